@@ -1355,47 +1355,26 @@ PZ_NODISCARD PZ_API enum pz_status pz_run_cost(const struct pz_training_run *r,
 
 /* ---- design spaces -------------------------------------------------------------------------- */
 
-/* In the order of the grid, the last running fastest. */
-enum pz_axis {
-  PZ_AXIS_TENSOR_CORES,
-  PZ_AXIS_ROWS,
-  PZ_AXIS_COLS,
-  PZ_AXIS_VECTOR_CORES,
-  PZ_AXIS_LANES, /* one value, 0: as many as columns */
-  PZ_AXIS_GLB,   /* bytes */
-  PZ_AXES
-};
+/* Chips on a grid of ordered axes, for each technology, array shape and generation of HBM. */
+struct pz_space;
 
-enum { PZ_SPACE_MOST_VALUES = 64, PZ_SPACE_MOST_POINTS = 1 << 20, PZ_SPACE_MOST_BYTES = 1 << 20 };
-
-struct pz_space {
-  char name[48], about[200];
-  struct pz_chip base;
-  int n[PZ_AXES];
-  int64_t value[PZ_AXES][PZ_SPACE_MOST_VALUES]; /* ascending */
-  double least_part; /* of the budget, where a chip has several cores of both kinds */
-  double budget_um2;
-};
-
-/* A preset's name or the path of a space.json; the budget is its base chip's area until
- * pz_space_set_budget.  *out is a plain struct, of some kilobytes. */
-PZ_NODISCARD PZ_API enum pz_status pz_space_load(const char *space, struct pz_space *out,
+/* A preset's name or the path of a space.json; or the text of one, for which `name` stands in messages.  On success *out is
+ * the caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status pz_space_open(const char *space, struct pz_space **out,
                                                  struct pz_error *err);
-PZ_NODISCARD PZ_API enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
-                                                  struct pz_space *out, struct pz_error *err);
+PZ_NODISCARD PZ_API enum pz_status pz_space_open_text(const char *name, const char *text,
+                                                      size_t bytes, struct pz_space **out,
+                                                      struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_space_close(struct pz_space *s);
 
-/* A chip's name, whose area it is, or a number of mm2. */
-PZ_NODISCARD PZ_API enum pz_status pz_space_set_budget(struct pz_space *s, const char *budget,
-                                                       struct pz_error *err);
+/* What it is, as the text of a JSON object: its file's keys with all values written out, "chips" in all and, where they can be
+ * listed, "within": those within the limits that a budget sets (as of struct pz_study_options; NULL: the base chip's area),
+ * with "limit_mm2".  *text is the caller's to give back with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_space_describe(const struct pz_space *s, const char *budget,
+                                                     char **text, struct pz_error *err);
 
-/* Points of the grid; those within the budget, in tens of milliseconds for the largest grid.
- * PZ_NO_ANSWER when there are none: the message says how far the smallest is. */
-PZ_API uint32_t pz_space_grid(const struct pz_space *s);
-PZ_NODISCARD PZ_API enum pz_status pz_space_count(const struct pz_space *s, uint32_t *n,
-                                                  struct pz_error *err);
-
-/* Of an axis, and of preset i; NULL after the last. */
-PZ_API const char *pz_axis_name(enum pz_axis axis);
+/* Names of the presets, NULL after the last. */
 PZ_API const char *pz_space_preset_name(size_t i);
 
 /* ---- search --------------------------------------------------------------------------------- */
@@ -1408,7 +1387,11 @@ enum pz_objective_kind {
   PZ_OBJECTIVE_WEIGHTED, /* geometric mean with weights */
   PZ_OBJECTIVE_REGRET,   /* the least part that a model keeps of its own best chip's throughput */
   PZ_OBJECTIVE_PER_WATT, /* geometric mean per peak watt, over the reference chip's */
-  PZ_OBJECTIVE_PER_MM2   /* geometric mean per area, over the reference chip's */
+  PZ_OBJECTIVE_PER_MM2,  /* geometric mean per area, over the reference chip's */
+  PZ_OBJECTIVE_PER_DOLLAR,    /* per dollar of its bill, likewise */
+  PZ_OBJECTIVE_PER_OWNERSHIP, /* per dollar of chip, server, network and energy of its life */
+  PZ_OBJECTIVE_PER_JOULE,     /* geometric mean of samples per joule */
+  PZ_OBJECTIVES
 };
 
 PZ_API extern const char *const pz_objective_names[]; /* ends with NULL */
@@ -1416,25 +1399,50 @@ PZ_API extern const char *const pz_objective_names[]; /* ends with NULL */
 /* What the number means: "times the reference", "samples/s". */
 PZ_API const char *pz_objective_unit(enum pz_objective_kind kind);
 
+/* How a chip is judged. */
+enum pz_evaluator_kind {
+  PZ_EVALUATOR_DEFAULT,  /* original in the space `paper`, else training */
+  PZ_EVALUATOR_TRAINING, /* the best training plan of every model, as pz_training_place finds it for chips that run compiled
+                            programs, in a network of scale-up groups */
+  PZ_EVALUATOR_ORIGINAL, /* layers scheduled on the chip's cores and divided into the stages of a pipeline, as the original
+                            system does */
+  PZ_EVALUATORS
+};
+
+PZ_API extern const char *const pz_evaluator_names[]; /* ends with NULL */
+
 /* What is searched, and for which models.  Take pz_study_options_default() and change fields; texts
  * are the caller's and must live as long as the run. */
 struct pz_study_options {
   size_t size; /* sizeof *this, set by the default */
-  const char *models[PZ_SEARCH_MOST_MODELS];
+  const char *models[PZ_SEARCH_MOST_MODELS]; /* of the evaluator training also MODEL@SEQ, MODEL@SEQxBATCH */
   uint32_t n_models;
-  const char *space, *budget, *cluster;  /* names or files; budget NULL: the space's */
-  const char *space_text, *cluster_text; /* not NULL: their contents instead */
-  struct pz_choices mbs, hbm_gib, tp;
+  const char *space, *space_text;   /* a name or a file; not NULL: its contents instead */
+  const char *node;                 /* one technology of the space; NULL: all */
+  const char *budget;               /* a chip, or an area in mm2; NULL: the limits below, else the base chip's area */
+  double limit_mm2, limit_watts, limit_dollars; /* of a chip; 0: none */
+  enum pz_evaluator_kind evaluator;
   int64_t devices, batch;
-  struct pz_workload_options workload; /* seq 0: each model's; mbs and tp are chosen */
   enum pz_objective_kind objective;
   double weight[PZ_SEARCH_MOST_MODELS];
-  double state;            /* bytes held for a byte of parameters */
-  int64_t steps;           /* of a schedule that decides */
-  bool exhaustive, pareto; /* pareto: the front is asked for too */
-  bool boxes;              /* bound boxes of chips before single ones: the same result */
+  bool each_model;         /* also the best chip of each model alone; the evaluator original always does */
+  double gap;              /* proved: no chip is better by more; negative: 1%, of the evaluator original 0 */
+  int64_t rounds;          /* effort limit of an objective run, in rounds of 64 boxes; 0: none */
+  double seconds;          /* no round begins after these; 0: none */
+  bool exhaustive, pareto; /* every chip within the limits; pareto: the front is asked for too */
   double pareto_tolerance; /* each chip of the front is within this part of one that is told */
-  unsigned assumptions;    /* of the original system, a set; 0: none; not kept in run files */
+  struct pz_workload_options workload; /* seq 0: each model's; mbs and tp are chosen */
+
+  /* of the evaluator training */
+  int64_t scale_up;         /* devices joined by the chip's own links */
+  double outer_bytes_per_s; /* of a device, to those outside of its scale-up group */
+
+  /* of the evaluator original */
+  const char *cluster, *cluster_text; /* a name or a file; not NULL: its contents instead */
+  struct pz_choices mbs, hbm_gib, tp;
+  double state;         /* bytes held for a byte of parameters */
+  int64_t steps;        /* of a schedule that decides */
+  unsigned assumptions; /* of the original system's released code, a set; 0: none */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the
@@ -1445,7 +1453,7 @@ PZ_API struct pz_study_options pz_study_options_default(void);
 
 /* How a chip left the search by one objective. */
 enum pz_chip_status_kind {
-  PZ_CHIP_EXCLUDED_BY_TABLES,    /* its bound from the tables is not above the best */
+  PZ_CHIP_EXCLUDED_BY_TABLES,    /* its bound, or that of its box, is not above the best */
   PZ_CHIP_EXCLUDED_BY_SCHEDULES, /* nor with schedules of some models and the others' bounds */
   PZ_CHIP_EVALUATED,             /* every model has its best plan there */
   PZ_CHIP_STATUSES
@@ -1468,11 +1476,12 @@ struct pz_result_input_model {
 };
 
 struct pz_result_inputs {
-  struct pz_study_options options; /* texts are the result's */
+  struct pz_study_options options; /* texts are the result's; evaluator, gap and limits as they were taken */
   struct pz_result_input_model models[PZ_SEARCH_MOST_MODELS];
-  const char *space_name, *space_about, *cluster_name, *cluster_about;
-  double budget_um2, base_um2; /* area budget; area of the space's base chip */
-  const char *json;            /* all of it, as run files keep it */
+  const char *space_name, *space_about;
+  const char *cluster_name, *cluster_about; /* of the evaluator original; else "" */
+  double base_mm2;                          /* area of the space's base chip; 0: it has none */
+  const char *json;                         /* all of it, as run files keep it */
 };
 
 /* ---- result: the best chips ----------------------------------------------------------------- */
@@ -1485,34 +1494,51 @@ struct pz_ratios {
   double least, most;
 };
 
+/* A model on a chip by the evaluator training. */
+struct pz_training_answer {
+  struct pz_plan plan;
+  double step_s, mfu, mfu_conventional;
+  double joules; /* of a step on all devices */
+  double peak_bytes, usable_bytes;
+  struct pz_training_parts parts;
+  /* what its operators take: watts of a device at the chip's clock; within limit_watts the clock and the step */
+  double full_watts, limit_watts, clock_hz, within_s; /* 0: not known */
+};
+
 /* A model on the best chip. */
 struct pz_answer_model {
   const char *model;
   double samples_per_s;
-  double ratio; /* to the reference's throughput; NaN: there is none */
-  struct pz_partition plan;
+  double ratio;                              /* to the reference's throughput; NaN: there is none */
+  const struct pz_partition *plan;           /* of the evaluator original; else NULL */
+  const struct pz_training_answer *training; /* of the evaluator training; else NULL */
 };
 
 /* Why no chip of the space is better. */
 struct pz_certificate {
-  uint32_t n_chips, n_evaluated, n_excluded;
-  uint32_t n_excluded_by_schedules; /* of those: after some models had been scheduled */
-  uint32_t n_open;                  /* schedules not proven optimal ... */
-  double gap; /* ... so that another chip may be better by this part at most */
+  int64_t n_chips;                      /* of the space: these three and the evaluated are all but the open ones */
+  int64_t n_infeasible, n_excluded;     /* in boxes beyond the limits; in boxes excluded by bounds alone */
+  int64_t n_excluded_by_schedules;      /* after some models had been evaluated */
+  int64_t n_evaluated;
+  int64_t n_boxes, n_rounds;
+  int64_t n_open;                       /* schedules not proven optimal */
+  double gap;                           /* another chip may be better by this part at most */
+  bool finished;                        /* the gap that was asked for is proved */
 };
 
 /* The best chip by one objective: of a model alone, or of all models. */
 struct pz_answer {
   const char *name; /* the model's, or "common" */
   struct pz_chip chip;
-  uint32_t chip_id;                                /* in the space's full grid */
-  double hbm_gib, area_mm2, area_part, peak_watts; /* part: of the area budget */
+  uint64_t chip_id; /* in the space's full grid */
+  double hbm_gib, area_mm2, area_part, peak_watts; /* part: of the limit of area; 0: there is none */
+  double dollars, owner_dollars, edge_mm, edge_room_mm; /* of its bill; 0: its technology has none */
   double objective;
   struct pz_answer_model *models;
   uint32_t n_models;
   struct pz_ratios ratios;
   struct pz_certificate certificate;
-  const struct pz_chip_status *status; /* by chip of the result; NULL: not read */
+  const struct pz_chip_status *status; /* by chip of the result; NULL: not listed */
 };
 
 /* A plan in few words. */
@@ -1527,20 +1553,23 @@ struct pz_result_reference {
   double samples_per_s, hbm_gib;        /* 0: nothing fits */
   bool expert;                          /* by an expert's plan; else the best one */
   const struct pz_reference_plan *plan; /* the expert's; else NULL */
+  const struct pz_training_answer *training; /* of the evaluator training; else NULL */
 };
 
 struct pz_result_chip_summary {
   const char *name;
-  double area_mm2, peak_watts;
+  double area_mm2, peak_watts, dollars;
+  double clock_hz, tdp_watts; /* tdp: of the data sheet; 0: none */
+  const char *breaks;         /* a limit of the search that it does not keep; NULL: none */
 };
 
 /* One step from the best chip on one axis. */
 struct pz_result_step {
   const char *parameter;
-  int64_t from, to;
+  const char *from, *to;
   double objective, change, change_at_most; /* changes are parts of the best chip's objective */
-  double area_mm2;
-  bool within_budget, over_budget;
+  double area_mm2, peak_watts, dollars;
+  const char *breaks; /* the limit that it does not keep; NULL: none */
 };
 
 struct pz_result_front_chip {
@@ -1599,7 +1628,7 @@ struct pz_comparison {
 
 /* A chip of the space, for people. */
 struct pz_result_chip {
-  uint32_t id;
+  uint64_t id;
   const char *name;
   int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
   double area_mm2, watts;
@@ -1608,7 +1637,8 @@ struct pz_result_chip {
 /* An evaluated chip and a model, what its step is made of, and how busy the chip's parts are while
  * the repeated layer runs. */
 struct pz_chip_plan {
-  uint32_t chip_id, model;
+  uint64_t chip_id;
+  uint32_t model;
   double samples_per_s;
   int64_t tp, pp, dp, mbs;
   bool recompute;
@@ -1619,7 +1649,7 @@ struct pz_chip_plan {
 /* An evaluated chip of an objective run, or one of the front that was asked for. */
 struct pz_shown_chip {
   uint32_t answer; /* index */
-  uint32_t chip_id;
+  uint64_t chip_id;
   double value, bound; /* of the objective */
   bool evaluated;      /* in the objective run; else only for the front */
 };
@@ -1650,14 +1680,15 @@ struct pz_result {
   uint32_t n_sensitivity;
   struct pz_result_front *front;      /* NULL: not asked for */
   struct pz_comparison *comparison;   /* NULL: not made */
-  struct pz_result_detail *detail;    /* NULL: not made */
+  struct pz_result_detail *detail;    /* of the evaluator original; NULL: not made */
+  const char *training_detail;        /* of the evaluator training, JSON; NULL: not made */
   const struct pz_result_chip *chips; /* with the detail: of the space, by id */
   uint32_t n_chips;
   struct pz_arena *arena; /* holds all of it */
 };
 
 /* The chip of the space with this id, or NULL. */
-PZ_API const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint32_t id);
+PZ_API const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint64_t id);
 
 /* Seed of the baselines that draw at random, where none is asked for. */
 enum { PZ_COMPARE_SEED = 1 };
@@ -1715,7 +1746,7 @@ PZ_NODISCARD PZ_API enum pz_status pz_run_look(const struct pz_run_options *opti
  * Cost: seconds for the space `paper` and six models. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_search(struct pz_run *run, struct pz_error *err);
 
-/* After the search (else PZ_BAD_USE), the comparison with the other ways to choose: as the
+/* After a search by the evaluator original (else PZ_BAD_USE), the comparison with the other ways to choose: as the
  * directory has it, if that was made with this seed (NULL: any), or by running every baseline,
  * which takes longer than the search.  PZ_STOPPED when cancelled. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_compare(struct pz_run *run, const uint64_t *seed,
@@ -1805,7 +1836,8 @@ PZ_NODISCARD PZ_API enum pz_status pz_original_run(const struct pz_study_options
 struct pz_verify_options {
   size_t size;      /* sizeof *this, set by the default */
   unsigned threads; /* 0: one per processor */
-  uint32_t sample;  /* excluded chips that are evaluated, of each objective run */
+  uint32_t sample;  /* boxes of each objective run that are checked by evaluating chips without bounds */
+  bool all;         /* every box; and the search is run again, and every number compared */
   /* Told of each check in turn; may be NULL. */
   void (*say)(void *ctx, bool holds, const char *text);
   void *ctx;
@@ -1813,7 +1845,9 @@ struct pz_verify_options {
 
 PZ_API struct pz_verify_options pz_verify_options_default(void);
 
-/* Recompute the finished run in a directory and compare.  PZ_OK: the checks could be made; *holds:
+/* Check the finished run in a directory: the digests of its parts; that its inputs are as they were; that the boxes of every
+ * objective run hold each chip of the space once; boxes, by evaluating chips without bounds; and all that was recorded,
+ * recomputed.  PZ_OK: the checks could be made; *holds:
  * and all hold.  Errors as of pz_run_look.  Cost: that of the search and of the comparison. */
 PZ_NODISCARD PZ_API enum pz_status pz_verify(const char *dir,
                                              const struct pz_verify_options *options, bool *holds,

@@ -35,12 +35,29 @@ static enum pz_status may_go_on(const struct pz_baseline_question *q, struct pz_
   return q->stop && atomic_load(q->stop) ? pz_fail(err, PZ_STOPPED, "stopped") : PZ_OK;
 }
 
+typedef enum pz_status model_fn(void *ctx, uint32_t model, struct pz_original_worker *e,
+                                struct pz_error *err);
+
+struct each {
+  const struct pz_baseline_question *q;
+  model_fn *fn;
+  void *ctx;
+};
+
+static enum pz_status do_model(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
+  const struct each *x = ctx;
+  return x->fn(x->ctx, x->q->objective->models[i], pz_original_worker(x->q->by, worker), err);
+}
+
 /* A piece of work for each model of the objective. */
-static enum pz_status each_model(const struct pz_baseline_question *q, pz_search_fn *fn, void *ctx,
+static enum pz_status each_model(const struct pz_baseline_question *q, model_fn *fn, void *ctx,
                                  struct pz_error *err) {
+  struct each x = {q, fn, ctx};
+  struct pz_search_work work = {.fn = do_model, .ctx = &x};
   enum pz_status status = PZ_OK;
-  if (!q->by) return pz_search_each(q->search, q->objective->n, fn, ctx, err);
-  for (uint32_t i = 0; i < q->objective->n && status == PZ_OK; i++) status = fn(ctx, i, q->by, err);
+  if (q->worker < 0) return pz_search_deal(q->search, q->objective->n, &work, err);
+  for (uint32_t i = 0; i < q->objective->n && status == PZ_OK; i++)
+    status = do_model(&x, i, (unsigned)q->worker, err);
   return status;
 }
 
@@ -56,23 +73,22 @@ struct site {
   double rate[PZ_SEARCH_MOST_MODELS], least_gib[PZ_SEARCH_MOST_MODELS];
 };
 
-static enum pz_status rate(const struct site *at, struct pz_evaluator *e, uint32_t model,
+static enum pz_status rate(const struct site *at, struct pz_original_worker *e, uint32_t model,
                            double hbm_gib, double *samples_per_s, struct pz_error *err) {
-  struct pz_evaluation v = {.time_s = HUGE_VAL};
+  struct pz_evaluation v = {.step_s = HUGE_VAL};
   enum pz_status status = may_go_on(at->q, err);
   if (status == PZ_OK)
-    status = at->point ? pz_evaluate(e, at->point, model, hbm_gib, PZ_EFFORT_FULL, &v, err)
-                       : pz_evaluate_chip(e, at->chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
-  *samples_per_s = v.time_s < HUGE_VAL ? (double)at->q->task->o.batch / v.time_s : 0;
+    status = at->point ? pz_original_value(e, at->point, model, hbm_gib, PZ_EFFORT_FULL, HUGE_VAL, &v, err)
+                       : pz_original_value_of_chip(e, at->chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
+  *samples_per_s = v.step_s < HUGE_VAL ? (double)at->q->task->o.batch / v.step_s : 0;
   return status;
 }
 
 /* More memory is never slower. */
-static enum pz_status place_model(void *ctx, size_t i, struct pz_evaluator *e,
+static enum pz_status place_model(void *ctx, uint32_t m, struct pz_original_worker *e,
                                   struct pz_error *err) {
   struct site *at = ctx;
   const struct pz_choices *hbm = &at->q->task->o.hbm_gib;
-  uint32_t m = at->q->objective->models[i];
   double most = at->hbm_gib > 0 ? at->hbm_gib : pz_task_most_hbm(at->q->task), now = -1;
   enum pz_status status = rate(at, e, m, most, &at->rate[m], err);
   at->least_gib[m] = most;
@@ -118,10 +134,9 @@ struct expert {
   struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
 };
 
-static enum pz_status ask_expert(void *ctx, size_t i, struct pz_evaluator *e,
+static enum pz_status ask_expert(void *ctx, uint32_t m, struct pz_original_worker *e,
                                  struct pz_error *err) {
   struct expert *x = ctx;
-  uint32_t m = x->q->objective->models[i];
   enum pz_status status = may_go_on(x->q, err);
   return status == PZ_OK ? pz_reference_on(e, x->chip, m, &x->reference[m], err) : status;
 }
@@ -147,89 +162,86 @@ enum pz_status pz_baseline_expert(const struct pz_baseline_question *q, const st
 double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point) {
   struct pz_chip chip;
   pz_space_chip(q->task->space, &q->points[point], &chip);
-  struct pz_area area = pz_chip_area(&chip);
-  return pz_area_total_um2(&area);
+  return pz_chip_taken(&chip).mm2 * 1e6;
 }
 
-static bool may_lead(const struct pz_baseline_question *q, const struct pz_baseline_best *best,
-                     const struct pz_baseline_best *now) {
+static bool may_lead(const struct pz_baseline_best *best, const struct pz_baseline_best *now) {
   if (!best->any) return now->value > 0;
   if (now->value != best->value) return now->value > best->value;
   if (now->area_um2 != best->area_um2) return now->area_um2 < best->area_um2;
-  return q->points[now->point].id < q->points[best->point].id;
+  return now->point < best->point;
 }
 
-/* What a model does there: at most, by a first look, or found with full effort. */
+static unsigned worker_of(const struct pz_baseline_question *q) {
+  return q->worker < 0 ? 0 : (unsigned)q->worker;
+}
+
+/* What a model's step takes there: at least, by a first look, or found with full effort. */
 static enum pz_status look(const struct pz_baseline_question *q, uint32_t point, uint32_t model,
-                           enum pz_effort effort, double *samples_per_s, struct pz_error *err) {
-  const struct pz_evaluation *e = NULL;
+                           enum pz_effort effort, double *step_s, struct pz_error *err) {
+  const struct pz_point *p = &q->points[point];
+  struct pz_evaluation e;
   enum pz_status status = may_go_on(q, err);
   if (status == PZ_OK)
-    status = pz_search_evaluate_by(q->search, q->by, point, model, PZ_EFFORT_QUICK, &e, err);
-  if (status == PZ_OK && effort == PZ_EFFORT_FULL && e->least_s < e->time_s)
-    status = pz_search_evaluate_by(q->search, q->by, point, model, PZ_EFFORT_FULL, &e, err);
-  if (status != PZ_OK) return status;
-  double time_s = effort == PZ_EFFORT_FULL ? e->time_s : e->least_s;
-  *samples_per_s = time_s < HUGE_VAL ? (double)q->task->o.batch / time_s : 0;
-  return PZ_OK;
+    status = pz_search_evaluate(q->search, worker_of(q), p, model, PZ_EFFORT_QUICK, &e, err);
+  if (status == PZ_OK && effort == PZ_EFFORT_FULL && e.least_s < e.step_s)
+    status = pz_search_evaluate(q->search, worker_of(q), p, model, PZ_EFFORT_FULL, &e, err);
+  if (status == PZ_OK) *step_s = effort == PZ_EFFORT_FULL ? e.step_s : e.least_s;
+  return status;
 }
 
 /* A chip and its value: at first the bound from the tables. */
 struct shown {
   struct pz_baseline_best now;
-  double watts, rates[PZ_SEARCH_MOST_MODELS];
+  struct pz_taken taken;
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
 };
 
 static void judge(const struct pz_baseline_question *q, struct shown *c) {
-  c->now.value = pz_objective_value(q->objective, c->rates, c->now.area_um2, c->watts);
+  c->now.value = pz_objective_value(q->objective, c->steps, &c->taken);
 }
 
-static struct shown show(const struct pz_baseline_question *q, uint32_t point) {
-  struct shown c = {.now = {.any = true, .point = point}};
-  struct pz_chip chip;
-  pz_space_chip(q->task->space, &q->points[point], &chip);
-  c.watts = pz_chip_peak_watts(&chip);
-  c.now.area_um2 = pz_baseline_area_um2(q, point);
-  for (uint32_t i = 0; i < q->objective->n; i++) {
-    uint32_t m = q->objective->models[i];
-    c.rates[m] = pz_search_bound(q->search, point, m);
-  }
-  judge(q, &c);
-  return c;
+static enum pz_status show(const struct pz_baseline_question *q, uint32_t point, struct shown *c,
+                           struct pz_error *err) {
+  struct pz_box b = pz_box_of(&q->points[point]);
+  struct pz_boxed chip;
+  *c = (struct shown){.now = {.any = true, .point = point}};
+  pz_boxed_set(q->task->space, &b, &chip);
+  c->taken = chip.least;
+  c->now.area_um2 = c->taken.mm2 * 1e6;
+  return pz_search_bound(q->search, worker_of(q), q->objective, &chip, c->steps, &c->now.value,
+                         err);
 }
 
 /* Effort is spent only as long as the chip may still be the best. */
 static enum pz_status see(const struct pz_baseline_question *q, uint32_t point,
                           struct pz_baseline_best *best, struct pz_error *err) {
   const struct pz_objective *o = q->objective;
-  struct shown c = show(q, point);
+  struct shown c;
+  enum pz_status status = show(q, point, &c, err);
   for (enum pz_effort effort = PZ_EFFORT_QUICK; effort <= PZ_EFFORT_FULL; effort++)
-    for (uint32_t i = 0; i < o->n && may_lead(q, best, &c.now); i++) {
-      enum pz_status status = look(q, point, o->models[i], effort, &c.rates[o->models[i]], err);
-      if (status != PZ_OK) return status;
+    for (uint32_t i = 0; i < o->n && status == PZ_OK && may_lead(best, &c.now); i++) {
+      status = look(q, point, o->models[i], effort, &c.steps[o->models[i]].step_s, err);
       judge(q, &c);
     }
   c.now.n_seen = best->n_seen;
-  if (may_lead(q, best, &c.now)) *best = c.now;
-  return PZ_OK;
+  if (status == PZ_OK && may_lead(best, &c.now)) *best = c.now;
+  return status;
 }
 
 enum pz_status pz_baseline_value(const struct pz_baseline_question *q, uint32_t point,
                                  double *value, struct pz_error *err) {
   const struct pz_objective *o = q->objective;
-  struct shown c = show(q, point);
-  for (uint32_t i = 0; i < o->n && c.now.value > 0; i++) {
-    double *rate = &c.rates[o->models[i]];
-    enum pz_status status = look(q, point, o->models[i], PZ_EFFORT_FULL, rate, err);
-    if (status != PZ_OK) return status;
-    if (!(*rate > 0)) {
-      *value = 0;
-      return PZ_OK;
-    }
+  struct shown c;
+  enum pz_status status = show(q, point, &c, err);
+  for (uint32_t i = 0; i < o->n && status == PZ_OK && c.now.value > 0; i++) {
+    double *step_s = &c.steps[o->models[i]].step_s;
+    status = look(q, point, o->models[i], PZ_EFFORT_FULL, step_s, err);
+    if (!(*step_s < HUGE_VAL)) return *value = 0, status;
   }
   judge(q, &c);
   *value = c.now.value;
-  return PZ_OK;
+  return status;
 }
 
 struct ranked {
@@ -248,8 +260,11 @@ enum pz_status pz_baseline_see(const struct pz_baseline_question *q, const uint3
   struct ranked *list = pz_calloc(n ? n : 1, sizeof *list);
   enum pz_status status = PZ_OK;
   if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chips to look at");
-  for (uint32_t i = 0; i < n; i++)
-    list[i] = (struct ranked){show(q, points[i]).now.value, points[i]};
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    struct shown c;
+    status = show(q, points[i], &c, err);
+    list[i] = (struct ranked){c.now.value, points[i]};
+  }
   qsort(list, n, sizeof *list, by_bound);
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) status = see(q, list[i].point, best, err);
   best->n_seen += n;

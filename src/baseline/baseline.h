@@ -10,17 +10,20 @@
 /* What a baseline is given: for which models, judged how, and the means to evaluate. */
 struct pz_baseline_question {
   struct pz_search *search;
-  const struct pz_search_task *task; /* of the search, and so are the points */
+  const struct pz_original_task *task; /* of the search, and so are the points */
   const struct pz_point *points;
   uint32_t n_points;
   const struct pz_objective *objective;
   uint32_t evaluations; /* chips that the search looked at for this objective: random's share */
   uint64_t seed;
   const atomic_bool *stop; /* NULL, or ends it soon with PZ_STOPPED when true */
-  /* Of the piece of work that asks, beside others about other models.  NULL: nothing else runs, and
-   * the answer may take all threads. */
-  struct pz_evaluator *by;
+  struct pz_evaluator *by; /* `original` */
+  /* The thread of the piece of work that asks, beside others about other models; PZ_BASELINE_ALL:
+   * nothing else runs, and the answer may take all threads. */
+  int worker;
 };
+
+enum { PZ_BASELINE_ALL = -1 };
 
 struct pz_baseline_answer {
   struct pz_chip chip;

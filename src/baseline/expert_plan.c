@@ -40,7 +40,7 @@ static enum pz_status load_variants(const struct pz_portfolio *p, uint32_t model
 }
 
 /* The best of them. */
-static enum pz_status choose(struct pz_evaluator *e, const struct pz_expert *expert,
+static enum pz_status choose(struct pz_original_worker *e, const struct pz_expert *expert,
                              struct pz_plan_inputs in, struct pz_arena *arena,
                              struct pz_expert_result *out, struct pz_error *err) {
   bool shifted = pz_assumed(e->task->assumptions, PZ_ASSUME_SHIFTED_EXPERT);
@@ -63,12 +63,12 @@ static enum pz_status choose(struct pz_evaluator *e, const struct pz_expert *exp
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-enum pz_status pz_expert_evaluate(struct pz_evaluator *e, const struct pz_chip *chip,
+enum pz_status pz_expert_evaluate(struct pz_original_worker *e, const struct pz_chip *chip,
                                   uint32_t model, double hbm_gib, struct pz_expert_result *out,
                                   struct pz_error *err) {
   const struct pz_portfolio *p = e->task->portfolio;
   const struct pz_expert *expert = pz_expert_find(p->models[model]);
-  struct pz_plan_inputs in = pz_evaluator_inputs(e, model, hbm_gib, PZ_EFFORT_FULL);
+  struct pz_plan_inputs in = pz_original_inputs(e, model, hbm_gib, PZ_EFFORT_FULL);
   struct pz_expert_result best = {.time_s = HUGE_VAL};
   struct pz_arena arena;
   uint32_t n = 0;
@@ -89,13 +89,13 @@ enum pz_status pz_expert_evaluate(struct pz_evaluator *e, const struct pz_chip *
 }
 
 /* With so much memory, by the plan that r->expert says. */
-static enum pz_status try_memory(struct pz_evaluator *e, const struct pz_chip *chip, uint32_t model,
+static enum pz_status try_memory(struct pz_original_worker *e, const struct pz_chip *chip, uint32_t model,
                                  double hbm_gib, struct pz_reference *r, struct pz_error *err) {
-  struct pz_evaluation v = {.time_s = HUGE_VAL};
+  struct pz_evaluation v = {.step_s = HUGE_VAL};
   enum pz_status status = r->expert
                               ? pz_expert_evaluate(e, chip, model, hbm_gib, &r->plan, err)
-                              : pz_evaluate_chip(e, chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
-  double time_s = r->expert ? r->plan.time_s : v.time_s;
+                              : pz_original_value_of_chip(e, chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
+  double time_s = r->expert ? r->plan.time_s : v.step_s;
   if (status != PZ_OK || !(time_s < HUGE_VAL)) return status;
   r->samples_per_s = (double)e->task->o.batch / time_s;
   r->hbm_gib = hbm_gib;
@@ -103,7 +103,7 @@ static enum pz_status try_memory(struct pz_evaluator *e, const struct pz_chip *c
 }
 
 /* With the least that it fits. */
-static enum pz_status try_memories(struct pz_evaluator *e, const struct pz_chip *chip,
+static enum pz_status try_memories(struct pz_original_worker *e, const struct pz_chip *chip,
                                    uint32_t model, struct pz_reference *r, struct pz_error *err) {
   enum { LEAST_GIB = 32 };
   const struct pz_choices *hbm = &e->task->o.hbm_gib;
@@ -113,7 +113,7 @@ static enum pz_status try_memories(struct pz_evaluator *e, const struct pz_chip 
   return status;
 }
 
-enum pz_status pz_reference_on(struct pz_evaluator *e, const struct pz_chip *chip, uint32_t model,
+enum pz_status pz_reference_on(struct pz_original_worker *e, const struct pz_chip *chip, uint32_t model,
                                struct pz_reference *out, struct pz_error *err) {
   struct pz_reference r = {.expert = pz_expert_find(e->task->portfolio->models[model])};
   enum pz_status status = PZ_OK;
@@ -126,7 +126,7 @@ enum pz_status pz_reference_on(struct pz_evaluator *e, const struct pz_chip *chi
   return status;
 }
 
-enum pz_status pz_reference_find(struct pz_evaluator *e, uint32_t model, struct pz_reference *out,
+enum pz_status pz_reference_find(struct pz_original_worker *e, uint32_t model, struct pz_reference *out,
                                  struct pz_error *err) {
   struct pz_chip chip;
   enum pz_status status = pz_chip_load(PZ_REFERENCE_CHIP, &chip, err);

@@ -2,7 +2,7 @@
 #ifndef PZ_BASELINE_EXPERT_PLAN_H
 #define PZ_BASELINE_EXPERT_PLAN_H
 
-#include "search/evaluate.h"
+#include "evaluate/original.h"
 
 /* Stages and width; replicas are as many as the devices allow. */
 struct pz_expert {
@@ -22,7 +22,7 @@ struct pz_expert_result {
 };
 
 /* Layers are split evenly, the embedding goes with the first stage and the head with the last. */
-PZ_NODISCARD enum pz_status pz_expert_evaluate(struct pz_evaluator *e, const struct pz_chip *chip,
+PZ_NODISCARD enum pz_status pz_expert_evaluate(struct pz_original_worker *e, const struct pz_chip *chip,
                                                uint32_t model, double hbm_gib,
                                                struct pz_expert_result *out, struct pz_error *err);
 
@@ -35,7 +35,7 @@ struct pz_reference {
   struct pz_expert_result plan;  /* of the expert */
 };
 
-PZ_NODISCARD enum pz_status pz_reference_on(struct pz_evaluator *e, const struct pz_chip *chip,
+PZ_NODISCARD enum pz_status pz_reference_on(struct pz_original_worker *e, const struct pz_chip *chip,
                                             uint32_t model, struct pz_reference *out,
                                             struct pz_error *err);
 
@@ -43,7 +43,7 @@ PZ_NODISCARD enum pz_status pz_reference_on(struct pz_evaluator *e, const struct
 #define PZ_REFERENCE_CHIP "tpuv4"
 
 /* The reference for a model: the same on that chip. */
-PZ_NODISCARD enum pz_status pz_reference_find(struct pz_evaluator *e, uint32_t model,
+PZ_NODISCARD enum pz_status pz_reference_find(struct pz_original_worker *e, uint32_t model,
                                               struct pz_reference *out, struct pz_error *err);
 
 #endif

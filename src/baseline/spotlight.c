@@ -129,7 +129,7 @@ static void keep_best(struct tuner *t, uint32_t point, double y) {
   if (t->n_seen > 0 && y > t->best_delay) return;
   if (t->n_seen > 0 && y == t->best_delay) {
     double a = pz_baseline_area_um2(q, point), b = pz_baseline_area_um2(q, t->best);
-    if (a > b || (a == b && q->points[point].id > q->points[t->best].id)) return;
+    if (a > b || (a == b && point > t->best)) return;
   }
   t->best = point;
   t->best_delay = y;

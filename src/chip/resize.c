@@ -27,6 +27,7 @@ void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
   c.vector.local_bytes = local_bytes(size->lanes, base->vector.local_bytes, base->vector.lanes);
   c.glb_bytes = size->glb_bytes;
   c.watts = 0;
+  c.package = (struct pz_package){.dies = 0}; /* that of the real chip holds its cores */
   *out = c;
 }
 

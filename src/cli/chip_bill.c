@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "chip/bill_json.h"
 #include "chip/known.h"
 #include "chip/tech.h"
 #include "cli/command.h"
@@ -10,72 +11,7 @@
 
 /* ---- one chip ------------------------------------------------------------------------------- */
 
-static const struct part {
-  const char *key, *label;
-  size_t offset;
-} areas[] =
-    {
-        {"tensor_mm2", "tensor cores", offsetof(struct pz_bill, tensor_mm2)},
-        {"tensor_local_mm2", "  buffers, registers, L1",
-         offsetof(struct pz_bill, tensor_local_mm2)},
-        {"vector_mm2", "vector cores", offsetof(struct pz_bill, vector_mm2)},
-        {"vector_local_mm2", "  buffers", offsetof(struct pz_bill, vector_local_mm2)},
-        {"fp64_mm2", "64-bit units", offsetof(struct pz_bill, fp64_mm2)},
-        {"glb_mm2", "global buffer", offsetof(struct pz_bill, glb_mm2)},
-        {"noc_mm2", "network on chip", offsetof(struct pz_bill, noc_mm2)},
-        {"hbm_mm2", "HBM PHYs, controllers", offsetof(struct pz_bill, hbm_mm2)},
-        {"link_mm2", "links", offsetof(struct pz_bill, link_mm2)},
-        {"die_link_mm2", "links between dies", offsetof(struct pz_bill, die_link_mm2)},
-        {"io_mm2", "host I/O, management", offsetof(struct pz_bill, io_mm2)},
-        {"other_mm2", "control, wiring, spare", offsetof(struct pz_bill, other_mm2)},
-},
-  others[] =
-      {
-          {"static_watts", "static and clock", offsetof(struct pz_bill, static_watts)},
-          {"link_watts", "links", offsetof(struct pz_bill, link_watts)},
-          {"product_watts", "long products", offsetof(struct pz_bill, product_watts)},
-          {"stream_watts", "HBM at full rate", offsetof(struct pz_bill, stream_watts)},
-          {"die_dollars", "dies", offsetof(struct pz_bill, die_dollars)},
-          {"hbm_dollars", "HBM", offsetof(struct pz_bill, hbm_dollars)},
-          {"package_dollars", "package", offsetof(struct pz_bill, package_dollars)},
-},
-  sums[] = {
-      {"area_mm2", "area", offsetof(struct pz_bill, area_mm2)},
-      {"watts", "watts", offsetof(struct pz_bill, watts)},
-      {"dollars", "dollars", offsetof(struct pz_bill, dollars)},
-      {"edge_mm", "edge", offsetof(struct pz_bill, edge_mm)},
-};
-enum {
-  AREAS = sizeof areas / sizeof *areas,
-  OTHERS = sizeof others / sizeof *others,
-  SUMS = sizeof sums / sizeof *sums,
-  STATIC = 0,
-  DOLLARS = 4
-};
-
-static double value(const struct pz_bill *b, const struct part *p) {
-  return *(const double *)((const char *)b + p->offset);
-}
-
-static void set_parts(json_t *o, const struct pz_bill *b, const struct part *p, size_t n) {
-  for (size_t i = 0; i < n; i++) json_object_set_new(o, p[i].key, json_real(value(b, &p[i])));
-}
-
-json_t *pz_bill_json(const struct pz_chip *c) {
-  struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY), low = pz_chip_bill(c, PZ_BILL_LOW),
-                 high = pz_chip_bill(c, PZ_BILL_HIGH);
-  json_t *o = json_object(), *ranges = json_object();
-  set_parts(o, &b, sums, SUMS);
-  for (size_t i = 0; i < SUMS; i++)
-    json_object_set_new(ranges, sums[i].key,
-                        json_pack("[f,f]", value(&low, &sums[i]), value(&high, &sums[i])));
-  json_object_set_new(o, "ranges", ranges);
-  json_object_set_new(o, "dies", json_integer((json_int_t)b.dies));
-  json_object_set_new(o, "edge_room_mm", json_real(b.edge_room_mm));
-  set_parts(o, &b, areas, AREAS);
-  set_parts(o, &b, others, OTHERS);
-  return o;
-}
+enum { STATIC = 0, DOLLARS = 4 }; /* of pz_bill_others */
 
 static void set_known(json_t *o, const char *key, const char *error, double known, double bill) {
   if (known <= 0) return;
@@ -106,8 +42,8 @@ static void print_whole(const char *label, double v, const char *unit) {
 
 /* Of a sum: what sources leave open, and what is known. */
 static void print_range(const struct pz_bill b[3], size_t i, const char *unit, double known) {
-  double v = value(&b[PZ_BILL_LIKELY], &sums[i]), low = value(&b[PZ_BILL_LOW], &sums[i]),
-         high = value(&b[PZ_BILL_HIGH], &sums[i]);
+  double v = pz_bill_value(&b[PZ_BILL_LIKELY], &pz_bill_sums[i]), low = pz_bill_value(&b[PZ_BILL_LOW], &pz_bill_sums[i]),
+         high = pz_bill_value(&b[PZ_BILL_HIGH], &pz_bill_sums[i]);
   if (low < high) printf("  %-24s %9.0f to %.0f %s\n", "range of sources", low, high, unit);
   if (known > 0)
     printf("  %-24s %9.0f %s, error %+.1f%%\n", "known", known, unit, 100 * (v / known - 1));
@@ -124,18 +60,18 @@ enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct p
   printf("\narea of %lld die%s (%s model%s%s)\n", (long long)l->dies, l->dies > 1 ? "s" : "",
          pz_tech_at(pz_chip_bill_tech(c))->name, p->io_dies ? ", I/O dies " : "",
          p->io_dies ? pz_tech_at(p->io_tech)->name : "");
-  for (size_t i = 0; i < AREAS; i++) print_area(areas[i].label, value(l, &areas[i]), l->area_mm2);
+  for (size_t i = 0; i < PZ_BILL_AREAS; i++) print_area(pz_bill_areas[i].label, pz_bill_value(l, &pz_bill_areas[i]), l->area_mm2);
   print_area("total", l->area_mm2, l->area_mm2);
   print_range(b, 0, "mm2", k.mm2);
   printf("\npower at peak: %s\n", l->static_watts > 0
                                       ? "static, links, and the larger of products and HBM"
                                       : "all units at full rate");
-  for (size_t i = STATIC; i < DOLLARS; i++) print_whole(others[i].label, value(l, &others[i]), "W");
+  for (size_t i = STATIC; i < DOLLARS; i++) print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "W");
   print_whole("total", l->watts, "W");
   print_range(b, 1, "W", k.watts);
   if (c->watts > 0 && c->watts != k.watts) print_whole("data sheet or limit", c->watts, "W");
   printf("\nprice of production\n");
-  for (size_t i = DOLLARS; i < OTHERS; i++) print_whole(others[i].label, value(l, &others[i]), "$");
+  for (size_t i = DOLLARS; i < PZ_BILL_OTHERS; i++) print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "$");
   print_whole("total", l->dollars, "$");
   print_range(b, 2, "$", 0);
   if (l->edge_mm > 0)

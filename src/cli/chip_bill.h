@@ -4,9 +4,6 @@
 
 #include "core/json.h"
 
-/* The parts and sums; with ranges of the sums.  New reference. */
-json_t *pz_bill_json(const struct pz_chip *c);
-
 /* What is known of the preset's dies, with the bill's errors; NULL where nothing is. */
 PZ_NODISCARD enum pz_status pz_bill_known_json(const char *chip, const struct pz_chip *c,
                                                json_t **out, struct pz_error *err);

@@ -1,114 +1,126 @@
-/* The search: every chip of a space is evaluated or excluded by a bound, so that the result comes
- * with a proof.
+/* The search: the best chip of a space under limits, by best-first branch and bound over boxes of chips, with a proof.
  *
- * Chips are taken in the order of their bounds, in batches of a fixed size, and compared with the
- * best of the batches before.  So the result, and the set of evaluated chips, is the same for any
- * number of threads, and after any interruption. */
+ * A box is closed where the chip that takes least breaks a limit, or where what the evaluators say of its chips is not above
+ * the best known by more than the gap.  Else its axes are tightened by both rules (branch and reduce: Ryoo and Sahinidis,
+ * 1996) and it is split, down to single chips, which are evaluated: with little effort first, with more where an interval is
+ * left that may hold the best.  Boxes are taken in rounds of a fixed number, each judged against the best of the rounds
+ * before: the result and the certificate are the same for any number of threads and ranks, and after any interruption. */
 #ifndef PZ_SEARCH_SEARCH_H
 #define PZ_SEARCH_SEARCH_H
 
+#include "core/arena.h"
+#include "core/progress.h"
 #include "core/ranks.h"
-#include "search/journal.h"
 #include "search/objective.h"
+
+/* One line of the portfolio. */
+struct pz_search_entry {
+  struct pz_evaluator *by;
+  uint32_t model;   /* of the evaluator's own list */
+  const char *name; /* for people */
+};
+
+/* What rounds found, kept outside: bytes that only this search reads.  `run` counts objective runs from 0, `round` their
+ * rounds from 0.  Calls come from one thread. */
+struct pz_round_store {
+  void *ctx;
+  /* The bytes of a round that was kept, to be given back with pz_free; b->text NULL: there is none. */
+  enum pz_status (*read)(void *ctx, uint32_t run, uint32_t round, struct pz_buffer *b,
+                         struct pz_error *err);
+  enum pz_status (*keep)(void *ctx, uint32_t run, uint32_t round, const struct pz_buffer *b,
+                         struct pz_error *err);
+};
+
+struct pz_search_question {
+  const struct pz_space *space;
+  struct pz_limits limits;
+  struct pz_search_entry entries[PZ_SEARCH_MOST_MODELS];
+  uint32_t n_entries;
+  double gap;      /* 0.01: a chip that is better by 1% may be missed */
+  int64_t rounds;  /* of boxes, of one objective run, at most; 0: until the gap is proved */
+  double seconds;  /* hint: no round begins after these; 0: none */
+  bool exhaustive; /* evaluate every chip within the limits */
+  const struct pz_round_store *store; /* NULL: none, or that of another rank */
+  struct pz_progress *progress;       /* NULL: none */
+  const atomic_bool *stop;            /* NULL, or ends the search soon when true */
+};
 
 /* One question: the best chip by one objective. */
 struct pz_objective_run {
   struct pz_objective objective;
-  struct pz_chip_status *chip_status; /* by index of the point */
-  uint32_t best;                      /* index of a point */
+  bool found;
+  struct pz_point best;
   double value, bound;                /* of the best; no chip of the space is above the bound */
-  double hbm_gib;                     /* the least with which the best is as good */
-  uint32_t n_evaluated, n_excluded, n_open;
-  uint32_t n_looked; /* evaluated, or excluded by schedules: more than the tables were asked */
+  const struct pz_closed_box *boxes;  /* the certificate: every chip of the space once */
+  uint32_t n_boxes;
+  int64_t chips, closed;              /* of the space; in closed boxes */
+  int64_t infeasible, by_bound;       /* in boxes closed by limits, by bounds alone */
+  uint32_t n_evaluated, n_partly;     /* chips: with every model; with some, until they could not win */
+  uint32_t n_open;                    /* schedules of chips above the best that are not proven optimal */
+  uint64_t rounds, priced;            /* of boxes; boxes whose bound was found */
+  bool finished;                      /* nothing is open */
 };
 
 struct pz_search;
 
-/* Tables and bounds.  On success *out is the caller's to free; task, points and pool are borrowed.
- */
-PZ_NODISCARD enum pz_status pz_search_new(const struct pz_search_task *task,
-                                          const struct pz_point *points, uint32_t n_points,
-                                          struct pz_pool *pool, const struct pz_search_options *o,
+/* The question is copied, what it points to is borrowed.  On success *out is the caller's to free. */
+PZ_NODISCARD enum pz_status pz_search_new(const struct pz_search_question *q, struct pz_pool *pool,
                                           struct pz_search **out, struct pz_error *err);
-void pz_search_free(struct pz_search *s);
+void pz_search_free(struct pz_search *s); /* accepts NULL */
 
-/* Run an objective run for the objective in it; evaluations of earlier ones are used again.
- * PZ_NO_ANSWER when a model fits no chip, PZ_STOPPED when stopped. */
-PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, struct pz_objective_run *c,
-                                          struct pz_error *err);
+/* Find the best chip by run->objective; `number`: which objective run it is, in the store.  Evaluations of earlier ones are
+ * used again.  PZ_NO_ANSWER where no chip within the limits runs every entry, PZ_STOPPED when stopped. */
+PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, uint32_t number,
+                                          struct pz_objective_run *run, struct pz_error *err);
 
-/* What is known of a model at a point with one effort, or NULL. */
-const struct pz_evaluation *pz_search_known(const struct pz_search *s, uint32_t point,
-                                            uint32_t model, enum pz_effort effort);
+/* What is known of an entry on a chip: the evaluation with the most effort; false: nothing. */
+bool pz_search_known(struct pz_search *s, const struct pz_point *p, uint32_t entry,
+                     struct pz_evaluation *out);
 
-/* The same: the evaluation with the most effort, or NULL. */
-const struct pz_evaluation *pz_search_evaluation(const struct pz_search *s, uint32_t point,
-                                                 uint32_t model);
-
-/* Evaluate it if need be. */
-PZ_NODISCARD enum pz_status pz_search_evaluate(struct pz_search *s, uint32_t point, uint32_t model,
-                                               enum pz_effort effort,
-                                               const struct pz_evaluation **out,
+/* The same with one effort, found if need be by a worker; kept for the next. */
+PZ_NODISCARD enum pz_status pz_search_evaluate(struct pz_search *s, unsigned worker,
+                                               const struct pz_point *p, uint32_t entry,
+                                               enum pz_effort effort, struct pz_evaluation *out,
                                                struct pz_error *err);
 
-/* The same by one of the evaluators that pz_search_each hands out; no other piece of work may ask
- * for this model meanwhile.  NULL: that of the calling thread. */
-PZ_NODISCARD enum pz_status pz_search_evaluate_by(struct pz_search *s, struct pz_evaluator *by,
-                                                  uint32_t point, uint32_t model,
-                                                  enum pz_effort effort,
-                                                  const struct pz_evaluation **out,
-                                                  struct pz_error *err);
+/* Every evaluation that is known, by chip, entry and effort. */
+struct pz_known {
+  uint64_t id;
+  uint32_t entry;
+  struct pz_evaluation e;
+};
+PZ_NODISCARD enum pz_status pz_search_all_known(struct pz_search *s, struct pz_arena *arena,
+                                                struct pz_known **out, uint32_t *n,
+                                                struct pz_error *err);
 
-/* Bounds of all points that have none yet: the next two ask for them. */
-PZ_NODISCARD enum pz_status pz_search_all_bounds(struct pz_search *s, struct pz_error *err);
+/* No evaluation of an objective on this chip is above it, by level 0 of the evaluators. */
+PZ_NODISCARD enum pz_status pz_search_bound(struct pz_search *s, unsigned worker,
+                                            const struct pz_objective *o, const struct pz_boxed *b,
+                                            struct pz_step_cost *steps, double *value,
+                                            struct pz_error *err);
 
-/* The bound on a model's samples/s at a point, from the tables. */
-double pz_search_bound(const struct pz_search *s, uint32_t point, uint32_t model);
+const struct pz_search_question *pz_search_asked(const struct pz_search *s);
+struct pz_pool *pz_search_pool(const struct pz_search *s);
 
-/* Independent pieces of work i = 0 .. n-1 on all threads, each with an evaluator of its own.  The
- * first error in their order counts. */
-typedef enum pz_status pz_search_fn(void *ctx, size_t i, struct pz_evaluator *e,
-                                    struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_search_each(struct pz_search *s, size_t n, pz_search_fn *fn,
-                                           void *ctx, struct pz_error *err);
-
-/* The same on the threads of all ranks: what a piece of work leaves in its own place is packed where
- * it was done and unpacked on the other ranks (core/ranks.h). */
-struct pz_search_items {
-  pz_search_fn *fn;
+/* Independent pieces of work i = 0 .. n-1 on all threads; the first error in their order counts.  With `pack` on the threads
+ * of all ranks: what a piece leaves in its own place is packed where it was done and unpacked on the other ranks. */
+struct pz_search_work {
+  enum pz_status (*fn)(void *ctx, size_t i, unsigned worker, struct pz_error *err);
   void (*pack)(void *ctx, size_t i, struct pz_buffer *out); /* NULL: every rank does all of it */
   enum pz_status (*unpack)(void *ctx, size_t i, struct pz_bytes *in);
   void *ctx;
   bool wide; /* each piece uses all threads itself: a rank does one at a time */
 };
-
-/* Evaluations of a chip that this rank made since they were last packed, for the others. */
-void pz_search_pack(struct pz_search *s, uint32_t point, struct pz_buffer *out);
-PZ_NODISCARD enum pz_status pz_search_unpack(struct pz_search *s, uint32_t point,
-                                             struct pz_bytes *in);
-
 PZ_NODISCARD enum pz_status pz_search_deal(struct pz_search *s, size_t n,
-                                           const struct pz_search_items *items,
-                                           struct pz_error *err);
+                                           const struct pz_search_work *w, struct pz_error *err);
 
-/* Chips' models evaluated with a first look, on all threads; kept as the rest. */
-PZ_NODISCARD enum pz_status pz_search_look(struct pz_search *s, const uint32_t *points, uint32_t n,
-                                           const struct pz_objective *o, struct pz_error *err);
+/* The order of chips among equals: fewer tensor cores, a smaller array, ... first. */
+int pz_point_order(const struct pz_space *s, const struct pz_point *a, const struct pz_point *b);
 
-/* The objective of an evaluated point: with what was found, or with the bounds of open schedules.
- */
-double pz_search_value(const struct pz_search *s, const struct pz_objective *o, uint32_t point,
-                       bool bound);
-/* The same from the tables alone. */
-double pz_search_table_bound(const struct pz_search *s, const struct pz_objective *o,
-                             uint32_t point);
-
-double pz_search_area_um2(const struct pz_search *s, uint32_t point);
-double pz_search_watts(const struct pz_search *s, uint32_t point);
-
-struct pz_evaluator *pz_search_evaluator(struct pz_search *s);
-struct pz_progress *pz_search_progress(const struct pz_search *s); /* NULL: none */
-/* Variants evaluated so far; NULL: none. */
-uint64_t pz_search_variants(const struct pz_search *s);
+/* The chips of a space within limits, in that order.  PZ_LIMIT where the space is too large to be listed; PZ_NO_ANSWER when
+ * there are none: the message says how far the smallest is. */
+PZ_NODISCARD enum pz_status pz_space_list(const struct pz_space *s, const struct pz_limits *l,
+                                          struct pz_arena *arena, struct pz_point **out,
+                                          uint32_t *n, struct pz_error *err);
 
 #endif

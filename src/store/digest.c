@@ -5,17 +5,18 @@
 #include "core/map.h"
 #include "core/random.h"
 
-static const struct {
-  const char *name, *sql;
-} parts[PZ_PARTS] = {
-    [PZ_PART_INPUTS] = {"inputs", "SELECT inputs FROM run"},
-    [PZ_PART_RESULT] = {"result", "SELECT result FROM run"},
-    [PZ_PART_COMPARISON] = {"comparison", "SELECT comparison FROM run"},
-    [PZ_PART_DETAIL] = {"detail", "SELECT detail FROM run"},
-    [PZ_PART_CHIPS] = {"chips", "SELECT * FROM chips"},
-    [PZ_PART_CHIP_STATUSES] = {"chip_statuses", "SELECT * FROM chip_statuses"},
-    [PZ_PART_EVALUATIONS] = {"evaluations", "SELECT * FROM evaluations"},
-    [PZ_PART_TIMINGS] = {"timings", "SELECT * FROM timings"},
+const char *const pz_part_names[PZ_PARTS] = {"inputs", "result", "comparison",  "detail",
+                                             "rounds", "boxes",  "evaluations", "timings"};
+
+static const char *const queries[PZ_PARTS] = {
+    [PZ_PART_INPUTS] = "SELECT inputs FROM run",
+    [PZ_PART_RESULT] = "SELECT result FROM run",
+    [PZ_PART_COMPARISON] = "SELECT comparison FROM run",
+    [PZ_PART_DETAIL] = "SELECT detail FROM run",
+    [PZ_PART_ROUNDS] = "SELECT * FROM rounds",
+    [PZ_PART_BOXES] = "SELECT * FROM boxes",
+    [PZ_PART_EVALUATIONS] = "SELECT * FROM evaluations",
+    [PZ_PART_TIMINGS] = "SELECT * FROM timings",
 };
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -65,10 +66,10 @@ enum pz_status pz_digest_rows(const struct pz_db *db, sqlite3_stmt *stmt, uint64
   return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", db->path);
 }
 
-static enum pz_status digest_part(const struct pz_db *db, enum pz_part part, uint64_t *sum,
-                                  struct pz_error *err) {
+enum pz_status pz_digest_part(const struct pz_db *db, enum pz_part part, uint64_t *sum,
+                              struct pz_error *err) {
   sqlite3_stmt *stmt = NULL;
-  enum pz_status status = pz_db_prepare(db, parts[part].sql, &stmt, err);
+  enum pz_status status = pz_db_prepare(db, queries[part], &stmt, err);
   if (status == PZ_OK) status = pz_digest_rows(db, stmt, sum, err);
   sqlite3_finalize(stmt);
   return status;
@@ -89,7 +90,7 @@ static enum pz_status write_digest(const struct pz_db *db, enum pz_part part, ui
   sqlite3_stmt *stmt = NULL;
   enum pz_status status = pz_db_prepare(db, sql, &stmt, err);
   if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, parts[part].name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 1, pz_part_names[part], -1, SQLITE_STATIC);
     sqlite3_bind_int64(stmt, 2, to_signed(sum));
     status = pz_db_write(db, stmt, err);
   }
@@ -105,7 +106,7 @@ static enum pz_status read_digest(const struct pz_db *db, enum pz_part part, uin
       pz_db_prepare(db, "SELECT digest FROM digests WHERE part = ?", &stmt, err);
   *sum = 0;
   if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, parts[part].name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 1, pz_part_names[part], -1, SQLITE_STATIC);
     status = pz_db_next(db, stmt, found, err);
   }
   if (status == PZ_OK && *found) *sum = (uint64_t)sqlite3_column_int64(stmt, 0);
@@ -115,7 +116,7 @@ static enum pz_status read_digest(const struct pz_db *db, enum pz_part part, uin
 
 enum pz_status pz_digest_store(const struct pz_db *db, enum pz_part part, struct pz_error *err) {
   uint64_t sum = 0;
-  enum pz_status status = digest_part(db, part, &sum, err);
+  enum pz_status status = pz_digest_part(db, part, &sum, err);
   return status == PZ_OK ? write_digest(db, part, sum, err) : status;
 }
 
@@ -160,9 +161,9 @@ enum pz_status pz_digest_check(const struct pz_db *db, struct pz_error *err) {
     uint64_t kept = 0, sum = 0;
     bool found = false;
     status = read_digest(db, p, &kept, &found, err);
-    if (status == PZ_OK) status = digest_part(db, p, &sum, err);
+    if (status == PZ_OK) status = pz_digest_part(db, p, &sum, err);
     if (status == PZ_OK && (!found || kept != sum))
-      status = refuse(db, "another digest than recorded: ", parts[p].name, err);
+      status = refuse(db, "another digest than recorded: ", pz_part_names[p], err);
   }
   return status;
 }

@@ -14,8 +14,8 @@ enum pz_part {
   PZ_PART_RESULT,
   PZ_PART_COMPARISON,
   PZ_PART_DETAIL,
-  PZ_PART_CHIPS,
-  PZ_PART_CHIP_STATUSES,
+  PZ_PART_ROUNDS,
+  PZ_PART_BOXES,
   PZ_PART_EVALUATIONS,
   PZ_PART_TIMINGS,
   PZ_PARTS
@@ -31,6 +31,11 @@ PZ_NODISCARD enum pz_status pz_digest_store(const struct pz_db *db, enum pz_part
                                             struct pz_error *err);
 PZ_NODISCARD enum pz_status pz_digest_add(const struct pz_db *db, enum pz_part part, uint64_t sum,
                                           struct pz_error *err);
+
+/* That of a part as its rows are. */
+PZ_NODISCARD enum pz_status pz_digest_part(const struct pz_db *db, enum pz_part part, uint64_t *sum,
+                                           struct pz_error *err);
+extern const char *const pz_part_names[PZ_PARTS];
 
 /* Does SQLite find its file whole, and is every part what its digest says?  PZ_BAD_INPUT names the
  * first that is not. */

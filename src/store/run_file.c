@@ -1,13 +1,10 @@
 #include "store/run_file.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "store/digest.h"
-#include "store/evaluations.h"
+#include "core/json.h"
 #include "store/inputs.h"
 #include "store/run_dir.h"
 #include "store/schema.h"
@@ -18,10 +15,8 @@
 struct pz_run_file {
   struct pz_db db;
   struct pz_run_dir dir;
-  struct pz_journal journal;
-  sqlite3_stmt *insert; /* an evaluation; NULL: opened to look */
-  sqlite3_stmt *find;   /* one by its key */
-  uint64_t moved;       /* by which the digest of evaluations changes with the next commit */
+  struct pz_round_store rounds;
+  bool writes; /* else opened to look */
   char *inputs;
 };
 
@@ -65,79 +60,81 @@ static enum pz_status read_text(const struct pz_run_file *f, const char *sql, ch
   return status;
 }
 
-/* ---- the journal ---------------------------------------------------------------------------- */
+/* ---- transactions --------------------------------------------------------------------------- */
 
 static enum pz_status may_write(const struct pz_run_file *f, struct pz_error *err) {
-  return f->insert ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s: was opened read-only", f->db.path);
+  return f->writes ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s: was opened read-only", f->db.path);
 }
 
-static enum pz_status recall_row(const struct pz_run_file *f, sqlite3_stmt *select,
-                                 enum pz_status (*take)(void *into, const struct pz_entry *entry),
-                                 void *into, struct pz_error *err) {
-  uint16_t layers[PZ_RUN_MOST_STAGES];
-  struct pz_entry entry;
-  enum pz_status status = pz_evaluations_read(&f->db, select, layers, &entry, err);
-  if (status != PZ_OK) return status;
-  status = take(into, &entry);
-  if (status == PZ_BAD_INPUT)
-    return pz_evaluations_refuse(&f->db, select, "does not belong to this search", err);
-  return status == PZ_OK ? PZ_OK : pz_fail(err, status, "%s: cannot be stored", f->db.path);
-}
-
-static enum pz_status recall(void *ctx,
-                             enum pz_status (*take)(void *into, const struct pz_entry *entry),
-                             void *into, struct pz_error *err) {
-  const struct pz_run_file *f = ctx;
-  sqlite3_stmt *select = NULL;
-  bool row = true;
-  enum pz_status status = pz_db_prepare(&f->db, pz_evaluations_select, &select, err);
-  while (status == PZ_OK && row) {
-    status = pz_db_next(&f->db, select, &row, err);
-    if (status == PZ_OK && row) status = recall_row(f, select, take, into, err);
-  }
-  sqlite3_finalize(select);
-  return status;
-}
-
-/* Drop what was not committed. */
-static void drop(struct pz_run_file *f) {
-  if (f->db.conn) pz_db_drop(&f->db);
-  f->moved = 0;
-}
-
-/* The evaluation in the place of the one that has its key, and the digest with it. */
-static enum pz_status write_evaluation(struct pz_run_file *f, const struct pz_entry *entry,
-                                       struct pz_error *err) {
-  uint64_t before = 0, after = 0;
-  pz_evaluations_bind_key(f->find, entry);
-  enum pz_status status = pz_digest_rows(&f->db, f->find, &before, err);
-  if (status == PZ_OK) status = pz_evaluations_write(&f->db, f->insert, entry, err);
-  if (status == PZ_OK) status = pz_digest_rows(&f->db, f->find, &after, err);
-  f->moved += after - before;
-  return status;
-}
-
-static enum pz_status evaluated(void *ctx, const struct pz_entry *entry, struct pz_error *err) {
-  struct pz_run_file *f = ctx;
+static enum pz_status begin(struct pz_run_file *f, struct pz_error *err) {
   enum pz_status status = may_write(f, err);
-  if (status == PZ_OK) status = pz_db_begin(&f->db, err);
-  if (status == PZ_OK) status = write_evaluation(f, entry, err);
-  if (status != PZ_OK) drop(f); /* SQLite may have done so: the digest must not know of it */
-  return status;
+  return status == PZ_OK ? pz_db_begin(&f->db, err) : status;
 }
 
-/* All that was written since the last commit, or nothing of it. */
-static enum pz_status commit(void *ctx, struct pz_error *err) {
-  struct pz_run_file *f = ctx;
-  enum pz_status status = PZ_OK;
-  if (f->moved) status = pz_digest_add(&f->db, PZ_PART_EVALUATIONS, f->moved, err);
+/* All that was written, or nothing of it. */
+static enum pz_status end(struct pz_run_file *f, enum pz_status status, struct pz_error *err) {
   if (status == PZ_OK) status = pz_db_commit(&f->db, err);
-  if (status != PZ_OK) drop(f);
-  f->moved = 0;
+  if (status != PZ_OK) pz_db_drop(&f->db);
   return status;
 }
 
-const struct pz_journal *pz_run_file_journal(struct pz_run_file *f) { return &f->journal; }
+/* ---- rounds --------------------------------------------------------------------------------- */
+
+static enum pz_status find_round(const struct pz_run_file *f, uint32_t run, uint32_t round,
+                                 const char *sql, sqlite3_stmt **out, struct pz_error *err) {
+  enum pz_status status = pz_db_prepare(&f->db, sql, out, err);
+  if (status != PZ_OK) return status;
+  sqlite3_bind_int64(*out, 1, run);
+  sqlite3_bind_int64(*out, 2, round);
+  return PZ_OK;
+}
+
+static enum pz_status read_round(void *ctx, uint32_t run, uint32_t round, struct pz_buffer *b,
+                                 struct pz_error *err) {
+  const struct pz_run_file *f = ctx;
+  sqlite3_stmt *stmt = NULL;
+  bool row = false;
+  enum pz_status status = find_round(
+      f, run, round, "SELECT found FROM rounds WHERE run = ? AND round = ?", &stmt, err);
+  if (status == PZ_OK) status = pz_db_next(&f->db, stmt, &row, err);
+  if (status == PZ_OK && row) {
+    const char *bytes = sqlite3_column_blob(stmt, 0);
+    size_t n = (size_t)sqlite3_column_bytes(stmt, 0);
+    if (!pz_buffer_append(b, bytes ? bytes : "", n))
+      status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, f->db.path);
+  }
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+static enum pz_status write_round(struct pz_run_file *f, uint32_t run, uint32_t round,
+                                  const struct pz_buffer *b, struct pz_error *err) {
+  sqlite3_stmt *stmt = NULL;
+  uint64_t sum = 0;
+  enum pz_status status = find_round(
+      f, run, round, "INSERT INTO rounds(run, round, found) VALUES(?, ?, ?)", &stmt, err);
+  if (status == PZ_OK) {
+    sqlite3_bind_blob64(stmt, 3, b->text ? b->text : "", b->bytes, SQLITE_STATIC);
+    status = pz_db_write(&f->db, stmt, err);
+  }
+  sqlite3_finalize(stmt);
+  stmt = NULL;
+  if (status == PZ_OK)
+    status =
+        find_round(f, run, round, "SELECT * FROM rounds WHERE run = ? AND round = ?", &stmt, err);
+  if (status == PZ_OK) status = pz_digest_rows(&f->db, stmt, &sum, err);
+  sqlite3_finalize(stmt);
+  return status == PZ_OK ? pz_digest_add(&f->db, PZ_PART_ROUNDS, sum, err) : status;
+}
+
+static enum pz_status keep_round(void *ctx, uint32_t run, uint32_t round, const struct pz_buffer *b,
+                                 struct pz_error *err) {
+  struct pz_run_file *f = ctx;
+  enum pz_status status = begin(f, err);
+  return status == PZ_OK ? end(f, write_round(f, run, round, b, err), err) : status;
+}
+
+const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *f) { return &f->rounds; }
 
 const char *pz_run_file_inputs(const struct pz_run_file *f) { return f->inputs; }
 
@@ -146,7 +143,7 @@ const char *pz_run_file_inputs(const struct pz_run_file *f) { return f->inputs; 
 static struct pz_run_file *new_file(void) {
   struct pz_run_file *f = pz_calloc(1, sizeof *f);
   if (!f) return NULL;
-  f->journal = (struct pz_journal){f, recall, evaluated, commit};
+  f->rounds = (struct pz_round_store){f, read_round, keep_round};
   f->dir.lock = -1;
   return f;
 }
@@ -194,7 +191,7 @@ static enum pz_status compare_finished(struct pz_run_file *f, json_t *now, struc
   bool alone = pz_run_dir_share(&f->dir);
   if (!alone) return pz_fail(err, PZ_IO, "%s: another phaze is running there", f->dir.dir);
   enum pz_status status = compare(f, now, err);
-  if (status == PZ_OK) status = pz_run_file_result(f, &result, err);
+  if (status == PZ_OK) status = pz_run_file_text(f, PZ_PART_RESULT, &result, err);
   if (status == PZ_OK && !result)
     status = pz_fail(err, PZ_IO,
                      "%s: the run is not finished; accepted: a directory that can be written to",
@@ -211,6 +208,7 @@ static enum pz_status create(struct pz_run_file *f, const char *inputs, struct p
   if (status != PZ_OK) return status;
   status = pz_db_open(&db, part, PZ_DB_CREATE, err);
   if (status == PZ_OK) status = pz_schema_make(&db, inputs, err);
+  if (status == PZ_OK) status = pz_schema_log(&db, err);
   pz_db_close(&db);
   if (status == PZ_OK) status = pz_run_dir_accept(&f->dir, part, err);
   pz_run_dir_discard(part);
@@ -225,8 +223,8 @@ static enum pz_status open_to_write(struct pz_run_file *f, struct pz_error *err)
   /* Safe from the end of the process, which is what is promised; the disk's cache is not waited
    * for at every commit. */
   if (status == PZ_OK) status = pz_db_exec(&f->db, "PRAGMA synchronous = NORMAL", err);
-  if (status == PZ_OK) status = pz_db_prepare(&f->db, pz_evaluations_find, &f->find, err);
-  return status == PZ_OK ? pz_db_prepare(&f->db, pz_evaluations_insert, &f->insert, err) : status;
+  f->writes = status == PZ_OK;
+  return status;
 }
 
 static enum pz_status open_locked(struct pz_run_file *f, const char *inputs, json_t *now,
@@ -252,6 +250,18 @@ enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
   else if (status == PZ_OK)
     status = open_locked(f, inputs, now, fresh, err);
   json_decref(now);
+  return deliver(f, status, out);
+}
+
+enum pz_status pz_run_file_in_memory(const char *inputs, struct pz_run_file **out,
+                                     struct pz_error *err) {
+  struct pz_run_file *f = new_file();
+  if (!f) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, "memory");
+  enum pz_status status = pz_db_open(&f->db, ":memory:", PZ_DB_CREATE, err);
+  if (status == PZ_OK) status = pz_schema_make(&f->db, inputs, err);
+  f->writes = true;
+  f->inputs = pz_strdup(inputs);
+  if (status == PZ_OK && !f->inputs) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, "memory");
   return deliver(f, status, out);
 }
 
@@ -281,228 +291,117 @@ enum pz_status pz_run_file_check(struct pz_run_file *f, struct pz_error *err) {
   return pz_digest_check(&f->db, err);
 }
 
-bool pz_run_file_is_read_only(const struct pz_run_file *f) { return !f->insert; }
+enum pz_status pz_run_file_same(const struct pz_run_file *f, const struct pz_run_file *g,
+                                enum pz_part part, bool *same, struct pz_error *err) {
+  uint64_t a = 0, b = 0;
+  enum pz_status status = pz_digest_part(&f->db, part, &a, err);
+  if (status == PZ_OK) status = pz_digest_part(&g->db, part, &b, err);
+  *same = a == b;
+  return status;
+}
+
+bool pz_run_file_is_read_only(const struct pz_run_file *f) { return !f->writes; }
 
 void pz_run_file_close(struct pz_run_file *f) {
   if (!f) return;
-  sqlite3_finalize(f->insert);
-  /* Evaluations are facts: those since the last commit are worth keeping, and no loss if not. */
-  if (f->db.conn && commit(f, NULL) != PZ_OK) drop(f);
-  sqlite3_finalize(f->find);
   pz_db_close(&f->db);
   pz_run_dir_release(&f->dir);
   pz_free(f->inputs);
   pz_free(f);
 }
 
-/* ---- whole tables --------------------------------------------------------------------------- */
+/* ---- tables --------------------------------------------------------------------------------- */
 
-/* A transaction of its own, so that it can be dropped without what came before. */
-static enum pz_status begin_own(struct pz_run_file *f, struct pz_error *err) {
-  enum pz_status status = may_write(f, err);
-  if (status == PZ_OK) status = commit(f, err);
-  return status == PZ_OK ? pz_db_begin(&f->db, err) : status;
+/* "3 0 12": which value of each axis. */
+static void write_axes(const uint8_t *at, char *text, size_t size) {
+  size_t n = 0;
+  for (enum pz_axis a = 0; a < PZ_AXES; a++)
+    n += (size_t)snprintf(text + n, size - n, "%s%d", a ? " " : "", at[a]);
 }
 
-static enum pz_status end_own(struct pz_run_file *f, enum pz_status status, struct pz_error *err) {
-  if (status == PZ_OK) status = commit(f, err);
-  if (status != PZ_OK) drop(f);
-  return status;
+static enum pz_status write_box(const struct pz_run_file *f, sqlite3_stmt *stmt,
+                                const struct pz_closed_box *b, struct pz_error *err) {
+  char lo[8 * PZ_AXES], hi[8 * PZ_AXES];
+  write_axes(b->box.lo, lo, sizeof lo);
+  write_axes(b->box.hi, hi, sizeof hi);
+  sqlite3_bind_int64(stmt, 3, b->box.kind);
+  sqlite3_bind_text(stmt, 4, lo, -1, SQLITE_TRANSIENT);
+  sqlite3_bind_text(stmt, 5, hi, -1, SQLITE_TRANSIENT);
+  sqlite3_bind_text(stmt, 6, pz_box_end_names[b->end], -1, SQLITE_STATIC);
+  sqlite3_bind_double(stmt, 7, b->bound);
+  sqlite3_bind_double(stmt, 8, b->value);
+  return pz_db_write(&f->db, stmt, err);
 }
 
-static enum pz_status write_chips(const struct pz_run_file *f, const struct pz_result_chip *chips,
-                                  uint32_t n, struct pz_error *err) {
-  static const char sql[] = "INSERT INTO chips(id, name, tensor_cores, rows, cols, vector_cores, "
-                            "lanes, glb_bytes, area_mm2, watts) "
-                            "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+static enum pz_status write_boxes(const struct pz_run_file *f, const struct pz_run_tables *t,
+                                  struct pz_error *err) {
   sqlite3_stmt *stmt = NULL;
-  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
-  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
-    const struct pz_result_chip *c = &chips[i];
-    const int64_t sizes[] = {c->tensor_cores, c->rows,  c->cols,
-                             c->vector_cores, c->lanes, c->glb_bytes};
-    sqlite3_bind_int64(stmt, 1, c->id);
-    sqlite3_bind_text(stmt, 2, c->name, -1, SQLITE_STATIC);
-    for (int k = 0; k < 6; k++) sqlite3_bind_int64(stmt, 3 + k, sizes[k]);
-    sqlite3_bind_double(stmt, 9, c->area_mm2);
-    sqlite3_bind_double(stmt, 10, c->watts);
-    status = pz_db_write(&f->db, stmt, err);
+  enum pz_status status = pz_db_exec(&f->db, "DELETE FROM boxes", err);
+  if (status == PZ_OK)
+    status = pz_db_prepare(&f->db,
+                           "INSERT INTO boxes(run, i, kind, lo, hi, how, bound, value) "
+                           "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+                           &stmt, err);
+  for (uint32_t r = 0; r < t->n_runs && status == PZ_OK; r++)
+    for (uint32_t i = 0; i < t->runs[r].n_boxes && status == PZ_OK; i++) {
+      sqlite3_bind_int64(stmt, 1, r);
+      sqlite3_bind_int64(stmt, 2, i);
+      status = write_box(f, stmt, &t->runs[r].boxes[i], err);
+    }
+  sqlite3_finalize(stmt);
+  return status == PZ_OK ? pz_digest_store(&f->db, PZ_PART_BOXES, err) : status;
+}
+
+/* "8 8 9": layers of each stage. */
+static enum pz_status bind_stages(const struct pz_run_file *f, sqlite3_stmt *stmt, int column,
+                                  const struct pz_plan_record *p, struct pz_error *err) {
+  struct pz_buffer b = {0};
+  for (uint32_t i = 0; i < p->n_stages; i++) {
+    char text[16];
+    int n = snprintf(text, sizeof text, "%s%u", i ? " " : "", (unsigned)p->layers[i]);
+    pz_buffer_append(&b, text, (size_t)n);
+  }
+  sqlite3_bind_text(stmt, column, b.text ? b.text : "", -1, SQLITE_TRANSIENT);
+  bool failed = b.failed;
+  pz_free(b.text);
+  return failed ? pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, f->db.path) : PZ_OK;
+}
+
+static enum pz_status write_evaluations(const struct pz_run_file *f, const struct pz_run_tables *t,
+                                        struct pz_error *err) {
+  static const char sql[] =
+      "INSERT INTO evaluations(chip, model, effort, step_s, least_s, dynamic_j, n_open, variant, "
+      "recompute, dp, stages) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+  sqlite3_stmt *stmt = NULL;
+  enum pz_status status = pz_db_exec(&f->db, "DELETE FROM evaluations", err);
+  if (status == PZ_OK) status = pz_db_prepare(&f->db, sql, &stmt, err);
+  for (uint32_t i = 0; i < t->n_known && status == PZ_OK; i++) {
+    const struct pz_known *k = &t->known[i];
+    const struct pz_plan_record *p = &k->e.plan;
+    sqlite3_bind_int64(stmt, 1, (sqlite3_int64)k->id);
+    sqlite3_bind_int64(stmt, 2, k->entry);
+    sqlite3_bind_int64(stmt, 3, k->e.effort);
+    sqlite3_bind_double(stmt, 4, k->e.step_s);
+    sqlite3_bind_double(stmt, 5, k->e.least_s);
+    sqlite3_bind_double(stmt, 6, k->e.dynamic_j);
+    sqlite3_bind_int64(stmt, 7, k->e.n_open);
+    sqlite3_bind_int64(stmt, 8, p->variant);
+    sqlite3_bind_int64(stmt, 9, p->recompute);
+    sqlite3_bind_int64(stmt, 10, p->d);
+    status = bind_stages(f, stmt, 11, p, err);
+    if (status == PZ_OK) status = pz_db_write(&f->db, stmt, err);
   }
   sqlite3_finalize(stmt);
-  return status;
+  return status == PZ_OK ? pz_digest_store(&f->db, PZ_PART_EVALUATIONS, err) : status;
 }
 
-enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_result_chip *chips,
-                                 uint32_t n, struct pz_error *err) {
-  int64_t any = 0;
-  enum pz_status status = pz_db_number(&f->db, "SELECT 1 FROM chips LIMIT 1", &any, err);
-  if (status != PZ_OK || any) return status;
-  status = begin_own(f, err);
-  if (status != PZ_OK) return status;
-  status = write_chips(f, chips, n, err);
-  if (status == PZ_OK) status = pz_digest_store(&f->db, PZ_PART_CHIPS, err);
-  return end_own(f, status, err);
-}
-
-/* Is it a number that a chip can have? */
-static bool is_size(double value) { return value >= 0 && value < HUGE_VAL; }
-
-static enum pz_status read_chip(const struct pz_run_file *f, sqlite3_stmt *stmt,
-                                struct pz_result_chip *out, struct pz_error *err) {
-  char what[160];
-  int64_t id = sqlite3_column_int64(stmt, 0);
-  const char *name = (const char *)sqlite3_column_text(stmt, 1);
-  if (!name) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", f->db.path);
-  *out = (struct pz_result_chip){.id = (uint32_t)id,
-                                 .name = name,
-                                 .tensor_cores = sqlite3_column_int64(stmt, 2),
-                                 .rows = sqlite3_column_int64(stmt, 3),
-                                 .cols = sqlite3_column_int64(stmt, 4),
-                                 .vector_cores = sqlite3_column_int64(stmt, 5),
-                                 .lanes = sqlite3_column_int64(stmt, 6),
-                                 .glb_bytes = sqlite3_column_int64(stmt, 7),
-                                 .area_mm2 = sqlite3_column_double(stmt, 8),
-                                 .watts = sqlite3_column_double(stmt, 9)};
-  if (id >= 0 && id <= UINT32_MAX && is_size(out->area_mm2) && is_size(out->watts)) return PZ_OK;
-  snprintf(what, sizeof what,
-           "table chips, row with id %" PRId64
-           " is no chip; accepted: an id from 0 to 4294967295, finite area and power",
-           id);
-  return refuse(f, what, err);
-}
-
-enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take, void *into,
+enum pz_status pz_run_file_set_tables(struct pz_run_file *f, const struct pz_run_tables *t,
                                       struct pz_error *err) {
-  static const char sql[] = "SELECT id, name, tensor_cores, rows, cols, vector_cores, lanes, "
-                            "glb_bytes, area_mm2, watts FROM chips ORDER BY id";
-  sqlite3_stmt *stmt = NULL;
-  bool row = false;
-  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
-  while (status == PZ_OK && (status = pz_db_next(&f->db, stmt, &row, err)) == PZ_OK && row) {
-    struct pz_result_chip chip;
-    status = read_chip(f, stmt, &chip, err);
-    if (status == PZ_OK) status = take(into, &chip);
-  }
-  sqlite3_finalize(stmt);
-  return status;
-}
-
-enum pz_status pz_run_file_count_chip_statuses(struct pz_run_file *f, int64_t *n,
-                                               struct pz_error *err) {
-  return pz_db_number(&f->db, "SELECT count(*) FROM chip_statuses", n, err);
-}
-
-/* By how much the digest of all chip statuses is that of these. */
-static enum pz_status digest_chip_statuses(const struct pz_run_file *f, const char *objective_run,
-                                           uint64_t *sum, struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status =
-      pz_db_prepare(&f->db, "SELECT * FROM chip_statuses WHERE objective_run = ?", &stmt, err);
-  if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, objective_run, -1, SQLITE_STATIC);
-    status = pz_digest_rows(&f->db, stmt, sum, err);
-  }
-  sqlite3_finalize(stmt);
-  return status;
-}
-
-static enum pz_status clear_chip_statuses(const struct pz_run_file *f, const char *objective_run,
-                                          struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status =
-      pz_db_prepare(&f->db, "DELETE FROM chip_statuses WHERE objective_run = ?", &stmt, err);
-  if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, objective_run, -1, SQLITE_STATIC);
-    status = pz_db_write(&f->db, stmt, err);
-  }
-  sqlite3_finalize(stmt);
-  return status;
-}
-
-static enum pz_status write_chip_statuses(const struct pz_run_file *f, const char *objective_run,
-                                          const uint32_t *ids,
-                                          const struct pz_chip_status *chip_statuses, uint32_t n,
-                                          struct pz_error *err) {
-  static const char sql[] =
-      "INSERT INTO chip_statuses(objective_run, id, kind, value, bound) VALUES(?, ?, ?, ?, ?)";
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
-  if (status == PZ_OK) sqlite3_bind_text(stmt, 1, objective_run, -1, SQLITE_STATIC);
-  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
-    sqlite3_bind_int64(stmt, 2, ids[i]);
-    sqlite3_bind_text(stmt, 3, pz_chip_status_names[chip_statuses[i].kind], -1, SQLITE_STATIC);
-    sqlite3_bind_double(stmt, 4, chip_statuses[i].value);
-    sqlite3_bind_double(stmt, 5, chip_statuses[i].bound);
-    status = pz_db_write(&f->db, stmt, err);
-  }
-  sqlite3_finalize(stmt);
-  return status;
-}
-
-enum pz_status pz_run_file_chip_statuses(struct pz_run_file *f, const char *objective_run,
-                                         const uint32_t *ids,
-                                         const struct pz_chip_status *chip_statuses, uint32_t n,
-                                         struct pz_error *err) {
-  enum pz_status status = begin_own(f, err);
+  enum pz_status status = begin(f, err);
   if (status != PZ_OK) return status;
-  uint64_t before = 0, after = 0;
-  status = digest_chip_statuses(f, objective_run, &before, err);
-  if (status == PZ_OK) status = clear_chip_statuses(f, objective_run, err);
-  if (status == PZ_OK) status = write_chip_statuses(f, objective_run, ids, chip_statuses, n, err);
-  if (status == PZ_OK) status = digest_chip_statuses(f, objective_run, &after, err);
-  if (status == PZ_OK) status = pz_digest_add(&f->db, PZ_PART_CHIP_STATUSES, after - before, err);
-  return end_own(f, status, err);
-}
-
-static enum pz_chip_status_kind kind_named(const char *name) {
-  int k = 0;
-  while (k < PZ_CHIP_STATUSES && (!name || strcmp(name, pz_chip_status_names[k]) != 0)) k++;
-  return (enum pz_chip_status_kind)k;
-}
-
-static enum pz_status read_chip_status(const struct pz_run_file *f, sqlite3_stmt *stmt,
-                                       uint32_t *id, struct pz_chip_status *out,
-                                       struct pz_error *err) {
-  char what[160];
-  int64_t number = sqlite3_column_int64(stmt, 0);
-  *out = (struct pz_chip_status){kind_named((const char *)sqlite3_column_text(stmt, 1)),
-                                 sqlite3_column_double(stmt, 2), sqlite3_column_double(stmt, 3)};
-  *id = (uint32_t)number;
-  if (number >= 0 && number <= UINT32_MAX && out->kind < PZ_CHIP_STATUSES &&
-      sqlite3_column_type(stmt, 2) == SQLITE_FLOAT &&
-      sqlite3_column_type(stmt, 3) == SQLITE_FLOAT && !isnan(out->value) && !isnan(out->bound))
-    return PZ_OK;
-  snprintf(what, sizeof what,
-           "table chip_statuses, row with id %" PRId64
-           " is not how a chip left a search; accepted: an id, a kind, "
-           "two reals",
-           number);
-  return refuse(f, what, err);
-}
-
-enum pz_status pz_run_file_read_chip_statuses(struct pz_run_file *f, const char *objective_run,
-                                              pz_take_chip_status *take, void *into,
-                                              struct pz_error *err) {
-  static const char sql[] =
-      "SELECT id, kind, value, bound FROM chip_statuses WHERE objective_run = ? ORDER BY id";
-  sqlite3_stmt *stmt = NULL;
-  bool row = true;
-  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
-  if (status == PZ_OK) sqlite3_bind_text(stmt, 1, objective_run, -1, SQLITE_STATIC);
-  while (status == PZ_OK) {
-    uint32_t id;
-    struct pz_chip_status chip_status;
-    status = pz_db_next(&f->db, stmt, &row, err);
-    if (status != PZ_OK || !row) break;
-    status = read_chip_status(f, stmt, &id, &chip_status, err);
-    if (status == PZ_OK) status = take(into, id, &chip_status);
-    if (status != PZ_OK)
-      pz_fail(err, status,
-              "%s: table chip_statuses does not have every chip once; see phaze verify",
-              f->db.path);
-  }
-  sqlite3_finalize(stmt);
-  return status;
+  status = write_boxes(f, t, err);
+  if (status == PZ_OK) status = write_evaluations(f, t, err);
+  return end(f, status, err);
 }
 
 /* ---- single values -------------------------------------------------------------------------- */
@@ -511,9 +410,9 @@ enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what, d
                                       struct pz_error *err) {
   static const char sql[] = "INSERT OR REPLACE INTO timings(what, seconds) VALUES(?, ?)";
   sqlite3_stmt *stmt = NULL;
-  enum pz_status status = may_write(f, err);
-  if (status == PZ_OK) status = pz_db_begin(&f->db, err);
-  if (status == PZ_OK) status = pz_db_prepare(&f->db, sql, &stmt, err);
+  enum pz_status status = begin(f, err);
+  if (status != PZ_OK) return status;
+  status = pz_db_prepare(&f->db, sql, &stmt, err);
   if (status == PZ_OK) {
     sqlite3_bind_text(stmt, 1, what, -1, SQLITE_STATIC);
     sqlite3_bind_double(stmt, 2, seconds);
@@ -521,68 +420,41 @@ enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what, d
   }
   sqlite3_finalize(stmt);
   if (status == PZ_OK) status = pz_digest_store(&f->db, PZ_PART_TIMINGS, err);
-  if (status != PZ_OK) drop(f);
-  return status;
+  return end(f, status, err);
 }
 
-enum pz_status pz_run_file_timing(struct pz_run_file *f, const char *what, double *seconds,
-                                  struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  bool row = false;
-  enum pz_status status =
-      pz_db_prepare(&f->db, "SELECT seconds FROM timings WHERE what = ?", &stmt, err);
-  if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, what, -1, SQLITE_STATIC);
-    status = pz_db_next(&f->db, stmt, &row, err);
-  }
-  if (status == PZ_OK) *seconds = row ? sqlite3_column_double(stmt, 0) : 0;
-  sqlite3_finalize(stmt);
-  return status;
-}
+/* Columns of the table run. */
+static const struct {
+  const char *set, *get;
+} texts[PZ_PARTS] = {
+    [PZ_PART_RESULT] = {"UPDATE run SET result = ? WHERE one = 1",
+                        "SELECT result FROM run WHERE one = 1"},
+    [PZ_PART_COMPARISON] = {"UPDATE run SET comparison = ? WHERE one = 1",
+                            "SELECT comparison FROM run WHERE one = 1"},
+    [PZ_PART_DETAIL] = {"UPDATE run SET detail = ? WHERE one = 1",
+                        "SELECT detail FROM run WHERE one = 1"},
+};
 
-/* Set a text of the table run; all or none. */
-static enum pz_status write_text(struct pz_run_file *f, enum pz_part part, const char *sql,
-                                 const char *text, struct pz_error *err) {
+enum pz_status pz_run_file_set_text(struct pz_run_file *f, enum pz_part part, const char *text,
+                                    struct pz_error *err) {
   sqlite3_stmt *stmt = NULL;
-  enum pz_status status = begin_own(f, err);
+  enum pz_status status = begin(f, err);
   if (status != PZ_OK) return status;
-  status = pz_db_prepare(&f->db, sql, &stmt, err);
+  status = pz_db_prepare(&f->db, texts[part].set, &stmt, err);
   if (status == PZ_OK) {
     sqlite3_bind_text(stmt, 1, text, -1, SQLITE_STATIC);
     status = pz_db_write(&f->db, stmt, err);
   }
   sqlite3_finalize(stmt);
   if (status == PZ_OK) status = pz_digest_store(&f->db, part, err);
-  status = end_own(f, status, err);
+  status = end(f, status, err);
   /* The text is safe in the log too: a reader in the way, or a full disk, is no failure. */
   if (status == PZ_OK)
     sqlite3_wal_checkpoint_v2(f->db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
   return status;
 }
 
-enum pz_status pz_run_file_finish(struct pz_run_file *f, const char *result, struct pz_error *err) {
-  return write_text(f, PZ_PART_RESULT, "UPDATE run SET result = ? WHERE one = 1", result, err);
-}
-
-enum pz_status pz_run_file_result(struct pz_run_file *f, char **text, struct pz_error *err) {
-  return read_text(f, "SELECT result FROM run WHERE one = 1", text, err);
-}
-
-enum pz_status pz_run_file_set_comparison(struct pz_run_file *f, const char *comparison,
-                                          struct pz_error *err) {
-  return write_text(f, PZ_PART_COMPARISON, "UPDATE run SET comparison = ? WHERE one = 1",
-                    comparison, err);
-}
-
-enum pz_status pz_run_file_comparison(struct pz_run_file *f, char **text, struct pz_error *err) {
-  return read_text(f, "SELECT comparison FROM run WHERE one = 1", text, err);
-}
-
-enum pz_status pz_run_file_set_detail(struct pz_run_file *f, const char *detail,
-                                      struct pz_error *err) {
-  return write_text(f, PZ_PART_DETAIL, "UPDATE run SET detail = ? WHERE one = 1", detail, err);
-}
-
-enum pz_status pz_run_file_detail(struct pz_run_file *f, char **text, struct pz_error *err) {
-  return read_text(f, "SELECT detail FROM run WHERE one = 1", text, err);
+enum pz_status pz_run_file_text(struct pz_run_file *f, enum pz_part part, char **text,
+                                struct pz_error *err) {
+  return read_text(f, texts[part].get, text, err);
 }

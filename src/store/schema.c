@@ -9,28 +9,26 @@
 
 /* "phaz"; a change to a table is a new version. */
 #define APPLICATION "1885888890"
-#define VERSION "5"
+#define VERSION "6"
 
 /* By name.  STRICT: a column holds its type or nothing is stored. */
 static const struct {
   const char *name, *sql;
 } tables[] = {
-    {"chip_statuses",
-     "CREATE TABLE chip_statuses(objective_run TEXT NOT NULL, id INTEGER NOT NULL, "
-     "kind TEXT NOT NULL, value REAL NOT NULL, bound REAL NOT NULL, "
-     "PRIMARY KEY(objective_run, id)) STRICT, WITHOUT ROWID"},
-    {"chips", "CREATE TABLE chips(id INTEGER PRIMARY KEY, name TEXT NOT NULL, "
-              "tensor_cores INTEGER NOT NULL, rows INTEGER NOT NULL, cols INTEGER NOT NULL, "
-              "vector_cores INTEGER NOT NULL, lanes INTEGER NOT NULL, glb_bytes INTEGER NOT NULL, "
-              "area_mm2 REAL NOT NULL, watts REAL NOT NULL) STRICT"},
+    {"boxes",
+     "CREATE TABLE boxes(run INTEGER NOT NULL, i INTEGER NOT NULL, kind INTEGER NOT NULL, "
+     "lo TEXT NOT NULL, hi TEXT NOT NULL, how TEXT NOT NULL, bound REAL NOT NULL, "
+     "value REAL NOT NULL, PRIMARY KEY(run, i)) STRICT, WITHOUT ROWID"},
     {"digests", "CREATE TABLE digests(part TEXT PRIMARY KEY, digest INTEGER NOT NULL) "
                 "STRICT, WITHOUT ROWID"},
     {"evaluations",
-     "CREATE TABLE evaluations(id INTEGER NOT NULL, model INTEGER NOT NULL, "
-     "effort INTEGER NOT NULL, time_s REAL NOT NULL, least_s REAL NOT NULL, "
-     "n_open INTEGER NOT NULL, variant INTEGER NOT NULL, recompute INTEGER NOT NULL, "
-     "d INTEGER NOT NULL, stages TEXT NOT NULL, objective_run INTEGER NOT NULL, "
-     "PRIMARY KEY(id, model, effort)) STRICT, WITHOUT ROWID"},
+     "CREATE TABLE evaluations(chip INTEGER NOT NULL, model INTEGER NOT NULL, "
+     "effort INTEGER NOT NULL, step_s REAL NOT NULL, least_s REAL NOT NULL, "
+     "dynamic_j REAL NOT NULL, n_open INTEGER NOT NULL, variant INTEGER NOT NULL, "
+     "recompute INTEGER NOT NULL, dp INTEGER NOT NULL, stages TEXT NOT NULL, "
+     "PRIMARY KEY(chip, model, effort)) STRICT, WITHOUT ROWID"},
+    {"rounds", "CREATE TABLE rounds(run INTEGER NOT NULL, round INTEGER NOT NULL, "
+               "found BLOB NOT NULL, PRIMARY KEY(run, round)) STRICT, WITHOUT ROWID"},
     {"run", "CREATE TABLE run(one INTEGER PRIMARY KEY CHECK(one = 1), inputs TEXT NOT NULL, "
             "result TEXT, comparison TEXT, detail TEXT) STRICT"},
     {"timings", "CREATE TABLE timings(what TEXT PRIMARY KEY, seconds REAL NOT NULL) "
@@ -56,12 +54,10 @@ static enum pz_status make_tables(const struct pz_db *db, const char *inputs,
   return status;
 }
 
-/* The log is turned on when all is in the file: nothing of a new run stands in a log alone. */
 enum pz_status pz_schema_make(const struct pz_db *db, const char *inputs, struct pz_error *err) {
   enum pz_status status = pz_db_begin(db, err);
   if (status == PZ_OK) status = make_tables(db, inputs, err);
-  if (status == PZ_OK) status = pz_db_commit(db, err);
-  return status == PZ_OK ? pz_schema_log(db, err) : status;
+  return status == PZ_OK ? pz_db_commit(db, err) : status;
 }
 
 enum pz_status pz_schema_log(const struct pz_db *db, struct pz_error *err) {

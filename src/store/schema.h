@@ -4,7 +4,7 @@
 
 #include "store/db.h"
 
-/* Make the tables in an empty database, and turn on the write-ahead log. */
+/* Make the tables in an empty database.  Then all is in the file: pz_schema_log may follow. */
 PZ_NODISCARD enum pz_status pz_schema_make(const struct pz_db *db, const char *inputs,
                                            struct pz_error *err);
 

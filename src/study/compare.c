@@ -58,8 +58,7 @@ static char *chip_name_of(const struct comparer *x, const struct pz_method_resul
 static void set_method(const struct comparer *x, const struct pz_objective *o,
                        const struct pz_baseline_answer *a, bool any, struct pz_method_result *m) {
   const struct pz_chip *chip = &a->chip;
-  struct pz_area area = pz_chip_area(chip);
-  double um2 = any ? pz_area_total_um2(&area) : 0;
+  double mm2 = any ? pz_chip_taken(chip).mm2 : 0;
   m->chip = any ? strcpy(chip_name_of(x, m), chip->name) : NULL;
   m->tensor_cores = chip->tensor.cores;
   m->rows = chip->tensor.rows;
@@ -68,8 +67,8 @@ static void set_method(const struct comparer *x, const struct pz_objective *o,
   m->lanes = chip->vector.lanes;
   m->glb_bytes = chip->glb_bytes;
   m->hbm_gib = a->hbm_gib;
-  m->area_mm2 = um2 / 1e6;
-  m->area_part = um2 / x->s->space.budget_um2;
+  m->area_mm2 = mm2;
+  m->area_part = x->s->limits.mm2 > 0 ? mm2 / x->s->limits.mm2 : 0;
   m->ratios = set_models(x, o, a, any, m);
   m->n_evaluated = a->n_evaluated;
 }
@@ -81,9 +80,9 @@ struct asked {
   double seconds;
 };
 
-/* `by` as in a baseline's question. */
+/* `worker` as in a baseline's question. */
 static enum pz_status ask_baseline(const struct comparer *x, uint32_t k,
-                                   const struct pz_objective_run *run, struct pz_evaluator *by,
+                                   const struct pz_objective_run *run, int worker,
                                    struct asked *out, struct pz_error *err) {
   const struct pz_study *s = x->s;
   struct pz_error why = {0};
@@ -92,10 +91,11 @@ static enum pz_status ask_baseline(const struct comparer *x, uint32_t k,
                                    .points = s->points,
                                    .n_points = s->n_points,
                                    .objective = &run->objective,
-                                   .evaluations = run->n_looked,
+                                   .evaluations = run->n_evaluated + run->n_partly,
                                    .seed = x->seed,
                                    .stop = x->watch.stop,
-                                   .by = by};
+                                   .by = s->by,
+                                   .worker = worker};
   double since = pz_clock_s();
   enum pz_status status = pz_baseline_at(k)->run(&q, &out->answer, &why);
   if (status != PZ_OK && status != PZ_NO_ANSWER) return pz_fail(err, status, "%s", why.message);
@@ -109,25 +109,35 @@ static struct asked *asked_at(const struct comparer *x, uint32_t run, uint32_t k
   return &x->asked[run * x->n_baselines + k];
 }
 
+/* By entry of the portfolio; 0: nothing fits. */
+static double objective_of(const struct pz_objective *o, const double *samples_per_s,
+                           const struct pz_chip *chip) {
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
+  struct pz_taken taken = pz_chip_taken(chip);
+  for (uint32_t i = 0; i < o->n; i++) {
+    uint32_t m = o->models[i];
+    steps[m] = (struct pz_step_cost){
+        samples_per_s[m] > 0 ? o->batch[m] / samples_per_s[m] : HUGE_VAL, 0};
+  }
+  return pz_objective_value(o, steps, &taken);
+}
+
 static void tell_baseline(const struct comparer *x, const struct pz_objective_run *run,
                           const struct asked *a, struct pz_method_result *m) {
   set_method(x, &run->objective, &a->answer, a->any, m);
   m->seconds = a->seconds;
   if (a->any)
-    m->objective = pz_objective_value(&run->objective, a->answer.samples_per_s, m->area_mm2 * 1e6,
-                                      pz_chip_peak_watts(&a->answer.chip));
+    m->objective = objective_of(&run->objective, a->answer.samples_per_s, &a->answer.chip);
 }
 
-static void tell_search(const struct comparer *x, const struct pz_objective_run *run,
-                        struct pz_method_result *m) {
-  const struct pz_study *s = x->s;
-  struct pz_baseline_answer a = {.hbm_gib = run->hbm_gib, .n_evaluated = run->n_looked};
-  pz_study_chip(s, run, &a.chip);
-  for (uint32_t i = 0; i < run->objective.n; i++) {
-    uint32_t model = run->objective.models[i];
-    const struct pz_evaluation *e = pz_search_evaluation(s->search, run->best, model);
-    if (e) a.samples_per_s[model] = (double)s->o.batch / e->time_s;
-  }
+static void tell_search(const struct comparer *x, uint32_t i, struct pz_method_result *m) {
+  const struct pz_objective_run *run = &x->s->objective_run[i];
+  const struct pz_answer *answer = &x->r->answers[i];
+  struct pz_baseline_answer a = {.chip = answer->chip,
+                                 .hbm_gib = answer->hbm_gib,
+                                 .n_evaluated = run->n_evaluated + run->n_partly};
+  for (uint32_t k = 0; k < run->objective.n; k++)
+    a.samples_per_s[run->objective.models[k]] = answer->models[k].samples_per_s;
   set_method(x, &run->objective, &a, true, m);
   m->objective = run->value;
 }
@@ -135,22 +145,21 @@ static void tell_search(const struct comparer *x, const struct pz_objective_run 
 /* ---- one objective run ---------------------------------------------------------------------- */
 
 /* All baselines of a model alone. */
-static enum pz_status compare_run(void *ctx, size_t i, struct pz_evaluator *by,
-                                  struct pz_error *err) {
+static enum pz_status compare_run(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
   const struct comparer *x = ctx;
   enum pz_status status = PZ_OK;
   for (uint32_t k = 0; k < x->n_baselines && status == PZ_OK; k++)
-    status = ask_baseline(x, k, &x->s->objective_run[i], by, asked_at(x, (uint32_t)i, k), err);
+    status = ask_baseline(x, k, &x->s->objective_run[i], (int)worker,
+                          asked_at(x, (uint32_t)i, k), err);
   return status;
 }
 
 /* One baseline of the common chip, on all threads. */
-static enum pz_status compare_common(void *ctx, size_t k, struct pz_evaluator *by,
-                                     struct pz_error *err) {
+static enum pz_status compare_common(void *ctx, size_t k, unsigned worker, struct pz_error *err) {
   const struct comparer *x = ctx;
   uint32_t last = x->s->n_runs - 1;
-  (void)by;
-  return ask_baseline(x, (uint32_t)k, &x->s->objective_run[last], NULL,
+  (void)worker;
+  return ask_baseline(x, (uint32_t)k, &x->s->objective_run[last], PZ_BASELINE_ALL,
                       asked_at(x, last, (uint32_t)k), err);
 }
 
@@ -159,32 +168,24 @@ static void tell_run(const struct comparer *x, uint32_t i) {
   struct pz_comparison_run *out = &x->c->runs[i];
   for (uint32_t k = 0; k < x->n_baselines; k++)
     tell_baseline(x, run, asked_at(x, i, k), &out->methods[k]);
-  tell_search(x, run, &out->methods[out->n_methods - 1]);
+  tell_search(x, i, &out->methods[out->n_methods - 1]);
 }
 
 /* ---- on any rank ---------------------------------------------------------------------------- */
 
-/* With the answers goes what was evaluated of the best chips, which the search's own row is told
- * from. */
-static void pack_answers(const struct comparer *x, const struct asked *list, uint32_t n,
-                         struct pz_buffer *out) {
+static void pack_answers(const struct asked *list, uint32_t n, struct pz_buffer *out) {
   pz_buffer_append(out, (const char *)list, n * sizeof *list);
-  for (uint32_t i = 0; i < x->s->n_runs; i++)
-    pz_search_pack(x->s->search, x->s->objective_run[i].best, out);
 }
 
 static enum pz_status unpack_answers(const struct comparer *x, struct asked *list, uint32_t n,
                                      struct pz_bytes *in) {
-  enum pz_status status = pz_bytes_take(in, list, n * sizeof *list) ? PZ_OK : PZ_BAD_INPUT;
   pz_progress_add(x->watch.progress, n);
-  for (uint32_t i = 0; i < x->s->n_runs && status == PZ_OK; i++)
-    status = pz_search_unpack(x->s->search, x->s->objective_run[i].best, in);
-  return status;
+  return pz_bytes_take(in, list, n * sizeof *list) ? PZ_OK : PZ_BAD_INPUT;
 }
 
 static void pack_run(void *ctx, size_t i, struct pz_buffer *out) {
   const struct comparer *x = ctx;
-  pack_answers(x, asked_at(x, (uint32_t)i, 0), x->n_baselines, out);
+  pack_answers(asked_at(x, (uint32_t)i, 0), x->n_baselines, out);
 }
 
 static enum pz_status unpack_run(void *ctx, size_t i, struct pz_bytes *in) {
@@ -194,7 +195,7 @@ static enum pz_status unpack_run(void *ctx, size_t i, struct pz_bytes *in) {
 
 static void pack_common(void *ctx, size_t k, struct pz_buffer *out) {
   const struct comparer *x = ctx;
-  pack_answers(x, asked_at(x, x->s->n_runs - 1, (uint32_t)k), 1, out);
+  pack_answers(asked_at(x, x->s->n_runs - 1, (uint32_t)k), 1, out);
 }
 
 static enum pz_status unpack_common(void *ctx, size_t k, struct pz_bytes *in) {
@@ -241,8 +242,8 @@ static bool lay_out(struct comparer *x) {
 /* Models alone beside each other, then the one chip for all: its baselines one after another, each
  * on all threads of a rank. */
 static enum pz_status ask_all(struct comparer *x, struct pz_error *err) {
-  struct pz_search_items alone = {compare_run, pack_run, unpack_run, x, false};
-  struct pz_search_items common = {compare_common, pack_common, unpack_common, x, true};
+  struct pz_search_work alone = {compare_run, pack_run, unpack_run, x, false};
+  struct pz_search_work common = {compare_common, pack_common, unpack_common, x, true};
   uint32_t last = x->s->n_runs - 1;
   enum pz_status status = pz_search_deal(x->s->search, last, &alone, err);
   for (uint32_t i = 0; i < last && status == PZ_OK; i++) tell_run(x, i);

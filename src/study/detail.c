@@ -1,5 +1,6 @@
 #include "study/detail.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ struct maker {
 /* A plan to be told, and where its chip and evaluation are. */
 struct plan {
   struct pz_chip_plan p;
-  uint32_t point;
+  struct pz_point point;
 };
 
 static enum pz_status no_memory(struct pz_error *err) {
@@ -28,11 +29,17 @@ static enum pz_status no_memory(struct pz_error *err) {
 
 /* ---- chips ---------------------------------------------------------------------------------- */
 
-static bool set_chip(const struct pz_study *s, uint32_t i, struct pz_arena *arena,
+static int by_id(const void *a, const void *b) {
+  const struct pz_result_chip *x = a, *y = b;
+  return (x->id > y->id) - (x->id < y->id);
+}
+
+static bool set_chip(const struct pz_study *s, const struct pz_point *p, struct pz_arena *arena,
                      struct pz_result_chip *out) {
   struct pz_chip c;
-  pz_space_chip(&s->space, &s->points[i], &c);
-  *out = (struct pz_result_chip){.id = s->points[i].id,
+  pz_space_chip(&s->space, p, &c);
+  struct pz_taken taken = pz_chip_taken(&c);
+  *out = (struct pz_result_chip){.id = pz_space_id(&s->space, p),
                                  .name = pz_arena_strdup(arena, c.name),
                                  .tensor_cores = c.tensor.cores,
                                  .rows = c.tensor.rows,
@@ -40,25 +47,52 @@ static bool set_chip(const struct pz_study *s, uint32_t i, struct pz_arena *aren
                                  .vector_cores = c.vector.cores,
                                  .lanes = c.vector.lanes,
                                  .glb_bytes = c.glb_bytes,
-                                 .area_mm2 = pz_search_area_um2(s->search, i) / 1e6,
-                                 .watts = pz_search_watts(s->search, i)};
+                                 .area_mm2 = taken.mm2,
+                                 .watts = taken.watts};
   return out->name;
+}
+
+/* Every chip of a box, as the box left the search. */
+static void set_box(const struct pz_study *s, const struct pz_result *r,
+                    const struct pz_closed_box *b, struct pz_chip_status *list) {
+  struct pz_point p = pz_box_point(&b->box);
+  enum pz_chip_status_kind kind = b->end == PZ_BOX_EVALUATED ? PZ_CHIP_EVALUATED
+                                  : b->end == PZ_BOX_PARTLY  ? PZ_CHIP_EXCLUDED_BY_SCHEDULES
+                                                             : PZ_CHIP_EXCLUDED_BY_TABLES;
+  for (;;) {
+    const struct pz_result_chip *c = pz_result_chip(r, pz_space_id(&s->space, &p));
+    if (c)
+      list[c - r->chips] = (struct pz_chip_status){
+          kind, kind == PZ_CHIP_EVALUATED ? b->value : b->bound, b->bound};
+    int a = 0;
+    while (a < PZ_AXES && p.at[a] == b->box.hi[a]) {
+      p.at[a] = b->box.lo[a];
+      a++;
+    }
+    if (a == PZ_AXES) return;
+    p.at[a]++;
+  }
+}
+
+static bool set_statuses(const struct pz_study *s, uint32_t run, struct pz_result *r) {
+  const struct pz_objective_run *c = &s->objective_run[run];
+  struct pz_chip_status *list = pz_arena_alloc(r->arena, r->n_chips, sizeof *list);
+  r->answers[run].status = list;
+  for (uint32_t i = 0; list && i < c->n_boxes; i++)
+    if (c->boxes[i].end != PZ_BOX_INFEASIBLE) set_box(s, r, &c->boxes[i], list);
+  return list;
 }
 
 enum pz_status pz_detail_chips(const struct pz_study *s, struct pz_result *r,
                                struct pz_error *err) {
-  size_t bytes = s->n_points * sizeof(struct pz_chip_status);
   struct pz_result_chip *chips = pz_arena_alloc(r->arena, s->n_points, sizeof *chips);
   bool good = chips;
-  for (uint32_t i = 0; i < s->n_points && good; i++) good = set_chip(s, i, r->arena, &chips[i]);
-  for (uint32_t i = 0; i < s->n_runs && good; i++) {
-    struct pz_chip_status *status = pz_arena_alloc(r->arena, 1, bytes);
-    good = status;
-    if (good) memcpy(status, s->objective_run[i].chip_status, bytes);
-    r->answers[i].status = status;
-  }
+  for (uint32_t i = 0; i < s->n_points && good; i++)
+    good = set_chip(s, &s->points[i], r->arena, &chips[i]);
+  if (good && s->n_points) qsort(chips, s->n_points, sizeof *chips, by_id);
   r->chips = chips;
   r->n_chips = s->n_points;
+  for (uint32_t i = 0; i < s->n_runs && good; i++) good = set_statuses(s, i, r);
   return good ? PZ_OK : no_memory(err);
 }
 
@@ -72,11 +106,10 @@ static int by_value(const void *a, const void *b) {
 
 /* The evaluated chips of an objective run, the best first. */
 static bool show_run(struct maker *m, uint32_t run) {
-  const struct pz_study *s = m->s;
-  const struct pz_chip_status *status = s->objective_run[run].chip_status;
+  const struct pz_chip_status *status = m->r->answers[run].status;
   uint32_t first = m->shown.n;
-  for (uint32_t i = 0; i < s->n_points; i++) {
-    struct pz_shown_chip c = {run, s->points[i].id, status[i].value, status[i].bound, true};
+  for (uint32_t i = 0; i < m->r->n_chips; i++) {
+    struct pz_shown_chip c = {run, m->r->chips[i].id, status[i].value, status[i].bound, true};
     if (status[i].kind != PZ_CHIP_EVALUATED || !(c.value > 0)) continue;
     if (!pz_vec_push(&m->shown, &c)) return false;
   }
@@ -87,7 +120,7 @@ static bool show_run(struct maker *m, uint32_t run) {
   return true;
 }
 
-static bool is_shown(const struct maker *m, uint32_t run, uint32_t id) {
+static bool is_shown(const struct maker *m, uint32_t run, uint64_t id) {
   for (uint32_t i = 0; i < m->shown.n; i++) {
     const struct pz_shown_chip *c = pz_vec_at(&m->shown, struct pz_shown_chip, i);
     if (c->answer == run && c->chip_id == id) return true;
@@ -116,7 +149,7 @@ static bool show_front(struct maker *m) {
 
 static int by_chip_and_model(const void *a, const void *b) {
   const struct plan *x = a, *y = b;
-  if (x->point != y->point) return x->point < y->point ? -1 : 1;
+  if (x->p.chip_id != y->p.chip_id) return x->p.chip_id < y->p.chip_id ? -1 : 1;
   return (x->p.model > y->p.model) - (x->p.model < y->p.model);
 }
 
@@ -126,11 +159,13 @@ static bool list_plans(struct maker *m) {
   for (uint32_t i = 0; i < m->shown.n; i++) {
     const struct pz_shown_chip *c = pz_vec_at(&m->shown, struct pz_shown_chip, i);
     const struct pz_objective *o = &s->objective_run[c->answer].objective;
-    uint32_t point = (uint32_t)(pz_result_chip(m->r, c->chip_id) - m->r->chips);
+    struct pz_point point = pz_space_point(&s->space, c->chip_id);
     for (uint32_t k = 0; k < o->n; k++) {
       struct plan plan = {.p = {.chip_id = c->chip_id, .model = o->models[k]}, .point = point};
-      const struct pz_evaluation *e = pz_search_evaluation(s->search, point, o->models[k]);
-      if (e && e->plan.n_stages && !pz_vec_push(&m->plans, &plan)) return false;
+      struct pz_evaluation e;
+      if (pz_search_known(s->search, &point, o->models[k], &e) && e.plan.n_stages &&
+          !pz_vec_push(&m->plans, &plan))
+        return false;
     }
   }
   struct plan *list = m->plans.items;
@@ -150,7 +185,7 @@ struct layer_schedule {
 
 /* As the search does: a first try, then a harder one where that left it open.  The evaluator stands
  * on the chip. */
-static enum pz_status schedule_layer(struct pz_evaluator *e, const struct pz_ops *ops,
+static enum pz_status schedule_layer(struct pz_original_worker *e, const struct pz_ops *ops,
                                      enum pz_effort effort, struct pz_arena *arena,
                                      struct layer_schedule *out, struct pz_error *err) {
   struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
@@ -180,7 +215,7 @@ static const struct pz_layer *repeated_layer(const struct pz_workload *w) {
   return &w->layers[most];
 }
 
-static enum pz_status use_of_layer(struct pz_evaluator *e, uint32_t variant, double *use,
+static enum pz_status use_of_layer(struct pz_original_worker *e, uint32_t variant, double *use,
                                    struct pz_arena *arena, struct pz_error *err) {
   const struct pz_layer *l = repeated_layer(e->task->portfolio->variants[variant].w);
   double total = 0, share[PZ_RESOURCES];
@@ -196,27 +231,30 @@ static enum pz_status use_of_layer(struct pz_evaluator *e, uint32_t variant, dou
   return PZ_OK;
 }
 
-static enum pz_status make_plan(void *ctx, size_t i, struct pz_evaluator *e, struct pz_error *err) {
+static enum pz_status make_plan(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
   struct maker *m = ctx;
   struct plan *plan = pz_vec_at(&m->plans, struct plan, i);
   const struct pz_study *s = m->s;
-  const struct pz_evaluation *v = pz_search_evaluation(s->search, plan->point, plan->p.model);
+  struct pz_original_worker *e = pz_original_worker(s->by, worker);
+  struct pz_evaluation v;
   struct pz_partition made;
   struct pz_chip chip;
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);
-  pz_space_chip(&s->space, &s->points[plan->point], &chip);
+  pz_space_chip(&s->space, &plan->point, &chip);
+  if (!pz_search_known(s->search, &plan->point, plan->p.model, &v))
+    return pz_fail(err, PZ_INTERNAL, "the chip was not evaluated");
   enum pz_status status =
-      pz_evaluation_model_plan(e, &chip, pz_task_most_hbm(&s->task), v, &arena, &made, err);
+      pz_original_plan(e, &chip, pz_task_most_hbm(&s->task), &v, &arena, &made, err);
   if (status == PZ_OK) {
-    plan->p.samples_per_s = (double)s->o.batch / v->time_s;
+    plan->p.samples_per_s = (double)s->o.batch / v.step_s;
     plan->p.pp = made.pp;
     plan->p.dp = made.dp;
     plan->p.tp = made.tp;
     plan->p.mbs = made.mbs;
     plan->p.recompute = made.recompute;
     plan->p.parts = made.parts;
-    status = use_of_layer(e, v->plan.variant, plan->p.use, &arena, err);
+    status = use_of_layer(e, v.plan.variant, plan->p.use, &arena, err);
   }
   pz_arena_release(&arena);
   if (status != PZ_INTERNAL) return status;
@@ -229,20 +267,20 @@ static enum pz_status make_plan(void *ctx, size_t i, struct pz_evaluator *e, str
 static enum pz_status schedule_model(struct maker *m, uint32_t model, struct pz_vec *out) {
   struct pz_study *s = m->s;
   const struct pz_objective_run *c = &s->objective_run[s->n_runs - 1];
-  struct pz_evaluator *e = pz_search_evaluator(s->search);
-  const struct pz_evaluation *most = pz_search_evaluation(s->search, c->best, model);
-  struct pz_evaluation v;
+  struct pz_original_worker *e = pz_original_worker(s->by, 0);
+  struct pz_evaluation v, most;
   struct pz_arena arena;
-  if (!most) return pz_fail(m->err, PZ_BAD_INPUT, "the run does not have its best chip's plans");
-  enum pz_status status =
-      pz_evaluate(e, &s->points[c->best], model, c->hbm_gib, most->effort, &v, m->err);
+  if (!pz_search_known(s->search, &c->best, model, &most))
+    return pz_fail(m->err, PZ_BAD_INPUT, "the run does not have its best chip's plans");
+  enum pz_status status = pz_original_value(e, &c->best, model, pz_result_best(m->r)->hbm_gib,
+                                            most.effort, HUGE_VAL, &v, m->err);
   const struct pz_workload *w = s->portfolio.variants[status == PZ_OK ? v.plan.variant : 0].w;
   pz_arena_init(&arena, NULL);
   for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++)
     for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++) {
       struct layer_schedule one;
       struct pz_layer_schedule told = {0};
-      status = schedule_layer(e, &w->layers[i].ops[d], most->effort, &arena, &one, m->err);
+      status = schedule_layer(e, &w->layers[i].ops[d], most.effort, &arena, &one, m->err);
       if (status == PZ_OK)
         status = pz_layer_schedule_tell(&w->layers[i], d, &one.problem, &one.schedule, m->r->arena,
                                         &told, m->err);
@@ -283,7 +321,8 @@ enum pz_status pz_detail_make(struct pz_study *s, struct pz_watch watch, struct 
   pz_vec_init(&schedules, r->arena, sizeof(struct pz_layer_schedule));
   pz_progress_next(watch.progress, "details", "models", s->portfolio.n_models);
   enum pz_status status = choose_chips(&m);
-  if (status == PZ_OK) status = pz_search_each(s->search, m.plans.n, make_plan, &m, err);
+  struct pz_search_work work = {.fn = make_plan, .ctx = &m};
+  if (status == PZ_OK) status = pz_search_deal(s->search, m.plans.n, &work, err);
   for (uint32_t i = 0; i < s->portfolio.n_models && status == PZ_OK; i++) {
     if (watch.stop && atomic_load(watch.stop)) status = pz_fail(err, PZ_STOPPED, "stopped");
     if (status == PZ_OK) status = schedule_model(&m, i, &schedules);

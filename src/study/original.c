@@ -28,7 +28,9 @@ static enum pz_status walk(struct pz_study *s, struct pz_original_row *row, stru
                                    .task = &s->task,
                                    .points = s->points,
                                    .n_points = s->n_points,
-                                   .objective = &objective};
+                                   .objective = &objective,
+                                   .by = s->by,
+                                   .worker = PZ_BASELINE_ALL};
   struct pz_baseline_answer a;
   enum pz_status status = pz_baseline_original(&q, &a, err);
   if (status != PZ_OK) return status;
@@ -44,12 +46,14 @@ static enum pz_status search(struct pz_study *s, struct pz_original_row *row,
   const struct pz_objective_run *c = &s->objective_run[common];
   enum pz_status status = pz_study_run(s, common, err);
   if (status != PZ_OK) return status;
-  pz_study_chip(s, c, &row->chip);
-  row->hbm_gib = c->hbm_gib;
+  status = pz_study_least_memory(s, c, &row->hbm_gib, err);
+  if (status != PZ_OK) return status;
+  pz_study_chip(s, c, row->hbm_gib, &row->chip);
   row->gap = c->value > 0 ? c->bound / c->value - 1 : 0;
   for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
-    const struct pz_evaluation *e = pz_search_evaluation(s->search, c->best, m);
-    row->samples_per_s[m] = e && e->time_s < HUGE_VAL ? (double)s->o.batch / e->time_s : 0;
+    struct pz_evaluation e;
+    bool known = pz_search_known(s->search, &c->best, m, &e) && e.step_s < HUGE_VAL;
+    row->samples_per_s[m] = known ? (double)s->o.batch / e.step_s : 0;
   }
   return PZ_OK;
 }
@@ -57,15 +61,14 @@ static enum pz_status search(struct pz_study *s, struct pz_original_row *row,
 /* A row on a study that makes its assumptions but for those that do not change what a chip can do:
  * how stages of the expert plan are cut, and how chips are compared. */
 static enum pz_status run_row(struct pz_study *s, struct pz_original_row *row,
-                              struct pz_error *err) {
+                              struct pz_watch watch, struct pz_error *err) {
   bool mean = pz_assumed(row->assumptions, PZ_ASSUME_ARITHMETIC_MEAN);
   s->task.assumptions = row->assumptions;
   s->o.objective = mean ? PZ_OBJECTIVE_MEAN : PZ_OBJECTIVE_GEOMEAN;
-  enum pz_status status = pz_study_references(s, err);
+  enum pz_status status = pz_study_references(s, watch, err);
   if (status == PZ_OK) status = row->walk ? walk(s, row, err) : search(s, row, err);
   if (status != PZ_OK) return status;
-  struct pz_area area = pz_chip_area(&row->chip);
-  row->area_part = pz_area_total_um2(&area) / s->space.budget_um2;
+  row->area_part = pz_chip_taken(&row->chip).mm2 / s->limits.mm2;
   for (uint32_t m = 0; m < s->portfolio.n_models; m++)
     row->reference[m] = s->reference[m].samples_per_s;
   return PZ_OK;
@@ -80,15 +83,16 @@ static enum pz_status run_study(const struct pz_study_options *o, unsigned threa
                                 struct pz_watch watch, struct pz_original *r, uint32_t first,
                                 struct pz_error *err) {
   struct pz_study_options with = *o;
-  struct pz_search_options options = {.progress = watch.progress, .stop = watch.stop};
+  struct pz_study_watch watched = {watch, NULL};
   struct pz_study s;
+  with.evaluator = PZ_EVALUATOR_ORIGINAL;
   with.assumptions = study_key(r->rows[first].assumptions);
   enum pz_status status = pz_study_init(&s, &with, threads, err);
   if (status != PZ_OK) return status;
-  status = pz_study_prepare(&s, &options, err);
+  status = pz_study_prepare(&s, &watched, err);
   for (uint32_t i = first; i < r->n_rows && status == PZ_OK; i++)
     if (study_key(r->rows[i].assumptions) == with.assumptions)
-      status = run_row(&s, &r->rows[i], err);
+      status = run_row(&s, &r->rows[i], watch, err);
   pz_study_release(&s);
   return status;
 }

@@ -44,23 +44,63 @@ static void insert(struct pz_front *f, const struct pz_front_point *p) {
 
 /* Chips whose bounds nothing on the front dominates, by bound. */
 struct candidates {
+  struct pz_study *s;
+  struct pz_objective o;
   struct pz_front_point *list;
   uint32_t n;
 };
 
-/* The first of them, evaluated together.  What the front then dominates goes for good. */
-static enum pz_status run_batch(struct pz_study *s, const struct pz_objective *o,
-                                struct candidates *c, struct pz_front *f, struct pz_error *err) {
-  uint32_t batch[BATCH], n = c->n < BATCH ? c->n : BATCH, left = 0;
-  for (uint32_t i = 0; i < n; i++) batch[i] = c->list[i].point;
-  enum pz_status status = pz_search_look(s->search, batch, n, o, err);
-  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
-    struct pz_front_point p = {.point = batch[i],
-                               .value = pz_search_value(s->search, o, batch[i], false),
-                               .area_um2 = pz_search_area_um2(s->search, batch[i]),
-                               .watts = pz_search_watts(s->search, batch[i])};
-    if (p.value > 0) insert(f, &p);
+static void boxed(const struct pz_study *s, uint32_t point, struct pz_boxed *out) {
+  struct pz_box b = pz_box_of(&s->points[point]);
+  pz_boxed_set(&s->space, &b, out);
+}
+
+static enum pz_status bound_one(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
+  struct candidates *c = ctx;
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
+  struct pz_boxed chip;
+  struct pz_front_point *p = &c->list[i];
+  boxed(c->s, (uint32_t)i, &chip);
+  *p = (struct pz_front_point){
+      .point = (uint32_t)i, .area_um2 = chip.least.mm2 * 1e6, .watts = chip.least.watts};
+  return pz_search_bound(c->s->search, worker, &c->o, &chip, steps, &p->value, err);
+}
+
+static enum pz_status value_one(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
+  struct candidates *c = ctx;
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
+  struct pz_front_point *p = &c->list[i];
+  struct pz_boxed chip;
+  enum pz_status status = PZ_OK;
+  for (uint32_t k = 0; k < c->o.n && status == PZ_OK; k++) {
+    struct pz_evaluation e;
+    uint32_t m = c->o.models[k];
+    status = pz_search_evaluate(c->s->search, worker, &c->s->points[p->point], m, PZ_EFFORT_QUICK,
+                                &e, err);
+    steps[m] = (struct pz_step_cost){e.step_s, e.dynamic_j};
   }
+  boxed(c->s, p->point, &chip);
+  if (status == PZ_OK) p->value = pz_objective_value(&c->o, steps, &chip.least);
+  return status;
+}
+
+static void pack_one(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct candidates *c = ctx;
+  pz_buffer_append(out, (const char *)&c->list[i], sizeof c->list[i]);
+}
+
+static enum pz_status unpack_one(void *ctx, size_t i, struct pz_bytes *in) {
+  struct candidates *c = ctx;
+  return pz_bytes_take(in, &c->list[i], sizeof c->list[i]) ? PZ_OK : PZ_BAD_INPUT;
+}
+
+/* The first of them, evaluated together.  What the front then dominates goes for good. */
+static enum pz_status run_batch(struct candidates *c, struct pz_front *f, struct pz_error *err) {
+  struct pz_search_work work = {value_one, pack_one, unpack_one, c, false};
+  uint32_t n = c->n < BATCH ? c->n : BATCH, left = 0;
+  enum pz_status status = pz_search_deal(c->s->search, n, &work, err);
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++)
+    if (c->list[i].value > 0) insert(f, &c->list[i]);
   for (uint32_t i = n; i < c->n; i++)
     if (!dominated(f, &c->list[i])) c->list[left++] = c->list[i];
   c->n = left;
@@ -68,16 +108,16 @@ static enum pz_status run_batch(struct pz_study *s, const struct pz_objective *o
   return status;
 }
 
-static enum pz_status evaluate_all(struct pz_study *s, const struct pz_objective *o,
-                                   struct candidates *c, struct pz_front *f, struct pz_error *err) {
-  struct pz_progress *progress = pz_search_progress(s->search);
+static enum pz_status evaluate_all(struct candidates *c, struct pz_watch watch, struct pz_front *f,
+                                   struct pz_error *err) {
   enum pz_status status = PZ_OK;
-  pz_progress_next(progress, "front", "chips", c->n);
+  pz_progress_next(watch.progress, "front", "chips", c->n);
   while (status == PZ_OK && c->n) {
-    status = run_batch(s, o, c, f, err);
-    if (progress) pz_progress_set(progress, f->n_evaluated, f->n_evaluated + c->n, NULL);
+    status = run_batch(c, f, err);
+    if (watch.progress)
+      pz_progress_set(watch.progress, f->n_evaluated, f->n_evaluated + c->n, NULL);
   }
-  pz_progress_finish(progress, NULL);
+  pz_progress_finish(watch.progress, NULL);
   return status;
 }
 
@@ -103,21 +143,20 @@ static void mark_knee(struct pz_front *f) {
   if (knee) knee->knee = true;
 }
 
-enum pz_status pz_front_find(struct pz_study *s, struct pz_front *out, struct pz_error *err) {
-  struct pz_objective o = s->objective_run[s->n_runs - 1].objective;
-  struct candidates c = {pz_arena_alloc(&s->arena, s->n_points, sizeof *c.list), s->n_points};
+enum pz_status pz_front_find(struct pz_study *s, struct pz_watch watch, struct pz_front *out,
+                             struct pz_error *err) {
+  struct candidates c = {.s = s,
+                         .o = s->objective_run[s->n_runs - 1].objective,
+                         .list = pz_arena_alloc(&s->arena, s->n_points, sizeof *c.list),
+                         .n = s->n_points};
+  struct pz_search_work bounds = {bound_one, pack_one, unpack_one, &c, false};
   struct pz_front f = {.points = pz_arena_alloc(&s->arena, s->n_points, sizeof *f.points)};
   if (!c.list || !f.points) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the front");
-  o.kind = PZ_OBJECTIVE_GEOMEAN;
-  enum pz_status status = pz_search_all_bounds(s->search, err);
+  c.o.kind = PZ_OBJECTIVE_GEOMEAN;
+  enum pz_status status = pz_search_deal(s->search, s->n_points, &bounds, err);
   if (status != PZ_OK) return status;
-  for (uint32_t p = 0; p < s->n_points; p++)
-    c.list[p] = (struct pz_front_point){.point = p,
-                                        .value = pz_search_table_bound(s->search, &o, p),
-                                        .area_um2 = pz_search_area_um2(s->search, p),
-                                        .watts = pz_search_watts(s->search, p)};
   qsort(c.list, c.n, sizeof *c.list, by_value);
-  status = evaluate_all(s, &o, &c, &f, err);
+  status = evaluate_all(&c, watch, &f, err);
   if (status != PZ_OK) return status;
   qsort(f.points, f.n, sizeof *f.points, by_area);
   mark_knee(&f);

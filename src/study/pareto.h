@@ -22,8 +22,8 @@ struct pz_front {
  * smallest chip and the fastest, the point farthest above the chord between these two.  There is
  * none where no point lies above.  Values are geometric means over the references, whatever the
  * study's objective. */
-PZ_NODISCARD enum pz_status pz_front_find(struct pz_study *s, struct pz_front *out,
-                                          struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_front_find(struct pz_study *s, struct pz_watch watch,
+                                          struct pz_front *out, struct pz_error *err);
 
 /* Thin a front to a subset such that every point of it has one in the subset that is worse by at
  * most the tolerance in each criterion (additive epsilon-dominance: Laumanns, Thiele, Deb and

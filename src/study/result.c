@@ -12,7 +12,7 @@ void pz_result_init(struct pz_result *r, struct pz_arena *arena) {
   *r = (struct pz_result){.arena = arena};
 }
 
-const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint32_t id) {
+const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint64_t id) {
   uint32_t lo = 0, hi = r->n_chips;
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
@@ -86,23 +86,25 @@ static bool set_models(struct pz_result *r, const json_t *models) {
 
 static enum pz_status set_space(struct pz_result *r, const json_t *space, struct pz_error *err) {
   struct pz_result_inputs *in = &r->inputs;
-  char *text = pz_json_dump(json_object_get(space, "base"), JSON_COMPACT);
+  const json_t *own = json_object_get(space, "base");
   struct pz_chip base;
-  if (!text) return pz_fail(err, PZ_BAD_INPUT, "inputs: the space has no base chip");
-  enum pz_status status = pz_chip_parse("inputs: base chip", text, strlen(text), &base, err);
-  pz_free(text);
-  if (status != PZ_OK) return status;
-  struct pz_area area = pz_chip_area(&base);
-  in->base_um2 = pz_area_total_um2(&area);
-  in->budget_um2 = json_number_value(json_object_get(space, "budget_um2"));
+  enum pz_status status = PZ_OK;
+  if (own) {
+    char *text = pz_json_dump(own, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (!text) return no_memory(err);
+    status = pz_chip_parse("inputs: base chip", text, strlen(text), &base, err);
+    pz_free(text);
+    if (status == PZ_OK) in->base_mm2 = pz_chip_bill(&base, PZ_BILL_LIKELY).area_mm2;
+  }
   in->space_name = copy_text(r->arena, space, "name");
   in->space_about = copy_text(r->arena, space, "about");
-  return in->space_name && in->space_about ? PZ_OK : no_memory(err);
+  if (status == PZ_OK && !(in->space_name && in->space_about)) status = no_memory(err);
+  return status;
 }
 
 static enum pz_status set_inputs(struct pz_result *r, const json_t *root, struct pz_error *err) {
   struct pz_result_inputs *in = &r->inputs;
-  const json_t *cluster = json_object_get(root, "cluster");
+  const json_t *cluster = json_object_get(json_object_get(root, "original"), "cluster");
   enum pz_status status = pz_study_from_inputs(root, r->arena, &in->options, err);
   if (status == PZ_OK) status = set_space(r, json_object_get(root, "space"), err);
   if (status != PZ_OK) return status;

@@ -9,6 +9,7 @@
 #include "core/json_lost.h"
 #include "core/record.h"
 #include "partition/partition.h"
+#include "plan/plan_fields.h"
 
 /* ---- fields of their own kind --------------------------------------------------------------- */
 
@@ -61,32 +62,87 @@ static const struct pz_field_codec ratios_codec = {write_ratios, read_ratios};
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
+static json_t *write_plan(const void *value) { return pz_plan_json(value); }
+
+static enum pz_status read_plan(const json_t *json, struct pz_arena *arena, void *value,
+                                struct pz_error *err) {
+  struct pz_plan p = pz_plan_default();
+  enum pz_status status = PZ_OK;
+  for (enum pz_plan_field f = 0; f < PZ_PLAN_FIELDS && status == PZ_OK; f++) {
+    const json_t *v = json_object_get(json, pz_plan_field(f)->name);
+    if (v) status = pz_plan_field_from_json(&p, f, v, arena, err);
+  }
+  *(struct pz_plan *)value = p;
+  return status;
+}
+
+static const struct pz_field_codec plan_codec = {write_plan, read_plan};
+
+static const struct pz_field parts_fields[] = {
+    PZ_FIELD(struct pz_training_parts, products_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, attention_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, elementwise_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, launch_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, tensor_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, expert_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, transfer_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, bubble_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, gradient_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, optimizer_s, PZ_FIELD_REAL)};
+static const struct pz_record parts_record = PZ_RECORD(parts_fields, struct pz_training_parts);
+
+static const struct pz_field training_fields[] = {
+    PZ_FIELD_BY(struct pz_training_answer, plan, "plan", &plan_codec),
+    PZ_FIELD(struct pz_training_answer, step_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_answer, mfu, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_answer, mfu_conventional, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_answer, joules, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_answer, peak_bytes, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_answer, usable_bytes, PZ_FIELD_REAL),
+    PZ_FIELD_IN(struct pz_training_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
+    PZ_FIELD(struct pz_training_answer, full_watts, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_answer, limit_watts, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_answer, clock_hz, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_answer, within_s, PZ_FIELD_REAL)};
+static const struct pz_record training_record =
+    PZ_RECORD(training_fields, struct pz_training_answer);
+
 static const struct pz_field answer_model_fields[] = {
     PZ_FIELD(struct pz_answer_model, model, PZ_FIELD_TEXT),
     PZ_FIELD_AS(struct pz_answer_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
     PZ_FIELD_AS(struct pz_answer_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
-    PZ_FIELD_IN(struct pz_answer_model, plan, PZ_FIELD_STRUCT, "plan", &pz_partition_record)};
+    PZ_FIELD_IN(struct pz_answer_model, plan, PZ_FIELD_OPTIONAL, "plan", &pz_partition_record),
+    PZ_FIELD_IN(struct pz_answer_model, training, PZ_FIELD_OPTIONAL, "training",
+                &training_record)};
 static const struct pz_record answer_model_record =
     PZ_RECORD(answer_model_fields, struct pz_answer_model);
 
 static const struct pz_field certificate_fields[] = {
-    PZ_FIELD_AS(struct pz_certificate, n_chips, PZ_FIELD_COUNT, "chips"),
-    PZ_FIELD_AS(struct pz_certificate, n_evaluated, PZ_FIELD_COUNT, "evaluated"),
-    PZ_FIELD_AS(struct pz_certificate, n_excluded, PZ_FIELD_COUNT, "excluded"),
-    PZ_FIELD_AS(struct pz_certificate, n_excluded_by_schedules, PZ_FIELD_COUNT,
+    PZ_FIELD_AS(struct pz_certificate, n_chips, PZ_FIELD_INT, "chips"),
+    PZ_FIELD_AS(struct pz_certificate, n_infeasible, PZ_FIELD_INT, "infeasible"),
+    PZ_FIELD_AS(struct pz_certificate, n_excluded, PZ_FIELD_INT, "excluded"),
+    PZ_FIELD_AS(struct pz_certificate, n_excluded_by_schedules, PZ_FIELD_INT,
                 "excluded_by_schedules"),
-    PZ_FIELD_AS(struct pz_certificate, n_open, PZ_FIELD_COUNT, "open_schedules"),
-    PZ_FIELD(struct pz_certificate, gap, PZ_FIELD_REAL)};
+    PZ_FIELD_AS(struct pz_certificate, n_evaluated, PZ_FIELD_INT, "evaluated"),
+    PZ_FIELD_AS(struct pz_certificate, n_boxes, PZ_FIELD_INT, "boxes"),
+    PZ_FIELD_AS(struct pz_certificate, n_rounds, PZ_FIELD_INT, "rounds"),
+    PZ_FIELD_AS(struct pz_certificate, n_open, PZ_FIELD_INT, "open_schedules"),
+    PZ_FIELD(struct pz_certificate, gap, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_certificate, finished, PZ_FIELD_BOOL)};
 static const struct pz_record certificate_record =
     PZ_RECORD(certificate_fields, struct pz_certificate);
 
 #define ANSWER_FIELDS                                                                              \
   PZ_FIELD_BY(struct pz_answer, chip, "chip", &chip_codec),                                        \
-      PZ_FIELD(struct pz_answer, chip_id, PZ_FIELD_COUNT),                                         \
+      PZ_FIELD(struct pz_answer, chip_id, PZ_FIELD_INT),                                           \
       PZ_FIELD(struct pz_answer, hbm_gib, PZ_FIELD_REAL),                                          \
       PZ_FIELD(struct pz_answer, area_mm2, PZ_FIELD_REAL),                                         \
       PZ_FIELD(struct pz_answer, area_part, PZ_FIELD_REAL),                                        \
       PZ_FIELD(struct pz_answer, peak_watts, PZ_FIELD_REAL),                                       \
+      PZ_FIELD(struct pz_answer, dollars, PZ_FIELD_REAL),                                          \
+      PZ_FIELD(struct pz_answer, owner_dollars, PZ_FIELD_REAL),                                    \
+      PZ_FIELD(struct pz_answer, edge_mm, PZ_FIELD_REAL),                                          \
+      PZ_FIELD(struct pz_answer, edge_room_mm, PZ_FIELD_REAL),                                     \
       PZ_FIELD(struct pz_answer, objective, PZ_FIELD_REAL),                                        \
       PZ_FIELD_MANY(struct pz_answer, models, PZ_FIELD_LIST, "models", &answer_model_record),      \
       PZ_FIELD_BY(struct pz_answer, ratios, "ratios", &ratios_codec)
@@ -117,27 +173,34 @@ static const struct pz_field reference_fields[] = {
     PZ_FIELD_AS(struct pz_result_reference, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
     PZ_FIELD(struct pz_result_reference, hbm_gib, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_result_reference, expert, PZ_FIELD_BOOL),
-    PZ_FIELD_IN(struct pz_result_reference, plan, PZ_FIELD_OPTIONAL, "plan", &expert_record)};
+    PZ_FIELD_IN(struct pz_result_reference, plan, PZ_FIELD_OPTIONAL, "plan", &expert_record),
+    PZ_FIELD_IN(struct pz_result_reference, training, PZ_FIELD_OPTIONAL, "training",
+                &training_record)};
 static const struct pz_record reference_record =
     PZ_RECORD(reference_fields, struct pz_result_reference);
 
 static const struct pz_field summary_fields[] = {
     PZ_FIELD(struct pz_result_chip_summary, name, PZ_FIELD_TEXT),
     PZ_FIELD(struct pz_result_chip_summary, area_mm2, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_chip_summary, peak_watts, PZ_FIELD_REAL)};
+    PZ_FIELD(struct pz_result_chip_summary, peak_watts, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_chip_summary, dollars, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_chip_summary, clock_hz, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_chip_summary, tdp_watts, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_chip_summary, breaks, PZ_FIELD_TEXT_OR_NULL)};
 static const struct pz_record summary_record =
     PZ_RECORD(summary_fields, struct pz_result_chip_summary);
 
 static const struct pz_field step_fields[] = {
     PZ_FIELD(struct pz_result_step, parameter, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_result_step, from, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_result_step, to, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_result_step, from, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_result_step, to, PZ_FIELD_TEXT),
     PZ_FIELD(struct pz_result_step, objective, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_result_step, change, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_result_step, change_at_most, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_result_step, area_mm2, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_step, within_budget, PZ_FIELD_BOOL),
-    PZ_FIELD(struct pz_result_step, over_budget, PZ_FIELD_BOOL)};
+    PZ_FIELD(struct pz_result_step, peak_watts, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_step, dollars, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_step, breaks, PZ_FIELD_TEXT_OR_NULL)};
 static const struct pz_record step_record = PZ_RECORD(step_fields, struct pz_result_step);
 
 static const struct pz_field front_chip_fields[] = {
@@ -169,8 +232,9 @@ static const struct pz_record rest_record = PZ_RECORD(rest_fields, struct pz_res
 
 static json_t *objective_json(const struct pz_result *r) {
   enum pz_objective_kind kind = r->inputs.options.objective;
-  return json_pack("{s:s,s:s}", "name", pz_objective_names[kind], "meaning",
-                   pz_objective_unit(kind));
+  return json_pack("{s:s,s:s,s:s}", "name", pz_objective_names[kind], "meaning",
+                   pz_objective_unit(kind), "evaluator",
+                   pz_evaluator_names[r->inputs.options.evaluator]);
 }
 
 json_t *pz_result_inputs_json(const struct pz_result *r) {
@@ -181,10 +245,11 @@ json_t *pz_result_inputs_json(const struct pz_result *r) {
   return status == PZ_OK ? json : NULL;
 }
 
-/* One a model. */
+/* Of each model alone: none where it was not asked for. */
 static json_t *alone_json(const struct pz_result *r) {
+  uint32_t n = r->n_answers > 1 || r->inputs.options.n_models == 1 ? r->inputs.options.n_models : 0;
   json_t *list = json_array();
-  for (uint32_t m = 0; m < r->inputs.options.n_models && list; m++)
+  for (uint32_t m = 0; m < n && list; m++)
     if (json_array_append_new(list, pz_record_json(&alone_record, &r->answers[m])) != 0) {
       json_decref(list);
       return NULL;
@@ -208,9 +273,9 @@ json_t *pz_result_json(const struct pz_result *r) {
 }
 
 static enum pz_status read_alone(const json_t *list, struct pz_result *r, struct pz_error *err) {
-  uint32_t n = r->inputs.options.n_models;
+  uint32_t n = r->n_answers > 1 || r->inputs.options.n_models == 1 ? r->inputs.options.n_models : 0;
   if (json_array_size(list) != n)
-    return pz_fail(err, PZ_BAD_INPUT, "the result has %zu models; accepted: %u",
+    return pz_fail(err, PZ_BAD_INPUT, "the result has %zu models alone; accepted: %u",
                    json_array_size(list), n);
   for (uint32_t m = 0; m < n; m++) {
     struct pz_answer *a = &r->answers[m];
@@ -220,6 +285,17 @@ static enum pz_status read_alone(const json_t *list, struct pz_result *r, struct
     if (a->n_models != 1 || !a->name)
       return pz_fail(err, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1",
                      a->n_models);
+  }
+  return PZ_OK;
+}
+
+/* Every model has its plan. */
+static enum pz_status check_plans(const struct pz_answer *a, const struct pz_study_options *o,
+                                  struct pz_error *err) {
+  for (uint32_t i = 0; i < a->n_models; i++) {
+    const struct pz_answer_model *m = &a->models[i];
+    if (o->evaluator == PZ_EVALUATOR_TRAINING ? !m->training : !m->plan)
+      return pz_fail(err, PZ_BAD_INPUT, "the result: %s has no plan", m->model);
   }
   return PZ_OK;
 }
@@ -260,11 +336,13 @@ enum pz_status pz_result_read(const json_t *json, struct pz_result *r, struct pz
   pz_free(text);
   if (status != PZ_OK) return status;
   uint32_t n = r->inputs.options.n_models;
-  r->n_answers = n > 1 ? n + 1 : 1;
+  r->n_answers = n > 1 && r->inputs.options.each_model ? n + 1 : 1;
   r->answers = pz_arena_alloc(r->arena, r->n_answers, sizeof *r->answers);
   if (!r->answers) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
   status = read_alone(json_object_get(json, "per_model"), r, err);
   if (status == PZ_OK) status = read_best(json, r, err);
+  for (uint32_t i = 0; i < r->n_answers && status == PZ_OK; i++)
+    status = check_plans(&r->answers[i], &r->inputs.options, err);
   return status == PZ_OK ? read_rest(json, r, err) : status;
 }
 
@@ -350,7 +428,7 @@ enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r, struc
       PZ_FIELD_AS(s, use[PZ_GLB_RATE], PZ_FIELD_REAL, "glb_use")
 
 static const struct pz_field chip_plan_fields[] = {
-    PZ_FIELD(struct pz_chip_plan, chip_id, PZ_FIELD_COUNT),
+    PZ_FIELD(struct pz_chip_plan, chip_id, PZ_FIELD_INT),
     PZ_FIELD(struct pz_chip_plan, model, PZ_FIELD_COUNT),
     PZ_FIELD(struct pz_chip_plan, samples_per_s, PZ_FIELD_REAL),
     PZ_FIELD_AS(struct pz_chip_plan, pp, PZ_FIELD_INT, "n_stages"),
@@ -395,7 +473,7 @@ static const struct pz_record schedule_record =
 
 static const struct pz_field shown_fields[] = {
     PZ_FIELD(struct pz_shown_chip, answer, PZ_FIELD_COUNT),
-    PZ_FIELD(struct pz_shown_chip, chip_id, PZ_FIELD_COUNT),
+    PZ_FIELD(struct pz_shown_chip, chip_id, PZ_FIELD_INT),
     PZ_FIELD(struct pz_shown_chip, value, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_shown_chip, bound, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_shown_chip, evaluated, PZ_FIELD_BOOL)};

@@ -3,52 +3,86 @@
 #include <math.h>
 #include <string.h>
 
-#include "chip/chip.h"
 #include "core/alloc.h"
-#include "core/json.h"
 #include "study/pareto.h"
 #include "study/sensitivity.h"
+#include "study/training_answer.h"
 
 static enum pz_status no_memory(struct pz_error *err) {
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
 }
 
-/* ---- answers -------------------------------------------------------------------------------- */
-
 /* What is being made, and of what. */
 struct maker {
   struct pz_result *r;
   struct pz_study *s;
+  struct pz_watch watch;
   struct pz_error *err;
 };
 
-static struct pz_certificate certificate_of(const struct pz_study *s,
-                                            const struct pz_objective_run *c) {
-  return (struct pz_certificate){.n_chips = s->n_points,
+static const char *copy(const struct maker *m, const char *text) {
+  return text ? pz_arena_strdup(m->r->arena, text) : NULL;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static struct pz_certificate certificate_of(const struct pz_objective_run *c) {
+  return (struct pz_certificate){.n_chips = c->chips,
+                                 .n_infeasible = c->infeasible,
+                                 .n_excluded = c->by_bound,
+                                 .n_excluded_by_schedules = c->n_partly,
                                  .n_evaluated = c->n_evaluated,
-                                 .n_excluded = c->n_excluded,
-                                 .n_excluded_by_schedules = c->n_looked - c->n_evaluated,
+                                 .n_boxes = c->n_boxes,
+                                 .n_rounds = (int64_t)c->rounds,
                                  .n_open = c->n_open,
-                                 .gap = c->bound / c->value - 1};
+                                 .gap = c->bound / c->value - 1,
+                                 .finished = c->finished};
+}
+
+/* Its plan again, from the evaluation, and checked. */
+static enum pz_status partition_of(const struct maker *m, const struct pz_objective_run *c,
+                                   const struct pz_answer *a, uint32_t model,
+                                   struct pz_answer_model *out) {
+  struct pz_study *s = m->s;
+  struct pz_original_worker *w = pz_original_worker(s->by, 0);
+  struct pz_partition *plan = pz_arena_alloc(m->r->arena, 1, sizeof *plan);
+  struct pz_evaluation most, v;
+  if (!plan) return no_memory(m->err);
+  if (!pz_search_known(s->search, &c->best, model, &most))
+    return pz_fail(m->err, PZ_INTERNAL, "the best chip was not evaluated");
+  enum pz_status status = pz_original_value(w, &c->best, model, a->hbm_gib, most.effort, HUGE_VAL,
+                                            &v, m->err);
+  if (status == PZ_OK)
+    status = pz_original_plan(w, &a->chip, a->hbm_gib, &v, m->r->arena, plan, m->err);
+  out->plan = plan;
+  out->samples_per_s = (double)s->o.batch / v.step_s;
+  return status;
+}
+
+static enum pz_status training_of(const struct maker *m, const struct pz_chip *chip,
+                                  double limit_watts, uint32_t model,
+                                  const struct pz_training_answer **out, double *samples_per_s) {
+  struct pz_training_answer *a = pz_arena_alloc(m->r->arena, 1, sizeof *a);
+  if (!a) return no_memory(m->err);
+  *out = a;
+  enum pz_status status =
+      pz_training_answer_make(m->s->by, chip, model, limit_watts, m->r->arena, a, m->err);
+  *samples_per_s = (double)pz_training_batch(&m->s->training, model) / a->step_s;
+  return status;
 }
 
 /* What the model does on an objective run's best chip, with its plan. */
 static enum pz_status make_model(const struct maker *m, const struct pz_objective_run *c,
-                                 const struct pz_chip *chip, uint32_t model,
+                                 const struct pz_answer *a, uint32_t model,
                                  struct pz_answer_model *out) {
-  struct pz_study *s = m->s;
-  double reference = s->reference[model].samples_per_s;
-  struct pz_evaluator *e = pz_search_evaluator(s->search);
-  struct pz_evaluation v;
-  const struct pz_evaluation *most = pz_search_evaluation(s->search, c->best, model);
-  if (!most) return pz_fail(m->err, PZ_INTERNAL, "the best chip was not evaluated");
+  double limit = m->s->limits.watts > 0 ? m->s->limits.watts : a->peak_watts;
   enum pz_status status =
-      pz_evaluate(e, &s->points[c->best], model, c->hbm_gib, most->effort, &v, m->err);
-  if (status == PZ_OK)
-    status = pz_evaluation_model_plan(e, chip, c->hbm_gib, &v, m->r->arena, &out->plan, m->err);
+      pz_study_is_training(m->s)
+          ? training_of(m, &a->chip, limit, model, &out->training, &out->samples_per_s)
+          : partition_of(m, c, a, model, out);
   if (status != PZ_OK) return status;
+  double reference = c->objective.batch[model] / m->s->reference_step[model].step_s;
   out->model = m->r->inputs.models[model].name;
-  out->samples_per_s = (double)s->o.batch / v.time_s;
   out->ratio = reference > 0 ? out->samples_per_s / reference : (double)NAN;
   return PZ_OK;
 }
@@ -63,16 +97,20 @@ static struct pz_ratios answer_ratios(const struct pz_answer *a) {
   return pz_ratios_of(ratios, models, a->n_models);
 }
 
-/* The objective again from the throughputs told: what was found earlier may have been kept wrongly.
- */
+/* The objective again from the throughputs told: what was found earlier may have been kept wrongly. */
 static enum pz_status check_objective(const struct maker *m, const struct pz_objective_run *c,
                                       const struct pz_answer *a) {
-  double rates[PZ_SEARCH_MOST_MODELS] = {0};
-  struct pz_area area = pz_chip_area(&a->chip);
-  for (uint32_t k = 0; k < c->objective.n; k++)
-    rates[c->objective.models[k]] = a->models[k].samples_per_s;
-  double value = pz_objective_value(&c->objective, rates, pz_area_total_um2(&area), a->peak_watts);
-  if (fabs(value - c->value) <= 1e-12 * fabs(c->value)) return PZ_OK;
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
+  struct pz_taken taken = pz_chip_taken(&a->chip);
+  for (uint32_t k = 0; k < c->objective.n; k++) {
+    uint32_t i = c->objective.models[k];
+    const struct pz_training_answer *t = a->models[k].training;
+    double step_s = t ? t->step_s : a->models[k].plan->step_s;
+    steps[i] = (struct pz_step_cost){step_s, 0};
+    if (t) steps[i].dynamic_j = t->joules - c->objective.devices * taken.static_watts * step_s;
+  }
+  double value = pz_objective_value(&c->objective, steps, &taken);
+  if (fabs(value - c->value) <= 1e-9 * fabs(c->value)) return PZ_OK;
   return pz_fail(
       m->err, PZ_BAD_INPUT,
       "chip %s has an objective of %.9g by its plans, and %.9g by the saved evaluations; accepted: "
@@ -81,25 +119,30 @@ static enum pz_status check_objective(const struct maker *m, const struct pz_obj
 }
 
 static enum pz_status make_answer(const struct maker *m, uint32_t i, struct pz_answer *a) {
-  const struct pz_study *s = m->s;
+  struct pz_study *s = m->s;
   const struct pz_objective_run *c = &s->objective_run[i];
-  pz_study_chip(s, c, &a->chip);
-  struct pz_area area = pz_chip_area(&a->chip);
-  a->name = pz_arena_strdup(m->r->arena, pz_study_run_name(s, i));
+  enum pz_status status = pz_study_least_memory(s, c, &a->hbm_gib, m->err);
+  if (status != PZ_OK) return status;
+  pz_study_chip(s, c, a->hbm_gib, &a->chip);
+  struct pz_taken taken = pz_chip_taken(&a->chip);
+  bool bill = pz_tech_at(a->chip.tech)->hbm_dollars_per_gb > 0;
+  a->name = copy(m, pz_study_run_name(s, i));
   a->n_models = c->objective.n;
   a->models = pz_arena_alloc(m->r->arena, a->n_models, sizeof *a->models);
   if (!a->name || !a->models) return no_memory(m->err);
-  a->chip_id = s->points[c->best].id;
-  a->hbm_gib = (double)pz_chip_hbm_bytes(&a->chip) / 0x1p30;
-  a->area_mm2 = pz_area_total_um2(&area) / 1e6;
-  a->area_part = pz_area_total_um2(&area) / s->space.budget_um2;
-  a->peak_watts = pz_chip_peak_watts(&a->chip);
+  a->chip_id = pz_space_id(&s->space, &c->best);
+  a->area_mm2 = taken.mm2;
+  a->area_part = s->limits.mm2 > 0 ? taken.mm2 / s->limits.mm2 : 0;
+  a->peak_watts = taken.watts;
+  a->dollars = bill ? taken.dollars : 0;
+  a->owner_dollars = bill ? taken.owner_dollars : 0;
+  a->edge_mm = bill ? taken.edge_mm : 0;
+  a->edge_room_mm = bill ? taken.edge_room_mm : 0;
   a->objective = c->value;
-  a->certificate = certificate_of(s, c);
-  for (uint32_t k = 0; k < a->n_models; k++) {
-    enum pz_status status = make_model(m, c, &a->chip, c->objective.models[k], &a->models[k]);
-    if (status != PZ_OK) return status;
-  }
+  a->certificate = certificate_of(c);
+  for (uint32_t k = 0; k < a->n_models && status == PZ_OK; k++)
+    status = make_model(m, c, a, c->objective.models[k], &a->models[k]);
+  if (status != PZ_OK) return status;
   a->ratios = answer_ratios(a);
   return check_objective(m, c, a);
 }
@@ -117,53 +160,81 @@ static enum pz_status make_answers(const struct maker *m) {
 
 /* ---- references, sensitivity, front --------------------------------------------------------- */
 
+static enum pz_status make_expert(const struct maker *m, const struct pz_reference *ref,
+                                  struct pz_result_reference *o) {
+  struct pz_reference_plan *plan = pz_arena_alloc(m->r->arena, 1, sizeof *plan);
+  if (!plan) return no_memory(m->err);
+  *plan = (struct pz_reference_plan){.tp = ref->plan.t,
+                                     .pp = ref->plan.stages,
+                                     .dp = ref->plan.d,
+                                     .mbs = ref->plan.mbs,
+                                     .recompute = ref->plan.recompute};
+  o->plan = plan;
+  return PZ_OK;
+}
+
+static enum pz_status make_reference(const struct maker *m, uint32_t i,
+                                     struct pz_result_reference *o) {
+  struct pz_study *s = m->s;
+  const struct pz_reference *ref = &s->reference[i];
+  const struct pz_chip *c = &s->reference_chip;
+  double limit = c->watts > 0 ? c->watts : s->reference_taken.watts;
+  *o = (struct pz_result_reference){.model = m->r->inputs.models[i].name,
+                                    .samples_per_s = ref->samples_per_s,
+                                    .hbm_gib = ref->hbm_gib,
+                                    .expert = ref->expert};
+  if (!pz_study_is_training(s)) return ref->expert ? make_expert(m, ref, o) : PZ_OK;
+  o->hbm_gib = (double)pz_chip_hbm_bytes(c) / 0x1p30;
+  return training_of(m, c, limit, i, &o->training, &o->samples_per_s);
+}
+
 static enum pz_status make_references(const struct maker *m) {
   struct pz_result *r = m->r;
   const struct pz_study *s = m->s;
-  r->n_references = s->portfolio.n_models;
+  const struct pz_chip *c = &s->reference_chip;
+  enum pz_status status = PZ_OK;
+  r->n_references = s->o.n_models;
   r->references = pz_arena_alloc(r->arena, r->n_references, sizeof *r->references);
   if (!r->references) return no_memory(m->err);
-  for (uint32_t i = 0; i < r->n_references; i++) {
-    const struct pz_reference *ref = &s->reference[i];
-    struct pz_result_reference *o = &r->references[i];
-    *o = (struct pz_result_reference){.model = r->inputs.models[i].name,
-                                      .samples_per_s = ref->samples_per_s,
-                                      .hbm_gib = ref->hbm_gib,
-                                      .expert = ref->expert};
-    if (!ref->expert) continue;
-    struct pz_reference_plan *plan = pz_arena_alloc(r->arena, 1, sizeof *plan);
-    if (!plan) return no_memory(m->err);
-    *plan = (struct pz_reference_plan){.tp = ref->plan.t,
-                                       .pp = ref->plan.stages,
-                                       .dp = ref->plan.d,
-                                       .mbs = ref->plan.mbs,
-                                       .recompute = ref->plan.recompute};
-    o->plan = plan;
-  }
-  r->reference_chip = (struct pz_result_chip_summary){PZ_REFERENCE_CHIP, s->reference_um2 / 1e6,
-                                                      s->reference_watts};
-  return PZ_OK;
+  for (uint32_t i = 0; i < r->n_references && status == PZ_OK; i++)
+    status = make_reference(m, i, &r->references[i]);
+  struct pz_taken known = s->reference_taken; /* it is built: its power is that of its data sheet */
+  if (c->watts > 0 && c->watts < known.watts) known.watts = c->watts;
+  const char *breaks =
+      pz_study_is_training(s) ? pz_limits_broken(&s->limits, &known, &known) : NULL;
+  r->reference_chip = (struct pz_result_chip_summary){.name = copy(m, c->name),
+                                                      .area_mm2 = s->reference_taken.mm2,
+                                                      .peak_watts = s->reference_taken.watts,
+                                                      .dollars = s->reference_taken.dollars,
+                                                      .clock_hz = c->clock_hz,
+                                                      .tdp_watts = c->watts,
+                                                      .breaks = copy(m, breaks)};
+  return r->reference_chip.name ? status : no_memory(m->err);
 }
 
 static enum pz_status make_sensitivity(const struct maker *m) {
   struct pz_result *r = m->r;
   const struct pz_objective_run *c = &m->s->objective_run[m->s->n_runs - 1];
+  const struct pz_answer *best = &r->answers[r->n_answers - 1];
   struct pz_step steps[PZ_MOST_STEPS];
-  enum pz_status status = pz_sensitivity(m->s, c, steps, &r->n_sensitivity, m->err);
+  enum pz_status status =
+      pz_sensitivity(m->s, c, best->hbm_gib, m->watch, steps, &r->n_sensitivity, m->err);
   if (status != PZ_OK) return status;
   r->sensitivity = pz_arena_alloc(r->arena, r->n_sensitivity, sizeof *r->sensitivity);
   if (!r->sensitivity) return no_memory(m->err);
   for (uint32_t i = 0; i < r->n_sensitivity; i++) {
     const struct pz_step *t = &steps[i];
     r->sensitivity[i] = (struct pz_result_step){.parameter = t->what,
-                                                .from = t->from,
-                                                .to = t->to,
+                                                .from = copy(m, t->from),
+                                                .to = copy(m, t->to),
                                                 .objective = t->value,
                                                 .change = t->value / c->value - 1,
                                                 .change_at_most = t->bound / c->value - 1,
-                                                .area_mm2 = t->area_um2 / 1e6,
-                                                .within_budget = t->within,
-                                                .over_budget = t->over};
+                                                .area_mm2 = t->taken.mm2,
+                                                .peak_watts = t->taken.watts,
+                                                .dollars = t->taken.dollars,
+                                                .breaks = copy(m, t->breaks)};
+    if (!r->sensitivity[i].from || !r->sensitivity[i].to) return no_memory(m->err);
   }
   return PZ_OK;
 }
@@ -179,12 +250,11 @@ static enum pz_status copy_front(const struct maker *m, const struct pz_front *f
     const struct pz_front_point *p = &front->points[i];
     struct pz_chip chip;
     pz_space_chip(&s->space, &s->points[p->point], &chip);
-    r->front->points[i] =
-        (struct pz_result_front_chip){.chip = pz_arena_strdup(r->arena, chip.name),
-                                      .objective = p->value,
-                                      .area_mm2 = p->area_um2 / 1e6,
-                                      .peak_watts = p->watts,
-                                      .knee = p->knee};
+    r->front->points[i] = (struct pz_result_front_chip){.chip = copy(m, chip.name),
+                                                        .objective = p->value,
+                                                        .area_mm2 = p->area_um2 / 1e6,
+                                                        .peak_watts = p->watts,
+                                                        .knee = p->knee};
     if (!r->front->points[i].chip) return no_memory(m->err);
   }
   r->front->n_points = front->n;
@@ -197,7 +267,7 @@ static enum pz_status copy_front(const struct maker *m, const struct pz_front *f
 static enum pz_status make_front(const struct maker *m) {
   struct pz_front front;
   if (!m->s->o.pareto) return PZ_OK;
-  enum pz_status status = pz_front_find(m->s, &front, m->err);
+  enum pz_status status = pz_front_find(m->s, m->watch, &front, m->err);
   if (status != PZ_OK) return status;
   pz_front_thin(&front, m->s->o.pareto_tolerance);
   return copy_front(m, &front);
@@ -214,11 +284,12 @@ static enum pz_status take_inputs(const struct maker *m) {
   return status;
 }
 
-enum pz_status pz_result_make(struct pz_result *r, struct pz_study *s, struct pz_error *err) {
-  struct maker m = {r, s, err};
+enum pz_status pz_result_make(struct pz_result *r, struct pz_study *s, struct pz_watch watch,
+                              struct pz_error *err) {
+  struct maker m = {r, s, watch, err};
   enum pz_status status = take_inputs(&m);
+  if (status == PZ_OK) status = make_answers(&m);
   if (status == PZ_OK) status = make_sensitivity(&m);
   if (status == PZ_OK) status = make_front(&m);
-  if (status == PZ_OK) status = make_answers(&m);
   return status == PZ_OK ? make_references(&m) : status;
 }

@@ -10,7 +10,7 @@
 #include "study/detail.h"
 #include "study/result_json.h"
 #include "study/result_make.h"
-#include "study/resume.h"
+#include "study/training_detail.h"
 
 enum { HOW = JSON_INDENT(1) | JSON_PRESERVE_ORDER };
 
@@ -20,14 +20,12 @@ static enum pz_status no_memory(struct pz_error *err) {
 
 /* ---- texts of the run file ------------------------------------------------------------------ */
 
-typedef enum pz_status read_text(struct pz_run_file *f, char **text, struct pz_error *err);
-typedef enum pz_status keep_text(struct pz_run_file *f, const char *text, struct pz_error *err);
 typedef enum pz_status read_part(const json_t *json, struct pz_result *r, struct pz_error *err);
 
 /* The text as all ranks have it: rank 0 reads the file. */
-static enum pz_status read_shared(struct pz_run *r, read_text *read, char **text,
+static enum pz_status read_shared(struct pz_run *r, enum pz_part part, char **text,
                                   struct pz_error *err) {
-  enum pz_status status = r->file ? read(r->file, text, err) : PZ_OK;
+  enum pz_status status = r->file ? pz_run_file_text(r->file, part, text, err) : PZ_OK;
   struct pz_buffer b = {*text, *text ? strlen(*text) : 0, 0, false};
   status = pz_ranks_share(&b, status, err);
   *text = b.text;
@@ -35,12 +33,12 @@ static enum pz_status read_shared(struct pz_run *r, read_text *read, char **text
 }
 
 /* A part of the result that the run file may have; `found` says whether. */
-static enum pz_status read_kept(struct pz_run *r, read_text *read, const char *name,
+static enum pz_status read_kept(struct pz_run *r, enum pz_part part, const char *name,
                                 read_part *take, bool *found, struct pz_error *err) {
   char *text = NULL;
   json_t *json = NULL;
   *found = false;
-  enum pz_status status = read_shared(r, read, &text, err);
+  enum pz_status status = read_shared(r, part, &text, err);
   if (status == PZ_OK && text) {
     struct pz_error why = {0};
     status = pz_json_parse(name, text, strlen(text), &json, &why);
@@ -54,10 +52,10 @@ static enum pz_status read_kept(struct pz_run *r, read_text *read, const char *n
 }
 
 /* Takes over the reference. */
-static enum pz_status keep_json(struct pz_run_file *f, keep_text *keep, json_t *value,
+static enum pz_status keep_json(struct pz_run_file *f, enum pz_part part, json_t *value,
                                 struct pz_error *err) {
   char *text = value ? pz_json_dump(value, HOW) : NULL;
-  enum pz_status status = text ? keep(f, text, err) : no_memory(err);
+  enum pz_status status = text ? pz_run_file_set_text(f, part, text, err) : no_memory(err);
   pz_free(text);
   json_decref(value);
   return status;
@@ -162,7 +160,7 @@ static enum pz_status look(const struct pz_run_options *options, bool check, str
   if (status == PZ_OK && pz_ranks_first()) status = pz_run_file_look(r->dir, &r->file, err);
   if (status == PZ_OK && check && r->file) status = pz_run_file_check(r->file, err);
   if (status == PZ_OK)
-    status = read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err);
+    status = read_kept(r, PZ_PART_RESULT, "the result", pz_result_read, &r->reused, err);
   if (status == PZ_OK && !r->reused)
     status =
         pz_fail(err, PZ_BAD_INPUT,
@@ -200,7 +198,7 @@ struct pz_run_times pz_run_times(const struct pz_run *r) {
 }
 
 const struct pz_cluster *pz_run_cluster(const struct pz_run *r) {
-  return r->has_study ? &r->study.task.net : NULL;
+  return r->has_study && !pz_study_is_training(&r->study) ? &r->study.task.net : NULL;
 }
 
 unsigned pz_run_threads(const struct pz_run *r) {
@@ -223,13 +221,12 @@ static double lap(double *since_s) {
   return took;
 }
 
-/* All of it, from the bounds to the result. */
-static enum pz_status search(struct pz_run *r, struct pz_error *err) {
-  struct pz_search_options o = {.progress = r->watch.progress,
-                                .stop = r->watch.stop,
-                                .journal = r->file ? pz_run_file_journal(r->file) : NULL};
+/* All objective runs, found or restored from rounds that were kept. */
+static enum pz_status run_all(struct pz_run *r, const struct pz_round_store *store,
+                              struct pz_error *err) {
+  struct pz_study_watch w = {r->watch, store};
   double since = pz_clock_s(), since_run;
-  enum pz_status status = pz_study_prepare(&r->study, &o, err);
+  enum pz_status status = pz_study_prepare(&r->study, &w, err);
   r->times.bounds_s = lap(&since);
   since_run = since;
   for (uint32_t i = 0; i < r->study.n_runs && status == PZ_OK; i++) {
@@ -237,22 +234,17 @@ static enum pz_status search(struct pz_run *r, struct pz_error *err) {
     r->run_s[i] = lap(&since_run);
   }
   r->times.search_s = lap(&since);
-  if (status == PZ_OK) status = pz_result_make(&r->result, &r->study, err);
-  r->times.result_s = lap(&since);
-  r->times.n_variants = pz_search_variants(r->study.search);
   return status;
 }
 
-static enum pz_status keep_chips(struct pz_run *r, struct pz_error *err) {
-  const struct pz_result *x = &r->result;
-  uint32_t *ids = pz_calloc(x->n_chips, sizeof *ids);
-  enum pz_status status =
-      ids ? pz_run_file_chips(r->file, x->chips, x->n_chips, err) : no_memory(err);
-  for (uint32_t i = 0; i < x->n_chips && ids; i++) ids[i] = x->chips[i].id;
-  for (uint32_t i = 0; i < x->n_answers && status == PZ_OK; i++)
-    status = pz_run_file_chip_statuses(r->file, x->answers[i].name, ids, x->answers[i].status,
-                                       x->n_chips, err);
-  pz_free(ids);
+/* From the search to the result. */
+static enum pz_status search(struct pz_run *r, struct pz_error *err) {
+  enum pz_status status = run_all(r, r->file ? pz_run_file_rounds(r->file) : NULL, err);
+  double since = pz_clock_s();
+  if (status == PZ_OK) status = pz_result_make(&r->result, &r->study, r->watch, err);
+  r->times.result_s = lap(&since);
+  if (status == PZ_OK && !pz_study_is_training(&r->study))
+    r->times.n_variants = pz_original_variants(r->study.by);
   return status;
 }
 
@@ -266,13 +258,16 @@ static enum pz_status keep_times(struct pz_run *r, struct pz_error *err) {
              : status;
 }
 
-/* Chips, how each left each objective run, how long it took, and the result, which finishes the
- * run. */
+/* Certificates, evaluations, how long it took, and the result, which finishes the run. */
 static enum pz_status keep_result(struct pz_run *r, struct pz_error *err) {
-  enum pz_status status = pz_detail_chips(&r->study, &r->result, err);
-  if (status == PZ_OK) status = keep_chips(r, err);
+  struct pz_run_tables t = {.runs = r->study.objective_run, .n_runs = r->study.n_runs};
+  struct pz_known *known = NULL;
+  enum pz_status status =
+      pz_search_all_known(r->study.search, &r->study.arena, &known, &t.n_known, err);
+  t.known = known;
+  if (status == PZ_OK) status = pz_run_file_set_tables(r->file, &t, err);
   if (status == PZ_OK) status = keep_times(r, err);
-  return status == PZ_OK ? keep_json(r->file, pz_run_file_finish, pz_result_json(&r->result), err)
+  return status == PZ_OK ? keep_json(r->file, PZ_PART_RESULT, pz_result_json(&r->result), err)
                          : status;
 }
 
@@ -286,11 +281,22 @@ static enum pz_status begin(struct pz_run *r, bool after_search, struct pz_error
              : pz_fail(err, PZ_BAD_USE, "the run has no result yet; call pz_run_search first");
 }
 
+/* One whose search ended before its gap was proved goes on. */
+static bool is_finished(const struct pz_result *r) {
+  for (uint32_t i = 0; i < r->n_answers; i++)
+    if (!r->answers[i].certificate.finished) return false;
+  return true;
+}
+
 enum pz_status pz_run_search(struct pz_run *r, struct pz_error *err) {
   enum pz_status status = begin(r, false, err);
   if (status != PZ_OK || r->result.n_answers) return status;
   if (r->dir)
-    status = read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err);
+    status = read_kept(r, PZ_PART_RESULT, "the result", pz_result_read, &r->reused, err);
+  if (status == PZ_OK && r->reused && !r->looking && !is_finished(&r->result)) {
+    pz_result_init(&r->result, &r->arena);
+    r->reused = false;
+  }
   if (status == PZ_OK && !r->reused) {
     status = search(r, err);
     r->restored = r->changed = status == PZ_OK;
@@ -302,36 +308,68 @@ enum pz_status pz_run_search(struct pz_run *r, struct pz_error *err) {
 
 /* ---- comparison and detail ------------------------------------------------------------------ */
 
+/* Rounds of a file that is only read: none is added. */
+static enum pz_status keep_none(void *ctx, uint32_t run, uint32_t round, const struct pz_buffer *b,
+                                struct pz_error *err) {
+  (void)ctx, (void)run, (void)round, (void)b;
+  return pz_fail(err, PZ_BAD_INPUT, "the run does not have all of its rounds; see phaze verify");
+}
+
 /* The study in memory as it is when its objective runs are done. */
 static enum pz_status have_study(struct pz_run *r, struct pz_error *err) {
+  struct pz_round_store store = {0};
   enum pz_status status = PZ_OK;
   if (r->restored) return PZ_OK;
   if (!r->has_study) {
     status = pz_study_init(&r->study, &r->result.inputs.options, r->o.threads, err);
     r->has_study = status == PZ_OK;
   }
-  if (status == PZ_OK)
-    status = pz_resume_runs(&r->study, r->file, pz_result_best(&r->result), r->watch, err);
+  if (r->file) store = *pz_run_file_rounds(r->file);
+  store.keep = keep_none;
+  r->study.o.rounds = pz_result_best(&r->result)->certificate.n_rounds;
+  r->study.o.seconds = 0;
+  if (status == PZ_OK) status = run_all(r, r->file ? &store : NULL, err);
+  if (status == PZ_OK && pz_space_id(&r->study.space,
+                                     &r->study.objective_run[r->study.n_runs - 1].best) !=
+                             pz_result_best(&r->result)->chip_id)
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "the run's best chip is not the one its rounds give; see phaze verify");
   r->restored = status == PZ_OK;
   return status;
 }
 
-/* The chips of the run, which a detail that was kept refers to. */
-static enum pz_status have_chips(struct pz_run *r, struct pz_error *err) {
-  return r->result.chips || !r->file ? PZ_OK : pz_resume_chips(&r->result, r->file, err);
+static enum pz_status take_training(const json_t *json, struct pz_result *r, struct pz_error *err) {
+  char *text = pz_json_dump(json, HOW);
+  r->training_detail = text ? pz_arena_strdup(r->arena, text) : NULL;
+  pz_free(text);
+  return r->training_detail ? PZ_OK : no_memory(err);
+}
+
+static enum pz_status make_training(struct pz_run *r, json_t **out, struct pz_error *err) {
+  enum pz_status status = pz_training_detail(&r->study, r->watch, out, err);
+  return status == PZ_OK ? take_training(*out, &r->result, err) : status;
 }
 
 static enum pz_status have_detail(struct pz_run *r, struct pz_error *err) {
-  bool kept = false;
+  bool kept = false, training = r->result.inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
+  json_t *made = NULL;
   enum pz_status status = PZ_OK;
-  if (r->result.detail) return PZ_OK;
+  if (r->result.detail || r->result.training_detail) return PZ_OK;
   if (r->dir)
-    status = read_kept(r, pz_run_file_detail, "the report's data", pz_detail_read, &kept, err);
-  if (status == PZ_OK && kept) return have_chips(r, err);
-  if (status == PZ_OK) status = have_study(r, err);
-  if (status == PZ_OK) status = pz_detail_make(&r->study, r->watch, &r->result, err);
-  if (status != PZ_OK || !r->file || r->looking) return status;
-  return keep_json(r->file, pz_run_file_set_detail, pz_detail_json(&r->result), err);
+    status = read_kept(r, PZ_PART_DETAIL, "the report's data",
+                       training ? take_training : pz_detail_read, &kept, err);
+  if (status == PZ_OK && (!kept || !training)) status = have_study(r, err);
+  if (status == PZ_OK && kept)
+    return training ? PZ_OK : pz_detail_chips(&r->study, &r->result, err);
+  if (status == PZ_OK && training) status = make_training(r, &made, err);
+  if (status == PZ_OK && !training) {
+    status = pz_detail_make(&r->study, r->watch, &r->result, err);
+    if (status == PZ_OK && r->file) made = pz_detail_json(&r->result);
+  }
+  if (status == PZ_OK && r->file && !r->looking)
+    return keep_json(r->file, PZ_PART_DETAIL, made, err);
+  json_decref(made);
+  return status;
 }
 
 enum pz_status pz_run_detail(struct pz_run *r, struct pz_error *err) {
@@ -356,8 +394,12 @@ enum pz_status pz_run_compare(struct pz_run *r, const uint64_t *seed, struct pz_
   bool kept = false;
   enum pz_status status = begin(r, true, err);
   if (status != PZ_OK || has_comparison(r, seed)) return status;
+  if (r->result.inputs.options.evaluator == PZ_EVALUATOR_TRAINING)
+    return pz_fail(err, PZ_BAD_USE,
+                   "baselines are compared by the evaluator original; accepted: evaluator "
+                   "original");
   if (r->dir)
-    status = read_kept(r, pz_run_file_comparison, "the comparison", pz_comparison_read, &kept, err);
+    status = read_kept(r, PZ_PART_COMPARISON, "the comparison", pz_comparison_read, &kept, err);
   if (status != PZ_OK || (kept && has_comparison(r, seed))) return status;
   status = have_study(r, err);
   /* a detail that is kept must not depend on what baselines evaluate */
@@ -368,5 +410,62 @@ enum pz_status pz_run_compare(struct pz_run *r, const uint64_t *seed, struct pz_
   add_search_times(r);
   r->changed = true;
   if (!r->file || r->looking) return PZ_OK;
-  return keep_json(r->file, pz_run_file_set_comparison, pz_comparison_json(&r->result), err);
+  return keep_json(r->file, PZ_PART_COMPARISON, pz_comparison_json(&r->result), err);
+}
+
+/* ---- again ---------------------------------------------------------------------------------- */
+
+/* Rounds of one run file, and what is found beside them into another. */
+struct source {
+  const struct pz_round_store *from, *to;
+};
+
+static enum pz_status read_source(void *ctx, uint32_t run, uint32_t round, struct pz_buffer *b,
+                                  struct pz_error *err) {
+  const struct source *x = ctx;
+  enum pz_status status = x->from ? x->from->read(x->from->ctx, run, round, b, err) : PZ_OK;
+  return status == PZ_OK && b->text ? x->to->keep(x->to->ctx, run, round, b, err) : status;
+}
+
+static enum pz_status keep_source(void *ctx, uint32_t run, uint32_t round,
+                                  const struct pz_buffer *b, struct pz_error *err) {
+  const struct source *x = ctx;
+  return x->to->keep(x->to->ctx, run, round, b, err);
+}
+
+/* A run without a directory, with the options that the inputs of another say. */
+static enum pz_status begin_again(const struct pz_run *kept, struct pz_run **out,
+                                  struct pz_error *err) {
+  struct pz_run_options o = kept->o;
+  o.dir = NULL;
+  enum pz_status status = new_run(&o, out, err);
+  if (status != PZ_OK) return status;
+  struct pz_run *r = *out;
+  status = pz_study_init(&r->study, &kept->result.inputs.options, o.threads, err);
+  r->has_study = status == PZ_OK;
+  if (status == PZ_OK) r->study.o.rounds = pz_result_best(&kept->result)->certificate.n_rounds;
+  json_t *inputs = status == PZ_OK ? pz_study_inputs(&r->study) : NULL;
+  char *text = inputs ? pz_json_dump(inputs, HOW) : NULL;
+  if (status == PZ_OK && !text) status = no_memory(err);
+  if (status == PZ_OK && pz_ranks_first()) status = pz_run_file_in_memory(text, &r->file, err);
+  pz_free(text);
+  json_decref(inputs);
+  return status;
+}
+
+enum pz_status pz_run_again(const struct pz_run *kept, bool replay, bool detail,
+                            const uint64_t *seed, struct pz_run **out, struct pz_error *err) {
+  struct pz_run *r = NULL;
+  struct source x = {0};
+  struct pz_round_store store = {&x, read_source, keep_source};
+  enum pz_status status = begin_again(kept, &r, err);
+  if (status == PZ_OK && r->file) x.to = pz_run_file_rounds(r->file);
+  if (status == PZ_OK && r->file && replay) x.from = pz_run_file_rounds(kept->file);
+  if (status == PZ_OK) status = run_all(r, r->file ? &store : NULL, err);
+  if (status == PZ_OK) status = pz_result_make(&r->result, &r->study, r->watch, err);
+  r->restored = status == PZ_OK;
+  if (status == PZ_OK && r->file) status = keep_result(r, err);
+  if (status == PZ_OK && detail) status = have_detail(r, err);
+  if (status == PZ_OK && seed) status = pz_run_compare(r, seed, err);
+  return hand_over(r, status, out);
 }

@@ -30,4 +30,10 @@ struct pz_run {
 PZ_NODISCARD enum pz_status pz_run_look_unchecked(const struct pz_run_options *options,
                                                   struct pz_run **out, struct pz_error *err);
 
+/* The run with these inputs again, into a file in memory: every part of it as it should be.  Rounds come from `rounds`, a run
+ * that was looked at, or are searched anew (NULL), as many as it has.  For verification: on all ranks. */
+PZ_NODISCARD enum pz_status pz_run_again(const struct pz_run *kept, bool replay, bool detail,
+                                         const uint64_t *seed, struct pz_run **out,
+                                         struct pz_error *err);
+
 #endif

@@ -1,126 +1,181 @@
 #include "study/sensitivity.h"
 
 #include <math.h>
-
-#include "chip/chip.h"
-
-struct place {
-  struct pz_point point;
-  double hbm_gib;
-};
+#include <stdio.h>
 
 struct work {
   struct pz_study *s;
   const struct pz_objective_run *c;
+  double hbm_gib; /* of the best chip */
+  struct pz_watch watch;
   struct pz_step *steps;
-  struct place place[PZ_MOST_STEPS];
-  double rates[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS]; /* samples/s: found, ... */
-  double most[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];  /* ... and at most */
+  uint32_t n;
+  struct place {
+    struct pz_point point;
+    double hbm_gib;
+  } place[PZ_MOST_STEPS];
+  struct pz_step_cost found[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];
+  struct pz_step_cost least[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];
 };
 
-static double area_of(const struct pz_space *space, const struct pz_point *p) {
-  struct pz_chip chip;
-  pz_space_chip(space, p, &chip);
-  struct pz_area area = pz_chip_area(&chip);
-  return pz_area_total_um2(&area);
+/* ---- which ---------------------------------------------------------------------------------- */
+
+static struct pz_step *add(struct work *w, const char *what, const struct pz_point *p,
+                           double hbm_gib) {
+  struct pz_step *step = &w->steps[w->n];
+  struct pz_chip c;
+  pz_space_chip(&w->s->space, p, &c);
+  *step = (struct pz_step){.what = what, .taken = pz_chip_taken(&c)};
+  step->breaks = pz_limits_broken(&w->s->limits, &step->taken, &step->taken);
+  w->place[w->n++] = (struct place){*p, hbm_gib};
+  return step;
 }
 
-/* One step on an axis; false at its end. */
-static bool axis_step(struct work *w, enum pz_axis axis, int by, uint32_t n) {
-  const struct pz_space *space = &w->s->space;
-  struct pz_point from = w->s->points[w->c->best], to = from;
-  int at = from.at[axis] + by;
-  if (at < 0 || at >= space->n[axis]) return false;
-  to.at[axis] = (uint8_t)at;
-  to.id = pz_space_id(space, to.at);
-  int64_t unit = axis == PZ_AXIS_GLB ? 1 << 20 : 1;
-  w->place[n] = (struct place){to, w->c->hbm_gib};
-  w->steps[n] = (struct pz_step){.what = pz_axis_name(axis),
-                                 .from = pz_space_value(space, &from, axis) / unit,
-                                 .to = pz_space_value(space, &to, axis) / unit,
-                                 .within = pz_space_has(space, &to),
-                                 .over = area_of(space, &to) > space->budget_um2,
-                                 .area_um2 = area_of(space, &to)};
-  return true;
+static void axis_step(struct work *w, enum pz_axis a, int by) {
+  const struct pz_space *s = &w->s->space;
+  struct pz_point p = w->c->best;
+  int at = p.at[a] + by;
+  if (at < 0 || at >= s->n[a]) return;
+  int32_t from = s->value[a][p.at[a]];
+  p.at[a] = (uint8_t)at;
+  struct pz_step *step = add(w, pz_axis_name(a), &p, w->hbm_gib);
+  snprintf(step->from, sizeof step->from, "%d", from);
+  snprintf(step->to, sizeof step->to, "%d", s->value[a][at]);
+}
+
+static int64_t side(const struct pz_array_shape *a, bool rows) { return rows ? a->rows : a->cols; }
+
+/* The nearest array with more or fewer rows, and as many columns; or the other way round.  -1: there is none. */
+static int next_array(const struct pz_space *s, int from, bool rows, int by) {
+  const struct pz_array_shape *own = &s->array[from];
+  int best = -1;
+  for (int i = 0; i < s->n_arrays; i++) {
+    const struct pz_array_shape *a = &s->array[i];
+    int64_t more = by * (side(a, rows) - side(own, rows));
+    if (side(a, !rows) != side(own, !rows) || more <= 0) continue;
+    if (best < 0 || more < by * (side(&s->array[best], rows) - side(own, rows))) best = i;
+  }
+  return best;
+}
+
+static void array_step(struct work *w, int to, const char *what, bool rows) {
+  const struct pz_space *s = &w->s->space;
+  struct pz_point p = w->c->best;
+  int from = pz_space_kind(s, p.kind).array;
+  if (to < 0 || to >= s->n_arrays) return;
+  p.kind = (uint32_t)((int)p.kind + (to - from) * s->n_hbm);
+  struct pz_step *step = add(w, what, &p, w->hbm_gib);
+  const struct pz_array_shape *a = &s->array[from], *b = &s->array[to];
+  if (*what == 'a') {
+    snprintf(step->from, sizeof step->from, "%lldx%lld", (long long)a->rows, (long long)a->cols);
+    snprintf(step->to, sizeof step->to, "%lldx%lld", (long long)b->rows, (long long)b->cols);
+  } else {
+    snprintf(step->from, sizeof step->from, "%lld", (long long)side(a, rows));
+    snprintf(step->to, sizeof step->to, "%lld", (long long)side(b, rows));
+  }
+}
+
+/* More or fewer rows, columns; where no array differs in one of them alone, the next of the list. */
+static void array_steps(struct work *w) {
+  const struct pz_space *s = &w->s->space;
+  int own = pz_space_kind(s, w->c->best.kind).array;
+  uint32_t before = w->n;
+  for (int rows = 1; rows >= 0; rows--)
+    for (int by = -1; by <= 1; by += 2)
+      array_step(w, next_array(s, own, rows, by), rows ? "rows" : "cols", rows);
+  if (w->n > before) return;
+  for (int by = -1; by <= 1; by += 2) array_step(w, own + by, "array", false);
+}
+
+static void hbm_step(struct work *w, int by) {
+  const struct pz_space *s = &w->s->space;
+  struct pz_point p = w->c->best;
+  int own = pz_space_kind(s, p.kind).hbm, at = own + by;
+  if (at < 0 || at >= s->n_hbm) return;
+  p.kind = (uint32_t)((int)p.kind + by);
+  struct pz_step *step = add(w, "hbm", &p, w->hbm_gib);
+  snprintf(step->from, sizeof step->from, "%s", pz_space_hbm_name(s, own));
+  snprintf(step->to, sizeof step->to, "%s", pz_space_hbm_name(s, at));
 }
 
 /* One step among the memories to choose. */
-static bool memory_step(struct work *w, int by, uint32_t n) {
-  const struct pz_choices *hbm = &w->s->task.o.hbm_gib;
+static void memory_step(struct work *w, int by) {
+  const struct pz_choices *hbm = &w->s->o.hbm_gib;
   int at = 0;
-  while ((double)hbm->v[at] < w->c->hbm_gib) at++;
-  if (at + by < 0 || at + by >= hbm->n) return false;
-  struct pz_point p = w->s->points[w->c->best];
-  w->place[n] = (struct place){p, (double)hbm->v[at + by]};
-  w->steps[n] = (struct pz_step){.what = "hbm_gib",
-                                 .from = hbm->v[at],
-                                 .to = hbm->v[at + by],
-                                 .within = true,
-                                 .area_um2 = area_of(&w->s->space, &p)};
-  return true;
+  while (at + 1 < hbm->n && (double)hbm->v[at] < w->hbm_gib) at++;
+  if (at + by < 0 || at + by >= hbm->n) return;
+  struct pz_step *step = add(w, "hbm_gib", &w->c->best, (double)hbm->v[at + by]);
+  snprintf(step->from, sizeof step->from, "%lld", (long long)hbm->v[at]);
+  snprintf(step->to, sizeof step->to, "%lld", (long long)hbm->v[at + by]);
 }
 
-static uint32_t list_steps(struct work *w) {
-  uint32_t n = 0;
+static void list_steps(struct work *w) {
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    for (int by = -1; by <= 1; by += 2) n += axis_step(w, a, by, n);
-  for (int by = -1; by <= 1; by += 2) n += memory_step(w, by, n);
-  return n;
+    for (int by = -1; by <= 1; by += 2) axis_step(w, a, by);
+  array_steps(w);
+  for (int by = -1; by <= 1; by += 2) hbm_step(w, by);
+  for (int by = -1; by <= 1 && !pz_study_is_training(w->s); by += 2) memory_step(w, by);
 }
 
-static enum pz_status evaluate(void *ctx, size_t i, struct pz_evaluator *e, struct pz_error *err) {
+/* ---- what they come to ---------------------------------------------------------------------- */
+
+static enum pz_status evaluate(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
   struct work *w = ctx;
   const struct pz_objective *o = &w->c->objective;
-  struct pz_evaluation v;
   size_t step = i / o->n;
-  uint32_t model = o->models[i % o->n];
+  uint32_t m = o->models[i % o->n];
+  struct place *at = &w->place[step];
+  struct pz_box b = pz_box_of(&at->point);
+  struct pz_boxed chip;
+  struct pz_evaluation v;
+  pz_boxed_set(&w->s->space, &b, &chip);
   enum pz_status status =
-      pz_evaluate(e, &w->place[step].point, model, w->place[step].hbm_gib, PZ_EFFORT_FULL, &v, err);
+      pz_study_is_training(w->s)
+          ? w->s->by->ops->value(w->s->by, worker, &chip, m, PZ_EFFORT_FULL, HUGE_VAL, &v, err)
+          : pz_original_value(pz_original_worker(w->s->by, worker), &at->point, m, at->hbm_gib,
+                              PZ_EFFORT_FULL, HUGE_VAL, &v, err);
   if (status != PZ_OK) return status;
-  double batch = (double)w->s->o.batch;
-  w->rates[step][model] = v.time_s < HUGE_VAL ? batch / v.time_s : 0;
-  w->most[step][model] = v.least_s < HUGE_VAL ? batch / v.least_s : 0;
-  pz_progress_add(pz_search_progress(w->s->search), 1);
+  w->found[step][m] = (struct pz_step_cost){v.step_s, v.dynamic_j};
+  w->least[step][m] = (struct pz_step_cost){v.step_s < HUGE_VAL ? v.least_s : HUGE_VAL, v.dynamic_j};
+  pz_progress_add(w->watch.progress, 1);
   return PZ_OK;
 }
 
-static void pack_evaluation(void *ctx, size_t i, struct pz_buffer *out) {
+static void pack(void *ctx, size_t i, struct pz_buffer *out) {
   const struct work *w = ctx;
   size_t step = i / w->c->objective.n;
-  uint32_t model = w->c->objective.models[i % w->c->objective.n];
-  pz_buffer_append(out, (const char *)&w->rates[step][model], sizeof(double));
-  pz_buffer_append(out, (const char *)&w->most[step][model], sizeof(double));
+  uint32_t m = w->c->objective.models[i % w->c->objective.n];
+  pz_buffer_append(out, (const char *)&w->found[step][m], sizeof w->found[step][m]);
+  pz_buffer_append(out, (const char *)&w->least[step][m], sizeof w->least[step][m]);
 }
 
-static enum pz_status unpack_evaluation(void *ctx, size_t i, struct pz_bytes *in) {
+static enum pz_status unpack(void *ctx, size_t i, struct pz_bytes *in) {
   struct work *w = ctx;
   size_t step = i / w->c->objective.n;
-  uint32_t model = w->c->objective.models[i % w->c->objective.n];
-  pz_progress_add(pz_search_progress(w->s->search), 1);
-  return pz_bytes_take(in, &w->rates[step][model], sizeof(double)) &&
-                 pz_bytes_take(in, &w->most[step][model], sizeof(double))
+  uint32_t m = w->c->objective.models[i % w->c->objective.n];
+  pz_progress_add(w->watch.progress, 1);
+  return pz_bytes_take(in, &w->found[step][m], sizeof w->found[step][m]) &&
+                 pz_bytes_take(in, &w->least[step][m], sizeof w->least[step][m])
              ? PZ_OK
              : PZ_BAD_INPUT;
 }
 
-enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_objective_run *c,
-                              struct pz_step steps[PZ_MOST_STEPS], uint32_t *n,
-                              struct pz_error *err) {
-  struct work w = {.s = s, .c = c, .steps = steps};
-  uint32_t count = list_steps(&w);
-  size_t evaluations = (size_t)count * c->objective.n;
-  struct pz_search_items items = {evaluate, pack_evaluation, unpack_evaluation, &w, false};
-  pz_progress_next(pz_search_progress(s->search), "sensitivity", "evaluations", evaluations);
-  enum pz_status status = pz_search_deal(s->search, evaluations, &items, err);
-  pz_progress_finish(pz_search_progress(s->search), NULL);
-  if (status != PZ_OK) return status;
-  for (uint32_t i = 0; i < count; i++) {
-    struct pz_chip chip;
-    pz_space_chip(&s->space, &w.place[i].point, &chip);
-    double watts = pz_chip_peak_watts(&chip);
-    steps[i].value = pz_objective_value(&c->objective, w.rates[i], steps[i].area_um2, watts);
-    steps[i].bound = pz_objective_value(&c->objective, w.most[i], steps[i].area_um2, watts);
+enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_objective_run *c, double hbm_gib,
+                              struct pz_watch watch, struct pz_step steps[PZ_MOST_STEPS],
+                              uint32_t *n, struct pz_error *err) {
+  struct work *w = pz_arena_alloc(&s->arena, 1, sizeof *w);
+  if (!w) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the sensitivity");
+  *w = (struct work){.s = s, .c = c, .hbm_gib = hbm_gib, .watch = watch, .steps = steps};
+  list_steps(w);
+  size_t evaluations = (size_t)w->n * c->objective.n;
+  struct pz_search_work work = {evaluate, pack, unpack, w, false};
+  pz_progress_next(watch.progress, "sensitivity", "evaluations", evaluations);
+  enum pz_status status = pz_search_deal(s->search, evaluations, &work, err);
+  pz_progress_finish(watch.progress, NULL);
+  for (uint32_t i = 0; i < w->n && status == PZ_OK; i++) {
+    steps[i].value = pz_objective_value(&c->objective, w->found[i], &steps[i].taken);
+    steps[i].bound = pz_objective_value(&c->objective, w->least[i], &steps[i].taken);
   }
-  *n = count;
-  return PZ_OK;
+  *n = w->n;
+  return status;
 }

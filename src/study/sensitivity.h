@@ -1,23 +1,22 @@
-/* Sensitivity: the change of the objective for one step on each axis of the space, within the
- * budget or not. */
+/* How the objective changes one step away from the best chip of an objective run, on every axis. */
 #ifndef PZ_STUDY_SENSITIVITY_H
 #define PZ_STUDY_SENSITIVITY_H
 
 #include "study/study.h"
 
+enum { PZ_MOST_STEPS = 2 * (PZ_AXES + 4) };
+
 struct pz_step {
-  const char *what;  /* an axis, or hbm_gib */
-  int64_t from, to;  /* values; of the global buffer MiB */
-  bool within, over; /* the budget and the space's lower limit; over the budget */
-  double area_um2;
-  double value; /* of the objective, with the same memory ... */
-  double bound; /* ... and at most, if schedules left open were as good as their bounds */
+  const char *what; /* the axis, "rows", "cols", "hbm" or "hbm_gib" */
+  char from[24], to[24];
+  double value, bound; /* of the objective: found, at most */
+  struct pz_taken taken;
+  const char *breaks; /* the limit that it does not keep; NULL: none */
 };
 
-enum { PZ_MOST_STEPS = 2 * (PZ_AXES + 1) };
-
-/* Steps from the best chip of an objective run, by axis, down before up. */
+/* On all threads.  `hbm_gib`: of the best chip. */
 PZ_NODISCARD enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_objective_run *c,
+                                           double hbm_gib, struct pz_watch watch,
                                            struct pz_step steps[PZ_MOST_STEPS], uint32_t *n,
                                            struct pz_error *err);
 

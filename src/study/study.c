@@ -1,18 +1,16 @@
 #include "study/study.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "chip/chip.h"
-#include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/choices.h"
-#include "core/fields.h"
-#include "core/json_lost.h"
-#include "core/map.h"
+#include "core/num.h"
+#include "core/text.h"
+#include "study/study_inputs.h"
 #include "workload/workload.h"
-#include "workload/workload_json.h"
+
+const char *const pz_evaluator_names[] = {"default", "training", "original", NULL};
 
 struct pz_study_options pz_study_options_default(void) {
   struct pz_study_options o = {.size = sizeof o,
@@ -24,40 +22,14 @@ struct pz_study_options pz_study_options_default(void) {
                                .devices = 1024,
                                .batch = 4096,
                                .state = 3,
+                               .gap = -1,
+                               .scale_up = 8,
+                               .outer_bytes_per_s = 50e9, /* one 400 Gb/s interface a device, as a DGX H100 has */
                                .pareto_tolerance = 0.01,
                                .workload = pz_workload_options_default(),
                                .steps = PZ_LAYER_STEPS};
   for (int i = 0; i < PZ_SEARCH_MOST_MODELS; i++) o.weight[i] = 1;
   return o;
-}
-
-/* ---- reading -------------------------------------------------------------------------------- */
-
-static enum pz_status read_cluster(const struct pz_study_options *o, struct pz_cluster *net,
-                                   struct pz_error *err) {
-  const char *text = o->cluster_text;
-  enum pz_status status = text ? pz_cluster_parse("cluster", text, strlen(text), net, err)
-                               : pz_cluster_load(o->cluster, net, err);
-  return status == PZ_OK ? pz_cluster_reach(net, o->devices, "devices", err) : status;
-}
-
-static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
-  enum { QUICK_STEPS = 2000 };
-  struct pz_search_task *t = &s->task;
-  enum pz_status status = read_cluster(&s->o, &t->net, err);
-  if (status != PZ_OK) return status;
-  t->assumptions = s->o.assumptions;
-  pz_assume_network(t->assumptions, &t->net);
-  int64_t quick = s->o.steps < QUICK_STEPS ? s->o.steps : QUICK_STEPS;
-  t->space = &s->space;
-  t->portfolio = &s->portfolio;
-  t->o = (struct pz_task_options){.devices = s->o.devices,
-                                  .batch = s->o.batch,
-                                  .state = s->o.state,
-                                  .hbm_gib = s->o.hbm_gib,
-                                  .quick_steps = quick,
-                                  .steps = s->o.steps};
-  return PZ_OK;
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
@@ -68,69 +40,151 @@ static enum pz_status check_real(const char *what, double v, double min, double 
   return pz_fail(err, PZ_BAD_USE, "%s %g; accepted: %g to %g", what, v, min, max);
 }
 
+/* Inputs, results and pages are UTF-8, and a name stands in all of them. */
+static enum pz_status check_name(const char *name, uint32_t i, struct pz_error *err) {
+  json_t *text = json_string(name);
+  json_decref(text);
+  if (!text)
+    return pz_fail(err, PZ_BAD_USE, "model %u: '%s' is not UTF-8; accepted: a file name in UTF-8",
+                   i + 1, name);
+  return pz_text_is_plain(name)
+             ? PZ_OK
+             : pz_fail(err, PZ_BAD_INPUT, "%s: accepted: a path without control characters", name);
+}
+
 static enum pz_status check_models(const struct pz_study_options *o, struct pz_error *err) {
   enum pz_status status =
       pz_need_range("number of models", o->n_models, 1, PZ_SEARCH_MOST_MODELS, err);
   for (uint32_t i = 0; i < o->n_models && status == PZ_OK; i++) {
     status = pz_need(o->models[i], "the name of a model", err);
+    if (status == PZ_OK) status = check_name(o->models[i], i, err);
     if (status == PZ_OK && !(o->weight[i] > 0 && o->weight[i] < 1e9))
       status = pz_fail(err, PZ_BAD_USE, "weight %g; accepted: above 0", o->weight[i]);
+    for (uint32_t k = 0; k < i && status == PZ_OK; k++)
+      if (strcmp(o->models[k], o->models[i]) == 0)
+        status = pz_fail(err, PZ_BAD_USE, "%s is given twice", o->models[i]);
   }
   return status;
 }
 
-static enum pz_status check_choices(const struct pz_study_options *o, struct pz_error *err) {
+static enum pz_status check_limits(const struct pz_study_options *o, struct pz_error *err) {
+  enum pz_status s = check_real("limit_mm2", o->limit_mm2, 0, 1e9, err);
+  if (s == PZ_OK) s = check_real("limit_watts", o->limit_watts, 0, 1e9, err);
+  if (s == PZ_OK) s = check_real("limit_dollars", o->limit_dollars, 0, 1e9, err);
+  if (s == PZ_OK) s = check_real("gap", o->gap, -1, 1, err);
+  if (s == PZ_OK) s = pz_need_range("rounds", o->rounds, 0, INT64_C(1000000000000000), err);
+  if (s == PZ_OK) s = check_real("seconds", o->seconds, 0, 1e9, err);
+  if (s == PZ_OK) s = check_real("pareto_tolerance", o->pareto_tolerance, 0, 1, err);
+  if (s == PZ_OK) s = pz_need_range("objective", (int64_t)o->objective, 0, PZ_OBJECTIVES - 1, err);
+  if (s == PZ_OK) s = pz_need_range("evaluator", (int64_t)o->evaluator, 0, PZ_EVALUATORS - 1, err);
+  return s;
+}
+
+static enum pz_status check_original(const struct pz_study_options *o, struct pz_error *err) {
+  static const int64_t STEPS = 1000000000000000;
   enum pz_status s = pz_choices_check("mbs", &o->mbs, 1, err);
+  if (s == PZ_OK && !o->cluster_text) s = pz_need(o->cluster, "cluster", err);
   if (s == PZ_OK) s = pz_choices_check("tp", &o->tp, 1, err);
   if (s == PZ_OK) s = pz_choices_check("hbm_gib", &o->hbm_gib, 1, err);
-  if (s == PZ_OK)
-    s = pz_need_range("objective", (int64_t)o->objective, 0, PZ_OBJECTIVE_PER_MM2, err);
+  if (s == PZ_OK) s = pz_need_range("steps", o->steps, 1, STEPS, err);
+  if (s == PZ_OK) s = check_real("state", o->state, 1, 100, err);
   if (s == PZ_OK) s = pz_need_range("assumptions", o->assumptions, 0, PZ_ASSUME_ALL, err);
   return s;
 }
 
 static enum pz_status check_options(const struct pz_study_options *o, struct pz_error *err) {
-  static const int64_t STEPS = 1000000000000000;
   enum pz_status s = check_models(o, err);
   if (s == PZ_OK && !o->space_text) s = pz_need(o->space, "space", err);
-  if (s == PZ_OK && !o->cluster_text) s = pz_need(o->cluster, "cluster", err);
   if (s == PZ_OK) s = pz_need_range("devices", o->devices, 1, 1 << 30, err);
   if (s == PZ_OK) s = pz_need_range("batch", o->batch, 1, 1 << 30, err);
-  if (s == PZ_OK) s = pz_need_range("steps", o->steps, 1, STEPS, err);
-  if (s == PZ_OK) s = check_choices(o, err);
-  if (s == PZ_OK) s = check_real("state", o->state, 1, 100, err);
-  if (s == PZ_OK) s = check_real("pareto_tolerance", o->pareto_tolerance, 0, 1, err);
-  return s;
+  if (s == PZ_OK) s = pz_need_range("scale_up", o->scale_up, 1, 1 << 30, err);
+  if (s == PZ_OK) s = check_real("outer_bytes_per_s", o->outer_bytes_per_s, 1, 1e18, err);
+  if (s == PZ_OK) s = check_limits(o, err);
+  return s == PZ_OK ? check_original(o, err) : s;
 }
 
-/* Inputs, results and pages are UTF-8, and a name stands in all of them. */
-static enum pz_status check_names(const struct pz_study_options *o, struct pz_error *err) {
-  for (uint32_t i = 0; i < o->n_models; i++) {
-    json_t *name = json_string(o->models[i]);
-    json_decref(name);
-    if (!name)
-      return pz_fail(err, PZ_BAD_USE, "model %u: '%s' is not UTF-8; accepted: a file name in UTF-8",
-                     i + 1, o->models[i]);
-  }
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Options that were left to the program. */
+static enum pz_status decide(struct pz_study *s, struct pz_error *err) {
+  struct pz_study_options *o = &s->o;
+  if (o->evaluator == PZ_EVALUATOR_DEFAULT)
+    o->evaluator =
+        strcmp(s->space.name, "paper") == 0 ? PZ_EVALUATOR_ORIGINAL : PZ_EVALUATOR_TRAINING;
+  bool training = pz_study_is_training(s);
+  if (o->gap < 0) o->gap = training ? 0.01 : 0;
+  if (!training || o->objective == PZ_OBJECTIVE_REGRET) o->each_model = true;
+  s->space.compiled = training;
+  if (!training && o->gap > 0)
+    return pz_fail(err, PZ_BAD_USE, "gap %g; accepted by the evaluator original: 0", o->gap);
+  if (training && o->assumptions)
+    return pz_fail(err, PZ_BAD_USE, "assumptions; accepted by the evaluator training: none");
   return PZ_OK;
 }
 
-static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
+static enum pz_status read_space(struct pz_study *s, struct pz_error *err) {
   const char *text = s->o.space_text;
-  enum pz_status status = check_options(&s->o, err);
-  if (status == PZ_OK) status = check_names(&s->o, err);
-  if (status != PZ_OK) return status;
-  status = text ? pz_space_parse("space", text, strlen(text), &s->space, err)
-                : pz_space_load(s->o.space, &s->space, err);
-  if (status == PZ_OK && s->o.budget) status = pz_space_set_budget(&s->space, s->o.budget, err);
+  enum pz_status status = text ? pz_space_parse("space", text, strlen(text), &s->space, err)
+                               : pz_space_load(s->o.space, &s->space, err);
+  if (status == PZ_OK && s->o.node) status = pz_space_set_node(&s->space, s->o.node, err);
+  if (status == PZ_OK) status = decide(s, err);
+  s->limits = (struct pz_limits){
+      .mm2 = s->o.limit_mm2, .watts = s->o.limit_watts, .dollars = s->o.limit_dollars};
+  return status == PZ_OK
+             ? pz_limits_complete(&s->space, s->o.budget, s->o.node, &s->limits, err)
+             : status;
+}
+
+static enum pz_status read_training(struct pz_study *s, struct pz_error *err) {
+  struct pz_training_question *q = &s->training;
+  *q = (struct pz_training_question){.n_models = s->o.n_models,
+                                     .devices = s->o.devices,
+                                     .batch = s->o.batch,
+                                     .seq = s->o.workload.seq,
+                                     .scale_up = s->o.scale_up,
+                                     .outer_bytes_per_s = s->o.outer_bytes_per_s};
+  for (uint32_t i = 0; i < q->n_models; i++) {
+    q->models[i] = s->names[i] =
+        pz_model_of_text(s->o.models[i], &s->arena, &q->model_seq[i], &q->model_batch[i]);
+    if (!q->models[i]) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
+  }
+  if (!s->o.pareto) return PZ_OK;
+  return pz_space_list(&s->space, &s->limits, &s->arena, &s->points, &s->n_points, err);
+}
+
+static enum pz_status read_cluster(const struct pz_study_options *o, struct pz_cluster *net,
+                                   struct pz_error *err) {
+  const char *text = o->cluster_text;
+  enum pz_status status = text ? pz_cluster_parse("cluster", text, strlen(text), net, err)
+                               : pz_cluster_load(o->cluster, net, err);
+  return status == PZ_OK ? pz_cluster_reach(net, o->devices, "devices", err) : status;
+}
+
+static enum pz_status read_original(struct pz_study *s, struct pz_error *err) {
+  enum { QUICK_STEPS = 2000 };
+  struct pz_original_task *t = &s->task;
   pz_assume_chip(s->o.assumptions, &s->space.base);
-  if (status == PZ_OK) status = set_task(s, err);
-  if (status == PZ_OK)
-    status = pz_space_points(&s->space, &s->arena, &s->points, &s->n_points, err);
+  enum pz_status status = read_cluster(&s->o, &t->net, err);
+  if (status != PZ_OK) return status;
+  t->assumptions = s->o.assumptions;
+  pz_assume_network(t->assumptions, &t->net);
+  t->space = &s->space;
+  t->portfolio = &s->portfolio;
+  t->most_mm2 = s->limits.mm2;
+  t->o = (struct pz_task_options){.devices = s->o.devices,
+                                  .batch = s->o.batch,
+                                  .state = s->o.state,
+                                  .hbm_gib = s->o.hbm_gib,
+                                  .quick_steps = pz_min(s->o.steps, QUICK_STEPS),
+                                  .steps = s->o.steps};
+  status = pz_space_list(&s->space, &s->limits, &s->arena, &s->points, &s->n_points, err);
   if (status != PZ_OK) return status;
   struct pz_variant_choices choices = {&s->o.mbs, &s->o.tp, s->o.batch, s->o.devices};
-  return pz_portfolio_init(&s->portfolio, s->o.models, s->o.n_models, &choices, &s->o.workload,
-                           err);
+  status = pz_portfolio_init(&s->portfolio, s->o.models, s->o.n_models, &choices, &s->o.workload,
+                             err);
+  for (uint32_t i = 0; i < s->o.n_models && status == PZ_OK; i++)
+    s->names[i] = s->portfolio.models[i];
+  return status;
 }
 
 enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *o, unsigned threads,
@@ -138,9 +192,12 @@ enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *
   *s = (struct pz_study){.o = *o};
   s->o.workload.input_gradients_only = pz_assumed(o->assumptions, PZ_ASSUME_NO_WEIGHT_GRADIENTS);
   pz_arena_init(&s->arena, NULL);
-  enum pz_status status = read_inputs(s, err);
+  enum pz_status status = check_options(&s->o, err);
+  if (status == PZ_OK) status = read_space(s, err);
+  if (status == PZ_OK) status = (pz_study_is_training(s) ? read_training : read_original)(s, err);
+  if (status == PZ_OK) status = pz_study_digest_models(s, err);
   if (status == PZ_OK) status = pz_pool_new(threads, &s->pool, err);
-  s->n_runs = s->portfolio.n_models > 1 ? s->portfolio.n_models + 1 : 1;
+  s->n_runs = s->o.each_model && s->o.n_models > 1 ? s->o.n_models + 1 : 1;
   if (status != PZ_OK) pz_study_release(s);
   return status;
 }
@@ -148,260 +205,174 @@ enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *
 void pz_study_release(struct pz_study *s) {
   if (!s) return;
   pz_search_free(s->search);
+  pz_evaluator_free(s->by);
   pz_pool_free(s->pool);
   pz_portfolio_release(&s->portfolio);
   pz_arena_release(&s->arena);
   *s = (struct pz_study){.n_runs = 0};
 }
 
-/* ---- inputs as JSON ------------------------------------------------------------------------- */
+/* ---- references ----------------------------------------------------------------------------- */
 
-static json_t *choices_json(const struct pz_choices *c) {
-  json_t *list = json_array();
-  for (int i = 0; i < c->n; i++) json_array_append_new(list, json_integer(c->v[i]));
-  return list;
-}
-
-/* A model by name and by what it computes: a file may change under its name. */
-static json_t *model_json(const struct pz_study *s, uint32_t i) {
-  const struct pz_workload *w = s->portfolio.variants[s->portfolio.first[i]].w;
-  json_t *built = pz_workload_json(w);
-  char *text = built ? pz_json_dump(built, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-  char digest[24] = "";
-  if (text)
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)pz_hash(text, strlen(text)));
-  else
-    pz_json_lost_set(true); /* memory is what it lacked: no inputs with another digest */
-  pz_free(text);
-  json_decref(built);
-  return json_pack("{s:s,s:I,s:s}", "name", s->portfolio.models[i], "seq",
-                   (json_int_t)s->portfolio.seq[i], "digest", digest);
-}
-
-static json_t *space_json(const struct pz_space *s) {
-  json_t *o = json_pack("{s:s,s:s,s:f,s:f,s:o}", "name", s->name, "about", s->about, "budget_um2",
-                        s->budget_um2, "least_part", s->least_part, "base", pz_chip_json(&s->base));
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-    if (s->value[a][0] == 0) continue; /* lanes that follow the columns */
-    json_t *list = json_array();
-    for (int i = 0; i < s->n[a]; i++)
-      json_array_append_new(list,
-                            json_integer(a == PZ_AXIS_GLB ? s->value[a][i] >> 20 : s->value[a][i]));
-    json_object_set_new(o, pz_axis_name(a), list);
-  }
-  return o;
-}
-
-/* How ONNX files are read; texts that are not given are null. */
-static json_t *import_json(const struct pz_workload_options *w) {
-  json_t *dims = json_array();
-  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++)
-    json_array_append_new(dims, json_string(w->dims[i]));
-  return json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers", w->layers, "batch_dim",
-                   w->batch_dim, "unknown_ops", (int)w->unknown_ops);
-}
-
-json_t *pz_study_inputs(const struct pz_study *s) {
-  json_t *models = json_array(), *weights = json_array();
-  for (uint32_t i = 0; i < s->portfolio.n_models; i++) {
-    json_array_append_new(models, model_json(s, i));
-    json_array_append_new(weights, json_real(s->o.weight[i]));
-  }
-  json_t *inputs = json_pack(
-      "{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b,s:b,s:f,s:o}", "version",
-      pz_version(), "models", models, "space", space_json(&s->space), "cluster",
-      pz_cluster_json(&s->task.net), "devices", (json_int_t)s->o.devices, "batch",
-      (json_int_t)s->o.batch, "seq", (json_int_t)s->o.workload.seq, "mbs", choices_json(&s->o.mbs),
-      "hbm_gib", choices_json(&s->o.hbm_gib), "tp", choices_json(&s->o.tp), "objective",
-      pz_objective_names[s->o.objective], "weights", weights, "state", s->o.state, "steps",
-      (json_int_t)s->o.steps, "exhaustive", s->o.exhaustive, "pareto", s->o.pareto,
-      "pareto_tolerance", s->o.pareto_tolerance, "import", import_json(&s->o.workload));
-  if (inputs && s->o.boxes && json_object_set_new(inputs, "boxes", json_true()) != 0) {
-    json_decref(inputs);
-    return NULL;
-  }
-  return inputs;
-}
-
-/* ---- and back ------------------------------------------------------------------------------- */
-
-static char *text_of(const json_t *value, struct pz_arena *arena) {
-  char *text = pz_json_dump(value, JSON_COMPACT),
-       *kept = text ? pz_arena_strdup(arena, text) : NULL;
-  pz_free(text);
-  return kept;
-}
-
-/* Ascending positive numbers, as pz_choices_parse would have made them. */
-static bool read_choices(const json_t *list, struct pz_choices *out) {
-  size_t n = json_array_size(list);
-  out->n = 0;
-  if (n < 1 || n > PZ_CHOICES_MOST) return false;
-  for (size_t i = 0; i < n; i++) {
-    int64_t v = json_integer_value(json_array_get(list, i));
-    if (v <= (i ? out->v[i - 1] : 0) || v > 1 << 20) return false;
-    out->v[out->n++] = v;
-  }
-  return true;
-}
-
-static bool read_models(const json_t *inputs, struct pz_arena *arena, struct pz_study_options *o) {
-  const json_t *models = json_object_get(inputs, "models");
-  const json_t *weights = json_object_get(inputs, "weights");
-  size_t n = json_array_size(models);
-  if (n < 1 || n > PZ_SEARCH_MOST_MODELS || json_array_size(weights) != n) return false;
-  for (size_t i = 0; i < n; i++) {
-    const char *name = json_string_value(json_object_get(json_array_get(models, i), "name"));
-    o->models[i] = name ? pz_arena_strdup(arena, name) : NULL;
-    o->weight[i] = json_number_value(json_array_get(weights, i));
-    if (!o->models[i] || !(o->weight[i] > 0)) return false;
-  }
-  o->n_models = (uint32_t)n;
-  return true;
-}
-
-/* The text of a field, or NULL where it is null; false: no memory. */
-static bool read_text(const json_t *o, const char *key, struct pz_arena *arena, const char **out) {
-  const char *text = json_string_value(json_object_get(o, key));
-  *out = text ? pz_arena_strdup(arena, text) : NULL;
-  return !text || *out;
-}
-
-static bool read_import(const json_t *inputs, struct pz_arena *arena,
-                        struct pz_workload_options *w) {
-  const json_t *o = json_object_get(inputs, "import"), *dims = json_object_get(o, "dims");
-  json_int_t unknown = json_integer_value(json_object_get(o, "unknown_ops"));
-  size_t n = json_array_size(dims);
-  if (n > PZ_MOST_DIMS || unknown < PZ_UNKNOWN_REFUSE || unknown > PZ_UNKNOWN_VECTOR) return false;
-  for (size_t i = 0; i < n; i++) {
-    const char *dim = json_string_value(json_array_get(dims, i));
-    w->dims[i] = dim ? pz_arena_strdup(arena, dim) : NULL;
-    if (!w->dims[i]) return false;
-  }
-  w->unknown_ops = (enum pz_unknown_ops)unknown;
-  return read_text(o, "layers", arena, &w->layers) &&
-         read_text(o, "batch_dim", arena, &w->batch_dim);
-}
-
-static bool read_objective(const json_t *inputs, struct pz_study_options *o) {
-  const char *name = json_string_value(json_object_get(inputs, "objective"));
-  for (int i = 0; name && pz_objective_names[i]; i++)
-    if (strcmp(pz_objective_names[i], name) == 0) {
-      o->objective = (enum pz_objective_kind)i;
-      return true;
-    }
-  return false;
-}
-
-enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena,
-                                    struct pz_study_options *out, struct pz_error *err) {
-  static const struct pz_range MANY = {1, 1 << 30}, STEPS = {1, 1000000000000000},
-                               SEQ = {0, 1 << 24};
-  struct pz_fields f = {.name = "inputs", .root = inputs, .err = err};
-  struct pz_study_options o = pz_study_options_default();
-  o.devices = pz_fields_int(&f, "devices", MANY);
-  o.batch = pz_fields_int(&f, "batch", MANY);
-  o.workload.seq = pz_fields_int(&f, "seq", SEQ);
-  o.steps = pz_fields_int(&f, "steps", STEPS);
-  o.state = pz_fields_real(&f, "state", 1, 100);
-  o.exhaustive = pz_fields_bool_or(&f, "exhaustive", false);
-  o.pareto = pz_fields_bool_or(&f, "pareto", false);
-  o.boxes = pz_fields_bool_or(&f, "boxes", false);
-  o.pareto_tolerance = pz_fields_real(&f, "pareto_tolerance", 0, 1);
-  if (f.status != PZ_OK) return f.status;
-  o.space_text = text_of(json_object_get(inputs, "space"), arena);
-  o.cluster_text = text_of(json_object_get(inputs, "cluster"), arena);
-  if (!o.space_text || !o.cluster_text || !read_models(inputs, arena, &o) ||
-      !read_objective(inputs, &o) || !read_import(inputs, arena, &o.workload) ||
-      !read_choices(json_object_get(inputs, "mbs"), &o.mbs) ||
-      !read_choices(json_object_get(inputs, "tp"), &o.tp) ||
-      !read_choices(json_object_get(inputs, "hbm_gib"), &o.hbm_gib))
-    return pz_fail(err, PZ_BAD_INPUT, "the inputs of the run are not valid");
-  *out = o;
-  return PZ_OK;
-}
-
-/* ---- running -------------------------------------------------------------------------------- */
-
-static enum pz_status find_reference(void *ctx, size_t i, struct pz_evaluator *e,
-                                     struct pz_error *err) {
-  struct pz_study *s = ctx;
-  enum pz_status status = pz_reference_find(e, (uint32_t)i, &s->reference[i], err);
-  pz_progress_add(pz_search_progress(s->search), 1);
+/* The chip that values are told in times of. */
+static enum pz_status load_reference(struct pz_study *s, struct pz_error *err) {
+  enum pz_status status = pz_study_is_training(s)
+                              ? pz_chip_load_compiled("h100", &s->reference_chip, err)
+                              : pz_chip_load(PZ_REFERENCE_CHIP, &s->reference_chip, err);
+  if (status == PZ_OK) s->reference_taken = pz_chip_taken(&s->reference_chip);
   return status;
 }
 
-static enum pz_status measure_reference(struct pz_study *s, struct pz_error *err) {
-  struct pz_chip chip;
-  enum pz_status status = pz_chip_load(PZ_REFERENCE_CHIP, &chip, err);
+static enum pz_status find_reference(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
+  struct pz_study *s = ctx;
+  struct pz_step_cost *step = &s->reference_step[i];
+  struct pz_found_plan plan;
+  bool fits = false;
+  if (!pz_study_is_training(s)) {
+    struct pz_reference *r = &s->reference[i];
+    enum pz_status status =
+        pz_reference_find(pz_original_worker(s->by, worker), (uint32_t)i, r, err);
+    step->step_s = r->samples_per_s > 0 ? (double)s->o.batch / r->samples_per_s : HUGE_VAL;
+    return status;
+  }
+  enum pz_status status = pz_training_plan(s->by, worker, &s->reference_chip, (uint32_t)i, &plan,
+                                           &step->dynamic_j, &fits, err);
   if (status != PZ_OK) return status;
-  struct pz_area area = pz_chip_area(&chip);
-  s->reference_um2 = pz_area_total_um2(&area);
-  s->reference_watts = pz_chip_peak_watts(&chip);
-  return PZ_OK;
-}
-
-enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_options *o,
-                                struct pz_error *err) {
-  struct pz_search_options with = *o;
-  pz_search_free(s->search); /* of an earlier call that was stopped */
-  s->search = NULL;
-  with.exhaustive = s->o.exhaustive;
-  with.boxes = s->o.boxes;
-  enum pz_status status = measure_reference(s, err);
-  if (status == PZ_OK)
-    status = pz_search_new(&s->task, s->points, s->n_points, s->pool, &with, &s->search, err);
-  return status == PZ_OK ? pz_study_references(s, err) : status;
+  step->step_s = plan.p.step_s;
+  if (fits) return PZ_OK;
+  return pz_fail(err, PZ_NO_ANSWER,
+                 "no plan of %s fits on %lld x %s, the reference; accepted: more devices",
+                 s->names[i], (long long)s->o.devices, s->reference_chip.name);
 }
 
 static void pack_reference(void *ctx, size_t i, struct pz_buffer *out) {
   const struct pz_study *s = ctx;
   pz_buffer_append(out, (const char *)&s->reference[i], sizeof s->reference[i]);
+  pz_buffer_append(out, (const char *)&s->reference_step[i], sizeof s->reference_step[i]);
 }
 
 static enum pz_status unpack_reference(void *ctx, size_t i, struct pz_bytes *in) {
   struct pz_study *s = ctx;
-  pz_progress_add(pz_search_progress(s->search), 1);
-  return pz_bytes_take(in, &s->reference[i], sizeof s->reference[i]) ? PZ_OK : PZ_BAD_INPUT;
+  return pz_bytes_take(in, &s->reference[i], sizeof s->reference[i]) &&
+                 pz_bytes_take(in, &s->reference_step[i], sizeof s->reference_step[i])
+             ? PZ_OK
+             : PZ_BAD_INPUT;
 }
 
-enum pz_status pz_study_references(struct pz_study *s, struct pz_error *err) {
-  struct pz_search_items items = {find_reference, pack_reference, unpack_reference, s, false};
-  struct pz_progress *progress = pz_search_progress(s->search);
-  pz_progress_next(progress, "reference", "models", s->portfolio.n_models);
-  enum pz_status status = pz_search_deal(s->search, s->portfolio.n_models, &items, err);
-  pz_progress_finish(progress, NULL);
+enum pz_status pz_study_references(struct pz_study *s, struct pz_watch watch,
+                                   struct pz_error *err) {
+  struct pz_search_work work = {find_reference, pack_reference, unpack_reference, s, false};
+  pz_progress_next(watch.progress, "reference", "models", s->o.n_models);
+  enum pz_status status = pz_search_deal(s->search, s->o.n_models, &work, err);
+  pz_progress_finish(watch.progress, NULL);
   return status;
 }
 
-const char *pz_study_run_name(const struct pz_study *s, uint32_t i) {
-  return i < s->portfolio.n_models ? s->portfolio.models[i] : "common";
+/* ---- running -------------------------------------------------------------------------------- */
+
+static enum pz_status make_evaluator(struct pz_study *s, struct pz_watch watch,
+                                     struct pz_error *err) {
+  struct pz_box all = pz_box_all(&s->space, 0);
+  struct pz_boxed like;
+  if (!pz_study_is_training(s))
+    return pz_original_new(&s->task, s->o.exhaustive, s->pool, watch, &s->by, err);
+  pz_boxed_set(&s->space, &all, &like);
+  return pz_training_new(&s->training, &like.hi, s->pool, &s->by, err);
 }
 
-struct pz_objective pz_study_objective(const struct pz_study *s, uint32_t i) {
+enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_study_watch *w,
+                                struct pz_error *err) {
+  struct pz_search_question q = {.space = &s->space,
+                                 .limits = s->limits,
+                                 .n_entries = s->o.n_models,
+                                 .gap = s->o.gap,
+                                 .rounds = s->o.rounds,
+                                 .seconds = s->o.seconds,
+                                 .exhaustive = s->o.exhaustive,
+                                 .store = w->store,
+                                 .progress = w->watch.progress,
+                                 .stop = w->watch.stop};
+  pz_search_free(s->search); /* of an earlier call that was stopped */
+  pz_evaluator_free(s->by);
+  s->search = NULL;
+  s->by = NULL;
+  enum pz_status status = load_reference(s, err);
+  if (status == PZ_OK) status = make_evaluator(s, w->watch, err);
+  for (uint32_t i = 0; i < s->o.n_models; i++)
+    q.entries[i] = (struct pz_search_entry){s->by, i, s->o.models[i]};
+  if (status == PZ_OK) status = pz_search_new(&q, s->pool, &s->search, err);
+  return status == PZ_OK ? pz_study_references(s, w->watch, err) : status;
+}
+
+static bool is_common(const struct pz_study *s, uint32_t i) { return i + 1 == s->n_runs; }
+
+const char *pz_study_run_name(const struct pz_study *s, uint32_t i) {
+  return is_common(s, i) && s->o.n_models > 1 ? "common" : s->o.models[i];
+}
+
+struct pz_objective pz_study_objective(struct pz_study *s, uint32_t i) {
   struct pz_objective o = {.kind = s->o.objective,
-                           .reference_watts = s->reference_watts,
-                           .reference_um2 = s->reference_um2};
-  for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
-    if (i == s->portfolio.n_models || i == m) o.models[o.n++] = m;
+                           .reference_taken = s->reference_taken,
+                           .devices = (double)s->o.devices};
+  for (uint32_t m = 0; m < s->o.n_models; m++) {
+    struct pz_evaluation e;
+    o.batch[m] = (double)(pz_study_is_training(s) ? pz_training_batch(&s->training, m) : s->o.batch);
+    if (is_common(s, i) || i == m) o.models[o.n++] = m;
+    o.reference[m] = s->reference_step[m];
     /* nothing to compare with: the throughput itself decides */
-    o.reference[m] = s->reference[m].samples_per_s > 0 ? s->reference[m].samples_per_s : 1;
+    if (!(o.reference[m].step_s < HUGE_VAL)) o.reference[m].step_s = o.batch[m];
     o.weight[m] = s->o.weight[m];
-    if (i == s->portfolio.n_models) {
-      const struct pz_evaluation *e = pz_search_evaluation(s->search, s->objective_run[m].best, m);
-      o.best_alone[m] = e ? (double)s->o.batch / e->time_s : 1;
-    }
+    o.best_alone[m] = 1;
+    if (is_common(s, i) && s->n_runs > 1 &&
+        pz_search_known(s->search, &s->objective_run[m].best, m, &e))
+      o.best_alone[m] = o.batch[m] / e.step_s;
   }
   return o;
 }
 
 enum pz_status pz_study_run(struct pz_study *s, uint32_t i, struct pz_error *err) {
   s->objective_run[i] = (struct pz_objective_run){.objective = pz_study_objective(s, i)};
-  return pz_search_run(s->search, &s->objective_run[i], err);
+  return pz_search_run(s->search, i, &s->objective_run[i], err);
 }
 
-void pz_study_chip(const struct pz_study *s, const struct pz_objective_run *c,
+/* ---- the best chip -------------------------------------------------------------------------- */
+
+/* Is it as good with this memory? */
+static enum pz_status as_good(struct pz_study *s, const struct pz_objective_run *run,
+                              double hbm_gib, bool *same, struct pz_error *err) {
+  *same = true;
+  for (uint32_t i = 0; i < run->objective.n && *same; i++) {
+    uint32_t m = run->objective.models[i];
+    struct pz_evaluation most, e;
+    if (!pz_search_known(s->search, &run->best, m, &most))
+      return pz_fail(err, PZ_INTERNAL, "the best chip was not evaluated");
+    enum pz_status status = pz_original_value(pz_original_worker(s->by, 0), &run->best, m, hbm_gib,
+                                              most.effort, HUGE_VAL, &e, err);
+    if (status != PZ_OK) return status;
+    *same = e.step_s <= most.step_s;
+  }
+  return PZ_OK;
+}
+
+/* More memory is never slower, and the search has the most: the least that is as good. */
+enum pz_status pz_study_least_memory(struct pz_study *s, const struct pz_objective_run *run,
+                                     double *hbm_gib, struct pz_error *err) {
+  const struct pz_choices *hbm = &s->o.hbm_gib;
+  enum pz_status status = PZ_OK;
+  bool same = false;
+  struct pz_chip c;
+  pz_space_chip(&s->space, &run->best, &c);
+  *hbm_gib = (double)pz_chip_hbm_bytes(&c) / 0x1p30;
+  for (int h = 0; h < hbm->n && !pz_study_is_training(s) && !same && status == PZ_OK; h++) {
+    *hbm_gib = (double)hbm->v[h];
+    status = as_good(s, run, *hbm_gib, &same, err);
+  }
+  return status;
+}
+
+void pz_study_chip(const struct pz_study *s, const struct pz_objective_run *run, double hbm_gib,
                    struct pz_chip *out) {
-  pz_space_chip(&s->space, &s->points[c->best], out);
-  out->hbm.bytes_per_stack = (int64_t)(c->hbm_gib * 0x1p30) / out->hbm.stacks;
+  pz_space_chip(&s->space, &run->best, out);
+  if (!pz_study_is_training(s))
+    out->hbm.bytes_per_stack = (int64_t)(hbm_gib * 0x1p30) / out->hbm.stacks;
 }

@@ -1,0 +1,43 @@
+#include "evaluate/assumption.h"
+
+static const struct pz_assumption_info table[PZ_ASSUMPTIONS] = {
+    [PZ_ASSUME_FAST_NETWORK] = {"network 1000 times too fast", "network as fast as stated"},
+    [PZ_ASSUME_NO_WEIGHT_GRADIENTS] = {"no weight gradients", "weight gradients computed"},
+    [PZ_ASSUME_FIXED_BANDWIDTH] = {"on-chip bandwidth of every chip equal",
+                                   "on-chip bandwidth of the described chip"},
+    [PZ_ASSUME_SHIFTED_EXPERT] = {"expert stages off by one layer", "expert stages split evenly"},
+    [PZ_ASSUME_FIRST_STAGE] = {"gradients of the first stage only", "gradients of all stages"},
+    [PZ_ASSUME_ARITHMETIC_MEAN] = {"arithmetic mean of samples/s", "geometric mean of ratios"},
+};
+
+const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a) {
+  return (size_t)a < PZ_ASSUMPTIONS ? &table[a] : NULL;
+}
+
+/* The mapper that the original calls has its bandwidths written in: words of 16 bits per cycle for
+ * reads and for writes each, in total over all cores.  Its tiles divide a product without loss, an
+ * operand has a local buffer of its own, sums have 16 bits, nothing is buffered twice and arrays
+ * fill in no time.  Its vector cores are described by cycles alone. */
+static void fix_bandwidth(struct pz_chip *c) {
+  enum { LOCAL_WORDS = 64, GLB_WORDS = 256, HBM_WORDS = 128, WORD_BYTES = 2 };
+  double words_per_s = WORD_BYTES * c->clock_hz;
+  c->tensor.local_total_bytes_per_s = LOCAL_WORDS * words_per_s;
+  c->glb_bytes_per_s = GLB_WORDS * words_per_s;
+  c->glb_core_bytes_per_s = c->hbm.core_bytes_per_s = 0;
+  c->hbm.bytes_per_s_per_stack = HBM_WORDS * words_per_s / (double)c->hbm.stacks;
+  c->rules = (struct pz_rules){
+      .duplex = true, .partitioned = true, .operand_bytes = WORD_BYTES, .sum_bytes = WORD_BYTES};
+}
+
+void pz_assume_chip(pz_assumptions set, struct pz_chip *c) {
+  if (pz_assumed(set, PZ_ASSUME_FIXED_BANDWIDTH)) fix_bandwidth(c);
+}
+
+void pz_assume_network(pz_assumptions set, struct pz_cluster *net) {
+  static const double MS_PER_S = 1000;
+  if (!pz_assumed(set, PZ_ASSUME_FAST_NETWORK)) return;
+  for (int i = 0; i < net->n_levels; i++) {
+    net->level[i].bytes_per_s *= MS_PER_S;
+    net->level[i].latency_s /= MS_PER_S;
+  }
+}

@@ -1,0 +1,109 @@
+#include "space/limits.h"
+
+#include <stdlib.h>
+
+#include "chip/calibration.h"
+#include "chip/tech.h"
+#include "core/num.h"
+
+/* How much more power than at its node's sustained clock switching takes. */
+static double held_part(const struct pz_chip *c, const struct pz_tech_info *t) {
+  if (!(t->sustained_hz > 0) || c->clock_hz <= t->sustained_hz) return 1;
+  return c->clock_hz * pz_tech_voltage2(t, c->clock_hz) /
+         (t->sustained_hz * pz_tech_voltage2(t, t->sustained_hz));
+}
+
+/* The bill has the watts of a chip that lowers its clock to what its node sustains, and of products as GPUs run them.  Here
+ * a clock is one that the chip holds, above that its dynamic power grows with f V^2, and products run at their full rate, as
+ * their times have it. */
+static double held_watts(const struct pz_chip *c, const struct pz_bill *b) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  if (pz_tech_is_library(t)) return b->watts; /* everything at full speed at once */
+  double dynamic = pz_fmax(pz_chip_full_product_watts(c, b), b->stream_watts);
+  double clock_watts = b->area_mm2 * t->clock_w_per_mm2, more = held_part(c, t);
+  return b->static_watts + b->link_watts + dynamic + (more - 1) * (dynamic + clock_watts);
+}
+
+static double owner_dollars(const struct pz_tech_info *t, double chip_dollars, double watts) {
+  static const double HOURS = 365.25 * 24;
+  return chip_dollars + t->server_dollars + t->network_dollars +
+         watts * t->power_overhead * t->life_years * HOURS / 1e3 * t->energy_dollars_per_kwh;
+}
+
+struct pz_taken pz_chip_taken(const struct pz_chip *c) {
+  struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  double watts = held_watts(c, &b);
+  return (struct pz_taken){.mm2 = b.area_mm2,
+                           .watts = watts,
+                           .dollars = b.dollars,
+                           .static_watts = b.static_watts +
+                                           (held_part(c, t) - 1) * b.area_mm2 * t->clock_w_per_mm2,
+                           .edge_mm = b.edge_mm,
+                           .edge_room_mm = b.edge_room_mm,
+                           .owner_dollars = owner_dollars(t, b.dollars, watts),
+                           .voltage2 = t->sustained_hz > 0 ? pz_tech_voltage2(t, c->clock_hz) : 1,
+                           .several = c->tensor.cores > 1 && c->vector.cores > 1};
+}
+
+const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *least,
+                             const struct pz_taken *most) {
+  if (l->mm2 > 0 && least->mm2 > l->mm2) return "area";
+  if (l->watts > 0 && least->watts > l->watts) return "watts";
+  if (l->dollars > 0 && least->dollars > l->dollars) return "dollars";
+  if (most->mm2 < l->least_mm2 && least->several) return "least area";
+  return least->edge_mm > most->edge_room_mm ? "edge" : NULL;
+}
+
+/* ---- budgets -------------------------------------------------------------------------------- */
+
+enum pz_status pz_chip_load_compiled(const char *chip, struct pz_chip *out, struct pz_error *err) {
+  enum pz_status status = pz_chip_load_described(chip, out, err);
+  if (status != PZ_OK) return status;
+  double sustained_hz = pz_tech_at(out->tech)->sustained_hz;
+  if (out->execution == PZ_CHIP_STREAM && sustained_hz > 0)
+    out->clock_hz = pz_fmin(out->clock_hz, sustained_hz);
+  out->execution = PZ_CHIP_SCHEDULED;
+  return PZ_OK;
+}
+
+static enum pz_status take_chip(const struct pz_space *s, const char *budget, const char *node,
+                                struct pz_limits *limits, struct pz_error *err) {
+  struct pz_chip c;
+  enum pz_status status = pz_chip_load_compiled(budget, &c, err);
+  if (status != PZ_OK) return status;
+  const char *own = pz_tech_at(c.tech)->name;
+  if (!node && !(s->n_nodes == 1 && s->node[0] == c.tech))
+    return pz_fail(err, PZ_BAD_USE,
+                   "--budget %.40s: a chip of %s, and the space %s has chips of %s%s; accepted: a "
+                   "chip of the space's technology, mm2, or --node %s where the space has it",
+                   budget, own, s->name, pz_tech_at(s->node[0])->name,
+                   s->n_nodes > 1 ? " and others" : "", own);
+  struct pz_taken t = pz_chip_taken(&c);
+  bool library = pz_tech_is_library(pz_tech_at(c.tech)); /* has no bill of HBM and links */
+  if (!(limits->mm2 > 0)) limits->mm2 = t.mm2;
+  if (!(limits->watts > 0) && !library) limits->watts = t.watts;
+  if (!(limits->dollars > 0) && !library) limits->dollars = t.dollars;
+  return PZ_OK;
+}
+
+static enum pz_status take_budget(const struct pz_space *s, const char *budget, const char *node,
+                                  struct pz_limits *limits, struct pz_error *err) {
+  char *end;
+  double mm2 = strtod(budget, &end);
+  if (end == budget || *end) return take_chip(s, budget, node, limits, err);
+  if (!(mm2 > 0 && mm2 < 1e9))
+    return pz_fail(err, PZ_BAD_USE, "--budget %s; accepted: a chip, or an area above 0 mm2",
+                   budget);
+  if (!(limits->mm2 > 0)) limits->mm2 = mm2;
+  return PZ_OK;
+}
+
+enum pz_status pz_limits_complete(const struct pz_space *s, const char *budget, const char *node,
+                                  struct pz_limits *limits, struct pz_error *err) {
+  enum pz_status status = budget ? take_budget(s, budget, node, limits, err) : PZ_OK;
+  bool limited = limits->mm2 > 0 || limits->watts > 0 || limits->dollars > 0;
+  if (!limited && s->has_base) limits->mm2 = pz_chip_bill(&s->base, PZ_BILL_LIKELY).area_mm2;
+  limits->least_mm2 = s->least_part * limits->mm2;
+  return status;
+}
