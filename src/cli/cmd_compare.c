@@ -12,16 +12,12 @@ struct settings {
   struct pz_study_settings study;
   int64_t seed;
   bool original, alone;
-  const char *chips; /* from here on: with --chips only, but the list itself */
-  bool measured;
-  int64_t scale_up;
-  double outer_gb_per_s;
+  const char *chips;
+  bool measured; /* with --chips only */
 };
 
 static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
-                                         .seed = PZ_COMPARE_SEED,
-                                         .scale_up = 8,
-                                         .outer_gb_per_s = 50};
+                                         .seed = PZ_COMPARE_SEED};
 
 /* clang-format off */
 static const struct pz_option options[] = {
@@ -37,10 +33,6 @@ static const struct pz_option options[] = {
      .help = "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches by training plans, comma-separated"},
     {.name = "measured", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, measured),
      .help = "With --chips: use measured efficiencies where a chip has them, instead of its description alone"},
-    {.name = "scale-up", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, scale_up), .arg = "N", .min = 1,
-     .max = 1 << 20, .help = "With --chips: devices joined by the links of a chip that has no network of its own"},
-    {.name = "outer-rate", .type = PZ_OPTION_REAL, .offset = offsetof(struct settings, outer_gb_per_s), .arg = "GBS",
-     .min = 1e-3, .max = 1e6, .help = "With --chips: GB/s of such a device to those outside of its scale-up group"},
 };
 /* clang-format on */
 
@@ -115,19 +107,19 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
   if (s->chips) {
     known = defaults;
     known.common = s->common;
-    known.study.cluster = s->study.cluster;
+    known.study.original.cluster = s->study.original.cluster;
+    known.study.training = s->study.training;
+    known.study.training.gap = NULL;
     known.study.devices = s->study.devices;
     known.study.batch = s->study.batch;
     known.study.seq = s->study.seq;
     known.study.threads = s->study.threads;
     known.chips = s->chips;
   }
-  known.measured = s->chips ? s->measured : defaults.measured;
-  known.scale_up = s->chips ? s->scale_up : defaults.scale_up;
-  known.outer_gb_per_s = s->chips ? s->outer_gb_per_s : defaults.outer_gb_per_s;
+  known.measured = s->chips && s->measured;
   const struct pz_option *o =
       pz_command_changed(&pz_cmd_compare, offsetof(struct settings, study), s, &known);
-  if (!o) return NULL;
+  if (!o) return s->chips ? NULL : pz_study_misuse(&pz_cmd_compare, s, &s->study, text, size);
   snprintf(text, size, s->chips ? "--chips and --%s cannot be combined" : "--%s requires --chips",
            o->name);
   return text;
@@ -135,6 +127,7 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
 
 static enum pz_exit run_chips(const struct settings *s, char **models, int n_models) {
   struct pz_error err = {0};
+  const char *cluster = s->study.original.cluster;
   struct pz_chips_call call = {
       .common = &s->common,
       .chips = s->chips,
@@ -143,9 +136,9 @@ static enum pz_exit run_chips(const struct settings *s, char **models, int n_mod
       .q = {.models = {.devices = s->study.devices,
                        .batch = s->study.batch,
                        .seq = s->study.seq,
-                       .scale_up = s->scale_up,
-                       .outer_bytes_per_s = s->outer_gb_per_s * 1e9},
-            .cluster = s->study.cluster == defaults.study.cluster ? NULL : s->study.cluster,
+                       .scale_up = s->study.training.scale_up,
+                       .outer_bytes_per_s = s->study.training.outer_gb_per_s * 1e9},
+            .cluster = cluster == defaults.study.original.cluster ? NULL : cluster,
             .measured = s->measured,
             .threads = (unsigned)s->study.threads}};
   return pz_compare_chips(&call, &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);

@@ -1,6 +1,4 @@
 /* phaze report: a run as one HTML file. */
-#include "box/certificate.h"
-#include "cli/box_report.h"
 #include "cli/command.h"
 #include "cli/report_file.h"
 #include "cli/study_run.h"
@@ -30,7 +28,8 @@ static const struct pz_option options[] = {
 /* The run's result with all that a report shows: what the run does not have is made. */
 static enum pz_status complete(struct pz_run *r, struct pz_error *err) {
   enum pz_status status = pz_run_detail(r, err);
-  return status == PZ_OK ? pz_run_compare(r, NULL, err) : status;
+  bool baselines = status == PZ_OK && !pz_run_result(r)->training_detail;
+  return baselines ? pz_run_compare(r, NULL, err) : status;
 }
 
 static enum pz_status make(const struct settings *s, const char *dir, const char *file,
@@ -54,26 +53,12 @@ static enum pz_status make(const struct settings *s, const char *dir, const char
   return status;
 }
 
-static enum pz_status make_box(const struct settings *s, const char *dir, const char *file,
-                               json_t **document, struct pz_error *err) {
-  json_t *data = NULL;
-  enum pz_status status = pz_file_writable(file, err);
-  if (status == PZ_OK) status = pz_box_report_data(dir, (unsigned)s->threads, &data, err);
-  if (status == PZ_OK) status = pz_box_report_write(data, file, s->csv, err);
-  if (status == PZ_OK && s->common.json)
-    *document = data;
-  else
-    json_decref(data);
-  return status;
-}
-
 static enum pz_status report(const struct settings *s, const char *dir, struct pz_error *err) {
   char path[4096];
   const char *file = s->file ? s->file : path;
   json_t *document = NULL;
   enum pz_status status = pz_report_path(dir, path, sizeof path, err);
-  if (status == PZ_OK)
-    status = (pz_box_is_run(dir) ? make_box : make)(s, dir, file, &document, err);
+  if (status == PZ_OK) status = make(s, dir, file, &document, err);
   if (status == PZ_OK && s->common.json)
     status = pz_command_json(document, err);
   else if (status == PZ_OK)

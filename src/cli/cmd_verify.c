@@ -1,8 +1,6 @@
 /* phaze verify: recomputes a run from its inputs and compares. */
 #include <unistd.h>
 
-#include "box/certificate.h"
-#include "cli/box_report.h"
 #include "cli/command.h"
 #include "cli/report_file.h"
 #include "core/colour.h"
@@ -22,9 +20,9 @@ static const struct settings defaults = {.sample = 50};
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "sample", .type = PZ_OPTION_INT, .offset = AT(sample), .arg = "N", .min = 0, .max = 1 << 20,
-     .help = "Number of excluded chips to evaluate without bounds, per model and for the common chip"},
+     .help = "Number of boxes to check by evaluating chips without bounds, per objective run"},
     {.name = "all", .type = PZ_OPTION_FLAG, .offset = AT(all),
-     .help = "Evaluate all excluded chips without bounds, not a sample"},
+     .help = "Check every box, run the search again and compare every number of the run"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
      .help = "Number of threads (default: 0, one per processor)"},
 };
@@ -60,26 +58,11 @@ static enum pz_status check_report(struct telling *t, const char *dir, bool *hol
   if (status != PZ_OK || !there) return status;
   status = pz_run_look(&o, &run, err);
   if (status == PZ_OK) status = pz_run_detail(run, err);
-  if (status == PZ_OK) status = pz_run_compare(run, NULL, err);
+  if (status == PZ_OK && !pz_run_result(run)->training_detail)
+    status = pz_run_compare(run, NULL, err);
   if (status == PZ_OK && pz_ranks_first())
     status = pz_report_same(pz_run_result(run), path, &there, &same, err);
   pz_run_close(run);
-  if (status != PZ_OK || !there) return status;
-  say(t, same, same ? "report.html: shows the run" : "report.html: is not the page of this run");
-  *holds = *holds && same;
-  return PZ_OK;
-}
-
-static enum pz_status check_box_report(struct telling *t, const char *dir, bool *holds,
-                                       struct pz_error *err) {
-  char path[4096];
-  bool there = false, same = false;
-  enum pz_status status = pz_report_path(dir, path, sizeof path, err);
-  if (!pz_ranks_first()) return status;
-  pz_ranks_alone(true);
-  if (status == PZ_OK)
-    status = pz_box_report_same(dir, path, (unsigned)t->s->threads, &there, &same, err);
-  pz_ranks_alone(false);
   if (status != PZ_OK || !there) return status;
   say(t, same, same ? "report.html: shows the run" : "report.html: is not the page of this run");
   *holds = *holds && same;
@@ -91,15 +74,12 @@ static enum pz_status verify(const struct settings *s, const char *dir, bool *ho
   struct telling t = {s, json_array()};
   struct pz_verify_options o = pz_verify_options_default();
   o.threads = (unsigned)s->threads;
-  o.sample = s->all ? UINT32_MAX : (uint32_t)s->sample;
+  o.sample = (uint32_t)s->sample;
+  o.all = s->all;
   o.say = say;
   o.ctx = &t;
-  bool boxes = pz_ranks_first() && pz_box_is_run(dir);
-  enum pz_status status = pz_ranks_share_flag(&boxes, err);
-  if (status == PZ_OK)
-    status = boxes ? pz_box_verify(dir, &o, holds, err) : pz_verify(dir, &o, holds, err);
-  if (status == PZ_OK && *holds)
-    status = (boxes ? check_box_report : check_report)(&t, dir, holds, err);
+  enum pz_status status = pz_verify(dir, &o, holds, err);
+  if (status == PZ_OK && *holds) status = check_report(&t, dir, holds, err);
   if (status == PZ_OK && s->common.json)
     status = pz_command_json(json_pack("{s:b,s:O}", "holds", *holds, "checks", t.checks), err);
   json_decref(t.checks);
@@ -124,14 +104,13 @@ const struct pz_command pz_cmd_verify = {
     .synopsis = "DIR [--sample N | --all] [--threads T] [--json]",
     .summary = "Recompute a run from its inputs and check every recorded result",
     .detail = "DIR is the run directory of 'phaze search -o DIR'. Checked: every part of the\n"
-              "file has its digest; every chip of the space was evaluated or excluded, with the\n"
-              "same bounds; every recorded evaluation has the same throughput and plan; the\n"
-              "result is the same, and its plans pass a checker that shares no code with their\n"
-              "solver; no chip of a random sample of the excluded ones (with --all: no chip),\n"
-              "evaluated without bounds, is better than the result; report.html is the page of\n"
-              "the run. Of a search in a space of ranges: the digest, the boxes hold every chip\n"
-              "once, the best chip has its value, a random sample of the boxes (with --all:\n"
-              "every box) is closed rightly, and report.html. Exit status 1 if a check fails.\n"
+              "file has its digest; models and inputs are as they were; result, boxes,\n"
+              "evaluations and the report's data are the same when recomputed from the recorded\n"
+              "rounds, and plans pass a checker that shares no code with their solver; the boxes\n"
+              "of every objective run hold each chip of the space once; a random sample of them\n"
+              "is closed rightly, by chips evaluated without bounds; report.html is the page of\n"
+              "the run. With --all every box is checked, the search is run again, and every\n"
+              "number of the run is compared. Exit status 1 if a check fails.\n"
               "'mpirun -n R phaze verify ...' divides the work among R processes.\n"
               "\n"
               "Examples:\n"

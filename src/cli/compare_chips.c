@@ -91,7 +91,7 @@ static enum pz_status print_model(const struct comparison *x, uint32_t model) {
   static const char *const heads[] = {"chip", ">step s", ">samples/s", ">ratio", ">MFU",
                                       ">GHz", ">W",      ">J/sample",  "plan",   NULL};
   struct pz_table t;
-  const struct pz_judge_question *q = &x->call->q.models;
+  const struct pz_training_question *q = &x->call->q.models;
   pz_table_init(&t, x->arena, heads);
   for (uint32_t i = 0; i < x->n; i++) model_row(&t, x, i, model);
   printf("%s on %lld devices, batch %lld:\n\n", q->models[model], (long long)q->devices,
@@ -178,12 +178,12 @@ static enum pz_status tell(const struct comparison *x) {
 }
 
 enum pz_status pz_compare_chips(struct pz_chips_call *call, struct pz_error *err) {
-  struct pz_judge_question *q = &call->q.models;
+  struct pz_training_question *q = &call->q.models;
   struct pz_arena arena;
   struct comparison x = {.call = call, .arena = &arena, .err = err};
-  if (call->n_models > PZ_JUDGE_MOST_MODELS)
+  if (call->n_models > PZ_SEARCH_MOST_MODELS)
     return pz_fail(err, PZ_BAD_USE, "%d models; accepted: at most %d", call->n_models,
-                   PZ_JUDGE_MOST_MODELS);
+                   PZ_SEARCH_MOST_MODELS);
   for (int i = 0; i < call->n_models; i++) q->models[q->n_models++] = call->models[i];
   pz_arena_init(&arena, NULL);
   enum pz_status status = load_chips(&x);

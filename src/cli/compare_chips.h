@@ -2,7 +2,7 @@
 #ifndef PZ_CLI_COMPARE_CHIPS_H
 #define PZ_CLI_COMPARE_CHIPS_H
 
-#include "box/chip_comparison.h"
+#include "study/chip_comparison.h"
 #include "cli/command.h"
 
 struct pz_chips_call {

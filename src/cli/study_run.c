@@ -52,7 +52,8 @@ const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models)
 
 void pz_study_run_tell_notes(const struct pz_common *common, const struct pz_study_settings *s,
                              const struct pz_run *run) {
-  unsigned wrote = (s->tp ? PZ_LIST_TP : 0u) | (s->mbs ? PZ_LIST_MBS : 0u), lists = 0;
+  unsigned wrote = (s->original.tp ? PZ_LIST_TP : 0u) | (s->original.mbs ? PZ_LIST_MBS : 0u),
+           lists = 0;
   const char *text;
   for (uint32_t i = 0; (text = pz_run_note(run, i, &lists)); i++)
     if (!lists || lists & wrote) pz_command_warn(common->quiet, text);
@@ -89,7 +90,7 @@ enum pz_status pz_study_run_report(struct pz_study_run *r) {
   if (!r->s->dir || r->s->no_report) return PZ_OK;
   enum pz_status status = pz_report_path(r->s->dir, path, sizeof path, r->err);
   if (status == PZ_OK) status = pz_run_detail(r->run, r->err);
-  if (status == PZ_OK && !pz_run_result(r->run)->comparison)
+  if (status == PZ_OK && !pz_run_result(r->run)->training_detail)
     status = pz_run_compare(r->run, NULL, r->err);
   if (status == PZ_OK && pz_ranks_first())
     status = pz_report_update(pz_run_result(r->run), path, &written, r->err);

@@ -47,7 +47,13 @@ static void put_space(const struct pz_result_inputs *in, FILE *out) {
     fputs(" --space", out);
     put_word(file, out);
   }
-  if (in->budget_um2 != in->base_um2) fprintf(out, " --budget %.17g", in->budget_um2 / 1e6);
+  if (in->options.limit_mm2 != in->base_mm2)
+    fprintf(out, " --limit-mm2 %.17g", in->options.limit_mm2);
+  if (in->options.limit_watts > 0) fprintf(out, " --limit-watts %.17g", in->options.limit_watts);
+  if (in->options.limit_dollars > 0)
+    fprintf(out, " --limit-dollars %.17g", in->options.limit_dollars);
+  if (strcmp(in->space_name, "paper") != 0)
+    fprintf(out, " --evaluator %s", pz_evaluator_names[in->options.evaluator]);
 }
 
 static void put_objective(const struct pz_study_options *o, FILE *out) {
@@ -96,7 +102,7 @@ void pz_command_line_print(const struct pz_result_inputs *in, uint64_t seed, FIL
   if (o->state < usual.state) fputs(" --optimizer sgd", out);
   put_number("steps", o->steps, usual.steps, out);
   if (o->exhaustive) fputs(" --exhaustive", out);
-  if (o->boxes) fputs(" --boxes", out);
+  if (o->assumptions) fputs(" --rules original", out);
   if (o->pareto) fputs(" --pareto", out);
   if (o->pareto && o->pareto_tolerance != usual.pareto_tolerance)
     fprintf(out, " --pareto-tolerance %.15g", 100 * o->pareto_tolerance);

@@ -54,7 +54,7 @@ static void share_out(const struct pz_chip_plan *p, double share[LIMITS]) {
 /* ---- chips that are shown ------------------------------------------------------------------- */
 
 /* The plan of a chip and a model, or NULL; they stand by chip and model. */
-static const struct pz_chip_plan *plan_at(const struct pz_result_detail *d, uint32_t chip_id,
+static const struct pz_chip_plan *plan_at(const struct pz_result_detail *d, uint64_t chip_id,
                                           uint32_t model) {
   uint32_t lo = 0, hi = d->n_plans;
   while (lo < hi) {
@@ -172,7 +172,7 @@ static double cell_edge(double most, int i) {
   return round(edge / unit) * unit;
 }
 
-static bool is_shown(const struct pz_result *r, uint32_t answer, uint32_t chip_id) {
+static bool is_shown(const struct pz_result *r, uint32_t answer, uint64_t chip_id) {
   const struct pz_result_detail *d = r->detail;
   for (uint32_t i = 0; i < d->n_shown; i++)
     if (d->shown[i].answer == answer && d->shown[i].chip_id == chip_id) return true;
@@ -211,8 +211,8 @@ static enum pz_status check_chips(const struct pz_report *t) {
   for (uint32_t i = 0; i < r->detail->n_shown; i++)
     if (!pz_result_chip(r, r->detail->shown[i].chip_id))
       return pz_fail(t->err, PZ_BAD_INPUT,
-                     "the report's data have chip %u, which is not of the space; see phaze verify",
-                     r->detail->shown[i].chip_id);
+                     "the report's data have chip %llu, which is not of the space; see phaze verify",
+                     (unsigned long long)r->detail->shown[i].chip_id);
   return PZ_OK;
 }
 

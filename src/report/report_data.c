@@ -31,13 +31,18 @@ static json_t *document_json(const struct pz_report *t) {
 
 enum pz_status pz_report_data(const struct pz_result *r, json_t **out, struct pz_error *err) {
   struct pz_report t = {r, json_object(), err};
-  enum pz_status status = PZ_OK;
-  for (size_t i = 0; i < sizeof sections / sizeof *sections && status == PZ_OK; i++)
+  bool training = r->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
+  enum pz_status status = training ? pz_report_training(&t, out) : PZ_OK;
+  for (size_t i = 0; !training && i < sizeof sections / sizeof *sections && status == PZ_OK; i++)
     status = sections[i](&t);
-  if (status == PZ_OK) {
+  if (status == PZ_OK && !training) {
     *out = document_json(&t);
     status = pz_report_check(&t, *out != NULL);
   }
   json_decref(t.datasets);
   return status;
+}
+
+const char *pz_report_template(const struct pz_result *r) {
+  return r->inputs.options.evaluator == PZ_EVALUATOR_TRAINING ? "training_page" : "template";
 }

@@ -20,6 +20,9 @@ struct pz_report {
 PZ_NODISCARD enum pz_status pz_report_data(const struct pz_result *r, json_t **out,
                                            struct pz_error *err);
 
+/* The page that shows it (report/page.h). */
+const char *pz_report_template(const struct pz_result *r);
+
 /* ---- for the sections ----------------------------------------------------------------------- */
 
 /* PZ_NO_MEMORY, with a message, unless `good`. */
@@ -33,5 +36,8 @@ json_t *pz_report_ratio(double ratio);
 typedef enum pz_status pz_report_section(struct pz_report *t);
 pz_report_section pz_report_run, pz_report_chips, pz_report_floorplan, pz_report_plans,
     pz_report_schedules, pz_report_baselines;
+
+/* All of a search by training plans, which has a page of its own. */
+PZ_NODISCARD enum pz_status pz_report_training(struct pz_report *t, json_t **out);
 
 #endif

@@ -9,7 +9,7 @@ struct rows {
 
 static bool tell_model(const struct rows *w, const struct pz_result *r, uint32_t m) {
   const struct pz_answer_model *a = &pz_result_best(r)->models[m];
-  const struct pz_partition *p = &a->plan;
+  const struct pz_partition *p = a->plan;
   const struct pz_result_reference *ref = &r->references[m];
   return pz_dataset_row(
       w->models,
@@ -22,7 +22,7 @@ static bool tell_model(const struct rows *w, const struct pz_result *r, uint32_t
 }
 
 static bool tell_parts(const struct rows *w, const struct pz_answer_model *a) {
-  const struct pz_step_parts *s = &a->plan.parts;
+  const struct pz_step_parts *s = &a->plan->parts;
   const struct {
     const char *name;
     double s;
@@ -33,13 +33,13 @@ static bool tell_parts(const struct rows *w, const struct pz_answer_model *a) {
               {"gradient all-reduce", s->exchange_s}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     if (!pz_dataset_row(w->parts, json_pack("[s,s,f,f]", a->model, list[i].name, list[i].s,
-                                            list[i].s / a->plan.step_s)))
+                                            list[i].s / a->plan->step_s)))
       return false;
   return true;
 }
 
 static bool tell_stages(const struct rows *w, const struct pz_answer_model *a) {
-  const struct pz_partition *p = &a->plan;
+  const struct pz_partition *p = a->plan;
   for (uint32_t k = 0; k < p->pp; k++) {
     const struct pz_partition_stage *s = &p->stages[k];
     char text[256];

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -66,9 +67,9 @@ static enum pz_status tell_sensitivity(struct pz_report *t) {
   for (uint32_t i = 0; i < t->result->n_sensitivity && good; i++) {
     const struct pz_result_step *s = &t->result->sensitivity[i];
     struct parameter p = find_parameter(s->parameter);
-    good = pz_dataset_row(rows, json_pack("[s,s,f,f,f,f,f,b]", p.text, p.unit, (double)s->from,
-                                          (double)s->to, s->change, s->change_at_most, s->area_mm2,
-                                          s->within_budget));
+    good = pz_dataset_row(rows, json_pack("[s,s,f,f,f,f,f,b]", p.text, p.unit, atof(s->from),
+                                          atof(s->to), s->change, s->change_at_most, s->area_mm2,
+                                          s->breaks == NULL));
   }
   return pz_report_check(t, good);
 }
@@ -107,7 +108,7 @@ static void add_machines(struct list *l, const struct pz_result *r) {
   char buf[256];
   add(l, "design space", "%s: %s (%u chip%s within the area budget)", in->space_name,
       in->space_about, r->n_chips, pz_text_s(r->n_chips));
-  add(l, "area budget", "%.3f mm²", in->budget_um2 / 1e6);
+  add(l, "area budget", "%.3f mm²", o->limit_mm2);
   add(l, "network", "%s: %s", in->cluster_name, in->cluster_about);
   add(l, "chips in the cluster", "%" PRId64, o->devices);
   add(l, "global batch size", "%" PRId64 " sample%s", o->batch, pz_text_s((double)o->batch));
@@ -131,8 +132,7 @@ static enum pz_status tell_inputs(struct pz_report *t) {
   add(&l, "step limit of a schedule solve", "%" PRId64, o->steps);
   add(&l, "search",
       o->exhaustive ? "exhaustive: every chip evaluated"
-      : o->boxes    ? "chips excluded by upper bounds, of their own or of boxes of chips"
-                    : "chips excluded by upper bounds");
+                    : "chips excluded by upper bounds, of their own or of boxes of chips");
   return pz_report_check(t, l.good);
 }
 

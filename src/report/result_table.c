@@ -9,19 +9,40 @@
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static void print_chip(const struct pz_answer *best, FILE *out) {
+static bool is_training(const struct pz_result *r) {
+  return r->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
+}
+
+static void print_memory(const struct pz_result *r, const struct pz_answer *best, FILE *out) {
+  const struct pz_chip *c = &best->chip;
+  if (!is_training(r)) {
+    fprintf(out, "  global buffer  %.0f MiB\n", (double)c->glb_bytes / 0x1p20);
+    fprintf(out, "  HBM            %.0f GiB\n", best->hbm_gib);
+    return;
+  }
+  fprintf(out, "  global buffer  %.0f MiB, %.4g TB/s\n", (double)c->glb_bytes / 0x1p20,
+          c->glb_bytes_per_s / 1e12);
+  fprintf(out, "  HBM            %" PRId64 " stack%s, %.4g GiB, %.4g TB/s\n", c->hbm.stacks,
+          pz_text_s((double)c->hbm.stacks), best->hbm_gib, pz_chip_hbm_bytes_per_s(c) / 1e12);
+  fprintf(out, "  link           %.4g GB/s\n", c->link_bytes_per_s / 1e9);
+}
+
+static void print_chip(const struct pz_result *r, const struct pz_answer *best, FILE *out) {
   const struct pz_chip *c = &best->chip;
   char flop[32];
-  fprintf(out, "  tensor cores   %" PRId64 " of %" PRId64 "x%" PRId64 ", %s\n", c->tensor.cores,
-          c->tensor.rows, c->tensor.cols,
-          pz_text_si(flop, sizeof flop, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
+  fprintf(out, "  tensor cores   %" PRId64 " of %" PRId64 "x%" PRId64 " with %" PRId64
+               " KiB, %s at %.4g GHz\n",
+          c->tensor.cores, c->tensor.rows, c->tensor.cols, c->tensor.local_bytes >> 10,
+          pz_text_si(flop, sizeof flop, pz_chip_tensor_flop_per_s(c), "FLOP/s"), c->clock_hz / 1e9);
   fprintf(out, "  vector cores   %" PRId64 " of %" PRId64 " lane%s\n", c->vector.cores,
           c->vector.lanes, pz_text_s((double)c->vector.lanes));
-  fprintf(out, "  global buffer  %.0f MiB\n", (double)c->glb_bytes / 0x1p20);
-  fprintf(out, "  HBM            %.0f GiB\n", best->hbm_gib);
-  fprintf(out, "  area           %.1f mm2, %.1f%% of the budget\n", best->area_mm2,
-          100 * best->area_part);
-  fprintf(out, "  peak           %.0f W\n\n", best->peak_watts);
+  print_memory(r, best, out);
+  fprintf(out, "  area           %.1f mm2", best->area_mm2);
+  if (best->area_part > 0) fprintf(out, ", %.1f%% of the limit", 100 * best->area_part);
+  fprintf(out, "\n  peak           %.0f W\n", best->peak_watts);
+  if (best->dollars > 0)
+    fprintf(out, "  dollars        %.0f; %.0f of ownership\n", best->dollars, best->owner_dollars);
+  fputc('\n', out);
 }
 
 static void plan_cells(struct pz_table *t, const struct pz_partition *plan) {
@@ -30,6 +51,23 @@ static void plan_cells(struct pz_table *t, const struct pz_partition *plan) {
   pz_table_cell(t, "%" PRId64, plan->tp);
   pz_table_cell(t, "%" PRId64, plan->mbs);
   pz_table_cell(t, "%s", plan->recompute ? "recomputed" : "kept");
+}
+
+static enum pz_status print_trained(const struct pz_answer *best, struct pz_arena *arena,
+                                    FILE *out) {
+  static const char *const heads[] = {"model", ">samples/s", ">reference", ">MFU", "plan", NULL};
+  struct pz_table t;
+  char buf[32], plan[PZ_PLAN_TEXT_MOST];
+  pz_table_init(&t, arena, heads);
+  for (uint32_t i = 0; i < best->n_models; i++) {
+    const struct pz_answer_model *m = &best->models[i];
+    pz_table_cell(&t, "%s", m->model);
+    pz_table_cell(&t, "%s", pz_text_number(buf, sizeof buf, m->samples_per_s));
+    pz_ratio_cell(&t, m->samples_per_s, m->ratio);
+    pz_table_cell(&t, "%.0f%%", 100 * m->training->mfu);
+    pz_table_cell(&t, "%s", pz_plan_text(&m->training->plan, plan, sizeof plan));
+  }
+  return pz_table_print(&t, 0, out);
 }
 
 static enum pz_status print_models(const struct pz_answer *best, struct pz_arena *arena,
@@ -45,8 +83,8 @@ static enum pz_status print_models(const struct pz_answer *best, struct pz_arena
     pz_table_cell(&t, "%s", m->model);
     pz_table_cell(&t, "%s", pz_text_number(buf, sizeof buf, m->samples_per_s));
     pz_ratio_cell(&t, m->samples_per_s, m->ratio);
-    plan_cells(&t, &m->plan);
-    pz_table_cell(&t, "%.0f%%", 100 * m->plan.flop_utilisation);
+    plan_cells(&t, m->plan);
+    pz_table_cell(&t, "%.0f%%", 100 * m->plan->flop_utilisation);
   }
   return pz_table_print(&t, 0, out);
 }
@@ -59,7 +97,7 @@ static enum pz_status print_parts(const struct pz_answer *best, struct pz_arena 
   fputc('\n', out);
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < best->n_models; i++) {
-    const struct pz_partition *plan = &best->models[i].plan;
+    const struct pz_partition *plan = best->models[i].plan;
     const struct pz_step_parts *p = &plan->parts;
     const double list[] = {p->compute_s, p->collectives_s, p->transfers_s, p->bubble_s,
                            p->exchange_s};
@@ -95,14 +133,9 @@ static enum pz_status print_alone(const struct pz_result *r, struct pz_arena *ar
   return pz_table_print(&t, 0, out);
 }
 
-static const char *budget_text(const struct pz_result_step *step) {
-  if (step->within_budget) return "within";
-  return step->over_budget ? "over" : "too small for the space";
-}
-
 static enum pz_status print_steps(const struct pz_result *r, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"parameter", ">from", ">to",    ">objective",
-                                      ">at most",  ">mm2",  "budget", NULL};
+  static const char *const heads[] = {"parameter", ">from", ">to",      ">objective",
+                                      ">at most",  ">mm2",  "breaks", NULL};
   struct pz_table t;
   if (!r->n_sensitivity) return PZ_OK;
   fprintf(out, "\nSensitivity: change of the objective one step away on each axis:\n");
@@ -110,12 +143,12 @@ static enum pz_status print_steps(const struct pz_result *r, struct pz_arena *ar
   for (uint32_t i = 0; i < r->n_sensitivity; i++) {
     const struct pz_result_step *s = &r->sensitivity[i];
     pz_table_cell(&t, "%s", s->parameter);
-    pz_table_cell(&t, "%" PRId64, s->from);
-    pz_table_cell(&t, "%" PRId64, s->to);
+    pz_table_cell(&t, "%s", s->from);
+    pz_table_cell(&t, "%s", s->to);
     pz_table_cell(&t, "%+.2f%%", 100 * s->change);
     pz_table_cell(&t, "%+.2f%%", 100 * s->change_at_most);
     pz_table_cell(&t, "%.1f", s->area_mm2);
-    pz_table_cell(&t, "%s", budget_text(s));
+    pz_table_cell(&t, "%s", s->breaks ? s->breaks : "");
   }
   return pz_table_print(&t, 0, out);
 }
@@ -216,18 +249,65 @@ static void print_references(const struct pz_result *result, FILE *out) {
   fprintf(out, ".\n");
 }
 
+/* The winner beside the H100 under the same model and bill. */
+static void print_built(const struct pz_result *r, FILE *out) {
+  const struct pz_result_chip_summary *c = &r->reference_chip;
+  const struct pz_answer *best = pz_result_best(r);
+  fprintf(out,
+          "\nThe reference is the description of an %s at %.4g GHz: %.1f mm2, %.0f W, %.0f dollars",
+          c->name, c->clock_hz / 1e9, c->area_mm2, c->peak_watts, c->dollars);
+  if (c->tdp_watts > 0) fprintf(out, " (its data sheet: %.0f W)", c->tdp_watts);
+  if (c->breaks) fprintf(out, "; it breaks the limit of %s", c->breaks);
+  fprintf(out, ".\n");
+  if (r->inputs.options.objective != PZ_OBJECTIVE_GEOMEAN || best->objective >= 1) return;
+  fprintf(out, "The best chip does not reach it: %s.\n",
+          c->breaks ? "the reference takes more than the limits allow"
+          : best->certificate.finished ||
+                  (best->certificate.gap + 1) * best->objective < 1
+              ? "the space has no chip that does"
+              : "the search ended before it was found");
+}
+
+/* The watts of the limit are the bill's: what the operators of the steps take. */
+static void print_power(const struct pz_result *r, FILE *out) {
+  const struct pz_answer *best = pz_result_best(r);
+  double watts = 0, own_watts = 0, clock = HUGE_VAL, own_clock = HUGE_VAL, sum = 0;
+  for (uint32_t i = 0; i < best->n_models; i++) {
+    const struct pz_training_answer *x = best->models[i].training, *y = r->references[i].training;
+    if (!(x->full_watts > 0 && y->full_watts > 0)) return;
+    watts = fmax(watts, x->full_watts);
+    own_watts = fmax(own_watts, y->full_watts);
+    clock = fmin(clock, x->clock_hz);
+    own_clock = fmin(own_clock, y->clock_hz);
+    sum += log(y->within_s / x->within_s);
+  }
+  fprintf(out, "Its operators take up to %.0f W, those of the reference %.0f W.", watts, own_watts);
+  if (clock < best->chip.clock_hz || own_clock < r->reference_chip.clock_hz)
+    fprintf(out,
+            " Within %.0f W it runs at %.4g GHz, the reference within %.0f W at %.4g GHz: %.3f "
+            "times as fast.",
+            best->models[0].training->limit_watts, clock / 1e9,
+            r->references[0].training->limit_watts, own_clock / 1e9, exp(sum / best->n_models));
+  fprintf(out, "\n");
+}
+
 static void print_proof(const struct pz_certificate *c, FILE *out) {
-  char chips[32], evaluated[32], excluded[32];
-  fprintf(out, "%s of %s chip%s %s evaluated; bounds excluded %s, %u of them after scheduling.",
-          pz_text_count(evaluated, sizeof evaluated, c->n_evaluated),
-          pz_text_count(chips, sizeof chips, c->n_chips), c->n_chips > 1 ? "s" : "",
-          c->n_evaluated > 1 ? "were" : "was",
-          pz_text_count(excluded, sizeof excluded, c->n_excluded), c->n_excluded_by_schedules);
+  char chips[32], boxes[32], evaluated[32], beyond[32];
+  int64_t one_by_one = c->n_evaluated + c->n_excluded_by_schedules;
+  fprintf(out, "%s chip%s in %s box%s: %s beyond the limits, %s evaluated one by one",
+          pz_text_count(chips, sizeof chips, c->n_chips), pz_text_s((double)c->n_chips),
+          pz_text_count(boxes, sizeof boxes, c->n_boxes), c->n_boxes > 1 ? "es" : "",
+          pz_text_count(beyond, sizeof beyond, c->n_infeasible),
+          pz_text_count(evaluated, sizeof evaluated, one_by_one));
+  fprintf(out, ", the others excluded by bounds.");
   if (c->n_open > 0)
-    fprintf(out, "  %u %s not proven optimal: no chip is more than %.2g%% better.\n", c->n_open,
-            c->n_open > 1 ? "schedules are" : "schedule is", 100 * c->gap);
+    fprintf(out, "  %" PRId64 " %s not proven optimal.", c->n_open,
+            c->n_open > 1 ? "schedules are" : "schedule is");
+  if (c->gap > 0)
+    fprintf(out, "  No chip is more than %.2g%% better.\n", 100 * c->gap);
   else
     fprintf(out, "  No chip is better.\n");
+  if (!c->finished) fprintf(out, "The search ended at its limit before the gap was proved.\n");
 }
 
 /* The objective, and what it hides: a mean may rest on one model. */
@@ -252,20 +332,32 @@ static void print_value(const struct pz_result *r, FILE *out) {
   fputc('\n', out);
 }
 
+static enum pz_status print_best(const struct pz_result *r, struct pz_arena *arena, FILE *out) {
+  const struct pz_answer *best = pz_result_best(r);
+  if (is_training(r)) return print_trained(best, arena, out);
+  enum pz_status status = print_models(best, arena, out);
+  return status == PZ_OK ? print_parts(best, arena, out) : status;
+}
+
 enum pz_status pz_result_print(const struct pz_result *r, struct pz_arena *arena, FILE *out) {
   const struct pz_answer *best = pz_result_best(r);
   bool many = best->n_models > 1;
-  fprintf(out, "The best chip for %s%s: %s\n", many ? "all " : "",
-          many ? "models" : best->models[0].model, best->chip.name);
+  fprintf(out, "The best chip of the space %s for %s%s, by the evaluator %s: %s\n",
+          r->inputs.space_name, many ? "all " : "", many ? "models" : best->models[0].model,
+          pz_evaluator_names[r->inputs.options.evaluator], best->chip.name);
   print_value(r, out);
-  print_chip(best, out);
-  enum pz_status status = print_models(best, arena, out);
-  if (status == PZ_OK) status = print_parts(best, arena, out);
+  print_chip(r, best, out);
+  enum pz_status status = print_best(r, arena, out);
   if (status == PZ_OK) status = print_alone(r, arena, out);
   if (status == PZ_OK) status = print_steps(r, arena, out);
   if (status == PZ_OK) status = print_front(r, arena, out);
   if (status != PZ_OK) return status;
-  print_references(r, out);
+  if (is_training(r)) {
+    print_built(r, out);
+    print_power(r, out);
+  } else {
+    print_references(r, out);
+  }
   print_proof(&best->certificate, out);
   return PZ_OK;
 }

@@ -2,7 +2,7 @@
 
 const search = source.search, best = search.best, certificate = search.certificate, inputs = search.inputs;
 const chips = dataset("chips"), steps = dataset("sensitivity"), models = unique(chips.map(c => c.model));
-const per = inputs.per === "chip" ? "" : ` per ${inputs.per}`;
+const per = inputs.objective.startsWith("per-") ? ` per ${inputs.objective.slice(4)}` : "";
 const partNames = {
   tensor_mm2: "tensor arrays", tensor_local_mm2: "tensor buffers", vector_mm2: "vector lanes", vector_local_mm2: "vector buffers",
   fp64_mm2: "64-bit units", glb_mm2: "global buffer", noc_mm2: "network on chip", hbm_mm2: "HBM interface", link_mm2: "links",
@@ -228,7 +228,7 @@ const sums = [["area", "mm²"], ["watts", "W"], ["dollars", "$"]];
   const s = section("certificate", "Certificate", `${count(certificate.closed)} of ${count(certificate.space)} chips are closed, in ${count(certificate.boxes)} boxes: no chip is more than ${percent(certificate.gap, 2)} better.`,
     "A box is closed where its smallest chip breaks a limit or its largest cannot be better. “phaze verify DIR” checks that the boxes hold every chip once, recomputes a sample of them, the best chip and this page.");
   textTable(s.root, "certificate", ["", ""], [["chips of the space", count(certificate.space)], ["closed", count(certificate.closed)], ["evaluated one by one", count(certificate.evaluated)],
-    ["boxes", count(certificate.boxes)], ["bounds computed", count(certificate.bounds)], ["gap", percent(certificate.gap, 3)], ["finished", certificate.finished ? "yes" : "no"],
+    ["boxes", count(certificate.boxes)], ["rounds", count(certificate.rounds)], ["gap", percent(certificate.gap, 3)], ["finished", certificate.finished ? "yes" : "no"],
     ["limits", limits.join(", ") || "none"], ["objective", "throughput" + per], ["devices", count(inputs.devices)], ["global batch size", count(inputs.batch)],
     ["sequence length", inputs.seq ? count(inputs.seq) : "each model’s"], ["scale-up group", count(inputs.scale_up)], ["rate between groups", si(inputs.outer_bytes_per_s, "B/s")], ["phaze", source.version]]);
 })();

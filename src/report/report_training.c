@@ -1,0 +1,197 @@
+/* The document of a search by training plans:
+ *
+ *     {version, search: {best, reference, certificate, inputs}, datasets}
+ */
+#include <math.h>
+#include <string.h>
+
+#include "chip/chip_json.h"
+#include "core/text.h"
+#include "plan/plan_fields.h"
+#include "report/report_data.h"
+
+/* ---- the chips ------------------------------------------------------------------------------ */
+
+/* What a model does on a chip: of the best, or of the reference. */
+struct told {
+  const char *model;
+  double samples_per_s, ratio;
+  const struct pz_training_answer *t;
+};
+
+static json_t *parts_json(const struct pz_training_answer *t) {
+  json_t *o = json_object();
+  for (size_t i = 0; pz_time_part_at(i); i++)
+    json_object_set_new(o, pz_time_part_at(i)->key,
+                        json_real(*(const double *)((const char *)&t->parts +
+                                                    pz_time_part_at(i)->offset)));
+  return o;
+}
+
+static json_t *models_json(const struct told *list, uint32_t n) {
+  json_t *rows = json_array();
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_training_answer *t = list[i].t;
+    json_array_append_new(
+        rows, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", list[i].model, "step_s",
+                        t->step_s, "samples_per_s", list[i].samples_per_s, "times_reference",
+                        list[i].ratio, "mfu", t->mfu, "mfu_conventional", t->mfu_conventional,
+                        "joules", t->joules, "plan", pz_plan_json(&t->plan), "parts",
+                        parts_json(t)));
+  }
+  return rows;
+}
+
+/* Within its limit of power; null where nothing is known of it. */
+static json_t *power_json(const struct told *list, const struct told *reference, uint32_t n) {
+  json_t *watts = json_array(), *clock = json_array(), *step = json_array();
+  double sum = 0;
+  bool known = true;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_training_answer *t = list[i].t;
+    known = known && t->full_watts > 0 && reference[i].t->full_watts > 0;
+    json_array_append_new(watts, json_real(t->full_watts));
+    json_array_append_new(clock, json_real(t->clock_hz));
+    json_array_append_new(step, json_real(t->within_s));
+    if (known) sum += log(reference[i].t->within_s / t->within_s);
+  }
+  json_t *o = json_pack("{s:f,s:f,s:o,s:o,s:o}", "limit_watts", list[0].t->limit_watts,
+                        "times_reference", exp(sum / n), "full_watts", watts, "clock_hz", clock,
+                        "step_s", step);
+  if (known) return o;
+  json_decref(o);
+  return json_null();
+}
+
+static json_t *best_json(const struct pz_result *r, const struct told *list,
+                         const struct told *reference) {
+  const struct pz_answer *a = pz_result_best(r);
+  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "name", a->chip.name, "value",
+                   a->objective, "area_mm2", a->area_mm2, "watts", a->peak_watts, "dollars",
+                   a->dollars, "owner_dollars", a->owner_dollars, "edge_mm", a->edge_mm,
+                   "edge_room_mm", a->edge_room_mm, "models", models_json(list, a->n_models),
+                   "power", power_json(list, reference, a->n_models), "chip",
+                   pz_chip_json(&a->chip));
+}
+
+static json_t *reference_json(const struct pz_result *r, const struct told *list) {
+  const struct pz_result_chip_summary *c = &r->reference_chip;
+  uint32_t n = r->n_references;
+  return json_pack("{s:s,s:f,s:f,s:f,s:o,s:o,s:s?}", "name", c->name, "area_mm2", c->area_mm2,
+                   "watts", c->peak_watts, "dollars", c->dollars, "models", models_json(list, n),
+                   "power", power_json(list, list, n), "breaks", c->breaks);
+}
+
+/* ---- what was asked, and the proof ---------------------------------------------------------- */
+
+static json_t *certificate_json(const struct pz_certificate *c) {
+  int64_t closed = c->n_infeasible + c->n_excluded + c->n_excluded_by_schedules + c->n_evaluated;
+  return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:b}", "space", (json_int_t)c->n_chips, "closed",
+                   (json_int_t)closed, "evaluated",
+                   (json_int_t)(c->n_evaluated + c->n_excluded_by_schedules), "gap", c->gap,
+                   "boxes", (json_int_t)c->n_boxes, "rounds", (json_int_t)c->n_rounds, "finished",
+                   c->finished);
+}
+
+static json_t *inputs_json(const struct pz_result *r) {
+  const struct pz_study_options *o = &r->inputs.options;
+  json_t *models = json_array();
+  for (uint32_t i = 0; i < o->n_models; i++)
+    json_array_append_new(models, json_string(o->models[i]));
+  return json_pack("{s:o,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:s,s:s,s:f,s:f,s:f,s:f}", "models", models,
+                   "space", r->inputs.space_name, "evaluator", pz_evaluator_names[o->evaluator],
+                   "devices", (json_int_t)o->devices, "batch", (json_int_t)o->batch, "seq",
+                   (json_int_t)o->workload.seq, "scale_up", (json_int_t)o->scale_up,
+                   "outer_bytes_per_s", o->outer_bytes_per_s, "objective",
+                   pz_objective_names[o->objective], "meaning", pz_objective_unit(o->objective),
+                   "limit_mm2", o->limit_mm2, "limit_watts", o->limit_watts, "limit_dollars",
+                   o->limit_dollars, "gap", o->gap);
+}
+
+/* ---- datasets ------------------------------------------------------------------------------- */
+
+/* A list of flat objects as a table: in each row what the columns name. */
+static bool tell_list(json_t *datasets, const char *name, const char *columns, const json_t *list) {
+  json_t *rows = pz_dataset_add(datasets, name, columns);
+  bool good = rows && json_is_array(list);
+  for (size_t i = 0; good && i < json_array_size(list); i++) {
+    const json_t *from = json_array_get(list, i);
+    json_t *row = json_array();
+    for (const char *at = columns; row && *at;) {
+      size_t n = strcspn(at, ",");
+      json_t *v = json_object_getn(from, at, n);
+      if (json_array_append_new(row, v ? json_incref(v) : json_null()) != 0) break;
+      at += n + (at[n] == ',');
+    }
+    good = pz_dataset_row(rows, row);
+  }
+  return good;
+}
+
+static bool tell_sensitivity(const struct pz_result *r, json_t *datasets) {
+  json_t *rows = pz_dataset_add(datasets, "sensitivity",
+                                "axis,from,to,change,breaks,area_mm2,watts,dollars");
+  bool good = rows;
+  for (uint32_t i = 0; i < r->n_sensitivity && good; i++) {
+    const struct pz_result_step *s = &r->sensitivity[i];
+    good = pz_dataset_row(rows, json_pack("[s,s,s,f,s?,f,f,f]", s->parameter, s->from, s->to,
+                                          s->change, s->breaks, s->area_mm2, s->peak_watts,
+                                          s->dollars));
+  }
+  return good;
+}
+
+/* Parts of each model's step on the best chip. */
+static bool tell_parts(const struct told *list, uint32_t n, json_t *datasets) {
+  json_t *rows = pz_dataset_add(datasets, "parts", "model,part,seconds");
+  bool good = rows;
+  for (uint32_t i = 0; i < n && good; i++) {
+    json_t *parts = parts_json(list[i].t), *v;
+    const char *key;
+    json_object_foreach(parts, key, v) if (good) good =
+        pz_dataset_row(rows, json_pack("[s,s,O]", list[i].model, key, v));
+    json_decref(parts);
+  }
+  return good;
+}
+
+static bool tell_detail(const json_t *detail, json_t *datasets) {
+  return tell_list(datasets, "chips",
+                   "chip,role,model,step_s,samples_per_s,mfu,mfu_conventional,watts,joules_per_"
+                   "sample,value,area_mm2,peak_watts,dollars,plan",
+                   json_object_get(detail, "chips")) &&
+         tell_list(datasets, "front",
+                   "chip,throughput,area_mm2,watts,dollars,limit_watts,limit_dollars,gap",
+                   json_object_get(detail, "front")) &&
+         tell_list(datasets, "operators",
+                   "model,layer,operator,direction,flop,hbm_bytes,seconds,bound,times",
+                   json_object_get(detail, "operators")) &&
+         tell_list(datasets, "bills", "role,chip,sum,part,amount",
+                   json_object_get(detail, "bills"));
+}
+
+enum pz_status pz_report_training(struct pz_report *t, json_t **out) {
+  const struct pz_result *r = t->result;
+  const struct pz_answer *a = pz_result_best(r);
+  struct told best[PZ_SEARCH_MOST_MODELS], reference[PZ_SEARCH_MOST_MODELS];
+  json_t *detail = NULL;
+  enum pz_status status = pz_json_parse("the report's data", r->training_detail,
+                                        strlen(r->training_detail), &detail, t->err);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < a->n_models; i++) {
+    const struct pz_answer_model *m = &a->models[i];
+    const struct pz_result_reference *ref = &r->references[i];
+    best[i] = (struct told){m->model, m->samples_per_s, m->ratio, m->training};
+    reference[i] = (struct told){ref->model, ref->samples_per_s, 1, ref->training};
+  }
+  bool good = tell_sensitivity(r, t->datasets) && tell_parts(best, a->n_models, t->datasets) &&
+              tell_detail(detail, t->datasets);
+  json_decref(detail);
+  *out = good ? json_pack("{s:s,s:{s:o,s:o,s:o,s:o},s:O}", "version", pz_version(), "search",
+                          "best", best_json(r, best, reference), "reference",
+                          reference_json(r, reference), "certificate",
+                          certificate_json(&a->certificate), "inputs", inputs_json(r), "datasets",
+                          t->datasets)
+              : NULL;
+  return pz_report_check(t, *out != NULL);
+}

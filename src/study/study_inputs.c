@@ -1,0 +1,225 @@
+#include "study/study_inputs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "chip/chip_json.h"
+#include "core/alloc.h"
+#include "core/fields.h"
+#include "core/json_lost.h"
+#include "core/map.h"
+#include "workload/workload.h"
+#include "workload/workload_json.h"
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+static enum pz_status digest(const struct pz_workload *w, char out[24], struct pz_error *err) {
+  json_t *built = pz_workload_json(w);
+  char *text = built ? pz_json_dump(built, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+  if (text) snprintf(out, 24, "%016llx", (unsigned long long)pz_hash(text, strlen(text)));
+  bool good = text;
+  pz_free(text);
+  json_decref(built);
+  return good ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
+}
+
+static enum pz_status digest_training(struct pz_study *s, uint32_t i, struct pz_error *err) {
+  struct pz_workload_options o = s->o.workload;
+  struct pz_workload *w = NULL;
+  if (s->training.model_seq[i]) o.seq = s->training.model_seq[i];
+  enum pz_status status = pz_workload_load(s->names[i], &o, &w, err);
+  if (status != PZ_OK) return status;
+  s->seq[i] = w->options.seq;
+  status = digest(w, s->digest[i], err);
+  pz_workload_free(w);
+  return status;
+}
+
+enum pz_status pz_study_digest_models(struct pz_study *s, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < s->o.n_models && status == PZ_OK; i++) {
+    if (pz_study_is_training(s)) {
+      status = digest_training(s, i, err);
+    } else {
+      s->seq[i] = s->portfolio.seq[i];
+      status = digest(s->portfolio.variants[s->portfolio.first[i]].w, s->digest[i], err);
+    }
+  }
+  return status;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static json_t *choices_json(const struct pz_choices *c) {
+  json_t *list = json_array();
+  for (int i = 0; i < c->n; i++) json_array_append_new(list, json_integer(c->v[i]));
+  return list;
+}
+
+/* How ONNX files are read; texts that are not given are null. */
+static json_t *import_json(const struct pz_workload_options *w) {
+  json_t *dims = json_array();
+  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++)
+    json_array_append_new(dims, json_string(w->dims[i]));
+  return json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers", w->layers, "batch_dim",
+                   w->batch_dim, "unknown_ops", (int)w->unknown_ops);
+}
+
+static json_t *training_json(const struct pz_study *s) {
+  return json_pack("{s:I,s:f}", "scale_up", (json_int_t)s->o.scale_up, "outer_bytes_per_s",
+                   s->o.outer_bytes_per_s);
+}
+
+static json_t *original_json(const struct pz_study *s) {
+  const struct pz_study_options *o = &s->o;
+  return json_pack("{s:o,s:o,s:o,s:o,s:f,s:I,s:I}", "cluster", pz_cluster_json(&s->task.net), "mbs",
+                   choices_json(&o->mbs), "hbm_gib", choices_json(&o->hbm_gib), "tp",
+                   choices_json(&o->tp), "state", o->state, "steps", (json_int_t)o->steps,
+                   "assumptions", (json_int_t)o->assumptions);
+}
+
+json_t *pz_study_inputs(const struct pz_study *s) {
+  const struct pz_study_options *o = &s->o;
+  json_t *models = json_array(), *weights = json_array();
+  for (uint32_t i = 0; i < o->n_models; i++) {
+    json_array_append_new(models, json_pack("{s:s,s:I,s:s}", "name", o->models[i], "seq",
+                                            (json_int_t)s->seq[i], "digest", s->digest[i]));
+    json_array_append_new(weights, json_real(o->weight[i]));
+  }
+  json_t *own = pz_study_is_training(s) ? training_json(s) : original_json(s);
+  return json_pack(
+      "{s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:I,s:I,s:I,s:s,s:o,s:b,s:f,s:b,s:b,s:f,s:o,s:o}", "version",
+      pz_version(), "evaluator", pz_evaluator_names[o->evaluator], "models", models, "space",
+      pz_space_json(&s->space), "limit_mm2", s->limits.mm2, "limit_watts", s->limits.watts,
+      "limit_dollars", s->limits.dollars, "devices", (json_int_t)o->devices, "batch",
+      (json_int_t)o->batch, "seq", (json_int_t)o->workload.seq, "objective",
+      pz_objective_names[o->objective], "weights", weights, "each_model", o->each_model, "gap",
+      o->gap, "exhaustive", o->exhaustive, "pareto", o->pareto, "pareto_tolerance",
+      o->pareto_tolerance, "import", import_json(&o->workload),
+      pz_study_is_training(s) ? "training" : "original", own);
+}
+
+/* ---- and back ------------------------------------------------------------------------------- */
+
+static const char *text_of(const json_t *value, struct pz_arena *arena) {
+  char *text = json_is_object(value) ? pz_json_dump(value, JSON_COMPACT) : NULL;
+  const char *kept = text ? pz_arena_strdup(arena, text) : NULL;
+  pz_free(text);
+  return kept;
+}
+
+/* Ascending positive numbers, as pz_choices_parse would have made them. */
+static void read_choices(struct pz_fields *f, const char *key, struct pz_choices *out) {
+  const json_t *list = pz_fields_value(f, key);
+  size_t n = json_array_size(list);
+  bool good = n >= 1 && n <= PZ_CHOICES_MOST;
+  out->n = 0;
+  for (size_t i = 0; i < n && good; i++) {
+    int64_t v = json_integer_value(json_array_get(list, i));
+    good = v > (i ? out->v[i - 1] : 0) && v <= 1 << 20;
+    out->v[out->n++] = v;
+  }
+  if (!good) pz_fields_refuse(f, key, "a list of increasing positive integers");
+}
+
+static void read_models(struct pz_fields *f, struct pz_arena *arena, struct pz_study_options *o) {
+  const json_t *models = pz_fields_value(f, "models"), *weights = pz_fields_value(f, "weights");
+  size_t n = json_array_size(models);
+  bool good = n >= 1 && n <= PZ_SEARCH_MOST_MODELS && json_array_size(weights) == n;
+  for (size_t i = 0; i < n && good; i++) {
+    const char *name = json_string_value(json_object_get(json_array_get(models, i), "name"));
+    o->models[i] = name ? pz_arena_strdup(arena, name) : NULL;
+    o->weight[i] = json_number_value(json_array_get(weights, i));
+    good = o->models[i] && o->weight[i] > 0;
+  }
+  o->n_models = (uint32_t)n;
+  if (!good) pz_fields_refuse(f, "models", "models with names, as many weights above 0");
+}
+
+/* The text of a field, or NULL where it is null; false: no memory. */
+static bool read_text(const json_t *o, const char *key, struct pz_arena *arena, const char **out) {
+  const char *text = json_string_value(json_object_get(o, key));
+  *out = text ? pz_arena_strdup(arena, text) : NULL;
+  return !text || *out;
+}
+
+static void read_import(struct pz_fields *f, struct pz_arena *arena,
+                        struct pz_workload_options *w) {
+  const json_t *o = pz_fields_value(f, "import"), *dims = json_object_get(o, "dims");
+  json_int_t unknown = json_integer_value(json_object_get(o, "unknown_ops"));
+  size_t n = json_array_size(dims);
+  bool good = json_is_object(o) && n <= PZ_MOST_DIMS && unknown >= 0 && unknown <= PZ_UNKNOWN_VECTOR;
+  for (size_t i = 0; i < n && good; i++) {
+    const char *text = json_string_value(json_array_get(dims, i));
+    w->dims[i] = text ? pz_arena_strdup(arena, text) : NULL;
+    good = w->dims[i];
+  }
+  if (good)
+    good = read_text(o, "layers", arena, &w->layers) &&
+           read_text(o, "batch_dim", arena, &w->batch_dim);
+  w->unknown_ops = (enum pz_unknown_ops)unknown;
+  if (!good) pz_fields_refuse(f, "import", "how ONNX files are read");
+}
+
+/* The place of a text in a list that ends with NULL. */
+static int read_name(struct pz_fields *f, const char *key, const char *const *names) {
+  const char *name = pz_fields_text_or(f, key, "");
+  for (int i = 0; names[i]; i++)
+    if (strcmp(names[i], name) == 0) return i;
+  pz_fields_refuse(f, key, names[1]);
+  return 0;
+}
+
+static void read_original(struct pz_fields *f, struct pz_arena *arena, struct pz_study_options *o) {
+  static const struct pz_range STEPS = {1, 1000000000000000}, SET = {0, PZ_ASSUME_ALL};
+  o->cluster_text = text_of(pz_fields_value(f, "original.cluster"), arena);
+  read_choices(f, "original.mbs", &o->mbs);
+  read_choices(f, "original.hbm_gib", &o->hbm_gib);
+  read_choices(f, "original.tp", &o->tp);
+  o->state = pz_fields_real(f, "original.state", 1, 100);
+  o->steps = pz_fields_int(f, "original.steps", STEPS);
+  o->assumptions = (unsigned)pz_fields_int(f, "original.assumptions", SET);
+  if (!o->cluster_text) pz_fields_refuse(f, "original.cluster", "a cluster");
+}
+
+static void read_training(struct pz_fields *f, struct pz_study_options *o) {
+  static const struct pz_range MANY = {1, 1 << 30};
+  o->scale_up = pz_fields_int(f, "training.scale_up", MANY);
+  o->outer_bytes_per_s = pz_fields_real(f, "training.outer_bytes_per_s", 1, 1e18);
+}
+
+static void read_numbers(struct pz_fields *f, struct pz_study_options *o) {
+  static const struct pz_range MANY = {1, 1 << 30}, SEQ = {0, 1 << 24};
+  o->devices = pz_fields_int(f, "devices", MANY);
+  o->batch = pz_fields_int(f, "batch", MANY);
+  o->workload.seq = pz_fields_int(f, "seq", SEQ);
+  o->limit_mm2 = pz_fields_real(f, "limit_mm2", 0, 1e9);
+  o->limit_watts = pz_fields_real(f, "limit_watts", 0, 1e9);
+  o->limit_dollars = pz_fields_real(f, "limit_dollars", 0, 1e9);
+  o->each_model = pz_fields_bool_or(f, "each_model", false);
+  o->gap = pz_fields_real(f, "gap", 0, 1);
+  o->exhaustive = pz_fields_bool_or(f, "exhaustive", false);
+  o->pareto = pz_fields_bool_or(f, "pareto", false);
+  o->pareto_tolerance = pz_fields_real(f, "pareto_tolerance", 0, 1);
+}
+
+enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena,
+                                    struct pz_study_options *out, struct pz_error *err) {
+  struct pz_fields f = {.name = "inputs", .root = inputs, .err = err};
+  struct pz_study_options o = pz_study_options_default();
+  (void)pz_fields_text_or(&f, "version", "");
+  read_numbers(&f, &o);
+  read_models(&f, arena, &o);
+  read_import(&f, arena, &o.workload);
+  o.objective = (enum pz_objective_kind)read_name(&f, "objective", pz_objective_names);
+  o.evaluator = (enum pz_evaluator_kind)read_name(&f, "evaluator", pz_evaluator_names);
+  if (o.evaluator == PZ_EVALUATOR_TRAINING)
+    read_training(&f, &o);
+  else
+    read_original(&f, arena, &o);
+  o.space_text = text_of(pz_fields_value(&f, "space"), arena);
+  if (!o.space_text) pz_fields_refuse(&f, "space", "a space");
+  enum pz_status status = pz_fields_finish(&f);
+  if (status == PZ_OK) *out = o;
+  return status;
+}
