@@ -51,8 +51,7 @@ static void print_space(const json_t *o) {
   printf("  %s chip%s", pz_text_count(chips, sizeof chips, n), pz_text_s((double)n));
   if (json_object_get(o, "within"))
     printf(", %s within %.6g mm2",
-           pz_text_count(within, sizeof within,
-                         json_integer_value(json_object_get(o, "within"))),
+           pz_text_count(within, sizeof within, json_integer_value(json_object_get(o, "within"))),
            json_number_value(json_object_get(o, "limit_mm2")));
   printf("\n");
   print_texts("nodes", json_object_get(o, "nodes"));

@@ -30,8 +30,9 @@ static void print_memory(const struct pz_result *r, const struct pz_answer *best
 static void print_chip(const struct pz_result *r, const struct pz_answer *best, FILE *out) {
   const struct pz_chip *c = &best->chip;
   char flop[32];
-  fprintf(out, "  tensor cores   %" PRId64 " of %" PRId64 "x%" PRId64 " with %" PRId64
-               " KiB, %s at %.4g GHz\n",
+  fprintf(out,
+          "  tensor cores   %" PRId64 " of %" PRId64 "x%" PRId64 " with %" PRId64
+          " KiB, %s at %.4g GHz\n",
           c->tensor.cores, c->tensor.rows, c->tensor.cols, c->tensor.local_bytes >> 10,
           pz_text_si(flop, sizeof flop, pz_chip_tensor_flop_per_s(c), "FLOP/s"), c->clock_hz / 1e9);
   fprintf(out, "  vector cores   %" PRId64 " of %" PRId64 " lane%s\n", c->vector.cores,
@@ -134,7 +135,7 @@ static enum pz_status print_alone(const struct pz_result *r, struct pz_arena *ar
 }
 
 static enum pz_status print_steps(const struct pz_result *r, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"parameter", ">from", ">to",      ">objective",
+  static const char *const heads[] = {"parameter", ">from", ">to",    ">objective",
                                       ">at most",  ">mm2",  "breaks", NULL};
   struct pz_table t;
   if (!r->n_sensitivity) return PZ_OK;
@@ -262,8 +263,7 @@ static void print_built(const struct pz_result *r, FILE *out) {
   if (r->inputs.options.objective != PZ_OBJECTIVE_GEOMEAN || best->objective >= 1) return;
   fprintf(out, "The best chip does not reach it: %s.\n",
           c->breaks ? "the reference takes more than the limits allow"
-          : best->certificate.finished ||
-                  (best->certificate.gap + 1) * best->objective < 1
+          : best->certificate.finished || (best->certificate.gap + 1) * best->objective < 1
               ? "the space has no chip that does"
               : "the search ended before it was found");
 }

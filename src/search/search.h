@@ -50,15 +50,15 @@ struct pz_objective_run {
   struct pz_objective objective;
   bool found;
   struct pz_point best;
-  double value, bound;                /* of the best; no chip of the space is above the bound */
-  const struct pz_closed_box *boxes;  /* the certificate: every chip of the space once */
+  double value, bound;               /* of the best; no chip of the space is above the bound */
+  const struct pz_closed_box *boxes; /* the certificate: every chip of the space once */
   uint32_t n_boxes;
-  int64_t chips, closed;              /* of the space; in closed boxes */
-  int64_t infeasible, by_bound;       /* in boxes closed by limits, by bounds alone */
-  uint32_t n_evaluated, n_partly;     /* chips: with every model; with some, until they could not win */
-  uint32_t n_open;                    /* schedules of chips above the best that are not proven optimal */
-  uint64_t rounds, priced;            /* of boxes; boxes whose bound was found */
-  bool finished;                      /* nothing is open */
+  int64_t chips, closed;          /* of the space; in closed boxes */
+  int64_t infeasible, by_bound;   /* in boxes closed by limits, by bounds alone */
+  uint32_t n_evaluated, n_partly; /* chips: with every model; with some, until they could not win */
+  uint32_t n_open;         /* schedules of chips above the best that are not proven optimal */
+  uint64_t rounds, priced; /* of boxes; boxes whose bound was found */
+  bool finished;           /* nothing is open */
 };
 
 struct pz_search;
