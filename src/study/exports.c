@@ -1,7 +1,9 @@
 #include "study/exports.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "chip/chip_json.h"
@@ -34,14 +36,30 @@ static enum pz_status path_of(const char *dir, int i, char path[4096], struct pz
   return n > 0 && n < 4096 ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%.200s: the name is too long", dir);
 }
 
+/* What stands there under the name, a link too, is kept: as chip-1.json, chip-2.json ... */
+static enum pz_status move_aside(const char *path, struct pz_error *err) {
+  char to[4200];
+  size_t stem = strlen(path) - strlen(".json");
+  struct stat s;
+  int n = 0;
+  if (lstat(path, &s) != 0) return PZ_OK;
+  do snprintf(to, sizeof to, "%.*s-%d.json", (int)stem, path, ++n);
+  while (lstat(to, &s) == 0);
+  return rename(path, to) == 0 ? PZ_OK
+                               : pz_fail(err, PZ_IO, "cannot rename %s: %s", path, strerror(errno));
+}
+
 enum pz_status pz_exports_write(const char *dir, const struct pz_result *r, struct pz_error *err) {
   char path[4096];
   enum pz_status status = PZ_OK;
   for (int i = 0; i < PZ_EXPORTS && status == PZ_OK; i++) {
     char *text = NULL;
+    bool there = false, same = false;
     status = text_of(r, i, &text, err);
     if (status == PZ_OK) status = path_of(dir, i, path, err);
-    if (status == PZ_OK && text) status = pz_file_write(path, text, strlen(text), err);
+    if (status == PZ_OK) status = pz_export_same(dir, r, i, &there, &same, err);
+    if (status == PZ_OK && text && !same) status = move_aside(path, err);
+    if (status == PZ_OK && text && !same) status = pz_file_write(path, text, strlen(text), err);
     pz_free(text);
   }
   return status;
@@ -54,6 +72,7 @@ enum pz_status pz_export_same(const char *dir, const struct pz_result *r, int i,
   size_t bytes = 0;
   enum pz_status status = path_of(dir, i, path, err);
   if (status == PZ_OK) status = text_of(r, i, &text, err);
+  *same = false;
   *there = status == PZ_OK && text && access(path, F_OK) == 0;
   if (*there) {
     enum pz_status read = pz_file_read(path, MOST_BYTES, &own, &bytes, NULL);

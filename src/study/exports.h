@@ -7,7 +7,7 @@
 enum { PZ_EXPORTS = 2 };
 extern const char *const pz_export_names[PZ_EXPORTS]; /* "chip.json", "cluster.json" */
 
-/* Write them into the run's directory. */
+/* Write them into the run's directory; another file of the name is renamed, chip.json to chip-1.json. */
 PZ_NODISCARD enum pz_status pz_exports_write(const char *dir, const struct pz_result *r,
                                              struct pz_error *err);
 
