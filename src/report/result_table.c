@@ -294,12 +294,13 @@ static void print_power(const struct pz_result *r, FILE *out) {
 static void print_proof(const struct pz_certificate *c, FILE *out) {
   char chips[32], boxes[32], evaluated[32], beyond[32];
   int64_t one_by_one = c->n_evaluated + c->n_excluded_by_schedules;
-  fprintf(out, "%s chip%s in %s box%s: %s beyond the limits, %s evaluated one by one",
+  fprintf(out, "%s chip%s in %s box%s: %s beyond the limits, ",
           pz_text_count(chips, sizeof chips, c->n_chips), pz_text_s((double)c->n_chips),
           pz_text_count(boxes, sizeof boxes, c->n_boxes), c->n_boxes > 1 ? "es" : "",
-          pz_text_count(beyond, sizeof beyond, c->n_infeasible),
-          pz_text_count(evaluated, sizeof evaluated, one_by_one));
-  fprintf(out, ", the others excluded by bounds.");
+          pz_text_count(beyond, sizeof beyond, c->n_infeasible));
+  if (one_by_one > 0)
+    fprintf(out, "%s decided one by one, ", pz_text_count(evaluated, sizeof evaluated, one_by_one));
+  fprintf(out, "the others excluded by bounds.");
   if (c->n_open > 0)
     fprintf(out, "  %" PRId64 " %s not proven optimal.", c->n_open,
             c->n_open > 1 ? "schedules are" : "schedule is");
