@@ -1,4 +1,4 @@
-/* Parts of a transformer shared by families: self-attention, feed-forward, head. */
+/* Layers of a transformer, as a pz_arch describes them. */
 #ifndef PZ_WORKLOAD_PARTS_H
 #define PZ_WORKLOAD_PARTS_H
 
@@ -15,31 +15,7 @@ uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, 
 /* Query, key and value of latent attention. */
 void pz_latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t qkv[3]);
 
-/* act(x W1 + b1) W2 + b2 */
-uint32_t pz_part_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
-
-/* (act(x Wgate) * (x Wup)) Wdown */
-uint32_t pz_part_gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
-
-/* Routed experts, each a feed-forward, gated or not: FLOP of the active ones, memory of all; beside them the
- * one that all tokens share. */
-uint32_t pz_part_experts(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
-
-/* The usual block: x + dropout(attention(x)), then x + dropout(mlp(x)), with a layer norm before or
- * after. */
-void pz_part_block(struct pz_builder *b, const struct pz_arch *a);
-
-/* x + attention(norm1(x)) + mlp(norm2(x)), or with one norm for both. */
-void pz_part_parallel_block(struct pz_builder *b, const struct pz_arch *a);
-
-/* The usual head: a layer norm, then logits and loss. */
-void pz_part_head(struct pz_builder *b, const struct pz_arch *a);
-
-/* Logits of x (rows x width) over the vocabulary, and the loss; ends the model. */
-void pz_part_logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                             int64_t width, bool bias);
-
-/* Rotary tables for all layers, made once in eager mode. */
-void pz_part_rotary_tables(struct pz_builder *b, const struct pz_arch *a);
+/* The layer that a->part names. */
+void pz_part_layer(struct pz_builder *b, const struct pz_arch *a);
 
 #endif
