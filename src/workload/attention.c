@@ -87,6 +87,81 @@ static void project_qkv(struct pz_builder *b, const struct pz_arch *a,
   pz_build_split(b, &split, qkv);
 }
 
+/* ---- latent attention ----------------------------------------------------------------------- */
+
+/* Query, key and value of latent attention (DeepSeek-V2, arXiv 2405.04434).  The vectors that they are
+ * made from are small: they are computed outside the tensor-parallel region and enter it in place of
+ * the layer's input. */
+static uint32_t latent_linear(struct pz_builder *b, const char *name, uint32_t x, int64_t in,
+                              int64_t out, bool bias) {
+  return pz_build_linear(
+      b, &(struct pz_linear){
+             .name = name, .x = x, .in = in, .out = out, .bias = bias, .outside = true});
+}
+
+static uint32_t latent_by_heads(struct pz_builder *b, const char *name, uint32_t x, int64_t in,
+                                int64_t out) {
+  return pz_build_linear(
+      b,
+      &(struct pz_linear){.name = name, .x = x, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
+}
+
+static uint32_t latent_query(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  int64_t width = a->heads * a->head_dim;
+  uint32_t q;
+  if (a->q_rank) {
+    q = latent_linear(b, "query_down", x, a->hidden, a->q_rank, a->qkv_bias);
+    q = pz_kernel_rmsnorm(b, "query_down_norm", q, a->q_rank);
+    q = latent_by_heads(b, "query_up", pz_build_enter(b, "query_latent", q), a->q_rank, width);
+  } else {
+    q = latent_by_heads(b, "query", pz_build_enter(b, "query", x), a->hidden, width);
+  }
+  return pz_kernel_rotary(b, "query_rotary", q, a->rotary_dims, a->head_dim);
+}
+
+static void latent_split(struct pz_builder *b, const char *name, uint32_t x,
+                         const char *const names[2], const int64_t widths[2], uint32_t part[2]) {
+  struct pz_split s = {.name = name,
+                       .x = x,
+                       .parts = 2,
+                       .widths = {widths[0], widths[1]},
+                       .names = {names[0], names[1]}};
+  pz_build_split(b, &s, part);
+}
+
+/* The rotated part is one for all heads. */
+static uint32_t latent_key(struct pz_builder *b, const struct pz_arch *a, uint32_t own,
+                           uint32_t common) {
+  int64_t heads = a->heads / b->options->tp;
+  uint32_t turned = pz_kernel_rotary(b, "key_rotary", common, a->rotary_dims, a->rotary_dims);
+  turned = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_REPEAT,
+                                            .name = "key_rotary.repeat",
+                                            .in = {turned, PZ_NONE},
+                                            .shape = PZ_SHAPE(b->tokens, heads * a->rotary_dims),
+                                            .divides = true});
+  return pz_build_shaped(b, PZ_OP_CONCAT, "key", own, turned,
+                         PZ_SHAPE(b->tokens, heads * a->head_dim));
+}
+
+static void latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t qkv[3]) {
+  static const char *const latent[] = {"kv_latent", "key_common"}, *const own[] = {"key_own",
+                                                                                   "value"};
+  int64_t heads = a->heads / b->options->tp, nope = a->head_dim - a->rotary_dims;
+  const int64_t latent_widths[] = {a->kv_rank, a->rotary_dims},
+                own_widths[] = {heads * nope, heads * a->value_dim};
+  uint32_t down[2], up[2];
+  qkv[0] = latent_query(b, a, x);
+  uint32_t c = latent_linear(b, "kv_down", x, a->hidden, a->kv_rank + a->rotary_dims, a->qkv_bias);
+  latent_split(b, "kv_split", pz_build_enter(b, "kv_latent", c), latent, latent_widths, down);
+  down[0] = pz_kernel_rmsnorm_inside(b, "kv_down_norm", down[0], a->kv_rank);
+  uint32_t kv = latent_by_heads(b, "kv_up", down[0], a->kv_rank, a->heads * (nope + a->value_dim));
+  latent_split(b, "kv_heads", kv, own, own_widths, up);
+  qkv[1] = latent_key(b, a, up[0], down[1]);
+  qkv[2] = up[1];
+}
+
+/* ---- scores and context --------------------------------------------------------------------- */
+
 /* Norms and positions of query and key. */
 static void rotate(struct pz_builder *b, const struct pz_arch *a, uint32_t qk[2]) {
   static const char *const norm[] = {"query_norm", "key_norm"}, *const rotary[] = {"query_rotary",
@@ -111,19 +186,11 @@ static void arrange_eager(struct pz_builder *b, const struct sizes *z, uint32_t 
   for (int i = 0; i < 3; i++) {
     bool grouped = i > 0 && z->heads != z->kv_heads;
     if (grouped)
-      qkv[i] = pz_build_op(
-          b, &(struct pz_emit){.kind = PZ_OP_REPEAT,
-                               .name = repeat[i],
-                               .in = {qkv[i], PZ_NONE},
-                               .shape = PZ_SHAPE(z->batch * z->seq, z->heads * z->head_dim)});
+      qkv[i] = pz_build_shaped(b, PZ_OP_REPEAT, repeat[i], qkv[i], PZ_NONE,
+                               PZ_SHAPE(z->batch * z->seq, z->heads * z->head_dim));
     else if (z->batch > 1)
-      qkv[i] = pz_build_op(
-          b, &(struct pz_emit){.kind = PZ_OP_COPY, .name = copy[i], .in = {qkv[i], PZ_NONE}});
+      qkv[i] = pz_build_step(b, PZ_OP_COPY, copy[i], qkv[i], PZ_NONE);
   }
-}
-
-static uint32_t unary(struct pz_builder *b, int kind, const char *name, uint32_t x) {
-  return pz_build_op(b, &(struct pz_emit){.kind = kind, .name = name, .in = {x, PZ_NONE}});
 }
 
 static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
@@ -133,17 +200,13 @@ static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, co
     if (a->score_cap) scores = pz_kernel_cap(b, "score_cap", scores);
     uint32_t all =
         pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs * z->chunks, z->queries, z->keys));
-    return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SCALE_MASK,
-                                            .name = "scale_mask",
-                                            .in = {scores, all, PZ_NONE}});
+    return pz_build_step(b, PZ_OP_SCALE_MASK, "scale_mask", scores, all);
   }
-  if (!a->scale_query) scores = unary(b, PZ_OP_SCALE, "scale", scores);
+  if (!a->scale_query) scores = pz_build_step(b, PZ_OP_SCALE, "scale", scores, PZ_NONE);
   if (a->score_cap) scores = pz_kernel_cap(b, "score_cap", scores);
   if (a->causal_mask_buffer) { /* masked by selection */
     uint32_t kept = pz_build_data(b, "mask", PZ_BYTE, PZ_SHAPE(o->seq, o->seq));
-    return pz_build_op(
-        b,
-        &(struct pz_emit){.kind = PZ_OP_MUL, .name = "select_mask", .in = {scores, kept, PZ_NONE}});
+    return pz_build_step(b, PZ_OP_MUL, "select_mask", scores, kept);
   }
   uint32_t mask = pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs, o->seq, o->seq));
   return pz_kernel_add(b, "add_mask", scores, mask);
@@ -175,7 +238,7 @@ static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const st
                                                                 .bias = PZ_NONE,
                                                                 .dims = av,
                                                                 .shape = context_shape(z)});
-  return pz_eager(b) ? unary(b, PZ_OP_COPY, "merge_heads", context) : context;
+  return pz_eager(b) ? pz_build_step(b, PZ_OP_COPY, "merge_heads", context, PZ_NONE) : context;
 }
 
 static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
@@ -208,10 +271,11 @@ static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
 uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   uint32_t qkv[3];
   if (a->kv_rank) {
-    pz_latent_qkv(b, a, x, qkv);
+    latent_qkv(b, a, x, qkv);
   } else {
     project_qkv(b, a, &SELF, x, x, qkv);
-    if (pz_eager(b) && a->scale_query) qkv[0] = unary(b, PZ_OP_SCALE, "scale_query", qkv[0]);
+    if (pz_eager(b) && a->scale_query)
+      qkv[0] = pz_build_step(b, PZ_OP_SCALE, "scale_query", qkv[0], PZ_NONE);
     rotate(b, a, qkv);
   }
   return attend(b, a, &SELF, qkv);

@@ -165,9 +165,9 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
   if (out[0] == PZ_NONE) return PZ_NONE;
   tensor(b, out[0])->split = split;
   if (e->aux_shape.n) {
-    char name[96];
-    snprintf(name, sizeof name, "%s.aux", e->name);
-    out[1] = add_tensor(b, name, PZ_ROLE_ACTIVATION, e->aux_bytes, e->aux_shape);
+    char name[PZ_BUILD_NAME];
+    out[1] = add_tensor(b, pz_build_name(name, e->name, "aux"), PZ_ROLE_ACTIVATION, e->aux_bytes,
+                        e->aux_shape);
     if (out[1] == PZ_NONE) return PZ_NONE;
     tensor(b, out[1])->split = split;
     if (e->aux) *e->aux = out[1];
@@ -185,6 +185,27 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
   if (!vector_flop(b, &op)) failed(b, PZ_LIMIT);
   add_op(b, &op);
   return b->status == PZ_OK ? out[0] : PZ_NONE;
+}
+
+uint32_t pz_build_shaped(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y,
+                         struct pz_shape shape) {
+  return pz_build_op(
+      b, &(struct pz_emit){.kind = kind, .name = name, .in = {x, y, PZ_NONE}, .shape = shape});
+}
+
+uint32_t pz_build_step(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y) {
+  return pz_build_shaped(b, kind, name, x, y, (struct pz_shape){0});
+}
+
+uint32_t pz_build_cast(struct pz_builder *b, const char *name, uint32_t x, int bytes) {
+  return pz_build_op(
+      b,
+      &(struct pz_emit){.kind = PZ_OP_CAST, .name = name, .in = {x, PZ_NONE}, .elem_bytes = bytes});
+}
+
+char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part) {
+  snprintf(buf, PZ_BUILD_NAME, "%s.%s", name, part);
+  return buf;
 }
 
 void pz_build_split(struct pz_builder *b, const struct pz_split *s, uint32_t *out) {
@@ -257,8 +278,8 @@ static uint32_t expert_param(struct pz_builder *b, const char *name, struct pz_s
 }
 
 static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int64_t width) {
-  char name[96];
-  snprintf(name, sizeof name, "%s.bias", l->name);
+  char name[PZ_BUILD_NAME];
+  pz_build_name(name, l->name, "bias");
   if (l->experts)
     return expert_param(b, name, PZ_SHAPE(pz_local_experts(b, l->experts), width),
                         l->experts * l->out);
@@ -267,8 +288,8 @@ static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int
 
 static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, int64_t in,
                               int64_t out) {
-  char name[96];
-  snprintf(name, sizeof name, "%s.weight", l->name);
+  char name[PZ_BUILD_NAME];
+  pz_build_name(name, l->name, "weight");
   int64_t whole = l->in;
   if (!pz_mul(&whole, l->out) || (l->experts && !pz_mul(&whole, l->experts))) {
     failed(b, PZ_LIMIT);
@@ -315,14 +336,9 @@ static uint32_t linear_op(struct pz_builder *b, const struct pz_linear *l, struc
   add_op(b, op);
   if (b->status != PZ_OK) return PZ_NONE;
   if (!l->experts || !l->bias || op->n_in > 2) return y;
-  char name[96];
-  snprintf(name, sizeof name, "%s.add_bias", l->name);
-  return pz_build_bias(b, name, y, linear_bias(b, l, op->dims.n));
-}
-
-uint32_t pz_build_bias(struct pz_builder *b, const char *name, uint32_t x, uint32_t bias) {
-  return pz_build_op(b,
-                     &(struct pz_emit){.kind = PZ_OP_BIAS, .name = name, .in = {x, bias, PZ_NONE}});
+  char name[PZ_BUILD_NAME];
+  return pz_build_step(b, PZ_OP_BIAS, pz_build_name(name, l->name, "add_bias"), y,
+                       linear_bias(b, l, op->dims.n));
 }
 
 uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
@@ -438,14 +454,10 @@ uint32_t pz_build_flash_of(struct pz_builder *b, const struct pz_flash *f) {
 static uint32_t collective(struct pz_builder *b, int kind, const char *name, uint32_t x,
                            struct pz_shape shape, bool split) {
   if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
-  char full[96];
+  char full[PZ_BUILD_NAME];
   bool gathers = kind == PZ_OP_ALL_GATHER || kind == PZ_OP_GATHER_COLUMNS;
-  snprintf(full, sizeof full, "%s.%s", name,
-           gathers                  ? "gather"
-           : kind == PZ_OP_TP_ENTER ? "enter"
-                                    : "sum");
-  uint32_t y = pz_build_op(
-      b, &(struct pz_emit){.kind = kind, .name = full, .in = {x, PZ_NONE}, .shape = shape});
+  const char *part = gathers ? "gather" : kind == PZ_OP_TP_ENTER ? "enter" : "sum";
+  uint32_t y = pz_build_shaped(b, kind, pz_build_name(full, name, part), x, PZ_NONE, shape);
   if (y == PZ_NONE) return y;
   tensor(b, y)->split = split;
   if (kind == PZ_OP_TP_ENTER) tensor(b, y)->storage = tensor(b, x)->storage;
@@ -474,11 +486,9 @@ uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int6
   struct pz_shape shape = PZ_SHAPE(pz_rows_outside(b), width_of(b, x));
   x = collective(b, sp ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, name, x, shape, sp);
   if (!bias || x == PZ_NONE) return x;
-  char full[96], param[112];
-  snprintf(full, sizeof full, "%s.add_bias", name);
-  snprintf(param, sizeof param, "%s.bias", name);
-  uint32_t w = pz_build_param(b, param, PZ_SHAPE(bias), bias, false);
-  return pz_build_bias(b, full, x, w);
+  char full[PZ_BUILD_NAME];
+  uint32_t w = pz_build_param(b, pz_build_name(full, name, "bias"), PZ_SHAPE(bias), bias, false);
+  return pz_build_step(b, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), x, w);
 }
 
 /* A collective over the experts' grid that changes the number of rows from/to. */

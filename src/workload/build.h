@@ -97,6 +97,18 @@ uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape 
 /* One operator with one result (and maybe an auxiliary one).  Returns the result. */
 uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e);
 
+/* The same of x and y (PZ_NONE: of x alone), as wide as x and of its shape, or of a shape given. */
+uint32_t pz_build_step(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y);
+uint32_t pz_build_shaped(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y,
+                         struct pz_shape shape);
+
+/* Values as wide as `bytes`. */
+uint32_t pz_build_cast(struct pz_builder *b, const char *name, uint32_t x, int bytes);
+
+/* "name.part" into buf.  Returns buf. */
+enum { PZ_BUILD_NAME = 112 };
+char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part);
+
 /* Views of `parts` tensors of the given widths in x, with these names. */
 struct pz_split {
   const char *name;
@@ -156,9 +168,6 @@ uint32_t pz_build_all_to_all(struct pz_builder *b, const char *name, uint32_t x)
 /* Rows of all devices over which each expert is divided, and the sums of their parts. */
 uint32_t pz_build_expert_gather(struct pz_builder *b, const char *name, uint32_t x);
 uint32_t pz_build_expert_scatter(struct pz_builder *b, const char *name, uint32_t x);
-
-/* A bias of `width` for x, added by every device. */
-uint32_t pz_build_bias(struct pz_builder *b, const char *name, uint32_t x, uint32_t bias);
 
 /* Sum over the group, to all. */
 uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x);

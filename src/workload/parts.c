@@ -82,17 +82,14 @@ static uint32_t expert_mlp(struct pz_builder *b, const struct pz_arch *a, uint32
   if (!a->plain_experts) return gated(b, a, &MLP, x);
   x = pz_kernel_activation(b, MLP.act, a->act, widen(b, a, MLP.up, x, a->ffn));
   if (!pz_kernels_eager(b->options->kernels))
-    x = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MUL,
-                                         .name = "mlp_act_weights",
-                                         .in = {x, weights, PZ_NONE}});
+    x = pz_build_step(b, PZ_OP_MUL, "mlp_act_weights", x, weights);
   return narrow(b, a, MLP.down, x);
 }
 
 static uint32_t router_weights(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   bool softmax = a->router == PZ_ROUTER_SOFTMAX || a->router == PZ_ROUTER_CHOSEN_SOFTMAX;
-  return pz_build_op(b, &(struct pz_emit){.kind = softmax ? PZ_OP_SOFTMAX : PZ_OP_SIGMOID,
-                                          .name = softmax ? "router_softmax" : "router_sigmoid",
-                                          .in = {x, PZ_NONE}});
+  return softmax ? pz_build_step(b, PZ_OP_SOFTMAX, "router_softmax", x, PZ_NONE)
+                 : pz_build_step(b, PZ_OP_SIGMOID, "router_sigmoid", x, PZ_NONE);
 }
 
 /* Weights of the chosen experts, rows x experts_per_token, computed in 32 bit. */
@@ -102,10 +99,7 @@ static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
   uint32_t logits = pz_build_linear(
       b, &(struct pz_linear){
              .name = "router", .x = x, .in = a->hidden, .out = a->experts, .bias = a->router_bias});
-  uint32_t p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
-                                                .name = "router.to_f32",
-                                                .in = {logits, PZ_NONE},
-                                                .elem_bytes = PZ_B32});
+  uint32_t p = pz_build_cast(b, "router.to_f32", logits, PZ_B32);
   if (!after) p = router_weights(b, a, p);
   struct pz_shape chosen = PZ_SHAPE(rows, a->experts_per_token);
   p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_TOPK,
@@ -116,32 +110,21 @@ static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                                        .aux_bytes = PZ_INDEX,
                                        .aux = index});
   if (after) p = router_weights(b, a, p);
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
-                                          .name = "router.to_b16",
-                                          .in = {p, PZ_NONE},
-                                          .elem_bytes = PZ_B16});
+  return pz_build_cast(b, "router.to_b16", p, PZ_B16);
 }
 
 static uint32_t dispatch(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t index,
                          int64_t rows) {
   bool single = pz_kernels_eager(b->options->kernels);
-  return pz_build_op(b,
-                     &(struct pz_emit){.kind = single ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH,
-                                       .name = "dispatch",
-                                       .in = {x, index, PZ_NONE},
-                                       .shape = PZ_SHAPE(rows * a->experts_per_token, a->hidden)});
+  return pz_build_shaped(b, single ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH, "dispatch", x, index,
+                         PZ_SHAPE(rows * a->experts_per_token, a->hidden));
 }
 
 static uint32_t combine(struct pz_builder *b, const struct pz_arch *a, const uint32_t in[3],
                         int64_t rows) {
   if (pz_kernels_eager(b->options->kernels)) {
-    uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MUL,
-                                                  .name = "combine_weights",
-                                                  .in = {in[0], in[1], PZ_NONE}});
-    return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SCATTER_ADD,
-                                            .name = "combine",
-                                            .in = {y, in[2], PZ_NONE},
-                                            .shape = PZ_SHAPE(rows, a->hidden)});
+    uint32_t y = pz_build_step(b, PZ_OP_MUL, "combine_weights", in[0], in[1]);
+    return pz_build_shaped(b, PZ_OP_SCATTER_ADD, "combine", y, in[2], PZ_SHAPE(rows, a->hidden));
   }
   return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_COMBINE,
                                           .name = "combine",
@@ -161,7 +144,7 @@ static uint32_t shared_expert(struct pz_builder *b, const struct pz_arch *a, uin
 static uint32_t sort_rows(struct pz_builder *b, const struct pz_arch *a, const char *name,
                           uint32_t x) {
   if (b->options->ep == 1 || pz_local_experts(b, a->experts) == 1) return x;
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SORT, .name = name, .in = {x, PZ_NONE}});
+  return pz_build_step(b, PZ_OP_SORT, name, x, PZ_NONE);
 }
 
 /* Experts on a grid of their own: each device routes the tokens that it has outside the
@@ -255,10 +238,7 @@ static void predict(struct pz_builder *b, const struct pz_arch *a) {
   uint32_t e = pz_kernel_embedding_tied(b, "next_tokens", a->vocab, a->hidden);
   e = norm(b, a, "next_norm", e);
   uint32_t y = norm(b, a, "state_norm", x);
-  y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CONCAT,
-                                       .name = "join",
-                                       .in = {e, y, PZ_NONE},
-                                       .shape = PZ_SHAPE(pz_rows_outside(b), 2 * a->hidden)});
+  y = pz_build_shaped(b, PZ_OP_CONCAT, "join", e, y, PZ_SHAPE(pz_rows_outside(b), 2 * a->hidden));
   y = pz_build_linear_outside(
       b, &(struct pz_linear){.name = "project", .x = y, .in = 2 * a->hidden, .out = a->hidden});
   y = half(b, a, half(b, a, y, true), false);
@@ -317,12 +297,8 @@ static void rotary_tables(struct pz_builder *b, const struct pz_arch *a) {
     const char *name, *narrow;
   } table[] = {{PZ_OP_COS, "cos.f32", "cos"}, {PZ_OP_SIN, "sin.f32", "sin"}};
   for (int i = 0; i < 2; i++) {
-    uint32_t wide = pz_build_op(
-        b, &(struct pz_emit){.kind = table[i].kind, .name = table[i].name, .in = {angle, PZ_NONE}});
-    pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
-                                     .name = table[i].narrow,
-                                     .in = {wide, PZ_NONE},
-                                     .elem_bytes = PZ_B16});
+    uint32_t wide = pz_build_step(b, table[i].kind, table[i].name, angle, PZ_NONE);
+    pz_build_cast(b, table[i].narrow, wide, PZ_B16);
   }
 }
 
@@ -344,9 +320,7 @@ static void embedding(struct pz_builder *b, const struct pz_arch *a) {
     uint32_t p = pz_kernel_embedding(b, "positions", rows, table, a->hidden, false);
     x = pz_kernel_add(b, "add_positions", x, p);
   }
-  if (a->scale_embed)
-    x = pz_build_op(
-        b, &(struct pz_emit){.kind = PZ_OP_SCALE, .name = "scale_tokens", .in = {x, PZ_NONE}});
+  if (a->scale_embed) x = pz_build_step(b, PZ_OP_SCALE, "scale_tokens", x, PZ_NONE);
   if (a->embed_norm) x = norm(b, a, "embedding_norm", x);
   pz_build_output(b, pz_kernel_dropout(b, "embedding_dropout", x, a->drop_embed));
 }

@@ -12,9 +12,6 @@ uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32
 uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                                  uint32_t y);
 
-/* Query, key and value of latent attention. */
-void pz_latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t qkv[3]);
-
 /* The layer that a->part names. */
 void pz_part_layer(struct pz_builder *b, const struct pz_arch *a);
 
