@@ -6,7 +6,7 @@
 
 #include "core/csv.h"
 #include "core/file.h"
-#include "core/random.h"
+#include "core/num.h"
 #include "schedule/model/instance.h"
 #include "workload/preset.h"
 #include "workload/workload.h"

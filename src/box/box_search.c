@@ -7,7 +7,6 @@
 #include "box/journal.h"
 #include "box/tighten.h"
 #include "core/alloc.h"
-#include "core/heap.h"
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/progress.h"

@@ -8,7 +8,6 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/num.h"
-#include "core/random.h"
 #include "core/ranks.h"
 
 /* Values are found in another order of sums. */

@@ -315,7 +315,6 @@ static enum pz_status load_and_estimate(const struct settings *s, const char *mo
 static enum pz_status estimate(const struct settings *s, const char *model, struct pz_error *err) {
   struct pz_cost *cost = NULL;
   uint64_t asked, found;
-  struct pz_log log = {s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING, pz_log_to_file, stderr};
   const char *option = NULL;
   int64_t group = pz_workload_group(&s->w, &option);
   struct pz_machine_use use = {option, group, s->common.quiet, false};
@@ -325,8 +324,9 @@ static enum pz_status estimate(const struct settings *s, const char *model, stru
            : s->ops ? estimate_ops(s, cost, err)
                     : load_and_estimate(s, model, cost, err);
   pz_cost_counts(cost, &asked, &found);
-  pz_log(&log, PZ_LOG_INFO, "estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)", asked,
-         found, asked ? 100.0 * (double)found / (double)asked : 0.0);
+  if (s->common.verbose)
+    pz_command_say("estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)", asked, found,
+                   asked ? 100.0 * (double)found / (double)asked : 0.0);
   pz_cost_free(cost);
   return status;
 }

@@ -73,7 +73,6 @@ struct job {
   struct pz_vec list; /* struct pz_scheduled */
   struct pz_tuning tuning;
   struct pz_progress progress;
-  struct pz_log log;
   struct pz_error *err;
 };
 
@@ -116,8 +115,8 @@ static enum pz_status solve(struct job *j, struct pz_scheduled *o) {
     status = pz_schedule_solve(&o->problem, &effort, &j->arena, &o->schedule, j->err);
   if (status != PZ_OK) return status;
   o->solve_s = pz_clock_s() - start;
-  pz_log(&j->log, PZ_LOG_INFO, "%s: %" PRId64 " steps in %.3f s", o->title, o->schedule.steps,
-         o->solve_s);
+  if (j->s->common.verbose && !j->s->common.quiet)
+    pz_command_say("%s: %" PRId64 " steps in %.3f s", o->title, o->schedule.steps, o->solve_s);
   return pz_vec_push(&j->list, o) ? PZ_OK : PZ_NO_MEMORY;
 }
 
@@ -253,11 +252,7 @@ static enum pz_status schedule_model(struct job *j, const char *model) {
 }
 
 static enum pz_status schedule(const struct settings *s, const char *model, struct pz_error *err) {
-  struct job j = {.s = s,
-                  .tuning = pz_tuning_default,
-                  .err = err,
-                  .log = {.sink = pz_log_to_file, .ctx = stderr}};
-  j.log.level = s->common.quiet ? PZ_LOG_ERROR : s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING;
+  struct job j = {.s = s, .tuning = pz_tuning_default, .err = err};
   pz_arena_init(&j.arena, NULL);
   pz_vec_init(&j.list, &j.arena, sizeof(struct pz_scheduled));
   pz_progress_start(&j.progress, stderr,

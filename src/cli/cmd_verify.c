@@ -5,7 +5,7 @@
 #include "cli/box_report.h"
 #include "cli/command.h"
 #include "cli/report_file.h"
-#include "core/colour.h"
+#include "core/progress.h"
 #include "core/ranks.h"
 #include "core/text.h"
 

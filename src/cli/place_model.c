@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/choices.h"
 #include "core/file.h"
+#include "core/options.h"
 #include "core/progress.h"
 #include "core/text.h"
 #include "partition/partition.h"

@@ -5,8 +5,8 @@
 
 #include "cli/plan_page.h"
 #include "core/alloc.h"
-#include "core/choices.h"
 #include "core/file.h"
+#include "core/options.h"
 #include "launch/launch.h"
 #include "place/found_plan_json.h"
 #include "step/prediction.h"

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/choices.h"
+#include "core/options.h"
 
 const char *const pz_optimizer_names[] = {"adam", "sgd", NULL};
 

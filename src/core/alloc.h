@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "core/status.h"
+#include "phaze/phaze.h"
 
 /* As those of the C library.  NULL when there is no memory, or n * bytes overflows. */
 void *pz_malloc(size_t bytes);
@@ -22,5 +22,15 @@ void pz_alloc_set(const struct pz_allocator *allocator);
 /* What jansson allocates with.  Failures are kept, because jansson's callers, and its own reader, pass some over.  The
  * first one of a reader takes what pz_json_reserve put by. */
 void *pz_json_alloc(size_t bytes);
+
+/* Has an allocation of jansson failed in this thread, and no error with PZ_NO_MEMORY been recorded
+ * since (pz_fail tells)?  Then a part of what was built or read meanwhile can be missing. */
+bool pz_json_lost(void);
+void pz_json_lost_set(bool lost);
+
+/* A block for the first allocation of jansson's reader that fails in this thread, if it is large enough for it
+ * (json.c says why there is one). */
+bool pz_json_reserve(size_t bytes); /* false: out of memory */
+void pz_json_reserve_end(void);
 
 #endif

@@ -18,6 +18,13 @@ PZ_NODISCARD enum pz_status pz_need(const void *given, const char *what, struct 
 PZ_NODISCARD enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
                                           struct pz_error *err);
 
+/* Options of the public header are structs with their size in front, so that programs built with an
+ * older header, whose struct is shorter, get the defaults for what they do not know.  `own` holds the
+ * defaults, own_size bytes; take over what the caller's struct has.  PZ_BAD_USE for one without a size,
+ * or longer than this library knows; `name` is its default function. */
+PZ_NODISCARD enum pz_status pz_sized_take(void *own, size_t own_size, const void *caller,
+                                          const char *name, struct pz_error *err);
+
 /* Attach the input an error is about, and the place in it (1-based, 0 = unknown). */
 void pz_error_at(struct pz_error *err, const char *input, int line, int column);
 

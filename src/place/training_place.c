@@ -10,7 +10,7 @@
 #include "chip/cluster.h"
 #include "core/alloc.h"
 #include "core/num.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "core/text.h"
 #include "cost/constants.h"
 #include "place/plan_question.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/json_lost.h"
 #include "core/text.h"
 
 static const char *const outside[] = {"model", "chip", "cluster", NULL};

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/alloc.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "schedule/model/layer.h"
 #include "schedule/model/use.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/alloc.h"
-#include "core/heap.h"
+#include "core/vec.h"
 #include "search/chip_boxes.h"
 
 #define NO_MEMORY "out of memory for the order of the chips"

@@ -4,7 +4,7 @@
 
 #include "chip/chip_json.h"
 #include "core/record.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "cost/constants.h"
 
 static const double HOUR_S = 3600;

@@ -5,7 +5,7 @@
 #include "chip/chip_json.h"
 #include "chip/cluster.h"
 #include "core/alloc.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "core/text.h"
 #include "plan/framework_rules.h"
 #include "plan/plan_fill.h"

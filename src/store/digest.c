@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/map.h"
-#include "core/random.h"
+#include "core/num.h"
 
 static const struct {
   const char *name, *sql;

@@ -6,7 +6,6 @@
 
 #include "chip/chip_json.h"
 #include "core/alloc.h"
-#include "core/json_lost.h"
 #include "core/record.h"
 #include "partition/partition.h"
 

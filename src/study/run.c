@@ -5,7 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/ranks.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "study/compare.h"
 #include "study/detail.h"
 #include "study/result_json.h"

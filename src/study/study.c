@@ -7,10 +7,9 @@
 #include "chip/chip.h"
 #include "chip/chip_json.h"
 #include "core/alloc.h"
-#include "core/choices.h"
 #include "core/fields.h"
-#include "core/json_lost.h"
 #include "core/map.h"
+#include "core/options.h"
 #include "workload/workload.h"
 #include "workload/workload_json.h"
 

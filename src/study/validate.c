@@ -7,7 +7,7 @@
 #include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "study/measured.h"
 #include "study/rank.h"
 

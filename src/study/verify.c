@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/random.h"
+#include "core/num.h"
 #include "core/ranks.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "core/text.h"
 #include "study/compare.h"
 #include "study/detail.h"

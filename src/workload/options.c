@@ -1,6 +1,6 @@
 #include "workload/options.h"
 
-#include "core/sized.h"
+#include "core/status.h"
 #include "workload/config.h"
 
 const char *const pz_kernels_names[] = {"fused",     "eager",     "modules",

@@ -3,7 +3,7 @@
 #ifndef PZ_WORKLOAD_VARIANTS_H
 #define PZ_WORKLOAD_VARIANTS_H
 
-#include "core/choices.h"
+#include "core/options.h"
 #include "core/vec.h"
 
 /* A sentence the user should see. */

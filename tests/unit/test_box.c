@@ -12,7 +12,7 @@
 #include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/map.h"
-#include "core/random.h"
+#include "core/num.h"
 #include "place/plan_question.h"
 #include "search/space.h"
 #include "testing.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
+#include "core/num.h"
 #include "schedule/heuristic/list_schedule.h"
 #include "schedule/model/profile.h"
 
