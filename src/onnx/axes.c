@@ -1,11 +1,10 @@
-#include "onnx/axes.h"
+#include "onnx/passes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/num.h"
-#include "onnx/argument.h"
 #include "onnx/einsum.h"
 
 /* ---- what the file was exported for --------------------------------------------------------- */

@@ -1,4 +1,4 @@
-#include "onnx/block.h"
+#include "onnx/plan.h"
 
 #include <regex.h>
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/num.h"
-#include "onnx/order.h"
 
 enum {
   MOST_CANDIDATES = 48, /* periods that are tried */

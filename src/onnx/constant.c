@@ -1,11 +1,9 @@
-#include "onnx/constant.h"
+#include "onnx/passes.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "core/num.h"
-#include "onnx/argument.h"
-#include "onnx/tensor.h"
 
 static int64_t *alloc_ints(struct pz_onnx_graph *g, int64_t n) {
   return pz_arena_alloc(g->arena, (size_t)n, sizeof(int64_t));

@@ -2,14 +2,8 @@
 
 #include "core/file.h"
 #include "core/text.h"
-#include "onnx/axes.h"
-#include "onnx/block.h"
-#include "onnx/file.h"
-#include "onnx/layer.h"
-#include "onnx/pattern.h"
-#include "onnx/reader.h"
-#include "onnx/role.h"
-#include "onnx/shape.h"
+#include "onnx/passes.h"
+#include "onnx/plan.h"
 #include "workload/assemble.h"
 #include "workload/options.h"
 

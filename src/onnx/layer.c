@@ -1,12 +1,10 @@
-#include "onnx/layer.h"
+#include "onnx/plan.h"
 
 #include <string.h>
 
 #include "core/num.h"
 #include "core/text.h"
-#include "onnx/argument.h"
 #include "onnx/einsum.h"
-#include "onnx/order.h"
 #include "workload/kernels.h"
 
 enum { LONGEST_NAME = 64 };

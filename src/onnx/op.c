@@ -1,4 +1,4 @@
-#include "onnx/op.h"
+#include "onnx/graph.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "onnx/order.h"
+#include "onnx/plan.h"
 
 static enum pz_status no_memory(const struct pz_onnx_plan *p) {
   return pz_fail(p->g->err, PZ_NO_MEMORY, "%s: out of memory for the order", p->g->file);

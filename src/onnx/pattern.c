@@ -1,4 +1,4 @@
-#include "onnx/pattern.h"
+#include "onnx/passes.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,7 @@
-#include "onnx/reader.h"
+#include "onnx/passes.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#include "onnx/tensor.h"
 
 enum { LEAST_OPSET = 9, MOST_OPSET = 22 };
 
