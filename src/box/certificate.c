@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "box/run_digest.h"
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/buffer.h"
 #include "core/csv.h"

@@ -6,8 +6,7 @@
 
 #include "box/embedded.h"
 #include "chip/calibration.h"
-#include "chip/chip_json.h"
-#include "chip/resize.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"

@@ -1,5 +1,5 @@
-/* A chip description as one plain struct without pointers, read from and written to JSON.  Knows
- * nothing of models or latencies. */
+/* A chip description as one plain struct without pointers, and the network between chips, read from and
+ * written to JSON.  Knows nothing of models or latencies. */
 #ifndef PZ_CHIP_CHIP_H
 #define PZ_CHIP_CHIP_H
 
@@ -40,5 +40,53 @@ double pz_chip_full_product_watts(const struct pz_chip *c, const struct pz_bill 
 
 /* How this kind of vector operator was measured, or NULL. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind);
+
+/* ---- chips and networks as JSON ----------------------------------------------------------------- */
+
+/* The description as JSON, readable by pz_chip_parse.  New reference, the caller's. */
+json_t *pz_chip_json(const struct pz_chip *c);
+
+/* Is every field of a description that a program made or changed in the range that pz_chip_parse
+ * and pz_cluster_parse accept?  PZ_BAD_USE for NULL, PZ_BAD_INPUT for a field. */
+PZ_NODISCARD enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err);
+
+/* In the layout that pz_cluster_parse reads; the reference is the caller's. */
+json_t *pz_cluster_json(const struct pz_cluster *c);
+
+/* ---- the network between chips: levels from the chip outward, each joining groups of the one before --- */
+
+/* The innermost level that joins so many devices, or the outermost where none does; NULL where the
+ * network has no levels. */
+const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);
+
+/* Of a cluster that a program passes: PZ_BAD_INPUT says what cannot be. */
+PZ_NODISCARD enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err);
+
+/* ---- chips of a design space that are made from a base chip ------------------------------------- */
+
+struct pz_chip_size {
+  int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
+};
+
+/* The base with other numbers of cores, array, lanes and global buffer.  A core's buffer grows with its units, as many
+ * bytes each as in the base; that of a tensor core holds a tile at least.  What a data sheet says of the base's power does
+ * not hold for it. */
+void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
+                    struct pz_chip *out);
+
+/* Field "base" of a space.json: a chip's name or file, or the chip itself; absent: `usual`. */
+void pz_chip_read_base(struct pz_fields *f, const char *usual, struct pz_chip *base);
+
+/* ---- what is known of a real chip's dies, from its preset: to judge the bill -------------------- */
+
+struct pz_known {
+  char die[32];      /* presets of one die have its name; "": nothing is known */
+  double mm2, watts; /* of all dies of the package; TDP; 0: not known */
+  bool fitted;       /* the bill's shares were fitted to this die */
+};
+
+/* Of a preset's "known"; nothing for other chips. */
+PZ_NODISCARD enum pz_status pz_known_load(const char *chip, struct pz_known *out,
+                                          struct pz_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "chip/cluster.h"
+#include "chip/chip.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "chip/known.h"
+#include "chip/chip.h"
 #include "chip/tech.h"
 #include "cli/command.h"
 #include "report/table.h"

@@ -1,7 +1,7 @@
 /* phaze calibrate: a chip whose constants are fitted to operators that were measured on it. */
 #include <string.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "cli/command.h"
 #include "core/alloc.h"
 #include "core/file.h"

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "cli/chip_bill.h"
 #include "cli/chip_power.h"
 #include "cli/command.h"

@@ -2,7 +2,7 @@
 #ifndef PZ_COST_COLLECTIVE_H
 #define PZ_COST_COLLECTIVE_H
 
-#include "chip/cluster.h"
+#include "chip/chip.h"
 
 enum pz_collective {
   PZ_COLLECTIVE_ALL_REDUCE,

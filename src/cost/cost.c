@@ -3,8 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "chip/chip_json.h"
-#include "chip/cluster.h"
+#include "chip/chip.h"
 #include "chip/tech.h"
 #include "core/alloc.h"
 #include "cost/attention.h"

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
-#include "chip/cluster.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/num.h"
 #include "core/options.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/num.h"
 #include "core/vec.h"
 #include "cost/constants.h"

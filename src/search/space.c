@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "chip/resize.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"

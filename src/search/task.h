@@ -3,7 +3,7 @@
 #ifndef PZ_SEARCH_TASK_H
 #define PZ_SEARCH_TASK_H
 
-#include "chip/cluster.h"
+#include "chip/chip.h"
 #include "core/pool.h"
 #include "partition/problem.h"
 #include "search/assumption.h"

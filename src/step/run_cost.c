@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/record.h"
 #include "core/status.h"
 #include "cost/constants.h"

@@ -2,8 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
-#include "chip/cluster.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/status.h"
 #include "core/text.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/record.h"
 #include "partition/partition.h"

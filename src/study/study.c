@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/map.h"

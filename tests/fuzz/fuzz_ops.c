@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "cost/beside_table.h"
 #include "cost/calibrate.h"
 #include "cost/power_table.h"

@@ -9,7 +9,7 @@
 
 #include "box/box_details.h"
 #include "box/certificate.h"
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/map.h"
 #include "core/num.h"

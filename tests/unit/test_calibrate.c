@@ -5,7 +5,7 @@
 
 #include "testing.h"
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/file.h"
 #include "cost/calibrate.h"
 

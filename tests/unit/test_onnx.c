@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "chip/chip.h"
-#include "chip/cluster.h"
 #include "core/arena.h"
 #include "core/file.h"
 #include "cost/cost.h"
