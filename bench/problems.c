@@ -8,7 +8,6 @@
 #include "core/file.h"
 #include "core/num.h"
 #include "schedule/model/instance.h"
-#include "workload/preset.h"
 #include "workload/workload.h"
 
 void give_up(const struct pz_error *err) {

@@ -5,7 +5,7 @@
 #include "cli/workload_options.h"
 #include "core/text.h"
 #include "report/table.h"
-#include "workload/workload_json.h"
+#include "workload/workload.h"
 
 struct settings {
   struct pz_common common;

@@ -6,7 +6,6 @@
 #include "core/text.h"
 #include "onnx/import.h"
 #include "workload/options.h"
-#include "workload/preset.h"
 #include "workload/workload.h"
 
 struct importer {

@@ -3,7 +3,7 @@
 #ifndef PZ_PLAN_FRAMEWORK_H
 #define PZ_PLAN_FRAMEWORK_H
 
-#include "workload/memory.h"
+#include "workload/passes.h"
 
 /* How gradients of a weight are added up over microbatches. */
 enum pz_accumulation {

@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "workload/family.h"
-#include "workload/preset.h"
+#include "workload/workload.h"
 
 const char *const pz_shape_family_names[] = {"gpt2",        "llama", "mixtral", "qwen3",
                                              "deepseek_v3", "other", NULL};

@@ -10,7 +10,6 @@
 #include "core/map.h"
 #include "core/options.h"
 #include "workload/workload.h"
-#include "workload/workload_json.h"
 
 struct pz_study_options pz_study_options_default(void) {
   struct pz_study_options o = {.size = sizeof o,

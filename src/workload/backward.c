@@ -1,4 +1,4 @@
-#include "workload/backward.h"
+#include "workload/passes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "workload/preset.h"
+#include "workload/workload.h"
 
 #include <string.h>
 

@@ -13,7 +13,6 @@
 #include "workload/family.h"
 #include "workload/mixed.h"
 #include "workload/options.h"
-#include "workload/order.h"
 #include "workload/parts.h"
 
 /* Longest default sequence: beyond this nobody trains from the start. */

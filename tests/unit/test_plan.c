@@ -11,7 +11,7 @@
 #include "core/alloc.h"
 #include "plan/plan_file.h"
 #include "plan/plan_fill.h"
-#include "workload/preset.h"
+#include "workload/workload.h"
 
 static int64_t pick(uint64_t *seed, int64_t n) {
   return (int64_t)pz_random_below(seed, (uint32_t)n);
