@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "box/embedded.h"
 #include "chip/calibration.h"
 #include "chip/chip.h"
+#include "chip/embedded.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"

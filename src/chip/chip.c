@@ -10,7 +10,6 @@
 #include "chip/tech.h"
 #include "core/alloc.h"
 #include "core/fields.h"
-#include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
 
@@ -68,27 +67,12 @@ const char *pz_chip_preset_text(const char *name) {
   return name ? pz_embedded_text(pz_embedded_chips, name) : NULL;
 }
 
-static const char *preset_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_chip_preset_name(i);
-}
-
-static enum pz_status unknown_chip(const char *chip, struct pz_error *err) {
-  char meant[240];
-  return pz_fail(err, PZ_BAD_INPUT,
-                 "unknown chip '%s'%s; accepted: a name listed by 'phaze chips', or the path of a "
-                 "chip.json",
-                 chip, pz_text_meant(meant, sizeof meant, chip, preset_name, NULL));
-}
-
 enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_error *err) {
-  const char *preset = pz_chip_preset_text(chip);
-  if (!chip || !out) return pz_need(NULL, chip ? "out" : "chip", err);
-  if (preset) return pz_chip_parse(chip, preset, strlen(preset), out, err);
-  if (!pz_file_named(chip)) return unknown_chip(chip, err);
-  size_t bytes = 0;
   char *text = NULL;
-  enum pz_status status = pz_file_read(chip, PZ_CHIP_MOST_BYTES, &text, &bytes, err);
+  size_t bytes = 0;
+  if (!chip || !out) return pz_need(NULL, chip ? "out" : "chip", err);
+  enum pz_status status = pz_embedded_load(
+      pz_embedded_chips, "chip", "a name listed by 'phaze chips'", chip, &text, &bytes, err);
   if (status == PZ_OK) status = pz_chip_parse(chip, text, bytes, out, err);
   pz_free(text);
   return status;

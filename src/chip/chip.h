@@ -9,7 +9,7 @@
 
 /* What streams through a buffer stands there in slices of this many values, or of the array's rows
  * if those are fewer. */
-enum { PZ_CHIP_SLICE = 32, PZ_CHIP_MOST_BYTES = 1 << 20 };
+enum { PZ_CHIP_SLICE = 32 };
 
 /* "scheduled", "stream"; NULL behind the last. */
 extern const char *const pz_chip_execution_names[];

@@ -7,12 +7,10 @@
 #include "chip/embedded.h"
 #include "core/alloc.h"
 #include "core/fields.h"
-#include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
 
 static const struct pz_range DEVICES = {1, 1LL << 32};
-enum { MOST_BYTES = 1 << 20 };
 
 /* The field of a level that cannot be, and what would be accepted; NULL: the level is right.  Each level joins groups of
  * the one inside it; axes of a torus are of the innermost only, whose devices they hold. */
@@ -170,23 +168,12 @@ bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {
   return devices > (c->level[0].n_axes ? 1 : c->level[0].devices);
 }
 
-static const char *preset_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_cluster_preset_name(i);
-}
-
 enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {
-  if (!cluster || !out) return pz_need(NULL, cluster ? "out" : "cluster", err);
-  const char *preset = pz_embedded_text(pz_embedded_clusters, cluster);
-  if (preset) return pz_cluster_parse(cluster, preset, strlen(preset), out, err);
-  char list[400], meant[160], *text = NULL;
+  char *text = NULL;
   size_t bytes = 0;
-  if (!pz_file_named(cluster))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "unknown cluster '%s'%s; accepted: %s, or the path of a cluster.json", cluster,
-                   pz_text_meant(meant, sizeof meant, cluster, preset_name, NULL),
-                   pz_text_join(list, sizeof list, preset_name, NULL));
-  enum pz_status status = pz_file_read(cluster, MOST_BYTES, &text, &bytes, err);
+  if (!cluster || !out) return pz_need(NULL, cluster ? "out" : "cluster", err);
+  enum pz_status status =
+      pz_embedded_load(pz_embedded_clusters, "cluster", NULL, cluster, &text, &bytes, err);
   if (status == PZ_OK) status = pz_cluster_parse(cluster, text, bytes, out, err);
   pz_free(text);
   return status;

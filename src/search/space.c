@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "chip/chip.h"
+#include "chip/embedded.h"
 #include "core/alloc.h"
 #include "core/fields.h"
-#include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
-#include "search/embedded.h"
 
 static const char *const axis_names[PZ_AXES] = {"tensor_cores", "rows",  "cols",
                                                 "vector_cores", "lanes", "glb_mib"};
@@ -21,11 +20,7 @@ const char *pz_axis_name(enum pz_axis axis) {
   return (size_t)axis < PZ_AXES ? axis_names[axis] : NULL;
 }
 
-const char *pz_space_preset_name(size_t i) {
-  for (size_t k = 0; k <= i; k++)
-    if (!pz_embedded_spaces[k].name) return NULL;
-  return pz_embedded_spaces[i].name;
-}
+const char *pz_space_preset_name(size_t i) { return pz_embedded_name(pz_embedded_spaces, i); }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -113,28 +108,12 @@ enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
   return f.status;
 }
 
-static const char *preset_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_space_preset_name(i);
-}
-
-static enum pz_status unknown_space(const char *space, struct pz_error *err) {
-  char meant[240];
-  return pz_fail(err, PZ_BAD_INPUT,
-                 "unknown space '%s'%s; accepted: a name listed by 'phaze spaces', or the "
-                 "path of a space.json",
-                 space, pz_text_meant(meant, sizeof meant, space, preset_name, NULL));
-}
-
 enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_error *err) {
-  if (!space || !out) return pz_need(NULL, space ? "out" : "space", err);
-  for (const struct pz_embedded *e = pz_embedded_spaces; e->name; e++)
-    if (strcmp(e->name, space) == 0)
-      return pz_space_parse(space, e->text, strlen(e->text), out, err);
-  if (!pz_file_named(space)) return unknown_space(space, err);
-  size_t bytes = 0;
   char *text = NULL;
-  enum pz_status status = pz_file_read(space, PZ_SPACE_MOST_BYTES, &text, &bytes, err);
+  size_t bytes = 0;
+  if (!space || !out) return pz_need(NULL, space ? "out" : "space", err);
+  enum pz_status status = pz_embedded_load(
+      pz_embedded_spaces, "space", "a name listed by 'phaze spaces'", space, &text, &bytes, err);
   if (status == PZ_OK) status = pz_space_parse(space, text, bytes, out, err);
   pz_free(text);
   return status;

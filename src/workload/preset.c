@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "phaze/phaze.h"
-
 /* Shapes are those the models were published with.  Sources: the models' own config.json
  * (google-bert, openai-community, facebook, meta-llama, mistralai, Qwen, EleutherAI, microsoft,
  * google, deepseek-ai, openai, bigcode, bigscience, tiiuae, allenai, zai-org on Hugging Face), Megatron-LM (arXiv 1909.08053, 2104.04473, 2205.05198) and GPT-3 (arXiv 2005.14165). GPT-3

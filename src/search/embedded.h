@@ -1,9 +1,0 @@
-/* Spaces built into the library (see cmake/embed.cmake). */
-#ifndef PZ_SEARCH_EMBEDDED_H
-#define PZ_SEARCH_EMBEDDED_H
-
-#include "chip/embedded.h"
-
-extern const struct pz_embedded pz_embedded_spaces[];
-
-#endif
