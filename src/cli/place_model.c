@@ -11,9 +11,9 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "partition/partition.h"
-#include "report/pipeline_trace.h"
 #include "report/plan_table.h"
 #include "report/table.h"
+#include "report/trace.h"
 
 enum { MOST_SHOWN = 5 };
 
