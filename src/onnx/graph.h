@@ -39,7 +39,7 @@ enum pz_onnx_lower {
 };
 
 struct pz_onnx_op {
-  const char *type;
+  const char *types; /* words */
   enum pz_onnx_shape_rule shape;
   enum pz_onnx_lower rule;
   int kind;         /* PZ_OP_* that the work is counted as */

@@ -343,8 +343,8 @@ static enum pz_status find_guard(struct pz_onnx_graph *g, struct pz_onnx_node *n
   const struct pz_onnx_node *test = n->n_in == 3 ? plain_maker(g, n->in[0]) : NULL;
   if (!is(test, "IsNaN") || !test->n_in || test->in[0] != n->in[2] || !is_scalar(g, n->in[1]))
     return PZ_OK;
-  n->op = pz_onnx_op_find("", "Identity");
-  n->type = n->op->type;
+  n->type = "Identity";
+  n->op = pz_onnx_op_find("", n->type);
   n->in = &n->in[2];
   n->n_in = 1;
   return PZ_OK;
