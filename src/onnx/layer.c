@@ -265,12 +265,7 @@ static uint32_t entered(struct make *m, uint32_t x, enum pz_divide divide) {
     const struct pz_op *op = pz_graph_op(m->b->graph, PZ_FORWARD, i);
     if (op->kind == PZ_OP_TP_ENTER && op->in[0] == t) return op->out[0];
   }
-  int64_t tokens = m->b->tokens;
-  const struct pz_tensor *whole = pz_graph_tensor(m->b->graph, t);
-  m->b->tokens = whole->elems / (whole->n_dims ? whole->shape[whole->n_dims - 1] : 1);
-  t = pz_build_enter(m->b, m->name, t);
-  m->b->tokens = tokens;
-  return t;
+  return pz_build_enter(m->b, m->name, t);
 }
 
 static enum pz_divide divide_of(const struct make *m, const struct pz_onnx_node *n) {
@@ -281,12 +276,7 @@ static enum pz_divide divide_of(const struct make *m, const struct pz_onnx_node 
 /* Out of a region: partial sums meet over the group; a bias > 0 of that width comes after. */
 static void leave(struct make *m, uint32_t y, int64_t bias) {
   uint32_t t = tensor(m, y);
-  if (t == PZ_NONE) return;
-  int64_t tokens = m->b->tokens;
-  m->b->tokens = pz_graph_tensor(m->b->graph, t)->shape[0];
-  t = pz_build_leave(m->b, m->name, t, bias);
-  m->b->tokens = tokens;
-  set_tensor(m, y, t);
+  if (t != PZ_NONE) set_tensor(m, y, pz_build_leave(m->b, m->name, t, bias));
 }
 
 /* May the work of an undivided product be shared by the group?  Its input must stand in rows. */
@@ -311,14 +301,8 @@ static void lower_linear(struct make *m, const struct pz_onnx_node *n, const uin
                         .tied = tied(m, value(m, in[1])->root),
                         .tied_bias = in[2] != PZ_NONE && tied(m, value(m, in[2])->root)};
   if (width_in < 1 || out < 1) fail(m, PZ_LIMIT);
-  if (divide == PZ_DIVIDE_NOT && stands_outside(m, l.x, width_in, out)) {
-    int64_t tokens = m->b->tokens;
-    m->b->tokens = elems(m, in[0]) / (width_in > 0 ? width_in : 1);
-    set_tensor(m, y, pz_build_linear_outside(m->b, &l));
-    m->b->tokens = tokens;
-    return;
-  }
-  set_tensor(m, y, pz_build_linear(m->b, &l));
+  bool outside = divide == PZ_DIVIDE_NOT && stands_outside(m, l.x, width_in, out);
+  set_tensor(m, y, outside ? pz_build_linear_outside(m->b, &l) : pz_build_linear(m->b, &l));
   if (divide == PZ_DIVIDE_ROWS) leave(m, y, l.bias ? out : 0);
 }
 
@@ -423,8 +407,12 @@ static void lower_attention(struct make *m, const struct pz_onnx_node *n) {
   int rq = value(m, q)->rank, rk = value(m, k)->rank;
   struct pz_dims d = {span(m, q, 0, rq - 2), dim(m, q, rq - 2), dim(m, k, rk - 1),
                       dim(m, q, rq - 1)};
-  uint32_t qkv[3] = {tensor(m, q), tensor(m, k), tensor(m, n->in[2])};
-  set_tensor(m, y, m->b->status == PZ_OK ? pz_build_flash(m->b, m->name, qkv, d) : PZ_NONE);
+  struct pz_flash f = {.name = m->name,
+                       .in = {tensor(m, q), tensor(m, k), tensor(m, n->in[2]), PZ_NONE},
+                       .dims = d,
+                       .value_dim = d.k,
+                       .shape = PZ_SHAPE(d.batch, d.m, d.k)};
+  set_tensor(m, y, pz_build_flash(m->b, &f));
 }
 
 /* ---- moving data ---------------------------------------------------------------------------- */
@@ -631,36 +619,24 @@ static void begin(struct make *m) {
   g->passing_bytes = m->s->passing_bytes;
 }
 
-static void finish(struct make *m) {
-  struct pz_graph *g = m->b->graph;
-  uint32_t *more = pz_arena_alloc(g->arena, m->s->n_out, sizeof *more);
-  if (!more) fail(m, PZ_NO_MEMORY);
-  if (!m->s->n_out) fail(m, PZ_INTERNAL);
-  for (uint32_t i = 0; i < m->s->n_out && m->b->status == PZ_OK; i++) {
-    uint32_t t = tensor(m, m->s->out[i]);
-    if (i == 0)
-      g->output = t;
-    else
-      more[g->n_also_out++] = t;
-  }
-  g->also_out = more;
-}
-
-/* The result of the model and the loss taken of it. */
-static void finish_model(struct make *m) {
-  uint32_t y = m->l->plan->result, logits = tensor(m, y);
-  const struct pz_onnx_value *v = value(m, y);
+/* What leaves the layer: the first of its results and, beside it, the others.  Of the last layer the first
+ * is the result of the model. */
+static void finish(struct make *m, uint32_t first) {
   struct pz_graph *g = m->b->graph;
   uint32_t *more = pz_arena_alloc(g->arena, m->s->n_out, sizeof *more);
   if (!more) fail(m, PZ_NO_MEMORY);
   for (uint32_t i = 0; i < m->s->n_out && m->b->status == PZ_OK; i++)
-    if (m->s->out[i] != v->root) more[g->n_also_out++] = tensor(m, m->s->out[i]);
+    if (m->s->out[i] != value(m, first)->root) more[g->n_also_out++] = tensor(m, m->s->out[i]);
   g->also_out = more;
-  if (m->b->status != PZ_OK) return;
-  g->output = logits;
-  if (v->rank < 1 || v->dim[v->rank - 1] < 2) return; /* it is a loss, or one number a sample */
+  g->output = tensor(m, first);
+}
+
+/* The loss taken of the model's result, unless it is a loss, or one number a sample. */
+static void add_loss(struct make *m, uint32_t y) {
+  const struct pz_onnx_value *v = value(m, y);
+  if (m->b->status != PZ_OK || v->rank < 1 || v->dim[v->rank - 1] < 2) return;
   m->b->tokens = span(m, y, 0, v->rank - 1);
-  g->output = pz_kernel_loss(m->b, logits, false);
+  m->b->graph->output = pz_kernel_loss(m->b, m->b->graph->output, false);
 }
 
 void pz_onnx_layer_build(struct pz_onnx_lowering *l, struct pz_builder *b,
@@ -672,8 +648,9 @@ void pz_onnx_layer_build(struct pz_onnx_lowering *l, struct pz_builder *b,
     lower_node(&m, pz_onnx_node(m.g, l->plan->order[s->first + i]));
   if (b->status != PZ_OK) return;
   const struct pz_vec *all = &l->plan->segments;
-  if (s == pz_vec_at(all, struct pz_onnx_segment, all->n - 1))
-    finish_model(&m);
-  else
-    finish(&m);
+  bool last = s == pz_vec_at(all, struct pz_onnx_segment, all->n - 1);
+  if (!last && !s->n_out) fail(&m, PZ_INTERNAL);
+  if (b->status != PZ_OK) return;
+  finish(&m, last ? l->plan->result : s->out[0]);
+  if (last) add_loss(&m, l->plan->result);
 }

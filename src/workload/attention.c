@@ -228,7 +228,13 @@ static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const st
   int64_t batch = z->batch * z->heads * z->chunks;
   struct pz_dims qk = {batch, z->queries, z->keys, z->head_dim},
                  av = {batch, z->queries, z->value_dim, z->keys};
-  uint32_t s = pz_build_product(b, "scores", qkv[0], qkv[1], qk);
+  uint32_t s =
+      pz_build_contract(b, &(struct pz_contract){.name = "scores",
+                                                 .a = qkv[0],
+                                                 .c = qkv[1],
+                                                 .bias = PZ_NONE,
+                                                 .dims = qk,
+                                                 .shape = PZ_SHAPE(batch, z->queries, z->keys)});
   s = scale_and_mask(b, a, z, s);
   s = pz_kernel_softmax(b, "softmax", s, sinks(b, a), a->softmax_f32);
   s = pz_kernel_dropout(b, "attention_dropout", s, a->drop_attn);
@@ -249,7 +255,7 @@ static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struc
                        .value_dim = z->value_dim,
                        .span = z->span,
                        .shape = context_shape(z)};
-  return pz_build_flash_of(b, &f);
+  return pz_build_flash(b, &f);
 }
 
 static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,

@@ -394,25 +394,6 @@ uint32_t pz_build_contract(struct pz_builder *b, const struct pz_contract *c) {
   return b->status == PZ_OK ? y : PZ_NONE;
 }
 
-uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, uint32_t c,
-                          struct pz_dims dims) {
-  return pz_build_contract(b, &(struct pz_contract){.name = name,
-                                                    .a = a,
-                                                    .c = c,
-                                                    .bias = PZ_NONE,
-                                                    .dims = dims,
-                                                    .shape = PZ_SHAPE(dims.batch, dims.m, dims.n)});
-}
-
-uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t qkv[3],
-                        struct pz_dims dims) {
-  return pz_build_flash_of(b, &(struct pz_flash){.name = name,
-                                                 .in = {qkv[0], qkv[1], qkv[2], PZ_NONE},
-                                                 .dims = dims,
-                                                 .value_dim = dims.k,
-                                                 .shape = PZ_SHAPE(dims.batch, dims.m, dims.k)});
-}
-
 /* Both products, 2 batch m n (k + value_dim), and the softmax.  dims.k of the operator is the mean of
  * the two widths. */
 static bool flash_work(const struct pz_flash *f, struct pz_op *op) {
@@ -427,7 +408,7 @@ static bool flash_work(const struct pz_flash *f, struct pz_op *op) {
   return ok && pz_add(&op->flop, softmax);
 }
 
-uint32_t pz_build_flash_of(struct pz_builder *b, const struct pz_flash *f) {
+uint32_t pz_build_flash(struct pz_builder *b, const struct pz_flash *f) {
   if (b->status != PZ_OK || f->in[0] == PZ_NONE) return PZ_NONE;
   bool split = tensor(b, f->in[0])->split;
   uint32_t out[2];
@@ -466,14 +447,18 @@ static uint32_t collective(struct pz_builder *b, int kind, const char *name, uin
 
 static int64_t width_of(const struct pz_builder *b, uint32_t x) {
   const struct pz_tensor *t = tensor(b, x);
-  return t->shape[t->n_dims - 1];
+  return t->n_dims ? t->shape[t->n_dims - 1] : 1;
+}
+
+static int64_t rows_of(const struct pz_builder *b, uint32_t x) {
+  return tensor(b, x)->elems / width_of(b, x);
 }
 
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x) {
-  if (b->status != PZ_OK || b->options->tp == 1) return x;
-  struct pz_shape shape = PZ_SHAPE(b->tokens, width_of(b, x));
-  if (b->options->sequence_parallel) return collective(b, PZ_OP_ALL_GATHER, name, x, shape, false);
-  return collective(b, PZ_OP_TP_ENTER, name, x, shape, false);
+  if (b->status != PZ_OK || x == PZ_NONE || b->options->tp == 1) return x;
+  bool sp = b->options->sequence_parallel;
+  struct pz_shape shape = PZ_SHAPE(rows_of(b, x) * (sp ? b->options->tp : 1), width_of(b, x));
+  return collective(b, sp ? PZ_OP_ALL_GATHER : PZ_OP_TP_ENTER, name, x, shape, false);
 }
 
 uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x) {
@@ -481,9 +466,9 @@ uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x)
 }
 
 uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias) {
-  if (b->status != PZ_OK || b->options->tp == 1) return x;
+  if (b->status != PZ_OK || x == PZ_NONE || b->options->tp == 1) return x;
   bool sp = b->options->sequence_parallel;
-  struct pz_shape shape = PZ_SHAPE(pz_rows_outside(b), width_of(b, x));
+  struct pz_shape shape = PZ_SHAPE(rows_of(b, x) / (sp ? b->options->tp : 1), width_of(b, x));
   x = collective(b, sp ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, name, x, shape, sp);
   if (!bias || x == PZ_NONE) return x;
   char full[PZ_BUILD_NAME];
@@ -491,30 +476,18 @@ uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int6
   return pz_build_step(b, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), x, w);
 }
 
-/* A collective over the experts' grid that changes the number of rows from/to. */
-static uint32_t expert_collective(struct pz_builder *b, int kind, enum pz_peers peers,
-                                  const char *name, uint32_t x, int64_t from, int64_t to) {
+uint32_t pz_build_on_grid(struct pz_builder *b, int kind, const char *name, uint32_t x) {
+  enum pz_peers peers = kind == PZ_OP_ALL_TO_ALL ? PZ_PEERS_EXPERT : PZ_PEERS_EXPERT_TENSOR;
   if (b->status != PZ_OK || x == PZ_NONE || pz_peers_number(b->options, peers) == 1) return x;
   const struct pz_tensor *t = tensor(b, x);
+  int64_t rows = t->shape[0];
+  if (kind == PZ_OP_ALL_GATHER) rows *= b->options->etp;
+  if (kind == PZ_OP_REDUCE_SCATTER) rows /= b->options->etp;
   return pz_build_op(b, &(struct pz_emit){.kind = kind,
                                           .name = name,
                                           .in = {x, PZ_NONE},
-                                          .shape = PZ_SHAPE(t->shape[0] / from * to, t->shape[1]),
+                                          .shape = PZ_SHAPE(rows, t->shape[1]),
                                           .peers = peers});
-}
-
-uint32_t pz_build_all_to_all(struct pz_builder *b, const char *name, uint32_t x) {
-  return expert_collective(b, PZ_OP_ALL_TO_ALL, PZ_PEERS_EXPERT, name, x, 1, 1);
-}
-
-uint32_t pz_build_expert_gather(struct pz_builder *b, const char *name, uint32_t x) {
-  return expert_collective(b, PZ_OP_ALL_GATHER, PZ_PEERS_EXPERT_TENSOR, name, x, 1,
-                           b->options->etp);
-}
-
-uint32_t pz_build_expert_scatter(struct pz_builder *b, const char *name, uint32_t x) {
-  return expert_collective(b, PZ_OP_REDUCE_SCATTER, PZ_PEERS_EXPERT_TENSOR, name, x,
-                           b->options->etp, 1);
 }
 
 uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l) {
@@ -524,5 +497,5 @@ uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l
   if (columns) local.x = pz_build_enter(b, l->name, l->x);
   uint32_t y = pz_build_linear(b, &local);
   if (!columns || y == PZ_NONE) return y;
-  return collective(b, PZ_OP_GATHER_COLUMNS, l->name, y, PZ_SHAPE(b->tokens, l->out), false);
+  return collective(b, PZ_OP_GATHER_COLUMNS, l->name, y, PZ_SHAPE(rows_of(b, y), l->out), false);
 }

@@ -153,10 +153,14 @@ static uint32_t sort_rows(struct pz_builder *b, const struct pz_arch *a, const c
 static uint32_t experts_on_grid(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   int64_t rows = pz_rows_outside(b);
   uint32_t index = PZ_NONE, weights = route(b, a, x, rows, &index);
-  uint32_t y = pz_build_all_to_all(b, "dispatch.all_to_all", dispatch(b, a, x, index, rows));
-  y = pz_build_expert_gather(b, "experts.gather", sort_rows(b, a, "dispatch.sort", y));
-  y = pz_build_expert_scatter(b, "experts.sum", expert_mlp(b, a, y, weights));
-  y = pz_build_all_to_all(b, "combine.all_to_all", sort_rows(b, a, "combine.sort", y));
+  uint32_t y = dispatch(b, a, x, index, rows);
+  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", y);
+  y = sort_rows(b, a, "dispatch.sort", y);
+  y = pz_build_on_grid(b, PZ_OP_ALL_GATHER, "experts.gather", y);
+  y = expert_mlp(b, a, y, weights);
+  y = pz_build_on_grid(b, PZ_OP_REDUCE_SCATTER, "experts.sum", y);
+  y = sort_rows(b, a, "combine.sort", y);
+  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "combine.all_to_all", y);
   y = combine(b, a, (const uint32_t[]){y, weights, index}, rows);
   if (!a->shared_ffn) return y;
   uint32_t s = shared_expert(b, a, pz_build_enter(b, "shared", x));
