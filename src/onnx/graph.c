@@ -171,23 +171,6 @@ bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *
   return true;
 }
 
-void pz_onnx_kept_dims(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                       const struct pz_onnx_value *x, const struct pz_onnx_value *y,
-                       int to[PZ_ONNX_MOST_RANK]) {
-  bool adds = n->op->shape == PZ_SHAPE_UNSQUEEZE;
-  size_t count;
-  const int64_t *axes = pz_onnx_axes(g, n, "axes", 1, &count);
-  int rank = adds ? y->rank : x->rank, k = 0;
-  for (int i = 0; i < PZ_ONNX_MOST_RANK; i++) to[i] = -1;
-  for (int i = 0; i < rank; i++) {
-    bool listed = !adds && count == 0 && x->dim[i] == 1;
-    for (size_t a = 0; a < count; a++) listed = listed || pz_onnx_axis(axes[a], rank) == i;
-    if (listed) continue;
-    to[adds ? k : i] = adds ? i : k;
-    k++;
-  }
-}
-
 /* ---- stored tensors ------------------------------------------------------------------------- */
 
 void pz_onnx_set_ints(struct pz_onnx_value *v, const int64_t *ints, int64_t n) {

@@ -189,13 +189,6 @@ struct pz_onnx_range {
 bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                       struct pz_onnx_range range[PZ_ONNX_MOST_RANK]);
 
-/* The dimension of the result y that each dimension of the input x becomes in a Squeeze or
- * Unsqueeze;
- * -1 where it is dropped. */
-void pz_onnx_kept_dims(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                       const struct pz_onnx_value *x, const struct pz_onnx_value *y,
-                       int to[PZ_ONNX_MOST_RANK]);
-
 /* ---- contents of a stored tensor, as far as shapes may be computed from them ---------------- */
 
 /* Take what is known of a tensor's contents; false when out of memory. */

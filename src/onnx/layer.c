@@ -4,7 +4,7 @@
 
 #include "core/num.h"
 #include "core/text.h"
-#include "onnx/einsum.h"
+#include "onnx/dims.h"
 #include "workload/kernels.h"
 
 enum { LONGEST_NAME = 64 };

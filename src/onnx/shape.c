@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/num.h"
-#include "onnx/einsum.h"
+#include "onnx/dims.h"
 
 /* ---- symbolic dimensions --------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
-/* Einsum equations of one or two operands: "bhqd,bhkd->bhqk", with letters of both cases and an
- * ellipsis for leading dimensions. */
-#ifndef PZ_ONNX_EINSUM_H
-#define PZ_ONNX_EINSUM_H
+/* Which dimension of an input a dimension of the result is; Einsum equations of one or two operands:
+ * "bhqd,bhkd->bhqk", with letters of both cases and an ellipsis for leading dimensions. */
+#ifndef PZ_ONNX_DIMS_H
+#define PZ_ONNX_DIMS_H
 
 #include "onnx/graph.h"
 
@@ -21,11 +21,13 @@ struct pz_onnx_einsum {
 bool pz_onnx_einsum_read(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                          struct pz_onnx_einsum *e);
 
-/* The dimension of a term that a letter stands for, or -1. */
-int pz_onnx_einsum_find(const struct pz_onnx_term *t, int letter);
-
 /* Of two operands: sizes of the product it is, batch x (m x k)(k x n). */
 bool pz_onnx_einsum_dims(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                          struct pz_dims *d);
+
+/* The dimension of input k that dimension i of the first result y is, by the node's type; -1: of none, or
+ * it is not known.  Sizes may differ where the input is broadcast.  Reshapes have none. */
+int pz_onnx_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                       const struct pz_onnx_value *y, uint32_t k, int i);
 
 #endif
