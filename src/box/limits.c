@@ -1,6 +1,6 @@
 #include "box/limits.h"
 
-#include "chip/tech.h"
+#include "chip/chip.h"
 #include "core/num.h"
 
 /* How much more power than at its node's sustained clock switching takes. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/calibration.h"
 #include "chip/chip.h"
 #include "chip/embedded.h"
 #include "core/alloc.h"

@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/calibration.h"
 #include "chip/embedded.h"
-#include "chip/tech.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/num.h"

@@ -3,9 +3,7 @@
 #ifndef PZ_CHIP_CHIP_H
 #define PZ_CHIP_CHIP_H
 
-#include "chip/calibration.h"
-#include "chip/tech.h"
-#include "core/json.h"
+#include "core/fields.h"
 
 /* What streams through a buffer stands there in slices of this many values, or of the array's rows
  * if those are fewer. */
@@ -88,5 +86,68 @@ struct pz_known {
 /* Of a preset's "known"; nothing for other chips. */
 PZ_NODISCARD enum pz_status pz_known_load(const char *chip, struct pz_known *out,
                                           struct pz_error *err);
+
+/* ---- the measured part of a description --------------------------------------------------------- */
+
+/* One number of a calibration or of one of its kernels: where it stands, its range and what an
+ * uncalibrated chip has. */
+struct pz_constant {
+  const char *key; /* the last word is its name */
+  size_t offset;   /* in struct pz_calibration, struct pz_kernel */
+  double min, max, absent;
+};
+
+const struct pz_constant *pz_calibration_constants(size_t *n);
+const struct pz_constant *pz_kernel_constants(size_t *n);
+
+/* A kernel without a name that says nothing. */
+struct pz_kernel pz_kernel_none(void);
+
+/* Field "calibration" of a chip.json; absent fields get the values of an uncalibrated chip. */
+void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calibration *c);
+
+/* That of an uncalibrated chip. */
+void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *c);
+
+/* Are all its numbers finite, and its lists no longer than they can be?  So that JSON can hold
+ * it. */
+bool pz_calibration_is_finite(const struct pz_calibration *c);
+
+/* New reference, the caller's. */
+json_t *pz_calibration_json(const struct pz_calibration *c);
+
+/* ---- technology libraries: area, energy and price of chip components ---------------------------- */
+
+/* Every constant of 16 nm and below is in silicon.def with its unit, range and source; those of the original
+ * library are in tech.c. */
+
+/* As a pz_name_at: NULL after the last. */
+const char *pz_tech_name_at(const void *ctx, size_t i);
+
+/* Area of a buffer: of a core, or the global one, um2. */
+double pz_tech_local_um2(const struct pz_tech_info *t, int64_t bytes);
+double pz_tech_glb_um2(const struct pz_tech_info *t, int64_t bytes);
+
+/* Is it one of the original system's libraries, which have no static power and not every block? */
+bool pz_tech_is_library(const struct pz_tech_info *t);
+
+/* A row of silicon.def: values by node from 16 to 3 nm, and the range of what sources say, as
+ * factors. */
+struct pz_silicon {
+  const char *name, *unit, *kind, *source;
+  double value[4], low, high;
+  size_t offset; /* in struct pz_tech_info */
+};
+
+const struct pz_silicon *pz_silicon_constants(size_t *n);
+
+/* The technology with the constants at one end of their ranges. */
+struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range);
+
+/* Square of the voltage at a clock, over that at the sustained clock. */
+double pz_tech_voltage2(const struct pz_tech_info *t, double clock_hz);
+
+/* A good die of this size, $. */
+double pz_tech_die_dollars(const struct pz_tech_info *t, double mm2);
 
 #endif

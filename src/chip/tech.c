@@ -1,4 +1,4 @@
-#include "chip/tech.h"
+#include "chip/chip.h"
 
 #include <stddef.h>
 

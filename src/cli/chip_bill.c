@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "chip/tech.h"
 #include "cli/command.h"
 #include "report/table.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "chip/chip.h"
-#include "chip/tech.h"
 #include "core/alloc.h"
 #include "cost/attention.h"
 #include "cost/power.h"

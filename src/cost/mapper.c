@@ -2,7 +2,7 @@
 
 #include <float.h>
 
-#include "chip/tech.h"
+#include "chip/chip.h"
 #include "core/num.h"
 #include "cost/mapping_cost.h"
 #include "cost/mapping_search.h"

@@ -5,7 +5,6 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "onnx/import.h"
-#include "workload/options.h"
 #include "workload/workload.h"
 
 struct importer {

@@ -5,7 +5,7 @@
 #include "onnx/passes.h"
 #include "onnx/plan.h"
 #include "workload/assemble.h"
-#include "workload/options.h"
+#include "workload/workload.h"
 
 /* Everything that is needed between the file and the layers; freed with the arena. */
 struct import {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/num.h"
-#include "partition/checker.h"
+#include "partition/problem.h"
 #include "schedule/model/layer.h"
 #include "schedule/solve.h"
 

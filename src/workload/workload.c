@@ -11,8 +11,6 @@
 #include "workload/assemble.h"
 #include "workload/context.h"
 #include "workload/family.h"
-#include "workload/mixed.h"
-#include "workload/options.h"
 #include "workload/parts.h"
 
 /* Longest default sequence: beyond this nobody trains from the start. */

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 
 #include "workload/op.h"
-#include "workload/options.h"
 #include "workload/workload.h"
 
 static void set_int(json_t *o, const char *key, int64_t v) {

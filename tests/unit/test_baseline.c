@@ -6,7 +6,7 @@
 
 #include "baseline/baseline.h"
 #include "baseline/linear_gp.h"
-#include "chip/tech.h"
+#include "chip/chip.h"
 #include "core/num.h"
 
 static const char SPACE[] = "{\"tensor_cores\": [1, 2, 4, 8], \"rows\": [64, 128], "

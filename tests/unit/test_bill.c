@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "chip/tech.h"
 
 static struct pz_chip load(const char *name) {
   struct pz_chip c;
