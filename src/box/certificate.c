@@ -9,7 +9,6 @@
 #include "box/run_digest.h"
 #include "chip/chip.h"
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/csv.h"
 #include "core/fields.h"
 #include "core/file.h"

@@ -7,7 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/num.h"
-#include "cost/collective.h"
+#include "cost/network.h"
 
 const char *const pz_box_objective_names[] = {"chip", "dollar", "watt", "ownership", "joule", NULL};
 

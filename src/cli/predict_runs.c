@@ -4,7 +4,6 @@
 
 #include "cli/predict_options.h"
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/file.h"
 #include "report/table.h"
 #include "step/prediction.h"

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/num.h"
 #include "core/text.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/num.h"
 #include "core/text.h"
 #include "launch/megatron_core.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "launch/megatron_args.h"
 #include "launch/megatron_core.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/file.h"
 #include "lp/lp.h"
 

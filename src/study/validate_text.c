@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/csv.h"
 #include "core/num.h"
 #include "core/record.h"

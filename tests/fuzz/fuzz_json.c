@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "own_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
