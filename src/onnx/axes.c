@@ -74,7 +74,7 @@ static struct pz_onnx_dim *dims_of(struct follow *f, struct pz_onnx_value *v) {
   int n = v->rank > 0 ? v->rank : 0;
   v->dims = pz_arena_alloc(f->g->arena, (size_t)n, sizeof *v->dims);
   if (!v->dims) {
-    f->status = pz_fail(f->g->err, PZ_NO_MEMORY, "%s: out of memory for the axes", f->g->file);
+    f->status = pz_onnx_no_memory(f->g);
     return NULL;
   }
   for (int i = 0; i < n; i++) v->dims[i] = constant(v->dim[i]);

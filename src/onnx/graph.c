@@ -28,7 +28,7 @@ enum pz_status pz_onnx_fail(const struct pz_onnx_graph *g, const struct pz_onnx_
   return status;
 }
 
-static enum pz_status no_memory(const struct pz_onnx_graph *g) {
+enum pz_status pz_onnx_no_memory(const struct pz_onnx_graph *g) {
   return pz_fail(g->err, PZ_NO_MEMORY, "%s: out of memory for the graph", g->file);
 }
 
@@ -96,7 +96,7 @@ enum pz_status pz_onnx_graph_users(struct pz_onnx_graph *g) {
       v->n_users = 0;
     }
     g->users = pz_arena_alloc(g->arena, total, sizeof *g->users);
-    if (!g->users) return no_memory(g);
+    if (!g->users) return pz_onnx_no_memory(g);
   }
   return PZ_OK;
 }

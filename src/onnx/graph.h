@@ -162,6 +162,9 @@ bool pz_onnx_is_float(int type);
 enum pz_status pz_onnx_fail(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                             enum pz_status status, const char *format, ...) PZ_PRINTF(4, 5);
 
+/* The error that there is no memory for what belongs to a graph. */
+enum pz_status pz_onnx_no_memory(const struct pz_onnx_graph *g);
+
 /* The shapes of a node's inputs, "[1, 8] and [7, 8]", into buf. */
 void pz_onnx_spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, char *buf,
                           size_t size);

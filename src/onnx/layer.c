@@ -24,8 +24,7 @@ enum pz_status pz_onnx_lowering_init(struct pz_onnx_lowering *l, const struct pz
   *l = (struct pz_onnx_lowering){.plan = plan, .sharding = sharding};
   l->tensor = pz_arena_alloc(plan->arena, n, sizeof *l->tensor);
   l->made = pz_arena_alloc(plan->arena, n, sizeof *l->made);
-  if (l->tensor && l->made) return PZ_OK;
-  return pz_fail(plan->g->err, PZ_NO_MEMORY, "%s: out of memory for the layers", plan->g->file);
+  return l->tensor && l->made ? PZ_OK : pz_onnx_no_memory(plan->g);
 }
 
 static void fail(struct make *m, enum pz_status status) {
@@ -368,9 +367,8 @@ static void lower_conv(struct make *m, const struct pz_onnx_node *n) {
   int rank = value(m, w)->rank;
   if (groups < 1 || rank < 3 || value(m, x)->rank != rank || value(m, y)->rank != rank ||
       dim(m, w, 0) % groups) {
-    pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "a group of %lld does not divide its channels",
-                 (long long)groups);
-    fail(m, PZ_BAD_INPUT);
+    fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "a group of %lld does not divide its channels",
+                         (long long)groups));
     return;
   }
   kernel = span(m, w, 2, rank);
@@ -386,10 +384,10 @@ static void lower_conv(struct make *m, const struct pz_onnx_node *n) {
 static void lower_einsum(struct make *m, const struct pz_onnx_node *n) {
   struct pz_dims d;
   if (!pz_onnx_einsum_dims(m->g, n, &d)) {
-    pz_onnx_fail(
-        m->g, n, PZ_BAD_INPUT,
-        "this equation is not supported; accepted: two operands, letters, '...' and a result");
-    fail(m, PZ_BAD_INPUT);
+    fail(m, pz_onnx_fail(
+                m->g, n, PZ_BAD_INPUT,
+                "this equation is not supported; accepted: two operands, letters, '...' and a "
+                "result"));
     return;
   }
   uint32_t in[3] = {n->in[0], n->in[1], PZ_NONE};
@@ -534,11 +532,10 @@ static bool check_shapes(struct make *m, const struct pz_onnx_node *n) {
   for (uint32_t i = 0; i < n->n_in + n->n_out; i++) {
     uint32_t v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
     if (v == PZ_NONE || value(m, v)->rank >= 0 || !value(m, v)->live) continue;
-    pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
-                 "the shape of tensor '%.120s' is neither stated in the file nor can it be "
-                 "inferred",
-                 value(m, v)->name);
-    fail(m, PZ_BAD_INPUT);
+    fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
+                         "the shape of tensor '%.120s' is neither stated in the file nor can it be "
+                         "inferred",
+                         value(m, v)->name));
     return false;
   }
   return true;
@@ -547,13 +544,12 @@ static bool check_shapes(struct make *m, const struct pz_onnx_node *n) {
 static bool check_operands(struct make *m, const struct pz_onnx_node *n, uint32_t least) {
   for (uint32_t k = 0; k < least; k++)
     if (k >= n->n_in || n->in[k] == PZ_NONE) {
-      pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "has %u inputs; accepted: at least %u", n->n_in, least);
-      fail(m, PZ_BAD_INPUT);
+      fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "has %u inputs; accepted: at least %u", n->n_in,
+                           least));
       return false;
     }
   if (n->n_out && n->out[0] != PZ_NONE) return true;
-  pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "its first result has no name");
-  fail(m, PZ_BAD_INPUT);
+  fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "its first result has no name"));
   return false;
 }
 

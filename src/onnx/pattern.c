@@ -80,7 +80,7 @@ static bool has_out(const struct pz_onnx_node *n) { return n->n_out >= 1 && n->o
 static enum pz_status become(struct pz_onnx_graph *g, struct pz_onnx_node *n, int kind,
                              const uint32_t in[4]) {
   uint32_t *copy = pz_arena_alloc(g->arena, 4, sizeof *copy), count = 0;
-  if (!copy) return pz_fail(g->err, PZ_NO_MEMORY, "%s: out of memory for the patterns", g->file);
+  if (!copy) return pz_onnx_no_memory(g);
   while (count < 4 && in[count] != PZ_NONE) count++;
   memcpy(copy, in, count * sizeof *copy);
   n->in = copy;

@@ -697,9 +697,7 @@ static enum pz_status infer_node(struct pz_onnx_graph *g, const struct pz_onnx_n
   for (uint32_t o = 0; o < n->n_out && status == PZ_OK; o++)
     if (n->out[o] != PZ_NONE) status = infer_result(g, n, o);
   if (status != PZ_OK) return status;
-  if (!read_constant(g, n) || !pz_onnx_constant_node(g, n))
-    return pz_fail(g->err, PZ_NO_MEMORY, "%s: out of memory for the shapes", g->file);
-  return PZ_OK;
+  return read_constant(g, n) && pz_onnx_constant_node(g, n) ? PZ_OK : pz_onnx_no_memory(g);
 }
 
 enum pz_status pz_onnx_shapes(struct pz_onnx_graph *g, const struct pz_workload_options *options) {

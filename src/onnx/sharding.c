@@ -475,7 +475,6 @@ enum pz_status pz_onnx_shard(struct pz_onnx_plan *p, int64_t tp, struct pz_onnx_
   struct sharder t = {.p = p, .g = p->g, .c = out, .only = PZ_NONE, .without = PZ_NONE};
   t.trial_of = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.trial_of);
   t.factor = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.factor);
-  if (!out->dim || !out->divide || !t.trial_of || !t.factor)
-    return pz_fail(p->g->err, PZ_NO_MEMORY, "%s: out of memory for the sharding", p->g->file);
+  if (!out->dim || !out->divide || !t.trial_of || !t.factor) return pz_onnx_no_memory(p->g);
   return slice_all(&t);
 }

@@ -13,13 +13,10 @@ static void set_text(json_t *o, const char *key, const char *v) {
   json_object_set_new(o, key, text ? text : json_string("(not UTF-8)"));
 }
 
-static json_t *dims_json(const struct pz_dims *d) {
-  json_t *o = json_object();
-  set_int(o, "batch", d->batch);
-  set_int(o, "m", d->m);
-  set_int(o, "n", d->n);
-  set_int(o, "k", d->k);
-  return o;
+static json_t *ids_json(const uint32_t *ids, uint32_t n) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
+  return list;
 }
 
 /* "gelu" or, as a derivative, "gelu_backward"; a product's derivatives are products. */
@@ -32,21 +29,23 @@ static json_t *kind_json(int kind, enum pz_direction dir) {
 static json_t *tail_json(const struct pz_op *op) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < op->n_tail; i++) {
-    json_t *t = json_object();
-    json_object_set_new(t, "kind", kind_json(op->tail[i].kind, op->tail[i].direction));
-    set_int(t, "elements", op->tail[i].elems);
-    json_array_append_new(list, t);
+    const struct pz_tail *t = &op->tail[i];
+    json_array_append_new(list, json_pack("{s:o,s:I}", "kind", kind_json(t->kind, t->direction),
+                                          "elements", (json_int_t)t->elems));
   }
   return list;
 }
 
 static json_t *op_json(const struct pz_op *op, uint32_t id) {
-  json_t *o = json_object(), *pred = json_array();
+  json_t *o = json_object();
   set_int(o, "id", id);
   set_text(o, "name", op->name);
   json_object_set_new(o, "kind", kind_json(op->kind, op->direction));
   set_text(o, "class", pz_op_class_name(op->op_class));
-  json_object_set_new(o, "dims", dims_json(&op->dims));
+  json_object_set_new(o, "dims",
+                      json_pack("{s:I,s:I,s:I,s:I}", "batch", (json_int_t)op->dims.batch, "m",
+                                (json_int_t)op->dims.m, "n", (json_int_t)op->dims.n, "k",
+                                (json_int_t)op->dims.k));
   set_int(o, "flop", op->flop);
   set_int(o, "matmul_flop", op->matmul_flop);
   set_int(o, "bytes_read", op->bytes_read);
@@ -58,8 +57,7 @@ static json_t *op_json(const struct pz_op *op, uint32_t id) {
   if (op->peers) set_text(o, "peers", peers[op->peers]);
   if (op->replicated) json_object_set_new(o, "replicated", json_true());
   if (op->n_tail) json_object_set_new(o, "tail", tail_json(op));
-  for (uint32_t i = 0; i < op->n_pred; i++) json_array_append_new(pred, json_integer(op->pred[i]));
-  json_object_set_new(o, "predecessors", pred);
+  json_object_set_new(o, "predecessors", ids_json(op->pred, op->n_pred));
   return o;
 }
 
@@ -87,9 +85,7 @@ static json_t *layer_json(const struct pz_layer *l) {
   json_t *o = json_object();
   set_text(o, "name", l->name);
   set_int(o, "count", l->count);
-  json_t *from = json_array();
-  for (uint32_t i = 0; i < l->n_from; i++) json_array_append_new(from, json_integer(l->from[i]));
-  json_object_set_new(o, "from", from);
+  json_object_set_new(o, "from", ids_json(l->from, l->n_from));
   set_int(o, "params", l->params);
   set_int(o, "split_params", l->split_params);
   set_int(o, "tied_params", l->tied_params);
@@ -149,12 +145,9 @@ static json_t *totals_json(const struct pz_totals *t) {
 static json_t *order_json(const struct pz_workload *w) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < w->n_order; i++) {
-    json_t *o = json_object(), *unit = json_array();
-    for (uint32_t k = 0; k < w->order[i].n_unit; k++)
-      json_array_append_new(unit, json_integer(w->order[i].unit[k]));
-    json_object_set_new(o, "unit", unit);
-    set_int(o, "repeats", w->order[i].repeats);
-    json_array_append_new(list, o);
+    const struct pz_segment *s = &w->order[i];
+    json_array_append_new(list, json_pack("{s:o,s:I}", "unit", ids_json(s->unit, s->n_unit),
+                                          "repeats", (json_int_t)s->repeats));
   }
   return list;
 }
