@@ -25,7 +25,6 @@ static const struct field {
 #define FIELD(key, type, member, min, max, absent, written)                                        \
   {key, type, offsetof(struct pz_chip, member), min, max, absent, written},
 #include "chip/chip_fields.def"
-#undef FIELD
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 

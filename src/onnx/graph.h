@@ -17,7 +17,6 @@
 enum pz_onnx_shape_rule {
 #define SHAPE(name, rule) PZ_SHAPE_##name,
 #include "onnx/shape_rules.def"
-#undef SHAPE
 };
 
 /* How the operator is counted. */

@@ -586,7 +586,6 @@ static struct shape rule_shape(const struct pz_onnx_graph *g, const struct pz_on
 static rule *const rules[] = {
 #define SHAPE(name, rule) rule,
 #include "onnx/shape_rules.def"
-#undef SHAPE
 };
 
 static struct shape infer(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, uint32_t o) {

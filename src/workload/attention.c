@@ -1,8 +1,125 @@
 /* Self-attention, standard (scores are written to memory) or flash (they are not). */
 #include "workload/parts.h"
 
+#include <inttypes.h>
+
 #include "core/num.h"
-#include "workload/context.h"
+
+/* ---- context parallelism ------------------------------------------------------------------------ */
+
+/* ---- which can be --------------------------------------------------------------------------- */
+
+static enum pz_status check_heads(const char *name, const struct pz_arch *a,
+                                  const struct pz_workload_options *o, struct pz_error *err) {
+  const struct {
+    const char *what;
+    int64_t n;
+  } list[] = {{"attention heads", a->heads / o->tp}, {"key/value heads", a->kv_heads / o->tp}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (list[i].n % o->cp)
+      return pz_fail(err, PZ_BAD_USE,
+                     "context-parallel degree %" PRId64
+                     " in form all-to-all does not divide the %" PRId64
+                     " %s that a device has of %s; accepted: a divisor, or form ring",
+                     o->cp, list[i].n, list[i].what, name);
+  return PZ_OK;
+}
+
+enum pz_status pz_context_check(const char *name, const struct pz_arch *a,
+                                const struct pz_workload_options *o, struct pz_error *err) {
+  if (o->cp == 1) return PZ_OK;
+  if (o->attention != PZ_ATTENTION_FLASH)
+    return pz_fail(err, PZ_BAD_USE,
+                   "context-parallel degree %" PRId64 " with standard attention; accepted: flash",
+                   o->cp);
+  if (o->seq % (2 * o->cp))
+    return pz_fail(err, PZ_BAD_USE,
+                   "context-parallel degree %" PRId64 " with %" PRId64
+                   " tokens; accepted: degrees of which twice divides them",
+                   o->cp, o->seq);
+  return o->cp_form == PZ_CONTEXT_ALL_TO_ALL ? check_heads(name, a, o, err) : PZ_OK;
+}
+
+/* Does attention run on part of the heads? */
+static bool context_by_heads(const struct pz_builder *b) {
+  return b->options->cp > 1 && b->options->cp_form == PZ_CONTEXT_ALL_TO_ALL;
+}
+
+/* Parts into which the queries of an attention are divided. */
+static int64_t context_parts(const struct pz_builder *b) {
+  return b->options->cp > 1 && !context_by_heads(b) ? b->options->cp : 1;
+}
+
+/* ---- what it reads -------------------------------------------------------------------------- */
+
+/* Keys of its chunk before a piece, of both pieces of a device, on average over devices. */
+static int64_t chunk_keys(int64_t seq, int64_t cp, int64_t chunk) {
+  int64_t sum = 0, piece = seq / (2 * cp);
+  for (int64_t i = 0; i < 2 * cp; i++) sum += i * piece % chunk;
+  return pz_ceil_div(sum, cp);
+}
+
+int64_t pz_context_keys(const struct pz_builder *b, const struct pz_arch *a) {
+  int64_t seq = b->options->seq, more = seq;
+  if (a->chunk && a->chunk < seq)
+    more = chunk_keys(seq, b->options->cp, a->chunk);
+  else if (a->window && a->window < seq)
+    more = 2 * (a->window - 1);
+  return pz_min(seq, b->part + more);
+}
+
+/* ---- operators ------------------------------------------------------------------------------ */
+
+static uint32_t context_join(struct pz_builder *b, int kind, const char *name, uint32_t x,
+                             struct pz_shape shape) {
+  return pz_build_op(b, &(struct pz_emit){.kind = kind,
+                                          .name = name,
+                                          .in = {x, PZ_NONE},
+                                          .shape = shape,
+                                          .peers = PZ_PEERS_CONTEXT});
+}
+
+static int64_t row_width(const struct pz_builder *b, uint32_t x) {
+  return pz_graph_tensor(b->graph, x)->elems / b->tokens;
+}
+
+/* Parts of other devices pass: memory holds one beside the own. */
+static uint32_t gather_keys(struct pz_builder *b, const char *name, uint32_t x, int64_t keys) {
+  if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
+  int64_t width = row_width(b, x);
+  uint32_t y = context_join(b, PZ_OP_ALL_GATHER, name, x, PZ_SHAPE(b->options->mbs * keys, width));
+  if (y == PZ_NONE) return y;
+  pz_graph_tensor(b->graph, y)->held = b->options->mbs * pz_min(b->part, keys - b->part) * width;
+  return y;
+}
+
+static uint32_t exchange(struct pz_builder *b, const char *name, uint32_t x, bool to_heads) {
+  if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
+  int64_t c = b->options->cp, width = row_width(b, x);
+  struct pz_shape shape =
+      to_heads ? PZ_SHAPE(b->tokens * c, width / c) : PZ_SHAPE(b->tokens, width);
+  return context_join(b, PZ_OP_ALL_TO_ALL, name, x, shape);
+}
+
+/* Into attention (query, key and value become what it reads) and out of it. */
+static void context_enter(struct pz_builder *b, const struct pz_arch *a, uint32_t qkv[3]) {
+  static const char *const rings[] = {"ring.query", "ring.key", "ring.value"},
+                           *const heads[] = {"to_heads.query", "to_heads.key", "to_heads.value"};
+  if (b->options->cp <= 1) return;
+  int64_t keys = pz_context_keys(b, a);
+  for (int i = 0; i < 3; i++) {
+    if (context_by_heads(b))
+      qkv[i] = exchange(b, heads[i], qkv[i], true);
+    else if (i > 0 && keys > b->part)
+      qkv[i] = gather_keys(b, rings[i], qkv[i], keys);
+  }
+}
+
+static uint32_t context_leave(struct pz_builder *b, uint32_t context) {
+  return context_by_heads(b) ? exchange(b, "to_tokens.context", context, false) : context;
+}
+
+/* ---- attention ---------------------------------------------------------------------------------- */
 
 /* This slice's sizes.  A sequence is cut into `chunks` of so many queries, which attend to so many
  * keys each: all of them, those of a window, or those of their chunk (the last counts as a whole
@@ -21,8 +138,7 @@ static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(
 
 static struct sizes sizes_of(const struct pz_builder *b, const struct pz_arch *a) {
   const struct pz_workload_options *o = b->options;
-  int64_t seq = o->seq, parts = pz_context_parts(b),
-          heads = o->tp * (pz_context_by_heads(b) ? o->cp : 1);
+  int64_t seq = o->seq, parts = context_parts(b), heads = o->tp * (context_by_heads(b) ? o->cp : 1);
   struct sizes z = {.heads = a->heads / heads,
                     .kv_heads = a->kv_heads / heads,
                     .head_dim = a->head_dim,
@@ -261,10 +377,10 @@ static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struc
 static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
                        const struct attention_names *n, uint32_t qkv[3]) {
   struct sizes z = sizes_of(b, a);
-  pz_context_enter(b, a, qkv);
+  context_enter(b, a, qkv);
   uint32_t context =
       b->options->attention == PZ_ATTENTION_FLASH ? flash(b, a, &z, qkv) : standard(b, a, &z, qkv);
-  context = pz_context_leave(b, context);
+  context = context_leave(b, context);
   struct pz_linear out = {.name = n->out,
                           .x = context,
                           .in = a->heads * z.value_dim,

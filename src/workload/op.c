@@ -7,7 +7,6 @@ static const struct pz_op_info table[] = {
 #define OP(kind, name, op_class, grad, saves, elementwise, forward, backward)                      \
   {name, PZ_CLASS_##op_class, PZ_GRAD_##grad, saves, elementwise, {forward, backward}},
 #include "workload/ops.def"
-#undef OP
 };
 
 const struct pz_op_info *pz_op_info(int kind) {

@@ -8,7 +8,6 @@
 enum pz_op_kind {
 #define OP(kind, name, op_class, grad, saves, elementwise, forward, backward) PZ_OP_##kind,
 #include "workload/ops.def"
-#undef OP
   PZ_OP_KINDS,
 };
 

@@ -12,6 +12,22 @@ uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32
 uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                                  uint32_t y);
 
+/* Context parallelism: a device has part of every sample's tokens, two pieces, one from each end, so that
+ * causal attention is even (Megatron-LM; Brandon et al., arXiv 2311.09431).  What attention needs of the
+ * others comes before it, in one of two forms:
+ *   ring        keys and values of the others pass one part after another (Liu et al., arXiv 2310.01889),
+ *               backward again and with their gradients; of a window or a chunk only those it reaches
+ *   all-to-all  query, key and value of all tokens for part of the heads, and the result back (Jacobs et
+ *               al., DeepSpeed Ulysses, arXiv 2309.14509) */
+
+/* Can the model be divided so?  PZ_BAD_USE says why not. */
+PZ_NODISCARD enum pz_status pz_context_check(const char *name, const struct pz_arch *a,
+                                             const struct pz_workload_options *o,
+                                             struct pz_error *err);
+
+/* Keys of a sample that an attention of this device reads, its own included. */
+int64_t pz_context_keys(const struct pz_builder *b, const struct pz_arch *a);
+
 /* The layer that a->part names. */
 void pz_part_layer(struct pz_builder *b, const struct pz_arch *a);
 

@@ -9,7 +9,6 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "workload/assemble.h"
-#include "workload/context.h"
 #include "workload/family.h"
 #include "workload/parts.h"
 
@@ -315,4 +314,21 @@ enum pz_status pz_workload_load_config(const char *path, const struct pz_workloa
   if (status == PZ_OK) status = pz_workload_parse(path, text, bytes, options, out, err);
   pz_free(text);
   return status;
+}
+
+/* ---- presets ------------------------------------------------------------------------------------ */
+
+static const struct pz_preset table[] = {
+#define MODEL(name, ...) {name, #__VA_ARGS__},
+#include "workload/presets.def"
+};
+
+const char *pz_preset_name(size_t i) {
+  return i < sizeof table / sizeof *table ? table[i].name : NULL;
+}
+
+const struct pz_preset *pz_preset_find(const char *name) {
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (strcmp(table[i].name, name) == 0) return &table[i];
+  return NULL;
 }
