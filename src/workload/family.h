@@ -9,7 +9,6 @@
 
 struct pz_family {
   const char *model_type; /* as in config.json */
-  const char *about;
   void (*read)(struct pz_fields *c, struct pz_arch *a);
 };
 

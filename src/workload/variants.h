@@ -59,10 +59,4 @@ PZ_NODISCARD enum pz_status pz_variants_load(const char *model, const struct pz_
 PZ_NODISCARD enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
                                         struct pz_error *err);
 
-/* A tensor-parallel group is a part of the devices. */
-PZ_NODISCARD enum pz_status pz_width_check(int64_t tp, int64_t devices, struct pz_error *err);
-
-/* A microbatch is a part of the global batch (samples). */
-PZ_NODISCARD enum pz_status pz_microbatch_check(int64_t mbs, int64_t batch, struct pz_error *err);
-
 #endif
