@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/fields.h"
 #include "core/num.h"
 #include "core/text.h"
 

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "chip/chip.h"
 #include "core/alloc.h"
 #include "cost/attention.h"
 #include "cost/power.h"

@@ -2,7 +2,6 @@
 
 #include <float.h>
 
-#include "chip/chip.h"
 #include "core/num.h"
 #include "cost/mapping_cost.h"
 #include "cost/mapping_search.h"

@@ -12,7 +12,6 @@
 #include "core/map.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "partition/problem.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
 

@@ -6,11 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/num.h"
-#include "core/options.h"
-#include "core/status.h"
 #include "core/text.h"
 #include "core/vec.h"
 #include "partition/best.h"

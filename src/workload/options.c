@@ -1,6 +1,5 @@
 #include "workload/workload.h"
 
-#include "core/status.h"
 #include "workload/family.h"
 
 const char *const pz_kernels_names[] = {"fused",     "eager",     "modules",
