@@ -496,7 +496,7 @@ static void interrupted_searches_go_on(void **state) {
   struct pz_box_options o = {.question = small_question(), .threads = 1};
   struct pz_arena arena;
   struct pz_box_result r;
-  struct pz_error err;
+  struct pz_error err = {0};
   char path[] = "journal-XXXXXX";
   (void)state;
   int fd = mkstemp(path);
