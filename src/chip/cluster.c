@@ -197,3 +197,15 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
   while (l + 1 < net->n_levels && net->level[l].devices < devices) l++;
   return net->n_levels ? &net->level[l] : NULL;
 }
+
+enum pz_status pz_cluster_take(const struct pz_cluster *net, int64_t devices,
+                               struct pz_cluster *wide, const struct pz_cluster **out,
+                               struct pz_error *err) {
+  *out = NULL;
+  if (!net) return PZ_OK;
+  enum pz_status status = pz_cluster_check(net, err);
+  if (status != PZ_OK) return status;
+  *wide = *net;
+  *out = wide;
+  return pz_cluster_reach(wide, devices, "devices", err);
+}

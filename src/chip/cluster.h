@@ -12,4 +12,10 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
 /* Of a cluster that a program passes: PZ_BAD_INPUT says what cannot be. */
 PZ_NODISCARD enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err);
 
+/* The network that a caller gave, checked and with at least so many devices: a copy in *wide, which *out points to; NULL
+ * for none. */
+PZ_NODISCARD enum pz_status pz_cluster_take(const struct pz_cluster *net, int64_t devices,
+                                            struct pz_cluster *wide, const struct pz_cluster **out,
+                                            struct pz_error *err);
+
 #endif

@@ -1,4 +1,4 @@
-#include "chip/known.h"
+/* What is known of a real chip's dies, from its preset: to judge the bill. */
 
 #include <string.h>
 

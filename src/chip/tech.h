@@ -15,16 +15,6 @@ double pz_tech_glb_um2(const struct pz_tech_info *t, int64_t bytes);
 /* Is it one of the original system's libraries, which have no static power and not every block? */
 bool pz_tech_is_library(const struct pz_tech_info *t);
 
-/* A row of silicon.def: values by node from 16 to 3 nm, and the range of what sources say, as
- * factors. */
-struct pz_silicon {
-  const char *name, *unit, *kind, *source;
-  double value[4], low, high;
-  size_t offset; /* in struct pz_tech_info */
-};
-
-const struct pz_silicon *pz_silicon_constants(size_t *n);
-
 /* The technology with the constants at one end of their ranges. */
 struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range);
 

@@ -3,9 +3,8 @@
 #include <math.h>
 
 #include "cli/command.h"
-#include "core/alloc.h"
+#include "core/csv.h"
 #include "core/file.h"
-#include "cost/power_table.h"
 #include "report/table.h"
 
 /* Mean relative errors: at the measured rate of calls, and of calls one after the other. */
@@ -105,16 +104,15 @@ static enum pz_status print_rows(const struct pz_power_row *rows, uint32_t n, bo
 enum pz_status pz_chip_power_print(const struct pz_chip *c, const char *path, bool as_json,
                                    struct pz_error *err) {
   struct pz_arena arena;
-  struct pz_csv csv;
-  const struct pz_power_row *rows = NULL;
+  struct pz_power_table *t = NULL;
   char *text = NULL;
   size_t bytes = 0;
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_csv_parse(path, text, bytes, &arena, &csv, err);
-  if (status == PZ_OK) status = pz_power_predict(c, path, &csv, &arena, &rows, err);
-  if (status == PZ_OK) status = print_rows(rows, csv.rows, as_json, &arena, err);
-  pz_free(text);
+  if (status == PZ_OK) status = pz_power_table(c, path, text, bytes, &t, err);
+  if (status == PZ_OK) status = print_rows(t->rows, t->n_rows, as_json, &arena, err);
+  pz_power_table_free(t);
+  pz_text_free(text);
   pz_arena_release(&arena);
   return status;
 }

@@ -3,10 +3,10 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
 #include "cli/chip_bill.h"
 #include "cli/chip_power.h"
 #include "cli/command.h"
+#include "core/json_lost.h"
 #include "core/text.h"
 #include "report/table.h"
 
@@ -34,9 +34,21 @@ static const struct pz_option options[] = {
 /* clang-format on */
 #undef AT
 
+/* A description that the library wrote, as JSON; takes over the text. */
+static json_t *description(enum pz_status status, char *text) {
+  struct pz_error err = {0};
+  json_t *o = NULL;
+  if (status != PZ_OK || pz_json_parse("description", text, strlen(text), &o, &err) != PZ_OK)
+    pz_json_lost_set(true);
+  pz_text_free(text);
+  return o;
+}
+
 /* The description with derived rates and its bill. */
 static json_t *full_json(const struct pz_chip *c) {
-  json_t *o = pz_chip_json(c), *bill = pz_bill_json(c);
+  char *text = NULL;
+  enum pz_status status = pz_chip_text(c, &text, NULL);
+  json_t *o = description(status, text), *bill = pz_bill_json(c);
   json_object_set_new(
       o, "derived",
       json_pack("{s:f,s:f,s:f,s:I,s:f}", "tensor_flop_per_s", pz_chip_tensor_flop_per_s(c),
@@ -109,7 +121,9 @@ static enum pz_status list_clusters(struct pz_table *t, json_t *clusters, struct
     enum pz_status status = pz_cluster_load(pz_cluster_preset_name(i), &c, err);
     if (status != PZ_OK) return status;
     cluster_rows(t, &c);
-    json_array_append_new(clusters, pz_cluster_json(&c));
+    char *text = NULL;
+    status = pz_cluster_text(&c, &text, NULL);
+    json_array_append_new(clusters, description(status, text));
   }
   return PZ_OK;
 }

@@ -1,9 +1,8 @@
 /* phaze validate: predictions beside measurements, and limits that must hold. */
 #include "cli/command.h"
 #include "core/alloc.h"
+#include "core/csv.h"
 #include "core/file.h"
-#include "core/vec.h"
-#include "cost/measured_ops.h"
 #include "report/validation_page.h"
 #include "report/validation_table.h"
 #include "study/validate_text.h"
@@ -98,7 +97,7 @@ static enum pz_status check_outputs(const struct settings *s, struct pz_arena *a
   struct pz_vec inputs;
   bool room = true;
   pz_vec_init(&inputs, arena, sizeof(const char *));
-  enum pz_status status = s->ops ? pz_measured_files(s->ops, arena, &ops, err) : PZ_OK;
+  enum pz_status status = s->ops ? pz_csv_files(s->ops, arena, &ops, err) : PZ_OK;
   if (status != PZ_OK) return status;
   for (; ops && *ops; ops++) room = room && pz_vec_push(&inputs, ops);
   for (int i = 0; s->runs[i]; i++) room = room && pz_vec_push(&inputs, &s->runs[i]);

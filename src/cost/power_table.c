@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "chip/chip.h"
+#include "chip/chip_json.h"
+#include "core/held.h"
 #include "core/text.h"
 #include "cost/attention.h"
 #include "cost/cost.h"
@@ -192,7 +194,7 @@ static enum pz_status work_of(struct pz_cost *cost, const struct known *op,
 static enum pz_status predict_row(struct pz_cost *cool, struct pz_cost *warm, struct reader *r,
                                   uint32_t i, struct pz_power_row *out) {
   uint32_t at;
-  struct pz_work throttled;
+  struct pz_work work, throttled;
   enum pz_status status = read_row(r, i, &at);
   if (status != PZ_OK) return status;
   const struct known *op = &known[at];
@@ -204,7 +206,7 @@ static enum pz_status predict_row(struct pz_cost *cool, struct pz_cost *warm, st
                                .watts = r->cell[WATTS],
                                .clock_hz = r->cell[MHZ] * 1e6,
                                .joules = r->cell[JOULES]};
-  status = work_of(cool, op, r->cell, &out->work, r->err);
+  status = work_of(cool, op, r->cell, &work, r->err);
   if (status == PZ_OK) status = work_of(warm, op, r->cell, &throttled, r->err);
   if (status != PZ_OK) return status;
   out->throttled_s = throttled.startup_s + fmax(throttled.core_s, throttled.hbm_s);
@@ -212,14 +214,14 @@ static enum pz_status predict_row(struct pz_cost *cool, struct pz_cost *warm, st
     out->sustained.watts = out->called.watts = pz_power_idle_watts(&cool->chip);
     return PZ_OK;
   }
-  pz_power_sustained(&cool->chip, &out->work, 0, &out->sustained);
-  pz_power_sustained(&cool->chip, &out->work, out->call_s, &out->called);
+  pz_power_sustained(&cool->chip, &work, 0, &out->sustained);
+  pz_power_sustained(&cool->chip, &work, out->call_s, &out->called);
   return PZ_OK;
 }
 
 enum pz_status pz_power_predict(const struct pz_chip *chip, const char *name,
                                 const struct pz_csv *csv, struct pz_arena *arena,
-                                const struct pz_power_row **rows, struct pz_error *err) {
+                                struct pz_power_row **rows, struct pz_error *err) {
   struct reader r = {.name = name, .csv = csv, .err = err};
   struct pz_chip without = *chip;
   struct pz_cost cool, warm;
@@ -237,3 +239,25 @@ enum pz_status pz_power_predict(const struct pz_chip *chip, const char *name,
   if (status == PZ_OK) *rows = out;
   return status;
 }
+
+enum pz_status pz_power_table(const struct pz_chip *chip, const char *name, const char *text,
+                              size_t bytes, struct pz_power_table **out, struct pz_error *err) {
+  struct pz_csv csv;
+  struct pz_arena *arena;
+  void *made = NULL;
+  enum pz_status status = pz_chip_check(chip, err);
+  if (status == PZ_OK) status = pz_need(name, "name", err);
+  if (status == PZ_OK) status = pz_need(text, "text", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, name, &made, &arena, err);
+  if (status != PZ_OK) return status;
+  struct pz_power_table *t = made;
+  status = pz_csv_parse(name, text, bytes, arena, &csv, err);
+  if (status == PZ_OK) status = pz_power_predict(chip, name, &csv, arena, &t->rows, err);
+  if (status != PZ_OK) return pz_held_free(made), status;
+  t->n_rows = csv.rows;
+  *out = t;
+  return PZ_OK;
+}
+
+void pz_power_table_free(struct pz_power_table *t) { pz_held_free(t); }

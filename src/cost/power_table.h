@@ -9,21 +9,9 @@
 
 enum { PZ_POWER_MOST_ROWS = 100000 };
 
-struct pz_power_row {
-  const char *op;
-  int64_t m, n, k;
-  double call_s, watts, clock_hz, joules; /* as measured; 0: not */
-  struct pz_work work;
-  /* `sustained`: calls one after the other; `called`: not more often than they were measured to come,
-   * since the host could not launch more */
-  struct pz_power sustained, called;
-  double throttled_s; /* latency by the calibration's fitted slower rate of long products */
-};
-
 /* Rows in the arena, csv->rows of them. */
 PZ_NODISCARD enum pz_status pz_power_predict(const struct pz_chip *chip, const char *name,
                                              const struct pz_csv *csv, struct pz_arena *arena,
-                                             const struct pz_power_row **rows,
-                                             struct pz_error *err);
+                                             struct pz_power_row **rows, struct pz_error *err);
 
 #endif

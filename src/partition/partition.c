@@ -191,12 +191,6 @@ static const struct pz_field plan_fields[] = {
     PZ_FIELD_MANY_AS(struct pz_partition, stages, pp, PZ_FIELD_LIST, "stages", &stage_record)};
 const struct pz_record pz_partition_record = PZ_RECORD(plan_fields, struct pz_partition);
 
-json_t *pz_partition_json(const struct pz_partition *p, bool whole) {
-  json_t *o = pz_record_json(&pz_partition_record, p);
-  if (o && !whole) json_object_del(o, "stages");
-  return o;
-}
-
 /* ---- the best plans of a model on a chip ---------------------------------------------------- */
 
 enum { MOST_DEGREE = 64, MOST_MICROBATCH = 8 }; /* of the lists where none is given */

@@ -54,6 +54,10 @@ static const struct pz_plan_field_info fields[PZ_PLAN_FIELDS] = {
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f) { return &fields[f]; }
 
+const char *pz_plan_field_name(enum pz_plan_field f) {
+  return (unsigned)f < PZ_PLAN_FIELDS ? fields[f].name : NULL;
+}
+
 enum pz_plan_field pz_plan_field_find(const char *name) {
   int f = 0;
   while (f < PZ_PLAN_FIELDS && strcmp(fields[f].name, name) != 0) f++;

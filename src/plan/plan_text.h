@@ -14,4 +14,8 @@ char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *
 /* "10 a stage", or "stage 1: 9; stages 2-7: 10; stage 8: 9". */
 char *pz_found_layers_text(const struct pz_training_run *r, struct pz_arena *arena);
 
+/* The fields in which b is another plan than a, as options: "--tp 4 --dp 16".  NULL: no memory. */
+char *pz_plan_options_text(const struct pz_plan *a, const struct pz_plan *b,
+                           struct pz_arena *arena);
+
 #endif

@@ -8,6 +8,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/sized.h"
+#include "step/run_table.h"
 #include "study/measured.h"
 #include "study/rank.h"
 
@@ -21,40 +22,14 @@ static bool is_compared(const struct pz_validation_point *p) {
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
-static void add_memory(struct pz_errors *g, const struct pz_validation_point *p) {
-  if (!(p->measured_bytes > 0 && p->predicted_bytes > 0)) return;
-  double e = p->predicted_bytes / p->measured_bytes - 1;
-  g->n_memory++;
-  g->memory_mean += fabs(e);
-  g->memory_bias += e;
-  if (fabs(e) > fabs(g->memory_worst)) g->memory_worst = e;
-}
-
-/* Sums; finish_errors makes means of them. */
 static void add_point(struct pz_errors *g, const struct pz_validation_point *p) {
   if (!is_compared(p)) {
     g->not_predicted++;
     return;
   }
-  double e = p->predicted_s / p->measured_s - 1;
-  g->n++;
-  g->mean += fabs(e);
-  g->bias += e;
-  if (!g->worst_id || fabs(e) > fabs(g->worst)) {
-    g->worst = e;
-    g->worst_id = p->id;
-  }
-  add_memory(g, p);
-}
-
-static void finish_errors(struct pz_errors *g) {
-  double n = g->n ? (double)g->n : (double)NAN, m = g->n_memory ? (double)g->n_memory : (double)NAN;
-  g->mean /= n;
-  g->bias /= n;
-  g->memory_mean /= m;
-  g->memory_bias /= m;
-  if (!g->n) g->worst = (double)NAN;
-  if (!g->n_memory) g->memory_worst = (double)NAN;
+  pz_errors_time(g, p->id, p->predicted_s / p->measured_s - 1);
+  if (p->measured_bytes > 0 && p->predicted_bytes > 0)
+    pz_errors_memory(g, p->predicted_bytes / p->measured_bytes - 1);
 }
 
 /* The group of that name and kind; a new one at the end. */
@@ -84,7 +59,7 @@ static enum pz_status make_groups(const struct pz_validation_point *points, uint
     if (!g) return PZ_NO_MEMORY;
     add_point(g, p);
   }
-  for (uint32_t i = 0; i < list->n; i++) finish_errors(pz_vec_at(list, struct pz_errors, i));
+  for (uint32_t i = 0; i < list->n; i++) pz_errors_finish(pz_vec_at(list, struct pz_errors, i));
   return PZ_OK;
 }
 
@@ -127,7 +102,7 @@ static enum pz_status make_totals(const struct pz_validation_point *points, uint
     for (uint32_t i = 0; i < n; i++)
       if (points[i].kind == PZ_POINT_RUN && is_ok(&points[i]) && totals[k].has(&points[i]))
         add_point(&list[k], &points[i]);
-    finish_errors(&list[k]);
+    pz_errors_finish(&list[k]);
   }
   v->totals = list;
   v->n_totals = TOTALS;

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "core/alloc.h"
+#include "core/buffer.h"
 #include "workload/op.h"
 #include "workload/options.h"
 
@@ -179,4 +181,23 @@ json_t *pz_workload_json(const struct pz_workload *w) {
   if (!is_grouped(w)) json_object_set_new(o, "order", order_json(w));
   json_object_set_new(o, "totals", totals_json(&w->totals));
   return o;
+}
+
+enum pz_status pz_workload_text(const struct pz_workload *w, enum pz_workload_form form,
+                                char **text, struct pz_error *err) {
+  enum pz_status status = pz_need(w, "workload", err);
+  if (status == PZ_OK) status = pz_need(text, "text", err);
+  if (status != PZ_OK) return status;
+  if (form == PZ_WORKLOAD_JSON) {
+    json_t *j = pz_workload_json(w);
+    status = pz_json_text(j, text, err);
+    json_decref(j);
+    return status;
+  }
+  struct pz_buffer b = {0};
+  FILE *out = pz_buffer_stream(&b);
+  if (out) pz_workload_dot(w, out);
+  if (out && pz_buffer_close(out)) return *text = b.text, PZ_OK;
+  pz_free(b.text);
+  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the graph");
 }

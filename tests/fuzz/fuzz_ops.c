@@ -22,7 +22,7 @@ static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
   struct pz_error err = {0};
   if (csv->rows > 4) return;
   enum pz_status status = pz_measured_read("fuzz", csv, arena, &m, &err);
-  if (status == PZ_OK) status = pz_calibrate(chip, &m, arena, &fit, &err);
+  if (status == PZ_OK) status = pz_calibrate_to(chip, &m, NULL, arena, &fit, &err);
   if (status == PZ_OK)
     require(pz_chip_check(&fit.chip, &err) == PZ_OK);
   else
@@ -30,7 +30,7 @@ static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
 }
 
 static void power(const struct pz_chip *chip, const struct pz_csv *csv, struct pz_arena *arena) {
-  const struct pz_power_row *rows = NULL;
+  struct pz_power_row *rows = NULL;
   struct pz_error err = {0};
   if (pz_power_predict(chip, "fuzz", csv, arena, &rows, &err) != PZ_OK) {
     require(err.message[0]);
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_arena arena;
   struct pz_csv csv;
   struct pz_error err = {0};
-  const double *us = NULL;
+  struct pz_op_time *us = NULL;
   require(pz_chip_load(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   if (table) power(&chip, &csv, &arena);
   if (table) beside(&cost, &csv, &arena);
   if (table && pz_ops_predict(&cost, "fuzz", &csv, &arena, &us, &err) == PZ_OK) {
-    for (uint32_t r = 0; r < csv.rows; r++) require(us[r] > 0);
+    for (uint32_t r = 0; r < csv.rows; r++) require(us[r].us > 0);
     calibrate(&chip, &csv, &arena);
   } else
     require(err.message[0]);

@@ -50,7 +50,7 @@ static void tally_table(const char *path, struct tally t[3]) {
   struct pz_cost cost;
   struct pz_arena arena;
   struct pz_csv csv;
-  const double *us = NULL;
+  struct pz_op_time *us = NULL;
   char *text = NULL;
   size_t bytes = 0;
   pz_arena_init(&arena, NULL);
@@ -61,7 +61,7 @@ static void tally_table(const char *path, struct tally t[3]) {
   uint32_t op = pz_csv_column(&csv, "op"), kernel = pz_csv_column(&csv, "kernel_us");
   for (uint32_t r = 0; r < csv.rows; r++) {
     const char *name = pz_csv_cell(&csv, r, op);
-    double error = us[r] / atof(pz_csv_cell(&csv, r, kernel)) - 1;
+    double error = us[r].us / atof(pz_csv_cell(&csv, r, kernel)) - 1;
     add_error(&t[among(name, products) ? 0 : among(name, vectors) ? 1 : 2], error);
   }
   free(text);
@@ -602,12 +602,12 @@ static enum pz_status predict(const char *text, double *first, struct pz_error *
   struct pz_cost cost;
   struct pz_arena arena;
   struct pz_csv csv;
-  const double *us = NULL;
+  struct pz_op_time *us = NULL;
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
   enum pz_status status = pz_csv_parse("t.csv", text, strlen(text), &arena, &csv, err);
   if (status == PZ_OK) status = pz_ops_predict(&cost, "t.csv", &csv, &arena, &us, err);
-  if (status == PZ_OK && csv.rows) *first = us[0];
+  if (status == PZ_OK && csv.rows) *first = us[0].us;
   pz_cost_release(&cost);
   pz_arena_release(&arena);
   return status;
