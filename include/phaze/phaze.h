@@ -2409,6 +2409,22 @@ PZ_NODISCARD PZ_API enum pz_status pz_validate(const struct pz_validate_options 
 /* Accepts NULL. */
 PZ_API void pz_validation_free(struct pz_validation *v);
 
+/* What a text of it has. */
+enum pz_validation_form {
+  PZ_VALIDATION_JSON,      /* groups, totals, orders of plans, broken limits ... */
+  PZ_VALIDATION_JSON_ROWS, /* ... and every point */
+  PZ_VALIDATION_GROUPS,    /* CSV: a line a group, total and model with several plans */
+  PZ_VALIDATION_ROWS,      /* CSV: a line a point */
+  PZ_VALIDATION_LIMITS,   /* CSV: limits that hold now, mean errors rounded up with a little room */
+  PZ_VALIDATION_EXPECTED, /* CSV: errors of runs by their features, which predictions are told with */
+  PZ_VALIDATION_PAGE      /* HTML: predicted against measured, and the errors by group */
+};
+
+/* *text is the caller's to give back with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_validation_text(const struct pz_validation *v,
+                                                      enum pz_validation_form form, char **text,
+                                                      size_t *bytes, struct pz_error *err);
+
 /* ---- tables of runs ------------------------------------------------------------------------- */
 
 /* What was asked and found of one row. */

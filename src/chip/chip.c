@@ -221,9 +221,7 @@ static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
 enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip *out,
                              struct pz_error *err) {
   json_t *root = NULL;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};

@@ -104,9 +104,7 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
                                 struct pz_cluster *out, struct pz_error *err) {
   static const char *const words[] = {"sources"};
   json_t *root = NULL;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};

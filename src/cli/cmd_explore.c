@@ -1,7 +1,13 @@
 /* phaze explore: one HTML page that computes predictions and plans by itself. */
 
+/* readlink is of POSIX. */
+#define _POSIX_C_SOURCE 200809L /* NOLINT(bugprone-reserved-identifier) */
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "cli/machine_options.h"
-#include "cli/shared_file.h"
 #include "core/file.h"
 #include "core/text.h"
 
@@ -46,10 +52,29 @@ static const struct pz_option options[] = {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+/* The path of share/phaze/NAME of the installation that this program stands in, or of wasm/NAME in the build folder.
+ * False: there is none. */
+static bool shared_file(const char *name, char *path, size_t size) {
+  /* from the folder of the program: bin/phaze, or build/release/src/phaze */
+  static const char *const places[] = {"../share/phaze", "../wasm", "../../wasm"};
+  char program[2048];
+  ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (n <= 0) return false;
+  program[n] = '\0';
+  char *slash = strrchr(program, '/');
+  if (!slash) return false;
+  *slash = '\0';
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    int bytes = snprintf(path, size, "%s/%s/%s", program, places[i], name);
+    if (bytes > 0 && (size_t)bytes < size && access(path, R_OK) == 0) return true;
+  }
+  return false;
+}
+
 static enum pz_status find_wasm(const struct settings *s, char *path, size_t size,
                                 struct pz_error *err) {
   if (s->wasm) return pz_text_copy(path, size, s->wasm), PZ_OK;
-  if (pz_shared_file("explore.wasm", path, size)) return PZ_OK;
+  if (shared_file("explore.wasm", path, size)) return PZ_OK;
   return pz_fail(err, PZ_IO,
                  "explore.wasm, the WebAssembly of the page, is not installed; build it with "
                  "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "

@@ -614,18 +614,13 @@ enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_calibrat
   struct pz_arena *arena;
   void *made = NULL;
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_calibrate_options_default", err);
-  if (status == PZ_OK) status = pz_need(o.ops, "ops", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {o.ops, "ops"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(chip, err);
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the calibration", &made, &arena, err);
   if (status != PZ_OK) return status;
   if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
   status = calibrate(chip, o.ops, o.progress ? &progress : NULL, arena, made, err);
-  if (status == PZ_OK)
-    *out = made;
-  else
-    pz_held_free(made);
-  return status;
+  return pz_held_give(status, made, out);
 }
 
 void pz_calibrated_free(struct pz_calibrated *c) { pz_held_free(c); }

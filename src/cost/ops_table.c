@@ -510,19 +510,15 @@ enum pz_status pz_cost_table(struct pz_cost *cost, const char *name, const char 
   struct pz_csv csv;
   struct pz_arena *arena;
   void *made = NULL;
-  enum pz_status status = pz_need(cost, "cost", err);
-  if (status == PZ_OK) status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status =
+      pz_need_each(err, {cost, "cost"}, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_held_new(sizeof **out, name, &made, &arena, err);
   if (status != PZ_OK) return status;
   struct pz_op_times *t = made;
   status = pz_csv_parse(name, text, bytes, arena, &csv, err);
   if (status == PZ_OK) status = pz_ops_predict(cost, name, &csv, arena, &t->rows, err);
-  if (status != PZ_OK) return pz_held_free(made), status;
-  t->n_rows = csv.rows;
-  *out = t;
-  return PZ_OK;
+  if (status == PZ_OK) t->n_rows = csv.rows;
+  return pz_held_give(status, made, out);
 }
 
 void pz_op_times_free(struct pz_op_times *t) { pz_held_free(t); }

@@ -246,18 +246,14 @@ enum pz_status pz_power_table(const struct pz_chip *chip, const char *name, cons
   struct pz_arena *arena;
   void *made = NULL;
   enum pz_status status = pz_chip_check(chip, err);
-  if (status == PZ_OK) status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_held_new(sizeof **out, name, &made, &arena, err);
   if (status != PZ_OK) return status;
   struct pz_power_table *t = made;
   status = pz_csv_parse(name, text, bytes, arena, &csv, err);
   if (status == PZ_OK) status = pz_power_predict(chip, name, &csv, arena, &t->rows, err);
-  if (status != PZ_OK) return pz_held_free(made), status;
-  t->n_rows = csv.rows;
-  *out = t;
-  return PZ_OK;
+  if (status == PZ_OK) t->n_rows = csv.rows;
+  return pz_held_give(status, made, out);
 }
 
 void pz_power_table_free(struct pz_power_table *t) { pz_held_free(t); }

@@ -179,8 +179,7 @@ enum pz_status pz_launch_check(const char *model, const struct pz_chip *chip, in
   struct pz_model_shape shape;
   char names[80];
   int i = launch_find(framework);
-  enum pz_status status = pz_need(model, "model", err);
-  if (status == PZ_OK) status = pz_need(chip, "chip", err);
+  enum pz_status status = pz_need_each(err, {model, "model"}, {chip, "chip"});
   if (status != PZ_OK) return status;
   if (!i)
     return pz_fail(err, PZ_BAD_USE, "no script is written for this framework; accepted: %s",

@@ -41,18 +41,12 @@ enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes
   void *made = NULL;
   enum pz_status status = PZ_OK;
   if (options) status = pz_sized_take(&o, sizeof o, options, "pz_run_plan_options_default", err);
-  if (status == PZ_OK) status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the run", &made, &arena, err);
   if (status != PZ_OK) return status;
   status = is_json(text, bytes) ? read_plan_file(name, text, bytes, &o, arena, made, err)
                                 : pz_megatron_read(name, text, bytes, &o, arena, made, err);
-  if (status == PZ_OK)
-    *out = made;
-  else
-    pz_held_free(made);
-  return status;
+  return pz_held_give(status, made, out);
 }
 
 void pz_run_plan_free(struct pz_run_plan *r) { pz_held_free(r); }

@@ -5,8 +5,8 @@
 
 #include "chip/chip_json.h"
 #include "chip/cluster.h"
-#include "core/num.h"
 #include "core/held.h"
+#include "core/num.h"
 #include "core/vec.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
@@ -270,18 +270,12 @@ enum pz_status pz_training_changes(const char *model, const struct pz_chip *chip
   struct pz_cluster wide;
   struct pz_arena *arena;
   void *made = NULL;
-  enum pz_status status = pz_need(model, "model", err);
-  if (status == PZ_OK) status = pz_need(r, "run", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {model, "model"}, {r, "run"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(chip, err);
   if (status == PZ_OK) status = pz_cluster_take(net, r->plan.devices, &wide, &job.net, err);
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the changes", &made, &arena, err);
   if (status == PZ_OK) status = find_fitting(&job, r, arena, made, err);
-  if (status == PZ_OK)
-    *out = made;
-  else
-    pz_held_free(made);
-  return status;
+  return pz_held_give(status, made, out);
 }
 
 void pz_plan_changes_free(struct pz_plan_changes *c) { pz_held_free(c); }

@@ -6,8 +6,8 @@
 
 #include "chip/chip_json.h"
 #include "chip/cluster.h"
-#include "core/num.h"
 #include "core/held.h"
+#include "core/num.h"
 #include "core/sized.h"
 #include "core/vec.h"
 #include "launch/megatron_args.h"
@@ -185,8 +185,7 @@ enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *c
   if (status == PZ_OK) status = pz_sized_take(&j.r, sizeof j.r, r, "pz_run_plan_default", err);
   if (status == PZ_OK)
     status = pz_sized_take(&o, sizeof o, options, "pz_tune_options_default", err);
-  if (status == PZ_OK) status = pz_need(j.r.model, "model", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {j.r.model, "model"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(chip, err);
   if (status == PZ_OK) status = pz_plan_fill(&j.r.plan, chip, err);
   j.job = (struct pz_job){.model = j.r.model, .config = j.r.config, .chip = chip};
@@ -200,11 +199,7 @@ enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *c
   j.out = made;
   pz_vec_init(&j.found, j.arena, sizeof(struct pz_plan_change));
   status = tune(&j);
-  if (status == PZ_OK)
-    *out = made;
-  else
-    pz_held_free(made);
-  return status;
+  return pz_held_give(status, made, out);
 }
 
 void pz_plan_tuning_free(struct pz_plan_tuning *t) { pz_held_free(t); }

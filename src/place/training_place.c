@@ -9,8 +9,8 @@
 #include "chip/chip_json.h"
 #include "chip/cluster.h"
 #include "core/alloc.h"
-#include "core/num.h"
 #include "core/held.h"
+#include "core/num.h"
 #include "core/sized.h"
 #include "core/text.h"
 #include "cost/constants.h"
@@ -138,8 +138,7 @@ enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
   struct pz_job job = {.model = model, .chip = chip, .net = net};
   enum pz_status status =
       pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
-  if (status == PZ_OK) status = pz_need(model, "model", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {model, "model"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(chip, err);
   if (status == PZ_OK) status = pz_plan_check_ranges(&o.plan, err);
   if (status == PZ_OK) status = pz_need_range("devices", o.plan.devices, 1, 1 << 24, err);
@@ -298,9 +297,7 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
   struct answer a = {.model = model, .chip = chip, .net = net, .asked = &o, .weak = weak};
   enum pz_status status =
       pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
-  if (status == PZ_OK) status = pz_need(model, "model", err);
-  if (status == PZ_OK) status = pz_need(chip, "chip", err);
-  if (status == PZ_OK) status = pz_need(p, "plans", err);
+  if (status == PZ_OK) status = pz_need_each(err, {model, "model"}, {chip, "chip"}, {p, "plans"});
   if (status == PZ_OK && p->n) status = pz_fail(err, PZ_BAD_USE, "a plan fits");
   if (status == PZ_OK && !p->least)
     status = pz_fail(err, PZ_BAD_USE,
@@ -355,8 +352,7 @@ enum pz_status pz_training_scale(const char *model, const struct pz_chip *chip,
   double first = 0;
   enum pz_status status =
       pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
-  if (status == PZ_OK) status = pz_need(devices, "devices", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {devices, "devices"}, {out, "out"});
   if (status == PZ_OK) status = pz_need_range("devices", devices->n, 1, PZ_CHOICES_MOST, err);
   if (status == PZ_OK)
     status = pz_need_range("batch_per_device", batch_per_device, 0, 1 << 24, err);

@@ -274,9 +274,7 @@ static const char *field_name(const void *ctx, size_t i) {
 enum pz_status pz_plan_set(struct pz_plan *p, const char *name, const char *value,
                            struct pz_error *err) {
   char names[600];
-  enum pz_status status = pz_need(p, "plan", err);
-  if (status == PZ_OK) status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(value, "value", err);
+  enum pz_status status = pz_need_each(err, {p, "plan"}, {name, "name"}, {value, "value"});
   if (status != PZ_OK) return status;
   enum pz_plan_field f = pz_plan_field_find(name);
   if (f == PZ_PLAN_FIELDS || fields[f].kind == PZ_PLAN_KIND_LIST)

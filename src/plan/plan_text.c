@@ -30,11 +30,6 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
   return buf;
 }
 
-char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena) {
-  char text[256];
-  return pz_arena_strdup(arena, pz_plan_text(&r->plan, text, sizeof text));
-}
-
 struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *r, int64_t stage) {
   const struct pz_plan *p = &r->plan;
   struct pz_pipeline_shape shape = pz_plan_shape(p);

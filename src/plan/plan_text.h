@@ -4,9 +4,6 @@
 
 #include "plan/plan.h"
 
-/* pz_plan_text of its plan in the arena; NULL: no memory. */
-char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena);
-
 /* "stages 1-3: 4 of 10 layers; stage 4: none", or "none", "selective", "full" where all stages are
  * alike. */
 char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *arena);

@@ -149,11 +149,9 @@ enum pz_status pz_explore_page(const struct pz_explore_options *options, char **
                                struct pz_error *err) {
   struct pz_explore_options o = pz_explore_options_default();
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_explore_options_default", err);
-  if (status == PZ_OK) status = pz_need(o.models ? o.models[0] : NULL, "models", err);
-  if (status == PZ_OK) status = pz_need(o.chip, "chip", err);
-  if (status == PZ_OK) status = pz_need(o.wasm, "wasm", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(bytes, "bytes", err);
+  if (status == PZ_OK)
+    status = pz_need_each(err, {o.models ? o.models[0] : NULL, "models"}, {o.chip, "chip"},
+                          {o.wasm, "wasm"}, {text, "text"}, {bytes, "bytes"});
   if (status != PZ_OK) return status;
   json_t *models = json_array(), *files = json_object(), *document = NULL;
   char *wasm = NULL;

@@ -89,11 +89,9 @@ enum pz_status pz_plan_page(const struct pz_plan_page *page, char **text, size_t
   struct pz_plan_page p = {.size = sizeof p};
   enum pz_status status = pz_need(page, "page", err);
   if (status == PZ_OK) status = pz_sized_take(&p, sizeof p, page, "sizeof", err);
-  if (status == PZ_OK) status = pz_need(p.model, "model", err);
-  if (status == PZ_OK) status = pz_need(p.chip, "chip", err);
-  if (status == PZ_OK) status = pz_need(p.rows, "rows", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(bytes, "bytes", err);
+  if (status == PZ_OK)
+    status = pz_need_each(err, {p.model, "model"}, {p.chip, "chip"}, {p.rows, "rows"},
+                          {text, "text"}, {bytes, "bytes"});
   if (status != PZ_OK) return status;
   json_t *datasets = json_object(), *document = NULL;
   bool good = tell_about(&p, datasets) && tell_rows(&p, datasets) && tell_parts(&p, datasets);

@@ -79,8 +79,7 @@ enum pz_status pz_run_cost(const struct pz_training_run *r, const struct pz_chip
   struct pz_run_cost_options o = pz_run_cost_options_default();
   struct pz_run_cost c = {0};
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_run_cost_options_default", err);
-  if (status == PZ_OK) status = pz_need(r, "run", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {r, "run"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(chip, err);
   if (status == PZ_OK) status = check(&o, err);
   if (status != PZ_OK) return status;

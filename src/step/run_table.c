@@ -11,8 +11,8 @@
 #include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/buffer.h"
-#include "core/num.h"
 #include "core/held.h"
+#include "core/num.h"
 #include "core/pool.h"
 #include "core/text.h"
 #include "plan/plan_fields.h"
@@ -760,9 +760,7 @@ enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes,
                                struct pz_runs **out, struct pz_error *err) {
   struct pz_arena *arena;
   void *made = NULL;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK)
     status = pz_held_new(sizeof(struct held_runs), "the runs", &made, &arena, err);
   if (status != PZ_OK) return status;
@@ -833,9 +831,7 @@ static void put_heads(const struct pz_run_table *t, FILE *out) {
 enum pz_status pz_runs_csv(const struct pz_runs *r, char **text, size_t *bytes,
                            struct pz_error *err) {
   struct pz_buffer b = {0};
-  enum pz_status status = pz_need(r, "runs", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(bytes, "bytes", err);
+  enum pz_status status = pz_need_each(err, {r, "runs"}, {text, "text"}, {bytes, "bytes"});
   if (status != PZ_OK) return status;
   const struct pz_run_table *t = &((const struct held_runs *)(const void *)r)->table;
   FILE *out = pz_buffer_stream(&b);

@@ -72,8 +72,7 @@ static enum pz_status take_question(struct pz_job *job, const struct pz_plan *pl
                                     struct pz_error *err) {
   *p = pz_plan_default();
   enum pz_status status = pz_sized_take(p, sizeof *p, plan, "pz_plan_default", err);
-  if (status == PZ_OK) status = pz_need(job->model, "model", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {job->model, "model"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(job->chip, err);
   if (status == PZ_OK) status = pz_plan_fill(p, job->chip, err);
   return status == PZ_OK ? pz_cluster_take(job->net, p->devices, wide, &job->net, err) : status;
@@ -163,11 +162,7 @@ enum pz_status pz_training_explain(const char *model, const struct pz_chip *chip
   if (status == PZ_OK) status = explain_fields(&asked, &run.plan, chip, arena, e, err);
   if (status == PZ_OK)
     status = pz_constant_effects(&job, &run.plan, arena, &e->constants, &e->n_constants, err);
-  if (status == PZ_OK)
-    *out = e;
-  else
-    pz_held_free(made);
-  return status;
+  return pz_held_give(status, made, out);
 }
 
 void pz_explanation_free(struct pz_explanation *e) { pz_held_free(e); }

@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
+#include "core/held.h"
 #include "core/sized.h"
 #include "step/run_table.h"
 #include "study/measured.h"
@@ -455,12 +456,6 @@ static enum pz_status validate_in(const struct pz_validate_options *o, struct pz
   return status;
 }
 
-/* A validation with the memory behind it. */
-struct owned {
-  struct pz_validation v; /* the first: what the caller has */
-  struct pz_arena arena;
-};
-
 struct pz_validate_options pz_validate_options_default(void) {
   return (struct pz_validate_options){.size = sizeof(struct pz_validate_options),
                                       .chip = DEFAULT_CHIP};
@@ -470,23 +465,13 @@ enum pz_status pz_validate(const struct pz_validate_options *options, struct pz_
                            struct pz_error *err) {
   struct pz_validate_options o = pz_validate_options_default();
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_validate_options_default", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
-  if (status == PZ_OK) status = pz_need(o.chip, "chip", err);
+  if (status == PZ_OK) status = pz_need_each(err, {out, "out"}, {o.chip, "chip"});
   if (status != PZ_OK) return status;
-  struct owned *made = pz_calloc(1, sizeof *made);
-  if (!made) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
-  pz_arena_init(&made->arena, NULL);
-  status = validate_in(&o, &made->arena, &made->v, err);
-  if (status == PZ_OK)
-    *out = &made->v;
-  else
-    pz_validation_free(&made->v);
+  struct pz_arena *arena;
+  void *made;
+  status = pz_held_new(sizeof **out, "the validation", &made, &arena, err);
+  if (status == PZ_OK) status = pz_held_give(validate_in(&o, arena, made, err), made, out);
   return status;
 }
 
-void pz_validation_free(struct pz_validation *v) {
-  struct owned *made = (struct owned *)(void *)v;
-  if (!v) return;
-  pz_arena_release(&made->arena);
-  pz_free(made);
-}
+void pz_validation_free(struct pz_validation *v) { pz_held_free(v); }

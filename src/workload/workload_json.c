@@ -185,8 +185,7 @@ json_t *pz_workload_json(const struct pz_workload *w) {
 
 enum pz_status pz_workload_text(const struct pz_workload *w, enum pz_workload_form form,
                                 char **text, struct pz_error *err) {
-  enum pz_status status = pz_need(w, "workload", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
+  enum pz_status status = pz_need_each(err, {w, "workload"}, {text, "text"});
   if (status != PZ_OK) return status;
   if (form == PZ_WORKLOAD_JSON) {
     json_t *j = pz_workload_json(w);
