@@ -80,34 +80,26 @@ static bool explore_beside(const char *path, struct pz_arena *arena) {
   return found;
 }
 
-enum pz_status pz_predict_write_page(const struct pz_plan_page *page, const char *path,
+enum pz_status pz_predict_write_page(const char *path, const char *model,
+                                     const struct pz_machine *m, const struct pz_scaling *s,
                                      struct pz_error *err) {
-  struct pz_plan_page p = *page;
   struct pz_arena arena;
   char *text = NULL;
   size_t bytes = 0;
   pz_arena_init(&arena, NULL);
-  p.explore = explore_beside(path, &arena) ? EXPLORE : NULL;
-  enum pz_status status = pz_plan_page(&p, &text, &bytes, err);
+  struct pz_plan_page page = {.size = sizeof page,
+                              .model = model,
+                              .chip = &m->chip,
+                              .net = pz_machine_net(m),
+                              .rows = s->rows,
+                              .n_rows = s->n_rows,
+                              .weak = s->weak,
+                              .explore = explore_beside(path, &arena) ? EXPLORE : NULL};
+  enum pz_status status = pz_plan_page(&page, &text, &bytes, err);
   if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
   pz_text_free(text);
   pz_arena_release(&arena);
   return status;
-}
-
-static enum pz_status write_page(const struct pz_predicted *x, struct pz_error *err) {
-  const struct pz_training_run *r = x->run;
-  struct pz_scaling_row row = {.devices = r->plan.devices,
-                               .batch = r->plan.batch,
-                               .run = r,
-                               .tokens_per_s_per_device = r->p.tokens_per_s_per_device};
-  struct pz_plan_page page = {.size = sizeof page,
-                              .model = x->model,
-                              .chip = &x->machine.chip,
-                              .net = pz_machine_net(&x->machine),
-                              .rows = &row,
-                              .n_rows = 1};
-  return pz_predict_write_page(&page, x->s->report, err);
 }
 
 static enum pz_status explain(const struct pz_predicted *x, struct pz_explanation **out,
@@ -199,7 +191,14 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
     pz_command_warn(s->common.quiet, x.run->refusal);
   if (status == PZ_OK && s->tokens) status = pz_predict_cost(&x, &x.cost, err);
   if (status == PZ_OK && s->trace) status = pz_predict_write_trace(x.run, model, s->trace, err);
-  if (status == PZ_OK && s->report) status = write_page(&x, err);
+  if (status == PZ_OK && s->report) {
+    struct pz_scaling_row row = {.devices = x.run->plan.devices,
+                                 .batch = x.run->plan.batch,
+                                 .run = x.run,
+                                 .tokens_per_s_per_device = x.run->p.tokens_per_s_per_device};
+    struct pz_scaling one = {.rows = &row, .n_rows = 1};
+    status = pz_predict_write_page(s->report, model, &x.machine, &one, err);
+  }
   if (status == PZ_OK) status = tell(&x, err);
   if (status == PZ_OK) *fits = pz_prediction_fits(&x.run->p);
   pz_training_run_free(x.run);

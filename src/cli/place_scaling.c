@@ -75,7 +75,8 @@ enum pz_status pz_place_scaling(struct pz_place_job *j) {
   enum pz_status status =
       pz_training_scale(j->q->model, &j->machine.chip, pz_machine_net(&j->machine), &j->options,
                         &j->q->devices, j->q->t->batch_per_device, &s, j->err);
-  if (status == PZ_OK && j->q->t->report) status = pz_place_write_page(j, s->rows, s->n_rows);
+  if (status == PZ_OK && j->q->t->report)
+    status = pz_predict_write_page(j->q->t->report, j->q->model, &j->machine, s, j->err);
   if (status == PZ_OK) status = j->q->json ? tell_json(j, s) : print(j, s);
   pz_scaling_free(s);
   return status;

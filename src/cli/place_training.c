@@ -106,18 +106,6 @@ static enum pz_status find_cost(struct pz_place_job *j, struct pz_training_run *
   return pz_predict_cost(&x, &j->cost, j->err);
 }
 
-enum pz_status pz_place_write_page(const struct pz_place_job *j, const struct pz_scaling_row *rows,
-                                   uint32_t n) {
-  struct pz_plan_page page = {.size = sizeof page,
-                              .model = j->q->model,
-                              .chip = &j->machine.chip,
-                              .net = pz_machine_net(&j->machine),
-                              .rows = rows,
-                              .n_rows = n,
-                              .weak = j->q->devices.n > 1 && j->q->t->batch_per_device > 0};
-  return pz_predict_write_page(&page, j->q->t->report, j->err);
-}
-
 static enum pz_status write_page(const struct pz_place_job *j, const struct pz_training_run *best) {
   const struct pz_plan *o = &j->options.plan;
   struct pz_scaling_row row = {.devices = o->devices,
@@ -125,7 +113,8 @@ static enum pz_status write_page(const struct pz_place_job *j, const struct pz_t
                                .run = best,
                                .tokens_per_s_per_device =
                                    best->p.tokens / best->p.step_s / (double)o->devices};
-  return pz_place_write_page(j, &row, 1);
+  struct pz_scaling one = {.rows = &row, .n_rows = 1};
+  return pz_predict_write_page(j->q->t->report, j->q->model, &j->machine, &one, j->err);
 }
 
 /* The chosen plan as the launch script of its framework. */

@@ -51,8 +51,4 @@ PZ_NODISCARD enum pz_status pz_place_print(struct pz_place_job *j,
 /* A search for each number of devices, told as a table or as JSON. */
 PZ_NODISCARD enum pz_status pz_place_scaling(struct pz_place_job *j);
 
-/* Plans that were found, as a page. */
-PZ_NODISCARD enum pz_status pz_place_write_page(const struct pz_place_job *j,
-                                                const struct pz_scaling_row *rows, uint32_t n);
-
 #endif

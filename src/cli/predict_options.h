@@ -56,12 +56,13 @@ PZ_NODISCARD enum pz_status pz_predict_explain(const struct pz_predicted *x,
                                                const struct pz_explanation *e);
 json_t *pz_predict_explain_json(const struct pz_explanation *e);
 
-/* The pipeline of a run as a file, and plans as a page (path of the file in `page`). */
+/* The pipeline of a run as a file, and plans as a page. */
 PZ_NODISCARD enum pz_status pz_predict_write_trace(const struct pz_training_run *r,
                                                    const char *model, const char *path,
                                                    struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_predict_write_page(const struct pz_plan_page *page, const char *path,
-                                                  struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_predict_write_page(const char *path, const char *model,
+                                                  const struct pz_machine *m,
+                                                  const struct pz_scaling *s, struct pz_error *err);
 
 /* Every run of a table. */
 PZ_NODISCARD enum pz_status pz_predict_runs(const struct pz_predict_settings *s,

@@ -487,21 +487,21 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   return status;
 }
 
-enum pz_status pz_ops_predict(struct pz_cost *cost, const char *name, const struct pz_csv *csv,
-                              struct pz_arena *arena, struct pz_op_time **times,
-                              struct pz_error *err) {
+static enum pz_status predict_rows(struct pz_cost *cost, const char *name, const struct pz_csv *csv,
+                                   struct pz_arena *arena, struct pz_op_times *out,
+                                   struct pz_error *err) {
   const struct pz_ops_row *rows = NULL;
-  struct pz_op_time *out = pz_arena_alloc(arena, csv->rows, sizeof *out);
-  if (!out) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  out->rows = pz_arena_alloc(arena, csv->rows, sizeof *out->rows);
+  if (!out->rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   if (pz_csv_column(csv, "predicted_us") != PZ_NONE)
     return pz_fail(err, PZ_BAD_INPUT, "%s:1: the column 'predicted_us' already exists", name);
   enum pz_status status = pz_ops_read(name, csv, arena, &rows, err);
   for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++) {
     const struct pz_ops_row *r = &rows[i];
-    out[i] = (struct pz_op_time){pz_ops_name(r->op), r->batch, r->m, r->n, r->k, 0, r->us};
-    status = pz_ops_us(cost, r, &out[i].us, err);
+    struct pz_op_time *t = &out->rows[out->n_rows++];
+    *t = (struct pz_op_time){pz_ops_name(r->op), r->batch, r->m, r->n, r->k, 0, r->us};
+    status = pz_ops_us(cost, r, &t->us, err);
   }
-  if (status == PZ_OK) *times = out;
   return status;
 }
 
@@ -514,10 +514,8 @@ enum pz_status pz_cost_table(struct pz_cost *cost, const char *name, const char 
       pz_need_each(err, {cost, "cost"}, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_held_new(sizeof **out, name, &made, &arena, err);
   if (status != PZ_OK) return status;
-  struct pz_op_times *t = made;
   status = pz_csv_parse(name, text, bytes, arena, &csv, err);
-  if (status == PZ_OK) status = pz_ops_predict(cost, name, &csv, arena, &t->rows, err);
-  if (status == PZ_OK) t->n_rows = csv.rows;
+  if (status == PZ_OK) status = predict_rows(cost, name, &csv, arena, made, err);
   return pz_held_give(status, made, out);
 }
 

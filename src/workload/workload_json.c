@@ -1,7 +1,8 @@
-/* A workload as JSON, field by field as phaze.h has it. */
+/* A workload as JSON, field by field as phaze.h has it, and as a drawing. */
 #include "workload/workload_json.h"
 #include "workload/workload.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "core/alloc.h"
@@ -183,6 +184,49 @@ json_t *pz_workload_json(const struct pz_workload *w) {
   return o;
 }
 
+/* ---- a Graphviz drawing: one box a layer and direction, one node an operator --------------------- */
+
+static const char *colour(enum pz_op_class c) {
+  static const char *const by_class[] = {"#9ecae1", "#c7e9c0", "#6baed6", "#eeeeee", "#fdae6b"};
+  return by_class[c];
+}
+
+/* Quoted as DOT wants it. */
+static void quote(const char *s, FILE *out) {
+  for (; *s; s++) {
+    if (*s == '"' || *s == '\\') fputc('\\', out);
+    fputc(*s, out);
+  }
+}
+
+static void cluster(const struct pz_layer *l, uint32_t index, enum pz_direction d, FILE *out) {
+  static const char *const name[] = {"forward", "backward"};
+  fprintf(out, "  subgraph cluster_%" PRIu32 "_%d {\n    label=\"", index, d);
+  quote(l->name, out);
+  fprintf(out, " x%" PRId64 ", %s\";\n", l->count, name[d]);
+  for (uint32_t i = 0; i < l->ops[d].n; i++) {
+    const struct pz_op *op = &l->ops[d].op[i];
+    fprintf(out, "    n%" PRIu32 "_%d_%" PRIu32 " [label=\"", index, d, i);
+    quote(op->name, out);
+    fprintf(out, "\",fillcolor=\"%s\"];\n", colour(op->op_class));
+    for (uint32_t p = 0; p < op->n_pred; p++)
+      fprintf(out, "    n%" PRIu32 "_%d_%" PRIu32 " -> n%" PRIu32 "_%d_%" PRIu32 ";\n", index, d,
+              op->pred[p], index, d, i);
+  }
+  fprintf(out, "  }\n");
+}
+
+static void put_dot(const struct pz_workload *w, FILE *out) {
+  fprintf(out, "digraph \"");
+  quote(w->model, out);
+  fprintf(out, "\" {\n  node [shape=box,style=filled,fontname=\"sans-serif\"];\n");
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    cluster(&w->layers[i], i, PZ_FORWARD, out);
+    cluster(&w->layers[i], i, PZ_BACKWARD, out);
+  }
+  fprintf(out, "}\n");
+}
+
 enum pz_status pz_workload_text(const struct pz_workload *w, enum pz_workload_form form,
                                 char **text, struct pz_error *err) {
   enum pz_status status = pz_need_each(err, {w, "workload"}, {text, "text"});
@@ -195,7 +239,7 @@ enum pz_status pz_workload_text(const struct pz_workload *w, enum pz_workload_fo
   }
   struct pz_buffer b = {0};
   FILE *out = pz_buffer_stream(&b);
-  if (out) pz_workload_dot(w, out);
+  if (out) put_dot(w, out);
   if (out && pz_buffer_close(out)) return *text = b.text, PZ_OK;
   pz_free(b.text);
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for the graph");
