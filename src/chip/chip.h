@@ -60,6 +60,12 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
 /* Of a cluster that a program passes: PZ_BAD_INPUT says what cannot be. */
 PZ_NODISCARD enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err);
 
+/* The network that a caller gave, checked and with at least so many devices: a copy in *wide, which *out points to; NULL
+ * for none. */
+PZ_NODISCARD enum pz_status pz_cluster_take(const struct pz_cluster *net, int64_t devices,
+                                            struct pz_cluster *wide, const struct pz_cluster **out,
+                                            struct pz_error *err);
+
 /* ---- chips of a design space that are made from a base chip ------------------------------------- */
 
 struct pz_chip_size {
@@ -74,18 +80,6 @@ void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
 
 /* Field "base" of a space.json: a chip's name or file, or the chip itself; absent: `usual`. */
 void pz_chip_read_base(struct pz_fields *f, const char *usual, struct pz_chip *base);
-
-/* ---- what is known of a real chip's dies, from its preset: to judge the bill -------------------- */
-
-struct pz_known {
-  char die[32];      /* presets of one die have its name; "": nothing is known */
-  double mm2, watts; /* of all dies of the package; TDP; 0: not known */
-  bool fitted;       /* the bill's shares were fitted to this die */
-};
-
-/* Of a preset's "known"; nothing for other chips. */
-PZ_NODISCARD enum pz_status pz_known_load(const char *chip, struct pz_known *out,
-                                          struct pz_error *err);
 
 /* ---- the measured part of a description --------------------------------------------------------- */
 
@@ -130,16 +124,6 @@ double pz_tech_glb_um2(const struct pz_tech_info *t, int64_t bytes);
 
 /* Is it one of the original system's libraries, which have no static power and not every block? */
 bool pz_tech_is_library(const struct pz_tech_info *t);
-
-/* A row of silicon.def: values by node from 16 to 3 nm, and the range of what sources say, as
- * factors. */
-struct pz_silicon {
-  const char *name, *unit, *kind, *source;
-  double value[4], low, high;
-  size_t offset; /* in struct pz_tech_info */
-};
-
-const struct pz_silicon *pz_silicon_constants(size_t *n);
 
 /* The technology with the constants at one end of their ranges. */
 struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range);

@@ -102,9 +102,7 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
                                 struct pz_cluster *out, struct pz_error *err) {
   static const char *const words[] = {"sources"};
   json_t *root = NULL;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
@@ -183,4 +181,16 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
   int l = 0;
   while (l + 1 < net->n_levels && net->level[l].devices < devices) l++;
   return net->n_levels ? &net->level[l] : NULL;
+}
+
+enum pz_status pz_cluster_take(const struct pz_cluster *net, int64_t devices,
+                               struct pz_cluster *wide, const struct pz_cluster **out,
+                               struct pz_error *err) {
+  *out = NULL;
+  if (!net) return PZ_OK;
+  enum pz_status status = pz_cluster_check(net, err);
+  if (status != PZ_OK) return status;
+  *wide = *net;
+  *out = wide;
+  return pz_cluster_reach(wide, devices, "devices", err);
 }

@@ -8,7 +8,6 @@
 #include "core/file.h"
 #include "core/options.h"
 #include "core/text.h"
-#include "launch/launch.h"
 #include "partition/instance.h"
 #include "report/table.h"
 

@@ -65,6 +65,11 @@ void pz_progress_add(struct pz_progress *p, uint64_t more);
  * nothing to do. */
 void pz_progress_finish(struct pz_progress *p, const char *note);
 
+/* Was the work cancelled?  NULL: never. */
+static inline bool pz_progress_stopped(const struct pz_progress *p) {
+  return p && p->stop && atomic_load(p->stop);
+}
+
 /* Seconds of a monotonic clock. */
 double pz_clock_s(void);
 

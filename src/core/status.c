@@ -31,6 +31,12 @@ enum pz_status pz_need(const void *given, const char *what, struct pz_error *err
   return given ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s is NULL", what);
 }
 
+enum pz_status pz_need_list(const struct pz_needed *list, struct pz_error *err) {
+  for (; list->what; list++)
+    if (!list->given) return pz_need(NULL, list->what, err);
+  return PZ_OK;
+}
+
 enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
                              struct pz_error *err) {
   if (value >= min && value <= max) return PZ_OK;

@@ -14,6 +14,15 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
 /* PZ_BAD_USE where a pointer that a caller must give is NULL; `what` names it. */
 PZ_NODISCARD enum pz_status pz_need(const void *given, const char *what, struct pz_error *err);
 
+/* The same for several: pz_need_each(err, {model, "model"}, {out, "out"}). */
+struct pz_needed {
+  const void *given;
+  const char *what;
+};
+#define pz_need_each(err, ...)                                                                     \
+  pz_need_list((const struct pz_needed[]){__VA_ARGS__, {NULL, NULL}}, (err))
+PZ_NODISCARD enum pz_status pz_need_list(const struct pz_needed *list, struct pz_error *err);
+
 /* PZ_BAD_USE for a number out of range. */
 PZ_NODISCARD enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
                                           struct pz_error *err);

@@ -164,9 +164,7 @@ enum pz_status pz_workload_parse_onnx(const char *name, const void *data, size_t
                                       const struct pz_workload_options *options,
                                       struct pz_workload **out, struct pz_error *err) {
   struct pz_workload_options o;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(data, "data", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {data, "data"}, {out, "out"});
   if (status == PZ_OK) status = pz_workload_options_take(options, &o, err);
   return status == PZ_OK ? pz_onnx_build(name, data, bytes, &o, NULL, out, err) : status;
 }

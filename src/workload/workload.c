@@ -299,9 +299,7 @@ enum pz_status pz_workload_parse(const char *name, const char *text, size_t byte
                                  const struct pz_workload_options *options,
                                  struct pz_workload **out, struct pz_error *err) {
   struct pz_workload_options o;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_workload_options_take(options, &o, err);
   return status == PZ_OK ? pz_workload_build(name, text, bytes, &o, NULL, out, err) : status;
 }

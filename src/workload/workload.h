@@ -33,9 +33,6 @@ const struct pz_preset *pz_preset_find(const char *name);
 /* New reference, the caller's; NULL when out of memory. */
 json_t *pz_workload_json(const struct pz_workload *w);
 
-/* Both directions of every layer as one drawing. */
-void pz_workload_dot(const struct pz_workload *w, FILE *out);
-
 /* ---- options: the checks that hold for every model ---------------------------------------------- */
 
 /* The options of a caller, whose struct may be of an older header; NULL: the defaults. */

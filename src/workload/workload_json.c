@@ -1,8 +1,11 @@
 /* A workload as JSON, field by field as phaze.h has it, and as a drawing. */
-#include <inttypes.h>
-
-#include "workload/op.h"
 #include "workload/workload.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "core/alloc.h"
+#include "workload/op.h"
 
 static void set_int(json_t *o, const char *key, int64_t v) {
   json_object_set_new(o, key, json_integer(v));
@@ -171,7 +174,7 @@ json_t *pz_workload_json(const struct pz_workload *w) {
   return o;
 }
 
-/* ---- as a Graphviz drawing: one box a layer and direction, one node an operator ----------------- */
+/* ---- a Graphviz drawing: one box a layer and direction, one node an operator --------------------- */
 
 static const char *colour(enum pz_op_class c) {
   static const char *const by_class[] = {"#9ecae1", "#c7e9c0", "#6baed6", "#eeeeee", "#fdae6b"};
@@ -203,7 +206,7 @@ static void cluster(const struct pz_layer *l, uint32_t index, enum pz_direction 
   fprintf(out, "  }\n");
 }
 
-void pz_workload_dot(const struct pz_workload *w, FILE *out) {
+static void put_dot(const struct pz_workload *w, FILE *out) {
   fprintf(out, "digraph \"");
   quote(w->model, out);
   fprintf(out, "\" {\n  node [shape=box,style=filled,fontname=\"sans-serif\"];\n");
@@ -212,4 +215,22 @@ void pz_workload_dot(const struct pz_workload *w, FILE *out) {
     cluster(&w->layers[i], i, PZ_BACKWARD, out);
   }
   fprintf(out, "}\n");
+}
+
+enum pz_status pz_workload_text(const struct pz_workload *w, enum pz_workload_form form,
+                                char **text, struct pz_error *err) {
+  enum pz_status status = pz_need_each(err, {w, "workload"}, {text, "text"});
+  if (status != PZ_OK) return status;
+  if (form == PZ_WORKLOAD_JSON) {
+    json_t *j = pz_workload_json(w);
+    status = pz_json_text(j, text, err);
+    json_decref(j);
+    return status;
+  }
+  struct pz_buffer b = {0};
+  FILE *out = pz_buffer_stream(&b);
+  if (out) put_dot(w, out);
+  if (out && pz_buffer_close(out)) return *text = b.text, PZ_OK;
+  pz_free(b.text);
+  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the graph");
 }

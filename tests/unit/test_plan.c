@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 /* The rules one by one, which the library keeps to itself. */
-#include "plan/framework_rules.c" /* NOLINT(bugprone-suspicious-include) */
+#include "plan/framework_rules.c"
 
 #include "core/alloc.h"
 #include "plan/plan_file.h"

@@ -1,4 +1,4 @@
-#include "study/validate_text.h"
+/* A validation as JSON, as tables and as a page. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +9,9 @@
 #include "core/csv.h"
 #include "core/num.h"
 #include "core/record.h"
+#include "report/validation_page.h"
 #include "step/expected_error.h"
+#include "study/validate.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
@@ -90,8 +92,13 @@ static const struct pz_record with_rows = {validation_fields, FIELDS, sizeof(str
 static const struct pz_record without_rows = {validation_fields, FIELDS - 1,
                                               sizeof(struct pz_validation)};
 
-json_t *pz_validation_json(const struct pz_validation *v, bool rows) {
-  return pz_record_json(rows ? &with_rows : &without_rows, v);
+static enum pz_status json_text(const struct pz_validation *v, bool rows, char **text,
+                                size_t *bytes, struct pz_error *err) {
+  json_t *j = pz_record_json(rows ? &with_rows : &without_rows, v);
+  enum pz_status status = pz_json_text(j, text, err);
+  if (status == PZ_OK) *bytes = strlen(*text);
+  json_decref(j);
+  return status;
 }
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
@@ -280,17 +287,18 @@ static enum pz_status make_text(const struct pz_validation *v, put_fn *put, char
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for the table");
 }
 
-enum pz_status pz_validation_csv(const struct pz_validation *v, bool rows, char **text,
-                                 size_t *bytes, struct pz_error *err) {
-  return make_text(v, rows ? put_points : put_groups, text, bytes, err);
-}
-
-enum pz_status pz_validation_limits(const struct pz_validation *v, char **text, size_t *bytes,
-                                    struct pz_error *err) {
-  return make_text(v, put_limits, text, bytes, err);
-}
-
-enum pz_status pz_validation_expected(const struct pz_validation *v, char **text, size_t *bytes,
-                                      struct pz_error *err) {
-  return make_text(v, put_expected, text, bytes, err);
+enum pz_status pz_validation_text(const struct pz_validation *v, enum pz_validation_form form,
+                                  char **text, size_t *bytes, struct pz_error *err) {
+  enum pz_status status = pz_need_each(err, {v, "validation"}, {text, "text"}, {bytes, "bytes"});
+  if (status != PZ_OK) return status;
+  switch (form) {
+  case PZ_VALIDATION_JSON: return json_text(v, false, text, bytes, err);
+  case PZ_VALIDATION_JSON_ROWS: return json_text(v, true, text, bytes, err);
+  case PZ_VALIDATION_GROUPS: return make_text(v, put_groups, text, bytes, err);
+  case PZ_VALIDATION_ROWS: return make_text(v, put_points, text, bytes, err);
+  case PZ_VALIDATION_LIMITS: return make_text(v, put_limits, text, bytes, err);
+  case PZ_VALIDATION_EXPECTED: return make_text(v, put_expected, text, bytes, err);
+  case PZ_VALIDATION_PAGE: return pz_validation_page(v, text, bytes, err);
+  }
+  return pz_fail(err, PZ_BAD_USE, "form %d of a validation is not known", (int)form);
 }
