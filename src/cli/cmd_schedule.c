@@ -71,7 +71,7 @@ struct job {
   const struct settings *s;
   struct pz_arena arena;
   struct pz_vec list; /* struct pz_scheduled */
-  struct pz_tuning tuning;
+  struct pz_techniques techniques;
   struct pz_progress progress;
   struct pz_log log;
   struct pz_error *err;
@@ -83,7 +83,7 @@ static struct pz_solve_options solve_options(const struct job *j) {
   return (struct pz_solve_options){.solver = (enum pz_solver)j->s->solver,
                                    .steps = j->s->steps,
                                    .seconds = j->s->seconds,
-                                   .tuning = &j->tuning};
+                                   .techniques = &j->techniques};
 }
 
 /* A choice that was not given is the first. */
@@ -254,7 +254,7 @@ static enum pz_status schedule_model(struct job *j, const char *model) {
 
 static enum pz_status schedule(const struct settings *s, const char *model, struct pz_error *err) {
   struct job j = {.s = s,
-                  .tuning = pz_tuning_default,
+                  .techniques = pz_techniques_all,
                   .err = err,
                   .log = {.sink = pz_log_to_file, .ctx = stderr}};
   j.log.level = s->common.quiet ? PZ_LOG_ERROR : s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING;
@@ -263,7 +263,8 @@ static enum pz_status schedule(const struct settings *s, const char *model, stru
   pz_progress_start(&j.progress, stderr,
                     s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
                     "problems", 0);
-  enum pz_status status = s->disable ? pz_tuning_disable(&j.tuning, s->disable, err) : PZ_OK;
+  enum pz_status status =
+      s->disable ? pz_techniques_disable(&j.techniques, s->disable, err) : PZ_OK;
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK) status = s->instance ? schedule_instance(&j) : schedule_model(&j, model);
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)

@@ -166,16 +166,16 @@ static double narrowed_from(const struct pz_problem *p, double makespan, int uni
 
 /* With one technique switched off: each search, and the solver as a whole. */
 static void check_without(const struct pz_problem *p, enum pz_technique off, double best) {
-  struct pz_tuning tuning = pz_tuning_default;
-  struct pz_solve_options o = {.tuning = &tuning};
+  struct pz_techniques techniques = pz_techniques_all;
+  struct pz_solve_options o = {.techniques = &techniques};
   struct pz_arena arena;
   struct pz_schedule s;
   struct pz_error err = {0};
-  assert_int_equal(pz_tuning_disable(&tuning, pz_technique_name(off), &err), PZ_OK);
+  assert_int_equal(pz_techniques_disable(&techniques, pz_technique_name(off), &err), PZ_OK);
   for (enum search which = 0; which < SEARCHES; which++)
-    if (search_tuned(p, which, NULL, &tuning) != best)
+    if (search_tuned(p, which, NULL, &techniques) != best)
       fail_msg("without %s, %u operators: search %d gives %g, the shortest is %g",
-               pz_technique_name(off), p->n, (int)which, search_tuned(p, which, NULL, &tuning),
+               pz_technique_name(off), p->n, (int)which, search_tuned(p, which, NULL, &techniques),
                best);
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_schedule_solve(p, &o, &arena, &s, &err), PZ_OK);

@@ -23,6 +23,15 @@
 #include "schedule/colgen/pricing.h"
 #include "schedule/heuristic/local_search.h"
 
+enum {
+  MOST_ROUNDS = 200,
+  WORK_PER_STEP = 600, /* of the simplex */
+  MODES_PER_STEP = 4,  /* read */
+  NODES_PER_STEP = 4,  /* of the pricing problem */
+  FEW_NODES = 20,      /* tuned: for each first choice, while that finds columns */
+  MOST_NODES = 20000   /* tuned: otherwise */
+};
+
 /* Cost of a subset with an eliminated mode; the others cost 1. */
 static const double BANNED_COST = 1e3;
 
@@ -72,14 +81,13 @@ static void add_subset(struct pz_colgen *x, const struct pz_subset *p) {
 /* The best subset for each first choice; those of a value above 1 are added to the model.  Were
  * there any? */
 static bool add_improving_subsets(struct pz_colgen *x, int64_t nodes) {
-  const int64_t per_step = x->c->o->pricing_nodes_per_step;
   bool any = false;
   pz_pricing_reset(&x->pricing);
   for (uint32_t k = 0; k < x->pricing.n_order; k++) {
-    int64_t left = (x->until - x->c->steps) * per_step;
+    int64_t left = (x->until - x->c->steps) * NODES_PER_STEP;
     x->pricing.most_nodes = left < 1 ? 1 : left < nodes ? left : nodes;
     pz_pricing_solve(&x->pricing, k);
-    x->c->steps += x->pricing.nodes / per_step;
+    x->c->steps += x->pricing.nodes / NODES_PER_STEP;
     if (x->pricing.best.n == 0 || x->pricing.best.value <= 1 + 1e-9) continue;
     add_subset(x, &x->pricing.best);
     any = true;
@@ -215,8 +223,7 @@ static void keep_duals(struct pz_colgen *x) {
 static bool solve(struct pz_colgen *x) {
   int64_t work = x->lp.work;
   bool ok = !x->failed && pz_simplex_solve(&x->lp);
-  x->c->steps += x->c->n_modes / x->c->o->colgen_modes_per_step +
-                 (x->lp.work - work) / x->c->o->colgen_work_per_step;
+  x->c->steps += x->c->n_modes / MODES_PER_STEP + (x->lp.work - work) / WORK_PER_STEP;
   return ok;
 }
 
@@ -225,12 +232,11 @@ static bool solve(struct pz_colgen *x) {
 static void generate(struct pz_colgen *x) {
   const struct pz_context *c = x->c;
   double best = c->duals.sum;
-  for (int64_t round = 0; round < c->o->colgen_rounds && solve(x); round++) {
+  for (int64_t round = 0; round < MOST_ROUNDS && solve(x); round++) {
     read_shares(x);
     read_rates(x);
     pz_pricing_begin(&x->pricing);
-    bool more = add_improving_subsets(x, c->o->pricing_few_nodes) ||
-                add_improving_subsets(x, c->o->pricing_most_nodes);
+    bool more = add_improving_subsets(x, FEW_NODES) || add_improving_subsets(x, MOST_NODES);
     double bound = dual_bound(x);
     if (bound > best) {
       best = bound;

@@ -3,6 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tuned: multipliers first change by 1/FIRST_STEP, last by 1/LAST_STEP, half as much each time. */
+enum { FIRST_STEP = 4, LAST_STEP = 32 };
+/* Tuned: wide modes have rates near 1; the second part of the choices has rates below half of this,
+ * those of half the chip. */
+static const double WIDE_RATE = 1.4;
+
 /* ---- what does not change -------------------------------------------------------------------- */
 
 /* The longest path through tasks of no chain yet is the next chain. */
@@ -132,7 +138,7 @@ static void choose_multipliers(struct pz_pricing *x, int part) {
     if (other < least) memcpy(multiplier, x->multiplier[part - 1], sizeof x->multiplier[part]);
     least = pz_fmin(least, other);
   }
-  for (int64_t k = x->o->multiplier_first_step; k <= x->o->multiplier_last_step; k *= 2)
+  for (int64_t k = FIRST_STEP; k <= LAST_STEP; k *= 2)
     for (int r = 0; r < PZ_RESOURCES; r++)
       if (x->used[r]) least = try_multiplier(x, from, multiplier, r, 1.0 / (double)k, least);
   for (uint32_t k = from; k < x->n_order; k++)
@@ -298,8 +304,7 @@ static void find_choices(struct pz_pricing *x) {
 }
 
 void pz_pricing_begin(struct pz_pricing *x) {
-  double below =
-      x->o->pricing_wide_rate; /* wide modes have rates near 1; the second part has those of half the chip */
+  double below = WIDE_RATE;
   find_choices(x);
   find_preferred(x);
   for (int k = 0; k < PZ_PRICING_PARTS; k++, below /= 2) {

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* Most ready tasks that are tried before time advances. */
-enum { MOST_HELD = 64 };
+/* Ready tasks tried before time advances: the others would mostly not fit. */
+enum { LOOKAHEAD = 8 };
 
 struct keyed {
   double key;
@@ -66,9 +66,9 @@ static void make_ready(struct list_scheduler *g, uint32_t i) {
 }
 
 static void start_ready(struct list_scheduler *g, double t) {
-  struct keyed held[MOST_HELD];
+  struct keyed held[LOOKAHEAD];
   int n = 0;
-  while (g->ready.n && n < g->c->o->list_lookahead) {
+  while (g->ready.n && n < LOOKAHEAD) {
     struct keyed k = pop(&g->ready);
     const struct pz_mode *m = mode_of(g, k.task);
     if (!pz_mode_fits(g->free, m)) {

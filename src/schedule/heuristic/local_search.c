@@ -12,7 +12,18 @@
 #include "schedule/heuristic/list_schedule.h"
 #include "schedule/model/profile.h"
 
-enum { MOST_MODES = 64 };
+enum {
+  MOST_MODES = 64,
+  SEED = 20240721,    /* of the random numbers */
+  TASKS_PER_STEP = 4, /* placed in one step */
+  /* tuned, as solve.c says */
+  LONG = 50000,     /* steps from which a search is long */
+  PASSES_SHORT = 4, /* of a short one, all from the incumbent */
+  PASSES_LONG = 12  /* of a long one, two in three from elsewhere */
+};
+/* Tuned: the first threshold, as a part of the makespan; schedules up to this factor above the
+ * current one may be justified. */
+static const double THRESHOLD = 0.03, JUSTIFY_WITHIN = 1.05;
 
 static const uint32_t ANY = PZ_NONE; /* a mode: that in which the task ends first */
 
@@ -153,7 +164,7 @@ static double generate(struct local *l) {
     for (uint32_t k = 0; k < a.n; k++)
       if (--l->waits[a.list[k]] == 0) l->ready[n_ready++] = a.list[k];
   }
-  l->c->steps += p->n / l->c->o->local_tasks_per_step + 1;
+  l->c->steps += p->n / TASKS_PER_STEP + 1;
   if (pz_better(l->c, makespan, l->c->best_s)) {
     if (l->backward) reverse(l, makespan);
     if (milestones_fit(l))
@@ -332,9 +343,8 @@ static void anneal(struct local *l, int64_t until, bool afresh) {
     copy_choice(l, l->kept_mode, l->kept_priority, l->mode, l->priority);
     for (uint32_t n = 1 + draw(l, 3); n > 0; n--) change(l);
     double next = generate(l);
-    if (c->o->justification && next <= c->o->local_justify_within * now && draw(l, 4) == 0)
-      next = justify(l);
-    if (next <= now + c->o->local_threshold * left * left * c->best_s * draw(l, 1000) / 1000) {
+    if (c->o->justification && next <= JUSTIFY_WITHIN * now && draw(l, 4) == 0) next = justify(l);
+    if (next <= now + THRESHOLD * left * left * c->best_s * draw(l, 1000) / 1000) {
       now = next;
       continue;
     }
@@ -371,11 +381,11 @@ static enum pz_status list_schedules(struct local *l, struct pz_error *err) {
 static void search(struct local *l, int64_t steps, bool first) {
   struct pz_context *c = l->c;
   int64_t end = c->steps + steps;
-  l->random = (uint64_t)(c->o->local_seed + steps);
+  l->random = (uint64_t)(SEED + steps);
   if (first) first_tries(l);
   if (!c->o->local_search || !pz_open(c)) return;
-  bool longer = steps >= c->o->local_long; /* of many passes two in three begin elsewhere */
-  int64_t passes = longer ? c->o->local_passes_long : c->o->local_passes_short, from = c->steps;
+  bool longer = steps >= LONG; /* of many passes two in three begin elsewhere */
+  int64_t passes = longer ? PASSES_LONG : PASSES_SHORT, from = c->steps;
   l->by = PZ_T_local_search;
   for (int64_t pass = 1; pass <= passes && pz_open(c); pass++) {
     l->backward = pass % 2 == 0;

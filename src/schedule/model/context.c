@@ -60,7 +60,7 @@ enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                                struct pz_arena *arena, struct pz_error *err) {
   *c = (struct pz_context){.p = p,
                            .arena = arena,
-                           .o = &pz_tuning_default,
+                           .o = &pz_techniques_all,
                            .count = pz_arena_alloc(arena, PZ_TECHNIQUES + 1, sizeof *c->count),
                            .best_s = DBL_MAX,
                            .time_unit = common_time_unit(p)};

@@ -33,7 +33,7 @@ struct pz_derived {
 struct pz_context {
   const struct pz_problem *p;
   struct pz_arena *arena;
-  const struct pz_tuning *o;
+  const struct pz_techniques *o;
   struct pz_technique_count *count; /* by technique */
   uint32_t *mode_at;                /* by task: its first mode in arrays by mode */
   uint32_t n_modes;
@@ -56,7 +56,7 @@ struct pz_context {
   double bound_s;       /* proven lower bound */
 };
 
-/* With the default tuning. */
+/* With all techniques. */
 PZ_NODISCARD enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                                             struct pz_arena *arena, struct pz_error *err);
 

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+/* Tuned: surrogate resources with less energy than this part of the makespan are ignored. */
+static const double LEAST_ENERGY = 0.5;
+
 /* Is the resource used by a task that leaves another one free? */
 static bool matters(const struct pz_problem *p, int r) {
   for (uint32_t i = 0; i < p->n; i++)
@@ -47,7 +50,7 @@ static void measure(struct pz_branching *g) {
     bool all = true;
     for (uint32_t i = 0; i < g->p->n; i++) sum += g->c->work[i][k];
     for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || g->c->mix[k][r] <= 0);
-    if (all && sum > g->c->o->measure_least * g->c->best_s) add_mix(g, k);
+    if (all && sum > LEAST_ENERGY * g->c->best_s) add_mix(g, k);
   }
   if (g->c->duals.sum > 0 && g->c->o->node_dual_bound) add_duals(g, &g->c->duals);
   g->n_measures = (g->n_measures + 3) / 4 * 4;
@@ -65,12 +68,12 @@ static bool takes_most(const struct pz_context *c, uint32_t i, int r) {
 /* Of the resource with the most such tasks, unless there are so many that energy bounds are as
  * good. */
 static void find_disjunctive(struct pz_branching *g) {
-  const uint32_t most = (uint32_t)g->c->o->disjunctive_most;
   for (int r = 0; r < PZ_RESOURCES; r++) {
     uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];
-    for (uint32_t k = 0; k < g->p->n && n <= most; k++)
-      if (takes_most(g->c, g->by_tail[k], r) && n++ < most) list[n - 1] = g->by_tail[k];
-    if (n > most || n < 2 || n <= g->n_disjunctive) continue;
+    for (uint32_t k = 0; k < g->p->n && n <= PZ_LARGEST_DISJUNCTIVE; k++)
+      if (takes_most(g->c, g->by_tail[k], r) && n++ < PZ_LARGEST_DISJUNCTIVE)
+        list[n - 1] = g->by_tail[k];
+    if (n > PZ_LARGEST_DISJUNCTIVE || n < 2 || n <= g->n_disjunctive) continue;
     g->n_disjunctive = n;
     memcpy(g->disjunctive, list, n * sizeof *list);
   }

@@ -19,7 +19,7 @@
 #include "schedule/tree/deferred.h"
 #include "schedule/tree/partial_bound.h"
 
-enum { MOST_BUCKETS = 1 << 16 };
+enum { MOST_BUCKETS = 1 << 16, MOST_MEMOS = 1 << 20 };
 
 /* A node seen before, for dominance. */
 struct memo {
@@ -70,8 +70,8 @@ static bool seen_better(struct depth_first *x, const struct pz_partial *n) {
       count->prunes++;
       return true;
     }
-  x->g.c->steps += looked / x->g.c->o->looks_per_step;
-  if (x->n_memos >= x->g.c->o->memo_most) return false;
+  x->g.c->steps += looked / PZ_LOOKS_PER_STEP;
+  if (x->n_memos >= MOST_MEMOS) return false;
   struct memo *m = pz_arena_alloc(x->arena, 1, sizeof *m + n->n_running * sizeof *m->run);
   if (!m) return false; /* remembering less costs time, not correctness */
   *m = (struct memo){.next = *bucket,

@@ -3,6 +3,11 @@
 #include <float.h>
 #include <string.h>
 
+/* Idle points remembered. */
+enum { MOST_PAST = 4096 };
+/* Tuned: busy periods must be this much slower than running alone for their bound to be tried. */
+static const double BUSY_SLOW = 2;
+
 struct past {
   struct pz_bits done;
   double regret_s;
@@ -16,7 +21,7 @@ bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle) {
   struct pz_technique_count *count = &x->g->c->count[PZ_T_idle_points];
   struct past now = {idle->started, idle->t - idle->alone_s};
   count->calls++;
-  x->g->c->steps += x->past.n / x->g->c->o->looks_per_step;
+  x->g->c->steps += x->past.n / PZ_LOOKS_PER_STEP;
   for (uint32_t k = 0; k < x->past.n; k++) {
     const struct past *p = pz_vec_at(&x->past, struct past, k);
     if (p->regret_s <= now.regret_s + slack(x) && pz_branching_within(x->g, &p->done, &now.done)) {
@@ -24,8 +29,7 @@ bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle) {
       return true;
     }
   }
-  if (x->past.n < x->g->c->o->idle_most)
-    (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
+  if (x->past.n < MOST_PAST) (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
   return false;
 }
 
@@ -105,9 +109,9 @@ static void look_at_capacity(struct pz_idle *x, struct pz_mode *least) {
     joined += s;
     faster += least_s[i];
   }
-  const struct pz_tuning *o = g->c->o;
+  const struct pz_techniques *o = g->c->o;
   x->frequent = o->idle_points && 2 * alone > n && !g->milestones_use;
-  x->slow = x->frequent && o->busy_period_bound && joined > o->busy_slow * faster;
+  x->slow = x->frequent && o->busy_period_bound && joined > BUSY_SLOW * faster;
 }
 
 bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *arena) {

@@ -6,6 +6,9 @@
 
 #include "schedule/tree/branching.h"
 
+/* Comparisons of partial schedules in one step. */
+enum { PZ_LOOKS_PER_STEP = 16 };
+
 struct pz_running {
   uint32_t task, mode;
   double end;

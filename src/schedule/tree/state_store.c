@@ -5,7 +5,11 @@
 
 #include "core/map.h"
 
-enum { MOST_LISTS = 1 << 18 };
+enum {
+  MOST_LISTS = 1 << 18,
+  MOST_STATES = 1 << 20,
+  MOST_LOOKS = 16 /* tuned: states compared with a new one, newest first */
+};
 
 /* ---- a state --------------------------------------------------------------------------------- */
 
@@ -47,11 +51,10 @@ static struct pz_state **list_of(const struct pz_state_store *x, const struct pz
 
 bool pz_state_store_dominates(struct pz_state_store *x) {
   const struct pz_state *n = x->candidate;
-  const struct pz_tuning *o = x->g->c->o;
   uint32_t looks = 0;
   bool better = false;
-  if (!o->state_dominance) return false;
-  for (struct pz_state **at = list_of(x, n), *s = *at; s && !better && looks < o->state_looks;
+  if (!x->g->c->o->state_dominance) return false;
+  for (struct pz_state **at = list_of(x, n), *s = *at; s && !better && looks < MOST_LOOKS;
        s = *at, looks++) {
     bool same = pz_branching_same(x->g, &s->started, &n->started);
     better = same && dominates(x->g, s, n);
@@ -61,7 +64,7 @@ bool pz_state_store_dominates(struct pz_state_store *x) {
     else
       at = &s->next_same;
   }
-  x->g->c->steps += looks / o->looks_per_step;
+  x->g->c->steps += looks / PZ_LOOKS_PER_STEP;
   x->g->c->count[PZ_T_state_dominance].calls++;
   x->g->c->count[PZ_T_state_dominance].prunes += better;
   return better;
@@ -71,7 +74,7 @@ bool pz_state_store_dominates(struct pz_state_store *x) {
 
 bool pz_state_store_add(struct pz_state_store *x) {
   size_t bytes = pz_state_bytes(x->candidate->n_running);
-  struct pz_state *s = x->n < x->g->c->o->state_most ? pz_arena_alloc(x->arena, 1, bytes) : NULL;
+  struct pz_state *s = x->n < MOST_STATES ? pz_arena_alloc(x->arena, 1, bytes) : NULL;
   if (!s) return false;
   memcpy(s, x->candidate, bytes);
   double at = (s->bound - x->low_s) / (x->high_s - x->low_s) * PZ_STATE_BUCKETS;
