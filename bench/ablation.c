@@ -58,7 +58,7 @@ static struct tally run(enum set set, const struct pz_techniques *techniques, co
   return t;
 }
 
-static void print_rows(const char *off, const struct pz_techniques *techniques, const char *reason,
+static void print_rows(const char *off, const struct pz_techniques *techniques,
                        const char *folder) {
   for (enum set set = 0; set < SETS; set++) {
     if (set == REFERENCE && !*folder) continue;
@@ -66,9 +66,8 @@ static void print_rows(const char *off, const struct pz_techniques *techniques, 
     struct tally t = run(set, techniques, folder);
     fprintf(stderr, "%s,%s,%lld: %.2f s\n", off, sets[set].name, (long long)sets[set].steps,
             (double)(clock() - start) / CLOCKS_PER_SEC);
-    printf("%s,%s,%lld,%u,%u,%.4f,%.2f,%lld,\"%s\"\n", off, sets[set].name,
-           (long long)sets[set].steps, t.n, t.proven, t.gap / t.n, t.worst, (long long)t.steps,
-           reason);
+    printf("%s,%s,%lld,%u,%u,%.4f,%.2f,%lld\n", off, sets[set].name, (long long)sets[set].steps,
+           t.n, t.proven, t.gap / t.n, t.worst, (long long)t.steps);
     fflush(stdout);
   }
 }
@@ -81,16 +80,15 @@ static bool named(const char *name, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   const char *folder = argc > 1 ? argv[1] : "";
-  printf("switched_off,set,step_limit,problems,proven,mean_gap_percent,worst_gap_percent,steps,"
-         "reason\n");
-  if (named("all", argc, argv)) print_rows("nothing", &pz_techniques_all, "", folder);
+  printf("switched_off,set,step_limit,problems,proven,mean_gap_percent,worst_gap_percent,steps\n");
+  if (named("all", argc, argv)) print_rows("nothing", &pz_techniques_all, folder);
   for (enum pz_technique k = 0; k < PZ_TECHNIQUES; k++) {
     struct pz_techniques techniques = pz_techniques_all;
     struct pz_error err = {0};
     const char *name = pz_technique_name(k);
     if (!named(name, argc, argv)) continue;
     if (pz_techniques_disable(&techniques, name, &err) != PZ_OK) give_up(&err);
-    print_rows(name, &techniques, pz_technique_reason(k), folder);
+    print_rows(name, &techniques, folder);
   }
   return 0;
 }

@@ -11,16 +11,14 @@ const struct pz_techniques pz_techniques_all = {
 };
 
 static const struct {
-  const char *name, *reason;
+  const char *name;
   size_t offset;
 } techniques[PZ_TECHNIQUES + 1] = {
-#define TECHNIQUE(name, reason) {#name, reason, offsetof(struct pz_techniques, name)},
+#define TECHNIQUE(name, reason) {#name, offsetof(struct pz_techniques, name)},
 #include "schedule/options.def"
-    {"none", "", 0}};
+    {"none", 0}};
 
 const char *pz_technique_name(enum pz_technique t) { return techniques[t].name; }
-
-const char *pz_technique_reason(enum pz_technique t) { return techniques[t].reason; }
 
 static const char *name_at(const void *ctx, size_t i) {
   (void)ctx;

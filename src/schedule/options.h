@@ -32,8 +32,6 @@ struct pz_techniques {
 extern const struct pz_techniques pz_techniques_all;
 
 const char *pz_technique_name(enum pz_technique t);
-/* Why it is there. */
-const char *pz_technique_reason(enum pz_technique t);
 
 /* Switch off the techniques of a list with commas.  PZ_BAD_USE names one that there is not, and
  * those there are. */

@@ -3,14 +3,11 @@
 #include <string.h>
 
 #include "schedule/bound/root_bound.h"
-#include "schedule/bound/two_machine.h"
 #include "schedule/colgen/column_generation.h"
 #include "schedule/heuristic/local_search.h"
 #include "schedule/ilp/ilp.h"
-#include "schedule/model/checker.h"
 #include "schedule/model/context.h"
-#include "schedule/tree/branching.h"
-#include "schedule/tree/tree_search.h"
+#include "schedule/tree/deferred.h"
 
 /* The effort schedule.  Constants marked "tuned", here and in the other files, were tuned on the
  * layers of bench_layers, the reference instances of bench_schedule and the graphs of
@@ -52,6 +49,15 @@ static void generate_columns(struct pz_context *c, struct pz_colgen **colgen, in
   pz_bound_tighten(c);
 }
 
+/* Tree search by best-first or depth-first search or, where that is switched off, by the other. */
+static enum pz_status search_tree(struct pz_context *c, bool best_first, int64_t steps,
+                                  struct pz_error *err) {
+  if (!c->o->depth_first && !c->o->best_first) return PZ_OK;
+  if (best_first ? !c->o->best_first : c->o->depth_first)
+    return pz_deferred_search(c, pz_depth_first_search, steps, err);
+  return pz_deferred_search(c, pz_best_first_search, steps, err);
+}
+
 /* Local search's share of a round: all if there are too many tasks for tree search.  What is open
  * after the second round mostly needs a proof, what is open after the fourth a better schedule. */
 static int64_t local_search_share(const struct pz_context *c, int64_t limit, int64_t steps) {
@@ -77,7 +83,7 @@ static enum pz_status prove(struct pz_context *c, struct pz_colgen **colgen, boo
     *limit = THIRD_ROUND;
     end = c->steps + capped(*limit, c->most_steps - c->steps);
   }
-  return pz_open(c) ? pz_tree_search(c, PZ_BEST_FIRST, end - c->steps, err) : PZ_OK;
+  return pz_open(c) ? search_tree(c, true, end - c->steps, err) : PZ_OK;
 }
 
 /* With many modes column generation takes long, and best-first search ends most problems soon
@@ -86,11 +92,10 @@ static enum pz_status prove_many_modes(struct pz_context *c, struct pz_colgen **
                                        struct pz_error *err) {
   c->head_tail = true;
   pz_bound_tighten(c);
-  enum pz_status status =
-      pz_tree_search(c, PZ_BEST_FIRST, (end - c->steps) / MANY_MODES_TRIAL, err);
+  enum pz_status status = search_tree(c, true, (end - c->steps) / MANY_MODES_TRIAL, err);
   if (status == PZ_OK && pz_open(c))
     generate_columns(c, colgen, (end - c->steps) / MANY_MODES_COLUMNS);
-  if (status == PZ_OK && pz_open(c)) status = pz_tree_search(c, PZ_BEST_FIRST, end - c->steps, err);
+  if (status == PZ_OK && pz_open(c)) status = search_tree(c, true, end - c->steps, err);
   return status;
 }
 
@@ -103,7 +108,7 @@ static enum pz_status run_round(struct pz_context *c, struct pz_colgen **colgen,
   enum pz_status status = pz_local_search(c, local_search_share(c, *limit, end - c->steps), err);
   pz_bound_tighten(c);
   if (status != PZ_OK || !pz_open(c)) return status;
-  if (*limit <= FIRST_ROUND) return pz_tree_search(c, PZ_DEPTH_FIRST, end - c->steps + 1, err);
+  if (*limit <= FIRST_ROUND) return search_tree(c, false, end - c->steps + 1, err);
   if (*limit == SECOND_ROUND && c->n_modes > 2 * c->p->n)
     return prove_many_modes(c, colgen, end, err);
   return prove(c, colgen, c->best_s >= before, limit, end, err);

@@ -3,12 +3,10 @@
 #define PZ_TESTS_SEARCHING_H
 
 #include "schedule/bound/root_bound.h"
-#include "schedule/bound/two_machine.h"
 #include "schedule/colgen/column_generation.h"
 #include "schedule/heuristic/local_search.h"
 #include "schedule/model/context.h"
-#include "schedule/tree/best_first.h"
-#include "schedule/tree/depth_first.h"
+#include "schedule/tree/deferred.h"
 #include "unit/testing.h"
 
 static inline enum pz_status best_first_with_duals(struct pz_context *c, struct pz_error *err) {

@@ -143,7 +143,8 @@ static void each_subset(struct subsets *x, uint32_t i, int *mode,
                         const int32_t residual[PZ_RESOURCES]) {
   if (i == x->p->n) {
     double value = 0;
-    uint32_t col = x->lp ? pz_lp_col(x->lp, 0, DBL_MAX, 1, false) : 0;
+    uint32_t col =
+        x->lp ? pz_lp_col(x->lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "c") : 0;
     for (uint32_t k = 0; k < i; k++) {
       if (mode[k] < 0) continue;
       if (x->duals) value += x->duals->rate[x->c->mode_at[k] + (uint32_t)mode[k]];
@@ -176,7 +177,7 @@ static double bound_by_all_subsets(struct subsets *x, struct pz_arena *arena) {
     const struct pz_task *t = &x->p->tasks[i];
     bool always = true;
     for (uint32_t m = 0; m < t->n_modes; m++) always = always && t->modes[m].s > 0;
-    x->row[i] = always ? pz_lp_row(&lp, 1, DBL_MAX) : PZ_NONE;
+    x->row[i] = always ? pz_lp_row(&lp, PZ_LP_AT_LEAST, 1, "r%u", i) : PZ_NONE;
     for (uint32_t k = 0; k < t->n_pred; k++)
       for (uint32_t q = 0; q < i; q++)
         if (q == t->pred[k] || x->before[q][t->pred[k]]) x->before[q][i] = true;
@@ -185,8 +186,8 @@ static double bound_by_all_subsets(struct subsets *x, struct pz_arena *arena) {
   each_subset(x, 0, mode, x->p->capacity);
   x->lp = NULL;
   if (!lp.rows.n) return 0;
-  pz_lp_solve(&lp, &r);
-  assert_int_equal(r.status, PZ_LP_OPTIMAL);
+  pz_lp_solve(&lp, 0, NULL, &r);
+  assert_true(r.optimal);
   return 1e-6 * r.objective;
 }
 

@@ -7,7 +7,6 @@
 
 #include "core/file.h"
 
-#include "schedule/model/checker.h"
 #include "schedule/model/instance.h"
 #include "schedule/solve.h"
 

@@ -9,7 +9,6 @@
 #include "report/trace.h"
 #include "schedule/model/instance.h"
 #include "schedule/model/layer.h"
-#include "schedule/model/use.h"
 #include "schedule/solve.h"
 
 /* ---- a schedule made by hand ---------------------------------------------------------------- */

@@ -5,9 +5,9 @@
  * of those on both, plus half of the sum of the others, plus half of the difference of the two
  * loads.  So the bound is the minimum over all differences that sums of the tasks' times can make.
  * Times must be multiples of a unit, and few enough. */
-#include "schedule/bound/two_machine.h"
-
 #include <stdlib.h>
+
+#include "schedule/bound/root_bound.h"
 
 /* Most differences x modes. */
 enum { MOST_WORK = 2000000 };

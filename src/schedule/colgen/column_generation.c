@@ -139,13 +139,10 @@ static void build(struct pz_colgen *x) {
 
 static bool allocate(struct pz_colgen *x) {
   uint32_t n = x->p->n, modes = x->c->n_modes;
-  x->s = pz_arena_alloc(&x->arena, modes, sizeof *x->s);
-  x->task_of = pz_arena_alloc(&x->arena, modes, sizeof *x->task_of);
-  x->row = pz_arena_alloc(&x->arena, n, sizeof *x->row);
-  x->shortest = pz_arena_alloc(&x->arena, n, sizeof *x->shortest);
   pz_vec_init(&x->subsets, &x->arena, sizeof(uint32_t));
   pz_vec_init(&x->time, &x->arena, sizeof(double));
-  return x->s && x->task_of && x->row && x->shortest &&
+  return PZ_ARRAY(&x->arena, x->s, modes) && PZ_ARRAY(&x->arena, x->task_of, modes) &&
+         PZ_ARRAY(&x->arena, x->row, n) && PZ_ARRAY(&x->arena, x->shortest, n) &&
          pz_pricing_init(&x->pricing, x->c, &x->arena) && pz_simplex_init(&x->lp, n, &x->arena);
 }
 

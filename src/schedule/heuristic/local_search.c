@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "core/random.h"
-#include "schedule/heuristic/list_schedule.h"
 #include "schedule/model/profile.h"
 
 enum {
@@ -42,16 +41,10 @@ struct local {
 static bool begin(struct local *l, struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n;
   *l = (struct local){.c = c, .by = PZ_T_NONE};
-  l->slots = pz_arena_alloc(arena, n, sizeof *l->slots);
-  l->priority = pz_arena_alloc(arena, n, sizeof *l->priority);
-  l->kept_priority = pz_arena_alloc(arena, n, sizeof *l->kept_priority);
-  l->mode = pz_arena_alloc(arena, n, sizeof *l->mode);
-  l->kept_mode = pz_arena_alloc(arena, n, sizeof *l->kept_mode);
-  l->same_modes = pz_arena_alloc(arena, n, sizeof *l->same_modes);
-  l->ready = pz_arena_alloc(arena, n, sizeof *l->ready);
-  l->waits = pz_arena_alloc(arena, n, sizeof *l->waits);
-  if (!l->slots || !l->priority || !l->kept_priority || !l->mode || !l->kept_mode ||
-      !l->same_modes || !l->ready || !l->waits)
+  if (!PZ_ARRAY(arena, l->slots, n) || !PZ_ARRAY(arena, l->priority, n) ||
+      !PZ_ARRAY(arena, l->kept_priority, n) || !PZ_ARRAY(arena, l->mode, n) ||
+      !PZ_ARRAY(arena, l->kept_mode, n) || !PZ_ARRAY(arena, l->same_modes, n) ||
+      !PZ_ARRAY(arena, l->ready, n) || !PZ_ARRAY(arena, l->waits, n))
     return false;
   for (uint32_t i = 0; i < n && n <= PZ_LOCAL_MOST_TASKS; i++)
     while (!pz_same_modes(&c->p->tasks[l->same_modes[i]], &c->p->tasks[i])) l->same_modes[i]++;
@@ -108,25 +101,19 @@ static void place(struct local *l, uint32_t t) {
   pz_profile_occupy(&l->profile, slot.start, &l->c->p->tasks[t].modes[slot.mode]);
 }
 
-static bool fits(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
-                 const struct pz_mode *m) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r] > p->capacity[r] - use[r]) return false;
-  return true;
-}
-
 /* Do the milestones still fit at their instants, after all others were placed? */
 static bool milestones_fit(const struct local *l) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++) {
     const struct pz_mode *m = &p->tasks[i].modes[l->slots[i].mode];
-    int32_t use[PZ_RESOURCES] = {0};
+    int32_t residual[PZ_RESOURCES];
     if (m->s > 0) continue;
+    memcpy(residual, p->capacity, sizeof residual);
     for (uint32_t k = 0; k < p->n; k++)
       for (int r = 0; r < PZ_RESOURCES; r++)
         if (l->slots[k].start < l->slots[i].start && l->slots[k].end > l->slots[i].start)
-          use[r] += p->tasks[k].modes[l->slots[k].mode].use[r];
-    if (!fits(p, use, m)) return false;
+          residual[r] -= p->tasks[k].modes[l->slots[k].mode].use[r];
+    if (!pz_mode_fits(residual, m)) return false;
   }
   return true;
 }
@@ -202,10 +189,7 @@ static uint32_t least_work_mode(const struct pz_context *c, uint32_t t, int mix)
   uint32_t best = 0;
   double least = DBL_MAX;
   for (uint32_t m = 0; m < task->n_modes; m++) {
-    double w = 0;
-    for (int r = 0; r < PZ_RESOURCES; r++)
-      if (c->p->capacity[r] > 0) w += c->mix[mix][r] * task->modes[m].use[r] / c->p->capacity[r];
-    w *= task->modes[m].s;
+    double w = pz_mode_share(c, &task->modes[m], mix) * task->modes[m].s;
     if (w < least) least = w, best = m;
   }
   return best;

@@ -65,6 +65,14 @@ static inline bool pz_better(const struct pz_context *c, double a, double b) {
   return a < b - (c->time_unit > 0 ? c->time_unit * (1 - 1e-6) : 1e-12 * c->scale);
 }
 
+/* A mode's use of a surrogate resource, as a part of its capacity; times its duration, its energy. */
+static inline double pz_mode_share(const struct pz_context *c, const struct pz_mode *m, int mix) {
+  double sum = 0;
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (m->use[r]) sum += c->mix[mix][r] * (double)m->use[r] / (double)c->p->capacity[r];
+  return sum;
+}
+
 /* Is there still something between the bound and the incumbent? */
 static inline bool pz_open(const struct pz_context *c) {
   return pz_better(c, c->bound_s, c->best_s);

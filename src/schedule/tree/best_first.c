@@ -6,13 +6,9 @@
  * raises the lower bound and opens no state whose bound exceeds the optimum, and diving: opening
  * the best state for each number of started tasks, which finds good schedules early.  Most
  * dominated states are found before they are opened.  The cost is memory. */
-#include "schedule/tree/best_first.h"
-
 #include <float.h>
 #include <string.h>
 
-#include "schedule/tree/automorphism.h"
-#include "schedule/tree/busy_period.h"
 #include "schedule/tree/deferred.h"
 #include "schedule/tree/idle_point.h"
 #include "schedule/tree/partial_bound.h"
@@ -25,9 +21,8 @@ struct best_first {
   struct pz_arena *arena;
   int64_t until;
   struct pz_deferred *deferred; /* NULL: none */
-  char *nodes;                  /* by depth: struct pz_partial */
-  size_t node_bytes;
-  struct pz_partial *ahead;
+  struct pz_partials nodes;     /* by depth, then those below */
+  struct pz_partial *ahead, *now, *next;
   const struct pz_state *from; /* the one that is opened; NULL: the beginning */
   double regret_s;             /* of the last idle point before what is expanded */
   int at;                      /* no bucket below this has states */
@@ -36,7 +31,7 @@ struct best_first {
 };
 
 static struct pz_partial *node_at(const struct best_first *x, uint32_t depth) {
-  return (struct pz_partial *)(void *)(x->nodes + depth * x->node_bytes);
+  return pz_partial_at(&x->nodes, depth);
 }
 
 static double completion_bound(struct best_first *x, const struct pz_partial *n) {
@@ -68,67 +63,48 @@ static void load(struct best_first *x, const struct pz_state *s, struct pz_parti
 
 /* ---- complete schedules ---------------------------------------------------------------------- */
 
+static void go_on(struct best_first *x) {
+  struct pz_partial *swap = x->now;
+  x->now = x->next;
+  x->next = swap;
+}
+
 /* On to what the state has just started; from an idle point what else it has done ran alone. */
-static void start_of(struct best_first *x, const struct pz_state *s, struct pz_partial **now,
-                     struct pz_partial **next) {
-  struct pz_partial *swap;
-  for (; (*now)->n_running && (*now)->t < s->t; swap = *now, *now = *next, *next = swap)
-    pz_partial_advance(&x->g, *now, *next);
-  struct pz_bits alone = pz_bits_minus(&s->started, &(*now)->started);
+static void start_of(struct best_first *x, const struct pz_state *s) {
+  for (; x->now->n_running && x->now->t < s->t; go_on(x))
+    pz_partial_advance(&x->g, x->now, x->next);
+  struct pz_bits alone = pz_bits_minus(&s->started, &x->now->started);
   for (uint32_t i = 0; i < s->n_running; i++) pz_bits_clear(&alone, s->run[i].task);
-  if (!pz_bits_empty(&alone)) pz_partial_alone(&x->g, *now, &alone);
+  if (!pz_bits_empty(&alone)) pz_partial_alone(&x->g, x->now, &alone);
   for (uint32_t i = 0; i < s->n_running; i++) {
-    if (pz_bits_has(&(*now)->started, s->run[i].task)) continue;
-    pz_partial_start(&x->g, *now, s->run[i].task, s->run[i].mode, *next);
-    swap = *now, *now = *next, *next = swap;
+    if (pz_bits_has(&x->now->started, s->run[i].task)) continue;
+    pz_partial_start(&x->g, x->now, s->run[i].task, s->run[i].mode, x->next);
+    go_on(x);
   }
 }
 
-static uint32_t depth_of(const struct pz_state *s) {
-  uint32_t n = 0;
-  for (; s; s = s->parent) n++;
-  return n;
-}
-
-/* Repeats the starts from the beginning, for the slots. */
-static void replay(struct best_first *x, const struct pz_state *const *path, uint32_t n,
-                   struct pz_partial *now, struct pz_partial *next) {
-  pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, now);
-  for (uint32_t k = 0; k < n; k++) start_of(x, path[k], &now, &next);
-  while (now->n_running) { /* what takes no time, at the end */
-    struct pz_partial *swap = now;
-    pz_partial_advance(&x->g, now, next);
-    now = next;
-    next = swap;
-  }
-}
-
-static double end_of_slots(const struct best_first *x) {
-  double end = 0;
-  for (uint32_t i = 0; i < x->g.p->n; i++)
-    if (!x->deferred || !x->deferred->is[i]) end = pz_fmax(end, x->g.slots[i].end);
-  return end;
-}
-
-/* Everything is started in n, a descendant of the state that is opened. */
+/* Everything is started in n, a descendant of the state that is opened: repeats the starts from the
+ * beginning, for the slots. */
 static void complete(struct best_first *x, const struct pz_partial *n) {
   struct pz_arena arena;
-  double makespan = pz_partial_end(n);
-  if (!pz_better(x->g.c, makespan, x->g.c->best_s)) return;
+  uint32_t depth = 0;
+  if (!pz_better(x->g.c, pz_partial_end(n), x->g.c->best_s)) return;
   pz_arena_init(&arena, x->arena->mem);
-  uint32_t depth = depth_of(x->from);
-  const struct pz_state **path = pz_arena_alloc(&arena, depth + 1, sizeof *path), *s = x->from;
-  struct pz_partial *now = pz_arena_alloc(&arena, 1, x->node_bytes);
-  struct pz_partial *next = pz_arena_alloc(&arena, 1, x->node_bytes);
+  for (const struct pz_state *s = x->from; s; s = s->parent) depth++;
+  const struct pz_state **path = pz_arena_alloc(&arena, depth + 1, sizeof *path);
   struct pz_state *last = pz_arena_alloc(&arena, 1, pz_state_bytes(n->n_running));
-  bool ok = path && now && next && last;
+  bool ok = path && last;
   x->stopped = x->stopped || !ok;
   if (ok) {
-    pz_state_fill(last, NULL, n);
-    path[depth] = last;
-    for (uint32_t k = depth; s; s = s->parent) path[--k] = s;
-    replay(x, path, depth + 1, now, next);
-    makespan = end_of_slots(x);
+    double makespan = 0;
+    pz_state_fill(last, x->from, n);
+    for (const struct pz_state *s = last, **to = path + depth; s; s = s->parent) *to-- = s;
+    pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, x->now);
+    for (uint32_t k = 0; k <= depth; k++) start_of(x, path[k]);
+    for (; x->now->n_running; go_on(x)) /* what takes no time, at the end */
+      pz_partial_advance(&x->g, x->now, x->next);
+    for (uint32_t i = 0; i < x->g.p->n; i++)
+      if (!x->deferred || !x->deferred->is[i]) makespan = pz_fmax(makespan, x->g.slots[i].end);
     if (x->deferred) makespan = pz_deferred_insert(x->deferred, &x->g, makespan);
     pz_update_incumbent(x->g.c, x->g.slots, makespan, PZ_T_best_first);
   }
@@ -328,10 +304,11 @@ static void search(struct best_first *x) {
 
 static bool prepare(struct best_first *x, struct pz_context *c) {
   uint32_t n = c->p->n;
-  x->node_bytes = pz_partial_bytes(n);
-  x->nodes = pz_arena_alloc(x->arena, 2 * (size_t)n + 4, x->node_bytes);
-  x->ahead = pz_arena_alloc(x->arena, 1, x->node_bytes);
-  return x->nodes && x->ahead && pz_branching_init(&x->g, c, x->arena) &&
+  if (!pz_partials_init(&x->nodes, n, 2 * (size_t)n + 7, x->arena)) return false;
+  x->ahead = node_at(x, 2 * n + 4);
+  x->now = node_at(x, 2 * n + 5);
+  x->next = node_at(x, 2 * n + 6);
+  return pz_branching_init(&x->g, c, x->arena) &&
          pz_state_store_init(&x->store, &x->g, x->until - c->steps, x->arena) &&
          pz_idle_init(&x->idle, &x->g, x->arena);
 }

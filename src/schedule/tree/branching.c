@@ -16,21 +16,13 @@ static bool matters(const struct pz_problem *p, int r) {
   return false;
 }
 
-/* A mode's use of a surrogate resource. */
-static double share(const struct pz_branching *g, const struct pz_mode *m, int mix) {
-  double sum = 0;
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r]) sum += g->c->mix[mix][r] * (double)m->use[r] / (double)g->p->capacity[r];
-  return sum;
-}
-
 static void add_mix(struct pz_branching *g, int mix) {
   const struct pz_context *c = g->c;
   int at = g->n_measures++;
   for (uint32_t i = 0; i < g->p->n; i++) {
     g->work[i][at] = c->work[g->by_tail[i]][mix];
     for (uint32_t m = 0; m < g->p->tasks[i].n_modes; m++)
-      g->rates[c->mode_at[i] + m][at] = share(g, &g->p->tasks[i].modes[m], mix);
+      g->rates[c->mode_at[i] + m][at] = pz_mode_share(c, &g->p->tasks[i].modes[m], mix);
   }
 }
 
@@ -94,7 +86,8 @@ static void order(const struct pz_branching *g, uint32_t *list, bool with_own_ti
   }
 }
 
-bool pz_branching_same_modes(const struct pz_branching *g, uint32_t a, uint32_t b) {
+/* The same modes, and the same of them eliminated: otherwise they are not interchangeable. */
+static bool same_modes(const struct pz_branching *g, uint32_t a, uint32_t b) {
   const struct pz_context *c = g->c;
   const struct pz_task *t = &c->p->tasks[a];
   return pz_same_modes(t, &c->p->tasks[b]) &&
@@ -108,24 +101,18 @@ static void find_interchangeable(struct pz_branching *g) {
   for (uint32_t a = 0; a < g->p->n; a++)
     for (uint32_t b = 0; b < g->p->n; b++)
       if (g->rank[a] < g->rank[b] && pz_branching_same(g, &g->after[a], &g->after[b]) &&
-          pz_branching_same_modes(g, a, b))
+          same_modes(g, a, b))
         pz_bits_set(&g->interchangeable[b], a);
 }
 
 bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n;
   *g = (struct pz_branching){.c = c, .p = c->p, .words = (int)(n + 63) / 64};
-  g->slots = pz_arena_alloc(arena, n, sizeof *g->slots);
-  g->by_tail = pz_arena_alloc(arena, n, sizeof *g->by_tail);
-  g->by_path = pz_arena_alloc(arena, n, sizeof *g->by_path);
-  g->rank = pz_arena_alloc(arena, n, sizeof *g->rank);
-  g->interchangeable = pz_arena_alloc(arena, n, sizeof *g->interchangeable);
-  g->work = pz_arena_alloc(arena, n, sizeof *g->work);
-  g->rates = pz_arena_alloc(arena, c->n_modes, sizeof *g->rates);
-  g->before = pz_arena_alloc(arena, n, sizeof *g->before);
-  g->after = pz_arena_alloc(arena, n, sizeof *g->after);
-  if (!g->work || !g->rates || !g->before || !g->after || !g->slots || !g->by_tail || !g->by_path ||
-      !g->rank || !g->interchangeable)
+  if (!PZ_ARRAY(arena, g->slots, n) || !PZ_ARRAY(arena, g->by_tail, n) ||
+      !PZ_ARRAY(arena, g->by_path, n) || !PZ_ARRAY(arena, g->rank, n) ||
+      !PZ_ARRAY(arena, g->interchangeable, n) || !PZ_ARRAY(arena, g->work, n) ||
+      !PZ_ARRAY(arena, g->rates, c->n_modes) || !PZ_ARRAY(arena, g->before, n) ||
+      !PZ_ARRAY(arena, g->after, n))
     return false;
   order(g, g->by_tail, false);
   measure(g);
@@ -140,4 +127,96 @@ bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_a
   pz_bits_order(g->p, g->before, g->after);
   if (c->o->interchangeable_tasks) find_interchangeable(g);
   return true;
+}
+
+/* ---- automorphisms --------------------------------------------------------------------------- */
+
+/* Pairs of tasks that can be exchanged together with all their successors (symmetry
+ * breaking by lexicographic order, Crawford et al. 1996).
+ *
+ * Examples are the query and key sides of a layer, or its experts.  Every schedule then has an
+ * image of the same makespan, and only those need be searched in which the first task of one side,
+ * of lower rank than all exchanged tasks, starts no later than that of the other.  (The optimal
+ * schedule whose start times are lexicographically smallest by rank is among them; it also obeys
+ * the order of identical tasks.) */
+struct automorphism {
+  const struct pz_branching *g;
+  const bool *deferred; /* by task: not there; NULL: none */
+  uint32_t image[PZ_TREE_MOST_TASKS];
+};
+
+static bool same(const struct automorphism *x, const struct pz_bits *a, const struct pz_bits *b) {
+  return pz_branching_same(x->g, a, b);
+}
+
+static struct pz_bits image_of(const struct automorphism *x, const struct pz_bits *set) {
+  struct pz_bits out = {{0}};
+  for (int w = 0; w < x->g->words; w++)
+    for (uint64_t left = set->w[w]; left; left &= left - 1)
+      pz_bits_set(&out, x->image[64 * w + __builtin_ctzll(left)]);
+  return out;
+}
+
+/* May the tasks be exchanged, if all before them is? */
+static bool may_swap(const struct automorphism *x, uint32_t i, uint32_t k) {
+  struct pz_bits before = image_of(x, &x->g->before[i]);
+  return same(x, &before, &x->g->before[k]) && same_modes(x->g, i, k);
+}
+
+/* A task that comes after a alone gets one that comes after b alone. */
+static bool find_image(struct automorphism *x, uint32_t i, struct pz_bits *others) {
+  for (uint32_t k = 0; k < x->g->p->n; k++) {
+    if (!pz_bits_has(others, k) || !may_swap(x, i, k)) continue;
+    pz_bits_clear(others, k);
+    x->image[i] = k;
+    x->image[k] = i;
+    return true;
+  }
+  return false;
+}
+
+static bool is_there(const struct automorphism *x, uint32_t i) {
+  return !x->deferred || !x->deferred[i];
+}
+
+static void leave_out_deferred(const struct automorphism *x, struct pz_bits *set) {
+  for (uint32_t i = 0; i < x->g->p->n; i++)
+    if (!is_there(x, i)) pz_bits_clear(set, i);
+}
+
+/* Exchange a and b and what comes after only one of them; then all must be as it was. */
+static bool exchange(struct automorphism *x, uint32_t a, uint32_t b) {
+  const struct pz_branching *g = x->g;
+  struct pz_bits after_a = pz_bits_minus(&g->after[a], &g->after[b]);
+  struct pz_bits after_b = pz_bits_minus(&g->after[b], &g->after[a]);
+  leave_out_deferred(x, &after_a);
+  leave_out_deferred(x, &after_b);
+  if (pz_bits_count(&after_a) != pz_bits_count(&after_b)) return false;
+  for (uint32_t i = 0; i < g->p->n; i++) x->image[i] = i;
+  x->image[a] = b;
+  x->image[b] = a;
+  for (uint32_t i = 0; i < g->p->n; i++)
+    if (pz_bits_has(&after_a, i) && !find_image(x, i, &after_b)) return false;
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    if (!is_there(x, i)) continue;
+    if (x->image[i] != i && g->rank[i] < g->rank[a])
+      return false; /* a guard: it has not been seen */
+    struct pz_bits before = image_of(x, &g->before[i]);
+    if (!same(x, &before, &g->before[x->image[i]])) return false;
+  }
+  return true;
+}
+
+void pz_automorphisms(struct pz_branching *g, const bool *deferred) {
+  struct automorphism x = {.g = g, .deferred = deferred};
+  if (!g->c->o->automorphisms) return;
+  g->c->count[PZ_T_automorphisms].calls++;
+  for (uint32_t b = 0; b < g->p->n; b++)
+    for (uint32_t a = 0; a < g->p->n; a++)
+      if (g->rank[a] < g->rank[b] && is_there(&x, a) && is_there(&x, b) &&
+          same(&x, &g->before[a], &g->before[b]) && !same(&x, &g->after[a], &g->after[b]) &&
+          same_modes(g, a, b) && exchange(&x, a, b)) {
+        pz_bits_set(&g->interchangeable[b], a);
+        g->c->count[PZ_T_automorphisms].prunes++;
+      }
 }

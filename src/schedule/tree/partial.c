@@ -262,8 +262,10 @@ void pz_partial_begin(struct pz_branching *g, const bool *deferred, struct pz_pa
   finish_milestones(g, out);
 }
 
-size_t pz_partial_bytes(uint32_t n) {
-  return (sizeof(struct pz_partial) + n * sizeof(struct pz_running) + 15) / 16 * 16;
+bool pz_partials_init(struct pz_partials *x, uint32_t tasks, size_t n, struct pz_arena *arena) {
+  x->node_bytes = (sizeof(struct pz_partial) + tasks * sizeof(struct pz_running) + 15) / 16 * 16;
+  x->nodes = pz_arena_alloc(arena, n, x->node_bytes);
+  return x->nodes != NULL;
 }
 
 void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from) {
