@@ -38,9 +38,15 @@ static int64_t default_steps(uint32_t n) {
                                   : (int64_t)DEFAULT_STEPS * DEFAULT_STEPS_TASKS / n;
 }
 
+/* Heads and tails by energy from now on. */
+static void use_head_tail(struct pz_context *c) {
+  c->derived = c->derived && c->head_tail;
+  c->head_tail = true;
+}
+
 /* Column generation is set up when first used, and kept: its columns are of use later. */
 static void generate_columns(struct pz_context *c, struct pz_colgen **colgen, int64_t steps) {
-  c->head_tail = true;
+  use_head_tail(c);
   if (!*colgen) *colgen = pz_colgen_new(c);
   if (*colgen) {
     pz_colgen_run(*colgen, c, steps);
@@ -90,7 +96,7 @@ static enum pz_status prove(struct pz_context *c, struct pz_colgen **colgen, boo
  * without.  Otherwise it gets a share of the steps, best-first search the rest. */
 static enum pz_status prove_many_modes(struct pz_context *c, struct pz_colgen **colgen, int64_t end,
                                        struct pz_error *err) {
-  c->head_tail = true;
+  use_head_tail(c);
   pz_bound_tighten(c);
   enum pz_status status = search_tree(c, true, (end - c->steps) / MANY_MODES_TRIAL, err);
   if (status == PZ_OK && pz_open(c))

@@ -178,7 +178,7 @@ static void path_tails(struct pz_context *c, const bool *without) {
 }
 
 void pz_bound_tails(struct pz_context *c, const bool *without) {
-  c->derived.valid = false;
+  c->derived = false;
   path_tails(c, without);
   if (c->head_tail && c->o->head_tail_tightening) tighten_heads_and_tails(c, without);
 }
@@ -263,50 +263,38 @@ static bool eliminate_modes(struct pz_context *c) {
       bool *eliminated = &c->eliminated[c->mode_at[i] + m];
       if (*eliminated || pz_better(c, mode_bound(c, i, m, total), c->best_s)) continue;
       *eliminated = any = true;
+      c->derived = false;
       c->count[PZ_T_mode_elimination].prunes++;
     }
   return any;
 }
 
-/* The modes of least value may be gone: dual values hold for those that are left. */
-static void update_duals(struct pz_context *c) {
-  struct pz_duals *f = &c->duals;
-  f->sum = 0;
+double pz_duals_sum(const struct pz_context *c, const double *rate, double *least) {
+  double sum = 0;
   for (uint32_t i = 0; i < c->p->n; i++) {
     const struct pz_task *t = &c->p->tasks[i];
-    f->least[i] = DBL_MAX;
+    double value = DBL_MAX;
     for (uint32_t m = 0; m < t->n_modes; m++)
       if (!c->eliminated[c->mode_at[i] + m])
-        f->least[i] = pz_fmin(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
-    f->sum += f->least[i];
+        value = pz_fmin(value, rate[c->mode_at[i] + m] * t->modes[m].s);
+    if (least) least[i] = value;
+    sum += value;
   }
-  pz_update_bound(c, f->sum, PZ_T_column_generation);
-}
-
-static struct pz_derived derived_from(const struct pz_context *c) {
-  struct pz_derived d = {
-      .n_dual_updates = c->n_dual_updates, .head_tail = c->head_tail, .valid = true};
-  for (uint32_t m = 0; m < c->n_modes; m++) d.n_eliminated += c->eliminated[m];
-  return d;
-}
-
-static bool up_to_date(const struct pz_context *c) {
-  struct pz_derived now = derived_from(c), last = c->derived;
-  return last.valid && last.n_eliminated == now.n_eliminated &&
-         last.n_dual_updates == now.n_dual_updates && last.head_tail == now.head_tail;
+  return sum;
 }
 
 /* Heads, tails and bounds of the modes that are left.  False: a task has none. */
 static bool renew(struct pz_context *c, struct keyed *list) {
-  if (up_to_date(c)) return true;
+  if (c->derived) return true;
   if (!derive(c)) return false;
-  update_duals(c);
+  c->duals.sum = pz_duals_sum(c, c->duals.rate, c->duals.least); /* those of least may be gone */
+  pz_update_bound(c, c->duals.sum, PZ_T_column_generation);
   if (c->head_tail && c->o->head_tail_tightening) {
     c->count[PZ_T_head_tail_tightening].calls++;
     pz_update_bound(c, tighten_heads_and_tails(c, NULL), PZ_T_head_tail_tightening);
   }
   bound_root(c, list);
-  c->derived = derived_from(c);
+  c->derived = true;
   return true;
 }
 

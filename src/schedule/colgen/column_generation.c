@@ -197,24 +197,12 @@ static void read_shares(struct pz_colgen *x) {
     for (uint32_t k = 1; k <= list[at]; k++) part[list[at + k]] += time[col] / x->s[list[at + k]];
 }
 
-static double dual_bound(const struct pz_colgen *x) {
-  double sum = 0;
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    double least = DBL_MAX;
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      if (!x->c->eliminated[x->c->mode_at[i] + m])
-        least = fmin(least, x->pricing.rate[x->c->mode_at[i] + m] * x->p->tasks[i].modes[m].s);
-    sum += least;
-  }
-  return sum / fmax(1, x->pricing.most);
-}
-
 /* Keep the dual values, made feasible. */
 static void keep_duals(struct pz_colgen *x) {
   struct pz_context *c = x->c;
   for (uint32_t k = 0; k < c->n_modes; k++)
     c->duals.rate[k] = x->pricing.rate[k] / fmax(1, x->pricing.most);
-  c->n_dual_updates++;
+  c->derived = false;
 }
 
 static bool solve(struct pz_colgen *x) {
@@ -234,7 +222,7 @@ static void generate(struct pz_colgen *x) {
     read_rates(x);
     pz_pricing_begin(&x->pricing);
     bool more = add_improving_subsets(x, FEW_NODES) || add_improving_subsets(x, MOST_NODES);
-    double bound = dual_bound(x);
+    double bound = pz_duals_sum(c, x->pricing.rate, NULL) / fmax(1, x->pricing.most);
     if (bound > best) {
       best = bound;
       keep_duals(x);

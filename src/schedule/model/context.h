@@ -23,13 +23,6 @@ struct pz_duals {
   double sum;    /* of least: a bound for the whole */
 };
 
-/* What heads, tails and work were derived from, last. */
-struct pz_derived {
-  uint32_t n_eliminated;
-  int n_dual_updates;
-  bool head_tail, valid;
-};
-
 struct pz_context {
   const struct pz_problem *p;
   struct pz_arena *arena;
@@ -42,12 +35,11 @@ struct pz_context {
   double *head_s;   /* earliest start */
   double *tail_s;   /* least time from its end to the end of all */
   bool head_tail;   /* heads and tails by energy too, not by paths alone */
-  struct pz_derived derived;
+  bool derived;     /* heads, tails and work are those of the modes and dual values at hand */
   double (*work)[PZ_MIXES]; /* by task: least energy, by surrogate resource */
   double mix[PZ_MIXES][PZ_RESOURCES];
   double *lp_share; /* by mode: its share in the solution of the linear program, if there was one */
   struct pz_duals duals; /* all 0 before column generation */
-  int n_dual_updates;    /* how often they were changed */
   double scale;          /* a time everything is compared with: the sum of all */
   double time_unit;      /* all times are integer multiples of this; 0: there is no such unit */
   int64_t steps, most_steps;
