@@ -21,7 +21,7 @@ enum { MOST = 8 };
 struct small {
   int n, tc, vc;
   enum pz_exclusive exclusive;
-  enum pz_task_class type[MOST];
+  enum pz_op_class type[MOST];
   double single[MOST], intra[MOST];
   bool edge[MOST][MOST];
 };
@@ -34,10 +34,10 @@ static struct small draw_small(int n) {
                     .exclusive = (enum pz_exclusive)draw(2)};
   uint32_t most = draw(3) ? 9 : 2, density = 1 + draw(6);
   for (int i = 0; i < n; i++) {
-    s.type[i] = (enum pz_task_class)draw(draw(3) ? 3 : 4);
+    s.type[i] = (enum pz_op_class)draw(draw(3) ? 3 : 4);
     s.single[i] = draw(6) ? 1 + draw(most) : 0;
     s.intra[i] = draw(6) ? ceil(s.single[i] / (1 + draw(3))) : draw(most);
-    if (s.type[i] == PZ_TASK_NONE) s.single[i] = s.intra[i] = 0;
+    if (s.type[i] == PZ_CLASS_NONE) s.single[i] = s.intra[i] = 0;
     for (int k = 0; k < i; k++) s.edge[k][i] = draw(8) < density && draw(2);
   }
   return s;
@@ -130,9 +130,9 @@ static void brute_from(struct brute *b, int i, double last) {
   double ready = 0;
   for (int k = 0; k < i; k++)
     if (s->edge[k][i]) ready = fmax(ready, b->end[k]);
-  bool tensor = s->type[i] == PZ_TASK_TENSOR || s->type[i] == PZ_TASK_BOTH;
-  bool vector = s->type[i] == PZ_TASK_VECTOR || s->type[i] == PZ_TASK_BOTH,
-       none = s->type[i] == PZ_TASK_NONE;
+  bool tensor = s->type[i] == PZ_CLASS_TENSOR || s->type[i] == PZ_CLASS_FUSED;
+  bool vector = s->type[i] == PZ_CLASS_VECTOR || s->type[i] == PZ_CLASS_FUSED,
+       none = s->type[i] == PZ_CLASS_NONE;
   for (int intra = 0; intra < (none ? 1 : 2); intra++) {
     bool all = intra && s->exclusive == PZ_EXCLUSIVE_ALL;
     double length = none ? 0 : intra ? s->intra[i] : s->single[i];

@@ -63,11 +63,11 @@ static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
   uint32_t n = LEAST + draw(MOST - LEAST + 1), most = draw(2) ? 6 : 40, kind = draw(3),
            n_edges = kind == 2 ? draw_sides(n, edges) : draw_edges(n, kind, edges);
   for (uint32_t i = 0; i < n; i++) {
-    enum pz_task_class type = (enum pz_task_class)draw(draw(2) ? 3 : 4);
+    enum pz_op_class type = (enum pz_op_class)draw(draw(2) ? 3 : 4);
     double single = 1 + draw(most), intra = draw(3) ? ceil(single * (4 + draw(6)) / 10) : single;
     tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes[i]};
-    tasks[i].n_modes = pz_two_modes(type, capacity, type == PZ_TASK_NONE ? 0 : single,
-                                    type == PZ_TASK_NONE ? 0 : intra, exclusive, modes[i]);
+    tasks[i].n_modes = pz_two_modes(type, capacity, type == PZ_CLASS_NONE ? 0 : single,
+                                    type == PZ_CLASS_NONE ? 0 : intra, exclusive, modes[i]);
     bool copied = kind == 2 && i > side_of(n) && i <= 2 * side_of(n) && draw(20);
     if (copied || (i && draw(3) == 0)) {
       uint32_t like = copied ? i - side_of(n) : draw(i);

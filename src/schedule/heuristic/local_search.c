@@ -62,16 +62,10 @@ struct neighbours {
   uint32_t n;
 };
 
-static struct neighbours before(const struct local *l, uint32_t t) {
+static struct neighbours neighbours_of(const struct local *l, uint32_t t, bool after) {
   const struct pz_task *k = &l->c->p->tasks[t];
-  return l->backward ? (struct neighbours){k->succ, k->n_succ}
-                     : (struct neighbours){k->pred, k->n_pred};
-}
-
-static struct neighbours after(const struct local *l, uint32_t t) {
-  const struct pz_task *k = &l->c->p->tasks[t];
-  return l->backward ? (struct neighbours){k->pred, k->n_pred}
-                     : (struct neighbours){k->succ, k->n_succ};
+  return l->backward != after ? (struct neighbours){k->succ, k->n_succ}
+                              : (struct neighbours){k->pred, k->n_pred};
 }
 
 static struct pz_slot earliest(const struct local *l, uint32_t t, double ready, uint32_t mode) {
@@ -93,7 +87,7 @@ static struct pz_slot earliest_of_any(const struct local *l, uint32_t t, double 
 
 static void place(struct local *l, uint32_t t) {
   double ready = 0;
-  struct neighbours b = before(l, t);
+  struct neighbours b = neighbours_of(l, t, false);
   for (uint32_t k = 0; k < b.n; k++) ready = fmax(ready, l->slots[b.list[k]].end);
   struct pz_slot slot =
       l->mode[t] == ANY ? earliest_of_any(l, t, ready) : earliest(l, t, ready, l->mode[t]);
@@ -136,7 +130,7 @@ static double generate(struct local *l) {
   bool refused = false;
   pz_profile_clear(&l->profile);
   for (uint32_t i = 0; i < p->n; i++) {
-    l->waits[i] = before(l, i).n;
+    l->waits[i] = neighbours_of(l, i, false).n;
     if (!l->waits[i]) l->ready[n_ready++] = i;
   }
   while (n_ready) {
@@ -147,7 +141,7 @@ static double generate(struct local *l) {
     l->ready[best] = l->ready[--n_ready];
     place(l, t);
     makespan = fmax(makespan, l->slots[t].end);
-    struct neighbours a = after(l, t);
+    struct neighbours a = neighbours_of(l, t, true);
     for (uint32_t k = 0; k < a.n; k++)
       if (--l->waits[a.list[k]] == 0) l->ready[n_ready++] = a.list[k];
   }

@@ -7,9 +7,7 @@
 
 #include "schedule/model/schedule.h"
 
-/* Weights of tensor cores, vector cores, link, HBM and GLB in a surrogate resource; each row sums
- * to 1. */
-static const double mixes[PZ_MIXES][PZ_RESOURCES] = {
+const double pz_mixes[PZ_MIXES][PZ_RESOURCES] = {
     {1, 0, 0, 0, 0},     {0, 1, 0, 0, 0},     {0, 0, 1, 0, 0},       {0, 0, 0, 1, 0},
     {0, 0, 0, 0, 1},     {0.5, 0.5, 0, 0, 0}, {0.75, 0.25, 0, 0, 0}, {0.25, 0.75, 0, 0, 0},
     {0.9, 0.1, 0, 0, 0}, {0.1, 0.9, 0, 0, 0}, {0.4, 0.4, 0.2, 0, 0}, {0.5, 0, 0, 0.5, 0},
@@ -61,7 +59,6 @@ enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                            .best_s = DBL_MAX,
                            .time_unit = common_time_unit(p)};
   if (!allocate(c)) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
-  memcpy(c->mix, mixes, sizeof mixes);
   c->scale = pz_problem_serial(p);
   return PZ_OK;
 }

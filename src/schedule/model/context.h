@@ -14,6 +14,10 @@ enum { PZ_MIXES = 14, PZ_MEASURES = 16 };
 _Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
                "every measure has a place");
 
+/* Weights of tensor cores, vector cores, link, HBM and GLB in a surrogate resource; each row sums
+ * to 1. */
+extern const double pz_mixes[PZ_MIXES][PZ_RESOURCES];
+
 /* Dual values (column_generation.c): no feasible subset has rates that sum to more than 1.  So what
  * is left of a schedule takes at least the sum, over tasks, of rate times duration; tasks not yet
  * started count with their least value. */
@@ -37,7 +41,6 @@ struct pz_context {
   bool head_tail;   /* heads and tails by energy too, not by paths alone */
   bool derived;     /* heads, tails and work are those of the modes and dual values at hand */
   double (*work)[PZ_MIXES]; /* by task: least energy, by surrogate resource */
-  double mix[PZ_MIXES][PZ_RESOURCES];
   double *lp_share; /* by mode: its share in the solution of the linear program, if there was one */
   struct pz_duals duals; /* all 0 before column generation */
   double scale;          /* a time everything is compared with: the sum of all */
@@ -61,7 +64,7 @@ static inline bool pz_better(const struct pz_context *c, double a, double b) {
 static inline double pz_mode_share(const struct pz_context *c, const struct pz_mode *m, int mix) {
   double sum = 0;
   for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r]) sum += c->mix[mix][r] * (double)m->use[r] / (double)c->p->capacity[r];
+    if (m->use[r]) sum += pz_mixes[mix][r] * (double)m->use[r] / (double)c->p->capacity[r];
   return sum;
 }
 

@@ -41,7 +41,7 @@ static void measure(struct pz_branching *g) {
     double sum = 0;
     bool all = true;
     for (uint32_t i = 0; i < g->p->n; i++) sum += g->c->work[i][k];
-    for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || g->c->mix[k][r] <= 0);
+    for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || pz_mixes[k][r] <= 0);
     if (all && sum > LEAST_ENERGY * g->c->best_s) add_mix(g, k);
   }
   if (g->c->duals.sum > 0 && g->c->o->node_dual_bound) add_duals(g, &g->c->duals);
@@ -141,32 +141,24 @@ bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_a
  * the order of identical tasks.) */
 struct automorphism {
   const struct pz_branching *g;
-  const bool *deferred; /* by task: not there; NULL: none */
+  struct pz_bits deferred; /* tasks that are not there */
   uint32_t image[PZ_TREE_MOST_TASKS];
 };
 
-static bool same(const struct automorphism *x, const struct pz_bits *a, const struct pz_bits *b) {
-  return pz_branching_same(x->g, a, b);
-}
-
-static struct pz_bits image_of(const struct automorphism *x, const struct pz_bits *set) {
+static bool has_image(const struct automorphism *x, const struct pz_bits *set,
+                      const struct pz_bits *image) {
   struct pz_bits out = {{0}};
-  for (int w = 0; w < x->g->words; w++)
-    for (uint64_t left = set->w[w]; left; left &= left - 1)
-      pz_bits_set(&out, x->image[64 * w + __builtin_ctzll(left)]);
-  return out;
+  PZ_EACH_BIT(i, x->g->words, set->w[w]) { pz_bits_set(&out, x->image[i]); }
+  return pz_branching_same(x->g, &out, image);
 }
 
-/* May the tasks be exchanged, if all before them is? */
-static bool may_swap(const struct automorphism *x, uint32_t i, uint32_t k) {
-  struct pz_bits before = image_of(x, &x->g->before[i]);
-  return same(x, &before, &x->g->before[k]) && same_modes(x->g, i, k);
-}
-
-/* A task that comes after a alone gets one that comes after b alone. */
+/* A task that comes after a alone gets one that comes after b alone, if the two may be exchanged
+ * when all before them is. */
 static bool find_image(struct automorphism *x, uint32_t i, struct pz_bits *others) {
   for (uint32_t k = 0; k < x->g->p->n; k++) {
-    if (!pz_bits_has(others, k) || !may_swap(x, i, k)) continue;
+    if (!pz_bits_has(others, k) || !has_image(x, &x->g->before[i], &x->g->before[k]) ||
+        !same_modes(x->g, i, k))
+      continue;
     pz_bits_clear(others, k);
     x->image[i] = k;
     x->image[k] = i;
@@ -175,22 +167,13 @@ static bool find_image(struct automorphism *x, uint32_t i, struct pz_bits *other
   return false;
 }
 
-static bool is_there(const struct automorphism *x, uint32_t i) {
-  return !x->deferred || !x->deferred[i];
-}
-
-static void leave_out_deferred(const struct automorphism *x, struct pz_bits *set) {
-  for (uint32_t i = 0; i < x->g->p->n; i++)
-    if (!is_there(x, i)) pz_bits_clear(set, i);
-}
-
 /* Exchange a and b and what comes after only one of them; then all must be as it was. */
 static bool exchange(struct automorphism *x, uint32_t a, uint32_t b) {
   const struct pz_branching *g = x->g;
   struct pz_bits after_a = pz_bits_minus(&g->after[a], &g->after[b]);
   struct pz_bits after_b = pz_bits_minus(&g->after[b], &g->after[a]);
-  leave_out_deferred(x, &after_a);
-  leave_out_deferred(x, &after_b);
+  after_a = pz_bits_minus(&after_a, &x->deferred);
+  after_b = pz_bits_minus(&after_b, &x->deferred);
   if (pz_bits_count(&after_a) != pz_bits_count(&after_b)) return false;
   for (uint32_t i = 0; i < g->p->n; i++) x->image[i] = i;
   x->image[a] = b;
@@ -198,24 +181,26 @@ static bool exchange(struct automorphism *x, uint32_t a, uint32_t b) {
   for (uint32_t i = 0; i < g->p->n; i++)
     if (pz_bits_has(&after_a, i) && !find_image(x, i, &after_b)) return false;
   for (uint32_t i = 0; i < g->p->n; i++) {
-    if (!is_there(x, i)) continue;
+    if (pz_bits_has(&x->deferred, i)) continue;
     if (x->image[i] != i && g->rank[i] < g->rank[a])
       return false; /* a guard: it has not been seen */
-    struct pz_bits before = image_of(x, &g->before[i]);
-    if (!same(x, &before, &g->before[x->image[i]])) return false;
+    if (!has_image(x, &g->before[i], &g->before[x->image[i]])) return false;
   }
   return true;
 }
 
 void pz_automorphisms(struct pz_branching *g, const bool *deferred) {
-  struct automorphism x = {.g = g, .deferred = deferred};
+  struct automorphism x = {.g = g};
   if (!g->c->o->automorphisms) return;
   g->c->count[PZ_T_automorphisms].calls++;
+  for (uint32_t i = 0; deferred && i < g->p->n; i++)
+    if (deferred[i]) pz_bits_set(&x.deferred, i);
   for (uint32_t b = 0; b < g->p->n; b++)
     for (uint32_t a = 0; a < g->p->n; a++)
-      if (g->rank[a] < g->rank[b] && is_there(&x, a) && is_there(&x, b) &&
-          same(&x, &g->before[a], &g->before[b]) && !same(&x, &g->after[a], &g->after[b]) &&
-          same_modes(g, a, b) && exchange(&x, a, b)) {
+      if (g->rank[a] < g->rank[b] && !pz_bits_has(&x.deferred, a) && !pz_bits_has(&x.deferred, b) &&
+          pz_branching_same(g, &g->before[a], &g->before[b]) &&
+          !pz_branching_same(g, &g->after[a], &g->after[b]) && same_modes(g, a, b) &&
+          exchange(&x, a, b)) {
         pz_bits_set(&g->interchangeable[b], a);
         g->c->count[PZ_T_automorphisms].prunes++;
       }

@@ -174,12 +174,10 @@ static void look_ahead(const struct pz_idle *x, const struct pz_partial *n, stru
   h->alone_s = n->alone_s;
   h->left_s = 0;
   for (uint32_t i = 0; i < n->n_running; i++) h->end[n->run[i].task] = n->run[i].end;
-  for (int w = 0; w < g->words; w++)
-    for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
-      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      h->end[i] = earliest_end(x, n, h, i);
-      put(x, h, i);
-    }
+  PZ_EACH_BIT(i, g->words, g->all.w[w] & ~n->started.w[w]) {
+    h->end[i] = earliest_end(x, n, h, i);
+    put(x, h, i);
+  }
 }
 
 /* A lower bound for busy periods between idle points.  A busy period ends when all

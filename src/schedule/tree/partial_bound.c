@@ -34,11 +34,7 @@ double pz_partial_path_bound(const struct pz_branching *g, const struct pz_parti
   double left = 0, bound = n->t;
   for (uint32_t i = 0; i < n->n_running; i++)
     bound = pz_fmax(bound, n->run[i].end + c->tail_s[n->run[i].task]);
-  for (int w = 0; w < g->words; w++)
-    for (uint64_t ready = n->ready.w[w]; ready; ready &= ready - 1) {
-      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(ready));
-      left = pz_fmax(left, c->least_s[i] + c->tail_s[i]);
-    }
+  PZ_EACH_BIT(i, g->words, n->ready.w[w]) { left = pz_fmax(left, c->least_s[i] + c->tail_s[i]); }
   return pz_fmax(bound, n->t + left);
 }
 
@@ -106,13 +102,11 @@ double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_p
     at[r->task].end = r->end;
     bound = pz_fmax(bound, r->end + g->c->tail_s[r->task]);
   }
-  for (int w = 0; w < g->words; w++)
-    for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
-      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      at[i] = earliest(g, n, &x, at, i);
-      bound = pz_fmax(bound, at[i].end + g->c->tail_s[i]);
-      if (bound >= g->c->best_s) return counted(g, PZ_T_residual_bound, bound);
-    }
+  PZ_EACH_BIT(i, g->words, g->all.w[w] & ~n->started.w[w]) {
+    at[i] = earliest(g, n, &x, at, i);
+    bound = pz_fmax(bound, at[i].end + g->c->tail_s[i]);
+    if (bound >= g->c->best_s) return counted(g, PZ_T_residual_bound, bound);
+  }
   counted(g, PZ_T_residual_bound, bound);
   if (!g->n_disjunctive) return bound;
   return pz_fmax(bound, counted(g, PZ_T_disjunctive_bound, disjunctive_bound(g, n, at)));
