@@ -212,8 +212,9 @@ const struct pz_command pz_cmd_calibrate = {
     .summary = "Fit a chip's constants to operators measured on it",
     .detail =
         "The table has a row for each measured operator, as scripts/measure-ops prints it, or\n"
-        "is one of AIConfigurator's (GEMMs, attention, collectives), of which the rows of CHIP\n"
-        "are used, at most 300 of a kernel for the fit.\n"
+        "is one of AIConfigurator's (GEMMs, attention, experts, collectives), of which the rows\n"
+        "of CHIP are used, at most 300 of a kernel for the fit; where all rows are of one chip,\n"
+        "they are used for CHIP.\n"
         "The fit is made twice: to every second row of each operator, judged with the other\n"
         "half, and to all rows, which is what -o writes. Constants that no row shows, and those\n"
         "of kernels whose held-back rows are predicted no better after the fit, keep the values\n"

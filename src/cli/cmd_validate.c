@@ -1,4 +1,6 @@
 /* phaze validate: predictions beside measurements, and limits that must hold. */
+#include <string.h>
+
 #include "cli/command.h"
 #include "core/alloc.h"
 #include "core/file.h"
@@ -18,7 +20,7 @@ struct settings {
   int64_t threads;
 };
 
-static const struct settings defaults = {.chip = "h200"};
+static const struct settings defaults;
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
@@ -27,8 +29,8 @@ static const struct pz_option options[] = {
     {.name = "runs", .type = PZ_OPTION_TEXTS, .offset = AT(runs), .arg = "FILE.csv", .max = MOST_TABLES, .help = "Validate this table of training runs instead of the built-in data (columns as for predict --runs); may be given again"},
     {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE|DIR", .help = "Validate this table of operators: columns as for estimate --ops, and kernel_us, measured on --chip; or those of AIConfigurator's collectors; or all such tables (.csv, _perf.txt) of a directory"},
     {.name = "beside", .type = PZ_OPTION_TEXT, .offset = AT(beside), .arg = "FILE.csv", .help = "Validate this table of kernels measured on --chip alone and beside communication (columns compute, m, n, k, beside, sms, compute_alone_us, compute_together_us)"},
-    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --beside, and of rows of --ops that name none, or its name: a preset or the path of a chip.json"},
-    {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv|builtin-ops", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret); the built-in data have their own; builtin-ops: those of operators by chip and kind"},
+    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --beside, and of rows of --ops that name no chip or this one: a preset or the path of a chip.json (default: h200)"},
+    {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv|builtin-ops", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret); the built-in data have their own; builtin-ops, with --ops: those of operators by chip and kind, for groups of 20 rows or more"},
     {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
     {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(report), .arg = "PAGE.html", .help = "Write predicted against measured, one point a row, as one self-contained HTML page"},
@@ -93,7 +95,8 @@ static enum pz_status tell_broken(const struct pz_validation *v, struct pz_error
 static enum pz_status check_outputs(const struct settings *s, struct pz_arena *arena,
                                     struct pz_error *err) {
   const char *const outputs[] = {s->csv, s->report, s->write_limits, s->write_expected};
-  const char *const others[] = {s->beside, s->limits, pz_file_named(s->chip) ? s->chip : NULL};
+  const char *const others[] = {s->beside, s->limits,
+                                s->chip && pz_file_named(s->chip) ? s->chip : NULL};
   const char *const *ops = NULL;
   struct pz_vec inputs;
   bool room = true;
@@ -110,6 +113,26 @@ static enum pz_status check_outputs(const struct settings *s, struct pz_arena *a
   return status;
 }
 
+/* A given chip that no row is of, where it is the default: pz_validate, which has a note of others, cannot know that it
+ * was given. */
+static void tell_unused_chip(const struct settings *s, const struct pz_validation *v,
+                             const char *chip) {
+  bool used = !s->ops || !s->chip || strcmp(s->chip, chip) != 0;
+  char text[300];
+  for (uint32_t i = 0; i < v->n_points && !used; i++)
+    used = v->points[i].kind == PZ_POINT_OPERATOR && !*v->points[i].reason &&
+           strcmp(v->points[i].chip, chip) == 0;
+  if (used) return;
+  snprintf(text, sizeof text,
+           "%.200s: no predicted row is of chip %s; rows are predicted with the presets they name",
+           s->ops, chip);
+  pz_command_warn(s->common.quiet, text);
+}
+
+static bool limits_of_ops(const struct settings *s) {
+  return s->limits && strcmp(s->limits, PZ_LIMITS_OPS) == 0;
+}
+
 static enum pz_status validate(const struct settings *s, struct pz_error *err) {
   struct pz_validate_options o = pz_validate_options_default();
   struct pz_arena arena;
@@ -117,7 +140,7 @@ static enum pz_status validate(const struct settings *s, struct pz_error *err) {
   o.runs = s->runs;
   o.ops = s->ops;
   o.beside = s->beside;
-  o.chip = s->chip;
+  if (s->chip) o.chip = s->chip;
   o.limits = s->limits;
   o.threads = (unsigned)s->threads;
   pz_arena_init(&arena, NULL);
@@ -125,6 +148,10 @@ static enum pz_status validate(const struct settings *s, struct pz_error *err) {
   if (status == PZ_OK) status = pz_validate(&o, &v, err);
   for (uint32_t i = 0; status == PZ_OK && i < v->n_notes; i++)
     pz_command_warn(s->common.quiet, v->notes[i]);
+  if (status == PZ_OK) tell_unused_chip(s, v, pz_validate_options_default().chip);
+  if (status == PZ_OK && limits_of_ops(s) && v->n_limits == 0)
+    pz_command_warn(s->common.quiet, "no limit of " PZ_LIMITS_OPS
+                                     " is of a group with 20 rows or more: none is checked");
   if (status == PZ_OK) status = write_files(s, v, err);
   if (status == PZ_OK) status = print(s, v, &arena, err);
   if (status == PZ_OK) status = tell_broken(v, err);
@@ -137,6 +164,8 @@ static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_validate, argc, argv, &s)) return call.code;
+  if (limits_of_ops(&s) && !s.ops)
+    return pz_command_misuse(&pz_cmd_validate, "--limits " PZ_LIMITS_OPS " needs --ops");
   return pz_call_end(&call, validate(&s, &call.err));
 }
 

@@ -5,8 +5,7 @@
  * efficiency, the part of the chip's peak that the products reach; cycles, of a lane for a score:
  * the softmax; queries of an item; row_s, of the ends of an item at head width 128; tail, the part
  * of the longest item by which causal cores end apart; splits, into how many pieces the keys of a
- * cache are cut at most where items are fewer than cores; throttle, how much longer the arithmetic
- * takes in runs long enough for the power limit to act; startup_s.
+ * cache are cut at most where items are fewer than cores; startup_s.
  * A missing derivative is the forward kernel at 5/2 of the work, a missing library the default. */
 #ifndef PZ_COST_ATTENTION_H
 #define PZ_COST_ATTENTION_H

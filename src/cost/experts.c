@@ -48,15 +48,15 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *w) {
   return l;
 }
 
-/* Of HBM, so that it never binds. */
-static const double HUGE_RATE = 1e6;
+/* Sentinel, of no measurement: so many times the HBM rate that HBM never binds. */
+static const double UNLIMITED = 1e6;
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-static double move_s(const struct pz_chip *c, const struct pz_experts_work *w, int kind,
-                     double rows, double cols, double bytes_per_value) {
+static double move_s(const struct pz_chip *c, int kind, double rows, double cols,
+                     double bytes_per_value) {
   double bytes = rows * cols * bytes_per_value;
-  struct pz_vector_work v = {kind, PZ_FORWARD, (int64_t)rows, (int64_t)cols, bytes, w->warm};
+  struct pz_vector_work v = {kind, PZ_FORWARD, (int64_t)rows, (int64_t)cols, bytes, true};
   struct pz_vector_time t;
   pz_vector_time(c, &v, &t);
   return fmax(t.hbm_s, t.glb_s); /* starts and rows are counted for all kernels together */
@@ -72,10 +72,10 @@ static double around_s(const struct pz_chip *c, const struct pz_experts_work *w,
   double s =
       k->experts_startup_s + k->experts_choice_s * (double)w->topk + k->experts_group_s * local;
   s += (k->experts_row_s * l->rows + k->experts_pair_s * pairs) / (double)c->vector.cores;
-  if (w->fp8) s += move_s(c, w, PZ_OP_CAST, tokens, hidden, 3);
-  s += move_s(c, w, PZ_OP_DISPATCH, l->rows, hidden, 2 * operand);
-  s += move_s(c, w, PZ_OP_SWIGLU, l->rows, inter, (w->gated ? 4 : 2) + operand);
-  return s + move_s(c, w, PZ_OP_DISPATCH, l->rows + tokens, hidden, 2);
+  if (w->fp8) s += move_s(c, PZ_OP_CAST, tokens, hidden, 3);
+  s += move_s(c, PZ_OP_DISPATCH, l->rows, hidden, 2 * operand);
+  s += move_s(c, PZ_OP_SWIGLU, l->rows, inter, (w->gated ? 4 : 2) + operand);
+  return s + move_s(c, PZ_OP_DISPATCH, l->rows + tokens, hidden, 2);
 }
 
 /* For products of a burst: no power limit acts.  Mappings are those with the least arithmetic: what HBM takes is added
@@ -87,7 +87,7 @@ static struct pz_chip burst_chip(const struct pz_chip *c) {
   k->tensor_efficiency = own ? own->efficiency : pz_constants_default.experts_efficiency;
   k->throttle = 1;
   k->fp8_speedup = 2;
-  k->hbm_read_efficiency = k->hbm_write_efficiency = HUGE_RATE;
+  k->hbm_read_efficiency = k->hbm_write_efficiency = UNLIMITED;
   return burst;
 }
 
@@ -106,7 +106,7 @@ static enum pz_status products_s(struct pz_cost *cost, const struct pz_experts_w
                           .n = first,
                           .k = w->hidden,
                           .largest = w->skew > 0 ? (int64_t)ceil(l->largest) : 0,
-                          .warm = w->warm,
+                          .warm = true,
                           .tuned = &tuned};
   struct pz_grouped down = up;
   down.n = w->hidden;

@@ -13,7 +13,6 @@ struct pz_experts_work {
   double skew;    /* exponent of the power law that experts' loads follow; 0: all alike */
   bool gated;     /* three matrices for each expert, else two */
   bool fp8;
-  bool warm; /* as in pz_product */
 };
 
 /* Rows of the device with the most, and how they lie on its experts. */
@@ -26,8 +25,8 @@ struct pz_experts_load {
  * than experts), scaled to tokens x topk rows: their mean and deviation say what the device with the most has. */
 struct pz_experts_load pz_experts_load(const struct pz_experts_work *w);
 
-/* Seconds in a burst, with weights that were not set: little power, so that nothing throttles.  PZ_BAD_INPUT for sizes
- * below 1 or parts that do not divide. */
+/* Seconds of a repeated call in a burst, with weights that were not set: little power, so that nothing throttles.
+ * PZ_BAD_INPUT for sizes below 1 or parts that do not divide. */
 PZ_NODISCARD enum pz_status pz_experts_cost(struct pz_cost *cost, const struct pz_experts_work *w,
                                             double *s, struct pz_error *err);
 

@@ -442,8 +442,7 @@ static enum pz_status experts_s(struct pz_cost *cost, const struct pz_ops_row *r
                               .ep = row->ep,
                               .skew = row->skew,
                               .gated = row->gated,
-                              .fp8 = strcmp(known[row->op].name, "experts") != 0,
-                              .warm = true};
+                              .fp8 = strcmp(known[row->op].name, "experts") != 0};
   return pz_experts_cost(cost, &w, s, err);
 }
 

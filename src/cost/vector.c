@@ -86,8 +86,8 @@ static double cycles_of(const struct pz_chip *c, const struct pz_vector_work *w,
   return strcmp(k->kind, "default") == 0 ? pz_vector_cycles(c, w->kind, w->direction) : k->cycles;
 }
 
-/* Until a kernel draws the full rate of HBM it has moved some times the global buffer: casts of 20 MB to 5 GB on H100 to
- * GB300 (NVIDIA AIConfigurator, fp8_quant.static). */
+/* Until a kernel draws the full rate of HBM it has moved BUFFERS (no unit) times the global buffer: with hbm_ramp_s from casts
+ * of 20 MB to 5 GB on H100 to GB300 (NVIDIA AIConfigurator, fp8_quant.static).  Only Blackwell's presets have the ramp. */
 static double ramp_s(const struct pz_chip *c, double bytes) {
   static const double BUFFERS = 2.4;
   return c->calibration.hbm_ramp_s * fmin(1, bytes / (BUFFERS * (double)c->glb_bytes));
