@@ -116,13 +116,14 @@ static double *shared_x(struct pz_lp_result *shared) { return (double *)(void *)
 
 static void solve_here(const struct pz_lp *lp, const struct lines *cols, double seconds,
                        const double *start, struct pz_lp_result *out) {
+  int *index = start ? pz_arena_alloc(lp->cols.arena, lp->cols.n, sizeof *index) : NULL;
+  if (start && !index) return;
   Cbc_Model *m = Cbc_newModel();
   Cbc_setLogLevel(m, 0);
   Cbc_setParameter(m, "log", "0");
   Cbc_setParameter(m, "ratioGap", "0");
   if (seconds > 0) Cbc_setMaximumSeconds(m, seconds);
   load(m, lp, cols);
-  int *index = start ? pz_arena_alloc(lp->cols.arena, lp->cols.n, sizeof *index) : NULL;
   for (uint32_t c = 0; index && c < lp->cols.n; c++) index[c] = (int)c;
   if (index) Cbc_setMIPStartI(m, (int)lp->cols.n, index, start);
   Cbc_solve(m);
