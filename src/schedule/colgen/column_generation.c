@@ -235,13 +235,15 @@ static void generate(struct pz_colgen *x) {
 void pz_colgen_run(struct pz_colgen *x, struct pz_context *c, int64_t steps) {
   int64_t from = c->steps;
   x->until = c->steps + steps;
-  x->pricing.n_cut = 0;
+  x->pricing.n_cut = x->pricing.n_replaced = 0;
   follow(x, c);
   generate(x);
   c->count[PZ_T_column_generation].calls++;
   c->count[PZ_T_column_generation].steps += c->steps - from;
   c->count[PZ_T_pricing_multipliers].calls += c->o->pricing_multipliers;
   c->count[PZ_T_pricing_multipliers].prunes += x->pricing.n_cut;
+  c->count[PZ_T_pricing_dominance].calls += c->o->pricing_dominance;
+  c->count[PZ_T_pricing_dominance].prunes += x->pricing.n_replaced;
   pz_bound_tighten(c);
 }
 

@@ -50,6 +50,13 @@ static bool find_order(struct pz_pricing *x, struct pz_arena *arena) {
   return true;
 }
 
+static void find_interchangeable(struct pz_pricing *x) {
+  for (uint32_t i = 0; i < x->p->n; i++)
+    for (uint32_t k = 0; k < x->p->n; k++)
+      if (i != k && pz_same_modes(&x->p->tasks[i], &x->p->tasks[k]))
+        pz_bits_set(&x->interchangeable[i], k);
+}
+
 /* Resources that some task uses, and what one of each is of the whole. */
 static void find_units(struct pz_pricing *x) {
   for (int r = 0; r < PZ_RESOURCES; r++)
@@ -64,10 +71,12 @@ bool pz_pricing_init(struct pz_pricing *x, const struct pz_context *c, struct pz
   uint32_t n = c->p->n, modes = c->n_modes;
   *x = (struct pz_pricing){.p = c->p, .o = c->o, .mode_at = c->mode_at};
   if (!PZ_ARRAY(arena, x->rate, modes) || !PZ_ARRAY(arena, x->incompatible, n) ||
+      !PZ_ARRAY(arena, x->interchangeable, n) || !PZ_ARRAY(arena, x->preferred, n) ||
       !PZ_ARRAY(arena, x->chain, n) || !PZ_ARRAY(arena, x->best_value, n) ||
       !PZ_ARRAY(arena, x->order, modes) || !PZ_ARRAY(arena, x->most_of, n) ||
       !PZ_ARRAY(arena, x->reduced_of, n) || !find_order(x, arena))
     return false;
+  find_interchangeable(x);
   find_units(x);
   return PZ_ARRAY(arena, x->more, (size_t)(x->n_chains + 1) * modes);
 }
@@ -173,6 +182,23 @@ static void keep_best(struct pz_pricing *x) {
   memcpy(x->best.mode, now->mode, now->n * sizeof *now->mode);
 }
 
+/* Dominance: could another task take the place of this one, which has no lower value there and runs
+ * beside all that can still be added?  If that one is added too, the two can exchange their
+ * modes. */
+static bool replaceable(const struct pz_pricing *x, uint32_t i, const struct pz_bits *incompatible,
+                        const struct pz_bits *incompatible_with_it) {
+  for (int w = 0; w < PZ_BITS_WORDS; w++)
+    for (uint64_t list = x->preferred[i].w[w] & ~incompatible->w[w]; list; list &= list - 1) {
+      uint32_t q = (uint32_t)(64 * w + __builtin_ctzll(list));
+      struct pz_bits more = pz_bits_minus(&x->incompatible[q], incompatible_with_it);
+      pz_bits_clear(&more, q);
+      uint64_t any = 0;
+      for (int k = 0; k < PZ_BITS_WORDS; k++) any |= more.w[k] & x->priced.w[k];
+      if (!any) return true;
+    }
+  return false;
+}
+
 static void extend(struct pz_pricing *x, const struct pz_extension *from, uint32_t n_from,
                    const struct pz_bits *incompatible, const int32_t residual[PZ_RESOURCES],
                    int part);
@@ -186,6 +212,10 @@ static void try_choice(struct pz_pricing *x, uint32_t k, const struct pz_extensi
   double before = now->value;
   struct pz_bits both = *incompatible;
   pz_bits_merge(&both, &x->incompatible[c->task]);
+  if (x->o->pricing_dominance && replaceable(x, c->task, incompatible, &both)) {
+    x->n_replaced++;
+    return;
+  }
   int32_t left[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) left[r] = residual[r] - c->of.use[r];
   now->value = before + c->rate;
@@ -222,6 +252,29 @@ static void extend(struct pz_pricing *x, const struct pz_extension *from, uint32
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
+/* Does b come before a, of the same modes, in every one of them, and does its advantage not shrink
+ * where a's rate is higher?  Then a subset that has a in a mode, without b or with b in one of
+ * lower rate, has no more value than with the two exchanged. */
+static bool comes_before(const struct pz_pricing *x, uint32_t b, uint32_t a) {
+  const double *of_a = &x->rate[x->mode_at[a]], *of_b = &x->rate[x->mode_at[b]];
+  uint32_t n = x->p->tasks[a].n_modes;
+  for (uint32_t m = 0; m < n; m++) {
+    if (of_b[m] < of_a[m] || (of_b[m] <= of_a[m] && b > a)) return false;
+    for (uint32_t k = 0; k < n; k++)
+      if (of_a[m] > of_a[k] && of_b[m] - of_a[m] < of_b[k] - of_a[k] - 1e-14) return false;
+  }
+  return true;
+}
+
+static void find_preferred(struct pz_pricing *x) {
+  for (uint32_t i = 0; i < x->p->n; i++) {
+    x->preferred[i] = (struct pz_bits){{0}};
+    for (uint32_t q = 0; q < x->p->n; q++)
+      if (pz_bits_has(&x->interchangeable[i], q) && comes_before(x, q, i))
+        pz_bits_set(&x->preferred[i], q);
+  }
+}
+
 static int by_rate(const void *a, const void *b) {
   const struct pz_choice *x = a, *y = b;
   if (x->rate > y->rate || x->rate < y->rate) return x->rate > y->rate ? -1 : 1;
@@ -230,6 +283,7 @@ static int by_rate(const void *a, const void *b) {
 
 static void find_choices(struct pz_pricing *x) {
   x->n_order = 0;
+  x->priced = (struct pz_bits){{0}};
   for (uint32_t i = 0; i < x->p->n; i++)
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
       double rate = x->rate[x->mode_at[i] + m];
@@ -237,6 +291,7 @@ static void find_choices(struct pz_pricing *x) {
       struct pz_choice *c = &x->order[x->n_order++];
       *c = (struct pz_choice){.rate = rate, .task = i, .mode = m, .chain = x->chain[i]};
       c->of = x->p->tasks[i].modes[m];
+      pz_bits_set(&x->priced, i);
     }
   qsort(x->order, x->n_order, sizeof *x->order, by_rate);
 }
@@ -244,6 +299,7 @@ static void find_choices(struct pz_pricing *x) {
 void pz_pricing_begin(struct pz_pricing *x) {
   double below = WIDE_RATE;
   find_choices(x);
+  find_preferred(x);
   for (int k = 0; k < PZ_PRICING_PARTS; k++, below /= 2) {
     x->part[k] = k ? x->part[k - 1] : 0;
     while (k && x->part[k] < x->n_order && x->order[x->part[k]].rate > below) x->part[k]++;

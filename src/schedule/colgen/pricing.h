@@ -42,13 +42,16 @@ struct pz_extension {
 struct pz_pricing {
   const struct pz_problem *p;
   const struct pz_techniques *o;
-  const uint32_t *mode_at;      /* as in the context */
-  double *rate;                 /* by mode, set by the caller */
-  struct pz_bits *incompatible; /* by task: those that never run beside it, and itself */
-  uint32_t *chain;              /* by task: tasks of one chain never run beside each other */
+  const uint32_t *mode_at;         /* as in the context */
+  double *rate;                    /* by mode, set by the caller */
+  struct pz_bits *incompatible;    /* by task: those that never run beside it, and itself */
+  struct pz_bits *interchangeable; /* by task: those with the same modes */
+  struct pz_bits *preferred;       /* by task: of these, those that dominate it */
+  uint32_t *chain;                 /* by task: tasks of one chain never run beside each other */
   uint32_t n_chains;
   struct pz_choice *order; /* choices by falling rate, with rates above 0 */
   uint32_t n_order;
+  struct pz_bits priced;           /* tasks that have choices */
   double *best_value;              /* by task: of subsets with it as first choice; or 1 */
   uint32_t part[PZ_PRICING_PARTS]; /* where each begins */
   double multiplier[PZ_PRICING_PARTS][PZ_RESOURCES]; /* of the whole capacity of each resource */
@@ -59,7 +62,7 @@ struct pz_pricing {
   struct pz_subset now, best;
   double most;               /* no subset has a larger value */
   int64_t nodes, most_nodes; /* of a search; the latter set by the caller */
-  int64_t n_cut;             /* by multipliers, since the caller set it to 0 */
+  int64_t n_cut, n_replaced; /* by multipliers, by dominance; since the caller set them to 0 */
 };
 
 /* False: no memory. */
