@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "report/table.h"
-#include "schedule/model/use.h"
 
 static const char *const outcome_names[] = {"optimal", "feasible"};
 static const char *const stop_names[] = {"proved", "steps", "time"};

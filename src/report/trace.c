@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/trace_events.h"
-#include "schedule/model/use.h"
+#include "schedule/model/schedule.h"
 
 struct trace {
   struct pz_arena arena;
