@@ -13,7 +13,7 @@ static void put_box(struct pz_buffer *out, const struct pz_box *b) {
   PUT(out, b->hi);
 }
 
-static void put_known(struct pz_buffer *out, const struct pz_known *k) {
+static void put_known(struct pz_buffer *out, const struct pz_found_step *k) {
   const struct pz_plan_record *plan = &k->e.plan;
   uint8_t effort = (uint8_t)k->e.effort, recompute = plan->recompute;
   PUT(out, k->id);
@@ -61,7 +61,7 @@ void pz_outcome_pack(void *ctx, size_t i, struct pz_buffer *out) {
   }
   PUT(out, x->known.n);
   for (uint32_t k = 0; k < x->known.n; k++)
-    put_known(out, pz_vec_at(&x->known, struct pz_known, k));
+    put_known(out, pz_vec_at(&x->known, struct pz_found_step, k));
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static bool get_effort(struct pz_bytes *in, enum pz_effort *out) {
 }
 
 static bool get_known(const struct pz_driver *d, struct pz_bytes *in, struct pz_arena *arena,
-                      struct pz_known *k) {
+                      struct pz_found_step *k) {
   struct pz_plan_record *plan = &k->e.plan;
   uint8_t recompute = 0;
   memset(k, 0, sizeof *k);
@@ -143,7 +143,7 @@ enum pz_status pz_outcome_unpack(void *ctx, size_t i, struct pz_bytes *in) {
   if (good && x->value > 0) good = get_box(d, in, &x->candidate) && pz_box_is_chip(&x->candidate);
   good = good && get_boxes(d, in, x) && get_children(d, in, x) && GET(in, n);
   for (; n && good; n--) {
-    struct pz_known k;
+    struct pz_found_step k;
     good = get_known(d, in, &x->arena, &k) && pz_vec_push(&x->known, &k);
   }
   return good ? PZ_OK : PZ_BAD_INPUT;

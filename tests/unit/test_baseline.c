@@ -6,8 +6,8 @@
 
 #include "baseline/baseline.h"
 #include "baseline/linear_gp.h"
-#include "chip/tech.h"
-#include "core/random.h"
+#include "chip/chip.h"
+#include "core/num.h"
 
 static const char SPACE[] = "{\"tensor_cores\": [1, 2, 4, 8], \"rows\": [64, 128], "
                             "\"cols\": [64, 128], \"vector_cores\": [1, 2, 8], "

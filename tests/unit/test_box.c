@@ -9,10 +9,10 @@
 
 #include "box/box_details.h"
 #include "box/certificate.h"
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/map.h"
-#include "core/random.h"
+#include "core/num.h"
 #include "place/plan_question.h"
 #include "search/space.h"
 #include "testing.h"
@@ -496,7 +496,7 @@ static void interrupted_searches_go_on(void **state) {
   struct pz_box_options o = {.question = small_question(), .threads = 1};
   struct pz_arena arena;
   struct pz_box_result r;
-  struct pz_error err;
+  struct pz_error err = {0};
   char path[] = "journal-XXXXXX";
   (void)state;
   int fd = mkstemp(path);
