@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "cli/place_training.h"
-#include "core/choices.h"
 #include "core/file.h"
+#include "core/options.h"
 #include "core/text.h"
-#include "launch/launch.h"
 #include "partition/instance.h"
 #include "report/table.h"
 

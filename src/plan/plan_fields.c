@@ -54,6 +54,10 @@ static const struct pz_plan_field_info fields[PZ_PLAN_FIELDS] = {
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f) { return &fields[f]; }
 
+const char *pz_plan_field_name(enum pz_plan_field f) {
+  return (unsigned)f < PZ_PLAN_FIELDS ? fields[f].name : NULL;
+}
+
 enum pz_plan_field pz_plan_field_find(const char *name) {
   int f = 0;
   while (f < PZ_PLAN_FIELDS && strcmp(fields[f].name, name) != 0) f++;
@@ -270,9 +274,7 @@ static const char *field_name(const void *ctx, size_t i) {
 enum pz_status pz_plan_set(struct pz_plan *p, const char *name, const char *value,
                            struct pz_error *err) {
   char names[600];
-  enum pz_status status = pz_need(p, "plan", err);
-  if (status == PZ_OK) status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(value, "value", err);
+  enum pz_status status = pz_need_each(err, {p, "plan"}, {name, "name"}, {value, "value"});
   if (status != PZ_OK) return status;
   enum pz_plan_field f = pz_plan_field_find(name);
   if (f == PZ_PLAN_FIELDS || fields[f].kind == PZ_PLAN_KIND_LIST)

@@ -13,7 +13,7 @@ static void put_box(struct pz_buffer *out, const struct pz_box *b) {
   PUT(out, b->hi);
 }
 
-static void put_known(struct pz_buffer *out, const struct pz_known *k) {
+static void put_known(struct pz_buffer *out, const struct pz_found_step *k) {
   const struct pz_plan_record *plan = &k->e.plan;
   uint8_t effort = (uint8_t)k->e.effort, recompute = plan->recompute;
   PUT(out, k->id);
@@ -61,7 +61,7 @@ void pz_outcome_pack(void *ctx, size_t i, struct pz_buffer *out) {
   }
   PUT(out, x->known.n);
   for (uint32_t k = 0; k < x->known.n; k++)
-    put_known(out, pz_vec_at(&x->known, struct pz_known, k));
+    put_known(out, pz_vec_at(&x->known, struct pz_found_step, k));
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static enum pz_status get_layers(struct pz_bytes *in, struct pz_arena *arena,
 }
 
 static enum pz_status get_known(const struct pz_driver *d, struct pz_bytes *in,
-                                struct pz_arena *arena, struct pz_known *k) {
+                                struct pz_arena *arena, struct pz_found_step *k) {
   struct pz_plan_record *plan = &k->e.plan;
   memset(k, 0, sizeof *k);
   NEED(GET(in, k->id));
@@ -179,7 +179,7 @@ static enum pz_status get_outcome(const struct pz_driver *d, struct pz_bytes *in
   for (; n; n--) NEED(get_child(d, in, x));
   NEED(GET(in, n));
   for (; n; n--) {
-    struct pz_known k;
+    struct pz_found_step k;
     NEED(get_known(d, in, &x->arena, &k));
     NEED(push(&x->known, &k));
   }

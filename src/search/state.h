@@ -13,7 +13,7 @@ struct pz_search {
   struct pz_pool *pool;
   pthread_mutex_t lock; /* of what is known: */
   struct pz_map map;    /* to indices of: */
-  struct pz_vec known;  /* struct pz_known */
+  struct pz_vec known;  /* struct pz_found_step */
   struct pz_arena arena;
 };
 
@@ -61,7 +61,7 @@ struct pz_driver {
   struct pz_outcome outcome[PZ_MOST_ROUND];
 };
 
-PZ_NODISCARD enum pz_status pz_search_learn(struct pz_search *s, const struct pz_known *k,
+PZ_NODISCARD enum pz_status pz_search_learn(struct pz_search *s, const struct pz_found_step *k,
                                             struct pz_error *err);
 
 /* An outcome as bytes, which are the same wherever it was found (ctx: struct pz_driver). */

@@ -4,15 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/calibration.h"
-#include "chip/chip_json.h"
-#include "chip/resize.h"
+#include "chip/chip.h"
+#include "chip/embedded.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
-#include "space/embedded.h"
 
 /* JEDEC rates of a stack of 1,024 data lines at 3.6 Gb/s (JESD235D), 6.4 (JESD238) and, HBM3E as B200 runs it, 7.8; and
  * bytes as products have them: A100 80 GB, H100, B200. */
@@ -278,24 +276,11 @@ enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
 
 const char *pz_space_preset_name(size_t i) { return pz_embedded_name(pz_embedded_spaces, i); }
 
-static const char *preset_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_space_preset_name(i);
-}
-
 enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_error *err) {
-  const char *own = pz_embedded_text(pz_embedded_spaces, space);
-  if (own) return pz_space_parse(space, own, strlen(own), out, err);
-  if (!pz_file_named(space)) {
-    char meant[240];
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "unknown space '%s'%s; accepted: a name listed by 'phaze spaces', or the "
-                   "path of a space.json",
-                   space, pz_text_meant(meant, sizeof meant, space, preset_name, NULL));
-  }
   size_t bytes = 0;
   char *text = NULL;
-  enum pz_status status = pz_file_read(space, PZ_SPACE_MOST_BYTES, &text, &bytes, err);
+  enum pz_status status = pz_embedded_load(
+      pz_embedded_spaces, "space", "a name listed by 'phaze spaces'", space, &text, &bytes, err);
   if (status == PZ_OK) status = pz_space_parse(space, text, bytes, out, err);
   pz_free(text);
   return status;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/choices.h"
 #include "core/num.h"
+#include "core/options.h"
 #include "core/text.h"
 #include "study/study_inputs.h"
 #include "workload/workload.h"

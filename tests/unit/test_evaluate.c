@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "chip/chip_json.h"
 #include "place/plan_question.h"
 #include "search/tighten.h"
 #include "unit/studying.h"
