@@ -444,15 +444,20 @@ static enum pz_status replay(struct pz_driver *d, bool *has, struct pz_error *er
   struct pz_buffer b = {0};
   enum pz_status status = store ? store->read(store->ctx, d->number, d->at_round, &b, err) : PZ_OK;
   status = pz_ranks_share(&b, status, err);
-  *has = b.text != NULL;
+  *has = status == PZ_OK && b.text;
   struct pz_bytes in = {b.text, b.bytes};
+  for (uint32_t i = 0; i < d->n_round && *has; i++) begin_outcome(&d->outcome[i]);
   for (uint32_t i = 0; i < d->n_round && *has && status == PZ_OK; i++) {
-    begin_outcome(&d->outcome[i]);
     status = pz_outcome_unpack(d, i, &in);
+    if (status == PZ_OK &&
+        !pz_outcome_is_of(&d->outcome[i], &d->round[i].box, d->fn == work_on_box))
+      status = PZ_BAD_INPUT;
   }
-  if (*has && (status == PZ_BAD_INPUT || (status == PZ_OK && in.left)))
-    status = pz_fail(err, PZ_BAD_INPUT, "round %u of objective run %u is not of this search",
-                     d->at_round, d->number);
+  if (status == PZ_OK && *has && in.left) status = PZ_BAD_INPUT;
+  if (*has && status == PZ_NO_MEMORY) status = pz_fail(err, status, NO_MEMORY);
+  if (*has && status == PZ_BAD_INPUT)
+    status = pz_fail(err, status, "round %u of objective run %u is not of this search", d->at_round,
+                     d->number);
   pz_free(b.text);
   return status;
 }

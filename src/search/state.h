@@ -68,4 +68,8 @@ PZ_NODISCARD enum pz_status pz_search_learn(struct pz_search *s, const struct pz
 void pz_outcome_pack(void *ctx, size_t i, struct pz_buffer *out);
 PZ_NODISCARD enum pz_status pz_outcome_unpack(void *ctx, size_t i, struct pz_bytes *in);
 
+/* Is it one of work on this box: within it, and as many chips closed or left open as it has?  Not `whole`: none is, for a
+ * chip of it was tried. */
+bool pz_outcome_is_of(const struct pz_outcome *x, const struct pz_box *box, bool whole);
+
 #endif
