@@ -1,11 +1,13 @@
 /* What the page of `phaze explore` calls: commands of phaze, as they stand, on files in memory.  A command writes to
  * stdout and stderr, which the page's script receives (src/report/html/worker.js). */
+#include <jansson.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/place_model.h"
 #include "core/alloc.h"
 #include "core/file.h"
+#include "core/json_lost.h"
 #include "onnx/import.h"
 #include "report/page.h"
 #include "wasm/files.h"
@@ -53,6 +55,8 @@ int pz_page_run(char *words, size_t bytes) {
   char *argv[MOST_WORDS + 1] = {NULL};
   int argc = 0;
   struct pz_error err = {0};
+  json_set_alloc_funcs(pz_json_alloc, pz_free);
+  pz_json_lost_set(false); /* by an earlier command */
   for (size_t at = 0; at < bytes; at += strlen(words + at) + 1) {
     if (argc == MOST_WORDS) {
       pz_fail(&err, PZ_LIMIT, "more than %d words in a command", MOST_WORDS);

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "chip/chip.h"
 #include "chip/cluster.h"
@@ -40,11 +39,8 @@ enum { N_REAL = sizeof real / sizeof *real };
 
 /* The path of a real export, or a skipped test where the shared folder is not there. */
 static const char *real_path(const char *model, char *buf, size_t size) {
-  snprintf(buf, size, "%s/%s%s.onnx", PHAZE_TEST_DATA, "../../../shared/ref/onnx/", model);
-  if (access(buf, R_OK) != 0) {
-    print_message("skipped: %s is not there\n", buf);
-    skip();
-  }
+  snprintf(buf, size, PZ_TEST_SHARED "onnx/%s.onnx", model);
+  if (!pz_test_has(buf)) skip();
   return buf;
 }
 
@@ -667,5 +663,5 @@ int main(void) {
       cmocka_unit_test(a_hundred_thousand_nodes_take_under_two_seconds),
       cmocka_unit_test(memory_that_runs_out_is_an_error),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

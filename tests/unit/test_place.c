@@ -268,15 +268,13 @@ static void check_row(const struct pz_csv *index, uint32_t row, const char *fold
 
 static void the_original_agrees(void **state) {
   (void)state;
-  static const char folder[] = PHAZE_TEST_DATA "/../../../shared/ref/dp";
+  static const char folder[] = PZ_TEST_SHARED "dp", path[] = PZ_TEST_SHARED "dp/index.csv";
   size_t bytes = 0;
   struct pz_arena arena;
   struct pz_csv index;
-  char *text = read_all(PHAZE_TEST_DATA "/../../../shared/ref/dp/index.csv", &bytes);
-  if (!text) {
-    print_message("no ../shared/ref/dp: skipped\n");
-    skip();
-  }
+  if (!pz_test_has(path)) skip();
+  char *text = read_all(path, &bytes);
+  assert_non_null(text);
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_csv_parse("index.csv", text, bytes, &arena, &index, NULL), PZ_OK);
   assert_true(index.rows > 50);
@@ -799,5 +797,5 @@ int main(void) {
       cmocka_unit_test(a_million_layers_are_refused),
       cmocka_unit_test(bad_instances_say_what_is_accepted),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

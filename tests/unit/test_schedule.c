@@ -271,12 +271,10 @@ static void known_optima_are_met(void **state) {
 /* Reference instances of others, with what they say of themselves, are read where they are. */
 static void reference_instances_are_read(void **state) {
   (void)state;
-  static const char folder[] = PHAZE_TEST_DATA "/../../../shared/ref/schedule";
+  static const char folder[] = PZ_TEST_SHARED "schedule";
+  if (!pz_test_has(folder)) skip();
   DIR *dir = opendir(folder);
-  if (!dir) {
-    print_message("  %s is not here\n", folder);
-    skip();
-  }
+  assert_non_null(dir);
   for (struct dirent *e; (e = readdir(dir));) {
     char path[1024], *text = NULL;
     size_t bytes = 0;
@@ -545,5 +543,5 @@ int main(void) {
       cmocka_unit_test(all_techniques_may_be_off),
       cmocka_unit_test(statistics_add_up),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

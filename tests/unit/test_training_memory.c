@@ -260,11 +260,9 @@ static void peaks_of_published_runs(void **state) {
   struct pz_error err = {0};
   double sum = 0;
   int n = 0;
-  if (pz_file_read(PHAZE_TEST_DATA "/../../../shared/ref/published/runs.csv", PZ_CSV_MOST_BYTES,
-                   &text, &bytes, &err) != PZ_OK) {
-    print_message("no ../shared/ref/published/runs.csv: skipped\n");
-    skip();
-  }
+  static const char path[] = PZ_TEST_SHARED "published/runs.csv";
+  if (!pz_test_has(path)) skip();
+  assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_run_table_read("runs", text, bytes, 2, &arena, &t, &err), PZ_OK);
   for (uint32_t i = 0; i < t.n_rows; i++) {
@@ -613,5 +611,5 @@ int main(void) {
       cmocka_unit_test(stages_in_flight),
       cmocka_unit_test(changes_that_make_a_plan_fit),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -1,5 +1,5 @@
-/* What every unit test includes: cmocka with the headers it wants before it, random numbers, and a
- * workload or a failed test. */
+/* What every unit test includes: cmocka with the headers it wants before it, random numbers, references that are not in
+ * the repository, and a workload or a failed test. */
 #ifndef PZ_TESTS_TESTING_H
 #define PZ_TESTS_TESTING_H
 
@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -22,6 +23,26 @@ static inline int pz_test_part(int n) {
   long by = part ? strtol(part, NULL, 10) : 1;
   return by > 1 ? (int)(n / by) : n;
 }
+
+/* References beside the repository, which who cloned it need not have. */
+#define PZ_TEST_SHARED PHAZE_TEST_DATA "/../../../shared/ref/"
+
+/* Was one not there? */
+static inline bool *pz_test_missed(void) {
+  static bool missed;
+  return &missed;
+}
+
+/* Is such a reference there?  Without it what needs it is left out, and pz_test_end says so to ctest. */
+static inline bool pz_test_has(const char *path) {
+  if (access(path, R_OK) == 0) return true;
+  print_message("skipped: no ..%s\n", strstr(path, "/shared/"));
+  *pz_test_missed() = true;
+  return false;
+}
+
+/* The status of a program whose tests may have missed a reference: 77 if one has and none failed. */
+static inline int pz_test_end(int failed) { return !failed && *pz_test_missed() ? 77 : failed; }
 
 static inline struct pz_workload *pz_test_load(const char *model,
                                                const struct pz_workload_options *o) {
