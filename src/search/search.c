@@ -659,7 +659,7 @@ static enum pz_status check_objective(const struct pz_driver *d, struct pz_error
   enum pz_objective_kind kind = d->run->objective.kind;
   for (int i = 0; i < s->n_nodes; i++) {
     const struct pz_tech_info *t = pz_tech_at(s->node[i]);
-    if (pz_objective_needs_bill(kind) && !(t->hbm_dollars_per_gb > 0))
+    if (pz_objective_needs_bill(kind) && pz_tech_is_library(t))
       return pz_fail(err, PZ_BAD_USE,
                      "--objective %s: the space %s has chips of %s, whose library has no bill of "
                      "HBM, links and static power; accepted: chips of 16 nm or below",

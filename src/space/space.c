@@ -242,7 +242,8 @@ static void read_space(struct pz_fields *f, struct pz_space *s) {
   static const char *const words[] = {"sources", "axes"};
   pz_text_plain(pz_text_copy(s->name, sizeof s->name, pz_fields_text_or(f, "name", f->name)));
   pz_text_copy(s->about, sizeof s->about, pz_fields_text_or(f, "about", ""));
-  s->has_base = pz_fields_value(f, "base") != NULL;
+  /* a file with its axes on the top level has one in any case */
+  s->has_base = pz_fields_value(f, "base") || json_object_get(f->root, "tensor_cores");
   s->least_part = pz_fields_real_or(f, "least_part", 0, 1, 0);
   read_kinds(f, s);
   for (enum pz_axis a = 0; a < PZ_AXES; a++) read_axis(f, s, a);
@@ -255,7 +256,7 @@ static enum pz_status read_root(const char *name, const json_t *root, struct pz_
   read_space(&f, s);
   enum pz_status status = pz_fields_finish(&f);
   if (status == PZ_OK && s->has_base) {
-    pz_chip_read_base(&f, "", &s->base);
+    pz_chip_read_base(&f, "tpuv4", &s->base);
     status = f.status;
     fill_from_base(s);
   }
