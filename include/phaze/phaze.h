@@ -1382,13 +1382,13 @@ PZ_API const char *pz_space_preset_name(size_t i);
 enum { PZ_SEARCH_MOST_MODELS = 64 };
 
 enum pz_objective_kind {
-  PZ_OBJECTIVE_GEOMEAN,  /* geometric mean of throughputs over the reference's */
-  PZ_OBJECTIVE_MEAN,     /* arithmetic mean of throughputs, the original's */
-  PZ_OBJECTIVE_WEIGHTED, /* geometric mean with weights */
-  PZ_OBJECTIVE_REGRET,   /* the least part that a model keeps of its own best chip's throughput */
-  PZ_OBJECTIVE_PER_WATT, /* geometric mean per peak watt, over the reference chip's */
-  PZ_OBJECTIVE_PER_MM2,  /* geometric mean per area, over the reference chip's */
-  PZ_OBJECTIVE_PER_DOLLAR,    /* per dollar of its bill, likewise */
+  PZ_OBJECTIVE_GEOMEAN,    /* geometric mean of throughputs over the reference's */
+  PZ_OBJECTIVE_MEAN,       /* arithmetic mean of throughputs, the original's */
+  PZ_OBJECTIVE_WEIGHTED,   /* geometric mean with weights */
+  PZ_OBJECTIVE_REGRET,     /* the least part that a model keeps of its own best chip's throughput */
+  PZ_OBJECTIVE_PER_WATT,   /* geometric mean per peak watt, over the reference chip's */
+  PZ_OBJECTIVE_PER_MM2,    /* geometric mean per area, over the reference chip's */
+  PZ_OBJECTIVE_PER_DOLLAR, /* per dollar of its bill, likewise */
   PZ_OBJECTIVE_PER_OWNERSHIP, /* per dollar of chip, server, network and energy of its life */
   PZ_OBJECTIVE_PER_JOULE,     /* geometric mean of samples per joule */
   PZ_OBJECTIVES
@@ -1401,7 +1401,7 @@ PZ_API const char *pz_objective_unit(enum pz_objective_kind kind);
 
 /* How a chip is judged. */
 enum pz_evaluator_kind {
-  PZ_EVALUATOR_DEFAULT,  /* original in the space `paper`, else training */
+  PZ_EVALUATOR_DEFAULT, /* original in the space `paper`, else training */
   PZ_EVALUATOR_TRAINING, /* the best training plan of every model, as pz_training_place finds it for chips that run compiled
                             programs, in a network of scale-up groups */
   PZ_EVALUATOR_ORIGINAL, /* layers scheduled on the chip's cores and divided into the stages of a pipeline, as the original
@@ -1415,20 +1415,22 @@ PZ_API extern const char *const pz_evaluator_names[]; /* ends with NULL */
  * are the caller's and must live as long as the run. */
 struct pz_study_options {
   size_t size; /* sizeof *this, set by the default */
-  const char *models[PZ_SEARCH_MOST_MODELS]; /* of the evaluator training also MODEL@SEQ, MODEL@SEQxBATCH */
+  const char *
+      models[PZ_SEARCH_MOST_MODELS]; /* of the evaluator training also MODEL@SEQ, MODEL@SEQxBATCH */
   uint32_t n_models;
-  const char *space, *space_text;   /* a name or a file; not NULL: its contents instead */
-  const char *node;                 /* one technology of the space; NULL: all */
-  const char *budget;               /* a chip, or an area in mm2; NULL: the limits below, else the base chip's area */
+  const char *space, *space_text; /* a name or a file; not NULL: its contents instead */
+  const char *node;               /* one technology of the space; NULL: all */
+  const char
+      *budget; /* a chip, or an area in mm2; NULL: the limits below, else the base chip's area */
   double limit_mm2, limit_watts, limit_dollars; /* of a chip; 0: none */
   enum pz_evaluator_kind evaluator;
   int64_t devices, batch;
   enum pz_objective_kind objective;
   double weight[PZ_SEARCH_MOST_MODELS];
-  bool each_model;         /* also the best chip of each model alone; the evaluator original always does */
-  double gap;              /* proved: no chip is better by more; negative: 1%, of the evaluator original 0 */
-  int64_t rounds;          /* effort limit of an objective run, in rounds of 64 boxes; 0: none */
-  double seconds;          /* no round begins after these; 0: none */
+  bool each_model; /* also the best chip of each model alone; the evaluator original always does */
+  double gap;     /* proved: no chip is better by more; negative: 1%, of the evaluator original 0 */
+  int64_t rounds; /* effort limit of an objective run, in rounds of 64 boxes; 0: none */
+  double seconds; /* no round begins after these; 0: none */
   bool exhaustive, pareto; /* every chip within the limits; pareto: the front is asked for too */
   double pareto_tolerance; /* each chip of the front is within this part of one that is told */
   struct pz_workload_options workload; /* seq 0: each model's; mbs and tp are chosen */
@@ -1476,7 +1478,8 @@ struct pz_result_input_model {
 };
 
 struct pz_result_inputs {
-  struct pz_study_options options; /* texts are the result's; evaluator, gap and limits as they were taken */
+  struct pz_study_options
+      options; /* texts are the result's; evaluator, gap and limits as they were taken */
   struct pz_result_input_model models[PZ_SEARCH_MOST_MODELS];
   const char *space_name, *space_about;
   const char *cluster_name, *cluster_about; /* of the evaluator original; else "" */
@@ -1516,14 +1519,15 @@ struct pz_answer_model {
 
 /* Why no chip of the space is better. */
 struct pz_certificate {
-  int64_t n_chips;                      /* of the space: these three and the evaluated are all but the open ones */
-  int64_t n_infeasible, n_excluded;     /* in boxes beyond the limits; in boxes excluded by bounds alone */
-  int64_t n_excluded_by_schedules;      /* after some models had been evaluated */
+  int64_t n_chips; /* of the space: these three and the evaluated are all but the open ones */
+  int64_t n_infeasible,
+      n_excluded; /* in boxes beyond the limits; in boxes excluded by bounds alone */
+  int64_t n_excluded_by_schedules; /* after some models had been evaluated */
   int64_t n_evaluated;
   int64_t n_boxes, n_rounds;
-  int64_t n_open;                       /* schedules not proven optimal */
-  double gap;                           /* another chip may be better by this part at most */
-  bool finished;                        /* the gap that was asked for is proved */
+  int64_t n_open; /* schedules not proven optimal */
+  double gap;     /* another chip may be better by this part at most */
+  bool finished;  /* the gap that was asked for is proved */
 };
 
 /* The best chip by one objective: of a model alone, or of all models. */
@@ -1531,8 +1535,10 @@ struct pz_answer {
   const char *name; /* the model's, or "common" */
   struct pz_chip chip;
   uint64_t chip_id; /* in the space's full grid */
-  double hbm_gib, area_mm2, area_part, peak_watts; /* part: of the limit of area; 0: there is none */
-  double dollars, owner_dollars, edge_mm, edge_room_mm; /* of its bill; 0: its technology has none */
+  double hbm_gib, area_mm2, area_part,
+      peak_watts; /* part: of the limit of area; 0: there is none */
+  double dollars, owner_dollars, edge_mm,
+      edge_room_mm; /* of its bill; 0: its technology has none */
   double objective;
   struct pz_answer_model *models;
   uint32_t n_models;
@@ -1550,9 +1556,9 @@ struct pz_reference_plan {
 /* What a model does on the reference chip. */
 struct pz_result_reference {
   const char *model;
-  double samples_per_s, hbm_gib;        /* 0: nothing fits */
-  bool expert;                          /* by an expert's plan; else the best one */
-  const struct pz_reference_plan *plan; /* the expert's; else NULL */
+  double samples_per_s, hbm_gib;             /* 0: nothing fits */
+  bool expert;                               /* by an expert's plan; else the best one */
+  const struct pz_reference_plan *plan;      /* the expert's; else NULL */
   const struct pz_training_answer *training; /* of the evaluator training; else NULL */
 };
 
@@ -1836,8 +1842,9 @@ PZ_NODISCARD PZ_API enum pz_status pz_original_run(const struct pz_study_options
 struct pz_verify_options {
   size_t size;      /* sizeof *this, set by the default */
   unsigned threads; /* 0: one per processor */
-  uint32_t sample;  /* boxes of each objective run that are checked by evaluating chips without bounds */
-  bool all;         /* every box; and the search is run again, and every number compared */
+  uint32_t
+      sample; /* boxes of each objective run that are checked by evaluating chips without bounds */
+  bool all;   /* every box; and the search is run again, and every number compared */
   /* Told of each check in turn; may be NULL. */
   void (*say)(void *ctx, bool holds, const char *text);
   void *ctx;

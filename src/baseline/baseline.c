@@ -78,8 +78,10 @@ static enum pz_status rate(const struct site *at, struct pz_original_worker *e, 
   struct pz_evaluation v = {.step_s = HUGE_VAL};
   enum pz_status status = may_go_on(at->q, err);
   if (status == PZ_OK)
-    status = at->point ? pz_original_value(e, at->point, model, hbm_gib, PZ_EFFORT_FULL, HUGE_VAL, &v, err)
-                       : pz_original_value_of_chip(e, at->chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
+    status =
+        at->point
+            ? pz_original_value(e, at->point, model, hbm_gib, PZ_EFFORT_FULL, HUGE_VAL, &v, err)
+            : pz_original_value_of_chip(e, at->chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
   *samples_per_s = v.step_s < HUGE_VAL ? (double)at->q->task->o.batch / v.step_s : 0;
   return status;
 }

@@ -89,12 +89,13 @@ enum pz_status pz_expert_evaluate(struct pz_original_worker *e, const struct pz_
 }
 
 /* With so much memory, by the plan that r->expert says. */
-static enum pz_status try_memory(struct pz_original_worker *e, const struct pz_chip *chip, uint32_t model,
-                                 double hbm_gib, struct pz_reference *r, struct pz_error *err) {
+static enum pz_status try_memory(struct pz_original_worker *e, const struct pz_chip *chip,
+                                 uint32_t model, double hbm_gib, struct pz_reference *r,
+                                 struct pz_error *err) {
   struct pz_evaluation v = {.step_s = HUGE_VAL};
-  enum pz_status status = r->expert
-                              ? pz_expert_evaluate(e, chip, model, hbm_gib, &r->plan, err)
-                              : pz_original_value_of_chip(e, chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
+  enum pz_status status =
+      r->expert ? pz_expert_evaluate(e, chip, model, hbm_gib, &r->plan, err)
+                : pz_original_value_of_chip(e, chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
   double time_s = r->expert ? r->plan.time_s : v.step_s;
   if (status != PZ_OK || !(time_s < HUGE_VAL)) return status;
   r->samples_per_s = (double)e->task->o.batch / time_s;
@@ -113,8 +114,8 @@ static enum pz_status try_memories(struct pz_original_worker *e, const struct pz
   return status;
 }
 
-enum pz_status pz_reference_on(struct pz_original_worker *e, const struct pz_chip *chip, uint32_t model,
-                               struct pz_reference *out, struct pz_error *err) {
+enum pz_status pz_reference_on(struct pz_original_worker *e, const struct pz_chip *chip,
+                               uint32_t model, struct pz_reference *out, struct pz_error *err) {
   struct pz_reference r = {.expert = pz_expert_find(e->task->portfolio->models[model])};
   enum pz_status status = PZ_OK;
   if (r.expert) status = try_memories(e, chip, model, &r, err);
@@ -126,8 +127,8 @@ enum pz_status pz_reference_on(struct pz_original_worker *e, const struct pz_chi
   return status;
 }
 
-enum pz_status pz_reference_find(struct pz_original_worker *e, uint32_t model, struct pz_reference *out,
-                                 struct pz_error *err) {
+enum pz_status pz_reference_find(struct pz_original_worker *e, uint32_t model,
+                                 struct pz_reference *out, struct pz_error *err) {
   struct pz_chip chip;
   enum pz_status status = pz_chip_load(PZ_REFERENCE_CHIP, &chip, err);
   if (status == PZ_OK) pz_assume_chip(e->task->assumptions, &chip);

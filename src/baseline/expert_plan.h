@@ -22,9 +22,10 @@ struct pz_expert_result {
 };
 
 /* Layers are split evenly, the embedding goes with the first stage and the head with the last. */
-PZ_NODISCARD enum pz_status pz_expert_evaluate(struct pz_original_worker *e, const struct pz_chip *chip,
-                                               uint32_t model, double hbm_gib,
-                                               struct pz_expert_result *out, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_expert_evaluate(struct pz_original_worker *e,
+                                               const struct pz_chip *chip, uint32_t model,
+                                               double hbm_gib, struct pz_expert_result *out,
+                                               struct pz_error *err);
 
 /* What a model does on a chip without a search for plans: the expert plan with 32 GiB; if that does
  * not fit, with the smallest memory to choose that does; if none is known or none fits, the best
@@ -35,9 +36,9 @@ struct pz_reference {
   struct pz_expert_result plan;  /* of the expert */
 };
 
-PZ_NODISCARD enum pz_status pz_reference_on(struct pz_original_worker *e, const struct pz_chip *chip,
-                                            uint32_t model, struct pz_reference *out,
-                                            struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_reference_on(struct pz_original_worker *e,
+                                            const struct pz_chip *chip, uint32_t model,
+                                            struct pz_reference *out, struct pz_error *err);
 
 /* The chip that all are compared with. */
 #define PZ_REFERENCE_CHIP "tpuv4"

@@ -37,7 +37,8 @@ double pz_bill_value(const struct pz_bill *b, const struct pz_bill_part *p) {
 }
 
 static void set_parts(json_t *o, const struct pz_bill *b, const struct pz_bill_part *p, size_t n) {
-  for (size_t i = 0; i < n; i++) json_object_set_new(o, p[i].key, json_real(pz_bill_value(b, &p[i])));
+  for (size_t i = 0; i < n; i++)
+    json_object_set_new(o, p[i].key, json_real(pz_bill_value(b, &p[i])));
 }
 
 json_t *pz_bill_json(const struct pz_chip *c) {
@@ -47,7 +48,8 @@ json_t *pz_bill_json(const struct pz_chip *c) {
   set_parts(o, &b, pz_bill_sums, PZ_BILL_SUMS);
   for (size_t i = 0; i < PZ_BILL_SUMS; i++)
     json_object_set_new(ranges, pz_bill_sums[i].key,
-                        json_pack("[f,f]", pz_bill_value(&low, &pz_bill_sums[i]), pz_bill_value(&high, &pz_bill_sums[i])));
+                        json_pack("[f,f]", pz_bill_value(&low, &pz_bill_sums[i]),
+                                  pz_bill_value(&high, &pz_bill_sums[i])));
   json_object_set_new(o, "ranges", ranges);
   json_object_set_new(o, "dies", json_integer((json_int_t)b.dies));
   json_object_set_new(o, "edge_room_mm", json_real(b.edge_room_mm));

@@ -42,7 +42,8 @@ static void print_whole(const char *label, double v, const char *unit) {
 
 /* Of a sum: what sources leave open, and what is known. */
 static void print_range(const struct pz_bill b[3], size_t i, const char *unit, double known) {
-  double v = pz_bill_value(&b[PZ_BILL_LIKELY], &pz_bill_sums[i]), low = pz_bill_value(&b[PZ_BILL_LOW], &pz_bill_sums[i]),
+  double v = pz_bill_value(&b[PZ_BILL_LIKELY], &pz_bill_sums[i]),
+         low = pz_bill_value(&b[PZ_BILL_LOW], &pz_bill_sums[i]),
          high = pz_bill_value(&b[PZ_BILL_HIGH], &pz_bill_sums[i]);
   if (low < high) printf("  %-24s %9.0f to %.0f %s\n", "range of sources", low, high, unit);
   if (known > 0)
@@ -60,18 +61,21 @@ enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct p
   printf("\narea of %lld die%s (%s model%s%s)\n", (long long)l->dies, l->dies > 1 ? "s" : "",
          pz_tech_at(pz_chip_bill_tech(c))->name, p->io_dies ? ", I/O dies " : "",
          p->io_dies ? pz_tech_at(p->io_tech)->name : "");
-  for (size_t i = 0; i < PZ_BILL_AREAS; i++) print_area(pz_bill_areas[i].label, pz_bill_value(l, &pz_bill_areas[i]), l->area_mm2);
+  for (size_t i = 0; i < PZ_BILL_AREAS; i++)
+    print_area(pz_bill_areas[i].label, pz_bill_value(l, &pz_bill_areas[i]), l->area_mm2);
   print_area("total", l->area_mm2, l->area_mm2);
   print_range(b, 0, "mm2", k.mm2);
   printf("\npower at peak: %s\n", l->static_watts > 0
                                       ? "static, links, and the larger of products and HBM"
                                       : "all units at full rate");
-  for (size_t i = STATIC; i < DOLLARS; i++) print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "W");
+  for (size_t i = STATIC; i < DOLLARS; i++)
+    print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "W");
   print_whole("total", l->watts, "W");
   print_range(b, 1, "W", k.watts);
   if (c->watts > 0 && c->watts != k.watts) print_whole("data sheet or limit", c->watts, "W");
   printf("\nprice of production\n");
-  for (size_t i = DOLLARS; i < PZ_BILL_OTHERS; i++) print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "$");
+  for (size_t i = DOLLARS; i < PZ_BILL_OTHERS; i++)
+    print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "$");
   print_whole("total", l->dollars, "$");
   print_range(b, 2, "$", 0);
   if (l->edge_mm > 0)

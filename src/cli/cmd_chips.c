@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
 #include "chip/bill_json.h"
+#include "chip/chip_json.h"
 #include "cli/chip_bill.h"
 #include "cli/chip_power.h"
 #include "cli/command.h"

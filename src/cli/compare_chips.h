@@ -2,8 +2,8 @@
 #ifndef PZ_CLI_COMPARE_CHIPS_H
 #define PZ_CLI_COMPARE_CHIPS_H
 
-#include "study/chip_comparison.h"
 #include "cli/command.h"
+#include "study/chip_comparison.h"
 
 struct pz_chips_call {
   const struct pz_common *common;

@@ -22,7 +22,7 @@ struct pz_study_settings {
     int64_t scale_up;
     double outer_gb_per_s;
   } training;
-  struct { /* of the evaluator original */
+  struct {                                /* of the evaluator original */
     const char *cluster, *mbs, *hbm, *tp; /* the last three: lists; NULL: the default */
     int64_t steps;
     int optimizer, rules;
@@ -33,13 +33,15 @@ enum { PZ_PARETO_TOLERANCE = 1 }; /* percent */
 #define PZ_STUDY_SETTINGS_DEFAULT                                                                  \
   {                                                                                                \
     .space = "paper", .semantics = -1, .per = -1, .devices = 1024, .batch = 4096,                  \
-    .pareto_tolerance = PZ_PARETO_TOLERANCE,                                                       \
-    .training = {.scale_up = 8, .outer_gb_per_s = 50},                                             \
-    .original = {.cluster = "paper", .steps = PZ_LAYER_STEPS}                                      \
+    .pareto_tolerance = PZ_PARETO_TOLERANCE, .training = {.scale_up = 8, .outer_gb_per_s = 50},    \
+    .original = {                                                                                  \
+      .cluster = "paper",                                                                          \
+      .steps = PZ_LAYER_STEPS                                                                      \
+    }                                                                                              \
   }
 /* Each ends with NULL. */
-extern const char *const pz_optimizer_names[], *const pz_semantics_names[], *const pz_per_names[],
-    *const pz_rules_names[];
+extern const char *const pz_optimizer_names[], *const pz_semantics_names[],
+                                                   *const pz_per_names[], *const pz_rules_names[];
 
 /* clang-format off */
 /* T: the settings struct; F: its field of type struct pz_study_settings. */

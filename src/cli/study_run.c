@@ -57,8 +57,7 @@ void pz_study_run_tell_notes(const struct pz_common *common, const struct pz_stu
   const char *text;
   for (uint32_t i = 0; (text = pz_run_note(run, i, &lists)); i++)
     if (!lists || lists & wrote) pz_command_warn(common->quiet, text);
-  const struct pz_cluster *net = pz_run_cluster(run);
-  if (net && !common->quiet) pz_machine_tell_scale(net);
+  if (!common->quiet && pz_run_cluster(run)) pz_machine_tell_scale(pz_run_cluster(run));
 }
 
 enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models) {

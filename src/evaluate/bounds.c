@@ -44,12 +44,12 @@ struct core_list {
 struct shape {
   bool used, within; /* asked for; there are chips within the limit of area */
   bool impossible;   /* the mapper has no tile for it */
-  int most_axis;         /* the largest number of cores, on the axis */
-  double *core_s;        /* [cores][product] */
-  double *hbm_s;         /* [glb][product] */
-  double *startup_s;     /* [product] */
-  double *work_s;        /* [axis of cores][dag]: tensor cores' work over their number */
-  double *traffic_s;     /* [glb][dag]: at the HBM */
+  int most_axis;     /* the largest number of cores, on the axis */
+  double *core_s;    /* [cores][product] */
+  double *hbm_s;     /* [glb][product] */
+  double *startup_s; /* [product] */
+  double *work_s;    /* [axis of cores][dag]: tensor cores' work over their number */
+  double *traffic_s; /* [glb][dag]: at the HBM */
 };
 
 /* Other operators with so many lanes. */
@@ -69,7 +69,7 @@ struct pz_bounds {
   struct core_list tensor, vector;
   int64_t glb_bytes[PZ_SPACE_MOST_VALUES]; /* of the axis */
   struct shape shape[PZ_SPACE_MOST_ARRAYS];
-  int n_lanes;                           /* different numbers: */
+  int n_lanes; /* different numbers: */
   struct lanes lanes[PZ_SPACE_MOST_VALUES];
   struct pz_point lanes_at[PZ_SPACE_MOST_VALUES]; /* a chip that has them */
   struct pz_place_bound (*lower_bound)[2];        /* by variant and recomputation */
@@ -224,8 +224,7 @@ static enum pz_status sweep(struct pz_bounds *b, struct shape *s, const struct p
                             struct pz_error *err) {
   uint32_t n = b->products.n;
   double core_s[MOST_CORES], hbm_s[PZ_SPACE_MOST_VALUES];
-  struct pz_sweep sizes = {b->tensor.n, b->glb_bytes,
-                           (size_t)b->tensor.of_axis[s->most_axis] + 1,
+  struct pz_sweep sizes = {b->tensor.n, b->glb_bytes, (size_t)b->tensor.of_axis[s->most_axis] + 1,
                            (size_t)b->task->space->n[PZ_AXIS_GLB_MIB]};
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_dims *d = pz_vec_at(&b->products, struct pz_dims, i);

@@ -23,9 +23,9 @@ struct pz_watch {
 };
 
 /* On success *out is the caller's to free.  PZ_STOPPED when stopped. */
-PZ_NODISCARD enum pz_status pz_bounds_new(const struct pz_original_task *task,
-                                          struct pz_pool *pool, struct pz_watch watch,
-                                          struct pz_bounds **out, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_bounds_new(const struct pz_original_task *task, struct pz_pool *pool,
+                                          struct pz_watch watch, struct pz_bounds **out,
+                                          struct pz_error *err);
 void pz_bounds_free(struct pz_bounds *b);
 
 /* One thread's work space. */

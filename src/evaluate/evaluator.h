@@ -20,7 +20,8 @@ struct pz_evaluation {
   double least_s;        /* no plan is faster; below step_s only for schedules left open ... */
   uint32_t n_open;       /* ... so many of them */
   double dynamic_j;
-  struct pz_plan_record plan; /* of the evaluator `original`; its layers live as long as the evaluator */
+  struct pz_plan_record
+      plan; /* of the evaluator `original`; its layers live as long as the evaluator */
 };
 
 struct pz_evaluator {
@@ -31,7 +32,8 @@ struct pz_evaluator {
  * nothing but the other arguments. */
 struct pz_evaluator_ops {
   const char *name;
-  bool cheap; /* bounds of level 0 cost some microseconds: boxes are cut, and good chips found, by them */
+  bool
+      cheap; /* bounds of level 0 cost some microseconds: boxes are cut, and good chips found, by them */
   void (*free)(struct pz_evaluator *e);
 
   /* No chip of the box has a shorter step, or one shorter than enough_s.  Level 1 is tighter. */

@@ -121,8 +121,8 @@ static double plan_bound_s(void *ctx, uint32_t variant, bool recompute, const do
 
 /* ---- a model on a chip ----------------------------------------------------------------------- */
 
-struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *e, uint32_t model, double hbm_gib,
-                                          enum pz_effort effort) {
+struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *e, uint32_t model,
+                                         double hbm_gib, enum pz_effort effort) {
   const struct pz_original_task *t = e->task;
   const struct pz_portfolio *p = t->portfolio;
   return (struct pz_plan_inputs){.cost = &e->cost,

@@ -34,9 +34,8 @@ uint64_t pz_original_variants(const struct pz_evaluator *e); /* evaluated by all
  * limit_s: then the effort is PZ_EFFORT_NONE.  The plan lives as long as the evaluator. */
 PZ_NODISCARD enum pz_status pz_original_value(struct pz_original_worker *w,
                                               const struct pz_point *p, uint32_t model,
-                                              double hbm_gib, enum pz_effort effort,
-                                              double limit_s, struct pz_evaluation *out,
-                                              struct pz_error *err);
+                                              double hbm_gib, enum pz_effort effort, double limit_s,
+                                              struct pz_evaluation *out, struct pz_error *err);
 
 /* The same for any chip, without bounds. */
 PZ_NODISCARD enum pz_status pz_original_value_of_chip(struct pz_original_worker *w,

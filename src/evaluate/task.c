@@ -9,8 +9,9 @@ enum pz_semantics pz_task_semantics(const struct pz_original_task *t) {
                                                            : PZ_SEMANTICS_CORRECTED;
 }
 
-struct pz_place_problem pz_task_problem(const struct pz_original_task *t, const struct pz_variant *l,
-                                        double hbm_gib, bool recompute) {
+struct pz_place_problem pz_task_problem(const struct pz_original_task *t,
+                                        const struct pz_variant *l, double hbm_gib,
+                                        bool recompute) {
   struct pz_place_problem p = pz_place_problem_on(&t->net, t->o.devices);
   p.hbm_bytes = hbm_gib * 0x1p30;
   p.state = t->o.state;

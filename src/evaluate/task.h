@@ -5,9 +5,9 @@
 
 #include "chip/cluster.h"
 #include "core/pool.h"
-#include "partition/problem.h"
 #include "evaluate/assumption.h"
 #include "evaluate/portfolio.h"
+#include "partition/problem.h"
 #include "space/limits.h"
 
 struct pz_task_options {
@@ -30,8 +30,8 @@ struct pz_original_task {
 enum pz_semantics pz_task_semantics(const struct pz_original_task *t);
 
 /* The placement problem of a variant with this much memory, without layers. */
-struct pz_place_problem pz_task_problem(const struct pz_original_task *t, const struct pz_variant *l,
-                                        double hbm_gib, bool recompute);
+struct pz_place_problem pz_task_problem(const struct pz_original_task *t,
+                                        const struct pz_variant *l, double hbm_gib, bool recompute);
 
 /* The most memory there is to choose, GiB. */
 double pz_task_most_hbm(const struct pz_original_task *t);

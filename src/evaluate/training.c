@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/num.h"
 #include "core/ranks.h"
 #include "core/shared_table.h"
 
@@ -61,7 +62,7 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *q,
   net.n_levels = 2;
   net.level[1] = net.level[0];
   net.level[0].devices = q->scale_up;
-  net.level[1].bytes_per_s = q->outer_bytes_per_s;
+  net.level[1].bytes_per_s = pz_fmin(q->outer_bytes_per_s, c->link_bytes_per_s);
   net.level[1].latency_s = OUTER_LATENCY_S;
   snprintf(net.name, sizeof net.name, "scale-up of %lld", (long long)q->scale_up);
   snprintf(net.level[0].name, sizeof net.level[0].name, "scale-up");

@@ -210,9 +210,10 @@ static enum pz_status check_chips(const struct pz_report *t) {
   const struct pz_result *r = t->result;
   for (uint32_t i = 0; i < r->detail->n_shown; i++)
     if (!pz_result_chip(r, r->detail->shown[i].chip_id))
-      return pz_fail(t->err, PZ_BAD_INPUT,
-                     "the report's data have chip %llu, which is not of the space; see phaze verify",
-                     (unsigned long long)r->detail->shown[i].chip_id);
+      return pz_fail(
+          t->err, PZ_BAD_INPUT,
+          "the report's data have chip %llu, which is not of the space; see phaze verify",
+          (unsigned long long)r->detail->shown[i].chip_id);
   return PZ_OK;
 }
 

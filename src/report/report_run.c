@@ -67,9 +67,9 @@ static enum pz_status tell_sensitivity(struct pz_report *t) {
   for (uint32_t i = 0; i < t->result->n_sensitivity && good; i++) {
     const struct pz_result_step *s = &t->result->sensitivity[i];
     struct parameter p = find_parameter(s->parameter);
-    good = pz_dataset_row(rows, json_pack("[s,s,f,f,f,f,f,b]", p.text, p.unit, atof(s->from),
-                                          atof(s->to), s->change, s->change_at_most, s->area_mm2,
-                                          s->breaks == NULL));
+    good = pz_dataset_row(rows,
+                          json_pack("[s,s,f,f,f,f,f,b]", p.text, p.unit, atof(s->from), atof(s->to),
+                                    s->change, s->change_at_most, s->area_mm2, s->breaks == NULL));
   }
   return pz_report_check(t, good);
 }

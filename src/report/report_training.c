@@ -22,9 +22,9 @@ struct told {
 static json_t *parts_json(const struct pz_training_answer *t) {
   json_t *o = json_object();
   for (size_t i = 0; pz_time_part_at(i); i++)
-    json_object_set_new(o, pz_time_part_at(i)->key,
-                        json_real(*(const double *)((const char *)&t->parts +
-                                                    pz_time_part_at(i)->offset)));
+    json_object_set_new(
+        o, pz_time_part_at(i)->key,
+        json_real(*(const double *)((const char *)&t->parts + pz_time_part_at(i)->offset)));
   return o;
 }
 
@@ -32,12 +32,12 @@ static json_t *models_json(const struct told *list, uint32_t n) {
   json_t *rows = json_array();
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_training_answer *t = list[i].t;
-    json_array_append_new(
-        rows, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", list[i].model, "step_s",
-                        t->step_s, "samples_per_s", list[i].samples_per_s, "times_reference",
-                        list[i].ratio, "mfu", t->mfu, "mfu_conventional", t->mfu_conventional,
-                        "joules", t->joules, "plan", pz_plan_json(&t->plan), "parts",
-                        parts_json(t)));
+    json_array_append_new(rows,
+                          json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", list[i].model,
+                                    "step_s", t->step_s, "samples_per_s", list[i].samples_per_s,
+                                    "times_reference", list[i].ratio, "mfu", t->mfu,
+                                    "mfu_conventional", t->mfu_conventional, "joules", t->joules,
+                                    "plan", pz_plan_json(&t->plan), "parts", parts_json(t)));
   }
   return rows;
 }
@@ -55,9 +55,9 @@ static json_t *power_json(const struct told *list, const struct told *reference,
     json_array_append_new(step, json_real(t->within_s));
     if (known) sum += log(reference[i].t->within_s / t->within_s);
   }
-  json_t *o = json_pack("{s:f,s:f,s:o,s:o,s:o}", "limit_watts", list[0].t->limit_watts,
-                        "times_reference", exp(sum / n), "full_watts", watts, "clock_hz", clock,
-                        "step_s", step);
+  json_t *o =
+      json_pack("{s:f,s:f,s:o,s:o,s:o}", "limit_watts", list[0].t->limit_watts, "times_reference",
+                exp(sum / n), "full_watts", watts, "clock_hz", clock, "step_s", step);
   if (known) return o;
   json_decref(o);
   return json_null();
@@ -129,14 +129,14 @@ static bool tell_list(json_t *datasets, const char *name, const char *columns, c
 }
 
 static bool tell_sensitivity(const struct pz_result *r, json_t *datasets) {
-  json_t *rows = pz_dataset_add(datasets, "sensitivity",
-                                "axis,from,to,change,breaks,area_mm2,watts,dollars");
+  json_t *rows =
+      pz_dataset_add(datasets, "sensitivity", "axis,from,to,change,breaks,area_mm2,watts,dollars");
   bool good = rows;
   for (uint32_t i = 0; i < r->n_sensitivity && good; i++) {
     const struct pz_result_step *s = &r->sensitivity[i];
-    good = pz_dataset_row(rows, json_pack("[s,s,s,f,s?,f,f,f]", s->parameter, s->from, s->to,
-                                          s->change, s->breaks, s->area_mm2, s->peak_watts,
-                                          s->dollars));
+    good = pz_dataset_row(rows,
+                          json_pack("[s,s,s,f,s?,f,f,f]", s->parameter, s->from, s->to, s->change,
+                                    s->breaks, s->area_mm2, s->peak_watts, s->dollars));
   }
   return good;
 }
@@ -187,11 +187,11 @@ enum pz_status pz_report_training(struct pz_report *t, json_t **out) {
   bool good = tell_sensitivity(r, t->datasets) && tell_parts(best, a->n_models, t->datasets) &&
               tell_detail(detail, t->datasets);
   json_decref(detail);
-  *out = good ? json_pack("{s:s,s:{s:o,s:o,s:o,s:o},s:O}", "version", pz_version(), "search",
-                          "best", best_json(r, best, reference), "reference",
-                          reference_json(r, reference), "certificate",
-                          certificate_json(&a->certificate), "inputs", inputs_json(r), "datasets",
-                          t->datasets)
-              : NULL;
+  *out = good
+             ? json_pack("{s:s,s:{s:o,s:o,s:o,s:o},s:O}", "version", pz_version(), "search", "best",
+                         best_json(r, best, reference), "reference", reference_json(r, reference),
+                         "certificate", certificate_json(&a->certificate), "inputs", inputs_json(r),
+                         "datasets", t->datasets)
+             : NULL;
   return pz_report_check(t, *out != NULL);
 }

@@ -30,8 +30,9 @@ static void print_memory(const struct pz_result *r, const struct pz_answer *best
 static void print_chip(const struct pz_result *r, const struct pz_answer *best, FILE *out) {
   const struct pz_chip *c = &best->chip;
   char flop[32];
-  fprintf(out, "  tensor cores   %" PRId64 " of %" PRId64 "x%" PRId64 " with %" PRId64
-               " KiB, %s at %.4g GHz\n",
+  fprintf(out,
+          "  tensor cores   %" PRId64 " of %" PRId64 "x%" PRId64 " with %" PRId64
+          " KiB, %s at %.4g GHz\n",
           c->tensor.cores, c->tensor.rows, c->tensor.cols, c->tensor.local_bytes >> 10,
           pz_text_si(flop, sizeof flop, pz_chip_tensor_flop_per_s(c), "FLOP/s"), c->clock_hz / 1e9);
   fprintf(out, "  vector cores   %" PRId64 " of %" PRId64 " lane%s\n", c->vector.cores,
@@ -134,7 +135,7 @@ static enum pz_status print_alone(const struct pz_result *r, struct pz_arena *ar
 }
 
 static enum pz_status print_steps(const struct pz_result *r, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"parameter", ">from", ">to",      ">objective",
+  static const char *const heads[] = {"parameter", ">from", ">to",    ">objective",
                                       ">at most",  ">mm2",  "breaks", NULL};
   struct pz_table t;
   if (!r->n_sensitivity) return PZ_OK;
@@ -262,8 +263,7 @@ static void print_built(const struct pz_result *r, FILE *out) {
   if (r->inputs.options.objective != PZ_OBJECTIVE_GEOMEAN || best->objective >= 1) return;
   fprintf(out, "The best chip does not reach it: %s.\n",
           c->breaks ? "the reference takes more than the limits allow"
-          : best->certificate.finished ||
-                  (best->certificate.gap + 1) * best->objective < 1
+          : best->certificate.finished || (best->certificate.gap + 1) * best->objective < 1
               ? "the space has no chip that does"
               : "the search ended before it was found");
 }
@@ -294,12 +294,13 @@ static void print_power(const struct pz_result *r, FILE *out) {
 static void print_proof(const struct pz_certificate *c, FILE *out) {
   char chips[32], boxes[32], evaluated[32], beyond[32];
   int64_t one_by_one = c->n_evaluated + c->n_excluded_by_schedules;
-  fprintf(out, "%s chip%s in %s box%s: %s beyond the limits, %s evaluated one by one",
+  fprintf(out, "%s chip%s in %s box%s: %s beyond the limits, ",
           pz_text_count(chips, sizeof chips, c->n_chips), pz_text_s((double)c->n_chips),
           pz_text_count(boxes, sizeof boxes, c->n_boxes), c->n_boxes > 1 ? "es" : "",
-          pz_text_count(beyond, sizeof beyond, c->n_infeasible),
-          pz_text_count(evaluated, sizeof evaluated, one_by_one));
-  fprintf(out, ", the others excluded by bounds.");
+          pz_text_count(beyond, sizeof beyond, c->n_infeasible));
+  if (one_by_one > 0)
+    fprintf(out, "%s decided one by one, ", pz_text_count(evaluated, sizeof evaluated, one_by_one));
+  fprintf(out, "the others excluded by bounds.");
   if (c->n_open > 0)
     fprintf(out, "  %" PRId64 " %s not proven optimal.", c->n_open,
             c->n_open > 1 ? "schedules are" : "schedule is");

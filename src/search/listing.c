@@ -5,10 +5,9 @@
 #include "search/search.h"
 
 int pz_point_order(const struct pz_space *s, const struct pz_point *a, const struct pz_point *b) {
-  static const enum pz_axis behind[] = {PZ_AXIS_VECTOR_CORES, PZ_AXIS_LANES, PZ_AXIS_GLB_MIB,
-                                        PZ_AXIS_LOCAL_KIB,    PZ_AXIS_GLB_BYTES_PER_CYCLE,
-                                        PZ_AXIS_CLOCK_MHZ,    PZ_AXIS_HBM_STACKS,
-                                        PZ_AXIS_LINK_GB_PER_S};
+  static const enum pz_axis behind[] = {
+      PZ_AXIS_VECTOR_CORES,        PZ_AXIS_LANES,     PZ_AXIS_GLB_MIB,    PZ_AXIS_LOCAL_KIB,
+      PZ_AXIS_GLB_BYTES_PER_CYCLE, PZ_AXIS_CLOCK_MHZ, PZ_AXIS_HBM_STACKS, PZ_AXIS_LINK_GB_PER_S};
   struct pz_kind x = pz_space_kind(s, a->kind), y = pz_space_kind(s, b->kind);
   const struct pz_array_shape *p = &s->array[x.array], *q = &s->array[y.array];
   int cores = a->at[PZ_AXIS_TENSOR_CORES] - b->at[PZ_AXIS_TENSOR_CORES];

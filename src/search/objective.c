@@ -69,9 +69,9 @@ static const struct {
     [PZ_OBJECTIVE_PER_JOULE] = {"times the reference's throughput per joule of the step", true},
 };
 
-const char *const pz_objective_names[] = {"throughput", "mean",       "weighted",
-                                          "regret",     "per-watt",   "per-mm2",
-                                          "per-dollar", "per-ownership", "per-joule", NULL};
+const char *const pz_objective_names[] = {"throughput", "mean",    "weighted",   "regret",
+                                          "per-watt",   "per-mm2", "per-dollar", "per-ownership",
+                                          "per-joule",  NULL};
 
 /* What the throughput is divided by. */
 static double price(enum pz_objective_kind kind, const struct pz_taken *t) {

@@ -74,7 +74,8 @@ static bool get_box(const struct pz_driver *d, struct pz_bytes *in, struct pz_bo
   memset(b, 0, sizeof *b);
   if (!GET(in, b->kind) || !GET(in, b->lo) || !GET(in, b->hi)) return false;
   bool good = b->kind < pz_space_kinds(s);
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) good = good && b->lo[a] <= b->hi[a] && b->hi[a] < s->n[a];
+  for (enum pz_axis a = 0; a < PZ_AXES; a++)
+    good = good && b->lo[a] <= b->hi[a] && b->hi[a] < s->n[a];
   return good;
 }
 
@@ -139,8 +140,7 @@ enum pz_status pz_outcome_unpack(void *ctx, size_t i, struct pz_bytes *in) {
   if (x->status != PZ_OK) return GET(in, x->err.message) ? PZ_OK : PZ_BAD_INPUT;
   bool good = GET(in, priced) && GET(in, x->value);
   x->priced = priced;
-  if (good && x->value > 0)
-    good = get_box(d, in, &x->candidate) && pz_box_is_chip(&x->candidate);
+  if (good && x->value > 0) good = get_box(d, in, &x->candidate) && pz_box_is_chip(&x->candidate);
   good = good && get_boxes(d, in, x) && get_children(d, in, x) && GET(in, n);
   for (; n && good; n--) {
     struct pz_known k;

@@ -122,7 +122,9 @@ void pz_search_free(struct pz_search *s) {
 }
 
 const struct pz_search_question *pz_search_asked(const struct pz_search *s) { return &s->q; }
-struct pz_pool *pz_search_pool(const struct pz_search *s) { return s->pool; }
+struct pz_pool *pz_search_pool(const struct pz_search *s) {
+  return s->pool;
+}
 
 enum pz_status pz_search_bound(struct pz_search *s, unsigned worker, const struct pz_objective *o,
                                const struct pz_boxed *b, struct pz_step_cost *steps, double *value,
@@ -181,9 +183,9 @@ static enum pz_status evaluate_entry(struct pz_driver *d, unsigned worker, const
   struct pz_evaluation known;
   if (!look_up(s, &k, &known)) {
     bool limited = d->run->found && !s->q.exhaustive && effort == PZ_EFFORT_QUICK;
-    double limit_s = limited ? pz_objective_limit_s(&d->run->objective, v->least, &c->least, m,
-                                                    d->run->value)
-                             : HUGE_VAL;
+    double limit_s =
+        limited ? pz_objective_limit_s(&d->run->objective, v->least, &c->least, m, d->run->value)
+                : HUGE_VAL;
     enum pz_status status =
         e->by->ops->value(e->by, worker, c, e->model, effort, limit_s, &known, &x->err);
     if (status != PZ_OK) return status;
@@ -334,9 +336,7 @@ static enum pz_status start_kind(struct pz_driver *d, const struct pz_box_task *
   struct pz_boxed c;
   memcpy(least.hi, least.lo, sizeof least.hi);
   pz_boxed_set(d->s->q.space, &least, &c);
-  return pz_boxed_breaks(&c, &t->q->limits)
-             ? PZ_OK
-             : dive(d, t, &d->round[i].box, x);
+  return pz_boxed_breaks(&c, &t->q->limits) ? PZ_OK : dive(d, t, &d->round[i].box, x);
 }
 
 static enum pz_status try_one(struct pz_driver *d, const struct pz_box_task *t, size_t i,
@@ -417,8 +417,8 @@ static int by_box(const void *a, const void *b) {
 static enum pz_status deal_round(struct pz_driver *d, struct pz_error *err) {
   struct ordered list[PZ_MOST_ROUND];
   uint32_t order[PZ_MOST_ROUND];
-  struct pz_round round = {d,     d->n_round,     work, pz_outcome_pack, pz_outcome_unpack,
-                           d->s->q.stop, order};
+  struct pz_round round = {d,    d->n_round, work, pz_outcome_pack, pz_outcome_unpack, d->s->q.stop,
+                           order};
   for (uint32_t i = 0; i < d->n_round; i++) list[i] = (struct ordered){&d->round[i].box, i};
   qsort(list, d->n_round, sizeof *list, by_box);
   for (uint32_t i = 0; i < d->n_round; i++) order[i] = list[i].item;
@@ -442,8 +442,7 @@ static enum pz_status keep_round(struct pz_driver *d, struct pz_error *err) {
 static enum pz_status replay(struct pz_driver *d, bool *has, struct pz_error *err) {
   const struct pz_round_store *store = d->s->q.store;
   struct pz_buffer b = {0};
-  enum pz_status status =
-      store ? store->read(store->ctx, d->number, d->at_round, &b, err) : PZ_OK;
+  enum pz_status status = store ? store->read(store->ctx, d->number, d->at_round, &b, err) : PZ_OK;
   status = pz_ranks_share(&b, status, err);
   *has = b.text != NULL;
   struct pz_bytes in = {b.text, b.bytes};
@@ -469,7 +468,8 @@ static enum pz_status run_round(struct pz_driver *d, pz_round_fn *fn, struct pz_
     status = deal_round(d, err);
     if (status == PZ_OK)
       for (uint32_t i = 0; i < d->n_round && status == PZ_OK; i++) status = d->outcome[i].status;
-    if (status == PZ_OK) status = keep_round(d, err);
+    if (status == PZ_OK)
+      status = keep_round(d, err);
     else if (err && err->status == PZ_OK)
       for (uint32_t i = 0; i < d->n_round; i++)
         if (d->outcome[i].status == status) {
@@ -557,7 +557,8 @@ static enum pz_status climb(struct pz_driver *d, struct pz_error *err) {
 /* By the clock of rank 0. */
 static enum pz_status may_go_on(const struct pz_driver *d, bool *go, struct pz_error *err) {
   const struct pz_search_question *q = &d->s->q;
-  *go = d->heap.n && !(q->rounds && (int64_t)d->run->rounds >= q->rounds);
+  int64_t most = d->run->most_rounds;
+  *go = d->heap.n && !(most && (int64_t)d->run->rounds >= most);
   if (!*go || !(q->seconds > 0)) return PZ_OK;
   *go = pz_clock_s() - d->start_s <= q->seconds;
   return pz_ranks_share_flag(go, err);
@@ -684,6 +685,7 @@ enum pz_status pz_search_run(struct pz_search *s, uint32_t number, struct pz_obj
   struct pz_driver *d = pz_calloc(1, sizeof *d);
   if (!d) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   *run = (struct pz_objective_run){.objective = run->objective,
+                                   .most_rounds = run->most_rounds,
                                    .chips = pz_space_chips(s->q.space)};
   d->s = s;
   d->run = run;
@@ -719,8 +721,7 @@ struct dealt {
 
 static void do_piece(void *ctx, size_t i, unsigned worker) {
   struct dealt *x = ctx;
-  x->err[i].status =
-      stopped(x->s) ? PZ_STOPPED : x->w->fn(x->w->ctx, i, worker, &x->err[i]);
+  x->err[i].status = stopped(x->s) ? PZ_STOPPED : x->w->fn(x->w->ctx, i, worker, &x->err[i]);
 }
 
 /* A piece with an error brings that, any other what it made. */

@@ -36,8 +36,7 @@ enum pz_status pz_box_bound(const struct pz_box_task *t, const struct pz_boxed *
   *bound = status == PZ_OK ? pz_objective_value(t->o, steps, &b->least) : HUGE_VAL;
   for (uint32_t i = 0; i < t->o->n && level && status == PZ_OK && *bound > t->cutoff; i++) {
     uint32_t m = t->o->models[i];
-    double step_s = 0,
-           enough_s = pz_objective_limit_s(t->o, steps, &b->least, m, t->cutoff);
+    double step_s = 0, enough_s = pz_objective_limit_s(t->o, steps, &b->least, m, t->cutoff);
     if (!t->q->entries[m].by->ops->cheap) continue; /* level 0 is all there is */
     status = bound_entry(t, b, m, level, enough_s, &step_s);
     steps[m].step_s = pz_fmax(steps[m].step_s, step_s);

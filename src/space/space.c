@@ -22,19 +22,15 @@ const struct pz_hbm_generation pz_hbm_generations[PZ_HBM_GENERATIONS] = {
     {"hbm3e", 1000e9, INT64_C(24) << 30},
 };
 
-#define AXIS(name, most) {name, "axes." name "|" name, most}
+#define AXIS(name, most)                                                                           \
+  { name, "axes." name "|" name, most }
 static const struct axis {
   const char *name, *key; /* in files: in "axes", or beside it */
   int32_t most;
-} axes[PZ_AXES] = {AXIS("tensor_cores", 1 << 20),
-                   AXIS("local_kib", 1 << 20),
-                   AXIS("vector_cores", 1 << 20),
-                   AXIS("lanes", 1 << 20),
-                   AXIS("glb_mib", 1 << 20),
-                   AXIS("glb_bytes_per_cycle", 1 << 24),
-                   AXIS("clock_mhz", 100000),
-                   AXIS("hbm_stacks", 1024),
-                   AXIS("link_gb_per_s", 1 << 20)};
+} axes[PZ_AXES] = {
+    AXIS("tensor_cores", 1 << 20), AXIS("local_kib", 1 << 20), AXIS("vector_cores", 1 << 20),
+    AXIS("lanes", 1 << 20),        AXIS("glb_mib", 1 << 20),   AXIS("glb_bytes_per_cycle", 1 << 24),
+    AXIS("clock_mhz", 100000),     AXIS("hbm_stacks", 1024),   AXIS("link_gb_per_s", 1 << 20)};
 
 const char *pz_axis_name(enum pz_axis a) { return (size_t)a < PZ_AXES ? axes[a].name : NULL; }
 

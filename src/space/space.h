@@ -59,7 +59,7 @@ struct pz_space {
   bool has_base;
   struct pz_chip base;
   double least_part; /* of the limit of area; 0: none */
-  bool compiled;     /* chips are taken as a compiler runs them, unmeasured, whatever the base says */
+  bool compiled; /* chips are taken as a compiler runs them, unmeasured, whatever the base says */
 };
 
 /* As the base chip has it; as many as the array has columns. */

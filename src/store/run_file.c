@@ -94,8 +94,8 @@ static enum pz_status read_round(void *ctx, uint32_t run, uint32_t round, struct
   const struct pz_run_file *f = ctx;
   sqlite3_stmt *stmt = NULL;
   bool row = false;
-  enum pz_status status = find_round(
-      f, run, round, "SELECT found FROM rounds WHERE run = ? AND round = ?", &stmt, err);
+  enum pz_status status =
+      find_round(f, run, round, "SELECT found FROM rounds WHERE run = ? AND round = ?", &stmt, err);
   if (status == PZ_OK) status = pz_db_next(&f->db, stmt, &row, err);
   if (status == PZ_OK && row) {
     const char *bytes = sqlite3_column_blob(stmt, 0);

@@ -66,9 +66,8 @@ struct pz_run_tables {
   const struct pz_known *known;
   uint32_t n_known;
 };
-PZ_NODISCARD enum pz_status pz_run_file_set_tables(struct pz_run_file *f,
-                                                   const struct pz_run_tables *t,
-                                                   struct pz_error *err);
+PZ_NODISCARD enum pz_status
+pz_run_file_set_tables(struct pz_run_file *f, const struct pz_run_tables *t, struct pz_error *err);
 
 /* Set how long something took; commits. */
 PZ_NODISCARD enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what,

@@ -15,18 +15,16 @@
 static const struct {
   const char *name, *sql;
 } tables[] = {
-    {"boxes",
-     "CREATE TABLE boxes(run INTEGER NOT NULL, i INTEGER NOT NULL, kind INTEGER NOT NULL, "
-     "lo TEXT NOT NULL, hi TEXT NOT NULL, how TEXT NOT NULL, bound REAL NOT NULL, "
-     "value REAL NOT NULL, PRIMARY KEY(run, i)) STRICT, WITHOUT ROWID"},
+    {"boxes", "CREATE TABLE boxes(run INTEGER NOT NULL, i INTEGER NOT NULL, kind INTEGER NOT NULL, "
+              "lo TEXT NOT NULL, hi TEXT NOT NULL, how TEXT NOT NULL, bound REAL NOT NULL, "
+              "value REAL NOT NULL, PRIMARY KEY(run, i)) STRICT, WITHOUT ROWID"},
     {"digests", "CREATE TABLE digests(part TEXT PRIMARY KEY, digest INTEGER NOT NULL) "
                 "STRICT, WITHOUT ROWID"},
-    {"evaluations",
-     "CREATE TABLE evaluations(chip INTEGER NOT NULL, model INTEGER NOT NULL, "
-     "effort INTEGER NOT NULL, step_s REAL NOT NULL, least_s REAL NOT NULL, "
-     "dynamic_j REAL NOT NULL, n_open INTEGER NOT NULL, variant INTEGER NOT NULL, "
-     "recompute INTEGER NOT NULL, dp INTEGER NOT NULL, stages TEXT NOT NULL, "
-     "PRIMARY KEY(chip, model, effort)) STRICT, WITHOUT ROWID"},
+    {"evaluations", "CREATE TABLE evaluations(chip INTEGER NOT NULL, model INTEGER NOT NULL, "
+                    "effort INTEGER NOT NULL, step_s REAL NOT NULL, least_s REAL NOT NULL, "
+                    "dynamic_j REAL NOT NULL, n_open INTEGER NOT NULL, variant INTEGER NOT NULL, "
+                    "recompute INTEGER NOT NULL, dp INTEGER NOT NULL, stages TEXT NOT NULL, "
+                    "PRIMARY KEY(chip, model, effort)) STRICT, WITHOUT ROWID"},
     {"rounds", "CREATE TABLE rounds(run INTEGER NOT NULL, round INTEGER NOT NULL, "
                "found BLOB NOT NULL, PRIMARY KEY(run, round)) STRICT, WITHOUT ROWID"},
     {"run", "CREATE TABLE run(one INTEGER PRIMARY KEY CHECK(one = 1), inputs TEXT NOT NULL, "

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "study/run.h"
 #include "core/num.h"
 #include "place/plan_question.h"
+#include "study/run.h"
 
 /* ---- where a built chip stands -------------------------------------------------------------- */
 

@@ -3,16 +3,16 @@
 #ifndef PZ_STUDY_CHIP_COMPARISON_H
 #define PZ_STUDY_CHIP_COMPARISON_H
 
-#include "evaluate/training.h"
 #include "core/json.h"
+#include "evaluate/training.h"
 #include "step/step_energy.h"
 
 enum { PZ_COMPARISON_MOST_CHIPS = 32 };
 
 struct pz_comparison_question {
   struct pz_training_question models; /* its network: of chips that have none of their own */
-  const char *cluster;             /* NULL: each chip's own */
-  bool measured;                   /* with what measurements say, where a preset has them */
+  const char *cluster;                /* NULL: each chip's own */
+  bool measured;                      /* with what measurements say, where a preset has them */
   unsigned threads;
 };
 

@@ -116,8 +116,8 @@ static double objective_of(const struct pz_objective *o, const double *samples_p
   struct pz_taken taken = pz_chip_taken(chip);
   for (uint32_t i = 0; i < o->n; i++) {
     uint32_t m = o->models[i];
-    steps[m] = (struct pz_step_cost){
-        samples_per_s[m] > 0 ? o->batch[m] / samples_per_s[m] : HUGE_VAL, 0};
+    steps[m] =
+        (struct pz_step_cost){samples_per_s[m] > 0 ? o->batch[m] / samples_per_s[m] : HUGE_VAL, 0};
   }
   return pz_objective_value(o, steps, &taken);
 }
@@ -149,8 +149,8 @@ static enum pz_status compare_run(void *ctx, size_t i, unsigned worker, struct p
   const struct comparer *x = ctx;
   enum pz_status status = PZ_OK;
   for (uint32_t k = 0; k < x->n_baselines && status == PZ_OK; k++)
-    status = ask_baseline(x, k, &x->s->objective_run[i], (int)worker,
-                          asked_at(x, (uint32_t)i, k), err);
+    status =
+        ask_baseline(x, k, &x->s->objective_run[i], (int)worker, asked_at(x, (uint32_t)i, k), err);
   return status;
 }
 

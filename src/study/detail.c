@@ -62,8 +62,8 @@ static void set_box(const struct pz_study *s, const struct pz_result *r,
   for (;;) {
     const struct pz_result_chip *c = pz_result_chip(r, pz_space_id(&s->space, &p));
     if (c)
-      list[c - r->chips] = (struct pz_chip_status){
-          kind, kind == PZ_CHIP_EVALUATED ? b->value : b->bound, b->bound};
+      list[c - r->chips] =
+          (struct pz_chip_status){kind, kind == PZ_CHIP_EVALUATED ? b->value : b->bound, b->bound};
     int a = 0;
     while (a < PZ_AXES && p.at[a] == b->box.hi[a]) {
       p.at[a] = b->box.lo[a];

@@ -112,8 +112,7 @@ static const struct pz_field answer_model_fields[] = {
     PZ_FIELD_AS(struct pz_answer_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
     PZ_FIELD_AS(struct pz_answer_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
     PZ_FIELD_IN(struct pz_answer_model, plan, PZ_FIELD_OPTIONAL, "plan", &pz_partition_record),
-    PZ_FIELD_IN(struct pz_answer_model, training, PZ_FIELD_OPTIONAL, "training",
-                &training_record)};
+    PZ_FIELD_IN(struct pz_answer_model, training, PZ_FIELD_OPTIONAL, "training", &training_record)};
 static const struct pz_record answer_model_record =
     PZ_RECORD(answer_model_fields, struct pz_answer_model);
 

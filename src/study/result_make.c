@@ -50,8 +50,8 @@ static enum pz_status partition_of(const struct maker *m, const struct pz_object
   if (!plan) return no_memory(m->err);
   if (!pz_search_known(s->search, &c->best, model, &most))
     return pz_fail(m->err, PZ_INTERNAL, "the best chip was not evaluated");
-  enum pz_status status = pz_original_value(w, &c->best, model, a->hbm_gib, most.effort, HUGE_VAL,
-                                            &v, m->err);
+  enum pz_status status =
+      pz_original_value(w, &c->best, model, a->hbm_gib, most.effort, HUGE_VAL, &v, m->err);
   if (status == PZ_OK)
     status = pz_original_plan(w, &a->chip, a->hbm_gib, &v, m->r->arena, plan, m->err);
   out->plan = plan;

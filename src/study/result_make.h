@@ -8,7 +8,6 @@
 /* The result of a study whose objective runs are done: sensitivity and front are computed, every
  * plan is made again and checked.  The result is initialised and empty. */
 PZ_NODISCARD enum pz_status pz_result_make(struct pz_result *r, struct pz_study *s,
-                                           struct pz_watch watch,
-                                           struct pz_error *err);
+                                           struct pz_watch watch, struct pz_error *err);
 
 #endif

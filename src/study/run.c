@@ -8,6 +8,7 @@
 #include "core/sized.h"
 #include "study/compare.h"
 #include "study/detail.h"
+#include "study/exports.h"
 #include "study/result_json.h"
 #include "study/result_make.h"
 #include "study/training_detail.h"
@@ -267,8 +268,8 @@ static enum pz_status keep_result(struct pz_run *r, struct pz_error *err) {
   t.known = known;
   if (status == PZ_OK) status = pz_run_file_set_tables(r->file, &t, err);
   if (status == PZ_OK) status = keep_times(r, err);
-  return status == PZ_OK ? keep_json(r->file, PZ_PART_RESULT, pz_result_json(&r->result), err)
-                         : status;
+  if (status == PZ_OK) status = keep_json(r->file, PZ_PART_RESULT, pz_result_json(&r->result), err);
+  return status == PZ_OK && r->dir ? pz_exports_write(r->dir, &r->result, err) : status;
 }
 
 /* A call begins: what cancelled an earlier one does not count any more. */
@@ -291,8 +292,7 @@ static bool is_finished(const struct pz_result *r) {
 enum pz_status pz_run_search(struct pz_run *r, struct pz_error *err) {
   enum pz_status status = begin(r, false, err);
   if (status != PZ_OK || r->result.n_answers) return status;
-  if (r->dir)
-    status = read_kept(r, PZ_PART_RESULT, "the result", pz_result_read, &r->reused, err);
+  if (r->dir) status = read_kept(r, PZ_PART_RESULT, "the result", pz_result_read, &r->reused, err);
   if (status == PZ_OK && r->reused && !r->looking && !is_finished(&r->result)) {
     pz_result_init(&r->result, &r->arena);
     r->reused = false;
@@ -315,6 +315,11 @@ static enum pz_status keep_none(void *ctx, uint32_t run, uint32_t round, const s
   return pz_fail(err, PZ_BAD_INPUT, "the run does not have all of its rounds; see phaze verify");
 }
 
+/* As many rounds of every objective run as a result has. */
+static void limit_rounds(struct pz_study *s, const struct pz_result *r) {
+  for (uint32_t i = 0; i < s->n_runs; i++) s->most_rounds[i] = r->answers[i].certificate.n_rounds;
+}
+
 /* The study in memory as it is when its objective runs are done. */
 static enum pz_status have_study(struct pz_run *r, struct pz_error *err) {
   struct pz_round_store store = {0};
@@ -326,12 +331,12 @@ static enum pz_status have_study(struct pz_run *r, struct pz_error *err) {
   }
   if (r->file) store = *pz_run_file_rounds(r->file);
   store.keep = keep_none;
-  r->study.o.rounds = pz_result_best(&r->result)->certificate.n_rounds;
   r->study.o.seconds = 0;
+  if (status == PZ_OK) limit_rounds(&r->study, &r->result);
   if (status == PZ_OK) status = run_all(r, r->file ? &store : NULL, err);
-  if (status == PZ_OK && pz_space_id(&r->study.space,
-                                     &r->study.objective_run[r->study.n_runs - 1].best) !=
-                             pz_result_best(&r->result)->chip_id)
+  if (status == PZ_OK &&
+      pz_space_id(&r->study.space, &r->study.objective_run[r->study.n_runs - 1].best) !=
+          pz_result_best(&r->result)->chip_id)
     status = pz_fail(err, PZ_BAD_INPUT,
                      "the run's best chip is not the one its rounds give; see phaze verify");
   r->restored = status == PZ_OK;
@@ -443,7 +448,7 @@ static enum pz_status begin_again(const struct pz_run *kept, struct pz_run **out
   struct pz_run *r = *out;
   status = pz_study_init(&r->study, &kept->result.inputs.options, o.threads, err);
   r->has_study = status == PZ_OK;
-  if (status == PZ_OK) r->study.o.rounds = pz_result_best(&kept->result)->certificate.n_rounds;
+  if (status == PZ_OK) limit_rounds(&r->study, &kept->result);
   json_t *inputs = status == PZ_OK ? pz_study_inputs(&r->study) : NULL;
   char *text = inputs ? pz_json_dump(inputs, HOW) : NULL;
   if (status == PZ_OK && !text) status = no_memory(err);

@@ -136,7 +136,8 @@ static enum pz_status evaluate(void *ctx, size_t i, unsigned worker, struct pz_e
                               PZ_EFFORT_FULL, HUGE_VAL, &v, err);
   if (status != PZ_OK) return status;
   w->found[step][m] = (struct pz_step_cost){v.step_s, v.dynamic_j};
-  w->least[step][m] = (struct pz_step_cost){v.step_s < HUGE_VAL ? v.least_s : HUGE_VAL, v.dynamic_j};
+  w->least[step][m] =
+      (struct pz_step_cost){v.step_s < HUGE_VAL ? v.least_s : HUGE_VAL, v.dynamic_j};
   pz_progress_add(w->watch.progress, 1);
   return PZ_OK;
 }

@@ -24,7 +24,8 @@ struct pz_study_options pz_study_options_default(void) {
                                .state = 3,
                                .gap = -1,
                                .scale_up = 8,
-                               .outer_bytes_per_s = 50e9, /* one 400 Gb/s interface a device, as a DGX H100 has */
+                               .outer_bytes_per_s =
+                                   50e9, /* one 400 Gb/s interface a device, as a DGX H100 has */
                                .pareto_tolerance = 0.01,
                                .workload = pz_workload_options_default(),
                                .steps = PZ_LAYER_STEPS};
@@ -130,9 +131,8 @@ static enum pz_status read_space(struct pz_study *s, struct pz_error *err) {
   if (status == PZ_OK) status = decide(s, err);
   s->limits = (struct pz_limits){
       .mm2 = s->o.limit_mm2, .watts = s->o.limit_watts, .dollars = s->o.limit_dollars};
-  return status == PZ_OK
-             ? pz_limits_complete(&s->space, s->o.budget, s->o.node, &s->limits, err)
-             : status;
+  return status == PZ_OK ? pz_limits_complete(&s->space, s->o.budget, s->o.node, &s->limits, err)
+                         : status;
 }
 
 static enum pz_status read_training(struct pz_study *s, struct pz_error *err) {
@@ -180,8 +180,8 @@ static enum pz_status read_original(struct pz_study *s, struct pz_error *err) {
   status = pz_space_list(&s->space, &s->limits, &s->arena, &s->points, &s->n_points, err);
   if (status != PZ_OK) return status;
   struct pz_variant_choices choices = {&s->o.mbs, &s->o.tp, s->o.batch, s->o.devices};
-  status = pz_portfolio_init(&s->portfolio, s->o.models, s->o.n_models, &choices, &s->o.workload,
-                             err);
+  status =
+      pz_portfolio_init(&s->portfolio, s->o.models, s->o.n_models, &choices, &s->o.workload, err);
   for (uint32_t i = 0; i < s->o.n_models && status == PZ_OK; i++)
     s->names[i] = s->portfolio.models[i];
   return status;
@@ -198,6 +198,7 @@ enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *
   if (status == PZ_OK) status = pz_study_digest_models(s, err);
   if (status == PZ_OK) status = pz_pool_new(threads, &s->pool, err);
   s->n_runs = s->o.each_model && s->o.n_models > 1 ? s->o.n_models + 1 : 1;
+  for (uint32_t i = 0; i < s->n_runs; i++) s->most_rounds[i] = s->o.rounds;
   if (status != PZ_OK) pz_study_release(s);
   return status;
 }
@@ -286,7 +287,6 @@ enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_study_watch 
                                  .limits = s->limits,
                                  .n_entries = s->o.n_models,
                                  .gap = s->o.gap,
-                                 .rounds = s->o.rounds,
                                  .seconds = s->o.seconds,
                                  .exhaustive = s->o.exhaustive,
                                  .store = w->store,
@@ -316,7 +316,8 @@ struct pz_objective pz_study_objective(struct pz_study *s, uint32_t i) {
                            .devices = (double)s->o.devices};
   for (uint32_t m = 0; m < s->o.n_models; m++) {
     struct pz_evaluation e;
-    o.batch[m] = (double)(pz_study_is_training(s) ? pz_training_batch(&s->training, m) : s->o.batch);
+    o.batch[m] =
+        (double)(pz_study_is_training(s) ? pz_training_batch(&s->training, m) : s->o.batch);
     if (is_common(s, i) || i == m) o.models[o.n++] = m;
     o.reference[m] = s->reference_step[m];
     /* nothing to compare with: the throughput itself decides */
@@ -331,7 +332,8 @@ struct pz_objective pz_study_objective(struct pz_study *s, uint32_t i) {
 }
 
 enum pz_status pz_study_run(struct pz_study *s, uint32_t i, struct pz_error *err) {
-  s->objective_run[i] = (struct pz_objective_run){.objective = pz_study_objective(s, i)};
+  s->objective_run[i] = (struct pz_objective_run){.objective = pz_study_objective(s, i),
+                                                  .most_rounds = s->most_rounds[i]};
   return pz_search_run(s->search, i, &s->objective_run[i], err);
 }
 

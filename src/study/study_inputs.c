@@ -87,16 +87,16 @@ json_t *pz_study_inputs(const struct pz_study *s) {
     json_array_append_new(weights, json_real(o->weight[i]));
   }
   json_t *own = pz_study_is_training(s) ? training_json(s) : original_json(s);
-  return json_pack(
-      "{s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:I,s:I,s:I,s:s,s:o,s:b,s:f,s:b,s:b,s:f,s:o,s:o}", "version",
-      pz_version(), "evaluator", pz_evaluator_names[o->evaluator], "models", models, "space",
-      pz_space_json(&s->space), "limit_mm2", s->limits.mm2, "limit_watts", s->limits.watts,
-      "limit_dollars", s->limits.dollars, "devices", (json_int_t)o->devices, "batch",
-      (json_int_t)o->batch, "seq", (json_int_t)o->workload.seq, "objective",
-      pz_objective_names[o->objective], "weights", weights, "each_model", o->each_model, "gap",
-      o->gap, "exhaustive", o->exhaustive, "pareto", o->pareto, "pareto_tolerance",
-      o->pareto_tolerance, "import", import_json(&o->workload),
-      pz_study_is_training(s) ? "training" : "original", own);
+  return json_pack("{s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:I,s:I,s:I,s:s,s:o,s:b,s:f,s:b,s:b,s:f,s:o,s:o}",
+                   "version", pz_version(), "evaluator", pz_evaluator_names[o->evaluator], "models",
+                   models, "space", pz_space_json(&s->space), "limit_mm2", s->limits.mm2,
+                   "limit_watts", s->limits.watts, "limit_dollars", s->limits.dollars, "devices",
+                   (json_int_t)o->devices, "batch", (json_int_t)o->batch, "seq",
+                   (json_int_t)o->workload.seq, "objective", pz_objective_names[o->objective],
+                   "weights", weights, "each_model", o->each_model, "gap", o->gap, "exhaustive",
+                   o->exhaustive, "pareto", o->pareto, "pareto_tolerance", o->pareto_tolerance,
+                   "import", import_json(&o->workload),
+                   pz_study_is_training(s) ? "training" : "original", own);
 }
 
 /* ---- and back ------------------------------------------------------------------------------- */
@@ -148,7 +148,8 @@ static void read_import(struct pz_fields *f, struct pz_arena *arena,
   const json_t *o = pz_fields_value(f, "import"), *dims = json_object_get(o, "dims");
   json_int_t unknown = json_integer_value(json_object_get(o, "unknown_ops"));
   size_t n = json_array_size(dims);
-  bool good = json_is_object(o) && n <= PZ_MOST_DIMS && unknown >= 0 && unknown <= PZ_UNKNOWN_VECTOR;
+  bool good =
+      json_is_object(o) && n <= PZ_MOST_DIMS && unknown >= 0 && unknown <= PZ_UNKNOWN_VECTOR;
   for (size_t i = 0; i < n && good; i++) {
     const char *text = json_string_value(json_array_get(dims, i));
     w->dims[i] = text ? pz_arena_strdup(arena, text) : NULL;

@@ -48,7 +48,8 @@ static enum pz_status value_of(struct details *d, const struct pz_chip *c, doubl
   *value = 0;
   for (uint32_t i = 0; i < d->s->o.n_models && fits; i++) {
     struct pz_found_plan plan;
-    enum pz_status status = pz_training_plan(d->s->by, 0, c, i, &plan, &steps[i].dynamic_j, &fits, d->err);
+    enum pz_status status =
+        pz_training_plan(d->s->by, 0, c, i, &plan, &steps[i].dynamic_j, &fits, d->err);
     if (status != PZ_OK) return status;
     if (fits) steps[i].step_s = plan.p.step_s;
   }
@@ -122,13 +123,12 @@ static void keep_kind(const struct details *d, struct pz_space *out) {
 static enum pz_status front_point(struct details *d, const struct pz_space *s,
                                   const struct pz_limits *l, json_t *rows) {
   struct pz_search_question q = *pz_search_asked(d->s->search);
-  struct pz_objective_run run = {.objective = d->run->objective};
+  struct pz_objective_run run = {.objective = d->run->objective, .most_rounds = FRONT_ROUNDS};
   struct pz_search *search = NULL;
   struct pz_error err = {0};
   struct pz_chip c;
   q.space = s;
   q.limits = *l;
-  q.rounds = FRONT_ROUNDS;
   q.gap = pz_fmax(q.gap, FRONT_GAP);
   q.seconds = 0;
   q.store = NULL;
@@ -239,10 +239,7 @@ static enum pz_status bill_rows(struct details *d, const struct pz_chip *c, cons
 
 enum pz_status pz_training_detail(struct pz_study *s, struct pz_watch watch, json_t **out,
                                   struct pz_error *err) {
-  struct details d = {.s = s,
-                      .run = &s->objective_run[s->n_runs - 1],
-                      .watch = watch,
-                      .err = err};
+  struct details d = {.s = s, .run = &s->objective_run[s->n_runs - 1], .watch = watch, .err = err};
   json_t *chips = json_array(), *front = json_array(), *operators = json_array(),
          *bills = json_array();
   pz_space_chip(&s->space, &d.run->best, &d.best);

@@ -14,6 +14,7 @@
 #include "core/ranks.h"
 #include "core/sized.h"
 #include "core/text.h"
+#include "study/exports.h"
 #include "study/result_json.h"
 #include "study/run.h"
 
@@ -95,8 +96,7 @@ static bool is_text(enum pz_part part) {
 static enum pz_status check_part(struct job *j, enum pz_part part) {
   char path[200] = "";
   bool same = false;
-  enum pz_status status =
-      pz_run_file_same(j->kept->file, j->again->file, part, &same, j->err);
+  enum pz_status status = pz_run_file_same(j->kept->file, j->again->file, part, &same, j->err);
   if (status == PZ_OK && !same && is_text(part))
     status = find_difference(j, part, path, sizeof path);
   if (status != PZ_OK) return status;
@@ -129,6 +129,18 @@ static enum pz_status check_parts(struct job *j) {
     if (is_text(p)) status = pz_run_file_text(j->kept->file, p, &text, j->err);
     if (status == PZ_OK && (text || !is_text(p))) status = check_part(j, p);
     pz_free(text);
+  }
+  return status;
+}
+
+/* Files that the search wrote beside the run. */
+static enum pz_status check_exports(struct job *j, const char *dir) {
+  enum pz_status status = PZ_OK;
+  for (int i = 0; i < PZ_EXPORTS && status == PZ_OK && pz_ranks_first(); i++) {
+    bool there = false, same = false;
+    status = pz_export_same(dir, &j->again->result, i, &there, &same, j->err);
+    if (status == PZ_OK && there)
+      say(j, same, "%s: %s", pz_export_names[i], same ? "of the run" : "is not of this run");
   }
   return status;
 }
@@ -278,8 +290,8 @@ static enum pz_status check_certificate(struct job *j, uint32_t i) {
   say(j, cover, "%s: %s boxes hold each of the %s chips %s", name,
       pz_text_count(boxes, sizeof boxes, run->n_boxes),
       pz_text_count(chips, sizeof chips, run->chips), cover ? "once" : "other than once");
-  say(j, fabs(most / run->value - 1 - gap) <= SAME, "%s: no bound is above the best by more than %.3f%%",
-      name, 100 * (most / run->value - 1));
+  say(j, fabs(most / run->value - 1 - gap) <= SAME,
+      "%s: no bound is above the best by more than %.3f%%", name, 100 * (most / run->value - 1));
   return PZ_OK;
 }
 
@@ -316,6 +328,7 @@ static enum pz_status check_all(struct job *j, const char *dir) {
   if (status == PZ_OK) status = check_file(j);
   if (status == PZ_OK) status = run_again(j);
   if (status == PZ_OK) status = check_parts(j);
+  if (status == PZ_OK) status = check_exports(j, dir);
   for (uint32_t i = 0; status == PZ_OK && i < j->again->study.n_runs; i++) {
     status = check_certificate(j, i);
     if (status == PZ_OK) status = check_boxes(j, i);

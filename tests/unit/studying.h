@@ -1,17 +1,19 @@
-/* Small studies for tests. */
+/* Small studies for tests, and rounds that are kept in memory. */
 #ifndef PZ_TESTS_STUDYING_H
 #define PZ_TESTS_STUDYING_H
 
+#include "core/alloc.h"
 #include "study/study.h"
+#include "unit/testing.h"
 
 /* All objective runs; the study is the caller's to release if that goes well. */
 static inline enum pz_status run_study(struct pz_study *s, const struct pz_study_options *o,
-                                       unsigned threads, const struct pz_search_options *how,
+                                       unsigned threads, const struct pz_study_watch *watch,
                                        struct pz_error *err) {
-  static const struct pz_search_options plain;
+  static const struct pz_study_watch none;
   enum pz_status status = pz_study_init(s, o, threads, err);
   if (status != PZ_OK) return status;
-  status = pz_study_prepare(s, how ? how : &plain, err);
+  status = pz_study_prepare(s, watch ? watch : &none, err);
   for (uint32_t i = 0; i < s->n_runs && status == PZ_OK; i++) status = pz_study_run(s, i, err);
   if (status != PZ_OK) pz_study_release(s);
   return status;
@@ -29,6 +31,116 @@ static inline struct pz_study_options paper_study(void) {
   o.steps = 300;
   o.budget = "6";
   return o;
+}
+
+/* Two small models by training plans, on some thousand chips of 5 nm. */
+static inline struct pz_study_options training_study(void) {
+  static const char space[] =
+      "{\"name\":\"few\",\"nodes\":[\"5nm\"],\"arrays\":[\"16x16\",\"32x32\"],\"hbm\":[\"hbm3\"],"
+      "\"axes\":{\"tensor_cores\":[2,4,8,16],\"local_kib\":[64,128],\"vector_cores\":[2,4,8],"
+      "\"lanes\":[16,32],\"glb_mib\":[2,4,8],\"glb_bytes_per_cycle\":[256],\"clock_mhz\":[800,1200,"
+      "1600],\"hbm_stacks\":[1,2],\"link_gb_per_s\":[20,80]}}";
+  struct pz_study_options o = pz_study_options_default();
+  o.models[0] = "gpt2";
+  o.models[1] = "bert-base@32x16";
+  o.n_models = 2;
+  o.each_model = true;
+  o.gap = 0;
+  o.space_text = space;
+  o.devices = 4;
+  o.batch = 8;
+  o.scale_up = 2;
+  o.outer_bytes_per_s = 2e9;
+  o.workload.seq = 64;
+  o.limit_mm2 = 80;
+  o.limit_watts = 125;
+  return o;
+}
+
+/* The same answer with the same certificate, box by box. */
+static inline void same_objective_run(const struct pz_objective_run *x,
+                                      const struct pz_objective_run *y) {
+  assert_memory_equal(x->best.at, y->best.at, sizeof x->best.at);
+  assert_int_equal(x->best.kind, y->best.kind);
+  assert_true(x->value == y->value && x->bound == y->bound && x->finished == y->finished);
+  assert_int_equal(x->n_evaluated, y->n_evaluated);
+  assert_int_equal(x->n_partly, y->n_partly);
+  assert_int_equal(x->n_open, y->n_open);
+  assert_int_equal(x->rounds, y->rounds);
+  assert_int_equal(x->n_boxes, y->n_boxes);
+  for (uint32_t i = 0; i < x->n_boxes; i++) {
+    const struct pz_closed_box *a = &x->boxes[i], *b = &y->boxes[i];
+    assert_int_equal(a->box.kind, b->box.kind);
+    assert_memory_equal(a->box.lo, b->box.lo, sizeof a->box.lo);
+    assert_memory_equal(a->box.hi, b->box.hi, sizeof a->box.hi);
+    assert_true(a->end == b->end && a->bound == b->bound && a->value == b->value);
+  }
+}
+
+/* ---- rounds in memory ----------------------------------------------------------------------- */
+
+/* In the order in which they were found.  After so many new ones the search is stopped (0: never). */
+struct kept_rounds {
+  struct kept_round {
+    uint32_t run, round;
+    char *bytes;
+    size_t n;
+  } list[1024];
+  uint32_t n, n_new, stop_after;
+  atomic_bool stop;
+};
+
+static inline enum pz_status read_kept_round(void *ctx, uint32_t run, uint32_t round,
+                                             struct pz_buffer *b, struct pz_error *err) {
+  const struct kept_rounds *k = ctx;
+  for (uint32_t i = 0; i < k->n; i++)
+    if (k->list[i].run == run && k->list[i].round == round &&
+        !pz_buffer_append(b, k->list[i].bytes, k->list[i].n))
+      return pz_fail(err, PZ_NO_MEMORY, "out of memory");
+  return PZ_OK;
+}
+
+static inline enum pz_status keep_round_in_memory(void *ctx, uint32_t run, uint32_t round,
+                                                  const struct pz_buffer *b, struct pz_error *err) {
+  struct kept_rounds *k = ctx;
+  (void)err;
+  assert_true(k->n < sizeof k->list / sizeof *k->list);
+  struct kept_round *r = &k->list[k->n++];
+  *r = (struct kept_round){run, round, pz_malloc(b->bytes + 1), b->bytes};
+  assert_non_null(r->bytes);
+  if (b->bytes) memcpy(r->bytes, b->text, b->bytes);
+  if (++k->n_new == k->stop_after) atomic_store(&k->stop, true);
+  return PZ_OK;
+}
+
+static inline struct pz_round_store kept_rounds_store(struct kept_rounds *k) {
+  return (struct pz_round_store){k, read_kept_round, keep_round_in_memory};
+}
+
+/* The first n of other rounds. */
+static inline void copy_kept_rounds(struct kept_rounds *to, const struct kept_rounds *from,
+                                    uint32_t n) {
+  *to = (struct kept_rounds){.n = 0};
+  for (uint32_t i = 0; i < n; i++) {
+    struct pz_buffer b = {from->list[i].bytes, from->list[i].n, 0, false};
+    assert_int_equal(keep_round_in_memory(to, from->list[i].run, from->list[i].round, &b, NULL),
+                     PZ_OK);
+  }
+  to->n_new = 0;
+}
+
+static inline void same_kept_rounds(const struct kept_rounds *a, const struct kept_rounds *b) {
+  assert_int_equal(a->n, b->n);
+  for (uint32_t i = 0; i < a->n; i++) {
+    const struct kept_round *x = &a->list[i], *y = &b->list[i];
+    assert_true(x->run == y->run && x->round == y->round && x->n == y->n);
+    assert_memory_equal(x->bytes, y->bytes, x->n);
+  }
+}
+
+static inline void free_kept_rounds(struct kept_rounds *k) {
+  for (uint32_t i = 0; i < k->n; i++) pz_free(k->list[i].bytes);
+  k->n = 0;
 }
 
 #endif

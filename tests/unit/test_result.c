@@ -39,7 +39,7 @@ static void make(struct pz_result *r, uint32_t n_models, bool pareto) {
   assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
   pz_arena_init(&arenas[n_models - 1], NULL);
   pz_result_init(r, &arenas[n_models - 1]);
-  assert_int_equal(pz_result_make(r, &s, &err), PZ_OK);
+  assert_int_equal(pz_result_make(r, &s, watch, &err), PZ_OK);
   assert_int_equal(pz_detail_make(&s, watch, r, &err), PZ_OK);
   assert_int_equal(pz_compare(&s, 3, watch, r, &err), PZ_OK);
   pz_study_release(&s); /* the result owns all that it has */
@@ -93,19 +93,57 @@ static void round_trip(void **state) {
   }
 }
 
-/* Conservation: parts of a step sum up to it, a stage's bytes to its memory, excluded and evaluated
- * chips to the space, and every status is counted once. */
+/* By training plans: the answers have them, and energy; no comparison. */
+static void training_results_read_back(void **state) {
+  (void)state;
+  struct pz_study s;
+  struct pz_result r, back;
+  struct pz_arena arena;
+  struct pz_error err = {0};
+  struct pz_study_options o = training_study();
+  struct pz_watch watch = {NULL, NULL};
+  o.pareto = true;
+  assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
+  pz_arena_init(&arena, NULL);
+  pz_result_init(&r, &arena);
+  pz_result_init(&back, &arena);
+  assert_int_equal(pz_result_make(&r, &s, watch, &err), PZ_OK);
+  char *text = text_of(pz_result_json(&r));
+  json_t *json = parsed(text);
+  assert_int_equal(pz_result_read(json, &back, &err), PZ_OK);
+  char *again = text_of(pz_result_json(&back));
+  assert_string_equal(text, again);
+  for (uint32_t i = 0; i < back.n_answers; i++)
+    for (uint32_t m = 0; m < back.answers[i].n_models; m++) {
+      const struct pz_training_answer *t = back.answers[i].models[m].training;
+      assert_true(t && !back.answers[i].models[m].plan && t->step_s > 0 && t->joules > 0);
+      assert_true(t->peak_bytes <= t->usable_bytes && t->mfu > 0 && t->mfu < 1);
+    }
+  assert_true(back.front && back.n_answers == 3 && back.n_sensitivity > 0);
+  free(text);
+  free(again);
+  json_decref(json);
+  pz_study_release(&s);
+  pz_arena_release(&arena);
+}
+
+/* Conservation: parts of a step sum up to it, a stage's bytes to its memory, infeasible, excluded and
+ * evaluated chips to the space, and every status is counted once. */
 static void sums_hold(void **state) {
   (void)state;
   struct pz_result r = results[1];
   for (uint32_t i = 0; i < r.n_answers; i++) {
     const struct pz_answer *a = &r.answers[i];
-    uint32_t evaluated = 0;
-    for (uint32_t p = 0; p < r.n_chips; p++) evaluated += a->status[p].kind == PZ_CHIP_EVALUATED;
-    assert_int_equal(evaluated, a->certificate.n_evaluated);
-    assert_int_equal(a->certificate.n_evaluated + a->certificate.n_excluded, r.n_chips);
+    const struct pz_certificate *c = &a->certificate;
+    int64_t n[PZ_CHIP_STATUSES] = {0};
+    for (uint32_t p = 0; p < r.n_chips; p++) n[a->status[p].kind]++;
+    assert_int_equal(n[PZ_CHIP_EVALUATED], c->n_evaluated);
+    assert_int_equal(n[PZ_CHIP_EXCLUDED_BY_SCHEDULES], c->n_excluded_by_schedules);
+    assert_int_equal(c->n_infeasible + c->n_excluded + c->n_excluded_by_schedules + c->n_evaluated,
+                     c->n_chips);
+    assert_true(r.n_chips <= c->n_chips - c->n_infeasible && c->finished);
     for (uint32_t m = 0; m < a->n_models; m++) {
-      const struct pz_partition *p = &a->models[m].plan;
+      const struct pz_partition *p = a->models[m].plan;
       double sum = p->parts.compute_s + p->parts.collectives_s + p->parts.transfers_s +
                    p->parts.bubble_s + p->parts.exchange_s;
       assert_true(sum > p->step_s * (1 - 1e-9) && sum < p->step_s * (1 + 1e-9));
@@ -172,6 +210,7 @@ static void changed_results_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trip),
+      cmocka_unit_test(training_results_read_back),
       cmocka_unit_test(sums_hold),
       cmocka_unit_test(changed_results_are_refused),
   };
