@@ -1,6 +1,7 @@
 #include "search/search.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -610,6 +611,11 @@ static enum pz_status no_chip(const struct pz_driver *d, struct pz_error *err) {
   const struct pz_limits *l = &d->s->q.limits;
   const struct pz_objective *o = &d->run->objective;
   const char *name = o->n == 1 ? d->s->q.entries[o->models[0]].name : "every model";
+  if (!d->run->finished)
+    return pz_fail(err, PZ_NO_ANSWER,
+                   "no chip that runs %s was found in %" PRIu64
+                   " round%s; accepted: more --rounds or --seconds",
+                   name, d->run->rounds, pz_text_s((double)d->run->rounds));
   return pz_fail(err, PZ_NO_ANSWER,
                  "no chip of the space %s is within the limits of %g mm2, %g W and %g dollars (0: "
                  "none) and runs %s; 'phaze place MODEL --chip CHIP' says what a chip lacks",
