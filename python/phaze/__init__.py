@@ -14,7 +14,8 @@
     tune       tune, read_plan              what would make a run that you have faster
     emit       emit                         a plan as the launch script of its framework
     calibrate  calibrate                    a chip fitted to operators that you measured
-    search     search, load_run, verify     which chip of a design space is best
+    search     search, compare, load_run, verify
+                                            which chip of a design space is best
     validate   validate                     predictions beside measurements
 
 It is the C library behind plain objects: their fields are attributes with the names and units of the
@@ -22,8 +23,8 @@ header phaze.h, `to_dict()` makes dicts and lists of them, `to_frame()` a pandas
 picture with matplotlib, `print()` text for people.  Errors of the library are exceptions (phaze.Error)
 with its message.  While the library works, other threads of Python run, and Ctrl-C ends the call.
 """
-from ._calls import (calibrate, emit, estimate, explain, load_run, place, predict, product, read_plan, scale, schedule,
-                     search, tune, validate, verify)
+from ._calls import (calibrate, compare, emit, estimate, explain, load_run, place, predict, product, read_plan, scale,
+                     schedule, search, tune, validate, verify)
 from ._errors import (BadInput, BadUse, Error, FileError, Internal, LimitPassed, NoAnswer, NoMemory,
                       Stopped)
 from ._machine import (Chip, Cluster, PhazeWarning, Space, Workload, chips, clusters, frameworks, graph,
@@ -39,7 +40,8 @@ __all__ = [
     "BadInput", "BadUse", "Calibration", "Chip", "ChipPlan", "Cluster", "Error", "Estimate", "Explanation",
     "FileError", "Internal", "LimitPassed", "NoAnswer", "NoMemory", "PhazeWarning", "Placement", "Prediction", "Record",
     "RunPlan", "Scaling", "Schedule", "SearchResult", "Space", "Stopped", "Tuning", "Validation", "Verification",
-    "Workload", "calibrate", "chips", "clusters", "emit", "estimate", "explain", "frameworks", "graph", "load_run",
+    "Workload", "calibrate", "chips", "clusters", "compare", "emit", "estimate", "explain", "frameworks", "graph",
+    "load_run",
     "models", "place", "predict", "product", "read_plan", "scale", "schedule", "search", "spaces", "tune", "validate",
     "verify",
 ]

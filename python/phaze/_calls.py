@@ -250,8 +250,8 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     the shortest predicted step.  `progress` is told how far the search is, in the thread of the caller;
     returning False stops it, which then raises Stopped, and Ctrl-C stops it too.
 
-    On a chip that is only described (chip.built is False) the layers are scheduled on its cores: there are
-    lists of tp and mbs to choose from, recompute, hbm_bytes of a device, `state` (bytes held for a byte of
+    ONNX files, and models on a chip of 45 or 22 nm that is only described, have the plans of the evaluator
+    original: layers are scheduled on the chip's cores, and there are lists of tp and mbs to choose from, recompute, hbm_bytes of a device, `state` (bytes held for a byte of
     parameters), `steps` of each schedule, `check` by other code, and options of the `workload`.
 
     >>> import phaze
@@ -266,17 +266,18 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     phaze.NoAnswer: no plan of llama2-7b fits on 1 x h100: ...
     """
     machine = Machine(chip, cluster, devices, training=not _is_onnx(model))
-    if not machine.chip.built or _is_onnx(model):
+    described = not machine.chip.built and not lib.pz_tech_at(machine.chip._c.tech).static_w_per_mm2 > 0
+    if described or _is_onnx(model):
         _refuse({"framework": framework, "objective": objective, "uniform": uniform, "all_devices": all_devices,
                  "events": events, **plan_fields},
-                f"for chips that are built; {machine.chip.name} is described" if not machine.chip.built
+                f"for chips that are built or of 16 nm and below; {machine.chip.name} is neither" if described
                 else "for models that frameworks train; an ONNX file is none")
         sizes = {**(workload or {}), **({"seq": seq} if seq else {})}
         return _place_described(model, machine, {
             "devices": devices, "batch": batch, "n_next": top - 1, "tp": tp, "mbs": mbs, "recompute": recompute,
             "hbm_bytes": hbm_bytes, "state": state, "steps": steps, "check": check, "workload": sizes or None})
     _refuse({"hbm_bytes": hbm_bytes, "state": state, "steps": steps, "check": check, "workload": workload},
-            f"for described chips; {machine.chip.name} is built")
+            f"for described chips of 22 nm; {machine.chip.name} is none")
     _warn_of(model, seq)
     o = _place_options({"devices": devices, "batch": batch, "seq": seq, "framework": framework, "tp": tp,
                         "mbs": mbs, "recompute": recompute, **plan_fields},
@@ -429,7 +430,7 @@ def calibrate(ops: Path, chip: AnyChip, *, progress: Optional[Progress] = None) 
 # ---- search ----------------------------------------------------------------------------------
 
 
-def _study(models: Iterable[Path], space, budget, cluster, options: Dict[str, Any]) -> Options:
+def _study(models: Iterable[Path], space, cluster, options: Dict[str, Any]) -> Options:
     given = {k: v for k, v in options.items() if v is not None}
     o = Options("pz_study_options", given, "search")
     names = [models] if isinstance(models, (str, os.PathLike)) else list(models)
@@ -438,8 +439,6 @@ def _study(models: Iterable[Path], space, budget, cluster, options: Dict[str, An
     for i, name in enumerate(names):
         o.c.models[i] = o.keep(name)
     o.c.n_models = len(names)
-    if budget is not None:
-        o.c.budget = o.keep(budget)
     for field, value in (("space", space), ("cluster", cluster)):
         if isinstance(value, (Mapping, Cluster)):
             text = value if isinstance(value, Mapping) else value.to_dict()
@@ -453,39 +452,74 @@ def _study(models: Iterable[Path], space, budget, cluster, options: Dict[str, An
 
 
 def search(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str, Any], None] = None, *,
-           budget: Union[str, float, None] = None, cluster: AnyCluster = None,
-           output: Optional[Path] = None, fresh: bool = False, threads: int = 0,
-           progress: Optional[Progress] = None, compare: bool = False, detail: bool = False,
-           devices: Optional[int] = None, batch: Optional[int] = None, mbs: Union[int, Sequence[int], None] = None,
-           hbm_gib: Union[int, Sequence[int], None] = None, tp: Union[int, Sequence[int], None] = None,
-           workload: Optional[Mapping[str, Any]] = None, objective: Optional[str] = None,
-           weight: Optional[Sequence[float]] = None, state: Optional[float] = None, steps: Optional[int] = None,
-           exhaustive: bool = False, pareto: bool = False, boxes: Optional[bool] = None,
-           pareto_tolerance: Optional[float] = None, assumptions: int = 0) -> SearchResult:
+           evaluator: Optional[str] = None, node: Optional[str] = None, budget: Union[str, float, None] = None,
+           limit_mm2: Optional[float] = None, limit_watts: Optional[float] = None,
+           limit_dollars: Optional[float] = None, devices: Optional[int] = None, batch: Optional[int] = None,
+           objective: Optional[str] = None, weight: Optional[Sequence[float]] = None, each_model: bool = False,
+           gap: Optional[float] = None, rounds: Optional[int] = None, seconds: Optional[float] = None,
+           exhaustive: bool = False, pareto: bool = False, pareto_tolerance: Optional[float] = None,
+           workload: Optional[Mapping[str, Any]] = None, scale_up: Optional[int] = None,
+           outer_bytes_per_s: Optional[float] = None, cluster: AnyCluster = None,
+           mbs: Union[int, Sequence[int], None] = None, hbm_gib: Union[int, Sequence[int], None] = None,
+           tp: Union[int, Sequence[int], None] = None, state: Optional[float] = None, steps: Optional[int] = None,
+           assumptions: int = 0, output: Optional[Path] = None, fresh: bool = False, threads: int = 0,
+           progress: Optional[Progress] = None, detail: bool = False) -> SearchResult:
     """The best chip of a design space for models, with proof.
 
-    `space` is a name, a space.json file or such a description as a dict; `budget` a chip whose area is the
-    limit, or mm2.  With `output` everything found is kept in that directory: a search that was interrupted
-    goes on there when the same call is made again.  `progress` is told how far the search is
-    (state.phase, done, total, note) in the thread of the caller; returning False stops the search, which
-    then raises Stopped.  Ctrl-C stops it too: KeyboardInterrupt is raised when the run is closed.
-    `compare` adds the other ways to choose a chip, `detail` what a report shows.
+    `space` is a name, a space.json file or such a description as a dict; `budget` a chip whose area, watts and
+    dollars are the limits that are not given, or mm2.  `evaluator`: "training", by the best training plans
+    (scale_up devices joined by the chip's links, outer_bytes_per_s between them), or "original", by schedules of
+    layers (cluster, mbs, hbm_gib, tp, state, steps); the default is original in the space paper, else training.
+    With `output` everything found is kept in that directory: a search that was interrupted goes on there when the
+    same call is made again.  `progress` is told how far the search is (state.phase, done, total, note) in the
+    thread of the caller; returning False stops the search, which then raises Stopped.  Ctrl-C stops it too:
+    KeyboardInterrupt is raised when the run is closed.  `detail` adds what a report shows.
 
     >>> import phaze
     >>> mine = {"name": "mine", "about": "", "base": "tpuv4", "tensor_cores": [8, 16], "rows": [64],
-    ...         "cols": [64], "vector_cores": [8, 16], "glb_mib": [8], "least_part": 0}
-    >>> found = phaze.search("gpt2", mine, budget="tpuv4", devices=16, batch=64)
+    ...         "cols": [64], "vector_cores": [8, 16], "glb_mib": [8]}
+    >>> found = phaze.search("gpt2", mine, budget="tpuv4", devices=16, batch=64, evaluator="original")
     >>> found.best.certificate.n_chips, found.chip.tensor.cores
     (4, 16)
+    >>> phaze.search("gpt2", mine, devices=16, batch=64).best.models[0].training.plan.tp
+    1
     """
-    study = _study(models, space, budget, cluster, {
-        "devices": devices, "batch": batch, "mbs": mbs, "hbm_gib": hbm_gib, "tp": tp, "workload": workload,
-        "objective": objective, "weight": weight, "state": state, "steps": steps, "exhaustive": exhaustive,
-        "pareto": pareto, "boxes": boxes, "pareto_tolerance": pareto_tolerance, "assumptions": assumptions})
+    study = _search_study(locals())
     with Run(output, fresh, threads, progress) as run:
         run.open(study)
-        for name in ["search"] + ["compare"] * compare + ["detail"] * detail:
+        for name in ["search"] + ["detail"] * detail:
             run.do(name)
+        return run.result()
+
+
+_SEARCHED = ("evaluator", "node", "limit_mm2", "limit_watts", "limit_dollars", "devices", "batch", "objective", "weight",
+             "each_model", "gap", "rounds", "seconds", "exhaustive", "pareto", "pareto_tolerance", "workload",
+             "scale_up", "outer_bytes_per_s", "mbs", "hbm_gib", "tp", "state", "steps", "assumptions")
+
+
+def _search_study(given: Mapping[str, Any]) -> Options:
+    options = {k: given[k] for k in _SEARCHED if k in given}
+    if given.get("budget") is not None:
+        options["budget"] = str(given["budget"])
+    return _study(given["models"], given.get("space"), given.get("cluster"), options)
+
+
+def compare(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str, Any], None] = None, *,
+            seed: Optional[int] = None, budget: Union[str, float, None] = None, limit_mm2: Optional[float] = None,
+            devices: Optional[int] = None, batch: Optional[int] = None, objective: Optional[str] = None,
+            weight: Optional[Sequence[float]] = None, exhaustive: bool = False,
+            workload: Optional[Mapping[str, Any]] = None, cluster: AnyCluster = None,
+            mbs: Union[int, Sequence[int], None] = None, hbm_gib: Union[int, Sequence[int], None] = None,
+            tp: Union[int, Sequence[int], None] = None, state: Optional[float] = None, steps: Optional[int] = None,
+            output: Optional[Path] = None, fresh: bool = False, threads: int = 0,
+            progress: Optional[Progress] = None) -> SearchResult:
+    """The searched chip beside every baseline, by the evaluator original: `comparison` of the result.  `seed`: of
+    the baselines that draw at random; the other parameters as of search()."""
+    study = _search_study({**locals(), "evaluator": "original"})
+    with Run(output, fresh, threads, progress) as run:
+        run.open(study)
+        run.do("search")
+        run.do("compare", seed)
         return run.result()
 
 
@@ -504,9 +538,9 @@ def phaze_check(ctx, holds, text):
     ffi.from_handle(ctx).append(Record(holds=bool(holds), text=_text(text)))
 
 
-def verify(directory: Path, threads: int = 0, sample: Optional[int] = None) -> Verification:
-    """Recompute the finished run in a directory and compare."""
-    o = Options("pz_verify_options", {"threads": threads, "sample": sample}, "verify")
+def verify(directory: Path, threads: int = 0, sample: Optional[int] = None, all: bool = False) -> Verification:
+    """Recompute the finished run in a directory and compare; `all`: search again, and check every box."""
+    o = Options("pz_verify_options", {"threads": threads, "sample": sample, "all": all}, "verify")
     checks: List[Record] = []
     handle = ffi.new_handle(checks)
     o.c.say, o.c.ctx = lib.phaze_check, handle

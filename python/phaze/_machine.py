@@ -247,39 +247,42 @@ class Cluster(_Described):
 
 
 class Space(Record):
-    """A design space: values of each axis, and the chips within the area budget.
+    """A design space: values of each axis, chips in all and, where they can be listed, within the limits.
 
     >>> import phaze
     >>> s = phaze.Space.load("paper", budget=100)
-    >>> s.base, s.axes["rows"][:3], s.chips < s.points
-    ('tpuv4', [2, 4, 8], True)
+    >>> s.base, s.arrays[:3], s.axes["glb_mib"][:3], s.within < s.chips
+    ('tpuv4', ['2x2', '2x4', '4x2'], [2, 4, 8], True)
     """
 
     name: str
     about: str
-    base: str
-    axes: Dict[str, List[int]]
-    points: int
+    base: Optional[str]
+    nodes: List[str]
+    arrays: List[str]
+    hbm: List[str]
+    axes: Dict[str, Union[List[int], str]]
     chips: int
-    budget_mm2: float
+    within: Optional[int]
+    limit_mm2: Optional[float]
 
     @classmethod
     def load(cls, space: Union[Path, Mapping[str, Any]], budget: Union[str, float, None] = None) -> "Space":
         """A built-in space by name, a space.json file, or such a description as a dict.  `budget`: a
-        chip whose area it is, or mm2."""
-        c = ffi.new("struct pz_space *")
+        chip whose area, watts and dollars are the limits, or mm2."""
+        out, text = ffi.new("struct pz_space **"), ffi.new("char **")
         if isinstance(space, Mapping):
-            text = as_json(space)
-            call(lib.pz_space_parse, b"space", text, len(text), c)
+            given = as_json(space)
+            call(lib.pz_space_open_text, b"space", given, len(given), out)
         else:
-            call(lib.pz_space_load, os.fsencode(space), c)
-        if budget is not None:
-            call(lib.pz_space_set_budget, c, str(budget).encode())
-        n = ffi.new("uint32_t *")
-        call(lib.pz_space_count, c, n)
-        axes = {_text(lib.pz_axis_name(a)): list(c.value[a][0:c.n[a]]) for a in range(lib.PZ_AXES)}
-        return cls(name=_text(c.name), about=_text(c.about), base=_text(c.base.name), axes=axes,
-                   points=lib.pz_space_grid(c), chips=n[0], budget_mm2=c.budget_um2 / 1e6)
+            call(lib.pz_space_open, os.fsencode(space), out)
+        made = ffi.gc(out[0], lib.pz_space_close)
+        call(lib.pz_space_describe, made, ffi.NULL if budget is None else str(budget).encode(), text)
+        told = json.loads(ffi.string(ffi.gc(text[0], lib.pz_text_free)))
+        base = told.get("base")
+        return cls(name=told["name"], about=told["about"], base=base["name"] if base else None, nodes=told["nodes"],
+                   arrays=told["arrays"], hbm=told.get("hbm", []), axes=told["axes"], chips=told["chips"],
+                   within=told.get("within"), limit_mm2=told.get("limit_mm2"))
 
 
 class Workload:

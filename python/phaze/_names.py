@@ -16,6 +16,7 @@ TYPES = {
     "enum pz_bound": "pz_bound_name",
     "enum pz_context_form": "pz_context_names",
     "enum pz_dim": "pz_dim_name",
+    "enum pz_evaluator_kind": "pz_evaluator_names",
     "enum pz_kernels": "pz_kernels_names",
     "enum pz_mode_set": "pz_modes_names",
     "enum pz_objective_kind": "pz_objective_names",

@@ -512,6 +512,11 @@ class Schedule(records.LayerSchedule):
 # ---- search ----------------------------------------------------------------------------------
 
 
+def _plan(m: records.AnswerModel):
+    """The degrees of a model's plan, whichever evaluator found it."""
+    return m.training.plan if m.training else m.plan
+
+
 class SearchResult(records.Result):
     """The best chip of a design space for each model, and in the last of `answers` for all of them."""
 
@@ -533,8 +538,8 @@ class SearchResult(records.Result):
         return frame({"answer": a.name, "chip": a.chip.name, "area_mm2": a.area_mm2,
                       "hbm_gib": a.hbm_gib, "objective": a.objective, "model": m.model,
                       "samples_per_s": m.samples_per_s, "ratio": m.ratio,
-                      "tp": m.plan.tp, "pp": m.plan.pp, "dp": m.plan.dp,
-                      "mbs": m.plan.mbs, "step_s": m.plan.step_s}
+                      "tp": _plan(m).tp, "pp": _plan(m).pp, "dp": _plan(m).dp,
+                      "mbs": _plan(m).mbs, "step_s": (m.training or m.plan).step_s}
                      for a in self.answers for m in a.models)
 
     def plot(self, ax=None):
@@ -549,12 +554,13 @@ class SearchResult(records.Result):
             c = a.certificate
             lines += [f"{a.name}: {a.chip.name}, {a.area_mm2:.4g} mm2, {a.hbm_gib:.0f} GiB, objective "
                       f"{a.objective:.4g}",
-                      f"  proof: {c.n_chips:,} chips, {c.n_evaluated:,} evaluated, {c.n_excluded:,} "
-                      f"excluded by their bound; no chip is better by more than {100 * c.gap:.2g}%"]
+                      f"  proof: {c.n_chips:,} chips, {c.n_infeasible:,} beyond the limits, "
+                      f"{c.n_evaluated + c.n_excluded_by_schedules:,} decided one by one, {c.n_excluded:,} "
+                      f"excluded by bounds; no chip is better by more than {100 * c.gap:.2g}%"]
             lines += [f"  {m.model}: {m.samples_per_s:.4g} samples/s"
                       + (f", {m.ratio:.3g} times the reference" if m.ratio == m.ratio else "")
-                      + f"; tp {m.plan.tp}, pp {m.plan.pp}, dp "
-                      f"{m.plan.dp}, mbs {m.plan.mbs}" for m in a.models]
+                      + f"; tp {_plan(m).tp}, pp {_plan(m).pp}, dp "
+                      f"{_plan(m).dp}, mbs {_plan(m).mbs}" for m in a.models]
         return "\n".join(lines)
 
 

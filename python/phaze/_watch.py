@@ -137,8 +137,9 @@ class Run:
         call(lib.pz_run_look, self._options.c, out)
         self._c = out[0]
 
-    def do(self, part: str) -> None:
-        arguments = (ffi.NULL,) if part == "compare" else ()
+    def do(self, part: str, seed: Optional[int] = None) -> None:
+        given = ffi.NULL if seed is None else ffi.new("uint64_t *", seed)
+        arguments = (given,) if part == "compare" else ()
         self._watch.run(lambda: call(getattr(lib, f"pz_run_{part}"), self._c, *arguments))
 
     def result(self) -> SearchResult:

@@ -2,9 +2,9 @@
 
 const struct pz_bill_part pz_bill_areas[PZ_BILL_AREAS] = {
     {"tensor_mm2", "tensor cores", offsetof(struct pz_bill, tensor_mm2)},
-    {"tensor_local_mm2", " buffers, registers, L1", offsetof(struct pz_bill, tensor_local_mm2)},
+    {"tensor_local_mm2", "  buffers, registers, L1", offsetof(struct pz_bill, tensor_local_mm2)},
     {"vector_mm2", "vector cores", offsetof(struct pz_bill, vector_mm2)},
-    {"vector_local_mm2", " buffers", offsetof(struct pz_bill, vector_local_mm2)},
+    {"vector_local_mm2", "  buffers", offsetof(struct pz_bill, vector_local_mm2)},
     {"fp64_mm2", "64-bit units", offsetof(struct pz_bill, fp64_mm2)},
     {"glb_mm2", "global buffer", offsetof(struct pz_bill, glb_mm2)},
     {"noc_mm2", "network on chip", offsetof(struct pz_bill, noc_mm2)},

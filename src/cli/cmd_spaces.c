@@ -49,7 +49,7 @@ static void print_space(const json_t *o) {
   printf("%s: %s\n", json_string_value(json_object_get(o, "name")),
          json_string_value(json_object_get(o, "about")));
   printf("  %s chip%s", pz_text_count(chips, sizeof chips, n), pz_text_s((double)n));
-  if (json_object_get(o, "within"))
+  if (json_number_value(json_object_get(o, "limit_mm2")) > 0)
     printf(", %s within %.6g mm2",
            pz_text_count(within, sizeof within, json_integer_value(json_object_get(o, "within"))),
            json_number_value(json_object_get(o, "limit_mm2")));
@@ -63,18 +63,16 @@ static void print_space(const json_t *o) {
   json_object_foreach(json_object_get(o, "axes"), key, v) print_axis(key, v);
 }
 
-static enum pz_status show(const char *name, const struct settings *set, json_t *list,
-                           struct pz_error *err) {
+static enum pz_status describe(const char *name, const struct settings *set, json_t *list,
+                               struct pz_error *err) {
   struct pz_space *s = NULL;
   char *text = NULL;
   json_t *o = NULL;
   enum pz_status status = pz_space_open(name, &s, err);
   if (status == PZ_OK) status = pz_space_describe(s, set->budget, &text, err);
   if (status == PZ_OK) status = pz_json_parse(name, text, strlen(text), &o, err);
-  if (status == PZ_OK && set->common.json)
-    json_array_append(list, o);
-  else if (status == PZ_OK)
-    print_space(o);
+  if (status == PZ_OK && json_array_append(list, o) != 0)
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the spaces");
   json_decref(o);
   pz_text_free(text);
   pz_space_close(s);
@@ -86,12 +84,16 @@ static enum pz_exit run(int argc, char **argv) {
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_spaces, argc, argv, &s)) return call.code;
   enum pz_status status = PZ_OK;
-  json_t *list = json_array();
+  json_t *list = json_array(), *space;
+  size_t at;
   for (int i = 0; i < call.n_args && status == PZ_OK; i++)
-    status = show(argv[i + 1], &s, list, &call.err);
+    status = describe(argv[i + 1], &s, list, &call.err);
   for (size_t i = 0; call.n_args == 0 && pz_space_preset_name(i) && status == PZ_OK; i++)
-    status = show(pz_space_preset_name(i), &s, list, &call.err);
-  if (status == PZ_OK && s.common.json) status = pz_command_json(json_incref(list), &call.err);
+    status = describe(pz_space_preset_name(i), &s, list, &call.err);
+  if (status == PZ_OK && s.common.json)
+    status = pz_command_json(json_incref(list), &call.err);
+  else if (status == PZ_OK)
+    json_array_foreach(list, at, space) print_space(space);
   json_decref(list);
   return pz_call_end(&call, status);
 }

@@ -38,6 +38,7 @@ struct pz_plan_field_info {
   const char *from;             /* where an unset value comes from; NULL: the framework */
   const char *in[PZ_LAUNCHERS]; /* its argument there; NULL: no plain number */
   bool search;                  /* place searches it */
+  bool rare;                    /* says something only above 0 */
 };
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f);

@@ -41,9 +41,9 @@ static void print_chip(const struct pz_result *r, const struct pz_answer *best, 
   fprintf(out, "  area           %.1f mm2", best->area_mm2);
   if (best->area_part > 0) fprintf(out, ", %.1f%% of the limit", 100 * best->area_part);
   fprintf(out, "\n  peak           %.0f W\n", best->peak_watts);
-  if (best->dollars > 0)
-    fprintf(out, "  dollars        %.0f; %.0f of ownership\n", best->dollars, best->owner_dollars);
-  fputc('\n', out);
+  fprintf(out, "  dollars        %.0f", best->dollars);
+  if (best->owner_dollars > best->dollars) fprintf(out, "; %.0f of ownership", best->owner_dollars);
+  fputs("\n\n", out);
 }
 
 static void plan_cells(struct pz_table *t, const struct pz_partition *plan) {

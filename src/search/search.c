@@ -1,6 +1,7 @@
 #include "search/search.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -562,7 +563,8 @@ static enum pz_status climb(struct pz_driver *d, struct pz_error *err) {
 /* By the clock of rank 0. */
 static enum pz_status may_go_on(const struct pz_driver *d, bool *go, struct pz_error *err) {
   const struct pz_search_question *q = &d->s->q;
-  *go = d->heap.n && !(q->rounds && (int64_t)d->run->rounds >= q->rounds);
+  int64_t most = d->run->most_rounds;
+  *go = d->heap.n && !(most && (int64_t)d->run->rounds >= most);
   if (!*go || !(q->seconds > 0)) return PZ_OK;
   *go = pz_clock_s() - d->start_s <= q->seconds;
   return pz_ranks_share_flag(go, err);
@@ -614,6 +616,11 @@ static enum pz_status no_chip(const struct pz_driver *d, struct pz_error *err) {
   const struct pz_limits *l = &d->s->q.limits;
   const struct pz_objective *o = &d->run->objective;
   const char *name = o->n == 1 ? d->s->q.entries[o->models[0]].name : "every model";
+  if (!d->run->finished)
+    return pz_fail(err, PZ_NO_ANSWER,
+                   "no chip that runs %s was found in %" PRIu64
+                   " round%s; accepted: more --rounds or --seconds",
+                   name, d->run->rounds, pz_text_s((double)d->run->rounds));
   return pz_fail(err, PZ_NO_ANSWER,
                  "no chip of the space %s is within the limits of %g mm2, %g W and %g dollars (0: "
                  "none) and runs %s; 'phaze place MODEL --chip CHIP' says what a chip lacks",
@@ -664,7 +671,7 @@ static enum pz_status check_objective(const struct pz_driver *d, struct pz_error
   enum pz_objective_kind kind = d->run->objective.kind;
   for (int i = 0; i < s->n_nodes; i++) {
     const struct pz_tech_info *t = pz_tech_at(s->node[i]);
-    if (pz_objective_needs_bill(kind) && !(t->hbm_dollars_per_gb > 0))
+    if (pz_objective_needs_bill(kind) && pz_tech_is_library(t))
       return pz_fail(err, PZ_BAD_USE,
                      "--objective %s: the space %s has chips of %s, whose library has no bill of "
                      "HBM, links and static power; accepted: chips of 16 nm or below",
@@ -688,8 +695,9 @@ enum pz_status pz_search_run(struct pz_search *s, uint32_t number, struct pz_obj
                              struct pz_error *err) {
   struct pz_driver *d = pz_calloc(1, sizeof *d);
   if (!d) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-  *run =
-      (struct pz_objective_run){.objective = run->objective, .chips = pz_space_chips(s->q.space)};
+  *run = (struct pz_objective_run){.objective = run->objective,
+                                   .most_rounds = run->most_rounds,
+                                   .chips = pz_space_chips(s->q.space)};
   d->s = s;
   d->run = run;
   d->number = number;

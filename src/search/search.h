@@ -36,10 +36,9 @@ struct pz_search_question {
   struct pz_limits limits;
   struct pz_search_entry entries[PZ_SEARCH_MOST_MODELS];
   uint32_t n_entries;
-  double gap;      /* 0.01: a chip that is better by 1% may be missed */
-  int64_t rounds;  /* of boxes, of one objective run, at most; 0: until the gap is proved */
-  double seconds;  /* hint: no round begins after these; 0: none */
-  bool exhaustive; /* evaluate every chip within the limits */
+  double gap;                         /* 0.01: a chip that is better by 1% may be missed */
+  double seconds;                     /* hint: no round begins after these; 0: none */
+  bool exhaustive;                    /* evaluate every chip within the limits */
   const struct pz_round_store *store; /* NULL: none, or that of another rank */
   struct pz_progress *progress;       /* NULL: none */
   const atomic_bool *stop;            /* NULL, or ends the search soon when true */
@@ -48,6 +47,7 @@ struct pz_search_question {
 /* One question: the best chip by one objective. */
 struct pz_objective_run {
   struct pz_objective objective;
+  int64_t most_rounds; /* 0: until the gap is proved */
   bool found;
   struct pz_point best;
   double value, bound;               /* of the best; no chip of the space is above the bound */
@@ -68,7 +68,7 @@ PZ_NODISCARD enum pz_status pz_search_new(const struct pz_search_question *q, st
                                           struct pz_search **out, struct pz_error *err);
 void pz_search_free(struct pz_search *s); /* accepts NULL */
 
-/* Find the best chip by run->objective; `number`: which objective run it is, in the store.  Evaluations of earlier ones are
+/* Find the best chip by run->objective, in run->most_rounds; `number`: which objective run it is, in the store.  Evaluations of earlier ones are
  * used again.  PZ_NO_ANSWER where no chip within the limits runs every entry, PZ_STOPPED when stopped. */
 PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, uint32_t number,
                                           struct pz_objective_run *run, struct pz_error *err);

@@ -315,6 +315,11 @@ static enum pz_status keep_none(void *ctx, uint32_t run, uint32_t round, const s
   return pz_fail(err, PZ_BAD_INPUT, "the run does not have all of its rounds; see phaze verify");
 }
 
+/* As many rounds of every objective run as a result has. */
+static void limit_rounds(struct pz_study *s, const struct pz_result *r) {
+  for (uint32_t i = 0; i < s->n_runs; i++) s->most_rounds[i] = r->answers[i].certificate.n_rounds;
+}
+
 /* The study in memory as it is when its objective runs are done. */
 static enum pz_status have_study(struct pz_run *r, struct pz_error *err) {
   struct pz_round_store store = {0};
@@ -326,8 +331,8 @@ static enum pz_status have_study(struct pz_run *r, struct pz_error *err) {
   }
   if (r->file) store = *pz_run_file_rounds(r->file);
   store.keep = keep_none;
-  r->study.o.rounds = pz_result_best(&r->result)->certificate.n_rounds;
   r->study.o.seconds = 0;
+  if (status == PZ_OK) limit_rounds(&r->study, &r->result);
   if (status == PZ_OK) status = run_all(r, r->file ? &store : NULL, err);
   if (status == PZ_OK &&
       pz_space_id(&r->study.space, &r->study.objective_run[r->study.n_runs - 1].best) !=
@@ -443,7 +448,7 @@ static enum pz_status begin_again(const struct pz_run *kept, struct pz_run **out
   struct pz_run *r = *out;
   status = pz_study_init(&r->study, &kept->result.inputs.options, o.threads, err);
   r->has_study = status == PZ_OK;
-  if (status == PZ_OK) r->study.o.rounds = pz_result_best(&kept->result)->certificate.n_rounds;
+  if (status == PZ_OK) limit_rounds(&r->study, &kept->result);
   json_t *inputs = status == PZ_OK ? pz_study_inputs(&r->study) : NULL;
   char *text = inputs ? pz_json_dump(inputs, HOW) : NULL;
   if (status == PZ_OK && !text) status = no_memory(err);

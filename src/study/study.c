@@ -198,6 +198,7 @@ enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *
   if (status == PZ_OK) status = pz_study_digest_models(s, err);
   if (status == PZ_OK) status = pz_pool_new(threads, &s->pool, err);
   s->n_runs = s->o.each_model && s->o.n_models > 1 ? s->o.n_models + 1 : 1;
+  for (uint32_t i = 0; i < s->n_runs; i++) s->most_rounds[i] = s->o.rounds;
   if (status != PZ_OK) pz_study_release(s);
   return status;
 }
@@ -289,7 +290,6 @@ enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_study_watch 
                                  .limits = s->limits,
                                  .n_entries = s->o.n_models,
                                  .gap = s->o.gap,
-                                 .rounds = s->o.rounds,
                                  .seconds = s->o.seconds,
                                  .exhaustive = s->o.exhaustive,
                                  .store = w->store,
@@ -335,7 +335,8 @@ struct pz_objective pz_study_objective(struct pz_study *s, uint32_t i) {
 }
 
 enum pz_status pz_study_run(struct pz_study *s, uint32_t i, struct pz_error *err) {
-  s->objective_run[i] = (struct pz_objective_run){.objective = pz_study_objective(s, i)};
+  s->objective_run[i] = (struct pz_objective_run){.objective = pz_study_objective(s, i),
+                                                  .most_rounds = s->most_rounds[i]};
   return pz_search_run(s->search, i, &s->objective_run[i], err);
 }
 

@@ -32,7 +32,8 @@ struct pz_study {
   struct pz_taken reference_taken;
   struct pz_step_cost reference_step[PZ_SEARCH_MOST_MODELS]; /* step_s HUGE_VAL: no plan fits */
   struct pz_objective_run
-      objective_run[PZ_SEARCH_MOST_MODELS + 1]; /* of each model, if asked for; the common one */
+      objective_run[PZ_SEARCH_MOST_MODELS + 1];   /* of each model, if asked for; the common one */
+  int64_t most_rounds[PZ_SEARCH_MOST_MODELS + 1]; /* of each; 0: until its gap is proved */
   uint32_t n_runs;
   struct pz_arena arena;
 };

@@ -123,13 +123,12 @@ static void keep_kind(const struct details *d, struct pz_space *out) {
 static enum pz_status front_point(struct details *d, const struct pz_space *s,
                                   const struct pz_limits *l, json_t *rows) {
   struct pz_search_question q = *pz_search_asked(d->s->search);
-  struct pz_objective_run run = {.objective = d->run->objective};
+  struct pz_objective_run run = {.objective = d->run->objective, .most_rounds = FRONT_ROUNDS};
   struct pz_search *search = NULL;
   struct pz_error err = {0};
   struct pz_chip c;
   q.space = s;
   q.limits = *l;
-  q.rounds = FRONT_ROUNDS;
   q.gap = pz_fmax(q.gap, FRONT_GAP);
   q.seconds = 0;
   q.store = NULL;

@@ -20,6 +20,8 @@
 /* Values are found in another order of sums. */
 static const double SAME = 1e-6;
 
+enum { MOST_DRAWS = 50 };
+
 struct job {
   const struct pz_verify_options *o;
   struct pz_run *kept;  /* as it stands in the directory */
@@ -179,7 +181,7 @@ static enum pz_status value_of(struct sample *x, unsigned worker, const struct p
   return status;
 }
 
-/* Of a box that a bound closed: the value of one of its chips; and, where more is never slower, of its largest at the price
+/* Of a box that a bound closed: the value of one of its chips within the limits, of which alone it tells; and, where more is never slower, of its largest at the price
  * of its smallest. */
 static enum pz_status check_bound(struct sample *x, unsigned worker, struct drawn *d,
                                   struct pz_error *err) {
@@ -187,7 +189,8 @@ static enum pz_status check_bound(struct sample *x, unsigned worker, struct draw
   struct pz_boxed box, c;
   double value = 0, most = 0, bound = d->b->bound * (1 + SAME);
   pz_boxed_set(&x->s->space, &one, &c);
-  enum pz_status status = value_of(x, worker, &c, &c.least, &value, err);
+  enum pz_status status = PZ_OK;
+  if (!pz_boxed_breaks(&c, &x->s->limits)) status = value_of(x, worker, &c, &c.least, &value, err);
   if (status == PZ_OK && pz_study_is_training(x->s)) {
     pz_boxed_set(&x->s->space, &d->b->box, &box);
     memcpy(last.lo, last.hi, sizeof last.lo);
@@ -227,11 +230,19 @@ static enum pz_status unpack_drawn(void *ctx, size_t i, struct pz_bytes *in) {
   return pz_bytes_take(in, &x->list[i].good, sizeof x->list[i].good) ? PZ_OK : PZ_BAD_INPUT;
 }
 
-/* A chip of the box, at random. */
-static struct pz_point draw_chip(const struct pz_box *b, uint64_t *seed) {
+/* A chip of the box, at random: within the limits, if one of some is. */
+static struct pz_point draw_chip(const struct pz_study *s, const struct pz_box *b, uint64_t *seed) {
   struct pz_point p = {.kind = b->kind};
-  for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    p.at[a] = (uint8_t)(b->lo[a] + (int)pz_random_below(seed, (uint32_t)(b->hi[a] - b->lo[a] + 1)));
+  bool within = false;
+  for (int tries = 0; tries < MOST_DRAWS && !within; tries++) {
+    for (enum pz_axis a = 0; a < PZ_AXES; a++)
+      p.at[a] =
+          (uint8_t)(b->lo[a] + (int)pz_random_below(seed, (uint32_t)(b->hi[a] - b->lo[a] + 1)));
+    struct pz_box one = pz_box_of(&p);
+    struct pz_boxed c;
+    pz_boxed_set(&s->space, &one, &c);
+    within = !pz_boxed_breaks(&c, &s->limits);
+  }
   return p;
 }
 
@@ -244,7 +255,7 @@ static uint32_t draw(struct job *j, const struct pz_objective_run *run, struct d
   pz_random_draw(&seed, order, run->n_boxes, n);
   for (uint32_t i = 0; i < n; i++) {
     list[i].b = &run->boxes[order[i]];
-    list[i].chip = draw_chip(&list[i].b->box, &seed);
+    list[i].chip = draw_chip(&j->again->study, &list[i].b->box, &seed);
   }
   return n;
 }
