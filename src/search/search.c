@@ -232,6 +232,7 @@ static enum pz_status try_chip(struct pz_driver *d, const struct pz_box_task *t,
   bool whole = false;
   double bound = 0;
   pz_boxed_set(d->s->q.space, &b, &c);
+  if (pz_boxed_breaks(&c, &t->q->limits)) return PZ_OK; /* the smallest of a box may, by its edge */
   enum pz_status status = pz_box_bound(t, &c, 0, v.least, &bound);
   if (status != PZ_OK || !may_win(d, p, c.least.mm2, bound)) return status;
   status = evaluate_chip(d, t->worker, &c, PZ_EFFORT_QUICK, &v, &whole, x);
