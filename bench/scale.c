@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "box/box_search.h"
 #include "core/alloc.h"
 #include "core/ranks.h"
 #include "core/vec.h"
+#include "study/study.h"
 
 /* Of a cluster's network: a small message between nodes, and what one node receives. */
 static const double LATENCY_S = 5e-6, BYTES_PER_S = 10e9;
@@ -60,26 +60,27 @@ static enum pz_status end_round(void *ctx, const struct pz_ranks_part *mine, pz_
   return mine->status == PZ_OK ? PZ_OK : pz_fail(err, mine->status, "%s", mine->bytes);
 }
 
-static enum pz_status search(int64_t rounds, struct pz_arena *arena, struct pz_box_result *r,
-                             struct pz_error *err) {
-  struct pz_range_space *s = pz_arena_alloc(arena, 1, sizeof *s);
-  bool is = false;
-  struct pz_box_options o = {.question = {.models = {"llama3-70b"},
-                                          .n_models = 1,
-                                          .devices = 1024,
-                                          .batch = 2048,
-                                          .seq = 8192,
-                                          .scale_up = 8,
-                                          .outer_bytes_per_s = 50e9,
-                                          .objective = PZ_BOX_PER_DOLLAR},
-                             .limits = {814, 700, 0},
-                             .gap = 0.01,
-                             .rounds = rounds,
-                             .threads = 1};
-  enum pz_status status =
-      s ? pz_range_load("modern", s, &is, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory");
-  if (status == PZ_OK) status = pz_range_set_node(s, "5nm", err);
-  return status == PZ_OK ? pz_box_search(s, &o, arena, r, err) : status;
+static enum pz_status search(int64_t rounds, struct pz_error *err) {
+  struct pz_study_options o = pz_study_options_default();
+  struct pz_study_watch none = {.store = NULL};
+  struct pz_study s;
+  o.models[0] = "llama3-70b";
+  o.n_models = 1;
+  o.space = "modern";
+  o.node = "5nm";
+  o.limit_mm2 = 814;
+  o.limit_watts = 700;
+  o.objective = PZ_OBJECTIVE_PER_DOLLAR;
+  o.devices = 1024;
+  o.batch = 2048;
+  o.workload.seq = 8192;
+  o.rounds = rounds;
+  enum pz_status status = pz_study_init(&s, &o, 1, err);
+  if (status != PZ_OK) return status;
+  status = pz_study_prepare(&s, &none, err);
+  if (status == PZ_OK) status = pz_study_run(&s, 0, err);
+  pz_study_release(&s);
+  return status;
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */
@@ -145,16 +146,13 @@ static void print_model(const struct model *m) {
 int main(int argc, char **argv) {
   struct trace t = {.taken = 0};
   struct pz_error err = {0};
-  struct pz_box_result r;
-  struct pz_arena arena;
   struct pz_ranks ranks = {.size = 1, .ctx = &t, .next = next_item, .exchange = end_round};
   if (argc != 3 || pz_alloc_use(NULL, &err) != PZ_OK) return 2;
-  pz_arena_init(&arena, NULL);
   pz_arena_init(&t.arena, NULL);
   pz_vec_init(&t.items, &t.arena, sizeof(double));
   pz_vec_init(&t.rounds, &t.arena, sizeof(struct round));
   pz_ranks_use(&ranks);
-  enum pz_status status = search(atoll(argv[1]), &arena, &r, &err);
+  enum pz_status status = search(atoll(argv[1]), &err);
   struct model m = {&t, cpu_s(), atof(argv[2])};
   for (uint32_t i = 0; i < t.items.n; i++) m.serial_s -= *pz_vec_at(&t.items, double, i);
   if (status == PZ_OK)
@@ -162,6 +160,5 @@ int main(int argc, char **argv) {
   else
     fprintf(stderr, "bench_scale: %s\n", err.message);
   pz_arena_release(&t.arena);
-  pz_arena_release(&arena);
   return status != PZ_OK;
 }

@@ -13,7 +13,8 @@ static const char *const models[] = {"bert-large", "gpt2-xl",       "opt-350m",
 
 struct measured {
   double bounds_s, search_s;
-  uint32_t chips, looked;
+  uint32_t chips;
+  uint64_t boxes;
   uint64_t settled, evaluated;
   struct pz_chip chip; /* the common one */
   double value;
@@ -22,7 +23,7 @@ struct measured {
 static enum pz_status measure(uint32_t n_models, const char *budget, unsigned threads,
                               struct measured *m, struct pz_error *err) {
   struct pz_study_options o = pz_study_options_default();
-  struct pz_search_options how = {0};
+  struct pz_study_watch how = {.store = NULL};
   struct pz_study s;
   for (uint32_t i = 0; i < n_models; i++) o.models[i] = models[i];
   o.n_models = n_models;
@@ -32,17 +33,17 @@ static enum pz_status measure(uint32_t n_models, const char *budget, unsigned th
   if (status != PZ_OK) return status;
   status = pz_study_prepare(&s, &how, err);
   m->bounds_s = pz_clock_s() - start;
-  m->looked = 0;
+  m->boxes = 0;
   for (uint32_t i = 0; i < s.n_runs && status == PZ_OK; i++) {
     status = pz_study_run(&s, i, err);
-    m->looked += s.objective_run[i].n_looked;
+    m->boxes += s.objective_run[i].n_boxes;
   }
   m->search_s = pz_clock_s() - start - m->bounds_s;
   m->chips = s.n_points;
-  if (status == PZ_OK) pz_study_chip(&s, &s.objective_run[s.n_runs - 1], &m->chip);
+  if (status == PZ_OK) pz_space_chip(&s.space, &s.objective_run[s.n_runs - 1].best, &m->chip);
   if (status == PZ_OK) m->value = s.objective_run[s.n_runs - 1].value;
   m->settled = (uint64_t)s.n_points * s.portfolio.n_variants;
-  m->evaluated = s.search ? pz_search_variants(s.search) : 0;
+  m->evaluated = s.by ? pz_original_variants(s.by) : 0;
   pz_study_release(&s);
   return status;
 }
@@ -57,7 +58,7 @@ int main(void) {
       {"models", "tpuv4", 4, 2}, {"chips", "17", 6, 2},      {"chips", "70", 6, 2},
       {"chips", "140", 6, 2},    {"threads", "tpuv4", 6, 1}, {"threads", "tpuv4", 6, 4},
   };
-  printf("case,models,chips,threads,chips_looked_at,settled,evaluated,chip,objective\n");
+  printf("case,models,chips,threads,boxes,settled,evaluated,chip,objective\n");
   double demo_s = 0;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct measured m;
@@ -68,8 +69,8 @@ int main(void) {
     }
     double all = m.bounds_s + m.search_s;
     if (i == 0) demo_s = all;
-    printf("%s,%u,%u,%u,%u,%llu,%llu,%s,%.9g\n", cases[i].what, cases[i].models, m.chips,
-           cases[i].threads, m.looked, (unsigned long long)m.settled,
+    printf("%s,%u,%u,%u,%llu,%llu,%llu,%s,%.9g\n", cases[i].what, cases[i].models, m.chips,
+           cases[i].threads, (unsigned long long)m.boxes, (unsigned long long)m.settled,
            (unsigned long long)m.evaluated, m.chip.name, m.value);
     fflush(stdout);
     fprintf(stderr,
