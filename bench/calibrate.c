@@ -8,7 +8,7 @@
 
 #include "core/alloc.h"
 #include "core/file.h"
-#include "core/random.h"
+#include "core/num.h"
 #include "cost/calibrate.h"
 
 enum { MOST_ROWS = 1024 };

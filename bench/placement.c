@@ -11,7 +11,7 @@
 #include "core/file.h"
 #include "core/progress.h"
 #include "partition/instance.h"
-#include "partition/solve.h"
+#include "partition/problem.h"
 
 static struct pz_place_problem read_problem(const char *folder, const char *name,
                                             struct pz_arena *arena) {

@@ -6,9 +6,8 @@
 
 #include "core/csv.h"
 #include "core/file.h"
-#include "core/random.h"
+#include "core/num.h"
 #include "schedule/model/instance.h"
-#include "workload/preset.h"
 #include "workload/workload.h"
 
 void give_up(const struct pz_error *err) {
@@ -93,7 +92,7 @@ static uint32_t draw(uint64_t *seed, uint32_t n) { return pz_random_lcg(seed) % 
 
 struct graph {
   uint32_t n, n_edges;
-  enum pz_task_class type[RANDOM_MOST_OPS];
+  enum pz_op_class type[RANDOM_MOST_OPS];
   /* speedup: 0: none, 1: as many times as there are cores */
   double single[RANDOM_MOST_OPS], speedup[RANDOM_MOST_OPS];
   struct pz_edge edges[4 * RANDOM_MOST_OPS];
@@ -112,7 +111,7 @@ static void draw_graph(uint64_t *seed, uint32_t n, uint32_t width, struct graph 
       end = i + 1 + draw(seed, width);
     }
     uint32_t kind = draw(seed, 20);
-    g->type[i] = kind < 9 ? PZ_TASK_TENSOR : kind < 17 ? PZ_TASK_VECTOR : PZ_TASK_BOTH;
+    g->type[i] = kind < 9 ? PZ_CLASS_TENSOR : kind < 17 ? PZ_CLASS_VECTOR : PZ_CLASS_FUSED;
     g->single[i] = 10 + draw(seed, 490);
     g->speedup[i] = draw(seed, 5) ? (50 + draw(seed, 51)) / 100.0 : 0;
     for (uint32_t k = first ? 1 + draw(seed, 2) : 0; k > 0; k--) {
@@ -129,7 +128,7 @@ static void make_problem(const struct graph *g, const int32_t cores[2], struct p
   int32_t capacity[PZ_RESOURCES] = {cores[0], cores[1], 1, 1, 1};
   struct pz_error err = {0};
   for (uint32_t i = 0; i < g->n; i++) {
-    int32_t n = cores[g->type[i] == PZ_TASK_VECTOR];
+    int32_t n = cores[g->type[i] == PZ_CLASS_VECTOR];
     double all = g->single[i] / (1 + (n - 1) * g->speedup[i]);
     tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes[i]};
     tasks[i].n_modes =

@@ -37,6 +37,13 @@ int main(int argc, char **argv) {
          run->plan.dp, run->p.microbatches, 100 * run->p.mfu);
   printf("%.1f of %.1f GB: %s\n", run->p.peak_bytes / 1e9, run->hbm_bytes / 1e9,
          run->p.peak_bytes <= run->hbm_bytes ? "fits" : "does not fit");
+  if (!pz_prediction_fits(&run->p)) {
+    struct pz_plan_changes *changes = NULL;
+    const char *model = argc > 1 ? argv[1] : "llama2-7b";
+    if (pz_training_changes(model, &chip, &net, run, &changes, &err) == PZ_OK && changes->n)
+      printf("fits with %s\n", changes->list[0].options);
+    pz_plan_changes_free(changes);
+  }
   printf("%.1f days, %.0f dollars, goodput %.1f%%\n", cost.all_seconds / 86400, cost.all_dollars,
          100 * cost.goodput);
   pz_training_run_free(run);

@@ -14,7 +14,7 @@ space = {
     "vector_cores": [1, 2, 4], "glb_mib": [4, 16], "least_part": 0,
 }
 asked = phaze.Space.load(space, budget=60)
-print(f"{asked.chips} of {asked.points} chips are within {asked.budget_mm2:g} mm2")
+print(f"{asked.within} of {asked.chips} chips are within {asked.limit_mm2:g} mm2")
 
 
 def progress(state):

@@ -24,6 +24,9 @@ int main(int argc, char **argv) {
       printf("%5.1f%%  %s / %s\n", 100 * share, layer->name, op->name);
     }
   }
+  char *dot = NULL; /* the graph for Graphviz */
+  if (pz_workload_text(w, PZ_WORKLOAD_DOT, &dot, &err) == PZ_OK) printf("%.8s ...\n", dot);
+  pz_text_free(dot);
   pz_workload_free(w);
   return 0;
 }

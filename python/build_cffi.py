@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes what the Python package takes from the public header: the C source of its extension module
-(cffi, API mode) and the classes of its records.
+(cffi, API mode), the classes of its records, and the modules whose functions take the fields of a struct.
 
     build_cffi.py CC phaze.h OUT_FOLDER INCLUDE_FOLDER...
 
 The declarations that cffi is given are the header itself, preprocessed: there is no second copy of
 them, and a field that is added to a struct is an attribute in Python after the next build.
 """
+import ast
 import pathlib
 import re
 import subprocess
@@ -19,6 +20,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "phaze"))
 import _names  # noqa: E402  (of the package, which cannot be imported before it is built)
 
 PREAMBLE = "#include <phaze/phaze.h>\n"
+
+# Modules in which a parameter of one of these names stands for the fields of a struct that the function does not
+# name itself: each becomes a named parameter, None by default, and the name a dict of them.
+EXPANDED = ("_calls.py", "_machine.py")
+FIELDS_OF = {"plan_fields": "pz_plan", "workload_fields": "pz_workload_options"}
 
 # What Python calls while C runs.
 CALLBACKS = """
@@ -45,6 +51,11 @@ LENGTHS = {
     ("pz_result_inputs", "models"): "c.options.n_models",
     ("pz_study_options", "models"): "c.n_models",
     ("pz_study_options", "weight"): "c.n_models",
+    ("pz_explore_options", "models"): None,
+    ("pz_run_plan", "from"): None,
+    ("pz_run_plan_options", "set"): None,
+    ("pz_run_plan_options", "ignore"): None,
+    ("pz_plan_changes", "list"): "c.n",
 }
 
 # Left out: of no use outside C.
@@ -52,6 +63,7 @@ LEFT_OUT = {
     ("pz_error", "origin_file"), ("pz_error", "origin_line"), ("pz_answer", "status"),
     ("pz_result", "arena"), ("pz_result_inputs", "json"), ("pz_part_info", "offset"),
     ("pz_part_info", "hidden"), ("pz_run_options", "ctx"), ("pz_partition_options", "note_ctx"),
+    ("pz_silicon", "offset"), ("pz_scaling_row", "plans"), ("pz_run_row", "plan"),
 }
 
 # Read in a way of their own: the expression, where x is the field, and the hint.
@@ -61,6 +73,7 @@ SPECIAL = {
     ("pz_layer_schedule", "use"): ("_by_enumerator('enum pz_resource', x)", "Dict[str, float]"),
     ("pz_chip_plan", "use"): ("_by_enumerator('enum pz_resource', x)", "Dict[str, float]"),
 }
+SPECIAL.update({("pz_plan_change", "field"): ("_text(lib.pz_plan_field_name(x))", "Optional[str]")})
 SPECIAL_TYPES = {
     "struct pz_chip": ("_chip(x)", "Chip"),
     "struct pz_cluster": ("_cluster(x)", "Cluster"),
@@ -191,9 +204,64 @@ def records(ffi):
     return RECORDS_HEAD + "".join(record(ffi, n) for n in names) + "\n"
 
 
+def plan_names(definition):
+    """Which fields of a plan are choices and sets, and where their names are: from plan_fields.def."""
+    kinds = {"CHOICE": _names.FIELDS, "SET": _names.SETS}
+    rows = re.findall(r"^PZ_PLAN_FIELD\(\w+, [^,]+, (\w+), (\w+),.*?(?:NAMES\((\w+)\)|$)", definition, re.M)
+    for name, kind, names in rows:
+        if kind in kinds and names:
+            kinds[kind][name] = names
+    return (f'"""Choices and sets among the fields of a plan.  Written by build_cffi.py, not by hand."""\n'
+            f"FIELDS = {_names.FIELDS!r}\nSETS = {_names.SETS!r}\n")
+
+
+def hint(ffi, struct, name):
+    """The type of a parameter for a field."""
+    t = dict(ffi.typeof(f"struct {struct}").fields)[name].type
+    if name in _names.SETS and struct == "pz_plan":
+        return "Union[str, Sequence[str], None]"
+    if name in _names.FIELDS and struct == "pz_plan" or t.kind == "enum" \
+            or t.kind == "pointer" and t.item.cname == "char":
+        return "Optional[str]"
+    if name == "dims":
+        return "Optional[Mapping[str, int]]"
+    if t.kind == "pointer":
+        return "Optional[Sequence[int]]"
+    return {"double": "Optional[float]", "_Bool": "Optional[bool]", "bool": "Optional[bool]"}.get(
+        t.cname, "Optional[int]")
+
+
+def expanded(ffi, source):
+    """A module with the parameters of FIELDS_OF written out."""
+    lines, edits = source.splitlines(keepends=True), []
+    for f in ast.walk(ast.parse(source)):
+        if not isinstance(f, ast.FunctionDef):
+            continue
+        arguments = f.args.posonlyargs + f.args.args + f.args.kwonlyargs
+        own = {a.arg for a in arguments}
+        for a in arguments:
+            if a.arg not in FIELDS_OF:
+                continue
+            names = [n for n, field in ffi.typeof(f"struct {FIELDS_OF[a.arg]}").fields
+                     if n != "size" and n not in own]
+            text = ", ".join(f"{n}: {hint(ffi, FIELDS_OF[a.arg], n)} = None" for n in names)
+            edits.append((a.lineno, a.col_offset, f"{a.arg}=None", text))
+            given = "{" + ", ".join(f"{n!r}: {n}" for n in names) + "}"
+            edits += [(x.lineno, x.col_offset, a.arg, given) for x in ast.walk(f)
+                      if isinstance(x, ast.Name) and x.id == a.arg]
+    for line, column, old, new in sorted(edits, reverse=True):
+        text = lines[line - 1]
+        assert text[column:].startswith(old), text
+        lines[line - 1] = text[:column] + new + text[column + len(old):]
+    return "".join(lines)
+
+
 def main():
     cc, header, out, *includes = sys.argv[1:]
     ffi = cffi.FFI()
+    here = pathlib.Path(__file__).parent
+    fields = [pathlib.Path(i) / "phaze" / "plan_fields.def" for i in includes]
+    names_text = plan_names(next(f for f in fields if f.exists()).read_text())
     ffi.cdef(declarations(cc, header, includes))
     records_text = records(ffi)
     ffi.cdef(CALLBACKS)
@@ -201,6 +269,9 @@ def main():
     folder = pathlib.Path(out)
     ffi.emit_c_code(str(folder / "_phaze.c"))
     (folder / "_records.py").write_text(records_text)
+    (folder / "_plan_names.py").write_text(names_text)
+    for name in EXPANDED:
+        (folder / name).write_text(expanded(ffi, (here / "phaze" / name).read_text()))
 
 
 if __name__ == "__main__":

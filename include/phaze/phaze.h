@@ -1,8 +1,8 @@
 /* phaze: finds the best accelerator chip for training models, and how to train them on a
  * cluster.
  *
- * The one header: what the command does, a program can do (but for files of other programs, which
- * are the command's alone in this version).
+ * The one header: what the command does, a program can do (but for instance files of schedule and
+ * place, which are the command's alone in this version).
  *
  *     model      pz_workload_load    operator graphs of a model, forward and backward
  *     chip       pz_chip_load, pz_cluster_load    descriptions of a chip and of a network
@@ -10,7 +10,12 @@
  *     schedule   pz_schedule_layer   how a chip runs a layer's operators beside each other
  *     partition  pz_partition_model  how a cluster trains a model
  *     predict    pz_training_predict what one plan takes, as training frameworks run it
- *     place      pz_training_place   the best plan of a training run, proved
+ *     explain    pz_training_explain where its fields come from, which constants count
+ *     place      pz_training_place, pz_training_scale    the best plan of a training run, proved
+ *     tune       pz_run_plan_read, pz_plan_tune   what would make a run that you have faster
+ *     emit       pz_launch_text      a plan as the launch script of its framework
+ *     calibrate  pz_calibrate        a chip whose constants are fitted to measured operators
+ *     explore    pz_explore_page     a page that finds plans by itself
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
  *     result     struct pz_result    what a search found, with its certificate
  *     validate   pz_validate         predictions beside measurements
@@ -113,6 +118,20 @@ PZ_NODISCARD PZ_API enum pz_status pz_alloc_use(const struct pz_allocator *alloc
 
 /* Gives back a text that a call made.  Accepts NULL. */
 PZ_API void pz_text_free(char *text);
+
+/* ---- long calls ----------------------------------------------------------------------------- */
+
+/* How far a long call is.  Texts live as long as the call of the function that is told. */
+struct pz_progress_state {
+  const char *phase, *unit; /* "tables", "chips" */
+  const char *note;         /* the best chip so far, or "" */
+  uint64_t done, total;     /* the total may change */
+  bool ended;               /* the last call of a phase */
+};
+
+/* Called at the beginning and end of each phase and some times a second between them, by one thread
+ * at a time.  Returning false cancels the work, which then ends soon with PZ_STOPPED. */
+typedef bool pz_progress_fn(void *ctx, const struct pz_progress_state *state);
 
 /* ---- operators and tensors ------------------------------------------------------------------ */
 
@@ -408,6 +427,13 @@ PZ_NODISCARD PZ_API enum pz_status pz_workload_parse_onnx(const char *name, cons
 /* Accepts NULL. */
 PZ_API void pz_workload_free(struct pz_workload *w);
 
+/* All of it as JSON, or as a graph for Graphviz; *text is the caller's to give back with
+ * pz_text_free. */
+enum pz_workload_form { PZ_WORKLOAD_JSON, PZ_WORKLOAD_DOT };
+PZ_NODISCARD PZ_API enum pz_status pz_workload_text(const struct pz_workload *w,
+                                                    enum pz_workload_form form, char **text,
+                                                    struct pz_error *err);
+
 /* Names of the presets: pz_preset_name(i) for i from 0, NULL after the last. */
 PZ_API const char *pz_preset_name(size_t i);
 
@@ -457,6 +483,17 @@ struct pz_tech_info {
 
 /* NULL for none of them. */
 PZ_API const struct pz_tech_info *pz_tech_at(enum pz_tech tech);
+
+/* A constant of a chip's bill: values by node from 16 to 3 nm, and the range of what sources say, as
+ * factors. */
+struct pz_silicon {
+  const char *name, *unit, *kind, *source;
+  double value[4], low, high;
+  size_t offset; /* in struct pz_tech_info */
+};
+
+/* NULL behind the last. */
+PZ_API const struct pz_silicon *pz_silicon_at(size_t i);
 
 struct pz_tensor_cores {
   int64_t cores, rows, cols;
@@ -630,6 +667,21 @@ struct pz_bill {
  * sources name. */
 PZ_API struct pz_bill pz_chip_bill(const struct pz_chip *c, enum pz_bill_range range);
 
+/* What is known of a real chip's dies, to judge its bill. */
+struct pz_known {
+  char die[32];      /* presets of one die have its name; "": nothing is known */
+  double mm2, watts; /* of all dies of the package; TDP; 0: not known */
+  bool fitted;       /* the bill's shares were fitted to this die */
+};
+
+/* Of a preset by name; nothing for other chips. */
+PZ_NODISCARD PZ_API enum pz_status pz_known_load(const char *chip, struct pz_known *out,
+                                                 struct pz_error *err);
+
+/* Static power of a chip at work, of which operators take their part by time; 0 for the original
+ * libraries. */
+PZ_API double pz_power_static_watts(const struct pz_chip *c);
+
 /* The technology of its cores: that of the real dies where the package says so.  Bills of chips of one
  * technology can be compared. */
 PZ_API enum pz_tech pz_chip_bill_tech(const struct pz_chip *c);
@@ -724,6 +776,22 @@ enum { PZ_SERVER_DEVICES = 8 };
 
 /* Are chips of this name in it, as far as it says? */
 PZ_API bool pz_cluster_has_chip(const struct pz_cluster *c, const char *chip);
+
+/* The network that a plan on so many devices of a chip has. */
+struct pz_network {
+  struct pz_cluster cluster;
+  bool own_link;     /* there is none, only the chip's own link */
+  bool standard;     /* none was named: the chips stand in it */
+  char warning[256]; /* of a chip in a network of other chips, or in none; "": none */
+};
+
+/* The one that is named, scaled out to the devices; `named` NULL: the cluster that the chip stands in,
+ * where more than the chip's own link is needed.  `option` is the one that asks for the devices.
+ * PZ_BAD_USE where there is neither a link nor a cluster. */
+PZ_NODISCARD PZ_API enum pz_status pz_network_find(const struct pz_chip *chip,
+                                                   const struct pz_cluster *named, int64_t devices,
+                                                   const char *option, struct pz_network *out,
+                                                   struct pz_error *err);
 
 /* ---- cost of an operator -------------------------------------------------------------------- */
 
@@ -822,6 +890,119 @@ PZ_API void pz_cost_optimizer(const struct pz_chip *c, double params, double byt
  * before (NULL: not asked). */
 PZ_API const struct pz_chip *pz_cost_chip(const struct pz_cost *cost);
 PZ_API void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found);
+
+/* ---- tables of operators -------------------------------------------------------------------- */
+
+/* An operator of a table. */
+struct pz_op_time {
+  const char *op;
+  int64_t batch, m, n, k;
+  double us, measured_us; /* predicted, in microseconds as tables have them; 0: not measured */
+};
+
+struct pz_op_times {
+  struct pz_op_time *rows;
+  uint32_t n_rows;
+};
+
+/* Every operator of a table as a benchmark loop would measure it, with repeated calls, so that data
+ * which fits in the global buffer stays there.  `text` is CSV with columns op, batch (or b), m, n, k,
+ * and extra where an operator needs more (doc/cost.md); `name` stands for it in messages.  On success
+ * *out is the caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status pz_cost_table(struct pz_cost *cost, const char *name,
+                                                 const char *text, size_t bytes,
+                                                 struct pz_op_times **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_op_times_free(struct pz_op_times *t);
+
+/* Power of an operator that a chip runs again and again. */
+struct pz_power {
+  double latency_s, watts, joules; /* of one call */
+  double clock_hz;
+};
+
+struct pz_power_row {
+  const char *op;
+  int64_t m, n, k;
+  double call_s, watts, clock_hz, joules; /* as measured; 0: not */
+  /* `sustained`: calls one after the other; `called`: not more often than they were measured to come,
+   * since the host could not launch more */
+  struct pz_power sustained, called;
+  double throttled_s; /* latency by the calibration's fitted slower rate of long products */
+};
+
+struct pz_power_table {
+  struct pz_power_row *rows;
+  uint32_t n_rows;
+};
+
+/* Operators that ran for seconds, with the power they took: CSV with columns op, b (or batch), m, n,
+ * k; call_us, watts, sm_mhz, joules_per_call as measured (each may be absent or empty); flop for the
+ * heads of attention.  On success *out is the caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status pz_power_table(const struct pz_chip *chip, const char *name,
+                                                  const char *text, size_t bytes,
+                                                  struct pz_power_table **out,
+                                                  struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_power_table_free(struct pz_power_table *t);
+
+/* ---- calibration ---------------------------------------------------------------------------- */
+
+/* The rows of one operator: how many, how many of them were held back from the first fit, and mean
+ * errors: of the chip as it was, of both halves after the fit to one, and after the fit to all. */
+struct pz_fit_residual {
+  const char *op;
+  uint32_t rows, held;
+  double before, fitted_half, held_half, after;
+};
+
+struct pz_constant_change {
+  char name[64];
+  double before, after;
+  bool at_bound; /* of the range that a chip file accepts: other values were better still */
+};
+
+/* A group whose constants stay, because those of the fit to one half predict the other no better: mean
+ * errors of its rows there, or of all rows after the fit to all. */
+struct pz_rejected_fit {
+  const char *name; /* as in `kept` */
+  double before, fitted;
+};
+
+struct pz_calibrated {
+  struct pz_chip chip;                     /* with the constants of the fit to all rows */
+  const struct pz_fit_residual *residuals; /* of operators that have rows */
+  uint32_t n_residuals;
+  struct pz_fit_residual all;
+  const struct pz_constant_change *changes;
+  uint32_t n_changes;
+  const char *const *kept; /* kernels, products, fp8 products that no row shows */
+  uint32_t n_kept;
+  const struct pz_rejected_fit *rejected;
+  uint32_t n_rejected;
+  const char *const *notes; /* sentences about the tables and the fit */
+  uint32_t n_notes;
+};
+
+struct pz_calibrate_options {
+  size_t size;              /* sizeof *this, set by the default */
+  const char *ops;          /* path of a table of measured operators, or of a directory of such */
+  pz_progress_fn *progress; /* NULL: none */
+  void *ctx;                /* of it */
+};
+
+PZ_API struct pz_calibrate_options pz_calibrate_options_default(void);
+
+/* Fit the chip's constants to operators measured on it: to every second row of each, judged with the
+ * others, then to all.  Constants that no row shows, and those of a group whose mean error over the
+ * others does not fall, stay.  PZ_BAD_INPUT for tables that cannot be read, or are of another chip;
+ * PZ_STOPPED when cancelled.  On success *out is the caller's to free.  Cost: some thousand predictions
+ * of each row. */
+PZ_NODISCARD PZ_API enum pz_status pz_calibrate(const struct pz_chip *chip,
+                                                const struct pz_calibrate_options *options,
+                                                struct pz_calibrated **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_calibrated_free(struct pz_calibrated *c);
 
 /* ---- schedule of a layer -------------------------------------------------------------------- */
 
@@ -1141,6 +1322,16 @@ PZ_API uint64_t pz_plan_searched(void);
 PZ_NODISCARD PZ_API enum pz_status pz_plan_set(struct pz_plan *p, const char *name,
                                                const char *value, struct pz_error *err);
 
+/* The name of a field; and its value in a plan as text: "8", "selective", "grad,param", "on"; "-" where
+ * there is none.  PZ_FIELD_TEXT_MOST bytes hold it.  Returns buf. */
+PZ_API const char *pz_plan_field_name(enum pz_plan_field f);
+PZ_API char *pz_plan_field_text(const struct pz_plan *p, enum pz_plan_field f, char *buf,
+                                size_t size);
+enum { PZ_FIELD_TEXT_MOST = 80 };
+
+/* Devices that a plan with unset fields is for, as far as it says. */
+PZ_API int64_t pz_plan_asked_devices(const struct pz_plan *p);
+
 /* Seconds of a step; they sum up to it. */
 struct pz_training_parts {
   double products_s, attention_s, elementwise_s;
@@ -1195,6 +1386,18 @@ struct pz_prediction {
   double usable_bytes; /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
 };
 
+/* The value of a part, and what of it is hidden. */
+static inline double pz_time_part(const struct pz_training_parts *x, const struct pz_part_info *p) {
+  return *(const double *)(const void *)((const char *)x + p->offset);
+}
+static inline double pz_memory_part(const struct pz_training_memory *x,
+                                    const struct pz_part_info *p) {
+  return *(const double *)(const void *)((const char *)x + p->offset);
+}
+static inline double pz_hidden_part(const struct pz_prediction *x, const struct pz_part_info *p) {
+  return p->hidden ? *(const double *)(const void *)((const char *)x + p->hidden) : 0;
+}
+
 /* Does the plan fit in memory? */
 static inline bool pz_prediction_fits(const struct pz_prediction *p) {
   return p->peak_bytes <= p->usable_bytes;
@@ -1226,6 +1429,11 @@ struct pz_training_run {
   } expected;
   int64_t layers;    /* repeated ones of the model, which stages divide */
   char refusal[480]; /* why the plan's framework cannot run it; "": it can */
+  bool
+      launch_bound; /* launches take longer than the kernels they start: such steps differ by up to 1.9
+                        times between runs of the same code */
+  const char *layers_text;    /* "10 a stage", or "stage 1: 9; stages 2-7: 10; stage 8: 9" */
+  const char *recompute_text; /* "none", "full", "stages 1-3: 4 of 10 layers; stage 4: none" */
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the
@@ -1245,6 +1453,79 @@ PZ_API void pz_training_run_free(struct pz_training_run *r);
  * division.  PZ_PLAN_TEXT_MOST bytes hold it.  Returns buf. */
 PZ_API const char *pz_plan_text(const struct pz_plan *p, char *buf, size_t size);
 enum { PZ_PLAN_TEXT_MOST = 200 };
+
+/* The same with the framework and what else there is to say: "megatron: tp 8 with sp, pp 4 x 2 chunks,
+ * dp 16, zero 1, flash attention ..."; `recompute`: with its recomputation.  PZ_PLAN_LINE_MOST bytes
+ * hold it.  Returns buf. */
+PZ_API const char *pz_plan_line(const struct pz_plan *p, bool recompute, char *buf, size_t size);
+enum { PZ_PLAN_LINE_MOST = 640 };
+
+/* The simulated pipeline as a trace-event file for Perfetto: one thread per stage with its forwards and
+ * backwards, then the exchange of gradients that is not hidden, and the optimizer.  JSON text, of a run
+ * with events, the caller's to give back with pz_text_free.  PZ_LIMIT beyond PZ_TRACE_MOST_EVENTS,
+ * where viewers slow down, or for a step that is not below 1e6 s. */
+enum { PZ_TRACE_MOST_EVENTS = 1 << 19 };
+PZ_NODISCARD PZ_API enum pz_status pz_training_run_trace(const struct pz_training_run *r,
+                                                         const char *model, char **text,
+                                                         struct pz_error *err);
+
+/* A field of a plan: its value, and where that comes from. */
+struct pz_field_origin {
+  const char *name, *value;
+  const char *from; /* "given", "default of megatron", "--seq-length, line 12" */
+  bool shown;       /* it says something for this plan */
+};
+
+/* A constant of the model that counts for a plan. */
+struct pz_constant_effect {
+  const char *name, *unit, *kind, *source;
+  double value;
+  double step_change,
+      memory_change; /* parts of the step and of the peak, if it is a tenth larger */
+  const char *part;  /* that changes most: of the step, or "memory" */
+};
+
+struct pz_explanation {
+  struct pz_field_origin *fields; /* that say something for this plan */
+  uint32_t n_fields;
+  struct pz_constant_effect *constants; /* that change anything */
+  uint32_t n_constants;
+  double raised_by; /* the part by which each constant was raised, alone: 0.1 */
+};
+
+/* Where every field of a plan comes from, and which constants of the model count for it; arguments as
+ * for pz_training_predict.  On success *out is the caller's to free.  Cost: a prediction for each
+ * constant. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_training_explain(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
+                    const struct pz_plan *plan, struct pz_explanation **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_explanation_free(struct pz_explanation *e);
+
+/* Another plan for a run, and what to change for it. */
+struct pz_plan_change {
+  struct pz_plan plan;      /* filled */
+  enum pz_plan_field field; /* that was changed; PZ_PLAN_FIELDS: several */
+  struct pz_prediction p;
+  double gain;          /* part of the run's step that it saves; below 0: it is slower */
+  const char *options;  /* to change, as of the command: "--tp 4 --dp 16" */
+  const char *megatron; /* as Megatron's arguments; NULL: the run is not Megatron's */
+};
+
+struct pz_plan_changes {
+  struct pz_plan_change *list; /* the fastest first */
+  uint32_t n;
+};
+
+/* Changes after which the plan of a run fits in memory: single ones, and where none of them does, two
+ * together; n 0: none does.  Arguments as of pz_training_predict, which made the run.  On success *out
+ * is the caller's to free.  Cost: some tens of predictions, or their square. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_training_changes(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
+                    const struct pz_training_run *r, struct pz_plan_changes **out,
+                    struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_plan_changes_free(struct pz_plan_changes *c);
 
 /* Layers of a stage (from 0), and those of them that are computed again. */
 struct pz_stage_layers {
@@ -1275,6 +1556,8 @@ struct pz_training_place_options {
   bool uniform;     /* the same recomputation in every stage */
   bool all_devices; /* none stays idle */
   bool events;      /* keep every event of the best plan's pipeline */
+  pz_progress_fn *progress; /* NULL: none */
+  void *ctx;                /* of it */
 };
 
 PZ_API struct pz_training_place_options pz_training_place_options_default(void);
@@ -1300,8 +1583,8 @@ struct pz_training_plans {
 
 /* The best plans by the model of pz_training_predict, over tensor and sequence parallelism, stages
  * and chunks, replicas, microbatch, ZeRO and recomputation by stage, within the memory of the chip.
- * PZ_BAD_USE where the question has no plan at all.  On success *out is the caller's to free.
- * Cost: a second or less. */
+ * PZ_BAD_USE where the question has no plan at all, PZ_STOPPED when cancelled.  On success *out is the
+ * caller's to free.  Cost: a second or less. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_place(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
                   const struct pz_training_place_options *options, struct pz_training_plans **out,
@@ -1352,6 +1635,190 @@ PZ_NODISCARD PZ_API enum pz_status pz_run_cost(const struct pz_training_run *r,
                                                const struct pz_chip *chip,
                                                const struct pz_run_cost_options *options,
                                                struct pz_run_cost *out, struct pz_error *err);
+
+/* ---- scaling -------------------------------------------------------------------------------- */
+
+/* The best plan for a number of devices. */
+struct pz_scaling_row {
+  int64_t devices, batch;
+  const struct pz_training_run *run; /* NULL: nothing fits */
+  double tokens_per_s_per_device;    /* of the devices at hand, idle ones too; 0: nothing fits */
+  double efficiency;                 /* that over the rate of the first row that has a plan */
+  struct pz_training_plans *plans;   /* all that was found */
+};
+
+struct pz_scaling {
+  bool weak; /* the batch grows with the devices */
+  struct pz_scaling_row *rows;
+  uint32_t n_rows;
+};
+
+/* How the best plan scales: pz_training_place for each number of devices, at the batch of the options
+ * or, batch_per_device above 0, with so many samples a device.  PZ_NO_ANSWER where nothing fits on any.
+ * On success *out is the caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_training_scale(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
+                  const struct pz_training_place_options *options, const struct pz_choices *devices,
+                  int64_t batch_per_device, struct pz_scaling **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_scaling_free(struct pz_scaling *s);
+
+/* What a page shows of plans; take zeros and fill in. */
+struct pz_plan_page {
+  size_t size; /* sizeof *this */
+  const char *model;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;      /* NULL: the chip's own link */
+  const struct pz_scaling_row *rows; /* by devices, ascending; at least one has a run */
+  uint32_t n_rows;
+  bool weak;
+  const char *explore; /* page of `phaze explore` that lies beside it; NULL: none */
+};
+
+/* Plans as one self-contained HTML page: parts of the step, pipeline and memory over time, and how they
+ * scale.  Each run is predicted again with its events.  *text is the caller's to give back with
+ * pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_plan_page(const struct pz_plan_page *page, char **text,
+                                                size_t *bytes, struct pz_error *err);
+
+/* ---- runs that people have ------------------------------------------------------------------ */
+
+/* Fields of a run beside those of its plan. */
+enum { PZ_RUN_MODEL = PZ_PLAN_FIELDS, PZ_RUN_CHIP, PZ_RUN_CLUSTER, PZ_RUN_FIELDS };
+
+/* A training run: its model, machine and plan, and where each field comes from.  Read by
+ * pz_run_plan_read; or take pz_run_plan_default() and set model and plan. */
+struct pz_run_plan {
+  size_t size;                /* sizeof *this, set by the default */
+  const char *model;          /* its name or path, or the name of `config` */
+  const char *config;         /* text of a config.json; NULL: load by name */
+  const char *chip, *cluster; /* NULL: not stated */
+  struct pz_plan plan;
+  const char *from[PZ_RUN_FIELDS]; /* "given", an argument and its line; NULL: a default */
+
+  /* of Megatron's arguments */
+  bool megatron;         /* they were read; else a plan file, or fields */
+  int64_t layers, vocab; /* of the model */
+  bool chunks_by_rank;   /* --num-virtual-stages-per-pipeline-rank, not layers per virtual stage */
+  bool ends_as_layers;   /* --account-for-embedding-in-pipeline-split or ...-loss-... */
+  bool p2p_off;          /* --no-overlap-p2p-communication */
+  const char **ignored;  /* arguments that are not known to matter */
+  uint32_t n_ignored;
+  const char **notes; /* for people: arguments and variables that have two values ... */
+  uint32_t n_notes;
+};
+
+PZ_API struct pz_run_plan pz_run_plan_default(void);
+
+/* What a file may leave open. */
+struct pz_run_plan_options {
+  size_t size;     /* sizeof *this, set by the default */
+  int64_t devices; /* 0: as the file says */
+  int64_t vocab;   /* of Megatron's arguments, as what follows; 0: as they say */
+  const char *const
+      *set; /* NAME=VALUE of variables of the script, NULL behind the last; NULL: none */
+  const char *const *ignore; /* arguments to leave out though they are not covered; the same */
+};
+
+PZ_API struct pz_run_plan_options pz_run_plan_options_default(void);
+
+enum { PZ_PLAN_FILE_MOST_BYTES = 4 << 20 };
+
+/* Read a run from a text: a plan file (JSON with the names that `phaze predict --json` prints, or all of
+ * that output), or Megatron-LM's arguments, as a launch script or a plain list.  `name` stands for it in
+ * messages.  PZ_BAD_INPUT says what is missing, unknown, not covered or wrong.  On success *out is the
+ * caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_plan_read(const char *name, const char *text,
+                                                    size_t bytes,
+                                                    const struct pz_run_plan_options *options,
+                                                    struct pz_run_plan **out, struct pz_error *err);
+/* Of one that was read.  Accepts NULL. */
+PZ_API void pz_run_plan_free(struct pz_run_plan *r);
+
+/* A run as a plan file, which pz_run_plan_read reads; *text is the caller's to give back with
+ * pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_plan_text(const struct pz_run_plan *r, char **text,
+                                                    struct pz_error *err);
+
+struct pz_tune_options {
+  size_t size;              /* sizeof *this, set by the default */
+  unsigned threads;         /* 0: one per processor */
+  pz_progress_fn *progress; /* NULL: none */
+  void *ctx;                /* of it */
+};
+
+PZ_API struct pz_tune_options pz_tune_options_default(void);
+
+/* A run beside the best plan for the same model, devices and batch, and the single changes that bring
+ * most; all that its framework can run. */
+struct pz_plan_tuning {
+  struct pz_training_run own;     /* the run as it is */
+  struct pz_field_origin *fields; /* model, chip and cluster, then its plan */
+  uint32_t n_fields;
+  double limit_bytes; /* what a plan may hold: usable bytes, or what the run itself does, which runs
+                         after all */
+  bool fits;          /* the run itself does */
+  bool has_best;      /* a plan was found that fits */
+  const char *why;    /* ... or why there is no plan to search; NULL: there is */
+  double least_bytes; /* where none fits: of the plan that needs least */
+  struct pz_plan_change best;
+  struct pz_plan_certificate certificate;
+  bool has_overlapped; /* the run leaves overlaps off: the best plan with them on */
+  struct pz_plan_change overlapped;
+  struct pz_plan_change *changes; /* single ones that fit; faster than the run if that fits */
+  uint32_t n_changes;
+  uint32_t n_tried;
+};
+
+/* Tune a run on a chip in a network (NULL: the chip's own link); framework, attention, execution and
+ * gradient types stay as the run has them.  PZ_BAD_USE for a plan that cannot be, PZ_STOPPED when
+ * cancelled.  On success *out is the caller's to free.  Cost: that of two searches for plans. */
+PZ_NODISCARD PZ_API enum pz_status pz_plan_tune(const struct pz_run_plan *r,
+                                                const struct pz_chip *chip,
+                                                const struct pz_cluster *net,
+                                                const struct pz_tune_options *options,
+                                                struct pz_plan_tuning **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_plan_tuning_free(struct pz_plan_tuning *t);
+
+/* ---- launch scripts ------------------------------------------------------------------------- */
+
+/* Names of the frameworks for which scripts are written, NULL after the last; the first, "none", is no
+ * framework. */
+PZ_API extern const char *const pz_launch_names[];
+
+/* Are there scripts at all: for this model, on this chip (GPUs), in this framework of
+ * pz_framework_names?  PZ_NO_ANSWER or PZ_BAD_USE says why not. */
+PZ_NODISCARD PZ_API enum pz_status pz_launch_check(const char *model, const struct pz_chip *chip,
+                                                   int framework, struct pz_error *err);
+
+/* A plan with every field filled in, as of struct pz_training_run, as a complete launch script of its
+ * framework; *text is the caller's to give back with pz_text_free.  `net` NULL: nodes of at most 8
+ * devices.  Errors as of pz_launch_check, and PZ_BAD_USE for what the framework cannot run: the message
+ * says what, and what is accepted. */
+PZ_NODISCARD PZ_API enum pz_status pz_launch_text(const char *model, const struct pz_chip *chip,
+                                                  const struct pz_cluster *net,
+                                                  const struct pz_plan *plan, char **text,
+                                                  struct pz_error *err);
+
+/* ---- a page that computes ------------------------------------------------------------------- */
+
+/* What the page of `phaze explore` begins with. */
+struct pz_explore_options {
+  size_t size;                /* sizeof *this, set by the default */
+  const char *const *models;  /* names or paths of config.json files, NULL behind the last */
+  const char *chip, *cluster; /* the same; cluster NULL: none */
+  struct pz_plan plan; /* fields that are set are pinned; devices, batch: 64, 512 unless set */
+  const char *wasm;    /* path of explore.wasm of this version */
+};
+
+PZ_API struct pz_explore_options pz_explore_options_default(void);
+
+/* One HTML page that finds plans by itself while chip and run are changed; it opens offline.  *text is
+ * the caller's to give back with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_explore_page(const struct pz_explore_options *options,
+                                                   char **text, size_t *bytes,
+                                                   struct pz_error *err);
 
 /* ---- design spaces -------------------------------------------------------------------------- */
 
@@ -1701,18 +2168,6 @@ enum { PZ_COMPARE_SEED = 1 };
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-/* How far a long call is.  Texts live as long as the call of the function that is told. */
-struct pz_progress_state {
-  const char *phase, *unit; /* "tables", "chips" */
-  const char *note;         /* the best chip so far, or "" */
-  uint64_t done, total;     /* the total may change */
-  bool ended;               /* the last call of a phase */
-};
-
-/* Called at the beginning and end of each phase and some times a second between them, by one thread
- * at a time.  Returning false cancels the work, which then ends soon with PZ_STOPPED. */
-typedef bool pz_progress_fn(void *ctx, const struct pz_progress_state *state);
-
 struct pz_run_options {
   size_t size;      /* sizeof *this, set by the default */
   const char *dir;  /* NULL: nothing is kept; else every part is kept there and found again */
@@ -1994,6 +2449,60 @@ PZ_NODISCARD PZ_API enum pz_status pz_validate(const struct pz_validate_options 
                                                struct pz_validation **out, struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_validation_free(struct pz_validation *v);
+
+/* What a text of it has. */
+enum pz_validation_form {
+  PZ_VALIDATION_JSON,      /* groups, totals, orders of plans, broken limits ... */
+  PZ_VALIDATION_JSON_ROWS, /* ... and every point */
+  PZ_VALIDATION_GROUPS,    /* CSV: a line a group, total and model with several plans */
+  PZ_VALIDATION_ROWS,      /* CSV: a line a point */
+  PZ_VALIDATION_LIMITS,   /* CSV: limits that hold now, mean errors rounded up with a little room */
+  PZ_VALIDATION_EXPECTED, /* CSV: errors of runs by their features, which predictions are told with */
+  PZ_VALIDATION_PAGE      /* HTML: predicted against measured, and the errors by group */
+};
+
+/* *text is the caller's to give back with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_validation_text(const struct pz_validation *v,
+                                                      enum pz_validation_form form, char **text,
+                                                      size_t *bytes, struct pz_error *err);
+
+/* ---- tables of runs ------------------------------------------------------------------------- */
+
+/* What was asked and found of one row. */
+struct pz_run_row {
+  const char *id, *group, *quality;
+  double measured_s, measured_bytes; /* 0: not told */
+  bool predicted;
+  char reason[200]; /* why not */
+  int64_t devices;
+  double hbm_bytes; /* of a device */
+  struct pz_prediction p;
+  const struct pz_plan *plan; /* that was predicted */
+};
+
+struct pz_runs {
+  struct pz_run_row *rows;
+  uint32_t n_rows;
+  struct pz_errors *groups; /* of rows of quality ok, by group; all of them together as the last */
+  uint32_t n_groups;
+  struct pz_errors *apart; /* the same of others */
+  uint32_t n_apart;
+};
+
+/* Predict every run of a table (CSV): a model's name and a chip are enough, other columns are fields of
+ * the plan (n_dev devices, gbs batch), what was measured (step_time_s, peak_bytes) and the model's
+ * shape; doc/predict.md.  A run that the model does not cover is a row with a reason.  threads 0: one
+ * per processor.  On success *out is the caller's to free.  Cost: milliseconds a row. */
+PZ_NODISCARD PZ_API enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes,
+                                                   unsigned threads, struct pz_runs **out,
+                                                   struct pz_error *err);
+
+/* The table with predictions, errors and parts of the step, as CSV; *text is the caller's to give back
+ * with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_runs_csv(const struct pz_runs *r, char **text, size_t *bytes,
+                                               struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_runs_free(struct pz_runs *r);
 
 #ifdef __cplusplus
 }

@@ -1,34 +1,27 @@
-"""The questions: estimate, schedule, predict, place, search, validate."""
+"""The questions: estimate, schedule, predict, explain, place, tune, emit, calibrate, search, validate.
+
+`plan_fields` and `workload_fields` of a signature are written out by build_cffi.py: every field of struct pz_plan or
+pz_workload_options that the function does not name itself is a named parameter, None by default.
+"""
 from __future__ import annotations
 
-import math
+import json
 import os
 import tempfile
 import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from . import _records as records
-from ._errors import BadUse, NoAnswer, call
+from ._errors import BadUse, call
 from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, of_device)
 from ._phaze import ffi, lib
-from ._results import (ChipPlacement, Estimate, Placement, Prediction, Scaling, Schedule,
-                       SearchResult, Validation, Verification)
-from ._run import Progress, Run
-from ._values import Options, Record, _enumerator, _text, option_names
+from ._results import (Calibration, ChipPlan, Estimate, Explanation, Placement, Prediction, RunPlan, Scaling,
+                       Schedule, SearchResult, Tuning, Validation, Verification)
+from ._values import Options, Record, _enumerator, _text
+from ._watch import Progress, Run, Watch
 
 AnyChip = Union[str, "os.PathLike[str]", Mapping[str, Any], Chip]
 AnyCluster = Union[str, "os.PathLike[str]", Mapping[str, Any], Cluster, None]
-
-
-def _takes(struct: str):
-    """Name the options of a struct of phaze.h in the docstring of the function that takes them."""
-
-    def named(function):
-        function.__doc__ += f"\n\n    Options (struct {struct} of phaze.h): " + ", ".join(
-            option_names(struct)) + ".\n    "
-        return function
-
-    return named
 
 
 def _warn_of(model: Path, seq: Optional[int]) -> None:
@@ -41,12 +34,12 @@ def _warn_of(model: Path, seq: Optional[int]) -> None:
 
 
 def _loaded(model: Union[Path, Workload], options: Mapping[str, Any]) -> Workload:
+    given = [k for k, v in options.items() if v is not None]
     if isinstance(model, Workload):
-        if options:
-            raise TypeError("options are for a model's name, not for a Workload: "
-                            + ", ".join(options))
+        if given:
+            raise TypeError("these are for a model's name, not for a Workload: " + ", ".join(given))
         return model
-    return Workload.load(model, **options)
+    return Workload._load(model, options)
 
 
 def _estimated(cost, layer, direction: int) -> List[Record]:
@@ -64,9 +57,8 @@ def _estimated(cost, layer, direction: int) -> List[Record]:
     return out
 
 
-@_takes("pz_workload_options")
-def estimate(model: Union[Path, Workload], chip: AnyChip, cluster: AnyCluster = None,
-             **options: Any) -> Estimate:
+def estimate(model: Union[Path, Workload], chip: AnyChip, cluster: AnyCluster = None, *,
+             workload_fields=None) -> Estimate:
     """Time, energy and bottleneck of every operator of a model on a chip.
 
     >>> import phaze
@@ -76,7 +68,7 @@ def estimate(model: Union[Path, Workload], chip: AnyChip, cluster: AnyCluster = 
     >>> sorted({o.op_class for o in e.operators})
     ['fused', 'none', 'tensor', 'vector']
     """
-    w = _loaded(model, options)
+    w = _loaded(model, workload_fields)
     machine = Machine(chip, cluster, of_device(w), "tp")
     cost, found, sums = machine.cost(), [], [[0.0, 0.0], [0.0, 0.0]]
     for i in range(w._c.n_layers):
@@ -109,10 +101,9 @@ def product(chip: AnyChip, m: int, n: int, k: int, batch: int = 1, warm: bool = 
     return records.Mapping._read(out)
 
 
-@_takes("pz_workload_options")
 def schedule(model: Union[Path, Workload], chip: AnyChip, layer: str, direction: str = "forward",
              cluster: AnyCluster = None, *, steps: Optional[int] = None, modes: Optional[str] = None,
-             **options: Any) -> Schedule:
+             workload_fields=None) -> Schedule:
     """The shortest schedule of one layer's operators on the cores of a chip.  `steps` limits the effort,
     `modes` is all, cores or two.
 
@@ -121,7 +112,7 @@ def schedule(model: Union[Path, Workload], chip: AnyChip, layer: str, direction:
     >>> s.optimal, s.lower_bound_s <= s.makespan_s
     (True, True)
     """
-    w = _loaded(model, options)
+    w = _loaded(model, workload_fields)
     names = [_text(w._c.layers[i].name) for i in range(w._c.n_layers)]
     if layer not in names:
         raise BadUse(f"{w.model} has no layer {layer!r}; accepted: {', '.join(names)}")
@@ -129,13 +120,9 @@ def schedule(model: Union[Path, Workload], chip: AnyChip, layer: str, direction:
         raise BadUse(f"direction {direction!r}; accepted: forward, backward")
     machine = Machine(chip, cluster, of_device(w), "tp")
     o = Options("pz_schedule_options", {"steps": steps, "modes": modes}, "schedule")
-    out = ffi.new("struct pz_layer_schedule **")
-    call(lib.pz_schedule_layer, machine.cost(), w._c.layers + names.index(layer),
-         ("forward", "backward").index(direction), o.c, out)
-    try:
-        found = Schedule._read(out[0])
-    finally:
-        lib.pz_layer_schedule_free(out[0])
+    found = Schedule._read(Watch().made(
+        "pz_layer_schedule", lib.pz_layer_schedule_free, lib.pz_schedule_layer, machine.cost(),
+        w._c.layers + names.index(layer), ("forward", "backward").index(direction), o.c))
     found.model, found.chip = w.model, machine.chip
     return found
 
@@ -143,12 +130,16 @@ def schedule(model: Union[Path, Workload], chip: AnyChip, layer: str, direction:
 # ---- plans -----------------------------------------------------------------------------------
 
 
-@_takes("pz_plan")
+def _asked_devices(plan: Options) -> int:
+    return max(lib.pz_plan_asked_devices(plan.c), 1)
+
+
 def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: bool = False,
-            **options: Any) -> Prediction:
+            plan_fields=None) -> Prediction:
     """What one training plan takes, as frameworks run it.  What is not given is as the framework does it;
     without a cluster the devices of one node are linked at the chip's own rate, more of them stand in the
-    cluster that the chip stands in.  `events` keeps every event of the pipeline.
+    cluster that the chip stands in.  `events` keeps every event of the pipeline; the other parameters are
+    the fields of struct pz_plan of phaze.h.
 
     >>> import phaze
     >>> p = phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512)
@@ -159,50 +150,70 @@ def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: b
     >>> phaze.predict("llama2-7b", "h100", devices=64, batch=512).cluster.name
     'dgx-h100'
     """
-    o = Options("pz_plan", options, "predict")
-    degrees = [n or 1 for n in (o.c.tp, o.c.cp, o.c.pp, o.c.dp)]
-    devices = o.c.devices or min(math.prod(degrees), 1 << 24)
-    machine = Machine(chip, cluster, max(devices, 1), training=True)
+    o = Options("pz_plan", plan_fields, "predict")
+    machine = Machine(chip, cluster, _asked_devices(o), training=True)
     out = ffi.new("struct pz_training_run **")
     call(lib.pz_training_predict, os.fsencode(model), machine.chip._c, machine.net, o.c, events, out)
     run = ffi.gc(out[0], lib.pz_training_run_free)
     return Prediction._of(run, run, os.fspath(model), machine)
 
 
+def explain(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, plan_fields=None) -> Explanation:
+    """Where every field of a plan comes from, and which constants of the model count for it; parameters as for
+    predict.
+
+    >>> import phaze
+    >>> e = phaze.explain("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512)
+    >>> {f.name: f.from_ for f in e.fields}["tp"]
+    'given'
+    >>> any(c.name == "launch_s" for c in e.constants)
+    True
+    """
+    o = Options("pz_plan", plan_fields, "explain")
+    machine = Machine(chip, cluster, _asked_devices(o), training=True)
+    return Explanation._read(Watch().made("pz_explanation", lib.pz_explanation_free, lib.pz_training_explain,
+                                          os.fsencode(model), machine.chip._c, machine.net, o.c))
+
+
 def _is_onnx(model: Path) -> bool:
     return os.fspath(model).endswith(".onnx")
 
 
-def _place_training(model: Path, machine: Machine, o: Options, weak: bool = False) -> Placement:
-    out = ffi.new("struct pz_training_plans **")
-    name = os.fsencode(model)
-    call(lib.pz_training_place, name, machine.chip._c, machine.net, o.c, out)
-    found = ffi.gc(out[0], lib.pz_training_plans_free)
-    if not found.n:
-        call(lib.pz_training_nothing_fits, name, machine.chip._c, machine.net, o.c, weak, found)
+def _placement(found, model: Path, machine: Machine, devices: int, batch: int) -> Placement:
     return Placement(
-        model=os.fspath(model), chip=machine.chip, cluster=machine.cluster, devices=o.c.plan.devices,
-        batch=o.c.plan.batch, certificate=records.PlanCertificate._read(found.certificate),
-        plans=[Prediction._of(found.runs[i], found, os.fspath(model), machine)
-               for i in range(found.n)],
+        model=os.fspath(model), chip=machine.chip, cluster=machine.cluster, devices=devices, batch=batch,
+        certificate=records.PlanCertificate._read(found.certificate),
+        plans=[Prediction._of(found.runs[i], found, os.fspath(model), machine) for i in range(found.n)],
         fastest=Prediction._of(found.fastest or found.runs[0], found, os.fspath(model), machine))
 
 
-def _place_described(model: Path, machine: Machine, o: Options, given: Mapping[str, Any]) -> ChipPlacement:
+def _place_training(model: Path, machine: Machine, o: Options, progress: Optional[Progress]) -> Placement:
+    watch = Watch(progress).attach(o.c)
+    name = os.fsencode(model)
+    found = watch.made("pz_training_plans", lib.pz_training_plans_free, lib.pz_training_place, name,
+                       machine.chip._c, machine.net, o.c)
+    if not found.n:
+        watch.run(lambda: call(lib.pz_training_nothing_fits, name, machine.chip._c, machine.net, o.c, False, found))
+    return _placement(found, model, machine, o.c.plan.devices, o.c.plan.batch)
+
+
+def _place_described(model: Path, machine: Machine, given: Dict[str, Any]) -> Placement:
+    o = Options("pz_partition_options", given, "place")
     notes: List[Any] = []
     handle = ffi.new_handle(notes)
     o.c.note, o.c.note_ctx = lib.phaze_note, handle
-    out = ffi.new("struct pz_partitions **")
-    call(lib.pz_partition_model, os.fsencode(model), machine.chip._c, machine.net, o.c, out)
-    try:
-        plans = records.Partitions._read(out[0]).plans
-    finally:
-        lib.pz_partitions_free(out[0])
-    wrote = (lib.PZ_LIST_TP if "tp" in given else 0) | (lib.PZ_LIST_MBS if "mbs" in given else 0)
+    o.kept.append(handle)
+    found = Watch().made("pz_partitions", lib.pz_partitions_free, lib.pz_partition_model, os.fsencode(model),
+                         machine.chip._c, machine.net, o.c)
+    plans = [ChipPlan._of(found.plans[i], os.fspath(model), machine) for i in range(found.n_plans)]
+    wrote = (lib.PZ_LIST_TP if given["tp"] else 0) | (lib.PZ_LIST_MBS if given["mbs"] else 0)
     for lists, text in notes:
         if not lists or lists & wrote:
             warnings.warn(text, PhazeWarning, stacklevel=3)
-    return ChipPlacement(model=os.fspath(model), chip=machine.chip, cluster=machine.cluster, plans=plans)
+    best = plans[0]
+    gap = 1 - best.lower_bound_s / best.step_s if best.step_s > 0 else 0.0
+    return Placement(model=os.fspath(model), chip=machine.chip, cluster=machine.cluster, devices=given["devices"],
+                     batch=given["batch"], plans=plans, fastest=best, certificate=Record(gap=gap))
 
 
 @ffi.def_extern()
@@ -210,85 +221,216 @@ def phaze_note(ctx, lists, text):
     ffi.from_handle(ctx).append((lists, _text(text)))
 
 
-@_takes("pz_training_place_options")
-@_takes("pz_plan")
+def _place_options(plan: Dict[str, Any], options: Dict[str, Any], caller: str) -> Options:
+    o = Options("pz_training_place_options", options, caller)
+    own = Options("pz_plan", plan, caller)
+    o.kept.append(own)
+    o.c.plan = own.c[0]
+    o.c.pinned = lib.pz_plan_given(own.c) & lib.pz_plan_searched()
+    return o
+
+
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    names = [k for k, v in given.items() if v is not None and v is not False]
+    if names:
+        raise BadUse(f"{', '.join(names)}: {why}")
+
+
 def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: int = 1024,
           batch: int = 4096, seq: Optional[int] = None, top: int = 1, framework: Optional[str] = None,
-          tie: float = 0.01, **options: Any) -> Union[Placement, ChipPlacement]:
+          tie: float = 0.01, objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
+          events: bool = False, threads: int = 0, progress: Optional[Progress] = None,
+          tp: Union[int, Sequence[int], None] = None, mbs: Union[int, Sequence[int], None] = None,
+          recompute: Optional[str] = None, hbm_bytes: Optional[float] = None, state: Optional[float] = None,
+          steps: Optional[int] = None, check: bool = False, workload: Optional[Mapping[str, Any]] = None,
+          plan_fields=None) -> Placement:
     """The best plan to train a model on so many devices, proved.  Degrees that are given (tp, pp, dp, cp, ep,
     mbs, zero, recompute ...) are pinned, the others are searched; `top` plans are returned.  Plans within
     `tie` of the fastest are equal to the model: the first is the simplest of them, `fastest` the one with
-    the shortest predicted step.  On a chip that is
-    only described (chip.built is False) the answer is a ChipPlacement, with the options of struct
-    pz_partition_options: tp=[1, 2, 4], mbs=[1, 2], recompute="full" ...
+    the shortest predicted step.  `progress` is told how far the search is, in the thread of the caller;
+    returning False stops it, which then raises Stopped, and Ctrl-C stops it too.
+
+    ONNX files, and models on a chip of 45 or 22 nm that is only described, have the plans of the evaluator
+    original: layers are scheduled on the chip's cores, and there are lists of tp and mbs to choose from, recompute, hbm_bytes of a device, `state` (bytes held for a byte of
+    parameters), `steps` of each schedule, `check` by other code, and options of the `workload`.
 
     >>> import phaze
     >>> best = phaze.place("llama3-8b", "h100", "dgx-h100", devices=16, batch=64, top=2)
     >>> best.proved, best.plan.devices, best.plans[0].step_s <= 1.01 * best.fastest.step_s
     (True, 16, True)
+    >>> phaze.place("gpt2", "tpuv4", devices=16, batch=64, tp=[1, 2]).plan.tp
+    1
     >>> phaze.place("llama2-7b", "h100", devices=1, batch=1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     phaze.NoAnswer: no plan of llama2-7b fits on 1 x h100: ...
     """
     machine = Machine(chip, cluster, devices, training=not _is_onnx(model))
-    if not machine.chip.built or _is_onnx(model):
-        workload = {**options.pop("workload", {}), **({"seq": seq} if seq else {})}
-        if framework is not None:
-            raise BadUse(f"framework {framework!r}: {machine.chip.name} is described, not built; "
-                         "frameworks run on chips that are built")
-        given = {"devices": devices, "batch": batch, "n_next": top - 1, "workload": workload or None,
-                 **options}
-        return _place_described(model, machine, Options("pz_partition_options", given, "place"), given)
+    described = not machine.chip.built and not lib.pz_tech_at(machine.chip._c.tech).static_w_per_mm2 > 0
+    if described or _is_onnx(model):
+        _refuse({"framework": framework, "objective": objective, "uniform": uniform, "all_devices": all_devices,
+                 "events": events, **plan_fields},
+                f"for chips that are built or of 16 nm and below; {machine.chip.name} is neither" if described
+                else "for models that frameworks train; an ONNX file is none")
+        sizes = {**(workload or {}), **({"seq": seq} if seq else {})}
+        return _place_described(model, machine, {
+            "devices": devices, "batch": batch, "n_next": top - 1, "tp": tp, "mbs": mbs, "recompute": recompute,
+            "hbm_bytes": hbm_bytes, "state": state, "steps": steps, "check": check, "workload": sizes or None})
+    _refuse({"hbm_bytes": hbm_bytes, "state": state, "steps": steps, "check": check, "workload": workload},
+            f"for described chips of 22 nm; {machine.chip.name} is none")
     _warn_of(model, seq)
-    of_plan = option_names("pz_plan")
-    plan = Options("pz_plan", {"devices": devices, "batch": batch, "seq": seq, "framework": framework,
-                               **{k: v for k, v in options.items() if k in of_plan}}, "place")
-    o = Options("pz_training_place_options",
-                {"top": top, "tie": tie, **{k: v for k, v in options.items() if k not in of_plan}}, "place")
-    o.kept.append(plan)
-    o.c.plan = plan.c[0]
-    o.c.pinned = lib.pz_plan_given(plan.c) & lib.pz_plan_searched()
-    return _place_training(model, machine, o)
+    o = _place_options({"devices": devices, "batch": batch, "seq": seq, "framework": framework, "tp": tp,
+                        "mbs": mbs, "recompute": recompute, **plan_fields},
+                       {"top": top, "tie": tie, "objective": objective, "uniform": uniform,
+                        "all_devices": all_devices, "events": events, "threads": threads}, "place")
+    return _place_training(model, machine, o, progress)
 
 
 def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Sequence[int],
-          batch: int = 4096, batch_per_device: Optional[int] = None, **options: Any) -> Scaling:
+          batch: int = 4096, batch_per_device: Optional[int] = None, tie: float = 0.01,
+          objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False, threads: int = 0,
+          progress: Optional[Progress] = None, plan_fields=None) -> Scaling:
     """How the best plan scales with the number of devices, at one batch (strong) or with so many samples
-    a device (weak); options as for place.
+    a device (weak); parameters as for place.
 
     >>> import phaze
     >>> s = phaze.scale("llama3-8b", "h100", "dgx-h100", devices=[8, 16], batch_per_device=4)
     >>> [row.batch for row in s], s.rows[0].efficiency
     ([32, 64], 1.0)
     """
-    rows: List[Record] = []
-    first, why = 0.0, None
-    for n in sorted(devices):
-        samples = batch_per_device * n if batch_per_device else batch
-        row = Record(devices=n, batch=samples, placement=None, tokens_per_s_per_device=0.0,
-                     efficiency=0.0)
-        try:
-            row.placement = place(model, chip, cluster, devices=n, batch=samples, **options)
-        except NoAnswer as none:
-            why = none
-        if isinstance(row.placement, ChipPlacement):
-            raise BadUse(f"{row.placement.chip.name} is described, not built; accepted: a built chip")
-        if row.placement:
-            p = row.placement.best.p
-            row.tokens_per_s_per_device = p.tokens / p.step_s / n
-            first = first or row.tokens_per_s_per_device
-            row.efficiency = row.tokens_per_s_per_device / first
-        rows.append(row)
-    if why and not first:
-        raise why
-    return Scaling(model=os.fspath(model), weak=bool(batch_per_device), rows=rows)
+    numbers = sorted(set(devices))
+    machine = Machine(chip, cluster, max(numbers, default=1), training=True)
+    if not machine.chip.built:
+        raise BadUse(f"{machine.chip.name} is described, not built; accepted: a built chip")
+    o = _place_options({"devices": min(numbers, default=1), "batch": batch, **plan_fields},
+                       {"tie": tie, "objective": objective, "uniform": uniform, "all_devices": all_devices,
+                        "threads": threads}, "scale")
+    choices = ffi.new("struct pz_choices *", Options._choices("devices", numbers))
+    found = Watch(progress).attach(o.c).made(
+        "pz_scaling", lib.pz_scaling_free, lib.pz_training_scale, os.fsencode(model), machine.chip._c, machine.net,
+        o.c, choices, batch_per_device or 0)
+
+    def row(r) -> Record:
+        placement = None
+        if r.run:
+            placement = _placement(r.plans, model, machine, r.devices, r.batch)
+            for p in [*placement.plans, placement.fastest]:
+                p._owner = found
+        return Record(devices=r.devices, batch=r.batch, placement=placement,
+                      tokens_per_s_per_device=r.tokens_per_s_per_device, efficiency=r.efficiency)
+
+    return Scaling(model=os.fspath(model), weak=bool(found.weak), rows=[row(found.rows[i])
+                                                                        for i in range(found.n_rows)])
+
+
+def read_plan(run: Union[Path, Mapping[str, Any], str], *, devices: Optional[int] = None,
+              vocab: Optional[int] = None, variables: Optional[Mapping[str, Any]] = None,
+              ignore: Sequence[str] = ()) -> RunPlan:
+    """A training run that you have: the path of a launch script or list of arguments of Megatron-LM, or of a plan
+    file; their text (with a line end in it); or a plan file as a dict: {"model": "llama2-7b", "tp": 4, ...}.
+    `vocab` is the size of the vocabulary where arguments name a tokenizer alone, `variables` values of
+    variables of the script, `ignore` arguments to leave out though they are not covered.
+
+    >>> import phaze
+    >>> run = phaze.read_plan({"model": "llama2-7b", "chip": "h100", "devices": 64, "tp": 4, "batch": 512})
+    >>> run.plan.tp, run.megatron
+    (4, False)
+    """
+    o = Options("pz_run_plan_options", {"devices": devices, "vocab": vocab}, "read_plan")
+    o.c.set = _texts(o, [f"{k}={v}" for k, v in (variables or {}).items()])
+    o.c.ignore = _texts(o, ignore)
+    name = "plan"
+    if isinstance(run, Mapping):
+        data = json.dumps(run).encode()
+    elif isinstance(run, str) and "\n" in run:
+        data = run.encode()
+    else:
+        name = os.fspath(run)
+        with open(run, "rb") as file:
+            data = file.read()
+    out = ffi.new("struct pz_run_plan **")
+    call(lib.pz_run_plan_read, name.encode(), data, len(data), o.c, out)
+    read = RunPlan._of(ffi.gc(out[0], lib.pz_run_plan_free))
+    for note in read.notes:
+        warnings.warn(note, PhazeWarning, stacklevel=3)
+    return read
+
+
+def _texts(o: Options, list_: Iterable[str]):
+    """A list of texts that ends with NULL."""
+    made = ffi.new("const char *[]", [o.keep(t) for t in list_] + [ffi.NULL])
+    o.kept.append(made)
+    return made
+
+
+def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyChip] = None,
+         cluster: AnyCluster = None, *, devices: Optional[int] = None, vocab: Optional[int] = None,
+         variables: Optional[Mapping[str, Any]] = None, ignore: Sequence[str] = (), threads: int = 0,
+         progress: Optional[Progress] = None) -> Tuning:
+    """What would make a training run faster: the best plan for the same devices and batch, and the single
+    changes that bring most.  `run` and what it may leave open as for read_plan, which makes a RunPlan;
+    `chip` and `cluster`: as the run says, unless they are given.
+
+    >>> import phaze
+    >>> t = phaze.tune({"model": "llama2-7b", "devices": 64, "tp": 8, "batch": 512}, "h100", "dgx-h100")
+    >>> t.has_best, t.best.gain > 0, t.changes[0].gain > 0
+    (True, True, True)
+    """
+    read = run if isinstance(run, RunPlan) else read_plan(run, devices=devices, vocab=vocab, variables=variables,
+                                                          ignore=ignore)
+    c, o = ffi.new("struct pz_run_plan *", read._c[0]), Options("pz_tune_options", {"threads": threads}, "tune")
+    own = chip if chip is not None else read.chip
+    if own is None:
+        raise BadUse("the run names no chip; accepted: chip, and cluster")
+    machine = Machine(own, cluster if cluster is not None else read.cluster,
+                      max(lib.pz_plan_asked_devices(ffi.addressof(c, "plan")), 1), training=True)
+    for name, given, field, at in (("chip", chip, machine.chip, lib.PZ_RUN_CHIP),
+                                   ("cluster", cluster, machine.cluster, lib.PZ_RUN_CLUSTER)):
+        if given is not None:
+            setattr(c, name, o.keep(field.name))
+            getattr(c, "from")[at] = o.keep("given")
+    found = Watch(progress).attach(o.c).made("pz_plan_tuning", lib.pz_plan_tuning_free, lib.pz_plan_tune, c,
+                                             machine.chip._c, machine.net, o.c)
+    tuning = Tuning._read(found)
+    tuning.run, tuning.chip, tuning.cluster = read, machine.chip, machine.cluster
+    return tuning
+
+
+def emit(plan: Union[Prediction, Placement]) -> str:
+    """A plan as the complete launch script of its framework: megatron, torchtitan, nemo or deepspeed, which
+    predict and place are told by `framework`.  read_plan reads Megatron's back.
+
+    >>> import phaze
+    >>> script = phaze.emit(phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512))
+    >>> "--tensor-model-parallel-size 4" in script
+    True
+    >>> phaze.read_plan(script).plan.tp
+    4
+    """
+    best = plan.best if isinstance(plan, Placement) else plan
+    if not isinstance(best, Prediction):
+        raise BadUse("scripts are for plans of frameworks; this one is of a described chip")
+    return best.script()
+
+
+def calibrate(ops: Path, chip: AnyChip, *, progress: Optional[Progress] = None) -> Calibration:
+    """A chip whose constants are fitted to operators measured on it: `ops` is a table (columns
+    op,b,m,n,k,extra,kernel_us; scripts/measure-ops makes one) or a folder of them, `chip` what to begin
+    with.  The result's `chip` can be used wherever a chip can.
+    """
+    start = Chip.of(chip)
+    o = Options("pz_calibrate_options", {"ops": ops}, "calibrate")
+    found = Calibration._read(Watch(progress).attach(o.c).made(
+        "pz_calibrated", lib.pz_calibrated_free, lib.pz_calibrate, start._c, o.c))
+    for note in found.notes:
+        warnings.warn(note, PhazeWarning, stacklevel=3)
+    return found
 
 
 # ---- search ----------------------------------------------------------------------------------
 
 
-def _study(models: Iterable[Path], space, budget, cluster, options: Dict[str, Any]) -> Options:
+def _study(models: Iterable[Path], space, cluster, options: Dict[str, Any]) -> Options:
     given = {k: v for k, v in options.items() if v is not None}
     o = Options("pz_study_options", given, "search")
     names = [models] if isinstance(models, (str, os.PathLike)) else list(models)
@@ -297,12 +439,8 @@ def _study(models: Iterable[Path], space, budget, cluster, options: Dict[str, An
     for i, name in enumerate(names):
         o.c.models[i] = o.keep(name)
     o.c.n_models = len(names)
-    if budget is not None:
-        o.c.budget = o.keep(budget)
     for field, value in (("space", space), ("cluster", cluster)):
         if isinstance(value, (Mapping, Cluster)):
-            import json
-
             text = value if isinstance(value, Mapping) else value.to_dict()
             setattr(o.c, f"{field}_text", o.keep(json.dumps(text)))
         elif value is not None:
@@ -313,33 +451,75 @@ def _study(models: Iterable[Path], space, budget, cluster, options: Dict[str, An
     return o
 
 
-@_takes("pz_study_options")
 def search(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str, Any], None] = None, *,
-           budget: Union[str, float, None] = None, cluster: AnyCluster = None,
-           output: Optional[Path] = None, fresh: bool = False, threads: int = 0,
-           progress: Optional[Progress] = None, compare: bool = False, detail: bool = False,
-           **options: Any) -> SearchResult:
+           evaluator: Optional[str] = None, node: Optional[str] = None, budget: Union[str, float, None] = None,
+           limit_mm2: Optional[float] = None, limit_watts: Optional[float] = None,
+           limit_dollars: Optional[float] = None, devices: Optional[int] = None, batch: Optional[int] = None,
+           objective: Optional[str] = None, weight: Optional[Sequence[float]] = None, each_model: bool = False,
+           gap: Optional[float] = None, rounds: Optional[int] = None, seconds: Optional[float] = None,
+           exhaustive: bool = False, pareto: bool = False, pareto_tolerance: Optional[float] = None,
+           workload: Optional[Mapping[str, Any]] = None, scale_up: Optional[int] = None,
+           outer_bytes_per_s: Optional[float] = None, cluster: AnyCluster = None,
+           mbs: Union[int, Sequence[int], None] = None, hbm_gib: Union[int, Sequence[int], None] = None,
+           tp: Union[int, Sequence[int], None] = None, state: Optional[float] = None, steps: Optional[int] = None,
+           assumptions: int = 0, output: Optional[Path] = None, fresh: bool = False, threads: int = 0,
+           progress: Optional[Progress] = None, detail: bool = False) -> SearchResult:
     """The best chip of a design space for models, with proof.
 
-    `space` is a name, a space.json file or such a description as a dict; `budget` a chip whose area is the
-    limit, or mm2.  With `output` everything found is kept in that directory: a search that was interrupted
-    goes on there when the same call is made again.  `progress` is told how far the search is
-    (state.phase, done, total, note) in the thread of the caller; returning False stops the search, which
-    then raises Stopped.  Ctrl-C stops it too: KeyboardInterrupt is raised when the run is closed.
-    `compare` adds the other ways to choose a chip, `detail` what a report shows.
+    `space` is a name, a space.json file or such a description as a dict; `budget` a chip whose area, watts and
+    dollars are the limits that are not given, or mm2.  `evaluator`: "training", by the best training plans
+    (scale_up devices joined by the chip's links, outer_bytes_per_s between them), or "original", by schedules of
+    layers (cluster, mbs, hbm_gib, tp, state, steps); the default is original in the space paper, else training.
+    With `output` everything found is kept in that directory: a search that was interrupted goes on there when the
+    same call is made again.  `progress` is told how far the search is (state.phase, done, total, note) in the
+    thread of the caller; returning False stops the search, which then raises Stopped.  Ctrl-C stops it too:
+    KeyboardInterrupt is raised when the run is closed.  `detail` adds what a report shows.
 
     >>> import phaze
     >>> mine = {"name": "mine", "about": "", "base": "tpuv4", "tensor_cores": [8, 16], "rows": [64],
-    ...         "cols": [64], "vector_cores": [8, 16], "glb_mib": [8], "least_part": 0}
-    >>> found = phaze.search("gpt2", mine, budget="tpuv4", devices=16, batch=64)
+    ...         "cols": [64], "vector_cores": [8, 16], "glb_mib": [8]}
+    >>> found = phaze.search("gpt2", mine, budget="tpuv4", devices=16, batch=64, evaluator="original")
     >>> found.best.certificate.n_chips, found.chip.tensor.cores
     (4, 16)
+    >>> phaze.search("gpt2", mine, devices=16, batch=64).best.models[0].training.plan.tp
+    1
     """
-    study = _study(models, space, budget, cluster, options)
+    study = _search_study(locals())
     with Run(output, fresh, threads, progress) as run:
         run.open(study)
-        for name in ["search"] + ["compare"] * compare + ["detail"] * detail:
+        for name in ["search"] + ["detail"] * detail:
             run.do(name)
+        return run.result()
+
+
+_SEARCHED = ("evaluator", "node", "limit_mm2", "limit_watts", "limit_dollars", "devices", "batch", "objective", "weight",
+             "each_model", "gap", "rounds", "seconds", "exhaustive", "pareto", "pareto_tolerance", "workload",
+             "scale_up", "outer_bytes_per_s", "mbs", "hbm_gib", "tp", "state", "steps", "assumptions")
+
+
+def _search_study(given: Mapping[str, Any]) -> Options:
+    options = {k: given[k] for k in _SEARCHED if k in given}
+    if given.get("budget") is not None:
+        options["budget"] = str(given["budget"])
+    return _study(given["models"], given.get("space"), given.get("cluster"), options)
+
+
+def compare(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str, Any], None] = None, *,
+            seed: Optional[int] = None, budget: Union[str, float, None] = None, limit_mm2: Optional[float] = None,
+            devices: Optional[int] = None, batch: Optional[int] = None, objective: Optional[str] = None,
+            weight: Optional[Sequence[float]] = None, exhaustive: bool = False,
+            workload: Optional[Mapping[str, Any]] = None, cluster: AnyCluster = None,
+            mbs: Union[int, Sequence[int], None] = None, hbm_gib: Union[int, Sequence[int], None] = None,
+            tp: Union[int, Sequence[int], None] = None, state: Optional[float] = None, steps: Optional[int] = None,
+            output: Optional[Path] = None, fresh: bool = False, threads: int = 0,
+            progress: Optional[Progress] = None) -> SearchResult:
+    """The searched chip beside every baseline, by the evaluator original: `comparison` of the result.  `seed`: of
+    the baselines that draw at random; the other parameters as of search()."""
+    study = _search_study({**locals(), "evaluator": "original"})
+    with Run(output, fresh, threads, progress) as run:
+        run.open(study)
+        run.do("search")
+        run.do("compare", seed)
         return run.result()
 
 
@@ -358,14 +538,15 @@ def phaze_check(ctx, holds, text):
     ffi.from_handle(ctx).append(Record(holds=bool(holds), text=_text(text)))
 
 
-def verify(directory: Path, threads: int = 0, sample: Optional[int] = None) -> Verification:
-    """Recompute the finished run in a directory and compare."""
-    o = Options("pz_verify_options", {"threads": threads, "sample": sample}, "verify")
+def verify(directory: Path, threads: int = 0, sample: Optional[int] = None, all: bool = False) -> Verification:
+    """Recompute the finished run in a directory and compare; `all`: search again, and check every box."""
+    o = Options("pz_verify_options", {"threads": threads, "sample": sample, "all": all}, "verify")
     checks: List[Record] = []
     handle = ffi.new_handle(checks)
     o.c.say, o.c.ctx = lib.phaze_check, handle
     holds = ffi.new("bool *")
-    call(lib.pz_verify, os.fsencode(directory), o.c, holds)
+    o.kept.append(handle)
+    Watch().run(lambda: call(lib.pz_verify, os.fsencode(directory), o.c, holds))
     return Verification(holds=bool(holds[0]), checks=checks)
 
 
@@ -400,9 +581,5 @@ def validate(runs: Any = None, *, ops: Optional[Path] = None, beside: Optional[P
                                             "threads": threads}, "validate")
         names = ffi.new("const char *[]", [o.keep(t) for t in tables] + [ffi.NULL])
         o.c.runs = names
-        out = ffi.new("struct pz_validation **")
-        call(lib.pz_validate, o.c, out)
-    try:
-        return Validation._read(out[0])
-    finally:
-        lib.pz_validation_free(out[0])
+        o.kept.append(names)
+        return Validation._read(Watch().made("pz_validation", lib.pz_validation_free, lib.pz_validate, o.c))

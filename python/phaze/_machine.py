@@ -5,14 +5,16 @@ import functools
 import json
 import os
 import warnings
-from typing import Any, Dict, List, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _records as records
 from ._errors import call
 from ._phaze import ffi, lib
-from ._values import Options, Record, _enumerator, _text, as_json, frame, names_of, scalars
+from ._values import (Options, Record, _enumerator, _text, as_json, frame, made_text, names_of,
+                      scalars)
 
 Path = Union[str, "os.PathLike[str]"]
+Fields = Optional[Mapping[str, Any]]
 
 
 class PhazeWarning(UserWarning):
@@ -126,17 +128,10 @@ class _Described:
 
     def to_dict(self) -> Dict[str, Any]:
         """The description, as from_dict takes it."""
-        text = ffi.new("char **")
-        call(getattr(lib, f"{self._struct}_text"), self._c, text)
-        try:
-            return json.loads(_text(text[0]) or "")
-        finally:
-            lib.pz_text_free(text[0])
+        return json.loads(made_text(getattr(lib, f"{self._struct}_text"), self._c))
 
-    def replace(self, **changes: Any):
-        """Another one with some fields of the description changed; dicts change the fields that they
-        name."""
-        return self.from_dict(_merged(self.to_dict(), changes))
+    def _replaced(self, changes: Mapping[str, Any]):
+        return self.from_dict(_merged(self.to_dict(), {k: v for k, v in changes.items() if v is not None}))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -181,6 +176,17 @@ class Chip(_Described):
     _struct = "pz_chip"
     _record = records.ChipFields
 
+    def replace(self, *, name: Optional[str] = None, about: Optional[str] = None, tech: Optional[str] = None,
+                clock_hz: Optional[float] = None, execution: Optional[str] = None, tensor: Fields = None,
+                vector: Fields = None, glb: Fields = None, hbm: Fields = None, watts: Optional[float] = None,
+                link: Fields = None, rules: Fields = None, calibration: Fields = None, package: Fields = None,
+                precisions: Optional[Sequence[str]] = None) -> "Chip":
+        """Another one with some fields of the description changed; dicts change the fields that they name."""
+        return self._replaced({"name": name, "about": about, "tech": tech, "clock_hz": clock_hz,
+                               "execution": execution, "tensor": tensor, "vector": vector, "glb": glb, "hbm": hbm,
+                               "watts": watts, "link": link, "rules": rules, "calibration": calibration,
+                               "package": package, "precisions": precisions})
+
     @property
     def built(self) -> bool:
         """Training frameworks run on it: a GPU, or one whose speed was measured."""
@@ -202,7 +208,7 @@ class Chip(_Described):
     @property
     def framework(self) -> str:
         """The framework that is taken for it where none is named."""
-        return _text(lib.pz_framework_default(self._c)) or ""
+        return names_of("pz_framework_names")[lib.pz_framework_default(self._c)]
 
     def bill(self, constants: str = "likely") -> records.Bill:
         """Area, power and price; `constants`: likely, low or high."""
@@ -226,6 +232,13 @@ class Cluster(_Described):
     _struct = "pz_cluster"
     _record = records.ClusterFields
 
+    def replace(self, *, name: Optional[str] = None, about: Optional[str] = None, devices: Optional[int] = None,
+                scales: Optional[bool] = None, chips: Optional[str] = None, standard: Optional[bool] = None,
+                levels: Optional[Sequence[Mapping[str, Any]]] = None) -> "Cluster":
+        """Another one with some fields of the description changed."""
+        return self._replaced({"name": name, "about": about, "devices": devices, "scales": scales, "chips": chips,
+                               "standard": standard, "levels": levels})
+
     def reaching(self, devices: int, option: str = "devices") -> "Cluster":
         """With at least so many devices: one that scales grows at its outermost level."""
         grown = Cluster._copy(self._c[0])
@@ -234,39 +247,42 @@ class Cluster(_Described):
 
 
 class Space(Record):
-    """A design space: values of each axis, and the chips within the area budget.
+    """A design space: values of each axis, chips in all and, where they can be listed, within the limits.
 
     >>> import phaze
     >>> s = phaze.Space.load("paper", budget=100)
-    >>> s.base, s.axes["rows"][:3], s.chips < s.points
-    ('tpuv4', [2, 4, 8], True)
+    >>> s.base, s.arrays[:3], s.axes["glb_mib"][:3], s.within < s.chips
+    ('tpuv4', ['2x2', '2x4', '4x2'], [2, 4, 8], True)
     """
 
     name: str
     about: str
-    base: str
-    axes: Dict[str, List[int]]
-    points: int
+    base: Optional[str]
+    nodes: List[str]
+    arrays: List[str]
+    hbm: List[str]
+    axes: Dict[str, Union[List[int], str]]
     chips: int
-    budget_mm2: float
+    within: Optional[int]
+    limit_mm2: Optional[float]
 
     @classmethod
     def load(cls, space: Union[Path, Mapping[str, Any]], budget: Union[str, float, None] = None) -> "Space":
         """A built-in space by name, a space.json file, or such a description as a dict.  `budget`: a
-        chip whose area it is, or mm2."""
-        c = ffi.new("struct pz_space *")
+        chip whose area, watts and dollars are the limits, or mm2."""
+        out, text = ffi.new("struct pz_space **"), ffi.new("char **")
         if isinstance(space, Mapping):
-            text = as_json(space)
-            call(lib.pz_space_parse, b"space", text, len(text), c)
+            given = as_json(space)
+            call(lib.pz_space_open_text, b"space", given, len(given), out)
         else:
-            call(lib.pz_space_load, os.fsencode(space), c)
-        if budget is not None:
-            call(lib.pz_space_set_budget, c, str(budget).encode())
-        n = ffi.new("uint32_t *")
-        call(lib.pz_space_count, c, n)
-        axes = {_text(lib.pz_axis_name(a)): list(c.value[a][0:c.n[a]]) for a in range(lib.PZ_AXES)}
-        return cls(name=_text(c.name), about=_text(c.about), base=_text(c.base.name), axes=axes,
-                   points=lib.pz_space_grid(c), chips=n[0], budget_mm2=c.budget_um2 / 1e6)
+            call(lib.pz_space_open, os.fsencode(space), out)
+        made = ffi.gc(out[0], lib.pz_space_close)
+        call(lib.pz_space_describe, made, ffi.NULL if budget is None else str(budget).encode(), text)
+        told = json.loads(ffi.string(ffi.gc(text[0], lib.pz_text_free)))
+        base = told.get("base")
+        return cls(name=told["name"], about=told["about"], base=base["name"] if base else None, nodes=told["nodes"],
+                   arrays=told["arrays"], hbm=told.get("hbm", []), axes=told["axes"], chips=told["chips"],
+                   within=told.get("within"), limit_mm2=told.get("limit_mm2"))
 
 
 class Workload:
@@ -284,15 +300,19 @@ class Workload:
         self._c = c
 
     @classmethod
-    def load(cls, model: Path, **options: Any) -> "Workload":
-        """Build the graphs of a model.  Options: fields of struct pz_workload_options, as seq, mbs, tp,
-        ep, cp, kernels, attention, recompute; of an ONNX file also dims={"batch": 1}."""
+    def load(cls, model: Path, *, workload_fields=None) -> "Workload":
+        """Build the graphs of a model; parameters as in struct pz_workload_options of phaze.h, of an ONNX file
+        also dims={"batch": 1}."""
+        return cls._load(model, workload_fields)
+
+    @classmethod
+    def _load(cls, model: Path, options: Mapping[str, Any]) -> "Workload":
         o = Options("pz_workload_options", options, "Workload.load")
         out = ffi.new("struct pz_workload **")
         call(lib.pz_workload_load, os.fsencode(model), o.c, out)
         c = ffi.gc(out[0], lib.pz_workload_free)
         if c.warning:
-            warnings.warn(_text(c.warning), PhazeWarning, stacklevel=3)
+            warnings.warn(_text(c.warning), PhazeWarning, stacklevel=4)
         return cls(c)
 
     @functools.cached_property
@@ -326,21 +346,22 @@ class Workload:
         """A row for every operator."""
         return frame(self.operators())
 
+    def dot(self) -> str:
+        """The graph for Graphviz."""
+        return made_text(lib.pz_workload_text, self._c, lib.PZ_WORKLOAD_DOT)
+
     def __repr__(self) -> str:
         return f"Workload({self.model!r}, {self.totals.model_params:,} parameters)"
 
 
-def graph(model: Path, **options: Any) -> Workload:
+def graph(model: Path, *, workload_fields=None) -> Workload:
     """The operators of a model; the same as Workload.load.
 
     >>> import phaze
     >>> phaze.graph("gpt2")
     Workload('gpt2', 124,439,808 parameters)
     """
-    return Workload.load(model, **options)
-
-
-NODE_DEVICES = 8  # as many as one server holds, of most chips
+    return Workload._load(model, workload_fields)
 
 
 class Machine:
@@ -349,25 +370,20 @@ class Machine:
 
     def __init__(self, chip, cluster, devices: int, option: str = "devices", training: bool = False):
         self.chip = Chip.of(chip)
-        self.cluster: Optional[Cluster] = None
-        training = training and self.chip.built
-        if cluster is None and training:
-            cluster = self._standard(devices)
-        if cluster is not None:
-            self.cluster = Cluster.of(cluster).reaching(devices, option)
+        self.cluster: Optional[Cluster] = Cluster.of(cluster) if cluster is not None else None
+        if training and self.chip.built:
+            self._find(devices, option)
+        elif self.cluster:
+            self.cluster = self.cluster.reaching(devices, option)
         self.net = self.cluster._c if self.cluster else ffi.NULL
-        if training and self.cluster and not lib.pz_cluster_has_chip(self.net, self.chip.name.encode()):
-            warnings.warn(f"{self.chip.name} in cluster {self.cluster.name}, which has "
-                          f"{_text(self.net.chips)}", PhazeWarning, stacklevel=3)
 
-    def _standard(self, devices: int) -> Optional[Cluster]:
-        c = ffi.new("struct pz_cluster *")
-        if lib.pz_cluster_standard(self.chip.name.encode(), c):
-            return Cluster._copy(c[0]) if lib.pz_cluster_needed(c, devices) else None
-        if devices > NODE_DEVICES:
-            warnings.warn(f"no cluster, and none is known for {self.chip.name}: all {devices} devices are linked "
-                          "at the chip's own rate", PhazeWarning, stacklevel=4)
-        return None
+    def _find(self, devices: int, option: str) -> None:
+        found = ffi.new("struct pz_network *")
+        call(lib.pz_network_find, self.chip._c, self.cluster._c if self.cluster else ffi.NULL, devices,
+             option.encode(), found)
+        self.cluster = None if found.own_link else Cluster._copy(found.cluster)
+        if warning := _text(found.warning):
+            warnings.warn(warning, PhazeWarning, stacklevel=4)
 
     @property
     def where(self) -> str:

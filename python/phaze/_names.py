@@ -6,19 +6,9 @@ enum that is not named here has the name of its enumerator.
 
 # fields of these structs that are int in C, since they may be left open
 LEFT_OPEN = {"pz_plan", "pz_training_place_options", "pz_partition_options"}
-FIELDS = {
-    "recompute": "pz_recomputation_names",
-    "attention": "pz_attention_names",
-    "pipeline": "pz_pipeline_names",
-    "execution": "pz_execution_names",
-    "precision": "pz_precision_names",
-    "cp_form": "pz_context_names",
-    "dispatcher": "pz_dispatcher_names",
-    "framework": "pz_framework_names",
-    "objective": "pz_plan_objective_names",
-}
-SETS = {"overlap": "pz_overlap_names", "recompute_modules": "pz_module_names",
-        "saved": "pz_saved_names", "cuda_graphs": "pz_graph_module_names"}
+# names of those that are no fields of a plan; the others are in plan_fields.def (_plan_names.py of the build)
+FIELDS = {"objective": "pz_plan_objective_names"}
+SETS: dict = {}
 
 # enums: a list of names that ends with NULL, or a function
 TYPES = {
@@ -26,6 +16,7 @@ TYPES = {
     "enum pz_bound": "pz_bound_name",
     "enum pz_context_form": "pz_context_names",
     "enum pz_dim": "pz_dim_name",
+    "enum pz_evaluator_kind": "pz_evaluator_names",
     "enum pz_kernels": "pz_kernels_names",
     "enum pz_mode_set": "pz_modes_names",
     "enum pz_objective_kind": "pz_objective_names",

@@ -89,22 +89,22 @@ def prediction(p, kind: Optional[str], ax):
 
 
 def _chip_step(c, ax) -> None:
-    _bars(ax, [""], {k.removesuffix("_s"): [v] for k, v in vars(c.best.parts).items()})
+    _bars(ax, [""], {k.removesuffix("_s"): [v] for k, v in vars(c.parts).items()})
     ax.set_ylabel("seconds")
-    ax.set_title(f"{c.model}: {c.best.step_s:.4g} s per step")
+    ax.set_title(f"{c.model}: {c.step_s:.4g} s per step")
 
 
 def _chip_memory(c, ax) -> None:
-    stages = c.best.stages
+    stages = c.stages
     names = ("param", "optimizer", "activation", "in_flight")
     _bars(ax, [str(k + 1) for k in range(len(stages))],
           {n.replace("_", " "): [getattr(s, f"{n}_bytes") / 1e9 for s in stages] for n in names})
-    ax.axhline(c.best.hbm_bytes / 1e9, color="black", linestyle="--", linewidth=1)
+    ax.axhline(c.hbm_bytes / 1e9, color="black", linestyle="--", linewidth=1)
     ax.set_xlabel("stage")
     ax.set_ylabel("GB of a device")
 
 
-def chip_placement(c, kind: Optional[str], ax):
+def chip_plan(c, kind: Optional[str], ax):
     return _drawn({"step": _chip_step, "memory": _chip_memory}, ["step", "memory"], kind, c, ax)
 
 

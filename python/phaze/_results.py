@@ -1,13 +1,14 @@
 """Answers: records with what people ask of them: text, frames, plots."""
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from . import _records as records
 from ._errors import call
 from ._machine import Chip, Cluster, Machine
 from ._phaze import ffi, lib
-from ._values import Options, Record, _text, frame, scalars
+from ._values import Options, Record, _text, frame, made_text, scalars
 
 # ---- words for people ------------------------------------------------------------------------
 
@@ -37,23 +38,6 @@ def parts(at) -> List[records.PartInfo]:
 
 TIME_PARTS = parts(lib.pz_time_part_at)
 MEMORY_PARTS = parts(lib.pz_memory_part_at)
-
-
-def stage_ranges(values: Sequence[str]) -> str:
-    """"9 a stage", or "stage 1: 9; stages 2-7: 10"."""
-    if len(set(values)) == 1:
-        return values[0] + (" a stage" if len(values) > 1 else "")
-    out, first = [], 0
-    for i in range(1, len(values) + 1):
-        if i == len(values) or values[i] != values[first]:
-            name = f"stage {i}" if i == first + 1 else f"stages {first + 1}-{i}"
-            out.append(f"{name}: {values[first]}")
-            first = i
-    return "; ".join(out)
-
-
-def _kept(call_free, c):
-    return ffi.gc(c, call_free)
 
 
 # ---- predictions -----------------------------------------------------------------------------
@@ -98,21 +82,50 @@ class Prediction(records.TrainingRun):
         """The fullest device has memory enough."""
         return self.p.peak_bytes <= self.p.usable_bytes
 
-    def cost(self, tokens: float, **options: Any) -> records.RunCost:
-        """What a run over so many tokens takes; price (dollars a device and hour), mtbf_s (of a device),
-        checkpoint_s and restart_s as in struct pz_run_cost_options.
+    def _held(self):
+        if "_c" not in self.__dict__:
+            raise TypeError("a prediction that was copied or pickled is numbers alone; predict again")
+        return self._c
+
+    def cost(self, tokens: float, *, price: Optional[float] = None, mtbf_s: Optional[float] = None,
+             checkpoint_s: Optional[float] = None, restart_s: Optional[float] = None) -> records.RunCost:
+        """What a run over so many tokens takes: price in dollars a device and hour, mean time between failures of
+        a device, time to write a checkpoint and to restart.
 
         >>> import phaze
         >>> p = phaze.predict("llama2-7b", "h200", "dgx-h200", devices=64, tp=4, batch=512)
         >>> p.cost(tokens=2e12, price=2.5).dollars > 1e5
         True
         """
-        if "_c" not in self.__dict__:
-            raise TypeError("a prediction that was copied or pickled has no cost; predict again")
-        o = Options("pz_run_cost_options", {"tokens": tokens, **options}, "cost")
+        o = Options("pz_run_cost_options", {"tokens": tokens, "price": price, "mtbf_s": mtbf_s,
+                                            "checkpoint_s": checkpoint_s, "restart_s": restart_s}, "cost")
         out = ffi.new("struct pz_run_cost *")
-        call(lib.pz_run_cost, self._c, self.chip._c, o.c, out)
+        call(lib.pz_run_cost, self._held(), self.chip._c, o.c, out)
         return records.RunCost._read(out)
+
+    def changes(self) -> List[records.PlanChange]:
+        """For a plan that does not fit: single changes after which it does, or two together, the fastest first."""
+        out = ffi.new("struct pz_plan_changes **")
+        net = self.cluster._c if self.cluster else ffi.NULL
+        call(lib.pz_training_changes, os.fsencode(self.model), self.chip._c, net, self._held(), out)
+        try:
+            return records.PlanChanges._read(out[0]).list
+        finally:
+            lib.pz_plan_changes_free(out[0])
+
+    def trace(self) -> str:
+        """The pipeline of a prediction with events=True, as a trace-event file for Perfetto."""
+        return made_text(lib.pz_training_run_trace, self._held(), os.fsencode(self.model))
+
+    def script(self) -> str:
+        """The plan as the launch script of its framework."""
+        net = self.cluster._c if self.cluster else ffi.NULL
+        return made_text(lib.pz_launch_text, os.fsencode(self.model), self.chip._c, net,
+                         ffi.addressof(self._held(), "plan"))
+
+    @property
+    def devices_used(self) -> int:
+        return self.plan.devices
 
     def to_dict(self) -> Dict[str, Any]:
         return {**super().to_dict(), "chip": self.chip.name,
@@ -145,10 +158,9 @@ class Prediction(records.TrainingRun):
         if o.devices < devices:
             lines.append(f"{o.devices} devices are used, {devices - o.devices} idle")
         lines.append(f"plan:    {self.text}")
-        lines.append("layers:  " + stage_ranges([str(s.layers) for s in self.stages]))
+        lines.append(f"layers:  {self.layers_text}")
         if any(s.recomputed_layers for s in self.stages):
-            lines.append("recompute: " + stage_ranges(
-                [f"{s.recomputed_layers} of {s.layers} layers" for s in self.stages]))
+            lines.append(f"recompute: {self.recompute_text}")
         lines.append(f"batch:   {o.batch} x {o.seq} tokens, {p.microbatches} microbatches of "
                      f"{o.mbs} on each replica")
         lines.append(f"speed:   MFU {100 * p.mfu:.1f}% (conventional {100 * p.mfu_conventional:.1f}%), "
@@ -178,21 +190,87 @@ class Prediction(records.TrainingRun):
         return "\n".join(self._head(self.plan.devices) + self._tail())
 
 
+class ChipPlan(records.Partition):
+    """A plan on a described chip, whose layers are scheduled on its cores.  It has what a prediction has of a plan:
+    step_s, samples_per_s, peak_bytes, text, and in `plan` the degrees."""
+
+    model: str
+    chip: Chip
+    cluster: Optional[Cluster]
+
+    @classmethod
+    def _of(cls, c, model: str, machine: Machine) -> "ChipPlan":
+        o = cls._read(c)
+        o.model, o.chip, o.cluster = model, machine.chip, machine.cluster
+        return o
+
+    @property
+    def plan(self) -> Record:
+        return Record(devices=self.devices_used, batch=self.batch, seq=self.seq, mbs=self.mbs, tp=self.tp,
+                      pp=self.pp, dp=self.dp, recompute="full" if self.recompute else "none")
+
+    @property
+    def peak_bytes(self) -> float:
+        return max(s.memory_bytes for s in self.stages)
+
+    @property
+    def fits(self) -> bool:
+        return self.peak_bytes <= self.hbm_bytes
+
+    @property
+    def text(self) -> str:
+        return f"tp {self.tp}, pp {self.pp}, dp {self.dp}, mbs {self.mbs}, recompute {self.plan.recompute}"
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "chip": self.chip.name,
+                "cluster": self.cluster.name if self.cluster else None}
+
+    def row(self) -> Dict[str, Any]:
+        """The numbers of this plan in one dict without nesting."""
+        return {**scalars(self), "chip": self.chip.name, "cluster": self.cluster.name if self.cluster else None,
+                "text": self.text, **scalars(self.parts), "peak_bytes": self.peak_bytes}
+
+    def plot(self, kind: Optional[str] = None, ax=None):
+        """With matplotlib: "step" or "memory"."""
+        from . import _plot
+
+        return _plot.chip_plan(self, kind, ax)
+
+    def _head(self, devices: int) -> List[str]:
+        net = f" in {self.cluster.name}" if self.cluster else ""
+        idle = [f"{self.devices_used} devices are used, {devices - self.devices_used} idle"] \
+            if self.devices_used < devices else []
+        return [f"{self.model} on {devices} x {self.chip.name}{net}: {self.step_s:.4g} s per step", *idle,
+                f"plan:    {self.text}",
+                f"speed:   {100 * self.flop_utilisation:.1f}% of peak, {self.samples_per_s:.4g} samples/s",
+                f"memory:  {self.peak_bytes / 1e9:.1f} of {self.hbm_bytes / 1e9:.1f} GB"]
+
+    def _tail(self) -> List[str]:
+        return ["", table([">stage", "layers", ">ms", ">GB"],
+                          [(k + 1, ", ".join(x.name + (f" x {x.count}" if x.count > 1 else "") for x in s.layers),
+                            f"{1e3 * s.load_s:.3g}", f"{s.memory_bytes / 1e9:.1f}")
+                           for k, s in enumerate(self.stages)])]
+
+    def __str__(self) -> str:
+        return "\n".join(self._head(self.devices_used) + self._tail())
+
+
 class Placement(Record):
-    """The best plans of a training run, and the proof.  Attributes that it has not are those of the
-    best plan: step_s, mfu, plan, parts ..."""
+    """The best plans of a training run, and the proof.  Attributes that it has not are those of the best plan:
+    step_s, plan, parts ...  The plans are predictions; on a described chip they are ChipPlans, and the
+    certificate has the gap alone."""
 
     model: str
     chip: Chip
     cluster: Optional[Cluster]
     devices: int
     batch: int
-    plans: List[Prediction]
-    fastest: Prediction  # by prediction; the first of the plans is the simplest within the tie
-    certificate: records.PlanCertificate
+    plans: List[Any]
+    fastest: Any  # by prediction; the first of the plans is the simplest within the tie
+    certificate: Record
 
     @property
-    def best(self) -> Prediction:
+    def best(self) -> Any:
         return self.plans[0]
 
     @property
@@ -205,7 +283,7 @@ class Placement(Record):
             raise AttributeError(name)
         return getattr(self.plans[0], name)
 
-    def __iter__(self) -> Iterator[Prediction]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.plans)
 
     def __len__(self) -> int:
@@ -226,7 +304,8 @@ class Placement(Record):
     def __str__(self) -> str:
         c = self.certificate
         proof = (f"proof:   {c.plans:,} plans: {c.solved:,} simulated, {c.by_bound:,} excluded by their "
-                 f"bound, {c.by_memory:,} by memory; gap {c.gap:g}")
+                 f"bound, {c.by_memory:,} by memory; gap {c.gap:g}") if isinstance(c, records.PlanCertificate) \
+            else f"proof:   no plan is faster by more than {100 * c.gap:.2g}%"
         fast = [] if self.fastest.text == self.best.text else [
             f"fastest: {self.fastest.step_s:.4g} s by prediction, {self.fastest.text}"]
         lines = self.best._head(self.devices) + fast + [proof] + self.best._tail()
@@ -234,63 +313,6 @@ class Placement(Record):
             lines += ["", table([">s per step", ">slower", ">GB", "next best plan"],
                                 [(f"{p.step_s:.4g}", f"{100 * (p.step_s / self.best.step_s - 1):+.2f}%",
                                   f"{p.peak_bytes / 1e9:.1f}", p.text) for p in self.plans[1:]])]
-        return "\n".join(lines)
-
-
-class ChipPlacement(Record):
-    """The best plans of a model on a described chip, whose layers are scheduled on its cores."""
-
-    model: str
-    chip: Chip
-    cluster: Optional[Cluster]
-    plans: List[records.Partition]
-
-    @property
-    def best(self) -> records.Partition:
-        return self.plans[0]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not self.__dict__.get("plans"):
-            raise AttributeError(name)
-        return getattr(self.plans[0], name)
-
-    def __iter__(self) -> Iterator[records.Partition]:
-        return iter(self.plans)
-
-    def __len__(self) -> int:
-        return len(self.plans)
-
-    def to_dict(self) -> Dict[str, Any]:
-        return {**super().to_dict(), "chip": self.chip.name,
-                "cluster": self.cluster.name if self.cluster else None}
-
-    def to_frame(self):
-        """A row for every plan, the best first."""
-        return frame({"model": self.model, "chip": self.chip.name, **scalars(p), **scalars(p.parts)}
-                     for p in self.plans)
-
-    def plot(self, kind: Optional[str] = None, ax=None):
-        """With matplotlib: "step" or "memory", of the best plan."""
-        from . import _plot
-
-        return _plot.chip_placement(self, kind, ax)
-
-    def __str__(self) -> str:
-        p = self.best
-        net = f" in {self.cluster.name}" if self.cluster else ""
-        gap = 1 - p.lower_bound_s / p.step_s if p.step_s > 0 else 0
-        lines = [f"{self.model} on {p.devices_used} x {self.chip.name}{net}: {p.step_s:.4g} s per step",
-                 f"plan:    tp {p.tp}, pp {p.pp}, dp {p.dp}, "
-                 f"mbs {p.mbs}, activations {'recomputed' if p.recompute else 'kept'}",
-                 f"speed:   {100 * p.flop_utilisation:.1f}% of peak, {p.samples_per_s:.4g} samples/s",
-                 f"memory:  {max(s.memory_bytes for s in p.stages) / 1e9:.1f} of "
-                 f"{p.hbm_bytes / 1e9:.1f} GB",
-                 f"proof:   no plan is faster by more than {100 * gap:.2g}%", "",
-                 table([">stage", "layers", ">ms", ">GB"],
-                       [(k + 1, ", ".join(x.name + (f" x {x.count}" if x.count > 1 else "")
-                                          for x in s.layers),
-                         f"{1e3 * s.load_s:.3g}", f"{s.memory_bytes / 1e9:.1f}")
-                        for k, s in enumerate(p.stages)])]
         return "\n".join(lines)
 
 
@@ -333,6 +355,88 @@ class Scaling(Record):
         return f"{self.model}: {kind} scaling, the best plan for each number of devices\n\n" + table(
             [">devices", ">batch", ">s per step", ">tokens/s/device", ">efficiency", ">MFU",
              "best plan"], [cells(r) for r in self.rows])
+
+
+# ---- explained, tuned, calibrated ------------------------------------------------------------
+
+
+class Explanation(records.Explanation):
+    """Where every field of a plan comes from (`fields`: name, value, from_), and the `constants` of the model that
+    count for it, with the change of step and memory if one is a tenth larger."""
+
+    def to_frame(self):
+        """A row for every constant."""
+        return frame(scalars(c) for c in self.constants)
+
+    def __str__(self) -> str:
+        return table(["plan", "value", "from"], [(f.name, f.value, f.from_) for f in self.fields]) + "\n\n" + table(
+            ["constant", ">value", "unit", ">step", ">memory", "part"],
+            [(c.name, f"{c.value:g}", c.unit or "-", f"{100 * c.step_change:+.2f}%",
+              f"{100 * c.memory_change:+.2f}%", c.part) for c in self.constants])
+
+
+class RunPlan(records.RunPlan):
+    """A training run that you have, as it was read from a plan file or from Megatron's arguments."""
+
+    @classmethod
+    def _of(cls, c) -> "RunPlan":
+        o = cls._read(c)
+        o._c = c
+        return o
+
+    def __getstate__(self):
+        return {k: v for k, v in vars(self).items() if k != "_c"}
+
+    def to_plan_file(self) -> str:
+        """As the text of a plan file, which tune() and read_plan() take."""
+        return made_text(lib.pz_run_plan_text, self._c)
+
+
+class Tuning(records.PlanTuning):
+    """A run as it is (`own`), the `best` plan for the same devices and batch, and the single `changes` that bring
+    most; each change has `options` and, of Megatron's runs, `megatron`: the arguments to change."""
+
+    run: RunPlan
+    chip: Chip
+    cluster: Optional[Cluster]
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "chip": self.chip.name,
+                "cluster": self.cluster.name if self.cluster else None}
+
+    def to_frame(self):
+        """A row for every change."""
+        return frame({"field": c.field, "gain": c.gain, "options": c.options, "megatron": c.megatron, **scalars(c.p)}
+                     for c in self.changes)
+
+    def __str__(self) -> str:
+        p = self.own.p
+        lines = [table(["run", "value", "from"], [(f.name, f.value, f.from_) for f in self.fields if f.shown]), "",
+                 f"predicted: {p.step_s:.4g} s per step, MFU {100 * p.mfu:.1f}%, {p.peak_bytes / 1e9:.1f} of "
+                 f"{p.usable_bytes / 1e9:.1f} GB usable"]
+        for title, has, c in (("best plan", self.has_best, self.best),
+                              ("best plan with every overlap", self.has_overlapped, self.overlapped)):
+            if has:
+                lines.append(f"{title}: {c.p.step_s:.4g} s ({-100 * c.gain:+.1f}%): "
+                             + (c.megatron or c.options or "no change"))
+        if self.changes:
+            lines += ["", table(["single change", ">s per step", ">time", ">GB"],
+                                [(c.megatron or c.options, f"{c.p.step_s:.4g}", f"{-100 * c.gain:+.1f}%",
+                                  f"{c.p.peak_bytes / 1e9:.1f}") for c in self.changes])]
+        return "\n".join(lines)
+
+
+class Calibration(records.Calibrated):
+    """A chip whose constants were fitted to measured operators, and how well: `residuals` by operator, `all`."""
+
+    def to_frame(self):
+        """A row for every operator."""
+        return frame(scalars(r) for r in self.residuals)
+
+    def __str__(self) -> str:
+        return table(["operator", ">rows", ">before", ">held half", ">fitted to all"],
+                     [(r.op, r.rows, f"{100 * r.before:.1f}%", f"{100 * r.held_half:.1f}%" if r.held else "-",
+                       f"{100 * r.after:.1f}%") for r in [*self.residuals, self.all]])
 
 
 # ---- operators and schedules -----------------------------------------------------------------
@@ -408,6 +512,11 @@ class Schedule(records.LayerSchedule):
 # ---- search ----------------------------------------------------------------------------------
 
 
+def _plan(m: records.AnswerModel):
+    """The degrees of a model's plan, whichever evaluator found it."""
+    return m.training.plan if m.training else m.plan
+
+
 class SearchResult(records.Result):
     """The best chip of a design space for each model, and in the last of `answers` for all of them."""
 
@@ -429,8 +538,8 @@ class SearchResult(records.Result):
         return frame({"answer": a.name, "chip": a.chip.name, "area_mm2": a.area_mm2,
                       "hbm_gib": a.hbm_gib, "objective": a.objective, "model": m.model,
                       "samples_per_s": m.samples_per_s, "ratio": m.ratio,
-                      "tp": m.plan.tp, "pp": m.plan.pp, "dp": m.plan.dp,
-                      "mbs": m.plan.mbs, "step_s": m.plan.step_s}
+                      "tp": _plan(m).tp, "pp": _plan(m).pp, "dp": _plan(m).dp,
+                      "mbs": _plan(m).mbs, "step_s": (m.training or m.plan).step_s}
                      for a in self.answers for m in a.models)
 
     def plot(self, ax=None):
@@ -445,12 +554,13 @@ class SearchResult(records.Result):
             c = a.certificate
             lines += [f"{a.name}: {a.chip.name}, {a.area_mm2:.4g} mm2, {a.hbm_gib:.0f} GiB, objective "
                       f"{a.objective:.4g}",
-                      f"  proof: {c.n_chips:,} chips, {c.n_evaluated:,} evaluated, {c.n_excluded:,} "
-                      f"excluded by their bound; no chip is better by more than {100 * c.gap:.2g}%"]
+                      f"  proof: {c.n_chips:,} chips, {c.n_infeasible:,} beyond the limits, "
+                      f"{c.n_evaluated + c.n_excluded_by_schedules:,} decided one by one, {c.n_excluded:,} "
+                      f"excluded by bounds; no chip is better by more than {100 * c.gap:.2g}%"]
             lines += [f"  {m.model}: {m.samples_per_s:.4g} samples/s"
                       + (f", {m.ratio:.3g} times the reference" if m.ratio == m.ratio else "")
-                      + f"; tp {m.plan.tp}, pp {m.plan.pp}, dp "
-                      f"{m.plan.dp}, mbs {m.plan.mbs}" for m in a.models]
+                      + f"; tp {_plan(m).tp}, pp {_plan(m).pp}, dp "
+                      f"{_plan(m).dp}, mbs {_plan(m).mbs}" for m in a.models]
         return "\n".join(lines)
 
 

@@ -6,8 +6,8 @@ import json
 import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from . import _names
-from ._errors import BadUse
+from . import _names, _plan_names
+from ._errors import BadUse, call
 from ._phaze import ffi, lib
 
 # ---- from C ----------------------------------------------------------------------------------
@@ -146,18 +146,17 @@ class Options:
     def _put(self, c, struct: str, name: str, value: Any) -> None:
         fields = dict(ffi.typeof(f"struct {struct}").fields)
         if name not in fields or name in ("size", "ctx", "note", "note_ctx", "progress", "say"):
-            raise TypeError(f"{self.caller}() has no option {name!r}; accepted: "
-                            + ", ".join(option_names(struct)))
+            raise TypeError(f"{self.caller}() has no option {name!r}")
         try:
             setattr(c, name, self._value(struct, name, fields[name].type, value))
         except (OverflowError, TypeError) as wrong:
             raise BadUse(f"{name} {value!r}: {wrong}") from None
 
     def _value(self, struct: str, name: str, t, value: Any) -> Any:
-        if struct in _names.LEFT_OPEN and name in _names.SETS:
-            return self._bits(name, _names.SETS[name], value)
-        if struct in _names.LEFT_OPEN and name in _names.FIELDS and isinstance(value, str):
-            return self._choice(name, names_of(_names.FIELDS[name]), value)
+        if struct in _names.LEFT_OPEN and name in _plan_names.SETS:
+            return self._bits(name, _plan_names.SETS[name], value)
+        if struct in _names.LEFT_OPEN and name in _plan_names.FIELDS and isinstance(value, str):
+            return self._choice(name, names_of(_plan_names.FIELDS[name]), value)
         if t.kind == "enum" and isinstance(value, str):
             table = _names.TYPES.get(t.cname)
             listed = names_of(table) if table else tuple(enumerators(t.cname).values())
@@ -218,12 +217,15 @@ class Options:
         return made
 
 
-def option_names(struct: str) -> List[str]:
-    """The options that a struct of phaze.h has."""
-    return [n for n, f in ffi.typeof(f"struct {struct}").fields
-            if n not in ("size", "ctx", "note_ctx") and not n.startswith("n_")
-            and not (f.type.kind == "pointer" and f.type.item.kind == "function")]
-
-
 def as_json(value: Any) -> bytes:
     return json.dumps(value).encode()
+
+
+def made_text(function, *arguments: Any) -> str:
+    """The text that a function of the library makes."""
+    text = ffi.new("char **")
+    call(function, *arguments, text)
+    try:
+        return _text(text[0]) or ""
+    finally:
+        lib.pz_text_free(text[0])

@@ -1,8 +1,8 @@
 /* Baseline: the best of random chips, as many as the search looked at. */
 
-#include "core/random.h"
 #include "baseline/baseline.h"
 #include "core/alloc.h"
+#include "core/num.h"
 
 enum pz_status pz_baseline_random(const struct pz_baseline_question *q,
                                   struct pz_baseline_answer *out, struct pz_error *err) {

@@ -9,7 +9,7 @@
 #include "baseline/baseline.h"
 #include "baseline/linear_gp.h"
 #include "core/alloc.h"
-#include "core/random.h"
+#include "core/num.h"
 
 enum { SAMPLES = 100, WARM_UP = 10, EACH_ROUND = 10, AT_RANDOM = 1, CANDIDATES = 1000 };
 static const double NOISE = 0.1; /* what a line in these features leaves of the delay's variance */

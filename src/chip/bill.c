@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-#include "chip/tech.h"
-
 struct pz_area pz_chip_area(const struct pz_chip *c) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   double tc = (double)c->tensor.cores, vc = (double)c->vector.cores;

@@ -1,4 +1,4 @@
-#include "chip/calibration.h"
+#include "chip/chip.h"
 
 #include <math.h>
 #include <stddef.h>

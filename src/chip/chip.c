@@ -5,156 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/calibration.h"
 #include "chip/embedded.h"
-#include "chip/tech.h"
 #include "core/alloc.h"
 #include "core/fields.h"
-#include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
 
-/* Sizes beyond these are taken for mistakes. */
-static const struct pz_range CORES = {1, 1 << 20}, SIDE = {1, 1 << 14}, BUFFER = {1, 1LL << 40},
-                             REGISTERS = {2, 1 << 20}, STACKS = {1, 1024}, STACK = {1, 1LL << 50},
-                             WORD = {1, 16};
-static const double LEAST_RATE = 1, MOST_RATE = 1e18;
-
 const char *const pz_chip_execution_names[] = {"scheduled", "stream", NULL};
-
-static void read_tensor(struct pz_fields *f, struct pz_tensor_cores *t) {
-  t->cores = pz_fields_int(f, "tensor.cores", CORES);
-  t->rows = pz_fields_int(f, "tensor.rows", SIDE);
-  t->cols = pz_fields_int(f, "tensor.cols", SIDE);
-  t->local_bytes = pz_fields_int(f, "tensor.local_bytes", BUFFER);
-  t->register_bytes = pz_fields_int_or(f, "tensor.register_bytes", REGISTERS, 32);
-  t->local_bytes_per_s = pz_fields_real_or(f, "tensor.local_bytes_per_s", LEAST_RATE, MOST_RATE, 0);
-  t->local_total_bytes_per_s =
-      pz_fields_real_or(f, "tensor.local_total_bytes_per_s", LEAST_RATE, MOST_RATE, 0);
-}
-
-static void read_vector(struct pz_fields *f, struct pz_vector_cores *v) {
-  v->cores = pz_fields_int(f, "vector.cores", CORES);
-  v->lanes = pz_fields_int(f, "vector.lanes", CORES);
-  int64_t standard = pz_max(16 * v->lanes, 1024);
-  v->local_bytes = pz_fields_int_or(f, "vector.local_bytes", BUFFER, standard);
-}
-
-static void read_rules(struct pz_fields *f, struct pz_rules *r) {
-  r->fill = pz_fields_bool_or(f, "rules.fill", true);
-  r->duplex = pz_fields_bool_or(f, "rules.duplex", false);
-  r->partitioned = pz_fields_bool_or(f, "rules.partitioned", false);
-  r->double_buffer = pz_fields_bool_or(f, "rules.double_buffer", true);
-  r->nested_mapping = pz_fields_bool_or(f, "rules.nested_mapping", true);
-  r->rate_levels = pz_fields_bool_or(f, "rules.rate_levels", true);
-  r->vector_memory = pz_fields_bool_or(f, "rules.vector_memory", true);
-  r->operand_bytes = pz_fields_int_or(f, "rules.operand_bytes", WORD, 2);
-  r->sum_bytes = pz_fields_int_or(f, "rules.sum_bytes", WORD, 4);
-}
-
-static void read_tech(struct pz_fields *f, const char *key, const char *absent,
-                      enum pz_tech *tech) {
-  char names[64], accepted[80];
-  const char *name = pz_fields_text_or(f, key, absent);
-  for (*tech = 0; *tech < PZ_TECHS; (*tech)++)
-    if (strcmp(pz_tech_at(*tech)->name, name) == 0) return;
-  *tech = PZ_TECH_22NM;
-  snprintf(accepted, sizeof accepted, "one of %s",
-           pz_text_join(names, sizeof names, pz_tech_name_at, NULL));
-  pz_fields_refuse(f, key, accepted);
-}
-
-static void read_execution(struct pz_fields *f, enum pz_chip_execution *out) {
-  const char *name = pz_fields_text_or(f, "execution", pz_chip_execution_names[PZ_CHIP_SCHEDULED]);
-  for (int i = 0; i < PZ_CHIP_EXECUTIONS; i++)
-    if (strcmp(pz_chip_execution_names[i], name) == 0) {
-      *out = (enum pz_chip_execution)i;
-      return;
-    }
-  pz_fields_refuse(f, "execution", "scheduled or stream");
-}
-
-static void read_package(struct pz_fields *f, struct pz_chip *c) {
-  static const struct pz_range DIES = {0, 64}, COUNT = {0, 1 << 20}, BYTES = {0, 1LL << 40};
-  struct pz_package *p = &c->package;
-  p->dies = pz_fields_int_or(f, "package.dies", DIES, 0);
-  p->io_dies = pz_fields_int_or(f, "package.io_dies", DIES, 0);
-  read_tech(f, "package.tech", pz_tech_at(c->tech)->name, &p->tech);
-  read_tech(f, "package.io_tech", pz_tech_at(c->tech)->name, &p->io_tech);
-  p->cores = pz_fields_int_or(f, "package.cores", COUNT, 0);
-  p->vector_cores = pz_fields_int_or(f, "package.vector_cores", COUNT, 0);
-  p->core_bytes = pz_fields_int_or(f, "package.core_bytes", BYTES, 0);
-  p->fp64_units = pz_fields_int_or(f, "package.fp64_units", COUNT, 0);
-  p->sram_bytes = pz_fields_int_or(f, "package.sram_bytes", BYTES, 0);
-  p->stacks = pz_fields_int_or(f, "package.stacks", COUNT, 0);
-  p->die_bytes_per_s = pz_fields_real_or(f, "package.die_bytes_per_s", 0, MOST_RATE, 0);
-  if (p->io_dies && pz_tech_is_library(pz_tech_at(p->io_tech)))
-    pz_fields_refuse(f, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
-}
-
-/* What one core can draw; all of them together can draw everything. */
-static double read_core_rate(struct pz_fields *f, const char *key, const struct pz_chip *c,
-                             double rate) {
-  int64_t t = c->tensor.cores, v = c->vector.cores;
-  double least = rate / (double)pz_min(t, v);
-  return pz_fields_real_or(f, key, least > 0 ? least : LEAST_RATE, MOST_RATE, 0);
-}
 
 /* Without a list: 16 bit of both kinds, and fp8 where there is a rate for it. */
 static int usual_precisions(const struct pz_chip *c) {
   return 1 << PZ_PRECISION_BF16 | 1 << PZ_PRECISION_FP16 |
          (c->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8;
-}
-
-/* "fp16 bf16": words with a space between. */
-static void read_precisions(struct pz_fields *f, struct pz_chip *c) {
-  const char *at = pz_fields_text_or(f, "precisions", "");
-  c->precisions = 0;
-  while (*(at += strspn(at, " "))) {
-    size_t n = strcspn(at, " ");
-    int i = 0;
-    while (i < PZ_PRECISIONS &&
-           (strlen(pz_precision_names[i]) != n || strncmp(pz_precision_names[i], at, n) != 0))
-      i++;
-    if (i < PZ_PRECISIONS)
-      c->precisions |= 1 << i;
-    else
-      pz_fields_refuse(f, "precisions", "words among bf16, fp8 and fp16 with a space between");
-    at += n;
-  }
-}
-
-static void read_chip(struct pz_fields *f, struct pz_chip *c) {
-  /* where numbers are from; what 'phaze chip --json' says besides */
-  static const char *const words[] = {"sources", "derived",  "area",    "known",
-                                      "bill",    "area_mm2", "dollars", "ranges"};
-  pz_text_plain(pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name)));
-  pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
-  read_tech(f, "tech", "", &c->tech);
-  read_execution(f, &c->execution);
-  c->clock_hz = pz_fields_real(f, "clock_hz", 1, 1e12);
-  read_tensor(f, &c->tensor);
-  read_vector(f, &c->vector);
-  c->glb_bytes = pz_fields_int(f, "glb.bytes", BUFFER);
-  c->glb_bytes_per_s = pz_fields_real(f, "glb.bytes_per_s", LEAST_RATE, MOST_RATE);
-  c->hbm.stacks = pz_fields_int(f, "hbm.stacks", STACKS);
-  c->hbm.bytes_per_stack = pz_fields_int(f, "hbm.bytes_per_stack", STACK);
-  c->hbm.bytes_per_s_per_stack =
-      pz_fields_real(f, "hbm.bytes_per_s_per_stack", LEAST_RATE, MOST_RATE);
-  c->glb_core_bytes_per_s = read_core_rate(f, "glb.core_bytes_per_s", c, c->glb_bytes_per_s);
-  c->hbm.core_bytes_per_s =
-      read_core_rate(f, "hbm.core_bytes_per_s", c, pz_chip_hbm_bytes_per_s(c));
-  c->watts = pz_fields_real_or(f, "watts", 0, 1e6, 0);
-  c->link_bytes_per_s = pz_fields_real_or(f, "link.bytes_per_s", LEAST_RATE, MOST_RATE, 0);
-  c->link_latency_s = pz_fields_real_or(f, "link.latency_s", 0, 1, 0);
-  c->collectives.efficiency = pz_fields_real_or(f, "link.efficiency", 0.01, 1, 0);
-  c->collectives.startup_s = pz_fields_real_or(f, "link.startup_s", 0, 1, 0);
-  c->collectives.switch_efficiency = pz_fields_real_or(f, "link.switch_efficiency", 0.01, 1, 0);
-  read_rules(f, &c->rules);
-  read_package(f, c);
-  pz_calibration_read(f, c->glb_bytes, &c->calibration);
-  read_precisions(f, c);
-  pz_fields_allow(f, words, sizeof words / sizeof *words);
 }
 
 /* ---- the smallest buffers ------------------------------------------------------------------- */
@@ -197,72 +59,18 @@ int64_t pz_chip_least_glb_bytes(const struct pz_chip *c) {
   return pz_min(tile_bytes(c, t, true, false), tile_bytes(c, t, false, false));
 }
 
-static void check_least(struct pz_fields *f, const char *key, int64_t value, int64_t least,
-                        const char *of) {
-  char accepted[80];
-  snprintf(accepted, sizeof accepted, "at least the %" PRId64 " %s", least, of);
-  if (f->status == PZ_OK && value < least) pz_fields_refuse(f, key, accepted);
-}
-
-static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
-  const struct pz_calibration *lib = &c->calibration;
-  if (f->status != PZ_OK) return;
-  check_least(f, "tensor.local_bytes", c->tensor.local_bytes, pz_chip_least_local_bytes(c),
-              "bytes of the smallest tile");
-  check_least(f, "glb.bytes", c->glb_bytes, pz_chip_least_glb_bytes(c),
-              "bytes of the smallest tile");
-  check_least(f, "tensor.register_bytes", c->tensor.register_bytes,
-              pz_max(c->rules.operand_bytes, c->rules.sum_bytes), "bytes of one value");
-  if (lib->n_tiles)
-    check_least(f, "calibration.most_tile_values", lib->most_tile_values,
-                lib->tiles[0] * lib->tiles[0], "values of the smallest tile");
-}
-
-enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip *out,
-                             struct pz_error *err) {
-  json_t *root = NULL;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
-  if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
-  if (status != PZ_OK) return status;
-  struct pz_fields f = {.name = name, .root = root, .err = err};
-  struct pz_chip chip = {0};
-  read_chip(&f, &chip);
-  check_buffers(&f, &chip);
-  status = pz_fields_finish(&f);
-  json_decref(root);
-  if (status == PZ_OK) *out = chip;
-  return status;
-}
-
 const char *pz_chip_preset_name(size_t i) { return pz_embedded_name(pz_embedded_chips, i); }
 
 const char *pz_chip_preset_text(const char *name) {
   return name ? pz_embedded_text(pz_embedded_chips, name) : NULL;
 }
 
-static const char *preset_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_chip_preset_name(i);
-}
-
-static enum pz_status unknown_chip(const char *chip, struct pz_error *err) {
-  char meant[240];
-  return pz_fail(err, PZ_BAD_INPUT,
-                 "unknown chip '%s'%s; accepted: a name listed by 'phaze chips', or the path of a "
-                 "chip.json",
-                 chip, pz_text_meant(meant, sizeof meant, chip, preset_name, NULL));
-}
-
 enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_error *err) {
-  const char *preset = pz_chip_preset_text(chip);
-  if (!chip || !out) return pz_need(NULL, chip ? "out" : "chip", err);
-  if (preset) return pz_chip_parse(chip, preset, strlen(preset), out, err);
-  if (!pz_file_named(chip)) return unknown_chip(chip, err);
-  size_t bytes = 0;
   char *text = NULL;
-  enum pz_status status = pz_file_read(chip, PZ_CHIP_MOST_BYTES, &text, &bytes, err);
+  size_t bytes = 0;
+  if (!chip || !out) return pz_need(NULL, chip ? "out" : "chip", err);
+  enum pz_status status = pz_embedded_load(
+      pz_embedded_chips, "chip", "a name listed by 'phaze chips'", chip, &text, &bytes, err);
   if (status == PZ_OK) status = pz_chip_parse(chip, text, bytes, out, err);
   pz_free(text);
   return status;
@@ -330,4 +138,73 @@ const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind
   for (int i = 0; i < c->calibration.n_kernels; i++)
     if (strcmp(c->calibration.kernels[i].kind, kind) == 0) return &c->calibration.kernels[i];
   return NULL;
+}
+
+/* ---- chips made from a base --------------------------------------------------------------------- */
+
+static int64_t local_bytes(int64_t units, int64_t base_bytes, int64_t base_units) {
+  enum { LEAST = 1024 };
+  int64_t bytes = (int64_t)((double)base_bytes * (double)units / (double)base_units);
+  return bytes > LEAST ? bytes : LEAST;
+}
+
+void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
+                    struct pz_chip *out) {
+  struct pz_chip c = *base;
+  c.tensor.cores = size->tensor_cores;
+  c.tensor.rows = size->rows;
+  c.tensor.cols = size->cols;
+  c.tensor.local_bytes = local_bytes(size->rows * size->cols, base->tensor.local_bytes,
+                                     base->tensor.rows * base->tensor.cols);
+  int64_t least = pz_chip_least_local_bytes(&c);
+  if (c.tensor.local_bytes < least) c.tensor.local_bytes = least;
+  c.vector.cores = size->vector_cores;
+  c.vector.lanes = size->lanes;
+  c.vector.local_bytes = local_bytes(size->lanes, base->vector.local_bytes, base->vector.lanes);
+  c.glb_bytes = size->glb_bytes;
+  c.watts = 0;
+  c.package = (struct pz_package){.dies = 0}; /* that of the real chip holds its cores */
+  *out = c;
+}
+
+void pz_chip_read_base(struct pz_fields *f, const char *usual, struct pz_chip *base) {
+  const json_t *own = pz_fields_value(f, "base");
+  if (!json_is_object(own)) {
+    const char *name = pz_fields_text_or(f, "base", usual);
+    struct pz_error why = {0};
+    if (f->status == PZ_OK && (f->status = pz_chip_load(name, base, &why)) != PZ_OK)
+      pz_fail(f->err, f->status, "%s: base: %s", f->name, why.message);
+    return;
+  }
+  char *text = pz_json_dump(own, JSON_COMPACT), where[300];
+  snprintf(where, sizeof where, "%.200s: base", f->name);
+  if (!text)
+    f->status = pz_fail(f->err, PZ_NO_MEMORY, "%s: out of memory", f->name);
+  else if (f->status == PZ_OK)
+    f->status = pz_chip_parse(where, text, strlen(text), base, f->err);
+  if (!json_object_get(own, "name")) pz_text_copy(base->name, sizeof base->name, "base");
+  pz_free(text);
+}
+
+/* ---- dies that are known ------------------------------------------------------------------------ */
+
+enum pz_status pz_known_load(const char *chip, struct pz_known *out, struct pz_error *err) {
+  const char *text = pz_chip_preset_text(chip);
+  json_t *root = NULL;
+  *out = (struct pz_known){0};
+  if (!text) return PZ_OK;
+  enum pz_status status = pz_json_parse(chip, text, strlen(text), &root, err);
+  if (status != PZ_OK) return status;
+  struct pz_fields f = {.name = chip, .root = json_object_get(root, "known"), .err = err};
+  struct pz_known k = {0};
+  if (f.root) {
+    pz_text_copy(k.die, sizeof k.die, pz_fields_text_or(&f, "die", ""));
+    k.mm2 = pz_fields_real_or(&f, "mm2", 1, 1e6, 0);
+    k.watts = pz_fields_real_or(&f, "watts", 1, 1e6, 0);
+    k.fitted = pz_fields_bool_or(&f, "fitted", false);
+    status = pz_fields_finish(&f);
+  }
+  json_decref(root);
+  if (status == PZ_OK) *out = k;
+  return status;
 }

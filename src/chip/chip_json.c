@@ -1,43 +1,163 @@
-/* A chip as JSON, in the layout that pz_chip_parse reads. */
-#include "chip/chip_json.h"
-#include "chip/cluster.h"
+/* A chip as JSON, read and written by the table of its fields. */
+#include "chip/chip.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/calibration.h"
-#include "chip/chip.h"
-#include "chip/tech.h"
 #include "core/alloc.h"
+#include "core/num.h"
+#include "core/text.h"
 
-static json_t *tensor_json(const struct pz_tensor_cores *t) {
-  return json_pack("{s:I,s:I,s:I,s:I,s:I}", "cores", (json_int_t)t->cores, "rows",
-                   (json_int_t)t->rows, "cols", (json_int_t)t->cols, "local_bytes",
-                   (json_int_t)t->local_bytes, "register_bytes", (json_int_t)t->register_bytes);
+enum type { INT, REAL, FLAG, TECH, EXECUTION, CALIBRATION, PRECISIONS };
+enum written { ALWAYS, SET };
+enum { MUST = -1 };
+
+static const struct field {
+  const char *key;
+  enum type type;
+  size_t offset;
+  double min, max, absent;
+  enum written written;
+} fields[] = {
+#define FIELD(key, type, member, min, max, absent, written)                                        \
+  {key, type, offsetof(struct pz_chip, member), min, max, absent, written},
+#include "chip/chip_fields.def"
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static void read_tech(struct pz_fields *f, const char *key, const char *absent,
+                      enum pz_tech *tech) {
+  char names[64], accepted[80];
+  const char *name = pz_fields_text_or(f, key, absent);
+  for (*tech = 0; *tech < PZ_TECHS; (*tech)++)
+    if (strcmp(pz_tech_at(*tech)->name, name) == 0) return;
+  *tech = PZ_TECH_22NM;
+  snprintf(accepted, sizeof accepted, "one of %s",
+           pz_text_join(names, sizeof names, pz_tech_name_at, NULL));
+  pz_fields_refuse(f, key, accepted);
 }
 
-static json_t *rules_json(const struct pz_rules *r) {
-  return json_pack("{s:b,s:b,s:b,s:b,s:b,s:b,s:b,s:I,s:I}", "fill", r->fill, "duplex", r->duplex,
-                   "partitioned", r->partitioned, "double_buffer", r->double_buffer,
-                   "nested_mapping", r->nested_mapping, "rate_levels", r->rate_levels,
-                   "vector_memory", r->vector_memory, "operand_bytes", (json_int_t)r->operand_bytes,
-                   "sum_bytes", (json_int_t)r->sum_bytes);
+static void read_execution(struct pz_fields *f, enum pz_chip_execution *out) {
+  const char *name = pz_fields_text_or(f, "execution", pz_chip_execution_names[PZ_CHIP_SCHEDULED]);
+  for (int i = 0; i < PZ_CHIP_EXECUTIONS; i++)
+    if (strcmp(pz_chip_execution_names[i], name) == 0) {
+      *out = (enum pz_chip_execution)i;
+      return;
+    }
+  pz_fields_refuse(f, "execution", "scheduled or stream");
 }
 
-static json_t *package_json(const struct pz_package *p) {
-  return json_pack("{s:I,s:I,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:f}", "dies", (json_int_t)p->dies,
-                   "io_dies", (json_int_t)p->io_dies, "tech", pz_tech_at(p->tech)->name, "io_tech",
-                   pz_tech_at(p->io_tech)->name, "cores", (json_int_t)p->cores, "vector_cores",
-                   (json_int_t)p->vector_cores, "core_bytes", (json_int_t)p->core_bytes,
-                   "fp64_units", (json_int_t)p->fp64_units, "sram_bytes", (json_int_t)p->sram_bytes,
-                   "stacks", (json_int_t)p->stacks, "die_bytes_per_s", p->die_bytes_per_s);
+/* "fp16 bf16": words with a space between. */
+static void read_precisions(struct pz_fields *f, struct pz_chip *c) {
+  const char *at = pz_fields_text_or(f, "precisions", "");
+  c->precisions = 0;
+  while (*(at += strspn(at, " "))) {
+    size_t n = strcspn(at, " ");
+    int i = 0;
+    while (i < PZ_PRECISIONS &&
+           (strlen(pz_precision_names[i]) != n || strncmp(pz_precision_names[i], at, n) != 0))
+      i++;
+    if (i < PZ_PRECISIONS)
+      c->precisions |= 1 << i;
+    else
+      pz_fields_refuse(f, "precisions", "words among bf16, fp8 and fp16 with a space between");
+    at += n;
+  }
 }
 
-/* A limit that there may be. */
-static void set_limit(json_t *o, const char *group, const char *key, double limit) {
-  if (limit > 0) json_object_set_new(json_object_get(o, group), key, json_real(limit));
+static void read_field(struct pz_fields *f, const struct field *x, struct pz_chip *c) {
+  void *at = (char *)c + x->offset;
+  struct pz_range range = {(int64_t)x->min, (int64_t)x->max};
+  bool must = x->absent == MUST;
+  switch (x->type) {
+  case INT:
+    *(int64_t *)at = must ? pz_fields_int(f, x->key, range)
+                          : pz_fields_int_or(f, x->key, range, (int64_t)x->absent);
+    break;
+  case REAL:
+    *(double *)at = must ? pz_fields_real(f, x->key, x->min, x->max)
+                         : pz_fields_real_or(f, x->key, x->min, x->max, x->absent);
+    break;
+  case FLAG: *(bool *)at = pz_fields_bool_or(f, x->key, x->absent > 0); break;
+  case TECH: read_tech(f, x->key, must ? "" : pz_tech_at(c->tech)->name, at); break;
+  case EXECUTION: read_execution(f, at); break;
+  case CALIBRATION: pz_calibration_read(f, c->glb_bytes, at); break;
+  case PRECISIONS: read_precisions(f, c); break;
+  }
 }
+
+/* What one core can draw; all of them together can draw everything. */
+static void check_core_rate(struct pz_fields *f, const char *key, const struct pz_chip *c,
+                            double rate, double core_rate) {
+  char accepted[80];
+  double least = rate / (double)pz_min(c->tensor.cores, c->vector.cores);
+  bool given = f->status == PZ_OK && pz_fields_value(f, key);
+  snprintf(accepted, sizeof accepted, "a number from %g to %g", least, 1e18);
+  if (given && core_rate < least) pz_fields_refuse(f, key, accepted);
+}
+
+static void read_chip(struct pz_fields *f, struct pz_chip *c) {
+  /* where numbers are from; what 'phaze chip --json' says besides */
+  static const char *const words[] = {"sources", "derived",  "area",    "known",
+                                      "bill",    "area_mm2", "dollars", "ranges"};
+  pz_text_plain(pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name)));
+  pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
+  (void)pz_fields_value(f, "tech"); /* messages list these two first */
+  (void)pz_fields_value(f, "execution");
+  for (size_t i = 0; i < FIELDS; i++) read_field(f, &fields[i], c);
+  if (!c->vector.local_bytes) c->vector.local_bytes = pz_max(16 * c->vector.lanes, 1024);
+  check_core_rate(f, "glb.core_bytes_per_s", c, c->glb_bytes_per_s, c->glb_core_bytes_per_s);
+  check_core_rate(f, "hbm.core_bytes_per_s", c, pz_chip_hbm_bytes_per_s(c),
+                  c->hbm.core_bytes_per_s);
+  if (c->package.io_dies && pz_tech_is_library(pz_tech_at(c->package.io_tech)))
+    pz_fields_refuse(f, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
+  pz_fields_allow(f, words, sizeof words / sizeof *words);
+}
+
+static void check_least(struct pz_fields *f, const char *key, int64_t value, int64_t least,
+                        const char *of) {
+  char accepted[80];
+  snprintf(accepted, sizeof accepted, "at least the %" PRId64 " %s", least, of);
+  if (f->status == PZ_OK && value < least) pz_fields_refuse(f, key, accepted);
+}
+
+static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
+  const struct pz_calibration *lib = &c->calibration;
+  if (f->status != PZ_OK) return;
+  check_least(f, "tensor.local_bytes", c->tensor.local_bytes, pz_chip_least_local_bytes(c),
+              "bytes of the smallest tile");
+  check_least(f, "glb.bytes", c->glb_bytes, pz_chip_least_glb_bytes(c),
+              "bytes of the smallest tile");
+  check_least(f, "tensor.register_bytes", c->tensor.register_bytes,
+              pz_max(c->rules.operand_bytes, c->rules.sum_bytes), "bytes of one value");
+  if (lib->n_tiles)
+    check_least(f, "calibration.most_tile_values", lib->most_tile_values,
+                lib->tiles[0] * lib->tiles[0], "values of the smallest tile");
+}
+
+enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip *out,
+                             struct pz_error *err) {
+  json_t *root = NULL;
+  enum pz_status status = pz_need(name, "name", err);
+  if (status == PZ_OK) status = pz_need(text, "text", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
+  if (status != PZ_OK) return status;
+  struct pz_fields f = {.name = name, .root = root, .err = err};
+  struct pz_chip chip = {0};
+  read_chip(&f, &chip);
+  check_buffers(&f, &chip);
+  status = pz_fields_finish(&f);
+  json_decref(root);
+  if (status == PZ_OK) *out = chip;
+  return status;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static json_t *precisions_json(const struct pz_chip *c) {
   char text[40] = "";
@@ -49,40 +169,44 @@ static json_t *precisions_json(const struct pz_chip *c) {
   return json_string(text);
 }
 
+static json_t *field_json(const struct field *x, const struct pz_chip *c) {
+  const void *at = (const char *)c + x->offset;
+  switch (x->type) {
+  case INT: return json_integer(*(const int64_t *)at);
+  case REAL: return json_real(*(const double *)at);
+  case FLAG: return json_boolean(*(const bool *)at);
+  case TECH: return json_string(pz_tech_at(*(const enum pz_tech *)at)->name);
+  case EXECUTION: return json_string(pz_chip_execution_names[c->execution]);
+  case CALIBRATION: return pz_calibration_json(at);
+  case PRECISIONS: return precisions_json(c);
+  }
+  return NULL;
+}
+
+/* Is the field, or all of the object it is in, left out? */
+static bool is_unset(const struct field *x, const struct pz_chip *c) {
+  const void *at = (const char *)c + x->offset;
+  if (strncmp(x->key, "link.", 5) == 0 && !(c->link_bytes_per_s > 0)) return true;
+  if (strncmp(x->key, "package.", 8) == 0 && !c->package.dies) return true;
+  if (x->written == ALWAYS) return false;
+  return x->type == REAL ? !(*(const double *)at > 0) : !*(const int *)at;
+}
+
+static void write_field(json_t *o, const struct field *x, const struct pz_chip *c) {
+  const char *dot = strchr(x->key, '.');
+  char group[16];
+  if (is_unset(x, c)) return;
+  if (dot) {
+    snprintf(group, sizeof group, "%.*s", (int)(dot - x->key), x->key);
+    if (!json_object_get(o, group)) json_object_set_new(o, group, json_object());
+    o = json_object_get(o, group);
+  }
+  json_object_set_new(o, dot ? dot + 1 : x->key, field_json(x, c));
+}
+
 json_t *pz_chip_json(const struct pz_chip *c) {
-  json_t *o = json_pack("{s:s,s:s,s:s,s:f}", "name", c->name, "about", c->about, "tech",
-                        pz_tech_at(c->tech)->name, "clock_hz", c->clock_hz);
-  /* files without it are of scheduled chips */
-  if (c->execution == PZ_CHIP_STREAM)
-    json_object_set_new(o, "execution", json_string(pz_chip_execution_names[c->execution]));
-  json_object_set_new(o, "tensor", tensor_json(&c->tensor));
-  json_object_set_new(o, "vector",
-                      json_pack("{s:I,s:I,s:I}", "cores", (json_int_t)c->vector.cores, "lanes",
-                                (json_int_t)c->vector.lanes, "local_bytes",
-                                (json_int_t)c->vector.local_bytes));
-  json_object_set_new(
-      o, "glb",
-      json_pack("{s:I,s:f}", "bytes", (json_int_t)c->glb_bytes, "bytes_per_s", c->glb_bytes_per_s));
-  json_object_set_new(o, "hbm",
-                      json_pack("{s:I,s:I,s:f}", "stacks", (json_int_t)c->hbm.stacks,
-                                "bytes_per_stack", (json_int_t)c->hbm.bytes_per_stack,
-                                "bytes_per_s_per_stack", c->hbm.bytes_per_s_per_stack));
-  set_limit(o, "tensor", "local_bytes_per_s", c->tensor.local_bytes_per_s);
-  set_limit(o, "tensor", "local_total_bytes_per_s", c->tensor.local_total_bytes_per_s);
-  set_limit(o, "glb", "core_bytes_per_s", c->glb_core_bytes_per_s);
-  set_limit(o, "hbm", "core_bytes_per_s", c->hbm.core_bytes_per_s);
-  json_object_set_new(o, "watts", json_real(c->watts));
-  if (c->link_bytes_per_s > 0)
-    json_object_set_new(
-        o, "link",
-        json_pack("{s:f,s:f}", "bytes_per_s", c->link_bytes_per_s, "latency_s", c->link_latency_s));
-  set_limit(o, "link", "efficiency", c->collectives.efficiency);
-  set_limit(o, "link", "startup_s", c->collectives.startup_s);
-  set_limit(o, "link", "switch_efficiency", c->collectives.switch_efficiency);
-  json_object_set_new(o, "rules", rules_json(&c->rules));
-  json_object_set_new(o, "calibration", pz_calibration_json(&c->calibration));
-  if (c->precisions) json_object_set_new(o, "precisions", precisions_json(c));
-  if (c->package.dies) json_object_set_new(o, "package", package_json(&c->package));
+  json_t *o = json_pack("{s:s,s:s}", "name", c->name, "about", c->about);
+  for (size_t i = 0; i < FIELDS; i++) write_field(o, &fields[i], c);
   return o;
 }
 
@@ -119,22 +243,10 @@ static char *text_of(json_t *o) {
 
 /* What has to hold so that it can be written as JSON. */
 static bool is_finite(const struct pz_chip *c) {
-  const double v[] = {c->clock_hz,
-                      c->glb_bytes_per_s,
-                      c->glb_core_bytes_per_s,
-                      c->hbm.bytes_per_s_per_stack,
-                      c->hbm.core_bytes_per_s,
-                      c->tensor.local_bytes_per_s,
-                      c->tensor.local_total_bytes_per_s,
-                      c->watts,
-                      c->link_bytes_per_s,
-                      c->link_latency_s,
-                      c->collectives.efficiency,
-                      c->collectives.startup_s,
-                      c->collectives.switch_efficiency,
-                      c->package.die_bytes_per_s};
-  for (size_t i = 0; i < sizeof v / sizeof *v; i++)
-    if (!isfinite(v[i])) return false;
+  for (size_t i = 0; i < FIELDS; i++)
+    if (fields[i].type == REAL &&
+        !isfinite(*(const double *)(const void *)((const char *)c + fields[i].offset)))
+      return false;
   return (size_t)c->tech < PZ_TECHS && (size_t)c->execution < PZ_CHIP_EXECUTIONS &&
          (size_t)c->package.tech < PZ_TECHS && (size_t)c->package.io_tech < PZ_TECHS &&
          memchr(c->name, 0, sizeof c->name) && pz_calibration_is_finite(&c->calibration);

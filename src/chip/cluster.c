@@ -1,4 +1,4 @@
-#include "chip/cluster.h"
+#include "chip/chip.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,12 +7,10 @@
 #include "chip/embedded.h"
 #include "core/alloc.h"
 #include "core/fields.h"
-#include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
 
 static const struct pz_range DEVICES = {1, 1LL << 32};
-enum { MOST_BYTES = 1 << 20 };
 
 /* The field of a level that cannot be, and what would be accepted; NULL: the level is right.  Each level joins groups of
  * the one inside it; axes of a torus are of the innermost only, whose devices they hold. */
@@ -104,9 +102,7 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
                                 struct pz_cluster *out, struct pz_error *err) {
   static const char *const words[] = {"sources"};
   json_t *root = NULL;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
@@ -170,23 +166,12 @@ bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {
   return devices > (c->level[0].n_axes ? 1 : c->level[0].devices);
 }
 
-static const char *preset_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_cluster_preset_name(i);
-}
-
 enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {
-  if (!cluster || !out) return pz_need(NULL, cluster ? "out" : "cluster", err);
-  const char *preset = pz_embedded_text(pz_embedded_clusters, cluster);
-  if (preset) return pz_cluster_parse(cluster, preset, strlen(preset), out, err);
-  char list[400], meant[160], *text = NULL;
+  char *text = NULL;
   size_t bytes = 0;
-  if (!pz_file_named(cluster))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "unknown cluster '%s'%s; accepted: %s, or the path of a cluster.json", cluster,
-                   pz_text_meant(meant, sizeof meant, cluster, preset_name, NULL),
-                   pz_text_join(list, sizeof list, preset_name, NULL));
-  enum pz_status status = pz_file_read(cluster, MOST_BYTES, &text, &bytes, err);
+  if (!cluster || !out) return pz_need(NULL, cluster ? "out" : "cluster", err);
+  enum pz_status status =
+      pz_embedded_load(pz_embedded_clusters, "cluster", NULL, cluster, &text, &bytes, err);
   if (status == PZ_OK) status = pz_cluster_parse(cluster, text, bytes, out, err);
   pz_free(text);
   return status;
@@ -196,4 +181,16 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
   int l = 0;
   while (l + 1 < net->n_levels && net->level[l].devices < devices) l++;
   return net->n_levels ? &net->level[l] : NULL;
+}
+
+enum pz_status pz_cluster_take(const struct pz_cluster *net, int64_t devices,
+                               struct pz_cluster *wide, const struct pz_cluster **out,
+                               struct pz_error *err) {
+  *out = NULL;
+  if (!net) return PZ_OK;
+  enum pz_status status = pz_cluster_check(net, err);
+  if (status != PZ_OK) return status;
+  *wide = *net;
+  *out = wide;
+  return pz_cluster_reach(wide, devices, "devices", err);
 }

@@ -1,4 +1,4 @@
-#include "chip/tech.h"
+#include "chip/chip.h"
 
 #include <stddef.h>
 
@@ -44,40 +44,34 @@ static const struct pz_tech_info table[PZ_TECHS] = {
             .name = "16nm",
 #include "chip/silicon.def"
         },
-#undef SILICON
 #define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source) .field = (n7),
     [PZ_TECH_7NM] =
         {
             .name = "7nm",
 #include "chip/silicon.def"
         },
-#undef SILICON
 #define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source) .field = (n5),
     [PZ_TECH_5NM] =
         {
             .name = "5nm",
 #include "chip/silicon.def"
         },
-#undef SILICON
 #define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source) .field = (n3),
     [PZ_TECH_3NM] =
         {
             .name = "3nm",
 #include "chip/silicon.def"
         },
-#undef SILICON
 };
 
 static const struct pz_silicon constants[] = {
 #define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source)                             \
   {#field, unit, kind, source, {n16, n7, n5, n3}, low, high, offsetof(struct pz_tech_info, field)},
 #include "chip/silicon.def"
-#undef SILICON
 };
 
-const struct pz_silicon *pz_silicon_constants(size_t *n) {
-  *n = sizeof constants / sizeof *constants;
-  return constants;
+const struct pz_silicon *pz_silicon_at(size_t i) {
+  return i < sizeof constants / sizeof *constants ? &constants[i] : NULL;
 }
 
 bool pz_tech_is_library(const struct pz_tech_info *t) { return t->static_w_per_mm2 == 0; }

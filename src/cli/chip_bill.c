@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "chip/bill_json.h"
-#include "chip/known.h"
-#include "chip/tech.h"
 #include "cli/command.h"
 #include "report/table.h"
 
@@ -189,21 +187,22 @@ enum pz_status pz_bill_print_dies(bool as_json, struct pz_error *err) {
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
-static enum pz_status constants_table(const struct pz_silicon *s, size_t n) {
+static enum pz_status constants_table(void) {
   static const char *const heads[] = {"constant", "unit",  ">16nm", ">7nm",   ">5nm", ">3nm",
                                       ">low",     ">high", "kind",  "source", NULL};
+  const struct pz_silicon *s;
   struct pz_arena arena;
   struct pz_table t;
   pz_arena_init(&arena, NULL);
   pz_table_init(&t, &arena, heads);
-  for (size_t i = 0; i < n; i++) {
-    pz_table_cell(&t, "%s", s[i].name);
-    pz_table_cell(&t, "%s", s[i].unit);
-    for (int k = 0; k < 4; k++) pz_table_cell(&t, "%.4g", s[i].value[k]);
-    pz_table_cell(&t, "x%.2f", s[i].low);
-    pz_table_cell(&t, "x%.2f", s[i].high);
-    pz_table_cell(&t, "%s", s[i].kind);
-    pz_table_cell(&t, "%s", s[i].source);
+  for (size_t i = 0; (s = pz_silicon_at(i)); i++) {
+    pz_table_cell(&t, "%s", s->name);
+    pz_table_cell(&t, "%s", s->unit);
+    for (int k = 0; k < 4; k++) pz_table_cell(&t, "%.4g", s->value[k]);
+    pz_table_cell(&t, "x%.2f", s->low);
+    pz_table_cell(&t, "x%.2f", s->high);
+    pz_table_cell(&t, "%s", s->kind);
+    pz_table_cell(&t, "%s", s->source);
   }
   enum pz_status status = pz_table_print(&t, 0, stdout);
   pz_arena_release(&arena);
@@ -211,16 +210,14 @@ static enum pz_status constants_table(const struct pz_silicon *s, size_t n) {
 }
 
 enum pz_status pz_bill_print_constants(bool as_json, struct pz_error *err) {
-  size_t n;
-  const struct pz_silicon *s = pz_silicon_constants(&n);
-  if (!as_json) return constants_table(s, n);
+  const struct pz_silicon *s;
+  if (!as_json) return constants_table();
   json_t *list = json_array();
-  for (size_t i = 0; i < n; i++)
-    json_array_append_new(list,
-                          json_pack("{s:s,s:s,s:[f,f,f,f],s:f,s:f,s:s,s:s}", "name", s[i].name,
-                                    "unit", s[i].unit, "values", s[i].value[0], s[i].value[1],
-                                    s[i].value[2], s[i].value[3], "low", s[i].low, "high",
-                                    s[i].high, "kind", s[i].kind, "source", s[i].source));
+  for (size_t i = 0; (s = pz_silicon_at(i)); i++)
+    json_array_append_new(list, json_pack("{s:s,s:s,s:[f,f,f,f],s:f,s:f,s:s,s:s}", "name", s->name,
+                                          "unit", s->unit, "values", s->value[0], s->value[1],
+                                          s->value[2], s->value[3], "low", s->low, "high", s->high,
+                                          "kind", s->kind, "source", s->source));
   return pz_command_json(
       json_pack("{s:[s,s,s,s],s:o}", "nodes", "16nm", "7nm", "5nm", "3nm", "constants", list), err);
 }

@@ -1,12 +1,10 @@
 /* phaze calibrate: a chip whose constants are fitted to operators that were measured on it. */
 #include <string.h>
 
-#include "chip/chip_json.h"
 #include "cli/command.h"
 #include "core/alloc.h"
+#include "core/csv.h"
 #include "core/file.h"
-#include "core/text.h"
-#include "cost/calibrate.h"
 #include "report/table.h"
 
 struct settings {
@@ -31,11 +29,22 @@ static const struct pz_option options[] = {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *residual_json(const char *name, const struct pz_residual *r) {
-  json_t *o = json_pack("{s:s,s:I,s:I,s:f,s:f,s:f}", "op", name, "rows", (json_int_t)r->rows,
+static json_t *residual_json(const struct pz_fit_residual *r) {
+  json_t *o = json_pack("{s:s,s:I,s:I,s:f,s:f,s:f}", "op", r->op, "rows", (json_int_t)r->rows,
                         "held", (json_int_t)r->held, "before", r->before, "fitted_half",
                         r->fitted_half, "after", r->after);
   json_object_set_new(o, "held_half", r->held ? json_real(r->held_half) : json_null());
+  return o;
+}
+
+static json_t *chip_json(const struct pz_chip *chip) {
+  struct pz_error err = {0};
+  json_t *o = NULL;
+  char *text = NULL;
+  if (pz_chip_text(chip, &text, &err) != PZ_OK ||
+      pz_json_parse(chip->name, text, strlen(text), &o, &err) != PZ_OK)
+    pz_json_lost_set(true);
+  pz_text_free(text);
   return o;
 }
 
@@ -43,7 +52,7 @@ static json_t *fit_json(const struct pz_calibrated *c) {
   json_t *ops = json_array(), *changes = json_array(), *kept = json_array();
   json_t *rejected = json_array();
   for (uint32_t i = 0; i < c->n_residuals; i++)
-    json_array_append_new(ops, residual_json(pz_ops_name(c->residuals[i].op), &c->residuals[i]));
+    json_array_append_new(ops, residual_json(&c->residuals[i]));
   for (uint32_t i = 0; i < c->n_changes; i++)
     json_array_append_new(changes,
                           json_pack("{s:s,s:f,s:f,s:b}", "constant", c->changes[i].name, "before",
@@ -55,14 +64,14 @@ static json_t *fit_json(const struct pz_calibrated *c) {
                                     c->rejected[i].before, "fitted", c->rejected[i].fitted));
   for (uint32_t i = 0; i < c->n_kept; i++) json_array_append_new(kept, json_string(c->kept[i]));
   return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "chip", c->chip.name, "all",
-                   residual_json("all", &c->all), "ops", ops, "constants", changes, "kept", kept,
-                   "rejected", rejected, "description", pz_chip_json(&c->chip));
+                   residual_json(&c->all), "ops", ops, "constants", changes, "kept", kept,
+                   "rejected", rejected, "description", chip_json(&c->chip));
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static void residual_cells(struct pz_table *t, const char *name, const struct pz_residual *r) {
-  pz_table_cell(t, "%s", name);
+static void residual_cells(struct pz_table *t, const struct pz_fit_residual *r) {
+  pz_table_cell(t, "%s", r->op);
   pz_table_cell(t, "%u", r->rows);
   pz_table_cell(t, "%.1f%%", 100 * r->before);
   pz_table_cell(t, "%.1f%%", 100 * r->fitted_half);
@@ -81,9 +90,8 @@ static enum pz_status print_residuals(const struct pz_calibrated *c, struct pz_a
          "one;\nafter the fit to all\n\n",
          c->chip.name);
   pz_table_init(&t, arena, heads);
-  for (uint32_t i = 0; i < c->n_residuals; i++)
-    residual_cells(&t, pz_ops_name(c->residuals[i].op), &c->residuals[i]);
-  residual_cells(&t, "all", &c->all);
+  for (uint32_t i = 0; i < c->n_residuals; i++) residual_cells(&t, &c->residuals[i]);
+  residual_cells(&t, &c->all);
   return pz_table_print(&t, 0, stdout);
 }
 
@@ -128,12 +136,10 @@ static enum pz_status print_fit(const struct pz_calibrated *c, struct pz_arena *
 
 static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
                                  struct pz_error *err) {
-  json_t *o = pz_chip_json(chip);
-  char *text = o ? pz_json_dump(o, JSON_INDENT(1)) : NULL;
-  enum pz_status status = text ? pz_file_write(path, text, strlen(text), err)
-                               : pz_fail(err, PZ_NO_MEMORY, "out of memory for %s", path);
-  pz_free(text);
-  json_decref(o);
+  char *text = NULL;
+  enum pz_status status = pz_chip_text(chip, &text, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, strlen(text), err);
+  pz_text_free(text);
   return status;
 }
 
@@ -142,57 +148,28 @@ static enum pz_status check_output(const struct settings *s, struct pz_arena *ar
   const char *const *files = NULL;
   size_t n = 0;
   if (!s->out) return PZ_OK;
-  enum pz_status status = pz_measured_files(s->ops, arena, &files, err);
+  enum pz_status status = pz_csv_files(s->ops, arena, &files, err);
   while (status == PZ_OK && files[n]) n++;
   if (status == PZ_OK && pz_file_named(s->chip)) status = pz_file_output(s->out, &s->chip, 1, err);
   return status == PZ_OK ? pz_file_output(s->out, files, n, err) : status;
 }
 
-static void tell_skipped(const struct settings *s, const struct pz_measured *m) {
-  for (uint32_t i = 0; i < m->n_skipped; i++) pz_command_warn(s->common.quiet, m->skipped[i]);
-}
-
-static const double POOR = 0.3; /* mean error */
-
-/* Of so many rows only some are used. */
-static void tell_left_out(const struct settings *s, uint32_t used, uint32_t rows) {
-  char text[300];
-  if (used == rows) return;
-  snprintf(text, sizeof text,
-           "%u of %u rows are used; the others are of other chips, marked as slow or not predicted "
-           "('phaze validate --ops' lists them)",
-           used, rows);
-  pz_command_warn(s->common.quiet, text);
-}
-
-/* Rows that name one chip are taken for those of CHIP, whatever its name. */
-static void tell_other_chip(const struct settings *s, const char *rows, const char *chip) {
-  char text[300];
-  if (!rows || strcmp(rows, chip) == 0) return;
-  snprintf(text, sizeof text, "all rows are of %s, and used for %s", rows, chip);
-  pz_command_warn(s->common.quiet, text);
-}
-
 static enum pz_status calibrate(const struct settings *s, struct pz_error *err) {
+  struct pz_calibrate_options o = pz_calibrate_options_default();
   struct pz_arena arena;
   struct pz_chip chip;
-  struct pz_measured measured;
-  struct pz_calibrated fit;
+  struct pz_calibrated *fit = NULL;
+  o.ops = s->ops;
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_chip_load(s->chip, &chip, err);
   if (status == PZ_OK) status = check_output(s, &arena, err);
-  if (status == PZ_OK) status = pz_measured_load(s->ops, &arena, &measured, err);
-  uint32_t rows = status == PZ_OK ? measured.n : 0;
-  if (status == PZ_OK) tell_skipped(s, &measured);
-  if (status == PZ_OK) status = pz_measured_of_chip(&measured, &chip, &arena, &measured, err);
-  if (status == PZ_OK) tell_left_out(s, measured.n, rows);
-  if (status == PZ_OK) tell_other_chip(s, measured.rows[0].chip, chip.name);
-  if (status == PZ_OK) status = pz_calibrate(&chip, &measured, &arena, &fit, err);
-  if (status == PZ_OK && fit.all.after > POOR)
-    pz_command_warn(s->common.quiet, "the fit is poor: is the table of a chip like this one?");
-  if (status == PZ_OK && s->out) status = write_chip(&fit.chip, s->out, err);
+  if (status == PZ_OK) status = pz_calibrate(&chip, &o, &fit, err);
+  for (uint32_t i = 0; fit && i < fit->n_notes; i++)
+    pz_command_warn(s->common.quiet, fit->notes[i]);
+  if (status == PZ_OK && s->out) status = write_chip(&fit->chip, s->out, err);
   if (status == PZ_OK)
-    status = s->common.json ? pz_command_json(fit_json(&fit), err) : print_fit(&fit, &arena);
+    status = s->common.json ? pz_command_json(fit_json(fit), err) : print_fit(fit, &arena);
+  pz_calibrated_free(fit);
   pz_arena_release(&arena);
   return status;
 }

@@ -7,11 +7,9 @@
 
 #include "cli/machine_options.h"
 #include "cli/workload_options.h"
-#include "core/alloc.h"
+#include "core/csv.h"
 #include "core/file.h"
 #include "core/text.h"
-#include "cost/ops_table.h"
-#include "cost/power.h"
 #include "report/table.h"
 
 struct settings {
@@ -137,20 +135,20 @@ static json_t *cell_json(const char *text) {
   return s ? s : json_string("(not UTF-8)");
 }
 
-static json_t *ops_json(const struct pz_csv *csv, const double *us) {
+static json_t *ops_json(const struct pz_csv *csv, const struct pz_op_times *t) {
   json_t *list = json_array();
   for (uint32_t r = 0; r < csv->rows; r++) {
     json_t *o = json_object();
     for (uint32_t k = 0; k < csv->columns; k++)
       json_object_set_new(o, csv->cells[k], cell_json(pz_csv_cell(csv, r, k)));
-    json_object_set_new(o, "predicted_us", json_real(us[r]));
+    json_object_set_new(o, "predicted_us", json_real(t->rows[r].us));
     json_array_append_new(list, o);
   }
   return json_pack("{s:o}", "ops", list);
 }
 
 static enum pz_status ops_table(struct pz_arena *arena, const struct pz_csv *csv,
-                                const double *us) {
+                                const struct pz_op_times *times) {
   const char *heads[PZ_TABLE_MOST_COLUMNS + 1];
   uint32_t shown =
       csv->columns < PZ_TABLE_MOST_COLUMNS - 1 ? csv->columns : PZ_TABLE_MOST_COLUMNS - 1;
@@ -162,7 +160,7 @@ static enum pz_status ops_table(struct pz_arena *arena, const struct pz_csv *csv
   pz_table_init(&t, arena, heads);
   for (uint32_t r = 0; r < csv->rows; r++) {
     for (uint32_t k = 0; k < shown; k++) pz_table_cell(&t, "%s", pz_csv_cell(csv, r, k));
-    pz_table_cell(&t, "%.2f", us[r]);
+    pz_table_cell(&t, "%.2f", times->rows[r].us);
   }
   return pz_table_print(&t, 0, stdout);
 }
@@ -171,17 +169,17 @@ static enum pz_status estimate_ops(const struct settings *s, struct pz_cost *cos
                                    struct pz_error *err) {
   struct pz_arena arena;
   struct pz_csv csv;
-  const double *us = NULL;
+  struct pz_op_times *t = NULL;
   char *text = NULL;
   size_t bytes = 0;
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_file_read(s->ops, PZ_CSV_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_cost_table(cost, s->ops, text, bytes, &t, err);
   if (status == PZ_OK) status = pz_csv_parse(s->ops, text, bytes, &arena, &csv, err);
-  if (status == PZ_OK) status = pz_ops_predict(cost, s->ops, &csv, &arena, &us, err);
   if (status == PZ_OK)
-    status =
-        s->common.json ? pz_command_json(ops_json(&csv, us), err) : ops_table(&arena, &csv, us);
-  pz_free(text);
+    status = s->common.json ? pz_command_json(ops_json(&csv, t), err) : ops_table(&arena, &csv, t);
+  pz_op_times_free(t);
+  pz_text_free(text);
   pz_arena_release(&arena);
   return status;
 }
@@ -315,7 +313,6 @@ static enum pz_status load_and_estimate(const struct settings *s, const char *mo
 static enum pz_status estimate(const struct settings *s, const char *model, struct pz_error *err) {
   struct pz_cost *cost = NULL;
   uint64_t asked, found;
-  struct pz_log log = {s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING, pz_log_to_file, stderr};
   const char *option = NULL;
   int64_t group = pz_workload_group(&s->w, &option);
   struct pz_machine_use use = {option, group, s->common.quiet, false};
@@ -325,8 +322,9 @@ static enum pz_status estimate(const struct settings *s, const char *model, stru
            : s->ops ? estimate_ops(s, cost, err)
                     : load_and_estimate(s, model, cost, err);
   pz_cost_counts(cost, &asked, &found);
-  pz_log(&log, PZ_LOG_INFO, "estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)", asked,
-         found, asked ? 100.0 * (double)found / (double)asked : 0.0);
+  if (s->common.verbose)
+    pz_command_say("estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)", asked, found,
+                   asked ? 100.0 * (double)found / (double)asked : 0.0);
   pz_cost_free(cost);
   return status;
 }

@@ -1,14 +1,17 @@
 /* phaze explore: one HTML page that computes predictions and plans by itself. */
-#include <inttypes.h>
+
+/* readlink is of POSIX. */
+#define _POSIX_C_SOURCE 200809L /* NOLINT(bugprone-reserved-identifier) */
+
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/machine_options.h"
-#include "cli/shared_file.h"
-#include "core/alloc.h"
 #include "core/file.h"
-#include "report/explore_page.h"
+#include "core/text.h"
 
-enum { MOST_MODELS = 64, MOST_MODEL_BYTES = 1 << 20, MOST_WASM_BYTES = 5 << 20, MOST_NAME = 200 };
+enum { MOST_MODELS = 64 };
 
 struct settings {
   struct pz_common common;
@@ -47,151 +50,77 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* ---- what the page begins with -------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
-static void set_count(json_t *state, const char *key, int64_t v) {
-  if (v) json_object_set_new(state, key, json_integer((json_int_t)v));
+/* The path of share/phaze/NAME of the installation that this program stands in, or of wasm/NAME in the build folder.
+ * False: there is none. */
+static bool shared_file(const char *name, char *path, size_t size) {
+  /* from the folder of the program: bin/phaze, or build/release/src/phaze */
+  static const char *const places[] = {"../share/phaze", "../wasm", "../../wasm"};
+  char program[2048];
+  ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (n <= 0) return false;
+  program[n] = '\0';
+  char *slash = strrchr(program, '/');
+  if (!slash) return false;
+  *slash = '\0';
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    int bytes = snprintf(path, size, "%s/%s/%s", program, places[i], name);
+    if (bytes > 0 && (size_t)bytes < size && access(path, R_OK) == 0) return true;
+  }
+  return false;
 }
 
-static void set_name(json_t *state, const char *key, const char *const *names, int i) {
-  if (i != NOT_GIVEN) json_object_set_new(state, key, json_string(names[i]));
+static enum pz_status find_wasm(const struct settings *s, char *path, size_t size,
+                                struct pz_error *err) {
+  if (s->wasm) return pz_text_copy(path, size, s->wasm), PZ_OK;
+  if (shared_file("explore.wasm", path, size)) return PZ_OK;
+  return pz_fail(err, PZ_IO,
+                 "explore.wasm, the WebAssembly of the page, is not installed; build it with "
+                 "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "
+                 "name one with --wasm FILE");
 }
 
-static json_t *state_json(const struct settings *s, const char *model) {
-  json_t *j = json_pack("{s:s,s:s,s:s?}", "model", model, "chip", s->machine.chip, "cluster",
-                        s->machine.cluster);
-  set_count(j, "devices", s->devices ? s->devices : 64);
-  set_count(j, "batch", s->batch ? s->batch : 512);
-  set_count(j, "seq", s->seq);
-  set_count(j, "tp", s->tp);
-  set_count(j, "pp", s->pp);
-  set_count(j, "vpp", s->vpp);
-  set_count(j, "dp", s->dp);
-  set_count(j, "cp", s->cp);
-  set_count(j, "ep", s->ep);
-  set_count(j, "mbs", s->mbs);
-  set_name(j, "recompute", pz_recomputation_names, s->recompute);
-  set_name(j, "zero", zero_names, s->zero);
-  set_name(j, "precision", pz_precision_names, s->precision);
-  if (s->framework) json_object_set_new(j, "framework", json_string(s->framework));
-  return j;
-}
-
-/* A file that the page needs, by the path that the user gave. */
-static enum pz_status add_file(json_t *files, const char *path, struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0, n = strlen(path);
-  if (!pz_file_named(path)) return PZ_OK;
-  if (n > MOST_NAME)
-    return pz_fail(err, PZ_LIMIT, "%s: a path of %zu bytes; accepted: at most %d", path, n,
-                   MOST_NAME);
-  if (n > 5 && strcmp(path + n - 5, ".onnx") == 0)
-    return pz_fail(err, PZ_BAD_USE, "%s: a page reads no ONNX files; accepted: a config.json",
-                   path);
-  enum pz_status status = pz_file_read(path, MOST_MODEL_BYTES, &text, &bytes, err);
-  if (status == PZ_OK && json_object_set_new(files, path, json_stringn(text, bytes)) != 0)
-    status = pz_fail(err, PZ_BAD_INPUT, "%s: path or text is not UTF-8", path);
-  pz_free(text);
-  return status;
-}
-
-static enum pz_status check_model(const struct settings *s, const char *model,
-                                  struct pz_error *err) {
-  struct pz_workload_options o = pz_workload_options_default();
-  struct pz_workload *w = NULL;
-  o.seq = s->seq;
-  enum pz_status status = pz_workload_load(model, &o, &w, err);
-  pz_workload_free(w);
-  return status;
-}
-
-static enum pz_status check_framework(const char *name, struct pz_error *err) {
-  return name && pz_framework_find(name) < 0
+static enum pz_status set_plan(const struct settings *s, struct pz_plan *p, struct pz_error *err) {
+  if (s->devices) p->devices = s->devices;
+  if (s->batch) p->batch = s->batch;
+  p->seq = s->seq;
+  p->tp = s->tp;
+  p->pp = s->pp;
+  p->vpp = s->vpp;
+  p->dp = s->dp;
+  p->cp = s->cp;
+  p->ep = s->ep;
+  p->mbs = s->mbs;
+  p->recompute = s->recompute;
+  p->zero = s->zero;
+  p->precision = s->precision;
+  p->framework = pz_framework_find(s->framework);
+  return s->framework && p->framework < 0
              ? pz_fail(err, PZ_BAD_USE, "--framework '%.60s' is not known; see 'phaze predict'",
-                       name)
+                       s->framework)
              : PZ_OK;
 }
 
-/* Names that the page offers to choose from. */
-static json_t *names_json(const char *(*at)(size_t)) {
-  json_t *list = json_array();
-  for (size_t i = 0; at(i); i++) json_array_append_new(list, json_string(at(i)));
-  return list;
-}
-
-static const char *framework_at(size_t i) { return pz_framework_names[i]; }
-
-static enum pz_status page_inputs(const struct settings *s, char **models, int n,
-                                  struct pz_explore *page, struct pz_error *err) {
+static enum pz_status explore(const struct settings *s, char **models, struct pz_error *err) {
+  struct pz_explore_options o = pz_explore_options_default();
   struct pz_machine machine;
   struct pz_machine_use use = {"devices", s->devices ? s->devices : 1, s->common.quiet, false};
-  enum pz_status status = pz_machine_load(&s->machine, use, &machine, err);
-  if (status == PZ_OK) status = check_framework(s->framework, err);
-  for (int i = 0; i < n && status == PZ_OK; i++) {
-    status = add_file(page->files, models[i], err);
-    if (status == PZ_OK) status = check_model(s, models[i], err);
-    if (status == PZ_OK) json_array_append_new(page->models, json_string(models[i]));
-  }
-  if (status == PZ_OK) status = add_file(page->files, s->machine.chip, err);
-  if (status == PZ_OK && s->machine.cluster)
-    status = add_file(page->files, s->machine.cluster, err);
-  return status;
-}
-
-/* ---- the command ---------------------------------------------------------------------------- */
-
-/* Is it a module of this version?  One of ours has its name and version as text (src/wasm/page.c). */
-static enum pz_status check_wasm(const char *path, const char *bytes, size_t n,
-                                 struct pz_error *err) {
-  char mark[80];
-  int size = snprintf(mark, sizeof mark, "phaze page %s", pz_version());
-  if (n < 8 || memcmp(bytes, "\0asm", 4) != 0)
-    return pz_fail(err, PZ_BAD_INPUT, "%s: not a WebAssembly module", path);
-  for (const char *at = bytes; (at = memchr(at, 'p', n - (size_t)(at - bytes))); at++)
-    if (n - (size_t)(at - bytes) > (size_t)size && memcmp(at, mark, (size_t)size + 1) == 0)
-      return PZ_OK;
-  return pz_fail(err, PZ_BAD_INPUT,
-                 "%s: not of phaze %s; build it with 'cmake --build --preset "
-                 "wasm'",
-                 path, pz_version());
-}
-
-static enum pz_status read_wasm(const struct settings *s, char **bytes, size_t *n,
-                                struct pz_error *err) {
-  char path[4096];
-  if (!s->wasm && !pz_shared_file("explore.wasm", path, sizeof path))
-    return pz_fail(err, PZ_IO,
-                   "explore.wasm, the WebAssembly of the page, is not installed; build it with "
-                   "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "
-                   "name one with --wasm FILE");
-  const char *file = s->wasm ? s->wasm : path;
-  enum pz_status status = pz_file_read(file, MOST_WASM_BYTES, bytes, n, err);
-  return status == PZ_OK ? check_wasm(file, *bytes, *n, err) : status;
-}
-
-static enum pz_status explore(const struct settings *s, char **models, int n,
-                              struct pz_error *err) {
-  struct pz_explore page = {.models = json_array(), .files = json_object()};
-  char *wasm = NULL, *text = NULL;
+  char *text = NULL, wasm[4096];
   size_t bytes = 0;
-  enum pz_status status = page_inputs(s, models, n, &page, err);
-  page.state = state_json(s, models[0]);
-  page.presets = names_json(pz_preset_name);
-  page.frameworks = names_json(framework_at);
+  o.models = (const char *const *)models;
+  o.chip = s->machine.chip;
+  o.cluster = s->machine.cluster;
+  o.wasm = wasm;
+  enum pz_status status = pz_machine_load(&s->machine, use, &machine, err);
+  if (status == PZ_OK) status = set_plan(s, &o.plan, err);
   if (status == PZ_OK) status = pz_file_writable(s->out, err);
-  if (status == PZ_OK) status = read_wasm(s, &wasm, &page.wasm_bytes, err);
-  page.wasm = wasm;
-  if (status == PZ_OK) status = pz_explore_page(&page, &text, &bytes, err);
+  if (status == PZ_OK) status = find_wasm(s, wasm, sizeof wasm, err);
+  if (status == PZ_OK) status = pz_explore_page(&o, &text, &bytes, err);
   if (status == PZ_OK) status = pz_file_write(s->out, text, bytes, err);
   if (status == PZ_OK && !s->common.quiet)
     pz_command_say("wrote %s, %.1f MB; it opens offline", s->out, (double)bytes / 1e6);
-  pz_free(text);
-  pz_free(wasm);
-  json_decref(page.models);
-  json_decref(page.files);
-  json_decref(page.state);
-  json_decref(page.presets);
-  json_decref(page.frameworks);
+  pz_text_free(text);
   return status;
 }
 
@@ -213,7 +142,8 @@ static enum pz_exit run(int argc, char **argv) {
   if (!pz_call_begin(&call, &pz_cmd_explore, argc, argv, &s)) return call.code;
   const char *wrong = misuse(&s, argv + 1, call.n_args);
   if (wrong) return pz_command_misuse(&pz_cmd_explore, wrong);
-  return pz_call_end(&call, explore(&s, argv + 1, call.n_args, &call.err));
+  argv[1 + call.n_args] = NULL;
+  return pz_call_end(&call, explore(&s, argv + 1, &call.err));
 }
 
 const struct pz_command pz_cmd_explore = {

@@ -5,7 +5,6 @@
 #include "cli/workload_options.h"
 #include "core/text.h"
 #include "report/table.h"
-#include "workload/workload_json.h"
 
 struct settings {
   struct pz_common common;
@@ -186,11 +185,14 @@ static enum pz_status print_human(const struct pz_workload *w) {
 
 static enum pz_status show(const struct settings *s, const struct pz_workload *w,
                            struct pz_error *err) {
+  char *text = NULL;
   pz_command_warn(s->common.quiet, w->warning);
-  if (s->common.json) return pz_command_json(pz_workload_json(w), err);
-  if (!s->dot) return print_human(w);
-  pz_workload_dot(w, stdout);
-  return PZ_OK;
+  if (!s->common.json && !s->dot) return print_human(w);
+  enum pz_status status =
+      pz_workload_text(w, s->dot ? PZ_WORKLOAD_DOT : PZ_WORKLOAD_JSON, &text, err);
+  if (status == PZ_OK) fputs(text, stdout);
+  pz_text_free(text);
+  return status;
 }
 
 static enum pz_exit run(int argc, char **argv) {

@@ -5,17 +5,16 @@
 #include <string.h>
 
 #include "cli/place_training.h"
-#include "core/choices.h"
 #include "core/file.h"
+#include "core/options.h"
 #include "core/text.h"
-#include "launch/launch.h"
 #include "partition/instance.h"
 #include "report/table.h"
 
 struct settings {
   struct pz_common common;
   const char *instance;
-  int semantics;
+  int semantics, evaluator;
   bool compat, check;
   struct pz_place_settings model;             /* from here on: with a MODEL only */
   struct pz_place_training_settings training; /* the last: with training semantics only */
@@ -52,8 +51,10 @@ static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "instance", .type = PZ_OPTION_TEXT, .offset = AT(instance), .arg = "FILE.json",
      .help = "Read a placement problem instead of a MODEL (format above)"},
+    {.name = "evaluator", .type = PZ_OPTION_CHOICE, .offset = AT(evaluator), .choices = pz_evaluator_names,
+     .help = "The same in the words of 'phaze search': training, or original, which is corrected"},
     {.name = "semantics", .type = PZ_OPTION_CHOICE, .offset = AT(semantics), .choices = semantics_names,
-     .help = "What a step is: training: as frameworks run it, the model of 'phaze predict' (default for GPUs and other chips that are built); corrected: layers scheduled on the chip's cores, as a search over chips sees them (default for described chips); original: the same, and the gradient all-reduce counts the parameters of the first stage instead of the largest (default with --instance)"},
+     .help = "What a step is: training: as frameworks run it, the model of 'phaze predict' (default but for ONNX files and chips of 45 and 22 nm that are only described); corrected: layers scheduled on the chip's cores, as the evaluator original of 'phaze search' sees them; original: the same, and the gradient all-reduce counts the parameters of the first stage instead of the largest (default with --instance)"},
     {.name = "expert-compat", .type = PZ_OPTION_FLAG, .offset = AT(compat),
      .help = "With --instance: split the layers of the expert plan as the original program does, off by one layer"},
     {.name = "check", .type = PZ_OPTION_FLAG, .offset = AT(check),
@@ -208,13 +209,16 @@ static const char *misuse(const struct settings *s, const struct settings *none,
 static enum pz_status choose_semantics(struct settings *s, const char *model,
                                        struct pz_error *err) {
   struct pz_chip chip;
+  if (s->evaluator)
+    s->semantics = s->evaluator == PZ_EVALUATOR_TRAINING ? TRAINING : PZ_SEMANTICS_CORRECTED;
   if (s->semantics != NOT_GIVEN) return PZ_OK;
   s->semantics = s->instance ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED;
   if (s->instance) return PZ_OK;
   enum pz_status status = pz_chip_load(s->model.machine.chip, &chip, err);
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
-  if (status == PZ_OK && pz_chip_built(&chip) && !onnx) s->semantics = TRAINING;
+  bool paper = status == PZ_OK && !(pz_tech_at(chip.tech)->static_w_per_mm2 > 0); /* 45, 22 nm */
+  if (status == PZ_OK && !onnx && (pz_chip_built(&chip) || !paper)) s->semantics = TRAINING;
   return status;
 }
 
@@ -237,8 +241,8 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
   char name[64];
   if (s->semantics != TRAINING && only)
     return pz_fail(err, PZ_BAD_USE,
-                   "--%s with --semantics %s; accepted: with --semantics training (the default for "
-                   "GPUs and other chips that are built)",
+                   "--%s with --semantics %s; accepted: with --semantics training (the default but "
+                   "for described chips of 22 nm)",
                    pz_option_name(only, name, sizeof name), semantics_names[s->semantics]);
   int recompute = s->model.recompute;
   if (s->semantics != TRAINING && recompute != PZ_AS_FRAMEWORK &&

@@ -1,13 +1,9 @@
 /* phaze predict: what one training plan takes, or every run of a table. */
 #include <string.h>
 
-#include "cli/plan_page.h"
 #include "cli/predict_options.h"
-#include "core/alloc.h"
 #include "core/file.h"
-#include "launch/launch.h"
-#include "step/prediction.h"
-#include "step/run_cost.h"
+#include "report/training_json.h"
 
 static const struct pz_predict_settings defaults = {.plan =
                                                         {
@@ -43,19 +39,11 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* ---- the plan that is asked for ------------------------------------------------------------- */
-
-struct pz_job pz_predicted_job(const struct pz_predicted *x) {
-  const struct pz_machine *m = &x->machine;
-  return (struct pz_job){.model = x->model, .chip = &m->chip, .net = m->own_link ? NULL : &m->net};
-}
-
 /* ---- one plan ------------------------------------------------------------------------------- */
 
 static json_t *predicted_json(const struct pz_predicted *x) {
-  json_t *j =
-      json_pack("{s:o,s:s,s:s?}", "model", json_string(x->model), "chip", x->machine.chip.name,
-                "cluster", x->machine.own_link ? NULL : x->machine.net.name);
+  json_t *j = json_pack("{s:o,s:s,s:s?}", "model", json_string(x->model), "chip",
+                        x->machine.chip.name, "cluster", pz_machine_net_name(&x->machine));
   json_t *run = pz_training_run_json(x->run);
   if (j && run) json_object_update(j, run);
   json_decref(run);
@@ -64,47 +52,81 @@ static json_t *predicted_json(const struct pz_predicted *x) {
   return j;
 }
 
-static enum pz_status write_trace(const struct pz_predicted *x, struct pz_error *err) {
+enum pz_status pz_predict_write_trace(const struct pz_training_run *r, const char *model,
+                                      const char *path, struct pz_error *err) {
   char *text = NULL;
-  enum pz_status status = pz_prediction_trace(x->run, x->model, &text, err);
-  if (status == PZ_OK) status = pz_file_write(x->s->trace, text, strlen(text), err);
-  pz_free(text);
+  enum pz_status status = pz_training_run_trace(r, model, &text, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, strlen(text), err);
+  pz_text_free(text);
   return status;
 }
 
-static enum pz_status write_page(const struct pz_predicted *x, struct pz_error *err) {
-  const struct pz_training_run *r = x->run;
-  struct pz_plan_page_row row = {r->plan.devices, r->plan.batch, r, r->p.tokens_per_s_per_device};
-  struct pz_plan_page page = {
-      .path = x->s->report, .model = x->model, .machine = &x->machine, .rows = &row, .n = 1};
+static const char EXPLORE[] = "explore.html";
+
+/* Does a page of `phaze explore` lie in the same folder? */
+static bool explore_beside(const char *path, struct pz_arena *arena) {
+  static const char title[] = "<title>phaze explore</title>";
+  enum { HEAD = 1 << 12, MOST_BYTES = 1 << 24 };
+  struct pz_file_bytes m;
+  const char *slash = strrchr(path, '/');
+  const char *beside =
+      pz_arena_printf(arena, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, EXPLORE);
+  if (!beside || pz_file_map(beside, MOST_BYTES, &m, NULL) != PZ_OK) return false;
+  const char *at = m.data, *end = at + (m.bytes < HEAD ? m.bytes : HEAD);
+  size_t n = strlen(title);
+  bool found = false;
+  for (; at + n <= end && !found; at++) found = memcmp(at, title, n) == 0;
+  pz_file_unmap(&m);
+  return found;
+}
+
+enum pz_status pz_predict_write_page(const char *path, const char *model,
+                                     const struct pz_machine *m, const struct pz_scaling *s,
+                                     struct pz_error *err) {
   struct pz_arena arena;
+  char *text = NULL;
+  size_t bytes = 0;
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_plan_page_write(&page, &arena, err);
+  struct pz_plan_page page = {.size = sizeof page,
+                              .model = model,
+                              .chip = &m->chip,
+                              .net = pz_machine_net(m),
+                              .rows = s->rows,
+                              .n_rows = s->n_rows,
+                              .weak = s->weak,
+                              .explore = explore_beside(path, &arena) ? EXPLORE : NULL};
+  enum pz_status status = pz_plan_page(&page, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
+  pz_text_free(text);
   pz_arena_release(&arena);
   return status;
 }
 
+static enum pz_status explain(const struct pz_predicted *x, struct pz_explanation **out,
+                              struct pz_error *err) {
+  if (!x->s->explain) return PZ_OK;
+  return pz_training_explain(x->model, &x->machine.chip, pz_machine_net(&x->machine), &x->s->plan,
+                             out, err);
+}
+
 static enum pz_status tell_json(const struct pz_predicted *x, struct pz_error *err) {
-  json_t *j = predicted_json(x), *changes = NULL, *explained = NULL;
+  json_t *j = predicted_json(x), *changes = NULL;
+  struct pz_explanation *e = NULL;
   enum pz_status status = PZ_OK;
   if (!pz_prediction_fits(&x->run->p)) status = pz_predict_changes_json(x, &changes, err);
   if (changes) json_object_set_new(j, "fits_with", changes);
-  if (status == PZ_OK && x->s->explain) status = pz_predict_explain_json(x, &explained, err);
-  if (explained) json_object_set_new(j, "explain", explained);
+  if (status == PZ_OK) status = explain(x, &e, err);
+  if (e) json_object_set_new(j, "explain", pz_predict_explain_json(e));
+  pz_explanation_free(e);
   if (status == PZ_OK) return pz_command_json(j, err);
   json_decref(j);
   return status;
 }
 
 static enum pz_status emit(const struct pz_predicted *x, struct pz_error *err) {
-  struct pz_launch l;
   char *text = NULL;
-  if (x->machine.chip.execution != PZ_CHIP_STREAM)
-    return pz_fail(err, PZ_NO_ANSWER, "no script: %s runs on GPUs, %s is none",
-                   pz_launch_names[x->s->emit], x->machine.chip.name);
-  const struct pz_cluster *net = x->machine.own_link ? NULL : &x->machine.net;
-  enum pz_status status = pz_launch_fill(x->model, &x->run->plan, net, &l, err);
-  if (status == PZ_OK) status = pz_launch_script(x->s->emit, &l, &text, err);
+  enum pz_status status = pz_launch_text(x->model, &x->machine.chip, pz_machine_net(&x->machine),
+                                         &x->run->plan, &text, err);
   if (status == PZ_OK && !pz_prediction_fits(&x->run->p)) {
     size_t first = strcspn(text, "\n") + 1; /* the interpreter stands there */
     pz_command_warn(x->s->common.quiet, "the plan does not fit in memory");
@@ -114,25 +136,30 @@ static enum pz_status emit(const struct pz_predicted *x, struct pz_error *err) {
   } else if (status == PZ_OK) {
     fputs(text, stdout);
   }
-  pz_free(text);
+  pz_text_free(text);
   return status;
 }
 
 static enum pz_status tell(const struct pz_predicted *x, struct pz_error *err) {
+  struct pz_explanation *e = NULL;
   if (x->s->emit) return emit(x, err);
   if (x->s->common.json) return tell_json(x, err);
   enum pz_status status = pz_predict_print(x, err);
-  return status == PZ_OK && x->s->explain ? pz_predict_explain(x, err) : status;
+  if (status == PZ_OK) status = explain(x, &e, err);
+  if (e) status = pz_predict_explain(x, e);
+  pz_explanation_free(e);
+  return status;
 }
 
 /* Nodes are filled, or a part of one is used: else the network is told too well. */
 static void warn_of_nodes(const struct pz_predicted *x) {
-  int64_t node = x->machine.net.level[0].devices, n = x->run->plan.devices;
+  const struct pz_cluster *net = pz_machine_net(&x->machine);
+  int64_t node = net ? net->level[0].devices : 0, n = x->run->plan.devices;
   char text[160];
-  if (x->machine.own_link || x->machine.net.n_levels < 2 || n <= node || n % node == 0) return;
+  if (!net || net->n_levels < 2 || n <= node || n % node == 0) return;
   snprintf(text, sizeof text,
            "%lld devices do not fill groups of %lld, the innermost level of cluster %s",
-           (long long)n, (long long)node, x->machine.net.name);
+           (long long)n, (long long)node, net->name);
   pz_command_warn(x->s->common.quiet, text);
 }
 
@@ -157,14 +184,21 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK && s->report) status = pz_file_writable(s->report, err);
   if (status == PZ_OK)
-    status = pz_training_predict(model, &x.machine.chip, x.machine.own_link ? NULL : &x.machine.net,
-                                 &plan, s->trace != NULL, &x.run, err);
+    status = pz_training_predict(model, &x.machine.chip, pz_machine_net(&x.machine), &plan,
+                                 s->trace != NULL, &x.run, err);
   if (status == PZ_OK) warn_of_nodes(&x);
   if (status == PZ_OK && x.run->refusal[0] && !s->emit)
     pz_command_warn(s->common.quiet, x.run->refusal);
   if (status == PZ_OK && s->tokens) status = pz_predict_cost(&x, &x.cost, err);
-  if (status == PZ_OK && s->trace) status = write_trace(&x, err);
-  if (status == PZ_OK && s->report) status = write_page(&x, err);
+  if (status == PZ_OK && s->trace) status = pz_predict_write_trace(x.run, model, s->trace, err);
+  if (status == PZ_OK && s->report) {
+    struct pz_scaling_row row = {.devices = x.run->plan.devices,
+                                 .batch = x.run->plan.batch,
+                                 .run = x.run,
+                                 .tokens_per_s_per_device = x.run->p.tokens_per_s_per_device};
+    struct pz_scaling one = {.rows = &row, .n_rows = 1};
+    status = pz_predict_write_page(s->report, model, &x.machine, &one, err);
+  }
   if (status == PZ_OK) status = tell(&x, err);
   if (status == PZ_OK) *fits = pz_prediction_fits(&x.run->p);
   pz_training_run_free(x.run);

@@ -71,9 +71,8 @@ struct job {
   const struct settings *s;
   struct pz_arena arena;
   struct pz_vec list; /* struct pz_scheduled */
-  struct pz_tuning tuning;
+  struct pz_techniques techniques;
   struct pz_progress progress;
-  struct pz_log log;
   struct pz_error *err;
 };
 
@@ -83,7 +82,7 @@ static struct pz_solve_options solve_options(const struct job *j) {
   return (struct pz_solve_options){.solver = (enum pz_solver)j->s->solver,
                                    .steps = j->s->steps,
                                    .seconds = j->s->seconds,
-                                   .tuning = &j->tuning};
+                                   .techniques = &j->techniques};
 }
 
 /* A choice that was not given is the first. */
@@ -94,15 +93,16 @@ static struct pz_layer_options layer_options(const struct settings *s) {
                                                                       : PZ_EXCLUSIVE_ALL};
 }
 
+static const char *const direction_names[] = {"forward", "backward"};
+
 /* The file's name, for a layer with "-layer-pass" before its end. */
 static enum pz_status write_lp(struct job *j, const struct pz_scheduled *o) {
-  static const char *const names[] = {"forward", "backward"};
   const char *path = j->s->lp;
   if (!path) return PZ_OK;
   const char *end = strrchr(path, '.');
   if (o->layer && end && !strchr(end, '/'))
     path = pz_arena_printf(&j->arena, "%.*s-%s-%s%s", (int)(end - path), path, o->layer,
-                           names[o->direction], end);
+                           direction_names[o->direction], end);
   return path ? pz_ilp_write(&o->problem, path, j->err) : PZ_NO_MEMORY;
 }
 
@@ -116,8 +116,8 @@ static enum pz_status solve(struct job *j, struct pz_scheduled *o) {
     status = pz_schedule_solve(&o->problem, &effort, &j->arena, &o->schedule, j->err);
   if (status != PZ_OK) return status;
   o->solve_s = pz_clock_s() - start;
-  pz_log(&j->log, PZ_LOG_INFO, "%s: %" PRId64 " steps in %.3f s", o->title, o->schedule.steps,
-         o->solve_s);
+  if (j->s->common.verbose && !j->s->common.quiet)
+    pz_command_say("%s: %" PRId64 " steps in %.3f s", o->title, o->schedule.steps, o->solve_s);
   return pz_vec_push(&j->list, o) ? PZ_OK : PZ_NO_MEMORY;
 }
 
@@ -136,9 +136,9 @@ static enum pz_status solve_instance(struct job *j) {
 
 static enum pz_status solve_layer(struct job *j, struct pz_cost *cost, const struct pz_layer *l,
                                   enum pz_direction d) {
-  static const char *const names[] = {"forward", "backward"};
   struct pz_layer_options kind = layer_options(j->s);
-  struct pz_scheduled o = {.title = pz_arena_printf(&j->arena, "%s %s", l->name, names[d]),
+  struct pz_scheduled o = {.title =
+                               pz_arena_printf(&j->arena, "%s %s", l->name, direction_names[d]),
                            .layer = l->name,
                            .direction = d,
                            .count = l->count,
@@ -155,46 +155,34 @@ static const char *layer_name(const void *ctx, size_t i) {
   return i < w->n_layers ? w->layers[i].name : NULL;
 }
 
-/* The next word of a list with commas, NULL after the last. */
-static const char *next_word(const char *at) {
-  at = strchr(at, ',');
-  return at ? at + 1 : NULL;
-}
-
-static bool is_word(const char *at, const char *name) {
-  size_t n = strcspn(at, ",");
-  return strlen(name) == n && strncmp(at, name, n) == 0;
-}
-
-/* No list has all. */
-static bool listed(const char *list, const char *name) {
-  const char *at = list;
-  while (at && !is_word(at, name)) at = next_word(at);
-  return at || !list;
-}
-
-static enum pz_status check_layers(const struct pz_workload *w, const char *list,
-                                   struct pz_error *err) {
-  for (const char *at = list; at; at = next_word(at)) {
+/* The layers of the list with commas; without a list all. */
+static enum pz_status choose_layers(const struct pz_workload *w, const char *list, bool *chosen,
+                                    struct pz_error *err) {
+  for (uint32_t i = 0; i < w->n_layers; i++) chosen[i] = !list;
+  for (const char *at = list, *end; at; at = (end = strchr(at, ',')) ? end + 1 : NULL) {
     char all[256];
+    size_t n = strcspn(at, ",");
     uint32_t i = 0;
-    while (i < w->n_layers && !is_word(at, w->layers[i].name)) i++;
+    while (i < w->n_layers &&
+           (strlen(w->layers[i].name) != n || strncmp(at, w->layers[i].name, n) != 0))
+      i++;
     if (i == w->n_layers)
       return pz_fail(err, PZ_BAD_USE, "--layer: %s has no layer '%.*s'; accepted: %s", w->model,
-                     (int)strcspn(at, ","), at, pz_text_join(all, sizeof all, layer_name, w));
+                     (int)n, at, pz_text_join(all, sizeof all, layer_name, w));
+    chosen[i] = true;
   }
   return PZ_OK;
 }
 
 static enum pz_status solve_layers(struct job *j, struct pz_cost *cost,
                                    const struct pz_workload *w) {
-  const char *list = j->s->model.layers;
-  enum pz_status status = check_layers(w, list, j->err);
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    j->progress.total += listed(list, w->layers[i].name) ? 2 : 0;
+  bool *chosen = pz_arena_alloc(&j->arena, w->n_layers, sizeof *chosen);
+  if (!chosen) return PZ_NO_MEMORY;
+  enum pz_status status = choose_layers(w, j->s->model.layers, chosen, j->err);
+  for (uint32_t i = 0; i < w->n_layers; i++) j->progress.total += 2 * chosen[i];
   for (uint32_t i = 0; i < w->n_layers; i++)
     for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++)
-      if (listed(list, w->layers[i].name)) status = solve_layer(j, cost, &w->layers[i], d);
+      if (chosen[i]) status = solve_layer(j, cost, &w->layers[i], d);
   return status;
 }
 
@@ -226,11 +214,6 @@ static enum pz_status report(struct job *j, const struct pz_workload *w, const c
                            : pz_schedule_view_print(&v, &j->arena);
 }
 
-static enum pz_status schedule_instance(struct job *j) {
-  enum pz_status status = solve_instance(j);
-  return status == PZ_OK ? report(j, NULL, NULL) : status;
-}
-
 static enum pz_status schedule_model(struct job *j, const char *model) {
   struct pz_cost *cost = NULL;
   struct pz_workload *w = NULL;
@@ -253,19 +236,17 @@ static enum pz_status schedule_model(struct job *j, const char *model) {
 }
 
 static enum pz_status schedule(const struct settings *s, const char *model, struct pz_error *err) {
-  struct job j = {.s = s,
-                  .tuning = pz_tuning_default,
-                  .err = err,
-                  .log = {.sink = pz_log_to_file, .ctx = stderr}};
-  j.log.level = s->common.quiet ? PZ_LOG_ERROR : s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING;
+  struct job j = {.s = s, .techniques = pz_techniques_all, .err = err};
   pz_arena_init(&j.arena, NULL);
   pz_vec_init(&j.list, &j.arena, sizeof(struct pz_scheduled));
   pz_progress_start(&j.progress, stderr,
                     s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
                     "problems", 0);
-  enum pz_status status = s->disable ? pz_tuning_disable(&j.tuning, s->disable, err) : PZ_OK;
+  enum pz_status status =
+      s->disable ? pz_techniques_disable(&j.techniques, s->disable, err) : PZ_OK;
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
-  if (status == PZ_OK) status = s->instance ? schedule_instance(&j) : schedule_model(&j, model);
+  if (status == PZ_OK) status = s->instance ? solve_instance(&j) : schedule_model(&j, model);
+  if (status == PZ_OK && s->instance) status = report(&j, NULL, NULL);
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)
     status = pz_fail(err, status, "out of memory for the schedules");
   pz_arena_release(&j.arena);

@@ -1,11 +1,9 @@
 /* phaze tune: a run that people have, what it takes, and what would make it faster. */
-#include <ctype.h>
 #include <string.h>
 
 #include "cli/tune_options.h"
 #include "core/alloc.h"
 #include "core/file.h"
-#include "plan/plan_fill.h"
 
 #define SETTINGS struct pz_tune_settings
 #define AT(field) offsetof(SETTINGS, field)
@@ -26,49 +24,27 @@ static const struct pz_option options[] = {
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-static bool is_json(const char *text) {
-  while (isspace((unsigned char)*text)) text++;
-  return *text == '{';
-}
-
-static enum pz_status read_plan(struct pz_tuned *x, const char *text, size_t bytes,
-                                struct pz_error *err) {
-  const SETTINGS *s = x->s;
-  if (s->vocab || s->set[0] || s->ignore[0])
-    return pz_fail(err, PZ_BAD_USE,
-                   "--%s is for Megatron's arguments; %s is a plan file, whose model has it",
-                   s->vocab ? "vocab" : (s->set[0] ? "set" : "ignore"), x->name);
-  enum pz_status status = pz_plan_file_read(x->name, text, bytes, x->arena, &x->m.run, err);
-  if (status == PZ_OK && s->devices) {
-    x->m.run.plan.devices = s->devices;
-    x->m.run.plan.dp = 0;
-    x->m.run.from[PZ_PLAN_DEVICES] = "--devices";
-    x->m.run.from[PZ_PLAN_DP] = NULL;
-  }
-  return status;
-}
-
 static enum pz_status read_run(struct pz_tuned *x, const char *path, struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
   const SETTINGS *s = x->s;
-  struct pz_megatron_options o = {
-      .vocab = s->vocab, .devices = s->devices, .presets = s->set, .ignore = s->ignore};
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  o.vocab = s->vocab;
+  o.devices = s->devices;
+  o.set = s->set;
+  o.ignore = s->ignore;
   bool standard = strcmp(path, "-") == 0;
   x->name = standard ? "standard input" : path;
   enum pz_status status =
       pz_file_read(standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &text, &bytes, err);
-  if (status != PZ_OK) return status;
-  x->megatron = !is_json(text);
-  status = x->megatron ? pz_megatron_read(x->name, text, bytes, &o, x->arena, &x->m, err)
-                       : read_plan(x, text, bytes, err);
+  if (status == PZ_OK) status = pz_run_plan_read(x->name, text, bytes, &o, &x->run, err);
   pz_free(text);
   return status;
 }
 
 /* The options' chip and cluster, or the file's. */
 static enum pz_status find_machine(struct pz_tuned *x, struct pz_error *err) {
-  struct pz_run_plan *r = &x->m.run;
+  struct pz_run_plan *r = x->run;
   struct pz_machine_options m = x->s->machine;
   if (m.chip) r->from[PZ_RUN_CHIP] = "--chip";
   if (m.cluster) r->from[PZ_RUN_CLUSTER] = "--cluster";
@@ -84,39 +60,18 @@ static enum pz_status find_machine(struct pz_tuned *x, struct pz_error *err) {
   return pz_machine_load(&m, use, &x->machine, err);
 }
 
-/* A plan file is Megatron's where it says so and asks for nothing that Megatron cannot do. */
-static void know_framework(struct pz_tuned *x) {
-  const struct pz_plan *o = &x->m.run.plan;
-  bool transfers = o->overlap & PZ_OVERLAP_P2P;
-  x->flags =
-      x->megatron || (o->framework == pz_framework_find("megatron") && (o->vpp > 1 || !transfers));
-  if (!x->megatron) x->m.p2p_off = o->vpp > 1 && !transfers;
-}
-
-/* What is wrong with the run, said of its file. */
-static enum pz_status of_file(const struct pz_tuned *x, enum pz_status status,
-                              const struct pz_error *why, struct pz_error *err) {
-  bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  if (input && !strstr(why->message, x->name))
-    return pz_fail(err, status, "%s: %s", x->name, why->message);
-  if (status != PZ_OK) *err = *why;
-  return status;
-}
-
-static enum pz_status fill(struct pz_tuned *x, struct pz_error *err) {
-  struct pz_error why = {0};
-  return of_file(x, pz_plan_fill(&x->m.run.plan, &x->machine.chip, &why), &why, err);
-}
-
+/* What is wrong with the run is said of its file. */
 static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
-  const struct pz_machine *m = &x->machine;
-  know_framework(x);
-  struct pz_tuning_options o = {.p2p_off = x->m.p2p_off, .threads = (unsigned)x->s->threads};
+  struct pz_tune_options o = pz_tune_options_default();
   struct pz_error why = {0};
+  o.threads = (unsigned)x->s->threads;
   enum pz_status status =
-      pz_plan_tune(&x->m.run, &m->chip, m->own_link ? NULL : &m->net, &o, x->arena, &x->t, &why);
-  if (status == PZ_OK) x->m.layers = x->t.layers;
-  return of_file(x, status, &why, err);
+      pz_plan_tune(x->run, &x->machine.chip, pz_machine_net(&x->machine), &o, &x->t, &why);
+  bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
+  if (input && !strstr(why.message, x->name))
+    return pz_fail(err, status, "%s: %s", x->name, why.message);
+  if (status != PZ_OK) *err = why;
+  return status;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
@@ -124,9 +79,10 @@ static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
 static void warn(const struct pz_tuned *x) {
   char text[400] = "";
   size_t n = 0;
-  for (uint32_t i = 0; i < x->m.n_notes; i++) pz_command_warn(x->s->common.quiet, x->m.notes[i]);
-  for (uint32_t i = 0; i < x->m.n_ignored && n < 300; i++)
-    n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", i ? ", " : "", x->m.ignored[i]);
+  const struct pz_run_plan *r = x->run;
+  for (uint32_t i = 0; i < r->n_notes; i++) pz_command_warn(x->s->common.quiet, r->notes[i]);
+  for (uint32_t i = 0; i < r->n_ignored && n < 300; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", i ? ", " : "", r->ignored[i]);
   if (!n) return;
   char line[480];
   snprintf(line, sizeof line, "ignored, not known to change the step: %s%s", text,
@@ -135,35 +91,29 @@ static void warn(const struct pz_tuned *x) {
 }
 
 static enum pz_status tell(const struct pz_tuned *x, struct pz_error *err) {
-  json_t *j = NULL;
-  if (!x->s->common.json) return pz_tune_print(x, err);
-  enum pz_status status = pz_tune_json(x, &j, err);
-  return status == PZ_OK ? pz_command_json(j, err) : status;
+  return x->s->common.json ? pz_command_json(pz_tune_json(x), err) : pz_tune_print(x, err);
 }
 
 /* The run does not fit, and nothing else does. */
 static enum pz_status check_answer(const struct pz_tuned *x, struct pz_error *err) {
-  const struct pz_tuning *t = &x->t;
-  if (t->own.p.peak_bytes <= t->limit_bytes || t->has_best || t->n_changes) return PZ_OK;
+  const struct pz_plan_tuning *t = x->t;
+  if (t->fits || t->has_best || t->n_changes) return PZ_OK;
   return pz_fail(err, PZ_NO_ANSWER,
                  "the run does not fit in memory, and no plan on its %lld devices does: %.1f GB "
                  "needed, %.1f GB usable",
-                 (long long)x->m.run.plan.devices, t->least_bytes / 1e9, t->limit_bytes / 1e9);
+                 (long long)t->own.plan.devices, t->least_bytes / 1e9, t->limit_bytes / 1e9);
 }
 
 static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_error *err) {
-  struct pz_arena arena;
-  struct pz_tuned x = {.s = s, .arena = &arena};
-  pz_arena_init(&arena, NULL);
+  struct pz_tuned x = {.s = s};
   enum pz_status status = read_run(&x, path, err);
   if (status == PZ_OK) warn(&x);
   if (status == PZ_OK) status = find_machine(&x, err);
-  if (status == PZ_OK) status = fill(&x, err);
   if (status == PZ_OK) status = tune(&x, err);
-  if (status == PZ_OK) x.m.run.plan.seq = x.t.own.plan.seq;
   if (status == PZ_OK) status = tell(&x, err);
   if (status == PZ_OK) status = check_answer(&x, err);
-  pz_arena_release(&arena);
+  pz_plan_tuning_free(x.t);
+  pz_run_plan_free(x.run);
   return status;
 }
 

@@ -2,13 +2,9 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "core/alloc.h"
+#include "core/csv.h"
 #include "core/file.h"
-#include "core/vec.h"
-#include "cost/measured_ops.h"
-#include "report/validation_page.h"
 #include "report/validation_table.h"
-#include "study/validate_text.h"
 
 enum { MOST_TABLES = 16 };
 
@@ -40,45 +36,37 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* A writer of validate_text.h. */
-typedef enum pz_status write_fn(const struct pz_validation *v, char **text, size_t *bytes,
-                                struct pz_error *err);
-
-static enum pz_status groups_csv(const struct pz_validation *v, char **text, size_t *bytes,
-                                 struct pz_error *err) {
-  return pz_validation_csv(v, false, text, bytes, err);
-}
-
-static enum pz_status rows_csv(const struct pz_validation *v, char **text, size_t *bytes,
-                               struct pz_error *err) {
-  return pz_validation_csv(v, true, text, bytes, err);
-}
-
-static enum pz_status write_file(const char *path, write_fn *make, const struct pz_validation *v,
-                                 struct pz_error *err) {
+static enum pz_status write_file(const char *path, enum pz_validation_form form,
+                                 const struct pz_validation *v, struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
   if (!path) return PZ_OK;
-  enum pz_status status = make(v, &text, &bytes, err);
+  enum pz_status status = pz_validation_text(v, form, &text, &bytes, err);
   if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
-  pz_free(text);
+  pz_text_free(text);
   return status;
 }
 
 static enum pz_status write_files(const struct settings *s, const struct pz_validation *v,
                                   struct pz_error *err) {
-  enum pz_status status = write_file(s->csv, s->rows ? rows_csv : groups_csv, v, err);
-  if (status == PZ_OK) status = write_file(s->report, pz_validation_page, v, err);
-  if (status == PZ_OK) status = write_file(s->write_limits, pz_validation_limits, v, err);
-  if (status == PZ_OK) status = write_file(s->write_expected, pz_validation_expected, v, err);
+  enum pz_status status =
+      write_file(s->csv, s->rows ? PZ_VALIDATION_ROWS : PZ_VALIDATION_GROUPS, v, err);
+  if (status == PZ_OK) status = write_file(s->report, PZ_VALIDATION_PAGE, v, err);
+  if (status == PZ_OK) status = write_file(s->write_limits, PZ_VALIDATION_LIMITS, v, err);
+  if (status == PZ_OK) status = write_file(s->write_expected, PZ_VALIDATION_EXPECTED, v, err);
   return status;
 }
 
 static enum pz_status print(const struct settings *s, const struct pz_validation *v,
                             struct pz_arena *arena, struct pz_error *err) {
   if (!s->common.json) return pz_validation_print(v, s->rows, arena, stdout);
-  json_t *o = pz_validation_json(v, s->rows);
-  return o ? pz_command_json(o, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory");
+  char *text = NULL;
+  size_t bytes = 0;
+  enum pz_status status = pz_validation_text(
+      v, s->rows ? PZ_VALIDATION_JSON_ROWS : PZ_VALIDATION_JSON, &text, &bytes, err);
+  if (status == PZ_OK) fputs(text, stdout);
+  pz_text_free(text);
+  return status;
 }
 
 /* Every limit that does not hold on a line of stderr; PZ_NO_ANSWER if there is one. */
@@ -101,7 +89,7 @@ static enum pz_status check_outputs(const struct settings *s, struct pz_arena *a
   struct pz_vec inputs;
   bool room = true;
   pz_vec_init(&inputs, arena, sizeof(const char *));
-  enum pz_status status = s->ops ? pz_measured_files(s->ops, arena, &ops, err) : PZ_OK;
+  enum pz_status status = s->ops ? pz_csv_files(s->ops, arena, &ops, err) : PZ_OK;
   if (status != PZ_OK) return status;
   for (; ops && *ops; ops++) room = room && pz_vec_push(&inputs, ops);
   for (int i = 0; s->runs[i]; i++) room = room && pz_vec_push(&inputs, &s->runs[i]);

@@ -3,7 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/report_file.h"
-#include "core/colour.h"
+#include "core/progress.h"
 #include "core/ranks.h"
 #include "core/text.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/json_lost.h"
+#include "core/text.h"
 #include "ranks/start.h"
 
 static void help(const struct pz_command *c) {
@@ -70,18 +70,16 @@ enum pz_exit pz_command_fail(const struct pz_error *err) {
 }
 
 void pz_command_warn(bool quiet, const char *text) {
-  struct pz_log log = {PZ_LOG_WARNING, pz_log_to_file, stderr};
-  if (text && !quiet) pz_log(&log, PZ_LOG_WARNING, "%s", text);
+  if (text && !quiet) pz_command_say("warning: %s", text);
 }
 
 void pz_command_say(const char *format, ...) {
-  struct pz_log log = {PZ_LOG_INFO, pz_log_to_file, stderr};
   char text[1024];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  pz_log(&log, PZ_LOG_INFO, "%s", text);
+  fprintf(stderr, "phaze: %s\n", pz_text_plain(text));
 }
 
 enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what) {

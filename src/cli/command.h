@@ -3,7 +3,6 @@
 #define PZ_CLI_COMMAND_H
 
 #include "core/json.h"
-#include "core/log.h"
 #include "core/options.h"
 
 /* What users see as exit status. */

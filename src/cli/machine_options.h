@@ -30,10 +30,18 @@ struct pz_machine_use {
 /* The chip, and its network or own link. */
 struct pz_machine {
   struct pz_chip chip;
-  struct pz_cluster net;
-  bool own_link;     /* there is no network, only the chip's own link */
-  char warning[256]; /* of a chip in a network of other chips, or in none; "": none */
+  struct pz_network at;
 };
+
+/* NULL: the chip's own link. */
+static inline const struct pz_cluster *pz_machine_net(const struct pz_machine *m) {
+  return m->at.own_link ? NULL : &m->at.cluster;
+}
+
+/* Its name, NULL for the chip's own link. */
+static inline const char *pz_machine_net_name(const struct pz_machine *m) {
+  return m->at.own_link ? NULL : m->at.cluster.name;
+}
 
 /* Load them.  A cluster that must be scaled out, one that was not asked for, and the warning are told on
  * stderr. */

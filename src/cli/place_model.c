@@ -6,14 +6,13 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/choices.h"
 #include "core/file.h"
+#include "core/options.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "partition/partition.h"
-#include "report/pipeline_trace.h"
 #include "report/plan_table.h"
 #include "report/table.h"
+#include "report/trace.h"
 
 enum { MOST_SHOWN = 5 };
 
@@ -64,9 +63,8 @@ static enum pz_status solve(struct job *j, bool first_stage, bool check) {
   enum pz_status status = read_list(j->s->mbs, "mbs", &o.mbs, j->err);
   if (status == PZ_OK) status = read_list(j->s->tp, "tp", &o.tp, j->err);
   if (status == PZ_OK)
-    status =
-        pz_partition_model(j->model, &j->machine.chip, j->machine.own_link ? NULL : &j->machine.net,
-                           &o, &j->found, j->err);
+    status = pz_partition_model(j->model, &j->machine.chip, pz_machine_net(&j->machine), &o,
+                                &j->found, j->err);
   return status;
 }
 

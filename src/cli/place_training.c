@@ -3,14 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/plan_page.h"
-#include "core/alloc.h"
-#include "core/choices.h"
 #include "core/file.h"
-#include "launch/launch.h"
-#include "place/found_plan_json.h"
-#include "step/prediction.h"
-#include "step/run_cost.h"
+#include "core/options.h"
+#include "report/training_json.h"
 
 enum { DEFAULT_BATCH = 4096 };
 
@@ -78,46 +73,22 @@ static void set_hbm(struct pz_chip *c, double gib) {
 
 /* Scripts are written for GPUs, and for models whose shape a framework can be told. */
 static enum pz_status check_emit(const struct pz_place_job *j) {
-  struct pz_model_shape shape;
   struct pz_error why = {0};
   if (!j->emit) return PZ_OK;
-  if (j->machine.chip.execution != PZ_CHIP_STREAM)
-    return pz_fail(j->err, PZ_NO_ANSWER, "no plan: %s runs on GPUs, %s is none",
-                   pz_launch_names[j->emit], j->machine.chip.name);
-  enum pz_status status = pz_model_shape_load(j->q->model, &shape, &why);
+  enum pz_status status =
+      pz_launch_check(j->q->model, &j->machine.chip, j->options.plan.framework, &why);
   if (status == PZ_OK) return PZ_OK;
   return pz_fail(j->err, status == PZ_BAD_USE ? PZ_NO_ANSWER : status, "%s", why.message);
 }
 
 /* ---- one search ----------------------------------------------------------------------------- */
 
-enum pz_status pz_place_search(const struct pz_place_job *j, const struct pz_chip *chip,
-                               const struct pz_training_place_options *o,
-                               struct pz_training_plans **out, struct pz_error *err) {
-  const struct pz_machine *m = &j->machine;
-  return pz_training_place(j->q->model, chip, m->own_link ? NULL : &m->net, o, out, err);
-}
-
-enum pz_status pz_place_nothing_fits(struct pz_place_job *j, const struct pz_training_plans *p) {
-  const struct pz_machine *m = &j->machine;
-  return pz_training_nothing_fits(j->q->model, &m->chip, m->own_link ? NULL : &m->net, &j->options,
-                                  j->q->t->batch_per_device > 0, p, j->err);
-}
-
-static enum pz_status write_trace(const struct pz_place_job *j, const struct pz_training_run *r) {
-  char *text = NULL;
-  enum pz_status status = pz_prediction_trace(r, j->q->model, &text, j->err);
-  if (status == PZ_OK) status = pz_file_write(j->q->s->trace, text, strlen(text), j->err);
-  pz_free(text);
-  return status;
-}
-
 static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_training_plans *p) {
   const struct pz_place_question *q = j->q;
-  json_t *out = json_pack(
-      "{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(q->model), "chip", j->machine.chip.name,
-      "cluster", j->machine.own_link ? NULL : j->machine.net.name, "devices",
-      (json_int_t)j->options.plan.devices, "batch", (json_int_t)j->options.plan.batch);
+  json_t *out =
+      json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(q->model), "chip",
+                j->machine.chip.name, "cluster", pz_machine_net_name(&j->machine), "devices",
+                (json_int_t)j->options.plan.devices, "batch", (json_int_t)j->options.plan.batch);
   json_t *found = pz_found_plans_json(p);
   if (out && found) json_object_update(out, found);
   json_decref(found);
@@ -135,31 +106,54 @@ static enum pz_status find_cost(struct pz_place_job *j, struct pz_training_run *
   return pz_predict_cost(&x, &j->cost, j->err);
 }
 
-static enum pz_status write_page(struct pz_place_job *j, const struct pz_training_run *best) {
+static enum pz_status write_page(const struct pz_place_job *j, const struct pz_training_run *best) {
   const struct pz_plan *o = &j->options.plan;
-  struct pz_plan_page_row row = {o->devices, o->batch, best,
-                                 best->p.tokens / best->p.step_s / (double)o->devices};
-  struct pz_plan_page page = {
-      .path = j->q->t->report, .model = j->q->model, .machine = &j->machine, .rows = &row, .n = 1};
-  return pz_plan_page_write(&page, &j->arena, j->err);
+  struct pz_scaling_row row = {.devices = o->devices,
+                               .batch = o->batch,
+                               .run = best,
+                               .tokens_per_s_per_device =
+                                   best->p.tokens / best->p.step_s / (double)o->devices};
+  struct pz_scaling one = {.rows = &row, .n_rows = 1};
+  return pz_predict_write_page(j->q->t->report, j->q->model, &j->machine, &one, j->err);
+}
+
+/* The chosen plan as the launch script of its framework. */
+static enum pz_status emit(const struct pz_place_job *j, const struct pz_training_run *r) {
+  char *text = NULL;
+  enum pz_status status = pz_launch_text(j->q->model, &j->machine.chip, pz_machine_net(&j->machine),
+                                         &r->plan, &text, j->err);
+  if (status != PZ_OK) return status;
+  fputs(text, stdout);
+  pz_text_free(text);
+  if (!j->q->s->quiet && fflush(stdout) == 0)
+    pz_command_say("%.4g s per step, MFU %.1f%%, %.1f GB of a device's memory", r->p.step_s,
+                   100 * r->p.mfu, r->p.peak_bytes / 1e9);
+  return PZ_OK;
+}
+
+static enum pz_status tell_plans(struct pz_place_job *j, const struct pz_training_plans *p) {
+  struct pz_training_run *best = p->runs[0];
+  if (j->emit) return emit(j, best);
+  enum pz_status status = find_cost(j, best);
+  if (status == PZ_OK && j->q->s->trace)
+    status = pz_predict_write_trace(best, j->q->model, j->q->s->trace, j->err);
+  if (status == PZ_OK && j->q->t->report) status = write_page(j, best);
+  if (status != PZ_OK) return status;
+  return j->q->json ? tell_json(j, p) : pz_place_print(j, p);
 }
 
 static enum pz_status place_one(struct pz_place_job *j) {
+  const struct pz_cluster *net = pz_machine_net(&j->machine);
+  const struct pz_chip *chip = &j->machine.chip;
   struct pz_training_plans *p = NULL;
   struct pz_plan *asked = &j->options.plan;
-  if (j->q->t->batch_per_device) asked->batch = j->q->t->batch_per_device * asked->devices;
-  enum pz_status status = pz_place_search(j, &j->machine.chip, &j->options, &p, j->err);
+  bool weak = j->q->t->batch_per_device > 0;
+  if (weak) asked->batch = j->q->t->batch_per_device * asked->devices;
+  enum pz_status status = pz_training_place(j->q->model, chip, net, &j->options, &p, j->err);
   if (status == PZ_OK && *p->warning) pz_command_warn(j->q->s->quiet, p->warning);
-  if (status == PZ_OK && !p->n) status = pz_place_nothing_fits(j, p);
-  if (status == PZ_OK && j->emit) {
-    status = pz_place_emit(j, p->runs[0]);
-    pz_training_plans_free(p);
-    return status;
-  }
-  if (status == PZ_OK) status = find_cost(j, p->runs[0]);
-  if (status == PZ_OK && j->q->s->trace) status = write_trace(j, p->runs[0]);
-  if (status == PZ_OK && j->q->t->report) status = write_page(j, p->runs[0]);
-  if (status == PZ_OK) status = j->q->json ? tell_json(j, p) : pz_place_print(j, p);
+  if (status == PZ_OK && !p->n)
+    status = pz_training_nothing_fits(j->q->model, chip, net, &j->options, weak, p, j->err);
+  if (status == PZ_OK) status = tell_plans(j, p);
   pz_training_plans_free(p);
   return status;
 }

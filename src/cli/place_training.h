@@ -44,22 +44,9 @@ struct pz_place_job {
   struct pz_error *err;
 };
 
-/* Search with other options, for this chip. */
-PZ_NODISCARD enum pz_status pz_place_search(const struct pz_place_job *j,
-                                            const struct pz_chip *chip,
-                                            const struct pz_training_place_options *o,
-                                            struct pz_training_plans **out, struct pz_error *err);
-
 /* The best plan, its time and memory, the next best. */
 PZ_NODISCARD enum pz_status pz_place_print(struct pz_place_job *j,
                                            const struct pz_training_plans *p);
-
-/* PZ_NO_ANSWER, and a message with what lacks memory and the smallest changes that would do. */
-PZ_NODISCARD enum pz_status pz_place_nothing_fits(struct pz_place_job *j,
-                                                  const struct pz_training_plans *p);
-
-/* The launch script of a plan. */
-PZ_NODISCARD enum pz_status pz_place_emit(struct pz_place_job *j, const struct pz_training_run *r);
 
 /* A search for each number of devices, told as a table or as JSON. */
 PZ_NODISCARD enum pz_status pz_place_scaling(struct pz_place_job *j);

@@ -4,29 +4,27 @@
 
 #include "cli/place_training.h"
 #include "core/text.h"
-#include "plan/plan_text.h"
 #include "report/table.h"
-#include "step/prediction.h"
+#include "report/training_json.h"
 
 static void print_title(const struct pz_place_job *j, const struct pz_training_run *r) {
   const struct pz_machine *m = &j->machine;
   char name[256];
   printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
          pz_text_plain(pz_text_copy(name, sizeof name, j->q->model)), j->options.plan.devices,
-         m->chip.name, m->own_link ? "" : " in ", m->own_link ? "" : m->net.name, r->p.step_s);
+         m->chip.name, m->at.own_link ? "" : " in ", m->at.own_link ? "" : m->at.cluster.name,
+         r->p.step_s);
 }
 
-static enum pz_status print_plan(struct pz_place_job *j, const struct pz_training_run *r) {
+static void print_plan(const struct pz_place_job *j, const struct pz_training_run *r) {
   const struct pz_plan *o = &r->plan;
-  const char *layers = pz_found_layers_text(r, &j->arena),
-             *again = pz_found_recompute_text(r, &j->arena);
-  if (!layers || !again) return PZ_NO_MEMORY;
+  char line[PZ_PLAN_LINE_MOST];
   print_title(j, r);
-  pz_predict_print_plan(o, false);
-  printf("layers: %s", layers);
+  printf("%s\n", pz_plan_line(o, false, line, sizeof line));
+  printf("layers: %s", r->layers_text);
   if (o->first_layers && o->vpp > 1)
     printf(" (first chunk %" PRId64 ", last chunk %" PRId64 ")", o->first_layers, o->last_layers);
-  printf("\nrecompute: %s\n", again);
+  printf("\nrecompute: %s\n", r->recompute_text);
   printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
          " sample%s on each replica\n",
          o->batch, o->seq, r->p.microbatches, r->p.microbatches == 1 ? "" : "es", o->mbs,
@@ -36,7 +34,6 @@ static enum pz_status print_plan(struct pz_place_job *j, const struct pz_trainin
            o->devices == 1 ? " is" : "s are", j->options.plan.devices - o->devices);
   pz_predict_print_rates(&r->p);
   pz_predict_print_expected(&r->expected);
-  return PZ_OK;
 }
 
 static void print_certificate(const struct pz_plan_certificate *c) {
@@ -79,12 +76,11 @@ static enum pz_status print_others(struct pz_place_job *j, const struct pz_train
   pz_table_init(&t, &j->arena, heads);
   for (uint32_t i = 1; i < p->n; i++) {
     const struct pz_training_run *r = p->runs[i];
-    const char *text = pz_found_plan_text(r, &j->arena);
-    if (!text) return PZ_NO_MEMORY;
+    char text[PZ_PLAN_TEXT_MOST];
     pz_table_cell(&t, "%.4g", r->p.step_s);
     pz_table_cell(&t, "%+.2f%%", 100 * (r->p.step_s / p->runs[0]->p.step_s - 1));
     pz_table_cell(&t, "%.1f", r->p.peak_bytes / 1e9);
-    pz_table_cell(&t, "%s", text);
+    pz_table_cell(&t, "%s", pz_plan_text(&r->plan, text, sizeof text));
     grown_cell(&t, p->runs[0], r);
   }
   putchar('\n');
@@ -92,11 +88,10 @@ static enum pz_status print_others(struct pz_place_job *j, const struct pz_train
 }
 
 enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_plans *p) {
-  enum pz_status status = print_plan(j, p->runs[0]);
-  if (status != PZ_OK) return status;
+  print_plan(j, p->runs[0]);
   print_fastest(p);
   print_certificate(&p->certificate);
-  status = pz_predict_print_parts(&p->runs[0]->p, &j->arena);
+  enum pz_status status = pz_predict_print_parts(&p->runs[0]->p, &j->arena);
   if (status == PZ_OK) status = pz_predict_print_memory(p->runs[0], &j->arena);
   if (status == PZ_OK) status = print_others(j, p);
   struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = p->runs[0]};

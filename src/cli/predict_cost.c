@@ -8,7 +8,6 @@
 #include "cli/predict_options.h"
 #include "core/text.h"
 #include "report/table.h"
-#include "step/run_cost.h"
 
 static const double DAY_S = 86400, HOUR_S = 3600, MWH_J = 3.6e9;
 

@@ -3,9 +3,7 @@
 #define PZ_CLI_PREDICT_OPTIONS_H
 
 #include "cli/machine_options.h"
-#include "plan/plan_fields.h"
-#include "plan/plan_fill.h"
-#include "step/predict.h"
+#include "core/arena.h"
 
 struct pz_predict_settings {
   struct pz_common common;
@@ -29,20 +27,9 @@ struct pz_predicted {
   struct pz_run_cost cost; /* with s->tokens */
 };
 
-/* What it is a prediction of. */
-struct pz_job pz_predicted_job(const struct pz_predicted *x);
-
 /* The prediction as tables. */
 PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
 void pz_predict_print_misfit(const struct pz_predicted *x); /* of a plan that does not fit */
-
-/* A plan in a line: "megatron: tp 8 with sp, pp 4 x 2 chunks, dp 16, zero 1, flash attention ...";
- * `recompute`: with its recomputation. */
-void pz_predict_print_plan(const struct pz_plan *o, bool recompute);
-
-/* The fields in which b is another plan than a, as options: "--tp 4 --dp 16".  NULL: no memory. */
-char *pz_plan_options_text(const struct pz_plan *a, const struct pz_plan *b,
-                           struct pz_arena *arena);
 
 /* Parts of them, which other commands print too: samples/s and MFU, the expected error, the parts of a
  * step, memory by stage. */
@@ -64,12 +51,18 @@ PZ_NODISCARD enum pz_status pz_predict_print_cost(const struct pz_predicted *x,
                                                   const struct pz_run_cost *c,
                                                   struct pz_arena *arena);
 
-/* Where every field of the plan comes from, and the constants that count. */
-PZ_NODISCARD enum pz_status pz_predict_explain(const struct pz_predicted *x, struct pz_error *err);
+/* Where every field of the plan comes from, and the constants that count; as tables and as JSON, a new reference. */
+PZ_NODISCARD enum pz_status pz_predict_explain(const struct pz_predicted *x,
+                                               const struct pz_explanation *e);
+json_t *pz_predict_explain_json(const struct pz_explanation *e);
 
-/* The same as JSON, a new reference. */
-PZ_NODISCARD enum pz_status pz_predict_explain_json(const struct pz_predicted *x, json_t **out,
-                                                    struct pz_error *err);
+/* The pipeline of a run as a file, and plans as a page. */
+PZ_NODISCARD enum pz_status pz_predict_write_trace(const struct pz_training_run *r,
+                                                   const char *model, const char *path,
+                                                   struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_predict_write_page(const char *path, const char *model,
+                                                  const struct pz_machine *m,
+                                                  const struct pz_scaling *s, struct pz_error *err);
 
 /* Every run of a table. */
 PZ_NODISCARD enum pz_status pz_predict_runs(const struct pz_predict_settings *s,

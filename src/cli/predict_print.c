@@ -6,9 +6,7 @@
 
 #include "cli/predict_options.h"
 #include "core/text.h"
-#include "place/neighbours.h"
 #include "report/table.h"
-#include "step/prediction.h"
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 
@@ -33,58 +31,6 @@ void pz_predict_print_rates(const struct pz_prediction *p) {
          100 * p->mfu_conventional, 100 * p->hfu);
 }
 
-void pz_predict_print_plan(const struct pz_plan *o, bool recompute) {
-  char text[PZ_FIELD_TEXT_MOST];
-  printf("%s: tp %" PRId64 "%s, pp %" PRId64, pz_framework_names[o->framework], o->tp,
-         o->sp ? " with sp" : "", o->pp);
-  if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
-  if (o->pp > 1 && o->pipeline > PZ_PIPELINE_INTERLEAVED)
-    printf(" in %s", pz_pipeline_names[o->pipeline]);
-  if (o->cp > 1) printf(", cp %" PRId64 "%s", o->cp, o->cp_form > 0 ? " (all-to-all)" : "");
-  if (o->ep > 1 || o->etp) printf(", ep %" PRId64, o->ep);
-  if (o->etp) printf(" x etp %" PRId64, o->etp);
-  if (o->imbalance > 1) printf(", imbalance %g", o->imbalance);
-  if (o->mtp) printf(", mtp");
-  printf(", dp %" PRId64 ", zero %d", o->dp, o->zero);
-  if (o->zero && o->shard < o->dp * o->cp) printf(" over %" PRId64, o->shard);
-  if (o->precision == PZ_PRECISION_FP8) printf(", fp8 GEMMs");
-  if (o->ep > 1) printf(", %s dispatcher", pz_dispatcher_names[pz_plan_dispatcher(o)]);
-  if (recompute) {
-    printf(", recompute %s", pz_recomputation_names[o->recompute]);
-    if (o->recompute_layers) printf(" (%" PRId64 " layers a chunk)", o->recompute_layers);
-    if (pz_plan_modules(o))
-      printf(" (%s)", pz_plan_field_text(o, PZ_PLAN_RECOMPUTE_MODULES, text, sizeof text));
-  }
-  printf(", %s attention, overlap %s", pz_attention_names[o->attention],
-         pz_plan_field_text(o, PZ_PLAN_OVERLAP, text, sizeof text));
-  if (o->execution != PZ_EXECUTION_EAGER) printf(", %s", pz_execution_names[o->execution]);
-  if (o->cuda_graphs > 0)
-    printf(", CUDA graphs %s", pz_plan_field_text(o, PZ_PLAN_CUDA_GRAPHS, text, sizeof text));
-  putchar('\n');
-}
-
-char *pz_plan_options_text(const struct pz_plan *a, const struct pz_plan *b,
-                           struct pz_arena *arena) {
-  char *text = pz_arena_strdup(arena, "");
-  for (int i = PZ_PLAN_DEVICES; i < PZ_PLAN_FIELDS && text; i++) {
-    enum pz_plan_field f = (enum pz_plan_field)i;
-    const struct pz_plan_field_info *x = pz_plan_field(f);
-    char was[PZ_FIELD_TEXT_MOST], now[PZ_FIELD_TEXT_MOST], name[40];
-    pz_plan_field_text(a, f, was, sizeof was);
-    pz_plan_field_text(b, f, now, sizeof now);
-    if (strcmp(was, now) == 0 || strcmp(now, "-") == 0 || f == PZ_PLAN_PIPELINE) continue;
-    if (f == PZ_PLAN_SHARD || (f == PZ_PLAN_SP && b->tp == 1)) continue;
-    if (pz_plan_is_unset(b, f) || (f != PZ_PLAN_EP && !pz_plan_field_told(b, f))) continue;
-    pz_text_copy(name, sizeof name, x->name);
-    for (char *c = name; *c; c++)
-      if (*c == '_') *c = '-';
-    bool off = strcmp(now, "off") == 0, bare = off || strcmp(now, "on") == 0;
-    text = pz_arena_printf(arena, "%s%s--%s%s%s%s", text, *text ? " " : "", off ? "no-" : "", name,
-                           bare ? "" : " ", bare ? "" : now);
-  }
-  return text;
-}
-
 void pz_predict_print_misfit(const struct pz_predicted *x) {
   const struct pz_prediction *p = &x->run->p;
   printf("does not fit in memory: %.1f GB needed, %.1f of %.1f GB usable\n", p->peak_bytes / 1e9,
@@ -94,23 +40,23 @@ void pz_predict_print_misfit(const struct pz_predicted *x) {
 static void print_plan(const struct pz_predicted *x) {
   const struct pz_plan *o = &x->run->plan;
   const struct pz_prediction *p = &x->run->p;
-  char name[256];
+  char name[256], line[PZ_PLAN_LINE_MOST];
   if (!pz_prediction_fits(p)) pz_predict_print_misfit(x);
   printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, x->model)),
          o->devices, x->machine.chip.name);
-  if (!x->machine.own_link)
-    printf(" in %s", x->machine.net.name);
+  if (!x->machine.at.own_link)
+    printf(" in %s", x->machine.at.cluster.name);
   else if (o->devices > 1)
     printf(" linked at the chip's own rate");
   printf(": %.4g s per step\n", p->step_s);
-  pz_predict_print_plan(o, true);
+  printf("%s\n", pz_plan_line(o, true, line, sizeof line));
   printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
          " sample%s on each replica\n",
          o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
          pz_text_s((double)o->mbs));
   pz_predict_print_rates(p);
   pz_predict_print_expected(&x->run->expected);
-  if (pz_launch_bound(&p->parts))
+  if (x->run->launch_bound)
     printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
 }
 
@@ -200,52 +146,45 @@ enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct p
 
 enum { MOST_CHANGES = 5 };
 
-static enum pz_status changes(const struct pz_predicted *x, struct pz_arena *arena,
-                              struct pz_plan_change **list, uint32_t *n, struct pz_error *err) {
-  struct pz_job job = pz_predicted_job(x);
-  return pz_plan_changes(&job, x->run, arena, list, n, err);
+static enum pz_status find_changes(const struct pz_predicted *x, struct pz_plan_changes **out,
+                                   struct pz_error *err) {
+  return pz_training_changes(x->model, &x->machine.chip, pz_machine_net(&x->machine), x->run, out,
+                             err);
 }
 
 enum pz_status pz_predict_changes_json(const struct pz_predicted *x, json_t **out,
                                        struct pz_error *err) {
-  struct pz_plan_change *list = NULL;
-  struct pz_arena arena;
-  uint32_t n = 0;
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = changes(x, &arena, &list, &n, err);
+  struct pz_plan_changes *c = NULL;
+  enum pz_status status = find_changes(x, &c, err);
   *out = json_array();
-  for (uint32_t i = 0; i < n; i++)
-    json_array_append_new(
-        *out, json_pack("{s:s?,s:f,s:f}", "options",
-                        pz_plan_options_text(&x->run->plan, &list[i].plan, &arena), "step_s",
-                        list[i].p.step_s, "peak_bytes", list[i].p.peak_bytes));
-  pz_arena_release(&arena);
+  for (uint32_t i = 0; c && i < c->n; i++)
+    json_array_append_new(*out,
+                          json_pack("{s:s,s:f,s:f}", "options", c->list[i].options, "step_s",
+                                    c->list[i].p.step_s, "peak_bytes", c->list[i].p.peak_bytes));
+  pz_plan_changes_free(c);
   return status;
 }
 
 static enum pz_status print_changes(const struct pz_predicted *x, struct pz_arena *arena,
                                     struct pz_error *err) {
   static const char *const heads[] = {"fits with", ">s per step", ">GB", NULL};
-  struct pz_plan_change *list = NULL;
+  struct pz_plan_changes *c = NULL;
   struct pz_table t;
-  uint32_t n = 0;
-  enum pz_status status = changes(x, arena, &list, &n, err);
+  enum pz_status status = find_changes(x, &c, err);
   if (status != PZ_OK) return status;
   putchar('\n');
-  if (!n) {
+  if (!c->n)
     printf("It fits with no one or two of: more recomputation, a higher ZeRO stage, smaller\n"
            "microbatches, other --tp or --pp on these devices.\n");
-    return PZ_OK;
-  }
   pz_table_init(&t, arena, heads);
-  for (uint32_t i = 0; i < n && i < MOST_CHANGES; i++) {
-    const char *text = pz_plan_options_text(&x->run->plan, &list[i].plan, arena);
-    if (!text) return PZ_NO_MEMORY;
-    pz_table_cell(&t, "%s", text);
-    pz_table_cell(&t, "%.4g", list[i].p.step_s);
-    pz_table_cell(&t, "%.1f", list[i].p.peak_bytes / 1e9);
+  for (uint32_t i = 0; i < c->n && i < MOST_CHANGES; i++) {
+    pz_table_cell(&t, "%s", c->list[i].options);
+    pz_table_cell(&t, "%.4g", c->list[i].p.step_s);
+    pz_table_cell(&t, "%.1f", c->list[i].p.peak_bytes / 1e9);
   }
-  return pz_table_print(&t, 0, stdout);
+  if (c->n) status = pz_table_print(&t, 0, stdout);
+  pz_plan_changes_free(c);
+  return status;
 }
 
 enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err) {

@@ -4,7 +4,7 @@
 
 #include "cli/workload_options.h"
 #include "report/gantt.h"
-#include "schedule/model/use.h"
+#include "schedule/model/schedule.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 

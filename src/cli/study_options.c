@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/choices.h"
+#include "core/options.h"
 
 const char *const pz_optimizer_names[] = {"adam", "sgd", NULL};
 const char *const pz_semantics_names[] = {"corrected", "training", NULL};

@@ -3,8 +3,6 @@
 #define PZ_CLI_TUNE_OPTIONS_H
 
 #include "cli/predict_options.h"
-#include "launch/megatron_args.h"
-#include "place/plan_tuning.h"
 
 enum { PZ_TUNE_MOST_SETS = 32, PZ_TUNE_MOST_CHANGES = 8 };
 
@@ -20,19 +18,15 @@ struct pz_tune_settings {
 /* A run that was read, and what was found. */
 struct pz_tuned {
   const struct pz_tune_settings *s;
-  const char *name;         /* of the file */
-  bool megatron;            /* its arguments were read; else a plan file */
-  bool flags;               /* changes can be told as Megatron's arguments */
-  struct pz_megatron_run m; /* .run alone of a plan file */
+  const char *name; /* of the file */
+  struct pz_run_plan *run;
   struct pz_machine machine;
-  struct pz_tuning t;
-  struct pz_arena *arena;
+  struct pz_plan_tuning *t;
 };
 
 PZ_NODISCARD enum pz_status pz_tune_print(const struct pz_tuned *x, struct pz_error *err);
 
 /* The same and more as JSON, a new reference. */
-PZ_NODISCARD enum pz_status pz_tune_json(const struct pz_tuned *x, json_t **out,
-                                         struct pz_error *err);
+json_t *pz_tune_json(const struct pz_tuned *x);
 
 #endif

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/json_lost.h"
-
 static const struct pz_allocator *used; /* NULL: the C library */
 
 void pz_alloc_set(const struct pz_allocator *allocator) { used = allocator; }
@@ -41,20 +39,38 @@ void pz_free(void *block) {
 
 /* ---- jansson -------------------------------------------------------------------------------- */
 
+static _Thread_local bool lost_here;
+
+bool pz_json_lost(void) { return lost_here; }
+
+void pz_json_lost_set(bool lost) { lost_here = lost; }
+
+static _Thread_local struct {
+  void *block;
+  size_t bytes;
+} reserve;
+
+/* NULL where there is none, or a smaller one. */
+static void *take_reserve(size_t bytes) {
+  void *block = bytes <= reserve.bytes ? reserve.block : NULL;
+  if (block) reserve.block = NULL, reserve.bytes = 0;
+  return block;
+}
+
 void *pz_json_alloc(size_t bytes) {
   void *block = pz_malloc(bytes);
   if (block) return block;
-  pz_json_lost_set(true);
-  return pz_json_reserve_take(bytes);
+  lost_here = true;
+  return take_reserve(bytes);
 }
 
 bool pz_json_reserve(size_t bytes) {
   if (!used) return true; /* jansson has not got our functions */
   void *block = pz_malloc(bytes);
-  if (block) pz_json_reserve_set(block, bytes);
+  if (block) reserve.block = block, reserve.bytes = bytes;
   return block != NULL;
 }
 
-void pz_json_reserve_end(void) { pz_free(pz_json_reserve_take(0)); }
+void pz_json_reserve_end(void) { pz_free(take_reserve(0)); }
 
 void pz_text_free(char *text) { pz_free(text); }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/status.h"
 
 /* ---- SQLite --------------------------------------------------------------------------------- */
 

@@ -1,13 +1,11 @@
 /* fopencookie is of GNU; the open_memstream of POSIX allocates by itself. */
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier) */
 
-#include "core/buffer.h"
+#include "core/alloc.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
-
-#include "core/alloc.h"
 
 bool pz_buffer_append(struct pz_buffer *b, const char *text, size_t bytes) {
   if (!b->failed && b->bytes + bytes >= b->cap) {

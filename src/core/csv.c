@@ -1,4 +1,5 @@
 #include "core/csv.h"
+#include "core/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -168,4 +169,31 @@ void pz_csv_put(const char *s, FILE *out) {
     fputc(*s, out);
   }
   fputc('"', out);
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static bool has_end(const char *name, const char *end) {
+  size_t n = strlen(name), k = strlen(end);
+  return n > k && strcmp(name + n - k, end) == 0;
+}
+
+enum pz_status pz_csv_files(const char *path, struct pz_arena *arena, const char *const **files,
+                            struct pz_error *err) {
+  const char *const *names = NULL;
+  struct pz_vec list;
+  bool directory = pz_file_is_directory(path), room = true;
+  enum pz_status status = directory ? pz_file_list(path, arena, &names, err) : PZ_OK;
+  if (status != PZ_OK) return status;
+  pz_vec_init(&list, arena, sizeof(const char *));
+  if (!directory) room = pz_vec_push(&list, &path) != NULL;
+  for (; directory && *names && room; names++) {
+    if (!has_end(*names, ".csv") && !has_end(*names, "_perf.txt")) continue;
+    const char *file = pz_arena_printf(arena, "%s/%s", path, *names);
+    room = file && pz_vec_push(&list, &file);
+  }
+  if (!room || !pz_vec_push(&list, NULL))
+    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", path);
+  *files = list.items;
+  return PZ_OK;
 }

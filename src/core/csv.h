@@ -36,4 +36,9 @@ PZ_NODISCARD enum pz_status pz_csv_number(const char *name, const struct pz_csv 
  * for one, and run it: unless it is a number, it gets the apostrophe that marks texts there. */
 void pz_csv_put(const char *text, FILE *out);
 
+/* Tables that a path names: the path itself, or the files of a directory that end with .csv or _perf.txt, by name; NULL
+ * behind the last.  In the arena. */
+PZ_NODISCARD enum pz_status pz_csv_files(const char *path, struct pz_arena *arena,
+                                         const char *const **files, struct pz_error *err);
+
 #endif

@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
-#include "core/json_lost.h"
 
 /* jansson's reader goes on without memory for a character, or calls the text invalid: what it says
  * is not to be relied on once an allocation failed. */

@@ -56,4 +56,17 @@ void pz_options_help(const struct pz_option_table *table, const void *settings, 
 /* The same as .TP entries of a man page. */
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out);
 
+/* ---- lists of numbers to choose from, as given on the command line: 1,2,4 ------------------- */
+
+/* Powers of two from 1 to `most`. */
+struct pz_choices pz_choices_powers(int64_t most);
+
+/* PZ_BAD_USE unless it has at least `least` numbers from 1 to 2^20, ascending. */
+PZ_NODISCARD enum pz_status pz_choices_check(const char *what, const struct pz_choices *c,
+                                             int least, struct pz_error *err);
+
+/* Numbers from 1 to `most` with commas; `name` is the option's, for the message. */
+PZ_NODISCARD enum pz_status pz_choices_parse(const char *text, const char *name, int64_t most,
+                                             struct pz_choices *out, struct pz_error *err);
+
 #endif

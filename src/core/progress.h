@@ -65,7 +65,25 @@ void pz_progress_add(struct pz_progress *p, uint64_t more);
  * nothing to do. */
 void pz_progress_finish(struct pz_progress *p, const char *note);
 
+/* Was the work cancelled?  NULL: never. */
+static inline bool pz_progress_stopped(const struct pz_progress *p) {
+  return p && p->stop && atomic_load(p->stop);
+}
+
 /* Seconds of a monotonic clock. */
 double pz_clock_s(void);
+
+/* ---- terminals: emphasis (not with NO_COLOR, no-color.org, or TERM=dumb) and columns --------- */
+
+enum pz_colour { PZ_PLAIN, PZ_BOLD, PZ_RED, PZ_GREEN };
+
+/* Is `out` a terminal that shall have colour? */
+bool pz_colour_on(FILE *out);
+
+/* What switches to a colour on `out`, or "". */
+const char *pz_colour(FILE *out, enum pz_colour c);
+
+/* Columns of the terminal; many where `out` is none. */
+int pz_terminal_columns(FILE *out);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-#include "core/buffer.h"
+#include "core/alloc.h"
 #include "core/pool.h"
 
 /* What one rank brings to an exchange.  A rank that failed brings the status and its message. */

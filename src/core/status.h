@@ -14,9 +14,25 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
 /* PZ_BAD_USE where a pointer that a caller must give is NULL; `what` names it. */
 PZ_NODISCARD enum pz_status pz_need(const void *given, const char *what, struct pz_error *err);
 
+/* The same for several: pz_need_each(err, {model, "model"}, {out, "out"}). */
+struct pz_needed {
+  const void *given;
+  const char *what;
+};
+#define pz_need_each(err, ...)                                                                     \
+  pz_need_list((const struct pz_needed[]){__VA_ARGS__, {NULL, NULL}}, (err))
+PZ_NODISCARD enum pz_status pz_need_list(const struct pz_needed *list, struct pz_error *err);
+
 /* PZ_BAD_USE for a number out of range. */
 PZ_NODISCARD enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
                                           struct pz_error *err);
+
+/* Options of the public header are structs with their size in front, so that programs built with an
+ * older header, whose struct is shorter, get the defaults for what they do not know.  `own` holds the
+ * defaults, own_size bytes; take over what the caller's struct has.  PZ_BAD_USE for one without a size,
+ * or longer than this library knows; `name` is its default function. */
+PZ_NODISCARD enum pz_status pz_sized_take(void *own, size_t own_size, const void *caller,
+                                          const char *name, struct pz_error *err);
 
 /* Attach the input an error is about, and the place in it (1-based, 0 = unknown). */
 void pz_error_at(struct pz_error *err, const char *input, int line, int column);

@@ -19,4 +19,15 @@ void *pz_vec_push(struct pz_vec *vec, const void *item);
 /* Item i as a T; i must be below vec.n. */
 #define pz_vec_at(vec, T, i) (&((T *)(vec)->items)[i])
 
+/* A binary heap in a vector: the item that comes before all others is the first. */
+
+/* Does item a come before item b?  A strict order, so that the first does not depend on how the heap was made. */
+typedef bool pz_heap_before(const void *a, const void *b);
+
+/* Add a copy of an item, which is not in the heap.  False: out of memory. */
+bool pz_heap_push(struct pz_vec *heap, pz_heap_before *before, const void *item);
+
+/* Take the first item of a heap that is not empty. */
+void pz_heap_pop(struct pz_vec *heap, pz_heap_before *before, void *out);
+
 #endif

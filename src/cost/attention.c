@@ -3,8 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "chip/calibration.h"
-#include "chip/tech.h"
+#include "chip/chip.h"
 #include "cost/power.h"
 #include "cost/vector.h"
 #include "workload/op.h"

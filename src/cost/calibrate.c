@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/chip.h"
+#include "core/held.h"
+#include "core/status.h"
 #include "core/text.h"
 #include "core/vec.h"
 #include "cost/constants.h"
@@ -39,6 +42,7 @@ struct group {
   } v[MOST_CONSTANTS];
   int n;
   enum pz_status status; /* of the last prediction that failed */
+  struct pz_progress *progress;
   struct pz_error *err;
 };
 
@@ -63,6 +67,10 @@ static double row_loss(double e) {
 static double loss(struct group *g) {
   struct pz_cost cost;
   double sum = 0, us = 0;
+  pz_progress_add(g->progress, 0);
+  if (g->status == PZ_OK && pz_progress_stopped(g->progress))
+    g->status = pz_fail(g->err, PZ_STOPPED, "stopped");
+  if (g->status != PZ_OK) return HUGE_VAL;
   pz_cost_init(&cost, g->chip, NULL);
   for (uint32_t i = 0; i < g->n_rows && sum < HUGE_VAL; i++) {
     uint32_t r = g->rows[i];
@@ -347,17 +355,21 @@ static enum pz_status judge_group(const struct pz_chip *before, struct group *g,
 /* Fit every group to the rows with use[i]; with `rejected` put back those that are judged worse with the others, and leave
  * alone those that stand there already. */
 static enum pz_status fit_groups(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
-                                 struct pz_vec *rejected, struct pz_error *err) {
+                                 struct pz_vec *rejected, struct pz_progress *progress,
+                                 struct pz_error *err) {
   struct pz_arena arena;
   struct pz_chip fitted = *chip;
-  struct group g = {.chip = &fitted, .m = m, .err = err};
+  struct group g = {.chip = &fitted, .m = m, .progress = progress, .err = err};
   struct shown shown = {.n = 0};
   pz_arena_init(&arena, NULL);
   uint32_t *rows = pz_arena_alloc(&arena, m->n, sizeof *rows);
   enum pz_status status =
       rows ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
   find_shown(m, &shown);
+  pz_progress_next(progress, use ? "fit to one half" : "fit to all", "kernels",
+                   (uint64_t)shown.n + 1);
   for (int i = 0; i <= shown.n && status == PZ_OK; i++) {
+    pz_progress_add(progress, i > 0);
     bool fp8 = i == shown.n, skip = false;
     const char *kernel = fp8 ? "" : shown.name[i], *name = group_name(&shown, i);
     for (uint32_t k = 0; rejected && k < rejected->n; k++)
@@ -373,6 +385,7 @@ static enum pz_status fit_groups(struct pz_chip *chip, const struct pz_measured 
     if (g.n && !pz_vec_push(rejected, &x))
       status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
   }
+  pz_progress_finish(progress, NULL);
   pz_arena_release(&arena);
   if (status == PZ_OK) *chip = fitted;
   return status;
@@ -380,12 +393,12 @@ static enum pz_status fit_groups(struct pz_chip *chip, const struct pz_measured 
 
 enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
                                 struct pz_error *err) {
-  return fit_groups(chip, m, use, NULL, err);
+  return fit_groups(chip, m, use, NULL, NULL, err);
 }
 
 /* ---- the account ---------------------------------------------------------------------------- */
 
-static void add_residual(struct pz_residual *r, const double e[3], bool use) {
+static void add_residual(struct pz_fit_residual *r, const double e[3], bool use) {
   r->rows++;
   r->held += !use;
   r->before += fabs(e[0]);
@@ -393,7 +406,7 @@ static void add_residual(struct pz_residual *r, const double e[3], bool use) {
   r->after += fabs(e[2]);
 }
 
-static void mean_residual(struct pz_residual *r) {
+static void mean_residual(struct pz_fit_residual *r) {
   uint32_t fitted = r->rows - r->held;
   r->before /= r->rows;
   r->after /= r->rows;
@@ -409,10 +422,10 @@ static uint32_t count_ops(void) {
 
 static bool tell_residuals(const struct pz_measured *m, double *const errors[3], const bool *use,
                            struct pz_arena *arena, struct pz_calibrated *out) {
-  struct pz_residual *list = pz_arena_alloc(arena, count_ops(), sizeof *list);
+  struct pz_fit_residual *list = pz_arena_alloc(arena, count_ops(), sizeof *list);
   if (!list) return false;
   for (uint32_t op = 0; pz_ops_name(op); op++) {
-    struct pz_residual r = {.op = op};
+    struct pz_fit_residual r = {.op = pz_ops_name(op)};
     for (uint32_t i = 0; i < m->n; i++) {
       const double e[] = {errors[0][i], errors[1][i], errors[2][i]};
       if (m->rows[i].op != op) continue;
@@ -423,6 +436,7 @@ static bool tell_residuals(const struct pz_measured *m, double *const errors[3],
     mean_residual(&r);
     list[out->n_residuals++] = r;
   }
+  out->all.op = "all";
   mean_residual(&out->all);
   out->residuals = list;
   return true;
@@ -518,9 +532,9 @@ static enum pz_status check_times(const struct pz_chip *chip, const struct pz_me
   return PZ_OK;
 }
 
-enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured *m,
-                            struct pz_arena *arena, struct pz_calibrated *out,
-                            struct pz_error *err) {
+enum pz_status pz_calibrate_to(const struct pz_chip *chip, const struct pz_measured *m,
+                               struct pz_progress *progress, struct pz_arena *arena,
+                               struct pz_calibrated *out, struct pz_error *err) {
   struct pz_chip half = *chip, all = *chip;
   double *errors[3];
   bool *use = pz_arena_alloc(arena, m->n, sizeof *use), room = use != NULL;
@@ -534,9 +548,9 @@ enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured
   if (status == PZ_OK) status = check_times(chip, m, errors[0], err);
   struct pz_vec rejected;
   pz_vec_init(&rejected, arena, sizeof(struct pz_rejected_fit));
-  if (status == PZ_OK) status = fit_groups(&half, m, use, &rejected, err);
+  if (status == PZ_OK) status = fit_groups(&half, m, use, &rejected, progress, err);
   if (status == PZ_OK) status = pz_calibrate_errors(&half, m, errors[1], err);
-  if (status == PZ_OK) status = fit_groups(&all, m, NULL, &rejected, err);
+  if (status == PZ_OK) status = fit_groups(&all, m, NULL, &rejected, progress, err);
   if (status == PZ_OK) status = pz_calibrate_errors(&all, m, errors[2], err);
   if (status != PZ_OK) return status;
   struct pz_calibrated o = {.chip = all, .rejected = rejected.items, .n_rejected = rejected.n};
@@ -546,3 +560,67 @@ enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured
   *out = o;
   return PZ_OK;
 }
+
+/* ---- for programs --------------------------------------------------------------------------- */
+
+struct pz_calibrate_options pz_calibrate_options_default(void) {
+  return (struct pz_calibrate_options){.size = sizeof(struct pz_calibrate_options)};
+}
+
+static const double POOR = 0.3; /* mean error */
+
+/* What the user should know of tables and fit: of so many rows only some are used; rows that name one chip are taken for
+ * those of this one, whatever its name. */
+static bool add_notes(const struct pz_measured *all, const struct pz_measured *used,
+                      const char *chip, struct pz_arena *arena, struct pz_calibrated *out) {
+  const char **notes = pz_arena_alloc(arena, (size_t)all->n_skipped + 3, sizeof *notes);
+  uint32_t n = all->n_skipped;
+  if (!notes) return false;
+  for (uint32_t i = 0; i < n; i++) notes[i] = all->skipped[i];
+  if (used->n != all->n)
+    notes[n++] = pz_arena_printf(
+        arena,
+        "%u of %u rows are used; the others are of other chips, marked as slow or not predicted "
+        "('phaze validate --ops' lists them)",
+        used->n, all->n);
+  if (used->rows[0].chip && strcmp(used->rows[0].chip, chip) != 0)
+    notes[n++] =
+        pz_arena_printf(arena, "all rows are of %s, and used for %s", used->rows[0].chip, chip);
+  if (out->all.after > POOR) notes[n++] = "the fit is poor: is the table of a chip like this one?";
+  for (uint32_t i = 0; i < n; i++)
+    if (!notes[i]) return false;
+  out->notes = notes;
+  out->n_notes = n;
+  return true;
+}
+
+static enum pz_status calibrate(const struct pz_chip *chip, const char *ops,
+                                struct pz_progress *progress, struct pz_arena *arena,
+                                struct pz_calibrated *out, struct pz_error *err) {
+  struct pz_measured all, used;
+  enum pz_status status = pz_measured_load(ops, arena, &all, err);
+  if (status == PZ_OK) status = pz_measured_of_chip(&all, chip, arena, &used, err);
+  if (status == PZ_OK) status = pz_calibrate_to(chip, &used, progress, arena, out, err);
+  if (status == PZ_OK && !add_notes(&all, &used, chip->name, arena, out))
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
+  return status;
+}
+
+enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_calibrate_options *options,
+                            struct pz_calibrated **out, struct pz_error *err) {
+  struct pz_calibrate_options o = pz_calibrate_options_default();
+  struct pz_progress progress;
+  atomic_bool stop = false;
+  struct pz_arena *arena;
+  void *made = NULL;
+  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_calibrate_options_default", err);
+  if (status == PZ_OK) status = pz_need_each(err, {o.ops, "ops"}, {out, "out"});
+  if (status == PZ_OK) status = pz_chip_check(chip, err);
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the calibration", &made, &arena, err);
+  if (status != PZ_OK) return status;
+  if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
+  status = calibrate(chip, o.ops, o.progress ? &progress : NULL, arena, made, err);
+  return pz_held_give(status, made, out);
+}
+
+void pz_calibrated_free(struct pz_calibrated *c) { pz_held_free(c); }

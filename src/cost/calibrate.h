@@ -2,6 +2,7 @@
 #ifndef PZ_COST_CALIBRATE_H
 #define PZ_COST_CALIBRATE_H
 
+#include "core/progress.h"
 #include "cost/measured_ops.h"
 
 /* Rows of one kernel that a fit is made to, at most: of more, a sample spread over the table. */
@@ -19,43 +20,10 @@ PZ_NODISCARD enum pz_status pz_calibrate_errors(const struct pz_chip *chip,
                                                 const struct pz_measured *m, double *errors,
                                                 struct pz_error *err);
 
-/* The rows of one operator: how many, how many of them were held back from the first fit, and mean
- * errors: of the chip as it was, of both halves after the fit to one, and after the fit to all. */
-struct pz_residual {
-  uint32_t op, rows, held;
-  double before, fitted_half, held_half, after;
-};
-
-struct pz_constant_change {
-  char name[64];
-  double before, after;
-  bool at_bound; /* of the range that a chip file accepts: other values were better still */
-};
-
-/* A group whose constants stay, because those of the fit to one half predict the other no better: mean errors of its rows
- * there, or of all rows after the fit to all. */
-struct pz_rejected_fit {
-  const char *name; /* as in `kept` */
-  double before, fitted;
-};
-
-struct pz_calibrated {
-  struct pz_chip chip;
-  const struct pz_residual *residuals; /* in the order of pz_ops_name */
-  uint32_t n_residuals;
-  struct pz_residual all;
-  const struct pz_constant_change *changes;
-  uint32_t n_changes;
-  const char *const *kept; /* kernels, products, fp8 products that no row shows */
-  uint32_t n_kept;
-  const struct pz_rejected_fit *rejected;
-  uint32_t n_rejected;
-};
-
 /* Fit to every second row of each operator, judge with the others, then fit to all.  A group whose mean error over the
- * others does not fall, or of which an operator's rises by more than a tenth, keeps its constants.  *out lives in the arena.  PZ_BAD_INPUT for a time that is 50 times longer or shorter than predicted. */
-PZ_NODISCARD enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured *m,
-                                         struct pz_arena *arena, struct pz_calibrated *out,
-                                         struct pz_error *err);
+ * others does not fall, or of which an operator's rises by more than a tenth, keeps its constants.  *out lives in the arena, without notes.  `progress` may be NULL.  PZ_BAD_INPUT for a time that is 50 times longer or shorter than predicted. */
+PZ_NODISCARD enum pz_status pz_calibrate_to(const struct pz_chip *chip, const struct pz_measured *m,
+                                            struct pz_progress *progress, struct pz_arena *arena,
+                                            struct pz_calibrated *out, struct pz_error *err);
 
 #endif

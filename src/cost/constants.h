@@ -9,7 +9,6 @@
 struct pz_constants {
 #define CONSTANT(name, value, unit, kind, source) double name;
 #include "cost/constants.def"
-#undef CONSTANT
 };
 
 extern const struct pz_constants pz_constants_default;

@@ -3,9 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "chip/chip_json.h"
-#include "chip/cluster.h"
-#include "chip/tech.h"
 #include "core/alloc.h"
 #include "cost/attention.h"
 #include "cost/power.h"

@@ -4,8 +4,8 @@
 
 #include "core/map.h"
 #include "core/vec.h"
-#include "cost/collective.h"
 #include "cost/grouped.h"
+#include "cost/network.h"
 #include "cost/product_times.h"
 #include "cost/vector.h"
 

@@ -3,7 +3,7 @@
 #ifndef PZ_COST_GROUPED_H
 #define PZ_COST_GROUPED_H
 
-#include "cost/product.h"
+#include "core/status.h"
 
 /* What a serving library's tuned kernel adds: the fastest of its tiles. */
 struct pz_grouped_tuned {

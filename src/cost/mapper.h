@@ -40,10 +40,9 @@
 #define PZ_COST_MAPPER_H
 
 #include "chip/chip.h"
-#include "cost/product.h"
 
-/* The best mapping.  PZ_BAD_INPUT for a product outside the limits of pz_product_check, and when a
- * buffer is too small for any tile.  Cost: some microseconds. */
+/* The best mapping.  PZ_BAD_INPUT for a product with sizes beyond 2^40, operands beyond 2^53 values or more than 2^62
+ * multiplications, and when a buffer is too small for any tile.  Cost: some microseconds. */
 PZ_NODISCARD enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *c,
                                            struct pz_mapping *out, struct pz_error *err);
 

@@ -6,7 +6,6 @@
 #ifndef PZ_COST_MAPPING_COST_H
 #define PZ_COST_MAPPING_COST_H
 
-#include "chip/tech.h"
 #include "core/num.h"
 #include "cost/mapspace.h"
 

@@ -3,7 +3,63 @@
 #include <float.h>
 
 #include "cost/mapping_cost.h"
-#include "cost/spatial.h"
+
+/* ---- the spatial mappings that are tried, with lower bounds ------------------------------------- */
+
+enum { MOST_SPATIAL = 128 };
+
+struct spatial_list {
+  struct pz_spatial item[MOST_SPATIAL];
+  int n;
+};
+
+/* The fewest steps a dimension can take, with tiles that fit the array exactly. */
+static double fewest_steps(const struct pz_mapspace *m, const struct pz_spatial *p, enum pz_dim d) {
+  if (d == pz_spatial_way[p->way].rows) return pz_fmax(1, m->size[d] * m->per_row * p->per_rows);
+  if (d == pz_spatial_way[p->way].cols) return pz_fmax(1, m->size[d] * m->per_col * p->per_cols);
+  return 1;
+}
+
+/* Values of the operand on the array that fit a multiplier's registers. */
+static double register_values(const struct pz_mapspace *m, int way) {
+  double bytes = pz_spatial_way[way].streams == PZ_DIM_K ? m->sum_bytes : m->operand_bytes;
+  return (double)m->chip->tensor.register_bytes / bytes;
+}
+
+/* The lower bounds, from the fewest steps. */
+static void set_bounds(const struct pz_mapspace *m, struct pz_spatial *p) {
+  static const double whole[PZ_DIMS] = {1, 1, 1};
+  double step[PZ_DIMS];
+  for (int d = 0; d < PZ_DIMS; d++) step[d] = fewest_steps(m, p, (enum pz_dim)d);
+  struct pz_traffic local = pz_local_traffic(m, step, step[PZ_DIM_K]);
+  struct pz_traffic glb = pz_glb_traffic(m, whole);
+  p->local_s = pz_local_bound_s(m, local.reads, local.writes);
+  p->energy_j =
+      (local.reads + local.writes) * m->tech->local_j + (glb.reads + glb.writes) * m->tech->glb_j;
+}
+
+/* All of them, in the order of the bounds on energy, or on the time of local traffic.  What the registers keep changes local traffic alone: all of it is used. */
+static void list_spatial(const struct pz_mapspace *m, bool by_energy, struct spatial_list *list) {
+  list->n = 0;
+  for (int way = 0; way < PZ_SPATIAL_WAYS; way++)
+    for (double r = 1, most = register_values(m, way); r <= most && list->n < MOST_SPATIAL;
+         r *= 2) {
+      struct pz_spatial p = {.way = way, .keep_rows = r, .keep_cols = 1};
+      while (r * p.keep_cols * 2 <= most) p.keep_cols *= 2;
+      p.per_rows = 1 / p.keep_rows;
+      p.per_cols = 1 / p.keep_cols;
+      set_bounds(m, &p);
+      int at = list->n++;
+      for (; at > 0; at--) {
+        const struct pz_spatial *q = &list->item[at - 1];
+        if (by_energy ? q->energy_j <= p.energy_j : q->local_s <= p.local_s) break;
+        list->item[at] = *q;
+      }
+      list->item[at] = p;
+    }
+}
+
+/* ---- tiles by what they cost -------------------------------------------------------------------- */
 
 /* The tile sizes of a dimension by what they cost in a sum over dimensions, cheapest first. */
 struct ranking {
@@ -148,8 +204,8 @@ void pz_mapping_fastest(const struct pz_mapspace *m, double enough, struct pz_ma
     scan_fast(m, enough, s);
     return;
   }
-  struct pz_spatial_list list;
-  pz_spatial_all(m, false, &list);
+  struct spatial_list list;
+  list_spatial(m, false, &list);
   for (int i = 0; i < list.n && list.item[i].local_s < s->core_s && s->core_s > enough; i++)
     scan_limited(m, &list.item[i], enough, s);
 }
@@ -226,9 +282,9 @@ static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
 }
 
 void pz_mapping_cheapest(const struct pz_mapspace *m, struct pz_mapping_search *s) {
-  struct pz_spatial_list list;
+  struct spatial_list list;
   double least_hbm_j = s->least_hbm_bytes * m->tech->hbm_j;
-  pz_spatial_all(m, true, &list);
+  list_spatial(m, true, &list);
   if (m->nested) pz_nested_memo_clear(&s->memo);
   for (int i = 0; i < list.n && list.item[i].energy_j + least_hbm_j < s->energy_j; i++)
     if (list.item[i].local_s <= s->core_s) scan_cheap(m, &list.item[i], s);

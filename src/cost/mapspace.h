@@ -3,7 +3,19 @@
 #ifndef PZ_COST_MAPSPACE_H
 #define PZ_COST_MAPSPACE_H
 
-#include "cost/tile_sizes.h"
+#include "chip/chip.h"
+
+enum { PZ_TILE_MOST_SIZES = 96 };
+
+/* Ascending, with what the inner loops need of each. */
+struct pz_tile_sizes {
+  int n;
+  double size[PZ_TILE_MOST_SIZES];
+  double tiles[PZ_TILE_MOST_SIZES];   /* how many cover the dimension */
+  double on_rows[PZ_TILE_MOST_SIZES]; /* steps along the rows of the array ... */
+  double on_cols[PZ_TILE_MOST_SIZES]; /* ... and along its columns */
+  double stream[PZ_TILE_MOST_SIZES];  /* cycles to stream it past, at least a new operand's load */
+};
 
 struct pz_mapspace {
   const struct pz_chip *chip;
@@ -52,7 +64,7 @@ struct pz_spatial {
   double local_s, energy_j;    /* lower bounds over all tiles */
 };
 
-/* The product must have passed pz_product_check.  `c` must outlive the mapspace. */
+/* The product is one that the mapper accepts.  `c` must outlive the mapspace. */
 void pz_mapspace_init(struct pz_mapspace *m, const struct pz_product *p, const struct pz_chip *c);
 
 /* Go on with another number of cores. */

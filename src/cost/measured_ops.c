@@ -45,11 +45,6 @@ enum pz_status pz_measured_read(const char *name, const struct pz_csv *csv, stru
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static bool has_end(const char *name, const char *end) {
-  size_t n = strlen(name), k = strlen(end);
-  return n > k && strcmp(name + n - k, end) == 0;
-}
-
 static enum pz_status load_csv(const char *path, struct pz_arena *arena, struct pz_csv *csv,
                                struct pz_error *err) {
   char *text = NULL;
@@ -58,26 +53,6 @@ static enum pz_status load_csv(const char *path, struct pz_arena *arena, struct 
   if (status == PZ_OK) status = pz_csv_parse(path, text, bytes, arena, csv, err);
   pz_free(text);
   return status;
-}
-
-enum pz_status pz_measured_files(const char *path, struct pz_arena *arena,
-                                 const char *const **files, struct pz_error *err) {
-  const char *const *names = NULL;
-  struct pz_vec list;
-  bool directory = pz_file_is_directory(path), room = true;
-  enum pz_status status = directory ? pz_file_list(path, arena, &names, err) : PZ_OK;
-  if (status != PZ_OK) return status;
-  pz_vec_init(&list, arena, sizeof(const char *));
-  if (!directory) room = pz_vec_push(&list, &path) != NULL;
-  for (; directory && *names && room; names++) {
-    if (!has_end(*names, ".csv") && !has_end(*names, "_perf.txt")) continue;
-    const char *file = pz_arena_printf(arena, "%s/%s", path, *names);
-    room = file && pz_vec_push(&list, &file);
-  }
-  if (!room || !pz_vec_push(&list, NULL))
-    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", path);
-  *files = list.items;
-  return PZ_OK;
 }
 
 struct tables {
@@ -120,7 +95,7 @@ enum pz_status pz_measured_load(const char *path, struct pz_arena *arena, struct
   }
   pz_vec_init(&t.rows, arena, sizeof(struct pz_ops_row));
   pz_vec_init(&t.skipped, arena, sizeof(const char *));
-  enum pz_status status = pz_measured_files(path, arena, &files, err);
+  enum pz_status status = pz_csv_files(path, arena, &files, err);
   for (; status == PZ_OK && *files; files++) status = add_file(&t, *files, err);
   if (status == PZ_OK && t.rows.n == 0)
     status = pz_fail(err, PZ_BAD_INPUT,

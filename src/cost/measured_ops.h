@@ -19,12 +19,7 @@ PZ_NODISCARD enum pz_status pz_measured_read(const char *name, const struct pz_c
                                              struct pz_arena *arena, struct pz_measured *out,
                                              struct pz_error *err);
 
-/* The files that pz_measured_load reads: the path itself, or those of a directory that end with .csv or _perf.txt, by
- * name; NULL behind the last.  In the arena. */
-PZ_NODISCARD enum pz_status pz_measured_files(const char *path, struct pz_arena *arena,
-                                              const char *const **files, struct pz_error *err);
-
-/* The rows of all of them.  In a directory, what is no regular file and tables without rows are skipped.  PZ_BAD_INPUT
+/* The rows of a table, or of all tables of a directory (pz_csv_files), in which what is no regular file and tables without rows are skipped.  PZ_BAD_INPUT
  * also for more than PZ_OPS_MOST_ROWS_IN_ALL. */
 PZ_NODISCARD enum pz_status pz_measured_load(const char *path, struct pz_arena *arena,
                                              struct pz_measured *out, struct pz_error *err);

@@ -5,7 +5,15 @@
 #ifndef PZ_COST_NETWORK_H
 #define PZ_COST_NETWORK_H
 
-#include "cost/collective.h"
+#include "chip/chip.h"
+
+enum pz_collective {
+  PZ_COLLECTIVE_ALL_REDUCE,
+  PZ_COLLECTIVE_REDUCE_SCATTER,
+  PZ_COLLECTIVE_ALL_GATHER,
+  PZ_COLLECTIVE_ALL_TO_ALL,
+  PZ_COLLECTIVE_SEND, /* point to point, over the outermost level the two may be apart */
+};
 
 struct pz_constants;
 
@@ -66,5 +74,17 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
 
 /* Add `times` a collective. */
 void pz_wire_add(struct pz_wire_time *to, const struct pz_wire_time *t, double times);
+
+/* ---- rings inside each level of a network, from the chip outward -------------------------------- */
+
+/* Seconds for a tensor of `bytes` (the undivided one) over a group of `devices`, packed innermost:
+ * groups fill a level before they reach the next.  A ring of g on a level takes (g-1)/g of what is
+ * left there over the link, and g-1 latencies, for each half (scatter, gather); an outer level has
+ * 1/g of it left.  Zero for one device. */
+double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, double bytes,
+                       int64_t devices);
+
+/* A flat network of one kind of link. */
+struct pz_cluster pz_cluster_flat(int64_t devices, double bytes_per_s, double latency_s);
 
 #endif

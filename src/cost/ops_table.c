@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/held.h"
 #include "core/text.h"
 #include "cost/attention.h"
 #include "cost/constants.h"
@@ -486,16 +487,36 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   return status;
 }
 
-enum pz_status pz_ops_predict(struct pz_cost *cost, const char *name, const struct pz_csv *csv,
-                              struct pz_arena *arena, const double **us, struct pz_error *err) {
+static enum pz_status predict_rows(struct pz_cost *cost, const char *name, const struct pz_csv *csv,
+                                   struct pz_arena *arena, struct pz_op_times *out,
+                                   struct pz_error *err) {
   const struct pz_ops_row *rows = NULL;
-  double *out = pz_arena_alloc(arena, csv->rows, sizeof *out);
-  if (!out) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  out->rows = pz_arena_alloc(arena, csv->rows, sizeof *out->rows);
+  if (!out->rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   if (pz_csv_column(csv, "predicted_us") != PZ_NONE)
     return pz_fail(err, PZ_BAD_INPUT, "%s:1: the column 'predicted_us' already exists", name);
   enum pz_status status = pz_ops_read(name, csv, arena, &rows, err);
-  for (uint32_t r = 0; r < csv->rows && status == PZ_OK; r++)
-    status = pz_ops_us(cost, &rows[r], &out[r], err);
-  if (status == PZ_OK) *us = out;
+  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++) {
+    const struct pz_ops_row *r = &rows[i];
+    struct pz_op_time *t = &out->rows[out->n_rows++];
+    *t = (struct pz_op_time){pz_ops_name(r->op), r->batch, r->m, r->n, r->k, 0, r->us};
+    status = pz_ops_us(cost, r, &t->us, err);
+  }
   return status;
 }
+
+enum pz_status pz_cost_table(struct pz_cost *cost, const char *name, const char *text, size_t bytes,
+                             struct pz_op_times **out, struct pz_error *err) {
+  struct pz_csv csv;
+  struct pz_arena *arena;
+  void *made = NULL;
+  enum pz_status status =
+      pz_need_each(err, {cost, "cost"}, {name, "name"}, {text, "text"}, {out, "out"});
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, name, &made, &arena, err);
+  if (status != PZ_OK) return status;
+  status = pz_csv_parse(name, text, bytes, arena, &csv, err);
+  if (status == PZ_OK) status = predict_rows(cost, name, &csv, arena, made, err);
+  return pz_held_give(status, made, out);
+}
+
+void pz_op_times_free(struct pz_op_times *t) { pz_held_free(t); }

@@ -47,12 +47,6 @@ PZ_NODISCARD enum pz_status pz_ops_read_us(const char *where, const char *column
 PZ_NODISCARD enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row,
                                       double *us, struct pz_error *err);
 
-/* Predicted microseconds of every row of a table (other columns are left alone); *us lives in the
- * arena. */
-PZ_NODISCARD enum pz_status pz_ops_predict(struct pz_cost *cost, const char *name,
-                                           const struct pz_csv *csv, struct pz_arena *arena,
-                                           const double **us, struct pz_error *err);
-
 /* Names of the operators, NULL after the last. */
 const char *pz_ops_name(uint32_t op);
 

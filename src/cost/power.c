@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "chip/chip.h"
-#include "chip/tech.h"
 #include "cost/vector.h"
 #include "workload/op.h"
 

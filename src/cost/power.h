@@ -13,11 +13,6 @@ struct pz_work {
   double startup_s, core_s, hbm_s;
 };
 
-struct pz_power {
-  double latency_s, watts, joules; /* of one call */
-  double clock_hz;
-};
-
 /* Sustained: calls follow each other, or come every interval_s where that is longer.  The limit is
  * chip->watts; 0: none.  A chip of one of the original libraries has no static power and keeps its
  * clock. */
@@ -26,10 +21,6 @@ void pz_power_sustained(const struct pz_chip *c, const struct pz_work *w, double
 
 /* Of a chip at rest. */
 double pz_power_idle_watts(const struct pz_chip *c);
-
-/* Static power of a chip at work, of which operators take their part by time; 0 for the original
- * libraries. */
-double pz_power_static_watts(const struct pz_chip *c);
 
 /* Lane operations that a value of a vector operator takes energy for: address, load, convert and store
  * beside the arithmetic.  The original libraries count the arithmetic. */

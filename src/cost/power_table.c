@@ -1,13 +1,16 @@
-#include "cost/power_table.h"
+/* A table of operators that ran for seconds, with the power they took (pz_power_table). */
 
 #include <math.h>
 #include <string.h>
 
 #include "chip/chip.h"
+#include "core/csv.h"
+#include "core/held.h"
 #include "core/text.h"
 #include "cost/attention.h"
 #include "cost/cost.h"
 #include "cost/fp8.h"
+#include "cost/power.h"
 #include "workload/op.h"
 
 /* ---- the operators -------------------------------------------------------------------------- */
@@ -47,6 +50,7 @@ static const char *known_name(const void *ctx, size_t i) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+enum { MOST_ROWS = 100000 };
 enum { B, M, N, K, CALL_US, WATTS, MHZ, JOULES, FLOP, COLUMNS };
 
 struct reader {
@@ -68,8 +72,8 @@ static enum pz_status find_columns(struct reader *r) {
                    "%s:1: a column is missing; accepted: op, b, m, n, k, and call_us, watts, "
                    "sm_mhz, joules_per_call, flop where they are known",
                    r->name);
-  return r->csv->rows > PZ_POWER_MOST_ROWS
-             ? pz_fail(r->err, PZ_BAD_INPUT, "%s: more than %d rows", r->name, PZ_POWER_MOST_ROWS)
+  return r->csv->rows > MOST_ROWS
+             ? pz_fail(r->err, PZ_BAD_INPUT, "%s: more than %d rows", r->name, MOST_ROWS)
              : PZ_OK;
 }
 
@@ -192,7 +196,7 @@ static enum pz_status work_of(struct pz_cost *cost, const struct known *op,
 static enum pz_status predict_row(struct pz_cost *cool, struct pz_cost *warm, struct reader *r,
                                   uint32_t i, struct pz_power_row *out) {
   uint32_t at;
-  struct pz_work throttled;
+  struct pz_work work, throttled;
   enum pz_status status = read_row(r, i, &at);
   if (status != PZ_OK) return status;
   const struct known *op = &known[at];
@@ -204,7 +208,7 @@ static enum pz_status predict_row(struct pz_cost *cool, struct pz_cost *warm, st
                                .watts = r->cell[WATTS],
                                .clock_hz = r->cell[MHZ] * 1e6,
                                .joules = r->cell[JOULES]};
-  status = work_of(cool, op, r->cell, &out->work, r->err);
+  status = work_of(cool, op, r->cell, &work, r->err);
   if (status == PZ_OK) status = work_of(warm, op, r->cell, &throttled, r->err);
   if (status != PZ_OK) return status;
   out->throttled_s = throttled.startup_s + fmax(throttled.core_s, throttled.hbm_s);
@@ -212,28 +216,42 @@ static enum pz_status predict_row(struct pz_cost *cool, struct pz_cost *warm, st
     out->sustained.watts = out->called.watts = pz_power_idle_watts(&cool->chip);
     return PZ_OK;
   }
-  pz_power_sustained(&cool->chip, &out->work, 0, &out->sustained);
-  pz_power_sustained(&cool->chip, &out->work, out->call_s, &out->called);
+  pz_power_sustained(&cool->chip, &work, 0, &out->sustained);
+  pz_power_sustained(&cool->chip, &work, out->call_s, &out->called);
   return PZ_OK;
 }
 
-enum pz_status pz_power_predict(const struct pz_chip *chip, const char *name,
-                                const struct pz_csv *csv, struct pz_arena *arena,
-                                const struct pz_power_row **rows, struct pz_error *err) {
-  struct reader r = {.name = name, .csv = csv, .err = err};
+static enum pz_status predict_rows(const struct pz_chip *chip, struct reader *r,
+                                   struct pz_arena *arena, struct pz_power_table *out) {
   struct pz_chip without = *chip;
   struct pz_cost cool, warm;
   without.calibration.throttle = 1;
-  enum pz_status status = find_columns(&r);
+  enum pz_status status = find_columns(r);
   if (status != PZ_OK) return status;
-  struct pz_power_row *out = pz_arena_alloc(arena, csv->rows, sizeof *out);
-  if (!out) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  out->rows = pz_arena_alloc(arena, r->csv->rows, sizeof *out->rows);
+  if (!out->rows) return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
   pz_cost_init(&cool, &without, NULL);
   pz_cost_init(&warm, chip, NULL);
-  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++)
-    status = predict_row(&cool, &warm, &r, i, &out[i]);
+  for (; out->n_rows < r->csv->rows && status == PZ_OK; out->n_rows++)
+    status = predict_row(&cool, &warm, r, out->n_rows, &out->rows[out->n_rows]);
   pz_cost_release(&cool);
   pz_cost_release(&warm);
-  if (status == PZ_OK) *rows = out;
   return status;
 }
+
+enum pz_status pz_power_table(const struct pz_chip *chip, const char *name, const char *text,
+                              size_t bytes, struct pz_power_table **out, struct pz_error *err) {
+  struct pz_csv csv;
+  struct reader r = {.name = name, .csv = &csv, .err = err};
+  struct pz_arena *arena;
+  void *made = NULL;
+  enum pz_status status = pz_chip_check(chip, err);
+  if (status == PZ_OK) status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, name, &made, &arena, err);
+  if (status != PZ_OK) return status;
+  status = pz_csv_parse(name, text, bytes, arena, &csv, err);
+  if (status == PZ_OK) status = predict_rows(chip, &r, arena, made);
+  return pz_held_give(status, made, out);
+}
+
+void pz_power_table_free(struct pz_power_table *t) { pz_held_free(t); }

@@ -58,6 +58,19 @@ static int64_t bits_of(double x) {
   return bits;
 }
 
+/* What the cores depend on beside the clock. */
+enum { KEY = 13 };
+static void core_key(const struct pz_product *p, const struct pz_chip *c, int64_t key[KEY]) {
+  const struct pz_tensor_cores *x = &c->tensor;
+  const int64_t sizes[] = {p->batch,          p->m,        p->n,     p->k,
+                           x->rows,           x->cols,     x->cores, x->local_bytes,
+                           x->register_bytes, rules_key(c)};
+  memcpy(key, sizes, sizeof sizes);
+  key[10] = bits_of(c->glb_bytes_per_s);
+  key[11] = bits_of(x->local_bytes_per_s);
+  key[12] = bits_of(x->local_total_bytes_per_s);
+}
+
 static enum pz_status keep(struct pz_product_times *t, struct pz_map *map, const void *key,
                            size_t bytes, double s, struct pz_error *err) {
   uint32_t at = t->seconds.n;
@@ -76,26 +89,14 @@ enum pz_status pz_product_core_s(const struct pz_product *p, const struct pz_chi
 /* Seconds on the cores with a clock of CLOCK_HZ; buffers keep their bytes of a cycle. */
 static enum pz_status core_s(struct pz_product_times *t, const struct pz_product *p,
                              const struct pz_chip *c, double *out, struct pz_error *err) {
-  const struct pz_tensor_cores *x = &c->tensor;
   double slower = CLOCK_HZ / c->clock_hz;
   struct pz_chip one = *c;
   one.clock_hz = CLOCK_HZ;
   one.glb_bytes_per_s *= slower;
   one.tensor.local_bytes_per_s *= slower;
   one.tensor.local_total_bytes_per_s *= slower;
-  const int64_t key[] = {p->batch,
-                         p->m,
-                         p->n,
-                         p->k,
-                         x->rows,
-                         x->cols,
-                         x->cores,
-                         x->local_bytes,
-                         x->register_bytes,
-                         rules_key(c),
-                         bits_of(one.glb_bytes_per_s),
-                         bits_of(one.tensor.local_bytes_per_s),
-                         bits_of(one.tensor.local_total_bytes_per_s)};
+  int64_t key[KEY];
+  core_key(p, &one, key);
   uint32_t at = pz_map_get(&t->cores, key, sizeof key);
   if (at != PZ_NONE) return *out = *pz_vec_at(&t->seconds, double, at), PZ_OK;
   enum pz_status status = pz_product_core_s(p, &one, out, err);
@@ -122,26 +123,10 @@ static enum pz_status hbm_s(struct pz_product_times *t, const struct pz_product 
 static enum pz_status nested_mapping(struct pz_product_times *t, const struct pz_product *p,
                                      const struct pz_chip *c, struct pz_mapping *out,
                                      struct pz_error *err) {
-  const struct pz_tensor_cores *x = &c->tensor;
-  const int64_t key[] = {PZ_SHARED_MAPPING,
-                         p->batch,
-                         p->m,
-                         p->n,
-                         p->k,
-                         p->warm,
-                         x->rows,
-                         x->cols,
-                         x->cores,
-                         x->local_bytes,
-                         x->register_bytes,
-                         c->glb_bytes,
-                         rules_key(c),
-                         (int64_t)c->tech,
-                         bits_of(c->clock_hz),
-                         bits_of(c->glb_bytes_per_s),
-                         bits_of(x->local_bytes_per_s),
-                         bits_of(x->local_total_bytes_per_s),
-                         bits_of(pz_chip_hbm_bytes_per_s(c))};
+  int64_t key[6 + KEY] = {PZ_SHARED_MAPPING,    p->warm,
+                          c->glb_bytes,         (int64_t)c->tech,
+                          bits_of(c->clock_hz), bits_of(pz_chip_hbm_bytes_per_s(c))};
+  core_key(p, c, key + 6);
   uint32_t at = pz_map_get(&t->nested, key, sizeof key);
   if (at != PZ_NONE) return *out = *pz_vec_at(&t->mappings, struct pz_mapping, at), PZ_OK;
   const struct pz_mapping *known = pz_shared_table_get(t->shared, key, sizeof key);

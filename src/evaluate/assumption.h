@@ -5,7 +5,6 @@
 #define PZ_EVALUATE_ASSUMPTION_H
 
 #include "chip/chip.h"
-#include "chip/cluster.h"
 
 /* The chip or the network as these assumptions have it. */
 void pz_assume_chip(pz_assumptions set, struct pz_chip *c);

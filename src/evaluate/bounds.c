@@ -9,7 +9,7 @@
 #include "core/num.h"
 #include "core/vec.h"
 #include "cost/cost.h"
-#include "partition/lower_bound.h"
+#include "partition/problem.h"
 #include "workload/op.h"
 
 #define NO_MEMORY "out of memory for the bounds"

@@ -237,6 +237,8 @@ enum pz_status pz_original_plan(struct pz_original_worker *e, const struct pz_ch
                                 struct pz_arena *arena, struct pz_partition *out,
                                 struct pz_error *err) {
   const struct pz_portfolio *p = e->task->portfolio;
+  if (v->plan.variant >= p->n_variants)
+    return pz_fail(err, PZ_INTERNAL, "%s: the recorded plan is of no variant", chip->name);
   uint32_t m = p->variants[v->plan.variant].model;
   struct pz_plan_record record = v->plan;
   struct pz_place_model model;

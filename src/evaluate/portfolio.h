@@ -4,7 +4,7 @@
 #define PZ_EVALUATE_PORTFOLIO_H
 
 #include "core/arena.h"
-#include "core/choices.h"
+#include "core/options.h"
 #include "workload/variants.h"
 
 struct pz_portfolio {

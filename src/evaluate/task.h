@@ -3,7 +3,7 @@
 #ifndef PZ_EVALUATE_TASK_H
 #define PZ_EVALUATE_TASK_H
 
-#include "chip/cluster.h"
+#include "chip/chip.h"
 #include "core/pool.h"
 #include "evaluate/assumption.h"
 #include "evaluate/portfolio.h"

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/num.h"
+#include "core/status.h"
 #include "core/text.h"
 
 const char *const pz_launch_names[] = {"none", "megatron", "torchtitan", "nemo", "deepspeed", NULL};
@@ -157,4 +157,47 @@ enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
   }
   *text = b.text;
   return PZ_OK;
+}
+
+/* ---- for programs --------------------------------------------------------------------------- */
+
+/* Position of a framework among the names; 0: no scripts are written for it. */
+static int launch_find(int framework) {
+  for (int i = 1; pz_launch_names[i]; i++)
+    if (pz_framework_find(pz_launch_names[i]) == framework) return i;
+  return 0;
+}
+
+static const char *launch_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_launch_names[i + 1];
+}
+
+enum pz_status pz_launch_check(const char *model, const struct pz_chip *chip, int framework,
+                               struct pz_error *err) {
+  struct pz_model_shape shape;
+  char names[80];
+  int i = launch_find(framework);
+  enum pz_status status = pz_need_each(err, {model, "model"}, {chip, "chip"});
+  if (status != PZ_OK) return status;
+  if (!i)
+    return pz_fail(err, PZ_BAD_USE, "no script is written for this framework; accepted: %s",
+                   pz_text_join(names, sizeof names, launch_name, NULL));
+  if (chip->execution != PZ_CHIP_STREAM)
+    return pz_fail(err, PZ_NO_ANSWER, "no script: %s runs on GPUs, %s is none", pz_launch_names[i],
+                   chip->name);
+  return pz_model_shape_load(model, &shape, err);
+}
+
+enum pz_status pz_launch_text(const char *model, const struct pz_chip *chip,
+                              const struct pz_cluster *net, const struct pz_plan *plan, char **text,
+                              struct pz_error *err) {
+  struct pz_launch l;
+  struct pz_plan p = pz_plan_default();
+  enum pz_status status = pz_sized_take(&p, sizeof p, plan, "pz_plan_default", err);
+  if (status == PZ_OK) status = pz_need(text, "text", err);
+  if (status == PZ_OK) status = pz_launch_check(model, chip, p.framework, err);
+  if (status == PZ_OK) status = pz_plan_check_ranges(&p, err);
+  if (status == PZ_OK) status = pz_launch_fill(model, &p, net, &l, err);
+  return status == PZ_OK ? pz_launch_script(launch_find(p.framework), &l, text, err) : status;
 }

@@ -17,16 +17,13 @@ struct pz_launch {
   int64_t nodes, gpus; /* nodes x devices of a node = plan.devices */
 };
 
-/* Names of the frameworks, NULL after the last.  The first, "none", is no framework. */
-extern const char *const pz_launch_names[];
-
 /* What a plan launches: the shape of its model, and whole nodes of the cluster (NULL: one node of
  * at most 8 devices).  `plan` is a filled one, as of pz_training_run.  `model` must outlive *out. */
 PZ_NODISCARD enum pz_status pz_launch_fill(const char *model, const struct pz_plan *plan,
                                            const struct pz_cluster *net, struct pz_launch *out,
                                            struct pz_error *err);
 
-/* The script for framework `i` of the names; *text is the caller's to pz_free.  PZ_BAD_USE for what
+/* The script for framework `i` of pz_launch_names; *text is the caller's to pz_free.  PZ_BAD_USE for what
  * the framework cannot run: the message says what, and what is accepted. */
 PZ_NODISCARD enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
                                              struct pz_error *err);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/num.h"
 #include "core/text.h"
 #include "launch/megatron_core.h"
@@ -105,13 +104,13 @@ struct given {
 
 struct reader {
   const char *name;
-  const struct pz_megatron_options *o;
+  const struct pz_run_plan_options *o;
   struct pz_arena *arena;
   struct pz_shell_text text;
   struct given g[ARGS];
   struct pz_vec ignored, notes; /* const char * */
   bool lost;                    /* memory was, for something that is told */
-  struct pz_megatron_run *out;
+  struct pz_run_plan *out;
   struct pz_error *err;
 };
 
@@ -350,15 +349,15 @@ static enum pz_status need_word(struct reader *r, int v, const char *accepted) {
 static void mark(struct reader *r, int f, int a, int b) {
   const struct given *g = has(r, a) ? &r->g[a] : &r->g[b];
   if (!g->set) return;
-  r->out->run.from[f] = pz_arena_printf(r->arena, "--%s, line %u", g->name, g->line);
-  if (!r->out->run.from[f]) r->lost = true;
+  r->out->from[f] = pz_arena_printf(r->arena, "--%s, line %u", g->name, g->line);
+  if (!r->out->from[f]) r->lost = true;
 }
 
 /* Plain numbers; what is not given is 1. */
 static enum pz_status read_numbers(struct reader *r) {
   static const enum pz_plan_field fields[] = {PZ_PLAN_MBS, PZ_PLAN_BATCH, PZ_PLAN_SEQ,
                                               PZ_PLAN_TP,  PZ_PLAN_CP,    PZ_PLAN_PP};
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   *o = pz_plan_default();
   o->framework = pz_framework_find("megatron");
   o->mbs = o->tp = o->cp = o->pp = o->vpp = o->ep = 1;
@@ -398,7 +397,7 @@ static int64_t batch_count(const struct reader *r, int v) {
 }
 
 static enum pz_status read_devices(struct reader *r) {
-  struct pz_run_plan *run = &r->out->run;
+  struct pz_run_plan *run = r->out;
   int64_t nodes, processes, gpus = batch_count(r, ARG_BATCH_GPUS);
   if (r->o->devices) {
     run->plan.devices = r->o->devices;
@@ -432,7 +431,7 @@ static enum pz_status read_batch(struct reader *r) {
 /* Layers of the first and the last stage where they differ from the others; of `counted` layers, embedding and loss
  * may stand for one each. */
 static enum pz_status read_ends(struct reader *r, int64_t counted) {
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   int64_t first = count(r, PZ_PLAN_FIRST_LAYERS, 0), last = count(r, PZ_PLAN_LAST_LAYERS, 0);
   int64_t even = counted / (o->pp * o->vpp), others = o->pp - (first > 0) - (last > 0);
   int end = first ? PZ_PLAN_FIRST_LAYERS : PZ_PLAN_LAST_LAYERS;
@@ -456,7 +455,7 @@ static enum pz_status read_ends(struct reader *r, int64_t counted) {
 
 static enum pz_status read_stages(struct reader *r) {
   static const char accepted[] = "a number that divides the layers of a stage";
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   int64_t layers = r->g[ARG_LAYERS].n + has(r, ARG_EMBEDDING_AS_LAYER) + has(r, ARG_LOSS_AS_LAYER);
   int64_t stage = layers / o->pp, chunk = count(r, ARG_CHUNK_LAYERS, 0);
   bool uneven = has(r, PZ_PLAN_FIRST_LAYERS) || has(r, PZ_PLAN_LAST_LAYERS);
@@ -478,7 +477,7 @@ static enum pz_status read_stages(struct reader *r) {
 
 /* Modules of selective recomputation; the attention core by itself is what a plan says with none. */
 static enum pz_status read_modules(struct reader *r) {
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   struct pz_plan asked = *o;
   int set = 0;
   if (o->recompute != PZ_RECOMPUTATION_SELECTIVE) return PZ_OK;
@@ -494,7 +493,7 @@ static enum pz_status read_modules(struct reader *r) {
 }
 
 static enum pz_status read_recompute(struct reader *r) {
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   enum pz_status status = need_word(r, ARG_GRANULARITY, "full or selective");
   if (status == PZ_OK) status = need_word(r, ARG_METHOD, "uniform or block");
   if (status != PZ_OK) return status;
@@ -520,7 +519,7 @@ static enum pz_status read_recompute(struct reader *r) {
 
 /* ZeRO: the distributed optimizer is stage 1; FSDP divides what its strategy says. */
 static enum pz_status read_sharding(struct reader *r) {
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   enum pz_status status =
       need_word(r, ARG_STRATEGY, "no_shard, optim, optim_grads or optim_grads_params");
   if (status != PZ_OK) return status;
@@ -539,7 +538,7 @@ static enum pz_status read_sharding(struct reader *r) {
 
 /* Transfers between stages overlap with chunks alone, and then unless told otherwise. */
 static enum pz_status read_overlap(struct reader *r) {
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   bool grad = has(r, ARG_OVERLAP_GRAD), param = has(r, ARG_OVERLAP_PARAM);
   bool tp = has(r, ARG_OVERLAP_TP);
   r->out->p2p_off = has(r, ARG_NO_OVERLAP_P2P);
@@ -561,9 +560,9 @@ static enum pz_status read_overlap(struct reader *r) {
 
 static enum pz_status read_precision(struct reader *r) {
   bool fp8 = has(r, ARG_FP8) || has(r, ARG_FP8_FORMAT);
-  r->out->run.plan.precision = fp8                ? PZ_PRECISION_FP8
-                               : has(r, ARG_FP16) ? PZ_PRECISION_FP16
-                                                  : PZ_PRECISION_BF16;
+  r->out->plan.precision = fp8                ? PZ_PRECISION_FP8
+                           : has(r, ARG_FP16) ? PZ_PRECISION_FP16
+                                              : PZ_PRECISION_BF16;
   if (fp8)
     mark(r, PZ_PLAN_PRECISION, ARG_FP8, ARG_FP8_FORMAT);
   else
@@ -577,7 +576,7 @@ static enum pz_status read_precision(struct reader *r) {
 
 /* CUDA graphs of modules; without a scope, or with that of the whole iteration, of everything. */
 static enum pz_status read_graphs(struct reader *r) {
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   bool graph = has(r, ARG_GRAPH) || (has(r, ARG_GRAPH_IMPL) && !says(r, ARG_GRAPH_IMPL, "none"));
   bool modules = graph && has(r, ARG_GRAPH_SCOPE) && !says(r, ARG_GRAPH_SCOPE, "full") &&
                  !says(r, ARG_GRAPH_SCOPE, "full_iteration");
@@ -591,7 +590,7 @@ static enum pz_status read_graphs(struct reader *r) {
 }
 
 static enum pz_status read_kernels(struct reader *r) {
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   enum pz_status status = need_word(r, ARG_BACKEND, "auto, flash, fused, unfused or local");
   if (status == PZ_OK) status = need_word(r, ARG_IMPLEMENTATION, "local or transformer_engine");
   if (status == PZ_OK)
@@ -621,7 +620,7 @@ static enum pz_status read_capacity(struct reader *r) {
     return wrong(r, ARG_CAPACITY,
                  "a number from 1; experts that get less than the mean are not covered");
   if (has(r, ARG_PADS)) {
-    r->out->run.plan.imbalance = factor;
+    r->out->plan.imbalance = factor;
     mark(r, PZ_PLAN_IMBALANCE, ARG_CAPACITY, ARG_CAPACITY);
   } else {
     note(r, "--moe-expert-capacity-factor without padding: an even load is predicted");
@@ -631,7 +630,7 @@ static enum pz_status read_capacity(struct reader *r) {
 
 /* Its default, allgather, gathers all tokens on every device; that of flex is DeepEP. */
 static enum pz_status read_dispatcher(struct reader *r) {
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   bool flex = says(r, ARG_DISPATCHER, "flex"), hybrid = says(r, ARG_FLEX_BACKEND, "hybridep");
   o->dispatcher = !flex    ? PZ_DISPATCHER_ALLTOALL
                   : hybrid ? PZ_DISPATCHER_HYBRIDEP
@@ -650,7 +649,7 @@ static enum pz_status read_dispatcher(struct reader *r) {
 }
 
 static enum pz_status check_expert_overlap(struct reader *r) {
-  const struct pz_plan *o = &r->out->run.plan;
+  const struct pz_plan *o = &r->out->plan;
   if (!has(r, ARG_OVERLAP_EP)) return PZ_OK;
   if (o->ep == 1 || (o->pp > 1 && o->vpp == 1) || o->recompute == PZ_RECOMPUTATION_FULL ||
       o->recompute_modules & PZ_MODULE_EXPERTS)
@@ -663,7 +662,7 @@ static enum pz_status check_expert_overlap(struct reader *r) {
 
 /* Experts are divided as the other layers are, unless told. */
 static enum pz_status read_experts(struct reader *r) {
-  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan *o = &r->out->plan;
   o->ep = count(r, PZ_PLAN_EP, 1);
   o->mtp = count(r, ARG_PREDICT_LAYERS, 0) > 0;
   if (!has_experts(r)) {
@@ -807,8 +806,7 @@ static int64_t tokenizer_vocab(const struct reader *r) {
 /* Before it is padded, as Megatron does it for any plan (vocab_multiple in frameworks.def); with another multiple than the
  * usual 128, or where the padded one is named, padded for this plan. */
 static enum pz_status read_vocab(struct reader *r, int64_t *out) {
-  int64_t own = count(r, ARG_VOCAB_MULTIPLE, 128),
-          unit = own == 128 ? 1 : own * r->out->run.plan.tp;
+  int64_t own = count(r, ARG_VOCAB_MULTIPLE, 128), unit = own == 128 ? 1 : own * r->out->plan.tp;
   int64_t vocab = r->o->vocab ? r->o->vocab : count(r, ARG_VOCAB, tokenizer_vocab(r));
   if (!r->o->vocab && has(r, ARG_PADDED_VOCAB)) return *out = r->g[ARG_PADDED_VOCAB].n, PZ_OK;
   if (!vocab)
@@ -824,7 +822,7 @@ static enum pz_status read_vocab(struct reader *r, int64_t *out) {
 static enum pz_status check_new_shape(struct reader *r) {
   bool experts = has_experts(r), norms = has(r, ARG_QK_NORM), latent = has(r, ARG_LATENT);
   bool biases = !has(r, ARG_NO_BIAS) || has(r, ARG_QKV_BIAS);
-  if (!experts && !norms && !latent && !r->out->run.plan.mtp) return PZ_OK;
+  if (!experts && !norms && !latent && !r->out->plan.mtp) return PZ_OK;
   const char *what = experts  ? "experts"
                      : latent ? "latent attention"
                      : norms  ? "norms of query and key"
@@ -834,7 +832,7 @@ static enum pz_status check_new_shape(struct reader *r) {
                    "%s: %s in a model with %s is not covered; accepted: with --swiglu and "
                    "--disable-bias-linear, without --add-qkv-bias",
                    r->name, what, biases ? "biases" : "gelu");
-  if ((latent && !experts) || (r->out->run.plan.mtp && !latent))
+  if ((latent && !experts) || (r->out->plan.mtp && !latent))
     return pz_fail(r->err, PZ_BAD_INPUT, "%s: %s without %s is not covered; accepted: with it",
                    r->name, latent ? "--multi-latent-attention" : "--mtp-num-layers",
                    latent ? "--num-experts" : "--multi-latent-attention");
@@ -895,8 +893,7 @@ static enum pz_status check_experts(struct reader *r, int64_t width, const char 
   int64_t experts = r->g[ARG_EXPERTS].n, shared = count(r, ARG_SHARED_FFN, 0);
   bool latent = has(r, ARG_LATENT), norms = has(r, ARG_QK_NORM);
   if (count(r, ARG_TOPK, 2) > experts) return wrong(r, ARG_EXPERTS, "at least the top k");
-  if (experts % r->out->run.plan.ep)
-    return wrong(r, PZ_PLAN_EP, "a number that divides the experts");
+  if (experts % r->out->plan.ep) return wrong(r, PZ_PLAN_EP, "a number that divides the experts");
   if (latent && strchr(layers + strspn(layers, "0"), '0'))
     return wrong(r, ARG_EXPERT_LAYERS, "dense layers at the start alone, with latent attention");
   if (latent && shared % width)
@@ -1020,7 +1017,7 @@ static const char *config_text(const struct reader *r, const struct shape *x, in
 
 static enum pz_status read_model(struct reader *r) {
   struct shape x = {.layers = 0};
-  struct pz_run_plan *run = &r->out->run;
+  struct pz_run_plan *run = r->out;
   const char *layers = NULL;
   bool experts = has_experts(r), gated = has(r, ARG_SWIGLU);
   enum pz_status status = read_shape(r, &x);
@@ -1054,7 +1051,7 @@ static enum pz_status read_all(struct reader *r, const char *text, size_t bytes)
       read_numbers, read_devices,   read_batch,   read_stages,  read_recompute, read_sharding,
       read_overlap, read_precision, read_experts, read_kernels, read_model};
   enum pz_status status =
-      pz_shell_read(r->name, text, bytes, r->o->presets, r->arena, &r->text, r->err);
+      pz_shell_read(r->name, text, bytes, r->o->set, r->arena, &r->text, r->err);
   if (status == PZ_OK) status = read_words(r);
   if (status == PZ_OK) status = need(r, ARG_LAYERS, "num-layers");
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == PZ_OK; i++) status = steps[i](r);
@@ -1062,9 +1059,9 @@ static enum pz_status read_all(struct reader *r, const char *text, size_t bytes)
 }
 
 enum pz_status pz_megatron_read(const char *name, const char *text, size_t bytes,
-                                const struct pz_megatron_options *o, struct pz_arena *arena,
-                                struct pz_megatron_run *out, struct pz_error *err) {
-  struct pz_megatron_run m = {.layers = 0};
+                                const struct pz_run_plan_options *o, struct pz_arena *arena,
+                                struct pz_run_plan *out, struct pz_error *err) {
+  struct pz_run_plan m = {.size = sizeof m, .megatron = true};
   struct reader *r = pz_arena_alloc(arena, 1, sizeof *r);
   if (!r) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   *r = (struct reader){.name = name, .o = o, .arena = arena, .out = &m, .err = err};
@@ -1072,7 +1069,7 @@ enum pz_status pz_megatron_read(const char *name, const char *text, size_t bytes
   pz_vec_init(&r->notes, arena, sizeof(const char *));
   enum pz_status status = read_all(r, text, bytes);
   if (status != PZ_OK) return status;
-  m.run.from[PZ_PLAN_FRAMEWORK] = "Megatron's arguments";
+  m.from[PZ_PLAN_FRAMEWORK] = "Megatron's arguments";
   m.ignored = r->ignored.items;
   m.n_ignored = r->ignored.n;
   m.notes = r->notes.items;

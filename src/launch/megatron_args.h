@@ -10,34 +10,15 @@
 
 #include "plan/plan_file.h"
 
-/* What a script may leave open. */
-struct pz_megatron_options {
-  int64_t vocab, devices;     /* 0: as the script says */
-  const char *const *presets; /* NAME=VALUE of variables, NULL behind the last; NULL: none */
-  const char *const *ignore;  /* arguments to leave out though they are not covered; the same */
-};
-
-struct pz_megatron_run {
-  struct pz_run_plan run;
-  int64_t layers, vocab; /* of the model */
-  bool chunks_by_rank;   /* --num-virtual-stages-per-pipeline-rank, not layers per virtual stage */
-  bool ends_as_layers;   /* --account-for-embedding-in-pipeline-split or ...-loss-... */
-  bool p2p_off;          /* --no-overlap-p2p-communication */
-  const char **ignored;  /* arguments that are not known to matter */
-  uint32_t n_ignored;
-  const char **notes; /* for people: arguments and variables that have two values ... */
-  uint32_t n_notes;
-};
-
 /* PZ_BAD_INPUT says what is missing, not covered or wrong, with its line.  The arena holds all. */
 PZ_NODISCARD enum pz_status pz_megatron_read(const char *name, const char *text, size_t bytes,
-                                             const struct pz_megatron_options *o,
-                                             struct pz_arena *arena, struct pz_megatron_run *out,
+                                             const struct pz_run_plan_options *o,
+                                             struct pz_arena *arena, struct pz_run_plan *out,
                                              struct pz_error *err);
 
 /* What to change in the arguments of a run to get another plan of the same model, devices and batch:
  * "--micro-batch-size 2", "remove --sequence-parallel"; "" where they are the same. */
-PZ_NODISCARD enum pz_status pz_megatron_changes(const struct pz_megatron_run *m,
+PZ_NODISCARD enum pz_status pz_megatron_changes(const struct pz_run_plan *m,
                                                 const struct pz_plan *to, struct pz_arena *arena,
                                                 const char **text, struct pz_error *err);
 

@@ -5,13 +5,12 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "launch/megatron_args.h"
 #include "launch/megatron_core.h"
 
 /* Two plans, and how the difference is written: what is set, then what is removed. */
 struct difference {
-  const struct pz_megatron_run *m;
+  const struct pz_run_plan *m;
   const struct pz_plan *from, *to;
   FILE *out;
   bool any;          /* is written already */
@@ -92,7 +91,7 @@ static void put_division(struct difference *d) {
     pz_core_layout(d->to, d->m->layers, d->to->mtp, d->out);
     fputc('\'', d->out);
   }
-  if (!ends && (d->m->run.from[PZ_PLAN_FIRST_LAYERS] || d->m->run.from[PZ_PLAN_LAST_LAYERS]))
+  if (!ends && (d->m->from[PZ_PLAN_FIRST_LAYERS] || d->m->from[PZ_PLAN_LAST_LAYERS]))
     take_away(d, d->m->ends_as_layers ? "account-for-*" : "decoder-*-pipeline-num-layers");
 }
 
@@ -142,7 +141,7 @@ static void put_overlap(struct difference *d) {
 /* Without an argument of its own each expert is divided as the other layers are. */
 static void put_experts(struct difference *d) {
   const struct pz_plan *a = d->from, *b = d->to;
-  int64_t etp = d->m->run.from[PZ_PLAN_ETP] ? a->etp : b->tp;
+  int64_t etp = d->m->from[PZ_PLAN_ETP] ? a->etp : b->tp;
   if (a->ep != b->ep) put_number(d, PZ_PLAN_EP, b->ep);
   if (a->etp && b->etp != etp) put_number(d, PZ_PLAN_ETP, b->etp);
   if (a->ep == 1 && b->ep > 1) put(d, "--moe-token-dispatcher-type alltoall");
@@ -166,11 +165,11 @@ static void put_all(struct difference *d) {
   if (d->removed[0]) fprintf(d->out, "%sremove %s", d->any ? "; " : "", d->removed);
 }
 
-enum pz_status pz_megatron_changes(const struct pz_megatron_run *m, const struct pz_plan *to,
+enum pz_status pz_megatron_changes(const struct pz_run_plan *m, const struct pz_plan *to,
                                    struct pz_arena *arena, const char **text,
                                    struct pz_error *err) {
   struct pz_buffer b = {.text = NULL};
-  struct difference d = {.m = m, .from = &m->run.plan, .to = to};
+  struct difference d = {.m = m, .from = &m->plan, .to = to};
   d.out = pz_buffer_stream(&b);
   if (!d.out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the changes");
   put_all(&d);

@@ -4,19 +4,22 @@
 #include "lp/lp.h"
 
 #include <Cbc_C_Interface.h>
-#include <Clp_C_Interface.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <float.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/file.h"
 
 void pz_lp_init(struct pz_lp *lp, struct pz_arena *arena) {
   *lp = (struct pz_lp){0};
@@ -26,17 +29,22 @@ void pz_lp_init(struct pz_lp *lp, struct pz_arena *arena) {
   pz_vec_init(&lp->notes, arena, sizeof(const char *));
 }
 
-uint32_t pz_lp_col(struct pz_lp *lp, double lower, double upper, double cost, bool integer) {
-  struct pz_lp_col c = {.lower = lower, .upper = upper, .cost = cost, .integer = integer};
-  snprintf(c.name, sizeof c.name, "c%u", lp->cols.n);
-  lp->failed |= !pz_vec_push(&lp->cols, &c);
+uint32_t pz_lp_col(struct pz_lp *lp, struct pz_lp_col col, const char *name, ...) {
+  va_list args;
+  va_start(args, name);
+  vsnprintf(col.name, sizeof col.name, name, args);
+  va_end(args);
+  lp->failed |= !pz_vec_push(&lp->cols, &col);
   return lp->cols.n - 1;
 }
 
-uint32_t pz_lp_row(struct pz_lp *lp, double lower, double upper) {
-  struct pz_lp_row r = {.lower = lower, .upper = upper};
-  snprintf(r.name, sizeof r.name, "r%u", lp->rows.n);
-  lp->failed |= !pz_vec_push(&lp->rows, &r);
+uint32_t pz_lp_row(struct pz_lp *lp, enum pz_lp_sense sense, double right, const char *name, ...) {
+  struct pz_lp_row row = {.sense = sense, .right = right};
+  va_list args;
+  va_start(args, name);
+  vsnprintf(row.name, sizeof row.name, name, args);
+  va_end(args);
+  lp->failed |= !pz_vec_push(&lp->rows, &row);
   return lp->rows.n - 1;
 }
 
@@ -45,163 +53,96 @@ void pz_lp_put(struct pz_lp *lp, uint32_t row, uint32_t col, double value) {
   if (value < 0 || value > 0) lp->failed |= !pz_vec_push(&lp->entries, &e);
 }
 
-void pz_lp_name(struct pz_lp *lp, uint32_t col, const char *format, ...) {
-  va_list args;
-  if (lp->failed) return;
-  struct pz_lp_col *c = pz_vec_at(&lp->cols, struct pz_lp_col, col);
-  va_start(args, format);
-  vsnprintf(c->name, sizeof c->name, format, args);
-  va_end(args);
-}
-
-void pz_lp_row_name(struct pz_lp *lp, uint32_t row, const char *format, ...) {
-  va_list args;
-  if (lp->failed) return;
-  struct pz_lp_row *r = pz_vec_at(&lp->rows, struct pz_lp_row, row);
-  va_start(args, format);
-  vsnprintf(r->name, sizeof r->name, format, args);
-  va_end(args);
-}
-
 void pz_lp_note(struct pz_lp *lp, const char *line) {
   lp->failed |= !line || !pz_vec_push(&lp->notes, &line);
 }
 
-/* ---- the libraries' form -------------------------------------------------------------------- */
-
-/* Compressed columns, as both libraries want them. */
-struct packed {
-  int *start, *index;
-  double *value, *col_lower, *col_upper, *cost, *row_lower, *row_upper;
-};
-
-static bool allocate(const struct pz_lp *lp, struct packed *p) {
-  struct pz_arena *a = lp->cols.arena;
-  size_t cols = lp->cols.n, rows = lp->rows.n, entries = lp->entries.n;
-  p->start = pz_arena_alloc(a, cols + 2, sizeof *p->start);
-  p->index = pz_arena_alloc(a, entries, sizeof *p->index);
-  p->value = pz_arena_alloc(a, entries, sizeof *p->value);
-  p->col_lower = pz_arena_alloc(a, cols, sizeof *p->col_lower);
-  p->col_upper = pz_arena_alloc(a, cols, sizeof *p->col_upper);
-  p->cost = pz_arena_alloc(a, cols, sizeof *p->cost);
-  p->row_lower = pz_arena_alloc(a, rows, sizeof *p->row_lower);
-  p->row_upper = pz_arena_alloc(a, rows, sizeof *p->row_upper);
-  return p->start && p->index && p->value && p->col_lower && p->col_upper && p->cost &&
-         p->row_lower && p->row_upper;
+static const struct pz_lp_col *col_at(const struct pz_lp *lp, uint32_t i) {
+  return pz_vec_at(&lp->cols, struct pz_lp_col, i);
 }
 
-static bool pack(const struct pz_lp *lp, struct packed *p) {
-  if (lp->failed || !allocate(lp, p)) return false;
-  const struct pz_lp_entry *e = lp->entries.items;
-  for (uint32_t i = 0; i < lp->entries.n; i++) p->start[e[i].col + 2]++;
-  for (uint32_t c = 0; c < lp->cols.n; c++) p->start[c + 2] += p->start[c + 1];
-  for (uint32_t i = 0; i < lp->entries.n; i++) {
-    int at = p->start[e[i].col + 1]++;
-    p->index[at] = (int)e[i].row;
-    p->value[at] = e[i].value;
-  }
-  for (uint32_t c = 0; c < lp->cols.n; c++) {
-    const struct pz_lp_col *col = pz_vec_at(&lp->cols, struct pz_lp_col, c);
-    p->col_lower[c] = col->lower;
-    p->col_upper[c] = col->upper;
-    p->cost[c] = col->cost;
-  }
-  for (uint32_t r = 0; r < lp->rows.n; r++) {
-    const struct pz_lp_row *row = pz_vec_at(&lp->rows, struct pz_lp_row, r);
-    p->row_lower[r] = row->lower;
-    p->row_upper[r] = row->upper;
+static const struct pz_lp_row *row_at(const struct pz_lp *lp, uint32_t i) {
+  return pz_vec_at(&lp->rows, struct pz_lp_row, i);
+}
+
+/* Compressed rows or columns: entries of line k from start[k] to start[k + 1], each with its index
+ * in the other direction. */
+struct lines {
+  int *start, *index;
+  double *value;
+};
+
+static bool compress(const struct pz_lp *lp, bool by_row, struct lines *out) {
+  struct pz_arena *arena = lp->cols.arena;
+  uint32_t n = by_row ? lp->rows.n : lp->cols.n;
+  out->start = pz_arena_alloc(arena, (size_t)n + 2, sizeof *out->start);
+  out->index = pz_arena_alloc(arena, lp->entries.n, sizeof *out->index);
+  out->value = pz_arena_alloc(arena, lp->entries.n, sizeof *out->value);
+  if (lp->failed || !out->start || !out->index || !out->value) return false;
+  const struct pz_lp_entry *e = lp->entries.items, *end = e + lp->entries.n;
+  for (const struct pz_lp_entry *at = e; at < end; at++)
+    out->start[(by_row ? at->row : at->col) + 2]++;
+  for (uint32_t k = 0; k < n; k++) out->start[k + 2] += out->start[k + 1];
+  for (const struct pz_lp_entry *at = e; at < end; at++) {
+    int to = out->start[(by_row ? at->row : at->col) + 1]++;
+    out->index[to] = (int)(by_row ? at->col : at->row);
+    out->value[to] = at->value;
   }
   return true;
 }
 
-static double *copied(const struct pz_lp *lp, const double *from, uint32_t n) {
-  double *to = from ? pz_arena_alloc(lp->cols.arena, n, sizeof *to) : NULL;
-  if (to) memcpy(to, from, n * sizeof *to);
-  return to;
-}
+/* ---- CBC ------------------------------------------------------------------------------------ */
 
-void pz_lp_solve(const struct pz_lp *lp, struct pz_lp_result *out) {
-  struct packed p;
-  *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .bound = -DBL_MAX};
-  if (!pack(lp, &p)) return;
-  Clp_Simplex *m = Clp_newModel();
-  Clp_setLogLevel(m, 0);
-  Clp_loadProblem(m, (int)lp->cols.n, (int)lp->rows.n, p.start, p.index, p.value, p.col_lower,
-                  p.col_upper, p.cost, p.row_lower, p.row_upper);
-  Clp_dual(m, 0);
-  Clp_primal(m, 0);
-  if (Clp_status(m) == 0) {
-    out->x = copied(lp, Clp_primalColumnSolution(m), lp->cols.n);
-    out->found = out->x != NULL;
-    out->objective = out->bound = Clp_objectiveValue(m);
-    if (out->found) out->status = PZ_LP_OPTIMAL;
+static void load(Cbc_Model *m, const struct pz_lp *lp, const struct lines *cols) {
+  Cbc_loadProblem(m, (int)lp->cols.n, (int)lp->rows.n, cols->start, cols->index, cols->value, NULL,
+                  NULL, NULL, NULL, NULL);
+  for (uint32_t c = 0; c < lp->cols.n; c++) {
+    const struct pz_lp_col *col = col_at(lp, c);
+    Cbc_setColLower(m, (int)c, col->lower);
+    Cbc_setColUpper(m, (int)c, col->upper);
+    Cbc_setObjCoeff(m, (int)c, col->cost);
+    if (col->integer) Cbc_setInteger(m, (int)c);
   }
-  Clp_deleteModel(m);
+  for (uint32_t r = 0; r < lp->rows.n; r++) {
+    const struct pz_lp_row *row = row_at(lp, r);
+    if (row->sense != PZ_LP_AT_MOST) Cbc_setRowLower(m, (int)r, row->right);
+    if (row->sense != PZ_LP_AT_LEAST) Cbc_setRowUpper(m, (int)r, row->right);
+  }
 }
 
-static void set_limits(Cbc_Model *m, const struct pz_lp_limits *limits) {
+/* The result, in memory that both processes see; x follows. */
+static double *shared_x(struct pz_lp_result *shared) { return (double *)(void *)(shared + 1); }
+
+static void solve_here(const struct pz_lp *lp, const struct lines *cols, double seconds,
+                       const double *start, struct pz_lp_result *out) {
+  int *index = start ? pz_arena_alloc(lp->cols.arena, lp->cols.n, sizeof *index) : NULL;
+  if (start && !index) return;
+  Cbc_Model *m = Cbc_newModel();
   Cbc_setLogLevel(m, 0);
   Cbc_setParameter(m, "log", "0");
   Cbc_setParameter(m, "ratioGap", "0");
-  if (limits->plain) Cbc_setParameter(m, "preprocess", "off");
-  if (limits->seconds > 0) Cbc_setMaximumSeconds(m, limits->seconds);
-  if (limits->nodes > 0) Cbc_setMaximumNodes(m, limits->nodes);
-}
-
-/* What the process of CBC hands over, in memory that both see; x follows. */
-struct answer {
-  enum pz_lp_status status;
-  bool done, found;
-  double objective, bound;
-};
-
-static double *answer_x(struct answer *a) { return (double *)(void *)(a + 1); }
-
-static void collect(const struct pz_lp *lp, Cbc_Model *m, struct answer *out) {
-  out->bound = Cbc_getBestPossibleObjValue(m);
+  if (seconds > 0) Cbc_setMaximumSeconds(m, seconds);
+  load(m, lp, cols);
+  for (uint32_t c = 0; index && c < lp->cols.n; c++) index[c] = (int)c;
+  if (index) Cbc_setMIPStartI(m, (int)lp->cols.n, index, start);
+  Cbc_solve(m);
   const double *x = Cbc_bestSolution(m);
   out->found = x != NULL;
-  if (x) memcpy(answer_x(out), x, lp->cols.n * sizeof *x);
-  if (out->found) out->objective = Cbc_getObjValue(m);
-  out->status = Cbc_isProvenOptimal(m) && out->found ? PZ_LP_OPTIMAL
-                : Cbc_isProvenInfeasible(m)          ? PZ_LP_INFEASIBLE
-                : Cbc_isAbandoned(m)                 ? PZ_LP_FAILED
-                                                     : PZ_LP_LIMIT;
-  if (out->status == PZ_LP_OPTIMAL) out->bound = out->objective;
-  out->done = true;
+  out->optimal = x && Cbc_isProvenOptimal(m);
+  if (x) memcpy(shared_x(out), x, lp->cols.n * sizeof *x);
+  if (x) out->objective = Cbc_getObjValue(m);
+  if (!Cbc_isProvenInfeasible(m)) out->bound = Cbc_getBestPossibleObjValue(m);
+  if (out->optimal) out->bound = out->objective;
+  out->failed = false;
 }
 
-struct integer_model {
-  const struct pz_lp *lp;
-  const struct pz_lp_limits *limits;
-  const struct packed *p;
-  const double *start;
-  const int *index;
-};
-
-static void solve_here(const struct integer_model *x, struct answer *out) {
-  const struct packed *p = x->p;
-  int cols = (int)x->lp->cols.n;
-  Cbc_Model *m = Cbc_newModel();
-  set_limits(m, x->limits);
-  Cbc_loadProblem(m, cols, (int)x->lp->rows.n, p->start, p->index, p->value, p->col_lower,
-                  p->col_upper, p->cost, p->row_lower, p->row_upper);
-  for (int c = 0; c < cols; c++)
-    if (pz_vec_at(&x->lp->cols, struct pz_lp_col, (uint32_t)c)->integer) Cbc_setInteger(m, c);
-  if (x->start) Cbc_setMIPStartI(m, cols, x->index, x->start);
-  Cbc_solve(m);
-  collect(x->lp, m, out);
-}
-
-/* The child: silent, without a core file, and not longer there than its parent. */
-static void solve_and_exit(const struct integer_model *x, struct answer *out, pid_t parent) {
+/* The child is silent, without a core file, and not longer there than its parent. */
+static void restrict_child(void) {
   int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere >= 0) dup2(nowhere, STDOUT_FILENO);
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO); /* where the C++ runtime says why it aborts */
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == parent) solve_here(x, out);
-  _exit(out->done ? 0 : 1);
 }
 
 /* The signal that ended the process; 0: none. */
@@ -212,30 +153,146 @@ static int wait_for(pid_t child) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-void pz_lp_solve_integer(const struct pz_lp *lp, const struct pz_lp_limits *limits,
-                         const double *start, struct pz_lp_result *out) {
-  struct packed p;
-  *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .no_memory = true, .bound = -DBL_MAX};
-  int *index = start ? pz_arena_alloc(lp->cols.arena, lp->cols.n, sizeof *index) : NULL;
-  if (!pack(lp, &p) || (start && !index)) return;
-  for (uint32_t c = 0; index && c < lp->cols.n; c++) index[c] = (int)c;
-  size_t bytes = sizeof(struct answer) + lp->cols.n * sizeof(double);
-  struct answer *answer =
+void pz_lp_solve(const struct pz_lp *lp, double seconds, const double *start,
+                 struct pz_lp_result *out) {
+  struct lines cols;
+  *out = (struct pz_lp_result){.failed = true, .bound = -DBL_MAX};
+  if (!compress(lp, false, &cols)) return;
+  size_t bytes = sizeof *out + lp->cols.n * sizeof *out->x;
+  struct pz_lp_result *shared =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (answer == MAP_FAILED) return;
-  *answer = (struct answer){.status = PZ_LP_FAILED};
-  const struct integer_model x = {lp, limits, &p, start, index};
+  if (shared == MAP_FAILED) return;
+  *shared = *out;
   pid_t parent = getpid(), child = fork();
-  if (child == 0) solve_and_exit(&x, answer, parent);
-  if (child > 0) out->signal = wait_for(child);
-  if (child > 0 && answer->done) {
-    out->status = answer->status;
-    out->bound = answer->bound;
-    out->objective = answer->objective;
-    out->x = answer->found ? copied(lp, answer_x(answer), lp->cols.n) : NULL;
-    out->found = out->x != NULL;
-    out->no_memory = answer->found && !out->found;
-    if (out->no_memory) out->status = PZ_LP_FAILED;
+  if (child == 0) {
+    restrict_child();
+    if (getppid() == parent) solve_here(lp, &cols, seconds, start, shared);
+    _exit(shared->failed);
   }
-  munmap(answer, bytes);
+  int ended_by = child > 0 ? wait_for(child) : 0;
+  *out = *shared;
+  out->signal = ended_by;
+  if (out->found) {
+    out->x = pz_arena_alloc(lp->cols.arena, lp->cols.n, sizeof *out->x);
+    if (out->x) memcpy(out->x, shared_x(shared), lp->cols.n * sizeof *out->x);
+    out->failed = out->failed || !out->x;
+  }
+  munmap(shared, bytes);
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+enum { TERMS_A_LINE = 6 };
+
+/* The fewest digits that give the number back. */
+static const char *number(double v, char buf[32]) {
+  for (int digits = 9; digits <= 17; digits += 4) {
+    snprintf(buf, 32, "%.*g", digits, v);
+    if (strtod(buf, NULL) == v) break;
+  }
+  return buf;
+}
+
+static void write_notes(FILE *f, const struct pz_lp *lp, char mark) {
+  for (uint32_t i = 0; i < lp->notes.n; i++)
+    fprintf(f, "%c %s\n", mark, *pz_vec_at(&lp->notes, const char *, i));
+}
+
+static void write_term(FILE *f, double v, const struct pz_lp_col *col) {
+  char buf[32];
+  fprintf(f, " %c %s %s", v < 0 ? '-' : '+', number(v < 0 ? -v : v, buf), col->name);
+}
+
+/* The readable format of CPLEX. */
+static bool write_lp(FILE *f, const struct pz_lp *lp) {
+  static const char *const senses[] = {"=", ">=", "<="};
+  struct lines rows;
+  char buf[32];
+  if (!compress(lp, true, &rows)) return false;
+  write_notes(f, lp, '\\');
+  fputs("Minimize\n obj:", f);
+  for (uint32_t c = 0; c < lp->cols.n; c++) {
+    double cost = col_at(lp, c)->cost;
+    if (cost < 0 || cost > 0) write_term(f, cost, col_at(lp, c));
+  }
+  fputs("\nSubject To\n", f);
+  for (uint32_t r = 0; r < lp->rows.n; r++) {
+    const struct pz_lp_row *row = row_at(lp, r);
+    int first = rows.start[r], end = rows.start[r + 1];
+    if (first == end) continue; /* nothing in it: the format has no such row */
+    fprintf(f, " %s:", row->name);
+    for (int k = first; k < end; k++) {
+      if (k > first && (k - first) % TERMS_A_LINE == 0) fputs("\n  ", f);
+      write_term(f, rows.value[k], col_at(lp, (uint32_t)rows.index[k]));
+    }
+    fprintf(f, " %s %s\n", senses[row->sense], number(row->right, buf));
+  }
+  fputs("Bounds\n", f);
+  for (uint32_t c = 0; c < lp->cols.n; c++) {
+    const struct pz_lp_col *col = col_at(lp, c);
+    fprintf(f, " %s <= %s", number(col->lower, buf), col->name);
+    if (col->upper < DBL_MAX) fprintf(f, " <= %s", number(col->upper, buf));
+    fputc('\n', f);
+  }
+  fputs("Generals\n", f);
+  for (uint32_t c = 0; c < lp->cols.n; c++)
+    if (col_at(lp, c)->integer) fprintf(f, " %s\n", col_at(lp, c)->name);
+  fputs("End\n", f);
+  return true;
+}
+
+/* Free-format MPS, which every solver accepts. */
+static bool write_mps(FILE *f, const struct pz_lp *lp) {
+  struct lines cols;
+  char buf[32];
+  bool integer = false;
+  if (!compress(lp, false, &cols)) return false;
+  write_notes(f, lp, '*');
+  fputs("NAME schedule FREE\nROWS\n N obj\n", f);
+  for (uint32_t r = 0; r < lp->rows.n; r++)
+    fprintf(f, " %c %s\n", "EGL"[row_at(lp, r)->sense], row_at(lp, r) -> name);
+  fputs("COLUMNS\n", f);
+  for (uint32_t c = 0; c < lp->cols.n; c++) {
+    const struct pz_lp_col *col = col_at(lp, c);
+    if (col->integer != integer)
+      fprintf(f, " MARKER 'MARKER' '%s'\n", col->integer ? "INTORG" : "INTEND");
+    integer = col->integer;
+    fprintf(f, " %s obj %s\n", col->name, number(col->cost, buf));
+    for (int k = cols.start[c]; k < cols.start[c + 1]; k++)
+      fprintf(f, " %s %s %s\n", col->name, row_at(lp, (uint32_t)cols.index[k])->name,
+              number(cols.value[k], buf));
+  }
+  if (integer) fputs(" MARKER 'MARKER' 'INTEND'\n", f);
+  fputs("RHS\n", f);
+  for (uint32_t r = 0; r < lp->rows.n; r++) {
+    double right = row_at(lp, r)->right;
+    if (right < 0 || right > 0) fprintf(f, " rhs %s %s\n", row_at(lp, r)->name, number(right, buf));
+  }
+  fputs("BOUNDS\n", f);
+  for (uint32_t c = 0; c < lp->cols.n; c++) {
+    const struct pz_lp_col *col = col_at(lp, c);
+    fprintf(f, " LO bound %s %s\n", col->name, number(col->lower, buf));
+    if (col->upper < DBL_MAX) fprintf(f, " UP bound %s %s\n", col->name, number(col->upper, buf));
+  }
+  fputs("ENDATA\n", f);
+  return true;
+}
+
+static bool ends_with(const char *path, const char *end) {
+  size_t n = strlen(path), k = strlen(end);
+  return n > k && strcmp(path + n - k, end) == 0;
+}
+
+enum pz_status pz_lp_write(const struct pz_lp *lp, const char *path, struct pz_error *err) {
+  bool as_lp = ends_with(path, ".lp");
+  if (!as_lp && !ends_with(path, ".mps"))
+    return pz_fail(err, PZ_BAD_INPUT, "%s: accepted: a name that ends with .lp or .mps", path);
+  struct pz_buffer b = {0};
+  FILE *f = pz_buffer_stream(&b);
+  bool ok = f && (as_lp ? write_lp(f, lp) : write_mps(f, lp));
+  ok = f && pz_buffer_close(f) && ok;
+  enum pz_status status = ok ? pz_file_write(path, b.text, b.bytes, err)
+                             : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", path);
+  pz_free(b.text);
+  return status;
 }

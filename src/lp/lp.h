@@ -1,5 +1,5 @@
-/* A linear program, built row by row, and the libraries that solve it: Clp for the continuous one,
- * CBC with integers. */
+/* A linear program with integers, built column by column and row by row; solved by CBC, or written
+ * to a file for other solvers. */
 #ifndef PZ_LP_LP_H
 #define PZ_LP_LP_H
 
@@ -11,15 +11,20 @@ struct pz_lp {
   bool failed;                       /* memory ran out somewhere */
 };
 
+enum { PZ_LP_NAME = 24 }; /* bytes of a name; letters first, for files */
+
 struct pz_lp_col {
   double lower, upper, cost;
   bool integer;
-  char name[24];
+  char name[PZ_LP_NAME];
 };
 
+enum pz_lp_sense { PZ_LP_EQUAL, PZ_LP_AT_LEAST, PZ_LP_AT_MOST };
+
 struct pz_lp_row {
-  double lower, upper;
-  char name[24];
+  enum pz_lp_sense sense;
+  double right;
+  char name[PZ_LP_NAME];
 };
 
 struct pz_lp_entry {
@@ -27,42 +32,28 @@ struct pz_lp_entry {
   double value;
 };
 
-enum pz_lp_status { PZ_LP_OPTIMAL, PZ_LP_LIMIT, PZ_LP_INFEASIBLE, PZ_LP_FAILED };
-
-struct pz_lp_result {
-  enum pz_lp_status status;
-  bool found; /* x is a solution */
-  double objective, bound;
-  double *x; /* by column, in the model's arena */
-  bool
-      no_memory; /* so it failed, or CBC ended before it had a result, mostly for that reason ... */
-  int signal;    /* ... by this signal; 0: none */
-};
-
 void pz_lp_init(struct pz_lp *lp, struct pz_arena *arena);
-/* Each returns its index. */
-uint32_t pz_lp_col(struct pz_lp *lp, double lower, double upper, double cost, bool integer);
-uint32_t pz_lp_row(struct pz_lp *lp, double lower, double upper);
+/* Each returns its index.  A column: from `lower` to `upper` (DBL_MAX: no limit). */
+uint32_t pz_lp_col(struct pz_lp *lp, struct pz_lp_col col, const char *name, ...) PZ_PRINTF(3, 4);
+uint32_t pz_lp_row(struct pz_lp *lp, enum pz_lp_sense sense, double right, const char *name, ...)
+    PZ_PRINTF(4, 5);
 void pz_lp_put(struct pz_lp *lp, uint32_t row, uint32_t col, double value);
-/* At most 23 characters, letters first, for files. */
-void pz_lp_name(struct pz_lp *lp, uint32_t col, const char *format, ...) PZ_PRINTF(3, 4);
-void pz_lp_row_name(struct pz_lp *lp, uint32_t row, const char *format, ...) PZ_PRINTF(3, 4);
-
 /* A line at the head of a file. */
 void pz_lp_note(struct pz_lp *lp, const char *line);
 
-/* The continuous model. */
-void pz_lp_solve(const struct pz_lp *lp, struct pz_lp_result *out);
-
-/* With integers, in a process of its own: CBC ends the program where it lacks memory, and on some
- * models that it finds hard.  Then the status is PZ_LP_FAILED.  `start`, where not NULL, is a solution to begin with.  A limit of 0 is none. */
-struct pz_lp_limits {
-  double seconds;
-  int nodes;
-  bool plain; /* without preprocessing, which in CBC 2.10 ends the program on some small models */
+struct pz_lp_result {
+  bool found;   /* x is a solution */
+  bool optimal; /* and no other is better */
+  bool failed;  /* for lack of memory, or CBC ended before it had a result, mostly for that ... */
+  int signal;   /* ... by this signal; 0: none */
+  double objective, bound;
+  double *x; /* by column, in the model's arena */
 };
-void pz_lp_solve_integer(const struct pz_lp *lp, const struct pz_lp_limits *limits,
-                         const double *start, struct pz_lp_result *out);
+
+/* In a process of its own: CBC ends the program where it lacks memory, and on some models that it
+ * finds hard.  `seconds`: a limit; 0: none.  `start`, where not NULL, is a solution to begin with. */
+void pz_lp_solve(const struct pz_lp *lp, double seconds, const double *start,
+                 struct pz_lp_result *out);
 
 /* As an .lp or .mps file (by the name's end), beside and then renamed. */
 PZ_NODISCARD enum pz_status pz_lp_write(const struct pz_lp *lp, const char *path,

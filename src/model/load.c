@@ -5,8 +5,6 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "onnx/import.h"
-#include "workload/options.h"
-#include "workload/preset.h"
 #include "workload/workload.h"
 
 struct importer {
@@ -48,8 +46,7 @@ static enum pz_status unknown_model(const char *model, struct pz_error *err) {
 enum pz_status pz_workload_load(const char *model, const struct pz_workload_options *options,
                                 struct pz_workload **out, struct pz_error *err) {
   struct pz_workload_options o;
-  enum pz_status status = pz_need(model, "model", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {model, "model"}, {out, "out"});
   if (status == PZ_OK) status = pz_workload_options_take(options, &o, err);
   if (status != PZ_OK) return status;
   const struct pz_preset *p = pz_preset_find(model);

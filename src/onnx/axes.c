@@ -1,12 +1,11 @@
-#include "onnx/axes.h"
+#include "onnx/passes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/num.h"
-#include "onnx/argument.h"
-#include "onnx/einsum.h"
+#include "onnx/dims.h"
 
 /* ---- what the file was exported for --------------------------------------------------------- */
 
@@ -75,7 +74,7 @@ static struct pz_onnx_dim *dims_of(struct follow *f, struct pz_onnx_value *v) {
   int n = v->rank > 0 ? v->rank : 0;
   v->dims = pz_arena_alloc(f->g->arena, (size_t)n, sizeof *v->dims);
   if (!v->dims) {
-    f->status = pz_fail(f->g->err, PZ_NO_MEMORY, "%s: out of memory for the axes", f->g->file);
+    f->status = pz_onnx_no_memory(f->g);
     return NULL;
   }
   for (int i = 0; i < n; i++) v->dims[i] = constant(v->dim[i]);
@@ -192,64 +191,10 @@ static bool reshape(const struct pz_onnx_value *x, struct pz_onnx_value *y) {
 
 /* Dimension i of y takes its factors from dimension k of x, if it has that size. */
 static void inherit(struct pz_onnx_value *y, int i, const struct pz_onnx_value *x, int k) {
-  if (!x || !x->dims || k < 0 || k >= x->rank || i < 0 || i >= y->rank) return;
+  if (!x || !x->dims || k < 0) return;
   if (x->dim[k] == y->dim[i] && (tagged(&x->dims[k]) || !tagged(&y->dims[i])) &&
       !(tagged(&y->dims[i]) && tagged(&x->dims[k])))
     y->dims[i] = x->dims[k];
-}
-
-static void inherit_right(struct pz_onnx_value *y, const struct pz_onnx_value *x) {
-  for (int i = 0; x && i < y->rank; i++) inherit(y, i, x, i - (y->rank - x->rank));
-}
-
-static void follow_matmul(const struct pz_onnx_value *a, const struct pz_onnx_value *b,
-                          struct pz_onnx_value *y) {
-  if (!a || !b) return;
-  bool rows = a->rank > 1, cols = b->rank > 1;
-  int outer = y->rank - rows - cols;
-  for (int i = 0; i < outer; i++) {
-    inherit(y, i, a, i - (outer - (a->rank - 2)));
-    inherit(y, i, b, i - (outer - (b->rank - 2)));
-  }
-  if (rows) inherit(y, outer, a, a->rank - 2);
-  if (cols) inherit(y, y->rank - 1, b, b->rank - 1);
-}
-
-static void follow_transpose(const struct pz_onnx_node *n, const struct pz_onnx_value *x,
-                             struct pz_onnx_value *y) {
-  size_t count;
-  const int64_t *perm = pz_onnx_ints(n, "perm", &count);
-  for (int i = 0; x && i < y->rank; i++) {
-    int64_t from = (int)count == y->rank ? perm[i] : y->rank - 1 - i;
-    if (from >= 0 && from < x->rank) inherit(y, i, x, (int)from);
-  }
-}
-
-static void follow_gather(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                          struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0), *at = pz_onnx_in(g, n, 1);
-  if (!x || !at || x->rank < 1) return;
-  int axis = pz_onnx_axis(pz_onnx_int(n, "axis", 0), x->rank);
-  for (int i = 0; i < axis; i++) inherit(y, i, x, i);
-  for (int i = 0; i < at->rank; i++) inherit(y, axis + i, at, i);
-  for (int i = axis + 1; i < x->rank; i++) inherit(y, i - 1 + at->rank, x, i);
-}
-
-/* Dimensions are dropped or added; the others keep their order. */
-static void follow_kept(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                        const struct pz_onnx_value *x, struct pz_onnx_value *y) {
-  int to[PZ_ONNX_MOST_RANK];
-  pz_onnx_kept_dims(g, n, x, y, to);
-  for (int i = 0; i < x->rank; i++) inherit(y, to[i], x, i);
-}
-
-static void follow_einsum(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                          struct pz_onnx_value *y) {
-  struct pz_onnx_einsum e;
-  if (!pz_onnx_einsum_read(g, n, &e) || e.out.rank != y->rank) return;
-  for (int i = 0; i < y->rank; i++)
-    for (uint32_t k = 0; k < n->n_in; k++)
-      inherit(y, i, pz_onnx_in(g, n, k), pz_onnx_einsum_find(&e.in[k], e.out.letter[i]));
 }
 
 static void lost(struct follow *f, const struct pz_onnx_node *n, enum pz_onnx_axis axis) {
@@ -306,39 +251,18 @@ static void check_kept(struct follow *f, const struct pz_onnx_node *n,
 
 static void follow_result(struct follow *f, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
   const struct pz_onnx_value *x = pz_onnx_in(f->g, n, 0);
-  switch (n->op->shape) {
-  case PZ_SHAPE_RESHAPE:
-  case PZ_SHAPE_FLATTEN:
+  enum pz_onnx_shape_rule r = n->op->shape;
+  if (r == PZ_SHAPE_RESHAPE || r == PZ_SHAPE_FLATTEN) {
     if (x && x->dims && x->rank >= 0 && any_tag(x) && !reshape(x, y))
       lost(f, n, f->to.batch != f->from.batch ? PZ_AXIS_BATCH : PZ_AXIS_SEQ);
-    break;
-  case PZ_SHAPE_MATMUL: follow_matmul(x, pz_onnx_in(f->g, n, 1), y); break;
-  case PZ_SHAPE_GEMM: inherit(y, 0, x, pz_onnx_int(n, "transA", 0) ? 1 : 0); break;
-  case PZ_SHAPE_TRANSPOSE: follow_transpose(n, x, y); break;
-  case PZ_SHAPE_GATHER: follow_gather(f->g, n, y); break;
-  case PZ_SHAPE_SQUEEZE:
-  case PZ_SHAPE_UNSQUEEZE:
-    if (x && x->rank >= 0) follow_kept(f->g, n, x, y);
-    break;
-  case PZ_SHAPE_REDUCE:
-  case PZ_SHAPE_ARG:
-    if (x && pz_onnx_int(n, "keepdims", 1))
-      inherit_right(y, x);
-    else if (x && y->rank > 0)
-      inherit(y, 0, x, 0);
-    break;
-  case PZ_SHAPE_FILLED:
-  case PZ_SHAPE_RANGE:
-  case PZ_SHAPE_EXPAND:
-  case PZ_SHAPE_TILE:
-  case PZ_SHAPE_CONSTANT:
-    for (int i = 0; i < y->rank; i++) y->dims[i] = guess(f, y->dim[i], i);
-    if (x && n->op->rule == PZ_LOWER_EXPAND) inherit_right(y, x);
-    break;
-  case PZ_SHAPE_EINSUM: follow_einsum(f->g, n, y); break;
-  case PZ_SHAPE_SHAPE: break;
-  default:
-    for (uint32_t k = 0; k < n->n_in; k++) inherit_right(y, pz_onnx_in(f->g, n, k));
+    return;
+  }
+  bool made = r == PZ_SHAPE_FILLED || r == PZ_SHAPE_RANGE || r == PZ_SHAPE_CONSTANT ||
+              n->op->rule == PZ_LOWER_EXPAND;
+  for (int i = 0; i < y->rank; i++) {
+    if (made) y->dims[i] = guess(f, y->dim[i], i);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      inherit(y, i, pz_onnx_in(f->g, n, k), pz_onnx_source_dim(f->g, n, y, k, i));
   }
 }
 

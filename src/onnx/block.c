@@ -1,4 +1,4 @@
-#include "onnx/block.h"
+#include "onnx/plan.h"
 
 #include <regex.h>
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/num.h"
-#include "onnx/order.h"
 
 enum {
   MOST_CANDIDATES = 48, /* periods that are tried */
@@ -15,10 +14,6 @@ enum {
   LEAST_PART = 12,      /* operators of a part between blocks ... */
   MOST_PART = 40,       /* ... beyond which it is cut */
 };
-
-static enum pz_status no_memory(const struct pz_onnx_plan *p) {
-  return pz_fail(p->g->err, PZ_NO_MEMORY, "%s: out of memory for the layers", p->g->file);
-}
 
 /* ---- hashes --------------------------------------------------------------------------------- */
 
@@ -235,7 +230,7 @@ static enum pz_status find_run(const struct pz_onnx_plan *p, struct range r, str
   for (int k = 0; k < 2; k++) {
     struct tally *t = NULL;
     uint32_t n = periods(p, r, windows[k], &t);
-    if (n == PZ_NONE) return no_memory(p);
+    if (n == PZ_NONE) return pz_onnx_no_memory(p->g);
     for (uint32_t i = 0; i < n; i++)
       if (t[i].period > 1) try_period(p, r, t[i].period, best);
   }
@@ -247,7 +242,7 @@ static enum pz_status find_run(const struct pz_onnx_plan *p, struct range r, str
 static enum pz_status add_segment(struct pz_onnx_plan *p, uint32_t first, uint32_t n,
                                   int64_t count) {
   struct pz_onnx_segment s = {.first = first, .n = n, .count = count};
-  return pz_vec_push(&p->segments, &s) ? PZ_OK : no_memory(p);
+  return pz_vec_push(&p->segments, &s) ? PZ_OK : pz_onnx_no_memory(p->g);
 }
 
 /* Does the operator read a result of another one, made before `limit`? */
@@ -386,7 +381,7 @@ static enum pz_status by_names(struct pz_onnx_plan *p, const char *regex) {
     any = any || key[at];
   }
   regfree(&re);
-  if (!key) return no_memory(p);
+  if (!key) return pz_onnx_no_memory(p->g);
   if (!any)
     return pz_fail(p->g->err, PZ_BAD_USE, "--layers '%.100s' matches no node of %s", regex,
                    p->g->file);
@@ -414,7 +409,7 @@ static void made_here(struct sweep *w, const struct pz_onnx_node *n) {
     uint32_t v = n->out[o];
     if (v == PZ_NONE || pz_onnx_value(w->p->g, v)->root != v) continue;
     if (pz_onnx_value(w->p->g, v)->role != PZ_ONNX_ACT || w->p->last_use[v] == PZ_NONE) continue;
-    if (!pz_vec_push(&w->alive, &v)) w->status = no_memory(w->p);
+    if (!pz_vec_push(&w->alive, &v)) w->status = pz_onnx_no_memory(w->p->g);
   }
 }
 
@@ -442,7 +437,7 @@ static void note_readers(struct sweep *w, const struct pz_onnx_segment *s, uint3
 static const uint32_t *pick(struct sweep *w, uint32_t id, uint32_t made, uint32_t *count,
                             int64_t *passing) {
   uint32_t *ids = pz_arena_alloc(w->p->arena, w->alive.n, sizeof *ids), n = 0;
-  if (!ids) w->status = no_memory(w->p);
+  if (!ids) w->status = pz_onnx_no_memory(w->p->g);
   for (uint32_t i = w->alive.n; ids && i-- > 0;) {
     uint32_t v = *pz_vec_at(&w->alive, uint32_t, i);
     int64_t elems = 0;
@@ -471,7 +466,7 @@ static uint32_t segment_at(const struct pz_onnx_plan *p, uint32_t place) {
 /* The segments that make what a segment reads. */
 static enum pz_status find_sources(const struct pz_onnx_plan *p, struct pz_onnx_segment *s) {
   uint32_t *from = pz_arena_alloc(p->arena, s->n_in, sizeof *from), n = 0;
-  if (!from) return no_memory(p);
+  if (!from) return pz_onnx_no_memory(p->g);
   for (uint32_t i = s->n_in; i-- > 0;) {
     uint32_t source = segment_at(p, pz_onnx_made_at(p, s->in[i]));
     if (n == 0 || from[n - 1] != source) from[n++] = source;
@@ -497,7 +492,7 @@ static enum pz_status finish(struct pz_onnx_plan *p) {
   struct sweep w = {.p = p};
   pz_vec_init(&w.alive, p->arena, sizeof(uint32_t));
   w.reader = pz_arena_alloc(p->arena, p->g->values.n, sizeof *w.reader);
-  if (!w.reader) return no_memory(p);
+  if (!w.reader) return pz_onnx_no_memory(p->g);
   for (uint32_t i = 0; i < n; i++)
     n_blocks += pz_vec_at(&p->segments, struct pz_onnx_segment, i)->count > 1;
   for (uint32_t i = 0; i < n; i++) {
@@ -512,7 +507,7 @@ static enum pz_status finish(struct pz_onnx_plan *p) {
       s->name = "last";
     else
       s->name = pz_arena_printf(p->arena, "part-%u", ++parts);
-    if (!s->name) return no_memory(p);
+    if (!s->name) return pz_onnx_no_memory(p->g);
     enum pz_status status = find_ends(&w, s, i + 1);
     if (status != PZ_OK) return status;
   }
@@ -531,7 +526,7 @@ enum pz_status pz_onnx_plan_make(struct pz_onnx_plan *p, const struct pz_onnx_gr
                    "(initializers) and a floating-point output of known shape",
                    g->file);
   p->hash = pz_arena_alloc(arena, p->n, sizeof *p->hash);
-  if (!p->hash) return no_memory(p);
+  if (!p->hash) return pz_onnx_no_memory(p->g);
   for (uint32_t at = 0; at < p->n; at++) p->hash[at] = hash_of(p, at);
   int runs_left = MOST_RUNS;
   status = regex ? by_names(p, regex) : divide(p, (struct range){0, p->n}, &runs_left);

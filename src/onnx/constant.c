@@ -1,11 +1,10 @@
-#include "onnx/constant.h"
+#include "onnx/passes.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "core/num.h"
-#include "onnx/argument.h"
-#include "onnx/tensor.h"
+#include "onnx/dims.h"
 
 static int64_t *alloc_ints(struct pz_onnx_graph *g, int64_t n) {
   return pz_arena_alloc(g->arena, (size_t)n, sizeof(int64_t));
@@ -96,15 +95,13 @@ static struct walk spread(const struct pz_onnx_value *x, const struct pz_onnx_va
   return w;
 }
 
-static struct walk transposed(const struct pz_onnx_node *n, const struct pz_onnx_value *x,
-                              const struct pz_onnx_value *y) {
+static struct walk transposed(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                              const struct pz_onnx_value *x, const struct pz_onnx_value *y) {
   struct walk w = {.rank = y->rank};
-  size_t count;
-  const int64_t *perm = pz_onnx_ints(n, "perm", &count);
   for (int d = 0; d < y->rank; d++) {
-    int64_t from = (int)count == x->rank ? perm[d] : x->rank - 1 - d;
+    int from = pz_onnx_source_dim(g, n, y, 0, d);
     w.dim[d] = y->dim[d];
-    w.step[d] = from >= 0 && from < x->rank ? stride(x, (int)from) : 0;
+    w.step[d] = from >= 0 ? stride(x, from) : 0;
   }
   return w;
 }
@@ -443,7 +440,7 @@ static bool move(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct p
   const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
   if (!known(x).n || y->rank < 0) return true;
   struct walk w = n->op->shape == PZ_SHAPE_SLICE       ? sliced(g, n, x, y)
-                  : n->op->shape == PZ_SHAPE_TRANSPOSE ? transposed(n, x, y)
+                  : n->op->shape == PZ_SHAPE_TRANSPOSE ? transposed(g, n, x, y)
                                                        : spread(x, y);
   return copy(g, x, &w, y);
 }

@@ -1,4 +1,4 @@
-#include "onnx/file.h"
+#include "onnx/passes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,10 +5,53 @@
 #ifndef PZ_ONNX_GRAPH_H
 #define PZ_ONNX_GRAPH_H
 
+#include <onnx.pb-c.h>
+
 #include "core/map.h"
 #include "core/vec.h"
-#include "onnx/file.h"
-#include "onnx/op.h"
+#include "workload/op.h"
+
+/* ---- operator types: one row each, with the shape inference and the work counted ------------ */
+
+/* How the result's shape follows from the inputs. */
+enum pz_onnx_shape_rule {
+#define SHAPE(name, rule) PZ_SHAPE_##name,
+#include "onnx/shape_rules.def"
+};
+
+/* How the operator is counted. */
+enum pz_onnx_lower {
+  PZ_LOWER_VIEW,   /* another name for the same bytes */
+  PZ_LOWER_PART,   /* some of the bytes of its input */
+  PZ_LOWER_DATA,   /* never has a gradient */
+  PZ_LOWER_VECTOR, /* one vector operator of `kind` */
+  PZ_LOWER_BINARY, /* of two operands; with a constant for one it is a scaling */
+  PZ_LOWER_MATMUL,
+  PZ_LOWER_GEMM,
+  PZ_LOWER_CONV,
+  PZ_LOWER_EINSUM,
+  PZ_LOWER_NORM,
+  PZ_LOWER_GATHER,
+  PZ_LOWER_CONCAT,
+  PZ_LOWER_EXPAND,
+  PZ_LOWER_REFUSE,
+};
+
+struct pz_onnx_op {
+  const char *types; /* words */
+  enum pz_onnx_shape_rule shape;
+  enum pz_onnx_lower rule;
+  int kind;         /* PZ_OP_* that the work is counted as */
+  bool elementwise; /* each element from elements at the same place */
+};
+
+/* NULL where the type is not known. */
+const struct pz_onnx_op *pz_onnx_op_find(const char *domain, const char *type);
+
+/* The row for types that are not known. */
+const struct pz_onnx_op *pz_onnx_op_unknown(void);
+
+/* ---- values and nodes ----------------------------------------------------------------------- */
 
 enum {
   PZ_ONNX_MOST_RANK = 8,
@@ -118,8 +161,49 @@ bool pz_onnx_is_float(int type);
 enum pz_status pz_onnx_fail(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                             enum pz_status status, const char *format, ...) PZ_PRINTF(4, 5);
 
+/* The error that there is no memory for what belongs to a graph. */
+enum pz_status pz_onnx_no_memory(const struct pz_onnx_graph *g);
+
 /* The shapes of a node's inputs, "[1, 8] and [7, 8]", into buf. */
 void pz_onnx_spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, char *buf,
                           size_t size);
+
+/* ---- arguments of a node: from its attributes or, in newer opsets, from inputs whose contents are
+ * known ---- */
+
+/* Axis `a` of a tensor of rank `rank`, counted from the front; -1 when out of range. */
+int pz_onnx_axis(int64_t a, int rank);
+
+/* The integers of an attribute, or of an input where newer opsets have them. */
+const int64_t *pz_onnx_axes(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                            const char *attr, uint32_t input, size_t *count);
+
+/* Index v of a dimension of n elements, counted from the end where negative, kept in [least, most].
+ */
+int64_t pz_onnx_clamp(int64_t v, int64_t n, int64_t least, int64_t most);
+
+/* What a slice takes of one dimension: every step-th element, beginning with `from`. */
+struct pz_onnx_range {
+  int64_t from, step, count;
+};
+
+/* What a Slice takes of each dimension of its input; false where that is not known. */
+bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                      struct pz_onnx_range range[PZ_ONNX_MOST_RANK]);
+
+/* ---- contents of a stored tensor, as far as shapes may be computed from them ---------------- */
+
+/* Take what is known of a tensor's contents; false when out of memory. */
+bool pz_onnx_tensor_read(struct pz_onnx_graph *g, struct pz_onnx_value *v,
+                         const Onnx__TensorProto *t);
+
+/* The number of a scalar v of a floating-point type, if the tensor has it. */
+void pz_onnx_tensor_real(struct pz_onnx_value *v, const Onnx__TensorProto *t);
+
+/* Element i of a tensor of an integer type; *ok becomes false where it is not there. */
+int64_t pz_onnx_tensor_int(const Onnx__TensorProto *t, int type, size_t i, bool *ok);
+
+/* The contents of v are these integers, which outlive it. */
+void pz_onnx_set_ints(struct pz_onnx_value *v, const int64_t *ints, int64_t n);
 
 #endif

@@ -2,16 +2,10 @@
 
 #include "core/file.h"
 #include "core/text.h"
-#include "onnx/axes.h"
-#include "onnx/block.h"
-#include "onnx/file.h"
-#include "onnx/layer.h"
-#include "onnx/pattern.h"
-#include "onnx/reader.h"
-#include "onnx/role.h"
-#include "onnx/shape.h"
+#include "onnx/passes.h"
+#include "onnx/plan.h"
 #include "workload/assemble.h"
-#include "workload/options.h"
+#include "workload/workload.h"
 
 /* Everything that is needed between the file and the layers; freed with the arena. */
 struct import {
@@ -170,9 +164,7 @@ enum pz_status pz_workload_parse_onnx(const char *name, const void *data, size_t
                                       const struct pz_workload_options *options,
                                       struct pz_workload **out, struct pz_error *err) {
   struct pz_workload_options o;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(data, "data", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {data, "data"}, {out, "out"});
   if (status == PZ_OK) status = pz_workload_options_take(options, &o, err);
   return status == PZ_OK ? pz_onnx_build(name, data, bytes, &o, NULL, out, err) : status;
 }

@@ -1,12 +1,10 @@
-#include "onnx/layer.h"
+#include "onnx/plan.h"
 
 #include <string.h>
 
 #include "core/num.h"
 #include "core/text.h"
-#include "onnx/argument.h"
-#include "onnx/einsum.h"
-#include "onnx/order.h"
+#include "onnx/dims.h"
 #include "workload/kernels.h"
 
 enum { LONGEST_NAME = 64 };
@@ -26,8 +24,7 @@ enum pz_status pz_onnx_lowering_init(struct pz_onnx_lowering *l, const struct pz
   *l = (struct pz_onnx_lowering){.plan = plan, .sharding = sharding};
   l->tensor = pz_arena_alloc(plan->arena, n, sizeof *l->tensor);
   l->made = pz_arena_alloc(plan->arena, n, sizeof *l->made);
-  if (l->tensor && l->made) return PZ_OK;
-  return pz_fail(plan->g->err, PZ_NO_MEMORY, "%s: out of memory for the layers", plan->g->file);
+  return l->tensor && l->made ? PZ_OK : pz_onnx_no_memory(plan->g);
 }
 
 static void fail(struct make *m, enum pz_status status) {
@@ -267,12 +264,7 @@ static uint32_t entered(struct make *m, uint32_t x, enum pz_divide divide) {
     const struct pz_op *op = pz_graph_op(m->b->graph, PZ_FORWARD, i);
     if (op->kind == PZ_OP_TP_ENTER && op->in[0] == t) return op->out[0];
   }
-  int64_t tokens = m->b->tokens;
-  const struct pz_tensor *whole = pz_graph_tensor(m->b->graph, t);
-  m->b->tokens = whole->elems / (whole->n_dims ? whole->shape[whole->n_dims - 1] : 1);
-  t = pz_build_enter(m->b, m->name, t);
-  m->b->tokens = tokens;
-  return t;
+  return pz_build_enter(m->b, m->name, t);
 }
 
 static enum pz_divide divide_of(const struct make *m, const struct pz_onnx_node *n) {
@@ -283,12 +275,7 @@ static enum pz_divide divide_of(const struct make *m, const struct pz_onnx_node 
 /* Out of a region: partial sums meet over the group; a bias > 0 of that width comes after. */
 static void leave(struct make *m, uint32_t y, int64_t bias) {
   uint32_t t = tensor(m, y);
-  if (t == PZ_NONE) return;
-  int64_t tokens = m->b->tokens;
-  m->b->tokens = pz_graph_tensor(m->b->graph, t)->shape[0];
-  t = pz_build_leave(m->b, m->name, t, bias);
-  m->b->tokens = tokens;
-  set_tensor(m, y, t);
+  if (t != PZ_NONE) set_tensor(m, y, pz_build_leave(m->b, m->name, t, bias));
 }
 
 /* May the work of an undivided product be shared by the group?  Its input must stand in rows. */
@@ -313,14 +300,8 @@ static void lower_linear(struct make *m, const struct pz_onnx_node *n, const uin
                         .tied = tied(m, value(m, in[1])->root),
                         .tied_bias = in[2] != PZ_NONE && tied(m, value(m, in[2])->root)};
   if (width_in < 1 || out < 1) fail(m, PZ_LIMIT);
-  if (divide == PZ_DIVIDE_NOT && stands_outside(m, l.x, width_in, out)) {
-    int64_t tokens = m->b->tokens;
-    m->b->tokens = elems(m, in[0]) / (width_in > 0 ? width_in : 1);
-    set_tensor(m, y, pz_build_linear_outside(m->b, &l));
-    m->b->tokens = tokens;
-    return;
-  }
-  set_tensor(m, y, pz_build_linear(m->b, &l));
+  bool outside = divide == PZ_DIVIDE_NOT && stands_outside(m, l.x, width_in, out);
+  set_tensor(m, y, outside ? pz_build_linear_outside(m->b, &l) : pz_build_linear(m->b, &l));
   if (divide == PZ_DIVIDE_ROWS) leave(m, y, l.bias ? out : 0);
 }
 
@@ -386,9 +367,8 @@ static void lower_conv(struct make *m, const struct pz_onnx_node *n) {
   int rank = value(m, w)->rank;
   if (groups < 1 || rank < 3 || value(m, x)->rank != rank || value(m, y)->rank != rank ||
       dim(m, w, 0) % groups) {
-    pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "a group of %lld does not divide its channels",
-                 (long long)groups);
-    fail(m, PZ_BAD_INPUT);
+    fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "a group of %lld does not divide its channels",
+                         (long long)groups));
     return;
   }
   kernel = span(m, w, 2, rank);
@@ -404,10 +384,10 @@ static void lower_conv(struct make *m, const struct pz_onnx_node *n) {
 static void lower_einsum(struct make *m, const struct pz_onnx_node *n) {
   struct pz_dims d;
   if (!pz_onnx_einsum_dims(m->g, n, &d)) {
-    pz_onnx_fail(
-        m->g, n, PZ_BAD_INPUT,
-        "this equation is not supported; accepted: two operands, letters, '...' and a result");
-    fail(m, PZ_BAD_INPUT);
+    fail(m, pz_onnx_fail(
+                m->g, n, PZ_BAD_INPUT,
+                "this equation is not supported; accepted: two operands, letters, '...' and a "
+                "result"));
     return;
   }
   uint32_t in[3] = {n->in[0], n->in[1], PZ_NONE};
@@ -425,8 +405,12 @@ static void lower_attention(struct make *m, const struct pz_onnx_node *n) {
   int rq = value(m, q)->rank, rk = value(m, k)->rank;
   struct pz_dims d = {span(m, q, 0, rq - 2), dim(m, q, rq - 2), dim(m, k, rk - 1),
                       dim(m, q, rq - 1)};
-  uint32_t qkv[3] = {tensor(m, q), tensor(m, k), tensor(m, n->in[2])};
-  set_tensor(m, y, m->b->status == PZ_OK ? pz_build_flash(m->b, m->name, qkv, d) : PZ_NONE);
+  struct pz_flash f = {.name = m->name,
+                       .in = {tensor(m, q), tensor(m, k), tensor(m, n->in[2]), PZ_NONE},
+                       .dims = d,
+                       .value_dim = d.k,
+                       .shape = PZ_SHAPE(d.batch, d.m, d.k)};
+  set_tensor(m, y, pz_build_flash(m->b, &f));
 }
 
 /* ---- moving data ---------------------------------------------------------------------------- */
@@ -548,11 +532,10 @@ static bool check_shapes(struct make *m, const struct pz_onnx_node *n) {
   for (uint32_t i = 0; i < n->n_in + n->n_out; i++) {
     uint32_t v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
     if (v == PZ_NONE || value(m, v)->rank >= 0 || !value(m, v)->live) continue;
-    pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
-                 "the shape of tensor '%.120s' is neither stated in the file nor can it be "
-                 "inferred",
-                 value(m, v)->name);
-    fail(m, PZ_BAD_INPUT);
+    fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
+                         "the shape of tensor '%.120s' is neither stated in the file nor can it be "
+                         "inferred",
+                         value(m, v)->name));
     return false;
   }
   return true;
@@ -561,13 +544,12 @@ static bool check_shapes(struct make *m, const struct pz_onnx_node *n) {
 static bool check_operands(struct make *m, const struct pz_onnx_node *n, uint32_t least) {
   for (uint32_t k = 0; k < least; k++)
     if (k >= n->n_in || n->in[k] == PZ_NONE) {
-      pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "has %u inputs; accepted: at least %u", n->n_in, least);
-      fail(m, PZ_BAD_INPUT);
+      fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "has %u inputs; accepted: at least %u", n->n_in,
+                           least));
       return false;
     }
   if (n->n_out && n->out[0] != PZ_NONE) return true;
-  pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "its first result has no name");
-  fail(m, PZ_BAD_INPUT);
+  fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "its first result has no name"));
   return false;
 }
 
@@ -633,36 +615,24 @@ static void begin(struct make *m) {
   g->passing_bytes = m->s->passing_bytes;
 }
 
-static void finish(struct make *m) {
-  struct pz_graph *g = m->b->graph;
-  uint32_t *more = pz_arena_alloc(g->arena, m->s->n_out, sizeof *more);
-  if (!more) fail(m, PZ_NO_MEMORY);
-  if (!m->s->n_out) fail(m, PZ_INTERNAL);
-  for (uint32_t i = 0; i < m->s->n_out && m->b->status == PZ_OK; i++) {
-    uint32_t t = tensor(m, m->s->out[i]);
-    if (i == 0)
-      g->output = t;
-    else
-      more[g->n_also_out++] = t;
-  }
-  g->also_out = more;
-}
-
-/* The result of the model and the loss taken of it. */
-static void finish_model(struct make *m) {
-  uint32_t y = m->l->plan->result, logits = tensor(m, y);
-  const struct pz_onnx_value *v = value(m, y);
+/* What leaves the layer: the first of its results and, beside it, the others.  Of the last layer the first
+ * is the result of the model. */
+static void finish(struct make *m, uint32_t first) {
   struct pz_graph *g = m->b->graph;
   uint32_t *more = pz_arena_alloc(g->arena, m->s->n_out, sizeof *more);
   if (!more) fail(m, PZ_NO_MEMORY);
   for (uint32_t i = 0; i < m->s->n_out && m->b->status == PZ_OK; i++)
-    if (m->s->out[i] != v->root) more[g->n_also_out++] = tensor(m, m->s->out[i]);
+    if (m->s->out[i] != value(m, first)->root) more[g->n_also_out++] = tensor(m, m->s->out[i]);
   g->also_out = more;
-  if (m->b->status != PZ_OK) return;
-  g->output = logits;
-  if (v->rank < 1 || v->dim[v->rank - 1] < 2) return; /* it is a loss, or one number a sample */
+  g->output = tensor(m, first);
+}
+
+/* The loss taken of the model's result, unless it is a loss, or one number a sample. */
+static void add_loss(struct make *m, uint32_t y) {
+  const struct pz_onnx_value *v = value(m, y);
+  if (m->b->status != PZ_OK || v->rank < 1 || v->dim[v->rank - 1] < 2) return;
   m->b->tokens = span(m, y, 0, v->rank - 1);
-  g->output = pz_kernel_loss(m->b, logits, false);
+  m->b->graph->output = pz_kernel_loss(m->b, m->b->graph->output, false);
 }
 
 void pz_onnx_layer_build(struct pz_onnx_lowering *l, struct pz_builder *b,
@@ -674,8 +644,9 @@ void pz_onnx_layer_build(struct pz_onnx_lowering *l, struct pz_builder *b,
     lower_node(&m, pz_onnx_node(m.g, l->plan->order[s->first + i]));
   if (b->status != PZ_OK) return;
   const struct pz_vec *all = &l->plan->segments;
-  if (s == pz_vec_at(all, struct pz_onnx_segment, all->n - 1))
-    finish_model(&m);
-  else
-    finish(&m);
+  bool last = s == pz_vec_at(all, struct pz_onnx_segment, all->n - 1);
+  if (!last && !s->n_out) fail(&m, PZ_INTERNAL);
+  if (b->status != PZ_OK) return;
+  finish(&m, last ? l->plan->result : s->out[0]);
+  if (last) add_loss(&m, l->plan->result);
 }

@@ -1,8 +1,4 @@
-#include "onnx/order.h"
-
-static enum pz_status no_memory(const struct pz_onnx_plan *p) {
-  return pz_fail(p->g->err, PZ_NO_MEMORY, "%s: out of memory for the order", p->g->file);
-}
+#include "onnx/plan.h"
 
 uint32_t pz_onnx_made_at(const struct pz_onnx_plan *p, uint32_t value) {
   const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
@@ -70,7 +66,7 @@ bool pz_onnx_is_product(const struct pz_onnx_node *n) {
  * product. */
 static enum pz_status note_sharing(struct pz_onnx_plan *p) {
   bool *used = pz_arena_alloc(p->arena, p->g->values.n, sizeof *used);
-  if (!used) return no_memory(p);
+  if (!used) return pz_onnx_no_memory(p->g);
   for (uint32_t at = 0; at < p->n; at++) {
     const struct pz_onnx_node *n = pz_onnx_at(p, at);
     for (uint32_t k = 0; k < n->n_in && pz_onnx_is_product(n); k++) {
@@ -178,7 +174,7 @@ static enum pz_status find_hoisted(const struct pz_onnx_plan *p, uint8_t *positi
   bool *fed = pz_arena_alloc(p->arena, values, sizeof *fed);
   bool *needed = pz_arena_alloc(p->arena, values, sizeof *needed);
   uint8_t *readers = pz_arena_alloc(p->arena, n, sizeof *readers);
-  if (!fed || !needed || !readers) return no_memory(p);
+  if (!fed || !needed || !readers) return pz_onnx_no_memory(p->g);
   mark_fed(p, fed);
   mark_needed(p, needed);
   for (uint32_t i = 0; i < n; i++) {
@@ -199,7 +195,8 @@ static enum pz_status alloc_arrays(struct pz_onnx_plan *p) {
   p->last_use = pz_arena_alloc(p->arena, values, sizeof *p->last_use);
   p->first_use = pz_arena_alloc(p->arena, values, sizeof *p->first_use);
   p->crossing = pz_arena_alloc(p->arena, (size_t)n + 2, sizeof *p->crossing);
-  if (!p->order || !p->place || !p->last_use || !p->first_use || !p->crossing) return no_memory(p);
+  if (!p->order || !p->place || !p->last_use || !p->first_use || !p->crossing)
+    return pz_onnx_no_memory(p->g);
   for (uint32_t i = 0; i < n; i++) p->place[i] = PZ_NONE;
   for (uint32_t i = 0; i < values; i++) p->last_use[i] = p->first_use[i] = PZ_NONE;
   return PZ_OK;
@@ -208,7 +205,7 @@ static enum pz_status alloc_arrays(struct pz_onnx_plan *p) {
 enum pz_status pz_onnx_order_make(struct pz_onnx_plan *p) {
   uint32_t n = p->g->nodes.n;
   uint8_t *position = pz_arena_alloc(p->arena, n, sizeof *position);
-  if (!position) return no_memory(p);
+  if (!position) return pz_onnx_no_memory(p->g);
   enum pz_status status = alloc_arrays(p);
   if (status == PZ_OK) status = find_hoisted(p, position);
   if (status != PZ_OK) return status;

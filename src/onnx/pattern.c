@@ -1,4 +1,4 @@
-#include "onnx/pattern.h"
+#include "onnx/passes.h"
 
 #include <math.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static bool has_out(const struct pz_onnx_node *n) { return n->n_out >= 1 && n->o
 static enum pz_status become(struct pz_onnx_graph *g, struct pz_onnx_node *n, int kind,
                              const uint32_t in[4]) {
   uint32_t *copy = pz_arena_alloc(g->arena, 4, sizeof *copy), count = 0;
-  if (!copy) return pz_fail(g->err, PZ_NO_MEMORY, "%s: out of memory for the patterns", g->file);
+  if (!copy) return pz_onnx_no_memory(g);
   while (count < 4 && in[count] != PZ_NONE) count++;
   memcpy(copy, in, count * sizeof *copy);
   n->in = copy;
@@ -343,8 +343,8 @@ static enum pz_status find_guard(struct pz_onnx_graph *g, struct pz_onnx_node *n
   const struct pz_onnx_node *test = n->n_in == 3 ? plain_maker(g, n->in[0]) : NULL;
   if (!is(test, "IsNaN") || !test->n_in || test->in[0] != n->in[2] || !is_scalar(g, n->in[1]))
     return PZ_OK;
-  n->op = pz_onnx_op_find("", "Identity");
-  n->type = n->op->type;
+  n->type = "Identity";
+  n->op = pz_onnx_op_find("", n->type);
   n->in = &n->in[2];
   n->n_in = 1;
   return PZ_OK;

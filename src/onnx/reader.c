@@ -1,15 +1,9 @@
-#include "onnx/reader.h"
+#include "onnx/passes.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "onnx/tensor.h"
-
 enum { LEAST_OPSET = 9, MOST_OPSET = 22 };
-
-static enum pz_status no_memory(const struct pz_onnx_graph *g) {
-  return pz_fail(g->err, PZ_NO_MEMORY, "%s: out of memory for the graph", g->file);
-}
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -19,7 +13,7 @@ static enum pz_status value_of(struct pz_onnx_graph *g, const char *name, uint32
     struct pz_onnx_value v = {.name = name, .rank = -1, .maker = PZ_NONE, .root = g->values.n};
     id = g->values.n;
     if (!pz_vec_push(&g->values, &v) || pz_map_put(&g->by_name, name, strlen(name), id) != PZ_OK)
-      return no_memory(g);
+      return pz_onnx_no_memory(g);
   }
   *out = id;
   return PZ_OK;
@@ -54,7 +48,7 @@ static enum pz_status read_type(struct pz_onnx_graph *g, const Onnx__ValueInfoPr
   v->rank = (int)s->n_dim;
   v->given = true;
   const char **symbols = pz_arena_alloc(g->arena, s->n_dim, sizeof *symbols);
-  if (!symbols) return no_memory(g);
+  if (!symbols) return pz_onnx_no_memory(g);
   for (size_t i = 0; i < s->n_dim && status == PZ_OK; i++) {
     const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
     bool number = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
@@ -76,7 +70,7 @@ static enum pz_status read_infos(struct pz_onnx_graph *g, Onnx__ValueInfoProto *
     enum pz_status status = value_of(g, name, &id);
     if (status == PZ_OK) status = read_type(g, infos[i], id);
     if (status != PZ_OK) return status;
-    if (list && !pz_vec_push(list, &id)) return no_memory(g);
+    if (list && !pz_vec_push(list, &id)) return pz_onnx_no_memory(g);
   }
   return PZ_OK;
 }
@@ -108,7 +102,7 @@ static enum pz_status read_inits(struct pz_onnx_graph *g, const Onnx__GraphProto
     v->rank = (int)t->n_dims;
     for (size_t k = 0; k < t->n_dims && status == PZ_OK; k++)
       status = check_dim(g, v->name, v->dim[k] = t->dims[k]);
-    if (status == PZ_OK && !pz_onnx_tensor_read(g, v, t)) status = no_memory(g);
+    if (status == PZ_OK && !pz_onnx_tensor_read(g, v, t)) status = pz_onnx_no_memory(g);
     if (status != PZ_OK) return status;
   }
   return PZ_OK;
@@ -119,7 +113,7 @@ static enum pz_status read_inits(struct pz_onnx_graph *g, const Onnx__GraphProto
 static enum pz_status read_names(struct pz_onnx_graph *g, char *const *names, size_t n,
                                  uint32_t **out) {
   uint32_t *ids = pz_arena_alloc(g->arena, n, sizeof *ids);
-  if (!ids) return no_memory(g);
+  if (!ids) return pz_onnx_no_memory(g);
   for (size_t i = 0; i < n; i++) {
     ids[i] = PZ_NONE;
     if (!names[i] || !names[i][0]) continue;
@@ -200,7 +194,7 @@ static enum pz_status read_node(struct pz_onnx_graph *g, const Onnx__ModelProto 
   if (status == PZ_OK) status = classify(g, m, &n, unknown_vector);
   if (status == PZ_OK) status = claim_outputs(g, &n, g->nodes.n);
   if (status != PZ_OK) return status;
-  return pz_vec_push(&g->nodes, &n) ? PZ_OK : no_memory(g);
+  return pz_vec_push(&g->nodes, &n) ? PZ_OK : pz_onnx_no_memory(g);
 }
 
 static enum pz_status check_made(const struct pz_onnx_graph *g) {
@@ -224,7 +218,7 @@ static enum pz_status sort_nodes(struct pz_onnx_graph *g) {
   uint32_t n = g->nodes.n, *waits = pz_arena_alloc(g->arena, n, sizeof *waits), done = 0;
   struct pz_onnx_node *sorted = pz_arena_alloc(g->arena, n, sizeof *sorted);
   uint32_t *queue = pz_arena_alloc(g->arena, n, sizeof *queue), tail = 0;
-  if (!waits || !sorted || !queue) return no_memory(g);
+  if (!waits || !sorted || !queue) return pz_onnx_no_memory(g);
   bool in_order = true;
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(g, i);

@@ -1,4 +1,4 @@
-#include "onnx/role.h"
+#include "onnx/passes.h"
 
 #include <inttypes.h>
 #include <stdio.h>

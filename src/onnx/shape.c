@@ -1,15 +1,114 @@
-#include "onnx/shape.h"
+#include "onnx/passes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/num.h"
-#include "onnx/argument.h"
-#include "onnx/binding.h"
-#include "onnx/constant.h"
-#include "onnx/einsum.h"
-#include "onnx/tensor.h"
+#include "onnx/dims.h"
+
+/* ---- symbolic dimensions --------------------------------------------------------------------- */
+
+/* The size that --dim gives to a name; 0: none. */
+static int64_t asked(const struct pz_workload_options *o, const char *name) {
+  size_t n = strlen(name);
+  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++)
+    if (strncmp(o->dims[i], name, n) == 0 && o->dims[i][n] == '=')
+      return strtoll(o->dims[i] + n + 1, NULL, 10);
+  return 0;
+}
+
+static enum pz_status check_asked(const struct pz_onnx_graph *g,
+                                  const struct pz_workload_options *o) {
+  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++) {
+    const char *eq = strrchr(o->dims[i], '=');
+    char *end = NULL;
+    long long v = eq ? strtoll(eq + 1, &end, 10) : 0;
+    if (!eq || eq == o->dims[i] || end == eq + 1 || *end || v < 1 || v > PZ_ONNX_MOST_DIM)
+      return pz_fail(g->err, PZ_BAD_USE,
+                     "dimension '%.100s'; accepted: NAME=SIZE, the name of a symbolic dimension "
+                     "or INPUT:AXIS, and an integer from 1",
+                     o->dims[i]);
+  }
+  return PZ_OK;
+}
+
+static bool is_index(int type) {
+  return type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
+         type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
+}
+
+/* Size of symbolic dimension i of input v: as asked; the first one the microbatch, the second one
+ * of token ids the sequence. */
+static enum pz_status bind_dim(struct pz_onnx_graph *g, const struct pz_workload_options *o,
+                               struct pz_onnx_value *v, int i) {
+  const char *name = v->symbols[i];
+  char place[256];
+  snprintf(place, sizeof place, "%.200s:%d", v->name, i);
+  int64_t size = asked(o, place);
+  if (!size) size = asked(o, name);
+  bool batch =
+      o->batch_dim ? strcmp(o->batch_dim, name) == 0 || strcmp(o->batch_dim, place) == 0 : i == 0;
+  if (!size && batch) size = o->mbs;
+  if (!size && i == 1 && v->rank == 2 && is_index(v->type)) size = o->seq;
+  if (!size)
+    return pz_fail(g->err, PZ_BAD_INPUT,
+                   "%s: input '%.120s' has a symbolic dimension '%.80s' (axis %d); accepted with "
+                   "--dim %.80s=SIZE%s",
+                   g->file, v->name, name, i, name[0] == '?' ? place : name,
+                   i == 1 && v->rank == 2 ? " or --seq" : "");
+  v->dim[i] = size;
+  return PZ_OK;
+}
+
+/* Is the name before '=' one of an input's symbolic dimensions? */
+static bool names_dim(const struct pz_onnx_graph *g, const char *text) {
+  size_t n = strcspn(text, "=");
+  for (uint32_t i = 0; i < g->inputs.n; i++) {
+    const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, i));
+    for (int d = 0; d < v->rank && v->symbols; d++) {
+      char place[256];
+      if (!v->symbols[d]) continue;
+      snprintf(place, sizeof place, "%.200s:%d", v->name, d);
+      if (strlen(v->symbols[d]) == n && strncmp(text, v->symbols[d], n) == 0) return true;
+      if (strlen(place) == n && strncmp(text, place, n) == 0) return true;
+    }
+  }
+  return false;
+}
+
+static enum pz_status check_names(const struct pz_onnx_graph *g,
+                                  const struct pz_workload_options *o) {
+  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++)
+    if (!names_dim(g, o->dims[i]))
+      return pz_fail(g->err, PZ_BAD_USE,
+                     "--dim %.100s: no input of %s has a symbolic dimension of this name",
+                     o->dims[i], g->file);
+  return PZ_OK;
+}
+
+static enum pz_status bind_inputs(struct pz_onnx_graph *g, const struct pz_workload_options *o) {
+  for (uint32_t i = 0; i < g->inputs.n; i++) {
+    struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, i));
+    for (int d = 0; d < v->rank && !v->init; d++) {
+      if (v->dim[d] >= 0) continue;
+      enum pz_status status = bind_dim(g, o, v, d);
+      if (status != PZ_OK) return status;
+    }
+    v->given = true;
+  }
+  return PZ_OK;
+}
+
+/* A size for every symbolic dimension of the inputs: as options->dims name it, else the microbatch
+ * for the first one and the sequence length for the second of token ids.  PZ_BAD_USE for a name
+ * that no input has, PZ_BAD_INPUT for a dimension without a size. */
+static enum pz_status bind_all(struct pz_onnx_graph *g, const struct pz_workload_options *o) {
+  enum pz_status status = check_asked(g, o);
+  if (status == PZ_OK) status = check_names(g, o);
+  return status == PZ_OK ? bind_inputs(g, o) : status;
+}
 
 /* ---- helpers -------------------------------------------------------------------------------- */
 
@@ -485,40 +584,8 @@ static struct shape rule_shape(const struct pz_onnx_graph *g, const struct pz_on
 }
 
 static rule *const rules[] = {
-    [PZ_SHAPE_SAME] = rule_same,
-    [PZ_SHAPE_BROADCAST] = rule_broadcast,
-    [PZ_SHAPE_MATMUL] = rule_matmul,
-    [PZ_SHAPE_GEMM] = rule_gemm,
-    [PZ_SHAPE_CONV] = rule_conv,
-    [PZ_SHAPE_CONV_TRANSPOSE] = rule_conv_transpose,
-    [PZ_SHAPE_POOL] = rule_pool,
-    [PZ_SHAPE_GLOBAL_POOL] = rule_global_pool,
-    [PZ_SHAPE_REDUCE] = rule_reduce,
-    [PZ_SHAPE_ARG] = rule_reduce,
-    [PZ_SHAPE_RESHAPE] = rule_reshape,
-    [PZ_SHAPE_FLATTEN] = rule_flatten,
-    [PZ_SHAPE_TRANSPOSE] = rule_transpose,
-    [PZ_SHAPE_SQUEEZE] = rule_squeeze,
-    [PZ_SHAPE_UNSQUEEZE] = rule_unsqueeze,
-    [PZ_SHAPE_CONCAT] = rule_concat,
-    [PZ_SHAPE_SLICE] = rule_slice,
-    [PZ_SHAPE_GATHER] = rule_gather,
-    [PZ_SHAPE_INDEXED] = rule_indexed,
-    [PZ_SHAPE_GATHER_ND] = rule_gather_nd,
-    [PZ_SHAPE_EXPAND] = rule_expand,
-    [PZ_SHAPE_TILE] = rule_tile,
-    [PZ_SHAPE_PAD] = rule_pad,
-    [PZ_SHAPE_RESIZE] = rule_resize,
-    [PZ_SHAPE_SHAPE] = rule_shape,
-    [PZ_SHAPE_SCALAR] = rule_scalar,
-    [PZ_SHAPE_CONSTANT] = rule_constant,
-    [PZ_SHAPE_FILLED] = rule_filled,
-    [PZ_SHAPE_RANGE] = rule_range,
-    [PZ_SHAPE_TOPK] = rule_topk,
-    [PZ_SHAPE_ONE_HOT] = rule_one_hot,
-    [PZ_SHAPE_DEPTH] = rule_depth,
-    [PZ_SHAPE_NON_ZERO] = rule_non_zero,
-    [PZ_SHAPE_EINSUM] = rule_einsum,
+#define SHAPE(name, rule) rule,
+#include "onnx/shape_rules.def"
 };
 
 static struct shape infer(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, uint32_t o) {
@@ -527,7 +594,7 @@ static struct shape infer(const struct pz_onnx_graph *g, const struct pz_onnx_no
   /* further results of norms are statistics, those of TopK and Dropout are like the first */
   if (o > 0 && r != PZ_SHAPE_TOPK && r != PZ_SHAPE_POOL && n->op->kind != PZ_OP_DROPOUT)
     return unknown;
-  return r < sizeof rules / sizeof *rules && rules[r] ? rules[r](g, n) : unknown;
+  return rules[r] ? rules[r](g, n) : unknown;
 }
 
 static bool read_constant(struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
@@ -629,13 +696,11 @@ static enum pz_status infer_node(struct pz_onnx_graph *g, const struct pz_onnx_n
   for (uint32_t o = 0; o < n->n_out && status == PZ_OK; o++)
     if (n->out[o] != PZ_NONE) status = infer_result(g, n, o);
   if (status != PZ_OK) return status;
-  if (!read_constant(g, n) || !pz_onnx_constant_node(g, n))
-    return pz_fail(g->err, PZ_NO_MEMORY, "%s: out of memory for the shapes", g->file);
-  return PZ_OK;
+  return read_constant(g, n) && pz_onnx_constant_node(g, n) ? PZ_OK : pz_onnx_no_memory(g);
 }
 
 enum pz_status pz_onnx_shapes(struct pz_onnx_graph *g, const struct pz_workload_options *options) {
-  enum pz_status status = pz_onnx_bind(g, options);
+  enum pz_status status = bind_all(g, options);
   for (uint32_t i = 0; i < g->nodes.n && status == PZ_OK; i++)
     status = infer_node(g, pz_onnx_node(g, i));
   return status;

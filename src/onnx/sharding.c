@@ -1,12 +1,11 @@
-#include "onnx/sharding.h"
+#include "onnx/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/num.h"
-#include "onnx/argument.h"
-#include "onnx/order.h"
+#include "onnx/dims.h"
 
 enum { MOST_PAIRS = 8, MOST_TRIES = 64 };
 
@@ -116,32 +115,18 @@ static enum trial shard_reshape(struct sharder *t, uint32_t x, int i, uint32_t y
   return shared ? UNEVEN : STOPS;
 }
 
-static enum trial shard_kept(struct sharder *t, const struct pz_onnx_node *n, int i) {
-  int to[PZ_ONNX_MOST_RANK];
-  pz_onnx_kept_dims(t->g, n, value(t, n->in[0]), value(t, n->out[0]), to);
-  return shard(t, n->out[0], to[i]);
-}
-
-static enum trial shard_transpose(struct sharder *t, const struct pz_onnx_node *n, int i) {
-  size_t count;
-  const int64_t *perm = pz_onnx_ints(n, "perm", &count);
-  int rank = value(t, n->in[0])->rank;
-  for (int d = 0; d < rank; d++)
-    if (((int)count == rank ? perm[d] : rank - 1 - d) == i) return shard(t, n->out[0], d);
+/* The dimension of the result that dimension i of the first input becomes. */
+static enum trial shard_moved(struct sharder *t, const struct pz_onnx_node *n, int i) {
+  const struct pz_onnx_value *y = value(t, n->out[0]);
+  for (int d = 0; d < y->rank && i >= 0; d++)
+    if (pz_onnx_source_dim(t->g, n, y, 0, d) == i) return shard(t, n->out[0], d);
   return STOPS;
 }
 
 static enum trial shard_view(struct sharder *t, const struct pz_onnx_node *n) {
   int i = sharded_dim(t, n, 0);
-  if (i < 0) return STOPS;
-  switch (n->op->shape) {
-  case PZ_SHAPE_RESHAPE:
-  case PZ_SHAPE_FLATTEN: return shard_reshape(t, n->in[0], i, n->out[0]);
-  case PZ_SHAPE_TRANSPOSE: return shard_transpose(t, n, i);
-  case PZ_SHAPE_SQUEEZE:
-  case PZ_SHAPE_UNSQUEEZE: return shard_kept(t, n, i);
-  default: return shard(t, n->out[0], i + value(t, n->out[0])->rank - value(t, n->in[0])->rank);
-  }
+  bool reshapes = n->op->shape == PZ_SHAPE_RESHAPE || n->op->shape == PZ_SHAPE_FLATTEN;
+  return i >= 0 && reshapes ? shard_reshape(t, n->in[0], i, n->out[0]) : shard_moved(t, n, i);
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */
@@ -226,14 +211,6 @@ static enum trial shard_part(struct sharder *t, const struct pz_onnx_node *n) {
   return r;
 }
 
-/* Some rows by constant indices. */
-static enum trial shard_select(struct sharder *t, const struct pz_onnx_node *n) {
-  const struct pz_onnx_value *x = pz_onnx_in(t->g, n, 0), *at = pz_onnx_in(t->g, n, 1);
-  int i = sharded_dim(t, n, 0), axis = x ? pz_onnx_axis(pz_onnx_int(n, "axis", 0), x->rank) : -1;
-  if (i < 0 || axis < 0 || i == axis || !at || at->rank < 0) return STOPS;
-  return shard(t, n->out[0], i > axis ? i - 1 + at->rank : i);
-}
-
 static enum trial shard_norm(struct sharder *t, const struct pz_onnx_node *n) {
   int rank = value(t, n->in[0])->rank;
   int axis = n->fused >= 0 ? rank - 1 : pz_onnx_axis(pz_onnx_int(n, "axis", -1), rank);
@@ -269,7 +246,7 @@ static enum trial shard_node(struct sharder *t, const struct pz_onnx_node *n) {
   case PZ_LOWER_MATMUL:
   case PZ_LOWER_GEMM: return shard_matmul(t, n);
   case PZ_LOWER_PART: return shard_part(t, n);
-  case PZ_LOWER_GATHER: return shard_select(t, n);
+  case PZ_LOWER_GATHER: return shard_moved(t, n, sharded_dim(t, n, 0));
   case PZ_LOWER_CONCAT: return shard_elementwise(t, n);
   case PZ_LOWER_NORM: return shard_norm(t, n);
   default: break;
@@ -372,10 +349,7 @@ static enum trial attempt(struct sharder *t, uint32_t input, uint32_t second) {
   t->rows = 0;
   t->trial++;
   enum trial r = try_group(t, input, second);
-  if (r == FITS)
-    t->c->regions++;
-  else
-    undo(t);
+  if (r != FITS) undo(t);
   return r;
 }
 
@@ -501,7 +475,6 @@ enum pz_status pz_onnx_shard(struct pz_onnx_plan *p, int64_t tp, struct pz_onnx_
   struct sharder t = {.p = p, .g = p->g, .c = out, .only = PZ_NONE, .without = PZ_NONE};
   t.trial_of = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.trial_of);
   t.factor = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.factor);
-  if (!out->dim || !out->divide || !t.trial_of || !t.factor)
-    return pz_fail(p->g->err, PZ_NO_MEMORY, "%s: out of memory for the sharding", p->g->file);
+  if (!out->dim || !out->divide || !t.trial_of || !t.factor) return pz_onnx_no_memory(p->g);
   return slice_all(&t);
 }

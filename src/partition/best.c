@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "core/num.h"
-#include "partition/checker.h"
 #include "schedule/model/layer.h"
 #include "schedule/solve.h"
 

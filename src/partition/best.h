@@ -9,7 +9,7 @@
 #define PZ_PARTITION_BEST_H
 
 #include "cost/cost.h"
-#include "partition/solve.h"
+#include "partition/problem.h"
 #include "workload/variants.h"
 
 /* Lower bounds that the caller has of its own.  They save work: the answer is the same without.

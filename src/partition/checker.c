@@ -1,4 +1,4 @@
-#include "partition/checker.h"
+#include "partition/problem.h"
 
 #include <math.h>
 

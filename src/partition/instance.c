@@ -12,8 +12,6 @@
 #include "core/map.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "partition/checker.h"
-#include "partition/solve.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
 

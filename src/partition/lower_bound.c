@@ -1,4 +1,4 @@
-#include "partition/lower_bound.h"
+#include "partition/problem.h"
 
 #include <math.h>
 

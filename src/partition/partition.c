@@ -6,12 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
-#include "chip/cluster.h"
 #include "core/alloc.h"
-#include "core/choices.h"
+#include "core/held.h"
 #include "core/num.h"
-#include "core/sized.h"
+#include "core/options.h"
 #include "core/text.h"
 #include "core/vec.h"
 #include "partition/best.h"
@@ -191,21 +189,9 @@ static const struct pz_field plan_fields[] = {
     PZ_FIELD_MANY_AS(struct pz_partition, stages, pp, PZ_FIELD_LIST, "stages", &stage_record)};
 const struct pz_record pz_partition_record = PZ_RECORD(plan_fields, struct pz_partition);
 
-json_t *pz_partition_json(const struct pz_partition *p, bool whole) {
-  json_t *o = pz_record_json(&pz_partition_record, p);
-  if (o && !whole) json_object_del(o, "stages");
-  return o;
-}
-
 /* ---- the best plans of a model on a chip ---------------------------------------------------- */
 
 enum { MOST_DEGREE = 64, MOST_MICROBATCH = 8 }; /* of the lists where none is given */
-
-/* Plans with the memory they lie in. */
-struct owned {
-  struct pz_partitions p; /* first: its address is the owner's */
-  struct pz_arena arena;
-};
 
 struct job {
   const char *model;
@@ -295,7 +281,7 @@ static enum pz_status say_what_is_missing(const struct job *j, const struct pz_p
       pz_text_s(fit->n_layers), pz_text_si(params, sizeof params, fit->param_bytes, "B"));
 }
 
-static enum pz_status solve(struct job *j, struct owned *own) {
+static enum pz_status solve(struct job *j, struct pz_partitions *p, struct pz_arena *arena) {
   struct pz_plan_list found = {0};
   enum pz_status status = build_variants(j);
   const struct pz_plan_inputs in = {
@@ -315,11 +301,11 @@ static enum pz_status solve(struct job *j, struct owned *own) {
   if (status == PZ_OK) status = pz_plan_best(&in, j->o.n_next, &j->work, &found, j->err);
   if (status == PZ_OK && !found.n) status = say_what_is_missing(j, &found);
   if (status != PZ_OK) return status;
-  own->p.plans = pz_arena_alloc(&own->arena, found.n, sizeof *own->p.plans);
-  if (!own->p.plans) return no_memory(j->err);
-  for (; own->p.n_plans < found.n && status == PZ_OK; own->p.n_plans++)
-    status = pz_partition_make(&found.plans[own->p.n_plans], found.lower_bound_s, &own->arena,
-                               &own->p.plans[own->p.n_plans], j->err);
+  p->plans = pz_arena_alloc(arena, found.n, sizeof *p->plans);
+  if (!p->plans) return no_memory(j->err);
+  for (; p->n_plans < found.n && status == PZ_OK; p->n_plans++)
+    status = pz_partition_make(&found.plans[p->n_plans], found.lower_bound_s, arena,
+                               &p->plans[p->n_plans], j->err);
   return status;
 }
 
@@ -328,40 +314,29 @@ enum pz_status pz_partition_model(const char *model, const struct pz_chip *chip,
                                   const struct pz_partition_options *options,
                                   struct pz_partitions **out, struct pz_error *err) {
   struct job j = {.model = model, .o = pz_partition_options_default(), .err = err};
-  struct pz_cluster wide = {.devices = 0};
+  struct pz_cluster wide;
+  struct pz_arena *arena;
+  void *made = NULL;
   enum pz_status status =
       pz_sized_take(&j.o, sizeof j.o, options, "pz_partition_options_default", err);
-  if (status == PZ_OK) status = pz_need(model, "model", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {model, "model"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(chip, err);
-  if (status == PZ_OK && net) status = pz_cluster_check(net, err);
   if (status == PZ_OK) status = check_options(&j.o, err);
-  if (status == PZ_OK && net) wide = *net;
-  if (status == PZ_OK && net) status = pz_cluster_reach(&wide, j.o.devices, "devices", err);
+  if (status == PZ_OK) status = pz_cluster_take(net, j.o.devices, &wide, &net, err);
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the plans", &made, &arena, err);
   if (status != PZ_OK) return status;
-  struct owned *own = pz_calloc(1, sizeof *own);
-  if (!own) return no_memory(err);
   if (!(j.o.hbm_bytes > 0)) j.o.hbm_bytes = (double)pz_chip_hbm_bytes(chip);
-  pz_cost_init(&j.cost, chip, net ? &wide : NULL);
+  pz_cost_init(&j.cost, chip, net);
   pz_arena_init(&j.work, NULL);
-  pz_arena_init(&own->arena, NULL);
   status = j.cost.net.n_levels
-               ? solve(&j, own)
+               ? solve(&j, made, arena)
                : pz_fail(err, PZ_BAD_INPUT,
                          "chip %s has no link between devices; set link.bytes_per_s", chip->name);
   for (uint32_t i = 0; i < j.n_variants; i++) pz_workload_free(j.variants[i].w);
   pz_arena_release(&j.work);
   pz_cost_release(&j.cost);
-  if (status == PZ_OK)
-    *out = &own->p;
-  else
-    pz_partitions_free(&own->p);
+  status = pz_held_give(status, made, out);
   return status == PZ_NO_MEMORY ? no_memory(err) : status;
 }
 
-void pz_partitions_free(struct pz_partitions *p) {
-  struct owned *own = (struct owned *)(void *)p;
-  if (!own) return;
-  pz_arena_release(&own->arena);
-  pz_free(own);
-}
+void pz_partitions_free(struct pz_partitions *p) { pz_held_free(p); }

@@ -17,7 +17,4 @@ PZ_NODISCARD enum pz_status pz_partition_make(const struct pz_place_model *m, do
 /* Fields of struct pz_partition, for results that hold plans. */
 extern const struct pz_record pz_partition_record;
 
-/* `whole`: with every stage.  New reference; NULL: no memory. */
-json_t *pz_partition_json(const struct pz_partition *p, bool whole);
-
 #endif

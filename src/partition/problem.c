@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "chip/cluster.h"
+#include "chip/chip.h"
 #include "core/num.h"
 
 struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32_t domain) {

@@ -154,4 +154,65 @@ PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
                                            struct pz_arena *arena, struct pz_place_width *out,
                                            struct pz_error *err);
 
+/* ---- solve.c ---------------------------------------------------------------------------------
+ *
+ * The optimal plan: a dynamic program over stages from the last to the first, for every
+ * tensor-parallel degree, after J. Tarnawski, D. Narayanan, A. Phanishayee, "Piper:
+ * Multidimensional Planner for DNN Parallelization", NeurIPS 2021. */
+
+/* Of plans that take at most limit_s (DBL_MAX: all), the fastest; of equally fast plans a limit may
+ * give another.  PZ_NO_ANSWER when there is none.  Errors: no memory; a graph with too many cuts into
+ * two parts. */
+PZ_NODISCARD enum pz_status pz_place_solve(const struct pz_place_problem *p, double limit_s,
+                                           struct pz_arena *arena, struct pz_place_solution *out,
+                                           struct pz_error *err);
+
+/* For infeasible problems: the least memory with which a plan would be feasible. */
+struct pz_fit {
+  double hbm_bytes;         /* the least that would do, to a thousandth; DBL_MAX: no amount would */
+  uint32_t stage, n_stages; /* of the plan that fits it: the stage that takes most (from 0) */
+  uint32_t n_layers;        /* of that stage ... */
+  int64_t first, last;      /* ... and their ids */
+  double param_bytes, memory_bytes;
+};
+
+struct pz_fit pz_fit_least(const struct pz_place_problem *p);
+
+/* Independent checker of a plan: recomputed from the layers; shares only the formula of the time with the
+ * solver.  PZ_INTERNAL, with what is wrong. */
+PZ_NODISCARD enum pz_status pz_partition_check(const struct pz_place_problem *p,
+                                               const struct pz_place_solution *plan,
+                                               struct pz_error *err);
+
+/* ---- lower_bound.c ---------------------------------------------------------------------------
+ *
+ * A lower bound on the step time of any plan of a model, in a fraction of a microsecond.  Memory does not
+ * depend on the speed of a chip, so the numbers of stages it rules out are computed once; afterwards only
+ * the layers' times enter.  Relaxations: stages share the work evenly except for whole repeated layers, the
+ * largest stage has its even share of parameters, transfers are the smallest between any two layers. */
+
+struct pz_place_bound {
+  struct pz_place_problem p;          /* its layers' times are not looked at */
+  uint32_t least_stages, most_stages; /* that memory and devices allow; most 0: none */
+  const uint32_t *runs;               /* of equal layers: how many each has */
+  uint32_t n_runs, main_run;          /* the longest */
+  double edge_bytes, transfer_s;      /* between two stages, at least */
+  double share;   /* of the work of a microbatch, if devices shared it all evenly */
+  double *params; /* by stages: of the stage that is charged, at least */
+  double *rounds; /* by stages: microbatches' times, at least */
+  const struct pz_place_bound *inner; /* of each domain of the network, which p does not have */
+  uint32_t n_inner;
+};
+
+/* For a problem of one width, a chain of runs of equal layers. */
+PZ_NODISCARD enum pz_status pz_place_bound_init(struct pz_place_bound *x,
+                                                const struct pz_place_problem *p,
+                                                const uint32_t *runs, uint32_t n_runs,
+                                                struct pz_arena *arena, struct pz_error *err);
+
+/* No plan whose layers take at least these times (by run) is faster.  `limit_s`: nothing from there
+ * on is of interest, and the result may be anything not below it.  HUGE_VAL: nothing fits. */
+double pz_place_bound_time_s(const struct pz_place_bound *x, const double *fwd_s,
+                             const double *bwd_s, double limit_s);
+
 #endif

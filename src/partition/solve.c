@@ -1,4 +1,4 @@
-#include "partition/solve.h"
+#include "partition/problem.h"
 
 #include <float.h>
 #include <math.h>

@@ -3,10 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "chip/chip.h"
+#include "core/held.h"
 #include "core/num.h"
 #include "core/vec.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
+#include "plan/plan_text.h"
 #include "step/step_model.h"
 
 enum { MOST_MBS = 64 };
@@ -195,6 +198,7 @@ enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_neighbour_fn *
 struct fitting {
   const struct pz_neighbourhood *of;
   int deeper; /* changes that may follow */
+  bool two;   /* changes together are looked for */
   struct pz_vec found;
   struct pz_error *err;
 };
@@ -211,8 +215,7 @@ static enum pz_status take_fitting(void *ctx, const struct pz_plan *plan,
                                    const struct pz_prediction *p, enum pz_plan_field field,
                                    bool *taken) {
   struct fitting *f = ctx;
-  struct pz_plan_change one = {*plan, *p};
-  (void)field;
+  struct pz_plan_change one = {.plan = *plan, .field = f->two ? PZ_PLAN_FIELDS : field, .p = *p};
   *taken = pz_prediction_fits(p);
   if (*taken && !is_found(f, p) && !pz_vec_push(&f->found, &one))
     return pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the plan's changes");
@@ -231,9 +234,16 @@ static int by_time(const void *a, const void *b) {
   return (x->p.peak_bytes > y->p.peak_bytes) - (x->p.peak_bytes < y->p.peak_bytes);
 }
 
-enum pz_status pz_plan_changes(const struct pz_job *job, const struct pz_training_run *r,
-                               struct pz_arena *arena, struct pz_plan_change **list, uint32_t *n,
-                               struct pz_error *err) {
+enum pz_status pz_plan_change_tell(const struct pz_training_run *run, struct pz_plan_change *c,
+                                   struct pz_arena *arena, struct pz_error *err) {
+  c->gain = 1 - c->p.step_s / run->p.step_s;
+  c->options = pz_plan_options_text(&run->plan, &c->plan, arena);
+  return c->options ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the changes");
+}
+
+static enum pz_status find_fitting(const struct pz_job *job, const struct pz_training_run *r,
+                                   struct pz_arena *arena, struct pz_plan_changes *out,
+                                   struct pz_error *err) {
   struct pz_neighbourhood of;
   enum pz_status status = pz_neighbourhood_of(job, &r->plan, &of, err);
   /* others bring no memory */
@@ -242,11 +252,29 @@ enum pz_status pz_plan_changes(const struct pz_job *job, const struct pz_trainin
   struct fitting f = {.of = &of, .err = err};
   pz_vec_init(&f.found, arena, sizeof(struct pz_plan_change));
   if (status == PZ_OK) status = pz_neighbours(&of, take_fitting, &f, err);
-  f.deeper = 1;
+  f.deeper = f.two = 1;
   if (status == PZ_OK && !f.found.n) status = pz_neighbours(&of, take_fitting, &f, err);
   if (status != PZ_OK) return status;
   if (f.found.n) qsort(f.found.items, f.found.n, sizeof(struct pz_plan_change), by_time);
-  *list = f.found.items;
-  *n = f.found.n;
-  return PZ_OK;
+  *out = (struct pz_plan_changes){f.found.items, f.found.n};
+  for (uint32_t i = 0; i < out->n && status == PZ_OK; i++)
+    status = pz_plan_change_tell(r, &out->list[i], arena, err);
+  return status;
 }
+
+enum pz_status pz_training_changes(const char *model, const struct pz_chip *chip,
+                                   const struct pz_cluster *net, const struct pz_training_run *r,
+                                   struct pz_plan_changes **out, struct pz_error *err) {
+  struct pz_job job = {.model = model, .chip = chip};
+  struct pz_cluster wide;
+  struct pz_arena *arena;
+  void *made = NULL;
+  enum pz_status status = pz_need_each(err, {model, "model"}, {r, "run"}, {out, "out"});
+  if (status == PZ_OK) status = pz_chip_check(chip, err);
+  if (status == PZ_OK) status = pz_cluster_take(net, r->plan.devices, &wide, &job.net, err);
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the changes", &made, &arena, err);
+  if (status == PZ_OK) status = find_fitting(&job, r, arena, made, err);
+  return pz_held_give(status, made, out);
+}
+
+void pz_plan_changes_free(struct pz_plan_changes *c) { pz_held_free(c); }

@@ -1,5 +1,5 @@
 /* Plans one change away from a plan, on the same devices with the same batch: each that its framework can run is priced.
- * What would make a run faster (plan_tuning.c) and what would make a plan fit (pz_plan_changes) are questions to the same
+ * What would make a run faster (pz_plan_tune) and what would make a plan fit (pz_training_changes) are questions to the same
  * neighbours. */
 #ifndef PZ_PLACE_NEIGHBOURS_H
 #define PZ_PLACE_NEIGHBOURS_H
@@ -30,16 +30,9 @@ typedef enum pz_status pz_neighbour_fn(void *ctx, const struct pz_plan *plan,
 PZ_NODISCARD enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_neighbour_fn *fn,
                                           void *ctx, struct pz_error *err);
 
-struct pz_plan_change {
-  struct pz_plan plan;
-  struct pz_prediction p;
-};
-
-/* Changes after which the plan of a run fits, the fastest first: single ones, and where none of them does, two together.
- * n 0: none does.  The arena holds the list.  Cost: some tens of predictions, or their square. */
-PZ_NODISCARD enum pz_status pz_plan_changes(const struct pz_job *job,
-                                            const struct pz_training_run *r, struct pz_arena *arena,
-                                            struct pz_plan_change **list, uint32_t *n,
-                                            struct pz_error *err);
+/* Set gain and options of a change of the run; the arena holds the text. */
+PZ_NODISCARD enum pz_status pz_plan_change_tell(const struct pz_training_run *run,
+                                                struct pz_plan_change *c, struct pz_arena *arena,
+                                                struct pz_error *err);
 
 #endif

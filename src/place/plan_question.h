@@ -2,6 +2,7 @@
 #ifndef PZ_PLACE_PLAN_QUESTION_H
 #define PZ_PLACE_PLAN_QUESTION_H
 
+#include "core/progress.h"
 #include "step/step_model.h"
 
 struct pz_plan_question {
@@ -17,6 +18,8 @@ struct pz_plan_question {
   double tie; /* plans whose value is within this part of the best's are equal to it; 0: none is */
   uint32_t top;     /* plans to return; 0: 1 */
   unsigned threads; /* 0: one per processor */
+  struct pz_progress
+      *progress; /* NULL: none; the search ends with PZ_STOPPED when it is cancelled */
   /* of a finder: what it finds out is kept there for finders of other threads and ranks, under a number that those of the
    * same question alone have, whatever chip and network; NULL: nowhere */
   const struct pz_shared_table *shared;

@@ -189,8 +189,12 @@ static enum pz_status price_grids(struct pz_plan_pricing *s) {
   struct pz_found_plan *least = &s->found.least;
   enum pz_status status = PZ_OK;
   pz_plan_grids_sort(&space->grids);
-  for (uint32_t i = 0; i < space->grids.n && status == PZ_OK; i++)
+  pz_progress_next(space->q->progress, "plans", "grids", space->grids.n);
+  for (uint32_t i = 0; i < space->grids.n && status == PZ_OK; i++) {
     status = pz_plan_pricing_grid(s, pz_grid_at(space, i));
+    pz_progress_add(space->q->progress, 1);
+  }
+  pz_progress_finish(space->q->progress, NULL);
   if (status == PZ_OK && !s->found.certificate.plans) return pz_plan_space_empty(space);
   if (s->found.n) s->found.has_least = false;
   if (status != PZ_OK || !s->found.has_least) return status;

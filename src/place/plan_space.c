@@ -287,7 +287,9 @@ static void make_shape(void *ctx, size_t i, unsigned worker) {
   struct pz_plan_space *s = ctx;
   struct pz_step_shape *x = pz_shape_at(s, (uint32_t)i);
   (void)worker;
-  x->status = pz_step_shape_open(s->q, x, &x->err);
+  pz_progress_add(s->q->progress, 1);
+  x->status = pz_progress_stopped(s->q->progress) ? pz_fail(&x->err, PZ_STOPPED, "stopped")
+                                                  : pz_step_shape_open(s->q, x, &x->err);
   if (x->status == PZ_OK) x->status = pz_step_shape_time(s->q, x, s->orders);
   if (i >= MOST_MODELS) close_shape(x);
 }
@@ -297,8 +299,10 @@ static enum pz_status make_shapes(struct pz_plan_space *s) {
   struct pz_pool *pool = NULL;
   enum pz_status status = pz_pool_new(s->q->threads, &pool, s->err);
   if (status != PZ_OK) return status;
+  pz_progress_next(s->q->progress, "shapes", "shapes", s->shapes.n);
   pz_pool_for(pool, s->shapes.n, make_shape, s);
   pz_pool_free(pool);
+  pz_progress_finish(s->q->progress, NULL);
   uint32_t n = 0;
   struct pz_error refused = {0};
   for (uint32_t i = 0; i < s->shapes.n; i++) {

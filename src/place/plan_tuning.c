@@ -1,49 +1,46 @@
-#include "place/plan_tuning.h"
-#include "plan/plan_fill.h"
-
+/* What would make a run faster: the best plan for the same model, devices and batch, and the single changes that bring
+ * most, all that its framework can run.  By the model of pz_predict; framework, attention, execution and gradient types
+ * stay as the run has them. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
+#include "core/held.h"
 #include "core/num.h"
+#include "core/status.h"
 #include "core/vec.h"
-#include "cost/constants.h"
+#include "launch/megatron_args.h"
 #include "place/neighbours.h"
-#include "plan/framework_rules.h"
-#include "step/expected_error.h"
+#include "place/plan_question.h"
+#include "plan/plan_fill.h"
+#include "step/prediction.h"
 
 /* A change that brings less is none: below what the model can tell apart. */
 static const double LEAST_GAIN = 1e-3;
 
 struct tuning_job {
-  const struct pz_run_plan *r;
+  struct pz_run_plan r; /* filled */
   struct pz_job job;
-  const struct pz_tuning_options *o;
+  unsigned threads;
+  struct pz_progress *progress;
   struct pz_arena *arena;
-  struct pz_tuning *out;
+  struct pz_plan_tuning *out;
   struct pz_neighbourhood near;
   struct pz_plan own;  /* with the model's sequence length */
-  struct pz_vec found; /* struct pz_tuned_plan */
+  struct pz_vec found; /* struct pz_plan_change */
   struct pz_error *err;
 };
 
 static enum pz_status predict_own(struct tuning_job *j) {
-  struct pz_training_run *own = &j->out->own;
-  struct pz_prediction_detail detail = {.arena = j->arena, .no_events = true};
-  enum pz_status status = pz_predict(&j->job, &j->r->plan, &own->p, &detail, j->err);
-  if (status == PZ_OK && !(isfinite(own->p.step_s) && isfinite(own->p.peak_bytes)))
-    status = pz_fail(j->err, PZ_BAD_INPUT, "the prediction is not a finite number");
+  struct pz_plan_tuning *t = j->out;
+  struct pz_training_run *own = &t->own;
+  enum pz_status status = pz_training_run_make(&j->job, &j->r.plan, false, j->arena, own, j->err);
   if (status != PZ_OK) return status;
-  own->plan = j->r->plan;
-  own->plan.seq = (int64_t)(own->p.tokens / (double)own->plan.batch + 0.5);
-  own->hbm_bytes = (double)pz_chip_hbm_bytes(j->job.chip);
-  own->stages = detail.stages;
-  own->layers = detail.layers;
-  own->expected = pz_plan_expectation(&own->plan, &own->p, j->job.chip);
   bool runs = own->p.peak_bytes <= own->hbm_bytes;
-  j->out->limit_bytes =
-      runs ? pz_fmax(own->p.usable_bytes, own->p.peak_bytes) : own->p.usable_bytes;
+  t->limit_bytes = runs ? pz_fmax(own->p.usable_bytes, own->p.peak_bytes) : own->p.usable_bytes;
+  t->fits = own->p.peak_bytes <= t->limit_bytes;
   j->own = own->plan;
+  j->r.plan.seq = own->plan.seq;
   return PZ_OK;
 }
 
@@ -55,18 +52,17 @@ static enum pz_status take_change(void *ctx, const struct pz_plan *plan,
                                   bool *taken) {
   struct tuning_job *j = ctx;
   const struct pz_training_run *own = &j->out->own;
-  struct pz_tuned_plan one = {.plan = *plan, .field = field, .p = *p};
-  bool own_fits = own->p.peak_bytes <= j->out->limit_bytes;
+  struct pz_plan_change one = {.plan = *plan, .field = field, .p = *p};
   bool faster = p->step_s < own->p.step_s * (1 - LEAST_GAIN);
   j->out->n_tried++;
-  *taken = p->peak_bytes <= j->out->limit_bytes && (faster || !own_fits);
+  *taken = p->peak_bytes <= j->out->limit_bytes && (faster || !j->out->fits);
   if (*taken && !pz_vec_push(&j->found, &one))
     return pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the plan's changes");
   return PZ_OK;
 }
 
 static int by_time(const void *a, const void *b) {
-  const struct pz_tuned_plan *x = a, *y = b;
+  const struct pz_plan_change *x = a, *y = b;
   if (x->p.step_s != y->p.step_s) return x->p.step_s < y->p.step_s ? -1 : 1;
   if (x->p.peak_bytes != y->p.peak_bytes) return x->p.peak_bytes < y->p.peak_bytes ? -1 : 1;
   return (x->field > y->field) - (x->field < y->field);
@@ -75,7 +71,7 @@ static int by_time(const void *a, const void *b) {
 static enum pz_status find_changes(struct tuning_job *j) {
   enum pz_status status = pz_neighbours(&j->near, take_change, j, j->err);
   if (status != PZ_OK) return status;
-  if (j->found.n) qsort(j->found.items, j->found.n, sizeof(struct pz_tuned_plan), by_time);
+  if (j->found.n) qsort(j->found.items, j->found.n, sizeof(struct pz_plan_change), by_time);
   j->out->changes = j->found.items;
   j->out->n_changes = j->found.n;
   return PZ_OK;
@@ -85,7 +81,7 @@ static enum pz_status find_changes(struct tuning_job *j) {
 
 /* The best plan where these overlaps are wanted. */
 static enum pz_status find_best(struct tuning_job *j, int overlap, bool *has,
-                                struct pz_tuned_plan *out, struct pz_plan_certificate *c) {
+                                struct pz_plan_change *out, struct pz_plan_certificate *c) {
   struct pz_found_plans found;
   struct pz_plan wanted = j->own;
   struct pz_plan_question q;
@@ -94,14 +90,15 @@ static enum pz_status find_best(struct tuning_job *j, int overlap, bool *has,
   wanted.stage_recompute = NULL;
   enum pz_status status = pz_plan_question_of(&j->job, &wanted, 0, &q, j->err);
   q.uniform = true;
-  q.threads = j->o->threads;
+  q.threads = j->threads;
+  q.progress = j->progress;
   if (status == PZ_OK) status = pz_plan_search(&q, j->arena, &found, j->err);
   if (status != PZ_OK) return status;
   if (found.has_least) j->out->least_bytes = found.least.p.peak_bytes;
   *c = found.certificate;
   *has = found.n > 0;
   if (!*has) return PZ_OK;
-  *out = (struct pz_tuned_plan){
+  *out = (struct pz_plan_change){
       .plan = found.list[0].plan, .field = PZ_PLAN_FIELDS, .p = found.list[0].p};
   status = pz_plan_fill(&out->plan, j->job.chip, j->err);
   if (j->own.etp) out->plan.etp = pz_plan_etp(&out->plan);
@@ -112,7 +109,7 @@ static enum pz_status find_best(struct tuning_job *j, int overlap, bool *has,
 
 /* A question without any plan (devices that fill no nodes ...) leaves the single changes. */
 static enum pz_status find_plans(struct tuning_job *j) {
-  struct pz_tuning *t = j->out;
+  struct pz_plan_tuning *t = j->out;
   struct pz_plan_certificate unused;
   struct pz_error why = {0}, *err = j->err;
   j->err = &why;
@@ -128,30 +125,80 @@ static enum pz_status find_plans(struct tuning_job *j) {
   return t->why ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan's changes");
 }
 
-enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *chip,
-                            const struct pz_cluster *net, const struct pz_tuning_options *o,
-                            struct pz_arena *arena, struct pz_tuning *out, struct pz_error *err) {
-  struct pz_tuning t = {.has_best = false};
-  struct tuning_job j = {.r = r,
-                         .job = {.model = r->model, .config = r->config, .chip = chip, .net = net},
-                         .o = o,
-                         .arena = arena,
-                         .out = &t,
-                         .err = err};
-  pz_vec_init(&j.found, arena, sizeof(struct pz_tuned_plan));
-  enum pz_status status = predict_own(&j);
-  if (status == PZ_OK) status = pz_neighbourhood_of(&j.job, &j.own, &j.near, err);
+/* ---- the answer ----------------------------------------------------------------------------- */
+
+/* A plan file is Megatron's where it says so and asks for nothing that Megatron cannot do. */
+static bool is_megatron(const struct pz_run_plan *r) {
+  return r->megatron || (r->plan.framework == pz_framework_find("megatron") &&
+                         (r->plan.vpp > 1 || !pz_plan_overlaps(&r->plan, PZ_OVERLAP_P2P)));
+}
+
+static enum pz_status tell_change(struct tuning_job *j, struct pz_plan_change *c) {
+  enum pz_status status = pz_plan_change_tell(&j->out->own, c, j->arena, j->err);
+  if (status == PZ_OK && is_megatron(&j->r))
+    status = pz_megatron_changes(&j->r, &c->plan, j->arena, &c->megatron, j->err);
+  return status;
+}
+
+static enum pz_status tell_all(struct tuning_job *j) {
+  struct pz_plan_tuning *t = j->out;
+  enum pz_status status = pz_run_plan_fields(&j->r, j->arena, &t->fields, &t->n_fields, j->err);
+  if (status == PZ_OK && t->has_best) status = tell_change(j, &t->best);
+  if (status == PZ_OK && t->has_overlapped) status = tell_change(j, &t->overlapped);
+  for (uint32_t i = 0; i < t->n_changes && status == PZ_OK; i++)
+    status = tell_change(j, &t->changes[i]);
+  return status;
+}
+
+static enum pz_status tune(struct tuning_job *j) {
+  enum pz_status status = predict_own(j);
+  if (status == PZ_OK) status = pz_neighbourhood_of(&j->job, &j->own, &j->near, j->err);
   if (status != PZ_OK) return status;
-  t.layers = j.near.layers;
-  j.near.etp_is_tp = j.own.etp && !r->from[PZ_PLAN_ETP];
+  j->r.layers = j->near.layers;
+  j->near.etp_is_tp = j->own.etp && !j->r.from[PZ_PLAN_ETP];
   /* transfers beside compute come by themselves where stages have chunks, unless the run turns them off */
-  struct pz_plan chunks = j.own;
+  struct pz_plan chunks = j->own;
   chunks.pp = chunks.vpp = 2;
   chunks.overlap = 0;
   bool by_itself = pz_framework_overlap(&chunks, NULL) & PZ_OVERLAP_P2P;
-  if (by_itself && !o->p2p_off) j.near.overlap |= PZ_OVERLAP_P2P;
-  status = find_plans(&j);
-  if (status == PZ_OK) status = find_changes(&j);
-  if (status == PZ_OK) *out = t;
-  return status;
+  if (by_itself && !j->r.p2p_off) j->near.overlap |= PZ_OVERLAP_P2P;
+  status = find_plans(j);
+  if (status == PZ_OK) status = find_changes(j);
+  return status == PZ_OK ? tell_all(j) : status;
 }
+
+struct pz_tune_options pz_tune_options_default(void) {
+  return (struct pz_tune_options){.size = sizeof(struct pz_tune_options)};
+}
+
+enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *chip,
+                            const struct pz_cluster *net, const struct pz_tune_options *options,
+                            struct pz_plan_tuning **out, struct pz_error *err) {
+  struct pz_tune_options o = pz_tune_options_default();
+  struct tuning_job j = {.r = pz_run_plan_default(), .err = err};
+  struct pz_progress progress;
+  struct pz_cluster wide;
+  atomic_bool stop = false;
+  void *made = NULL;
+  enum pz_status status = pz_need(r, "run", err);
+  if (status == PZ_OK) status = pz_sized_take(&j.r, sizeof j.r, r, "pz_run_plan_default", err);
+  if (status == PZ_OK)
+    status = pz_sized_take(&o, sizeof o, options, "pz_tune_options_default", err);
+  if (status == PZ_OK) status = pz_need_each(err, {j.r.model, "model"}, {out, "out"});
+  if (status == PZ_OK) status = pz_chip_check(chip, err);
+  if (status == PZ_OK) status = pz_plan_fill(&j.r.plan, chip, err);
+  j.job = (struct pz_job){.model = j.r.model, .config = j.r.config, .chip = chip};
+  if (status == PZ_OK) status = pz_cluster_take(net, j.r.plan.devices, &wide, &j.job.net, err);
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the tuning", &made, &j.arena, err);
+  if (status != PZ_OK) return status;
+  if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
+  j.progress = o.progress ? &progress : NULL;
+  j.threads = o.threads;
+  if (!j.r.megatron) j.r.p2p_off = j.r.plan.vpp > 1 && !pz_plan_overlaps(&j.r.plan, PZ_OVERLAP_P2P);
+  j.out = made;
+  pz_vec_init(&j.found, j.arena, sizeof(struct pz_plan_change));
+  status = tune(&j);
+  return pz_held_give(status, made, out);
+}
+
+void pz_plan_tuning_free(struct pz_plan_tuning *t) { pz_held_free(t); }

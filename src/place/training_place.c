@@ -6,23 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
-#include "chip/cluster.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
+#include "core/held.h"
 #include "core/num.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "core/text.h"
 #include "cost/constants.h"
 #include "place/plan_question.h"
 #include "plan/framework_rules.h"
 #include "plan/plan_fields.h"
 #include "step/prediction.h"
-
-/* What a caller holds; the plans stand first. */
-struct owned {
-  struct pz_training_plans plans;
-  struct pz_arena arena;
-};
 
 struct pz_training_place_options pz_training_place_options_default(void) {
   struct pz_training_place_options o = {.size = sizeof o, .plan = pz_plan_default(), .top = 1};
@@ -82,13 +76,13 @@ static bool same_plan(const struct pz_found_plan *a, const struct pz_found_plan 
 
 /* The chosen one first; then the best, without it. */
 static enum pz_status detail_all(const struct pz_plan_question *q, const struct pz_found_plans *f,
-                                 bool events, struct owned *own, struct pz_error *err) {
-  struct pz_training_plans *out = &own->plans;
+                                 bool events, struct pz_training_plans *out, struct pz_arena *arena,
+                                 struct pz_error *err) {
   enum pz_status status = PZ_OK;
   out->certificate = f->certificate;
   out->experts = f->experts;
-  out->runs = pz_arena_alloc(&own->arena, f->n + 2, sizeof(struct pz_training_run *));
-  out->warning = pz_arena_strdup(&own->arena, f->warning);
+  out->runs = pz_arena_alloc(arena, f->n + 2, sizeof(struct pz_training_run *));
+  out->warning = pz_arena_strdup(arena, f->warning);
   if (!out->runs || !out->warning) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   if (!f->n) return f->has_least ? detail(q, &f->least, false, &out->least, err) : PZ_OK;
   status = detail(q, &f->simplest, events, &out->runs[0], err);
@@ -104,19 +98,17 @@ static enum pz_status detail_all(const struct pz_plan_question *q, const struct 
 }
 
 static enum pz_status search(const struct pz_job *job, const struct pz_training_place_options *o,
-                             struct owned *own, struct pz_error *err) {
+                             struct pz_training_plans *out, struct pz_arena *held,
+                             struct pz_error *err) {
   struct pz_cluster wide;
   struct pz_job at = *job;
+  struct pz_progress progress;
+  atomic_bool stop = false;
   struct pz_plan_question q;
   struct pz_found_plans found;
   struct pz_arena arena;
-  enum pz_status status = PZ_OK;
   char *config = NULL;
-  if (job->net) {
-    wide = *job->net;
-    at.net = &wide;
-    status = pz_cluster_reach(&wide, o->plan.devices, "devices", err);
-  }
+  enum pz_status status = pz_cluster_take(job->net, o->plan.devices, &wide, &at.net, err);
   if (status == PZ_OK) status = pz_model_config(job->model, &config, err);
   at.config = config;
   if (status == PZ_OK) status = pz_plan_question_of(&at, &o->plan, o->pinned, &q, err);
@@ -127,9 +119,11 @@ static enum pz_status search(const struct pz_job *job, const struct pz_training_
   q.tie = o->tie;
   q.top = o->top;
   q.threads = o->threads;
+  if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);
+  q.progress = o->progress ? &progress : NULL;
   pz_arena_init(&arena, NULL);
   status = pz_plan_search(&q, &arena, &found, err);
-  if (status == PZ_OK) status = detail_all(&q, &found, o->events, own, err);
+  if (status == PZ_OK) status = detail_all(&q, &found, o->events, out, held, err);
   pz_arena_release(&arena);
   pz_free(config);
   return status;
@@ -143,10 +137,8 @@ enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
   struct pz_job job = {.model = model, .chip = chip, .net = net};
   enum pz_status status =
       pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
-  if (status == PZ_OK) status = pz_need(model, "model", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {model, "model"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(chip, err);
-  if (status == PZ_OK && net) status = pz_cluster_check(net, err);
   if (status == PZ_OK) status = pz_plan_check_ranges(&o.plan, err);
   if (status == PZ_OK) status = pz_need_range("devices", o.plan.devices, 1, 1 << 24, err);
   if (status == PZ_OK) status = pz_need_range("batch", o.plan.batch, 1, 1 << 24, err);
@@ -154,25 +146,24 @@ enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
     status = pz_need_range("objective", o.objective, 0, PZ_PLAN_OBJECTIVES - 1, err);
   if (status == PZ_OK) status = check_pins(&o, err);
   if (status != PZ_OK) return status;
-  struct owned *own = pz_calloc(1, sizeof *own);
-  if (!own) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  pz_arena_init(&own->arena, NULL);
-  status = search(&job, &o, own, err);
+  struct pz_arena *arena;
+  void *made;
+  status = pz_held_new(sizeof **out, "the plans", &made, &arena, err);
+  if (status != PZ_OK) return status;
+  status = search(&job, &o, made, arena, err);
   if (status == PZ_OK)
-    *out = &own->plans;
+    *out = made;
   else
-    pz_training_plans_free(&own->plans);
+    pz_training_plans_free(made);
   return status;
 }
 
 void pz_training_plans_free(struct pz_training_plans *p) {
-  struct owned *own = (struct owned *)(void *)p;
-  if (!own) return;
+  if (!p) return;
   for (uint32_t i = 0; i < p->n; i++) pz_training_run_free(p->runs[i]);
   pz_training_run_free(p->fastest);
   pz_training_run_free(p->least);
-  pz_arena_release(&own->arena);
-  pz_free(own);
+  pz_held_free(p);
 }
 
 /* ---- nothing fits --------------------------------------------------------------------------- */
@@ -208,7 +199,8 @@ static enum pz_status try_change(struct answer *a, const struct pz_chip *chip,
       a->changes[a->n] = 0; /* it is too long */
   }
   pz_training_plans_free(p);
-  return status == PZ_NO_MEMORY ? status : PZ_OK; /* a question without plans is no change */
+  /* a question without plans is no change */
+  return status == PZ_NO_MEMORY || status == PZ_STOPPED ? status : PZ_OK;
 }
 
 /* A field that was pinned, searched. */
@@ -304,9 +296,7 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
   struct answer a = {.model = model, .chip = chip, .net = net, .asked = &o, .weak = weak};
   enum pz_status status =
       pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
-  if (status == PZ_OK) status = pz_need(model, "model", err);
-  if (status == PZ_OK) status = pz_need(chip, "chip", err);
-  if (status == PZ_OK) status = pz_need(p, "plans", err);
+  if (status == PZ_OK) status = pz_need_each(err, {model, "model"}, {chip, "chip"}, {p, "plans"});
   if (status == PZ_OK && p->n) status = pz_fail(err, PZ_BAD_USE, "a plan fits");
   if (status == PZ_OK && !p->least)
     status = pz_fail(err, PZ_BAD_USE,
@@ -320,5 +310,75 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
   if (status == PZ_OK) status = try_hbm(&a, p->least->p.peak_bytes);
   if (status == PZ_OK && !a.n) status = try_seq(&a, p->least->plan.seq);
   if (status == PZ_NO_MEMORY) return pz_fail(err, status, "out of memory for the plans");
+  if (status == PZ_STOPPED) return pz_fail(err, status, "stopped");
   return status == PZ_OK ? tell_changes(&a, p->least, err) : status;
+}
+
+/* ---- scaling -------------------------------------------------------------------------------- */
+
+/* Idle devices are paid for: they count. */
+static void rate_row(struct pz_scaling_row *x) {
+  x->run = x->plans->n ? x->plans->runs[0] : NULL;
+  if (x->run) x->tokens_per_s_per_device = x->run->p.tokens / x->run->p.step_s / (double)x->devices;
+}
+
+static enum pz_status scale_row(const struct pz_job *job, const struct pz_training_place_options *o,
+                                int64_t batch_per_device, struct pz_scaling_row *x,
+                                struct pz_error *err) {
+  struct pz_training_place_options at = *o;
+  struct pz_error why = {0};
+  at.plan.devices = x->devices;
+  if (batch_per_device) at.plan.batch = batch_per_device * x->devices;
+  x->batch = at.plan.batch;
+  enum pz_status status = pz_training_place(job->model, job->chip, job->net, &at, &x->plans, &why);
+  if (status == PZ_STOPPED) return pz_fail(err, status, "%s", why.message);
+  if (status != PZ_OK)
+    return pz_fail(err, status, "%lld device%s: %s", (long long)x->devices,
+                   pz_text_s((double)x->devices), why.message);
+  rate_row(x);
+  return PZ_OK;
+}
+
+enum pz_status pz_training_scale(const char *model, const struct pz_chip *chip,
+                                 const struct pz_cluster *net,
+                                 const struct pz_training_place_options *options,
+                                 const struct pz_choices *devices, int64_t batch_per_device,
+                                 struct pz_scaling **out, struct pz_error *err) {
+  struct pz_training_place_options o = pz_training_place_options_default();
+  struct pz_job job = {.model = model, .chip = chip, .net = net};
+  struct pz_arena *arena;
+  void *made = NULL;
+  double first = 0;
+  enum pz_status status =
+      pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
+  if (status == PZ_OK) status = pz_need_each(err, {devices, "devices"}, {out, "out"});
+  if (status == PZ_OK) status = pz_need_range("devices", devices->n, 1, PZ_CHOICES_MOST, err);
+  if (status == PZ_OK)
+    status = pz_need_range("batch_per_device", batch_per_device, 0, 1 << 24, err);
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the plans", &made, &arena, err);
+  if (status != PZ_OK) return status;
+  struct pz_scaling *s = made;
+  s->weak = batch_per_device > 0;
+  s->rows = pz_arena_alloc(arena, (size_t)devices->n, sizeof *s->rows);
+  if (!s->rows) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  for (int i = 0; i < devices->n && status == PZ_OK; i++) {
+    struct pz_scaling_row *x = &s->rows[s->n_rows++];
+    x->devices = devices->v[i];
+    status = scale_row(&job, &o, batch_per_device, x, err);
+    if (!(first > 0)) first = x->tokens_per_s_per_device;
+    if (first > 0) x->efficiency = x->tokens_per_s_per_device / first;
+  }
+  if (status == PZ_OK && !(first > 0))
+    status =
+        pz_training_nothing_fits(model, chip, net, &o, s->weak, s->rows[s->n_rows - 1].plans, err);
+  if (status == PZ_OK)
+    *out = s;
+  else
+    pz_scaling_free(s);
+  return status;
+}
+
+void pz_scaling_free(struct pz_scaling *s) {
+  for (uint32_t i = 0; s && i < s->n_rows; i++) pz_training_plans_free(s->rows[i].plans);
+  pz_held_free(s);
 }

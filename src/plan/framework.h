@@ -3,7 +3,7 @@
 #ifndef PZ_PLAN_FRAMEWORK_H
 #define PZ_PLAN_FRAMEWORK_H
 
-#include "workload/memory.h"
+#include "workload/passes.h"
 
 /* How gradients of a weight are added up over microbatches. */
 enum pz_accumulation {
@@ -65,7 +65,7 @@ struct pz_framework {
   bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
   double reserve_bytes;        /* work space of libraries ... */
   bool engine;                 /* ... but Transformer Engine, whose kernels it runs */
-  bool decoder;                /* its models are plain decoders: family_decoder.c */
+  bool decoder;                /* its models are plain decoders: family decoder */
   int64_t vocab_multiple;      /* vocabularies are padded to so many rows a device; 0: not */
   enum pz_dispatcher dispatcher; /* of the experts' tokens, where a user says nothing */
   enum pz_loss loss;

@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "workload/family.h"
-#include "workload/preset.h"
+#include "workload/workload.h"
 
 const char *const pz_shape_family_names[] = {"gpt2",        "llama", "mixtral", "qwen3",
                                              "deepseek_v3", "other", NULL};
@@ -16,7 +16,7 @@ static const struct pz_range ANY = {1, 1 << 26};
 /* ---- families ------------------------------------------------------------------------------- */
 
 static void read_gpt2(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
-  pz_family_gpt2.read(c, a);
+  pz_family_find("gpt2")->read(c, a);
   s->norm_eps = pz_fields_real_or(c, "layer_norm_epsilon", 1e-12, 1, 1e-5);
 }
 
@@ -56,27 +56,27 @@ static void read_rotary(struct pz_fields *c, struct pz_model_shape *s, double ba
 }
 
 static void read_llama(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
-  pz_family_llama.read(c, a);
+  pz_family_find("llama")->read(c, a);
   read_rotary(c, s, 10000, 1e-5);
 }
 
 static void read_mistral(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
-  pz_family_mistral.read(c, a);
+  pz_family_find("mistral")->read(c, a);
   read_rotary(c, s, 10000, 1e-6);
 }
 
 static void read_qwen2(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
-  pz_family_qwen2.read(c, a);
+  pz_family_find("qwen2")->read(c, a);
   read_rotary(c, s, 10000, 1e-6);
 }
 
 static void read_phi3(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
-  pz_family_phi3.read(c, a);
+  pz_family_find("phi3")->read(c, a);
   read_rotary(c, s, 10000, 1e-5);
 }
 
 static void read_mixtral(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
-  pz_family_mixtral.read(c, a);
+  pz_family_find("mixtral")->read(c, a);
   read_rotary(c, s, 1e6, 1e-5);
   s->expert_ffn = a->ffn;
 }

@@ -36,6 +36,7 @@ const char *const pz_saved_names[] = {"qkv", "context", "out", "mlp_in", "mlp_ou
 #define DEFAULT(x)
 #define OWN
 #define HIDDEN
+#define RARE .rare = true,
 #define FROM(x) .from = x,
 #define IN(...) .in = {__VA_ARGS__},
 static const struct pz_plan_field_info fields[PZ_PLAN_FIELDS] = {
@@ -53,6 +54,10 @@ static const struct pz_plan_field_info fields[PZ_PLAN_FIELDS] = {
 };
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f) { return &fields[f]; }
+
+const char *pz_plan_field_name(enum pz_plan_field f) {
+  return (unsigned)f < PZ_PLAN_FIELDS ? fields[f].name : NULL;
+}
 
 enum pz_plan_field pz_plan_field_find(const char *name) {
   int f = 0;
@@ -165,8 +170,7 @@ static int told_set(const struct pz_plan *p, enum pz_plan_field f) {
   if (f == PZ_PLAN_RECOMPUTE_MODULES)
     return p->framework < 0 ? p->recompute_modules : pz_plan_modules(p);
   if (f == PZ_PLAN_OVERLAP) return pz_plan_overlap(p);
-  if (f == PZ_PLAN_CUDA_GRAPHS) return p->cuda_graphs;
-  return p->saved;
+  return (int)field_number(p, f);
 }
 
 char *pz_plan_field_text(const struct pz_plan *p, enum pz_plan_field f, char *buf, size_t size) {
@@ -270,9 +274,7 @@ static const char *field_name(const void *ctx, size_t i) {
 enum pz_status pz_plan_set(struct pz_plan *p, const char *name, const char *value,
                            struct pz_error *err) {
   char names[600];
-  enum pz_status status = pz_need(p, "plan", err);
-  if (status == PZ_OK) status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(value, "value", err);
+  enum pz_status status = pz_need_each(err, {p, "plan"}, {name, "name"}, {value, "value"});
   if (status != PZ_OK) return status;
   enum pz_plan_field f = pz_plan_field_find(name);
   if (f == PZ_PLAN_FIELDS || fields[f].kind == PZ_PLAN_KIND_LIST)
@@ -290,14 +292,10 @@ bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
   case PZ_PLAN_IMBALANCE:
   case PZ_PLAN_MTP: return p->ep > 1 || p->etp > 0 || p->imbalance > 1 || p->mtp;
   case PZ_PLAN_DISPATCHER: return p->ep > 1;
-  case PZ_PLAN_CP_FORM: return p->cp_form > 0;
-  case PZ_PLAN_RECOMPUTE_MODULES:
-  case PZ_PLAN_SAVED: return told_set(p, f);
+  case PZ_PLAN_RECOMPUTE_MODULES: return told_set(p, f);
   case PZ_PLAN_STAGE_RECOMPUTE: return false;
-  case PZ_PLAN_MOMENT_BYTES: return p->moment_bytes > 0;
-  case PZ_PLAN_FUSED_LOSS: return p->fused_loss;
   case PZ_PLAN_CUDA_GRAPHS: return p->cuda_graphs >= 0;
-  default: return true;
+  default: return !fields[f].rare || field_number(p, f) > 0;
   }
 }
 

@@ -38,6 +38,7 @@ struct pz_plan_field_info {
   const char *from;             /* where an unset value comes from; NULL: the framework */
   const char *in[PZ_LAUNCHERS]; /* its argument there; NULL: no plain number */
   bool search;                  /* place searches it */
+  bool rare;                    /* says something only above 0 */
 };
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f);
@@ -50,10 +51,6 @@ bool pz_plan_is_unset(const struct pz_plan *p, enum pz_plan_field f);
 
 /* PZ_BAD_USE: a field is neither unset nor in its range. */
 PZ_NODISCARD enum pz_status pz_plan_check_ranges(const struct pz_plan *p, struct pz_error *err);
-
-/* Its value: "8", "selective", "grad,param", "on"; "-" where there is none.  PZ_FIELD_TEXT_MOST bytes hold it.  Returns buf. */
-enum { PZ_FIELD_TEXT_MOST = 80 };
-char *pz_plan_field_text(const struct pz_plan *p, enum pz_plan_field f, char *buf, size_t size);
 
 /* Words of a set with commas; "none" for none.  Returns buf. */
 char *pz_set_text(const char *const *names, int set, char *buf, size_t size);

@@ -1,10 +1,11 @@
 #include "plan/plan_file.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/json_lost.h"
 #include "core/text.h"
+#include "plan/plan.h"
 
 static const char *const outside[] = {"model", "chip", "cluster", NULL};
 
@@ -20,6 +21,10 @@ static const char *const found[] = {"step_s",
                                     "stage_layers",
                                     "recompute_by_stage",
                                     NULL};
+
+struct pz_run_plan pz_run_plan_default(void) {
+  return (struct pz_run_plan){.size = sizeof(struct pz_run_plan), .plan = pz_plan_default()};
+}
 
 static const char **outside_text(struct pz_run_plan *r, int i) {
   return i == 0 ? &r->model : i == 1 ? &r->chip : &r->cluster;
@@ -102,7 +107,7 @@ enum pz_status pz_plan_file_read(const char *name, const char *text, size_t byte
                                  struct pz_arena *arena, struct pz_run_plan *out,
                                  struct pz_error *err) {
   json_t *given = NULL;
-  struct pz_run_plan r = {.plan = pz_plan_default()};
+  struct pz_run_plan r = pz_run_plan_default();
   struct pz_error why = {0};
   if (bytes > PZ_PLAN_FILE_MOST_BYTES)
     return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
@@ -128,4 +133,57 @@ json_t *pz_run_plan_json(const struct pz_run_plan *r) {
     pz_json_lost_set(true); /* it was read before: memory is what it lacked */
   if (config) json_object_set_new(j, "config", config);
   return j;
+}
+
+/* ---- its fields ----------------------------------------------------------------------------- */
+
+/* Does a field say something for this run? */
+static bool is_shown(const struct pz_run_plan *r, enum pz_plan_field f) {
+  const struct pz_plan *o = &r->plan;
+  switch (f) {
+  case PZ_PLAN_FIRST_LAYERS:
+  case PZ_PLAN_LAST_LAYERS:
+  case PZ_PLAN_RECOMPUTE_LAYERS:
+  case PZ_PLAN_ETP:
+  case PZ_PLAN_MTP: return !pz_plan_is_unset(o, f);
+  case PZ_PLAN_ATTENTION_LIBRARY: return o->attention_library && *o->attention_library;
+  case PZ_PLAN_SHARD: return o->zero && o->shard != pz_plan_replicas(o);
+  case PZ_PLAN_PIPELINE:
+  case PZ_PLAN_VPP: return o->pp > 1;
+  case PZ_PLAN_SP: return o->tp > 1;
+  case PZ_PLAN_IMBALANCE: return o->imbalance > 1;
+  case PZ_PLAN_CP: return pz_plan_cp(o) > 1 || r->from[f];
+  default: return true;
+  }
+}
+
+enum pz_status pz_run_plan_fields(const struct pz_run_plan *r, struct pz_arena *arena,
+                                  struct pz_field_origin **list, uint32_t *n,
+                                  struct pz_error *err) {
+  const char *const texts[] = {r->model, r->chip, r->cluster};
+  struct pz_field_origin *out = pz_arena_alloc(arena, PZ_RUN_FIELDS, sizeof *out);
+  bool room = out != NULL;
+  *n = 0;
+  for (int i = 0; i < PZ_RUN_FIELDS && room; i++) {
+    enum pz_plan_field f = (enum pz_plan_field)(i - 3);
+    char value[128], derived[64];
+    const char *from = r->from[i < 3 ? PZ_RUN_MODEL + i : i - 3];
+    if (i >= 3 && !pz_plan_field_told(&r->plan, f)) continue;
+    if (i < 3)
+      pz_text_plain(pz_text_copy(value, sizeof value, texts[i] ? texts[i] : "-"));
+    else
+      pz_plan_field_text(&r->plan, f, value, sizeof value);
+    if (!from && i >= 3 && f == PZ_PLAN_DP) {
+      snprintf(derived, sizeof derived, "= %s", pz_plan_field(f)->from);
+      from = derived;
+    }
+    out[*n] = (struct pz_field_origin){.name = i < 3 ? outside[i] : pz_plan_field_name(f),
+                                       .value = pz_arena_strdup(arena, value),
+                                       .from = pz_arena_strdup(arena, from ? from : "default"),
+                                       .shown = i < 3 || is_shown(r, f)};
+    room = out[*n].value && out[*n].from;
+    ++*n;
+  }
+  *list = out;
+  return room ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
 }

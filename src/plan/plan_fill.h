@@ -10,7 +10,4 @@
 PZ_NODISCARD enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip,
                                          struct pz_error *err);
 
-/* Devices that a plan with unset fields is for, as far as it says. */
-int64_t pz_plan_asked_devices(const struct pz_plan *p);
-
 #endif

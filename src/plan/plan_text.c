@@ -1,7 +1,11 @@
 #include "plan/plan_text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "core/text.h"
+#include "plan/plan_fields.h"
 
 const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
   char chunks[48] = "", context[48] = "", experts[32] = "", shards[32] = "", ends[64] = "";
@@ -24,11 +28,6 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
            chunks, (long long)o->dp, (long long)o->mbs, o->zero, shards,
            some ? "some layers" : pz_recomputation_names[o->recompute], ends);
   return buf;
-}
-
-char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena) {
-  char text[256];
-  return pz_arena_strdup(arena, pz_plan_text(&r->plan, text, sizeof text));
 }
 
 struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *r, int64_t stage) {
@@ -107,4 +106,75 @@ char *pz_found_layers_text(const struct pz_training_run *r, struct pz_arena *are
   int64_t first = pz_training_run_stage(r, 0).layers;
   if (!all_alike(r, same_layers)) return ranges(r, layers_text, same_layers, arena);
   return pz_arena_printf(arena, "%lld%s", (long long)first, r->plan.pp > 1 ? " a stage" : "");
+}
+
+/* ---- a line --------------------------------------------------------------------------------- */
+
+/* What is written so far, cut to its buffer. */
+struct line {
+  char *buf;
+  size_t size, n;
+};
+
+PZ_PRINTF(2, 3) static void put(struct line *l, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int n = vsnprintf(l->buf + l->n, l->size - l->n, format, values);
+  va_end(values);
+  if (n > 0) l->n = (size_t)n < l->size - l->n ? l->n + (size_t)n : l->size - 1;
+}
+
+const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, size_t size) {
+  struct line l = {buf, size, 0};
+  char text[PZ_FIELD_TEXT_MOST];
+  put(&l, "%s: tp %lld%s, pp %lld", pz_framework_names[o->framework], (long long)o->tp,
+      o->sp ? " with sp" : "", (long long)o->pp);
+  if (o->vpp > 1) put(&l, " x %lld chunks", (long long)o->vpp);
+  if (o->pp > 1 && o->pipeline > PZ_PIPELINE_INTERLEAVED)
+    put(&l, " in %s", pz_pipeline_names[o->pipeline]);
+  if (o->cp > 1) put(&l, ", cp %lld%s", (long long)o->cp, o->cp_form > 0 ? " (all-to-all)" : "");
+  if (o->ep > 1 || o->etp) put(&l, ", ep %lld", (long long)o->ep);
+  if (o->etp) put(&l, " x etp %lld", (long long)o->etp);
+  if (o->imbalance > 1) put(&l, ", imbalance %g", o->imbalance);
+  if (o->mtp) put(&l, ", mtp");
+  put(&l, ", dp %lld, zero %d", (long long)o->dp, o->zero);
+  if (o->zero && o->shard < o->dp * o->cp) put(&l, " over %lld", (long long)o->shard);
+  if (o->precision == PZ_PRECISION_FP8) put(&l, ", fp8 GEMMs");
+  if (o->ep > 1) put(&l, ", %s dispatcher", pz_dispatcher_names[pz_plan_dispatcher(o)]);
+  if (recompute) {
+    put(&l, ", recompute %s", pz_recomputation_names[o->recompute]);
+    if (o->recompute_layers) put(&l, " (%lld layers a chunk)", (long long)o->recompute_layers);
+    if (pz_plan_modules(o))
+      put(&l, " (%s)", pz_plan_field_text(o, PZ_PLAN_RECOMPUTE_MODULES, text, sizeof text));
+  }
+  put(&l, ", %s attention, overlap %s", pz_attention_names[o->attention],
+      pz_plan_field_text(o, PZ_PLAN_OVERLAP, text, sizeof text));
+  if (o->execution != PZ_EXECUTION_EAGER) put(&l, ", %s", pz_execution_names[o->execution]);
+  if (o->cuda_graphs > 0)
+    put(&l, ", CUDA graphs %s", pz_plan_field_text(o, PZ_PLAN_CUDA_GRAPHS, text, sizeof text));
+  return buf;
+}
+
+/* ---- a difference --------------------------------------------------------------------------- */
+
+char *pz_plan_options_text(const struct pz_plan *a, const struct pz_plan *b,
+                           struct pz_arena *arena) {
+  char *text = pz_arena_strdup(arena, "");
+  for (int i = PZ_PLAN_DEVICES; i < PZ_PLAN_FIELDS && text; i++) {
+    enum pz_plan_field f = (enum pz_plan_field)i;
+    const struct pz_plan_field_info *x = pz_plan_field(f);
+    char was[PZ_FIELD_TEXT_MOST], now[PZ_FIELD_TEXT_MOST], name[40];
+    pz_plan_field_text(a, f, was, sizeof was);
+    pz_plan_field_text(b, f, now, sizeof now);
+    if (strcmp(was, now) == 0 || strcmp(now, "-") == 0 || f == PZ_PLAN_PIPELINE) continue;
+    if (f == PZ_PLAN_SHARD || (f == PZ_PLAN_SP && b->tp == 1)) continue;
+    if (pz_plan_is_unset(b, f) || (f != PZ_PLAN_EP && !pz_plan_field_told(b, f))) continue;
+    pz_text_copy(name, sizeof name, x->name);
+    for (char *c = name; *c; c++)
+      if (*c == '_') *c = '-';
+    bool off = strcmp(now, "off") == 0, bare = off || strcmp(now, "on") == 0;
+    text = pz_arena_printf(arena, "%s%s--%s%s%s%s", text, *text ? " " : "", off ? "no-" : "", name,
+                           bare ? "" : " ", bare ? "" : now);
+  }
+  return text;
 }

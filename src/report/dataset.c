@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/csv.h"
 #include "core/file.h"
 

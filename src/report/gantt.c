@@ -1,7 +1,6 @@
 #include "report/gantt.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/text.h"
@@ -14,34 +13,6 @@ struct chart {
   const uint32_t *order; /* tasks that are shown */
   uint32_t n;
 };
-
-/* qsort has no context: keys are copied beside the index. */
-struct place {
-  double start, end;
-  uint32_t task;
-};
-
-static int by_start(const void *a, const void *b) {
-  const struct place *x = a, *y = b;
-  if (x->start != y->start) return x->start < y->start ? -1 : 1;
-  if (x->end != y->end) return x->end < y->end ? -1 : 1;
-  return (x->task > y->task) - (x->task < y->task);
-}
-
-static enum pz_status choose_rows(struct chart *c, struct pz_arena *arena) {
-  const struct pz_problem *p = &c->s->problem;
-  struct place *places = pz_arena_alloc(arena, p->n, sizeof *places);
-  uint32_t *order = pz_arena_alloc(arena, p->n, sizeof *order);
-  if (!places || !order) return PZ_NO_MEMORY;
-  for (uint32_t i = 0; i < p->n; i++)
-    if (p->tasks[i].op_class != PZ_CLASS_NONE)
-      places[c->n++] =
-          (struct place){c->s->schedule.slots[i].start, c->s->schedule.slots[i].end, i};
-  qsort(places, c->n, sizeof *places, by_start);
-  for (uint32_t i = 0; i < c->n; i++) order[i] = places[i].task;
-  c->order = order;
-  return PZ_OK;
-}
 
 static const char *name_text(const char *name, char buf[LONGEST_NAME + 1]) {
   if (strlen(name) <= LONGEST_NAME) return name;
@@ -120,12 +91,12 @@ static void fill(const struct chart *c, struct pz_table *t, struct pz_arena *are
 enum pz_status pz_gantt_print(const struct pz_scheduled *s, struct pz_arena *arena, FILE *out) {
   struct chart c = {.s = s};
   struct pz_table t;
-  enum pz_status status = choose_rows(&c, arena);
-  if (status != PZ_OK) return status;
+  c.order = pz_scheduled_order(s, arena, &c.n);
+  if (!c.order) return PZ_NO_MEMORY;
   fill(&c, &t, arena, 0);
   int left = PZ_GANTT_COLUMNS - pz_table_width(&t);
   fill(&c, &t, arena, left < LEAST_BAR ? LEAST_BAR : left > MOST_BAR ? MOST_BAR : left);
-  status = pz_table_print(&t, 0, out);
+  enum pz_status status = pz_table_print(&t, 0, out);
   uint32_t hidden = s->problem.n - c.n;
   if (hidden)
     fprintf(out, "not shown: %" PRIu32 " operator%s of zero duration\n", hidden,

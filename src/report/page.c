@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 
 /* As JSON for a script element, where only a '<' could begin the end of it. */
 static bool put_document(const json_t *document, FILE *out) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "partition/partition.h"
 #include "report/table.h"
 
 const char *pz_partition_text(const struct pz_partition *p, char *buf, size_t size) {
@@ -44,4 +45,10 @@ enum pz_status pz_plan_table(const struct pz_partition *p, struct pz_arena *aren
     pz_table_cell(&t, "%.0f%%", 100 * s->memory_bytes / p->hbm_bytes);
   }
   return pz_table_print(&t, 0, out);
+}
+
+json_t *pz_partition_json(const struct pz_partition *p, bool whole) {
+  json_t *o = pz_record_json(&pz_partition_record, p);
+  if (o && !whole) json_object_del(o, "stages");
+  return o;
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/buffer.h"
 #include "core/text.h"
 #include "report/command_line.h"
 #include "report/report_data.h"

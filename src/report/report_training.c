@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/text.h"
 #include "plan/plan_fields.h"
 #include "report/report_data.h"

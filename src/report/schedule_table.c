@@ -2,10 +2,10 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/table.h"
-#include "schedule/model/use.h"
 
 static const char *const outcome_names[] = {"optimal", "feasible"};
 static const char *const stop_names[] = {"proved", "steps", "time"};
@@ -226,4 +226,31 @@ enum pz_status pz_scheduled_statistics(const struct pz_scheduled *list, uint32_t
     pz_table_cell(&t, "%.2f", sum.raised);
   }
   return any ? pz_table_print(&t, 0, out) : PZ_OK;
+}
+
+/* qsort has no context: keys are copied beside the index. */
+struct place {
+  double start, end;
+  uint32_t task;
+};
+
+static int by_start(const void *a, const void *b) {
+  const struct place *x = a, *y = b;
+  if (x->start != y->start) return x->start < y->start ? -1 : 1;
+  if (x->end != y->end) return x->end < y->end ? -1 : 1;
+  return (x->task > y->task) - (x->task < y->task);
+}
+
+const uint32_t *pz_scheduled_order(const struct pz_scheduled *s, struct pz_arena *arena,
+                                   uint32_t *n) {
+  struct place *places = pz_arena_alloc(arena, s->problem.n, sizeof *places);
+  uint32_t *order = pz_arena_alloc(arena, s->problem.n, sizeof *order);
+  *n = 0;
+  if (!places || !order) return NULL;
+  for (uint32_t i = 0; i < s->problem.n; i++)
+    if (s->problem.tasks[i].op_class != PZ_CLASS_NONE)
+      places[(*n)++] = (struct place){s->schedule.slots[i].start, s->schedule.slots[i].end, i};
+  qsort(places, *n, sizeof *places, by_start);
+  for (uint32_t i = 0; i < *n; i++) order[i] = places[i].task;
+  return order;
 }

@@ -40,4 +40,9 @@ PZ_NODISCARD enum pz_status pz_scheduled_table(const struct pz_scheduled *list, 
 PZ_NODISCARD enum pz_status pz_scheduled_statistics(const struct pz_scheduled *list, uint32_t n,
                                                     struct pz_arena *arena, FILE *out);
 
+/* The operators that are shown, those of class none left out, by start, end and number: *n of them, in the
+ * arena; NULL when out of memory. */
+const uint32_t *pz_scheduled_order(const struct pz_scheduled *s, struct pz_arena *arena,
+                                   uint32_t *n);
+
 #endif

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "core/colour.h"
+#include "core/progress.h"
 #include "core/text.h"
 
 static void keep(struct pz_table *t, const char *text) {

@@ -1,9 +1,10 @@
 #include "report/trace.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/trace_events.h"
-#include "schedule/model/use.h"
+#include "schedule/model/schedule.h"
 
 struct trace {
   struct pz_arena arena;
@@ -30,60 +31,40 @@ static enum lane_kind kind_of(enum pz_op_class c) {
   return LANE_KINDS;
 }
 
-struct span {
-  int64_t start, end;
-  uint32_t task;
-};
-
-static int by_start(const void *a, const void *b) {
-  const struct span *x = a, *y = b;
-  if (x->start != y->start) return x->start < y->start ? -1 : 1;
-  if (x->end != y->end) return x->end < y->end ? -1 : 1;
-  return (x->task > y->task) - (x->task < y->task);
-}
-
-static uint32_t spans_of(const struct pz_scheduled *s, enum lane_kind kind, struct span *spans) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < s->problem.n; i++) {
-    const struct pz_slot *slot = &s->schedule.slots[i];
-    if (kind_of(s->problem.tasks[i].op_class) != kind) continue;
-    spans[n++] = (struct span){ticks_of(s, slot->start), ticks_of(s, slot->end), i};
-  }
-  qsort(spans, n, sizeof *spans, by_start);
-  return n;
-}
-
-static void add_op(struct trace *t, const struct pz_scheduled *s, const struct span *at, int pid,
-                   int tid) {
-  const struct pz_task *task = &s->problem.tasks[at->task];
-  const struct pz_mode *m = &task->modes[s->schedule.slots[at->task].mode];
+static void add_op(struct trace *t, const struct pz_scheduled *s, uint32_t at, int pid, int tid) {
+  const struct pz_task *task = &s->problem.tasks[at];
+  const struct pz_slot *slot = &s->schedule.slots[at];
+  const struct pz_mode *m = &task->modes[slot->mode];
+  int64_t start = ticks_of(s, slot->start), end = ticks_of(s, slot->end);
   const char *op_class = pz_op_class_name(task->op_class);
   char buf[16];
   json_t *args =
       json_pack("{s:I,s:s,s:s,s:i,s:i,s:f}", "op", (json_int_t)task->id, "class", op_class, "mode",
                 pz_mode_name(m, buf), "tensor_cores", (int)m->use[PZ_TENSOR_CORES], "vector_cores",
                 (int)m->use[PZ_VECTOR_CORES], "joules", m->j);
-  pz_trace_add(&t->events, at->start,
+  pz_trace_add(&t->events, start,
                json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "name", task->name, "cat", op_class,
-                         "ph", "X", "pid", pid, "tid", tid, "ts", pz_trace_us(at->start), "dur",
-                         pz_trace_us(at->end - at->start), "args", args));
+                         "ph", "X", "pid", pid, "tid", tid, "ts", pz_trace_us(start), "dur",
+                         pz_trace_us(end - start), "args", args));
 }
 
 /* Every operator goes to the first lane of its kind that is free when it starts. */
 static void add_lanes(struct trace *t, const struct pz_scheduled *s, enum lane_kind kind, int pid,
-                      struct span *spans) {
+                      const uint32_t *order, uint32_t n) {
   static const char *const names[] = {"tensor cores", "vector cores", "collectives"};
-  uint32_t n = spans_of(s, kind, spans), lanes = 0;
+  uint32_t lanes = 0;
   int64_t *free_at = pz_arena_alloc(&t->arena, n, sizeof *free_at);
   int first = t->threads + 1;
   if (!free_at) t->events.good = false;
   for (uint32_t i = 0; i < n && free_at; i++) {
+    const struct pz_slot *slot = &s->schedule.slots[order[i]];
     uint32_t lane = 0;
-    while (lane < lanes && free_at[lane] > spans[i].start) lane++;
+    if (kind_of(s->problem.tasks[order[i]].op_class) != kind) continue;
+    while (lane < lanes && free_at[lane] > ticks_of(s, slot->start)) lane++;
     if (lane == lanes)
       pz_trace_name(&t->events, "thread_name", pid, first + (int)lanes++, json_string(names[kind]));
-    free_at[lane] = spans[i].end;
-    add_op(t, s, &spans[i], pid, first + (int)lane);
+    free_at[lane] = ticks_of(s, slot->end);
+    add_op(t, s, order[i], pid, first + (int)lane);
   }
   t->threads += (int)lanes;
 }
@@ -146,14 +127,15 @@ static void add_counters(struct trace *t, const struct pz_scheduled *s, int pid,
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static void add_schedule(struct trace *t, const struct pz_scheduled *s, int pid) {
-  struct span *spans = pz_arena_alloc(&t->arena, s->problem.n, sizeof *spans);
+  uint32_t n;
+  const uint32_t *order = pz_scheduled_order(s, &t->arena, &n);
   struct change *changes = pz_arena_alloc(&t->arena, s->problem.n, 2 * sizeof *changes);
-  if (!spans || !changes) {
+  if (!order || !changes) {
     t->events.good = false;
     return;
   }
   pz_trace_name(&t->events, "process_name", pid, 0, json_string(s->title));
-  for (int k = 0; k < LANE_KINDS; k++) add_lanes(t, s, (enum lane_kind)k, pid, spans);
+  for (int k = 0; k < LANE_KINDS; k++) add_lanes(t, s, (enum lane_kind)k, pid, order, n);
   add_counters(t, s, pid, changes);
 }
 
@@ -183,4 +165,78 @@ enum pz_status pz_trace_text(const struct pz_scheduled *list, uint32_t n, char *
   status = pz_trace_end(&t.events, text, err);
   pz_arena_release(&t.arena);
   return status;
+}
+
+/* ---- pipelines ---------------------------------------------------------------------------------- */
+
+struct pipeline {
+  const struct pz_partition *p;
+  struct pz_trace_events events;
+  int64_t shown; /* microbatches of a replica that are shown */
+};
+
+static void add_stage(struct pipeline *t, uint32_t k) {
+  const struct pz_partition *p = t->p;
+  const struct pz_partition_stage *s = &p->stages[k];
+  char text[256];
+  int thread = (int)k + 1;
+  pz_partition_stage_text(s, text, sizeof text);
+  pz_trace_name(&t->events, "thread_name", PZ_TRACE_PROCESS, thread,
+                json_sprintf("stage %d: %s", thread, text));
+  for (int64_t j = 0; j < t->shown; j++) {
+    double from = (double)(j + k) * p->slowest_stage_s, middle = from + s->forward_s;
+    pz_trace_span(&t->events, thread, "forward", j, (double[2]){from, middle});
+    pz_trace_span(&t->events, thread, "backward", j, (double[2]){middle, from + s->load_s});
+  }
+  double end = (double)(p->microbatches + p->pp - 1) * p->slowest_stage_s;
+  pz_trace_span(&t->events, thread, "gradients", -1, (double[2]){end, end + p->parts.exchange_s});
+}
+
+enum pz_status pz_pipeline_trace(const struct pz_partition *p, const char *model, char **text,
+                                 struct pz_error *err) {
+  int64_t all = p->microbatches, most = PZ_PIPELINE_TRACE_MOST / (2 * (int64_t)p->pp);
+  struct pipeline t = {.p = p, .shown = all < most ? all : most};
+  pz_trace_begin(&t.events, "ms");
+  pz_trace_name(&t.events, "process_name", PZ_TRACE_PROCESS, 0,
+                json_sprintf("%s: %s%lld of %lld microbatches of one replica", model,
+                             t.shown < all ? "the first " : "", (long long)t.shown,
+                             (long long)all));
+  for (uint32_t k = 0; k < p->pp; k++) add_stage(&t, k);
+  return pz_trace_end(&t.events, text, err);
+}
+
+/* ---- of a training run ---------------------------------------------------------------------- */
+
+static void add_event(struct pz_trace_events *t, const struct pz_training_run *r,
+                      const struct pz_pipeline_event *e) {
+  const char *kind = e->backward ? "backward" : "forward";
+  char chunk[48];
+  if (r->plan.vpp > 1) {
+    snprintf(chunk, sizeof chunk, "%s chunk %u, microbatch", kind, e->chunk + 1);
+    kind = chunk;
+  }
+  pz_trace_span(t, (int)e->stage + 1, kind, (int64_t)e->microbatch + 1,
+                (const double[2]){e->start_s, e->end_s});
+}
+
+enum pz_status pz_training_run_trace(const struct pz_training_run *r, const char *model,
+                                     char **text, struct pz_error *err) {
+  const struct pz_prediction *p = &r->p;
+  struct pz_trace_events t;
+  if (r->n_events > PZ_TRACE_MOST_EVENTS)
+    return pz_fail(err, PZ_LIMIT, "a trace of %u events; accepted: at most %d (fewer microbatches)",
+                   r->n_events, PZ_TRACE_MOST_EVENTS);
+  if (!(p->step_s < 1e6))
+    return pz_fail(err, PZ_LIMIT, "a trace of a step of %g s; accepted: below 1e6 s", p->step_s);
+  double update = p->step_s - p->parts.optimizer_s, exchange = update - p->parts.gradient_s;
+  pz_trace_begin(&t, "ms");
+  pz_trace_name(&t, "process_name", PZ_TRACE_PROCESS, 0,
+                json_sprintf("%s: one replica of %lld", model, (long long)r->plan.dp));
+  for (uint32_t i = 0; i < r->n_events; i++) add_event(&t, r, &r->events[i]);
+  for (int k = 1; k <= (int)r->plan.pp; k++) {
+    pz_trace_name(&t, "thread_name", PZ_TRACE_PROCESS, k, json_sprintf("stage %d", k));
+    pz_trace_span(&t, k, "gradient exchange", -1, (const double[2]){exchange, update});
+    pz_trace_span(&t, k, "optimizer", -1, (const double[2]){update, p->step_s});
+  }
+  return pz_trace_end(&t, text, err);
 }

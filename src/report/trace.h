@@ -15,4 +15,14 @@ enum { PZ_TRACE_MOST_OPS = 1 << 16 };
 PZ_NODISCARD enum pz_status pz_trace_text(const struct pz_scheduled *list, uint32_t n, char **text,
                                           struct pz_error *err);
 
+/* A plan's pipeline: one thread per stage with its microbatches, forward and backward, and the gradient
+ * all-reduce.  As in the placement formula, every time slot is as long as the slowest stage takes. */
+
+/* Beyond so many events only the first microbatches are shown, and the name says so. */
+enum { PZ_PIPELINE_TRACE_MOST = 1 << 17 };
+
+/* JSON text (malloc'd, the caller's to free). */
+PZ_NODISCARD enum pz_status pz_pipeline_trace(const struct pz_partition *p, const char *model,
+                                              char **text, struct pz_error *err);
+
 #endif

@@ -1,11 +1,11 @@
-#include "schedule/layer_schedule.h"
-
+/* The schedule of a layer for programs and reports. */
 #include <stdlib.h>
 
 #include "core/alloc.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "schedule/model/layer.h"
-#include "schedule/model/use.h"
+#include "schedule/model/schedule.h"
+#include "schedule/solve.h"
 
 static enum pz_status no_memory(struct pz_error *err) {
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for a schedule");

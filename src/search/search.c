@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/heap.h"
 #include "core/map.h"
 #include "core/num.h"
 #include "core/text.h"
@@ -35,16 +34,16 @@ static struct key key_of(const struct pz_search *s, const struct pz_point *p, ui
 static bool look_up(struct pz_search *s, const struct key *k, struct pz_evaluation *out) {
   pthread_mutex_lock(&s->lock);
   uint32_t i = pz_map_get(&s->map, k, sizeof *k);
-  if (i != PZ_NONE) *out = pz_vec_at(&s->known, struct pz_known, i)->e;
+  if (i != PZ_NONE) *out = pz_vec_at(&s->known, struct pz_found_step, i)->e;
   pthread_mutex_unlock(&s->lock);
   return i != PZ_NONE;
 }
 
 /* With a copy of its plan. */
-enum pz_status pz_search_learn(struct pz_search *s, const struct pz_known *k,
+enum pz_status pz_search_learn(struct pz_search *s, const struct pz_found_step *k,
                                struct pz_error *err) {
   struct key key = {k->id, k->entry, (uint32_t)k->e.effort};
-  struct pz_known own = *k;
+  struct pz_found_step own = *k;
   enum pz_status status = PZ_OK;
   pthread_mutex_lock(&s->lock);
   if (pz_map_get(&s->map, &key, sizeof key) == PZ_NONE) {
@@ -78,18 +77,19 @@ enum pz_status pz_search_evaluate(struct pz_search *s, unsigned worker, const st
   pz_boxed_set(s->q.space, &b, &chip);
   enum pz_status status =
       e->by->ops->value(e->by, worker, &chip, e->model, effort, HUGE_VAL, out, err);
-  return status == PZ_OK ? pz_search_learn(s, &(struct pz_known){k.id, entry, *out}, err) : status;
+  return status == PZ_OK ? pz_search_learn(s, &(struct pz_found_step){k.id, entry, *out}, err)
+                         : status;
 }
 
 static int by_key(const void *a, const void *b) {
-  const struct pz_known *x = a, *y = b;
+  const struct pz_found_step *x = a, *y = b;
   if (x->id != y->id) return x->id < y->id ? -1 : 1;
   if (x->entry != y->entry) return x->entry < y->entry ? -1 : 1;
   return (x->e.effort > y->e.effort) - (x->e.effort < y->e.effort);
 }
 
 enum pz_status pz_search_all_known(struct pz_search *s, struct pz_arena *arena,
-                                   struct pz_known **out, uint32_t *n, struct pz_error *err) {
+                                   struct pz_found_step **out, uint32_t *n, struct pz_error *err) {
   *n = s->known.n;
   *out = pz_arena_alloc(arena, *n, sizeof **out);
   if (!*out) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
@@ -110,7 +110,7 @@ enum pz_status pz_search_new(const struct pz_search_question *q, struct pz_pool 
   pthread_mutex_init(&s->lock, NULL);
   pz_arena_init(&s->arena, NULL);
   pz_map_init(&s->map, &s->arena);
-  pz_vec_init(&s->known, &s->arena, sizeof(struct pz_known));
+  pz_vec_init(&s->known, &s->arena, sizeof(struct pz_found_step));
   *out = s;
   return PZ_OK;
 }
@@ -192,7 +192,7 @@ static enum pz_status evaluate_entry(struct pz_driver *d, unsigned worker, const
     if (status != PZ_OK) return status;
     *cut = known.effort == PZ_EFFORT_NONE;
     if (*cut) return v->least[m].step_s = pz_fmax(v->least[m].step_s, limit_s), PZ_OK;
-    if (!pz_vec_push(&x->known, &(struct pz_known){k.id, m, known}))
+    if (!pz_vec_push(&x->known, &(struct pz_found_step){k.id, m, known}))
       return pz_fail(&x->err, PZ_NO_MEMORY, NO_MEMORY);
   }
   v->found[m] = (struct pz_step_cost){known.step_s, known.dynamic_j};
@@ -312,7 +312,7 @@ static void begin_outcome(struct pz_outcome *x) {
   pz_arena_init(&x->arena, NULL);
   pz_vec_init(&x->boxes, &x->arena, sizeof(struct pz_closed_box));
   pz_vec_init(&x->children, &x->arena, sizeof(struct pz_open_box));
-  pz_vec_init(&x->known, &x->arena, sizeof(struct pz_known));
+  pz_vec_init(&x->known, &x->arena, sizeof(struct pz_found_step));
 }
 
 static struct pz_box_task task_of(struct pz_driver *d, unsigned worker, struct pz_outcome *x) {
@@ -391,7 +391,7 @@ static enum pz_status learn(struct pz_driver *d, const struct pz_outcome *x, str
   enum pz_status status =
       x->status == PZ_OK ? PZ_OK : pz_fail(err, x->status, "%s", x->err.message);
   for (uint32_t k = 0; k < x->known.n && status == PZ_OK; k++)
-    status = pz_search_learn(d->s, pz_vec_at(&x->known, struct pz_known, k), err);
+    status = pz_search_learn(d->s, pz_vec_at(&x->known, struct pz_found_step, k), err);
   for (uint32_t k = 0; k < x->boxes.n && status == PZ_OK; k++)
     status = close_box(d, pz_vec_at(&x->boxes, struct pz_closed_box, k), err);
   for (uint32_t k = 0; k < x->children.n && status == PZ_OK; k++)
@@ -445,15 +445,20 @@ static enum pz_status replay(struct pz_driver *d, bool *has, struct pz_error *er
   struct pz_buffer b = {0};
   enum pz_status status = store ? store->read(store->ctx, d->number, d->at_round, &b, err) : PZ_OK;
   status = pz_ranks_share(&b, status, err);
-  *has = b.text != NULL;
+  *has = status == PZ_OK && b.text;
   struct pz_bytes in = {b.text, b.bytes};
+  for (uint32_t i = 0; i < d->n_round && *has; i++) begin_outcome(&d->outcome[i]);
   for (uint32_t i = 0; i < d->n_round && *has && status == PZ_OK; i++) {
-    begin_outcome(&d->outcome[i]);
     status = pz_outcome_unpack(d, i, &in);
+    if (status == PZ_OK &&
+        !pz_outcome_is_of(&d->outcome[i], &d->round[i].box, d->fn == work_on_box))
+      status = PZ_BAD_INPUT;
   }
-  if (*has && (status == PZ_BAD_INPUT || (status == PZ_OK && in.left)))
-    status = pz_fail(err, PZ_BAD_INPUT, "round %u of objective run %u is not of this search",
-                     d->at_round, d->number);
+  if (status == PZ_OK && *has && in.left) status = PZ_BAD_INPUT;
+  if (*has && status == PZ_NO_MEMORY) status = pz_fail(err, status, NO_MEMORY);
+  if (*has && status == PZ_BAD_INPUT)
+    status = pz_fail(err, status, "round %u of objective run %u is not of this search", d->at_round,
+                     d->number);
   pz_free(b.text);
   return status;
 }

@@ -84,13 +84,13 @@ PZ_NODISCARD enum pz_status pz_search_evaluate(struct pz_search *s, unsigned wor
                                                struct pz_error *err);
 
 /* Every evaluation that is known, by chip, entry and effort. */
-struct pz_known {
+struct pz_found_step {
   uint64_t id;
   uint32_t entry;
   struct pz_evaluation e;
 };
 PZ_NODISCARD enum pz_status pz_search_all_known(struct pz_search *s, struct pz_arena *arena,
-                                                struct pz_known **out, uint32_t *n,
+                                                struct pz_found_step **out, uint32_t *n,
                                                 struct pz_error *err);
 
 /* No evaluation of an objective on this chip is above it, by level 0 of the evaluators. */

@@ -13,7 +13,7 @@ struct pz_search {
   struct pz_pool *pool;
   pthread_mutex_t lock; /* of what is known: */
   struct pz_map map;    /* to indices of: */
-  struct pz_vec known;  /* struct pz_known */
+  struct pz_vec known;  /* struct pz_found_step */
   struct pz_arena arena;
 };
 
@@ -61,11 +61,15 @@ struct pz_driver {
   struct pz_outcome outcome[PZ_MOST_ROUND];
 };
 
-PZ_NODISCARD enum pz_status pz_search_learn(struct pz_search *s, const struct pz_known *k,
+PZ_NODISCARD enum pz_status pz_search_learn(struct pz_search *s, const struct pz_found_step *k,
                                             struct pz_error *err);
 
 /* An outcome as bytes, which are the same wherever it was found (ctx: struct pz_driver). */
 void pz_outcome_pack(void *ctx, size_t i, struct pz_buffer *out);
 PZ_NODISCARD enum pz_status pz_outcome_unpack(void *ctx, size_t i, struct pz_bytes *in);
+
+/* Is it one of work on this box: within it, and as many chips closed or left open as it has?  Not `whole`: none is, for a
+ * chip of it was tried. */
+bool pz_outcome_is_of(const struct pz_outcome *x, const struct pz_box *box, bool whole);
 
 #endif

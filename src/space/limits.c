@@ -2,8 +2,7 @@
 
 #include <stdlib.h>
 
-#include "chip/calibration.h"
-#include "chip/tech.h"
+#include "chip/chip.h"
 #include "core/num.h"
 
 /* How much more power than at its node's sustained clock switching takes. */

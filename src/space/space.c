@@ -4,15 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/calibration.h"
-#include "chip/chip_json.h"
-#include "chip/resize.h"
+#include "chip/chip.h"
+#include "chip/embedded.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
-#include "space/embedded.h"
 
 /* JEDEC rates of a stack of 1,024 data lines at 3.6 Gb/s (JESD235D), 6.4 (JESD238) and, HBM3E as B200 runs it, 7.8; and
  * bytes as products have them: A100 80 GB, H100, B200. */
@@ -235,7 +233,9 @@ static enum pz_status check_buffers(const char *name, const struct pz_space *s,
 
 /* What is no axis.  The base is read when all else is known to be good. */
 static void read_space(struct pz_fields *f, struct pz_space *s) {
-  static const char *const words[] = {"sources", "axes"};
+  static const char *const words[] = {"sources"};
+  const json_t *axes_given = json_object_get(f->root, "axes");
+  if (axes_given && !json_is_object(axes_given)) pz_fields_refuse(f, "axes", "an object of axes");
   pz_text_plain(pz_text_copy(s->name, sizeof s->name, pz_fields_text_or(f, "name", f->name)));
   pz_text_copy(s->about, sizeof s->about, pz_fields_text_or(f, "about", ""));
   /* a file with its axes on the top level has one in any case */
@@ -276,24 +276,11 @@ enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
 
 const char *pz_space_preset_name(size_t i) { return pz_embedded_name(pz_embedded_spaces, i); }
 
-static const char *preset_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_space_preset_name(i);
-}
-
 enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_error *err) {
-  const char *own = pz_embedded_text(pz_embedded_spaces, space);
-  if (own) return pz_space_parse(space, own, strlen(own), out, err);
-  if (!pz_file_named(space)) {
-    char meant[240];
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "unknown space '%s'%s; accepted: a name listed by 'phaze spaces', or the "
-                   "path of a space.json",
-                   space, pz_text_meant(meant, sizeof meant, space, preset_name, NULL));
-  }
   size_t bytes = 0;
   char *text = NULL;
-  enum pz_status status = pz_file_read(space, PZ_SPACE_MOST_BYTES, &text, &bytes, err);
+  enum pz_status status = pz_embedded_load(
+      pz_embedded_spaces, "space", "a name listed by 'phaze spaces'", space, &text, &bytes, err);
   if (status == PZ_OK) status = pz_space_parse(space, text, bytes, out, err);
   pz_free(text);
   return status;

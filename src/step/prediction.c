@@ -1,13 +1,9 @@
 #include "step/prediction.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "core/record.h"
-#include "core/trace_events.h"
 #include "core/vec.h"
-#include "plan/plan_fields.h"
 
 /* ---- terms by name -------------------------------------------------------------------------- */
 
@@ -53,19 +49,6 @@ bool pz_launch_bound(const struct pz_training_parts *x) {
   return x->launch_s > kernels_s * (pow(2, 1 / pz_constants_default.smooth) - 1);
 }
 
-const struct pz_part_info *pz_grown_part(const struct pz_prediction *best,
-                                         const struct pz_prediction *other, double *grew_s) {
-  const struct pz_part_info *most = NULL, *part;
-  *grew_s = 0;
-  for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
-    double grew = pz_time_part(&other->parts, part) - pz_time_part(&best->parts, part);
-    if (!(grew > *grew_s)) continue;
-    *grew_s = grew;
-    most = part;
-  }
-  return most;
-}
-
 /* ---- constants that count ------------------------------------------------------------------- */
 
 static const double RAISE = 1.1, NOTHING = 1e-9;
@@ -99,7 +82,10 @@ static enum pz_status raise_one(const struct pz_job *job, const struct pz_plan *
   with.constants = &raised;
   enum pz_status status = pz_predict(&with, plan, &p, NULL, err);
   if (status == PZ_OK)
-    *out = (struct pz_constant_effect){.info = info,
+    *out = (struct pz_constant_effect){.name = info->name,
+                                       .unit = info->unit,
+                                       .kind = info->kind,
+                                       .source = info->source,
                                        .value = value,
                                        .step_change = p.step_s / before->step_s - 1,
                                        .memory_change = p.peak_bytes / before->peak_bytes - 1,
@@ -127,107 +113,4 @@ enum pz_status pz_constant_effects(const struct pz_job *job, const struct pz_pla
   *list = found.items;
   *n = found.n;
   return PZ_OK;
-}
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static json_t *time_json(const struct pz_prediction *x, bool hidden) {
-  json_t *j = json_object();
-  const struct pz_part_info *p;
-  for (size_t i = 0; (p = pz_time_part_at(i)); i++)
-    if (!hidden || p->hidden)
-      json_object_set_new(j, p->key,
-                          json_real(hidden ? pz_hidden_part(x, p) : pz_time_part(&x->parts, p)));
-  return j;
-}
-
-static json_t *memory_json(const struct pz_training_memory *x) {
-  json_t *j = json_object();
-  const struct pz_part_info *p;
-  for (size_t i = 0; (p = pz_memory_part_at(i)); i++)
-    json_object_set_new(j, p->key, json_real(pz_memory_part(x, p)));
-  return j;
-}
-
-static const struct pz_field prediction_fields[] = {
-    PZ_FIELD(struct pz_prediction, step_s, PZ_FIELD_REAL),
-    PZ_FIELD_AS(struct pz_prediction, bound_s, PZ_FIELD_REAL, "pipeline_bound_s"),
-    PZ_FIELD(struct pz_prediction, samples_per_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_prediction, tokens_per_s_per_device, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_prediction, mfu, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_prediction, hfu, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_prediction, mfu_conventional, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_prediction, tokens, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_prediction, params, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_prediction, microbatches, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_prediction, peak_bytes, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_prediction, peak_stage, PZ_FIELD_COUNT)};
-static const struct pz_record prediction_record =
-    PZ_RECORD(prediction_fields, struct pz_prediction);
-
-static json_t *expected_json(const struct pz_expectation *e) {
-  if (!e->runs) return json_null();
-  json_t *beyond = json_array();
-  for (const char *at = e->beyond; *at;) {
-    const char *end = strstr(at, "; ");
-    size_t n = end ? (size_t)(end - at) : strlen(at);
-    json_array_append_new(beyond, json_stringn(at, n));
-    at += end ? n + 2 : n;
-  }
-  return json_pack("{s:f,s:f,s:I,s:s,s:b,s:o}", "mean", e->error, "bias", e->bias, "runs",
-                   (json_int_t)e->runs, "of", e->of, "same_chip", e->same_chip, "beyond", beyond);
-}
-
-json_t *pz_training_run_json(const struct pz_training_run *r) {
-  json_t *j = pz_record_json(&prediction_record, &r->p), *stages = json_array();
-  for (int64_t k = 0; k < r->plan.pp; k++)
-    json_array_append_new(stages, memory_json(&r->stages[k]));
-  json_object_set_new(j, "hbm_bytes", json_real(r->hbm_bytes));
-  json_object_set_new(j, "usable_bytes", json_real(r->p.usable_bytes));
-  json_object_set_new(j, "fits", json_boolean(pz_prediction_fits(&r->p)));
-  json_object_set_new(j, "memory", memory_json(&r->p.peak));
-  json_object_set_new(j, "stages", stages);
-  json_object_set_new(j, "parts", time_json(&r->p, false));
-  json_object_set_new(j, "hidden", time_json(&r->p, true));
-  json_object_set_new(j, "launch_bound", json_boolean(pz_launch_bound(&r->p.parts)));
-  json_object_set_new(j, "expected_error", expected_json(&r->expected));
-  if (r->refusal[0]) json_object_set_new(j, "refusal", json_string(r->refusal));
-  json_object_set_new(j, "plan", pz_plan_json(&r->plan));
-  return j;
-}
-
-/* ---- the trace ------------------------------------------------------------------------------ */
-
-static void add_event(struct pz_trace_events *t, const struct pz_training_run *r,
-                      const struct pz_pipeline_event *e) {
-  const char *kind = e->backward ? "backward" : "forward";
-  char chunk[48];
-  if (r->plan.vpp > 1) {
-    snprintf(chunk, sizeof chunk, "%s chunk %u, microbatch", kind, e->chunk + 1);
-    kind = chunk;
-  }
-  pz_trace_span(t, (int)e->stage + 1, kind, (int64_t)e->microbatch + 1,
-                (const double[2]){e->start_s, e->end_s});
-}
-
-enum pz_status pz_prediction_trace(const struct pz_training_run *r, const char *model, char **text,
-                                   struct pz_error *err) {
-  const struct pz_prediction *p = &r->p;
-  struct pz_trace_events t;
-  if (r->n_events > PZ_PREDICTION_TRACE_MOST)
-    return pz_fail(err, PZ_LIMIT, "a trace of %u events; accepted: at most %d (fewer microbatches)",
-                   r->n_events, PZ_PREDICTION_TRACE_MOST);
-  if (!(p->step_s < 1e6))
-    return pz_fail(err, PZ_LIMIT, "a trace of a step of %g s; accepted: below 1e6 s", p->step_s);
-  double update = p->step_s - p->parts.optimizer_s, exchange = update - p->parts.gradient_s;
-  pz_trace_begin(&t, "ms");
-  pz_trace_name(&t, "process_name", PZ_TRACE_PROCESS, 0,
-                json_sprintf("%s: one replica of %lld", model, (long long)r->plan.dp));
-  for (uint32_t i = 0; i < r->n_events; i++) add_event(&t, r, &r->events[i]);
-  for (int k = 1; k <= (int)r->plan.pp; k++) {
-    pz_trace_name(&t, "thread_name", PZ_TRACE_PROCESS, k, json_sprintf("stage %d", k));
-    pz_trace_span(&t, k, "gradient exchange", -1, (const double[2]){exchange, update});
-    pz_trace_span(&t, k, "optimizer", -1, (const double[2]){update, p->step_s});
-  }
-  return pz_trace_end(&t, text, err);
 }

@@ -4,7 +4,7 @@
 
 #include "core/alloc.h"
 #include "core/num.h"
-#include "workload/memory.h"
+#include "workload/passes.h"
 
 /* ---- names ---------------------------------------------------------------------------------- */
 

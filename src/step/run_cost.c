@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/record.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "cost/constants.h"
 
 static const double HOUR_S = 3600;
@@ -79,8 +79,7 @@ enum pz_status pz_run_cost(const struct pz_training_run *r, const struct pz_chip
   struct pz_run_cost_options o = pz_run_cost_options_default();
   struct pz_run_cost c = {0};
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_run_cost_options_default", err);
-  if (status == PZ_OK) status = pz_need(r, "run", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_each(err, {r, "run"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(chip, err);
   if (status == PZ_OK) status = check(&o, err);
   if (status != PZ_OK) return status;
@@ -93,27 +92,4 @@ enum pz_status pz_run_cost(const struct pz_training_run *r, const struct pz_chip
   if (o.mtbf_s > 0) status = with_failures(r, chip, &o, &c, err);
   if (status == PZ_OK) *out = c;
   return status;
-}
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-#define REAL(f) PZ_FIELD(struct pz_run_cost, f, PZ_FIELD_REAL)
-static const struct pz_field fields[] = {
-    REAL(steps),       REAL(seconds),     REAL(device_hours), REAL(dollars),
-    REAL(energy_j),    REAL(job_mtbf_s),  REAL(checkpoint_s), REAL(restart_s),
-    REAL(interval_s),  REAL(goodput),     REAL(all_seconds),  REAL(all_device_hours),
-    REAL(all_dollars), REAL(all_energy_j)};
-static const struct pz_record record = PZ_RECORD(fields, struct pz_run_cost);
-
-/* What was not asked for, or is not known, is 0 and left out; with failures a checkpoint or a restart
- * may take no time. */
-json_t *pz_run_cost_json(const struct pz_run_cost *c) {
-  json_t *j = pz_record_json(&record, c);
-  for (size_t i = 0; i < sizeof fields / sizeof *fields && j; i++) {
-    bool kept = c->goodput > 0 && (fields[i].offset == offsetof(struct pz_run_cost, checkpoint_s) ||
-                                   fields[i].offset == offsetof(struct pz_run_cost, restart_s));
-    if (!kept && json_real_value(json_object_get(j, fields[i].key)) == 0)
-      json_object_del(j, fields[i].key);
-  }
-  return j;
 }

@@ -3,7 +3,7 @@
 #ifndef PZ_STEP_RUN_COST_H
 #define PZ_STEP_RUN_COST_H
 
-#include "core/json.h"
+#include <phaze/phaze.h>
 
 /* Seconds of work between checkpoints of `checkpoint_s` that make a run with failures every
  * `mtbf_s` shortest: J. W. Young, CACM 17(9), 1974, with the higher terms of J. T. Daly, Future
@@ -14,8 +14,5 @@ double pz_checkpoint_interval_s(double checkpoint_s, double mtbf_s);
  * failures also while a checkpoint is written and while the run is started again. */
 double pz_checkpoint_goodput(double interval_s, double checkpoint_s, double restart_s,
                              double mtbf_s);
-
-/* New reference; NULL: no memory. */
-json_t *pz_run_cost_json(const struct pz_run_cost *c);
 
 #endif

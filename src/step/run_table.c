@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "chip/chip.h"
+#include "core/alloc.h"
+#include "core/held.h"
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/text.h"
@@ -131,7 +133,7 @@ static const char *read_column_name(const void *ctx, size_t i) {
   return i < COLUMNS ? column_name(ctx, i) : NULL;
 }
 
-bool pz_run_table_is_result(const char *column) {
+static bool is_result(const char *column) {
   static const char *const results[] = {
       "predicted_step_s", "error",           "predicted_peak_bytes", "memory_error", "fits",
       "tensor_hidden_s",  "expert_hidden_s", "gradient_hidden_s",    "reason"};
@@ -144,7 +146,7 @@ bool pz_run_table_is_result(const char *column) {
 }
 
 static bool is_column(const char *name) {
-  if (pz_run_table_is_result(name)) return true;
+  if (is_result(name)) return true;
   for (size_t i = 0; i < COLUMNS + NOTES; i++)
     if (strcmp(column_name(NULL, i), name) == 0) return true;
   return false;
@@ -685,5 +687,160 @@ enum pz_status pz_run_table_with(const struct pz_constants *constants, const cha
       return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   t.n_rows = t.csv.rows;
   *out = t;
+  return PZ_OK;
+}
+
+/* ---- for programs --------------------------------------------------------------------------- */
+
+/* What a caller holds: the rows stand first. */
+struct held_runs {
+  struct pz_runs runs;
+  struct pz_run_table table;
+};
+
+void pz_errors_time(struct pz_errors *g, const char *id, double e) {
+  g->n++;
+  g->mean += fabs(e);
+  g->bias += e;
+  if (g->worst_id && fabs(e) <= fabs(g->worst)) return;
+  g->worst = e;
+  g->worst_id = id;
+}
+
+void pz_errors_memory(struct pz_errors *g, double e) {
+  g->n_memory++;
+  g->memory_mean += fabs(e);
+  g->memory_bias += e;
+  if (fabs(e) > fabs(g->memory_worst)) g->memory_worst = e;
+}
+
+static void group_add(struct pz_errors *g, const struct pz_run_row *row) {
+  if (row->predicted && row->measured_s > 0)
+    pz_errors_time(g, row->id, row->p.step_s / row->measured_s - 1);
+  else
+    g->not_predicted++;
+  if (row->predicted && row->measured_bytes > 0)
+    pz_errors_memory(g, row->p.peak_bytes / row->measured_bytes - 1);
+}
+
+void pz_errors_finish(struct pz_errors *g) {
+  double n = g->n ? (double)g->n : (double)NAN, m = g->n_memory ? (double)g->n_memory : (double)NAN;
+  g->mean /= n;
+  g->bias /= n;
+  g->memory_mean /= m;
+  g->memory_bias /= m;
+  if (!g->n) g->worst = (double)NAN;
+  if (!g->n_memory) g->memory_worst = (double)NAN;
+}
+
+static struct pz_errors *group_of(struct pz_errors *list, uint32_t *n, const char *name) {
+  for (uint32_t i = 0; i < *n; i++)
+    if (strcmp(list[i].name, name) == 0) return &list[i];
+  list[*n] = (struct pz_errors){.name = name, .kind = PZ_POINT_RUN};
+  return &list[(*n)++];
+}
+
+/* Groups of the rows of quality ok, or of the others, and all of them together as the last. */
+static uint32_t collect(const struct pz_run_table *t, bool ok, struct pz_errors *list) {
+  struct pz_errors all = {.name = ok ? "all" : "all others", .kind = PZ_POINT_RUN};
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < t->n_rows; i++) {
+    const struct pz_run_row *row = &t->rows[i];
+    if ((strcmp(row->quality, "ok") == 0) != ok) continue;
+    group_add(group_of(list, &n, row->group), row);
+    group_add(&all, row);
+  }
+  if (n || ok) list[n++] = all;
+  for (uint32_t i = 0; i < n; i++) pz_errors_finish(&list[i]);
+  return n;
+}
+
+enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes, unsigned threads,
+                               struct pz_runs **out, struct pz_error *err) {
+  struct pz_arena *arena;
+  void *made = NULL;
+  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
+  if (status == PZ_OK)
+    status = pz_held_new(sizeof(struct held_runs), "the runs", &made, &arena, err);
+  if (status != PZ_OK) return status;
+  struct held_runs *h = made;
+  struct pz_runs *r = &h->runs;
+  status = pz_run_table_read(name, text, bytes, threads, arena, &h->table, err);
+  if (status == PZ_OK) {
+    r->rows = h->table.rows;
+    r->n_rows = h->table.n_rows;
+    r->groups = pz_arena_alloc(arena, (size_t)r->n_rows + 1, sizeof *r->groups);
+    r->apart = pz_arena_alloc(arena, (size_t)r->n_rows + 1, sizeof *r->apart);
+    if (!r->groups || !r->apart) status = pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  }
+  if (status != PZ_OK) return pz_held_free(made), status;
+  r->n_groups = collect(&h->table, true, r->groups);
+  r->n_apart = collect(&h->table, false, r->apart);
+  *out = r;
+  return PZ_OK;
+}
+
+void pz_runs_free(struct pz_runs *r) { pz_held_free(r); }
+
+/* ---- the table with what was predicted ------------------------------------------------------ */
+
+static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
+  const struct pz_run_row *row = &t->rows[i];
+  const struct pz_prediction *p = &row->p;
+  const struct pz_part_info *part;
+  for (uint32_t c = 0; c < t->csv.columns; c++) {
+    if (is_result(t->csv.cells[c])) continue;
+    pz_csv_put(pz_csv_cell(&t->csv, i, c), out);
+    fputc(',', out);
+  }
+  if (row->predicted) fprintf(out, "%.6g", p->step_s);
+  fputc(',', out);
+  if (row->predicted && row->measured_s > 0) fprintf(out, "%.5f", p->step_s / row->measured_s - 1);
+  fputc(',', out);
+  if (row->predicted) fprintf(out, "%.0f", p->peak_bytes);
+  fputc(',', out);
+  if (row->predicted && row->measured_bytes > 0)
+    fprintf(out, "%.5f", p->peak_bytes / row->measured_bytes - 1);
+  fputc(',', out);
+  if (row->predicted) fputc(pz_prediction_fits(p) ? '1' : '0', out);
+  for (size_t k = 0; (part = pz_time_part_at(k)); k++) {
+    fputc(',', out);
+    if (row->predicted) fprintf(out, "%.5g", pz_time_part(&p->parts, part));
+  }
+  if (row->predicted)
+    fprintf(out, ",%.5g,%.5g,%.5g,", p->tensor_hidden_s, p->expert_hidden_s, p->gradient_hidden_s);
+  else
+    fputs(",,,,", out);
+  pz_csv_put(row->reason, out);
+  fputc('\n', out);
+}
+
+static void put_heads(const struct pz_run_table *t, FILE *out) {
+  const struct pz_part_info *part;
+  for (uint32_t c = 0; c < t->csv.columns; c++) {
+    if (is_result(t->csv.cells[c])) continue;
+    pz_csv_put(t->csv.cells[c], out);
+    fputc(',', out);
+  }
+  fputs("predicted_step_s,error,predicted_peak_bytes,memory_error,fits", out);
+  for (size_t k = 0; (part = pz_time_part_at(k)); k++) fprintf(out, ",%s", part->key);
+  fputs(",tensor_hidden_s,expert_hidden_s,gradient_hidden_s,reason\n", out);
+}
+
+enum pz_status pz_runs_csv(const struct pz_runs *r, char **text, size_t *bytes,
+                           struct pz_error *err) {
+  struct pz_buffer b = {0};
+  enum pz_status status = pz_need_each(err, {r, "runs"}, {text, "text"}, {bytes, "bytes"});
+  if (status != PZ_OK) return status;
+  const struct pz_run_table *t = &((const struct held_runs *)(const void *)r)->table;
+  FILE *out = pz_buffer_stream(&b);
+  if (out) put_heads(t, out);
+  for (uint32_t i = 0; out && i < t->n_rows; i++) put_row(t, i, out);
+  if (!out || !pz_buffer_close(out)) {
+    pz_free(b.text);
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the table");
+  }
+  *text = b.text;
+  *bytes = b.bytes;
   return PZ_OK;
 }

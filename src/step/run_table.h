@@ -7,18 +7,6 @@
 #include "core/csv.h"
 #include "step/predict.h"
 
-/* What was asked and found of one row. */
-struct pz_run_row {
-  const char *id, *group, *quality;
-  double measured_s, measured_bytes; /* 0: not told */
-  bool predicted;
-  char reason[200]; /* why not */
-  int64_t devices;
-  double hbm_bytes; /* of a device */
-  struct pz_prediction p;
-  const struct pz_plan *plan; /* that was predicted */
-};
-
 struct pz_run_table {
   struct pz_csv csv; /* as it was read */
   struct pz_run_row *rows;
@@ -38,7 +26,10 @@ PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_constants *constan
                                               unsigned threads, struct pz_arena *arena,
                                               struct pz_run_table *out, struct pz_error *err);
 
-/* Is it a column of results, which `predict --csv` writes?  A table that has them already is read without them. */
-bool pz_run_table_is_result(const char *column);
+/* Errors of a group, predicted over measured minus 1: one of the time, one of the memory added to the sums; then means made
+ * of these. */
+void pz_errors_time(struct pz_errors *g, const char *id, double e);
+void pz_errors_memory(struct pz_errors *g, double e);
+void pz_errors_finish(struct pz_errors *g);
 
 #endif

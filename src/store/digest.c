@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/map.h"
-#include "core/random.h"
+#include "core/num.h"
 
 const char *const pz_part_names[PZ_PARTS] = {"inputs", "result", "comparison",  "detail",
                                              "rounds", "boxes",  "evaluations", "timings"};

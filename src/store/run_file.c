@@ -376,7 +376,7 @@ static enum pz_status write_evaluations(const struct pz_run_file *f, const struc
   enum pz_status status = pz_db_exec(&f->db, "DELETE FROM evaluations", err);
   if (status == PZ_OK) status = pz_db_prepare(&f->db, sql, &stmt, err);
   for (uint32_t i = 0; i < t->n_known && status == PZ_OK; i++) {
-    const struct pz_known *k = &t->known[i];
+    const struct pz_found_step *k = &t->known[i];
     const struct pz_plan_record *p = &k->e.plan;
     sqlite3_bind_int64(stmt, 1, (sqlite3_int64)k->id);
     sqlite3_bind_int64(stmt, 2, k->entry);

@@ -63,7 +63,7 @@ const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *f);
 struct pz_run_tables {
   const struct pz_objective_run *runs;
   uint32_t n_runs;
-  const struct pz_known *known;
+  const struct pz_found_step *known;
   uint32_t n_known;
 };
 PZ_NODISCARD enum pz_status

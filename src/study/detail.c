@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "core/vec.h"
-#include "schedule/layer_schedule.h"
 #include "schedule/model/layer.h"
-#include "schedule/model/use.h"
 #include "schedule/solve.h"
 
 struct maker {

@@ -6,8 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "chip/chip_json.h"
-#include "chip/cluster.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/json.h"

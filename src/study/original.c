@@ -6,7 +6,7 @@
 
 #include "baseline/baseline.h"
 #include "chip/chip.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "study/study.h"
 
 /* First the original's own walk, then the sequence: the first k assumptions corrected, for k = 0 ..

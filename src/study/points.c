@@ -16,7 +16,6 @@
 #include "step/expected_error.h"
 #include "step/prediction.h"
 #include "step/run_table.h"
-#include "workload/preset.h"
 #include "workload/workload.h"
 
 static enum pz_status no_memory(const struct pz_point_reader *r, const char *name) {

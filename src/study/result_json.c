@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
-#include "core/json_lost.h"
 #include "core/record.h"
 #include "partition/partition.h"
 #include "plan/plan_fields.h"

@@ -5,7 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/ranks.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "study/compare.h"
 #include "study/detail.h"
 #include "study/exports.h"
@@ -262,7 +262,7 @@ static enum pz_status keep_times(struct pz_run *r, struct pz_error *err) {
 /* Certificates, evaluations, how long it took, and the result, which finishes the run. */
 static enum pz_status keep_result(struct pz_run *r, struct pz_error *err) {
   struct pz_run_tables t = {.runs = r->study.objective_run, .n_runs = r->study.n_runs};
-  struct pz_known *known = NULL;
+  struct pz_found_step *known = NULL;
   enum pz_status status =
       pz_search_all_known(r->study.search, &r->study.arena, &known, &t.n_known, err);
   t.known = known;

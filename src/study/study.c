@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/choices.h"
 #include "core/num.h"
+#include "core/options.h"
 #include "core/text.h"
 #include "study/study_inputs.h"
 #include "workload/workload.h"
@@ -229,16 +229,19 @@ static enum pz_status find_reference(void *ctx, size_t i, unsigned worker, struc
   struct pz_step_cost *step = &s->reference_step[i];
   struct pz_found_plan plan;
   bool fits = false;
+  struct pz_progress *progress = pz_search_asked(s->search)->progress;
   if (!pz_study_is_training(s)) {
     struct pz_reference *r = &s->reference[i];
     enum pz_status status =
         pz_reference_find(pz_original_worker(s->by, worker), (uint32_t)i, r, err);
     step->step_s = r->samples_per_s > 0 ? (double)s->o.batch / r->samples_per_s : HUGE_VAL;
+    pz_progress_add(progress, 1);
     return status;
   }
   enum pz_status status = pz_training_plan(s->by, worker, &s->reference_chip, (uint32_t)i, &plan,
                                            &step->dynamic_j, &fits, err);
   if (status != PZ_OK) return status;
+  pz_progress_add(progress, 1);
   step->step_s = plan.p.step_s;
   if (fits) return PZ_OK;
   return pz_fail(err, PZ_NO_ANSWER,

@@ -3,13 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/fields.h"
-#include "core/json_lost.h"
 #include "core/map.h"
 #include "workload/workload.h"
-#include "workload/workload_json.h"
 
 /* ---- models --------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "chip/tech.h"
+#include "chip/chip.h"
 #include "step/step_energy.h"
 
 /* A search limits the watts of the bill, which counts arrays at full rate and little traffic beside them; a step whose

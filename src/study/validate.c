@@ -7,7 +7,9 @@
 #include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
-#include "core/sized.h"
+#include "core/held.h"
+#include "core/status.h"
+#include "step/run_table.h"
 #include "study/measured.h"
 #include "study/rank.h"
 
@@ -21,40 +23,14 @@ static bool is_compared(const struct pz_validation_point *p) {
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
-static void add_memory(struct pz_errors *g, const struct pz_validation_point *p) {
-  if (!(p->measured_bytes > 0 && p->predicted_bytes > 0)) return;
-  double e = p->predicted_bytes / p->measured_bytes - 1;
-  g->n_memory++;
-  g->memory_mean += fabs(e);
-  g->memory_bias += e;
-  if (fabs(e) > fabs(g->memory_worst)) g->memory_worst = e;
-}
-
-/* Sums; finish_errors makes means of them. */
 static void add_point(struct pz_errors *g, const struct pz_validation_point *p) {
   if (!is_compared(p)) {
     g->not_predicted++;
     return;
   }
-  double e = p->predicted_s / p->measured_s - 1;
-  g->n++;
-  g->mean += fabs(e);
-  g->bias += e;
-  if (!g->worst_id || fabs(e) > fabs(g->worst)) {
-    g->worst = e;
-    g->worst_id = p->id;
-  }
-  add_memory(g, p);
-}
-
-static void finish_errors(struct pz_errors *g) {
-  double n = g->n ? (double)g->n : (double)NAN, m = g->n_memory ? (double)g->n_memory : (double)NAN;
-  g->mean /= n;
-  g->bias /= n;
-  g->memory_mean /= m;
-  g->memory_bias /= m;
-  if (!g->n) g->worst = (double)NAN;
-  if (!g->n_memory) g->memory_worst = (double)NAN;
+  pz_errors_time(g, p->id, p->predicted_s / p->measured_s - 1);
+  if (p->measured_bytes > 0 && p->predicted_bytes > 0)
+    pz_errors_memory(g, p->predicted_bytes / p->measured_bytes - 1);
 }
 
 /* The group of that name and kind; a new one at the end. */
@@ -84,7 +60,7 @@ static enum pz_status make_groups(const struct pz_validation_point *points, uint
     if (!g) return PZ_NO_MEMORY;
     add_point(g, p);
   }
-  for (uint32_t i = 0; i < list->n; i++) finish_errors(pz_vec_at(list, struct pz_errors, i));
+  for (uint32_t i = 0; i < list->n; i++) pz_errors_finish(pz_vec_at(list, struct pz_errors, i));
   return PZ_OK;
 }
 
@@ -127,7 +103,7 @@ static enum pz_status make_totals(const struct pz_validation_point *points, uint
     for (uint32_t i = 0; i < n; i++)
       if (points[i].kind == PZ_POINT_RUN && is_ok(&points[i]) && totals[k].has(&points[i]))
         add_point(&list[k], &points[i]);
-    finish_errors(&list[k]);
+    pz_errors_finish(&list[k]);
   }
   v->totals = list;
   v->n_totals = TOTALS;
@@ -480,12 +456,6 @@ static enum pz_status validate_in(const struct pz_validate_options *o, struct pz
   return status;
 }
 
-/* A validation with the memory behind it. */
-struct owned {
-  struct pz_validation v; /* the first: what the caller has */
-  struct pz_arena arena;
-};
-
 struct pz_validate_options pz_validate_options_default(void) {
   return (struct pz_validate_options){.size = sizeof(struct pz_validate_options),
                                       .chip = DEFAULT_CHIP};
@@ -495,23 +465,13 @@ enum pz_status pz_validate(const struct pz_validate_options *options, struct pz_
                            struct pz_error *err) {
   struct pz_validate_options o = pz_validate_options_default();
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_validate_options_default", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
-  if (status == PZ_OK) status = pz_need(o.chip, "chip", err);
+  if (status == PZ_OK) status = pz_need_each(err, {out, "out"}, {o.chip, "chip"});
   if (status != PZ_OK) return status;
-  struct owned *made = pz_calloc(1, sizeof *made);
-  if (!made) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
-  pz_arena_init(&made->arena, NULL);
-  status = validate_in(&o, &made->arena, &made->v, err);
-  if (status == PZ_OK)
-    *out = &made->v;
-  else
-    pz_validation_free(&made->v);
+  struct pz_arena *arena;
+  void *made;
+  status = pz_held_new(sizeof **out, "the validation", &made, &arena, err);
+  if (status == PZ_OK) status = pz_held_give(validate_in(&o, arena, made, err), made, out);
   return status;
 }
 
-void pz_validation_free(struct pz_validation *v) {
-  struct owned *made = (struct owned *)(void *)v;
-  if (!v) return;
-  pz_arena_release(&made->arena);
-  pz_free(made);
-}
+void pz_validation_free(struct pz_validation *v) { pz_held_free(v); }

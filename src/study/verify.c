@@ -10,9 +10,8 @@
 
 #include "core/alloc.h"
 #include "core/num.h"
-#include "core/random.h"
 #include "core/ranks.h"
-#include "core/sized.h"
+#include "core/status.h"
 #include "core/text.h"
 #include "study/exports.h"
 #include "study/result_json.h"

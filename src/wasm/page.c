@@ -7,7 +7,6 @@
 #include "cli/place_model.h"
 #include "core/alloc.h"
 #include "core/file.h"
-#include "core/json_lost.h"
 #include "onnx/import.h"
 #include "report/page.h"
 #include "wasm/files.h"

@@ -31,12 +31,14 @@ enum {
   PZ_LAYER_DENSE = 4,     /* a dense feed-forward in a model with experts */
 };
 
-/* What a family's block is, in models that have other layers than decoder blocks. */
+/* Which layer of a model. */
 enum pz_part {
-  PZ_PART_BLOCK,
+  PZ_PART_EMBEDDING,
+  PZ_PART_BLOCK, /* of a decoder, or of the only stack */
   PZ_PART_ENCODER,
   PZ_PART_BRIDGE,  /* from encoder to decoder: the encoder's last norm, the decoder's embedding */
   PZ_PART_PREDICT, /* multi-token prediction */
+  PZ_PART_HEAD,
 };
 
 /* The most layers of a model whose layers differ. */
@@ -44,9 +46,10 @@ enum { PZ_MOST_MIXED_LAYERS = 1024 };
 
 struct pz_arch {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
-  int64_t vocab_padding; /* of vocab: rows that are not the model's own */
-  int64_t positions;     /* rows of a learned table, or the longest sequence of a rotary model */
-  int64_t types;         /* BERT's segment embeddings */
+  int64_t vocab_padding;   /* of vocab: rows that are not the model's own */
+  int64_t positions;       /* rows of a learned table, or the longest sequence of a rotary model */
+  int64_t extra_positions; /* rows of that table before the first position */
+  int64_t types;           /* BERT's segment embeddings */
   int64_t
       embed_dim; /* width of the token embedding where it is projected (OPT-350m), else hidden */
   int64_t rotary_dims; /* of each head; 0: no rotary embedding */
@@ -76,20 +79,25 @@ struct pz_arch {
   int64_t predict_layers; /* multi-token prediction */
   int64_t encoder_layers; /* > 0: an encoder and a decoder */
   int64_t buckets;        /* of relative positions (T5) */
-  bool gated;             /* the feed-forward has a gate (T5) */
 
   enum pz_act act;
   enum pz_qk_norm qk_norm;
   bool bidirectional; /* every token attends to every other */
   bool learned_positions;
-  bool tied;        /* the head uses the token embedding's table */
-  bool pre_norm;    /* norm before the block's two halves, else after */
-  bool post_norm;   /* Llama-like blocks: norm after each half, inside the residual */
+  bool tied;      /* the head uses the token embedding's table */
+  bool pre_norm;  /* norm before the block's two halves; without this and the next after each sum */
+  bool post_norm; /* norm after each half, inside the residual */
   bool final_norm;  /* before the head */
   bool scale_embed; /* the embedding is multiplied by a constant */
   bool parallel_residual;
-  bool one_norm; /* of parallel halves */
-  bool norm_affine;
+  bool one_norm;       /* of parallel halves */
+  bool rms_norm;       /* else layer norms, ... */
+  bool norm_affine;    /* ... with a weight and a bias */
+  bool embed_norm;     /* after the embedding */
+  bool head_transform; /* the head has one more linear layer, activation and norm (BERT) */
+  bool head_bias;
+  bool stored_tables;                /* of rotary positions: not computed in a step */
+  bool gated;                        /* the feed-forward has a gate */
   bool fused_qkv;                    /* one projection for query, key and value */
   bool fused_gate;                   /* one projection for gate and up */
   bool qkv_bias, out_bias, mlp_bias; /* of the projections */

@@ -32,4 +32,9 @@ PZ_NODISCARD enum pz_status pz_assemble(struct pz_owned *o, const struct pz_laye
 /* The sentence for a status that pz_assemble gave. */
 enum pz_status pz_assemble_fail(const char *name, enum pz_status status, struct pz_error *err);
 
+/* The order of a model's layers as segments, the shortest description by repeated units: of `layer`, n
+ * indices of layers in the order in which they run, into w->order. */
+PZ_NODISCARD enum pz_status pz_order_set(struct pz_workload *w, const uint32_t *layer, uint32_t n,
+                                         struct pz_arena *arena);
+
 #endif

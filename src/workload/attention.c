@@ -1,8 +1,125 @@
 /* Self-attention, standard (scores are written to memory) or flash (they are not). */
 #include "workload/parts.h"
 
+#include <inttypes.h>
+
 #include "core/num.h"
-#include "workload/context.h"
+
+/* ---- context parallelism ------------------------------------------------------------------------ */
+
+/* ---- which can be --------------------------------------------------------------------------- */
+
+static enum pz_status check_heads(const char *name, const struct pz_arch *a,
+                                  const struct pz_workload_options *o, struct pz_error *err) {
+  const struct {
+    const char *what;
+    int64_t n;
+  } list[] = {{"attention heads", a->heads / o->tp}, {"key/value heads", a->kv_heads / o->tp}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (list[i].n % o->cp)
+      return pz_fail(err, PZ_BAD_USE,
+                     "context-parallel degree %" PRId64
+                     " in form all-to-all does not divide the %" PRId64
+                     " %s that a device has of %s; accepted: a divisor, or form ring",
+                     o->cp, list[i].n, list[i].what, name);
+  return PZ_OK;
+}
+
+enum pz_status pz_context_check(const char *name, const struct pz_arch *a,
+                                const struct pz_workload_options *o, struct pz_error *err) {
+  if (o->cp == 1) return PZ_OK;
+  if (o->attention != PZ_ATTENTION_FLASH)
+    return pz_fail(err, PZ_BAD_USE,
+                   "context-parallel degree %" PRId64 " with standard attention; accepted: flash",
+                   o->cp);
+  if (o->seq % (2 * o->cp))
+    return pz_fail(err, PZ_BAD_USE,
+                   "context-parallel degree %" PRId64 " with %" PRId64
+                   " tokens; accepted: degrees of which twice divides them",
+                   o->cp, o->seq);
+  return o->cp_form == PZ_CONTEXT_ALL_TO_ALL ? check_heads(name, a, o, err) : PZ_OK;
+}
+
+/* Does attention run on part of the heads? */
+static bool context_by_heads(const struct pz_builder *b) {
+  return b->options->cp > 1 && b->options->cp_form == PZ_CONTEXT_ALL_TO_ALL;
+}
+
+/* Parts into which the queries of an attention are divided. */
+static int64_t context_parts(const struct pz_builder *b) {
+  return b->options->cp > 1 && !context_by_heads(b) ? b->options->cp : 1;
+}
+
+/* ---- what it reads -------------------------------------------------------------------------- */
+
+/* Keys of its chunk before a piece, of both pieces of a device, on average over devices. */
+static int64_t chunk_keys(int64_t seq, int64_t cp, int64_t chunk) {
+  int64_t sum = 0, piece = seq / (2 * cp);
+  for (int64_t i = 0; i < 2 * cp; i++) sum += i * piece % chunk;
+  return pz_ceil_div(sum, cp);
+}
+
+int64_t pz_context_keys(const struct pz_builder *b, const struct pz_arch *a) {
+  int64_t seq = b->options->seq, more = seq;
+  if (a->chunk && a->chunk < seq)
+    more = chunk_keys(seq, b->options->cp, a->chunk);
+  else if (a->window && a->window < seq)
+    more = 2 * (a->window - 1);
+  return pz_min(seq, b->part + more);
+}
+
+/* ---- operators ------------------------------------------------------------------------------ */
+
+static uint32_t context_join(struct pz_builder *b, int kind, const char *name, uint32_t x,
+                             struct pz_shape shape) {
+  return pz_build_op(b, &(struct pz_emit){.kind = kind,
+                                          .name = name,
+                                          .in = {x, PZ_NONE},
+                                          .shape = shape,
+                                          .peers = PZ_PEERS_CONTEXT});
+}
+
+static int64_t row_width(const struct pz_builder *b, uint32_t x) {
+  return pz_graph_tensor(b->graph, x)->elems / b->tokens;
+}
+
+/* Parts of other devices pass: memory holds one beside the own. */
+static uint32_t gather_keys(struct pz_builder *b, const char *name, uint32_t x, int64_t keys) {
+  if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
+  int64_t width = row_width(b, x);
+  uint32_t y = context_join(b, PZ_OP_ALL_GATHER, name, x, PZ_SHAPE(b->options->mbs * keys, width));
+  if (y == PZ_NONE) return y;
+  pz_graph_tensor(b->graph, y)->held = b->options->mbs * pz_min(b->part, keys - b->part) * width;
+  return y;
+}
+
+static uint32_t exchange(struct pz_builder *b, const char *name, uint32_t x, bool to_heads) {
+  if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
+  int64_t c = b->options->cp, width = row_width(b, x);
+  struct pz_shape shape =
+      to_heads ? PZ_SHAPE(b->tokens * c, width / c) : PZ_SHAPE(b->tokens, width);
+  return context_join(b, PZ_OP_ALL_TO_ALL, name, x, shape);
+}
+
+/* Into attention (query, key and value become what it reads) and out of it. */
+static void context_enter(struct pz_builder *b, const struct pz_arch *a, uint32_t qkv[3]) {
+  static const char *const rings[] = {"ring.query", "ring.key", "ring.value"},
+                           *const heads[] = {"to_heads.query", "to_heads.key", "to_heads.value"};
+  if (b->options->cp <= 1) return;
+  int64_t keys = pz_context_keys(b, a);
+  for (int i = 0; i < 3; i++) {
+    if (context_by_heads(b))
+      qkv[i] = exchange(b, heads[i], qkv[i], true);
+    else if (i > 0 && keys > b->part)
+      qkv[i] = gather_keys(b, rings[i], qkv[i], keys);
+  }
+}
+
+static uint32_t context_leave(struct pz_builder *b, uint32_t context) {
+  return context_by_heads(b) ? exchange(b, "to_tokens.context", context, false) : context;
+}
+
+/* ---- attention ---------------------------------------------------------------------------------- */
 
 /* This slice's sizes.  A sequence is cut into `chunks` of so many queries, which attend to so many
  * keys each: all of them, those of a window, or those of their chunk (the last counts as a whole
@@ -21,8 +138,7 @@ static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(
 
 static struct sizes sizes_of(const struct pz_builder *b, const struct pz_arch *a) {
   const struct pz_workload_options *o = b->options;
-  int64_t seq = o->seq, parts = pz_context_parts(b),
-          heads = o->tp * (pz_context_by_heads(b) ? o->cp : 1);
+  int64_t seq = o->seq, parts = context_parts(b), heads = o->tp * (context_by_heads(b) ? o->cp : 1);
   struct sizes z = {.heads = a->heads / heads,
                     .kv_heads = a->kv_heads / heads,
                     .head_dim = a->head_dim,
@@ -87,6 +203,81 @@ static void project_qkv(struct pz_builder *b, const struct pz_arch *a,
   pz_build_split(b, &split, qkv);
 }
 
+/* ---- latent attention ----------------------------------------------------------------------- */
+
+/* Query, key and value of latent attention (DeepSeek-V2, arXiv 2405.04434).  The vectors that they are
+ * made from are small: they are computed outside the tensor-parallel region and enter it in place of
+ * the layer's input. */
+static uint32_t latent_linear(struct pz_builder *b, const char *name, uint32_t x, int64_t in,
+                              int64_t out, bool bias) {
+  return pz_build_linear(
+      b, &(struct pz_linear){
+             .name = name, .x = x, .in = in, .out = out, .bias = bias, .outside = true});
+}
+
+static uint32_t latent_by_heads(struct pz_builder *b, const char *name, uint32_t x, int64_t in,
+                                int64_t out) {
+  return pz_build_linear(
+      b,
+      &(struct pz_linear){.name = name, .x = x, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
+}
+
+static uint32_t latent_query(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  int64_t width = a->heads * a->head_dim;
+  uint32_t q;
+  if (a->q_rank) {
+    q = latent_linear(b, "query_down", x, a->hidden, a->q_rank, a->qkv_bias);
+    q = pz_kernel_rmsnorm(b, "query_down_norm", q, a->q_rank);
+    q = latent_by_heads(b, "query_up", pz_build_enter(b, "query_latent", q), a->q_rank, width);
+  } else {
+    q = latent_by_heads(b, "query", pz_build_enter(b, "query", x), a->hidden, width);
+  }
+  return pz_kernel_rotary(b, "query_rotary", q, a->rotary_dims, a->head_dim);
+}
+
+static void latent_split(struct pz_builder *b, const char *name, uint32_t x,
+                         const char *const names[2], const int64_t widths[2], uint32_t part[2]) {
+  struct pz_split s = {.name = name,
+                       .x = x,
+                       .parts = 2,
+                       .widths = {widths[0], widths[1]},
+                       .names = {names[0], names[1]}};
+  pz_build_split(b, &s, part);
+}
+
+/* The rotated part is one for all heads. */
+static uint32_t latent_key(struct pz_builder *b, const struct pz_arch *a, uint32_t own,
+                           uint32_t common) {
+  int64_t heads = a->heads / b->options->tp;
+  uint32_t turned = pz_kernel_rotary(b, "key_rotary", common, a->rotary_dims, a->rotary_dims);
+  turned = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_REPEAT,
+                                            .name = "key_rotary.repeat",
+                                            .in = {turned, PZ_NONE},
+                                            .shape = PZ_SHAPE(b->tokens, heads * a->rotary_dims),
+                                            .divides = true});
+  return pz_build_shaped(b, PZ_OP_CONCAT, "key", own, turned,
+                         PZ_SHAPE(b->tokens, heads * a->head_dim));
+}
+
+static void latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t qkv[3]) {
+  static const char *const latent[] = {"kv_latent", "key_common"}, *const own[] = {"key_own",
+                                                                                   "value"};
+  int64_t heads = a->heads / b->options->tp, nope = a->head_dim - a->rotary_dims;
+  const int64_t latent_widths[] = {a->kv_rank, a->rotary_dims},
+                own_widths[] = {heads * nope, heads * a->value_dim};
+  uint32_t down[2], up[2];
+  qkv[0] = latent_query(b, a, x);
+  uint32_t c = latent_linear(b, "kv_down", x, a->hidden, a->kv_rank + a->rotary_dims, a->qkv_bias);
+  latent_split(b, "kv_split", pz_build_enter(b, "kv_latent", c), latent, latent_widths, down);
+  down[0] = pz_kernel_rmsnorm_inside(b, "kv_down_norm", down[0], a->kv_rank);
+  uint32_t kv = latent_by_heads(b, "kv_up", down[0], a->kv_rank, a->heads * (nope + a->value_dim));
+  latent_split(b, "kv_heads", kv, own, own_widths, up);
+  qkv[1] = latent_key(b, a, up[0], down[1]);
+  qkv[2] = up[1];
+}
+
+/* ---- scores and context --------------------------------------------------------------------- */
+
 /* Norms and positions of query and key. */
 static void rotate(struct pz_builder *b, const struct pz_arch *a, uint32_t qk[2]) {
   static const char *const norm[] = {"query_norm", "key_norm"}, *const rotary[] = {"query_rotary",
@@ -111,19 +302,11 @@ static void arrange_eager(struct pz_builder *b, const struct sizes *z, uint32_t 
   for (int i = 0; i < 3; i++) {
     bool grouped = i > 0 && z->heads != z->kv_heads;
     if (grouped)
-      qkv[i] = pz_build_op(
-          b, &(struct pz_emit){.kind = PZ_OP_REPEAT,
-                               .name = repeat[i],
-                               .in = {qkv[i], PZ_NONE},
-                               .shape = PZ_SHAPE(z->batch * z->seq, z->heads * z->head_dim)});
+      qkv[i] = pz_build_shaped(b, PZ_OP_REPEAT, repeat[i], qkv[i], PZ_NONE,
+                               PZ_SHAPE(z->batch * z->seq, z->heads * z->head_dim));
     else if (z->batch > 1)
-      qkv[i] = pz_build_op(
-          b, &(struct pz_emit){.kind = PZ_OP_COPY, .name = copy[i], .in = {qkv[i], PZ_NONE}});
+      qkv[i] = pz_build_step(b, PZ_OP_COPY, copy[i], qkv[i], PZ_NONE);
   }
-}
-
-static uint32_t unary(struct pz_builder *b, int kind, const char *name, uint32_t x) {
-  return pz_build_op(b, &(struct pz_emit){.kind = kind, .name = name, .in = {x, PZ_NONE}});
 }
 
 static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
@@ -133,17 +316,13 @@ static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, co
     if (a->score_cap) scores = pz_kernel_cap(b, "score_cap", scores);
     uint32_t all =
         pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs * z->chunks, z->queries, z->keys));
-    return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SCALE_MASK,
-                                            .name = "scale_mask",
-                                            .in = {scores, all, PZ_NONE}});
+    return pz_build_step(b, PZ_OP_SCALE_MASK, "scale_mask", scores, all);
   }
-  if (!a->scale_query) scores = unary(b, PZ_OP_SCALE, "scale", scores);
+  if (!a->scale_query) scores = pz_build_step(b, PZ_OP_SCALE, "scale", scores, PZ_NONE);
   if (a->score_cap) scores = pz_kernel_cap(b, "score_cap", scores);
   if (a->causal_mask_buffer) { /* masked by selection */
     uint32_t kept = pz_build_data(b, "mask", PZ_BYTE, PZ_SHAPE(o->seq, o->seq));
-    return pz_build_op(
-        b,
-        &(struct pz_emit){.kind = PZ_OP_MUL, .name = "select_mask", .in = {scores, kept, PZ_NONE}});
+    return pz_build_step(b, PZ_OP_MUL, "select_mask", scores, kept);
   }
   uint32_t mask = pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs, o->seq, o->seq));
   return pz_kernel_add(b, "add_mask", scores, mask);
@@ -165,7 +344,13 @@ static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const st
   int64_t batch = z->batch * z->heads * z->chunks;
   struct pz_dims qk = {batch, z->queries, z->keys, z->head_dim},
                  av = {batch, z->queries, z->value_dim, z->keys};
-  uint32_t s = pz_build_product(b, "scores", qkv[0], qkv[1], qk);
+  uint32_t s =
+      pz_build_contract(b, &(struct pz_contract){.name = "scores",
+                                                 .a = qkv[0],
+                                                 .c = qkv[1],
+                                                 .bias = PZ_NONE,
+                                                 .dims = qk,
+                                                 .shape = PZ_SHAPE(batch, z->queries, z->keys)});
   s = scale_and_mask(b, a, z, s);
   s = pz_kernel_softmax(b, "softmax", s, sinks(b, a), a->softmax_f32);
   s = pz_kernel_dropout(b, "attention_dropout", s, a->drop_attn);
@@ -175,7 +360,7 @@ static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const st
                                                                 .bias = PZ_NONE,
                                                                 .dims = av,
                                                                 .shape = context_shape(z)});
-  return pz_eager(b) ? unary(b, PZ_OP_COPY, "merge_heads", context) : context;
+  return pz_eager(b) ? pz_build_step(b, PZ_OP_COPY, "merge_heads", context, PZ_NONE) : context;
 }
 
 static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
@@ -186,16 +371,16 @@ static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struc
                        .value_dim = z->value_dim,
                        .span = z->span,
                        .shape = context_shape(z)};
-  return pz_build_flash_of(b, &f);
+  return pz_build_flash(b, &f);
 }
 
 static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
                        const struct attention_names *n, uint32_t qkv[3]) {
   struct sizes z = sizes_of(b, a);
-  pz_context_enter(b, a, qkv);
+  context_enter(b, a, qkv);
   uint32_t context =
       b->options->attention == PZ_ATTENTION_FLASH ? flash(b, a, &z, qkv) : standard(b, a, &z, qkv);
-  context = pz_context_leave(b, context);
+  context = context_leave(b, context);
   struct pz_linear out = {.name = n->out,
                           .x = context,
                           .in = a->heads * z.value_dim,
@@ -208,10 +393,11 @@ static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
 uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   uint32_t qkv[3];
   if (a->kv_rank) {
-    pz_latent_qkv(b, a, x, qkv);
+    latent_qkv(b, a, x, qkv);
   } else {
     project_qkv(b, a, &SELF, x, x, qkv);
-    if (pz_eager(b) && a->scale_query) qkv[0] = unary(b, PZ_OP_SCALE, "scale_query", qkv[0]);
+    if (pz_eager(b) && a->scale_query)
+      qkv[0] = pz_build_step(b, PZ_OP_SCALE, "scale_query", qkv[0], PZ_NONE);
     rotate(b, a, qkv);
   }
   return attend(b, a, &SELF, qkv);

@@ -1,4 +1,4 @@
-#include "workload/backward.h"
+#include "workload/passes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -193,32 +193,32 @@ static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t 
   for (uint32_t i = 0; i < n_out; i++) contribute(b, op, to[i], out[i]);
 }
 
+/* One of the products that are a product's gradient: of `in`, for factor t. */
+static void factor_grad(struct backward *b, const struct pz_op *op, uint32_t t,
+                        const uint32_t in[2], struct pz_dims dims, const char *suffix) {
+  uint32_t out = like(b, t, "grad");
+  struct pz_op back = derived(op, PZ_OP_MATMUL, (struct ends){in, 2, &out, 1});
+  back.dims = dims;
+  back.grouped = op->grouped;
+  if (t == op->in[1] && b->options->input_gradients_only)
+    back.op_class = PZ_CLASS_NONE;
+  else
+    back.flop = back.matmul_flop = op->matmul_flop;
+  add(b, back, op, suffix);
+  contribute(b, op, t, out);
+}
+
 /* y = a c: da = g c^T has m x n' with n' = k, k' = n; dc = a^T g has m' = k, k' = m. */
 static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g) {
   uint32_t a = op->in[0], c = op->in[1];
   bool weight = tensor(b, c)->role == PZ_ROLE_PARAM;
   struct pz_dims d = op->dims;
-  if (b->needs[a]) {
-    uint32_t in[2] = {g, c}, out = like(b, a, "grad");
-    struct pz_op back = derived(op, PZ_OP_MATMUL, (struct ends){in, 2, &out, 1});
-    back.dims = (struct pz_dims){d.batch, d.m, d.k, d.n};
-    back.grouped = op->grouped;
-    back.flop = back.matmul_flop = op->matmul_flop;
-    add(b, back, op, weight ? "input_grad" : "left_grad");
-    contribute(b, op, a, out);
-  }
-  if (b->needs[c]) {
-    uint32_t in[2] = {gathered_again(b, op, a), g}, out = like(b, c, "grad");
-    struct pz_op back = derived(op, PZ_OP_MATMUL, (struct ends){in, 2, &out, 1});
-    back.dims = (struct pz_dims){d.batch, d.k, d.n, d.m};
-    back.grouped = op->grouped;
-    if (b->options->input_gradients_only)
-      back.op_class = PZ_CLASS_NONE;
-    else
-      back.flop = back.matmul_flop = op->matmul_flop;
-    add(b, back, op, weight ? "weight_grad" : "right_grad");
-    contribute(b, op, c, out);
-  }
+  if (b->needs[a])
+    factor_grad(b, op, a, (const uint32_t[]){g, c}, (struct pz_dims){d.batch, d.m, d.k, d.n},
+                weight ? "input_grad" : "left_grad");
+  if (b->needs[c])
+    factor_grad(b, op, c, (const uint32_t[]){gathered_again(b, op, a), g},
+                (struct pz_dims){d.batch, d.k, d.n, d.m}, weight ? "weight_grad" : "right_grad");
   if (op->n_in > 2) reduce(b, op, op->in[2], g, "bias_grad");
 }
 

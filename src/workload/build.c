@@ -165,9 +165,9 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
   if (out[0] == PZ_NONE) return PZ_NONE;
   tensor(b, out[0])->split = split;
   if (e->aux_shape.n) {
-    char name[96];
-    snprintf(name, sizeof name, "%s.aux", e->name);
-    out[1] = add_tensor(b, name, PZ_ROLE_ACTIVATION, e->aux_bytes, e->aux_shape);
+    char name[PZ_BUILD_NAME];
+    out[1] = add_tensor(b, pz_build_name(name, e->name, "aux"), PZ_ROLE_ACTIVATION, e->aux_bytes,
+                        e->aux_shape);
     if (out[1] == PZ_NONE) return PZ_NONE;
     tensor(b, out[1])->split = split;
     if (e->aux) *e->aux = out[1];
@@ -185,6 +185,27 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
   if (!vector_flop(b, &op)) failed(b, PZ_LIMIT);
   add_op(b, &op);
   return b->status == PZ_OK ? out[0] : PZ_NONE;
+}
+
+uint32_t pz_build_shaped(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y,
+                         struct pz_shape shape) {
+  return pz_build_op(
+      b, &(struct pz_emit){.kind = kind, .name = name, .in = {x, y, PZ_NONE}, .shape = shape});
+}
+
+uint32_t pz_build_step(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y) {
+  return pz_build_shaped(b, kind, name, x, y, (struct pz_shape){0});
+}
+
+uint32_t pz_build_cast(struct pz_builder *b, const char *name, uint32_t x, int bytes) {
+  return pz_build_op(
+      b,
+      &(struct pz_emit){.kind = PZ_OP_CAST, .name = name, .in = {x, PZ_NONE}, .elem_bytes = bytes});
+}
+
+char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part) {
+  snprintf(buf, PZ_BUILD_NAME, "%s.%s", name, part);
+  return buf;
 }
 
 void pz_build_split(struct pz_builder *b, const struct pz_split *s, uint32_t *out) {
@@ -257,8 +278,8 @@ static uint32_t expert_param(struct pz_builder *b, const char *name, struct pz_s
 }
 
 static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int64_t width) {
-  char name[96];
-  snprintf(name, sizeof name, "%s.bias", l->name);
+  char name[PZ_BUILD_NAME];
+  pz_build_name(name, l->name, "bias");
   if (l->experts)
     return expert_param(b, name, PZ_SHAPE(pz_local_experts(b, l->experts), width),
                         l->experts * l->out);
@@ -267,8 +288,8 @@ static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int
 
 static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, int64_t in,
                               int64_t out) {
-  char name[96];
-  snprintf(name, sizeof name, "%s.weight", l->name);
+  char name[PZ_BUILD_NAME];
+  pz_build_name(name, l->name, "weight");
   int64_t whole = l->in;
   if (!pz_mul(&whole, l->out) || (l->experts && !pz_mul(&whole, l->experts))) {
     failed(b, PZ_LIMIT);
@@ -315,14 +336,9 @@ static uint32_t linear_op(struct pz_builder *b, const struct pz_linear *l, struc
   add_op(b, op);
   if (b->status != PZ_OK) return PZ_NONE;
   if (!l->experts || !l->bias || op->n_in > 2) return y;
-  char name[96];
-  snprintf(name, sizeof name, "%s.add_bias", l->name);
-  return pz_build_bias(b, name, y, linear_bias(b, l, op->dims.n));
-}
-
-uint32_t pz_build_bias(struct pz_builder *b, const char *name, uint32_t x, uint32_t bias) {
-  return pz_build_op(b,
-                     &(struct pz_emit){.kind = PZ_OP_BIAS, .name = name, .in = {x, bias, PZ_NONE}});
+  char name[PZ_BUILD_NAME];
+  return pz_build_step(b, PZ_OP_BIAS, pz_build_name(name, l->name, "add_bias"), y,
+                       linear_bias(b, l, op->dims.n));
 }
 
 uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
@@ -378,25 +394,6 @@ uint32_t pz_build_contract(struct pz_builder *b, const struct pz_contract *c) {
   return b->status == PZ_OK ? y : PZ_NONE;
 }
 
-uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, uint32_t c,
-                          struct pz_dims dims) {
-  return pz_build_contract(b, &(struct pz_contract){.name = name,
-                                                    .a = a,
-                                                    .c = c,
-                                                    .bias = PZ_NONE,
-                                                    .dims = dims,
-                                                    .shape = PZ_SHAPE(dims.batch, dims.m, dims.n)});
-}
-
-uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t qkv[3],
-                        struct pz_dims dims) {
-  return pz_build_flash_of(b, &(struct pz_flash){.name = name,
-                                                 .in = {qkv[0], qkv[1], qkv[2], PZ_NONE},
-                                                 .dims = dims,
-                                                 .value_dim = dims.k,
-                                                 .shape = PZ_SHAPE(dims.batch, dims.m, dims.k)});
-}
-
 /* Both products, 2 batch m n (k + value_dim), and the softmax.  dims.k of the operator is the mean of
  * the two widths. */
 static bool flash_work(const struct pz_flash *f, struct pz_op *op) {
@@ -411,7 +408,7 @@ static bool flash_work(const struct pz_flash *f, struct pz_op *op) {
   return ok && pz_add(&op->flop, softmax);
 }
 
-uint32_t pz_build_flash_of(struct pz_builder *b, const struct pz_flash *f) {
+uint32_t pz_build_flash(struct pz_builder *b, const struct pz_flash *f) {
   if (b->status != PZ_OK || f->in[0] == PZ_NONE) return PZ_NONE;
   bool split = tensor(b, f->in[0])->split;
   uint32_t out[2];
@@ -438,14 +435,10 @@ uint32_t pz_build_flash_of(struct pz_builder *b, const struct pz_flash *f) {
 static uint32_t collective(struct pz_builder *b, int kind, const char *name, uint32_t x,
                            struct pz_shape shape, bool split) {
   if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
-  char full[96];
+  char full[PZ_BUILD_NAME];
   bool gathers = kind == PZ_OP_ALL_GATHER || kind == PZ_OP_GATHER_COLUMNS;
-  snprintf(full, sizeof full, "%s.%s", name,
-           gathers                  ? "gather"
-           : kind == PZ_OP_TP_ENTER ? "enter"
-                                    : "sum");
-  uint32_t y = pz_build_op(
-      b, &(struct pz_emit){.kind = kind, .name = full, .in = {x, PZ_NONE}, .shape = shape});
+  const char *part = gathers ? "gather" : kind == PZ_OP_TP_ENTER ? "enter" : "sum";
+  uint32_t y = pz_build_shaped(b, kind, pz_build_name(full, name, part), x, PZ_NONE, shape);
   if (y == PZ_NONE) return y;
   tensor(b, y)->split = split;
   if (kind == PZ_OP_TP_ENTER) tensor(b, y)->storage = tensor(b, x)->storage;
@@ -454,14 +447,18 @@ static uint32_t collective(struct pz_builder *b, int kind, const char *name, uin
 
 static int64_t width_of(const struct pz_builder *b, uint32_t x) {
   const struct pz_tensor *t = tensor(b, x);
-  return t->shape[t->n_dims - 1];
+  return t->n_dims ? t->shape[t->n_dims - 1] : 1;
+}
+
+static int64_t rows_of(const struct pz_builder *b, uint32_t x) {
+  return tensor(b, x)->elems / width_of(b, x);
 }
 
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x) {
-  if (b->status != PZ_OK || b->options->tp == 1) return x;
-  struct pz_shape shape = PZ_SHAPE(b->tokens, width_of(b, x));
-  if (b->options->sequence_parallel) return collective(b, PZ_OP_ALL_GATHER, name, x, shape, false);
-  return collective(b, PZ_OP_TP_ENTER, name, x, shape, false);
+  if (b->status != PZ_OK || x == PZ_NONE || b->options->tp == 1) return x;
+  bool sp = b->options->sequence_parallel;
+  struct pz_shape shape = PZ_SHAPE(rows_of(b, x) * (sp ? b->options->tp : 1), width_of(b, x));
+  return collective(b, sp ? PZ_OP_ALL_GATHER : PZ_OP_TP_ENTER, name, x, shape, false);
 }
 
 uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x) {
@@ -469,42 +466,28 @@ uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x)
 }
 
 uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias) {
-  if (b->status != PZ_OK || b->options->tp == 1) return x;
+  if (b->status != PZ_OK || x == PZ_NONE || b->options->tp == 1) return x;
   bool sp = b->options->sequence_parallel;
-  struct pz_shape shape = PZ_SHAPE(pz_rows_outside(b), width_of(b, x));
+  struct pz_shape shape = PZ_SHAPE(rows_of(b, x) / (sp ? b->options->tp : 1), width_of(b, x));
   x = collective(b, sp ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, name, x, shape, sp);
   if (!bias || x == PZ_NONE) return x;
-  char full[96], param[112];
-  snprintf(full, sizeof full, "%s.add_bias", name);
-  snprintf(param, sizeof param, "%s.bias", name);
-  uint32_t w = pz_build_param(b, param, PZ_SHAPE(bias), bias, false);
-  return pz_build_bias(b, full, x, w);
+  char full[PZ_BUILD_NAME];
+  uint32_t w = pz_build_param(b, pz_build_name(full, name, "bias"), PZ_SHAPE(bias), bias, false);
+  return pz_build_step(b, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), x, w);
 }
 
-/* A collective over the experts' grid that changes the number of rows from/to. */
-static uint32_t expert_collective(struct pz_builder *b, int kind, enum pz_peers peers,
-                                  const char *name, uint32_t x, int64_t from, int64_t to) {
+uint32_t pz_build_on_grid(struct pz_builder *b, int kind, const char *name, uint32_t x) {
+  enum pz_peers peers = kind == PZ_OP_ALL_TO_ALL ? PZ_PEERS_EXPERT : PZ_PEERS_EXPERT_TENSOR;
   if (b->status != PZ_OK || x == PZ_NONE || pz_peers_number(b->options, peers) == 1) return x;
   const struct pz_tensor *t = tensor(b, x);
+  int64_t rows = t->shape[0];
+  if (kind == PZ_OP_ALL_GATHER) rows *= b->options->etp;
+  if (kind == PZ_OP_REDUCE_SCATTER) rows /= b->options->etp;
   return pz_build_op(b, &(struct pz_emit){.kind = kind,
                                           .name = name,
                                           .in = {x, PZ_NONE},
-                                          .shape = PZ_SHAPE(t->shape[0] / from * to, t->shape[1]),
+                                          .shape = PZ_SHAPE(rows, t->shape[1]),
                                           .peers = peers});
-}
-
-uint32_t pz_build_all_to_all(struct pz_builder *b, const char *name, uint32_t x) {
-  return expert_collective(b, PZ_OP_ALL_TO_ALL, PZ_PEERS_EXPERT, name, x, 1, 1);
-}
-
-uint32_t pz_build_expert_gather(struct pz_builder *b, const char *name, uint32_t x) {
-  return expert_collective(b, PZ_OP_ALL_GATHER, PZ_PEERS_EXPERT_TENSOR, name, x, 1,
-                           b->options->etp);
-}
-
-uint32_t pz_build_expert_scatter(struct pz_builder *b, const char *name, uint32_t x) {
-  return expert_collective(b, PZ_OP_REDUCE_SCATTER, PZ_PEERS_EXPERT_TENSOR, name, x,
-                           b->options->etp, 1);
 }
 
 uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l) {
@@ -514,5 +497,5 @@ uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l
   if (columns) local.x = pz_build_enter(b, l->name, l->x);
   uint32_t y = pz_build_linear(b, &local);
   if (!columns || y == PZ_NONE) return y;
-  return collective(b, PZ_OP_GATHER_COLUMNS, l->name, y, PZ_SHAPE(b->tokens, l->out), false);
+  return collective(b, PZ_OP_GATHER_COLUMNS, l->name, y, PZ_SHAPE(rows_of(b, y), l->out), false);
 }

@@ -97,6 +97,18 @@ uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape 
 /* One operator with one result (and maybe an auxiliary one).  Returns the result. */
 uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e);
 
+/* The same of x and y (PZ_NONE: of x alone), as wide as x and of its shape, or of a shape given. */
+uint32_t pz_build_step(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y);
+uint32_t pz_build_shaped(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y,
+                         struct pz_shape shape);
+
+/* Values as wide as `bytes`. */
+uint32_t pz_build_cast(struct pz_builder *b, const char *name, uint32_t x, int bytes);
+
+/* "name.part" into buf.  Returns buf. */
+enum { PZ_BUILD_NAME = 112 };
+char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part);
+
 /* Views of `parts` tensors of the given widths in x, with these names. */
 struct pz_split {
   const char *name;
@@ -116,11 +128,7 @@ uint32_t pz_build_join(struct pz_builder *b, const char *name, const uint32_t pa
  * bias and rows divided the bias must come after the sum: see pz_build_leave. */
 uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l);
 
-/* batch x (m x k)(k x n) of two activations. */
-uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, uint32_t c,
-                          struct pz_dims dims);
-
-/* A product of any shape, with a bias that is added (PZ_NONE: none): convolutions, Einsum. */
+/* A product of two activations or of any shape, with a bias that is added (PZ_NONE: none). */
 struct pz_contract {
   const char *name;
   uint32_t a, c, bias;
@@ -129,12 +137,7 @@ struct pz_contract {
 };
 uint32_t pz_build_contract(struct pz_builder *b, const struct pz_contract *c);
 
-/* Flash attention of q, k, v: batch x m queries, n keys, head width k. */
-uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t qkv[3],
-                        struct pz_dims dims);
-
-/* The same where values are not as wide as queries and keys, where the sequence is cut, and with a
- * parameter for each head. */
+/* Flash attention: batch x m queries, n keys.  Values may be wider or narrower than queries and keys. */
 struct pz_flash {
   const char *name;
   uint32_t in[4];      /* query, key, value, sinks or PZ_NONE */
@@ -143,22 +146,17 @@ struct pz_flash {
   struct pz_shape shape; /* of the result */
   int64_t span;          /* as in pz_op */
 };
-uint32_t pz_build_flash_of(struct pz_builder *b, const struct pz_flash *f);
+uint32_t pz_build_flash(struct pz_builder *b, const struct pz_flash *f);
 
 /* Into a tensor-parallel region (gather rows, or mark for the backward sum), and out of it (sum
  * over the group, to all or scattered); bias > 0 adds a bias of that width after the sum. */
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x);
 uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias);
 
-/* Rows of tokens to the devices that hold their experts, and back: as many as this device gave. */
-uint32_t pz_build_all_to_all(struct pz_builder *b, const char *name, uint32_t x);
-
-/* Rows of all devices over which each expert is divided, and the sums of their parts. */
-uint32_t pz_build_expert_gather(struct pz_builder *b, const char *name, uint32_t x);
-uint32_t pz_build_expert_scatter(struct pz_builder *b, const char *name, uint32_t x);
-
-/* A bias of `width` for x, added by every device. */
-uint32_t pz_build_bias(struct pz_builder *b, const char *name, uint32_t x, uint32_t bias);
+/* On the experts' own grid.  PZ_OP_ALL_TO_ALL: rows of tokens to the devices that hold their experts, and
+ * back, as many as this device gave; PZ_OP_ALL_GATHER, PZ_OP_REDUCE_SCATTER: rows of all devices over which
+ * each expert is divided, and the sums of their parts. */
+uint32_t pz_build_on_grid(struct pz_builder *b, int kind, const char *name, uint32_t x);
 
 /* Sum over the group, to all. */
 uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x);

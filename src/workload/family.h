@@ -1,57 +1,80 @@
-/* Model families.  A family is one file that reads its config.json fields into a pz_arch and builds
- * three layers from shared parts: embedding, the repeated block, head.  To add one, write that file
- * and add it to the table in family.c. */
+/* Model families.  A family is a function in family.c that reads its config.json fields into a pz_arch,
+ * and a row of the table there. */
 #ifndef PZ_WORKLOAD_FAMILY_H
 #define PZ_WORKLOAD_FAMILY_H
 
-#include "workload/config.h"
-#include "workload/mixed.h"
-#include "workload/parts.h"
+#include "core/arena.h"
+#include "core/fields.h"
+#include "workload/arch.h"
 
 struct pz_family {
   const char *model_type; /* as in config.json */
-  const char *about;
   void (*read)(struct pz_fields *c, struct pz_arch *a);
-  void (*embedding)(struct pz_builder *b, const struct pz_arch *a);
-  void (*block)(struct pz_builder *b, const struct pz_arch *a);
-  void (*head)(struct pz_builder *b, const struct pz_arch *a);
 };
 
 /* Family i of the table, NULL after the last; the family of a model_type, or NULL. */
 const struct pz_family *pz_family_at(size_t i);
 const struct pz_family *pz_family_find(const char *model_type);
 
-/* head_dim from hidden and heads where the configuration does not give it. */
-void pz_arch_derive_heads(struct pz_fields *c, struct pz_arch *a, const char *hidden_keys,
-                          const char *kv_keys);
-
-/* Token embedding of the usual kind: a table divided over the vocabulary. */
-uint32_t pz_family_tokens(struct pz_builder *b, const struct pz_arch *a);
-/* x + a row of a learned position table; `extra` rows stand before the first position. */
-uint32_t pz_family_positions(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                             int64_t extra);
-
-extern const struct pz_family pz_family_bert, pz_family_megatron_bert, pz_family_gpt2,
-    pz_family_opt, pz_family_llama, pz_family_mistral, pz_family_qwen2, pz_family_gpt_neox,
-    pz_family_mixtral, pz_family_qwen3, pz_family_qwen3_moe, pz_family_deepseek_v2,
-    pz_family_deepseek_v3, pz_family_gemma2, pz_family_gemma3, pz_family_phi3, pz_family_gpt_oss,
-    pz_family_llama4, pz_family_olmo2, pz_family_falcon, pz_family_bloom, pz_family_starcoder2,
-    pz_family_gptj, pz_family_glm4, pz_family_t5, pz_family_decoder;
-
-/* Llama's fields and layers, which many families vary. */
-/* default_kv: key/value heads where the field is absent; 0: as many as there are heads. */
+/* Llama's fields, which many families vary.  default_kv: key/value heads where the field is absent; 0:
+ * as many as there are heads. */
 void pz_llama_read(struct pz_fields *c, struct pz_arch *a, int64_t default_kv);
-/* The same where other defaults are not Llama's; 0, NULL: as Llama. */
-struct pz_llama_defaults {
-  int64_t kv_heads, head_dim, positions;
-  const char *act_keys, *act;
-  bool tied, bias;
-};
-void pz_llama_read_as(struct pz_fields *c, struct pz_arch *a, struct pz_llama_defaults d);
 /* The sliding window of Qwen2 and Qwen3: in the layers from max_window_layers on. */
 void pz_qwen_window(struct pz_fields *c, struct pz_arch *a);
-void pz_llama_embedding(struct pz_builder *b, const struct pz_arch *a);
-void pz_llama_block(struct pz_builder *b, const struct pz_arch *a);
-void pz_llama_head(struct pz_builder *b, const struct pz_arch *a);
+
+/* ---- what config.json fields of all families have in common ------------------------------------- */
+
+/* The most that is read: real configurations have a few kilobytes. */
+enum { PZ_CONFIG_MOST_BYTES = 4 << 20 };
+
+/* Sizes beyond these are taken for mistakes; products of them stay far inside 64 bits. */
+extern const struct pz_range PZ_RANGE_LAYERS, PZ_RANGE_HIDDEN, PZ_RANGE_HEADS, PZ_RANGE_FFN,
+    PZ_RANGE_VOCAB, PZ_RANGE_POSITIONS, PZ_RANGE_EXPERTS;
+
+enum pz_act pz_config_act(struct pz_fields *c, const char *keys, const char *absent);
+
+/* Is the field there, with null for a value? */
+bool pz_config_null(const struct pz_fields *c, const char *key);
+
+/* Width of the rotated part of a head, from the part that the configuration gives. */
+int64_t pz_config_rotary(struct pz_fields *c, const struct pz_arch *a, double absent);
+
+/* Sliding window of all layers, where the configuration has one and the field `use` (NULL: none) says
+ * that it holds. */
+void pz_config_window(struct pz_fields *c, struct pz_arch *a, const char *use);
+
+/* Routed experts: their number, those of a token, and the width of each (NULL: that of the
+ * feed-forward, else the feed-forward's is that of dense layers). */
+void pz_config_experts(struct pz_fields *c, struct pz_arch *a, const char *keys, const char *width);
+
+/* A dropout probability, 0 <= p < 1. */
+double pz_config_dropout(struct pz_fields *c, const char *keys, double absent);
+
+/* ---- mixed.c: models whose layers differ: which layer is of which kind, and the shape of each kind --- */
+
+/* Layers of one kind: "block" where there is only one, else "block_window", "block_moe", ... */
+struct pz_kind {
+  const char *name;
+  int64_t count;
+  struct pz_arch arch;
+};
+
+enum { PZ_MOST_KINDS = 8 };
+
+/* Local and full attention from the fields layer_types, or where there is none by the rule that one
+ * layer in `period`, the last, is full (0: all are local); nothing without a window or chunk. */
+void pz_mixed_attention(struct pz_fields *c, struct pz_arch *a, int64_t period);
+
+/* Mark layer i as having these properties. */
+void pz_mixed_mark(struct pz_arch *a, int64_t layer, unsigned properties);
+
+/* Give the layers in the list of field `key` these properties, or take them. */
+void pz_mixed_list(struct pz_fields *c, struct pz_arch *a, const char *key, unsigned properties,
+                   bool give);
+
+/* The kinds of the first n layers, n being any number, in order of appearance; `of_layer` (n entries)
+ * gets each layer's.  Returns their number, 0 when out of memory. */
+int pz_mixed_kinds(const struct pz_arch *a, int64_t n, struct pz_arena *arena,
+                   struct pz_kind *kinds, uint32_t *of_layer);
 
 #endif

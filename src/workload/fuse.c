@@ -1,4 +1,4 @@
-#include "workload/fuse.h"
+#include "workload/passes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,22 +1,16 @@
 #include "workload/kernels.h"
 
-#include <stdio.h>
-
-/* One operator with up to three inputs that keeps the shape and width of the first. */
+/* A part of a kernel. */
 static uint32_t step(struct pz_builder *b, int kind, const char *name, const char *part, uint32_t x,
                      uint32_t y) {
-  char full[96];
-  snprintf(full, sizeof full, "%s%s%s", name, part ? "." : "", part ? part : "");
-  return pz_build_op(b, &(struct pz_emit){.kind = kind, .name = full, .in = {x, y, PZ_NONE}});
+  char full[PZ_BUILD_NAME];
+  return pz_build_step(b, kind, pz_build_name(full, name, part), x, y);
 }
 
 static uint32_t cast(struct pz_builder *b, const char *name, const char *part, uint32_t x,
                      int bytes) {
-  char full[96];
-  snprintf(full, sizeof full, "%s.%s", name, part);
-  return pz_build_op(
-      b,
-      &(struct pz_emit){.kind = PZ_OP_CAST, .name = full, .in = {x, PZ_NONE}, .elem_bytes = bytes});
+  char full[PZ_BUILD_NAME];
+  return pz_build_cast(b, pz_build_name(full, name, part), x, bytes);
 }
 
 static int64_t elems(const struct pz_builder *b, uint32_t x) {
@@ -25,9 +19,8 @@ static int64_t elems(const struct pz_builder *b, uint32_t x) {
 
 static uint32_t norm_param(struct pz_builder *b, const char *name, const char *part,
                            int64_t width) {
-  char full[96];
-  snprintf(full, sizeof full, "%s.%s", name, part);
-  return pz_build_param(b, full, PZ_SHAPE(width), width, false);
+  char full[PZ_BUILD_NAME];
+  return pz_build_param(b, pz_build_name(full, name, part), PZ_SHAPE(width), width, false);
 }
 
 uint32_t pz_kernel_layernorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
@@ -48,14 +41,11 @@ uint32_t pz_kernel_layernorm(struct pz_builder *b, const char *name, uint32_t x,
 /* Convert to 32 bit, square, mean, rsqrt, multiply, convert back, multiply by the weight if any. */
 static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
                               uint32_t weight) {
-  char part[96];
+  char part[PZ_BUILD_NAME];
   uint32_t wide = cast(b, name, "to_f32", x, PZ_B32);
   uint32_t square = step(b, PZ_OP_POW, name, "square", wide, PZ_NONE);
-  snprintf(part, sizeof part, "%s.mean", name);
-  uint32_t mean = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MEAN,
-                                                   .name = part,
-                                                   .in = {square, PZ_NONE},
-                                                   .shape = PZ_SHAPE(elems(b, x) / width, 1)});
+  uint32_t mean = pz_build_shaped(b, PZ_OP_MEAN, pz_build_name(part, name, "mean"), square, PZ_NONE,
+                                  PZ_SHAPE(elems(b, x) / width, 1));
   /* rows that are divided have one mean, which every device goes on with */
   if (mean != PZ_NONE && weight != PZ_NONE && pz_graph_tensor(b->graph, weight)->split)
     pz_graph_tensor(b->graph, mean)->split = false;
@@ -88,9 +78,9 @@ uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *b, const char *name, uint32
 
 uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *b, const char *name, uint32_t x,
                                    int64_t width) {
-  char full[96];
+  char full[PZ_BUILD_NAME];
   int64_t part = width / b->options->tp;
-  snprintf(full, sizeof full, "%s.weight", name);
+  pz_build_name(full, name, "weight");
   return rmsnorm(b, name, x, part, pz_build_param(b, full, PZ_SHAPE(part), width, false));
 }
 
@@ -102,7 +92,7 @@ uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *b, const char *name, uint32_
 uint32_t pz_kernel_cap(struct pz_builder *b, const char *name, uint32_t x) {
   x = step(b, PZ_OP_SCALE, name, "divide", x, PZ_NONE);
   x = step(b, PZ_OP_TANH, name, "tanh", x, PZ_NONE);
-  return step(b, PZ_OP_SCALE, name, NULL, x, PZ_NONE);
+  return pz_build_step(b, PZ_OP_SCALE, name, x, PZ_NONE);
 }
 
 /* 0.5 x (1 + tanh(c (x + a x^3))) as the framework runs it: eight element-wise operators. */
@@ -114,7 +104,7 @@ static uint32_t gelu_tanh_eager(struct pz_builder *b, const char *name, uint32_t
   uint32_t inner = step(b, PZ_OP_SCALE, name, "scale", sum, PZ_NONE);
   uint32_t tanh = step(b, PZ_OP_TANH, name, "tanh", inner, PZ_NONE);
   uint32_t one_more = step(b, PZ_OP_SCALE, name, "add_one", tanh, PZ_NONE);
-  return step(b, PZ_OP_MUL, name, NULL, half, one_more);
+  return pz_build_step(b, PZ_OP_MUL, name, half, one_more);
 }
 
 /* 0.5 x (1 + tanh(c x (1 + a x x))): nine operators, and three more tensors for backward. */
@@ -127,36 +117,28 @@ static uint32_t gelu_fast_eager(struct pz_builder *b, const char *name, uint32_t
   uint32_t inner = step(b, PZ_OP_MUL, name, "inner", scaled, factor);
   uint32_t tanh = step(b, PZ_OP_TANH, name, "tanh", inner, PZ_NONE);
   uint32_t one_more = step(b, PZ_OP_SCALE, name, "add_one", tanh, PZ_NONE);
-  return step(b, PZ_OP_MUL, name, NULL, half, one_more);
+  return pz_build_step(b, PZ_OP_MUL, name, half, one_more);
 }
 
 uint32_t pz_kernel_activation(struct pz_builder *b, const char *name, enum pz_act act, uint32_t x) {
-  switch (act) {
-  case PZ_ACT_GELU: return step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
-  case PZ_ACT_GELU_TANH:
-    return pz_composite(b) ? gelu_tanh_eager(b, name, x)
-                           : step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
-  case PZ_ACT_GELU_FAST:
-    return pz_composite(b) ? gelu_fast_eager(b, name, x)
-                           : step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
-  case PZ_ACT_RELU: return step(b, PZ_OP_RELU, name, NULL, x, PZ_NONE);
-  case PZ_ACT_SILU: return step(b, PZ_OP_SILU, name, NULL, x, PZ_NONE);
-  }
-  return PZ_NONE;
+  if (pz_composite(b) && act == PZ_ACT_GELU_TANH) return gelu_tanh_eager(b, name, x);
+  if (pz_composite(b) && act == PZ_ACT_GELU_FAST) return gelu_fast_eager(b, name, x);
+  int kind = act == PZ_ACT_RELU ? PZ_OP_RELU : act == PZ_ACT_SILU ? PZ_OP_SILU : PZ_OP_GELU;
+  return pz_build_step(b, kind, name, x, PZ_NONE);
 }
 
 uint32_t pz_kernel_gated(struct pz_builder *b, const char *name, enum pz_act act, uint32_t gate,
                          uint32_t up) {
-  if (!pz_eager(b) && act == PZ_ACT_SILU) return step(b, PZ_OP_SWIGLU, name, NULL, gate, up);
+  if (!pz_eager(b) && act == PZ_ACT_SILU) return pz_build_step(b, PZ_OP_SWIGLU, name, gate, up);
   uint32_t a = pz_kernel_activation(b, "act", act, gate);
-  return step(b, PZ_OP_MUL, name, NULL, a, up);
+  return pz_build_step(b, PZ_OP_MUL, name, a, up);
 }
 
 uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, uint32_t sinks,
                            bool f32) {
-  if (!pz_composite(b) || !f32) return step(b, PZ_OP_SOFTMAX, name, NULL, x, sinks);
+  if (!pz_composite(b) || !f32) return pz_build_step(b, PZ_OP_SOFTMAX, name, x, sinks);
   uint32_t wide = cast(b, name, "to_f32", x, PZ_B32);
-  uint32_t y = step(b, PZ_OP_SOFTMAX, name, NULL, wide, sinks);
+  uint32_t y = pz_build_step(b, PZ_OP_SOFTMAX, name, wide, sinks);
   return cast(b, name, "to_b16", y, PZ_B16);
 }
 
@@ -167,7 +149,7 @@ static uint32_t rotate(struct pz_builder *b, const char *name, uint32_t x, uint3
     uint32_t straight = step(b, PZ_OP_MUL, name, "cos", x, cos);
     uint32_t half = step(b, PZ_OP_ROTATE_HALF, name, "rotate_half", x, PZ_NONE);
     uint32_t turned = step(b, PZ_OP_MUL, name, "sin", half, sin);
-    return step(b, PZ_OP_ADD, name, NULL, straight, turned);
+    return pz_build_step(b, PZ_OP_ADD, name, straight, turned);
   }
   uint32_t y = pz_build_op(
       b, &(struct pz_emit){.kind = PZ_OP_ROTARY, .name = name, .in = {x, cos, sin, PZ_NONE}});
@@ -184,8 +166,7 @@ uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, in
   bool own = x == PZ_NONE || pz_graph_tensor(b->graph, x)->storage == x;
   if (dims == head_dim) return rotate(b, name, x, cos, sin, own);
   int64_t heads = elems(b, x) / head_dim / b->tokens;
-  char join[96];
-  snprintf(join, sizeof join, "%s.join", name);
+  char join[PZ_BUILD_NAME];
   struct pz_split split = {.name = "rotary_split",
                            .x = x,
                            .parts = 2,
@@ -194,7 +175,7 @@ uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, in
   uint32_t part[2];
   pz_build_split(b, &split, part);
   part[0] = rotate(b, name, part[0], cos, sin, true);
-  return pz_build_join(b, join, part, x, pz_eager(b));
+  return pz_build_join(b, pz_build_name(join, name, "join"), part, x, pz_eager(b));
 }
 
 uint32_t pz_kernel_dropout(struct pz_builder *b, const char *name, uint32_t x, double p) {
@@ -208,20 +189,19 @@ uint32_t pz_kernel_dropout(struct pz_builder *b, const char *name, uint32_t x, d
 }
 
 uint32_t pz_kernel_add(struct pz_builder *b, const char *name, uint32_t x, uint32_t y) {
-  return step(b, PZ_OP_ADD, name, NULL, x, y);
+  return pz_build_step(b, PZ_OP_ADD, name, x, y);
 }
 
 static uint32_t embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
                           int64_t width, bool divide, bool tied) {
-  char ids_name[96], weight_name[96];
-  snprintf(ids_name, sizeof ids_name, "%s.ids", name);
-  snprintf(weight_name, sizeof weight_name, "%s.weight", name);
-  uint32_t ids = pz_build_data(b, ids_name, PZ_INDEX, PZ_SHAPE(rows));
+  char full[PZ_BUILD_NAME];
+  uint32_t ids = pz_build_data(b, pz_build_name(full, name, "ids"), PZ_INDEX, PZ_SHAPE(rows));
   if (ids == PZ_NONE) return PZ_NONE;
   /* outside the regions sequence parallelism gives each device rows of its own */
   pz_graph_tensor(b->graph, ids)->split = !divide && b->options->sequence_parallel;
   int64_t local = divide ? pz_share(b, table) : table;
-  uint32_t weight = pz_build_param(b, weight_name, PZ_SHAPE(local, width), table * width, tied);
+  uint32_t weight = pz_build_param(b, pz_build_name(full, name, "weight"), PZ_SHAPE(local, width),
+                                   table * width, tied);
   uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_EMBEDDING,
                                                 .name = name,
                                                 .in = {ids, weight, PZ_NONE},

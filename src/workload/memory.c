@@ -1,4 +1,4 @@
-#include "workload/memory.h"
+#include "workload/passes.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "workload/mixed.h"
+#include "workload/family.h"
 
 #include <string.h>
 

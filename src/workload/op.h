@@ -6,52 +6,8 @@
 #include "core/status.h"
 
 enum pz_op_kind {
-  PZ_OP_MATMUL,
-  PZ_OP_ATTENTION, /* flash attention: both products and the softmax, scores never written */
-  PZ_OP_ADD,
-  PZ_OP_BIAS,
-  PZ_OP_MUL,
-  PZ_OP_SCALE, /* times or plus a constant */
-  PZ_OP_SCALE_MASK,
-  PZ_OP_POW,
-  PZ_OP_MEAN,
-  PZ_OP_RSQRT,
-  PZ_OP_TANH,
-  PZ_OP_COS,
-  PZ_OP_SIN,
-  PZ_OP_ROTATE_HALF, /* (-x2, x1): negate and concatenate */
-  PZ_OP_CONCAT,
-  PZ_OP_CAST,
-  PZ_OP_COPY,
-  PZ_OP_REPEAT, /* key/value heads copied to their query groups */
-  PZ_OP_GELU,
-  PZ_OP_RELU,
-  PZ_OP_SILU,
-  PZ_OP_SWIGLU,
-  PZ_OP_SIGMOID,
-  PZ_OP_SOFTMAX,
-  PZ_OP_LOG_SOFTMAX,
-  PZ_OP_NLL_LOSS,
-  PZ_OP_CROSS_ENTROPY,
-  PZ_OP_LAYERNORM,
-  PZ_OP_RMSNORM,
-  PZ_OP_DROPOUT,
-  PZ_OP_ROTARY,
-  PZ_OP_EMBEDDING,
-  PZ_OP_REDUCE, /* sum over rows */
-  PZ_OP_TOPK,
-  PZ_OP_DISPATCH,    /* rows of tokens to rows of experts */
-  PZ_OP_GATHER_ROWS, /* the same as PyTorch's index_select does it, backward by PZ_OP_SCATTER_ADD */
-  PZ_OP_SCATTER_ADD, /* rows added up at their tokens by index_add */
-  PZ_OP_SORT,        /* rows from several devices by expert, or back */
-  PZ_OP_COMBINE,     /* weighted sum of the experts' rows of each token */
-  PZ_OP_SPLIT,       /* views of parts of one tensor */
-  PZ_OP_TP_ENTER,    /* nothing forward; all-reduce of the gradient */
-  PZ_OP_ALL_REDUCE,
-  PZ_OP_ALL_GATHER, /* of rows (sequence parallelism) */
-  PZ_OP_REDUCE_SCATTER,
-  PZ_OP_ALL_TO_ALL,     /* rows of tokens to and from their experts' devices */
-  PZ_OP_GATHER_COLUMNS, /* all-gather of columns; the gradient is a slice */
+#define OP(kind, name, op_class, grad, saves, elementwise, forward, backward) PZ_OP_##kind,
+#include "workload/ops.def"
   PZ_OP_KINDS,
 };
 

@@ -1,7 +1,6 @@
-#include "workload/options.h"
+#include "workload/workload.h"
 
-#include "core/sized.h"
-#include "workload/config.h"
+#include "workload/family.h"
 
 const char *const pz_kernels_names[] = {"fused",     "eager",     "modules",
                                         "pointwise", "operators", NULL};

@@ -23,7 +23,8 @@ static uint32_t narrow(struct pz_builder *b, const struct pz_arch *a, const char
                                                 .experts = a->experts});
 }
 
-uint32_t pz_part_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+/* act(x W1 + b1) W2 + b2 */
+static uint32_t mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   x = pz_build_enter(b, "mlp", x);
   x = widen(b, a, "mlp_up", x, a->ffn);
   x = pz_kernel_activation(b, "mlp_act", a->act, x);
@@ -66,7 +67,8 @@ static uint32_t gated(struct pz_builder *b, const struct pz_arch *a, const struc
   return narrow(b, a, n->down, pz_kernel_gated(b, n->act, a->act, part[0], part[1]));
 }
 
-uint32_t pz_part_gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+/* (act(x Wgate) * (x Wup)) Wdown */
+static uint32_t gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   x = gated(b, a, &MLP, pz_build_enter(b, "mlp", x));
   return pz_build_leave(b, "mlp_down", x, a->mlp_bias ? a->hidden : 0);
 }
@@ -80,17 +82,14 @@ static uint32_t expert_mlp(struct pz_builder *b, const struct pz_arch *a, uint32
   if (!a->plain_experts) return gated(b, a, &MLP, x);
   x = pz_kernel_activation(b, MLP.act, a->act, widen(b, a, MLP.up, x, a->ffn));
   if (!pz_kernels_eager(b->options->kernels))
-    x = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MUL,
-                                         .name = "mlp_act_weights",
-                                         .in = {x, weights, PZ_NONE}});
+    x = pz_build_step(b, PZ_OP_MUL, "mlp_act_weights", x, weights);
   return narrow(b, a, MLP.down, x);
 }
 
 static uint32_t router_weights(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   bool softmax = a->router == PZ_ROUTER_SOFTMAX || a->router == PZ_ROUTER_CHOSEN_SOFTMAX;
-  return pz_build_op(b, &(struct pz_emit){.kind = softmax ? PZ_OP_SOFTMAX : PZ_OP_SIGMOID,
-                                          .name = softmax ? "router_softmax" : "router_sigmoid",
-                                          .in = {x, PZ_NONE}});
+  return softmax ? pz_build_step(b, PZ_OP_SOFTMAX, "router_softmax", x, PZ_NONE)
+                 : pz_build_step(b, PZ_OP_SIGMOID, "router_sigmoid", x, PZ_NONE);
 }
 
 /* Weights of the chosen experts, rows x experts_per_token, computed in 32 bit. */
@@ -100,10 +99,7 @@ static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
   uint32_t logits = pz_build_linear(
       b, &(struct pz_linear){
              .name = "router", .x = x, .in = a->hidden, .out = a->experts, .bias = a->router_bias});
-  uint32_t p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
-                                                .name = "router.to_f32",
-                                                .in = {logits, PZ_NONE},
-                                                .elem_bytes = PZ_B32});
+  uint32_t p = pz_build_cast(b, "router.to_f32", logits, PZ_B32);
   if (!after) p = router_weights(b, a, p);
   struct pz_shape chosen = PZ_SHAPE(rows, a->experts_per_token);
   p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_TOPK,
@@ -114,32 +110,21 @@ static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                                        .aux_bytes = PZ_INDEX,
                                        .aux = index});
   if (after) p = router_weights(b, a, p);
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
-                                          .name = "router.to_b16",
-                                          .in = {p, PZ_NONE},
-                                          .elem_bytes = PZ_B16});
+  return pz_build_cast(b, "router.to_b16", p, PZ_B16);
 }
 
 static uint32_t dispatch(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t index,
                          int64_t rows) {
   bool single = pz_kernels_eager(b->options->kernels);
-  return pz_build_op(b,
-                     &(struct pz_emit){.kind = single ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH,
-                                       .name = "dispatch",
-                                       .in = {x, index, PZ_NONE},
-                                       .shape = PZ_SHAPE(rows * a->experts_per_token, a->hidden)});
+  return pz_build_shaped(b, single ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH, "dispatch", x, index,
+                         PZ_SHAPE(rows * a->experts_per_token, a->hidden));
 }
 
 static uint32_t combine(struct pz_builder *b, const struct pz_arch *a, const uint32_t in[3],
                         int64_t rows) {
   if (pz_kernels_eager(b->options->kernels)) {
-    uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MUL,
-                                                  .name = "combine_weights",
-                                                  .in = {in[0], in[1], PZ_NONE}});
-    return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SCATTER_ADD,
-                                            .name = "combine",
-                                            .in = {y, in[2], PZ_NONE},
-                                            .shape = PZ_SHAPE(rows, a->hidden)});
+    uint32_t y = pz_build_step(b, PZ_OP_MUL, "combine_weights", in[0], in[1]);
+    return pz_build_shaped(b, PZ_OP_SCATTER_ADD, "combine", y, in[2], PZ_SHAPE(rows, a->hidden));
   }
   return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_COMBINE,
                                           .name = "combine",
@@ -159,7 +144,7 @@ static uint32_t shared_expert(struct pz_builder *b, const struct pz_arch *a, uin
 static uint32_t sort_rows(struct pz_builder *b, const struct pz_arch *a, const char *name,
                           uint32_t x) {
   if (b->options->ep == 1 || pz_local_experts(b, a->experts) == 1) return x;
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SORT, .name = name, .in = {x, PZ_NONE}});
+  return pz_build_step(b, PZ_OP_SORT, name, x, PZ_NONE);
 }
 
 /* Experts on a grid of their own: each device routes the tokens that it has outside the
@@ -168,10 +153,14 @@ static uint32_t sort_rows(struct pz_builder *b, const struct pz_arch *a, const c
 static uint32_t experts_on_grid(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   int64_t rows = pz_rows_outside(b);
   uint32_t index = PZ_NONE, weights = route(b, a, x, rows, &index);
-  uint32_t y = pz_build_all_to_all(b, "dispatch.all_to_all", dispatch(b, a, x, index, rows));
-  y = pz_build_expert_gather(b, "experts.gather", sort_rows(b, a, "dispatch.sort", y));
-  y = pz_build_expert_scatter(b, "experts.sum", expert_mlp(b, a, y, weights));
-  y = pz_build_all_to_all(b, "combine.all_to_all", sort_rows(b, a, "combine.sort", y));
+  uint32_t y = dispatch(b, a, x, index, rows);
+  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", y);
+  y = sort_rows(b, a, "dispatch.sort", y);
+  y = pz_build_on_grid(b, PZ_OP_ALL_GATHER, "experts.gather", y);
+  y = expert_mlp(b, a, y, weights);
+  y = pz_build_on_grid(b, PZ_OP_REDUCE_SCATTER, "experts.sum", y);
+  y = sort_rows(b, a, "combine.sort", y);
+  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "combine.all_to_all", y);
   y = combine(b, a, (const uint32_t[]){y, weights, index}, rows);
   if (!a->shared_ffn) return y;
   uint32_t s = shared_expert(b, a, pz_build_enter(b, "shared", x));
@@ -179,7 +168,7 @@ static uint32_t experts_on_grid(struct pz_builder *b, const struct pz_arch *a, u
 }
 
 /* Every expert divided over the tensor-parallel group, like a dense feed-forward. */
-uint32_t pz_part_experts(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+static uint32_t experts(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   if (pz_folded(b)) return experts_on_grid(b, a, x);
   x = pz_build_enter(b, "experts", x);
   uint32_t index = PZ_NONE, weights = route(b, a, x, b->tokens, &index);
@@ -189,65 +178,122 @@ uint32_t pz_part_experts(struct pz_builder *b, const struct pz_arch *a, uint32_t
   return pz_build_leave(b, "combine", y, 0);
 }
 
-struct half {
-  const char *norm, *dropout, *add;
-  uint32_t (*f)(struct pz_builder *, const struct pz_arch *, uint32_t);
-};
-
-/* x + dropout(f(x)), with the norm inside or after */
-static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                     const struct half *h) {
-  uint32_t y = a->pre_norm ? pz_kernel_layernorm(b, h->norm, x, a->hidden, a->norm_affine) : x;
-  y = pz_kernel_dropout(b, h->dropout, h->f(b, a, y), a->drop_hidden);
-  y = pz_kernel_add(b, h->add, y, x);
-  return a->pre_norm ? y : pz_kernel_layernorm(b, h->norm, y, a->hidden, a->norm_affine);
-}
-
-void pz_part_block(struct pz_builder *b, const struct pz_arch *a) {
-  static const struct half attention = {"attention_norm", "attention_out_dropout",
-                                        "attention_residual", pz_part_attention};
-  const struct half mlp = {"mlp_norm", "mlp_dropout", "mlp_residual",
-                           a->experts ? pz_part_experts : pz_part_mlp};
-  uint32_t x = pz_build_input(b, a->hidden);
-  x = half(b, a, x, &attention);
-  pz_build_output(b, half(b, a, x, &mlp));
-}
-
-void pz_part_parallel_block(struct pz_builder *b, const struct pz_arch *a) {
-  uint32_t x = pz_build_input(b, a->hidden);
-  uint32_t normed = pz_kernel_layernorm(b, "attention_norm", x, a->hidden, true);
-  uint32_t y = pz_kernel_dropout(b, "attention_out_dropout", pz_part_attention(b, a, normed),
-                                 a->drop_hidden);
-  uint32_t z = a->one_norm ? normed : pz_kernel_layernorm(b, "mlp_norm", x, a->hidden, true);
-  z = pz_kernel_dropout(b, "mlp_dropout", pz_part_mlp(b, a, z), a->drop_hidden);
-  pz_build_output(b, pz_kernel_add(b, "residual", pz_kernel_add(b, "join", z, y), x));
-}
-
-void pz_part_head(struct pz_builder *b, const struct pz_arch *a) {
-  uint32_t x = pz_build_input(b, a->hidden);
-  x = pz_kernel_layernorm(b, "final_norm", x, a->hidden, true);
-  pz_part_logits_and_loss(b, a, x, a->hidden, false);
-}
-
-void pz_part_logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                             int64_t width, bool bias) {
+/* Logits of x (rows x embed_dim) over the vocabulary, and the loss; ends the model. */
+static void logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   x = pz_build_enter(b, "logits", x);
   struct pz_linear l = {.name = "logits",
                         .x = x,
-                        .in = width,
+                        .in = a->embed_dim,
                         .out = a->vocab,
                         .divide = PZ_DIVIDE_COLUMNS,
-                        .bias = bias,
+                        .bias = a->head_bias,
                         .tied = a->tied};
   x = pz_build_linear(b, &l);
-  if (!a->tied) b->model_params -= a->vocab_padding * width;
-  if (bias) b->model_params -= a->vocab_padding;
+  if (!a->tied) b->model_params -= a->vocab_padding * a->embed_dim;
+  if (a->head_bias) b->model_params -= a->vocab_padding;
   if (a->logit_cap) x = pz_kernel_cap(b, "logit_cap", x);
   pz_build_output(b, pz_kernel_loss(b, x, a->loss_f32));
 }
 
-void pz_part_rotary_tables(struct pz_builder *b, const struct pz_arch *a) {
-  if (!pz_composite(b) || !a->rotary_dims) return;
+/* ---- the block ------------------------------------------------------------------------------ */
+
+static uint32_t norm(struct pz_builder *b, const struct pz_arch *a, const char *name, uint32_t x) {
+  return a->rms_norm ? pz_kernel_rmsnorm(b, name, x, a->hidden)
+                     : pz_kernel_layernorm(b, name, x, a->hidden, a->norm_affine);
+}
+
+static uint32_t feed_forward(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  return a->experts ? experts(b, a, x) : a->gated ? gated_mlp(b, a, x) : mlp(b, a, x);
+}
+
+/* x + dropout(f(x)), with a norm before f, after it, or both; or after the sum. */
+static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x, bool attention) {
+  const char *before = attention ? "attention_norm" : "mlp_norm";
+  uint32_t y = a->pre_norm ? norm(b, a, before, x) : x;
+  y = attention ? pz_part_attention(b, a, y) : feed_forward(b, a, y);
+  if (a->post_norm) y = norm(b, a, attention ? "attention_post_norm" : "mlp_post_norm", y);
+  y = pz_kernel_dropout(b, attention ? "attention_out_dropout" : "mlp_dropout", y, a->drop_hidden);
+  y = pz_kernel_add(b, attention ? "attention_residual" : "mlp_residual", x, y);
+  return a->pre_norm || a->post_norm ? y : norm(b, a, before, y);
+}
+
+/* x + attention(norm1(x)) + mlp(norm2(x)), or with one norm for both. */
+static uint32_t parallel_halves(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  uint32_t normed = norm(b, a, "attention_norm", x);
+  uint32_t y = pz_kernel_dropout(b, "attention_out_dropout", pz_part_attention(b, a, normed),
+                                 a->drop_hidden);
+  uint32_t z = a->one_norm ? normed : norm(b, a, "mlp_norm", x);
+  z = pz_kernel_dropout(b, "mlp_dropout", mlp(b, a, z), a->drop_hidden);
+  return pz_kernel_add(b, "residual", pz_kernel_add(b, "join", z, y), x);
+}
+
+static uint32_t attend_to_encoder(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  uint32_t source = pz_build_carried(b, "encoder_output", a->hidden);
+  uint32_t y = pz_part_cross_attention(b, a, norm(b, a, "cross_norm", x), source);
+  return pz_kernel_add(b, "cross_residual", x,
+                       pz_kernel_dropout(b, "cross_dropout", y, a->drop_hidden));
+}
+
+/* Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): one more block on the norms of
+ * this token's last state and of the next token's embedding, with a loss of its own.  The state goes
+ * on to the head. */
+static void predict(struct pz_builder *b, const struct pz_arch *a) {
+  uint32_t x = pz_build_input(b, a->hidden);
+  uint32_t e = pz_kernel_embedding_tied(b, "next_tokens", a->vocab, a->hidden);
+  e = norm(b, a, "next_norm", e);
+  uint32_t y = norm(b, a, "state_norm", x);
+  y = pz_build_shaped(b, PZ_OP_CONCAT, "join", e, y, PZ_SHAPE(pz_rows_outside(b), 2 * a->hidden));
+  y = pz_build_linear_outside(
+      b, &(struct pz_linear){.name = "project", .x = y, .in = 2 * a->hidden, .out = a->hidden});
+  y = half(b, a, half(b, a, y, true), false);
+  struct pz_arch shared = *a;
+  shared.tied = true;
+  logits_and_loss(b, &shared, norm(b, a, "final_norm", y));
+  pz_build_also_out(b, b->graph->output);
+  pz_build_output(b, x);
+}
+
+/* The learned biases.  Every device that needs them looks them up, so that they go to no other
+ * layer; as a result they have a gradient. */
+static void position_bias(struct pz_builder *b, const struct pz_arch *a) {
+  int64_t heads = a->heads / b->options->tp, pairs = b->part * b->options->seq;
+  uint32_t ids = pz_build_data(b, "position_bias.ids", PZ_INDEX, PZ_SHAPE(pairs));
+  uint32_t w = pz_build_param(b, "position_bias.weight", PZ_SHAPE(a->buckets, heads),
+                              a->buckets * a->heads, false);
+  uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_EMBEDDING,
+                                                .name = "position_bias",
+                                                .in = {ids, w, PZ_NONE},
+                                                .shape = PZ_SHAPE(pairs, heads),
+                                                .elem_bytes = PZ_B16,
+                                                .divides = true});
+  pz_build_also_out(b, y);
+  if (b->status == PZ_OK) b->graph->passing_bytes -= PZ_B16 * pairs * heads;
+}
+
+static void bridge(struct pz_builder *b, const struct pz_arch *a) {
+  uint32_t x = norm(b, a, "encoder_norm", pz_build_input(b, a->hidden));
+  pz_build_also_out(b, pz_kernel_dropout(b, "encoder_dropout", x, a->drop_hidden));
+  position_bias(b, a);
+  x = pz_kernel_embedding_tied(b, "targets", a->vocab, a->hidden);
+  pz_build_output(b, pz_kernel_dropout(b, "embedding_dropout", x, a->drop_embed));
+}
+
+static void block(struct pz_builder *b, const struct pz_arch *a) {
+  uint32_t x = pz_build_input(b, a->hidden);
+  if (a->parallel_residual) {
+    pz_build_output(b, parallel_halves(b, a, x));
+    return;
+  }
+  x = half(b, a, x, true);
+  if (a->encoder_layers && a->part == PZ_PART_BLOCK) x = attend_to_encoder(b, a, x);
+  pz_build_output(b, half(b, a, x, false));
+}
+
+/* ---- embedding and head --------------------------------------------------------------------- */
+
+/* Rotary tables for all layers, made once in eager mode. */
+static void rotary_tables(struct pz_builder *b, const struct pz_arch *a) {
+  if (!pz_composite(b) || !a->rotary_dims || a->stored_tables) return;
   struct pz_shape shape = PZ_SHAPE(b->part, a->rotary_dims);
   uint32_t angle = pz_build_data(b, "angles", PZ_B32, shape);
   static const struct {
@@ -255,11 +301,58 @@ void pz_part_rotary_tables(struct pz_builder *b, const struct pz_arch *a) {
     const char *name, *narrow;
   } table[] = {{PZ_OP_COS, "cos.f32", "cos"}, {PZ_OP_SIN, "sin.f32", "sin"}};
   for (int i = 0; i < 2; i++) {
-    uint32_t wide = pz_build_op(
-        b, &(struct pz_emit){.kind = table[i].kind, .name = table[i].name, .in = {angle, PZ_NONE}});
-    pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
-                                     .name = table[i].narrow,
-                                     .in = {wide, PZ_NONE},
-                                     .elem_bytes = PZ_B16});
+    uint32_t wide = pz_build_step(b, table[i].kind, table[i].name, angle, PZ_NONE);
+    pz_build_cast(b, table[i].narrow, wide, PZ_B16);
+  }
+}
+
+static void embedding(struct pz_builder *b, const struct pz_arch *a) {
+  if (a->buckets) position_bias(b, a);
+  rotary_tables(b, a);
+  uint32_t x = pz_kernel_embedding(b, "tokens", b->tokens, a->vocab, a->embed_dim, true);
+  b->model_params -= a->vocab_padding * a->embed_dim;
+  if (a->types)
+    x = pz_kernel_add(
+        b, "add_types", x,
+        pz_kernel_embedding(b, "types", pz_rows_outside(b), a->types, a->hidden, false));
+  if (a->embed_dim != a->hidden)
+    x = pz_build_linear_outside(
+        b, &(struct pz_linear){.name = "project_in", .x = x, .in = a->embed_dim, .out = a->hidden});
+  if (a->learned_positions) {
+    int64_t rows = b->options->sequence_parallel ? b->part / b->options->tp : b->part;
+    int64_t table = a->positions + a->extra_positions;
+    uint32_t p = pz_kernel_embedding(b, "positions", rows, table, a->hidden, false);
+    x = pz_kernel_add(b, "add_positions", x, p);
+  }
+  if (a->scale_embed) x = pz_build_step(b, PZ_OP_SCALE, "scale_tokens", x, PZ_NONE);
+  if (a->embed_norm) x = norm(b, a, "embedding_norm", x);
+  pz_build_output(b, pz_kernel_dropout(b, "embedding_dropout", x, a->drop_embed));
+}
+
+static void head(struct pz_builder *b, const struct pz_arch *a) {
+  uint32_t x = pz_build_input(b, a->hidden);
+  if (a->final_norm) x = norm(b, a, "final_norm", x);
+  if (a->encoder_layers) x = pz_kernel_dropout(b, "final_dropout", x, a->drop_hidden);
+  if (a->head_transform) {
+    x = pz_build_linear_outside(
+        b, &(struct pz_linear){
+               .name = "transform", .x = x, .in = a->hidden, .out = a->hidden, .bias = true});
+    x = norm(b, a, "transform_norm", pz_kernel_activation(b, "transform_act", a->act, x));
+  }
+  if (a->embed_dim != a->hidden)
+    x = pz_build_linear_outside(
+        b,
+        &(struct pz_linear){.name = "project_out", .x = x, .in = a->hidden, .out = a->embed_dim});
+  logits_and_loss(b, a, x);
+}
+
+void pz_part_layer(struct pz_builder *b, const struct pz_arch *a) {
+  switch (a->part) {
+  case PZ_PART_EMBEDDING: embedding(b, a); break;
+  case PZ_PART_BLOCK:
+  case PZ_PART_ENCODER: block(b, a); break;
+  case PZ_PART_BRIDGE: bridge(b, a); break;
+  case PZ_PART_PREDICT: predict(b, a); break;
+  case PZ_PART_HEAD: head(b, a); break;
   }
 }

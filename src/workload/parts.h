@@ -1,4 +1,4 @@
-/* Parts of a transformer shared by families: self-attention, feed-forward, head. */
+/* Layers of a transformer, as a pz_arch describes them. */
 #ifndef PZ_WORKLOAD_PARTS_H
 #define PZ_WORKLOAD_PARTS_H
 
@@ -12,34 +12,23 @@ uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32
 uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                                  uint32_t y);
 
-/* Query, key and value of latent attention. */
-void pz_latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t qkv[3]);
+/* Context parallelism: a device has part of every sample's tokens, two pieces, one from each end, so that
+ * causal attention is even (Megatron-LM; Brandon et al., arXiv 2311.09431).  What attention needs of the
+ * others comes before it, in one of two forms:
+ *   ring        keys and values of the others pass one part after another (Liu et al., arXiv 2310.01889),
+ *               backward again and with their gradients; of a window or a chunk only those it reaches
+ *   all-to-all  query, key and value of all tokens for part of the heads, and the result back (Jacobs et
+ *               al., DeepSpeed Ulysses, arXiv 2309.14509) */
 
-/* act(x W1 + b1) W2 + b2 */
-uint32_t pz_part_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
+/* Can the model be divided so?  PZ_BAD_USE says why not. */
+PZ_NODISCARD enum pz_status pz_context_check(const char *name, const struct pz_arch *a,
+                                             const struct pz_workload_options *o,
+                                             struct pz_error *err);
 
-/* (act(x Wgate) * (x Wup)) Wdown */
-uint32_t pz_part_gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
+/* Keys of a sample that an attention of this device reads, its own included. */
+int64_t pz_context_keys(const struct pz_builder *b, const struct pz_arch *a);
 
-/* Routed experts, each a feed-forward, gated or not: FLOP of the active ones, memory of all; beside them the
- * one that all tokens share. */
-uint32_t pz_part_experts(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
-
-/* The usual block: x + dropout(attention(x)), then x + dropout(mlp(x)), with a layer norm before or
- * after. */
-void pz_part_block(struct pz_builder *b, const struct pz_arch *a);
-
-/* x + attention(norm1(x)) + mlp(norm2(x)), or with one norm for both. */
-void pz_part_parallel_block(struct pz_builder *b, const struct pz_arch *a);
-
-/* The usual head: a layer norm, then logits and loss. */
-void pz_part_head(struct pz_builder *b, const struct pz_arch *a);
-
-/* Logits of x (rows x width) over the vocabulary, and the loss; ends the model. */
-void pz_part_logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                             int64_t width, bool bias);
-
-/* Rotary tables for all layers, made once in eager mode. */
-void pz_part_rotary_tables(struct pz_builder *b, const struct pz_arch *a);
+/* The layer that a->part names. */
+void pz_part_layer(struct pz_builder *b, const struct pz_arch *a);
 
 #endif

@@ -8,20 +8,13 @@
 
 #define NO_MEMORY "out of memory for the notes on a model"
 
-enum pz_status pz_width_check(int64_t tp, int64_t devices, struct pz_error *err) {
-  if (tp <= devices) return PZ_OK;
+/* A tensor-parallel group is a part of the devices, a microbatch a part of the global batch. */
+static enum pz_status check_part(const char *what, int64_t part, const char *of, int64_t whole,
+                                 struct pz_error *err) {
+  if (part <= whole) return PZ_OK;
   return pz_fail(err, PZ_BAD_USE,
-                 "tensor-parallel degree %" PRId64 " is larger than the number of devices %" PRId64
-                 "; accepted: 1 to %" PRId64,
-                 tp, devices, devices);
-}
-
-enum pz_status pz_microbatch_check(int64_t mbs, int64_t batch, struct pz_error *err) {
-  if (mbs <= batch) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE,
-                 "microbatch %" PRId64 " is larger than the global batch size %" PRId64
-                 "; accepted: 1 to %" PRId64,
-                 mbs, batch, batch);
+                 "%s %" PRId64 " is larger than the %s %" PRId64 "; accepted: 1 to %" PRId64, what,
+                 part, of, whole, whole);
 }
 
 enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
@@ -124,8 +117,9 @@ static enum pz_status load_variant(const char *model, const struct pz_variant_ch
                                    struct pz_error *why) {
   *out =
       (struct pz_variant){.mbs = o.mbs, .tp = o.tp, .microbatches = pz_ceil_div(c->batch, o.mbs)};
-  enum pz_status status = pz_width_check(o.tp, c->devices, why);
-  if (status == PZ_OK) status = pz_microbatch_check(o.mbs, c->batch, why);
+  enum pz_status status =
+      check_part("tensor-parallel degree", o.tp, "number of devices", c->devices, why);
+  if (status == PZ_OK) status = check_part("microbatch", o.mbs, "global batch size", c->batch, why);
   return status == PZ_OK ? pz_workload_load(model, &o, &out->w, why) : status;
 }
 

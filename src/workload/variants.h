@@ -3,7 +3,7 @@
 #ifndef PZ_WORKLOAD_VARIANTS_H
 #define PZ_WORKLOAD_VARIANTS_H
 
-#include "core/choices.h"
+#include "core/options.h"
 #include "core/vec.h"
 
 /* A sentence the user should see. */
@@ -58,11 +58,5 @@ PZ_NODISCARD enum pz_status pz_variants_load(const char *model, const struct pz_
 /* Append to `notes` (struct pz_note, with an arena) a copy of the text, unless it is there. */
 PZ_NODISCARD enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
                                         struct pz_error *err);
-
-/* A tensor-parallel group is a part of the devices. */
-PZ_NODISCARD enum pz_status pz_width_check(int64_t tp, int64_t devices, struct pz_error *err);
-
-/* A microbatch is a part of the global batch (samples). */
-PZ_NODISCARD enum pz_status pz_microbatch_check(int64_t mbs, int64_t batch, struct pz_error *err);
 
 #endif

@@ -9,11 +9,8 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "workload/assemble.h"
-#include "workload/context.h"
 #include "workload/family.h"
-#include "workload/mixed.h"
-#include "workload/options.h"
-#include "workload/order.h"
+#include "workload/parts.h"
 
 /* Longest default sequence: beyond this nobody trains from the start. */
 enum { LONGEST_DEFAULT_SEQ = 8192 };
@@ -205,56 +202,30 @@ static void describe_model(struct pz_owned *o, const char *name, const struct pz
                                  name, a->positions, w->options.seq);
 }
 
-/* A family's layer, for the plan. */
-struct family_layer {
-  void (*build)(struct pz_builder *b, const struct pz_arch *a);
-  const struct pz_arch *arch;
-};
-
-static void build_family_layer(struct pz_builder *b, void *ctx) {
-  const struct family_layer *l = ctx;
-  l->build(b, l->arch);
-}
-
 enum { MOST_LAYERS = PZ_MOST_KINDS + 5 };
 
-/* The layers of a family as plans: embedding, an encoder if there is one, the kinds of blocks, what
+/* The layers of a model as plans: embedding, an encoder if there is one, the kinds of blocks, what
  * predicts further tokens, head. */
 struct stack {
-  struct pz_kind kinds[PZ_MOST_KINDS];
-  struct pz_arch other[3]; /* encoder, bridge, multi-token prediction */
-  struct family_layer layer[MOST_LAYERS];
+  struct pz_arch arch[MOST_LAYERS];
   struct pz_layer_plan plan[MOST_LAYERS];
   uint32_t n;
 };
 
+static void build_part(struct pz_builder *b, void *arch) { pz_part_layer(b, arch); }
+
 static struct pz_layer_plan *add_plan(struct stack *s, const char *name, int64_t count,
-                                      struct family_layer layer) {
+                                      const struct pz_arch *a, enum pz_part part) {
   uint32_t i = s->n++;
-  s->layer[i] = layer;
+  s->arch[i] = *a;
+  s->arch[i].part = part;
   s->plan[i] = (struct pz_layer_plan){
-      .name = name, .count = count, .build = build_family_layer, .ctx = &s->layer[i]};
+      .name = name,
+      .count = count,
+      .repeated = part == PZ_PART_BLOCK || part == PZ_PART_ENCODER || part == PZ_PART_PREDICT,
+      .build = build_part,
+      .ctx = &s->arch[i]};
   return &s->plan[i];
-}
-
-static void plan_blocks(struct stack *s, const struct pz_workload_options *opt,
-                        const struct pz_family *f, const struct pz_arch *a, int n) {
-  bool mask = a->causal_mask_buffer && opt->kernels == PZ_KERNELS_EAGER;
-  for (int i = 0; i < n; i++) {
-    struct pz_layer_plan *p = add_plan(s, s->kinds[i].name, s->kinds[i].count,
-                                       (struct family_layer){f->block, &s->kinds[i].arch});
-    p->repeated = true;
-    p->buffer_bytes = mask ? a->positions * a->positions : 0;
-  }
-}
-
-/* Layers of another part than the blocks: the last kind of block otherwise. */
-static void plan_other(struct stack *s, const char *name, int64_t count, const struct pz_family *f,
-                       struct pz_arch arch, enum pz_part part) {
-  struct pz_arch *a = &s->other[part - PZ_PART_ENCODER];
-  *a = arch;
-  a->part = part;
-  add_plan(s, name, count, (struct family_layer){f->block, a})->repeated = part != PZ_PART_BRIDGE;
 }
 
 /* Where blocks alternate, their order; without, layers stand as they are listed. */
@@ -271,26 +242,29 @@ static enum pz_status set_order(struct pz_owned *o, const struct stack *s, uint3
   return pz_order_set(&o->w, all, at, &o->arena);
 }
 
-static enum pz_status build_all(struct pz_owned *o, const struct pz_family *f,
-                                const struct pz_arch *a) {
+static enum pz_status build_all(struct pz_owned *o, const struct pz_arch *a) {
   const struct pz_workload_options *opt = &o->w.options;
   struct stack *s = pz_arena_alloc(&o->arena, 1, sizeof *s);
   uint32_t *of_layer = pz_arena_alloc(&o->arena, (size_t)opt->num_layers, sizeof *of_layer);
+  struct pz_kind kinds[PZ_MOST_KINDS];
   if (!o->w.model || !s || !of_layer) return PZ_NO_MEMORY;
-  int kinds = pz_mixed_kinds(a, opt->num_layers, &o->arena, s->kinds, of_layer);
-  if (!kinds) return PZ_NO_MEMORY;
-  add_plan(s, "embedding", 1, (struct family_layer){f->embedding, a});
+  int n = pz_mixed_kinds(a, opt->num_layers, &o->arena, kinds, of_layer);
+  if (!n) return PZ_NO_MEMORY;
+  add_plan(s, "embedding", 1, a, PZ_PART_EMBEDDING);
   if (a->encoder_layers) {
     int64_t own = opt->num_layers == a->layers ? a->encoder_layers : opt->num_layers;
-    plan_other(s, "encoder", own, f, *a, PZ_PART_ENCODER);
-    plan_other(s, "bridge", 1, f, *a, PZ_PART_BRIDGE);
-    s->kinds[0].name = "decoder";
+    add_plan(s, "encoder", own, a, PZ_PART_ENCODER);
+    add_plan(s, "bridge", 1, a, PZ_PART_BRIDGE);
+    kinds[0].name = "decoder";
   }
-  plan_blocks(s, opt, f, a, kinds);
+  bool mask = a->causal_mask_buffer && opt->kernels == PZ_KERNELS_EAGER;
+  for (int i = 0; i < n; i++)
+    add_plan(s, kinds[i].name, kinds[i].count, &kinds[i].arch, PZ_PART_BLOCK)->buffer_bytes =
+        mask ? a->positions * a->positions : 0;
   if (opt->mtp && a->predict_layers)
-    plan_other(s, "predict", a->predict_layers, f, s->kinds[kinds - 1].arch, PZ_PART_PREDICT);
-  add_plan(s, "head", 1, (struct family_layer){f->head, a});
-  enum pz_status status = set_order(o, s, of_layer, kinds);
+    add_plan(s, "predict", a->predict_layers, &kinds[n - 1].arch, PZ_PART_PREDICT);
+  add_plan(s, "head", 1, a, PZ_PART_HEAD);
+  enum pz_status status = set_order(o, s, of_layer, n);
   return status == PZ_OK ? pz_assemble(o, s->plan, s->n) : status;
 }
 
@@ -312,7 +286,7 @@ enum pz_status pz_workload_build(const char *name, const char *text, size_t byte
   if (!o) return pz_fail(err, PZ_NO_MEMORY, "out of memory for %s", name);
   o->w.options = opt;
   describe_model(o, name, f, &a);
-  status = build_all(o, f, &a);
+  status = build_all(o, &a);
   if (status == PZ_OK) {
     *out = &o->w;
     return PZ_OK;
@@ -325,9 +299,7 @@ enum pz_status pz_workload_parse(const char *name, const char *text, size_t byte
                                  const struct pz_workload_options *options,
                                  struct pz_workload **out, struct pz_error *err) {
   struct pz_workload_options o;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_workload_options_take(options, &o, err);
   return status == PZ_OK ? pz_workload_build(name, text, bytes, &o, NULL, out, err) : status;
 }
@@ -340,4 +312,21 @@ enum pz_status pz_workload_load_config(const char *path, const struct pz_workloa
   if (status == PZ_OK) status = pz_workload_parse(path, text, bytes, options, out, err);
   pz_free(text);
   return status;
+}
+
+/* ---- presets ------------------------------------------------------------------------------------ */
+
+static const struct pz_preset table[] = {
+#define MODEL(name, ...) {name, #__VA_ARGS__},
+#include "workload/presets.def"
+};
+
+const char *pz_preset_name(size_t i) {
+  return i < sizeof table / sizeof *table ? table[i].name : NULL;
+}
+
+const struct pz_preset *pz_preset_find(const char *name) {
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (strcmp(table[i].name, name) == 0) return &table[i];
+  return NULL;
 }

@@ -1,5 +1,4 @@
-/* Interface of the workload module: models built into layers (see phaze.h), and the result as JSON
- * or as a Graphviz drawing. */
+/* Interface of the workload module: models built into layers (see phaze.h). */
 #ifndef PZ_WORKLOAD_WORKLOAD_H
 #define PZ_WORKLOAD_WORKLOAD_H
 
@@ -18,5 +17,32 @@ PZ_NODISCARD enum pz_status pz_workload_build(const char *name, const char *text
 PZ_NODISCARD enum pz_status pz_workload_load_config(const char *path,
                                                     const struct pz_workload_options *options,
                                                     struct pz_workload **out, struct pz_error *err);
+
+/* ---- presets: models by name, each a configuration text read like a user's file ----------------- */
+
+struct pz_preset {
+  const char *name;
+  const char *config;
+};
+
+/* NULL when there is none of that name. */
+const struct pz_preset *pz_preset_find(const char *name);
+
+/* ---- a workload as JSON and as a Graphviz drawing ----------------------------------------------- */
+
+/* New reference, the caller's; NULL when out of memory. */
+json_t *pz_workload_json(const struct pz_workload *w);
+
+/* ---- options: the checks that hold for every model ---------------------------------------------- */
+
+/* The options of a caller, whose struct may be of an older header; NULL: the defaults. */
+PZ_NODISCARD enum pz_status pz_workload_options_take(const struct pz_workload_options *caller,
+                                                     struct pz_workload_options *out,
+                                                     struct pz_error *err);
+
+/* All sizes and choices in range.  `least` is 1 for the sequence length and the number of
+ * layers, or 0 where 0 stands for what the model's file has. */
+PZ_NODISCARD enum pz_status pz_workload_options_check(const struct pz_workload_options *o,
+                                                      int64_t least, struct pz_error *err);
 
 #endif

@@ -1,11 +1,11 @@
-/* A workload as JSON, field by field as phaze.h has it. */
-#include "workload/workload_json.h"
+/* A workload as JSON, field by field as phaze.h has it, and as a drawing. */
 #include "workload/workload.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/alloc.h"
 #include "workload/op.h"
-#include "workload/options.h"
 
 static void set_int(json_t *o, const char *key, int64_t v) {
   json_object_set_new(o, key, json_integer(v));
@@ -16,13 +16,10 @@ static void set_text(json_t *o, const char *key, const char *v) {
   json_object_set_new(o, key, text ? text : json_string("(not UTF-8)"));
 }
 
-static json_t *dims_json(const struct pz_dims *d) {
-  json_t *o = json_object();
-  set_int(o, "batch", d->batch);
-  set_int(o, "m", d->m);
-  set_int(o, "n", d->n);
-  set_int(o, "k", d->k);
-  return o;
+static json_t *ids_json(const uint32_t *ids, uint32_t n) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
+  return list;
 }
 
 /* "gelu" or, as a derivative, "gelu_backward"; a product's derivatives are products. */
@@ -35,21 +32,23 @@ static json_t *kind_json(int kind, enum pz_direction dir) {
 static json_t *tail_json(const struct pz_op *op) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < op->n_tail; i++) {
-    json_t *t = json_object();
-    json_object_set_new(t, "kind", kind_json(op->tail[i].kind, op->tail[i].direction));
-    set_int(t, "elements", op->tail[i].elems);
-    json_array_append_new(list, t);
+    const struct pz_tail *t = &op->tail[i];
+    json_array_append_new(list, json_pack("{s:o,s:I}", "kind", kind_json(t->kind, t->direction),
+                                          "elements", (json_int_t)t->elems));
   }
   return list;
 }
 
 static json_t *op_json(const struct pz_op *op, uint32_t id) {
-  json_t *o = json_object(), *pred = json_array();
+  json_t *o = json_object();
   set_int(o, "id", id);
   set_text(o, "name", op->name);
   json_object_set_new(o, "kind", kind_json(op->kind, op->direction));
   set_text(o, "class", pz_op_class_name(op->op_class));
-  json_object_set_new(o, "dims", dims_json(&op->dims));
+  json_object_set_new(o, "dims",
+                      json_pack("{s:I,s:I,s:I,s:I}", "batch", (json_int_t)op->dims.batch, "m",
+                                (json_int_t)op->dims.m, "n", (json_int_t)op->dims.n, "k",
+                                (json_int_t)op->dims.k));
   set_int(o, "flop", op->flop);
   set_int(o, "matmul_flop", op->matmul_flop);
   set_int(o, "bytes_read", op->bytes_read);
@@ -61,8 +60,7 @@ static json_t *op_json(const struct pz_op *op, uint32_t id) {
   if (op->peers) set_text(o, "peers", peers[op->peers]);
   if (op->replicated) json_object_set_new(o, "replicated", json_true());
   if (op->n_tail) json_object_set_new(o, "tail", tail_json(op));
-  for (uint32_t i = 0; i < op->n_pred; i++) json_array_append_new(pred, json_integer(op->pred[i]));
-  json_object_set_new(o, "predecessors", pred);
+  json_object_set_new(o, "predecessors", ids_json(op->pred, op->n_pred));
   return o;
 }
 
@@ -90,9 +88,7 @@ static json_t *layer_json(const struct pz_layer *l) {
   json_t *o = json_object();
   set_text(o, "name", l->name);
   set_int(o, "count", l->count);
-  json_t *from = json_array();
-  for (uint32_t i = 0; i < l->n_from; i++) json_array_append_new(from, json_integer(l->from[i]));
-  json_object_set_new(o, "from", from);
+  json_object_set_new(o, "from", ids_json(l->from, l->n_from));
   set_int(o, "params", l->params);
   set_int(o, "split_params", l->split_params);
   set_int(o, "tied_params", l->tied_params);
@@ -152,12 +148,9 @@ static json_t *totals_json(const struct pz_totals *t) {
 static json_t *order_json(const struct pz_workload *w) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < w->n_order; i++) {
-    json_t *o = json_object(), *unit = json_array();
-    for (uint32_t k = 0; k < w->order[i].n_unit; k++)
-      json_array_append_new(unit, json_integer(w->order[i].unit[k]));
-    json_object_set_new(o, "unit", unit);
-    set_int(o, "repeats", w->order[i].repeats);
-    json_array_append_new(list, o);
+    const struct pz_segment *s = &w->order[i];
+    json_array_append_new(list, json_pack("{s:o,s:I}", "unit", ids_json(s->unit, s->n_unit),
+                                          "repeats", (json_int_t)s->repeats));
   }
   return list;
 }
@@ -179,4 +172,65 @@ json_t *pz_workload_json(const struct pz_workload *w) {
   if (!is_grouped(w)) json_object_set_new(o, "order", order_json(w));
   json_object_set_new(o, "totals", totals_json(&w->totals));
   return o;
+}
+
+/* ---- a Graphviz drawing: one box a layer and direction, one node an operator --------------------- */
+
+static const char *colour(enum pz_op_class c) {
+  static const char *const by_class[] = {"#9ecae1", "#c7e9c0", "#6baed6", "#eeeeee", "#fdae6b"};
+  return by_class[c];
+}
+
+/* Quoted as DOT wants it. */
+static void quote(const char *s, FILE *out) {
+  for (; *s; s++) {
+    if (*s == '"' || *s == '\\') fputc('\\', out);
+    fputc(*s, out);
+  }
+}
+
+static void cluster(const struct pz_layer *l, uint32_t index, enum pz_direction d, FILE *out) {
+  static const char *const name[] = {"forward", "backward"};
+  fprintf(out, "  subgraph cluster_%" PRIu32 "_%d {\n    label=\"", index, d);
+  quote(l->name, out);
+  fprintf(out, " x%" PRId64 ", %s\";\n", l->count, name[d]);
+  for (uint32_t i = 0; i < l->ops[d].n; i++) {
+    const struct pz_op *op = &l->ops[d].op[i];
+    fprintf(out, "    n%" PRIu32 "_%d_%" PRIu32 " [label=\"", index, d, i);
+    quote(op->name, out);
+    fprintf(out, "\",fillcolor=\"%s\"];\n", colour(op->op_class));
+    for (uint32_t p = 0; p < op->n_pred; p++)
+      fprintf(out, "    n%" PRIu32 "_%d_%" PRIu32 " -> n%" PRIu32 "_%d_%" PRIu32 ";\n", index, d,
+              op->pred[p], index, d, i);
+  }
+  fprintf(out, "  }\n");
+}
+
+static void put_dot(const struct pz_workload *w, FILE *out) {
+  fprintf(out, "digraph \"");
+  quote(w->model, out);
+  fprintf(out, "\" {\n  node [shape=box,style=filled,fontname=\"sans-serif\"];\n");
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    cluster(&w->layers[i], i, PZ_FORWARD, out);
+    cluster(&w->layers[i], i, PZ_BACKWARD, out);
+  }
+  fprintf(out, "}\n");
+}
+
+enum pz_status pz_workload_text(const struct pz_workload *w, enum pz_workload_form form,
+                                char **text, struct pz_error *err) {
+  enum pz_status status = pz_need_each(err, {w, "workload"}, {text, "text"});
+  if (status != PZ_OK) return status;
+  if (form == PZ_WORKLOAD_JSON) {
+    json_t *j = pz_workload_json(w);
+    status = pz_json_text(j, text, err);
+    json_decref(j);
+    return status;
+  }
+  struct pz_buffer b = {0};
+  FILE *out = pz_buffer_stream(&b);
+  if (out) put_dot(w, out);
+  if (out && pz_buffer_close(out)) return *text = b.text, PZ_OK;
+  pz_free(b.text);
+  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the graph");
 }

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 
 #include "chip/chip.h"
-#include "chip/chip_json.h"
-#include "chip/cluster.h"
 #include "cost/constants.h"
 #include "cost/mapper.h"
 #include "cost/network.h"

@@ -32,15 +32,15 @@ static void write_and_read(const struct pz_run_plan *r, struct pz_arena *arena) 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   static const char *const set[] = {"N=8", NULL};
-  struct pz_megatron_options o = {.presets = set};
-  struct pz_megatron_run m;
+  struct pz_run_plan_options o = {.set = set};
+  struct pz_run_plan m;
   struct pz_run_plan r;
   struct pz_arena arena;
   struct pz_error err = {0};
   if (bytes > 1 << 16) return 0;
   pz_arena_init(&arena, NULL);
   if (pz_megatron_read("fuzz", (const char *)data, bytes, &o, &arena, &m, &err) == PZ_OK)
-    write_and_read(&m.run, &arena);
+    write_and_read(&m, &arena);
   else
     require(err.message[0]);
   err = (struct pz_error){0};

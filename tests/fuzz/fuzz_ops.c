@@ -3,10 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "cost/beside_table.h"
 #include "cost/calibrate.h"
-#include "cost/power_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -22,21 +21,19 @@ static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
   struct pz_error err = {0};
   if (csv->rows > 4) return;
   enum pz_status status = pz_measured_read("fuzz", csv, arena, &m, &err);
-  if (status == PZ_OK) status = pz_calibrate(chip, &m, arena, &fit, &err);
+  if (status == PZ_OK) status = pz_calibrate_to(chip, &m, NULL, arena, &fit, &err);
   if (status == PZ_OK)
     require(pz_chip_check(&fit.chip, &err) == PZ_OK);
   else
     require(err.message[0]);
 }
 
-static void power(const struct pz_chip *chip, const struct pz_csv *csv, struct pz_arena *arena) {
-  const struct pz_power_row *rows = NULL;
+static void power(const struct pz_chip *chip, const char *text, size_t bytes) {
+  struct pz_power_table *t = NULL;
   struct pz_error err = {0};
-  if (pz_power_predict(chip, "fuzz", csv, arena, &rows, &err) != PZ_OK) {
-    require(err.message[0]);
-    return;
-  }
-  for (uint32_t r = 0; r < csv->rows; r++) require(rows[r].sustained.watts >= 0);
+  if (pz_power_table(chip, "fuzz", text, bytes, &t, &err) != PZ_OK) require(err.message[0]);
+  for (uint32_t r = 0; t && r < t->n_rows; r++) require(t->rows[r].sustained.watts >= 0);
+  pz_power_table_free(t);
 }
 
 static void beside(struct pz_cost *cost, const struct pz_csv *csv, struct pz_arena *arena) {
@@ -59,15 +56,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_arena arena;
   struct pz_csv csv;
   struct pz_error err = {0};
-  const double *us = NULL;
+  struct pz_op_times *times = NULL;
   require(pz_chip_load(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
   bool table = pz_csv_parse("fuzz", (const char *)data, bytes, &arena, &csv, &err) == PZ_OK;
-  if (table) power(&chip, &csv, &arena);
+  if (table) power(&chip, (const char *)data, bytes);
   if (table) beside(&cost, &csv, &arena);
-  if (table && pz_ops_predict(&cost, "fuzz", &csv, &arena, &us, &err) == PZ_OK) {
-    for (uint32_t r = 0; r < csv.rows; r++) require(us[r] > 0);
+  if (table && pz_cost_table(&cost, "fuzz", (const char *)data, bytes, &times, &err) == PZ_OK) {
+    for (uint32_t r = 0; r < csv.rows; r++) require(times->rows[r].us > 0);
+    pz_op_times_free(times);
     calibrate(&chip, &csv, &arena);
   } else
     require(err.message[0]);

@@ -2,9 +2,8 @@
 #include <float.h>
 #include <stdlib.h>
 
-#include "partition/checker.h"
 #include "partition/instance.h"
-#include "partition/solve.h"
+#include "partition/problem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

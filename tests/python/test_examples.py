@@ -40,6 +40,12 @@ class Examples(unittest.TestCase):
     def test_validate_runs(self):
         self.run_example("validate_runs.py", says=["mean error", "gpt22b_L3_b4_eager_none"])
 
+    def test_tune_run(self):
+        self.run_example("tune_run.py", says=["single change", "the best plan, ", "as a script of"])
+
+    def test_calibrate_chip(self):
+        self.run_example("calibrate_chip.py", says=["fitted to all", "on my-h200", "a tenth larger: step"])
+
     def test_all_are_run(self):
         names = {f"test_{p.stem}" for p in EXAMPLES.glob("*.py")}
         self.assertLessEqual(names, set(dir(self)))

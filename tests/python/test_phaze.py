@@ -2,6 +2,7 @@
 calls are cheap, leave other threads running, and give back what they take."""
 import copy
 import gc
+import inspect
 import json
 import os
 import pickle
@@ -15,7 +16,6 @@ import time
 import unittest
 
 import phaze
-from phaze import _calls
 from phaze._phaze import ffi, lib
 from phaze._values import Options
 
@@ -131,10 +131,12 @@ class Errors(unittest.TestCase):
         self.assertRaises(phaze.FileError, phaze.Chip.load, "./no-such.json")
         self.assertRaises(phaze.NoAnswer, phaze.place, "llama2-7b", "h100", devices=1, batch=1)
         self.assertRaises(phaze.BadUse, phaze.schedule, "gpt2", "tpuv4", "blok")
-        self.assertRaises(phaze.BadInput, phaze.Chip.load("h100").replace, no_such_field=1)
+        self.assertRaises(TypeError, phaze.Chip.load("h100").replace, no_such_field=1)
         self.assertRaises(phaze.BadInput, phaze.Chip.load("h100").replace, tensor={"cores": -1})
-        with self.assertRaisesRegex(TypeError, "no option 'tensor_parallel'; accepted: .*tp"):
+        with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'tensor_parallel'"):
             phaze.predict("gpt2", "h100", tensor_parallel=2)
+        self.assertRaisesRegex(phaze.BadUse, "pp: for chips that are built", phaze.place, "gpt2", "tpuv4", pp=2)
+        self.assertRaisesRegex(phaze.BadUse, "check: for described chips", phaze.place, "gpt2", "h100", check=True)
 
     def test_every_status_has_a_class(self):
         kinds = {c.__name__ for c in phaze.Error.__subclasses__()}
@@ -300,11 +302,91 @@ class Calls(unittest.TestCase):
         self.assertGreater(second.cost(tokens=1e9, price=1).dollars, 0)
         self.assertEqual(phaze.predict("gpt2", chip, mbs=1).chip.tensor.cores, chip.tensor.cores)
 
-    def test_options_are_those_of_the_header(self):
-        for struct, function in (("pz_plan", phaze.predict), ("pz_study_options", phaze.search),
-                                 ("pz_training_place_options", phaze.place)):
-            for name in _calls.option_names(struct):
-                self.assertIn(name, function.__doc__)
+    def test_parameters_are_named(self):
+        fields = {n for n, _ in ffi.typeof("struct pz_plan").fields} - {"size"}
+        for function in (phaze.predict, phaze.explain, phaze.place, phaze.scale):
+            self.assertLessEqual(fields, set(inspect.signature(function).parameters), function.__name__)
+        fields = {n for n, _ in ffi.typeof("struct pz_workload_options").fields} - {"size"}
+        for function in (phaze.graph, phaze.Workload.load, phaze.estimate, phaze.schedule):
+            self.assertLessEqual(fields, set(inspect.signature(function).parameters), function.__name__)
+        for name in phaze.__all__:
+            thing = getattr(phaze, name)
+            methods = [m for _, m in inspect.getmembers(thing, inspect.isfunction) if m.__name__ != "__init__"]
+            for f in methods if inspect.isclass(thing) else [thing]:
+                kinds = {p.kind for p in inspect.signature(f).parameters.values()}
+                self.assertNotIn(inspect.Parameter.VAR_KEYWORD, kinds, f"{name}: {f.__qualname__}")
+
+    def test_long_calls_end_with_a_signal(self):
+        table = os.path.join(os.environ["PHAZE_SOURCE"], "tests", "data", "h200_ops.csv")
+        calls = {"place": "phaze.place('llama3-70b', 'h100', devices=8192, batch=8192, tie=0, threads=1, progress=told)",
+                 "calibrate": f"phaze.calibrate({table!r}, 'h200', progress=told)",
+                 "validate": "(told(None), phaze.validate(threads=1))"}
+        for name, text in calls.items():
+            program = textwrap.dedent(f"""
+                import phaze, sys
+                def told(state):
+                    print("begun", flush=True)
+                try:
+                    {text}
+                except KeyboardInterrupt:
+                    sys.stdout.flush()
+                    import os
+                    os._exit(42)
+            """)
+            child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+            child.stdout.readline()
+            start = time.monotonic()
+            child.send_signal(signal.SIGINT)
+            child.communicate()
+            took = time.monotonic() - start
+            print(f"{name}: ends {took:.2f} s after Ctrl-C")
+            self.assertEqual(child.returncode, 42, name)
+            self.assertLess(took, 1.0, name)
+
+    def test_progress_stops_a_search_for_plans(self):
+        told = []
+        with self.assertRaises(phaze.Stopped):
+            phaze.place("llama3-8b", "h100", devices=64, batch=512, progress=lambda s: told.append(s.phase) or False)
+        self.assertTrue(told)
+        with self.assertRaises(ZeroDivisionError):
+            phaze.tune({"model": "gpt2", "devices": 8, "batch": 64}, "h100", progress=lambda s: 1 // 0)
+
+
+class Runs(unittest.TestCase):
+    def test_scripts_are_read_back_and_tuned(self):
+        best = phaze.place("llama2-7b", "h100", "dgx-h100", devices=64, batch=512)
+        script = phaze.emit(best)
+        run = phaze.read_plan(script, vocab=32000)
+        self.assertTrue(run.megatron)
+        self.assertEqual((run.plan.tp, run.plan.pp, run.plan.mbs), (best.plan.tp, best.plan.pp, best.plan.mbs))
+        again = phaze.read_plan(json.loads(run.to_plan_file()))
+        self.assertEqual(again.plan.tp, run.plan.tp)
+        tuned = phaze.tune(run, "h100", "dgx-h100")
+        self.assertLess(abs(tuned.own.p.step_s / best.step_s - 1), 0.02)
+        self.assertIn("best plan", str(tuned))
+        self.assertEqual({f.name: f.from_ for f in tuned.fields}["chip"], "given")
+        self.assertRaises(phaze.BadUse, phaze.tune, {"model": "gpt2"})
+        self.assertRaises(phaze.BadUse, phaze.emit, phaze.place("gpt2", "tpuv4", devices=8, batch=16))
+
+    def test_what_does_not_fit_is_told_what_would(self):
+        p = phaze.predict("llama2-70b", "a100-80", "dgx-a100", devices=64, tp=4, batch=64)
+        self.assertFalse(p.fits)
+        self.assertTrue(all(c.options and c.p.peak_bytes <= c.p.usable_bytes for c in p.changes()))
+
+    def test_explained(self):
+        e = phaze.explain("llama2-7b", "h100", devices=64, tp=4, batch=512)
+        self.assertEqual({f.name: f.value for f in e.fields}["dp"], "16")
+        self.assertTrue(e.constants and str(e))
+
+    def test_calibrated(self):
+        source = os.path.join(os.environ["PHAZE_SOURCE"], "tests", "data", "h200_ops.csv")
+        with tempfile.TemporaryDirectory() as folder, open(source, encoding="utf-8") as table:
+            path = os.path.join(folder, "ops.csv")
+            with open(path, "w", encoding="utf-8") as few:
+                few.writelines(line for i, line in enumerate(table) if i < 40)
+            c = phaze.calibrate(path, "h200")
+        self.assertTrue(c.residuals and c.all.rows == 39)
+        self.assertGreater(phaze.predict("gpt2", c.chip).step_s, 0)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,10 @@
 #define PZ_TESTS_SEARCHING_H
 
 #include "schedule/bound/root_bound.h"
-#include "schedule/bound/two_machine.h"
 #include "schedule/colgen/column_generation.h"
 #include "schedule/heuristic/local_search.h"
 #include "schedule/model/context.h"
-#include "schedule/tree/best_first.h"
-#include "schedule/tree/depth_first.h"
+#include "schedule/tree/deferred.h"
 #include "unit/testing.h"
 
 static inline enum pz_status best_first_with_duals(struct pz_context *c, struct pz_error *err) {
@@ -45,7 +43,7 @@ static inline enum pz_status run_alone(struct pz_context *c, enum search which,
 /* Each search alone, from one task after another: local search would hide what it misses.  Best
  * first has heads and tails by energy too.  `eliminated`, by mode: not to be used (NULL: none). */
 static inline double search_tuned(const struct pz_problem *p, enum search which,
-                                  const bool *eliminated, const struct pz_tuning *tuning) {
+                                  const bool *eliminated, const struct pz_techniques *techniques) {
   struct pz_arena arena;
   struct pz_context c;
   struct pz_slot slots[PZ_TREE_MOST_TASKS];
@@ -53,7 +51,7 @@ static inline double search_tuned(const struct pz_problem *p, enum search which,
   double t = 0;
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
-  c.o = tuning;
+  c.o = techniques;
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
   for (uint32_t m = 0; eliminated && m < c.n_modes; m++) c.eliminated[m] = eliminated[m];
@@ -70,7 +68,7 @@ static inline double search_tuned(const struct pz_problem *p, enum search which,
 
 static inline double search_without(const struct pz_problem *p, enum search which,
                                     const bool *eliminated) {
-  return search_tuned(p, which, eliminated, &pz_tuning_default);
+  return search_tuned(p, which, eliminated, &pz_techniques_all);
 }
 
 static inline double search_alone(const struct pz_problem *p, enum search which) {

@@ -57,6 +57,34 @@ static inline struct pz_study_options training_study(void) {
   return o;
 }
 
+/* A space of chips of 5 nm with some values of every axis, at most so many on each (of 8). */
+static inline struct pz_space random_space(uint64_t *seed, int most_kinds, const int *most) {
+  static const int32_t values[PZ_AXES][8] = {{1, 2, 3, 4, 6, 8, 12, 16},
+                                             {32, 48, 64, 96, 128, 192, 256, 512},
+                                             {1, 2, 3, 4, 6, 8, 12, 16},
+                                             {8, 16, 24, 32, 48, 64, 96, 128},
+                                             {1, 2, 3, 4, 6, 8, 12, 16},
+                                             {64, 128, 192, 256, 384, 512, 768, 1024},
+                                             {400, 500, 600, 800, 1000, 1200, 1500, 1800},
+                                             {1, 2, 3, 4, 5, 6, 7, 8},
+                                             {5, 10, 20, 30, 50, 80, 120, 200}};
+  static const struct pz_array_shape arrays[] = {{8, 8},   {16, 16}, {16, 8},
+                                                 {32, 32}, {24, 24}, {64, 32}};
+  struct pz_space s = {.name = "random", .n_nodes = 1, .node = {PZ_TECH_5NM}, .compiled = true};
+  uint32_t first = pz_random_below(seed, 6);
+  s.n_arrays = 1 + (int)pz_random_below(seed, (uint32_t)most_kinds);
+  for (int i = 0; i < s.n_arrays; i++) s.array[i] = arrays[(first + (uint32_t)i) % 6];
+  s.n_hbm = 1 + (int)pz_random_below(seed, 2);
+  for (int i = 0; i < s.n_hbm; i++) s.hbm[i] = i + 1;
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) {
+    int n = 1 + (int)pz_random_below(seed, (uint32_t)most[a]);
+    int from = (int)pz_random_below(seed, (uint32_t)(8 - n + 1));
+    s.n[a] = n;
+    for (int i = 0; i < n; i++) s.value[a][i] = values[a][from + i];
+  }
+  return s;
+}
+
 /* The same answer with the same certificate, box by box. */
 static inline void same_objective_run(const struct pz_objective_run *x,
                                       const struct pz_objective_run *y) {

@@ -6,8 +6,8 @@
 
 #include "baseline/baseline.h"
 #include "baseline/linear_gp.h"
-#include "chip/tech.h"
-#include "core/random.h"
+#include "chip/chip.h"
+#include "core/num.h"
 
 static const char SPACE[] = "{\"tensor_cores\": [1, 2, 4, 8], \"rows\": [64, 128], "
                             "\"cols\": [64, 128], \"vector_cores\": [1, 2, 8], "
@@ -20,8 +20,9 @@ struct world {
   struct pz_arena arena;
   struct pz_point *points;
   struct pz_portfolio portfolio;
-  struct pz_search_task task;
+  struct pz_original_task task;
   struct pz_pool *pool;
+  struct pz_evaluator *by;
   struct pz_search *search;
   struct pz_objective objective;
   struct pz_baseline_question q;
@@ -39,20 +40,32 @@ struct world {
 static void make_world(struct world *w, const char *const *models, uint32_t n,
                        const struct pz_task_options *o) {
   const struct pz_choices mbs = {{1, 4}, 2}, tp = {{1, 2}, 2};
-  const struct pz_search_options none = {0};
+  const struct pz_watch none = {NULL, NULL};
+  struct pz_limits limits = {.mm2 = 0};
   *w = (struct world){.objective = {.n = n}};
   pz_arena_init(&w->arena, NULL);
   must(pz_space_parse("small", SPACE, sizeof SPACE - 1, &w->space, &err));
-  must(pz_space_points(&w->space, &w->arena, &w->points, &w->q.n_points, &err));
+  must(pz_limits_complete(&w->space, NULL, NULL, &limits, &err));
+  must(pz_space_list(&w->space, &limits, &w->arena, &w->points, &w->q.n_points, &err));
   struct pz_workload_options how = pz_workload_options_default();
   const struct pz_variant_choices choices = {&mbs, &tp, o->batch, o->devices};
   must(pz_portfolio_init(&w->portfolio, models, n, &choices, &how, &err));
-  w->task = (struct pz_search_task){.space = &w->space, .portfolio = &w->portfolio, .o = *o};
+  w->task = (struct pz_original_task){
+      .space = &w->space, .portfolio = &w->portfolio, .o = *o, .most_mm2 = limits.mm2};
   must(pz_cluster_load("paper", &w->task.net, &err));
   must(pz_pool_new(1, &w->pool, &err));
-  must(pz_search_new(&w->task, w->points, w->q.n_points, w->pool, &none, &w->search, &err));
-  for (uint32_t m = 0; m < n; m++) w->objective.models[m] = m, w->objective.reference[m] = 1;
+  must(pz_original_new(&w->task, false, w->pool, none, &w->by, &err));
+  struct pz_search_question asked = {.space = &w->space, .limits = limits, .n_entries = n};
+  for (uint32_t m = 0; m < n; m++) {
+    asked.entries[m] = (struct pz_search_entry){w->by, m, models[m]};
+    w->objective.models[m] = m;
+    w->objective.batch[m] = (double)o->batch;
+    w->objective.reference[m].step_s = (double)o->batch; /* one sample a second */
+  }
+  must(pz_search_new(&asked, w->pool, &w->search, &err));
   w->q.search = w->search;
+  w->q.by = w->by;
+  w->q.worker = PZ_BASELINE_ALL;
   w->q.task = &w->task;
   w->q.points = w->points;
   w->q.objective = &w->objective;
@@ -62,6 +75,7 @@ static void make_world(struct world *w, const char *const *models, uint32_t n,
 
 static void free_world(struct world *w) {
   pz_search_free(w->search);
+  pz_evaluator_free(w->by);
   pz_pool_free(w->pool);
   pz_portfolio_release(&w->portfolio);
   pz_arena_release(&w->arena);
@@ -89,9 +103,9 @@ static struct pz_baseline_answer ask(const struct world *w, const char *name) {
 static double placed_rate(const struct world *w, const struct pz_chip *chip, uint32_t model,
                           double hbm_gib) {
   struct pz_evaluation v;
-  must(pz_evaluate_chip(pz_search_evaluator(w->search), chip, model, hbm_gib, PZ_EFFORT_FULL, &v,
-                        &err));
-  return (double)small.batch / v.time_s;
+  must(pz_original_value_of_chip(pz_original_worker(w->by, 0), chip, model, hbm_gib, PZ_EFFORT_FULL,
+                                 &v, &err));
+  return (double)small.batch / v.step_s;
 }
 
 static void check_placed(const struct world *w, const struct pz_baseline_answer *a) {
@@ -112,7 +126,7 @@ static void check_placed(const struct world *w, const struct pz_baseline_answer 
 
 static void check_expert(const struct world *w, const struct pz_baseline_answer *a) {
   struct pz_expert_result r;
-  must(pz_expert_evaluate(pz_search_evaluator(w->search), &a->chip, 0, 32, &r, &err));
+  must(pz_expert_evaluate(pz_original_worker(w->by, 0), &a->chip, 0, 32, &r, &err));
   assert_true(a->expert[0]);
   assert_false(a->expert[1]);
   assert_int_equal((int)a->hbm_gib, 32);
@@ -163,8 +177,10 @@ static void test_search_is_best(void **state) {
   (void)state;
   make_world(&w, two, 2, &small);
   for (uint32_t m = 0; m < 2; m++) {
-    struct pz_objective_run c = {.objective = {.n = 1, .models = {m}, .reference = {1, 1}}};
-    must(pz_search_run(w.search, &c, &err));
+    struct pz_objective_run c = {.objective = w.objective};
+    c.objective.n = 1;
+    c.objective.models[0] = m;
+    must(pz_search_run(w.search, m, &c, &err));
     w.q.objective = &c.objective;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
       struct pz_baseline_answer a = ask(&w, names[i]);
@@ -179,13 +195,14 @@ static void test_search_is_best(void **state) {
 
 /* The objective of a chip with full effort, whatever the bounds say. */
 static double plain_value(const struct world *w, uint32_t point) {
-  double v[2];
+  struct pz_step_cost steps[2];
+  struct pz_taken none = {.mm2 = 1};
   for (uint32_t m = 0; m < 2; m++) {
-    const struct pz_evaluation *e;
-    must(pz_search_evaluate(w->search, point, m, PZ_EFFORT_FULL, &e, &err));
-    v[m] = e->time_s < HUGE_VAL ? (double)small.batch / e->time_s : 0;
+    struct pz_evaluation e;
+    must(pz_search_evaluate(w->search, 0, &w->points[point], m, PZ_EFFORT_FULL, &e, &err));
+    steps[m] = (struct pz_step_cost){e.step_s, 0};
   }
-  return pz_objective_value(&w->objective, v, 1, 1);
+  return pz_objective_value(&w->objective, steps, &none);
 }
 
 /* The best of the first n; of equals the smallest. */
@@ -251,7 +268,10 @@ static void test_walk(void **state) {
   }
   struct pz_baseline_answer a = ask(&w, "original");
   assert_int_equal(a.n_evaluated, seen);
-  assert_near(pz_objective_value(&w.objective, a.samples_per_s, 1, 1), most, 1e-12);
+  struct pz_step_cost steps[2];
+  struct pz_taken none = {.mm2 = 1};
+  for (uint32_t m = 0; m < 2; m++) steps[m].step_s = (double)small.batch / a.samples_per_s[m];
+  assert_near(pz_objective_value(&w.objective, steps, &none), most, 1e-12);
   free_world(&w);
 }
 
@@ -340,7 +360,7 @@ static void test_expert_plans(void **state) {
   must(pz_chip_load("tpuv4", &chip, &err));
   for (uint32_t m = 0; m < 8; m++) {
     struct pz_expert_result r;
-    must(pz_expert_evaluate(pz_search_evaluator(w.search), &chip, m, 80, &r, &err));
+    must(pz_expert_evaluate(pz_original_worker(w.by, 0), &chip, m, 80, &r, &err));
     assert_true(r.time_s < HUGE_VAL);
     assert_int_equal(r.stages, pdt[m][0]);
     assert_int_equal(r.d, pdt[m][1]);

@@ -1,5 +1,5 @@
 /* Chips and clusters: presets, area against the published library, errors. */
-#include "chip/chip_json.h"
+#include "chip/chip.h"
 #include "unit/testing.h"
 
 #include <math.h>
@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/chip.h"
-#include "chip/cluster.h"
 #include "core/alloc.h"
 #include "cost/cost.h"
 #include "cost/mapper.h"

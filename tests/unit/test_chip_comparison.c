@@ -1,12 +1,10 @@
-/* Chips beside each other: the H100 of a comparison is the reference of a search; energy adds up; budgets are bills; the
- * details of a search agree with it. */
+/* Chips beside each other: the H100 of a comparison is the reference of a search; energy adds up; power stays within the
+ * peak. */
 #include <math.h>
 #include <string.h>
 
-#include "box/box_details.h"
-#include "box/budget.h"
-#include "box/chip_comparison.h"
-#include "core/alloc.h"
+#include "study/chip_comparison.h"
+#include "study/study.h"
 #include "testing.h"
 
 static struct pz_comparison_question question(void) {
@@ -23,25 +21,32 @@ static struct pz_comparison_question question(void) {
 static void h100_is_the_reference(void **state) {
   struct pz_comparison_question q = question();
   struct pz_compared_chip x;
-  struct pz_chip reference;
   struct pz_error err = {0};
-  struct pz_judge *j = NULL;
+  struct pz_study_options o = pz_study_options_default();
+  struct pz_study_watch none = {.store = NULL};
+  struct pz_study s;
   struct pz_arena arena;
-  double value = 0;
   (void)state;
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_compared_chip_load("h100", &q, &x, &err), PZ_OK);
-  x.net = pz_judge_cluster(&q.models, &x.chip);
+  x.net = pz_training_cluster(&q.models, &x.chip);
   assert_int_equal(pz_compare_chip(&q, &x, &arena, &err), PZ_OK);
-  assert_int_equal(pz_box_reference_chip(&reference, &err), PZ_OK);
-  assert_int_equal(pz_judge_new(&q.models, &reference, &j, &err), PZ_OK);
-  struct pz_taken t = pz_chip_taken(&reference);
-  struct pz_steps steps;
-  assert_int_equal(pz_judge_value(j, &reference, &t, 0, &value, &steps, NULL, &err), PZ_OK);
+  o.models[0] = q.models.models[0];
+  o.n_models = 1;
+  o.space = "modern";
+  o.node = "5nm";
+  o.budget = "h100";
+  o.devices = q.models.devices;
+  o.batch = q.models.batch;
+  o.workload.seq = q.models.seq;
+  assert_int_equal(pz_study_init(&s, &o, 1, &err), PZ_OK);
+  assert_int_equal(pz_study_prepare(&s, &none, &err), PZ_OK);
   /* the same tiles and the same plan: sums in another order at most */
-  assert_true(fabs(steps.step_s[0] / x.model[0].found.p.step_s - 1) < 1e-9);
-  assert_true(x.taken.watts == t.watts && x.taken.dollars == t.dollars && !x.measured);
-  pz_judge_free(j);
+  assert_true(fabs(s.reference_step[0].step_s / x.model[0].found.p.step_s - 1) < 1e-9);
+  const struct pz_taken *t = &s.reference_taken;
+  assert_true(x.taken.watts == t->watts && x.taken.dollars == t->dollars && !x.measured);
+  assert_true(s.limits.watts == t->watts && s.limits.dollars == t->dollars);
+  pz_study_release(&s);
   pz_arena_release(&arena);
 }
 
@@ -98,49 +103,9 @@ static void power_stays_within_peak(void **state) {
   pz_arena_release(&arena);
 }
 
-static void budgets_are_bills(void **state) {
-  struct pz_range_space *s = pz_calloc(1, sizeof *s);
-  struct pz_limits l = {.watts = 500};
-  struct pz_error err = {0};
-  bool is = false;
-  (void)state;
-  assert_int_equal(pz_range_load("modern", s, &is, &err), PZ_OK);
-  assert_int_equal(pz_budget_limits("a100-80", s, NULL, &l, &err), PZ_BAD_USE);
-  assert_non_null(strstr(err.message, "--node 7nm"));
-  assert_int_equal(pz_budget_limits("h100", s, "5nm", &l, &err), PZ_OK);
-  assert_int_equal(pz_range_set_node(s, "5nm", &err), PZ_OK);
-  l = (struct pz_limits){.watts = 500};
-  assert_int_equal(pz_budget_limits("h100", s, NULL, &l, &err), PZ_OK);
-  assert_true(fabs(l.mm2 - 813.02) < 0.01 && l.watts == 500 && fabs(l.dollars - 1935) < 1);
-  pz_free(s);
-}
-
-/* Every chip of a space is found where it stands. */
-static void chips_are_found(void **state) {
-  struct pz_range_space *s = pz_calloc(1, sizeof *s);
-  struct pz_error err = {0};
-  bool is = false;
-  (void)state;
-  assert_int_equal(pz_range_load("modern", s, &is, &err), PZ_OK);
-  for (uint32_t kind = 0; kind < pz_range_kinds(s); kind += 7) {
-    struct pz_box b = pz_box_all(s, kind), found;
-    struct pz_chip c;
-    for (int a = 0; a < PZ_RANGE_AXES; a++)
-      b.lo[a] = b.hi[a] = (uint8_t)((kind * 5 + (uint32_t)a * 3) % (uint32_t)s->n[a]);
-    pz_box_lo(s, &b, &c);
-    assert_int_equal(pz_range_find(s, &c, &found, &err), PZ_OK);
-    assert_int_equal(found.kind, b.kind);
-    assert_memory_equal(found.lo, b.lo, sizeof b.lo);
-    c.clock_hz += 1e6;
-    assert_int_equal(pz_range_find(s, &c, &found, &err), PZ_BAD_INPUT);
-  }
-  pz_free(s);
-}
-
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(h100_is_the_reference), cmocka_unit_test(energy_adds_up),
-      cmocka_unit_test(power_stays_within_peak), cmocka_unit_test(budgets_are_bills),
-      cmocka_unit_test(chips_are_found)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(h100_is_the_reference),
+                                     cmocka_unit_test(energy_adds_up),
+                                     cmocka_unit_test(power_stays_within_peak)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
 #include "core/num.h"
 #include "cost/attention.h"
 #include "step/predict.h"
-#include "workload/context.h"
 #include "workload/op.h"
+#include "workload/parts.h"
 
 static struct pz_workload_options options(int64_t seq, int64_t mbs) {
   struct pz_workload_options o = pz_workload_options_default();

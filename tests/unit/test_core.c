@@ -12,7 +12,6 @@
 #include "core/fields.h"
 #include "core/file.h"
 #include "core/json.h"
-#include "core/log.h"
 #include "core/map.h"
 #include "core/num.h"
 #include "core/progress.h"
@@ -507,21 +506,6 @@ static void inputs_are_not_overwritten(void **state) {
   }
 }
 
-static void keep_line(void *ctx, enum pz_log_level level, const char *line) {
-  snprintf(ctx, 64, "%d %s", (int)level, line);
-}
-
-static void log_passes_what_was_asked_for(void **state) {
-  (void)state;
-  char got[64] = "";
-  struct pz_log log = {PZ_LOG_WARNING, keep_line, got};
-  pz_log(&log, PZ_LOG_INFO, "quiet");
-  assert_string_equal(got, "");
-  pz_log(&log, PZ_LOG_WARNING, "n = %d", 3);
-  assert_string_equal(got, "1 n = 3");
-  pz_log(NULL, PZ_LOG_ERROR, "nobody");
-}
-
 static double fake_now;
 static double fake_clock(void) { return fake_now; }
 
@@ -662,7 +646,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(one_file_has_many_names, enter_playground, leave_playground),
       cmocka_unit_test_setup_teardown(inputs_are_not_overwritten, enter_playground,
                                       leave_playground),
-      cmocka_unit_test(log_passes_what_was_asked_for),
       cmocka_unit_test(progress_shows_rate_and_time_left),
       cmocka_unit_test(progress_bar_redraws_one_line),
       cmocka_unit_test(progress_fits_every_terminal),

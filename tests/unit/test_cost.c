@@ -50,21 +50,22 @@ static void tally_table(const char *path, struct tally t[3]) {
   struct pz_cost cost;
   struct pz_arena arena;
   struct pz_csv csv;
-  const double *us = NULL;
+  struct pz_op_times *times = NULL;
   char *text = NULL;
   size_t bytes = 0;
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
   assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
   assert_int_equal(pz_csv_parse(path, text, bytes, &arena, &csv, &err), PZ_OK);
-  if (pz_ops_predict(&cost, path, &csv, &arena, &us, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_cost_table(&cost, path, text, bytes, &times, &err) != PZ_OK) fail_msg("%s", err.message);
   uint32_t op = pz_csv_column(&csv, "op"), kernel = pz_csv_column(&csv, "kernel_us");
   for (uint32_t r = 0; r < csv.rows; r++) {
     const char *name = pz_csv_cell(&csv, r, op);
-    double error = us[r] / atof(pz_csv_cell(&csv, r, kernel)) - 1;
+    double error = times->rows[r].us / atof(pz_csv_cell(&csv, r, kernel)) - 1;
     add_error(&t[among(name, products) ? 0 : among(name, vectors) ? 1 : 2], error);
   }
   free(text);
+  pz_op_times_free(times);
   pz_cost_release(&cost);
   pz_arena_release(&arena);
 }
@@ -589,16 +590,12 @@ static void the_cache_answers_the_same(void **state) {
 static enum pz_status predict(const char *text, double *first, struct pz_error *err) {
   struct pz_chip chip = load("h200");
   struct pz_cost cost;
-  struct pz_arena arena;
-  struct pz_csv csv;
-  const double *us = NULL;
-  pz_arena_init(&arena, NULL);
+  struct pz_op_times *times = NULL;
   pz_cost_init(&cost, &chip, NULL);
-  enum pz_status status = pz_csv_parse("t.csv", text, strlen(text), &arena, &csv, err);
-  if (status == PZ_OK) status = pz_ops_predict(&cost, "t.csv", &csv, &arena, &us, err);
-  if (status == PZ_OK && csv.rows) *first = us[0];
+  enum pz_status status = pz_cost_table(&cost, "t.csv", text, strlen(text), &times, err);
+  if (status == PZ_OK && times->n_rows) *first = times->rows[0].us;
+  pz_op_times_free(times);
   pz_cost_release(&cost);
-  pz_arena_release(&arena);
   return status;
 }
 

@@ -33,7 +33,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "chip/cluster.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/num.h"
 #include "plan/framework_rules.h"

@@ -3,6 +3,7 @@
 #include "unit/testing.h"
 
 #include <Cbc_C_Interface.h>
+#include <Clp_C_Interface.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -143,7 +144,8 @@ static void each_subset(struct subsets *x, uint32_t i, int *mode,
                         const int32_t residual[PZ_RESOURCES]) {
   if (i == x->p->n) {
     double value = 0;
-    uint32_t col = x->lp ? pz_lp_col(x->lp, 0, DBL_MAX, 1, false) : 0;
+    uint32_t col =
+        x->lp ? pz_lp_col(x->lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "c") : 0;
     for (uint32_t k = 0; k < i; k++) {
       if (mode[k] < 0) continue;
       if (x->duals) value += x->duals->rate[x->c->mode_at[k] + (uint32_t)mode[k]];
@@ -166,17 +168,46 @@ static void each_subset(struct subsets *x, uint32_t i, int *mode,
   }
 }
 
+/* The least cost, by Clp; entries stand column by column, and rows are at least 1. */
+static double clp_objective(const struct pz_lp *lp, struct pz_arena *arena) {
+  const struct pz_lp_entry *e = lp->entries.items;
+  uint32_t n = lp->cols.n, at = 0;
+  int *start = pz_arena_alloc(arena, n + 1, sizeof *start);
+  int *index = pz_arena_alloc(arena, lp->entries.n, sizeof *index);
+  double *value = pz_arena_alloc(arena, lp->entries.n, sizeof *value);
+  double *cost = pz_arena_alloc(arena, n, sizeof *cost);
+  double *least = pz_arena_alloc(arena, lp->rows.n, sizeof *least);
+  assert_true(start && index && value && cost && least);
+  for (uint32_t c = 0; c < n; c++) {
+    cost[c] = 1;
+    for (; at < lp->entries.n && e[at].col == c; at++) {
+      index[at] = (int)e[at].row;
+      value[at] = e[at].value;
+    }
+    start[c + 1] = (int)at;
+  }
+  for (uint32_t r = 0; r < lp->rows.n; r++) least[r] = 1;
+  Clp_Simplex *m = Clp_newModel();
+  Clp_setLogLevel(m, 0);
+  Clp_loadProblem(m, (int)n, (int)lp->rows.n, start, index, value, NULL, NULL, cost, least, NULL);
+  Clp_dual(m, 0);
+  Clp_primal(m, 0);
+  assert_int_equal(Clp_status(m), 0);
+  double objective = Clp_objectiveValue(m);
+  Clp_deleteModel(m);
+  return objective;
+}
+
 /* By the library, with every subset as a column. */
 static double bound_by_all_subsets(struct subsets *x, struct pz_arena *arena) {
   struct pz_lp lp;
-  struct pz_lp_result r;
   int mode[MOST];
   pz_lp_init(&lp, arena);
   for (uint32_t i = 0; i < x->p->n && i < MOST; i++) {
     const struct pz_task *t = &x->p->tasks[i];
     bool always = true;
     for (uint32_t m = 0; m < t->n_modes; m++) always = always && t->modes[m].s > 0;
-    x->row[i] = always ? pz_lp_row(&lp, 1, DBL_MAX) : PZ_NONE;
+    x->row[i] = always ? pz_lp_row(&lp, PZ_LP_AT_LEAST, 1, "r%u", i) : PZ_NONE;
     for (uint32_t k = 0; k < t->n_pred; k++)
       for (uint32_t q = 0; q < i; q++)
         if (q == t->pred[k] || x->before[q][t->pred[k]]) x->before[q][i] = true;
@@ -184,10 +215,7 @@ static double bound_by_all_subsets(struct subsets *x, struct pz_arena *arena) {
   x->lp = &lp;
   each_subset(x, 0, mode, x->p->capacity);
   x->lp = NULL;
-  if (!lp.rows.n) return 0;
-  pz_lp_solve(&lp, &r);
-  assert_int_equal(r.status, PZ_LP_OPTIMAL);
-  return 1e-6 * r.objective;
+  return lp.rows.n ? 1e-6 * clp_objective(&lp, arena) : 0;
 }
 
 /* The incumbent far away: nothing is eliminated. */

@@ -118,7 +118,6 @@ static void names_beyond_an_enum_are_harmless(void **state) {
   assert_string_equal(pz_status_name((enum pz_status)99), "unknown");
   assert_null(pz_assumption_at(PZ_ASSUMPTIONS));
   assert_null(pz_tech_at(PZ_TECHS));
-  assert_null(pz_axis_name(PZ_AXES));
   assert_null(pz_preset_name(SIZE_MAX));
   assert_null(pz_chip_preset_name(SIZE_MAX));
   assert_null(pz_cluster_preset_name(SIZE_MAX));
@@ -501,6 +500,7 @@ static struct pz_study_options small_study(void) {
   o.mbs = (struct pz_choices){{1, 2}, 2};
   o.tp = (struct pz_choices){{1, 2}, 2};
   o.space_text = space;
+  o.evaluator = PZ_EVALUATOR_ORIGINAL;
   o.devices = 4;
   o.batch = 16;
   o.workload.seq = 128;
@@ -547,8 +547,19 @@ static void studies_are_checked(void **state) {
   wrong(o.mbs.n = 33, PZ_BAD_USE);
   wrong(o.tp.v[0] = -2, PZ_BAD_USE);
   wrong(o.hbm_gib.n = -1, PZ_BAD_USE);
-  wrong(o.objective = (enum pz_objective_kind)6, PZ_BAD_USE);
+  wrong(o.objective = PZ_OBJECTIVES, PZ_BAD_USE);
   wrong(o.objective = (enum pz_objective_kind) - 1, PZ_BAD_USE);
+  wrong(o.evaluator = PZ_EVALUATORS, PZ_BAD_USE);
+  wrong(o.gap = 2, PZ_BAD_USE);
+  wrong(o.gap = 0.01, PZ_BAD_USE); /* of the evaluator original */
+  wrong(o.rounds = -1, PZ_BAD_USE);
+  wrong(o.seconds = (double)NAN, PZ_BAD_USE);
+  wrong(o.limit_mm2 = -1, PZ_BAD_USE);
+  wrong(o.limit_watts = (double)NAN, PZ_BAD_USE);
+  wrong(o.limit_dollars = (double)INFINITY, PZ_BAD_USE);
+  wrong(o.scale_up = 0, PZ_BAD_USE);
+  wrong(o.outer_bytes_per_s = 0, PZ_BAD_USE);
+  wrong(o.node = "5nm", PZ_BAD_USE);
   wrong(o.weight[1] = 0, PZ_BAD_USE);
   wrong(o.weight[1] = (double)NAN, PZ_BAD_USE);
   wrong(o.state = (double)INFINITY, PZ_BAD_USE);
@@ -564,12 +575,33 @@ static void studies_are_checked(void **state) {
 
 static void spaces_are_checked(void **state) {
   (void)state;
-  struct pz_space s = {.n = {0}};
-  uint32_t n;
-  refused(pz_space_load(NULL, &s, &err), PZ_BAD_USE);
-  refused(pz_space_parse("x", NULL, 0, &s, &err), PZ_BAD_USE);
-  refused(pz_space_count(&s, &n, &err), PZ_BAD_USE);
-  refused(pz_space_set_budget(&s, NULL, &err), PZ_BAD_USE);
+  struct pz_space *s = NULL;
+  char *text = NULL;
+  refused(pz_space_open(NULL, &s, &err), PZ_BAD_USE);
+  refused(pz_space_open("paper", NULL, &err), PZ_BAD_USE);
+  refused(pz_space_open("papier", &s, &err), PZ_BAD_INPUT);
+  refused(pz_space_open_text("x", NULL, 0, &s, &err), PZ_BAD_USE);
+  refused(pz_space_open_text(NULL, "{}", 2, &s, &err), PZ_BAD_USE);
+  refused(pz_space_open_text("x", "{}", 2, &s, &err), PZ_BAD_INPUT);
+  refused(pz_space_describe(NULL, NULL, &text, &err), PZ_BAD_USE);
+  assert_null(s);
+  assert_int_equal(pz_space_open("paper", &s, NULL), PZ_OK);
+  refused(pz_space_describe(s, NULL, NULL, &err), PZ_BAD_USE);
+  refused(pz_space_describe(s, "-1", &text, &err), PZ_BAD_USE);
+  refused(pz_space_describe(s, "0.001", &text, &err), PZ_NO_ANSWER);
+  refused(pz_space_describe(s, "h100", &text, &err), PZ_BAD_USE);
+  assert_null(text);
+  assert_int_equal(pz_space_describe(s, NULL, &text, NULL), PZ_OK);
+  assert_non_null(strstr(text, "\"chips\": 75712"));
+  assert_non_null(strstr(text, "\"within\": 29360"));
+  pz_text_free(text);
+  pz_space_close(s);
+  pz_space_close(NULL);
+  assert_int_equal(pz_space_open_text("x", space, strlen(space), &s, NULL), PZ_OK);
+  assert_int_equal(pz_space_describe(s, "1000", &text, NULL), PZ_OK);
+  assert_non_null(strstr(text, "\"within\": 32"));
+  pz_text_free(text);
+  pz_space_close(s);
 }
 
 /* ---- runs ----------------------------------------------------------------------------------- */
@@ -671,7 +703,7 @@ static void same_result(const struct pz_result *a, const struct pz_result *b) {
     assert_true(x->certificate.gap == y->certificate.gap);
     assert_int_equal(x->certificate.n_evaluated, y->certificate.n_evaluated);
     for (uint32_t m = 0; m < x->n_models; m++)
-      assert_true(x->models[m].plan.step_s == y->models[m].plan.step_s);
+      assert_true(x->models[m].plan->step_s == y->models[m].plan->step_s);
   }
   assert_int_equal(a->n_sensitivity, b->n_sensitivity);
   assert_int_equal(a->detail->n_shown, b->detail->n_shown);

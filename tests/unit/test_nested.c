@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "chip/tech.h"
+#include "chip/chip.h"
 #include "cost/mapper.h"
 
 /* ---- random products and chips -------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "chip/chip.h"
-#include "chip/cluster.h"
 #include "core/arena.h"
 #include "core/file.h"
 #include "cost/cost.h"

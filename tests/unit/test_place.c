@@ -9,11 +9,9 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "partition/best.h"
-#include "partition/checker.h"
 #include "partition/instance.h"
-#include "partition/lower_bound.h"
 #include "partition/partition.h"
-#include "partition/solve.h"
+#include "partition/problem.h"
 
 static uint64_t seed = 5;
 

@@ -6,12 +6,12 @@
 #include <stdio.h>
 
 /* The rules one by one, which the library keeps to itself. */
-#include "plan/framework_rules.c" /* NOLINT(bugprone-suspicious-include) */
+#include "plan/framework_rules.c"
 
 #include "core/alloc.h"
 #include "plan/plan_file.h"
 #include "plan/plan_fill.h"
-#include "workload/preset.h"
+#include "workload/workload.h"
 
 static int64_t pick(uint64_t *seed, int64_t n) {
   return (int64_t)pz_random_below(seed, (uint32_t)n);

@@ -7,9 +7,10 @@
 
 #include "chip/chip.h"
 #include "core/alloc.h"
+#include "core/csv.h"
 #include "core/file.h"
 #include "cost/cost.h"
-#include "cost/power_table.h"
+#include "cost/power.h"
 #include "workload/op.h"
 
 static struct pz_chip load(const char *name) {
@@ -110,29 +111,25 @@ static void operators_take_static_power(void **state) {
 /* Mean errors of watts and joules; rows of the file, 0 where it is not there. */
 static uint32_t errors(const char *path, double *watts, double *joules) {
   struct pz_chip c = load("h200");
-  struct pz_arena arena;
-  struct pz_csv csv;
   struct pz_error err = {0};
-  const struct pz_power_row *rows = NULL;
+  struct pz_power_table *t = NULL;
   char *text = NULL;
   size_t bytes = 0;
   int n_joules = 0;
   if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK) return 0;
-  pz_arena_init(&arena, NULL);
-  if (pz_csv_parse(path, text, bytes, &arena, &csv, &err) != PZ_OK ||
-      pz_power_predict(&c, path, &csv, &arena, &rows, &err) != PZ_OK)
-    fail_msg("%s", err.message);
+  if (pz_power_table(&c, path, text, bytes, &t, &err) != PZ_OK) fail_msg("%s", err.message);
+  const struct pz_power_row *rows = t->rows;
   *watts = *joules = 0;
-  for (uint32_t i = 0; i < csv.rows; i++) {
-    *watts += fabs(rows[i].called.watts / rows[i].watts - 1) / csv.rows;
+  for (uint32_t i = 0; i < t->n_rows; i++) {
+    *watts += fabs(rows[i].called.watts / rows[i].watts - 1) / t->n_rows;
     if (rows[i].joules <= 0) continue;
     *joules += fabs(rows[i].called.joules / rows[i].joules - 1);
     n_joules++;
   }
   *joules /= n_joules;
-  uint32_t n = csv.rows;
+  uint32_t n = t->n_rows;
   pz_free(text);
-  pz_arena_release(&arena);
+  pz_power_table_free(t);
   return n;
 }
 
@@ -161,17 +158,12 @@ static void bad_tables_say_what_is_accepted(void **state) {
              {"op,b,m,n,k,watts\ngemm,1,2,3,8,-4\n", "t:2:"}};
   struct pz_chip c = load("h200");
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    struct pz_arena arena;
-    struct pz_csv csv;
     struct pz_error err = {0};
-    const struct pz_power_row *rows = NULL;
-    pz_arena_init(&arena, NULL);
-    assert_int_equal(pz_csv_parse("t", bad[i].text, strlen(bad[i].text), &arena, &csv, &err),
-                     PZ_OK);
-    assert_int_equal(pz_power_predict(&c, "t", &csv, &arena, &rows, &err), PZ_BAD_INPUT);
+    struct pz_power_table *t = NULL;
+    assert_int_equal(pz_power_table(&c, "t", bad[i].text, strlen(bad[i].text), &t, &err),
+                     PZ_BAD_INPUT);
     if (strncmp(err.message, bad[i].message, strlen(bad[i].message)) != 0)
       fail_msg("%s", err.message);
-    pz_arena_release(&arena);
   }
 }
 

@@ -386,7 +386,7 @@ static void changes_and_constants(void **state) {
   struct pz_error err = {0};
   struct pz_arena arena;
   struct pz_job job = {.model = "llama2-70b", .chip = &chip, .net = &net};
-  struct pz_plan_change *list = NULL;
+  struct pz_plan_changes *c = NULL;
   struct pz_constant_effect *effects = NULL;
   uint32_t n = 0;
   assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
@@ -398,17 +398,20 @@ static void changes_and_constants(void **state) {
     fail_msg("%s", err.message);
   assert_true(r->p.peak_bytes > r->hbm_bytes);
   pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_plan_changes(&job, r, &arena, &list, &n, &err), PZ_OK);
-  assert_true(n > 0);
-  for (uint32_t i = 0; i < n; i++) {
-    assert_true(list[i].p.peak_bytes <= r->hbm_bytes && changed(&list[i].plan, &r->plan) > 0);
-    assert_true(i == 0 || list[i].p.step_s >= list[i - 1].p.step_s);
+  assert_int_equal(pz_training_changes("llama2-70b", &chip, &net, r, &c, &err), PZ_OK);
+  assert_true(c->n > 0);
+  for (uint32_t i = 0; i < c->n; i++) {
+    const struct pz_plan_change *x = &c->list[i];
+    assert_true(x->p.peak_bytes <= r->hbm_bytes && changed(&x->plan, &r->plan) > 0);
+    assert_true(x->options[0] && fabs(1 - x->p.step_s / r->p.step_s - x->gain) < 1e-12);
+    assert_true(i == 0 || x->p.step_s >= x[-1].p.step_s);
   }
+  pz_plan_changes_free(c);
   assert_int_equal(pz_constant_effects(&job, &r->plan, &arena, &effects, &n, &err), PZ_OK);
   bool launches = false;
   for (uint32_t i = 0; i < n; i++) {
     assert_true(fabs(effects[i].step_change) < 0.11);
-    if (strcmp(effects[i].info->name, "launch_s") == 0)
+    if (strcmp(effects[i].name, "launch_s") == 0)
       launches = effects[i].step_change > 0 && strcmp(effects[i].part, "launches") == 0;
   }
   assert_true(launches);
@@ -441,7 +444,7 @@ static void trace_is_the_step(void **state) {
     char *text = NULL;
     json_t *json = NULL, *e;
     size_t at;
-    if (pz_prediction_trace(r, "gpt2", &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (pz_training_run_trace(r, "gpt2", &text, &err) != PZ_OK) fail_msg("%s", err.message);
     assert_int_equal(pz_json_parse("trace", text, strlen(text), &json, &err), PZ_OK);
     uint32_t n = 0;
     json_array_foreach(json_object_get(json, "traceEvents"), at, e) {

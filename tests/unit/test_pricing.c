@@ -130,7 +130,7 @@ static void check_duals(const struct pz_context *c) {
 /* The incumbent has the makespan of all tasks in sequence, each in its fastest mode, times a
  * factor: with 1 modes are eliminated, with 10 hardly any. */
 static void generate_within(const struct pz_problem *p, int64_t steps, double factor,
-                            const struct pz_tuning *tuning) {
+                            const struct pz_techniques *techniques) {
   struct pz_arena arena;
   struct pz_context c;
   struct pz_slot slots[MOST];
@@ -138,7 +138,7 @@ static void generate_within(const struct pz_problem *p, int64_t steps, double fa
   double t = 0;
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
-  c.o = tuning;
+  c.o = techniques;
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end) {
     uint32_t best = 0;
     for (uint32_t m = 1; m < p->tasks[i].n_modes; m++)
@@ -165,13 +165,14 @@ static void dual_values_are_feasible(void **state) {
     struct pz_arena arena;
     struct pz_problem p;
     struct pz_error err = {0};
-    struct pz_tuning tuning = pz_tuning_default;
+    struct pz_techniques techniques = pz_techniques_all;
     pz_arena_init(&arena, NULL);
     draw_problem(&arena, &p);
     if (round % 5 < 4)
-      assert_int_equal(pz_tuning_disable(&tuning, pz_technique_name(off[round % 5]), &err), PZ_OK);
+      assert_int_equal(pz_techniques_disable(&techniques, pz_technique_name(off[round % 5]), &err),
+                       PZ_OK);
     for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
-      generate_within(&p, steps[k], round % 2 ? 1 : 10, &tuning);
+      generate_within(&p, steps[k], round % 2 ? 1 : 10, &techniques);
     pz_arena_release(&arena);
   }
 }

@@ -7,7 +7,6 @@
 
 #include "core/file.h"
 
-#include "schedule/model/checker.h"
 #include "schedule/model/instance.h"
 #include "schedule/solve.h"
 
@@ -22,7 +21,7 @@ enum { MOST = 8 };
 struct small {
   int n, tc, vc;
   enum pz_exclusive exclusive;
-  enum pz_task_class type[MOST];
+  enum pz_op_class type[MOST];
   double single[MOST], intra[MOST];
   bool edge[MOST][MOST];
 };
@@ -35,10 +34,10 @@ static struct small draw_small(int n) {
                     .exclusive = (enum pz_exclusive)draw(2)};
   uint32_t most = draw(3) ? 9 : 2, density = 1 + draw(6);
   for (int i = 0; i < n; i++) {
-    s.type[i] = (enum pz_task_class)draw(draw(3) ? 3 : 4);
+    s.type[i] = (enum pz_op_class)draw(draw(3) ? 3 : 4);
     s.single[i] = draw(6) ? 1 + draw(most) : 0;
     s.intra[i] = draw(6) ? ceil(s.single[i] / (1 + draw(3))) : draw(most);
-    if (s.type[i] == PZ_TASK_NONE) s.single[i] = s.intra[i] = 0;
+    if (s.type[i] == PZ_CLASS_NONE) s.single[i] = s.intra[i] = 0;
     for (int k = 0; k < i; k++) s.edge[k][i] = draw(8) < density && draw(2);
   }
   return s;
@@ -131,9 +130,9 @@ static void brute_from(struct brute *b, int i, double last) {
   double ready = 0;
   for (int k = 0; k < i; k++)
     if (s->edge[k][i]) ready = fmax(ready, b->end[k]);
-  bool tensor = s->type[i] == PZ_TASK_TENSOR || s->type[i] == PZ_TASK_BOTH;
-  bool vector = s->type[i] == PZ_TASK_VECTOR || s->type[i] == PZ_TASK_BOTH,
-       none = s->type[i] == PZ_TASK_NONE;
+  bool tensor = s->type[i] == PZ_CLASS_TENSOR || s->type[i] == PZ_CLASS_FUSED;
+  bool vector = s->type[i] == PZ_CLASS_VECTOR || s->type[i] == PZ_CLASS_FUSED,
+       none = s->type[i] == PZ_CLASS_NONE;
   for (int intra = 0; intra < (none ? 1 : 2); intra++) {
     bool all = intra && s->exclusive == PZ_EXCLUSIVE_ALL;
     double length = none ? 0 : intra ? s->intra[i] : s->single[i];
@@ -451,36 +450,15 @@ static void the_checker_finds_what_is_wrong(void **state) {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static void options_are_checked(void **state) {
-  (void)state;
-  struct pz_tuning t = pz_tuning_default;
-  struct pz_error err = {0};
-  assert_int_equal(pz_tuning_check(&t, &err), PZ_OK);
-  t.small_gap = 1.5;
-  assert_int_equal(pz_tuning_check(&t, &err), PZ_BAD_USE);
-  assert_string_equal(err.message, "scheduler constant small_gap is 1.5; accepted: 0 to 1");
-  t.small_gap = (double)NAN;
-  assert_int_equal(pz_tuning_check(&t, NULL), PZ_BAD_USE);
-  const struct pz_solve_options o = {.tuning = &t};
-  struct pz_arena arena;
-  struct pz_problem p;
-  struct pz_schedule out;
-  pz_arena_init(&arena, NULL);
-  assert_int_equal(
-      pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, NULL), PZ_OK);
-  assert_int_equal(pz_schedule_solve(&p, &o, &arena, &out, NULL), PZ_BAD_USE);
-  pz_arena_release(&arena);
-}
-
 static void techniques_are_switched_off_by_name(void **state) {
   (void)state;
   static const char *const wrong[] = {"", "left_shift,", "left_shif", "left_shift,,diving", "none"};
-  struct pz_tuning t = pz_tuning_default;
-  assert_int_equal(pz_tuning_disable(&t, "left_shift,best_first", NULL), PZ_OK);
+  struct pz_techniques t = pz_techniques_all;
+  assert_int_equal(pz_techniques_disable(&t, "left_shift,best_first", NULL), PZ_OK);
   assert_true(!t.left_shift && !t.best_first && t.depth_first);
   for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
     struct pz_error err = {0};
-    assert_int_equal(pz_tuning_disable(&t, wrong[k], &err), PZ_BAD_USE);
+    assert_int_equal(pz_techniques_disable(&t, wrong[k], &err), PZ_BAD_USE);
     for (enum pz_technique i = 0; i < PZ_TECHNIQUES; i++)
       assert_non_null(strstr(err.message, pz_technique_name(i)));
   }
@@ -489,14 +467,14 @@ static void techniques_are_switched_off_by_name(void **state) {
 /* With everything off there is still a schedule and a bound, and an end. */
 static void all_techniques_may_be_off(void **state) {
   (void)state;
-  struct pz_tuning t = pz_tuning_default;
-  const struct pz_solve_options o = {.tuning = &t};
+  struct pz_techniques t = pz_techniques_all;
+  const struct pz_solve_options o = {.techniques = &t};
   struct pz_arena arena;
   struct pz_problem p;
   struct pz_schedule out;
   struct pz_error err = {0};
   for (enum pz_technique i = 0; i < PZ_TECHNIQUES; i++)
-    assert_int_equal(pz_tuning_disable(&t, pz_technique_name(i), &err), PZ_OK);
+    assert_int_equal(pz_techniques_disable(&t, pz_technique_name(i), &err), PZ_OK);
   pz_arena_init(&arena, NULL);
   assert_int_equal(
       pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, &err), PZ_OK);
@@ -538,7 +516,6 @@ int main(void) {
       cmocka_unit_test(what_is_too_large_for_a_proof_ends),
       cmocka_unit_test(the_most_cores_are_as_good_as_enough),
       cmocka_unit_test(the_checker_finds_what_is_wrong),
-      cmocka_unit_test(options_are_checked),
       cmocka_unit_test(techniques_are_switched_off_by_name),
       cmocka_unit_test(all_techniques_may_be_off),
       cmocka_unit_test(statistics_add_up),

@@ -9,7 +9,6 @@
 #include "report/trace.h"
 #include "schedule/model/instance.h"
 #include "schedule/model/layer.h"
-#include "schedule/model/use.h"
 #include "schedule/solve.h"
 
 /* ---- a schedule made by hand ---------------------------------------------------------------- */
@@ -85,7 +84,7 @@ static void what_is_held_to_be_alone_is_not_used(void **state) {
   const int32_t capacity[PZ_RESOURCES] = {3, 2, 1, 1, 1};
   struct pz_mode two[2];
   struct pz_task t = {.op_class = PZ_CLASS_VECTOR, .modes = two};
-  t.n_modes = pz_two_modes(PZ_TASK_VECTOR, capacity, 5, 2, PZ_EXCLUSIVE_ALL, two);
+  t.n_modes = pz_two_modes(PZ_CLASS_VECTOR, capacity, 5, 2, PZ_EXCLUSIVE_ALL, two);
   assert_int_equal(two[1].use[PZ_TENSOR_CORES], 3);
   const int32_t want[2][PZ_RESOURCES] = {{0, 1, 0, 0, 0}, {0, 2, 0, 0, 0}};
   for (uint32_t m = 0; m < 2; m++)

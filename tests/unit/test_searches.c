@@ -63,11 +63,11 @@ static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
   uint32_t n = LEAST + draw(MOST - LEAST + 1), most = draw(2) ? 6 : 40, kind = draw(3),
            n_edges = kind == 2 ? draw_sides(n, edges) : draw_edges(n, kind, edges);
   for (uint32_t i = 0; i < n; i++) {
-    enum pz_task_class type = (enum pz_task_class)draw(draw(2) ? 3 : 4);
+    enum pz_op_class type = (enum pz_op_class)draw(draw(2) ? 3 : 4);
     double single = 1 + draw(most), intra = draw(3) ? ceil(single * (4 + draw(6)) / 10) : single;
     tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes[i]};
-    tasks[i].n_modes = pz_two_modes(type, capacity, type == PZ_TASK_NONE ? 0 : single,
-                                    type == PZ_TASK_NONE ? 0 : intra, exclusive, modes[i]);
+    tasks[i].n_modes = pz_two_modes(type, capacity, type == PZ_CLASS_NONE ? 0 : single,
+                                    type == PZ_CLASS_NONE ? 0 : intra, exclusive, modes[i]);
     bool copied = kind == 2 && i > side_of(n) && i <= 2 * side_of(n) && draw(20);
     if (copied || (i && draw(3) == 0)) {
       uint32_t like = copied ? i - side_of(n) : draw(i);
@@ -166,16 +166,16 @@ static double narrowed_from(const struct pz_problem *p, double makespan, int uni
 
 /* With one technique switched off: each search, and the solver as a whole. */
 static void check_without(const struct pz_problem *p, enum pz_technique off, double best) {
-  struct pz_tuning tuning = pz_tuning_default;
-  struct pz_solve_options o = {.tuning = &tuning};
+  struct pz_techniques techniques = pz_techniques_all;
+  struct pz_solve_options o = {.techniques = &techniques};
   struct pz_arena arena;
   struct pz_schedule s;
   struct pz_error err = {0};
-  assert_int_equal(pz_tuning_disable(&tuning, pz_technique_name(off), &err), PZ_OK);
+  assert_int_equal(pz_techniques_disable(&techniques, pz_technique_name(off), &err), PZ_OK);
   for (enum search which = 0; which < SEARCHES; which++)
-    if (search_tuned(p, which, NULL, &tuning) != best)
+    if (search_tuned(p, which, NULL, &techniques) != best)
       fail_msg("without %s, %u operators: search %d gives %g, the shortest is %g",
-               pz_technique_name(off), p->n, (int)which, search_tuned(p, which, NULL, &tuning),
+               pz_technique_name(off), p->n, (int)which, search_tuned(p, which, NULL, &techniques),
                best);
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_schedule_solve(p, &o, &arena, &s, &err), PZ_OK);

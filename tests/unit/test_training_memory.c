@@ -511,8 +511,7 @@ static void stages_in_flight(void **state) {
 
 struct changes {
   bool fits;
-  uint32_t n;
-  struct pz_plan_change *list;
+  struct pz_plan_changes *found;
   struct pz_plan of;
 };
 
@@ -531,26 +530,26 @@ static void change_text(const struct pz_plan *from, const struct pz_plan *to, ch
   }
 }
 
-static struct changes changes_of(const struct pz_plan *o, struct pz_arena *arena) {
+static struct changes changes_of(const struct pz_plan *o) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
   struct pz_training_run *r = NULL;
-  struct pz_job job = {.model = "llama2-7b", .chip = &chip, .net = &net};
   struct changes c;
   assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (pz_training_predict("llama2-7b", &chip, &net, o, false, &r, &err) != PZ_OK)
     fail_msg("%s", err.message);
-  if (pz_plan_changes(&job, r, arena, &c.list, &c.n, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_training_changes("llama2-7b", &chip, &net, r, &c.found, &err) != PZ_OK)
+    fail_msg("%s", err.message);
   c.fits = pz_prediction_fits(&r->p);
   c.of = r->plan;
-  for (uint32_t i = 0; i < c.n; i++) {
+  for (uint32_t i = 0; i < c.found->n; i++) {
     char text[160];
-    const struct pz_prediction *p = &c.list[i].p;
+    const struct pz_prediction *p = &c.found->list[i].p;
     assert_true(pz_prediction_fits(p));
-    assert_true(i == 0 || p->step_s >= c.list[i - 1].p.step_s);
-    change_text(&c.of, &c.list[i].plan, text);
+    assert_true(i == 0 || p->step_s >= c.found->list[i - 1].p.step_s);
+    change_text(&c.of, &c.found->list[i].plan, text);
     assert_true(text[0]);
     print_message("  %s: %.1f GB, %.3g s\n", text, p->peak_bytes / 1e9, p->step_s);
   }
@@ -559,9 +558,9 @@ static struct changes changes_of(const struct pz_plan *o, struct pz_arena *arena
 }
 
 static bool lists(const struct changes *c, const char *want) {
-  for (uint32_t i = 0; i < c->n; i++) {
+  for (uint32_t i = 0; i < c->found->n; i++) {
     char text[160];
-    change_text(&c->of, &c->list[i].plan, text);
+    change_text(&c->of, &c->found->list[i].plan, text);
     if (strcmp(text, want) == 0) return true;
   }
   return false;
@@ -571,14 +570,12 @@ static bool lists(const struct changes *c, const char *want) {
  * recomputation does not.  Where activations are too many, it is the other way round. */
 static void changes_that_make_a_plan_fit(void **state) {
   (void)state;
-  struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
   struct pz_plan o = pz_plan_default();
   o.seq = 2048;
   o.dp = 8;
   o.mbs = 2;
   o.batch = 512;
-  struct changes c = changes_of(&o, &arena);
+  struct changes c = changes_of(&o);
   assert_false(c.fits);
   assert_true(lists(&c, "zero 1") && lists(&c, "zero 2") && lists(&c, "zero 3"));
   assert_true(lists(&c, "pp 2 dp 4"));
@@ -587,10 +584,11 @@ static void changes_that_make_a_plan_fit(void **state) {
   o.dp = 1;
   o.mbs = 32;
   o.sp = 0;
-  c = changes_of(&o, &arena);
+  pz_plan_changes_free(c.found);
+  c = changes_of(&o);
   assert_true(!c.fits && lists(&c, "mbs 1") && lists(&c, "recompute full") && lists(&c, "sp on") &&
               !lists(&c, "zero 1"));
-  pz_arena_release(&arena);
+  pz_plan_changes_free(c.found);
 }
 
 int main(void) {

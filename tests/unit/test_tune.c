@@ -8,8 +8,8 @@
 #include "core/json.h"
 #include "launch/megatron_args.h"
 #include "launch/shell_words.h"
-#include "place/plan_tuning.h"
 #include "plan/plan_fill.h"
+#include "step/predict.h"
 
 static struct pz_arena arena;
 
@@ -251,9 +251,9 @@ static const struct example {
 };
 
 static enum pz_status read_text(const char *name, const char *text,
-                                const struct pz_megatron_options *o, struct pz_megatron_run *m,
+                                const struct pz_run_plan_options *o, struct pz_run_plan *m,
                                 struct pz_error *err) {
-  static const struct pz_megatron_options none = {.vocab = 0};
+  static const struct pz_run_plan_options none = {.vocab = 0};
   return pz_megatron_read(name, text, strlen(text), o ? o : &none, &arena, m, err);
 }
 
@@ -292,17 +292,17 @@ static void arguments_are_read(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
     const struct example *e = &examples[i];
-    struct pz_megatron_run m;
+    struct pz_run_plan m;
     struct pz_error err = {0};
     if (read_text(e->name, e->text, NULL, &m, &err) != PZ_OK) fail_msg("%s", err.message);
-    expect_fields(e->name, &m.run, e->fields);
-    if (e->config && !strstr(m.run.config, e->config))
-      fail_msg("%s: no %s in %s", e->name, e->config, m.run.config);
+    expect_fields(e->name, &m, e->fields);
+    if (e->config && !strstr(m.config, e->config))
+      fail_msg("%s: no %s in %s", e->name, e->config, m.config);
     /* what was read can be a model */
     struct pz_workload_options o = pz_workload_options_default();
     struct pz_workload *w = NULL;
     o.seq = 64;
-    if (pz_workload_parse(e->name, m.run.config, strlen(m.run.config), &o, &w, &err) != PZ_OK)
+    if (pz_workload_parse(e->name, m.config, strlen(m.config), &o, &w, &err) != PZ_OK)
       fail_msg("%s", err.message);
     pz_workload_free(w);
   }
@@ -379,7 +379,7 @@ static void wrong_arguments_are_told(void **state) {
        "the size of the vocabulary is not stated"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct pz_megatron_run m;
+    struct pz_run_plan m;
     struct pz_error err = {0};
     if (read_text("x", cases[i].text, NULL, &m, &err) == PZ_OK)
       fail_msg("%s: was read", cases[i].text);
@@ -390,8 +390,8 @@ static void wrong_arguments_are_told(void **state) {
 static void options_fill_gaps(void **state) {
   (void)state;
   static const char *const set[] = {"LAYERS=12", NULL};
-  struct pz_megatron_options o = {.vocab = 1000, .devices = 4, .presets = set};
-  struct pz_megatron_run m;
+  struct pz_run_plan_options o = {.vocab = 1000, .devices = 4, .set = set};
+  struct pz_run_plan m;
   struct pz_error err = {0};
   const char *text = "LAYERS=6\n--num-layers $LAYERS --hidden-size 64 --num-attention-heads 4 "
                      "--seq-length 64 --micro-batch-size 1 --bf16 --unheard-of 3 --lr 1 "
@@ -399,7 +399,7 @@ static void options_fill_gaps(void **state) {
   assert_int_equal(read_text("x", text, &o, &m, &err), PZ_OK);
   assert_int_equal(m.layers, 12);
   assert_int_equal(m.vocab, 1000); /* padded where it is priced */
-  assert_int_equal(m.run.plan.devices, 4);
+  assert_int_equal(m.plan.devices, 4);
   assert_int_equal(m.n_ignored, 1);
   assert_string_equal(m.ignored[0], "unheard-of");
   assert_int_equal(m.n_notes, 1);
@@ -407,11 +407,11 @@ static void options_fill_gaps(void **state) {
   static const char *const ignore[] = {"--num-experts", "moe-*", NULL};
   const char *experts =
       ON8 GPT "--num-experts 8 --moe-router-topk 2 --expert-model-parallel-size 1";
-  struct pz_megatron_options leave = {.ignore = ignore};
+  struct pz_run_plan_options leave = {.ignore = ignore};
   assert_int_equal(read_text("x", experts, &leave, &m, &err), PZ_OK);
   assert_true(m.n_ignored == 0 && m.n_notes == 2);
   static const char *const wrong[] = {"3=4", NULL};
-  o.presets = wrong;
+  o.set = wrong;
   assert_int_equal(read_text("x", text, &o, &m, &err), PZ_BAD_USE);
 }
 
@@ -441,18 +441,18 @@ static void expect_same(const struct pz_run_plan *a, const struct pz_run_plan *b
 static void plans_are_read_back(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-    struct pz_megatron_run m;
+    struct pz_run_plan m;
     struct pz_run_plan back;
     struct pz_error err = {0};
     assert_int_equal(read_text("x", examples[i].text, NULL, &m, &err), PZ_OK);
-    read_back(&m.run, &back);
-    expect_same(&m.run, &back);
-    if (pz_plan_fill(&m.run.plan, NULL, &err) != PZ_OK)
+    read_back(&m, &back);
+    expect_same(&m, &back);
+    if (pz_plan_fill(&m.plan, NULL, &err) != PZ_OK)
       fail_msg("%s: %s", examples[i].name, err.message);
-    read_back(&m.run, &back);
-    expect_same(&m.run, &back);
+    read_back(&m, &back);
+    expect_same(&m, &back);
     assert_int_equal(pz_plan_fill(&back.plan, NULL, &err), PZ_OK);
-    expect_same(&m.run, &back);
+    expect_same(&m, &back);
   }
 }
 
@@ -488,21 +488,23 @@ static void wrong_plans_are_told(void **state) {
 
 /* ---- what is found -------------------------------------------------------------------------- */
 
-static void tune(const struct pz_megatron_run *m, const char *chip_name, const char *net_name,
-                 struct pz_tuning *out) {
+static struct pz_plan_tuning *tune(const struct pz_run_plan *m, const char *chip_name,
+                                   const char *net_name) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
-  struct pz_tuning_options o = {.p2p_off = m->p2p_off, .threads = 1};
+  struct pz_tune_options o = pz_tune_options_default();
+  struct pz_plan_tuning *out = NULL;
+  o.threads = 1;
   assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
-  if (pz_plan_tune(&m->run, &chip, &net, &o, &arena, out, &err) != PZ_OK)
-    fail_msg("%s", err.message);
+  if (pz_plan_tune(m, &chip, &net, &o, &out, &err) != PZ_OK) fail_msg("%s", err.message);
+  return out;
 }
 
-static double price(const struct pz_megatron_run *m, const struct pz_plan *plan,
-                    const char *chip_name, const char *net_name) {
-  struct pz_job job = {.model = m->run.model, .config = m->run.config};
+static double price(const struct pz_run_plan *m, const struct pz_plan *plan, const char *chip_name,
+                    const char *net_name) {
+  struct pz_job job = {.model = m->model, .config = m->config};
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_prediction p;
@@ -527,56 +529,55 @@ static void changes_are_sound(void **state) {
       ON8 LLAMA "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4 "
                 "--global-batch-size 32 --use-distributed-optimizer --overlap-grad-reduce"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    struct pz_megatron_run m;
-    struct pz_tuning t;
+    struct pz_run_plan m;
+    struct pz_plan_tuning *t;
     struct pz_error err = {0};
     if (read_text("x", texts[i], NULL, &m, &err) != PZ_OK) fail_msg("%s", err.message);
-    assert_int_equal(pz_plan_fill(&m.run.plan, NULL, &err), PZ_OK);
-    tune(&m, "a100-80", "dgx-a100", &t);
-    assert_true(t.n_changes > 0 && t.has_best && t.n_tried >= t.n_changes);
-    for (uint32_t k = 0; k < t.n_changes; k++) {
-      const struct pz_tuned_plan *c = &t.changes[k];
-      const char *text = NULL;
-      assert_true(k == 0 || c->p.step_s >= t.changes[k - 1].p.step_s);
-      assert_true(c->p.step_s < t.own.p.step_s && c->p.peak_bytes <= t.limit_bytes);
-      assert_true(c->plan.devices == m.run.plan.devices && c->plan.batch == m.run.plan.batch);
+    assert_int_equal(pz_plan_fill(&m.plan, NULL, &err), PZ_OK);
+    t = tune(&m, "a100-80", "dgx-a100");
+    assert_true(t->n_changes > 0 && t->has_best && t->n_tried >= t->n_changes);
+    for (uint32_t k = 0; k < t->n_changes; k++) {
+      const struct pz_plan_change *c = &t->changes[k];
+      assert_true(k == 0 || c->p.step_s >= t->changes[k - 1].p.step_s);
+      assert_true(c->p.step_s < t->own.p.step_s && c->p.peak_bytes <= t->limit_bytes);
+      assert_true(c->plan.devices == m.plan.devices && c->plan.batch == m.plan.batch);
       assert_true(c->field < PZ_PLAN_FIELDS);
       assert_true(fabs(price(&m, &c->plan, "a100-80", "dgx-a100") / c->p.step_s - 1) < 1e-9);
-      assert_int_equal(pz_megatron_changes(&m, &c->plan, &arena, &text, &err), PZ_OK);
-      assert_true(text[0]);
-      if (c->plan.overlap == m.run.plan.overlap && c->plan.attention == m.run.plan.attention)
-        assert_true(t.best.p.step_s <= c->p.step_s * (1 + 1e-9));
+      assert_true(c->megatron[0] && c->options[0]);
+      if (c->plan.overlap == m.plan.overlap && c->plan.attention == m.plan.attention)
+        assert_true(t->best.p.step_s <= c->p.step_s * (1 + 1e-9));
     }
-    assert_true(!t.has_overlapped || t.overlapped.p.step_s <= t.best.p.step_s * (1 + 1e-9));
+    assert_true(!t->has_overlapped || t->overlapped.p.step_s <= t->best.p.step_s * (1 + 1e-9));
+    pz_plan_tuning_free(t);
   }
 }
 
 /* The arguments of a change, put behind those of the run, are the changed plan. */
 static void expect_changes_read_back(const char *run, int least) {
-  struct pz_megatron_run m, back;
-  struct pz_tuning t;
+  struct pz_run_plan m, back;
+  struct pz_plan_tuning *t;
   struct pz_error err = {0};
   int compared = 0;
   assert_int_equal(read_text("x", run, NULL, &m, &err), PZ_OK);
-  assert_int_equal(pz_plan_fill(&m.run.plan, NULL, &err), PZ_OK);
-  tune(&m, "h100", "dgx-h100", &t);
-  for (uint32_t k = 0; k < t.n_changes + t.has_best; k++) {
-    const struct pz_tuned_plan *c = k < t.n_changes ? &t.changes[k] : &t.best;
-    const char *more = NULL;
-    assert_int_equal(pz_megatron_changes(&m, &c->plan, &arena, &more, &err), PZ_OK);
+  assert_int_equal(pz_plan_fill(&m.plan, NULL, &err), PZ_OK);
+  t = tune(&m, "h100", "dgx-h100");
+  for (uint32_t k = 0; k < t->n_changes + t->has_best; k++) {
+    const struct pz_plan_change *c = k < t->n_changes ? &t->changes[k] : &t->best;
+    const char *more = c->megatron;
     if (strstr(more, "remove") || strstr(more, "layout")) continue;
     char *text = pz_arena_printf(&arena, "%s %s", run, more);
     if (read_text("x", text, NULL, &back, &err) != PZ_OK) fail_msg("%s: %s", more, err.message);
-    assert_int_equal(pz_plan_fill(&back.run.plan, NULL, &err), PZ_OK);
+    assert_int_equal(pz_plan_fill(&back.plan, NULL, &err), PZ_OK);
     char x[200], y[200];
     for (int f = PZ_PLAN_DEVICES; f < PZ_PLAN_FIELDS; f++) {
       pz_plan_field_text(&c->plan, (enum pz_plan_field)f, x, sizeof x);
-      pz_plan_field_text(&back.run.plan, (enum pz_plan_field)f, y, sizeof y);
+      pz_plan_field_text(&back.plan, (enum pz_plan_field)f, y, sizeof y);
       if (strcmp(x, y) != 0) fail_msg("%s: %s is %s, not %s", more, run_field_name(f), y, x);
     }
     compared++;
   }
   assert_true(compared >= least);
+  pz_plan_tuning_free(t);
 }
 
 static void changed_arguments_are_the_plan(void **state) {
@@ -596,15 +597,16 @@ static void changed_arguments_are_the_plan(void **state) {
 /* A run that does not fit: changes that do. */
 static void misfits_are_mended(void **state) {
   (void)state;
-  struct pz_megatron_run m;
-  struct pz_tuning t;
+  struct pz_run_plan m;
+  struct pz_plan_tuning *t;
   struct pz_error err = {0};
   static const char run[] = ON8 LLAMA "--global-batch-size 64 --micro-batch-size 4";
   assert_int_equal(read_text("x", run, NULL, &m, &err), PZ_OK);
-  assert_int_equal(pz_plan_fill(&m.run.plan, NULL, &err), PZ_OK);
-  tune(&m, "a100-40", "dgx-a100", &t);
-  assert_true(!pz_prediction_fits(&t.own.p) && t.n_changes > 0);
-  for (uint32_t k = 0; k < t.n_changes; k++) assert_true(pz_prediction_fits(&t.changes[k].p));
+  assert_int_equal(pz_plan_fill(&m.plan, NULL, &err), PZ_OK);
+  t = tune(&m, "a100-40", "dgx-a100");
+  assert_true(!pz_prediction_fits(&t->own.p) && t->n_changes > 0);
+  for (uint32_t k = 0; k < t->n_changes; k++) assert_true(pz_prediction_fits(&t->changes[k].p));
+  pz_plan_tuning_free(t);
 }
 
 int main(void) {

@@ -9,7 +9,7 @@
 #include "core/csv.h"
 #include "step/expected_error.h"
 #include "study/rank.h"
-#include "study/validate_text.h"
+#include "study/validate.h"
 
 /* ---- rank correlation and regret ------------------------------------------------------------ */
 
@@ -276,7 +276,7 @@ static void expected_errors_are_those_of_now(void **state) {
   size_t bytes = 0;
   struct pz_error err = {0};
   struct line a, b;
-  assert_int_equal(pz_validation_expected(v, &text, &bytes, &err), PZ_OK);
+  assert_int_equal(pz_validation_text(v, PZ_VALIDATION_EXPECTED, &text, &bytes, &err), PZ_OK);
   const char *p = text, *q = kept;
   for (;;) {
     p = read_line(p, &a);

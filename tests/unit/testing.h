@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "core/random.h"
+#include "core/num.h"
 #include "phaze/phaze.h"
 
 /* So many of n random cases: fewer where ctest sets PHAZE_TEST_PART, as under sanitizers, which are

@@ -4,17 +4,168 @@
  * is eliminated (Sprecher, Hartmann and Drexl 1997), which improves the bounds. */
 #include "schedule/bound/root_bound.h"
 
-#include "schedule/bound/head_tail.h"
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
-static double mode_work(const struct pz_context *c, const struct pz_mode *m, int mix) {
-  double w = 0;
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r]) w += c->mix[mix][r] * (double)m->use[r] / (double)c->p->capacity[r];
-  return w * m->s;
+#include "schedule/model/bits.h"
+
+/* ---- heads and tails ------------------------------------------------------------------------- */
+
+/* Head and tail tightening by energetic reasoning (Carlier and Latapie 1991; Baptiste, Le Pape and Nuijten
+ * 1999).  All predecessors of a task must be done before it starts: along the longest path, and
+ * because tasks that can start only after some time, and have some path before the task, must fit
+ * in between; their work is measured by combinations of resources and by dual values.  The same in
+ * reverse for tails, and for all tasks between start and end of the schedule. */
+enum { MOST_TASKS = 128 };
+
+struct item {
+  double head, tail;
+  const double *work; /* by measure */
+};
+
+struct head_tail {
+  struct pz_context *c;
+  uint32_t n;
+  int n_measures;
+  double (*work)[PZ_MEASURES]; /* by task */
+  double *path;                /* from the end of i to the beginning of j, at i * n + j */
+  struct pz_bits *before, *after;
+  const bool *without; /* by task; NULL: with all */
+  struct item *items;
+  uint32_t n_items;
+};
+
+static bool prepare(struct head_tail *x, struct pz_context *c, struct pz_arena *arena) {
+  uint32_t n = c->p->n;
+  *x = (struct head_tail){.c = c, .n = n};
+  if (!PZ_ARRAY(arena, x->work, n) || !PZ_ARRAY(arena, x->path, (size_t)n * n) ||
+      !PZ_ARRAY(arena, x->before, n) || !PZ_ARRAY(arena, x->after, n) ||
+      !PZ_ARRAY(arena, x->items, n))
+    return false;
+  pz_bits_order(c->p, x->before, x->after);
+  return true;
 }
+
+/* Energy by each surrogate resource that some task uses, and by dual values. */
+static void measure(struct head_tail *x) {
+  const struct pz_context *c = x->c;
+  x->n_measures = 0;
+  for (int k = 0; k < PZ_MIXES; k++) {
+    double sum = 0;
+    for (uint32_t i = 0; i < x->n; i++) sum += c->work[i][k];
+    if (sum <= 0) continue;
+    for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->work[i][k];
+    x->n_measures++;
+  }
+  if (c->duals.sum <= 0) return;
+  for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->duals.least[i];
+  x->n_measures++;
+}
+
+static void longest_paths(const struct pz_context *c, const struct pz_bits *before, double *path) {
+  uint32_t n = c->p->n;
+  for (uint32_t j = 0; j < n; j++) {
+    const struct pz_task *t = &c->p->tasks[j];
+    for (uint32_t i = 0; i < n; i++) path[i * n + j] = 0;
+    for (uint32_t k = 0; k < t->n_pred; k++) {
+      uint32_t q = t->pred[k];
+      for (uint32_t i = 0; i < q; i++)
+        if (pz_bits_has(&before[q], i))
+          path[i * n + j] = pz_fmax(path[i * n + j], path[i * n + q] + c->least_s[q]);
+    }
+  }
+}
+
+/* Kept by falling tail. */
+static void put(struct head_tail *x, double head, double tail, uint32_t task) {
+  uint32_t at = x->n_items++;
+  for (; at > 0 && x->items[at - 1].tail < tail; at--) x->items[at] = x->items[at - 1];
+  x->items[at] = (struct item){head, tail, x->work[task]};
+}
+
+static bool same_head_before(const struct head_tail *x, uint32_t h) {
+  double head = x->items[h].head;
+  for (uint32_t i = 0; i < h; i++)
+    if (x->items[i].head >= head && x->items[i].head <= head) return true;
+  return false;
+}
+
+/* Work of the items that have no smaller head, on top of it and of every tail. */
+static void add_energy_from(const struct head_tail *x, double from, double most[PZ_MEASURES]) {
+  double sum[PZ_MEASURES] = {0};
+  for (uint32_t i = 0; i < x->n_items; i++) {
+    const struct item *it = &x->items[i];
+    if (it->head < from) continue;
+    double rest = from + it->tail;
+    for (int q = 0; q < x->n_measures; q += 4)
+      for (int k = q; k < q + 4; k++) {
+        sum[k] += it->work[k];
+        most[k] = pz_fmax(most[k], sum[k] + rest);
+      }
+  }
+}
+
+/* The time that the items take with their heads and tails: for every head and tail, it and the work
+ * of those that have no less. */
+static double energy_bound(const struct head_tail *x) {
+  double most[PZ_MEASURES] = {0}, bound = 0;
+  for (uint32_t h = 0; h < x->n_items; h++)
+    if (!same_head_before(x, h)) add_energy_from(x, x->items[h].head, most);
+  for (int k = 0; k < PZ_MEASURES; k++) bound = pz_fmax(bound, most[k]);
+  return bound;
+}
+
+static void tighten_heads(struct head_tail *x) {
+  struct pz_context *c = x->c;
+  for (uint32_t j = 0; j < x->n; j++) {
+    const struct pz_task *t = &c->p->tasks[j];
+    for (uint32_t k = 0; k < t->n_pred; k++)
+      c->head_s[j] = pz_fmax(c->head_s[j], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
+    x->n_items = 0;
+    for (uint32_t i = 0; i < j; i++)
+      if (pz_bits_has(&x->before[j], i)) put(x, c->head_s[i], x->path[i * x->n + j], i);
+    c->head_s[j] = pz_fmax(c->head_s[j], energy_bound(x));
+  }
+}
+
+static void tighten_tails(struct head_tail *x) {
+  struct pz_context *c = x->c;
+  for (uint32_t j = x->n; j-- > 0;) {
+    const struct pz_task *t = &c->p->tasks[j];
+    for (uint32_t k = 0; k < t->n_succ; k++)
+      if (!(x->without && x->without[t->succ[k]]))
+        c->tail_s[j] = pz_fmax(c->tail_s[j], c->tail_s[t->succ[k]] + c->least_s[t->succ[k]]);
+    x->n_items = 0;
+    for (uint32_t i = j + 1; i < x->n; i++)
+      if (pz_bits_has(&x->after[j], i) && !(x->without && x->without[i]))
+        put(x, x->path[j * x->n + i], c->tail_s[i], i);
+    c->tail_s[j] = pz_fmax(c->tail_s[j], energy_bound(x));
+  }
+}
+
+/* Raises tails, and heads too unless some tasks that no other waits for are left out; returns a
+ * lower bound for the whole.  0: more tasks than that, no memory, or tails alone. */
+static double tighten_heads_and_tails(struct pz_context *c, const bool *without) {
+  struct pz_arena arena;
+  struct head_tail x;
+  double bound = 0;
+  pz_arena_init(&arena, c->arena->mem);
+  if (c->p->n <= MOST_TASKS && prepare(&x, c, &arena)) {
+    x.without = without;
+    measure(&x);
+    longest_paths(c, x.before, x.path);
+    if (!without) tighten_heads(&x);
+    tighten_tails(&x);
+    x.n_items = 0;
+    for (uint32_t i = 0; i < x.n && !without; i++) put(&x, c->head_s[i], c->tail_s[i], i);
+    if (!without) bound = energy_bound(&x);
+  }
+  pz_arena_release(&arena);
+  return bound;
+}
+
+/* ---- at the root ----------------------------------------------------------------------------- */
 
 static void path_tails(struct pz_context *c, const bool *without) {
   memset(c->tail_s, 0, c->p->n * sizeof *c->tail_s);
@@ -27,9 +178,9 @@ static void path_tails(struct pz_context *c, const bool *without) {
 }
 
 void pz_bound_tails(struct pz_context *c, const bool *without) {
-  c->derived.valid = false;
+  c->derived = false;
   path_tails(c, without);
-  if (c->head_tail && c->o->head_tail_tightening) pz_head_tail_tails(c, without);
+  if (c->head_tail && c->o->head_tail_tightening) tighten_heads_and_tails(c, without);
 }
 
 /* Least time and work over the modes that are left, heads and tails.  False: a task has none. */
@@ -44,7 +195,7 @@ static bool derive(struct pz_context *c) {
       if (c->eliminated[c->mode_at[i] + m]) continue;
       c->least_s[i] = pz_fmin(c->least_s[i], t->modes[m].s);
       for (int k = 0; k < PZ_MIXES; k++)
-        c->work[i][k] = pz_fmin(c->work[i][k], mode_work(c, &t->modes[m], k));
+        c->work[i][k] = pz_fmin(c->work[i][k], pz_mode_share(c, &t->modes[m], k) * t->modes[m].s);
     }
     if (c->least_s[i] == DBL_MAX) return false;
     for (uint32_t k = 0; k < t->n_pred; k++)
@@ -95,7 +246,7 @@ static double mode_bound(const struct pz_context *c, uint32_t i, uint32_t m,
   const struct pz_mode *mode = &c->p->tasks[i].modes[m];
   double bound = c->head_s[i] + mode->s + c->tail_s[i];
   for (int k = 0; k < PZ_MIXES && c->o->energetic_bound; k++)
-    bound = pz_fmax(bound, total[k] - c->work[i][k] + mode_work(c, mode, k));
+    bound = pz_fmax(bound, total[k] - c->work[i][k] + pz_mode_share(c, mode, k) * mode->s);
   const struct pz_duals *f = &c->duals;
   return pz_fmax(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
 }
@@ -112,50 +263,38 @@ static bool eliminate_modes(struct pz_context *c) {
       bool *eliminated = &c->eliminated[c->mode_at[i] + m];
       if (*eliminated || pz_better(c, mode_bound(c, i, m, total), c->best_s)) continue;
       *eliminated = any = true;
+      c->derived = false;
       c->count[PZ_T_mode_elimination].prunes++;
     }
   return any;
 }
 
-/* The modes of least value may be gone: dual values hold for those that are left. */
-static void update_duals(struct pz_context *c) {
-  struct pz_duals *f = &c->duals;
-  f->sum = 0;
+double pz_duals_sum(const struct pz_context *c, const double *rate, double *least) {
+  double sum = 0;
   for (uint32_t i = 0; i < c->p->n; i++) {
     const struct pz_task *t = &c->p->tasks[i];
-    f->least[i] = DBL_MAX;
+    double value = DBL_MAX;
     for (uint32_t m = 0; m < t->n_modes; m++)
       if (!c->eliminated[c->mode_at[i] + m])
-        f->least[i] = pz_fmin(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
-    f->sum += f->least[i];
+        value = pz_fmin(value, rate[c->mode_at[i] + m] * t->modes[m].s);
+    if (least) least[i] = value;
+    sum += value;
   }
-  pz_update_bound(c, f->sum, PZ_T_column_generation);
-}
-
-static struct pz_derived derived_from(const struct pz_context *c) {
-  struct pz_derived d = {
-      .n_dual_updates = c->n_dual_updates, .head_tail = c->head_tail, .valid = true};
-  for (uint32_t m = 0; m < c->n_modes; m++) d.n_eliminated += c->eliminated[m];
-  return d;
-}
-
-static bool up_to_date(const struct pz_context *c) {
-  struct pz_derived now = derived_from(c), last = c->derived;
-  return last.valid && last.n_eliminated == now.n_eliminated &&
-         last.n_dual_updates == now.n_dual_updates && last.head_tail == now.head_tail;
+  return sum;
 }
 
 /* Heads, tails and bounds of the modes that are left.  False: a task has none. */
 static bool renew(struct pz_context *c, struct keyed *list) {
-  if (up_to_date(c)) return true;
+  if (c->derived) return true;
   if (!derive(c)) return false;
-  update_duals(c);
+  c->duals.sum = pz_duals_sum(c, c->duals.rate, c->duals.least); /* those of least may be gone */
+  pz_update_bound(c, c->duals.sum, PZ_T_column_generation);
   if (c->head_tail && c->o->head_tail_tightening) {
     c->count[PZ_T_head_tail_tightening].calls++;
-    pz_update_bound(c, pz_head_tail_tighten(c), PZ_T_head_tail_tightening);
+    pz_update_bound(c, tighten_heads_and_tails(c, NULL), PZ_T_head_tail_tightening);
   }
   bound_root(c, list);
-  c->derived = derived_from(c);
+  c->derived = true;
   return true;
 }
 

@@ -5,9 +5,12 @@
  * of those on both, plus half of the sum of the others, plus half of the difference of the two
  * loads.  So the bound is the minimum over all differences that sums of the tasks' times can make.
  * Times must be multiples of a unit, and few enough. */
-#include "schedule/bound/two_machine.h"
-
 #include <stdlib.h>
+
+#include "schedule/bound/root_bound.h"
+
+/* Most differences x modes. */
+enum { MOST_WORK = 2000000 };
 
 /* By difference, the least of twice the time less that difference. */
 struct partition {
@@ -73,7 +76,7 @@ void pz_two_machine_bound(struct pz_context *c) {
   for (int r = 0; r < PZ_RESOURCES && c->time_unit > 0; r++) {
     if (c->p->capacity[r] != 2) continue;
     int64_t most = most_on_one(c, r);
-    if (most * (int64_t)c->n_modes > c->o->partition_work) continue;
+    if (most * (int64_t)c->n_modes > MOST_WORK) continue;
     struct pz_arena arena;
     pz_arena_init(&arena, c->arena->mem);
     struct partition x = {.most = (uint32_t)most};

@@ -23,6 +23,15 @@
 #include "schedule/colgen/pricing.h"
 #include "schedule/heuristic/local_search.h"
 
+enum {
+  MOST_ROUNDS = 200,
+  WORK_PER_STEP = 600, /* of the simplex */
+  MODES_PER_STEP = 4,  /* read */
+  NODES_PER_STEP = 4,  /* of the pricing problem */
+  FEW_NODES = 20,      /* tuned: for each first choice, while that finds columns */
+  MOST_NODES = 20000   /* tuned: otherwise */
+};
+
 /* Cost of a subset with an eliminated mode; the others cost 1. */
 static const double BANNED_COST = 1e3;
 
@@ -72,14 +81,13 @@ static void add_subset(struct pz_colgen *x, const struct pz_subset *p) {
 /* The best subset for each first choice; those of a value above 1 are added to the model.  Were
  * there any? */
 static bool add_improving_subsets(struct pz_colgen *x, int64_t nodes) {
-  const int64_t per_step = x->c->o->pricing_nodes_per_step;
   bool any = false;
   pz_pricing_reset(&x->pricing);
   for (uint32_t k = 0; k < x->pricing.n_order; k++) {
-    int64_t left = (x->until - x->c->steps) * per_step;
+    int64_t left = (x->until - x->c->steps) * NODES_PER_STEP;
     x->pricing.most_nodes = left < 1 ? 1 : left < nodes ? left : nodes;
     pz_pricing_solve(&x->pricing, k);
-    x->c->steps += x->pricing.nodes / per_step;
+    x->c->steps += x->pricing.nodes / NODES_PER_STEP;
     if (x->pricing.best.n == 0 || x->pricing.best.value <= 1 + 1e-9) continue;
     add_subset(x, &x->pricing.best);
     any = true;
@@ -131,13 +139,10 @@ static void build(struct pz_colgen *x) {
 
 static bool allocate(struct pz_colgen *x) {
   uint32_t n = x->p->n, modes = x->c->n_modes;
-  x->s = pz_arena_alloc(&x->arena, modes, sizeof *x->s);
-  x->task_of = pz_arena_alloc(&x->arena, modes, sizeof *x->task_of);
-  x->row = pz_arena_alloc(&x->arena, n, sizeof *x->row);
-  x->shortest = pz_arena_alloc(&x->arena, n, sizeof *x->shortest);
   pz_vec_init(&x->subsets, &x->arena, sizeof(uint32_t));
   pz_vec_init(&x->time, &x->arena, sizeof(double));
-  return x->s && x->task_of && x->row && x->shortest &&
+  return PZ_ARRAY(&x->arena, x->s, modes) && PZ_ARRAY(&x->arena, x->task_of, modes) &&
+         PZ_ARRAY(&x->arena, x->row, n) && PZ_ARRAY(&x->arena, x->shortest, n) &&
          pz_pricing_init(&x->pricing, x->c, &x->arena) && pz_simplex_init(&x->lp, n, &x->arena);
 }
 
@@ -192,31 +197,18 @@ static void read_shares(struct pz_colgen *x) {
     for (uint32_t k = 1; k <= list[at]; k++) part[list[at + k]] += time[col] / x->s[list[at + k]];
 }
 
-static double dual_bound(const struct pz_colgen *x) {
-  double sum = 0;
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    double least = DBL_MAX;
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      if (!x->c->eliminated[x->c->mode_at[i] + m])
-        least = fmin(least, x->pricing.rate[x->c->mode_at[i] + m] * x->p->tasks[i].modes[m].s);
-    sum += least;
-  }
-  return sum / fmax(1, x->pricing.most);
-}
-
 /* Keep the dual values, made feasible. */
 static void keep_duals(struct pz_colgen *x) {
   struct pz_context *c = x->c;
   for (uint32_t k = 0; k < c->n_modes; k++)
     c->duals.rate[k] = x->pricing.rate[k] / fmax(1, x->pricing.most);
-  c->n_dual_updates++;
+  c->derived = false;
 }
 
 static bool solve(struct pz_colgen *x) {
   int64_t work = x->lp.work;
   bool ok = !x->failed && pz_simplex_solve(&x->lp);
-  x->c->steps += x->c->n_modes / x->c->o->colgen_modes_per_step +
-                 (x->lp.work - work) / x->c->o->colgen_work_per_step;
+  x->c->steps += x->c->n_modes / MODES_PER_STEP + (x->lp.work - work) / WORK_PER_STEP;
   return ok;
 }
 
@@ -225,13 +217,12 @@ static bool solve(struct pz_colgen *x) {
 static void generate(struct pz_colgen *x) {
   const struct pz_context *c = x->c;
   double best = c->duals.sum;
-  for (int64_t round = 0; round < c->o->colgen_rounds && solve(x); round++) {
+  for (int64_t round = 0; round < MOST_ROUNDS && solve(x); round++) {
     read_shares(x);
     read_rates(x);
     pz_pricing_begin(&x->pricing);
-    bool more = add_improving_subsets(x, c->o->pricing_few_nodes) ||
-                add_improving_subsets(x, c->o->pricing_most_nodes);
-    double bound = dual_bound(x);
+    bool more = add_improving_subsets(x, FEW_NODES) || add_improving_subsets(x, MOST_NODES);
+    double bound = pz_duals_sum(c, x->pricing.rate, NULL) / fmax(1, x->pricing.most);
     if (bound > best) {
       best = bound;
       keep_duals(x);

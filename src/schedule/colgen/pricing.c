@@ -3,6 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tuned: multipliers first change by 1/FIRST_STEP, last by 1/LAST_STEP, half as much each time. */
+enum { FIRST_STEP = 4, LAST_STEP = 32 };
+/* Tuned: wide modes have rates near 1; the second part of the choices has rates below half of this,
+ * those of half the chip. */
+static const double WIDE_RATE = 1.4;
+
 /* ---- what does not change -------------------------------------------------------------------- */
 
 /* The longest path through tasks of no chain yet is the next chain. */
@@ -27,10 +33,10 @@ static uint32_t next_chain(struct pz_pricing *x, const struct pz_bits *before, u
 
 static bool find_order(struct pz_pricing *x, struct pz_arena *arena) {
   uint32_t n = x->p->n;
-  struct pz_bits *after = pz_arena_alloc(arena, n, sizeof *after);
-  uint32_t *length = pz_arena_alloc(arena, n, sizeof *length);
-  uint32_t *from = pz_arena_alloc(arena, n, sizeof *from);
-  if (!after || !length || !from) return false;
+  struct pz_bits *after;
+  uint32_t *length, *from;
+  if (!PZ_ARRAY(arena, after, n) || !PZ_ARRAY(arena, length, n) || !PZ_ARRAY(arena, from, n))
+    return false;
   pz_bits_order(x->p, x->incompatible, after);
   for (uint32_t i = 0; i < n; i++) x->chain[i] = PZ_NONE;
   while (next_chain(x, x->incompatible, length, from) > 1) {
@@ -64,22 +70,15 @@ static void find_units(struct pz_pricing *x) {
 bool pz_pricing_init(struct pz_pricing *x, const struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n, modes = c->n_modes;
   *x = (struct pz_pricing){.p = c->p, .o = c->o, .mode_at = c->mode_at};
-  x->rate = pz_arena_alloc(arena, modes, sizeof *x->rate);
-  x->incompatible = pz_arena_alloc(arena, n, sizeof *x->incompatible);
-  x->interchangeable = pz_arena_alloc(arena, n, sizeof *x->interchangeable);
-  x->preferred = pz_arena_alloc(arena, n, sizeof *x->preferred);
-  x->chain = pz_arena_alloc(arena, n, sizeof *x->chain);
-  x->best_value = pz_arena_alloc(arena, n, sizeof *x->best_value);
-  x->order = pz_arena_alloc(arena, modes, sizeof *x->order);
-  x->most_of = pz_arena_alloc(arena, n, sizeof *x->most_of);
-  x->reduced_of = pz_arena_alloc(arena, n, sizeof *x->reduced_of);
-  if (!x->rate || !x->incompatible || !x->interchangeable || !x->preferred || !x->chain ||
-      !x->best_value || !x->order || !x->most_of || !x->reduced_of || !find_order(x, arena))
+  if (!PZ_ARRAY(arena, x->rate, modes) || !PZ_ARRAY(arena, x->incompatible, n) ||
+      !PZ_ARRAY(arena, x->interchangeable, n) || !PZ_ARRAY(arena, x->preferred, n) ||
+      !PZ_ARRAY(arena, x->chain, n) || !PZ_ARRAY(arena, x->best_value, n) ||
+      !PZ_ARRAY(arena, x->order, modes) || !PZ_ARRAY(arena, x->most_of, n) ||
+      !PZ_ARRAY(arena, x->reduced_of, n) || !find_order(x, arena))
     return false;
   find_interchangeable(x);
   find_units(x);
-  x->more = pz_arena_alloc(arena, (size_t)(x->n_chains + 1) * modes, sizeof *x->more);
-  return x->more != NULL;
+  return PZ_ARRAY(arena, x->more, (size_t)(x->n_chains + 1) * modes);
 }
 
 /* ---- resource multipliers -------------------------------------------------------------------- */
@@ -132,7 +131,7 @@ static void choose_multipliers(struct pz_pricing *x, int part) {
     if (other < least) memcpy(multiplier, x->multiplier[part - 1], sizeof x->multiplier[part]);
     least = pz_fmin(least, other);
   }
-  for (int64_t k = x->o->multiplier_first_step; k <= x->o->multiplier_last_step; k *= 2)
+  for (int64_t k = FIRST_STEP; k <= LAST_STEP; k *= 2)
     for (int r = 0; r < PZ_RESOURCES; r++)
       if (x->used[r]) least = try_multiplier(x, from, multiplier, r, 1.0 / (double)k, least);
   for (uint32_t k = from; k < x->n_order; k++)
@@ -298,8 +297,7 @@ static void find_choices(struct pz_pricing *x) {
 }
 
 void pz_pricing_begin(struct pz_pricing *x) {
-  double below =
-      x->o->pricing_wide_rate; /* wide modes have rates near 1; the second part has those of half the chip */
+  double below = WIDE_RATE;
   find_choices(x);
   find_preferred(x);
   for (int k = 0; k < PZ_PRICING_PARTS; k++, below /= 2) {

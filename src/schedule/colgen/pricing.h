@@ -41,7 +41,7 @@ struct pz_extension {
 
 struct pz_pricing {
   const struct pz_problem *p;
-  const struct pz_tuning *o;
+  const struct pz_techniques *o;
   const uint32_t *mode_at;         /* as in the context */
   double *rate;                    /* by mode, set by the caller */
   struct pz_bits *incompatible;    /* by task: those that never run beside it, and itself */

@@ -1,47 +1,20 @@
 /* Parallel list scheduling in order of time (Graham 1969), for problems of any size: whenever a
  * task ends, ready tasks start in order of decreasing tail, as far as the residual capacity
  * allows. */
-#include "schedule/heuristic/list_schedule.h"
+#include "core/vec.h"
+#include "schedule/heuristic/local_search.h"
 
-#include <math.h>
-
-/* Most ready tasks that are tried before time advances. */
-enum { MOST_HELD = 64 };
+/* Ready tasks tried before time advances: the others would mostly not fit. */
+enum { LOOKAHEAD = 8 };
 
 struct keyed {
   double key;
   uint32_t task;
 };
 
-/* The largest key on top. */
-struct heap {
-  struct keyed *items;
-  uint32_t n;
-};
-
-static bool above(struct keyed a, struct keyed b) {
-  return a.key > b.key || (a.key >= b.key && a.task < b.task);
-}
-
-static void push(struct heap *h, double key, uint32_t task) {
-  struct keyed item = {key, task};
-  uint32_t i = h->n++;
-  for (; i > 0 && above(item, h->items[(i - 1) / 2]); i = (i - 1) / 2)
-    h->items[i] = h->items[(i - 1) / 2];
-  h->items[i] = item;
-}
-
-static struct keyed pop(struct heap *h) {
-  struct keyed top = h->items[0], last = h->items[--h->n];
-  uint32_t i = 0;
-  for (uint32_t k = 1; k < h->n; k = 2 * i + 1) {
-    if (k + 1 < h->n && above(h->items[k + 1], h->items[k])) k++;
-    if (!above(h->items[k], last)) break;
-    h->items[i] = h->items[k];
-    i = k;
-  }
-  h->items[i] = last;
-  return top;
+static bool comes_first(const void *a, const void *b) {
+  const struct keyed *x = a, *y = b;
+  return x->key > y->key || (x->key >= y->key && x->task < y->task);
 }
 
 struct list_scheduler {
@@ -49,8 +22,9 @@ struct list_scheduler {
   const uint32_t *mode;
   struct pz_slot *slots;
   uint32_t *waits;
-  struct heap ready, running; /* by way to the end, by earliest end */
+  struct pz_vec ready, running; /* heaps of struct keyed: by way to the end, by earliest end */
   int32_t free[PZ_RESOURCES];
+  bool failed; /* out of memory */
 };
 
 static void take(struct list_scheduler *g, const struct pz_mode *m, int32_t sign) {
@@ -61,15 +35,20 @@ static const struct pz_mode *mode_of(const struct list_scheduler *g, uint32_t i)
   return &g->c->p->tasks[i].modes[g->mode[i]];
 }
 
+static void push(struct list_scheduler *g, struct pz_vec *heap, double key, uint32_t task) {
+  g->failed |= !pz_heap_push(heap, comes_first, &(struct keyed){key, task});
+}
+
 static void make_ready(struct list_scheduler *g, uint32_t i) {
-  push(&g->ready, g->c->tail_s[i] + g->c->least_s[i], i);
+  push(g, &g->ready, g->c->tail_s[i] + g->c->least_s[i], i);
 }
 
 static void start_ready(struct list_scheduler *g, double t) {
-  struct keyed held[MOST_HELD];
+  struct keyed held[LOOKAHEAD];
   int n = 0;
-  while (g->ready.n && n < g->c->o->list_lookahead) {
-    struct keyed k = pop(&g->ready);
+  while (g->ready.n && n < LOOKAHEAD) {
+    struct keyed k;
+    pz_heap_pop(&g->ready, comes_first, &k);
     const struct pz_mode *m = mode_of(g, k.task);
     if (!pz_mode_fits(g->free, m)) {
       held[n++] = k;
@@ -77,23 +56,25 @@ static void start_ready(struct list_scheduler *g, double t) {
     }
     take(g, m, -1);
     g->slots[k.task] = (struct pz_slot){t, t + m->s, g->mode[k.task]};
-    push(&g->running, -(t + m->s), k.task);
+    push(g, &g->running, -(t + m->s), k.task);
   }
   while (n > 0) {
     n--;
-    push(&g->ready, held[n].key, held[n].task);
+    push(g, &g->ready, held[n].key, held[n].task);
   }
 }
 
 /* Everything that ends next. */
 static double finish(struct list_scheduler *g) {
-  double t = -g->running.items[0].key;
-  while (g->running.n && -g->running.items[0].key <= t) {
-    uint32_t i = pop(&g->running).task;
-    const struct pz_task *task = &g->c->p->tasks[i];
-    take(g, mode_of(g, i), 1);
-    for (uint32_t k = 0; k < task->n_succ; k++)
-      if (--g->waits[task->succ[k]] == 0) make_ready(g, task->succ[k]);
+  const struct keyed *first = g->running.items;
+  double t = -first->key;
+  while (g->running.n && -first->key <= t) {
+    struct keyed k;
+    pz_heap_pop(&g->running, comes_first, &k);
+    const struct pz_task *task = &g->c->p->tasks[k.task];
+    take(g, mode_of(g, k.task), 1);
+    for (uint32_t i = 0; i < task->n_succ; i++)
+      if (--g->waits[task->succ[i]] == 0) make_ready(g, task->succ[i]);
   }
   return t;
 }
@@ -109,7 +90,8 @@ static void run(struct list_scheduler *g) {
   do {
     start_ready(g, t);
     if (g->running.n) t = finish(g);
-  } while (g->running.n || g->ready.n);
+  } while (!g->failed && (g->running.n || g->ready.n));
+  if (g->failed) return;
   g->c->steps += p->n;
   pz_update_incumbent(g->c, g->slots, t, PZ_T_NONE);
 }
@@ -121,10 +103,10 @@ enum pz_status pz_list_schedule(struct pz_context *c, const uint32_t *mode, stru
   struct list_scheduler g = {.c = c, .mode = mode};
   g.slots = pz_arena_alloc(&arena, n, sizeof *g.slots);
   g.waits = pz_arena_alloc(&arena, n, sizeof *g.waits);
-  g.ready.items = pz_arena_alloc(&arena, n, sizeof *g.ready.items);
-  g.running.items = pz_arena_alloc(&arena, n, sizeof *g.running.items);
-  bool ok = g.slots && g.waits && g.ready.items && g.running.items;
-  if (ok && n) run(&g);
+  pz_vec_init(&g.ready, &arena, sizeof(struct keyed));
+  pz_vec_init(&g.running, &arena, sizeof(struct keyed));
+  g.failed = !g.slots || !g.waits;
+  if (!g.failed && n) run(&g);
   pz_arena_release(&arena);
-  return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
+  return !g.failed ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
 }

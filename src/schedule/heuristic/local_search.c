@@ -8,11 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/random.h"
-#include "schedule/heuristic/list_schedule.h"
+#include "core/num.h"
 #include "schedule/model/profile.h"
 
-enum { MOST_MODES = 64 };
+enum {
+  MOST_MODES = 64,
+  SEED = 20240721,    /* of the random numbers */
+  TASKS_PER_STEP = 4, /* placed in one step */
+  /* tuned, as solve.c says */
+  LONG = 50000,     /* steps from which a search is long */
+  PASSES_SHORT = 4, /* of a short one, all from the incumbent */
+  PASSES_LONG = 12  /* of a long one, two in three from elsewhere */
+};
+/* Tuned: the first threshold, as a part of the makespan; schedules up to this factor above the
+ * current one may be justified. */
+static const double THRESHOLD = 0.03, JUSTIFY_WITHIN = 1.05;
 
 static const uint32_t ANY = PZ_NONE; /* a mode: that in which the task ends first */
 
@@ -31,16 +41,10 @@ struct local {
 static bool begin(struct local *l, struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n;
   *l = (struct local){.c = c, .by = PZ_T_NONE};
-  l->slots = pz_arena_alloc(arena, n, sizeof *l->slots);
-  l->priority = pz_arena_alloc(arena, n, sizeof *l->priority);
-  l->kept_priority = pz_arena_alloc(arena, n, sizeof *l->kept_priority);
-  l->mode = pz_arena_alloc(arena, n, sizeof *l->mode);
-  l->kept_mode = pz_arena_alloc(arena, n, sizeof *l->kept_mode);
-  l->same_modes = pz_arena_alloc(arena, n, sizeof *l->same_modes);
-  l->ready = pz_arena_alloc(arena, n, sizeof *l->ready);
-  l->waits = pz_arena_alloc(arena, n, sizeof *l->waits);
-  if (!l->slots || !l->priority || !l->kept_priority || !l->mode || !l->kept_mode ||
-      !l->same_modes || !l->ready || !l->waits)
+  if (!PZ_ARRAY(arena, l->slots, n) || !PZ_ARRAY(arena, l->priority, n) ||
+      !PZ_ARRAY(arena, l->kept_priority, n) || !PZ_ARRAY(arena, l->mode, n) ||
+      !PZ_ARRAY(arena, l->kept_mode, n) || !PZ_ARRAY(arena, l->same_modes, n) ||
+      !PZ_ARRAY(arena, l->ready, n) || !PZ_ARRAY(arena, l->waits, n))
     return false;
   for (uint32_t i = 0; i < n && n <= PZ_LOCAL_MOST_TASKS; i++)
     while (!pz_same_modes(&c->p->tasks[l->same_modes[i]], &c->p->tasks[i])) l->same_modes[i]++;
@@ -58,16 +62,10 @@ struct neighbours {
   uint32_t n;
 };
 
-static struct neighbours before(const struct local *l, uint32_t t) {
+static struct neighbours neighbours_of(const struct local *l, uint32_t t, bool after) {
   const struct pz_task *k = &l->c->p->tasks[t];
-  return l->backward ? (struct neighbours){k->succ, k->n_succ}
-                     : (struct neighbours){k->pred, k->n_pred};
-}
-
-static struct neighbours after(const struct local *l, uint32_t t) {
-  const struct pz_task *k = &l->c->p->tasks[t];
-  return l->backward ? (struct neighbours){k->pred, k->n_pred}
-                     : (struct neighbours){k->succ, k->n_succ};
+  return l->backward != after ? (struct neighbours){k->succ, k->n_succ}
+                              : (struct neighbours){k->pred, k->n_pred};
 }
 
 static struct pz_slot earliest(const struct local *l, uint32_t t, double ready, uint32_t mode) {
@@ -89,7 +87,7 @@ static struct pz_slot earliest_of_any(const struct local *l, uint32_t t, double 
 
 static void place(struct local *l, uint32_t t) {
   double ready = 0;
-  struct neighbours b = before(l, t);
+  struct neighbours b = neighbours_of(l, t, false);
   for (uint32_t k = 0; k < b.n; k++) ready = fmax(ready, l->slots[b.list[k]].end);
   struct pz_slot slot =
       l->mode[t] == ANY ? earliest_of_any(l, t, ready) : earliest(l, t, ready, l->mode[t]);
@@ -97,25 +95,19 @@ static void place(struct local *l, uint32_t t) {
   pz_profile_occupy(&l->profile, slot.start, &l->c->p->tasks[t].modes[slot.mode]);
 }
 
-static bool fits(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
-                 const struct pz_mode *m) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r] > p->capacity[r] - use[r]) return false;
-  return true;
-}
-
 /* Do the milestones still fit at their instants, after all others were placed? */
 static bool milestones_fit(const struct local *l) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++) {
     const struct pz_mode *m = &p->tasks[i].modes[l->slots[i].mode];
-    int32_t use[PZ_RESOURCES] = {0};
+    int32_t residual[PZ_RESOURCES];
     if (m->s > 0) continue;
+    memcpy(residual, p->capacity, sizeof residual);
     for (uint32_t k = 0; k < p->n; k++)
       for (int r = 0; r < PZ_RESOURCES; r++)
         if (l->slots[k].start < l->slots[i].start && l->slots[k].end > l->slots[i].start)
-          use[r] += p->tasks[k].modes[l->slots[k].mode].use[r];
-    if (!fits(p, use, m)) return false;
+          residual[r] -= p->tasks[k].modes[l->slots[k].mode].use[r];
+    if (!pz_mode_fits(residual, m)) return false;
   }
   return true;
 }
@@ -138,7 +130,7 @@ static double generate(struct local *l) {
   bool refused = false;
   pz_profile_clear(&l->profile);
   for (uint32_t i = 0; i < p->n; i++) {
-    l->waits[i] = before(l, i).n;
+    l->waits[i] = neighbours_of(l, i, false).n;
     if (!l->waits[i]) l->ready[n_ready++] = i;
   }
   while (n_ready) {
@@ -149,11 +141,11 @@ static double generate(struct local *l) {
     l->ready[best] = l->ready[--n_ready];
     place(l, t);
     makespan = fmax(makespan, l->slots[t].end);
-    struct neighbours a = after(l, t);
+    struct neighbours a = neighbours_of(l, t, true);
     for (uint32_t k = 0; k < a.n; k++)
       if (--l->waits[a.list[k]] == 0) l->ready[n_ready++] = a.list[k];
   }
-  l->c->steps += p->n / l->c->o->local_tasks_per_step + 1;
+  l->c->steps += p->n / TASKS_PER_STEP + 1;
   if (pz_better(l->c, makespan, l->c->best_s)) {
     if (l->backward) reverse(l, makespan);
     if (milestones_fit(l))
@@ -191,10 +183,7 @@ static uint32_t least_work_mode(const struct pz_context *c, uint32_t t, int mix)
   uint32_t best = 0;
   double least = DBL_MAX;
   for (uint32_t m = 0; m < task->n_modes; m++) {
-    double w = 0;
-    for (int r = 0; r < PZ_RESOURCES; r++)
-      if (c->p->capacity[r] > 0) w += c->mix[mix][r] * task->modes[m].use[r] / c->p->capacity[r];
-    w *= task->modes[m].s;
+    double w = pz_mode_share(c, &task->modes[m], mix) * task->modes[m].s;
     if (w < least) least = w, best = m;
   }
   return best;
@@ -332,9 +321,8 @@ static void anneal(struct local *l, int64_t until, bool afresh) {
     copy_choice(l, l->kept_mode, l->kept_priority, l->mode, l->priority);
     for (uint32_t n = 1 + draw(l, 3); n > 0; n--) change(l);
     double next = generate(l);
-    if (c->o->justification && next <= c->o->local_justify_within * now && draw(l, 4) == 0)
-      next = justify(l);
-    if (next <= now + c->o->local_threshold * left * left * c->best_s * draw(l, 1000) / 1000) {
+    if (c->o->justification && next <= JUSTIFY_WITHIN * now && draw(l, 4) == 0) next = justify(l);
+    if (next <= now + THRESHOLD * left * left * c->best_s * draw(l, 1000) / 1000) {
       now = next;
       continue;
     }
@@ -371,11 +359,11 @@ static enum pz_status list_schedules(struct local *l, struct pz_error *err) {
 static void search(struct local *l, int64_t steps, bool first) {
   struct pz_context *c = l->c;
   int64_t end = c->steps + steps;
-  l->random = (uint64_t)(c->o->local_seed + steps);
+  l->random = (uint64_t)(SEED + steps);
   if (first) first_tries(l);
   if (!c->o->local_search || !pz_open(c)) return;
-  bool longer = steps >= c->o->local_long; /* of many passes two in three begin elsewhere */
-  int64_t passes = longer ? c->o->local_passes_long : c->o->local_passes_short, from = c->steps;
+  bool longer = steps >= LONG; /* of many passes two in three begin elsewhere */
+  int64_t passes = longer ? PASSES_LONG : PASSES_SHORT, from = c->steps;
   l->by = PZ_T_local_search;
   for (int64_t pass = 1; pass <= passes && pz_open(c); pass++) {
     l->backward = pass % 2 == 0;

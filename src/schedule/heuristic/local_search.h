@@ -10,6 +10,10 @@ enum { PZ_LOCAL_MOST_TASKS = 512 };
  * get a few list schedules.  PZ_NO_MEMORY is the only error. */
 PZ_NODISCARD enum pz_status pz_local_search(struct pz_context *c, int64_t steps,
                                             struct pz_error *err);
+/* Parallel list scheduling, one pass with these modes, for problems of any size; a better schedule
+ * becomes the incumbent.  PZ_NO_MEMORY is the only error. */
+PZ_NODISCARD enum pz_status pz_list_schedule(struct pz_context *c, const uint32_t *mode,
+                                             struct pz_error *err);
 /* One schedule: these modes, tasks by decreasing priority.  Returns its makespan. */
 double pz_serial_schedule(struct pz_context *c, const uint32_t *mode, const double *priority);
 

@@ -7,8 +7,9 @@
 #include "lp/lp.h"
 #include "schedule/bound/root_bound.h"
 #include "schedule/heuristic/local_search.h"
-#include "schedule/model/checker.h"
+#include "schedule/model/bits.h"
 #include "schedule/model/context.h"
+#include "schedule/model/schedule.h"
 
 /* Transitivity is implied by the times; beyond so many rows it costs more than it helps. */
 enum { MOST_TRANSITIVE = 20000 };
@@ -20,41 +21,40 @@ struct ilp {
   struct pz_arena arena;
   struct pz_lp lp;
   double unit;
-  bool *before;      /* [i * n + j]: i precedes j */
-  uint32_t *ordered; /* [i * n + j]: column of y_ij, or PZ_NONE */
-  uint32_t *mode;    /* by mode: column of x */
+  struct pz_bits *before; /* by task: all that precede it */
+  uint32_t *ordered;      /* [i * n + j]: column of y_ij, or PZ_NONE */
+  uint32_t *mode;         /* by mode: column of x */
   uint32_t start, end;
   bool handed_on[PZ_RESOURCES];
 };
 
 static size_t pair(const struct ilp *x, uint32_t i, uint32_t j) { return (size_t)i * x->p->n + j; }
 
+static bool precedes(const struct ilp *x, uint32_t i, uint32_t j) {
+  return pz_bits_has(&x->before[j], i);
+}
+
 static bool free_pair(const struct ilp *x, uint32_t i, uint32_t j) {
-  return i != j && !x->before[pair(x, i, j)] && !x->before[pair(x, j, i)];
+  return i != j && !precedes(x, i, j) && !precedes(x, j, i);
 }
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
 static void put_columns(struct ilp *x) {
+  static const struct pz_lp_col choice = {.upper = 1, .integer = true};
   struct pz_lp *lp = &x->lp;
   uint32_t n = x->p->n;
-  x->end = pz_lp_col(lp, 0, DBL_MAX, 1, false);
-  pz_lp_name(lp, x->end, "C");
+  x->end = pz_lp_col(lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "C");
   x->start = lp->cols.n;
   for (uint32_t i = 0; i < n; i++)
-    pz_lp_name(lp, pz_lp_col(lp, x->c->head_s[i] / x->unit, DBL_MAX, 0, false), "s%u", i);
+    pz_lp_col(lp, (struct pz_lp_col){x->c->head_s[i] / x->unit, DBL_MAX, 0, false, ""}, "s%u", i);
   for (uint32_t i = 0; i < n; i++)
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      uint32_t col = x->mode[x->c->mode_at[i] + m] = pz_lp_col(lp, 0, 1, 0, true);
-      pz_lp_name(lp, col, "x%u_%u", i, m);
-    }
+    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
+      x->mode[x->c->mode_at[i] + m] = pz_lp_col(lp, choice, "x%u_%u", i, m);
   for (uint32_t i = 0; i < n; i++)
-    for (uint32_t j = 0; j < n; j++) {
-      x->ordered[pair(x, i, j)] = PZ_NONE;
-      if (!free_pair(x, i, j)) continue;
-      uint32_t col = x->ordered[pair(x, i, j)] = pz_lp_col(lp, 0, 1, 0, true);
-      pz_lp_name(lp, col, "y%u_%u", i, j);
-    }
+    for (uint32_t j = 0; j < n; j++)
+      x->ordered[pair(x, i, j)] =
+          free_pair(x, i, j) ? pz_lp_col(lp, choice, "y%u_%u", i, j) : PZ_NONE;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -70,12 +70,11 @@ static void put_modes_and_ends(struct ilp *x) {
   struct pz_lp *lp = &x->lp;
   for (uint32_t i = 0; i < x->p->n; i++) {
     const struct pz_task *t = &x->p->tasks[i];
-    uint32_t one = pz_lp_row(lp, 1, 1);
-    pz_lp_row_name(lp, one, "mode_%u", i);
+    uint32_t one = pz_lp_row(lp, PZ_LP_EQUAL, 1, "mode_%u", i);
     for (uint32_t m = 0; m < t->n_modes; m++) pz_lp_put(lp, one, x->mode[x->c->mode_at[i] + m], 1);
-    for (uint32_t k = 0; k < t->n_succ || k == 0; k++) {
-      uint32_t row = pz_lp_row(lp, 0, DBL_MAX); /* to each successor, or to the end of all */
-      pz_lp_row_name(lp, row, t->n_succ ? "before_%u_%u" : "end_%u", i, t->n_succ ? t->succ[k] : 0);
+    for (uint32_t k = 0; k < t->n_succ || k == 0; k++) { /* each successor, or the end of all */
+      uint32_t row = t->n_succ ? pz_lp_row(lp, PZ_LP_AT_LEAST, 0, "before_%u_%u", i, t->succ[k])
+                               : pz_lp_row(lp, PZ_LP_AT_LEAST, 0, "end_%u", i);
       pz_lp_put(lp, row, t->n_succ ? x->start + t->succ[k] : x->end, 1);
       pz_lp_put(lp, row, x->start + i, -1);
       put_duration(x, row, i, -1);
@@ -86,8 +85,7 @@ static void put_modes_and_ends(struct ilp *x) {
 static void put_order(struct ilp *x, uint32_t i, uint32_t j) {
   struct pz_lp *lp = &x->lp;
   double big = (x->c->best_s - x->c->tail_s[i] - x->c->head_s[j]) / x->unit;
-  uint32_t row = pz_lp_row(lp, -big, DBL_MAX);
-  pz_lp_row_name(lp, row, "order_%u_%u", i, j);
+  uint32_t row = pz_lp_row(lp, PZ_LP_AT_LEAST, -big, "order_%u_%u", i, j);
   pz_lp_put(lp, row, x->start + j, 1);
   pz_lp_put(lp, row, x->start + i, -1);
   put_duration(x, row, i, -1);
@@ -95,9 +93,9 @@ static void put_order(struct ilp *x, uint32_t i, uint32_t j) {
 }
 
 static bool fit_together(const struct ilp *x, const struct pz_mode *a, const struct pz_mode *b) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (a->use[r] > x->p->capacity[r] - b->use[r]) return false;
-  return true;
+  int32_t residual[PZ_RESOURCES];
+  for (int r = 0; r < PZ_RESOURCES; r++) residual[r] = x->p->capacity[r] - b->use[r];
+  return pz_mode_fits(residual, a);
 }
 
 /* Mode m of i and the modes of j that do not fit beside it: one after the other. */
@@ -106,8 +104,8 @@ static void put_conflict(struct ilp *x, uint32_t i, uint32_t j, uint32_t m) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < b->n_modes; k++) n += !fit_together(x, &a->modes[m], &b->modes[k]);
   if (!n) return;
-  uint32_t row = pz_lp_row(&x->lp, n == b->n_modes ? 0 : -1, DBL_MAX);
-  pz_lp_row_name(&x->lp, row, "apart_%u_%u_%u", i, m, j);
+  uint32_t row =
+      pz_lp_row(&x->lp, PZ_LP_AT_LEAST, n == b->n_modes ? 0 : -1, "apart_%u_%u_%u", i, m, j);
   pz_lp_put(&x->lp, row, x->ordered[pair(x, i, j)], 1);
   pz_lp_put(&x->lp, row, x->ordered[pair(x, j, i)], 1);
   pz_lp_put(&x->lp, row, x->mode[x->c->mode_at[i] + m], -1);
@@ -120,8 +118,7 @@ static void put_pairs(struct ilp *x) {
   for (uint32_t i = 0; i < x->p->n; i++)
     for (uint32_t j = i + 1; j < x->p->n; j++) {
       if (!free_pair(x, i, j)) continue;
-      uint32_t row = pz_lp_row(&x->lp, -DBL_MAX, 1);
-      pz_lp_row_name(&x->lp, row, "once_%u_%u", i, j);
+      uint32_t row = pz_lp_row(&x->lp, PZ_LP_AT_MOST, 1, "once_%u_%u", i, j);
       pz_lp_put(&x->lp, row, x->ordered[pair(x, i, j)], 1);
       pz_lp_put(&x->lp, row, x->ordered[pair(x, j, i)], 1);
       put_order(x, i, j);
@@ -133,28 +130,30 @@ static void put_pairs(struct ilp *x) {
 
 /* y_ij + y_jk - 1 <= y_ik, where precedence makes some of them constants. */
 static void put_transitive(struct ilp *x, uint32_t i, uint32_t j, uint32_t k) {
-  const size_t at[] = {pair(x, i, j), pair(x, j, k), pair(x, i, k)};
+  const uint32_t from[] = {i, j, i}, to[] = {j, k, k};
   static const double sign[] = {1, 1, -1};
   double most = 1;
-  for (int e = 0; e < 3; e++)
-    if (x->ordered[at[e]] == PZ_NONE) most -= sign[e] * x->before[at[e]];
-  for (int e = 0; e < 2; e++) /* never ordered so: nothing to say */
-    if (x->ordered[at[e]] == PZ_NONE && !x->before[at[e]]) return;
+  for (int e = 0; e < 3; e++) {
+    if (x->ordered[pair(x, from[e], to[e])] != PZ_NONE) continue;
+    bool before = precedes(x, from[e], to[e]);
+    if (e < 2 && !before) return; /* never ordered so: nothing to say */
+    most -= sign[e] * before;
+  }
   if (most > 1.5 || x->lp.rows.n > MOST_TRANSITIVE) return;
-  uint32_t row = pz_lp_row(&x->lp, -DBL_MAX, most);
-  pz_lp_row_name(&x->lp, row, "chain_%u_%u_%u", i, j, k);
-  for (int e = 0; e < 3; e++)
-    if (x->ordered[at[e]] != PZ_NONE) pz_lp_put(&x->lp, row, x->ordered[at[e]], sign[e]);
+  uint32_t row = pz_lp_row(&x->lp, PZ_LP_AT_MOST, most, "chain_%u_%u_%u", i, j, k);
+  for (int e = 0; e < 3; e++) {
+    uint32_t order = x->ordered[pair(x, from[e], to[e])];
+    if (order != PZ_NONE) pz_lp_put(&x->lp, row, order, sign[e]);
+  }
 }
 
 static void put_transitivity(struct ilp *x) {
   uint32_t n = x->p->n;
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t j = 0; j < n; j++)
-      for (uint32_t k = 0; k < n; k++) {
-        if (i == j || j == k || i == k) continue;
-        if (free_pair(x, i, j) || free_pair(x, j, k)) put_transitive(x, i, j, k);
-      }
+      for (uint32_t k = 0; k < n; k++)
+        if (i != k && (free_pair(x, i, j) || free_pair(x, j, k)) && i != j && j != k)
+          put_transitive(x, i, j, k);
 }
 
 static int32_t most_use(const struct ilp *x, uint32_t i, int r) {
@@ -176,8 +175,7 @@ static void put_use(struct ilp *x, uint32_t row, uint32_t i, int r, bool times_d
 }
 
 static void put_work(struct ilp *x, int r) {
-  uint32_t row = pz_lp_row(&x->lp, 0, DBL_MAX);
-  pz_lp_row_name(&x->lp, row, "work_%d", r);
+  uint32_t row = pz_lp_row(&x->lp, PZ_LP_AT_LEAST, 0, "work_%d", r);
   pz_lp_put(&x->lp, row, x->end, 1);
   for (uint32_t i = 0; i < x->p->n; i++) put_use(x, row, i, r, true, -1);
 }
@@ -186,15 +184,13 @@ static void put_work(struct ilp *x, int r) {
 static void put_hand_on(struct ilp *x, int r, uint32_t i, uint32_t j, uint32_t out, uint32_t in) {
   uint32_t order = x->ordered[pair(x, i, j)];
   int32_t a = most_use(x, i, r), b = most_use(x, j, r);
-  if ((order == PZ_NONE && !x->before[pair(x, i, j)]) || !a || !b) return;
+  if ((order == PZ_NONE && !precedes(x, i, j)) || !a || !b) return;
   double most = (double)(a < b ? a : b) / x->p->capacity[r];
-  uint32_t col = pz_lp_col(&x->lp, 0, most, 0, false);
-  pz_lp_name(&x->lp, col, "f%d_%u_%u", r, i, j);
+  uint32_t col = pz_lp_col(&x->lp, (struct pz_lp_col){.upper = most}, "f%d_%u_%u", r, i, j);
   pz_lp_put(&x->lp, out, col, 1);
   pz_lp_put(&x->lp, in, col, 1);
   if (order == PZ_NONE) return;
-  uint32_t row = pz_lp_row(&x->lp, -DBL_MAX, 0);
-  pz_lp_row_name(&x->lp, row, "hand_%d_%u_%u", r, i, j);
+  uint32_t row = pz_lp_row(&x->lp, PZ_LP_AT_MOST, 0, "hand_%d_%u_%u", r, i, j);
   pz_lp_put(&x->lp, row, col, 1);
   pz_lp_put(&x->lp, row, order, -most);
 }
@@ -204,16 +200,12 @@ static void put_flow(struct ilp *x, int r) {
   struct pz_lp *lp = &x->lp;
   uint32_t n = x->p->n, first = lp->rows.n;
   for (uint32_t i = 0; i < n; i++) {
-    pz_lp_row_name(lp, pz_lp_row(lp, 0, 0), "in_%d_%u", r, i);
-    pz_lp_row_name(lp, pz_lp_row(lp, -DBL_MAX, 0), "out_%d_%u", r, i);
-    put_use(x, first + 2 * i, i, r, false, -1);
-    put_use(x, first + 2 * i + 1, i, r, false, -1);
+    put_use(x, pz_lp_row(lp, PZ_LP_EQUAL, 0, "in_%d_%u", r, i), i, r, false, -1);
+    put_use(x, pz_lp_row(lp, PZ_LP_AT_MOST, 0, "out_%d_%u", r, i), i, r, false, -1);
   }
-  uint32_t all = pz_lp_row(lp, -DBL_MAX, 1);
-  pz_lp_row_name(lp, all, "capacity_%d", r);
+  uint32_t all = pz_lp_row(lp, PZ_LP_AT_MOST, 1, "capacity_%d", r);
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t col = pz_lp_col(lp, 0, 1, 0, false);
-    pz_lp_name(lp, col, "f%d_%u", r, i);
+    uint32_t col = pz_lp_col(lp, (struct pz_lp_col){.upper = 1}, "f%d_%u", r, i);
     pz_lp_put(lp, all, col, 1);
     pz_lp_put(lp, first + 2 * i, col, 1);
     for (uint32_t j = 0; j < n; j++)
@@ -248,22 +240,23 @@ static bool shared_by_many(const struct ilp *x, int r) {
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
-static bool begin(struct ilp *x, struct pz_context *c) {
+/* A first schedule with bounds of start and end, and the tables. */
+static enum pz_status begin(struct ilp *x, struct pz_context *c, struct pz_error *err) {
   uint32_t n = c->p->n;
   *x = (struct ilp){.c = c, .p = c->p, .unit = c->scale > 0 ? c->scale / (n + 1) : 1};
   pz_arena_init(&x->arena, c->arena->mem);
-  x->before = pz_arena_alloc(&x->arena, (size_t)n * n, sizeof *x->before);
-  x->ordered = pz_arena_alloc(&x->arena, (size_t)n * n, sizeof *x->ordered);
-  x->mode = pz_arena_alloc(&x->arena, c->n_modes, sizeof *x->mode);
-  if (!x->before || !x->ordered || !x->mode) return false;
-  for (uint32_t j = 0; j < n; j++)
-    for (uint32_t k = 0; k < c->p->tasks[j].n_pred; k++) {
-      uint32_t direct = c->p->tasks[j].pred[k];
-      x->before[pair(x, direct, j)] = true;
-      for (uint32_t i = 0; i < direct; i++)
-        if (x->before[pair(x, i, direct)]) x->before[pair(x, i, j)] = true;
-    }
-  return true;
+  if (n > PZ_ILP_MOST_TASKS)
+    return pz_fail(err, PZ_BAD_INPUT, "%u operators; accepted by the ILP: at most %d", n,
+                   PZ_ILP_MOST_TASKS);
+  pz_bound_tighten(c); /* heads and tails; without an incumbent no mode is eliminated */
+  enum pz_status status = pz_local_search(c, 0, err);
+  if (status != PZ_OK) return status;
+  struct pz_bits *after;
+  if (!PZ_ARRAY(&x->arena, x->before, n) || !PZ_ARRAY(&x->arena, after, n) ||
+      !PZ_ARRAY(&x->arena, x->ordered, (size_t)n * n) || !PZ_ARRAY(&x->arena, x->mode, c->n_modes))
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the ILP");
+  pz_bits_order(c->p, x->before, after);
+  return PZ_OK;
 }
 
 /* The incumbent's modes and order as values of the columns. */
@@ -286,7 +279,7 @@ static double *starting_point(struct ilp *x) {
 /* Does i come before j in the solution? */
 static bool comes_before(const struct ilp *x, const double *value, uint32_t i, uint32_t j) {
   uint32_t order = x->ordered[pair(x, i, j)];
-  return x->before[pair(x, i, j)] || (order != PZ_NONE && value[order] > 0.5);
+  return precedes(x, i, j) || (order != PZ_NONE && value[order] > 0.5);
 }
 
 /* Every task at the end of the last that comes before it.  False: they go in a circle. */
@@ -354,7 +347,7 @@ static bool hand_on_more(struct ilp *x, const double *value) {
 }
 
 static double bound_of(const struct ilp *x, const struct pz_lp_result *r) {
-  double bound = r->status == PZ_LP_INFEASIBLE ? 0 : (r->bound * (1 - 1e-6) - 1e-4) * x->unit;
+  double bound = (r->bound * (1 - 1e-6) - 1e-4) * x->unit;
   return isfinite(bound) ? bound : 0;
 }
 
@@ -370,16 +363,16 @@ static enum pz_status rounds(struct ilp *x, double until, enum pz_stop *stop,
   *stop = PZ_STOP_TIME;
   for (;;) {
     struct pz_lp_result r;
-    struct pz_lp_limits limits = {.seconds = until - pz_clock_s()};
-    if (limits.seconds <= 0) return PZ_OK;
+    double left_s = until - pz_clock_s();
+    if (left_s <= 0) return PZ_OK;
     build(x);
-    pz_lp_solve_integer(&x->lp, &limits, starting_point(x), &r);
-    if (r.no_memory) return fail_solver(&r, err);
+    pz_lp_solve(&x->lp, left_s, starting_point(x), &r);
+    if (r.failed) return fail_solver(&r, err);
     c->steps++;
     pz_update_bound(c, fmin(bound_of(x, &r), c->best_s), PZ_T_NONE); /* CBC is inexact */
     if (!r.found) return PZ_OK;
     double made = schedule_of(x, r.x), said = r.objective * x->unit;
-    if (r.status != PZ_LP_OPTIMAL) return PZ_OK;
+    if (!r.optimal) return PZ_OK;
     if (made <= said + 1e-4 * x->unit) { /* the best so far is no worse */
       pz_update_bound(c, c->best_s, PZ_T_NONE);
       *stop = PZ_STOP_PROVED;
@@ -392,16 +385,10 @@ static enum pz_status rounds(struct ilp *x, double until, enum pz_stop *stop,
 enum pz_status pz_ilp_search(struct pz_context *c, const struct pz_solve_options *options,
                              enum pz_stop *stop, struct pz_error *err) {
   struct ilp x;
-  if (c->p->n > PZ_ILP_MOST_TASKS)
-    return pz_fail(err, PZ_BAD_INPUT, "%u operators; accepted by the ILP: at most %d", c->p->n,
-                   PZ_ILP_MOST_TASKS);
   double until = pz_clock_s() + (options->seconds > 0 ? options->seconds : DEFAULT_SECONDS);
-  pz_bound_tighten(c); /* heads and tails; without an incumbent no mode is eliminated */
-  enum pz_status status = pz_local_search(c, 0, err);
-  if (status != PZ_OK) return status;
+  enum pz_status status = begin(&x, c, err);
   c->bound_s = 0; /* the model is to find it */
-  status = begin(&x, c) ? rounds(&x, until, stop, err)
-                        : pz_fail(err, PZ_NO_MEMORY, "out of memory for the ILP");
+  if (status == PZ_OK) status = rounds(&x, until, stop, err);
   pz_arena_release(&x.arena);
   return status;
 }
@@ -423,15 +410,8 @@ enum pz_status pz_ilp_write(const struct pz_problem *p, const char *path, struct
   struct pz_arena work;
   struct ilp x = {0};
   pz_arena_init(&work, NULL);
-  pz_arena_init(&x.arena, NULL);
   enum pz_status status = pz_context_init(&c, p, &work, err);
-  if (status == PZ_OK && p->n > PZ_ILP_MOST_TASKS)
-    status = pz_fail(err, PZ_BAD_INPUT, "%u operators; accepted by the ILP: at most %d", p->n,
-                     PZ_ILP_MOST_TASKS);
-  if (status == PZ_OK) pz_bound_tighten(&c);
-  if (status == PZ_OK) status = pz_local_search(&c, 0, err);
-  if (status == PZ_OK && !begin(&x, &c))
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the ILP");
+  if (status == PZ_OK) status = begin(&x, &c, err);
   if (status == PZ_OK) {
     x.unit = c.time_unit > 0 ? 1 : 1e-6;
     for (int r = 0; r < PZ_RESOURCES; r++) x.handed_on[r] = shared_by_many(&x, r);

@@ -11,6 +11,12 @@ struct pz_bits {
   uint64_t w[PZ_BITS_WORDS];
 };
 
+/* For each i of a set of which `word` is word w. */
+#define PZ_EACH_BIT(i, words, word)                                                                \
+  for (int w = 0; w < (words); w++)                                                                \
+    for (uint64_t rest_ = (word); rest_; rest_ &= rest_ - 1)                                       \
+      for (uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(rest_)), once_ = 1; once_; once_ = 0)
+
 static inline bool pz_bits_has(const struct pz_bits *b, uint32_t i) {
   return b->w[i / 64] >> (i % 64) & 1;
 }

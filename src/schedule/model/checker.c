@@ -1,4 +1,5 @@
-#include "schedule/model/checker.h"
+/* Independent checker of a schedule: durations, precedence, capacities and makespan. */
+#include "schedule/model/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Weights of tensor cores, vector cores, link, HBM and GLB in a surrogate resource; each row sums
- * to 1. */
-static const double mixes[PZ_MIXES][PZ_RESOURCES] = {
+#include "schedule/model/schedule.h"
+
+const double pz_mixes[PZ_MIXES][PZ_RESOURCES] = {
     {1, 0, 0, 0, 0},     {0, 1, 0, 0, 0},     {0, 0, 1, 0, 0},       {0, 0, 0, 1, 0},
     {0, 0, 0, 0, 1},     {0.5, 0.5, 0, 0, 0}, {0.75, 0.25, 0, 0, 0}, {0.25, 0.75, 0, 0, 0},
     {0.9, 0.1, 0, 0, 0}, {0.1, 0.9, 0, 0, 0}, {0.4, 0.4, 0.2, 0, 0}, {0.5, 0, 0, 0.5, 0},
@@ -37,41 +37,29 @@ static double common_time_unit(const struct pz_problem *p) {
 
 static bool allocate(struct pz_context *c) {
   uint32_t n = c->p->n;
-  c->mode_at = pz_arena_alloc(c->arena, n, sizeof *c->mode_at);
-  if (!c->mode_at) return false;
+  if (!PZ_ARRAY(c->arena, c->mode_at, n)) return false;
   for (uint32_t i = 0; i < n; i++) {
     c->mode_at[i] = c->n_modes;
     c->n_modes += c->p->tasks[i].n_modes;
   }
-  c->eliminated = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->eliminated);
-  c->lp_share = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->lp_share);
-  c->least_s = pz_arena_alloc(c->arena, n, sizeof *c->least_s);
-  c->head_s = pz_arena_alloc(c->arena, n, sizeof *c->head_s);
-  c->tail_s = pz_arena_alloc(c->arena, n, sizeof *c->tail_s);
-  c->work = pz_arena_alloc(c->arena, n, sizeof *c->work);
-  c->best = pz_arena_alloc(c->arena, n, sizeof *c->best);
-  c->duals.rate = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->duals.rate);
-  c->duals.least = pz_arena_alloc(c->arena, n, sizeof *c->duals.least);
-  return c->eliminated && c->lp_share && c->least_s && c->head_s && c->tail_s && c->work &&
-         c->best && c->duals.rate && c->duals.least;
+  return PZ_ARRAY(c->arena, c->count, PZ_TECHNIQUES + 1) &&
+         PZ_ARRAY(c->arena, c->eliminated, c->n_modes) &&
+         PZ_ARRAY(c->arena, c->lp_share, c->n_modes) &&
+         PZ_ARRAY(c->arena, c->duals.rate, c->n_modes) && PZ_ARRAY(c->arena, c->duals.least, n) &&
+         PZ_ARRAY(c->arena, c->least_s, n) && PZ_ARRAY(c->arena, c->head_s, n) &&
+         PZ_ARRAY(c->arena, c->tail_s, n) && PZ_ARRAY(c->arena, c->work, n) &&
+         PZ_ARRAY(c->arena, c->best, n);
 }
 
 enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                                struct pz_arena *arena, struct pz_error *err) {
   *c = (struct pz_context){.p = p,
                            .arena = arena,
-                           .o = &pz_tuning_default,
-                           .count = pz_arena_alloc(arena, PZ_TECHNIQUES + 1, sizeof *c->count),
+                           .o = &pz_techniques_all,
                            .best_s = DBL_MAX,
                            .time_unit = common_time_unit(p)};
-  if (!c->count || !allocate(c))
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
-  memcpy(c->mix, mixes, sizeof mixes);
-  for (uint32_t i = 0; i < p->n; i++) {
-    double least = DBL_MAX;
-    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) least = fmin(least, p->tasks[i].modes[m].s);
-    c->scale += least;
-  }
+  if (!allocate(c)) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
+  c->scale = pz_problem_serial(p);
   return PZ_OK;
 }
 

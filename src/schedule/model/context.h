@@ -14,6 +14,10 @@ enum { PZ_MIXES = 14, PZ_MEASURES = 16 };
 _Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
                "every measure has a place");
 
+/* Weights of tensor cores, vector cores, link, HBM and GLB in a surrogate resource; each row sums
+ * to 1. */
+extern const double pz_mixes[PZ_MIXES][PZ_RESOURCES];
+
 /* Dual values (column_generation.c): no feasible subset has rates that sum to more than 1.  So what
  * is left of a schedule takes at least the sum, over tasks, of rate times duration; tasks not yet
  * started count with their least value. */
@@ -23,17 +27,10 @@ struct pz_duals {
   double sum;    /* of least: a bound for the whole */
 };
 
-/* What heads, tails and work were derived from, last. */
-struct pz_derived {
-  uint32_t n_eliminated;
-  int n_dual_updates;
-  bool head_tail, valid;
-};
-
 struct pz_context {
   const struct pz_problem *p;
   struct pz_arena *arena;
-  const struct pz_tuning *o;
+  const struct pz_techniques *o;
   struct pz_technique_count *count; /* by technique */
   uint32_t *mode_at;                /* by task: its first mode in arrays by mode */
   uint32_t n_modes;
@@ -42,12 +39,10 @@ struct pz_context {
   double *head_s;   /* earliest start */
   double *tail_s;   /* least time from its end to the end of all */
   bool head_tail;   /* heads and tails by energy too, not by paths alone */
-  struct pz_derived derived;
+  bool derived;     /* heads, tails and work are those of the modes and dual values at hand */
   double (*work)[PZ_MIXES]; /* by task: least energy, by surrogate resource */
-  double mix[PZ_MIXES][PZ_RESOURCES];
   double *lp_share; /* by mode: its share in the solution of the linear program, if there was one */
   struct pz_duals duals; /* all 0 before column generation */
-  int n_dual_updates;    /* how often they were changed */
   double scale;          /* a time everything is compared with: the sum of all */
   double time_unit;      /* all times are integer multiples of this; 0: there is no such unit */
   int64_t steps, most_steps;
@@ -56,13 +51,21 @@ struct pz_context {
   double bound_s;       /* proven lower bound */
 };
 
-/* With the default tuning. */
+/* With all techniques. */
 PZ_NODISCARD enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                                             struct pz_arena *arena, struct pz_error *err);
 
 /* Is a better than b by more than rounding (by a time unit, if there is one)? */
 static inline bool pz_better(const struct pz_context *c, double a, double b) {
   return a < b - (c->time_unit > 0 ? c->time_unit * (1 - 1e-6) : 1e-12 * c->scale);
+}
+
+/* A mode's use of a surrogate resource, as a part of its capacity; times its duration, its energy. */
+static inline double pz_mode_share(const struct pz_context *c, const struct pz_mode *m, int mix) {
+  double sum = 0;
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (m->use[r]) sum += pz_mixes[mix][r] * (double)m->use[r] / (double)c->p->capacity[r];
+  return sum;
 }
 
 /* Is there still something between the bound and the incumbent? */

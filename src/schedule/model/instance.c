@@ -8,14 +8,15 @@
 
 const char *const pz_exclusive_names[] = {"all", "class", NULL};
 
-uint32_t pz_two_modes(enum pz_task_class c, const int32_t capacity[PZ_RESOURCES], double single_s,
+uint32_t pz_two_modes(enum pz_op_class c, const int32_t capacity[PZ_RESOURCES], double single_s,
                       double intra_s, enum pz_exclusive exclusive, struct pz_mode out[2]) {
-  bool tensor = c == PZ_TASK_TENSOR || c == PZ_TASK_BOTH,
-       vector = c == PZ_TASK_VECTOR || c == PZ_TASK_BOTH;
+  bool tensor = c == PZ_CLASS_TENSOR || c == PZ_CLASS_FUSED, vector = c != PZ_CLASS_TENSOR;
   bool all = exclusive == PZ_EXCLUSIVE_ALL;
-  out[0] = (struct pz_mode){.use = {tensor, vector}, .label = PZ_MODE_SINGLE, .s = single_s};
+  out[0] = (struct pz_mode){.label = PZ_MODE_SINGLE, .s = single_s};
   out[1] = (struct pz_mode){.label = PZ_MODE_INTRA, .s = intra_s};
-  if (c == PZ_TASK_NONE) return 1;
+  if (c == PZ_CLASS_NONE) return 1;
+  out[0].use[PZ_TENSOR_CORES] = tensor;
+  out[0].use[PZ_VECTOR_CORES] = vector;
   for (int r = 0; all && r < PZ_RESOURCES; r++) out[1].use[r] = capacity[r];
   if (tensor) out[1].use[PZ_TENSOR_CORES] = capacity[PZ_TENSOR_CORES];
   if (vector) out[1].use[PZ_VECTOR_CORES] = capacity[PZ_VECTOR_CORES];
@@ -38,19 +39,16 @@ static const char *const words[] = {"name",      "about",       "comment",      
                                     "incumbent", "lower_bound", "optimal_makespan"},
                          *const op_words[] = {"name", "desc", "comment"};
 
-static enum pz_task_class read_class(struct pz_fields *g) {
-  static const char *const names[] = {"TC", "VC", "TCandVC", "Nop"};
+static enum pz_op_class read_class(struct pz_fields *g) {
+  static const char *const names[] = {[PZ_CLASS_TENSOR] = "TC",
+                                      [PZ_CLASS_VECTOR] = "VC",
+                                      [PZ_CLASS_FUSED] = "TCandVC",
+                                      [PZ_CLASS_NONE] = "Nop"};
   const char *type = pz_fields_text_or(g, "type", "");
   for (int i = 0; i < 4; i++)
-    if (strcmp(type, names[i]) == 0) return (enum pz_task_class)i;
+    if (strcmp(type, names[i]) == 0) return (enum pz_op_class)i;
   pz_fields_refuse(g, "type", "TC, VC, TCandVC or Nop");
-  return PZ_TASK_NONE;
-}
-
-static enum pz_op_class op_class_of(enum pz_task_class c) {
-  static const enum pz_op_class classes[] = {PZ_CLASS_TENSOR, PZ_CLASS_VECTOR, PZ_CLASS_FUSED,
-                                             PZ_CLASS_NONE};
-  return classes[c];
+  return PZ_CLASS_NONE;
 }
 
 static void read_op(struct reader *r, const json_t *item, struct pz_task *t, uint32_t index) {
@@ -60,7 +58,7 @@ static void read_op(struct reader *r, const json_t *item, struct pz_task *t, uin
   struct pz_mode *modes = pz_arena_alloc(r->arena, 2, sizeof *modes);
   t->id = pz_fields_int(&g, "id", ID);
   t->name = pz_arena_printf(r->arena, "%lld", (long long)t->id);
-  enum pz_task_class c = read_class(&g);
+  t->op_class = read_class(&g);
   double single = pz_fields_real(&g, "latency", 0, 1e300);
   double intra = pz_fields_real_or(&g, "intra_op_latency", 0, 1e300, single);
   pz_fields_allow(&g, op_words, sizeof op_words / sizeof *op_words);
@@ -70,10 +68,9 @@ static void read_op(struct reader *r, const json_t *item, struct pz_task *t, uin
     return;
   }
   if (r->f.status != PZ_OK) return;
-  t->op_class = op_class_of(c);
   t->modes = modes;
-  t->n_modes = pz_two_modes(c, r->capacity, single, intra, r->exclusive, modes);
-  if (c == PZ_TASK_NONE) modes[0].s = 0;
+  t->n_modes = pz_two_modes(t->op_class, r->capacity, single, intra, r->exclusive, modes);
+  if (t->op_class == PZ_CLASS_NONE) modes[0].s = 0;
   if (pz_map_get(&r->ids, &t->id, sizeof t->id) != PZ_NONE)
     r->f.status =
         pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)t->id);

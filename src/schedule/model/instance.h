@@ -8,11 +8,9 @@
 enum pz_exclusive { PZ_EXCLUSIVE_ALL, PZ_EXCLUSIVE_CLASS };
 extern const char *const pz_exclusive_names[]; /* ends with NULL */
 
-/* Classes of the original; collectives there take a vector core. */
-enum pz_task_class { PZ_TASK_TENSOR, PZ_TASK_VECTOR, PZ_TASK_BOTH, PZ_TASK_NONE };
-
-/* The modes of one operator: single (one core of its class) and intra-op.  Returns how many. */
-uint32_t pz_two_modes(enum pz_task_class c, const int32_t capacity[PZ_RESOURCES], double single_s,
+/* The modes of one operator: single (one core of its class; a collective takes a vector core) and
+ * intra-op.  Returns how many. */
+uint32_t pz_two_modes(enum pz_op_class c, const int32_t capacity[PZ_RESOURCES], double single_s,
                       double intra_s, enum pz_exclusive exclusive, struct pz_mode out[2]);
 
 enum { PZ_INSTANCE_MOST_BYTES = 256 << 20, PZ_INSTANCE_MOST_OPS = 1 << 20 };

@@ -21,14 +21,6 @@ struct maker {
   struct pz_error *err;
 };
 
-static bool on_tensor_cores(const struct pz_op *op) {
-  return op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
-}
-
-static bool on_vector_cores(const struct pz_op *op) {
-  return op->op_class == PZ_CLASS_VECTOR || op->op_class == PZ_CLASS_FUSED;
-}
-
 /* Go to a part of the chip. */
 static void use_part(struct maker *m, int32_t tensor, int32_t vector) {
   struct pz_chip part = pz_chip_part(&m->chip, tensor, vector);
@@ -52,7 +44,10 @@ static enum pz_status cost_there(struct maker *m, const struct pz_op *op, struct
 enum group { ON_NONE, ON_TENSOR, ON_VECTOR, ON_BOTH, GROUPS };
 
 static enum group group_of(const struct pz_op *op) {
-  return (on_tensor_cores(op) ? ON_TENSOR : ON_NONE) + (on_vector_cores(op) ? ON_VECTOR : ON_NONE);
+  return op->op_class == PZ_CLASS_TENSOR   ? ON_TENSOR
+         : op->op_class == PZ_CLASS_VECTOR ? ON_VECTOR
+         : op->op_class == PZ_CLASS_FUSED  ? ON_BOTH
+                                           : ON_NONE;
 }
 
 /* No longer, on no more cores, and no more asked of the memories: at any rates the other is not
@@ -156,17 +151,6 @@ static enum pz_status all_modes(struct maker *m, const struct pz_ops *ops) {
 
 /* ---- two modes ------------------------------------------------------------------------------- */
 
-static enum pz_task_class original_class(const struct pz_op *op) {
-  switch (op->op_class) {
-  case PZ_CLASS_TENSOR: return PZ_TASK_TENSOR;
-  case PZ_CLASS_FUSED: return PZ_TASK_BOTH;
-  case PZ_CLASS_NONE: return PZ_TASK_NONE;
-  case PZ_CLASS_VECTOR:
-  case PZ_CLASS_COLLECTIVE: break;
-  }
-  return PZ_TASK_VECTOR;
-}
-
 /* One core of each class the operator wants, or the whole chip. */
 static enum pz_status two_modes(struct maker *m, const struct pz_ops *ops) {
   enum pz_status status = PZ_OK;
@@ -181,7 +165,7 @@ static enum pz_status two_modes(struct maker *m, const struct pz_ops *ops) {
     struct pz_mode *modes = pz_arena_alloc(m->arena, 2, sizeof *modes);
     if (!modes) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
     m->tasks[i].modes = modes;
-    m->tasks[i].n_modes = pz_two_modes(original_class(&ops->op[i]), m->capacity, e[i][0].latency_s,
+    m->tasks[i].n_modes = pz_two_modes(ops->op[i].op_class, m->capacity, e[i][0].latency_s,
                                        e[i][1].latency_s, m->options->exclusive, modes);
     modes[0].j = e[i][0].energy_j;
     if (m->tasks[i].n_modes > 1) modes[1].j = e[i][1].energy_j;

@@ -11,6 +11,9 @@
 
 #include "core/arena.h"
 
+/* p becomes an array of n zeroed items.  False: no memory. */
+#define PZ_ARRAY(arena, p, n) (((p) = pz_arena_alloc(arena, n, sizeof *(p))) != NULL)
+
 enum { PZ_RATE_PARTS = 1 << 20 };
 
 /* What the maker of a problem calls a mode: so many cores of its class, or one of these. */

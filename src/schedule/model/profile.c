@@ -5,9 +5,7 @@
 bool pz_profile_init(struct pz_profile *f, const struct pz_problem *p, struct pz_arena *arena) {
   size_t most = 2 * (size_t)p->n + 2;
   *f = (struct pz_profile){.p = p};
-  f->time = pz_arena_alloc(arena, most, sizeof *f->time);
-  f->use = pz_arena_alloc(arena, most, sizeof *f->use);
-  if (!f->time || !f->use) return false;
+  if (!PZ_ARRAY(arena, f->time, most) || !PZ_ARRAY(arena, f->left, most)) return false;
   pz_profile_clear(f);
   return true;
 }
@@ -15,22 +13,17 @@ bool pz_profile_init(struct pz_profile *f, const struct pz_problem *p, struct pz
 void pz_profile_clear(struct pz_profile *f) {
   f->n = 1;
   f->time[0] = 0;
-  memset(f->use[0], 0, sizeof f->use[0]);
-}
-
-static bool fits(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r] > f->p->capacity[r] - f->use[i][r]) return false;
-  return true;
+  memcpy(f->left[0], f->p->capacity, sizeof f->left[0]);
 }
 
 /* At a boundary only what runs on both sides counts; that is at most the smaller use. */
 static bool fits_at_point(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
+  int32_t residual[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) {
-    int32_t left = i ? f->use[i - 1][r] : 0, right = f->use[i][r];
-    if (m->use[r] > f->p->capacity[r] - (left < right ? left : right)) return false;
+    int32_t before = i ? f->left[i - 1][r] : f->p->capacity[r], after = f->left[i][r];
+    residual[r] = before > after ? before : after;
   }
-  return true;
+  return pz_mode_fits(residual, m);
 }
 
 double pz_profile_earliest(const struct pz_profile *f, double ready, const struct pz_mode *m) {
@@ -39,11 +32,11 @@ double pz_profile_earliest(const struct pz_profile *f, double ready, const struc
   double start = ready;
   if (m->s <= 0) {
     for (;; i++, start = f->time[i])
-      if (f->time[i] >= start ? fits_at_point(f, i, m) : fits(f, i, m)) return start;
+      if (f->time[i] >= start ? fits_at_point(f, i, m) : pz_mode_fits(f->left[i], m)) return start;
   }
   for (;;) {
     uint32_t k = i;
-    while (k < f->n && f->time[k] < start + m->s && fits(f, k, m)) k++;
+    while (k < f->n && f->time[k] < start + m->s && pz_mode_fits(f->left[k], m)) k++;
     if (k >= f->n || f->time[k] >= start + m->s) return start;
     i = k + 1;
     start = f->time[i];
@@ -55,9 +48,9 @@ static uint32_t split(struct pz_profile *f, double t) {
   while (f->time[i] > t) i--;
   if (f->time[i] == t) return i;
   memmove(&f->time[i + 2], &f->time[i + 1], (f->n - i - 1) * sizeof f->time[0]);
-  memmove(&f->use[i + 2], &f->use[i + 1], (f->n - i - 1) * sizeof f->use[0]);
+  memmove(&f->left[i + 2], &f->left[i + 1], (f->n - i - 1) * sizeof f->left[0]);
   f->time[i + 1] = t;
-  memcpy(f->use[i + 1], f->use[i], sizeof f->use[0]);
+  memcpy(f->left[i + 1], f->left[i], sizeof f->left[0]);
   f->n++;
   return i + 1;
 }
@@ -66,5 +59,5 @@ void pz_profile_occupy(struct pz_profile *f, double start, const struct pz_mode 
   if (m->s <= 0) return;
   uint32_t a = split(f, start), b = split(f, start + m->s);
   for (uint32_t i = a; i < b; i++)
-    for (int r = 0; r < PZ_RESOURCES; r++) f->use[i][r] += m->use[r];
+    for (int r = 0; r < PZ_RESOURCES; r++) f->left[i][r] -= m->use[r];
 }

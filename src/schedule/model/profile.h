@@ -4,11 +4,11 @@
 
 #include "schedule/model/problem.h"
 
-/* use[i] from time[i] to time[i + 1]; the last interval, without use, has no end. */
+/* left[i] is free from time[i] to time[i + 1]; the last interval, where all is, has no end. */
 struct pz_profile {
   const struct pz_problem *p;
   double *time;
-  int32_t (*use)[PZ_RESOURCES];
+  int32_t (*left)[PZ_RESOURCES];
   uint32_t n;
 };
 

@@ -1,4 +1,4 @@
-#include "schedule/model/use.h"
+#include "schedule/model/schedule.h"
 
 #include <math.h>
 

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+/* Tuned: surrogate resources with less energy than this part of the makespan are ignored. */
+static const double LEAST_ENERGY = 0.5;
+
 /* Is the resource used by a task that leaves another one free? */
 static bool matters(const struct pz_problem *p, int r) {
   for (uint32_t i = 0; i < p->n; i++)
@@ -13,21 +16,13 @@ static bool matters(const struct pz_problem *p, int r) {
   return false;
 }
 
-/* A mode's use of a surrogate resource. */
-static double share(const struct pz_branching *g, const struct pz_mode *m, int mix) {
-  double sum = 0;
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r]) sum += g->c->mix[mix][r] * (double)m->use[r] / (double)g->p->capacity[r];
-  return sum;
-}
-
 static void add_mix(struct pz_branching *g, int mix) {
   const struct pz_context *c = g->c;
   int at = g->n_measures++;
   for (uint32_t i = 0; i < g->p->n; i++) {
     g->work[i][at] = c->work[g->by_tail[i]][mix];
     for (uint32_t m = 0; m < g->p->tasks[i].n_modes; m++)
-      g->rates[c->mode_at[i] + m][at] = share(g, &g->p->tasks[i].modes[m], mix);
+      g->rates[c->mode_at[i] + m][at] = pz_mode_share(c, &g->p->tasks[i].modes[m], mix);
   }
 }
 
@@ -46,8 +41,8 @@ static void measure(struct pz_branching *g) {
     double sum = 0;
     bool all = true;
     for (uint32_t i = 0; i < g->p->n; i++) sum += g->c->work[i][k];
-    for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || g->c->mix[k][r] <= 0);
-    if (all && sum > g->c->o->measure_least * g->c->best_s) add_mix(g, k);
+    for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || pz_mixes[k][r] <= 0);
+    if (all && sum > LEAST_ENERGY * g->c->best_s) add_mix(g, k);
   }
   if (g->c->duals.sum > 0 && g->c->o->node_dual_bound) add_duals(g, &g->c->duals);
   g->n_measures = (g->n_measures + 3) / 4 * 4;
@@ -65,12 +60,12 @@ static bool takes_most(const struct pz_context *c, uint32_t i, int r) {
 /* Of the resource with the most such tasks, unless there are so many that energy bounds are as
  * good. */
 static void find_disjunctive(struct pz_branching *g) {
-  const uint32_t most = (uint32_t)g->c->o->disjunctive_most;
   for (int r = 0; r < PZ_RESOURCES; r++) {
     uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];
-    for (uint32_t k = 0; k < g->p->n && n <= most; k++)
-      if (takes_most(g->c, g->by_tail[k], r) && n++ < most) list[n - 1] = g->by_tail[k];
-    if (n > most || n < 2 || n <= g->n_disjunctive) continue;
+    for (uint32_t k = 0; k < g->p->n && n <= PZ_LARGEST_DISJUNCTIVE; k++)
+      if (takes_most(g->c, g->by_tail[k], r) && n++ < PZ_LARGEST_DISJUNCTIVE)
+        list[n - 1] = g->by_tail[k];
+    if (n > PZ_LARGEST_DISJUNCTIVE || n < 2 || n <= g->n_disjunctive) continue;
     g->n_disjunctive = n;
     memcpy(g->disjunctive, list, n * sizeof *list);
   }
@@ -91,7 +86,8 @@ static void order(const struct pz_branching *g, uint32_t *list, bool with_own_ti
   }
 }
 
-bool pz_branching_same_modes(const struct pz_branching *g, uint32_t a, uint32_t b) {
+/* The same modes, and the same of them eliminated: otherwise they are not interchangeable. */
+static bool same_modes(const struct pz_branching *g, uint32_t a, uint32_t b) {
   const struct pz_context *c = g->c;
   const struct pz_task *t = &c->p->tasks[a];
   return pz_same_modes(t, &c->p->tasks[b]) &&
@@ -105,24 +101,18 @@ static void find_interchangeable(struct pz_branching *g) {
   for (uint32_t a = 0; a < g->p->n; a++)
     for (uint32_t b = 0; b < g->p->n; b++)
       if (g->rank[a] < g->rank[b] && pz_branching_same(g, &g->after[a], &g->after[b]) &&
-          pz_branching_same_modes(g, a, b))
+          same_modes(g, a, b))
         pz_bits_set(&g->interchangeable[b], a);
 }
 
 bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n;
   *g = (struct pz_branching){.c = c, .p = c->p, .words = (int)(n + 63) / 64};
-  g->slots = pz_arena_alloc(arena, n, sizeof *g->slots);
-  g->by_tail = pz_arena_alloc(arena, n, sizeof *g->by_tail);
-  g->by_path = pz_arena_alloc(arena, n, sizeof *g->by_path);
-  g->rank = pz_arena_alloc(arena, n, sizeof *g->rank);
-  g->interchangeable = pz_arena_alloc(arena, n, sizeof *g->interchangeable);
-  g->work = pz_arena_alloc(arena, n, sizeof *g->work);
-  g->rates = pz_arena_alloc(arena, c->n_modes, sizeof *g->rates);
-  g->before = pz_arena_alloc(arena, n, sizeof *g->before);
-  g->after = pz_arena_alloc(arena, n, sizeof *g->after);
-  if (!g->work || !g->rates || !g->before || !g->after || !g->slots || !g->by_tail || !g->by_path ||
-      !g->rank || !g->interchangeable)
+  if (!PZ_ARRAY(arena, g->slots, n) || !PZ_ARRAY(arena, g->by_tail, n) ||
+      !PZ_ARRAY(arena, g->by_path, n) || !PZ_ARRAY(arena, g->rank, n) ||
+      !PZ_ARRAY(arena, g->interchangeable, n) || !PZ_ARRAY(arena, g->work, n) ||
+      !PZ_ARRAY(arena, g->rates, c->n_modes) || !PZ_ARRAY(arena, g->before, n) ||
+      !PZ_ARRAY(arena, g->after, n))
     return false;
   order(g, g->by_tail, false);
   measure(g);
@@ -137,4 +127,81 @@ bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_a
   pz_bits_order(g->p, g->before, g->after);
   if (c->o->interchangeable_tasks) find_interchangeable(g);
   return true;
+}
+
+/* ---- automorphisms --------------------------------------------------------------------------- */
+
+/* Pairs of tasks that can be exchanged together with all their successors (symmetry
+ * breaking by lexicographic order, Crawford et al. 1996).
+ *
+ * Examples are the query and key sides of a layer, or its experts.  Every schedule then has an
+ * image of the same makespan, and only those need be searched in which the first task of one side,
+ * of lower rank than all exchanged tasks, starts no later than that of the other.  (The optimal
+ * schedule whose start times are lexicographically smallest by rank is among them; it also obeys
+ * the order of identical tasks.) */
+struct automorphism {
+  const struct pz_branching *g;
+  struct pz_bits deferred; /* tasks that are not there */
+  uint32_t image[PZ_TREE_MOST_TASKS];
+};
+
+static bool has_image(const struct automorphism *x, const struct pz_bits *set,
+                      const struct pz_bits *image) {
+  struct pz_bits out = {{0}};
+  PZ_EACH_BIT(i, x->g->words, set->w[w]) { pz_bits_set(&out, x->image[i]); }
+  return pz_branching_same(x->g, &out, image);
+}
+
+/* A task that comes after a alone gets one that comes after b alone, if the two may be exchanged
+ * when all before them is. */
+static bool find_image(struct automorphism *x, uint32_t i, struct pz_bits *others) {
+  for (uint32_t k = 0; k < x->g->p->n; k++) {
+    if (!pz_bits_has(others, k) || !has_image(x, &x->g->before[i], &x->g->before[k]) ||
+        !same_modes(x->g, i, k))
+      continue;
+    pz_bits_clear(others, k);
+    x->image[i] = k;
+    x->image[k] = i;
+    return true;
+  }
+  return false;
+}
+
+/* Exchange a and b and what comes after only one of them; then all must be as it was. */
+static bool exchange(struct automorphism *x, uint32_t a, uint32_t b) {
+  const struct pz_branching *g = x->g;
+  struct pz_bits after_a = pz_bits_minus(&g->after[a], &g->after[b]);
+  struct pz_bits after_b = pz_bits_minus(&g->after[b], &g->after[a]);
+  after_a = pz_bits_minus(&after_a, &x->deferred);
+  after_b = pz_bits_minus(&after_b, &x->deferred);
+  if (pz_bits_count(&after_a) != pz_bits_count(&after_b)) return false;
+  for (uint32_t i = 0; i < g->p->n; i++) x->image[i] = i;
+  x->image[a] = b;
+  x->image[b] = a;
+  for (uint32_t i = 0; i < g->p->n; i++)
+    if (pz_bits_has(&after_a, i) && !find_image(x, i, &after_b)) return false;
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    if (pz_bits_has(&x->deferred, i)) continue;
+    if (x->image[i] != i && g->rank[i] < g->rank[a])
+      return false; /* a guard: it has not been seen */
+    if (!has_image(x, &g->before[i], &g->before[x->image[i]])) return false;
+  }
+  return true;
+}
+
+void pz_automorphisms(struct pz_branching *g, const bool *deferred) {
+  struct automorphism x = {.g = g};
+  if (!g->c->o->automorphisms) return;
+  g->c->count[PZ_T_automorphisms].calls++;
+  for (uint32_t i = 0; deferred && i < g->p->n; i++)
+    if (deferred[i]) pz_bits_set(&x.deferred, i);
+  for (uint32_t b = 0; b < g->p->n; b++)
+    for (uint32_t a = 0; a < g->p->n; a++)
+      if (g->rank[a] < g->rank[b] && !pz_bits_has(&x.deferred, a) && !pz_bits_has(&x.deferred, b) &&
+          pz_branching_same(g, &g->before[a], &g->before[b]) &&
+          !pz_branching_same(g, &g->after[a], &g->after[b]) && same_modes(g, a, b) &&
+          exchange(&x, a, b)) {
+        pz_bits_set(&g->interchangeable[b], a);
+        g->c->count[PZ_T_automorphisms].prunes++;
+      }
 }

@@ -9,6 +9,7 @@
 enum { PZ_TREE_MOST_TASKS = 256 };
 _Static_assert((int)PZ_TREE_MOST_TASKS <= (int)PZ_BITS, "sets hold every task");
 
+/* Tuned: of larger sets energy says as much. */
 enum { PZ_LARGEST_DISJUNCTIVE = 8 };
 
 struct pz_branching {
@@ -33,8 +34,9 @@ struct pz_branching {
 /* False: no memory. */
 bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena);
 
-/* The same modes, and the same of them eliminated: otherwise they are not interchangeable. */
-bool pz_branching_same_modes(const struct pz_branching *g, uint32_t a, uint32_t b);
+/* Adds tasks that an automorphism of the problem exchanges to g->interchangeable; `deferred` tasks,
+ * if not NULL, are not there. */
+void pz_automorphisms(struct pz_branching *g, const bool *deferred);
 
 /* Are the sets of tasks the same? */
 static inline bool pz_branching_same(const struct pz_branching *g, const struct pz_bits *a,

@@ -4,6 +4,10 @@
 #include <float.h>
 #include <math.h>
 
+/* Tuned: tasks shorter than this part of the makespan are deferred, if they can end before that
+ * part of the bound. */
+static const double SHORT_PART = 0.03, END_PART = 0.9;
+
 /* ---- in a schedule of the others ------------------------------------------------------------- */
 
 static double busy(const struct pz_problem *p, const struct pz_mode *m) {
@@ -58,8 +62,8 @@ static uint32_t choose_deferred(struct pz_deferred *x, const struct pz_context *
     if (pz_milestone_uses(&c->p->tasks[i])) return 0;
   for (uint32_t i = c->p->n; i-- > 0;) {
     const struct pz_task *t = &c->p->tasks[i];
-    x->is[i] = c->least_s[i] > 0 && c->least_s[i] < c->o->deferred_duration * c->best_s &&
-               c->head_s[i] + c->least_s[i] < c->o->deferred_end * c->bound_s;
+    x->is[i] = c->least_s[i] > 0 && c->least_s[i] < SHORT_PART * c->best_s &&
+               c->head_s[i] + c->least_s[i] < END_PART * c->bound_s;
     for (uint32_t k = 0; k < t->n_succ; k++) x->is[i] = x->is[i] && x->is[t->succ[k]];
     n += x->is[i];
   }

@@ -19,9 +19,11 @@ struct pz_deferred {
  * the others. */
 typedef enum pz_status pz_searcher(struct pz_context *c, int64_t steps,
                                    struct pz_deferred *deferred, struct pz_error *err);
+/* Depth-first and best-first branch and bound over schedules in order of time. */
+PZ_NODISCARD pz_searcher pz_depth_first_search, pz_best_first_search;
 
 /* A search first without short tasks that nothing waits for, as long as those that do not fit are
- * few, then with all.  Does nothing for more than PZ_EXACT_MOST_TASKS tasks. */
+ * few, then with all.  Does nothing for more than PZ_TREE_MOST_TASKS tasks. */
 PZ_NODISCARD enum pz_status pz_deferred_search(struct pz_context *c, pz_searcher *search,
                                                int64_t steps, struct pz_error *err);
 

@@ -9,8 +9,6 @@
  * more; and, of two identical ready tasks, one of the two orders.
  *
  * Deferred tasks, if given (deferred.h), are left out of the tree. */
-#include "schedule/tree/depth_first.h"
-
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -19,7 +17,7 @@
 #include "schedule/tree/deferred.h"
 #include "schedule/tree/partial_bound.h"
 
-enum { MOST_BUCKETS = 1 << 16 };
+enum { MOST_BUCKETS = 1 << 16, MOST_MEMOS = 1 << 20 };
 
 /* A node seen before, for dominance. */
 struct memo {
@@ -35,17 +33,12 @@ struct depth_first {
   struct pz_branching g;
   struct pz_arena *arena; /* of this search */
   int64_t until;
-  char *nodes; /* by depth: struct pz_partial, each of node_bytes */
-  size_t node_bytes;
+  struct pz_partials nodes; /* by depth */
   struct memo **bucket;
   uint32_t n_buckets, n_memos;
   struct pz_deferred *deferred; /* NULL: none */
   bool stopped;
 };
-
-static struct pz_partial *node_at(const struct depth_first *x, uint32_t depth) {
-  return (struct pz_partial *)(void *)(x->nodes + depth * x->node_bytes);
-}
 
 static bool promising(struct depth_first *x, const struct pz_partial *n) {
   const struct pz_context *c = x->g.c;
@@ -70,8 +63,8 @@ static bool seen_better(struct depth_first *x, const struct pz_partial *n) {
       count->prunes++;
       return true;
     }
-  x->g.c->steps += looked / x->g.c->o->looks_per_step;
-  if (x->n_memos >= x->g.c->o->memo_most) return false;
+  x->g.c->steps += looked / PZ_LOOKS_PER_STEP;
+  if (x->n_memos >= MOST_MEMOS) return false;
   struct memo *m = pz_arena_alloc(x->arena, 1, sizeof *m + n->n_running * sizeof *m->run);
   if (!m) return false; /* remembering less costs time, not correctness */
   *m = (struct memo){.next = *bucket,
@@ -97,16 +90,16 @@ static void complete(struct depth_first *x, const struct pz_partial *n) {
 static void visit(struct depth_first *x, uint32_t depth);
 
 static void visit_starts(struct depth_first *x, uint32_t depth) {
-  const struct pz_partial *n = node_at(x, depth);
+  const struct pz_partial *n = pz_partial_at(&x->nodes, depth);
   struct pz_start k = pz_partial_starts(&x->g, n);
   while (!x->stopped && pz_partial_next(&x->g, n, &k)) {
-    pz_partial_start(&x->g, n, k.task, k.mode, node_at(x, depth + 1));
+    pz_partial_start(&x->g, n, k.task, k.mode, pz_partial_at(&x->nodes, depth + 1));
     visit(x, depth + 1);
   }
 }
 
 static void visit(struct depth_first *x, uint32_t depth) {
-  const struct pz_partial *n = node_at(x, depth);
+  const struct pz_partial *n = pz_partial_at(&x->nodes, depth);
   if (++x->g.c->steps >= x->until) {
     x->stopped = true;
     return;
@@ -119,23 +112,22 @@ static void visit(struct depth_first *x, uint32_t depth) {
   if (n->last_rank == PZ_NONE && x->g.c->o->state_dominance && seen_better(x, n)) return;
   visit_starts(x, depth);
   if (x->stopped || n->n_running == 0 || pz_partial_wait_dominated(&x->g, n)) return;
-  pz_partial_advance(&x->g, n, node_at(x, depth + 1));
+  pz_partial_advance(&x->g, n, pz_partial_at(&x->nodes, depth + 1));
   visit(x, depth + 1);
 }
 
 static bool prepare(struct depth_first *x, struct pz_context *c) {
   uint32_t n = c->p->n;
-  x->node_bytes = pz_partial_bytes(n);
-  x->nodes = pz_arena_alloc(x->arena, 2 * (size_t)n + 3, x->node_bytes);
   for (x->n_buckets = 64; x->n_buckets < MOST_BUCKETS && x->n_buckets < x->until - c->steps;)
     x->n_buckets *= 2;
   x->bucket = pz_arena_alloc(x->arena, x->n_buckets, sizeof(struct memo *));
-  return x->nodes && x->bucket && pz_branching_init(&x->g, c, x->arena);
+  return x->bucket && pz_partials_init(&x->nodes, n, 2 * (size_t)n + 3, x->arena) &&
+         pz_branching_init(&x->g, c, x->arena);
 }
 
 static void run(struct depth_first *x) {
   struct pz_context *c = x->g.c;
-  pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, node_at(x, 0));
+  pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, pz_partial_at(&x->nodes, 0));
   visit(x, 0);
   if (x->stopped) return;
   double proved = x->deferred ? fmin(c->best_s, x->deferred->unfit_s) : c->best_s;

@@ -3,6 +3,13 @@
 #include <float.h>
 #include <string.h>
 
+#include "schedule/tree/partial_bound.h"
+
+/* Idle points remembered. */
+enum { MOST_PAST = 4096 };
+/* Tuned: busy periods must be this much slower than running alone for their bound to be tried. */
+static const double BUSY_SLOW = 2;
+
 struct past {
   struct pz_bits done;
   double regret_s;
@@ -16,7 +23,7 @@ bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle) {
   struct pz_technique_count *count = &x->g->c->count[PZ_T_idle_points];
   struct past now = {idle->started, idle->t - idle->alone_s};
   count->calls++;
-  x->g->c->steps += x->past.n / x->g->c->o->looks_per_step;
+  x->g->c->steps += x->past.n / PZ_LOOKS_PER_STEP;
   for (uint32_t k = 0; k < x->past.n; k++) {
     const struct past *p = pz_vec_at(&x->past, struct past, k);
     if (p->regret_s <= now.regret_s + slack(x) && pz_branching_within(x->g, &p->done, &now.done)) {
@@ -24,8 +31,7 @@ bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle) {
       return true;
     }
   }
-  if (x->past.n < x->g->c->o->idle_most)
-    (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
+  if (x->past.n < MOST_PAST) (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
   return false;
 }
 
@@ -105,9 +111,9 @@ static void look_at_capacity(struct pz_idle *x, struct pz_mode *least) {
     joined += s;
     faster += least_s[i];
   }
-  const struct pz_tuning *o = g->c->o;
+  const struct pz_techniques *o = g->c->o;
   x->frequent = o->idle_points && 2 * alone > n && !g->milestones_use;
-  x->slow = x->frequent && o->busy_period_bound && joined > o->busy_slow * faster;
+  x->slow = x->frequent && o->busy_period_bound && joined > BUSY_SLOW * faster;
 }
 
 bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *arena) {
@@ -118,4 +124,80 @@ bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *ar
   if (!least || !x->joins) return false;
   look_at_capacity(x, least);
   return true;
+}
+
+/* ---- busy periods ---------------------------------------------------------------------------- */
+
+/* Tasks that may still run in the busy period. */
+struct busy_period {
+  struct pz_residual residual;
+  double end[PZ_TREE_MOST_TASKS];    /* by task: the earliest in the busy period */
+  uint32_t list[PZ_TREE_MOST_TASKS]; /* tasks by end, those that end after all that runs */
+  uint32_t n;
+  double alone_s; /* what is done when all that runs has ended, had each task run alone */
+  double left_s;  /* dual value of the others */
+};
+
+/* Beside others, from when all that it waits for has ended. */
+static double earliest_end(const struct pz_idle *x, const struct pz_partial *n,
+                           const struct busy_period *h, uint32_t i) {
+  const struct pz_task *t = &x->g->p->tasks[i];
+  double from = n->t, end = DBL_MAX;
+  for (uint32_t k = 0; k < t->n_pred; k++)
+    if (!pz_bits_has(&n->finished, t->pred[k])) from = pz_fmax(from, h->end[t->pred[k]]);
+  if (x->g->c->least_s[i] <= 0) return from; /* it can take no time */
+  if (from >= x->g->c->best_s) return DBL_MAX;
+  for (uint32_t m = 0; m < t->n_modes; m++)
+    if (x->joins[x->g->c->mode_at[i] + m])
+      end = pz_fmin(end, pz_fmax(from, pz_residual_earliest(&h->residual, &t->modes[m])) +
+                             t->modes[m].s);
+  return end;
+}
+
+static void put(const struct pz_idle *x, struct busy_period *h, uint32_t i) {
+  const struct pz_context *c = x->g->c;
+  if (h->end[i] <= h->residual.at[h->residual.n]) {
+    h->alone_s += c->least_s[i];
+    return;
+  }
+  h->left_s += c->duals.least[i];
+  if (h->end[i] >= c->best_s) return;
+  uint32_t at = h->n++;
+  for (; at > 0 && h->end[h->list[at - 1]] > h->end[i]; at--) h->list[at] = h->list[at - 1];
+  h->list[at] = i;
+}
+
+static void look_ahead(const struct pz_idle *x, const struct pz_partial *n, struct busy_period *h) {
+  const struct pz_branching *g = x->g;
+  pz_residual_find(g, n, &h->residual);
+  h->n = 0;
+  h->alone_s = n->alone_s;
+  h->left_s = 0;
+  for (uint32_t i = 0; i < n->n_running; i++) h->end[n->run[i].task] = n->run[i].end;
+  PZ_EACH_BIT(i, g->words, g->all.w[w] & ~n->started.w[w]) {
+    h->end[i] = earliest_end(x, n, h, i);
+    put(x, h, i);
+  }
+}
+
+/* A lower bound for busy periods between idle points.  A busy period ends when all
+ * tasks started in it have ended.  For every possible end time, the tasks that can be done by then
+ * count as done; the others are still to come and take at least their dual values.  A busy period
+ * must also save time over running its tasks alone; otherwise it can be left out. */
+double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n, double regret_s) {
+  const struct pz_context *c = x->g->c;
+  struct busy_period h;
+  double bound = DBL_MAX;
+  look_ahead(x, n, &h);
+  double end = h.residual.at[h.residual.n];
+  for (uint32_t k = 0; end < bound; k++) {
+    if (end - h.alone_s < regret_s) bound = pz_fmin(bound, end + h.left_s);
+    if (k == h.n) break;
+    end = h.end[h.list[k]];
+    h.alone_s += c->least_s[h.list[k]];
+    h.left_s -= c->duals.least[h.list[k]];
+  }
+  x->g->c->count[PZ_T_busy_period_bound].calls++;
+  x->g->c->count[PZ_T_busy_period_bound].prunes += !pz_better(c, bound, c->best_s);
+  return bound;
 }

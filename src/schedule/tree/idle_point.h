@@ -46,4 +46,7 @@ bool pz_idle_dominates(const struct pz_idle *x, double regret_s, const struct pz
 /* The first task of which it is not decided whether it runs alone now; PZ_NONE: there is none. */
 uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n);
 
+/* A lower bound for the completions of n, in a busy period since an idle point of this regret. */
+double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n, double regret_s);
+
 #endif

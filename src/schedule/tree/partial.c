@@ -71,11 +71,9 @@ static bool start_milestone(struct pz_branching *g, struct pz_partial *n, uint32
 static void finish_milestones(struct pz_branching *g, struct pz_partial *n) {
   for (bool again = true; again;) {
     again = false;
-    for (int w = 0; w < g->words; w++)
-      for (uint64_t left = n->ready.w[w] & g->milestones.w[w]; left; left &= left - 1) {
-        uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-        if (eligible(g, n, i) && start_milestone(g, n, i)) again = true;
-      }
+    PZ_EACH_BIT(i, g->words, n->ready.w[w] & g->milestones.w[w]) {
+      if (eligible(g, n, i) && start_milestone(g, n, i)) again = true;
+    }
   }
 }
 
@@ -101,14 +99,12 @@ bool pz_partial_wait_dominated(const struct pz_branching *g, const struct pz_par
   for (uint32_t i = 0; i < n->n_running; i++) slack_s = pz_fmin(slack_s, n->run[i].end - n->t);
   if (g->milestones_use || !g->c->o->wait_dominance) return false;
   g->c->count[PZ_T_wait_dominance].calls++;
-  for (int w = 0; w < g->words; w++)
-    for (uint64_t left = n->ready.w[w]; left; left &= left - 1) {
-      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      if (g->c->least_s[i] <= slack_s && eligible(g, n, i) && fits_within(g, n, i, slack_s)) {
-        g->c->count[PZ_T_wait_dominance].prunes++;
-        return true;
-      }
+  PZ_EACH_BIT(i, g->words, n->ready.w[w]) {
+    if (g->c->least_s[i] <= slack_s && eligible(g, n, i) && fits_within(g, n, i, slack_s)) {
+      g->c->count[PZ_T_wait_dominance].prunes++;
+      return true;
     }
+  }
   return false;
 }
 
@@ -139,11 +135,9 @@ static bool may_start(const struct pz_branching *g, const struct pz_partial *n, 
 struct pz_start pz_partial_starts(const struct pz_branching *g, const struct pz_partial *n) {
   struct pz_start k = {.n_modes = 0};
   uint32_t from = n->last_rank == PZ_NONE ? 0 : n->last_rank + 1;
-  for (int w = 0; w < g->words; w++)
-    for (uint64_t left = n->ready.w[w]; left; left &= left - 1) {
-      uint32_t rank = g->rank[64 * w + __builtin_ctzll(left)];
-      if (rank >= from) pz_bits_set(&k.ranks, rank);
-    }
+  PZ_EACH_BIT(i, g->words, n->ready.w[w]) {
+    if (g->rank[i] >= from) pz_bits_set(&k.ranks, g->rank[i]);
+  }
   return k;
 }
 
@@ -199,16 +193,14 @@ uint32_t pz_partial_fastest(const struct pz_branching *g, uint32_t i) {
 
 void pz_partial_alone(struct pz_branching *g, struct pz_partial *n, const struct pz_bits *tasks) {
   const struct pz_context *c = g->c;
-  for (int w = 0; w < g->words; w++)
-    for (uint64_t left = tasks->w[w]; left; left &= left - 1) {
-      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      g->slots[i] = (struct pz_slot){n->t, n->t + c->least_s[i], pz_partial_fastest(g, i)};
-      n->t += c->least_s[i];
-      n->alone_s += c->least_s[i];
-      pz_bits_set(&n->started, i);
-      pz_bits_set(&n->finished, i);
-      n->left_s -= c->duals.least[i];
-    }
+  PZ_EACH_BIT(i, g->words, tasks->w[w]) {
+    g->slots[i] = (struct pz_slot){n->t, n->t + c->least_s[i], pz_partial_fastest(g, i)};
+    n->t += c->least_s[i];
+    n->alone_s += c->least_s[i];
+    pz_bits_set(&n->started, i);
+    pz_bits_set(&n->finished, i);
+    n->left_s -= c->duals.least[i];
+  }
   n->t_before = n->t;
   n->last_rank = PZ_NONE;
   find_ready(g, n);
@@ -228,11 +220,9 @@ void pz_partial_advance(struct pz_branching *g, const struct pz_partial *from,
   to->last_rank = PZ_NONE;
   to->n_running = 0;
   memcpy(to->free_before, from->free, sizeof to->free);
-  for (int w = 0; w < g->words; w++)
-    for (uint64_t left = from->ready.w[w]; left; left &= left - 1) {
-      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      if (eligible(g, from, i)) pz_bits_set(&to->could_before, i);
-    }
+  PZ_EACH_BIT(i, g->words, from->ready.w[w]) {
+    if (eligible(g, from, i)) pz_bits_set(&to->could_before, i);
+  }
   for (uint32_t i = 0; i < from->n_running; i++) {
     const struct pz_running *r = &from->run[i];
     to->left_s -= g->c->duals.rate[g->c->mode_at[r->task] + r->mode] * (next - from->t);
@@ -262,8 +252,10 @@ void pz_partial_begin(struct pz_branching *g, const bool *deferred, struct pz_pa
   finish_milestones(g, out);
 }
 
-size_t pz_partial_bytes(uint32_t n) {
-  return (sizeof(struct pz_partial) + n * sizeof(struct pz_running) + 15) / 16 * 16;
+bool pz_partials_init(struct pz_partials *x, uint32_t tasks, size_t n, struct pz_arena *arena) {
+  x->node_bytes = (sizeof(struct pz_partial) + tasks * sizeof(struct pz_running) + 15) / 16 * 16;
+  x->nodes = pz_arena_alloc(arena, n, x->node_bytes);
+  return x->nodes != NULL;
 }
 
 void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from) {

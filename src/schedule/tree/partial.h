@@ -6,6 +6,9 @@
 
 #include "schedule/tree/branching.h"
 
+/* Comparisons of partial schedules in one step. */
+enum { PZ_LOOKS_PER_STEP = 16 };
+
 struct pz_running {
   uint32_t task, mode;
   double end;
@@ -29,8 +32,17 @@ struct pz_partial {
   struct pz_running run[];
 };
 
-/* Of one that holds n running tasks. */
-size_t pz_partial_bytes(uint32_t n);
+/* Room for partial schedules of a problem: `n` of them, each for all tasks running.  pz_partial_at
+ * is one of them. */
+struct pz_partials {
+  char *nodes;
+  size_t node_bytes;
+};
+bool pz_partials_init(struct pz_partials *x, uint32_t tasks, size_t n, struct pz_arena *arena);
+
+static inline struct pz_partial *pz_partial_at(const struct pz_partials *x, uint32_t k) {
+  return (struct pz_partial *)(void *)(x->nodes + k * x->node_bytes);
+}
 
 /* Nothing started but milestones; `deferred` tasks, where not NULL, count as done. */
 void pz_partial_begin(struct pz_branching *g, const bool *deferred, struct pz_partial *out);

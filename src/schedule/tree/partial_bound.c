@@ -2,8 +2,25 @@
 #include "schedule/tree/partial_bound.h"
 
 #include <float.h>
+#include <string.h>
 
-#include "schedule/tree/residual.h"
+void pz_residual_find(const struct pz_branching *g, const struct pz_partial *n,
+                      struct pz_residual *x) {
+  const struct pz_running *order[PZ_TREE_MOST_TASKS];
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    uint32_t at = i;
+    for (; at > 0 && order[at - 1]->end > n->run[i].end; at--) order[at] = order[at - 1];
+    order[at] = &n->run[i];
+  }
+  x->n = n->n_running;
+  x->at[0] = n->t;
+  memcpy(x->left[0], n->free, sizeof n->free);
+  for (uint32_t i = 0; i < x->n; i++) {
+    const int32_t *use = g->p->tasks[order[i]->task].modes[order[i]->mode].use;
+    x->at[i + 1] = order[i]->end;
+    for (int r = 0; r < PZ_RESOURCES; r++) x->left[i + 1][r] = x->left[i][r] + use[r];
+  }
+}
 
 static double counted(const struct pz_branching *g, enum pz_technique by, double bound) {
   g->c->count[by].calls++;
@@ -17,11 +34,7 @@ double pz_partial_path_bound(const struct pz_branching *g, const struct pz_parti
   double left = 0, bound = n->t;
   for (uint32_t i = 0; i < n->n_running; i++)
     bound = pz_fmax(bound, n->run[i].end + c->tail_s[n->run[i].task]);
-  for (int w = 0; w < g->words; w++)
-    for (uint64_t ready = n->ready.w[w]; ready; ready &= ready - 1) {
-      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(ready));
-      left = pz_fmax(left, c->least_s[i] + c->tail_s[i]);
-    }
+  PZ_EACH_BIT(i, g->words, n->ready.w[w]) { left = pz_fmax(left, c->least_s[i] + c->tail_s[i]); }
   return pz_fmax(bound, n->t + left);
 }
 
@@ -89,13 +102,11 @@ double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_p
     at[r->task].end = r->end;
     bound = pz_fmax(bound, r->end + g->c->tail_s[r->task]);
   }
-  for (int w = 0; w < g->words; w++)
-    for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
-      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      at[i] = earliest(g, n, &x, at, i);
-      bound = pz_fmax(bound, at[i].end + g->c->tail_s[i]);
-      if (bound >= g->c->best_s) return counted(g, PZ_T_residual_bound, bound);
-    }
+  PZ_EACH_BIT(i, g->words, g->all.w[w] & ~n->started.w[w]) {
+    at[i] = earliest(g, n, &x, at, i);
+    bound = pz_fmax(bound, at[i].end + g->c->tail_s[i]);
+    if (bound >= g->c->best_s) return counted(g, PZ_T_residual_bound, bound);
+  }
   counted(g, PZ_T_residual_bound, bound);
   if (!g->n_disjunctive) return bound;
   return pz_fmax(bound, counted(g, PZ_T_disjunctive_bound, disjunctive_bound(g, n, at)));

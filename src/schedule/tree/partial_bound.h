@@ -11,4 +11,22 @@ double pz_partial_path_bound(const struct pz_branching *g, const struct pz_parti
 double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_partial *n);
 double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n);
 
+/* Residual capacity over time: what the running tasks of a partial schedule leave free of each
+ * resource, growing at every end. */
+struct pz_residual {
+  uint32_t n;                        /* of what runs */
+  double at[PZ_TREE_MOST_TASKS + 1]; /* [0]: now; then each end, latest last */
+  int32_t left[PZ_TREE_MOST_TASKS + 1][PZ_RESOURCES];
+};
+
+void pz_residual_find(const struct pz_branching *g, const struct pz_partial *n,
+                      struct pz_residual *x);
+
+/* The mode fits from this time on, as long as nothing else starts. */
+static inline double pz_residual_earliest(const struct pz_residual *x, const struct pz_mode *m) {
+  uint32_t k = 0;
+  while (k < x->n && !pz_mode_fits(x->left[k], m)) k++;
+  return x->at[k];
+}
+
 #endif

@@ -1,0 +1,63 @@
+/* Runs that people have, for programs: a plan file or Megatron's arguments read, and written as a plan file. */
+#include <ctype.h>
+
+#include "core/held.h"
+#include "core/status.h"
+#include "launch/megatron_args.h"
+
+struct pz_run_plan_options pz_run_plan_options_default(void) {
+  return (struct pz_run_plan_options){.size = sizeof(struct pz_run_plan_options)};
+}
+
+static bool is_json(const char *text, size_t bytes) {
+  size_t i = 0;
+  while (i < bytes && isspace((unsigned char)text[i])) i++;
+  return i < bytes && text[i] == '{';
+}
+
+static enum pz_status read_plan_file(const char *name, const char *text, size_t bytes,
+                                     const struct pz_run_plan_options *o, struct pz_arena *arena,
+                                     struct pz_run_plan *out, struct pz_error *err) {
+  bool set = o->set && o->set[0], ignore = o->ignore && o->ignore[0];
+  if (o->vocab || set || ignore)
+    return pz_fail(err, PZ_BAD_USE,
+                   "--%s is for Megatron's arguments; %s is a plan file, whose model has it",
+                   o->vocab ? "vocab" : (set ? "set" : "ignore"), name);
+  enum pz_status status = pz_plan_file_read(name, text, bytes, arena, out, err);
+  if (status == PZ_OK && o->devices) {
+    out->plan.devices = o->devices;
+    out->plan.dp = 0;
+    out->from[PZ_PLAN_DEVICES] = "--devices";
+    out->from[PZ_PLAN_DP] = NULL;
+  }
+  return status;
+}
+
+enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes,
+                                const struct pz_run_plan_options *options, struct pz_run_plan **out,
+                                struct pz_error *err) {
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  struct pz_arena *arena;
+  void *made = NULL;
+  enum pz_status status = PZ_OK;
+  if (options) status = pz_sized_take(&o, sizeof o, options, "pz_run_plan_options_default", err);
+  if (status == PZ_OK) status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the run", &made, &arena, err);
+  if (status != PZ_OK) return status;
+  status = is_json(text, bytes) ? read_plan_file(name, text, bytes, &o, arena, made, err)
+                                : pz_megatron_read(name, text, bytes, &o, arena, made, err);
+  return pz_held_give(status, made, out);
+}
+
+void pz_run_plan_free(struct pz_run_plan *r) { pz_held_free(r); }
+
+enum pz_status pz_run_plan_text(const struct pz_run_plan *r, char **text, struct pz_error *err) {
+  struct pz_run_plan own = pz_run_plan_default();
+  enum pz_status status = pz_sized_take(&own, sizeof own, r, "pz_run_plan_default", err);
+  if (status == PZ_OK) status = pz_need(text, "text", err);
+  if (status != PZ_OK) return status;
+  json_t *j = pz_run_plan_json(&own);
+  status = pz_json_text(j, text, err);
+  json_decref(j);
+  return status;
+}
