@@ -3,7 +3,7 @@
 #define PZ_SEARCH_TIGHTEN_H
 
 #include "core/vec.h"
-#include "search/search.h"
+#include "search/question.h"
 
 /* One box in the hands of one thread. */
 struct pz_box_task {

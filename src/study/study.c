@@ -7,7 +7,6 @@
 #include "core/num.h"
 #include "core/options.h"
 #include "core/text.h"
-#include "study/study_inputs.h"
 #include "workload/workload.h"
 
 const char *const pz_evaluator_names[] = {"default", "training", "original", NULL};

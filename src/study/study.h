@@ -54,6 +54,9 @@ static inline bool pz_study_is_training(const struct pz_study *s) {
   return s->o.evaluator == PZ_EVALUATOR_TRAINING;
 }
 
+/* A file may change under its name: s->digest and s->seq of every model. */
+PZ_NODISCARD enum pz_status pz_study_digest_models(struct pz_study *s, struct pz_error *err);
+
 /* All that the answer depends on, with contents instead of names of files.  NULL: no memory. */
 json_t *pz_study_inputs(const struct pz_study *s);
 

@@ -1,4 +1,5 @@
-#include "study/study_inputs.h"
+/* What a study was asked, as JSON and back; what models compute in a few digits. */
+#include "study/study.h"
 
 #include <stdio.h>
 #include <string.h>
