@@ -100,11 +100,22 @@ json_t *pz_study_inputs(const struct pz_study *s) {
 
 /* ---- and back ------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *value, struct pz_arena *arena) {
-  char *text = json_is_object(value) ? pz_json_dump(value, JSON_COMPACT) : NULL;
-  const char *kept = text ? pz_arena_strdup(arena, text) : NULL;
+/* A copy of a text that is there; without memory for it that is the error, and no other follows. */
+static const char *copy_text(struct pz_fields *f, struct pz_arena *arena, const char *text) {
+  const char *copy = text ? pz_arena_strdup(arena, text) : NULL;
+  if (!copy && f->status == PZ_OK)
+    f->status = pz_fail(f->err, PZ_NO_MEMORY, "%s: out of memory", f->name);
+  return copy;
+}
+
+/* The text of an object; NULL where there is none. */
+static const char *object_text(struct pz_fields *f, const char *key, struct pz_arena *arena) {
+  const json_t *value = pz_fields_value(f, key);
+  if (!json_is_object(value)) return NULL;
+  char *text = pz_json_dump(value, JSON_COMPACT);
+  const char *copy = copy_text(f, arena, text);
   pz_free(text);
-  return kept;
+  return copy;
 }
 
 /* Ascending positive numbers, as pz_choices_parse would have made them. */
@@ -127,7 +138,7 @@ static void read_models(struct pz_fields *f, struct pz_arena *arena, struct pz_s
   bool good = n >= 1 && n <= PZ_SEARCH_MOST_MODELS && json_array_size(weights) == n;
   for (size_t i = 0; i < n && good; i++) {
     const char *name = json_string_value(json_object_get(json_array_get(models, i), "name"));
-    o->models[i] = name ? pz_arena_strdup(arena, name) : NULL;
+    o->models[i] = name ? copy_text(f, arena, name) : NULL;
     o->weight[i] = json_number_value(json_array_get(weights, i));
     good = o->models[i] && o->weight[i] > 0;
   }
@@ -135,11 +146,11 @@ static void read_models(struct pz_fields *f, struct pz_arena *arena, struct pz_s
   if (!good) pz_fields_refuse(f, "models", "models with names, as many weights above 0");
 }
 
-/* The text of a field, or NULL where it is null; false: no memory. */
-static bool read_text(const json_t *o, const char *key, struct pz_arena *arena, const char **out) {
+/* The text of a field, or NULL where it is null. */
+static const char *import_text(struct pz_fields *f, struct pz_arena *arena, const json_t *o,
+                               const char *key) {
   const char *text = json_string_value(json_object_get(o, key));
-  *out = text ? pz_arena_strdup(arena, text) : NULL;
-  return !text || *out;
+  return text ? copy_text(f, arena, text) : NULL;
 }
 
 static void read_import(struct pz_fields *f, struct pz_arena *arena,
@@ -151,12 +162,11 @@ static void read_import(struct pz_fields *f, struct pz_arena *arena,
       json_is_object(o) && n <= PZ_MOST_DIMS && unknown >= 0 && unknown <= PZ_UNKNOWN_VECTOR;
   for (size_t i = 0; i < n && good; i++) {
     const char *text = json_string_value(json_array_get(dims, i));
-    w->dims[i] = text ? pz_arena_strdup(arena, text) : NULL;
+    w->dims[i] = text ? copy_text(f, arena, text) : NULL;
     good = w->dims[i];
   }
-  if (good)
-    good = read_text(o, "layers", arena, &w->layers) &&
-           read_text(o, "batch_dim", arena, &w->batch_dim);
+  w->layers = import_text(f, arena, o, "layers");
+  w->batch_dim = import_text(f, arena, o, "batch_dim");
   w->unknown_ops = (enum pz_unknown_ops)unknown;
   if (!good) pz_fields_refuse(f, "import", "how ONNX files are read");
 }
@@ -172,7 +182,7 @@ static int read_name(struct pz_fields *f, const char *key, const char *const *na
 
 static void read_original(struct pz_fields *f, struct pz_arena *arena, struct pz_study_options *o) {
   static const struct pz_range STEPS = {1, 1000000000000000}, SET = {0, PZ_ASSUME_ALL};
-  o->cluster_text = text_of(pz_fields_value(f, "original.cluster"), arena);
+  o->cluster_text = object_text(f, "original.cluster", arena);
   read_choices(f, "original.mbs", &o->mbs);
   read_choices(f, "original.hbm_gib", &o->hbm_gib);
   read_choices(f, "original.tp", &o->tp);
@@ -217,7 +227,7 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
     read_training(&f, &o);
   else
     read_original(&f, arena, &o);
-  o.space_text = text_of(pz_fields_value(&f, "space"), arena);
+  o.space_text = object_text(&f, "space", arena);
   if (!o.space_text) pz_fields_refuse(&f, "space", "a space");
   enum pz_status status = pz_fields_finish(&f);
   if (status == PZ_OK) *out = o;
