@@ -325,8 +325,8 @@ static enum pz_status write_box(const struct pz_run_file *f, sqlite3_stmt *stmt,
   write_axes(b->box.lo, lo, sizeof lo);
   write_axes(b->box.hi, hi, sizeof hi);
   sqlite3_bind_int64(stmt, 3, b->box.kind);
-  sqlite3_bind_text(stmt, 4, lo, -1, SQLITE_TRANSIENT);
-  sqlite3_bind_text(stmt, 5, hi, -1, SQLITE_TRANSIENT);
+  sqlite3_bind_text(stmt, 4, lo, -1, SQLITE_STATIC);
+  sqlite3_bind_text(stmt, 5, hi, -1, SQLITE_STATIC);
   sqlite3_bind_text(stmt, 6, pz_box_end_names[b->end], -1, SQLITE_STATIC);
   sqlite3_bind_double(stmt, 7, b->bound);
   sqlite3_bind_double(stmt, 8, b->value);
@@ -361,8 +361,8 @@ static enum pz_status bind_stages(const struct pz_run_file *f, sqlite3_stmt *stm
     int n = snprintf(text, sizeof text, "%s%u", i ? " " : "", (unsigned)p->layers[i]);
     pz_buffer_append(&b, text, (size_t)n);
   }
-  sqlite3_bind_text(stmt, column, b.text ? b.text : "", -1, SQLITE_TRANSIENT);
-  bool failed = b.failed;
+  bool failed = b.failed || sqlite3_bind_text(stmt, column, b.text ? b.text : "", -1,
+                                              SQLITE_TRANSIENT) != SQLITE_OK;
   pz_free(b.text);
   return failed ? pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, f->db.path) : PZ_OK;
 }

@@ -315,11 +315,13 @@ static enum pz_status read_best(const json_t *root, struct pz_result *r, struct 
 /* The fields of one record out of a larger object. */
 static enum pz_status read_rest(const json_t *root, struct pz_result *r, struct pz_error *err) {
   json_t *own = json_object();
-  for (size_t i = 0; i < rest_record.n_fields && own; i++) {
+  bool good = own;
+  for (size_t i = 0; i < rest_record.n_fields && good; i++) {
     json_t *v = json_object_get(root, rest_record.fields[i].key);
-    if (v && json_object_set(own, rest_record.fields[i].key, v) != 0) break;
+    good = !v || json_object_set(own, rest_record.fields[i].key, v) == 0;
   }
-  enum pz_status status = pz_record_read(&rest_record, own, "the result", r->arena, r, err);
+  enum pz_status status = good ? pz_record_read(&rest_record, own, "the result", r->arena, r, err)
+                               : pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
   json_decref(own);
   if (status == PZ_OK && r->n_references != r->inputs.options.n_models)
     return pz_fail(err, PZ_BAD_INPUT, "the result has %u references; accepted: %u", r->n_references,
@@ -328,8 +330,10 @@ static enum pz_status read_rest(const json_t *root, struct pz_result *r, struct 
 }
 
 enum pz_status pz_result_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
-  char *text = pz_json_dump(json_object_get(json, "inputs"), JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-  if (!text) return pz_fail(err, PZ_BAD_INPUT, "the result has no inputs");
+  const json_t *inputs = json_object_get(json, "inputs");
+  if (!inputs) return pz_fail(err, PZ_BAD_INPUT, "the result has no inputs");
+  char *text = pz_json_dump(inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+  if (!text) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
   enum pz_status status = pz_result_set_inputs(r, text, err);
   pz_free(text);
   if (status != PZ_OK) return status;
