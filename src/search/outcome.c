@@ -3,6 +3,14 @@
 
 #include "search/state.h"
 
+void pz_outcome_begin(struct pz_outcome *x) {
+  *x = (struct pz_outcome){.status = PZ_OK};
+  pz_arena_init(&x->arena, NULL);
+  pz_vec_init(&x->boxes, &x->arena, sizeof(struct pz_closed_box));
+  pz_vec_init(&x->children, &x->arena, sizeof(struct pz_open_box));
+  pz_vec_init(&x->known, &x->arena, sizeof(struct pz_found_step));
+}
+
 /* ---- writing -------------------------------------------------------------------------------- */
 
 #define PUT(out, value) pz_buffer_append(out, (const char *)&(value), sizeof(value))

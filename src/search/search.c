@@ -232,6 +232,7 @@ static enum pz_status try_chip(struct pz_driver *d, const struct pz_box_task *t,
   bool whole = false;
   double bound = 0;
   pz_boxed_set(d->s->q.space, &b, &c);
+  if (pz_boxed_breaks(&c, &t->q->limits)) return PZ_OK; /* the smallest of a box may, by its edge */
   enum pz_status status = pz_box_bound(t, &c, 0, v.least, &bound);
   if (status != PZ_OK || !may_win(d, p, c.least.mm2, bound)) return status;
   status = evaluate_chip(d, t->worker, &c, PZ_EFFORT_QUICK, &v, &whole, x);
@@ -307,14 +308,6 @@ static enum pz_status work_on(struct pz_driver *d, const struct pz_box_task *t,
   return status == PZ_OK && one.dives ? dive(d, t, &one.box, x) : status;
 }
 
-static void begin_outcome(struct pz_outcome *x) {
-  *x = (struct pz_outcome){.status = PZ_OK};
-  pz_arena_init(&x->arena, NULL);
-  pz_vec_init(&x->boxes, &x->arena, sizeof(struct pz_closed_box));
-  pz_vec_init(&x->children, &x->arena, sizeof(struct pz_open_box));
-  pz_vec_init(&x->known, &x->arena, sizeof(struct pz_found_step));
-}
-
 static struct pz_box_task task_of(struct pz_driver *d, unsigned worker, struct pz_outcome *x) {
   return (struct pz_box_task){.q = &d->s->q,
                               .o = &d->run->objective,
@@ -349,7 +342,7 @@ static enum pz_status try_one(struct pz_driver *d, const struct pz_box_task *t, 
 static void work(void *ctx, size_t i, unsigned worker) {
   struct pz_driver *d = ctx;
   struct pz_outcome *x = &d->outcome[i];
-  begin_outcome(x);
+  pz_outcome_begin(x);
   struct pz_box_task t = task_of(d, worker, x);
   if (stopped(d->s)) {
     x->status = PZ_STOPPED;
@@ -423,7 +416,7 @@ static enum pz_status deal_round(struct pz_driver *d, struct pz_error *err) {
   for (uint32_t i = 0; i < d->n_round; i++) list[i] = (struct ordered){&d->round[i].box, i};
   qsort(list, d->n_round, sizeof *list, by_box);
   for (uint32_t i = 0; i < d->n_round; i++) order[i] = list[i].item;
-  for (uint32_t i = 0; i < d->n_round; i++) begin_outcome(&d->outcome[i]);
+  for (uint32_t i = 0; i < d->n_round; i++) pz_outcome_begin(&d->outcome[i]);
   return pz_round_run(d->s->pool, &round, err);
 }
 
@@ -447,7 +440,7 @@ static enum pz_status replay(struct pz_driver *d, bool *has, struct pz_error *er
   status = pz_ranks_share(&b, status, err);
   *has = status == PZ_OK && b.text;
   struct pz_bytes in = {b.text, b.bytes};
-  for (uint32_t i = 0; i < d->n_round && *has; i++) begin_outcome(&d->outcome[i]);
+  for (uint32_t i = 0; i < d->n_round && *has; i++) pz_outcome_begin(&d->outcome[i]);
   for (uint32_t i = 0; i < d->n_round && *has && status == PZ_OK; i++) {
     status = pz_outcome_unpack(d, i, &in);
     if (status == PZ_OK &&

@@ -64,6 +64,9 @@ struct pz_driver {
 PZ_NODISCARD enum pz_status pz_search_learn(struct pz_search *s, const struct pz_found_step *k,
                                             struct pz_error *err);
 
+/* An empty one, whose arena is the caller's to release. */
+void pz_outcome_begin(struct pz_outcome *x);
+
 /* An outcome as bytes, which are the same wherever it was found (ctx: struct pz_driver). */
 void pz_outcome_pack(void *ctx, size_t i, struct pz_buffer *out);
 PZ_NODISCARD enum pz_status pz_outcome_unpack(void *ctx, size_t i, struct pz_bytes *in);

@@ -1,11 +1,11 @@
-/* run.sqlite: any bytes give evaluations within their ranges, or an error with a message; and
- * looking leaves the bytes as they are. */
-#include <math.h>
+/* run.sqlite: any bytes give rounds, texts and digests, or an error with a message; and looking leaves the bytes as they
+ * are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/alloc.h"
 #include "core/file.h"
 #include "store/run_file.h"
 
@@ -15,36 +15,24 @@ static void require(bool ok) {
   if (!ok) abort();
 }
 
-static enum pz_status take_entry(void *into, const struct pz_entry *e) {
-  (void)into;
-  require(e->model < PZ_SEARCH_MOST_MODELS && e->e.time_s >= 0 && e->e.least_s <= e->e.time_s);
-  require(e->e.effort == PZ_EFFORT_QUICK || e->e.effort == PZ_EFFORT_FULL);
-  require((e->e.plan.n_stages > 0) == (e->e.time_s < HUGE_VAL) && e->e.plan.n_stages <= 1024);
-  for (uint32_t k = 0; k < e->e.plan.n_stages; k++) require(e->e.plan.layers[k] > 0);
-  return PZ_OK;
-}
-
-static enum pz_status take_chip_status(void *into, uint32_t id, const struct pz_chip_status *s) {
-  (void)into;
-  (void)id;
-  require(s->kind < PZ_CHIP_STATUSES && !isnan(s->value) && !isnan(s->bound));
-  return PZ_OK;
-}
-
 static void use(struct pz_run_file *f) {
-  const struct pz_journal *j = pz_run_file_journal(f);
-  char *result = NULL, *comparison = NULL;
-  double seconds;
-  struct pz_error errors[5] = {{0}};
+  const struct pz_round_store *store = pz_run_file_rounds(f);
+  struct pz_error err = {0};
   require(pz_run_file_inputs(f)[0]);
-  if (j->recall(j->ctx, take_entry, NULL, &errors[0]) != PZ_OK) require(errors[0].message[0]);
-  if (pz_run_file_read_chip_statuses(f, "a", take_chip_status, NULL, &errors[1]) != PZ_OK)
-    require(errors[1].message[0]);
-  if (pz_run_file_result(f, &result, &errors[2]) != PZ_OK) require(errors[2].message[0]);
-  if (pz_run_file_timing(f, "search", &seconds, &errors[3]) != PZ_OK) require(errors[3].message[0]);
-  if (pz_run_file_comparison(f, &comparison, &errors[4]) != PZ_OK) require(errors[4].message[0]);
-  free(result);
-  free(comparison);
+  for (uint32_t i = 0; i < 4; i++) {
+    struct pz_buffer b = {0};
+    err = (struct pz_error){0};
+    if (store->read(store->ctx, i / 2, i % 2, &b, &err) != PZ_OK) require(err.message[0]);
+    pz_free(b.text);
+  }
+  for (enum pz_part part = PZ_PART_RESULT; part <= PZ_PART_DETAIL; part++) {
+    char *text = NULL;
+    err = (struct pz_error){0};
+    if (pz_run_file_text(f, part, &text, &err) != PZ_OK) require(err.message[0] && !text);
+    pz_free(text);
+  }
+  err = (struct pz_error){0};
+  if (pz_run_file_check(f, &err) != PZ_OK) require(err.message[0]);
 }
 
 static void put(const char *path, const uint8_t *data, size_t bytes) {

@@ -549,7 +549,6 @@ static void studies_are_checked(void **state) {
   wrong(o.hbm_gib.n = -1, PZ_BAD_USE);
   wrong(o.objective = PZ_OBJECTIVES, PZ_BAD_USE);
   wrong(o.objective = (enum pz_objective_kind) - 1, PZ_BAD_USE);
-  wrong(o.evaluator = PZ_EVALUATORS, PZ_BAD_USE);
   wrong(o.gap = 2, PZ_BAD_USE);
   wrong(o.gap = 0.01, PZ_BAD_USE); /* of the evaluator original */
   wrong(o.rounds = -1, PZ_BAD_USE);
@@ -570,6 +569,12 @@ static void studies_are_checked(void **state) {
   o = small_study();
   o.assumptions = 1u << 20;
   struct pz_run *run = NULL;
+  refused(pz_run_open(&o, NULL, &run, &err), PZ_BAD_USE);
+  o = small_study();
+  o.evaluator = PZ_EVALUATORS;
+  refused(pz_run_open(&o, NULL, &run, &err), PZ_BAD_USE);
+  o.evaluator = PZ_EVALUATOR_TRAINING;
+  o.assumptions = 1;
   refused(pz_run_open(&o, NULL, &run, &err), PZ_BAD_USE);
 }
 
@@ -616,7 +621,8 @@ static int make_dir(void **state) {
 static int remove_dir(void **state) {
   (void)state;
   char path[sizeof dir + 32];
-  static const char *const files[] = {"run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "lock"};
+  static const char *const files[] = {"run.sqlite", "run.sqlite-wal", "run.sqlite-shm",
+                                      "lock",       "chip.json",      "cluster.json"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     snprintf(path, sizeof path, "%s/%s", dir, files[i]);
     unlink(path);
