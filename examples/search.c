@@ -28,9 +28,9 @@ static void tell(const struct pz_result *r) {
   for (uint32_t i = 0; i < best->n_models; i++) {
     const struct pz_answer_model *m = &best->models[i];
     printf("  %s: %.4g samples/s, %u stages x %" PRId64 " replicas\n", m->model, m->samples_per_s,
-           m->plan.pp, m->plan.dp);
+           m->plan->pp, m->plan->dp);
   }
-  printf("%u of %u chips evaluated; no chip is more than %.2g%% better\n",
+  printf("%" PRId64 " of %" PRId64 " chips evaluated; no chip is more than %.2g%% better\n",
          best->certificate.n_evaluated, best->certificate.n_chips, 100 * best->certificate.gap);
 }
 

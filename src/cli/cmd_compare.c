@@ -152,6 +152,8 @@ static enum pz_exit run(int argc, char **argv) {
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_compare, argc, argv, &s, &n_args, &code)) return code;
+  if (!s.chips && !s.study.evaluator && s.study.semantics < 0) /* as baselines are judged */
+    s.study.evaluator = PZ_EVALUATOR_ORIGINAL;
   const char *wrong = pz_study_run_misuse(&s.study, n_args);
   if (!wrong && s.original) wrong = original_misuse(&s, n_args);
   if (!wrong && s.alone && !s.original) wrong = "--alone requires --original-assumptions";

@@ -8,6 +8,8 @@
 #include "schedule/model/layer.h"
 #include "schedule/solve.h"
 
+const char *const pz_chip_status_names[PZ_CHIP_STATUSES] = {"tables", "schedules", "evaluated"};
+
 struct maker {
   struct pz_study *s;
   struct pz_result *r;

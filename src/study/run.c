@@ -207,7 +207,8 @@ unsigned pz_run_threads(const struct pz_run *r) {
 }
 
 const char *pz_run_note(const struct pz_run *r, uint32_t i, unsigned *lists) {
-  const struct pz_vec *notes = &r->study.portfolio.notes;
+  const struct pz_vec *notes =
+      pz_study_is_training(&r->study) ? &r->study.notes : &r->study.portfolio.notes;
   if (!r->has_study || i >= notes->n) return NULL;
   const struct pz_note *note = pz_vec_at(notes, struct pz_note, i);
   if (lists) *lists = note->lists;

@@ -191,6 +191,7 @@ enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *
   *s = (struct pz_study){.o = *o};
   s->o.workload.input_gradients_only = pz_assumed(o->assumptions, PZ_ASSUME_NO_WEIGHT_GRADIENTS);
   pz_arena_init(&s->arena, NULL);
+  pz_vec_init(&s->notes, &s->arena, sizeof(struct pz_note));
   enum pz_status status = check_options(&s->o, err);
   if (status == PZ_OK) status = read_space(s, err);
   if (status == PZ_OK) status = (pz_study_is_training(s) ? read_training : read_original)(s, err);

@@ -5,6 +5,7 @@
 
 #include "baseline/expert_plan.h"
 #include "core/json.h"
+#include "core/vec.h"
 #include "evaluate/training.h"
 #include "search/search.h"
 
@@ -17,6 +18,7 @@ struct pz_study {
   char digest[PZ_SEARCH_MOST_MODELS][24];   /* of what a model computes */
 
   struct pz_training_question training; /* of the evaluator training */
+  struct pz_vec notes; /* likewise: struct pz_note, what the user should know of models */
 
   struct pz_portfolio portfolio; /* of the evaluator original, and so are these: */
   struct pz_original_task task;

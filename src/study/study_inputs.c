@@ -30,6 +30,7 @@ static enum pz_status digest_training(struct pz_study *s, uint32_t i, struct pz_
   if (status != PZ_OK) return status;
   s->seq[i] = w->options.seq;
   status = digest(w, s->digest[i], err);
+  if (status == PZ_OK && w->warning) status = pz_note_add(&s->notes, 0, w->warning, err);
   pz_workload_free(w);
   return status;
 }

@@ -22,7 +22,7 @@ from phaze._values import Options
 COMMAND = os.environ.get("PHAZE_COMMAND", "")
 SPACE = {"name": "small", "about": "", "base": "tpuv4", "tensor_cores": [1, 2], "rows": [64],
          "cols": [32, 64, 128], "vector_cores": [1, 2], "glb_mib": [4], "least_part": 0}
-SEARCH = {"space": SPACE, "budget": 60, "devices": 16, "batch": 64, "threads": 1}
+SEARCH = {"evaluator": "original", "space": SPACE, "budget": 60, "devices": 16, "batch": 64, "threads": 1}
 
 
 def has(module):
