@@ -306,7 +306,7 @@ static void tell(const struct tally *t) {
 static void original_is_brute_force(void **state) {
   (void)state;
   struct tally t = {0};
-  int n = spaces(80);
+  int n = spaces(30);
   for (int i = 0; i < n; i++) check_study(draw_original(i), &t);
   tell(&t);
   assert_true(2 * t.solved > n);
