@@ -1928,8 +1928,6 @@ enum pz_chip_status_kind {
   PZ_CHIP_STATUSES
 };
 
-PZ_API extern const char *const pz_chip_status_names[PZ_CHIP_STATUSES];
-
 struct pz_chip_status {
   enum pz_chip_status_kind kind;
   double value; /* of the objective, if evaluated; else the bound that excluded it */
