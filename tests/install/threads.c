@@ -44,7 +44,7 @@ static bool same(const struct job *a, const struct job *b) {
   const struct pz_answer *p = &x->answers[0], *q = &y->answers[0];
   return a->reports > 0 && b->reports > 0 && strcmp(p->chip.name, q->chip.name) == 0 &&
          p->objective == q->objective && p->certificate.n_evaluated == q->certificate.n_evaluated &&
-         p->models[0].plan.step_s == q->models[0].plan.step_s;
+         p->models[0].plan->step_s == q->models[0].plan->step_s;
 }
 
 int main(void) {
