@@ -127,7 +127,6 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
 
 static enum pz_exit run_chips(const struct settings *s, char **models, int n_models) {
   struct pz_error err = {0};
-  const char *cluster = s->study.original.cluster;
   struct pz_chips_call call = {
       .common = &s->common,
       .chips = s->chips,
@@ -138,7 +137,7 @@ static enum pz_exit run_chips(const struct settings *s, char **models, int n_mod
                        .seq = s->study.seq,
                        .scale_up = s->study.training.scale_up,
                        .outer_bytes_per_s = s->study.training.outer_gb_per_s * 1e9},
-            .cluster = cluster == defaults.study.original.cluster ? NULL : cluster,
+            .cluster = s->study.original.cluster,
             .measured = s->measured,
             .threads = (unsigned)s->study.threads}};
   return pz_compare_chips(&call, &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);

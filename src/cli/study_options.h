@@ -23,7 +23,7 @@ struct pz_study_settings {
     double outer_gb_per_s;
   } training;
   struct {                                /* of the evaluator original */
-    const char *cluster, *mbs, *hbm, *tp; /* the last three: lists; NULL: the default */
+    const char *cluster, *mbs, *hbm, *tp; /* the last three: lists; each NULL: the default */
     int64_t steps;
     int optimizer, rules;
   } original;
@@ -35,7 +35,6 @@ enum { PZ_PARETO_TOLERANCE = 1 }; /* percent */
     .space = "paper", .semantics = -1, .per = -1, .devices = 1024, .batch = 4096,                  \
     .pareto_tolerance = PZ_PARETO_TOLERANCE, .training = {.scale_up = 8, .outer_gb_per_s = 50},    \
     .original = {                                                                                  \
-      .cluster = "paper",                                                                          \
       .steps = PZ_LAYER_STEPS                                                                      \
     }                                                                                              \
   }

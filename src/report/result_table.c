@@ -292,6 +292,7 @@ static void print_power(const struct pz_result *r, FILE *out) {
 }
 
 static void print_proof(const struct pz_certificate *c, FILE *out) {
+  static const double ROUNDING = 1e-8;
   char chips[32], boxes[32], evaluated[32], beyond[32];
   int64_t one_by_one = c->n_evaluated + c->n_excluded_by_schedules;
   fprintf(out, "%s chip%s in %s box%s: %s beyond the limits, ",
@@ -304,7 +305,7 @@ static void print_proof(const struct pz_certificate *c, FILE *out) {
   if (c->n_open > 0)
     fprintf(out, "  %" PRId64 " %s not proven optimal.", c->n_open,
             c->n_open > 1 ? "schedules are" : "schedule is");
-  if (c->gap > 0)
+  if (c->gap > ROUNDING)
     fprintf(out, "  No chip is more than %.2g%% better.\n", 100 * c->gap);
   else
     fprintf(out, "  No chip is better.\n");
