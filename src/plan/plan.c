@@ -2,6 +2,9 @@
 
 #include "core/num.h"
 
+/* How chips and plans are judged: of a search and of a place. */
+const char *const pz_evaluator_names[] = {"default", "training", "original", NULL};
+
 static const int64_t MOST = 1 << 24;
 
 /* ---- layers --------------------------------------------------------------------------------- */

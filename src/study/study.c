@@ -9,8 +9,6 @@
 #include "core/text.h"
 #include "workload/workload.h"
 
-const char *const pz_evaluator_names[] = {"default", "training", "original", NULL};
-
 struct pz_study_options pz_study_options_default(void) {
   struct pz_study_options o = {.size = sizeof o,
                                .space = "paper",
