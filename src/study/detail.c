@@ -154,7 +154,7 @@ static int by_chip_and_model(const void *a, const void *b) {
 }
 
 /* What is known of these chips for the models of their objective runs, each once. */
-static bool list_plans(struct maker *m) {
+static enum pz_status list_plans(struct maker *m) {
   const struct pz_study *s = m->s;
   for (uint32_t i = 0; i < m->shown.n; i++) {
     const struct pz_shown_chip *c = pz_vec_at(&m->shown, struct pz_shown_chip, i);
@@ -163,9 +163,13 @@ static bool list_plans(struct maker *m) {
     for (uint32_t k = 0; k < o->n; k++) {
       struct plan plan = {.p = {.chip_id = c->chip_id, .model = o->models[k]}, .point = point};
       struct pz_evaluation e;
-      if (pz_search_known(s->search, &point, o->models[k], &e) && e.plan.n_stages &&
-          !pz_vec_push(&m->plans, &plan))
-        return false;
+      enum pz_status status = PZ_OK;
+      /* chips of the front are not among the rounds that a run is restored from */
+      if (!pz_search_known(s->search, &point, o->models[k], &e))
+        status =
+            pz_search_evaluate(s->search, 0, &point, o->models[k], PZ_EFFORT_QUICK, &e, m->err);
+      if (status != PZ_OK) return status;
+      if (e.plan.n_stages && !pz_vec_push(&m->plans, &plan)) return no_memory(m->err);
     }
   }
   struct plan *list = m->plans.items;
@@ -174,7 +178,7 @@ static bool list_plans(struct maker *m) {
   for (uint32_t i = 0; i < m->plans.n; i++)
     if (!n || by_chip_and_model(&list[n - 1], &list[i]) != 0) list[n++] = list[i];
   m->plans.n = n;
-  return true;
+  return PZ_OK;
 }
 
 /* A solved schedule of a layer. */
@@ -298,7 +302,7 @@ static enum pz_status choose_chips(struct maker *m) {
   bool good = status == PZ_OK;
   for (uint32_t i = 0; i < m->s->n_runs && good; i++) good = show_run(m, i);
   if (status != PZ_OK) return status;
-  return good && show_front(m) && list_plans(m) ? PZ_OK : no_memory(m->err);
+  return good && show_front(m) ? list_plans(m) : no_memory(m->err);
 }
 
 static enum pz_status finish(const struct maker *m, const struct pz_vec *schedules) {
