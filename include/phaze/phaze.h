@@ -472,8 +472,9 @@ struct pz_tech_info {
   double mac_j, lane_j; /* one multiply-accumulate (16 bit, 32-bit sum), one vector operation */
   double local_j, glb_j, hbm_j, link_j, die_link_j; /* one byte moved */
   double static_w_per_mm2, clock_w_per_mm2;         /* at rest; more with the clock running */
-  double sustained_hz;  /* clock at which the energies hold: what long products sustain */
+  double reference_hz;  /* clock at which the energies hold */
   double voltage_slope; /* relative change of the voltage over that of the clock */
+  double voltage_floor; /* the least, over that at reference_hz */
   double wafer_dollars, defects_per_cm2;
   double hbm_dollars_per_gb, package_dollars_per_mm2;
   double hbm_edge_mm, link_edge_mm_per_gbs; /* of a die's edge that a stack, a link takes */
@@ -630,6 +631,9 @@ struct pz_chip {
   struct pz_rules rules;
   struct pz_calibration calibration;
   struct pz_package package;
+  bool cold; /* nobody measured it: its calibration is that of its class (src/chip/cold.h), its clock what its watts allow */
+  double static_mm2; /* whose static power counts against the watts; 0: its own area */
+  double energy_part; /* of the cores, over what the technology says; 0: 1 */
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
                      where calibration has a rate for it */
 };
@@ -866,6 +870,7 @@ struct pz_mapping {
   int64_t glb_batch; /* products in the global buffer at a time */
   double compute_s, local_s, glb_s, hbm_s, startup_s;
   double local_bytes, glb_bytes, hbm_bytes;
+  double least_hbm_s; /* at the memory, of the mapping that moves least past the global buffer */
   double latency_s;
   double energy_j;    /* dynamic */
   double utilisation; /* of the multipliers, over the latency */

@@ -94,18 +94,18 @@ double pz_chip_local_bytes_per_mac(const struct pz_chip *c) {
 }
 
 double pz_tech_voltage2(const struct pz_tech_info *t, double clock_hz) {
-  double v = 1 + t->voltage_slope * (clock_hz / t->sustained_hz - 1);
+  double v = fmax(t->voltage_floor, 1 + t->voltage_slope * (clock_hz / t->reference_hz - 1));
   return v * v;
 }
 
 /* A multiplier of a larger array reads less from its buffer, but all of them together read more: power
  * grows with the array. */
 static void bill_watts(const struct pz_chip *c, const struct pz_tech_info *t, struct pz_bill *b) {
-  double clock = fmin(c->clock_hz, t->sustained_hz), v2 = pz_tech_voltage2(t, clock);
+  double clock = fmin(c->clock_hz, t->reference_hz), v2 = pz_tech_voltage2(t, clock);
   double macs = pz_chip_tensor_flop_per_s(c) / 2 / c->clock_hz * clock * PRODUCT_PART;
   double hbm = pz_chip_hbm_bytes_per_s(c);
   b->static_watts =
-      b->area_mm2 * (t->static_w_per_mm2 + t->clock_w_per_mm2 * clock / t->sustained_hz * v2);
+      b->area_mm2 * (t->static_w_per_mm2 + t->clock_w_per_mm2 * clock / t->reference_hz * v2);
   b->link_watts = c->link_bytes_per_s * t->link_j + c->package.die_bytes_per_s * t->die_link_j;
   b->product_watts = macs * v2 * (t->mac_j + pz_chip_local_bytes_per_mac(c) * t->local_j) +
                      HBM_BESIDE * hbm * t->hbm_j;

@@ -1,5 +1,6 @@
 /* A chip as JSON, read and written by the table of its fields. */
 #include "chip/chip.h"
+#include "chip/cold.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -116,6 +117,7 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   if (c->package.io_dies && pz_tech_is_library(pz_tech_at(c->package.io_tech)))
     pz_fields_refuse(f, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
   pz_fields_allow(f, words, sizeof words / sizeof *words);
+  if (f->status == PZ_OK && !pz_fields_value(f, "calibration")) pz_chip_set_class(c, NULL);
 }
 
 static void check_least(struct pz_fields *f, const char *key, int64_t value, int64_t least,
@@ -188,6 +190,7 @@ static bool is_unset(const struct field *x, const struct pz_chip *c) {
   const void *at = (const char *)c + x->offset;
   if (strncmp(x->key, "link.", 5) == 0 && !(c->link_bytes_per_s > 0)) return true;
   if (strncmp(x->key, "package.", 8) == 0 && !c->package.dies) return true;
+  if (x->type == CALIBRATION && c->cold) return true;
   if (x->written == ALWAYS) return false;
   return x->type == REAL ? !(*(const double *)at > 0) : !*(const int *)at;
 }

@@ -62,7 +62,8 @@ static double measured_s(const struct pz_chip *c, const struct pz_attention_work
   double cores = (double)c->tensor.cores, width = (double)d->k;
   double rate = pz_chip_tensor_flop_per_s(c) * k->efficiency;
   double product_s = wide_part(c, a) * 2 * products_of(a->direction) * width / (rate / cores);
-  double softmax_s = k->cycles / (pz_chip_vector_op_per_s(c) / (double)c->vector.cores);
+  /* lanes are divided among the items that run at a time */
+  double softmax_s = k->cycles / (pz_chip_vector_op_per_s(c) / fmin(cores, items));
   double both_s =
       sqrt(product_s * product_s + softmax_s * softmax_s); /* hypot differs by library */
   double row_s = k->queries * (double)d->n * both_s;

@@ -67,6 +67,7 @@ void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
   cost->chip = *chip;
   cost->chip_key = fingerprint(chip);
   cost->static_watts = pz_power_static_watts(chip);
+  if (chip->cold) cost->power = pz_power_law_of(chip);
   cost->net = net ? *net
               : link
                   ? pz_cluster_flat(INT64_C(1) << 32, chip->link_bytes_per_s, chip->link_latency_s)
@@ -159,6 +160,37 @@ struct pz_product_extra pz_cost_extra(const struct pz_chip *c, const struct pz_o
   return x;
 }
 
+/* That the product moves between HBM and the chip at least. */
+static double least_bytes(const struct pz_chip *c, const struct pz_mapping *o) {
+  return o->least_hbm_s * pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency;
+}
+
+/* The clock that the watts of a chip allow that nobody measured decides about time and energy. */
+static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w,
+                             struct pz_estimate *e) {
+  struct pz_power p;
+  pz_power_run(&cost->power, w, 0, &p);
+  e->utilisation *= p.latency_s > 0 ? e->latency_s / p.latency_s : 1;
+  e->latency_s = p.latency_s;
+  e->energy_j = p.joules;
+}
+
+void pz_cost_within_watts(const struct pz_cost *cost, double macs, double mac_part,
+                          struct pz_mapping *o) {
+  const struct pz_chip *c = &cost->chip;
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  if (!c->cold) return;
+  struct pz_estimate e = {.latency_s = o->latency_s};
+  struct pz_work w = {.core_j = mac_part * pz_power_product_j(c, macs),
+                      .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
+                      .startup_s = o->startup_s,
+                      .core_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s),
+                      .hbm_s = o->hbm_s};
+  run_within_watts(cost, &w, &e);
+  o->latency_s = e.latency_s;
+  o->energy_j = e.energy_j;
+}
+
 static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
                                    struct pz_estimate *out, struct pz_error *err) {
   const struct pz_chip *c = &cost->chip;
@@ -184,10 +216,22 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
                : tail_s >= core_s || o.compute_s >= core_s                      ? PZ_BOUND_COMPUTE
                : o.glb_s >= core_s                                              ? PZ_BOUND_GLB
                                                                                 : PZ_BOUND_LOCAL;
+  if (!c->cold) return PZ_OK;
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  double macs = (double)op->dims.batch * (double)op->dims.m * (double)op->dims.n * (double)op->dims.k;
+  struct pz_work w = {.core_j = pz_power_product_j(c, macs) + x.tail_ops * t->lane_j,
+                      .outside_j = fmax(0, least_bytes(c, &o) * (t->hbm_j + t->glb_j) +
+                                               x.energy_j - x.tail_ops * t->lane_j),
+                      .startup_s = o.startup_s,
+                      .core_s = core_s,
+                      .hbm_s = hbm_s};
+  run_within_watts(cost, &w, out);
   return PZ_OK;
 }
 
-static void vector_cost(const struct pz_chip *c, const struct pz_op *op, struct pz_estimate *out) {
+static void vector_cost(const struct pz_cost *cost, const struct pz_op *op,
+                        struct pz_estimate *out) {
+  const struct pz_chip *c = &cost->chip;
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   double bytes = (double)(op->bytes_read + op->bytes_written);
   double values = (double)op->dims.m * (double)op->dims.n;
@@ -210,6 +254,13 @@ static void vector_cost(const struct pz_chip *c, const struct pz_op *op, struct 
   out->hbm_s = time.hbm_s;
   out->glb_s = time.glb_s;
   out->bound = time.bound;
+  if (!c->cold) return;
+  struct pz_work w2 = {.core_j = energy - bytes * t->hbm_j,
+                       .outside_j = bytes * t->hbm_j,
+                       .startup_s = time.startup_s + time.rows_s,
+                       .core_s = fmax(time.compute_s, time.glb_s),
+                       .hbm_s = time.hbm_s};
+  run_within_watts(cost, &w2, out);
 }
 
 static void flash_cost(const struct pz_cost *cost, const struct pz_op *op,
@@ -223,6 +274,12 @@ static void flash_cost(const struct pz_cost *cost, const struct pz_op *op,
                                 .bytes = (double)(op->bytes_read + op->bytes_written)};
   pz_attention_cost(c, &a, out);
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
+  if (!c->cold) return;
+  struct pz_work w = {.outside_j = a.bytes * pz_tech_at(c->tech)->hbm_j,
+                      .core_s = out->latency_s,
+                      .hbm_s = out->hbm_s};
+  w.core_j = out->energy_j - w.outside_j;
+  run_within_watts(cost, &w, out);
 }
 
 static enum pz_status collective_cost(const struct pz_cost *cost, const struct pz_op *op,
@@ -261,8 +318,9 @@ enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct p
   else if (op->op_class == PZ_CLASS_COLLECTIVE)
     status = collective_cost(cost, op, &e, err);
   else if (op->op_class == PZ_CLASS_VECTOR)
-    vector_cost(&cost->chip, op, &e);
-  e.energy_j += e.latency_s * cost->static_watts;
+    vector_cost(cost, op, &e);
+  if (!cost->chip.cold || op->op_class == PZ_CLASS_COLLECTIVE)
+    e.energy_j += e.latency_s * cost->static_watts;
   if (status == PZ_OK) *out = e;
   return status;
 }

@@ -2,6 +2,7 @@
 #ifndef PZ_COST_COST_H
 #define PZ_COST_COST_H
 
+#include "cost/power.h"
 #include "core/map.h"
 #include "core/vec.h"
 #include "cost/grouped.h"
@@ -19,6 +20,7 @@ struct pz_cost {
   struct pz_vec mappings; /* struct pz_mapping */
   uint64_t chip_key;
   double static_watts;            /* that operators take beside the energy of what they do */
+  struct pz_power_law power;      /* of a chip that nobody measured */
   const char *attention_library;  /* whose flash attention graphs run; NULL: the chip's default */
   bool causal;                    /* flash attention of graphs skips the upper half of the scores */
   struct pz_product_times *times; /* of products, for many chips; NULL: each is mapped */
@@ -36,6 +38,11 @@ void pz_cost_release(struct pz_cost *cost);
 /* A product of experts.  Errors as pz_cost_product. */
 PZ_NODISCARD enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                             struct pz_mapping *out, struct pz_error *err);
+
+/* Latency and energy of a mapped product at the clock that the watts of a chip allow that nobody measured; others stay.
+ * mac_part: energy of a multiply-accumulate over that of 16 bits. */
+void pz_cost_within_watts(const struct pz_cost *cost, double macs, double mac_part,
+                          struct pz_mapping *o);
 
 /* What a product operator adds to its product: bytes beyond its operands and result (residuals,
  * masks, what is kept; negative where several heads share an operand), and the vector tail, which

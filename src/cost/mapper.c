@@ -185,6 +185,7 @@ enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *
   struct pz_mapping o = {0};
   describe_core(&m, &b, &o);
   m.nested ? describe_nested(&m, &b, &o) : describe_glb(&m, &glb, &o);
+  o.least_hbm_s = hbm_s;
   conclude(&m, &o);
   *out = o;
   return PZ_OK;

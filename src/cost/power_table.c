@@ -108,18 +108,19 @@ static enum pz_status read_row(struct reader *r, uint32_t i, uint32_t *op) {
 static enum pz_status product_work(struct pz_cost *cost, const struct known *op,
                                    const double cell[COLUMNS], struct pz_work *w,
                                    struct pz_error *err) {
-  /* of an 8-bit product: half as many bits */
+  /* energy of an 8-bit multiply-accumulate over one of 16: half as many bits */
   static const double FP8_PART = 0.5;
+  const struct pz_tech_info *t = pz_tech_at(cost->chip.tech);
   struct pz_product p = {(int64_t)cell[B], (int64_t)cell[M], (int64_t)cell[N], (int64_t)cell[K],
                          true};
   struct pz_mapping o = {0};
+  double macs = cell[B] * cell[M] * cell[N] * cell[K];
   enum pz_status status = op->form == FP8_PRODUCT ? pz_cost_fp8_product(cost, &p, &o, err)
                                                   : pz_cost_product(cost, &p, &o, err);
-  w->macs = cell[B] * cell[M] * cell[N] * cell[K];
-  w->mac_part = op->form == FP8_PRODUCT ? FP8_PART : 1;
-  w->local_bytes = o.local_bytes;
-  w->glb_bytes = o.glb_bytes;
-  w->hbm_bytes = o.hbm_bytes;
+  w->core_j = macs * (op->form == FP8_PRODUCT ? FP8_PART : 1) * t->mac_j +
+              o.local_bytes * t->local_j + o.glb_bytes * t->glb_j;
+  if (op->form == LANE_PRODUCT) w->core_j += macs * (t->lane_j - t->mac_j);
+  w->outside_j = o.hbm_bytes * t->hbm_j;
   w->startup_s = o.startup_s;
   w->core_s = fmax(o.compute_s, fmax(o.glb_s, o.local_s));
   w->hbm_s = o.hbm_s;
@@ -132,25 +133,24 @@ static enum pz_status lane_product_work(struct pz_cost *cost, const struct known
                                         struct pz_error *err) {
   const struct pz_chip *c = &cost->chip;
   enum pz_status status = product_work(cost, op, cell, w, err);
-  w->lane_ops = w->macs;
-  w->core_s = w->macs / (pz_chip_vector_op_per_s(c) * c->calibration.tensor_efficiency);
-  w->macs = 0;
+  w->core_s = cell[B] * cell[M] * cell[N] * cell[K] /
+              (pz_chip_vector_op_per_s(c) * c->calibration.tensor_efficiency);
   return status;
 }
 
 static void vector_work(const struct pz_chip *c, const struct known *op, const double cell[COLUMNS],
                         struct pz_work *w) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
   double values = cell[B] * cell[M] * cell[N], bytes = 2 * 2 * values;
   struct pz_vector_work v = {op->kind,         PZ_FORWARD, (int64_t)(cell[B] * cell[M]),
                              (int64_t)cell[N], bytes,      true};
-  struct pz_vector_time t;
-  pz_vector_named(c, op->kernel, &v, &t);
-  w->lane_ops = values * pz_power_lane_ops(c, op->kind, PZ_FORWARD);
-  w->glb_bytes = bytes;
-  w->hbm_bytes = bytes * pz_cold_part(c, bytes);
-  w->startup_s = t.startup_s + t.rows_s;
-  w->core_s = fmax(t.compute_s, t.glb_s);
-  w->hbm_s = t.hbm_s;
+  struct pz_vector_time s;
+  pz_vector_named(c, op->kernel, &v, &s);
+  w->core_j = values * pz_power_lane_ops(c, op->kind, PZ_FORWARD) * t->lane_j + bytes * t->glb_j;
+  w->outside_j = bytes * pz_cold_part(c, bytes) * t->hbm_j;
+  w->startup_s = s.startup_s + s.rows_s;
+  w->core_s = fmax(s.compute_s, s.glb_s);
+  w->hbm_s = s.hbm_s;
 }
 
 /* Causal; b samples of as many heads as the column flop says, or one. */
@@ -167,11 +167,10 @@ static void attention_work(const struct pz_chip *c, const struct known *op,
   struct pz_estimate e;
   pz_attention_cost(c, &a, &e);
   const struct pz_kernel *k = pz_attention_kernel(c, op->kernel, PZ_FORWARD);
-  w->macs = 2 * cell[B] * heads * scores * cell[K];
-  w->local_bytes = w->macs * pz_chip_local_bytes_per_mac(c);
-  w->lane_ops =
-      cell[B] * heads * scores * (k ? k->cycles : pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD));
-  w->hbm_bytes = a.bytes;
+  double cycles = k ? k->cycles : pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD);
+  w->core_j = pz_power_attention_j(c, 2 * cell[B] * heads * scores * cell[K],
+                                   cell[B] * heads * scores, cycles);
+  w->outside_j = a.bytes * pz_tech_at(c->tech)->hbm_j;
   w->startup_s = k ? k->startup_s : c->calibration.startup_s;
   w->core_s = e.latency_s - w->startup_s;
   w->hbm_s = e.hbm_s;
@@ -179,15 +178,18 @@ static void attention_work(const struct pz_chip *c, const struct known *op,
 
 static enum pz_status work_of(struct pz_cost *cost, const struct known *op,
                               const double cell[COLUMNS], struct pz_work *w, struct pz_error *err) {
-  *w = (struct pz_work){.activity = op->activity, .mac_part = 1};
+  enum pz_status status = PZ_OK;
+  *w = (struct pz_work){0};
   switch (op->form) {
-  case IDLE: return PZ_OK;
+  case IDLE: break;
   case PRODUCT:
-  case FP8_PRODUCT: return product_work(cost, op, cell, w, err);
-  case LANE_PRODUCT: return lane_product_work(cost, op, cell, w, err);
-  case VECTOR: vector_work(&cost->chip, op, cell, w); return PZ_OK;
-  default: attention_work(&cost->chip, op, cell, w); return PZ_OK;
+  case FP8_PRODUCT: status = product_work(cost, op, cell, w, err); break;
+  case LANE_PRODUCT: status = lane_product_work(cost, op, cell, w, err); break;
+  case VECTOR: vector_work(&cost->chip, op, cell, w); break;
+  default: attention_work(&cost->chip, op, cell, w);
   }
+  w->core_j *= op->activity;
+  return status;
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -216,8 +218,9 @@ static enum pz_status predict_row(struct pz_cost *cool, struct pz_cost *warm, st
     out->sustained.watts = out->called.watts = pz_power_idle_watts(&cool->chip);
     return PZ_OK;
   }
-  pz_power_sustained(&cool->chip, &work, 0, &out->sustained);
-  pz_power_sustained(&cool->chip, &work, out->call_s, &out->called);
+  struct pz_power_law law = pz_power_law_of(&cool->chip);
+  pz_power_run(&law, &work, 0, &out->sustained);
+  pz_power_run(&law, &work, out->call_s, &out->called);
   return PZ_OK;
 }
 

@@ -157,6 +157,7 @@ enum pz_status pz_product_times_get(struct pz_product_times *t, const struct pz_
   if (status != PZ_OK) return status;
   o.compute_s *= CLOCK_HZ / c->clock_hz;
   o.hbm_s *= HBM_BYTES_PER_S / pz_chip_hbm_bytes_per_s(c);
+  o.least_hbm_s = o.hbm_s;
   o.startup_s = p->batch > 1 ? c->calibration.batched_startup_s : c->calibration.startup_s;
   o.latency_s = o.startup_s + pz_fmax(o.compute_s, o.hbm_s);
   o.bound = o.hbm_s > o.compute_s ? PZ_BOUND_HBM : PZ_BOUND_COMPUTE;

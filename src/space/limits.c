@@ -7,9 +7,9 @@
 
 /* How much more power than at its node's sustained clock switching takes. */
 static double held_part(const struct pz_chip *c, const struct pz_tech_info *t) {
-  if (!(t->sustained_hz > 0) || c->clock_hz <= t->sustained_hz) return 1;
+  if (!(t->reference_hz > 0) || c->clock_hz <= t->reference_hz) return 1;
   return c->clock_hz * pz_tech_voltage2(t, c->clock_hz) /
-         (t->sustained_hz * pz_tech_voltage2(t, t->sustained_hz));
+         (t->reference_hz * pz_tech_voltage2(t, t->reference_hz));
 }
 
 /* The bill has the watts of a chip that lowers its clock to what its node sustains, and of products as GPUs run them.  Here
@@ -41,7 +41,7 @@ struct pz_taken pz_chip_taken(const struct pz_chip *c) {
                            .edge_mm = b.edge_mm,
                            .edge_room_mm = b.edge_room_mm,
                            .owner_dollars = owner_dollars(t, b.dollars, watts),
-                           .voltage2 = t->sustained_hz > 0 ? pz_tech_voltage2(t, c->clock_hz) : 1,
+                           .voltage2 = t->reference_hz > 0 ? pz_tech_voltage2(t, c->clock_hz) : 1,
                            .several = c->tensor.cores > 1 && c->vector.cores > 1};
 }
 
@@ -59,9 +59,9 @@ const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *l
 enum pz_status pz_chip_load_compiled(const char *chip, struct pz_chip *out, struct pz_error *err) {
   enum pz_status status = pz_chip_load_described(chip, out, err);
   if (status != PZ_OK) return status;
-  double sustained_hz = pz_tech_at(out->tech)->sustained_hz;
-  if (out->execution == PZ_CHIP_STREAM && sustained_hz > 0)
-    out->clock_hz = pz_fmin(out->clock_hz, sustained_hz);
+  double reference_hz = pz_tech_at(out->tech)->reference_hz;
+  if (out->execution == PZ_CHIP_STREAM && reference_hz > 0)
+    out->clock_hz = pz_fmin(out->clock_hz, reference_hz);
   out->execution = PZ_CHIP_SCHEDULED;
   return PZ_OK;
 }

@@ -78,9 +78,9 @@ static double update_j(const struct pz_chip *c, const struct pz_plan *p, double 
 static double static_watts(const struct pz_chip *c, double voltage2) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   double watts = pz_power_static_watts(c);
-  if (!(t->sustained_hz > 0) || c->clock_hz <= t->sustained_hz) return watts;
+  if (!(t->reference_hz > 0) || c->clock_hz <= t->reference_hz) return watts;
   if (c->execution == PZ_CHIP_STREAM) return watts;
-  double more = c->clock_hz / t->sustained_hz * voltage2 - 1;
+  double more = c->clock_hz / t->reference_hz * voltage2 - 1;
   return watts + more * pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2 * t->clock_w_per_mm2;
 }
 
@@ -89,7 +89,7 @@ static double voltage2_of(const struct pz_chip *c) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   if (pz_tech_is_library(t)) return 1;
   bool lowers = c->execution == PZ_CHIP_STREAM;
-  return pz_tech_voltage2(t, lowers ? pz_fmin(c->clock_hz, t->sustained_hz) : c->clock_hz);
+  return pz_tech_voltage2(t, lowers ? pz_fmin(c->clock_hz, t->reference_hz) : c->clock_hz);
 }
 
 enum pz_status pz_step_energy(const struct pz_job *job, const struct pz_plan *p,

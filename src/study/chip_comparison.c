@@ -93,9 +93,9 @@ static enum pz_status load_described(const char *text, struct pz_chip *out, stru
 /* A chip that nobody measured, as its data sheet has it. */
 static void describe(struct pz_chip *c) {
   pz_calibration_none(c->glb_bytes, &c->calibration);
-  double sustained_hz = pz_tech_at(c->tech)->sustained_hz;
-  if (c->execution == PZ_CHIP_STREAM && sustained_hz > 0)
-    c->clock_hz = pz_fmin(c->clock_hz, sustained_hz);
+  double reference_hz = pz_tech_at(c->tech)->reference_hz;
+  if (c->execution == PZ_CHIP_STREAM && reference_hz > 0)
+    c->clock_hz = pz_fmin(c->clock_hz, reference_hz);
   c->execution = PZ_CHIP_SCHEDULED;
 }
 

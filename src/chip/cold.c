@@ -1,0 +1,107 @@
+#include "chip/cold.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "chip/chip.h"
+#include "core/text.h"
+
+static const struct pz_cold_info infos[] = {
+#define COLD(name, value, low, high, kind, source) {#name, value, low, high, kind, source},
+#include "chip/cold.def"
+};
+
+const struct pz_cold_info *pz_cold_at(size_t i) {
+  return i < PZ_COLD_CONSTANTS ? &infos[i] : NULL;
+}
+
+struct pz_cold pz_cold_usual(void) {
+  struct pz_cold k;
+  for (size_t i = 0; i < PZ_COLD_CONSTANTS; i++) k.v[i] = infos[i].value;
+  return k;
+}
+
+static struct pz_kernel *add_kernel(struct pz_calibration *c, const char *kind) {
+  struct pz_kernel *k = &c->kernels[c->n_kernels++];
+  *k = pz_kernel_none();
+  pz_text_copy(k->kind, sizeof k->kind, kind);
+  return k;
+}
+
+/* Flash attention of one library, forward and backward; `most`: multiply-accumulates of a core in a cycle. */
+static void add_attention(struct pz_chip *c, const struct pz_cold *k, const char *library,
+                          double most) {
+  static const double BACKWARD = 0.87, BACKWARD_CYCLES = 2.08; /* cuDNN and fa2 on an H200 */
+  double macs = (double)c->tensor.rows * (double)c->tensor.cols;
+  char kind[40];
+  snprintf(kind, sizeof kind, "attention%s", library);
+  struct pz_kernel *forward = add_kernel(&c->calibration, kind);
+  forward->startup_s = 4.7e-6;
+  forward->row_s = 1.9e-6;
+  forward->cycles = k->v[PZ_COLD_launched_softmax];
+  forward->efficiency = fmin(k->v[PZ_COLD_launched_attention], most / macs);
+  snprintf(kind, sizeof kind, "attention%s_bwd", library);
+  struct pz_kernel *backward = add_kernel(&c->calibration, kind);
+  backward->startup_s = 13.4e-6;
+  backward->row_s = 10.6e-6;
+  backward->cycles = BACKWARD_CYCLES * k->v[PZ_COLD_launched_softmax];
+  backward->efficiency = fmin(k->v[PZ_COLD_launched_attention_bwd], BACKWARD * most / macs);
+}
+
+/* Start-ups, tiles and element-wise kernels of every GPU: those of an H200, the only one where all were measured. */
+static void launched(struct pz_chip *c, const struct pz_cold *k) {
+  static const double ANY = 1e9, FA1 = 311, TRITON = 334;
+  struct pz_chip like;
+  struct pz_error ignored;
+  const char *text = pz_chip_preset_text("h200");
+  if (!text || pz_chip_parse("h200", text, strlen(text), &like, &ignored) != PZ_OK) return;
+  struct pz_calibration *to = &c->calibration, *from = &like.calibration;
+  double scale = (double)c->glb_bytes / (double)like.glb_bytes;
+  *to = *from;
+  to->tensor_efficiency = k->v[PZ_COLD_launched_products];
+  to->throttle = to->training_throttle = 1;
+  to->warm_from_bytes = from->warm_from_bytes * scale;
+  to->warm_to_bytes = from->warm_to_bytes * scale;
+  to->n_kernels = 0;
+  for (int i = 0; i < from->n_kernels; i++)
+    if (strncmp(from->kernels[i].kind, "attention", 9) != 0)
+      to->kernels[to->n_kernels++] = from->kernels[i];
+  add_attention(c, k, "", ANY);
+  add_attention(c, k, "_fa1", FA1);
+  add_attention(c, k, "_triton", TRITON);
+  add_attention(c, k, "_fa2", k->v[PZ_COLD_fa2_products]);
+}
+
+static void compiled(struct pz_chip *c, const struct pz_cold *k) {
+  struct pz_calibration *to = &c->calibration;
+  to->tensor_efficiency = k->v[PZ_COLD_compiled_products];
+  to->hbm_read_efficiency = to->hbm_write_efficiency = k->v[PZ_COLD_compiled_memory];
+  struct pz_kernel *attention = add_kernel(to, "attention");
+  attention->efficiency = k->v[PZ_COLD_compiled_attention];
+  attention->cycles = k->v[PZ_COLD_compiled_softmax];
+  attention->tail = 0;
+}
+
+void pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k) {
+  struct pz_cold usual = pz_cold_usual();
+  double fp8 = c->precisions >> PZ_PRECISION_FP8 & 1 || c->calibration.fp8_speedup > 1 ? 2 : 1;
+  if (!k) k = &usual;
+  pz_calibration_none(c->glb_bytes, &c->calibration);
+  c->cold = !pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(c)));
+  if (!c->cold) return;
+  c->energy_part = k->v[PZ_COLD_energy];
+  c->execution == PZ_CHIP_STREAM ? launched(c, k) : compiled(c, k);
+  c->calibration.fp8_speedup = fp8;
+  c->calibration.fp8_block_speedup = 0;
+}
+
+void pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k) {
+  pz_chip_set_class(c, k);
+  if (!c->cold) return;
+  c->collectives = (struct pz_collective_facts){0};
+  c->glb_core_bytes_per_s = c->hbm.core_bytes_per_s = 0;
+  if (c->execution == PZ_CHIP_STREAM)
+    c->glb_bytes_per_s = fmin(c->glb_bytes_per_s, (double)c->tensor.cores * c->clock_hz *
+                                                      (k ? *k : pz_cold_usual()).v[PZ_COLD_launched_l2_bytes]);
+}

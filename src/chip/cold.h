@@ -1,0 +1,36 @@
+/* Chips that nobody measured ("cold"): what programs reach of a data sheet, by class of machine.  The same constants for
+ * every chip of a class; watts decide about the clock (cost/power.h). */
+#ifndef PZ_CHIP_COLD_H
+#define PZ_CHIP_COLD_H
+
+#include <phaze/phaze.h>
+
+/* Every constant is in cold.def, with its range and source. */
+enum pz_cold_constant {
+#define COLD(name, value, low, high, kind, source) PZ_COLD_##name,
+#include "chip/cold.def"
+  PZ_COLD_CONSTANTS
+};
+
+struct pz_cold {
+  double v[PZ_COLD_CONSTANTS];
+};
+
+/* Name, usual value, range, kind, source. */
+struct pz_cold_info {
+  const char *name;
+  double value, low, high;
+  const char *kind, *source;
+};
+const struct pz_cold_info *pz_cold_at(size_t i); /* NULL after the last */
+
+struct pz_cold pz_cold_usual(void);
+
+/* A description without measurements: what its class reaches.  Chips of the original libraries have no calibration, and are
+ * not cold.  `k` NULL: as usual. */
+void pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k);
+
+/* The chip by its data sheet: nothing that was measured on it stays, what its class reaches comes in its place. */
+void pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k);
+
+#endif
