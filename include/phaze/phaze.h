@@ -1974,8 +1974,8 @@ struct pz_training_answer {
   double joules; /* of a step on all devices */
   double peak_bytes, usable_bytes;
   struct pz_training_parts parts;
-  /* what its operators take: watts of a device at the chip's clock; within limit_watts the clock and the step */
-  double full_watts, limit_watts, clock_hz, within_s; /* 0: not known */
+  double full_watts;  /* of a device, mean over this step; 0: not known */
+  double limit_watts; /* that its clock was lowered to keep within */
 };
 
 /* A model on the best chip. */

@@ -117,7 +117,9 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   if (c->package.io_dies && pz_tech_is_library(pz_tech_at(c->package.io_tech)))
     pz_fields_refuse(f, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
   pz_fields_allow(f, words, sizeof words / sizeof *words);
-  if (f->status == PZ_OK && !pz_fields_value(f, "calibration")) pz_chip_set_class(c, NULL);
+  bool library = f->status == PZ_OK && pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(c)));
+  if (f->status == PZ_OK && !library && !pz_fields_value(f, "calibration"))
+    pz_chip_set_class(c, NULL);
 }
 
 static void check_least(struct pz_fields *f, const char *key, int64_t value, int64_t least,

@@ -88,8 +88,7 @@ void pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k) {
   double fp8 = c->precisions >> PZ_PRECISION_FP8 & 1 || c->calibration.fp8_speedup > 1 ? 2 : 1;
   if (!k) k = &usual;
   pz_calibration_none(c->glb_bytes, &c->calibration);
-  c->cold = !pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(c)));
-  if (!c->cold) return;
+  c->cold = true;
   c->energy_part = k->v[PZ_COLD_energy];
   c->execution == PZ_CHIP_STREAM ? launched(c, k) : compiled(c, k);
   c->calibration.fp8_speedup = fp8;
@@ -98,7 +97,6 @@ void pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k) {
 
 void pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k) {
   pz_chip_set_class(c, k);
-  if (!c->cold) return;
   c->collectives = (struct pz_collective_facts){0};
   c->glb_core_bytes_per_s = c->hbm.core_bytes_per_s = 0;
   if (c->execution == PZ_CHIP_STREAM)

@@ -26,8 +26,7 @@ const struct pz_cold_info *pz_cold_at(size_t i); /* NULL after the last */
 
 struct pz_cold pz_cold_usual(void);
 
-/* A description without measurements: what its class reaches.  Chips of the original libraries have no calibration, and are
- * not cold.  `k` NULL: as usual. */
+/* A description without measurements: what its class reaches.  `k` NULL: as usual. */
 void pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k);
 
 /* The chip by its data sheet: nothing that was measured on it stays, what its class reaches comes in its place. */

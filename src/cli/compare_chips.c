@@ -67,29 +67,25 @@ static void model_row(struct pz_table *t, const struct comparison *x, uint32_t c
   char plan[PZ_PLAN_TEXT_MOST];
   pz_table_cell(t, "%s", x->chips[chip].chip.name);
   if (!m->fits) {
-    for (int i = 0; i < 7; i++) pz_table_cell(t, "-");
+    for (int i = 0; i < 6; i++) pz_table_cell(t, "-");
     pz_table_cell(t, "no feasible plan: memory");
     return;
   }
-  number_cell(t, m->step.p.step_s);
-  number_cell(t, m->step.p.samples_per_s);
+  number_cell(t, m->found.p.step_s);
+  number_cell(t, m->found.p.samples_per_s);
   if (first->fits)
-    pz_table_cell(t, "%.2fx", first->step.p.step_s / m->step.p.step_s);
+    pz_table_cell(t, "%.2fx", first->found.p.step_s / m->found.p.step_s);
   else
     pz_table_cell(t, "-");
-  pz_table_cell(t, "%.0f%%", 100 * m->step.p.mfu);
-  if (x->chips[chip].measured)
-    pz_table_cell(t, "-");
-  else
-    pz_table_cell(t, "%.2f", m->step.clock_hz / 1e9);
-  pz_table_cell(t, "%.0f", m->step.energy.watts);
-  number_cell(t, m->step.energy.joules_per_sample);
+  pz_table_cell(t, "%.0f%%", 100 * m->found.p.mfu);
+  pz_table_cell(t, "%.0f", m->energy.watts);
+  number_cell(t, m->energy.joules_per_sample);
   pz_table_cell(t, "%s", pz_plan_text(&m->found.plan, plan, sizeof plan));
 }
 
 static enum pz_status print_model(const struct comparison *x, uint32_t model) {
   static const char *const heads[] = {"chip", ">step s", ">samples/s", ">ratio", ">MFU",
-                                      ">GHz", ">W",      ">J/sample",  "plan",   NULL};
+                                      ">W",      ">J/sample",  "plan",   NULL};
   struct pz_table t;
   const struct pz_training_question *q = &x->call->q.models;
   pz_table_init(&t, x->arena, heads);
@@ -106,8 +102,8 @@ static double joules_ratio(const struct comparison *x, const struct pz_compared_
   double sum = 0;
   uint32_t n = x->call->q.models.n_models;
   for (uint32_t i = 0; i < n; i++)
-    sum += log(c->model[i].step.energy.joules_per_sample /
-               x->chips[0].model[i].step.energy.joules_per_sample);
+    sum += log(c->model[i].energy.joules_per_sample /
+               x->chips[0].model[i].energy.joules_per_sample);
   return exp(sum / n);
 }
 

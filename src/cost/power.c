@@ -69,6 +69,12 @@ void pz_power_run(const struct pz_power_law *l, const struct pz_work *w, double 
       low = middle;
   }
   at_clock(l, w, interval_s, low, out);
+  if (out->watts <= l->watts) return;
+  double least = static_watts(l->tech, l->mm2, low); /* it waits between calls */
+  double room = l->watts - least, dynamic = out->joules - least * fmax(out->latency_s, interval_s);
+  out->latency_s = room > 0 ? dynamic / room : HUGE_VAL;
+  out->watts = l->watts;
+  out->joules = room > 0 ? l->watts * out->latency_s : HUGE_VAL;
 }
 
 /* ---- energy of single operators -------------------------------------------------------------- */

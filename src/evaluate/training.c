@@ -9,6 +9,7 @@
 #include "core/num.h"
 #include "core/ranks.h"
 #include "core/shared_table.h"
+#include "step/step_energy.h"
 
 /* What threads and ranks share of the times of GEMMs; used as it fills. */
 enum { SHARED_BYTES = 192 << 20 };
@@ -18,6 +19,7 @@ struct training {
   struct pz_training_question q;
   unsigned n_workers;
   struct pz_plan_finder **finder; /* by worker and model */
+  struct pz_arena *plans; /* by worker: of chips of another class than the space's */
   struct pz_shared_table shared;
   void *block; /* its memory, unless that is of all ranks */
 };
@@ -71,10 +73,12 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *q,
 }
 
 enum pz_status pz_training_plan_question(const struct pz_training_question *q, uint32_t model,
+                                         const struct pz_chip *chip, const struct pz_cluster *net,
                                          struct pz_plan_question *out, struct pz_error *err) {
   struct pz_plan plan = pz_plan_default();
-  struct pz_job job = {.model = q->models[model]};
-  plan.framework = pz_framework_find("compiled");
+  struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
+  plan.framework =
+      pz_framework_find(chip->execution == PZ_CHIP_STREAM ? "megatron" : "compiled");
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   plan.devices = q->devices;
   plan.batch = pz_training_batch(q, model);
@@ -90,6 +94,8 @@ static void free_training(struct pz_evaluator *e) {
   struct training *t = of(e);
   for (size_t i = 0; t->finder && i < (size_t)t->n_workers * t->q.n_models; i++)
     pz_plan_finder_free(t->finder[i]);
+  for (unsigned i = 0; t->plans && i < t->n_workers; i++) pz_arena_release(&t->plans[i]);
+  pz_free(t->plans);
   pz_free(t->finder);
   pz_free(t->block);
   pz_free(t);
@@ -117,9 +123,8 @@ static void make_finder(void *ctx, size_t i, unsigned worker) {
   struct pz_cluster net = pz_training_cluster(&t->q, m->like);
   uint32_t model = (uint32_t)(i % t->q.n_models);
   (void)worker;
-  enum pz_status status = pz_training_plan_question(&t->q, model, &one, &m->err[i]);
-  one.job.chip = m->like;
-  one.job.net = &net;
+  enum pz_status status =
+      pz_training_plan_question(&t->q, model, m->like, &net, &one, &m->err[i]);
   one.shared = &t->shared;
   one.shared_as = model;
   if (status == PZ_OK) status = pz_plan_finder_new(&one, &t->finder[i], &m->err[i]);
@@ -151,6 +156,9 @@ enum pz_status pz_training_new(const struct pz_training_question *q, const struc
   t->q = *q;
   t->n_workers = pz_pool_threads(pool);
   enum pz_status status = share_memory(t, err);
+  t->plans = pz_calloc(t->n_workers, sizeof *t->plans);
+  if (!t->plans) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  for (unsigned i = 0; t->plans && i < t->n_workers; i++) pz_arena_init(&t->plans[i], NULL);
   if (status == PZ_OK) status = make_finders(t, like, pool, err);
   if (status == PZ_OK)
     *out = &t->base;
@@ -214,6 +222,14 @@ static enum pz_status find(struct training *t, unsigned worker, const struct pz_
   return pz_plan_finder_find(finder_of(t, worker, model), chip, &net, limit_s, out, err);
 }
 
+static enum pz_status plan_j(struct training *t, unsigned worker, const struct pz_chip *chip,
+                             uint32_t model, const struct pz_found_plan *found, double *dynamic_j,
+                             struct pz_error *err) {
+  struct pz_cluster net = pz_training_cluster(&t->q, chip);
+  return pz_plan_finder_plan_j(finder_of(t, worker, model), chip, &net, &found->plan,
+                               found->p.params, dynamic_j, err);
+}
+
 static enum pz_status value(struct pz_evaluator *e, unsigned worker, const struct pz_boxed *chip,
                             uint32_t model, enum pz_effort effort, double limit_s,
                             struct pz_evaluation *out, struct pz_error *err) {
@@ -226,20 +242,40 @@ static enum pz_status value(struct pz_evaluator *e, unsigned worker, const struc
   if (!found.n) return PZ_OK;
   out->effort = effort;
   out->step_s = out->least_s = found.list[0].p.step_s;
-  return pz_plan_finder_plan_j(finder_of(of(e), worker, model), &chip->lo, chip->least.voltage2,
-                               &found.list[0].plan, &out->dynamic_j, err);
+  return plan_j(of(e), worker, &chip->lo, model, &found.list[0], &out->dynamic_j, err);
+}
+
+/* By a search of its own: the finders know chips of one class. */
+static enum pz_status plan_elsewhere(struct training *t, unsigned worker,
+                                     const struct pz_chip *chip, uint32_t model,
+                                     struct pz_found_plan *out, double *dynamic_j, bool *fits,
+                                     struct pz_error *err) {
+  struct pz_cluster net = pz_training_cluster(&t->q, chip);
+  struct pz_plan_question one;
+  struct pz_found_plans found = {.n = 0};
+  struct pz_step_energy energy = {0};
+  pz_arena_release(&t->plans[worker]);
+  pz_arena_init(&t->plans[worker], NULL);
+  enum pz_status status = pz_training_plan_question(&t->q, model, chip, &net, &one, err);
+  if (status == PZ_OK) status = pz_plan_search(&one, &t->plans[worker], &found, err);
+  *fits = status == PZ_OK && found.n;
+  if (!*fits) return status;
+  *out = found.list[0];
+  status = pz_step_energy(&one.job, &out->plan, &out->p, &energy, err);
+  return *dynamic_j = energy.dynamic_j, status;
 }
 
 enum pz_status pz_training_plan(struct pz_evaluator *e, unsigned worker, const struct pz_chip *chip,
                                 uint32_t model, struct pz_found_plan *out, double *dynamic_j,
                                 bool *fits, struct pz_error *err) {
   struct pz_found_plans found;
+  if (chip->execution == PZ_CHIP_STREAM)
+    return plan_elsewhere(of(e), worker, chip, model, out, dynamic_j, fits, err);
   enum pz_status status = find(of(e), worker, chip, model, HUGE_VAL, &found, err);
   *fits = status == PZ_OK && found.n;
   if (!*fits) return status;
   *out = found.list[0];
-  return pz_plan_finder_plan_j(finder_of(of(e), worker, model), chip, pz_chip_taken(chip).voltage2,
-                               &out->plan, dynamic_j, err);
+  return plan_j(of(e), worker, chip, model, out, dynamic_j, err);
 }
 
 static const struct pz_evaluator_ops ops = {.name = "training",

@@ -32,10 +32,12 @@ int64_t pz_training_batch(const struct pz_training_question *q, uint32_t model);
 struct pz_cluster pz_training_cluster(const struct pz_training_question *q,
                                       const struct pz_chip *c);
 
-/* What is asked of plans for one of the models, as 'phaze place --all-devices' does for chips that run compiled programs;
- * the caller adds chip and network. */
+/* What is asked of plans for one of the models, as 'phaze place --all-devices' does: of Megatron where kernels are launched,
+ * else of compiled programs. */
 PZ_NODISCARD enum pz_status pz_training_plan_question(const struct pz_training_question *q,
-                                                      uint32_t model, struct pz_plan_question *out,
+                                                      uint32_t model, const struct pz_chip *chip,
+                                                      const struct pz_cluster *net,
+                                                      struct pz_plan_question *out,
                                                       struct pz_error *err);
 
 /* For the threads of a pool; `like`: the first chip.  The question is copied, its texts are not.  Errors as

@@ -6,8 +6,10 @@
 #include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/shared_table.h"
+#include "cost/power.h"
 #include "place/plan_frontier.h"
 #include "place/plan_pricing.h"
+#include "step/step_energy.h"
 
 struct ranked {
   double bound_s;
@@ -33,14 +35,15 @@ struct pz_plan_finder {
 
 /* All that a time depends on. */
 static uint64_t chip_key(const struct pz_chip *c, const struct pz_cluster *net) {
-  double v[12 + 2 * PZ_CLUSTER_MOST_LEVELS] = {
+  struct pz_power_law law = pz_power_law_of(c);
+  double v[14 + 2 * PZ_CLUSTER_MOST_LEVELS] = {
       (double)c->tensor.cores,       (double)c->tensor.rows,  (double)c->tensor.cols,
       (double)c->tensor.local_bytes, (double)c->vector.cores, (double)c->vector.lanes,
       (double)c->glb_bytes,          c->glb_bytes_per_s,      c->clock_hz,
-      pz_chip_hbm_bytes_per_s(c),    c->rules.nested_mapping};
+      pz_chip_hbm_bytes_per_s(c),    c->rules.nested_mapping, c->cold ? law.watts : 0, c->cold ? law.mm2 : 0};
   for (int l = 0; l < net->n_levels; l++) {
-    v[12 + 2 * l] = (double)net->level[l].devices;
-    v[13 + 2 * l] = net->level[l].bytes_per_s;
+    v[14 + 2 * l] = (double)net->level[l].devices;
+    v[15 + 2 * l] = net->level[l].bytes_per_s;
   }
   return pz_hash(v, sizeof v) | 1;
 }
@@ -285,10 +288,18 @@ enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f, const struct pz_
 }
 
 enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f, const struct pz_chip *chip,
-                                     double voltage2, const struct pz_plan *plan, double *joules,
-                                     struct pz_error *err) {
+                                     const struct pz_cluster *net, const struct pz_plan *plan,
+                                     double params, double *joules, struct pz_error *err) {
   f->space.err = err ? err : &f->unused;
-  return pz_term_plan_j(&f->terms, chip, voltage2, plan, joules);
+  for (uint32_t i = 0; i < f->space.shapes.n; i++) {
+    struct pz_step_shape *x = pz_shape_at(&f->space, i);
+    if (x->tp != plan->tp || x->cp != pz_plan_cp(plan) || x->mbs != plan->mbs ||
+        x->ep != pz_plan_ep(plan) || (x->tp > 1 && x->sp != plan->sp))
+      continue;
+    enum pz_status status = time_shape(f, x, chip, net, chip_key(chip, net));
+    return status == PZ_OK ? pz_step_dynamic_j(x->m, plan, params, joules, f->space.err) : status;
+  }
+  return pz_fail(f->space.err, PZ_BAD_USE, "a plan of another finder");
 }
 
 static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *err) {

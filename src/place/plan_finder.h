@@ -1,4 +1,4 @@
-/* The same question of one chip after another, none of them calibrated, each in a network of its own with as many
+/* The same question of one chip after another, all of one class and unmeasured, each in a network of its own with as many
  * devices inside its innermost level: graphs, memory and the times of GEMMs are kept.  For one thread. */
 #ifndef PZ_PLACE_PLAN_FINDER_H
 #define PZ_PLACE_PLAN_FINDER_H
@@ -34,13 +34,13 @@ PZ_NODISCARD enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f,
                                                    const struct pz_cluster *net, double *step_s,
                                                    struct pz_error *err);
 
-/* Energy of a step on all devices beside static power: multiply-accumulates with their operands from the cores' buffers,
- * lanes, bytes of HBM and, of GEMMs, the least that the global buffer allows; none for collectives.  At this square
- * of the voltage (pz_tech_voltage2).  Of a plan that the finder has found on this chip. */
+/* Energy of a step on all devices beside static power (pz_step_dynamic_j), of a plan that the finder has found on this
+ * chip, with so many parameters. */
 PZ_NODISCARD enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f,
-                                                  const struct pz_chip *chip, double voltage2,
-                                                  const struct pz_plan *plan, double *joules,
-                                                  struct pz_error *err);
+                                                  const struct pz_chip *chip,
+                                                  const struct pz_cluster *net,
+                                                  const struct pz_plan *plan, double params,
+                                                  double *joules, struct pz_error *err);
 
 /* No plan takes less on this chip, nor on one of its technology and array with a smaller global buffer: what is computed
  * without recomputation, in the shape where that takes least. */

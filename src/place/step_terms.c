@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "cost/power.h"
 #include "step/recompute.h"
 #include "workload/op.h"
 
@@ -95,7 +96,8 @@ static struct pz_chip lone_chip(const struct pz_chip *like, enum resource r) {
   struct pz_chip c = *like;
   c.clock_hz = 1;
   c.tensor.rows = c.tensor.cols = r == ARRAYS ? 1 : 1 << 14;
-  c.tensor.cores = r == ARRAYS ? 1 : MANY;
+  c.tensor.cores = r == MEMORY ? MANY : 1;
+  c.cold = false; /* no clock to lower */
   c.vector.cores = c.vector.lanes = r == LANES ? 1 : MANY;
   c.glb_bytes_per_s = ENDLESS;
   c.hbm.stacks = 1;
@@ -330,6 +332,7 @@ static enum pz_status shape_collectives(struct pz_term_tables *t, struct pz_step
   struct pz_plan p = pz_step_shape_plan(t->space->q, x);
   struct pz_chip slow = *t->space->q->job.chip;
   slow.clock_hz = 1;
+  slow.cold = false;
   slow.rules.nested_mapping = false;
   slow.hbm.bytes_per_s_per_stack = slow.glb_bytes_per_s = 1;
   p.recompute = PZ_RECOMPUTATION_FULL;
@@ -369,9 +372,22 @@ static enum pz_status net_collectives(struct pz_term_tables *t, const struct pz_
 
 /* ---- the whole -------------------------------------------------------------------------------- */
 
+/* Of a multiply-accumulate at least: at the clock f at which products at the full rate take all of the watts.  A product
+ * below f is no faster for its clock; one above takes as much energy as one at f, or more, from the same watts. */
+static double product_s(const struct pz_chip *c) {
+  double rate = pz_chip_tensor_flop_per_s(c) / 2 * c->calibration.tensor_efficiency;
+  struct pz_work w = {.core_j = pz_power_product_j(c, rate), .core_s = 1};
+  struct pz_power_law law = pz_power_law_of(c);
+  struct pz_power p;
+  if (!c->cold) return 0;
+  pz_power_run(&law, &w, 0, &p);
+  return p.latency_s / rate;
+}
+
 enum pz_status pz_term_rates_of(struct pz_term_tables *t, const struct pz_chip *c,
                                 const struct pz_cluster *net, struct pz_term_rates *r) {
   *r = (struct pz_term_rates){.cycle = 1 / ((double)c->tensor.cores * c->clock_hz),
+                              .mac = product_s(c),
                               .flop = 1 / pz_chip_tensor_flop_per_s(c),
                               .op = 1 / pz_chip_vector_op_per_s(c),
                               .byte = 1 / pz_chip_hbm_bytes_per_s(c)};
@@ -422,28 +438,4 @@ enum pz_status pz_term_least_j(struct pz_term_tables *t, const struct pz_chip *c
   }
   /* sums in another order */
   return *joules = least * (double)t->space->q->plan.devices * (1 - 1e-9), PZ_OK;
-}
-
-enum pz_status pz_term_plan_j(struct pz_term_tables *t, const struct pz_chip *chip, double voltage2,
-                              const struct pz_plan *plan, double *joules) {
-  const struct pz_plan_space *s = t->space;
-  const struct pz_step_shape *x = NULL;
-  const double *bytes = NULL;
-  struct pz_term_counts all = {{0}};
-  double sum = 0;
-  uint32_t i = 0;
-  for (; i < s->shapes.n; i++) {
-    x = pz_shape_at(s, i);
-    if (x->tp == plan->tp && x->cp == pz_plan_cp(plan) && x->mbs == plan->mbs &&
-        x->ep == pz_plan_ep(plan) && (x->tp == 1 || x->sp == plan->sp))
-      break;
-  }
-  if (i == s->shapes.n) return pz_fail(s->err, PZ_BAD_USE, "a plan of another finder");
-  enum pz_status status = gemm_bytes(t, chip, &bytes);
-  if (status != PZ_OK) return status;
-  for (int64_t c = 0; c < plan->pp * plan->vpp; c++) pz_term_counts_add(x, plan, c, 1, &all);
-  for (size_t k = 0; k < PZ_TERM_SEND; k++)
-    sum += all.n[k] * term_j(t, chip, voltage2, bytes, (size_t)i * PZ_TERMS + k);
-  double group = (double)(x->tp * x->cp), microbatches = (double)(s->q->plan.batch / x->mbs);
-  return *joules = sum * group * microbatches, PZ_OK;
 }

@@ -72,7 +72,7 @@ PZ_NODISCARD enum pz_status pz_term_tables_begin(struct pz_term_tables *t);
 
 /* Seconds of one unit of each resource of a chip; what GEMMs and collectives take. */
 struct pz_term_rates {
-  double cycle, flop, op, byte;
+  double cycle, mac, flop, op, byte;
   const double *cycles, *collectives;
 };
 
@@ -84,7 +84,8 @@ static inline double pz_term_s(const struct pz_term_tables *t, const struct pz_t
                                uint32_t shape, uint32_t term) {
   size_t at = (size_t)shape * PZ_TERMS + term;
   const struct pz_term_work *w = &t->work[at];
-  double s = pz_fmax(r->cycles[at] * r->cycle, w->tail_ops * r->op) + r->collectives[at] +
+  double gemm_s = pz_fmax(r->cycles[at] * r->cycle, w->macs * r->mac);
+  double s = pz_fmax(gemm_s, w->tail_ops * r->op) + r->collectives[at] +
              pz_fmax(w->attention_flop * r->flop, w->attention_ops * r->op) +
              pz_fmax(w->ops * r->op, w->bytes * r->byte);
   /* sums in another order */
@@ -94,11 +95,8 @@ static inline double pz_term_s(const struct pz_term_tables *t, const struct pz_t
 /* ---- energy ------------------------------------------------------------------------------------- */
 
 /* Beside static power (place/plan_finder.h says what counts), of all devices: without recomputation, in the shape where
- * that takes least; and of a plan, PZ_BAD_USE where the space has no such shape. */
+ * that takes least. */
 PZ_NODISCARD enum pz_status pz_term_least_j(struct pz_term_tables *t, const struct pz_chip *chip,
                                             double voltage2, double *joules);
-PZ_NODISCARD enum pz_status pz_term_plan_j(struct pz_term_tables *t, const struct pz_chip *chip,
-                                           double voltage2, const struct pz_plan *plan,
-                                           double *joules);
 
 #endif

@@ -42,35 +42,28 @@ static json_t *models_json(const struct told *list, uint32_t n) {
   return rows;
 }
 
-/* Within its limit of power; null where nothing is known of it. */
-static json_t *power_json(const struct told *list, const struct told *reference, uint32_t n) {
-  json_t *watts = json_array(), *clock = json_array(), *step = json_array();
-  double sum = 0;
+/* Of the steps told; null where nothing is known of it. */
+static json_t *power_json(const struct told *list, uint32_t n) {
+  json_t *watts = json_array();
   bool known = true;
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_training_answer *t = list[i].t;
-    known = known && t->full_watts > 0 && reference[i].t->full_watts > 0;
-    json_array_append_new(watts, json_real(t->full_watts));
-    json_array_append_new(clock, json_real(t->clock_hz));
-    json_array_append_new(step, json_real(t->within_s));
-    if (known) sum += log(reference[i].t->within_s / t->within_s);
+    known = known && list[i].t->full_watts > 0;
+    json_array_append_new(watts, json_real(list[i].t->full_watts));
   }
   json_t *o =
-      json_pack("{s:f,s:f,s:o,s:o,s:o}", "limit_watts", list[0].t->limit_watts, "times_reference",
-                exp(sum / n), "full_watts", watts, "clock_hz", clock, "step_s", step);
+      json_pack("{s:f,s:o}", "limit_watts", list[0].t->limit_watts, "full_watts", watts);
   if (known) return o;
   json_decref(o);
   return json_null();
 }
 
-static json_t *best_json(const struct pz_result *r, const struct told *list,
-                         const struct told *reference) {
+static json_t *best_json(const struct pz_result *r, const struct told *list) {
   const struct pz_answer *a = pz_result_best(r);
   return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "name", a->chip.name, "value",
                    a->objective, "area_mm2", a->area_mm2, "watts", a->peak_watts, "dollars",
                    a->dollars, "owner_dollars", a->owner_dollars, "edge_mm", a->edge_mm,
                    "edge_room_mm", a->edge_room_mm, "models", models_json(list, a->n_models),
-                   "power", power_json(list, reference, a->n_models), "chip",
+                   "power", power_json(list, a->n_models), "chip",
                    pz_chip_json(&a->chip));
 }
 
@@ -79,7 +72,7 @@ static json_t *reference_json(const struct pz_result *r, const struct told *list
   uint32_t n = r->n_references;
   return json_pack("{s:s,s:f,s:f,s:f,s:o,s:o,s:s?}", "name", c->name, "area_mm2", c->area_mm2,
                    "watts", c->peak_watts, "dollars", c->dollars, "models", models_json(list, n),
-                   "power", power_json(list, list, n), "breaks", c->breaks);
+                   "power", power_json(list, n), "breaks", c->breaks);
 }
 
 /* ---- what was asked, and the proof ---------------------------------------------------------- */
@@ -189,7 +182,7 @@ enum pz_status pz_report_training(struct pz_report *t, json_t **out) {
   json_decref(detail);
   *out = good
              ? json_pack("{s:s,s:{s:o,s:o,s:o,s:o},s:O}", "version", pz_version(), "search", "best",
-                         best_json(r, best, reference), "reference", reference_json(r, reference),
+                         best_json(r, best), "reference", reference_json(r, reference),
                          "certificate", certificate_json(&a->certificate), "inputs", inputs_json(r),
                          "datasets", t->datasets)
              : NULL;

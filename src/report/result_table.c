@@ -268,27 +268,21 @@ static void print_built(const struct pz_result *r, FILE *out) {
               : "the search ended before it was found");
 }
 
-/* The watts of the limit are the bill's: what the operators of the steps take. */
+/* Of the steps told: the most of any model. */
 static void print_power(const struct pz_result *r, FILE *out) {
   const struct pz_answer *best = pz_result_best(r);
-  double watts = 0, own_watts = 0, clock = HUGE_VAL, own_clock = HUGE_VAL, sum = 0;
+  double watts = 0, own_watts = 0, mfu = 1, own_mfu = 1;
   for (uint32_t i = 0; i < best->n_models; i++) {
     const struct pz_training_answer *x = best->models[i].training, *y = r->references[i].training;
     if (!(x->full_watts > 0 && y->full_watts > 0)) return;
     watts = fmax(watts, x->full_watts);
     own_watts = fmax(own_watts, y->full_watts);
-    clock = fmin(clock, x->clock_hz);
-    own_clock = fmin(own_clock, y->clock_hz);
-    sum += log(y->within_s / x->within_s);
+    mfu = fmin(mfu, x->mfu);
+    own_mfu = fmin(own_mfu, y->mfu);
   }
-  fprintf(out, "Its operators take up to %.0f W, those of the reference %.0f W.", watts, own_watts);
-  if (clock < best->chip.clock_hz || own_clock < r->reference_chip.clock_hz)
-    fprintf(out,
-            " Within %.0f W it runs at %.4g GHz, the reference within %.0f W at %.4g GHz: %.3f "
-            "times as fast.",
-            best->models[0].training->limit_watts, clock / 1e9,
-            r->references[0].training->limit_watts, own_clock / 1e9, exp(sum / best->n_models));
-  fprintf(out, "\n");
+  fprintf(out, "Its steps take up to %.0f W at an MFU of %.0f%% and more, those of the reference "
+               "%.0f W at %.0f%%.\n",
+          watts, 100 * mfu, own_watts, 100 * own_mfu);
 }
 
 static void print_proof(const struct pz_certificate *c, FILE *out) {

@@ -32,23 +32,28 @@ static double owner_dollars(const struct pz_tech_info *t, double chip_dollars, d
 struct pz_taken pz_chip_taken(const struct pz_chip *c) {
   struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
   const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double watts = held_watts(c, &b);
+  bool lowers = c->cold && !pz_tech_is_library(t), limited = lowers && c->watts > 0;
+  double held = held_watts(c, &b), watts = limited ? pz_fmin(held, c->watts) : held;
+  double at_rest = b.area_mm2 * t->static_w_per_mm2;
+  double running = b.static_watts + (held_part(c, t) - 1) * b.area_mm2 * t->clock_w_per_mm2;
   return (struct pz_taken){.mm2 = b.area_mm2,
                            .watts = watts,
+                           .least_watts = lowers ? at_rest : watts,
                            .dollars = b.dollars,
-                           .static_watts = b.static_watts +
-                                           (held_part(c, t) - 1) * b.area_mm2 * t->clock_w_per_mm2,
+                           .static_watts = lowers ? at_rest : running,
                            .edge_mm = b.edge_mm,
                            .edge_room_mm = b.edge_room_mm,
                            .owner_dollars = owner_dollars(t, b.dollars, watts),
-                           .voltage2 = t->reference_hz > 0 ? pz_tech_voltage2(t, c->clock_hz) : 1,
+                           .voltage2 = t->reference_hz > 0
+                                           ? pz_tech_voltage2(t, limited ? 0 : c->clock_hz)
+                                           : 1,
                            .several = c->tensor.cores > 1 && c->vector.cores > 1};
 }
 
 const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *least,
                              const struct pz_taken *most) {
   if (l->mm2 > 0 && least->mm2 > l->mm2) return "area";
-  if (l->watts > 0 && least->watts > l->watts) return "watts";
+  if (l->watts > 0 && least->least_watts > l->watts) return "watts";
   if (l->dollars > 0 && least->dollars > l->dollars) return "dollars";
   if (most->mm2 < l->least_mm2 && least->several) return "least area";
   return least->edge_mm > most->edge_room_mm ? "edge" : NULL;
@@ -56,21 +61,12 @@ const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *l
 
 /* ---- budgets -------------------------------------------------------------------------------- */
 
-enum pz_status pz_chip_load_compiled(const char *chip, struct pz_chip *out, struct pz_error *err) {
-  enum pz_status status = pz_chip_load_described(chip, out, err);
-  if (status != PZ_OK) return status;
-  double reference_hz = pz_tech_at(out->tech)->reference_hz;
-  if (out->execution == PZ_CHIP_STREAM && reference_hz > 0)
-    out->clock_hz = pz_fmin(out->clock_hz, reference_hz);
-  out->execution = PZ_CHIP_SCHEDULED;
-  return PZ_OK;
-}
-
 static enum pz_status take_chip(const struct pz_space *s, const char *budget, const char *node,
                                 struct pz_limits *limits, struct pz_error *err) {
   struct pz_chip c;
-  enum pz_status status = pz_chip_load_compiled(budget, &c, err);
+  enum pz_status status = pz_chip_load(budget, &c, err);
   if (status != PZ_OK) return status;
+  pz_chip_make_cold(&c, NULL);
   const char *own = pz_tech_at(c.tech)->name;
   if (!node && !(s->n_nodes == 1 && s->node[0] == c.tech))
     return pz_fail(err, PZ_BAD_USE,

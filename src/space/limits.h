@@ -13,10 +13,11 @@ struct pz_limits {
 /* What a chip takes.  More of any axis of a space never makes one smaller. */
 struct pz_taken {
   double mm2, watts, dollars;
-  double static_watts;          /* at its clock, whatever it does */
+  double least_watts;           /* it cannot take less: at rest; the same as watts where nothing lowers the clock */
+  double static_watts;          /* whatever it does */
   double edge_mm, edge_room_mm; /* of its dies: needed, there */
   double owner_dollars;         /* chip, its part of server and network, energy of its life */
-  double voltage2;              /* at its clock, over that at its node's sustained one, squared */
+  double voltage2;              /* the least at work, over that at its node's reference clock, squared */
   bool several;                 /* cores of both kinds */
 };
 
@@ -25,11 +26,6 @@ struct pz_taken pz_chip_taken(const struct pz_chip *c);
 /* The first limit that every chip between two breaks, the smallest and the largest of which take this; NULL: none. */
 const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *least,
                              const struct pz_taken *most);
-
-/* A chip as those of a space are taken: by its description alone, as a compiler runs it; one that lowers its clock in long
- * products (a GPU) at the clock that its node sustains. */
-PZ_NODISCARD enum pz_status pz_chip_load_compiled(const char *chip, struct pz_chip *out,
-                                                  struct pz_error *err);
 
 /* Limits that are not set yet (0) become those of a budget: a number of mm2, or a chip's area and, where its technology has
  * them, peak watts and dollars.  Without a budget (NULL) and any limit, the base chip's area is one.  least_mm2 follows.

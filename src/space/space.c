@@ -385,7 +385,16 @@ static struct pz_chip based_chip(const struct pz_space *s, const struct pz_array
 static void compile(struct pz_chip *c) {
   c->execution = PZ_CHIP_SCHEDULED;
   c->rules.nested_mapping = c->rules.rate_levels = true;
+}
+
+/* Unless the base was measured, and chips of its kind are taken to run as it does. */
+static void set_class(const struct pz_space *s, struct pz_chip *c) {
+  if (s->has_base && !s->compiled && !s->base.cold) return;
   pz_calibration_none(c->glb_bytes, &c->calibration);
+  c->cold = false;
+  if (!s->cold) return;
+  c->watts = s->watts;
+  pz_chip_set_class(c, s->constants);
 }
 
 void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz_chip *out) {
@@ -411,6 +420,7 @@ void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz
   if (g) c.hbm.bytes_per_stack = g->bytes, c.hbm.bytes_per_s_per_stack = g->bytes_per_s;
   if (v[PZ_AXIS_LINK_GB_PER_S] > 0) c.link_bytes_per_s = (double)v[PZ_AXIS_LINK_GB_PER_S] * 1e9;
   if (s->compiled || !s->has_base) compile(&c);
+  set_class(s, &c);
   name_chip(&c, g ? g->name : NULL, v[PZ_AXIS_LINK_GB_PER_S]);
   snprintf(c.about, sizeof c.about, "a chip of the space %s", s->name);
   *out = c;

@@ -12,6 +12,7 @@
 #define PZ_SPACE_SPACE_H
 
 #include "chip/chip.h"
+#include "chip/cold.h"
 #include "core/json.h"
 
 enum pz_axis {
@@ -60,6 +61,10 @@ struct pz_space {
   struct pz_chip base;
   double least_part; /* of the limit of area; 0: none */
   bool compiled; /* chips are taken as a compiler runs them, unmeasured, whatever the base says */
+  /* of a search whose chips run as their class does, not at the rates of their description */
+  bool cold;
+  double watts;              /* that a chip may take; 0: any */
+  const struct pz_cold *constants; /* of the class; NULL: as usual */
 };
 
 /* As the base chip has it; as many as the array has columns. */

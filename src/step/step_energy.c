@@ -14,6 +14,8 @@ static enum pz_status op_dynamic_j(struct pz_cost *cost, const struct pz_op *op,
   if (op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch <= 1) return *out = 0, PZ_OK;
   enum pz_status status = pz_cost_op(cost, op, &e, err);
   if (status != PZ_OK) return status;
+  if (cost->chip.cold && op->op_class != PZ_CLASS_COLLECTIVE)
+    return *out = e.energy_j - e.latency_s * pz_power_idle_watts(&cost->chip), PZ_OK;
   double all = e.energy_j - e.latency_s * cost->static_watts;
   double outside = op->op_class == PZ_CLASS_COLLECTIVE
                        ? all
@@ -74,86 +76,42 @@ static double update_j(const struct pz_chip *c, const struct pz_plan *p, double 
          params * others * (p->grad_bytes + gathers * WEIGHT_BYTES) * pz_tech_at(c->tech)->link_j;
 }
 
-/* A chip holds its clock: above what long GEMMs sustain the clock's network takes more. */
-static double static_watts(const struct pz_chip *c, double voltage2) {
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double watts = pz_power_static_watts(c);
-  if (!(t->reference_hz > 0) || c->clock_hz <= t->reference_hz) return watts;
-  if (c->execution == PZ_CHIP_STREAM) return watts;
-  double more = c->clock_hz / t->reference_hz * voltage2 - 1;
-  return watts + more * pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2 * t->clock_w_per_mm2;
+/* Of a chip whatever it does: at rest, where the law of power has the rest (cost/power.h). */
+static double static_watts(const struct pz_chip *c) {
+  return c->cold ? pz_power_idle_watts(c) : pz_power_static_watts(c);
 }
 
-/* Chips that launch kernels lower their clock in long GEMMs, as their calibration knows. */
+/* Measured chips that launch kernels lower their clock in long GEMMs, as their calibration knows. */
 static double voltage2_of(const struct pz_chip *c) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   if (pz_tech_is_library(t)) return 1;
-  bool lowers = c->execution == PZ_CHIP_STREAM;
-  return pz_tech_voltage2(t, lowers ? pz_fmin(c->clock_hz, t->reference_hz) : c->clock_hz);
+  return pz_tech_voltage2(t, pz_fmin(c->clock_hz, t->reference_hz));
+}
+
+enum pz_status pz_step_dynamic_j(struct pz_step_model *m, const struct pz_plan *p, double params,
+                                 double *joules, struct pz_error *err) {
+  double one = 0;
+  enum pz_status status = microbatch_j(m, p, voltage2_of(&m->cost.chip), &one, err);
+  double passes = (double)(p->tp * pz_plan_cp(p) * p->dp * pz_plan_microbatches(p));
+  *joules = passes * one + update_j(&m->cost.chip, p, params);
+  return status;
 }
 
 enum pz_status pz_step_energy(const struct pz_job *job, const struct pz_plan *p,
                               const struct pz_prediction *priced, struct pz_step_energy *out,
                               struct pz_error *err) {
   struct pz_step_model *m = NULL;
-  double voltage2 = voltage2_of(job->chip), one = 0;
+  struct pz_step_energy e = {0};
+  double devices = (double)pz_plan_devices(p), step_s = priced->step_s;
   enum pz_status status = pz_step_model_new(job, p, &m, err);
-  if (status == PZ_OK) status = microbatch_j(m, p, voltage2, &one, err);
+  if (status == PZ_OK) status = pz_step_dynamic_j(m, p, priced->params, &e.dynamic_j, err);
   pz_step_model_free(m);
   if (status != PZ_OK) return status;
-  double devices = (double)pz_plan_devices(p), step_s = priced->step_s;
-  double passes = (double)(p->tp * pz_plan_cp(p) * p->dp * pz_plan_microbatches(p));
-  struct pz_step_energy e = {.dynamic_j = passes * one + update_j(job->chip, p, priced->params),
-                             .static_j = devices * step_s * static_watts(job->chip, voltage2)};
+  e.static_j = devices * step_s * static_watts(job->chip);
   double all = e.dynamic_j + e.static_j;
   e.watts = all / (devices * step_s);
   e.joules_per_sample = all / (double)p->batch;
   return *out = e, PZ_OK;
-}
-
-/* ---- within a limit of power ---------------------------------------------------------------- */
-
-/* The plan at so much of the chip's clock. */
-static enum pz_status at_clock(const struct pz_job *job, const struct pz_plan *plan, double part,
-                               struct pz_throttled_step *out, struct pz_error *err) {
-  struct pz_chip c = *job->chip;
-  struct pz_job slower = *job;
-  struct pz_prediction p;
-  c.clock_hz *= part;
-  c.glb_bytes_per_s *= part;
-  c.tensor.local_bytes_per_s *= part;
-  c.tensor.local_total_bytes_per_s *= part;
-  slower.chip = &c;
-  enum pz_status status = pz_predict(&slower, plan, &p, NULL, err);
-  if (status == PZ_OK) status = pz_step_energy(&slower, plan, &p, &out->energy, err);
-  if (status != PZ_OK) return status;
-  p.mfu *= part;
-  p.hfu *= part;
-  p.mfu_conventional *= part;
-  out->p = p;
-  out->clock_hz = c.clock_hz;
-  return PZ_OK;
-}
-
-enum pz_status pz_step_throttle(const struct pz_job *job, const struct pz_plan *plan,
-                                const struct pz_prediction *priced, double limit_watts,
-                                struct pz_throttled_step *out, struct pz_error *err) {
-  enum { STEPS = 16 };
-  double low = 0.2, high = 1; /* parts of the chip's clock */
-  struct pz_throttled_step x = {.clock_hz = job->chip->clock_hz, .p = *priced}, one;
-  enum pz_status status = pz_step_energy(job, plan, priced, &x.energy, err);
-  x.full_watts = x.energy.watts;
-  if (status != PZ_OK) return status;
-  if (!(x.full_watts > limit_watts)) return *out = x, PZ_OK;
-  for (int i = 0; i < STEPS; i++) { /* watts grow with the clock */
-    double middle = (low + high) / 2;
-    status = at_clock(job, plan, middle, &one, err);
-    if (status != PZ_OK) return status;
-    *(one.energy.watts > limit_watts ? &high : &low) = middle;
-  }
-  status = at_clock(job, plan, low, &x, err);
-  if (status == PZ_OK) *out = x;
-  return status;
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */

@@ -17,20 +17,10 @@ PZ_NODISCARD enum pz_status pz_step_energy(const struct pz_job *job, const struc
                                            const struct pz_prediction *priced,
                                            struct pz_step_energy *out, struct pz_error *err);
 
-struct pz_throttled_step {
-  double clock_hz;        /* in the step; the chip's own: it is within the limit */
-  struct pz_prediction p; /* at that clock; mfu, hfu: of the rate at the chip's own */
-  struct pz_step_energy energy;
-  double full_watts; /* what a device would take at its own clock */
-};
-
-/* A priced plan within a limit of power: where its energy over its time would pass the limit, the chip lowers its clock, as
- * it does in long GEMMs (cost/power.h).  The plan stays; cores, their buffers and the global buffer slow down with the
- * clock, HBM and links do not.  Not below a fifth of the chip's clock, whatever that takes.  Some twenty times the cost of
- * pricing one plan, where the clock is lowered. */
-PZ_NODISCARD enum pz_status pz_step_throttle(const struct pz_job *job, const struct pz_plan *plan,
-                                             const struct pz_prediction *priced, double limit_watts,
-                                             struct pz_throttled_step *out, struct pz_error *err);
+/* The dynamic part of a plan on the chip that the model is timed for; the clocks of operators of a chip that nobody measured
+ * are those that its watts allow, with the energy of its clock network. */
+PZ_NODISCARD enum pz_status pz_step_dynamic_j(struct pz_step_model *m, const struct pz_plan *p,
+                                              double params, double *joules, struct pz_error *err);
 
 /* Every operator of a microbatch on a device of the plan, with what it takes: `times` that often in all layers of the
  * model; what is recomputed is not counted.  Ends with what fn returns where that is not PZ_OK. */

@@ -90,22 +90,6 @@ static enum pz_status load_described(const char *text, struct pz_chip *out, stru
                  text);
 }
 
-/* A chip that nobody measured, as its data sheet has it. */
-static void describe(struct pz_chip *c) {
-  pz_calibration_none(c->glb_bytes, &c->calibration);
-  double reference_hz = pz_tech_at(c->tech)->reference_hz;
-  if (c->execution == PZ_CHIP_STREAM && reference_hz > 0)
-    c->clock_hz = pz_fmin(c->clock_hz, reference_hz);
-  c->execution = PZ_CHIP_SCHEDULED;
-}
-
-static bool is_measured(const struct pz_chip *c) {
-  struct pz_calibration none;
-  memset(&none, 0, sizeof none);
-  pz_calibration_none(c->glb_bytes, &none);
-  return c->calibration.n_kernels > 0 || c->calibration.tensor_efficiency != none.tensor_efficiency;
-}
-
 enum pz_status pz_compared_chip_load(const char *text, const struct pz_comparison_question *q,
                                      struct pz_compared_chip *out, struct pz_error *err) {
   enum pz_status status = load_described(text, &out->chip, err);
@@ -116,9 +100,9 @@ enum pz_status pz_compared_chip_load(const char *text, const struct pz_compariso
                    "chip %s is of %s, whose library has no bill of HBM, links and static power; "
                    "accepted: a chip of 16 nm or below",
                    c->name, pz_tech_at(c->tech)->name);
-  out->measured = q->measured && is_measured(c);
+  out->measured = q->measured && !c->cold;
   out->tdp_watts = c->watts;
-  if (!out->measured) describe(c);
+  if (!out->measured) pz_chip_make_cold(c, NULL);
   out->taken = pz_chip_taken(c);
   if (c->execution == PZ_CHIP_STREAM)
     out->taken.watts = pz_chip_peak_watts(c); /* lowers its clock */
@@ -127,44 +111,21 @@ enum pz_status pz_compared_chip_load(const char *text, const struct pz_compariso
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* A measured chip that launches kernels runs the framework of 'phaze place'. */
-static enum pz_status plan_question(const struct pz_comparison_question *q,
-                                    const struct pz_compared_chip *x, uint32_t model,
-                                    struct pz_plan_question *out, struct pz_error *err) {
-  enum pz_status status = pz_training_plan_question(&q->models, model, out, err);
-  if (status != PZ_OK) return status;
-  out->job.chip = &x->chip;
-  out->job.net = &x->net;
-  out->threads = q->threads;
-  if (x->chip.execution != PZ_CHIP_STREAM) return PZ_OK;
-  struct pz_plan plan = pz_plan_default();
-  plan.framework = pz_framework_find("megatron");
-  plan.seq = out->plan.seq;
-  plan.devices = out->plan.devices;
-  plan.batch = out->plan.batch;
-  unsigned threads = out->threads;
-  bool all_devices = out->all_devices;
-  struct pz_job job = out->job;
-  status = pz_plan_question_of(&job, &plan, 0, out, err);
-  out->threads = threads;
-  out->all_devices = all_devices;
-  return status;
-}
-
 static enum pz_status compare_model(const struct pz_comparison_question *q,
                                     struct pz_compared_chip *x, uint32_t model,
                                     struct pz_arena *arena, struct pz_error *err) {
   struct pz_compared_model *m = &x->model[model];
   struct pz_plan_question one;
   struct pz_found_plans found;
-  enum pz_status status = plan_question(q, x, model, &one, err);
+  enum pz_status status =
+      pz_training_plan_question(&q->models, model, &x->chip, &x->net, &one, err);
+  one.threads = q->threads;
   if (status == PZ_OK) status = pz_plan_search(&one, arena, &found, err);
   if (status != PZ_OK) return status;
   m->fits = found.n > 0;
   if (!m->fits) return PZ_OK;
   m->found = found.list[0];
-  return pz_step_throttle(&one.job, &m->found.plan, &m->found.p,
-                          x->measured ? HUGE_VAL : x->taken.watts, &m->step, err);
+  return pz_step_energy(&one.job, &m->found.plan, &m->found.p, &m->energy, err);
 }
 
 enum pz_status pz_compare_chip(const struct pz_comparison_question *q, struct pz_compared_chip *x,
@@ -180,7 +141,7 @@ double pz_compared_ratio(const struct pz_training_question *q, const struct pz_c
   double sum = 0;
   for (uint32_t i = 0; i < q->n_models; i++) {
     if (!x->model[i].fits || !to->model[i].fits) return 0;
-    sum += log(to->model[i].step.p.step_s / x->model[i].step.p.step_s);
+    sum += log(to->model[i].found.p.step_s / x->model[i].found.p.step_s);
   }
   return exp(sum / q->n_models);
 }
@@ -190,9 +151,9 @@ double pz_compared_ratio(const struct pz_training_question *q, const struct pz_c
 static json_t *row_json(const struct pz_comparison_question *q, const struct pz_compared_chip *x,
                         const struct pz_compared_chip *first, uint32_t model) {
   const struct pz_compared_model *m = &x->model[model], *to = &first->model[model];
-  const struct pz_prediction *p = &m->step.p;
+  const struct pz_prediction *p = &m->found.p;
   char plan[PZ_PLAN_TEXT_MOST];
-  double ratio = m->fits && to->fits ? to->step.p.step_s / p->step_s : 0;
+  double ratio = m->fits && to->fits ? to->found.p.step_s / p->step_s : 0;
   json_t *o =
       json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "chip", x->chip.name, "model",
                 q->models.models[model], "kind", x->measured ? "measured" : "described", "cluster",
@@ -202,12 +163,11 @@ static json_t *row_json(const struct pz_comparison_question *q, const struct pz_
                 x->tdp_watts, "fits", m->fits);
   if (!o || !m->fits) return o;
   json_t *more = json_pack(
-      "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
+      "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
       "mfu_conventional", p->mfu_conventional, "samples_per_s", p->samples_per_s, "ratio", ratio,
-      "watts", m->step.energy.watts, "joules_per_sample", m->step.energy.joules_per_sample,
+      "watts", m->energy.watts, "joules_per_sample", m->energy.joules_per_sample,
       "samples_per_s_per_dollar", p->samples_per_s / ((double)q->models.devices * x->taken.dollars),
-      "step_clock_hz", m->step.clock_hz, "full_clock_step_s", m->found.p.step_s, "full_clock_watts",
-      m->step.full_watts, "plan", pz_plan_text(&m->found.plan, plan, sizeof plan));
+      "plan", pz_plan_text(&m->found.plan, plan, sizeof plan));
   if (more) json_object_update(o, more);
   json_decref(more);
   return o;

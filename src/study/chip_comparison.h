@@ -18,8 +18,8 @@ struct pz_comparison_question {
 
 struct pz_compared_model {
   bool fits;
-  struct pz_found_plan found;    /* at the chip's clock; stage_recompute: in the arena */
-  struct pz_throttled_step step; /* what it takes within the chip's peak watts */
+  struct pz_found_plan found; /* stage_recompute: in the arena */
+  struct pz_step_energy energy;
 };
 
 struct pz_compared_chip {

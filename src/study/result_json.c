@@ -100,9 +100,7 @@ static const struct pz_field training_fields[] = {
     PZ_FIELD(struct pz_training_answer, usable_bytes, PZ_FIELD_REAL),
     PZ_FIELD_IN(struct pz_training_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
     PZ_FIELD(struct pz_training_answer, full_watts, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_answer, limit_watts, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_answer, clock_hz, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_answer, within_s, PZ_FIELD_REAL)};
+    PZ_FIELD(struct pz_training_answer, limit_watts, PZ_FIELD_REAL)};
 static const struct pz_record training_record =
     PZ_RECORD(training_fields, struct pz_training_answer);
 

@@ -112,7 +112,7 @@ static enum pz_status decide(struct pz_study *s, struct pz_error *err) {
   bool training = pz_study_is_training(s);
   if (o->gap < 0) o->gap = training ? 0.01 : 0;
   if (!training || o->objective == PZ_OBJECTIVE_REGRET) o->each_model = true;
-  s->space.compiled = training;
+  s->space.compiled = s->space.cold = training;
   if (!training && o->gap > 0)
     return pz_fail(err, PZ_BAD_USE, "gap %g; accepted by the evaluator original: 0", o->gap);
   if (training && o->assumptions)
@@ -128,8 +128,10 @@ static enum pz_status read_space(struct pz_study *s, struct pz_error *err) {
   if (status == PZ_OK) status = decide(s, err);
   s->limits = (struct pz_limits){
       .mm2 = s->o.limit_mm2, .watts = s->o.limit_watts, .dollars = s->o.limit_dollars};
-  return status == PZ_OK ? pz_limits_complete(&s->space, s->o.budget, s->o.node, &s->limits, err)
-                         : status;
+  if (status == PZ_OK)
+    status = pz_limits_complete(&s->space, s->o.budget, s->o.node, &s->limits, err);
+  s->space.watts = s->limits.watts;
+  return status;
 }
 
 static enum pz_status read_training(struct pz_study *s, struct pz_error *err) {
@@ -215,9 +217,10 @@ void pz_study_release(struct pz_study *s) {
 
 /* The chip that values are told in times of. */
 static enum pz_status load_reference(struct pz_study *s, struct pz_error *err) {
-  enum pz_status status = pz_study_is_training(s)
-                              ? pz_chip_load_compiled("h100", &s->reference_chip, err)
-                              : pz_chip_load(PZ_REFERENCE_CHIP, &s->reference_chip, err);
+  bool training = pz_study_is_training(s);
+  enum pz_status status =
+      pz_chip_load(training ? "h100" : PZ_REFERENCE_CHIP, &s->reference_chip, err);
+  if (status == PZ_OK && training) pz_chip_make_cold(&s->reference_chip, s->space.constants);
   if (status == PZ_OK) s->reference_taken = pz_chip_taken(&s->reference_chip);
   return status;
 }

@@ -28,9 +28,7 @@ static enum pz_status find_plan(struct details *d, const struct pz_chip *c, uint
                                 struct pz_cluster *net, struct pz_plan_question *one,
                                 struct pz_found_plan *plan, double *dynamic_j, bool *fits) {
   *net = pz_training_cluster(&d->s->training, c);
-  enum pz_status status = pz_training_plan_question(&d->s->training, model, one, d->err);
-  one->job.chip = c;
-  one->job.net = net;
+  enum pz_status status = pz_training_plan_question(&d->s->training, model, c, net, one, d->err);
   if (status != PZ_OK) return status;
   return pz_training_plan(d->s->by, 0, c, model, plan, dynamic_j, fits, d->err);
 }
@@ -96,7 +94,8 @@ static enum pz_status chips_json(struct details *d, json_t *rows) {
   enum pz_status status = chip_rows(d, &d->best, "best", rows);
   for (size_t i = 0; i < sizeof built / sizeof *built && status == PZ_OK; i++) {
     struct pz_chip c;
-    status = pz_chip_load_compiled(built[i], &c, d->err);
+    status = pz_chip_load(built[i], &c, d->err);
+    if (status == PZ_OK) pz_chip_make_cold(&c, d->s->space.constants);
     if (status == PZ_OK) status = chip_rows(d, &c, "built", rows);
   }
   return status;

@@ -22,21 +22,18 @@ const within = limits.length ? "within " + limits.join(", ") : "without limits";
 
 (() => {
   const page = document.getElementById("page"), c = best.chip, whom = models.length > 1 ? `these ${models.length} models` : short(models[0]);
-  const lowers = best.power && Math.min(...best.power.clock_hz) < c.clock_hz;
   document.title = `phaze: ${best.name}`;
   el(page, "p", "kicker", "phaze chip search");
   el(page, "h1", "", best.value >= 1
-    ? `The best chip for ${whom} ${within} is ${times(best.value)} an H100${per}${lowers ? " at full clock" : ""}.`
+    ? `The best chip for ${whom} ${within} is ${times(best.value)} an H100${per}.`
     : `No chip ${within} reaches an H100 for ${whom}: the best has ${times(best.value)}${per}.`);
   el(page, "p", "standfirst", `It is ${best.name}. No chip of the space ${visible(inputs.space)} (${count(certificate.space)} chips) is more than ${percent(certificate.gap, 2)} better` +
     (certificate.finished ? ", and that is proved." : ": the search ended at its limit with that bound."));
   el(page, "p", "note", `${models.length > 1 ? "Models" : "Model"}: ${models.map(short).join(", ")}; ${count(inputs.devices)} devices in groups of ${count(inputs.scale_up)}, global batch size ${count(inputs.batch)}. ` +
-    "The H100 is its description, as this chip is one: peak rates without measured efficiencies, at the clock that its node sustains.");
+    "The H100 is taken by its data sheet, as this chip is: what programs reach on chips of its class, at the clock that its watts allow, and nothing that was measured on it.");
   if (best.power) {
-    const p = best.power, own = Math.max(...p.full_watts), clock = Math.min(...p.clock_hz);
-    el(page, "p", "note", `Its operators take up to ${own.toFixed(0)} W` + (lowers
-      ? `. Within ${p.limit_watts.toFixed(0)} W it lowers its clock from ${number(c.clock_hz / 1e9)} to ${number(clock / 1e9)} GHz and is ${times(p.times_reference)} an H100 within its own ${search.reference.power.limit_watts.toFixed(0)} W.`
-      : ", which it has."));
+    const most = p => Math.max(...p.full_watts).toFixed(0), mfu = m => percent(Math.min(...m.map(x => x.mfu)));
+    el(page, "p", "note", `Its steps take up to ${most(best.power)} W at an MFU of ${mfu(best.models)} and more, those of the H100 ${most(search.reference.power)} W at ${mfu(search.reference.models)}.`);
   }
   const facts = el(page, "dl", "facts");
   const fact = (name, text, small) => {
