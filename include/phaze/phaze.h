@@ -732,6 +732,7 @@ struct pz_level {
   int64_t axis[PZ_CLUSTER_MOST_AXES]; /* lengths of the whole torus */
   int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
                    an axis is not a whole one of the torus */
+  bool mesh; /* a link of its own to every other device, each with the same part of bytes_per_s */
   struct pz_collective_facts collectives; /* of the innermost level: of the chips, pz_cost_new */
 };
 

@@ -566,6 +566,12 @@ static void clusters_are_read_and_checked(void **state) {
       {"{\"devices\":8,\"levels\":[{\"devices\":2,\"bytes_per_s\":1},{\"devices\":8,\"bytes_per_"
        "s\":1,\"torus\":[4,2]}]}",
        "field 'torus' is [4,2]; accepted: on the innermost level only"},
+      {"{\"devices\":8,\"levels\":[{\"devices\":4,\"bytes_per_s\":1},{\"devices\":8,\"bytes_per_"
+       "s\":1,\"mesh\":true}]}",
+       "field 'mesh' is true; accepted: on the innermost level only"},
+      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1,\"torus\":[4,2],\"mesh\":true}]"
+       "}",
+       "field 'mesh' is true; accepted: without \"torus\""},
       {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1,\"torus\":[4,2],\"wrap\":0}]}",
        "field 'wrap' is 0;"},
       {"{\"devices\":4,\"scales\":1,\"levels\":[{\"devices\":4,\"bytes_per_s\":1}]}",
