@@ -297,6 +297,8 @@ static void chips_stand_in_clusters(void **state) {
   assert_true(pz_cluster_standard("tpuv5p", &c));
   assert_true(pz_cluster_needed(&c, 2) && !pz_cluster_needed(&c, 1));
   assert_false(pz_cluster_standard("v100", &c));
+  assert_true(pz_cluster_standard("mi300x", &c)); /* two of a node have one link of seven */
+  assert_true(pz_cluster_needed(&c, 2) && !pz_cluster_needed(&c, 1));
   struct pz_error err = {0};
   assert_int_equal(pz_cluster_load("paper", &c, &err), PZ_OK);
   assert_true(pz_cluster_has_chip(&c, "h100"));
