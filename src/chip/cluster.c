@@ -165,6 +165,10 @@ bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
   return false;
 }
 
+int64_t pz_cluster_node(const struct pz_cluster *c) {
+  return c->level[c->n_levels > 1 ? c->n_levels - 2 : 0].devices;
+}
+
 bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {
   return devices > (c->level[0].n_axes || c->level[0].mesh ? 1 : c->level[0].devices);
 }

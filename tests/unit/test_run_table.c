@@ -297,6 +297,8 @@ static void chips_stand_in_clusters(void **state) {
   assert_true(pz_cluster_standard("tpuv5p", &c));
   assert_true(pz_cluster_needed(&c, 2) && !pz_cluster_needed(&c, 1));
   assert_false(pz_cluster_standard("v100", &c));
+  assert_true(pz_cluster_standard("mi250x-gcd", &c)); /* packages of two in nodes of eight */
+  assert_true(c.level[0].devices == 2 && pz_cluster_node(&c) == 8);
   assert_true(pz_cluster_standard("mi300x", &c)); /* two of a node have one link of seven */
   assert_true(pz_cluster_needed(&c, 2) && !pz_cluster_needed(&c, 1));
   struct pz_error err = {0};
