@@ -85,7 +85,8 @@ static void compiled(struct pz_chip *c, const struct pz_cold *k) {
 
 void pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k) {
   struct pz_cold usual = pz_cold_usual();
-  double fp8 = c->precisions >> PZ_PRECISION_FP8 & 1 || c->calibration.fp8_speedup > 1 ? 2 : 1;
+  bool has_fp8 = c->precisions >> PZ_PRECISION_FP8 & 1 || c->calibration.fp8_speedup > 1;
+  double fp8 = c->tensor.fp8_speedup > 0 ? c->tensor.fp8_speedup : has_fp8 ? 2 : 1;
   if (!k) k = &usual;
   pz_calibration_none(c->glb_bytes, &c->calibration);
   c->cold = true;

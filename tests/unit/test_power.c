@@ -22,10 +22,14 @@ static struct pz_chip load(const char *name) {
 
 /* A long product: nothing but multiplications at the chip's full rate. */
 static struct pz_work product(const struct pz_chip *c, double seconds) {
-  return (struct pz_work){.macs = pz_chip_tensor_flop_per_s(c) / 2 * seconds,
-                          .mac_part = 1,
-                          .activity = 1,
-                          .core_s = seconds};
+  double macs = pz_chip_tensor_flop_per_s(c) / 2 * seconds;
+  return (struct pz_work){.core_j = macs * pz_tech_at(c->tech)->mac_j, .core_s = seconds};
+}
+
+static void run(const struct pz_chip *c, const struct pz_work *w, double interval_s,
+                struct pz_power *out) {
+  struct pz_power_law law = pz_power_law_of(c);
+  pz_power_run(&law, w, interval_s, out);
 }
 
 static void a_limit_lowers_the_clock(void **state) {
@@ -35,11 +39,11 @@ static void a_limit_lowers_the_clock(void **state) {
   double before = 0;
   c.watts = 0;
   struct pz_power free, p;
-  pz_power_sustained(&c, &w, 0, &free);
+  run(&c, &w, 0, &free);
   assert_true(free.clock_hz == c.clock_hz && free.latency_s == w.core_s);
   for (double limit = 900; limit >= 300; limit -= 50) {
     c.watts = limit;
-    pz_power_sustained(&c, &w, 0, &p);
+    run(&c, &w, 0, &p);
     assert_true(p.watts <= limit && p.latency_s >= before);
     if (free.watts > limit) {
       assert_true(fabs(p.watts / limit - 1) < 1e-6 && p.clock_hz < c.clock_hz);
@@ -53,14 +57,14 @@ static void a_limit_lowers_the_clock(void **state) {
 static void memory_does_not_wait_for_the_clock(void **state) {
   (void)state;
   struct pz_chip c = load("h200");
-  struct pz_work w = {.hbm_bytes = pz_chip_hbm_bytes_per_s(&c) * 1e-3,
-                      .lane_ops = 1e9,
-                      .activity = 1,
+  const struct pz_tech_info *t = pz_tech_at(c.tech);
+  struct pz_work w = {.outside_j = pz_chip_hbm_bytes_per_s(&c) * 1e-3 * t->hbm_j,
+                      .core_j = 1e9 * t->lane_j,
                       .core_s = 1e-4,
                       .hbm_s = 1e-3};
   struct pz_power p;
   c.watts = 520;
-  pz_power_sustained(&c, &w, 0, &p);
+  run(&c, &w, 0, &p);
   assert_true(p.clock_hz < c.clock_hz && p.latency_s == w.hbm_s && p.watts <= c.watts);
 }
 
@@ -71,8 +75,8 @@ static void calls_that_wait_take_static_power(void **state) {
   struct pz_work w = product(&c, 1e-5);
   struct pz_power one, half;
   c.watts = 0;
-  pz_power_sustained(&c, &w, 0, &one);
-  pz_power_sustained(&c, &w, 2e-5, &half);
+  run(&c, &w, 0, &one);
+  run(&c, &w, 2e-5, &half);
   assert_true(half.watts < one.watts && half.joules > one.joules);
   assert_true(half.watts > pz_power_idle_watts(&c));
 }
@@ -83,8 +87,8 @@ static void the_original_library_has_no_static_power(void **state) {
   struct pz_work w = product(&c, 1e-3);
   struct pz_power p;
   assert_true(pz_power_static_watts(&c) == 0);
-  pz_power_sustained(&c, &w, 0, &p);
-  assert_true(p.joules == w.macs * pz_tech_at(c.tech)->mac_j && p.clock_hz == c.clock_hz);
+  run(&c, &w, 0, &p);
+  assert_true(p.joules == w.core_j && p.clock_hz == c.clock_hz);
 }
 
 /* Operators of a graph take static power too. */
