@@ -180,9 +180,7 @@ static void values_are_plan_search(void **state) {
     chip.lo.hbm.bytes_per_stack = INT64_C(24) << 30;
     struct pz_cluster net = pz_training_cluster(&q, &chip.lo);
     struct pz_evaluation v = evaluate(&w, &chip, HUGE_VAL);
-    assert_int_equal(pz_training_plan_question(&q, 0, &p, &err), PZ_OK);
-    p.job.chip = &chip.lo;
-    p.job.net = &net;
+    assert_int_equal(pz_training_plan_question(&q, 0, &chip.lo, &net, &p, &err), PZ_OK);
     pz_arena_init(&arena, NULL);
     assert_int_equal(pz_plan_search(&p, &arena, &found, &err), PZ_OK);
     assert_int_equal(found.n > 0, v.step_s < HUGE_VAL);

@@ -63,9 +63,12 @@ static void memory_does_not_wait_for_the_clock(void **state) {
                       .core_s = 1e-4,
                       .hbm_s = 1e-3};
   struct pz_power p;
-  c.watts = 520;
+  c.watts = 530;
   run(&c, &w, 0, &p);
   assert_true(p.clock_hz < c.clock_hz && p.latency_s == w.hbm_s && p.watts <= c.watts);
+  c.watts = 400; /* cores ask for less than HBM has */
+  run(&c, &w, 0, &p);
+  assert_true(p.latency_s > w.hbm_s && p.watts <= c.watts);
 }
 
 /* Half as many calls a second: static power stays, dynamic power halves. */
