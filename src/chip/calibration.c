@@ -1,6 +1,5 @@
 #include "chip/chip.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,25 +140,6 @@ void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calib
     pz_fields_refuse(f, "calibration.warm_to_bytes", "no less than warm_from_bytes");
   read_tiles(f, c);
   read_kernels(f, c);
-}
-
-static bool numbers_are_finite(const struct pz_constant *list, size_t n, const void *from) {
-  for (size_t i = 0; i < n; i++)
-    if (!isfinite(*(const double *)((const char *)from + list[i].offset))) return false;
-  return true;
-}
-
-bool pz_calibration_is_finite(const struct pz_calibration *c) {
-  if (c->n_tiles < 0 || c->n_tiles > PZ_CHIP_MOST_TILES || c->n_kernels < 0 ||
-      c->n_kernels > PZ_CHIP_MOST_KERNELS || !numbers_are_finite(numbers, NUMBERS, c))
-    return false;
-  for (int i = 0; i < c->n_kernels; i++) {
-    const struct pz_kernel *k = &c->kernels[i];
-    if (!memchr(k->kind, 0, sizeof k->kind) ||
-        !numbers_are_finite(kernel_numbers, KERNEL_NUMBERS, k))
-      return false;
-  }
-  return true;
 }
 
 /* Numbers that differ from an uncalibrated chip's. */

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_csv csv;
   struct pz_error err = {0};
   struct pz_op_times *times = NULL;
-  require(pz_chip_load(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
+  require(pz_chip_read(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
   bool table = pz_csv_parse("fuzz", (const char *)data, bytes, &arena, &csv, &err) == PZ_OK;
