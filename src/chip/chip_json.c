@@ -11,6 +11,8 @@
 #include "core/text.h"
 
 enum type { INT, REAL, FLAG, TEXT, TECH, EXECUTION, CALIBRATION, PRECISIONS };
+_Static_assert((int)INT == PZ_CHIP_INTEGER && (int)TEXT == PZ_CHIP_WORD,
+               "begins as enum pz_chip_kind");
 enum written { ALWAYS, SET };
 enum { MUST = -1 };
 
@@ -289,7 +291,7 @@ static bool field_at(size_t i, struct field *out) {
   }
   if (i >= n) return false;
   size_t offset = offsetof(struct pz_chip, calibration) + list[i].offset;
-  *out = (struct field){list[i].key, REAL, offset, list[i].min, list[i].max, 0, ALWAYS};
+  *out = (struct field){list[i].key, REAL, offset, list[i].min, list[i].max, MUST, ALWAYS};
   return true;
 }
 
@@ -300,13 +302,15 @@ static bool kernel_field(const struct pz_chip *c, const char *name, struct field
   char kind[sizeof c->calibration.kernels->kind];
   size_t n, begin = sizeof within - 1;
   const struct pz_constant *list = pz_kernel_constants(&n);
-  if (strncmp(name, within, begin) != 0 || number < name + begin) return false;
+  if (strncmp(name, within, begin) != 0 || number < name + begin ||
+      number >= name + begin + sizeof kind)
+    return false;
   snprintf(kind, sizeof kind, "%.*s", (int)(number - name - (ptrdiff_t)begin), name + begin);
   const struct pz_kernel *k = pz_chip_kernel(c, kind);
   for (size_t i = 0; k && i < n; i++) {
     if (strcmp(list[i].key, number + 1) != 0) continue;
     size_t offset = (size_t)((const char *)k - (const char *)c) + list[i].offset;
-    *out = (struct field){name, REAL, offset, list[i].min, list[i].max, 0, ALWAYS};
+    *out = (struct field){name, REAL, offset, list[i].min, list[i].max, MUST, ALWAYS};
     return true;
   }
   return false;
@@ -315,11 +319,7 @@ static bool kernel_field(const struct pz_chip *c, const char *name, struct field
 const char *pz_chip_field(size_t i, enum pz_chip_kind *kind) {
   struct field x;
   if (!field_at(i, &x)) return NULL;
-  if (kind)
-    *kind = x.type == INT    ? PZ_CHIP_INTEGER
-            : x.type == REAL ? PZ_CHIP_REAL
-            : x.type == FLAG ? PZ_CHIP_FLAG
-                             : PZ_CHIP_WORD;
+  if (kind) *kind = x.type < TEXT ? (enum pz_chip_kind)x.type : PZ_CHIP_WORD;
   return x.key;
 }
 
@@ -337,7 +337,7 @@ static enum pz_status find_field(const struct pz_chip *c, const char *name, bool
   char meant[240], all[700];
   if (!word && kernel_field(c, name, out)) return PZ_OK;
   for (size_t i = 0; field_at(i, out); i++)
-    if (strcmp(out->key, name) == 0 && word == (out->type > FLAG)) return PZ_OK;
+    if (strcmp(out->key, name) == 0 && word == (out->type >= TEXT)) return PZ_OK;
   return pz_fail(err, PZ_BAD_INPUT, "%s: no %s '%.60s'%s; accepted: %s", c->name,
                  word ? "word" : "number", name,
                  pz_text_meant(meant, sizeof meant, name, name_at, &word),

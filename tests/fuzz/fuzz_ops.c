@@ -23,7 +23,7 @@ static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
   enum pz_status status = pz_measured_read("fuzz", csv, arena, &m, &err);
   if (status == PZ_OK) status = pz_calibrate_to(chip, &m, NULL, arena, &fit, &err);
   if (status == PZ_OK)
-    require(pz_chip_check(&fit.chip, &err) == PZ_OK);
+    require(pz_chip_check(fit.chip, &err) == PZ_OK);
   else
     require(err.message[0]);
 }
