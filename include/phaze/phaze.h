@@ -1912,7 +1912,7 @@ struct pz_certificate {
 /* The best chip by one objective: of a model alone, or of all models. */
 struct pz_answer {
   const char *name; /* the model's, or "common" */
-  struct pz_chip *chip;
+  const struct pz_chip *chip;
   uint64_t chip_id; /* in the space's full grid */
   double hbm_gib, area_mm2, area_part,
       peak_watts; /* part: of the limit of area; 0: there is none */

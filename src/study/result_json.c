@@ -13,7 +13,7 @@
 /* ---- fields of their own kind --------------------------------------------------------------- */
 
 static json_t *write_chip(const void *value) {
-  return pz_chip_json(*(struct pz_chip *const *)value);
+  return pz_chip_json(*(const struct pz_chip *const *)value);
 }
 
 static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void *value,
@@ -25,7 +25,7 @@ static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for a chip");
   }
   enum pz_status status = pz_chip_read_text("the result's chip", text, strlen(text), chip, err);
-  *(struct pz_chip **)value = chip;
+  *(const struct pz_chip **)value = chip;
   pz_free(text);
   return status;
 }

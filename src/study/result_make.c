@@ -123,9 +123,10 @@ static enum pz_status make_answer(const struct maker *m, uint32_t i, struct pz_a
   const struct pz_objective_run *c = &s->objective_run[i];
   enum pz_status status = pz_study_least_memory(s, c, &a->hbm_gib, m->err);
   if (status != PZ_OK) return status;
-  a->chip = pz_arena_alloc(m->r->arena, 1, sizeof *a->chip);
-  if (!a->chip) return no_memory(m->err);
-  pz_study_chip(s, c, a->hbm_gib, a->chip);
+  struct pz_chip *chip = pz_arena_alloc(m->r->arena, 1, sizeof *chip);
+  if (!chip) return no_memory(m->err);
+  pz_study_chip(s, c, a->hbm_gib, chip);
+  a->chip = chip;
   struct pz_taken taken = pz_chip_taken(a->chip);
   bool bill = pz_tech_at(a->chip->tech)->hbm_dollars_per_gb > 0;
   a->name = copy(m, pz_study_run_name(s, i));
