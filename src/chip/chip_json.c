@@ -124,7 +124,7 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
     pz_fields_refuse(f, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
   pz_fields_allow(f, words, sizeof words / sizeof *words);
   bool library = f->status == PZ_OK && pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(c)));
-  if (f->status == PZ_OK && !library && !pz_fields_value(f, "calibration"))
+  if (f->status == PZ_OK && !library && !json_object_get(f->root, "calibration"))
     pz_chip_set_class(c, NULL);
 }
 

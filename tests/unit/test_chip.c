@@ -377,7 +377,8 @@ static void bad_chips_say_what_is_accepted(void **state) {
     char buf[1024];
     struct pz_error err = {0};
     const char *text = with(bad[i].old, bad[i].new, buf, sizeof buf);
-    assert_int_equal(pz_chip_read_text("chip.json", text, strlen(text), &c, &err), PZ_BAD_INPUT);
+    if (pz_chip_read_text("chip.json", text, strlen(text), &c, &err) != PZ_BAD_INPUT)
+      fail_msg("not refused: %s", bad[i].new);
     if (!strstr(err.message, bad[i].message))
       fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
   }
