@@ -644,14 +644,15 @@ struct pz_area {
 PZ_API struct pz_area pz_chip_area(const struct pz_chip *c);
 PZ_API double pz_area_total_um2(const struct pz_area *a);
 
-/* The most that a chip sustains, W: of its bill; at 45 and 22 nm everything at full speed at once. */
+/* Peak power, W, which a search limits.  Chips that run kernels on streams lower their clock: that of their bill.
+ * Scheduled ones hold it, with products at full rate.  At 45 and 22 nm: everything at full speed at once. */
 PZ_API double pz_chip_peak_watts(const struct pz_chip *c);
 
 enum pz_bill_range { PZ_BILL_LIKELY, PZ_BILL_LOW, PZ_BILL_HIGH };
 
 /* What a chip takes: area of all its dies by block, power, price, edge of the dies.  More of any
  * resource never makes one of area, watts, dollars and edge smaller.  At 45 and 22 nm the area is
- * the original library's: no network on chip, HBM, links, host interface. */
+ * the original library's: no network on chip, HBM, links, host interface; and there are no prices. */
 struct pz_bill {
   int64_t dies;
   double tensor_mm2, tensor_local_mm2, vector_mm2, vector_local_mm2, fp64_mm2, glb_mm2, noc_mm2;

@@ -70,8 +70,10 @@ enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct p
     print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "W");
   print_whole("total", l->watts, "W");
   print_range(b, 1, "W", k.watts);
+  if (pz_chip_peak_watts(c) > l->watts)
+    print_whole("clock held, full rate", pz_chip_peak_watts(c), "W");
   if (c->watts > 0 && c->watts != k.watts) print_whole("data sheet or limit", c->watts, "W");
-  printf("\nprice of production\n");
+  if (l->dollars > 0) printf("\nprice of production\n");
   for (size_t i = DOLLARS; i < PZ_BILL_OTHERS; i++)
     print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "$");
   print_whole("total", l->dollars, "$");

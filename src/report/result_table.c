@@ -40,8 +40,8 @@ static void print_chip(const struct pz_result *r, const struct pz_answer *best, 
   print_memory(r, best, out);
   fprintf(out, "  area           %.1f mm2", best->area_mm2);
   if (best->area_part > 0) fprintf(out, ", %.1f%% of the limit", 100 * best->area_part);
-  fprintf(out, "\n  peak           %.0f W\n", best->peak_watts);
-  fprintf(out, "  dollars        %.0f", best->dollars);
+  fprintf(out, "\n  peak           %.0f W", best->peak_watts);
+  if (best->dollars > 0) fprintf(out, "\n  dollars        %.0f", best->dollars);
   if (best->owner_dollars > best->dollars) fprintf(out, "; %.0f of ownership", best->owner_dollars);
   fputs("\n\n", out);
 }

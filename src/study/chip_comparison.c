@@ -120,8 +120,6 @@ enum pz_status pz_compared_chip_load(const char *text, const struct pz_compariso
   out->tdp_watts = c->watts;
   if (!out->measured) describe(c);
   out->taken = pz_chip_taken(c);
-  if (c->execution == PZ_CHIP_STREAM)
-    out->taken.watts = pz_chip_peak_watts(c); /* lowers its clock */
   return set_network(q, text, out, err);
 }
 

@@ -52,7 +52,7 @@ const within = limits.length ? "within " + limits.join(", ") : "without limits";
   fact("link", si(c.link.bytes_per_s, "B/s"), c.tech);
   fact("area", `${best.area_mm2.toFixed(0)} mm²`, inputs.limit_mm2 ? `${percent(best.area_mm2 / inputs.limit_mm2)} of the limit` : "");
   fact("power", `${best.watts.toFixed(0)} W`, inputs.limit_watts ? `${percent(best.watts / inputs.limit_watts)} of the limit` : "sustained");
-  fact("price", `$${number(best.dollars)}`, "dies, HBM, package");
+  if (best.dollars) fact("price", `$${number(best.dollars)}`, "dies, HBM, package");
 })();
 
 // A table of rows of texts below its heads.
@@ -119,7 +119,7 @@ const sums = [["area", "mm²"], ["watts", "W"], ["dollars", "$"]];
   const bills = dataset("bills"), die = bills.filter(b => b.role === "best" && b.sum === "area").sort((a, b) => b.amount - a.amount)[0];
   const s = section("bill", "What it takes", `The largest part of its ${best.area_mm2.toFixed(0)} mm² is ${partNames[die.part]} (${number(die.amount)} mm²).`,
     "One bill for both chips (doc/silicon.md). Power counts the larger of long products and HBM at full rate.");
-  sums.forEach(([sum, unit]) => {
+  sums.filter(([sum]) => d3.sum(bills.filter(b => b.sum === sum && b.role === "best"), b => b.amount) > 0).forEach(([sum, unit]) => {
     const rows = bills.filter(b => b.sum === sum), names = unique(rows.map(b => b.part)), colour = p => palette[names.indexOf(p) % palette.length];
     el(s.root, "h3", "", { area: "Area", watts: "Power at peak", dollars: "Price of production" }[sum]);
     legend(s.root, names.map(p => ({ colour: colour(p), text: partNames[p] || p })));
