@@ -2291,6 +2291,19 @@ PZ_NODISCARD PZ_API enum pz_status pz_original_run(const struct pz_study_options
                                                    void *ctx, struct pz_original *out,
                                                    struct pz_error *err);
 
+/* ---- chips beside each other ---------------------------------------------------------------- */
+
+/* Given chips, each with its best training plan of every model in the network that it is sold in; of a study's options models,
+ * devices, batch, sequence and network count, `cluster` NULL means each chip's own.  `chips`: names, chip.json files and
+ * directories of saved searches, comma-separated; `measured`: with measured efficiencies where a chip has them.  *text, to be
+ * given back with pz_text_free: JSON {chips: [...]}, a flat object for each chip and model with its area, peak watts and
+ * dollars, and where it fits time, power, energy and plan; `ratio` is to the first chip (0: it has no plan).  `run` (NULL: the
+ * default): threads and progress. */
+PZ_NODISCARD PZ_API enum pz_status pz_chips_compare(const struct pz_study_options *study,
+                                                    const char *chips, bool measured,
+                                                    const struct pz_run_options *run, char **text,
+                                                    struct pz_error *err);
+
 /* ---- verification --------------------------------------------------------------------------- */
 
 struct pz_verify_options {

@@ -26,6 +26,7 @@ struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64
 
 /* A chip as its data sheet describes it, without what measurements say: to be compared with chips that
  * nobody has built. */
+void pz_chip_describe(struct pz_chip *c);
 PZ_NODISCARD enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out,
                                                    struct pz_error *err);
 

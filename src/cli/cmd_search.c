@@ -51,7 +51,7 @@ static enum pz_exit run(int argc, char **argv) {
   const char *wrong = pz_study_run_misuse(&s.study, n_args);
   if (!wrong) wrong = pz_study_misuse(&pz_cmd_search, &s, &s.study, text, sizeof text);
   if (wrong) return pz_command_misuse(&pz_cmd_search, wrong);
-  enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args);
+  enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args, true);
   if (status == PZ_OK) status = pz_study_run_search(&r);
   if (status == PZ_OK) status = tell(&r);
   if (status == PZ_OK) status = pz_study_run_report(&r);

@@ -38,14 +38,18 @@ const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *l
 
 /* ---- budgets -------------------------------------------------------------------------------- */
 
+void pz_chip_compile(struct pz_chip *c) {
+  double sustained_hz = pz_tech_at(c->tech)->sustained_hz;
+  pz_chip_describe(c);
+  if (c->execution == PZ_CHIP_STREAM && sustained_hz > 0)
+    c->clock_hz = pz_fmin(c->clock_hz, sustained_hz);
+  c->execution = PZ_CHIP_SCHEDULED;
+}
+
 enum pz_status pz_chip_load_compiled(const char *chip, struct pz_chip *out, struct pz_error *err) {
-  enum pz_status status = pz_chip_load_described(chip, out, err);
-  if (status != PZ_OK) return status;
-  double sustained_hz = pz_tech_at(out->tech)->sustained_hz;
-  if (out->execution == PZ_CHIP_STREAM && sustained_hz > 0)
-    out->clock_hz = pz_fmin(out->clock_hz, sustained_hz);
-  out->execution = PZ_CHIP_SCHEDULED;
-  return PZ_OK;
+  enum pz_status status = pz_chip_load(chip, out, err);
+  if (status == PZ_OK) pz_chip_compile(out);
+  return status;
 }
 
 static enum pz_status take_chip(const struct pz_space *s, const char *budget, const char *node,

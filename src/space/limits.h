@@ -28,6 +28,7 @@ const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *l
 
 /* A chip as those of a space are taken: by its description alone, as a compiler runs it; one that lowers its clock in long
  * products (a GPU) at the clock that its node sustains. */
+void pz_chip_compile(struct pz_chip *c);
 PZ_NODISCARD enum pz_status pz_chip_load_compiled(const char *chip, struct pz_chip *out,
                                                   struct pz_error *err);
 
