@@ -1,5 +1,6 @@
 // Two dies to one scale; areas are exact, positions are not a layout.
 (() => {
+  if (!has("floorplan")) return;
   const rows = dataset("floorplan"), dies = dataset("dies");
   const total = role => d3.sum(rows.filter(r => r.role === role), r => r.area_mm2);
   const part = (role, names) => d3.sum(rows.filter(r => r.role === role && names.includes(r.part)),
