@@ -47,7 +47,7 @@ void pz_chip_compile(struct pz_chip *c) {
 }
 
 enum pz_status pz_chip_load_compiled(const char *chip, struct pz_chip *out, struct pz_error *err) {
-  enum pz_status status = pz_chip_load(chip, out, err);
+  enum pz_status status = pz_chip_read(chip, out, err);
   if (status == PZ_OK) pz_chip_compile(out);
   return status;
 }

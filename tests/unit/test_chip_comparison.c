@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/json.h"
 #include "space/limits.h"
 #include "study/study.h"
@@ -47,7 +48,7 @@ static void h100_is_the_reference(void **state) {
   struct pz_chip h100;
   char path[] = "/tmp/chipXXXXXX", *text = NULL;
   (void)state;
-  assert_int_equal(pz_chip_load("h100", &h100, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("h100", &h100, &err), PZ_OK);
   assert_int_equal(pz_chip_text(&h100, &text, &err), PZ_OK);
   FILE *f = fdopen(mkstemp(path), "w");
   assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
