@@ -14,8 +14,6 @@ struct pz_instance {
   struct pz_error fixed_err; /* ... or why it has none */
 };
 
-enum { PZ_PLACE_MOST_BYTES = 1 << 28 };
-
 /* The problem and its expert plan; the arena holds them. */
 PZ_NODISCARD enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,
                                            struct pz_arena *arena, struct pz_instance *out,
