@@ -667,6 +667,21 @@ struct pz_bill {
  * sources name. */
 PZ_API struct pz_bill pz_chip_bill(const struct pz_chip *c, enum pz_bill_range range);
 
+/* A part of a bill by name. */
+struct pz_bill_part {
+  const char *key, *label; /* the field's name; for people */
+  const char *unit;        /* of area_mm2 "mm2", of watts "W", of dollars "$" */
+  size_t offset;           /* of the field in struct pz_bill, a double */
+};
+
+/* NULL behind the last. */
+PZ_API const struct pz_bill_part *pz_bill_part_at(size_t i);
+
+/* The bill as the text of a JSON object: parts, sums, and ranges of these; *text is the caller's to give
+ * back with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_bill_text(const struct pz_chip *c, char **text,
+                                                struct pz_error *err);
+
 /* What is known of a real chip's dies, to judge its bill. */
 struct pz_known {
   char die[32];      /* presets of one die have its name; "": nothing is known */

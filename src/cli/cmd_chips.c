@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "chip/bill_json.h"
 #include "cli/chip_bill.h"
 #include "cli/command.h"
 #include "core/alloc.h"
@@ -49,9 +48,11 @@ static json_t *description(enum pz_status status, char *text) {
 
 /* The description with derived rates and its bill. */
 static json_t *full_json(const struct pz_chip *c) {
-  char *text = NULL;
+  char *text = NULL, *bill_text = NULL;
   enum pz_status status = pz_chip_text(c, &text, NULL);
-  json_t *o = description(status, text), *bill = pz_bill_json(c);
+  json_t *o = description(status, text);
+  status = pz_bill_text(c, &bill_text, NULL);
+  json_t *bill = description(status, bill_text);
   json_object_set_new(
       o, "derived",
       json_pack("{s:f,s:f,s:f,s:I,s:f}", "tensor_flop_per_s", pz_chip_tensor_flop_per_s(c),
