@@ -2564,12 +2564,14 @@ struct pz_validate_options {
                               data, and none for tables */
   unsigned threads;   /* 0: one per processor */
   const char *beside; /* path of a table of kernels beside communication on `chip`, or NULL */
+  pz_progress_fn *progress; /* NULL: none; a phase for every table */
+  void *ctx;                /* of it */
 };
 
 PZ_API struct pz_validate_options pz_validate_options_default(void);
 
 /* Read and predict everything.  PZ_OK also where limits do not hold: those are told in `broken`.
- * On success *out is the caller's to free.  Cost: milliseconds a run; seconds for the built-in data. */
+ * PZ_STOPPED when cancelled.  On success *out is the caller's to free.  Cost: milliseconds a run; seconds for the built-in data. */
 PZ_NODISCARD PZ_API enum pz_status pz_validate(const struct pz_validate_options *options,
                                                struct pz_validation **out, struct pz_error *err);
 /* Accepts NULL. */

@@ -740,6 +740,19 @@ static bool report(void *ctx, const struct pz_progress_state *s) {
   return ++c->seen != c->at;
 }
 
+static void validation_is_cancelled(void **state) {
+  (void)state;
+  struct pz_validate_options o = pz_validate_options_default();
+  struct pz_validation *v = NULL;
+  o.progress = report;
+  for (uint32_t at = 1; at <= 5; at += 4) { /* in a table of operators; after two tables */
+    struct canceller c = {.at = at};
+    o.ctx = &c;
+    refused(pz_validate(&o, &v, &err), PZ_STOPPED);
+    assert_null(v);
+  }
+}
+
 static enum pz_status everything(struct pz_run *run) {
   enum pz_status status = pz_run_search(run, NULL);
   if (status == PZ_OK) status = pz_run_detail(run, NULL);
@@ -822,6 +835,7 @@ int main(void) {
       cmocka_unit_test(names_beyond_an_enum_are_harmless),
       cmocka_unit_test(costs_and_schedules_are_checked),
       cmocka_unit_test(instances_are_solved),
+      cmocka_unit_test(validation_is_cancelled),
       cmocka_unit_test(plans_are_checked),
       cmocka_unit_test(placements_are_checked),
       cmocka_unit_test(placements_are_predictions),
