@@ -17,7 +17,7 @@
  *     calibrate  pz_calibrate        a chip whose constants are fitted to measured operators
  *     explore    pz_explore_page     a page that finds plans by itself
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
- *     result     struct pz_result    what a search found, with its certificate
+ *     result     struct pz_result, pz_result_text    what a search found, with its certificate
  *     validate   pz_validate         predictions beside measurements
  *
  * A call that can fail returns enum pz_status and fills struct pz_error (which may be NULL) with
@@ -2287,6 +2287,19 @@ struct pz_result {
 
 /* The chip of the space with this id, or NULL. */
 PZ_API const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint64_t id);
+
+/* What a text of it has. */
+enum pz_result_form {
+  PZ_RESULT_JSON,   /* the result of the search */
+  PZ_RESULT_REPORT, /* JSON: the tables that a report shows */
+  PZ_RESULT_PAGE    /* HTML: the report, which opens offline */
+};
+
+/* *text is the caller's to give back with pz_text_free.  PZ_BAD_USE for a report before pz_run_detail and, of
+ * the evaluator original, pz_run_compare. */
+PZ_NODISCARD PZ_API enum pz_status pz_result_text(const struct pz_result *r,
+                                                  enum pz_result_form form, char **text,
+                                                  size_t *bytes, struct pz_error *err);
 
 /* Seed of the baselines that draw at random, where none is asked for. */
 enum { PZ_COMPARE_SEED = 1 };
