@@ -747,6 +747,7 @@ struct pz_level {
   int64_t axis[PZ_CLUSTER_MOST_AXES]; /* lengths of the whole torus */
   int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
                    an axis is not a whole one of the torus */
+  bool mesh; /* a link of its own to every other device, each with the same part of bytes_per_s */
   struct pz_collective_facts collectives; /* of the innermost level: of the chips, pz_cost_new */
 };
 
@@ -782,8 +783,11 @@ PZ_API const char *pz_cluster_preset_name(size_t i);
 /* The cluster that chips of this name stand in where none is named; false: none is known. */
 PZ_API bool pz_cluster_standard(const char *chip, struct pz_cluster *out);
 
+/* Devices of a node: of the level inside the outermost, or of the only one. */
+PZ_API int64_t pz_cluster_node(const struct pz_cluster *c);
+
 /* Do so many devices need more of it than the link of one chip, that is, more than one node, or a
- * torus? */
+ * torus or mesh? */
 PZ_API bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices);
 
 /* Devices of one server of most chips, for chips of which no cluster is known. */

@@ -213,6 +213,7 @@ json_t *pz_chip_json(const struct pz_chip *c) {
 static json_t *level_json(const struct pz_level *l) {
   json_t *o = json_pack("{s:s,s:I,s:f,s:f}", "name", l->name, "devices", (json_int_t)l->devices,
                         "bytes_per_s", l->bytes_per_s, "latency_s", l->latency_s);
+  if (l->mesh) json_object_set_new(o, "mesh", json_true());
   if (!l->n_axes) return o;
   json_t *axes = json_array();
   for (int i = 0; i < l->n_axes; i++) json_array_append_new(axes, json_integer(l->axis[i]));

@@ -13,7 +13,7 @@
 static const struct pz_range DEVICES = {1, 1LL << 32};
 
 /* The field of a level that cannot be, and what would be accepted; NULL: the level is right.  Each level joins groups of
- * the one inside it; axes of a torus are of the innermost only, whose devices they hold. */
+ * the one inside it; axes of a torus and links of pairs are of the innermost only, whose devices they hold. */
 static const char *level_fault(const struct pz_cluster *c, int i, char *accepted, size_t size) {
   const struct pz_level *l = &c->level[i], *inner = i ? l - 1 : NULL;
   int64_t product = 1;
@@ -32,9 +32,11 @@ static const char *level_fault(const struct pz_cluster *c, int i, char *accepted
            PZ_CLUSTER_MOST_AXES, l->devices);
   if (l->n_axes < 0 || l->n_axes > PZ_CLUSTER_MOST_AXES || (l->n_axes && product != l->devices))
     return "torus";
+  pz_text_copy(accepted, size, "without \"torus\"");
+  if (l->mesh && l->n_axes) return "mesh";
   if (!inner) return NULL;
   pz_text_copy(accepted, size, "on the innermost level only");
-  if (l->n_axes) return "torus";
+  if (l->n_axes || l->mesh) return l->mesh ? "mesh" : "torus";
   pz_text_copy(accepted, size, "more than the level inside it has");
   if (l->devices <= inner->devices) return "devices";
   snprintf(accepted, size, "a multiple of the %" PRId64 " of the level inside it", inner->devices);
@@ -71,6 +73,7 @@ static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluste
   l->bytes_per_s = pz_fields_real(&g, "bytes_per_s", 1, 1e18);
   l->latency_s = pz_fields_real_or(&g, "latency_s", 0, 1, 0);
   l->wrap = pz_fields_int_or(&g, "wrap", DEVICES, 1);
+  l->mesh = pz_fields_bool_or(&g, "mesh", false);
   const json_t *axes = pz_fields_value(&g, "torus");
   size_t n = json_array_size(axes);
   for (size_t i = 0; i < n && i < PZ_CLUSTER_MOST_AXES; i++)
@@ -162,8 +165,12 @@ bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
   return false;
 }
 
+int64_t pz_cluster_node(const struct pz_cluster *c) {
+  return c->level[c->n_levels > 1 ? c->n_levels - 2 : 0].devices;
+}
+
 bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {
-  return devices > (c->level[0].n_axes ? 1 : c->level[0].devices);
+  return devices > (c->level[0].n_axes || c->level[0].mesh ? 1 : c->level[0].devices);
 }
 
 enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {

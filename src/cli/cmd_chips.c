@@ -92,10 +92,10 @@ static enum pz_status list(struct pz_table *t, json_t *chips, struct pz_error *e
   return PZ_OK;
 }
 
-/* " 16x16"; empty where the level is no torus. */
-static const char *torus_text(const struct pz_level *l, char *buf, size_t size) {
+/* " 16x16" of a torus, " mesh"; empty where any device reaches any other. */
+static const char *form_text(const struct pz_level *l, char *buf, size_t size) {
   size_t n = 0;
-  buf[0] = '\0';
+  snprintf(buf, size, "%s", l->mesh ? " mesh" : "");
   for (int i = 0; i < l->n_axes && n < size; i++)
     n += (size_t)snprintf(buf + n, size - n, "%s%" PRId64, i ? "x" : " ", l->axis[i]);
   return buf;
@@ -105,14 +105,14 @@ static const char *torus_text(const struct pz_level *l, char *buf, size_t size) 
 static void cluster_rows(struct pz_table *t, const struct pz_cluster *c) {
   for (int i = 0; i < c->n_levels; i++) {
     const struct pz_level *l = &c->level[i];
-    char torus[64];
+    char form[64];
     pz_table_cell(t, "%s", i ? "" : c->name);
     if (i)
       pz_table_cell(t, "%s", "");
     else
       pz_table_cell(t, "%" PRId64, c->devices);
     pz_table_cell(t, "%s", i ? "" : c->scales ? "yes" : "no");
-    pz_table_cell(t, "%s%s", l->name, torus_text(l, torus, sizeof torus));
+    pz_table_cell(t, "%s%s", l->name, form_text(l, form, sizeof form));
     pz_table_cell(t, "%" PRId64, l->devices);
     pz_table_cell(t, "%.4g", l->bytes_per_s / 1e9);
     pz_table_cell(t, "%.3g", l->latency_s * 1e6);

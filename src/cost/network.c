@@ -117,9 +117,16 @@ static double link_rate(const struct pz_constants *k, const struct pz_level *l) 
 
 /* ---- rates ---------------------------------------------------------------------------------- */
 
-/* Bytes/s of a device to others of the innermost level, of large messages. */
-static double reached_rate(const struct pz_constants *k, const struct pz_level *l) {
-  return l->bytes_per_s *
+/* Bytes/s of the links that a device has to the others of so many members of the innermost level: of a mesh those of its
+ * pairs alone. */
+static double member_rate(const struct pz_level *l, double members) {
+  double part = (pz_fmax(members, 2) - 1) / (double)pz_max(l->devices - 1, 1);
+  return l->bytes_per_s * (l->mesh ? pz_fmin(part, 1) : 1);
+}
+
+/* The same of large messages. */
+static double reached_rate(const struct pz_constants *k, const struct pz_level *l, double members) {
+  return member_rate(l, members) *
          (l->collectives.efficiency > 0 ? l->collectives.efficiency : k->ring_efficiency);
 }
 
@@ -133,7 +140,7 @@ static double inner_rate(const struct pz_constants *k, const struct pz_cluster *
   const struct pz_level *l = &net->level[0];
   if (l->n_axes) return pz_fmax(1, torus_use(net, g).links) * link_rate(k, l);
   double others = (double)(pz_max(g.devices, 2) - 1);
-  return reached_rate(k, l) * others / (others + k->ring_extra);
+  return reached_rate(k, l, others + 1) * others / (others + k->ring_extra);
 }
 
 /* Members of a group that lie together in one group of the level below. */
@@ -146,7 +153,7 @@ static int64_t members_inside(const struct pz_cluster *net, int l, struct pz_gro
 static double outer_rate(const struct pz_constants *k, const struct pz_cluster *net, int l,
                          int64_t members) {
   double rate = net->level[l].bytes_per_s * k->outer_efficiency * (double)members;
-  return members > 1 ? rate : pz_fmin(rate, net->level[0].bytes_per_s);
+  return members > 1 ? rate : pz_fmin(rate, member_rate(&net->level[0], 2));
 }
 
 double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *net,
@@ -165,7 +172,11 @@ bool pz_network_leaves(const struct pz_cluster *net, struct pz_group g) {
 double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_cluster *net,
                                  struct pz_group g) {
   int l = level_of(net, g.devices * g.stride);
-  if (net->level[0].n_axes || l == 0) return pz_network_rate(k, net, g);
+  if (net->level[0].n_axes || l == 0) {
+    const struct pz_level *inner = &net->level[0];
+    double part = member_rate(inner, 2) / member_rate(inner, (double)g.devices);
+    return part * pz_network_rate(k, net, g);
+  }
   return outer_rate(k, net, l, 1);
 }
 
@@ -194,7 +205,7 @@ static struct pz_wire_time send_time(const struct pz_constants *k, const struct 
     *busy = bytes / (level->bytes_per_s * k->outer_efficiency);
     t.s = k->latency_s + k->hop_s + *busy;
   } else {
-    *busy = bytes / (reached_rate(k, level) * k->alltoall_efficiency);
+    *busy = bytes / (reached_rate(k, level, 2) * k->alltoall_efficiency);
     t.s = inner_s(k, level, 1, *busy);
   }
   return t;
@@ -231,9 +242,9 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
   for (int l = 0; l < net->n_levels && inside < g.devices; l++) {
     bool last = l + 1 == net->n_levels;
     int64_t all = last ? g.devices : pz_min(g.devices, net->level[l].devices / g.stride);
-    double rate = l ? net->level[l].bytes_per_s * k->outer_efficiency
-                    : reached_rate(k, &net->level[0]) * k->alltoall_efficiency;
     all = pz_max(all, inside);
+    double rate = l ? net->level[l].bytes_per_s * k->outer_efficiency
+                    : reached_rate(k, &net->level[0], (double)all) * k->alltoall_efficiency;
     double others = (double)(all - (all % inside ? all % inside : inside));
     double part = (others + (l || others <= 0 ? 0 : k->ring_extra)) / (double)g.devices;
     double *busy = &t.busy_s[l ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
@@ -258,9 +269,9 @@ static double inner_hops(double passes, double n) {
  * it writes the sum (NCCL's NVLS), whichever is faster. */
 static struct pz_wire_time inner_time(const struct pz_constants *k, const struct pz_level *l,
                                       double passes, double bytes, double n) {
-  double links_s = (passes * (n - 1) + k->ring_extra) / n * bytes / reached_rate(k, l);
+  double links_s = (passes * (n - 1) + k->ring_extra) / n * bytes / reached_rate(k, l, n);
   struct pz_wire_time ring = {inner_s(k, l, inner_hops(passes, n), links_s), {links_s, 0}};
-  if (passes < 2 || !(l->collectives.switch_efficiency > 0)) return ring;
+  if (passes < 2 || l->mesh || !(l->collectives.switch_efficiency > 0)) return ring;
   links_s = (1 + 1 / n) * bytes / (l->bytes_per_s * l->collectives.switch_efficiency);
   struct pz_wire_time sums = {inner_s(k, l, k->switch_hops, links_s), {links_s, 0}};
   return sums.s < ring.s ? sums : ring;
@@ -333,7 +344,7 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
     copies = reached * distinct(own, d->experts / reached);
   }
   struct pz_wire_time t = {.s = d->combine ? k->combine_s : k->dispatch_s};
-  t.busy_s[PZ_WIRE_INNER] = bytes * copies * (own - 1) / own / reached_rate(k, &net->level[0]);
+  t.busy_s[PZ_WIRE_INNER] = bytes * copies * (own - 1) / own / reached_rate(k, &net->level[0], own);
   for (int l = 1; l <= last; l++)
     t.busy_s[PZ_WIRE_OUTER] =
         pz_fmax(t.busy_s[PZ_WIRE_OUTER], bytes * reached * (nodes - 1) / nodes /
@@ -359,7 +370,7 @@ static double halves(enum pz_collective kind) { return kind == PZ_COLLECTIVE_ALL
 
 static double send_s(const struct pz_cluster *net, double bytes, int64_t devices) {
   const struct pz_level *l = pz_cluster_level(net, devices);
-  return l ? bytes / l->bytes_per_s + l->latency_s : 0;
+  return l ? bytes / member_rate(l, 2) + l->latency_s : 0;
 }
 
 double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, double bytes,
@@ -369,7 +380,8 @@ double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, do
   if (kind == PZ_COLLECTIVE_SEND) return send_s(net, bytes, devices);
   for (int l = 0; l < net->n_levels; l++) {
     double g = (double)joined(net, l, devices);
-    s += halves(kind) * (g - 1) * (left / g / net->level[l].bytes_per_s + net->level[l].latency_s);
+    double rate = member_rate(&net->level[l], g);
+    s += halves(kind) * (g - 1) * (left / g / rate + net->level[l].latency_s);
     /* every device keeps its own part of an all-to-all: nothing is summed on the way out */
     if (kind != PZ_COLLECTIVE_ALL_TO_ALL) left /= g;
   }

@@ -23,7 +23,7 @@ enum { RACK_DEVICES = 72, TRAY_DEVICES = 4 };
 /* Whole nodes, or the largest power of two of each node's devices, as place takes them (64 of 72, 4 of 6). */
 static enum pz_status fill_nodes(const struct pz_cluster *net, struct pz_launch *l,
                                  struct pz_error *err) {
-  int64_t n = l->plan.devices, node = net ? net->level[0].devices : NODE_DEVICES, part = 1;
+  int64_t n = l->plan.devices, node = net ? pz_cluster_node(net) : NODE_DEVICES, part = 1;
   while (2 * part <= node) part *= 2;
   bool trays = node == RACK_DEVICES;
   if (trays) node = TRAY_DEVICES;

@@ -22,7 +22,7 @@ enum pz_status pz_neighbourhood_of(const struct pz_job *job, const struct pz_pla
   *out = (struct pz_neighbourhood){.job = job,
                                    .plan = plan,
                                    .layers = m->n_blocks,
-                                   .node = m->cost.net.n_levels ? m->cost.net.level[0].devices
+                                   .node = m->cost.net.n_levels ? pz_cluster_node(&m->cost.net)
                                                                 : plan->devices,
                                    .overlap = plan->overlap,
                                    .fields = UINT64_MAX};

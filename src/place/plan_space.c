@@ -565,7 +565,7 @@ static enum pz_status list_shapes(struct pz_plan_space *s) {
   pz_text_copy(s->warning, sizeof s->warning, m->w->warning ? m->w->warning : "");
   status = pz_model_shape_of(s->q->job.model, s->q->job.config, m->w, m->n_blocks, &s->model);
   if (status != PZ_OK) status = pz_fail(s->err, status, "out of memory for the plans");
-  s->node = m->cost.net.n_levels ? pz_min(m->cost.net.level[0].devices, devices) : devices;
+  s->node = m->cost.net.n_levels ? pz_min(pz_cluster_node(&m->cost.net), devices) : devices;
   if (status == PZ_OK && !m->cost.net.n_levels && devices > 1)
     status =
         pz_fail(s->err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",

@@ -580,8 +580,11 @@ static enum pz_status complete(const struct reader *r, struct request *q, struct
   if (status == PZ_OK) status = fit_precision(q, err);
   if (status == PZ_OK) status = load_cluster(r, q, err);
   if (status != PZ_OK) return status;
-  if ((pz_plan_given(&q->plan) & fields_of_run) != fields_of_run)
+  if ((pz_plan_given(&q->plan) & fields_of_run) != fields_of_run) {
+    /* where no kernels were measured any library (ck, fsdpa, nki, ...) is the chip's attention */
+    if (!q->chip.calibration.n_kernels) q->plan.attention_library = "";
     return pz_plan_fill(&q->plan, &q->chip, err);
+  }
   read_published(r, q, &q->plan);
   return PZ_OK;
 }

@@ -239,6 +239,30 @@ static void all_to_all_on_a_ring(void **state) {
   assert_true(fabs(gather / (1e9 * 15 / 16 / (2 * link)) - 1) < 1e-9);
 }
 
+/* A mesh of pairs: g of n devices have g-1 of a device's n-1 links, a message and a ring of neighbours one. */
+static void groups_of_a_mesh_have_the_links_of_their_pairs(void **state) {
+  (void)state;
+  struct pz_cluster mesh = cluster("mi300x-8", 64), any = mesh;
+  const double bytes = 1e12; /* so that start-ups do not matter */
+  any.level[0].mesh = false;
+  for (int64_t g = 2; g <= 8; g++)
+    for (enum pz_collective kind = 0; kind <= PZ_COLLECTIVE_SEND; kind++) {
+      double links = kind == PZ_COLLECTIVE_SEND ? 1 : (double)(g - 1);
+      double ratio = seconds(&any, kind, bytes, g, 1) / seconds(&mesh, kind, bytes, g, 1);
+      assert_true(fabs(ratio * 7 / links - 1) < 1e-3);
+      ratio = pz_collective_s(&any, kind, bytes, g) / pz_collective_s(&mesh, kind, bytes, g);
+      assert_true(fabs(ratio * 7 / links - 1) < 1e-3);
+      struct pz_group ring = {g, 1};
+      ratio = pz_network_neighbour_rate(K, &mesh, ring) / pz_network_neighbour_rate(K, &any, ring);
+      assert_true(fabs(ratio * 7 - 1) < 1e-9);
+    }
+  /* every second device: members count, not where they stand; over nodes the outer level is slower than the pairs */
+  assert_true(seconds(&mesh, PZ_COLLECTIVE_ALL_REDUCE, bytes, 4, 2) ==
+              seconds(&mesh, PZ_COLLECTIVE_ALL_REDUCE, bytes, 4, 1));
+  assert_true(seconds(&mesh, PZ_COLLECTIVE_ALL_REDUCE, bytes, 8, 8) ==
+              seconds(&any, PZ_COLLECTIVE_ALL_REDUCE, bytes, 8, 8));
+}
+
 /* More bytes never take less; an all-reduce is two passes; faster levels are never slower; nothing
  * beats the links. */
 static void collectives_are_monotone(void **state) {
@@ -294,6 +318,7 @@ static double may_be_faster(const struct pz_cluster *n, int kind, double few, do
 static void check_size(const struct pz_cluster *n, int kind, double bytes, int64_t devices,
                        int64_t stride) {
   double s = taken_s(n, kind, bytes, devices, stride);
+  bool adds_links = n->level[0].n_axes || n->level[0].mesh;
   if (!(0 < s && s < taken_s(n, kind, 1.5 * bytes, devices, stride)))
     fail_msg("%s: collective %d, %g bytes are not faster", n->name, kind, bytes);
   for (int l = 0; l < n->n_levels; l++) {
@@ -302,8 +327,8 @@ static void check_size(const struct pz_cluster *n, int kind, double bytes, int64
     if (taken_s(&fast, kind, bytes, devices, stride) > s * (1 + 1e-12))
       fail_msg("%s: collective %d, a faster level %d is slower", n->name, kind, l);
   }
-  /* axes of a torus that a larger group has add their links */
-  for (int64_t m = 2 * devices; !n->level[0].n_axes && m * stride <= n->devices && m <= 4 * devices;
+  /* axes of a torus and pairs of a mesh that a larger group has add their links */
+  for (int64_t m = 2 * devices; !adds_links && m * stride <= n->devices && m <= 4 * devices;
        m += devices)
     if (s > may_be_faster(n, kind, (double)devices, (double)m) * (1 + 1e-12) *
                 taken_s(n, kind, bytes, m, stride))
@@ -338,14 +363,16 @@ static void collectives_of_every_size(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(all_reduces_take_as_long_as_published),
-                                     cmocka_unit_test(the_published_table),
-                                     cmocka_unit_test(groups_have_the_axes_that_align),
-                                     cmocka_unit_test(collectives_of_each_generation),
-                                     cmocka_unit_test(dispatchers_take_as_long_as_measured),
-                                     cmocka_unit_test(dispatchers_differ_by_what_they_move),
-                                     cmocka_unit_test(all_to_all_on_a_ring),
-                                     cmocka_unit_test(collectives_are_monotone),
-                                     cmocka_unit_test(collectives_of_every_size)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_reduces_take_as_long_as_published),
+      cmocka_unit_test(the_published_table),
+      cmocka_unit_test(groups_have_the_axes_that_align),
+      cmocka_unit_test(collectives_of_each_generation),
+      cmocka_unit_test(dispatchers_take_as_long_as_measured),
+      cmocka_unit_test(dispatchers_differ_by_what_they_move),
+      cmocka_unit_test(all_to_all_on_a_ring),
+      cmocka_unit_test(groups_of_a_mesh_have_the_links_of_their_pairs),
+      cmocka_unit_test(collectives_are_monotone),
+      cmocka_unit_test(collectives_of_every_size)};
   return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -116,6 +116,7 @@ static void random_machine(uint64_t *r, struct random_case *c) {
   c->net.level[0] = (struct pz_level){.name = "node", .devices = node, .latency_s = 1e-6};
   c->net.level[1] = (struct pz_level){.name = "cluster", .devices = 4096, .latency_s = 5e-6};
   c->net.level[0].bytes_per_s = between(r, 1e10, 1e12);
+  c->net.level[0].mesh = c->net.level[0].bytes_per_s > 4e11; /* some of them */
   c->net.level[1].bytes_per_s = between(r, 1e9, 1e11);
 }
 

@@ -170,6 +170,18 @@ static void wrong_tables_are_errors(void **state) {
   }
 }
 
+/* Libraries of chips without measured kernels, by any name, are the chip's attention. */
+static void libraries_that_nobody_measured(void **state) {
+  (void)state;
+  static const char heads[] = "model,chip,framework,n_dev,gbs,attn_kernel";
+  assert_true(step_of(heads, "llama2-7b,mi355x,nemo,8,8,ck") ==
+              step_of(heads, "llama2-7b,mi355x,nemo,8,8,"));
+  assert_true(step_of(heads, "llama2-7b,gaudi3,deepspeed,8,8,fsdpa") ==
+              step_of(heads, "llama2-7b,gaudi3,deepspeed,8,8,"));
+  assert_true(step_of(heads, "llama2-7b,ascend910b,mindformers,8,8,ascend-fa") ==
+              step_of(heads, "llama2-7b,ascend910b,mindformers,8,8,"));
+}
+
 /* In a table bf16 is 16 bit; on the command's side a chip runs what it has. */
 static void precisions_are_the_chips(void **state) {
   (void)state;
@@ -297,6 +309,10 @@ static void chips_stand_in_clusters(void **state) {
   assert_true(pz_cluster_standard("tpuv5p", &c));
   assert_true(pz_cluster_needed(&c, 2) && !pz_cluster_needed(&c, 1));
   assert_false(pz_cluster_standard("v100", &c));
+  assert_true(pz_cluster_standard("mi250x-gcd", &c)); /* packages of two in nodes of eight */
+  assert_true(c.level[0].devices == 2 && pz_cluster_node(&c) == 8);
+  assert_true(pz_cluster_standard("mi300x", &c)); /* two of a node have one link of seven */
+  assert_true(pz_cluster_needed(&c, 2) && !pz_cluster_needed(&c, 1));
   struct pz_error err = {0};
   assert_int_equal(pz_cluster_load("paper", &c, &err), PZ_OK);
   assert_true(pz_cluster_has_chip(&c, "h100"));
@@ -314,11 +330,17 @@ static void chips_stand_in_clusters(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(short_tables_are_predict),   cmocka_unit_test(rows_are_predicted_or_refused),
-      cmocka_unit_test(words_that_are_not_covered), cmocka_unit_test(wrong_tables_are_errors),
-      cmocka_unit_test(precisions_are_the_chips),   cmocka_unit_test(dispatchers_and_overlap_count),
-      cmocka_unit_test(graphs_leave_no_launches),   cmocka_unit_test(recipes_are_read),
-      cmocka_unit_test(vocabularies_are_padded),    cmocka_unit_test(chips_stand_in_clusters),
+      cmocka_unit_test(short_tables_are_predict),
+      cmocka_unit_test(rows_are_predicted_or_refused),
+      cmocka_unit_test(words_that_are_not_covered),
+      cmocka_unit_test(wrong_tables_are_errors),
+      cmocka_unit_test(libraries_that_nobody_measured),
+      cmocka_unit_test(precisions_are_the_chips),
+      cmocka_unit_test(dispatchers_and_overlap_count),
+      cmocka_unit_test(graphs_leave_no_launches),
+      cmocka_unit_test(recipes_are_read),
+      cmocka_unit_test(vocabularies_are_padded),
+      cmocka_unit_test(chips_stand_in_clusters),
       cmocka_unit_test(clusters_and_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
