@@ -15,22 +15,17 @@ enum pz_status pz_report_path(const char *dir, char *buf, size_t size, struct pz
                                    : pz_fail(err, PZ_BAD_INPUT, "%s: the name is too long", dir);
 }
 
-static enum pz_status write_files(const char *template, const json_t *document, const char *path,
-                                  const char *csv, struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_page_text(template, document, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
-  pz_free(text);
-  if (status != PZ_OK || !csv) return status;
-  return pz_dataset_write(json_object_get(document, "datasets"), csv, err);
-}
-
 enum pz_status pz_report_write(const struct pz_result *r, const char *path, const char *csv,
                                json_t **document, struct pz_error *err) {
   json_t *made = NULL;
+  char *text = NULL;
+  size_t bytes = 0;
   enum pz_status status = pz_report_data(r, &made, err);
-  if (status == PZ_OK) status = write_files(pz_report_template(r), made, path, csv, err);
+  if (status == PZ_OK) status = pz_page_text(pz_report_template(r), made, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
+  if (status == PZ_OK && csv)
+    status = pz_dataset_write(json_object_get(made, "datasets"), csv, err);
+  pz_free(text);
   if (status == PZ_OK && document)
     *document = made;
   else

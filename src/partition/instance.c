@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/fields.h"
-#include "core/file.h"
 #include "core/held.h"
 #include "core/map.h"
 #include "core/progress.h"
@@ -239,16 +237,6 @@ enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,
   if (pz_fields_finish(&r.f) == PZ_OK) read_widths(&r, &out->p);
   json_decref(root);
   return r.f.status;
-}
-
-enum pz_status pz_place_read(const char *path, struct pz_arena *arena, struct pz_instance *out,
-                             struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_file_read(path, PZ_INSTANCE_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_place_parse(path, text, bytes, arena, out, err);
-  pz_free(text);
-  return status;
 }
 
 /* ---- solving -------------------------------------------------------------------------------- */

@@ -19,10 +19,6 @@ PZ_NODISCARD enum pz_status pz_place_parse(const char *name, const char *text, s
                                            struct pz_arena *arena, struct pz_instance *out,
                                            struct pz_error *err);
 
-/* The same from a file. */
-PZ_NODISCARD enum pz_status pz_place_read(const char *path, struct pz_arena *arena,
-                                          struct pz_instance *out, struct pz_error *err);
-
 /* The best plan, and the time of the expert's.  `check`: by the independent checker.  PZ_NO_ANSWER
  * when no plan fits; the message says how much memory would do. */
 PZ_NODISCARD enum pz_status pz_place_instance(struct pz_instance *x, bool check,
