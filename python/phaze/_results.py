@@ -690,13 +690,13 @@ class Original(records.Original):
 
     def to_frame(self):
         """A row for every search and model."""
-        return frame({"assumptions": r.assumptions, "alone": r.alone, "chip": r.chip.name, "model": m,
+        return frame({"assumptions": r.assumptions, "alone": r.alone, "chip": r.chip, "model": m,
                       "samples_per_s": r.samples_per_s[i], "reference": r.reference[i], "gap": r.gap}
                      for r in self.rows for i, m in enumerate(self.models))
 
     def __str__(self) -> str:
         return table(["chip", ">GiB", *(">" + m for m in self.models), "assumptions"],
-                     [(r.chip.name, f"{r.hbm_gib:.0f}", *(f"{x:.4g}" for x in r.samples_per_s[:len(self.models)]),
+                     [(r.chip, f"{r.hbm_gib:.0f}", *(f"{x:.4g}" for x in r.samples_per_s[:len(self.models)]),
                        "; ".join(r.assumptions) or "none") for r in self.rows])
 
 

@@ -217,7 +217,7 @@ void pz_study_release(struct pz_study *s) {
 static enum pz_status load_reference(struct pz_study *s, struct pz_error *err) {
   enum pz_status status = pz_study_is_training(s)
                               ? pz_chip_load_compiled("h100", &s->reference_chip, err)
-                              : pz_chip_load(PZ_REFERENCE_CHIP, &s->reference_chip, err);
+                              : pz_chip_read(PZ_REFERENCE_CHIP, &s->reference_chip, err);
   if (status == PZ_OK) s->reference_taken = pz_chip_taken(&s->reference_chip);
   return status;
 }
