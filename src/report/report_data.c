@@ -1,6 +1,11 @@
 #include "report/report_data.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "report/page.h"
+#include "study/result_json.h"
 
 /* By what a search leaves: the evaluator original chips, plans and schedules with baselines, `training` its details. */
 static const struct {
@@ -47,5 +52,29 @@ enum pz_status pz_report_data(const struct pz_result *r, json_t **out, struct pz
   }
   json_decref(t.search);
   json_decref(t.datasets);
+  return status;
+}
+
+enum pz_status pz_result_text(const struct pz_result *r, enum pz_result_form form, char **text,
+                              size_t *bytes, struct pz_error *err) {
+  enum pz_status status = pz_need_each(err, {r, "r"}, {text, "text"}, {bytes, "bytes"});
+  if (status == PZ_OK) status = pz_need_range("form", (int64_t)form, 0, PZ_RESULT_PAGE, err);
+  if (status == PZ_OK && !r->n_answers)
+    status = pz_fail(err, PZ_BAD_USE, "the run has no result; accepted: after pz_run_search");
+  if (status == PZ_OK && form != PZ_RESULT_JSON && !r->training_detail &&
+      !(r->detail && r->comparison))
+    status = pz_fail(err, PZ_BAD_USE,
+                     "the result has no details; accepted: after pz_run_detail and, of the "
+                     "evaluator original, pz_run_compare");
+  if (status != PZ_OK) return status;
+  json_t *document = form == PZ_RESULT_JSON ? pz_result_json(r) : NULL;
+  if (form != PZ_RESULT_JSON) status = pz_report_data(r, &document, err);
+  if (status == PZ_OK && !document)
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
+  if (status == PZ_OK && form == PZ_RESULT_PAGE)
+    status = pz_page_text("report_page", document, text, bytes, err);
+  else if (status == PZ_OK && (status = pz_json_text(document, text, err)) == PZ_OK)
+    *bytes = strlen(*text);
+  json_decref(document);
   return status;
 }

@@ -7,6 +7,7 @@
 #include "chip/chip.h"
 #include "core/text.h"
 #include "report/ratios.h"
+#include "study/result_json.h"
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
@@ -363,4 +364,14 @@ enum pz_status pz_result_print(const struct pz_result *r, struct pz_arena *arena
   }
   print_proof(&best->certificate, out);
   return PZ_OK;
+}
+
+json_t *pz_result_report_json(const struct pz_result *r, json_t *timing) {
+  json_t *o = pz_result_json(r);
+  if (o && json_object_set(o, "timing", timing) != 0) {
+    json_decref(o);
+    o = NULL;
+  }
+  json_decref(timing);
+  return o;
 }
