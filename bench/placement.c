@@ -18,11 +18,15 @@ static struct pz_place_problem read_problem(const char *folder, const char *name
   char path[1024];
   struct pz_instance x;
   struct pz_error err = {0};
+  char *text = NULL;
+  size_t bytes = 0;
   snprintf(path, sizeof path, "%s/%s.json", folder, name);
-  if (pz_place_read(path, arena, &x, &err) != PZ_OK) {
+  if (pz_file_read(path, PZ_INSTANCE_MOST_BYTES, &text, &bytes, &err) != PZ_OK ||
+      pz_place_parse(path, text, bytes, arena, &x, &err) != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);
     exit(1);
   }
+  pz_free(text);
   return x.p;
 }
 

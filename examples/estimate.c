@@ -1,5 +1,5 @@
 /* Every operator of a model's repeated layer on a chip: its time, what limits it, and how the chip
- * runs them beside each other.
+ * runs them beside each other; and one matrix product with its mapping.
  *
  *     cc examples/estimate.c $(pkg-config --cflags --libs phaze) -o estimate
  *     ./estimate gpt2-xl h200
@@ -48,6 +48,16 @@ static enum pz_status schedule(struct pz_cost *cost, const struct pz_layer *laye
   return PZ_OK;
 }
 
+static enum pz_status product(struct pz_cost *cost, struct pz_error *err) {
+  struct pz_product p = {.batch = 1, .m = 4096, .n = 4096, .k = 4096};
+  struct pz_mapping m;
+  enum pz_status status = pz_cost_product(cost, &p, &m, err);
+  if (status == PZ_OK)
+    printf("product of 4096: %.1f us, %.0f%% of peak, tiles of %lld x %lld\n", 1e6 * m.latency_s,
+           100 * m.utilisation, (long long)m.tile[PZ_DIM_M], (long long)m.tile[PZ_DIM_N]);
+  return status;
+}
+
 int main(int argc, char **argv) {
   struct pz_error err = {0};
   struct pz_workload_options options = pz_workload_options_default();
@@ -63,6 +73,7 @@ int main(int argc, char **argv) {
     printf("%s on %s: layer '%s', forward\n", w->model, pz_chip_name(chip), layer->name);
     status = estimate(cost, layer, &err);
     if (status == PZ_OK) status = schedule(cost, layer, &err);
+    if (status == PZ_OK) status = product(cost, &err);
   }
   pz_cost_free(cost);
   pz_workload_free(w);

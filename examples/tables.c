@@ -1,4 +1,5 @@
-/* Tables: operators on a chip beside what was measured, a chip fitted to them, their power, and training runs.
+/* Tables: operators on a chip beside what was measured, a chip fitted to them, their power, and training runs, predicted
+ * and validated.
  *
  *     cc examples/tables.c $(pkg-config --cflags --libs phaze) -o tables
  *     ./tables h200 tests/data/h200_ops.csv examples/runs.csv [power.csv]
@@ -67,6 +68,22 @@ static enum pz_status runs(const char *path, struct pz_error *err) {
   return status;
 }
 
+static enum pz_status validate(const char *path, struct pz_error *err) {
+  struct pz_validate_options o = pz_validate_options_default();
+  struct pz_validation *v = NULL;
+  size_t bytes = 0;
+  char *page = NULL;
+  o.runs = (const char *const[]){path, NULL};
+  enum pz_status status = pz_validate(&o, &v, err);
+  if (status == PZ_OK) status = pz_validation_text(v, PZ_VALIDATION_PAGE, &page, &bytes, err);
+  if (status == PZ_OK)
+    printf("validated: %u points, mean error %.1f%%, a page of %zu bytes\n", v->n_points,
+           100 * v->totals[0].mean, bytes);
+  pz_text_free(page);
+  pz_validation_free(v);
+  return status;
+}
+
 static enum pz_status power(const struct pz_chip *chip, const char *path, struct pz_error *err) {
   struct pz_power_table *t = NULL;
   size_t bytes;
@@ -108,6 +125,7 @@ int main(int argc, char **argv) {
   if (status == PZ_OK) status = operators(chip, argv[2], &err);
   if (status == PZ_OK) status = calibrate(chip, argv[2], &err);
   if (status == PZ_OK) status = runs(argv[3], &err);
+  if (status == PZ_OK) status = validate(argv[3], &err);
   if (status == PZ_OK && argc > 4) status = power(chip, argv[4], &err);
   pz_chip_free(chip);
   if (status == PZ_OK) return 0;

@@ -1,4 +1,5 @@
-/* Builds the operator graphs of a model and prints each operator's share of the forward FLOP.
+/* Builds the operator graphs of a model and prints each operator's share of the forward FLOP; without a model, the names of
+ * what is built in.
  *
  *     cc examples/workload.c $(pkg-config --cflags --libs phaze) -o workload
  *     ./workload gpt2-xl
@@ -7,11 +8,27 @@
 #include <phaze/phaze.h>
 #include <stdio.h>
 
+static void list(const char *what, const char *(*name_at)(size_t)) {
+  const char *name;
+  printf("%s:", what);
+  for (size_t i = 0; (name = name_at(i)); i++) printf(" %s", name);
+  printf("\n");
+}
+
+static int list_all(void) {
+  list("models", pz_preset_name);
+  list("chips", pz_chip_preset_name);
+  list("clusters", pz_cluster_preset_name);
+  list("spaces", pz_space_preset_name);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   struct pz_error err = {0};
+  if (argc < 2) return list_all();
   struct pz_workload_options options = pz_workload_options_default();
   struct pz_workload *w = NULL;
-  if (pz_workload_load(argc > 1 ? argv[1] : "gpt2", &options, &w, &err) != PZ_OK) {
+  if (pz_workload_load(argv[1], &options, &w, &err) != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);
     return 2;
   }

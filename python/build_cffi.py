@@ -61,7 +61,7 @@ LEFT_OUT = {
     ("pz_error", "origin_file"), ("pz_error", "origin_line"), ("pz_answer", "status"),
     ("pz_result", "arena"), ("pz_result_inputs", "json"), ("pz_part_info", "offset"),
     ("pz_part_info", "hidden"), ("pz_run_options", "ctx"), ("pz_partition_options", "note_ctx"),
-    ("pz_silicon", "offset"), ("pz_scaling_row", "plans"), ("pz_run_row", "plan"),
+    ("pz_silicon", "offset"), ("pz_bill_part", "offset"), ("pz_scaling_row", "plans"), ("pz_run_row", "plan"),
 }
 
 # Read in a way of their own: the expression, where x is the field, and the hint.
@@ -70,6 +70,8 @@ SPECIAL = {
     ("pz_tail", "kind"): ("_text(lib.pz_op_kind_name(x))", "str"),
     ("pz_layer_schedule", "use"): ("_by_enumerator('enum pz_resource', x)", "Dict[str, float]"),
     ("pz_chip_plan", "use"): ("_by_enumerator('enum pz_resource', x)", "Dict[str, float]"),
+    ("pz_layer_schedule", "limits"): ("_by_enumerator('enum pz_resource', x)", "Dict[str, bool]"),
+    ("pz_scheduled_operator", "used"): ("_by_enumerator('enum pz_resource', x)", "Dict[str, float]"),
 }
 SPECIAL.update({("pz_plan_change", "field"): ("_text(lib.pz_plan_field_name(x))", "Optional[str]")})
 SPECIAL_TYPES = {

@@ -1,14 +1,14 @@
 /* phaze: finds the best accelerator chip for training models, and how to train them on a
  * cluster.
  *
- * The one header: what the command does, a program can do (but for instance files of schedule and
- * place, which are the command's alone in this version).
+ * The one header: what the command does, a program can do.
  *
  *     model      pz_workload_load    operator graphs of a model, forward and backward
  *     chip       pz_chip_load, pz_cluster_load    descriptions of a chip and of a network
  *     cost       pz_cost_new, pz_cost_op          time and energy of an operator on a chip
- *     schedule   pz_schedule_layer   how a chip runs a layer's operators beside each other
- *     partition  pz_partition_model  how a cluster trains a model
+ *     schedule   pz_schedule_layer, pz_schedule_instance    how a chip runs a layer's operators
+ *                                    beside each other
+ *     partition  pz_partition_model, pz_partition_instance  how a cluster trains a model
  *     predict    pz_training_predict what one plan takes, as training frameworks run it
  *     explain    pz_training_explain where its fields come from, which constants count
  *     place      pz_training_place, pz_training_scale    the best plan of a training run, proved
@@ -17,7 +17,7 @@
  *     calibrate  pz_calibrate        a chip whose constants are fitted to measured operators
  *     explore    pz_explore_page     a page that finds plans by itself
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
- *     result     struct pz_result    what a search found, with its certificate
+ *     result     struct pz_result, pz_result_text    what a search found, with its certificate
  *     validate   pz_validate         predictions beside measurements
  *
  * A call that can fail returns enum pz_status and fills struct pz_error (which may be NULL) with
@@ -525,14 +525,15 @@ struct pz_area {
 PZ_API struct pz_area pz_chip_area(const struct pz_chip *c);
 PZ_API double pz_area_total_um2(const struct pz_area *a);
 
-/* The most that a chip sustains, W: of its bill; at 45 and 22 nm everything at full speed at once. */
+/* Peak power, W, which a search limits.  Chips that run kernels on streams lower their clock: that of their bill.
+ * Scheduled ones hold it, with products at full rate.  At 45 and 22 nm: everything at full speed at once. */
 PZ_API double pz_chip_peak_watts(const struct pz_chip *c);
 
 enum pz_bill_range { PZ_BILL_LIKELY, PZ_BILL_LOW, PZ_BILL_HIGH };
 
 /* What a chip takes: area of all its dies by block, power, price, edge of the dies.  More of any
  * resource never makes one of area, watts, dollars and edge smaller.  At 45 and 22 nm the area is
- * the original library's: no network on chip, HBM, links, host interface. */
+ * the original library's: no network on chip, HBM, links, host interface; and there are no prices. */
 struct pz_bill {
   int64_t dies;
   double tensor_mm2, tensor_local_mm2, vector_mm2, vector_local_mm2, fp64_mm2, glb_mm2, noc_mm2;
@@ -547,6 +548,21 @@ struct pz_bill {
 /* `range`: with the constants that the model takes, or with the least or greatest of those that
  * sources name. */
 PZ_API struct pz_bill pz_chip_bill(const struct pz_chip *c, enum pz_bill_range range);
+
+/* A part of a bill by name. */
+struct pz_bill_part {
+  const char *key, *label; /* the field's name; for people */
+  const char *unit;        /* of area_mm2 "mm2", of watts "W", of dollars "$" */
+  size_t offset;           /* of the field in struct pz_bill, a double */
+};
+
+/* NULL behind the last. */
+PZ_API const struct pz_bill_part *pz_bill_part_at(size_t i);
+
+/* The bill as the text of a JSON object: parts, sums, and ranges of these; *text is the caller's to give
+ * back with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_bill_text(const struct pz_chip *c, char **text,
+                                                struct pz_error *err);
 
 /* What is known of a real chip's dies, to judge its bill. */
 struct pz_known {
@@ -944,16 +960,33 @@ enum pz_mode_set {
   PZ_MODES_TWO,   /* the original system's: on one core or on all; collectives take a vector core */
 };
 
-PZ_API extern const char *const pz_modes_names[]; /* ends with NULL */
+/* What an operator on all cores of its class excludes, of PZ_MODES_TWO: everything, or its class. */
+enum pz_exclusive { PZ_EXCLUSIVE_ALL, PZ_EXCLUSIVE_CLASS };
+
+enum pz_solver {
+  PZ_SOLVER_EXACT, /* local search, bounds and tree search */
+  PZ_SOLVER_ILP    /* the integer program, by CBC: an oracle, of at most 128 operators */
+};
+
+/* Each list ends with NULL. */
+PZ_API extern const char *const pz_modes_names[], *const pz_exclusive_names[],
+                                                      *const pz_solver_names[];
 
 /* Effort that closes most layers, and brings the others near, in some milliseconds: the default of
- * placements and of the search, so that both say the same of a chip. */
-enum { PZ_LAYER_STEPS = 60000 };
+ * placements and of the search, so that both say the same of a chip.  PZ_SCHEDULE_STEPS: that of the
+ * command, 16 million, fewer for more than 64 operators. */
+enum { PZ_LAYER_STEPS = 60000, PZ_SCHEDULE_STEPS = -1 };
 
 struct pz_schedule_options {
   size_t size;   /* sizeof *this, set by the default */
   int64_t steps; /* effort limit, in steps of the solver */
   enum pz_mode_set modes;
+  enum pz_exclusive exclusive; /* of PZ_MODES_TWO and of instances */
+  enum pz_solver solver;
+  double seconds;      /* time limit of the integer program; 0: 60 */
+  const char *disable; /* techniques of the exact solver to leave out, with commas; NULL: none */
+  const char *lp;      /* path of a .lp or .mps file to write the integer program to; NULL: none */
+  bool views;          /* views are listed too */
 };
 
 PZ_API struct pz_schedule_options pz_schedule_options_default(void);
@@ -964,18 +997,47 @@ struct pz_scheduled_operator {
   enum pz_op_class op_class;
   int64_t tensor_cores, vector_cores; /* that it runs on */
   double start_s, end_s;
+
+  /* not kept by runs */
+  int64_t id;       /* of its layer, of the file */
+  const char *mode; /* number of cores of its class; "single", "intra", "link", "none" */
+  int64_t tensor_held, vector_held; /* its cores, and others that stay idle so that it is alone */
+  double used[PZ_RESOURCES];        /* cores, link, parts of the rates */
+  double energy_j;
 };
 
-/* A layer of a model on a chip, in one direction. */
+/* Why a solver left a gap open. */
+enum pz_stop { PZ_STOP_PROVED, PZ_STOP_STEPS, PZ_STOP_TIME };
+
+/* What a technique of the exact solver did. */
+struct pz_technique_count {
+  const char *name;
+  int64_t calls;
+  int64_t steps;      /* of searches, with those of what they call */
+  int64_t prunes;     /* nodes, starts or modes it ruled out */
+  int64_t incumbents; /* schedules it found that were the best so far */
+  double raised;      /* sum by which it raised the lower bound */
+};
+
+/* A layer of a model on a chip, in one direction; or an instance, whose times are in its own unit. */
 struct pz_layer_schedule {
-  const char *model, *layer; /* model: NULL where it was not told */
-  int64_t count;             /* how often the layer occurs */
+  const char *model; /* NULL where it was not told; of an instance its name */
+  const char *layer; /* NULL: an instance */
+  int64_t count;     /* how often the layer occurs */
   enum pz_direction direction;
   double makespan_s, lower_bound_s; /* no schedule is shorter than the bound */
   bool optimal;                     /* proven: they are equal */
   double use[PZ_RESOURCES];         /* how busy each resource is, as a part of the makespan */
   struct pz_scheduled_operator *operators; /* without views, which take no time */
   uint32_t n_operators;
+
+  /* not kept by runs */
+  double serial_s;           /* the operators one after another, each in its fastest mode */
+  bool limits[PZ_RESOURCES]; /* is it part of the problem?  Cores and link are */
+  enum pz_stop stop;
+  int64_t steps;
+  struct pz_technique_count *techniques; /* all, in one order */
+  uint32_t n_techniques;
 };
 
 /* The shortest schedule found within the effort, of one direction of a layer.  The result
@@ -986,8 +1048,26 @@ PZ_NODISCARD PZ_API enum pz_status
 pz_schedule_layer(struct pz_cost *cost, const struct pz_layer *layer, enum pz_direction direction,
                   const struct pz_schedule_options *options, struct pz_layer_schedule **out,
                   struct pz_error *err);
+enum { PZ_INSTANCE_MOST_BYTES = 1 << 28 };
+
+/* The same for a problem in the original system's JSON format, {num_tc, num_vc, ops: [{id, type:
+ * TC|VC|TCandVC|Nop, latency, intra_op_latency}], edges: [[before, after]]}: two modes for each
+ * operator, and times in the file's unit.  `name` stands for it in messages. */
+PZ_NODISCARD PZ_API enum pz_status pz_schedule_instance(const char *name, const char *text,
+                                                        size_t bytes,
+                                                        const struct pz_schedule_options *options,
+                                                        struct pz_layer_schedule **out,
+                                                        struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_layer_schedule_free(struct pz_layer_schedule *s);
+
+/* Schedules as a trace-event file for Perfetto: a process for each, all from time 0, with a lane for
+ * each operator that runs beside others and a counter for every resource in use; JSON text, the
+ * caller's to give back with pz_text_free.  PZ_LIMIT beyond PZ_TRACE_MOST_OPS operators, or for a
+ * makespan above 1e12 us. */
+enum { PZ_TRACE_MOST_OPS = 1 << 16 };
+PZ_NODISCARD PZ_API enum pz_status pz_schedule_trace(const struct pz_layer_schedule *const *list,
+                                                     uint32_t n, char **text, struct pz_error *err);
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
@@ -1104,6 +1184,54 @@ PZ_NODISCARD PZ_API enum pz_status pz_partition_model(const char *model, const s
                                                       struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_partitions_free(struct pz_partitions *p);
+
+/* A plan's pipeline as a trace-event file for Perfetto: a thread for each stage with its microbatches
+ * (the first 2^17 events), each time slot as long as the slowest stage takes, then the gradient
+ * all-reduce.  JSON text, the caller's to give back with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_partition_trace(const struct pz_partition *p,
+                                                      const char *model, char **text,
+                                                      struct pz_error *err);
+
+struct pz_instance_options {
+  size_t size;    /* sizeof *this, set by the default */
+  bool corrected; /* the gradient all-reduce counts the parameters of the largest stage, not of the
+                     first as the original program does */
+  bool compat;    /* layers of the expert plan are divided as there, off by one */
+  bool check;     /* the plan is also checked by code that shares nothing with the solver */
+};
+
+PZ_API struct pz_instance_options pz_instance_options_default(void);
+
+/* A stage of an instance's plan: ids of its nodes; time of a microbatch. */
+struct pz_instance_stage {
+  int64_t *nodes;
+  uint32_t n_nodes;
+  int64_t devices;
+  double load_s, memory_bytes;
+};
+
+struct pz_instance_plan {
+  int64_t tp, dp;
+  struct pz_instance_stage *stages; /* from the first to the last */
+  uint32_t n_stages;
+  double step_s, slowest_stage_s, exchange_s; /* of a batch; of a microbatch; gradient all-reduce */
+  double hbm_bytes;                           /* of a device */
+  double expert_s;    /* time of a batch with the expert plan of the instance ... */
+  const char *expert; /* ... or why there is none; NULL: there is */
+  double solve_s;     /* that finding the plan took */
+};
+
+/* The fastest plan of a placement problem in the original program's JSON format ('phaze place --help'
+ * has it), and the time of the expert plan in it.  `name` stands for it in messages.  PZ_NO_ANSWER
+ * when no plan fits; the message says how much memory would do.  On success *out is the caller's to
+ * free. */
+PZ_NODISCARD PZ_API enum pz_status pz_partition_instance(const char *name, const char *text,
+                                                         size_t bytes,
+                                                         const struct pz_instance_options *options,
+                                                         struct pz_instance_plan **out,
+                                                         struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_instance_plan_free(struct pz_instance_plan *p);
 
 /* ---- predictions of training runs ----------------------------------------------------------- */
 
@@ -2081,6 +2209,19 @@ struct pz_result {
 /* The chip of the space with this id, or NULL. */
 PZ_API const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint64_t id);
 
+/* What a text of it has. */
+enum pz_result_form {
+  PZ_RESULT_JSON,   /* the result of the search */
+  PZ_RESULT_REPORT, /* JSON: the tables that a report shows */
+  PZ_RESULT_PAGE    /* HTML: the report, which opens offline */
+};
+
+/* *text is the caller's to give back with pz_text_free.  PZ_BAD_USE for a report before pz_run_detail and, of
+ * the evaluator original, pz_run_compare. */
+PZ_NODISCARD PZ_API enum pz_status pz_result_text(const struct pz_result *r,
+                                                  enum pz_result_form form, char **text,
+                                                  size_t *bytes, struct pz_error *err);
+
 /* Seed of the baselines that draw at random, where none is asked for. */
 enum { PZ_COMPARE_SEED = 1 };
 
@@ -2209,6 +2350,19 @@ PZ_NODISCARD PZ_API enum pz_status pz_original_run(const struct pz_study_options
                                                    unsigned threads, pz_progress_fn *progress,
                                                    void *ctx, struct pz_original *out,
                                                    struct pz_error *err);
+
+/* ---- chips beside each other ---------------------------------------------------------------- */
+
+/* Given chips, each with its best training plan of every model in the network that it is sold in; of a study's options models,
+ * devices, batch, sequence and network count, `cluster` NULL means each chip's own.  `chips`: names, chip.json files and
+ * directories of saved searches, comma-separated; `measured`: with measured efficiencies where a chip has them.  *text, to be
+ * given back with pz_text_free: JSON {chips: [...]}, a flat object for each chip and model with its area, peak watts and
+ * dollars, and where it fits time, power, energy and plan; `ratio` is to the first chip (0: it has no plan).  `run` (NULL: the
+ * default): threads and progress. */
+PZ_NODISCARD PZ_API enum pz_status pz_chips_compare(const struct pz_study_options *study,
+                                                    const char *chips, bool measured,
+                                                    const struct pz_run_options *run, char **text,
+                                                    struct pz_error *err);
 
 /* ---- verification --------------------------------------------------------------------------- */
 
@@ -2357,12 +2511,14 @@ struct pz_validate_options {
                               data, and none for tables */
   unsigned threads;   /* 0: one per processor */
   const char *beside; /* path of a table of kernels beside communication on `chip`, or NULL */
+  pz_progress_fn *progress; /* NULL: none; a phase for every table */
+  void *ctx;                /* of it */
 };
 
 PZ_API struct pz_validate_options pz_validate_options_default(void);
 
 /* Read and predict everything.  PZ_OK also where limits do not hold: those are told in `broken`.
- * On success *out is the caller's to free.  Cost: milliseconds a run; seconds for the built-in data. */
+ * PZ_STOPPED when cancelled.  On success *out is the caller's to free.  Cost: milliseconds a run; seconds for the built-in data. */
 PZ_NODISCARD PZ_API enum pz_status pz_validate(const struct pz_validate_options *options,
                                                struct pz_validation **out, struct pz_error *err);
 /* Accepts NULL. */

@@ -1,4 +1,4 @@
-"""The questions: estimate, schedule, predict, explain, place, tune, emit, calibrate, search, validate.
+"""The questions: estimate, schedule, predict, explain, place, tune, emit, calibrate, explore, search, validate.
 
 `plan_fields` and `workload_fields` of a signature are written out by build_cffi.py: every field of struct pz_plan or
 pz_workload_options that the function does not name itself is a named parameter, None by default.
@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import tempfile
 import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from . import _records as records
-from ._errors import BadUse, call
+from ._errors import BadInput, BadUse, FileError, call
 from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, of_device)
 from ._phaze import ffi, lib
-from ._results import (Calibration, ChipPlan, Estimate, Explanation, Placement, Prediction, RunPlan, Scaling,
-                       Schedule, SearchResult, Tuning, Validation, Verification)
-from ._values import Options, Record, _enumerator, _text
+from ._results import (Calibration, ChipPlan, Estimate, Explanation, InstancePlan, OperatorTimes, Original, Placement,
+                       PowerTable, Prediction, Report, RunPlan, Runs, Scaling, Schedule, SearchResult, Tuning,
+                       Validation, Verification)
+from ._values import Options, Record, _enumerator, _text, file_bytes, made_text
 from ._watch import Progress, Run, Watch
 
 AnyChip = Union[str, "os.PathLike[str]", Mapping[str, Any], Chip]
@@ -101,11 +103,91 @@ def product(chip: AnyChip, m: int, n: int, k: int, batch: int = 1, warm: bool = 
     return records.Mapping._read(out)
 
 
+def estimate_ops(ops: Any, chip: AnyChip, cluster: AnyCluster = None) -> OperatorTimes:
+    """Every operator of a table as a benchmark loop would measure it: the path of a CSV file or a DataFrame with
+    columns op, batch (or b), m, n, k, and extra where an operator needs more (doc/cost.md).
+
+    >>> import phaze, tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("op,batch,m,n,k\\ngemm,1,4096,4096,4096\\n")
+    ...     file.flush()
+    ...     phaze.estimate_ops(file.name, "h200").rows[0].op
+    'gemm'
+    """
+    machine = Machine(chip, cluster, 1)
+    name, data = file_bytes(ops)
+    found = OperatorTimes._read(Watch().made("pz_op_times", lib.pz_op_times_free, lib.pz_cost_table, machine.cost(),
+                                             name, data, len(data)))
+    found.chip = machine.chip
+    return found
+
+
+def power(ops: Any, chip: AnyChip) -> PowerTable:
+    """Watts, clock and joules of operators that ran for seconds, beside what was measured: the path of a CSV file or a
+    DataFrame with columns op, b (or batch), m, n, k; call_us, watts, sm_mhz, joules_per_call as measured.
+    """
+    own = Chip.of(chip)
+    name, data = file_bytes(ops)
+    found = PowerTable._read(Watch().made("pz_power_table", lib.pz_power_table_free, lib.pz_power_table, own._c, name,
+                                          data, len(data)))
+    found.chip = own
+    return found
+
+
+def silicon() -> List[records.Silicon]:
+    """The constants of a chip's bill: `value` at 16, 7, 5 and 3 nm, `low` and `high` as factors, source.
+
+    >>> import phaze
+    >>> all(len(c.value) == 4 and c.source for c in phaze.silicon())
+    True
+    """
+    found: List[records.Silicon] = []
+    while c := lib.pz_silicon_at(len(found)):
+        found.append(records.Silicon._read(c))
+    return found
+
+
+def known(chip: str) -> records.Known:
+    """What is known of the dies of a built-in chip, to judge its bill: die ("": nothing), mm2, watts.
+
+    >>> import phaze
+    >>> phaze.known("h100").mm2
+    814.0
+    """
+    out = ffi.new("struct pz_known *")
+    call(lib.pz_known_load, chip.encode(), out)
+    return records.Known._read(out)
+
+
+def sources(chip: str) -> Dict[str, str]:
+    """Where the numbers of a built-in chip come from.
+
+    >>> import phaze
+    >>> len(phaze.sources("h100")) > 0
+    True
+    """
+    text = lib.pz_chip_preset_text(chip.encode())
+    if not text:
+        raise BadInput(f"there is no built-in chip {chip!r}; accepted: a name of chips()")
+    return json.loads(ffi.string(text)).get("sources", {})
+
+
+def _schedule_options(given: Dict[str, Any], caller: str) -> Options:
+    if given["disable"] is not None and not isinstance(given["disable"], str):
+        given = {**given, "disable": ",".join(given["disable"])}
+    return Options("pz_schedule_options", given, caller)
+
+
 def schedule(model: Union[Path, Workload], chip: AnyChip, layer: str, direction: str = "forward",
              cluster: AnyCluster = None, *, steps: Optional[int] = None, modes: Optional[str] = None,
+             exclusive: Optional[str] = None, solver: Optional[str] = None, seconds: Optional[float] = None,
+             disable: Union[str, Sequence[str], None] = None, lp: Optional[Path] = None, views: bool = False,
              workload_fields=None) -> Schedule:
-    """The shortest schedule of one layer's operators on the cores of a chip.  `steps` limits the effort,
-    `modes` is all, cores or two.
+    """The shortest schedule of one layer's operators on the cores of a chip.  `steps` limits the effort (-1: as the
+    command does), `modes` is all, cores or two; with two, `exclusive` says what an operator on all cores excludes,
+    all or class.  `solver` is exact, or ilp for the integer program by CBC within `seconds`; `disable` leaves
+    techniques of the exact solver out, `lp` writes the integer program to a .lp or .mps file, `views` lists
+    operators that take no time too.
 
     >>> import phaze
     >>> s = phaze.schedule("gpt2", "tpuv4", "block")
@@ -119,12 +201,35 @@ def schedule(model: Union[Path, Workload], chip: AnyChip, layer: str, direction:
     if direction not in ("forward", "backward"):
         raise BadUse(f"direction {direction!r}; accepted: forward, backward")
     machine = Machine(chip, cluster, of_device(w), "tp")
-    o = Options("pz_schedule_options", {"steps": steps, "modes": modes}, "schedule")
-    found = Schedule._read(Watch().made(
-        "pz_layer_schedule", lib.pz_layer_schedule_free, lib.pz_schedule_layer, machine.cost(),
-        w._c.layers + names.index(layer), ("forward", "backward").index(direction), o.c))
+    o = _schedule_options({"steps": steps, "modes": modes, "exclusive": exclusive, "solver": solver,
+                           "seconds": seconds, "disable": disable, "lp": lp, "views": views}, "schedule")
+    c = Watch().made("pz_layer_schedule", lib.pz_layer_schedule_free, lib.pz_schedule_layer, machine.cost(),
+                     w._c.layers + names.index(layer), ("forward", "backward").index(direction), o.c)
+    found = Schedule._read(c)._hold(c, c)
     found.model, found.chip = w.model, machine.chip
     return found
+
+
+def schedule_instance(instance: Union[Path, Mapping[str, Any]], *, steps: Optional[int] = None,
+                      exclusive: Optional[str] = None, solver: Optional[str] = None, seconds: Optional[float] = None,
+                      disable: Union[str, Sequence[str], None] = None, lp: Optional[Path] = None,
+                      views: bool = False) -> Schedule:
+    """The shortest schedule of a problem in the original system's format: the path of a JSON file, or a dict.  Times
+    are in its own unit; parameters as of schedule.
+
+    >>> import phaze
+    >>> two = {"num_tc": 1, "num_vc": 1, "edges": [], "ops": [
+    ...     {"id": 0, "type": "TC", "latency": 3, "intra_op_latency": 3},
+    ...     {"id": 1, "type": "VC", "latency": 2, "intra_op_latency": 2}]}
+    >>> phaze.schedule_instance(two).makespan_s, phaze.schedule_instance(two, solver="ilp").makespan_s
+    (3.0, 3.0)
+    """
+    o = _schedule_options({"steps": steps, "exclusive": exclusive, "solver": solver, "seconds": seconds,
+                           "disable": disable, "lp": lp, "views": views}, "schedule_instance")
+    name, data = file_bytes(instance)
+    c = Watch().made("pz_layer_schedule", lib.pz_layer_schedule_free, lib.pz_schedule_instance, name, data, len(data),
+                     o.c)
+    return Schedule._read(c)._hold(c, c)
 
 
 # ---- plans -----------------------------------------------------------------------------------
@@ -156,6 +261,15 @@ def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: b
     call(lib.pz_training_predict, os.fsencode(model), machine.chip._c, machine.net, o.c, events, out)
     run = ffi.gc(out[0], lib.pz_training_run_free)
     return Prediction._of(run, run, os.fspath(model), machine)
+
+
+def predict_runs(runs: Any, *, threads: int = 0) -> Runs:
+    """Every training run of a table, predicted, with the errors where it has measured times: the path of a CSV file
+    or a DataFrame with the columns of doc/predict.md; a model's name and a chip are enough.
+    """
+    name, data = file_bytes(runs)
+    c = Watch().made("pz_runs", lib.pz_runs_free, lib.pz_runs_predict, name, data, len(data), threads)
+    return Runs._read(c)._hold(c, c)
 
 
 def explain(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, plan_fields=None) -> Explanation:
@@ -205,7 +319,7 @@ def _place_described(model: Path, machine: Machine, given: Dict[str, Any]) -> Pl
     o.kept.append(handle)
     found = Watch().made("pz_partitions", lib.pz_partitions_free, lib.pz_partition_model, os.fsencode(model),
                          machine.chip._c, machine.net, o.c)
-    plans = [ChipPlan._of(found.plans[i], os.fspath(model), machine) for i in range(found.n_plans)]
+    plans = [ChipPlan._of(found.plans + i, found, os.fspath(model), machine) for i in range(found.n_plans)]
     wrote = (lib.PZ_LIST_TP if given["tp"] else 0) | (lib.PZ_LIST_MBS if given["mbs"] else 0)
     for lists, text in notes:
         if not lists or lists & wrote:
@@ -242,7 +356,8 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
           events: bool = False, threads: int = 0, progress: Optional[Progress] = None,
           tp: Union[int, Sequence[int], None] = None, mbs: Union[int, Sequence[int], None] = None,
           recompute: Optional[str] = None, hbm_bytes: Optional[float] = None, state: Optional[float] = None,
-          steps: Optional[int] = None, check: bool = False, workload: Optional[Mapping[str, Any]] = None,
+          steps: Optional[int] = None, check: bool = False, first_stage_gradients: bool = False,
+          workload: Optional[Mapping[str, Any]] = None, evaluator: Optional[str] = None,
           plan_fields=None) -> Placement:
     """The best plan to train a model on so many devices, proved.  Degrees that are given (tp, pp, dp, cp, ep,
     mbs, zero, recompute ...) are pinned, the others are searched; `top` plans are returned.  Plans within
@@ -251,8 +366,10 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     returning False stops it, which then raises Stopped, and Ctrl-C stops it too.
 
     ONNX files, and models on a chip of 45 or 22 nm that is only described, have the plans of the evaluator
-    original: layers are scheduled on the chip's cores, and there are lists of tp and mbs to choose from, recompute, hbm_bytes of a device, `state` (bytes held for a byte of
-    parameters), `steps` of each schedule, `check` by other code, and options of the `workload`.
+    original: layers are scheduled on the chip's cores, and there are lists of tp and mbs to choose from, recompute,
+    hbm_bytes of a device, `state` (bytes held for a byte of parameters), `steps` of each schedule, `check` by other
+    code, first_stage_gradients (of the all-reduce, as the original system), and options of the `workload`.
+    `evaluator`, training or original, chooses between the two.
 
     >>> import phaze
     >>> best = phaze.place("llama3-8b", "h100", "dgx-h100", devices=16, batch=64, top=2)
@@ -267,16 +384,21 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     """
     machine = Machine(chip, cluster, devices, training=not _is_onnx(model))
     described = not machine.chip.built and not lib.pz_power_static_watts(machine.chip._c) > 0
-    if described or _is_onnx(model):
+    if evaluator not in (None, "default", "training", "original"):
+        raise BadUse(f"evaluator {evaluator!r}; accepted: training, original")
+    if evaluator == "original" or (evaluator != "training" and (described or _is_onnx(model))):
         _refuse({"framework": framework, "objective": objective, "uniform": uniform, "all_devices": all_devices,
                  "events": events, **plan_fields},
                 f"for chips that are built or of 16 nm and below; {machine.chip.name} is neither" if described
-                else "for models that frameworks train; an ONNX file is none")
+                else "for models that frameworks train; an ONNX file is none" if _is_onnx(model)
+                else "for the evaluator training")
         sizes = {**(workload or {}), **({"seq": seq} if seq else {})}
         return _place_described(model, machine, {
             "devices": devices, "batch": batch, "n_next": top - 1, "tp": tp, "mbs": mbs, "recompute": recompute,
-            "hbm_bytes": hbm_bytes, "state": state, "steps": steps, "check": check, "workload": sizes or None})
-    _refuse({"hbm_bytes": hbm_bytes, "state": state, "steps": steps, "check": check, "workload": workload},
+            "hbm_bytes": hbm_bytes, "state": state, "steps": steps, "check": check,
+            "first_stage_gradients": first_stage_gradients, "workload": sizes or None})
+    _refuse({"hbm_bytes": hbm_bytes, "state": state, "steps": steps, "check": check,
+             "first_stage_gradients": first_stage_gradients, "workload": workload},
             f"for described chips of 22 nm; {machine.chip.name} is none")
     _warn_of(model, seq)
     o = _place_options({"devices": devices, "batch": batch, "seq": seq, "framework": framework, "tp": tp,
@@ -284,6 +406,27 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
                        {"top": top, "tie": tie, "objective": objective, "uniform": uniform,
                         "all_devices": all_devices, "events": events, "threads": threads}, "place")
     return _place_training(model, machine, o, progress)
+
+
+def place_instance(instance: Union[Path, Mapping[str, Any]], *, corrected: bool = False, compat: bool = False,
+                   check: bool = False) -> InstancePlan:
+    """The fastest plan of a placement problem in the original program's format, the path of a JSON file or a dict, and
+    the time of the expert plan in it.  `corrected`: the gradient all-reduce counts the largest stage; `compat`: the
+    expert plan is divided as the original program does; `check` by other code.
+
+    >>> import phaze
+    >>> node = {"parameterSize": 10, "activationSize": 1, "optimalLatencyFw": 1, "optimalLatencyBw": 2}
+    >>> p = phaze.place_instance({
+    ...     "maxMemoryPerDevice": 100, "maxDevices": 2, "bandwidth": 1e9, "mbsInBatch": 8,
+    ...     "nodes": {"1": [{"id": 0, **node}, {"id": 1, **node}]},
+    ...     "edges": {"1": [{"sourceId": 0, "destId": 1, "communicationCost": 1}]}})
+    >>> p.tp, p.stages[0].nodes[0]
+    (1, 0)
+    """
+    o = Options("pz_instance_options", {"corrected": corrected, "compat": compat, "check": check}, "place_instance")
+    name, data = file_bytes(instance)
+    return InstancePlan._read(Watch().made("pz_instance_plan", lib.pz_instance_plan_free, lib.pz_partition_instance,
+                                           name, data, len(data), o.c))
 
 
 def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Sequence[int],
@@ -319,8 +462,8 @@ def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Se
         return Record(devices=r.devices, batch=r.batch, placement=placement,
                       tokens_per_s_per_device=r.tokens_per_s_per_device, efficiency=r.efficiency)
 
-    return Scaling(model=os.fspath(model), weak=bool(found.weak), rows=[row(found.rows[i])
-                                                                        for i in range(found.n_rows)])
+    return Scaling(model=os.fspath(model), weak=bool(found.weak),
+                   rows=[row(found.rows[i]) for i in range(found.n_rows)])._hold(found, found)
 
 
 def read_plan(run: Union[Path, Mapping[str, Any], str], *, devices: Optional[int] = None,
@@ -427,6 +570,29 @@ def calibrate(ops: Path, chip: AnyChip, *, progress: Optional[Progress] = None) 
     return found
 
 
+def _installed_wasm() -> str:
+    """explore.wasm of the installation that this package is of."""
+    for folder in pathlib.Path(__file__).resolve().parents:
+        if (folder / "share" / "phaze" / "explore.wasm").exists():
+            return str(folder / "share" / "phaze" / "explore.wasm")
+    raise FileError("explore.wasm, the WebAssembly of the page, is not installed; accepted: its path as wasm")
+
+
+def explore(models: Union[Path, Iterable[Path]], chip: Path, cluster: Optional[Path] = None, *,
+            wasm: Optional[Path] = None, plan_fields=None) -> str:
+    """One HTML page that finds plans by itself while chip and run are changed; it opens offline.  Models, chip and
+    cluster are names or files; fields of the plan that are given are pinned.  `wasm`: explore.wasm of this version
+    (None: of the installation).
+    """
+    o = Options("pz_explore_options", {"chip": chip, "cluster": cluster, "wasm": wasm or _installed_wasm()}, "explore")
+    names = [models] if isinstance(models, (str, os.PathLike)) else models
+    o.c.models = _texts(o, names)
+    plan = Options("pz_plan", plan_fields, "explore", default=o.c.plan)
+    o.kept.append(plan)
+    o.c.plan = plan.c[0]
+    return made_text(lib.pz_explore_page, o.c, counted=True)
+
+
 # ---- search ----------------------------------------------------------------------------------
 
 
@@ -523,6 +689,38 @@ def compare(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str,
         return run.result()
 
 
+def original(models: Iterable[Path], space: Union[Path, Mapping[str, Any], None] = None, *, alone: bool = False,
+             budget: Union[str, float, None] = None, limit_mm2: Optional[float] = None, devices: Optional[int] = None,
+             batch: Optional[int] = None, exhaustive: bool = False, workload: Optional[Mapping[str, Any]] = None,
+             cluster: AnyCluster = None, mbs: Union[int, Sequence[int], None] = None,
+             hbm_gib: Union[int, Sequence[int], None] = None, tp: Union[int, Sequence[int], None] = None,
+             state: Optional[float] = None, steps: Optional[int] = None, threads: int = 0,
+             progress: Optional[Progress] = None) -> Original:
+    """The common chip under the assumptions of the original system's released code, corrected one by one; `alone`: also
+    each assumption by itself.  Other parameters as of search()."""
+    study = _search_study({**locals(), "evaluator": "original"})
+    out, watch = ffi.new("struct pz_original *"), Watch(progress)
+    watch.run(lambda: call(lib.pz_original_run, study.c, alone, threads, *watch.arguments(), out))
+    found = Original._read(out)
+    names = [(1 << i, _text(lib.pz_assumption_at(i).name)) for i in range(lib.PZ_ASSUMPTIONS)]
+    for row in found.rows:
+        row.assumptions = [name for bit, name in names if row.assumptions & bit]
+    return found
+
+
+def report(directory: Path, *, threads: int = 0, progress: Optional[Progress] = None) -> Report:
+    """The report of the finished search in a directory; what it shows and the run does not have is made."""
+    with Run(directory, False, threads, progress) as run:
+        run.look()
+        run.do("detail")
+        if not lib.pz_run_result(run._c).training_detail:
+            run.do("compare")
+        result = lib.pz_run_result(run._c)
+        tables = json.loads(made_text(lib.pz_result_text, result, lib.PZ_RESULT_REPORT, counted=True))["datasets"]
+        return Report(html=made_text(lib.pz_result_text, result, lib.PZ_RESULT_PAGE, counted=True), datasets={
+            name: [dict(zip(t["columns"], row)) for row in t["rows"]] for name, t in tables.items()})
+
+
 def load_run(directory: Path, compare: bool = False, detail: bool = False,
              threads: int = 0) -> SearchResult:
     """The result of a finished search in a directory; nothing is written there."""
@@ -564,7 +762,7 @@ def _tables(runs: Any, folder: str) -> List[Path]:
 
 
 def validate(runs: Any = None, *, ops: Optional[Path] = None, beside: Optional[Path] = None, chip: Path = "h200",
-             limits: Optional[Path] = None, threads: int = 0) -> Validation:
+             limits: Optional[Path] = None, threads: int = 0, progress: Optional[Progress] = None) -> Validation:
     """Predictions beside measurements: of tables of training runs (paths of CSV files or DataFrames, columns
     as for 'phaze predict --runs'), of a table of operators measured on `chip`, of a table of kernels measured on it
     beside communication (columns as for 'phaze validate --beside'), or of the built-in data.
@@ -582,4 +780,5 @@ def validate(runs: Any = None, *, ops: Optional[Path] = None, beside: Optional[P
         names = ffi.new("const char *[]", [o.keep(t) for t in tables] + [ffi.NULL])
         o.c.runs = names
         o.kept.append(names)
-        return Validation._read(Watch().made("pz_validation", lib.pz_validation_free, lib.pz_validate, o.c))
+        c = Watch(progress).attach(o.c).made("pz_validation", lib.pz_validation_free, lib.pz_validate, o.c)
+        return Validation._read(c)._hold(c, c)

@@ -5,10 +5,10 @@ import os
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from . import _records as records
-from ._errors import call
+from ._errors import BadUse, call
 from ._machine import Chip, Cluster, Machine
 from ._phaze import ffi, lib
-from ._values import Options, Record, _text, frame, made_text, scalars
+from ._values import Options, Record, _text, enumerators, frame, made_text, scalars
 
 # ---- words for people ------------------------------------------------------------------------
 
@@ -43,7 +43,36 @@ MEMORY_PARTS = parts(lib.pz_memory_part_at)
 # ---- predictions -----------------------------------------------------------------------------
 
 
-class Prediction(records.TrainingRun):
+class _Held:
+    """A record that keeps the object of C that it was read from; a copy or a pickle is numbers alone."""
+
+    def _hold(self, c, owner):
+        self._c, self._owner = c, owner
+        return self
+
+    def __getstate__(self):
+        return {k: v for k, v in vars(self).items() if k not in ("_c", "_owner")}
+
+    def __setstate__(self, state) -> None:
+        vars(self).update(state)
+
+    def _held(self):
+        if "_c" not in self.__dict__:
+            raise TypeError(f"a {type(self).__name__} that was copied or pickled is numbers alone; make it again")
+        return self._c
+
+
+def _page(model: str, machine: Any, rows, n: int, weak: bool, explore: Optional[str]) -> str:
+    """Plans as an HTML page."""
+    kept = [ffi.new("char[]", os.fsencode(t)) for t in (model, explore or "")]
+    net = machine.cluster._c if machine.cluster else ffi.NULL
+    page = ffi.new("struct pz_plan_page *", {
+        "size": ffi.sizeof("struct pz_plan_page"), "model": kept[0], "chip": machine.chip._c, "net": net, "rows": rows,
+        "n_rows": n, "weak": weak, "explore": kept[1] if explore else ffi.NULL})
+    return made_text(lib.pz_plan_page, page, counted=True)
+
+
+class Prediction(_Held, records.TrainingRun):
     """What one plan takes.  `plan` has every choice, `parts` the seconds of a step, `peak` the memory of
     the fullest device, `stages` that of a device of every stage; step_s, mfu, samples_per_s and the
     other fields of struct pz_prediction are attributes too."""
@@ -55,8 +84,7 @@ class Prediction(records.TrainingRun):
 
     @classmethod
     def _of(cls, c, owner, model: str, machine: Machine) -> "Prediction":
-        o = cls._read(c)
-        o._c, o._owner = c, owner
+        o = cls._read(c)._hold(c, owner)
         o.model, o.chip, o.cluster = model, machine.chip, machine.cluster
         buffer = ffi.new("char[256]")
         o.text = _text(lib.pz_plan_text(ffi.addressof(c, "plan"), buffer, 256)) or ""
@@ -71,21 +99,10 @@ class Prediction(records.TrainingRun):
             raise AttributeError(name)
         return getattr(p, name)
 
-    def __getstate__(self):
-        return {k: v for k, v in vars(self).items() if k not in ("_c", "_owner")}
-
-    def __setstate__(self, state) -> None:
-        vars(self).update(state)
-
     @property
     def fits(self) -> bool:
         """The fullest device has memory enough."""
         return self.p.peak_bytes <= self.p.usable_bytes
-
-    def _held(self):
-        if "_c" not in self.__dict__:
-            raise TypeError("a prediction that was copied or pickled is numbers alone; predict again")
-        return self._c
 
     def cost(self, tokens: float, *, price: Optional[float] = None, mtbf_s: Optional[float] = None,
              checkpoint_s: Optional[float] = None, restart_s: Optional[float] = None) -> records.RunCost:
@@ -116,6 +133,19 @@ class Prediction(records.TrainingRun):
     def trace(self) -> str:
         """The pipeline of a prediction with events=True, as a trace-event file for Perfetto."""
         return made_text(lib.pz_training_run_trace, self._held(), os.fsencode(self.model))
+
+    def page(self, *, explore: Optional[str] = None) -> str:
+        """The plan as one HTML page that opens offline: terms of the step, pipeline and memory over time.
+        `explore`: the file name of a page of explore() that lies beside it.
+
+        >>> import phaze
+        >>> "<title>" in phaze.predict("llama2-7b", "h100", devices=8, tp=8, batch=64).page()
+        True
+        """
+        row = ffi.new("struct pz_scaling_row *", {
+            "devices": self.plan.devices, "batch": self.plan.batch, "run": self._held(), "efficiency": 1,
+            "tokens_per_s_per_device": self.p.tokens_per_s_per_device})
+        return _page(self.model, self, row, 1, False, explore)
 
     def script(self) -> str:
         """The plan as the launch script of its framework."""
@@ -190,7 +220,7 @@ class Prediction(records.TrainingRun):
         return "\n".join(self._head(self.plan.devices) + self._tail())
 
 
-class ChipPlan(records.Partition):
+class ChipPlan(_Held, records.Partition):
     """A plan on a described chip, whose layers are scheduled on its cores.  It has what a prediction has of a plan:
     step_s, samples_per_s, peak_bytes, text, and in `plan` the degrees."""
 
@@ -199,8 +229,8 @@ class ChipPlan(records.Partition):
     cluster: Optional[Cluster]
 
     @classmethod
-    def _of(cls, c, model: str, machine: Machine) -> "ChipPlan":
-        o = cls._read(c)
+    def _of(cls, c, owner, model: str, machine: Machine) -> "ChipPlan":
+        o = cls._read(c)._hold(c, owner)
         o.model, o.chip, o.cluster = model, machine.chip, machine.cluster
         return o
 
@@ -208,6 +238,10 @@ class ChipPlan(records.Partition):
     def plan(self) -> Record:
         return Record(devices=self.devices_used, batch=self.batch, seq=self.seq, mbs=self.mbs, tp=self.tp,
                       pp=self.pp, dp=self.dp, recompute="full" if self.recompute else "none")
+
+    def trace(self) -> str:
+        """The pipeline as a trace-event file for Perfetto."""
+        return made_text(lib.pz_partition_trace, self._held(), os.fsencode(self.model))
 
     @property
     def peak_bytes(self) -> float:
@@ -293,6 +327,10 @@ class Placement(Record):
         return {**super().to_dict(), "chip": self.chip.name,
                 "cluster": self.cluster.name if self.cluster else None}
 
+    def page(self, *, explore: Optional[str] = None) -> str:
+        """The best plan as an HTML page, as Prediction.page."""
+        return self.best.page(explore=explore)
+
     def to_frame(self):
         """A row for every plan, the best first."""
         return frame(p.row() for p in self.plans)
@@ -316,7 +354,23 @@ class Placement(Record):
         return "\n".join(lines)
 
 
-class Scaling(Record):
+class InstancePlan(records.InstancePlan):
+    """The fastest plan of a placement problem in the original program's format; `expert_s` is the time of the expert
+    plan in it, or `expert` says why there is none."""
+
+    def to_frame(self):
+        """A row for every stage."""
+        return frame({**scalars(s), "nodes": s.nodes} for s in self.stages)
+
+    def __str__(self) -> str:
+        return f"{self.step_s:.9g} s per batch: {len(self.stages)} stages, {self.dp} replicas, tensor parallel " \
+               f"{self.tp}\n\n" + table(
+                   [">stage", "nodes", ">devices", ">s/microbatch", ">bytes"],
+                   [(k + 1, f"{s.nodes[0]} .. {s.nodes[-1]}", s.devices, f"{s.load_s:.6g}", f"{s.memory_bytes:.4g}")
+                    for k, s in enumerate(self.stages)])
+
+
+class Scaling(_Held, Record):
     """The best plan for each number of devices; `rows` have devices, batch, placement (None where
     nothing fits), tokens_per_s_per_device of the devices at hand and efficiency, over that of the first
     number that has a plan."""
@@ -330,6 +384,12 @@ class Scaling(Record):
         return frame({**scalars(r), **(r.placement.best.row() if r.placement else {}),
                       "devices": r.devices, "batch": r.batch,
                       "tokens_per_s_per_device": r.tokens_per_s_per_device} for r in self.rows)
+
+    def page(self, *, explore: Optional[str] = None) -> str:
+        """The plans as one HTML page that opens offline, with how they scale; as Prediction.page."""
+        c = self._held()
+        machine = next(r.placement for r in self.rows if r.placement)
+        return _page(self.model, machine, c.rows, c.n_rows, c.weak, explore)
 
     def plot(self, ax=None):
         """With matplotlib: tokens/s over the number of devices, beside linear scaling."""
@@ -478,17 +538,61 @@ class Estimate(Record):
                     f"{100 * o.utilisation:.0f}%" if o.utilisation else "") for o in slow])])
 
 
-class Schedule(records.LayerSchedule):
-    """How a chip runs the operators of a layer beside each other."""
+class OperatorTimes(records.OpTimes):
+    """Operators of a table, as a benchmark loop would measure them: `rows` have op, batch, m, n, k, us, and
+    measured_us where the table has it."""
 
     chip: Chip
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "chip": self.chip.name}
+
+    def to_frame(self):
+        """A row for every operator."""
+        return frame(scalars(r) for r in self.rows)
+
+    def __str__(self) -> str:
+        return table(["operator", ">batch", ">m", ">n", ">k", ">us", ">measured"],
+                     [(r.op, r.batch, r.m, r.n, r.k, f"{r.us:.2f}", f"{r.measured_us:.2f}" if r.measured_us else "")
+                      for r in self.rows])
+
+
+class PowerTable(records.PowerTable):
+    """Power of operators that ran for seconds: `rows` have what was measured (call_s, watts, clock_hz, joules; 0: not)
+    beside `called`, at the measured rate of calls, and `sustained`, one call after the other."""
+
+    chip: Chip
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "chip": self.chip.name}
+
+    def to_frame(self):
+        """A row for every operator; predicted_ are those at the measured rate of calls."""
+        return frame({**scalars(r), **{f"predicted_{k}": v for k, v in scalars(r.called).items()}} for r in self.rows)
+
+    def __str__(self) -> str:
+        return table(["operator", ">m", ">n", ">k", ">us", ">W", ">measured", ">J", ">measured"],
+                     [(r.op, r.m, r.n, r.k, f"{1e6 * r.called.latency_s:.4g}", f"{r.called.watts:.4g}",
+                       f"{r.watts:.4g}" if r.watts else "", f"{r.called.joules:.4g}",
+                       f"{r.joules:.4g}" if r.joules else "") for r in self.rows])
+
+
+class Schedule(_Held, records.LayerSchedule):
+    """How a chip runs the operators of a layer, or of an instance file, beside each other.  `techniques` say what the
+    parts of the solver did."""
+
+    chip: Optional[Chip] = None
 
     @property
     def gap(self) -> float:
         return 1 - self.lower_bound_s / self.makespan_s if self.makespan_s > 0 else 0.0
 
+    def trace(self, *others: "Schedule") -> str:
+        """This schedule, and others behind it, as a trace-event file for Perfetto."""
+        return made_text(lib.pz_schedule_trace, [s._held() for s in (self, *others)], 1 + len(others))
+
     def to_dict(self) -> Dict[str, Any]:
-        return {**super().to_dict(), "chip": self.chip.name}
+        return {**super().to_dict(), "chip": self.chip.name if self.chip else None}
 
     def to_frame(self):
         """A row for every operator."""
@@ -502,11 +606,13 @@ class Schedule(records.LayerSchedule):
 
     def __str__(self) -> str:
         proof = "proven optimal" if self.optimal else f"at most {100 * self.gap:.2g}% longer than optimal"
-        return f"{self.model} {self.layer} {self.direction} on {self.chip.name}: " \
-               f"{seconds(self.makespan_s)}, {proof}\n\n" + table(
-                   ["operator", ">tensor cores", ">vector cores", ">start", ">end"],
-                   [(o.name, o.tensor_cores, o.vector_cores, seconds(o.start_s) if o.start_s else "0",
-                     seconds(o.end_s)) for o in self.operators])
+        what, time = f"{self.model}: ", "{:.9g}".format
+        if self.chip:
+            what, time = f"{self.model} {self.layer} {self.direction} on {self.chip.name}: ", seconds
+        return f"{what}{time(self.makespan_s)}, {proof}\n\n" + table(
+            ["operator", ">tensor cores", ">vector cores", ">start", ">end"],
+            [(o.name, o.tensor_cores, o.vector_cores, time(o.start_s) if o.start_s else "0", time(o.end_s))
+             for o in self.operators])
 
 
 # ---- search ----------------------------------------------------------------------------------
@@ -564,6 +670,36 @@ class SearchResult(records.Result):
         return "\n".join(lines)
 
 
+class Report(Record):
+    """The report of a finished search: `html`, one page that opens offline, and its tables by name in `datasets`."""
+
+    html: str
+    datasets: Dict[str, List[Dict[str, Any]]]
+
+    def to_frame(self, name: str):
+        """One of the tables."""
+        return frame(self.datasets[name])
+
+    def __repr__(self) -> str:
+        return f"Report({len(self.html):,} characters, datasets {', '.join(self.datasets)})"
+
+
+class Original(records.Original):
+    """The common chip under the assumptions of the original system's released code, corrected one by one: `rows` have
+    the assumptions, the chip and the samples/s of each of `models`."""
+
+    def to_frame(self):
+        """A row for every search and model."""
+        return frame({"assumptions": r.assumptions, "alone": r.alone, "chip": r.chip, "model": m,
+                      "samples_per_s": r.samples_per_s[i], "reference": r.reference[i], "gap": r.gap}
+                     for r in self.rows for i, m in enumerate(self.models))
+
+    def __str__(self) -> str:
+        return table(["chip", ">GiB", *(">" + m for m in self.models), "assumptions"],
+                     [(r.chip, f"{r.hbm_gib:.0f}", *(f"{x:.4g}" for x in r.samples_per_s[:len(self.models)]),
+                       "; ".join(r.assumptions) or "none") for r in self.rows])
+
+
 class Verification(Record):
     """What was recomputed of a finished run; `checks` have holds and text."""
 
@@ -580,8 +716,45 @@ class Verification(Record):
 # ---- validation ------------------------------------------------------------------------------
 
 
-class Validation(records.Validation):
+def _percent(x: float, sign: str = "") -> str:
+    return format(100 * x, f"{sign}.1f") + "%" if x == x else "-"
+
+
+class Runs(_Held, records.Runs):
+    """Training runs of a table: `rows` have id, the prediction `p` or a `reason` why there is none, and what was
+    measured; `groups` the errors of rows of quality ok by group, all of them as the last; `apart` those of others."""
+
+    def csv(self) -> str:
+        """The table with predictions, errors and terms of the step."""
+        return made_text(lib.pz_runs_csv, self._held(), counted=True)
+
+    def to_frame(self):
+        """A row for every run."""
+        return frame({**scalars(r), **(scalars(r.p) if r.predicted else {}),
+                      "error": r.p.step_s / r.measured_s - 1 if r.predicted and r.measured_s > 0 else None}
+                     for r in self.rows)
+
+    def __str__(self) -> str:
+        text = table(["run", ">devices", ">step (s)", ">measured", ">GB", "reason"],
+                     [(r.id, r.devices, f"{r.p.step_s:.4g}", f"{r.measured_s:.4g}" if r.measured_s else "",
+                       f"{r.p.peak_bytes / 1e9:.1f}", "") if r.predicted else (r.id, "-", "-", "", "-", r.reason)
+                      for r in self.rows])
+        return text + "\n\n" + table(["group", ">runs", ">mean error", ">bias", ">worst"],
+                                     [(g.name, g.n, _percent(g.mean), _percent(g.bias, "+"), _percent(g.worst, "+"))
+                                      for g in self.groups])
+
+
+class Validation(_Held, records.Validation):
     """Predictions beside measurements: `points`, their errors by `groups`, `totals`."""
+
+    def text(self, form: str = "json") -> str:
+        """As text: json, json_rows (with every point), groups or rows (CSV), limits (CSV of limits that hold now),
+        expected (CSV of errors of runs by their features) or page (HTML)."""
+        forms = enumerators("enum pz_validation_form")
+        known = {name: i for i, name in forms.items()}
+        if form not in known:
+            raise BadUse(f"form {form!r}; accepted: {', '.join(known)}")
+        return made_text(lib.pz_validation_text, self._held(), known[form], counted=True)
 
     def to_frame(self):
         """A row for every measurement, with its error."""
@@ -595,11 +768,8 @@ class Validation(records.Validation):
         return _plot.validation(self, ax)
 
     def __str__(self) -> str:
-        def percent(x: float, sign: str = "") -> str:
-            return format(100 * x, f"{sign}.1f") + "%" if x == x else "-"
-
-        rows = [(g.kind, g.name, g.n, g.not_predicted, percent(g.mean), percent(g.bias, "+"),
-                 percent(g.worst, "+"), percent(g.memory_mean)) for g in self.groups]
+        rows = [(g.kind, g.name, g.n, g.not_predicted, _percent(g.mean), _percent(g.bias, "+"),
+                 _percent(g.worst, "+"), _percent(g.memory_mean)) for g in self.groups]
         text = table(["kind", "group", ">rows", ">not predicted", ">mean error", ">bias", ">worst",
                       ">memory"], rows)
         for b in self.broken:

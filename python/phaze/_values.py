@@ -7,7 +7,7 @@ import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import _names, _plan_names
-from ._errors import BadUse, call
+from ._errors import BadUse, FileError, call
 from ._phaze import ffi, lib
 
 # ---- from C ----------------------------------------------------------------------------------
@@ -221,11 +221,25 @@ def as_json(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def made_text(function, *arguments: Any) -> str:
-    """The text that a function of the library makes."""
+def made_text(function, *arguments: Any, counted: bool = False) -> str:
+    """The text that a function of the library makes; `counted`: with the number of its bytes."""
     text = ffi.new("char **")
-    call(function, *arguments, text)
+    call(function, *arguments, text, *([ffi.new("size_t *")] if counted else []))
     try:
         return _text(text[0]) or ""
     finally:
         lib.pz_text_free(text[0])
+
+
+def file_bytes(given: Any) -> Tuple[bytes, bytes]:
+    """A name for messages and the contents: of a table (the path of a CSV file, or a DataFrame) or of a JSON file
+    (a path, or a dict)."""
+    if hasattr(given, "to_csv"):
+        return b"table", given.to_csv(index=False).encode()
+    if isinstance(given, Mapping):
+        return b"description", as_json(given)
+    try:
+        with open(given, "rb") as file:
+            return os.fsencode(given), file.read()
+    except OSError as why:
+        raise FileError(f"{os.fspath(given)}: cannot open: {why.strerror}") from None

@@ -44,6 +44,11 @@ class Watch:
         c.progress, c.ctx, self._cancels = lib.phaze_progress, self._handle, True
         return self
 
+    def arguments(self):
+        """The same for a function that takes progress and ctx itself."""
+        self._cancels = True
+        return lib.phaze_progress, self._handle
+
     def _told(self, state) -> bool:
         """Called by threads of the library."""
         if self._progress:

@@ -115,9 +115,25 @@ static void bill_watts(const struct pz_chip *c, const struct pz_tech_info *t, st
   b->watts = b->static_watts + b->link_watts + fmax(b->product_watts, b->stream_watts);
 }
 
-double pz_chip_full_product_watts(const struct pz_chip *c, const struct pz_bill *b) {
-  double beside = HBM_BESIDE * pz_chip_hbm_bytes_per_s(c) * pz_tech_at(c->tech)->hbm_j;
-  return (b->product_watts - beside) / PRODUCT_PART + beside;
+double pz_chip_held_part(const struct pz_chip *c) {
+  const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
+  if (!(t->reference_hz > 0) || c->clock_hz <= t->reference_hz) return 1;
+  return c->clock_hz * pz_tech_voltage2(t, c->clock_hz) /
+         (t->reference_hz * pz_tech_voltage2(t, t->reference_hz));
+}
+
+/* The breakdown has the watts of a chip that lowers its clock to what its node sustains, and of products as GPUs run
+ * them.  A scheduled chip holds its clock, above the sustained one its dynamic power grows with f V^2, and products run
+ * at their full rate, as their times have it. */
+double pz_bill_peak_watts(const struct pz_chip *c, const struct pz_bill *b) {
+  const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
+  if (pz_tech_is_library(t) || c->execution == PZ_CHIP_STREAM) return b->watts;
+  double beside = HBM_BESIDE * pz_chip_hbm_bytes_per_s(c) * t->hbm_j;
+  double products = (b->product_watts - beside) / PRODUCT_PART + beside;
+  double dynamic = fmax(products, b->stream_watts), clock_watts = b->area_mm2 * t->clock_w_per_mm2;
+  double held = b->static_watts + b->link_watts + dynamic +
+                (pz_chip_held_part(c) - 1) * (dynamic + clock_watts);
+  return c->cold && c->watts > 0 ? fmin(held, c->watts) : held; /* what it may take */
 }
 
 static double library_watts(const struct pz_chip *c, const struct pz_tech_info *t) {
@@ -175,13 +191,13 @@ struct pz_bill pz_chip_bill(const struct pz_chip *c, enum pz_bill_range range) {
     b.area_mm2 = core + shared + b.other_mm2;
     if (d.io) io_mm2 = shared * (1 + d.io_tech.other_share);
     bill_watts(c, &d.tech, &b);
+    bill_dollars(c, &d, io_mm2, &b);
+    bill_edge(c, &d, io_mm2, &b);
   }
-  bill_dollars(c, &d, io_mm2, &b);
-  bill_edge(c, &d, io_mm2, &b);
   return b;
 }
 
 double pz_chip_peak_watts(const struct pz_chip *c) {
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  return pz_tech_is_library(t) ? library_watts(c, t) : pz_chip_bill(c, PZ_BILL_LIKELY).watts;
+  struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
+  return pz_bill_peak_watts(c, &b);
 }

@@ -106,13 +106,15 @@ void pz_chip_free(struct pz_chip *c) { pz_free(c); }
 
 const char *pz_chip_name(const struct pz_chip *c) { return c->name; }
 
+void pz_chip_describe(struct pz_chip *c) {
+  if (!c->precisions) c->precisions = usual_precisions(c); /* some follow from measured rates */
+  pz_calibration_none(c->glb_bytes, &c->calibration);
+}
+
 enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out, struct pz_error *err) {
   enum pz_status status = pz_chip_read(chip, out, err);
-  if (status != PZ_OK) return status;
-  if (!out->precisions)
-    out->precisions = usual_precisions(out); /* some follow from measured rates */
-  pz_calibration_none(out->glb_bytes, &out->calibration);
-  return PZ_OK;
+  if (status == PZ_OK) pz_chip_describe(out);
+  return status;
 }
 
 double pz_chip_tensor_flop_per_s(const struct pz_chip *c) {

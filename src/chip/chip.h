@@ -132,15 +132,18 @@ PZ_NODISCARD enum pz_status pz_chip_read_text(const char *name, const char *text
 
 /* A chip as its data sheet describes it, without what measurements say: to be compared with chips that
  * nobody has built. */
+void pz_chip_describe(struct pz_chip *c);
 PZ_NODISCARD enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out,
                                                    struct pz_error *err);
 
 /* Bytes that a multiply-accumulate of a large product takes from the buffer of its core. */
 double pz_chip_local_bytes_per_mac(const struct pz_chip *c);
 
-/* Dynamic power of products at the full rate of the arrays, which the mapper finds for chips that nobody has measured; the
- * bill has that of long products as GPUs run them, at 0.8 of it. */
-double pz_chip_full_product_watts(const struct pz_chip *c, const struct pz_bill *b);
+/* How much more power than at its node's sustained clock switching takes. */
+double pz_chip_held_part(const struct pz_chip *c);
+
+/* pz_chip_peak_watts of a chip whose breakdown is known. */
+double pz_bill_peak_watts(const struct pz_chip *c, const struct pz_bill *b);
 
 /* How this kind of vector operator was measured, or NULL. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind);

@@ -7,13 +7,9 @@
  * links or network.  45 nm: logic by the published scaling (Stillmaker and Baas, Integration 2017),
  * SRAM by bit cells of 0.346 um2, HBM interface by LLMCompass.  Energies: Jouppi et al., ISCA 2021,
  * table 2; 22 nm on a line in log(node) between 45 and 7 nm.  HBM 3.92 pJ/bit (O'Connor et al., MICRO
- * 2017); link 5.4 pJ/bit (doi 10.1109/JSSC.2020.3024261).  Wafers: CSET 2020, 40 and 20 nm (from
- * memory).
+ * 2017); link 5.4 pJ/bit (doi 10.1109/JSSC.2020.3024261).
  *
  * 16 nm and below: silicon.def. */
-#define PRICES(wafer)                                                                              \
-  .wafer_dollars = (wafer), .defects_per_cm2 = 0.08, .hbm_dollars_per_gb = 7,                      \
-  .package_dollars_per_mm2 = 0.3
 static const struct pz_tech_info table[PZ_TECHS] = {
     [PZ_TECH_45NM] = {.name = "45nm",
                       .mac_um2 = 3089.6,
@@ -26,8 +22,7 @@ static const struct pz_tech_info table[PZ_TECHS] = {
                       .local_j = 2.50e-12,
                       .glb_j = 12.5e-12,
                       .hbm_j = 31.36e-12,
-                      .link_j = 43.2e-12,
-                      PRICES(2274)},
+                      .link_j = 43.2e-12},
     [PZ_TECH_22NM] = {.name = "22nm",
                       .mac_um2 = 760.041386,
                       .lane_um2 = 759.823853,
@@ -36,8 +31,7 @@ static const struct pz_tech_info table[PZ_TECHS] = {
                       .local_j = 1.80e-12,
                       .glb_j = 5.87e-12,
                       .hbm_j = 31.36e-12,
-                      .link_j = 43.2e-12,
-                      PRICES(3677)},
+                      .link_j = 43.2e-12},
 #define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source) .field = (n16),
     [PZ_TECH_16NM] =
         {

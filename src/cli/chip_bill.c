@@ -3,13 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "chip/bill_json.h"
 #include "cli/command.h"
 #include "report/table.h"
 
 /* ---- one chip ------------------------------------------------------------------------------- */
-
-enum { STATIC = 0, DOLLARS = 4 }; /* of pz_bill_others */
 
 static void set_known(json_t *o, const char *key, const char *error, double known, double bill) {
   if (known <= 0) return;
@@ -38,11 +35,20 @@ static void print_whole(const char *label, double v, const char *unit) {
   if (v > 0) printf("  %-24s %9.0f %s\n", label, v, unit);
 }
 
+static void print_bill_parts(const struct pz_bill *b, const char *unit) {
+  const struct pz_bill_part *p;
+  for (size_t i = 0; (p = pz_bill_part_at(i)); i++) {
+    double v = *(const double *)(const void *)((const char *)b + p->offset);
+    if (strcmp(p->unit, unit) != 0) continue;
+    if (*unit == 'm')
+      print_area(p->label, v, b->area_mm2);
+    else
+      print_whole(p->label, v, unit);
+  }
+}
+
 /* Of a sum: what sources leave open, and what is known. */
-static void print_range(const struct pz_bill b[3], size_t i, const char *unit, double known) {
-  double v = pz_bill_value(&b[PZ_BILL_LIKELY], &pz_bill_sums[i]),
-         low = pz_bill_value(&b[PZ_BILL_LOW], &pz_bill_sums[i]),
-         high = pz_bill_value(&b[PZ_BILL_HIGH], &pz_bill_sums[i]);
+static void print_range(double v, double low, double high, const char *unit, double known) {
   if (low < high) printf("  %-24s %9.0f to %.0f %s\n", "range of sources", low, high, unit);
   if (known > 0)
     printf("  %-24s %9.0f %s, error %+.1f%%\n", "known", known, unit, 100 * (v / known - 1));
@@ -52,30 +58,28 @@ enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct p
   struct pz_known k;
   enum pz_status status = pz_known_load(chip, &k, err);
   if (status != PZ_OK) return status;
-  struct pz_bill b[3];
-  for (enum pz_bill_range r = PZ_BILL_LIKELY; r <= PZ_BILL_HIGH; r++) b[r] = pz_chip_bill(c, r);
-  const struct pz_bill *l = &b[PZ_BILL_LIKELY];
+  struct pz_bill likely = pz_chip_bill(c, PZ_BILL_LIKELY), low = pz_chip_bill(c, PZ_BILL_LOW),
+                 high = pz_chip_bill(c, PZ_BILL_HIGH), *l = &likely;
   const struct pz_package *p = &c->package;
   printf("\narea of %lld die%s (%s model%s%s)\n", (long long)l->dies, l->dies > 1 ? "s" : "",
          pz_tech_at(pz_chip_bill_tech(c))->name, p->io_dies ? ", I/O dies " : "",
          p->io_dies ? pz_tech_at(p->io_tech)->name : "");
-  for (size_t i = 0; i < PZ_BILL_AREAS; i++)
-    print_area(pz_bill_areas[i].label, pz_bill_value(l, &pz_bill_areas[i]), l->area_mm2);
+  print_bill_parts(l, "mm2");
   print_area("total", l->area_mm2, l->area_mm2);
-  print_range(b, 0, "mm2", k.mm2);
+  print_range(l->area_mm2, low.area_mm2, high.area_mm2, "mm2", k.mm2);
   printf("\npower at peak: %s\n", l->static_watts > 0
                                       ? "static, links, and the larger of products and HBM"
                                       : "all units at full rate");
-  for (size_t i = STATIC; i < DOLLARS; i++)
-    print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "W");
+  print_bill_parts(l, "W");
   print_whole("total", l->watts, "W");
-  print_range(b, 1, "W", k.watts);
+  print_range(l->watts, low.watts, high.watts, "W", k.watts);
+  if (pz_chip_peak_watts(c) > l->watts)
+    print_whole("clock held, full rate", pz_chip_peak_watts(c), "W");
   if (c->watts > 0 && c->watts != k.watts) print_whole("data sheet or limit", c->watts, "W");
-  printf("\nprice of production\n");
-  for (size_t i = DOLLARS; i < PZ_BILL_OTHERS; i++)
-    print_whole(pz_bill_others[i].label, pz_bill_value(l, &pz_bill_others[i]), "$");
+  if (l->dollars > 0) printf("\nprice of production\n");
+  print_bill_parts(l, "$");
   print_whole("total", l->dollars, "$");
-  print_range(b, 2, "$", 0);
+  print_range(l->dollars, low.dollars, high.dollars, "$", 0);
   if (l->edge_mm > 0)
     printf("\nedge: HBM and links take %.0f of %.0f mm\n", l->edge_mm, l->edge_room_mm);
   return PZ_OK;

@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "chip/bill_json.h"
 #include "cli/chip_bill.h"
 #include "cli/command.h"
 #include "core/alloc.h"
@@ -39,7 +38,13 @@ static const struct pz_option options[] = {
 
 /* The description with derived rates and its bill. */
 static json_t *full_json(const struct pz_chip *c) {
-  json_t *o = pz_chip_json(c), *bill = pz_bill_json(c);
+  struct pz_error err = {0};
+  char *text = NULL;
+  json_t *o = pz_chip_json(c), *bill = NULL;
+  if (pz_bill_text(c, &text, &err) != PZ_OK ||
+      pz_json_parse("bill", text, strlen(text), &bill, &err) != PZ_OK)
+    pz_json_lost_set(true);
+  pz_text_free(text);
   json_object_set_new(
       o, "derived",
       json_pack("{s:f,s:f,s:f,s:I,s:f}", "tensor_flop_per_s", pz_chip_tensor_flop_per_s(c),

@@ -1,7 +1,8 @@
-/* phaze compare: the searched chip and every baseline, under one cost model. */
+/* phaze compare answers three questions: the searched chip beside those of other methods of the same space; the common chip
+ * under the original system's assumptions; and given chips beside each other. */
 #include <stdlib.h>
+#include <string.h>
 
-#include "cli/compare_chips.h"
 #include "cli/study_run.h"
 #include "core/alloc.h"
 #include "report/comparison.h"
@@ -36,21 +37,6 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-static enum pz_status tell(struct pz_study_run *r) {
-  struct pz_arena arena;
-  if (r->common->json) {
-    json_t *result = pz_comparison_report_json(pz_run_result(r->run));
-    return result ? pz_command_json(result, r->err)
-                  : pz_fail(r->err, PZ_NO_MEMORY, "out of memory for the result");
-  }
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_comparison_print(pz_run_result(r->run), &arena, stdout);
-  pz_arena_release(&arena);
-  return status;
-}
-
-/* ---- under the original system's assumptions ------------------------------------------------- */
-
 static const char *original_misuse(const struct settings *s, int n_models) {
   if (n_models < 2) return "--original-assumptions requires two or more MODELs";
   if (s->study.dir) return "--original-assumptions and --output cannot be combined";
@@ -58,48 +44,6 @@ static const char *original_misuse(const struct settings *s, int n_models) {
   if (s->seed != PZ_COMPARE_SEED) return "--original-assumptions and --seed cannot be combined";
   return s->study.objective ? "--original-assumptions and --objective cannot be combined" : NULL;
 }
-
-static enum pz_status tell_original(const struct settings *s, const struct pz_original *r,
-                                    struct pz_error *err) {
-  struct pz_arena arena;
-  if (s->common.json) return pz_command_json(pz_original_json(r), err);
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_original_print(r, &arena, stdout);
-  pz_arena_release(&arena);
-  return status;
-}
-
-/* What is to be said of the models and the network, once for all the searches. */
-static enum pz_status tell_notes(const struct settings *s, const struct pz_study_options *o,
-                                 struct pz_error *err) {
-  struct pz_run *run = NULL;
-  enum pz_status status = pz_run_open(o, NULL, &run, err);
-  if (status == PZ_OK) pz_study_run_tell_notes(&s->common, &s->study, run);
-  pz_run_close(run);
-  return status;
-}
-
-static enum pz_exit run_original(struct settings *s, char **models, int n_models) {
-  struct pz_study_options o;
-  struct pz_original *r = pz_calloc(1, sizeof *r);
-  struct pz_progress progress;
-  struct pz_error err = {0};
-  if (!r) return pz_command_fail(&(struct pz_error){.status = PZ_NO_MEMORY});
-  enum pz_status status = pz_study_read(&s->study, models, n_models, &o, &err);
-  if (status == PZ_OK) status = tell_notes(s, &o, &err);
-  if (status == PZ_OK) {
-    pz_progress_start(&progress, stderr,
-                      s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "models",
-                      "models", 1);
-    status = pz_original_run(&o, s->alone, (unsigned)s->study.threads, pz_study_run_progress,
-                             &progress, r, &err);
-  }
-  if (status == PZ_OK) status = tell_original(s, r, &err);
-  pz_free(r);
-  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
-}
-
-/* ---- chips beside each other ----------------------------------------------------------------- */
 
 /* An option that has no meaning with --chips, or without it; NULL: none. */
 static const char *chips_misuse(const struct settings *s, char *text, size_t size) {
@@ -125,22 +69,61 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
   return text;
 }
 
-static enum pz_exit run_chips(const struct settings *s, char **models, int n_models) {
-  struct pz_error err = {0};
-  struct pz_chips_call call = {
-      .common = &s->common,
-      .chips = s->chips,
-      .models = models,
-      .n_models = n_models,
-      .q = {.models = {.devices = s->study.devices,
-                       .batch = s->study.batch,
-                       .seq = s->study.seq,
-                       .scale_up = s->study.training.scale_up,
-                       .outer_bytes_per_s = s->study.training.outer_gb_per_s * 1e9},
-            .cluster = s->study.original.cluster,
-            .measured = s->measured,
-            .threads = (unsigned)s->study.threads}};
-  return pz_compare_chips(&call, &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+/* ---- the three questions: each ends with JSON, or printed ------------------------------------ */
+
+struct comparison {
+  const struct settings *s;
+  struct pz_study_run *run;
+  struct pz_arena arena; /* for tables */
+};
+
+/* JSON to stdout where it is asked for; takes it over.  NULL: out of memory. */
+static enum pz_status tell_json(struct comparison *x, json_t *json) {
+  return json ? pz_command_json(json, x->run->err)
+              : pz_fail(x->run->err, PZ_NO_MEMORY, "out of memory for the result");
+}
+
+/* The search and every baseline. */
+static enum pz_status compare_methods(struct comparison *x) {
+  struct pz_study_run *r = x->run;
+  uint64_t seed = (uint64_t)x->s->seed;
+  enum pz_status status = pz_study_run_search(r);
+  if (status == PZ_OK) status = pz_run_compare(r->run, &seed, r->err);
+  if (status != PZ_OK) return status;
+  const struct pz_result *result = pz_run_result(r->run);
+  status = x->s->common.json ? tell_json(x, pz_comparison_report_json(result))
+                             : pz_comparison_print(result, &x->arena, stdout);
+  return status == PZ_OK ? pz_study_run_report(r) : status;
+}
+
+/* Under the original system's assumptions. */
+static enum pz_status compare_original(struct comparison *x) {
+  const struct pz_run_options *o = &x->run->options;
+  struct pz_original *rows = pz_calloc(1, sizeof *rows);
+  if (!rows) return pz_fail(x->run->err, PZ_NO_MEMORY, "out of memory for the result");
+  enum pz_status status = pz_original_run(&x->run->study, x->s->alone, o->threads, o->progress,
+                                          o->ctx, rows, x->run->err);
+  if (status == PZ_OK)
+    status = x->s->common.json ? tell_json(x, pz_original_json(rows))
+                               : pz_original_print(rows, &x->arena, stdout);
+  pz_free(rows);
+  return status;
+}
+
+/* Given chips. */
+static enum pz_status compare_chips(struct comparison *x) {
+  struct pz_study_run *r = x->run;
+  char *text = NULL;
+  json_t *root = NULL;
+  r->study.cluster = r->s->original.cluster;
+  enum pz_status status =
+      pz_chips_compare(&r->study, x->s->chips, x->s->measured, &r->options, &text, r->err);
+  if (status == PZ_OK) status = pz_json_parse("the comparison", text, strlen(text), &root, r->err);
+  pz_text_free(text);
+  if (status == PZ_OK && x->s->common.json) return tell_json(x, root);
+  if (status == PZ_OK) status = pz_compared_chips_print(root, &r->study, &x->arena, stdout);
+  json_decref(root);
+  return status;
 }
 
 static enum pz_exit run(int argc, char **argv) {
@@ -148,6 +131,7 @@ static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_error err = {0};
   struct pz_study_run r = {.common = &s.common, .s = &s.study, .err = &err};
+  struct comparison x = {.s = &s, .run = &r};
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_compare, argc, argv, &s, &n_args, &code)) return code;
@@ -158,14 +142,11 @@ static enum pz_exit run(int argc, char **argv) {
   if (!wrong && s.alone && !s.original) wrong = "--alone requires --original-assumptions";
   if (!wrong) wrong = chips_misuse(&s, text, sizeof text);
   if (wrong) return pz_command_misuse(&pz_cmd_compare, wrong);
-  if (s.chips) return run_chips(&s, argv + 1, n_args);
-  if (s.original) return run_original(&s, argv + 1, n_args);
-  uint64_t seed = (uint64_t)s.seed;
-  enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args);
-  if (status == PZ_OK) status = pz_study_run_search(&r);
-  if (status == PZ_OK) status = pz_run_compare(r.run, &seed, &err);
-  if (status == PZ_OK) status = tell(&r);
-  if (status == PZ_OK) status = pz_study_run_report(&r);
+  pz_arena_init(&x.arena, NULL);
+  enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args, !s.chips);
+  if (status == PZ_OK)
+    status = s.chips ? compare_chips(&x) : s.original ? compare_original(&x) : compare_methods(&x);
+  pz_arena_release(&x.arena);
   return pz_study_run_end(&r, status);
 }
 

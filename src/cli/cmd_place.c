@@ -8,7 +8,6 @@
 #include "core/file.h"
 #include "core/options.h"
 #include "core/text.h"
-#include "partition/instance.h"
 #include "report/table.h"
 
 struct settings {
@@ -30,7 +29,7 @@ static const struct settings defaults = {.semantics = NOT_GIVEN,
 #include "cli/plan_unset.def"
                                                           },
                                                       .top = 1}};
-enum { TRAINING = 2, DEFAULT_BATCH = 4096 };
+enum { ORIGINAL, CORRECTED, TRAINING, DEFAULT_BATCH = 4096 };
 static const char *const semantics_names[] = {"original", "corrected", "training", NULL};
 static const char *const recompute_names[] = {"auto", "on",   "off",  "selective", "alternate",
                                               "half", "full", "none", NULL};
@@ -101,83 +100,82 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-static json_t *stage_json(const struct pz_place_width *w, const struct pz_stage *s) {
+static json_t *stage_json(const struct pz_instance_stage *s) {
   json_t *nodes = json_array();
-  for (uint32_t i = 0; i < s->n; i++)
-    json_array_append_new(nodes, json_integer(w->layers[s->layers[i]].id));
+  for (uint32_t i = 0; i < s->n_nodes; i++) json_array_append_new(nodes, json_integer(s->nodes[i]));
   return json_pack("{s:o,s:I,s:f,s:f}", "nodes", nodes, "devicesForStage", (json_int_t)s->devices,
                    "load", s->load_s, "memory", s->memory_bytes);
 }
 
-static json_t *instance_json(const struct pz_instance *a) {
-  const struct pz_place_width *w = &a->p.widths[a->plan.width];
-  bool fixed = a->fixed_err.status == PZ_OK;
+static json_t *instance_json(const struct pz_instance_plan *a) {
   json_t *stages = json_array();
-  for (uint32_t k = 0; k < a->plan.n_stages; k++)
-    json_array_append_new(stages, stage_json(w, &a->plan.stages[k]));
+  for (uint32_t k = 0; k < a->n_stages; k++)
+    json_array_append_new(stages, stage_json(&a->stages[k]));
   return json_pack("{s:o,s:I,s:I,s:f,s:o,s:s,s:f}", "stages", stages, "dataParallelDegree",
-                   (json_int_t)a->plan.d, "tensorParallelDegree", (json_int_t)w->t,
-                   "finalTimePerBatch", a->plan.time_s, "fixedStrategyTimePerBatch",
-                   fixed ? json_real(a->fixed_s) : json_null(), "fixedStrategy",
-                   fixed ? "evaluated" : a->fixed_err.message, "solve_seconds", a->solve_s);
+                   (json_int_t)a->dp, "tensorParallelDegree", (json_int_t)a->tp,
+                   "finalTimePerBatch", a->step_s, "fixedStrategyTimePerBatch",
+                   a->expert ? json_null() : json_real(a->expert_s), "fixedStrategy",
+                   a->expert ? a->expert : "evaluated", "solve_seconds", a->solve_s);
 }
 
 /* "-1 .. 7" of the ids in a stage. */
-static const char *span(const struct pz_place_width *w, const struct pz_stage *s, char buf[64]) {
-  int64_t first = w->layers[s->layers[0]].id, last = w->layers[s->layers[s->n - 1]].id;
-  if (s->n == 1)
-    snprintf(buf, 64, "%" PRId64, first);
+static const char *span(const struct pz_instance_stage *s, char buf[64]) {
+  if (s->n_nodes == 1)
+    snprintf(buf, 64, "%" PRId64, s->nodes[0]);
   else
-    snprintf(buf, 64, "%" PRId64 " .. %" PRId64, first, last);
+    snprintf(buf, 64, "%" PRId64 " .. %" PRId64, s->nodes[0], s->nodes[s->n_nodes - 1]);
   return buf;
 }
 
-static enum pz_status print_instance(const struct pz_instance *a, struct pz_arena *arena) {
+static enum pz_status print_instance(const struct pz_instance_plan *a) {
   static const char *const heads[] = {">stage",        "layers",  ">count",    ">devices",
                                       ">s/microbatch", ">memory", ">of limit", NULL};
-  const struct pz_place_width *w = &a->p.widths[a->plan.width];
+  struct pz_arena arena;
   struct pz_table t;
-  pz_table_init(&t, arena, heads);
-  for (uint32_t k = 0; k < a->plan.n_stages; k++) {
-    const struct pz_stage *s = &a->plan.stages[k];
+  pz_arena_init(&arena, NULL);
+  pz_table_init(&t, &arena, heads);
+  for (uint32_t k = 0; k < a->n_stages; k++) {
+    const struct pz_instance_stage *s = &a->stages[k];
     char buf[64];
     pz_table_cell(&t, "%u", k + 1);
-    pz_table_cell(&t, "%s", span(w, s, buf));
-    pz_table_cell(&t, "%u", s->n);
+    pz_table_cell(&t, "%s", span(s, buf));
+    pz_table_cell(&t, "%u", s->n_nodes);
     pz_table_cell(&t, "%" PRId64, s->devices);
     pz_table_cell(&t, "%.6g", s->load_s);
     pz_table_cell(&t, "%s", pz_text_si(buf, sizeof buf, s->memory_bytes, "B"));
-    pz_table_cell(&t, "%.0f%%", a->p.hbm_bytes > 0 ? 100 * s->memory_bytes / a->p.hbm_bytes : 0);
+    pz_table_cell(&t, "%.0f%%", a->hbm_bytes > 0 ? 100 * s->memory_bytes / a->hbm_bytes : 0);
   }
   printf("%.9g s per batch: %u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 "\n",
-         a->plan.time_s, a->plan.n_stages, a->plan.n_stages == 1 ? "" : "s", a->plan.d,
-         a->plan.d == 1 ? "" : "s", w->t);
-  printf("slowest stage %.6g s per microbatch, gradient all-reduce %.6g s\n", a->plan.maxload_s,
-         a->plan.allreduce_s);
-  double times = a->plan.time_s > 0 ? a->fixed_s / a->plan.time_s : HUGE_VAL;
-  if (a->fixed_err.status != PZ_OK)
-    printf("expert plan: %s\n", a->fixed_err.message);
+         a->step_s, a->n_stages, a->n_stages == 1 ? "" : "s", a->dp, a->dp == 1 ? "" : "s", a->tp);
+  printf("slowest stage %.6g s per microbatch, gradient all-reduce %.6g s\n", a->slowest_stage_s,
+         a->exchange_s);
+  double times = a->step_s > 0 ? a->expert_s / a->step_s : HUGE_VAL;
+  if (a->expert)
+    printf("expert plan: %s\n", a->expert);
   else if (times < HUGE_VAL)
-    printf("expert plan: %.9g s per batch, %.2fx as long\n", a->fixed_s, times);
+    printf("expert plan: %.9g s per batch, %.2fx as long\n", a->expert_s, times);
   else
-    printf("expert plan: %.9g s per batch\n", a->fixed_s); /* of no time there is no multiple */
+    printf("expert plan: %.9g s per batch\n", a->expert_s); /* of no time there is no multiple */
   putchar('\n');
-  return pz_table_print(&t, 0, stdout);
+  enum pz_status status = pz_table_print(&t, 0, stdout);
+  pz_arena_release(&arena);
+  return status;
 }
 
 static enum pz_status place_instance(const struct settings *s, struct pz_error *err) {
-  struct pz_instance x;
-  struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_place_read(s->instance, &arena, &x, err);
-  if (status == PZ_OK) {
-    x.p.semantics = (enum pz_semantics)s->semantics;
-    x.fixed.split = s->compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
-    status = pz_place_instance(&x, s->check, &arena, err);
-  }
+  struct pz_instance_options o = pz_instance_options_default();
+  struct pz_instance_plan *found = NULL;
+  char *text = NULL;
+  size_t bytes = 0;
+  o.corrected = s->semantics == CORRECTED;
+  o.compat = s->compat;
+  o.check = s->check;
+  enum pz_status status = pz_file_read(s->instance, PZ_INSTANCE_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_partition_instance(s->instance, text, bytes, &o, &found, err);
   if (status == PZ_OK)
-    status = s->common.json ? pz_command_json(instance_json(&x), err) : print_instance(&x, &arena);
-  pz_arena_release(&arena);
+    status = s->common.json ? pz_command_json(instance_json(found), err) : print_instance(found);
+  pz_instance_plan_free(found);
+  pz_text_free(text);
   return status;
 }
 
@@ -209,10 +207,9 @@ static const char *misuse(const struct settings *s, const struct settings *none,
 static enum pz_status choose_semantics(struct settings *s, const char *model,
                                        struct pz_error *err) {
   struct pz_chip chip;
-  if (s->evaluator)
-    s->semantics = s->evaluator == PZ_EVALUATOR_TRAINING ? TRAINING : PZ_SEMANTICS_CORRECTED;
+  if (s->evaluator) s->semantics = s->evaluator == PZ_EVALUATOR_TRAINING ? TRAINING : CORRECTED;
   if (s->semantics != NOT_GIVEN) return PZ_OK;
-  s->semantics = s->instance ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED;
+  s->semantics = s->instance ? ORIGINAL : CORRECTED;
   if (s->instance) return PZ_OK;
   enum pz_status status = pz_chip_read(s->model.machine.chip, &chip, err);
   size_t n = strlen(model);
@@ -275,8 +272,8 @@ static enum pz_status place_model(struct settings *s, const char *model, struct 
                    devices, semantics_names[s->semantics]);
   s->model.devices = q.devices.v[0];
   if (!s->model.batch) s->model.batch = DEFAULT_BATCH;
-  return pz_place_a_model(&s->model, model, s->semantics == PZ_SEMANTICS_ORIGINAL, s->check,
-                          s->common.json, err);
+  return pz_place_a_model(&s->model, model, s->semantics == ORIGINAL, s->check, s->common.json,
+                          err);
 }
 
 static enum pz_status place_any(struct settings *s, const struct settings *none, const char *model,

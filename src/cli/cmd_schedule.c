@@ -10,9 +10,7 @@
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "report/trace.h"
-#include "schedule/ilp/ilp.h"
-#include "schedule/solve.h"
+#include "core/vec.h"
 
 struct settings {
   struct pz_common common;
@@ -31,8 +29,6 @@ struct settings {
 
 static const struct settings defaults = {.model = {.w = PZ_WORKLOAD_DEFAULTS}};
 
-static const char *const solver_names[] = {"exact", "ilp", NULL};
-
 enum { NOT_GIVEN = -1 }; /* a choice the user left open */
 
 #define AT(field) offsetof(struct settings, field)
@@ -45,7 +41,7 @@ static const struct pz_option options[] = {
      .help = "While an operator runs on all cores of its type, no other runs on the chip (all), or on cores of that type (class); with --modes two or --instance"},
     {.name = "steps", .type = PZ_OPTION_INT, .offset = AT(steps), .arg = "N", .min = 1, .max = 1e15,
      .help = "Effort limit per schedule, in solver steps; the same limit gives the same result on any machine (default: 16 million)"},
-    {.name = "solver", .type = PZ_OPTION_CHOICE, .offset = AT(solver), .choices = solver_names,
+    {.name = "solver", .type = PZ_OPTION_CHOICE, .offset = AT(solver), .choices = pz_solver_names,
      .help = "exact: branch and bound; ilp: integer program solved by CBC, up to 128 operators"},
     {.name = "disable", .type = PZ_OPTION_TEXT, .offset = AT(disable), .arg = "NAME,...",
      .help = "Switch off techniques of --solver exact, for example left_shift,diving; results stay correct, gaps may grow. An unknown name lists all; -v shows what each did"},
@@ -69,83 +65,72 @@ static const struct pz_option options[] = {
 /* What is being made, and its report. */
 struct job {
   const struct settings *s;
+  struct pz_schedule_options how;
   struct pz_arena arena;
-  struct pz_vec list; /* struct pz_scheduled */
-  struct pz_techniques techniques;
+  struct pz_vec list;    /* struct pz_layer_schedule * */
+  struct pz_vec seconds; /* double: what solving each took */
   struct pz_progress progress;
   struct pz_error *err;
 };
 
 /* ---- solving -------------------------------------------------------------------------------- */
 
-static struct pz_solve_options solve_options(const struct job *j) {
-  return (struct pz_solve_options){.solver = (enum pz_solver)j->s->solver,
-                                   .steps = j->s->steps,
-                                   .seconds = j->s->seconds,
-                                   .techniques = &j->techniques};
-}
-
 /* A choice that was not given is the first. */
-static struct pz_layer_options layer_options(const struct settings *s) {
-  int modes = s->model.modes;
-  return (struct pz_layer_options){modes == NOT_GIVEN ? PZ_MODES_ALL : (enum pz_mode_set)modes,
-                                   s->exclusive == PZ_EXCLUSIVE_CLASS ? PZ_EXCLUSIVE_CLASS
-                                                                      : PZ_EXCLUSIVE_ALL};
+static struct pz_schedule_options solve_options(const struct settings *s) {
+  struct pz_schedule_options o = pz_schedule_options_default();
+  o.steps = s->steps ? s->steps : PZ_SCHEDULE_STEPS;
+  if (s->model.modes != NOT_GIVEN) o.modes = (enum pz_mode_set)s->model.modes;
+  if (s->exclusive != NOT_GIVEN) o.exclusive = (enum pz_exclusive)s->exclusive;
+  o.solver = (enum pz_solver)s->solver;
+  o.seconds = s->seconds;
+  o.disable = s->disable;
+  o.lp = s->lp;
+  o.views = true;
+  return o;
 }
 
-static const char *const direction_names[] = {"forward", "backward"};
-
-/* The file's name, for a layer with "-layer-pass" before its end. */
-static enum pz_status write_lp(struct job *j, const struct pz_scheduled *o) {
-  const char *path = j->s->lp;
-  if (!path) return PZ_OK;
-  const char *end = strrchr(path, '.');
-  if (o->layer && end && !strchr(end, '/'))
-    path = pz_arena_printf(&j->arena, "%.*s-%s-%s%s", (int)(end - path), path, o->layer,
-                           direction_names[o->direction], end);
-  return path ? pz_ilp_write(&o->problem, path, j->err) : PZ_NO_MEMORY;
-}
-
-/* Solve the problem in *o and keep it. */
-static enum pz_status solve(struct job *j, struct pz_scheduled *o) {
-  struct pz_solve_options effort = solve_options(j);
-  double start = pz_clock_s();
-  pz_progress_update(&j->progress, j->list.n, o->title);
-  enum pz_status status = write_lp(j, o);
-  if (status == PZ_OK)
-    status = pz_schedule_solve(&o->problem, &effort, &j->arena, &o->schedule, j->err);
-  if (status != PZ_OK) return status;
-  o->solve_s = pz_clock_s() - start;
+static enum pz_status keep(struct job *j, struct pz_layer_schedule *made, double start) {
+  double took = pz_clock_s() - start;
+  char title[256];
   if (j->s->common.verbose && !j->s->common.quiet)
-    pz_command_say("%s: %" PRId64 " steps in %.3f s", o->title, o->schedule.steps, o->solve_s);
-  return pz_vec_push(&j->list, o) ? PZ_OK : PZ_NO_MEMORY;
+    pz_command_say("%s: %" PRId64 " steps in %.3f s", pz_scheduled_title(made, title), made->steps,
+                   took);
+  if (pz_vec_push(&j->seconds, &took) && pz_vec_push(&j->list, &made)) return PZ_OK;
+  pz_layer_schedule_free(made);
+  return PZ_NO_MEMORY;
 }
 
 static enum pz_status solve_instance(struct job *j) {
-  struct pz_scheduled o = {.title = j->s->instance, .count = 1, .to_us = 1};
-  j->progress.total = 1;
+  struct pz_layer_schedule *made = NULL;
   char *text = NULL;
   size_t bytes = 0;
-  enum pz_status status = pz_file_read(o.title, PZ_INSTANCE_MOST_BYTES, &text, &bytes, j->err);
+  double start = pz_clock_s();
+  j->progress.total = 1;
+  pz_progress_update(&j->progress, 0, j->s->instance);
+  enum pz_status status =
+      pz_file_read(j->s->instance, PZ_INSTANCE_MOST_BYTES, &text, &bytes, j->err);
   if (status == PZ_OK)
-    status = pz_instance_parse(o.title, text, bytes, layer_options(j->s).exclusive, &j->arena,
-                               &o.problem, j->err);
+    status = pz_schedule_instance(j->s->instance, text, bytes, &j->how, &made, j->err);
   pz_free(text);
-  return status == PZ_OK ? solve(j, &o) : status;
+  return status == PZ_OK ? keep(j, made, start) : status;
 }
 
+/* The integer program is in the file that was named, with "-layer-pass" before its end. */
 static enum pz_status solve_layer(struct job *j, struct pz_cost *cost, const struct pz_layer *l,
                                   enum pz_direction d) {
-  struct pz_layer_options kind = layer_options(j->s);
-  struct pz_scheduled o = {.title =
-                               pz_arena_printf(&j->arena, "%s %s", l->name, direction_names[d]),
-                           .layer = l->name,
-                           .direction = d,
-                           .count = l->count,
-                           .to_us = 1e6};
-  if (!o.title) return PZ_NO_MEMORY;
-  enum pz_status status = pz_layer_problem(cost, &l->ops[d], &kind, &j->arena, &o.problem, j->err);
-  return status == PZ_OK ? solve(j, &o) : status;
+  static const char *const names[] = {"forward", "backward"};
+  struct pz_schedule_options how = j->how;
+  struct pz_layer_schedule *made = NULL;
+  double start = pz_clock_s();
+  const char *end = how.lp ? strrchr(how.lp, '.') : NULL;
+  if (end && !strchr(end, '/'))
+    how.lp = pz_arena_printf(&j->arena, "%.*s-%s-%s%s", (int)(end - how.lp), how.lp, l->name,
+                             names[d], end);
+  const char *title = pz_arena_printf(&j->arena, "%s %s", l->name, names[d]);
+  if (!title || (end && !how.lp)) return PZ_NO_MEMORY;
+  pz_progress_update(&j->progress, j->list.n, title);
+  enum pz_status status = pz_schedule_layer(cost, l, d, &how, &made, j->err);
+  return status == PZ_OK ? keep(j, made, start) : status;
 }
 
 /* ---- which layers --------------------------------------------------------------------------- */
@@ -191,7 +176,7 @@ static enum pz_status solve_layers(struct job *j, struct pz_cost *cost,
 static enum pz_status write_trace(struct job *j) {
   char *text = NULL;
   if (!j->s->trace) return PZ_OK;
-  enum pz_status status = pz_trace_text(j->list.items, j->list.n, &text, j->err);
+  enum pz_status status = pz_schedule_trace(j->list.items, j->list.n, &text, j->err);
   if (status == PZ_OK) status = pz_file_write(j->s->trace, text, strlen(text), j->err);
   pz_free(text);
   return status;
@@ -200,10 +185,11 @@ static enum pz_status write_trace(struct job *j) {
 static enum pz_status report(struct job *j, const struct pz_workload *w, const char *chip) {
   const struct of_model *m = &j->s->model;
   struct pz_schedule_view v = {.list = j->list.items,
+                               .seconds = j->seconds.items,
                                .n = j->list.n,
                                .workload = w,
                                .chip = chip,
-                               .kind = layer_options(j->s),
+                               .how = &j->how,
                                .whole = !m->layers,
                                .charts = m->layers || m->gantt};
   enum pz_status status = write_trace(j);
@@ -236,19 +222,20 @@ static enum pz_status schedule_model(struct job *j, const char *model) {
 }
 
 static enum pz_status schedule(const struct settings *s, const char *model, struct pz_error *err) {
-  struct job j = {.s = s, .techniques = pz_techniques_all, .err = err};
+  struct job j = {.s = s, .how = solve_options(s), .err = err};
   pz_arena_init(&j.arena, NULL);
-  pz_vec_init(&j.list, &j.arena, sizeof(struct pz_scheduled));
+  pz_vec_init(&j.list, &j.arena, sizeof(struct pz_layer_schedule *));
+  pz_vec_init(&j.seconds, &j.arena, sizeof(double));
   pz_progress_start(&j.progress, stderr,
                     s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
                     "problems", 0);
-  enum pz_status status =
-      s->disable ? pz_techniques_disable(&j.techniques, s->disable, err) : PZ_OK;
-  if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
+  enum pz_status status = s->trace ? pz_file_writable(s->trace, err) : PZ_OK;
   if (status == PZ_OK) status = s->instance ? solve_instance(&j) : schedule_model(&j, model);
   if (status == PZ_OK && s->instance) status = report(&j, NULL, NULL);
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)
     status = pz_fail(err, status, "out of memory for the schedules");
+  for (uint32_t i = 0; i < j.list.n; i++)
+    pz_layer_schedule_free(*pz_vec_at(&j.list, struct pz_layer_schedule *, i));
   pz_arena_release(&j.arena);
   return status;
 }

@@ -1,7 +1,6 @@
 /* phaze search: the best chip of a design space for given models, with their training plans. */
 #include "cli/study_run.h"
 #include "report/result_table.h"
-#include "study/result_json.h"
 
 struct settings {
   struct pz_common common;
@@ -27,12 +26,9 @@ static json_t *timing_json(const struct pz_study_run *r) {
 static enum pz_status tell(struct pz_study_run *r) {
   struct pz_arena arena;
   if (r->common->json) {
-    json_t *result = pz_result_json(pz_run_result(r->run));
-    if (!result || json_object_set_new(result, "timing", timing_json(r)) != 0) {
-      json_decref(result);
-      return pz_fail(r->err, PZ_NO_MEMORY, "out of memory for the result");
-    }
-    return pz_command_json(result, r->err);
+    json_t *result = pz_result_report_json(pz_run_result(r->run), timing_json(r));
+    return result ? pz_command_json(result, r->err)
+                  : pz_fail(r->err, PZ_NO_MEMORY, "out of memory for the result");
   }
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_result_print(pz_run_result(r->run), &arena, stdout);
@@ -51,7 +47,7 @@ static enum pz_exit run(int argc, char **argv) {
   const char *wrong = pz_study_run_misuse(&s.study, n_args);
   if (!wrong) wrong = pz_study_misuse(&pz_cmd_search, &s, &s.study, text, sizeof text);
   if (wrong) return pz_command_misuse(&pz_cmd_search, wrong);
-  enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args);
+  enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args, true);
   if (status == PZ_OK) status = pz_study_run_search(&r);
   if (status == PZ_OK) status = tell(&r);
   if (status == PZ_OK) status = pz_study_run_report(&r);

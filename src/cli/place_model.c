@@ -12,7 +12,6 @@
 #include "core/text.h"
 #include "report/plan_table.h"
 #include "report/table.h"
-#include "report/trace.h"
 
 enum { MOST_SHOWN = 5 };
 
@@ -127,7 +126,7 @@ static enum pz_status print_job(struct job *j) {
 static enum pz_status write_trace(const struct job *j) {
   char *text = NULL;
   if (!j->s->trace) return PZ_OK;
-  enum pz_status status = pz_pipeline_trace(&j->found->plans[0], j->model, &text, j->err);
+  enum pz_status status = pz_partition_trace(&j->found->plans[0], j->model, &text, j->err);
   if (status == PZ_OK) status = pz_file_write(j->s->trace, text, strlen(text), j->err);
   pz_free(text);
   return status;

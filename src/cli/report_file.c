@@ -15,22 +15,17 @@ enum pz_status pz_report_path(const char *dir, char *buf, size_t size, struct pz
                                    : pz_fail(err, PZ_BAD_INPUT, "%s: the name is too long", dir);
 }
 
-static enum pz_status write_files(const char *template, const json_t *document, const char *path,
-                                  const char *csv, struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_page_text(template, document, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
-  pz_free(text);
-  if (status != PZ_OK || !csv) return status;
-  return pz_dataset_write(json_object_get(document, "datasets"), csv, err);
-}
-
 enum pz_status pz_report_write(const struct pz_result *r, const char *path, const char *csv,
                                json_t **document, struct pz_error *err) {
   json_t *made = NULL;
+  char *text = NULL;
+  size_t bytes = 0;
   enum pz_status status = pz_report_data(r, &made, err);
-  if (status == PZ_OK) status = write_files(pz_report_template(r), made, path, csv, err);
+  if (status == PZ_OK) status = pz_page_text("report_page", made, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
+  if (status == PZ_OK && csv)
+    status = pz_dataset_write(json_object_get(made, "datasets"), csv, err);
+  pz_free(text);
   if (status == PZ_OK && document)
     *document = made;
   else
@@ -39,15 +34,6 @@ enum pz_status pz_report_write(const struct pz_result *r, const char *path, cons
 }
 
 /* ---- a page that may stand there ------------------------------------------------------------ */
-
-static enum pz_status page_text(const struct pz_result *r, char **text, size_t *bytes,
-                                struct pz_error *err) {
-  json_t *document = NULL;
-  enum pz_status status = pz_report_data(r, &document, err);
-  if (status == PZ_OK) status = pz_page_text(pz_report_template(r), document, text, bytes, err);
-  json_decref(document);
-  return status;
-}
 
 static enum pz_status compare(const char *path, const char *text, size_t bytes, bool *there,
                               bool *same, struct pz_error *err) {
@@ -68,7 +54,7 @@ enum pz_status pz_report_same(const struct pz_result *r, const char *path, bool 
                               struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
-  enum pz_status status = page_text(r, &text, &bytes, err);
+  enum pz_status status = pz_result_text(r, PZ_RESULT_PAGE, &text, &bytes, err);
   if (status == PZ_OK) status = compare(path, text, bytes, there, same, err);
   pz_free(text);
   return status;
@@ -79,7 +65,7 @@ enum pz_status pz_report_update(const struct pz_result *r, const char *path, boo
   char *text = NULL;
   size_t bytes = 0;
   bool there, same = false;
-  enum pz_status status = page_text(r, &text, &bytes, err);
+  enum pz_status status = pz_result_text(r, PZ_RESULT_PAGE, &text, &bytes, err);
   if (status == PZ_OK) status = compare(path, text, bytes, &there, &same, err);
   *written = status == PZ_OK && !same;
   if (*written) status = pz_file_write(path, text, bytes, err);

@@ -4,25 +4,25 @@
 
 #include "cli/workload_options.h"
 #include "report/gantt.h"
-#include "schedule/model/schedule.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 static json_t *totals_json(const struct pz_schedule_view *v) {
   double s[2] = {0};
   for (uint32_t i = 0; i < v->n; i++)
-    s[v->list[i].direction] += v->list[i].schedule.makespan * (double)v->list[i].count;
+    s[v->list[i]->direction] += v->list[i]->makespan_s * (double)v->list[i]->count;
   return json_pack("{s:f,s:f}", "forward_s", s[PZ_FORWARD], "backward_s", s[PZ_BACKWARD]);
 }
 
 json_t *pz_schedule_view_json(const struct pz_schedule_view *v) {
-  if (!v->workload) return pz_scheduled_json(v->list);
+  if (!v->workload) return pz_scheduled_json(v->list[0], v->seconds[0]);
   json_t *layers = json_array();
-  for (uint32_t i = 0; i < v->n; i++) json_array_append_new(layers, pz_scheduled_json(&v->list[i]));
+  for (uint32_t i = 0; i < v->n; i++)
+    json_array_append_new(layers, pz_scheduled_json(v->list[i], v->seconds[i]));
   json_t *root = json_pack("{s:s,s:s,s:s}", "model", v->workload->model, "chip", v->chip, "modes",
-                           pz_modes_names[v->kind.modes]);
-  if (v->kind.modes == PZ_MODES_TWO)
-    json_object_set_new(root, "exclusive", json_string(pz_exclusive_names[v->kind.exclusive]));
+                           pz_modes_names[v->how->modes]);
+  if (v->how->modes == PZ_MODES_TWO)
+    json_object_set_new(root, "exclusive", json_string(pz_exclusive_names[v->how->exclusive]));
   json_object_set_new(root, "layers", layers);
   if (v->whole) json_object_set_new(root, "totals", totals_json(v));
   return root;
@@ -30,37 +30,35 @@ json_t *pz_schedule_view_json(const struct pz_schedule_view *v) {
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static enum pz_status print_instance(const struct pz_scheduled *o, struct pz_arena *arena) {
-  const struct pz_schedule *d = &o->schedule;
-  double share[PZ_RESOURCES], serial = pz_problem_serial(&o->problem);
+static enum pz_status print_instance(const struct pz_layer_schedule *s, struct pz_arena *arena) {
   char gap[16];
-  printf("makespan %.9g, ", d->makespan);
-  if (d->outcome == PZ_OUTCOME_OPTIMAL)
+  printf("makespan %.9g, ", s->makespan_s);
+  if (s->optimal)
     printf("optimal\n");
   else
     printf("gap at most %s (lower bound %.9g)\n",
-           pz_scheduled_gap_text(pz_scheduled_gap(o), false, gap), d->lower_bound);
-  pz_schedule_use(&o->problem, d->slots, d->makespan, share);
-  if (d->makespan > 0)
+           pz_scheduled_gap_text(pz_scheduled_gap(s), false, gap), s->lower_bound_s);
+  if (s->makespan_s > 0)
     printf(
         "utilisation: tensor cores %.0f%%, vector cores %.0f%%; speedup over sequential execution "
         "%.2fx\n\n",
-        100 * share[PZ_TENSOR_CORES], 100 * share[PZ_VECTOR_CORES], serial / d->makespan);
+        100 * s->use[PZ_TENSOR_CORES], 100 * s->use[PZ_VECTOR_CORES], s->serial_s / s->makespan_s);
   else
     printf("no operator takes time\n\n");
-  return pz_gantt_print(o, arena, stdout);
+  return pz_gantt_print(s, arena, stdout);
 }
 
 static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_arena *arena) {
   enum pz_status status = PZ_OK;
+  char title[256];
   static const char *const modes[] = {"mode: number of tensor (t) and vector (v) cores",
                                       "mode: number of tensor (t) and vector (v) cores",
                                       "mode: one core of its type (single), or all (intra)"};
   printf("\n%s\nbars: # tensor cores, = vector cores only, ~ collectives; times in us\n",
-         modes[v->kind.modes]);
+         modes[v->how->modes]);
   for (uint32_t i = 0; i < v->n && status == PZ_OK; i++) {
-    printf("\n%s\n", v->list[i].title);
-    status = pz_gantt_print(&v->list[i], arena, stdout);
+    printf("\n%s\n", pz_scheduled_title(v->list[i], title));
+    status = pz_gantt_print(v->list[i], arena, stdout);
   }
   return status;
 }
@@ -68,13 +66,13 @@ static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_a
 enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v, struct pz_arena *arena) {
   const struct pz_workload *w = v->workload;
   char context[64];
-  if (!w) return print_instance(v->list, arena);
+  if (!w) return print_instance(v->list[0], arena);
   printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "%s",
          w->model, v->chip, w->options.seq, w->options.mbs, w->options.tp,
          pz_workload_context(&w->options, context, sizeof context));
-  if (v->kind.modes != PZ_MODES_ALL) printf(", modes %s", pz_modes_names[v->kind.modes]);
-  if (v->kind.modes == PZ_MODES_TWO)
-    printf(", exclusive %s", pz_exclusive_names[v->kind.exclusive]);
+  if (v->how->modes != PZ_MODES_ALL) printf(", modes %s", pz_modes_names[v->how->modes]);
+  if (v->how->modes == PZ_MODES_TWO)
+    printf(", exclusive %s", pz_exclusive_names[v->how->exclusive]);
   printf("\n\n");
   enum pz_status status = pz_scheduled_table(v->list, v->n, v->whole, arena, stdout);
   printf(

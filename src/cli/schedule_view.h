@@ -3,14 +3,14 @@
 #define PZ_CLI_SCHEDULE_VIEW_H
 
 #include "report/schedule_table.h"
-#include "schedule/model/layer.h"
 
 struct pz_schedule_view {
-  const struct pz_scheduled *list; /* of an instance: one */
+  const struct pz_layer_schedule *const *list; /* of an instance: one */
+  const double *seconds;                       /* what solving each took */
   uint32_t n;
   const struct pz_workload *workload; /* NULL: an instance */
   const char *chip;
-  struct pz_layer_options kind;
+  const struct pz_schedule_options *how;
   bool whole;  /* all layers of the model: with totals */
   bool charts; /* draw every schedule of a model */
 };

@@ -50,18 +50,18 @@ const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models)
   return s->fresh && !s->dir ? "--fresh requires --output DIR" : NULL;
 }
 
-void pz_study_run_tell_notes(const struct pz_common *common, const struct pz_study_settings *s,
-                             const struct pz_run *run) {
-  unsigned wrote = (s->original.tp ? PZ_LIST_TP : 0u) | (s->original.mbs ? PZ_LIST_MBS : 0u),
+/* Warnings about models, what was left out of lists, and a network that was scaled out; not with
+ * -q. */
+static void tell_notes(const struct pz_study_run *r) {
+  unsigned wrote = (r->s->original.tp ? PZ_LIST_TP : 0u) | (r->s->original.mbs ? PZ_LIST_MBS : 0u),
            lists = 0;
   const char *text;
-  for (uint32_t i = 0; (text = pz_run_note(run, i, &lists)); i++)
-    if (!lists || lists & wrote) pz_command_warn(common->quiet, text);
-  if (!common->quiet && pz_run_cluster(run)) pz_machine_tell_scale(pz_run_cluster(run));
+  for (uint32_t i = 0; (text = pz_run_note(r->run, i, &lists)); i++)
+    if (!lists || lists & wrote) pz_command_warn(r->common->quiet, text);
+  if (!r->common->quiet && pz_run_cluster(r->run)) pz_machine_tell_scale(pz_run_cluster(r->run));
 }
 
-enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models) {
-  struct pz_study_options study;
+enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models, bool open) {
   struct pz_run_options o = pz_run_options_default();
   o.dir = r->s->dir;
   o.fresh = r->s->fresh;
@@ -70,9 +70,11 @@ enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_m
   o.ctx = &r->progress;
   r->start_s = pz_clock_s();
   begin_progress(r);
-  enum pz_status status = pz_study_read(r->s, models, n_models, &study, r->err);
-  if (status == PZ_OK) status = pz_run_open(&study, &o, &r->run, r->err);
-  if (status == PZ_OK) pz_study_run_tell_notes(r->common, r->s, r->run);
+  enum pz_status status = pz_study_read(r->s, models, n_models, &r->study, r->err);
+  r->options = o;
+  if (status != PZ_OK || !open) return status;
+  status = pz_run_open(&r->study, &o, &r->run, r->err);
+  if (status == PZ_OK) tell_notes(r);
   return status;
 }
 

@@ -9,7 +9,9 @@
 struct pz_study_run {
   const struct pz_common *common;
   const struct pz_study_settings *s;
-  struct pz_run *run; /* NULL: not begun */
+  struct pz_study_options study; /* by the settings */
+  struct pz_run_options options; /* likewise */
+  struct pz_run *run;            /* NULL: not begun */
   double start_s;
   struct pz_progress progress;
   struct pz_error *err;
@@ -18,16 +20,12 @@ struct pz_study_run {
 /* What is wrong with the arguments, or NULL. */
 const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models);
 
-/* Warnings about models, what was left out of lists, and a network that was scaled out; not with
- * -q. */
-void pz_study_run_tell_notes(const struct pz_common *common, const struct pz_study_settings *s,
-                             const struct pz_run *run);
-
 /* Shows progress with the struct pz_progress at ctx; false after a signal to stop. */
 bool pz_study_run_progress(void *ctx, const struct pz_progress_state *s);
 
-/* Inputs read, nothing searched yet.  To be ended, whatever comes back. */
-PZ_NODISCARD enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models);
+/* Options read; and if it is to be opened, inputs too, nothing searched yet.  To be ended, whatever comes back. */
+PZ_NODISCARD enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models,
+                                               bool open);
 
 /* The result: from the directory, or by searching. */
 PZ_NODISCARD enum pz_status pz_study_run_search(struct pz_study_run *r);

@@ -20,7 +20,8 @@ bool pz_file_named(const char *word) {
 }
 
 static enum pz_status fail_io(struct pz_error *err, const char *path, const char *verb) {
-  enum pz_status status = pz_fail(err, PZ_IO, "%s: cannot %s: %s", path, verb, strerror(errno));
+  enum pz_status status = pz_fail(err, PZ_IO, "%s: cannot %s: %s",
+                                  *path ? path : "an empty file name", verb, strerror(errno));
   pz_error_at(err, path, 0, 0);
   return status;
 }

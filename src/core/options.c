@@ -217,6 +217,7 @@ enum pz_status pz_options_parse(const struct pz_option_table *table, void *setti
                      word, value);
     if (!is_bare(o) && !value && i + 1 == argc) return no_value(o, err);
     if (!is_bare(o) && !value) value = argv[++i];
+    if (!is_bare(o) && !*value) return no_value(o, err);
     if (off) value = "off";
     enum pz_status status = set_value(o, value, settings, err);
     if (status != PZ_OK) return status;

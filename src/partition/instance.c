@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/fields.h"
-#include "core/file.h"
+#include "core/held.h"
 #include "core/map.h"
 #include "core/progress.h"
+#include "core/status.h"
 #include "core/text.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -239,16 +239,6 @@ enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,
   return r.f.status;
 }
 
-enum pz_status pz_place_read(const char *path, struct pz_arena *arena, struct pz_instance *out,
-                             struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_file_read(path, PZ_PLACE_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_place_parse(path, text, bytes, arena, out, err);
-  pz_free(text);
-  return status;
-}
-
 /* ---- solving -------------------------------------------------------------------------------- */
 
 /* What the solver refuses is said of the file. */
@@ -279,3 +269,62 @@ enum pz_status pz_place_instance(struct pz_instance *x, bool check, struct pz_ar
   if (x->fixed_err.status == PZ_OK) x->fixed_s = expert.time_s;
   return PZ_OK;
 }
+
+/* ---- for programs --------------------------------------------------------------------------- */
+
+struct pz_instance_options pz_instance_options_default(void) {
+  return (struct pz_instance_options){.size = sizeof(struct pz_instance_options)};
+}
+
+/* The plan that was found, in memory of its own. */
+static bool tell_instance(const struct pz_instance *x, struct pz_arena *arena,
+                          struct pz_instance_plan *out) {
+  const struct pz_place_width *w = &x->p.widths[x->plan.width];
+  *out = (struct pz_instance_plan){.tp = w->t,
+                                   .dp = x->plan.d,
+                                   .n_stages = x->plan.n_stages,
+                                   .step_s = x->plan.time_s,
+                                   .slowest_stage_s = x->plan.maxload_s,
+                                   .exchange_s = x->plan.allreduce_s,
+                                   .hbm_bytes = x->p.hbm_bytes,
+                                   .expert_s = x->fixed_s,
+                                   .solve_s = x->solve_s};
+  bool expert = x->fixed_err.status == PZ_OK;
+  if (!expert && !(out->expert = pz_arena_strdup(arena, x->fixed_err.message))) return false;
+  out->stages = pz_arena_alloc(arena, out->n_stages, sizeof *out->stages);
+  for (uint32_t k = 0; out->stages && k < out->n_stages; k++) {
+    const struct pz_stage *s = &x->plan.stages[k];
+    int64_t *nodes = pz_arena_alloc(arena, s->n, sizeof *nodes);
+    if (!nodes) return false;
+    for (uint32_t i = 0; i < s->n; i++) nodes[i] = w->layers[s->layers[i]].id;
+    out->stages[k] =
+        (struct pz_instance_stage){nodes, s->n, s->devices, s->load_s, s->memory_bytes};
+  }
+  return out->stages != NULL;
+}
+
+enum pz_status pz_partition_instance(const char *name, const char *text, size_t bytes,
+                                     const struct pz_instance_options *options,
+                                     struct pz_instance_plan **out, struct pz_error *err) {
+  struct pz_instance_options o = pz_instance_options_default();
+  struct pz_instance x;
+  struct pz_arena work, *arena;
+  void *made = NULL;
+  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_instance_options_default", err);
+  if (status == PZ_OK) status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the plan", &made, &arena, err);
+  if (status != PZ_OK) return status;
+  pz_arena_init(&work, NULL);
+  status = pz_place_parse(name, text, bytes, &work, &x, err);
+  if (status == PZ_OK) {
+    x.p.semantics = o.corrected ? PZ_SEMANTICS_CORRECTED : PZ_SEMANTICS_ORIGINAL;
+    x.fixed.split = o.compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
+    status = pz_place_instance(&x, o.check, &work, err);
+  }
+  if (status == PZ_OK && !tell_instance(&x, arena, made))
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
+  pz_arena_release(&work);
+  return pz_held_give(status, made, out);
+}
+
+void pz_instance_plan_free(struct pz_instance_plan *p) { pz_held_free(p); }

@@ -14,16 +14,10 @@ struct pz_instance {
   struct pz_error fixed_err; /* ... or why it has none */
 };
 
-enum { PZ_PLACE_MOST_BYTES = 1 << 28 };
-
 /* The problem and its expert plan; the arena holds them. */
 PZ_NODISCARD enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,
                                            struct pz_arena *arena, struct pz_instance *out,
                                            struct pz_error *err);
-
-/* The same from a file. */
-PZ_NODISCARD enum pz_status pz_place_read(const char *path, struct pz_arena *arena,
-                                          struct pz_instance *out, struct pz_error *err);
 
 /* The best plan, and the time of the expert's.  `check`: by the independent checker.  PZ_NO_ANSWER
  * when no plan fits; the message says how much memory would do. */

@@ -1,6 +1,8 @@
 #include "report/comparison.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 #include "core/text.h"
 #include "report/original_table.h"
@@ -165,4 +167,134 @@ enum pz_status pz_comparison_print(const struct pz_result *r, struct pz_arena *a
   if (many && r->inputs.options.objective == PZ_OBJECTIVE_GEOMEAN)
     print_original(&last->methods[last->n_methods - 1], out);
   return PZ_OK;
+}
+
+/* ---- chips beside each other ---------------------------------------------------------------- */
+
+struct chips_table {
+  const json_t *rows; /* of one chip after another, one for each model */
+  const struct pz_study_options *o;
+  size_t n; /* chips */
+};
+
+static const json_t *row_at(const struct chips_table *x, size_t chip, uint32_t model) {
+  return json_array_get(x->rows, chip * x->o->n_models + model);
+}
+
+static double real(const json_t *row, const char *key) {
+  return json_number_value(json_object_get(row, key));
+}
+
+static const char *text(const json_t *row, const char *key) {
+  return json_string_value(json_object_get(row, key));
+}
+
+static bool is_measured(const json_t *row) { return strcmp(text(row, "kind"), "measured") == 0; }
+
+static void number_cell(struct pz_table *t, const json_t *row, const char *key) {
+  char buf[32];
+  pz_table_cell(t, "%s", pz_text_number(buf, sizeof buf, real(row, key)));
+}
+
+/* "-" where there is none. */
+static void known_cell(struct pz_table *t, double v, int decimals, const char *unit) {
+  if (v > 0)
+    pz_table_cell(t, "%.*f%s", decimals, v, unit);
+  else
+    pz_table_cell(t, "-");
+}
+
+static enum pz_status print_model(const struct chips_table *x, uint32_t model,
+                                  struct pz_arena *arena, FILE *out) {
+  static const char *const heads[] = {"chip", ">step s", ">samples/s", ">ratio", ">MFU",
+                                      ">W",   ">J/sample", "plan",     NULL};
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (size_t i = 0; i < x->n; i++) {
+    const json_t *row = row_at(x, i, model);
+    pz_table_cell(&t, "%s", text(row, "chip"));
+    if (!text(row, "plan")) {
+      for (int k = 0; k < 6; k++) pz_table_cell(&t, "-");
+      pz_table_cell(&t, "no feasible plan: memory");
+      continue;
+    }
+    number_cell(&t, row, "step_s");
+    number_cell(&t, row, "samples_per_s");
+    known_cell(&t, real(row, "ratio"), 2, "x");
+    pz_table_cell(&t, "%.0f%%", 100 * real(row, "mfu"));
+    pz_table_cell(&t, "%.0f", real(row, "watts"));
+    number_cell(&t, row, "joules_per_sample");
+    pz_table_cell(&t, "%s", text(row, "plan"));
+  }
+  fprintf(out, "%s on %" PRId64 " devices, batch %" PRId64 ":\n\n", x->o->models[model],
+          x->o->devices, x->o->batch);
+  enum pz_status status = pz_table_print(&t, 0, out);
+  fputc('\n', out);
+  return status;
+}
+
+/* Geometric mean over the models of a chip's number over the first chip's; 0: one of them does not fit. */
+static double mean_over_first(const struct chips_table *x, size_t chip, const char *key) {
+  double sum = 0;
+  for (uint32_t m = 0; m < x->o->n_models; m++)
+    sum += log(real(row_at(x, chip, m), key) / real(row_at(x, 0, m), key));
+  return isfinite(sum) ? exp(sum / x->o->n_models) : 0;
+}
+
+/* The chips themselves, and what their throughput costs. */
+static enum pz_status print_bills(const struct chips_table *x, struct pz_arena *arena, FILE *out) {
+  static const char *const heads[] = {"chip",    "as",      ">TFLOP/s", ">GHz",        ">mm2",
+                                      ">peak W", ">TDP",    ">$",       ">throughput", ">per J",
+                                      ">per $",  "network", NULL};
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (size_t i = 0; i < x->n; i++) {
+    const json_t *row = row_at(x, i, 0);
+    double ratio = mean_over_first(x, i, "samples_per_s");
+    pz_table_cell(&t, "%s", text(row, "chip"));
+    pz_table_cell(&t, "%s", text(row, "kind"));
+    pz_table_cell(&t, "%.0f", real(row, "tensor_flop_per_s") / 1e12);
+    pz_table_cell(&t, "%.2f", real(row, "clock_hz") / 1e9);
+    pz_table_cell(&t, "%.0f", real(row, "area_mm2"));
+    pz_table_cell(&t, "%.0f", real(row, "peak_watts"));
+    known_cell(&t, real(row, "tdp_watts"), 0, "");
+    pz_table_cell(&t, "%.0f", real(row, "dollars"));
+    known_cell(&t, ratio, 2, "x");
+    known_cell(&t, ratio > 0 ? 1 / mean_over_first(x, i, "joules_per_sample") : 0, 2, "x");
+    known_cell(&t, ratio * real(row_at(x, 0, 0), "dollars") / real(row, "dollars"), 2, "x");
+    pz_table_cell(&t, "%s", text(row, "cluster"));
+  }
+  return pz_table_print(&t, 0, out);
+}
+
+static void print_notes(const struct chips_table *x, FILE *out) {
+  size_t measured = 0;
+  for (size_t i = 0; i < x->n; i++) measured += is_measured(row_at(x, i, 0));
+  fprintf(
+      out,
+      "\nRatios are to %s%s. Area, peak W and dollars are those of one bill for all chips ('phaze "
+      "chip'; of described\nchips with arrays at full rate, where the bill counts 0.8), W and "
+      "J/sample those of the plan's operators and static power.\n",
+      text(row_at(x, 0, 0), "chip"),
+      x->o->n_models > 1 ? ", throughput by the geometric mean over the models" : "");
+  if (measured < x->n)
+    fputs("described: peak rates of the data sheet without measured efficiencies, as a chip that "
+          "nobody has built\nis known; GPUs at the clock that their node sustains in long "
+          "products. A chip whose plan would take\nmore than its peak watts lowers its clock "
+          "until it does not: GHz of the plan.\n",
+          out);
+  if (measured && measured < x->n)
+    fputs("measured and described chips do not compare: leave out --measured.\n", out);
+}
+
+enum pz_status pz_compared_chips_print(const json_t *root, const struct pz_study_options *o,
+                                       struct pz_arena *arena, FILE *out) {
+  const json_t *rows = json_object_get(root, "chips");
+  struct chips_table x = {rows, o, json_array_size(rows) / o->n_models};
+  enum pz_status status = PZ_OK;
+  for (uint32_t m = 0; m < o->n_models && status == PZ_OK; m++)
+    status = print_model(&x, m, arena, out);
+  if (status == PZ_OK) status = print_bills(&x, arena, out);
+  print_notes(&x, out);
+  return status;
 }

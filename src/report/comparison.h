@@ -1,4 +1,4 @@
-/* The search beside the baselines, as a table and as JSON. */
+/* Comparisons: the search beside the baselines, as a table and as JSON, and given chips beside each other as tables. */
 #ifndef PZ_REPORT_COMPARISON_H
 #define PZ_REPORT_COMPARISON_H
 
@@ -12,5 +12,10 @@ json_t *pz_comparison_report_json(const struct pz_result *r);
 
 PZ_NODISCARD enum pz_status pz_comparison_print(const struct pz_result *r, struct pz_arena *arena,
                                                 FILE *out);
+
+/* What pz_chips_compare answered to these options. */
+PZ_NODISCARD enum pz_status pz_compared_chips_print(const json_t *root,
+                                                    const struct pz_study_options *o,
+                                                    struct pz_arena *arena, FILE *out);
 
 #endif

@@ -9,7 +9,7 @@
  * of class none are left out, with a line that says how many. */
 enum { PZ_GANTT_COLUMNS = 100 };
 
-PZ_NODISCARD enum pz_status pz_gantt_print(const struct pz_scheduled *s, struct pz_arena *arena,
-                                           FILE *out);
+PZ_NODISCARD enum pz_status pz_gantt_print(const struct pz_layer_schedule *s,
+                                           struct pz_arena *arena, FILE *out);
 
 #endif

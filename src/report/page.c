@@ -23,9 +23,9 @@ static const char *find(const char *name, size_t n) {
   return NULL;
 }
 
-/* The template with every {{NAME}} replaced by that file, and {{document}}. */
-static bool put_page(const char *template, const json_t *document, FILE *out) {
-  const char *at = find(template, strlen(template));
+/* The template with every {{NAME}} replaced by that file, {{>NAME}} by that template, and {{document}}. */
+static bool put_page(const char *name, size_t bytes, const json_t *document, FILE *out) {
+  const char *at = find(name, bytes);
   bool good = at != NULL;
   while (good && *at) {
     const char *mark = strstr(at, "{{"), *end = mark ? strstr(mark, "}}") : NULL;
@@ -36,7 +36,9 @@ static bool put_page(const char *template, const json_t *document, FILE *out) {
     fwrite(at, 1, (size_t)(mark - at), out);
     size_t n = (size_t)(end - mark) - 2;
     const char *text = find(mark + 2, n);
-    if (n == strlen("document") && memcmp(mark + 2, "document", n) == 0)
+    if (mark[2] == '>')
+      good = put_page(mark + 3, n - 1, document, out);
+    else if (n == strlen("document") && memcmp(mark + 2, "document", n) == 0)
       good = put_document(document, out);
     else if (text)
       fputs(text, out);
@@ -52,7 +54,7 @@ enum pz_status pz_page_text(const char *template, const json_t *document, char *
   struct pz_buffer b = {0};
   FILE *out = pz_buffer_stream(&b);
   if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
-  bool good = put_page(template, document, out);
+  bool good = put_page(template, strlen(template), document, out);
   if (pz_buffer_close(out) && good) {
     *text = b.text;
     *bytes = b.bytes;

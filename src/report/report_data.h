@@ -1,6 +1,6 @@
 /* What a report shows of a result, as one JSON document:
  *
- *     {version, objective, ratios, datasets: {name: {columns, rows}}}
+ *     {version, objective, ratios, search, datasets: {name: {columns, rows}}}
  *
  * A section fills one or more datasets; it is one file report_*.c and a row of the table in
  * report_data.c.  Nothing in it depends on the clock, on threads, or on where the run lies. */
@@ -11,17 +11,15 @@
 #include "study/result.h"
 
 struct pz_report {
-  const struct pz_result *result; /* with comparison and detail */
+  const struct pz_result *result; /* with detail, by the evaluator original with comparison */
   json_t *datasets;
+  json_t *search; /* of the evaluator training: {best, reference, certificate, inputs}; else NULL */
   struct pz_error *err;
 };
 
 /* The document of a result that has comparison and detail.  New reference in *out. */
 PZ_NODISCARD enum pz_status pz_report_data(const struct pz_result *r, json_t **out,
                                            struct pz_error *err);
-
-/* The page that shows it (report/page.h). */
-const char *pz_report_template(const struct pz_result *r);
 
 /* ---- for the sections ----------------------------------------------------------------------- */
 
@@ -35,9 +33,6 @@ json_t *pz_report_ratio(double ratio);
 
 typedef enum pz_status pz_report_section(struct pz_report *t);
 pz_report_section pz_report_run, pz_report_chips, pz_report_floorplan, pz_report_plans,
-    pz_report_schedules, pz_report_baselines;
-
-/* All of a search by training plans, which has a page of its own. */
-PZ_NODISCARD enum pz_status pz_report_training(struct pz_report *t, json_t **out);
+    pz_report_schedules, pz_report_baselines, pz_report_training;
 
 #endif

@@ -3,36 +3,40 @@
 #include "report/report_data.h"
 
 static bool tell_chip(json_t *rows, const char *role, const struct pz_chip *c) {
-  struct pz_area a = pz_chip_area(c);
+  struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
   const struct {
     const char *part;
     int64_t count;
-    double um2;
+    double mm2;
   } parts[] = {
-      {"tensor arrays", c->tensor.cores, a.tensor_um2},
-      {"tensor buffers", c->tensor.cores, a.tensor_local_um2},
-      {"vector lanes", c->vector.cores, a.vector_um2},
-      {"vector buffers", c->vector.cores, a.vector_local_um2},
-      {"global buffer", 1, a.glb_um2},
-      {"HBM interface", c->hbm.stacks, a.hbm_um2},
+      {"tensor arrays", c->tensor.cores, b.tensor_mm2},
+      {"tensor buffers", c->tensor.cores, b.tensor_local_mm2},
+      {"vector lanes", c->vector.cores, b.vector_mm2},
+      {"vector buffers", c->vector.cores, b.vector_local_mm2},
+      {"global buffer", 1, b.glb_mm2},
+      {"HBM interface", c->hbm.stacks, b.hbm_mm2},
+      {"64-bit units", 1, b.fp64_mm2},
+      {"network on chip", 1, b.noc_mm2},
+      {"links", 1, b.link_mm2 + b.die_link_mm2},
+      {"host I/O", 1, b.io_mm2},
+      {"control, wiring, spare", 1, b.other_mm2},
   };
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (!pz_dataset_row(rows, json_pack("[s,s,s,I,f]", role, c->name, parts[i].part,
-                                        (json_int_t)parts[i].count, parts[i].um2 / 1e6)))
+                                        (json_int_t)parts[i].count, parts[i].mm2)))
       return false;
   return true;
 }
 
 static bool tell_facts(json_t *rows, const char *role, const struct pz_chip *c) {
-  struct pz_area a = pz_chip_area(c);
-  return pz_dataset_row(rows,
-                        json_pack("[s,s,I,I,I,I,I,f,f,f,f,f,f,f]", role, c->name,
-                                  (json_int_t)c->tensor.cores, (json_int_t)c->tensor.rows,
-                                  (json_int_t)c->tensor.cols, (json_int_t)c->vector.cores,
-                                  (json_int_t)c->vector.lanes, (double)c->glb_bytes / 0x1p20,
-                                  (double)pz_chip_hbm_bytes(c) / 0x1p30, pz_chip_hbm_bytes_per_s(c),
-                                  pz_area_total_um2(&a) / 1e6, pz_chip_peak_watts(c),
-                                  pz_chip_tensor_flop_per_s(c), pz_chip_vector_op_per_s(c)));
+  struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
+  return pz_dataset_row(
+      rows,
+      json_pack("[s,s,I,I,I,I,I,f,f,f,f,f,f,f]", role, c->name, (json_int_t)c->tensor.cores,
+                (json_int_t)c->tensor.rows, (json_int_t)c->tensor.cols, (json_int_t)c->vector.cores,
+                (json_int_t)c->vector.lanes, (double)c->glb_bytes / 0x1p20,
+                (double)pz_chip_hbm_bytes(c) / 0x1p30, pz_chip_hbm_bytes_per_s(c), b.area_mm2,
+                pz_chip_peak_watts(c), pz_chip_tensor_flop_per_s(c), pz_chip_vector_op_per_s(c)));
 }
 
 enum pz_status pz_report_floorplan(struct pz_report *t) {

@@ -1,5 +1,5 @@
-/* The run itself: models, objective runs with their certificates, steps from the winner, inputs,
- * and the command that makes it again. */
+/* The run itself: models, steps from the winner, inputs; by the evaluator original, where chips are listed, also objective
+ * runs with their certificates and the command that makes it again. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -18,10 +18,19 @@
 static const struct parameter {
   const char *name, *text, *unit;
 } parameters[] = {
-    {"tensor_cores", "tensor cores", ""},     {"rows", "rows of a tensor core", ""},
-    {"cols", "columns of a tensor core", ""}, {"vector_cores", "vector cores", ""},
-    {"lanes", "lanes of a vector core", ""},  {"glb_mib", "global buffer", "MiB"},
+    {"tensor_cores", "tensor cores", ""},
+    {"rows", "rows of a tensor core", ""},
+    {"cols", "columns of a tensor core", ""},
+    {"vector_cores", "vector cores", ""},
+    {"lanes", "lanes of a vector core", ""},
+    {"glb_mib", "global buffer", "MiB"},
     {"hbm_gib", "HBM capacity", "GiB"},
+    {"local_kib", "buffer of a tensor core", "KiB"},
+    {"clock_mhz", "clock", "MHz"},
+    {"glb_bytes_per_cycle", "global buffer rate", "B/cycle"},
+    {"hbm_stacks", "HBM stacks", ""},
+    {"link_gb_per_s", "link", "GB/s"},
+    {"hbm", "HBM generation", ""},
 };
 
 /* ---- objective runs -------------------------------------------------------------------------- */
@@ -59,17 +68,25 @@ static struct parameter find_parameter(const char *name) {
   return (struct parameter){name, name, ""};
 }
 
+/* Of most axes a number. */
+static json_t *axis_value(const char *text) {
+  char *end;
+  double v = strtod(text, &end);
+  return end != text && !*end ? json_real(v) : json_string(text);
+}
+
 static enum pz_status tell_sensitivity(struct pz_report *t) {
-  json_t *rows =
-      pz_dataset_add(t->datasets, "sensitivity",
-                     "parameter,unit,from,to,change,change_at_most,area_mm2,within_budget");
+  json_t *rows = pz_dataset_add(t->datasets, "sensitivity",
+                                "parameter,unit,from,to,change,change_at_most,area_mm2,watts,"
+                                "dollars,breaks");
   bool good = rows;
   for (uint32_t i = 0; i < t->result->n_sensitivity && good; i++) {
     const struct pz_result_step *s = &t->result->sensitivity[i];
     struct parameter p = find_parameter(s->parameter);
     good = pz_dataset_row(rows,
-                          json_pack("[s,s,f,f,f,f,f,b]", p.text, p.unit, atof(s->from), atof(s->to),
-                                    s->change, s->change_at_most, s->area_mm2, s->breaks == NULL));
+                          json_pack("[s,s,o,o,f,f,f,f,f,s?]", p.text, p.unit, axis_value(s->from),
+                                    axis_value(s->to), s->change, s->change_at_most, s->area_mm2,
+                                    s->peak_watts, s->dollars, s->breaks));
   }
   return pz_report_check(t, good);
 }
@@ -106,15 +123,26 @@ static void add_machines(struct list *l, const struct pz_result *r) {
   const struct pz_result_inputs *in = &r->inputs;
   const struct pz_study_options *o = &in->options;
   char buf[256];
-  add(l, "design space", "%s: %s (%u chip%s within the area budget)", in->space_name,
-      in->space_about, r->n_chips, pz_text_s(r->n_chips));
-  add(l, "area budget", "%.3f mm²", o->limit_mm2);
-  add(l, "network", "%s: %s", in->cluster_name, in->cluster_about);
   add(l, "chips in the cluster", "%" PRId64, o->devices);
   add(l, "global batch size", "%" PRId64 " sample%s", o->batch, pz_text_s((double)o->batch));
+  if (o->limit_mm2 > 0) add(l, "area budget", "%.3f mm²", o->limit_mm2);
+  if (o->limit_watts > 0) add(l, "limit of peak watts", "%.6g W", o->limit_watts);
+  if (o->limit_dollars > 0) add(l, "limit of price", "%.6g dollars", o->limit_dollars);
+  if (o->evaluator == PZ_EVALUATOR_TRAINING) {
+    add(l, "design space", "%s: %s", in->space_name, in->space_about);
+    add(l, "network",
+        "the chip's links in groups of %" PRId64 ", %.4g GB/s of a device between them",
+        o->scale_up, o->outer_bytes_per_s / 1e9);
+    return;
+  }
+  add(l, "design space", "%s: %s (%u chip%s within the area budget)", in->space_name,
+      in->space_about, r->n_chips, pz_text_s(r->n_chips));
+  add(l, "network", "%s: %s", in->cluster_name, in->cluster_about);
   add(l, "microbatch sizes considered", "%s", choices_text(&o->mbs, buf, sizeof buf));
   add(l, "tensor-parallel degrees considered", "%s", choices_text(&o->tp, buf, sizeof buf));
   add(l, "HBM capacities considered", "%s GiB", choices_text(&o->hbm_gib, buf, sizeof buf));
+  add(l, "parameters, gradients and optimizer state", "%g bytes per byte of parameters", o->state);
+  add(l, "step limit of a schedule solve", "%" PRId64, o->steps);
 }
 
 static enum pz_status tell_inputs(struct pz_report *t) {
@@ -128,8 +156,6 @@ static enum pz_status tell_inputs(struct pz_report *t) {
         in->models[m].seq, in->models[m].digest);
   add_machines(&l, t->result);
   add(&l, "objective", "%s: %s", pz_objective_names[o->objective], pz_objective_unit(o->objective));
-  add(&l, "parameters, gradients and optimizer state", "%g bytes per byte of parameters", o->state);
-  add(&l, "step limit of a schedule solve", "%" PRId64, o->steps);
   add(&l, "search",
       o->exhaustive ? "exhaustive: every chip evaluated"
                     : "chips excluded by upper bounds, of their own or of boxes of chips");
@@ -148,8 +174,9 @@ static enum pz_status tell_command(struct pz_report *t) {
 }
 
 enum pz_status pz_report_run(struct pz_report *t) {
-  enum pz_status status = tell_runs(t);
+  bool listed = t->result->comparison != NULL; /* and every chip has a status */
+  enum pz_status status = listed ? tell_runs(t) : PZ_OK;
   if (status == PZ_OK) status = tell_sensitivity(t);
   if (status == PZ_OK) status = tell_inputs(t);
-  return status == PZ_OK ? tell_command(t) : status;
+  return status == PZ_OK && listed ? tell_command(t) : status;
 }

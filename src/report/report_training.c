@@ -1,7 +1,5 @@
-/* The document of a search by training plans:
- *
- *     {version, search: {best, reference, certificate, inputs}, datasets}
- */
+/* What a search by training plans found, its reference and its proof; the chips of today beside the best one, what it takes,
+ * its operators, and chips under tighter limits. */
 #include <math.h>
 #include <string.h>
 
@@ -19,25 +17,15 @@ struct told {
   const struct pz_training_answer *t;
 };
 
-static json_t *parts_json(const struct pz_training_answer *t) {
-  json_t *o = json_object();
-  for (size_t i = 0; pz_time_part_at(i); i++)
-    json_object_set_new(
-        o, pz_time_part_at(i)->key,
-        json_real(*(const double *)((const char *)&t->parts + pz_time_part_at(i)->offset)));
-  return o;
-}
-
 static json_t *models_json(const struct told *list, uint32_t n) {
   json_t *rows = json_array();
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_training_answer *t = list[i].t;
-    json_array_append_new(rows,
-                          json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", list[i].model,
-                                    "step_s", t->step_s, "samples_per_s", list[i].samples_per_s,
-                                    "times_reference", list[i].ratio, "mfu", t->mfu,
-                                    "mfu_conventional", t->mfu_conventional, "joules", t->joules,
-                                    "plan", pz_plan_json(&t->plan), "parts", parts_json(t)));
+    json_array_append_new(rows, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o}", "model",
+                                          list[i].model, "step_s", t->step_s, "samples_per_s",
+                                          list[i].samples_per_s, "times_reference", list[i].ratio,
+                                          "mfu", t->mfu, "mfu_conventional", t->mfu_conventional,
+                                          "joules", t->joules, "plan", pz_plan_json(&t->plan)));
   }
   return rows;
 }
@@ -121,30 +109,18 @@ static bool tell_list(json_t *datasets, const char *name, const char *columns, c
   return good;
 }
 
-static bool tell_sensitivity(const struct pz_result *r, json_t *datasets) {
-  json_t *rows =
-      pz_dataset_add(datasets, "sensitivity", "axis,from,to,change,breaks,area_mm2,watts,dollars");
-  bool good = rows;
-  for (uint32_t i = 0; i < r->n_sensitivity && good; i++) {
-    const struct pz_result_step *s = &r->sensitivity[i];
-    good = pz_dataset_row(rows,
-                          json_pack("[s,s,s,f,s?,f,f,f]", s->parameter, s->from, s->to, s->change,
-                                    s->breaks, s->area_mm2, s->peak_watts, s->dollars));
-  }
-  return good;
-}
-
 /* Parts of each model's step on the best chip. */
-static bool tell_parts(const struct told *list, uint32_t n, json_t *datasets) {
-  json_t *rows = pz_dataset_add(datasets, "parts", "model,part,seconds");
+static bool tell_step(const struct told *list, uint32_t n, json_t *datasets) {
+  json_t *rows = pz_dataset_add(datasets, "step", "model,part,seconds,share");
+  const struct pz_part_info *part;
   bool good = rows;
-  for (uint32_t i = 0; i < n && good; i++) {
-    json_t *parts = parts_json(list[i].t), *v;
-    const char *key;
-    json_object_foreach(parts, key, v) if (good) good =
-        pz_dataset_row(rows, json_pack("[s,s,O]", list[i].model, key, v));
-    json_decref(parts);
-  }
+  for (uint32_t i = 0; i < n; i++)
+    for (size_t k = 0; (part = pz_time_part_at(k)) && good; k++) {
+      double s = pz_time_part(&list[i].t->parts, part);
+      if (s > 0)
+        good = pz_dataset_row(
+            rows, json_pack("[s,s,f,f]", list[i].model, part->label, s, s / list[i].t->step_s));
+    }
   return good;
 }
 
@@ -163,7 +139,7 @@ static bool tell_detail(const json_t *detail, json_t *datasets) {
                    json_object_get(detail, "bills"));
 }
 
-enum pz_status pz_report_training(struct pz_report *t, json_t **out) {
+enum pz_status pz_report_training(struct pz_report *t) {
   const struct pz_result *r = t->result;
   const struct pz_answer *a = pz_result_best(r);
   struct told best[PZ_SEARCH_MOST_MODELS], reference[PZ_SEARCH_MOST_MODELS];
@@ -177,14 +153,10 @@ enum pz_status pz_report_training(struct pz_report *t, json_t **out) {
     best[i] = (struct told){m->model, m->samples_per_s, m->ratio, m->training};
     reference[i] = (struct told){ref->model, ref->samples_per_s, 1, ref->training};
   }
-  bool good = tell_sensitivity(r, t->datasets) && tell_parts(best, a->n_models, t->datasets) &&
-              tell_detail(detail, t->datasets);
+  bool good = tell_step(best, a->n_models, t->datasets) && tell_detail(detail, t->datasets);
   json_decref(detail);
-  *out = good
-             ? json_pack("{s:s,s:{s:o,s:o,s:o,s:o},s:O}", "version", pz_version(), "search", "best",
-                         best_json(r, best), "reference", reference_json(r, reference),
-                         "certificate", certificate_json(&a->certificate), "inputs", inputs_json(r),
-                         "datasets", t->datasets)
-             : NULL;
-  return pz_report_check(t, *out != NULL);
+  t->search = json_pack("{s:o,s:o,s:o,s:o}", "best", best_json(r, best), "reference",
+                        reference_json(r, reference), "certificate",
+                        certificate_json(&a->certificate), "inputs", inputs_json(r));
+  return pz_report_check(t, good && t->search);
 }

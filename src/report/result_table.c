@@ -7,6 +7,7 @@
 #include "chip/chip.h"
 #include "core/text.h"
 #include "report/ratios.h"
+#include "study/result_json.h"
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
@@ -41,8 +42,8 @@ static void print_chip(const struct pz_result *r, const struct pz_answer *best, 
   print_memory(r, best, out);
   fprintf(out, "  area           %.1f mm2", best->area_mm2);
   if (best->area_part > 0) fprintf(out, ", %.1f%% of the limit", 100 * best->area_part);
-  fprintf(out, "\n  peak           %.0f W\n", best->peak_watts);
-  fprintf(out, "  dollars        %.0f", best->dollars);
+  fprintf(out, "\n  peak           %.0f W", best->peak_watts);
+  if (best->dollars > 0) fprintf(out, "\n  dollars        %.0f", best->dollars);
   if (best->owner_dollars > best->dollars) fprintf(out, "; %.0f of ownership", best->owner_dollars);
   fputs("\n\n", out);
 }
@@ -357,4 +358,14 @@ enum pz_status pz_result_print(const struct pz_result *r, struct pz_arena *arena
   }
   print_proof(&best->certificate, out);
   return PZ_OK;
+}
+
+json_t *pz_result_report_json(const struct pz_result *r, json_t *timing) {
+  json_t *o = pz_result_json(r);
+  if (o && json_object_set(o, "timing", timing) != 0) {
+    json_decref(o);
+    o = NULL;
+  }
+  json_decref(timing);
+  return o;
 }

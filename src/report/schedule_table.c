@@ -7,17 +7,22 @@
 
 #include "report/table.h"
 
-static const char *const outcome_names[] = {"optimal", "feasible"};
 static const char *const stop_names[] = {"proved", "steps", "time"};
 static const char *const direction_names[] = {"forward", "backward"};
 static const char *const resource_keys[PZ_RESOURCES] = {"tensor", "vector", "link", "hbm", "glb"};
+
+const char *pz_scheduled_title(const struct pz_layer_schedule *s, char buf[256]) {
+  snprintf(buf, 256, s->layer ? "%s %s" : "%s", s->layer ? s->layer : s->model,
+           direction_names[s->direction]);
+  return buf;
+}
 
 static double gap(double makespan, double bound) {
   return makespan > 0 ? (makespan - bound) / makespan : 0;
 }
 
-double pz_scheduled_gap(const struct pz_scheduled *s) {
-  return gap(s->schedule.makespan, s->schedule.lower_bound);
+double pz_scheduled_gap(const struct pz_layer_schedule *s) {
+  return gap(s->makespan_s, s->lower_bound_s);
 }
 
 const char *pz_scheduled_gap_text(double part, bool optimal, char buf[16]) {
@@ -30,31 +35,17 @@ int pz_scheduled_decimals(double most_us) { return most_us < 1e5 ? 2 : most_us <
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *op_json(const struct pz_task *t, const struct pz_slot *slot) {
-  const struct pz_mode *m = &t->modes[slot->mode];
-  char buf[16];
-  return json_pack("{s:I,s:s,s:s,s:s,s:f,s:f,s:{s:i,s:i}}", "id", (json_int_t)t->id, "name",
-                   t->name, "class", pz_op_class_name(t->op_class), "mode", pz_mode_name(m, buf),
-                   "start", slot->start, "end", slot->end, "cores", "tensor",
-                   (int)m->use[PZ_TENSOR_CORES], "vector", (int)m->use[PZ_VECTOR_CORES]);
+static json_t *op_json(const struct pz_scheduled_operator *o) {
+  return json_pack("{s:I,s:s,s:s,s:s,s:f,s:f,s:{s:I,s:I}}", "id", (json_int_t)o->id, "name",
+                   o->name, "class", pz_op_class_name(o->op_class), "mode", o->mode, "start",
+                   o->start_s, "end", o->end_s, "cores", "tensor", (json_int_t)o->tensor_held,
+                   "vector", (json_int_t)o->vector_held);
 }
 
-/* Is the rate part of the problem?  Cores and link always are. */
-static bool counts(const struct pz_problem *p, int r) {
-  if (r != PZ_HBM_RATE && r != PZ_GLB_RATE) return true;
-  for (uint32_t i = 0; i < p->n; i++)
-    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++)
-      if (p->tasks[i].modes[m].use[r]) return true;
-  return false;
-}
-
-static json_t *use_json(const struct pz_scheduled *s) {
-  double share[PZ_RESOURCES];
+static json_t *use_json(const struct pz_layer_schedule *s) {
   json_t *o = json_object();
-  pz_schedule_use(&s->problem, s->schedule.slots, s->schedule.makespan, share);
   for (int r = 0; r < PZ_RESOURCES; r++)
-    json_object_set_new(o, resource_keys[r],
-                        counts(&s->problem, r) ? json_real(share[r]) : json_null());
+    json_object_set_new(o, resource_keys[r], s->limits[r] ? json_real(s->use[r]) : json_null());
   return o;
 }
 
@@ -63,12 +54,12 @@ static bool did_something(const struct pz_technique_count *n) {
 }
 
 /* Techniques that did something. */
-static json_t *statistics_json(const struct pz_solve_statistics *s) {
+static json_t *statistics_json(const struct pz_layer_schedule *s) {
   json_t *o = json_object();
-  for (enum pz_technique t = 0; t < PZ_TECHNIQUES; t++) {
-    const struct pz_technique_count *n = &s->by[t];
+  for (uint32_t t = 0; t < s->n_techniques; t++) {
+    const struct pz_technique_count *n = &s->techniques[t];
     if (!did_something(n)) continue;
-    json_object_set_new(o, pz_technique_name(t),
+    json_object_set_new(o, n->name,
                         json_pack("{s:I,s:I,s:I,s:I,s:f}", "calls", (json_int_t)n->calls, "steps",
                                   (json_int_t)n->steps, "prunes", (json_int_t)n->prunes,
                                   "incumbents", (json_int_t)n->incumbents, "bound_raised",
@@ -77,20 +68,18 @@ static json_t *statistics_json(const struct pz_solve_statistics *s) {
   return o;
 }
 
-json_t *pz_scheduled_json(const struct pz_scheduled *s) {
-  const struct pz_schedule *d = &s->schedule;
+json_t *pz_scheduled_json(const struct pz_layer_schedule *s, double solve_s) {
   json_t *ops = json_array();
-  for (uint32_t i = 0; i < s->problem.n; i++)
-    json_array_append_new(ops, op_json(&s->problem.tasks[i], &d->slots[i]));
+  for (uint32_t i = 0; i < s->n_operators; i++)
+    json_array_append_new(ops, op_json(&s->operators[i]));
   json_t *o = s->layer ? json_pack("{s:s,s:I,s:s}", "layer", s->layer, "count",
                                    (json_int_t)s->count, "direction", direction_names[s->direction])
                        : json_object();
-  json_t *rest = json_pack("{s:f,s:f,s:f,s:s,s:s,s:I,s:f,s:f,s:o,s:o,s:o}", "makespan", d->makespan,
-                           "lower_bound", d->lower_bound, "gap", pz_scheduled_gap(s), "outcome",
-                           outcome_names[d->outcome], "stop", stop_names[d->stop], "steps",
-                           (json_int_t)d->steps, "seconds", s->solve_s, "serial",
-                           pz_problem_serial(&s->problem), "utilisation", use_json(s), "statistics",
-                           statistics_json(&d->statistics), "ops", ops);
+  json_t *rest = json_pack(
+      "{s:f,s:f,s:f,s:s,s:s,s:I,s:f,s:f,s:o,s:o,s:o}", "makespan", s->makespan_s, "lower_bound",
+      s->lower_bound_s, "gap", pz_scheduled_gap(s), "outcome", s->optimal ? "optimal" : "feasible",
+      "stop", stop_names[s->stop], "steps", (json_int_t)s->steps, "seconds", solve_s, "serial",
+      s->serial_s, "utilisation", use_json(s), "statistics", statistics_json(s), "ops", ops);
   bool whole = json_object_update(o, rest) == 0;
   json_decref(rest);
   if (whole) return o;
@@ -110,18 +99,16 @@ struct row {
   bool optimal;
 };
 
-static struct row row_of(const struct pz_scheduled *s) {
-  const struct pz_schedule *d = &s->schedule;
+static struct row row_of(const struct pz_layer_schedule *s) {
   struct row r = {.layer = s->layer,
                   .direction = s->direction,
                   .count = s->count,
-                  .ops = s->problem.n,
-                  .us = d->makespan * s->to_us,
-                  .bound_us = d->lower_bound * s->to_us,
-                  .serial_us = pz_problem_serial(&s->problem) * s->to_us,
-                  .optimal = d->outcome == PZ_OUTCOME_OPTIMAL};
-  pz_schedule_use(&s->problem, d->slots, d->makespan, r.used_us);
-  for (int k = 0; k < PZ_RESOURCES; k++) r.used_us[k] *= r.us;
+                  .ops = s->n_operators,
+                  .us = s->makespan_s * 1e6,
+                  .bound_us = s->lower_bound_s * 1e6,
+                  .serial_us = s->serial_s * 1e6,
+                  .optimal = s->optimal};
+  for (int k = 0; k < PZ_RESOURCES; k++) r.used_us[k] = s->use[k] * r.us;
   return r;
 }
 
@@ -181,15 +168,15 @@ static enum pz_status print_rows(const struct row *rows, uint32_t n, struct pz_a
   return pz_table_print(&t, 0, out);
 }
 
-enum pz_status pz_scheduled_table(const struct pz_scheduled *list, uint32_t n, bool total,
-                                  struct pz_arena *arena, FILE *out) {
+enum pz_status pz_scheduled_table(const struct pz_layer_schedule *const *list, uint32_t n,
+                                  bool total, struct pz_arena *arena, FILE *out) {
   struct row *rows = pz_arena_alloc(arena, (size_t)n + 2, sizeof *rows);
   if (!rows) return PZ_NO_MEMORY;
   for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
     rows[n + d] = (struct row){.layer = "model", .direction = d, .optimal = true};
   for (uint32_t i = 0; i < n; i++) {
-    rows[i] = row_of(&list[i]);
-    add_row(&rows[n + list[i].direction], &rows[i]);
+    rows[i] = row_of(list[i]);
+    add_row(&rows[n + list[i]->direction], &rows[i]);
   }
   return print_rows(rows, total ? n + 2 : n, arena, out);
 }
@@ -205,20 +192,20 @@ static void add_count(struct pz_technique_count *sum, const struct pz_technique_
   sum->raised += n->raised * to_us;
 }
 
-enum pz_status pz_scheduled_statistics(const struct pz_scheduled *list, uint32_t n,
+enum pz_status pz_scheduled_statistics(const struct pz_layer_schedule *const *list, uint32_t n,
                                        struct pz_arena *arena, FILE *out) {
   static const char *const heads[] = {"technique",   ">calls",        ">steps", ">prunes",
                                       ">incumbents", ">bound raised", NULL};
   struct pz_table t;
   bool any = false;
   pz_table_init(&t, arena, heads);
-  for (enum pz_technique k = 0; k < PZ_TECHNIQUES; k++) {
+  for (uint32_t k = 0; n && k < list[0]->n_techniques; k++) {
     struct pz_technique_count sum = {0};
     for (uint32_t i = 0; i < n; i++)
-      add_count(&sum, &list[i].schedule.statistics.by[k], list[i].to_us);
+      add_count(&sum, &list[i]->techniques[k], pz_scheduled_us(list[i]));
     if (!did_something(&sum)) continue;
     any = true;
-    pz_table_cell(&t, "%s", pz_technique_name(k));
+    pz_table_cell(&t, "%s", list[0]->techniques[k].name);
     pz_table_cell(&t, "%" PRId64, sum.calls);
     pz_table_cell(&t, "%" PRId64, sum.steps);
     pz_table_cell(&t, "%" PRId64, sum.prunes);
@@ -228,29 +215,21 @@ enum pz_status pz_scheduled_statistics(const struct pz_scheduled *list, uint32_t
   return any ? pz_table_print(&t, 0, out) : PZ_OK;
 }
 
-/* qsort has no context: keys are copied beside the index. */
-struct place {
-  double start, end;
-  uint32_t task;
-};
-
+/* By start and end; equal ones as they are listed. */
 static int by_start(const void *a, const void *b) {
-  const struct place *x = a, *y = b;
-  if (x->start != y->start) return x->start < y->start ? -1 : 1;
-  if (x->end != y->end) return x->end < y->end ? -1 : 1;
-  return (x->task > y->task) - (x->task < y->task);
+  const struct pz_scheduled_operator *x = *(const struct pz_scheduled_operator *const *)a,
+                                     *y = *(const struct pz_scheduled_operator *const *)b;
+  if (x->start_s != y->start_s) return x->start_s < y->start_s ? -1 : 1;
+  if (x->end_s != y->end_s) return x->end_s < y->end_s ? -1 : 1;
+  return (x > y) - (x < y);
 }
 
-const uint32_t *pz_scheduled_order(const struct pz_scheduled *s, struct pz_arena *arena,
-                                   uint32_t *n) {
-  struct place *places = pz_arena_alloc(arena, s->problem.n, sizeof *places);
-  uint32_t *order = pz_arena_alloc(arena, s->problem.n, sizeof *order);
+const struct pz_scheduled_operator **pz_scheduled_order(const struct pz_layer_schedule *s,
+                                                        struct pz_arena *arena, uint32_t *n) {
+  const struct pz_scheduled_operator **order = pz_arena_alloc(arena, s->n_operators, sizeof *order);
   *n = 0;
-  if (!places || !order) return NULL;
-  for (uint32_t i = 0; i < s->problem.n; i++)
-    if (s->problem.tasks[i].op_class != PZ_CLASS_NONE)
-      places[(*n)++] = (struct place){s->schedule.slots[i].start, s->schedule.slots[i].end, i};
-  qsort(places, *n, sizeof *places, by_start);
-  for (uint32_t i = 0; i < *n; i++) order[i] = places[i].task;
+  for (uint32_t i = 0; order && i < s->n_operators; i++)
+    if (s->operators[i].op_class != PZ_CLASS_NONE) order[(*n)++] = &s->operators[i];
+  if (order) qsort(order, *n, sizeof *order, by_start);
   return order;
 }

@@ -1,10 +1,13 @@
-#include "report/trace.h"
-
+/* Schedules and pipelines as trace-event files. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/status.h"
 #include "core/trace_events.h"
-#include "schedule/model/schedule.h"
+#include "report/schedule_table.h"
+
+/* Times of viewers are 64-bit nanoseconds. */
+static const double MOST_US = 1e12;
 
 struct trace {
   struct pz_arena arena;
@@ -12,8 +15,8 @@ struct trace {
   int threads; /* numbered over all processes: some viewers know threads by number alone */
 };
 
-static int64_t ticks_of(const struct pz_scheduled *s, double time) {
-  return pz_trace_ticks(time * s->to_us);
+static int64_t ticks_of(const struct pz_layer_schedule *s, double time) {
+  return pz_trace_ticks(time * pz_scheduled_us(s));
 }
 
 /* ---- operators in lanes --------------------------------------------------------------------- */
@@ -31,39 +34,34 @@ static enum lane_kind kind_of(enum pz_op_class c) {
   return LANE_KINDS;
 }
 
-static void add_op(struct trace *t, const struct pz_scheduled *s, uint32_t at, int pid, int tid) {
-  const struct pz_task *task = &s->problem.tasks[at];
-  const struct pz_slot *slot = &s->schedule.slots[at];
-  const struct pz_mode *m = &task->modes[slot->mode];
-  int64_t start = ticks_of(s, slot->start), end = ticks_of(s, slot->end);
-  const char *op_class = pz_op_class_name(task->op_class);
-  char buf[16];
-  json_t *args =
-      json_pack("{s:I,s:s,s:s,s:i,s:i,s:f}", "op", (json_int_t)task->id, "class", op_class, "mode",
-                pz_mode_name(m, buf), "tensor_cores", (int)m->use[PZ_TENSOR_CORES], "vector_cores",
-                (int)m->use[PZ_VECTOR_CORES], "joules", m->j);
+static void add_op(struct trace *t, const struct pz_layer_schedule *s,
+                   const struct pz_scheduled_operator *o, int pid, int tid) {
+  int64_t start = ticks_of(s, o->start_s), end = ticks_of(s, o->end_s);
+  const char *op_class = pz_op_class_name(o->op_class);
+  json_t *args = json_pack("{s:I,s:s,s:s?,s:I,s:I,s:f}", "op", (json_int_t)o->id, "class", op_class,
+                           "mode", o->mode, "tensor_cores", (json_int_t)o->tensor_held,
+                           "vector_cores", (json_int_t)o->vector_held, "joules", o->energy_j);
   pz_trace_add(&t->events, start,
-               json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "name", task->name, "cat", op_class,
+               json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "name", o->name, "cat", op_class,
                          "ph", "X", "pid", pid, "tid", tid, "ts", pz_trace_us(start), "dur",
                          pz_trace_us(end - start), "args", args));
 }
 
 /* Every operator goes to the first lane of its kind that is free when it starts. */
-static void add_lanes(struct trace *t, const struct pz_scheduled *s, enum lane_kind kind, int pid,
-                      const uint32_t *order, uint32_t n) {
+static void add_lanes(struct trace *t, const struct pz_layer_schedule *s, enum lane_kind kind,
+                      int pid, const struct pz_scheduled_operator **order, uint32_t n) {
   static const char *const names[] = {"tensor cores", "vector cores", "collectives"};
   uint32_t lanes = 0;
   int64_t *free_at = pz_arena_alloc(&t->arena, n, sizeof *free_at);
   int first = t->threads + 1;
   if (!free_at) t->events.good = false;
   for (uint32_t i = 0; i < n && free_at; i++) {
-    const struct pz_slot *slot = &s->schedule.slots[order[i]];
     uint32_t lane = 0;
-    if (kind_of(s->problem.tasks[order[i]].op_class) != kind) continue;
-    while (lane < lanes && free_at[lane] > ticks_of(s, slot->start)) lane++;
+    if (kind_of(order[i]->op_class) != kind) continue;
+    while (lane < lanes && free_at[lane] > ticks_of(s, order[i]->start_s)) lane++;
     if (lane == lanes)
       pz_trace_name(&t->events, "thread_name", pid, first + (int)lanes++, json_string(names[kind]));
-    free_at[lane] = ticks_of(s, slot->end);
+    free_at[lane] = ticks_of(s, order[i]->end_s);
     add_op(t, s, order[i], pid, first + (int)lane);
   }
   t->threads += (int)lanes;
@@ -73,7 +71,7 @@ static void add_lanes(struct trace *t, const struct pz_scheduled *s, enum lane_k
 
 struct change {
   int64_t tick;
-  int64_t by[PZ_RESOURCES];
+  double by[PZ_RESOURCES];
 };
 
 static int by_tick(const void *a, const void *b) {
@@ -81,13 +79,13 @@ static int by_tick(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static uint32_t changes_of(const struct pz_scheduled *s, struct change *changes) {
+static uint32_t changes_of(const struct pz_layer_schedule *s, struct change *changes) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < s->problem.n; i++) {
-    const struct pz_slot *slot = &s->schedule.slots[i];
-    struct change on = {.tick = ticks_of(s, slot->start)}, off = {.tick = ticks_of(s, slot->end)};
+  for (uint32_t i = 0; i < s->n_operators; i++) {
+    const struct pz_scheduled_operator *o = &s->operators[i];
+    struct change on = {.tick = ticks_of(s, o->start_s)}, off = {.tick = ticks_of(s, o->end_s)};
     for (int r = 0; r < PZ_RESOURCES; r++) {
-      on.by[r] = pz_task_use(&s->problem.tasks[i], slot->mode, (enum pz_resource)r);
+      on.by[r] = o->used[r];
       off.by[r] = -on.by[r];
     }
     changes[n++] = on;
@@ -97,27 +95,27 @@ static uint32_t changes_of(const struct pz_scheduled *s, struct change *changes)
   return n;
 }
 
-static void add_value(struct trace *t, int64_t tick, int pid, enum pz_resource r, int64_t used) {
+static void add_value(struct trace *t, int64_t tick, int pid, enum pz_resource r, double used) {
+  static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link", "hbm",
+                                                  "glb"};
   bool rate = r == PZ_HBM_RATE || r == PZ_GLB_RATE;
-  json_t *value = rate ? json_real(100.0 * (double)used / PZ_RATE_PARTS) : json_integer(used);
+  json_t *value = rate ? json_real(100 * used) : json_integer((json_int_t)used);
   pz_trace_add(&t->events, tick,
-               json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", pz_resource_name(r), "ph", "C", "pid",
-                         pid, "ts", pz_trace_us(tick), "args", rate ? "percent" : "used", value));
+               json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", names[r], "ph", "C", "pid", pid, "ts",
+                         pz_trace_us(tick), "args", rate ? "percent" : "used", value));
 }
 
 /* A value wherever it changes; resources that are never used have none. */
-static void add_counters(struct trace *t, const struct pz_scheduled *s, int pid,
+static void add_counters(struct trace *t, const struct pz_layer_schedule *s, int pid,
                          struct change *changes) {
-  int64_t used[PZ_RESOURCES] = {0}, shown[PZ_RESOURCES];
-  double share[PZ_RESOURCES];
+  double used[PZ_RESOURCES] = {0}, shown[PZ_RESOURCES];
   uint32_t n = changes_of(s, changes);
-  pz_schedule_use(&s->problem, s->schedule.slots, s->schedule.makespan, share);
-  for (int r = 0; r < PZ_RESOURCES; r++) shown[r] = share[r] > 0 ? -1 : 0;
+  for (int r = 0; r < PZ_RESOURCES; r++) shown[r] = s->use[r] > 0 ? -1 : 0;
   for (uint32_t i = 0; i < n; i++) {
     for (int r = 0; r < PZ_RESOURCES; r++) used[r] += changes[i].by[r];
     if (i + 1 < n && changes[i + 1].tick == changes[i].tick) continue;
     for (int r = 0; r < PZ_RESOURCES; r++) {
-      if (share[r] > 0 && used[r] != shown[r])
+      if (s->use[r] > 0 && used[r] != shown[r])
         add_value(t, changes[i].tick, pid, (enum pz_resource)r, used[r]);
       shown[r] = used[r];
     }
@@ -126,48 +124,56 @@ static void add_counters(struct trace *t, const struct pz_scheduled *s, int pid,
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-static void add_schedule(struct trace *t, const struct pz_scheduled *s, int pid) {
+static void add_schedule(struct trace *t, const struct pz_layer_schedule *s, int pid) {
   uint32_t n;
-  const uint32_t *order = pz_scheduled_order(s, &t->arena, &n);
-  struct change *changes = pz_arena_alloc(&t->arena, s->problem.n, 2 * sizeof *changes);
+  char title[256];
+  const struct pz_scheduled_operator **order = pz_scheduled_order(s, &t->arena, &n);
+  struct change *changes = pz_arena_alloc(&t->arena, s->n_operators, 2 * sizeof *changes);
   if (!order || !changes) {
     t->events.good = false;
     return;
   }
-  pz_trace_name(&t->events, "process_name", pid, 0, json_string(s->title));
+  pz_trace_name(&t->events, "process_name", pid, 0, json_string(pz_scheduled_title(s, title)));
   for (int k = 0; k < LANE_KINDS; k++) add_lanes(t, s, (enum lane_kind)k, pid, order, n);
   add_counters(t, s, pid, changes);
 }
 
-static enum pz_status check_limits(const struct pz_scheduled *list, uint32_t n,
+static enum pz_status check_limits(const struct pz_layer_schedule *const *list, uint32_t n,
                                    struct pz_error *err) {
   uint64_t ops = 0;
+  char title[256];
   for (uint32_t i = 0; i < n; i++) {
-    ops += list[i].problem.n;
-    double us = list[i].schedule.makespan * list[i].to_us;
-    if (!(us <= PZ_TRACE_MOST_US))
+    enum pz_status status = pz_need(list[i], "schedule", err);
+    if (status != PZ_OK) return status;
+    ops += list[i]->n_operators;
+    double us = list[i]->makespan_s * pz_scheduled_us(list[i]);
+    if (!(us <= MOST_US))
       return pz_fail(err, PZ_LIMIT, "a trace of %s would take %.3g us; accepted: at most %.0g us",
-                     list[i].title, us, PZ_TRACE_MOST_US);
+                     pz_scheduled_title(list[i], title), us, MOST_US);
   }
   if (ops <= PZ_TRACE_MOST_OPS) return PZ_OK;
   return pz_fail(err, PZ_LIMIT, "a trace of %llu operators; accepted: at most %d",
                  (unsigned long long)ops, PZ_TRACE_MOST_OPS);
 }
 
-enum pz_status pz_trace_text(const struct pz_scheduled *list, uint32_t n, char **text,
-                             struct pz_error *err) {
-  enum pz_status status = check_limits(list, n, err);
+enum pz_status pz_schedule_trace(const struct pz_layer_schedule *const *list, uint32_t n,
+                                 char **text, struct pz_error *err) {
+  enum pz_status status = pz_need_each(err, {list, "list"}, {text, "text"});
+  if (status == PZ_OK) status = check_limits(list, n, err);
   if (status != PZ_OK) return status;
   struct trace t = {.threads = (int)n};
   pz_arena_init(&t.arena, NULL);
   pz_trace_begin(&t.events, "ns");
-  for (uint32_t i = 0; i < n; i++) add_schedule(&t, &list[i], (int)i + 1);
+  for (uint32_t i = 0; i < n; i++) add_schedule(&t, list[i], (int)i + 1);
   status = pz_trace_end(&t.events, text, err);
   pz_arena_release(&t.arena);
   return status;
 }
 
 /* ---- pipelines ---------------------------------------------------------------------------------- */
+
+/* Beyond so many events only the first microbatches are shown, and the name says so. */
+enum { PIPELINE_MOST = 1 << 17 };
 
 struct pipeline {
   const struct pz_partition *p;
@@ -192,9 +198,11 @@ static void add_stage(struct pipeline *t, uint32_t k) {
   pz_trace_span(&t->events, thread, "gradients", -1, (double[2]){end, end + p->parts.exchange_s});
 }
 
-enum pz_status pz_pipeline_trace(const struct pz_partition *p, const char *model, char **text,
-                                 struct pz_error *err) {
-  int64_t all = p->microbatches, most = PZ_PIPELINE_TRACE_MOST / (2 * (int64_t)p->pp);
+enum pz_status pz_partition_trace(const struct pz_partition *p, const char *model, char **text,
+                                  struct pz_error *err) {
+  enum pz_status status = pz_need_each(err, {p, "p"}, {model, "model"}, {text, "text"});
+  if (status != PZ_OK) return status;
+  int64_t all = p->microbatches, most = PIPELINE_MOST / (2 * (int64_t)p->pp);
   struct pipeline t = {.p = p, .shown = all < most ? all : most};
   pz_trace_begin(&t.events, "ms");
   pz_trace_name(&t.events, "process_name", PZ_TRACE_PROCESS, 0,

@@ -7,14 +7,6 @@
 
 #include "core/status.h"
 
-enum pz_solver {
-  PZ_SOLVER_EXACT, /* local search, bounds and tree search */
-  PZ_SOLVER_ILP    /* the integer program, by CBC: an oracle */
-};
-
-/* Why a solver left a gap open. */
-enum pz_stop { PZ_STOP_PROVED, PZ_STOP_STEPS, PZ_STOP_TIME };
-
 /* PZ_T_local_search and so on; PZ_T_NONE stands for what cannot be switched off. */
 enum pz_technique {
 #define TECHNIQUE(name, reason) PZ_T_##name,
@@ -47,15 +39,7 @@ struct pz_solve_options {
   const struct pz_techniques *techniques; /* of the exact solver; NULL: all */
 };
 
-/* What a technique did in a solve. */
-struct pz_technique_count {
-  int64_t calls;
-  int64_t steps;      /* of searches, with those of what they call */
-  int64_t prunes;     /* nodes, starts or modes it ruled out */
-  int64_t incumbents; /* schedules it found that were the best so far */
-  double raised;      /* sum by which it raised the lower bound, in the problem's unit of time */
-};
-
+/* What each technique did in a solve; names are filled in where they are told. */
 struct pz_solve_statistics {
   struct pz_technique_count by[PZ_TECHNIQUES + 1];
 };

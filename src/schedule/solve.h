@@ -10,11 +10,12 @@ PZ_NODISCARD enum pz_status pz_schedule_solve(const struct pz_problem *p,
                                               struct pz_arena *arena, struct pz_schedule *out,
                                               struct pz_error *err);
 
-/* A solved problem of one direction of a layer, for programs and reports; the arena holds what
- * `out` points to, copies of all names. */
-PZ_NODISCARD enum pz_status
-pz_layer_schedule_tell(const struct pz_layer *layer, enum pz_direction direction,
-                       const struct pz_problem *problem, const struct pz_schedule *schedule,
-                       struct pz_arena *arena, struct pz_layer_schedule *out, struct pz_error *err);
+/* A solved problem for programs and reports: *out has model, layer, count and direction already.  The
+ * arena holds what it points to, copies of all names.  `whole`: with what runs do not keep. */
+PZ_NODISCARD enum pz_status pz_layer_schedule_tell(const struct pz_problem *problem,
+                                                   const struct pz_schedule *schedule, bool whole,
+                                                   bool views, struct pz_arena *arena,
+                                                   struct pz_layer_schedule *out,
+                                                   struct pz_error *err);
 
 #endif

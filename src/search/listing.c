@@ -47,7 +47,8 @@ enum pz_status pz_space_list(const struct pz_space *s, const struct pz_limits *l
   int64_t all = pz_space_chips(s);
   if (all > PZ_SPACE_MOST_LISTED)
     return pz_fail(err, PZ_LIMIT,
-                   "the space %s has %lld chips; accepted where chips are listed: at most %d",
+                   "the space %s has %lld chips; accepted by the evaluator original, and with "
+                   "--pareto: a space of at most %d; larger ones by --evaluator training alone",
                    s->name, (long long)all, PZ_SPACE_MOST_LISTED);
   struct pz_point *list = pz_arena_alloc(arena, (size_t)all, sizeof *list);
   if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the space");

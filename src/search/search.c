@@ -658,17 +658,20 @@ static enum pz_status conclude(struct pz_driver *d, struct pz_error *err) {
   return PZ_OK;
 }
 
-/* Is what the objective divides by known of every chip? */
+/* Are dollars and what else the objective divides by known of every chip, if they matter? */
 static enum pz_status check_objective(const struct pz_driver *d, struct pz_error *err) {
   const struct pz_space *s = d->s->q.space;
   enum pz_objective_kind kind = d->run->objective.kind;
   for (int i = 0; i < s->n_nodes; i++) {
     const struct pz_tech_info *t = pz_tech_at(s->node[i]);
-    if (pz_objective_needs_bill(kind) && pz_tech_is_library(t))
-      return pz_fail(err, PZ_BAD_USE,
-                     "--objective %s: the space %s has chips of %s, whose library has no bill of "
-                     "HBM, links and static power; accepted: chips of 16 nm or below",
-                     pz_objective_names[kind], s->name, t->name);
+    bool needs = pz_objective_needs_bill(kind);
+    if ((needs || d->s->q.limits.dollars > 0) && pz_tech_is_library(t))
+      return pz_fail(
+          err, PZ_BAD_USE,
+          "--%s%s: the space %s has chips of %s, whose library has no %s; accepted: chips "
+          "of 16 nm or below",
+          needs ? "objective " : "limit-dollars", needs ? pz_objective_names[kind] : "", s->name,
+          t->name, needs ? "bill of HBM, links and static power" : "prices");
   }
   return PZ_OK;
 }

@@ -5,24 +5,6 @@
 #include "chip/chip.h"
 #include "core/num.h"
 
-/* How much more power than at its node's sustained clock switching takes. */
-static double held_part(const struct pz_chip *c, const struct pz_tech_info *t) {
-  if (!(t->reference_hz > 0) || c->clock_hz <= t->reference_hz) return 1;
-  return c->clock_hz * pz_tech_voltage2(t, c->clock_hz) /
-         (t->reference_hz * pz_tech_voltage2(t, t->reference_hz));
-}
-
-/* The bill has the watts of a chip that lowers its clock to what its node sustains, and of products as GPUs run them.  Here
- * a clock is one that the chip holds, above that its dynamic power grows with f V^2, and products run at their full rate, as
- * their times have it. */
-static double held_watts(const struct pz_chip *c, const struct pz_bill *b) {
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  if (pz_tech_is_library(t)) return b->watts; /* everything at full speed at once */
-  double dynamic = pz_fmax(pz_chip_full_product_watts(c, b), b->stream_watts);
-  double clock_watts = b->area_mm2 * t->clock_w_per_mm2, more = held_part(c, t);
-  return b->static_watts + b->link_watts + dynamic + (more - 1) * (dynamic + clock_watts);
-}
-
 static double owner_dollars(const struct pz_tech_info *t, double chip_dollars, double watts) {
   static const double HOURS = 365.25 * 24;
   return chip_dollars + t->server_dollars + t->network_dollars +
@@ -31,11 +13,11 @@ static double owner_dollars(const struct pz_tech_info *t, double chip_dollars, d
 
 struct pz_taken pz_chip_taken(const struct pz_chip *c) {
   struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
   bool lowers = c->cold && !pz_tech_is_library(t), limited = lowers && c->watts > 0;
-  double held = held_watts(c, &b), watts = limited ? pz_fmin(held, c->watts) : held;
-  double at_rest = b.area_mm2 * t->static_w_per_mm2;
-  double running = b.static_watts + (held_part(c, t) - 1) * b.area_mm2 * t->clock_w_per_mm2;
+  double watts = pz_bill_peak_watts(c, &b), at_rest = b.area_mm2 * t->static_w_per_mm2;
+  double running =
+      b.static_watts + (pz_chip_held_part(c) - 1) * b.area_mm2 * t->clock_w_per_mm2;
   return (struct pz_taken){.mm2 = b.area_mm2,
                            .watts = watts,
                            .least_watts = lowers ? at_rest : watts,

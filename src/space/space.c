@@ -234,8 +234,13 @@ static enum pz_status check_buffers(const char *name, const struct pz_space *s,
 /* What is no axis.  The base is read when all else is known to be good. */
 static void read_space(struct pz_fields *f, struct pz_space *s) {
   static const char *const words[] = {"sources"};
-  const json_t *axes_given = json_object_get(f->root, "axes");
+  json_t *axes_given = json_object_get(f->root, "axes"), *value;
+  const char *key;
   if (axes_given && !json_is_object(axes_given)) pz_fields_refuse(f, "axes", "an object of axes");
+  json_object_foreach(axes_given, key, value) {
+    if (f->status != PZ_OK || !json_object_get(f->root, key)) continue;
+    pz_fields_refuse(f, key, "it in \"axes\" alone, where it is given too");
+  }
   pz_text_plain(pz_text_copy(s->name, sizeof s->name, pz_fields_text_or(f, "name", f->name)));
   pz_text_copy(s->about, sizeof s->about, pz_fields_text_or(f, "about", ""));
   /* a file with its axes on the top level has one in any case */

@@ -614,6 +614,7 @@ struct table_job {
   struct reader reader;
   struct request *requests;
   struct pz_run_row *rows;
+  struct pz_progress *progress;
 };
 
 static enum pz_status read_row(struct table_job *j, uint32_t i) {
@@ -647,7 +648,8 @@ static void predict_row(void *ctx, size_t i, unsigned worker) {
   struct request *q = &j->requests[i];
   struct pz_error why = {0};
   (void)worker;
-  if (row->reason[0]) return;
+  pz_progress_add(j->progress, 1);
+  if (row->reason[0] || pz_progress_stopped(j->progress)) return;
   q->status = pz_predict(&q->job, &q->plan, &row->p, NULL, &why);
   row->predicted = q->status == PZ_OK;
   if (!row->predicted) pz_text_copy(row->reason, sizeof row->reason, why.message);
@@ -656,18 +658,19 @@ static void predict_row(void *ctx, size_t i, unsigned worker) {
 enum pz_status pz_run_table_read(const char *name, const char *text, size_t bytes, unsigned threads,
                                  struct pz_arena *arena, struct pz_run_table *out,
                                  struct pz_error *err) {
-  return pz_run_table_with(NULL, name, text, bytes, threads, arena, out, err);
+  struct pz_run_table_how how = {.threads = threads};
+  return pz_run_table_with(&how, name, text, bytes, arena, out, err);
 }
 
-enum pz_status pz_run_table_with(const struct pz_constants *constants, const char *name,
-                                 const char *text, size_t bytes, unsigned threads,
-                                 struct pz_arena *arena, struct pz_run_table *out,
-                                 struct pz_error *err) {
+enum pz_status pz_run_table_with(const struct pz_run_table_how *how, const char *name,
+                                 const char *text, size_t bytes, struct pz_arena *arena,
+                                 struct pz_run_table *out, struct pz_error *err) {
   struct pz_run_table t = {.n_rows = 0};
   struct pz_pool *pool = NULL;
   enum pz_status status = pz_csv_parse(name, text, bytes, arena, &t.csv, err);
   if (status != PZ_OK) return status;
-  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .err = err}};
+  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .err = err},
+                        .progress = how->progress};
   j.requests = pz_arena_alloc(arena, t.csv.rows, sizeof *j.requests);
   j.rows = t.rows = pz_arena_alloc(arena, t.csv.rows, sizeof *t.rows);
   if (!j.requests || !j.rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
@@ -679,12 +682,15 @@ enum pz_status pz_run_table_with(const struct pz_constants *constants, const cha
                              .config = q->layers ? q->config : NULL,
                              .chip = &q->chip,
                              .net = q->has_net ? &q->net : NULL,
-                             .constants = constants};
+                             .constants = how->constants};
   }
-  if (status == PZ_OK) status = pz_pool_new(threads, &pool, err);
+  if (status == PZ_OK) status = pz_pool_new(how->threads, &pool, err);
   if (status != PZ_OK) return status;
+  pz_progress_next(j.progress, name, "runs", t.csv.rows);
   pz_pool_for(pool, t.csv.rows, predict_row, &j);
+  pz_progress_finish(j.progress, NULL);
   pz_pool_free(pool);
+  if (pz_progress_stopped(j.progress)) return pz_fail(err, PZ_STOPPED, "stopped");
   for (uint32_t i = 0; i < t.csv.rows; i++)
     if (j.requests[i].status == PZ_NO_MEMORY)
       return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);

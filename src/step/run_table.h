@@ -5,6 +5,7 @@
 #define PZ_STEP_RUN_TABLE_H
 
 #include "core/csv.h"
+#include "core/progress.h"
 #include "step/predict.h"
 
 struct pz_run_table {
@@ -20,11 +21,16 @@ PZ_NODISCARD enum pz_status pz_run_table_read(const char *name, const char *text
                                               unsigned threads, struct pz_arena *arena,
                                               struct pz_run_table *out, struct pz_error *err);
 
-/* The same with other constants of the model. */
-PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_constants *constants,
-                                              const char *name, const char *text, size_t bytes,
-                                              unsigned threads, struct pz_arena *arena,
-                                              struct pz_run_table *out, struct pz_error *err);
+/* The same with other constants of the model; PZ_STOPPED when cancelled. */
+struct pz_run_table_how {
+  const struct pz_constants *constants; /* NULL: the model's own */
+  unsigned threads;
+  struct pz_progress *progress; /* NULL: none */
+};
+PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_run_table_how *how, const char *name,
+                                              const char *text, size_t bytes,
+                                              struct pz_arena *arena, struct pz_run_table *out,
+                                              struct pz_error *err);
 
 /* Errors of a group, predicted over measured minus 1: one of the time, one of the memory added to the sums; then means made
  * of these. */

@@ -1,14 +1,37 @@
-#include "study/chip_comparison.h"
-
+/* Chips beside each other: given ones, measured and published by their presets, and those of files and saved searches.  Each
+ * trains every model with its best plan, in its own network, under the training evaluator's model of time and one cost
+ * breakdown.  It is another question than that of compare.h, where methods choose a chip of a space and are judged as the
+ * search judges its own. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/num.h"
+#include "core/status.h"
 #include "place/plan_question.h"
+#include "step/step_energy.h"
 #include "study/run.h"
+
+enum { MOST_CHIPS = 32 };
+
+struct compared_chip {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  bool measured; /* its times follow measurements; else its description alone */
+  struct pz_taken taken;
+  double tdp_watts; /* of the data sheet; 0: none */
+};
+
+struct chips_question {
+  struct pz_study *s;
+  const char *cluster; /* NULL: each chip's own */
+  bool measured;
+  struct compared_chip *chips;
+  uint32_t n;
+  double first_s[PZ_SEARCH_MOST_MODELS]; /* step of the first chip; 0: the model does not fit */
+  struct pz_error *err;
+};
 
 /* ---- where a built chip stands -------------------------------------------------------------- */
 
@@ -36,15 +59,15 @@ static const struct home *home_of(const char *chip) {
   return NULL;
 }
 
-static enum pz_status set_network(const struct pz_comparison_question *q, const char *text,
-                                  struct pz_compared_chip *x, struct pz_error *err) {
+static enum pz_status set_network(const struct chips_question *q, const char *text,
+                                  struct compared_chip *x) {
   const struct home *home = home_of(text);
   const char *cluster = q->cluster ? q->cluster : home ? home->cluster : NULL;
   if (cluster) {
-    enum pz_status status = pz_cluster_load(cluster, &x->net, err);
-    return status == PZ_OK ? pz_cluster_reach(&x->net, q->models.devices, "devices", err) : status;
+    enum pz_status status = pz_cluster_load(cluster, &x->net, q->err);
+    return status == PZ_OK ? pz_cluster_reach(&x->net, q->s->o.devices, "devices", q->err) : status;
   }
-  struct pz_training_question own = q->models;
+  struct pz_training_question own = q->s->training;
   if (home) {
     own.scale_up = home->scale_up;
     own.outer_bytes_per_s = home->outer_bytes_per_s;
@@ -90,97 +113,129 @@ static enum pz_status load_described(const char *text, struct pz_chip *out, stru
                  text);
 }
 
-enum pz_status pz_compared_chip_load(const char *text, const struct pz_comparison_question *q,
-                                     struct pz_compared_chip *out, struct pz_error *err) {
-  enum pz_status status = load_described(text, &out->chip, err);
+/* Cold: by its data sheet, as the reference of a search. */
+static enum pz_status load_chip(struct chips_question *q, const char *text) {
+  if (q->n == MOST_CHIPS)
+    return pz_fail(q->err, PZ_BAD_USE, "--chips: more than %d chips; accepted: at most %d",
+                   MOST_CHIPS, MOST_CHIPS);
+  struct compared_chip *x = &q->chips[q->n++];
+  struct pz_chip *c = &x->chip;
+  enum pz_status status = load_described(text, c, q->err);
   if (status != PZ_OK) return status;
-  struct pz_chip *c = &out->chip;
   if (pz_tech_is_library(pz_tech_at(c->tech)))
-    return pz_fail(err, PZ_BAD_USE,
+    return pz_fail(q->err, PZ_BAD_USE,
                    "chip %s is of %s, whose library has no bill of HBM, links and static power; "
                    "accepted: a chip of 16 nm or below",
                    c->name, pz_tech_at(c->tech)->name);
-  out->measured = q->measured && !c->cold;
-  out->tdp_watts = c->watts;
-  if (!out->measured) pz_chip_make_cold(c, NULL);
-  out->taken = pz_chip_taken(c);
-  if (c->execution == PZ_CHIP_STREAM)
-    out->taken.watts = pz_chip_peak_watts(c); /* lowers its clock */
-  return set_network(q, text, out, err);
+  x->measured = q->measured && !c->cold;
+  x->tdp_watts = c->watts;
+  if (!x->measured) pz_chip_make_cold(c, NULL);
+  x->taken = pz_chip_taken(c);
+  return set_network(q, text, x);
+}
+
+static enum pz_status load_chips(struct chips_question *q, const char *text) {
+  char *list = pz_arena_strdup(&q->s->arena, text), *rest = list;
+  q->chips = pz_arena_alloc(&q->s->arena, MOST_CHIPS, sizeof *q->chips);
+  if (!list || !q->chips) return pz_fail(q->err, PZ_NO_MEMORY, "out of memory for the chips");
+  enum pz_status status = PZ_OK;
+  while (status == PZ_OK && rest) {
+    char *word = rest, *comma = strchr(rest, ',');
+    rest = comma ? comma + 1 : NULL;
+    if (comma) *comma = '\0';
+    status = *word ? load_chip(q, word)
+                   : pz_fail(q->err, PZ_BAD_USE,
+                             "--chips '%s'; accepted: chips separated by commas", text);
+  }
+  return status;
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-static enum pz_status compare_model(const struct pz_comparison_question *q,
-                                    struct pz_compared_chip *x, uint32_t model,
-                                    struct pz_arena *arena, struct pz_error *err) {
-  struct pz_compared_model *m = &x->model[model];
-  struct pz_plan_question one;
-  struct pz_found_plans found;
-  enum pz_status status =
-      pz_training_plan_question(&q->models, model, &x->chip, &x->net, &one, err);
-  one.threads = q->threads;
-  if (status == PZ_OK) status = pz_plan_search(&one, arena, &found, err);
-  if (status != PZ_OK) return status;
-  m->fits = found.n > 0;
-  if (!m->fits) return PZ_OK;
-  m->found = found.list[0];
-  return pz_step_energy(&one.job, &m->found.plan, &m->found.p, &m->energy, err);
-}
-
-enum pz_status pz_compare_chip(const struct pz_comparison_question *q, struct pz_compared_chip *x,
-                               struct pz_arena *arena, struct pz_error *err) {
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < q->models.n_models && status == PZ_OK; i++)
-    status = compare_model(q, x, i, arena, err);
-  return status;
-}
-
-double pz_compared_ratio(const struct pz_training_question *q, const struct pz_compared_chip *x,
-                         const struct pz_compared_chip *to) {
-  double sum = 0;
-  for (uint32_t i = 0; i < q->n_models; i++) {
-    if (!x->model[i].fits || !to->model[i].fits) return 0;
-    sum += log(to->model[i].found.p.step_s / x->model[i].found.p.step_s);
-  }
-  return exp(sum / q->n_models);
-}
-
-/* ---- for readers ---------------------------------------------------------------------------- */
-
-static json_t *row_json(const struct pz_comparison_question *q, const struct pz_compared_chip *x,
-                        const struct pz_compared_chip *first, uint32_t model) {
-  const struct pz_compared_model *m = &x->model[model], *to = &first->model[model];
-  const struct pz_prediction *p = &m->found.p;
+/* What every chip has, and where the model fits what its best plan takes. */
+static json_t *row_json(const struct chips_question *q, const struct compared_chip *x,
+                        uint32_t model, const struct pz_found_plan *found,
+                        const struct pz_step_energy *energy) {
   char plan[PZ_PLAN_TEXT_MOST];
-  double ratio = m->fits && to->fits ? to->found.p.step_s / p->step_s : 0;
-  json_t *o =
-      json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "chip", x->chip.name, "model",
-                q->models.models[model], "kind", x->measured ? "measured" : "described", "cluster",
-                x->net.name, "tech", pz_tech_at(x->chip.tech)->name, "clock_hz", x->chip.clock_hz,
-                "tensor_flop_per_s", pz_chip_tensor_flop_per_s(&x->chip), "area_mm2", x->taken.mm2,
-                "peak_watts", x->taken.watts, "dollars", x->taken.dollars, "tdp_watts",
-                x->tdp_watts, "fits", m->fits);
-  if (!o || !m->fits) return o;
-  json_t *more = json_pack(
-      "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
-      "mfu_conventional", p->mfu_conventional, "samples_per_s", p->samples_per_s, "ratio", ratio,
-      "watts", m->energy.watts, "joules_per_sample", m->energy.joules_per_sample,
-      "samples_per_s_per_dollar", p->samples_per_s / ((double)q->models.devices * x->taken.dollars),
-      "plan", pz_plan_text(&m->found.plan, plan, sizeof plan));
+  json_t *o = json_pack(
+      "{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "chip", x->chip.name, "model",
+      q->s->o.models[model], "kind", x->measured ? "measured" : "described", "cluster", x->net.name,
+      "tech", pz_tech_at(x->chip.tech)->name, "clock_hz", x->chip.clock_hz, "tensor_flop_per_s",
+      pz_chip_tensor_flop_per_s(&x->chip), "area_mm2", x->taken.mm2, "peak_watts", x->taken.watts,
+      "dollars", x->taken.dollars, "tdp_watts", x->tdp_watts, "fits", found != NULL);
+  if (!o || !found) return o;
+  const struct pz_prediction *p = &found->p;
+  json_t *more =
+      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu",
+                p->mfu, "mfu_conventional", p->mfu_conventional, "samples_per_s", p->samples_per_s,
+                "ratio", q->first_s[model] / p->step_s, "watts", energy->watts,
+                "joules_per_sample", energy->joules_per_sample, "samples_per_s_per_dollar",
+                p->samples_per_s / ((double)q->s->o.devices * x->taken.dollars), "plan",
+                pz_plan_text(&found->plan, plan, sizeof plan));
   if (more) json_object_update(o, more);
   json_decref(more);
   return o;
 }
 
-json_t *pz_compared_chips_json(const struct pz_comparison_question *q,
-                               const struct pz_compared_chip *chips, uint32_t n) {
-  json_t *rows = json_array();
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t k = 0; k < q->models.n_models; k++)
-      if (json_array_append_new(rows, row_json(q, &chips[i], &chips[0], k)) != 0) {
-        json_decref(rows);
-        return NULL;
-      }
-  return rows;
+static enum pz_status compare_model(struct chips_question *q, const struct compared_chip *x,
+                                    uint32_t model, unsigned threads, json_t *rows) {
+  struct pz_plan_question one;
+  struct pz_found_plans found;
+  struct pz_step_energy energy = {0};
+  enum pz_status status =
+      pz_training_plan_question(&q->s->training, model, &x->chip, &x->net, &one, q->err);
+  one.threads = threads;
+  if (status == PZ_OK) status = pz_plan_search(&one, &q->s->arena, &found, q->err);
+  if (status == PZ_OK && found.n)
+    status = pz_step_energy(&one.job, &found.list[0].plan, &found.list[0].p, &energy, q->err);
+  if (status != PZ_OK) return status;
+  if (x == q->chips) q->first_s[model] = found.n ? found.list[0].p.step_s : 0;
+  json_t *row = row_json(q, x, model, found.n ? &found.list[0] : NULL, &energy);
+  return json_array_append_new(rows, row) == 0
+             ? PZ_OK
+             : pz_fail(q->err, PZ_NO_MEMORY, "out of memory for the comparison");
+}
+
+static enum pz_status compare_chips(struct chips_question *q, const struct pz_run_options *run,
+                                    json_t *rows) {
+  struct pz_progress p;
+  atomic_bool stop = false;
+  enum pz_status status = PZ_OK;
+  if (run->progress) pz_progress_start_call(&p, run->progress, run->ctx, &stop);
+  struct pz_progress *progress = run->progress ? &p : NULL;
+  pz_progress_next(progress, "plans", "chips", q->n);
+  for (uint32_t i = 0; i < q->n && status == PZ_OK; i++) {
+    for (uint32_t m = 0; m < q->s->o.n_models && status == PZ_OK; m++)
+      status = compare_model(q, &q->chips[i], m, run->threads, rows);
+    pz_progress_add(progress, 1);
+    if (status == PZ_OK && stop) status = pz_fail(q->err, PZ_STOPPED, "the comparison was stopped");
+  }
+  pz_progress_finish(progress, NULL);
+  return status;
+}
+
+enum pz_status pz_chips_compare(const struct pz_study_options *study, const char *chips,
+                                bool measured, const struct pz_run_options *run, char **text,
+                                struct pz_error *err) {
+  struct pz_study_options o = pz_study_options_default();
+  struct pz_run_options r = pz_run_options_default();
+  struct pz_study s;
+  enum pz_status status = pz_need_each(err, {chips, "chips"}, {text, "text"});
+  if (status == PZ_OK) status = pz_sized_take(&o, sizeof o, study, "pz_study_options_default", err);
+  if (status == PZ_OK && run)
+    status = pz_sized_take(&r, sizeof r, run, "pz_run_options_default", err);
+  if (status != PZ_OK) return status;
+  struct chips_question q = {.s = &s, .cluster = o.cluster, .measured = measured, .err = err};
+  o.evaluator = PZ_EVALUATOR_TRAINING;
+  o.cluster = pz_study_options_default().cluster;
+  status = pz_study_init(&s, &o, 1, err);
+  if (status != PZ_OK) return status;
+  json_t *rows = json_array(), *root = json_pack("{s:O}", "chips", rows);
+  status = load_chips(&q, chips);
+  if (status == PZ_OK) status = compare_chips(&q, &r, rows);
+  if (status == PZ_OK) status = pz_json_text(root, text, err);
+  json_decref(root);
+  json_decref(rows);
+  pz_study_release(&s);
+  return status;
 }

@@ -54,18 +54,11 @@ static char *chip_name_of(const struct comparer *x, const struct pz_method_resul
   return x->chip_names[i * x->c->runs[i].n_methods + (size_t)(m - x->c->runs[i].methods)];
 }
 
-/* As one die of the space's technology, whatever the real one is: tpuv4-real. */
-static struct pz_taken taken_of(const struct pz_chip *chip) {
-  struct pz_chip c = *chip;
-  c.package = (struct pz_package){.dies = 0};
-  return pz_chip_taken(&c);
-}
-
 /* The answer as it is told.  Memory was set aside before: methods are run on threads. */
 static void set_method(const struct comparer *x, const struct pz_objective *o,
                        const struct pz_baseline_answer *a, bool any, struct pz_method_result *m) {
   const struct pz_chip *chip = &a->chip;
-  double mm2 = any ? taken_of(chip).mm2 : 0;
+  double mm2 = any ? pz_chip_taken(chip).mm2 : 0;
   m->chip = any ? strcpy(chip_name_of(x, m), chip->name) : NULL;
   m->tensor_cores = chip->tensor.cores;
   m->rows = chip->tensor.rows;
@@ -120,7 +113,7 @@ static struct asked *asked_at(const struct comparer *x, uint32_t run, uint32_t k
 static double objective_of(const struct pz_objective *o, const double *samples_per_s,
                            const struct pz_chip *chip) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  struct pz_taken taken = taken_of(chip);
+  struct pz_taken taken = pz_chip_taken(chip);
   for (uint32_t i = 0; i < o->n; i++) {
     uint32_t m = o->models[i];
     steps[m] =

@@ -1,5 +1,5 @@
 /* The search beside the other ways to choose a chip, each judged by the same costs, schedules and
- * placements. */
+ * placements.  Given chips beside each other are another question: chip_comparison.c. */
 #ifndef PZ_STUDY_COMPARE_H
 #define PZ_STUDY_COMPARE_H
 

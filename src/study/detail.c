@@ -283,12 +283,14 @@ static enum pz_status schedule_model(struct maker *m, uint32_t model, struct pz_
   for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++)
     for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++) {
       struct layer_schedule one;
-      struct pz_layer_schedule told = {0};
+      struct pz_layer_schedule told = {.model = m->r->inputs.models[model].name,
+                                       .layer = w->layers[i].name,
+                                       .count = w->layers[i].count,
+                                       .direction = d};
       status = schedule_layer(e, &w->layers[i].ops[d], most.effort, &arena, &one, m->err);
       if (status == PZ_OK)
-        status = pz_layer_schedule_tell(&w->layers[i], d, &one.problem, &one.schedule, m->r->arena,
+        status = pz_layer_schedule_tell(&one.problem, &one.schedule, false, false, m->r->arena,
                                         &told, m->err);
-      told.model = m->r->inputs.models[model].name;
       if (status == PZ_OK && !pz_vec_push(out, &told)) status = no_memory(m->err);
     }
   pz_arena_release(&arena);

@@ -157,8 +157,8 @@ enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name,
                               size_t bytes) {
   struct pz_run_table *t = pz_arena_alloc(r->points->arena, 1, sizeof *t);
   if (!t) return no_memory(r, name);
-  enum pz_status status =
-      pz_run_table_read(name, text, bytes, r->threads, r->points->arena, t, r->err);
+  struct pz_run_table_how how = {.threads = r->threads, .progress = r->progress};
+  enum pz_status status = pz_run_table_with(&how, name, text, bytes, r->points->arena, t, r->err);
   if (status != PZ_OK) return status;
   for (uint32_t i = 0; i < t->n_rows; i++)
     if (add_run(r, t, i) != PZ_OK) return no_memory(r, name);
@@ -179,6 +179,7 @@ struct operators {
   struct pz_cost *costs;
   double *us;
   enum pz_status *status;
+  struct pz_progress *progress;
 };
 
 /* The chip of a row, a preset, loaded when it is met first.  The given one is also that of rows which name it. */
@@ -209,7 +210,9 @@ static void predict_operator(void *ctx, size_t i, unsigned worker) {
   struct operators *o = ctx;
   struct pz_cost *cost = &o->costs[worker * o->n_chips + o->at[i]];
   struct pz_error err;
-  if (!o->reason[i]) o->status[i] = pz_ops_us(cost, &o->m->rows[i], &o->us[i], &err);
+  pz_progress_add(o->progress, 1);
+  if (!o->reason[i] && !pz_progress_stopped(o->progress))
+    o->status[i] = pz_ops_us(cost, &o->m->rows[i], &o->us[i], &err);
 }
 
 static enum pz_status predict_operators(const struct pz_point_reader *r, struct operators *o) {
@@ -226,7 +229,10 @@ static enum pz_status predict_operators(const struct pz_point_reader *r, struct 
     return no_memory(r, o->m->name);
   }
   for (size_t i = 0; i < n; i++) pz_cost_init(&o->costs[i], &o->chips[i % o->n_chips], NULL);
+  pz_progress_next(o->progress, o->m->name, "operators", o->m->n);
   pz_pool_for(pool, o->m->n, predict_operator, o);
+  pz_progress_finish(o->progress, NULL);
+  if (pz_progress_stopped(o->progress)) status = pz_fail(r->err, PZ_STOPPED, "stopped");
   for (uint32_t i = 0; i < o->m->n && status == PZ_OK; i++)
     if (o->status[i] != PZ_OK) /* for its message */
       status = pz_ops_us(&o->costs[o->at[i]], &o->m->rows[i], &o->us[i], r->err);
@@ -278,6 +284,7 @@ enum pz_status pz_points_operators(const struct pz_point_reader *r, const struct
     *o = (struct operators){.m = m,
                             .given = chip,
                             .n_chips = 1,
+                            .progress = r->progress,
                             .at = pz_arena_alloc(arena, m->n, sizeof *o->at),
                             .reason = pz_arena_alloc(arena, m->n, sizeof *o->reason)};
   if (!o || !o->at || !o->reason || !points || !order) return no_memory(r, m->name);

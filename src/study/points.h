@@ -13,6 +13,7 @@
 struct pz_point_reader {
   struct pz_vec *points;
   unsigned threads;
+  struct pz_progress *progress; /* NULL: none; where it is stopped, readers end with PZ_STOPPED */
   struct pz_error *err;
 };
 

@@ -128,7 +128,6 @@ static enum pz_status make_answer(const struct maker *m, uint32_t i, struct pz_a
   pz_study_chip(s, c, a->hbm_gib, chip);
   a->chip = chip;
   struct pz_taken taken = pz_chip_taken(a->chip);
-  bool bill = pz_tech_at(a->chip->tech)->hbm_dollars_per_gb > 0;
   a->name = copy(m, pz_study_run_name(s, i));
   a->n_models = c->objective.n;
   a->models = pz_arena_alloc(m->r->arena, a->n_models, sizeof *a->models);
@@ -137,10 +136,10 @@ static enum pz_status make_answer(const struct maker *m, uint32_t i, struct pz_a
   a->area_mm2 = taken.mm2;
   a->area_part = s->limits.mm2 > 0 ? taken.mm2 / s->limits.mm2 : 0;
   a->peak_watts = taken.watts;
-  a->dollars = bill ? taken.dollars : 0;
-  a->owner_dollars = bill ? taken.owner_dollars : 0;
-  a->edge_mm = bill ? taken.edge_mm : 0;
-  a->edge_room_mm = bill ? taken.edge_room_mm : 0;
+  a->dollars = taken.dollars;
+  a->owner_dollars = taken.owner_dollars;
+  a->edge_mm = taken.edge_mm;
+  a->edge_room_mm = taken.edge_room_mm;
   a->objective = c->value;
   a->certificate = certificate_of(c);
   for (uint32_t k = 0; k < a->n_models && status == PZ_OK; k++)

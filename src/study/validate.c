@@ -433,7 +433,13 @@ static enum pz_status read_limits(const struct pz_validate_options *o, bool ship
 static enum pz_status validate_in(const struct pz_validate_options *o, struct pz_arena *arena,
                                   struct pz_validation *out, struct pz_error *err) {
   struct pz_vec points;
-  struct pz_point_reader r = {.points = &points, .threads = o->threads, .err = err};
+  struct pz_progress progress;
+  atomic_bool stop = false;
+  if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);
+  struct pz_point_reader r = {.points = &points,
+                              .threads = o->threads,
+                              .progress = o->progress ? &progress : NULL,
+                              .err = err};
   bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]);
   struct pz_vec notes;
   pz_vec_init(&notes, arena, sizeof(const char *));

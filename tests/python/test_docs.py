@@ -29,7 +29,10 @@ class Docs(unittest.TestCase):
             self.assertTrue(getattr(phaze, name).__doc__, name)
 
     def test_document(self):
-        path = pathlib.Path(os.environ["PHAZE_SOURCE"]) / "doc" / "python.md"
+        source = pathlib.Path(os.environ["PHAZE_SOURCE"])
+        path = source / "doc" / "python.md"
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(source)  # where examples/ is
         text = "\n".join(re.findall(r"```pycon\n(.*?)```", path.read_text(), re.S))
         text = re.sub(r"\n\n(?=[^>\n])", "\n<BLANKLINE>\n", text)  # inside of outputs
         test = doctest.DocTestParser().get_doctest(text, {}, path.name, str(path), 0)

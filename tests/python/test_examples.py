@@ -46,6 +46,20 @@ class Examples(unittest.TestCase):
     def test_calibrate_chip(self):
         self.run_example("calibrate_chip.py", says=["fitted to all", "on my-h200", "a tenth larger: step"])
 
+    def test_tables(self):
+        self.run_example("tables.py", says=["gpt22b_L3_b4_eager_none", "mean error", "gemm", "known 814"])
+
+    def test_pages(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_example("pages.py", folder, says=["weak scaling", "verified: True", "report: 8 chips"])
+            for name in ("scaling", "plan", "report", "validation"):
+                self.assertIn("<title>", (pathlib.Path(folder) / f"{name}.html").read_text())
+
+    def test_schedules(self):
+        self.run_example("schedules.py", says=["timeline of both passes", "exact: makespan 1604, proven optimal",
+                                               "ilp: makespan 1604, proven optimal", "324 s per batch",
+                                               "arithmetic mean of samples/s"])
+
     def test_all_are_run(self):
         names = {f"test_{p.stem}" for p in EXAMPLES.glob("*.py")}
         self.assertLessEqual(names, set(dir(self)))

@@ -20,6 +20,10 @@ from phaze._phaze import ffi, lib
 from phaze._values import Options
 
 COMMAND = os.environ.get("PHAZE_COMMAND", "")
+SOURCE = os.environ["PHAZE_SOURCE"]
+RUNS, OPS, POWER, CHAIN, INSTANCE = (os.path.join(SOURCE, *p.split("/")) for p in (
+    "examples/runs.csv", "tests/data/few_ops.csv", "tests/data/power.csv", "tests/data/place/chain.json",
+    "tests/data/schedule/I_n8_tc3_vc1.json"))
 SPACE = {"name": "small", "about": "", "base": "tpuv4", "tensor_cores": [1, 2], "rows": [64],
          "cols": [32, 64, 128], "vector_cores": [1, 2], "glb_mib": [4], "least_part": 0}
 SEARCH = {"evaluator": "original", "space": SPACE, "budget": 60, "devices": 16, "batch": 64, "threads": 1}
@@ -55,6 +59,27 @@ class Answers(unittest.TestCase):
         there = command("place", "gpt2", "--chip", "tpuv4", "--devices", "16", "--batch", "64")
         here = phaze.place("gpt2", "tpuv4", devices=16, batch=64)
         self.assertEqual((here.step_s, here.pp), (there["plan"]["step_s"], there["plan"]["n_stages"]))
+        there = command("schedule", "gpt2", "--chip", "tpuv4", "--layer", "block", "--steps", "2000")["layers"][1]
+        here = phaze.schedule("gpt2", "tpuv4", "block", "backward", steps=2000, views=True)
+        self.assertEqual((here.makespan_s, here.steps, here.serial_s, len(here.operators)),
+                         (there["makespan"], there["steps"], there["serial"], len(there["ops"])))
+        there = command("predict", "--runs", RUNS)
+        here = phaze.predict_runs(RUNS)
+        self.assertEqual([r.p.step_s for r in here.rows], [r["step_s"] for r in there["rows"]])
+        self.assertEqual(here.groups[0].mean, there["groups"][0]["mean_error"])
+        there = command("estimate", "--ops", OPS, "--chip", "h200")
+        self.assertEqual([r.us for r in phaze.estimate_ops(OPS, "h200").rows],
+                         [r["predicted_us"] for r in there["ops"]])
+        there = command("chip", "h200", "--power", POWER)
+        self.assertEqual([r.called.watts for r in phaze.power(POWER, "h200").rows],
+                         [r["watts"] for r in there["operators"]])
+        there = command("place", "--instance", CHAIN, "--semantics", "corrected")
+        here = phaze.place_instance(CHAIN, corrected=True)
+        self.assertEqual((here.step_s, [s.nodes for s in here.stages]),
+                         (there["finalTimePerBatch"], [s["nodes"] for s in there["stages"]]))
+        there = command("schedule", "--instance", INSTANCE, "--exclusive", "class")
+        here = phaze.schedule_instance(INSTANCE, exclusive="class", steps=-1)
+        self.assertEqual((here.makespan_s, here.stop), (there["makespan"], there["stop"]))
         there = command("estimate", "gpt2", "--chip", "h200")
         here = phaze.estimate("gpt2", "h200")
         self.assertEqual(here.forward_s, there["totals"]["forward_s"])
@@ -112,6 +137,28 @@ class Answers(unittest.TestCase):
         import pandas
         path = os.path.join(os.environ["PHAZE_SOURCE"], "examples", "runs.csv")
         self.assertEqual(phaze.validate(pandas.read_csv(path)).groups[0].mean, phaze.validate(path).groups[0].mean)
+
+
+    def test_timelines_and_pages(self):
+        layers = [phaze.schedule("gpt2", "tpuv4", name, steps=2000) for name in ("block", "head")]
+        events = json.loads(layers[0].trace(layers[1]))["traceEvents"]
+        self.assertEqual(sum(e["name"] == "process_name" for e in events), 2)
+        described = phaze.place("gpt2", "tpuv4", devices=4, batch=16)
+        self.assertIn("stage 1", described.best.trace())
+        for lone in (layers[0], described.best):
+            with self.assertRaises(TypeError):
+                pickle.loads(pickle.dumps(lone)).trace()
+        with tempfile.TemporaryDirectory() as folder:
+            phaze.search("gpt2", **SEARCH, output=folder + "/run")
+            report = phaze.report(folder + "/run")
+        self.assertTrue(report.html.startswith("<!DOCTYPE html>"))
+        self.assertEqual(report.datasets["layers"][0]["model"], "gpt2")
+
+    def test_a_validation_is_stopped(self):
+        seen = []
+        with self.assertRaises(phaze.Stopped):
+            phaze.validate(progress=lambda state: bool(seen.append(state.phase)))
+        self.assertEqual(len(set(seen)), 1)
 
 
 class Errors(unittest.TestCase):

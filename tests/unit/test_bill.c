@@ -102,6 +102,7 @@ static void the_original_library_keeps_its_area_and_watts(void **state) {
   assert_true(b.area_mm2 == pz_area_total_um2(&a) / 1e6);
   assert_true(b.watts == pz_chip_peak_watts(&c));
   assert_true(b.noc_mm2 == 0 && b.link_mm2 == 0 && b.other_mm2 == 0 && b.static_watts == 0);
+  assert_true(b.dollars == 0 && b.hbm_dollars == 0 && b.package_dollars == 0);
 }
 
 /* ---- monotone ------------------------------------------------------------------------------- */

@@ -1,111 +1,150 @@
 /* Chips beside each other: the H100 of a comparison is the reference of a search; energy adds up; power stays within the
- * peak. */
+ * peak; and what no comparison can be made of is refused. */
 #include <math.h>
 #include <string.h>
 
-#include "study/chip_comparison.h"
+#include "chip/chip.h"
+#include "core/json.h"
+#include "space/limits.h"
 #include "study/study.h"
 #include "testing.h"
 
-static struct pz_comparison_question question(void) {
-  return (struct pz_comparison_question){.models = {.models = {"gpt2"},
-                                                    .n_models = 1,
-                                                    .devices = 8,
-                                                    .batch = 16,
-                                                    .seq = 128,
-                                                    .scale_up = 8,
-                                                    .outer_bytes_per_s = 50e9},
-                                         .threads = 1};
+static struct pz_study_options question(void) {
+  struct pz_study_options o = pz_study_options_default();
+  o.models[0] = "gpt2";
+  o.n_models = 1;
+  o.devices = 8;
+  o.batch = 16;
+  o.workload.seq = 128;
+  o.cluster = NULL;
+  return o;
 }
 
-static void h100_is_the_reference(void **state) {
-  struct pz_comparison_question q = question();
-  struct pz_compared_chip x;
+/* The rows of a comparison, to be released. */
+static json_t *compare(const struct pz_study_options *o, const char *chips) {
   struct pz_error err = {0};
-  struct pz_study_options o = pz_study_options_default();
+  char *text = NULL;
+  json_t *root = NULL;
+  if (pz_chips_compare(o, chips, false, NULL, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_int_equal(pz_json_parse("comparison", text, strlen(text), &root, &err), PZ_OK);
+  pz_text_free(text);
+  return root;
+}
+
+static const json_t *row(const json_t *root, size_t i) {
+  return json_array_get(json_object_get(root, "chips"), i);
+}
+
+static double real(const json_t *row, const char *key) {
+  return json_number_value(json_object_get(row, key));
+}
+
+/* A file has no network of its own: that of the search. */
+static void h100_is_the_reference(void **state) {
+  struct pz_study_options o = question(), q = o;
   struct pz_study_watch none = {.store = NULL};
+  struct pz_error err = {0};
   struct pz_study s;
-  struct pz_arena arena;
+  struct pz_chip h100;
+  char path[] = "/tmp/chipXXXXXX", *text = NULL;
   (void)state;
-  pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_compared_chip_load("h100", &q, &x, &err), PZ_OK);
-  x.net = pz_training_cluster(&q.models, &x.chip);
-  assert_int_equal(pz_compare_chip(&q, &x, &arena, &err), PZ_OK);
-  o.models[0] = q.models.models[0];
-  o.n_models = 1;
+  assert_int_equal(pz_chip_read("h100", &h100, &err), PZ_OK);
+  assert_int_equal(pz_chip_text(&h100, &text, &err), PZ_OK);
+  FILE *f = fdopen(mkstemp(path), "w");
+  assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
+  pz_text_free(text);
+  json_t *root = compare(&q, path);
+  const json_t *x = row(root, 0);
+  remove(path);
+  o.cluster = pz_study_options_default().cluster;
   o.space = "modern";
   o.node = "5nm";
   o.budget = "h100";
-  o.devices = q.models.devices;
-  o.batch = q.models.batch;
-  o.workload.seq = q.models.seq;
   assert_int_equal(pz_study_init(&s, &o, 1, &err), PZ_OK);
   assert_int_equal(pz_study_prepare(&s, &none, &err), PZ_OK);
-  /* the same tiles and the same plan: sums in another order at most */
-  assert_true(fabs(s.reference_step[0].step_s / x.model[0].found.p.step_s - 1) < 1e-9);
+  /* the same plan: sums in another order at most */
+  assert_true(fabs(s.reference_step[0].step_s / real(x, "step_s") - 1) < 1e-9);
   const struct pz_taken *t = &s.reference_taken;
-  assert_true(x.taken.watts == t->watts && x.taken.dollars == t->dollars && !x.measured);
+  assert_true(real(x, "peak_watts") == t->watts && real(x, "dollars") == t->dollars);
+  assert_string_equal(json_string_value(json_object_get(x, "kind")), "described");
   assert_true(s.limits.watts == t->watts && s.limits.dollars == t->dollars);
   pz_study_release(&s);
-  pz_arena_release(&arena);
+  json_decref(root);
 }
 
 /* Energy of a sample times samples is power times time; a chip at rest takes less than one at work. */
 static void energy_adds_up(void **state) {
-  struct pz_comparison_question q = question();
   static const char *const chips[] = {"h100", "tpuv6e", "trainium2"};
-  struct pz_arena arena;
-  struct pz_error err = {0};
+  struct pz_study_options q = question();
+  json_t *root = compare(&q, "h100,tpuv6e,trainium2");
   (void)state;
-  pz_arena_init(&arena, NULL);
   for (size_t i = 0; i < 3; i++) {
-    struct pz_compared_chip x;
-    assert_int_equal(pz_compared_chip_load(chips[i], &q, &x, &err), PZ_OK);
-    assert_int_equal(pz_compare_chip(&q, &x, &arena, &err), PZ_OK);
-    const struct pz_step_energy *e = &x.model[0].step.energy;
-    double step_s = x.model[0].step.p.step_s;
-    assert_true(fabs(16 * e->joules_per_sample / (8 * step_s * e->watts) - 1) < 1e-9);
-    assert_true(e->dynamic_j > 0 && e->static_j > 0 && e->watts > x.taken.static_watts * 0.99);
-    assert_true(pz_compared_ratio(&q.models, &x, &x) == 1);
+    const json_t *x = row(root, i);
+    struct pz_chip c;
+    assert_int_equal(pz_chip_read(chips[i], &c, NULL), PZ_OK);
+    pz_chip_make_cold(&c, NULL);
+    double joules = 16 * real(x, "joules_per_sample"), watts = real(x, "watts");
+    assert_true(fabs(joules / (8 * real(x, "step_s") * watts) - 1) < 1e-9);
+    assert_true(watts > pz_chip_taken(&c).static_watts * 0.99);
+    if (i == 0) assert_true(real(x, "ratio") == 1);
   }
-  pz_arena_release(&arena);
+  json_decref(root);
 }
 
-/* No described chip takes more than its peak; one that would lowers its clock, and its step takes longer. */
+/* No chip that nobody measured takes more than its watts; with fewer its step takes longer. */
 static void power_stays_within_peak(void **state) {
-  static const char *const chips[] = {"tpuv6e", "mi300x", "trainium2"};
-  struct pz_comparison_question q = question();
-  struct pz_arena arena;
+  struct pz_study_options q = question();
   struct pz_error err = {0};
-  uint32_t lowered = 0;
+  struct pz_chip c;
+  double before = 0;
   (void)state;
-  q.models.models[0] = "gpt2-xl";
-  q.models.batch = 32;
-  q.models.seq = 1024;
-  pz_arena_init(&arena, NULL);
-  for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
-    struct pz_compared_chip x;
-    assert_int_equal(pz_compared_chip_load(chips[i], &q, &x, &err), PZ_OK);
-    assert_int_equal(pz_compare_chip(&q, &x, &arena, &err), PZ_OK);
-    const struct pz_compared_model *m = &x.model[0];
-    assert_true(m->fits && m->step.energy.watts <= x.taken.watts);
-    if (m->step.full_watts > x.taken.watts) {
-      lowered++;
-      assert_true(m->step.clock_hz < x.chip.clock_hz && m->step.p.step_s > m->found.p.step_s);
-      assert_true(m->step.energy.watts > 0.99 * x.taken.watts); /* and no lower than it must */
-      assert_true(m->step.p.mfu < m->found.p.mfu);
-    } else {
-      assert_true(m->step.clock_hz == x.chip.clock_hz);
-      assert_true(m->step.p.step_s == m->found.p.step_s);
-    }
+  q.models[0] = "gpt2-xl";
+  q.batch = 32;
+  q.workload.seq = 1024;
+  assert_int_equal(pz_chip_read("mi300x", &c, &err), PZ_OK);
+  for (c.watts = 900; c.watts >= 300; c.watts -= 200) {
+    char path[] = "/tmp/chipXXXXXX", *text = NULL;
+    assert_int_equal(pz_chip_text(&c, &text, &err), PZ_OK);
+    FILE *f = fdopen(mkstemp(path), "w");
+    assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
+    pz_text_free(text);
+    json_t *root = compare(&q, path);
+    const json_t *x = row(root, 0);
+    remove(path);
+    assert_true(json_is_true(json_object_get(x, "fits")) && real(x, "watts") <= c.watts);
+    assert_true(real(x, "step_s") > before);
+    before = real(x, "step_s");
+    json_decref(root);
   }
-  assert_true(lowered > 0 && lowered < sizeof chips / sizeof *chips);
-  pz_arena_release(&arena);
+}
+
+static bool stop_at_once(void *ctx, const struct pz_progress_state *p) {
+  (void)ctx;
+  (void)p;
+  return false;
+}
+
+static void comparisons_are_refused(void **state) {
+  struct pz_study_options q = question(), none = q;
+  struct pz_run_options r = pz_run_options_default();
+  struct pz_error err = {0};
+  char *text = NULL;
+  (void)state;
+  none.n_models = 0;
+  r.progress = stop_at_once;
+  assert_int_equal(pz_chips_compare(NULL, "h100", false, NULL, &text, &err), PZ_BAD_USE);
+  assert_int_equal(pz_chips_compare(&q, NULL, false, NULL, &text, &err), PZ_BAD_USE);
+  assert_int_equal(pz_chips_compare(&q, "h100", false, NULL, NULL, &err), PZ_BAD_USE);
+  assert_int_equal(pz_chips_compare(&none, "h100", false, NULL, &text, &err), PZ_BAD_USE);
+  assert_int_equal(pz_chips_compare(&q, "h100,", false, NULL, &text, &err), PZ_BAD_USE);
+  assert_int_equal(pz_chips_compare(&q, "tpuv4", false, NULL, &text, &err), PZ_BAD_USE);
+  assert_int_equal(pz_chips_compare(&q, "h100,b200", false, &r, &text, &err), PZ_STOPPED);
+  assert_null(text);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(h100_is_the_reference),
-                                     cmocka_unit_test(energy_adds_up),
-                                     cmocka_unit_test(power_stays_within_peak)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(h100_is_the_reference), cmocka_unit_test(energy_adds_up),
+      cmocka_unit_test(power_stays_within_peak), cmocka_unit_test(comparisons_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,6 +270,46 @@ static void names_beyond_an_enum_are_harmless(void **state) {
   assert_null(pz_space_preset_name(SIZE_MAX));
 }
 
+/* Instance files of the original programs: two operators on one core each, and a chain of two layers. */
+static void instances_are_solved(void **state) {
+  (void)state;
+  static const char ops[] =
+      "{\"num_tc\": 1, \"num_vc\": 1, \"edges\": [], \"ops\": ["
+      "{\"id\": 7, \"type\": \"TC\", \"latency\": 3, \"intra_op_latency\": 3},"
+      "{\"id\": 8, \"type\": \"VC\", \"latency\": 2, \"intra_op_latency\": 2}]}";
+  static const char nodes[] =
+      "{\"maxMemoryPerDevice\": 100, \"maxDevices\": 2, \"bandwidth\": 1e9, \"mbsInBatch\": 8,"
+      "\"nodes\": {\"1\": [{\"id\": 3, \"parameterSize\": 10, \"activationSize\": 1,"
+      "\"optimalLatencyFw\": 1, \"optimalLatencyBw\": 2}, {\"id\": 4, \"parameterSize\": 10,"
+      "\"activationSize\": 1, \"optimalLatencyFw\": 1, \"optimalLatencyBw\": 2}]},"
+      "\"edges\": {\"1\": [{\"sourceId\": 3, \"destId\": 4, \"communicationCost\": 1}]}}";
+  struct pz_schedule_options o = pz_schedule_options_default();
+  struct pz_layer_schedule *s = NULL;
+  struct pz_instance_plan *p = NULL;
+  for (int solver = PZ_SOLVER_EXACT; solver <= PZ_SOLVER_ILP; solver++) {
+    o.solver = (enum pz_solver)solver;
+    assert_int_equal(pz_schedule_instance("two", ops, strlen(ops), &o, &s, NULL), PZ_OK);
+    assert_true(s->optimal && s->makespan_s == 3 && s->n_operators == 2 && !s->layer);
+    assert_string_equal(s->model, "two");
+    pz_layer_schedule_free(s);
+    s = NULL;
+  }
+  refused(pz_schedule_instance(NULL, ops, strlen(ops), NULL, &s, &err), PZ_BAD_USE);
+  refused(pz_schedule_instance("two", NULL, 0, NULL, &s, &err), PZ_BAD_USE);
+  refused(pz_schedule_instance("two", "{}", 2, NULL, &s, &err), PZ_BAD_INPUT);
+  assert_null(s);
+  assert_int_equal(pz_partition_instance("chain", nodes, strlen(nodes), NULL, &p, NULL), PZ_OK);
+  assert_true(p->n_stages * p->dp * p->tp <= 2 && p->step_s > 0);
+  assert_int_equal(p->stages[0].nodes[0], 3);
+  assert_non_null(p->expert); /* the file has no expert plan */
+  pz_instance_plan_free(p);
+  p = NULL;
+  refused(pz_partition_instance("chain", "{}", 2, NULL, &p, &err), PZ_BAD_INPUT);
+  refused(pz_partition_instance("chain", NULL, 2, NULL, &p, &err), PZ_BAD_USE);
+  assert_null(p);
+  pz_instance_plan_free(NULL);
+}
+
 static void costs_and_schedules_are_checked(void **state) {
   (void)state;
   struct pz_workload *w = pz_test_load("gpt2", NULL);
@@ -296,6 +336,12 @@ static void costs_and_schedules_are_checked(void **state) {
   refused(pz_schedule_layer(cost, layer, PZ_FORWARD, &o, &s, &err), PZ_BAD_USE);
   o = pz_schedule_options_default();
   o.modes = (enum pz_mode_set)3;
+  refused(pz_schedule_layer(cost, layer, PZ_FORWARD, &o, &s, &err), PZ_BAD_USE);
+  o = pz_schedule_options_default();
+  o.disable = "best_frist";
+  refused(pz_schedule_layer(cost, layer, PZ_FORWARD, &o, &s, &err), PZ_BAD_USE);
+  o = pz_schedule_options_default();
+  o.seconds = -1;
   refused(pz_schedule_layer(cost, layer, PZ_FORWARD, &o, &s, &err), PZ_BAD_USE);
   assert_null(s);
   assert_int_equal(pz_schedule_layer(cost, layer, PZ_FORWARD, NULL, &s, NULL), PZ_OK);
@@ -852,6 +898,19 @@ static bool report(void *ctx, const struct pz_progress_state *s) {
   return ++c->seen != c->at;
 }
 
+static void validation_is_cancelled(void **state) {
+  (void)state;
+  struct pz_validate_options o = pz_validate_options_default();
+  struct pz_validation *v = NULL;
+  o.progress = report;
+  for (uint32_t at = 1; at <= 5; at += 4) { /* in a table of operators; after two tables */
+    struct canceller c = {.at = at};
+    o.ctx = &c;
+    refused(pz_validate(&o, &v, &err), PZ_STOPPED);
+    assert_null(v);
+  }
+}
+
 static enum pz_status everything(struct pz_run *run) {
   enum pz_status status = pz_run_search(run, NULL);
   if (status == PZ_OK) status = pz_run_detail(run, NULL);
@@ -936,6 +995,8 @@ int main(void) {
       cmocka_unit_test(every_preset_passes_the_checks),
       cmocka_unit_test(names_beyond_an_enum_are_harmless),
       cmocka_unit_test(costs_and_schedules_are_checked),
+      cmocka_unit_test(instances_are_solved),
+      cmocka_unit_test(validation_is_cancelled),
       cmocka_unit_test(plans_are_checked),
       cmocka_unit_test(placements_are_checked),
       cmocka_unit_test(placements_are_predictions),

@@ -9,7 +9,8 @@
 /* Instead of the real files: the rules are the same. */
 const struct pz_embedded pz_embedded_html[] = {
     {"style", "body {}"},
-    {"template", "<style>{{style}}</style><script>{{document}}</script>."},
+    {"head", "<style>{{style}}</style>"},
+    {"template", "{{>head}}<script>{{document}}</script>."},
     {NULL, NULL},
 };
 

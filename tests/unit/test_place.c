@@ -227,7 +227,7 @@ static void a_domain_keeps_its_bandwidth(void **state) {
 
 static char *read_all(const char *path, size_t *bytes) {
   char *text = NULL;
-  return pz_file_read(path, PZ_PLACE_MOST_BYTES, &text, bytes, NULL) == PZ_OK ? text : NULL;
+  return pz_file_read(path, PZ_INSTANCE_MOST_BYTES, &text, bytes, NULL) == PZ_OK ? text : NULL;
 }
 
 static void check_row(const struct pz_csv *index, uint32_t row, const char *folder) {

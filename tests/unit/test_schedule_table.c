@@ -6,7 +6,6 @@
 
 #include "core/json.h"
 #include "report/gantt.h"
-#include "report/trace.h"
 #include "schedule/model/instance.h"
 #include "schedule/model/layer.h"
 #include "schedule/solve.h"
@@ -45,18 +44,24 @@ static const struct pz_task tasks[N] = {
 };
 static struct pz_slot slots[N] = {{0, 4, 0}, {4, 6, 0},  {4, 9, 0},
                                   {6, 8, 0}, {9, 10, 0}, {4, 4, 0}};
-static const struct pz_scheduled made = {
-    .title = "block forward",
-    .layer = "block",
-    .count = 3,
-    .to_us = 1e6,
-    .problem = {.capacity = {4, 2, 1, PZ_RATE_PARTS, PZ_RATE_PARTS}, .tasks = tasks, .n = N},
-    .schedule = {.slots = slots,
-                 .makespan = 10,
-                 .lower_bound = 9,
-                 .outcome = PZ_OUTCOME_FEASIBLE,
-                 .stop = PZ_STOP_STEPS},
-};
+static const struct pz_problem problem = {
+    .capacity = {4, 2, 1, PZ_RATE_PARTS, PZ_RATE_PARTS}, .tasks = tasks, .n = N};
+
+/* As a program is told of it, in units of so many seconds. */
+static struct pz_layer_schedule made(double unit_s, struct pz_arena *arena) {
+  struct pz_slot scaled[N];
+  struct pz_schedule schedule = {.slots = scaled,
+                                 .makespan = 10 * unit_s,
+                                 .lower_bound = 9 * unit_s,
+                                 .outcome = PZ_OUTCOME_FEASIBLE,
+                                 .stop = PZ_STOP_STEPS};
+  struct pz_layer_schedule s = {.layer = "block", .count = 3};
+  for (int i = 0; i < N; i++)
+    scaled[i] = (struct pz_slot){slots[i].start * unit_s, slots[i].end * unit_s, 0};
+  assert_int_equal(pz_layer_schedule_tell(&problem, &schedule, true, true, arena, &s, NULL), PZ_OK);
+  s.serial_s *= unit_s;
+  return s;
+}
 
 static void near(double got, double want) {
   if (!(fabs(got - want) <= 1e-12 * fmax(1, fabs(want)))) fail_msg("%.17g, not %.17g", got, want);
@@ -67,14 +72,14 @@ static void near(double got, double want) {
 static void shares_are_integrals_over_capacity_and_time(void **state) {
   (void)state;
   double share[PZ_RESOURCES];
-  pz_schedule_use(&made.problem, slots, 10, share);
+  pz_schedule_use(&problem, slots, 10, share);
   near(share[PZ_TENSOR_CORES], (4 * 4 + 2 * 5 + 2 * 2) / 40.0);
   near(share[PZ_VECTOR_CORES], 2 / 20.0);
   near(share[PZ_LINK], 0.1);
   near(share[PZ_HBM_RATE], (0.5 * 4 + 2) / 10);
   near(share[PZ_GLB_RATE], 0);
-  near(pz_problem_serial(&made.problem), 4 + 2 + 3 + 2 + 1);
-  pz_schedule_use(&made.problem, slots, 0, share);
+  near(pz_problem_serial(&problem), 4 + 2 + 3 + 2 + 1);
+  pz_schedule_use(&problem, slots, 0, share);
   near(share[PZ_TENSOR_CORES], 0);
 }
 
@@ -97,12 +102,11 @@ static void what_is_held_to_be_alone_is_not_used(void **state) {
 static void a_chart_shows_every_operator_by_start(void **state) {
   (void)state;
   struct pz_arena arena;
-  struct pz_scheduled s = made;
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
-  s.to_us = 1;
   pz_arena_init(&arena, NULL);
+  struct pz_layer_schedule s = made(1e-6, &arena);
   assert_int_equal(pz_gantt_print(&s, &arena, out), PZ_OK);
   fclose(out);
   static const char want[] =
@@ -123,15 +127,15 @@ static void a_chart_shows_every_operator_by_start(void **state) {
 static void a_table_has_a_row_for_each_and_totals(void **state) {
   (void)state;
   struct pz_arena arena;
-  struct pz_scheduled list[] = {made, made};
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
-  list[0].to_us = list[1].to_us = 1;
-  list[1].direction = PZ_BACKWARD;
-  list[1].schedule.outcome = PZ_OUTCOME_OPTIMAL;
-  list[1].schedule.lower_bound = 10;
   pz_arena_init(&arena, NULL);
+  struct pz_layer_schedule a = made(1e-6, &arena), b = made(1e-6, &arena);
+  b.direction = PZ_BACKWARD;
+  b.optimal = true;
+  b.lower_bound_s = b.makespan_s;
+  const struct pz_layer_schedule *const list[] = {&a, &b};
   assert_int_equal(pz_scheduled_table(list, 2, true, &arena, out), PZ_OK);
   fclose(out);
   assert_string_equal(
@@ -200,11 +204,14 @@ static struct seen see(const char *text) {
 
 static void a_trace_holds_operators_in_lanes_and_counters(void **state) {
   (void)state;
-  struct pz_scheduled list[] = {made, made};
   char *text = NULL;
   struct pz_error err = {0};
-  list[1].title = "\xff"; /* no UTF-8: must not break the file */
-  assert_int_equal(pz_trace_text(list, 2, &text, &err), PZ_OK);
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  struct pz_layer_schedule a = made(1, &arena), b = made(1, &arena);
+  const struct pz_layer_schedule *const list[] = {&a, &b};
+  b.layer = "\xff"; /* no UTF-8: must not break the file */
+  assert_int_equal(pz_schedule_trace(list, 2, &text, &err), PZ_OK);
   struct seen s = see(text);
   assert_int_equal(s.names, 2);
   assert_int_equal(s.threads,
@@ -216,22 +223,30 @@ static void a_trace_holds_operators_in_lanes_and_counters(void **state) {
   assert_non_null(strstr(text, "\"joules\": 0.5"));
   assert_non_null(strstr(text, "(not UTF-8)"));
   near(s.lane_us[3], 9e6); /* product, then half */
-  free(text);
+  pz_text_free(text);
+  pz_arena_release(&arena);
 }
 
 static void a_trace_has_limits(void **state) {
   (void)state;
-  struct pz_scheduled s = made;
   struct pz_error err = {0};
+  struct pz_arena arena;
   char *text = NULL;
-  s.to_us = 1e12;
-  assert_int_equal(pz_trace_text(&s, 1, &text, &err), PZ_LIMIT);
+  pz_arena_init(&arena, NULL);
+  struct pz_layer_schedule s = made(1e6, &arena);
+  const struct pz_layer_schedule *const list[] = {&s};
+  assert_int_equal(pz_schedule_trace(list, 1, &text, &err), PZ_LIMIT);
   assert_non_null(
       strstr(err.message, "block forward would take 1e+13 us; accepted: at most 1e+12 us"));
-  s = made;
-  s.problem.n = PZ_TRACE_MOST_OPS + 1;
-  assert_int_equal(pz_trace_text(&s, 1, &text, NULL), PZ_LIMIT);
+  s = made(1, &arena);
+  s.n_operators = PZ_TRACE_MOST_OPS + 1;
+  assert_int_equal(pz_schedule_trace(list, 1, &text, NULL), PZ_LIMIT);
+  assert_int_equal(pz_schedule_trace(NULL, 1, &text, NULL), PZ_BAD_USE);
+  assert_int_equal(
+      pz_schedule_trace((const struct pz_layer_schedule *const[]){NULL}, 1, &text, NULL),
+      PZ_BAD_USE);
   assert_null(text);
+  pz_arena_release(&arena);
 }
 
 /* Times of a real layer fall on no grid: lanes must hold all the same, and add up. */
@@ -239,34 +254,31 @@ static void traces_of_a_model_do_not_overlap(void **state) {
   (void)state;
   struct pz_workload *w = pz_test_load("llama3-8b", NULL);
   struct pz_chip chip;
-  struct pz_cost cost;
-  struct pz_arena arena;
-  struct pz_scheduled s = {.title = "block backward", .layer = "block", .count = 1, .to_us = 1e6};
-  struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
-  struct pz_solve_options o = {.steps = 20000};
+  struct pz_cost *cost = NULL;
+  struct pz_layer_schedule *s = NULL;
+  struct pz_schedule_options o = pz_schedule_options_default();
   char *text = NULL;
-  pz_arena_init(&arena, NULL);
+  o.steps = 20000;
+  o.views = true;
   assert_int_equal(pz_chip_read("h200", &chip, NULL), PZ_OK);
-  pz_cost_init(&cost, &chip, NULL);
-  assert_int_equal(
-      pz_layer_problem(&cost, &w->layers[1].ops[PZ_BACKWARD], &kind, &arena, &s.problem, NULL),
-      PZ_OK);
-  assert_int_equal(pz_schedule_solve(&s.problem, &o, &arena, &s.schedule, NULL), PZ_OK);
-  assert_int_equal(pz_trace_text(&s, 1, &text, NULL), PZ_OK);
+  assert_int_equal(pz_cost_new(&chip, NULL, &cost, NULL), PZ_OK);
+  assert_int_equal(pz_schedule_layer(cost, &w->layers[1], PZ_BACKWARD, &o, &s, NULL), PZ_OK);
+  assert_int_equal(pz_schedule_trace((const struct pz_layer_schedule *const[]){s}, 1, &text, NULL),
+                   PZ_OK);
   struct seen seen = see(text);
   int ops = 0;
   double want = 0, got = 0;
-  for (uint32_t i = 0; i < s.problem.n; i++) {
-    ops += s.problem.tasks[i].op_class != PZ_CLASS_NONE;
-    want += (s.schedule.slots[i].end - s.schedule.slots[i].start) * 1e6;
+  for (uint32_t i = 0; i < s->n_operators; i++) {
+    ops += s->operators[i].op_class != PZ_CLASS_NONE;
+    want += (s->operators[i].end_s - s->operators[i].start_s) * 1e6;
   }
   for (int i = 0; i < 64; i++) got += seen.lane_us[i];
   assert_int_equal(seen.ops, ops);
   assert_true(fabs(got - want) < 0.001 * ops);
-  free(text);
-  pz_cost_release(&cost);
+  pz_text_free(text);
+  pz_layer_schedule_free(s);
+  pz_cost_free(cost);
   pz_workload_free(w);
-  pz_arena_release(&arena);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -275,9 +287,11 @@ static void json_keeps_the_fields_of_instances(void **state) {
   (void)state;
   static const char *const fields[] = {"makespan", "lower_bound", "gap",     "outcome",
                                        "stop",     "steps",       "seconds", "ops"};
-  struct pz_scheduled s = made;
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  struct pz_layer_schedule s = made(1, &arena);
   s.layer = NULL;
-  json_t *o = pz_scheduled_json(&s);
+  json_t *o = pz_scheduled_json(&s, 1);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     assert_non_null(json_object_get(o, fields[i]));
   assert_null(json_object_get(o, "layer"));
@@ -287,6 +301,7 @@ static void json_keeps_the_fields_of_instances(void **state) {
   assert_string_equal(json_string_value(json_object_get(sum, "mode")), "link");
   assert_string_equal(json_string_value(json_object_get(sum, "class")), "collective");
   json_decref(o);
+  pz_arena_release(&arena);
 }
 
 int main(void) {

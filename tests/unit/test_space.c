@@ -143,6 +143,9 @@ static void bad_spaces_say_what_is_accepted(void **state) {
        "\"glb_mib\":[1,2]}",
        "no buffer of the space holds a tile of an array of 1024 x 1024; accepted: local_kib of "},
       {"{\"base\":\"tpuv4\",\"axes\":3}", "field 'axes' is 3; accepted: an object"},
+      {"{\"base\":\"tpuv4\",\"tensor_cores\":[1],\"axes\":{\"tensor_cores\":[2]}}",
+       "field 'tensor_cores' is [1]; accepted: it in \"axes\" alone, where it is given too"},
+      {"{\"base\":\"tpuv4\",\"rows\":[8],\"axes\":{\"rows\":[8],\"cols\":[8]}}", "field 'rows' is"},
       {"[1]", "object"},
       {"{", "space.json"},
   };

@@ -8,10 +8,11 @@ const datasets = {};
 const visible = x => typeof x !== "string" ? x : x.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
   c => "‹U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "›");
 
-// The rows of a dataset as objects by column.
+// The rows of a dataset as objects by column; none where the document has no such dataset.
+const has = name => name in source.datasets;
 function dataset(name) {
   if (!datasets[name]) {
-    const { columns, rows } = source.datasets[name];
+    const { columns, rows } = has(name) ? source.datasets[name] : { columns: [], rows: [] };
     datasets[name] = rows.map(row => Object.fromEntries(columns.map((c, i) => [c, visible(row[i])])));
   }
   return datasets[name];

@@ -2,6 +2,7 @@
 // Dots give throughput over the reference on a log axis, one for each model and a large one for the geometric mean; the cells
 // beside them give the values.
 (() => {
+  if (!has("baselines")) return;
   const methods = {
     "tpuv4-expert": ["TPUv4, expert plan", "TPUv4 as the paper describes it, with the parallelization plans of experts"],
     "tpuv4-placed": ["TPUv4, best plan", "TPUv4 as the paper describes it, with the plans of the placement solver"],

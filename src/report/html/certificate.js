@@ -1,5 +1,12 @@
 // The proof that no chip is better: how every chip was evaluated or excluded.
 (() => {
+  if (search) {
+    const s = section("certificate", "Certificate", `${count(certificate.closed)} of ${count(certificate.space)} chips are closed, in ${count(certificate.boxes)} boxes: no chip is more than ${percent(certificate.gap, 2)} better.`,
+      "A box is closed where its smallest chip breaks a limit or its largest cannot be better. “phaze verify DIR” checks that the boxes hold every chip once, recomputes a sample of them, the best chip and this page.");
+    textTable(s.root, "certificate", ["", ""], [["chips of the space", count(certificate.space)], ["closed", count(certificate.closed)], ["evaluated one by one", count(certificate.evaluated)],
+      ["boxes", count(certificate.boxes)], ["rounds", count(certificate.rounds)], ["gap", percent(certificate.gap, 3)], ["finished", certificate.finished ? "yes" : "no"]]);
+    return;
+  }
   const s = section("certificate", "Proof of optimality",
     common.chips === 1 ? "The only chip of the design space was evaluated in full." : common.evaluated === common.chips ? `All ${count(common.chips)} chips were evaluated in full.` : `Every one of the ${count(common.chips)} chips was evaluated or excluded by an upper bound on its ${objective.ratio ? "throughput" : "objective"}: ${count(common.excluded_by_tables)} by bounds from operator times alone, ${count(common.excluded_after_schedules)} after some of their layers were scheduled; ${count(common.evaluated)} were evaluated in full.`,
     (common.open_schedules ? `${plural(common.open_schedules, "schedule")} could not be proven optimal; even with their lower bounds, no chip could be more than ${percent(common.gap, 2)} better. ` : "All schedules that the result depends on are proven optimal. ") +

@@ -150,7 +150,7 @@ function showFacts(r, job) {
   fact("MFU", percent(r.mfu, 1), `conventional ${percent(r.mfu_conventional, 1)}, HFU ${percent(r.hfu, 1)}`);
   fact("memory of a device", gigabytes(r.peak_bytes), `${percent(r.peak_bytes / r.hbm_bytes)} of HBM${r.fits ? "" : ", does not fit"}`);
   fact("plan", planText(p), `${plural(r.microbatches, "microbatch")}, ${p.framework}`, true);
-  if (bill) fact("chip by its bill", `${number(bill.area_mm2)} mm²`, `${number(bill.watts)} W, $${number(bill.dollars)} to make`);
+  if (bill) fact("chip by its bill", `${number(bill.area_mm2)} mm²`, `${number(bill.watts)} W${bill.dollars ? `, $${number(bill.dollars)} to make` : ""}`);
   const where = `${short(visible(job.state.model))} on ${count(job.state.devices)} × ${visible(job.chipName)}${job.clusterName ? " in " + visible(job.clusterName) : ""}`;
   title.textContent = `${where}: ${seconds(r.step_s)} per step, MFU ${percent(r.mfu, 1)}.`;
 }

@@ -1,5 +1,6 @@
 // Two dies to one scale; areas are exact, positions are not a layout.
 (() => {
+  if (!has("floorplan")) return;
   const rows = dataset("floorplan"), dies = dataset("dies");
   const total = role => d3.sum(rows.filter(r => r.role === role), r => r.area_mm2);
   const part = (role, names) => d3.sum(rows.filter(r => r.role === role && names.includes(r.part)),
@@ -12,6 +13,7 @@
   const colours = {
     "tensor arrays": "var(--tensor)", "tensor buffers": "var(--fused)", "vector lanes": "var(--vector)",
     "vector buffers": "var(--vector-dark)", "global buffer": "var(--buffer)", "HBM interface": "var(--bubble)",
+    "64-bit units": "var(--front)", "network on chip": "var(--hbm)", "links": "var(--network)", "host I/O": "var(--evaluated)", "control, wiring, spare": "var(--rest)",
   };
   const there = name => rows.some(r => r.part === name && r.area_mm2 > 0);
   legend(s.root, Object.keys(colours).filter(there).map(k => ({ colour: colours[k], text: k })));
@@ -19,8 +21,8 @@
 
   const get = (role, name) => rows.find(r => r.role === role && r.part === name);
   // Cores are arrays, each with its buffer below; the other parts stand alone.
-  const groups = role => [["tensor arrays", "tensor buffers"], ["vector lanes", "vector buffers"], ["global buffer"],
-    ["HBM interface"]]
+  const groups = role => [["tensor arrays", "tensor buffers"], ["vector lanes", "vector buffers"]]
+    .concat(Object.keys(colours).slice(4).map(k => [k]))
     .map(parts => ({ parts: parts.map(p => get(role, p)), mm2: d3.sum(parts, p => get(role, p).area_mm2) }))
       .filter(g => g.mm2 > 0);
 

@@ -1,8 +1,9 @@
 // The inputs, and the command that reproduces the report.
 (() => {
+  const command = dataset("command")[0];
   const s = section("inputs", "Inputs and reproduction",
-    "This command reproduces the report, byte for byte, with any number of threads.");
-  el(s.root, "pre", "", dataset("command")[0].command).id = "command";
+    command ? "This command reproduces the report, byte for byte, with any number of threads." : "The same inputs give this report, byte for byte, with any number of threads.");
+  if (command) el(s.root, "pre", "", command.command).id = "command";
   const table = scrollTable(s.root, "inputs", "words"), body = el(table, "tbody");
   dataset("inputs").forEach(r => {
     const tr = el(body, "tr");
@@ -20,7 +21,7 @@
     `phaze ${source.version}. This file is self-contained and loads nothing from the network.`);
   const nav = document.getElementById("contents");
   const names = { baselines: "Baselines", space: "Design space", floorplan: "Die area", schedule: "Layer schedule", pipeline: "Pipeline",
-    memory: "Memory", step: "Step time", sensitivity: "Sensitivity", certificate: "Proof", inputs: "Inputs" };
+    memory: "Memory", step: "Step time", sensitivity: "Sensitivity", certificate: "Proof", inputs: "Inputs", chips: "Chips of today", bill: "Cost breakdown", roofline: "Roofline", front: "Watts and dollars" };
   document.querySelectorAll("section").forEach(section => {
     const a = el(nav, "a", "", names[section.id] || section.querySelector("h2").textContent);
     a.href = "#" + section.id;

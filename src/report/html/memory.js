@@ -1,5 +1,6 @@
 // What each pipeline stage stores in the HBM of a chip.
 (() => {
+  if (!has("stages")) return;
   const parts = [
     { key: "parameter_bytes", colour: "var(--tensor)", text: "parameters" },
     { key: "gradient_and_optimizer_bytes", colour: "var(--fused)", text: "gradients and optimizer state" },

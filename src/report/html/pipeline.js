@@ -1,5 +1,6 @@
 // One training step over time: every stage runs one microbatch after another, and idles at both ends.
 (() => {
+  if (!has("stages")) return;
   const most = 7000; // rectangles; beyond, neighbours in time are merged
   const s = section("pipeline", "Pipeline schedule of one training step", "",
     "The layers of a model are divided into pipeline stages on different chips, and the batch of a replica into microbatches. A slot is the time of the slowest stage, forward and backward. Grey is idle time (the pipeline bubble): while the pipeline fills and drains, and in every slot of a stage that is faster than the slowest one.");

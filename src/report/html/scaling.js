@@ -1,6 +1,7 @@
 // The best plans: how they scale, where there are several (step time and tokens/s of a device by the number of devices), the parts of
 // the step, its pipeline and memory over time, the plans.
 
+document.title = "phaze plan";
 const about = dataset("about")[0], rows = dataset("scaling"), found = rows.filter(r => r.found), first = found[0];
 const weak = about.scaling === "weak";
 const efficiency = r => r.tokens_per_s_per_device / first.tokens_per_s_per_device;

@@ -1,5 +1,6 @@
 // One layer on the chip's cores, forward and backward, on one time axis.
 (() => {
+  if (!has("layers")) return;
   const layers = dataset("layers"), operators = dataset("operators");
   const kinds = [
     { name: "tensor cores", classes: ["tensor", "fused"] },

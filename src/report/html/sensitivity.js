@@ -6,17 +6,18 @@
     section("sensitivity", title, "The design space has one value for every parameter of the chip: nothing can be varied.");
     return;
   }
-  const amount = (r, x) => number(x) + (r.unit ? "\u00a0" + r.unit : "");
-  const step = r => `${number(r.from)} → ${amount(r, r.to)}`;
+  const amount = x => typeof x === "number" ? number(x) : x;
+  const withUnit = (r, x) => amount(x) + (r.unit ? "\u00a0" + r.unit : "");
+  const step = r => `${amount(r.from)} → ${withUnit(r, r.to)}`;
   const gain = rows.slice().sort((a, b) => b.change - a.change)[0], loss = rows.slice().sort((a, b) => a.change - b.change)[0];
-  const inside = rows.some(r => r.within_budget && r.change > 5e-5);
+  const inside = rows.some(r => !r.breaks && r.change > 5e-5), where = r => r.breaks ? `beyond the limit of ${r.breaks}` : "within the limits";
   const s = section("sensitivity", title,
     `The largest loss is ${signed(loss.change)}, for ${loss.parameter} ${step(loss)}` +
-    (gain.change > 5e-5 ? `; the largest gain is ${signed(gain.change)}, for ${gain.parameter} ${step(gain)}, ${gain.within_budget ? "within the area budget" : "outside the area budget"}.` : "; no single change is a gain.") +
-    (inside || gain.change <= 5e-5 ? "" : " No single change within the budget is a gain."),
-    "Each bar changes one parameter of the best chip to the next lower or next higher value of the design space, keeps the others, and optimizes all schedules and plans for the changed chip.");
+    (gain.change > 5e-5 ? `; the largest gain is ${signed(gain.change)}, for ${gain.parameter} ${step(gain)}, ${where(gain)}.` : "; no single change is a gain.") +
+    (inside || gain.change <= 5e-5 ? "" : " No single change within the limits is a gain."),
+    `Each bar changes one parameter of the best chip to the next lower or next higher value of the design space, keeps the others, and optimizes all ${search ? "" : "schedules and "}plans for the changed chip.`);
   legend(s.root, [{ colour: "var(--front)", text: "loss" }, { colour: "var(--evaluated)", text: "gain" },
-    { kind: "pale", text: "outline: outside the area budget" }]);
+    { kind: "pale", text: "outline: beyond a limit" }]);
   const parameters = unique(rows.map(r => r.parameter)).map(name => ({ name, steps: rows.filter(r => r.parameter === name) }));
   const holder = el(s.root, "div");
   draws("sensitivity", () => {
@@ -26,10 +27,10 @@
       p.top = height;
       height += title + p.steps.length * barHeight + gap;
     });
-    const left = narrow ? 92 : 290;
+    const left = narrow ? Math.max(92, 16 + 6.2 * d3.max(rows, r => step(r).length)) : 290;
     const f = frame(holder, height + 48, { top: 4, right: 64, bottom: 44, left }, `change of ${what} for one step of each parameter`);
     const low = Math.min(0, d3.min(rows, r => r.change)), high = Math.max(0, d3.max(rows, r => r.change)),
-      room = (high - low || 0.01) * (narrow ? 0.3 : 0.12);
+      room = (high - low || 0.01) * (narrow ? 0.42 : 0.12);
     const x = d3.scale.linear().domain([low - room, high + room * 0.2]).range([0, f.width]);
     axisX(f, x, `change of ${what} (%)`, narrow ? 3 : 6, d => (+(100 * d).toFixed(6) + "%").replace("-", "−"));
     const g = f.root.selectAll(".parameter").data(parameters).enter().append("g").attr("class", "parameter")
@@ -43,12 +44,12 @@
     const colour = r => r.change < 0 ? "var(--front)" : "var(--evaluated)";
     bar.append("rect").attr("class", "mark").attr("x", r => x(Math.min(0, r.change)))
       .attr("width", r => Math.max(1.5, Math.abs(x(r.change) - x(0)))).attr("y", 3).attr("height", barHeight - 6)
-      .style("fill", colour).style("fill-opacity", r => r.within_budget ? 1 : 0.25).style("stroke", r => r.within_budget ? "none" : colour(r));
+      .style("fill", colour).style("fill-opacity", r => r.breaks ? 0.25 : 1).style("stroke", r => r.breaks ? colour(r) : "none");
     bar.append("text").attr("y", 15).attr("x", r => r.change < 0 ? x(r.change) - 5 : x(Math.max(0, r.change)) + 5)
       .attr("text-anchor", r => r.change < 0 ? "end" : "start").text(r => signed(r.change));
     f.root.append("path").attr("d", `M${x(0)},0V${f.height}`).style("stroke", "var(--ink)");
     tells(bar, r => [`${r.parameter}: ${step(r)}`, `${signed(r.change)} ${what}` +
       (r.change_at_most > r.change + 5e-6 ? `; at most ${signed(r.change_at_most)}, if schedules not proven optimal met their lower bounds` : ""),
-      `${r.area_mm2.toFixed(1)} mm², ${r.within_budget ? "within" : "outside"} the area budget`]);
+      `${r.area_mm2.toFixed(1)} mm², ${number(r.watts)} W${r.dollars ? `, $${number(r.dollars)}` : ""}; ${where(r)}`]);
   });
 })();

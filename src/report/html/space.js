@@ -1,5 +1,6 @@
 // The design space: evaluated chips as points, chips that bounds excluded as counts in cells, baselines as other symbols.
 (() => {
+  if (search) return;
   const bottlenecks = {
     "tensor cores": "var(--tensor)", "vector cores": "var(--vector)", "HBM bandwidth": "var(--hbm)",
     "global-buffer bandwidth": "var(--buffer)", "transfers and collectives": "var(--network)",
@@ -82,25 +83,27 @@
 
   function drawBaselines(inner, x, y, list, size) {
     const o = inner.selectAll(".other").data(list).enter().append("g").attr("class", "other")
-      .attr("transform", d => `translate(${x(d.b.area_mm2)},${y(d.b.objective)})`);
+      .attr("transform", d => `translate(${x(d.at_mm2)},${y(d.b.objective)})`);
     o.append("path").attr("class", "mark").attr("d", d => symbol(d.type, size)).style("fill", d => d.hollow ? "var(--bg)" : "var(--ink)")
       .style("stroke", d => d.hollow ? "var(--ink)" : "var(--bg)").style("stroke-width", d => d.hollow ? 1.6 : 0.8);
     // Only those that stand clear of the others are named; the legend has all of them.
     const clear = d => /^tpuv4/.test(d.b.method) && list.every(e => e === d || Math.abs(y(e.b.objective) - y(d.b.objective)) > 15 ||
-      e.b.area_mm2 > d.b.area_mm2 + 1e-9);
+      e.at_mm2 > d.at_mm2 + 1e-9);
     o.filter(clear).append("text").attr("class", "halo").attr("x", -10).attr("y", 4).attr("text-anchor", "end").text(d => d.name);
     tells(o, d => [d.name, `${value(d.b.objective)}, chip ${d.b.chip}, ${d.b.area_mm2.toFixed(1)} mm²`]);
   }
 
   function drawPanel(holder, list, zoom) {
-    const cells = excluded.filter(e => e.objective_run === objective_run), extra = placed();
+    // A built chip far beyond the area budget (the real TPUv4 with its whole die) stands at the edge; its tip has its area.
+    const budget = common.area_part > 0 ? common.area_mm2 / common.area_part : Infinity;
+    const cells = excluded.filter(e => e.objective_run === objective_run), extra = placed().map(o => Object.assign({ at_mm2: Math.min(o.b.area_mm2, 1.1 * budget) }, o));
     const f = frame(holder, 380, { top: 26, right: 14, bottom: 44, left: 50 }, zoom ? "objective against area, evaluated chips"
       : "objective against area, all chips", "group");
     const values = list.map(d => d.objective), areas = list.map(d => d.area_mm2);
     const pad = (lo, hi) => { const p = (hi - lo || hi || 1) * 0.08; return [lo - p, hi + p]; };
     const x = d3.scale.linear().range([0, f.width])
       .domain(zoom ? pad(d3.min(areas), d3.max(areas)) : [0, 1.04 * d3.max(cells.map(c => c.area_to_mm2)
-      .concat(areas, extra.map(o => o.b.area_mm2)))]);
+      .concat(areas, extra.map(o => o.at_mm2)))]);
     const y = d3.scale.linear().range([f.height, 0])
       .domain(zoom ? pad(d3.min(values), d3.max(values)) : [0, 1.08 * d3.max(values.concat(extra.map(o => o.b.objective)))]);
     axisX(f, x, "die area (mm²)", Math.max(3, Math.floor(f.width / 80)));
@@ -122,7 +125,7 @@
       .style("fill", "none").style("stroke", "var(--front)").style("stroke-width", 1.5);
     const inside = (v, scale) => v >= scale.domain()[0] && v <= scale.domain()[1];
     // A chip of the space that a baseline found is a point, too: its symbol shows behind the point.
-    drawBaselines(inner, x, y, extra.filter(o => inside(o.b.area_mm2, x) && inside(o.b.objective, y)), zoom ? 240 : 75);
+    drawBaselines(inner, x, y, extra.filter(o => inside(o.at_mm2, x) && inside(o.b.objective, y)), zoom ? 240 : 75);
     // The best last, above the others, then those on the front.
     const order = list.slice().reverse().sort((a, b) => (a.best - b.best) || (a.front - b.front));
     const point = inner.selectAll(".point").data(order).enter().append("path").attr("class", d => "point mark " + status(d))

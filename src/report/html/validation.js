@@ -1,5 +1,6 @@
 // Predicted against measured: one point a run, operator or peak memory, coloured by group; the errors by group as tables.
 
+document.title = "phaze validation";
 const points = dataset("points"), groups = dataset("groups");
 const isOk = p => p.quality === "ok";
 const steps = points.filter(p => p.kind !== "operator"), operators = points.filter(p => p.kind === "operator");

@@ -4,16 +4,12 @@
 
 #include "schedule/model/problem.h"
 
-/* What an operator in intra-op mode (all cores of its class) excludes: everything, or its class. */
-enum pz_exclusive { PZ_EXCLUSIVE_ALL, PZ_EXCLUSIVE_CLASS };
-extern const char *const pz_exclusive_names[]; /* ends with NULL */
-
 /* The modes of one operator: single (one core of its class; a collective takes a vector core) and
  * intra-op.  Returns how many. */
 uint32_t pz_two_modes(enum pz_op_class c, const int32_t capacity[PZ_RESOURCES], double single_s,
                       double intra_s, enum pz_exclusive exclusive, struct pz_mode out[2]);
 
-enum { PZ_INSTANCE_MOST_BYTES = 256 << 20, PZ_INSTANCE_MOST_OPS = 1 << 20 };
+enum { PZ_INSTANCE_MOST_OPS = 1 << 20 };
 
 /* Read {num_tc, num_vc, ops: [{id, type: TC|VC|TCandVC|Nop, latency, intra_op_latency}], edges:
  * [[before, after]]}. */

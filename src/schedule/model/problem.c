@@ -4,12 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *pz_resource_name(enum pz_resource r) {
-  static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link", "hbm",
-                                                  "glb"};
-  return names[r];
-}
-
 const char *pz_mode_name(const struct pz_mode *m, char buf[16]) {
   if (m->label == PZ_MODE_SINGLE) return "single";
   if (m->label == PZ_MODE_INTRA) return "intra";

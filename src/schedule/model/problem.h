@@ -27,7 +27,6 @@ struct pz_mode {
                           known, or none */
 };
 
-const char *pz_resource_name(enum pz_resource r);
 /* Does it fit within the residual capacity? */
 static inline bool pz_mode_fits(const int32_t residual[PZ_RESOURCES], const struct pz_mode *m) {
   for (int r = 0; r < PZ_RESOURCES; r++)
