@@ -934,6 +934,7 @@ struct pz_power {
 struct pz_power_row {
   const char *op;
   int64_t m, n, k;
+  double cap_watts, lock_hz; /* limits of the measurement; 0: those of the chip */
   double call_s, watts, clock_hz, joules; /* as measured; 0: not */
   /* `sustained`: calls one after the other; `called`: not more often than they were measured to come,
    * since the host could not launch more */
