@@ -948,8 +948,8 @@ struct pz_power_table {
 };
 
 /* Operators that ran for seconds, with the power they took: CSV with columns op, b (or batch), m, n,
- * k; call_us, watts, sm_mhz, joules_per_call as measured (each may be absent or empty); flop for the
- * heads of attention.  On success *out is the caller's to free. */
+ * k; call_us, watts, sm_mhz, joules_per_call as measured, cap_w and lock_mhz, the limits of the
+ * measurement (each may be absent or empty); flop for the heads of attention.  On success *out is the caller's to free. */
 PZ_NODISCARD PZ_API enum pz_status pz_power_table(const struct pz_chip *chip, const char *name,
                                                   const char *text, size_t bytes,
                                                   struct pz_power_table **out,
