@@ -860,6 +860,7 @@ struct pz_power {
 struct pz_power_row {
   const char *op;
   int64_t m, n, k;
+  double cap_watts, lock_hz; /* limits of the measurement; 0: those of the chip */
   double call_s, watts, clock_hz, joules; /* as measured; 0: not */
   /* `sustained`: calls one after the other; `called`: not more often than they were measured to come,
    * since the host could not launch more */
@@ -873,8 +874,8 @@ struct pz_power_table {
 };
 
 /* Operators that ran for seconds, with the power they took: CSV with columns op, b (or batch), m, n,
- * k; call_us, watts, sm_mhz, joules_per_call as measured (each may be absent or empty); flop for the
- * heads of attention.  On success *out is the caller's to free. */
+ * k; call_us, watts, sm_mhz, joules_per_call as measured, cap_w and lock_mhz, the limits of the
+ * measurement (each may be absent or empty); flop for the heads of attention.  On success *out is the caller's to free. */
 PZ_NODISCARD PZ_API enum pz_status pz_power_table(const struct pz_chip *chip, const char *name,
                                                   const char *text, size_t bytes,
                                                   struct pz_power_table **out,

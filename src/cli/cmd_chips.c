@@ -221,13 +221,17 @@ static enum pz_status print_chip(const char *name, const struct pz_chip *c, bool
 
 /* ---- power of operators --------------------------------------------------------------------- */
 
-/* Mean relative errors: at the measured rate of calls, and of calls one after the other. */
+/* Mean relative errors: at the measured rate of calls, and of calls one after the other, as their time. */
 struct means {
-  double watts, joules, sustained_watts, sustained_joules;
-  int n_watts, n_joules;
+  double time, watts, joules, sustained_watts, sustained_joules;
+  int n_time, n_watts, n_joules;
 };
 
 static void add_row(struct means *m, const struct pz_power_row *r) {
+  if (r->call_s > 0) {
+    m->time += fabs(r->sustained.latency_s / r->call_s - 1);
+    m->n_time++;
+  }
   if (r->watts > 0) {
     m->watts += fabs(r->called.watts / r->watts - 1);
     m->sustained_watts += fabs(r->sustained.watts / r->watts - 1);
@@ -242,6 +246,7 @@ static void add_row(struct means *m, const struct pz_power_row *r) {
 
 static void close_means(struct means *m) {
   double w = m->n_watts > 0 ? m->n_watts : 1, j = m->n_joules > 0 ? m->n_joules : 1;
+  m->time /= m->n_time > 0 ? m->n_time : 1;
   m->watts /= w;
   m->sustained_watts /= w;
   m->joules /= j;
@@ -262,10 +267,11 @@ static void pair(struct pz_table *t, double got, double measured) {
   number(t, DIGITS, measured);
 }
 
-static void power_row(struct pz_table *t, const struct pz_power_row *r) {
+static void power_row(struct pz_table *t, const struct pz_power_row *r, bool limits) {
   pz_table_cell(t, "%s", r->op);
   pz_table_cell(t, "%lld x %lld x %lld", (long long)r->m, (long long)r->n, (long long)r->k);
-  pair(t, r->called.latency_s * 1e6, r->call_s * 1e6);
+  if (limits) pair(t, r->cap_watts, r->lock_hz / 1e6);
+  pair(t, r->sustained.latency_s * 1e6, r->call_s * 1e6);
   pair(t, r->called.clock_hz / 1e6, r->clock_hz / 1e6);
   pair(t, r->called.watts, r->watts);
   pair(t, r->called.joules, r->joules);
@@ -277,41 +283,49 @@ static void power_row(struct pz_table *t, const struct pz_power_row *r) {
 }
 
 static json_t *power_json(const struct pz_power_row *r) {
-  return json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "op", r->op, "m",
-                   (json_int_t)r->m, "n", (json_int_t)r->n, "k", (json_int_t)r->k, "latency_s",
-                   r->called.latency_s, "clock_hz", r->called.clock_hz, "watts", r->called.watts,
-                   "joules", r->called.joules, "throttled_s", r->throttled_s, "measured_s",
-                   r->call_s, "measured_clock_hz", r->clock_hz, "measured_watts", r->watts,
-                   "measured_joules", r->joules);
+  return json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "op", r->op,
+                   "m", (json_int_t)r->m, "n", (json_int_t)r->n, "k", (json_int_t)r->k, "cap_watts",
+                   r->cap_watts, "lock_hz", r->lock_hz, "sustained_s", r->sustained.latency_s,
+                   "latency_s", r->called.latency_s, "clock_hz", r->called.clock_hz, "watts",
+                   r->called.watts, "joules", r->called.joules, "throttled_s", r->throttled_s,
+                   "measured_s", r->call_s, "measured_clock_hz", r->clock_hz, "measured_watts",
+                   r->watts, "measured_joules", r->joules);
 }
 
 static enum pz_status print_rows(const struct pz_power_row *rows, uint32_t n, bool as_json,
                                  struct pz_arena *arena, struct pz_error *err) {
-  static const char *const heads[] = {"operator", "m x n x k", ">us",    ">measured",
-                                      ">MHz",     ">measured", ">W",     ">measured",
-                                      ">J",       ">measured", ">error", ">us by fitted throttle",
-                                      NULL};
+#define REST                                                                                       \
+  ">us", ">measured", ">MHz", ">measured", ">W", ">measured", ">J", ">measured", ">error",         \
+      ">us by fitted throttle", NULL
+  static const char *const heads[] = {"operator", "m x n x k", REST}, *const limited[] = {
+                                                                          "operator", "m x n x k",
+                                                                          ">cap W", ">lock MHz",
+                                                                          REST};
+#undef REST
   struct pz_table t;
   struct means m = {0};
   json_t *list = json_array();
-  pz_table_init(&t, arena, heads);
+  bool limits = false;
+  for (uint32_t i = 0; i < n; i++) limits |= rows[i].cap_watts > 0 || rows[i].lock_hz > 0;
+  pz_table_init(&t, arena, limits ? limited : heads);
   for (uint32_t i = 0; i < n; i++) {
     add_row(&m, &rows[i]);
-    power_row(&t, &rows[i]);
+    power_row(&t, &rows[i], limits);
     json_array_append_new(list, power_json(&rows[i]));
   }
   close_means(&m);
-  json_t *root = json_pack("{s:o,s:f,s:f,s:f,s:f}", "operators", list, "watts_error", m.watts,
-                           "joules_error", m.joules, "sustained_watts_error", m.sustained_watts,
-                           "sustained_joules_error", m.sustained_joules);
+  json_t *root =
+      json_pack("{s:o,s:f,s:f,s:f,s:f,s:f}", "operators", list, "time_error", m.time, "watts_error",
+                m.watts, "joules_error", m.joules, "sustained_watts_error", m.sustained_watts,
+                "sustained_joules_error", m.sustained_joules);
   if (as_json) return pz_command_json(root, err);
   json_decref(root);
   enum pz_status status = pz_table_print(&t, 0, stdout);
   if (m.n_watts)
-    printf("\nmean error: watts %.1f%% of %d, joules %.1f%% of %d; without the measured rate of "
-           "calls %.1f%% and %.1f%%\n",
-           100 * m.watts, m.n_watts, 100 * m.joules, m.n_joules, 100 * m.sustained_watts,
-           100 * m.sustained_joules);
+    printf("\nmean error: time %.1f%% of %d, watts %.1f%% of %d, joules %.1f%% of %d; without the "
+           "measured rate of calls watts %.1f%% and joules %.1f%%\n",
+           100 * m.time, m.n_time, 100 * m.watts, m.n_watts, 100 * m.joules, m.n_joules,
+           100 * m.sustained_watts, 100 * m.sustained_joules);
   return status;
 }
 

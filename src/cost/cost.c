@@ -175,24 +175,29 @@ static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w
   e->energy_j = p.joules;
 }
 
-void pz_cost_within_watts(const struct pz_cost *cost, double macs, double mac_part,
-                          struct pz_mapping *o) {
-  const struct pz_chip *c = &cost->chip;
+struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, bool fp8,
+                                   const struct pz_mapping *o) {
+  static const double FP8_PART = 0.5; /* half as many bits; H200: joules of a whole product 0.53 */
   const struct pz_tech_info *t = pz_tech_at(c->tech);
-  if (!c->cold) return;
+  return (struct pz_work){.core_j = (fp8 ? FP8_PART : 1) * pz_power_product_j(c, macs),
+                          .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
+                          .startup_s = o->startup_s,
+                          .core_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s),
+                          .hbm_s = o->hbm_s};
+}
+
+void pz_cost_within_watts(const struct pz_cost *cost, double macs, bool fp8, struct pz_mapping *o) {
+  if (!cost->chip.cold) return;
   struct pz_estimate e = {.latency_s = o->latency_s};
-  struct pz_work w = {.core_j = mac_part * pz_power_product_j(c, macs),
-                      .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
-                      .startup_s = o->startup_s,
-                      .core_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s),
-                      .hbm_s = o->hbm_s};
+  struct pz_work w = pz_cost_mapped_work(&cost->chip, macs, fp8, o);
   run_within_watts(cost, &w, &e);
   o->latency_s = e.latency_s;
   o->energy_j = e.energy_j;
 }
 
 static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
-                                   struct pz_estimate *out, struct pz_error *err) {
+                                   struct pz_estimate *out, struct pz_work *w,
+                                   struct pz_error *err) {
   const struct pz_chip *c = &cost->chip;
   struct pz_product p = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
   struct pz_grouped g = {p.batch, p.batch * p.m, p.n, p.k, 0, false, NULL};
@@ -216,21 +221,19 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
                : tail_s >= core_s || o.compute_s >= core_s                      ? PZ_BOUND_COMPUTE
                : o.glb_s >= core_s                                              ? PZ_BOUND_GLB
                                                                                 : PZ_BOUND_LOCAL;
-  if (!c->cold) return PZ_OK;
   const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double macs = (double)op->dims.batch * (double)op->dims.m * (double)op->dims.n * (double)op->dims.k;
-  struct pz_work w = {.core_j = pz_power_product_j(c, macs) + x.tail_ops * t->lane_j,
-                      .outside_j = fmax(0, least_bytes(c, &o) * (t->hbm_j + t->glb_j) +
-                                               x.energy_j - x.tail_ops * t->lane_j),
-                      .startup_s = o.startup_s,
-                      .core_s = core_s,
-                      .hbm_s = hbm_s};
-  run_within_watts(cost, &w, out);
+  double macs =
+      (double)op->dims.batch * (double)op->dims.m * (double)op->dims.n * (double)op->dims.k;
+  *w = pz_cost_mapped_work(c, macs, false, &o);
+  w->core_j += x.tail_ops * t->lane_j;
+  w->outside_j = fmax(0, w->outside_j + x.energy_j - x.tail_ops * t->lane_j);
+  w->core_s = core_s;
+  w->hbm_s = hbm_s;
   return PZ_OK;
 }
 
-static void vector_cost(const struct pz_cost *cost, const struct pz_op *op,
-                        struct pz_estimate *out) {
+static void vector_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
+                        struct pz_work *work) {
   const struct pz_chip *c = &cost->chip;
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   double bytes = (double)(op->bytes_read + op->bytes_written);
@@ -245,6 +248,7 @@ static void vector_cost(const struct pz_cost *cost, const struct pz_op *op,
   if (c->calibration.n_kernels)
     time.rows_s += 3 * (double)op->scratch_bytes /
                    (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
+  bytes *= time.moved;
   double energy = values * pz_power_lane_ops(c, op->kind, op->direction) * t->lane_j +
                   bytes * (t->hbm_j + t->glb_j);
   time.compute_s += tail_ops(c, op, &energy) / pz_chip_vector_op_per_s(c);
@@ -254,17 +258,15 @@ static void vector_cost(const struct pz_cost *cost, const struct pz_op *op,
   out->hbm_s = time.hbm_s;
   out->glb_s = time.glb_s;
   out->bound = time.bound;
-  if (!c->cold) return;
-  struct pz_work w2 = {.core_j = energy - bytes * t->hbm_j,
-                       .outside_j = bytes * t->hbm_j,
-                       .startup_s = time.startup_s + time.rows_s,
-                       .core_s = fmax(time.compute_s, time.glb_s),
-                       .hbm_s = time.hbm_s};
-  run_within_watts(cost, &w2, out);
+  *work = (struct pz_work){.core_j = energy - bytes * t->hbm_j,
+                           .outside_j = bytes * t->hbm_j,
+                           .startup_s = time.startup_s + time.rows_s,
+                           .core_s = fmax(time.compute_s, time.glb_s),
+                           .hbm_s = time.hbm_s};
 }
 
-static void flash_cost(const struct pz_cost *cost, const struct pz_op *op,
-                       struct pz_estimate *out) {
+static void flash_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
+                       struct pz_work *w) {
   const struct pz_chip *c = &cost->chip;
   struct pz_attention_work a = {.dims = op->dims,
                                 .direction = op->direction,
@@ -274,12 +276,10 @@ static void flash_cost(const struct pz_cost *cost, const struct pz_op *op,
                                 .bytes = (double)(op->bytes_read + op->bytes_written)};
   pz_attention_cost(c, &a, out);
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
-  if (!c->cold) return;
-  struct pz_work w = {.outside_j = a.bytes * pz_tech_at(c->tech)->hbm_j,
-                      .core_s = out->latency_s,
-                      .hbm_s = out->hbm_s};
-  w.core_j = out->energy_j - w.outside_j;
-  run_within_watts(cost, &w, out);
+  *w = (struct pz_work){.outside_j = a.bytes * pz_tech_at(c->tech)->hbm_j,
+                        .core_s = out->latency_s,
+                        .hbm_s = out->hbm_s};
+  w->core_j = out->energy_j - w->outside_j;
 }
 
 static enum pz_status collective_cost(const struct pz_cost *cost, const struct pz_op *op,
@@ -306,23 +306,41 @@ static enum pz_status collective_cost(const struct pz_cost *cost, const struct p
   return PZ_OK;
 }
 
+/* At the chip's clock, without static power; a collective has no work of its own. */
+static enum pz_status op_cost(struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *e,
+                              struct pz_work *w, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  *e = (struct pz_estimate){.bound = PZ_BOUND_STARTUP};
+  *w = (struct pz_work){0};
+  if (op->kind == PZ_OP_ATTENTION)
+    flash_cost(cost, op, e, w);
+  else if (op->matmul_flop)
+    status = product_cost(cost, op, e, w, err);
+  else if (op->op_class == PZ_CLASS_COLLECTIVE)
+    status = collective_cost(cost, op, e, err);
+  else if (op->op_class == PZ_CLASS_VECTOR)
+    vector_cost(cost, op, e, w);
+  return status;
+}
+
+enum pz_status pz_cost_op_work(struct pz_cost *cost, const struct pz_op *op, struct pz_work *out,
+                               struct pz_error *err) {
+  struct pz_estimate ignored;
+  return op_cost(cost, op, &ignored, out, err);
+}
+
 enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
                           struct pz_error *err) {
-  struct pz_estimate e = {.bound = PZ_BOUND_STARTUP};
-  enum pz_status status = PZ_OK;
+  struct pz_estimate e;
+  struct pz_work w;
   if (!cost || !op || !out) return pz_need(NULL, !cost ? "cost" : !op ? "op" : "out", err);
-  if (op->kind == PZ_OP_ATTENTION)
-    flash_cost(cost, op, &e);
-  else if (op->matmul_flop)
-    status = product_cost(cost, op, &e, err);
-  else if (op->op_class == PZ_CLASS_COLLECTIVE)
-    status = collective_cost(cost, op, &e, err);
-  else if (op->op_class == PZ_CLASS_VECTOR)
-    vector_cost(cost, op, &e);
+  enum pz_status status = op_cost(cost, op, &e, &w, err);
+  if (status != PZ_OK) return status;
   if (!cost->chip.cold || op->op_class == PZ_CLASS_COLLECTIVE)
     e.energy_j += e.latency_s * cost->static_watts;
-  if (status == PZ_OK) *out = e;
-  return status;
+  else
+    run_within_watts(cost, &w, &e);
+  return *out = e, PZ_OK;
 }
 
 void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,

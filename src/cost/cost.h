@@ -2,11 +2,11 @@
 #ifndef PZ_COST_COST_H
 #define PZ_COST_COST_H
 
-#include "cost/power.h"
 #include "core/map.h"
 #include "core/vec.h"
 #include "cost/grouped.h"
 #include "cost/network.h"
+#include "cost/power.h"
 #include "cost/product_times.h"
 #include "cost/vector.h"
 
@@ -39,10 +39,16 @@ void pz_cost_release(struct pz_cost *cost);
 PZ_NODISCARD enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                             struct pz_mapping *out, struct pz_error *err);
 
-/* Latency and energy of a mapped product at the clock that the watts of a chip allow that nobody measured; others stay.
- * mac_part: energy of a multiply-accumulate over that of 16 bits. */
-void pz_cost_within_watts(const struct pz_cost *cost, double macs, double mac_part,
-                          struct pz_mapping *o);
+/* A mapped product. */
+struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, bool fp8,
+                                   const struct pz_mapping *o);
+
+/* Latency and energy of a mapped product at the clock that the watts of a chip allow that nobody measured; others stay. */
+void pz_cost_within_watts(const struct pz_cost *cost, double macs, bool fp8, struct pz_mapping *o);
+
+/* What an operator of a graph does, and its time, at the chip's clock; nothing of a collective. */
+PZ_NODISCARD enum pz_status pz_cost_op_work(struct pz_cost *cost, const struct pz_op *op,
+                                            struct pz_work *out, struct pz_error *err);
 
 /* What a product operator adds to its product: bytes beyond its operands and result (residuals,
  * masks, what is kept; negative where several heads share an operand), and the vector tail, which

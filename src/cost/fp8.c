@@ -5,9 +5,6 @@
 #include "core/num.h"
 #include "workload/op.h"
 
-/* Energy of an 8-bit multiply-accumulate over one of 16: half as many bits. */
-static const double FP8_PART = 0.5;
-
 /* A product, or one of experts, on a chip with operands of half the width and more of them a second. */
 static enum pz_status on_half(struct pz_cost *cost, double speedup, const struct pz_product *p,
                               const struct pz_grouped *g, struct pz_mapping *out,
@@ -38,7 +35,7 @@ enum pz_status pz_cost_fp8_grouped(struct pz_cost *cost, const struct pz_grouped
                                    struct pz_mapping *out, struct pz_error *err) {
   enum pz_status status = on_half(cost, cost->chip.calibration.fp8_speedup, NULL, g, out, err);
   if (status == PZ_OK)
-    pz_cost_within_watts(cost, (double)g->tokens * (double)g->n * (double)g->k, FP8_PART, out);
+    pz_cost_within_watts(cost, (double)g->tokens * (double)g->n * (double)g->k, true, out);
   return status;
 }
 
@@ -50,7 +47,7 @@ static enum pz_status product(struct pz_cost *cost, double speedup, const struct
   double results = (double)p->batch * (double)p->m * (double)p->n;
   double all = 2 * results + (double)p->batch * (double)p->k * (double)(p->m + p->n);
   write_results(&cost->chip, results, p->warm ? pz_cold_part(&cost->chip, all) : 1, &o);
-  pz_cost_within_watts(cost, (double)p->k * results, FP8_PART, &o);
+  pz_cost_within_watts(cost, (double)p->k * results, true, &o);
   *out = o;
   return PZ_OK;
 }

@@ -33,22 +33,23 @@ double pz_power_static_watts(const struct pz_chip *c) {
 struct pz_power_law pz_power_law_of(const struct pz_chip *c) {
   return (struct pz_power_law){.tech = tech_of(c),
                                .clock_hz = c->clock_hz,
+                               .most_hz = c->clock_hz,
                                .watts = c->watts,
                                .core_part = c->energy_part > 0 ? c->energy_part : 1,
-                               .mm2 = c->static_mm2 > 0
-                                          ? c->static_mm2
-                                          : pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2};
+                               .mm2 = c->static_mm2 > 0 ? c->static_mm2
+                                                        : pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2};
 }
 
 static void at_clock(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
                      double clock_hz, struct pz_power *out) {
-  /* cores ask HBM for less than its rate below this part of the chip's clock: copies on an H200 keep 4.2 TB/s from 1,410 of
-   * 1,980 MHz on (locked clocks) */
-  static const double KNEE = 0.71;
+  /* cores ask HBM for less than its rate below this part of the chip's clock: copies on an H200 at locked clocks keep 4.2
+   * TB/s down to 1,500 of 1,830 MHz, and take 0.78, 0.54 and 0.40 of it at 1,200, 900 and 600 */
+  static const double KNEE = 0.82;
   double slower = l->clock_hz / clock_hz;
   double work_s = fmax(w->core_s * slower, w->hbm_s * fmax(1, KNEE * slower));
   double latency = w->startup_s + work_s, time = fmax(latency, interval_s);
-  double dynamic = w->core_j * l->core_part * (l->tech ? pz_tech_voltage2(l->tech, clock_hz) : 1) + w->outside_j;
+  double dynamic =
+      w->core_j * l->core_part * (l->tech ? pz_tech_voltage2(l->tech, clock_hz) : 1) + w->outside_j;
   double joules = dynamic + (l->tech ? static_watts(l->tech, l->mm2, clock_hz) * time : 0);
   *out = (struct pz_power){latency, time > 0 ? joules / time : 0, joules, clock_hz};
 }
@@ -57,9 +58,9 @@ void pz_power_run(const struct pz_power_law *l, const struct pz_work *w, double 
                   struct pz_power *out) {
   enum { STEPS = 40 };
   static const double LEAST_CLOCK = 0.05; /* of the chip's */
-  at_clock(l, w, interval_s, l->clock_hz, out);
+  at_clock(l, w, interval_s, l->most_hz, out);
   if (l->watts <= 0 || out->watts <= l->watts || !l->tech) return;
-  double low = LEAST_CLOCK * l->clock_hz, high = l->clock_hz;
+  double low = fmin(LEAST_CLOCK * l->clock_hz, l->most_hz), high = l->most_hz;
   for (int i = 0; i < STEPS; i++) { /* watts grow with the clock */
     double middle = (low + high) / 2;
     at_clock(l, w, interval_s, middle, out);

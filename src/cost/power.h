@@ -10,11 +10,13 @@ struct pz_tech_info;
 
 /* What decides about the clock of a chip. */
 struct pz_power_law {
-  const struct pz_tech_info *tech; /* NULL: one of the original libraries, which has no static power and keeps its clock */
-  double clock_hz;                 /* the highest */
-  double watts;                    /* limit; 0: none */
-  double mm2;                      /* whose static power counts */
-  double core_part;                /* of the cores' energy, over what the technology says */
+  const struct pz_tech_info *
+      tech; /* NULL: one of the original libraries, which has no static power and keeps its clock */
+  double clock_hz;  /* that times are stated for */
+  double most_hz;   /* at which it runs where its watts allow: at most clock_hz */
+  double watts;     /* limit; 0: none */
+  double mm2;       /* whose static power counts */
+  double core_part; /* of the cores' energy, over what the technology says */
 };
 
 struct pz_power_law pz_power_law_of(const struct pz_chip *c);

@@ -99,10 +99,11 @@ static void measured_time(const struct pz_chip *c, const struct pz_vector_work *
   double bytes = k->bytes_per_value > 0 ? k->bytes_per_value * values : w->bytes;
   double again = k->long_row && w->cols > k->long_row ? 1 + k->long_row_again : 1;
   double rate = pz_chip_hbm_bytes_per_s(c) * k->hbm_efficiency;
+  o->moved = again; /* past the global buffer: rows that lie there are not slower */
   o->startup_s = k->startup_s;
   o->rows_s = k->value_latency_s * cols + ceil(rows / (double)c->vector.cores) * k->row_s;
   o->hbm_s = (again * bytes / rate + ramp_s(c, bytes)) * (w->warm ? pz_cold_part(c, w->bytes) : 1);
-  o->glb_s = again * bytes / (c->glb_bytes_per_s * c->calibration.glb_efficiency);
+  o->glb_s = bytes / (c->glb_bytes_per_s * c->calibration.glb_efficiency);
   bool block = k->block_from && w->cols > k->block_from;
   o->compute_s =
       block ? block_seconds(c, k, rows, cols) : lane_seconds(c, values, cycles_of(c, w, k));
@@ -121,7 +122,7 @@ static void described_time(const struct pz_chip *c, const struct pz_vector_work 
 
 static void time_with(const struct pz_chip *c, const struct pz_kernel *k,
                       const struct pz_vector_work *w, struct pz_vector_time *out) {
-  struct pz_vector_time o = {0};
+  struct pz_vector_time o = {.moved = 1};
   if (k)
     measured_time(c, w, k, &o);
   else

@@ -18,6 +18,7 @@ struct pz_vector_time {
   double compute_s, hbm_s, glb_s;
   double latency_s;
   enum pz_bound bound;
+  double moved; /* of the bytes, over each once: a kernel may read long rows again */
 };
 
 /* Cycles of one lane for one value. */

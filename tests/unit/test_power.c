@@ -63,7 +63,7 @@ static void memory_does_not_wait_for_the_clock(void **state) {
                       .core_s = 1e-4,
                       .hbm_s = 1e-3};
   struct pz_power p;
-  c.watts = 530;
+  c.watts = 494;
   run(&c, &w, 0, &p);
   assert_true(p.clock_hz < c.clock_hz && p.latency_s == w.hbm_s && p.watts <= c.watts);
   c.watts = 400; /* cores ask for less than HBM has */
@@ -115,29 +115,46 @@ static void operators_take_static_power(void **state) {
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* Mean errors of watts and joules; rows of the file, 0 where it is not there. */
-static uint32_t errors(const char *path, double *watts, double *joules) {
+struct errors {
+  uint32_t n;
+  double time, watts, called_watts, joules; /* means; time and watts of calls one after the other */
+};
+
+/* Rows of the file with caps from 300 W and locked clocks from 600 MHz, or with neither. */
+static struct errors errors(const char *path) {
   struct pz_chip c = load("h200");
   struct pz_error err = {0};
   struct pz_power_table *t = NULL;
+  struct errors e = {0};
   char *text = NULL;
   size_t bytes = 0;
-  int n_joules = 0;
-  if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK) return 0;
+  int timed = 0;
+  if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK)
+    fail_msg("%s", err.message);
   if (pz_power_table(&c, path, text, bytes, &t, &err) != PZ_OK) fail_msg("%s", err.message);
-  const struct pz_power_row *rows = t->rows;
-  *watts = *joules = 0;
   for (uint32_t i = 0; i < t->n_rows; i++) {
-    *watts += fabs(rows[i].called.watts / rows[i].watts - 1) / t->n_rows;
-    if (rows[i].joules <= 0) continue;
-    *joules += fabs(rows[i].called.joules / rows[i].joules - 1);
-    n_joules++;
+    const struct pz_power_row *r = &t->rows[i];
+    if ((r->cap_watts > 0 && r->cap_watts < 300) || (r->lock_hz > 0 && r->lock_hz < 600e6))
+      continue;
+    e.n++;
+    e.watts += fabs(r->sustained.watts / r->watts - 1);
+    e.called_watts += fabs(r->called.watts / r->watts - 1);
+    if (r->joules <= 0) continue;
+    timed++;
+    e.time += fabs(r->sustained.latency_s / r->call_s - 1);
+    e.joules += fabs(r->called.joules / r->joules - 1);
   }
-  *joules /= n_joules;
-  uint32_t n = t->n_rows;
+  e.watts /= e.n;
+  e.called_watts /= e.n;
+  e.time /= timed;
+  e.joules /= timed;
+  print_message("  %u rows, mean error of time %.1f%%, watts %.1f%%; at the measured rate of calls "
+                "watts %.1f%%, "
+                "joules %.1f%%\n",
+                e.n, 100 * e.time, 100 * e.watts, 100 * e.called_watts, 100 * e.joules);
   pz_free(text);
   pz_power_table_free(t);
-  return n;
+  return e;
 }
 
 static void measured_operators(void **state) {
@@ -145,13 +162,50 @@ static void measured_operators(void **state) {
   static const char *const paths[] = {PHAZE_TEST_DATA "/power.csv",
                                       PZ_TEST_SHARED "h200/power.csv"};
   for (size_t i = 0; i < 2; i++) {
-    double watts = 0, joules = 0;
     if (i && !pz_test_has(paths[i])) skip();
-    uint32_t n = errors(paths[i], &watts, &joules);
-    print_message("  %u operators, mean error of watts %.1f%%, joules %.1f%%\n", n, 100 * watts,
-                  100 * joules);
-    assert_true(n >= (i ? 14 : 5) && watts < 0.12 && joules < 0.20);
+    struct errors e = errors(paths[i]);
+    assert_true(e.n >= (i ? 14 : 5) && e.called_watts < 0.12 && e.joules < 0.20);
   }
+}
+
+/* One chip at other clocks and within other watts is a family of chips. */
+static void caps_and_locked_clocks(void **state) {
+  (void)state;
+  static const char *const paths[] = {PHAZE_TEST_DATA "/clocks.csv",
+                                      PZ_TEST_SHARED "h200/clocks.csv"};
+  for (size_t i = 0; i < 2; i++) {
+    if (i && !pz_test_has(paths[i])) skip();
+    struct errors e = errors(paths[i]);
+    assert_true(e.n >= (i ? 100 : 20) && e.time < 0.08 && e.watts < 0.08 && e.called_watts < 0.08);
+  }
+}
+
+/* A lower cap, or a lower lock, never makes an operator faster, and a lower lock takes no more watts. */
+static void limits_slow_what_they_limit(void **state) {
+  (void)state;
+  struct pz_chip c = load("h200");
+  static const char *const ops[] = {"gemm,1,8192,8192,8192", "copy,1,536870912,1,0",
+                                    "softmax,1,16384,8192,0", "blocks4_fwd_bwd,2,2048,4096,14336"};
+  for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
+    for (int locks = 0; locks < 2; locks++) {
+      double before_s = 0, before_watts = HUGE_VAL;
+      for (int limit = 1900; limit >= 150; limit -= 50) {
+        char text[200];
+        struct pz_error err = {0};
+        struct pz_power_table *t = NULL;
+        int n = snprintf(text, sizeof text, "op,b,m,n,k,cap_w,lock_mhz\n%s,%d,%d\n", ops[o],
+                         locks ? 0 : limit, locks ? limit : 0);
+        if (pz_power_table(&c, "t", text, (size_t)n, &t, &err) != PZ_OK)
+          fail_msg("%s", err.message);
+        const struct pz_power *p = &t->rows[0].sustained;
+        assert_true(p->latency_s >= before_s * (1 - 1e-9));
+        assert_true(p->watts <= (locks ? c.watts : limit) * (1 + 1e-9));
+        assert_true(p->watts <= before_watts * (1 + 1e-9));
+        before_s = p->latency_s;
+        before_watts = p->watts;
+        pz_power_table_free(t);
+      }
+    }
 }
 
 static void bad_tables_say_what_is_accepted(void **state) {
@@ -182,6 +236,8 @@ int main(void) {
       cmocka_unit_test(the_original_library_has_no_static_power),
       cmocka_unit_test(operators_take_static_power),
       cmocka_unit_test(measured_operators),
+      cmocka_unit_test(caps_and_locked_clocks),
+      cmocka_unit_test(limits_slow_what_they_limit),
       cmocka_unit_test(bad_tables_say_what_is_accepted),
   };
   return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
