@@ -10,8 +10,14 @@
 
 /* ---- errors by chip ------------------------------------------------------------------------- */
 
-static bool is_ok(const struct pz_validation_point *p) { return strcmp(p->quality, "ok") == 0; }
-static bool is_dense(const struct pz_validation_point *p) { return strcmp(p->work, "16-bit") == 0; }
+/* Is it a run of quality ok: a dense one in 16 bits, or another? */
+static bool is_counted(const struct pz_validation_point *p, bool dense) {
+  return strcmp(p->quality, "ok") == 0 && (strcmp(p->work, "16-bit") == 0) == dense;
+}
+
+static bool is_compared(const struct pz_validation_point *p) {
+  return p->predicted_s > 0 && p->measured_s > 0;
+}
 
 static struct pz_errors *errors_of(struct pz_vec *list, const char *name) {
   for (uint32_t i = 0; i < list->n; i++) {
@@ -30,11 +36,11 @@ static int by_name(const void *a, const void *b) {
 static enum pz_status make_errors(const struct pz_vec *points, bool dense, struct pz_vec *list) {
   for (uint32_t i = 0; i < points->n; i++) {
     const struct pz_validation_point *p = pz_vec_at(points, struct pz_validation_point, i);
-    if (!is_ok(p) || is_dense(p) != dense) continue;
+    if (!is_counted(p, dense)) continue;
     const char *name = dense ? p->chip : pz_arena_printf(list->arena, "%s %s", p->chip, p->work);
     struct pz_errors *g = name ? errors_of(list, name) : NULL;
     if (!g) return PZ_NO_MEMORY;
-    if (p->predicted_s > 0 && p->measured_s > 0)
+    if (is_compared(p))
       pz_errors_time(g, p->id, p->predicted_s / p->measured_s - 1);
     else
       g->not_predicted++;
@@ -62,39 +68,54 @@ static void make_means(struct pz_cold_errors *e) {
 /* ---- one line of chips left out ------------------------------------------------------------- */
 
 enum {
-  LEVELS = 6,
-  MOST_FITTED = 3
-}; /* values of a constant that are tried; constants of a class */
+  LEVELS = 6,       /* values of a constant that are tried */
+  MOST_FITTED = 3,  /* constants of a class */
+  MOST_SAMPLED = 40 /* runs of a chip that constants are fitted on */
+};
 
 /* Every combination of values of the fitted constants of a class: the errors of each chip. */
 struct grid {
-  enum pz_chip_execution execution;
   uint32_t fitted[MOST_FITTED]; /* of enum pz_cold_constant */
   uint32_t n_fitted, n_cells;
-  struct pz_errors *errors; /* [cell][chip] */
+  struct pz_errors *errors; /* [cell][chip]; NULL: no run is of the class */
+};
+
+/* A chip's runs. */
+struct fit_chip {
+  const char *line;
+  enum pz_chip_execution execution;
+  uint32_t stride, seen; /* constants are fitted on every so many of them */
+};
+
+struct fit_point {
+  const struct fit_chip *chip; /* NULL: not counted */
+  bool sampled;
 };
 
 struct fit {
   const struct pz_vec *tables, *points;
-  const struct pz_errors *chips;
+  const struct pz_errors *errors; /* of the chips */
   uint32_t n_chips;
-  enum pz_chip_execution *execution; /* of a chip */
-  uint32_t *chip_of;                 /* of a point; PZ_NONE: not counted */
-  bool *wanted;                      /* points */
+  struct fit_chip *chips;
+  struct fit_point *at; /* of a point */
+  bool *wanted;         /* points to be predicted */
   double *step_s;
   unsigned threads;
   struct pz_arena *arena;
   struct pz_error *err;
 };
 
+static enum pz_status no_memory(const struct fit *f) {
+  return pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the fit");
+}
+
 /* Constants of compiled programs are named after them; all others are of launched kernels. */
-static void find_fitted(struct grid *g) {
+static void find_fitted(enum pz_chip_execution execution, struct grid *g) {
   const struct pz_cold_info *c;
   g->n_cells = 1;
-  for (uint32_t i = 0; (c = pz_cold_at(i)); i++) {
+  for (uint32_t i = 0; (c = pz_cold_at(i)) && g->n_fitted < MOST_FITTED; i++) {
     bool compiled = strncmp(c->name, "compiled", 8) == 0;
-    if (strcmp(c->kind, "fitted") != 0 || compiled != (g->execution != PZ_CHIP_STREAM)) continue;
-    if (g->n_fitted == MOST_FITTED) return;
+    if (strcmp(c->kind, "fitted") != 0 || compiled == (execution == PZ_CHIP_STREAM)) continue;
     g->fitted[g->n_fitted++] = i;
     g->n_cells *= LEVELS;
   }
@@ -106,9 +127,9 @@ static double level_of(const struct grid *g, uint32_t cell, uint32_t fitted) {
   return c->low + (c->high - c->low) * (cell % LEVELS) / (LEVELS - 1);
 }
 
-/* The errors of every chip of the class with the constants of a cell. */
-static enum pz_status try_cell(const struct fit *f, const struct grid *g, uint32_t cell) {
-  struct pz_errors *errors = &g->errors[(size_t)cell * f->n_chips];
+/* The errors of every chip over the wanted points with the constants of a cell. */
+static enum pz_status try_cell(const struct fit *f, const struct grid *g, uint32_t cell,
+                               struct pz_errors *errors) {
   struct pz_cold k = pz_cold_usual();
   uint32_t first = 0;
   for (uint32_t i = 0; i < g->n_fitted; i++) k.v[g->fitted[i]] = level_of(g, cell, i);
@@ -122,42 +143,40 @@ static enum pz_status try_cell(const struct fit *f, const struct grid *g, uint32
   for (uint32_t i = 0; i < f->points->n; i++) {
     const struct pz_validation_point *p = pz_vec_at(f->points, struct pz_validation_point, i);
     if (f->step_s[i] > 0)
-      pz_errors_time(&errors[f->chip_of[i]], p->id, f->step_s[i] / p->measured_s - 1);
+      pz_errors_time(&errors[f->at[i].chip - f->chips], p->id, f->step_s[i] / p->measured_s - 1);
   }
   for (uint32_t i = 0; i < f->n_chips; i++) pz_errors_finish(&errors[i]);
   return PZ_OK;
 }
 
-static enum pz_status make_grid(const struct fit *f, struct grid *g) {
+static enum pz_status make_grid(const struct fit *f, enum pz_chip_execution execution,
+                                struct grid *g) {
   bool any = false;
-  find_fitted(g);
+  find_fitted(execution, g);
   for (uint32_t i = 0; i < f->points->n; i++) {
-    const struct pz_validation_point *p = pz_vec_at(f->points, struct pz_validation_point, i);
-    f->wanted[i] = f->chip_of[i] != PZ_NONE && p->measured_s > 0 &&
-                   f->execution[f->chip_of[i]] == g->execution;
+    const struct fit_point *p = &f->at[i];
+    f->wanted[i] = p->chip && p->sampled && p->chip->execution == execution;
     any |= f->wanted[i];
   }
   if (!any) return PZ_OK;
   g->errors = pz_arena_alloc(f->arena, (size_t)g->n_cells * f->n_chips, sizeof *g->errors);
-  enum pz_status status =
-      g->errors ? PZ_OK : pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the fit");
+  enum pz_status status = g->errors ? PZ_OK : no_memory(f);
   for (uint32_t cell = 0; cell < g->n_cells && status == PZ_OK; cell++)
-    status = try_cell(f, g, cell);
+    status = try_cell(f, g, cell, &g->errors[(size_t)cell * f->n_chips]);
   return status;
 }
 
-/* The mean over chips of a line, or of all others, of their mean errors; NaN: there are none. */
-static struct pz_cold_family line_errors(const struct fit *f, const struct grid *g, uint32_t cell,
+/* Means over the chips of a line, or over all others; NaN: there are none. */
+static struct pz_cold_family line_errors(const struct fit *f, const struct pz_errors *errors,
                                          const char *line, bool within) {
   struct pz_cold_family e = {.name = line};
   double n = 0;
   for (uint32_t i = 0; i < f->n_chips; i++) {
-    const struct pz_errors *c = &g->errors[(size_t)cell * f->n_chips + i];
-    if (!c->n || (strcmp(pz_chip_line(f->chips[i].name), line) == 0) != within) continue;
+    if (!errors[i].n || (strcmp(f->chips[i].line, line) == 0) != within) continue;
     n++;
-    e.n += c->n;
-    e.mean += c->mean;
-    e.bias += c->bias;
+    e.n += errors[i].n;
+    e.mean += errors[i].mean;
+    e.bias += errors[i].bias;
   }
   e.mean /= n > 0 ? n : (double)NAN;
   e.bias /= n > 0 ? n : (double)NAN;
@@ -168,18 +187,26 @@ static struct pz_cold_family line_errors(const struct fit *f, const struct grid 
 static enum pz_status leave_out(const struct fit *f, const struct grid *g, const char *line,
                                 struct pz_vec *families) {
   uint32_t best = 0;
-  for (uint32_t cell = 1; cell < g->n_cells; cell++)
-    if (line_errors(f, g, cell, line, false).mean < line_errors(f, g, best, line, false).mean)
-      best = cell;
-  if (isnan(line_errors(f, g, best, line, false).mean)) return PZ_OK;
-  struct pz_cold_family e = line_errors(f, g, best, line, true);
+  double least = line_errors(f, g->errors, line, false).mean;
+  if (isnan(least)) return PZ_OK;
+  for (uint32_t cell = 1; cell < g->n_cells; cell++) {
+    double mean = line_errors(f, &g->errors[(size_t)cell * f->n_chips], line, false).mean;
+    if (mean < least) best = cell;
+    least = fmin(least, mean);
+  }
+  struct pz_errors *own = pz_arena_alloc(f->arena, f->n_chips, sizeof *own);
   struct pz_cold_value *constants = pz_arena_alloc(f->arena, g->n_fitted, sizeof *constants);
-  if (!constants) return PZ_NO_MEMORY;
+  if (!own || !constants) return no_memory(f);
+  for (uint32_t i = 0; i < f->points->n; i++)
+    f->wanted[i] = f->at[i].chip && strcmp(f->at[i].chip->line, line) == 0;
+  enum pz_status status = try_cell(f, g, best, own);
+  if (status != PZ_OK) return status;
   for (uint32_t i = 0; i < g->n_fitted; i++)
     constants[i] = (struct pz_cold_value){pz_cold_at(g->fitted[i])->name, level_of(g, best, i)};
+  struct pz_cold_family e = line_errors(f, own, line, true);
   e.constants = constants;
   e.n_constants = g->n_fitted;
-  return pz_vec_push(families, &e) ? PZ_OK : PZ_NO_MEMORY;
+  return pz_vec_push(families, &e) ? PZ_OK : no_memory(f);
 }
 
 static bool has_family(const struct pz_vec *families, const char *line) {
@@ -188,26 +215,33 @@ static bool has_family(const struct pz_vec *families, const char *line) {
   return false;
 }
 
-/* Room for points and chips; the chip of each point, how each chip runs its programs. */
+/* The chip of a point that is counted. */
+static struct fit_chip *chip_of(const struct fit *f, const struct pz_validation_point *p) {
+  for (uint32_t c = 0; c < f->n_chips && is_counted(p, true) && is_compared(p); c++)
+    if (strcmp(f->errors[c].name, p->chip) == 0) return &f->chips[c];
+  return NULL;
+}
+
 static enum pz_status prepare(struct fit *f) {
-  f->execution = pz_arena_alloc(f->arena, f->n_chips, sizeof *f->execution);
-  f->chip_of = pz_arena_alloc(f->arena, f->points->n, sizeof *f->chip_of);
+  f->chips = pz_arena_alloc(f->arena, f->n_chips, sizeof *f->chips);
+  f->at = pz_arena_alloc(f->arena, f->points->n, sizeof *f->at);
   f->wanted = pz_arena_alloc(f->arena, f->points->n, sizeof *f->wanted);
   f->step_s = pz_arena_alloc(f->arena, f->points->n, sizeof *f->step_s);
-  if (!f->execution || !f->chip_of || !f->wanted || !f->step_s)
-    return pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the fit");
+  if (!f->chips || !f->at || !f->wanted || !f->step_s) return no_memory(f);
   for (uint32_t i = 0; i < f->n_chips; i++) {
     struct pz_chip chip;
-    if (!f->chips[i].n) continue; /* may be no chip */
-    enum pz_status status = pz_chip_load(f->chips[i].name, &chip, f->err);
+    const struct pz_errors *e = &f->errors[i];
+    f->chips[i].line = pz_chip_line(e->name);
+    if (!e->n) continue; /* may be no chip */
+    enum pz_status status = pz_chip_load(e->name, &chip, f->err);
     if (status != PZ_OK) return status;
-    f->execution[i] = chip.execution;
+    f->chips[i].execution = chip.execution;
+    f->chips[i].stride = (e->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
   }
   for (uint32_t i = 0; i < f->points->n; i++) {
-    const struct pz_validation_point *p = pz_vec_at(f->points, struct pz_validation_point, i);
-    f->chip_of[i] = PZ_NONE;
-    for (uint32_t c = 0; c < f->n_chips && is_ok(p) && is_dense(p); c++)
-      if (strcmp(f->chips[c].name, p->chip) == 0) f->chip_of[i] = c;
+    struct fit_chip *c = chip_of(f, pz_vec_at(f->points, struct pz_validation_point, i));
+    f->at[i].chip = c;
+    f->at[i].sampled = c && c->seen++ % c->stride == 0;
   }
   return PZ_OK;
 }
@@ -215,16 +249,13 @@ static enum pz_status prepare(struct fit *f) {
 static enum pz_status make_families(struct fit *f, struct pz_vec *families) {
   struct grid grids[PZ_CHIP_EXECUTIONS] = {0};
   enum pz_status status = prepare(f);
-  for (int k = 0; k < PZ_CHIP_EXECUTIONS && status == PZ_OK; k++) {
-    grids[k].execution = (enum pz_chip_execution)k;
-    status = make_grid(f, &grids[k]);
-  }
+  for (int k = 0; k < PZ_CHIP_EXECUTIONS && status == PZ_OK; k++)
+    status = make_grid(f, (enum pz_chip_execution)k, &grids[k]);
   for (uint32_t i = 0; i < f->n_chips && status == PZ_OK; i++) {
-    const char *line = pz_chip_line(f->chips[i].name);
-    const struct grid *g = &grids[f->execution[i]];
-    if (!g->errors || !f->chips[i].n || has_family(families, line)) continue;
-    if (leave_out(f, g, line, families) != PZ_OK)
-      status = pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the fit");
+    const struct fit_chip *c = &f->chips[i];
+    const struct grid *g = &grids[c->execution];
+    if (g->errors && c->stride && !has_family(families, c->line))
+      status = leave_out(f, g, c->line, families);
   }
   return status;
 }
@@ -243,7 +274,7 @@ enum pz_status pz_cold_validate(const struct pz_vec *tables, const struct pz_vec
   make_means(&e);
   struct fit f = {.tables = tables,
                   .points = points,
-                  .chips = e.chips,
+                  .errors = e.chips,
                   .n_chips = e.n_chips,
                   .threads = threads,
                   .arena = arena,
