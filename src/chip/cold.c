@@ -104,5 +104,5 @@ void pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k) {
                                      (k ? *k : pz_cold_usual()).v[PZ_COLD_launched_l2_bytes]);
 }
 
-/* phaze validate --cold */
-double pz_cold_spread(void) { return 0.07; }
+/* phaze validate --cold --runs ../shared/ref/published/runs.csv: over 12 chips */
+double pz_cold_spread(void) { return 0.064; }

@@ -65,12 +65,28 @@ static void make_means(struct pz_cold_errors *e) {
   e->spread = n > 1 ? sqrt(fmax(0, squares - bias * bias / n) / (n - 1)) : (double)NAN;
 }
 
+enum pz_status pz_cold_chips(const struct pz_vec *points, struct pz_cold_errors *out) {
+  struct pz_vec chips, others;
+  pz_vec_init(&chips, points->arena, sizeof(struct pz_errors));
+  pz_vec_init(&others, points->arena, sizeof(struct pz_errors));
+  enum pz_status status = make_errors(points, true, &chips);
+  if (status == PZ_OK) status = make_errors(points, false, &others);
+  if (status != PZ_OK) return status;
+  *out = (struct pz_cold_errors){.chips = chips.items,
+                                 .n_chips = chips.n,
+                                 .others = others.items,
+                                 .n_others = others.n,
+                                 .families_mean = (double)NAN};
+  make_means(out);
+  return PZ_OK;
+}
+
 /* ---- one line of chips left out ------------------------------------------------------------- */
 
 enum {
   LEVELS = 6,       /* values of a constant that are tried */
   MOST_FITTED = 3,  /* constants of a class */
-  MOST_SAMPLED = 40 /* runs of a chip that constants are fitted on */
+  MOST_SAMPLED = 20 /* runs of a chip that constants are fitted on */
 };
 
 /* Every combination of values of the fitted constants of a class: the errors of each chip. */
@@ -260,30 +276,23 @@ static enum pz_status make_families(struct fit *f, struct pz_vec *families) {
   return status;
 }
 
-enum pz_status pz_cold_validate(const struct pz_vec *tables, const struct pz_vec *points,
-                                unsigned threads, struct pz_arena *arena,
-                                struct pz_cold_errors *out, struct pz_error *err) {
-  struct pz_vec chips, others, families;
-  pz_vec_init(&chips, arena, sizeof(struct pz_errors));
-  pz_vec_init(&others, arena, sizeof(struct pz_errors));
-  pz_vec_init(&families, arena, sizeof(struct pz_cold_family));
-  if (make_errors(points, true, &chips) != PZ_OK || make_errors(points, false, &others) != PZ_OK)
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
-  struct pz_cold_errors e = {
-      .chips = chips.items, .n_chips = chips.n, .others = others.items, .n_others = others.n};
-  make_means(&e);
+enum pz_status pz_cold_families(const struct pz_vec *tables, const struct pz_vec *points,
+                                unsigned threads, struct pz_cold_errors *e, struct pz_error *err) {
   struct fit f = {.tables = tables,
                   .points = points,
-                  .errors = e.chips,
-                  .n_chips = e.n_chips,
+                  .errors = e->chips,
+                  .n_chips = e->n_chips,
                   .threads = threads,
-                  .arena = arena,
+                  .arena = points->arena,
                   .err = err};
+  struct pz_vec families;
+  pz_vec_init(&families, points->arena, sizeof(struct pz_cold_family));
   enum pz_status status = make_families(&f, &families);
   if (status != PZ_OK) return status;
-  e.families = families.items;
-  e.n_families = families.n;
-  for (uint32_t i = 0; i < e.n_families; i++) e.families_mean += e.families[i].mean / e.n_families;
-  *out = e;
+  e->families = families.items;
+  e->n_families = families.n;
+  e->families_mean = 0;
+  for (uint32_t i = 0; i < e->n_families; i++) e->families_mean += e->families[i].mean;
+  e->families_mean /= e->n_families ? (double)e->n_families : (double)NAN;
   return PZ_OK;
 }

@@ -5,11 +5,15 @@
 
 #include "study/points.h"
 
-/* `tables`: struct pz_run_table, read with the usual constants; `points`: their rows, one after another.  The arena holds
- * what is in *out.  Cost: some 30 times that of predicting all runs. */
-PZ_NODISCARD enum pz_status pz_cold_validate(const struct pz_vec *tables,
+/* Errors by chip of points that were predicted so.  Makes *out, but for the families; the points' arena holds it.
+ * PZ_NO_MEMORY is the only error. */
+PZ_NODISCARD enum pz_status pz_cold_chips(const struct pz_vec *points, struct pz_cold_errors *out);
+
+/* The families of chips, each left out of a fit: constants are fitted on runs of the others.  `tables`: struct
+ * pz_run_table, read with the usual constants; `points`: their rows, one after another; e: of pz_cold_chips.  Cost: that
+ * of some ten thousand predictions. */
+PZ_NODISCARD enum pz_status pz_cold_families(const struct pz_vec *tables,
                                              const struct pz_vec *points, unsigned threads,
-                                             struct pz_arena *arena, struct pz_cold_errors *out,
-                                             struct pz_error *err);
+                                             struct pz_cold_errors *e, struct pz_error *err);
 
 #endif

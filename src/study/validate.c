@@ -458,7 +458,9 @@ static enum pz_status validate_in(const struct pz_validate_options *o, struct pz
   if (status != PZ_OK) return pz_fail(err, status, "out of memory for the validation");
   v.notes = notes.items;
   v.n_notes = notes.n;
-  if (o->cold) status = pz_cold_validate(&tables, &points, o->threads, arena, &v.cold, err);
+  if (o->cold && pz_cold_chips(&points, &v.cold) != PZ_OK)
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
+  if (o->cold) status = pz_cold_families(&tables, &points, o->threads, &v.cold, err);
   if (status != PZ_OK) return status;
   status = read_limits(o, shipped, arena, &v, err);
   if (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK)
