@@ -2422,8 +2422,8 @@ enum pz_limited {
 /* Chips of one line, predicted with constants that were fitted on the runs of all other lines. */
 struct pz_cold_family {
   const char *name;
-  uint32_t n;        /* runs */
-  double mean, bias; /* means over its chips, each the mean of its runs */
+  uint32_t n;                            /* runs */
+  double mean, bias;                     /* means over its chips, each the mean of its runs */
   const struct pz_cold_value *constants; /* that were fitted */
   uint32_t n_constants;
 };
@@ -2432,8 +2432,8 @@ struct pz_cold_family {
 struct pz_cold_errors {
   const struct pz_errors *chips; /* dense 16-bit runs of quality ok, by chip */
   uint32_t n_chips;
-  double mean;   /* over chips of their mean errors */
-  double spread; /* standard deviation of the chips' biases */
+  double mean;                    /* over chips of their mean errors */
+  double spread;                  /* standard deviation of the chips' biases */
   const struct pz_errors *others; /* 8 bits or experts, by chip */
   uint32_t n_others;
   const struct pz_cold_family *families;
@@ -2491,7 +2491,7 @@ struct pz_validate_options {
                               data, and none for tables */
   unsigned threads;   /* 0: one per processor */
   const char *beside; /* path of a table of kernels beside communication on `chip`, or NULL */
-  bool cold; /* training runs alone, on chips by their data sheets: what was measured on a chip is not used */
+  bool cold; /* training runs alone, and nothing that was measured on their chips: pz_cold_errors */
 };
 
 PZ_API struct pz_validate_options pz_validate_options_default(void);

@@ -171,7 +171,11 @@ static void put_groups(const struct pz_validation *v, FILE *out) {
   for (uint32_t i = 0; i < v->n_totals; i++) put_errors("total", &v->totals[i], out);
   for (uint32_t i = 0; i < v->n_apart; i++) put_errors("quality not ok", &v->apart[i], out);
   for (uint32_t i = 0; i < v->cold.n_chips; i++) put_errors("chip", &v->cold.chips[i], out);
-  for (uint32_t i = 0; i < v->cold.n_others; i++) put_errors("chip", &v->cold.others[i], out);
+  for (uint32_t i = 0; i < v->cold.n_others; i++)
+    put_errors("8 bits or experts", &v->cold.others[i], out);
+  for (uint32_t i = 0; i < v->cold.n_families; i++)
+    fprintf(out, "family left out,%s,%u,,%.4f,%.4f,,,,,,\n", v->cold.families[i].name,
+            v->cold.families[i].n, v->cold.families[i].mean, v->cold.families[i].bias);
   for (uint32_t i = 0; i < v->n_orders; i++)
     put_order("plans of one model", v->orders[i].name, v->orders[i].plans,
               v->orders[i].rank_correlation, v->orders[i].regret, out);
