@@ -214,7 +214,7 @@ static enum pz_status print_cold(const struct pz_validation *v, struct pz_arena 
                                 .n = c->n_others,
                                 .kind = {[PZ_POINT_RUN] = true}};
   enum pz_status status = print_errors(v, chips, arena, out);
-  if (status == PZ_OK)
+  if (status == PZ_OK && !isnan(c->spread))
     fprintf(out, "  mean over chips: %.1f%%; standard deviation of their biases: %.1f%%\n\n",
             100 * c->mean, 100 * c->spread);
   if (status == PZ_OK) status = print_errors(v, others, arena, out);
@@ -226,7 +226,7 @@ static enum pz_status print_cold(const struct pz_validation *v, struct pz_arena 
 enum pz_status pz_validation_print(const struct pz_validation *v, bool rows, struct pz_arena *arena,
                                    FILE *out) {
   if (rows) return print_points(v, arena, out);
-  if (v->cold.n_chips) return print_cold(v, arena, out);
+  if (v->cold.n_chips + v->cold.n_others) return print_cold(v, arena, out);
   bool runs = v->n_totals && v->totals[0].n + v->totals[0].not_predicted > 0;
   const struct errors_table tables[] = {{.title = "Operators, by kind",
                                          .first = "operator",

@@ -120,7 +120,11 @@ static const struct pz_record without_rows = {validation_fields, FIELDS - 1,
 static enum pz_status json_text(const struct pz_validation *v, bool rows, char **text,
                                 size_t *bytes, struct pz_error *err) {
   json_t *j = pz_record_json(rows ? &with_rows : &without_rows, v);
-  if (j && v->cold.n_chips) json_object_set_new(j, "cold", pz_record_json(&cold_record, &v->cold));
+  if (j && v->cold.n_chips + v->cold.n_others &&
+      json_object_set_new(j, "cold", pz_record_json(&cold_record, &v->cold)) != 0) {
+    json_decref(j);
+    j = NULL;
+  }
   enum pz_status status = pz_json_text(j, text, err);
   if (status == PZ_OK) *bytes = strlen(*text);
   json_decref(j);
