@@ -115,7 +115,7 @@ static enum pz_status measure(const struct run *r, double *first, struct pz_erro
   struct pz_found_plans found;
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_chip_load(r->chip, &chip, err);
+  enum pz_status status = pz_chip_read(r->chip, &chip, err);
   if (status == PZ_OK) status = pz_cluster_load(r->cluster, &net, err);
   if (status == PZ_OK) status = pz_cluster_reach(&net, r->devices, "devices", err);
   struct pz_job job = {.model = r->model, .chip = &chip, .net = &net};

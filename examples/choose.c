@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
   struct pz_training_place_options o = pz_training_place_options_default();
   struct pz_training_plans *found = NULL;
   struct pz_network at;
-  struct pz_chip chip;
+  struct pz_chip *chip = NULL;
   struct pz_error err = {0};
   int left = argc > 4 ? atoi(argv[4]) : -1;
   o.plan.devices = argc > 3 ? atoll(argv[3]) : 64;
@@ -73,14 +73,15 @@ int main(int argc, char **argv) {
   o.progress = told;
   o.ctx = &left;
   enum pz_status status = pz_chip_load(argc > 2 ? argv[2] : "h100", &chip, &err);
-  if (status == PZ_OK) status = pz_network_find(&chip, NULL, o.plan.devices, "devices", &at, &err);
+  if (status == PZ_OK) status = pz_network_find(chip, NULL, o.plan.devices, "devices", &at, &err);
   const struct pz_cluster *net = status == PZ_OK && !at.own_link ? &at.cluster : NULL;
-  if (status == PZ_OK) status = pz_launch_check(model, &chip, o.plan.framework, &err);
-  if (status == PZ_OK) status = pz_training_place(model, &chip, net, &o, &found, &err);
+  if (status == PZ_OK) status = pz_launch_check(model, chip, o.plan.framework, &err);
+  if (status == PZ_OK) status = pz_training_place(model, chip, net, &o, &found, &err);
   if (status == PZ_OK && !found->n)
-    status = pz_training_nothing_fits(model, &chip, net, &o, false, found, &err);
-  if (status == PZ_OK) status = tell(model, &chip, net, found, &err);
+    status = pz_training_nothing_fits(model, chip, net, &o, false, found, &err);
+  if (status == PZ_OK) status = tell(model, chip, net, found, &err);
   pz_training_plans_free(found);
+  pz_chip_free(chip);
   if (status == PZ_OK) return 0;
   fprintf(stderr, "%s\n", err.message);
   return status == PZ_STOPPED ? 130 : status == PZ_NO_ANSWER ? 1 : 2;

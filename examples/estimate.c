@@ -53,18 +53,19 @@ int main(int argc, char **argv) {
   struct pz_workload_options options = pz_workload_options_default();
   struct pz_workload *w = NULL;
   struct pz_cost *cost = NULL;
-  struct pz_chip chip;
+  struct pz_chip *chip = NULL;
   enum pz_status status = pz_chip_load(argc > 2 ? argv[2] : "h200", &chip, &err);
   if (status == PZ_OK)
     status = pz_workload_load(argc > 1 ? argv[1] : "gpt2-xl", &options, &w, &err);
-  if (status == PZ_OK) status = pz_cost_new(&chip, NULL, &cost, &err);
+  if (status == PZ_OK) status = pz_cost_new(chip, NULL, &cost, &err);
   if (status == PZ_OK) {
     const struct pz_layer *layer = repeated_layer(w);
-    printf("%s on %s: layer '%s', forward\n", w->model, chip.name, layer->name);
+    printf("%s on %s: layer '%s', forward\n", w->model, pz_chip_name(chip), layer->name);
     status = estimate(cost, layer, &err);
     if (status == PZ_OK) status = schedule(cost, layer, &err);
   }
   pz_cost_free(cost);
   pz_workload_free(w);
+  pz_chip_free(chip);
   return status == PZ_OK ? 0 : fail(&err);
 }

@@ -10,14 +10,14 @@ static enum pz_status scale(const char *path, struct pz_error *err) {
   struct pz_training_place_options o = pz_training_place_options_default();
   struct pz_choices devices = {{8, 16, 32}, 3};
   struct pz_scaling *s = NULL;
-  struct pz_chip chip;
+  struct pz_chip *chip = NULL;
   struct pz_cluster net;
   char *text = NULL;
   size_t bytes = 0;
   enum pz_status status = pz_chip_load("h100", &chip, err);
   if (status == PZ_OK) status = pz_cluster_load("dgx-h100", &net, err);
   if (status == PZ_OK)
-    status = pz_training_scale("llama3-8b", &chip, &net, &o, &devices, 4, &s, err);
+    status = pz_training_scale("llama3-8b", chip, &net, &o, &devices, 4, &s, err);
   for (uint32_t i = 0; status == PZ_OK && i < s->n_rows; i++)
     printf("%lld devices: %.0f tokens/s a device, efficiency %.0f%%\n",
            (long long)s->rows[i].devices, s->rows[i].tokens_per_s_per_device,
@@ -25,7 +25,7 @@ static enum pz_status scale(const char *path, struct pz_error *err) {
   if (status == PZ_OK) {
     struct pz_plan_page page = {.size = sizeof page,
                                 .model = "llama3-8b",
-                                .chip = &chip,
+                                .chip = chip,
                                 .net = &net,
                                 .rows = s->rows,
                                 .n_rows = s->n_rows,
@@ -37,6 +37,7 @@ static enum pz_status scale(const char *path, struct pz_error *err) {
   if (out) fclose(out);
   pz_text_free(text);
   pz_scaling_free(s);
+  pz_chip_free(chip);
   return status;
 }
 

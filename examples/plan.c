@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
   struct pz_error err = {0};
   struct pz_partition_options options = pz_partition_options_default();
   struct pz_partitions *found = NULL;
-  struct pz_chip chip;
+  struct pz_chip *chip = NULL;
   struct pz_cluster net;
   options.devices = 64;
   options.batch = 512;
@@ -27,9 +27,10 @@ int main(int argc, char **argv) {
   if (status == PZ_OK) status = pz_cluster_load(argc > 3 ? argv[3] : "dgx-h200", &net, &err);
   if (status == PZ_OK)
     status =
-        pz_partition_model(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &options, &found, &err);
+        pz_partition_model(argc > 1 ? argv[1] : "llama2-7b", chip, &net, &options, &found, &err);
   if (status != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);
+    pz_chip_free(chip);
     return status == PZ_NO_ANSWER ? 1 : 2;
   }
   for (uint32_t i = 0; i < found->n_plans; i++) {
@@ -40,5 +41,6 @@ int main(int argc, char **argv) {
            100 * p->flop_utilisation);
   }
   pz_partitions_free(found);
+  pz_chip_free(chip);
   return 0;
 }

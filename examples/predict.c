@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
   struct pz_run_cost_options asked = pz_run_cost_options_default();
   struct pz_training_run *run = NULL;
   struct pz_run_cost cost;
-  struct pz_chip chip;
+  struct pz_chip *chip = NULL;
   struct pz_cluster net;
   plan.framework = pz_framework_find("nemo");
   plan.devices = 64;
@@ -25,12 +25,13 @@ int main(int argc, char **argv) {
   enum pz_status status = pz_chip_load(argc > 2 ? argv[2] : "h200", &chip, &err);
   if (status == PZ_OK) status = pz_cluster_load(argc > 3 ? argv[3] : "dgx-h200", &net, &err);
   if (status == PZ_OK)
-    status = pz_training_predict(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &plan, false, &run,
-                                 &err);
-  if (status == PZ_OK) status = pz_run_cost(run, &chip, &asked, &cost, &err);
+    status =
+        pz_training_predict(argc > 1 ? argv[1] : "llama2-7b", chip, &net, &plan, false, &run, &err);
+  if (status == PZ_OK) status = pz_run_cost(run, chip, &asked, &cost, &err);
   if (status != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);
     pz_training_run_free(run);
+    pz_chip_free(chip);
     return status == PZ_NO_ANSWER ? 1 : 2;
   }
   printf("%.3f s: %" PRId64 " replicas, %" PRId64 " microbatches, MFU %.0f%%\n", run->p.step_s,
@@ -40,12 +41,13 @@ int main(int argc, char **argv) {
   if (!pz_prediction_fits(&run->p)) {
     struct pz_plan_changes *changes = NULL;
     const char *model = argc > 1 ? argv[1] : "llama2-7b";
-    if (pz_training_changes(model, &chip, &net, run, &changes, &err) == PZ_OK && changes->n)
+    if (pz_training_changes(model, chip, &net, run, &changes, &err) == PZ_OK && changes->n)
       printf("fits with %s\n", changes->list[0].options);
     pz_plan_changes_free(changes);
   }
   printf("%.1f days, %.0f dollars, goodput %.1f%%\n", cost.all_seconds / 86400, cost.all_dollars,
          100 * cost.goodput);
   pz_training_run_free(run);
+  pz_chip_free(chip);
   return 0;
 }

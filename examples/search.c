@@ -23,8 +23,8 @@ static bool progress(void *ctx, const struct pz_progress_state *s) {
 
 static void tell(const struct pz_result *r) {
   const struct pz_answer *best = &r->answers[r->n_answers - 1];
-  printf("%s: %.4g times the reference, %.1f mm2, %.0f GiB\n", best->chip.name, best->objective,
-         best->area_mm2, best->hbm_gib);
+  printf("%s: %.4g times the reference, %.1f mm2, %.0f GiB\n", pz_chip_name(best->chip),
+         best->objective, best->area_mm2, best->hbm_gib);
   for (uint32_t i = 0; i < best->n_models; i++) {
     const struct pz_answer_model *m = &best->models[i];
     printf("  %s: %.4g samples/s, %u stages x %" PRId64 " replicas\n", m->model, m->samples_per_s,

@@ -30,7 +30,7 @@ static enum pz_status operators(const struct pz_chip *chip, const char *path,
   for (uint32_t i = 0; status == PZ_OK && i < t->n_rows; i++)
     if (t->rows[i].measured_us > 0) sum += fabs(t->rows[i].us / t->rows[i].measured_us - 1);
   if (status == PZ_OK)
-    printf("%u operators on %s: mean error %.1f%%\n", t->n_rows, chip->name,
+    printf("%u operators on %s: mean error %.1f%%\n", t->n_rows, pz_chip_name(chip),
            100 * sum / (t->n_rows ? t->n_rows : 1));
   pz_op_times_free(t);
   pz_cost_free(cost);
@@ -79,27 +79,37 @@ static enum pz_status power(const struct pz_chip *chip, const char *path, struct
   return status;
 }
 
-/* The chip's bill beside what is known of its dies. */
+/* The chip's bill beside what is known of its dies, and that of one with another stack of HBM. */
 static enum pz_status bill(const char *name, const struct pz_chip *chip, struct pz_error *err) {
   struct pz_known known;
+  struct pz_chip *more = NULL;
+  double stacks;
   struct pz_bill b = pz_chip_bill(chip, PZ_BILL_LIKELY);
   enum pz_status status = pz_known_load(name, &known, err);
   if (status == PZ_OK)
     printf("%.0f mm2 (known %.0f), %.0f W; %s: %g %s\n", b.area_mm2, known.mm2, b.watts,
            pz_silicon_at(0)->name, pz_silicon_at(0)->value[2], pz_silicon_at(0)->unit);
+  if (status == PZ_OK) status = pz_chip_copy(chip, &more, err);
+  if (status == PZ_OK) status = pz_chip_number(more, "hbm.stacks", &stacks, err);
+  if (status == PZ_OK) status = pz_chip_set_number(more, "hbm.stacks", stacks + 1, err);
+  if (status == PZ_OK)
+    printf("with %.0f stacks of HBM %.0f mm2\n", stacks + 1,
+           pz_chip_bill(more, PZ_BILL_LIKELY).area_mm2);
+  pz_chip_free(more);
   return status;
 }
 
 int main(int argc, char **argv) {
-  struct pz_chip chip;
+  struct pz_chip *chip = NULL;
   struct pz_error err = {0};
   if (argc < 4) return fprintf(stderr, "usage: tables CHIP OPS.csv RUNS.csv [POWER.csv]\n"), 2;
   enum pz_status status = pz_chip_load(argv[1], &chip, &err);
-  if (status == PZ_OK) status = bill(argv[1], &chip, &err);
-  if (status == PZ_OK) status = operators(&chip, argv[2], &err);
-  if (status == PZ_OK) status = calibrate(&chip, argv[2], &err);
+  if (status == PZ_OK) status = bill(argv[1], chip, &err);
+  if (status == PZ_OK) status = operators(chip, argv[2], &err);
+  if (status == PZ_OK) status = calibrate(chip, argv[2], &err);
   if (status == PZ_OK) status = runs(argv[3], &err);
-  if (status == PZ_OK && argc > 4) status = power(&chip, argv[4], &err);
+  if (status == PZ_OK && argc > 4) status = power(chip, argv[4], &err);
+  pz_chip_free(chip);
   if (status == PZ_OK) return 0;
   fprintf(stderr, "%s\n", err.message);
   return 2;

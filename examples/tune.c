@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
   struct pz_run_plan own = pz_run_plan_default(), *read = NULL;
   struct pz_run_plan_options options = pz_run_plan_options_default();
   struct pz_plan_tuning *found = NULL;
-  struct pz_chip chip;
+  struct pz_chip *chip = NULL;
   struct pz_cluster net;
   struct pz_error err = {0};
   char *plan_file = NULL;
@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
     status = pz_run_plan_read(argv[3], text, bytes, &options, &read, &err);
     free(text);
   }
-  if (status == PZ_OK) status = pz_plan_tune(read ? read : &own, &chip, &net, NULL, &found, &err);
+  if (status == PZ_OK) status = pz_plan_tune(read ? read : &own, chip, &net, NULL, &found, &err);
   if (status == PZ_OK) tell(found);
   if (status == PZ_OK) status = pz_run_plan_text(read ? read : &own, &plan_file, &err);
   if (status == PZ_OK) printf("\nas a plan file:\n%s", plan_file);
@@ -60,5 +60,6 @@ int main(int argc, char **argv) {
   pz_text_free(plan_file);
   pz_plan_tuning_free(found);
   pz_run_plan_free(read);
+  pz_chip_free(chip);
   return status == PZ_OK ? 0 : 2;
 }

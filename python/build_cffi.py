@@ -42,8 +42,6 @@ LENGTHS = {
     ("pz_choices", "v"): "c.n",
     ("pz_cluster", "level"): "c.n_levels",
     ("pz_level", "axis"): "c.n_axes",
-    ("pz_calibration", "tiles"): "c.n_tiles",
-    ("pz_calibration", "kernels"): "c.n_kernels",
     ("pz_tensor", "shape"): "c.n_dims",
     ("pz_ops", "op"): "c.n",
     ("pz_op", "in"): "c.n_in",
@@ -75,13 +73,13 @@ SPECIAL = {
 }
 SPECIAL.update({("pz_plan_change", "field"): ("_text(lib.pz_plan_field_name(x))", "Optional[str]")})
 SPECIAL_TYPES = {
-    "struct pz_chip": ("_chip(x)", "Chip"),
+    "struct pz_chip *": ("_chip(x)", "Chip"),
     "struct pz_cluster": ("_cluster(x)", "Cluster"),
     "enum pz_tech": ("_text(lib.pz_tech_at(x).name)", "str"),
 }
 
-# Chips and networks are objects of their own, which hold these.
-CLASSES = {"pz_chip": "ChipFields", "pz_cluster": "ClusterFields"}
+# Networks are objects of their own, which hold these.
+CLASSES = {"pz_cluster": "ClusterFields"}
 
 
 def declarations(cc, header, includes):

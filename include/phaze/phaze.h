@@ -23,7 +23,7 @@
  * A call that can fail returns enum pz_status and fills struct pz_error (which may be NULL) with
  * a sentence for people; its results are untouched then.  A NULL where an object, a text or a
  * result is needed, and numbers out of range are PZ_BAD_USE; a chip or cluster whose fields were
- * changed to what its file could not say is PZ_BAD_INPUT.  Options are structs that begin with
+ * changed to what its file could not have is PZ_BAD_INPUT.  Options are structs that begin with
  * their size: take the default function's and change fields; where options are passed by
  * pointer, NULL means the defaults.  Objects that a call makes are the caller's, to be given
  * back with the function named beside it; texts inside them live as long.
@@ -517,109 +517,9 @@ struct pz_cold_value {
   double value;
 };
 
-struct pz_tensor_cores {
-  int64_t cores, rows, cols;
-  int64_t local_bytes;      /* buffer of one core */
-  int64_t register_bytes;   /* of one multiplier, for the operand on the array */
-  double local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every
-                               cycle */
-  double local_total_bytes_per_s; /* over all cores; 0: no such limit */
-  double fp8_speedup; /* of the data sheet: rate of fp8 products over that of 16-bit ones; 0: not told */
-};
-
-struct pz_vector_cores {
-  int64_t cores, lanes;
-  int64_t local_bytes;
-};
-
-struct pz_hbm {
-  int64_t stacks, bytes_per_stack;
-  double bytes_per_s_per_stack;
-  double core_bytes_per_s; /* what one core can draw; 0: all of it */
-};
-
-/* How the numbers are counted.  The defaults are this program's own model; a chip file may change
- * them to reproduce another tool's assumptions. */
-struct pz_rules {
-  bool fill;             /* filling and draining the array takes time */
-  bool duplex;           /* every bandwidth holds for reads and for writes, each */
-  bool partitioned;      /* local_bytes holds for each operand */
-  bool double_buffer;    /* what streams through a buffer stands in it twice */
-  bool nested_mapping;   /* the tile of the global buffer contains those of the cores */
-  bool rate_levels;      /* operators hold bandwidth in levels and may run slower than they could */
-  bool vector_memory;    /* vector operators wait for the bytes they read and write */
-  int64_t operand_bytes; /* of an input or a result */
-  int64_t sum_bytes;     /* of a partial sum */
-};
-
-/* How one kind of vector operator runs, where it was measured. */
-struct pz_kernel {
-  char kind[24];
-  double startup_s;
-  double cycles;          /* of a lane, for one value; 0: never what binds */
-  double bytes_per_value; /* moved; 0: as the operator says */
-  double hbm_efficiency;  /* the part of the HBM rate it reaches */
-  double efficiency; /* of attention, experts: the part of the chip's peak its products reach */
-  double queries;    /* of attention: queries of an item, which one core works on */
-  double tail;       /* of attention: part of the longest item by which causal cores end apart */
-  double splits;     /* of attention over a cache: pieces of the keys at most where cores idle */
-  double value_latency_s; /* of a row's length, not hidden by other rows */
-  double row_s;           /* of one row on one core */
-  int64_t long_row;       /* rows beyond this many values do not stay on the core ... */
-  double long_row_again;  /* ... and this part of the traffic comes again; 0: never */
-  int64_t block_from;     /* rows beyond this are worked on by a block of threads; 0: never */
-  double block_row_s, block_value_s; /* time of a block: fixed, and for each value */
-};
-
-enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
-
-/* What measurements add to the description: facts of the machine and its libraries that the data
- * sheet does not have.  An uncalibrated chip has efficiencies and factors 1, times 0, and no lists.
- */
-struct pz_calibration {
-  double startup_s, batched_startup_s; /* of a product, of a batched one */
-  double item_s;                       /* of one tile of a product on one core */
-  double tile_value_s;      /* of every value of a tile: what is not hidden at its ends */
-  double tensor_efficiency; /* sustained part of the peak */
-  double fp8_speedup;       /* rate of fp8 products over that of 16-bit ones; 1: no faster */
-  double fp8_block_speedup; /* the same with scales by blocks of operands; 0: as fp8_speedup */
-  double glb_efficiency, hbm_read_efficiency, hbm_write_efficiency;
-  double multicast;         /* cores that share one read of an operand from the global buffer */
-  double boost_s, throttle; /* arithmetic beyond this time slows by this factor */
-  double
-      training_throttle; /* 16-bit products of a training run over those of a benchmark's loop: the
-                               operands of a run switch more wires at the same power */
-  double host_launch;    /* time of the host beside the chip to launch a kernel, over a Xeon's */
-  double
-      hbm_ramp_s; /* that vector operators take longer than bytes over rate, for 2.4 times the global buffer
-                        and more; less for fewer bytes in proportion */
-  double even_rows,
-      odd_rows; /* slower by this factor when rows are not multiples of 8 values, of 2 */
-  double warm_from_bytes,
-      warm_to_bytes; /* repeated calls find all, none of their data in the global buffer */
-  int n_tiles;       /* tiles the library has kernels for; 0: any */
-  int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
-  int n_kernels;
-  struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
-};
-
-/* How operators of a layer run: beside each other on the cores, as a compiler schedules them, or one
- * after another on the whole chip, as the host issues them (GPUs). */
-enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_EXECUTIONS };
-
-/* The dies of a package, where a real chip holds more than its description counts.  dies 0: one die
- * of the chip's technology with what the description counts; else 0 in another field: as the
- * description counts. */
-struct pz_package {
-  int64_t dies, io_dies;       /* of the cores; of what is below, where it has dies of its own */
-  enum pz_tech tech, io_tech;  /* io: global buffer, HBM, links, host interface */
-  int64_t cores, vector_cores; /* on the dies, spare ones included */
-  int64_t core_bytes;          /* registers, caches and buffers of one tensor core */
-  int64_t fp64_units;          /* of one tensor core */
-  int64_t sram_bytes;          /* global buffers and caches shared by cores */
-  int64_t stacks;              /* HBM interfaces on the dies */
-  double die_bytes_per_s;      /* between its dies, one way, all of them together */
-};
+/* A chip: the description that a chip.json gives.  Its fields are reached by their names there
+ * (pz_chip_number), so that a new one changes no program. */
+struct pz_chip;
 
 /* Of the operands of the layers' products. */
 enum pz_precision {
@@ -634,30 +534,6 @@ struct pz_collective_facts {
   double efficiency;        /* of the link's rate, that rings reach with large messages */
   double startup_s;         /* of one between two devices */
   double switch_efficiency; /* of the link's rate, where switches add up; 0: they do not */
-};
-
-struct pz_chip {
-  char name[48], about[160];
-  enum pz_tech tech;
-  enum pz_chip_execution execution;
-  double clock_hz;
-  struct pz_tensor_cores tensor;
-  struct pz_vector_cores vector;
-  int64_t glb_bytes;
-  double glb_bytes_per_s;
-  double glb_core_bytes_per_s; /* what one core can draw; 0: all of it */
-  struct pz_hbm hbm;
-  double watts; /* of the data sheet; 0: unknown */
-  double link_bytes_per_s, link_latency_s;
-  struct pz_collective_facts collectives; /* over the link */
-  struct pz_rules rules;
-  struct pz_calibration calibration;
-  struct pz_package package;
-  bool cold; /* nobody measured it: its calibration is that of its class (src/chip/cold.h), its clock what its watts allow */
-  double static_mm2; /* whose static power counts against the watts; 0: its own area */
-  double energy_part; /* of the cores, over what the technology says; 0: 1 */
-  int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
-                     where calibration has a rate for it */
 };
 
 /* Area by component, um2: of what the original system's library has. */
@@ -712,14 +588,48 @@ PZ_API double pz_power_static_watts(const struct pz_chip *c);
  * technology can be compared. */
 PZ_API enum pz_tech pz_chip_bill_tech(const struct pz_chip *c);
 
-/* A preset's name or the path of a chip.json; *out is a plain struct without pointers.  Cost:
- * some ten microseconds. */
-PZ_NODISCARD PZ_API enum pz_status pz_chip_load(const char *chip, struct pz_chip *out,
+/* A preset's name or the path of a chip.json.  On success *out is the caller's to free.  Cost: some
+ * ten microseconds. */
+PZ_NODISCARD PZ_API enum pz_status pz_chip_load(const char *chip, struct pz_chip **out,
                                                 struct pz_error *err);
 
 /* From the text of a chip.json, `bytes` long; `name` stands for it in messages. */
 PZ_NODISCARD PZ_API enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes,
-                                                 struct pz_chip *out, struct pz_error *err);
+                                                 struct pz_chip **out, struct pz_error *err);
+
+/* Another one with the same fields, to change some.  On success *out is the caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status pz_chip_copy(const struct pz_chip *c, struct pz_chip **out,
+                                                struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_chip_free(struct pz_chip *c);
+
+/* Its name, which lives as long as the chip and is not changed. */
+PZ_API const char *pz_chip_name(const struct pz_chip *c);
+
+/* What a field holds. */
+enum pz_chip_kind { PZ_CHIP_INTEGER, PZ_CHIP_REAL, PZ_CHIP_FLAG, PZ_CHIP_WORD };
+
+/* The fields of every chip by their names in chip.json, with dots: "clock_hz", "tensor.cores",
+ * "calibration.tensor_efficiency"; NULL after the last.  `kind` may be NULL. */
+PZ_API const char *pz_chip_field(size_t i, enum pz_chip_kind *kind);
+
+/* A number of a chip by its name, flags as 0 and 1; also "calibration.kernels.KERNEL.NUMBER" of a
+ * kernel that it has.  A field that no file said has its default, 0 where it has none.  Lists
+ * (calibration.tiles) are in pz_chip_text.  PZ_BAD_INPUT for an unknown name says which are accepted. */
+PZ_NODISCARD PZ_API enum pz_status pz_chip_number(const struct pz_chip *c, const char *field,
+                                                  double *value, struct pz_error *err);
+
+/* Change it.  PZ_BAD_INPUT for what a chip.json could not have there; where fields contradict each
+ * other, the call that takes the chip says so. */
+PZ_NODISCARD PZ_API enum pz_status pz_chip_set_number(struct pz_chip *c, const char *field,
+                                                      double value, struct pz_error *err);
+
+/* The same for words: name, about, tech, execution, precisions, package.tech, package.io_tech.  *word
+ * is the caller's to give back with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_chip_word(const struct pz_chip *c, const char *field,
+                                                char **word, struct pz_error *err);
+PZ_NODISCARD PZ_API enum pz_status pz_chip_set_word(struct pz_chip *c, const char *field,
+                                                    const char *word, struct pz_error *err);
 
 /* The description as the text of a chip.json, which pz_chip_parse reads; *text is the caller's to
  * give back with pz_text_free.  PZ_BAD_INPUT for fields that no file could say. */
@@ -1001,7 +911,7 @@ struct pz_rejected_fit {
 };
 
 struct pz_calibrated {
-  struct pz_chip chip;                     /* with the constants of the fit to all rows */
+  const struct pz_chip *chip;              /* with the constants of the fit to all rows */
   const struct pz_fit_residual *residuals; /* of operators that have rows */
   uint32_t n_residuals;
   struct pz_fit_residual all;
@@ -2029,7 +1939,7 @@ struct pz_certificate {
 /* The best chip by one objective: of a model alone, or of all models. */
 struct pz_answer {
   const char *name; /* the model's, or "common" */
-  struct pz_chip chip;
+  const struct pz_chip *chip;
   uint64_t chip_id; /* in the space's full grid */
   double hbm_gib, area_mm2, area_part,
       peak_watts; /* part: of the limit of area; 0: there is none */
@@ -2298,7 +2208,7 @@ struct pz_original_row {
   pz_assumptions assumptions; /* that it made */
   bool walk;                  /* the chip is the one that the original's walk stops with */
   bool alone;                 /* one assumption in this program's own model; else of the sequence */
-  struct pz_chip chip;        /* the common one, with the memory it needs */
+  char chip[48];              /* name of the common one, with the memory it needs */
   double hbm_gib, area_part;  /* of the budget */
   double samples_per_s[PZ_SEARCH_MOST_MODELS];
   double reference[PZ_SEARCH_MOST_MODELS]; /* samples/s of tpuv4 with the expert plan; 0: none */

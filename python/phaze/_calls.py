@@ -266,7 +266,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     phaze.NoAnswer: no plan of llama2-7b fits on 1 x h100: ...
     """
     machine = Machine(chip, cluster, devices, training=not _is_onnx(model))
-    described = not machine.chip.built and not lib.pz_tech_at(machine.chip._c.tech).static_w_per_mm2 > 0
+    described = not machine.chip.built and not lib.pz_power_static_watts(machine.chip._c) > 0
     if described or _is_onnx(model):
         _refuse({"framework": framework, "objective": objective, "uniform": uniform, "all_devices": all_devices,
                  "events": events, **plan_fields},

@@ -87,10 +87,9 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 class _Described:
-    """A plain struct of C that has a JSON description: a chip or a network."""
+    """A struct of C that has a JSON description: a chip or a network."""
 
     _struct = ""
-    _record: Any = None
 
     def __init__(self, c):
         self._c = c
@@ -98,9 +97,7 @@ class _Described:
     @classmethod
     def load(cls, name: Path):
         """A built-in one by name, or the file of a description."""
-        c = ffi.new(f"struct {cls._struct} *")
-        call(getattr(lib, f"{cls._struct}_load"), os.fsencode(name), c)
-        return cls(c)
+        return cls._made(getattr(lib, f"{cls._struct}_load"), os.fsencode(name))
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]):
@@ -111,13 +108,12 @@ class _Described:
     def from_json(cls, text: Union[str, bytes], name: str = "description"):
         """From the text of a description; `name` stands for it in messages."""
         data = text.encode() if isinstance(text, str) else text
-        c = ffi.new(f"struct {cls._struct} *")
-        call(getattr(lib, f"{cls._struct}_parse"), name.encode(), data, len(data), c)
-        return cls(c)
+        return cls._made(getattr(lib, f"{cls._struct}_parse"), name.encode(), data, len(data))
 
     @classmethod
-    def _copy(cls, c):
-        return cls(ffi.new(f"struct {cls._struct} *", c))
+    def _made(cls, function, *arguments):
+        """What a call writes."""
+        raise NotImplementedError
 
     @classmethod
     def of(cls, given):
@@ -136,16 +132,14 @@ class _Described:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        fields = self.__dict__.setdefault("_fields", None) or self._record._read(self._c)
-        self._fields = fields
         try:
-            return getattr(fields, name)
+            return getattr(self._fields, name)
         except AttributeError:
             raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has: "
-                                 + ", ".join(vars(fields))) from None
+                                 + ", ".join(vars(self._fields))) from None
 
     def __dir__(self) -> List[str]:
-        return [*super().__dir__(), *self._record.__annotations__]
+        return [*super().__dir__(), *vars(self._fields)]
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.to_dict() == other.to_dict()
@@ -159,8 +153,27 @@ class _Described:
         return type(self).from_dict, (self.to_dict(),)
 
 
+def _chip_record(c) -> Record:
+    """The numbers and words of a chip: "hbm.stacks" as hbm.stacks, "glb.bytes" as glb.bytes and glb_bytes."""
+    fields, kind, number = Record(), ffi.new("enum pz_chip_kind *"), ffi.new("double *")
+    types = {lib.PZ_CHIP_INTEGER: int, lib.PZ_CHIP_REAL: float, lib.PZ_CHIP_FLAG: bool}
+    i = 0
+    while name := lib.pz_chip_field(i, kind):
+        i += 1
+        if kind[0] == lib.PZ_CHIP_WORD:
+            value = made_text(lib.pz_chip_word, c, name)
+        else:
+            call(lib.pz_chip_number, c, name, number)
+            value = types[kind[0]](number[0])
+        group, _, field = _text(name).rpartition(".")
+        setattr(vars(fields).setdefault(group, Record()) if group else fields, field, value)
+        if group in ("glb", "link"):
+            setattr(fields, f"{group}_{field}", value)
+    return fields
+
+
 class Chip(_Described):
-    """A chip: its fields are attributes, as in struct pz_chip of phaze.h.
+    """A chip: its fields are attributes, by their names in chip.json.
 
     >>> import phaze
     >>> chip = phaze.Chip.load("h100")
@@ -174,7 +187,29 @@ class Chip(_Described):
     """
 
     _struct = "pz_chip"
-    _record = records.ChipFields
+
+    @classmethod
+    def _made(cls, function, *arguments):
+        out = ffi.new("struct pz_chip **")
+        call(function, *arguments, out)
+        return cls(ffi.gc(out[0], lib.pz_chip_free))
+
+    @classmethod
+    def _copy(cls, c):
+        return cls._made(lib.pz_chip_copy, c)
+
+    @functools.cached_property
+    def _fields(self) -> Record:
+        fields = _chip_record(self._c)
+        fields.collectives = fields.link
+        measured = {"tiles": [], "kernels": {}, **self.to_dict()["calibration"]}  # lists too
+        measured["kernels"] = [Record(kind=k, **v) for k, v in measured["kernels"].items()]
+        vars(fields.calibration).update(measured)
+        return fields
+
+    @property
+    def name(self) -> str:
+        return _text(lib.pz_chip_name(self._c)) or ""
 
     def replace(self, *, name: Optional[str] = None, about: Optional[str] = None, tech: Optional[str] = None,
                 clock_hz: Optional[float] = None, execution: Optional[str] = None, tensor: Fields = None,
@@ -230,7 +265,20 @@ class Cluster(_Described):
     """
 
     _struct = "pz_cluster"
-    _record = records.ClusterFields
+
+    @classmethod
+    def _made(cls, function, *arguments):
+        c = ffi.new("struct pz_cluster *")
+        call(function, *arguments, c)
+        return cls(c)
+
+    @classmethod
+    def _copy(cls, c):
+        return cls(ffi.new("struct pz_cluster *", c))
+
+    @functools.cached_property
+    def _fields(self) -> Record:
+        return records.ClusterFields._read(self._c)
 
     def replace(self, *, name: Optional[str] = None, about: Optional[str] = None, devices: Optional[int] = None,
                 scales: Optional[bool] = None, chips: Optional[str] = None, standard: Optional[bool] = None,

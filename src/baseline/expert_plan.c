@@ -130,7 +130,7 @@ enum pz_status pz_reference_on(struct pz_original_worker *e, const struct pz_chi
 enum pz_status pz_reference_find(struct pz_original_worker *e, uint32_t model,
                                  struct pz_reference *out, struct pz_error *err) {
   struct pz_chip chip;
-  enum pz_status status = pz_chip_load(PZ_REFERENCE_CHIP, &chip, err);
+  enum pz_status status = pz_chip_read(PZ_REFERENCE_CHIP, &chip, err);
   if (status == PZ_OK) pz_assume_chip(e->task->assumptions, &chip);
   return status == PZ_OK ? pz_reference_on(e, &chip, model, out, err) : status;
 }

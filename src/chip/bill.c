@@ -55,7 +55,9 @@ static void core_area(const struct pz_chip *c, const struct pz_tech_info *t, str
   b->vector_mm2 = vectors * (double)c->vector.lanes * t->lane_um2 / 1e6;
   b->vector_local_mm2 = vectors * (double)c->vector.local_bytes * t->sram_um2_per_byte / 1e6;
   b->fp64_mm2 = on_dies(c, c->package.fp64_units, 0) * cores * t->fp64_um2 / 1e6;
-  b->noc_mm2 = cores * t->noc_um2 / 1e6;
+  /* half for the ports of cores of both kinds, half for what passes: 32 B of each core in a cycle on an H200 */
+  double ports = (cores + vectors) / 2, wires = c->glb_bytes_per_s / t->reference_hz / 32;
+  b->noc_mm2 = (ports + wires) / 2 * t->noc_um2 / 1e6;
 }
 
 static void shared_area(const struct pz_chip *c, const struct dies *d, struct pz_bill *b) {

@@ -1,54 +1,21 @@
 #include "chip/chip.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/text.h"
 
-#define AT(field) offsetof(struct pz_calibration, field)
 static const struct pz_constant numbers[] = {
-    {"calibration.startup_s", AT(startup_s), 0, 1, 0},
-    {"calibration.batched_startup_s", AT(batched_startup_s), 0, 1, -1},
-    {"calibration.item_s", AT(item_s), 0, 1, 0},
-    {"calibration.tile_value_s", AT(tile_value_s), 0, 1, 0},
-    {"calibration.tensor_efficiency", AT(tensor_efficiency), 0.01, 1, 1},
-    {"calibration.fp8_speedup", AT(fp8_speedup), 1, 16, 1},
-    {"calibration.fp8_block_speedup", AT(fp8_block_speedup), 0, 16, 0},
-    {"calibration.glb_efficiency", AT(glb_efficiency), 0.01, 1, 1},
-    {"calibration.hbm_read_efficiency", AT(hbm_read_efficiency), 0.01, 1, 1},
-    {"calibration.hbm_write_efficiency", AT(hbm_write_efficiency), 0.01, 1, 1},
-    {"calibration.multicast", AT(multicast), 1, 1024, 1},
-    {"calibration.boost_s", AT(boost_s), 0, 1e9, 1e9},
-    {"calibration.throttle", AT(throttle), 1, 100, 1},
-    {"calibration.training_throttle", AT(training_throttle), 1, 100, 1},
-    {"calibration.hbm_ramp_s", AT(hbm_ramp_s), 0, 1, 0},
-    {"calibration.host_launch", AT(host_launch), 0.1, 100, 1},
-    {"calibration.even_rows", AT(even_rows), 1, 1000, 1},
-    {"calibration.odd_rows", AT(odd_rows), 1, 1000, 1},
-    {"calibration.warm_from_bytes", AT(warm_from_bytes), 0, 1e18, -1},
-    {"calibration.warm_to_bytes", AT(warm_to_bytes), 0, 1e18, -1},
+#define NUMBER(name, min, max, absent)                                                             \
+  {"calibration." #name, offsetof(struct pz_calibration, name), min, max, absent},
+#include "chip/calibration.def"
 };
-#undef AT
-
-#define AT(field) offsetof(struct pz_kernel, field)
 static const struct pz_constant kernel_numbers[] = {
-    {"startup_s", AT(startup_s), 0, 1, 0},
-    {"cycles", AT(cycles), 0, 1e6, 0},
-    {"bytes_per_value", AT(bytes_per_value), 0, 1e6, 0},
-    {"hbm_efficiency", AT(hbm_efficiency), 0.001, 1, 1},
-    {"efficiency", AT(efficiency), 0.001, 1, 1},
-    {"queries", AT(queries), 1, 4096, 128},
-    {"tail", AT(tail), 0, 1, 0.5},
-    {"splits", AT(splits), 1, 1024, 1},
-    {"value_latency_s", AT(value_latency_s), 0, 1, 0},
-    {"row_s", AT(row_s), 0, 1, 0},
-    {"long_row_again", AT(long_row_again), 0, 100, 0},
-    {"block_row_s", AT(block_row_s), 0, 1, 0},
-    {"block_value_s", AT(block_value_s), 0, 1, 0},
+#define KERNEL_NUMBER(name, min, max, absent)                                                      \
+  {#name, offsetof(struct pz_kernel, name), min, max, absent},
+#include "chip/calibration.def"
 };
-#undef AT
 enum {
   NUMBERS = sizeof numbers / sizeof *numbers,
   KERNEL_NUMBERS = sizeof kernel_numbers / sizeof *kernel_numbers
@@ -141,25 +108,6 @@ void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calib
     pz_fields_refuse(f, "calibration.warm_to_bytes", "no less than warm_from_bytes");
   read_tiles(f, c);
   read_kernels(f, c);
-}
-
-static bool numbers_are_finite(const struct pz_constant *list, size_t n, const void *from) {
-  for (size_t i = 0; i < n; i++)
-    if (!isfinite(*(const double *)((const char *)from + list[i].offset))) return false;
-  return true;
-}
-
-bool pz_calibration_is_finite(const struct pz_calibration *c) {
-  if (c->n_tiles < 0 || c->n_tiles > PZ_CHIP_MOST_TILES || c->n_kernels < 0 ||
-      c->n_kernels > PZ_CHIP_MOST_KERNELS || !numbers_are_finite(numbers, NUMBERS, c))
-    return false;
-  for (int i = 0; i < c->n_kernels; i++) {
-    const struct pz_kernel *k = &c->kernels[i];
-    if (!memchr(k->kind, 0, sizeof k->kind) ||
-        !numbers_are_finite(kernel_numbers, KERNEL_NUMBERS, k))
-      return false;
-  }
-  return true;
 }
 
 /* Numbers that differ from an uncalibrated chip's. */

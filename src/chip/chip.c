@@ -65,19 +65,49 @@ const char *pz_chip_preset_text(const char *name) {
   return name ? pz_embedded_text(pz_embedded_chips, name) : NULL;
 }
 
-enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_error *err) {
+enum pz_status pz_chip_read(const char *chip, struct pz_chip *out, struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
-  if (!chip || !out) return pz_need(NULL, chip ? "out" : "chip", err);
-  enum pz_status status = pz_embedded_load(
-      pz_embedded_chips, "chip", "a name listed by 'phaze chips'", chip, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_chip_parse(chip, text, bytes, out, err);
+  enum pz_status status = pz_need(chip, "chip", err);
+  if (status != PZ_OK) return status;
+  status = pz_embedded_load(pz_embedded_chips, "chip", "a name listed by 'phaze chips'", chip,
+                            &text, &bytes, err);
+  if (status == PZ_OK) status = pz_chip_read_text(chip, text, bytes, out, err);
   pz_free(text);
   return status;
 }
 
+/* ---- for programs ------------------------------------------------------------------------------- */
+
+enum pz_status pz_chip_copy(const struct pz_chip *c, struct pz_chip **out, struct pz_error *err) {
+  enum pz_status status = pz_need_each(err, {c, "chip"}, {out, "out"});
+  if (status != PZ_OK) return status;
+  struct pz_chip *made = pz_malloc(sizeof *made);
+  if (!made) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");
+  *made = *c;
+  *out = made;
+  return PZ_OK;
+}
+
+enum pz_status pz_chip_load(const char *chip, struct pz_chip **out, struct pz_error *err) {
+  struct pz_chip c;
+  enum pz_status status = pz_chip_read(chip, &c, err);
+  return status == PZ_OK ? pz_chip_copy(&c, out, err) : status;
+}
+
+enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip **out,
+                             struct pz_error *err) {
+  struct pz_chip c;
+  enum pz_status status = pz_chip_read_text(name, text, bytes, &c, err);
+  return status == PZ_OK ? pz_chip_copy(&c, out, err) : status;
+}
+
+void pz_chip_free(struct pz_chip *c) { pz_free(c); }
+
+const char *pz_chip_name(const struct pz_chip *c) { return c->name; }
+
 enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out, struct pz_error *err) {
-  enum pz_status status = pz_chip_load(chip, out, err);
+  enum pz_status status = pz_chip_read(chip, out, err);
   if (status != PZ_OK) return status;
   if (!out->precisions)
     out->precisions = usual_precisions(out); /* some follow from measured rates */
@@ -172,7 +202,7 @@ void pz_chip_read_base(struct pz_fields *f, const char *usual, struct pz_chip *b
   if (!json_is_object(own)) {
     const char *name = pz_fields_text_or(f, "base", usual);
     struct pz_error why = {0};
-    if (f->status == PZ_OK && (f->status = pz_chip_load(name, base, &why)) != PZ_OK)
+    if (f->status == PZ_OK && (f->status = pz_chip_read(name, base, &why)) != PZ_OK)
       pz_fail(f->err, f->status, "%s: base: %s", f->name, why.message);
     return;
   }
@@ -181,7 +211,7 @@ void pz_chip_read_base(struct pz_fields *f, const char *usual, struct pz_chip *b
   if (!text)
     f->status = pz_fail(f->err, PZ_NO_MEMORY, "%s: out of memory", f->name);
   else if (f->status == PZ_OK)
-    f->status = pz_chip_parse(where, text, strlen(text), base, f->err);
+    f->status = pz_chip_read_text(where, text, strlen(text), base, f->err);
   if (!json_object_get(own, "name")) pz_text_copy(base->name, sizeof base->name, "base");
   pz_free(text);
 }

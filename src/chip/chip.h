@@ -1,9 +1,109 @@
-/* A chip description as one plain struct without pointers, and the network between chips, read from and
- * written to JSON.  Knows nothing of models or latencies. */
+/* A chip description as one plain struct without pointers, opaque in the public header, and the network between chips,
+ * read from and written to JSON.  Knows nothing of models or latencies. */
 #ifndef PZ_CHIP_CHIP_H
 #define PZ_CHIP_CHIP_H
 
 #include "core/fields.h"
+
+struct pz_tensor_cores {
+  int64_t cores, rows, cols;
+  int64_t local_bytes;      /* buffer of one core */
+  int64_t register_bytes;   /* of one multiplier, for the operand on the array */
+  double local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every
+                               cycle */
+  double local_total_bytes_per_s; /* over all cores; 0: no such limit */
+  double fp8_speedup; /* of the data sheet: rate of fp8 products over that of 16-bit ones; 0: not told */
+};
+
+struct pz_vector_cores {
+  int64_t cores, lanes;
+  int64_t local_bytes;
+};
+
+struct pz_hbm {
+  int64_t stacks, bytes_per_stack;
+  double bytes_per_s_per_stack;
+  double core_bytes_per_s; /* what one core can draw; 0: all of it */
+};
+
+/* How the numbers are counted.  The defaults are this program's own model; a chip file may change
+ * them to reproduce another tool's assumptions. */
+struct pz_rules {
+  bool fill;             /* filling and draining the array takes time */
+  bool duplex;           /* every bandwidth holds for reads and for writes, each */
+  bool partitioned;      /* local_bytes holds for each operand */
+  bool double_buffer;    /* what streams through a buffer stands in it twice */
+  bool nested_mapping;   /* the tile of the global buffer contains those of the cores */
+  bool rate_levels;      /* operators hold bandwidth in levels and may run slower than they could */
+  bool vector_memory;    /* vector operators wait for the bytes they read and write */
+  int64_t operand_bytes; /* of an input or a result */
+  int64_t sum_bytes;     /* of a partial sum */
+};
+
+/* How one kind of vector operator runs, where it was measured: the numbers of calibration.def. */
+struct pz_kernel {
+  char kind[24];
+#define KERNEL_NUMBER(name, min, max, absent) double name;
+#include "chip/calibration.def"
+  int64_t long_row;   /* rows beyond this many values do not stay on the core */
+  int64_t block_from; /* rows beyond this are worked on by a block of threads; 0: never */
+};
+
+enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
+
+/* What measurements add to the description: facts of the machine and its libraries that the data
+ * sheet does not have, the numbers of calibration.def.  An uncalibrated chip has efficiencies and factors 1, times 0, and
+ * no lists. */
+struct pz_calibration {
+#define NUMBER(name, min, max, absent) double name;
+#include "chip/calibration.def"
+  int n_tiles; /* tiles the library has kernels for; 0: any */
+  int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
+  int n_kernels;
+  struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
+};
+
+/* How operators of a layer run: beside each other on the cores, as a compiler schedules them, or one
+ * after another on the whole chip, as the host issues them (GPUs). */
+enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_EXECUTIONS };
+
+/* The dies of a package, where a real chip holds more than its description counts.  dies 0: one die
+ * of the chip's technology with what the description counts; else 0 in another field: as the
+ * description counts. */
+struct pz_package {
+  int64_t dies, io_dies;       /* of the cores; of what is below, where it has dies of its own */
+  enum pz_tech tech, io_tech;  /* io: global buffer, HBM, links, host interface */
+  int64_t cores, vector_cores; /* on the dies, spare ones included */
+  int64_t core_bytes;          /* registers, caches and buffers of one tensor core */
+  int64_t fp64_units;          /* of one tensor core */
+  int64_t sram_bytes;          /* global buffers and caches shared by cores */
+  int64_t stacks;              /* HBM interfaces on the dies */
+  double die_bytes_per_s;      /* between its dies, one way, all of them together */
+};
+
+struct pz_chip {
+  char name[48], about[160];
+  enum pz_tech tech;
+  enum pz_chip_execution execution;
+  double clock_hz;
+  struct pz_tensor_cores tensor;
+  struct pz_vector_cores vector;
+  int64_t glb_bytes;
+  double glb_bytes_per_s;
+  double glb_core_bytes_per_s; /* what one core can draw; 0: all of it */
+  struct pz_hbm hbm;
+  double watts; /* of the data sheet; 0: unknown */
+  double link_bytes_per_s, link_latency_s;
+  struct pz_collective_facts collectives; /* over the link */
+  struct pz_rules rules;
+  struct pz_calibration calibration;
+  struct pz_package package;
+  bool cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
+  double static_mm2;  /* whose static power counts against the watts; 0: its own area */
+  double energy_part; /* of the cores, over what the technology says; 0: 1 */
+  int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
+                     where calibration has a rate for it */
+};
 
 /* What streams through a buffer stands there in slices of this many values, or of the array's rows
  * if those are fewer. */
@@ -24,6 +124,12 @@ int64_t pz_chip_least_glb_bytes(const struct pz_chip *c);
  * global buffer. */
 struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64_t vector_cores);
 
+/* pz_chip_load and pz_chip_parse into a struct that the caller has. */
+PZ_NODISCARD enum pz_status pz_chip_read(const char *chip, struct pz_chip *out,
+                                         struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_chip_read_text(const char *name, const char *text, size_t bytes,
+                                              struct pz_chip *out, struct pz_error *err);
+
 /* A chip as its data sheet describes it, without what measurements say: to be compared with chips that
  * nobody has built. */
 PZ_NODISCARD enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out,
@@ -41,10 +147,10 @@ const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind
 
 /* ---- chips and networks as JSON ----------------------------------------------------------------- */
 
-/* The description as JSON, readable by pz_chip_parse.  New reference, the caller's. */
+/* The description as JSON, readable by pz_chip_read_text.  New reference, the caller's. */
 json_t *pz_chip_json(const struct pz_chip *c);
 
-/* Is every field of a description that a program made or changed in the range that pz_chip_parse
+/* Is every field of a description that a program made or changed in the range that pz_chip_read_text
  * and pz_cluster_parse accept?  PZ_BAD_USE for NULL, PZ_BAD_INPUT for a field. */
 PZ_NODISCARD enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err);
 
@@ -102,10 +208,6 @@ void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calib
 
 /* That of an uncalibrated chip. */
 void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *c);
-
-/* Are all its numbers finite, and its lists no longer than they can be?  So that JSON can hold
- * it. */
-bool pz_calibration_is_finite(const struct pz_calibration *c);
 
 /* New reference, the caller's. */
 json_t *pz_calibration_json(const struct pz_calibration *c);

@@ -11,7 +11,9 @@
 #include "core/num.h"
 #include "core/text.h"
 
-enum type { INT, REAL, FLAG, TECH, EXECUTION, CALIBRATION, PRECISIONS };
+enum type { INT, REAL, FLAG, TEXT, TECH, EXECUTION, CALIBRATION, PRECISIONS };
+_Static_assert((int)INT == PZ_CHIP_INTEGER && (int)TEXT == PZ_CHIP_WORD,
+               "begins as enum pz_chip_kind");
 enum written { ALWAYS, SET };
 enum { MUST = -1 };
 
@@ -84,6 +86,10 @@ static void read_field(struct pz_fields *f, const struct field *x, struct pz_chi
                          : pz_fields_real_or(f, x->key, x->min, x->max, x->absent);
     break;
   case FLAG: *(bool *)at = pz_fields_bool_or(f, x->key, x->absent > 0); break;
+  case TEXT:
+    pz_text_plain(
+        pz_text_copy(at, (size_t)x->max, pz_fields_text_or(f, x->key, must ? f->name : "")));
+    break;
   case TECH: read_tech(f, x->key, must ? "" : pz_tech_at(c->tech)->name, at); break;
   case EXECUTION: read_execution(f, at); break;
   case CALIBRATION: pz_calibration_read(f, c->glb_bytes, at); break;
@@ -105,9 +111,9 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   /* where numbers are from; what 'phaze chip --json' says besides */
   static const char *const words[] = {"sources", "derived",  "area",    "known",
                                       "bill",    "area_mm2", "dollars", "ranges"};
-  pz_text_plain(pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name)));
-  pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
-  (void)pz_fields_value(f, "tech"); /* messages list these two first */
+  (void)pz_fields_value(f, "name"); /* messages list these four first */
+  (void)pz_fields_value(f, "about");
+  (void)pz_fields_value(f, "tech");
   (void)pz_fields_value(f, "execution");
   for (size_t i = 0; i < FIELDS; i++) read_field(f, &fields[i], c);
   if (!c->vector.local_bytes) c->vector.local_bytes = pz_max(16 * c->vector.lanes, 1024);
@@ -118,7 +124,7 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
     pz_fields_refuse(f, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
   pz_fields_allow(f, words, sizeof words / sizeof *words);
   bool library = f->status == PZ_OK && pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(c)));
-  if (f->status == PZ_OK && !library && !pz_fields_value(f, "calibration"))
+  if (f->status == PZ_OK && !library && !json_object_get(f->root, "calibration"))
     pz_chip_set_class(c, NULL);
 }
 
@@ -143,12 +149,10 @@ static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
                 lib->tiles[0] * lib->tiles[0], "values of the smallest tile");
 }
 
-enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip *out,
-                             struct pz_error *err) {
+enum pz_status pz_chip_read_text(const char *name, const char *text, size_t bytes,
+                                 struct pz_chip *out, struct pz_error *err) {
   json_t *root = NULL;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
+  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"});
   if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
@@ -179,6 +183,7 @@ static json_t *field_json(const struct field *x, const struct pz_chip *c) {
   case INT: return json_integer(*(const int64_t *)at);
   case REAL: return json_real(*(const double *)at);
   case FLAG: return json_boolean(*(const bool *)at);
+  case TEXT: return json_string(at);
   case TECH: return json_string(pz_tech_at(*(const enum pz_tech *)at)->name);
   case EXECUTION: return json_string(pz_chip_execution_names[c->execution]);
   case CALIBRATION: return pz_calibration_json(at);
@@ -197,21 +202,21 @@ static bool is_unset(const struct field *x, const struct pz_chip *c) {
   return x->type == REAL ? !(*(const double *)at > 0) : !*(const int *)at;
 }
 
-static void write_field(json_t *o, const struct field *x, const struct pz_chip *c) {
-  const char *dot = strchr(x->key, '.');
-  char group[16];
-  if (is_unset(x, c)) return;
-  if (dot) {
-    snprintf(group, sizeof group, "%.*s", (int)(dot - x->key), x->key);
+/* Field "a.b" into the object a.  Takes over the value.  False: out of memory. */
+static bool put_field(json_t *o, const char *key, json_t *value) {
+  for (const char *dot; (dot = strchr(key, '.')); key = dot + 1) {
+    char group[32];
+    snprintf(group, sizeof group, "%.*s", (int)(dot - key), key);
     if (!json_object_get(o, group)) json_object_set_new(o, group, json_object());
     o = json_object_get(o, group);
   }
-  json_object_set_new(o, dot ? dot + 1 : x->key, field_json(x, c));
+  return json_object_set_new(o, key, value) == 0;
 }
 
 json_t *pz_chip_json(const struct pz_chip *c) {
-  json_t *o = json_pack("{s:s,s:s}", "name", c->name, "about", c->about);
-  for (size_t i = 0; i < FIELDS; i++) write_field(o, &fields[i], c);
+  json_t *o = json_object();
+  for (size_t i = 0; i < FIELDS; i++)
+    if (!is_unset(&fields[i], c)) put_field(o, fields[i].key, field_json(&fields[i], c));
   return o;
 }
 
@@ -247,28 +252,13 @@ static char *text_of(json_t *o) {
   return text;
 }
 
-/* What has to hold so that it can be written as JSON. */
-static bool is_finite(const struct pz_chip *c) {
-  for (size_t i = 0; i < FIELDS; i++)
-    if (fields[i].type == REAL &&
-        !isfinite(*(const double *)(const void *)((const char *)c + fields[i].offset)))
-      return false;
-  return (size_t)c->tech < PZ_TECHS && (size_t)c->execution < PZ_CHIP_EXECUTIONS &&
-         (size_t)c->package.tech < PZ_TECHS && (size_t)c->package.io_tech < PZ_TECHS &&
-         memchr(c->name, 0, sizeof c->name) && pz_calibration_is_finite(&c->calibration);
-}
-
 enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err) {
   enum pz_status status = pz_need(c, "chip", err);
   if (status != PZ_OK) return status;
-  if (!is_finite(c))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "chip: tech, a name, a list or a number is not valid; accepted: a chip made by "
-                   "pz_chip_load, with fields changed");
   struct pz_chip copy = *c, read;
   copy.about[0] = copy.name[0] = '\0'; /* any text will do */
   char *text = text_of(pz_chip_json(&copy));
-  status = text ? pz_chip_parse("chip", text, strlen(text), &read, err)
+  status = text ? pz_chip_read_text("chip", text, strlen(text), &read, err)
                 : pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");
   pz_free(text);
   return status;
@@ -292,4 +282,138 @@ enum pz_status pz_cluster_text(const struct pz_cluster *c, char **text, struct p
   status = pz_json_text(o, text, err);
   json_decref(o);
   return status;
+}
+
+/* ---- single fields ---------------------------------------------------------------------------- */
+
+/* Names as pz_chip_field lists them: the table without the calibration, then the calibration's. */
+static bool field_at(size_t i, struct field *out) {
+  size_t n;
+  const struct pz_constant *list = pz_calibration_constants(&n);
+  for (size_t k = 0; k < FIELDS; k++) {
+    if (fields[k].type == CALIBRATION || i-- > 0) continue;
+    *out = fields[k];
+    return true;
+  }
+  if (i >= n) return false;
+  size_t offset = offsetof(struct pz_chip, calibration) + list[i].offset;
+  *out = (struct field){list[i].key, REAL, offset, list[i].min, list[i].max, MUST, ALWAYS};
+  return true;
+}
+
+/* "calibration.kernels.KERNEL.NUMBER". */
+static bool kernel_field(const struct pz_chip *c, const char *name, struct field *out) {
+  static const char within[] = "calibration.kernels.";
+  const char *number = strrchr(name, '.');
+  char kind[sizeof c->calibration.kernels->kind];
+  size_t n, begin = sizeof within - 1;
+  const struct pz_constant *list = pz_kernel_constants(&n);
+  if (strncmp(name, within, begin) != 0 || number < name + begin ||
+      number >= name + begin + sizeof kind)
+    return false;
+  snprintf(kind, sizeof kind, "%.*s", (int)(number - name - (ptrdiff_t)begin), name + begin);
+  const struct pz_kernel *k = pz_chip_kernel(c, kind);
+  for (size_t i = 0; k && i < n; i++) {
+    if (strcmp(list[i].key, number + 1) != 0) continue;
+    size_t offset = (size_t)((const char *)k - (const char *)c) + list[i].offset;
+    *out = (struct field){name, REAL, offset, list[i].min, list[i].max, MUST, ALWAYS};
+    return true;
+  }
+  return false;
+}
+
+const char *pz_chip_field(size_t i, enum pz_chip_kind *kind) {
+  struct field x;
+  if (!field_at(i, &x)) return NULL;
+  if (kind) *kind = x.type < TEXT ? (enum pz_chip_kind)x.type : PZ_CHIP_WORD;
+  return x.key;
+}
+
+/* As a pz_name_at: the words or the numbers. */
+static const char *name_at(const void *word, size_t i) {
+  enum pz_chip_kind kind;
+  const char *name;
+  for (size_t k = 0; (name = pz_chip_field(k, &kind)); k++)
+    if ((kind == PZ_CHIP_WORD) == *(const bool *)word && i-- == 0) return name;
+  return NULL;
+}
+
+static enum pz_status find_field(const struct pz_chip *c, const char *name, bool word,
+                                 struct field *out, struct pz_error *err) {
+  char meant[240], all[700];
+  if (!word && kernel_field(c, name, out)) return PZ_OK;
+  for (size_t i = 0; field_at(i, out); i++)
+    if (strcmp(out->key, name) == 0 && word == (out->type >= TEXT)) return PZ_OK;
+  return pz_fail(err, PZ_BAD_INPUT, "%s: no %s '%.60s'%s; accepted: %s", c->name,
+                 word ? "word" : "number", name,
+                 pz_text_meant(meant, sizeof meant, name, name_at, &word),
+                 pz_text_join(all, sizeof all, name_at, &word));
+}
+
+/* As the reader of files takes it.  Takes over the value; NULL: there was no memory for it. */
+static enum pz_status set_field(struct pz_chip *c, const struct field *x, json_t *value,
+                                struct pz_error *err) {
+  json_t *root = json_object();
+  struct pz_fields f = {.name = c->name, .root = root, .err = err};
+  struct pz_chip changed = *c;
+  if (!put_field(root, x->key, value))
+    f.status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");
+  read_field(&f, x, &changed);
+  json_decref(root);
+  if (f.status == PZ_OK) *c = changed;
+  return f.status;
+}
+
+enum pz_status pz_chip_number(const struct pz_chip *c, const char *field, double *value,
+                              struct pz_error *err) {
+  struct field x;
+  enum pz_status status = pz_need_each(err, {c, "chip"}, {field, "field"}, {value, "value"});
+  if (status == PZ_OK) status = find_field(c, field, false, &x, err);
+  if (status != PZ_OK) return status;
+  const void *at = (const char *)c + x.offset;
+  *value = x.type == INT    ? (double)*(const int64_t *)at
+           : x.type == REAL ? *(const double *)at
+                            : *(const bool *)at;
+  return PZ_OK;
+}
+
+enum pz_status pz_chip_set_number(struct pz_chip *c, const char *field, double value,
+                                  struct pz_error *err) {
+  struct field x;
+  enum pz_status status = pz_need_each(err, {c, "chip"}, {field, "field"});
+  if (status == PZ_OK) status = find_field(c, field, false, &x, err);
+  if (status != PZ_OK) return status;
+  if (!isfinite(value))
+    return pz_fail(err, PZ_BAD_INPUT, "%s: field '%s' is %g; accepted: a finite number", c->name,
+                   field, value);
+  if (x.written == SET && value == 0) return set_field(c, &x, json_null(), err); /* as if absent */
+  bool whole = fabs(value) < 0x1p53 && value == floor(value);
+  json_t *v = x.type == FLAG && (value == 0 || value == 1) ? json_boolean(value == 1)
+              : x.type == INT && whole                     ? json_integer((json_int_t)value)
+                                                           : json_real(value);
+  return set_field(c, &x, v, err);
+}
+
+enum pz_status pz_chip_word(const struct pz_chip *c, const char *field, char **word,
+                            struct pz_error *err) {
+  struct field x;
+  enum pz_status status = pz_need_each(err, {c, "chip"}, {field, "field"}, {word, "word"});
+  if (status == PZ_OK) status = find_field(c, field, true, &x, err);
+  if (status != PZ_OK) return status;
+  json_t *v = field_json(&x, c);
+  char *text = v ? pz_strdup(json_string_value(v)) : NULL;
+  json_decref(v);
+  if (!text) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");
+  *word = text;
+  return PZ_OK;
+}
+
+enum pz_status pz_chip_set_word(struct pz_chip *c, const char *field, const char *word,
+                                struct pz_error *err) {
+  struct field x;
+  enum pz_status status = pz_need_each(err, {c, "chip"}, {field, "field"}, {word, "word"});
+  if (status == PZ_OK) status = find_field(c, field, true, &x, err);
+  if (status == PZ_OK && word[pz_text_utf8(word, strlen(word))])
+    status = pz_fail(err, PZ_BAD_INPUT, "%s: field '%s' is no UTF-8", c->name, field);
+  return status == PZ_OK ? set_field(c, &x, json_string(word), err) : status;
 }

@@ -53,7 +53,7 @@ static void launched(struct pz_chip *c, const struct pz_cold *k) {
   struct pz_chip like;
   struct pz_error ignored;
   const char *text = pz_chip_preset_text("h200");
-  if (!text || pz_chip_parse("h200", text, strlen(text), &like, &ignored) != PZ_OK) return;
+  if (!text || pz_chip_read_text("h200", text, strlen(text), &like, &ignored) != PZ_OK) return;
   struct pz_calibration *to = &c->calibration, *from = &like.calibration;
   double scale = (double)c->glb_bytes / (double)like.glb_bytes;
   *to = *from;

@@ -3,7 +3,7 @@
 #ifndef PZ_CHIP_COLD_H
 #define PZ_CHIP_COLD_H
 
-#include <phaze/phaze.h>
+#include "chip/chip.h"
 
 /* Every constant is in cold.def, with its range and source. */
 enum pz_cold_constant {

@@ -127,7 +127,7 @@ static enum pz_status die_row(size_t preset, struct pz_table *t, json_t *list, s
   json_t *known = NULL;
   enum pz_status status = pz_known_load(name, &k, err);
   if (status != PZ_OK || !k.die[0]) return status;
-  status = pz_chip_load(name, &c, err);
+  status = pz_chip_read(name, &c, err);
   if (status == PZ_OK) status = pz_bill_known_json(name, &c, &known, err);
   if (status != PZ_OK) return status;
   struct pz_bill b = pz_chip_bill(&c, PZ_BILL_LIKELY);

@@ -2,6 +2,7 @@
 #ifndef PZ_CLI_CHIP_BILL_H
 #define PZ_CLI_CHIP_BILL_H
 
+#include "chip/chip.h"
 #include "core/json.h"
 
 /* What is known of the preset's dies, with the bill's errors; NULL where nothing is. */

@@ -1,6 +1,7 @@
 /* phaze calibrate: a chip whose constants are fitted to operators that were measured on it. */
 #include <string.h>
 
+#include "chip/chip.h"
 #include "cli/command.h"
 #include "core/alloc.h"
 #include "core/csv.h"
@@ -37,17 +38,6 @@ static json_t *residual_json(const struct pz_fit_residual *r) {
   return o;
 }
 
-static json_t *chip_json(const struct pz_chip *chip) {
-  struct pz_error err = {0};
-  json_t *o = NULL;
-  char *text = NULL;
-  if (pz_chip_text(chip, &text, &err) != PZ_OK ||
-      pz_json_parse(chip->name, text, strlen(text), &o, &err) != PZ_OK)
-    pz_json_lost_set(true);
-  pz_text_free(text);
-  return o;
-}
-
 static json_t *fit_json(const struct pz_calibrated *c) {
   json_t *ops = json_array(), *changes = json_array(), *kept = json_array();
   json_t *rejected = json_array();
@@ -63,9 +53,9 @@ static json_t *fit_json(const struct pz_calibrated *c) {
                           json_pack("{s:s,s:f,s:f}", "group", c->rejected[i].name, "before",
                                     c->rejected[i].before, "fitted", c->rejected[i].fitted));
   for (uint32_t i = 0; i < c->n_kept; i++) json_array_append_new(kept, json_string(c->kept[i]));
-  return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "chip", c->chip.name, "all",
+  return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "chip", c->chip->name, "all",
                    residual_json(&c->all), "ops", ops, "constants", changes, "kept", kept,
-                   "rejected", rejected, "description", chip_json(&c->chip));
+                   "rejected", rejected, "description", pz_chip_json(c->chip));
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -88,7 +78,7 @@ static enum pz_status print_residuals(const struct pz_calibrated *c, struct pz_a
   struct pz_table t;
   printf("mean error by operator: of %s as it was; of both halves of the rows after the fit to "
          "one;\nafter the fit to all\n\n",
-         c->chip.name);
+         c->chip->name);
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < c->n_residuals; i++) residual_cells(&t, &c->residuals[i]);
   residual_cells(&t, &c->all);
@@ -161,12 +151,12 @@ static enum pz_status calibrate(const struct settings *s, struct pz_error *err) 
   struct pz_calibrated *fit = NULL;
   o.ops = s->ops;
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_chip_load(s->chip, &chip, err);
+  enum pz_status status = pz_chip_read(s->chip, &chip, err);
   if (status == PZ_OK) status = check_output(s, &arena, err);
   if (status == PZ_OK) status = pz_calibrate(&chip, &o, &fit, err);
   for (uint32_t i = 0; fit && i < fit->n_notes; i++)
     pz_command_warn(s->common.quiet, fit->notes[i]);
-  if (status == PZ_OK && s->out) status = write_chip(&fit->chip, s->out, err);
+  if (status == PZ_OK && s->out) status = write_chip(fit->chip, s->out, err);
   if (status == PZ_OK)
     status = s->common.json ? pz_command_json(fit_json(fit), err) : print_fit(fit, &arena);
   pz_calibrated_free(fit);

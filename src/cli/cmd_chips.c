@@ -37,21 +37,9 @@ static const struct pz_option options[] = {
 /* clang-format on */
 #undef AT
 
-/* A description that the library wrote, as JSON; takes over the text. */
-static json_t *description(enum pz_status status, char *text) {
-  struct pz_error err = {0};
-  json_t *o = NULL;
-  if (status != PZ_OK || pz_json_parse("description", text, strlen(text), &o, &err) != PZ_OK)
-    pz_json_lost_set(true);
-  pz_text_free(text);
-  return o;
-}
-
 /* The description with derived rates and its bill. */
 static json_t *full_json(const struct pz_chip *c) {
-  char *text = NULL;
-  enum pz_status status = pz_chip_text(c, &text, NULL);
-  json_t *o = description(status, text), *bill = pz_bill_json(c);
+  json_t *o = pz_chip_json(c), *bill = pz_bill_json(c);
   json_object_set_new(
       o, "derived",
       json_pack("{s:f,s:f,s:f,s:I,s:f}", "tensor_flop_per_s", pz_chip_tensor_flop_per_s(c),
@@ -83,7 +71,7 @@ static void chip_row(struct pz_table *t, const struct pz_chip *c) {
 static enum pz_status list(struct pz_table *t, json_t *chips, struct pz_error *err) {
   for (size_t i = 0; pz_chip_preset_name(i); i++) {
     struct pz_chip c;
-    enum pz_status status = pz_chip_load(pz_chip_preset_name(i), &c, err);
+    enum pz_status status = pz_chip_read(pz_chip_preset_name(i), &c, err);
     if (status != PZ_OK) return status;
     chip_row(t, &c);
     json_array_append_new(chips, full_json(&c));
@@ -124,9 +112,7 @@ static enum pz_status list_clusters(struct pz_table *t, json_t *clusters, struct
     enum pz_status status = pz_cluster_load(pz_cluster_preset_name(i), &c, err);
     if (status != PZ_OK) return status;
     cluster_rows(t, &c);
-    char *text = NULL;
-    status = pz_cluster_text(&c, &text, NULL);
-    json_array_append_new(clusters, description(status, text));
+    json_array_append_new(clusters, pz_cluster_json(&c));
   }
   return PZ_OK;
 }
@@ -345,7 +331,7 @@ static enum pz_exit run_chip(int argc, char **argv) {
   struct pz_call call;
   struct pz_chip c;
   if (!pz_call_begin(&call, &pz_cmd_chip, argc, argv, &s)) return call.code;
-  enum pz_status status = pz_chip_load(argv[1], &c, &call.err);
+  enum pz_status status = pz_chip_read(argv[1], &c, &call.err);
   if (status == PZ_OK)
     status = s.power ? print_power(&c, s.power, s.common.json, &call.err)
                      : print_chip(argv[1], &c, s.common.json, &call.err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "cli/machine_options.h"
 #include "cli/workload_options.h"
 #include "core/csv.h"

@@ -214,7 +214,7 @@ static enum pz_status choose_semantics(struct settings *s, const char *model,
   if (s->semantics != NOT_GIVEN) return PZ_OK;
   s->semantics = s->instance ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED;
   if (s->instance) return PZ_OK;
-  enum pz_status status = pz_chip_load(s->model.machine.chip, &chip, err);
+  enum pz_status status = pz_chip_read(s->model.machine.chip, &chip, err);
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
   bool paper = status == PZ_OK && !(pz_tech_at(chip.tech)->static_w_per_mm2 > 0); /* 45, 22 nm */

@@ -37,7 +37,7 @@ static enum pz_status find_network(const struct pz_cluster *named, struct pz_mac
 enum pz_status pz_machine_load(const struct pz_machine_options *o, struct pz_machine_use use,
                                struct pz_machine *out, struct pz_error *err) {
   struct pz_cluster named;
-  enum pz_status status = pz_chip_load(o->chip, &out->chip, err);
+  enum pz_status status = pz_chip_read(o->chip, &out->chip, err);
   if (status == PZ_OK && o->cluster) status = pz_cluster_load(o->cluster, &named, err);
   if (status == PZ_OK) status = find_network(o->cluster ? &named : NULL, use, out, err);
   if (status != PZ_OK) return status;

@@ -2,6 +2,7 @@
 #ifndef PZ_CLI_MACHINE_OPTIONS_H
 #define PZ_CLI_MACHINE_OPTIONS_H
 
+#include "chip/chip.h"
 #include "cli/command.h"
 
 struct pz_machine_options {

@@ -462,7 +462,7 @@ static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
   size_t n, per_kernel;
   const struct pz_constant *list = pz_calibration_constants(&n),
                            *kernel = pz_kernel_constants(&per_kernel);
-  const struct pz_calibration *c = &out->chip.calibration;
+  const struct pz_calibration *c = &out->chip->calibration;
   struct pz_constant_change *to =
       pz_arena_alloc(arena, n + LINK_CONSTANTS + per_kernel * (size_t)c->n_kernels, sizeof *to);
   if (!to) return false;
@@ -470,7 +470,7 @@ static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
     tell_change(out, to, "", &list[i], &chip->calibration, &chip->calibration, c);
   for (int i = 0; i < LINK_CONSTANTS; i++)
     tell_change(out, to, "link", &link_constants[i], &chip->collectives, &chip->collectives,
-                &out->chip.collectives);
+                &out->chip->collectives);
   for (int k = 0; k < c->n_kernels; k++) {
     const struct pz_kernel *own = pz_chip_kernel(chip, c->kernels[k].kind);
     struct pz_kernel first = own ? *own : first_kernel(chip, c->kernels[k].kind);
@@ -535,14 +535,15 @@ static enum pz_status check_times(const struct pz_chip *chip, const struct pz_me
 enum pz_status pz_calibrate_to(const struct pz_chip *chip, const struct pz_measured *m,
                                struct pz_progress *progress, struct pz_arena *arena,
                                struct pz_calibrated *out, struct pz_error *err) {
-  struct pz_chip half = *chip, all = *chip;
+  struct pz_chip half = *chip, *all = pz_arena_alloc(arena, 1, sizeof *all);
   double *errors[3];
-  bool *use = pz_arena_alloc(arena, m->n, sizeof *use), room = use != NULL;
+  bool *use = pz_arena_alloc(arena, m->n, sizeof *use), room = all && use;
   for (int i = 0; i < 3; i++) {
     errors[i] = pz_arena_alloc(arena, m->n, sizeof *errors[i]);
     room = room && errors[i];
   }
   if (!room) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
+  *all = *chip;
   halve(m, use);
   enum pz_status status = pz_calibrate_errors(chip, m, errors[0], err);
   if (status == PZ_OK) status = check_times(chip, m, errors[0], err);
@@ -550,8 +551,8 @@ enum pz_status pz_calibrate_to(const struct pz_chip *chip, const struct pz_measu
   pz_vec_init(&rejected, arena, sizeof(struct pz_rejected_fit));
   if (status == PZ_OK) status = fit_groups(&half, m, use, &rejected, progress, err);
   if (status == PZ_OK) status = pz_calibrate_errors(&half, m, errors[1], err);
-  if (status == PZ_OK) status = fit_groups(&all, m, NULL, &rejected, progress, err);
-  if (status == PZ_OK) status = pz_calibrate_errors(&all, m, errors[2], err);
+  if (status == PZ_OK) status = fit_groups(all, m, NULL, &rejected, progress, err);
+  if (status == PZ_OK) status = pz_calibrate_errors(all, m, errors[2], err);
   if (status != PZ_OK) return status;
   struct pz_calibrated o = {.chip = all, .rejected = rejected.items, .n_rejected = rejected.n};
   if (!tell_residuals(m, errors, use, arena, &o) || !tell_changes(chip, arena, &o) ||

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/num.h"
 #include "core/status.h"

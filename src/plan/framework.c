@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "chip/chip.h"
+
 #define KERNELS(set, add_up, per_operator)                                                         \
   .kernels = PZ_KERNELS_##set, .accumulation = PZ_ACCUMULATION_##add_up, .launches = per_operator
 #define STATE(moved, held) .optimizer_bytes = moved, .state_bytes = held

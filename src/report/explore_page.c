@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -77,7 +78,7 @@ static enum pz_status add_inputs(const struct pz_explore_options *o, json_t *mod
                                  struct pz_error *err) {
   struct pz_chip chip;
   struct pz_cluster net;
-  enum pz_status status = pz_chip_load(o->chip, &chip, err);
+  enum pz_status status = pz_chip_read(o->chip, &chip, err);
   if (status == PZ_OK && o->cluster) status = pz_cluster_load(o->cluster, &net, err);
   for (size_t i = 0; o->models[i] && status == PZ_OK; i++) {
     status = add_file(files, o->models[i], err);

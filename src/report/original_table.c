@@ -95,7 +95,7 @@ static json_t *row_json(const struct pz_original *r, const struct pz_original_ro
   struct row_ratios x = row_ratios(r, row);
   return json_pack("{s:o,s:s,s:b,s:s,s:f,s:f,s:o,s:f,s:o}", "assumptions",
                    set_json(row->assumptions), "search", row->walk ? "original" : "exact", "alone",
-                   row->alone, "chip", row->chip.name, "hbm_gib", row->hbm_gib, "area_part",
+                   row->alone, "chip", row->chip, "hbm_gib", row->hbm_gib, "area_part",
                    row->area_part, "ratios", ratios_json(&x), "gap", row->gap, "models",
                    models_json(r, row, &x));
 }
@@ -119,7 +119,7 @@ static void put_row(struct pz_table *t, const struct pz_original *r,
                     const struct pz_original_row *row) {
   struct row_ratios x = row_ratios(r, row);
   put_name(t, row);
-  pz_table_cell(t, "%s", row->chip.name);
+  pz_table_cell(t, "%s", row->chip);
   pz_table_cell(t, "%.0f", row->hbm_gib);
   pz_table_cell(t, "%.1f%%", 100 * row->area_part);
   put_ratio(t, &x, x.mean);

@@ -1,5 +1,6 @@
 /* Training plans as one HTML file that opens offline: step time and tokens/s of a device where there are several numbers of
  * devices, the parts of the step, its pipeline and memory over time. */
+#include "chip/chip.h"
 #include "core/status.h"
 #include "report/dataset.h"
 #include "report/page.h"

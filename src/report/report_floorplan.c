@@ -1,4 +1,5 @@
 /* What the die is made of, of the winner and of the reference chip. */
+#include "chip/chip.h"
 #include "report/report_data.h"
 
 static bool tell_chip(json_t *rows, const char *role, const struct pz_chip *c) {
@@ -40,9 +41,9 @@ enum pz_status pz_report_floorplan(struct pz_report *t) {
       t->datasets, "dies",
       "role,chip,tensor_cores,rows,cols,vector_cores,lanes,glb_mib,hbm_gib,hbm_bytes_per_s,area_"
       "mm2,watts,tensor_flop_per_s,vector_op_per_s");
-  const struct pz_chip *best = &pz_result_best(t->result)->chip;
+  const struct pz_chip *best = pz_result_best(t->result)->chip;
   struct pz_chip reference;
-  enum pz_status status = pz_chip_load(t->result->reference_chip.name, &reference, t->err);
+  enum pz_status status = pz_chip_read(t->result->reference_chip.name, &reference, t->err);
   if (status != PZ_OK) return status;
   return pz_report_check(t, rows && facts && tell_chip(rows, "found", best) &&
                                 tell_chip(rows, "reference", &reference) &&

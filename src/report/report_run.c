@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/text.h"
 #include "report/command_line.h"
@@ -39,7 +40,7 @@ static enum pz_status tell_runs(struct pz_report *t) {
     for (uint32_t p = 0; p < r->n_chips; p++) kinds[a->status[p].kind]++;
     good = chip &&
            pz_dataset_row(
-               rows, json_pack("[s,s,I,f,f,f,f,f,I,I,I,I,I,f]", a->name, a->chip.name,
+               rows, json_pack("[s,s,I,f,f,f,f,f,I,I,I,I,I,f]", a->name, a->chip->name,
                                (json_int_t)a->chip_id, a->hbm_gib, chip->area_mm2, a->area_part,
                                chip->watts, a->objective, (json_int_t)r->n_chips,
                                (json_int_t)kinds[PZ_CHIP_EVALUATED],

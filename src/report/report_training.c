@@ -59,12 +59,12 @@ static json_t *power_json(const struct told *list, uint32_t n) {
 
 static json_t *best_json(const struct pz_result *r, const struct told *list) {
   const struct pz_answer *a = pz_result_best(r);
-  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "name", a->chip.name, "value",
+  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "name", a->chip->name, "value",
                    a->objective, "area_mm2", a->area_mm2, "watts", a->peak_watts, "dollars",
                    a->dollars, "owner_dollars", a->owner_dollars, "edge_mm", a->edge_mm,
                    "edge_room_mm", a->edge_room_mm, "models", models_json(list, a->n_models),
                    "power", power_json(list, a->n_models), "chip",
-                   pz_chip_json(&a->chip));
+                   pz_chip_json(a->chip));
 }
 
 static json_t *reference_json(const struct pz_result *r, const struct told *list) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/text.h"
 #include "report/ratios.h"
 
@@ -14,7 +15,7 @@ static bool is_training(const struct pz_result *r) {
 }
 
 static void print_memory(const struct pz_result *r, const struct pz_answer *best, FILE *out) {
-  const struct pz_chip *c = &best->chip;
+  const struct pz_chip *c = best->chip;
   if (!is_training(r)) {
     fprintf(out, "  global buffer  %.0f MiB\n", (double)c->glb_bytes / 0x1p20);
     fprintf(out, "  HBM            %.0f GiB\n", best->hbm_gib);
@@ -28,7 +29,7 @@ static void print_memory(const struct pz_result *r, const struct pz_answer *best
 }
 
 static void print_chip(const struct pz_result *r, const struct pz_answer *best, FILE *out) {
-  const struct pz_chip *c = &best->chip;
+  const struct pz_chip *c = best->chip;
   char flop[32];
   fprintf(out,
           "  tensor cores   %" PRId64 " of %" PRId64 "x%" PRId64 " with %" PRId64
@@ -124,7 +125,7 @@ static enum pz_status print_alone(const struct pz_result *r, struct pz_arena *ar
     const struct pz_answer *a = &r->answers[i];
     double rate = a->models[0].samples_per_s;
     pz_table_cell(&t, "%s", a->name);
-    pz_table_cell(&t, "%s", a->chip.name);
+    pz_table_cell(&t, "%s", a->chip->name);
     pz_table_cell(&t, "%.0f", a->hbm_gib);
     pz_table_cell(&t, "%.1f", a->area_mm2);
     pz_table_cell(&t, "%s", pz_text_number(buf, sizeof buf, rate));
@@ -340,7 +341,7 @@ enum pz_status pz_result_print(const struct pz_result *r, struct pz_arena *arena
   bool many = best->n_models > 1;
   fprintf(out, "The best chip of the space %s for %s%s, by the evaluator %s: %s\n",
           r->inputs.space_name, many ? "all " : "", many ? "models" : best->models[0].model,
-          pz_evaluator_names[r->inputs.options.evaluator], best->chip.name);
+          pz_evaluator_names[r->inputs.options.evaluator], best->chip->name);
   print_value(r, out);
   print_chip(r, best, out);
   enum pz_status status = print_best(r, arena, out);

@@ -64,7 +64,7 @@ const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *l
 static enum pz_status take_chip(const struct pz_space *s, const char *budget, const char *node,
                                 struct pz_limits *limits, struct pz_error *err) {
   struct pz_chip c;
-  enum pz_status status = pz_chip_load(budget, &c, err);
+  enum pz_status status = pz_chip_read(budget, &c, err);
   if (status != PZ_OK) return status;
   pz_chip_make_cold(&c, NULL);
   const char *own = pz_tech_at(c.tech)->name;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/num.h"
 #include "core/text.h"
 #include "plan/pipeline_order.h"

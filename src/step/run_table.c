@@ -579,7 +579,7 @@ static enum pz_status fit_precision(struct pz_run_request *q, struct pz_error *e
 /* Chip, network, and the plan with nothing unset. */
 static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
                                struct pz_error *err) {
-  enum pz_status status = pz_chip_load(cell(r, CHIP), &q->chip, err);
+  enum pz_status status = pz_chip_read(cell(r, CHIP), &q->chip, err);
   if (status == PZ_OK && r->cold && !q->chip.cold) pz_chip_make_cold(&q->chip, r->cold);
   if (status == PZ_OK) status = fit_precision(q, err);
   if (status == PZ_OK) status = load_cluster(r, q, err);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/num.h"
 #include "plan/pipeline_order.h"

@@ -69,7 +69,7 @@ static enum pz_status load_winner(const char *dir, struct pz_chip *out, struct p
   o.dir = dir;
   o.threads = 1;
   enum pz_status status = pz_run_look(&o, &run, err);
-  if (status == PZ_OK) *out = pz_result_best(pz_run_result(run))->chip;
+  if (status == PZ_OK) *out = *pz_result_best(pz_run_result(run))->chip;
   pz_run_close(run);
   return status;
 }
@@ -82,7 +82,7 @@ static bool is_folder(const char *path) {
 static enum pz_status load_described(const char *text, struct pz_chip *out, struct pz_error *err) {
   if (has_run(text)) return load_winner(text, out, err);
   bool folder = is_folder(text); /* which may have the name of a chip */
-  enum pz_status status = pz_chip_load(text, out, folder ? NULL : err);
+  enum pz_status status = pz_chip_read(text, out, folder ? NULL : err);
   if (status == PZ_OK || !folder) return status;
   return pz_fail(err, PZ_BAD_INPUT,
                  "%.200s: no search is saved here; accepted: the name of a chip, a chip.json, or "

@@ -249,7 +249,7 @@ static enum pz_status prepare(struct fit *f) {
     const struct pz_errors *e = &f->errors[i];
     f->chips[i].line = pz_chip_line(e->name);
     if (!e->n) continue; /* may be no chip */
-    enum pz_status status = pz_chip_load(e->name, &chip, f->err);
+    enum pz_status status = pz_chip_read(e->name, &chip, f->err);
     if (status != PZ_OK) return status;
     f->chips[i].execution = chip.execution;
     f->chips[i].stride = (e->n + MOST_SAMPLED - 1) / MOST_SAMPLED;

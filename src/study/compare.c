@@ -140,7 +140,7 @@ static void tell_baseline(const struct comparer *x, const struct pz_objective_ru
 static void tell_search(const struct comparer *x, uint32_t i, struct pz_method_result *m) {
   const struct pz_objective_run *run = &x->s->objective_run[i];
   const struct pz_answer *answer = &x->r->answers[i];
-  struct pz_baseline_answer a = {.chip = answer->chip,
+  struct pz_baseline_answer a = {.chip = *answer->chip,
                                  .hbm_gib = answer->hbm_gib,
                                  .n_evaluated = run->n_evaluated + run->n_partly};
   for (uint32_t k = 0; k < run->objective.n; k++)

@@ -17,7 +17,7 @@ const char *const pz_export_names[PZ_EXPORTS] = {"chip.json", "cluster.json"};
 /* The text of a file, to be given back with pz_free; NULL: the run has none. */
 static enum pz_status text_of(const struct pz_result *r, int i, char **text, struct pz_error *err) {
   const struct pz_study_options *o = &r->inputs.options;
-  const struct pz_chip *c = &pz_result_best(r)->chip;
+  const struct pz_chip *c = pz_result_best(r)->chip;
   *text = NULL;
   if (i == 0) return pz_chip_text(c, text, err);
   if (o->evaluator != PZ_EVALUATOR_TRAINING) return PZ_OK;

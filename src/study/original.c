@@ -7,6 +7,7 @@
 #include "baseline/baseline.h"
 #include "chip/chip.h"
 #include "core/status.h"
+#include "core/text.h"
 #include "study/study.h"
 
 /* First the original's own walk, then the sequence: the first k assumptions corrected, for k = 0 ..
@@ -22,7 +23,8 @@ static uint32_t list_rows(bool alone, struct pz_original_row rows[PZ_ORIGINAL_MO
 }
 
 /* The chip that the original's own search ends with. */
-static enum pz_status walk(struct pz_study *s, struct pz_original_row *row, struct pz_error *err) {
+static enum pz_status walk(struct pz_study *s, struct pz_original_row *row, struct pz_chip *chip,
+                           struct pz_error *err) {
   struct pz_objective objective = pz_study_objective(s, s->n_runs - 1);
   struct pz_baseline_question q = {.search = s->search,
                                    .task = &s->task,
@@ -34,13 +36,13 @@ static enum pz_status walk(struct pz_study *s, struct pz_original_row *row, stru
   struct pz_baseline_answer a;
   enum pz_status status = pz_baseline_original(&q, &a, err);
   if (status != PZ_OK) return status;
-  row->chip = a.chip;
+  *chip = a.chip;
   row->hbm_gib = a.hbm_gib;
   memcpy(row->samples_per_s, a.samples_per_s, sizeof row->samples_per_s);
   return PZ_OK;
 }
 
-static enum pz_status search(struct pz_study *s, struct pz_original_row *row,
+static enum pz_status search(struct pz_study *s, struct pz_original_row *row, struct pz_chip *chip,
                              struct pz_error *err) {
   uint32_t common = s->n_runs - 1;
   const struct pz_objective_run *c = &s->objective_run[common];
@@ -48,7 +50,7 @@ static enum pz_status search(struct pz_study *s, struct pz_original_row *row,
   if (status != PZ_OK) return status;
   status = pz_study_least_memory(s, c, &row->hbm_gib, err);
   if (status != PZ_OK) return status;
-  pz_study_chip(s, c, row->hbm_gib, &row->chip);
+  pz_study_chip(s, c, row->hbm_gib, chip);
   row->gap = c->value > 0 ? c->bound / c->value - 1 : 0;
   for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
     struct pz_evaluation e;
@@ -62,13 +64,15 @@ static enum pz_status search(struct pz_study *s, struct pz_original_row *row,
  * how stages of the expert plan are cut, and how chips are compared. */
 static enum pz_status run_row(struct pz_study *s, struct pz_original_row *row,
                               struct pz_watch watch, struct pz_error *err) {
+  struct pz_chip chip;
   bool mean = pz_assumed(row->assumptions, PZ_ASSUME_ARITHMETIC_MEAN);
   s->task.assumptions = row->assumptions;
   s->o.objective = mean ? PZ_OBJECTIVE_MEAN : PZ_OBJECTIVE_GEOMEAN;
   enum pz_status status = pz_study_references(s, watch, err);
-  if (status == PZ_OK) status = row->walk ? walk(s, row, err) : search(s, row, err);
+  if (status == PZ_OK) status = row->walk ? walk(s, row, &chip, err) : search(s, row, &chip, err);
   if (status != PZ_OK) return status;
-  row->area_part = pz_chip_taken(&row->chip).mm2 / s->limits.mm2;
+  pz_text_copy(row->chip, sizeof row->chip, chip.name);
+  row->area_part = pz_chip_taken(&chip).mm2 / s->limits.mm2;
   for (uint32_t m = 0; m < s->portfolio.n_models; m++)
     row->reference[m] = s->reference[m].samples_per_s;
   return PZ_OK;

@@ -190,7 +190,7 @@ static enum pz_status find_chip(const struct pz_point_reader *r, struct operator
   if (o->n_chips == sizeof o->chips / sizeof *o->chips)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: more than %u chips", row->table, row->line,
                    o->n_chips);
-  return pz_chip_load(row->chip, &o->chips[o->n_chips++], r->err);
+  return pz_chip_read(row->chip, &o->chips[o->n_chips++], r->err);
 }
 
 static enum pz_status find_chips(const struct pz_point_reader *r, struct operators *o) {
@@ -280,7 +280,7 @@ enum pz_status pz_points_operators(const struct pz_point_reader *r, const struct
                             .at = pz_arena_alloc(arena, m->n, sizeof *o->at),
                             .reason = pz_arena_alloc(arena, m->n, sizeof *o->reason)};
   if (!o || !o->at || !o->reason || !points || !order) return no_memory(r, m->name);
-  enum pz_status status = pz_chip_load(chip, &o->chips[0], r->err);
+  enum pz_status status = pz_chip_read(chip, &o->chips[0], r->err);
   if (status == PZ_OK) status = find_chips(r, o);
   if (status == PZ_OK) status = predict_operators(r, o);
   if (status != PZ_OK) return status;
@@ -351,7 +351,7 @@ enum pz_status pz_points_beside(const struct pz_point_reader *r, const char *nam
   struct pz_csv csv;
   struct pz_chip chip;
   struct pz_cost cost;
-  enum pz_status status = pz_chip_load(chip_name, &chip, r->err);
+  enum pz_status status = pz_chip_read(chip_name, &chip, r->err);
   if (status == PZ_OK) status = pz_csv_parse(name, text, bytes, r->points->arena, &csv, r->err);
   if (status != PZ_OK) return status;
   pz_cost_init(&cost, &chip, NULL);
@@ -489,7 +489,7 @@ enum pz_status pz_points_steps(const struct pz_point_reader *r, const char *name
   struct pz_csv csv;
   struct pz_chip *chip = pz_arena_alloc(r->points->arena, 1, sizeof *chip);
   if (!chip) return no_memory(r, name);
-  enum pz_status status = pz_chip_load(chip_name, chip, r->err);
+  enum pz_status status = pz_chip_read(chip_name, chip, r->err);
   if (status == PZ_OK) status = pz_csv_parse(name, text, bytes, r->points->arena, &csv, r->err);
   for (uint32_t i = 0; status == PZ_OK && i < csv.rows; i++) {
     struct step s = {.name = name, .csv = &csv, .row = i, .chip = chip};

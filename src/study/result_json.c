@@ -12,14 +12,20 @@
 
 /* ---- fields of their own kind --------------------------------------------------------------- */
 
-static json_t *write_chip(const void *value) { return pz_chip_json(value); }
+static json_t *write_chip(const void *value) {
+  return pz_chip_json(*(const struct pz_chip *const *)value);
+}
 
 static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void *value,
                                 struct pz_error *err) {
   char *text = pz_json_dump(json, JSON_COMPACT | JSON_ENCODE_ANY);
-  (void)arena;
-  if (!text) return pz_fail(err, PZ_NO_MEMORY, "out of memory for a chip");
-  enum pz_status status = pz_chip_parse("the result's chip", text, strlen(text), value, err);
+  struct pz_chip *chip = pz_arena_alloc(arena, 1, sizeof *chip);
+  if (!text || !chip) {
+    pz_free(text);
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for a chip");
+  }
+  enum pz_status status = pz_chip_read_text("the result's chip", text, strlen(text), chip, err);
+  *(const struct pz_chip **)value = chip;
   pz_free(text);
   return status;
 }

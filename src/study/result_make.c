@@ -53,7 +53,7 @@ static enum pz_status partition_of(const struct maker *m, const struct pz_object
   enum pz_status status =
       pz_original_value(w, &c->best, model, a->hbm_gib, most.effort, HUGE_VAL, &v, m->err);
   if (status == PZ_OK)
-    status = pz_original_plan(w, &a->chip, a->hbm_gib, &v, m->r->arena, plan, m->err);
+    status = pz_original_plan(w, a->chip, a->hbm_gib, &v, m->r->arena, plan, m->err);
   out->plan = plan;
   out->samples_per_s = (double)s->o.batch / v.step_s;
   return status;
@@ -78,7 +78,7 @@ static enum pz_status make_model(const struct maker *m, const struct pz_objectiv
   double limit = m->s->limits.watts > 0 ? m->s->limits.watts : a->peak_watts;
   enum pz_status status =
       pz_study_is_training(m->s)
-          ? training_of(m, &a->chip, limit, model, &out->training, &out->samples_per_s)
+          ? training_of(m, a->chip, limit, model, &out->training, &out->samples_per_s)
           : partition_of(m, c, a, model, out);
   if (status != PZ_OK) return status;
   double reference = c->objective.batch[model] / m->s->reference_step[model].step_s;
@@ -101,7 +101,7 @@ static struct pz_ratios answer_ratios(const struct pz_answer *a) {
 static enum pz_status check_objective(const struct maker *m, const struct pz_objective_run *c,
                                       const struct pz_answer *a) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  struct pz_taken taken = pz_chip_taken(&a->chip);
+  struct pz_taken taken = pz_chip_taken(a->chip);
   for (uint32_t k = 0; k < c->objective.n; k++) {
     uint32_t i = c->objective.models[k];
     const struct pz_training_answer *t = a->models[k].training;
@@ -115,7 +115,7 @@ static enum pz_status check_objective(const struct maker *m, const struct pz_obj
       m->err, PZ_BAD_INPUT,
       "chip %s has an objective of %.9g by its plans, and %.9g by the saved evaluations; accepted: "
       "--fresh",
-      a->chip.name, value, c->value);
+      a->chip->name, value, c->value);
 }
 
 static enum pz_status make_answer(const struct maker *m, uint32_t i, struct pz_answer *a) {
@@ -123,9 +123,12 @@ static enum pz_status make_answer(const struct maker *m, uint32_t i, struct pz_a
   const struct pz_objective_run *c = &s->objective_run[i];
   enum pz_status status = pz_study_least_memory(s, c, &a->hbm_gib, m->err);
   if (status != PZ_OK) return status;
-  pz_study_chip(s, c, a->hbm_gib, &a->chip);
-  struct pz_taken taken = pz_chip_taken(&a->chip);
-  bool bill = pz_tech_at(a->chip.tech)->hbm_dollars_per_gb > 0;
+  struct pz_chip *chip = pz_arena_alloc(m->r->arena, 1, sizeof *chip);
+  if (!chip) return no_memory(m->err);
+  pz_study_chip(s, c, a->hbm_gib, chip);
+  a->chip = chip;
+  struct pz_taken taken = pz_chip_taken(a->chip);
+  bool bill = pz_tech_at(a->chip->tech)->hbm_dollars_per_gb > 0;
   a->name = copy(m, pz_study_run_name(s, i));
   a->n_models = c->objective.n;
   a->models = pz_arena_alloc(m->r->arena, a->n_models, sizeof *a->models);

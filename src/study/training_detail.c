@@ -94,7 +94,7 @@ static enum pz_status chips_json(struct details *d, json_t *rows) {
   enum pz_status status = chip_rows(d, &d->best, "best", rows);
   for (size_t i = 0; i < sizeof built / sizeof *built && status == PZ_OK; i++) {
     struct pz_chip c;
-    status = pz_chip_load(built[i], &c, d->err);
+    status = pz_chip_read(built[i], &c, d->err);
     if (status == PZ_OK) pz_chip_make_cold(&c, d->s->space.constants);
     if (status == PZ_OK) status = chip_rows(d, &c, "built", rows);
   }

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_chip chip;
   struct pz_cluster cluster;
   struct pz_error err = {0};
-  if (pz_chip_parse("fuzz", (const char *)data, bytes, &chip, &err) == PZ_OK)
+  if (pz_chip_read_text("fuzz", (const char *)data, bytes, &chip, &err) == PZ_OK)
     use(&chip, vary(data, bytes));
   else
     require(err.message[0]);

@@ -23,7 +23,7 @@ static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
   enum pz_status status = pz_measured_read("fuzz", csv, arena, &m, &err);
   if (status == PZ_OK) status = pz_calibrate_to(chip, &m, NULL, arena, &fit, &err);
   if (status == PZ_OK)
-    require(pz_chip_check(&fit.chip, &err) == PZ_OK);
+    require(pz_chip_check(fit.chip, &err) == PZ_OK);
   else
     require(err.message[0]);
 }
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_csv csv;
   struct pz_error err = {0};
   struct pz_op_times *times = NULL;
-  require(pz_chip_load(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
+  require(pz_chip_read(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
   bool table = pz_csv_parse("fuzz", (const char *)data, bytes, &arena, &csv, &err) == PZ_OK;

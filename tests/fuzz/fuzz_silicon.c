@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_csv csv;
   struct pz_error err = {0};
   const struct pz_ops_row *rows = NULL;
-  require(pz_chip_load(chips[bytes % 4], &chip, &err) == PZ_OK);
+  require(pz_chip_read(chips[bytes % 4], &chip, &err) == PZ_OK);
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
   enum pz_status status = pz_csv_parse("fuzz", (const char *)data, bytes, &arena, &csv, &err);

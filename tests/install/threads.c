@@ -42,7 +42,8 @@ static void *search(void *ctx) {
 static bool same(const struct job *a, const struct job *b) {
   const struct pz_result *x = pz_run_result(a->run), *y = pz_run_result(b->run);
   const struct pz_answer *p = &x->answers[0], *q = &y->answers[0];
-  return a->reports > 0 && b->reports > 0 && strcmp(p->chip.name, q->chip.name) == 0 &&
+  return a->reports > 0 && b->reports > 0 &&
+         strcmp(pz_chip_name(p->chip), pz_chip_name(q->chip)) == 0 &&
          p->objective == q->objective && p->certificate.n_evaluated == q->certificate.n_evaluated &&
          p->models[0].plan->step_s == q->models[0].plan->step_s;
 }
@@ -63,7 +64,7 @@ int main(void) {
       printf("%s: another answer beside another search\n", alone[i].model);
       wrong++;
     } else {
-      printf("%s: %s\n", alone[i].model, pz_run_result(both[i].run)->answers[0].chip.name);
+      printf("%s: %s\n", alone[i].model, pz_chip_name(pz_run_result(both[i].run)->answers[0].chip));
     }
     pz_run_close(alone[i].run);
     pz_run_close(both[i].run);

@@ -302,6 +302,24 @@ class Calls(unittest.TestCase):
         self.assertGreater(second.cost(tokens=1e9, price=1).dollars, 0)
         self.assertEqual(phaze.predict("gpt2", chip, mbs=1).chip.tensor.cores, chip.tensor.cores)
 
+    def test_fields_of_a_chip_are_those_of_its_description(self):
+        for name in phaze.chips():
+            chip = phaze.Chip.load(name)
+            said = chip.to_dict()
+            for group, value in said.items():
+                if group == "calibration":
+                    self.assertEqual([k.to_dict() for k in chip.calibration.kernels],
+                                     [{"kind": k, **v} for k, v in value.pop("kernels", {}).items()])
+                there = getattr(chip, group)
+                for field, expected in value.items() if isinstance(value, dict) else ():
+                    self.assertEqual(getattr(there, field), expected, f"{name}: {group}.{field}")
+                    self.assertIs(type(getattr(there, field)), type(expected), f"{name}: {group}.{field}")
+                if not isinstance(value, dict):
+                    self.assertEqual(there, value, f"{name}: {group}")
+        self.assertEqual((chip.glb_bytes, chip.collectives), (chip.glb.bytes, chip.link))
+        self.assertLess({"tensor", "hbm", "link", "calibration", "bill"}, set(dir(chip)))
+        self.assertRaisesRegex(AttributeError, "no field 'cores'; it has: name, about, tech", getattr, chip, "cores")
+
     def test_parameters_are_named(self):
         fields = {n for n, _ in ffi.typeof("struct pz_plan").fields} - {"size"}
         for function in (phaze.predict, phaze.explain, phaze.place, phaze.scale):

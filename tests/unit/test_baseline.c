@@ -357,7 +357,7 @@ static void test_expert_plans(void **state) {
   struct pz_chip chip;
   (void)state;
   make_world(&w, models, 8, &o);
-  must(pz_chip_load("tpuv4", &chip, &err));
+  must(pz_chip_read("tpuv4", &chip, &err));
   for (uint32_t m = 0; m < 8; m++) {
     struct pz_expert_result r;
     must(pz_expert_evaluate(pz_original_worker(w.by, 0), &chip, m, 80, &r, &err));

@@ -12,7 +12,7 @@
 static struct pz_chip load(const char *name) {
   struct pz_chip c;
   struct pz_error err = {0};
-  if (pz_chip_load(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
   return c;
 }
 
@@ -23,7 +23,7 @@ static struct pz_chip uncalibrated(const char *name) {
   json_t *o = pz_chip_json(&c);
   json_object_del(o, "calibration");
   char *text = json_dumps(o, 0);
-  if (pz_chip_parse(name, text, strlen(text), &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_chip_read_text(name, text, strlen(text), &c, &err) != PZ_OK) fail_msg("%s", err.message);
   free(text);
   json_decref(o);
   return c;
@@ -109,15 +109,16 @@ static void held_rows_are_predicted(void **state) {
   /* once more: the same bytes; and the chip can be written and read */
   struct pz_calibrated again;
   assert_int_equal(pz_calibrate_to(&chip, &m, NULL, &arena, &again, NULL), PZ_OK);
-  assert_memory_equal(&fit.chip.calibration.kernels, &again.chip.calibration.kernels,
+  assert_memory_equal(&fit.chip->calibration.kernels, &again.chip->calibration.kernels,
                       sizeof chip.calibration.kernels);
   struct pz_chip back;
   struct pz_error err = {0};
-  json_t *o = pz_chip_json(&fit.chip);
+  json_t *o = pz_chip_json(fit.chip);
   char *text = json_dumps(o, 0);
-  if (pz_chip_parse("fit", text, strlen(text), &back, &err) != PZ_OK) fail_msg("%s", err.message);
-  assert_true(back.calibration.tensor_efficiency == fit.chip.calibration.tensor_efficiency);
-  assert_int_equal(back.calibration.n_kernels, fit.chip.calibration.n_kernels);
+  if (pz_chip_read_text("fit", text, strlen(text), &back, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  assert_true(back.calibration.tensor_efficiency == fit.chip->calibration.tensor_efficiency);
+  assert_int_equal(back.calibration.n_kernels, fit.chip->calibration.n_kernels);
   free(text);
   json_decref(o);
   pz_arena_release(&arena);
@@ -140,7 +141,7 @@ static void what_no_row_shows_stays(void **state) {
     assert_int_equal(strncmp(fit.changes[i].name, "gelu.", 5), 0);
   assert_int_equal(fit.n_kept, chip.calibration.n_kernels - 1 + 2);
   assert_string_equal(fit.kept[0], "products");
-  assert_true(fit.chip.calibration.tensor_efficiency == chip.calibration.tensor_efficiency);
+  assert_true(fit.chip->calibration.tensor_efficiency == chip.calibration.tensor_efficiency);
   pz_arena_release(&arena);
 }
 

@@ -56,6 +56,7 @@ static void make_world(struct world *w, const struct pz_training_question *q) {
   struct pz_error err = {0};
   struct pz_box all = pz_box_all(&w->space, 0);
   struct pz_boxed like;
+  w->space.cold = true;
   pz_boxed_set(&w->space, &all, &like);
   assert_int_equal(pz_pool_new(1, &w->pool, &err), PZ_OK);
   if (pz_training_new(q, &like.hi, w->pool, &w->e, &err) != PZ_OK) fail_msg("%s", err.message);
@@ -81,6 +82,7 @@ static void bounds_hold(void **state) {
   for (int k = 0; k < PZ_OBJECTIVES; k++) {
     struct world w = {.space = random_space(&seed, 6, all_values)};
     struct pz_error err = {0};
+    w.space.watts = k % 3 ? 60 + draw(900) : 0;
     make_world(&w, &q);
     struct pz_search_question asked = {.entries = {{w.e, 0, "gpt2"}}, .n_entries = 1};
     struct pz_objective o = {
@@ -155,6 +157,35 @@ static void more_is_never_slower(void **state) {
   free_world(&w);
 }
 
+/* More watts are never slower, a step takes no more than the limit, and without one the clock is the chip's. */
+static void watts_limit_the_step(void **state) {
+  struct pz_training_question q = small_question();
+  struct world w = {.space = random_space(&seed, 6, all_values)};
+  int lowered = 0;
+  (void)state;
+  make_world(&w, &q);
+  for (int i = 0; i < pz_test_part(150); i++) {
+    struct pz_box b = pz_box_all(&w.space, draw(pz_space_kinds(&w.space))), one = random_chip(&b);
+    struct pz_boxed chip;
+    double before = HUGE_VAL;
+    for (double limit = 80; limit < 2000; limit *= 1.6) {
+      w.space.watts = limit;
+      pz_boxed_set(&w.space, &one, &chip);
+      struct pz_evaluation v = evaluate(&w, &chip, HUGE_VAL);
+      if (!(v.step_s < HUGE_VAL)) continue;
+      double watts = chip.least.static_watts + v.dynamic_j / ((double)q.devices * v.step_s);
+      assert_true(v.step_s <= before * (1 + 1e-9) && watts <= limit * (1 + 1e-6));
+      lowered += v.step_s < before * 0.999 && before < HUGE_VAL;
+      before = v.step_s;
+    }
+    w.space.watts = 0;
+    pz_boxed_set(&w.space, &one, &chip);
+    assert_true(evaluate(&w, &chip, HUGE_VAL).step_s <= before * (1 + 1e-9));
+  }
+  assert_true(lowered > 0);
+  free_world(&w);
+}
+
 /* The evaluator's best plan is that of pz_plan_search. */
 static void values_are_plan_search(void **state) {
   struct pz_training_question q = small_question();
@@ -214,7 +245,7 @@ static void values_are_those_of_place(void **state) {
     struct pz_cluster net = pz_training_cluster(&q, &chip.lo), read_net;
     assert_int_equal(pz_chip_text(&chip.lo, &text, &err), PZ_OK);
     assert_int_equal(pz_cluster_text(&net, &net_text, &err), PZ_OK);
-    assert_int_equal(pz_chip_parse("chip.json", text, strlen(text), &read, &err), PZ_OK);
+    assert_int_equal(pz_chip_read_text("chip.json", text, strlen(text), &read, &err), PZ_OK);
     assert_int_equal(pz_cluster_parse("cluster.json", net_text, strlen(net_text), &read_net, &err),
                      PZ_OK);
     struct pz_training_place_options o = pz_training_place_options_default();
@@ -395,6 +426,7 @@ int main(void) {
       cmocka_unit_test(bounds_hold),
       cmocka_unit_test(limits_cut_nothing_else),
       cmocka_unit_test(more_is_never_slower),
+      cmocka_unit_test(watts_limit_the_step),
       cmocka_unit_test(values_are_plan_search),
       cmocka_unit_test(values_are_those_of_place),
       cmocka_unit_test(models_have_their_own_sequence),

@@ -169,7 +169,7 @@ static void draw(uint64_t *r, int number, struct sample *c) {
     c->number = number;
     c->model = models[below(r, LENGTH(models))];
     c->machine = &machines[below(r, LENGTH(machines))];
-    assert_int_equal(pz_chip_load(c->machine->chip, &c->chip, &err), PZ_OK);
+    assert_int_equal(pz_chip_read(c->machine->chip, &c->chip, &err), PZ_OK);
     assert_int_equal(pz_cluster_load(c->machine->cluster, &c->net, &err), PZ_OK);
     c->plan = draw_plan(r);
     if (pz_plan_fill(&c->plan, &c->chip, NULL) != PZ_OK) continue;
@@ -591,7 +591,7 @@ static void bounds_by_hand(void **state) {
   for (size_t i = 0; i < LENGTH(infiniband); i++) {
     struct sample c = {.model = "llama3-8b", .machine = &h100, .plan = pz_plan_default()};
     double floor_s[KINDS] = {0}, bytes = 8 * 8030261248.0, tokens = 16 * 1024;
-    assert_int_equal(pz_chip_load(h100.chip, &c.chip, NULL), PZ_OK);
+    assert_int_equal(pz_chip_read(h100.chip, &c.chip, NULL), PZ_OK);
     assert_int_equal(pz_cluster_load(h100.cluster, &c.net, NULL), PZ_OK);
     c.net.level[1].bytes_per_s = infiniband[i];
     c.plan.devices = c.plan.batch = 16;

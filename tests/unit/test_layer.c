@@ -19,7 +19,7 @@ static void open_layers(struct layers *x, const char *model, const char *chip_na
   struct pz_chip chip;
   pz_arena_init(&x->arena, NULL);
   x->w = pz_test_load(model, NULL);
-  assert_int_equal(pz_chip_load(chip_name, &chip, NULL), PZ_OK);
+  assert_int_equal(pz_chip_read(chip_name, &chip, NULL), PZ_OK);
   pz_cost_init(&x->cost, &chip, NULL);
 }
 

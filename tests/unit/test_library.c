@@ -48,14 +48,38 @@ static void models_are_checked(void **state) {
   pz_workload_free(NULL);
 }
 
+static struct pz_chip *chip(const char *name) {
+  struct pz_chip *c = NULL;
+  struct pz_error err = {0};
+  if (pz_chip_load(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  return c;
+}
+
+static double number(const struct pz_chip *c, const char *field) {
+  double value = 0;
+  struct pz_error err = {0};
+  if (pz_chip_number(c, field, &value, &err) != PZ_OK) fail_msg("%s", err.message);
+  return value;
+}
+
+static void set(struct pz_chip *c, const char *field, double value) {
+  struct pz_error err = {0};
+  if (pz_chip_set_number(c, field, value, &err) != PZ_OK) fail_msg("%s", err.message);
+}
+
 static void chips_and_networks_are_checked(void **state) {
   (void)state;
-  struct pz_chip c;
+  struct pz_chip *c = NULL;
   struct pz_cluster net;
   struct pz_cost *cost = NULL;
   refused(pz_chip_load(NULL, &c, &err), PZ_BAD_USE);
   refused(pz_chip_load("tpuv4", NULL, &err), PZ_BAD_USE);
+  refused(pz_chip_load("tpu", &c, &err), PZ_BAD_INPUT);
   refused(pz_chip_parse("x", NULL, 0, &c, &err), PZ_BAD_USE);
+  refused(pz_chip_parse("x", "{}", 2, &c, &err), PZ_BAD_INPUT);
+  refused(pz_chip_copy(NULL, &c, &err), PZ_BAD_USE);
+  assert_null(c);
+  pz_chip_free(NULL);
   refused(pz_cluster_load(NULL, &net, &err), PZ_BAD_USE);
   refused(pz_cluster_parse("x", NULL, 0, &net, &err), PZ_BAD_USE);
   assert_null(pz_chip_preset_text(NULL));
@@ -65,45 +89,167 @@ static void chips_and_networks_are_checked(void **state) {
   assert_int_equal(pz_cluster_load("paper", &net, NULL), PZ_OK);
   refused(pz_cluster_reach(&net, -8, NULL, &err), PZ_BAD_USE);
 
-  assert_int_equal(pz_chip_load("tpuv4", &c, NULL), PZ_OK);
-  const struct pz_chip good = c;
+  c = chip("tpuv4");
+  refused(pz_chip_copy(c, NULL, &err), PZ_BAD_USE);
   refused(pz_cost_new(NULL, NULL, &cost, &err), PZ_BAD_USE);
-  refused(pz_cost_new(&c, NULL, NULL, &err), PZ_BAD_USE);
-  c.tensor.cores = 0;
-  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
-  c = good;
-  c.clock_hz = (double)NAN;
-  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
-  c = good;
-  c.calibration.n_tiles = 1000;
-  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
-  c = good;
-  c.calibration.hbm_read_efficiency = 0;
-  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
-  c = good;
-  c.tech = PZ_TECHS;
-  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
-  memset(&c, 0xff, sizeof c);
-  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
+  refused(pz_cost_new(c, NULL, NULL, &err), PZ_BAD_USE);
   net.n_levels = 9;
-  refused(pz_cost_new(&good, &net, &cost, &err), PZ_BAD_USE);
+  refused(pz_cost_new(c, &net, &cost, &err), PZ_BAD_USE);
   net = (struct pz_cluster){.n_levels = 1, .devices = 4};
-  refused(pz_cost_new(&good, &net, &cost, &err), PZ_BAD_INPUT);
+  refused(pz_cost_new(c, &net, &cost, &err), PZ_BAD_INPUT);
+  set(c, "calibration.warm_from_bytes", 2); /* fields that contradict each other */
+  set(c, "calibration.warm_to_bytes", 1);
+  refused(pz_cost_new(c, NULL, &cost, &err), PZ_BAD_INPUT);
   assert_null(cost);
+  pz_chip_free(c);
+}
+
+/* Every field that is listed can be read, written with what it has, and is in the text. */
+static void fields_of_a_chip_have_the_names_of_its_file(void **state) {
+  (void)state;
+  enum pz_chip_kind kind;
+  const char *field;
+  for (size_t k = 0; pz_chip_preset_name(k); k++) {
+    struct pz_chip *c = chip(pz_chip_preset_name(k)), *copy = NULL;
+    char *before = NULL, *after = NULL, *word = NULL;
+    size_t n[4] = {0};
+    assert_int_equal(pz_chip_copy(c, &copy, NULL), PZ_OK);
+    for (size_t i = 0; (field = pz_chip_field(i, &kind)); i++) {
+      n[kind]++;
+      if (kind != PZ_CHIP_WORD) {
+        double value = number(c, field);
+        assert_true(kind == PZ_CHIP_REAL || value == floor(value));
+        assert_true(kind != PZ_CHIP_FLAG || value == 0 || value == 1);
+        set(copy, field, value);
+        continue;
+      }
+      assert_int_equal(pz_chip_word(c, field, &word, NULL), PZ_OK);
+      assert_int_equal(pz_chip_set_word(copy, field, word, NULL), PZ_OK);
+      pz_text_free(word);
+    }
+    assert_true(n[PZ_CHIP_INTEGER] > 10 && n[PZ_CHIP_REAL] > 30 && n[PZ_CHIP_FLAG] == 7);
+    assert_int_equal(n[PZ_CHIP_WORD], 7);
+    assert_int_equal(pz_chip_text(c, &before, NULL), PZ_OK);
+    assert_int_equal(pz_chip_text(copy, &after, NULL), PZ_OK);
+    assert_string_equal(before, after);
+    pz_text_free(before);
+    pz_text_free(after);
+    pz_chip_free(copy);
+    pz_chip_free(c);
+  }
+}
+
+/* A copy is a chip of its own; changed fields count. */
+static void changed_fields_count(void **state) {
+  (void)state;
+  struct pz_chip *c = chip("h100"), *copy = NULL;
+  char *word = NULL;
+  assert_int_equal(pz_chip_copy(c, &copy, NULL), PZ_OK);
+  set(copy, "hbm.stacks", 2 * number(c, "hbm.stacks"));
+  set(copy, "calibration.tensor_efficiency", 0.5);
+  set(copy, "calibration.kernels.softmax.cycles", 3);
+  set(copy, "rules.duplex", 1);
+  set(copy, "link.bytes_per_s", 0); /* as in a file without it */
+  assert_int_equal(pz_chip_set_word(copy, "name", "twice", NULL), PZ_OK);
+  assert_int_equal(pz_chip_set_word(copy, "precisions", "fp16 bf16", NULL), PZ_OK);
+  assert_true(pz_chip_hbm_bytes(copy) == 2 * pz_chip_hbm_bytes(c));
+  assert_true(number(copy, "calibration.tensor_efficiency") == 0.5);
+  assert_true(number(copy, "calibration.kernels.softmax.cycles") == 3);
+  assert_true(number(copy, "rules.duplex") == 1 && number(c, "rules.duplex") == 0);
+  assert_true(number(copy, "link.bytes_per_s") == 0 && number(c, "link.bytes_per_s") > 0);
+  assert_string_equal(pz_chip_name(copy), "twice");
+  assert_string_equal(pz_chip_name(c), "h100");
+  assert_int_equal(pz_chip_can_run(copy, PZ_PRECISION_FP8, NULL), PZ_BAD_USE);
+  assert_int_equal(pz_chip_word(copy, "precisions", &word, NULL), PZ_OK);
+  assert_string_equal(word, "bf16 fp16");
+  pz_text_free(word);
+  pz_chip_free(copy);
+  pz_chip_free(c);
+}
+
+static void wrong_fields_say_what_is_accepted(void **state) {
+  (void)state;
+  static const struct {
+    const char *field;
+    double value;
+    const char *message;
+  } wrong[] = {
+      {"tensor.core", 1, "h100: no number 'tensor.core' (did you mean tensor.cores?); accepted: "},
+      {"cores", 1, "did you mean tensor.cores, vector.cores, package.cores"},
+      {"tech", 1, "no number 'tech'"},
+      {"calibration", 1, "no number 'calibration'"},
+      {"calibration.tiles", 1, "no number 'calibration.tiles'"},
+      {"calibration.kernels.nothing.cycles", 1, "no number 'calibration.kernels.nothing.cycles'"},
+      {"calibration.kernels.softmax.cycle", 1, "no number 'calibration.kernels.softmax.cycle'"},
+      {"calibration.kernels.", 1, "no number 'calibration.kernels.'"},
+      {"", 1, "no number ''; accepted: clock_hz, tensor.cores, "},
+      {"hbm.stacks", 0, "h100: field 'hbm.stacks' is 0; accepted: an integer from 1 to 1024"},
+      {"hbm.stacks", 1.5, "field 'hbm.stacks' is 1.5; accepted: an integer"},
+      {"hbm.stacks", 1e300, "field 'hbm.stacks' is 1.0000000000000001e300; accepted: an integer"},
+      {"clock_hz", (double)NAN, "field 'clock_hz' is nan; accepted: a finite number"},
+      {"clock_hz", -(double)INFINITY, "field 'clock_hz' is -inf; accepted: a finite number"},
+      {"clock_hz", 0, "field 'clock_hz' is 0.0; accepted: a number from 1 to 1e+12"},
+      {"rules.fill", 2, "field 'rules.fill' is 2.0; accepted: true or false"},
+      {"calibration.tensor_efficiency", 2, "is 2.0; accepted: a number from 0.01 to 1"},
+      {"calibration.kernels.softmax.cycles", -1, "is -1.0; accepted: a number from 0 to 1e+06"},
+  };
+  static const char *const words[][3] = {
+      {"tecc", "5nm", "h100: no word 'tecc' (did you mean tech?); accepted: name, about, tech"},
+      {"clock_hz", "fast", "no word 'clock_hz'"},
+      {"tech", "6nm", "h100: field 'tech' is \"6nm\"; accepted: one of 45nm, 22nm"},
+      {"execution", "eager", "accepted: scheduled or stream"},
+      {"precisions", "fp4", "accepted: words among bf16, fp8 and fp16"},
+      {"name", "a\nb", "field 'name' is"},
+      {"about", "\xff", "field 'about' is no UTF-8"},
+  };
+  struct pz_chip *c = chip("h100");
+  char *before = NULL, *after = NULL, *word = NULL;
+  double value = 7;
+  assert_int_equal(pz_chip_text(c, &before, NULL), PZ_OK);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    struct pz_error err = {0};
+    assert_int_equal(pz_chip_set_number(c, wrong[i].field, wrong[i].value, &err), PZ_BAD_INPUT);
+    if (!strstr(err.message, wrong[i].message))
+      fail_msg("'%s' lacks '%s'", err.message, wrong[i].message);
+    if (i < 9) assert_int_equal(pz_chip_number(c, wrong[i].field, &value, NULL), PZ_BAD_INPUT);
+  }
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    struct pz_error err = {0};
+    assert_int_equal(pz_chip_set_word(c, words[i][0], words[i][1], &err), PZ_BAD_INPUT);
+    if (!strstr(err.message, words[i][2])) fail_msg("'%s' lacks '%s'", err.message, words[i][2]);
+    if (i < 2) assert_int_equal(pz_chip_word(c, words[i][0], &word, NULL), PZ_BAD_INPUT);
+  }
+  refused(pz_chip_number(NULL, "clock_hz", &value, &err), PZ_BAD_USE);
+  refused(pz_chip_number(c, NULL, &value, &err), PZ_BAD_USE);
+  refused(pz_chip_number(c, "clock_hz", NULL, &err), PZ_BAD_USE);
+  refused(pz_chip_set_number(NULL, "clock_hz", 1, &err), PZ_BAD_USE);
+  refused(pz_chip_set_number(c, NULL, 1, &err), PZ_BAD_USE);
+  refused(pz_chip_word(NULL, "tech", &word, &err), PZ_BAD_USE);
+  refused(pz_chip_word(c, "tech", NULL, &err), PZ_BAD_USE);
+  refused(pz_chip_set_word(NULL, "tech", "5nm", &err), PZ_BAD_USE);
+  refused(pz_chip_set_word(c, "tech", NULL, &err), PZ_BAD_USE);
+  assert_true(value == 7 && !word);
+  assert_null(pz_chip_field(SIZE_MAX, NULL));
+  assert_int_equal(pz_chip_text(c, &after, NULL), PZ_OK);
+  assert_string_equal(before, after); /* nothing was changed */
+  pz_text_free(before);
+  pz_text_free(after);
+  pz_chip_free(c);
 }
 
 static void every_preset_passes_the_checks(void **state) {
   (void)state;
   for (size_t i = 0; pz_chip_preset_name(i); i++)
     for (size_t k = 0; pz_cluster_preset_name(k); k++) {
-      struct pz_chip c;
+      struct pz_chip *c = chip(pz_chip_preset_name(i));
       struct pz_cluster net;
       struct pz_cost *cost = NULL;
       struct pz_error err = {0};
-      assert_int_equal(pz_chip_load(pz_chip_preset_name(i), &c, &err), PZ_OK);
       assert_int_equal(pz_cluster_load(pz_cluster_preset_name(k), &net, &err), PZ_OK);
-      if (pz_cost_new(&c, &net, &cost, &err) != PZ_OK) fail_msg("%s: %s", c.name, err.message);
+      if (pz_cost_new(c, &net, &cost, &err) != PZ_OK)
+        fail_msg("%s: %s", pz_chip_name(c), err.message);
       pz_cost_free(cost);
+      pz_chip_free(c);
     }
 }
 
@@ -134,9 +280,8 @@ static void costs_and_schedules_are_checked(void **state) {
   struct pz_mapping m;
   struct pz_product p = {.batch = 1, .m = -1, .n = 2, .k = INT64_MAX};
   struct pz_cost *cost = NULL;
-  struct pz_chip c;
-  assert_int_equal(pz_chip_load("tpuv4", &c, NULL), PZ_OK);
-  assert_int_equal(pz_cost_new(&c, NULL, &cost, NULL), PZ_OK);
+  struct pz_chip *c = chip("tpuv4");
+  assert_int_equal(pz_cost_new(c, NULL, &cost, NULL), PZ_OK);
   refused(pz_cost_op(NULL, &layer->ops[0].op[0], &e, &err), PZ_BAD_USE);
   refused(pz_cost_op(cost, NULL, &e, &err), PZ_BAD_USE);
   refused(pz_cost_product(cost, NULL, &m, &err), PZ_BAD_USE);
@@ -159,6 +304,7 @@ static void costs_and_schedules_are_checked(void **state) {
   pz_cost_free(cost);
   pz_cost_free(NULL);
   pz_workload_free(w);
+  pz_chip_free(c);
 }
 
 static void plans_are_checked(void **state) {
@@ -166,53 +312,55 @@ static void plans_are_checked(void **state) {
   struct pz_partition_options o = pz_partition_options_default();
   const struct pz_partition_options good = o;
   struct pz_partitions *p = NULL;
-  struct pz_chip c, none = {.name = ""};
-  assert_int_equal(pz_chip_load("tpuv4", &c, NULL), PZ_OK);
-  refused(pz_partition_model(NULL, &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  struct pz_chip *c = chip("tpuv4"), *none = chip("tpuv4");
+  set(none, "glb.bytes", 1);
+  refused(pz_partition_model(NULL, c, NULL, &o, &p, &err), PZ_BAD_USE);
   refused(pz_partition_model("gpt2", NULL, NULL, &o, &p, &err), PZ_BAD_USE);
-  refused(pz_partition_model("gpt2", &none, NULL, &o, &p, &err), PZ_BAD_INPUT);
-  refused(pz_partition_model("gpt2", &c, NULL, &o, NULL, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", none, NULL, &o, &p, &err), PZ_BAD_INPUT);
+  refused(pz_partition_model("gpt2", c, NULL, &o, NULL, &err), PZ_BAD_USE);
   o.devices = -1;
-  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.batch = INT64_MAX;
-  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.mbs.n = 33;
-  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.state = (double)NAN;
-  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.recompute = PZ_RECOMPUTATION_SELECTIVE;
-  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.workload.size = 0;
-  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.hbm_bytes = 1;
   o.devices = 1;
-  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_NO_ANSWER);
+  refused(pz_partition_model("gpt2", c, NULL, &o, &p, &err), PZ_NO_ANSWER);
   assert_null(p);
   pz_partitions_free(NULL);
+  pz_chip_free(c);
+  pz_chip_free(none);
 }
 
 static void placements_are_checked(void **state) {
   (void)state;
   struct pz_training_place_options o = pz_training_place_options_default();
   struct pz_training_plans *p = NULL;
-  struct pz_chip c, none = {.name = ""};
-  assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
+  struct pz_chip *c = chip("a100-80"), *none = chip("tpuv4");
+  set(none, "glb.bytes", 1);
   o.plan.devices = 8;
   o.plan.batch = 16;
   const struct pz_training_place_options good = o;
-  refused(pz_training_place(NULL, &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_training_place(NULL, c, NULL, &o, &p, &err), PZ_BAD_USE);
   refused(pz_training_place("gpt2", NULL, NULL, &o, &p, &err), PZ_BAD_USE);
-  refused(pz_training_place("gpt2", &none, NULL, &o, &p, &err), PZ_BAD_INPUT);
-  refused(pz_training_place("gpt2", &c, NULL, &o, NULL, &err), PZ_BAD_USE);
-  refused(pz_training_place("no-such", &c, NULL, &o, &p, &err), PZ_BAD_INPUT);
+  refused(pz_training_place("gpt2", none, NULL, &o, &p, &err), PZ_BAD_INPUT);
+  refused(pz_training_place("gpt2", c, NULL, &o, NULL, &err), PZ_BAD_USE);
+  refused(pz_training_place("no-such", c, NULL, &o, &p, &err), PZ_BAD_INPUT);
   o.size = 0;
-  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_training_place("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
 #define FIELD(id, name) offsetof(struct pz_plan, name), PZ_PLAN_##id
   const struct {
     size_t offset;
@@ -231,33 +379,35 @@ static void placements_are_checked(void **state) {
     memcpy((char *)&o.plan + wrong[i].offset, &wrong[i].v, sizeof wrong[i].v);
     if (wrong[i].field != PZ_PLAN_DEVICES && wrong[i].field != PZ_PLAN_BATCH)
       o.pinned = UINT64_C(1) << wrong[i].field;
-    refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+    refused(pz_training_place("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   }
   for (int i = 0; i < 3; i++) {
     o = good;
     o.pinned = i == 0 ? PZ_PLAN_PIN(SP) : i == 1 ? PZ_PLAN_PIN(ZERO) : PZ_PLAN_PIN(RECOMPUTE);
-    refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE); /* unset */
+    refused(pz_training_place("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE); /* unset */
     *(i == 0   ? &o.plan.sp
       : i == 1 ? &o.plan.zero
                : &o.plan.recompute) = i == 0   ? 2
                                       : i == 1 ? 4
                                                : 99;
-    refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+    refused(pz_training_place("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   }
   o = good;
   o.pinned = PZ_PLAN_PIN(SEQ); /* not searched */
-  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_training_place("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.objective = PZ_PLAN_OBJECTIVES;
-  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_training_place("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.plan.framework = 99;
-  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_training_place("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.top = 1001;
-  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_training_place("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   assert_null(p);
   pz_training_plans_free(NULL);
+  pz_chip_free(c);
+  pz_chip_free(none);
 }
 
 /* What a search found is what a prediction of the same plan says, uneven stages included. */
@@ -265,21 +415,21 @@ static void placements_are_predictions(void **state) {
   (void)state;
   struct pz_training_place_options o = pz_training_place_options_default();
   struct pz_training_plans *p = NULL;
-  struct pz_chip c;
+  struct pz_chip *c = chip("a100-80");
   struct pz_cluster net;
-  assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, NULL), PZ_OK);
   o.plan.devices = 16;
   o.plan.batch = 32;
   o.plan.pp = 4;
   o.pinned = PZ_PLAN_PIN(PP);
   o.top = 20;
-  c.hbm.bytes_per_stack /= 4; /* so that stages recompute */
-  assert_int_equal(pz_training_place("llama2-7b", &c, &net, &o, &p, NULL), PZ_OK);
+  double bytes = number(c, "hbm.bytes_per_stack") / 4; /* so that stages recompute */
+  set(c, "hbm.bytes_per_stack", bytes);
+  assert_int_equal(pz_training_place("llama2-7b", c, &net, &o, &p, NULL), PZ_OK);
   assert_int_equal(p->n, 20);
   for (uint32_t i = 0; i < p->n; i++) {
     struct pz_training_run *r = NULL;
-    assert_int_equal(pz_training_predict("llama2-7b", &c, &net, &p->runs[i]->plan, false, &r, NULL),
+    assert_int_equal(pz_training_predict("llama2-7b", c, &net, &p->runs[i]->plan, false, &r, NULL),
                      PZ_OK);
     assert_true(r->p.step_s == p->runs[i]->p.step_s && r->p.peak_bytes <= r->hbm_bytes);
     assert_true(i == 0 || r->p.step_s >= p->runs[i - 1]->p.step_s);
@@ -288,26 +438,30 @@ static void placements_are_predictions(void **state) {
   const struct pz_plan_certificate *k = &p->certificate;
   assert_true(k->gap == 0 && k->plans == k->solved + k->by_bound + k->by_memory);
   pz_training_plans_free(p);
-  c.hbm.bytes_per_stack /= 100;
-  assert_int_equal(pz_training_place("llama2-7b", &c, &net, &o, &p, NULL), PZ_OK);
+  set(c, "hbm.bytes_per_stack", floor(bytes / 100));
+  assert_int_equal(pz_training_place("llama2-7b", c, &net, &o, &p, NULL), PZ_OK);
   assert_true(p->n == 0 && p->least && p->least->p.peak_bytes > p->least->hbm_bytes);
   pz_training_plans_free(p);
+  pz_chip_free(c);
 }
 
 /* ---- texts, parts, and why nothing fits ----------------------------------------------------- */
 
 static void descriptions_are_read_back(void **state) {
   (void)state;
-  struct pz_chip c, again;
   struct pz_cluster net, net_again;
   char *text = NULL;
   for (size_t i = 0; pz_chip_preset_name(i); i++) {
-    assert_int_equal(pz_chip_load(pz_chip_preset_name(i), &c, NULL), PZ_OK);
-    assert_int_equal(pz_chip_text(&c, &text, NULL), PZ_OK);
+    struct pz_chip *c = chip(pz_chip_preset_name(i)), *again = NULL;
+    char *same = NULL;
+    assert_int_equal(pz_chip_text(c, &text, NULL), PZ_OK);
     assert_int_equal(pz_chip_parse("x", text, strlen(text), &again, NULL), PZ_OK);
-    assert_true(again.clock_hz == c.clock_hz && again.tensor.cores == c.tensor.cores &&
-                again.calibration.n_kernels == c.calibration.n_kernels);
+    assert_int_equal(pz_chip_text(again, &same, NULL), PZ_OK);
+    assert_string_equal(text, same);
     pz_text_free(text);
+    pz_text_free(same);
+    pz_chip_free(again);
+    pz_chip_free(c);
   }
   for (size_t i = 0; pz_cluster_preset_name(i); i++) {
     assert_int_equal(pz_cluster_load(pz_cluster_preset_name(i), &net, NULL), PZ_OK);
@@ -317,10 +471,12 @@ static void descriptions_are_read_back(void **state) {
     pz_text_free(text);
   }
   refused(pz_chip_text(NULL, &text, &err), PZ_BAD_USE);
-  refused(pz_chip_text(&c, NULL, &err), PZ_BAD_USE);
   refused(pz_cluster_text(&net, NULL, &err), PZ_BAD_USE);
-  c.clock_hz = (double)NAN;
-  refused(pz_chip_text(&c, &text, &err), PZ_BAD_INPUT);
+  struct pz_chip *c = chip("h100");
+  refused(pz_chip_text(c, NULL, &err), PZ_BAD_USE);
+  set(c, "glb.bytes", 1);
+  refused(pz_chip_text(c, &text, &err), PZ_BAD_INPUT);
+  pz_chip_free(c);
   pz_text_free(NULL);
 }
 
@@ -332,10 +488,10 @@ static void defaults_are_those_of_the_chip(void **state) {
   } rows[] = {
       {"h100", "megatron", true}, {"tpuv4-real", "maxtext", true}, {"tpuv4", "maxtext", false}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct pz_chip c;
-    assert_int_equal(pz_chip_load(rows[i].chip, &c, NULL), PZ_OK);
-    assert_string_equal(pz_framework_names[pz_framework_default(&c)], rows[i].framework);
-    assert_int_equal(pz_chip_built(&c), rows[i].built);
+    struct pz_chip *c = chip(rows[i].chip);
+    assert_string_equal(pz_framework_names[pz_framework_default(c)], rows[i].framework);
+    assert_int_equal(pz_chip_built(c), rows[i].built);
+    pz_chip_free(c);
   }
 }
 
@@ -344,7 +500,7 @@ static void plans_are_told(void **state) {
   (void)state;
   struct pz_plan o = pz_plan_default();
   struct pz_training_run *r = NULL;
-  struct pz_chip c;
+  struct pz_chip *c = chip("h100");
   const struct pz_part_info *part;
   char text[200];
   double sum = 0;
@@ -353,8 +509,7 @@ static void plans_are_told(void **state) {
   o.pp = 4;
   o.dp = 2;
   o.batch = 16;
-  assert_int_equal(pz_chip_load("h100", &c, NULL), PZ_OK);
-  assert_int_equal(pz_training_predict("llama2-7b", &c, NULL, &o, false, &r, NULL), PZ_OK);
+  assert_int_equal(pz_training_predict("llama2-7b", c, NULL, &o, false, &r, NULL), PZ_OK);
   assert_string_equal(pz_plan_text(&r->plan, text, sizeof text),
                       "tp 2 sp, pp 4, dp 2, mbs 1, zero 0, recompute none");
   assert_string_equal(pz_plan_text(&r->plan, text, 5), "tp 2");
@@ -375,6 +530,7 @@ static void plans_are_told(void **state) {
   }
   assert_true(fabs(sum / r->p.peak_bytes - 1) < 1e-9);
   pz_training_run_free(r);
+  pz_chip_free(c);
 }
 
 static void what_would_fit_is_told(void **state) {
@@ -382,22 +538,22 @@ static void what_would_fit_is_told(void **state) {
   struct pz_training_place_options o = pz_training_place_options_default();
   struct pz_training_plans *p = NULL;
   struct pz_error told = {0};
-  struct pz_chip c;
-  assert_int_equal(pz_chip_load("h100", &c, NULL), PZ_OK);
+  struct pz_chip *c = chip("h100");
   o.plan.devices = 8;
   o.plan.batch = 16;
-  assert_int_equal(pz_training_place("llama3-70b", &c, NULL, &o, &p, NULL), PZ_OK);
+  assert_int_equal(pz_training_place("llama3-70b", c, NULL, &o, &p, NULL), PZ_OK);
   assert_int_equal(p->n, 0);
-  assert_int_equal(pz_training_nothing_fits("llama3-70b", &c, NULL, &o, false, p, &told),
+  assert_int_equal(pz_training_nothing_fits("llama3-70b", c, NULL, &o, false, p, &told),
                    PZ_NO_ANSWER);
   assert_non_null(strstr(told.message, "Fits with: "));
   assert_non_null(strstr(strstr(told.message, "Fits with: "), " devices (tp "));
-  refused(pz_training_nothing_fits(NULL, &c, NULL, &o, false, p, &err), PZ_BAD_USE);
+  refused(pz_training_nothing_fits(NULL, c, NULL, &o, false, p, &err), PZ_BAD_USE);
   refused(pz_training_nothing_fits("gpt2", NULL, NULL, &o, false, p, &err), PZ_BAD_USE);
-  refused(pz_training_nothing_fits("gpt2", &c, NULL, &o, false, NULL, &err), PZ_BAD_USE);
+  refused(pz_training_nothing_fits("gpt2", c, NULL, &o, false, NULL, &err), PZ_BAD_USE);
   o.size = 1;
-  refused(pz_training_nothing_fits("gpt2", &c, NULL, &o, false, p, &err), PZ_BAD_USE);
+  refused(pz_training_nothing_fits("gpt2", c, NULL, &o, false, p, &err), PZ_BAD_USE);
   pz_training_plans_free(p);
+  pz_chip_free(c);
 }
 
 static void validations_are_checked(void **state) {
@@ -426,15 +582,15 @@ static void predictions_are_checked(void **state) {
   struct pz_plan o = pz_plan_default();
   const struct pz_plan good = o;
   struct pz_training_run *r = NULL;
-  struct pz_chip c, none = {.name = ""};
-  assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
-  refused(pz_training_predict(NULL, &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
+  struct pz_chip *c = chip("a100-80"), *none = chip("tpuv4");
+  set(none, "glb.bytes", 1);
+  refused(pz_training_predict(NULL, c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   refused(pz_training_predict("gpt2", NULL, NULL, &o, false, &r, &err), PZ_BAD_USE);
-  refused(pz_training_predict("gpt2", &none, NULL, &o, false, &r, &err), PZ_BAD_INPUT);
-  refused(pz_training_predict("gpt2", &c, NULL, &o, false, NULL, &err), PZ_BAD_USE);
-  refused(pz_training_predict("no-such", &c, NULL, &o, false, &r, &err), PZ_BAD_INPUT);
+  refused(pz_training_predict("gpt2", none, NULL, &o, false, &r, &err), PZ_BAD_INPUT);
+  refused(pz_training_predict("gpt2", c, NULL, &o, false, NULL, &err), PZ_BAD_USE);
+  refused(pz_training_predict("no-such", c, NULL, &o, false, &r, &err), PZ_BAD_INPUT);
   o.size = 0;
-  refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   const struct {
     size_t offset;
     int64_t wide;
@@ -448,7 +604,7 @@ static void predictions_are_checked(void **state) {
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
     o = good;
     memcpy((char *)&o + whole[i].offset, &whole[i].wide, sizeof whole[i].wide);
-    refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
+    refused(pz_training_predict("gpt2", c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   }
   const size_t choices[] = {offsetof(struct pz_plan, sp),       offsetof(struct pz_plan, recompute),
                             offsetof(struct pz_plan, zero),     offsetof(struct pz_plan, attention),
@@ -458,36 +614,38 @@ static void predictions_are_checked(void **state) {
     for (int wrong = -2; wrong < 100; wrong += 101) {
       o = good;
       memcpy((char *)&o + choices[i], &wrong, sizeof wrong);
-      refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
+      refused(pz_training_predict("gpt2", c, NULL, &o, false, &r, &err), PZ_BAD_USE);
     }
   o = good;
   o.framework = -2;
-  refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   o.framework = 99;
-  refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   o = good;
   o.grad_bytes = (double)NAN;
-  refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   assert_null(r);
-  assert_int_equal(pz_training_predict("gpt2", &c, NULL, NULL, false, &r, NULL),
+  assert_int_equal(pz_training_predict("gpt2", c, NULL, NULL, false, &r, NULL),
                    PZ_OK); /* defaults */
   assert_true(r->p.step_s > 0 && r->plan.zero == 0 && r->plan.seq == 1024 && !r->events);
   struct pz_run_cost_options cost = pz_run_cost_options_default();
   struct pz_run_cost total;
   cost.tokens = 1e9;
-  refused(pz_run_cost(NULL, &c, &cost, &total, &err), PZ_BAD_USE);
+  refused(pz_run_cost(NULL, c, &cost, &total, &err), PZ_BAD_USE);
   refused(pz_run_cost(r, NULL, &cost, &total, &err), PZ_BAD_USE);
-  refused(pz_run_cost(r, &c, &cost, NULL, &err), PZ_BAD_USE);
-  refused(pz_run_cost(r, &c, NULL, &total, &err), PZ_BAD_USE); /* no tokens */
+  refused(pz_run_cost(r, c, &cost, NULL, &err), PZ_BAD_USE);
+  refused(pz_run_cost(r, c, NULL, &total, &err), PZ_BAD_USE); /* no tokens */
   cost.price = (double)NAN;
-  refused(pz_run_cost(r, &c, &cost, &total, &err), PZ_BAD_USE);
+  refused(pz_run_cost(r, c, &cost, &total, &err), PZ_BAD_USE);
   cost.price = 0;
   cost.mtbf_s = -1;
-  refused(pz_run_cost(r, &c, &cost, &total, &err), PZ_BAD_USE);
+  refused(pz_run_cost(r, c, &cost, &total, &err), PZ_BAD_USE);
   cost.size = sizeof cost + 1;
-  refused(pz_run_cost(r, &c, &cost, &total, &err), PZ_BAD_USE);
+  refused(pz_run_cost(r, c, &cost, &total, &err), PZ_BAD_USE);
   pz_training_run_free(r);
   pz_training_run_free(NULL);
+  pz_chip_free(c);
+  pz_chip_free(none);
 }
 
 /* ---- searches ------------------------------------------------------------------------------- */
@@ -708,7 +866,7 @@ static void same_result(const struct pz_result *a, const struct pz_result *b) {
   assert_int_equal(a->n_answers, b->n_answers);
   for (uint32_t i = 0; i < a->n_answers; i++) {
     const struct pz_answer *x = &a->answers[i], *y = &b->answers[i];
-    assert_string_equal(x->chip.name, y->chip.name);
+    assert_string_equal(pz_chip_name(x->chip), pz_chip_name(y->chip));
     assert_true(x->objective == y->objective && x->hbm_gib == y->hbm_gib);
     assert_true(x->certificate.gap == y->certificate.gap);
     assert_int_equal(x->certificate.n_evaluated, y->certificate.n_evaluated);
@@ -776,6 +934,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(models_are_checked),
       cmocka_unit_test(chips_and_networks_are_checked),
+      cmocka_unit_test(fields_of_a_chip_have_the_names_of_its_file),
+      cmocka_unit_test(changed_fields_count),
+      cmocka_unit_test(wrong_fields_say_what_is_accepted),
       cmocka_unit_test(every_preset_passes_the_checks),
       cmocka_unit_test(names_beyond_an_enum_are_harmless),
       cmocka_unit_test(costs_and_schedules_are_checked),

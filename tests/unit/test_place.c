@@ -503,7 +503,7 @@ static void draw_inputs(struct drawn *x, struct pz_arena *arena) {
   how.num_layers = 1 + draw(6);
   struct pz_variant_choices choices = {&mbs, &tp, x->in.batch, x->in.devices};
   pz_vec_init(&notes, arena, sizeof(struct pz_note));
-  assert_int_equal(pz_chip_load(chips[draw(3)], &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read(chips[draw(3)], &chip, &err), PZ_OK);
   if (cluster) assert_int_equal(pz_cluster_load(cluster, &net, &err), PZ_OK);
   pz_cost_init(&x->cost, &chip, cluster ? &net : NULL);
   assert_int_equal(pz_variants_load(models[draw(3)], &choices, &how, &notes, x->variants,

@@ -34,7 +34,7 @@ static struct pz_prediction predict(const struct pz_plan *plan, double faster, d
   struct pz_prediction p;
   struct pz_error err = {0};
   (void)latency_s;
-  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
   if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
@@ -150,7 +150,7 @@ static void conventional_mfu_has_the_stated_convention(void **state) {
     struct pz_job job = {.model = "wide", .config = config, .chip = &chip};
     struct pz_plan plan = plan_of(1, 1, 1, 1);
     plan.seq = 2048;
-    assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+    assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
     if (pz_predict(&job, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
     double layer = 1024.0 * 256 * (8 + 2 + 2 + 8) + 3 * 1024.0 * 4096 + 2 * 1024;
     double params = 4 * layer + 32000.0 * 1024 + 1024, flop = 6 * params + 12.0 * 4 * 2048 * 2048;
@@ -178,7 +178,7 @@ static void a_plan_takes_milliseconds(void **state) {
   struct pz_error err = {0};
   double best = HUGE_VAL;
   plan.seq = 2048;
-  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   for (int i = 0; i < 7; i++) {
     clock_t start = clock();
@@ -205,7 +205,7 @@ static void passes_of(const struct pz_plan *plan, int layers, double ms[2]) {
   struct pz_job job = {.model = "22b", .config = config, .chip = &chip, .net = &net};
   pz_arena_init(&arena, NULL);
   struct pz_prediction_detail detail = {.arena = &arena};
-  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (pz_predict(&job, plan, &p, &detail, &err) != PZ_OK) fail_msg("%s", err.message);
   assert_int_equal(detail.run.n_events, 2);
@@ -257,7 +257,7 @@ static void wrong_plans_are_told(void **state) {
   struct pz_cluster net;
   struct pz_job job = {.model = "gpt2", .chip = &chip, .net = &net};
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   const struct {
     struct pz_plan plan;
@@ -281,7 +281,7 @@ static struct pz_training_run *run_of(const struct pz_plan *o, bool events) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (pz_training_predict("gpt2", &chip, &net, o, events, &r, &err) != PZ_OK)
     fail_msg("%s", err.message);
@@ -389,7 +389,7 @@ static void changes_and_constants(void **state) {
   struct pz_plan_changes *c = NULL;
   struct pz_constant_effect *effects = NULL;
   uint32_t n = 0;
-  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   o.devices = 64;
   o.tp = 4;
@@ -502,7 +502,7 @@ static void costs_add_up(void **state) {
   o.devices = 16;
   o.batch = 64;
   struct pz_training_run *r = run_of(&o, false);
-  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   c.tokens = 1000.5 * 64 * 1024;
   c.price = 2;
   assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_OK);

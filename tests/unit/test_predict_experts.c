@@ -42,7 +42,7 @@ static struct pz_prediction predict(const struct pz_plan *plan, double faster) {
   struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_prediction p;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
   if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
@@ -115,7 +115,7 @@ static struct pz_layer_step layer_of(const struct pz_plan *plan, const struct pz
       .model = "small", .config = config, .chip = &chip, .net = &net, .constants = k};
   struct pz_step_model *m;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   assert_int_equal(pz_step_model_new(&job, plan, &m, &err), PZ_OK);
   assert_int_equal(pz_step_model_time(m, plan, 2, &err), PZ_OK);
@@ -196,7 +196,7 @@ static void weights_are_conserved(void **state) {
   struct pz_cluster net;
   struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   double experts = 6 * 16 * 3.0 * 1024 * 512, all = 0;
   for (int64_t ep = 1; ep <= 16; ep *= 4)
@@ -231,7 +231,7 @@ static void kinds_of_layers_stand_where_they_are(void **state) {
   struct pz_error err = {0};
   struct pz_step_model *s = NULL;
   struct pz_plan plan = plan_of(1, 4, 4, 1);
-  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   assert_int_equal(pz_step_model_new(&job, &plan, &s, &err), PZ_OK);
   assert_true(s->kinds.n == 2 && s->n_blocks == 8);
@@ -283,7 +283,7 @@ static void nonsense_is_refused(void **state) {
   struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_prediction p;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   struct pz_plan odd = plan_of(1, 1, 8, 3), many = plan_of(1, 1, 64, 32),
                  less = plan_of(1, 1, 8, 8);

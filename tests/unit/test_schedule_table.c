@@ -246,7 +246,7 @@ static void traces_of_a_model_do_not_overlap(void **state) {
   struct pz_solve_options o = {.steps = 20000};
   char *text = NULL;
   pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_chip_load("h200", &chip, NULL), PZ_OK);
+  assert_int_equal(pz_chip_read("h200", &chip, NULL), PZ_OK);
   pz_cost_init(&cost, &chip, NULL);
   assert_int_equal(
       pz_layer_problem(&cost, &w->layers[1].ops[PZ_BACKWARD], &kind, &arena, &s.problem, NULL),

@@ -33,7 +33,7 @@ static struct flop flop_of(const char *model, const struct pz_plan *plan) {
   struct pz_prediction p;
   struct pz_error err = {0};
   struct pz_job job = {.model = model, .chip = &chip, .net = &net};
-  assert_int_equal(pz_chip_load("h200", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("h200", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h200", &net, &err), PZ_OK);
   if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s: %s", model, err.message);
   assert_true(p.mfu > 0 && p.mfu < 1 && p.hfu >= p.mfu && p.hfu < 1);

@@ -42,7 +42,7 @@ static struct predicted predict(const struct model *model, const char *chip_name
   at.seq = model->seq;
   at.attention = (int)model->attention;
   pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (pz_predict(&job, &at, &x.p, &detail, &err) != PZ_OK) fail_msg("%s", err.message);
   assert_true(plan->pp <= MOST_STAGES);
@@ -427,7 +427,7 @@ static void what_fits(void **state) {
                                       "gb300",   "tpuv5e",  "tpuv6e", "tpuv5p", "tpuv7"};
   for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
     struct pz_chip c;
-    assert_int_equal(pz_chip_load(chips[i], &c, NULL), PZ_OK);
+    assert_int_equal(pz_chip_read(chips[i], &c, NULL), PZ_OK);
     double hbm = (double)pz_chip_hbm_bytes(&c), usable = pz_usable_bytes(&c, &pz_constants_default);
     assert_true(usable > 0.9 * hbm && usable < 0.985 * hbm);
     assert_within("inverse", pz_hbm_needed(&c, &pz_constants_default, usable), hbm, 1e-12);
@@ -536,7 +536,7 @@ static struct changes changes_of(const struct pz_plan *o) {
   struct pz_error err = {0};
   struct pz_training_run *r = NULL;
   struct changes c;
-  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (pz_training_predict("llama2-7b", &chip, &net, o, false, &r, &err) != PZ_OK)
     fail_msg("%s", err.message);

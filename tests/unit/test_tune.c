@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/json.h"
 #include "launch/megatron_args.h"
@@ -496,7 +497,7 @@ static struct pz_plan_tuning *tune(const struct pz_run_plan *m, const char *chip
   struct pz_tune_options o = pz_tune_options_default();
   struct pz_plan_tuning *out = NULL;
   o.threads = 1;
-  assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
   if (pz_plan_tune(m, &chip, &net, &o, &out, &err) != PZ_OK) fail_msg("%s", err.message);
   return out;
@@ -509,7 +510,7 @@ static double price(const struct pz_run_plan *m, const struct pz_plan *plan, con
   struct pz_cluster net;
   struct pz_prediction p;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_chip_read(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
   job.chip = &chip;
   job.net = &net;
