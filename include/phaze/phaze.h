@@ -496,6 +496,27 @@ struct pz_silicon {
 /* NULL behind the last. */
 PZ_API const struct pz_silicon *pz_silicon_at(size_t i);
 
+/* What programs reach of the data sheet of a chip that nobody measured ("cold"): a constant, the same for all chips of a
+ * class, and the range of what chips or sources show. */
+struct pz_cold_info {
+  const char *name;
+  double value, low, high;
+  const char *kind, *source;
+};
+
+/* NULL behind the last. */
+PZ_API const struct pz_cold_info *pz_cold_at(size_t i);
+
+/* How wrong such predictions are from chip to chip: the standard deviation over chips of the mean error of their
+ * published runs, as 'phaze validate --cold' has it. */
+PZ_API double pz_cold_spread(void);
+
+/* One of these constants with another value. */
+struct pz_cold_value {
+  const char *name;
+  double value;
+};
+
 /* A chip: the description that a chip.json gives.  Its fields are reached by their names there
  * (pz_chip_number), so that a new one changes no program. */
 struct pz_chip;
@@ -2463,6 +2484,28 @@ enum pz_limited {
   PZ_LIMITEDS
 };
 
+/* Chips of one line, predicted with constants that were fitted on the runs of all other lines. */
+struct pz_cold_family {
+  const char *name;
+  uint32_t n;                            /* runs */
+  double mean, bias;                     /* means over its chips, each the mean of its runs */
+  const struct pz_cold_value *constants; /* that were fitted */
+  uint32_t n_constants;
+};
+
+/* How well runs are predicted where nothing that was measured on their chips is used. */
+struct pz_cold_errors {
+  const struct pz_errors *chips; /* dense 16-bit runs of quality ok, by chip */
+  uint32_t n_chips;
+  double mean;                    /* over chips of their mean errors */
+  double spread;                  /* standard deviation of the chips' biases */
+  const struct pz_errors *others; /* 8 bits or experts, by chip */
+  uint32_t n_others;
+  const struct pz_cold_family *families;
+  uint32_t n_families;
+  double families_mean;
+};
+
 /* Limits of a group, a total, the plans of a model or a mean over models. */
 struct pz_limit {
   const char *group;
@@ -2495,6 +2538,7 @@ struct pz_validation {
   uint32_t n_broken;
   const char *const *notes; /* sentences about the tables: files that were skipped, ... */
   uint32_t n_notes;
+  struct pz_cold_errors cold; /* where it was asked for */
 };
 
 enum { PZ_LEAST_PLANS = 3 };
@@ -2514,6 +2558,7 @@ struct pz_validate_options {
   const char *beside; /* path of a table of kernels beside communication on `chip`, or NULL */
   pz_progress_fn *progress; /* NULL: none; a phase for every table */
   void *ctx;                /* of it */
+  bool cold; /* training runs alone, and nothing that was measured on their chips: pz_cold_errors */
 };
 
 PZ_API struct pz_validate_options pz_validate_options_default(void);

@@ -762,10 +762,12 @@ def _tables(runs: Any, folder: str) -> List[Path]:
 
 
 def validate(runs: Any = None, *, ops: Optional[Path] = None, beside: Optional[Path] = None, chip: Path = "h200",
-             limits: Optional[Path] = None, threads: int = 0, progress: Optional[Progress] = None) -> Validation:
+             limits: Optional[Path] = None, threads: int = 0, cold: bool = False,
+             progress: Optional[Progress] = None) -> Validation:
     """Predictions beside measurements: of tables of training runs (paths of CSV files or DataFrames, columns
     as for 'phaze predict --runs'), of a table of operators measured on `chip`, of a table of kernels measured on it
-    beside communication (columns as for 'phaze validate --beside'), or of the built-in data.
+    beside communication (columns as for 'phaze validate --beside'), or of the built-in data. `cold`: training runs
+    alone, by the data sheets of their chips; the result's `cold` has the errors by chip and by family left out.
 
     >>> import phaze
     >>> phaze.validate("no-such.csv")  # doctest: +ELLIPSIS
@@ -776,7 +778,7 @@ def validate(runs: Any = None, *, ops: Optional[Path] = None, beside: Optional[P
     with tempfile.TemporaryDirectory() as folder:
         tables = _tables(runs, folder) if runs is not None else []
         o = Options("pz_validate_options", {"ops": ops, "beside": beside, "chip": chip, "limits": limits,
-                                            "threads": threads}, "validate")
+                                            "threads": threads, "cold": cold}, "validate")
         names = ffi.new("const char *[]", [o.keep(t) for t in tables] + [ffi.NULL])
         o.c.runs = names
         o.kept.append(names)

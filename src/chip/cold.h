@@ -16,14 +16,6 @@ struct pz_cold {
   double v[PZ_COLD_CONSTANTS];
 };
 
-/* Name, usual value, range, kind, source. */
-struct pz_cold_info {
-  const char *name;
-  double value, low, high;
-  const char *kind, *source;
-};
-const struct pz_cold_info *pz_cold_at(size_t i); /* NULL after the last */
-
 struct pz_cold pz_cold_usual(void);
 
 /* A description without measurements: what its class reaches.  `k` NULL: as usual. */

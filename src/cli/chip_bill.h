@@ -16,7 +16,7 @@ PZ_NODISCARD enum pz_status pz_bill_print(const char *chip, const struct pz_chip
  * for areas, so that presets of one die count once. */
 PZ_NODISCARD enum pz_status pz_bill_print_dies(bool as_json, struct pz_error *err);
 
-/* silicon.def. */
+/* silicon.def, and chip/cold.def: what programs reach on chips that nobody measured. */
 PZ_NODISCARD enum pz_status pz_bill_print_constants(bool as_json, struct pz_error *err);
 
 #endif

@@ -26,7 +26,7 @@ static const struct pz_option list_options[] = {
     {.name = "dies", .type = PZ_OPTION_FLAG, .offset = AT(dies),
      .help = "Compare the bill of every chip with what is known of its dies"},
     {.name = "constants", .type = PZ_OPTION_FLAG, .offset = AT(constants),
-     .help = "Print the constants of the bill by node, with ranges and sources"},
+     .help = "Print the constants of the bill by node, and what programs reach on chips that nobody measured, with ranges and sources"},
 };
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),

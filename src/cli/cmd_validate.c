@@ -12,7 +12,7 @@ struct settings {
   struct pz_common common;
   const char *runs[MOST_TABLES + 1]; /* ends with NULL */
   const char *ops, *beside, *chip, *limits, *csv, *report, *write_limits, *write_expected;
-  bool rows;
+  bool rows, cold;
   int64_t threads;
 };
 
@@ -27,6 +27,7 @@ static const struct pz_option options[] = {
     {.name = "beside", .type = PZ_OPTION_TEXT, .offset = AT(beside), .arg = "FILE.csv", .help = "Validate this table of kernels measured on --chip alone and beside communication (columns compute, m, n, k, beside, sms, compute_alone_us, compute_together_us)"},
     {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --beside, and of rows of --ops that name no chip or this one: a preset or the path of a chip.json (default: h200)"},
     {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv|builtin-ops", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret); the built-in data have their own; builtin-ops, with --ops: those of operators by chip and kind, for groups of 20 rows or more"},
+    {.name = "cold", .type = PZ_OPTION_FLAG, .offset = AT(cold), .help = "Predict training runs by the data sheets of their chips alone: nothing that was measured on a chip is used (errors by chip, and with constants that were fitted on other families of chips)"},
     {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
     {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(report), .arg = "PAGE.html", .help = "Write predicted against measured, one point a row, as one self-contained HTML page"},
@@ -130,6 +131,7 @@ static enum pz_status validate(const struct settings *s, struct pz_error *err) {
   o.beside = s->beside;
   if (s->chip) o.chip = s->chip;
   o.limits = s->limits;
+  o.cold = s->cold;
   o.threads = (unsigned)s->threads;
   pz_arena_init(&arena, NULL);
   enum pz_status status = check_outputs(s, &arena, err);
@@ -154,13 +156,16 @@ static enum pz_exit run(int argc, char **argv) {
   if (!pz_call_begin(&call, &pz_cmd_validate, argc, argv, &s)) return call.code;
   if (limits_of_ops(&s) && !s.ops)
     return pz_command_misuse(&pz_cmd_validate, "--limits " PZ_LIMITS_OPS " needs --ops");
+  if (s.cold && (s.ops || s.beside))
+    return pz_command_misuse(&pz_cmd_validate,
+                             "--cold is of training runs: without --ops and --beside");
   return pz_call_end(&call, validate(&s, &call.err));
 }
 
 const struct pz_command pz_cmd_validate = {
     .name = "validate",
     .synopsis = "[--runs FILE.csv]... [--ops FILE|DIR] [--beside FILE.csv] [--limits "
-                "FILE.csv|builtin-ops] [--rows] "
+                "FILE.csv|builtin-ops] [--cold] [--rows] "
                 "[--csv OUT.csv] [--report PAGE.html]",
     .summary = "Compare predictions with measured operators and training runs",
     .detail =
@@ -173,6 +178,7 @@ const struct pz_command pz_cmd_validate = {
         "Examples:\n"
         "  phaze validate\n"
         "  phaze validate --runs runs.csv --rows\n"
+        "  phaze validate --cold\n"
         "  phaze validate --ops collected/ --csv errors.csv\n"
         "  phaze validate --report validation.html\n",
     .table = {options, sizeof options / sizeof *options},

@@ -174,11 +174,59 @@ static enum pz_status print_points(const struct pz_validation *v, struct pz_aren
   return pz_table_print(&t, 0, out);
 }
 
+/* ---- chips without their measurements ------------------------------------------------------- */
+
+static enum pz_status print_families(const struct pz_cold_errors *c, struct pz_arena *arena,
+                                     FILE *out) {
+  static const char *const heads[] = {
+      "family", ">rows", ">mean error", ">bias", "constants fitted on the others", NULL};
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (uint32_t i = 0; i < c->n_families; i++) {
+    const struct pz_cold_family *f = &c->families[i];
+    const char *text = "";
+    for (uint32_t k = 0; k < f->n_constants && text; k++)
+      text = pz_arena_printf(arena, "%s%s%s %.4g", text, k ? ", " : "", f->constants[k].name,
+                             f->constants[k].value);
+    if (!text) return PZ_NO_MEMORY;
+    pz_table_cell(&t, "%s", f->name);
+    pz_table_cell(&t, "%u", f->n);
+    percent_cell(&t, f->mean);
+    signed_cell(&t, f->bias);
+    pz_table_cell(&t, "%s", text);
+  }
+  fputs("Each family with constants fitted on the runs of the others\n", out);
+  enum pz_status status = pz_table_print(&t, 2, out);
+  fprintf(out, "  mean over families: %.1f%%\n", 100 * c->families_mean);
+  return status;
+}
+
+static enum pz_status print_cold(const struct pz_validation *v, struct pz_arena *arena, FILE *out) {
+  const struct pz_cold_errors *c = &v->cold;
+  struct errors_table chips = {.title = "Chips without their measurements: dense 16-bit runs",
+                               .first = "chip",
+                               .list = c->chips,
+                               .n = c->n_chips,
+                               .kind = {[PZ_POINT_RUN] = true}};
+  struct errors_table others = {.title = "The same: runs in 8 bits or with experts",
+                                .first = "chip",
+                                .list = c->others,
+                                .n = c->n_others,
+                                .kind = {[PZ_POINT_RUN] = true}};
+  enum pz_status status = print_errors(v, chips, arena, out);
+  if (status == PZ_OK && !isnan(c->spread))
+    fprintf(out, "  mean over chips: %.1f%%; standard deviation of their biases: %.1f%%\n\n",
+            100 * c->mean, 100 * c->spread);
+  if (status == PZ_OK) status = print_errors(v, others, arena, out);
+  return status == PZ_OK && c->n_families ? print_families(c, arena, out) : status;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 enum pz_status pz_validation_print(const struct pz_validation *v, bool rows, struct pz_arena *arena,
                                    FILE *out) {
   if (rows) return print_points(v, arena, out);
+  if (v->cold.n_chips + v->cold.n_others) return print_cold(v, arena, out);
   bool runs = v->n_totals && v->totals[0].n + v->totals[0].not_predicted > 0;
   const struct errors_table tables[] = {{.title = "Operators, by kind",
                                          .first = "operator",

@@ -78,6 +78,31 @@ static const struct pz_field point_fields[] = {
     PZ_FIELD_AS(struct pz_validation_point, reason, PZ_FIELD_TEXT, "not_predicted")};
 static const struct pz_record point_record = PZ_RECORD(point_fields, struct pz_validation_point);
 
+#define F(f, t) PZ_FIELD(struct pz_cold_family, f, t)
+#define C(f, t) PZ_FIELD(struct pz_cold_errors, f, t)
+static const struct pz_field chip_fields[] = {
+    PZ_FIELD(struct pz_errors, name, PZ_FIELD_TEXT), E(n, PZ_FIELD_COUNT),
+    E(not_predicted, PZ_FIELD_COUNT), E(mean, PZ_FIELD_REAL_OR_NULL),
+    E(bias, PZ_FIELD_REAL_OR_NULL)};
+static const struct pz_record chip_record = PZ_RECORD(chip_fields, struct pz_errors);
+static const struct pz_field value_fields[] = {
+    PZ_FIELD(struct pz_cold_value, name, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_cold_value, value, PZ_FIELD_REAL)};
+static const struct pz_record value_record = PZ_RECORD(value_fields, struct pz_cold_value);
+static const struct pz_field family_fields[] = {
+    F(name, PZ_FIELD_TEXT), F(n, PZ_FIELD_COUNT), F(mean, PZ_FIELD_REAL_OR_NULL),
+    F(bias, PZ_FIELD_REAL_OR_NULL),
+    PZ_FIELD_MANY(struct pz_cold_family, constants, PZ_FIELD_LIST, "constants", &value_record)};
+static const struct pz_record family_record = PZ_RECORD(family_fields, struct pz_cold_family);
+static const struct pz_field cold_fields[] = {
+    PZ_FIELD_MANY(struct pz_cold_errors, chips, PZ_FIELD_LIST, "chips", &chip_record),
+    C(mean, PZ_FIELD_REAL_OR_NULL),
+    C(spread, PZ_FIELD_REAL_OR_NULL),
+    PZ_FIELD_MANY(struct pz_cold_errors, others, PZ_FIELD_LIST, "others", &chip_record),
+    PZ_FIELD_MANY(struct pz_cold_errors, families, PZ_FIELD_LIST, "families", &family_record),
+    C(families_mean, PZ_FIELD_REAL_OR_NULL)};
+static const struct pz_record cold_record = PZ_RECORD(cold_fields, struct pz_cold_errors);
+
 #define V(f, name, record) PZ_FIELD_MANY(struct pz_validation, f, PZ_FIELD_LIST, name, record)
 static const struct pz_field validation_fields[] = {
     V(groups, "groups", &error_record),
@@ -95,6 +120,11 @@ static const struct pz_record without_rows = {validation_fields, FIELDS - 1,
 static enum pz_status json_text(const struct pz_validation *v, bool rows, char **text,
                                 size_t *bytes, struct pz_error *err) {
   json_t *j = pz_record_json(rows ? &with_rows : &without_rows, v);
+  if (j && v->cold.n_chips + v->cold.n_others &&
+      json_object_set_new(j, "cold", pz_record_json(&cold_record, &v->cold)) != 0) {
+    json_decref(j);
+    j = NULL;
+  }
   enum pz_status status = pz_json_text(j, text, err);
   if (status == PZ_OK) *bytes = strlen(*text);
   json_decref(j);
@@ -144,6 +174,12 @@ static void put_groups(const struct pz_validation *v, FILE *out) {
     put_errors(pz_point_kind_names[v->groups[i].kind], &v->groups[i], out);
   for (uint32_t i = 0; i < v->n_totals; i++) put_errors("total", &v->totals[i], out);
   for (uint32_t i = 0; i < v->n_apart; i++) put_errors("quality not ok", &v->apart[i], out);
+  for (uint32_t i = 0; i < v->cold.n_chips; i++) put_errors("chip", &v->cold.chips[i], out);
+  for (uint32_t i = 0; i < v->cold.n_others; i++)
+    put_errors("8 bits or experts", &v->cold.others[i], out);
+  for (uint32_t i = 0; i < v->cold.n_families; i++)
+    fprintf(out, "family left out,%s,%u,,%.4f,%.4f,,,,,,\n", v->cold.families[i].name,
+            v->cold.families[i].n, v->cold.families[i].mean, v->cold.families[i].bias);
   for (uint32_t i = 0; i < v->n_orders; i++)
     put_order("plans of one model", v->orders[i].name, v->orders[i].plans,
               v->orders[i].rank_correlation, v->orders[i].regret, out);

@@ -116,6 +116,7 @@ struct reader {
   const struct pz_csv *csv;
   uint32_t at[COLUMNS];
   uint32_t row;
+  const struct pz_cold *cold; /* NULL: chips as they were measured */
   struct pz_error *err;
 };
 
@@ -200,7 +201,7 @@ static enum pz_status read_count(const struct reader *r, int c, int64_t absent, 
 /* ---- a row ---------------------------------------------------------------------------------- */
 
 /* A row as it is asked. */
-struct request {
+struct pz_run_request {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
   int64_t experts, topk, expert_ffn, shared_experts, shared_ffn, dense_layers, mtp;
   int64_t q_rank, kv_rank, rope_dim, nope_dim,
@@ -237,7 +238,7 @@ static enum pz_status read_plan(const struct reader *r, struct pz_plan *p) {
   return PZ_OK;
 }
 
-static enum pz_status read_numbers(const struct reader *r, struct request *q) {
+static enum pz_status read_numbers(const struct reader *r, struct pz_run_request *q) {
   const struct {
     int c;
     int64_t *to;
@@ -374,7 +375,7 @@ static bool read_recompute(const char *word, struct pz_plan *p) {
 }
 
 /* The row's words as choices; false: one is not covered. */
-static bool read_choices(const struct reader *r, struct request *q, struct pz_run_row *row) {
+static bool read_choices(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
   static const char *const mlps[] = {"gelu", "swiglu", "geglu", NULL};
   struct pz_plan *p = &q->plan;
   struct pz_error why = {0};
@@ -424,7 +425,8 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
 }
 
 /* Of a run that says everything: what tables say in words of their own. */
-static void read_published(const struct reader *r, const struct request *q, struct pz_plan *p) {
+static void read_published(const struct reader *r, const struct pz_run_request *q,
+                           struct pz_plan *p) {
   if (!q->experts || !p->ep) p->ep = 1;
   if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
@@ -475,10 +477,10 @@ static void put_number(struct text *t, const char *key, int64_t v) {
   put(t, ",\"%s\":%lld", key, (long long)v);
 }
 
-static void put_experts(struct text *t, const struct request *q);
+static void put_experts(struct text *t, const struct pz_run_request *q);
 
 /* GPT's shape, with experts or without, whose head is the embedding except in plain PyTorch models. */
-static void put_gpt(struct text *t, const struct request *q, bool tied) {
+static void put_gpt(struct text *t, const struct pz_run_request *q, bool tied) {
   put(t, "{\"model_type\":\"gpt2\"");
   put_number(t, "n_embd", q->hidden);
   put_number(t, "n_layer", q->layers);
@@ -491,7 +493,7 @@ static void put_gpt(struct text *t, const struct request *q, bool tied) {
   put(t, ",\"tie_word_embeddings\":%s}", tied ? "true" : "false");
 }
 
-static void put_experts(struct text *t, const struct request *q) {
+static void put_experts(struct text *t, const struct pz_run_request *q) {
   put_number(t, q->kv_rank ? "n_routed_experts" : "num_experts", q->experts);
   put_number(t, "num_experts_per_tok", q->topk);
   put_number(t, "moe_intermediate_size", q->expert_ffn ? q->expert_ffn : q->ffn);
@@ -499,7 +501,7 @@ static void put_experts(struct text *t, const struct request *q) {
   if (q->dense_layers || q->kv_rank) put_number(t, "first_k_dense_replace", q->dense_layers);
 }
 
-static void put_latent(struct text *t, const struct request *q) {
+static void put_latent(struct text *t, const struct pz_run_request *q) {
   if (q->q_rank)
     put_number(t, "q_lora_rank", q->q_rank);
   else
@@ -512,13 +514,13 @@ static void put_latent(struct text *t, const struct request *q) {
 }
 
 /* A model of plain PyTorch. */
-static bool is_plain(const struct request *q) {
+static bool is_plain(const struct pz_run_request *q) {
   return q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder;
 }
 
 /* Which of the families a row has: with latent attention DeepSeek's; with experts alone Qwen3's; plain PyTorch and
  * shared experts beside ordinary attention the plain decoder; else Llama. */
-static const char *family_of(const struct request *q) {
+static const char *family_of(const struct pz_run_request *q) {
   if (q->kv_rank) return "deepseek_v3";
   if (is_plain(q)) return "decoder";
   if (q->experts) return q->shared_experts || q->dense_layers ? "decoder" : "qwen3_moe";
@@ -526,7 +528,7 @@ static const char *family_of(const struct request *q) {
 }
 
 /* Rows with a gated feed-forward are Llama's shape or one of its descendants, others GPT's. */
-static void write_config(const struct reader *r, struct request *q) {
+static void write_config(const struct reader *r, struct pz_run_request *q) {
   struct text t = {.to = q->config, .bytes = sizeof q->config};
   bool silu = says(r, MLP, "swiglu"), gated = silu || says(r, MLP, "geglu"), plain = is_plain(q);
   if (!gated && !plain && !q->kv_rank && !q->shared_experts && !q->dense_layers) {
@@ -548,7 +550,7 @@ static void write_config(const struct reader *r, struct request *q) {
 }
 
 /* The row's cluster; without one what the chip stands in, or its own link. */
-static enum pz_status load_cluster(const struct reader *r, struct request *q,
+static enum pz_status load_cluster(const struct reader *r, struct pz_run_request *q,
                                    struct pz_error *err) {
   int64_t devices = pz_plan_asked_devices(&q->plan);
   q->has_net = true;
@@ -566,7 +568,7 @@ static enum pz_status load_cluster(const struct reader *r, struct request *q,
 }
 
 /* In a table bf16 is 16 bit, of the kind that the chip has. */
-static enum pz_status fit_precision(struct request *q, struct pz_error *err) {
+static enum pz_status fit_precision(struct pz_run_request *q, struct pz_error *err) {
   struct pz_plan *p = &q->plan;
   if (p->precision == PZ_PRECISION_BF16 &&
       pz_chip_can_run(&q->chip, PZ_PRECISION_BF16, NULL) != PZ_OK)
@@ -575,8 +577,10 @@ static enum pz_status fit_precision(struct request *q, struct pz_error *err) {
 }
 
 /* Chip, network, and the plan with nothing unset. */
-static enum pz_status complete(const struct reader *r, struct request *q, struct pz_error *err) {
+static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
+                               struct pz_error *err) {
   enum pz_status status = pz_chip_read(cell(r, CHIP), &q->chip, err);
+  if (status == PZ_OK && r->cold && !q->chip.cold) pz_chip_make_cold(&q->chip, r->cold);
   if (status == PZ_OK) status = fit_precision(q, err);
   if (status == PZ_OK) status = load_cluster(r, q, err);
   if (status != PZ_OK) return status;
@@ -590,7 +594,7 @@ static enum pz_status complete(const struct reader *r, struct request *q, struct
 }
 
 /* The shape of the row's model, or none: then its name is that of a preset or of a file. */
-static bool read_shape(const struct reader *r, struct request *q, struct pz_run_row *row) {
+static bool read_shape(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
   static const int needed[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
   if (!q->layers && !*cell(r, MODEL))
     return refuse_row(row, "no model; accepted: a name in column model, or its shape");
@@ -612,14 +616,14 @@ static bool read_shape(const struct reader *r, struct request *q, struct pz_run_
 
 struct table_job {
   struct reader reader;
-  struct request *requests;
+  struct pz_run_request *requests;
   struct pz_run_row *rows;
   struct pz_progress *progress;
 };
 
 static enum pz_status read_row(struct table_job *j, uint32_t i) {
   struct reader *r = &j->reader;
-  struct request *q = &j->requests[i];
+  struct pz_run_request *q = &j->requests[i];
   struct pz_run_row *row = &j->rows[i];
   r->row = i;
   *row = (struct pz_run_row){.id = *cell(r, ID) ? cell(r, ID) : cell(r, MODEL),
@@ -645,7 +649,7 @@ static enum pz_status read_row(struct table_job *j, uint32_t i) {
 static void predict_row(void *ctx, size_t i, unsigned worker) {
   struct table_job *j = ctx;
   struct pz_run_row *row = &j->rows[i];
-  struct request *q = &j->requests[i];
+  struct pz_run_request *q = &j->requests[i];
   struct pz_error why = {0};
   (void)worker;
   pz_progress_add(j->progress, 1);
@@ -658,33 +662,33 @@ static void predict_row(void *ctx, size_t i, unsigned worker) {
 enum pz_status pz_run_table_read(const char *name, const char *text, size_t bytes, unsigned threads,
                                  struct pz_arena *arena, struct pz_run_table *out,
                                  struct pz_error *err) {
-  struct pz_run_table_how how = {.threads = threads};
-  return pz_run_table_with(&how, name, text, bytes, arena, out, err);
+  struct pz_run_terms terms = {.threads = threads};
+  return pz_run_table_with(&terms, name, text, bytes, arena, out, err);
 }
 
-enum pz_status pz_run_table_with(const struct pz_run_table_how *how, const char *name,
+enum pz_status pz_run_table_with(const struct pz_run_terms *terms, const char *name,
                                  const char *text, size_t bytes, struct pz_arena *arena,
                                  struct pz_run_table *out, struct pz_error *err) {
   struct pz_run_table t = {.n_rows = 0};
   struct pz_pool *pool = NULL;
   enum pz_status status = pz_csv_parse(name, text, bytes, arena, &t.csv, err);
   if (status != PZ_OK) return status;
-  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .err = err},
-                        .progress = how->progress};
-  j.requests = pz_arena_alloc(arena, t.csv.rows, sizeof *j.requests);
+  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .cold = terms->cold, .err = err},
+                        .progress = terms->progress};
+  j.requests = t.requests = pz_arena_alloc(arena, t.csv.rows, sizeof *j.requests);
   j.rows = t.rows = pz_arena_alloc(arena, t.csv.rows, sizeof *t.rows);
   if (!j.requests || !j.rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   status = find_columns(&j.reader);
   for (uint32_t i = 0; i < t.csv.rows && status == PZ_OK; i++) {
     status = read_row(&j, i);
-    struct request *q = &j.requests[i];
+    struct pz_run_request *q = &j.requests[i];
     q->job = (struct pz_job){.model = q->layers ? t.rows[i].id : cell(&j.reader, MODEL),
                              .config = q->layers ? q->config : NULL,
                              .chip = &q->chip,
                              .net = q->has_net ? &q->net : NULL,
-                             .constants = how->constants};
+                             .constants = terms->constants};
   }
-  if (status == PZ_OK) status = pz_pool_new(how->threads, &pool, err);
+  if (status == PZ_OK) status = pz_pool_new(terms->threads, &pool, err);
   if (status != PZ_OK) return status;
   pz_progress_next(j.progress, name, "runs", t.csv.rows);
   pz_pool_for(pool, t.csv.rows, predict_row, &j);
@@ -696,6 +700,44 @@ enum pz_status pz_run_table_with(const struct pz_run_table_how *how, const char 
       return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   t.n_rows = t.csv.rows;
   *out = t;
+  return PZ_OK;
+}
+
+/* Rows of a table with other constants of chips that nobody measured. */
+struct again_job {
+  const struct pz_run_table *table;
+  const struct pz_cold *cold;
+  const bool *wanted;
+  double *step_s; /* below 0: out of memory */
+};
+
+static void predict_again(void *ctx, size_t i, unsigned worker) {
+  struct again_job *j = ctx;
+  const struct pz_run_request *q = &j->table->requests[i];
+  struct pz_chip chip = q->chip;
+  struct pz_job job = q->job;
+  struct pz_prediction p;
+  struct pz_error why = {0};
+  (void)worker;
+  j->step_s[i] = 0;
+  if (!j->wanted[i] || !j->table->rows[i].predicted) return;
+  pz_chip_set_class(&chip, j->cold);
+  job.chip = &chip;
+  enum pz_status status = pz_predict(&job, &q->plan, &p, NULL, &why);
+  j->step_s[i] = status == PZ_OK ? p.step_s : status == PZ_NO_MEMORY ? -1 : 0;
+}
+
+enum pz_status pz_run_table_again(const struct pz_run_table *t, const struct pz_cold *cold,
+                                  const bool *wanted, unsigned threads, double *step_s,
+                                  struct pz_error *err) {
+  struct again_job j = {t, cold, wanted, step_s};
+  struct pz_pool *pool = NULL;
+  enum pz_status status = pz_pool_new(threads, &pool, err);
+  if (status != PZ_OK) return status;
+  pz_pool_for(pool, t->n_rows, predict_again, &j);
+  pz_pool_free(pool);
+  for (uint32_t i = 0; i < t->n_rows; i++)
+    if (step_s[i] < 0) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the runs");
   return PZ_OK;
 }
 

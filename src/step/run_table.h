@@ -4,6 +4,7 @@
 #ifndef PZ_STEP_RUN_TABLE_H
 #define PZ_STEP_RUN_TABLE_H
 
+#include "chip/cold.h"
 #include "core/csv.h"
 #include "core/progress.h"
 #include "step/predict.h"
@@ -12,6 +13,16 @@ struct pz_run_table {
   struct pz_csv csv; /* as it was read */
   struct pz_run_row *rows;
   uint32_t n_rows;
+  struct pz_run_request *requests; /* of the rows, as they were asked */
+};
+
+/* Other than as usual. */
+struct pz_run_terms {
+  const struct pz_constants *constants; /* of the model; NULL: as usual */
+  const struct pz_cold
+      *cold; /* chips by their data sheets, with these constants; NULL: as they were measured */
+  unsigned threads;
+  struct pz_progress *progress; /* NULL: none */
 };
 
 /* Read the text of a table and predict every row, on all threads.  Columns that are not known, and
@@ -21,16 +32,18 @@ PZ_NODISCARD enum pz_status pz_run_table_read(const char *name, const char *text
                                               unsigned threads, struct pz_arena *arena,
                                               struct pz_run_table *out, struct pz_error *err);
 
-/* The same with other constants of the model; PZ_STOPPED when cancelled. */
-struct pz_run_table_how {
-  const struct pz_constants *constants; /* NULL: the model's own */
-  unsigned threads;
-  struct pz_progress *progress; /* NULL: none */
-};
-PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_run_table_how *how, const char *name,
+/* The same on other terms; PZ_STOPPED when cancelled. */
+PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_run_terms *terms, const char *name,
                                               const char *text, size_t bytes,
                                               struct pz_arena *arena, struct pz_run_table *out,
                                               struct pz_error *err);
+
+/* Steps of the rows that are wanted, with other constants of chips that nobody measured: the table was read on such
+ * terms.  0: not predicted, or not wanted. */
+PZ_NODISCARD enum pz_status pz_run_table_again(const struct pz_run_table *t,
+                                               const struct pz_cold *cold, const bool *wanted,
+                                               unsigned threads, double *step_s,
+                                               struct pz_error *err);
 
 /* Errors of a group, predicted over measured minus 1: one of the time, one of the memory added to the sums; then means made
  * of these. */

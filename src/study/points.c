@@ -15,7 +15,6 @@
 #include "plan/plan_fill.h"
 #include "step/expected_error.h"
 #include "step/prediction.h"
-#include "step/run_table.h"
 #include "workload/workload.h"
 
 static enum pz_status no_memory(const struct pz_point_reader *r, const char *name) {
@@ -157,12 +156,12 @@ enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name,
                               size_t bytes) {
   struct pz_run_table *t = pz_arena_alloc(r->points->arena, 1, sizeof *t);
   if (!t) return no_memory(r, name);
-  struct pz_run_table_how how = {.threads = r->threads, .progress = r->progress};
-  enum pz_status status = pz_run_table_with(&how, name, text, bytes, r->points->arena, t, r->err);
+  struct pz_run_terms terms = {.cold = r->cold, .threads = r->threads, .progress = r->progress};
+  enum pz_status status = pz_run_table_with(&terms, name, text, bytes, r->points->arena, t, r->err);
   if (status != PZ_OK) return status;
   for (uint32_t i = 0; i < t->n_rows; i++)
     if (add_run(r, t, i) != PZ_OK) return no_memory(r, name);
-  return PZ_OK;
+  return !r->tables || pz_vec_push(r->tables, t) ? PZ_OK : no_memory(r, name);
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */

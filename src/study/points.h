@@ -7,6 +7,7 @@
 #include "core/csv.h"
 #include "core/vec.h"
 #include "cost/measured_ops.h"
+#include "step/run_table.h"
 
 /* All of it lives in the arena of `points` (struct pz_validation_point), to which the rows of a table are
  * added.  `name` stands for the table in messages. */
@@ -15,6 +16,9 @@ struct pz_point_reader {
   unsigned threads;
   struct pz_progress *progress; /* NULL: none; where it is stopped, readers end with PZ_STOPPED */
   struct pz_error *err;
+  const struct pz_cold
+      *cold; /* runs on chips by their data sheets, with these constants; NULL: as measured */
+  struct pz_vec *tables; /* of runs that were read (struct pz_run_table), or NULL */
 };
 
 /* A table of runs, predicted on all threads. */

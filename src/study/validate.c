@@ -10,6 +10,7 @@
 #include "core/held.h"
 #include "core/status.h"
 #include "step/run_table.h"
+#include "study/cold_validation.h"
 #include "study/measured.h"
 #include "study/rank.h"
 
@@ -349,11 +350,12 @@ static enum pz_status read_operators(const struct pz_point_reader *r, const char
   return status == PZ_OK ? pz_points_operators(r, &m, "h200", &given) : status;
 }
 
+/* Without the calibration of their chips: training runs alone. */
 static enum pz_status read_shipped(const struct pz_point_reader *r) {
   enum pz_status status = PZ_OK;
   const struct pz_embedded *e = pz_embedded_operators;
-  for (; e->name && status == PZ_OK; e++) status = read_operators(r, e->name, e->text);
-  for (e = pz_embedded_steps; e->name && status == PZ_OK; e++)
+  for (; e->name && status == PZ_OK && !r->cold; e++) status = read_operators(r, e->name, e->text);
+  for (e = pz_embedded_steps; e->name && status == PZ_OK && !r->cold; e++)
     status = pz_points_steps(r, e->name, e->text, strlen(e->text), "h200");
   for (e = pz_embedded_runs; e->name && status == PZ_OK; e++)
     status = pz_points_runs(r, e->name, e->text, strlen(e->text));
@@ -416,7 +418,7 @@ static enum pz_status read_limits(const struct pz_validate_options *o, bool ship
   char *text = NULL;
   size_t bytes = 0;
   bool ops = o->limits && strcmp(o->limits, PZ_LIMITS_OPS) == 0;
-  const char *own = ops ? "limits_ops" : shipped && !o->limits ? "limits" : NULL;
+  const char *own = ops ? "limits_ops" : shipped && !o->limits && !o->cold ? "limits" : NULL;
   if (own) {
     const char *known = pz_embedded_text(pz_embedded_limits, own);
     enum pz_status status = pz_limits_read(own, known, strlen(known), arena, v, err);
@@ -432,17 +434,22 @@ static enum pz_status read_limits(const struct pz_validate_options *o, bool ship
 
 static enum pz_status validate_in(const struct pz_validate_options *o, struct pz_arena *arena,
                                   struct pz_validation *out, struct pz_error *err) {
-  struct pz_vec points;
+  struct pz_vec points, notes, tables;
+  struct pz_cold usual = pz_cold_usual();
   struct pz_progress progress;
   atomic_bool stop = false;
   if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);
   struct pz_point_reader r = {.points = &points,
                               .threads = o->threads,
                               .progress = o->progress ? &progress : NULL,
-                              .err = err};
+                              .err = err,
+                              .cold = o->cold ? &usual : NULL,
+                              .tables = &tables};
   bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]);
-  struct pz_vec notes;
+  if (o->cold && (o->ops || o->beside))
+    return pz_fail(err, PZ_BAD_USE, "cold is of training runs; accepted: without ops and beside");
   pz_vec_init(&notes, arena, sizeof(const char *));
+  pz_vec_init(&tables, arena, sizeof(struct pz_run_table));
   pz_vec_init(&points, arena, sizeof(struct pz_validation_point));
   enum pz_status status = shipped ? read_shipped(&r) : PZ_OK;
   for (const char *const *path = o->runs; path && *path && status == PZ_OK; path++)
@@ -455,6 +462,10 @@ static enum pz_status validate_in(const struct pz_validate_options *o, struct pz
   if (status != PZ_OK) return pz_fail(err, status, "out of memory for the validation");
   v.notes = notes.items;
   v.n_notes = notes.n;
+  if (o->cold && pz_cold_chips(&points, &v.cold) != PZ_OK)
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
+  if (o->cold) status = pz_cold_families(&tables, &points, o->threads, &v.cold, err);
+  if (status != PZ_OK) return status;
   status = read_limits(o, shipped, arena, &v, err);
   if (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK)
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");

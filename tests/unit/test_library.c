@@ -611,6 +611,10 @@ static void validations_are_checked(void **state) {
   o.runs = runs;
   refused(pz_validate(&o, &v, &err), PZ_IO);
   o = pz_validate_options_default();
+  o.cold = true;
+  o.ops = PHAZE_TEST_DATA "/few_ops.csv";
+  refused(pz_validate(&o, &v, &err), PZ_BAD_USE);
+  o = pz_validate_options_default();
   o.chip = NULL;
   refused(pz_validate(&o, &v, &err), PZ_BAD_USE);
   o.size = 3;

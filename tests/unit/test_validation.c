@@ -8,6 +8,8 @@
 
 #include "core/csv.h"
 #include "step/expected_error.h"
+#include "study/cold_validation.h"
+#include "study/measured.h"
 #include "study/rank.h"
 #include "study/validate.h"
 
@@ -291,6 +293,30 @@ static void expected_errors_are_those_of_now(void **state) {
   free(text);
 }
 
+/* The built-in runs without what was measured on their chips: no chip is favoured by much, and the spread that is told with
+ * such predictions is what these have. */
+static void chips_without_their_measurements(void **state) {
+  (void)state;
+  struct pz_arena arena;
+  struct pz_vec points;
+  struct pz_error err = {0};
+  struct pz_cold usual = pz_cold_usual();
+  struct pz_cold_errors e = {0};
+  pz_arena_init(&arena, NULL);
+  pz_vec_init(&points, &arena, sizeof(struct pz_validation_point));
+  struct pz_point_reader r = {.points = &points, .threads = 2, .err = &err, .cold = &usual};
+  for (const struct pz_embedded *t = pz_embedded_runs; t->name; t++)
+    if (pz_points_runs(&r, t->name, t->text, strlen(t->text)) != PZ_OK) fail_msg("%s", err.message);
+  assert_int_equal(pz_cold_chips(&points, &e), PZ_OK);
+  assert_true(e.n_chips >= 10 && e.n_others >= 10 && e.mean <= 0.105);
+  for (uint32_t i = 0; i < e.n_chips; i++)
+    if (e.chips[i].n >= 4 && fabs(e.chips[i].bias) > 0.12)
+      fail_msg("%s: bias %g", e.chips[i].name, e.chips[i].bias);
+  if (fabs(e.spread - pz_cold_spread()) > 0.01)
+    fail_msg("spread %g, told as %g", e.spread, pz_cold_spread());
+  pz_arena_release(&arena);
+}
+
 /* A table of five kinds of runs. */
 static const char own_table[] =
     "chip_line,layers,precision,framework,sharding,pipeline,devices,sequence,context,rows,"
@@ -389,6 +415,7 @@ int main(void) {
       cmocka_unit_test(tables_are_utf8),
       cmocka_unit_test(shipped_groups_are_within_limits),
       cmocka_unit_test(expected_errors_are_those_of_now),
+      cmocka_unit_test(chips_without_their_measurements),
       cmocka_unit_test(expected_error_rests_on_the_nearest_rows),
       cmocka_unit_test(plans_have_features),
       cmocka_unit_test(expected_error_takes_microseconds),
