@@ -12,7 +12,8 @@ struct pz_tensor_cores {
   double local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every
                                cycle */
   double local_total_bytes_per_s; /* over all cores; 0: no such limit */
-  double fp8_speedup; /* of the data sheet: rate of fp8 products over that of 16-bit ones; 0: not told */
+  double
+      fp8_speedup; /* of the data sheet: rate of fp8 products over that of 16-bit ones; 0: not told */
 };
 
 struct pz_vector_cores {
@@ -98,7 +99,8 @@ struct pz_chip {
   struct pz_rules rules;
   struct pz_calibration calibration;
   struct pz_package package;
-  bool cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
+  bool
+      cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
   double static_mm2;  /* whose static power counts against the watts; 0: its own area */
   double energy_part; /* of the cores, over what the technology says; 0: 1 */
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8

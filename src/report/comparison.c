@@ -206,8 +206,8 @@ static void known_cell(struct pz_table *t, double v, int decimals, const char *u
 
 static enum pz_status print_model(const struct chips_table *x, uint32_t model,
                                   struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"chip", ">step s", ">samples/s", ">ratio", ">MFU",
-                                      ">W",   ">J/sample", "plan",     NULL};
+  static const char *const heads[] = {"chip", ">step s",   ">samples/s", ">ratio", ">MFU",
+                                      ">W",   ">J/sample", "plan",       NULL};
   struct pz_table t;
   pz_table_init(&t, arena, heads);
   for (size_t i = 0; i < x->n; i++) {

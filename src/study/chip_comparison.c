@@ -166,10 +166,10 @@ static json_t *row_json(const struct chips_question *q, const struct compared_ch
   if (!o || !found) return o;
   const struct pz_prediction *p = &found->p;
   json_t *more =
-      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu",
-                p->mfu, "mfu_conventional", p->mfu_conventional, "samples_per_s", p->samples_per_s,
-                "ratio", q->first_s[model] / p->step_s, "watts", energy->watts,
-                "joules_per_sample", energy->joules_per_sample, "samples_per_s_per_dollar",
+      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
+                "mfu_conventional", p->mfu_conventional, "samples_per_s", p->samples_per_s, "ratio",
+                q->first_s[model] / p->step_s, "watts", energy->watts, "joules_per_sample",
+                energy->joules_per_sample, "samples_per_s_per_dollar",
                 p->samples_per_s / ((double)q->s->o.devices * x->taken.dollars), "plan",
                 pz_plan_text(&found->plan, plan, sizeof plan));
   if (more) json_object_update(o, more);
