@@ -343,10 +343,25 @@ enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct p
   return *out = e, PZ_OK;
 }
 
+/* Adam on one parameter: ten products and sums, a root (15 cycles), a division (10). */
+static const double CYCLES = 35;
+
+void pz_cost_update(const struct pz_cost *cost, double bytes, double params, double efficiency,
+                    struct pz_power *out) {
+  const struct pz_chip *c = &cost->chip;
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  struct pz_work w = {.core_j = params * CYCLES * t->lane_j,
+                      .outside_j = bytes * t->hbm_j,
+                      .core_s = params * CYCLES / pz_chip_vector_op_per_s(c),
+                      .hbm_s = bytes / (pz_chip_hbm_bytes_per_s(c) * efficiency)};
+  if (c->cold)
+    pz_power_run(&cost->power, &w, 0, out);
+  else
+    *out = (struct pz_power){.latency_s = w.hbm_s, .joules = w.core_j + w.outside_j};
+}
+
 void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,
                        struct pz_estimate *out) {
-  /* Adam on one parameter: ten products and sums, a root (15 cycles), a division (10) */
-  static const double CYCLES = 35;
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   struct pz_vector_work w = {PZ_OP_ADD, PZ_FORWARD, (int64_t)params, 1, params * bytes_per_param,
                              false};

@@ -43,6 +43,11 @@ PZ_NODISCARD enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct p
 struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, bool fp8,
                                    const struct pz_mapping *o);
 
+/* The optimizer's pass over so many bytes of parameters at a part of the HBM rate, on a chip that nobody measured at the clock
+ * that its watts allow, with its static power. */
+void pz_cost_update(const struct pz_cost *cost, double bytes, double params, double efficiency,
+                    struct pz_power *out);
+
 /* Latency and energy of a mapped product at the clock that the watts of a chip allow that nobody measured; others stay. */
 void pz_cost_within_watts(const struct pz_cost *cost, double macs, bool fp8, struct pz_mapping *o);
 

@@ -2,6 +2,7 @@
 
 #include "chip/chip.h"
 #include "core/num.h"
+#include "cost/constants.h"
 #include "cost/power.h"
 #include "workload/op.h"
 
@@ -66,13 +67,16 @@ static enum pz_status microbatch_j(struct pz_step_model *m, const struct pz_plan
 }
 
 /* The optimizer, once for each copy of its state, and the exchange of gradients and of sharded weights. */
-static double update_j(const struct pz_chip *c, const struct pz_plan *p, double params) {
-  static const double WEIGHT_BYTES = 2;
-  struct pz_estimate e;
+static double update_j(const struct pz_step_model *m, const struct pz_plan *p, double params) {
+  static const double WEIGHT_BYTES = 2, MANY = 1e6;
+  const struct pz_chip *c = &m->cost.chip;
+  struct pz_power u;
   double copies = (double)pz_plan_replicas(p);
   double others = copies - 1, gathers = p->zero == 3 ? 2 : 1;
-  pz_cost_optimizer(c, 1e6, pz_plan_framework(p)->optimizer_bytes, &e);
-  return params * (p->zero ? 1 : copies) * e.energy_j / 1e6 +
+  pz_cost_update(&m->cost, MANY * pz_plan_framework(p)->optimizer_bytes, MANY,
+                 m->k->optimizer_efficiency, &u);
+  if (c->cold) u.joules -= u.latency_s * pz_power_idle_watts(c);
+  return params * (p->zero ? 1 : copies) * u.joules / MANY +
          params * others * (p->grad_bytes + gathers * WEIGHT_BYTES) * pz_tech_at(c->tech)->link_j;
 }
 
@@ -93,7 +97,7 @@ enum pz_status pz_step_dynamic_j(struct pz_step_model *m, const struct pz_plan *
   double one = 0;
   enum pz_status status = microbatch_j(m, p, voltage2_of(&m->cost.chip), &one, err);
   double passes = (double)(p->tp * pz_plan_cp(p) * p->dp * pz_plan_microbatches(p));
-  *joules = passes * one + update_j(&m->cost.chip, p, params);
+  *joules = passes * one + update_j(m, p, params);
   return status;
 }
 

@@ -377,9 +377,10 @@ static void optimize(const struct pricing *x, struct pz_prediction *out) {
   struct holders dense = holders_of(x, false), expert = holders_of(x, true);
   double own = dense.params / (double)(p->zero ? dense.shards : 1) +
                expert.params / (double)(p->zero ? expert.shards : 1);
-  out->parts.optimizer_s =
-      own * pz_plan_framework(p)->optimizer_bytes /
-      (pz_chip_hbm_bytes_per_s(&x->m->cost.chip) * x->m->k->optimizer_efficiency);
+  struct pz_power update;
+  pz_cost_update(&x->m->cost, own * pz_plan_framework(p)->optimizer_bytes, own,
+                 x->m->k->optimizer_efficiency, &update);
+  out->parts.optimizer_s = update.latency_s;
 }
 
 /* ---- the terms of a step -------------------------------------------------------------------- */
