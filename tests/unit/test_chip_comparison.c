@@ -21,11 +21,11 @@ static struct pz_study_options question(void) {
 }
 
 /* The rows of a comparison, to be released. */
-static json_t *compare(const struct pz_study_options *o, const char *chips) {
+static json_t *compare(const struct pz_study_options *o, const char *chips, bool cold) {
   struct pz_error err = {0};
   char *text = NULL;
   json_t *root = NULL;
-  if (pz_chips_compare(o, chips, false, NULL, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_chips_compare(o, chips, cold, NULL, &text, &err) != PZ_OK) fail_msg("%s", err.message);
   assert_int_equal(pz_json_parse("comparison", text, strlen(text), &root, &err), PZ_OK);
   pz_text_free(text);
   return root;
@@ -53,7 +53,7 @@ static void h100_is_the_reference(void **state) {
   FILE *f = fdopen(mkstemp(path), "w");
   assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
   pz_text_free(text);
-  json_t *root = compare(&q, path);
+  json_t *root = compare(&q, path, true);
   const json_t *x = row(root, 0);
   remove(path);
   o.cluster = pz_study_options_default().cluster;
@@ -66,7 +66,7 @@ static void h100_is_the_reference(void **state) {
   assert_true(fabs(s.reference_step[0].step_s / real(x, "step_s") - 1) < 1e-9);
   const struct pz_taken *t = &s.reference_taken;
   assert_true(real(x, "peak_watts") == t->watts && real(x, "dollars") == t->dollars);
-  assert_string_equal(json_string_value(json_object_get(x, "kind")), "described");
+  assert_string_equal(json_string_value(json_object_get(x, "known")), "cold");
   assert_true(s.limits.watts == t->watts && s.limits.dollars == t->dollars);
   pz_study_release(&s);
   json_decref(root);
@@ -76,7 +76,7 @@ static void h100_is_the_reference(void **state) {
 static void energy_adds_up(void **state) {
   static const char *const chips[] = {"h100", "tpuv6e", "trainium2"};
   struct pz_study_options q = question();
-  json_t *root = compare(&q, "h100,tpuv6e,trainium2");
+  json_t *root = compare(&q, "h100,tpuv6e,trainium2", true);
   (void)state;
   for (size_t i = 0; i < 3; i++) {
     const json_t *x = row(root, i);
@@ -108,7 +108,7 @@ static void power_stays_within_peak(void **state) {
     FILE *f = fdopen(mkstemp(path), "w");
     assert_true(f && fputs(text, f) >= 0 && fclose(f) == 0);
     pz_text_free(text);
-    json_t *root = compare(&q, path);
+    json_t *root = compare(&q, path, true);
     const json_t *x = row(root, 0);
     remove(path);
     assert_true(json_is_true(json_object_get(x, "fits")) && real(x, "watts") <= c.watts);
