@@ -46,8 +46,8 @@ static const struct knowledge {
     [PZ_CALIBRATED_SOMEHOW] = {"calibrated", 0},
     [PZ_CALIBRATED_BY_OPERATORS] = {"measured", 0.045},
     [PZ_CALIBRATED_BY_RUNS] = {"published runs", 0.140},
-    [COLD] = {"cold", 0.078},   /* of chips whose runs the constants of a class were fitted to */
-    [UNSEEN] = {"cold", 0.196}, /* of others */
+    [COLD] = {"cold", 0.077},   /* of chips whose runs the constants of a class were fitted to */
+    [UNSEEN] = {"cold", 0.198}, /* of others */
 };
 
 static const struct knowledge *known_by(const struct pz_chip *c, bool cold) {
