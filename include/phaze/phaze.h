@@ -472,7 +472,7 @@ struct pz_tech_info {
   double mac_j, lane_j; /* one multiply-accumulate (16 bit, 32-bit sum), one vector operation */
   double local_j, glb_j, hbm_j, link_j, die_link_j; /* one byte moved */
   double static_w_per_mm2, clock_w_per_mm2;         /* at rest; more with the clock running */
-  double reference_hz;  /* clock at which the energies hold */
+  double reference_hz;                              /* clock at which the energies hold */
   double voltage_slope; /* relative change of the voltage over that of the clock */
   double voltage_floor; /* the least, over that at reference_hz */
   double wafer_dollars, defects_per_cm2;
@@ -881,7 +881,7 @@ struct pz_power {
 struct pz_power_row {
   const char *op;
   int64_t m, n, k;
-  double cap_watts, lock_hz; /* limits of the measurement; 0: those of the chip */
+  double cap_watts, lock_hz;              /* limits of the measurement; 0: those of the chip */
   double call_s, watts, clock_hz, joules; /* as measured; 0: not */
   /* `sustained`: calls one after the other; `called`: not more often than they were measured to come,
    * since the host could not launch more */

@@ -127,7 +127,7 @@ double pz_chip_held_part(const struct pz_chip *c) {
  * at their full rate, as their times have it. */
 double pz_bill_peak_watts(const struct pz_chip *c, const struct pz_bill *b) {
   const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
-  if (pz_tech_is_library(t) || c->execution == PZ_CHIP_STREAM) return b->watts;
+  if (pz_tech_is_library(t) || (c->execution == PZ_CHIP_STREAM && !c->cold)) return b->watts;
   double beside = HBM_BESIDE * pz_chip_hbm_bytes_per_s(c) * t->hbm_j;
   double products = (b->product_watts - beside) / PRODUCT_PART + beside;
   double dynamic = fmax(products, b->stream_watts), clock_watts = b->area_mm2 * t->clock_w_per_mm2;

@@ -19,7 +19,7 @@ struct training {
   struct pz_training_question q;
   unsigned n_workers;
   struct pz_plan_finder **finder; /* by worker and model */
-  struct pz_arena *plans; /* by worker: of chips of another class than the space's */
+  struct pz_arena *plans;         /* by worker: of chips of another class than the space's */
   struct pz_shared_table shared;
   void *block; /* its memory, unless that is of all ranks */
 };
@@ -77,8 +77,7 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
                                          struct pz_plan_question *out, struct pz_error *err) {
   struct pz_plan plan = pz_plan_default();
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
-  plan.framework =
-      pz_framework_find(chip->execution == PZ_CHIP_STREAM ? "megatron" : "compiled");
+  plan.framework = pz_framework_find(chip->execution == PZ_CHIP_STREAM ? "megatron" : "compiled");
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   plan.devices = q->devices;
   plan.batch = pz_training_batch(q, model);
@@ -123,8 +122,7 @@ static void make_finder(void *ctx, size_t i, unsigned worker) {
   struct pz_cluster net = pz_training_cluster(&t->q, m->like);
   uint32_t model = (uint32_t)(i % t->q.n_models);
   (void)worker;
-  enum pz_status status =
-      pz_training_plan_question(&t->q, model, m->like, &net, &one, &m->err[i]);
+  enum pz_status status = pz_training_plan_question(&t->q, model, m->like, &net, &one, &m->err[i]);
   one.shared = &t->shared;
   one.shared_as = model;
   if (status == PZ_OK) status = pz_plan_finder_new(&one, &t->finder[i], &m->err[i]);

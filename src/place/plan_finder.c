@@ -40,7 +40,8 @@ static uint64_t chip_key(const struct pz_chip *c, const struct pz_cluster *net) 
       (double)c->tensor.cores,       (double)c->tensor.rows,  (double)c->tensor.cols,
       (double)c->tensor.local_bytes, (double)c->vector.cores, (double)c->vector.lanes,
       (double)c->glb_bytes,          c->glb_bytes_per_s,      c->clock_hz,
-      pz_chip_hbm_bytes_per_s(c),    c->rules.nested_mapping, c->cold ? law.watts : 0, c->cold ? law.mm2 : 0};
+      pz_chip_hbm_bytes_per_s(c),    c->rules.nested_mapping, c->cold ? law.watts : 0,
+      c->cold ? law.mm2 : 0};
   for (int l = 0; l < net->n_levels; l++) {
     v[14 + 2 * l] = (double)net->level[l].devices;
     v[15 + 2 * l] = net->level[l].bytes_per_s;

@@ -38,8 +38,7 @@ static json_t *power_json(const struct told *list, uint32_t n) {
     known = known && list[i].t->full_watts > 0;
     json_array_append_new(watts, json_real(list[i].t->full_watts));
   }
-  json_t *o =
-      json_pack("{s:f,s:o}", "limit_watts", list[0].t->limit_watts, "full_watts", watts);
+  json_t *o = json_pack("{s:f,s:o}", "limit_watts", list[0].t->limit_watts, "full_watts", watts);
   if (known) return o;
   json_decref(o);
   return json_null();
@@ -51,8 +50,7 @@ static json_t *best_json(const struct pz_result *r, const struct told *list) {
                    a->objective, "area_mm2", a->area_mm2, "watts", a->peak_watts, "dollars",
                    a->dollars, "owner_dollars", a->owner_dollars, "edge_mm", a->edge_mm,
                    "edge_room_mm", a->edge_room_mm, "models", models_json(list, a->n_models),
-                   "power", power_json(list, a->n_models), "chip",
-                   pz_chip_json(a->chip));
+                   "power", power_json(list, a->n_models), "chip", pz_chip_json(a->chip));
 }
 
 static json_t *reference_json(const struct pz_result *r, const struct told *list) {

@@ -282,8 +282,9 @@ static void print_power(const struct pz_result *r, FILE *out) {
     mfu = fmin(mfu, x->mfu);
     own_mfu = fmin(own_mfu, y->mfu);
   }
-  fprintf(out, "Its steps take up to %.0f W at an MFU of %.0f%% and more, those of the reference "
-               "%.0f W at %.0f%%.\n",
+  fprintf(out,
+          "Its steps take up to %.0f W at an MFU of %.0f%% and more, those of the reference "
+          "%.0f W at %.0f%%.\n",
           watts, 100 * mfu, own_watts, 100 * own_mfu);
 }
 

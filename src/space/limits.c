@@ -16,20 +16,18 @@ struct pz_taken pz_chip_taken(const struct pz_chip *c) {
   const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
   bool lowers = c->cold && !pz_tech_is_library(t), limited = lowers && c->watts > 0;
   double watts = pz_bill_peak_watts(c, &b), at_rest = b.area_mm2 * t->static_w_per_mm2;
-  double running =
-      b.static_watts + (pz_chip_held_part(c) - 1) * b.area_mm2 * t->clock_w_per_mm2;
-  return (struct pz_taken){.mm2 = b.area_mm2,
-                           .watts = watts,
-                           .least_watts = lowers ? at_rest : watts,
-                           .dollars = b.dollars,
-                           .static_watts = lowers ? at_rest : running,
-                           .edge_mm = b.edge_mm,
-                           .edge_room_mm = b.edge_room_mm,
-                           .owner_dollars = owner_dollars(t, b.dollars, watts),
-                           .voltage2 = t->reference_hz > 0
-                                           ? pz_tech_voltage2(t, limited ? 0 : c->clock_hz)
-                                           : 1,
-                           .several = c->tensor.cores > 1 && c->vector.cores > 1};
+  double running = b.static_watts + (pz_chip_held_part(c) - 1) * b.area_mm2 * t->clock_w_per_mm2;
+  return (struct pz_taken){
+      .mm2 = b.area_mm2,
+      .watts = watts,
+      .least_watts = lowers ? at_rest : watts,
+      .dollars = b.dollars,
+      .static_watts = lowers ? at_rest : running,
+      .edge_mm = b.edge_mm,
+      .edge_room_mm = b.edge_room_mm,
+      .owner_dollars = owner_dollars(t, b.dollars, watts),
+      .voltage2 = t->reference_hz > 0 ? pz_tech_voltage2(t, limited ? 0 : c->clock_hz) : 1,
+      .several = c->tensor.cores > 1 && c->vector.cores > 1};
 }
 
 const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *least,

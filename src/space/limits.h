@@ -13,12 +13,13 @@ struct pz_limits {
 /* What a chip takes.  More of any axis of a space never makes one smaller. */
 struct pz_taken {
   double mm2, watts, dollars;
-  double least_watts;           /* it cannot take less: at rest; the same as watts where nothing lowers the clock */
+  double
+      least_watts; /* it cannot take less: at rest; the same as watts where nothing lowers the clock */
   double static_watts;          /* whatever it does */
   double edge_mm, edge_room_mm; /* of its dies: needed, there */
   double owner_dollars;         /* chip, its part of server and network, energy of its life */
-  double voltage2;              /* the least at work, over that at its node's reference clock, squared */
-  bool several;                 /* cores of both kinds */
+  double voltage2; /* the least at work, over that at its node's reference clock, squared */
+  bool several;    /* cores of both kinds */
 };
 
 struct pz_taken pz_chip_taken(const struct pz_chip *c);

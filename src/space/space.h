@@ -63,7 +63,7 @@ struct pz_space {
   bool compiled; /* chips are taken as a compiler runs them, unmeasured, whatever the base says */
   /* of a search whose chips run as their class does, not at the rates of their description */
   bool cold;
-  double watts;              /* that a chip may take; 0: any */
+  double watts;                    /* that a chip may take; 0: any */
   const struct pz_cold *constants; /* of the class; NULL: as usual */
 };
 

@@ -14,6 +14,7 @@
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/text.h"
+#include "cost/attention.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
@@ -586,7 +587,9 @@ static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
   if (status != PZ_OK) return status;
   if ((pz_plan_given(&q->plan) & fields_of_run) != fields_of_run) {
     /* where no kernels were measured any library (ck, fsdpa, nki, ...) is the chip's attention */
-    if (!q->chip.calibration.n_kernels) q->plan.attention_library = "";
+    const char *library = q->plan.attention_library;
+    bool own = library && *library && pz_attention_kernel(&q->chip, library, PZ_FORWARD);
+    if (q->chip.cold && !own) q->plan.attention_library = ""; /* the class has one of its own */
     return pz_plan_fill(&q->plan, &q->chip, err);
   }
   read_published(r, q, &q->plan);

@@ -31,7 +31,8 @@ static void use(const struct pz_chip *c, struct pz_product p) {
   struct pz_error err = {0};
   struct pz_bill bill = pz_chip_bill(c, PZ_BILL_LIKELY);
   require(pz_area_total_um2(&area) > 0);
-  require(bill.area_mm2 > 0 && bill.watts > 0 && bill.dollars > 0);
+  bool priced = !pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(c)));
+  require(bill.area_mm2 > 0 && bill.watts > 0 && (bill.dollars > 0) == priced);
   if (pz_map_product(&p, c, &o, &err) == PZ_OK)
     require(o.latency_s > 0 && o.energy_j > 0 && o.utilisation > 0 && o.utilisation <= 1 + 1e-9 &&
             o.items > 0);

@@ -21,7 +21,7 @@ static struct pz_chip uncalibrated(const char *name) {
   struct pz_chip c = load(name);
   struct pz_error err = {0};
   json_t *o = pz_chip_json(&c);
-  json_object_del(o, "calibration");
+  json_object_set_new(o, "calibration", json_object()); /* absent: that of its class */
   char *text = json_dumps(o, 0);
   if (pz_chip_read_text(name, text, strlen(text), &c, &err) != PZ_OK) fail_msg("%s", err.message);
   free(text);

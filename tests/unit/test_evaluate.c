@@ -168,7 +168,7 @@ static void watts_limit_the_step(void **state) {
     struct pz_box b = pz_box_all(&w.space, draw(pz_space_kinds(&w.space))), one = random_chip(&b);
     struct pz_boxed chip;
     double before = HUGE_VAL;
-    for (double limit = 80; limit < 2000; limit *= 1.6) {
+    for (double limit = 5; limit < 2000; limit *= 1.8) {
       w.space.watts = limit;
       pz_boxed_set(&w.space, &one, &chip);
       struct pz_evaluation v = evaluate(&w, &chip, HUGE_VAL);
