@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tables: training runs, predicted beside what was measured; operators of a chip; their power; and the chip's bill beside
-what is known of its dies.
+"""Tables: training runs, predicted beside what was measured; operators of a chip; their power; the chip's bill beside what
+is known of its dies; and chips beside each other.
 
     examples/tables.py [RUNS.csv [OPS.csv [POWER.csv]]]
 """
@@ -20,3 +20,4 @@ print(phaze.power(given[2] or data / "power.csv", "h200"), "\n")
 bill, known = phaze.Chip.load("h200").bill(), phaze.known("h200")
 print(f"h200: {bill.area_mm2:.0f} mm2 (known {known.mm2:.0f}), {bill.watts:.0f} W, "
       f"from {len(phaze.silicon())} constants and {len(phaze.sources('h200'))} sources")
+print(phaze.compare_chips("gpt2", ["h200", "tpuv5p", "mi300x"], devices=8, batch=32))

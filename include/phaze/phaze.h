@@ -2377,12 +2377,14 @@ PZ_NODISCARD PZ_API enum pz_status pz_original_run(const struct pz_study_options
 
 /* Given chips, each with its best training plan of every model in the network that it is sold in; of a study's options models,
  * devices, batch, sequence and network count, `cluster` NULL means each chip's own.  `chips`: names, chip.json files and
- * directories of saved searches, comma-separated; `measured`: with measured efficiencies where a chip has them.  *text, to be
- * given back with pz_text_free: JSON {chips: [...]}, a flat object for each chip and model with its area, peak watts and
- * dollars, and where it fits time, power, energy and plan; `ratio` is to the first chip (0: it has no plan).  `run` (NULL: the
- * default): threads and progress. */
+ * directories of saved searches, comma-separated; `cold`: all of them by their data sheets, without what was measured on
+ * them.  *text, to be given back with pz_text_free: JSON {chips: [...]}, a flat object for each chip and model with its area,
+ * peak watts and dollars, and where it fits time, power, energy and plan; `ratio` is to the first chip (0: it has no plan).
+ * `known` says what a chip's times follow from: measured (operators), published runs, calibrated (a chip.json that does not say
+ * by what) or cold; `expected_error` is the mean error over chips known so of their published runs, null for calibrated.
+ * `run` (NULL: the default): threads and progress. */
 PZ_NODISCARD PZ_API enum pz_status pz_chips_compare(const struct pz_study_options *study,
-                                                    const char *chips, bool measured,
+                                                    const char *chips, bool cold,
                                                     const struct pz_run_options *run, char **text,
                                                     struct pz_error *err);
 

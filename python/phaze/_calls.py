@@ -16,9 +16,9 @@ from . import _records as records
 from ._errors import BadInput, BadUse, FileError, call
 from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, of_device)
 from ._phaze import ffi, lib
-from ._results import (Calibration, ChipPlan, Estimate, Explanation, InstancePlan, OperatorTimes, Original, Placement,
-                       PowerTable, Prediction, Report, RunPlan, Runs, Scaling, Schedule, SearchResult, Tuning,
-                       Validation, Verification)
+from ._results import (Calibration, ChipComparison, ChipPlan, Estimate, Explanation, InstancePlan, OperatorTimes,
+                       Original, Placement, PowerTable, Prediction, Report, RunPlan, Runs, Scaling, Schedule,
+                       SearchResult, Tuning, Validation, Verification)
 from ._values import Options, Record, _enumerator, _text, file_bytes, made_text
 from ._watch import Progress, Run, Watch
 
@@ -687,6 +687,30 @@ def compare(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str,
         run.do("search")
         run.do("compare", seed)
         return run.result()
+
+
+def compare_chips(models: Union[Path, Iterable[Path]], chips: Iterable[Path], cluster: Optional[Path] = None, *,
+                  cold: bool = False, devices: Optional[int] = None, batch: Optional[int] = None,
+                  workload: Optional[Mapping[str, Any]] = None, scale_up: Optional[int] = None,
+                  outer_bytes_per_s: Optional[float] = None, threads: int = 0,
+                  progress: Optional[Progress] = None) -> ChipComparison:
+    """Given chips beside each other: names, chip.json files and directories of saved searches, each with its best
+    training plan of every model, in its own network or all in `cluster`.  Built chips run as they were measured,
+    `cold`: all by their data sheets.
+
+    >>> import phaze
+    >>> both = phaze.compare_chips("gpt2", ["h100", "gaudi3"], devices=8, batch=32, workload={"seq": 128})
+    >>> [(row.chip, row.known, row.expected_error) for row in both]
+    [('h100', 'measured', 0.045), ('gaudi3', 'cold', 0.198)]
+    """
+    study = _search_study({k: v for k, v in locals().items() if k != "cluster"})
+    study.c.cluster = study.keep(cluster) if cluster is not None else ffi.NULL
+    run, watch = Options("pz_run_options", {"threads": threads}, "compare_chips"), Watch(progress)
+    watch.attach(run.c)
+    given = [chips] if isinstance(chips, (str, os.PathLike)) else chips
+    names, texts = ",".join(os.fspath(c) for c in given).encode(), []
+    watch.run(lambda: texts.append(made_text(lib.pz_chips_compare, study.c, names, cold, run.c)))
+    return ChipComparison(rows=[Record(**row) for row in json.loads(texts[0])["chips"]])
 
 
 def original(models: Iterable[Path], space: Union[Path, Mapping[str, Any], None] = None, *, alone: bool = False,

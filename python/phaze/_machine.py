@@ -214,13 +214,14 @@ class Chip(_Described):
     def replace(self, *, name: Optional[str] = None, about: Optional[str] = None, tech: Optional[str] = None,
                 clock_hz: Optional[float] = None, execution: Optional[str] = None, tensor: Fields = None,
                 vector: Fields = None, glb: Fields = None, hbm: Fields = None, watts: Optional[float] = None,
-                link: Fields = None, rules: Fields = None, calibration: Fields = None, package: Fields = None,
+                link: Fields = None, rules: Fields = None, calibration: Fields = None,
+                calibrated_by: Optional[str] = None, package: Fields = None,
                 precisions: Optional[Sequence[str]] = None) -> "Chip":
         """Another one with some fields of the description changed; dicts change the fields that they name."""
         return self._replaced({"name": name, "about": about, "tech": tech, "clock_hz": clock_hz,
                                "execution": execution, "tensor": tensor, "vector": vector, "glb": glb, "hbm": hbm,
                                "watts": watts, "link": link, "rules": rules, "calibration": calibration,
-                               "package": package, "precisions": precisions})
+                               "calibrated_by": calibrated_by, "package": package, "precisions": precisions})
 
     @property
     def built(self) -> bool:

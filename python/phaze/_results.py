@@ -684,6 +684,30 @@ class Report(Record):
         return f"Report({len(self.html):,} characters, datasets {', '.join(self.datasets)})"
 
 
+class ChipComparison(Record):
+    """Chips beside each other: a sequence of its `rows`, one for each chip and model: how the chip is `known`, the mean
+    `expected_error` of chips known so, its area, watts and dollars, and where it `fits` step_s, mfu, ratio to the first
+    chip, energy and plan."""
+
+    rows: List[Record]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i]
+
+    def to_frame(self):
+        """A row for every chip and model."""
+        return frame(scalars(r) for r in self.rows)
+
+    def __str__(self) -> str:
+        return table(["chip", "known", ">error", "model", ">step (s)", ">ratio", ">MFU", "plan"],
+                     [(r.chip, r.known, _percent(r.expected_error) if r.expected_error else "-", r.model,
+                       *((f"{r.step_s:.4g}", f"{r.ratio:.2f}", _percent(r.mfu), r.plan) if r.fits else
+                         ("-", "-", "-", "does not fit"))) for r in self.rows])
+
+
 class Original(records.Original):
     """The common chip under the assumptions of the original system's released code, corrected one by one: `rows` have
     the assumptions, the chip and the samples/s of each of `models`."""

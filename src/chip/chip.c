@@ -12,6 +12,7 @@
 #include "core/text.h"
 
 const char *const pz_chip_execution_names[] = {"scheduled", "stream", NULL};
+const char *const pz_calibrated_by_names[] = {"", "operators", "runs", NULL};
 
 /* Without a list: 16 bit of both kinds, and fp8 where there is a rate for it. */
 static int usual_precisions(const struct pz_chip *c) {
@@ -195,6 +196,7 @@ void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
   c.vector.local_bytes = local_bytes(size->lanes, base->vector.local_bytes, base->vector.lanes);
   c.glb_bytes = size->glb_bytes;
   c.watts = 0;
+  c.calibrated_by = PZ_CALIBRATED_SOMEHOW;
   c.package = (struct pz_package){.dies = 0}; /* that of the real chip holds its cores */
   *out = c;
 }

@@ -68,6 +68,10 @@ struct pz_calibration {
  * after another on the whole chip, as the host issues them (GPUs). */
 enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_EXECUTIONS };
 
+/* What the numbers of a calibration follow from: they are not told, operators that were measured on such silicon, or
+ * published training runs. */
+enum pz_calibrated_by { PZ_CALIBRATED_SOMEHOW, PZ_CALIBRATED_BY_OPERATORS, PZ_CALIBRATED_BY_RUNS };
+
 /* The dies of a package, where a real chip holds more than its description counts.  dies 0: one die
  * of the chip's technology with what the description counts; else 0 in another field: as the
  * description counts. */
@@ -98,6 +102,7 @@ struct pz_chip {
   struct pz_collective_facts collectives; /* over the link */
   struct pz_rules rules;
   struct pz_calibration calibration;
+  enum pz_calibrated_by calibrated_by;
   struct pz_package package;
   bool
       cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
@@ -111,8 +116,8 @@ struct pz_chip {
  * if those are fewer. */
 enum { PZ_CHIP_SLICE = 32 };
 
-/* "scheduled", "stream"; NULL behind the last. */
-extern const char *const pz_chip_execution_names[];
+/* "scheduled", "stream"; "", "operators", "runs"; NULL behind the last. */
+extern const char *const pz_chip_execution_names[], *const pz_calibrated_by_names[];
 
 /* The length below which a dimension longer than the array is not divided: the array's shorter
  * side, or an eighth of it where filling the array takes no time. */

@@ -11,7 +11,7 @@
 #include "core/num.h"
 #include "core/text.h"
 
-enum type { INT, REAL, FLAG, TEXT, TECH, EXECUTION, CALIBRATION, PRECISIONS };
+enum type { INT, REAL, FLAG, TEXT, TECH, EXECUTION, CALIBRATION, CALIBRATED_BY, PRECISIONS };
 _Static_assert((int)INT == PZ_CHIP_INTEGER && (int)TEXT == PZ_CHIP_WORD,
                "begins as enum pz_chip_kind");
 enum written { ALWAYS, SET };
@@ -44,14 +44,14 @@ static void read_tech(struct pz_fields *f, const char *key, const char *absent,
   pz_fields_refuse(f, key, accepted);
 }
 
-static void read_execution(struct pz_fields *f, enum pz_chip_execution *out) {
-  const char *name = pz_fields_text_or(f, "execution", pz_chip_execution_names[PZ_CHIP_SCHEDULED]);
-  for (int i = 0; i < PZ_CHIP_EXECUTIONS; i++)
-    if (strcmp(pz_chip_execution_names[i], name) == 0) {
-      *out = (enum pz_chip_execution)i;
-      return;
-    }
-  pz_fields_refuse(f, "execution", "scheduled or stream");
+/* The place of a word in a list that ends with NULL; absent: 0. */
+static int read_choice(struct pz_fields *f, const char *key, const char *const *names,
+                       const char *accepted) {
+  const char *name = pz_fields_text_or(f, key, names[0]);
+  for (int i = 0; names[i]; i++)
+    if (strcmp(names[i], name) == 0) return i;
+  pz_fields_refuse(f, key, accepted);
+  return 0;
 }
 
 /* "fp16 bf16": words with a space between. */
@@ -91,8 +91,15 @@ static void read_field(struct pz_fields *f, const struct field *x, struct pz_chi
         pz_text_copy(at, (size_t)x->max, pz_fields_text_or(f, x->key, must ? f->name : "")));
     break;
   case TECH: read_tech(f, x->key, must ? "" : pz_tech_at(c->tech)->name, at); break;
-  case EXECUTION: read_execution(f, at); break;
+  case EXECUTION:
+    c->execution = (enum pz_chip_execution)read_choice(f, x->key, pz_chip_execution_names,
+                                                       "scheduled or stream");
+    break;
   case CALIBRATION: pz_calibration_read(f, c->glb_bytes, at); break;
+  case CALIBRATED_BY:
+    c->calibrated_by =
+        (enum pz_calibrated_by)read_choice(f, x->key, pz_calibrated_by_names, "operators or runs");
+    break;
   case PRECISIONS: read_precisions(f, c); break;
   }
 }
@@ -187,6 +194,7 @@ static json_t *field_json(const struct field *x, const struct pz_chip *c) {
   case TECH: return json_string(pz_tech_at(*(const enum pz_tech *)at)->name);
   case EXECUTION: return json_string(pz_chip_execution_names[c->execution]);
   case CALIBRATION: return pz_calibration_json(at);
+  case CALIBRATED_BY: return json_string(pz_calibrated_by_names[c->calibrated_by]);
   case PRECISIONS: return precisions_json(c);
   }
   return NULL;
@@ -197,7 +205,7 @@ static bool is_unset(const struct field *x, const struct pz_chip *c) {
   const void *at = (const char *)c + x->offset;
   if (strncmp(x->key, "link.", 5) == 0 && !(c->link_bytes_per_s > 0)) return true;
   if (strncmp(x->key, "package.", 8) == 0 && !c->package.dies) return true;
-  if (x->type == CALIBRATION && c->cold) return true;
+  if (c->cold && (x->type == CALIBRATION || x->type == CALIBRATED_BY)) return true;
   if (x->written == ALWAYS) return false;
   return x->type == REAL ? !(*(const double *)at > 0) : !*(const int *)at;
 }

@@ -14,7 +14,7 @@ struct settings {
   int64_t seed;
   bool original, alone;
   const char *chips;
-  bool measured; /* with --chips only */
+  bool cold; /* with --chips only */
 };
 
 static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
@@ -32,8 +32,8 @@ static const struct pz_option options[] = {
      .help = "With --original-assumptions: also each assumption alone, with all others corrected"},
     {.name = "chips", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, chips), .arg = "LIST",
      .help = "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches by training plans, comma-separated"},
-    {.name = "measured", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, measured),
-     .help = "With --chips: use measured efficiencies where a chip has them, instead of its description alone"},
+    {.name = "cold", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, cold),
+     .help = "With --chips: all by their data sheets, without what was measured on them"},
 };
 /* clang-format on */
 
@@ -60,7 +60,7 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
     known.study.threads = s->study.threads;
     known.chips = s->chips;
   }
-  known.measured = s->chips && s->measured;
+  known.cold = s->chips && s->cold;
   const struct pz_option *o =
       pz_command_changed(&pz_cmd_compare, offsetof(struct settings, study), s, &known);
   if (!o) return s->chips ? NULL : pz_study_misuse(&pz_cmd_compare, s, &s->study, text, size);
@@ -117,7 +117,7 @@ static enum pz_status compare_chips(struct comparison *x) {
   json_t *root = NULL;
   r->study.cluster = r->s->original.cluster;
   enum pz_status status =
-      pz_chips_compare(&r->study, x->s->chips, x->s->measured, &r->options, &text, r->err);
+      pz_chips_compare(&r->study, x->s->chips, x->s->cold, &r->options, &text, r->err);
   if (status == PZ_OK) status = pz_json_parse("the comparison", text, strlen(text), &root, r->err);
   pz_text_free(text);
   if (status == PZ_OK && x->s->common.json) return tell_json(x, root);
@@ -166,7 +166,8 @@ const struct pz_command pz_cmd_compare = {
               "\n"
               "--chips compares built chips and searched ones: each trains the models with its\n"
               "best training plan ('phaze place') in its own network, --cluster puts all into\n"
-              "one; area, watts and dollars are those of one bill (doc/silicon.md).\n"
+              "one; area, watts and dollars are those of one bill (doc/silicon.md). Each chip\n"
+              "says how it is known and what error such chips had in validation.\n"
               "\n"
               "Examples:\n"
               "  phaze compare gpt2-xl llama2-7b\n"

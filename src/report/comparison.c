@@ -189,8 +189,6 @@ static const char *text(const json_t *row, const char *key) {
   return json_string_value(json_object_get(row, key));
 }
 
-static bool is_measured(const json_t *row) { return strcmp(text(row, "kind"), "measured") == 0; }
-
 static void number_cell(struct pz_table *t, const json_t *row, const char *key) {
   char buf[32];
   pz_table_cell(t, "%s", pz_text_number(buf, sizeof buf, real(row, key)));
@@ -243,16 +241,17 @@ static double mean_over_first(const struct chips_table *x, size_t chip, const ch
 
 /* The chips themselves, and what their throughput costs. */
 static enum pz_status print_bills(const struct chips_table *x, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"chip",    "as",      ">TFLOP/s", ">GHz",        ">mm2",
-                                      ">peak W", ">TDP",    ">$",       ">throughput", ">per J",
-                                      ">per $",  "network", NULL};
+  static const char *const heads[] = {"chip",   "known",   ">error",  ">TFLOP/s", ">GHz",
+                                      ">mm2",   ">peak W", ">TDP",    ">$",       ">throughput",
+                                      ">per J", ">per $",  "network", NULL};
   struct pz_table t;
   pz_table_init(&t, arena, heads);
   for (size_t i = 0; i < x->n; i++) {
     const json_t *row = row_at(x, i, 0);
     double ratio = mean_over_first(x, i, "samples_per_s");
     pz_table_cell(&t, "%s", text(row, "chip"));
-    pz_table_cell(&t, "%s", text(row, "kind"));
+    pz_table_cell(&t, "%s", text(row, "known"));
+    known_cell(&t, 100 * real(row, "expected_error"), 1, "%");
     pz_table_cell(&t, "%.0f", real(row, "tensor_flop_per_s") / 1e12);
     pz_table_cell(&t, "%.2f", real(row, "clock_hz") / 1e9);
     pz_table_cell(&t, "%.0f", real(row, "area_mm2"));
@@ -268,23 +267,17 @@ static enum pz_status print_bills(const struct chips_table *x, struct pz_arena *
 }
 
 static void print_notes(const struct chips_table *x, FILE *out) {
-  size_t measured = 0;
-  for (size_t i = 0; i < x->n; i++) measured += is_measured(row_at(x, i, 0));
   fprintf(
       out,
-      "\nRatios are to %s%s. Area, peak W and dollars are those of one bill for all chips ('phaze "
-      "chip'; of described\nchips with arrays at full rate, where the bill counts 0.8), W and "
-      "J/sample those of the plan's operators and static power.\n",
+      "\nRatios are to %s%s. Area, peak W and dollars are those of one bill for all chips ('phaze\n"
+      "chip'), W and J/sample those of the plan's operators and static power.\n"
+      "error: mean over chips known in the same way of the errors of their published runs, dense "
+      "in\n"
+      "16 bits. Measured are operators; cold is a chip by its data sheet and what all chips of "
+      "its\n"
+      "class reach, with more error where no run of it was used (doc/unbuilt.md).\n",
       text(row_at(x, 0, 0), "chip"),
       x->o->n_models > 1 ? ", throughput by the geometric mean over the models" : "");
-  if (measured < x->n)
-    fputs("described: peak rates of the data sheet without measured efficiencies, as a chip that "
-          "nobody has built\nis known; GPUs at the clock that their node sustains in long "
-          "products. A chip whose plan would take\nmore than its peak watts lowers its clock "
-          "until it does not: GHz of the plan.\n",
-          out);
-  if (measured && measured < x->n)
-    fputs("measured and described chips do not compare: leave out --measured.\n", out);
 }
 
 enum pz_status pz_compared_chips_print(const json_t *root, const struct pz_study_options *o,

@@ -47,7 +47,7 @@ class Examples(unittest.TestCase):
         self.run_example("calibrate_chip.py", says=["fitted to all", "on my-h200", "a tenth larger: step"])
 
     def test_tables(self):
-        self.run_example("tables.py", says=["gpt22b_L3_b4_eager_none", "mean error", "gemm", "known 814"])
+        self.run_example("tables.py", says=["gpt22b_L3_b4_eager_none", "mean error", "gemm", "known 814", "published runs"])
 
     def test_pages(self):
         with tempfile.TemporaryDirectory() as folder:

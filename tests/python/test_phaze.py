@@ -416,6 +416,18 @@ class Calls(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError):
             phaze.tune({"model": "gpt2", "devices": 8, "batch": 64}, "h100", progress=lambda s: 1 // 0)
 
+    def test_chips_beside_each_other(self):
+        load = {"devices": 8, "batch": 32, "workload": {"seq": 128}, "threads": 1}
+        warm = phaze.compare_chips("gpt2", ["h100", "tpuv6e", "mi300x"], **load)
+        cold = phaze.compare_chips(["gpt2"], ["h100", "mi300x"], "dgx-h100", cold=True, **load)
+        self.assertEqual([row.known for row in warm], ["measured", "published runs", "cold"])
+        self.assertEqual([(row.known, row.cluster) for row in cold], [("cold", "dgx-h100")] * 2)
+        self.assertTrue(all(row.fits and 0 < row.mfu < 0.9 and row.expected_error > 0 for row in [*warm, *cold]))
+        self.assertIn("published runs", str(warm))
+        self.assertRaises(phaze.BadInput, phaze.compare_chips, "gpt2", "moon", **load)
+        with self.assertRaises(phaze.Stopped):
+            phaze.compare_chips("gpt2", ["h100", "b200"], **load, progress=lambda state: False)
+
 
 class Runs(unittest.TestCase):
     def test_scripts_are_read_back_and_tuned(self):
