@@ -10,53 +10,59 @@ static enum pz_status no_memory(struct pz_error *err) {
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for the robustness");
 }
 
-/* ---- with other constants ------------------------------------------------------------------- */
+/* ---- values --------------------------------------------------------------------------------- */
 
-/* The same question about chips with other constants. */
-struct moved {
-  struct pz_study *s;
-  struct pz_space space;
-  struct pz_evaluator *by;
+/* Who is asked for values of chips, and by which thread of its own. */
+struct asked {
   struct pz_search *search;
   const struct pz_objective *o;
+  unsigned worker;
   struct pz_error *err;
 };
 
-static enum pz_status begin(struct moved *x, const struct pz_cold *k) {
-  struct pz_search_question q = *pz_search_asked(x->s->search);
-  struct pz_box all = pz_box_all(&x->s->space, 0);
-  struct pz_boxed like;
-  x->space = x->s->space;
-  x->space.constants = k;
-  pz_boxed_set(&x->space, &all, &like);
-  enum pz_status status = pz_training_new(&x->s->training, &like.hi, NULL, &x->by, x->err);
-  q.space = &x->space;
-  for (uint32_t i = 0; i < q.n_entries; i++) q.entries[i].by = x->by;
-  return status == PZ_OK ? pz_search_new(&q, NULL, &x->search, x->err) : status;
-}
-
-/* What a chip is worth, if that is more than `least`; else 0. */
-static enum pz_status value_of(struct moved *x, const struct pz_point *p, double least,
+/* What a chip within the limits is worth, if that is more than `least`; else 0. */
+static enum pz_status value_of(const struct asked *a, const struct pz_point *p, double least,
                                double *value) {
-  const struct pz_objective *o = x->o;
+  const struct pz_search_question *q = pz_search_asked(a->search);
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
   struct pz_box b = pz_box_of(p);
   struct pz_boxed chip;
   double most = 0;
   *value = 0;
-  pz_boxed_set(&x->space, &b, &chip);
-  if (pz_boxed_breaks(&chip, &x->s->limits)) return PZ_OK;
-  enum pz_status status = pz_search_bound(x->search, 0, o, &chip, steps, &most, x->err);
-  for (uint32_t i = 0; i < o->n && status == PZ_OK && most > least; i++) {
-    uint32_t m = o->models[i];
-    struct pz_evaluation e;
-    double limit_s = pz_objective_limit_s(o, steps, &chip.least, m, least);
-    status = x->by->ops->value(x->by, 0, &chip, m, PZ_EFFORT_FULL, limit_s, &e, x->err);
+  pz_boxed_set(q->space, &b, &chip);
+  if (pz_boxed_breaks(&chip, &q->limits)) return PZ_OK;
+  enum pz_status status = pz_search_bound(a->search, a->worker, a->o, &chip, steps, &most, a->err);
+  for (uint32_t i = 0; i < a->o->n && status == PZ_OK && most > least; i++) {
+    uint32_t m = a->o->models[i];
+    struct pz_evaluator *by = q->entries[m].by;
+    struct pz_evaluation e = {.step_s = HUGE_VAL};
+    double limit_s = pz_objective_limit_s(a->o, steps, &chip.least, m, least);
+    status = by->ops->value(by, a->worker, &chip, m, PZ_EFFORT_FULL, limit_s, &e, a->err);
     steps[m] = (struct pz_step_cost){e.step_s, e.dynamic_j};
-    most = pz_objective_value(o, steps, &chip.least);
+    most = pz_objective_value(a->o, steps, &chip.least);
   }
   if (status == PZ_OK && most > least) *value = most;
   return status;
+}
+
+/* The same question about chips with other constants. */
+struct moved {
+  struct pz_space space;
+  struct pz_evaluator *by;
+  struct asked a;
+};
+
+static enum pz_status begin(struct moved *x, struct pz_study *s, const struct pz_cold *k) {
+  struct pz_search_question q = *pz_search_asked(s->search);
+  struct pz_box all = pz_box_all(&s->space, 0);
+  struct pz_boxed like;
+  x->space = s->space;
+  x->space.constants = k;
+  pz_boxed_set(&x->space, &all, &like);
+  enum pz_status status = pz_training_new(&s->training, &like.hi, NULL, &x->by, x->a.err);
+  q.space = &x->space;
+  for (uint32_t i = 0; i < q.n_entries; i++) q.entries[i].by = x->by;
+  return status == PZ_OK ? pz_search_new(&q, NULL, &x->a.search, x->a.err) : status;
 }
 
 enum pz_status pz_moved_find(struct pz_study *s, const struct pz_objective *o,
@@ -65,21 +71,19 @@ enum pz_status pz_moved_find(struct pz_study *s, const struct pz_objective *o,
                              struct pz_error *err) {
   struct moved *x = pz_calloc(1, sizeof *x);
   if (!x) return no_memory(err);
-  x->s = s;
-  x->o = o;
-  x->err = err;
+  x->a = (struct asked){.o = o, .err = err};
   *out = (struct pz_moved){.better = -1};
-  enum pz_status status = begin(x, k);
-  if (status == PZ_OK) status = value_of(x, best, 0, &out->value);
-  out->better_value = out->value;
+  enum pz_status status = begin(x, s, k);
+  if (status == PZ_OK) status = value_of(&x->a, best, 0, &out->value);
+  out->better_value = out->value * (1 + s->o.gap);
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
     double value = 0;
-    status = value_of(x, &candidates[i], out->better_value, &value);
+    status = value_of(&x->a, &candidates[i], out->better_value, &value);
     if (!(value > out->better_value)) continue;
     out->better = (int)i;
     out->better_value = value;
   }
-  pz_search_free(x->search);
+  pz_search_free(x->a.search);
   pz_evaluator_free(x->by);
   pz_free(x);
   return status;
@@ -94,6 +98,7 @@ struct work {
   const struct pz_objective_run *c;
   struct pz_watch watch;
   struct pz_point candidate[MOST_CANDIDATES];
+  double value[MOST_CANDIDATES]; /* as usual; 0: it is not near */
   uint32_t n;
   struct pz_moved found[2 * PZ_COLD_CONSTANTS]; /* of each constant at its least and its most */
 };
@@ -188,6 +193,40 @@ static void add_steps(struct work *w, const struct pz_step *steps, uint32_t n) {
   }
 }
 
+/* That come within this part of the best: constants move the best chip's value by some percent, and its distance from others by
+ * less. */
+static const double NEAR = 0.03;
+
+static enum pz_status evaluate(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
+  struct work *w = ctx;
+  struct asked a = {w->s->search, &w->c->objective, worker, err};
+  return value_of(&a, &w->candidate[i], (1 - NEAR) * w->c->value, &w->value[i]);
+}
+
+static void pack_value(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct work *w = ctx;
+  pz_buffer_append(out, (const char *)&w->value[i], sizeof w->value[i]);
+}
+
+static enum pz_status unpack_value(void *ctx, size_t i, struct pz_bytes *in) {
+  struct work *w = ctx;
+  return pz_bytes_take(in, &w->value[i], sizeof w->value[i]) ? PZ_OK : PZ_BAD_INPUT;
+}
+
+static enum pz_status find_candidates(struct work *w, const struct pz_step *steps, uint32_t n,
+                                      struct pz_error *err) {
+  struct pz_search_work work = {evaluate, pack_value, unpack_value, w, false};
+  uint32_t near = 0;
+  enum pz_status status = add_kinds(w, err);
+  if (status != PZ_OK) return status;
+  add_steps(w, steps, n);
+  status = pz_search_deal(w->s->search, w->n, &work, err);
+  for (uint32_t i = 0; i < w->n; i++)
+    if (w->value[i] > 0) w->candidate[near++] = w->candidate[i];
+  w->n = near;
+  return status;
+}
+
 /* ---- constants ------------------------------------------------------------------------------ */
 
 static struct pz_cold moved_constants(const struct pz_study *s, size_t i, double *value) {
@@ -277,7 +316,7 @@ static enum pz_status tell_all(const struct work *w, struct pz_arena *arena,
     if (!changes(w, i & ~(size_t)1) && !changes(w, i | 1)) continue;
     struct pz_moved_constant *m = &r->moves[r->n_moves++];
     if (!tell(w, i, arena, m)) return no_memory(err);
-    r->robust = r->robust && m->better_by <= r->tolerance;
+    r->robust = r->robust && !m->better;
   }
   *out = r;
   return PZ_OK;
@@ -291,9 +330,8 @@ enum pz_status pz_robustness_make(struct pz_study *s, const struct pz_objective_
   if (!w) return no_memory(err);
   *w = (struct work){.s = s, .c = c, .watch = watch};
   struct pz_search_work work = {move, pack, unpack, w, false};
-  enum pz_status status = add_kinds(w, err);
-  if (status == PZ_OK) add_steps(w, steps, n_steps);
   pz_progress_next(watch.progress, "robustness", "constants", 2 * PZ_COLD_CONSTANTS);
+  enum pz_status status = find_candidates(w, steps, n_steps, err);
   if (status == PZ_OK) status = pz_search_deal(s->search, 2 * PZ_COLD_CONSTANTS, &work, err);
   pz_progress_finish(watch.progress, NULL);
   return status == PZ_OK ? tell_all(w, arena, out, err) : status;

@@ -5,7 +5,7 @@
 
 #include "study/sensitivity.h"
 
-/* Of candidates that are better than the best chip the best: its number, -1 where none is. */
+/* Of candidates that are better than the best chip by more than the search's gap the best: its number, -1 where none is. */
 struct pz_moved {
   double value; /* of the best chip */
   int better;
