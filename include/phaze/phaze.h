@@ -2125,17 +2125,17 @@ struct pz_moved_constant {
   const char *constant;
   double value;
   double objective, change; /* of the best chip; part of its usual objective */
-  const char *better;       /* the best of other chips, if better than that; NULL: none is */
+  const char *better;       /* the best of other chips, if better by more than the tolerance; else NULL */
   double better_by;         /* part of the best chip's */
 };
 
-/* Does the best chip stay the best?  Candidates are the best evaluated chip of every kind, and chips one or two steps from
- * the best on the axes, all within the limits. */
+/* Does the best chip stay the best?  Candidates are the best evaluated chip of every kind and chips one or two steps from
+ * the best on the axes, within the limits and near its value. */
 struct pz_robustness {
   struct pz_moved_constant *moves; /* those that change something */
   uint32_t n_moves, n_candidates;
   double tolerance; /* of the search's gap */
-  bool robust;      /* no candidate is better by more than that */
+  bool robust;      /* no move has a better candidate */
 };
 
 struct pz_result_front_chip {
