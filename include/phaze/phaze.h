@@ -2065,6 +2065,12 @@ struct pz_certificate {
   bool finished;  /* the gap that was asked for is proved */
 };
 
+/* Of a throughput in times that of another chip, neither of them measured. */
+struct pz_uncertainty {
+  double spread;    /* pz_cold_spread(); 0: nothing is said */
+  double low, high; /* the value over and times 1 + sqrt(2) spread: both chips have that error */
+};
+
 /* The best chip by one objective: of a model alone, or of all models. */
 struct pz_answer {
   const char *name; /* the model's, or "common" */
@@ -2075,6 +2081,7 @@ struct pz_answer {
   double dollars, owner_dollars, edge_mm,
       edge_room_mm; /* of its bill; 0: its technology has none */
   double objective;
+  struct pz_uncertainty uncertainty; /* of the objective */
   struct pz_answer_model *models;
   uint32_t n_models;
   struct pz_ratios ratios;
@@ -2111,6 +2118,24 @@ struct pz_result_step {
   double objective, change, change_at_most; /* changes are parts of the best chip's objective */
   double area_mm2, peak_watts, dollars;
   const char *breaks; /* the limit that it does not keep; NULL: none */
+};
+
+/* One of the constants of chips that nobody measured (pz_cold_at) at an end of its range, the others as usual. */
+struct pz_moved_constant {
+  const char *constant;
+  double value;
+  double objective, change; /* of the best chip; part of its usual objective */
+  const char *better;       /* the best of other chips, if better by more than the tolerance; else NULL */
+  double better_by;         /* part of the best chip's */
+};
+
+/* Does the best chip stay the best?  Candidates are the best evaluated chip of every kind and chips one or two steps from
+ * the best on the axes, within the limits and near its value. */
+struct pz_robustness {
+  struct pz_moved_constant *moves; /* those that change something */
+  uint32_t n_moves, n_candidates;
+  double tolerance; /* of the search's gap */
+  bool robust;      /* no move has a better candidate */
 };
 
 struct pz_result_front_chip {
@@ -2219,6 +2244,7 @@ struct pz_result {
   struct pz_result_chip_summary reference_chip;
   struct pz_result_step *sensitivity;
   uint32_t n_sensitivity;
+  struct pz_robustness *robustness;   /* of the evaluator training, else NULL */
   struct pz_result_front *front;      /* NULL: not asked for */
   struct pz_comparison *comparison;   /* NULL: not made */
   struct pz_result_detail *detail;    /* of the evaluator original; NULL: not made */

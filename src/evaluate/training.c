@@ -101,9 +101,10 @@ static void free_training(struct pz_evaluator *e) {
 }
 
 /* With several ranks on a node or several threads; without memory for it each finds out all by itself. */
-static enum pz_status share_memory(struct training *t, struct pz_error *err) {
+static enum pz_status share_memory(struct training *t, const struct pz_pool *pool,
+                                   struct pz_error *err) {
   void *block = NULL;
-  enum pz_status status = pz_ranks_shared(SHARED_BYTES, &block, err);
+  enum pz_status status = pool ? pz_ranks_shared(SHARED_BYTES, &block, err) : PZ_OK;
   if (!block && t->n_workers > 1) block = t->block = pz_calloc(1, SHARED_BYTES);
   pz_shared_table_init(&t->shared, block, SHARED_BYTES);
   return status;
@@ -135,10 +136,12 @@ static enum pz_status make_finders(struct training *t, const struct pz_chip *lik
   struct making m = {t, like, pz_calloc(n, sizeof *m.err)};
   enum pz_status status = PZ_OK;
   t->finder = pz_calloc(n, sizeof *t->finder);
-  if (t->finder && m.err)
+  if (!t->finder || !m.err)
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  else if (pool)
     pz_pool_for(pool, n, make_finder, &m);
   else
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+    for (size_t i = 0; i < n; i++) make_finder(&m, i, 0);
   for (size_t i = 0; i < n && status == PZ_OK; i++)
     if (m.err[i].status != PZ_OK) status = pz_fail(err, m.err[i].status, "%s", m.err[i].message);
   pz_free(m.err);
@@ -152,8 +155,8 @@ enum pz_status pz_training_new(const struct pz_training_question *q, const struc
   if (!t) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   t->base.ops = &ops;
   t->q = *q;
-  t->n_workers = pz_pool_threads(pool);
-  enum pz_status status = share_memory(t, err);
+  t->n_workers = pool ? pz_pool_threads(pool) : 1;
+  enum pz_status status = share_memory(t, pool, err);
   t->plans = pz_calloc(t->n_workers, sizeof *t->plans);
   if (!t->plans) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   for (unsigned i = 0; t->plans && i < t->n_workers; i++) pz_arena_init(&t->plans[i], NULL);

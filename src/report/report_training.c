@@ -46,11 +46,16 @@ static json_t *power_json(const struct told *list, uint32_t n) {
 
 static json_t *best_json(const struct pz_result *r, const struct told *list) {
   const struct pz_answer *a = pz_result_best(r);
-  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "name", a->chip->name, "value",
-                   a->objective, "area_mm2", a->area_mm2, "watts", a->peak_watts, "dollars",
-                   a->dollars, "owner_dollars", a->owner_dollars, "edge_mm", a->edge_mm,
-                   "edge_room_mm", a->edge_room_mm, "models", models_json(list, a->n_models),
-                   "power", power_json(list, a->n_models), "chip", pz_chip_json(a->chip));
+  const struct pz_uncertainty *u = &a->uncertainty;
+  return json_pack("{s:s,s:f,s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "name", a->chip->name,
+                   "value", a->objective, "uncertainty",
+                   u->spread > 0 ? json_pack("{s:f,s:f,s:f}", "spread", u->spread, "low", u->low,
+                                             "high", u->high)
+                                 : json_null(),
+                   "area_mm2", a->area_mm2, "watts", a->peak_watts, "dollars", a->dollars,
+                   "owner_dollars", a->owner_dollars, "edge_mm", a->edge_mm, "edge_room_mm",
+                   a->edge_room_mm, "models", models_json(list, a->n_models), "power",
+                   power_json(list, a->n_models), "chip", pz_chip_json(a->chip));
 }
 
 static json_t *reference_json(const struct pz_result *r, const struct told *list) {
@@ -70,6 +75,12 @@ static json_t *certificate_json(const struct pz_certificate *c) {
                    (json_int_t)(c->n_evaluated + c->n_excluded_by_schedules), "gap", c->gap,
                    "boxes", (json_int_t)c->n_boxes, "rounds", (json_int_t)c->n_rounds, "finished",
                    c->finished);
+}
+
+static json_t *robustness_json(const struct pz_robustness *x) {
+  if (!x) return json_null();
+  return json_pack("{s:I,s:f,s:b}", "candidates", (json_int_t)x->n_candidates, "tolerance",
+                   x->tolerance, "robust", x->robust);
 }
 
 static json_t *inputs_json(const struct pz_result *r) {
@@ -103,6 +114,23 @@ static bool tell_list(json_t *datasets, const char *name, const char *columns, c
       at += n + (at[n] == ',');
     }
     good = pz_dataset_row(rows, row);
+  }
+  return good;
+}
+
+static bool tell_robustness(const struct pz_result *r, json_t *datasets) {
+  json_t *rows = pz_dataset_add(datasets, "robustness",
+                                "constant,value,usual,objective,change,better,better_by");
+  const struct pz_robustness *x = r->robustness;
+  bool good = rows;
+  for (uint32_t i = 0; x && i < x->n_moves && good; i++) {
+    const struct pz_moved_constant *m = &x->moves[i];
+    const struct pz_cold_info *k;
+    size_t at = 0;
+    while ((k = pz_cold_at(at)) && strcmp(k->name, m->constant) != 0) at++;
+    good = pz_dataset_row(rows, json_pack("[s,f,o,f,f,s?,f]", m->constant, m->value,
+                                          k ? json_real(k->value) : json_null(), m->objective,
+                                          m->change, m->better, m->better_by));
   }
   return good;
 }
@@ -151,10 +179,11 @@ enum pz_status pz_report_training(struct pz_report *t) {
     best[i] = (struct told){m->model, m->samples_per_s, m->ratio, m->training};
     reference[i] = (struct told){ref->model, ref->samples_per_s, 1, ref->training};
   }
-  bool good = tell_step(best, a->n_models, t->datasets) && tell_detail(detail, t->datasets);
+  bool good = tell_step(best, a->n_models, t->datasets) && tell_detail(detail, t->datasets) &&
+              tell_robustness(r, t->datasets);
   json_decref(detail);
-  t->search = json_pack("{s:o,s:o,s:o,s:o}", "best", best_json(r, best), "reference",
-                        reference_json(r, reference), "certificate",
-                        certificate_json(&a->certificate), "inputs", inputs_json(r));
+  t->search = json_pack("{s:o,s:o,s:o,s:o,s:o}", "best", best_json(r, best), "robustness",
+                        robustness_json(r->robustness), "reference", reference_json(r, reference),
+                        "certificate", certificate_json(&a->certificate), "inputs", inputs_json(r));
   return pz_report_check(t, good && t->search);
 }

@@ -288,6 +288,38 @@ static void print_power(const struct pz_result *r, FILE *out) {
           watts, 100 * mfu, own_watts, 100 * own_mfu);
 }
 
+/* How well the value is known, and whether the chip is. */
+static void print_robustness(const struct pz_result *r, FILE *out) {
+  const struct pz_answer *best = pz_result_best(r);
+  const struct pz_robustness *x = r->robustness;
+  const struct pz_moved_constant *worst = NULL;
+  double low = best->objective, high = low;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < x->n_moves; i++) {
+    const struct pz_moved_constant *m = &x->moves[i];
+    low = fmin(low, m->objective);
+    high = fmax(high, m->objective);
+    n += m->better != NULL;
+    if (m->better && (!worst || m->better_by > worst->better_by)) worst = m;
+  }
+  if (best->uncertainty.spread > 0)
+    fprintf(out,
+            "Unmeasured chips differ from their predictions by %.1f%% from chip to chip: the range "
+            "beside the value.\n",
+            100 * best->uncertainty.spread);
+  if (!worst)
+    fprintf(out,
+            "Robust: no candidate of %u is more than %.2g%% better when a constant of unmeasured "
+            "chips moves over its range; the value then is %.4g to %.4g.\n",
+            x->n_candidates, 100 * x->tolerance, low, high);
+  else
+    fprintf(out,
+            "Not robust: with %s at %.4g another chip wins, %s, %.2g%% better (of %u candidates; "
+            "%u of %u ends of constants' ranges have another winner).\n",
+            worst->constant, worst->value, worst->better, 100 * worst->better_by, x->n_candidates,
+            n, x->n_moves);
+}
+
 static void print_proof(const struct pz_certificate *c, FILE *out) {
   static const double ROUNDING = 1e-8;
   char chips[32], boxes[32], evaluated[32], beyond[32];
@@ -309,6 +341,21 @@ static void print_proof(const struct pz_certificate *c, FILE *out) {
   if (!c->finished) fprintf(out, "The search ended at its limit before the gap was proved.\n");
 }
 
+/* The objective in times of the reference, with its range where neither chip was measured, and the ratios of models. */
+static void print_times(const struct pz_result *r, const struct pz_ratios *ratios, FILE *out) {
+  const struct pz_answer *best = pz_result_best(r);
+  const struct pz_uncertainty *u = &best->uncertainty;
+  bool cold = u->spread > 0;
+  fprintf(out, "%.4g times the %s%s", best->objective, cold ? "cold " : "",
+          cold ? r->reference_chip.name : "reference");
+  if (cold) fprintf(out, " (%.3g to %.3g", u->low, u->high);
+  if (ratios) {
+    fputs(cold ? "; " : " (", out);
+    pz_ratios_print(ratios, out);
+  }
+  fputs(cold || ratios ? ")\n" : "\n", out);
+}
+
 /* The objective, and what it hides: a mean may rest on one model. */
 static void print_value(const struct pz_result *r, FILE *out) {
   const struct pz_answer *best = pz_result_best(r);
@@ -316,13 +363,14 @@ static void print_value(const struct pz_result *r, FILE *out) {
   bool plain = kind == PZ_OBJECTIVE_GEOMEAN, any = best->ratios.n_models > 1;
   bool ratio = plain || kind == PZ_OBJECTIVE_REGRET; /* of one model */
   if (plain && any && best->ratios.n_models == best->n_models) {
-    fprintf(out, "%.4g times the reference (", best->objective);
-    pz_ratios_print(&best->ratios, out);
-    fprintf(out, ")\n\n");
+    print_times(r, &best->ratios, out);
+    fputc('\n', out);
     return;
   }
-  fprintf(out, "%.4g %s\n", best->objective,
-          ratio && best->n_models < 2 ? "times the reference" : pz_objective_unit(kind));
+  if (ratio && best->n_models < 2)
+    print_times(r, NULL, out);
+  else
+    fprintf(out, "%.4g %s\n", best->objective, pz_objective_unit(kind));
   if (any) {
     fprintf(out, "Throughput: %.4g times the reference (", best->ratios.geometric_mean);
     pz_ratios_print(&best->ratios, out);
@@ -354,6 +402,7 @@ enum pz_status pz_result_print(const struct pz_result *r, struct pz_arena *arena
   if (is_training(r)) {
     print_built(r, out);
     print_power(r, out);
+    if (r->robustness) print_robustness(r, out);
   } else {
     print_references(r, out);
   }

@@ -134,6 +134,27 @@ static const struct pz_field certificate_fields[] = {
 static const struct pz_record certificate_record =
     PZ_RECORD(certificate_fields, struct pz_certificate);
 
+static const struct pz_field uncertainty_fields[] = {
+    PZ_FIELD(struct pz_uncertainty, spread, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_uncertainty, low, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_uncertainty, high, PZ_FIELD_REAL)};
+static const struct pz_record uncertainty_record =
+    PZ_RECORD(uncertainty_fields, struct pz_uncertainty);
+
+static json_t *write_uncertainty(const void *value) {
+  const struct pz_uncertainty *u = value;
+  return u->spread > 0 ? pz_record_json(&uncertainty_record, u) : json_null();
+}
+
+static enum pz_status read_uncertainty(const json_t *json, struct pz_arena *arena, void *value,
+                                       struct pz_error *err) {
+  *(struct pz_uncertainty *)value = (struct pz_uncertainty){0};
+  if (json_is_null(json)) return PZ_OK;
+  return pz_record_read(&uncertainty_record, json, "uncertainty", arena, value, err);
+}
+
+static const struct pz_field_codec uncertainty_codec = {write_uncertainty, read_uncertainty};
+
 #define ANSWER_FIELDS                                                                              \
   PZ_FIELD_BY(struct pz_answer, chip, "chip", &chip_codec),                                        \
       PZ_FIELD(struct pz_answer, chip_id, PZ_FIELD_INT),                                           \
@@ -146,6 +167,7 @@ static const struct pz_record certificate_record =
       PZ_FIELD(struct pz_answer, edge_mm, PZ_FIELD_REAL),                                          \
       PZ_FIELD(struct pz_answer, edge_room_mm, PZ_FIELD_REAL),                                     \
       PZ_FIELD(struct pz_answer, objective, PZ_FIELD_REAL),                                        \
+      PZ_FIELD_BY(struct pz_answer, uncertainty, "uncertainty", &uncertainty_codec),               \
       PZ_FIELD_MANY(struct pz_answer, models, PZ_FIELD_LIST, "models", &answer_model_record),      \
       PZ_FIELD_BY(struct pz_answer, ratios, "ratios", &ratios_codec)
 
@@ -205,6 +227,23 @@ static const struct pz_field step_fields[] = {
     PZ_FIELD(struct pz_result_step, breaks, PZ_FIELD_TEXT_OR_NULL)};
 static const struct pz_record step_record = PZ_RECORD(step_fields, struct pz_result_step);
 
+static const struct pz_field moved_fields[] = {
+    PZ_FIELD(struct pz_moved_constant, constant, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_moved_constant, value, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_moved_constant, objective, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_moved_constant, change, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_moved_constant, better, PZ_FIELD_TEXT_OR_NULL),
+    PZ_FIELD(struct pz_moved_constant, better_by, PZ_FIELD_REAL)};
+static const struct pz_record moved_record = PZ_RECORD(moved_fields, struct pz_moved_constant);
+
+static const struct pz_field robustness_fields[] = {
+    PZ_FIELD_MANY(struct pz_robustness, moves, PZ_FIELD_LIST, "constants", &moved_record),
+    PZ_FIELD_AS(struct pz_robustness, n_candidates, PZ_FIELD_COUNT, "candidates"),
+    PZ_FIELD(struct pz_robustness, tolerance, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_robustness, robust, PZ_FIELD_BOOL)};
+static const struct pz_record robustness_record =
+    PZ_RECORD(robustness_fields, struct pz_robustness);
+
 static const struct pz_field front_chip_fields[] = {
     PZ_FIELD(struct pz_result_front_chip, chip, PZ_FIELD_TEXT),
     PZ_FIELD(struct pz_result_front_chip, objective, PZ_FIELD_REAL),
@@ -229,6 +268,7 @@ static const struct pz_field rest_fields[] = {
     PZ_FIELD_IN(struct pz_result, reference_chip, PZ_FIELD_STRUCT, "reference_chip",
                 &summary_record),
     PZ_FIELD_MANY(struct pz_result, sensitivity, PZ_FIELD_LIST, "sensitivity", &step_record),
+    PZ_FIELD_IN(struct pz_result, robustness, PZ_FIELD_OPTIONAL, "robustness", &robustness_record),
     PZ_FIELD_IN(struct pz_result, front, PZ_FIELD_OPTIONAL, "pareto", &front_record)};
 static const struct pz_record rest_record = PZ_RECORD(rest_fields, struct pz_result);
 

@@ -5,7 +5,7 @@
 
 #include "core/alloc.h"
 #include "study/pareto.h"
-#include "study/sensitivity.h"
+#include "study/robustness.h"
 #include "study/training_answer.h"
 
 static enum pz_status no_memory(struct pz_error *err) {
@@ -18,6 +18,7 @@ struct maker {
   struct pz_study *s;
   struct pz_watch watch;
   struct pz_error *err;
+  struct pz_step steps[PZ_MOST_STEPS]; /* of the sensitivity */
 };
 
 static const char *copy(const struct maker *m, const char *text) {
@@ -97,6 +98,14 @@ static struct pz_ratios answer_ratios(const struct pz_answer *a) {
   return pz_ratios_of(ratios, models, a->n_models);
 }
 
+/* Of a chip without measurements over another. */
+static struct pz_uncertainty uncertainty_of(const struct pz_study *s, double value) {
+  double both = 1 + sqrt(2) * pz_cold_spread();
+  bool ratio = s->o.objective == PZ_OBJECTIVE_GEOMEAN || s->o.objective == PZ_OBJECTIVE_WEIGHTED;
+  if (!pz_study_is_training(s) || !ratio) return (struct pz_uncertainty){0};
+  return (struct pz_uncertainty){pz_cold_spread(), value / both, value * both};
+}
+
 /* The objective again from the throughputs told: what was found earlier may have been kept wrongly. */
 static enum pz_status check_objective(const struct maker *m, const struct pz_objective_run *c,
                                       const struct pz_answer *a) {
@@ -141,6 +150,7 @@ static enum pz_status make_answer(const struct maker *m, uint32_t i, struct pz_a
   a->edge_mm = taken.edge_mm;
   a->edge_room_mm = taken.edge_room_mm;
   a->objective = c->value;
+  a->uncertainty = uncertainty_of(s, c->value);
   a->certificate = certificate_of(c);
   for (uint32_t k = 0; k < a->n_models && status == PZ_OK; k++)
     status = make_model(m, c, a, c->objective.models[k], &a->models[k]);
@@ -214,18 +224,17 @@ static enum pz_status make_references(const struct maker *m) {
   return r->reference_chip.name ? status : no_memory(m->err);
 }
 
-static enum pz_status make_sensitivity(const struct maker *m) {
+static enum pz_status make_sensitivity(struct maker *m) {
   struct pz_result *r = m->r;
   const struct pz_objective_run *c = &m->s->objective_run[m->s->n_runs - 1];
   const struct pz_answer *best = &r->answers[r->n_answers - 1];
-  struct pz_step steps[PZ_MOST_STEPS];
   enum pz_status status =
-      pz_sensitivity(m->s, c, best->hbm_gib, m->watch, steps, &r->n_sensitivity, m->err);
+      pz_sensitivity(m->s, c, best->hbm_gib, m->watch, m->steps, &r->n_sensitivity, m->err);
   if (status != PZ_OK) return status;
   r->sensitivity = pz_arena_alloc(r->arena, r->n_sensitivity, sizeof *r->sensitivity);
   if (!r->sensitivity) return no_memory(m->err);
   for (uint32_t i = 0; i < r->n_sensitivity; i++) {
-    const struct pz_step *t = &steps[i];
+    const struct pz_step *t = &m->steps[i];
     r->sensitivity[i] = (struct pz_result_step){.parameter = t->what,
                                                 .from = copy(m, t->from),
                                                 .to = copy(m, t->to),
@@ -239,6 +248,13 @@ static enum pz_status make_sensitivity(const struct maker *m) {
     if (!r->sensitivity[i].from || !r->sensitivity[i].to) return no_memory(m->err);
   }
   return PZ_OK;
+}
+
+static enum pz_status make_robustness(const struct maker *m) {
+  struct pz_result *r = m->r;
+  if (!pz_study_is_training(m->s)) return PZ_OK;
+  return pz_robustness_make(m->s, &m->s->objective_run[m->s->n_runs - 1], m->steps,
+                            r->n_sensitivity, m->watch, r->arena, &r->robustness, m->err);
 }
 
 static enum pz_status copy_front(const struct maker *m, const struct pz_front *front) {
@@ -288,10 +304,11 @@ static enum pz_status take_inputs(const struct maker *m) {
 
 enum pz_status pz_result_make(struct pz_result *r, struct pz_study *s, struct pz_watch watch,
                               struct pz_error *err) {
-  struct maker m = {r, s, watch, err};
+  struct maker m = {.r = r, .s = s, .watch = watch, .err = err};
   enum pz_status status = take_inputs(&m);
   if (status == PZ_OK) status = make_answers(&m);
   if (status == PZ_OK) status = make_sensitivity(&m);
+  if (status == PZ_OK) status = make_robustness(&m);
   if (status == PZ_OK) status = make_front(&m);
   return status == PZ_OK ? make_references(&m) : status;
 }

@@ -10,10 +10,7 @@ struct work {
   struct pz_watch watch;
   struct pz_step *steps;
   uint32_t n;
-  struct place {
-    struct pz_point point;
-    double hbm_gib;
-  } place[PZ_MOST_STEPS];
+  double gib[PZ_MOST_STEPS]; /* of each step */
   struct pz_step_cost found[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];
   struct pz_step_cost least[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];
 };
@@ -25,9 +22,9 @@ static struct pz_step *add(struct work *w, const char *what, const struct pz_poi
   struct pz_step *step = &w->steps[w->n];
   struct pz_chip c;
   pz_space_chip(&w->s->space, p, &c);
-  *step = (struct pz_step){.what = what, .taken = pz_chip_taken(&c)};
+  *step = (struct pz_step){.what = what, .point = *p, .taken = pz_chip_taken(&c)};
   step->breaks = pz_limits_broken(&w->s->limits, &step->taken, &step->taken);
-  w->place[w->n++] = (struct place){*p, hbm_gib};
+  w->gib[w->n++] = hbm_gib;
   return step;
 }
 
@@ -124,15 +121,15 @@ static enum pz_status evaluate(void *ctx, size_t i, unsigned worker, struct pz_e
   const struct pz_objective *o = &w->c->objective;
   size_t step = i / o->n;
   uint32_t m = o->models[i % o->n];
-  struct place *at = &w->place[step];
-  struct pz_box b = pz_box_of(&at->point);
+  const struct pz_point *at = &w->steps[step].point;
+  struct pz_box b = pz_box_of(at);
   struct pz_boxed chip;
   struct pz_evaluation v;
   pz_boxed_set(&w->s->space, &b, &chip);
   enum pz_status status =
       pz_study_is_training(w->s)
           ? w->s->by->ops->value(w->s->by, worker, &chip, m, PZ_EFFORT_FULL, HUGE_VAL, &v, err)
-          : pz_original_value(pz_original_worker(w->s->by, worker), &at->point, m, at->hbm_gib,
+          : pz_original_value(pz_original_worker(w->s->by, worker), at, m, w->gib[step],
                               PZ_EFFORT_FULL, HUGE_VAL, &v, err);
   if (status != PZ_OK) return status;
   w->found[step][m] = (struct pz_step_cost){v.step_s, v.dynamic_j};

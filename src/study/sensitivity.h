@@ -9,6 +9,7 @@ enum { PZ_MOST_STEPS = 2 * (PZ_AXES + 4) };
 struct pz_step {
   const char *what; /* the axis, "rows", "cols", "hbm" or "hbm_gib" */
   char from[24], to[24];
+  struct pz_point point;
   double value, bound; /* of the objective: found, at most */
   struct pz_taken taken;
   const char *breaks; /* the limit that it does not keep; NULL: none */

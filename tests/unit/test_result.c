@@ -2,6 +2,7 @@
  * what is not such a result is refused. */
 #include "unit/testing.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/record.h"
@@ -121,6 +122,13 @@ static void training_results_read_back(void **state) {
       assert_true(t->peak_bytes <= t->usable_bytes && t->mfu > 0 && t->mfu < 1);
     }
   assert_true(back.front && back.n_answers == 3 && back.n_sensitivity > 0);
+  const struct pz_uncertainty *u = &back.answers[2].uncertainty;
+  double value = back.answers[2].objective;
+  assert_true(u->spread == pz_cold_spread() && u->low < value && value < u->high);
+  assert_true(fabs(u->low * u->high / (value * value) - 1) < 1e-12);
+  assert_true(back.robustness && back.robustness->n_moves > 8 && back.robustness->robust);
+  for (uint32_t i = 0; i < back.robustness->n_moves; i++)
+    assert_true(back.robustness->moves[i].objective > 0 && !back.robustness->moves[i].better);
   free(text);
   free(again);
   json_decref(json);

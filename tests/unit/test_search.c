@@ -8,7 +8,7 @@
 
 #include "chip/chip.h"
 #include "study/pareto.h"
-#include "study/sensitivity.h"
+#include "study/robustness.h"
 #include "unit/studying.h"
 
 static uint64_t seed = 3;
@@ -740,6 +740,51 @@ static void steps_are_what_the_neighbours_do(void **state) {
   }
 }
 
+/* With the usual constants the best chip keeps its value and is the best; better programs are never slower, and another chip is
+ * told where it is better by more than the gap. */
+static void moved_constants_move_values(void **state) {
+  (void)state;
+  static const struct {
+    enum pz_cold_constant constant;
+    bool less; /* is better */
+  } cases[] = {{PZ_COLD_compiled_products, false},
+               {PZ_COLD_compiled_attention, false},
+               {PZ_COLD_compiled_softmax, true},
+               {PZ_COLD_compiled_memory, false},
+               {PZ_COLD_energy, true},
+               {PZ_COLD_launched_products, false}};
+  struct pz_study s;
+  struct pz_error err = {0};
+  struct pz_study_options o = training_study();
+  assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
+  const struct pz_objective_run *c = &s.objective_run[2];
+  struct pz_point other = c->best, all[2] = {c->best, c->best};
+  struct pz_cold usual = pz_cold_usual();
+  struct pz_moved found;
+  other.at[PZ_AXIS_TENSOR_CORES] = 0;
+  all[0] = other;
+  assert_int_equal(pz_moved_find(&s, &c->objective, &usual, &c->best, all, 2, &found, &err), PZ_OK);
+  assert_true(found.value == c->value && found.better == -1);
+  assert_int_equal(pz_moved_find(&s, &c->objective, &usual, &other, all, 2, &found, &err), PZ_OK);
+  assert_true(found.better == 1 && found.better_value == c->value && found.value < c->value);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct pz_cold_info *info = pz_cold_at(cases[i].constant);
+    double value[2];
+    for (int k = 0; k < 2; k++) {
+      struct pz_cold moved = usual;
+      moved.v[cases[i].constant] = k == cases[i].less ? info->low : info->high;
+      assert_int_equal(pz_moved_find(&s, &c->objective, &moved, &c->best, NULL, 0, &found, &err),
+                       PZ_OK);
+      value[k] = found.value;
+    }
+    assert_true(value[0] <= c->value && c->value <= value[1]);
+    bool launched = cases[i].constant == PZ_COLD_launched_products;
+    if (launched) assert_true(value[0] == value[1]); /* of the reference alone */
+    if (cases[i].constant == PZ_COLD_compiled_products) assert_true(value[0] < value[1]);
+  }
+  pz_study_release(&s);
+}
+
 static void nonsense_is_refused(void **state) {
   (void)state;
   static const struct {
@@ -789,6 +834,7 @@ int main(void) {
       cmocka_unit_test(efficiency_is_relative_to_the_reference),
       cmocka_unit_test(objectives_divide_by_what_is_taken),
       cmocka_unit_test(steps_are_what_the_neighbours_do),
+      cmocka_unit_test(moved_constants_move_values),
       cmocka_unit_test(nonsense_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,13 +38,15 @@
   const page = document.getElementById("page"), c = best.chip, whom = models.length > 1 ? `these ${models.length} models` : short(models[0]);
   document.title = `phaze: ${best.name}`;
   el(page, "p", "kicker", "phaze report");
+  const u = best.uncertainty, range = u ? ` (${times(u.low)} to ${times(u.high)})` : "";
   el(page, "h1", "", best.value >= 1
-    ? `The best chip for ${whom} ${within} is ${times(best.value)} an H100${per}.`
-    : `No chip ${within} reaches an H100 for ${whom}: the best has ${times(best.value)}${per}.`);
+    ? `The best chip for ${whom} ${within} is ${times(best.value)}${range} an H100${per}.`
+    : `No chip ${within} reaches an H100 for ${whom}: the best has ${times(best.value)}${range}${per}.`);
   el(page, "p", "standfirst", `It is ${best.name}. No chip of the space ${visible(inputs.space)} (${count(certificate.space)} chips) is more than ${percent(certificate.gap, 2)} better` +
     (certificate.finished ? ", and that is proved." : ": the search ended at its limit with that bound."));
   el(page, "p", "note", `${models.length > 1 ? "Models" : "Model"}: ${models.map(short).join(", ")}; ${count(inputs.devices)} devices in groups of ${count(inputs.scale_up)}, global batch size ${count(inputs.batch)}. ` +
-    "The H100 is taken by its data sheet, as this chip is: what programs reach on chips of its class, at the clock that its watts allow, and nothing that was measured on it.");
+    "The H100 is taken by its data sheet, as this chip is: what programs reach on chips of its class, at the clock that its watts allow, and nothing that was measured on it." +
+    (u ? ` Predictions without measurements differ by ${percent(u.spread, 1)} from chip to chip: both have that error, hence the range.` : ""));
   if (best.power) {
     const most = p => Math.max(...p.full_watts).toFixed(0), mfu = m => percent(Math.min(...m.map(x => x.mfu)));
     el(page, "p", "note", `Its steps take up to ${most(best.power)} W at an MFU of ${mfu(best.models)} and more, those of the H100 ${most(search.reference.power)} W at ${mfu(search.reference.models)}.`);

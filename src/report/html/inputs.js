@@ -21,7 +21,7 @@
     `phaze ${source.version}. This file is self-contained and loads nothing from the network.`);
   const nav = document.getElementById("contents");
   const names = { baselines: "Baselines", space: "Design space", floorplan: "Die area", schedule: "Layer schedule", pipeline: "Pipeline",
-    memory: "Memory", step: "Step time", sensitivity: "Sensitivity", certificate: "Proof", inputs: "Inputs", chips: "Chips of today", bill: "Cost breakdown", roofline: "Roofline", front: "Watts and dollars" };
+    memory: "Memory", step: "Step time", sensitivity: "Sensitivity", robustness: "Robustness", certificate: "Proof", inputs: "Inputs", chips: "Chips of today", bill: "Cost breakdown", roofline: "Roofline", front: "Watts and dollars" };
   document.querySelectorAll("section").forEach(section => {
     const a = el(nav, "a", "", names[section.id] || section.querySelector("h2").textContent);
     a.href = "#" + section.id;
