@@ -2125,8 +2125,8 @@ struct pz_moved_constant {
   const char *constant;
   double value;
   double objective, change; /* of the best chip; part of its usual objective */
-  const char *better;       /* the best of other chips, if better by more than the tolerance; else NULL */
-  double better_by;         /* part of the best chip's */
+  const char *better; /* the best of other chips, if better by more than the tolerance; else NULL */
+  double better_by;   /* part of the best chip's */
 };
 
 /* Does the best chip stay the best?  Candidates are the best evaluated chip of every kind and chips one or two steps from
