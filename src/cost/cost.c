@@ -354,6 +354,7 @@ void pz_cost_update(const struct pz_cost *cost, double bytes, double params, dou
                       .outside_j = bytes * t->hbm_j,
                       .core_s = params * CYCLES / pz_chip_vector_op_per_s(c),
                       .hbm_s = bytes / (pz_chip_hbm_bytes_per_s(c) * efficiency)};
+  if (!(bytes > 0)) w = (struct pz_work){0}; /* the framework has none */
   if (c->cold)
     pz_power_run(&cost->power, &w, 0, out);
   else
