@@ -67,7 +67,7 @@ enum pz_status pz_result_text(const struct pz_result *r, enum pz_result_form for
                      "the result has no details; accepted: after pz_run_detail and, of the "
                      "evaluator original, pz_run_compare");
   if (status != PZ_OK) return status;
-  json_t *document = form == PZ_RESULT_JSON ? pz_result_json(r) : NULL;
+  json_t *document = form == PZ_RESULT_JSON ? pz_result_told_json(r) : NULL;
   if (form != PZ_RESULT_JSON) status = pz_report_data(r, &document, err);
   if (status == PZ_OK && !document)
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");

@@ -411,7 +411,7 @@ enum pz_status pz_result_print(const struct pz_result *r, struct pz_arena *arena
 }
 
 json_t *pz_result_report_json(const struct pz_result *r, json_t *timing) {
-  json_t *o = pz_result_json(r);
+  json_t *o = pz_result_told_json(r);
   if (o && json_object_set(o, "timing", timing) != 0) {
     json_decref(o);
     o = NULL;

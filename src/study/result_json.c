@@ -314,6 +314,24 @@ json_t *pz_result_json(const struct pz_result *r) {
   return NULL;
 }
 
+/* Watts of a device in the steps told, and joules of all devices over one. */
+json_t *pz_result_told_json(const struct pz_result *r) {
+  const struct pz_answer *best = pz_result_best(r);
+  json_t *root = pz_result_json(r), *told = json_object_get(root, "best");
+  if (!root || !best->n_models || !best->models[0].training) return root;
+  json_t *watts = json_array();
+  for (uint32_t i = 0; i < best->n_models; i++) {
+    const struct pz_training_answer *t = best->models[i].training;
+    json_array_append_new(watts, json_real(t->full_watts));
+    json_object_set_new(json_array_get(json_object_get(told, "models"), i), "joules",
+                        json_real(t->joules));
+  }
+  json_object_set_new(told, "power",
+                      json_pack("{s:f,s:o}", "limit_watts", best->models[0].training->limit_watts,
+                                "full_watts", watts));
+  return root;
+}
+
 static enum pz_status read_alone(const json_t *list, struct pz_result *r, struct pz_error *err) {
   uint32_t n = r->n_answers > 1 || r->inputs.options.n_models == 1 ? r->inputs.options.n_models : 0;
   if (json_array_size(list) != n)

@@ -7,6 +7,9 @@
 
 /* The result of the search, without comparison and detail.  New reference; NULL: no memory. */
 json_t *pz_result_json(const struct pz_result *r);
+
+/* The same for readers: with the watts of the best chip's steps (best.power) and joules of each model. */
+json_t *pz_result_told_json(const struct pz_result *r);
 /* Read it back into an initialised result; inputs come from its "inputs". */
 PZ_NODISCARD enum pz_status pz_result_read(const json_t *json, struct pz_result *r,
                                            struct pz_error *err);
