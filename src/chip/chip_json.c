@@ -132,7 +132,7 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   pz_fields_allow(f, words, sizeof words / sizeof *words);
   bool library = f->status == PZ_OK && pz_tech_is_library(pz_tech_at(pz_chip_bill_tech(c)));
   if (f->status == PZ_OK && !library && !json_object_get(f->root, "calibration"))
-    pz_chip_set_class(c, NULL);
+    f->status = pz_chip_set_class(c, NULL, f->err);
 }
 
 static void check_least(struct pz_fields *f, const char *key, int64_t value, int64_t least,

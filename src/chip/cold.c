@@ -48,12 +48,13 @@ static void add_attention(struct pz_chip *c, const struct pz_cold *k, const char
 }
 
 /* Start-ups, tiles and element-wise kernels of every GPU: those of an H200, the only one where all were measured. */
-static void launched(struct pz_chip *c, const struct pz_cold *k) {
+static enum pz_status launched(struct pz_chip *c, const struct pz_cold *k, struct pz_error *err) {
   static const double ANY = 1e9, FA1 = 311, TRITON = 334;
   struct pz_chip like;
-  struct pz_error ignored;
   const char *text = pz_chip_preset_text("h200");
-  if (!text || pz_chip_read_text("h200", text, strlen(text), &like, &ignored) != PZ_OK) return;
+  enum pz_status status =
+      pz_chip_read_text("h200", text ? text : "", text ? strlen(text) : 0, &like, err);
+  if (status != PZ_OK) return status;
   struct pz_calibration *to = &c->calibration, *from = &like.calibration;
   double scale = (double)c->glb_bytes / (double)like.glb_bytes;
   *to = *from;
@@ -69,6 +70,7 @@ static void launched(struct pz_chip *c, const struct pz_cold *k) {
   add_attention(c, k, "_fa1", FA1);
   add_attention(c, k, "_triton", TRITON);
   add_attention(c, k, "_fa2", k->v[PZ_COLD_fa2_products]);
+  return PZ_OK;
 }
 
 static void compiled(struct pz_chip *c, const struct pz_cold *k) {
@@ -81,7 +83,8 @@ static void compiled(struct pz_chip *c, const struct pz_cold *k) {
   attention->tail = 0;
 }
 
-void pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k) {
+enum pz_status pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
   struct pz_cold usual = pz_cold_usual();
   bool has_fp8 = c->precisions >> PZ_PRECISION_FP8 & 1 || c->calibration.fp8_speedup > 1;
   double fp8 = c->tensor.fp8_speedup > 0 ? c->tensor.fp8_speedup : has_fp8 ? 2 : 1;
@@ -89,13 +92,17 @@ void pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k) {
   pz_calibration_none(c->glb_bytes, &c->calibration);
   c->cold = true;
   c->energy_part = k->v[PZ_COLD_energy];
-  c->execution == PZ_CHIP_STREAM ? launched(c, k) : compiled(c, k);
+  if (c->execution == PZ_CHIP_STREAM)
+    status = launched(c, k, err);
+  else
+    compiled(c, k);
   c->calibration.fp8_speedup = fp8;
   c->calibration.fp8_block_speedup = 0;
+  return status;
 }
 
-void pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k) {
-  pz_chip_set_class(c, k);
+enum pz_status pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k, struct pz_error *err) {
+  enum pz_status status = pz_chip_set_class(c, k, err);
   c->collectives = (struct pz_collective_facts){0};
   c->glb_core_bytes_per_s = c->hbm.core_bytes_per_s = 0;
   if (c->execution == PZ_CHIP_STREAM)
@@ -105,4 +112,7 @@ void pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k) {
 }
 
 /* phaze validate --cold --runs ../shared/ref/published/runs.csv: over 12 chips */
-double pz_cold_spread(void) { return 0.064; }
+double pz_cold_spread(void) {
+  return 0.064;
+  return status;
+}

@@ -18,10 +18,13 @@ struct pz_cold {
 
 struct pz_cold pz_cold_usual(void);
 
-/* A description without measurements: what its class reaches.  `k` NULL: as usual. */
-void pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k);
+/* A description without measurements: what its class reaches.  `k` NULL: as usual.
+ * PZ_NO_MEMORY, for chips that launch kernels. */
+PZ_NODISCARD enum pz_status pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k,
+                                              struct pz_error *err);
 
 /* The chip by its data sheet: nothing that was measured on it stays, what its class reaches comes in its place. */
-void pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k);
+PZ_NODISCARD enum pz_status pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k,
+                                              struct pz_error *err);
 
 #endif

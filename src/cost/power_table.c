@@ -286,9 +286,10 @@ static enum pz_status predict_rows(const struct pz_chip *chip, struct reader *r,
   struct pz_cost cool, warm;
   struct pz_vec works;
   /* a GPU's own rates of products and attention were measured at the clock that its watts left */
-  if (chip->execution == PZ_CHIP_STREAM) pz_chip_set_class(&without, NULL);
-  without.calibration.throttle = 1;
   enum pz_status status = find_columns(r);
+  if (status == PZ_OK && chip->execution == PZ_CHIP_STREAM)
+    status = pz_chip_set_class(&without, NULL, r->err);
+  without.calibration.throttle = 1;
   if (status != PZ_OK) return status;
   out->rows = pz_arena_alloc(arena, r->csv->rows, sizeof *out->rows);
   if (!out->rows) return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);

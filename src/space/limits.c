@@ -46,7 +46,8 @@ static enum pz_status take_chip(const struct pz_space *s, const char *budget, co
   struct pz_chip c;
   enum pz_status status = pz_chip_read(budget, &c, err);
   if (status != PZ_OK) return status;
-  pz_chip_make_cold(&c, NULL);
+  status = pz_chip_make_cold(&c, NULL, err);
+  if (status != PZ_OK) return status;
   const char *own = pz_tech_at(c.tech)->name;
   if (!node && !(s->n_nodes == 1 && s->node[0] == c.tech))
     return pz_fail(err, PZ_BAD_USE,

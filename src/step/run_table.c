@@ -581,7 +581,8 @@ static enum pz_status fit_precision(struct pz_run_request *q, struct pz_error *e
 static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
                                struct pz_error *err) {
   enum pz_status status = pz_chip_read(cell(r, CHIP), &q->chip, err);
-  if (status == PZ_OK && r->cold && !q->chip.cold) pz_chip_make_cold(&q->chip, r->cold);
+  if (status == PZ_OK && r->cold && !q->chip.cold)
+    status = pz_chip_make_cold(&q->chip, r->cold, err);
   if (status == PZ_OK) status = fit_precision(q, err);
   if (status == PZ_OK) status = load_cluster(r, q, err);
   if (status != PZ_OK) return status;
@@ -724,9 +725,9 @@ static void predict_again(void *ctx, size_t i, unsigned worker) {
   (void)worker;
   j->step_s[i] = 0;
   if (!j->wanted[i] || !j->table->rows[i].predicted) return;
-  pz_chip_set_class(&chip, j->cold);
+  enum pz_status status = pz_chip_set_class(&chip, j->cold, &why);
   job.chip = &chip;
-  enum pz_status status = pz_predict(&job, &q->plan, &p, NULL, &why);
+  if (status == PZ_OK) status = pz_predict(&job, &q->plan, &p, NULL, &why);
   j->step_s[i] = status == PZ_OK ? p.step_s : status == PZ_NO_MEMORY ? -1 : 0;
 }
 

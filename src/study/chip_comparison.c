@@ -126,7 +126,8 @@ static enum pz_status load_chip(struct chips_question *q, const char *text) {
                    c->name, pz_tech_at(c->tech)->name);
   x->known = known_by(c, q->cold);
   x->tdp_watts = c->watts;
-  if (q->cold || c->cold) pz_chip_make_cold(c, NULL);
+  if (q->cold || c->cold) status = pz_chip_make_cold(c, NULL, q->err);
+  if (status != PZ_OK) return status;
   x->taken = pz_chip_taken(c);
   return set_network(q, text, x);
 }

@@ -244,8 +244,8 @@ static enum pz_status move_reference(struct pz_study *s, const struct pz_cold *k
                                      struct pz_objective *o, struct pz_error *err) {
   struct pz_chip c = s->reference_chip;
   enum pz_status status = pz_chip_read(c.name, &c, err);
+  if (status == PZ_OK) status = pz_chip_make_cold(&c, k, err);
   if (status != PZ_OK) return status;
-  pz_chip_make_cold(&c, k);
   o->reference_taken = pz_chip_taken(&c);
   for (uint32_t i = 0; i < o->n && status == PZ_OK; i++) {
     struct pz_step_cost *step = &o->reference[o->models[i]];

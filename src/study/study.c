@@ -220,7 +220,8 @@ static enum pz_status load_reference(struct pz_study *s, struct pz_error *err) {
   bool training = pz_study_is_training(s);
   enum pz_status status =
       pz_chip_read(training ? "h100" : PZ_REFERENCE_CHIP, &s->reference_chip, err);
-  if (status == PZ_OK && training) pz_chip_make_cold(&s->reference_chip, s->space.constants);
+  if (status == PZ_OK && training)
+    status = pz_chip_make_cold(&s->reference_chip, s->space.constants, err);
   if (status == PZ_OK) s->reference_taken = pz_chip_taken(&s->reference_chip);
   return status;
 }

@@ -95,7 +95,7 @@ static enum pz_status chips_json(struct details *d, json_t *rows) {
   for (size_t i = 0; i < sizeof built / sizeof *built && status == PZ_OK; i++) {
     struct pz_chip c;
     status = pz_chip_read(built[i], &c, d->err);
-    if (status == PZ_OK) pz_chip_make_cold(&c, d->s->space.constants);
+    if (status == PZ_OK) status = pz_chip_make_cold(&c, d->s->space.constants, d->err);
     if (status == PZ_OK) status = chip_rows(d, &c, "built", rows);
   }
   return status;
