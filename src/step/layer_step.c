@@ -217,6 +217,8 @@ static enum pz_status by_product_s(const struct pz_step_context *w, const struct
   struct pz_mapping o;
   enum pz_status status = pz_cost_product(w->cost, &x, &o, w->err);
   bool twice = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD;
+  double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
+  if (status == PZ_OK) pz_cost_within_watts(w->cost, macs, 1, &o);
   if (status == PZ_OK) add_gemm(w, op, (twice ? 2 : 1) * o.latency_s, p);
   return status;
 }
