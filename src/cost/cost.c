@@ -179,11 +179,14 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, bool fp
                                    const struct pz_mapping *o) {
   static const double FP8_PART = 0.5; /* half as many bits; H200: joules of a whole product 0.53 */
   const struct pz_tech_info *t = pz_tech_at(c->tech);
+  double array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s);
   return (struct pz_work){.core_j = (fp8 ? FP8_PART : 1) * pz_power_product_j(c, macs),
                           .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
                           .startup_s = o->startup_s,
-                          .core_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s),
-                          .hbm_s = o->hbm_s};
+                          .core_s = array_s,
+                          .hbm_s = o->hbm_s,
+                          .array_s = array_s,
+                          .glb_s = o->glb_s};
 }
 
 void pz_cost_within_watts(const struct pz_cost *cost, double macs, bool fp8, struct pz_mapping *o) {
@@ -229,6 +232,7 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
   w->outside_j = fmax(0, w->outside_j + x.energy_j - x.tail_ops * t->lane_j);
   w->core_s = core_s;
   w->hbm_s = hbm_s;
+  w->lane_s = tail_s;
   return PZ_OK;
 }
 
@@ -262,7 +266,9 @@ static void vector_cost(const struct pz_cost *cost, const struct pz_op *op, stru
                            .outside_j = bytes * t->hbm_j,
                            .startup_s = time.startup_s + time.rows_s,
                            .core_s = fmax(time.compute_s, time.glb_s),
-                           .hbm_s = time.hbm_s};
+                           .hbm_s = time.hbm_s,
+                           .lane_s = time.compute_s,
+                           .glb_s = time.glb_s};
 }
 
 static void flash_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
@@ -278,7 +284,9 @@ static void flash_cost(const struct pz_cost *cost, const struct pz_op *op, struc
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
   *w = (struct pz_work){.outside_j = a.bytes * pz_tech_at(c->tech)->hbm_j,
                         .core_s = out->latency_s,
-                        .hbm_s = out->hbm_s};
+                        .hbm_s = out->hbm_s,
+                        .array_s = out->latency_s,
+                        .lane_s = out->latency_s};
   w->core_j = out->energy_j - w->outside_j;
 }
 
@@ -323,24 +331,23 @@ static enum pz_status op_cost(struct pz_cost *cost, const struct pz_op *op, stru
   return status;
 }
 
-enum pz_status pz_cost_op_work(struct pz_cost *cost, const struct pz_op *op, struct pz_work *out,
-                               struct pz_error *err) {
-  struct pz_estimate ignored;
-  return op_cost(cost, op, &ignored, out, err);
-}
-
-enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
-                          struct pz_error *err) {
+enum pz_status pz_cost_op_work(struct pz_cost *cost, const struct pz_op *op,
+                               struct pz_estimate *out, struct pz_work *w, struct pz_error *err) {
   struct pz_estimate e;
-  struct pz_work w;
-  if (!cost || !op || !out) return pz_need(NULL, !cost ? "cost" : !op ? "op" : "out", err);
-  enum pz_status status = op_cost(cost, op, &e, &w, err);
+  enum pz_status status = op_cost(cost, op, &e, w, err);
   if (status != PZ_OK) return status;
   if (!cost->chip.cold || op->op_class == PZ_CLASS_COLLECTIVE)
     e.energy_j += e.latency_s * cost->static_watts;
   else
-    run_within_watts(cost, &w, &e);
+    run_within_watts(cost, w, &e);
   return *out = e, PZ_OK;
+}
+
+enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
+                          struct pz_error *err) {
+  struct pz_work w;
+  if (!cost || !op || !out) return pz_need(NULL, !cost ? "cost" : !op ? "op" : "out", err);
+  return pz_cost_op_work(cost, op, out, &w, err);
 }
 
 /* Adam on one parameter: ten products and sums, a root (15 cycles), a division (10). */

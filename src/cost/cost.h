@@ -51,9 +51,10 @@ void pz_cost_update(const struct pz_cost *cost, double bytes, double params, dou
 /* Latency and energy of a mapped product at the clock that the watts of a chip allow that nobody measured; others stay. */
 void pz_cost_within_watts(const struct pz_cost *cost, double macs, bool fp8, struct pz_mapping *o);
 
-/* What an operator of a graph does, and its time, at the chip's clock; nothing of a collective. */
+/* pz_cost_op; and what the operator does, and its time, at the chip's clock, nothing of a collective. */
 PZ_NODISCARD enum pz_status pz_cost_op_work(struct pz_cost *cost, const struct pz_op *op,
-                                            struct pz_work *out, struct pz_error *err);
+                                            struct pz_estimate *out, struct pz_work *w,
+                                            struct pz_error *err);
 
 /* What a product operator adds to its product: bytes beyond its operands and result (residuals,
  * masks, what is kept; negative where several heads share an operand), and the vector tail, which

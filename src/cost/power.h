@@ -27,6 +27,8 @@ struct pz_work {
   double core_j;    /* at the voltage of the technology's reference clock */
   double outside_j; /* of HBM and links, whatever the clock */
   double startup_s, core_s, hbm_s;
+  /* of core_s, the longest of these: at the tensor cores and their buffers, at the vector cores, at the global buffer */
+  double array_s, lane_s, glb_s;
 };
 
 /* Calls follow each other, or come every interval_s where that is longer: at the highest clock whose watts are within

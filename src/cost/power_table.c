@@ -198,8 +198,9 @@ static enum pz_status blocks_work(struct pz_cost *cost, const struct known *op,
     if (w->layers[l].count != LAYERS) continue; /* embedding and head */
     for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
       for (uint32_t i = 0; i < w->layers[l].ops[d].n && status == PZ_OK; i++) {
+        struct pz_estimate ignored;
         struct pz_work one;
-        status = pz_cost_op_work(cost, &w->layers[l].ops[d].op[i], &one, err);
+        status = pz_cost_op_work(cost, &w->layers[l].ops[d].op[i], &ignored, &one, err);
         for (int n = 0; n < LAYERS && status == PZ_OK; n++)
           if (!pz_vec_push(works, &one)) status = out_of_memory(op, err);
       }

@@ -103,7 +103,7 @@ static bool is_linear(const struct pz_op *op) {
 /* Of backward the weight gradients, which sum over tokens. */
 static bool reduces_tokens(const struct pz_step_context *w, const struct pz_op *op) {
   if (op->grouped) return op->direction == PZ_BACKWARD && !op->weight_bytes;
-  return op->direction == PZ_BACKWARD && op->dims.k == w->seq * w->plan->mbs;
+  return op->direction == PZ_BACKWARD && op->dims.k == w->seq * w->mbs;
 }
 
 /* ---- kernels, and what they take beside collectives ---- */
@@ -179,8 +179,8 @@ static void add_router(const struct pz_step_context *w, const struct pz_op *op, 
 
 /* A product in 8 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
  * for the weight gradient; weights are cast once a step (Micikevicius et al., arXiv 2209.05433; Transformer Engine). */
-static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op *op,
-                            struct pz_pass *p) {
+static enum pz_status run_fp8(const struct pz_step_context *w, const struct pz_op *op,
+                              struct pz_op_run *r) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
   struct pz_grouped g = {
       op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
@@ -194,13 +194,15 @@ static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op 
                               ? pz_cost_fp8_grouped(w->cost, &g, &o, w->err)
                               : pz_cost_fp8_product(w->cost, &x, &o, w->err);
   if (status != PZ_OK) return status;
-  if (looped) o.latency_s *= (double)op->dims.batch;
-  add_gemm(w, op, o.latency_s, p);
-  if (weights) return p->weight_s += o.latency_s, PZ_OK;
+  double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
+  *r = (struct pz_op_run){.kind = PZ_RUN_GEMM,
+                          .calls = looped ? (double)op->dims.batch : 1,
+                          .work = pz_cost_mapped_work(&w->cost->chip, macs, true, &o),
+                          .weight = weights};
+  r->s = r->calls * o.latency_s;
+  if (weights) return PZ_OK;
   pz_cost_fp8_cast(&w->cost->chip, op->dims.batch * op->dims.m, op->dims.k, true, &cast);
-  add_elementwise(w, cast.latency_s, p);
-  p->n_ops++;
-  return PZ_OK;
+  return r->cast_s = cast.latency_s, PZ_OK;
 }
 
 /* Tokens to experts and back by GEMMs, of each sample (Lepikhin et al., GShard, arXiv 2006.16668): a place of an expert
@@ -208,25 +210,28 @@ static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op 
  * whatever the context-parallel degree; a device sums over its own tokens (generate_masks and "BSM,BSEC -> EBCM" of
  * MaxText's layers/moe.py, whose subgroups of a sequence are for inference alone).  The gradient of the weights is a
  * second GEMM. */
-static enum pz_status by_product_s(const struct pz_step_context *w, const struct pz_op *op,
-                                   struct pz_pass *p) {
+static enum pz_status run_by_product(const struct pz_step_context *w, const struct pz_op *op,
+                                     struct pz_op_run *r) {
   double tokens = (double)(w->seq * pz_plan_cp(w->plan));
   int64_t places =
       (int64_t)ceil(tokens * (double)w->experts_per_token * pz_plan_framework(w->plan)->capacity);
-  struct pz_product x = {w->plan->mbs, places, op->dims.n, w->seq, false};
+  struct pz_product x = {w->mbs, places, op->dims.n, w->seq, false};
   struct pz_mapping o;
   enum pz_status status = pz_cost_product(w->cost, &x, &o, w->err);
+  if (status != PZ_OK) return status;
   bool twice = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD;
   double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
-  if (status == PZ_OK) pz_cost_within_watts(w->cost, macs, 1, &o);
-  if (status == PZ_OK) add_gemm(w, op, (twice ? 2 : 1) * o.latency_s, p);
-  return status;
+  *r = (struct pz_op_run){.kind = PZ_RUN_GEMM,
+                          .calls = twice ? 2 : 1,
+                          .work = pz_cost_mapped_work(&w->cost->chip, macs, false, &o)};
+  pz_cost_within_watts(w->cost, macs, false, &o);
+  return r->s = r->calls * o.latency_s, PZ_OK;
 }
 
 /* Attention whose keys come round a ring: a kernel for the keys of each device, causal ones in pairs so that all devices
  * do as much, and the result of each but the first added to what there is (Liu et al., arXiv 2310.01889). */
-static enum pz_status attention_s(const struct pz_step_context *w, const struct pz_op *op,
-                                  double *s) {
+static enum pz_status run_attention(const struct pz_step_context *w, const struct pz_op *op,
+                                    struct pz_op_run *r) {
   struct pz_op one = *op;
   struct pz_estimate e;
   int64_t blocks = pz_plan_cp(w->plan) > 1 && w->plan->cp_form != PZ_CONTEXT_ALL_TO_ALL
@@ -238,11 +243,11 @@ static enum pz_status attention_s(const struct pz_step_context *w, const struct 
     one.bytes_read /= blocks;
     one.bytes_written /= blocks;
   }
-  enum pz_status status = pz_cost_op(w->cost, &one, &e, w->err);
+  enum pz_status status = pz_cost_op_work(w->cost, &one, &e, &r->work, w->err);
   double result = (double)op->dims.batch * (double)op->dims.m * (double)op->dims.k;
-  if (status == PZ_OK)
-    *s =
-        (double)blocks * e.latency_s + (double)(blocks - 1) * moved_s(w, result, w->k->merge_bytes);
+  r->merge_s = (double)(blocks - 1) * moved_s(w, result, w->k->merge_bytes);
+  r->calls = (double)blocks * w->cost->chip.calibration.throttle;
+  r->s = w->cost->chip.calibration.throttle * ((double)blocks * e.latency_s + r->merge_s);
   return status;
 }
 
@@ -251,43 +256,70 @@ static enum pz_status attention_s(const struct pz_step_context *w, const struct 
 static double training_throttle(const struct pz_step_context *w, const struct pz_op *op,
                                 const struct pz_estimate *e) {
   const struct pz_calibration *c = &w->cost->chip.calibration;
-  if (op->kind == PZ_OP_ATTENTION) return c->throttle;
+  if (op->op_class == PZ_CLASS_VECTOR) return 1;
   double arithmetic =
       e->bound == PZ_BOUND_COMPUTE ? 1 : pz_fmin(1, e->utilisation / c->tensor_efficiency);
   return pz_fmax(1, c->training_throttle * arithmetic);
 }
 
+/* Any other: one kernel, or that of each expert. */
+static enum pz_status run_kernel(const struct pz_step_context *w, const struct pz_op *op,
+                                 struct pz_op_run *r) {
+  double capacity = pz_plan_framework(w->plan)->capacity;
+  bool looped = is_looped(w, op);
+  struct pz_op one = looped ? expert_op(op) : *op;
+  struct pz_estimate e;
+  enum pz_status status = pz_cost_op_work(w->cost, &one, &e, &r->work, w->err);
+  if (status != PZ_OK) return status;
+  if (looped) r->calls *= (double)op->dims.batch;
+  if (op->grouped && capacity > 0) r->calls *= capacity;
+  r->calls *= training_throttle(w, op, &e);
+  return r->s = r->calls * e.latency_s, PZ_OK;
+}
+
+static enum pz_status run_op(const struct pz_step_context *w, const struct pz_op *op,
+                             struct pz_op_run *r) {
+  *r = (struct pz_op_run){.kind = PZ_RUN_NONE, .calls = 1};
+  if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
+  if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
+  if (w->fp8 && is_linear(op)) return run_fp8(w, op, r);
+  if (pz_plan_framework(w->plan)->capacity > 0 &&
+      (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
+    return run_by_product(w, op, r);
+  r->kind = is_core(w, op)                      ? PZ_RUN_ATTENTION
+            : op->op_class == PZ_CLASS_VECTOR ? PZ_RUN_ELEMENTWISE
+                                              : PZ_RUN_GEMM;
+  r->weight = is_linear(op) && reduces_tokens(w, op);
+  return op->kind == PZ_OP_ATTENTION ? run_attention(w, op, r) : run_kernel(w, op, r);
+}
+
+static void add_run(const struct pz_step_context *w, const struct pz_op *op,
+                    const struct pz_op_run *r, struct pz_pass *p) {
+  switch (r->kind) {
+  case PZ_RUN_GEMM: add_gemm(w, op, r->s, p); break;
+  case PZ_RUN_ATTENTION: add_attention(w, r->s, p); break;
+  case PZ_RUN_ELEMENTWISE: add_elementwise(w, r->s, p); break;
+  default: break;
+  }
+  if (r->weight) p->weight_s += r->s;
+  if (r->cast_s > 0) {
+    add_elementwise(w, r->cast_s, p);
+    p->n_ops++;
+  }
+}
+
 static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
                              struct pz_pass *p) {
-  struct pz_estimate e;
-  if (op->op_class == PZ_CLASS_NONE) return PZ_OK;
+  struct pz_op_run r;
+  if (op->op_class == PZ_CLASS_NONE || in_ring(op)) return PZ_OK;
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
-  if (in_ring(op)) return PZ_OK;
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (op->kind == PZ_OP_TOPK) add_router(w, op, p);
   launch_experts(w, op, p);
-  if (w->fp8 && is_linear(op)) return fp8_s(w, op, p);
-  double capacity = pz_plan_framework(w->plan)->capacity;
-  if (capacity > 0 && (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
-    return by_product_s(w, op, p);
-  bool looped = is_looped(w, op);
-  struct pz_op one = looped ? expert_op(op) : *op;
-  enum pz_status status = op->kind == PZ_OP_ATTENTION ? attention_s(w, op, &e.latency_s)
-                                                      : pz_cost_op(w->cost, &one, &e, w->err);
-  if (status != PZ_OK) return status;
-  if (looped) e.latency_s *= (double)op->dims.batch;
-  if (op->grouped && capacity > 0) e.latency_s *= capacity;
-  if (op->kind == PZ_OP_ATTENTION || op->op_class != PZ_CLASS_VECTOR)
-    e.latency_s *= training_throttle(w, op, &e);
-  if (is_core(w, op))
-    add_attention(w, e.latency_s, p);
-  else if (op->op_class == PZ_CLASS_VECTOR)
-    add_elementwise(w, e.latency_s, p);
-  else
-    add_gemm(w, op, e.latency_s, p);
-  if (is_linear(op) && reduces_tokens(w, op)) p->weight_s += e.latency_s;
-  return PZ_OK;
+  enum pz_status status = run_op(w, op, &r);
+  if (status == PZ_OK) add_run(w, op, &r, p);
+  return status;
 }
 
 /* The module of CUDA graphs that an operator belongs to; 0: none.  Forward and backward have the same names. */
@@ -384,7 +416,7 @@ static double expert_rows(const struct pz_layer *l) {
 
 static void accumulate(const struct pz_step_context *w, const struct pz_layer *l, double n_params,
                        struct pz_pass *p) {
-  double bytes = accumulation_bytes(w, (double)(w->seq * w->plan->mbs)), rows = expert_rows(l);
+  double bytes = accumulation_bytes(w, (double)(w->seq * w->mbs)), rows = expert_rows(l);
   if (!(bytes > 0)) return;
   if (pz_plan_framework(w->plan)->accumulation != PZ_ACCUMULATION_FUSED) p->n_ops += n_params;
   double experts = rows > 0 ? (double)l->expert_params : 0;

@@ -30,6 +30,17 @@ static inline double pz_kernels_s(const struct pz_pass *p) {
   return p->products_s + p->attention_s + p->elementwise_s;
 }
 
+/* What an operator runs on a device: so many calls, one after another, of what `work` does at the chip's clock. */
+struct pz_op_run {
+  enum { PZ_RUN_NONE, PZ_RUN_GEMM, PZ_RUN_ATTENTION, PZ_RUN_ELEMENTWISE, PZ_RUN_LINK } kind;
+  double s;       /* of all, within the chip's watts */
+  double cast_s;  /* element-wise, before a product in 8 bit */
+  double merge_s; /* of s: results of a ring's turns added up */
+  double calls;
+  struct pz_work work;
+  bool weight; /* a product for the gradient of weights */
+};
+
 /* Collectives of a pass that have a GEMM beside them; further ones have none. */
 enum { PZ_PASS_WINDOWS = 16 };
 
@@ -56,6 +67,7 @@ struct pz_step_context {
   const struct pz_cluster *net;
   const struct pz_plan *plan;
   int64_t seq, microbatches; /* tokens of a sample on a device; microbatches of a replica */
+  int64_t mbs;               /* samples of a pass, or of a half of one */
   bool flash;                /* attention in one kernel */
   bool fp8;                  /* GEMMs of this layer */
   bool gathers;              /* weights of every layer, for every microbatch (ZeRO 3) */

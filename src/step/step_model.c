@@ -73,6 +73,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .net = &m->cost.net,
                                   .plan = plan,
                                   .seq = m->seq / pz_plan_cp(plan),
+                                  .mbs = plan->mbs,
                                   .flash = m->w->options.attention == PZ_ATTENTION_FLASH,
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
