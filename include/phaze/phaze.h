@@ -971,6 +971,7 @@ enum pz_resource {
   PZ_LINK,
   PZ_HBM_RATE, /* bandwidth of HBM and of the global buffer */
   PZ_GLB_RATE,
+  PZ_POWER, /* what the watts of a chip leave beside its power at rest */
   PZ_RESOURCES
 };
 
@@ -1271,6 +1272,8 @@ enum pz_execution {
   PZ_EXECUTION_EAGER,   /* kernels are launched one by one */
   PZ_EXECUTION_COMPILE, /* element-wise kernels fused, still launched */
   PZ_EXECUTION_GRAPH,   /* no launches: CUDA graphs, compiled programs */
+  PZ_EXECUTION_SERIAL,  /* the same on chips whose cores could be scheduled */
+  PZ_EXECUTION_SCHEDULED, /* operators beside each other, and beside collectives, on cores that are scheduled */
   PZ_EXECUTIONS
 };
 

@@ -141,9 +141,9 @@ static enum pz_status shape_seconds(const struct pz_plan_space *s, struct pz_ste
   double t[PZ_TERMS] = {0};
   for (int h = 0; h < 3; h++) {
     p.recompute = how[h];
-    enum pz_status status = pz_step_model_time(x->m, &p, 2, s->err);
+    enum pz_status status = pz_step_model_time(x->m, &p, 2, PZ_TIMING_BOUND, s->err);
     if (status != PZ_OK) return status;
-    const struct pz_model_steps *m = &x->m->steps;
+    const struct pz_model_steps *m = x->m->steps;
     for (uint32_t k = 0; k < x->m->kinds.n; k++)
       t[(uint32_t)h * PZ_TERM_KINDS + k] =
           h ? pz_fmax(0, pz_layer_step_s(&m->again[k]) - pz_layer_step_s(&m->block[k]))
@@ -295,7 +295,7 @@ enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f, const struct pz_c
   for (uint32_t i = 0; i < f->space.shapes.n; i++) {
     struct pz_step_shape *x = pz_shape_at(&f->space, i);
     if (x->tp != plan->tp || x->cp != pz_plan_cp(plan) || x->mbs != plan->mbs ||
-        x->ep != pz_plan_ep(plan) || (x->tp > 1 && x->sp != plan->sp))
+        x->ep != pz_plan_ep(plan) || (x->tp > 1 && x->sp != plan->sp) || x->halves != plan->halves)
       continue;
     enum pz_status status = time_shape(f, x, chip, net, chip_key(chip, net));
     return status == PZ_OK ? pz_step_dynamic_j(x->m, plan, params, joules, f->space.err) : status;

@@ -9,6 +9,7 @@
 static bool simpler(const struct pz_plan *a, const struct pz_plan *b) {
   if (pz_plan_cp(a) != pz_plan_cp(b)) return pz_plan_cp(a) < pz_plan_cp(b);
   if (pz_plan_ep(a) != pz_plan_ep(b)) return pz_plan_ep(a) < pz_plan_ep(b);
+  if (a->halves != b->halves) return a->halves < b->halves;
   if (a->vpp != b->vpp) return a->vpp < b->vpp;
   if (a->pp != b->pp) return a->pp < b->pp;
   if (a->tp != b->tp) return a->tp < b->tp;

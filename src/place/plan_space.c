@@ -30,6 +30,7 @@ struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q,
   p.cp = shape->cp;
   p.ep = shape->ep;
   p.mbs = shape->mbs;
+  p.halves = shape->halves;
   p.pp = p.vpp = p.dp = 1;
   p.pipeline = PZ_PIPELINE_1F1B;
   p.first_layers = p.last_layers = 0;
@@ -63,12 +64,12 @@ static enum pz_status order_s(const struct pz_plan_question *q, struct pz_step_s
   struct pz_plan p = pz_step_shape_plan(q, x);
   const struct pz_step_model *m = x->m;
   p.pipeline = (int)order;
-  enum pz_status status = pz_step_model_time(x->m, &p, microbatches, &x->err);
+  enum pz_status status = pz_step_model_time(x->m, &p, microbatches, PZ_TIMING_BOUND, &x->err);
   if (status != PZ_OK) return status;
   bool torus = m->cost.net.n_levels && m->cost.net.level[0].n_axes;
-  *out = pz_layer_step_s(&m->steps.before) + pz_layer_step_s(&m->steps.after);
+  *out = pz_layer_step_s(&m->steps->before) + pz_layer_step_s(&m->steps->after);
   for (uint32_t k = 0; k < m->kinds.n; k++)
-    *out += (double)m->w->layers[m->kinds.layer[k]].count * pz_layer_step_s(&m->steps.block[k]);
+    *out += (double)m->w->layers[m->kinds.layer[k]].count * pz_layer_step_s(&m->steps->block[k]);
   if (!torus) return PZ_OK;
   *out = 0;
   for (uint32_t l = 0; l < m->w->n_layers; l++)
@@ -252,7 +253,8 @@ static bool can_divide(const struct pz_plan_space *s, const struct pz_workload *
   if (x->tp * x->cp > q->plan.devices || q->plan.batch % x->mbs || (x->sp && part % x->tp))
     return false;
   return PZ_PLAN_ALLOWS(q, TP, tp, x->tp) && PZ_PLAN_ALLOWS(q, MBS, mbs, x->mbs) &&
-         (x->tp == 1 || PZ_PLAN_ALLOWS(q, SP, sp, x->sp)) && can_run(s, x);
+         (x->tp == 1 || PZ_PLAN_ALLOWS(q, SP, sp, x->sp)) &&
+         PZ_PLAN_ALLOWS(q, HALVES, halves, x->halves) && can_run(s, x);
 }
 
 /* The expert-parallel degree after this one, powers of two that divide the experts, and their number; 0: none. */
@@ -271,15 +273,19 @@ static enum pz_status add_shapes(struct pz_plan_space *s, const struct pz_worklo
   int64_t most_cp = pinned_cp ? pz_plan_cp(p) : MOST_CP, first_cp = pinned_cp ? most_cp : 1;
   int64_t most_mbs = pz_min(p->batch, q->pinned & PZ_PLAN_PIN(MBS) ? p->mbs : MOST_MBS);
   int64_t first_ep = q->pinned & PZ_PLAN_PIN(EP) ? pz_plan_ep(p) : 1;
+  int may_halve = pz_step_is_scheduled(q->job.chip, p);
   struct pz_step_shape x = {.tp = 1};
   for (x.tp = 1; x.tp <= most_tp; x.tp++)
     for (x.cp = first_cp; x.cp <= most_cp; x.cp *= 2)
       for (x.mbs = 1; x.mbs <= most_mbs; x.mbs++)
         for (int sp = 0; sp <= (x.tp > 1); sp++)
-          for (x.ep = first_ep; x.ep; x.ep = next_ep(q, w->experts, x.ep)) {
-            x.sp = sp;
-            if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x)) return pz_plan_no_memory(s);
-          }
+          for (x.ep = first_ep; x.ep; x.ep = next_ep(q, w->experts, x.ep))
+            for (int halves = 0; halves <= may_halve; halves++) {
+              x.sp = sp;
+              x.halves = halves;
+              if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x))
+                return pz_plan_no_memory(s);
+            }
   return PZ_OK;
 }
 

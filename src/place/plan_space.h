@@ -11,7 +11,7 @@
  * that all plans of this size share. */
 struct pz_step_shape {
   int64_t tp, cp, ep, mbs;
-  bool sp;
+  bool sp, halves;
   struct pz_step_model *m; /* NULL: made anew when a plan is priced */
   double once_s,
       several_s; /* a microbatch through all layers, as the only one and as one of several */

@@ -42,15 +42,15 @@ static void add_whole(const struct pz_step_shape *x, double *v) {
 typedef enum pz_status op_fn(void *ctx, const struct pz_op *op, int term, double times);
 
 static enum pz_status each_recomputed(const struct pz_plan_space *s, const struct pz_layer *l,
-                                      uint32_t kind, op_fn *fn, void *ctx) {
+                                      uint32_t kind, double times, op_fn *fn, void *ctx) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   bool *recomputed = pz_calloc(ops->n + 1, sizeof *recomputed);
   if (!recomputed) return pz_plan_no_memory(s);
   enum pz_status status = pz_recompute_ops(l, s->q->plan.saved, recomputed, s->err);
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
-    if (recomputed[i]) status = fn(ctx, &ops->op[i], PZ_TERM_KINDS + (int)kind, 1);
+    if (recomputed[i]) status = fn(ctx, &ops->op[i], PZ_TERM_KINDS + (int)kind, times);
     if (status == PZ_OK && ops->op[i].kind == PZ_OP_ATTENTION)
-      status = fn(ctx, &ops->op[i], 2 * PZ_TERM_KINDS + (int)kind, 1);
+      status = fn(ctx, &ops->op[i], 2 * PZ_TERM_KINDS + (int)kind, times);
   }
   pz_free(recomputed);
   return status;
@@ -59,18 +59,19 @@ static enum pz_status each_recomputed(const struct pz_plan_space *s, const struc
 /* Every operator of each term, `times` that often.  Ends with what fn returns where that is not PZ_OK. */
 static enum pz_status each_op(const struct pz_plan_space *s, const struct pz_step_shape *x,
                               op_fn *fn, void *ctx) {
-  const struct pz_workload *w = x->m->w;
+  const struct pz_workload *w = pz_step_pass(x->m);
+  double halves = x->halves ? 2 : 1;
   enum pz_status status = PZ_OK;
   uint32_t kind = 0;
   for (uint32_t l = 0; l < w->n_layers && status == PZ_OK; l++) {
     const struct pz_layer *layer = &w->layers[l];
     bool block = kind < x->m->kinds.n && x->m->kinds.layer[kind] == l;
     int term = block ? (int)kind : PZ_TERM_ENDS + (kind > 0);
-    double times = block ? 1 : (double)layer->count;
+    double times = halves * (block ? 1 : (double)layer->count);
     for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
       for (uint32_t i = 0; i < layer->ops[d].n && status == PZ_OK; i++)
         status = fn(ctx, &layer->ops[d].op[i], term, times);
-    if (block && status == PZ_OK) status = each_recomputed(s, layer, kind++, fn, ctx);
+    if (block && status == PZ_OK) status = each_recomputed(s, layer, kind++, halves, fn, ctx);
   }
   return status;
 }
@@ -90,8 +91,9 @@ static bool is_gemm(const struct pz_op *op) {
 /* Chips with one resource that is finite: what an operator takes of it, whatever the rest. */
 enum resource { ARRAYS, LANES, MEMORY, RESOURCES };
 
+static const double ENDLESS = 1e18;
+
 static struct pz_chip lone_chip(const struct pz_chip *like, enum resource r) {
-  static const double ENDLESS = 1e18;
   enum { MANY = 1 << 20 };
   struct pz_chip c = *like;
   c.clock_hz = 1;
@@ -321,32 +323,35 @@ static enum pz_status gemm_bytes(struct pz_term_tables *t, const struct pz_chip 
 
 /* ---- collectives ------------------------------------------------------------------------------ */
 
-static double shown_s(const struct pz_layer_step *l) {
+static double shown_s(const struct pz_term_tables *t, const struct pz_layer_step *l) {
+  if (t->scheduled) return pz_layer_step_s(l);
   return l->forward.collectives_s + l->backward.collectives_s + l->forward.expert_s +
          l->backward.expert_s;
 }
 
-/* Collectives that show on a chip beside whose attention everything hides that can. */
+/* Collectives that show on a chip beside whose attention everything hides that can; of a schedule, what passes take on a
+ * chip that computes at once. */
 static enum pz_status shape_collectives(struct pz_term_tables *t, struct pz_step_shape *x,
                                         const struct pz_cluster *net, double *out) {
   struct pz_plan p = pz_step_shape_plan(t->space->q, x);
   struct pz_chip slow = *t->space->q->job.chip;
-  slow.clock_hz = 1;
+  double rate = t->scheduled ? ENDLESS : 1;
+  slow.clock_hz = rate;
   slow.cold = false;
   slow.rules.nested_mapping = false;
-  slow.hbm.bytes_per_s_per_stack = slow.glb_bytes_per_s = 1;
+  slow.hbm.bytes_per_s_per_stack = slow.glb_bytes_per_s = rate;
   p.recompute = PZ_RECOMPUTATION_FULL;
   x->timed_for = 0;
   enum pz_status status = pz_step_model_set_chip(x->m, &slow, net, &p, t->times, t->space->err);
-  if (status == PZ_OK) status = pz_step_model_time(x->m, &p, 2, t->space->err);
+  if (status == PZ_OK) status = pz_step_model_time(x->m, &p, 2, PZ_TIMING_BOUND, t->space->err);
   if (status != PZ_OK) return status;
-  const struct pz_model_steps *m = &x->m->steps;
+  const struct pz_model_steps *m = x->m->steps;
   for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-    out[k] = shown_s(&m->block[k]);
-    out[PZ_TERM_KINDS + k] = pz_fmax(0, shown_s(&m->again[k]) - out[k]);
+    out[k] = shown_s(t, &m->block[k]);
+    out[PZ_TERM_KINDS + k] = pz_fmax(0, shown_s(t, &m->again[k]) - out[k]);
   }
-  out[PZ_TERM_ENDS] = shown_s(&m->before);
-  out[PZ_TERM_ENDS + 1] = shown_s(&m->after);
+  out[PZ_TERM_ENDS] = shown_s(t, &m->before);
+  out[PZ_TERM_ENDS + 1] = shown_s(t, &m->after);
   add_whole(x, out);
   return PZ_OK;
 }
@@ -408,6 +413,7 @@ void pz_term_tables_init(struct pz_term_tables *t, struct pz_plan_space *space,
 void pz_term_tables_release(struct pz_term_tables *t) { pz_product_times_free(t->times); }
 
 enum pz_status pz_term_tables_begin(struct pz_term_tables *t) {
+  t->scheduled = pz_step_is_scheduled(t->space->q->job.chip, &t->space->q->plan);
   enum pz_status status = pz_product_times_new(t->space->q->shared, &t->times, t->space->err);
   if (status == PZ_OK) status = find_work(t);
   return status == PZ_OK ? find_gemms(t) : status;

@@ -49,6 +49,7 @@ struct pz_term_work {
 
 struct pz_term_tables {
   struct pz_plan_space *space;
+  bool scheduled; /* operators run beside each other */
   struct pz_arena *arena;
   struct pz_product_times *times;
   struct pz_term_work *work; /* by shape and term */
@@ -85,6 +86,12 @@ static inline double pz_term_s(const struct pz_term_tables *t, const struct pz_t
   size_t at = (size_t)shape * PZ_TERMS + term;
   const struct pz_term_work *w = &t->work[at];
   double gemm_s = pz_fmax(r->cycles[at] * r->cycle, w->macs * r->mac);
+  if (t->scheduled) {
+    double tensor = gemm_s + w->attention_flop * r->flop,
+           lanes = (w->tail_ops + w->attention_ops + w->ops) * r->op;
+    return pz_fmax(pz_fmax(tensor, lanes), pz_fmax(w->bytes * r->byte, r->collectives[at])) *
+           (1 - 1e-9);
+  }
   double s = pz_fmax(gemm_s, w->tail_ops * r->op) + r->collectives[at] +
              pz_fmax(w->attention_flop * r->flop, w->attention_ops * r->op) +
              pz_fmax(w->ops * r->op, w->bytes * r->byte);

@@ -98,7 +98,7 @@ static inline bool pz_plan_sorts_tokens(const struct pz_plan *p) {
  * num_permuted_tokens).  Not where everything is captured or compiled.  Backward has the numbers of forward. */
 static inline bool pz_plan_waits(const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
-  return p->execution != PZ_EXECUTION_GRAPH && !(f->capacity > 0) && f->launches > 0 &&
+  return p->execution < PZ_EXECUTION_GRAPH && !(f->capacity > 0) && f->launches > 0 &&
          (f->loops_experts || pz_plan_ep(p) > 1);
 }
 

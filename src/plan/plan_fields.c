@@ -13,7 +13,7 @@
 
 const char *const pz_recomputation_names[] = {"none",      "selective", "full",
                                               "alternate", "half",      NULL};
-const char *const pz_execution_names[] = {"eager", "compile", "graph", NULL};
+const char *const pz_execution_names[] = {"eager", "compile", "graph", "serial", "scheduled", NULL};
 const char *const pz_precision_names[] = {"bf16", "fp8", "fp16", NULL};
 const char *const pz_dispatcher_names[] = {"alltoall", "deepep", "hybridep", NULL};
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL};

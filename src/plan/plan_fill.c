@@ -144,6 +144,7 @@ static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
                        : PZ_PRECISION_FP16;
   if (p->dispatcher < 0) p->dispatcher = (int)f->dispatcher;
   if (p->cuda_graphs < 0) p->cuda_graphs = 0;
+  if (p->halves < 0) p->halves = 0;
   if (p->recompute < 0)
     p->recompute =
         p->recompute_modules || f->modules ? PZ_RECOMPUTATION_SELECTIVE : (int)d->recompute;

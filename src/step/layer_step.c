@@ -10,6 +10,7 @@
 #include "cost/constants.h"
 #include "cost/fp8.h"
 #include "cost/vector.h"
+#include "step/pass_schedule.h"
 #include "step/recompute.h"
 #include "workload/op.h"
 
@@ -309,8 +310,9 @@ static void add_run(const struct pz_step_context *w, const struct pz_op *op,
 }
 
 static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
-                             struct pz_pass *p) {
+                             struct pz_op_run *run, struct pz_pass *p) {
   struct pz_op_run r;
+  if (run) *run = (struct pz_op_run){.kind = PZ_RUN_NONE};
   if (op->op_class == PZ_CLASS_NONE || in_ring(op)) return PZ_OK;
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
   p->n_ops++;
@@ -319,6 +321,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   launch_experts(w, op, p);
   enum pz_status status = run_op(w, op, &r);
   if (status == PZ_OK) add_run(w, op, &r, p);
+  if (status == PZ_OK && run) *run = r;
   return status;
 }
 
@@ -340,17 +343,26 @@ static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
 
 /* An operator of a layer with its launch: none inside a CUDA graph. */
 static enum pz_status add_launched(const struct pz_step_context *w, const struct pz_layer *l,
-                                   const struct pz_op *op, struct pz_pass *p) {
+                                   const struct pz_op *op, struct pz_op_run *run,
+                                   struct pz_pass *p) {
   double n = p->n_ops;
-  enum pz_status status = add_op(w, op, p);
+  enum pz_status status = add_op(w, op, run, p);
   if (w->plan->cuda_graphs & graph_module(l, op)) p->n_ops = n;
   return status;
+}
+
+static void more_tokens(struct pz_op_run *r, double times) {
+  r->s *= times;
+  r->cast_s *= times;
+  r->merge_s *= times;
+  r->calls *= times;
 }
 
 /* Operators of a pass from the one that sends tokens to the experts' devices to the one that sends them back: those of
  * the device with most tokens take longer. */
 static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_layer *l,
-                              enum pz_direction direction, struct pz_pass *p, double *window_s) {
+                              enum pz_direction direction, struct pz_op_run *runs,
+                              struct pz_pass *p, double *window_s) {
   const struct pz_ops *ops = &l->ops[direction];
   bool there = false, counts = direction == PZ_FORWARD && pz_plan_waits(w->plan);
   enum pz_status status = PZ_OK;
@@ -366,7 +378,7 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
       p->early_n = p->n_ops;
       p->early_s = pz_kernels_s(p);
     }
-    status = add_launched(w, l, op, p);
+    status = add_launched(w, l, op, runs ? &runs[i] : NULL, p);
     if (p->products_s > before.products_s) {
       last = p->products_s - before.products_s;
       for (; gathers < n; gathers++) window_s[gathers] = pz_fmax(window_s[gathers], last);
@@ -378,6 +390,7 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
     }
     if (!there) continue;
     double more = imbalance(w) - 1;
+    if (runs) more_tokens(&runs[i], imbalance(w));
     p->products_s += more * (p->products_s - before.products_s);
     p->weight_s += more * (p->weight_s - before.weight_s);
     p->elementwise_s += more * (p->elementwise_s - before.elementwise_s);
@@ -508,9 +521,11 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
 
 enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
                                 struct pz_layer_kernels *out) {
-  struct pz_layer_kernels k = {.n_params = 0};
-  enum pz_status status = add_ops(w, l, PZ_FORWARD, &k.forward, k.window_s[PZ_FORWARD]);
-  if (status == PZ_OK) status = add_ops(w, l, PZ_BACKWARD, &k.backward, k.window_s[PZ_BACKWARD]);
+  struct pz_layer_kernels k = {.runs = {out->runs[0], out->runs[1]}};
+  enum pz_status status =
+      add_ops(w, l, PZ_FORWARD, k.runs[PZ_FORWARD], &k.forward, k.window_s[PZ_FORWARD]);
+  if (status == PZ_OK)
+    status = add_ops(w, l, PZ_BACKWARD, k.runs[PZ_BACKWARD], &k.backward, k.window_s[PZ_BACKWARD]);
   for (uint32_t i = 0; i < l->n_tensors; i++) k.n_params += l->tensors[i].role == PZ_ROLE_PARAM;
   if (status == PZ_OK) *out = k;
   return status;
@@ -581,7 +596,7 @@ static enum pz_status recompute_needed(const struct pz_step_context *w, const st
                               ? pz_recompute_ops(l, w->plan->saved, recomputed, w->err)
                               : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
-    if (recomputed[i]) status = add_launched(w, l, &ops->op[i], &more);
+    if (recomputed[i]) status = add_launched(w, l, &ops->op[i], NULL, &more);
   if (status == PZ_OK) {
     add_collectives(w, ops, recomputed, kernels->window_s[PZ_FORWARD],
                     slowdown_of(&kernels->forward), &more);
@@ -603,7 +618,7 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
       which ? PZ_OK : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
     which[i] = pz_in_modules(l, &ops->op[i], pz_plan_modules(w->plan));
-    if (which[i]) status = add_launched(w, l, &ops->op[i], &more);
+    if (which[i]) status = add_launched(w, l, &ops->op[i], NULL, &more);
   }
   if (status == PZ_OK) {
     if (pz_plan_waits(w->plan) && l->model_expert_params &&
@@ -626,7 +641,7 @@ static double lockstep(const struct pz_step_context *w) {
 
 /* Host time of so many operators and of so long native code. */
 static double launches_s(const struct pz_step_context *w, double n_ops, double native_s) {
-  if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
+  if (w->plan->execution >= PZ_EXECUTION_GRAPH) return 0;
   double processor = w->cost->chip.calibration.host_launch * lockstep(w);
   double experts = native_s > 0 ? w->k->expert_host : 1;
   double s = n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s + native_s;
@@ -638,6 +653,7 @@ static double launches_s(const struct pz_step_context *w, double n_ops, double n
 static bool hides_experts(const struct pz_step_context *w) {
   enum pz_pipeline_order o = (enum pz_pipeline_order)w->plan->pipeline;
   bool paired = o == PZ_PIPELINE_DUALPIPE || o == PZ_PIPELINE_DUALPIPE_V;
+  if (w->scheduled) return false; /* it has the other half for that */
   return paired || w->plan->overlap & PZ_OVERLAP_EP;
 }
 
@@ -686,28 +702,232 @@ static double finish_pass(const struct pz_step_context *w, struct pz_pass *p,
   return s;
 }
 
+/* ---- schedules ------------------------------------------------------------------------------ */
+
+/* All that a pass of a layer depends on while chip, network and kernels stay. */
+struct pass_key {
+  const struct pz_layer *layer;
+  int64_t devices;
+  int direction, recompute, saved, modules, overlap, chains;
+  bool several;
+};
+
+struct solved {
+  struct pass_key key;
+  struct pz_pass_schedule schedule;
+};
+
+struct pz_solved_passes {
+  struct pz_arena arena;
+  struct pz_vec list; /* struct solved */
+};
+
+static void begin_solved(struct pz_solved_passes *s) {
+  pz_arena_init(&s->arena, NULL);
+  pz_vec_init(&s->list, &s->arena, sizeof(struct solved));
+}
+
+struct pz_solved_passes *pz_solved_passes_new(void) {
+  struct pz_solved_passes *s = pz_calloc(1, sizeof *s);
+  if (s) begin_solved(s);
+  return s;
+}
+
+void pz_solved_passes_clear(struct pz_solved_passes *s) {
+  if (!s || !s->list.n) return;
+  pz_arena_release(&s->arena);
+  begin_solved(s);
+}
+
+void pz_solved_passes_free(struct pz_solved_passes *s) {
+  if (s) pz_arena_release(&s->arena);
+  pz_free(s);
+}
+
+static bool same_key(const struct pass_key *a, const struct pass_key *b) {
+  return a->layer == b->layer && a->devices == b->devices && a->direction == b->direction &&
+         a->recompute == b->recompute && a->saved == b->saved && a->modules == b->modules &&
+         a->overlap == b->overlap && a->chains == b->chains && a->several == b->several;
+}
+
+/* Runs of a pass with those of its collectives, in an arena. */
+static enum pz_status with_collectives(const struct pz_step_context *w, const struct pz_ops *ops,
+                                       const struct pz_op_run *runs, struct pz_arena *arena,
+                                       struct pz_op_run **out) {
+  struct pz_op_run *all = pz_arena_alloc(arena, ops->n, sizeof *all);
+  if (!all) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for a schedule");
+  memcpy(all, runs, ops->n * sizeof *all);
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1 || in_ring(op)) continue;
+    struct pz_estimate e = {0};
+    enum pz_status status =
+        w->solver_steps ? pz_cost_op(w->cost, op, &e, w->err) : PZ_OK; /* for its energy */
+    if (status != PZ_OK) return status;
+    double joules = pz_fmax(0, e.energy_j - e.latency_s * w->cost->static_watts);
+    all[i] = (struct pz_op_run){.kind = PZ_RUN_LINK,
+                                .s = collective_time(w, op).s,
+                                .calls = 1,
+                                .work = {.outside_j = joules},
+                                .gathers = is_tensor_collective(op) && hides_tensor(w, op)};
+  }
+  return *out = all, PZ_OK;
+}
+
+/* Of a layer's forward operators those that its backward runs again, in an arena: what `recompute` adds up. */
+static enum pz_status list_recomputed(const struct pz_step_context *w, const struct pz_layer *l,
+                                      struct pz_arena *arena, bool **out) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  bool *which = pz_arena_alloc(arena, ops->n, sizeof *which);
+  if (!which) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for a schedule");
+  *out = which;
+  if (pz_recomputes_needed(w->plan)) return pz_recompute_ops(l, w->plan->saved, which, w->err);
+  bool second = false;
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    bool core = op->op_class != PZ_CLASS_COLLECTIVE && is_core(w, op);
+    if (pz_plan_modules(w->plan)) {
+      which[i] = pz_in_modules(l, op, pz_plan_modules(w->plan));
+    } else if (w->plan->recompute == PZ_RECOMPUTATION_SELECTIVE) {
+      which[i] = core;
+    } else if (w->plan->recompute == PZ_RECOMPUTATION_ALTERNATE) {
+      bool gemm = op->matmul_flop && !core;
+      which[i] = gemm ? (second = !second) : !core && op->op_class != PZ_CLASS_COLLECTIVE;
+    } else {
+      which[i] = true;
+    }
+  }
+  return PZ_OK;
+}
+
+static double ring_seconds(const struct pz_step_context *w, const struct pz_ops *ops) {
+  struct pz_pass ring = {.ring_s = 0};
+  if (ops->n) add_ring(w, ops, &ring);
+  return ring.ring_s;
+}
+
+static double sum_seconds(const struct pz_step_context *w, const struct pz_layer *l) {
+  struct pz_pass p = {.n_ops = 0};
+  accumulate(w, l, 0, &p);
+  return p.elementwise_s;
+}
+
+enum pz_status pz_layer_pass(const struct pz_step_context *w, const struct pz_layer *l,
+                             const struct pz_layer_kernels *kernels, enum pz_direction d,
+                             bool recomputed, struct pz_arena *arena,
+                             struct pz_pass_question *out) {
+  struct pz_op_run *runs, *again = NULL;
+  bool *which = NULL;
+  bool backward = d == PZ_BACKWARD;
+  enum pz_status status = with_collectives(w, &l->ops[d], kernels->runs[d], arena, &runs);
+  if (status == PZ_OK && recomputed && backward) {
+    status = with_collectives(w, &l->ops[PZ_FORWARD], kernels->runs[PZ_FORWARD], arena, &again);
+    if (status == PZ_OK) status = list_recomputed(w, l, arena, &which);
+  }
+  if (status != PZ_OK) return status;
+  *out = (struct pz_pass_question){
+      .cost = w->cost,
+      .pass = {&l->ops[d], runs, NULL, ring_seconds(w, &l->ops[d])},
+      .chains = w->chains,
+      .sum_s = backward ? sum_seconds(w, l) : 0};
+  if (again)
+    out->again = (struct pz_pass_part){&l->ops[PZ_FORWARD], again, which,
+                                       ring_seconds(w, &l->ops[PZ_FORWARD])};
+  return PZ_OK;
+}
+
+/* The schedule of a pass, or its bound. */
+static enum pz_status schedule_pass(const struct pz_step_context *w, const struct pz_layer *l,
+                                    const struct pz_layer_kernels *kernels, enum pz_direction d,
+                                    bool recomputed, struct pz_pass_schedule *out) {
+  bool again = recomputed && d == PZ_BACKWARD;
+  struct pass_key key = {.layer = l,
+                         .devices = w->net->devices,
+                         .direction = (int)d,
+                         .recompute = again ? w->plan->recompute : 0,
+                         .saved = again ? w->plan->saved : 0,
+                         .modules = again ? pz_plan_modules(w->plan) : 0,
+                         .overlap = w->plan->overlap & (int)PZ_OVERLAP_TP,
+                         .chains = w->chains,
+                         .several = d == PZ_BACKWARD && w->microbatches > 1};
+  for (uint32_t i = 0; w->solver_steps && i < w->solved->list.n; i++) {
+    const struct solved *s = pz_vec_at(&w->solved->list, struct solved, i);
+    if (same_key(&s->key, &key)) return *out = s->schedule, PZ_OK;
+  }
+  struct pz_arena arena;
+  struct pz_pass_question q;
+  pz_arena_init(&arena, NULL);
+  *out = (struct pz_pass_schedule){.s = 0};
+  enum pz_status status = pz_layer_pass(w, l, kernels, d, recomputed, &arena, &q);
+  if (status == PZ_OK)
+    status = w->solver_steps ? pz_pass_solve(&q, w->solver_steps, out, w->err)
+                             : pz_pass_bound_s(&q, &out->bound_s, w->err);
+  pz_arena_release(&arena);
+  if (status != PZ_OK || !w->solver_steps) return status;
+  struct solved s = {key, *out};
+  return pz_vec_push(&w->solved->list, &s)
+             ? PZ_OK
+             : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for a schedule");
+}
+
+static void take(double *from, double *left, double *to) {
+  double s = pz_fmin(*from, *left);
+  *from -= s;
+  *left -= s;
+  *to += s;
+}
+
+/* A pass that takes less than its operators one after another: collectives are what shows least. */
+static void shorten(struct pz_pass *p, double less, struct pz_layer_step *t) {
+  take(&p->collectives_s, &less, &t->hidden_s);
+  take(&p->expert_s, &less, &t->expert_hidden_s);
+  take(&p->elementwise_s, &less, &t->beside_s);
+  take(&p->attention_s, &less, &t->beside_s);
+  take(&p->products_s, &less, &t->beside_s);
+}
+
+/* In the place of operators one after another, which are a schedule too. */
+static enum pz_status schedule_layer(const struct pz_step_context *w, const struct pz_layer *l,
+                                     const struct pz_layer_kernels *kernels, bool recomputed,
+                                     struct pz_layer_step *t) {
+  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+    struct pz_pass_schedule s;
+    double *serial_s = d == PZ_FORWARD ? &t->forward_s : &t->backward_s;
+    enum pz_status status = schedule_pass(w, l, kernels, d, recomputed, &s);
+    if (status != PZ_OK) return status;
+    double found = w->solver_steps ? s.s : s.bound_s;
+    *(d == PZ_FORWARD ? &t->forward_j : &t->backward_j) = s.dynamic_j;
+    if (found >= *serial_s) continue;
+    shorten(d == PZ_FORWARD ? &t->forward : &t->backward, *serial_s - found, t);
+    *serial_s = found;
+  }
+  return PZ_OK;
+}
+
 enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_layer *l,
                              const struct pz_layer_kernels *kernels, bool recomputed,
                              struct pz_layer_step *t) {
   enum pz_status status = PZ_OK;
-  *t = (struct pz_layer_step){.forward = kernels->forward, .backward = kernels->backward};
+  struct pz_layer_step one = {.forward = kernels->forward, .backward = kernels->backward};
   for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-    struct pz_pass *p = d == PZ_FORWARD ? &t->forward : &t->backward;
+    struct pz_pass *p = d == PZ_FORWARD ? &one.forward : &one.backward;
     add_collectives(w, &l->ops[d], NULL, kernels->window_s[d], slowdown_of(p), p);
     add_ring(w, &l->ops[d], p);
   }
-  accumulate(w, l, kernels->n_params, &t->backward);
+  accumulate(w, l, kernels->n_params, &one.backward);
   if (recomputed && pz_recomputes_needed(w->plan))
-    status = recompute_needed(w, l, kernels, &t->backward);
+    status = recompute_needed(w, l, kernels, &one.backward);
   else if (recomputed && pz_plan_modules(w->plan))
-    status = recompute_modules(w, l, &t->backward);
+    status = recompute_modules(w, l, &one.backward);
   else if (recomputed)
-    recompute(w, t);
+    recompute(w, &one);
   if (status != PZ_OK) return status;
-  copy_shards(w, l, t);
-  t->forward_s = finish_pass(w, &t->forward, t);
-  t->backward_s = finish_pass(w, &t->backward, t);
-  return PZ_OK;
+  copy_shards(w, l, &one);
+  one.forward_s = finish_pass(w, &one.forward, &one);
+  one.backward_s = finish_pass(w, &one.backward, &one);
+  *t = (struct pz_layer_step){.forward_s = 0};
+  pz_layer_step_add(t, &one, (double)w->chains);
+  return w->scheduled ? schedule_layer(w, l, kernels, recomputed, t) : PZ_OK;
 }
 
 void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *t, double times) {
@@ -718,4 +938,7 @@ void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *t,
   sum->launch_s += times * t->launch_s;
   sum->hidden_s += times * t->hidden_s;
   sum->expert_hidden_s += times * t->expert_hidden_s;
+  sum->beside_s += times * t->beside_s;
+  sum->forward_j += times * t->forward_j;
+  sum->backward_j += times * t->backward_j;
 }

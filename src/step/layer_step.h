@@ -38,7 +38,8 @@ struct pz_op_run {
   double merge_s; /* of s: results of a ring's turns added up */
   double calls;
   struct pz_work work;
-  bool weight; /* a product for the gradient of weights */
+  bool weight;  /* a product for the gradient of weights */
+  bool gathers; /* a collective whose GEMM reads it as it arrives */
 };
 
 /* Collectives of a pass that have a GEMM beside them; further ones have none. */
@@ -50,6 +51,7 @@ struct pz_layer_kernels {
   /* by direction and collective of tensor parallelism: the GEMM that reads what it gathers or whose result it adds up */
   double window_s[2][PZ_PASS_WINDOWS];
   double n_params; /* tensors */
+  struct pz_op_run *runs[2]; /* by direction and operator, where a schedule asks for them; else NULL */
 };
 
 /* Of a layer in a plan. */
@@ -58,7 +60,15 @@ struct pz_layer_step {
   double forward_s, backward_s;     /* with launches and exposed collectives */
   double launch_s;                  /* of these: waiting for the host */
   double hidden_s, expert_hidden_s; /* collectives beside compute, not of these */
+  double beside_s;                  /* kernels beside others, or beside collectives that show, not of these */
+  double forward_j, backward_j;     /* dynamic energy, of schedules alone; 0: not known */
 };
+
+/* Schedules of passes, kept as long as chip, network and kernels stay. */
+struct pz_solved_passes;
+PZ_NODISCARD struct pz_solved_passes *pz_solved_passes_new(void); /* NULL: out of memory */
+void pz_solved_passes_clear(struct pz_solved_passes *s);
+void pz_solved_passes_free(struct pz_solved_passes *s); /* accepts NULL */
 
 /* What a layer is timed with. */
 struct pz_step_context {
@@ -71,6 +81,10 @@ struct pz_step_context {
   bool flash;                /* attention in one kernel */
   bool fp8;                  /* GEMMs of this layer */
   bool gathers;              /* weights of every layer, for every microbatch (ZeRO 3) */
+  bool scheduled;            /* operators beside each other */
+  int chains;                /* halves of a microbatch, each with samples of its own; 1: the whole */
+  int64_t solver_steps;      /* of a schedule; 0: its bound in its place */
+  struct pz_solved_passes *solved; /* schedules found so far */
   int64_t experts_per_token, expert_groups;
   double beside; /* part of the cores that collectives hold */
   struct pz_error *err;
@@ -85,6 +99,13 @@ PZ_NODISCARD enum pz_status pz_layer_kernels(const struct pz_step_context *c,
 PZ_NODISCARD enum pz_status pz_layer_step(const struct pz_step_context *c, const struct pz_layer *l,
                                           const struct pz_layer_kernels *kernels, bool recomputed,
                                           struct pz_layer_step *out);
+
+/* One direction of a layer as a question about schedules, in an arena; of kernels with runs. */
+struct pz_pass_question;
+PZ_NODISCARD enum pz_status pz_layer_pass(const struct pz_step_context *c, const struct pz_layer *l,
+                                          const struct pz_layer_kernels *kernels,
+                                          enum pz_direction d, bool recomputed,
+                                          struct pz_arena *arena, struct pz_pass_question *out);
 
 /* Add `times` a layer. */
 void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *t, double times);

@@ -40,7 +40,7 @@ static enum pz_status pass_j(struct pz_cost *cost, const struct pz_ops *ops, dou
 /* The part of a repeated layer's forward pass that backward recomputes, over all layers of the kind. */
 static double recomputed_part(const struct pz_step_model *m, const struct pz_plan *p,
                               uint32_t kind) {
-  const struct pz_layer_step *once = &m->steps.block[kind], *recomputed = &m->steps.again[kind];
+  const struct pz_layer_step *once = &m->steps->block[kind], *recomputed = &m->steps->again[kind];
   double forward = pz_kernels_s(&once->forward), layers = 0;
   for (int64_t chunk = 0; chunk < p->pp * p->vpp; chunk++)
     layers += (double)pz_plan_recomputed(p, chunk % p->pp, pz_plan_blocks(p, m->n_blocks, chunk));
@@ -52,7 +52,7 @@ static double recomputed_part(const struct pz_step_model *m, const struct pz_pla
 /* One microbatch through all layers, on one device of each stage. */
 static enum pz_status microbatch_j(struct pz_step_model *m, const struct pz_plan *p,
                                    double voltage2, double *out, struct pz_error *err) {
-  enum pz_status status = pz_step_model_time(m, p, pz_plan_microbatches(p), err);
+  enum pz_status status = pz_step_model_time(m, p, pz_plan_microbatches(p), PZ_TIMING_SOLVED, err);
   uint32_t kind = 0;
   double sum = 0;
   for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {

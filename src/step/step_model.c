@@ -6,7 +6,11 @@
 #include "core/alloc.h"
 #include "cost/beside.h"
 #include "cost/constants.h"
+#include "plan/pipeline_order.h"
 #include "workload/workload.h"
+
+/* Of the solver, for a pass: more bring little (bench/schedules). */
+enum { SOLVER_STEPS = 1000 };
 
 /* ---- making it ------------------------------------------------------------------------------ */
 
@@ -15,13 +19,20 @@ static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_pl
   return p->execution == PZ_EXECUTION_EAGER ? pz_plan_framework(p)->kernels : PZ_KERNELS_POINTWISE;
 }
 
+bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *p) {
+  return chip->execution == PZ_CHIP_SCHEDULED && p->execution == PZ_EXECUTION_SCHEDULED &&
+         !pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
+}
+
+static int chains_of(const struct pz_plan *p) { return p->halves ? 2 : 1; }
+
 static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, const struct pz_plan *p,
-                           struct pz_workload **out, struct pz_error *err) {
+                           int64_t mbs, struct pz_workload **out, struct pz_error *err) {
   struct pz_workload_options o = pz_workload_options_default();
   o.seq = p->seq;
   o.cp = pz_plan_cp(p);
   o.cp_form = p->cp_form > 0 ? (enum pz_context_form)p->cp_form : PZ_CONTEXT_RING;
-  o.mbs = p->mbs;
+  o.mbs = mbs;
   o.tp = p->tp;
   o.ep = pz_plan_ep(p);
   o.etp = p->etp ? p->etp : 0;
@@ -68,12 +79,18 @@ static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
 
 static struct pz_step_context context(struct pz_step_model *m, const struct pz_plan *plan,
                                       int64_t microbatches, struct pz_error *err) {
+  int chains = chains_of(plan);
+  /* gradients of the second half are added to those of the first */
+  if (chains > 1) microbatches = pz_max(2, microbatches);
   return (struct pz_step_context){.cost = &m->cost,
                                   .k = m->k,
                                   .net = &m->cost.net,
                                   .plan = plan,
                                   .seq = m->seq / pz_plan_cp(plan),
-                                  .mbs = plan->mbs,
+                                  .mbs = plan->mbs / chains,
+                                  .scheduled = m->runs && pz_step_is_scheduled(&m->cost.chip, plan),
+                                  .chains = chains,
+                                  .solved = m->solved,
                                   .flash = m->w->options.attention == PZ_ATTENTION_FLASH,
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
@@ -92,19 +109,42 @@ static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan
                                    struct pz_error *err) {
   struct pz_step_context c = context(m, plan, 1, err);
   enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
-    c.fp8 = is_fp8(&m->w->layers[i], plan);
-    status = pz_layer_kernels(&c, &m->w->layers[i], &m->kernels[i]);
+  const struct pz_workload *w = pz_step_pass(m);
+  for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++) {
+    c.fp8 = is_fp8(&w->layers[i], plan);
+    status = pz_layer_kernels(&c, &w->layers[i], &m->kernels[i]);
   }
   return status;
 }
 
-static bool make_tables(struct pz_step_model *m) {
+static bool make_runs(struct pz_step_model *m) {
+  const struct pz_workload *w = pz_step_pass(m);
+  size_t n = 0;
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    n += w->layers[i].ops[PZ_FORWARD].n + w->layers[i].ops[PZ_BACKWARD].n;
+  m->runs = pz_calloc(n + 1, sizeof *m->runs);
+  m->solved = pz_solved_passes_new();
+  if (!m->runs || !m->solved) return false;
+  n = 0;
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+      m->kernels[i].runs[d] = m->runs + n;
+      n += w->layers[i].ops[d].n;
+    }
+  return true;
+}
+
+static bool make_tables(struct pz_step_model *m, bool scheduled) {
   m->kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
   m->block_params = pz_calloc(m->kinds.n, sizeof *m->block_params);
-  m->steps.block = pz_calloc(m->kinds.n, sizeof *m->steps.block);
-  m->steps.again = pz_calloc(m->kinds.n, sizeof *m->steps.again);
-  return m->kernels && m->block_params && m->steps.block && m->steps.again;
+  for (int i = 0; i < 2; i++) {
+    struct pz_model_steps *s = &m->by[i].steps;
+    s->block = pz_calloc(m->kinds.n, sizeof *s->block);
+    s->again = pz_calloc(m->kinds.n, sizeof *s->again);
+    if (!s->block || !s->again) return false;
+  }
+  m->steps = &m->by[0].steps;
+  return m->kernels && m->block_params && (!scheduled || make_runs(m));
 }
 
 enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan *plan,
@@ -112,9 +152,13 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
   struct pz_step_model *m = pz_calloc(1, sizeof *m);
   if (!m) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   m->k = job->constants ? job->constants : &pz_constants_default;
-  enum pz_status status = load(job, kernels_of(job->chip, plan), plan, &m->w, err);
+  enum pz_kernels kernels = kernels_of(job->chip, plan);
+  bool scheduled = pz_step_is_scheduled(job->chip, plan);
+  enum pz_status status = load(job, kernels, plan, plan->mbs, &m->w, err);
+  if (status == PZ_OK && plan->halves)
+    status = load(job, kernels, plan, plan->mbs / 2, &m->half, err);
   if (status == PZ_OK) status = pz_layer_kinds_of(m->w, &m->kinds, err);
-  if (status == PZ_OK && !make_tables(m))
+  if (status == PZ_OK && !make_tables(m, scheduled))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   if (status == PZ_OK) {
     m->seq = m->w->options.seq;
@@ -137,7 +181,8 @@ enum pz_status pz_step_model_set_chip(struct pz_step_model *m, const struct pz_c
   pz_cost_release(&m->cost);
   use_chip(m, chip, net, plan);
   m->cost.times = times;
-  m->timed = false;
+  m->by[0].timed = m->by[1].timed = false;
+  pz_solved_passes_clear(m->solved);
   return time_kernels(m, plan, err);
 }
 
@@ -146,9 +191,14 @@ void pz_step_model_free(struct pz_step_model *m) {
   if (m->cost.chip.name[0]) pz_cost_release(&m->cost);
   pz_free(m->kernels);
   pz_free(m->block_params);
-  pz_free(m->steps.block);
-  pz_free(m->steps.again);
+  for (int i = 0; i < 2; i++) {
+    pz_free(m->by[i].steps.block);
+    pz_free(m->by[i].steps.again);
+  }
+  pz_free(m->runs);
+  pz_solved_passes_free(m->solved);
   pz_layer_kinds_free(&m->kinds);
+  pz_workload_free(m->half);
   pz_workload_free(m->w);
   pz_free(m);
 }
@@ -169,7 +219,8 @@ static int64_t key_devices(const struct pz_step_model *m) {
 }
 
 enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan *plan,
-                                  int64_t microbatches, struct pz_error *err) {
+                                  int64_t microbatches, enum pz_timing timing,
+                                  struct pz_error *err) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
@@ -179,14 +230,18 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                              .devices = key_devices(m),
                              .several = microbatches > 1,
                              .gathers = pz_plan_gathers_layers(plan)};
-  if (m->timed && same(&key, &m->key)) return PZ_OK;
   struct pz_step_context c = context(m, plan, microbatches, err);
-  struct pz_model_steps *t = &m->steps;
+  if (!c.scheduled) timing = PZ_TIMING_BOUND;
+  if (timing == PZ_TIMING_SOLVED) c.solver_steps = SOLVER_STEPS;
+  struct pz_timed_steps *timed = &m->by[timing];
+  struct pz_model_steps *t = &timed->steps;
+  m->steps = t;
+  if (timed->timed && same(&key, &timed->key)) return PZ_OK;
   uint32_t kind = 0;
   t->before = t->after = (struct pz_layer_step){.forward_s = 0};
-  m->timed = false;
+  timed->timed = false;
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
-    const struct pz_layer *l = &m->w->layers[i];
+    const struct pz_layer *l = &pz_step_pass(m)->layers[i];
     struct pz_layer_step one;
     c.fp8 = is_fp8(l, plan);
     enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &one);
@@ -201,8 +256,8 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
     if (status != PZ_OK) return status;
     kind++;
   }
-  m->key = key;
-  m->timed = true;
+  timed->key = key;
+  timed->timed = true;
   return PZ_OK;
 }
 

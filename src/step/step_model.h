@@ -22,9 +22,12 @@ struct pz_step_params {
 
 struct pz_step_model {
   struct pz_workload *w;
+  struct pz_workload *half; /* of a plan with halves: what one of them runs; else NULL */
   struct pz_cost cost;
   const struct pz_constants *k;
-  struct pz_layer_kernels *kernels;    /* by layer of w */
+  struct pz_layer_kernels *kernels;    /* by layer of w, or of half */
+  struct pz_op_run *runs;              /* theirs, where operators are scheduled; else NULL */
+  struct pz_solved_passes *solved;
   struct pz_layer_kinds kinds;         /* of repeated layers */
   int64_t n_blocks;                    /* of all kinds */
   int64_t seq;                         /* tokens of a sample, on all devices of the context */
@@ -33,18 +36,24 @@ struct pz_step_model {
   double tied_params;
   struct pz_memory_model memory;
 
-  /* of the plan that was priced last */
-  struct pz_steps_key {
-    int recompute, overlap, saved, modules, pipeline;
-    int64_t devices;
-    bool several; /* microbatches */
-    bool gathers; /* weights of every layer */
-  } key;
-  bool timed;
-  struct pz_model_steps steps;
+  /* of the plans that were bounded and priced last; `steps` is what was asked for last */
+  struct pz_timed_steps {
+    struct pz_steps_key {
+      int recompute, overlap, saved, modules, pipeline;
+      int64_t devices;
+      bool several; /* microbatches */
+      bool gathers; /* weights of every layer */
+    } key;
+    bool timed;
+    struct pz_model_steps steps;
+  } by[2];
+  const struct pz_model_steps *steps;
 };
 
-/* Of the plan its tp, ep, etp, imbalance, sp, mbs, framework, execution, attention library, seq, mtp and attention count. */
+/* Layers with a lower bound for each schedule in its place, or solved; the same where operators run one after another. */
+enum pz_timing { PZ_TIMING_BOUND, PZ_TIMING_SOLVED };
+
+/* Of the plan its tp, ep, etp, imbalance, sp, mbs, halves, framework, execution, attention library, seq, mtp and attention count. */
 PZ_NODISCARD enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan *plan,
                                               struct pz_step_model **out, struct pz_error *err);
 void pz_step_model_free(struct pz_step_model *m); /* accepts NULL */
@@ -58,7 +67,16 @@ pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
 
 /* Layers of a plan, for pricing. */
 PZ_NODISCARD enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan *plan,
-                                               int64_t microbatches, struct pz_error *err);
+                                               int64_t microbatches, enum pz_timing timing,
+                                               struct pz_error *err);
+
+/* What a pass runs, once or, of halves, twice. */
+static inline const struct pz_workload *pz_step_pass(const struct pz_step_model *m) {
+  return m->half ? m->half : m->w;
+}
+
+/* Is a pass of such a plan scheduled? */
+bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan);
 
 /* The one function that prices a plan: its pipeline simulated, its parts, its memory.  `detail` may be NULL. */
 PZ_NODISCARD enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,

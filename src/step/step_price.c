@@ -78,7 +78,7 @@ static void add_layers(struct chunk_windows *c, const struct pz_layer_step *t, d
 }
 
 static struct chunk_windows chunk_windows(const struct pricing *x, int64_t chunk) {
-  const struct pz_model_steps *t = &x->m->steps;
+  const struct pz_model_steps *t = x->m->steps;
   struct chunk_windows c = {{.s = 0}, {.s = 0}};
   for (uint32_t k = 0; k < x->m->kinds.n; k++) {
     int64_t recomputed, n = chunk_kind(x, chunk, k, &recomputed);
@@ -115,7 +115,7 @@ static double send_s(const struct pricing *x, const struct window *pass) {
 
 /* Forward, backward and of these weight gradients of a chunk. */
 static void chunk_time(const struct pricing *x, int64_t chunk, double *f, double *b, double *w) {
-  const struct pz_model_steps *t = &x->m->steps;
+  const struct pz_model_steps *t = x->m->steps;
   struct chunk_windows c = chunk_windows(x, chunk);
   *f = c.forward.s + send_s(x, &c.forward);
   *b = c.backward.s + send_s(x, &c.backward);
@@ -387,7 +387,7 @@ static void optimize(const struct pricing *x, struct pz_prediction *out) {
 
 /* All that a stage does for a microbatch, of each of its copies. */
 static struct pz_layer_step stage_step(const struct pricing *x, int64_t stage) {
-  const struct pz_model_steps *t = &x->m->steps;
+  const struct pz_model_steps *t = x->m->steps;
   struct pz_layer_step sum = {.forward_s = 0};
   double part = 1.0 / (double)pz_pipeline_copies(x->shape.order); /* of the microbatches */
   for (uint32_t c = 0; c < pz_pipeline_slots(&x->shape); c++) {
@@ -466,8 +466,8 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan, struct pricing *x,
-                            struct pz_error *err) {
+static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
+                            enum pz_timing timing, struct pricing *x, struct pz_error *err) {
   enum pz_status status = pz_plan_check(plan, err);
   if (status == PZ_OK) status = pz_plan_check_layers(plan, m->n_blocks, err);
   if (status == PZ_OK && !m->cost.net.n_levels && pz_plan_devices(plan) > 1)
@@ -479,7 +479,7 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
   x->shape = pz_plan_shape(plan);
   status = pz_pipeline_check(&x->shape, err);
   if (status != PZ_OK) return status;
-  status = pz_step_model_time(m, plan, x->microbatches, err);
+  status = pz_step_model_time(m, plan, x->microbatches, timing, err);
   if (status != PZ_OK) return status;
   find_send(x);
   x->params = stage_params(x);
@@ -491,7 +491,7 @@ enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan
                              struct pz_error *err) {
   struct pricing x;
   struct pz_prediction found = {0};
-  enum pz_status status = begin(m, plan, &x, err);
+  enum pz_status status = begin(m, plan, PZ_TIMING_SOLVED, &x, err);
   if (status == PZ_OK) status = simulate(&x, &found, detail, err);
   if (status != PZ_OK) return status;
   found.microbatches = x.microbatches;
@@ -514,7 +514,7 @@ enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_plan *plan
   if (plan->pp * plan->vpp > MOST_CHUNKS)
     return pz_fail(err, PZ_LIMIT, "%lld chunks; accepted: at most %d",
                    (long long)(plan->pp * plan->vpp), MOST_CHUNKS);
-  enum pz_status status = begin(m, plan, &x, err);
+  enum pz_status status = begin(m, plan, PZ_TIMING_BOUND, &x, err);
   if (status != PZ_OK) return status;
   chunk_times(&x, f, b, w);
   struct pz_pipeline p = pipeline_of(&x, f, b, w);

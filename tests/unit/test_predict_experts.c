@@ -118,8 +118,8 @@ static struct pz_layer_step layer_of(const struct pz_plan *plan, const struct pz
   assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   assert_int_equal(pz_step_model_new(&job, plan, &m, &err), PZ_OK);
-  assert_int_equal(pz_step_model_time(m, plan, 2, &err), PZ_OK);
-  struct pz_layer_step t = m->steps.block[m->kinds.n - 1];
+  assert_int_equal(pz_step_model_time(m, plan, 2, PZ_TIMING_SOLVED, &err), PZ_OK);
+  struct pz_layer_step t = m->steps->block[m->kinds.n - 1];
   pz_step_model_free(m);
   return t;
 }

@@ -10,11 +10,11 @@
 /* Surrogate resources ("mixes"): weighted sums of resources, each of which gives an energy bound
  * (root_bound.c).  Measures of energy are the mixes and the dual values; their number is a multiple
  * of four, which the compiler vectorises. */
-enum { PZ_MIXES = 14, PZ_MEASURES = 16 };
+enum { PZ_MIXES = 15, PZ_MEASURES = 16 };
 _Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
                "every measure has a place");
 
-/* Weights of tensor cores, vector cores, link, HBM and GLB in a surrogate resource; each row sums
+/* Weights of tensor cores, vector cores, link, HBM, GLB and power in a surrogate resource; each row sums
  * to 1. */
 extern const double pz_mixes[PZ_MIXES][PZ_RESOURCES];
 

@@ -17,7 +17,7 @@ struct maker {
   int32_t capacity[PZ_RESOURCES];
   double hbm_part, glb_part; /* of the whole rates, that the part of the chip at hand can draw */
   struct pz_task *tasks;
-  struct pz_vec *full; /* by task: its modes at full rate, struct pz_mode */
+  struct pz_vec *full; /* by task: its modes at full rate, struct pz_full_mode */
   struct pz_error *err;
 };
 
@@ -61,14 +61,15 @@ static enum pz_status add_mode(struct maker *m, const struct pz_op *op, int32_t 
   struct pz_estimate e;
   enum pz_status status = cost_there(m, op, &e);
   if (status != PZ_OK) return status;
-  struct pz_mode f = {.use = {tensor, vector, op->op_class == PZ_CLASS_COLLECTIVE},
-                      .label = tensor ? tensor : vector,
-                      .s = e.latency_s,
-                      .j = e.energy_j,
-                      .hbm_s = e.hbm_s,
-                      .glb_s = e.glb_s};
+  struct pz_full_mode f = {
+      .at = {.use = {tensor, vector, op->op_class == PZ_CLASS_COLLECTIVE},
+             .label = tensor ? tensor : vector,
+             .s = e.latency_s,
+             .j = e.energy_j,
+             .hbm_s = e.hbm_s,
+             .glb_s = e.glb_s}};
   for (uint32_t i = 0; i < full->n && m->chip.rules.rate_levels; i++)
-    if (dominates(pz_vec_at(full, struct pz_mode, i), &f)) return PZ_OK;
+    if (dominates(&pz_vec_at(full, struct pz_full_mode, i)->at, &f.at)) return PZ_OK;
   return pz_vec_push(full, &f) ? PZ_OK : pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
 }
 
@@ -122,24 +123,31 @@ static double serial_s(const struct maker *m, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     double least = HUGE_VAL;
     for (uint32_t k = 0; k < m->full[i].n; k++)
-      least = fmin(least, pz_vec_at(&m->full[i], struct pz_mode, k)->s);
+      least = fmin(least, pz_vec_at(&m->full[i], struct pz_full_mode, k)->at.s);
     sum += least;
   }
   return sum;
 }
 
+/* As fast as the cores are, without a share of any rate. */
+static bool plain_modes(const struct pz_vec *full, struct pz_vec *out) {
+  for (uint32_t i = 0; i < full->n; i++)
+    if (!pz_vec_push(out, &pz_vec_at(full, struct pz_full_mode, i)->at)) return false;
+  return true;
+}
+
 static enum pz_status all_modes(struct maker *m, const struct pz_ops *ops) {
   m->full = pz_arena_alloc(m->arena, ops->n, sizeof *m->full);
   if (!m->full) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
-  for (uint32_t i = 0; i < ops->n; i++) pz_vec_init(&m->full[i], m->arena, sizeof(struct pz_mode));
+  for (uint32_t i = 0; i < ops->n; i++) pz_vec_init(&m->full[i], m->arena, sizeof(struct pz_full_mode));
   enum pz_status status = full_rate_modes(m, ops);
   if (status != PZ_OK) return status;
   bool shared = m->options->modes == PZ_MODES_ALL;
   double serial = serial_s(m, ops->n) * (1 + 1e-9);
   for (uint32_t i = 0; i < ops->n; i++) {
-    struct pz_vec modes = m->full[i];
-    if (shared) pz_vec_init(&modes, m->arena, sizeof(struct pz_mode));
-    bool done = !shared                     ? true
+    struct pz_vec modes;
+    pz_vec_init(&modes, m->arena, sizeof(struct pz_mode));
+    bool done = !shared                     ? plain_modes(&m->full[i], &modes)
                 : m->chip.rules.rate_levels ? pz_rate_modes(&m->full[i], serial, &modes)
                                             : pz_full_rate_modes(&m->full[i], &modes);
     if (!done) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);

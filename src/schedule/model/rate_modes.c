@@ -9,7 +9,8 @@
 #define PART(n, of) (PZ_RATE_PARTS / (of) * (n))
 static const int32_t levels[] = {PART(1, 256), PART(1, 16),  PART(1, 4),     PART(1, 2),
                                  PART(3, 4),   PART(15, 16), PART(255, 256), PZ_RATE_PARTS};
-enum { LEVELS = sizeof levels / sizeof *levels };
+enum { LEVELS = PZ_RATE_LEVELS };
+_Static_assert(sizeof levels / sizeof *levels == LEVELS, "as many as the header says");
 _Static_assert(PZ_RATE_PARTS % 256 == 0, "levels are whole parts");
 
 /* The least level that moves so much in this time; a quotient may be off by rounding. */
@@ -21,6 +22,17 @@ static int32_t level_for(double memory_s, double s) {
   return levels[i];
 }
 
+double pz_rate_level(int i) { return (double)levels[i] / PZ_RATE_PARTS; }
+
+/* The least share of the watts with which it takes no longer; what it takes of energy then. */
+static int32_t power_for(const struct pz_full_mode *f, double s, double *joules) {
+  if (!f->limited) return 0;
+  int i = 0;
+  while (i + 1 < LEVELS && f->power_s[i] > s * (1 + 1e-12)) i++;
+  *joules = f->power_j[i];
+  return levels[i];
+}
+
 static int descending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x < y) - (x > y);
@@ -28,26 +40,29 @@ static int descending(const void *a, const void *b) {
 
 /* Durations at which one of the shares falls to a lower level, and that at full rate, which is the
  * last. */
-static int list_durations(const struct pz_mode *f, double limit_s, double out[2 * LEVELS + 1]) {
-  const double memory_s[] = {f->hbm_s, f->glb_s};
+static int list_durations(const struct pz_full_mode *f, double limit_s, double out[3 * LEVELS + 1]) {
+  const double memory_s[] = {f->at.hbm_s, f->at.glb_s};
   int n = 0;
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < LEVELS && memory_s[k] > 0; i++) {
       double s = memory_s[k] / levels[i] * PZ_RATE_PARTS;
-      if (s > f->s && s <= limit_s) out[n++] = s;
+      if (s > f->at.s && s <= limit_s) out[n++] = s;
     }
+  for (int i = 0; i < LEVELS && f->limited; i++)
+    if (f->power_s[i] > f->at.s && f->power_s[i] <= limit_s) out[n++] = f->power_s[i];
   qsort(out, (size_t)n, sizeof *out, descending);
-  out[n++] = f->s;
+  out[n++] = f->at.s;
   return n;
 }
 
 /* An operator that on fewer cores asks no more of the memories takes no longer there than on more
  * cores, from its full-rate duration on. */
 static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t at, double limit_s) {
-  const struct pz_mode *f = pz_vec_at(full, struct pz_mode, at);
+  const struct pz_mode *f = &pz_vec_at(full, struct pz_full_mode, at)->at;
   for (uint32_t i = 0; i < at; i++) {
-    const struct pz_mode *o = pz_vec_at(full, struct pz_mode, i);
-    bool fewer = o->hbm_s <= f->hbm_s && o->glb_s <= f->glb_s;
+    const struct pz_full_mode *few = pz_vec_at(full, struct pz_full_mode, i);
+    const struct pz_mode *o = &few->at;
+    bool fewer = !few->limited && o->hbm_s <= f->hbm_s && o->glb_s <= f->glb_s;
     for (int r = 0; r < PZ_HBM_RATE && fewer; r++) fewer = o->use[r] <= f->use[r];
     if (fewer && o->s < limit_s) limit_s = o->s;
   }
@@ -63,15 +78,16 @@ static bool is_dominated(const struct pz_vec *modes, const struct pz_mode *m) {
 }
 
 bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *out) {
-  double s[2 * LEVELS + 1];
+  double s[3 * LEVELS + 1];
   for (uint32_t k = 0; k < full->n; k++) {
-    const struct pz_mode *f = pz_vec_at(full, struct pz_mode, k);
+    const struct pz_full_mode *f = pz_vec_at(full, struct pz_full_mode, k);
     int n = list_durations(f, limit_by_fewer_cores(full, k, limit_s), s);
     for (int i = 0; i < n; i++) {
-      struct pz_mode m = *f;
+      struct pz_mode m = f->at;
       m.s = s[i];
-      m.use[PZ_HBM_RATE] = level_for(f->hbm_s, m.s);
-      m.use[PZ_GLB_RATE] = level_for(f->glb_s, m.s);
+      m.use[PZ_HBM_RATE] = level_for(m.hbm_s, m.s);
+      m.use[PZ_GLB_RATE] = level_for(m.glb_s, m.s);
+      m.use[PZ_POWER] = power_for(f, m.s, &m.j);
       if (!is_dominated(out, &m) && !pz_vec_push(out, &m)) return false;
     }
   }
@@ -84,7 +100,7 @@ static int32_t exact_share(double memory_s, double s) {
 
 bool pz_full_rate_modes(const struct pz_vec *full, struct pz_vec *out) {
   for (uint32_t k = 0; k < full->n; k++) {
-    struct pz_mode m = *pz_vec_at(full, struct pz_mode, k);
+    struct pz_mode m = pz_vec_at(full, struct pz_full_mode, k)->at;
     m.use[PZ_HBM_RATE] = exact_share(m.hbm_s, m.s);
     m.use[PZ_GLB_RATE] = exact_share(m.glb_s, m.s);
     if (!pz_vec_push(out, &m)) return false;

@@ -2,8 +2,8 @@
  * could use, and then takes longer.
  *
  * Shares of the two bandwidths come in levels that are the same for every chip (rate_modes.c), as
- * cores come in powers of two or all.  An operator on given cores that holds shares h and g takes
- *   max(its latency on these cores, time at HBM / h, time at global buffer / g).
+ * cores come in powers of two or all.  An operator on given cores that holds shares h, g and w takes
+ *   max(its latency on these cores with a share w of the watts, time at HBM / h, time at global buffer / g).
  *
  * More hardware is never slower.  Let chip B have at least as much of everything as chip A (cores,
  * lanes, clock, bandwidths, bytes of the global buffer, link; the array's shape is the same), and
@@ -29,7 +29,21 @@
 #include "core/vec.h"
 #include "schedule/model/problem.h"
 
-/* Adds the modes of an operator to `out` (struct pz_mode): those of `full`, in which it is as fast
+enum { PZ_RATE_LEVELS = 8 };
+
+/* Shares of a bandwidth or of the watts, ascending; the last is 1. */
+double pz_rate_level(int i);
+
+/* An operator on some cores, as fast as they are.  Power is one more bandwidth: with a share of the watts it runs at the
+ * clock that these allow, and what runs side by side holds shares that add up to 1 at most. */
+struct pz_full_mode {
+  struct pz_mode at;
+  bool limited; /* by watts: what follows is known */
+  double power_s[PZ_RATE_LEVELS],
+      power_j[PZ_RATE_LEVELS]; /* with each share of them: no longer with more; the last: at.s, at.j */
+};
+
+/* Adds the modes of an operator to `out` (struct pz_mode): those of `full` (struct pz_full_mode), in which it is as fast
  * as its cores are, fewest cores first, and slower ones up to limit_s; without those that others
  * dominate, by decreasing duration for each number of cores.  False: out of memory. */
 PZ_NODISCARD bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *out);

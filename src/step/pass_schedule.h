@@ -1,0 +1,43 @@
+/* One direction of a layer as a scheduling problem: its operators on the chip's tensor cores, vector cores, HBM, global
+ * buffer and link, within its watts.  Collectives of tensor, context and expert parallelism are operators on the link;
+ * weight gradients run when they like; what is recomputed comes before; two halves of a microbatch are two chains. */
+#ifndef PZ_STEP_PASS_SCHEDULE_H
+#define PZ_STEP_PASS_SCHEDULE_H
+
+#include "schedule/model/schedule.h"
+#include "step/layer_step.h"
+
+/* Operators of a graph with what they run. */
+struct pz_pass_part {
+  const struct pz_ops *ops;     /* NULL: none */
+  const struct pz_op_run *runs; /* by operator */
+  const bool *which;            /* NULL: all */
+  double ring_s;                /* keys and values round the ring of a context, beside attention */
+};
+
+struct pz_pass_question {
+  struct pz_cost *cost;
+  struct pz_pass_part again, pass; /* recomputed, then the pass itself */
+  int chains;                      /* halves of a microbatch; 1: the whole */
+  double sum_s;                    /* at HBM, to add up the gradients of weights of one chain */
+};
+
+struct pz_pass_schedule {
+  double s, bound_s;
+  double dynamic_j; /* of a chip that nobody measured; 0: not known */
+};
+
+/* No schedule is shorter: resource loads between heads and tails, and the longest path. */
+PZ_NODISCARD enum pz_status pz_pass_bound_s(const struct pz_pass_question *q, double *bound_s,
+                                            struct pz_error *err);
+
+/* `named`: tasks have names of their own, for reports. */
+PZ_NODISCARD enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named,
+                                            struct pz_arena *arena, struct pz_problem *out,
+                                            struct pz_error *err);
+
+/* With so many steps of the solver. */
+PZ_NODISCARD enum pz_status pz_pass_solve(const struct pz_pass_question *q, int64_t steps,
+                                          struct pz_pass_schedule *out, struct pz_error *err);
+
+#endif
