@@ -101,10 +101,9 @@ static bool is_linear(const struct pz_op *op) {
   return op->kind == PZ_OP_MATMUL && (op->dims.batch == 1 || op->grouped);
 }
 
-/* Of backward the weight gradients, which sum over tokens. */
-static bool reduces_tokens(const struct pz_step_context *w, const struct pz_op *op) {
-  if (op->grouped) return op->direction == PZ_BACKWARD && !op->weight_bytes;
-  return op->direction == PZ_BACKWARD && op->dims.k == w->seq * w->mbs;
+/* Of backward the weight gradients, which sum over tokens and read no weights. */
+static bool reduces_tokens(const struct pz_op *op) {
+  return op->direction == PZ_BACKWARD && !op->weight_bytes;
 }
 
 /* ---- kernels, and what they take beside collectives ---- */
@@ -156,7 +155,7 @@ static struct pz_op expert_op(const struct pz_op *op) {
 static void launch_experts(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
   if (!is_looped(w, op)) return;
-  int kernels = w->fp8 && !reduces_tokens(w, op) ? 2 : 0;
+  int kernels = w->fp8 && !reduces_tokens(op) ? 2 : 0;
   p->native_s +=
       (double)op->dims.batch * (w->k->native_gemm_s + (double)kernels * w->k->native_launch_s);
   add_elementwise(w, (double)(op->dims.batch * kernels) * kernel_s(w), p);
@@ -187,7 +186,7 @@ static enum pz_status run_fp8(const struct pz_step_context *w, const struct pz_o
       op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
   struct pz_mapping o;
   struct pz_vector_time cast;
-  bool weights = reduces_tokens(w, op);
+  bool weights = reduces_tokens(op);
   bool looped = is_looped(w, op);
   if (op->grouped && weights) x.k = pz_grouped_rows(x.k);
   if (looped) x.batch = 1;
@@ -290,7 +289,7 @@ static enum pz_status run_op(const struct pz_step_context *w, const struct pz_op
   r->kind = is_core(w, op)                      ? PZ_RUN_ATTENTION
             : op->op_class == PZ_CLASS_VECTOR ? PZ_RUN_ELEMENTWISE
                                               : PZ_RUN_GEMM;
-  r->weight = is_linear(op) && reduces_tokens(w, op);
+  r->weight = is_linear(op) && reduces_tokens(op);
   return op->kind == PZ_OP_ATTENTION ? run_attention(w, op, r) : run_kernel(w, op, r);
 }
 
@@ -709,6 +708,7 @@ struct pass_key {
   const struct pz_layer *layer;
   int64_t devices;
   int direction, recompute, saved, modules, overlap, chains;
+  int64_t solver_steps;
   bool several;
 };
 
@@ -747,16 +747,37 @@ void pz_solved_passes_free(struct pz_solved_passes *s) {
 static bool same_key(const struct pass_key *a, const struct pass_key *b) {
   return a->layer == b->layer && a->devices == b->devices && a->direction == b->direction &&
          a->recompute == b->recompute && a->saved == b->saved && a->modules == b->modules &&
-         a->overlap == b->overlap && a->chains == b->chains && a->several == b->several;
+         a->overlap == b->overlap && a->chains == b->chains && a->several == b->several &&
+         a->solver_steps == b->solver_steps;
 }
 
-/* Runs of a pass with those of its collectives, in an arena. */
+/* Gradients of weights are added up as the GEMMs that make them write them, as all element-wise operators behind a GEMM
+ * run with it on a chip whose cores are scheduled. */
+static void add_sums(const struct pz_step_context *w, const struct pz_ops *ops, double sum_s,
+                     const struct pz_pass_power *power, struct pz_op_run *runs) {
+  double all = 0;
+  for (uint32_t i = 0; i < ops->n; i++)
+    all += runs[i].weight ? (double)ops->op[i].bytes_written : 0;
+  for (uint32_t i = 0; i < ops->n && all > 0; i++) {
+    if (!runs[i].weight) continue;
+    double part = (double)ops->op[i].bytes_written / all;
+    pz_run_add_bytes(power, &w->cost->chip, sum_s * part, &runs[i]);
+    if (power->room_watts > 0) pz_run_levels(power, &runs[i]);
+  }
+}
+
+/* Runs of a pass with those of its collectives and sums of gradients, in an arena. */
 static enum pz_status with_collectives(const struct pz_step_context *w, const struct pz_ops *ops,
-                                       const struct pz_op_run *runs, struct pz_arena *arena,
-                                       struct pz_op_run **out) {
+                                       struct pz_op_run *runs, double sum_s,
+                                       struct pz_arena *arena, struct pz_op_run **out) {
   struct pz_op_run *all = pz_arena_alloc(arena, ops->n, sizeof *all);
+  struct pz_pass_power power = pz_pass_power_of(&w->cost->chip);
   if (!all) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for a schedule");
+  for (uint32_t i = 0; i < ops->n && power.room_watts > 0; i++)
+    if (runs[i].kind != PZ_RUN_NONE && !(runs[i].weight && sum_s > 0))
+      pz_run_levels(&power, &runs[i]);
   memcpy(all, runs, ops->n * sizeof *all);
+  if (sum_s > 0) add_sums(w, ops, sum_s, &power, all);
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1 || in_ring(op)) continue;
@@ -819,17 +840,17 @@ enum pz_status pz_layer_pass(const struct pz_step_context *w, const struct pz_la
   struct pz_op_run *runs, *again = NULL;
   bool *which = NULL;
   bool backward = d == PZ_BACKWARD;
-  enum pz_status status = with_collectives(w, &l->ops[d], kernels->runs[d], arena, &runs);
+  enum pz_status status = with_collectives(w, &l->ops[d], kernels->runs[d],
+                                           backward ? sum_seconds(w, l) : 0, arena, &runs);
   if (status == PZ_OK && recomputed && backward) {
-    status = with_collectives(w, &l->ops[PZ_FORWARD], kernels->runs[PZ_FORWARD], arena, &again);
+    status = with_collectives(w, &l->ops[PZ_FORWARD], kernels->runs[PZ_FORWARD], 0, arena, &again);
     if (status == PZ_OK) status = list_recomputed(w, l, arena, &which);
   }
   if (status != PZ_OK) return status;
   *out = (struct pz_pass_question){
       .cost = w->cost,
       .pass = {&l->ops[d], runs, NULL, ring_seconds(w, &l->ops[d])},
-      .chains = w->chains,
-      .sum_s = backward ? sum_seconds(w, l) : 0};
+      .chains = w->chains};
   if (again)
     out->again = (struct pz_pass_part){&l->ops[PZ_FORWARD], again, which,
                                        ring_seconds(w, &l->ops[PZ_FORWARD])};
@@ -849,8 +870,9 @@ static enum pz_status schedule_pass(const struct pz_step_context *w, const struc
                          .modules = again ? pz_plan_modules(w->plan) : 0,
                          .overlap = w->plan->overlap & (int)PZ_OVERLAP_TP,
                          .chains = w->chains,
+                         .solver_steps = w->solver_steps,
                          .several = d == PZ_BACKWARD && w->microbatches > 1};
-  for (uint32_t i = 0; w->solver_steps && i < w->solved->list.n; i++) {
+  for (uint32_t i = 0; i < w->solved->list.n; i++) {
     const struct solved *s = pz_vec_at(&w->solved->list, struct solved, i);
     if (same_key(&s->key, &key)) return *out = s->schedule, PZ_OK;
   }
@@ -863,7 +885,7 @@ static enum pz_status schedule_pass(const struct pz_step_context *w, const struc
     status = w->solver_steps ? pz_pass_solve(&q, w->solver_steps, out, w->err)
                              : pz_pass_bound_s(&q, &out->bound_s, w->err);
   pz_arena_release(&arena);
-  if (status != PZ_OK || !w->solver_steps) return status;
+  if (status != PZ_OK) return status;
   struct solved s = {key, *out};
   return pz_vec_push(&w->solved->list, &s)
              ? PZ_OK

@@ -7,6 +7,7 @@
 #include "cost/cost.h"
 #include "cost/network.h"
 #include "plan/plan.h"
+#include "schedule/model/rate_modes.h"
 
 /* One direction of a layer. */
 struct pz_pass {
@@ -38,6 +39,10 @@ struct pz_op_run {
   double merge_s; /* of s: results of a ring's turns added up */
   double calls;
   struct pz_work work;
+  /* with each share of the watts beside those at rest (schedule/model/rate_modes.h), where these are limited: its time
+   * and dynamic energy; found when first asked for */
+  double level_s[PZ_RATE_LEVELS], level_j[PZ_RATE_LEVELS];
+  bool leveled;
   bool weight;  /* a product for the gradient of weights */
   bool gathers; /* a collective whose GEMM reads it as it arrives */
 };

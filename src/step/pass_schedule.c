@@ -1,5 +1,6 @@
 #include "step/pass_schedule.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,6 @@ enum node_kind {
   MILESTONE,
   RUN,  /* an operator on cores */
   CAST, /* element-wise work before one in 8 bit */
-  SUM,  /* gradients of weights added up */
   LINK,
   JOINT /* an operator on cores that reads what a collective gathers as it arrives */
 };
@@ -33,7 +33,6 @@ struct node {
 struct graph {
   const struct pz_pass_question *q;
   struct pz_vec nodes, edges; /* struct node, struct pz_edge: from lower to higher */
-  double weight_s;            /* of the weight gradients of a chain */
   bool failed;                /* out of memory */
 };
 
@@ -149,8 +148,6 @@ static void add_run(struct graph *g, struct chain *c, uint32_t i) {
   c->done[i] = at;
   if (gather != PZ_NONE) c->done[gather] = at; /* all of it has arrived */
   if (op->kind == PZ_OP_ATTENTION && c->part->ring_s > 0) add_ring(g, c, i);
-  if (run->weight && g->q->sum_s > 0 && g->weight_s > 0)
-    add_edge(g, at, add_node(g, SUM, op, run, g->q->sum_s * run->s / g->weight_s, &c->like));
 }
 
 static void add_part(struct graph *g, struct chain *c) {
@@ -186,8 +183,6 @@ static bool make_graph(const struct pz_pass_question *q, struct pz_arena *arena,
   pz_vec_init(&g->edges, arena, sizeof(struct pz_edge));
   if (!PZ_ARRAY(arena, done, n) || !PZ_ARRAY(arena, reader, n) || !PZ_ARRAY(arena, sinks, 4 * n))
     return false;
-  for (uint32_t i = 0; i < q->pass.ops->n; i++)
-    g->weight_s += q->pass.runs[i].weight ? q->pass.runs[i].s : 0;
   for (int k = 0; k < q->chains; k++) {
     uint32_t first = g->nodes.n, n_sinks = 0;
     if (q->again.ops) {
@@ -209,10 +204,69 @@ static const struct node *node_at(const struct graph *g, uint32_t i) {
   return pz_vec_at(&g->nodes, struct node, i);
 }
 
+/* Of HBM at its full rate for so long. */
+static double moved_j(const struct pz_chip *c, double s) {
+  return s * pz_chip_hbm_bytes_per_s(c) * pz_tech_at(c->tech)->hbm_j;
+}
+
+/* ---- power ---------------------------------------------------------------------------------------- */
+
+struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip) {
+  struct pz_pass_power p = {.idle_watts = 0};
+  if (!chip->cold) return p;
+  p.law = pz_power_law_of(chip);
+  p.idle_watts = p.law.tech ? p.law.mm2 * p.law.tech->static_w_per_mm2 : 0;
+  p.room_watts = p.law.watts > 0 ? pz_fmax(0, p.law.watts - p.idle_watts) : 0;
+  return p;
+}
+
+/* So many calls of some work with a share of the watts: time, dynamic energy. */
+static void run_with(const struct pz_pass_power *power, const struct pz_op_run *run,
+                     const struct pz_work *w, double share, double *s, double *joules) {
+  struct pz_power_law law = power->law;
+  struct pz_power p;
+  if (power->room_watts > 0) law.watts = power->idle_watts + share * power->room_watts;
+  pz_power_run(&law, w, 0, &p);
+  *s = run->calls * p.latency_s + run->merge_s;
+  *joules = run->calls * (p.joules - p.latency_s * power->idle_watts);
+}
+
+void pz_run_levels(const struct pz_pass_power *power, struct pz_op_run *run) {
+  if (run->leveled) return;
+  for (int i = PZ_RATE_LEVELS - 1; i >= 0; i--) {
+    double share = pz_rate_level(i);
+    bool last = i == PZ_RATE_LEVELS - 1;
+    if (!last && run->level_j[i + 1] <= share * power->room_watts * run->level_s[i + 1]) {
+      run->level_s[i] = run->level_s[i + 1]; /* it takes no more than that as it is */
+      run->level_j[i] = run->level_j[i + 1];
+      continue;
+    }
+    run_with(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
+    if (!last) run->level_s[i] = pz_fmax(run->level_s[i], run->level_s[i + 1]);
+  }
+  run->leveled = true;
+}
+
+void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
+                      struct pz_op_run *run) {
+  run->work.hbm_s += hbm_s / run->calls;
+  run->work.outside_j += moved_j(chip, hbm_s) / run->calls;
+  run->leveled = false;
+  double joules;
+  const struct pz_work *w = &run->work;
+  if (chip->cold)
+    run_with(power, run, w, 1, &run->s, &joules);
+  else
+    run->s = pz_fmax(run->s, run->calls * (w->startup_s + w->hbm_s) + run->merge_s);
+}
+
 /* ---- the bound ------------------------------------------------------------------------------------ */
 
-/* Seconds that a task keeps each resource busy, had it nothing else to do. */
-enum load { TENSOR, VECTOR, WIRE, HBM, GLB, LOADS };
+/* Seconds that a task keeps each resource busy, had it nothing else to do; and weighted sums of tensor cores and watts:
+ * what products leave of one they take of the other. */
+enum { TENSOR, VECTOR, WIRE, HBM, GLB, MIX };
+static const double tensor_parts[] = {0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0};
+enum { MIXES = sizeof tensor_parts / sizeof *tensor_parts, LOADS = MIX + MIXES };
 
 struct bounded {
   double s, head, tail, load[LOADS];
@@ -223,7 +277,23 @@ static bool on_tensor(const struct node *n) {
          n->run->kind == PZ_RUN_GEMM;
 }
 
-static void loads_of(const struct node *n, struct bounded *b) {
+/* The least of each weighted sum over all shares of the watts; with less than one at which energy falls no more, time
+ * only grows. */
+static void mix_loads(const struct pz_op_run *run, bool tensor, double room_watts,
+                      struct bounded *b) {
+  for (int k = 0; k < MIXES; k++) b->load[MIX + k] = HUGE_VAL;
+  for (int i = PZ_RATE_LEVELS - 1; i >= 0; i--) {
+    double watts_s = run->level_j[i] / room_watts;
+    for (int k = 0; k < MIXES; k++) {
+      double part = tensor_parts[k];
+      double load = (tensor ? part * run->level_s[i] : 0) + (1 - part) * watts_s;
+      b->load[MIX + k] = pz_fmin(b->load[MIX + k], load);
+    }
+  }
+}
+
+static void loads_of(const struct node *n, const struct pz_pass_power *power,
+                     const struct pz_chip *chip, struct bounded *b) {
   b->s = n->s;
   switch (n->kind) {
   case JOINT:
@@ -234,10 +304,14 @@ static void loads_of(const struct node *n, struct bounded *b) {
     b->load[HBM] = n->run->calls * w->hbm_s + n->run->merge_s;
     b->load[GLB] = n->run->calls * w->glb_s;
     if (n->kind == JOINT) b->load[WIRE] = n->s;
+    if (power->room_watts > 0) mix_loads(n->run, on_tensor(n), power->room_watts, b);
     break;
   }
   case CAST:
-  case SUM: b->load[HBM] = n->s; break;
+    b->load[HBM] = n->s;
+    for (int k = 0; k < MIXES && power->room_watts > 0; k++)
+      b->load[MIX + k] = (1 - tensor_parts[k]) * moved_j(chip, n->s) / power->room_watts;
+    break;
   case LINK: b->load[WIRE] = n->s; break;
   default: break;
   }
@@ -253,12 +327,27 @@ static int descending(const void *a, const void *b) {
   return x->key < y->key ? 1 : x->key > y->key ? -1 : (x->i > y->i) - (x->i < y->i);
 }
 
+/* Work of the tasks from the first head and before the last tail of any that use the tensor cores, or this resource: a
+ * set of tasks takes its work, and the least that comes before and behind. */
+static double middle_bound(const struct bounded *b, uint32_t n, int r) {
+  double sum = 0, head = HUGE_VAL, tail = HUGE_VAL;
+  int by = r < MIX || r == LOADS - 1 ? r : TENSOR;
+  for (uint32_t i = 0; i < n; i++)
+    if (b[i].load[by] > 0) {
+      head = pz_fmin(head, b[i].head);
+      tail = pz_fmin(tail, b[i].tail);
+    }
+  for (uint32_t i = 0; i < n; i++)
+    if (b[i].head >= head && b[i].tail >= tail) sum += b[i].load[r];
+  return sum > 0 ? head + sum + tail : 0;
+}
+
 /* Work of the tasks with key at least k, plus k. */
 static double load_bound(const struct bounded *b, struct keyed *list, uint32_t n) {
-  double sum[LOADS] = {0}, bound = 0;
+  double sum[MIX] = {0}, bound = 0;
   qsort(list, n, sizeof *list, descending);
   for (uint32_t i = 0; i < n; i++)
-    for (int r = 0; r < LOADS; r++) {
+    for (int r = 0; r < MIX; r++) {
       sum[r] += b[list[i].i].load[r];
       if (b[list[i].i].load[r] > 0) bound = pz_fmax(bound, sum[r] + list[i].key);
     }
@@ -276,9 +365,10 @@ enum pz_status pz_pass_bound_s(const struct pz_pass_question *q, double *bound_s
               PZ_ARRAY(&arena, list, g.nodes.n + 1);
   double bound = 0;
   if (made) {
+    struct pz_pass_power power = pz_pass_power_of(&q->cost->chip);
     uint32_t n = g.nodes.n;
     const struct pz_edge *e = g.edges.items;
-    for (uint32_t i = 0; i < n; i++) loads_of(node_at(&g, i), &b[i]);
+    for (uint32_t i = 0; i < n; i++) loads_of(node_at(&g, i), &power, &q->cost->chip, &b[i]);
     for (uint32_t k = 0; k < g.edges.n; k++) /* in the order of their ends */
       b[e[k].after].head = pz_fmax(b[e[k].after].head, b[e[k].before].head + b[e[k].before].s);
     for (uint32_t k = g.edges.n; k-- > 0;)
@@ -287,6 +377,7 @@ enum pz_status pz_pass_bound_s(const struct pz_pass_question *q, double *bound_s
       bound = pz_fmax(bound, b[i].head + b[i].s + b[i].tail);
       list[i] = (struct keyed){b[i].tail, i};
     }
+    for (int r = 0; r < LOADS; r++) bound = pz_fmax(bound, middle_bound(b, n, r));
     bound = pz_fmax(bound, load_bound(b, list, n));
     for (uint32_t i = 0; i < n; i++) list[i] = (struct keyed){b[i].head, i};
     bound = pz_fmax(bound, load_bound(b, list, n));
@@ -300,47 +391,37 @@ enum pz_status pz_pass_bound_s(const struct pz_pass_question *q, double *bound_s
 struct maker {
   const struct graph *g;
   const struct pz_chip *chip;
-  struct pz_power_law law;
-  double idle_watts, room_watts; /* the watts that are left beside those; 0: no limit */
+  struct pz_pass_power power;
   double serial_s;
   struct pz_arena *arena;
 };
 
-/* With less power and so many vector cores; dynamic energy. */
-static void run_with(const struct maker *m, const struct node *n, int64_t vector, double share,
-                     double *s, double *joules) {
-  struct pz_work w = n->run->work;
-  struct pz_power_law law = m->law;
-  struct pz_power p;
-  double lanes = vector > 0 ? (double)m->chip->vector.cores / (double)vector : 1;
-  w.core_s = pz_fmax(w.array_s, w.lane_s * lanes);
-  if (n->run->kind == PZ_RUN_ATTENTION) w.core_s = n->run->work.core_s;
-  if (!m->chip->cold) {
-    *s = n->run->calls * (w.startup_s + pz_fmax(w.core_s, w.hbm_s)) + n->run->merge_s;
-    *joules = n->run->calls * (w.core_j + w.outside_j);
-    return;
-  }
-  if (m->room_watts > 0) law.watts = m->idle_watts + share * m->room_watts;
-  pz_power_run(&law, &w, 0, &p);
-  *s = n->run->calls * p.latency_s + n->run->merge_s;
-  *joules = n->run->calls * (p.joules - p.latency_s * m->idle_watts);
-}
-
-static struct pz_full_mode full_mode(const struct maker *m, const struct node *n, int64_t vector) {
-  struct pz_full_mode f = {.limited = m->chip->cold && m->room_watts > 0};
+/* On so many vector cores: as `run` has it where these are enough. */
+static struct pz_full_mode full_mode(const struct maker *m, const struct node *n, int64_t vector,
+                                     bool enough) {
+  struct pz_op_run run = *n->run;
+  struct pz_full_mode f = {.limited = m->power.room_watts > 0};
   f.at.use[PZ_TENSOR_CORES] = on_tensor(n) ? (int32_t)m->chip->tensor.cores : 0;
   f.at.use[PZ_VECTOR_CORES] = (int32_t)vector;
   f.at.use[PZ_LINK] = n->kind == JOINT ? 1 : 0;
-  f.at.label = f.at.use[PZ_TENSOR_CORES] ? f.at.use[PZ_TENSOR_CORES] : (int32_t)vector;
-  f.at.hbm_s = n->run->calls * n->run->work.hbm_s + n->run->merge_s;
-  f.at.glb_s = n->run->calls * n->run->work.glb_s;
-  for (int i = PZ_RATE_LEVELS - 1; i >= 0; i--) {
-    run_with(m, n, vector, pz_rate_level(i), &f.power_s[i], &f.power_j[i]);
-    if (!f.limited) break;
-    if (i < PZ_RATE_LEVELS - 1) f.power_s[i] = pz_fmax(f.power_s[i], f.power_s[i + 1]);
+  f.at.label = on_tensor(n) ? f.at.use[PZ_TENSOR_CORES] : f.at.use[PZ_VECTOR_CORES];
+  f.at.hbm_s = run.calls * run.work.hbm_s + run.merge_s;
+  f.at.glb_s = run.calls * run.work.glb_s;
+  if (!enough) {
+    double lanes = (double)m->chip->vector.cores / (double)vector;
+    run.work.core_s = pz_fmax(run.work.array_s, run.work.lane_s * lanes);
+    run.leveled = false;
   }
+  if (f.limited) pz_run_levels(&m->power, &run);
+  memcpy(f.power_s, run.level_s, sizeof f.power_s);
+  memcpy(f.power_j, run.level_j, sizeof f.power_j);
   f.at.s = f.power_s[PZ_RATE_LEVELS - 1];
   f.at.j = f.power_j[PZ_RATE_LEVELS - 1];
+  if (f.limited) return f;
+  const struct pz_work *w = &run.work;
+  f.at.s = enough ? n->s : run.calls * (w->startup_s + pz_fmax(w->core_s, w->hbm_s)) + run.merge_s;
+  f.at.j = run.calls * (w->core_j + w->outside_j);
+  if (m->chip->cold) run_with(&m->power, &run, w, 1, &f.at.s, &f.at.j);
   return f;
 }
 
@@ -363,49 +444,48 @@ static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec
   }
   int64_t first = tensor ? least : pz_max(1, least / 4);
   for (int64_t v = first;; v = pz_min(2 * v, least)) {
-    struct pz_full_mode f = full_mode(m, n, v);
+    struct pz_full_mode f = full_mode(m, n, v, v >= least);
     if (!pz_vec_push(&full, &f)) return false;
     if (v >= least) break;
   }
   return pz_rate_modes(&full, m->serial_s, modes);
 }
 
-/* One that holds memory, or the link, for a time. */
+/* One that holds memory for a time, or the link, whose energy counts but leaves the clock alone, as in passes whose
+ * operators run one after another. */
 static bool plain_mode(const struct maker *m, const struct node *n, struct pz_vec *modes) {
   struct pz_vec full;
   struct pz_full_mode f = {.at = {.s = n->s}};
-  double joules = 0;
   pz_vec_init(&full, m->arena, sizeof(struct pz_full_mode));
   if (n->kind == LINK) {
     f.at.use[PZ_LINK] = 1;
-    joules = n->run && n->run->s > 0 ? n->run->work.outside_j * n->s / n->run->s : 0;
+    f.at.j = n->run && n->run->s > 0 ? n->run->work.outside_j * n->s / n->run->s : 0;
   } else if (n->kind != MILESTONE) {
     f.at.use[PZ_VECTOR_CORES] = f.at.label = 1;
     f.at.hbm_s = n->s;
-    joules = n->s * pz_chip_hbm_bytes_per_s(m->chip) * pz_tech_at(m->chip->tech)->hbm_j;
+    f.at.j = moved_j(m->chip, n->s);
+    f.limited = m->power.room_watts > 0;
   }
-  f.at.j = joules;
-  f.limited = m->room_watts > 0 && n->s > 0;
   for (int i = 0; i < PZ_RATE_LEVELS; i++) {
-    f.power_j[i] = joules;
-    f.power_s[i] = f.limited ? pz_fmax(n->s, joules / (pz_rate_level(i) * m->room_watts)) : n->s;
+    f.power_j[i] = f.at.j;
+    f.power_s[i] = f.limited ? pz_fmax(n->s, f.at.j / (pz_rate_level(i) * m->power.room_watts))
+                            : n->s;
   }
-  f.power_s[PZ_RATE_LEVELS - 1] = n->s;
-  if (n->kind == LINK) f.at.s = n->s;
+  f.at.s = f.power_s[PZ_RATE_LEVELS - 1];
   return pz_vec_push(&full, &f) && pz_rate_modes(&full, m->serial_s, modes);
 }
 
 /* Both halves run the same. */
 static const struct node *same_before(const struct graph *g, uint32_t i) {
   const struct node *n = node_at(g, i);
-  uint32_t per_chain = g->nodes.n / (uint32_t)g->q->chains;
+  uint32_t per_chain = g->nodes.n / (uint32_t)g->q->chains; /* all alike */
   return n->chain > 0 && i >= per_chain ? node_at(g, i - per_chain) : NULL;
 }
 
 static bool name_task(const struct node *n, int chains, struct pz_arena *arena,
                       struct pz_task *task) {
-  static const char *const before[] = {[CAST] = "cast ", [SUM] = "sum ", [LINK] = "",
-                                       [RUN] = "",       [JOINT] = "",   [MILESTONE] = ""};
+  static const char *const before[] = {[CAST] = "cast ", [LINK] = "", [RUN] = "", [JOINT] = "",
+                                       [MILESTONE] = ""};
   char text[160];
   const char *what = n->kind == LINK && !n->run ? "ring " : before[n->kind];
   snprintf(text, sizeof text, "%s%s%s%s", n->again ? "again " : "", what, n->op->name,
@@ -417,8 +497,7 @@ static enum pz_op_class class_of(const struct node *n) {
   switch (n->kind) {
   case MILESTONE: return PZ_CLASS_NONE;
   case LINK: return PZ_CLASS_COLLECTIVE;
-  case CAST:
-  case SUM: return PZ_CLASS_VECTOR;
+  case CAST: return PZ_CLASS_VECTOR;
   default: return n->op->op_class;
   }
 }
@@ -453,12 +532,8 @@ enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named,
   struct graph g;
   struct pz_task *tasks;
   if (!make_graph(q, arena, &g) || !PZ_ARRAY(arena, tasks, g.nodes.n)) return no_memory(err);
-  struct maker m = {.g = &g, .chip = chip, .arena = arena};
-  if (chip->cold) {
-    m.law = pz_power_law_of(chip);
-    m.idle_watts = pz_power_idle_watts(chip);
-    m.room_watts = m.law.watts > 0 ? pz_fmax(0, m.law.watts - m.idle_watts) : 0;
-  }
+  struct maker m = {
+      .g = &g, .chip = chip, .power = pz_pass_power_of(chip), .arena = arena};
   for (uint32_t i = 0; i < g.nodes.n; i++) m.serial_s += node_at(&g, i)->s;
   m.serial_s *= 1 + 1e-9;
   if (!make_tasks(&m, named, tasks)) return no_memory(err);
@@ -467,7 +542,7 @@ enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named,
                                           1,
                                           PZ_RATE_PARTS,
                                           PZ_RATE_PARTS,
-                                          PZ_RATE_PARTS};
+                                          m.power.room_watts > 0 ? PZ_RATE_PARTS : 0};
   return pz_problem_make(arena, capacity, tasks, g.nodes.n, g.edges.items, g.edges.n, out, err);
 }
 

@@ -19,8 +19,22 @@ struct pz_pass_question {
   struct pz_cost *cost;
   struct pz_pass_part again, pass; /* recomputed, then the pass itself */
   int chains;                      /* halves of a microbatch; 1: the whole */
-  double sum_s;                    /* at HBM, to add up the gradients of weights of one chain */
 };
+
+/* The watts that operators share on a chip that nobody measured. */
+struct pz_pass_power {
+  struct pz_power_law law;
+  double idle_watts, room_watts; /* at rest; what is left beside those, 0: no limit */
+};
+
+struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip);
+
+/* Fills in what an operator takes with each share of limited watts. */
+void pz_run_levels(const struct pz_pass_power *power, struct pz_op_run *run);
+
+/* An operator that moves more bytes, in so many seconds of HBM. */
+void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
+                      struct pz_op_run *run);
 
 struct pz_pass_schedule {
   double s, bound_s;

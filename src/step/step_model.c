@@ -1,5 +1,6 @@
 #include "step/step_model.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "chip/chip.h"
@@ -24,7 +25,7 @@ bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *p) {
          !pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
 }
 
-static int chains_of(const struct pz_plan *p) { return p->halves ? 2 : 1; }
+static int chains_of(const struct pz_plan *p) { return p->halves > 0 ? 2 : 1; }
 
 static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, const struct pz_plan *p,
                            int64_t mbs, struct pz_workload **out, struct pz_error *err) {
@@ -155,7 +156,7 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
   enum pz_kernels kernels = kernels_of(job->chip, plan);
   bool scheduled = pz_step_is_scheduled(job->chip, plan);
   enum pz_status status = load(job, kernels, plan, plan->mbs, &m->w, err);
-  if (status == PZ_OK && plan->halves)
+  if (status == PZ_OK && plan->halves > 0)
     status = load(job, kernels, plan, plan->mbs / 2, &m->half, err);
   if (status == PZ_OK) status = pz_layer_kinds_of(m->w, &m->kinds, err);
   if (status == PZ_OK && !make_tables(m, scheduled))
@@ -232,7 +233,7 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                              .gathers = pz_plan_gathers_layers(plan)};
   struct pz_step_context c = context(m, plan, microbatches, err);
   if (!c.scheduled) timing = PZ_TIMING_BOUND;
-  if (timing == PZ_TIMING_SOLVED) c.solver_steps = SOLVER_STEPS;
+  if (timing == PZ_TIMING_SOLVED) c.solver_steps = getenv("STEPS") ? atol(getenv("STEPS")) : SOLVER_STEPS;
   struct pz_timed_steps *timed = &m->by[timing];
   struct pz_model_steps *t = &timed->steps;
   m->steps = t;

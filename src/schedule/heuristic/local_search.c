@@ -196,10 +196,30 @@ static uint32_t fastest(const struct pz_task *t) {
   return best;
 }
 
-/* The fastest, or that of least energy by a surrogate resource. */
+/* Shares of the watts that tasks leave to each other: those whose fastest mode takes most of them hold all but so much,
+ * the others so much. */
+static const int32_t left_watts[] = {PZ_RATE_PARTS / 256, PZ_RATE_PARTS / 16, PZ_RATE_PARTS / 4};
+enum { LEFT_WATTS = sizeof left_watts / sizeof *left_watts };
+
+static uint32_t within_watts(const struct pz_problem *p, uint32_t t, int32_t left) {
+  const struct pz_task *task = &p->tasks[t];
+  uint32_t best = fastest(task);
+  int32_t all = p->capacity[PZ_POWER],
+          most = task->modes[best].use[PZ_POWER] > all / 2 ? all - left : left;
+  double least = DBL_MAX;
+  for (uint32_t m = 0; m < task->n_modes; m++)
+    if (task->modes[m].use[PZ_POWER] <= most && task->modes[m].s < least)
+      best = m, least = task->modes[m].s;
+  return best;
+}
+
+/* The fastest, or that of least energy by a surrogate resource, or the fastest that leaves watts to others. */
 static void choose_modes(struct local *l, int way) {
-  for (uint32_t i = 0; i < l->c->p->n; i++)
-    l->mode[i] = way < 0 ? fastest(&l->c->p->tasks[i]) : least_work_mode(l->c, i, way);
+  const struct pz_problem *p = l->c->p;
+  for (uint32_t i = 0; i < p->n; i++)
+    l->mode[i] = way < 0           ? fastest(&p->tasks[i])
+                 : way < PZ_MIXES ? least_work_mode(l->c, i, way)
+                                  : within_watts(p, i, left_watts[way - PZ_MIXES]);
 }
 
 /* The start: priorities by the longest path to the end, modes all fast, or all of least energy, or
@@ -207,7 +227,8 @@ static void choose_modes(struct local *l, int way) {
 static void first_tries(struct local *l) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++) l->priority[i] = l->c->tail_s[i] + l->c->least_s[i];
-  for (int way = -1; way < PZ_MIXES && pz_open(l->c); way++) {
+  int ways = PZ_MIXES + (p->capacity[PZ_POWER] > 0 ? LEFT_WATTS : 0);
+  for (int way = -1; way < ways && pz_open(l->c); way++) {
     choose_modes(l, way);
     generate(l);
   }
