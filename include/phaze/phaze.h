@@ -1985,6 +1985,8 @@ struct pz_study_options {
   double state;         /* bytes held for a byte of parameters */
   int64_t steps;        /* of a schedule that decides */
   unsigned assumptions; /* of the original system's released code, a set; 0: none */
+
+  bool serial; /* evaluator training: operators of a chip one after another, not scheduled beside each other */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the

@@ -628,13 +628,14 @@ def search(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str, 
            outer_bytes_per_s: Optional[float] = None, cluster: AnyCluster = None,
            mbs: Union[int, Sequence[int], None] = None, hbm_gib: Union[int, Sequence[int], None] = None,
            tp: Union[int, Sequence[int], None] = None, state: Optional[float] = None, steps: Optional[int] = None,
-           assumptions: int = 0, output: Optional[Path] = None, fresh: bool = False, threads: int = 0,
-           progress: Optional[Progress] = None, detail: bool = False) -> SearchResult:
+           assumptions: int = 0, serial: bool = False, output: Optional[Path] = None, fresh: bool = False,
+           threads: int = 0, progress: Optional[Progress] = None, detail: bool = False) -> SearchResult:
     """The best chip of a design space for models, with proof.
 
     `space` is a name, a space.json file or such a description as a dict; `budget` a chip whose area, watts and
     dollars are the limits that are not given, or mm2.  `evaluator`: "training", by the best training plans
-    (scale_up devices joined by the chip's links, outer_bytes_per_s between them), or "original", by schedules of
+    (scale_up devices joined by the chip's links, outer_bytes_per_s between them; `serial`: operators one after
+    another, not scheduled beside each other), or "original", by schedules of
     layers (cluster, mbs, hbm_gib, tp, state, steps); the default is original in the space paper, else training.
     With `output` everything found is kept in that directory: a search that was interrupted goes on there when the
     same call is made again.  `progress` is told how far the search is (state.phase, done, total, note) in the
@@ -660,7 +661,7 @@ def search(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str, 
 
 _SEARCHED = ("evaluator", "node", "limit_mm2", "limit_watts", "limit_dollars", "devices", "batch", "objective", "weight",
              "each_model", "gap", "rounds", "seconds", "exhaustive", "pareto", "pareto_tolerance", "workload",
-             "scale_up", "outer_bytes_per_s", "mbs", "hbm_gib", "tp", "state", "steps", "assumptions")
+             "scale_up", "outer_bytes_per_s", "mbs", "hbm_gib", "tp", "state", "steps", "assumptions", "serial")
 
 
 def _search_study(given: Mapping[str, Any]) -> Options:

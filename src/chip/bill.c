@@ -95,11 +95,6 @@ double pz_chip_local_bytes_per_mac(const struct pz_chip *c) {
          sqrt((double)c->tensor.rows * (double)c->tensor.cols * KEPT);
 }
 
-double pz_tech_voltage2(const struct pz_tech_info *t, double clock_hz) {
-  double v = fmax(t->voltage_floor, 1 + t->voltage_slope * (clock_hz / t->reference_hz - 1));
-  return v * v;
-}
-
 /* A multiplier of a larger array reads less from its buffer, but all of them together read more: power
  * grows with the array. */
 static void bill_watts(const struct pz_chip *c, const struct pz_tech_info *t, struct pz_bill *b) {

@@ -241,7 +241,11 @@ bool pz_tech_is_library(const struct pz_tech_info *t);
 struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range);
 
 /* Square of the voltage at a clock, over that at the sustained clock. */
-double pz_tech_voltage2(const struct pz_tech_info *t, double clock_hz);
+static inline double pz_tech_voltage2(const struct pz_tech_info *t, double clock_hz) {
+  double v = 1 + t->voltage_slope * (clock_hz / t->reference_hz - 1);
+  if (v < t->voltage_floor) v = t->voltage_floor;
+  return v * v;
+}
 
 /* A good die of this size, $. */
 double pz_tech_die_dollars(const struct pz_tech_info *t, double mm2);

@@ -8,6 +8,7 @@
 const char *const pz_optimizer_names[] = {"adam", "sgd", NULL};
 const char *const pz_semantics_names[] = {"corrected", "training", NULL};
 const char *const pz_rules_names[] = {"corrected", "original", NULL};
+const char *const pz_study_execution_names[] = {"scheduled", "serial", NULL};
 const char *const pz_per_names[] = {"chip", "dollar", "watt", "ownership", "joule", NULL};
 
 static enum pz_evaluator_kind evaluator_of(const struct pz_study_settings *s) {
@@ -109,6 +110,7 @@ enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, i
   o.pareto_tolerance = s->pareto_tolerance / 100;
   o.scale_up = s->training.scale_up;
   o.outer_bytes_per_s = s->training.outer_gb_per_s * 1e9;
+  o.serial = s->training.serial;
   if (s->original.cluster) o.cluster = s->original.cluster;
   o.steps = s->original.steps;
   o.state = s->original.optimizer ? 2 : 3;

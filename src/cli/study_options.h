@@ -21,6 +21,7 @@ struct pz_study_settings {
     const char *gap;
     int64_t scale_up;
     double outer_gb_per_s;
+    int serial;
   } training;
   struct {                                /* of the evaluator original */
     const char *cluster, *mbs, *hbm, *tp; /* the last three: lists; each NULL: the default */
@@ -40,7 +41,8 @@ enum { PZ_PARETO_TOLERANCE = 1 }; /* percent */
   }
 /* Each ends with NULL. */
 extern const char *const pz_optimizer_names[], *const pz_semantics_names[],
-                                                   *const pz_per_names[], *const pz_rules_names[];
+                                                   *const pz_per_names[], *const pz_rules_names[],
+                                                   *const pz_study_execution_names[];
 
 /* clang-format off */
 /* T: the settings struct; F: its field of type struct pz_study_settings. */
@@ -75,6 +77,10 @@ extern const char *const pz_optimizer_names[], *const pz_semantics_names[],
   {.name = "outer-rate", .type = PZ_OPTION_REAL, .offset = offsetof(T, F.training.outer_gb_per_s),       \
    .arg = "GBS", .min = 1e-3, .max = 1e6,                                                                \
    .help = "Evaluator training: GB/s of a device to those outside of its scale-up group"},               \
+  {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.training.serial),              \
+   .choices = pz_study_execution_names,                                                                  \
+   .help = "Evaluator training: operators of a layer scheduled beside each other on the chip's cores and " \
+           "links, or one after another"},                                                               \
   {.name = "devices", .type = PZ_OPTION_INT, .offset = offsetof(T, F.devices), .arg = "N", .min = 1,     \
    .max = 1 << 30, .help = "Number of devices (chips)"},                                                 \
   {.name = "batch", .type = PZ_OPTION_INT, .offset = offsetof(T, F.batch), .arg = "B", .min = 1,         \

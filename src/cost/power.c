@@ -54,23 +54,50 @@ static void at_clock(const struct pz_power_law *l, const struct pz_work *w, doub
   *out = (struct pz_power){latency, time > 0 ? joules / time : 0, joules, clock_hz};
 }
 
+/* The highest clock within the watts, which grow with it, between one within and one beyond: regula falsi, whose ends take
+ * turns (Illinois). */
+static double clock_within(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
+                           double low, double high) {
+  enum { STEPS = 60 };
+  static const double NEAR = 1e-13;
+  struct pz_power p;
+  at_clock(l, w, interval_s, low, &p);
+  double below = p.watts - l->watts;
+  if (below > 0) return low;
+  at_clock(l, w, interval_s, high, &p);
+  double above = p.watts - l->watts;
+  int side = 0;
+  for (int i = 0; i < STEPS && high - low > NEAR * high; i++) {
+    double middle = (low * above - high * below) / (above - below);
+    if (!(middle > low && middle < high)) middle = (low + high) / 2;
+    at_clock(l, w, interval_s, middle, &p);
+    double here = p.watts - l->watts;
+    if (here > 0) {
+      if (here < NEAR * l->watts) return middle;
+      high = middle;
+      above = here;
+      if (side > 0) below /= 2;
+      side = 1;
+    } else {
+      low = middle;
+      below = here;
+      if (here > -NEAR * l->watts) return low;
+      if (side < 0) above /= 2;
+      side = -1;
+    }
+  }
+  return low;
+}
+
 void pz_power_run(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
                   struct pz_power *out) {
-  enum { STEPS = 40 };
   static const double LEAST_CLOCK = 0.05; /* of the chip's */
   at_clock(l, w, interval_s, l->most_hz, out);
   if (l->watts <= 0 || out->watts <= l->watts || !l->tech) return;
   double low = fmin(LEAST_CLOCK * l->clock_hz, l->most_hz), high = l->most_hz;
-  for (int i = 0; i < STEPS; i++) { /* watts grow with the clock */
-    double middle = (low + high) / 2;
-    at_clock(l, w, interval_s, middle, out);
-    if (out->watts > l->watts)
-      high = middle;
-    else
-      low = middle;
-  }
+  low = clock_within(l, w, interval_s, low, high);
   at_clock(l, w, interval_s, low, out);
-  if (out->watts <= l->watts) return;
+  if (out->watts <= l->watts * (1 + 1e-12)) return;
   double least = static_watts(l->tech, l->mm2, low); /* it waits between calls */
   double room = l->watts - least, dynamic = out->joules - least * fmax(out->latency_s, interval_s);
   out->latency_s = room > 0 ? dynamic / room : HUGE_VAL;

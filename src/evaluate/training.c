@@ -78,6 +78,7 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
   struct pz_plan plan = pz_plan_default();
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
   plan.framework = pz_framework_find(chip->execution == PZ_CHIP_STREAM ? "megatron" : "compiled");
+  if (q->serial && chip->execution != PZ_CHIP_STREAM) plan.execution = PZ_EXECUTION_SERIAL;
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   plan.devices = q->devices;
   plan.batch = pz_training_batch(q, model);

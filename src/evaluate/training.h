@@ -18,6 +18,7 @@ struct pz_training_question {
   int64_t devices, batch, seq; /* seq 0: each model's */
   int64_t scale_up;
   double outer_bytes_per_s;
+  bool serial; /* operators one after another, on chips whose cores are scheduled too */
 };
 
 /* A text "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH" with a sequence length and a global batch size of its own, taken apart;

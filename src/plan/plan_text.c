@@ -150,6 +150,7 @@ const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, siz
   put(&l, ", %s attention, overlap %s", pz_attention_names[o->attention],
       pz_plan_field_text(o, PZ_PLAN_OVERLAP, text, sizeof text));
   if (o->execution != PZ_EXECUTION_EAGER) put(&l, ", %s", pz_execution_names[o->execution]);
+  if (o->halves > 0) put(&l, " in two halves");
   if (o->cuda_graphs > 0)
     put(&l, ", CUDA graphs %s", pz_plan_field_text(o, PZ_PLAN_CUDA_GRAPHS, text, sizeof text));
   return buf;

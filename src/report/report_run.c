@@ -133,6 +133,8 @@ static void add_machines(struct list *l, const struct pz_result *r) {
     add(l, "network",
         "the chip's links in groups of %" PRId64 ", %.4g GB/s of a device between them",
         o->scale_up, o->outer_bytes_per_s / 1e9);
+    add(l, "operators of a layer", "%s",
+        o->serial ? "one after another" : "scheduled beside each other");
     return;
   }
   add(l, "design space", "%s: %s (%u chip%s within the area budget)", in->space_name,

@@ -7,7 +7,7 @@
 #include "cost/cost.h"
 #include "cost/network.h"
 #include "plan/plan.h"
-#include "schedule/model/rate_modes.h"
+#include "step/op_run.h"
 
 /* One direction of a layer. */
 struct pz_pass {
@@ -30,22 +30,6 @@ struct pz_pass {
 static inline double pz_kernels_s(const struct pz_pass *p) {
   return p->products_s + p->attention_s + p->elementwise_s;
 }
-
-/* What an operator runs on a device: so many calls, one after another, of what `work` does at the chip's clock. */
-struct pz_op_run {
-  enum { PZ_RUN_NONE, PZ_RUN_GEMM, PZ_RUN_ATTENTION, PZ_RUN_ELEMENTWISE, PZ_RUN_LINK } kind;
-  double s;       /* of all, within the chip's watts */
-  double cast_s;  /* element-wise, before a product in 8 bit */
-  double merge_s; /* of s: results of a ring's turns added up */
-  double calls;
-  struct pz_work work;
-  /* with each share of the watts beside those at rest (schedule/model/rate_modes.h), where these are limited: its time
-   * and dynamic energy; found when first asked for */
-  double level_s[PZ_RATE_LEVELS], level_j[PZ_RATE_LEVELS];
-  bool leveled;
-  bool weight;  /* a product for the gradient of weights */
-  bool gathers; /* a collective whose GEMM reads it as it arrives */
-};
 
 /* Collectives of a pass that have a GEMM beside them; further ones have none. */
 enum { PZ_PASS_WINDOWS = 16 };

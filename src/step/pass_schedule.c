@@ -383,7 +383,8 @@ enum pz_status pz_pass_bound_s(const struct pz_pass_question *q, double *bound_s
     bound = pz_fmax(bound, load_bound(b, list, n));
   }
   pz_arena_release(&arena);
-  return made ? (*bound_s = bound * (1 - 1e-9), PZ_OK) : no_memory(err);
+  *bound_s = bound * (1 - 1e-9);
+  return made ? PZ_OK : no_memory(err);
 }
 
 /* ---- the problem ---------------------------------------------------------------------------------- */

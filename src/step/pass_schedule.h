@@ -5,7 +5,7 @@
 #define PZ_STEP_PASS_SCHEDULE_H
 
 #include "schedule/model/schedule.h"
-#include "step/layer_step.h"
+#include "step/op_run.h"
 
 /* Operators of a graph with what they run. */
 struct pz_pass_part {

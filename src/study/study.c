@@ -141,7 +141,8 @@ static enum pz_status read_training(struct pz_study *s, struct pz_error *err) {
                                      .batch = s->o.batch,
                                      .seq = s->o.workload.seq,
                                      .scale_up = s->o.scale_up,
-                                     .outer_bytes_per_s = s->o.outer_bytes_per_s};
+                                     .outer_bytes_per_s = s->o.outer_bytes_per_s,
+                                     .serial = s->o.serial};
   for (uint32_t i = 0; i < q->n_models; i++) {
     q->models[i] = s->names[i] =
         pz_model_of_text(s->o.models[i], &s->arena, &q->model_seq[i], &q->model_batch[i]);

@@ -65,9 +65,11 @@ static json_t *import_json(const struct pz_workload_options *w) {
                    w->batch_dim, "unknown_ops", (int)w->unknown_ops);
 }
 
+static const char *const execution_names[] = {"scheduled", "serial", NULL};
+
 static json_t *training_json(const struct pz_study *s) {
-  return json_pack("{s:I,s:f}", "scale_up", (json_int_t)s->o.scale_up, "outer_bytes_per_s",
-                   s->o.outer_bytes_per_s);
+  return json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)s->o.scale_up, "outer_bytes_per_s",
+                   s->o.outer_bytes_per_s, "execution", execution_names[s->o.serial]);
 }
 
 static json_t *original_json(const struct pz_study *s) {
@@ -197,6 +199,7 @@ static void read_training(struct pz_fields *f, struct pz_study_options *o) {
   static const struct pz_range MANY = {1, 1 << 30};
   o->scale_up = pz_fields_int(f, "training.scale_up", MANY);
   o->outer_bytes_per_s = pz_fields_real(f, "training.outer_bytes_per_s", 1, 1e18);
+  o->serial = read_name(f, "training.execution", execution_names) == 1;
 }
 
 static void read_numbers(struct pz_fields *f, struct pz_study_options *o) {

@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "onnx/import.h"
 #include "report/page.h"
+#include "schedule/ilp/ilp.h"
 #include "wasm/files.h"
 
 #define PAGE_CALL(name) __attribute__((export_name(name)))
@@ -86,6 +87,17 @@ enum pz_status pz_onnx_load(const char *path, const struct pz_workload_options *
   (void)options;
   (void)out;
   return pz_fail(err, PZ_BAD_USE, "%s: a page reads no ONNX files; accepted: a config.json", path);
+}
+
+enum pz_status pz_ilp_search(struct pz_context *c, const struct pz_solve_options *options,
+                             enum pz_stop *stop, struct pz_error *err) {
+  (void)c, (void)options, (void)stop;
+  return pz_fail(err, PZ_BAD_USE, "a page has no integer programs; accepted: the solver exact");
+}
+
+enum pz_status pz_ilp_write(const struct pz_problem *p, const char *path, struct pz_error *err) {
+  (void)p, (void)path;
+  return pz_fail(err, PZ_BAD_USE, "a page has no integer programs");
 }
 
 enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *model,
