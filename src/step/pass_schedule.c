@@ -410,7 +410,7 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
   f.at.glb_s = run.calls * run.work.glb_s;
   if (!enough) {
     double lanes = (double)m->chip->vector.cores / (double)vector;
-    run.work.core_s = pz_fmax(run.work.array_s, run.work.lane_s * lanes);
+    run.work.core_s = pz_fmax(pz_fmax(run.work.array_s, run.work.glb_s), run.work.lane_s * lanes);
     run.leveled = false;
   }
   if (f.limited) pz_run_levels(&m->power, &run);
