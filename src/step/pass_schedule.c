@@ -468,8 +468,8 @@ static bool plain_mode(const struct maker *m, const struct node *n, struct pz_ve
   }
   for (int i = 0; i < PZ_RATE_LEVELS; i++) {
     f.power_j[i] = f.at.j;
-    f.power_s[i] = f.limited ? pz_fmax(n->s, f.at.j / (pz_rate_level(i) * m->power.room_watts))
-                            : n->s;
+    f.power_s[i] =
+        f.limited ? pz_fmax(n->s, f.at.j / (pz_rate_level(i) * m->power.room_watts)) : n->s;
   }
   f.at.s = f.power_s[PZ_RATE_LEVELS - 1];
   return pz_vec_push(&full, &f) && pz_rate_modes(&full, m->serial_s, modes);
@@ -484,12 +484,14 @@ static const struct node *same_before(const struct graph *g, uint32_t i) {
 
 static bool name_task(const struct node *n, int chains, struct pz_arena *arena,
                       struct pz_task *task) {
-  static const char *const before[] = {[CAST] = "cast ", [LINK] = "", [RUN] = "", [JOINT] = "",
-                                       [MILESTONE] = ""};
+  static const char *const before[] = {
+      [CAST] = "cast ", [LINK] = "", [RUN] = "", [JOINT] = "", [MILESTONE] = ""};
   char text[160];
   const char *what = n->kind == LINK && !n->run ? "ring " : before[n->kind];
   snprintf(text, sizeof text, "%s%s%s%s", n->again ? "again " : "", what, n->op->name,
-           chains == 1 ? "" : n->chain ? " (2)" : " (1)");
+           chains == 1 ? ""
+           : n->chain  ? " (2)"
+                       : " (1)");
   return (task->name = pz_arena_strdup(arena, text)) != NULL;
 }
 
@@ -525,15 +527,13 @@ static bool make_tasks(const struct maker *m, bool named, struct pz_task *tasks)
   return true;
 }
 
-enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named,
-                               struct pz_arena *arena, struct pz_problem *out,
-                               struct pz_error *err) {
+enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named, struct pz_arena *arena,
+                               struct pz_problem *out, struct pz_error *err) {
   const struct pz_chip *chip = &q->cost->chip;
   struct graph g;
   struct pz_task *tasks;
   if (!make_graph(q, arena, &g) || !PZ_ARRAY(arena, tasks, g.nodes.n)) return no_memory(err);
-  struct maker m = {
-      .g = &g, .chip = chip, .power = pz_pass_power_of(chip), .arena = arena};
+  struct maker m = {.g = &g, .chip = chip, .power = pz_pass_power_of(chip), .arena = arena};
   for (uint32_t i = 0; i < g.nodes.n; i++) m.serial_s += node_at(&g, i)->s;
   m.serial_s *= 1 + 1e-9;
   if (!make_tasks(&m, named, tasks)) return no_memory(err);

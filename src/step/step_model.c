@@ -233,7 +233,8 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                              .gathers = pz_plan_gathers_layers(plan)};
   struct pz_step_context c = context(m, plan, microbatches, err);
   if (!c.scheduled) timing = PZ_TIMING_BOUND;
-  if (timing == PZ_TIMING_SOLVED) c.solver_steps = getenv("STEPS") ? atol(getenv("STEPS")) : SOLVER_STEPS;
+  if (timing == PZ_TIMING_SOLVED)
+    c.solver_steps = getenv("STEPS") ? atol(getenv("STEPS")) : SOLVER_STEPS;
   struct pz_timed_steps *timed = &m->by[timing];
   struct pz_model_steps *t = &timed->steps;
   m->steps = t;
