@@ -762,7 +762,7 @@ static void add_sums(const struct pz_step_context *w, const struct pz_ops *ops, 
     if (!runs[i].weight) continue;
     double part = (double)ops->op[i].bytes_written / all;
     pz_run_add_bytes(power, &w->cost->chip, sum_s * part, &runs[i]);
-    if (power->room_watts > 0) pz_run_levels(power, &runs[i]);
+    if (power->room_watts > 0) pz_run_levels(power, false, &runs[i]);
   }
 }
 
@@ -775,7 +775,7 @@ static enum pz_status with_collectives(const struct pz_step_context *w, const st
   if (!all) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for a schedule");
   for (uint32_t i = 0; i < ops->n && power.room_watts > 0; i++)
     if (runs[i].kind != PZ_RUN_NONE && !(runs[i].weight && sum_s > 0))
-      pz_run_levels(&power, &runs[i]);
+      pz_run_levels(&power, false, &runs[i]);
   memcpy(all, runs, ops->n * sizeof *all);
   if (sum_s > 0) add_sums(w, ops, sum_s, &power, all);
   for (uint32_t i = 0; i < ops->n; i++) {

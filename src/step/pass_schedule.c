@@ -230,27 +230,30 @@ static void run_with(const struct pz_pass_power *power, const struct pz_op_run *
   *joules = run->calls * (p.joules - p.latency_s * power->idle_watts);
 }
 
-void pz_run_levels(const struct pz_pass_power *power, struct pz_op_run *run) {
-  if (run->leveled) return;
-  for (int i = PZ_RATE_LEVELS - 1; i >= 0; i--) {
+void pz_run_levels(const struct pz_pass_power *power, bool all, struct pz_op_run *run) {
+  while (run->levels < PZ_RATE_LEVELS) {
+    int i = PZ_RATE_LEVELS - 1 - run->levels++, above = i + 1;
     double share = pz_rate_level(i);
-    bool last = i == PZ_RATE_LEVELS - 1;
-    if (!last && run->level_j[i + 1] <= share * power->room_watts * run->level_s[i + 1]) {
-      run->level_s[i] = run->level_s[i + 1]; /* it takes no more than that as it is */
-      run->level_j[i] = run->level_j[i + 1];
+    if (above == PZ_RATE_LEVELS) {
+      run_with(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
+      continue;
+    }
+    if (run->level_j[above] <= share * power->room_watts * run->level_s[above]) {
+      run->level_s[i] = run->level_s[above]; /* it takes no more than that as it is */
+      run->level_j[i] = run->level_j[above];
       continue;
     }
     run_with(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
-    if (!last) run->level_s[i] = pz_fmax(run->level_s[i], run->level_s[i + 1]);
+    run->level_s[i] = pz_fmax(run->level_s[i], run->level_s[above]);
+    if (!all && run->level_j[i] >= run->level_j[above] * (1 - 1e-9)) return;
   }
-  run->leveled = true;
 }
 
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
                       struct pz_op_run *run) {
   run->work.hbm_s += hbm_s / run->calls;
   run->work.outside_j += moved_j(chip, hbm_s) / run->calls;
-  run->leveled = false;
+  run->levels = 0;
   double joules;
   const struct pz_work *w = &run->work;
   if (chip->cold)
@@ -281,7 +284,7 @@ static bool on_tensor(const struct node *n) {
 static void mix_loads(const struct pz_op_run *run, bool tensor, double room_watts,
                       struct bounded *b) {
   for (int k = 0; k < MIXES; k++) b->load[MIX + k] = HUGE_VAL;
-  for (int i = PZ_RATE_LEVELS - 1; i >= 0; i--) {
+  for (int i = PZ_RATE_LEVELS - 1; i >= PZ_RATE_LEVELS - run->levels; i--) {
     double watts_s = run->level_j[i] / room_watts;
     for (int k = 0; k < MIXES; k++) {
       double part = tensor_parts[k];
@@ -410,9 +413,9 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
   if (!enough) {
     double lanes = (double)m->chip->vector.cores / (double)vector;
     run.work.core_s = pz_fmax(pz_fmax(run.work.array_s, run.work.glb_s), run.work.lane_s * lanes);
-    run.leveled = false;
+    run.levels = 0;
   }
-  if (f.limited) pz_run_levels(&m->power, &run);
+  if (f.limited) pz_run_levels(&m->power, true, &run);
   memcpy(f.power_s, run.level_s, sizeof f.power_s);
   memcpy(f.power_j, run.level_j, sizeof f.power_j);
   f.at.s = f.power_s[PZ_RATE_LEVELS - 1];

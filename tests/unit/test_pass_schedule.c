@@ -106,7 +106,7 @@ static void draw_op(struct pass *x, struct part *p, uint32_t i) {
   draw_work(&x->cost.chip, r);
   r->s = r->calls * (r->work.startup_s + fmax(r->work.core_s, r->work.hbm_s)) + r->merge_s;
   pz_run_add_bytes(&x->power, &x->cost.chip, 0, r);
-  if (x->power.room_watts > 0) pz_run_levels(&x->power, r);
+  if (x->power.room_watts > 0) pz_run_levels(&x->power, draw(2), r);
 }
 
 static void draw_part(struct pass *x, struct part *p, uint32_t n, struct pz_pass_part *out) {
