@@ -998,8 +998,8 @@ PZ_API extern const char *const pz_modes_names[], *const pz_exclusive_names[],
 
 /* Effort that closes most layers, and brings the others near, in some milliseconds: the default of
  * placements and of the search, so that both say the same of a chip.  PZ_PASS_STEPS: that of a pass
- * in a predicted step; more bring little (bench/schedules).  PZ_SCHEDULE_STEPS: that of the command,
- * 16 million, fewer for more than 64 operators. */
+ * in a predicted step.  PZ_SCHEDULE_STEPS: that of the command, 16 million, fewer for more than 64
+ * operators. */
 enum { PZ_LAYER_STEPS = 60000, PZ_PASS_STEPS = 1000, PZ_SCHEDULE_STEPS = -1 };
 
 struct pz_schedule_options {
