@@ -89,14 +89,13 @@ static uint32_t ready_node(struct graph *g, const struct chain *c, uint32_t i) {
   return at;
 }
 
-/* The first GEMM that reads what a collective gathers. */
+/* The first operator that reads what a collective gathers, if that is a GEMM: others wait for all of it. */
 static uint32_t find_reader(const struct chain *c, uint32_t gather) {
   const struct pz_ops *ops = c->part->ops;
   for (uint32_t i = gather + 1; i < ops->n; i++)
     for (uint32_t k = 0; k < ops->op[i].n_pred; k++)
-      if (ops->op[i].pred[k] == gather && chosen(c->part, i) &&
-          c->part->runs[i].kind == PZ_RUN_GEMM)
-        return i;
+      if (ops->op[i].pred[k] == gather && chosen(c->part, i))
+        return c->part->runs[i].kind == PZ_RUN_GEMM ? i : PZ_NONE;
   return PZ_NONE;
 }
 
@@ -413,7 +412,7 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
   f.at.glb_s = run.calls * run.work.glb_s;
   if (!enough) {
     double lanes = (double)m->chip->vector.cores / (double)vector;
-    run.work.core_s = pz_fmax(run.work.array_s, run.work.lane_s * lanes);
+    run.work.core_s = pz_fmax(pz_fmax(run.work.array_s, run.work.glb_s), run.work.lane_s * lanes);
     run.levels = 0;
   }
   if (f.limited) pz_run_levels(&m->power, true, &run);
