@@ -5,7 +5,7 @@
 
 #include "study/study.h"
 
-/* {chips, front, operators, bills}: lists of flat objects.  Chips stand in the network of the search.  Points of the front
+/* {chips, front, roofline, bills}: lists of flat objects.  Chips stand in the network of the search.  Points of the front
  * are searched among chips with the node, array and HBM of the best, under tighter limits: their throughput is exact, `gap`
  * what is proved among these chips (null: nothing).  A new reference. */
 PZ_NODISCARD enum pz_status pz_training_detail(struct pz_study *s, struct pz_watch watch,
