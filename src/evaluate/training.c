@@ -217,11 +217,11 @@ static enum pz_status estimate(struct pz_evaluator *e, unsigned worker, const st
 
 static enum pz_status find(struct training *t, unsigned worker, const struct pz_chip *chip,
                            uint32_t model, double limit_s, struct pz_found_plans *out,
-                           struct pz_error *err) {
+                           double *least_s, struct pz_error *err) {
   struct pz_cluster net = pz_training_cluster(&t->q, chip);
   *out = (struct pz_found_plans){.n = 0};
   if (!holds_tiles(chip)) return PZ_OK;
-  return pz_plan_finder_find(finder_of(t, worker, model), chip, &net, limit_s, out, err);
+  return pz_plan_finder_find(finder_of(t, worker, model), chip, &net, limit_s, out, least_s, err);
 }
 
 static enum pz_status plan_j(struct training *t, unsigned worker, const struct pz_chip *chip,
@@ -236,14 +236,16 @@ static enum pz_status value(struct pz_evaluator *e, unsigned worker, const struc
                             uint32_t model, enum pz_effort effort, double limit_s,
                             struct pz_evaluation *out, struct pz_error *err) {
   struct pz_found_plans found;
-  enum pz_status status = find(of(e), worker, &chip->lo, model, limit_s, &found, err);
+  double least_s = limit_s;
+  enum pz_status status = find(of(e), worker, &chip->lo, model, limit_s, &found, &least_s, err);
   if (status != PZ_OK) return status;
   *out = (struct pz_evaluation){.effort = limit_s < HUGE_VAL ? PZ_EFFORT_NONE : effort,
                                 .step_s = HUGE_VAL,
                                 .least_s = limit_s};
   if (!found.n) return PZ_OK;
   out->effort = effort;
-  out->step_s = out->least_s = found.list[0].p.step_s;
+  out->step_s = found.list[0].p.step_s;
+  out->least_s = least_s;
   return plan_j(of(e), worker, &chip->lo, model, &found.list[0], &out->dynamic_j, err);
 }
 
@@ -271,9 +273,10 @@ enum pz_status pz_training_plan(struct pz_evaluator *e, unsigned worker, const s
                                 uint32_t model, struct pz_found_plan *out, double *dynamic_j,
                                 bool *fits, struct pz_error *err) {
   struct pz_found_plans found;
+  double least_s;
   if (chip->execution == PZ_CHIP_STREAM)
     return plan_elsewhere(of(e), worker, chip, model, out, dynamic_j, fits, err);
-  enum pz_status status = find(of(e), worker, chip, model, HUGE_VAL, &found, err);
+  enum pz_status status = find(of(e), worker, chip, model, HUGE_VAL, &found, &least_s, err);
   *fits = status == PZ_OK && found.n;
   if (!*fits) return status;
   *out = found.list[0];

@@ -83,7 +83,8 @@ static void set_question(struct pz_plan_finder *f, const struct pz_chip *chip,
 
 static double rates_bound_s(const struct pz_plan_finder *f, const struct pz_term_rates *r,
                             uint32_t shape) {
-  return pz_term_s(&f->terms, r, shape, PZ_TERM_WHOLE) * f->terms.share[shape];
+  enum pz_term_measure m = pz_term_measure_of(&f->terms, r, shape);
+  return pz_term_s(&f->terms, r, shape, PZ_TERM_WHOLE, m) * f->terms.share[shape];
 }
 
 /* No plan of the shape that the HBM holds is faster. */
@@ -93,8 +94,9 @@ static enum pz_status shape_rates_bound_s(struct pz_plan_finder *f, const struct
   struct pz_term_seconds t;
   enum pz_status status = pz_plan_frontier_shape(&f->frontiers, shape, &plans);
   if (status != PZ_OK) return status;
+  enum pz_term_measure m = pz_term_measure_of(&f->terms, r, shape);
   for (uint32_t k = 0; k < pz_terms_of(plans->kinds); k++)
-    t.s[k] = pz_term_s(&f->terms, r, shape, pz_term_at(plans->kinds, k));
+    t.s[k] = pz_term_s(&f->terms, r, shape, pz_term_at(plans->kinds, k), m);
   return *out = pz_frontier_least_s(plans, &t), PZ_OK;
 }
 
@@ -257,13 +259,13 @@ static enum pz_status find_in_shape(struct pz_plan_finder *f, struct pz_step_sha
 
 enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chip *chip,
                                    const struct pz_cluster *net, double cutoff_s,
-                                   struct pz_found_plans *out, struct pz_error *err) {
+                                   struct pz_found_plans *out, double *least_s,
+                                   struct pz_error *err) {
   const struct pz_found_plans *found = &f->pricing.found;
   uint32_t n = 0;
   pz_arena_release(&f->plans);
   pz_arena_init(&f->plans, NULL);
-  double lowest_s;
-  enum pz_status status = pz_plan_finder_bound_s(f, chip, net, cutoff_s, &lowest_s, err);
+  enum pz_status status = pz_plan_finder_bound_s(f, chip, net, cutoff_s, least_s, err);
   /* the plan with the lowest bound first: few are faster */
   if (status == PZ_OK && f->promising_shape)
     status = pz_plan_pricing_add(&f->pricing, f->promising_shape, &f->promising);
@@ -279,6 +281,8 @@ enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chi
     if (status == PZ_OK && bound_s < limit_s) status = find_in_shape(f, x);
   }
   if (status == PZ_OK) *out = *found;
+  if (found->n && !f->terms.scheduled) *least_s = found->list[0].p.step_s;
+  if (found->n) *least_s = pz_fmin(*least_s, found->list[0].p.step_s);
   return status;
 }
 

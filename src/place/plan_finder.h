@@ -49,10 +49,12 @@ PZ_NODISCARD enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f,
                                                    double *joules, struct pz_error *err);
 
 /* The fastest plan with a step shorter than cutoff_s (HUGE_VAL: any); out->n 0: there is none.  The list lives until the
- * next call. */
+ * next call.  No plan has a step below least_s, or one below cutoff_s: less than that of the plan only where a schedule may
+ * be shorter than the one that was found. */
 PZ_NODISCARD enum pz_status pz_plan_finder_find(struct pz_plan_finder *f,
                                                 const struct pz_chip *chip,
                                                 const struct pz_cluster *net, double cutoff_s,
-                                                struct pz_found_plans *out, struct pz_error *err);
+                                                struct pz_found_plans *out, double *least_s,
+                                                struct pz_error *err);
 
 #endif

@@ -283,8 +283,7 @@ static enum pz_status add_shapes(struct pz_plan_space *s, const struct pz_worklo
             for (int halves = 0; halves <= may_halve; halves++) {
               x.sp = sp;
               x.halves = halves;
-              if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x))
-                return pz_plan_no_memory(s);
+              if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x)) return pz_plan_no_memory(s);
             }
   return PZ_OK;
 }

@@ -34,7 +34,9 @@ static double times_in_microbatch(const struct pz_step_shape *x, int term) {
 }
 
 static void add_whole(const struct pz_step_shape *x, double *v) {
-  for (int i = 0; i < PZ_TERM_SEND; i++) v[PZ_TERM_WHOLE] += times_in_microbatch(x, i) * v[i];
+  for (int row = 0; row < PZ_TERM_ROW; row += PZ_TERM_PATH)
+    for (int i = 0; i < PZ_TERM_SEND; i++)
+      v[row + PZ_TERM_WHOLE] += times_in_microbatch(x, i) * v[row + i];
 }
 
 /* ---- operators -------------------------------------------------------------------------------- */
@@ -56,6 +58,45 @@ static enum pz_status each_recomputed(const struct pz_plan_space *s, const struc
   return status;
 }
 
+/* The longest path through a pass, by the times of the chip that the shape was made for: operators that no schedule runs
+ * beside each other. */
+static void mark_path(const struct pz_ops *ops, const struct pz_op_run *runs, double *end_s,
+                      bool *on_path) {
+  uint32_t last = PZ_NONE;
+  for (uint32_t i = 0; i < ops->n; i++) {
+    end_s[i] = 0;
+    for (uint32_t k = 0; k < ops->op[i].n_pred; k++)
+      end_s[i] = pz_fmax(end_s[i], end_s[ops->op[i].pred[k]]);
+    end_s[i] += runs[i].kind == PZ_RUN_NONE ? 0 : runs[i].s;
+    if (last == PZ_NONE || end_s[i] > end_s[last]) last = i;
+  }
+  while (last != PZ_NONE) {
+    const struct pz_op *op = &ops->op[last];
+    on_path[last] = true;
+    last = PZ_NONE;
+    for (uint32_t k = 0; k < op->n_pred; k++)
+      if (last == PZ_NONE || end_s[op->pred[k]] > end_s[last]) last = op->pred[k];
+  }
+}
+
+/* Operators of one direction, those of its longest path also as such. */
+static enum pz_status each_of_pass(const struct pz_plan_space *s, const struct pz_ops *ops,
+                                   const struct pz_op_run *runs, int term, double times, op_fn *fn,
+                                   void *ctx) {
+  double *end_s = runs ? pz_calloc(ops->n + 1, sizeof *end_s) : NULL;
+  bool *on_path = runs ? pz_calloc(ops->n + 1, sizeof *on_path) : NULL;
+  enum pz_status status = runs && !(end_s && on_path) ? pz_plan_no_memory(s) : PZ_OK;
+  if (status == PZ_OK && runs) mark_path(ops, runs, end_s, on_path);
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+    status = fn(ctx, &ops->op[i], term, times);
+    if (status == PZ_OK && runs && on_path[i])
+      status = fn(ctx, &ops->op[i], PZ_TERM_PATH + term, times);
+  }
+  pz_free(end_s);
+  pz_free(on_path);
+  return status;
+}
+
 /* Every operator of each term, `times` that often.  Ends with what fn returns where that is not PZ_OK. */
 static enum pz_status each_op(const struct pz_plan_space *s, const struct pz_step_shape *x,
                               op_fn *fn, void *ctx) {
@@ -68,9 +109,10 @@ static enum pz_status each_op(const struct pz_plan_space *s, const struct pz_ste
     bool block = kind < x->m->kinds.n && x->m->kinds.layer[kind] == l;
     int term = block ? (int)kind : PZ_TERM_ENDS + (kind > 0);
     double times = halves * (block ? 1 : (double)layer->count);
-    for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-      for (uint32_t i = 0; i < layer->ops[d].n && status == PZ_OK; i++)
-        status = fn(ctx, &layer->ops[d].op[i], term, times);
+    for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++) {
+      const struct pz_op_run *runs = x->halves ? NULL : x->m->kernels[l].runs[d];
+      status = each_of_pass(s, &layer->ops[d], runs, term, times, fn, ctx);
+    }
     if (block && status == PZ_OK) status = each_recomputed(s, layer, kind++, halves, fn, ctx);
   }
   return status;
@@ -142,17 +184,7 @@ static enum pz_status add_work(void *ctx, const struct pz_op *op, int term, doub
   return PZ_OK;
 }
 
-static enum pz_status find_shape_work(const struct pz_plan_space *s, const struct pz_step_shape *x,
-                                      struct pz_term_work out[PZ_TERMS]) {
-  struct working w = {.x = x, .work = out, .err = s->err};
-  for (enum resource r = 0; r < RESOURCES; r++) {
-    struct pz_chip c = lone_chip(s->q->job.chip, r);
-    pz_cost_init(&w.cost[r], &c, NULL);
-    w.cost[r].causal = x->m->cost.causal;
-    w.cost[r].attention_library = x->m->cost.attention_library;
-  }
-  enum pz_status status = each_op(s, x, add_work, &w);
-  for (enum resource r = 0; r < RESOURCES; r++) pz_cost_release(&w.cost[r]);
+static void add_whole_work(const struct pz_step_shape *x, struct pz_term_work *out) {
   struct pz_term_work *all = &out[PZ_TERM_WHOLE];
   for (int i = 0; i < PZ_TERM_SEND; i++) {
     double n = times_in_microbatch(x, i);
@@ -163,12 +195,27 @@ static enum pz_status find_shape_work(const struct pz_plan_space *s, const struc
     all->tail_ops += n * out[i].tail_ops;
     all->macs += n * out[i].macs;
   }
+}
+
+static enum pz_status find_shape_work(const struct pz_plan_space *s, const struct pz_step_shape *x,
+                                      struct pz_term_work out[PZ_TERM_ROW]) {
+  struct working w = {.x = x, .work = out, .err = s->err};
+  for (enum resource r = 0; r < RESOURCES; r++) {
+    struct pz_chip c = lone_chip(s->q->job.chip, r);
+    pz_cost_init(&w.cost[r], &c, NULL);
+    w.cost[r].causal = x->m->cost.causal;
+    w.cost[r].attention_library = x->m->cost.attention_library;
+  }
+  enum pz_status status = each_op(s, x, add_work, &w);
+  for (enum resource r = 0; r < RESOURCES; r++) pz_cost_release(&w.cost[r]);
+  add_whole_work(x, out);
+  add_whole_work(x, out + PZ_TERM_PATH);
   return status;
 }
 
 static enum pz_status find_work(struct pz_term_tables *t) {
   struct pz_plan_space *s = t->space;
-  t->work = pz_arena_alloc(t->arena, s->shapes.n, PZ_TERMS * sizeof *t->work);
+  t->work = pz_arena_alloc(t->arena, s->shapes.n, PZ_TERM_ROW * sizeof *t->work);
   t->share = pz_arena_alloc(t->arena, s->shapes.n, sizeof *t->share);
   if (!t->work || !t->share) return pz_plan_no_memory(s);
   for (uint32_t i = 0; i < s->shapes.n; i++) {
@@ -179,7 +226,7 @@ static enum pz_status find_work(struct pz_term_tables *t) {
       return pz_fail(s->err, PZ_LIMIT, "%u kinds of layers; accepted: at most %d", x->m->kinds.n,
                      PZ_TERM_KINDS);
     t->share[i] = pz_step_shape_share(s->q, x);
-    status = find_shape_work(s, x, t->work + (size_t)i * PZ_TERMS);
+    status = find_shape_work(s, x, t->work + (size_t)i * PZ_TERM_ROW);
     if (status != PZ_OK) return status;
   }
   return PZ_OK;
@@ -188,7 +235,7 @@ static enum pz_status find_work(struct pz_term_tables *t) {
 /* ---- tables of numbers by shape and term ------------------------------------------------------ */
 
 static double *new_table(struct pz_term_tables *t) {
-  return pz_arena_alloc(t->arena, t->space->shapes.n, PZ_TERMS * sizeof(double));
+  return pz_arena_alloc(t->arena, t->space->shapes.n, PZ_TERM_ROW * sizeof(double));
 }
 
 /* One that was made for this key; NULL: none was.  Those of arrays, bytes and networks have keys of other sizes. */
@@ -246,7 +293,7 @@ static enum pz_status find_gemms(struct pz_term_tables *t) {
 /* The numbers of GEMMs at hand, summed by shape and term. */
 static void add_gemms(const struct pz_term_tables *t, double *out) {
   for (uint32_t i = 0; i < t->space->shapes.n; i++) {
-    double *one = out + (size_t)i * PZ_TERMS;
+    double *one = out + (size_t)i * PZ_TERM_ROW;
     for (uint32_t k = t->first_use[i]; k < t->first_use[i + 1]; k++) {
       const struct gemm_use *u = pz_vec_at(&t->uses, struct gemm_use, k);
       one[u->term] += u->times * t->gemm_number[u->gemm];
@@ -257,7 +304,7 @@ static void add_gemms(const struct pz_term_tables *t, double *out) {
 
 static enum pz_status sum_cycles(struct pz_term_tables *t, const struct pz_chip *c, const void *key,
                                  size_t key_bytes, const double **out) {
-  size_t bytes = (size_t)t->space->shapes.n * PZ_TERMS * sizeof(double);
+  size_t bytes = (size_t)t->space->shapes.n * PZ_TERM_ROW * sizeof(double);
   for (uint32_t i = 0; i < t->gemms.n; i++) {
     const struct pz_product *p = pz_vec_at(&t->gemms, struct pz_product, i);
     enum pz_status status = pz_product_core_s(p, c, &t->gemm_number[i], t->space->err);
@@ -323,53 +370,59 @@ static enum pz_status gemm_bytes(struct pz_term_tables *t, const struct pz_chip 
 
 /* ---- collectives ------------------------------------------------------------------------------ */
 
-static double shown_s(const struct pz_term_tables *t, const struct pz_layer_step *l) {
-  if (t->scheduled) return pz_layer_step_s(l);
+static double shown_s(const struct pz_layer_step *l) {
   return l->forward.collectives_s + l->backward.collectives_s + l->forward.expert_s +
          l->backward.expert_s;
 }
 
-/* Collectives that show on a chip beside whose attention everything hides that can; of a schedule, what passes take on a
- * chip that computes at once. */
+/* Collectives of a shape: on a chip that is `slow`, those that show where everything hides that can while operators run
+ * one after another; else, of a schedule, all that passes take on a chip that computes at once. */
 static enum pz_status shape_collectives(struct pz_term_tables *t, struct pz_step_shape *x,
-                                        const struct pz_cluster *net, double *out) {
+                                        const struct pz_cluster *net, bool slow, double *out) {
   struct pz_plan p = pz_step_shape_plan(t->space->q, x);
-  struct pz_chip slow = *t->space->q->job.chip;
-  double rate = t->scheduled ? ENDLESS : 1;
-  slow.clock_hz = rate;
-  slow.cold = false;
-  slow.rules.nested_mapping = false;
-  slow.hbm.bytes_per_s_per_stack = slow.glb_bytes_per_s = rate;
+  struct pz_chip chip = *t->space->q->job.chip;
+  double rate = slow ? 1 : ENDLESS;
+  chip.clock_hz = rate;
+  chip.cold = false;
+  chip.rules.nested_mapping = false;
+  chip.hbm.bytes_per_s_per_stack = chip.glb_bytes_per_s = rate;
   p.recompute = PZ_RECOMPUTATION_FULL;
+  if (t->scheduled && slow) p.execution = PZ_EXECUTION_SERIAL;
   x->timed_for = 0;
-  enum pz_status status = pz_step_model_set_chip(x->m, &slow, net, &p, t->times, t->space->err);
+  enum pz_status status = pz_step_model_set_chip(x->m, &chip, net, &p, t->times, t->space->err);
   if (status == PZ_OK) status = pz_step_model_time(x->m, &p, 2, PZ_TIMING_BOUND, t->space->err);
   if (status != PZ_OK) return status;
   const struct pz_model_steps *m = x->m->steps;
+  double (*of)(const struct pz_layer_step *) = slow ? shown_s : pz_layer_step_s;
   for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-    out[k] = shown_s(t, &m->block[k]);
-    out[PZ_TERM_KINDS + k] = pz_fmax(0, shown_s(t, &m->again[k]) - out[k]);
+    out[k] = of(&m->block[k]);
+    if (slow && !t->scheduled) out[PZ_TERM_KINDS + k] = pz_fmax(0, of(&m->again[k]) - out[k]);
   }
-  out[PZ_TERM_ENDS] = shown_s(t, &m->before);
-  out[PZ_TERM_ENDS + 1] = shown_s(t, &m->after);
-  add_whole(x, out);
+  out[PZ_TERM_ENDS] = of(&m->before);
+  out[PZ_TERM_ENDS + 1] = of(&m->after);
   return PZ_OK;
 }
 
 static enum pz_status net_collectives(struct pz_term_tables *t, const struct pz_cluster *net,
-                                      const double **out) {
-  double key[2 * PZ_CLUSTER_MOST_LEVELS] = {0};
+                                      bool slow, const double **out) {
+  double key[2 * PZ_CLUSTER_MOST_LEVELS + 1] = {0};
   for (int l = 0; l < net->n_levels; l++) {
     key[2 * l] = (double)net->level[l].devices;
     key[2 * l + 1] = net->level[l].bytes_per_s;
   }
+  key[2 * PZ_CLUSTER_MOST_LEVELS] = slow;
   if ((*out = find_table(t, key, sizeof key))) return PZ_OK;
   double *s = new_table(t);
   if (!s) return pz_plan_no_memory(t->space);
   for (uint32_t i = 0; i < t->space->shapes.n; i++) {
+    struct pz_step_shape *x = pz_shape_at(t->space, i);
+    bool path = t->scheduled && slow; /* halves wait for each other nowhere */
+    double *row = s + (size_t)i * PZ_TERM_ROW;
     enum pz_status status =
-        shape_collectives(t, pz_shape_at(t->space, i), net, s + (size_t)i * PZ_TERMS);
+        path && x->halves ? PZ_OK
+                          : shape_collectives(t, x, net, slow, row + (path ? PZ_TERM_PATH : 0));
     if (status != PZ_OK) return status;
+    add_whole(x, row);
   }
   *out = s;
   return keep_table(t, key, sizeof key, s);
@@ -397,7 +450,9 @@ enum pz_status pz_term_rates_of(struct pz_term_tables *t, const struct pz_chip *
                               .op = 1 / pz_chip_vector_op_per_s(c),
                               .byte = 1 / pz_chip_hbm_bytes_per_s(c)};
   enum pz_status status = array_cycles(t, c, &r->cycles);
-  return status == PZ_OK ? net_collectives(t, net, &r->collectives) : status;
+  if (status == PZ_OK) status = net_collectives(t, net, !t->scheduled, &r->collectives);
+  if (status == PZ_OK && t->scheduled) status = net_collectives(t, net, true, &r->path_collectives);
+  return status;
 }
 
 void pz_term_tables_init(struct pz_term_tables *t, struct pz_plan_space *space,
@@ -439,7 +494,7 @@ enum pz_status pz_term_least_j(struct pz_term_tables *t, const struct pz_chip *c
   enum pz_status status = gemm_bytes(t, chip, &bytes);
   if (status != PZ_OK) return status;
   for (uint32_t i = 0; i < t->space->shapes.n; i++) {
-    size_t whole = (size_t)i * PZ_TERMS + PZ_TERM_WHOLE;
+    size_t whole = (size_t)i * PZ_TERM_ROW + PZ_TERM_WHOLE;
     least = pz_fmin(least, t->share[i] * term_j(t, chip, voltage2, bytes, whole));
   }
   /* sums in another order */

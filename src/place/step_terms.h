@@ -14,8 +14,9 @@
 enum { PZ_TERM_KINDS = 3 };
 enum { PZ_TERM_ENDS = 3 * PZ_TERM_KINDS, PZ_TERM_SEND = PZ_TERM_ENDS + 2, PZ_TERMS };
 
-/* Tables have in place of transfers all of a microbatch without recomputation. */
-enum { PZ_TERM_WHOLE = PZ_TERM_SEND };
+/* Tables have in place of transfers all of a microbatch without recomputation; and behind all terms the same of operators
+ * that wait for each other alone, where there are no halves (schedules). */
+enum { PZ_TERM_WHOLE = PZ_TERM_SEND, PZ_TERM_PATH = PZ_TERMS, PZ_TERM_ROW = 2 * PZ_TERMS };
 
 /* ---- how often each runs ------------------------------------------------------------------------ */
 
@@ -75,26 +76,66 @@ PZ_NODISCARD enum pz_status pz_term_tables_begin(struct pz_term_tables *t);
 struct pz_term_rates {
   double cycle, mac, flop, op, byte;
   const double *cycles, *collectives;
+  const double *path_collectives; /* of schedules: those that nothing can hide on a path */
 };
 
 PZ_NODISCARD enum pz_status pz_term_rates_of(struct pz_term_tables *t, const struct pz_chip *c,
                                              const struct pz_cluster *net, struct pz_term_rates *r);
 
-/* What a term of a shape takes at least. */
-static inline double pz_term_s(const struct pz_term_tables *t, const struct pz_term_rates *r,
-                               uint32_t shape, uint32_t term) {
-  size_t at = (size_t)shape * PZ_TERMS + term;
+/* What bounds the passes of a schedule: a resource, or operators that wait for each other. */
+enum pz_term_measure {
+  PZ_MEASURE_TENSOR,
+  PZ_MEASURE_LANES,
+  PZ_MEASURE_MEMORY,
+  PZ_MEASURE_LINK,
+  PZ_MEASURE_PATH,
+  PZ_TERM_MEASURES
+};
+
+/* Operators one after another. */
+static inline double pz_term_serial_s(const struct pz_term_work *w, const struct pz_term_rates *r,
+                                      double cycles, double collectives) {
+  double gemm_s = pz_fmax(cycles * r->cycle, w->macs * r->mac);
+  return pz_fmax(gemm_s, w->tail_ops * r->op) + collectives +
+         pz_fmax(w->attention_flop * r->flop, w->attention_ops * r->op) +
+         pz_fmax(w->ops * r->op, w->bytes * r->byte);
+}
+
+static inline double pz_term_load_s(const struct pz_term_tables *t, const struct pz_term_rates *r,
+                                    size_t at, enum pz_term_measure m) {
   const struct pz_term_work *w = &t->work[at];
-  double gemm_s = pz_fmax(r->cycles[at] * r->cycle, w->macs * r->mac);
-  if (t->scheduled) {
-    double tensor = gemm_s + w->attention_flop * r->flop,
-           lanes = (w->tail_ops + w->attention_ops + w->ops) * r->op;
-    return pz_fmax(pz_fmax(tensor, lanes), pz_fmax(w->bytes * r->byte, r->collectives[at])) *
-           (1 - 1e-9);
+  switch (m) {
+  case PZ_MEASURE_TENSOR:
+    return pz_fmax(r->cycles[at] * r->cycle, w->macs * r->mac) + w->attention_flop * r->flop;
+  case PZ_MEASURE_LANES: return (w->tail_ops + w->attention_ops + w->ops) * r->op;
+  case PZ_MEASURE_MEMORY: return w->bytes * r->byte;
+  case PZ_MEASURE_LINK: return r->collectives[at];
+  default:
+    at += PZ_TERM_PATH;
+    return pz_term_serial_s(&t->work[at], r, r->cycles[at], r->path_collectives[at]);
   }
-  double s = pz_fmax(gemm_s, w->tail_ops * r->op) + r->collectives[at] +
-             pz_fmax(w->attention_flop * r->flop, w->attention_ops * r->op) +
-             pz_fmax(w->ops * r->op, w->bytes * r->byte);
+}
+
+/* The measure that is largest for a microbatch: terms are added up by one, since what one of them leaves idle another may
+ * use. */
+static inline enum pz_term_measure
+pz_term_measure_of(const struct pz_term_tables *t, const struct pz_term_rates *r, uint32_t shape) {
+  size_t whole = (size_t)shape * PZ_TERM_ROW + PZ_TERM_WHOLE;
+  enum pz_term_measure best = PZ_MEASURE_TENSOR;
+  double most = 0;
+  for (enum pz_term_measure m = 0; t->scheduled && m < PZ_TERM_MEASURES; m++) {
+    double s = pz_term_load_s(t, r, whole, m);
+    if (s > most) most = s, best = m;
+  }
+  return best;
+}
+
+/* What a term of a shape takes at least, by a measure where passes are scheduled. */
+static inline double pz_term_s(const struct pz_term_tables *t, const struct pz_term_rates *r,
+                               uint32_t shape, uint32_t term, enum pz_term_measure m) {
+  size_t at = (size_t)shape * PZ_TERM_ROW + term;
+  double s = t->scheduled ? pz_term_load_s(t, r, at, m)
+                          : pz_term_serial_s(&t->work[at], r, r->cycles[at], r->collectives[at]);
   /* sums in another order */
   return s * (1 - 1e-9);
 }

@@ -286,7 +286,7 @@ static enum pz_status run_op(const struct pz_step_context *w, const struct pz_op
   if (pz_plan_framework(w->plan)->capacity > 0 &&
       (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
     return run_by_product(w, op, r);
-  r->kind = is_core(w, op)                      ? PZ_RUN_ATTENTION
+  r->kind = is_core(w, op)                    ? PZ_RUN_ATTENTION
             : op->op_class == PZ_CLASS_VECTOR ? PZ_RUN_ELEMENTWISE
                                               : PZ_RUN_GEMM;
   r->weight = is_linear(op) && reduces_tokens(op);
@@ -762,20 +762,20 @@ static void add_sums(const struct pz_step_context *w, const struct pz_ops *ops, 
     if (!runs[i].weight) continue;
     double part = (double)ops->op[i].bytes_written / all;
     pz_run_add_bytes(power, &w->cost->chip, sum_s * part, &runs[i]);
-    if (power->room_watts > 0) pz_run_levels(power, &runs[i]);
+    if (power->room_watts > 0) pz_run_levels(power, false, &runs[i]);
   }
 }
 
 /* Runs of a pass with those of its collectives and sums of gradients, in an arena. */
 static enum pz_status with_collectives(const struct pz_step_context *w, const struct pz_ops *ops,
-                                       struct pz_op_run *runs, double sum_s,
-                                       struct pz_arena *arena, struct pz_op_run **out) {
+                                       struct pz_op_run *runs, double sum_s, struct pz_arena *arena,
+                                       struct pz_op_run **out) {
   struct pz_op_run *all = pz_arena_alloc(arena, ops->n, sizeof *all);
   struct pz_pass_power power = pz_pass_power_of(&w->cost->chip);
   if (!all) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for a schedule");
   for (uint32_t i = 0; i < ops->n && power.room_watts > 0; i++)
     if (runs[i].kind != PZ_RUN_NONE && !(runs[i].weight && sum_s > 0))
-      pz_run_levels(&power, &runs[i]);
+      pz_run_levels(&power, false, &runs[i]);
   memcpy(all, runs, ops->n * sizeof *all);
   if (sum_s > 0) add_sums(w, ops, sum_s, &power, all);
   for (uint32_t i = 0; i < ops->n; i++) {
@@ -847,10 +847,9 @@ enum pz_status pz_layer_pass(const struct pz_step_context *w, const struct pz_la
     if (status == PZ_OK) status = list_recomputed(w, l, arena, &which);
   }
   if (status != PZ_OK) return status;
-  *out = (struct pz_pass_question){
-      .cost = w->cost,
-      .pass = {&l->ops[d], runs, NULL, ring_seconds(w, &l->ops[d])},
-      .chains = w->chains};
+  *out = (struct pz_pass_question){.cost = w->cost,
+                                   .pass = {&l->ops[d], runs, NULL, ring_seconds(w, &l->ops[d])},
+                                   .chains = w->chains};
   if (again)
     out->again = (struct pz_pass_part){&l->ops[PZ_FORWARD], again, which,
                                        ring_seconds(w, &l->ops[PZ_FORWARD])};

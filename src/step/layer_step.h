@@ -40,7 +40,8 @@ struct pz_layer_kernels {
   /* by direction and collective of tensor parallelism: the GEMM that reads what it gathers or whose result it adds up */
   double window_s[2][PZ_PASS_WINDOWS];
   double n_params; /* tensors */
-  struct pz_op_run *runs[2]; /* by direction and operator, where a schedule asks for them; else NULL */
+  struct pz_op_run
+      *runs[2]; /* by direction and operator, where a schedule asks for them; else NULL */
 };
 
 /* Of a layer in a plan. */
@@ -49,8 +50,8 @@ struct pz_layer_step {
   double forward_s, backward_s;     /* with launches and exposed collectives */
   double launch_s;                  /* of these: waiting for the host */
   double hidden_s, expert_hidden_s; /* collectives beside compute, not of these */
-  double beside_s;                  /* kernels beside others, or beside collectives that show, not of these */
-  double forward_j, backward_j;     /* dynamic energy, of schedules alone; 0: not known */
+  double beside_s; /* kernels beside others, or beside collectives that show, not of these */
+  double forward_j, backward_j; /* dynamic energy, of schedules alone; 0: not known */
 };
 
 /* Schedules of passes, kept as long as chip, network and kernels stay. */
@@ -71,8 +72,8 @@ struct pz_step_context {
   bool fp8;                  /* GEMMs of this layer */
   bool gathers;              /* weights of every layer, for every microbatch (ZeRO 3) */
   bool scheduled;            /* operators beside each other */
-  int chains;                /* halves of a microbatch, each with samples of its own; 1: the whole */
-  int64_t solver_steps;      /* of a schedule; 0: its bound in its place */
+  int chains;           /* halves of a microbatch, each with samples of its own; 1: the whole */
+  int64_t solver_steps; /* of a schedule; 0: its bound in its place */
   struct pz_solved_passes *solved; /* schedules found so far */
   int64_t experts_per_token, expert_groups;
   double beside; /* part of the cores that collectives hold */

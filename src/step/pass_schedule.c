@@ -89,14 +89,13 @@ static uint32_t ready_node(struct graph *g, const struct chain *c, uint32_t i) {
   return at;
 }
 
-/* The first GEMM that reads what a collective gathers. */
+/* The first operator that reads what a collective gathers, if that is a GEMM: others wait for all of it. */
 static uint32_t find_reader(const struct chain *c, uint32_t gather) {
   const struct pz_ops *ops = c->part->ops;
   for (uint32_t i = gather + 1; i < ops->n; i++)
     for (uint32_t k = 0; k < ops->op[i].n_pred; k++)
-      if (ops->op[i].pred[k] == gather && chosen(c->part, i) &&
-          c->part->runs[i].kind == PZ_RUN_GEMM)
-        return i;
+      if (ops->op[i].pred[k] == gather && chosen(c->part, i))
+        return c->part->runs[i].kind == PZ_RUN_GEMM ? i : PZ_NONE;
   return PZ_NONE;
 }
 
@@ -231,27 +230,30 @@ static void run_with(const struct pz_pass_power *power, const struct pz_op_run *
   *joules = run->calls * (p.joules - p.latency_s * power->idle_watts);
 }
 
-void pz_run_levels(const struct pz_pass_power *power, struct pz_op_run *run) {
-  if (run->leveled) return;
-  for (int i = PZ_RATE_LEVELS - 1; i >= 0; i--) {
+void pz_run_levels(const struct pz_pass_power *power, bool all, struct pz_op_run *run) {
+  while (run->levels < PZ_RATE_LEVELS) {
+    int i = PZ_RATE_LEVELS - 1 - run->levels++, above = i + 1;
     double share = pz_rate_level(i);
-    bool last = i == PZ_RATE_LEVELS - 1;
-    if (!last && run->level_j[i + 1] <= share * power->room_watts * run->level_s[i + 1]) {
-      run->level_s[i] = run->level_s[i + 1]; /* it takes no more than that as it is */
-      run->level_j[i] = run->level_j[i + 1];
+    if (above == PZ_RATE_LEVELS) {
+      run_with(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
+      continue;
+    }
+    if (run->level_j[above] <= share * power->room_watts * run->level_s[above]) {
+      run->level_s[i] = run->level_s[above]; /* it takes no more than that as it is */
+      run->level_j[i] = run->level_j[above];
       continue;
     }
     run_with(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
-    if (!last) run->level_s[i] = pz_fmax(run->level_s[i], run->level_s[i + 1]);
+    run->level_s[i] = pz_fmax(run->level_s[i], run->level_s[above]);
+    if (!all && run->level_j[i] >= run->level_j[above] * (1 - 1e-9)) return;
   }
-  run->leveled = true;
 }
 
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
                       struct pz_op_run *run) {
   run->work.hbm_s += hbm_s / run->calls;
   run->work.outside_j += moved_j(chip, hbm_s) / run->calls;
-  run->leveled = false;
+  run->levels = 0;
   double joules;
   const struct pz_work *w = &run->work;
   if (chip->cold)
@@ -282,7 +284,7 @@ static bool on_tensor(const struct node *n) {
 static void mix_loads(const struct pz_op_run *run, bool tensor, double room_watts,
                       struct bounded *b) {
   for (int k = 0; k < MIXES; k++) b->load[MIX + k] = HUGE_VAL;
-  for (int i = PZ_RATE_LEVELS - 1; i >= 0; i--) {
+  for (int i = PZ_RATE_LEVELS - 1; i >= PZ_RATE_LEVELS - run->levels; i--) {
     double watts_s = run->level_j[i] / room_watts;
     for (int k = 0; k < MIXES; k++) {
       double part = tensor_parts[k];
@@ -410,10 +412,10 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
   f.at.glb_s = run.calls * run.work.glb_s;
   if (!enough) {
     double lanes = (double)m->chip->vector.cores / (double)vector;
-    run.work.core_s = pz_fmax(run.work.array_s, run.work.lane_s * lanes);
-    run.leveled = false;
+    run.work.core_s = pz_fmax(pz_fmax(run.work.array_s, run.work.glb_s), run.work.lane_s * lanes);
+    run.levels = 0;
   }
-  if (f.limited) pz_run_levels(&m->power, &run);
+  if (f.limited) pz_run_levels(&m->power, true, &run);
   memcpy(f.power_s, run.level_s, sizeof f.power_s);
   memcpy(f.power_j, run.level_j, sizeof f.power_j);
   f.at.s = f.power_s[PZ_RATE_LEVELS - 1];
@@ -469,8 +471,8 @@ static bool plain_mode(const struct maker *m, const struct node *n, struct pz_ve
   }
   for (int i = 0; i < PZ_RATE_LEVELS; i++) {
     f.power_j[i] = f.at.j;
-    f.power_s[i] = f.limited ? pz_fmax(n->s, f.at.j / (pz_rate_level(i) * m->power.room_watts))
-                            : n->s;
+    f.power_s[i] =
+        f.limited ? pz_fmax(n->s, f.at.j / (pz_rate_level(i) * m->power.room_watts)) : n->s;
   }
   f.at.s = f.power_s[PZ_RATE_LEVELS - 1];
   return pz_vec_push(&full, &f) && pz_rate_modes(&full, m->serial_s, modes);
@@ -485,12 +487,14 @@ static const struct node *same_before(const struct graph *g, uint32_t i) {
 
 static bool name_task(const struct node *n, int chains, struct pz_arena *arena,
                       struct pz_task *task) {
-  static const char *const before[] = {[CAST] = "cast ", [LINK] = "", [RUN] = "", [JOINT] = "",
-                                       [MILESTONE] = ""};
+  static const char *const before[] = {
+      [CAST] = "cast ", [LINK] = "", [RUN] = "", [JOINT] = "", [MILESTONE] = ""};
   char text[160];
   const char *what = n->kind == LINK && !n->run ? "ring " : before[n->kind];
   snprintf(text, sizeof text, "%s%s%s%s", n->again ? "again " : "", what, n->op->name,
-           chains == 1 ? "" : n->chain ? " (2)" : " (1)");
+           chains == 1 ? ""
+           : n->chain  ? " (2)"
+                       : " (1)");
   return (task->name = pz_arena_strdup(arena, text)) != NULL;
 }
 
@@ -526,15 +530,13 @@ static bool make_tasks(const struct maker *m, bool named, struct pz_task *tasks)
   return true;
 }
 
-enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named,
-                               struct pz_arena *arena, struct pz_problem *out,
-                               struct pz_error *err) {
+enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named, struct pz_arena *arena,
+                               struct pz_problem *out, struct pz_error *err) {
   const struct pz_chip *chip = &q->cost->chip;
   struct graph g;
   struct pz_task *tasks;
   if (!make_graph(q, arena, &g) || !PZ_ARRAY(arena, tasks, g.nodes.n)) return no_memory(err);
-  struct maker m = {
-      .g = &g, .chip = chip, .power = pz_pass_power_of(chip), .arena = arena};
+  struct maker m = {.g = &g, .chip = chip, .power = pz_pass_power_of(chip), .arena = arena};
   for (uint32_t i = 0; i < g.nodes.n; i++) m.serial_s += node_at(&g, i)->s;
   m.serial_s *= 1 + 1e-9;
   if (!make_tasks(&m, named, tasks)) return no_memory(err);

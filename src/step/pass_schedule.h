@@ -29,8 +29,8 @@ struct pz_pass_power {
 
 struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip);
 
-/* Fills in what an operator takes with each share of limited watts. */
-void pz_run_levels(const struct pz_pass_power *power, struct pz_op_run *run);
+/* Fills in what an operator takes with each share of limited watts; `all`: also with those that only make it longer. */
+void pz_run_levels(const struct pz_pass_power *power, bool all, struct pz_op_run *run);
 
 /* An operator that moves more bytes, in so many seconds of HBM. */
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,

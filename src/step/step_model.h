@@ -25,8 +25,8 @@ struct pz_step_model {
   struct pz_workload *half; /* of a plan with halves: what one of them runs; else NULL */
   struct pz_cost cost;
   const struct pz_constants *k;
-  struct pz_layer_kernels *kernels;    /* by layer of w, or of half */
-  struct pz_op_run *runs;              /* theirs, where operators are scheduled; else NULL */
+  struct pz_layer_kernels *kernels; /* by layer of w, or of half */
+  struct pz_op_run *runs;           /* theirs, where operators are scheduled; else NULL */
   struct pz_solved_passes *solved;
   struct pz_layer_kinds kinds;         /* of repeated layers */
   int64_t n_blocks;                    /* of all kinds */

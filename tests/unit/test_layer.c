@@ -85,8 +85,8 @@ static void slower_modes_move_the_same_bytes(void **state) {
   (void)state;
   struct pz_arena arena;
   struct pz_vec full, modes;
-  const struct pz_mode two = {.use = {2, 1}, .s = 6, .hbm_s = 3, .glb_s = 5},
-                       four = {.use = {4, 1}, .s = 5, .hbm_s = 3, .glb_s = 5};
+  const struct pz_full_mode two = {.at = {.use = {2, 1}, .s = 6, .hbm_s = 3, .glb_s = 5}},
+                            four = {.at = {.use = {4, 1}, .s = 5, .hbm_s = 3, .glb_s = 5}};
   pz_arena_init(&arena, NULL);
   pz_vec_init(&full, &arena, sizeof two);
   pz_vec_init(&modes, &arena, sizeof(struct pz_mode));

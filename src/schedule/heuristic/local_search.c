@@ -217,7 +217,7 @@ static uint32_t within_watts(const struct pz_problem *p, uint32_t t, int32_t lef
 static void choose_modes(struct local *l, int way) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++)
-    l->mode[i] = way < 0           ? fastest(&p->tasks[i])
+    l->mode[i] = way < 0          ? fastest(&p->tasks[i])
                  : way < PZ_MIXES ? least_work_mode(l->c, i, way)
                                   : within_watts(p, i, left_watts[way - PZ_MIXES]);
 }

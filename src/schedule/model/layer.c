@@ -61,13 +61,12 @@ static enum pz_status add_mode(struct maker *m, const struct pz_op *op, int32_t 
   struct pz_estimate e;
   enum pz_status status = cost_there(m, op, &e);
   if (status != PZ_OK) return status;
-  struct pz_full_mode f = {
-      .at = {.use = {tensor, vector, op->op_class == PZ_CLASS_COLLECTIVE},
-             .label = tensor ? tensor : vector,
-             .s = e.latency_s,
-             .j = e.energy_j,
-             .hbm_s = e.hbm_s,
-             .glb_s = e.glb_s}};
+  struct pz_full_mode f = {.at = {.use = {tensor, vector, op->op_class == PZ_CLASS_COLLECTIVE},
+                                  .label = tensor ? tensor : vector,
+                                  .s = e.latency_s,
+                                  .j = e.energy_j,
+                                  .hbm_s = e.hbm_s,
+                                  .glb_s = e.glb_s}};
   for (uint32_t i = 0; i < full->n && m->chip.rules.rate_levels; i++)
     if (dominates(&pz_vec_at(full, struct pz_full_mode, i)->at, &f.at)) return PZ_OK;
   return pz_vec_push(full, &f) ? PZ_OK : pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
@@ -139,7 +138,8 @@ static bool plain_modes(const struct pz_vec *full, struct pz_vec *out) {
 static enum pz_status all_modes(struct maker *m, const struct pz_ops *ops) {
   m->full = pz_arena_alloc(m->arena, ops->n, sizeof *m->full);
   if (!m->full) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
-  for (uint32_t i = 0; i < ops->n; i++) pz_vec_init(&m->full[i], m->arena, sizeof(struct pz_full_mode));
+  for (uint32_t i = 0; i < ops->n; i++)
+    pz_vec_init(&m->full[i], m->arena, sizeof(struct pz_full_mode));
   enum pz_status status = full_rate_modes(m, ops);
   if (status != PZ_OK) return status;
   bool shared = m->options->modes == PZ_MODES_ALL;

@@ -40,7 +40,8 @@ static int descending(const void *a, const void *b) {
 
 /* Durations at which one of the shares falls to a lower level, and that at full rate, which is the
  * last. */
-static int list_durations(const struct pz_full_mode *f, double limit_s, double out[3 * LEVELS + 1]) {
+static int list_durations(const struct pz_full_mode *f, double limit_s,
+                          double out[3 * LEVELS + 1]) {
   const double memory_s[] = {f->at.hbm_s, f->at.glb_s};
   int n = 0;
   for (int k = 0; k < 2; k++)

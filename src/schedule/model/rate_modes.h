@@ -40,7 +40,8 @@ struct pz_full_mode {
   struct pz_mode at;
   bool limited; /* by watts: what follows is known */
   double power_s[PZ_RATE_LEVELS],
-      power_j[PZ_RATE_LEVELS]; /* with each share of them: no longer with more; the last: at.s, at.j */
+      power_j
+          [PZ_RATE_LEVELS]; /* with each share of them: no longer with more; the last: at.s, at.j */
 };
 
 /* Adds the modes of an operator to `out` (struct pz_mode): those of `full` (struct pz_full_mode), in which it is as fast
