@@ -63,15 +63,15 @@
       const list = operators.filter(o => o.model === of.model && o.layer === of.layer && o.direction === of.direction);
       return { of, list, lanes: lanes(list), title: of.direction + (of.layer === layer ? "" : " with recomputation") };
     });
-    const sum = key => d3.sum(passes, p => p.of[key]), open = Math.max(...passes.map(p => 1 - p.of.bound_us / p.of.makespan_us));
-    const busy = resources.map(r => ({ name: r.name, part: d3.sum(passes, p => p.of[r.use] * p.of.makespan_us) / sum("makespan_us") })).sort((a, b) => b.part - a.part);
+    const used = resources.filter(r => passes.some(p => p.of[r.use] > 0)), sum = key => d3.sum(passes, p => p.of[key]), open = Math.max(...passes.map(p => 1 - p.of.bound_us / p.of.makespan_us));
+    const busy = used.map(r => ({ name: r.name, part: d3.sum(passes, p => p.of[r.use] * p.of.makespan_us) / sum("makespan_us") })).sort((a, b) => b.part - a.part);
     const longer = sum("serial_us") / sum("makespan_us") - 1;
     s.say(`Layer “${layer}” of ${short(shown.model)} takes ${passes.map(p => `${seconds(p.of.makespan_us / 1e6)} ${p.title}`).join(" and ")}` +
       (longer > 5e-4 ? `, ${percent(longer, 1)} more with operators one after another` : "") +
       `. In use: ${busy.map(b => `${b.name} ${percent(b.part)}`).join(", ")}. ` +
       (passes.every(p => p.of.optimal) ? "The schedules are proven optimal." : `No schedule is more than ${percent(open, 1)} shorter.`));
     const narrow = holder.clientWidth < 600, rowHeight = 24, strip = 20, gap = 40, left = narrow ? 88 : 130;
-    const tall = p => Math.max(1, p.lanes.n) * rowHeight + resources.length * strip + 8;
+    const tall = p => Math.max(1, p.lanes.n) * rowHeight + used.length * strip + 8;
     const f = frame(holder, d3.sum(passes, p => tall(p) + gap) + 26, { top: 24, right: 12, bottom: 40, left }, "operator schedule of one layer");
     const most = d3.max(passes, p => p.of.makespan_us), unit = most >= 2000 ? 1000 : 1;
     const x = d3.scale.linear().domain([0, most / unit]).range([0, f.width]);
@@ -93,12 +93,12 @@
         .style("fill", b => colours[b.o.class]).style("stroke", "var(--bg)").style("stroke-width", 0.6);
       bar.append("text").attr("class", "inside").attr("x", 4).attr("y", 14).style("fill", b => inkOn(colours[b.o.class]))
         .text(b => fitted(b.o.operator, wide(b) - 6));
-      const held = o => resources.filter(r => r.part(o) > 0).map(r => `${r.name} ${percent(r.part(o))}`).join(", ");
+      const held = o => used.filter(r => r.part(o) > 0).map(r => `${r.name} ${percent(r.part(o))}`).join(", ");
       tells(bar, b => [b.o.operator,
         `${seconds((b.o.end_us - b.o.start_us) / 1e6)}, from ${seconds(b.o.start_us / 1e6)} to ${seconds(b.o.end_us / 1e6)}`,
         [b.o.tensor_cores ? plural(b.o.tensor_cores, "tensor core") : "", b.o.vector_cores ? plural(b.o.vector_cores,
           "vector core") : ""].filter(t => t).join(", "), `holds ${held(b.o)}`]);
-      resources.forEach((r, i) => {
+      used.forEach((r, i) => {
         const from = Math.max(1, p.lanes.n) * rowHeight + 8 + i * strip, high = strip - 4;
         label(narrow ? r.name : `${r.name} ${percent(p.of[r.use])}`, from + 12);
         g.append("path").attr("d", `M0,${from + high}H${f.width}`).style("stroke", "var(--grid)");

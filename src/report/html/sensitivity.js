@@ -15,7 +15,7 @@
   // What the nearest other arrays and numbers of vector cores lose, and in which term of the step.
   const next = [["array", /^(array|rows|columns)/], ["number of vector cores", /^vector cores/]].map(([name, which]) => {
     const r = rows.filter(r => which.test(r.parameter) && r.where).sort((a, b) => b.change - a.change)[0];
-    return r && ` The next best ${name} (${r.parameter} ${step(r)}) ${r.change < 0 ? "loses" : "changes"} ${signed(r.change).replace("−", "")}, where ${r.where} takes ${signed(r.where_change)} of the step${r.breaks ? `; it is ${where(r)}` : ""}.`;
+    return r && ` The next best ${name} (${r.parameter} ${step(r)}) ${r.change < 0 ? "loses" : "gains"} ${signed(r.change).slice(1)}: ${r.where} ${signed(r.where_change)} of the step${r.breaks ? `; it is ${where(r)}` : ""}.`;
   }).filter(t => t).join("");
   const s = section("sensitivity", title,
     `The largest loss is ${signed(loss.change)}, for ${loss.parameter} ${step(loss)}` +
@@ -42,7 +42,7 @@
     const left = narrow ? Math.max(92, 16 + 6.2 * d3.max(rows, r => step(r).length)) : 290;
     const f = frame(holder, height + 48, { top: 4, right: 64, bottom: 44, left }, `change of ${what} for one step of each parameter`);
     const low = Math.min(0, d3.min(rows, r => r.change)), high = Math.max(0, d3.max(rows, r => r.change)),
-      room = (high - low || 0.01) * (narrow ? 0.42 : 0.12);
+      room = (high - low || 0.01) * (narrow ? 0.42 : search ? 0.36 : 0.12);
     const x = d3.scale.linear().domain([low - room, high + room * 0.2]).range([0, f.width]);
     axisX(f, x, `change of ${what} (%)`, narrow ? 3 : 6, d => (+(100 * d).toFixed(6) + "%").replace("-", "−"));
     const g = f.root.selectAll(".parameter").data(parameters).enter().append("g").attr("class", "parameter")
