@@ -998,8 +998,8 @@ PZ_API extern const char *const pz_modes_names[], *const pz_exclusive_names[],
 
 /* Effort that closes most layers, and brings the others near, in some milliseconds: the default of
  * placements and of the search, so that both say the same of a chip.  PZ_PASS_STEPS: that of a pass
- * in a predicted step; more bring little (bench/schedules).  PZ_SCHEDULE_STEPS: that of the command,
- * 16 million, fewer for more than 64 operators. */
+ * in a predicted step.  PZ_SCHEDULE_STEPS: that of the command, 16 million, fewer for more than 64
+ * operators. */
 enum { PZ_LAYER_STEPS = 60000, PZ_PASS_STEPS = 1000, PZ_SCHEDULE_STEPS = -1 };
 
 struct pz_schedule_options {
@@ -1538,11 +1538,11 @@ struct pz_plan_schedules {
  * and "(2)", what is recomputed begins with "again"; the backward pass of layers that the plan
  * recomputes is listed apart, with "-recomputed" behind the name.  `count`: of all stages.
  * `serial_s`: the pass with operators one after another, as execution serial has it; the step has the
- * shorter of both.  Arguments as for pz_training_predict; of the options modes and exclusive do not
- * apply, `lp` is a file for each pass, with "-LAYER-PASS" before its end.  NULL: PZ_PASS_STEPS, with
- * which makespans are those of the predicted step.  PZ_BAD_USE for chips and plans that run operators
- * one after another.  On success *out is the caller's to free.  Cost: some microseconds for each step
- * of the solver. */
+ * shorter of both.  Arguments as for pz_training_predict; of the options `modes` is PZ_MODES_ALL, and
+ * `lp` is a file for each pass, with "-LAYER-PASS" before its end.  NULL: PZ_PASS_STEPS, with which
+ * makespans are those of the predicted step.  PZ_BAD_USE for chips and plans that run operators one
+ * after another.  On success *out is the caller's to free.  Cost: some microseconds for each step of
+ * the solver. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_schedule(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
                      const struct pz_plan *plan, const struct pz_schedule_options *options,

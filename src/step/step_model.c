@@ -107,6 +107,7 @@ struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const stru
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
   struct pz_step_context c = context(m, plan, pz_plan_microbatches(plan), err);
   c.fp8 = is_fp8(&pz_step_pass(m)->layers[layer], plan);
+  c.solver_steps = PZ_PASS_STEPS;
   return c;
 }
 

@@ -114,6 +114,9 @@ enum pz_status pz_training_schedule(const char *model, const struct pz_chip *chi
   void *made = NULL;
   enum pz_status status = pz_schedule_options_take(options, &k.how, err);
   if (!options) k.how.steps = PZ_PASS_STEPS;
+  if (status == PZ_OK && k.how.modes != PZ_MODES_ALL)
+    status = pz_fail(err, PZ_BAD_USE, "modes %s; accepted: all, which the passes of a plan have",
+                     pz_modes_names[k.how.modes]);
   if (status == PZ_OK) status = pz_training_question(&job, plan, out, &p, &wide, err);
   if (status == PZ_OK) status = check_scheduled(chip, &p, err);
   if (status == PZ_OK)
