@@ -30,8 +30,8 @@ struct pz_step_operator {
   double
       operations; /* FLOP of products, of causal attention without the masked half; lane operations of others */
   double hbm_bytes, seconds;
-  enum pz_bound bound;
-  double times; /* so often in all layers of the model; what is recomputed is not counted */
+  const char *bound; /* pz_bound_name, or "watts": these lower its clock */
+  double times;      /* so often in all layers of the model; what is recomputed is not counted */
 };
 
 /* All of them.  Ends with what fn returns where that is not PZ_OK. */

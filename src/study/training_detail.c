@@ -186,8 +186,8 @@ static enum pz_status operator_row(void *ctx, const struct pz_step_operator *o) 
                           o->layer->name, "operator", o->op->name, "direction",
                           o->op->direction == PZ_BACKWARD ? "backward" : "forward", "cores",
                           o->op->matmul_flop ? "tensor" : "vector", "operations", o->operations,
-                          "hbm_bytes", o->hbm_bytes, "seconds", o->seconds, "bound",
-                          pz_bound_name(o->bound), "times", o->times));
+                          "hbm_bytes", o->hbm_bytes, "seconds", o->seconds, "bound", o->bound,
+                          "times", o->times));
 }
 
 static enum pz_status roofline_json(struct details *d, json_t *rows) {

@@ -6,12 +6,13 @@
   const ops = dataset("roofline").filter(o => o.operations > 0 && o.hbm_bytes > 0 && o.seconds > 0)
     .map(o => Object.assign({ x: o.operations / o.hbm_bytes, y: o.operations / o.seconds, time: o.seconds * o.times }, o));
   if (!ops.length) return;
+  const words = { hbm: "HBM", glb: "global buffer", local: "buffers of tensor cores", startup: "start-up" }, bound = b => words[b] || b;
   const total = d3.sum(ops, o => o.time), bounds = unique(ops.map(o => o.bound));
   const by = bounds.map(b => ({ b, part: d3.sum(ops.filter(o => o.bound === b), o => o.time) / total })).sort((a, b) => b.part - a.part);
-  const s = section("roofline", "Roofline of its operators", `${percent(by[0].part)} of the operators’ time is bound by ${by[0].b}.`,
+  const s = section("roofline", "Roofline of its operators", `${percent(by[0].part)} of the operators’ time is bound by ${by.map(x => bound(x.b) + (x === by[0] ? "" : ` ${percent(x.part)}`)).join(", ")}.`,
     "One point for each operator of a layer, alone on the chip; larger where it takes more of the step. Lines: the HBM rate, the peak of the tensor cores, and of the vector cores. Of GEMMs and attention FLOP are counted (of causal attention those of keys before a token), of other operators lane operations.");
   const colour = b => palette[bounds.indexOf(b) % palette.length], holder = el(s.root, "div");
-  legend(s.root, bounds.map(b => ({ colour: colour(b), text: `bound by ${b}` })).concat([{ kind: "line", text: "HBM rate, peaks" }]));
+  legend(s.root, bounds.map(b => ({ colour: colour(b), text: `bound by ${bound(b)}` })).concat([{ kind: "pale", text: "hollow: on vector cores" }], [{ kind: "line", text: "HBM rate, peaks" }]));
   draws("roofline", () => {
     const f = frame(holder, 380, { top: 26, right: 14, bottom: 44, left: 62 }, "operations per second by operations per byte of HBM", "group");
     const decade = (v, i) => 10 ** (i ? Math.ceil(Math.log10(v)) : Math.floor(Math.log10(v))), most = Math.max(peaks.tensor, peaks.vector);
@@ -33,9 +34,9 @@
       f.root.append("text").attr("class", "soft").attr("x", f.width).attr("y", y(peak) - 5).attr("text-anchor", "end").text(`${cores} cores`);
     });
     tells(f.root.selectAll(".point").data(ops.slice().sort((a, b) => b.time - a.time)).enter().append("circle").attr("class", "point mark").attr("tabindex", 0)
-      .attr("cx", o => x(o.x)).attr("cy", o => y(o.y)).attr("r", o => 3 + 14 * Math.sqrt(o.time / total)).style("fill", o => colour(o.bound)).style("fill-opacity", 0.7),
+      .attr("cx", o => x(o.x)).attr("cy", o => y(o.y)).attr("r", o => 3 + 14 * Math.sqrt(o.time / total)).style("fill", o => colour(o.bound)).style("stroke", o => colour(o.bound)).style("fill-opacity", o => o.cores === "tensor" ? 0.7 : 0.15),
       o => [`${o.operator} (${o.direction}), ${o.layer} of ${short(o.model)}`,
         `${si(o.y, o.cores === "tensor" ? "FLOP/s" : "op/s")}, ${number(o.x)} per byte: ${percent(o.y / peaks[o.cores])} of the ${o.cores} cores’ peak`,
-        `${seconds(o.seconds)} each, ${percent(o.time / total, 1)} of all; bound by ${o.bound}`]);
+        `${seconds(o.seconds)} each, ${percent(o.time / total, 1)} of all; bound by ${bound(o.bound)}`]);
   });
 })();
