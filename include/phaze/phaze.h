@@ -1022,12 +1022,12 @@ struct pz_scheduled_operator {
   enum pz_op_class op_class;
   int64_t tensor_cores, vector_cores; /* that it runs on */
   double start_s, end_s;
+  double used[PZ_RESOURCES]; /* cores, link, parts of the rates */
 
   /* not kept by runs */
   int64_t id;       /* of its layer, of the file */
   const char *mode; /* number of cores of its class; "single", "intra", "link", "none" */
   int64_t tensor_held, vector_held; /* its cores, and others that stay idle so that it is alone */
-  double used[PZ_RESOURCES];        /* cores, link, parts of the rates */
   double energy_j;
 };
 
@@ -1055,9 +1055,9 @@ struct pz_layer_schedule {
   double use[PZ_RESOURCES];         /* how busy each resource is, as a part of the makespan */
   struct pz_scheduled_operator *operators; /* without views, which take no time */
   uint32_t n_operators;
+  double serial_s; /* the operators one after another, each in its fastest mode */
 
   /* not kept by runs */
-  double serial_s;           /* the operators one after another, each in its fastest mode */
   bool limits[PZ_RESOURCES]; /* is it part of the problem?  Cores and link are */
   enum pz_stop stop;
   int64_t steps;
@@ -2144,6 +2144,14 @@ struct pz_result_chip_summary {
   const char *breaks;         /* a limit of the search that it does not keep; NULL: none */
 };
 
+/* A model on a chip one step from the best, with the best plan there. */
+struct pz_step_answer {
+  const char *model;
+  double step_s;
+  struct pz_training_parts parts;
+  const char *plan; /* as pz_plan_text has it */
+};
+
 /* One step from the best chip on one axis. */
 struct pz_result_step {
   const char *parameter;
@@ -2151,6 +2159,12 @@ struct pz_result_step {
   double objective, change, change_at_most; /* changes are parts of the best chip's objective */
   double area_mm2, peak_watts, dollars;
   const char *breaks; /* the limit that it does not keep; NULL: none */
+  /* of the evaluator training: the term of the step that grows most, or shrinks most where the objective rises, and by how
+   * much, mean over the models in parts of their steps on the best chip; NULL: nothing fits, or another evaluator */
+  const char *where;
+  double where_change;
+  struct pz_step_answer *models; /* as the best answer's; none where a model does not fit */
+  uint32_t n_models;
 };
 
 /* One of the constants of chips that nobody measured (pz_cold_at) at an end of its range, the others as usual. */
@@ -2280,7 +2294,7 @@ struct pz_result {
   struct pz_robustness *robustness;   /* of the evaluator training, else NULL */
   struct pz_result_front *front;      /* NULL: not asked for */
   struct pz_comparison *comparison;   /* NULL: not made */
-  struct pz_result_detail *detail;    /* of the evaluator original; NULL: not made */
+  struct pz_result_detail *detail;    /* of the evaluator training the schedules alone; NULL: not made */
   const char *training_detail;        /* of the evaluator training, JSON; NULL: not made */
   const struct pz_result_chip *chips; /* with the detail: of the space, by id */
   uint32_t n_chips;

@@ -2,6 +2,7 @@
 
 #include "chip/chip.h"
 #include "core/num.h"
+#include "cost/attention.h"
 #include "cost/constants.h"
 #include "cost/power.h"
 #include "workload/op.h"
@@ -140,16 +141,38 @@ enum pz_status pz_step_energy(const struct pz_job *job, const struct pz_plan *p,
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
+/* What the cores compute of an operator: FLOP of its products, of causal attention to keys that tokens attend to; lane
+ * operations of an element-wise one. */
+static double operations_of(const struct pz_cost *cost, const struct pz_op *op,
+                            const struct pz_work *w) {
+  if (!op->matmul_flop) return w->lane_s * pz_chip_vector_op_per_s(&cost->chip);
+  bool half = op->kind == PZ_OP_ATTENTION && cost->causal;
+  return (double)op->matmul_flop * (half ? pz_attention_causal_part(&op->dims, op->span, 0) : 1);
+}
+
 static enum pz_status list_pass(struct pz_step_model *m, const struct pz_layer *l,
                                 const struct pz_ops *ops, pz_step_operator_fn *fn, void *ctx,
                                 struct pz_error *err) {
+  const struct pz_chip *c = &m->cost.chip;
+  double bytes_per_s = pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency;
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
     const struct pz_op *op = &ops->op[i];
     struct pz_estimate e;
+    struct pz_work w;
     if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
-    status = pz_cost_op(&m->cost, op, &e, err);
-    if (status == PZ_OK) status = fn(ctx, l, op, &e, (double)l->count);
+    status = pz_cost_op_work(&m->cost, op, &e, &w, err);
+    if (status != PZ_OK) return status;
+    double at_clock_s = w.startup_s + pz_fmax(w.core_s, w.hbm_s);
+    bool slowed = c->cold && e.latency_s > (1 + 1e-6) * at_clock_s;
+    struct pz_step_operator x = {l,
+                                 op,
+                                 operations_of(&m->cost, op, &w),
+                                 e.hbm_s * bytes_per_s,
+                                 e.latency_s,
+                                 slowed ? "watts" : pz_bound_name(e.bound),
+                                 (double)l->count};
+    status = fn(ctx, &x);
   }
   return status;
 }
