@@ -54,6 +54,7 @@ LENGTHS = {
     ("pz_run_plan_options", "set"): None,
     ("pz_run_plan_options", "ignore"): None,
     ("pz_plan_changes", "list"): "c.n",
+    ("pz_plan_schedules", "list"): "c.n",
 }
 
 # Left out: of no use outside C.

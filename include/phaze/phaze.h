@@ -8,6 +8,7 @@
  *     cost       pz_cost_new, pz_cost_op          time and energy of an operator on a chip
  *     schedule   pz_schedule_layer, pz_schedule_instance    how a chip runs a layer's operators
  *                                    beside each other
+ *                pz_training_schedule             the same for every layer as a plan runs it
  *     partition  pz_partition_model, pz_partition_instance  how a cluster trains a model
  *     predict    pz_training_predict what one plan takes, as training frameworks run it
  *     explain    pz_training_explain where its fields come from, which constants count
@@ -996,9 +997,10 @@ PZ_API extern const char *const pz_modes_names[], *const pz_exclusive_names[],
                                                       *const pz_solver_names[];
 
 /* Effort that closes most layers, and brings the others near, in some milliseconds: the default of
- * placements and of the search, so that both say the same of a chip.  PZ_SCHEDULE_STEPS: that of the
- * command, 16 million, fewer for more than 64 operators. */
-enum { PZ_LAYER_STEPS = 60000, PZ_SCHEDULE_STEPS = -1 };
+ * placements and of the search, so that both say the same of a chip.  PZ_PASS_STEPS: that of a pass
+ * in a predicted step.  PZ_SCHEDULE_STEPS: that of the command, 16 million, fewer for more than 64
+ * operators. */
+enum { PZ_LAYER_STEPS = 60000, PZ_PASS_STEPS = 1000, PZ_SCHEDULE_STEPS = -1 };
 
 struct pz_schedule_options {
   size_t size;   /* sizeof *this, set by the default */
@@ -1020,12 +1022,12 @@ struct pz_scheduled_operator {
   enum pz_op_class op_class;
   int64_t tensor_cores, vector_cores; /* that it runs on */
   double start_s, end_s;
+  double used[PZ_RESOURCES]; /* cores, link, parts of the rates */
 
   /* not kept by runs */
   int64_t id;       /* of its layer, of the file */
   const char *mode; /* number of cores of its class; "single", "intra", "link", "none" */
   int64_t tensor_held, vector_held; /* its cores, and others that stay idle so that it is alone */
-  double used[PZ_RESOURCES];        /* cores, link, parts of the rates */
   double energy_j;
 };
 
@@ -1053,9 +1055,9 @@ struct pz_layer_schedule {
   double use[PZ_RESOURCES];         /* how busy each resource is, as a part of the makespan */
   struct pz_scheduled_operator *operators; /* without views, which take no time */
   uint32_t n_operators;
+  double serial_s; /* the operators one after another, each in its fastest mode */
 
   /* not kept by runs */
-  double serial_s;           /* the operators one after another, each in its fastest mode */
   bool limits[PZ_RESOURCES]; /* is it part of the problem?  Cores and link are */
   enum pz_stop stop;
   int64_t steps;
@@ -1521,6 +1523,32 @@ pz_training_predict(const char *model, const struct pz_chip *chip, const struct 
                     struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_training_run_free(struct pz_training_run *r);
+
+/* Schedules of the passes of a plan: every layer, forward and backward, on a chip whose cores are
+ * scheduled. */
+struct pz_plan_schedules {
+  struct pz_plan plan;            /* with all that was unset filled in */
+  int64_t microbatches;           /* of a replica: so often a step runs each of the passes */
+  struct pz_layer_schedule *list; /* in the order of the model, forward before backward */
+  uint32_t n;
+};
+
+/* The passes that a predicted step of the plan is made of, one microbatch each: operators of the layer
+ * on cores, collectives on the link, within the chip's watts.  Halves of a microbatch end with "(1)"
+ * and "(2)", what is recomputed begins with "again"; the backward pass of layers that the plan
+ * recomputes is listed apart, with "-recomputed" behind the name.  `count`: of all stages.
+ * `serial_s`: the pass with operators one after another, as execution serial has it; the step has the
+ * shorter of both.  Arguments as for pz_training_predict; of the options `modes` is PZ_MODES_ALL, and
+ * `lp` is a file for each pass, with "-LAYER-PASS" before its end.  NULL: PZ_PASS_STEPS, with which
+ * makespans are those of the predicted step.  PZ_BAD_USE for chips and plans that run operators one
+ * after another.  On success *out is the caller's to free.  Cost: some microseconds for each step of
+ * the solver. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_training_schedule(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
+                     const struct pz_plan *plan, const struct pz_schedule_options *options,
+                     struct pz_plan_schedules **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_plan_schedules_free(struct pz_plan_schedules *s);
 
 /* The plan in a line: "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none", and an uneven
  * division.  PZ_PLAN_TEXT_MOST bytes hold it.  Returns buf. */
@@ -2116,6 +2144,14 @@ struct pz_result_chip_summary {
   const char *breaks;         /* a limit of the search that it does not keep; NULL: none */
 };
 
+/* A model on a chip one step from the best, with the best plan there. */
+struct pz_step_answer {
+  const char *model;
+  double step_s;
+  struct pz_training_parts parts;
+  const char *plan; /* as pz_plan_text has it */
+};
+
 /* One step from the best chip on one axis. */
 struct pz_result_step {
   const char *parameter;
@@ -2123,6 +2159,12 @@ struct pz_result_step {
   double objective, change, change_at_most; /* changes are parts of the best chip's objective */
   double area_mm2, peak_watts, dollars;
   const char *breaks; /* the limit that it does not keep; NULL: none */
+  /* of the evaluator training: the term of the step that grows most, or shrinks most where the objective rises, and by how
+   * much, mean over the models in parts of their steps on the best chip; NULL: nothing fits, or another evaluator */
+  const char *where;
+  double where_change;
+  struct pz_step_answer *models; /* as the best answer's; none where a model does not fit */
+  uint32_t n_models;
 };
 
 /* One of the constants of chips that nobody measured (pz_cold_at) at an end of its range, the others as usual. */
@@ -2252,7 +2294,7 @@ struct pz_result {
   struct pz_robustness *robustness;   /* of the evaluator training, else NULL */
   struct pz_result_front *front;      /* NULL: not asked for */
   struct pz_comparison *comparison;   /* NULL: not made */
-  struct pz_result_detail *detail;    /* of the evaluator original; NULL: not made */
+  struct pz_result_detail *detail;    /* of the evaluator training the schedules alone; NULL: not made */
   const char *training_detail;        /* of the evaluator training, JSON; NULL: not made */
   const struct pz_result_chip *chips; /* with the detail: of the space, by id */
   uint32_t n_chips;

@@ -9,7 +9,7 @@
     chip       chips, clusters, Chip, Cluster    descriptions, loaded, changed, made from dicts
                silicon, known, sources      constants of their bills, known dies, sources
     cost       estimate, estimate_ops, product, power    time, energy and power of operators on a chip
-    schedule   schedule, schedule_instance  how a chip runs a layer's operators beside each other
+    schedule   schedule, schedule_plan, schedule_instance    how a chip runs a layer's operators beside each other
     predict    predict, predict_runs, explain, Prediction.cost    what plans take, as training frameworks run them
     place      place, place_instance, scale the best plan of a training run, proved
     tune       tune, read_plan              what would make a run that you have faster
@@ -27,15 +27,15 @@ with its message.  While the library works, other threads of Python run, and Ctr
 """
 from ._calls import (calibrate, compare, compare_chips, emit, estimate, estimate_ops, explain, explore, known, load_run,
                      original, place, place_instance, power, predict, predict_runs, product, read_plan, report, scale,
-                     schedule, schedule_instance, search, silicon, sources, tune, validate, verify)
+                     schedule, schedule_instance, schedule_plan, search, silicon, sources, tune, validate, verify)
 from ._errors import (BadInput, BadUse, Error, FileError, Internal, LimitPassed, NoAnswer, NoMemory,
                       Stopped)
 from ._machine import (Chip, Cluster, PhazeWarning, Space, Workload, chips, clusters, frameworks, graph,
                        models, spaces)
 from ._phaze import lib as _lib
 from ._results import (Calibration, ChipComparison, ChipPlan, Estimate, Explanation, InstancePlan, OperatorTimes,
-                       Original, Placement, PowerTable, Prediction, Report, RunPlan, Runs, Scaling, Schedule,
-                       SearchResult, Tuning, Validation, Verification)
+                       Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
+                       Schedule, SearchResult, Tuning, Validation, Verification)
 from ._values import Record, _text
 
 __version__: str = _text(_lib.pz_version()) or ""
@@ -43,12 +43,12 @@ __version__: str = _text(_lib.pz_version()) or ""
 __all__ = [
     "BadInput", "BadUse", "Calibration", "Chip", "ChipComparison", "ChipPlan", "Cluster", "Error", "Estimate",
     "Explanation", "FileError", "InstancePlan", "Internal", "LimitPassed", "NoAnswer", "NoMemory", "OperatorTimes",
-    "Original", "PhazeWarning", "Placement", "PowerTable", "Prediction", "Record", "Report", "RunPlan", "Runs",
-    "Scaling", "Schedule", "SearchResult", "Space", "Stopped", "Tuning", "Validation", "Verification", "Workload",
+    "Original", "PhazeWarning", "Placement", "PlanSchedules", "PowerTable", "Prediction", "Record", "Report",
+    "RunPlan", "Runs", "Scaling", "Schedule", "SearchResult", "Space", "Stopped", "Tuning", "Validation", "Verification", "Workload",
     "calibrate", "chips", "clusters", "compare", "compare_chips", "emit", "estimate", "estimate_ops", "explain",
     "explore", "frameworks", "graph", "known", "load_run", "models", "original", "place", "place_instance", "power",
-    "predict", "predict_runs", "product", "read_plan", "report", "scale", "schedule", "schedule_instance", "search",
-    "silicon", "sources", "spaces", "tune", "validate", "verify",
+    "predict", "predict_runs", "product", "read_plan", "report", "scale", "schedule", "schedule_instance",
+    "schedule_plan", "search", "silicon", "sources", "spaces", "tune", "validate", "verify",
 ]
 
 for _name in ("Error", "BadInput", "BadUse", "NoMemory", "FileError", "LimitPassed", "Internal", "NoAnswer",

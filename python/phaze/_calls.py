@@ -17,8 +17,8 @@ from ._errors import BadInput, BadUse, FileError, call
 from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, of_device)
 from ._phaze import ffi, lib
 from ._results import (Calibration, ChipComparison, ChipPlan, Estimate, Explanation, InstancePlan, OperatorTimes,
-                       Original, Placement, PowerTable, Prediction, Report, RunPlan, Runs, Scaling, Schedule,
-                       SearchResult, Tuning, Validation, Verification)
+                       Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
+                       Schedule, SearchResult, Tuning, Validation, Verification)
 from ._values import Options, Record, _enumerator, _text, file_bytes, made_text
 from ._watch import Progress, Run, Watch
 
@@ -230,6 +230,35 @@ def schedule_instance(instance: Union[Path, Mapping[str, Any]], *, steps: Option
     c = Watch().made("pz_layer_schedule", lib.pz_layer_schedule_free, lib.pz_schedule_instance, name, data, len(data),
                      o.c)
     return Schedule._read(c)._hold(c, c)
+
+
+def schedule_plan(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, steps: Optional[int] = None,
+                  solver: Optional[str] = None, seconds: Optional[float] = None,
+                  disable: Union[str, Sequence[str], None] = None, lp: Optional[Path] = None, views: bool = False,
+                  plan_fields=None) -> PlanSchedules:
+    """Schedules of the passes that a predicted step adds up, on a chip whose cores are scheduled: operators on cores,
+    collectives on the link, within its watts.  The other parameters are those of predict and of schedule; `steps` None:
+    the effort of a prediction.
+
+    >>> import phaze
+    >>> plan = {"framework": "compiled", "devices": 4, "tp": 2, "mbs": 2, "batch": 16, "halves": True}
+    >>> s, p = phaze.schedule_plan("gpt2", "tpuv6e", **plan), phaze.predict("gpt2", "tpuv6e", **plan)
+    >>> step = s.microbatches * sum(l.count * min(l.makespan_s, l.serial_s) for l in s.list)
+    >>> abs(step / (p.step_s - p.parts.gradient_s - p.parts.optimizer_s) - 1) < 1e-9
+    True
+    """
+    o = Options("pz_plan", plan_fields, "schedule_plan")
+    how = _schedule_options({"steps": lib.PZ_PASS_STEPS if steps is None else steps, "solver": solver,
+                             "seconds": seconds, "disable": disable, "lp": lp, "views": views}, "schedule_plan")
+    machine = Machine(chip, cluster, _asked_devices(o), training=True)
+    c = Watch().made("pz_plan_schedules", lib.pz_plan_schedules_free, lib.pz_training_schedule, os.fsencode(model),
+                     machine.chip._c, machine.net, o.c, how.c)
+    found = PlanSchedules._read(c)
+    found.model, found.chip = os.fspath(model), machine.chip
+    found.list = [Schedule._read(c.list + i)._hold(c.list + i, c) for i in range(c.n)]
+    for s in found.list:
+        s.model, s.chip = found.model, found.chip
+    return found
 
 
 # ---- plans -----------------------------------------------------------------------------------

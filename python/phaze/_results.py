@@ -615,6 +615,32 @@ class Schedule(_Held, records.LayerSchedule):
              for o in self.operators])
 
 
+class PlanSchedules(records.PlanSchedules):
+    """The passes that a predicted step of a plan is made of: each of `list` is a Schedule, which a step runs `count`
+    times for each of the `microbatches`."""
+
+    list: List[Schedule]
+    model: str
+    chip: Chip
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "list": [s.to_dict() for s in self.list], "chip": self.chip.name}
+
+    def to_frame(self):
+        """A row for every pass."""
+        return frame(scalars(s) for s in self.list)
+
+    def trace(self) -> str:
+        """All passes as a trace-event file for Perfetto."""
+        return self.list[0].trace(*self.list[1:])
+
+    def __str__(self) -> str:
+        return f"{self.model} on {self.chip.name}\n\n" + table(
+            ["layer", ">x", "pass", ">time", ">bound", ">speedup"],
+            [(s.layer, s.count, s.direction, seconds(s.makespan_s), seconds(s.lower_bound_s),
+              f"{s.serial_s / s.makespan_s:.2f}x" if s.makespan_s else "-") for s in self.list])
+
+
 # ---- search ----------------------------------------------------------------------------------
 
 

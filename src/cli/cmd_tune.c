@@ -2,8 +2,6 @@
 #include <string.h>
 
 #include "cli/tune_options.h"
-#include "core/alloc.h"
-#include "core/file.h"
 
 #define SETTINGS struct pz_tune_settings
 #define AT(field) offsetof(SETTINGS, field)
@@ -25,39 +23,13 @@ static const struct pz_option options[] = {
 /* ---- the run -------------------------------------------------------------------------------- */
 
 static enum pz_status read_run(struct pz_tuned *x, const char *path, struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
   const SETTINGS *s = x->s;
   struct pz_run_plan_options o = pz_run_plan_options_default();
   o.vocab = s->vocab;
   o.devices = s->devices;
   o.set = s->set;
   o.ignore = s->ignore;
-  bool standard = strcmp(path, "-") == 0;
-  x->name = standard ? "standard input" : path;
-  enum pz_status status =
-      pz_file_read(standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_run_plan_read(x->name, text, bytes, &o, &x->run, err);
-  pz_free(text);
-  return status;
-}
-
-/* The options' chip and cluster, or the file's. */
-static enum pz_status find_machine(struct pz_tuned *x, struct pz_error *err) {
-  struct pz_run_plan *r = x->run;
-  struct pz_machine_options m = x->s->machine;
-  if (m.chip) r->from[PZ_RUN_CHIP] = "--chip";
-  if (m.cluster) r->from[PZ_RUN_CLUSTER] = "--cluster";
-  if (!m.chip) m.chip = r->chip;
-  if (!m.cluster) m.cluster = r->cluster;
-  if (!m.chip)
-    return pz_fail(err, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP, and --cluster NET",
-                   x->name);
-  r->chip = m.chip;
-  r->cluster = m.cluster;
-  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&r->plan), x->s->common.quiet,
-                               .training = true};
-  return pz_machine_load(&m, use, &x->machine, err);
+  return pz_machine_run(path, &o, &x->name, &x->run, err);
 }
 
 /* What is wrong with the run is said of its file. */
@@ -108,7 +80,8 @@ static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_e
   struct pz_tuned x = {.s = s};
   enum pz_status status = read_run(&x, path, err);
   if (status == PZ_OK) warn(&x);
-  if (status == PZ_OK) status = find_machine(&x, err);
+  if (status == PZ_OK)
+    status = pz_machine_of_run(&s->machine, x.name, s->common.quiet, x.run, &x.machine, err);
   if (status == PZ_OK) status = tune(&x, err);
   if (status == PZ_OK) status = tell(&x, err);
   if (status == PZ_OK) status = check_answer(&x, err);

@@ -2,7 +2,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "core/alloc.h"
 #include "core/file.h"
 
 bool pz_machine_reads(const struct pz_machine_options *o, const char *path) {
@@ -53,4 +55,32 @@ enum pz_status pz_machine_cost(const struct pz_machine_options *o, struct pz_mac
   struct pz_machine m;
   enum pz_status status = pz_machine_load(o, use, &m, err);
   return status == PZ_OK ? pz_cost_new(&m.chip, pz_machine_net(&m), cost, err) : status;
+}
+
+enum pz_status pz_machine_run(const char *path, const struct pz_run_plan_options *o,
+                              const char **name, struct pz_run_plan **out, struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  bool standard = strcmp(path, "-") == 0;
+  *name = standard ? "standard input" : path;
+  enum pz_status status =
+      pz_file_read(standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_run_plan_read(*name, text, bytes, o, out, err);
+  pz_free(text);
+  return status;
+}
+
+enum pz_status pz_machine_of_run(const struct pz_machine_options *o, const char *name, bool quiet,
+                                 struct pz_run_plan *r, struct pz_machine *out,
+                                 struct pz_error *err) {
+  if (o->chip) r->from[PZ_RUN_CHIP] = "--chip";
+  if (o->cluster) r->from[PZ_RUN_CLUSTER] = "--cluster";
+  if (o->chip) r->chip = o->chip;
+  if (o->cluster) r->cluster = o->cluster;
+  if (!r->chip)
+    return pz_fail(err, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP, and --cluster NET",
+                   name);
+  struct pz_machine_options m = {r->chip, r->cluster};
+  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&r->plan), quiet, .training = true};
+  return pz_machine_load(&m, use, out, err);
 }

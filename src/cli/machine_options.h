@@ -55,6 +55,16 @@ PZ_NODISCARD enum pz_status pz_machine_cost(const struct pz_machine_options *o,
                                             struct pz_machine_use use, struct pz_cost **cost,
                                             struct pz_error *err);
 
+/* A run from a file as `phaze tune` takes it, "-": standard input; *name is what messages call it. */
+PZ_NODISCARD enum pz_status pz_machine_run(const char *path, const struct pz_run_plan_options *o,
+                                           const char **name, struct pz_run_plan **out,
+                                           struct pz_error *err);
+
+/* The options' chip and cluster, or those of the run, which says then where they come from. */
+PZ_NODISCARD enum pz_status pz_machine_of_run(const struct pz_machine_options *o, const char *name,
+                                              bool quiet, struct pz_run_plan *r,
+                                              struct pz_machine *out, struct pz_error *err);
+
 /* Is this path the file of the chip or of the cluster? */
 bool pz_machine_reads(const struct pz_machine_options *o, const char *path);
 

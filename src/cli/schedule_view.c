@@ -14,13 +14,23 @@ static json_t *totals_json(const struct pz_schedule_view *v) {
   return json_pack("{s:f,s:f}", "forward_s", s[PZ_FORWARD], "backward_s", s[PZ_BACKWARD]);
 }
 
+static double seconds_of(const struct pz_schedule_view *v, uint32_t i) {
+  return v->seconds ? v->seconds[i] : -1;
+}
+
 json_t *pz_schedule_view_json(const struct pz_schedule_view *v) {
-  if (!v->workload) return pz_scheduled_json(v->list[0], v->seconds[0]);
+  if (!v->model) return pz_scheduled_json(v->list[0], seconds_of(v, 0));
   json_t *layers = json_array();
   for (uint32_t i = 0; i < v->n; i++)
-    json_array_append_new(layers, pz_scheduled_json(v->list[i], v->seconds[i]));
-  json_t *root = json_pack("{s:s,s:s,s:s}", "model", v->workload->model, "chip", v->chip, "modes",
-                           pz_modes_names[v->how->modes]);
+    json_array_append_new(layers, pz_scheduled_json(v->list[i], seconds_of(v, i)));
+  json_t *root = json_pack("{s:s,s:s}", "model", v->model, "chip", v->chip);
+  if (v->passes) {
+    json_object_set_new(root, "cluster", v->cluster ? json_string(v->cluster) : json_null());
+    json_object_set_new(root, "plan", pz_scheduled_plan_json(v->passes));
+    json_object_set_new(root, "microbatches", json_integer((json_int_t)v->passes->microbatches));
+  } else {
+    json_object_set_new(root, "modes", json_string(pz_modes_names[v->how->modes]));
+  }
   if (v->how->modes == PZ_MODES_TWO)
     json_object_set_new(root, "exclusive", json_string(pz_exclusive_names[v->how->exclusive]));
   json_object_set_new(root, "layers", layers);
@@ -63,21 +73,43 @@ static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_a
   return status;
 }
 
-enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v, struct pz_arena *arena) {
-  const struct pz_workload *w = v->workload;
+static void print_workload(const struct pz_schedule_view *v) {
+  const struct pz_workload_options *o = &v->workload->options;
   char context[64];
-  if (!w) return print_instance(v->list[0], arena);
   printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "%s",
-         w->model, v->chip, w->options.seq, w->options.mbs, w->options.tp,
-         pz_workload_context(&w->options, context, sizeof context));
+         v->model, v->chip, o->seq, o->mbs, o->tp, pz_workload_context(o, context, sizeof context));
   if (v->how->modes != PZ_MODES_ALL) printf(", modes %s", pz_modes_names[v->how->modes]);
   if (v->how->modes == PZ_MODES_TWO)
     printf(", exclusive %s", pz_exclusive_names[v->how->exclusive]);
   printf("\n\n");
+}
+
+static void print_plan(const struct pz_schedule_view *v) {
+  const struct pz_plan *p = &v->passes->plan;
+  char line[PZ_PLAN_LINE_MOST];
+  printf("%s on %" PRId64 " x %s%s%s\n%s\n", v->model, p->devices, v->chip,
+         v->cluster ? " in " : "", v->cluster ? v->cluster : "",
+         pz_plan_line(p, true, line, sizeof line));
+  printf("sequence %" PRId64 ", microbatch %" PRId64 "; a step runs each pass %" PRId64
+         " times on each replica\n\n",
+         p->seq, p->mbs, v->passes->microbatches);
+}
+
+enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v, struct pz_arena *arena) {
+  if (!v->model) return print_instance(v->list[0], arena);
+  if (v->passes)
+    print_plan(v);
+  else
+    print_workload(v);
   enum pz_status status = pz_scheduled_table(v->list, v->n, v->whole, arena, stdout);
-  printf(
-      "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; tensor .. glb: "
-      "utilisation\n"
-      "over the makespan; speedup: over sequential execution, each operator in its fastest mode\n");
+  fputs(v->passes
+            ? "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; %: utilisation "
+              "over "
+              "the\nmakespan; speedup: over operators one after another (execution serial)\n"
+            : "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; tensor .. glb: "
+              "utilisation\nover the makespan; speedup: over sequential execution, each operator "
+              "in its "
+              "fastest mode\n",
+        stdout);
   return status == PZ_OK && v->charts ? print_charts(v, arena) : status;
 }

@@ -1,4 +1,4 @@
-/* Output of 'phaze schedule': the schedules of a model's layers, or of an instance. */
+/* Output of 'phaze schedule': the schedules of a model's layers, of a plan's passes, or of an instance. */
 #ifndef PZ_CLI_SCHEDULE_VIEW_H
 #define PZ_CLI_SCHEDULE_VIEW_H
 
@@ -6,10 +6,12 @@
 
 struct pz_schedule_view {
   const struct pz_layer_schedule *const *list; /* of an instance: one */
-  const double *seconds;                       /* what solving each took */
+  const double *seconds;                       /* what solving each took; NULL: not known */
   uint32_t n;
-  const struct pz_workload *workload; /* NULL: an instance */
-  const char *chip;
+  const char *model;                      /* NULL: an instance */
+  const struct pz_workload *workload;     /* of a model alone ... */
+  const struct pz_plan_schedules *passes; /* ... or as a plan runs it */
+  const char *chip, *cluster;             /* cluster: of a plan; NULL: the chip's own link */
   const struct pz_schedule_options *how;
   bool whole;  /* all layers of the model: with totals */
   bool charts; /* draw every schedule of a model */

@@ -359,6 +359,12 @@ enum pz_status pz_file_output(const char *path, const char *const *inputs, size_
 
 /* ---- directories ---------------------------------------------------------------------------- */
 
+const char *pz_file_with(const char *path, const char *text, struct pz_arena *arena) {
+  const char *slash = strrchr(path, '/'), *end = strrchr(slash ? slash : path, '.');
+  size_t n = end ? (size_t)(end - path) : strlen(path);
+  return pz_arena_printf(arena, "%.*s%s%s", (int)n, path, text, path + n);
+}
+
 bool pz_file_is_directory(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);

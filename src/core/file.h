@@ -41,6 +41,9 @@ PZ_NODISCARD enum pz_status pz_file_write(const char *path, const char *text, si
 /* Do two paths name one file: by the same word, or a regular file through links? */
 bool pz_file_same(const char *a, const char *b);
 
+/* The path with `text` before the end of its name, .json or another; NULL: out of memory. */
+const char *pz_file_with(const char *path, const char *text, struct pz_arena *arena);
+
 bool pz_file_is_directory(const char *path);
 
 /* A regular file, or a link to one? */

@@ -23,10 +23,10 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
              o->cp_form > 0 ? " (all-to-all)" : "");
   if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
   if (pz_plan_hybrid(o)) snprintf(shards, sizeof shards, " over %lld", (long long)o->shard);
-  snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d%s, recompute %s%s",
+  snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld%s, zero %d%s, recompute %s%s",
            (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp,
-           chunks, (long long)o->dp, (long long)o->mbs, o->zero, shards,
-           some ? "some layers" : pz_recomputation_names[o->recompute], ends);
+           chunks, (long long)o->dp, (long long)o->mbs, o->halves > 0 ? " in halves" : "", o->zero,
+           shards, some ? "some layers" : pz_recomputation_names[o->recompute], ends);
   return buf;
 }
 

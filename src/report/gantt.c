@@ -17,18 +17,22 @@ struct chart {
 static const char *name_text(const char *name, char buf[LONGEST_NAME + 1]) {
   if (strlen(name) <= LONGEST_NAME) return name;
   char cut[LONGEST_NAME - 1];
-  snprintf(buf, LONGEST_NAME + 1, "%s..", pz_text_copy(cut, sizeof cut, name));
+  size_t n = strlen(name) - 4; /* which half of a microbatch stands at the end */
+  const char *half = strncmp(name + n, " (", 2) == 0 ? name + n : "";
+  pz_text_copy(cut, sizeof cut - strlen(half), name);
+  snprintf(buf, LONGEST_NAME + 1, "%s..%s", cut, half);
   return buf;
 }
 
-/* "8t", "4t+2v", "link"; "single" and "intra" of the two-mode problem. */
+/* "8t", "4t+2v", "8t+link", "link"; "single" and "intra" of the two-mode problem. */
 static const char *mode_text(const struct pz_scheduled_operator *o, char buf[48]) {
   long long tensor = o->tensor_cores, vector = o->vector_cores;
+  const char *link = o->used[PZ_LINK] > 0 ? "+link" : "";
   if (!strchr("0123456789", *o->mode)) return o->mode;
   if (tensor && vector)
-    snprintf(buf, 48, "%lldt+%lldv", tensor, vector);
+    snprintf(buf, 48, "%lldt+%lldv%s", tensor, vector, link);
   else
-    snprintf(buf, 48, "%lld%c", tensor ? tensor : vector, tensor ? 't' : 'v');
+    snprintf(buf, 48, "%lld%c%s", tensor ? tensor : vector, tensor ? 't' : 'v', link);
   return buf;
 }
 

@@ -13,7 +13,7 @@ static const struct {
   bool original, training;
 } sections[] = {{pz_report_run, true, true},        {pz_report_chips, true, false},
                 {pz_report_floorplan, true, false}, {pz_report_plans, true, false},
-                {pz_report_schedules, true, false}, {pz_report_baselines, true, false},
+                {pz_report_schedules, true, true},  {pz_report_baselines, true, false},
                 {pz_report_training, false, true}};
 
 enum pz_status pz_report_check(const struct pz_report *t, bool good) {

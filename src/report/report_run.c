@@ -75,18 +75,43 @@ static json_t *axis_value(const char *text) {
   return end != text && !*end ? json_real(v) : json_string(text);
 }
 
+/* What each model's step on the changed chip is made of, beside that on the best. */
+static bool tell_terms(const struct pz_answer *best, const struct pz_result_step *s,
+                       const char *parameter, json_t *rows) {
+  const struct pz_part_info *part;
+  bool good = true;
+  for (uint32_t i = 0; i < s->n_models; i++)
+    for (size_t k = 0; (part = pz_time_part_at(k)) && good; k++) {
+      const struct pz_step_answer *m = &s->models[i];
+      double now = pz_time_part(&m->parts, part);
+      double own = pz_time_part(&best->models[i].training->parts, part);
+      if (fmax(now, own) > 1e-9 * m->step_s)
+        good = pz_dataset_row(rows,
+                              json_pack("[s,o,o,s,s,f,f,s]", parameter, axis_value(s->from),
+                                        axis_value(s->to), m->model, part->label, now,
+                                        (now - own) / best->models[i].training->step_s, m->plan));
+    }
+  return good;
+}
+
 static enum pz_status tell_sensitivity(struct pz_report *t) {
   json_t *rows = pz_dataset_add(t->datasets, "sensitivity",
                                 "parameter,unit,from,to,change,change_at_most,area_mm2,watts,"
-                                "dollars,breaks");
-  bool good = rows;
+                                "dollars,breaks,where,where_change");
+  bool trained = t->result->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
+  json_t *terms = trained ? pz_dataset_add(t->datasets, "neighbours",
+                                           "parameter,from,to,model,term,seconds,change,plan")
+                          : NULL;
+  bool good = rows && (terms || !trained);
   for (uint32_t i = 0; i < t->result->n_sensitivity && good; i++) {
     const struct pz_result_step *s = &t->result->sensitivity[i];
     struct parameter p = find_parameter(s->parameter);
-    good = pz_dataset_row(rows,
-                          json_pack("[s,s,o,o,f,f,f,f,f,s?]", p.text, p.unit, axis_value(s->from),
-                                    axis_value(s->to), s->change, s->change_at_most, s->area_mm2,
-                                    s->peak_watts, s->dollars, s->breaks));
+    good = pz_dataset_row(rows, json_pack("[s,s,o,o,f,f,f,f,f,s?,s?,o]", p.text, p.unit,
+                                          axis_value(s->from), axis_value(s->to), s->change,
+                                          s->change_at_most, s->area_mm2, s->peak_watts, s->dollars,
+                                          s->breaks, s->where,
+                                          s->where ? json_real(s->where_change) : json_null())) &&
+           tell_terms(pz_result_best(t->result), s, p.text, terms);
   }
   return pz_report_check(t, good);
 }

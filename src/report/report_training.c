@@ -158,9 +158,9 @@ static bool tell_detail(const json_t *detail, json_t *datasets) {
          tell_list(datasets, "front",
                    "chip,throughput,area_mm2,watts,dollars,limit_watts,limit_dollars,gap",
                    json_object_get(detail, "front")) &&
-         tell_list(datasets, "operators",
-                   "model,layer,operator,direction,flop,hbm_bytes,seconds,bound,times",
-                   json_object_get(detail, "operators")) &&
+         tell_list(datasets, "roofline",
+                   "model,layer,operator,direction,cores,operations,hbm_bytes,seconds,bound,times",
+                   json_object_get(detail, "roofline")) &&
          tell_list(datasets, "bills", "role,chip,sum,part,amount",
                    json_object_get(detail, "bills"));
 }

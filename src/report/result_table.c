@@ -137,19 +137,28 @@ static enum pz_status print_alone(const struct pz_result *r, struct pz_arena *ar
 }
 
 static enum pz_status print_steps(const struct pz_result *r, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"parameter", ">from", ">to",    ">objective",
-                                      ">at most",  ">mm2",  "breaks", NULL};
+  static const char *const original[] = {"parameter", ">from", ">to",    ">objective",
+                                         ">at most",  ">mm2",  "breaks", NULL};
+  static const char *const training[] = {"parameter", ">from", ">to",    ">objective",
+                                         "where",     ">mm2",  "breaks", NULL};
+  bool trained = r->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
   struct pz_table t;
   if (!r->n_sensitivity) return PZ_OK;
-  fprintf(out, "\nSensitivity: change of the objective one step away on each axis:\n");
-  pz_table_init(&t, arena, heads);
+  fprintf(out, "\nSensitivity: change of the objective one step away on each axis%s:\n",
+          trained ? "; where: the term of the step that changes most, in parts of the step" : "");
+  pz_table_init(&t, arena, trained ? training : original);
   for (uint32_t i = 0; i < r->n_sensitivity; i++) {
     const struct pz_result_step *s = &r->sensitivity[i];
     pz_table_cell(&t, "%s", s->parameter);
     pz_table_cell(&t, "%s", s->from);
     pz_table_cell(&t, "%s", s->to);
     pz_table_cell(&t, "%+.2f%%", 100 * s->change);
-    pz_table_cell(&t, "%+.2f%%", 100 * s->change_at_most);
+    if (!trained)
+      pz_table_cell(&t, "%+.2f%%", 100 * s->change_at_most);
+    else if (s->where)
+      pz_table_cell(&t, "%s %+.1f%%", s->where, 100 * s->where_change);
+    else
+      pz_table_cell(&t, "no plan fits");
     pz_table_cell(&t, "%.1f", s->area_mm2);
     pz_table_cell(&t, "%s", s->breaks ? s->breaks : "");
   }

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/plan_fields.h"
 #include "report/table.h"
 
 static const char *const stop_names[] = {"proved", "steps", "time"};
 static const char *const direction_names[] = {"forward", "backward"};
-static const char *const resource_keys[PZ_RESOURCES] = {"tensor", "vector", "link", "hbm", "glb"};
+static const char *const resource_keys[PZ_RESOURCES] = {"tensor", "vector", "link",
+                                                        "hbm",    "glb",    "power"};
 
 const char *pz_scheduled_title(const struct pz_layer_schedule *s, char buf[256]) {
   snprintf(buf, 256, s->layer ? "%s %s" : "%s", s->layer ? s->layer : s->model,
@@ -76,16 +78,19 @@ json_t *pz_scheduled_json(const struct pz_layer_schedule *s, double solve_s) {
                                    (json_int_t)s->count, "direction", direction_names[s->direction])
                        : json_object();
   json_t *rest = json_pack(
-      "{s:f,s:f,s:f,s:s,s:s,s:I,s:f,s:f,s:o,s:o,s:o}", "makespan", s->makespan_s, "lower_bound",
+      "{s:f,s:f,s:f,s:s,s:s,s:I,s:o,s:f,s:o,s:o,s:o}", "makespan", s->makespan_s, "lower_bound",
       s->lower_bound_s, "gap", pz_scheduled_gap(s), "outcome", s->optimal ? "optimal" : "feasible",
-      "stop", stop_names[s->stop], "steps", (json_int_t)s->steps, "seconds", solve_s, "serial",
-      s->serial_s, "utilisation", use_json(s), "statistics", statistics_json(s), "ops", ops);
+      "stop", stop_names[s->stop], "steps", (json_int_t)s->steps, "seconds",
+      solve_s >= 0 ? json_real(solve_s) : json_null(), "serial", s->serial_s, "utilisation",
+      use_json(s), "statistics", statistics_json(s), "ops", ops);
   bool whole = json_object_update(o, rest) == 0;
   json_decref(rest);
   if (whole) return o;
   json_decref(o);
   return NULL;
 }
+
+json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *s) { return pz_plan_json(&s->plan); }
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
@@ -124,7 +129,8 @@ static void add_row(struct row *sum, const struct row *r) {
 
 /* Title of a resource's column, or NULL where no schedule uses it. */
 static void used_columns(const struct row *rows, uint32_t n, const char *shown[PZ_RESOURCES]) {
-  static const char *const heads[PZ_RESOURCES] = {">tensor", ">vector", ">link", ">hbm", ">glb"};
+  static const char *const heads[PZ_RESOURCES] = {">tensor", ">vector", ">link",
+                                                  ">hbm",    ">glb",    ">power"};
   for (int k = 0; k < PZ_RESOURCES; k++) {
     shown[k] = NULL;
     for (uint32_t i = 0; i < n; i++)

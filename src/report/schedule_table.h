@@ -24,8 +24,11 @@ const char *pz_scheduled_gap_text(double gap, bool optimal, char buf[16]);
 /* Decimals with which times up to this many microseconds stay narrow. */
 int pz_scheduled_decimals(double most_us);
 
-/* Times in the unit of the problem; solve_s: what solving took.  NULL when out of memory. */
+/* Times in the unit of the problem; solve_s: what solving took, below 0: not known.  NULL when out of memory. */
 json_t *pz_scheduled_json(const struct pz_layer_schedule *s, double solve_s);
+
+/* The plan, as in predictions. */
+json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *s);
 
 /* One row for each, times in microseconds, and with `total` the sums of both directions over all
  * layers. */

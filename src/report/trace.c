@@ -96,9 +96,9 @@ static uint32_t changes_of(const struct pz_layer_schedule *s, struct change *cha
 }
 
 static void add_value(struct trace *t, int64_t tick, int pid, enum pz_resource r, double used) {
-  static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link", "hbm",
-                                                  "glb"};
-  bool rate = r == PZ_HBM_RATE || r == PZ_GLB_RATE;
+  static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link",
+                                                  "hbm",          "glb",          "power"};
+  bool rate = r >= PZ_HBM_RATE; /* a part of it */
   json_t *value = rate ? json_real(100 * used) : json_integer((json_int_t)used);
   pz_trace_add(&t->events, tick,
                json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", names[r], "ph", "C", "pid", pid, "ts",

@@ -33,9 +33,9 @@ static bool tell_operator(const struct pz_task *task, const struct pz_slot *slot
   return o->name && o->mode;
 }
 
-/* Is the rate part of the problem?  Cores and link always are. */
+/* Is the rate, or power, part of the problem?  Cores and link always are. */
 static bool limits(const struct pz_problem *p, enum pz_resource r) {
-  if (r != PZ_HBM_RATE && r != PZ_GLB_RATE) return true;
+  if (r <= PZ_LINK) return true;
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t m = 0; m < p->tasks[i].n_modes; m++)
       if (p->tasks[i].modes[m].use[r]) return true;
@@ -84,8 +84,8 @@ struct pz_schedule_options pz_schedule_options_default(void) {
       .size = sizeof(struct pz_schedule_options), .steps = PZ_LAYER_STEPS, .modes = PZ_MODES_ALL};
 }
 
-static enum pz_status take_options(const struct pz_schedule_options *given,
-                                   struct pz_schedule_options *o, struct pz_error *err) {
+enum pz_status pz_schedule_options_take(const struct pz_schedule_options *given,
+                                        struct pz_schedule_options *o, struct pz_error *err) {
   *o = pz_schedule_options_default();
   enum pz_status status = pz_sized_take(o, sizeof *o, given, "pz_schedule_options_default", err);
   int64_t steps = status == PZ_OK && o->steps == PZ_SCHEDULE_STEPS ? 1 : o->steps;
@@ -99,10 +99,9 @@ static enum pz_status take_options(const struct pz_schedule_options *given,
   return status;
 }
 
-/* Solve and tell; *s has model, layer, count and direction already. */
-static enum pz_status solve(const struct pz_problem *p, const struct pz_schedule_options *o,
-                            struct pz_arena *work, struct pz_arena *arena,
-                            struct pz_layer_schedule *s, struct pz_error *err) {
+enum pz_status pz_schedule_problem(const struct pz_problem *p, const struct pz_schedule_options *o,
+                                   struct pz_arena *work, struct pz_arena *arena,
+                                   struct pz_layer_schedule *s, struct pz_error *err) {
   struct pz_techniques techniques = pz_techniques_all;
   struct pz_solve_options how = {.solver = o->solver,
                                  .steps = o->steps == PZ_SCHEDULE_STEPS ? 0 : o->steps,
@@ -124,7 +123,7 @@ enum pz_status pz_schedule_layer(struct pz_cost *cost, const struct pz_layer *la
   struct pz_problem problem;
   struct pz_arena work, *arena;
   void *made = NULL;
-  enum pz_status status = take_options(options, &o, err);
+  enum pz_status status = pz_schedule_options_take(options, &o, err);
   if (status == PZ_OK) status = pz_need_each(err, {cost, "cost"}, {layer, "layer"}, {out, "out"});
   if (status == PZ_OK) status = pz_need_range("direction", (int64_t)direction, 0, PZ_BACKWARD, err);
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "a schedule", &made, &arena, err);
@@ -135,7 +134,7 @@ enum pz_status pz_schedule_layer(struct pz_cost *cost, const struct pz_layer *la
       .layer = layer->name, .count = layer->count, .direction = direction};
   pz_arena_init(&work, NULL);
   status = pz_layer_problem(cost, &layer->ops[direction], &kind, &work, &problem, err);
-  if (status == PZ_OK) status = solve(&problem, &o, &work, arena, s, err);
+  if (status == PZ_OK) status = pz_schedule_problem(&problem, &o, &work, arena, s, err);
   pz_arena_release(&work);
   return pz_held_give(status, s, out);
 }
@@ -147,7 +146,7 @@ enum pz_status pz_schedule_instance(const char *name, const char *text, size_t b
   struct pz_problem problem;
   struct pz_arena work, *arena;
   void *made = NULL;
-  enum pz_status status = take_options(options, &o, err);
+  enum pz_status status = pz_schedule_options_take(options, &o, err);
   if (status == PZ_OK) status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "a schedule", &made, &arena, err);
   if (status != PZ_OK) return status;
@@ -157,7 +156,7 @@ enum pz_status pz_schedule_instance(const char *name, const char *text, size_t b
   pz_arena_init(&work, NULL);
   status = s->model ? pz_instance_parse(name, text, bytes, o.exclusive, &work, &problem, err)
                     : no_memory(err);
-  if (status == PZ_OK) status = solve(&problem, &o, &work, arena, s, err);
+  if (status == PZ_OK) status = pz_schedule_problem(&problem, &o, &work, arena, s, err);
   pz_arena_release(&work);
   return pz_held_give(status, s, out);
 }

@@ -18,4 +18,15 @@ PZ_NODISCARD enum pz_status pz_layer_schedule_tell(const struct pz_problem *prob
                                                    struct pz_layer_schedule *out,
                                                    struct pz_error *err);
 
+/* Options of a caller, checked. */
+PZ_NODISCARD enum pz_status pz_schedule_options_take(const struct pz_schedule_options *given,
+                                                     struct pz_schedule_options *o,
+                                                     struct pz_error *err);
+
+/* Both: solve a problem as these options say, and tell. */
+PZ_NODISCARD enum pz_status pz_schedule_problem(const struct pz_problem *p,
+                                                const struct pz_schedule_options *o,
+                                                struct pz_arena *work, struct pz_arena *arena,
+                                                struct pz_layer_schedule *s, struct pz_error *err);
+
 #endif

@@ -16,7 +16,7 @@ struct pz_op_run {
   /* with each share of the watts beside those at rest (schedule/model/rate_modes.h), where these are limited: its time
    * and dynamic energy; found when first asked for, from the largest share down */
   double level_s[PZ_RATE_LEVELS], level_j[PZ_RATE_LEVELS];
-  int levels; /* that are known */
+  int levels;   /* that are known */
   bool weight;  /* a product for the gradient of weights */
   bool gathers; /* a collective whose GEMM reads it as it arrives */
 };

@@ -6,6 +6,15 @@
 #include "cost/constants.h"
 #include "step/predict.h"
 
+/* What a caller gave, checked: the plan filled, the network wide enough (`wide` may hold it). */
+PZ_NODISCARD enum pz_status pz_training_question(struct pz_job *job, const struct pz_plan *plan,
+                                                 const void *out, struct pz_plan *p,
+                                                 struct pz_cluster *wide, struct pz_error *err);
+
+/* Copies of what the plan points to. */
+PZ_NODISCARD enum pz_status pz_training_own_plan(struct pz_plan *p, struct pz_arena *arena,
+                                                 struct pz_error *err);
+
 /* A filled plan with its detail, all but the refusal; the arena holds it. */
 PZ_NODISCARD enum pz_status pz_training_run_make(const struct pz_job *job,
                                                  const struct pz_plan *plan, bool events,

@@ -2,6 +2,7 @@
 
 #include "chip/chip.h"
 #include "core/num.h"
+#include "cost/attention.h"
 #include "cost/constants.h"
 #include "cost/power.h"
 #include "workload/op.h"
@@ -37,16 +38,34 @@ static enum pz_status pass_j(struct pz_cost *cost, const struct pz_ops *ops, dou
   return status;
 }
 
+/* Of all repeated layers, those that are recomputed. */
+static double recomputed_layers(const struct pz_step_model *m, const struct pz_plan *p) {
+  double layers = 0;
+  for (int64_t chunk = 0; chunk < p->pp * p->vpp; chunk++)
+    layers += (double)pz_plan_recomputed(p, chunk % p->pp, pz_plan_blocks(p, m->n_blocks, chunk));
+  return m->n_blocks < 1 ? 0 : layers / (double)m->n_blocks;
+}
+
 /* The part of a repeated layer's forward pass that backward recomputes, over all layers of the kind. */
 static double recomputed_part(const struct pz_step_model *m, const struct pz_plan *p,
                               uint32_t kind) {
   const struct pz_layer_step *once = &m->steps->block[kind], *recomputed = &m->steps->again[kind];
-  double forward = pz_kernels_s(&once->forward), layers = 0;
-  for (int64_t chunk = 0; chunk < p->pp * p->vpp; chunk++)
-    layers += (double)pz_plan_recomputed(p, chunk % p->pp, pz_plan_blocks(p, m->n_blocks, chunk));
-  if (!(forward > 0) || m->n_blocks < 1) return 0;
-  return layers / (double)m->n_blocks *
+  double forward = pz_kernels_s(&once->forward);
+  if (!(forward > 0)) return 0;
+  return recomputed_layers(m, p) *
          (pz_kernels_s(&recomputed->backward) - pz_kernels_s(&once->backward)) / forward;
+}
+
+static double layer_j(const struct pz_layer_step *l) { return l->forward_j + l->backward_j; }
+
+/* The same as microbatch_j, by the schedules of layers. */
+static double scheduled_j(const struct pz_step_model *m, const struct pz_plan *p) {
+  const struct pz_model_steps *t = m->steps;
+  double sum = layer_j(&t->before) + layer_j(&t->after), again = recomputed_layers(m, p);
+  for (uint32_t k = 0; k < m->kinds.n; k++)
+    sum += (double)m->w->layers[m->kinds.layer[k]].count *
+           ((1 - again) * layer_j(&t->block[k]) + again * layer_j(&t->again[k]));
+  return sum;
 }
 
 /* One microbatch through all layers, on one device of each stage. */
@@ -55,6 +74,8 @@ static enum pz_status microbatch_j(struct pz_step_model *m, const struct pz_plan
   enum pz_status status = pz_step_model_time(m, p, pz_plan_microbatches(p), PZ_TIMING_SOLVED, err);
   uint32_t kind = 0;
   double sum = 0;
+  if (status == PZ_OK && m->cost.chip.cold && pz_step_is_scheduled(&m->cost.chip, p))
+    return *out = scheduled_j(m, p), PZ_OK;
   for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
     const struct pz_layer *l = &m->w->layers[i];
     double forward = 0, backward = 0, recomputed = 0;
@@ -120,16 +141,38 @@ enum pz_status pz_step_energy(const struct pz_job *job, const struct pz_plan *p,
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
+/* What the cores compute of an operator: FLOP of its products, of causal attention to keys that tokens attend to; lane
+ * operations of an element-wise one. */
+static double operations_of(const struct pz_cost *cost, const struct pz_op *op,
+                            const struct pz_work *w) {
+  if (!op->matmul_flop) return w->lane_s * pz_chip_vector_op_per_s(&cost->chip);
+  bool half = op->kind == PZ_OP_ATTENTION && cost->causal;
+  return (double)op->matmul_flop * (half ? pz_attention_causal_part(&op->dims, op->span, 0) : 1);
+}
+
 static enum pz_status list_pass(struct pz_step_model *m, const struct pz_layer *l,
                                 const struct pz_ops *ops, pz_step_operator_fn *fn, void *ctx,
                                 struct pz_error *err) {
+  const struct pz_chip *c = &m->cost.chip;
+  double bytes_per_s = pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency;
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
     const struct pz_op *op = &ops->op[i];
     struct pz_estimate e;
+    struct pz_work w;
     if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
-    status = pz_cost_op(&m->cost, op, &e, err);
-    if (status == PZ_OK) status = fn(ctx, l, op, &e, (double)l->count);
+    status = pz_cost_op_work(&m->cost, op, &e, &w, err);
+    if (status != PZ_OK) return status;
+    double at_clock_s = w.startup_s + pz_fmax(w.core_s, w.hbm_s);
+    bool slowed = c->cold && e.latency_s > (1 + 1e-6) * at_clock_s;
+    struct pz_step_operator x = {l,
+                                 op,
+                                 operations_of(&m->cost, op, &w),
+                                 e.hbm_s * bytes_per_s,
+                                 e.latency_s,
+                                 slowed ? "watts" : pz_bound_name(e.bound),
+                                 (double)l->count};
+    status = fn(ctx, &x);
   }
   return status;
 }

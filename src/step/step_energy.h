@@ -22,11 +22,20 @@ PZ_NODISCARD enum pz_status pz_step_energy(const struct pz_job *job, const struc
 PZ_NODISCARD enum pz_status pz_step_dynamic_j(struct pz_step_model *m, const struct pz_plan *p,
                                               double params, double *joules, struct pz_error *err);
 
-/* Every operator of a microbatch on a device of the plan, with what it takes: `times` that often in all layers of the
- * model; what is recomputed is not counted.  Ends with what fn returns where that is not PZ_OK. */
-typedef enum pz_status pz_step_operator_fn(void *ctx, const struct pz_layer *layer,
-                                           const struct pz_op *op, const struct pz_estimate *e,
-                                           double times);
+/* An operator of a microbatch on a device, alone on the chip: a point of the roofline, at most at the HBM rate and at the
+ * peak of the cores that it runs on. */
+struct pz_step_operator {
+  const struct pz_layer *layer;
+  const struct pz_op *op;
+  double
+      operations; /* FLOP of products, of causal attention without the masked half; lane operations of others */
+  double hbm_bytes, seconds;
+  const char *bound; /* pz_bound_name, or "watts": these lower its clock */
+  double times;      /* so often in all layers of the model; what is recomputed is not counted */
+};
+
+/* All of them.  Ends with what fn returns where that is not PZ_OK. */
+typedef enum pz_status pz_step_operator_fn(void *ctx, const struct pz_step_operator *x);
 PZ_NODISCARD enum pz_status pz_step_operators(const struct pz_job *job, const struct pz_plan *plan,
                                               pz_step_operator_fn *fn, void *ctx,
                                               struct pz_error *err);

@@ -1,6 +1,5 @@
 #include "step/step_model.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "chip/chip.h"
@@ -9,9 +8,6 @@
 #include "cost/constants.h"
 #include "plan/pipeline_order.h"
 #include "workload/workload.h"
-
-/* Of the solver, for a pass: more bring little (bench/schedules). */
-enum { SOLVER_STEPS = 1000 };
 
 /* ---- making it ------------------------------------------------------------------------------ */
 
@@ -104,6 +100,15 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
 /* GEMMs of repeated layers alone. */
 static bool is_fp8(const struct pz_layer *l, const struct pz_plan *plan) {
   return pz_is_block(l) && plan->precision == PZ_PRECISION_FP8;
+}
+
+struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const struct pz_plan *plan,
+                                             uint32_t layer, struct pz_error *err) {
+  m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
+  struct pz_step_context c = context(m, plan, pz_plan_microbatches(plan), err);
+  c.fp8 = is_fp8(&pz_step_pass(m)->layers[layer], plan);
+  c.solver_steps = PZ_PASS_STEPS;
+  return c;
 }
 
 static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan *plan,
@@ -233,8 +238,7 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                              .gathers = pz_plan_gathers_layers(plan)};
   struct pz_step_context c = context(m, plan, microbatches, err);
   if (!c.scheduled) timing = PZ_TIMING_BOUND;
-  if (timing == PZ_TIMING_SOLVED)
-    c.solver_steps = getenv("STEPS") ? atol(getenv("STEPS")) : SOLVER_STEPS;
+  if (timing == PZ_TIMING_SOLVED) c.solver_steps = PZ_PASS_STEPS;
   struct pz_timed_steps *timed = &m->by[timing];
   struct pz_model_steps *t = &timed->steps;
   m->steps = t;

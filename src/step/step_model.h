@@ -70,6 +70,10 @@ PZ_NODISCARD enum pz_status pz_step_model_time(struct pz_step_model *m, const st
                                                int64_t microbatches, enum pz_timing timing,
                                                struct pz_error *err);
 
+/* What one of its layers is timed with, in such a plan. */
+struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const struct pz_plan *plan,
+                                             uint32_t layer, struct pz_error *err);
+
 /* What a pass runs, once or, of halves, twice. */
 static inline const struct pz_workload *pz_step_pass(const struct pz_step_model *m) {
   return m->half ? m->half : m->w;
@@ -77,6 +81,13 @@ static inline const struct pz_workload *pz_step_pass(const struct pz_step_model 
 
 /* Is a pass of such a plan scheduled? */
 bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan);
+
+/* Can the model be trained so?  The message says why not. */
+PZ_NODISCARD enum pz_status pz_step_check(const struct pz_step_model *m, const struct pz_plan *plan,
+                                          struct pz_error *err);
+
+/* Repeated layers of one kind that the plan recomputes, of all stages. */
+int64_t pz_step_recomputed(struct pz_step_model *m, const struct pz_plan *plan, uint32_t kind);
 
 /* The one function that prices a plan: its pipeline simulated, its parts, its memory.  `detail` may be NULL. */
 PZ_NODISCARD enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,

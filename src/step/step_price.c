@@ -35,6 +35,16 @@ static int64_t chunk_kind(const struct pricing *x, int64_t chunk, uint32_t kind,
   return pz_kind_count(k, kind, start, n);
 }
 
+int64_t pz_step_recomputed(struct pz_step_model *m, const struct pz_plan *plan, uint32_t kind) {
+  struct pricing x = {.m = m, .plan = plan, .shape = pz_plan_shape(plan)};
+  int64_t sum = 0, recomputed;
+  for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++) {
+    (void)chunk_kind(&x, chunk, kind, &recomputed);
+    sum += recomputed;
+  }
+  return sum;
+}
+
 /* The chunk that a stage holds in one of its slots. */
 static int64_t chunk_at(const struct pricing *x, int64_t stage, uint32_t slot) {
   return pz_pipeline_chunk_at(&x->shape, (uint32_t)stage, slot);
@@ -466,19 +476,26 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
-                            enum pz_timing timing, struct pricing *x, struct pz_error *err) {
+enum pz_status pz_step_check(const struct pz_step_model *m, const struct pz_plan *plan,
+                             struct pz_error *err) {
   enum pz_status status = pz_plan_check(plan, err);
   if (status == PZ_OK) status = pz_plan_check_layers(plan, m->n_blocks, err);
   if (status == PZ_OK && !m->cost.net.n_levels && pz_plan_devices(plan) > 1)
     status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
                      m->cost.chip.name);
-  *x = (struct pricing){.m = m, .plan = plan};
   if (status != PZ_OK) return status;
-  x->microbatches = pz_plan_microbatches(plan);
-  x->shape = pz_plan_shape(plan);
-  status = pz_pipeline_check(&x->shape, err);
+  struct pz_pipeline_shape shape = pz_plan_shape(plan);
+  return pz_pipeline_check(&shape, err);
+}
+
+static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
+                            enum pz_timing timing, struct pricing *x, struct pz_error *err) {
+  enum pz_status status = pz_step_check(m, plan, err);
   if (status != PZ_OK) return status;
+  *x = (struct pricing){.m = m,
+                        .plan = plan,
+                        .microbatches = pz_plan_microbatches(plan),
+                        .shape = pz_plan_shape(plan)};
   status = pz_step_model_time(m, plan, x->microbatches, timing, err);
   if (status != PZ_OK) return status;
   find_send(x);

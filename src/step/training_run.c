@@ -26,8 +26,8 @@ static void warn_of_framework(const char *model, struct pz_training_run *r) {
   pz_text_copy(r->refusal, sizeof r->refusal, why.message);
 }
 
-/* Copies of what the plan points to. */
-static enum pz_status own_plan(struct pz_plan *p, struct pz_arena *arena, struct pz_error *err) {
+enum pz_status pz_training_own_plan(struct pz_plan *p, struct pz_arena *arena,
+                                    struct pz_error *err) {
   const int64_t *stages = p->stage_recompute;
   int64_t *copy = NULL;
   p->attention_library = pz_arena_strdup(arena, p->attention_library);
@@ -44,7 +44,7 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
                                     struct pz_training_run *out, struct pz_error *err) {
   struct pz_training_run r = {.plan = *plan};
   struct pz_prediction_detail detail = {.arena = arena, .no_events = !events};
-  enum pz_status status = own_plan(&r.plan, arena, err);
+  enum pz_status status = pz_training_own_plan(&r.plan, arena, err);
   if (status == PZ_OK) status = pz_predict(job, &r.plan, &r.p, &detail, err);
   if (status != PZ_OK) return status;
   if (!isfinite(r.p.step_s) || !isfinite(r.p.hfu) || !isfinite(r.p.peak_bytes))
@@ -66,8 +66,7 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
   return PZ_OK;
 }
 
-/* What a caller gave, checked: the plan filled, the network wide enough. */
-static enum pz_status take_question(struct pz_job *job, const struct pz_plan *plan, const void *out,
+enum pz_status pz_training_question(struct pz_job *job, const struct pz_plan *plan, const void *out,
                                     struct pz_plan *p, struct pz_cluster *wide,
                                     struct pz_error *err) {
   *p = pz_plan_default();
@@ -87,7 +86,7 @@ enum pz_status pz_training_predict(const char *model, const struct pz_chip *chip
   struct pz_cluster wide;
   struct pz_arena *arena;
   void *made = NULL;
-  enum pz_status status = take_question(&job, plan, out, &p, &wide, err);
+  enum pz_status status = pz_training_question(&job, plan, out, &p, &wide, err);
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the prediction", &made, &arena, err);
   if (status == PZ_OK) status = pz_training_run_make(&job, &p, events, arena, made, err);
   if (status != PZ_OK) return pz_held_free(made), status;
@@ -152,7 +151,7 @@ enum pz_status pz_training_explain(const char *model, const struct pz_chip *chip
   struct pz_arena *arena;
   struct pz_training_run run;
   void *made = NULL;
-  enum pz_status status = take_question(&job, plan, out, &p, &wide, err);
+  enum pz_status status = pz_training_question(&job, plan, out, &p, &wide, err);
   if (status == PZ_OK) status = pz_sized_take(&asked, sizeof asked, plan, "pz_plan_default", err);
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the explanation", &made, &arena, err);
   if (status != PZ_OK) return status;

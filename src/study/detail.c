@@ -289,7 +289,7 @@ static enum pz_status schedule_model(struct maker *m, uint32_t model, struct pz_
                                        .direction = d};
       status = schedule_layer(e, &w->layers[i].ops[d], most.effort, &arena, &one, m->err);
       if (status == PZ_OK)
-        status = pz_layer_schedule_tell(&one.problem, &one.schedule, false, false, m->r->arena,
+        status = pz_layer_schedule_tell(&one.problem, &one.schedule, true, false, m->r->arena,
                                         &told, m->err);
       if (status == PZ_OK && !pz_vec_push(out, &told)) status = no_memory(m->err);
     }

@@ -214,6 +214,14 @@ static const struct pz_field summary_fields[] = {
 static const struct pz_record summary_record =
     PZ_RECORD(summary_fields, struct pz_result_chip_summary);
 
+static const struct pz_field step_answer_fields[] = {
+    PZ_FIELD(struct pz_step_answer, model, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_step_answer, step_s, PZ_FIELD_REAL),
+    PZ_FIELD_IN(struct pz_step_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
+    PZ_FIELD(struct pz_step_answer, plan, PZ_FIELD_TEXT)};
+static const struct pz_record step_answer_record =
+    PZ_RECORD(step_answer_fields, struct pz_step_answer);
+
 static const struct pz_field step_fields[] = {
     PZ_FIELD(struct pz_result_step, parameter, PZ_FIELD_TEXT),
     PZ_FIELD(struct pz_result_step, from, PZ_FIELD_TEXT),
@@ -224,7 +232,10 @@ static const struct pz_field step_fields[] = {
     PZ_FIELD(struct pz_result_step, area_mm2, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_result_step, peak_watts, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_result_step, dollars, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_step, breaks, PZ_FIELD_TEXT_OR_NULL)};
+    PZ_FIELD(struct pz_result_step, breaks, PZ_FIELD_TEXT_OR_NULL),
+    PZ_FIELD(struct pz_result_step, where, PZ_FIELD_TEXT_OR_NULL),
+    PZ_FIELD(struct pz_result_step, where_change, PZ_FIELD_REAL),
+    PZ_FIELD_MANY(struct pz_result_step, models, PZ_FIELD_LIST, "models", &step_answer_record)};
 static const struct pz_record step_record = PZ_RECORD(step_fields, struct pz_result_step);
 
 static const struct pz_field moved_fields[] = {
@@ -517,7 +528,11 @@ static const struct pz_field operator_fields[] = {
     PZ_FIELD(struct pz_scheduled_operator, tensor_cores, PZ_FIELD_INT),
     PZ_FIELD(struct pz_scheduled_operator, vector_cores, PZ_FIELD_INT),
     PZ_FIELD(struct pz_scheduled_operator, start_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_scheduled_operator, end_s, PZ_FIELD_REAL)};
+    PZ_FIELD(struct pz_scheduled_operator, end_s, PZ_FIELD_REAL),
+    PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_LINK], PZ_FIELD_REAL, "link"),
+    PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_HBM_RATE], PZ_FIELD_REAL, "hbm"),
+    PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_GLB_RATE], PZ_FIELD_REAL, "glb"),
+    PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_POWER], PZ_FIELD_REAL, "power")};
 static const struct pz_record operator_record =
     PZ_RECORD(operator_fields, struct pz_scheduled_operator);
 
@@ -529,7 +544,9 @@ static const struct pz_field schedule_fields[] = {
     PZ_FIELD(struct pz_layer_schedule, makespan_s, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_layer_schedule, lower_bound_s, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_layer_schedule, optimal, PZ_FIELD_BOOL),
+    PZ_FIELD(struct pz_layer_schedule, serial_s, PZ_FIELD_REAL),
     USE_FIELDS(struct pz_layer_schedule),
+    PZ_FIELD_AS(struct pz_layer_schedule, use[PZ_POWER], PZ_FIELD_REAL, "power_use"),
     PZ_FIELD_MANY(struct pz_layer_schedule, operators, PZ_FIELD_TABLE, "operators",
                   &operator_record)};
 static const struct pz_record schedule_record =

@@ -224,6 +224,39 @@ static enum pz_status make_references(const struct maker *m) {
   return r->reference_chip.name ? status : no_memory(m->err);
 }
 
+/* The term that changes the steps most, towards what the objective does. */
+static void find_where(const struct pz_answer *best, struct pz_result_step *s) {
+  const struct pz_part_info *part;
+  for (size_t k = 0; (part = pz_time_part_at(k)); k++) {
+    double more = 0;
+    for (uint32_t i = 0; i < s->n_models; i++) {
+      const struct pz_training_answer *own = best->models[i].training;
+      more += (pz_time_part(&s->models[i].parts, part) - pz_time_part(&own->parts, part)) /
+              own->step_s / s->n_models;
+    }
+    if (s->where && (s->change > 0 ? more >= s->where_change : more <= s->where_change)) continue;
+    s->where = part->label;
+    s->where_change = more;
+  }
+}
+
+static enum pz_status make_step_models(const struct maker *m, const struct pz_answer *best,
+                                       const struct pz_step *t, struct pz_result_step *s) {
+  const struct pz_objective *o = &m->s->objective_run[m->s->n_runs - 1].objective;
+  for (uint32_t i = 0; i < best->n_models; i++)
+    if (!t->plans || !t->plans[o->models[i]].fits) return PZ_OK;
+  s->models = pz_arena_alloc(m->r->arena, best->n_models, sizeof *s->models);
+  if (!s->models) return no_memory(m->err);
+  for (; s->n_models < best->n_models; s->n_models++) {
+    const struct pz_step_plan *p = &t->plans[o->models[s->n_models]];
+    s->models[s->n_models] = (struct pz_step_answer){best->models[s->n_models].model, p->step_s,
+                                                     p->parts, copy(m, p->text)};
+    if (!s->models[s->n_models].plan) return no_memory(m->err);
+  }
+  find_where(best, s);
+  return PZ_OK;
+}
+
 static enum pz_status make_sensitivity(struct maker *m) {
   struct pz_result *r = m->r;
   const struct pz_objective_run *c = &m->s->objective_run[m->s->n_runs - 1];
@@ -233,7 +266,7 @@ static enum pz_status make_sensitivity(struct maker *m) {
   if (status != PZ_OK) return status;
   r->sensitivity = pz_arena_alloc(r->arena, r->n_sensitivity, sizeof *r->sensitivity);
   if (!r->sensitivity) return no_memory(m->err);
-  for (uint32_t i = 0; i < r->n_sensitivity; i++) {
+  for (uint32_t i = 0; i < r->n_sensitivity && status == PZ_OK; i++) {
     const struct pz_step *t = &m->steps[i];
     r->sensitivity[i] = (struct pz_result_step){.parameter = t->what,
                                                 .from = copy(m, t->from),
@@ -246,8 +279,9 @@ static enum pz_status make_sensitivity(struct maker *m) {
                                                 .dollars = t->taken.dollars,
                                                 .breaks = copy(m, t->breaks)};
     if (!r->sensitivity[i].from || !r->sensitivity[i].to) return no_memory(m->err);
+    status = make_step_models(m, best, t, &r->sensitivity[i]);
   }
-  return PZ_OK;
+  return status;
 }
 
 static enum pz_status make_robustness(const struct maker *m) {

@@ -348,7 +348,8 @@ static enum pz_status take_training(const json_t *json, struct pz_result *r, str
   char *text = pz_json_dump(json, HOW);
   r->training_detail = text ? pz_arena_strdup(r->arena, text) : NULL;
   pz_free(text);
-  return r->training_detail ? PZ_OK : no_memory(err);
+  if (!r->training_detail) return no_memory(err);
+  return pz_detail_read(json_object_get(json, "layers"), r, err);
 }
 
 static enum pz_status make_training(struct pz_run *r, json_t **out, struct pz_error *err) {

@@ -13,6 +13,7 @@ struct work {
   double gib[PZ_MOST_STEPS]; /* of each step */
   struct pz_step_cost found[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];
   struct pz_step_cost least[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];
+  struct pz_step_plan plans[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];
 };
 
 /* ---- which ---------------------------------------------------------------------------------- */
@@ -116,6 +117,21 @@ static void list_steps(struct work *w) {
 
 /* ---- what they come to ---------------------------------------------------------------------- */
 
+static enum pz_status find_plan(struct work *w, unsigned worker, const struct pz_chip *chip,
+                                uint32_t model, struct pz_step_plan *plan, struct pz_evaluation *v,
+                                struct pz_error *err) {
+  struct pz_found_plan found;
+  *v = (struct pz_evaluation){.step_s = HUGE_VAL};
+  *plan = (struct pz_step_plan){.fits = false};
+  enum pz_status status =
+      pz_training_plan(w->s->by, worker, chip, model, &found, &v->dynamic_j, &plan->fits, err);
+  if (status != PZ_OK || !plan->fits) return status;
+  v->step_s = v->least_s = plan->step_s = found.p.step_s;
+  plan->parts = found.p.parts;
+  pz_plan_text(&found.plan, plan->text, sizeof plan->text);
+  return PZ_OK;
+}
+
 static enum pz_status evaluate(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
   struct work *w = ctx;
   const struct pz_objective *o = &w->c->objective;
@@ -126,11 +142,10 @@ static enum pz_status evaluate(void *ctx, size_t i, unsigned worker, struct pz_e
   struct pz_boxed chip;
   struct pz_evaluation v;
   pz_boxed_set(&w->s->space, &b, &chip);
-  enum pz_status status =
-      pz_study_is_training(w->s)
-          ? w->s->by->ops->value(w->s->by, worker, &chip, m, PZ_EFFORT_FULL, HUGE_VAL, &v, err)
-          : pz_original_value(pz_original_worker(w->s->by, worker), at, m, w->gib[step],
-                              PZ_EFFORT_FULL, HUGE_VAL, &v, err);
+  enum pz_status status = pz_study_is_training(w->s)
+                              ? find_plan(w, worker, &chip.lo, m, &w->plans[step][m], &v, err)
+                              : pz_original_value(pz_original_worker(w->s->by, worker), at, m,
+                                                  w->gib[step], PZ_EFFORT_FULL, HUGE_VAL, &v, err);
   if (status != PZ_OK) return status;
   w->found[step][m] = (struct pz_step_cost){v.step_s, v.dynamic_j};
   w->least[step][m] =
@@ -145,6 +160,7 @@ static void pack(void *ctx, size_t i, struct pz_buffer *out) {
   uint32_t m = w->c->objective.models[i % w->c->objective.n];
   pz_buffer_append(out, (const char *)&w->found[step][m], sizeof w->found[step][m]);
   pz_buffer_append(out, (const char *)&w->least[step][m], sizeof w->least[step][m]);
+  pz_buffer_append(out, (const char *)&w->plans[step][m], sizeof w->plans[step][m]);
 }
 
 static enum pz_status unpack(void *ctx, size_t i, struct pz_bytes *in) {
@@ -153,7 +169,8 @@ static enum pz_status unpack(void *ctx, size_t i, struct pz_bytes *in) {
   uint32_t m = w->c->objective.models[i % w->c->objective.n];
   pz_progress_add(w->watch.progress, 1);
   return pz_bytes_take(in, &w->found[step][m], sizeof w->found[step][m]) &&
-                 pz_bytes_take(in, &w->least[step][m], sizeof w->least[step][m])
+                 pz_bytes_take(in, &w->least[step][m], sizeof w->least[step][m]) &&
+                 pz_bytes_take(in, &w->plans[step][m], sizeof w->plans[step][m])
              ? PZ_OK
              : PZ_BAD_INPUT;
 }
@@ -173,6 +190,7 @@ enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_objective_run 
   for (uint32_t i = 0; i < w->n && status == PZ_OK; i++) {
     steps[i].value = pz_objective_value(&c->objective, w->found[i], &steps[i].taken);
     steps[i].bound = pz_objective_value(&c->objective, w->least[i], &steps[i].taken);
+    if (pz_study_is_training(s)) steps[i].plans = w->plans[i];
   }
   *n = w->n;
   return status;

@@ -6,7 +6,9 @@
 #include "chip/bill_json.h"
 #include "core/alloc.h"
 #include "core/num.h"
+#include "core/vec.h"
 #include "step/step_energy.h"
+#include "study/result_json.h"
 #include "workload/op.h"
 
 struct details {
@@ -169,7 +171,7 @@ static enum pz_status front_json(struct details *d, json_t *rows) {
   return status;
 }
 
-/* ---- operators ------------------------------------------------------------------------------ */
+/* ---- roofline ------------------------------------------------------------------------------- */
 
 struct operators {
   struct details *d;
@@ -177,19 +179,18 @@ struct operators {
   const char *model;
 };
 
-static enum pz_status operator_row(void *ctx, const struct pz_layer *layer, const struct pz_op *op,
-                                   const struct pz_estimate *e, double times) {
+static enum pz_status operator_row(void *ctx, const struct pz_step_operator *o) {
   struct operators *x = ctx;
-  double bytes = e->hbm_s * pz_chip_hbm_bytes_per_s(&x->d->best);
   return append(x->d, x->rows,
-                json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:s,s:f}", "model", x->model, "layer",
-                          layer->name, "operator", op->name, "direction",
-                          op->direction == PZ_BACKWARD ? "backward" : "forward", "flop",
-                          (double)op->flop, "hbm_bytes", bytes, "seconds", e->latency_s, "bound",
-                          pz_bound_name(e->bound), "times", times));
+                json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:s,s:f}", "model", x->model, "layer",
+                          o->layer->name, "operator", o->op->name, "direction",
+                          o->op->direction == PZ_BACKWARD ? "backward" : "forward", "cores",
+                          o->op->matmul_flop ? "tensor" : "vector", "operations", o->operations,
+                          "hbm_bytes", o->hbm_bytes, "seconds", o->seconds, "bound", o->bound,
+                          "times", o->times));
 }
 
-static enum pz_status operators_json(struct details *d, json_t *rows) {
+static enum pz_status roofline_json(struct details *d, json_t *rows) {
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < d->s->o.n_models && status == PZ_OK; i++) {
     struct operators x = {d, rows, d->s->o.models[i]};
@@ -202,6 +203,46 @@ static enum pz_status operators_json(struct details *d, json_t *rows) {
     if (status == PZ_OK && fits)
       status = pz_step_operators(&one.job, &plan.plan, operator_row, &x, d->err);
   }
+  return status;
+}
+
+/* ---- schedules ------------------------------------------------------------------------------ */
+
+/* Of a model's layers, none where its operators run one after another; *made holds them. */
+static enum pz_status add_schedules(struct details *d, uint32_t i, struct pz_vec *list,
+                                    struct pz_plan_schedules **made) {
+  struct pz_cluster net;
+  struct pz_plan_question one;
+  struct pz_found_plan x;
+  double dynamic_j = 0;
+  bool fits = false;
+  enum pz_status status = find_plan(d, &d->best, i, &net, &one, &x, &dynamic_j, &fits);
+  if (status != PZ_OK || !fits || !pz_step_is_scheduled(&d->best, &x.plan)) return status;
+  status =
+      pz_training_schedule(d->s->training.models[i], &d->best, &net, &x.plan, NULL, made, d->err);
+  for (uint32_t k = 0; status == PZ_OK && k < (*made)->n; k++) {
+    (*made)->list[k].model = d->s->o.models[i];
+    if (!pz_vec_push(list, &(*made)->list[k]))
+      status = pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the report");
+  }
+  return status;
+}
+
+static enum pz_status schedules_json(struct details *d, json_t **out) {
+  struct pz_plan_schedules *made[PZ_SEARCH_MOST_MODELS] = {NULL};
+  struct pz_arena arena;
+  struct pz_vec list;
+  enum pz_status status = PZ_OK;
+  pz_arena_init(&arena, NULL);
+  pz_vec_init(&list, &arena, sizeof(struct pz_layer_schedule));
+  for (uint32_t i = 0; i < d->s->o.n_models && status == PZ_OK; i++)
+    status = add_schedules(d, i, &list, &made[i]);
+  struct pz_result_detail all = {.schedules = list.items, .n_schedules = list.n};
+  struct pz_result r = {.detail = &all};
+  if (status == PZ_OK && !(*out = pz_detail_json(&r)))
+    status = pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the report");
+  for (uint32_t i = 0; i < d->s->o.n_models; i++) pz_plan_schedules_free(made[i]);
+  pz_arena_release(&arena);
   return status;
 }
 
@@ -239,18 +280,19 @@ static enum pz_status bill_rows(struct details *d, const struct pz_chip *c, cons
 enum pz_status pz_training_detail(struct pz_study *s, struct pz_watch watch, json_t **out,
                                   struct pz_error *err) {
   struct details d = {.s = s, .run = &s->objective_run[s->n_runs - 1], .watch = watch, .err = err};
-  json_t *chips = json_array(), *front = json_array(), *operators = json_array(),
-         *bills = json_array();
+  json_t *chips = json_array(), *front = json_array(), *roofline = json_array(),
+         *bills = json_array(), *layers = NULL;
   pz_space_chip(&s->space, &d.run->best, &d.best);
   pz_progress_next(watch.progress, "details", "chips", sizeof built / sizeof *built + 1 + FRONT);
   enum pz_status status = chips_json(&d, chips);
   if (status == PZ_OK) status = front_json(&d, front);
-  if (status == PZ_OK) status = operators_json(&d, operators);
+  if (status == PZ_OK) status = roofline_json(&d, roofline);
+  if (status == PZ_OK) status = schedules_json(&d, &layers);
   if (status == PZ_OK) status = bill_rows(&d, &d.best, "best", bills);
   if (status == PZ_OK) status = bill_rows(&d, &s->reference_chip, "reference", bills);
   pz_progress_finish(watch.progress, NULL);
-  json_t *all = json_pack("{s:o,s:o,s:o,s:o}", "chips", chips, "front", front, "operators",
-                          operators, "bills", bills);
+  json_t *all = json_pack("{s:o,s:o,s:o,s:o,s:o*}", "chips", chips, "front", front, "roofline",
+                          roofline, "bills", bills, "layers", layers);
   if (status == PZ_OK && !all) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the report");
   if (status == PZ_OK)
     *out = all;

@@ -21,9 +21,9 @@ from phaze._values import Options
 
 COMMAND = os.environ.get("PHAZE_COMMAND", "")
 SOURCE = os.environ["PHAZE_SOURCE"]
-RUNS, OPS, POWER, CHAIN, INSTANCE = (os.path.join(SOURCE, *p.split("/")) for p in (
+RUNS, OPS, POWER, CHAIN, INSTANCE, PLAN, SCHEDULED = (os.path.join(SOURCE, *p.split("/")) for p in (
     "examples/runs.csv", "tests/data/few_ops.csv", "tests/data/power.csv", "tests/data/place/chain.json",
-    "tests/data/schedule/I_n8_tc3_vc1.json"))
+    "tests/data/schedule/I_n8_tc3_vc1.json", "tests/data/schedule/plan.json", "tests/data/chip/scheduled.json"))
 SPACE = {"name": "small", "about": "", "base": "tpuv4", "tensor_cores": [1, 2], "rows": [64],
          "cols": [32, 64, 128], "vector_cores": [1, 2], "glb_mib": [4], "least_part": 0}
 SEARCH = {"evaluator": "original", "space": SPACE, "budget": 60, "devices": 16, "batch": 64, "threads": 1}
@@ -63,6 +63,13 @@ class Answers(unittest.TestCase):
         here = phaze.schedule("gpt2", "tpuv4", "block", "backward", steps=2000, views=True)
         self.assertEqual((here.makespan_s, here.steps, here.serial_s, len(here.operators)),
                          (there["makespan"], there["steps"], there["serial"], len(there["ops"])))
+        there = command("schedule", "--plan", PLAN, "--chip", SCHEDULED)
+        here = phaze.schedule_plan("gpt2", SCHEDULED, framework="compiled", devices=8, tp=2, mbs=2, batch=32, zero=1,
+                                   recompute="half", halves=True, views=True)
+        self.assertEqual([(s.layer, s.makespan_s, s.serial_s, len(s.operators)) for s in here.list],
+                         [(s["layer"], s["makespan"], s["serial"], len(s["ops"])) for s in there["layers"]])
+        self.assertGreater(here.list[2].use["power"], 0)
+        self.assertIn('"name": "power"', here.trace())
         there = command("predict", "--runs", RUNS)
         here = phaze.predict_runs(RUNS)
         self.assertEqual([r.p.step_s for r in here.rows], [r["step_s"] for r in there["rows"]])

@@ -310,6 +310,62 @@ static void instances_are_solved(void **state) {
   pz_instance_plan_free(NULL);
 }
 
+/* Passes, as often as there are layers and microbatches, are what a step without stages does before gradients are
+ * exchanged. */
+static void schedules_of_a_plan_add_up_to_its_step(void **state) {
+  (void)state;
+  struct pz_chip *c = chip("tpuv6e"), *described = NULL;
+  struct pz_plan plan = pz_plan_default();
+  struct pz_plan_schedules *s = NULL;
+  struct pz_training_run *r = NULL;
+  plan.framework = pz_framework_find("compiled");
+  plan.devices = 4;
+  plan.tp = 2;
+  plan.mbs = 2;
+  plan.batch = 16;
+  for (int i = 0; i < 2 * PZ_RECOMPUTATIONS; i++) {
+    double sum = 0;
+    plan.recompute = i / 2;
+    plan.halves = i % 2;
+    assert_int_equal(pz_training_schedule("gpt2", c, NULL, &plan, NULL, &s, NULL), PZ_OK);
+    assert_int_equal(pz_training_predict("gpt2", c, NULL, &plan, false, &r, NULL), PZ_OK);
+    bool recomputed = false;
+    for (uint32_t k = 0; k < s->n; k++) {
+      const struct pz_layer_schedule *l = &s->list[k];
+      assert_true(l->lower_bound_s <= l->makespan_s && l->n_operators > 0 && l->count > 0);
+      sum += (double)l->count * pz_fmin(l->makespan_s, l->serial_s);
+      recomputed |= strstr(l->layer, "-recomputed") != NULL;
+      assert_int_equal(strstr(l->operators[0].name, " (") != NULL, plan.halves);
+    }
+    sum *= (double)s->microbatches;
+    double step_s = r->p.step_s - r->p.parts.gradient_s - r->p.parts.optimizer_s;
+    assert_true(fabs(sum - step_s) < 1e-9 * step_s);
+    assert_int_equal(recomputed, plan.recompute != PZ_RECOMPUTATION_NONE);
+    assert_int_equal(s->plan.dp, 2);
+    assert_int_equal(s->plan.seq, r->plan.seq);
+    pz_plan_schedules_free(s);
+    pz_training_run_free(r);
+    s = NULL;
+  }
+  refused(pz_training_schedule(NULL, c, NULL, &plan, NULL, &s, &err), PZ_BAD_USE);
+  refused(pz_training_schedule("gpt2", c, NULL, &plan, NULL, NULL, &err), PZ_BAD_USE);
+  struct pz_schedule_options o = pz_schedule_options_default();
+  o.modes = PZ_MODES_TWO;
+  refused(pz_training_schedule("gpt2", c, NULL, &plan, &o, &s, &err), PZ_BAD_USE);
+  plan.mbs = 3; /* has no halves */
+  refused(pz_training_schedule("gpt2", c, NULL, &plan, NULL, &s, &err), PZ_BAD_USE);
+  plan.mbs = 2;
+  plan.execution = PZ_EXECUTION_SERIAL;
+  plan.halves = 0;
+  refused(pz_training_schedule("gpt2", c, NULL, &plan, NULL, &s, &err), PZ_BAD_USE);
+  described = chip("h100");
+  refused(pz_training_schedule("gpt2", described, NULL, &plan, NULL, &s, &err), PZ_BAD_USE);
+  assert_null(s);
+  pz_plan_schedules_free(NULL);
+  pz_chip_free(described);
+  pz_chip_free(c);
+}
+
 static void costs_and_schedules_are_checked(void **state) {
   (void)state;
   struct pz_workload *w = pz_test_load("gpt2", NULL);
@@ -999,6 +1055,7 @@ int main(void) {
       cmocka_unit_test(every_preset_passes_the_checks),
       cmocka_unit_test(names_beyond_an_enum_are_harmless),
       cmocka_unit_test(costs_and_schedules_are_checked),
+      cmocka_unit_test(schedules_of_a_plan_add_up_to_its_step),
       cmocka_unit_test(instances_are_solved),
       cmocka_unit_test(validation_is_cancelled),
       cmocka_unit_test(plans_are_checked),

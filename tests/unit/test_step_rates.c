@@ -4,7 +4,9 @@
 #include <math.h>
 
 #include "chip/chip.h"
+#include "chip/cold.h"
 #include "step/predict.h"
+#include "step/step_energy.h"
 
 static const double SEQ = 8192, LAYERS = 32, HIDDEN = 4096, FFN = 14336, VOCAB = 128256;
 
@@ -166,6 +168,47 @@ static void saved_gemms_are_not_counted(void **state) {
   assert_true(recomputed(&plan) == 0);
 }
 
+struct roof {
+  const struct pz_chip *chip;
+  double highest[2]; /* part of the roof that any reaches: element-wise operators, products */
+};
+
+static enum pz_status below_roof(void *ctx, const struct pz_step_operator *x) {
+  struct roof *r = ctx;
+  bool product = x->op->matmul_flop > 0;
+  double peak = product ? pz_chip_tensor_flop_per_s(r->chip) : pz_chip_vector_op_per_s(r->chip);
+  double roof = fmin(peak, x->operations / x->hbm_bytes * pz_chip_hbm_bytes_per_s(r->chip));
+  double part = x->operations / x->seconds / roof;
+  if (!(part <= 1 + 1e-9)) print_message("%s: %g of the roof\n", x->op->name, part);
+  assert_true(part <= 1 + 1e-9 && x->seconds > 0 && x->times >= 1);
+  r->highest[product] = fmax(r->highest[product], part);
+  return PZ_OK;
+}
+
+/* Causal attention, windows, experts, both directions of attention; with many and with few vector cores for the tensor
+ * cores. */
+static void operators_lie_below_the_roof(void **state) {
+  static const char *const models[] = {"gpt2", "bert-large", "llama3-8b", "gemma2-9b",
+                                       "mixtral-8x7b"};
+  (void)state;
+  for (size_t i = 0; i < 2 * sizeof models / sizeof *models; i++) {
+    struct pz_chip chip;
+    struct pz_error err = {0};
+    assert_int_equal(pz_chip_read("tpuv5p", &chip, &err), PZ_OK);
+    chip.vector.cores *= i % 2 ? 16 : 1;
+    assert_int_equal(pz_chip_make_cold(&chip, NULL, &err), PZ_OK);
+    struct pz_cluster net = pz_cluster_flat(8, chip.link_bytes_per_s, chip.link_latency_s);
+    struct pz_plan plan = plain_plan();
+    plan.seq = i < 4 ? 512 : 4096;
+    plan.framework = pz_framework_find("compiled");
+    struct pz_job job = {.model = models[i / 2], .chip = &chip, .net = &net};
+    struct roof roof = {.chip = &chip};
+    if (pz_step_operators(&job, &plan, below_roof, &roof, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    assert_true(roof.highest[0] > 0.8 && roof.highest[1] > 0.3);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_causal_model_counts_half_of_attention),
@@ -174,6 +217,7 @@ int main(void) {
       cmocka_unit_test(hfu_counts_what_is_recomputed),
       cmocka_unit_test(modules_count_their_gemms),
       cmocka_unit_test(saved_gemms_are_not_counted),
+      cmocka_unit_test(operators_lie_below_the_roof),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

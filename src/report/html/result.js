@@ -31,7 +31,7 @@ const reference = experts === models.length ? "TPUv4 with expert plans" : expert
 // One model for the charts that show one: choosing it anywhere changes all of them.
 // The one that fills its memory most comes first.
 const fullest = dataset("stages").reduce((a, b) => a && b.memory_bytes / b.hbm_bytes <= a.memory_bytes / a.hbm_bytes ? a : b, null);
-const shown = { model: fullest && fullest.model, listeners: [] };
+const shown = { model: fullest ? fullest.model : models[0], listeners: [] };
 function modelSelect(parent) {
   if (models.length < 2) return;
   const s = select(parent, "model", models.map(m => ({ value: m, text: m })), shown.model, m => {

@@ -11,15 +11,27 @@
   const step = r => `${amount(r.from)} → ${withUnit(r, r.to)}`;
   const gain = rows.slice().sort((a, b) => b.change - a.change)[0], loss = rows.slice().sort((a, b) => a.change - b.change)[0];
   const inside = rows.some(r => !r.breaks && r.change > 5e-5), where = r => r.breaks ? `beyond the limit of ${r.breaks}` : "within the limits";
+  const whereText = r => r.where ? `${r.where} ${signed(r.where_change)}` : search && r.change <= -1 ? "no plan fits" : "";
+  // What the nearest other arrays and numbers of vector cores lose, and in which term of the step.
+  const next = [["array", /^(array|rows|columns)/], ["number of vector cores", /^vector cores/]].map(([name, which]) => {
+    const r = rows.filter(r => which.test(r.parameter) && r.where).sort((a, b) => b.change - a.change)[0];
+    return r && ` The next best ${name} (${r.parameter} ${step(r)}) ${r.change < 0 ? "loses" : "gains"} ${signed(r.change).slice(1)}: ${r.where} ${signed(r.where_change)} of the step${r.breaks ? `; it is ${where(r)}` : ""}.`;
+  }).filter(t => t).join("");
   const s = section("sensitivity", title,
     `The largest loss is ${signed(loss.change)}, for ${loss.parameter} ${step(loss)}` +
     (gain.change > 5e-5 ? `; the largest gain is ${signed(gain.change)}, for ${gain.parameter} ${step(gain)}, ${where(gain)}.` : "; no single change is a gain.") +
-    (inside || gain.change <= 5e-5 ? "" : " No single change within the limits is a gain."),
-    `Each bar changes one parameter of the best chip to the next lower or next higher value of the design space, keeps the others, and optimizes all ${search ? "" : "schedules and "}plans for the changed chip.`);
+    (inside || gain.change <= 5e-5 ? "" : " No single change within the limits is a gain.") + next,
+    `Each bar changes one parameter of the best chip to the next lower or next higher value of the design space, keeps the others, and optimizes all ${search ? "" : "schedules and "}plans for the changed chip.${search ? " Beside it: the term of the step that changes most, in parts of the step on the best chip." : ""}`);
   legend(s.root, [{ colour: "var(--front)", text: "loss" }, { colour: "var(--evaluated)", text: "gain" },
     { kind: "pale", text: "outline: beyond a limit" }]);
   const parameters = unique(rows.map(r => r.parameter)).map(name => ({ name, steps: rows.filter(r => r.parameter === name) }));
   const holder = el(s.root, "div");
+  // Of each model the terms that change most, and the plan of the changed chip.
+  const terms = r => models.slice(0, 4).map(model => {
+    const own = dataset("neighbours").filter(t => t.model === model && t.parameter === r.parameter && t.from === r.from && t.to === r.to);
+    const most = own.filter(t => Math.abs(t.change) > 5e-4).sort((a, b) => Math.abs(b.change) - Math.abs(a.change)).slice(0, 3);
+    return own.length ? `${short(model)}: ${most.map(t => `${t.term} ${signed(t.change)}`).join(", ") || "no change"}; ${own[0].plan}` : "";
+  });
   draws("sensitivity", () => {
     const narrow = holder.clientWidth < 600, barHeight = 22, title = narrow ? 20 : 0, gap = 10;
     let height = 0;
@@ -30,7 +42,7 @@
     const left = narrow ? Math.max(92, 16 + 6.2 * d3.max(rows, r => step(r).length)) : 290;
     const f = frame(holder, height + 48, { top: 4, right: 64, bottom: 44, left }, `change of ${what} for one step of each parameter`);
     const low = Math.min(0, d3.min(rows, r => r.change)), high = Math.max(0, d3.max(rows, r => r.change)),
-      room = (high - low || 0.01) * (narrow ? 0.42 : 0.12);
+      room = (high - low || 0.01) * (narrow ? 0.42 : search ? 0.36 : 0.12);
     const x = d3.scale.linear().domain([low - room, high + room * 0.2]).range([0, f.width]);
     axisX(f, x, `change of ${what} (%)`, narrow ? 3 : 6, d => (+(100 * d).toFixed(6) + "%").replace("-", "−"));
     const g = f.root.selectAll(".parameter").data(parameters).enter().append("g").attr("class", "parameter")
@@ -46,10 +58,11 @@
       .attr("width", r => Math.max(1.5, Math.abs(x(r.change) - x(0)))).attr("y", 3).attr("height", barHeight - 6)
       .style("fill", colour).style("fill-opacity", r => r.breaks ? 0.25 : 1).style("stroke", r => r.breaks ? colour(r) : "none");
     bar.append("text").attr("y", 15).attr("x", r => r.change < 0 ? x(r.change) - 5 : x(Math.max(0, r.change)) + 5)
-      .attr("text-anchor", r => r.change < 0 ? "end" : "start").text(r => signed(r.change));
+      .attr("text-anchor", r => r.change < 0 ? "end" : "start").text(r => signed(r.change) + (narrow || !r.where ? "" : ` (${whereText(r)})`));
     f.root.append("path").attr("d", `M${x(0)},0V${f.height}`).style("stroke", "var(--ink)");
     tells(bar, r => [`${r.parameter}: ${step(r)}`, `${signed(r.change)} ${what}` +
       (r.change_at_most > r.change + 5e-6 ? `; at most ${signed(r.change_at_most)}, if schedules not proven optimal met their lower bounds` : ""),
+      whereText(r) && `by term of the step: ${whereText(r)}`, ...terms(r),
       `${r.area_mm2.toFixed(1)} mm², ${number(r.watts)} W${r.dollars ? `, $${number(r.dollars)}` : ""}; ${where(r)}`]);
   });
 })();
