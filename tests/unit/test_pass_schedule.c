@@ -73,7 +73,8 @@ static void draw_work(const struct pz_chip *c, struct pz_op_run *r) {
 static void draw_op(struct pass *x, struct part *p, uint32_t i) {
   static const struct {
     enum pz_op_class op_class;
-    int kind, run;
+    int kind;
+    unsigned run;
   } kinds[] = {{PZ_CLASS_TENSOR, PZ_OP_MATMUL, PZ_RUN_GEMM},
                {PZ_CLASS_FUSED, PZ_OP_MATMUL, PZ_RUN_GEMM},
                {PZ_CLASS_VECTOR, PZ_OP_DISPATCH, PZ_RUN_GEMM},
