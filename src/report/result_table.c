@@ -145,7 +145,7 @@ static enum pz_status print_steps(const struct pz_result *r, struct pz_arena *ar
   struct pz_table t;
   if (!r->n_sensitivity) return PZ_OK;
   fprintf(out, "\nSensitivity: change of the objective one step away on each axis%s:\n",
-          trained ? "; where: the term of the step that changes most, in parts of the step" : "");
+          trained ? ", and the term of the step that changes most" : "");
   pz_table_init(&t, arena, trained ? training : original);
   for (uint32_t i = 0; i < r->n_sensitivity; i++) {
     const struct pz_result_step *s = &r->sensitivity[i];
