@@ -199,7 +199,8 @@ static enum pz_status bound_shape(struct pz_plan_finder *f, struct pz_step_shape
   struct pz_chip relaxed = *f->q.job.chip;
   double least = *least_s;
   enum pz_status status = PZ_OK;
-  if (relaxed.rules.nested_mapping) {
+  bool timed = x->timed_for == chip_key(f->q.job.chip, f->q.job.net);
+  if (relaxed.rules.nested_mapping && !timed) {
     relaxed.rules.nested_mapping = false;
     status = bound_shape_on(f, x, &relaxed, &least);
     if (status != PZ_OK || !(least < *least_s)) return status;
@@ -317,7 +318,8 @@ static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *er
   f->first_shape = (uint32_t)(pz_shared_table_turn(f->q.shared) * s->shapes.n);
   for (uint32_t i = 0; i < s->grids.n; i++) { /* those of each shape one after another */
     struct pz_step_shape *x = pz_shape_at(s, pz_grid_at(s, i)->shape);
-    if (!x->n_grids++) x->first_grid = i;
+    if (!x->n_grids++) x->first_grid = i, x->never_once = true;
+    x->never_once &= s->q->plan.batch > x->mbs * pz_grid_at(s, i)->dp;
   }
   f->ranked = pz_arena_alloc(&f->arena, s->shapes.n, sizeof *f->ranked);
   if (!f->ranked) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");

@@ -96,8 +96,9 @@ static enum pz_status microbatch_s(const struct pz_plan_question *q, struct pz_s
 
 enum pz_status pz_step_shape_time(const struct pz_plan_question *q, struct pz_step_shape *x,
                                   unsigned orders) {
-  enum pz_status status = microbatch_s(q, x, 1, orders, &x->once_s);
-  return status == PZ_OK ? microbatch_s(q, x, 2, orders, &x->several_s) : status;
+  enum pz_status status = microbatch_s(q, x, 2, orders, &x->several_s);
+  if (x->never_once) x->once_s = x->several_s;
+  return status == PZ_OK && !x->never_once ? microbatch_s(q, x, 1, orders, &x->once_s) : status;
 }
 
 double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_step_shape *x) {

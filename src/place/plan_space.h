@@ -15,6 +15,7 @@ struct pz_step_shape {
   struct pz_step_model *m; /* NULL: made anew when a plan is priced */
   double once_s,
       several_s; /* a microbatch through all layers, as the only one and as one of several */
+  bool never_once; /* no plan of it has a single microbatch: once_s is several_s */
   uint32_t first_grid, n_grids;
   uint64_t timed_for; /* key of the chip */
   enum pz_status status;

@@ -744,6 +744,14 @@ static void steps_are_what_the_neighbours_do(void **state) {
       assert_true(steps[i].bound >= steps[i].value && steps[i].what);
       /* nothing within the limits is better than the best, but for schedules left open */
       if (!steps[i].breaks) assert_true(steps[i].value <= c->bound * (1 + 1e-12));
+      assert_true(!steps[i].plans == !k);
+      for (uint32_t m = 0; k && m < o.n_models; m++) { /* terms sum up to the step */
+        const struct pz_step_plan *p = &steps[i].plans[m];
+        const struct pz_part_info *part;
+        double sum = 0;
+        for (size_t t = 0; (part = pz_time_part_at(t)); t++) sum += pz_time_part(&p->parts, part);
+        assert_true(p->fits == (steps[i].value > 0) && fabs(sum - p->step_s) <= 1e-9 * p->step_s);
+      }
     }
     pz_study_release(&s);
   }

@@ -9,7 +9,7 @@
   const words = { hbm: "HBM", glb: "global buffer", local: "buffers of tensor cores", startup: "start-up" }, bound = b => words[b] || b;
   const total = d3.sum(ops, o => o.time), bounds = unique(ops.map(o => o.bound));
   const by = bounds.map(b => ({ b, part: d3.sum(ops.filter(o => o.bound === b), o => o.time) / total })).sort((a, b) => b.part - a.part);
-  const s = section("roofline", "Roofline of its operators", `${percent(by[0].part)} of the operators’ time is bound by ${by.map(x => bound(x.b) + (x === by[0] ? "" : ` ${percent(x.part)}`)).join(", ")}.`,
+  const s = section("roofline", "Roofline of its operators", `${percent(by[0].part)} of the operators’ time is bound by ${by.map((x, i) => (i ? `${percent(x.part)} by ` : "") + bound(x.b)).join(", ")}.`,
     "One point for each operator of a layer, alone on the chip; larger where it takes more of the step. Lines: the HBM rate, the peak of the tensor cores, and of the vector cores. Of GEMMs and attention FLOP are counted (of causal attention those of keys before a token), of other operators lane operations.");
   const colour = b => palette[bounds.indexOf(b) % palette.length], holder = el(s.root, "div");
   legend(s.root, bounds.map(b => ({ colour: colour(b), text: `bound by ${bound(b)}` })).concat([{ kind: "pale", text: "hollow: on vector cores" }], [{ kind: "line", text: "HBM rate, peaks" }]));
