@@ -249,7 +249,7 @@ static void known_optima_are_met(void **state) {
     char path[1024], *text = NULL;
     size_t bytes = 0;
     struct pz_error err = {0};
-    if (e->d_name[0] == '.') continue;
+    if (e->d_name[0] == '.' || strcmp(e->d_name, "plan.json") == 0) continue; /* no instance */
     snprintf(path, sizeof path, PHAZE_TEST_DATA "/schedule/%s", e->d_name);
     assert_int_equal(pz_file_read(path, PZ_INSTANCE_MOST_BYTES, &text, &bytes, &err), PZ_OK);
     const char *at = strstr(text, "\"optimal_makespan\": ");
