@@ -42,11 +42,8 @@ struct pz_power_law pz_power_law_of(const struct pz_chip *c) {
 
 static void at_clock(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
                      double clock_hz, struct pz_power *out) {
-  /* cores ask HBM for less than its rate below this part of the chip's clock: copies on an H200 at locked clocks keep 4.2
-   * TB/s down to 1,500 of 1,830 MHz, and take 0.78, 0.54 and 0.40 of it at 1,200, 900 and 600 */
-  static const double KNEE = 0.82;
   double slower = l->clock_hz / clock_hz;
-  double work_s = fmax(w->core_s * slower, w->hbm_s * fmax(1, KNEE * slower));
+  double work_s = fmax(w->core_s * slower, w->hbm_s * fmax(1, PZ_POWER_KNEE * slower));
   double latency = w->startup_s + work_s, time = fmax(latency, interval_s);
   double dynamic =
       w->core_j * l->core_part * (l->tech ? pz_tech_voltage2(l->tech, clock_hz) : 1) + w->outside_j;

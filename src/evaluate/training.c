@@ -247,6 +247,7 @@ static enum pz_status value(struct pz_evaluator *e, unsigned worker, const struc
   out->effort = effort;
   out->step_s = found.list[0].p.step_s;
   out->least_s = least_s;
+  out->n_open = least_s < out->step_s;
   return plan_j(of(e), worker, &chip->lo, model, &found.list[0], &out->dynamic_j, err);
 }
 

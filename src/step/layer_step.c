@@ -919,6 +919,7 @@ static enum pz_status schedule_layer(const struct pz_step_context *w, const stru
   for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
     struct pz_pass_schedule s;
     double *serial_s = d == PZ_FORWARD ? &t->forward_s : &t->backward_s;
+    if (!isfinite(*serial_s)) continue; /* it takes all its watts at rest */
     enum pz_status status = schedule_pass(w, l, kernels, d, recomputed, &s);
     if (status != PZ_OK) return status;
     double found = w->solver_steps ? s.s : s.bound_s;

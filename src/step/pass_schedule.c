@@ -319,16 +319,6 @@ static void loads_of(const struct node *n, const struct pz_pass_power *power,
   }
 }
 
-struct keyed {
-  double key;
-  uint32_t i;
-};
-
-static int descending(const void *a, const void *b) {
-  const struct keyed *x = a, *y = b;
-  return x->key < y->key ? 1 : x->key > y->key ? -1 : (x->i > y->i) - (x->i < y->i);
-}
-
 /* Work of the tasks from the first head and before the last tail of any that use the tensor cores, or this resource: a
  * set of tasks takes its work, and the least that comes before and behind. */
 static double middle_bound(const struct bounded *b, uint32_t n, int r) {
@@ -344,27 +334,13 @@ static double middle_bound(const struct bounded *b, uint32_t n, int r) {
   return sum > 0 ? head + sum + tail : 0;
 }
 
-/* Work of the tasks with key at least k, plus k. */
-static double load_bound(const struct bounded *b, struct keyed *list, uint32_t n) {
-  double sum[MIX] = {0}, bound = 0;
-  qsort(list, n, sizeof *list, descending);
-  for (uint32_t i = 0; i < n; i++)
-    for (int r = 0; r < MIX; r++) {
-      sum[r] += b[list[i].i].load[r];
-      if (b[list[i].i].load[r] > 0) bound = pz_fmax(bound, sum[r] + list[i].key);
-    }
-  return bound;
-}
-
 enum pz_status pz_pass_bound_s(const struct pz_pass_question *q, double *bound_s,
                                struct pz_error *err) {
   struct pz_arena arena;
   struct graph g;
   struct bounded *b = NULL;
-  struct keyed *list = NULL;
   pz_arena_init(&arena, NULL);
-  bool made = make_graph(q, &arena, &g) && PZ_ARRAY(&arena, b, g.nodes.n + 1) &&
-              PZ_ARRAY(&arena, list, g.nodes.n + 1);
+  bool made = make_graph(q, &arena, &g) && PZ_ARRAY(&arena, b, g.nodes.n + 1);
   double bound = 0;
   if (made) {
     struct pz_pass_power power = pz_pass_power_of(&q->cost->chip);
@@ -377,12 +353,8 @@ enum pz_status pz_pass_bound_s(const struct pz_pass_question *q, double *bound_s
       b[e[k].before].tail = pz_fmax(b[e[k].before].tail, b[e[k].after].tail + b[e[k].after].s);
     for (uint32_t i = 0; i < n; i++) {
       bound = pz_fmax(bound, b[i].head + b[i].s + b[i].tail);
-      list[i] = (struct keyed){b[i].tail, i};
     }
     for (int r = 0; r < LOADS; r++) bound = pz_fmax(bound, middle_bound(b, n, r));
-    bound = pz_fmax(bound, load_bound(b, list, n));
-    for (uint32_t i = 0; i < n; i++) list[i] = (struct keyed){b[i].head, i};
-    bound = pz_fmax(bound, load_bound(b, list, n));
   }
   pz_arena_release(&arena);
   *bound_s = bound * (1 - 1e-9);
@@ -428,7 +400,7 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
   return f;
 }
 
-/* Vector cores come in powers of two, or all: those with which nothing is slower and, of element-wise operators, half
+/* Vector cores come in powers of two, or all: those with which nothing is slower at any clock and, of element-wise operators, half
  * and a quarter of them. */
 static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec *modes) {
   struct pz_vec full;
@@ -441,7 +413,7 @@ static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec
   } else if (!(w->lane_s > 0)) {
     least = 0;
   } else {
-    double room_s = pz_fmax(w->array_s, w->hbm_s);
+    double room_s = pz_fmax(pz_fmax(w->array_s, w->glb_s), PZ_POWER_KNEE * w->hbm_s);
     while (least < all && w->lane_s * (double)all > room_s * (double)least) least *= 2;
     least = pz_min(least, all);
   }
