@@ -2185,6 +2185,12 @@ struct pz_robustness {
   bool robust;      /* no move has a better candidate */
 };
 
+/* The objective of the best chip, had it no schedules: what these bring. */
+struct pz_executions {
+  double serial; /* operators of a layer one after another */
+  double whole;  /* schedules, but none of two halves of a microbatch */
+};
+
 struct pz_result_front_chip {
   const char *chip;
   double objective, area_mm2, peak_watts;
@@ -2292,6 +2298,7 @@ struct pz_result {
   struct pz_result_step *sensitivity;
   uint32_t n_sensitivity;
   struct pz_robustness *robustness;   /* of the evaluator training, else NULL */
+  struct pz_executions *executions;   /* the same, where operators are scheduled */
   struct pz_result_front *front;      /* NULL: not asked for */
   struct pz_comparison *comparison;   /* NULL: not made */
   struct pz_result_detail *detail;    /* of the evaluator training the schedules alone; NULL: not made */

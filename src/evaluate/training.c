@@ -79,10 +79,11 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
   plan.framework = pz_framework_find(chip->execution == PZ_CHIP_STREAM ? "megatron" : "compiled");
   if (q->serial && chip->execution != PZ_CHIP_STREAM) plan.execution = PZ_EXECUTION_SERIAL;
+  if (q->whole) plan.halves = 0;
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   plan.devices = q->devices;
   plan.batch = pz_training_batch(q, model);
-  enum pz_status status = pz_plan_question_of(&job, &plan, 0, out, err);
+  enum pz_status status = pz_plan_question_of(&job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0, out, err);
   out->threads = 1;
   out->all_devices = true;
   return status;

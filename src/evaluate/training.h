@@ -19,6 +19,7 @@ struct pz_training_question {
   int64_t scale_up;
   double outer_bytes_per_s;
   bool serial; /* operators one after another, on chips whose cores are scheduled too */
+  bool whole;  /* no two halves of a microbatch in a pass */
 };
 
 /* A text "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH" with a sequence length and a global batch size of its own, taken apart;

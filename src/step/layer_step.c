@@ -752,15 +752,20 @@ static bool same_key(const struct pass_key *a, const struct pass_key *b) {
 }
 
 /* Gradients of weights are added up as the GEMMs that make them write them, as all element-wise operators behind a GEMM
- * run with it on a chip whose cores are scheduled. */
+ * run with it on a chip whose cores are scheduled; without such a GEMM (embeddings), with the last operator. */
 static void add_sums(const struct pz_step_context *w, const struct pz_ops *ops, double sum_s,
                      const struct pz_pass_power *power, struct pz_op_run *runs) {
   double all = 0;
-  for (uint32_t i = 0; i < ops->n; i++)
+  uint32_t last = PZ_NONE;
+  for (uint32_t i = 0; i < ops->n; i++) {
     all += runs[i].weight ? (double)ops->op[i].bytes_written : 0;
-  for (uint32_t i = 0; i < ops->n && all > 0; i++) {
-    if (!runs[i].weight) continue;
-    double part = (double)ops->op[i].bytes_written / all;
+    if (runs[i].kind != PZ_RUN_NONE) last = i;
+  }
+  for (uint32_t i = 0; i < ops->n; i++) {
+    double part = !(all > 0)       ? i == last
+                  : runs[i].weight ? (double)ops->op[i].bytes_written / all
+                                   : 0;
+    if (!(part > 0)) continue;
     pz_run_add_bytes(power, &w->cost->chip, sum_s * part, &runs[i]);
     if (power->room_watts > 0) pz_run_levels(power, false, &runs[i]);
   }

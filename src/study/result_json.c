@@ -255,6 +255,12 @@ static const struct pz_field robustness_fields[] = {
 static const struct pz_record robustness_record =
     PZ_RECORD(robustness_fields, struct pz_robustness);
 
+static const struct pz_field executions_fields[] = {
+    PZ_FIELD(struct pz_executions, serial, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_executions, whole, PZ_FIELD_REAL)};
+static const struct pz_record executions_record =
+    PZ_RECORD(executions_fields, struct pz_executions);
+
 static const struct pz_field front_chip_fields[] = {
     PZ_FIELD(struct pz_result_front_chip, chip, PZ_FIELD_TEXT),
     PZ_FIELD(struct pz_result_front_chip, objective, PZ_FIELD_REAL),
@@ -280,6 +286,7 @@ static const struct pz_field rest_fields[] = {
                 &summary_record),
     PZ_FIELD_MANY(struct pz_result, sensitivity, PZ_FIELD_LIST, "sensitivity", &step_record),
     PZ_FIELD_IN(struct pz_result, robustness, PZ_FIELD_OPTIONAL, "robustness", &robustness_record),
+    PZ_FIELD_IN(struct pz_result, executions, PZ_FIELD_OPTIONAL, "executions", &executions_record),
     PZ_FIELD_IN(struct pz_result, front, PZ_FIELD_OPTIONAL, "pareto", &front_record)};
 static const struct pz_record rest_record = PZ_RECORD(rest_fields, struct pz_result);
 

@@ -291,6 +291,39 @@ static enum pz_status make_robustness(const struct maker *m) {
                             r->n_sensitivity, m->watch, r->arena, &r->robustness, m->err);
 }
 
+/* The best chip by plans of another execution. */
+static enum pz_status value_with(const struct maker *m, const struct pz_training_question *q,
+                                 double *value) {
+  struct pz_study *s = m->s;
+  const struct pz_objective_run *c = &s->objective_run[s->n_runs - 1];
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
+  struct pz_box b = pz_box_of(&c->best);
+  struct pz_evaluator *by = NULL;
+  struct pz_boxed chip;
+  pz_boxed_set(&s->space, &b, &chip);
+  enum pz_status status = pz_training_new(q, &chip.lo, NULL, &by, m->err);
+  for (uint32_t i = 0; i < c->objective.n && status == PZ_OK; i++) {
+    uint32_t k = c->objective.models[i];
+    struct pz_evaluation e = {.step_s = HUGE_VAL};
+    status = by->ops->value(by, 0, &chip, k, PZ_EFFORT_FULL, HUGE_VAL, &e, m->err);
+    steps[k] = (struct pz_step_cost){e.step_s, e.dynamic_j};
+  }
+  if (status == PZ_OK) *value = pz_objective_value(&c->objective, steps, &chip.least);
+  pz_evaluator_free(by);
+  return status;
+}
+
+static enum pz_status make_executions(const struct maker *m) {
+  struct pz_result *r = m->r;
+  struct pz_training_question serial = m->s->training, whole = serial;
+  if (!pz_study_is_training(m->s) || serial.serial) return PZ_OK;
+  serial.serial = whole.whole = true;
+  r->executions = pz_arena_alloc(r->arena, 1, sizeof *r->executions);
+  if (!r->executions) return no_memory(m->err);
+  enum pz_status status = value_with(m, &serial, &r->executions->serial);
+  return status == PZ_OK ? value_with(m, &whole, &r->executions->whole) : status;
+}
+
 static enum pz_status copy_front(const struct maker *m, const struct pz_front *front) {
   struct pz_result *r = m->r;
   const struct pz_study *s = m->s;
@@ -343,6 +376,7 @@ enum pz_status pz_result_make(struct pz_result *r, struct pz_study *s, struct pz
   if (status == PZ_OK) status = make_answers(&m);
   if (status == PZ_OK) status = make_sensitivity(&m);
   if (status == PZ_OK) status = make_robustness(&m);
+  if (status == PZ_OK) status = make_executions(&m);
   if (status == PZ_OK) status = make_front(&m);
   return status == PZ_OK ? make_references(&m) : status;
 }

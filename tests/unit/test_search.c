@@ -143,10 +143,10 @@ static struct pz_study_options draw_training(int i, int most_kinds, char **text)
 
 /* ---- every chip by itself ------------------------------------------------------------------- */
 
-/* What a chip is worth with the best plans of all models, without any bound. */
+/* What a chip is worth with the best plans of all models, without any bound; *most: were their schedules proven. */
 static double plain_value(struct pz_study *s, const struct pz_objective *o,
-                          const struct pz_boxed *c) {
-  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
+                          const struct pz_boxed *c, double *most) {
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS], least[PZ_SEARCH_MOST_MODELS];
   struct pz_error err = {0};
   for (uint32_t i = 0; i < o->n; i++) {
     struct pz_evaluation v;
@@ -158,7 +158,9 @@ static double plain_value(struct pz_study *s, const struct pz_objective *o,
                                         pz_task_most_hbm(&s->task), PZ_EFFORT_FULL, &v, &err);
     assert_int_equal(status, PZ_OK);
     steps[m] = (struct pz_step_cost){v.step_s, v.dynamic_j};
+    least[m] = (struct pz_step_cost){v.least_s, v.dynamic_j};
   }
+  *most = pz_objective_value(o, least, &c->least);
   return pz_objective_value(o, steps, &c->least);
 }
 
@@ -166,6 +168,7 @@ static double plain_value(struct pz_study *s, const struct pz_objective *o,
 struct brute_force {
   double *value; /* by chip; -1: beyond the limits */
   double best;   /* 0: none runs every model */
+  double most;   /* of all, were their schedules proven */
   uint64_t id;
   uint32_t within;
 };
@@ -181,7 +184,8 @@ static struct brute_force brute_force(struct pz_study *s, const struct pz_object
     pz_boxed_set(&s->space, &one, &c);
     f.value[id] = -1;
     if (pz_boxed_breaks(&c, &s->limits)) continue;
-    double now = f.value[id] = plain_value(s, o, &c), mm2 = c.least.mm2;
+    double most, now = f.value[id] = plain_value(s, o, &c, &most), mm2 = c.least.mm2;
+    f.most = fmax(f.most, most);
     f.within++;
     if (now < f.best || !(now > 0)) continue;
     if (now == f.best &&
@@ -231,7 +235,7 @@ static void same_as_brute_force(struct pz_study *s, uint32_t i) {
   double gap = s->o.gap, hair = 1 + 1e-9;
   assert_true(r->found && r->value <= f.best * hair && f.best <= r->value * (1 + gap) * hair);
   assert_true(r->bound * hair >= f.best && r->bound >= r->value);
-  if (!r->n_open) assert_true(r->bound <= r->value * (1 + gap) * hair);
+  if (!r->n_open) assert_true(r->bound <= fmax(r->value * (1 + gap), f.most) * hair);
   if (!pz_study_is_training(s)) {
     assert_true(r->value == f.best);
     assert_int_equal(pz_space_id(&s->space, &r->best), f.id);
@@ -753,8 +757,8 @@ static void steps_are_what_the_neighbours_do(void **state) {
   }
 }
 
-/* With the usual constants the best chip keeps its value and is the best; better programs are never slower, and another chip is
- * told where it is better by more than the gap. */
+/* With the usual constants the best chip keeps its value and is the best; better programs are never slower but
+ * by the gap of schedules, and another chip is told where it is better by more than the gap. */
 static void moved_constants_move_values(void **state) {
   (void)state;
   static const struct {
@@ -782,7 +786,7 @@ static void moved_constants_move_values(void **state) {
   assert_true(found.better == 1 && found.better_value == c->value && found.value < c->value);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct pz_cold_info *info = pz_cold_at(cases[i].constant);
-    double value[2];
+    double value[2], gap = 1.005; /* of schedules */
     for (int k = 0; k < 2; k++) {
       struct pz_cold moved = usual;
       moved.v[cases[i].constant] = k == cases[i].less ? info->low : info->high;
@@ -790,7 +794,7 @@ static void moved_constants_move_values(void **state) {
                        PZ_OK);
       value[k] = found.value;
     }
-    assert_true(value[0] <= c->value && c->value <= value[1]);
+    assert_true(value[0] <= c->value * gap && c->value <= value[1] * gap);
     bool launched = cases[i].constant == PZ_COLD_launched_products;
     if (launched) assert_true(value[0] == value[1]); /* of the reference alone */
     if (cases[i].constant == PZ_COLD_compiled_products) assert_true(value[0] < value[1]);
