@@ -321,6 +321,12 @@ static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *er
     if (!x->n_grids++) x->first_grid = i, x->never_once = true;
     x->never_once &= s->q->plan.batch > x->mbs * pz_grid_at(s, i)->dp;
   }
+  for (uint32_t i = 0; i < s->shapes.n; i++) { /* halves come behind the whole */
+    struct pz_step_shape *x = pz_shape_at(s, i), *y = i ? x - 1 : x;
+    bool same = x->tp == y->tp && x->cp == y->cp && x->ep == y->ep && x->mbs == y->mbs &&
+                x->sp == y->sp && x->n_grids == y->n_grids;
+    x->like = same && x->halves && !y->halves ? i - 1 : i;
+  }
   f->ranked = pz_arena_alloc(&f->arena, s->shapes.n, sizeof *f->ranked);
   if (!f->ranked) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   f->pricing.arena = &f->plans;

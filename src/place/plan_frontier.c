@@ -293,6 +293,8 @@ static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x, str
 
 enum pz_status pz_plan_frontier_grid(struct pz_plan_frontiers *s, uint32_t grid,
                                      const struct pz_frontier **out) {
+  const struct pz_step_shape *x = pz_shape_at(s->space, pz_grid_at(s->space, grid)->shape);
+  grid += pz_shape_at(s->space, x->like)->first_grid - x->first_grid;
   struct frontier_key key = frontier_key(s, grid);
   enum pz_status status = known_frontier(s, &key, out);
   if (status != PZ_OK || *out) return status;
@@ -323,6 +325,7 @@ static enum pz_status merge_frontier(const struct pz_frontier *from, struct fron
 
 enum pz_status pz_plan_frontier_shape(struct pz_plan_frontiers *s, uint32_t shape,
                                       const struct pz_frontier **out) {
+  shape = pz_shape_at(s->space, shape)->like;
   const struct pz_step_shape *x = pz_shape_at(s->space, shape);
   struct frontier_key key = frontier_key(s, -1 - (int64_t)shape);
   enum pz_status status = known_frontier(s, &key, out);

@@ -17,6 +17,7 @@ struct pz_step_shape {
       several_s; /* a microbatch through all layers, as the only one and as one of several */
   bool never_once; /* no plan of it has a single microbatch: once_s is several_s */
   uint32_t first_grid, n_grids;
+  uint32_t like; /* a shape that has the same plans, layers and memory but for halves; or itself */
   uint64_t timed_for; /* key of the chip */
   enum pz_status status;
   struct pz_error err;

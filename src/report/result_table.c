@@ -139,7 +139,7 @@ static enum pz_status print_alone(const struct pz_result *r, struct pz_arena *ar
 static enum pz_status print_steps(const struct pz_result *r, struct pz_arena *arena, FILE *out) {
   static const char *const original[] = {"parameter", ">from", ">to",    ">objective",
                                          ">at most",  ">mm2",  "breaks", NULL};
-  static const char *const training[] = {"parameter", ">from", ">to",    ">objective",
+  static const char *const training[] = {"parameter", ">from", ">to",    ">objective", ">at most",
                                          "where",     ">mm2",  "breaks", NULL};
   bool trained = r->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
   struct pz_table t;
@@ -153,11 +153,10 @@ static enum pz_status print_steps(const struct pz_result *r, struct pz_arena *ar
     pz_table_cell(&t, "%s", s->from);
     pz_table_cell(&t, "%s", s->to);
     pz_table_cell(&t, "%+.2f%%", 100 * s->change);
-    if (!trained)
-      pz_table_cell(&t, "%+.2f%%", 100 * s->change_at_most);
-    else if (s->where)
+    pz_table_cell(&t, "%+.2f%%", 100 * s->change_at_most);
+    if (trained && s->where)
       pz_table_cell(&t, "%s %+.1f%%", s->where, 100 * s->where_change);
-    else
+    else if (trained)
       pz_table_cell(&t, "no plan fits");
     pz_table_cell(&t, "%.1f", s->area_mm2);
     pz_table_cell(&t, "%s", s->breaks ? s->breaks : "");
