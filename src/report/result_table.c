@@ -157,7 +157,7 @@ static enum pz_status print_steps(const struct pz_result *r, struct pz_arena *ar
     if (trained && s->where)
       pz_table_cell(&t, "%s %+.1f%%", s->where, 100 * s->where_change);
     else if (trained)
-      pz_table_cell(&t, "no plan fits");
+      pz_table_cell(&t, "out of memory");
     pz_table_cell(&t, "%.1f", s->area_mm2);
     pz_table_cell(&t, "%s", s->breaks ? s->breaks : "");
   }

@@ -79,6 +79,7 @@ static struct pz_plan any_plan(uint64_t *seed) {
   p.zero = 1 + (int)pick(seed, 3);
   p.cp_form = 1;
   p.recompute = PZ_RECOMPUTATION_SELECTIVE;
+  p.halves = 1; /* a plan without says nothing of them */
   return p;
 }
 
@@ -186,9 +187,9 @@ static void fields_that_are_given(void **state) {
   none.stage_recompute = stages;
   assert_true(pz_plan_given(&none) == PZ_PLAN_PIN(STAGE_RECOMPUTE));
   assert_true(pz_plan_searched() ==
-              (PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(CP) |
-               PZ_PLAN_PIN(EP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(VPP) | PZ_PLAN_PIN(DP) |
-               PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(RECOMPUTE) | PZ_PLAN_PIN(OVERLAP) |
+              (PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(HALVES) | PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(SP) |
+               PZ_PLAN_PIN(CP) | PZ_PLAN_PIN(EP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(VPP) |
+               PZ_PLAN_PIN(DP) | PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(RECOMPUTE) | PZ_PLAN_PIN(OVERLAP) |
                PZ_PLAN_PIN(PIPELINE)));
   assert_int_equal(pz_plan_field_find("sequence_parallel"), PZ_PLAN_FIELDS);
 }

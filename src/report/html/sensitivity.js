@@ -11,7 +11,7 @@
   const step = r => `${amount(r.from)} → ${withUnit(r, r.to)}`;
   const gain = rows.slice().sort((a, b) => b.change - a.change)[0], loss = rows.slice().sort((a, b) => a.change - b.change)[0];
   const inside = rows.some(r => !r.breaks && r.change > 5e-5), where = r => r.breaks ? `beyond the limit of ${r.breaks}` : "within the limits";
-  const whereText = r => r.where ? `${r.where} ${signed(r.where_change)}` : search && r.change <= -1 ? "no plan fits" : "";
+  const whereText = r => r.where ? `${r.where} ${signed(r.where_change)}` : search && r.change <= -1 ? "out of memory" : "";
   // What the nearest other arrays and numbers of vector cores lose, and in which term of the step.
   const next = [["array", /^(array|rows|columns)/], ["number of vector cores", /^vector cores/]].map(([name, which]) => {
     const r = rows.filter(r => which.test(r.parameter) && r.where).sort((a, b) => b.change - a.change)[0];
