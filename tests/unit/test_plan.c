@@ -446,6 +446,8 @@ static void wrong_files_are_refused(void **state) {
 
 /* What searches and launch scripts may hold beside what is filled in. */
 static void change_plan(uint64_t *seed, struct pz_plan *p, int64_t *stages) {
+  p->halves = pick(seed, 8) == 0;
+  if (pick(seed, 8) == 0) p->execution = PZ_EXECUTION_SCHEDULED;
   switch (pick(seed, 8)) {
   case 0: p->shard = 1 + pick(seed, 8); break;
   case 1: p->pipeline = (int)pick(seed, PZ_PIPELINES); break;
