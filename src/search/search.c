@@ -534,10 +534,10 @@ static bool neighbour(const struct pz_driver *d, int up, int down, struct pz_box
 /* Local search from the best chip: exchange a step of one axis for a step of another, while that brings a part of the gap
  * that is asked for. */
 static enum pz_status climb(struct pz_driver *d, struct pz_error *err) {
-  static const double PART = 0.1;
+  static const double PART = 0.1, MOST = 0.005;
   struct pz_box list[(PZ_AXES + 1) * (PZ_AXES + 1)];
   enum pz_status status = PZ_OK;
-  double before = -1, enough = 1 + PART * d->s->q.gap;
+  double before = -1, enough = 1 + pz_fmin(PART * d->s->q.gap, MOST);
   while (status == PZ_OK && d->run->found && d->run->value > before * enough) {
     uint32_t n = 0;
     before = d->run->value;
