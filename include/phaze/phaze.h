@@ -2014,7 +2014,8 @@ struct pz_study_options {
   int64_t steps;        /* of a schedule that decides */
   unsigned assumptions; /* of the original system's released code, a set; 0: none */
 
-  bool serial; /* evaluator training: operators of a chip one after another, not scheduled beside each other */
+  bool
+      serial; /* evaluator training: operators of a chip one after another, not scheduled beside each other */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the
@@ -2297,12 +2298,13 @@ struct pz_result {
   struct pz_result_chip_summary reference_chip;
   struct pz_result_step *sensitivity;
   uint32_t n_sensitivity;
-  struct pz_robustness *robustness;   /* of the evaluator training, else NULL */
-  struct pz_executions *executions;   /* the same, where operators are scheduled */
-  struct pz_result_front *front;      /* NULL: not asked for */
-  struct pz_comparison *comparison;   /* NULL: not made */
-  struct pz_result_detail *detail;    /* of the evaluator training the schedules alone; NULL: not made */
-  const char *training_detail;        /* of the evaluator training, JSON; NULL: not made */
+  struct pz_robustness *robustness; /* of the evaluator training, else NULL */
+  struct pz_executions *executions; /* the same, where operators are scheduled */
+  struct pz_result_front *front;    /* NULL: not asked for */
+  struct pz_comparison *comparison; /* NULL: not made */
+  struct pz_result_detail
+      *detail;                 /* of the evaluator training the schedules alone; NULL: not made */
+  const char *training_detail; /* of the evaluator training, JSON; NULL: not made */
   const struct pz_result_chip *chips; /* with the detail: of the space, by id */
   uint32_t n_chips;
   struct pz_arena *arena; /* holds all of it */

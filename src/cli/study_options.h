@@ -40,9 +40,9 @@ enum { PZ_PARETO_TOLERANCE = 1 }; /* percent */
     }                                                                                              \
   }
 /* Each ends with NULL. */
-extern const char *const pz_optimizer_names[], *const pz_semantics_names[],
-                                                   *const pz_per_names[], *const pz_rules_names[],
-                                                   *const pz_study_execution_names[];
+extern const char *const pz_optimizer_names[],
+    *const pz_semantics_names[], *const pz_per_names[], *const pz_rules_names[],
+                                                            *const pz_study_execution_names[];
 
 /* clang-format off */
 /* T: the settings struct; F: its field of type struct pz_study_settings. */

@@ -83,7 +83,8 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   plan.devices = q->devices;
   plan.batch = pz_training_batch(q, model);
-  enum pz_status status = pz_plan_question_of(&job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0, out, err);
+  enum pz_status status =
+      pz_plan_question_of(&job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0, out, err);
   out->threads = 1;
   out->all_devices = true;
   return status;

@@ -14,7 +14,7 @@ struct pz_step_shape {
   bool sp, halves;
   struct pz_step_model *m; /* NULL: made anew when a plan is priced */
   double once_s,
-      several_s; /* a microbatch through all layers, as the only one and as one of several */
+      several_s;   /* a microbatch through all layers, as the only one and as one of several */
   bool never_once; /* no plan of it has a single microbatch: once_s is several_s */
   uint32_t first_grid, n_grids;
   uint32_t like; /* a shape that has the same plans, layers and memory but for halves; or itself */
