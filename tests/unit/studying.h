@@ -54,6 +54,8 @@ static inline struct pz_study_options training_study(void) {
   o.workload.seq = 64;
   o.limit_mm2 = 80;
   o.limit_watts = 125;
+  o.serial =
+      true; /* schedules take their time: test_evaluate and training_is_brute_force have them */
   return o;
 }
 
