@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/text.h"
 #include "plan/framework_rules.h"
 #include "plan/plan_fields.h"
@@ -159,6 +160,24 @@ static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
   p->overlap = pz_framework_overlap(p, NULL); /* what it can do for such a plan */
 }
 
+/* Cores are scheduled, and halves run beside each other, only on chips made for it. */
+static enum pz_status check_execution(struct pz_plan *p, bool asked, const struct pz_chip *chip,
+                                      struct pz_error *err) {
+  bool stream = chip && chip->execution == PZ_CHIP_STREAM;
+  if (stream && !asked && p->execution >= PZ_EXECUTION_SERIAL) p->execution = PZ_EXECUTION_GRAPH;
+  if (stream && p->execution >= PZ_EXECUTION_SERIAL)
+    return pz_fail(err, PZ_BAD_USE,
+                   "execution %s on chip %s, which runs kernels in a stream; accepted: eager, "
+                   "compile, graph",
+                   pz_execution_names[p->execution], chip->name);
+  if (p->halves > 0 && (p->execution != PZ_EXECUTION_SCHEDULED || p->mbs % 2))
+    return pz_fail(err, PZ_BAD_USE,
+                   "halves of a microbatch of %lld, execution %s; accepted: an even mbs with "
+                   "execution scheduled",
+                   (long long)p->mbs, pz_execution_names[p->execution]);
+  return PZ_OK;
+}
+
 enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struct pz_error *err) {
   struct pz_plan own = *p;
   enum pz_status status = pz_plan_check_ranges(&own, err);
@@ -169,6 +188,7 @@ enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struc
   if (status != PZ_OK) return status;
   fill_defaults(&own, chip);
   status = check_recompute(&own, err);
+  if (status == PZ_OK) status = check_execution(&own, p->execution >= 0, chip, err);
   if (status == PZ_OK && chip)
     status = pz_chip_can_run(chip, (enum pz_precision)own.precision, err);
   if (status == PZ_OK) *p = own;
