@@ -126,10 +126,11 @@ static const char *const frameworks[FRAMEWORKS] = {
     "maxtext",  "hai-llm", "zero-bubble", "compiled",  "torch"};
 
 /* What every plan has: as the framework does it, or anything. */
-static void random_common(uint64_t *r, struct pz_plan *p) {
+static void random_common(uint64_t *r, const struct pz_chip *chip, struct pz_plan *p) {
+  uint32_t executions = chip->execution == PZ_CHIP_STREAM ? PZ_EXECUTION_SERIAL : PZ_EXECUTIONS;
   if (!below(r, 3)) p->imbalance = between(r, 1, 2);
   if (below(r, 4)) p->overlap = (int)below(r, PZ_OVERLAP_ALL + 1);
-  if (!below(r, 3)) p->execution = (int)below(r, PZ_EXECUTIONS);
+  if (!below(r, 3)) p->execution = (int)below(r, executions);
   if (!below(r, 3)) p->grad_bytes = below(r, 2) ? 4 : 2;
   if (!below(r, 4)) p->attention = (int)below(r, 2);
 }
@@ -164,7 +165,7 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   p.framework = framework;
   random_trained_model(r, c, framework);
   random_machine(r, c);
-  random_common(r, &p);
+  random_common(r, &c->chip, &p);
   p.seq = c->seq;
   p.devices = 1 + below(r, 32);
   p.batch = pick(r, batches, 9);
