@@ -11,7 +11,7 @@
 #include "core/num.h"
 #include "core/text.h"
 
-const char *const pz_chip_execution_names[] = {"scheduled", "stream", NULL};
+const char *const pz_chip_execution_names[] = {"scheduled", "stream", "serial", NULL};
 const char *const pz_calibrated_by_names[] = {"", "operators", "runs", NULL};
 
 /* Without a list: 16 bit of both kinds, and fp8 where there is a rate for it. */

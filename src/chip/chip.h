@@ -64,9 +64,9 @@ struct pz_calibration {
   struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
 };
 
-/* How operators of a layer run: beside each other on the cores, as a compiler schedules them, or one
- * after another on the whole chip, as the host issues them (GPUs). */
-enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_EXECUTIONS };
+/* How operators of a layer run: beside each other on the cores, as a compiler schedules them; one after another on the
+ * whole chip, as the host issues them (GPUs), or as compilers of today have them (TPUs). */
+enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_SERIAL, PZ_CHIP_EXECUTIONS };
 
 /* What the numbers of a calibration follow from: they are not told, operators that were measured on such silicon, or
  * published training runs. */

@@ -93,7 +93,7 @@ static void read_field(struct pz_fields *f, const struct field *x, struct pz_chi
   case TECH: read_tech(f, x->key, must ? "" : pz_tech_at(c->tech)->name, at); break;
   case EXECUTION:
     c->execution = (enum pz_chip_execution)read_choice(f, x->key, pz_chip_execution_names,
-                                                       "scheduled or stream");
+                                                       "scheduled, stream or serial");
     break;
   case CALIBRATION: pz_calibration_read(f, c->glb_bytes, at); break;
   case CALIBRATED_BY:

@@ -277,7 +277,7 @@ enum pz_status pz_training_plan(struct pz_evaluator *e, unsigned worker, const s
                                 bool *fits, struct pz_error *err) {
   struct pz_found_plans found;
   double least_s;
-  if (chip->execution == PZ_CHIP_STREAM)
+  if (chip->execution != PZ_CHIP_SCHEDULED)
     return plan_elsewhere(of(e), worker, chip, model, out, dynamic_j, fits, err);
   enum pz_status status = find(of(e), worker, chip, model, HUGE_VAL, &found, &least_s, err);
   *fits = status == PZ_OK && found.n;

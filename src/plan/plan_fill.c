@@ -160,10 +160,14 @@ static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
   p->overlap = pz_framework_overlap(p, NULL); /* what it can do for such a plan */
 }
 
-/* Cores are scheduled, and halves run beside each other, only on chips made for it. */
+/* Cores are scheduled, and halves run beside each other, only on chips made for it, and on those that run operators one
+ * after another where the plan says so. */
 static enum pz_status check_execution(struct pz_plan *p, bool asked, const struct pz_chip *chip,
                                       struct pz_error *err) {
   bool stream = chip && chip->execution == PZ_CHIP_STREAM;
+  bool serial = chip && chip->execution == PZ_CHIP_SERIAL;
+  if (serial && !asked && p->execution == PZ_EXECUTION_SCHEDULED)
+    p->execution = PZ_EXECUTION_SERIAL;
   if (stream && !asked && p->execution >= PZ_EXECUTION_SERIAL) p->execution = PZ_EXECUTION_GRAPH;
   if (stream && p->execution >= PZ_EXECUTION_SERIAL)
     return pz_fail(err, PZ_BAD_USE,

@@ -496,9 +496,12 @@ static enum pz_wire ring_wire(const struct pz_step_context *w) {
   return pz_network_leaves(w->net, context_group(w)) ? PZ_WIRE_OUTER : PZ_WIRE_INNER;
 }
 
-/* Context parallel: keys and values of the other parts come round a ring beside the attention, backward with their
- * gradients. */
-static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, struct pz_pass *p) {
+static double ring_passes(const struct pz_ops *ops) {
+  return ops->op[0].direction == PZ_BACKWARD ? 2 : 1;
+}
+
+/* Bytes that each device sends, in how many turns. */
+static double ring_bytes(const struct pz_ops *ops, double *turns) {
   double own = 0,
          all = 0; /* bytes of keys and values, of this device and of those that it reaches */
   for (uint32_t i = 0; i < ops->n; i++) {
@@ -507,12 +510,18 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
     own += (double)op->bytes_read;
     all += (double)op->bytes_written;
   }
-  double turns = own > 0 ? all / own - 1 : 0;
+  *turns = own > 0 ? pz_fmax(0, all / own - 1) : 0;
+  return *turns > 0 ? ring_passes(ops) * *turns * own : 0;
+}
+
+/* Context parallel: keys and values of the other parts come round a ring beside the attention, backward with their
+ * gradients. */
+static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, struct pz_pass *p) {
+  double turns, bytes = ring_bytes(ops, &turns);
   if (!(turns > 0)) return;
-  bool backward = ops->op[0].direction == PZ_BACKWARD;
-  double passes = backward ? 2 : 1, starts = ceil(turns);
+  double passes = ring_passes(ops), starts = ceil(turns);
   struct pz_group g = context_group(w);
-  double wire_s = passes * turns * own / pz_network_neighbour_rate(w->k, w->net, g);
+  double wire_s = bytes / pz_network_neighbour_rate(w->k, w->net, g);
   p->n_ops += starts; /* each turn starts a kernel of its own */
   p->ring_s += wire_s + passes * starts * w->k->latency_s;
   p->busy_s[ring_wire(w)] += wire_s;
@@ -826,10 +835,13 @@ static enum pz_status list_recomputed(const struct pz_step_context *w, const str
   return PZ_OK;
 }
 
-static double ring_seconds(const struct pz_step_context *w, const struct pz_ops *ops) {
+static void set_ring(const struct pz_step_context *w, struct pz_pass_part *part) {
   struct pz_pass ring = {.ring_s = 0};
-  if (ops->n) add_ring(w, ops, &ring);
-  return ring.ring_s;
+  double turns;
+  if (!part->ops->n) return;
+  add_ring(w, part->ops, &ring);
+  part->ring_s = ring.ring_s;
+  part->ring_j = ring_bytes(part->ops, &turns) * pz_tech_at(w->cost->chip.tech)->link_j;
 }
 
 static double sum_seconds(const struct pz_step_context *w, const struct pz_layer *l) {
@@ -852,12 +864,13 @@ enum pz_status pz_layer_pass(const struct pz_step_context *w, const struct pz_la
     if (status == PZ_OK) status = list_recomputed(w, l, arena, &which);
   }
   if (status != PZ_OK) return status;
-  *out = (struct pz_pass_question){.cost = w->cost,
-                                   .pass = {&l->ops[d], runs, NULL, ring_seconds(w, &l->ops[d])},
-                                   .chains = w->chains};
-  if (again)
-    out->again = (struct pz_pass_part){&l->ops[PZ_FORWARD], again, which,
-                                       ring_seconds(w, &l->ops[PZ_FORWARD])};
+  *out = (struct pz_pass_question){
+      .cost = w->cost, .pass = {.ops = &l->ops[d], .runs = runs}, .chains = w->chains};
+  set_ring(w, &out->pass);
+  if (again) {
+    out->again = (struct pz_pass_part){.ops = &l->ops[PZ_FORWARD], .runs = again, .which = which};
+    set_ring(w, &out->again);
+  }
   return PZ_OK;
 }
 
@@ -923,8 +936,9 @@ static enum pz_status schedule_layer(const struct pz_step_context *w, const stru
     enum pz_status status = schedule_pass(w, l, kernels, d, recomputed, &s);
     if (status != PZ_OK) return status;
     double found = w->solver_steps ? s.s : s.bound_s;
-    *(d == PZ_FORWARD ? &t->forward_j : &t->backward_j) = s.dynamic_j;
-    if (found >= *serial_s) continue;
+    bool longer = found >= *serial_s;
+    *(d == PZ_FORWARD ? &t->forward_j : &t->backward_j) = longer ? s.serial_j : s.dynamic_j;
+    if (longer) continue;
     shorten(d == PZ_FORWARD ? &t->forward : &t->backward, *serial_s - found, t);
     *serial_s = found;
   }

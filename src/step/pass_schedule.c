@@ -25,7 +25,8 @@ struct node {
   enum node_kind kind;
   const struct pz_op *op;
   const struct pz_op_run *run;
-  double s; /* alone on the chip */
+  double s;      /* alone on the chip */
+  double link_j; /* of links, beside what the run takes */
   int chain;
   bool again;
 };
@@ -38,9 +39,13 @@ struct graph {
 
 static uint32_t add_node(struct graph *g, enum node_kind kind, const struct pz_op *op,
                          const struct pz_op_run *run, double s, const struct node *like) {
-  struct node n = {kind, op, run, s, like->chain, like->again};
+  struct node n = {kind, op, run, s, 0, like->chain, like->again};
   g->failed |= !pz_vec_push(&g->nodes, &n);
   return g->nodes.n - 1;
+}
+
+static void set_link_j(struct graph *g, uint32_t node, double joules) {
+  if (!g->failed) pz_vec_at(&g->nodes, struct node, node)->link_j = joules;
 }
 
 static void add_edge(struct graph *g, uint32_t before, uint32_t after) {
@@ -114,6 +119,7 @@ static void add_link(struct graph *g, struct chain *c, uint32_t i) {
   }
   if (s > 0) {
     c->done[i] = add_node(g, LINK, op, run, s, &c->like);
+    set_link_j(g, c->done[i], run->work.outside_j * s / run->s);
     add_preds(g, c, i, c->done[i]);
   } else {
     c->done[i] = ready_node(g, c, i);
@@ -124,6 +130,7 @@ static void add_link(struct graph *g, struct chain *c, uint32_t i) {
 static void add_ring(struct graph *g, struct chain *c, uint32_t i) {
   const struct pz_op *op = &c->part->ops->op[i];
   uint32_t ring = add_node(g, LINK, op, NULL, c->part->ring_s, &c->like);
+  set_link_j(g, ring, c->part->ring_j);
   add_preds(g, c, i, ring);
   uint32_t both = add_node(g, MILESTONE, op, NULL, 0, &c->like);
   add_edge(g, c->done[i], both);
@@ -145,7 +152,11 @@ static void add_run(struct graph *g, struct chain *c, uint32_t i) {
   add_preds(g, c, i, at);
   add_edge(g, cast, at);
   c->done[i] = at;
-  if (gather != PZ_NONE) c->done[gather] = at; /* all of it has arrived */
+  if (gather != PZ_NONE) {
+    const struct pz_op_run *link = &c->part->runs[gather];
+    set_link_j(g, at, link->work.outside_j * pz_fmin(1, run->s / link->s));
+    c->done[gather] = at; /* all of it has arrived */
+  }
   if (op->kind == PZ_OP_ATTENTION && c->part->ring_s > 0) add_ring(g, c, i);
 }
 
@@ -382,6 +393,10 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
   f.at.label = on_tensor(n) ? f.at.use[PZ_TENSOR_CORES] : f.at.use[PZ_VECTOR_CORES];
   f.at.hbm_s = run.calls * run.work.hbm_s + run.merge_s;
   f.at.glb_s = run.calls * run.work.glb_s;
+  if (n->link_j > 0) {
+    run.work.outside_j += n->link_j / run.calls;
+    run.levels = 0;
+  }
   if (!enough) {
     double lanes = (double)m->chip->vector.cores / (double)vector;
     run.work.core_s = pz_fmax(pz_fmax(run.work.array_s, run.work.glb_s), run.work.lane_s * lanes);
@@ -426,21 +441,20 @@ static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec
   return pz_rate_modes(&full, m->serial_s, modes);
 }
 
-/* One that holds memory for a time, or the link, whose energy counts but leaves the clock alone, as in passes whose
- * operators run one after another. */
+/* One that holds memory or the link for a time, and their watts. */
 static bool plain_mode(const struct maker *m, const struct node *n, struct pz_vec *modes) {
   struct pz_vec full;
   struct pz_full_mode f = {.at = {.s = n->s}};
   pz_vec_init(&full, m->arena, sizeof(struct pz_full_mode));
   if (n->kind == LINK) {
     f.at.use[PZ_LINK] = 1;
-    f.at.j = n->run && n->run->s > 0 ? n->run->work.outside_j * n->s / n->run->s : 0;
+    f.at.j = n->link_j;
   } else if (n->kind != MILESTONE) {
     f.at.use[PZ_VECTOR_CORES] = f.at.label = 1;
     f.at.hbm_s = n->s;
     f.at.j = moved_j(m->chip, n->s);
-    f.limited = m->power.room_watts > 0;
   }
+  f.limited = m->power.room_watts > 0 && n->kind != MILESTONE;
   for (int i = 0; i < PZ_RATE_LEVELS; i++) {
     f.power_j[i] = f.at.j;
     f.power_s[i] =
@@ -521,6 +535,13 @@ enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named, str
   return pz_problem_make(arena, capacity, tasks, g.nodes.n, g.edges.items, g.edges.n, out, err);
 }
 
+static double fastest_j(const struct pz_task *t) {
+  const struct pz_mode *best = &t->modes[0];
+  for (uint32_t i = 1; i < t->n_modes; i++)
+    if (t->modes[i].s < best->s) best = &t->modes[i];
+  return best->j;
+}
+
 enum pz_status pz_pass_solve(const struct pz_pass_question *q, int64_t steps,
                              struct pz_pass_schedule *out, struct pz_error *err) {
   struct pz_arena arena;
@@ -532,8 +553,10 @@ enum pz_status pz_pass_solve(const struct pz_pass_question *q, int64_t steps,
   if (status == PZ_OK) status = pz_schedule_solve(&p, &how, &arena, &s, err);
   if (status == PZ_OK) {
     *out = (struct pz_pass_schedule){.s = s.makespan, .bound_s = s.lower_bound};
-    for (uint32_t i = 0; i < p.n && q->cost->chip.cold; i++)
+    for (uint32_t i = 0; i < p.n && q->cost->chip.cold; i++) {
       out->dynamic_j += p.tasks[i].modes[s.slots[i].mode].j;
+      out->serial_j += fastest_j(&p.tasks[i]);
+    }
   }
   pz_arena_release(&arena);
   return status;

@@ -12,7 +12,8 @@ struct pz_pass_part {
   const struct pz_ops *ops;     /* NULL: none */
   const struct pz_op_run *runs; /* by operator */
   const bool *which;            /* NULL: all */
-  double ring_s;                /* keys and values round the ring of a context, beside attention */
+  double ring_s,
+      ring_j; /* keys and values round the ring of a context, beside attention; links' energy */
 };
 
 struct pz_pass_question {
@@ -38,7 +39,8 @@ void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *c
 
 struct pz_pass_schedule {
   double s, bound_s;
-  double dynamic_j; /* of a chip that nobody measured; 0: not known */
+  double dynamic_j,
+      serial_j; /* of a chip that nobody measured, and one after another; 0: not known */
 };
 
 /* No schedule is shorter: resource loads between heads and tails, and the longest path. */

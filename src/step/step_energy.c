@@ -87,18 +87,23 @@ static enum pz_status microbatch_j(struct pz_step_model *m, const struct pz_plan
   return *out = sum, status;
 }
 
+double pz_exchange_bytes(const struct pz_plan *p) {
+  static const double WEIGHT_BYTES = 2;
+  return p->grad_bytes + (p->zero == 3 ? 2 : 1) * WEIGHT_BYTES;
+}
+
 /* The optimizer, once for each copy of its state, and the exchange of gradients and of sharded weights. */
 static double update_j(const struct pz_step_model *m, const struct pz_plan *p, double params) {
-  static const double WEIGHT_BYTES = 2, MANY = 1e6;
+  static const double MANY = 1e6;
   const struct pz_chip *c = &m->cost.chip;
   struct pz_power u;
   double copies = (double)pz_plan_replicas(p);
-  double others = copies - 1, gathers = p->zero == 3 ? 2 : 1;
+  double others = copies - 1;
   pz_cost_update(&m->cost, MANY * pz_plan_framework(p)->optimizer_bytes, MANY,
                  m->k->optimizer_efficiency, &u);
   if (c->cold) u.joules -= u.latency_s * pz_power_idle_watts(c);
   return params * (p->zero ? 1 : copies) * u.joules / MANY +
-         params * others * (p->grad_bytes + gathers * WEIGHT_BYTES) * pz_tech_at(c->tech)->link_j;
+         params * others * pz_exchange_bytes(p) * pz_tech_at(c->tech)->link_j;
 }
 
 /* Of a chip whatever it does: at rest, where the law of power has the rest (cost/power.h). */

@@ -17,6 +17,9 @@ PZ_NODISCARD enum pz_status pz_step_energy(const struct pz_job *job, const struc
                                            const struct pz_prediction *priced,
                                            struct pz_step_energy *out, struct pz_error *err);
 
+/* Bytes that links carry for each parameter that devices share: its gradient, and its weight for each gather. */
+double pz_exchange_bytes(const struct pz_plan *p);
+
 /* The dynamic part of a plan on the chip that the model is timed for; the clocks of operators of a chip that nobody measured
  * are those that its watts allow, with the energy of its clock network. */
 PZ_NODISCARD enum pz_status pz_step_dynamic_j(struct pz_step_model *m, const struct pz_plan *p,

@@ -12,12 +12,12 @@
 /* ---- making it ------------------------------------------------------------------------------ */
 
 static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_plan *p) {
-  if (chip->execution == PZ_CHIP_SCHEDULED) return PZ_KERNELS_FUSED;
+  if (chip->execution != PZ_CHIP_STREAM) return PZ_KERNELS_FUSED;
   return p->execution == PZ_EXECUTION_EAGER ? pz_plan_framework(p)->kernels : PZ_KERNELS_POINTWISE;
 }
 
 bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *p) {
-  return chip->execution == PZ_CHIP_SCHEDULED && p->execution == PZ_EXECUTION_SCHEDULED &&
+  return chip->execution != PZ_CHIP_STREAM && p->execution == PZ_EXECUTION_SCHEDULED &&
          !pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
 }
 

@@ -6,6 +6,8 @@
 #include "cost/beside.h"
 #include "cost/constants.h"
 #include "plan/pipeline_order.h"
+#include "step/pass_schedule.h"
+#include "step/step_energy.h"
 #include "step/step_model.h"
 #include "step/step_rates.h"
 
@@ -352,6 +354,20 @@ static double both_s(const struct window *w, const struct beside *b) {
   return b->alone_s + exposed_s(w, &b->in);
 }
 
+static double exchange_j(const struct pricing *x, const struct holders *h) {
+  double others = 1 - 1 / (double)h->replicas;
+  return h->params * others * pz_exchange_bytes(x->plan) * pz_tech_at(x->m->cost.chip.tech)->link_j;
+}
+
+/* Links that are busy beside kernels take their watts, and these take so much longer. */
+static double watts_s(const struct pricing *x, double hidden_s, double all_s) {
+  struct pz_pass_power power = pz_pass_power_of(&x->m->cost.chip);
+  struct holders dense = holders_of(x, false), expert = holders_of(x, true);
+  if (!(power.room_watts > 0 && hidden_s > 0)) return 0;
+  double s = (exchange_j(x, &dense) + exchange_j(x, &expert)) / power.room_watts;
+  return hidden_s * pz_fmin(1, s / all_s);
+}
+
 static void exchange(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_plan *p = x->plan;
   struct holders dense = holders_of(x, false), expert = holders_of(x, true);
@@ -378,8 +394,8 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   double exposed = gathers * both_s(&w.forward, &forward) +
                    (scatters - 1) * both_s(&w.backward, &backward) + both_s(&w.backward, &last);
   double all = gathers * (t.gather.s + t.regather.s) + scatters * t.scatter.s + t.last.s;
-  out->parts.gradient_s += exposed;
   out->gradient_hidden_s = pz_fmax(0, all - exposed); /* where nothing hides, of rounding */
+  out->parts.gradient_s += exposed + watts_s(x, out->gradient_hidden_s, all);
 }
 
 static void optimize(const struct pricing *x, struct pz_prediction *out) {

@@ -11,10 +11,11 @@
 
 static enum pz_status check_scheduled(const struct pz_chip *chip, const struct pz_plan *p,
                                       struct pz_error *err) {
-  if (chip->execution != PZ_CHIP_SCHEDULED)
+  if (chip->execution == PZ_CHIP_STREAM)
     return pz_fail(err, PZ_BAD_USE,
-                   "chip %s runs kernels one after another; accepted: a chip with execution %s",
-                   chip->name, pz_chip_execution_names[PZ_CHIP_SCHEDULED]);
+                   "chip %s runs kernels in a stream; accepted: a chip with execution %s or %s",
+                   chip->name, pz_chip_execution_names[PZ_CHIP_SCHEDULED],
+                   pz_chip_execution_names[PZ_CHIP_SERIAL]);
   if (p->execution != PZ_EXECUTION_SCHEDULED)
     return pz_fail(err, PZ_BAD_USE,
                    "framework %s with execution %s runs operators one after another; accepted: "

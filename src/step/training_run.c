@@ -105,8 +105,7 @@ static const char *field_from(const struct pz_plan *asked, const struct pz_plan 
                               size_t size) {
   const char *from = pz_plan_field(f)->from;
   if (!pz_plan_is_unset(asked, f)) return "given";
-  if (f == PZ_PLAN_FRAMEWORK && chip->execution == PZ_CHIP_SCHEDULED)
-    return "default on such a chip";
+  if (f == PZ_PLAN_FRAMEWORK && chip->execution != PZ_CHIP_STREAM) return "default on such a chip";
   if (f == PZ_PLAN_SP && p->tp == 1) return "off without tensor parallelism";
   if (f == PZ_PLAN_DP && !asked->devices) return "default";
   if (from) return from;

@@ -21,8 +21,6 @@ struct compared_chip {
   const struct knowledge *known;
   struct pz_taken taken;
   double tdp_watts; /* of the data sheet; 0: none */
-  bool
-      serial; /* it is built: its operators run one after another, as compilers of today have them */
 };
 
 struct chips_question {
@@ -127,7 +125,6 @@ static enum pz_status load_chip(struct chips_question *q, const char *text) {
                    "accepted: a chip of 16 nm or below",
                    c->name, pz_tech_at(c->tech)->name);
   x->known = known_by(c, q->cold);
-  x->serial = pz_chip_preset_text(text) != NULL;
   x->tdp_watts = c->watts;
   if (q->cold || c->cold) status = pz_chip_make_cold(c, NULL, q->err);
   if (status != PZ_OK) return status;
@@ -184,9 +181,8 @@ static enum pz_status compare_model(struct chips_question *q, const struct compa
   struct pz_plan_question one;
   struct pz_found_plans found;
   struct pz_step_energy energy = {0};
-  struct pz_training_question asked = q->s->training;
-  asked.serial |= x->serial;
-  enum pz_status status = pz_training_plan_question(&asked, model, &x->chip, &x->net, &one, q->err);
+  enum pz_status status =
+      pz_training_plan_question(&q->s->training, model, &x->chip, &x->net, &one, q->err);
   one.threads = threads;
   if (status == PZ_OK) status = pz_plan_search(&one, &q->s->arena, &found, q->err);
   if (status == PZ_OK && found.n)

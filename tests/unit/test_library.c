@@ -197,7 +197,7 @@ static void wrong_fields_say_what_is_accepted(void **state) {
       {"tecc", "5nm", "h100: no word 'tecc' (did you mean tech?); accepted: name, about, tech"},
       {"clock_hz", "fast", "no word 'clock_hz'"},
       {"tech", "6nm", "h100: field 'tech' is \"6nm\"; accepted: one of 45nm, 22nm"},
-      {"execution", "eager", "accepted: scheduled or stream"},
+      {"execution", "eager", "accepted: scheduled, stream or serial"},
       {"precisions", "fp4", "accepted: words among bf16, fp8 and fp16"},
       {"name", "a\nb", "field 'name' is"},
       {"about", "\xff", "field 'about' is no UTF-8"},

@@ -113,7 +113,7 @@ static void draw_op(struct pass *x, struct part *p, uint32_t i) {
 static void draw_part(struct pass *x, struct part *p, uint32_t n, struct pz_pass_part *out) {
   for (uint32_t i = 0; i < n; i++) draw_op(x, p, i);
   p->ops = (struct pz_ops){p->op, n};
-  *out = (struct pz_pass_part){&p->ops, p->run, NULL, draw(2) ? draw_s() : 0};
+  *out = (struct pz_pass_part){&p->ops, p->run, NULL, draw(2) ? draw_s() : 0, 1e-3};
 }
 
 static void draw_pass(struct pass *x) {
@@ -235,7 +235,13 @@ static double check_part(struct seen *k, const struct pz_pass_part *p, int chain
       if (s > 0) {
         const struct pz_slot *slot = find_task(k, "", op->name, p, chain);
         check_from(k, slot, ready, s);
-        assert_true(mode_of(k, slot)->use[PZ_LINK] == 1 && mode_of(k, slot)->s <= s + k->slack);
+        const struct pz_mode *m = mode_of(k, slot);
+        double watts_s = m->use[PZ_POWER] > 0
+                             ? m->j * PZ_RATE_PARTS / (m->use[PZ_POWER] * k->x->power.room_watts)
+                             : 0;
+        assert_int_equal(m->use[PZ_LINK], 1);
+        assert_true(m->s <= fmax(s, watts_s) + k->slack);
+        assert_true(fabs(m->j - r->work.outside_j * s / r->s) <= 1e-9 * m->j);
         done[i] = slot->end;
       }
       arrives[i] = done[i];
@@ -278,7 +284,7 @@ static void check_capacities(const struct seen *k) {
       const struct pz_mode *m = mode_of(k, s);
       if (!(s->start <= at && at < s->end - k->slack)) continue;
       for (int r = 0; r < PZ_RESOURCES; r++) used[r] += m->use[r];
-      if (k->p->tasks[b].op_class != PZ_CLASS_COLLECTIVE) watts += m->j / m->s;
+      if (m->s > 0) watts += m->j / m->s;
     }
     for (int r = 0; r < PZ_RESOURCES; r++) assert_true(used[r] <= most[r]);
     if (k->x->power.room_watts > 0) assert_true(watts <= k->x->power.room_watts * (1 + 1e-6));

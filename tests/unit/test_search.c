@@ -136,6 +136,8 @@ static struct pz_study_options draw_training(int i, int most_kinds, char **text)
   o.outer_bytes_per_s = 2e9;
   o.workload.seq = 64;
   o.gap = i % 2 ? 0 : 0.02;
+  o.serial =
+      pz_test_part(2) < 2 || (!getenv("PHAZE_SPACES") && i % 3); /* schedules take their time */
   o.objective = (enum pz_objective_kind)(i % PZ_OBJECTIVES);
   draw_limits(&s, &o);
   return o;
