@@ -796,8 +796,7 @@ static enum pz_status with_collectives(const struct pz_step_context *w, const st
     const struct pz_op *op = &ops->op[i];
     if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1 || in_ring(op)) continue;
     struct pz_estimate e = {0};
-    enum pz_status status =
-        w->solver_steps ? pz_cost_op(w->cost, op, &e, w->err) : PZ_OK; /* for its energy */
+    enum pz_status status = pz_cost_op(w->cost, op, &e, w->err); /* for its energy */
     if (status != PZ_OK) return status;
     double joules = pz_fmax(0, e.energy_j - e.latency_s * w->cost->static_watts);
     all[i] = (struct pz_op_run){.kind = PZ_RUN_LINK,

@@ -305,6 +305,11 @@ static void mix_loads(const struct pz_op_run *run, bool tensor, double room_watt
   }
 }
 
+static void add_watts(double joules, const struct pz_pass_power *power, struct bounded *b) {
+  for (int k = 0; k < MIXES && power->room_watts > 0; k++)
+    b->load[MIX + k] += (1 - tensor_parts[k]) * joules / power->room_watts;
+}
+
 static void loads_of(const struct node *n, const struct pz_pass_power *power,
                      const struct pz_chip *chip, struct bounded *b) {
   b->s = n->s;
@@ -322,12 +327,12 @@ static void loads_of(const struct node *n, const struct pz_pass_power *power,
   }
   case CAST:
     b->load[HBM] = n->s;
-    for (int k = 0; k < MIXES && power->room_watts > 0; k++)
-      b->load[MIX + k] = (1 - tensor_parts[k]) * moved_j(chip, n->s) / power->room_watts;
+    add_watts(moved_j(chip, n->s), power, b);
     break;
   case LINK: b->load[WIRE] = n->s; break;
   default: break;
   }
+  add_watts(n->link_j, power, b);
 }
 
 /* Work of the tasks from the first head and before the last tail of any that use the tensor cores, or this resource: a
