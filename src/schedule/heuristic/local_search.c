@@ -5,7 +5,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/num.h"
@@ -196,16 +195,15 @@ static uint32_t fastest(const struct pz_task *t) {
   return best;
 }
 
-/* Shares of the watts that tasks leave to each other: those whose fastest mode takes most of them hold all but so much,
- * the others so much. */
-static const int32_t left_watts[] = {PZ_RATE_PARTS / 256, PZ_RATE_PARTS / 16, PZ_RATE_PARTS / 4};
-enum { LEFT_WATTS = sizeof left_watts / sizeof *left_watts };
+/* Of the watts tasks leave so much to collectives beside them: those whose fastest mode takes most of them hold all but
+ * that, the others that. */
+enum { LEFT_WATTS = PZ_RATE_PARTS / 16 };
 
-static uint32_t within_watts(const struct pz_problem *p, uint32_t t, int32_t left) {
+static uint32_t within_watts(const struct pz_problem *p, uint32_t t) {
   const struct pz_task *task = &p->tasks[t];
   uint32_t best = fastest(task);
   int32_t all = p->capacity[PZ_POWER],
-          most = task->modes[best].use[PZ_POWER] > all / 2 ? all - left : left;
+          most = task->modes[best].use[PZ_POWER] > all / 2 ? all - LEFT_WATTS : LEFT_WATTS;
   double least = DBL_MAX;
   for (uint32_t m = 0; m < task->n_modes; m++)
     if (task->modes[m].use[PZ_POWER] <= most && task->modes[m].s < least)
@@ -219,21 +217,62 @@ static void choose_modes(struct local *l, int way) {
   for (uint32_t i = 0; i < p->n; i++)
     l->mode[i] = way < 0          ? fastest(&p->tasks[i])
                  : way < PZ_MIXES ? least_work_mode(l->c, i, way)
-                                  : within_watts(p, i, left_watts[way - PZ_MIXES]);
+                                  : within_watts(p, i);
+}
+
+/* The longest path to the end comes first, and what stands earlier in the list by so much of the makespan: of two halves of a
+ * microbatch the first leads, and one computes while the other's collectives run. */
+static void lead(struct local *l, double part) {
+  const struct pz_context *c = l->c;
+  double all = part > 0 ? part * c->best_s : 0, n = (double)c->p->n;
+  for (uint32_t i = 0; i < c->p->n; i++)
+    l->priority[i] = c->tail_s[i] + c->least_s[i] + all * (1 - (double)c->p->tasks[i].id / n);
+}
+
+static void adopt_best(struct local *l) {
+  for (uint32_t i = 0; i < l->c->p->n; i++) {
+    l->mode[i] = l->c->best[i].mode;
+    l->priority[i] = l->backward ? l->c->best[i].end : -l->c->best[i].start;
+  }
+}
+
+/* The best schedule with tasks in their fastest modes, one by one, where it becomes no longer. */
+static void raise_modes(struct local *l) {
+  const struct pz_problem *p = l->c->p;
+  adopt_best(l);
+  double now = l->c->best_s;
+  for (uint32_t i = 0; i < p->n && pz_open(l->c); i++) {
+    uint32_t before = l->mode[i], most = fastest(&p->tasks[i]);
+    if (before == most || p->tasks[i].modes[before].s == p->tasks[i].modes[most].s) continue;
+    l->mode[i] = most;
+    double next = generate(l);
+    if (next <= now)
+      now = next;
+    else
+      l->mode[i] = before;
+  }
 }
 
 /* The start: priorities by the longest path to the end, modes all fast, or all of least energy, or
  * any: what nothing waits for comes last and fills gaps. */
 static void first_tries(struct local *l) {
+  static const double leads[] = {0, 0.1, 0.4};
   const struct pz_problem *p = l->c->p;
-  for (uint32_t i = 0; i < p->n; i++) l->priority[i] = l->c->tail_s[i] + l->c->least_s[i];
-  int ways = PZ_MIXES + (p->capacity[PZ_POWER] > 0 ? LEFT_WATTS : 0);
-  for (int way = -1; way < ways && pz_open(l->c); way++) {
+  bool watts = p->capacity[PZ_POWER] > 0;
+  lead(l, 0);
+  for (int way = -1; way < PZ_MIXES && pz_open(l->c); way++) {
     choose_modes(l, way);
     generate(l);
   }
+  choose_modes(l, PZ_MIXES);
+  for (size_t i = 0; watts && i < sizeof leads / sizeof *leads && pz_open(l->c); i++) {
+    lead(l, leads[i]);
+    generate(l);
+  }
+  if (watts) raise_modes(l);
   if (!pz_open(l->c)) return;
   for (uint32_t i = 0; i < p->n; i++) l->mode[i] = ANY;
+  lead(l, 0);
   generate(l);
   if (l->c->o->justification) justify(l);
 }
@@ -251,13 +290,6 @@ double pz_serial_schedule(struct pz_context *c, const uint32_t *mode, const doub
   }
   pz_arena_release(&arena);
   return makespan;
-}
-
-static void adopt_best(struct local *l) {
-  for (uint32_t i = 0; i < l->c->p->n; i++) {
-    l->mode[i] = l->c->best[i].mode;
-    l->priority[i] = l->backward ? l->c->best[i].end : -l->c->best[i].start;
-  }
 }
 
 void pz_left_shift_incumbent(struct pz_context *c) {
