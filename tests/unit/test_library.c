@@ -319,6 +319,7 @@ static void schedules_of_a_plan_add_up_to_its_step(void **state) {
   struct pz_plan_schedules *s = NULL;
   struct pz_training_run *r = NULL;
   plan.framework = pz_framework_find("compiled");
+  plan.execution = PZ_EXECUTION_SCHEDULED; /* which built chips do not by themselves */
   plan.devices = 4;
   plan.tp = 2;
   plan.mbs = 2;
