@@ -241,7 +241,7 @@ def schedule_plan(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, ste
     the effort of a prediction.
 
     >>> import phaze
-    >>> plan = {"framework": "compiled", "devices": 4, "tp": 2, "mbs": 2, "batch": 16, "halves": True}
+    >>> plan = {"framework": "compiled", "execution": "scheduled", "devices": 4, "tp": 2, "mbs": 2, "batch": 16, "halves": True}
     >>> s, p = phaze.schedule_plan("gpt2", "tpuv6e", **plan), phaze.predict("gpt2", "tpuv6e", **plan)
     >>> step = s.microbatches * sum(l.count * min(l.makespan_s, l.serial_s) for l in s.list)
     >>> abs(step / (p.step_s - p.parts.gradient_s - p.parts.optimizer_s) - 1) < 1e-9

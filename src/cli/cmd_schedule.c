@@ -349,8 +349,7 @@ const struct pz_command pz_cmd_schedule = {
               "Examples:\n"
               "  phaze schedule llama3-8b --chip h200 --tp 8\n"
               "  phaze schedule gpt2 --chip tpuv4 --layer block --trace block.json\n"
-              "  phaze predict llama3-8b --chip tpuv6e --framework compiled --devices 64 \\\n"
-              "      --execution scheduled --json |\n"
+              "  phaze predict gpt2 --chip ./chip.json --framework compiled --json |\n"
               "      phaze schedule --plan - --layer block\n"
               "  phaze schedule --instance problem.json --solver ilp\n",
     .table = {options, sizeof options / sizeof *options},
