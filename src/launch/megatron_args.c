@@ -329,7 +329,9 @@ static enum pz_status read_words(struct reader *r) {
 
 static enum pz_status need(struct reader *r, int v, const char *name) {
   if (has(r, v)) return PZ_OK;
-  return pz_fail(r->err, PZ_BAD_INPUT, "%s: no --%s among the arguments", r->name, name);
+  return pz_fail(r->err, PZ_BAD_INPUT,
+                 "%s: no --%s among the arguments; accepted: a plan in JSON, or a script with them",
+                 r->name, name);
 }
 
 /* Is the word that was given among those of a text, "auto, flash or local; others are not covered"? */
