@@ -40,54 +40,52 @@ static enum pz_status find_plan(struct details *d, const struct pz_chip *c, uint
 static const char *const built[] = {"h100",   "h200",   "b200",     "tpuv5p",
                                     "tpuv6e", "mi300x", "trainium2"};
 
-/* Its value, 0 where a model does not fit. */
-static enum pz_status value_of(struct details *d, const struct pz_chip *c, double *value) {
-  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  struct pz_taken taken = pz_chip_taken(c);
-  bool fits = true;
-  *value = 0;
-  for (uint32_t i = 0; i < d->s->o.n_models && fits; i++) {
-    struct pz_found_plan plan;
-    enum pz_status status =
-        pz_training_plan(d->s->by, 0, c, i, &plan, &steps[i].dynamic_j, &fits, d->err);
-    if (status != PZ_OK) return status;
-    if (fits) steps[i].step_s = plan.p.step_s;
-  }
-  if (fits) *value = pz_objective_value(&d->run->objective, steps, &taken);
-  return PZ_OK;
-}
-
+/* A model on a chip; its value stands at 0 yet.  NULL: the model does not fit. */
 static enum pz_status chip_row(struct details *d, const struct pz_chip *c, const char *role,
-                               uint32_t i, double value, json_t *rows) {
+                               uint32_t i, struct pz_step_cost *step, json_t **row) {
   struct pz_taken t = pz_chip_taken(c);
   struct pz_cluster net;
   struct pz_plan_question one;
   struct pz_found_plan x;
   struct pz_step_energy e = {0};
   char plan[PZ_PLAN_TEXT_MOST];
-  double dynamic_j = 0;
   bool fits = false;
-  enum pz_status status = find_plan(d, c, i, &net, &one, &x, &dynamic_j, &fits);
+  *row = NULL;
+  enum pz_status status = find_plan(d, c, i, &net, &one, &x, &step->dynamic_j, &fits);
   if (status != PZ_OK || !fits) return status;
+  step->step_s = x.p.step_s;
   if (!pz_tech_is_library(pz_tech_at(c->tech)))
     status = pz_step_energy(&one.job, &x.plan, &x.p, &e, d->err);
   if (status != PZ_OK) return status;
-  return append(d, rows,
-                json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip",
-                          c->name, "role", role, "model", d->s->o.models[i], "step_s", x.p.step_s,
-                          "samples_per_s", x.p.samples_per_s, "mfu", x.p.mfu, "mfu_conventional",
-                          x.p.mfu_conventional, "watts", e.watts, "joules_per_sample",
-                          e.joules_per_sample, "value", value, "area_mm2", t.mm2, "peak_watts",
-                          t.watts, "dollars", t.dollars, "plan",
-                          pz_plan_text(&x.plan, plan, sizeof plan)));
+  *row = json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip", c->name,
+                   "role", role, "model", d->s->o.models[i], "step_s", x.p.step_s, "samples_per_s",
+                   x.p.samples_per_s, "mfu", x.p.mfu, "mfu_conventional", x.p.mfu_conventional,
+                   "watts", e.watts, "joules_per_sample", e.joules_per_sample, "value", 0.0,
+                   "area_mm2", t.mm2, "peak_watts", t.watts, "dollars", t.dollars, "plan",
+                   pz_plan_text(&x.plan, plan, sizeof plan));
+  return *row ? PZ_OK : pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the report");
 }
 
+/* None where a model does not fit. */
 static enum pz_status chip_rows(struct details *d, const struct pz_chip *c, const char *role,
                                 json_t *rows) {
-  double value = 0;
-  enum pz_status status = value_of(d, c, &value);
-  for (uint32_t i = 0; i < d->s->o.n_models && status == PZ_OK && value > 0; i++)
-    status = chip_row(d, c, role, i, value, rows);
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
+  struct pz_taken taken = pz_chip_taken(c);
+  json_t *own[PZ_SEARCH_MOST_MODELS] = {NULL};
+  uint32_t n = d->s->o.n_models, fitting = 0;
+  enum pz_status status = PZ_OK;
+  for (; fitting < n && status == PZ_OK; fitting++) {
+    status = chip_row(d, c, role, fitting, &steps[fitting], &own[fitting]);
+    if (!own[fitting]) break;
+  }
+  double value = fitting == n ? pz_objective_value(&d->run->objective, steps, &taken) : 0;
+  for (uint32_t i = 0; i < fitting; i++) {
+    if (value > 0 && status == PZ_OK)
+      status = json_object_set_new(own[i], "value", json_real(value)) == 0
+                   ? append(d, rows, json_incref(own[i]))
+                   : pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the report");
+    json_decref(own[i]);
+  }
   pz_progress_add(d->watch.progress, 1);
   return status;
 }
