@@ -116,9 +116,11 @@ static void any_prefix_is_gone_on_with(void **state) {
       same_runs(&a, &b);
       same_kept_rounds(&all, &some);
       assert_int_equal(some.n_new, all.n - n);
-      char *text = result_text(&b);
-      assert_string_equal(text, whole);
-      free(text);
+      if (n + step > all.n) { /* what follows a search follows the last */
+        char *text = result_text(&b);
+        assert_string_equal(text, whole);
+        free(text);
+      }
       pz_study_release(&b);
       free_kept_rounds(&some);
     }
