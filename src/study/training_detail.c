@@ -104,7 +104,7 @@ static enum pz_status chips_json(struct details *d, json_t *rows) {
 /* ---- under tighter limits ------------------------------------------------------------------- */
 
 /* Of the search of one point. */
-enum { FRONT_ROUNDS = 8 };
+enum { FRONT_ROUNDS = 4 };
 static const double FRONT_GAP = 0.1;
 static const double front_parts[] = {0.5, 0.75};
 enum { FRONT = 2 * sizeof front_parts / sizeof *front_parts };
