@@ -162,16 +162,19 @@ static const char *field_text(const json_t *o, const char *key) {
 
 static void field_row(struct pz_table *t, const json_t *o) {
   const json_t *value = json_object_get(o, "default");
-  char *text = value ? pz_json_dump(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6)) : NULL;
-  const char *absent = json_is_true(json_object_get(o, "required")) ? "required"
-                       : text                                       ? text
-                                                                    : field_text(o, "absent");
   pz_table_cell(t, "| `%s`", field_text(o, "field"));
   pz_table_cell(t, "| %s", field_text(o, "unit"));
   pz_table_cell(t, "| %s", field_text(o, "accepted"));
-  pz_table_cell(t, "| %s", absent);
+  if (json_is_number(value))
+    pz_table_cell(t, "| %.15g", json_number_value(value));
+  else if (value)
+    pz_table_cell(t, "| %s",
+                  json_is_boolean(value) ? json_is_true(value) ? "true" : "false" : "\"\"");
+  else
+    pz_table_cell(t, "| %s",
+                  json_is_true(json_object_get(o, "required")) ? "required"
+                                                               : field_text(o, "absent"));
   pz_table_cell(t, "| %s |", field_text(o, "meaning"));
-  pz_free(text);
 }
 
 static enum pz_status print_fields(const char *file, bool as_json, struct pz_error *err) {
