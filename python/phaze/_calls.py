@@ -18,7 +18,7 @@ from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, of_
 from ._phaze import ffi, lib
 from ._results import (Calibration, ChipComparison, ChipPlan, Estimate, Explanation, InstancePlan, OperatorTimes,
                        Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
-                       Schedule, SearchResult, Tuning, Validation, Verification)
+                       Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
 from ._values import Options, Record, _enumerator, _text, file_bytes, made_text
 from ._watch import Progress, Run, Watch
 
@@ -594,6 +594,21 @@ def calibrate(ops: Path, chip: AnyChip, *, progress: Optional[Progress] = None) 
     o = Options("pz_calibrate_options", {"ops": ops}, "calibrate")
     found = Calibration._read(Watch(progress).attach(o.c).made(
         "pz_calibrated", lib.pz_calibrated_free, lib.pz_calibrate, start._c, o.c))
+    for note in found.notes:
+        warnings.warn(note, PhazeWarning, stacklevel=3)
+    return found
+
+
+def calibrate_steps(steps: Path, *, chip: Optional[Path] = None, cluster: Optional[Path] = None,
+                    held: Optional[Path] = None, threads: int = 0) -> StepCalibration:
+    """Predictions corrected by a few training steps that you measured: `steps` is a table as predict_runs() takes it,
+    with step_time_s.  `chip` and `cluster`, names or files, are of rows that name none; `held` is a table of steps that
+    only judge the correction.  The result's `chip` can be used wherever a chip can; None where steps are of several.
+    """
+    o = Options("pz_calibrate_steps_options",
+                {"steps": steps, "held": held, "chip": chip, "cluster": cluster, "threads": threads}, "calibrate_steps")
+    found = StepCalibration._read(Watch().made("pz_step_calibration", lib.pz_step_calibration_free,
+                                               lib.pz_calibrate_steps, o.c))
     for note in found.notes:
         warnings.warn(note, PhazeWarning, stacklevel=3)
     return found

@@ -15,10 +15,15 @@
 
 enum { MOST_CHIPS = 64 };
 
+struct knowledge {
+  const char *name;
+  double error; /* 0: nobody validated it */
+};
+
 struct compared_chip {
   struct pz_chip chip;
   struct pz_cluster net;
-  const struct knowledge *known;
+  struct knowledge known;
   struct pz_taken taken;
   double tdp_watts; /* of the data sheet; 0: none */
 };
@@ -39,10 +44,7 @@ struct chips_question {
  * (ref/published/runs.csv: 6 chips, 6 and these 12; UNSEEN: all runs on 6 chips of ref/otherchips/runs.csv).
  * tests/cli/requirements finds the figures again. */
 enum { COLD = PZ_CALIBRATED_BY_RUNS + 1, UNSEEN };
-static const struct knowledge {
-  const char *name;
-  double error; /* 0: nobody validated it */
-} knowledge[] = {
+static const struct knowledge knowledge[] = {
     [PZ_CALIBRATED_SOMEHOW] = {"calibrated", 0},
     [PZ_CALIBRATED_BY_OPERATORS] = {"measured", 0.045},
     [PZ_CALIBRATED_BY_RUNS] = {"published runs", 0.140},
@@ -50,15 +52,16 @@ static const struct knowledge {
     [UNSEEN] = {"cold", 0.198}, /* of others */
 };
 
-static const struct knowledge *known_by(const struct pz_chip *c, bool cold) {
+static struct knowledge known_by(const struct pz_chip *c, bool cold) {
   bool seen = !c->cold && c->calibrated_by != PZ_CALIBRATED_SOMEHOW;
-  if (c->cold || cold) return &knowledge[seen ? COLD : UNSEEN];
-  return &knowledge[c->calibrated_by];
+  if (c->cold || cold) return knowledge[seen ? COLD : UNSEEN];
+  if (c->correction.error > 0) return (struct knowledge){"own steps", c->correction.error};
+  return knowledge[c->calibrated_by];
 }
 
 /* ---- where a built chip stands -------------------------------------------------------------- */
 
-/* A preset stands in the network that it is sold in, other chips in groups that their links join. */
+/* A preset, calibrated or not, stands in the network that it is sold in, other chips in groups that their links join. */
 static enum pz_status set_network(const struct chips_question *q, const char *text,
                                   struct compared_chip *x) {
   enum pz_status status = PZ_OK;
@@ -69,7 +72,8 @@ static enum pz_status set_network(const struct chips_question *q, const char *te
   }
   if (q->cluster)
     status = pz_cluster_load(q->cluster, &x->net, q->err);
-  else if (!pz_chip_preset_text(text) || !pz_cluster_standard(text, &x->net))
+  else if (!(pz_chip_preset_text(text) || strchr(x->chip.name, ',')) ||
+           !pz_cluster_standard(x->chip.name, &x->net))
     return x->net = pz_training_cluster(&own, &x->chip), PZ_OK;
   return status == PZ_OK ? pz_cluster_reach(&x->net, q->s->o.devices, "devices", q->err) : status;
 }
@@ -157,8 +161,8 @@ static json_t *row_json(const struct chips_question *q, const struct compared_ch
   char plan[PZ_PLAN_TEXT_MOST];
   json_t *o = json_pack(
       "{s:s,s:s,s:s,s:o,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "chip", x->chip.name, "model",
-      q->s->o.models[model], "known", x->known->name, "expected_error",
-      x->known->error > 0 ? json_real(x->known->error) : json_null(), "cluster", x->net.name,
+      q->s->o.models[model], "known", x->known.name, "expected_error",
+      x->known.error > 0 ? json_real(x->known.error) : json_null(), "cluster", x->net.name,
       "tech", pz_tech_at(x->chip.tech)->name, "clock_hz", x->chip.clock_hz, "tensor_flop_per_s",
       pz_chip_tensor_flop_per_s(&x->chip), "area_mm2", x->taken.mm2, "peak_watts", x->taken.watts,
       "dollars", x->taken.dollars, "tdp_watts", x->tdp_watts, "fits", found != NULL);
