@@ -1659,6 +1659,10 @@ struct pz_training_place_options {
   bool events;      /* keep every event of the best plan's pipeline */
   pz_progress_fn *progress; /* NULL: none */
   void *ctx;                /* of it */
+  double tokens;            /* of the run that a deadline is for */
+  double
+      deadline_s; /* only plans with which the run ends by then, without failures; where none does, the fastest, which are
+                        `late`; 0: none */
 };
 
 PZ_API struct pz_training_place_options pz_training_place_options_default(void);
@@ -1680,6 +1684,7 @@ struct pz_training_plans {
   const char *warning;             /* of the model: "", or what its user should know */
   struct pz_training_run *least; /* where nothing fits: the plan that needs least memory; or NULL */
   struct pz_plan_certificate certificate;
+  bool late; /* no plan ends by the deadline: these are the fastest that fit */
 };
 
 /* The best plans by the model of pz_training_predict, over tensor and sequence parallelism, stages
