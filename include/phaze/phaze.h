@@ -2475,6 +2475,35 @@ PZ_NODISCARD PZ_API enum pz_status pz_chips_compare(const struct pz_study_option
                                                     const struct pz_run_options *run, char **text,
                                                     struct pz_error *err);
 
+enum { PZ_PRICES_MOST_BYTES = 1 << 20 };
+
+/* What chips are rented for.  Take pz_rent_options_default() and change fields. */
+struct pz_rent_options {
+  size_t size;               /* sizeof *this, set by the default */
+  struct pz_choices devices; /* numbers to rent; n 0: the study's */
+  double tokens;             /* of the run */
+  double price;              /* dollars of a device for an hour, of every chip; 0: not asked for */
+  const char *prices; /* or the text of a table: chip,dollars_per_device_hour (CSV); NULL: none */
+  const char *prices_name; /* stands for it in messages */
+  double deadline_s;       /* 0: none */
+};
+
+PZ_API struct pz_rent_options pz_rent_options_default(void);
+
+/* pz_chips_compare for a run over so many tokens: a row for each chip, number of devices and model, with `devices`, and in
+ * those that fit `days` and `device_hours`, with a price `dollars_per_device_hour`, `run_dollars` and `tokens_per_dollar`;
+ * _low and _high of days and run_dollars are what the chip's expected error leaves (null: not known); `ratio` is to the
+ * first row.  Counted is training without failures, checkpoints, restarts, storage and traffic out; pz_run_cost has
+ * failures.  With a deadline: one number of devices is the most that can be had, of which the plan takes those that cost
+ * least and end by then, several are taken as they are; `deadline` is met, uncertain (met, but not at the upper end of the
+ * error) or missed. With prices `cheapest` is true of the row of each model that costs least of those that do not miss it.
+ * PZ_BAD_INPUT for a table without one of the chips. */
+PZ_NODISCARD PZ_API enum pz_status pz_chips_rent(const struct pz_study_options *study,
+                                                 const char *chips, bool cold,
+                                                 const struct pz_rent_options *rent,
+                                                 const struct pz_run_options *run, char **text,
+                                                 struct pz_error *err);
+
 /* ---- verification --------------------------------------------------------------------------- */
 
 struct pz_verify_options {
