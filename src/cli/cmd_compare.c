@@ -46,7 +46,7 @@ static const struct pz_option options[] = {
     {.name = "price-table", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, prices), .arg = "FILE.csv",
      .help = "With --tokens: dollars per device-hour by chip: a table with the columns chip and dollars_per_device_hour"},
     {.name = "deadline", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, deadline), .arg = "TIME",
-     .help = "With --tokens: the run ends within this time, days or hours: 30d, 36h. Of one number of --devices each chip takes those that cost least; of a list all rows are shown"},
+     .help = "With --tokens: the run ends within this time, days or hours: 30d, 36h. Of one number of --devices each chip takes those that cost least; of a list all rows are shown. The exit status is 1 if no chip ends in time"},
 };
 /* clang-format on */
 
@@ -72,14 +72,12 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
     known.study.seq = s->study.seq;
     known.study.threads = s->study.threads;
     known.chips = s->chips;
-    known.cold = s->cold;
-    known.tokens = s->tokens;
-    if (s->tokens) {
-      known.deadline = s->deadline;
-      known.prices = s->prices;
-      known.price = s->price;
-    }
   }
+  known.cold = s->chips && s->cold;
+  known.tokens = s->chips ? s->tokens : NULL;
+  known.deadline = known.tokens ? s->deadline : NULL;
+  known.prices = known.tokens ? s->prices : NULL;
+  known.price = known.tokens ? s->price : 0;
   const struct pz_option *o =
       pz_command_changed(&pz_cmd_compare, offsetof(struct settings, study), s, &known);
   if (!o) return s->chips ? NULL : pz_study_misuse(&pz_cmd_compare, s, &s->study, text, size);
@@ -97,6 +95,7 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
 struct comparison {
   const struct settings *s;
   struct pz_study_run *run;
+  bool late;             /* no chip ends by the deadline */
   struct pz_arena arena; /* for tables */
 };
 
@@ -168,6 +167,7 @@ static enum pz_status compare_chips(struct comparison *x) {
   pz_text_free(table);
   if (status == PZ_OK) status = pz_json_parse("the comparison", text, strlen(text), &root, r->err);
   pz_text_free(text);
+  if (status == PZ_OK && s->deadline) x->late = pz_rented_chips_late(root, &r->study);
   if (status == PZ_OK && x->s->common.json) return tell_json(x, root);
   const struct pz_rent_titles titles = {s->tokens, s->deadline};
   if (status == PZ_OK)
@@ -200,7 +200,8 @@ static enum pz_exit run(int argc, char **argv) {
   if (status == PZ_OK)
     status = s.chips ? compare_chips(&x) : s.original ? compare_original(&x) : compare_methods(&x);
   pz_arena_release(&x.arena);
-  return pz_study_run_end(&r, status);
+  code = pz_study_run_end(&r, status);
+  return code == PZ_EXIT_DONE && x.late ? PZ_EXIT_NO_ANSWER : code;
 }
 
 const struct pz_command pz_cmd_compare = {

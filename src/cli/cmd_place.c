@@ -335,6 +335,8 @@ const struct pz_command pz_cmd_place = {
         "  phaze place llama3-70b --chip h100 --cluster dgx-h100 --devices 1024 --batch 2048\n"
         "  phaze place llama3-8b --chip h100 --cluster dgx-h100 --devices 8,16,32,64\n"
         "      --batch-per-device 16\n"
+        "  phaze place llama3-8b --chip h100 --cluster dgx-h100 --devices 1024 --batch 1024\n"
+        "      --tokens 15T --price 2.5 --deadline 30d --objective cost\n"
         "  phaze place llama3-70b --chip h200 --cluster dgx-h200 --devices 256 --batch 512\n"
         "      --emit megatron > launch.sh\n"
         "  phaze place gpt3-175b --chip tpuv4 --mbs 1,2 --tp 1,2,4,8 --recompute on\n",

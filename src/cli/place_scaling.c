@@ -105,7 +105,8 @@ static void print_best(const struct priced_scaling *x) {
   bool late = x->best == x->s->n_rows;
   uint32_t at = late ? x->nearest : x->best;
   const struct pz_run_cost *c = &x->cost[at];
-  int64_t n = x->s->rows[at].run->plan.devices;
+  const struct pz_training_run *run = x->s->rows[at].run;
+  int64_t n = run->plan.devices;
   char text[40];
   if (late)
     printf("\nno number of devices ends within %s; nearest: %" PRId64 " device%s, %.1f days",
@@ -116,6 +117,7 @@ static void print_best(const struct priced_scaling *x) {
            t->deadline ? t->deadline : "", n, pz_text_s((double)n), c->seconds / DAY_S);
   printf(", %s device-hours", pz_text_count(text, sizeof text, (int64_t)(c->device_hours + 0.5)));
   if (t->price > 0) printf(", $%s", pz_text_count(text, sizeof text, (int64_t)(c->dollars + 0.5)));
+  if (run->expected.runs) printf("; expected error %.0f%%", 100 * run->expected.error);
   putchar('\n');
 }
 

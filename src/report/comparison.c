@@ -298,6 +298,11 @@ static bool is_true(const json_t *row, const char *key) {
   return json_is_true(json_object_get(row, key));
 }
 
+static bool is_missed(const json_t *row) {
+  const char *deadline = text(row, "deadline");
+  return deadline && strcmp(deadline, "missed") == 0;
+}
+
 /* "950,000 to 1,050,000", "-" where the error is not known. */
 static void range_cell(struct pz_table *t, const json_t *row) {
   char low[40], high[40];
@@ -340,7 +345,7 @@ static void print_cheapest(const struct chips_table *x, uint32_t model, const ch
   }
   if (!nearest) return;
   const json_t *row = best ? best : nearest;
-  bool missed = deadline && strcmp(text(row, "deadline"), "missed") == 0;
+  bool missed = is_missed(row);
   if (!best && !missed) return; /* without prices */
   pz_text_count(dollars, sizeof dollars, (int64_t)floor(real(row, "run_dollars") + 0.5));
   fprintf(out,
@@ -354,14 +359,26 @@ static void print_cheapest(const struct chips_table *x, uint32_t model, const ch
   const char *before = "; within the errors as cheap: ";
   for (size_t i = 0; best && i < x->n; i++) {
     const json_t *other = row_at(x, i, model);
-    const char *late = text(other, "deadline");
-    if (other == best || !text(other, "plan") || (late && strcmp(late, "missed") == 0)) continue;
+    if (other == best || !text(other, "plan") || is_missed(other)) continue;
     if (strcmp(text(other, "chip"), text(best, "chip")) == 0) continue;
     if (real(other, "run_dollars_low") > real(best, "run_dollars_high")) continue;
     fprintf(out, "%s%.0f x %s", before, real(other, "devices"), text(other, "chip"));
     before = ", ";
   }
   fputc('\n', out);
+}
+
+bool pz_rented_chips_late(const json_t *root, const struct pz_study_options *o) {
+  const json_t *rows = json_object_get(root, "chips");
+  struct chips_table x = {rows, o, json_array_size(rows) / o->n_models};
+  bool late = false;
+  for (uint32_t m = 0; m < o->n_models; m++) {
+    size_t missed = 0;
+    for (size_t i = 0; i < x.n; i++)
+      missed += !text(row_at(&x, i, m), "plan") || is_missed(row_at(&x, i, m));
+    late |= missed == x.n;
+  }
+  return late;
 }
 
 enum pz_status pz_rented_chips_print(const json_t *root, const struct pz_study_options *o,
