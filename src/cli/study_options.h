@@ -84,7 +84,7 @@ extern const char *const pz_optimizer_names[],
    .help = "Evaluator training: operators of a layer scheduled beside each other on the chip's cores and " \
            "links, or one after another"},                                                               \
   {.name = "devices", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.devices), .arg = "N",              \
-   .help = "Number of devices (chips); 'compare --tokens': also a comma-separated list (default: 1024)"}, \
+   .help = "Number of devices (chips); of 'compare' with tokens also a comma-separated list (default: 1024)"}, \
   {.name = "batch", .type = PZ_OPTION_INT, .offset = offsetof(T, F.batch), .arg = "B", .min = 1,         \
    .max = 1 << 30, .help = "Global batch size (samples)"},                                               \
   {.name = "seq", .type = PZ_OPTION_INT, .offset = offsetof(T, F.seq), .arg = "S", .min = 1,             \
