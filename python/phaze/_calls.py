@@ -748,7 +748,7 @@ def compare_chips(models: Union[Path, Iterable[Path]], chips: Iterable[Path], cl
     >>> [(row.chip, row.devices) for row in rent], sum(row.cheapest for row in rent)
     ([('h100', 8), ('h100', 16), ('gaudi3', 8), ('gaudi3', 16)], 1)
     """
-    numbers = [devices] if isinstance(devices, int) else list(devices or [])
+    numbers = [] if devices is None else sorted(set(devices)) if isinstance(devices, Iterable) else [devices]
     study = _search_study({"models": models, "devices": max(numbers, default=None), "batch": batch,
                            "workload": workload, "scale_up": scale_up, "outer_bytes_per_s": outer_bytes_per_s})
     asked = {"tokens": tokens, "price": price, "deadline_s": deadline_s}

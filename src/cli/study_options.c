@@ -98,12 +98,12 @@ enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, i
   o.limit_dollars = s->limit_dollars;
   o.evaluator = evaluator_of(s);
   struct pz_choices devices;
-  enum pz_status many = pz_choices_parse(s->devices, "devices", 1 << 30, &devices, err);
-  if (many == PZ_OK && devices.n > 1 && !s->several_devices)
+  enum pz_status many =
+      pz_choices_parse(s->devices, "devices", 1 << 30, &devices, s->several_devices ? err : NULL);
+  if (!s->several_devices && (many != PZ_OK || devices.n > 1))
     many =
-        pz_fail(err, PZ_BAD_USE,
-                "--devices %s; accepted: one number (a list with 'phaze compare --chips --tokens')",
-                s->devices);
+        pz_fail(err, PZ_BAD_USE, "--devices: '%.40s'; accepted: an integer from 1 to 1073741824%s",
+                s->devices, many == PZ_OK ? ", several with 'phaze compare --chips --tokens'" : "");
   if (many != PZ_OK) return many;
   o.devices = devices.v[devices.n - 1];
   o.batch = s->batch;
