@@ -302,6 +302,7 @@ class Placement(Record):
     plans: List[Any]
     fastest: Any  # by prediction; the first of the plans is the simplest within the tie
     certificate: Record
+    late: bool = False  # no plan ends by the deadline: these are the fastest
 
     @property
     def best(self) -> Any:
@@ -731,7 +732,7 @@ class Report(Record):
 class ChipComparison(Record):
     """Chips beside each other: a sequence of its `rows`, one for each chip and model: how the chip is `known`, the mean
     `expected_error` of chips known so, its area, watts and dollars, and where it `fits` step_s, mfu, ratio to the first
-    chip, energy and plan."""
+    chip, energy and plan; of rented chips also devices, days, run_dollars and whether it is `cheapest`."""
 
     rows: List[Record]
 
