@@ -48,18 +48,17 @@ static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static void warn(const struct pz_tuned *x) {
+void pz_tune_warn(bool quiet, const struct pz_run_plan *r) {
   char text[400] = "";
   size_t n = 0;
-  const struct pz_run_plan *r = x->run;
-  for (uint32_t i = 0; i < r->n_notes; i++) pz_command_warn(x->s->common.quiet, r->notes[i]);
+  for (uint32_t i = 0; i < r->n_notes; i++) pz_command_warn(quiet, r->notes[i]);
   for (uint32_t i = 0; i < r->n_ignored && n < 300; i++)
     n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", i ? ", " : "", r->ignored[i]);
   if (!n) return;
   char line[480];
   snprintf(line, sizeof line, "ignored, not known to change the step: %s%s", text,
            n >= 300 ? " ..." : "");
-  pz_command_warn(x->s->common.quiet, line);
+  pz_command_warn(quiet, line);
 }
 
 static enum pz_status tell(const struct pz_tuned *x, struct pz_error *err) {
@@ -79,7 +78,7 @@ static enum pz_status check_answer(const struct pz_tuned *x, struct pz_error *er
 static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_error *err) {
   struct pz_tuned x = {.s = s};
   enum pz_status status = read_run(&x, path, err);
-  if (status == PZ_OK) warn(&x);
+  if (status == PZ_OK) pz_tune_warn(s->common.quiet, x.run);
   if (status == PZ_OK)
     status = pz_machine_of_run(&s->machine, x.name, s->common.quiet, x.run, &x.machine, err);
   if (status == PZ_OK) status = tune(&x, err);
