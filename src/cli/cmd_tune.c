@@ -53,7 +53,8 @@ void pz_tune_warn(bool quiet, const struct pz_run_plan *r) {
   size_t n = 0;
   for (uint32_t i = 0; i < r->n_notes; i++) pz_command_warn(quiet, r->notes[i]);
   for (uint32_t i = 0; i < r->n_ignored && n < 300; i++)
-    n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", i ? ", " : "", r->ignored[i]);
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%s%s", i ? ", " : "",
+                          strchr(r->ignored[i], '.') ? "" : "--", r->ignored[i]);
   if (!n) return;
   char line[480];
   snprintf(line, sizeof line, "ignored, not known to change the step: %s%s", text,

@@ -23,7 +23,8 @@ struct diff_side {
   struct pz_run_plan r;
   struct pz_job job;
   struct pz_cluster wide;
-  struct pz_plan asked; /* the filled plan without what follows from its other fields */
+  struct pz_plan told;  /* the filled plan, with one way to say the same */
+  struct pz_plan asked; /* that without what follows from its other fields */
   struct pz_model_shape model;
   bool runs; /* its framework can run it */
 };
@@ -57,6 +58,19 @@ static struct pz_plan plan_asked(const struct pz_plan *p) {
   return a;
 }
 
+/* Ends of a pipeline that its division has without a word, moments and a loss that are the framework's own. */
+static struct pz_plan plan_told(const struct pz_training_run *r, bool experts) {
+  struct pz_plan t = r->plan, even = r->plan;
+  bool same = true;
+  even.first_layers = even.last_layers = 0;
+  for (int64_t j = 0; j < t.pp * t.vpp && same; j++)
+    same = pz_plan_blocks(&t, r->layers, j) == pz_plan_blocks(&even, r->layers, j);
+  if (same) t = even;
+  t.moment_bytes = pz_plan_moment_bytes(&t, experts);
+  t.fused_loss = pz_plan_loss(&t) == PZ_LOSS_IN_PLACE;
+  return t;
+}
+
 static enum pz_status side_take(const struct pz_diff_side *given, struct diff_side *s,
                                 struct pz_arena *arena, struct pz_training_run *run,
                                 struct pz_error *err) {
@@ -75,8 +89,9 @@ static enum pz_status side_take(const struct pz_diff_side *given, struct diff_si
   if (status == PZ_OK) status = pz_training_run_make(&s->job, &filled, false, arena, run, err);
   if (status == PZ_OK) status = pz_neighbourhood_of(&s->job, &run->plan, &near, err);
   if (status != PZ_OK) return status;
-  s->asked = plan_asked(&run->plan);
   s->model = near.model;
+  s->told = plan_told(run, s->model.experts > 0);
+  s->asked = plan_asked(&s->told);
   s->runs = pz_framework_can(&run->plan, &s->model, &why);
   pz_text_copy(run->refusal, sizeof run->refusal, why.message);
   return PZ_OK;
@@ -139,7 +154,7 @@ static enum pz_status add_field(struct diff_walk *w, const char *name, const cha
 
 /* Fields that differ, and of these the items of the path. */
 static enum pz_status find_fields(struct diff_walk *w) {
-  const struct pz_plan *a = &w->out->a.plan, *b = &w->out->b.plan;
+  const struct pz_plan *a = &w->a.told, *b = &w->b.told;
   bool model = !same_model(w), chip = !same_chip(w), net = !same_net(w);
   enum pz_status status = PZ_OK;
   w->out->fields = pz_arena_alloc(w->arena, PZ_RUN_FIELDS, sizeof *w->out->fields);
@@ -260,10 +275,11 @@ static void leave_items(struct diff_walk *w, const struct diff_choice *c) {
 
 /* Is it b, though items are left, which follow from the others? */
 static bool is_there(const struct diff_walk *w, const struct pz_plan *p) {
+  if (!w->n) return false;
   for (int i = 0; i < w->n; i++)
     if (w->items[i] == MACHINE) return false;
   for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (!same_field(p, &w->out->b.plan, (enum pz_plan_field)f)) return false;
+    if (!same_field(p, &w->b.told, (enum pz_plan_field)f)) return false;
   return true;
 }
 
