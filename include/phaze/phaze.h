@@ -1827,8 +1827,8 @@ PZ_API struct pz_run_plan_options pz_run_plan_options_default(void);
 enum { PZ_PLAN_FILE_MOST_BYTES = 4 << 20 };
 
 /* Read a run from a text: a plan file (JSON with the names that `phaze predict --json` prints, or all of
- * that output), or Megatron-LM's arguments, as a launch script or a plain list.  `name` stands for it in
- * messages.  PZ_BAD_INPUT says what is missing, unknown, not covered or wrong.  On success *out is the
+ * that output), Megatron-LM's arguments, as a launch script or a plain list, torchtitan's configuration
+ * (TOML), or a script that pz_launch_text writes.  `name` stands for it in messages.  PZ_BAD_INPUT says what is missing, unknown, not covered or wrong.  On success *out is the
  * caller's to free. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_plan_read(const char *name, const char *text,
                                                     size_t bytes,

@@ -66,9 +66,10 @@ static struct pz_plan plan_told(const struct pz_training_run *r, bool experts) {
   for (int64_t j = 0; j < t.pp * t.vpp && same; j++)
     same = pz_plan_blocks(&t, r->layers, j) == pz_plan_blocks(&even, r->layers, j);
   if (same) t = even;
-  t.moment_bytes = pz_plan_moment_bytes(&t, experts);
-  t.fused_loss = pz_plan_loss(&t) == PZ_LOSS_IN_PLACE;
-  return t;
+  t.fused_loss = t.fused_loss && pz_plan_framework(&t)->loss != PZ_LOSS_IN_PLACE;
+  even = t;
+  even.moment_bytes = 0;
+  return pz_plan_moment_bytes(&even, experts) == pz_plan_moment_bytes(&t, experts) ? even : t;
 }
 
 static enum pz_status side_take(const struct pz_diff_side *given, struct diff_side *s,
@@ -141,6 +142,17 @@ static bool same_field(const struct pz_plan *a, const struct pz_plan *b, enum pz
   return strcmp(pz_plan_field_text(a, f, x, sizeof x), pz_plan_field_text(b, f, y, sizeof y)) == 0;
 }
 
+/* Do both say the same? */
+static bool same_told(const struct pz_plan *a, const struct pz_plan *b) {
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    enum pz_plan_field f = (enum pz_plan_field)i;
+    bool told =
+        f == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_told(a, f) || pz_plan_field_told(b, f);
+    if (told && !same_field(a, b, f)) return false;
+  }
+  return true;
+}
+
 static enum pz_status add_field(struct diff_walk *w, const char *name, const char *a,
                                 const char *b) {
   struct pz_plan_diff *d = w->out;
@@ -169,11 +181,11 @@ static enum pz_status find_fields(struct diff_walk *w) {
   for (int i = 0; i < PZ_PLAN_FIELDS && status == PZ_OK; i++) {
     enum pz_plan_field f = (enum pz_plan_field)i;
     char x[PZ_FIELD_TEXT_MOST], y[PZ_FIELD_TEXT_MOST];
+    bool list = f == PZ_PLAN_STAGE_RECOMPUTE;
     if (same_field(a, b, f)) continue;
+    if (!list && !pz_plan_field_told(a, f) && !pz_plan_field_told(b, f)) continue;
     bool follows = pz_plan_is_unset(&w->a.asked, f) && pz_plan_is_unset(&w->b.asked, f);
     if (!follows) w->items[w->n++] = i;
-    bool list = f == PZ_PLAN_STAGE_RECOMPUTE;
-    if (!list && !pz_plan_field_told(a, f) && !pz_plan_field_told(b, f)) continue;
     status = add_field(w, pz_plan_field_name(f),
                        list ? w->out->a.recompute_text : pz_plan_field_text(a, f, x, sizeof x),
                        list ? w->out->b.recompute_text : pz_plan_field_text(b, f, y, sizeof y));
@@ -197,7 +209,7 @@ static bool try_choice(const struct diff_walk *w, const struct diff_choice *c,
   const struct pz_job *on = w->on;
   struct pz_error why = {0};
   if (c->n == w->n) {
-    out->plan = w->out->b.plan;
+    out->plan = w->b.told;
     out->p = w->out->b.p;
     return true;
   }
@@ -275,17 +287,16 @@ static void leave_items(struct diff_walk *w, const struct diff_choice *c) {
 
 /* Is it b, though items are left, which follow from the others? */
 static bool is_there(const struct diff_walk *w, const struct pz_plan *p) {
-  if (!w->n) return false;
   for (int i = 0; i < w->n; i++)
     if (w->items[i] == MACHINE) return false;
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (!same_field(p, &w->b.told, (enum pz_plan_field)f)) return false;
-  return true;
+  return w->n && same_told(p, &w->b.told);
 }
 
 static enum pz_status walk_path(struct diff_walk *w) {
   struct pz_prediction before = w->out->a.p;
+  struct pz_plan plan = w->a.told;
   while (w->n) {
+    const struct pz_job *on = w->on;
     struct pz_diff_change one = {.plan = w->at};
     struct diff_choice c = {.n = 0};
     bool found = false;
@@ -304,8 +315,10 @@ static enum pz_status walk_path(struct diff_walk *w) {
     }
     one.step_s = one.p.step_s - before.step_s;
     one.peak_bytes = one.p.peak_bytes - before.peak_bytes;
-    if (!one.change || !pz_vec_push(&w->path, &one)) return diff_no_memory(w->err);
+    bool changed = on != w->on || !same_told(&plan, &one.plan); /* else it follows from others */
+    if (!one.change || (changed && !pz_vec_push(&w->path, &one))) return diff_no_memory(w->err);
     before = one.p;
+    plan = one.plan;
   }
   w->out->path = w->path.items;
   w->out->n_path = w->path.n;
