@@ -14,6 +14,7 @@
  *     explain    pz_training_explain where its fields come from, which constants count
  *     place      pz_training_place, pz_training_scale    the best plan of a training run, proved
  *     tune       pz_run_plan_read, pz_plan_tune   what would make a run that you have faster
+ *     diff       pz_plan_diff        what two runs differ by, second by second
  *     emit       pz_launch_text      a plan as the launch script of its framework
  *     calibrate  pz_calibrate        a chip whose constants are fitted to measured operators
  *     explore    pz_explore_page     a page that finds plans by itself
@@ -1883,8 +1884,8 @@ PZ_API struct pz_run_plan_options pz_run_plan_options_default(void);
 enum { PZ_PLAN_FILE_MOST_BYTES = 4 << 20 };
 
 /* Read a run from a text: a plan file (JSON with the names that `phaze predict --json` prints, or all of
- * that output), or Megatron-LM's arguments, as a launch script or a plain list.  `name` stands for it in
- * messages.  PZ_BAD_INPUT says what is missing, unknown, not covered or wrong.  On success *out is the
+ * that output), Megatron-LM's arguments, as a launch script or a plain list, torchtitan's configuration
+ * (TOML), or a script that pz_launch_text writes.  `name` stands for it in messages.  PZ_BAD_INPUT says what is missing, unknown, not covered or wrong.  On success *out is the
  * caller's to free. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_plan_read(const char *name, const char *text,
                                                     size_t bytes,
@@ -1938,6 +1939,48 @@ PZ_NODISCARD PZ_API enum pz_status pz_plan_tune(const struct pz_run_plan *r,
                                                 struct pz_plan_tuning **out, struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_plan_tuning_free(struct pz_plan_tuning *t);
+
+/* One of two runs that are compared: on a chip, in a network (NULL: the chip's own link). */
+struct pz_diff_side {
+  size_t size; /* sizeof *this */
+  const struct pz_run_plan *run;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+};
+
+/* A field in which two runs differ: model, chip, cluster, or one of the plan. */
+struct pz_field_difference {
+  const char *name, *a, *b;
+};
+
+/* A change on the way from one run to the other. */
+struct pz_diff_change {
+  const char *change;        /* "tp 8 -> 4"; "pp 4 -> 2, vpp 2 -> 1" where neither runs alone */
+  uint32_t fields;           /* that change together; model, chip and cluster count as one */
+  struct pz_plan plan;       /* after it, filled */
+  struct pz_prediction p;    /* of that */
+  double step_s, peak_bytes; /* what it adds; below 0: saves */
+};
+
+/* Two runs.  Terms of the step (pz_time_part_at) and of memory on the fullest device (pz_memory_part_at)
+ * are those of a.p and b.p: their differences sum up to that of the steps and of the peaks, and so do
+ * those of the path. */
+struct pz_plan_diff {
+  struct pz_training_run a, b;
+  struct pz_field_difference *fields;
+  uint32_t n_fields;
+  struct pz_diff_change *path; /* from a, the last one is b; n_path 0: they are the same */
+  uint32_t n_path;
+};
+
+/* What two runs differ by.  The path has the fields in the order of a plan's, and changes those together
+ * that do not run alone; what a field brings depends on those before it.  PZ_BAD_USE for a plan that
+ * cannot be.  On success *out is the caller's to free.  Cost: some tens of predictions. */
+PZ_NODISCARD PZ_API enum pz_status pz_plan_diff(const struct pz_diff_side *a,
+                                                const struct pz_diff_side *b,
+                                                struct pz_plan_diff **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_plan_diff_free(struct pz_plan_diff *d);
 
 /* ---- launch scripts ------------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@ from . import _records as records
 from ._errors import BadInput, BadUse, FileError, call
 from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, of_device)
 from ._phaze import ffi, lib
-from ._results import (Calibration, ChipComparison, ChipPlan, Estimate, Explanation, InstancePlan, OperatorTimes,
+from ._results import (Calibration, ChipComparison, ChipPlan, Difference, Estimate, Explanation, InstancePlan, OperatorTimes,
                        Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
                        Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
 from ._values import Options, Record, _enumerator, _text, file_bytes, made_text
@@ -502,8 +502,8 @@ def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Se
 def read_plan(run: Union[Path, Mapping[str, Any], str], *, devices: Optional[int] = None,
               vocab: Optional[int] = None, variables: Optional[Mapping[str, Any]] = None,
               ignore: Sequence[str] = ()) -> RunPlan:
-    """A training run that you have: the path of a launch script or list of arguments of Megatron-LM, or of a plan
-    file; their text (with a line end in it); or a plan file as a dict: {"model": "llama2-7b", "tp": 4, ...}.
+    """A training run that you have: the path of a launch script or list of arguments of Megatron-LM, of what emit
+    writes for the other frameworks, of torchtitan's configuration in TOML, or of a plan file; their text (with a line end in it); or a plan file as a dict: {"model": "llama2-7b", "tp": 4, ...}.
     `vocab` is the size of the vocabulary where arguments name a tokenizer alone, `variables` values of
     variables of the script, `ignore` arguments to leave out though they are not covered.
 
@@ -539,6 +539,15 @@ def _texts(o: Options, list_: Iterable[str]):
     return made
 
 
+def _machine_of(read: RunPlan, chip: Optional[AnyChip], cluster: AnyCluster) -> Machine:
+    """The chip and the cluster that are given, or those of the run."""
+    own = chip if chip is not None else read.chip
+    if own is None:
+        raise BadUse("the run names no chip; accepted: chip, and cluster")
+    devices = lib.pz_plan_asked_devices(ffi.addressof(read._c, "plan"))
+    return Machine(own, cluster if cluster is not None else read.cluster, max(devices, 1), training=True)
+
+
 def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyChip] = None,
          cluster: AnyCluster = None, *, devices: Optional[int] = None, vocab: Optional[int] = None,
          variables: Optional[Mapping[str, Any]] = None, ignore: Sequence[str] = (), threads: int = 0,
@@ -555,11 +564,7 @@ def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyCh
     read = run if isinstance(run, RunPlan) else read_plan(run, devices=devices, vocab=vocab, variables=variables,
                                                           ignore=ignore)
     c, o = ffi.new("struct pz_run_plan *", read._c[0]), Options("pz_tune_options", {"threads": threads}, "tune")
-    own = chip if chip is not None else read.chip
-    if own is None:
-        raise BadUse("the run names no chip; accepted: chip, and cluster")
-    machine = Machine(own, cluster if cluster is not None else read.cluster,
-                      max(lib.pz_plan_asked_devices(ffi.addressof(c, "plan")), 1), training=True)
+    machine = _machine_of(read, chip, cluster)
     for name, given, field, at in (("chip", chip, machine.chip, lib.PZ_RUN_CHIP),
                                    ("cluster", cluster, machine.cluster, lib.PZ_RUN_CLUSTER)):
         if given is not None:
@@ -572,9 +577,35 @@ def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyCh
     return tuning
 
 
+def diff(a: Union[Path, Mapping[str, Any], str, RunPlan], b: Union[Path, Mapping[str, Any], str, RunPlan],
+         chip: Optional[AnyChip] = None, cluster: AnyCluster = None, *, devices: Optional[int] = None,
+         vocab: Optional[int] = None, variables: Optional[Mapping[str, Any]] = None,
+         ignore: Sequence[str] = ()) -> Difference:
+    """What two training runs differ by: fields, terms of the step, memory of the fullest device, and a path of plans
+    from `a` to `b`, on which each change has its seconds and bytes.  The runs and what they may leave open as for
+    read_plan; `chip` and `cluster`: as each run says, unless they are given.
+
+    >>> import phaze
+    >>> run = {"model": "llama2-7b", "devices": 64, "batch": 512, "tp": 8}
+    >>> d = phaze.diff(run, {**run, "tp": 4, "recompute": "full"}, "h100", "dgx-h100")
+    >>> [c.change for c in d.path]
+    ['tp 8 -> 4', 'recompute none -> full']
+    >>> abs(sum(c.step_s for c in d.path) - (d.b.p.step_s - d.a.p.step_s)) < 1e-9
+    True
+    """
+    runs = [r if isinstance(r, RunPlan) else read_plan(r, devices=devices, vocab=vocab, variables=variables,
+                                                       ignore=ignore) for r in (a, b)]
+    machines = [_machine_of(r, chip, cluster) for r in runs]
+    sides = [ffi.new("struct pz_diff_side *", {"size": ffi.sizeof("struct pz_diff_side"), "run": r._c,
+                                               "chip": m.chip._c, "net": m.net}) for r, m in zip(runs, machines)]
+    out = ffi.new("struct pz_plan_diff **")
+    call(lib.pz_plan_diff, *sides, out)
+    return Difference._read(ffi.gc(out[0], lib.pz_plan_diff_free))
+
+
 def emit(plan: Union[Prediction, Placement]) -> str:
     """A plan as the complete launch script of its framework: megatron, torchtitan, nemo or deepspeed, which
-    predict and place are told by `framework`.  read_plan reads Megatron's back.
+    predict and place are told by `framework`.  read_plan reads it back.
 
     >>> import phaze
     >>> script = phaze.emit(phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512))

@@ -437,7 +437,7 @@ class Explanation(records.Explanation):
 
 
 class RunPlan(records.RunPlan):
-    """A training run that you have, as it was read from a plan file or from Megatron's arguments."""
+    """A training run that you have, as it was read from a plan file or from a framework's script or configuration."""
 
     @classmethod
     def _of(cls, c) -> "RunPlan":
@@ -485,6 +485,27 @@ class Tuning(records.PlanTuning):
                                 [(c.megatron or c.options, f"{c.p.step_s:.4g}", f"{-100 * c.gain:+.1f}%",
                                   f"{c.p.peak_bytes / 1e9:.1f}") for c in self.changes])]
         return "\n".join(lines)
+
+
+class Difference(records.PlanDiff):
+    """Two runs, `a` and `b`: the `fields` that differ (name, a, b), and the `path` from one to the other; each change has
+    what it adds, step_s and peak_bytes, and the prediction `p` of its `plan`."""
+
+    def to_frame(self):
+        """A row for every change of the path."""
+        return frame({"change": c.change, "step_s": c.step_s, "peak_bytes": c.peak_bytes} for c in self.path)
+
+    def __str__(self) -> str:
+        a, b = self.a.p, self.b.p
+        return "\n\n".join([
+            table(["field", "A", "B"], [(f.name, f.a, f.b) for f in self.fields]),
+            table(["part of the step (s)", ">A", ">B", ">difference"],
+                  [(name, f"{x:.4g}", f"{getattr(b.parts, name):.4g}", f"{getattr(b.parts, name) - x:+.4g}")
+                   for name, x in [*scalars(a.parts).items()]]
+                  + [("step", f"{a.step_s:.4g}", f"{b.step_s:.4g}", f"{b.step_s - a.step_s:+.4g}")]),
+            table(["from A to B", ">s per step", ">difference", ">GB", ">difference"],
+                  [(c.change, f"{c.p.step_s:.4g}", f"{c.step_s:+.4g}", f"{c.p.peak_bytes / 1e9:.2f}",
+                    f"{c.peak_bytes / 1e9:+.2f}") for c in self.path])])
 
 
 class Calibration(records.Calibrated):

@@ -464,6 +464,15 @@ class Runs(unittest.TestCase):
         self.assertRaises(phaze.BadUse, phaze.tune, {"model": "gpt2"})
         self.assertRaises(phaze.BadUse, phaze.emit, phaze.place("gpt2", "tpuv4", devices=8, batch=16))
 
+    def test_scripts_of_every_framework_are_read_back(self):
+        for framework in ("megatron", "torchtitan", "nemo", "deepspeed"):
+            plan = {"devices": 64, "tp": 4, "pp": 2, "batch": 512, "framework": framework, "attention_library": "fa2"}
+            p = phaze.predict("llama2-7b", "h100", "dgx-h100", **plan)
+            d = phaze.diff({"model": "llama2-7b", **plan}, phaze.read_plan(phaze.emit(p)), "h100", "dgx-h100")
+            self.assertEqual([f.name for f in d.fields], ["model"], framework)
+            self.assertAlmostEqual(d.b.p.step_s, p.step_s)
+            self.assertIn("part of the step", str(d))
+
     def test_what_does_not_fit_is_told_what_would(self):
         p = phaze.predict("llama2-70b", "a100-80", "dgx-a100", devices=64, tp=4, batch=64)
         self.assertFalse(p.fits)
