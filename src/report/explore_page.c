@@ -98,6 +98,7 @@ static json_t *names_json(const char *(*at)(size_t)) {
 }
 
 static const char *framework_at(size_t i) { return pz_framework_names[i]; }
+static const char *launch_at(size_t i) { return pz_launch_names[i + 1]; } /* the first is none */
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
@@ -159,10 +160,10 @@ enum pz_status pz_explore_page(const struct pz_explore_options *options, char **
   status = add_inputs(&o, models, files, err);
   if (status == PZ_OK) status = read_wasm(o.wasm, &wasm, err);
   if (status == PZ_OK) {
-    document =
-        json_pack("{s:s,s:O,s:O,s:o,s:o,s:o,s:{},s:s}", "version", pz_version(), "models", models,
-                  "files", files, "state", state_json(&o), "presets", names_json(pz_preset_name),
-                  "frameworks", names_json(framework_at), "datasets", "wasm", wasm);
+    document = json_pack("{s:s,s:O,s:O,s:o,s:o,s:o,s:o,s:{},s:s}", "version", pz_version(),
+                         "models", models, "files", files, "state", state_json(&o), "presets",
+                         names_json(pz_preset_name), "frameworks", names_json(framework_at),
+                         "launches", names_json(launch_at), "datasets", "wasm", wasm);
     status = document ? pz_page_text("explore_page", document, text, bytes, err)
                       : pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
   }
