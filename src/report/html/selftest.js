@@ -65,6 +65,7 @@ if (window.location.hash === "#selftest") {
     hideTip();
     const fills = ["best", "front", "evaluated"].map(k => document.querySelector("#space .point." + k)).filter(p => p)
       .map(p => getComputedStyle(p).fill);
+    say("plans-cut", plansCut());
     say("statuses", fills.length, "of", unique(fills).length, "colours");
     say("legend", Array.from(document.querySelectorAll("#space .legend li"), li => li.textContent).join(" | "));
     const pinned = document.getElementById("pinned"), points = Array.from(document.querySelectorAll("#space .point"));
