@@ -438,6 +438,12 @@ PZ_NODISCARD PZ_API enum pz_status pz_workload_text(const struct pz_workload *w,
 /* Names of the presets: pz_preset_name(i) for i from 0, NULL after the last. */
 PZ_API const char *pz_preset_name(size_t i);
 
+/* Its name on Hugging Face ("meta-llama/Llama-3.1-70B"), by which it is found too; NULL: it is not there. */
+PZ_API const char *pz_preset_hub_name(size_t i);
+
+/* The name of the preset that a word names, by either name and in any case of letters, unless a file of that path exists.  NULL: none. */
+PZ_API const char *pz_preset_named(const char *word);
+
 /* "unknown" for what is none, as every name of an enum below. */
 PZ_API const char *pz_op_kind_name(int kind);
 PZ_API const char *pz_op_class_name(enum pz_op_class c);
