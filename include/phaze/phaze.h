@@ -128,6 +128,9 @@ struct pz_progress_state {
   const char *note;         /* the best chip so far, or "" */
   uint64_t done, total;     /* the total may change */
   bool ended;               /* the last call of a phase */
+  double gap, target; /* of a search: what is proved so far (HUGE_VAL: nothing yet) and what it
+                             * goes on for, 0.05: a chip that is better by 5%; other phases: target < 0.
+                             * Chips left say nothing of the time that it takes. */
 };
 
 /* Called at the beginning and end of each phase and some times a second between them, by one thread
