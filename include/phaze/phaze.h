@@ -129,6 +129,9 @@ struct pz_progress_state {
   const char *note;         /* the best chip so far, or "" */
   uint64_t done, total;     /* the total may change */
   bool ended;               /* the last call of a phase */
+  double gap, target; /* of a search: what is proved so far (HUGE_VAL: nothing yet) and what it
+                             * goes on for, 0.05: a chip that is better by 5%; other phases: target < 0.
+                             * Chips left say nothing of the time that it takes. */
 };
 
 /* Called at the beginning and end of each phase and some times a second between them, by one thread
@@ -438,6 +441,12 @@ PZ_NODISCARD PZ_API enum pz_status pz_workload_text(const struct pz_workload *w,
 
 /* Names of the presets: pz_preset_name(i) for i from 0, NULL after the last. */
 PZ_API const char *pz_preset_name(size_t i);
+
+/* Its name on Hugging Face ("meta-llama/Llama-3.1-70B"), by which it is found too; NULL: it is not there. */
+PZ_API const char *pz_preset_hub_name(size_t i);
+
+/* The name of the preset that a word names, by either name and in any case of letters, unless a file of that path exists.  NULL: none. */
+PZ_API const char *pz_preset_named(const char *word);
 
 /* "unknown" for what is none, as every name of an enum below. */
 PZ_API const char *pz_op_kind_name(int kind);
