@@ -493,6 +493,7 @@ static void read_batch(struct titan *t) {
   p->seq = titan_count(t, "training.seq_len", 2048, 1, PZ_PLAN_SEQ);
   if (p->pp == 1) p->mbs = local;
   p->batch = global > 0 ? global : local * p->dp;
+  if (global <= 0) titan_mark(t, PZ_PLAN_BATCH, titan_key(t, local_key));
   if (p->batch > 1 << 24)
     titan_wrong(t, NULL, "a global batch size above 2^24; accepted: at most that");
   if (p->pp > 1 && global > 0 && t->status == PZ_OK && global != local * p->dp)
