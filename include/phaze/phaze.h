@@ -129,6 +129,9 @@ struct pz_progress_state {
   const char *note;         /* the best chip so far, or "" */
   uint64_t done, total;     /* the total may change */
   bool ended;               /* the last call of a phase */
+  double gap, target; /* of a search: what is proved so far (HUGE_VAL: nothing yet) and what it
+                             * goes on for, 0.05: a chip that is better by 5%; other phases: target < 0.
+                             * Chips left say nothing of the time that it takes. */
 };
 
 /* Called at the beginning and end of each phase and some times a second between them, by one thread
@@ -438,6 +441,12 @@ PZ_NODISCARD PZ_API enum pz_status pz_workload_text(const struct pz_workload *w,
 
 /* Names of the presets: pz_preset_name(i) for i from 0, NULL after the last. */
 PZ_API const char *pz_preset_name(size_t i);
+
+/* Its name on Hugging Face ("meta-llama/Llama-3.1-70B"), by which it is found too; NULL: it is not there. */
+PZ_API const char *pz_preset_hub_name(size_t i);
+
+/* The name of the preset that a word names, by either name and in any case of letters, unless a file of that path exists.  NULL: none. */
+PZ_API const char *pz_preset_named(const char *word);
 
 /* "unknown" for what is none, as every name of an enum below. */
 PZ_API const char *pz_op_kind_name(int kind);
@@ -1712,6 +1721,10 @@ struct pz_training_place_options {
   bool events;      /* keep every event of the best plan's pipeline */
   pz_progress_fn *progress; /* NULL: none */
   void *ctx;                /* of it */
+  double tokens;            /* of the run that a deadline is for */
+  double
+      deadline_s; /* only plans with which the run ends by then, without failures; where none does, the fastest, which are
+                        `late`; 0: none */
 };
 
 PZ_API struct pz_training_place_options pz_training_place_options_default(void);
@@ -1733,6 +1746,7 @@ struct pz_training_plans {
   const char *warning;             /* of the model: "", or what its user should know */
   struct pz_training_run *least; /* where nothing fits: the plan that needs least memory; or NULL */
   struct pz_plan_certificate certificate;
+  bool late; /* no plan ends by the deadline: these are the fastest that fit */
 };
 
 /* The best plans by the model of pz_training_predict, over tensor and sequence parallelism, stages
@@ -2564,6 +2578,35 @@ PZ_NODISCARD PZ_API enum pz_status pz_chips_compare(const struct pz_study_option
                                                     const char *chips, bool cold,
                                                     const struct pz_run_options *run, char **text,
                                                     struct pz_error *err);
+
+enum { PZ_PRICES_MOST_BYTES = 1 << 20 };
+
+/* What chips are rented for.  Take pz_rent_options_default() and change fields. */
+struct pz_rent_options {
+  size_t size;               /* sizeof *this, set by the default */
+  struct pz_choices devices; /* numbers to rent; n 0: the study's */
+  double tokens;             /* of the run */
+  double price;              /* dollars of a device for an hour, of every chip; 0: not asked for */
+  const char *prices; /* or the text of a table: chip,dollars_per_device_hour (CSV); NULL: none */
+  const char *prices_name; /* stands for it in messages */
+  double deadline_s;       /* 0: none */
+};
+
+PZ_API struct pz_rent_options pz_rent_options_default(void);
+
+/* pz_chips_compare for a run over so many tokens: a row for each chip, number of devices and model, with `devices`, and in
+ * those that fit `days` and `device_hours`, with a price `dollars_per_device_hour`, `run_dollars` and `tokens_per_dollar`;
+ * _low and _high of days and run_dollars are what the chip's expected error leaves (null: not known); `ratio` is to the
+ * first row.  Counted is training without failures, checkpoints, restarts, storage and traffic out; pz_run_cost has
+ * failures.  With a deadline: one number of devices is the most that can be had, of which the plan takes those that cost
+ * least and end by then, several are taken as they are; `deadline` is met, uncertain (met, but not at the upper end of the
+ * error) or missed. With prices `cheapest` is true of the row of each model that costs least of those that do not miss it.
+ * PZ_BAD_INPUT for a table without one of the chips. */
+PZ_NODISCARD PZ_API enum pz_status pz_chips_rent(const struct pz_study_options *study,
+                                                 const char *chips, bool cold,
+                                                 const struct pz_rent_options *rent,
+                                                 const struct pz_run_options *run, char **text,
+                                                 struct pz_error *err);
 
 /* ---- verification --------------------------------------------------------------------------- */
 

@@ -302,6 +302,7 @@ class Placement(Record):
     plans: List[Any]
     fastest: Any  # by prediction; the first of the plans is the simplest within the tie
     certificate: Record
+    late: bool = False  # no plan ends by the deadline: these are the fastest
 
     @property
     def best(self) -> Any:
@@ -520,6 +521,24 @@ class Calibration(records.Calibrated):
                        f"{100 * r.after:.1f}%") for r in [*self.residuals, self.all]])
 
 
+class StepCalibration(records.StepCalibration):
+    """A chip corrected by measured training `steps`: the `factors` of the parts of a step, the `errors` that are left;
+    `held`: steps that only judge it."""
+
+    def to_frame(self):
+        """A row for every step."""
+        return frame(scalars(r) for r in self.steps)
+
+    def __str__(self) -> str:
+        def error(s, r):
+            return f"{100 * (s / r.measured_s - 1):+.1f}%" if s > 0 else "-"
+        return table(["step", ">measured (s)", ">before", ">by others", ">corrected"],
+                     [(r.id, f"{r.measured_s:.4g}", error(r.before_s, r), error(r.left_out_s, r), error(r.after_s, r))
+                      for r in self.steps]) + "\n\n" + table(
+            ["part of the step", ">share", ">time by"],
+            [(f.name, f"{100 * f.share:.0f}%", f"{100 * (f.factor - 1):+.1f}%") for f in self.factors])
+
+
 # ---- operators and schedules -----------------------------------------------------------------
 
 
@@ -734,7 +753,7 @@ class Report(Record):
 class ChipComparison(Record):
     """Chips beside each other: a sequence of its `rows`, one for each chip and model: how the chip is `known`, the mean
     `expected_error` of chips known so, its area, watts and dollars, and where it `fits` step_s, mfu, ratio to the first
-    chip, energy and plan."""
+    chip, energy and plan; of rented chips also devices, days, run_dollars and whether it is `cheapest`."""
 
     rows: List[Record]
 

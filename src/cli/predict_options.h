@@ -45,6 +45,10 @@ PZ_NODISCARD enum pz_status pz_predict_print_memory(const struct pz_training_run
 PZ_NODISCARD enum pz_status pz_predict_changes_json(const struct pz_predicted *x, json_t **out,
                                                     struct pz_error *err);
 
+/* "15T" as 15e12; "30d" or "36h" as seconds. */
+PZ_NODISCARD enum pz_status pz_read_tokens(const char *text, double *out, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_read_deadline(const char *text, double *out, struct pz_error *err);
+
 /* What a run over the tokens costs, and that as a table. */
 PZ_NODISCARD enum pz_status pz_predict_cost(const struct pz_predicted *x, struct pz_run_cost *out,
                                             struct pz_error *err);

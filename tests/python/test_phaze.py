@@ -432,6 +432,18 @@ class Calls(unittest.TestCase):
         self.assertTrue(all(row.fits and 0 < row.mfu < 0.9 and row.expected_error > 0 for row in [*warm, *cold]))
         self.assertIn("published runs", str(warm))
         self.assertRaises(phaze.BadInput, phaze.compare_chips, "gpt2", "moon", **load)
+        rent = phaze.compare_chips("gpt2", ["h100", "mi300x"], **load, tokens=1e9, prices={"h100": 2, "mi300x": 4})
+        half = phaze.compare_chips("gpt2", ["h100", "mi300x"], **load, tokens=1e9, price=1)
+        self.assertEqual([r.run_dollars for r in rent], [f * r.run_dollars for f, r in zip((2, 4), half)])
+        late = phaze.compare_chips("gpt2", ["h100"], **load, tokens=1e12, deadline_s=60)
+        self.assertEqual(late[0].deadline, "missed")
+        with self.assertRaisesRegex(phaze.BadInput, "no price of mi300x"):
+            phaze.compare_chips("gpt2", ["h100", "mi300x"], **load, tokens=1e9, prices={"h100": 2})
+        self.assertRaises(phaze.BadUse, phaze.compare_chips, "gpt2", ["h100"], **load, price=2)
+        best = phaze.place("gpt2", "h100", "dgx-h100", devices=64, batch=64, objective="cost", tokens=3e11,
+                           deadline_s=36 * 3600)
+        self.assertEqual((best.late, best.plan.devices), (False, 16))
+        self.assertLessEqual(best.best.cost(3e11).seconds, 36 * 3600)
         with self.assertRaises(phaze.Stopped):
             phaze.compare_chips("gpt2", ["h100", "b200"], **load, progress=lambda state: False)
 
