@@ -1005,12 +1005,17 @@ struct pz_step_calibration {
 };
 
 struct pz_calibrate_steps_options {
-  size_t size;       /* sizeof *this, set by the default */
-  const char *steps; /* path of a table as pz_runs_predict reads it, with step_time_s */
-  const char *held;  /* of another, whose steps are not used; NULL: none */
+  size_t size; /* sizeof *this, set by the default */
+  const char
+      *steps; /* path of a table as pz_runs_predict reads it, with step_time_s; or of the log of
+                        a run of Megatron-LM or torchtitan, several with commas between them */
+  const char *
+      plan; /* of logs that do not show it: as many files that pz_run_plan_read reads; NULL: none */
+  const char *held; /* of another, whose steps are not used; NULL: none */
   const char *chip,
       *cluster; /* of rows that name none; of a table's chips the one to correct; NULL: as the rows say */
   unsigned threads; /* 0: one per processor */
+  int64_t devices;  /* of logs whose run does not state them; 0: they do */
 };
 
 PZ_API struct pz_calibrate_steps_options pz_calibrate_steps_options_default(void);
@@ -1874,6 +1879,7 @@ struct pz_run_plan {
   uint32_t n_ignored;
   const char **notes; /* for people: arguments and variables that have two values ... */
   uint32_t n_notes;
+  double measured_s; /* of a step, by a log of the run; 0: not told */
 };
 
 PZ_API struct pz_run_plan pz_run_plan_default(void);
@@ -1886,6 +1892,7 @@ struct pz_run_plan_options {
   const char *const
       *set; /* NAME=VALUE of variables of the script, NULL behind the last; NULL: none */
   const char *const *ignore; /* arguments to leave out though they are not covered; the same */
+  const char *log;           /* text of a log of the run, for measured_s; NULL: none */
 };
 
 PZ_API struct pz_run_plan_options pz_run_plan_options_default(void);
@@ -1913,6 +1920,7 @@ struct pz_tune_options {
   unsigned threads;         /* 0: one per processor */
   pz_progress_fn *progress; /* NULL: none */
   void *ctx;                /* of it */
+  double measured_s; /* of a step of the run: all times are corrected by it; 0: not measured */
 };
 
 PZ_API struct pz_tune_options pz_tune_options_default(void);
@@ -1936,6 +1944,7 @@ struct pz_plan_tuning {
   struct pz_plan_change *changes; /* single ones that fit; faster than the run if that fits */
   uint32_t n_changes;
   uint32_t n_tried;
+  double uncorrected_s; /* step of the run by prediction alone, where it was measured; else 0 */
 };
 
 /* Tune a run on a chip in a network (NULL: the chip's own link); framework, attention, execution and

@@ -7,11 +7,13 @@
 #include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
+#include "core/vec.h"
 #include "report/table.h"
 
 struct settings {
   struct pz_common common;
-  const char *ops, *steps, *held, *chip, *cluster, *out;
+  const char *ops, *steps, *plan, *held, *chip, *cluster, *out;
+  int64_t devices;
 };
 
 static const struct settings defaults;
@@ -22,8 +24,12 @@ static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE|DIR",
      .help = "Measured operators (columns op,b,m,n,k,extra,kernel_us); scripts/measure-ops makes such a table on a CUDA GPU; or tables of AIConfigurator's collectors, also a directory of them (.csv, _perf.txt)"},
-    {.name = "steps", .type = PZ_OPTION_TEXT, .offset = AT(steps), .arg = "FILE.csv",
-     .help = "Measured training steps, three or more: a table as 'phaze predict --runs' reads it (columns model, chip, cluster, n_dev, fields of the plan, step_time_s)"},
+    {.name = "steps", .type = PZ_OPTION_TEXT, .offset = AT(steps), .arg = "FILE",
+     .help = "Measured training steps, three or more: a table of runs (columns model, chip, cluster, n_dev, fields of the plan, step_time_s), or logs of Megatron-LM or torchtitan with commas between them"},
+    {.name = "plan", .type = PZ_OPTION_TEXT, .offset = AT(plan), .arg = "FILE",
+     .help = "With logs: the launch script, configuration or plan file of each, with commas between them; Megatron-LM's logs show their arguments and need none"},
+    {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24,
+     .help = "With logs: devices of runs that do not state them"},
     {.name = "held", .type = PZ_OPTION_TEXT, .offset = AT(held), .arg = "FILE.csv",
      .help = "With --steps: a table of further steps, which are not used but judge the correction"},
     {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP",
@@ -231,17 +237,34 @@ static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
   return status;
 }
 
+/* Files of a list with commas between them. */
+static enum pz_status list_files(const char *list, struct pz_arena *arena, struct pz_vec *files) {
+  while (list) {
+    size_t n = strcspn(list, ",");
+    const char *one = pz_arena_printf(arena, "%.*s", (int)n, list);
+    if (!one || !pz_vec_push(files, &one)) return PZ_NO_MEMORY;
+    list = list[n] ? list + n + 1 : NULL;
+  }
+  return PZ_OK;
+}
+
+/* No file that is read is written. */
 static enum pz_status check_output(const struct settings *s, struct pz_arena *arena,
                                    struct pz_error *err) {
-  const char *const tables[] = {s->steps, s->held, NULL}, *const *files = NULL;
-  size_t n = 0;
+  const char *const lists[] = {s->steps, s->plan, s->held};
+  const char *const *files = NULL;
+  struct pz_vec read;
   if (!s->out) return PZ_OK;
+  pz_vec_init(&read, arena, sizeof(const char *));
   enum pz_status status = s->ops ? pz_csv_files(s->ops, arena, &files, err) : PZ_OK;
-  if (s->steps) files = tables;
-  while (status == PZ_OK && files[n]) n++;
+  for (; status == PZ_OK && files && *files; files++)
+    status = pz_vec_push(&read, files) ? PZ_OK : PZ_NO_MEMORY;
+  for (size_t i = 0; i < sizeof lists / sizeof *lists && status == PZ_OK; i++)
+    status = list_files(lists[i], arena, &read);
   if (status == PZ_OK && s->chip && pz_file_named(s->chip))
-    status = pz_file_output(s->out, &s->chip, 1, err);
-  return status == PZ_OK ? pz_file_output(s->out, files, n, err) : status;
+    status = pz_vec_push(&read, &s->chip) ? PZ_OK : PZ_NO_MEMORY;
+  if (status == PZ_NO_MEMORY) return pz_fail(err, status, "out of memory for the files");
+  return status == PZ_OK ? pz_file_output(s->out, read.items, read.n, err) : status;
 }
 
 static enum pz_status calibrate(const struct settings *s, struct pz_error *err) {
@@ -269,6 +292,8 @@ static enum pz_status correct(const struct settings *s, struct pz_error *err) {
   struct pz_step_calibration *fit = NULL;
   struct pz_arena arena;
   o.steps = s->steps;
+  o.plan = s->plan;
+  o.devices = s->devices;
   o.held = s->held;
   o.chip = s->chip;
   o.cluster = s->cluster;
@@ -296,9 +321,10 @@ static enum pz_exit run(int argc, char **argv) {
   if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
   if (!s.ops == !s.steps)
     return pz_command_misuse(&pz_cmd_calibrate,
-                             "one of --ops FILE|DIR and --steps FILE.csv is required");
-  if (s.ops && (s.held || s.cluster))
-    return pz_command_misuse(&pz_cmd_calibrate, "--held and --cluster are of --steps");
+                             "one of --ops FILE|DIR and --steps FILE is required");
+  if (s.ops && (s.held || s.cluster || s.plan || s.devices))
+    return pz_command_misuse(&pz_cmd_calibrate,
+                             "--held, --plan, --devices and --cluster are of --steps");
   if (s.steps) return pz_call_end(&call, correct(&s, &call.err));
   if (!s.chip) return pz_command_misuse(&pz_cmd_calibrate, "--chip CHIP is required");
   return pz_call_end(&call, calibrate(&s, &call.err));
@@ -307,7 +333,7 @@ static enum pz_exit run(int argc, char **argv) {
 const struct pz_command pz_cmd_calibrate = {
     .name = "calibrate",
     .synopsis =
-        "--ops FILE|DIR --chip CHIP [-o FILE.json] | --steps FILE.csv [--chip CHIP] [-o FILE.json]",
+        "--ops FILE|DIR --chip CHIP [-o FILE.json] | --steps FILE [--chip CHIP] [-o FILE.json]",
     .summary = "Fit a chip to operators or training steps measured on it",
     .detail =
         "--steps corrects predictions by a few training steps that you measured: the times of\n"
@@ -329,6 +355,7 @@ const struct pz_command pz_cmd_calibrate = {
         "  phaze calibrate --ops h200.csv --chip h200\n"
         "  phaze calibrate --ops mine.csv --chip h100 -o mine.json\n"
         "  phaze calibrate --steps my.csv --chip h100 --cluster dgx-h100 -o mine.json\n"
+        "  phaze calibrate --steps 70b.log,8b.log --chip h100 -o mine.json\n"
         "  phaze calibrate --ops collected/ --chip b200 -o mine.json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,

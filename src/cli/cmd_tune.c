@@ -15,7 +15,7 @@ static const struct pz_option options[] = {
     {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where Megatron's arguments name a tokenizer alone"},
     {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of the script; may be given several times"},
     {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an argument or key of the run that is not covered, and predict the run without it; may be given several times"},
-    {.name = "measured-s", .type = PZ_OPTION_REAL, .offset = AT(measured_s), .arg = "S", .min = 1e-9, .max = 1e9, .help = "Measured seconds per step, to compare the prediction with; nothing is scaled by it"},
+    {.name = "measured-s", .type = PZ_OPTION_REAL, .offset = AT(measured_s), .arg = "S", .min = 1e-9, .max = 1e9, .help = "Measured seconds per step, to compare the prediction with and to correct all times by (default: of a log what it shows)"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
 };
 /* clang-format on */
@@ -37,6 +37,7 @@ static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
   struct pz_tune_options o = pz_tune_options_default();
   struct pz_error why = {0};
   o.threads = (unsigned)x->s->threads;
+  o.measured_s = x->measured_s;
   enum pz_status status =
       pz_plan_tune(x->run, &x->machine.chip, pz_machine_net(&x->machine), &o, &x->t, &why);
   bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
@@ -79,6 +80,7 @@ static enum pz_status check_answer(const struct pz_tuned *x, struct pz_error *er
 static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_error *err) {
   struct pz_tuned x = {.s = s};
   enum pz_status status = read_run(&x, path, err);
+  if (status == PZ_OK) x.measured_s = s->measured_s > 0 ? s->measured_s : x.run->measured_s;
   if (status == PZ_OK) pz_tune_warn(s->common.quiet, x.run);
   if (status == PZ_OK)
     status = pz_machine_of_run(&s->machine, x.name, s->common.quiet, x.run, &x.machine, err);

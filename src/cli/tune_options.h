@@ -22,6 +22,7 @@ struct pz_tuned {
   struct pz_run_plan *run;
   struct pz_machine machine;
   struct pz_plan_tuning *t;
+  double measured_s; /* 0: not measured */
 };
 
 /* What was read and does not count, as warnings. */

@@ -43,10 +43,11 @@ static enum pz_status print_parts(const struct pz_tuned *x, struct pz_arena *are
 }
 
 static void print_measured(const struct pz_tuned *x) {
-  double measured = x->s->measured_s, p = x->t->own.p.step_s;
+  double measured = x->measured_s, p = x->t->uncorrected_s;
   if (measured > 0)
-    printf("measured: %.4g s per step; the prediction is %.1f%% %s\n", measured,
-           100 * (p > measured ? p / measured - 1 : 1 - p / measured),
+    printf("measured: %.4g s per step; the prediction, %.4g s, is %.1f%% %s; all times are "
+           "corrected by it\n",
+           measured, p, 100 * (p > measured ? p / measured - 1 : 1 - p / measured),
            p > measured ? "too long" : "too short");
 }
 
@@ -177,8 +178,9 @@ static json_t *plan_json(const struct pz_tuned *x, bool has, const struct pz_pla
 }
 
 static json_t *measured_json(const struct pz_tuned *x) {
-  double s = x->s->measured_s;
-  return s > 0 ? json_pack("{s:f,s:f}", "step_s", s, "error", x->t->own.p.step_s / s - 1)
+  double s = x->measured_s;
+  return s > 0 ? json_pack("{s:f,s:f,s:f}", "step_s", s, "predicted_s", x->t->uncorrected_s,
+                           "error", x->t->uncorrected_s / s - 1)
                : json_null();
 }
 

@@ -179,6 +179,11 @@ static bool find(const char *name, bool batch, struct argument *out) {
   return false;
 }
 
+bool pz_megatron_reads(const char *name) {
+  struct argument a;
+  return find(name, false, &a);
+}
+
 /* Is it among names, NULL behind the last? */
 static bool is_among(const char *const *names, const char *name) {
   for (; names && *names; names++)

@@ -16,6 +16,9 @@ PZ_NODISCARD enum pz_status pz_megatron_read(const char *name, const char *text,
                                              struct pz_arena *arena, struct pz_run_plan *out,
                                              struct pz_error *err);
 
+/* Is an argument, without its dashes, read? */
+bool pz_megatron_reads(const char *name);
+
 /* What to change in the arguments of a run to get another plan of the same model, devices and batch:
  * "--micro-batch-size 2", "remove --sequence-parallel"; "" where they are the same. */
 PZ_NODISCARD enum pz_status pz_megatron_changes(const struct pz_run_plan *m,

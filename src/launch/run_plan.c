@@ -1,9 +1,11 @@
 /* Runs that people have, for programs: a plan file, or the words of a framework, read; and written as a plan file. */
 #include <ctype.h>
+#include <string.h>
 
 #include "core/held.h"
 #include "core/status.h"
 #include "launch/megatron_args.h"
+#include "launch/run_log.h"
 #include "launch/run_readers.h"
 
 struct pz_run_plan_options pz_run_plan_options_default(void) {
@@ -34,6 +36,42 @@ static enum pz_status read_plan_file(const char *name, const char *text, size_t 
   return status;
 }
 
+/* The run of a log by the arguments that it shows. */
+static enum pz_status read_log(const char *name, const char *text, size_t bytes,
+                               const struct pz_run_plan_options *options, struct pz_arena *arena,
+                               struct pz_run_plan *out, struct pz_error *err) {
+  struct pz_run_plan_options o = *options;
+  const char *arguments;
+  int64_t devices;
+  enum pz_status status = pz_run_log_arguments(name, text, bytes, arena, &arguments, &devices, err);
+  if (status == PZ_OK && !arguments)
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "%s: the log does not show the arguments of its run; accepted: its launch "
+                     "script or configuration beside it (calibrate: --plan FILE)",
+                     name);
+  if (status != PZ_OK) return status;
+  if (!o.devices) o.devices = devices;
+  return pz_megatron_read(name, arguments, strlen(arguments), &o, arena, out, err);
+}
+
+/* The step that a log shows for the run. */
+static enum pz_status read_step(const char *name, const char *text, size_t bytes,
+                                struct pz_run_plan *r, struct pz_error *err) {
+  struct pz_logged_step s = {.step_s = 0};
+  enum pz_status status = pz_run_log_step(name, text, bytes, &s, err);
+  const struct pz_plan *p = &r->plan;
+  int64_t devices = pz_plan_asked_devices(p);
+  if (status != PZ_OK) return status;
+  r->measured_s = s.step_s;
+  if (s.step_s > 0) return PZ_OK;
+  if (!(p->seq > 0 && p->batch > 0 && devices > 0))
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s: tokens in a second, and the run does not say its %s; accepted: with it",
+                   name, devices > 0 ? (p->seq > 0 ? "batch" : "sequence length") : "devices");
+  r->measured_s = (double)p->seq * (double)p->batch / (s.tokens_per_s_per_device * (double)devices);
+  return PZ_OK;
+}
+
 enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes,
                                 const struct pz_run_plan_options *options, struct pz_run_plan **out,
                                 struct pz_error *err) {
@@ -47,12 +85,17 @@ enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes
   if (status != PZ_OK) return status;
   if (is_json(text, bytes))
     status = read_plan_file(name, text, bytes, &o, arena, made, err);
+  else if (pz_run_log_is(text, bytes))
+    status = read_log(name, text, bytes, &o, arena, made, err);
   else if (pz_torchtitan_is(name, text, bytes))
     status = pz_torchtitan_read(name, text, bytes, &o, arena, made, err);
   else if (pz_bridge_is(text, bytes))
     status = pz_bridge_read(name, text, bytes, &o, arena, made, err);
   else
     status = pz_megatron_read(name, text, bytes, &o, arena, made, err);
+  if (status == PZ_OK && (o.log || pz_run_log_is(text, bytes)))
+    status = read_step(o.log ? "the log" : name, o.log ? o.log : text,
+                       o.log ? strlen(o.log) : bytes, made, err);
   return pz_held_give(status, made, out);
 }
 

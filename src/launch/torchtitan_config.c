@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/num.h"
 #include "core/status.h"
 #include "core/text.h"
 #include "launch/megatron_args.h"
@@ -212,7 +213,8 @@ static bool module_value(const struct pz_document *d, const char *key, char *out
 
 static int64_t module_count(const struct pz_document *d, const char *key, int64_t absent) {
   char text[32];
-  return module_value(d, key, text, sizeof text) ? strtoll(text, NULL, 10) : absent;
+  if (!module_value(d, key, text, sizeof text)) return absent;
+  return pz_max(0, pz_min(strtoll(text, NULL, 10), 1 << 26));
 }
 
 static bool module_truth(const struct pz_document *d, const char *key) {
@@ -493,6 +495,7 @@ static void read_batch(struct titan *t) {
   p->seq = titan_count(t, "training.seq_len", 2048, 1, PZ_PLAN_SEQ);
   if (p->pp == 1) p->mbs = local;
   p->batch = global > 0 ? global : local * p->dp;
+  if (global <= 0) titan_mark(t, PZ_PLAN_BATCH, titan_key(t, local_key));
   if (p->batch > 1 << 24)
     titan_wrong(t, NULL, "a global batch size above 2^24; accepted: at most that");
   if (p->pp > 1 && global > 0 && t->status == PZ_OK && global != local * p->dp)

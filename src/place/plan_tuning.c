@@ -171,6 +171,22 @@ struct pz_tune_options pz_tune_options_default(void) {
   return (struct pz_tune_options){.size = sizeof(struct pz_tune_options)};
 }
 
+/* All parts of the step longer, or shorter, by what the measured step is: within what a chip file accepts. */
+static enum pz_status correct(const struct pz_job *job, const struct pz_plan *plan,
+                              double measured_s, struct pz_chip *chip, double *uncorrected_s,
+                              struct pz_error *err) {
+  struct pz_correction *c = &chip->correction;
+  double *const factors[] = {&c->gemms, &c->attention, &c->elementwise, &c->launches,
+                             &c->collectives};
+  struct pz_prediction p;
+  enum pz_status status = pz_predict(job, plan, &p, NULL, err);
+  if (status != PZ_OK) return status;
+  *uncorrected_s = p.step_s;
+  for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+    *factors[i] = pz_fmin(pz_fmax(pz_corrected(*factors[i]) * measured_s / p.step_s, 0.1), 10);
+  return PZ_OK;
+}
+
 enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *chip,
                             const struct pz_cluster *net, const struct pz_tune_options *options,
                             struct pz_plan_tuning **out, struct pz_error *err) {
@@ -178,6 +194,8 @@ enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *c
   struct tuning_job j = {.r = pz_run_plan_default(), .err = err};
   struct pz_progress progress;
   struct pz_cluster wide;
+  struct pz_chip corrected;
+  double uncorrected_s = 0;
   atomic_bool stop = false;
   void *made = NULL;
   enum pz_status status = pz_need(r, "run", err);
@@ -189,6 +207,11 @@ enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *c
   if (status == PZ_OK) status = pz_plan_fill(&j.r.plan, chip, err);
   j.job = (struct pz_job){.model = j.r.model, .config = j.r.config, .chip = chip};
   if (status == PZ_OK) status = pz_cluster_take(net, j.r.plan.devices, &wide, &j.job.net, err);
+  if (status == PZ_OK && o.measured_s > 0) {
+    corrected = *chip;
+    status = correct(&j.job, &j.r.plan, o.measured_s, &corrected, &uncorrected_s, err);
+    j.job.chip = &corrected;
+  }
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the tuning", &made, &j.arena, err);
   if (status != PZ_OK) return status;
   if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
@@ -196,6 +219,7 @@ enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *c
   j.threads = o.threads;
   if (!j.r.megatron) j.r.p2p_off = j.r.plan.vpp > 1 && !pz_plan_overlaps(&j.r.plan, PZ_OVERLAP_P2P);
   j.out = made;
+  j.out->uncorrected_s = uncorrected_s;
   pz_vec_init(&j.found, j.arena, sizeof(struct pz_plan_change));
   status = tune(&j);
   return pz_held_give(status, made, out);

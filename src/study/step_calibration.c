@@ -8,6 +8,8 @@
 #include "core/held.h"
 #include "core/text.h"
 #include "core/vec.h"
+#include "launch/run_log.h"
+#include "plan/plan_fill.h"
 #include "step/correction.h"
 #include "step/run_table.h"
 
@@ -19,6 +21,7 @@ struct calibrator {
   const struct pz_calibrate_steps_options *o;
   struct pz_chip wanted; /* of option chip */
   struct pz_vec notes;   /* const char * */
+  struct pz_vec runs;    /* struct pz_run_plan *, of logs */
   struct pz_arena *arena;
   struct pz_error *err;
 };
@@ -58,33 +61,131 @@ static enum pz_status is_used(struct calibrator *x, const char *path, const stru
   return note(x, pz_arena_printf(x->arena, "%s:%u: not used: %s", path, line, why));
 }
 
-static enum pz_status read_steps(struct calibrator *x, const char *path,
-                                 struct pz_measured_step **out, uint32_t *n) {
+static enum pz_status add_step(struct calibrator *x, const char *id, const struct pz_job *job,
+                               const struct pz_plan *plan, double measured_s,
+                               struct pz_vec *steps) {
+  struct pz_job *own = pz_arena_alloc(x->arena, 1, sizeof *own);
+  struct pz_measured_step m = {id, own, plan, measured_s};
+  if (!own || !pz_vec_push(steps, &m)) return no_memory(x);
+  *own = *job;
+  if (x->o->chip) own->chip = &x->wanted; /* as its file says */
+  return PZ_OK;
+}
+
+static enum pz_status add_table(struct calibrator *x, const char *path, const char *text,
+                                size_t bytes, struct pz_vec *steps) {
   struct pz_run_terms terms = {
       .chip = x->o->chip, .cluster = x->o->cluster, .threads = x->o->threads};
   struct pz_run_table t = {.n_rows = 0};
-  char *text = NULL;
-  size_t bytes = 0;
-  *n = 0;
-  enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, x->err);
-  if (status == PZ_OK) status = pz_run_table_with(&terms, path, text, bytes, x->arena, &t, x->err);
-  pz_free(text);
-  if (status != PZ_OK) return status;
-  *out = pz_arena_alloc(x->arena, (size_t)t.n_rows + 1, sizeof **out);
-  if (!*out) return no_memory(x);
+  enum pz_status status = pz_run_table_with(&terms, path, text, bytes, x->arena, &t, x->err);
   for (uint32_t i = 0; i < t.n_rows && status == PZ_OK; i++) {
     const struct pz_run_row *row = &t.rows[i];
     bool used;
     status = is_used(x, path, &t, i, &used);
-    if (status != PZ_OK || !used) continue;
-    struct pz_job *job = pz_arena_alloc(x->arena, 1, sizeof *job);
-    if (!job) return no_memory(x);
-    *job = *pz_run_table_job(&t, i);
-    if (x->o->chip) job->chip = &x->wanted; /* as its file says */
-    (*out)[(*n)++] = (struct pz_measured_step){row->id, job, row->plan, row->measured_s};
+    if (status == PZ_OK && used)
+      status = add_step(x, row->id, pz_run_table_job(&t, i), row->plan, row->measured_s, steps);
   }
-  if (status == PZ_OK && !*n)
-    return pz_fail(x->err, PZ_BAD_INPUT, "%s: no step to use%s%s", path, x->notes.n ? "; " : "",
+  return status;
+}
+
+/* ---- the step of a log -------------------------------------------------------------------------- */
+
+/* Its chip, its network, and its plan with nothing unset. */
+struct logged_run {
+  struct pz_chip chip;
+  struct pz_network at;
+  struct pz_plan plan;
+};
+
+/* The run that a log is of: by what it shows, or by the file beside it. */
+static enum pz_status read_logged(struct calibrator *x, const char *path, const char *text,
+                                  size_t bytes, const char *plan, struct pz_run_plan **out) {
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  char *own = NULL;
+  size_t own_bytes = 0;
+  o.devices = x->o->devices;
+  if (!plan) return pz_run_plan_read(path, text, bytes, &o, out, x->err);
+  enum pz_status status = pz_file_read(plan, PZ_PLAN_FILE_MOST_BYTES, &own, &own_bytes, x->err);
+  o.log = text;
+  if (status == PZ_OK) status = pz_run_plan_read(plan, own, own_bytes, &o, out, x->err);
+  pz_free(own);
+  return status;
+}
+
+static enum pz_status add_log(struct calibrator *x, const char *path, const char *text,
+                              size_t bytes, const char *plan, struct pz_vec *steps) {
+  struct logged_run *l = pz_arena_alloc(x->arena, 1, sizeof *l);
+  struct pz_run_plan *r = NULL;
+  struct pz_cluster named;
+  if (!l) return no_memory(x);
+  enum pz_status status = read_logged(x, path, text, bytes, plan, &r);
+  if (status != PZ_OK) return status;
+  if (!pz_vec_push(&x->runs, &r)) {
+    pz_run_plan_free(r);
+    return no_memory(x);
+  }
+  const char *chip = x->o->chip ? x->o->chip : r->chip;
+  const char *cluster = x->o->cluster ? x->o->cluster : r->cluster;
+  if (!chip)
+    return pz_fail(x->err, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP, and --cluster NET",
+                   path);
+  l->plan = r->plan;
+  status = pz_chip_read(chip, &l->chip, x->err);
+  if (status == PZ_OK) status = pz_plan_fill(&l->plan, &l->chip, x->err);
+  if (status == PZ_OK && cluster) status = pz_cluster_load(cluster, &named, x->err);
+  if (status == PZ_OK)
+    status = pz_network_find(&l->chip, cluster ? &named : NULL, l->plan.devices, "devices", &l->at,
+                             x->err);
+  if (status != PZ_OK) return status;
+  struct pz_job job = {.model = r->model,
+                       .config = r->config,
+                       .chip = &l->chip,
+                       .net = l->at.own_link ? NULL : &l->at.cluster};
+  return add_step(x, pz_arena_strdup(x->arena, path), &job, &l->plan, r->measured_s, steps);
+}
+
+/* ---- all files ---------------------------------------------------------------------------------- */
+
+static enum pz_status add_file(struct calibrator *x, const char *path, const char *plan,
+                               struct pz_vec *steps) {
+  char *text = NULL;
+  size_t bytes = 0;
+  enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, x->err);
+  if (status != PZ_OK) return status;
+  if (pz_run_log_is(text, bytes))
+    status = add_log(x, path, text, bytes, plan, steps);
+  else if (plan)
+    status = pz_fail(x->err, PZ_BAD_USE, "%s is no log; accepted: --plan with logs", path);
+  else
+    status = add_table(x, path, text, bytes, steps);
+  pz_free(text);
+  return status;
+}
+
+/* The next of files with commas between them; NULL: there is none. */
+static char *next_file(char **rest) {
+  char *word = *rest, *comma = word ? strchr(word, ',') : NULL;
+  if (comma) *comma = '\0';
+  *rest = comma ? comma + 1 : NULL;
+  return word;
+}
+
+static enum pz_status read_steps(struct calibrator *x, const char *paths, const char *plans,
+                                 struct pz_vec *steps) {
+  char *rest = pz_arena_strdup(x->arena, paths), *path;
+  char *plan_rest = plans ? pz_arena_strdup(x->arena, plans) : NULL;
+  enum pz_status status = rest && !plans == !plan_rest ? PZ_OK : no_memory(x);
+  pz_vec_init(steps, x->arena, sizeof(struct pz_measured_step));
+  while (status == PZ_OK && (path = next_file(&rest))) {
+    char *plan = next_file(&plan_rest);
+    if (plans && !plan)
+      return pz_fail(x->err, PZ_BAD_USE, "--plan '%s'; accepted: one for each log", plans);
+    status = add_file(x, path, plan, steps);
+  }
+  if (status == PZ_OK && plan_rest)
+    return pz_fail(x->err, PZ_BAD_USE, "--plan '%s'; accepted: one for each log", plans);
+  if (status == PZ_OK && !steps->n)
+    return pz_fail(x->err, PZ_BAD_INPUT, "%s: no step to use%s%s", paths, x->notes.n ? "; " : "",
                    x->notes.n ? *pz_vec_at(&x->notes, const char *, 0) : "");
   return status;
 }
@@ -167,12 +268,14 @@ static enum pz_status correct_chip(struct calibrator *x, const struct pz_measure
 enum { FEW = 3 };
 
 static enum pz_status calibrate(struct calibrator *x, struct pz_step_calibration *out) {
-  struct pz_measured_step *steps = NULL, *held = NULL;
+  struct pz_vec used, others = {.n = 0};
   struct pz_step_residual *residuals = NULL, *held_residuals = NULL;
-  uint32_t n = 0;
-  enum pz_status status = read_steps(x, x->o->steps, &steps, &n);
-  if (status == PZ_OK && x->o->held) status = read_steps(x, x->o->held, &held, &out->n_held);
+  enum pz_status status = read_steps(x, x->o->steps, x->o->plan, &used);
+  if (status == PZ_OK && x->o->held) status = read_steps(x, x->o->held, NULL, &others);
   if (status != PZ_OK) return status;
+  const struct pz_measured_step *steps = used.items, *held = others.items;
+  uint32_t n = used.n;
+  out->n_held = others.n;
   struct pz_step_sensitivity *s = pz_arena_alloc(x->arena, n, sizeof *s);
   if (!s) return no_memory(x);
   status = pz_step_sensitivities(steps, n, x->o->threads, s, x->err);
@@ -212,7 +315,10 @@ enum pz_status pz_calibrate_steps(const struct pz_calibrate_steps_options *optio
   if (status != PZ_OK) return status;
   struct pz_step_calibration *c = made;
   pz_vec_init(&x.notes, x.arena, sizeof(const char *));
+  pz_vec_init(&x.runs, x.arena, sizeof(struct pz_run_plan *));
   status = calibrate(&x, c);
+  for (uint32_t i = 0; i < x.runs.n; i++)
+    pz_run_plan_free(*pz_vec_at(&x.runs, struct pz_run_plan *, i));
   c->notes = x.notes.items;
   c->n_notes = x.notes.n;
   return pz_held_give(status, made, out);

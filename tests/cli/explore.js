@@ -38,7 +38,8 @@ const address = s => "#" + Object.entries(s).map(([k, v]) => `${k}=${encodeURICo
 const state = `document.documentElement?.dataset.state`;
 const seen = `(() => { const t = id => document.getElementById(id), d = document.documentElement.dataset, s = document.querySelector(".state");
   return { command: t("command").textContent, chip: t("chip-file").parentNode.hidden ? null : t("chip-file").textContent, cluster: t("cluster-file").parentNode.hidden ? null : t("cluster-file").textContent,
-    result: t("result").textContent, quick: +d.quickMs || 0, full: +d.answerMs || 0, wrong: s.classList.contains("wrong"), told: s.textContent, title: document.querySelector("h1").textContent }; })()`;
+    result: t("result").textContent, quick: +d.quickMs || 0, full: +d.answerMs || 0, wrong: s.classList.contains("wrong"), told: s.textContent, title: document.querySelector("h1").textContent, red: document.querySelector("h1").classList.contains("wrong"), facts: document.querySelector(".facts").textContent,
+    launch: t("launch").textContent, launchTold: t("launch-told").textContent }; })()`;
 
 async function settled(page, change) {
   await page.eval(`document.documentElement.dataset.state = "asked"; ${change}; 0`);
@@ -56,7 +57,7 @@ function native(x) {
   const words = x.command.split(" ").slice(1);
   if (x.chip) fs.writeFileSync(path.join(dir, words[words.indexOf("--chip") + 1]), x.chip);
   if (x.cluster) fs.writeFileSync(path.join(dir, words[words.indexOf("--cluster") + 1]), x.cluster);
-  const since = performance.now(), r = spawnSync(phaze, words.concat(["--json", "-q"]), { cwd: dir, encoding: "utf8" });
+  const since = performance.now(), r = spawnSync(phaze, words.concat(x.text ? ["-q"] : ["--json", "-q"]), { cwd: dir, encoding: "utf8" });
   return Object.assign(r, { ms: performance.now() - since });
 }
 
@@ -65,14 +66,15 @@ async function randomTest(page) {
   let answers = 0, refused = 0;
   for (let i = 0; i < many; i++) {
     const x = await settled(page, `location.hash = ${JSON.stringify(address(randomSettings(i % 2 === 0)))}`), r = native(x);
-    const none = x.title === "No answer for these settings.";
-    if (none !== (r.status !== 0)) fail(`${x.command}: the command ends with ${r.status}, the page says: ${x.told}`);
+    const none = x.title === "No answer for these settings."; // what does not fit ends with 1, and is an answer in red
+    if (none !== (r.stdout === "")) fail(`${x.command}: the command ends with ${r.status}, the page says: ${x.told}`);
     else if (none) {
       refused++;
       const text = r.stderr.split("\n")[0].replace(/^phaze[a-z ]*: /, "");
       if (!x.told.includes(text)) fail(`${x.command}: the page says '${x.told}', the command '${text}'`);
     } else {
       answers++;
+      if ((r.status === 1) !== (x.red && x.title.includes("does not fit: "))) fail(`${x.command} ends with ${r.status}, the headline is: ${x.title}`);
       if (x.result !== r.stdout) fail(`${x.command}: the page has other numbers`);
       quick.push(x.quick || x.full);
       command.push(r.ms);
@@ -112,6 +114,23 @@ async function addressTest(page) {
   await settled(page, `location.hash = "#cores=1&rows=4096&cols=4096"`);
 }
 
+// Days and dollars of a run are those of the command; so is the launch script, in the plan's framework and in another, or the reason why there is none.
+async function runTest(page) {
+  const x = await settled(page, `location.hash = "#model=llama2-7b&devices=32&batch=128&tokens=2T&price=2.5&emit=megatron"`), cost = JSON.parse(native(x).stdout).cost;
+  const days = String(+(cost.seconds / 86400).toPrecision(3)), dollars = Math.round(cost.dollars).toLocaleString("en-US");
+  if (!x.facts.includes(`${days} days, $${dollars}`)) fail(`the run of ${days} days and ${dollars} dollars is shown as: ${x.facts}`);
+  for (const [framework, answered] of [["megatron", true], ["torchtitan", true], ["nemo", true], ["deepspeed", true], ["megatron", false]]) {
+    await settled(page, `location.hash = "#model=llama2-7b&devices=32&batch=128&emit=${framework}${answered ? "" : "&chip=tpuv5p&cluster="}"`);
+    await page.until(`document.documentElement.dataset.launch === "ready"`, 30);
+    const y = await page.eval(seen);
+    if (answered && y.launch !== native({ command: y.launchTold, text: true }).stdout) fail(`${framework}: the script is not that of: ${y.launchTold}`);
+    if (answered !== y.launch.startsWith("#!") && answered !== /cannot run this plan/.test(y.launchTold)) fail(`${framework}: ${y.launchTold}`);
+    if (!answered && (y.launch || !/GPU|tpu/i.test(y.launchTold))) fail(`a script for a TPU: ${y.launchTold}`);
+  }
+  const z = await settled(page, `location.hash = "#model=llama2-7b&devices=32&batch=128&tokens=abc&price=-1"`);
+  if (!z.told.includes("tokens") || !z.told.includes("price")) fail(`nonsense for tokens and price is not named: ${z.told}`);
+}
+
 // Every chart has marks at every width, and nothing is wider than the page.
 async function widthTest() {
   for (const [width, dark] of [[1280, false], [390, true]])
@@ -137,6 +156,7 @@ async function widthTest() {
     await randomTest(page);
     await dragTest(page);
     await addressTest(page);
+    await runTest(page);
     complaints(page.events).forEach(fail);
   });
   await widthTest();

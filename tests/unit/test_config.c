@@ -2,6 +2,10 @@
  * accepted. */
 #include "unit/testing.h"
 
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <stdio.h>
 
 #define GPT2(...)                                                                                  \
@@ -241,8 +245,28 @@ static void a_table_with_fewer_rows_than_devices_is_refused(void **state) {
   assert_non_null(strstr(err.message, "degree 2 is above the vocabulary of mine (1)"));
 }
 
+/* A model is found by both of its names in any case of letters; a path that exists is a path. */
+static void presets_have_two_names(void **state) {
+  (void)state;
+  char dir[] = "/tmp/phaze-names-XXXXXX", here[4096];
+  assert_string_equal(pz_preset_named("Llama3-70B"), "llama3-70b");
+  assert_string_equal(pz_preset_named("QWEN/qwen3-235b-a22b"), "qwen3-235b-a22b");
+  assert_null(pz_preset_named("Qwen/Qwen3"));
+  for (size_t i = 0; pz_preset_name(i); i++)
+    if (pz_preset_hub_name(i))
+      assert_string_equal(pz_preset_named(pz_preset_hub_name(i)), pz_preset_name(i));
+  assert_non_null(getcwd(here, sizeof here));
+  assert_non_null(mkdtemp(dir));
+  assert_int_equal(chdir(dir) | mkdir("Qwen", 0700) | mkdir("Qwen/Qwen3-8B", 0700), 0);
+  assert_null(pz_preset_named("Qwen/Qwen3-8B"));
+  assert_int_equal(rmdir("Qwen/Qwen3-8B"), 0);
+  assert_string_equal(pz_preset_named("Qwen/Qwen3-8B"), "qwen3-8b");
+  assert_int_equal(rmdir("Qwen") | chdir(here) | rmdir(dir), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(presets_have_two_names),
       cmocka_unit_test(errors_name_file_field_value_and_accepted),
       cmocka_unit_test(old_and_new_names_mean_the_same),
       cmocka_unit_test(variants_change_what_they_should),

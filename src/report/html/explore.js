@@ -152,7 +152,13 @@ function fact(name, value, small, wide) {
   if (small) el(dd, "small", "", small);
 }
 
+let working = 0;
 function say(text, kind) {
+  clearInterval(working);
+  if (kind === "working") { // the time spent; how long a search takes is not known before it ends
+    const since = performance.now();
+    working = setInterval(() => { told.textContent = `${text} ${Math.round((performance.now() - since) / 1000)} s`; }, 1000);
+  }
   told.className = "state" + (kind ? " " + kind : "");
   const more = ignored.length ? ` Not understood in the address: ${ignored.map(visible).map(short).join(", ").slice(0, 200)}.` : "";
   told.textContent = text + more;
