@@ -57,11 +57,11 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(Path(wheel_directory) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
         prefix = Path(folder)
         _install(prefix)
-        texts = {"METADATA": METADATA, "WHEEL": f"Wheel-Version: 1.0\nGenerator: phaze\nRoot-Is-Purelib: false\nTag: {TAG}\n"}
-        members = [(name, file.read_bytes()) for name, file in _members(prefix)]
-        members += [(f"{info}/{key}", text.encode()) for key, text in texts.items()]
-        for member, content in members:
-            wheel.writestr(member, content)
+        (prefix / "METADATA").write_text(METADATA)
+        (prefix / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: phaze\nRoot-Is-Purelib: false\nTag: {TAG}\n")
+        for member, file in [*_members(prefix), *((f"{info}/{key}", prefix / key) for key in ("METADATA", "WHEEL"))]:
+            content = file.read_bytes()
+            wheel.write(file, member)  # with its mode, which writestr has not
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             record += f"{member},sha256={digest},{len(content)}\n"
         wheel.writestr(f"{info}/RECORD", record + f"{info}/RECORD,,\n")
