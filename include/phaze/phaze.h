@@ -963,6 +963,58 @@ PZ_NODISCARD PZ_API enum pz_status pz_calibrate(const struct pz_chip *chip,
 /* Accepts NULL. */
 PZ_API void pz_calibrated_free(struct pz_calibrated *c);
 
+/* A training step that was measured, and predicted: by the chip as it was, by a correction from all other
+ * steps (0: there is none), by that from all. */
+struct pz_step_residual {
+  const char *id;
+  double measured_s, before_s, left_out_s, after_s;
+};
+
+/* The factor of a part of the step, and the part of the steps that grows with it, on average. */
+struct pz_step_factor {
+  const char *name; /* "gemms", "attention", "elementwise", "launches" or "collectives" */
+  double factor, share;
+};
+
+/* Mean errors of `after_s` and the others over `measured_s`. */
+struct pz_step_errors {
+  double before, left_out, after; /* left_out: NaN for one step */
+};
+
+struct pz_step_calibration {
+  const struct pz_chip *chip;           /* corrected; NULL: the steps are of several chips */
+  const struct pz_step_residual *steps; /* that the factors follow from */
+  uint32_t n_steps;
+  const struct pz_step_residual *held; /* that only judge them; without left_out_s */
+  uint32_t n_held;
+  struct pz_step_errors errors, held_errors;
+  const struct pz_step_factor *factors;
+  uint32_t n_factors;
+  const char *const *notes; /* sentences about the tables and the fit */
+  uint32_t n_notes;
+};
+
+struct pz_calibrate_steps_options {
+  size_t size;       /* sizeof *this, set by the default */
+  const char *steps; /* path of a table as pz_runs_predict reads it, with step_time_s */
+  const char *held;  /* of another, whose steps are not used; NULL: none */
+  const char *chip,
+      *cluster; /* of rows that name none; of a table's chips the one to correct; NULL: as the rows say */
+  unsigned threads; /* 0: one per processor */
+};
+
+PZ_API struct pz_calibrate_steps_options pz_calibrate_steps_options_default(void);
+
+/* Correct predictions by a few measured training steps: times of GEMMs, attention, element-wise operators, launches and
+ * collectives get a factor each, kept in the chip (its field "correction"), which every prediction of a training step
+ * uses.  A few steps say little of five factors: each is moved only as far as the steps agree.  On success *out is the
+ * caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_calibrate_steps(const struct pz_calibrate_steps_options *options,
+                   struct pz_step_calibration **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_step_calibration_free(struct pz_step_calibration *c);
+
 /* ---- schedule of a layer -------------------------------------------------------------------- */
 
 /* What operators share while they run beside each other. */

@@ -105,6 +105,13 @@ enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, s
 
 void pz_chip_free(struct pz_chip *c) { pz_free(c); }
 
+void pz_chip_name_calibrated(struct pz_chip *c, const char *path) {
+  const char *slash = strrchr(path, '/'), *file = slash && slash[1] ? slash + 1 : path;
+  size_t n = strlen(c->name);
+  snprintf(c->name + n, sizeof c->name - n, "%s%s",
+           strstr(c->name, ", calibrated with ") ? " and " : ", calibrated with ", file);
+}
+
 const char *pz_chip_name(const struct pz_chip *c) { return c->name; }
 
 void pz_chip_describe(struct pz_chip *c) {
@@ -197,7 +204,8 @@ void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
   c.glb_bytes = size->glb_bytes;
   c.watts = 0;
   c.calibrated_by = PZ_CALIBRATED_SOMEHOW;
-  c.package = (struct pz_package){.dies = 0}; /* that of the real chip holds its cores */
+  c.correction = (struct pz_correction){.steps = 0}; /* of the chip that was measured */
+  c.package = (struct pz_package){.dies = 0};        /* that of the real chip holds its cores */
   *out = c;
 }
 

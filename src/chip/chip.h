@@ -72,6 +72,19 @@ enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_SERIAL, PZ_C
  * published training runs. */
 enum pz_calibrated_by { PZ_CALIBRATED_SOMEHOW, PZ_CALIBRATED_BY_OPERATORS, PZ_CALIBRATED_BY_RUNS };
 
+/* What training steps that were measured on such chips say of the times of a step's parts: each over the time that the
+ * calibration gives; 0: as it gives it.  Of the training step alone (step/correction.h). */
+struct pz_correction {
+  double gemms, attention, elementwise, launches, collectives;
+  int64_t steps; /* that it follows from */
+  double error;  /* mean error of each of them by the others; 0: not known */
+};
+
+static inline double pz_corrected(double factor) { return factor > 0 ? factor : 1; }
+
+/* Links slower by the factor of collectives. */
+void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c);
+
 /* The dies of a package, where a real chip holds more than its description counts.  dies 0: one die
  * of the chip's technology with what the description counts; else 0 in another field: as the
  * description counts. */
@@ -103,6 +116,7 @@ struct pz_chip {
   struct pz_rules rules;
   struct pz_calibration calibration;
   enum pz_calibrated_by calibrated_by;
+  struct pz_correction correction;
   struct pz_package package;
   bool
       cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
@@ -126,6 +140,9 @@ int64_t pz_chip_least_tile(const struct pz_chip *c);
 /* The bytes that a tensor core's buffer and the global buffer need for tiles of every product. */
 int64_t pz_chip_least_local_bytes(const struct pz_chip *c);
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *c);
+
+/* Name a chip by what it was fitted to: "h100, calibrated with my.csv"; what stands before a comma is the chip that it is. */
+void pz_chip_name_calibrated(struct pz_chip *c, const char *path);
 
 /* The chip with only so many of its cores (0: all of that class) and what they can draw of HBM and
  * global buffer. */

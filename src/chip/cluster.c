@@ -147,7 +147,7 @@ enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const cha
 const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
 
 bool pz_cluster_has_chip(const struct pz_cluster *c, const char *chip) {
-  size_t n = strlen(chip);
+  size_t n = strcspn(chip, ","); /* "h100, calibrated with ..." */
   for (const char *at = c->chips; *(at += strspn(at, " ")); at += strcspn(at, " "))
     if (strcspn(at, " ") == n && strncmp(at, chip, n) == 0) return true;
   return !*c->chips;
@@ -163,6 +163,15 @@ bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
     return true;
   }
   return false;
+}
+
+void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c) {
+  double times = pz_corrected(c->collectives);
+  for (int i = 0; i < net->n_levels; i++) {
+    net->level[i].bytes_per_s /= times;
+    net->level[i].latency_s *= times;
+    net->level[i].collectives.startup_s *= times;
+  }
 }
 
 int64_t pz_cluster_node(const struct pz_cluster *c) {

@@ -104,6 +104,7 @@ enum pz_status pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k, str
 enum pz_status pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k, struct pz_error *err) {
   enum pz_status status = pz_chip_set_class(c, k, err);
   c->collectives = (struct pz_collective_facts){0};
+  c->correction = (struct pz_correction){.steps = 0};
   c->glb_core_bytes_per_s = c->hbm.core_bytes_per_s = 0;
   if (c->execution == PZ_CHIP_STREAM)
     c->glb_bytes_per_s =

@@ -1,4 +1,5 @@
-/* phaze calibrate: a chip whose constants are fitted to operators that were measured on it. */
+/* phaze calibrate: a chip whose constants are fitted to operators that were measured on it, or corrected by training steps. */
+#include <math.h>
 #include <string.h>
 
 #include "chip/chip.h"
@@ -10,7 +11,7 @@
 
 struct settings {
   struct pz_common common;
-  const char *ops, *chip, *out;
+  const char *ops, *steps, *held, *chip, *cluster, *out;
 };
 
 static const struct settings defaults;
@@ -21,8 +22,14 @@ static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE|DIR",
      .help = "Measured operators (columns op,b,m,n,k,extra,kernel_us); scripts/measure-ops makes such a table on a CUDA GPU; or tables of AIConfigurator's collectors, also a directory of them (.csv, _perf.txt)"},
+    {.name = "steps", .type = PZ_OPTION_TEXT, .offset = AT(steps), .arg = "FILE.csv",
+     .help = "Measured training steps, three or more: a table as 'phaze predict --runs' reads it (columns model, chip, cluster, n_dev, fields of the plan, step_time_s)"},
+    {.name = "held", .type = PZ_OPTION_TEXT, .offset = AT(held), .arg = "FILE.csv",
+     .help = "With --steps: a table of further steps, which are not used but judge the correction"},
     {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP",
-     .help = "Chip to begin with, a preset or a chip.json: its description stays, and its constants where no row shows better ones"},
+     .help = "Chip to begin with, a preset or a chip.json: its description stays, and its constants where no row shows better ones; with --steps: of rows that name none, and the one to correct"},
+    {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = AT(cluster), .arg = "NET",
+     .help = "With --steps: the network of rows that name none"},
     {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "FILE.json",
      .help = "Write the calibrated chip to this file (default: show the fit and write nothing)"},
 };
@@ -122,6 +129,98 @@ static enum pz_status print_fit(const struct pz_calibrated *c, struct pz_arena *
   return status;
 }
 
+/* ---- training steps ------------------------------------------------------------------------- */
+
+static json_t *number_json(double v) { return isnan(v) ? json_null() : json_real(v); }
+
+static json_t *errors_json(const struct pz_step_errors *e, bool left_out) {
+  json_t *o = json_pack("{s:f,s:f}", "before", e->before, "after", e->after);
+  if (left_out) json_object_set_new(o, "left_out", number_json(e->left_out));
+  return o;
+}
+
+static json_t *steps_json(const struct pz_step_residual *r, uint32_t n, bool left_out) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < n; i++) {
+    json_t *o = json_pack("{s:s,s:f,s:f,s:f}", "id", r[i].id, "measured_s", r[i].measured_s,
+                          "before_s", r[i].before_s, "after_s", r[i].after_s);
+    if (left_out)
+      json_object_set_new(o, "left_out_s",
+                          r[i].left_out_s > 0 ? json_real(r[i].left_out_s) : json_null());
+    json_array_append_new(list, o);
+  }
+  return list;
+}
+
+static json_t *correction_json(const struct pz_step_calibration *c) {
+  json_t *factors = json_array();
+  for (uint32_t i = 0; i < c->n_factors; i++)
+    json_array_append_new(factors, json_pack("{s:s,s:f,s:f}", "name", c->factors[i].name, "factor",
+                                             c->factors[i].factor, "share", c->factors[i].share));
+  json_t *o =
+      json_pack("{s:o,s:o,s:o}", "factors", factors, "errors", errors_json(&c->errors, true),
+                "steps", steps_json(c->steps, c->n_steps, true));
+  if (c->n_held) {
+    json_object_set_new(o, "held_errors", errors_json(&c->held_errors, false));
+    json_object_set_new(o, "held", steps_json(c->held, c->n_held, false));
+  }
+  json_object_set_new(o, "description", c->chip ? pz_chip_json(c->chip) : json_null());
+  return o;
+}
+
+static void error_cell(struct pz_table *t, double predicted_s, double measured_s) {
+  if (predicted_s > 0)
+    pz_table_cell(t, "%+.1f%%", 100 * (predicted_s / measured_s - 1));
+  else
+    pz_table_cell(t, "-");
+}
+
+static enum pz_status print_steps(const struct pz_step_calibration *c, struct pz_arena *arena) {
+  static const char *const heads[] = {"step",       ">measured (s)", ">before",
+                                      ">by others", ">corrected",    NULL};
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (uint32_t i = 0; i < c->n_steps; i++) {
+    const struct pz_step_residual *r = &c->steps[i];
+    pz_table_cell(&t, "%s", r->id);
+    pz_table_cell(&t, "%.4g", r->measured_s);
+    error_cell(&t, r->before_s, r->measured_s);
+    error_cell(&t, r->left_out_s, r->measured_s);
+    error_cell(&t, r->after_s, r->measured_s);
+  }
+  return pz_table_print(&t, 0, stdout);
+}
+
+static enum pz_status print_factors(const struct pz_step_calibration *c, struct pz_arena *arena) {
+  static const char *const names[] = {"GEMMs", "attention", "element-wise, optimizer", "launches",
+                                      "collectives, transfers"};
+  static const char *const heads[] = {"part of the step", ">share", ">time by", NULL};
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (uint32_t i = 0; i < c->n_factors; i++) {
+    pz_table_cell(&t, "%s", names[i]);
+    pz_table_cell(&t, "%.0f%%", 100 * c->factors[i].share);
+    pz_table_cell(&t, "%+.1f%%", 100 * (c->factors[i].factor - 1));
+  }
+  printf("\n");
+  return pz_table_print(&t, 0, stdout);
+}
+
+static enum pz_status print_correction(const struct pz_step_calibration *c,
+                                       struct pz_arena *arena) {
+  enum pz_status status = print_steps(c, arena);
+  if (status == PZ_OK) status = print_factors(c, arena);
+  printf("\nmean error of the step time: %.1f%% before, %.1f%% corrected", 100 * c->errors.before,
+         100 * c->errors.after);
+  if (!isnan(c->errors.left_out))
+    printf("; %.1f%% where each step is predicted from the others", 100 * c->errors.left_out);
+  printf("\n");
+  if (c->n_held)
+    printf("%u steps that were not used: %.1f%% before, %.1f%% corrected\n", c->n_held,
+           100 * c->held_errors.before, 100 * c->held_errors.after);
+  return status;
+}
+
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
@@ -135,12 +234,14 @@ static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
 
 static enum pz_status check_output(const struct settings *s, struct pz_arena *arena,
                                    struct pz_error *err) {
-  const char *const *files = NULL;
+  const char *const tables[] = {s->steps, s->held, NULL}, *const *files = NULL;
   size_t n = 0;
   if (!s->out) return PZ_OK;
-  enum pz_status status = pz_csv_files(s->ops, arena, &files, err);
+  enum pz_status status = s->ops ? pz_csv_files(s->ops, arena, &files, err) : PZ_OK;
+  if (s->steps) files = tables;
   while (status == PZ_OK && files[n]) n++;
-  if (status == PZ_OK && pz_file_named(s->chip)) status = pz_file_output(s->out, &s->chip, 1, err);
+  if (status == PZ_OK && s->chip && pz_file_named(s->chip))
+    status = pz_file_output(s->out, &s->chip, 1, err);
   return status == PZ_OK ? pz_file_output(s->out, files, n, err) : status;
 }
 
@@ -164,20 +265,57 @@ static enum pz_status calibrate(const struct settings *s, struct pz_error *err) 
   return status;
 }
 
+static enum pz_status correct(const struct settings *s, struct pz_error *err) {
+  struct pz_calibrate_steps_options o = pz_calibrate_steps_options_default();
+  struct pz_step_calibration *fit = NULL;
+  struct pz_arena arena;
+  o.steps = s->steps;
+  o.held = s->held;
+  o.chip = s->chip;
+  o.cluster = s->cluster;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = check_output(s, &arena, err);
+  if (status == PZ_OK) status = pz_calibrate_steps(&o, &fit, err);
+  for (uint32_t i = 0; fit && i < fit->n_notes; i++)
+    pz_command_warn(s->common.quiet, fit->notes[i]);
+  if (status == PZ_OK && s->out && !fit->chip)
+    status = pz_fail(err, PZ_BAD_USE,
+                     "%s has steps of several chips; accepted: --chip CHIP, the one to correct",
+                     s->steps);
+  if (status == PZ_OK && s->out) status = write_chip(fit->chip, s->out, err);
+  if (status == PZ_OK)
+    status =
+        s->common.json ? pz_command_json(correction_json(fit), err) : print_correction(fit, &arena);
+  pz_step_calibration_free(fit);
+  pz_arena_release(&arena);
+  return status;
+}
+
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
-  if (!s.ops) return pz_command_misuse(&pz_cmd_calibrate, "--ops FILE|DIR is required");
+  if (!s.ops == !s.steps)
+    return pz_command_misuse(&pz_cmd_calibrate, "--ops FILE|DIR or --steps FILE.csv is required");
+  if (s.ops && (s.held || s.cluster))
+    return pz_command_misuse(&pz_cmd_calibrate, "--held and --cluster are of --steps");
+  if (s.steps) return pz_call_end(&call, correct(&s, &call.err));
   if (!s.chip) return pz_command_misuse(&pz_cmd_calibrate, "--chip CHIP is required");
   return pz_call_end(&call, calibrate(&s, &call.err));
 }
 
 const struct pz_command pz_cmd_calibrate = {
     .name = "calibrate",
-    .synopsis = "--ops FILE|DIR --chip CHIP [-o FILE.json]",
-    .summary = "Fit a chip's constants to operators measured on it",
+    .synopsis =
+        "--ops FILE|DIR --chip CHIP [-o FILE.json] | --steps FILE.csv [--chip CHIP] [-o FILE.json]",
+    .summary = "Fit a chip to operators or training steps measured on it",
     .detail =
+        "--steps corrects predictions by a few training steps that you measured: the times of\n"
+        "GEMMs, attention, element-wise operators, launches and collectives get a factor each,\n"
+        "moved only as far as the steps agree. The error left is shown: of each step by a\n"
+        "correction from the others, and with --held of steps that were not used.\n"
+        "\n"
+        "--ops fits constants of kernels.\n"
         "The table has a row for each measured operator, as scripts/measure-ops prints it, or\n"
         "is one of AIConfigurator's (GEMMs, attention, experts, collectives), of which the rows\n"
         "of CHIP are used, at most 300 of a kernel for the fit; where all rows are of one chip,\n"
@@ -185,11 +323,12 @@ const struct pz_command pz_cmd_calibrate = {
         "The fit is made twice: to every second row of each operator, judged with the other\n"
         "half, and to all rows, which is what -o writes. Constants that no row shows, and those\n"
         "of kernels whose held-back rows are predicted no better after the fit, keep the values\n"
-        "of CHIP; the output names them. Use the result as --chip FILE.json.\n"
+        "of CHIP; the output names them. Use either result as --chip FILE.json.\n"
         "\n"
         "Examples:\n"
         "  phaze calibrate --ops h200.csv --chip h200\n"
         "  phaze calibrate --ops mine.csv --chip h100 -o mine.json\n"
+        "  phaze calibrate --steps my.csv --chip h100 --cluster dgx-h100 -o mine.json\n"
         "  phaze calibrate --ops collected/ --chip b200 -o mine.json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,

@@ -602,6 +602,13 @@ static enum pz_status calibrate(const struct pz_chip *chip, const char *ops,
   enum pz_status status = pz_measured_load(ops, arena, &all, err);
   if (status == PZ_OK) status = pz_measured_of_chip(&all, chip, arena, &used, err);
   if (status == PZ_OK) status = pz_calibrate_to(chip, &used, progress, arena, out, err);
+  if (status == PZ_OK) {
+    struct pz_chip *named = pz_arena_alloc(arena, 1, sizeof *named);
+    if (!named) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
+    *named = *out->chip;
+    pz_chip_name_calibrated(named, ops);
+    out->chip = named;
+  }
   if (status == PZ_OK && !add_notes(&all, &used, chip->name, arena, out))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
   return status;

@@ -444,14 +444,21 @@ static double product_s(const struct pz_chip *c) {
 
 enum pz_status pz_term_rates_of(struct pz_term_tables *t, const struct pz_chip *c,
                                 const struct pz_cluster *net, struct pz_term_rates *r) {
-  *r = (struct pz_term_rates){.cycle = 1 / ((double)c->tensor.cores * c->clock_hz),
-                              .mac = product_s(c),
-                              .flop = 1 / pz_chip_tensor_flop_per_s(c),
-                              .op = 1 / pz_chip_vector_op_per_s(c),
-                              .byte = 1 / pz_chip_hbm_bytes_per_s(c)};
+  const struct pz_correction *f = &c->correction;
+  struct pz_cluster corrected = *net;
+  /* of all factors: GEMMs have tails, attention lanes */
+  double least = pz_fmin(pz_fmin(pz_corrected(f->gemms), pz_corrected(f->attention)),
+                         pz_corrected(f->elementwise));
+  pz_cluster_correct(&corrected, f);
+  *r = (struct pz_term_rates){.cycle = least / ((double)c->tensor.cores * c->clock_hz),
+                              .mac = least * product_s(c),
+                              .flop = least / pz_chip_tensor_flop_per_s(c),
+                              .op = least / pz_chip_vector_op_per_s(c),
+                              .byte = least / pz_chip_hbm_bytes_per_s(c)};
   enum pz_status status = array_cycles(t, c, &r->cycles);
-  if (status == PZ_OK) status = net_collectives(t, net, !t->scheduled, &r->collectives);
-  if (status == PZ_OK && t->scheduled) status = net_collectives(t, net, true, &r->path_collectives);
+  if (status == PZ_OK) status = net_collectives(t, &corrected, !t->scheduled, &r->collectives);
+  if (status == PZ_OK && t->scheduled)
+    status = net_collectives(t, &corrected, true, &r->path_collectives);
   return status;
 }
 

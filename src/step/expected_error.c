@@ -68,6 +68,8 @@ struct pz_run_features pz_run_features(const struct pz_plan *plan, const struct 
                                                : "16385+",
       [PZ_FEATURE_CONTEXT] = pz_plan_cp(plan) > 1 ? "cp" : "none"};
   for (int i = 0; i < PZ_FEATURES; i++) pz_text_copy(f.text[i], sizeof f.text[i], values[i]);
+  f.text[PZ_FEATURE_CHIP_LINE][strcspn(f.text[PZ_FEATURE_CHIP_LINE], ",")] =
+      '\0'; /* "h100, calibrated with ..." */
   return f;
 }
 

@@ -127,7 +127,8 @@ static void add_elementwise(const struct pz_step_context *w, double s, struct pz
 /* What a kernel without work takes of the device. */
 static double kernel_s(const struct pz_step_context *w) {
   const struct pz_kernel *k = pz_chip_kernel(&w->cost->chip, "default");
-  return k ? k->startup_s : w->cost->chip.calibration.startup_s;
+  return pz_corrected(w->cost->chip.correction.elementwise) *
+         (k ? k->startup_s : w->cost->chip.calibration.startup_s);
 }
 
 /* Is a grouped GEMM one GEMM after another?  Transformer Engine's are, with the tails of each (SimuMax has its times on a
@@ -277,8 +278,8 @@ static enum pz_status run_kernel(const struct pz_step_context *w, const struct p
   return r->s = r->calls * e.latency_s, PZ_OK;
 }
 
-static enum pz_status run_op(const struct pz_step_context *w, const struct pz_op *op,
-                             struct pz_op_run *r) {
+static enum pz_status run_uncorrected(const struct pz_step_context *w, const struct pz_op *op,
+                                      struct pz_op_run *r) {
   *r = (struct pz_op_run){.kind = PZ_RUN_NONE, .calls = 1};
   if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
@@ -291,6 +292,27 @@ static enum pz_status run_op(const struct pz_step_context *w, const struct pz_op
                                               : PZ_RUN_GEMM;
   r->weight = is_linear(op) && reduces_tokens(op);
   return op->kind == PZ_OP_ATTENTION ? run_attention(w, op, r) : run_kernel(w, op, r);
+}
+
+static void lengthen(struct pz_op_run *r, double times) {
+  r->s *= times;
+  r->cast_s *= times;
+  r->merge_s *= times;
+  r->calls *= times;
+}
+
+static enum pz_status run_op(const struct pz_step_context *w, const struct pz_op *op,
+                             struct pz_op_run *r) {
+  const struct pz_correction *c = &w->cost->chip.correction;
+  enum pz_status status = run_uncorrected(w, op, r);
+  double cast_s = pz_corrected(c->elementwise) * r->cast_s;
+  switch (r->kind) {
+  case PZ_RUN_GEMM: lengthen(r, pz_corrected(c->gemms)); break;
+  case PZ_RUN_ATTENTION: lengthen(r, pz_corrected(c->attention)); break;
+  case PZ_RUN_ELEMENTWISE: lengthen(r, pz_corrected(c->elementwise)); break;
+  default: break;
+  }
+  return r->cast_s = cast_s, status;
 }
 
 static void add_run(const struct pz_step_context *w, const struct pz_op *op,
@@ -350,13 +372,6 @@ static enum pz_status add_launched(const struct pz_step_context *w, const struct
   return status;
 }
 
-static void more_tokens(struct pz_op_run *r, double times) {
-  r->s *= times;
-  r->cast_s *= times;
-  r->merge_s *= times;
-  r->calls *= times;
-}
-
 /* Operators of a pass from the one that sends tokens to the experts' devices to the one that sends them back: those of
  * the device with most tokens take longer. */
 static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_layer *l,
@@ -389,7 +404,7 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
     }
     if (!there) continue;
     double more = imbalance(w) - 1;
-    if (runs) more_tokens(&runs[i], imbalance(w));
+    if (runs) lengthen(&runs[i], imbalance(w));
     p->products_s += more * (p->products_s - before.products_s);
     p->weight_s += more * (p->weight_s - before.weight_s);
     p->elementwise_s += more * (p->elementwise_s - before.elementwise_s);
@@ -650,7 +665,8 @@ static double lockstep(const struct pz_step_context *w) {
 /* Host time of so many operators and of so long native code. */
 static double launches_s(const struct pz_step_context *w, double n_ops, double native_s) {
   if (w->plan->execution >= PZ_EXECUTION_GRAPH) return 0;
-  double processor = w->cost->chip.calibration.host_launch * lockstep(w);
+  double processor = w->cost->chip.calibration.host_launch * lockstep(w) *
+                     pz_corrected(w->cost->chip.correction.launches);
   double experts = native_s > 0 ? w->k->expert_host : 1;
   double s = n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s + native_s;
   return s * processor * experts;

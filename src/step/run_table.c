@@ -117,12 +117,14 @@ struct reader {
   const struct pz_csv *csv;
   uint32_t at[COLUMNS];
   uint32_t row;
-  const struct pz_cold *cold; /* NULL: chips as they were measured */
+  const struct pz_run_terms *terms;
   struct pz_error *err;
 };
 
 static const char *cell(const struct reader *r, int c) {
-  return r->at[c] == PZ_NONE ? "" : pz_csv_cell(r->csv, r->row, r->at[c]);
+  const char *text = r->at[c] == PZ_NONE ? "" : pz_csv_cell(r->csv, r->row, r->at[c]);
+  const char *usual = c == CHIP ? r->terms->chip : c == CLUSTER ? r->terms->cluster : NULL;
+  return *text || !usual ? text : usual;
 }
 
 static const char *column_name(const void *ctx, size_t i) {
@@ -164,7 +166,7 @@ static enum pz_status find_columns(struct reader *r) {
                      pz_text_join(all, sizeof all, column_name, NULL));
   for (int c = 0; c < COLUMNS; c++) r->at[c] = pz_csv_column(r->csv, head(c));
   bool model = r->at[MODEL] != PZ_NONE || r->at[LAYERS] != PZ_NONE;
-  if (model && r->at[CHIP] != PZ_NONE) return PZ_OK;
+  if (model && (r->at[CHIP] != PZ_NONE || r->terms->chip)) return PZ_OK;
   return pz_fail(r->err, PZ_BAD_INPUT,
                  "%s:1: no column '%s'; accepted: a table of runs with the columns model (or the "
                  "model's shape: layers, hidden, heads, ffn, mlp, vocab), chip, and those of the "
@@ -581,8 +583,8 @@ static enum pz_status fit_precision(struct pz_run_request *q, struct pz_error *e
 static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
                                struct pz_error *err) {
   enum pz_status status = pz_chip_read(cell(r, CHIP), &q->chip, err);
-  if (status == PZ_OK && r->cold && !q->chip.cold)
-    status = pz_chip_make_cold(&q->chip, r->cold, err);
+  if (status == PZ_OK && r->terms->cold && !q->chip.cold)
+    status = pz_chip_make_cold(&q->chip, r->terms->cold, err);
   if (status == PZ_OK) status = fit_precision(q, err);
   if (status == PZ_OK) status = load_cluster(r, q, err);
   if (status != PZ_OK) return status;
@@ -677,7 +679,7 @@ enum pz_status pz_run_table_with(const struct pz_run_terms *terms, const char *n
   struct pz_pool *pool = NULL;
   enum pz_status status = pz_csv_parse(name, text, bytes, arena, &t.csv, err);
   if (status != PZ_OK) return status;
-  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .cold = terms->cold, .err = err},
+  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .terms = terms, .err = err},
                         .progress = terms->progress};
   j.requests = t.requests = pz_arena_alloc(arena, t.csv.rows, sizeof *j.requests);
   j.rows = t.rows = pz_arena_alloc(arena, t.csv.rows, sizeof *t.rows);
@@ -705,6 +707,10 @@ enum pz_status pz_run_table_with(const struct pz_run_terms *terms, const char *n
   t.n_rows = t.csv.rows;
   *out = t;
   return PZ_OK;
+}
+
+const struct pz_job *pz_run_table_job(const struct pz_run_table *t, uint32_t row) {
+  return &t->requests[row].job;
 }
 
 /* Rows of a table with other constants of chips that nobody measured. */

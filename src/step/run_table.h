@@ -21,6 +21,7 @@ struct pz_run_terms {
   const struct pz_constants *constants; /* of the model; NULL: as usual */
   const struct pz_cold
       *cold; /* chips by their data sheets, with these constants; NULL: as they were measured */
+  const char *chip, *cluster; /* of rows that name none; NULL: they must, or need none */
   unsigned threads;
   struct pz_progress *progress; /* NULL: none */
 };
@@ -37,6 +38,9 @@ PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_run_terms *terms, 
                                               const char *text, size_t bytes,
                                               struct pz_arena *arena, struct pz_run_table *out,
                                               struct pz_error *err);
+
+/* What a row asks for; its plan is the row's. */
+const struct pz_job *pz_run_table_job(const struct pz_run_table *t, uint32_t row);
 
 /* Steps of the rows that are wanted, with other constants of chips that nobody measured: the table was read on such
  * terms.  0: not predicted, or not wanted. */

@@ -68,6 +68,7 @@ static void count_params(struct pz_step_model *m) {
 static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
                      const struct pz_cluster *net, const struct pz_plan *plan) {
   pz_cost_init(&m->cost, chip, net);
+  pz_cluster_correct(&m->cost.net, &chip->correction);
   m->cost.causal = m->w->causal;
   m->cost.attention_library = pz_plan_framework(plan)->attention
                                   ? pz_plan_framework(plan)->attention

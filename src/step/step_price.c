@@ -406,7 +406,7 @@ static void optimize(const struct pricing *x, struct pz_prediction *out) {
   struct pz_power update;
   pz_cost_update(&x->m->cost, own * pz_plan_framework(p)->optimizer_bytes, own,
                  x->m->k->optimizer_efficiency, &update);
-  out->parts.optimizer_s = update.latency_s;
+  out->parts.optimizer_s = pz_corrected(x->m->cost.chip.correction.elementwise) * update.latency_s;
 }
 
 /* ---- the terms of a step -------------------------------------------------------------------- */

@@ -1,0 +1,173 @@
+#include "step/correction.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/pool.h"
+
+const char *const pz_correction_names[PZ_CORRECTION_FACTORS] = {"gemms", "attention", "elementwise",
+                                                                "launches", "collectives"};
+
+double *pz_correction_factor(struct pz_correction *c, int factor) {
+  double *const all[PZ_CORRECTION_FACTORS] = {&c->gemms, &c->attention, &c->elementwise,
+                                              &c->launches, &c->collectives};
+  return all[factor];
+}
+
+/* ---- steps with a correction ------------------------------------------------------------------ */
+
+struct corrected_job {
+  const struct pz_measured_step *steps;
+  const struct pz_correction *correction; /* NULL: its sensitivities */
+  struct pz_step_sensitivity *sensitivity;
+  double *step_s;
+  atomic_int failed; /* the first step that failed and 1 */
+};
+
+static enum pz_status price(const struct pz_measured_step *m, const struct pz_correction *c,
+                            double *step_s, struct pz_error *err) {
+  struct pz_chip chip = *m->job->chip;
+  struct pz_job job = *m->job;
+  struct pz_prediction p;
+  chip.correction = *c;
+  job.chip = &chip;
+  enum pz_status status = pz_predict(&job, m->plan, &p, NULL, err);
+  return *step_s = status == PZ_OK ? p.step_s : 0, status;
+}
+
+/* By half of what the factor of a part usually is off, so that what it hides behind counts as it does then. */
+static enum pz_status find_shares(const struct pz_measured_step *m, struct pz_step_sensitivity *out,
+                                  struct pz_error *err) {
+  static const double CHANGE = 1.05;
+  struct pz_correction none = {.steps = 0};
+  enum pz_status status = price(m, &none, &out->step_s, err);
+  for (int f = 0; f < PZ_CORRECTION_FACTORS && status == PZ_OK; f++) {
+    struct pz_correction c = none;
+    double s = 0;
+    *pz_correction_factor(&c, f) = CHANGE;
+    status = price(m, &c, &s, err);
+    out->share[f] = log(s / out->step_s) / log(CHANGE);
+  }
+  return status;
+}
+
+static void run_step(void *ctx, size_t i, unsigned worker) {
+  struct corrected_job *j = ctx;
+  struct pz_error err = {0};
+  (void)worker;
+  enum pz_status status = j->correction ? price(&j->steps[i], j->correction, &j->step_s[i], &err)
+                                        : find_shares(&j->steps[i], &j->sensitivity[i], &err);
+  int none = 0;
+  if (status != PZ_OK) atomic_compare_exchange_strong(&j->failed, &none, (int)i + 1);
+}
+
+static enum pz_status run_all(struct corrected_job *j, uint32_t n, unsigned threads,
+                              struct pz_error *err) {
+  struct pz_pool *pool = NULL;
+  enum pz_status status = pz_pool_new(threads, &pool, err);
+  if (status != PZ_OK) return status;
+  pz_pool_for(pool, n, run_step, j);
+  pz_pool_free(pool);
+  if (!j->failed) return PZ_OK;
+  /* again, for its message */
+  struct pz_correction none = {.steps = 0};
+  const struct pz_measured_step *m = &j->steps[j->failed - 1];
+  double s;
+  status = price(m, j->correction ? j->correction : &none, &s, err);
+  return status == PZ_OK ? pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", m->id) : status;
+}
+
+enum pz_status pz_step_sensitivities(const struct pz_measured_step *steps, uint32_t n,
+                                     unsigned threads, struct pz_step_sensitivity *out,
+                                     struct pz_error *err) {
+  struct corrected_job j = {.steps = steps, .sensitivity = out};
+  return run_all(&j, n, threads, err);
+}
+
+enum pz_status pz_steps_corrected(const struct pz_measured_step *steps, uint32_t n,
+                                  const struct pz_correction *c, unsigned threads, double *step_s,
+                                  struct pz_error *err) {
+  struct corrected_job j = {.steps = steps, .correction = c, .step_s = step_s};
+  return run_all(&j, n, threads, err);
+}
+
+/* ---- the fit ------------------------------------------------------------------------------------ */
+
+/* Standard deviations in logarithms that are tried: of factors around 1, of steps around the prediction.  From a fiftieth, less
+ * than runs of one script differ by, to 1.5 times; from the best groups of published runs to those that vary most. */
+static const double factor_spreads[] = {0.02, 0.05, 0.1, 0.2, 0.4};
+static const double step_spreads[] = {0.03, 0.06, 0.12};
+enum {
+  FACTOR_SPREADS = sizeof factor_spreads / sizeof *factor_spreads,
+  STEP_SPREADS = sizeof step_spreads / sizeof *step_spreads
+};
+
+/* Normal equations of ln(measured / predicted) = sum of shares times logarithms of factors. */
+struct normal {
+  double xx[PZ_CORRECTION_FACTORS][PZ_CORRECTION_FACTORS], xy[PZ_CORRECTION_FACTORS], yy;
+  uint32_t n;
+};
+
+static struct normal normal_of(const struct pz_measured_step *steps,
+                               const struct pz_step_sensitivity *s, uint32_t n, uint32_t skip) {
+  struct normal a = {.n = 0};
+  for (uint32_t i = 0; i < n; i++) {
+    if (i == skip) continue;
+    double y = log(steps[i].measured_s / s[i].step_s);
+    for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
+      for (int g = 0; g < PZ_CORRECTION_FACTORS; g++) a.xx[f][g] += s[i].share[f] * s[i].share[g];
+      a.xy[f] += s[i].share[f] * y;
+    }
+    a.yy += y * y;
+    a.n++;
+  }
+  return a;
+}
+
+/* The most likely logarithms with these spreads; returns the logarithm of how likely they make the steps, up to a
+ * constant. */
+static double solve(const struct normal *a, double factor, double step, double *w) {
+  enum { N = PZ_CORRECTION_FACTORS };
+  double l[N][N] = {{0}}, v = step * step, t = factor * factor, determinant = 0, explained = 0;
+  for (int i = 0; i < N; i++) /* Cholesky */
+    for (int j = 0; j <= i; j++) {
+      double x = a->xx[i][j] / v + (i == j ? 1 / t : 0);
+      for (int k = 0; k < j; k++) x -= l[i][k] * l[j][k];
+      l[i][j] = i == j ? sqrt(x) : x / l[j][j];
+    }
+  for (int i = 0; i < N; i++) {
+    double x = a->xy[i] / v;
+    for (int k = 0; k < i; k++) x -= l[i][k] * w[k];
+    w[i] = x / l[i][i];
+    explained += w[i] * w[i];
+    determinant += 2 * log(l[i][i]);
+  }
+  for (int i = N; i-- > 0;) {
+    double x = w[i];
+    for (int k = i + 1; k < N; k++) x -= l[k][i] * w[k];
+    w[i] = x / l[i][i];
+  }
+  return -0.5 * (a->n * log(v) + N * log(t) + determinant + a->yy / v - explained);
+}
+
+struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
+                                       const struct pz_step_sensitivity *s, uint32_t n,
+                                       uint32_t skip) {
+  struct normal a = normal_of(steps, s, n, skip);
+  double w[FACTOR_SPREADS * STEP_SPREADS][PZ_CORRECTION_FACTORS];
+  double likely[FACTOR_SPREADS * STEP_SPREADS], most = -HUGE_VAL, sum = 0;
+  struct pz_correction out = {.steps = 0};
+  for (int i = 0; i < FACTOR_SPREADS * STEP_SPREADS; i++) {
+    likely[i] = solve(&a, factor_spreads[i / STEP_SPREADS], step_spreads[i % STEP_SPREADS], w[i]);
+    most = fmax(most, likely[i]);
+  }
+  for (int i = 0; i < FACTOR_SPREADS * STEP_SPREADS; i++) sum += likely[i] = exp(likely[i] - most);
+  for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
+    double mean = 0;
+    for (int i = 0; i < FACTOR_SPREADS * STEP_SPREADS; i++) mean += likely[i] / sum * w[i][f];
+    /* what a chip file accepts */
+    *pz_correction_factor(&out, f) = fmin(fmax(exp(mean), 0.1), 10);
+  }
+  return out;
+}

@@ -1,0 +1,47 @@
+/* A chip's correction (chip/chip.h) from training steps that were measured: the factor of each part's time.
+ *
+ * In logarithms a step is nearly linear in the factors, by the part of the step that each has.  A factor is taken to lie
+ * around 1 with a spread that is not known, a measured step around the corrected prediction with another; both are found
+ * from the steps themselves: the answers for each pair of spreads are weighed by how likely they make the steps.  So a few
+ * steps that are all off alike correct much, those that are off by chance nearly nothing. */
+#ifndef PZ_STEP_CORRECTION_H
+#define PZ_STEP_CORRECTION_H
+
+#include "chip/chip.h"
+#include "step/predict.h"
+
+/* A run with its step. */
+struct pz_measured_step {
+  const char *id;
+  const struct pz_job *job;
+  const struct pz_plan *plan;
+  double measured_s;
+};
+
+enum { PZ_CORRECTION_FACTORS = 5 };
+
+/* Names as in chip.json: "gemms", ...; where one stands in a correction. */
+extern const char *const pz_correction_names[PZ_CORRECTION_FACTORS];
+double *pz_correction_factor(struct pz_correction *c, int factor);
+
+/* Steps of a list without correction, and what a change of each factor does to them. */
+struct pz_step_sensitivity {
+  double step_s, share[PZ_CORRECTION_FACTORS]; /* part of the step that grows with it */
+};
+
+/* One for each. */
+PZ_NODISCARD enum pz_status pz_step_sensitivities(const struct pz_measured_step *steps, uint32_t n,
+                                                  unsigned threads, struct pz_step_sensitivity *out,
+                                                  struct pz_error *err);
+
+/* From all steps but one; skip >= n: from all.  Steps and error are left to the caller. */
+struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
+                                       const struct pz_step_sensitivity *s, uint32_t n,
+                                       uint32_t skip);
+
+/* Steps on their chips with this correction. */
+PZ_NODISCARD enum pz_status pz_steps_corrected(const struct pz_measured_step *steps, uint32_t n,
+                                               const struct pz_correction *c, unsigned threads,
+                                               double *step_s, struct pz_error *err);
+
+#endif

@@ -1,0 +1,221 @@
+/* Predictions corrected by training steps that were measured: tables read, the fit of step/correction, and what it leaves. */
+#include <math.h>
+#include <string.h>
+
+#include "chip/chip.h"
+#include "core/alloc.h"
+#include "core/file.h"
+#include "core/held.h"
+#include "core/text.h"
+#include "core/vec.h"
+#include "step/correction.h"
+#include "step/run_table.h"
+
+struct pz_calibrate_steps_options pz_calibrate_steps_options_default(void) {
+  return (struct pz_calibrate_steps_options){.size = sizeof(struct pz_calibrate_steps_options)};
+}
+
+struct calibrator {
+  const struct pz_calibrate_steps_options *o;
+  struct pz_chip wanted; /* of option chip */
+  struct pz_vec notes;   /* const char * */
+  struct pz_arena *arena;
+  struct pz_error *err;
+};
+
+static enum pz_status no_memory(const struct calibrator *x) {
+  return pz_fail(x->err, PZ_NO_MEMORY, "out of memory for the steps");
+}
+
+static enum pz_status note(struct calibrator *x, const char *text) {
+  return text && pz_vec_push(&x->notes, &text) ? PZ_OK : no_memory(x);
+}
+
+/* ---- the steps of a table ----------------------------------------------------------------------- */
+
+/* Names before "h100, calibrated with ...". */
+static bool same_chip(const struct pz_chip *a, const struct pz_chip *b) {
+  size_t n = strcspn(a->name, ",");
+  return n == strcspn(b->name, ",") && strncmp(a->name, b->name, n) == 0;
+}
+
+/* Is the row a step of the chip that is wanted?  A note says why not. */
+static enum pz_status is_used(struct calibrator *x, const char *path, const struct pz_run_table *t,
+                              uint32_t i, bool *used) {
+  const struct pz_run_row *row = &t->rows[i];
+  uint32_t line = t->csv.lines[i];
+  const char *why = NULL;
+  *used = false;
+  if (!row->predicted)
+    why = row->reason;
+  else if (!(row->measured_s > 0))
+    why = "no step_time_s";
+  else if (strcmp(row->quality, "ok") != 0)
+    why = row->quality;
+  else if (x->o->chip && !same_chip(pz_run_table_job(t, i)->chip, &x->wanted))
+    why = "of another chip";
+  if (!why) return *used = true, PZ_OK;
+  return note(x, pz_arena_printf(x->arena, "%s:%u: not used: %s", path, line, why));
+}
+
+static enum pz_status read_steps(struct calibrator *x, const char *path,
+                                 struct pz_measured_step **out, uint32_t *n) {
+  struct pz_run_terms terms = {
+      .chip = x->o->chip, .cluster = x->o->cluster, .threads = x->o->threads};
+  struct pz_run_table t = {.n_rows = 0};
+  char *text = NULL;
+  size_t bytes = 0;
+  *n = 0;
+  enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, x->err);
+  if (status == PZ_OK) status = pz_run_table_with(&terms, path, text, bytes, x->arena, &t, x->err);
+  pz_free(text);
+  if (status != PZ_OK) return status;
+  *out = pz_arena_alloc(x->arena, (size_t)t.n_rows + 1, sizeof **out);
+  if (!*out) return no_memory(x);
+  for (uint32_t i = 0; i < t.n_rows && status == PZ_OK; i++) {
+    const struct pz_run_row *row = &t.rows[i];
+    bool used;
+    status = is_used(x, path, &t, i, &used);
+    if (status != PZ_OK || !used) continue;
+    struct pz_job *job = pz_arena_alloc(x->arena, 1, sizeof *job);
+    if (!job) return no_memory(x);
+    *job = *pz_run_table_job(&t, i);
+    if (x->o->chip) job->chip = &x->wanted; /* as its file says */
+    (*out)[(*n)++] = (struct pz_measured_step){row->id, job, row->plan, row->measured_s};
+  }
+  if (status == PZ_OK && !*n)
+    return pz_fail(x->err, PZ_BAD_INPUT, "%s: no step to use%s%s", path, x->notes.n ? "; " : "",
+                   x->notes.n ? *pz_vec_at(&x->notes, const char *, 0) : "");
+  return status;
+}
+
+/* ---- what is left ------------------------------------------------------------------------------- */
+
+static double mean_error(const struct pz_step_residual *r, uint32_t n, size_t offset) {
+  double sum = 0;
+  for (uint32_t i = 0; i < n; i++)
+    sum += fabs(*(const double *)((const char *)&r[i] + offset) / r[i].measured_s - 1);
+  return sum / n;
+}
+
+static struct pz_step_errors errors_of(const struct pz_step_residual *r, uint32_t n) {
+#define MEAN(member) mean_error(r, n, offsetof(struct pz_step_residual, member))
+  struct pz_step_errors e = {MEAN(before_s), MEAN(left_out_s), MEAN(after_s)};
+#undef MEAN
+  if (!n || !(r->left_out_s > 0)) e.left_out = (double)NAN;
+  return e;
+}
+
+/* Steps before and after a correction. */
+static enum pz_status judge(struct calibrator *x, const struct pz_measured_step *steps, uint32_t n,
+                            const struct pz_correction *c, struct pz_step_residual **out) {
+  double *step_s = pz_arena_alloc(x->arena, n, sizeof *step_s);
+  struct pz_correction none = {.steps = 0};
+  *out = pz_arena_alloc(x->arena, n, sizeof **out);
+  if (!step_s || !*out) return no_memory(x);
+  enum pz_status status = pz_steps_corrected(steps, n, &none, x->o->threads, step_s, x->err);
+  for (uint32_t i = 0; i < n; i++)
+    (*out)[i] = (struct pz_step_residual){steps[i].id, steps[i].measured_s, step_s[i], 0, 0};
+  if (status == PZ_OK) status = pz_steps_corrected(steps, n, c, x->o->threads, step_s, x->err);
+  for (uint32_t i = 0; i < n; i++) (*out)[i].after_s = step_s[i];
+  return status;
+}
+
+/* Each by a correction from the others. */
+static enum pz_status leave_out(struct calibrator *x, const struct pz_measured_step *steps,
+                                const struct pz_step_sensitivity *s, uint32_t n,
+                                struct pz_step_residual *out) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < n && n > 1 && status == PZ_OK; i++) {
+    struct pz_correction others = pz_correction_fit(steps, s, n, i);
+    status = pz_steps_corrected(&steps[i], 1, &others, 1, &out[i].left_out_s, x->err);
+  }
+  return status;
+}
+
+static enum pz_status tell_factors(struct calibrator *x, const struct pz_correction *c,
+                                   const struct pz_step_sensitivity *s, uint32_t n,
+                                   struct pz_step_calibration *out) {
+  struct pz_correction copy = *c;
+  struct pz_step_factor *list = pz_arena_alloc(x->arena, PZ_CORRECTION_FACTORS, sizeof *list);
+  if (!list) return no_memory(x);
+  for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
+    list[f] = (struct pz_step_factor){.name = pz_correction_names[f],
+                                      .factor = *pz_correction_factor(&copy, f)};
+    for (uint32_t i = 0; i < n; i++) list[f].share += s[i].share[f] / n;
+  }
+  out->factors = list;
+  out->n_factors = PZ_CORRECTION_FACTORS;
+  return PZ_OK;
+}
+
+/* The chip of all steps with the correction, under a name that says where it is from. */
+static enum pz_status correct_chip(struct calibrator *x, const struct pz_measured_step *steps,
+                                   uint32_t n, const struct pz_correction *c,
+                                   struct pz_step_calibration *out) {
+  const struct pz_chip *first = steps[0].job->chip;
+  for (uint32_t i = 1; i < n; i++)
+    if (!same_chip(first, steps[i].job->chip)) return PZ_OK;
+  struct pz_chip *chip = pz_arena_alloc(x->arena, 1, sizeof *chip);
+  if (!chip) return no_memory(x);
+  *chip = *first;
+  chip->correction = *c;
+  pz_chip_name_calibrated(chip, x->o->steps);
+  return out->chip = chip, PZ_OK;
+}
+
+enum { FEW = 3 };
+
+static enum pz_status calibrate(struct calibrator *x, struct pz_step_calibration *out) {
+  struct pz_measured_step *steps = NULL, *held = NULL;
+  struct pz_step_residual *residuals = NULL, *held_residuals = NULL;
+  uint32_t n = 0;
+  enum pz_status status = read_steps(x, x->o->steps, &steps, &n);
+  if (status == PZ_OK && x->o->held) status = read_steps(x, x->o->held, &held, &out->n_held);
+  if (status != PZ_OK) return status;
+  struct pz_step_sensitivity *s = pz_arena_alloc(x->arena, n, sizeof *s);
+  if (!s) return no_memory(x);
+  status = pz_step_sensitivities(steps, n, x->o->threads, s, x->err);
+  if (status != PZ_OK) return status;
+  struct pz_correction c = pz_correction_fit(steps, s, n, n);
+  status = judge(x, steps, n, &c, &residuals);
+  if (status == PZ_OK) status = leave_out(x, steps, s, n, residuals);
+  if (status == PZ_OK && held) status = judge(x, held, out->n_held, &c, &held_residuals);
+  if (status != PZ_OK) return status;
+  out->steps = residuals;
+  out->n_steps = n;
+  out->held = held_residuals;
+  out->errors = errors_of(residuals, n);
+  if (held) out->held_errors = errors_of(held_residuals, out->n_held);
+  c.steps = n;
+  c.error = n > 1 ? out->errors.left_out : 0;
+  status = tell_factors(x, &c, s, n, out);
+  if (status == PZ_OK) status = correct_chip(x, steps, n, &c, out);
+  if (status == PZ_OK && n < FEW)
+    status = note(x, "fewer than 3 steps: factors are moved less than more steps would");
+  if (status == PZ_OK && n > 1 && out->errors.left_out > out->errors.before)
+    status = note(x, "steps left out are predicted no better by the others: measure more, or "
+                     "steps that are more alike");
+  return status;
+}
+
+enum pz_status pz_calibrate_steps(const struct pz_calibrate_steps_options *options,
+                                  struct pz_step_calibration **out, struct pz_error *err) {
+  struct pz_calibrate_steps_options o = pz_calibrate_steps_options_default();
+  struct calibrator x = {.o = &o, .err = err};
+  void *made = NULL;
+  enum pz_status status =
+      pz_sized_take(&o, sizeof o, options, "pz_calibrate_steps_options_default", err);
+  if (status == PZ_OK) status = pz_need_each(err, {o.steps, "steps"}, {out, "out"});
+  if (status == PZ_OK && o.chip) status = pz_chip_read(o.chip, &x.wanted, err);
+  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the calibration", &made, &x.arena, err);
+  if (status != PZ_OK) return status;
+  struct pz_step_calibration *c = made;
+  pz_vec_init(&x.notes, x.arena, sizeof(const char *));
+  status = calibrate(&x, c);
+  c->notes = x.notes.items;
+  c->n_notes = x.notes.n;
+  return pz_held_give(status, made, out);
+}
+
+void pz_step_calibration_free(struct pz_step_calibration *c) { pz_held_free(c); }
