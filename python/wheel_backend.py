@@ -2,6 +2,7 @@
 shared library beside it, the command, its man page and, where emcc and the source of jansson are there, the engine of its pages."""
 import base64
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -34,7 +35,7 @@ def _install(prefix: Path) -> None:
         targets.append("wasm")
     subprocess.run(["cmake", "-S", SOURCE, "-B", build, *(["-GNinja"] if shutil.which("ninja") else []), "-DPHAZE_TESTS=OFF",
                     "-DPHAZE_MPI=OFF", f"-DPython3_EXECUTABLE={sys.executable}"], check=True)
-    subprocess.run(["cmake", "--build", build, "--parallel", "--target", *targets], check=True)
+    subprocess.run(["cmake", "--build", build, "--parallel", str(os.cpu_count()), "--target", *targets], check=True)
     subprocess.run(["cmake", "--install", build, "--prefix", prefix, "--strip"], check=True)
 
 
