@@ -27,9 +27,8 @@ Requires-Dist: matplotlib; extra == "plot"
 """
 
 
-def _install(prefix: Path) -> None:
-    """The tree that 'cmake --install' makes."""
-    build = SOURCE / "build" / "pip"
+def _install(build: Path, prefix: Path) -> None:
+    """The tree that 'cmake --install' makes, of this build folder."""
     targets = ["phaze_command", "phaze_shared", "man", "phaze_python"]
     if shutil.which("emcc") and (SOURCE / "build/jansson/src/jansson.h").exists():
         targets.append("wasm")
@@ -54,10 +53,12 @@ def _members(prefix: Path):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """--config-settings=build=FOLDER: a build folder of one's own, so that what it holds is not compiled anew."""
+    build = SOURCE / (config_settings or {}).get("build", "build/pip")
     name, info, record = f"phaze-{VERSION}-{TAG}.whl", f"phaze-{VERSION}.dist-info", ""
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(Path(wheel_directory) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
         prefix = Path(folder)
-        _install(prefix)
+        _install(build, prefix)
         (prefix / "METADATA").write_text(METADATA)
         (prefix / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: phaze\nRoot-Is-Purelib: false\nTag: {TAG}\n")
         for member, file in [*_members(prefix), *((f"{info}/{key}", prefix / key) for key in ("METADATA", "WHEEL"))]:
