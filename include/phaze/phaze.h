@@ -14,6 +14,7 @@
  *     explain    pz_training_explain where its fields come from, which constants count
  *     place      pz_training_place, pz_training_scale    the best plan of a training run, proved
  *     tune       pz_run_plan_read, pz_plan_tune   what would make a run that you have faster
+ *     diff       pz_plan_diff        what two runs differ by, second by second
  *     emit       pz_launch_text      a plan as the launch script of its framework
  *     calibrate  pz_calibrate        a chip whose constants are fitted to measured operators
  *     explore    pz_explore_page     a page that finds plans by itself
@@ -128,6 +129,9 @@ struct pz_progress_state {
   const char *note;         /* the best chip so far, or "" */
   uint64_t done, total;     /* the total may change */
   bool ended;               /* the last call of a phase */
+  double gap, target; /* of a search: what is proved so far (HUGE_VAL: nothing yet) and what it
+                             * goes on for, 0.05: a chip that is better by 5%; other phases: target < 0.
+                             * Chips left say nothing of the time that it takes. */
 };
 
 /* Called at the beginning and end of each phase and some times a second between them, by one thread
@@ -437,6 +441,12 @@ PZ_NODISCARD PZ_API enum pz_status pz_workload_text(const struct pz_workload *w,
 
 /* Names of the presets: pz_preset_name(i) for i from 0, NULL after the last. */
 PZ_API const char *pz_preset_name(size_t i);
+
+/* Its name on Hugging Face ("meta-llama/Llama-3.1-70B"), by which it is found too; NULL: it is not there. */
+PZ_API const char *pz_preset_hub_name(size_t i);
+
+/* The name of the preset that a word names, by either name and in any case of letters, unless a file of that path exists.  NULL: none. */
+PZ_API const char *pz_preset_named(const char *word);
 
 /* "unknown" for what is none, as every name of an enum below. */
 PZ_API const char *pz_op_kind_name(int kind);
@@ -1711,6 +1721,10 @@ struct pz_training_place_options {
   bool events;      /* keep every event of the best plan's pipeline */
   pz_progress_fn *progress; /* NULL: none */
   void *ctx;                /* of it */
+  double tokens;            /* of the run that a deadline is for */
+  double
+      deadline_s; /* only plans with which the run ends by then, without failures; where none does, the fastest, which are
+                        `late`; 0: none */
 };
 
 PZ_API struct pz_training_place_options pz_training_place_options_default(void);
@@ -1732,6 +1746,7 @@ struct pz_training_plans {
   const char *warning;             /* of the model: "", or what its user should know */
   struct pz_training_run *least; /* where nothing fits: the plan that needs least memory; or NULL */
   struct pz_plan_certificate certificate;
+  bool late; /* no plan ends by the deadline: these are the fastest that fit */
 };
 
 /* The best plans by the model of pz_training_predict, over tensor and sequence parallelism, stages
@@ -1878,8 +1893,8 @@ PZ_API struct pz_run_plan_options pz_run_plan_options_default(void);
 enum { PZ_PLAN_FILE_MOST_BYTES = 4 << 20 };
 
 /* Read a run from a text: a plan file (JSON with the names that `phaze predict --json` prints, or all of
- * that output), or Megatron-LM's arguments, as a launch script or a plain list.  `name` stands for it in
- * messages.  PZ_BAD_INPUT says what is missing, unknown, not covered or wrong.  On success *out is the
+ * that output), Megatron-LM's arguments, as a launch script or a plain list, torchtitan's configuration
+ * (TOML), or a script that pz_launch_text writes.  `name` stands for it in messages.  PZ_BAD_INPUT says what is missing, unknown, not covered or wrong.  On success *out is the
  * caller's to free. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_plan_read(const char *name, const char *text,
                                                     size_t bytes,
@@ -1933,6 +1948,48 @@ PZ_NODISCARD PZ_API enum pz_status pz_plan_tune(const struct pz_run_plan *r,
                                                 struct pz_plan_tuning **out, struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_plan_tuning_free(struct pz_plan_tuning *t);
+
+/* One of two runs that are compared: on a chip, in a network (NULL: the chip's own link). */
+struct pz_diff_side {
+  size_t size; /* sizeof *this */
+  const struct pz_run_plan *run;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+};
+
+/* A field in which two runs differ: model, chip, cluster, or one of the plan. */
+struct pz_field_difference {
+  const char *name, *a, *b;
+};
+
+/* A change on the way from one run to the other. */
+struct pz_diff_change {
+  const char *change;        /* "tp 8 -> 4"; "pp 4 -> 2, vpp 2 -> 1" where neither runs alone */
+  uint32_t fields;           /* that change together; model, chip and cluster count as one */
+  struct pz_plan plan;       /* after it, filled */
+  struct pz_prediction p;    /* of that */
+  double step_s, peak_bytes; /* what it adds; below 0: saves */
+};
+
+/* Two runs.  Terms of the step (pz_time_part_at) and of memory on the fullest device (pz_memory_part_at)
+ * are those of a.p and b.p: their differences sum up to that of the steps and of the peaks, and so do
+ * those of the path. */
+struct pz_plan_diff {
+  struct pz_training_run a, b;
+  struct pz_field_difference *fields;
+  uint32_t n_fields;
+  struct pz_diff_change *path; /* from a, the last one is b; n_path 0: they are the same */
+  uint32_t n_path;
+};
+
+/* What two runs differ by.  The path has the fields in the order of a plan's, and changes those together
+ * that do not run alone; what a field brings depends on those before it.  PZ_BAD_USE for a plan that
+ * cannot be.  On success *out is the caller's to free.  Cost: some tens of predictions. */
+PZ_NODISCARD PZ_API enum pz_status pz_plan_diff(const struct pz_diff_side *a,
+                                                const struct pz_diff_side *b,
+                                                struct pz_plan_diff **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_plan_diff_free(struct pz_plan_diff *d);
 
 /* ---- launch scripts ------------------------------------------------------------------------- */
 
@@ -2521,6 +2578,35 @@ PZ_NODISCARD PZ_API enum pz_status pz_chips_compare(const struct pz_study_option
                                                     const char *chips, bool cold,
                                                     const struct pz_run_options *run, char **text,
                                                     struct pz_error *err);
+
+enum { PZ_PRICES_MOST_BYTES = 1 << 20 };
+
+/* What chips are rented for.  Take pz_rent_options_default() and change fields. */
+struct pz_rent_options {
+  size_t size;               /* sizeof *this, set by the default */
+  struct pz_choices devices; /* numbers to rent; n 0: the study's */
+  double tokens;             /* of the run */
+  double price;              /* dollars of a device for an hour, of every chip; 0: not asked for */
+  const char *prices; /* or the text of a table: chip,dollars_per_device_hour (CSV); NULL: none */
+  const char *prices_name; /* stands for it in messages */
+  double deadline_s;       /* 0: none */
+};
+
+PZ_API struct pz_rent_options pz_rent_options_default(void);
+
+/* pz_chips_compare for a run over so many tokens: a row for each chip, number of devices and model, with `devices`, and in
+ * those that fit `days` and `device_hours`, with a price `dollars_per_device_hour`, `run_dollars` and `tokens_per_dollar`;
+ * _low and _high of days and run_dollars are what the chip's expected error leaves (null: not known); `ratio` is to the
+ * first row.  Counted is training without failures, checkpoints, restarts, storage and traffic out; pz_run_cost has
+ * failures.  With a deadline: one number of devices is the most that can be had, of which the plan takes those that cost
+ * least and end by then, several are taken as they are; `deadline` is met, uncertain (met, but not at the upper end of the
+ * error) or missed. With prices `cheapest` is true of the row of each model that costs least of those that do not miss it.
+ * PZ_BAD_INPUT for a table without one of the chips. */
+PZ_NODISCARD PZ_API enum pz_status pz_chips_rent(const struct pz_study_options *study,
+                                                 const char *chips, bool cold,
+                                                 const struct pz_rent_options *rent,
+                                                 const struct pz_run_options *run, char **text,
+                                                 struct pz_error *err);
 
 /* ---- verification --------------------------------------------------------------------------- */
 

@@ -13,9 +13,10 @@
     predict    predict, predict_runs, explain, Prediction.cost    what plans take, as training frameworks run them
     place      place, place_instance, scale the best plan of a training run, proved
     tune       tune, read_plan              what would make a run that you have faster
+    diff       diff                         what two runs differ by, second by second
     emit       emit                         a plan as the launch script of its framework
     pages      Placement.page, Scaling.page, explore    plans as HTML pages, and one that finds plans itself
-    calibrate  calibrate                    a chip fitted to operators that you measured
+    calibrate  calibrate, calibrate_steps   a chip fitted to operators or training steps that you measured
     search     search, compare, compare_chips, original, load_run, report, verify
                                             which chip of a design space is best
     validate   validate                     predictions beside measurements
@@ -25,27 +26,29 @@ header phaze.h, `to_dict()` makes dicts and lists of them, `to_frame()` a pandas
 picture with matplotlib, `print()` text for people.  Errors of the library are exceptions (phaze.Error)
 with its message.  While the library works, other threads of Python run, and Ctrl-C ends the call.
 """
-from ._calls import (calibrate, compare, compare_chips, emit, estimate, estimate_ops, explain, explore, known, load_run,
-                     original, place, place_instance, power, predict, predict_runs, product, read_plan, report, scale,
+from ._calls import (calibrate, calibrate_steps, compare, compare_chips, diff, emit, estimate, estimate_ops, explain,
+                     explore, known, load_run, original, place, place_instance, power, predict, predict_runs, product,
+                     read_plan, report, scale,
                      schedule, schedule_instance, schedule_plan, search, silicon, sources, tune, validate, verify)
 from ._errors import (BadInput, BadUse, Error, FileError, Internal, LimitPassed, NoAnswer, NoMemory,
                       Stopped)
 from ._machine import (Chip, Cluster, PhazeWarning, Space, Workload, chips, clusters, frameworks, graph,
                        models, spaces)
 from ._phaze import lib as _lib
-from ._results import (Calibration, ChipComparison, ChipPlan, Estimate, Explanation, InstancePlan, OperatorTimes,
-                       Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
-                       Schedule, SearchResult, Tuning, Validation, Verification)
+from ._results import (Calibration, ChipComparison, ChipPlan, Difference, Estimate, Explanation, InstancePlan,
+                       OperatorTimes, Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs,
+                       Scaling, Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
 from ._values import Record, _text
 
 __version__: str = _text(_lib.pz_version()) or ""
 
 __all__ = [
-    "BadInput", "BadUse", "Calibration", "Chip", "ChipComparison", "ChipPlan", "Cluster", "Error", "Estimate",
+    "BadInput", "BadUse", "Calibration", "Chip", "ChipComparison", "ChipPlan", "Cluster", "Difference", "Error", "Estimate",
     "Explanation", "FileError", "InstancePlan", "Internal", "LimitPassed", "NoAnswer", "NoMemory", "OperatorTimes",
     "Original", "PhazeWarning", "Placement", "PlanSchedules", "PowerTable", "Prediction", "Record", "Report",
-    "RunPlan", "Runs", "Scaling", "Schedule", "SearchResult", "Space", "Stopped", "Tuning", "Validation", "Verification", "Workload",
-    "calibrate", "chips", "clusters", "compare", "compare_chips", "emit", "estimate", "estimate_ops", "explain",
+    "RunPlan", "Runs", "Scaling", "Schedule", "SearchResult", "Space", "StepCalibration", "Stopped", "Tuning",
+    "Validation", "Verification", "Workload", "calibrate", "calibrate_steps", "chips", "clusters", "compare",
+    "compare_chips", "diff", "emit", "estimate", "estimate_ops", "explain",
     "explore", "frameworks", "graph", "known", "load_run", "models", "original", "place", "place_instance", "power",
     "predict", "predict_runs", "product", "read_plan", "report", "scale", "schedule", "schedule_instance",
     "schedule_plan", "search", "silicon", "sources", "spaces", "tune", "validate", "verify",

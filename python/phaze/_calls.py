@@ -16,9 +16,9 @@ from . import _records as records
 from ._errors import BadInput, BadUse, FileError, call
 from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, of_device)
 from ._phaze import ffi, lib
-from ._results import (Calibration, ChipComparison, ChipPlan, Estimate, Explanation, InstancePlan, OperatorTimes,
+from ._results import (Calibration, ChipComparison, ChipPlan, Difference, Estimate, Explanation, InstancePlan, OperatorTimes,
                        Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
-                       Schedule, SearchResult, Tuning, Validation, Verification)
+                       Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
 from ._values import Options, Record, _enumerator, _text, file_bytes, made_text
 from ._watch import Progress, Run, Watch
 
@@ -325,7 +325,7 @@ def _is_onnx(model: Path) -> bool:
 def _placement(found, model: Path, machine: Machine, devices: int, batch: int) -> Placement:
     return Placement(
         model=os.fspath(model), chip=machine.chip, cluster=machine.cluster, devices=devices, batch=batch,
-        certificate=records.PlanCertificate._read(found.certificate),
+        certificate=records.PlanCertificate._read(found.certificate), late=bool(found.late),
         plans=[Prediction._of(found.runs[i], found, os.fspath(model), machine) for i in range(found.n)],
         fastest=Prediction._of(found.fastest or found.runs[0], found, os.fspath(model), machine))
 
@@ -382,7 +382,8 @@ def _refuse(given: Mapping[str, Any], why: str) -> None:
 def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: int = 1024,
           batch: int = 4096, seq: Optional[int] = None, top: int = 1, framework: Optional[str] = None,
           tie: float = 0.01, objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
-          events: bool = False, threads: int = 0, progress: Optional[Progress] = None,
+          events: bool = False, tokens: Optional[float] = None, deadline_s: Optional[float] = None,
+          threads: int = 0, progress: Optional[Progress] = None,
           tp: Union[int, Sequence[int], None] = None, mbs: Union[int, Sequence[int], None] = None,
           recompute: Optional[str] = None, hbm_bytes: Optional[float] = None, state: Optional[float] = None,
           steps: Optional[int] = None, check: bool = False, first_stage_gradients: bool = False,
@@ -391,7 +392,8 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     """The best plan to train a model on so many devices, proved.  Degrees that are given (tp, pp, dp, cp, ep,
     mbs, zero, recompute ...) are pinned, the others are searched; `top` plans are returned.  Plans within
     `tie` of the fastest are equal to the model: the first is the simplest of them, `fastest` the one with
-    the shortest predicted step.  `progress` is told how far the search is, in the thread of the caller;
+    the shortest predicted step.  With a `deadline_s` only plans with which a run over so many `tokens` ends by then;
+    where none does the fastest, and the result is `late`.  `progress` is told how far the search is, in the thread of the caller;
     returning False stops it, which then raises Stopped, and Ctrl-C stops it too.
 
     ONNX files, and models on a chip of 45 or 22 nm that is only described, have the plans of the evaluator
@@ -417,7 +419,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
         raise BadUse(f"evaluator {evaluator!r}; accepted: training, original")
     if evaluator == "original" or (evaluator != "training" and (described or _is_onnx(model))):
         _refuse({"framework": framework, "objective": objective, "uniform": uniform, "all_devices": all_devices,
-                 "events": events, **plan_fields},
+                 "events": events, "tokens": tokens, "deadline_s": deadline_s, **plan_fields},
                 f"for chips that are built or of 16 nm and below; {machine.chip.name} is neither" if described
                 else "for models that frameworks train; an ONNX file is none" if _is_onnx(model)
                 else "for the evaluator training")
@@ -433,7 +435,8 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     o = _place_options({"devices": devices, "batch": batch, "seq": seq, "framework": framework, "tp": tp,
                         "mbs": mbs, "recompute": recompute, **plan_fields},
                        {"top": top, "tie": tie, "objective": objective, "uniform": uniform,
-                        "all_devices": all_devices, "events": events, "threads": threads}, "place")
+                        "all_devices": all_devices, "events": events, "threads": threads, "tokens": tokens,
+                        "deadline_s": deadline_s}, "place")
     return _place_training(model, machine, o, progress)
 
 
@@ -460,7 +463,8 @@ def place_instance(instance: Union[Path, Mapping[str, Any]], *, corrected: bool 
 
 def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Sequence[int],
           batch: int = 4096, batch_per_device: Optional[int] = None, tie: float = 0.01,
-          objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False, threads: int = 0,
+          objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
+          tokens: Optional[float] = None, deadline_s: Optional[float] = None, threads: int = 0,
           progress: Optional[Progress] = None, plan_fields=None) -> Scaling:
     """How the best plan scales with the number of devices, at one batch (strong) or with so many samples
     a device (weak); parameters as for place.
@@ -476,7 +480,7 @@ def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Se
         raise BadUse(f"{machine.chip.name} is described, not built; accepted: a built chip")
     o = _place_options({"devices": min(numbers, default=1), "batch": batch, **plan_fields},
                        {"tie": tie, "objective": objective, "uniform": uniform, "all_devices": all_devices,
-                        "threads": threads}, "scale")
+                        "threads": threads, "tokens": tokens, "deadline_s": deadline_s}, "scale")
     choices = ffi.new("struct pz_choices *", Options._choices("devices", numbers))
     found = Watch(progress).attach(o.c).made(
         "pz_scaling", lib.pz_scaling_free, lib.pz_training_scale, os.fsencode(model), machine.chip._c, machine.net,
@@ -498,8 +502,8 @@ def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Se
 def read_plan(run: Union[Path, Mapping[str, Any], str], *, devices: Optional[int] = None,
               vocab: Optional[int] = None, variables: Optional[Mapping[str, Any]] = None,
               ignore: Sequence[str] = ()) -> RunPlan:
-    """A training run that you have: the path of a launch script or list of arguments of Megatron-LM, or of a plan
-    file; their text (with a line end in it); or a plan file as a dict: {"model": "llama2-7b", "tp": 4, ...}.
+    """A training run that you have: the path of a launch script or list of arguments of Megatron-LM, of what emit
+    writes for the other frameworks, of torchtitan's configuration in TOML, or of a plan file; their text (with a line end in it); or a plan file as a dict: {"model": "llama2-7b", "tp": 4, ...}.
     `vocab` is the size of the vocabulary where arguments name a tokenizer alone, `variables` values of
     variables of the script, `ignore` arguments to leave out though they are not covered.
 
@@ -535,6 +539,15 @@ def _texts(o: Options, list_: Iterable[str]):
     return made
 
 
+def _machine_of(read: RunPlan, chip: Optional[AnyChip], cluster: AnyCluster) -> Machine:
+    """The chip and the cluster that are given, or those of the run."""
+    own = chip if chip is not None else read.chip
+    if own is None:
+        raise BadUse("the run names no chip; accepted: chip, and cluster")
+    devices = lib.pz_plan_asked_devices(ffi.addressof(read._c, "plan"))
+    return Machine(own, cluster if cluster is not None else read.cluster, max(devices, 1), training=True)
+
+
 def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyChip] = None,
          cluster: AnyCluster = None, *, devices: Optional[int] = None, vocab: Optional[int] = None,
          variables: Optional[Mapping[str, Any]] = None, ignore: Sequence[str] = (), threads: int = 0,
@@ -551,11 +564,7 @@ def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyCh
     read = run if isinstance(run, RunPlan) else read_plan(run, devices=devices, vocab=vocab, variables=variables,
                                                           ignore=ignore)
     c, o = ffi.new("struct pz_run_plan *", read._c[0]), Options("pz_tune_options", {"threads": threads}, "tune")
-    own = chip if chip is not None else read.chip
-    if own is None:
-        raise BadUse("the run names no chip; accepted: chip, and cluster")
-    machine = Machine(own, cluster if cluster is not None else read.cluster,
-                      max(lib.pz_plan_asked_devices(ffi.addressof(c, "plan")), 1), training=True)
+    machine = _machine_of(read, chip, cluster)
     for name, given, field, at in (("chip", chip, machine.chip, lib.PZ_RUN_CHIP),
                                    ("cluster", cluster, machine.cluster, lib.PZ_RUN_CLUSTER)):
         if given is not None:
@@ -568,9 +577,35 @@ def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyCh
     return tuning
 
 
+def diff(a: Union[Path, Mapping[str, Any], str, RunPlan], b: Union[Path, Mapping[str, Any], str, RunPlan],
+         chip: Optional[AnyChip] = None, cluster: AnyCluster = None, *, devices: Optional[int] = None,
+         vocab: Optional[int] = None, variables: Optional[Mapping[str, Any]] = None,
+         ignore: Sequence[str] = ()) -> Difference:
+    """What two training runs differ by: fields, terms of the step, memory of the fullest device, and a path of plans
+    from `a` to `b`, on which each change has its seconds and bytes.  The runs and what they may leave open as for
+    read_plan; `chip` and `cluster`: as each run says, unless they are given.
+
+    >>> import phaze
+    >>> run = {"model": "llama2-7b", "devices": 64, "batch": 512, "tp": 8}
+    >>> d = phaze.diff(run, {**run, "tp": 4, "recompute": "full"}, "h100", "dgx-h100")
+    >>> [c.change for c in d.path]
+    ['tp 8 -> 4', 'recompute none -> full']
+    >>> abs(sum(c.step_s for c in d.path) - (d.b.p.step_s - d.a.p.step_s)) < 1e-9
+    True
+    """
+    runs = [r if isinstance(r, RunPlan) else read_plan(r, devices=devices, vocab=vocab, variables=variables,
+                                                       ignore=ignore) for r in (a, b)]
+    machines = [_machine_of(r, chip, cluster) for r in runs]
+    sides = [ffi.new("struct pz_diff_side *", {"size": ffi.sizeof("struct pz_diff_side"), "run": r._c,
+                                               "chip": m.chip._c, "net": m.net}) for r, m in zip(runs, machines)]
+    out = ffi.new("struct pz_plan_diff **")
+    call(lib.pz_plan_diff, *sides, out)
+    return Difference._read(ffi.gc(out[0], lib.pz_plan_diff_free))
+
+
 def emit(plan: Union[Prediction, Placement]) -> str:
     """A plan as the complete launch script of its framework: megatron, torchtitan, nemo or deepspeed, which
-    predict and place are told by `framework`.  read_plan reads Megatron's back.
+    predict and place are told by `framework`.  read_plan reads it back.
 
     >>> import phaze
     >>> script = phaze.emit(phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512))
@@ -594,6 +629,21 @@ def calibrate(ops: Path, chip: AnyChip, *, progress: Optional[Progress] = None) 
     o = Options("pz_calibrate_options", {"ops": ops}, "calibrate")
     found = Calibration._read(Watch(progress).attach(o.c).made(
         "pz_calibrated", lib.pz_calibrated_free, lib.pz_calibrate, start._c, o.c))
+    for note in found.notes:
+        warnings.warn(note, PhazeWarning, stacklevel=3)
+    return found
+
+
+def calibrate_steps(steps: Path, *, chip: Optional[Path] = None, cluster: Optional[Path] = None,
+                    held: Optional[Path] = None, threads: int = 0) -> StepCalibration:
+    """Predictions corrected by a few training steps that you measured: `steps` is a table as predict_runs() takes it,
+    with step_time_s.  `chip` and `cluster`, names or files, are of rows that name none; `held` is a table of steps that
+    only judge the correction.  The result's `chip` can be used wherever a chip can; None where steps are of several.
+    """
+    o = Options("pz_calibrate_steps_options",
+                {"steps": steps, "held": held, "chip": chip, "cluster": cluster, "threads": threads}, "calibrate_steps")
+    found = StepCalibration._read(Watch().made("pz_step_calibration", lib.pz_step_calibration_free,
+                                               lib.pz_calibrate_steps, o.c))
     for note in found.notes:
         warnings.warn(note, PhazeWarning, stacklevel=3)
     return found
@@ -720,7 +770,9 @@ def compare(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str,
 
 
 def compare_chips(models: Union[Path, Iterable[Path]], chips: Iterable[Path], cluster: Optional[Path] = None, *,
-                  cold: bool = False, devices: Optional[int] = None, batch: Optional[int] = None,
+                  cold: bool = False, devices: Union[int, Sequence[int], None] = None, batch: Optional[int] = None,
+                  tokens: Optional[float] = None, price: Optional[float] = None,
+                  prices: Union[Path, Mapping[str, float], None] = None, deadline_s: Optional[float] = None,
                   workload: Optional[Mapping[str, Any]] = None, scale_up: Optional[int] = None,
                   outer_bytes_per_s: Optional[float] = None, threads: int = 0,
                   progress: Optional[Progress] = None) -> ChipComparison:
@@ -728,18 +780,40 @@ def compare_chips(models: Union[Path, Iterable[Path]], chips: Iterable[Path], cl
     training plan of every model, in its own network or all in `cluster`.  Built chips run as they were measured,
     `cold`: all by their data sheets.
 
+    With `tokens` rows also have what a run costs on rented chips: devices, days, with a `price` or `prices` (dollars of a
+    device for an hour; by chip a dict or a CSV file) run_dollars and tokens_per_dollar, and what is `cheapest`.
+    With `deadline_s` one number of devices is the most that can be had, and rows have `deadline`: met, uncertain or missed;
+    several `devices` are a row each.
+
     >>> import phaze
     >>> both = phaze.compare_chips("gpt2", ["h100", "gaudi3"], devices=8, batch=32, workload={"seq": 128})
     >>> [(row.chip, row.known, row.expected_error) for row in both]
     [('h100', 'measured', 0.045), ('gaudi3', 'cold', 0.198)]
+    >>> rent = phaze.compare_chips("gpt2", ["h100", "gaudi3"], devices=[8, 16], batch=32, workload={"seq": 128},
+    ...                            tokens=1e12, prices={"h100": 2.5, "gaudi3": 1})
+    >>> [(row.chip, row.devices) for row in rent], sum(row.cheapest for row in rent)
+    ([('h100', 8), ('h100', 16), ('gaudi3', 8), ('gaudi3', 16)], 1)
     """
-    study = _search_study({k: v for k, v in locals().items() if k != "cluster"})
+    numbers = [] if devices is None else sorted(set(devices)) if isinstance(devices, Iterable) else [devices]
+    study = _search_study({"models": models, "devices": max(numbers, default=None), "batch": batch,
+                           "workload": workload, "scale_up": scale_up, "outer_bytes_per_s": outer_bytes_per_s})
+    asked = {"tokens": tokens, "price": price, "deadline_s": deadline_s}
+    if tokens is None and (len(numbers) > 1 or price or prices is not None or deadline_s):
+        raise BadUse("several devices, prices and a deadline require tokens")
+    rent = Options("pz_rent_options", {**asked, "devices": numbers or None}, "compare_chips")
+    if isinstance(prices, Mapping):
+        rows = [f"{os.fspath(c)},{p!r}" for c, p in prices.items()]
+        rent.c.prices = rent.keep("\n".join(["chip,dollars_per_device_hour", *rows]))
+    elif prices is not None:
+        name, data = file_bytes(prices)
+        rent.c.prices, rent.c.prices_name = rent.keep(data), rent.keep(name)
     study.c.cluster = study.keep(cluster) if cluster is not None else ffi.NULL
     run, watch = Options("pz_run_options", {"threads": threads}, "compare_chips"), Watch(progress)
     watch.attach(run.c)
     given = [chips] if isinstance(chips, (str, os.PathLike)) else chips
     names, texts = ",".join(os.fspath(c) for c in given).encode(), []
-    watch.run(lambda: texts.append(made_text(lib.pz_chips_compare, study.c, names, cold, run.c)))
+    watch.run(lambda: texts.append(made_text(
+        lib.pz_chips_rent, study.c, names, cold, rent.c if tokens is not None else ffi.NULL, run.c)))
     return ChipComparison(rows=[Record(**row) for row in json.loads(texts[0])["chips"]])
 
 

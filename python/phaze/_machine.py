@@ -29,8 +29,8 @@ def _all_names(at) -> List[str]:
 
 
 def models() -> List[str]:
-    """Names of the built-in models.  Every call that takes a model also takes the path of a Hugging
-    Face config.json or of an ONNX file.
+    """Names of the built-in models.  Every call that takes a model also takes its name on Hugging
+    Face, the path of a Hugging Face config.json or of an ONNX file.
 
     >>> import phaze
     >>> "llama3-70b" in phaze.models()

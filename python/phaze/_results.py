@@ -302,6 +302,7 @@ class Placement(Record):
     plans: List[Any]
     fastest: Any  # by prediction; the first of the plans is the simplest within the tie
     certificate: Record
+    late: bool = False  # no plan ends by the deadline: these are the fastest
 
     @property
     def best(self) -> Any:
@@ -436,7 +437,7 @@ class Explanation(records.Explanation):
 
 
 class RunPlan(records.RunPlan):
-    """A training run that you have, as it was read from a plan file or from Megatron's arguments."""
+    """A training run that you have, as it was read from a plan file or from a framework's script or configuration."""
 
     @classmethod
     def _of(cls, c) -> "RunPlan":
@@ -486,6 +487,27 @@ class Tuning(records.PlanTuning):
         return "\n".join(lines)
 
 
+class Difference(records.PlanDiff):
+    """Two runs, `a` and `b`: the `fields` that differ (name, a, b), and the `path` from one to the other; each change has
+    what it adds, step_s and peak_bytes, and the prediction `p` of its `plan`."""
+
+    def to_frame(self):
+        """A row for every change of the path."""
+        return frame({"change": c.change, "step_s": c.step_s, "peak_bytes": c.peak_bytes} for c in self.path)
+
+    def __str__(self) -> str:
+        a, b = self.a.p, self.b.p
+        return "\n\n".join([
+            table(["field", "A", "B"], [(f.name, f.a, f.b) for f in self.fields]),
+            table(["part of the step (s)", ">A", ">B", ">difference"],
+                  [(name, f"{x:.4g}", f"{getattr(b.parts, name):.4g}", f"{getattr(b.parts, name) - x:+.4g}")
+                   for name, x in [*scalars(a.parts).items()]]
+                  + [("step", f"{a.step_s:.4g}", f"{b.step_s:.4g}", f"{b.step_s - a.step_s:+.4g}")]),
+            table(["from A to B", ">s per step", ">difference", ">GB", ">difference"],
+                  [(c.change, f"{c.p.step_s:.4g}", f"{c.step_s:+.4g}", f"{c.p.peak_bytes / 1e9:.2f}",
+                    f"{c.peak_bytes / 1e9:+.2f}") for c in self.path])])
+
+
 class Calibration(records.Calibrated):
     """A chip whose constants were fitted to measured operators, and how well: `residuals` by operator, `all`."""
 
@@ -497,6 +519,24 @@ class Calibration(records.Calibrated):
         return table(["operator", ">rows", ">before", ">held half", ">fitted to all"],
                      [(r.op, r.rows, f"{100 * r.before:.1f}%", f"{100 * r.held_half:.1f}%" if r.held else "-",
                        f"{100 * r.after:.1f}%") for r in [*self.residuals, self.all]])
+
+
+class StepCalibration(records.StepCalibration):
+    """A chip corrected by measured training `steps`: the `factors` of the parts of a step, the `errors` that are left;
+    `held`: steps that only judge it."""
+
+    def to_frame(self):
+        """A row for every step."""
+        return frame(scalars(r) for r in self.steps)
+
+    def __str__(self) -> str:
+        def error(s, r):
+            return f"{100 * (s / r.measured_s - 1):+.1f}%" if s > 0 else "-"
+        return table(["step", ">measured (s)", ">before", ">by others", ">corrected"],
+                     [(r.id, f"{r.measured_s:.4g}", error(r.before_s, r), error(r.left_out_s, r), error(r.after_s, r))
+                      for r in self.steps]) + "\n\n" + table(
+            ["part of the step", ">share", ">time by"],
+            [(f.name, f"{100 * f.share:.0f}%", f"{100 * (f.factor - 1):+.1f}%") for f in self.factors])
 
 
 # ---- operators and schedules -----------------------------------------------------------------
@@ -713,7 +753,7 @@ class Report(Record):
 class ChipComparison(Record):
     """Chips beside each other: a sequence of its `rows`, one for each chip and model: how the chip is `known`, the mean
     `expected_error` of chips known so, its area, watts and dollars, and where it `fits` step_s, mfu, ratio to the first
-    chip, energy and plan."""
+    chip, energy and plan; of rented chips also devices, days, run_dollars and whether it is `cheapest`."""
 
     rows: List[Record]
 

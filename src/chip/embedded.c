@@ -18,7 +18,7 @@ static const char *name_at(const void *table, size_t i) { return pz_embedded_nam
 
 const char *pz_embedded_text(const struct pz_embedded *table, const char *name) {
   for (; table->name; table++)
-    if (strcmp(table->name, name) == 0) return table->text;
+    if (pz_text_same(table->name, name)) return table->text;
   return NULL;
 }
 

@@ -83,9 +83,8 @@ static enum pz_status print_residuals(const struct pz_calibrated *c, struct pz_a
   static const char *const heads[] = {"operator",   ">rows",          ">before", ">fitted half",
                                       ">held half", ">fitted to all", NULL};
   struct pz_table t;
-  printf("mean error by operator: of %s as it was; of both halves of the rows after the fit to "
-         "one;\nafter the fit to all\n\n",
-         c->chip->name);
+  printf("mean error by operator: of the chip as it was; of both halves of the rows after the "
+         "fit to\none; after the fit to all\n\n");
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < c->n_residuals; i++) residual_cells(&t, &c->residuals[i]);
   residual_cells(&t, &c->all);
@@ -296,7 +295,8 @@ static enum pz_exit run(int argc, char **argv) {
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
   if (!s.ops == !s.steps)
-    return pz_command_misuse(&pz_cmd_calibrate, "--ops FILE|DIR or --steps FILE.csv is required");
+    return pz_command_misuse(&pz_cmd_calibrate,
+                             "one of --ops FILE|DIR and --steps FILE.csv is required");
   if (s.ops && (s.held || s.cluster))
     return pz_command_misuse(&pz_cmd_calibrate, "--held and --cluster are of --steps");
   if (s.steps) return pz_call_end(&call, correct(&s, &call.err));

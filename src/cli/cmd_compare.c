@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/predict_options.h"
 #include "cli/study_run.h"
 #include "core/alloc.h"
+#include "core/file.h"
+#include "core/options.h"
 #include "report/comparison.h"
 #include "report/original_table.h"
 
@@ -14,7 +17,9 @@ struct settings {
   int64_t seed;
   bool original, alone;
   const char *chips;
-  bool cold; /* with --chips only */
+  bool cold;                              /* with --chips only, as what follows */
+  const char *tokens, *deadline, *prices; /* NULL: not asked for */
+  double price;
 };
 
 static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
@@ -34,6 +39,14 @@ static const struct pz_option options[] = {
      .help = "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches by training plans, comma-separated"},
     {.name = "cold", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, cold),
      .help = "With --chips: all by their data sheets, without what was measured on them"},
+    {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, tokens), .arg = "N",
+     .help = "With --chips: compare what a run over so many tokens costs: 300B, 15T"},
+    {.name = "price", .type = PZ_OPTION_REAL, .offset = offsetof(struct settings, price), .arg = "P", .min = 0, .max = 1e9,
+     .help = "With --tokens: dollars per device-hour, of every chip"},
+    {.name = "price-table", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, prices), .arg = "FILE.csv",
+     .help = "With --tokens: dollars per device-hour by chip: a table with the columns chip and dollars_per_device_hour"},
+    {.name = "deadline", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, deadline), .arg = "TIME",
+     .help = "With --tokens: the run ends within this time, days or hours: 30d, 36h. Of one number of --devices each chip takes those that cost least; of a list all rows are shown. The exit status is 1 if no chip ends in time"},
 };
 /* clang-format on */
 
@@ -61,10 +74,18 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
     known.chips = s->chips;
   }
   known.cold = s->chips && s->cold;
+  known.tokens = s->chips ? s->tokens : NULL;
+  known.deadline = known.tokens ? s->deadline : NULL;
+  known.prices = known.tokens ? s->prices : NULL;
+  known.price = known.tokens ? s->price : 0;
   const struct pz_option *o =
       pz_command_changed(&pz_cmd_compare, offsetof(struct settings, study), s, &known);
   if (!o) return s->chips ? NULL : pz_study_misuse(&pz_cmd_compare, s, &s->study, text, size);
-  snprintf(text, size, s->chips ? "--chips and --%s cannot be combined" : "--%s requires --chips",
+  bool rent = o->offset >= offsetof(struct settings, tokens);
+  snprintf(text, size,
+           s->chips && rent ? "--%s requires --tokens"
+           : s->chips       ? "--chips and --%s cannot be combined"
+                            : "--%s requires --chips",
            o->name);
   return text;
 }
@@ -74,6 +95,7 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
 struct comparison {
   const struct settings *s;
   struct pz_study_run *run;
+  bool late;             /* no chip ends by the deadline */
   struct pz_arena arena; /* for tables */
 };
 
@@ -110,18 +132,47 @@ static enum pz_status compare_original(struct comparison *x) {
   return status;
 }
 
+/* What a run on rented chips is asked for; *table, the price table's text, is to be freed. */
+static enum pz_status read_rent(const struct settings *s, struct pz_rent_options *rent,
+                                char **table, struct pz_error *err) {
+  size_t bytes = 0;
+  *rent = pz_rent_options_default();
+  enum pz_status status = pz_read_tokens(s->tokens, &rent->tokens, err);
+  if (status == PZ_OK && s->deadline)
+    status = pz_read_deadline(s->deadline, &rent->deadline_s, err);
+  if (status == PZ_OK)
+    status = pz_choices_parse(s->study.devices, "devices", 1 << 24, &rent->devices, err);
+  if (status == PZ_OK && s->prices)
+    status = pz_file_read(s->prices, PZ_PRICES_MOST_BYTES, table, &bytes, err);
+  if (status == PZ_OK && *table && strlen(*table) != bytes)
+    status = pz_fail(err, PZ_BAD_INPUT, "%s: not a text file: it has a NUL byte", s->prices);
+  rent->price = s->price;
+  rent->prices = *table;
+  rent->prices_name = s->prices;
+  return status;
+}
+
 /* Given chips. */
 static enum pz_status compare_chips(struct comparison *x) {
   struct pz_study_run *r = x->run;
-  char *text = NULL;
+  const struct settings *s = x->s;
+  char *text = NULL, *table = NULL;
+  struct pz_rent_options rent;
   json_t *root = NULL;
   r->study.cluster = r->s->original.cluster;
-  enum pz_status status =
-      pz_chips_compare(&r->study, x->s->chips, x->s->cold, &r->options, &text, r->err);
+  enum pz_status status = s->tokens ? read_rent(s, &rent, &table, r->err) : PZ_OK;
+  if (status == PZ_OK)
+    status = pz_chips_rent(&r->study, s->chips, s->cold, s->tokens ? &rent : NULL, &r->options,
+                           &text, r->err);
+  pz_text_free(table);
   if (status == PZ_OK) status = pz_json_parse("the comparison", text, strlen(text), &root, r->err);
   pz_text_free(text);
+  if (status == PZ_OK && s->deadline) x->late = pz_rented_chips_late(root, &r->study);
   if (status == PZ_OK && x->s->common.json) return tell_json(x, root);
-  if (status == PZ_OK) status = pz_compared_chips_print(root, &r->study, &x->arena, stdout);
+  const struct pz_rent_titles titles = {s->tokens, s->deadline};
+  if (status == PZ_OK)
+    status = s->tokens ? pz_rented_chips_print(root, &r->study, &titles, &x->arena, stdout)
+                       : pz_compared_chips_print(root, &r->study, &x->arena, stdout);
   json_decref(root);
   return status;
 }
@@ -141,40 +192,49 @@ static enum pz_exit run(int argc, char **argv) {
   if (!wrong && s.original) wrong = original_misuse(&s, n_args);
   if (!wrong && s.alone && !s.original) wrong = "--alone requires --original-assumptions";
   if (!wrong) wrong = chips_misuse(&s, text, sizeof text);
+  if (!wrong && s.price > 0 && s.prices) wrong = "--price and --price-table cannot be combined";
   if (wrong) return pz_command_misuse(&pz_cmd_compare, wrong);
+  s.study.several_devices = s.chips && s.tokens;
   pz_arena_init(&x.arena, NULL);
   enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args, !s.chips);
   if (status == PZ_OK)
     status = s.chips ? compare_chips(&x) : s.original ? compare_original(&x) : compare_methods(&x);
   pz_arena_release(&x.arena);
-  return pz_study_run_end(&r, status);
+  code = pz_study_run_end(&r, status);
+  return code == PZ_EXIT_DONE && x.late ? PZ_EXIT_NO_ANSWER : code;
 }
 
 const struct pz_command pz_cmd_compare = {
     .name = "compare",
     .synopsis = "MODEL... [--seed N | --chips LIST] [-o DIR] [options of search]",
     .summary = "Compare the searched chip with baselines under the same cost model",
-    .detail = "Baselines, for one chip common to all models; --json and the report also have them\n"
-              "for each model alone:\n"
-              "  tpuv4-*       the reference chip with the expert plan, and with the best plan\n"
-              "  tpuv4-real-*  the same with the real TPUv4's vector units\n"
-              "  spotlight-*   Bayesian optimisation of the chip alone, placement ignored\n"
-              "  original      the original Phaze system's sweep over areas\n"
-              "  random        random chips, as many as the search looked at\n"
-              "The options are those of 'phaze search'. If DIR holds a finished search with the\n"
-              "same options, only the baselines are run. 'mpirun -n R phaze compare ...' divides\n"
-              "the work among R processes.\n"
-              "\n"
-              "--chips compares built chips and searched ones: each trains the models with its\n"
-              "best training plan ('phaze place') in its own network, --cluster puts all into\n"
-              "one; area, watts and dollars are those of one bill (doc/silicon.md). Each chip\n"
-              "says how it is known and what error such chips had in validation.\n"
-              "\n"
-              "Examples:\n"
-              "  phaze compare gpt2-xl llama2-7b\n"
-              "  phaze compare gpt2-xl llama2-7b -o run --seed 7\n"
-              "  phaze compare gpt2-xl llama2-7b megatron-8.3b --original-assumptions\n"
-              "  phaze compare llama3-70b --chips h100,b200,tpuv6e,mi300x,./run --batch 2048\n",
+    .detail =
+        "Baselines, for one chip common to all models; --json and the report also have them\n"
+        "for each model alone:\n"
+        "  tpuv4-*       the reference chip with the expert plan, and with the best plan\n"
+        "  tpuv4-real-*  the same with the real TPUv4's vector units\n"
+        "  spotlight-*   Bayesian optimisation of the chip alone, placement ignored\n"
+        "  original      the original Phaze system's sweep over areas\n"
+        "  random        random chips, as many as the search looked at\n"
+        "The options are those of 'phaze search'. If DIR holds a finished search with the\n"
+        "same options, only the baselines are run. 'mpirun -n R phaze compare ...' divides\n"
+        "the work among R processes.\n"
+        "\n"
+        "--chips compares built chips and searched ones: each trains the models with its\n"
+        "best training plan ('phaze place') in its own network, --cluster puts all into\n"
+        "one; area, watts and dollars are those of one bill (doc/silicon.md). Each chip\n"
+        "says how it is known and what error such chips had in validation.\n"
+        "With --tokens it prints what a run on rented chips takes: dollars, days and tokens\n"
+        "per dollar, with the range that the error leaves. Failures, checkpoints, storage and\n"
+        "traffic are not counted.\n"
+        "\n"
+        "Examples:\n"
+        "  phaze compare gpt2-xl llama2-7b\n"
+        "  phaze compare gpt2-xl llama2-7b -o run --seed 7\n"
+        "  phaze compare gpt2-xl llama2-7b megatron-8.3b --original-assumptions\n"
+        "  phaze compare llama3-70b --chips h100,b200,tpuv6e,mi300x,./run --batch 2048\n"
+        "  phaze compare llama3-8b --chips h100,b200 --devices 1024 --batch 1024\n"
+        "      --tokens 15T --price-table prices.csv --deadline 30d\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .ranks = true,

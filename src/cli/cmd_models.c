@@ -13,9 +13,10 @@ static const struct settings defaults;
 
 static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings)};
 
-static json_t *model_json(const struct pz_workload *w) {
+static json_t *model_json(const struct pz_workload *w, const char *hub) {
   json_t *o = json_object();
   json_object_set_new(o, "name", json_string(w->model));
+  json_object_set_new(o, "hugging_face", hub ? json_string(hub) : json_null());
   json_object_set_new(o, "family", json_string(w->family));
   const struct {
     const char *key;
@@ -29,7 +30,7 @@ static json_t *model_json(const struct pz_workload *w) {
   return o;
 }
 
-static void model_row(struct pz_table *t, const struct pz_workload *w) {
+static void model_row(struct pz_table *t, const struct pz_workload *w, const char *hub) {
   char params[32];
   pz_table_cell(t, "%s", w->model);
   pz_table_cell(t, "%s", w->family);
@@ -38,6 +39,7 @@ static void model_row(struct pz_table *t, const struct pz_workload *w) {
   for (size_t i = 0; i < sizeof number / sizeof *number; i++)
     pz_table_cell(t, "%" PRId64, number[i]);
   pz_table_cell(t, "%s", pz_text_count(params, sizeof params, w->totals.params));
+  pz_table_cell(t, "%s", hub ? hub : "");
 }
 
 static enum pz_status list(struct pz_table *t, json_t *models, struct pz_error *err) {
@@ -46,16 +48,17 @@ static enum pz_status list(struct pz_table *t, json_t *models, struct pz_error *
     struct pz_workload *w = NULL;
     enum pz_status status = pz_workload_load(pz_preset_name(i), &o, &w, err);
     if (status != PZ_OK) return status;
-    model_row(t, w);
-    json_array_append_new(models, model_json(w));
+    model_row(t, w, pz_preset_hub_name(i));
+    json_array_append_new(models, model_json(w, pz_preset_hub_name(i)));
     pz_workload_free(w);
   }
   return PZ_OK;
 }
 
 static enum pz_status print(bool as_json, struct pz_error *err) {
-  static const char *const heads[] = {"model", "family", ">layers", ">hidden", ">heads", ">kv",
-                                      ">ffn",  ">vocab", ">seq",    ">params", NULL};
+  static const char *const heads[] = {"model",  "family",  ">layers",      ">hidden",
+                                      ">heads", ">kv",     ">ffn",         ">vocab",
+                                      ">seq",   ">params", "Hugging Face", NULL};
   struct pz_arena arena;
   struct pz_table t;
   json_t *models = json_array();
@@ -83,6 +86,8 @@ const struct pz_command pz_cmd_models = {
     .summary = "List the built-in models",
     .detail = "Columns: kv is the number of key/value heads, ffn the feed-forward width, seq\n"
               "the default sequence length (tokens); params counts tied embeddings once.\n"
+              "Names are taken in any case of letters; that of Hugging Face names the model too,\n"
+              "unless a file of that path exists.\n"
               "\n"
               "Examples:\n"
               "  phaze models\n"

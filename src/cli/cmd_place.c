@@ -95,6 +95,8 @@ static const struct pz_option options[] = {
     {.name = "all-devices", .type = PZ_OPTION_FLAG, .offset = AT(training.all_devices), .help = "Training: only plans that use all devices"},
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(training.tokens), .arg = "N", .help = "Training: show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(training.price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
+    {.name = "deadline", .type = PZ_OPTION_TEXT, .offset = AT(training.deadline), .arg = "TIME",
+     .help = "With --tokens: only plans with which the run ends within this time, days or hours: 30d, 36h; if there is none, the fastest plan is shown and the exit status is 1"},
     {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(training.report), .arg = "PAGE.html",
      .help = "Training: write the plan as one self-contained HTML page: pipeline and memory over time, and how it scales over a list of --devices"},
 };
@@ -257,14 +259,15 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
   return PZ_OK;
 }
 
-static enum pz_status place_model(struct settings *s, const char *model, struct pz_error *err) {
+static enum pz_status place_model(struct settings *s, const char *model, bool *late,
+                                  struct pz_error *err) {
   struct pz_place_question q = {
       .s = &s->model, .t = &s->training, .model = model, .json = s->common.json};
   const char *devices = s->model.devices_text;
   int64_t most = s->semantics == TRAINING ? 1 << 24 : 1 << 30;
   enum pz_status status = pz_choices_parse(devices, "devices", most, &q.devices, err);
   if (status != PZ_OK) return status;
-  if (s->semantics == TRAINING) return pz_place_training(&q, err);
+  if (s->semantics == TRAINING) return pz_place_training(&q, late, err);
   if (q.devices.n > 1)
     return pz_fail(err, PZ_BAD_USE,
                    "--devices %s with --semantics %s; accepted: one number (a list with "
@@ -277,14 +280,14 @@ static enum pz_status place_model(struct settings *s, const char *model, struct 
 }
 
 static enum pz_status place_any(struct settings *s, const struct settings *none, const char *model,
-                                struct pz_error *err) {
+                                bool *late, struct pz_error *err) {
   enum pz_status status = choose_semantics(s, model, err);
   if (status == PZ_OK) status = check_semantics(s, none, err);
   if (status != PZ_OK) return status;
 #ifndef NDEBUG
   s->check = true;
 #endif
-  return s->instance ? place_instance(s, err) : place_model(s, model, err);
+  return s->instance ? place_instance(s, err) : place_model(s, model, late, err);
 }
 
 static enum pz_exit run(int argc, char **argv) {
@@ -299,8 +302,11 @@ static enum pz_exit run(int argc, char **argv) {
   if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
   s.model.quiet = s.common.quiet;
   s.model.recompute = recomputations[s.model.recompute];
-  enum pz_status status = place_any(&s, &none, argv[1], &err);
-  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  bool late = false;
+  enum pz_status status = place_any(&s, &none, argv[1], &late, &err);
+  if (status != PZ_OK) return pz_command_fail(&err);
+  code = pz_command_end();
+  return code == PZ_EXIT_DONE && late ? PZ_EXIT_NO_ANSWER : code;
 }
 
 const struct pz_command pz_cmd_place = {
@@ -329,6 +335,8 @@ const struct pz_command pz_cmd_place = {
         "  phaze place llama3-70b --chip h100 --cluster dgx-h100 --devices 1024 --batch 2048\n"
         "  phaze place llama3-8b --chip h100 --cluster dgx-h100 --devices 8,16,32,64\n"
         "      --batch-per-device 16\n"
+        "  phaze place llama3-8b --chip h100 --cluster dgx-h100 --devices 1024 --batch 1024\n"
+        "      --tokens 15T --price 2.5 --deadline 30d --objective cost\n"
         "  phaze place llama3-70b --chip h200 --cluster dgx-h200 --devices 256 --batch 512\n"
         "      --emit megatron > launch.sh\n"
         "  phaze place gpt3-175b --chip tpuv4 --mbs 1,2 --tp 1,2,4,8 --recompute on\n",

@@ -14,7 +14,7 @@ static const struct pz_option options[] = {
     {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24, .help = "Number of devices (default: as the file says)"},
     {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where Megatron's arguments name a tokenizer alone"},
     {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of the script; may be given several times"},
-    {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an argument of Megatron that is not covered, and predict the run without it; may be given several times"},
+    {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an argument or key of the run that is not covered, and predict the run without it; may be given several times"},
     {.name = "measured-s", .type = PZ_OPTION_REAL, .offset = AT(measured_s), .arg = "S", .min = 1e-9, .max = 1e9, .help = "Measured seconds per step, to compare the prediction with; nothing is scaled by it"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
 };
@@ -48,18 +48,18 @@ static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static void warn(const struct pz_tuned *x) {
+void pz_tune_warn(bool quiet, const struct pz_run_plan *r) {
   char text[400] = "";
   size_t n = 0;
-  const struct pz_run_plan *r = x->run;
-  for (uint32_t i = 0; i < r->n_notes; i++) pz_command_warn(x->s->common.quiet, r->notes[i]);
+  for (uint32_t i = 0; i < r->n_notes; i++) pz_command_warn(quiet, r->notes[i]);
   for (uint32_t i = 0; i < r->n_ignored && n < 300; i++)
-    n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", i ? ", " : "", r->ignored[i]);
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%s%s", i ? ", " : "",
+                          strchr(r->ignored[i], '.') ? "" : "--", r->ignored[i]);
   if (!n) return;
   char line[480];
   snprintf(line, sizeof line, "ignored, not known to change the step: %s%s", text,
            n >= 300 ? " ..." : "");
-  pz_command_warn(x->s->common.quiet, line);
+  pz_command_warn(quiet, line);
 }
 
 static enum pz_status tell(const struct pz_tuned *x, struct pz_error *err) {
@@ -79,7 +79,7 @@ static enum pz_status check_answer(const struct pz_tuned *x, struct pz_error *er
 static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_error *err) {
   struct pz_tuned x = {.s = s};
   enum pz_status status = read_run(&x, path, err);
-  if (status == PZ_OK) warn(&x);
+  if (status == PZ_OK) pz_tune_warn(s->common.quiet, x.run);
   if (status == PZ_OK)
     status = pz_machine_of_run(&s->machine, x.name, s->common.quiet, x.run, &x.machine, err);
   if (status == PZ_OK) status = tune(&x, err);
@@ -102,15 +102,16 @@ const struct pz_command pz_cmd_tune = {
     .synopsis = "FILE [--chip CHIP] [--cluster NET] [options]",
     .summary = "Show what would make a training run faster: the best plan, and single changes",
     .detail =
-        "FILE is a launch script or list of arguments of Megatron-LM (pretrain_gpt.py), or a plan\n"
-        "as JSON with the names that 'phaze predict --json' prints; - is standard input. Shown "
-        "are\n"
+        "FILE is a launch script or list of arguments of Megatron-LM (pretrain_gpt.py), torchtitan's\n"
+        "configuration (TOML), a script that '--emit' writes for any framework, or a plan as JSON\n"
+        "with the names that 'phaze predict --json' prints; - is standard input. Shown are\n"
         "the run as it was read, its prediction, the best plan for the same devices and batch, "
         "and\n"
         "the single changes that bring most, with the arguments to change. FILE is never written.\n"
         "\n"
         "Examples:\n"
         "  phaze tune pretrain_llama.sh --chip h100 --cluster dgx-h100 --vocab 128256\n"
+        "  phaze tune llama3_70b.toml --chip h100 --devices 256\n"
         "  phaze tune plan.json --measured-s 12.4\n"
         "  phaze tune - --chip a100-80 --cluster dgx-a100 --devices 64 < arguments.txt\n",
     .table = {options, sizeof options / sizeof *options},

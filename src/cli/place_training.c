@@ -61,6 +61,8 @@ static enum pz_status read_options(struct pz_place_job *j) {
                        pz_framework_names[o.plan.framework], pz_launch_names[j->emit]);
     o.plan.framework = emitted;
   }
+  if (status == PZ_OK && t->deadline) status = pz_read_tokens(t->tokens, &o.tokens, j->err);
+  if (status == PZ_OK && t->deadline) status = pz_read_deadline(t->deadline, &o.deadline_s, j->err);
   o.pinned = pz_plan_given(&o.plan) & pz_plan_searched();
   j->options = o;
   return status;
@@ -94,16 +96,17 @@ static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_tr
   json_decref(found);
   json_object_set_new(out, "warnings", pz_machine_warnings(&j->machine));
   json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
+  if (q->t->deadline) json_object_set_new(out, "late", json_boolean(j->late));
   return pz_command_json(out, j->err);
 }
 
-static enum pz_status find_cost(struct pz_place_job *j, struct pz_training_run *best) {
+enum pz_status pz_place_cost(struct pz_place_job *j, struct pz_training_run *run,
+                             struct pz_run_cost *out) {
   const struct pz_place_training_settings *t = j->q->t;
-  if (!t->tokens) return PZ_OK;
   j->cost_asked = (struct pz_predict_settings){
       .tokens = t->tokens, .price = t->price, .checkpoint_s = -1, .restart_s = -1};
-  struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = best};
-  return pz_predict_cost(&x, &j->cost, j->err);
+  struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = run};
+  return pz_predict_cost(&x, out, j->err);
 }
 
 static enum pz_status write_page(const struct pz_place_job *j, const struct pz_training_run *best) {
@@ -134,7 +137,9 @@ static enum pz_status emit(const struct pz_place_job *j, const struct pz_trainin
 static enum pz_status tell_plans(struct pz_place_job *j, const struct pz_training_plans *p) {
   struct pz_training_run *best = p->runs[0];
   if (j->emit) return emit(j, best);
-  enum pz_status status = find_cost(j, best);
+  enum pz_status status = PZ_OK;
+  j->late = p->late;
+  if (j->q->t->tokens) status = pz_place_cost(j, best, &j->cost);
   if (status == PZ_OK && j->q->s->trace)
     status = pz_predict_write_trace(best, j->q->model, j->q->s->trace, j->err);
   if (status == PZ_OK && j->q->t->report) status = write_page(j, best);
@@ -166,17 +171,18 @@ static const char *misuse(const struct pz_place_question *q) {
   if (q->s->batch && t->batch_per_device)
     return "--batch and --batch-per-device; accepted: one of them";
   if (t->price > 0 && !t->tokens) return "--price requires --tokens";
+  if (t->deadline && !t->tokens) return "--deadline requires --tokens";
   if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace || t->report))
     return "--emit cannot be combined with --tokens, --top, --trace or --report";
   if (q->devices.n == 1) return NULL;
   if (q->s->emit) return "--emit with several --devices; accepted: one number of devices";
   if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
-  if (t->tokens) return "--tokens with several --devices; accepted: one number of devices";
   if (t->top > 1) return "--top with several --devices; accepted: one number of devices";
   return NULL;
 }
 
-enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_error *err) {
+enum pz_status pz_place_training(const struct pz_place_question *q, bool *late,
+                                 struct pz_error *err) {
   struct pz_place_job j = {.q = q, .err = err};
   j.emit = q->s->emit;
   struct pz_machine_use use = {"devices", q->devices.v[q->devices.n - 1], q->s->quiet,
@@ -195,5 +201,6 @@ enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_er
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)
     status = pz_fail(err, status, "out of memory for the plans");
   pz_arena_release(&j.arena);
+  *late = j.late;
   return status;
 }

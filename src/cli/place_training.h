@@ -14,7 +14,7 @@ struct pz_place_training_settings {
   int64_t top;
   int objective;
   bool all_devices;
-  const char *tokens;
+  const char *tokens, *deadline; /* NULL: not asked for */
   double price;
   const char *report; /* page of the plans found; NULL: none */
 };
@@ -27,7 +27,8 @@ struct pz_place_question {
   bool json;
 };
 
-PZ_NODISCARD enum pz_status pz_place_training(const struct pz_place_question *q,
+/* *late: no plan ends by the deadline, which was printed. */
+PZ_NODISCARD enum pz_status pz_place_training(const struct pz_place_question *q, bool *late,
                                               struct pz_error *err);
 
 /* ---- its parts ------------------------------------------------------------------------------ */
@@ -38,11 +39,16 @@ struct pz_place_job {
   struct pz_machine machine;
   struct pz_training_place_options options;
   int emit;                              /* of pz_launch_names; 0: none */
+  bool late;                             /* no plan ends by the deadline */
   struct pz_predict_settings cost_asked; /* --tokens, --price */
   struct pz_run_cost cost;               /* of the best plan, with --tokens */
   struct pz_arena arena;                 /* of tables */
   struct pz_error *err;
 };
+
+/* What the run costs with a plan; with --tokens. */
+PZ_NODISCARD enum pz_status pz_place_cost(struct pz_place_job *j, struct pz_training_run *run,
+                                          struct pz_run_cost *out);
 
 /* The best plan, its time and memory, the next best. */
 PZ_NODISCARD enum pz_status pz_place_print(struct pz_place_job *j,

@@ -96,5 +96,8 @@ enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_p
   if (status == PZ_OK) status = print_others(j, p);
   struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = p->runs[0]};
   if (status == PZ_OK && j->q->t->tokens) status = pz_predict_print_cost(&x, &j->cost, &j->arena);
+  if (status == PZ_OK && j->late)
+    printf("\nno plan on %" PRId64 " device%s ends within %s; this is the fastest\n",
+           j->options.plan.devices, pz_text_s((double)j->options.plan.devices), j->q->t->deadline);
   return status;
 }

@@ -1,6 +1,5 @@
 /* phaze predict --tokens: what a whole run costs, and with failures. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,7 @@
 
 static const double DAY_S = 86400, HOUR_S = 3600, MWH_J = 3.6e9;
 
-/* "15T" as 15e12. */
-static enum pz_status read_tokens(const char *text, double *out, struct pz_error *err) {
+enum pz_status pz_read_tokens(const char *text, double *out, struct pz_error *err) {
   static const char suffixes[] = "KMGBT";
   static const double factors[] = {1e3, 1e6, 1e9, 1e9, 1e12};
   char *end;
@@ -32,11 +30,24 @@ static enum pz_status read_tokens(const char *text, double *out, struct pz_error
   return PZ_OK;
 }
 
+enum pz_status pz_read_deadline(const char *text, double *out, struct pz_error *err) {
+  char *end;
+  double v = strtod(text, &end);
+  bool digit = *text >= '0' && *text <= '9';
+  double unit = *end == 'd' ? DAY_S : *end == 'h' ? HOUR_S : 0;
+  if (!digit || !(unit > 0) || end[1] || !(v > 0 && v <= 1e6))
+    return pz_fail(err, PZ_BAD_USE,
+                   "--deadline: '%.40s'; accepted: days or hours above 0, at most 1e6: 30d, 36h",
+                   text);
+  *out = v * unit;
+  return PZ_OK;
+}
+
 enum pz_status pz_predict_cost(const struct pz_predicted *x, struct pz_run_cost *out,
                                struct pz_error *err) {
   const struct pz_predict_settings *s = x->s;
   struct pz_run_cost_options o = pz_run_cost_options_default();
-  enum pz_status status = read_tokens(s->tokens, &o.tokens, err);
+  enum pz_status status = pz_read_tokens(s->tokens, &o.tokens, err);
   o.price = s->price;
   o.mtbf_s = s->mtbf_hours * HOUR_S;
   o.checkpoint_s = s->checkpoint_s;
@@ -46,19 +57,10 @@ enum pz_status pz_predict_cost(const struct pz_predicted *x, struct pz_run_cost 
 
 /* ---- printed -------------------------------------------------------------------------------- */
 
-/* Large numbers in full with commas, small ones with a decimal. */
-static void number_cell(struct pz_table *t, double v) {
-  char text[40];
-  if (v >= 1e4 && v < 1e15)
-    pz_table_cell(t, "%s", pz_text_count(text, sizeof text, (int64_t)floor(v + 0.5)));
-  else
-    pz_table_cell(t, "%s", pz_text_number(text, sizeof text, v));
-}
-
 static void cost_row(struct pz_table *t, const char *name, double v, double with, bool failures) {
   pz_table_cell(t, "%s", name);
-  number_cell(t, v);
-  if (failures) number_cell(t, with);
+  pz_table_number(t, v);
+  if (failures) pz_table_number(t, with);
 }
 
 static void print_failures(const struct pz_predicted *x, const struct pz_run_cost *c) {

@@ -33,6 +33,7 @@ void pz_predict_print_misfit(const struct pz_predicted *x); /* of a plan that do
 
 /* Parts of them, which other commands print too: samples/s and MFU, the expected error, the parts of a
  * step, memory by stage. */
+int pz_predict_decimals(double step_s); /* behind the point, so that the step has four digits */
 void pz_predict_print_rates(const struct pz_prediction *p);
 void pz_predict_print_expected(const struct pz_expectation *e);
 PZ_NODISCARD enum pz_status pz_predict_print_parts(const struct pz_prediction *p,
@@ -43,6 +44,10 @@ PZ_NODISCARD enum pz_status pz_predict_print_memory(const struct pz_training_run
 /* For a plan that does not fit: what would, as JSON; a new reference. */
 PZ_NODISCARD enum pz_status pz_predict_changes_json(const struct pz_predicted *x, json_t **out,
                                                     struct pz_error *err);
+
+/* "15T" as 15e12; "30d" or "36h" as seconds. */
+PZ_NODISCARD enum pz_status pz_read_tokens(const char *text, double *out, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_read_deadline(const char *text, double *out, struct pz_error *err);
 
 /* What a run over the tokens costs, and that as a table. */
 PZ_NODISCARD enum pz_status pz_predict_cost(const struct pz_predicted *x, struct pz_run_cost *out,

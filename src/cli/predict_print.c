@@ -62,8 +62,7 @@ static void print_plan(const struct pz_predicted *x) {
 
 /* ---- the step ------------------------------------------------------------------------------- */
 
-/* Digits behind the point, so that the step has four digits. */
-static int decimals(double step_s) {
+int pz_predict_decimals(double step_s) {
   double d = 3 - floor(log10(step_s));
   return d < 0 ? 0 : d > 9 ? 9 : (int)d;
 }
@@ -73,7 +72,7 @@ enum pz_status pz_predict_print_parts(const struct pz_prediction *p, struct pz_a
   const char *const heads[] = {"part of the step", ">seconds", ">share",
                                hides ? ">hidden (s)" : NULL, NULL};
   const struct pz_part_info *part;
-  int digits = decimals(p->step_s);
+  int digits = pz_predict_decimals(p->step_s);
   struct pz_table t;
   pz_table_init(&t, arena, heads);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {

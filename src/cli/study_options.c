@@ -73,7 +73,7 @@ static enum pz_status read_lists(const struct pz_study_settings *s, struct pz_st
   if (mbs) status = pz_choices_parse(mbs, "mbs", 1 << 20, &o->mbs, err);
   if (hbm && status == PZ_OK) status = pz_choices_parse(hbm, "hbm", 1 << 20, &o->hbm_gib, err);
   if (tp && status == PZ_OK) status = pz_choices_parse(tp, "tp", 1 << 20, &o->tp, err);
-  while (!tp && o->tp.v[o->tp.n - 1] > s->devices) o->tp.n--; /* 1 stays */
+  while (!tp && o->tp.v[o->tp.n - 1] > o->devices) o->tp.n--; /* 1 stays */
   if (s->weights && status == PZ_OK) status = read_weights(s->weights, o->n_models, o->weight, err);
   if (status == PZ_OK && (s->weights != NULL) != (s->objective == PZ_OBJECTIVE_WEIGHTED))
     status = pz_fail(err, PZ_BAD_USE, "--weights and --objective weighted require each other");
@@ -97,7 +97,15 @@ enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, i
   o.limit_watts = s->limit_watts;
   o.limit_dollars = s->limit_dollars;
   o.evaluator = evaluator_of(s);
-  o.devices = s->devices;
+  struct pz_choices devices;
+  enum pz_status many =
+      pz_choices_parse(s->devices, "devices", 1 << 30, &devices, s->several_devices ? err : NULL);
+  if (!s->several_devices && (many != PZ_OK || devices.n > 1))
+    many =
+        pz_fail(err, PZ_BAD_USE, "--devices: '%.40s'; accepted: an integer from 1 to 1073741824%s",
+                s->devices, many == PZ_OK ? ", several with 'phaze compare --chips --tokens'" : "");
+  if (many != PZ_OK) return many;
+  o.devices = devices.v[devices.n - 1];
   o.batch = s->batch;
   o.workload = pz_workload_import(&s->import);
   o.workload.seq = s->seq;

@@ -10,7 +10,9 @@ struct pz_study_settings {
   double limit_mm2, limit_watts, limit_dollars;
   int evaluator, semantics, per; /* the last two: older words, -1 where they are not given */
   const char *weights;           /* a list; NULL: the default */
-  int64_t devices, batch, seq, threads, rounds, seconds;
+  const char *devices;           /* a number; a list only where several are accepted */
+  bool several_devices;
+  int64_t batch, seq, threads, rounds, seconds;
   struct pz_workload_options import; /* what concerns ONNX files alone */
   int objective;
   bool each_model, exhaustive, pareto;
@@ -33,7 +35,7 @@ struct pz_study_settings {
 enum { PZ_PARETO_TOLERANCE = 1 }; /* percent */
 #define PZ_STUDY_SETTINGS_DEFAULT                                                                  \
   {                                                                                                \
-    .space = "paper", .semantics = -1, .per = -1, .devices = 1024, .batch = 4096,                  \
+    .space = "paper", .semantics = -1, .per = -1, .devices = "1024", .batch = 4096,                  \
     .pareto_tolerance = PZ_PARETO_TOLERANCE, .training = {.scale_up = 8, .outer_gb_per_s = 50},    \
     .original = {                                                                                  \
       .steps = PZ_LAYER_STEPS                                                                      \
@@ -81,8 +83,8 @@ extern const char *const pz_optimizer_names[],
    .choices = pz_study_execution_names,                                                                  \
    .help = "Evaluator training: operators of a layer scheduled beside each other on the chip's cores and " \
            "links, or one after another"},                                                               \
-  {.name = "devices", .type = PZ_OPTION_INT, .offset = offsetof(T, F.devices), .arg = "N", .min = 1,     \
-   .max = 1 << 30, .help = "Number of devices (chips)"},                                                 \
+  {.name = "devices", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.devices), .arg = "N",              \
+   .help = "Number of devices (chips); of 'compare' with tokens also a comma-separated list (default: 1024)"}, \
   {.name = "batch", .type = PZ_OPTION_INT, .offset = offsetof(T, F.batch), .arg = "B", .min = 1,         \
    .max = 1 << 30, .help = "Global batch size (samples)"},                                               \
   {.name = "seq", .type = PZ_OPTION_INT, .offset = offsetof(T, F.seq), .arg = "S", .min = 1,             \

@@ -30,15 +30,7 @@ static void begin_progress(struct pz_study_run *r) {
 }
 
 bool pz_study_run_progress(void *ctx, const struct pz_progress_state *s) {
-  struct pz_progress *p = ctx;
-  if (s->ended) {
-    pz_progress_set(p, s->done, s->total, s->note);
-    pz_progress_finish(p, NULL);
-  } else if (s->done == 0) {
-    pz_progress_next(p, s->phase, s->unit, s->total);
-  } else {
-    pz_progress_set(p, s->done, s->total, s->note);
-  }
+  pz_progress_follow(ctx, s);
   return !atomic_load(&stop);
 }
 

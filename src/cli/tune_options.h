@@ -24,6 +24,9 @@ struct pz_tuned {
   struct pz_plan_tuning *t;
 };
 
+/* What was read and does not count, as warnings. */
+void pz_tune_warn(bool quiet, const struct pz_run_plan *r);
+
 PZ_NODISCARD enum pz_status pz_tune_print(const struct pz_tuned *x, struct pz_error *err);
 
 /* The same and more as JSON, a new reference. */

@@ -75,14 +75,14 @@ static const char *change_text(const struct pz_tuned *x, const struct pz_plan_ch
 static void print_best(const struct pz_tuned *x, const char *title,
                        const struct pz_plan_change *c) {
   const char *text = change_text(x, c);
-  char plan[PZ_PLAN_TEXT_MOST];
+  char line[PZ_PLAN_LINE_MOST];
   if (x->t->fits && c->gain <= 0) {
     printf("\n%s: none is faster than the run\n", title);
     return;
   }
   printf("\n%s: %.4g s per step (%+.1f%%), MFU %.1f%%, %.1f GB\n", title, c->p.step_s,
          -100 * c->gain, 100 * c->p.mfu, c->p.peak_bytes / 1e9);
-  printf("  %s", pz_plan_text(&c->plan, plan, sizeof plan));
+  printf("  %s", pz_plan_line(&c->plan, true, line, sizeof line));
   printf("\n  %s\n", *text ? text : "no change");
 }
 

@@ -145,12 +145,27 @@ static enum pz_status set_value(const struct pz_option *o, const char *text, voi
   return pz_fail(err, PZ_INTERNAL, "--%s: unknown option type", o->name);
 }
 
+/* What other programs call it: the option that is meant, where the command has it. */
+static const char *meant_option(const struct pz_option_table *t, const char *word) {
+  static const char *const other[][2] = {
+      {"gpu", "devices"},      {"gpus", "devices"},         {"num-gpus", "devices"},
+      {"n-gpus", "devices"},   {"ngpus", "devices"},        {"world-size", "devices"},
+      {"gbs", "batch"},        {"global-batch", "batch"},   {"global-batch-size", "batch"},
+      {"batch-size", "batch"}, {"micro-batch-size", "mbs"}, {"seq-len", "seq"},
+      {"seq-length", "seq"},   {"tensor-parallel", "tp"},   {"pipeline-parallel", "pp"},
+      {"data-parallel", "dp"}, {"network", "cluster"}};
+  bool off;
+  for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+    if (strcmp(other[i][0], word) == 0 && find_name(t, other[i][1], strlen(other[i][1]), &off))
+      return other[i][1];
+  return pz_text_nearest(word, visible_name, t);
+}
+
 static enum pz_status unknown(const struct pz_option_table *t, const char *word,
                               struct pz_error *err) {
   char bare[80], meant[64];
   snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
-  const char *near =
-      strncmp(bare, "--", 2) == 0 ? pz_text_nearest(bare + 2, visible_name, t) : NULL;
+  const char *near = strncmp(bare, "--", 2) == 0 ? meant_option(t, bare + 2) : NULL;
   return pz_fail(err, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", bare,
                  near ? "; did you mean --" : "", near ? spelled(near, meant, sizeof meant) : "",
                  near ? "?" : "");

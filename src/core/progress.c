@@ -1,6 +1,7 @@
 #include "core/progress.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,7 @@ static void bar_line(struct parts *p, int room, char *line, size_t size) {
   int left = room - always - 3 - (has_rate ? rate : 0) - (has_count ? count : 0);
   int width = left > MOST_BAR ? MOST_BAR : left < LEAST_BAR ? 0 : left;
   if (always > room) shorten(p->label, room - (always - pz_text_columns(p->label)));
-  bar_text(p->fraction, width, bar);
+  bar_text(p->fraction, p->fraction < 0 ? 0 : width, bar);
   snprintf(line, size, "%s %s%s, %s", p->label, bar, p->percent, p->time);
   if (has_count) add_clause(line, size, p->count, strlen(p->count), room);
   if (has_rate) add_clause(line, size, p->rate, strlen(p->rate), room);
@@ -113,9 +114,13 @@ static void bar_line(struct parts *p, int room, char *line, size_t size) {
   shorten(line, room);
 }
 
-static void plain_line(const struct parts *p, char *line, size_t size) {
-  snprintf(line, size, "%s: %s (%s)%s%s, %s%s%s", p->label, p->count, p->percent,
-           *p->rate ? ", " : "", p->rate, p->time, *p->note ? ", " : "", p->note);
+static void plain_line(const struct parts *p, bool counts, char *line, size_t size) {
+  if (counts)
+    snprintf(line, size, "%s: %s (%s)%s%s, %s%s%s", p->label, p->count, p->percent,
+             *p->rate ? ", " : "", p->rate, p->time, *p->note ? ", " : "", p->note);
+  else
+    snprintf(line, size, "%s: %s, %s, %s%s%s%s%s", p->label, p->percent, p->count, p->time,
+             *p->rate ? ", " : "", p->rate, *p->note ? ", " : "", p->note);
 }
 
 /* ---- showing -------------------------------------------------------------------------------- */
@@ -141,8 +146,31 @@ static struct parts parts_of(struct pz_progress *p, double now, bool ended) {
   return x;
 }
 
+/* "perf: gap 12.3%, 170 chips left, target 5%, 8 s, a note": what is proved, in the place of a percentage. */
+static struct parts gap_parts(const struct pz_progress *p, double now, bool ended) {
+  uint64_t left = p->total - p->done;
+  struct parts x = {.note = p->note, .fraction = -1}; /* no bar */
+  char text[32], spent[32];
+  memcpy(x.label, p->label, sizeof x.label);
+  pz_text_duration(spent, sizeof spent, now - p->start_s);
+  if (p->gap < HUGE_VAL)
+    snprintf(x.percent, sizeof x.percent, "gap %.*f%%", p->gap < 0.1 ? 2 : 1, 100 * p->gap);
+  else
+    snprintf(x.percent, sizeof x.percent, "no gap yet");
+  if (ended && left == 0)
+    snprintf(x.time, sizeof x.time, "took %s", spent);
+  else if (left < 1000000)
+    snprintf(x.time, sizeof x.time, "%" PRIu64 " %s left", left, p->unit);
+  else
+    snprintf(x.time, sizeof x.time, "%s%s left", pz_text_si(text, sizeof text, (double)left, ""),
+             p->unit);
+  snprintf(x.count, sizeof x.count, "target %.3g%%", 100 * p->target);
+  if (left) snprintf(x.rate, sizeof x.rate, "%s", spent);
+  return x;
+}
+
 static void show(struct pz_progress *p, double now, bool ended) {
-  struct parts x = parts_of(p, now, ended);
+  struct parts x = p->target < 0 ? parts_of(p, now, ended) : gap_parts(p, now, ended);
   char line[600];
   bool bar = p->style == PZ_PROGRESS_BAR;
   /* a bar that fills the last column might wrap, and could not be drawn over */
@@ -150,7 +178,7 @@ static void show(struct pz_progress *p, double now, bool ended) {
   if (bar)
     bar_line(&x, room, line, sizeof line);
   else
-    plain_line(&x, line, sizeof line);
+    plain_line(&x, p->target < 0, line, sizeof line);
   fprintf(p->out, bar ? "\r\033[K%s" : "%s\n", line);
   fflush(p->out);
   p->shown_s = now;
@@ -163,7 +191,9 @@ static void call(struct pz_progress *p, double now, bool ended) {
                                 .note = p->note,
                                 .done = p->done,
                                 .total = p->total,
-                                .ended = ended};
+                                .ended = ended,
+                                .gap = p->gap,
+                                .target = p->target};
   if (!p->call(p->ctx, &s)) atomic_store(p->stop, true);
   p->shown_s = now;
   p->shown = true;
@@ -197,6 +227,7 @@ static void begin_phase(struct pz_progress *p, const char *label, const char *un
   p->total = total;
   p->done = 0;
   p->fraction = 0;
+  p->target = -1;
   p->shown = false;
   p->start_s = p->now_s();
 }
@@ -230,6 +261,25 @@ void pz_progress_update(struct pz_progress *p, uint64_t done, const char *note) 
 void pz_progress_set(struct pz_progress *p, uint64_t done, uint64_t total, const char *note) {
   p->total = total;
   pz_progress_update(p, done, note);
+}
+
+void pz_progress_gap(struct pz_progress *p, uint64_t done, uint64_t total, const double gap[2],
+                     const char *note) {
+  p->gap = gap[0];
+  p->target = gap[1];
+  pz_progress_set(p, done, total, note);
+}
+
+void pz_progress_follow(struct pz_progress *p, const struct pz_progress_state *s) {
+  if (s->done == 0 && !s->ended && strcmp(p->label, s->phase) != 0)
+    pz_progress_next(p, s->phase, s->unit, s->total);
+  else if (s->target >= 0)
+    pz_progress_gap(p, s->done, s->total, (const double[]){s->gap, s->target}, s->note);
+  else
+    pz_progress_set(p, s->done, s->total, s->note);
+  if (!s->ended) return;
+  pz_progress_finish(p, NULL);
+  p->label[0] = '\0'; /* the next phase may have the same */
 }
 
 void pz_progress_add(struct pz_progress *p, uint64_t more) {

@@ -25,6 +25,7 @@ struct pz_progress {
   char label[96], note[256];
   const char *unit;
   _Atomic uint64_t total, done;
+  double gap, target;      /* as pz_progress_gap has them; target below 0: the phase has none */
   double start_s, shown_s; /* of the phase; of the last print, in whichever phase */
   double fraction;         /* the largest that was shown */
   double (*now_s)(void);   /* replaceable in tests */
@@ -57,6 +58,14 @@ void pz_progress_update(struct pz_progress *p, uint64_t done, const char *note);
 
 /* The same with another total. */
 void pz_progress_set(struct pz_progress *p, uint64_t done, uint64_t total, const char *note);
+
+/* The same in a search that goes on until its gap is the target: the gap, what is left and the time
+ * spent are shown, no time left, which its pace does not say. */
+void pz_progress_gap(struct pz_progress *p, uint64_t done, uint64_t total, const double gap[2],
+                     const char *note);
+
+/* What a function of PZ_PROGRESS_CALL was told. */
+void pz_progress_follow(struct pz_progress *p, const struct pz_progress_state *s);
 
 /* So many more are done; any thread may say so.  NULL: nothing to do. */
 void pz_progress_add(struct pz_progress *p, uint64_t more);

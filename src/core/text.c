@@ -22,7 +22,9 @@ static size_t distance(const char *a, const char *b) {
     size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= nb; j++) {
-      size_t next = min3(row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+      size_t next =
+          min3(row[j] + 1, row[j - 1] + 1,
+               diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1])));
       diagonal = row[j];
       row[j] = next;
     }
@@ -48,6 +50,8 @@ static bool begins(const char *text, const char *start) {
   while (*start && tolower((unsigned char)*text) == tolower((unsigned char)*start)) text++, start++;
   return !*start;
 }
+
+bool pz_text_same(const char *a, const char *b) { return begins(a, b) && strlen(a) == strlen(b); }
 
 /* The ways in which a name can have been meant, the best first. */
 enum likeness { BEGINS, CONTAINS, NEAR, BEGUN, LIKENESSES };

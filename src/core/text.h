@@ -12,6 +12,9 @@ typedef const char *pz_name_at(const void *ctx, size_t i);
 /* The name nearest to `word` by edit distance, or NULL if none is near enough to be meant. */
 const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx);
 
+/* Are they the same, whatever the case of letters? */
+bool pz_text_same(const char *a, const char *b);
+
 /* " (did you mean a100-40, a100-80?)" into buf: the names that begin with `word`, or else have it
  * in them, whatever the case of letters; or else the nearest; or else the longest that `word`
  * begins with; "" if there is none.  Returns buf. */

@@ -9,6 +9,7 @@
 #include "core/num.h"
 #include "core/text.h"
 #include "launch/megatron_core.h"
+#include "launch/run_readers.h"
 #include "launch/shell_words.h"
 
 /* ---- arguments that are read ---------------------------------------------------------------- */
@@ -53,18 +54,17 @@ static const struct refused {
     {"window-size", "attention over a window", NULL}, {"qk-l2-norm", "norms of query and key", NULL},
     {"softmax-type", "attention sinks", "vanilla"},
     {"squared-relu", "the activation function squared ReLU", NULL}, {"quick-geglu", "the activation function GEGLU", NULL},
-    {"pipeline-model-parallel-layout", "a layout of its own", NULL}, {"pipeline-model-parallel-split-rank", "encoders with decoders", NULL},
+    {"pipeline-model-parallel-split-rank", "encoders with decoders", NULL},
     {"encoder-tensor-model-parallel-size", "encoders with decoders", "0"}, {"encoder-pipeline-model-parallel-size", "encoders with decoders", "0"},
     {"decoder-num-layers", "encoders with decoders", NULL}, {"standalone-embedding-stage", "a stage for the embedding alone", NULL},
     {"use-tp-pp-dp-mapping", "replicas outside of stages in the order of ranks", NULL},
     {"cpu-offloading*", "activations kept on the host", NULL}, {"optimizer-cpu-offload", "an optimizer on the host", NULL},
     {"distribute-saved-activations", "saved activations divided over the tensor-parallel group", NULL},
-    {"use-precision-aware-optimizer", "optimizer state in other types", NULL}, {"main-grads-dtype", "gradients in other types", "fp32"},
-    {"main-params-dtype", "optimizer state in other types", "fp32"}, {"exp-avg-dtype", "optimizer state in other types", "fp32"},
-    {"exp-avg-sq-dtype", "optimizer state in other types", "fp32"}, {"optimizer", "optimizers other than adam", "adam"},
+    {"main-grads-dtype", "gradients in other types", "fp32"},
+    {"main-params-dtype", "optimizer state in other types", "fp32"}, {"optimizer", "optimizers other than adam", "adam"},
     {"spec", "a model of its own", "local"}, {"heterogeneous-*", "layers that differ", NULL}, {"retro-*", "retrieval models", NULL},
     {"hybrid-*", "state-space layers", NULL}, {"is-hybrid-model", "state-space layers", NULL}, {"mamba-*", "state-space layers", NULL},
-    {"yaml-cfg", "a configuration in YAML", NULL}, {"deepspeed*", "DeepSpeed", NULL}, {"zero-stage", "DeepSpeed", "0"},
+    {"yaml-cfg", "a configuration in YAML", NULL}, {"deepspeed*", "this choice of DeepSpeed", NULL},
     {"perform-rl-step", "reinforcement learning", NULL}, {"num-experts-per-tok", "experts", NULL},
     {"batch-size", "an argument of old versions (now --micro-batch-size)", NULL},
     {"model-parallel-size", "an argument of old versions (now --tensor-model-parallel-size)", NULL},
@@ -87,6 +87,9 @@ static const char *const silent[] = {
     "moe-router-*", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep",
     "moe-deepep-num-sms", "moe-hybridep-num-sms", "moe-input-jitter-eps", "mtp-loss-scaling-factor", "mscale*", "beta-fast", "beta-slow",
     "original-max-position-embeddings",
+    "init-model-with-meta-device", "no-gradient-accumulation-fusion",
+    /* of Megatron-DeepSpeed */
+    "deepspeed-config", "deepspeed-activation-checkpointing", "no-pipeline-parallel", "layernorm-epsilon", "no-query-key-layer-scaling",
     /* of launchers */
     "ntasks*", "nodes", "gres*", "gpus*", "cpus-per-task", "container-*", "no-container-*", "export*", "job-name", "output", "error", "label", "mpi",
     "time", "partition", "account", "kill-on-bad-exit", "hostfile", "hostname", "help", "module", "no-python", NULL,
@@ -107,6 +110,8 @@ struct reader {
   const struct pz_run_plan_options *o;
   struct pz_arena *arena;
   struct pz_shell_text text;
+  const char *document; /* the whole text */
+  size_t document_bytes;
   struct given g[ARGS];
   struct pz_vec ignored, notes; /* const char * */
   bool lost;                    /* memory was, for something that is told */
@@ -268,6 +273,10 @@ static enum pz_status refuse(struct reader *r, const struct refused *x, const ch
 }
 
 static void ignore(struct reader *r, const char *name) {
+  if (!name) {
+    r->lost = true;
+    return;
+  }
   for (uint32_t i = 0; i < r->ignored.n; i++)
     if (strcmp(*pz_vec_at(&r->ignored, const char *, i), name) == 0) return;
   if (r->ignored.n < 1000) add_text(r, &r->ignored, name);
@@ -329,9 +338,11 @@ static enum pz_status read_words(struct reader *r) {
 
 static enum pz_status need(struct reader *r, int v, const char *name) {
   if (has(r, v)) return PZ_OK;
-  return pz_fail(r->err, PZ_BAD_INPUT,
-                 "%s: no --%s among the arguments; accepted: a plan in JSON, or a script with them",
-                 r->name, name);
+  return pz_fail(
+      r->err, PZ_BAD_INPUT,
+      "%s: no --%s among the arguments; accepted: a plan in JSON, torchtitan's TOML, or a "
+      "script with them",
+      r->name, name);
 }
 
 /* Is the word that was given among those of a text, "auto, flash or local; others are not covered"? */
@@ -361,7 +372,7 @@ static enum pz_status read_numbers(struct reader *r) {
                                               PZ_PLAN_TP,  PZ_PLAN_CP,    PZ_PLAN_PP};
   struct pz_plan *o = &r->out->plan;
   *o = pz_plan_default();
-  o->framework = pz_framework_find("megatron");
+  o->framework = pz_framework_find(has(r, ARG_DEEPSPEED) ? "deepspeed" : "megatron");
   o->mbs = o->tp = o->cp = o->pp = o->vpp = o->ep = 1;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     if (!has(r, (int)fields[i])) continue;
@@ -455,12 +466,52 @@ static enum pz_status read_ends(struct reader *r, int64_t counted) {
   return PZ_OK;
 }
 
+/* Et*18|t*21|t*20,L: layers of every chunk, t for each; of embedding, loss and multi-token prediction no number is read. */
+static enum pz_status read_layout(struct reader *r) {
+  static const char accepted[] =
+      "as many layers t as --num-layers, in chunks that the stages divide, those between the first "
+      "and the last as even as can be";
+  enum { MOST_CHUNKS = 4096 };
+  struct pz_plan *o = &r->out->plan;
+  int64_t *chunks = pz_arena_alloc(r->arena, MOST_CHUNKS, sizeof *chunks), all = 0;
+  uint32_t n = 1;
+  if (!chunks) return no_memory(r);
+  memset(chunks, 0, MOST_CHUNKS * sizeof *chunks);
+  for (const char *at = r->g[ARG_LAYOUT].text; *at;) {
+    char kind = *at++;
+    unsigned long times = 1;
+    if (kind == '|' && n++ < MOST_CHUNKS) continue;
+    if (kind == ',') continue;
+    if (!strchr("EtmL", kind) || n > MOST_CHUNKS) return wrong(r, ARG_LAYOUT, accepted);
+    if (*at == '*') {
+      char *end;
+      times = strtoul(at + 1, &end, 10);
+      if (end == at + 1 || times > 1 << 20) return wrong(r, ARG_LAYOUT, accepted);
+      at = end;
+    }
+    if (kind != 't') continue;
+    chunks[n - 1] += (int64_t)times;
+    all += (int64_t)times;
+  }
+  if (all != r->g[ARG_LAYERS].n || !pz_division_read(o, chunks, n))
+    return wrong(r, ARG_LAYOUT, accepted);
+  mark(r, PZ_PLAN_VPP, ARG_LAYOUT, ARG_LAYOUT);
+  if (o->first_layers) mark(r, PZ_PLAN_FIRST_LAYERS, ARG_LAYOUT, ARG_LAYOUT);
+  if (o->last_layers) mark(r, PZ_PLAN_LAST_LAYERS, ARG_LAYOUT, ARG_LAYOUT);
+  return PZ_OK;
+}
+
 static enum pz_status read_stages(struct reader *r) {
   static const char accepted[] = "a number that divides the layers of a stage";
   struct pz_plan *o = &r->out->plan;
   int64_t layers = r->g[ARG_LAYERS].n + has(r, ARG_EMBEDDING_AS_LAYER) + has(r, ARG_LOSS_AS_LAYER);
   int64_t stage = layers / o->pp, chunk = count(r, ARG_CHUNK_LAYERS, 0);
   bool uneven = has(r, PZ_PLAN_FIRST_LAYERS) || has(r, PZ_PLAN_LAST_LAYERS);
+  if (has(r, ARG_ZBH1) && o->pp > 1) {
+    o->pipeline = PZ_PIPELINE_ZB_H1;
+    mark(r, PZ_PLAN_PIPELINE, ARG_ZBH1, ARG_ZBH1);
+  }
+  if (has(r, ARG_LAYOUT)) return read_layout(r);
   o->vpp = count(r, PZ_PLAN_VPP, 1);
   r->out->chunks_by_rank = has(r, PZ_PLAN_VPP);
   if (chunk && has(r, PZ_PLAN_VPP))
@@ -529,12 +580,98 @@ static enum pz_status read_sharding(struct reader *r) {
   for (int i = 1; has(r, ARG_FSDP) && i < 4; i++)
     if (says(r, ARG_STRATEGY, pz_core_strategies[i])) o->zero = i;
   if (has(r, ARG_FSDP2)) o->zero = has(r, ARG_FSDP2_KEEPS) ? 2 : 3;
+  int64_t stage = count(r, ARG_ZERO_STAGE, 0);
+  if (stage > 3 || (stage && !has(r, ARG_DEEPSPEED)))
+    return wrong(r, ARG_ZERO_STAGE, "0 to 3, with it --deepspeed");
+  if (stage) o->zero = (int)stage;
+  if (has(r, ARG_DEEPSPEED)) mark(r, PZ_PLAN_ZERO, ARG_ZERO_STAGE, ARG_ZERO_STAGE);
   mark(r, PZ_PLAN_ZERO, has(r, ARG_FSDP2) ? ARG_FSDP2 : ARG_FSDP, ARG_DISTRIBUTED);
   int64_t copies = count(r, ARG_INSTANCES, 1), replicas = o->devices / (o->tp * o->pp);
   if (copies == 1 || !o->zero) return PZ_OK;
   if (replicas % copies) return wrong(r, ARG_INSTANCES, "a number that divides the replicas");
   o->shard = replicas / copies;
   mark(r, PZ_PLAN_SHARD, ARG_INSTANCES, ARG_INSTANCES);
+  return PZ_OK;
+}
+
+/* Types of Adam's moments. */
+static enum pz_status read_moments(struct reader *r) {
+  struct pz_plan *o = &r->out->plan;
+  static const char accepted[] = "fp32, bf16 or fp8; others are not covered";
+  enum pz_status status = need_word(r, ARG_FIRST_MOMENT, accepted);
+  if (status == PZ_OK) status = need_word(r, ARG_SECOND_MOMENT, accepted);
+  if (status != PZ_OK) return status;
+  const char *first = has(r, ARG_FIRST_MOMENT) ? r->g[ARG_FIRST_MOMENT].text : "fp32";
+  const char *second = has(r, ARG_SECOND_MOMENT) ? r->g[ARG_SECOND_MOMENT].text : "fp32";
+  if (strcmp(first, second) != 0)
+    return wrong(r, has(r, ARG_SECOND_MOMENT) ? ARG_SECOND_MOMENT : ARG_FIRST_MOMENT,
+                 "the same type for both moments");
+  if (strcmp(first, "fp32") == 0) return PZ_OK;
+  if (!has(r, ARG_PRECISION_AWARE))
+    return wrong(r, ARG_FIRST_MOMENT, "with it --use-precision-aware-optimizer");
+  o->moment_bytes = strcmp(first, "bf16") == 0 ? 2 : 1;
+  mark(r, PZ_PLAN_MOMENT_BYTES, ARG_FIRST_MOMENT, ARG_FIRST_MOMENT);
+  return PZ_OK;
+}
+
+/* DeepSpeed's configuration, where the script writes it. */
+static enum pz_status read_deepspeed(struct reader *r) {
+  static const char *const known[] = {"train-batch-size",
+                                      "train-micro-batch-size-per-gpu",
+                                      "gradient-accumulation-steps",
+                                      "steps-per-print",
+                                      "gradient-clipping",
+                                      "communication-data-type",
+                                      "data-types",
+                                      "bf16",
+                                      "fp16",
+                                      "zero-optimization",
+                                      "wall-clock-breakdown",
+                                      NULL};
+  static const char *const sharding[] = {"stage", "overlap-comm", "stage3-prefetch-bucket-size",
+                                         NULL};
+  struct pz_plan *o = &r->out->plan;
+  struct pz_document d;
+  struct pz_error why = {0};
+  json_t *j = NULL, *value;
+  const char *key;
+  o->overlap = -1;
+  o->grad_bytes = 0;
+  if (!pz_script_document(r->document, r->document_bytes, ".json", &d)) {
+    note(r, "DeepSpeed's configuration is not in the script: overlap_comm and "
+            "communication_data_type are predicted as by default");
+    return PZ_OK;
+  }
+  enum pz_status status = pz_json_parse(r->name, d.text, d.bytes, &j, &why);
+  json_t *zero = json_object_get(j, "zero_optimization");
+  const json_t *type = json_object_get(j, "communication_data_type");
+  const json_t *stage = json_object_get(zero, "stage");
+  const json_t *prefetch = json_object_get(zero, "stage3_prefetch_bucket_size");
+  if (status == PZ_OK && json_is_integer(stage) && json_integer_value(stage) != o->zero)
+    status = pz_fail(&why, PZ_BAD_INPUT,
+                     "zero_optimization.stage is %lld; accepted: %d, as --zero-stage",
+                     (long long)json_integer_value(stage), o->zero);
+  if (status != PZ_OK) {
+    json_decref(j);
+    return pz_fail(r->err, status, "%s:%u: DeepSpeed's configuration: %s", r->name, d.line,
+                   why.message);
+  }
+  bool grad = o->zero > 1 && json_is_true(json_object_get(zero, "overlap_comm"));
+  bool param = o->zero == 3 && !(json_is_integer(prefetch) && json_integer_value(prefetch) == 0);
+  o->overlap = (grad ? PZ_OVERLAP_GRAD : 0) | (param ? PZ_OVERLAP_PARAM : 0);
+  if (json_is_string(type)) o->grad_bytes = strcmp(json_string_value(type), "fp32") == 0 ? 4 : 2;
+  r->out->from[PZ_PLAN_OVERLAP] = "DeepSpeed's configuration";
+  r->out->from[PZ_PLAN_GRAD_BYTES] = o->grad_bytes > 0 ? "DeepSpeed's configuration" : NULL;
+  json_object_foreach(j, key, value) {
+    (void)value;
+    if (!is_among(known, key)) ignore(r, pz_arena_printf(r->arena, "deepspeed.%.60s", key));
+  }
+  json_object_foreach(zero, key, value) {
+    (void)value;
+    if (!is_among(sharding, key))
+      ignore(r, pz_arena_printf(r->arena, "deepspeed.zero_optimization.%.60s", key));
+  }
+  json_decref(j);
   return PZ_OK;
 }
 
@@ -557,7 +694,7 @@ static enum pz_status read_overlap(struct reader *r) {
   mark(r, PZ_PLAN_OVERLAP, tp ? ARG_OVERLAP_TP : ARG_OVERLAP_PARAM, ARG_OVERLAP_GRAD);
   mark(r, PZ_PLAN_GRAD_BYTES, ARG_GRAD_BF16, ARG_GRAD_BF16);
   mark(r, PZ_PLAN_FUSED_LOSS, ARG_LOSS_KERNEL, ARG_LOSS_FUSION);
-  return PZ_OK;
+  return has(r, ARG_DEEPSPEED) ? read_deepspeed(r) : read_moments(r);
 }
 
 static enum pz_status read_precision(struct reader *r) {
@@ -600,9 +737,13 @@ static enum pz_status read_kernels(struct reader *r) {
   if (status != PZ_OK) return status;
   bool plain = says(r, ARG_BACKEND, "unfused") || says(r, ARG_BACKEND, "local") ||
                (says(r, ARG_IMPLEMENTATION, "local") && !has(r, ARG_FLASH));
+  if (has(r, ARG_DEEPSPEED))
+    plain = !has(r, ARG_FLASH) && !has(r, ARG_FLASH1) && !has(r, ARG_FLASH2);
   o->attention = plain ? PZ_ATTENTION_STANDARD : PZ_ATTENTION_FLASH;
-  o->attention_library =
-      says(r, ARG_BACKEND, "flash") ? "fa2" : (says(r, ARG_BACKEND, "fused") ? "cudnn" : "");
+  o->attention_library = has(r, ARG_FLASH1)                                    ? "fa1"
+                         : has(r, ARG_FLASH2) || says(r, ARG_BACKEND, "flash") ? "fa2"
+                         : says(r, ARG_BACKEND, "fused")                       ? "cudnn"
+                                                                               : "";
   mark(r, PZ_PLAN_ATTENTION, ARG_BACKEND, has(r, ARG_FLASH) ? ARG_FLASH : ARG_IMPLEMENTATION);
   if (o->attention_library[0]) mark(r, PZ_PLAN_ATTENTION_LIBRARY, ARG_BACKEND, ARG_BACKEND);
   return read_graphs(r);
@@ -845,11 +986,17 @@ static bool is_rotary(const struct reader *r) {
   return says(r, ARG_POSITION_TYPE, "rope") || has(r, ARG_ROTARY);
 }
 
+/* As Megatron writes it, or its DeepSpeed branch. */
+static bool is_rms(const struct reader *r) {
+  return says(r, ARG_NORM, "RMSNorm") || says(r, ARG_NORM, "rmsnorm");
+}
+
 static enum pz_status check_shape(struct reader *r) {
-  bool gated = has(r, ARG_SWIGLU), rms = says(r, ARG_NORM, "RMSNorm"), rotary = is_rotary(r);
+  bool gated = has(r, ARG_SWIGLU), rms = is_rms(r), rotary = is_rotary(r);
   enum pz_status status = need(r, ARG_HIDDEN, "hidden-size");
   if (status == PZ_OK) status = need(r, ARG_HEADS, "num-attention-heads");
-  if (status == PZ_OK) status = need_word(r, ARG_NORM, "LayerNorm or RMSNorm");
+  if (status == PZ_OK && !says(r, ARG_NORM, "layernorm") && !is_rms(r))
+    status = need_word(r, ARG_NORM, "LayerNorm or RMSNorm");
   if (status == PZ_OK) status = need_word(r, ARG_POSITION_TYPE, "learned_absolute or rope");
   if (status != PZ_OK) return status;
   if (gated != rms || (gated && !rotary))
@@ -858,6 +1005,8 @@ static enum pz_status check_shape(struct reader *r) {
                    "or Llama (--swiglu, --normalization RMSNorm, --position-embedding-type rope)",
                    r->name, gated ? "swiglu" : "gelu", rms ? "RMSNorm" : "LayerNorm",
                    rotary ? "rotary positions" : "learned positions");
+  if (!gated && count(r, ARG_KV_HEADS, r->g[ARG_HEADS].n) != r->g[ARG_HEADS].n)
+    return wrong(r, ARG_KV_HEADS, "--num-attention-heads, or with --swiglu");
   if (!gated && has(r, ARG_GROUPED) && r->g[ARG_GROUPS].n != r->g[ARG_HEADS].n)
     return pz_fail(
         r->err, PZ_BAD_INPUT,
@@ -877,7 +1026,8 @@ static enum pz_status read_shape(struct reader *r, struct shape *x) {
                       .hidden = hidden,
                       .heads = heads,
                       .head_dim = count(r, ARG_KV_CHANNELS, hidden / heads),
-                      .kv_heads = has(r, ARG_GROUPED) ? count(r, ARG_GROUPS, 1) : heads,
+                      .kv_heads = has(r, ARG_GROUPED) ? count(r, ARG_GROUPS, 1)
+                                                      : count(r, ARG_KV_HEADS, heads),
                       .ffn = count(r, ARG_FFN, gated ? hidden * 8 / 3 / 64 * 64 : 4 * hidden),
                       .positions = count(r, ARG_POSITIONS, count(r, PZ_PLAN_SEQ, 0)),
                       .hidden_dropout = dropout(r, ARG_HIDDEN_DROPOUT),
@@ -1066,12 +1216,20 @@ enum pz_status pz_megatron_read(const char *name, const char *text, size_t bytes
   struct pz_run_plan m = {.size = sizeof m, .megatron = true};
   struct reader *r = pz_arena_alloc(arena, 1, sizeof *r);
   if (!r) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  *r = (struct reader){.name = name, .o = o, .arena = arena, .out = &m, .err = err};
+  *r = (struct reader){.name = name,
+                       .o = o,
+                       .arena = arena,
+                       .document = text,
+                       .document_bytes = bytes,
+                       .out = &m,
+                       .err = err};
   pz_vec_init(&r->ignored, arena, sizeof(const char *));
   pz_vec_init(&r->notes, arena, sizeof(const char *));
   enum pz_status status = read_all(r, text, bytes);
   if (status != PZ_OK) return status;
-  m.from[PZ_PLAN_FRAMEWORK] = "Megatron's arguments";
+  m.megatron = !has(r, ARG_DEEPSPEED);
+  m.from[PZ_PLAN_FRAMEWORK] = m.megatron ? "Megatron's arguments" : "--deepspeed";
+  if (m.plan.moment_bytes > 0) pz_moments_settle(&m.plan, has_experts(r));
   m.ignored = r->ignored.items;
   m.n_ignored = r->ignored.n;
   m.notes = r->notes.items;

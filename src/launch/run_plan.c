@@ -1,9 +1,10 @@
-/* Runs that people have, for programs: a plan file or Megatron's arguments read, and written as a plan file. */
+/* Runs that people have, for programs: a plan file, or the words of a framework, read; and written as a plan file. */
 #include <ctype.h>
 
 #include "core/held.h"
 #include "core/status.h"
 #include "launch/megatron_args.h"
+#include "launch/run_readers.h"
 
 struct pz_run_plan_options pz_run_plan_options_default(void) {
   return (struct pz_run_plan_options){.size = sizeof(struct pz_run_plan_options)};
@@ -44,8 +45,14 @@ enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes
   if (status == PZ_OK) status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the run", &made, &arena, err);
   if (status != PZ_OK) return status;
-  status = is_json(text, bytes) ? read_plan_file(name, text, bytes, &o, arena, made, err)
-                                : pz_megatron_read(name, text, bytes, &o, arena, made, err);
+  if (is_json(text, bytes))
+    status = read_plan_file(name, text, bytes, &o, arena, made, err);
+  else if (pz_torchtitan_is(name, text, bytes))
+    status = pz_torchtitan_read(name, text, bytes, &o, arena, made, err);
+  else if (pz_bridge_is(text, bytes))
+    status = pz_bridge_read(name, text, bytes, &o, arena, made, err);
+  else
+    status = pz_megatron_read(name, text, bytes, &o, arena, made, err);
   return pz_held_give(status, made, out);
 }
 

@@ -28,9 +28,10 @@ static const struct importer *find_importer(const char *path) {
   }
 }
 
-static const char *preset_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_preset_name(i);
+/* Of a word with a slash the names on Hugging Face. */
+static const char *preset_name(const void *word, size_t i) {
+  const char *hub = strchr(word, '/') ? pz_preset_hub_name(i) : NULL;
+  return hub ? hub : pz_preset_name(i);
 }
 
 /* What is neither a preset nor looks like a file. */
@@ -40,7 +41,7 @@ static enum pz_status unknown_model(const char *model, struct pz_error *err) {
       err, PZ_BAD_INPUT,
       "unknown model '%s'%s; accepted: a name listed by 'phaze models', or the path of a "
       "config.json or an .onnx file",
-      model, pz_text_meant(meant, sizeof meant, model, preset_name, NULL));
+      model, pz_text_meant(meant, sizeof meant, model, preset_name, model));
 }
 
 enum pz_status pz_workload_load(const char *model, const struct pz_workload_options *options,
@@ -50,7 +51,7 @@ enum pz_status pz_workload_load(const char *model, const struct pz_workload_opti
   if (status == PZ_OK) status = pz_workload_options_take(options, &o, err);
   if (status != PZ_OK) return status;
   const struct pz_preset *p = pz_preset_find(model);
-  if (p) return pz_workload_parse(model, p->config, strlen(p->config), &o, out, err);
-  if (!pz_file_named(model)) return unknown_model(model, err);
+  if (p) return pz_workload_parse(p->name, p->config, strlen(p->config), &o, out, err);
+  if (!pz_file_named(model) || pz_preset_hub_like(model)) return unknown_model(model, err);
   return find_importer(model)->load(model, &o, out, err);
 }

@@ -165,6 +165,10 @@ enum pz_status pz_plan_pricing_begin(struct pz_plan_pricing *s, struct pz_plan_s
                                      struct pz_plan_memory *memory, struct pz_arena *arena) {
   *s = (struct pz_plan_pricing){.space = space, .memory = memory, .arena = arena};
   s->top = space->q->top ? space->q->top : 1;
+  if (space->q->deadline_s > 0) {
+    double step_tokens = (double)(space->q->plan.batch * space->seq);
+    s->cutoff_s = space->q->deadline_s / ceil(space->q->tokens / step_tokens);
+  }
   s->least_stages = pz_arena_alloc(arena, (size_t)space->n_blocks + 2, sizeof *s->least_stages);
   s->found.list = pz_arena_alloc(arena, s->top, sizeof *s->found.list);
   return s->least_stages && s->found.list ? PZ_OK : pz_plan_no_memory(space);

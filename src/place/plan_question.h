@@ -16,8 +16,9 @@ struct pz_plan_question {
   bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
   enum pz_plan_objective objective;
   double tie; /* plans whose value is within this part of the best's are equal to it; 0: none is */
-  uint32_t top;     /* plans to return; 0: 1 */
-  unsigned threads; /* 0: one per processor */
+  double tokens, deadline_s; /* a run over so many tokens ends by then; deadline 0: whenever */
+  uint32_t top;              /* plans to return; 0: 1 */
+  unsigned threads;          /* 0: one per processor */
   struct pz_progress
       *progress; /* NULL: none; the search ends with PZ_STOPPED when it is cancelled */
   /* of a finder: what it finds out is kept there for finders of other threads and ranks, under a number that those of the
@@ -40,6 +41,7 @@ struct pz_found_plans {
   struct pz_found_plan
       least; /* where nothing fits: the plan of the space that needs least memory, priced */
   bool has_least;
+  bool late;         /* no plan ends by the deadline: these are the fastest that fit */
   int64_t experts;   /* of the model */
   char warning[200]; /* of the model: "" or what its user should know */
 };

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "core/num.h"
 #include "core/text.h"
 #include "place/plan_pricing.h"
 #include "plan/plan_fields.h"
@@ -44,6 +45,10 @@ static enum pz_status check_question(const struct pz_plan_question *q, struct pz
                      (long long)p->shard, (long long)p->devices);
   if (status == PZ_OK && !(q->tie >= 0 && q->tie <= 1))
     status = pz_fail(err, PZ_BAD_USE, "tie %g; accepted: 0 to 1", q->tie);
+  if (status == PZ_OK && !(q->deadline_s >= 0 && q->deadline_s <= 1e30))
+    status = pz_fail(err, PZ_BAD_USE, "deadline_s %g; accepted: 0 (none) to 1e30", q->deadline_s);
+  if (status == PZ_OK && q->deadline_s > 0 && !(q->tokens >= 1 && q->tokens <= 1e30))
+    status = pz_fail(err, PZ_BAD_USE, "tokens %g with a deadline; accepted: 1 to 1e30", q->tokens);
   return status;
 }
 
@@ -163,6 +168,7 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
   double value = pz_plan_value(q, &best->plan, best->p.step_s, best->p.peak_bytes);
   struct ties t = {
       .s = s, .limit = value * (1 + q->tie), .best = tie_key(&best->plan, s->space->n_blocks)};
+  if (s->cutoff_s > 0) t.limit = pz_fmin(t.limit, s->cutoff_s);
   s->found.simplest = *best;
   if (!(q->tie > 0) || q->objective != PZ_PLAN_TIME) return PZ_OK;
   struct candidate *list = pz_arena_alloc(s->arena, grids->n, sizeof *list);
@@ -201,8 +207,8 @@ static enum pz_status price_grids(struct pz_plan_pricing *s) {
   return pz_step_price(s->least_shape->m, &least->plan, &least->p, NULL, space->err);
 }
 
-enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
-                              struct pz_found_plans *out, struct pz_error *err) {
+static enum pz_status search_space(const struct pz_plan_question *q, struct pz_arena *arena,
+                                   struct pz_found_plans *out, struct pz_error *err) {
   struct pz_arena work;
   struct pz_plan_space space;
   struct pz_plan_memory memory;
@@ -226,5 +232,17 @@ enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena 
   pz_plan_memory_release(&memory);
   pz_plan_space_release(&space);
   pz_arena_release(&work);
+  return status;
+}
+
+enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
+                              struct pz_found_plans *out, struct pz_error *err) {
+  enum pz_status status = search_space(q, arena, out, err);
+  if (status != PZ_OK || out->n || !(q->deadline_s > 0)) return status;
+  struct pz_plan_question fastest = *q;
+  fastest.deadline_s = 0;
+  fastest.objective = PZ_PLAN_TIME;
+  status = search_space(&fastest, arena, out, err);
+  if (status == PZ_OK) out->late = out->n > 0;
   return status;
 }

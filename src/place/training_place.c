@@ -81,6 +81,7 @@ static enum pz_status detail_all(const struct pz_plan_question *q, const struct 
   enum pz_status status = PZ_OK;
   out->certificate = f->certificate;
   out->experts = f->experts;
+  out->late = f->late;
   out->runs = pz_arena_alloc(arena, f->n + 2, sizeof(struct pz_training_run *));
   out->warning = pz_arena_strdup(arena, f->warning);
   if (!out->runs || !out->warning) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
@@ -117,6 +118,8 @@ static enum pz_status search(const struct pz_job *job, const struct pz_training_
   q.all_devices = o->all_devices;
   q.objective = (enum pz_plan_objective)o->objective;
   q.tie = o->tie;
+  q.tokens = o->tokens;
+  q.deadline_s = o->deadline_s;
   q.top = o->top;
   q.threads = o->threads;
   if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);

@@ -235,7 +235,8 @@ static bool is_onnx(const char *model) {
 enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err) {
   size_t bytes = 0;
   *text = NULL;
-  if (is_onnx(model) || pz_preset_find(model) || !pz_file_named(model)) return PZ_OK;
+  if (is_onnx(model) || pz_preset_find(model) || !pz_file_named(model) || pz_preset_hub_like(model))
+    return PZ_OK; /* or what is unknown, which who loads the model says */
   return pz_file_read(model, PZ_CONFIG_MOST_BYTES, text, &bytes, err);
 }
 
@@ -249,7 +250,7 @@ enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out
                    "%s is a graph, for which no launch script is known; accepted: the name of a "
                    "built-in model or the path of a config.json",
                    model);
-  if (p) return pz_model_shape_parse(model, p->config, strlen(p->config), out, err);
+  if (p) return pz_model_shape_parse(p->name, p->config, strlen(p->config), out, err);
   enum pz_status status = pz_file_read(model, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_model_shape_parse(model, text, bytes, out, err);
   pz_free(text);

@@ -289,3 +289,128 @@ enum pz_status pz_compared_chips_print(const json_t *root, const struct pz_study
   print_notes(&x, out);
   return status;
 }
+
+/* ---- rented chips --------------------------------------------------------------------------- */
+
+static bool is_true(const json_t *row, const char *key) {
+  return json_is_true(json_object_get(row, key));
+}
+
+static bool is_missed(const json_t *row) {
+  const char *deadline = text(row, "deadline");
+  return deadline && strcmp(deadline, "missed") == 0;
+}
+
+/* "950,000 to 1,050,000", "-" where the error is not known. */
+static void range_cell(struct pz_table *t, const json_t *row) {
+  char low[40], high[40];
+  if (!(real(row, "run_dollars_high") > 0)) {
+    pz_table_cell(t, "-");
+    return;
+  }
+  pz_text_count(low, sizeof low, (int64_t)floor(real(row, "run_dollars_low") + 0.5));
+  pz_text_count(high, sizeof high, (int64_t)floor(real(row, "run_dollars_high") + 0.5));
+  pz_table_cell(t, "%s to %s", low, high);
+}
+
+static void rented_row(struct pz_table *t, const json_t *row, bool price, bool deadline) {
+  bool fits = text(row, "plan");
+  pz_table_cell(t, "%s", text(row, "chip"));
+  pz_table_cell(t, "%.0f", real(row, "devices"));
+  known_cell(t, real(row, "days"), 1, "");
+  if (deadline) pz_table_cell(t, "%s", fits ? text(row, "deadline") : "-");
+  if (price && fits) {
+    pz_table_number(t, real(row, "run_dollars"));
+    range_cell(t, row);
+    number_cell(t, row, "dollars_per_device_hour");
+    pz_table_number(t, real(row, "tokens_per_dollar"));
+  }
+  for (int i = 0; price && !fits && i < 4; i++) pz_table_cell(t, "-");
+  pz_table_cell(t, "%s", text(row, "known"));
+  known_cell(t, 100 * real(row, "expected_error"), 1, "%");
+  pz_table_cell(t, "%s", fits ? text(row, "plan") : "no feasible plan: memory");
+}
+
+/* The row to rent, and those of other chips that the errors do not tell from it. */
+static void print_cheapest(const struct chips_table *x, uint32_t model, const char *deadline,
+                           FILE *out) {
+  const json_t *best = NULL, *nearest = NULL;
+  char dollars[40];
+  for (size_t i = 0; i < x->n; i++) {
+    const json_t *row = row_at(x, i, model);
+    if (is_true(row, "cheapest")) best = row;
+    if (text(row, "plan") && (!nearest || real(row, "days") < real(nearest, "days"))) nearest = row;
+  }
+  if (!nearest) return;
+  const json_t *row = best ? best : nearest;
+  bool missed = is_missed(row);
+  if (!best && !missed) return; /* without prices */
+  pz_text_count(dollars, sizeof dollars, (int64_t)floor(real(row, "run_dollars") + 0.5));
+  fprintf(out,
+          missed     ? "\nno chip ends within %s%s"
+          : deadline ? "\ncheapest within %s%s"
+                     : "\ncheapest%s%s",
+          deadline ? deadline : "", missed ? "; nearest" : "");
+  fprintf(out, ": %.0f x %s, %.1f days", real(row, "devices"), text(row, "chip"),
+          real(row, "days"));
+  if (real(row, "run_dollars") > 0) fprintf(out, ", $%s", dollars);
+  const char *before = "; within the errors as cheap: ";
+  for (size_t i = 0; best && i < x->n; i++) {
+    const json_t *other = row_at(x, i, model);
+    if (other == best || !text(other, "plan") || is_missed(other)) continue;
+    if (strcmp(text(other, "chip"), text(best, "chip")) == 0) continue;
+    if (real(other, "run_dollars_low") > real(best, "run_dollars_high")) continue;
+    fprintf(out, "%s%.0f x %s", before, real(other, "devices"), text(other, "chip"));
+    before = ", ";
+  }
+  fputc('\n', out);
+}
+
+bool pz_rented_chips_late(const json_t *root, const struct pz_study_options *o) {
+  const json_t *rows = json_object_get(root, "chips");
+  struct chips_table x = {rows, o, json_array_size(rows) / o->n_models};
+  bool late = false;
+  for (uint32_t m = 0; m < o->n_models; m++) {
+    size_t missed = 0;
+    for (size_t i = 0; i < x.n; i++)
+      missed += !text(row_at(&x, i, m), "plan") || is_missed(row_at(&x, i, m));
+    late |= missed == x.n;
+  }
+  return late;
+}
+
+enum pz_status pz_rented_chips_print(const json_t *root, const struct pz_study_options *o,
+                                     const struct pz_rent_titles *titles, struct pz_arena *arena,
+                                     FILE *out) {
+  const json_t *rows = json_object_get(root, "chips");
+  struct chips_table x = {rows, o, json_array_size(rows) / o->n_models};
+  bool price = false;
+  for (size_t i = 0; i < json_array_size(rows); i++)
+    price |= real(json_array_get(rows, i), "run_dollars") > 0;
+  const char *heads[12] = {"chip", ">devices", ">days"};
+  size_t n = 3;
+  if (titles->deadline) heads[n++] = "deadline";
+  if (price)
+    heads[n++] = ">dollars", heads[n++] = ">range", heads[n++] = ">$/h", heads[n++] = ">tokens/$";
+  heads[n++] = "known", heads[n++] = ">error", heads[n] = "plan";
+  enum pz_status status = PZ_OK;
+  for (uint32_t m = 0; m < o->n_models && status == PZ_OK; m++) {
+    struct pz_table t;
+    pz_table_init(&t, arena, heads);
+    for (size_t i = 0; i < x.n; i++) rented_row(&t, row_at(&x, i, m), price, titles->deadline);
+    fprintf(out, "%s, %s tokens, batch %" PRId64 "%s%s:\n\n", o->models[m], titles->tokens,
+            o->batch, titles->deadline ? ", within " : "",
+            titles->deadline ? titles->deadline : "");
+    status = pz_table_print(&t, 0, out);
+    if (status == PZ_OK) print_cheapest(&x, m, titles->deadline, out);
+    fputc('\n', out);
+  }
+  fprintf(out,
+          "Counted is training alone: no failures, checkpoints, restarts, storage or traffic "
+          "('phaze predict\n"
+          "--mtbf-hours' has failures). error: mean over chips known in the same way of the errors "
+          "of their\n"
+          "published runs; range: dollars with that error.%s\n",
+          titles->deadline ? " uncertain: in time, but not at the upper end of it." : "");
+  return status;
+}

@@ -18,4 +18,15 @@ PZ_NODISCARD enum pz_status pz_compared_chips_print(const json_t *root,
                                                     const struct pz_study_options *o,
                                                     struct pz_arena *arena, FILE *out);
 
+/* What pz_chips_rent answered; tokens and deadline (NULL: none) as they were written. */
+struct pz_rent_titles {
+  const char *tokens, *deadline;
+};
+PZ_NODISCARD enum pz_status pz_rented_chips_print(const json_t *root,
+                                                  const struct pz_study_options *o,
+                                                  const struct pz_rent_titles *titles,
+                                                  struct pz_arena *arena, FILE *out);
+/* Has one of the models no row that meets the deadline? */
+bool pz_rented_chips_late(const json_t *root, const struct pz_study_options *o);
+
 #endif

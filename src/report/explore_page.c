@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/status.h"
+#include "core/text.h"
 #include "report/page.h"
 
 enum { MOST_MODEL_BYTES = 1 << 20, MOST_WASM_BYTES = 5 << 20, MOST_NAME = 200 };
@@ -21,6 +22,18 @@ struct pz_explore_options pz_explore_options_default(void) {
 
 /* ---- what the page begins with -------------------------------------------------------------- */
 
+/* The name in the list that a word is in other letters, or the word. */
+static const char *own_name(const char *word, const char *(*at)(size_t)) {
+  for (size_t i = 0; word && at(i); i++)
+    if (pz_text_same(at(i), word)) return at(i);
+  return word;
+}
+
+static const char *model_word(const char *word) {
+  const char *known = pz_preset_named(word);
+  return known ? known : word;
+}
+
 /* Settings by name, as the page's address has them: counts as numbers, the others as texts. */
 static json_t *state_json(const struct pz_explore_options *o) {
   static const enum pz_plan_field counts[] = {PZ_PLAN_DEVICES, PZ_PLAN_BATCH, PZ_PLAN_SEQ,
@@ -31,8 +44,8 @@ static json_t *state_json(const struct pz_explore_options *o) {
                                              PZ_PLAN_FRAMEWORK};
   uint64_t given = pz_plan_given(&o->plan);
   char value[PZ_FIELD_TEXT_MOST];
-  json_t *j =
-      json_pack("{s:s,s:s,s:s?}", "model", o->models[0], "chip", o->chip, "cluster", o->cluster);
+  json_t *j = json_pack("{s:s,s:s,s:s?}", "model", model_word(o->models[0]), "chip", o->chip,
+                        "cluster", o->cluster);
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     if (given >> counts[i] & 1)
       json_object_set_new(
@@ -81,9 +94,10 @@ static enum pz_status add_inputs(const struct pz_explore_options *o, json_t *mod
   enum pz_status status = pz_chip_read(o->chip, &chip, err);
   if (status == PZ_OK && o->cluster) status = pz_cluster_load(o->cluster, &net, err);
   for (size_t i = 0; o->models[i] && status == PZ_OK; i++) {
-    status = add_file(files, o->models[i], err);
-    if (status == PZ_OK) status = check_model(o->models[i], o->plan.seq, err);
-    if (status == PZ_OK) json_array_append_new(models, json_string(o->models[i]));
+    const char *model = model_word(o->models[i]);
+    status = add_file(files, model, err);
+    if (status == PZ_OK) status = check_model(model, o->plan.seq, err);
+    if (status == PZ_OK) json_array_append_new(models, json_string(model));
   }
   if (status == PZ_OK) status = add_file(files, o->chip, err);
   if (status == PZ_OK && o->cluster) status = add_file(files, o->cluster, err);
@@ -98,6 +112,7 @@ static json_t *names_json(const char *(*at)(size_t)) {
 }
 
 static const char *framework_at(size_t i) { return pz_framework_names[i]; }
+static const char *launch_at(size_t i) { return pz_launch_names[i + 1]; } /* the first is none */
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
@@ -154,15 +169,17 @@ enum pz_status pz_explore_page(const struct pz_explore_options *options, char **
     status = pz_need_each(err, {o.models ? o.models[0] : NULL, "models"}, {o.chip, "chip"},
                           {o.wasm, "wasm"}, {text, "text"}, {bytes, "bytes"});
   if (status != PZ_OK) return status;
+  o.chip = own_name(o.chip, pz_chip_preset_name);
+  o.cluster = own_name(o.cluster, pz_cluster_preset_name);
   json_t *models = json_array(), *files = json_object(), *document = NULL;
   char *wasm = NULL;
   status = add_inputs(&o, models, files, err);
   if (status == PZ_OK) status = read_wasm(o.wasm, &wasm, err);
   if (status == PZ_OK) {
-    document =
-        json_pack("{s:s,s:O,s:O,s:o,s:o,s:o,s:{},s:s}", "version", pz_version(), "models", models,
-                  "files", files, "state", state_json(&o), "presets", names_json(pz_preset_name),
-                  "frameworks", names_json(framework_at), "datasets", "wasm", wasm);
+    document = json_pack("{s:s,s:O,s:O,s:o,s:o,s:o,s:o,s:{},s:s}", "version", pz_version(),
+                         "models", models, "files", files, "state", state_json(&o), "presets",
+                         names_json(pz_preset_name), "frameworks", names_json(framework_at),
+                         "launches", names_json(launch_at), "datasets", "wasm", wasm);
     status = document ? pz_page_text("explore_page", document, text, bytes, err)
                       : pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
   }

@@ -1,5 +1,6 @@
 #include "report/table.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -84,4 +85,12 @@ enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out) {
     from = to;
   } while (from < t->columns);
   return PZ_OK;
+}
+
+void pz_table_number(struct pz_table *t, double v) {
+  char text[40];
+  if (v >= 1e4 && v < 1e15)
+    pz_table_cell(t, "%s", pz_text_count(text, sizeof text, (int64_t)floor(v + 0.5)));
+  else
+    pz_table_cell(t, "%s", pz_text_number(text, sizeof text, v));
 }

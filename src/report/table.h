@@ -26,6 +26,9 @@ void pz_table_cell(struct pz_table *t, const char *format, ...) PZ_PRINTF(2, 3);
 /* Columns on a terminal that the rows take when printed without indent. */
 int pz_table_width(const struct pz_table *t);
 
+/* A large number in full with commas, a small one with a decimal. */
+void pz_table_number(struct pz_table *t, double v);
+
 /* Print; every row starts with `indent` spaces.  PZ_NO_MEMORY if a cell could not be kept. */
 PZ_NODISCARD enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out);
 

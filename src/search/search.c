@@ -362,6 +362,7 @@ static enum pz_status close_box(struct pz_driver *d, const struct pz_closed_box 
   r->by_bound += b->end == PZ_BOX_BOUND ? n : 0;
   r->n_evaluated += b->end == PZ_BOX_EVALUATED;
   r->n_partly += b->end == PZ_BOX_PARTLY;
+  if (b->end != PZ_BOX_INFEASIBLE) d->closed_bound = pz_fmax(d->closed_bound, b->bound);
   if (pz_vec_push(&d->closed, b)) return PZ_OK;
   return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
 }
@@ -488,15 +489,18 @@ static enum pz_status run_round(struct pz_driver *d, pz_round_fn *fn, struct pz_
 static void show(const struct pz_driver *d) {
   char note[160] = "";
   const struct pz_objective_run *r = d->run;
-  double top = d->heap.n ? pz_vec_at(&d->heap, struct pz_open_box, 0)->bound : r->value;
+  double top = d->heap.n ? pz_vec_at(&d->heap, struct pz_open_box, 0)->bound : r->value,
+         gap = HUGE_VAL;
   if (!d->s->q.progress) return;
   if (r->found) {
     struct pz_chip c;
     pz_space_chip(d->s->q.space, &r->best, &c);
-    snprintf(note, sizeof note, "best %.4g with %s, %u boxes open, gap %.2f%%", r->value, c.name,
-             d->heap.n, top < HUGE_VAL ? 100 * pz_fmax(0, top / r->value - 1) : 100.0);
+    snprintf(note, sizeof note, "%u boxes open, best %.4g with %s", d->heap.n, r->value, c.name);
+    if (d->heap.n || r->closed == r->chips)
+      gap = pz_fmax(0, pz_fmax(top, d->closed_bound) / r->value - 1);
   }
-  pz_progress_set(d->s->q.progress, (uint64_t)r->closed, (uint64_t)r->chips, note);
+  pz_progress_gap(d->s->q.progress, (uint64_t)r->closed, (uint64_t)r->chips,
+                  (const double[]){gap, d->ties ? 0 : d->s->q.gap}, note);
 }
 
 /* ---- good chips early ----------------------------------------------------------------------- */
@@ -708,6 +712,7 @@ enum pz_status pz_search_run(struct pz_search *s, uint32_t number, struct pz_obj
   pz_vec_init(&d->heap, &d->arena, sizeof(struct pz_open_box));
   pz_vec_init(&d->closed, &s->arena, sizeof(struct pz_closed_box));
   pz_progress_next(s->q.progress, label_of(s, &run->objective), "chips", (uint64_t)run->chips);
+  show(d);
   enum pz_status status = check_objective(d, err);
   if (status == PZ_OK && d->cheap) status = greedy_chips(d, err);
   if (status == PZ_OK && d->cheap) status = climb(d, err);

@@ -51,6 +51,7 @@ struct pz_driver {
   bool cheap;                /* see pz_evaluator_ops */
   bool ties;                 /* of chips with equal values the smaller is better */
   double best_mm2, start_s;
+  double closed_bound; /* the largest of a closed box that is within the limits */
   struct pz_arena arena;
   struct pz_vec heap;   /* struct pz_open_box: the one with the largest bound is first */
   struct pz_vec closed; /* struct pz_closed_box */

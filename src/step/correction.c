@@ -94,8 +94,9 @@ enum pz_status pz_steps_corrected(const struct pz_measured_step *steps, uint32_t
 
 /* ---- the fit ------------------------------------------------------------------------------------ */
 
-/* Standard deviations in logarithms that are tried: of factors around 1, of steps around the prediction.  From a fiftieth, less
- * than runs of one script differ by, to 1.5 times; from the best groups of published runs to those that vary most. */
+/* Standard deviations in logarithms that are tried: of factors around 1, from less than runs of one script differ by to 1.5
+ * times; of steps around the prediction, from the best groups of published runs to those that vary most (bench/steps).
+ * Beforehand large factors are less likely, by as much as their spread is wider. */
 static const double factor_spreads[] = {0.02, 0.05, 0.1, 0.2, 0.4};
 static const double step_spreads[] = {0.03, 0.06, 0.12};
 enum {
@@ -148,7 +149,7 @@ static double solve(const struct normal *a, double factor, double step, double *
     for (int k = i + 1; k < N; k++) x -= l[k][i] * w[k];
     w[i] = x / l[i][i];
   }
-  return -0.5 * (a->n * log(v) + N * log(t) + determinant + a->yy / v - explained);
+  return -0.5 * (a->n * log(v) + (N + 1) * log(t) + determinant + a->yy / v - explained);
 }
 
 struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,

@@ -90,6 +90,13 @@ enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
 
 bool pz_file_same(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
+bool pz_file_is_regular(const char *path) { return find_file(path); }
+
+bool pz_file_is_directory(const char *path) {
+  (void)path;
+  return false;
+}
+
 bool pz_file_behind_link(const char *path) {
   (void)path;
   return false;

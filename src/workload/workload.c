@@ -317,7 +317,7 @@ enum pz_status pz_workload_load_config(const char *path, const struct pz_workloa
 /* ---- presets ------------------------------------------------------------------------------------ */
 
 static const struct pz_preset table[] = {
-#define MODEL(name, ...) {name, #__VA_ARGS__},
+#define MODEL(name, hub, ...) {name, hub, #__VA_ARGS__},
 #include "workload/presets.def"
 };
 
@@ -325,8 +325,27 @@ const char *pz_preset_name(size_t i) {
   return i < sizeof table / sizeof *table ? table[i].name : NULL;
 }
 
+const char *pz_preset_hub_name(size_t i) {
+  return i < sizeof table / sizeof *table ? table[i].hub : NULL;
+}
+
 const struct pz_preset *pz_preset_find(const char *name) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (strcmp(table[i].name, name) == 0) return &table[i];
+    if (pz_text_same(table[i].name, name) || (table[i].hub && pz_text_same(table[i].hub, name)))
+      return strchr(name, '/') && (pz_file_is_regular(name) || pz_file_is_directory(name))
+                 ? NULL
+                 : &table[i];
   return NULL;
+}
+
+bool pz_preset_hub_like(const char *word) {
+  const char *slash = strchr(word, '/');
+  return slash && slash != word && word[0] != '.' && !strchr(slash + 1, '/') &&
+         !strstr(slash, ".json") && !strstr(slash, ".onnx") && !pz_file_is_regular(word) &&
+         !pz_file_is_directory(word);
+}
+
+const char *pz_preset_named(const char *word) {
+  const struct pz_preset *p = word ? pz_preset_find(word) : NULL;
+  return p ? p->name : NULL;
 }

@@ -21,12 +21,15 @@ PZ_NODISCARD enum pz_status pz_workload_load_config(const char *path,
 /* ---- presets: models by name, each a configuration text read like a user's file ----------------- */
 
 struct pz_preset {
-  const char *name;
+  const char *name, *hub; /* hub: its name on Hugging Face, or NULL */
   const char *config;
 };
 
-/* NULL when there is none of that name. */
+/* By either name, whatever the case of letters; a path that exists is none.  NULL: there is none. */
 const struct pz_preset *pz_preset_find(const char *name);
+
+/* Is the word no path of a file, but an organization and a model? */
+bool pz_preset_hub_like(const char *word);
 
 /* ---- a workload as JSON and as a Graphviz drawing ----------------------------------------------- */
 

@@ -432,6 +432,18 @@ class Calls(unittest.TestCase):
         self.assertTrue(all(row.fits and 0 < row.mfu < 0.9 and row.expected_error > 0 for row in [*warm, *cold]))
         self.assertIn("published runs", str(warm))
         self.assertRaises(phaze.BadInput, phaze.compare_chips, "gpt2", "moon", **load)
+        rent = phaze.compare_chips("gpt2", ["h100", "mi300x"], **load, tokens=1e9, prices={"h100": 2, "mi300x": 4})
+        half = phaze.compare_chips("gpt2", ["h100", "mi300x"], **load, tokens=1e9, price=1)
+        self.assertEqual([r.run_dollars for r in rent], [f * r.run_dollars for f, r in zip((2, 4), half)])
+        late = phaze.compare_chips("gpt2", ["h100"], **load, tokens=1e12, deadline_s=60)
+        self.assertEqual(late[0].deadline, "missed")
+        with self.assertRaisesRegex(phaze.BadInput, "no price of mi300x"):
+            phaze.compare_chips("gpt2", ["h100", "mi300x"], **load, tokens=1e9, prices={"h100": 2})
+        self.assertRaises(phaze.BadUse, phaze.compare_chips, "gpt2", ["h100"], **load, price=2)
+        best = phaze.place("gpt2", "h100", "dgx-h100", devices=64, batch=64, objective="cost", tokens=3e11,
+                           deadline_s=36 * 3600)
+        self.assertEqual((best.late, best.plan.devices), (False, 16))
+        self.assertLessEqual(best.best.cost(3e11).seconds, 36 * 3600)
         with self.assertRaises(phaze.Stopped):
             phaze.compare_chips("gpt2", ["h100", "b200"], **load, progress=lambda state: False)
 
@@ -451,6 +463,15 @@ class Runs(unittest.TestCase):
         self.assertEqual({f.name: f.from_ for f in tuned.fields}["chip"], "given")
         self.assertRaises(phaze.BadUse, phaze.tune, {"model": "gpt2"})
         self.assertRaises(phaze.BadUse, phaze.emit, phaze.place("gpt2", "tpuv4", devices=8, batch=16))
+
+    def test_scripts_of_every_framework_are_read_back(self):
+        for framework in ("megatron", "torchtitan", "nemo", "deepspeed"):
+            plan = {"devices": 64, "tp": 4, "pp": 2, "batch": 512, "framework": framework, "attention_library": "fa2"}
+            p = phaze.predict("llama2-7b", "h100", "dgx-h100", **plan)
+            d = phaze.diff({"model": "llama2-7b", **plan}, phaze.read_plan(phaze.emit(p)), "h100", "dgx-h100")
+            self.assertEqual([f.name for f in d.fields], ["model"], framework)
+            self.assertAlmostEqual(d.b.p.step_s, p.step_s)
+            self.assertIn("part of the step", str(d))
 
     def test_what_does_not_fit_is_told_what_would(self):
         p = phaze.predict("llama2-70b", "a100-80", "dgx-a100", devices=64, tp=4, batch=64)

@@ -159,6 +159,133 @@ static void power_stays_within_peak(void **state) {
   }
 }
 
+/* ---- rented chips --------------------------------------------------------------------------- */
+
+/* The rows of a comparison for rent, to be released. */
+static json_t *rent(const struct pz_study_options *o, const char *chips,
+                    const struct pz_rent_options *r) {
+  struct pz_error err = {0};
+  char *text = NULL;
+  json_t *root = NULL;
+  if (pz_chips_rent(o, chips, false, r, NULL, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_int_equal(pz_json_parse("comparison", text, strlen(text), &root, &err), PZ_OK);
+  pz_text_free(text);
+  return root;
+}
+
+/* Half of the price is half of the dollars, and changes nothing else; twice the tokens take twice as long; the range is the
+ * error's; of each model one row is the cheapest. */
+static void dollars_follow_prices(void **state) {
+  struct pz_study_options q = question();
+  struct pz_rent_options r = pz_rent_options_default(), half, more;
+  (void)state;
+  r.devices = (struct pz_choices){.v = {4, 8}, .n = 2};
+  r.tokens = 1e9;
+  r.price = 3;
+  half = more = r;
+  half.price = 1.5;
+  more.tokens = 2e9;
+  json_t *a = rent(&q, "h100,gaudi3", &r), *b = rent(&q, "h100,gaudi3", &half),
+         *c = rent(&q, "h100,gaudi3", &more);
+  assert_int_equal(json_array_size(json_object_get(a, "chips")), 4);
+  int cheapest = 0;
+  for (size_t i = 0; i < 4; i++) {
+    const json_t *x = row(a, i), *y = row(b, i), *z = row(c, i);
+    double dollars = real(x, "run_dollars"), error = real(x, "expected_error");
+    assert_true(real(x, "devices") == (i % 2 ? 8 : 4));
+    assert_true(real(y, "run_dollars") == dollars / 2 && real(y, "days") == real(x, "days"));
+    assert_true(fabs(real(z, "days") / real(x, "days") - 2) < 1e-3);
+    assert_true(fabs(dollars - 3 * 24 * real(x, "days") * real(x, "devices")) < 1e-9 * dollars);
+    assert_true(fabs(real(x, "run_dollars_high") / dollars - 1 - error) < 1e-12);
+    assert_true(fabs(real(x, "tokens_per_dollar") * dollars - 1e9) < 1);
+    assert_null(json_object_get(x, "deadline"));
+    cheapest += json_is_true(json_object_get(x, "cheapest"));
+    for (size_t k = 0; k < 4 && json_is_true(json_object_get(x, "cheapest")); k++)
+      assert_true(dollars <= real(row(a, k), "run_dollars"));
+  }
+  assert_int_equal(cheapest, 1);
+  json_decref(a);
+  json_decref(b);
+  json_decref(c);
+}
+
+/* The deadline's devices: the fewest dollars of all numbers that end in time, as listing these finds them. */
+static void deadlines_are_met_cheaply(void **state) {
+  struct pz_study_options q = question();
+  struct pz_rent_options r = pz_rent_options_default(), list;
+  (void)state;
+  q.models[0] = "gpt2-xl";
+  q.devices = 64;
+  q.batch = 64;
+  q.workload.seq = 1024;
+  r.tokens = 1e11;
+  r.price = 2;
+  list = r;
+  list.devices = (struct pz_choices){.v = {1, 2, 4, 8, 16, 32, 64}, .n = 7};
+  json_t *all = rent(&q, "h100", &list);
+  for (size_t i = 2; i < 7; i++) {
+    double least = HUGE_VAL;
+    r.deadline_s = real(row(all, i), "days") * 86400 * 1.0001;
+    for (size_t k = 0; k < 7; k++)
+      if (json_is_true(json_object_get(row(all, k), "fits")) &&
+          real(row(all, k), "days") * 86400 <= r.deadline_s)
+        least = fmin(least, real(row(all, k), "run_dollars"));
+    json_t *one = rent(&q, "h100", &r);
+    const json_t *x = row(one, 0);
+    assert_true(real(x, "days") * 86400 <= r.deadline_s);
+    assert_true(real(x, "run_dollars") <= least * (1 + 1e-12));
+    assert_string_not_equal(word(x, "deadline"), "missed");
+    json_decref(one);
+  }
+  r.deadline_s = 60; /* nothing ends by then: the fastest */
+  json_t *late = rent(&q, "h100", &r);
+  assert_string_equal(word(row(late, 0), "deadline"), "missed");
+  assert_true(real(row(late, 0), "days") <= real(row(all, 6), "days"));
+  assert_true(json_is_false(json_object_get(row(late, 0), "cheapest")));
+  json_decref(late);
+  json_decref(all);
+}
+
+static void price_tables(void **state) {
+  static const struct {
+    const char *text, *message;
+  } refused[] = {
+      {"chip,dollars_per_device_hour\nh100,2\n", "prices: no price of gaudi3"},
+      {"chip,dollars_per_device_hour,spot\nh100,2,1\n", "prices:1: unknown column 'spot'"},
+      {"chip\nh100\n", "prices:1: no column 'dollars_per_device_hour'"},
+      {"chip,dollars_per_device_hour\nh100,2\nmoon,1\n", "prices:3: unknown chip 'moon'"},
+      {"chip,dollars_per_device_hour\nh100,2\nh100,1\n", "prices:3: a second price of h100"},
+      {"chip,dollars_per_device_hour\nh100,nan\n", "prices:2: column"},
+      {"chip,dollars_per_device_hour\nh100,0\n", "prices:2: no price of h100"}};
+  struct pz_study_options q = question();
+  struct pz_rent_options r = pz_rent_options_default();
+  struct pz_error err = {0};
+  char *text = NULL;
+  (void)state;
+  r.tokens = 1e9;
+  r.prices_name = "prices";
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    err = (struct pz_error){0};
+    r.prices = refused[i].text;
+    assert_int_equal(pz_chips_rent(&q, "h100,gaudi3", false, &r, NULL, &text, &err), PZ_BAD_INPUT);
+    assert_memory_equal(err.message, refused[i].message, strlen(refused[i].message));
+  }
+  r.prices = "source,chip,dollars_per_device_hour\nme,gaudi3,1\nme,h100,2\nme,b200,3\n";
+  json_t *root = rent(&q, "h100,gaudi3", &r);
+  assert_true(real(row(root, 0), "dollars_per_device_hour") == 2);
+  assert_true(real(row(root, 1), "dollars_per_device_hour") == 1);
+  json_decref(root);
+  r.price = 1;
+  assert_int_equal(pz_chips_rent(&q, "h100", false, &r, NULL, &text, &err), PZ_BAD_USE);
+  r = pz_rent_options_default();
+  assert_int_equal(pz_chips_rent(&q, "h100", false, &r, NULL, &text, &err),
+                   PZ_BAD_USE); /* tokens */
+  r.tokens = 1e9;
+  r.deadline_s = -1;
+  assert_int_equal(pz_chips_rent(&q, "h100", false, &r, NULL, &text, &err), PZ_BAD_USE);
+  assert_null(text);
+}
+
 static bool stop_at_once(void *ctx, const struct pz_progress_state *p) {
   (void)ctx;
   (void)p;
@@ -184,9 +311,13 @@ static void comparisons_are_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chips_say_how_they_are_known), cmocka_unit_test(h100_is_the_reference),
-      cmocka_unit_test(energy_adds_up), cmocka_unit_test(power_stays_within_peak),
-      cmocka_unit_test(comparisons_are_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(chips_say_how_they_are_known),
+                                     cmocka_unit_test(h100_is_the_reference),
+                                     cmocka_unit_test(energy_adds_up),
+                                     cmocka_unit_test(power_stays_within_peak),
+                                     cmocka_unit_test(dollars_follow_prices),
+                                     cmocka_unit_test(deadlines_are_met_cheaply),
+                                     cmocka_unit_test(price_tables),
+                                     cmocka_unit_test(comparisons_are_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

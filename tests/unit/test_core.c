@@ -2,6 +2,7 @@
 #include "unit/testing.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -530,6 +531,40 @@ static void progress_shows_rate_and_time_left(void **state) {
   free(text);
 }
 
+/* A search is shown by what it proved: closed chips do not say how long the others take. */
+static void progress_of_a_search_is_its_gap(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  struct pz_progress p;
+  struct pz_progress_state s = {.phase = "gpt2",
+                                .unit = "chips",
+                                .note = "3 boxes open",
+                                .total = 75712,
+                                .gap = HUGE_VAL,
+                                .target = 0.05};
+  pz_progress_start(&p, out, PZ_PROGRESS_LINES, "models", "models", 1);
+  p.now_s = fake_clock;
+  p.shown_s = fake_now = 0;
+  pz_progress_follow(&p, &s);
+  fake_now = 10;
+  pz_progress_follow(&p, &s); /* nothing is done, and the phase goes on */
+  fake_now = 20;
+  s.done = 75542;
+  s.gap = 0.123;
+  pz_progress_follow(&p, &s);
+  s.done = s.total;
+  s.gap = 0.0432;
+  s.ended = true;
+  pz_progress_follow(&p, &s);
+  fclose(out);
+  assert_string_equal(text, "gpt2: no gap yet, target 5%, 75712 chips left, 10 s, 3 boxes open\n"
+                            "gpt2: gap 12.3%, target 5%, 170 chips left, 20 s, 3 boxes open\n"
+                            "gpt2: gap 4.32%, target 5%, took 20 s, 3 boxes open\n");
+  free(text);
+}
+
 static void progress_bar_redraws_one_line(void **state) {
   (void)state;
   char *text = NULL;
@@ -647,6 +682,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(inputs_are_not_overwritten, enter_playground,
                                       leave_playground),
       cmocka_unit_test(progress_shows_rate_and_time_left),
+      cmocka_unit_test(progress_of_a_search_is_its_gap),
       cmocka_unit_test(progress_bar_redraws_one_line),
       cmocka_unit_test(progress_fits_every_terminal),
       cmocka_unit_test(progress_does_not_fall),

@@ -886,11 +886,67 @@ static void alike_recompute(struct pz_launch *l) {
   p->stage_recompute = NULL;
 }
 
+/* ---- read back by phaze --------------------------------------------------------------------- */
+
+/* Fields of which such a plan says nothing, or that the framework's script cannot express. */
+static bool is_silent(const struct pz_plan *p, int framework, enum pz_plan_field f) {
+  switch (f) {
+  case PZ_PLAN_ATTENTION_LIBRARY: /* by its family alone */
+  case PZ_PLAN_FIRST_LAYERS:      /* chunk by chunk, below */
+  case PZ_PLAN_RECOMPUTE_LAYERS:
+  case PZ_PLAN_LAST_LAYERS: return true;
+  case PZ_PLAN_EXECUTION: return p->execution >= PZ_EXECUTION_SERIAL; /* of no GPU */
+  case PZ_PLAN_CUDA_GRAPHS: return p->execution == PZ_EXECUTION_GRAPH; /* of everything */
+  case PZ_PLAN_SHARD: return !p->zero;
+  case PZ_PLAN_PIPELINE: return p->pp == 1;
+  case PZ_PLAN_CP_FORM: return p->cp == 1;
+  case PZ_PLAN_DISPATCHER: return p->ep == 1;
+  case PZ_PLAN_FUSED_LOSS: return framework == NEMO;
+  case PZ_PLAN_ZERO: return framework == TORCHTITAN && p->dp * p->cp == 1;
+  default: return false;
+  }
+}
+
+/* The script is read as the run that it was written for. */
+static void check_read(int framework, const struct pz_launch *l, const char *text) {
+  struct pz_run_plan *r = NULL;
+  struct pz_error err = {0};
+  struct pz_model_shape s;
+  if (pz_run_plan_read("script", text, strlen(text), NULL, &r, &err) != PZ_OK ||
+      pz_plan_fill(&r->plan, NULL, &err) != PZ_OK ||
+      pz_model_shape_parse(r->model, r->config, strlen(r->config), &s, &err) != PZ_OK)
+    fail_msg("%s: %s\n%s", pz_launch_names[framework], err.message, text);
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    enum pz_plan_field f = (enum pz_plan_field)i;
+    char a[PZ_FIELD_TEXT_MOST], b[PZ_FIELD_TEXT_MOST];
+    if (is_silent(&l->plan, framework, f)) continue;
+    pz_plan_field_text(&l->plan, f, a, sizeof a);
+    pz_plan_field_text(&r->plan, f, b, sizeof b);
+    if (strcmp(a, b) != 0)
+      fail_msg("%s: %s is read as %s, not %s\n%.2000s", pz_launch_names[framework],
+               pz_plan_field_name(f), b, a, text);
+  }
+  for (int64_t j = 0; j < l->plan.pp * l->plan.vpp; j++) {
+    int64_t n = pz_plan_blocks(&l->plan, l->shape.layers, j);
+    assert_int_equal(pz_plan_blocks(&r->plan, s.layers, j), n);
+    assert_int_equal(pz_plan_recomputed(&r->plan, 0, n), pz_plan_recomputed(&l->plan, 0, n));
+  }
+  assert_true(s.layers == l->shape.layers && s.hidden == l->shape.hidden &&
+              s.heads == l->shape.heads && s.vocab == l->shape.vocab && s.tied == l->shape.tied);
+  assert_true(s.experts == l->shape.experts && s.expert_ffn == l->shape.expert_ffn &&
+              s.topk == l->shape.topk && s.shared_ffn == l->shape.shared_ffn &&
+              s.dense_layers == l->shape.dense_layers && s.kv_rank == l->shape.kv_rank);
+  assert_true(s.kv_rank || (s.kv_heads == l->shape.kv_heads && s.head_dim == l->shape.head_dim));
+  if (!s.experts || s.dense_layers) assert_int_equal(s.ffn, l->shape.ffn);
+  if (framework == MEGATRON) assert_true(r->megatron && r->n_ignored == 0);
+  pz_run_plan_free(r);
+}
+
 static void scripts_say_what_the_plan_says(void **state) {
   (void)state;
   uint64_t seed = 20;
-  int made[FRAMEWORKS] = {0}, refused[FRAMEWORKS] = {0}, experts = 0, hidden = 0, modules = 0,
-      titan_v = 0;
+  int made[FRAMEWORKS] = {0}, refused[FRAMEWORKS] = {0}, read[FRAMEWORKS] = {0}, experts = 0,
+      hidden = 0, modules = 0, titan_v = 0;
   for (int i = pz_test_part(12000); i > 0; i--) {
     int64_t again[12];
     struct pz_launch l = random_launch(&seed, again);
@@ -907,6 +963,12 @@ static void scripts_say_what_the_plan_says(void **state) {
         titan_v += f == TORCHTITAN && l.plan.pp > 1 && l.plan.pipeline >= PZ_PIPELINE_ZB_V;
         alike_recompute(&seen);
         checks[f](&seen, text);
+        if (seen.plan.framework == pz_framework_find(pz_launch_names[f])) {
+          seen.plan.overlap = pz_plan_overlap(&seen.plan);
+          if (seen.plan.recompute_modules == PZ_MODULE_CORE) seen.plan.recompute_modules = 0;
+          check_read(f, &seen, text);
+          read[f]++;
+        }
       } else {
         assert_int_equal(status, PZ_BAD_USE);
         refused[f]++;
@@ -916,8 +978,9 @@ static void scripts_say_what_the_plan_says(void **state) {
     }
   }
   for (int f = 1; f < FRAMEWORKS; f++) {
-    print_message("%s: %d scripts, %d refused\n", pz_launch_names[f], made[f], refused[f]);
-    assert_true(made[f] > pz_test_part(200) && refused[f] > 0);
+    print_message("%s: %d scripts, %d refused, %d read back\n", pz_launch_names[f], made[f],
+                  refused[f], read[f]);
+    assert_true(made[f] > pz_test_part(200) && refused[f] > 0 && read[f] > pz_test_part(50));
   }
   print_message("%d with ep, %d of them overlapped, %d with modules, %d in a V\n", experts, hidden,
                 modules, titan_v);

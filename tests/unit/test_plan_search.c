@@ -110,6 +110,12 @@ static void random_machine(uint64_t *r, struct random_case *c) {
   static const char *const chips[] = {"a100-80", "h100", "b200"};
   struct pz_error err = {0};
   assert_int_equal(pz_chip_read(chips[below(r, 3)], &c->chip, &err), PZ_OK);
+  if (below(r, 4) == 0)
+    c->chip.correction = (struct pz_correction){.gemms = between(r, 0.6, 1.6),
+                                                .attention = between(r, 0.6, 1.6),
+                                                .elementwise = between(r, 0.6, 1.6),
+                                                .launches = between(r, 0.6, 1.6),
+                                                .collectives = between(r, 0.6, 1.6)};
   static const int64_t nodes[] = {2, 4, 8, 4, 8, 6};
   int64_t node = pick(r, nodes, 6);
   c->net = (struct pz_cluster){.name = "made up", .devices = 4096, .n_levels = 2, .scales = true};

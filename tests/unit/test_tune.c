@@ -416,6 +416,110 @@ static void options_fill_gaps(void **state) {
   assert_int_equal(read_text("x", text, &o, &m, &err), PZ_BAD_USE);
 }
 
+/* ---- torchtitan's configuration ------------------------------------------------------------- */
+
+#define JOB "[job]\ndescription = \"a # in a text\"\n\n"
+#define LLAMA8 "[model]\nname = \"llama3\"\nflavor = '8B'  # of the package\n"
+#define BATCH "[training]\nlocal_batch_size = 2\nseq_len = 8_192\nsteps = 1_000\n"
+
+static enum pz_status read_toml(const char *text, int64_t devices, struct pz_run_plan **r,
+                                struct pz_error *err) {
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  o.devices = devices;
+  return pz_run_plan_read("job.toml", text, strlen(text), &o, r, err);
+}
+
+static void job_configurations_are_read(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t devices;
+    const char *model, *fields;
+  } cases[] = {
+      {JOB LLAMA8 BATCH "[parallelism]\ndata_parallel_shard_degree = -1\n", 64, "llama3.1-8b",
+       "tp 1 pp 1 cp 1 ep 1 dp 64 mbs 2 batch 128 seq 8192 zero 3 shard 64 recompute half "
+       "execution "
+       "eager precision bf16 overlap grad,param"},
+      {LLAMA8 "[training]\nlocal_batch_size = 8\n[parallelism]\ntensor_parallel_degree = "
+              "2\npipeline_parallel_degree = 4\n"
+              "data_parallel_shard_degree = 8\ndata_parallel_replicate_degree = 2\n"
+              "context_parallel_degree = 2\npipeline_parallel_schedule = "
+              "\"Interleaved1F1B\"\n[activation_checkpoint]\nmode = 'full'\n",
+       0, "llama3.1-8b",
+       "devices 256 tp 2 sp on pp 4 vpp 2 cp 2 dp 16 zero 2 shard 16 mbs 1 batch 128 recompute "
+       "full "
+       "pipeline interleaved"},
+      /* before 0.2: other names of the batch, of compiling and of 8-bit precision */
+      {"[model]\nname = \"llama3\"\nflavor = \"405B\"\nconverters = \"float8\"\n[training]\n"
+       "batch_size = 2\nseq_len = 8192\ncompile = true\n[parallelism]\n"
+       "tensor_parallel_degree = 8\nenable_async_tensor_parallel = true\n[float8]\n"
+       "filter_fqns = \"output\"\n",
+       128, "llama3.1-405b",
+       "tp 8 dp 16 batch 32 mbs 2 zero 3 precision fp8 execution compile overlap grad,param,tp"},
+      {"[model]\nname = \"deepseek_v3\"\nflavor = \"671B\"\n" BATCH
+       "global_batch_size = 1024\n[parallelism]\nexpert_parallel_degree = 32\n"
+       "fsdp_reshard_after_forward = \"never\"\n[compile]\nenable=true\ncomponents = "
+       "[\"loss\"]\n[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = 'op'\n",
+       256, "deepseek-v3", "ep 32 dp 256 batch 1024 zero 2 recompute alternate execution eager"},
+      {LLAMA8 BATCH "[parallelism]\npipeline_parallel_degree = 2\nmodule_fqns_per_model_part = [\n"
+                    "  [\"tok_embeddings\", \"layers.0\"], # one\n  [\"layers.1\", \"layers.2\", "
+                    "\"norm\", \"output\"],\n]\n",
+       2, "llama3.1-8b", "pp 2 vpp 1 first_layers 1 last_layers 2 zero 2 mbs 1 batch 2"},
+      {"\xef\xbb\xbf[model]\n", 2, NULL, "accepted: [table], or key = value"},
+      {JOB, 8, NULL, "no model.name and model.flavor"},
+      {"[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n", 8, NULL,
+       "job.toml:3: model.flavor is debugmodel; accepted: with model.name: llama3 8B"},
+      {LLAMA8 BATCH, 0, NULL, "the number of devices is not stated; accepted: --devices N"},
+      {LLAMA8 "[parallelism]\ntensor_parallel_degree = 3\n", 8, NULL, "accepted: the same"},
+      {LLAMA8 "[parallelism]\ntensor_parallel_degree = \"8\"\n", 8, NULL,
+       "job.toml:5: parallelism.tensor_parallel_degree is 8; accepted: an integer from 1"},
+      {LLAMA8 "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = "
+              "\"LoopedBFS\"\n",
+       8, NULL, "accepted: 1F1B, Interleaved1F1B"},
+      {LLAMA8 "[training]\nenable_cpu_offload = true\n", 8, NULL,
+       "not covered: parameters and optimizer on the host (--ignore training.enable_cpu_offload"},
+      {LLAMA8 "[optimizer]\nname = \"Muon\"\n", 8, NULL, "accepted: AdamW or Adam"},
+      {LLAMA8 "[activation_checkpoint]\nselective_ac_option = \"3\"\n", 8, NULL,
+       "accepted: op or 2"},
+      {LLAMA8 "x = [1, [2, 3]\n", 8, NULL, "an array is not closed"},
+      {LLAMA8 "x = \"a\ny = 1\n", 8, NULL, "job.toml:4: a quote is not closed"},
+      {LLAMA8 "[table\n", 8, NULL, "a table is not closed"},
+      {LLAMA8 "x\n", 8, NULL, "job.toml:4: accepted: [table], or key = value"},
+      {LLAMA8 "x = [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]\n", 8, NULL, "arrays in each other"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_run_plan *r = NULL;
+    struct pz_error err = {0};
+    bool read = read_toml(cases[i].text, cases[i].devices, &r, &err) == PZ_OK;
+    if (read != (cases[i].model != NULL)) fail_msg("%s: %s", cases[i].text, err.message);
+    if (!read && !strstr(err.message, cases[i].fields))
+      fail_msg("%s: %s", cases[i].text, err.message);
+    if (!read) continue;
+    assert_string_equal(r->model, cases[i].model);
+    if (pz_plan_fill(&r->plan, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+    expect_fields(cases[i].text, r, cases[i].fields);
+    assert_int_equal(r->n_ignored, 0);
+    pz_run_plan_free(r);
+  }
+}
+
+/* Keys that are not known are listed, and those that are to be left out are. */
+static void other_keys_are_named(void **state) {
+  (void)state;
+  static const char text[] = LLAMA8 BATCH "tempo = 3\nenable_cpu_offload = true\n";
+  static const char *const ignore[] = {"training.enable_cpu_offload", NULL};
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  struct pz_run_plan *r = NULL;
+  struct pz_error err = {0};
+  o.devices = 8;
+  o.ignore = ignore;
+  assert_int_equal(pz_run_plan_read("job", text, strlen(text), &o, &r, &err), PZ_OK);
+  assert_int_equal(r->n_ignored, 1);
+  assert_string_equal(r->ignored[0], "training.tempo");
+  assert_int_equal(r->n_notes, 1);
+  pz_run_plan_free(r);
+}
+
 /* ---- plan files ----------------------------------------------------------------------------- */
 
 static void read_back(const struct pz_run_plan *r, struct pz_run_plan *out) {
@@ -610,6 +714,83 @@ static void misfits_are_mended(void **state) {
   pz_plan_tuning_free(t);
 }
 
+/* ---- two runs ------------------------------------------------------------------------------- */
+
+static struct pz_plan_diff *diff(const char *a_text, const char *b_text, const char *b_chip) {
+  struct pz_run_plan *run[2] = {NULL, NULL};
+  struct pz_chip chip[2];
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  struct pz_plan_diff *d = NULL;
+  const char *const texts[] = {a_text, b_text};
+  for (int i = 0; i < 2; i++)
+    if (pz_run_plan_read("x", texts[i], strlen(texts[i]), NULL, &run[i], &err) != PZ_OK)
+      fail_msg("%s", err.message);
+  assert_int_equal(pz_chip_read("h100", &chip[0], &err), PZ_OK);
+  assert_int_equal(pz_chip_read(b_chip, &chip[1], &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  struct pz_diff_side a = {sizeof a, run[0], &chip[0], &net};
+  struct pz_diff_side b = {sizeof b, run[1], &chip[1], &net};
+  if (pz_plan_diff(&a, &b, &d, &err) != PZ_OK) fail_msg("%s", err.message);
+  pz_run_plan_free(run[0]);
+  pz_run_plan_free(run[1]);
+  return d;
+}
+
+static bool near(double a, double b, double of) { return fabs(a - b) <= 1e-9 * fabs(of); }
+
+/* Terms of both steps, of both peaks, and of the path sum up to the differences; every plan of the path is priced as
+ * predict prices it. */
+static void differences_sum_up(void **state) {
+  (void)state;
+#define RUN(more) "{\"model\":\"llama3-8b\",\"devices\":64,\"batch\":128" more "}"
+  static const struct {
+    const char *a, *b, *chip;
+    uint32_t path;
+    const char *last; /* change */
+  } cases[] = {{RUN(""), RUN(""), "h100", 0, NULL},
+               {RUN(""), RUN(",\"tp\":4"), "h100", 1, "tp 1 -> 4"},
+               {RUN(",\"zero\":1"), RUN(",\"pp\":4,\"vpp\":2,\"recompute\":\"full\",\"zero\":1"),
+                "h100", 3, "recompute none -> full"},
+               {RUN(""), RUN(""), "h200", 1, "chip h100 -> h200"},
+               {RUN(",\"tp\":8"), "{\"model\":\"llama2-7b\",\"devices\":32,\"batch\":128,\"tp\":8}",
+                "h200", 3, NULL},
+               /* ZeRO 1 is not torchtitan's, nor its recomputation Megatron's */
+               {RUN(",\"zero\":1,\"recompute\":\"none\""), RUN(",\"framework\":\"torchtitan\""),
+                "h100", 0, NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_plan_diff *d = diff(cases[i].a, cases[i].b, cases[i].chip);
+    const struct pz_prediction *a = &d->a.p, *b = &d->b.p;
+    const struct pz_part_info *part;
+    double time = 0, memory = 0, path_s = 0, path_bytes = 0;
+    for (size_t k = 0; (part = pz_time_part_at(k)); k++)
+      time += pz_time_part(&b->parts, part) - pz_time_part(&a->parts, part);
+    for (size_t k = 0; (part = pz_memory_part_at(k)); k++)
+      memory += pz_memory_part(&b->peak, part) - pz_memory_part(&a->peak, part);
+    for (uint32_t k = 0; k < d->n_path; k++) {
+      path_s += d->path[k].step_s;
+      path_bytes += d->path[k].peak_bytes;
+    }
+    assert_true(near(time, b->step_s - a->step_s, a->step_s));
+    assert_true(near(memory, b->peak_bytes - a->peak_bytes, a->peak_bytes));
+    assert_true(near(path_s, b->step_s - a->step_s, a->step_s));
+    assert_true(near(path_bytes, b->peak_bytes - a->peak_bytes, a->peak_bytes));
+    if (i < 5) assert_int_equal(d->n_path, cases[i].path);
+    if (i == 5) assert_true(d->n_path > 1);
+    if (cases[i].last) assert_string_equal(d->path[d->n_path - 1].change, cases[i].last);
+    assert_true((d->n_fields > 0) == (d->n_path > 0));
+    for (uint32_t k = 0; k + 1 < d->n_path; k++) {
+      assert_true(d->path[k].fields > 0);
+      if (i == 2) {
+        struct pz_run_plan run = {.model = "llama3-8b"};
+        assert_true(near(price(&run, &d->path[k].plan, "h100", "dgx-h100"), d->path[k].p.step_s,
+                         d->path[k].p.step_s));
+      }
+    }
+    pz_plan_diff_free(d);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(words_are_a_shells, begin, end),
@@ -617,6 +798,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(arguments_are_read, begin, end),
       cmocka_unit_test_setup_teardown(wrong_arguments_are_told, begin, end),
       cmocka_unit_test_setup_teardown(options_fill_gaps, begin, end),
+      cmocka_unit_test_setup_teardown(job_configurations_are_read, begin, end),
+      cmocka_unit_test_setup_teardown(other_keys_are_named, begin, end),
+      cmocka_unit_test_setup_teardown(differences_sum_up, begin, end),
       cmocka_unit_test_setup_teardown(plans_are_read_back, begin, end),
       cmocka_unit_test_setup_teardown(wrong_plans_are_told, begin, end),
       cmocka_unit_test_setup_teardown(changes_are_sound, begin, end),

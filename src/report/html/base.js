@@ -28,6 +28,13 @@ const unique = list => Array.from(new Set(list));
 // A name of any length as one of a line.
 const short = name => name.length <= 44 ? name : name.slice(0, 20) + "…" + name.slice(-20);
 
+// The parts of a training step (src/step/prediction.c), each with a colour of its own on every page.
+const stepParts = [["products_s", "GEMMs", "--tensor"], ["attention_s", "attention", "--fused"], ["elementwise_s", "element-wise", "--vector"],
+  ["launch_s", "launches", "--vector-dark"], ["tensor_s", "tensor-parallel collectives", "--hbm"], ["expert_s", "experts' all-to-all", "--best"],
+  ["transfer_s", "stage transfers", "--soft"], ["bubble_s", "pipeline bubble", "--bubble"], ["gradient_s", "gradient exchange", "--network"],
+  ["optimizer_s", "optimizer", "--buffer"]].map(([key, text, colour]) => ({ key, text, colour: `var(${colour})` }));
+const stepColour = name => (stepParts.find(p => p.text === name) || { colour: "var(--rest)" }).colour;
+
 // ---- numbers
 
 const count = d3.format(",d");
@@ -119,6 +126,19 @@ function scrollTable(parent, label, className) {
   observer.observe(table);
   return table;
 }
+
+// A table of rows of texts below its heads; a plan is wrapped.
+function textTable(parent, label, heads, rows) {
+  const table = scrollTable(parent, label), head = el(el(table, "thead"), "tr"), body = el(table, "tbody"), kind = i => heads[i] === "plan" ? "plan" : "";
+  heads.forEach((h, i) => el(head, "th", kind(i), h));
+  rows.forEach(r => {
+    const tr = el(body, "tr");
+    r.forEach((t, i) => el(tr, "td", kind(i), t));
+  });
+}
+
+// For tests: plans that are wider than what is seen of their tables.
+const plansCut = () => Array.from(document.querySelectorAll("td.plan")).filter(td => td.offsetWidth + td.parentNode.firstChild.offsetWidth > td.closest(".scroll").clientWidth).length;
 
 function scrollCue(box) {
   const scroll = box.querySelector(".scroll"), first = box.querySelector("th, td"), more = scroll.scrollWidth - scroll.clientWidth;

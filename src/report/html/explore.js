@@ -1,6 +1,6 @@
 // The page that computes: settings on one side, answers on the other.  A change is answered at once with a prediction (of the plan found
-// last, where one is searched), and with the best plan when its search has ended.  Two workers: one for quick answers, one that searches
-// and is ended when its question is stale.
+// last, where one is searched), and with the best plan when its search has ended.  Three workers: one for quick answers, one that searches
+// and is ended when its question is stale, one for launch scripts, whose plan may have to be searched again.
 
 const begin = Object.assign({ mode: "search" }, Object.fromEntries(Object.entries(source.state).filter(([, v]) => v !== null && v !== undefined)));
 if (begin.zero !== undefined) begin.zero = String(begin.zero);
@@ -14,8 +14,8 @@ const root = document.documentElement;
 let module_ = null;
 const script = URL.createObjectURL(new Blob([document.getElementById("engine").textContent], { type: "text/javascript" }));
 
-// Asks one thing at a time: of the questions that come meanwhile the last one stays.
-function asker(ends) {
+// Asks one thing at a time: of the questions that come meanwhile the last one stays, and ends one that has been asked for longer than `patience` ms.
+function asker(patience) {
   let worker = null, busy = null, next = null, id = 0;
   function start() {
     worker = new Worker(script);
@@ -40,6 +40,7 @@ function asker(ends) {
   }
   function post() {
     busy = next;
+    busy.since = performance.now();
     next = null;
     if (!worker) start();
     worker.postMessage({ id: busy.id, files: busy.files, commands: busy.commands });
@@ -48,7 +49,7 @@ function asker(ends) {
     ask: (files, commands) => new Promise(resolve => {
       if (next) next.resolve({ stale: true });
       next = { id: ++id, files, commands, resolve };
-      if (busy && ends) {
+      if (busy && performance.now() - busy.since >= patience) {
         busy.resolve({ stale: true });
         stop();
       }
@@ -63,7 +64,7 @@ function asker(ends) {
     },
   };
 }
-const quick = asker(false), searching = asker(true);
+const quick = asker(300), searching = asker(0), launching = asker(0);
 
 // ---- the answer
 
@@ -104,14 +105,14 @@ function fileBox(label) {
   let name = label;
   copyButton(line, "Copy", () => pre.textContent);
   button(line, "Download", () => {
-    const a = el(document.body, "a"), url = URL.createObjectURL(new Blob([pre.textContent], { type: "application/json" }));
+    const a = el(document.body, "a"), url = URL.createObjectURL(new Blob([pre.textContent], { type: "text/plain" }));
     a.href = url;
     a.download = name;
     a.click();
     a.remove();
     setTimeout(() => URL.revokeObjectURL(url), 1000);
   });
-  return { box, pre, show(fileName, text, words) {
+  return { box, line, pre, show(fileName, text, words) {
     box.hidden = text === null;
     if (text === null) return;
     name = fileName.replace(/^\.\//, "");
@@ -123,6 +124,26 @@ const chipFile = fileBox("chip"), clusterFile = fileBox("cluster"), resultFile =
 chipFile.pre.id = "chip-file";
 clusterFile.pre.id = "cluster-file";
 resultFile.pre.id = "result";
+
+// The launch script of the shown plan, for the framework that is chosen.
+const launchBox = fileBox("launch script"), launchTold = el(launchBox.box, "p", "state"), launchChoice = el(el(launchBox.line, "label", "", "for"), "select");
+launchBox.pre.id = "launch";
+launchTold.id = "launch-told";
+launchBox.box.insertBefore(launchTold, launchBox.pre);
+launchBox.line.insertBefore(launchChoice.parentNode, launchBox.line.firstChild);
+launchChoice.name = "emit";
+[["", "…"]].concat(source.launches.map(f => [f, f])).forEach(([v, text]) => { el(launchChoice, "option", "", text).value = v; });
+launchChoice.addEventListener("change", () => {
+  state = Object.assign({}, state, { emit: launchChoice.value });
+  if (!launchChoice.value) delete state.emit;
+  keepAddress();
+  if (root.dataset.state === "ready") launch(shownJob, round);
+});
+launchBox.box.addEventListener("toggle", () => {
+  if (!launchBox.box.open || launchChoice.value) return;
+  launchChoice.value = answer && source.launches.includes(answer.plan.framework) ? answer.plan.framework : source.launches[0];
+  launchChoice.dispatchEvent(new Event("change"));
+});
 
 function fact(name, value, small, wide) {
   const d = el(facts, "div", wide ? "wide" : "");
@@ -151,8 +172,13 @@ function showFacts(r, job) {
   fact("memory of a device", gigabytes(r.peak_bytes), `${percent(r.peak_bytes / r.hbm_bytes)} of HBM${r.fits ? "" : ", does not fit"}`);
   fact("plan", planText(p), `${plural(r.microbatches, "microbatch")}, ${p.framework}`, true);
   if (bill) fact("chip by its bill", `${number(bill.area_mm2)} mm²`, `${number(bill.watts)} W${bill.dollars ? `, $${number(bill.dollars)} to make` : ""}`);
+  const cost = r.cost, dollars = cost && cost.dollars;
+  if (cost) fact(`run of ${visible(job.state.tokens)} tokens`, `${number(cost.seconds / 86400)} days${dollars ? `, $${number(dollars)}` : ""}`,
+    `${number(cost.device_hours)} device-hours${dollars ? ` at $${number(job.state.price)}` : "; dollars with a price"}`, true);
   const where = `${short(visible(job.state.model))} on ${count(job.state.devices)} × ${visible(job.chipName)}${job.clusterName ? " in " + visible(job.clusterName) : ""}`;
-  title.textContent = `${where}: ${seconds(r.step_s)} per step, MFU ${percent(r.mfu, 1)}.`;
+  title.className = r.fits ? "" : "wrong";
+  title.textContent = r.fits ? `${where}: ${seconds(r.step_s)} per step, MFU ${percent(r.mfu, 1)}.`
+    : `${where}: does not fit: ${number(r.peak_bytes / 1e9)} of ${number(r.usable_bytes / 1e9)} GB.`;
 }
 
 function showView(text) {
@@ -209,10 +235,18 @@ function showJob(job) {
 function failed(message) {
   head.classList.add("old");
   say(message, "wrong");
+  title.className = "";
   title.textContent = "No answer for these settings.";
 }
 
-let round = 0, pause = 0, writing = 0;
+// 'phaze predict' ends with 1 where the plan does not fit, and has its numbers all the same.
+const predicted = r => r && r.code <= 1 && r.out !== "";
+
+let round = 0, pause = 0, writing = 0, shownJob = null;
+function keepAddress() { // browsers take few changes a second
+  clearTimeout(writing);
+  writing = setTimeout(() => history.replaceState(null, "", writeAddress(state, begin)), 300);
+}
 async function change() {
   const mine = ++round, began = performance.now(), stale = () => mine !== round;
   const job = question();
@@ -221,30 +255,35 @@ async function change() {
   delete root.dataset.answerMs;
   clearTimeout(pause);
   searching.cancel();
+  launching.cancel();
+  shownJob = job;
   showJob(job);
-  clearTimeout(writing); // browsers take few changes a second
-  writing = setTimeout(() => history.replaceState(null, "", writeAddress(state, begin)), 300);
+  keepAddress();
   say(job.search ? "Searching for the best plan …" : "Computing …", "working");
-  const first = job.search ? (lastPlan ? lastPlanWords(job, lastPlan) : null) : job.words;
-  const commands = [{ words: ["chip", job.chipWord, "--json"] }];
-  if (first) commands.push({ words: first.concat(["--json", "--report", "./view.json"]), read: "./view.json", may_fail: true });
-  if (first && lastPlan && job.search) commands.push({ words: estimateWords(job, Object.assign({}, lastPlan, { seq: job.state.seq || lastPlan.seq })).concat("--json"), may_fail: true });
-  const q = await quick.ask(job.files, commands);
-  if (q.stale || stale()) return;
-  if (q.trap || q.results[0].code) return end(failed(q.trap || plainMessage(q.results[0])));
-  const chip = JSON.parse(q.results[0].out);
+  const c = await quick.ask(job.files, [{ words: ["chip", job.chipWord, "--json"] }]);
+  if (c.stale || stale()) return;
+  if (c.trap || c.results[0].code) return end(failed(c.trap || plainMessage(c.results[0])));
+  const chip = JSON.parse(c.results[0].out);
   bill = Object.assign({ chip }, chip.bill);
-  const [, r, estimate] = q.results;
-  if (r && r.code === 0) {
+  if (job.search) search(job, mine, began);
+  const first = job.search ? (lastPlan ? lastPlanWords(job, lastPlan) : null) : job.words;
+  if (!first) return;
+  const commands = [{ words: first.concat(["--json", "--report", "./view.json"]), read: "./view.json", may_fail: true }];
+  if (job.search) commands.push({ words: estimateWords(job, Object.assign({}, lastPlan, { seq: job.state.seq || lastPlan.seq })).concat("--json"), may_fail: true });
+  const q = await quick.ask(job.files, commands);
+  if (q.stale || stale() || root.dataset.state === "ready") return;
+  const [r, estimate] = q.results || [];
+  if (predicted(r)) {
     showAnswer(JSON.parse(r.out), job, r.file, estimate && estimate.code === 0 ? JSON.parse(estimate.out) : null);
     root.dataset.quickMs = (performance.now() - began).toFixed(1);
-    if (job.search) head.classList.remove("old");
-  } else if (job.search) head.classList.add("old");
-  if (job.search) {
-    if (r && r.code === 0) say("The plan found last, with these settings; searching for the best …", "working");
-    return search(job, mine, began);
   }
-  if (r.code) return end(failed(plainMessage(r)));
+  if (job.search) {
+    if (predicted(r)) say("The plan found last, with these settings; searching for the best …", "working");
+    else head.classList.add("old");
+    return;
+  }
+  if (q.trap) return end(failed(q.trap));
+  if (!predicted(r)) return end(failed(plainMessage(r)));
   resultFile.show("prediction.json", r.out, "the answer as JSON");
   lastPlan = answer.plan;
   const e = await quick.ask(job.files, [{ words: estimateWords(job, answer.plan).concat("--json"), may_fail: true }]);
@@ -252,6 +291,7 @@ async function change() {
   if (!e.trap && e.results[0].code === 0) rooflineChart.update(JSON.parse(e.results[0].out), bill.chip);
   say(`Predicted in ${number(r.ms)} ms.${answer.fits ? "" : " It does not fit in memory."}`, answer.fits ? "" : "wrong");
   end();
+  launch(job, mine);
   scaling(job, mine);
 }
 
@@ -273,7 +313,27 @@ async function search(job, mine, began) {
   say(`Proved the best of ${count(c.plans)} plans in ${number(r.ms)} ms: ${count(c.solved)} simulated, the others excluded by bounds${idle ? `; ${plural(idle, "device")} idle` : ""}.`);
   root.dataset.answerMs = (performance.now() - began).toFixed(1);
   end();
+  launch(job, mine);
   scaling(job, mine);
+}
+
+// The script of the answer's plan, where one is asked for; what cannot be run says why.
+async function launch(job, mine) {
+  const framework = state.emit;
+  delete root.dataset.launch;
+  launchBox.show("launch.sh", framework ? "" : launchBox.pre.textContent, "launch script");
+  if (!framework) return;
+  launchBox.box.open = true;
+  launchTold.className = "state working";
+  launchTold.textContent = "Writing …";
+  const words = launchWords(job, answer, framework), a = await launching.ask(job.files, [{ words }]);
+  if (a.stale || mine !== round || state.emit !== framework) return;
+  const r = a.results && a.results[0], wrote = predicted(r);
+  launchBox.pre.textContent = wrote ? r.out : "";
+  launchBox.pre.hidden = !wrote;
+  launchTold.className = "state" + (wrote ? "" : " wrong");
+  launchTold.textContent = a.trap || (wrote ? shellLine(words) : plainMessage(r));
+  root.dataset.launch = "ready";
 }
 
 // Best plans for other numbers of devices, one after another while nothing else is asked.
@@ -335,6 +395,21 @@ function choice(parent, key, label, list) { // list: [{ name, items: [[value, te
   return s;
 }
 
+// A text that may be left empty; what is not understood turns back.
+function entry(parent, key, label, hint) {
+  const l = el(parent, "label", "choice entry", label), t = el(l, "input");
+  t.type = "text";
+  t.name = key;
+  t.title = hint;
+  t.placeholder = hint.split(":")[0];
+  t.addEventListener("change", () => {
+    const v = t.value.trim() === "" ? "" : settingValue(key, t.value.trim());
+    if (v === undefined) t.value = state[key] === undefined ? "" : state[key];
+    else set(key, v);
+  });
+  syncs.push(() => { if (document.activeElement !== t || state[key] === undefined) t.value = state[key] === undefined ? "" : state[key]; });
+}
+
 // A number by slider and by digits.  `values`: what the slider can be set to; `base`: the value without a change.
 let serial = 0;
 function slider(parent, n, values, base) {
@@ -384,6 +459,8 @@ function buildControls() {
   choice(run, "chip", "Chip", [{ items: Object.keys(chips).map(c => [c, short(visible(c))]) }]);
   choice(run, "cluster", "Network", [{ items: [["", "the chip's link"]].concat(Object.keys(clusters).map(c => [c, short(visible(c))])) }]);
   runNumbers.forEach(n => slider(run, Object.assign({ whole: true, free: n.key === "seq" }, n), () => n.values, () => n.key === "seq" ? (answer ? answer.plan.seq : begin.seq || 4096) : begin[n.key]));
+  entry(run, "tokens", "Tokens of the run", "15T, 300B: days of the run");
+  entry(run, "price", "Dollars per device-hour", "2.5: dollars of the run, with tokens");
   choice(run, "precision", "Precision", [{ items: [["", "bf16"], ["fp8", "fp8"]] }]);
   choice(run, "framework", "Framework", [{ items: [["", "by the chip"]].concat(source.frameworks.map(f => [f, f])) }]);
 
@@ -419,7 +496,7 @@ function buildControls() {
   };
   pins.forEach(p => pin(p.key, p.label, p.title, p.choices));
   pin("sp", "sp", "sequence parallelism", ["on", "off"]);
-  const line = el(plan, "p");
+  const line = el(plan, "p", "controls");
   button(line, "Pin the plan shown", () => {
     if (!answer) return;
     const next = Object.assign({}, state, { mode: "given" }), p = answer.plan;
@@ -468,6 +545,8 @@ function buildControls() {
 }
 
 // ---- start
+
+syncs.push(() => { launchChoice.value = state.emit || ""; });
 
 function readState() {
   const read = readAddress(window.location.hash, begin);

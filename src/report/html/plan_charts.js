@@ -1,9 +1,5 @@
 // Charts of one answer: the parts of the step, memory of every stage against HBM, the operators under the roofline, how the plan scales.
 
-const stepParts = [["products_s", "GEMMs", "--tensor"], ["attention_s", "attention", "--fused"], ["elementwise_s", "element-wise", "--vector"],
-  ["launch_s", "launches", "--vector-dark"], ["tensor_s", "tensor-parallel collectives", "--hbm"], ["expert_s", "experts' all-to-all", "--best"],
-  ["transfer_s", "stage transfers", "--evaluated"], ["bubble_s", "pipeline bubble", "--bubble"], ["gradient_s", "gradient exchange", "--network"],
-  ["optimizer_s", "optimizer", "--buffer"]].map(([key, text, colour]) => ({ key, text, colour: `var(${colour})` }));
 const memoryParts = [["weight_bytes", "weights", "--tensor"], ["gradient_bytes", "gradients", "--fused"], ["optimizer_bytes", "optimizer", "--hbm"],
   ["activation_bytes", "activations", "--vector"], ["work_bytes", "work of a layer", "--buffer"], ["logit_bytes", "logits and loss", "--best"],
   ["communication_bytes", "communication", "--network"], ["reserve_bytes", "libraries", "--rest"]].map(([key, text, colour]) => ({ key, text, colour: `var(${colour})` }));

@@ -7,7 +7,7 @@ const objective = {
   text: source.objective.meaning,
 };
 const value = x => objective.ratio ? times(x) : number(x);
-const palette = ["--tensor", "--fused", "--vector", "--buffer", "--hbm", "--network", "--bubble", "--front", "--evaluated", "--best", "--rest", "--vector-dark"]
+const palette = ["--tensor", "--fused", "--vector", "--buffer", "--hbm", "--network", "--bubble", "--best", "--vector-dark", "--soft", "--ink", "--front"]
   .map(c => `var(${c})`);
 
 // ---- by training plans
@@ -52,14 +52,4 @@ function factList(parent) {
     const dd = el(d, "dd", "", text);
     if (small) el(dd, "small", "", small);
   };
-}
-
-// A table of rows of texts below its heads.
-function textTable(parent, label, heads, rows) {
-  const table = scrollTable(parent, label), head = el(el(table, "thead"), "tr"), body = el(table, "tbody");
-  heads.forEach(h => el(head, "th", "", h));
-  rows.forEach(r => {
-    const tr = el(body, "tr");
-    r.forEach(t => el(tr, "td", "", t));
-  });
 }

@@ -81,7 +81,7 @@ if (rows.length > 1) (() => {
     const all = found.map(r => r.step_s).concat(found.map(perfect));
     const x = devicesAxis(f), y = d3.scale.log().domain([d3.min(all) / 1.5, d3.max(all) * 1.5]).range([f.height, 0]);
     const leading = t => Math.round(t / 10 ** Math.floor(Math.log10(t) + 1e-9)), decades = Math.log10(d3.max(all) / d3.min(all));
-    const ticks = y.ticks().filter(t => (decades > 3 ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9]).includes(leading(t)));
+    const ticks = y.ticks().filter(t => (decades > 3 ? [1] : decades > 0.6 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9]).includes(leading(t)));
     f.root.append("g").attr("class", "axis grid").call(d3.svg.axis().scale(y).orient("left").tickValues(ticks)
       .innerTickSize(-f.width).outerTickSize(0).tickPadding(8).tickFormat(seconds));
     f.root.append("text").attr("class", "soft").attr("x", -8).attr("y", -10).text("time of a step");
@@ -91,12 +91,10 @@ if (rows.length > 1) (() => {
 })();
 
 (() => {
-  const parts = dataset("parts"), all = unique(parts.map(p => p.part)), names = all.filter(n => parts.some(p => p.part === n && p.seconds > 0));
-  const palette = ["--tensor", "--vector", "--buffer", "--network", "--hbm", "--fused", "--bubble", "--best", "--soft"];
-  const colour = Object.fromEntries(all.map((n, i) => [n, `var(${palette[i % palette.length]})`]));
+  const parts = dataset("parts"), names = unique(parts.filter(p => p.seconds > 0).map(p => p.part));
   const s = section("parts", "Parts of the step", rows.length > 1 ? "What a step of each plan is made of." : "What the step is made of.", "Shares of the step's time.");
   const holder = el(s.root, "div");
-  legend(s.root, names.map(n => ({ colour: colour[n], text: n })));
+  legend(s.root, names.map(n => ({ colour: stepColour(n), text: n })));
   draws("parts", () => {
     const f = frame(holder, 24 * found.length + 60, { top: 10, right: 14, bottom: 44, left: 72 }, "parts of the step by devices", "group");
     const x = d3.scale.linear().domain([0, 1]).range([0, f.width]);
@@ -111,7 +109,7 @@ if (rows.length > 1) (() => {
       f.root.append("text").attr("x", -8).attr("y", 24 * i + 15).attr("text-anchor", "end").text(count(r.devices));
       tells(f.root.append("g").selectAll("rect").data(bars).enter().append("rect").attr("class", "mark").attr("tabindex", 0)
         .attr("x", b => x(b.from)).attr("y", 24 * i + 2).attr("height", 20).attr("width", b => x(b.p.seconds / r.step_s))
-        .style("fill", b => colour[b.p.part]),
+        .style("fill", b => stepColour(b.p.part)),
       b => [b.p.part, plural(r.devices, "device"), `${seconds(b.p.seconds)}, ${percent(b.p.seconds / r.step_s, 1)} of the step`]);
     });
   });
@@ -121,13 +119,9 @@ const timeline = stepSections();
 
 if (rows.length > 1) (() => {
   const s = section("plans", "Best plans", `${plural(found.length, "number")} of devices with a plan that fits.`);
-  const table = scrollTable(s.root, "best plans"), head = el(el(table, "thead"), "tr"), body = el(table, "tbody");
-  ["devices", "batch", "s per step", "tokens/s/device", "efficiency", "MFU", "plan"].forEach(h => el(head, "th", "", h));
-  rows.forEach(r => {
-    const tr = el(body, "tr");
-    [count(r.devices), count(r.batch)].concat(r.found ? [number(r.step_s), number(r.tokens_per_s_per_device), percent(efficiency(r), 1), percent(r.mfu, 1), r.plan]
-      : ["–", "–", "–", "–", "nothing fits"]).forEach(c => el(tr, "td", "", c));
-  });
+  textTable(s.root, "best plans", ["devices", "batch", "s per step", "tokens/s/device", "efficiency", "MFU", "plan"],
+    rows.map(r => [count(r.devices), count(r.batch)].concat(r.found ? [number(r.step_s), number(r.tokens_per_s_per_device), percent(efficiency(r), 1), percent(r.mfu, 1), r.plan]
+      : ["–", "–", "–", "–", "nothing fits"])));
 })();
 
 drawAll();
@@ -187,6 +181,8 @@ if (window.location.hash === "#selftest") {
     hideTip();
   });
   timelineTest(say);
+  say("step-colours", stepParts.length, "of", unique(stepParts.map(p => getComputedStyle(document.documentElement).getPropertyValue(p.colour.slice(4, -1)))).length);
+  say("plans-cut", plansCut());
   say("images", document.images.length);
   say("fetched", performance.getEntriesByType("resource").length);
   say("too-wide-by", document.documentElement.scrollWidth - document.documentElement.clientWidth);

@@ -92,6 +92,7 @@ if (window.location.hash === "#selftest") {
   say("hidden-characters", /[\u202a-\u202e]/.test(document.getElementById("page").textContent));
   say("images", document.images.length);
   say("fetched", performance.getEntriesByType("resource").length);
+  say("plans-cut", plansCut());
   say("too-wide-by", document.documentElement.scrollWidth - document.documentElement.clientWidth);
   el(document.body, "pre", "", lines.join("\n")).id = "selftest";
   // A browser's window has a least width; a frame in the page of a test has any.

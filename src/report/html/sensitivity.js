@@ -40,9 +40,11 @@
       height += title + p.steps.length * barHeight + gap;
     });
     const left = narrow ? Math.max(92, 16 + 6.2 * d3.max(rows, r => step(r).length)) : 290;
-    const f = frame(holder, height + 48, { top: 4, right: 64, bottom: 44, left }, `change of ${what} for one step of each parameter`);
+    const label = r => signed(r.change) + (narrow || !r.where ? "" : ` (${whereText(r)})`);
+    const right = Math.max(64, 8 + 6.6 * d3.max(rows, r => r.change < 0 ? 0 : label(r).length));
+    const f = frame(holder, height + 48, { top: 4, right, bottom: 44, left }, `change of ${what} for one step of each parameter`);
     const low = Math.min(0, d3.min(rows, r => r.change)), high = Math.max(0, d3.max(rows, r => r.change)),
-      room = (high - low || 0.01) * (narrow ? 0.42 : search ? 0.36 : 0.12);
+      room = (high - low || 0.01) * (narrow ? 0.62 : search ? 0.36 : 0.12);
     const x = d3.scale.linear().domain([low - room, high + room * 0.2]).range([0, f.width]);
     axisX(f, x, `change of ${what} (%)`, narrow ? 3 : 6, d => (+(100 * d).toFixed(6) + "%").replace("-", "−"));
     const g = f.root.selectAll(".parameter").data(parameters).enter().append("g").attr("class", "parameter")
@@ -58,7 +60,7 @@
       .attr("width", r => Math.max(1.5, Math.abs(x(r.change) - x(0)))).attr("y", 3).attr("height", barHeight - 6)
       .style("fill", colour).style("fill-opacity", r => r.breaks ? 0.25 : 1).style("stroke", r => r.breaks ? colour(r) : "none");
     bar.append("text").attr("y", 15).attr("x", r => r.change < 0 ? x(r.change) - 5 : x(Math.max(0, r.change)) + 5)
-      .attr("text-anchor", r => r.change < 0 ? "end" : "start").text(r => signed(r.change) + (narrow || !r.where ? "" : ` (${whereText(r)})`));
+      .attr("text-anchor", r => r.change < 0 ? "end" : "start").text(label);
     f.root.append("path").attr("d", `M${x(0)},0V${f.height}`).style("stroke", "var(--ink)");
     tells(bar, r => [`${r.parameter}: ${step(r)}`, `${signed(r.change)} ${what}` +
       (r.change_at_most > r.change + 5e-6 ? `; at most ${signed(r.change_at_most)}, if schedules not proven optimal met their lower bounds` : ""),

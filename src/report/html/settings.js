@@ -58,13 +58,15 @@ const clone = x => JSON.parse(JSON.stringify(x));
 
 // ---- the address
 
-const numbers = Object.fromEntries(runNumbers.concat(chipNumbers, levelNumbers).map(n => [n.key, n]));
+const numbers = Object.fromEntries(runNumbers.concat(chipNumbers, levelNumbers, [{ key: "price", max: 1e6 }]).map(n => [n.key, n]));
 const words = {
   model: () => true, chip: () => true, cluster: () => true, // checked against what the page has
   mode: v => ["search", "given"].includes(v),
   precision: v => ["bf16", "fp8"].includes(v),
   framework: v => source.frameworks.includes(v),
   sp: v => ["on", "off"].includes(v),
+  tokens: v => /^[0-9]{1,19}(\.[0-9]{1,6})?[KMGBT]?$/.test(v) && Number(v.replace(/[KMGBT]$/, "")) > 0,
+  emit: v => source.launches.includes(v),
 };
 
 // The value of a setting, or undefined where the text is none.
@@ -153,13 +155,26 @@ function given(state, keys) {
   return [].concat(...keys.filter(k => state[k] !== undefined).map(k => ["--" + k, String(state[k])]));
 }
 const degrees = pins.map(p => p.key);
+const costWords = state => state.tokens === undefined ? [] : given(state, ["tokens", "price"]);
 const spWords = state => state.sp === "on" ? ["--sp"] : state.sp === "off" ? ["--no-sp"] : [];
 
 const placeWords = job => ["place", job.state.model].concat(machineWords(job), ["--semantics", "training"],
-  given(job.state, ["devices", "batch", "seq"].concat(degrees, ["precision", "framework"])), spWords(job.state));
+  given(job.state, ["devices", "batch", "seq"].concat(degrees, ["precision", "framework"])), spWords(job.state), costWords(job.state));
 
 const predictWords = job => ["predict", job.state.model].concat(machineWords(job),
-  given(job.state, ["devices", "batch", "seq"].concat(degrees, ["precision", "framework"])), spWords(job.state));
+  given(job.state, ["devices", "batch", "seq"].concat(degrees, ["precision", "framework"])), spWords(job.state), costWords(job.state));
+
+// The plan of an answer as a launch script: by the command that found it; in another framework by 'phaze predict' with the plan given.
+function launchWords(job, answer, framework) {
+  const bare = Object.assign({}, job.state);
+  ["tokens", "price", "framework"].forEach(k => delete bare[k]);
+  const emit = ["--emit", framework], plain = Object.assign({}, job, { state: bare });
+  if (!job.search) return predictWords(plain).concat(emit);
+  if (answer.plan.framework === framework) return placeWords(plain).concat(emit);
+  bare.dp = answer.plan.dp;
+  bare.devices = answer.devices_used;
+  return lastPlanWords(plain, Object.assign({}, answer.plan, { framework: undefined })).concat(emit);
+}
 
 // The plan that was found last, for other settings: what is pinned stays so.
 function lastPlanWords(job, plan) {

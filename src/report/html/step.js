@@ -3,7 +3,7 @@
   const colour = { compute: "var(--tensor)", "tensor-parallel collectives": "var(--hbm)",
     "transfers between stages": "var(--network)", "pipeline bubble": "var(--bubble)", "gradient all-reduce": "var(--vector)" };
   const rows = dataset("step"), parts = unique(rows.map(r => r.part));
-  const colours = Object.fromEntries(parts.map((p, i) => [p, search ? palette[i % palette.length] : colour[p]]));
+  const colours = Object.fromEntries(parts.map(p => [p, search ? stepColour(p) : colour[p]]));
   const byShare = part => rows.filter(r => r.part === part).sort((a, b) => a.share - b.share);
   const computing = byShare("compute"), bubble = byShare("pipeline bubble").pop();
   const total = d3.sum(rows, r => r.seconds), largest = parts.map(part => ({ part, share: d3.sum(byShare(part), r => r.seconds) / total }))

@@ -50,7 +50,7 @@ function stepSections() {
     const zb = stages.some(k => k.kind.includes("w")), cut = stages.some(k => k.left_out), items = Object.keys(kinds).filter(k => k !== "w" || zb)
       .map(k => ({ colour: `var(${kinds[k].colour})`, text: k === "b" && zb ? "backward: gradients of inputs" : kinds[k].name }));
     items.push({ colour: "var(--bubble)", text: "idle (bubble)" });
-    if (run.exchange_s > 0) items.push({ colour: "var(--vector)", text: "gradient exchange that is not hidden" });
+    if (run.exchange_s > 0) items.push({ colour: "var(--network)", text: "gradient exchange that is not hidden" });
     items.push({ colour: "var(--buffer)", text: "optimizer" });
     legend(legendBox, items);
     s.say(`${plural(run.stages, "stage")}${run.chunks > 1 ? ` of ${plural(run.chunks, "chunk")}` : ""}, ${plural(run.microbatches, "microbatch")} (${run.order}): ` +
@@ -153,7 +153,7 @@ function stepSections() {
     ctx.setTransform(scale, 0, 0, scale, 0, 0);
     const colours = Object.fromEntries(Object.keys(kinds).map(k => [k, hex(kinds[k].colour)]));
     const inks = { f: hex("--mark-ink"), b: hex("--mark-ink"), w: hex("--mark-ink") };
-    const other = { idle: hex("--bubble"), exchange: hex("--vector"), optimizer: hex("--buffer"), cut: hex("--grid"), line: hex("--soft"), ink: hex("--ink") };
+    const other = { idle: hex("--bubble"), exchange: hex("--network"), optimizer: hex("--buffer"), cut: hex("--grid"), line: hex("--soft"), ink: hex("--ink") };
     const x = t => (t - view[0]) / (view[1] - view[0]) * w, thin = h > 8 ? 2 : 1, columns = Math.ceil(w);
     const rgb = { f: channels(colours.f), b: channels(colours.b), w: channels(colours.w) };
     const image = ctx.createImageData(columns, stages.length);

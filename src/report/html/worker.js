@@ -11,7 +11,7 @@ function work(job) {
   for (const c of job.commands) {
     const began = performance.now(), r = phaze.run(c.words);
     r.ms = performance.now() - began;
-    if (c.read && r.code === 0) r.file = phaze.read(c.read);
+    if (c.read && r.out) r.file = phaze.read(c.read);
     results.push(r);
     if (r.code !== 0 && !c.may_fail) break;
   }

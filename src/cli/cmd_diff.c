@@ -1,0 +1,392 @@
+/* phaze diff: what two training plans differ by, term by term and field by field. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/tune_options.h"
+#include "core/file.h"
+#include "core/text.h"
+#include "report/table.h"
+#include "report/training_json.h"
+
+struct diff_settings {
+  struct pz_common common;
+  int64_t vocab;
+  const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
+  const char *ignore[PZ_TUNE_MOST_SETS + 1];
+  struct pz_machine_options machine;
+  struct pz_plan plan; /* unset: not given */
+};
+
+static const struct diff_settings defaults = {.plan = {
+                                                  .size = sizeof(struct pz_plan),
+#include "cli/plan_unset.def"
+                                              }};
+
+#define SETTINGS struct diff_settings
+#define AT(field) offsetof(SETTINGS, field)
+/* clang-format off */
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(SETTINGS),
+    {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where a file names a tokenizer alone"},
+    {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of a script; may be given several times"},
+    {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an option of a file that is not covered; may be given several times"},
+    PZ_MACHINE_OPTIONS(SETTINGS, machine), /* from here on: of a set of flags */
+#define PLAN_OF(field) AT(plan.field)
+#define OWN
+#define SEARCH(x) .standard = x,
+#define FOLLOW(x) .standard = x,
+#include "cli/plan_options.def"
+};
+/* clang-format on */
+enum { OF_FILES = 7 /* options before those of a set of flags */ };
+static const struct pz_option_table flags = {options + OF_FILES,
+                                             sizeof options / sizeof *options - OF_FILES};
+
+/* ---- both runs ------------------------------------------------------------------------------ */
+
+struct diff_input {
+  const char *letter, *name;
+  struct pz_run_plan run;
+  struct pz_run_plan *read; /* of a file; it holds the run's texts */
+  struct pz_machine machine;
+};
+
+struct diff {
+  const SETTINGS *s;
+  struct pz_arena arena;
+  struct diff_input a, b;
+  struct pz_plan_diff *d;
+};
+
+/* A set of flags is no file, and has a space or nothing in it. */
+static bool is_flags(const char *word) {
+  return !*word || (strpbrk(word, " \t\n") && !pz_file_is_regular(word));
+}
+
+/* Settings with the flags of a text. */
+static enum pz_status read_flags(struct diff *x, const char *text, SETTINGS *s,
+                                 struct pz_error *err) {
+  enum { MOST_WORDS = 256 };
+  char *words[MOST_WORDS] = {"diff"}, *at = pz_arena_strdup(&x->arena, text);
+  struct pz_error why = {0};
+  int n = 1, n_args = 0;
+  if (!at) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the flags");
+  for (at += strspn(at, " \t\n"); *at && n < MOST_WORDS; n++) {
+    words[n] = at;
+    at += strcspn(at, " \t\n");
+    if (*at) *at++ = '\0';
+    at += strspn(at, " \t\n");
+  }
+  if (*at)
+    return pz_fail(err, PZ_LIMIT, "'%.60s...': accepted: at most %d words", text, MOST_WORDS);
+  enum pz_status status = pz_options_parse(&flags, s, n, words, &n_args, &why);
+  if (status != PZ_OK) return pz_fail(err, status, "'%s': %s", text, why.message);
+  if (n_args)
+    return pz_fail(err, PZ_BAD_USE,
+                   "'%s': found '%s'; accepted: options of a plan, --chip, --cluster", text,
+                   words[1]);
+  return PZ_OK;
+}
+
+/* A run with flags changed: what followed from them before follows again. */
+static void change_plan(struct pz_run_plan *r, const struct pz_plan *given) {
+  struct pz_plan *p = &r->plan;
+  bool division = given->pp || given->vpp;
+  if ((given->devices || given->tp || given->cp || given->pp) && !given->dp) p->dp = 0;
+  if (!given->shard && (!p->dp || given->zero >= 0)) p->shard = 0;
+  if ((given->tp || given->ep) && !given->etp && !r->from[PZ_PLAN_ETP]) p->etp = 0;
+  if (given->pp == 1 && !given->vpp) p->vpp = 1;
+  if (division && given->pipeline < 0) p->pipeline = PZ_AS_FRAMEWORK;
+  if (division && !given->first_layers) p->first_layers = 0;
+  if (division && !given->last_layers) p->last_layers = 0;
+  if (given->recompute >= 0 && !given->recompute_layers) p->recompute_layers = 0;
+  if (given->recompute >= 0 && !given->recompute_modules) p->recompute_modules = 0;
+  if (given->overlap < 0 && p->overlap >= 0 && division)
+    p->overlap =
+        p->vpp > 1 && !r->p2p_off ? p->overlap | PZ_OVERLAP_P2P : p->overlap & ~(int)PZ_OVERLAP_P2P;
+}
+
+/* `of`: a run to change, NULL: MODEL and the common options. */
+static enum pz_status take_flags(struct diff *x, const char *text, const char *model,
+                                 const struct diff_input *of, struct diff_input *in,
+                                 struct pz_error *err) {
+  SETTINGS s = *x->s, given = defaults;
+  in->run = pz_run_plan_default();
+  if (of) {
+    in->run = of->run;
+    s.plan = of->run.plan;
+  }
+  enum pz_status status = read_flags(x, text, &s, err);
+  if (status == PZ_OK && of) status = read_flags(x, text, &given, err);
+  if (status != PZ_OK) return status;
+  in->name = text;
+  in->run.plan = s.plan;
+  if (of)
+    change_plan(&in->run, &given.plan);
+  else
+    in->run.model = model;
+  return pz_machine_of_run(&s.machine, "the plan", x->s->common.quiet, &in->run, &in->machine, err);
+}
+
+static enum pz_status take_file(struct diff *x, const char *path, struct diff_input *in,
+                                struct pz_error *err) {
+  const SETTINGS *s = x->s;
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  SETTINGS plain = defaults;
+  char name[64];
+  plain.plan.devices = s->plan.devices;
+  const struct pz_option *alone = pz_command_changed(&pz_cmd_diff, AT(plan), s, &plain);
+  if (alone)
+    return pz_fail(err, PZ_BAD_USE, "--%s is for sets of flags with a MODEL; %s is a file",
+                   pz_option_name(alone, name, sizeof name), path);
+  o.devices = s->plan.devices;
+  o.vocab = s->vocab;
+  o.set = s->set;
+  o.ignore = s->ignore;
+  enum pz_status status = pz_machine_run(path, &o, &in->name, &in->read, err);
+  if (status != PZ_OK) return status;
+  in->run = *in->read;
+  pz_tune_warn(s->common.quiet, &in->run);
+  return pz_machine_of_run(&s->machine, in->name, s->common.quiet, &in->run, &in->machine, err);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static void print_run(const struct diff_input *in, const struct pz_training_run *r) {
+  char line[PZ_PLAN_LINE_MOST], name[256];
+  const struct pz_prediction *p = &r->p;
+  printf("%s: %s on %" PRId64
+         " x %s: %.4g s per step, %.4g tokens/s per device, MFU %.1f%%, %.1f GB%s\n",
+         in->letter, pz_text_plain(pz_text_copy(name, sizeof name, in->run.model)), r->plan.devices,
+         in->machine.chip.name, p->step_s, p->tokens_per_s_per_device, 100 * p->mfu,
+         p->peak_bytes / 1e9, pz_prediction_fits(p) ? "" : " (does not fit)");
+  printf("   %s\n", pz_plan_line(&r->plan, true, line, sizeof line));
+}
+
+static enum pz_status print_fields(struct diff *x) {
+  static const char *const heads[] = {"field", "A", "B", NULL};
+  struct pz_table t;
+  pz_table_init(&t, &x->arena, heads);
+  for (uint32_t i = 0; i < x->d->n_fields; i++) {
+    const struct pz_field_difference *f = &x->d->fields[i];
+    char a[128], b[128];
+    pz_table_cell(&t, "%s", f->name);
+    pz_table_cell(&t, "%s", pz_text_plain(pz_text_copy(a, sizeof a, f->a)));
+    pz_table_cell(&t, "%s", pz_text_plain(pz_text_copy(b, sizeof b, f->b)));
+  }
+  putchar('\n');
+  return pz_table_print(&t, 0, stdout);
+}
+
+/* A row of numbers of both, and their difference. */
+static void both(struct pz_table *t, const char *label, int digits, double a, double b) {
+  pz_table_cell(t, "%s", label);
+  pz_table_cell(t, "%.*f", digits, a);
+  pz_table_cell(t, "%.*f", digits, b);
+  pz_table_cell(t, "%+.*f", digits, b - a);
+}
+
+static enum pz_status print_parts(struct diff *x) {
+  static const char *const heads[] = {"part of the step (s)", ">A", ">B", ">difference", NULL};
+  const struct pz_prediction *a = &x->d->a.p, *b = &x->d->b.p;
+  int digits = pz_predict_decimals(fmin(a->step_s, b->step_s));
+  const struct pz_part_info *part;
+  struct pz_table t;
+  pz_table_init(&t, &x->arena, heads);
+  for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
+    double s = pz_time_part(&a->parts, part), z = pz_time_part(&b->parts, part);
+    if (s > 1e-9 * a->step_s || z > 1e-9 * b->step_s) both(&t, part->label, digits, s, z);
+  }
+  both(&t, "step", digits, a->step_s, b->step_s);
+  putchar('\n');
+  return pz_table_print(&t, 0, stdout);
+}
+
+static enum pz_status print_memory(struct diff *x) {
+  static const char *const heads[] = {"memory of the fullest device (GB)", ">A", ">B",
+                                      ">difference", NULL};
+  const struct pz_prediction *a = &x->d->a.p, *b = &x->d->b.p;
+  const struct pz_part_info *part;
+  struct pz_table t;
+  pz_table_init(&t, &x->arena, heads);
+  for (size_t i = 0; (part = pz_memory_part_at(i)); i++) {
+    double m = pz_memory_part(&a->peak, part), z = pz_memory_part(&b->peak, part);
+    if (m > 0 || z > 0) both(&t, part->label, 2, m / 1e9, z / 1e9);
+  }
+  both(&t, "sum", 2, a->peak_bytes / 1e9, b->peak_bytes / 1e9);
+  putchar('\n');
+  return pz_table_print(&t, 0, stdout);
+}
+
+static enum pz_status print_path(struct diff *x) {
+  static const char *const heads[] = {"from A to B", ">s per step", ">difference",
+                                      ">GB",         ">difference", NULL};
+  const struct pz_plan_diff *d = x->d;
+  int digits = pz_predict_decimals(fmin(d->a.p.step_s, d->b.p.step_s));
+  struct pz_table t;
+  pz_table_init(&t, &x->arena, heads);
+  for (uint32_t i = 0; i <= d->n_path; i++) {
+    const struct pz_diff_change *c = i ? &d->path[i - 1] : NULL;
+    const struct pz_prediction *p = c ? &c->p : &d->a.p;
+    char text[256] = "A";
+    if (c) pz_text_plain(pz_text_copy(text, sizeof text, c->change));
+    pz_table_cell(&t, "%s%s", text, pz_prediction_fits(p) ? "" : " (does not fit)");
+    pz_table_cell(&t, "%.*f", digits, p->step_s);
+    pz_table_cell(&t, c ? "%+.*f" : "-", digits, c ? c->step_s : 0);
+    pz_table_cell(&t, "%.2f", p->peak_bytes / 1e9);
+    pz_table_cell(&t, c ? "%+.2f" : "-", c ? c->peak_bytes / 1e9 : 0);
+  }
+  putchar('\n');
+  return pz_table_print(&t, 0, stdout);
+}
+
+static enum pz_status print_diff(struct diff *x) {
+  print_run(&x->a, &x->d->a);
+  print_run(&x->b, &x->d->b);
+  if (!x->d->n_fields) printf("\nA and B are the same plan\n");
+  enum pz_status status = x->d->n_fields ? print_fields(x) : PZ_OK;
+  if (status == PZ_OK) status = print_parts(x);
+  if (status == PZ_OK) status = print_memory(x);
+  if (status == PZ_OK && x->d->n_path) status = print_path(x);
+  return status;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static json_t *both_json(double a, double b) {
+  return json_pack("{s:f,s:f,s:f}", "a", a, "b", b, "difference", b - a);
+}
+
+static json_t *run_json(const struct diff_input *in, const struct pz_training_run *r) {
+  json_t *j = json_pack("{s:s?,s:s,s:s?}", "model", in->run.model, "chip", in->machine.chip.name,
+                        "cluster", pz_machine_net_name(&in->machine));
+  json_t *run = pz_training_run_json(r);
+  if (j && run) json_object_update(j, run);
+  json_decref(run);
+  return j;
+}
+
+static json_t *diff_json(const struct diff *x) {
+  const struct pz_plan_diff *d = x->d;
+  const struct pz_prediction *a = &d->a.p, *b = &d->b.p;
+  const struct pz_part_info *part;
+  json_t *fields = json_array(), *parts = json_object(), *memory = json_object();
+  json_t *path = json_array();
+  for (uint32_t i = 0; i < d->n_fields; i++)
+    json_array_append_new(fields, json_pack("{s:s,s:s,s:s}", "field", d->fields[i].name, "a",
+                                            d->fields[i].a, "b", d->fields[i].b));
+  for (size_t i = 0; (part = pz_time_part_at(i)); i++)
+    json_object_set_new(parts, part->key,
+                        both_json(pz_time_part(&a->parts, part), pz_time_part(&b->parts, part)));
+  for (size_t i = 0; (part = pz_memory_part_at(i)); i++)
+    json_object_set_new(memory, part->key,
+                        both_json(pz_memory_part(&a->peak, part), pz_memory_part(&b->peak, part)));
+  for (uint32_t i = 0; i < d->n_path; i++) {
+    const struct pz_diff_change *c = &d->path[i];
+    json_array_append_new(path,
+                          json_pack("{s:s,s:I,s:f,s:f,s:f,s:f,s:b}", "change", c->change, "fields",
+                                    (json_int_t)c->fields, "step_s", c->p.step_s, "difference_s",
+                                    c->step_s, "peak_bytes", c->p.peak_bytes, "difference_bytes",
+                                    c->peak_bytes, "fits", (int)pz_prediction_fits(&c->p)));
+  }
+  return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "a", run_json(&x->a, &d->a), "b",
+                   run_json(&x->b, &d->b), "fields", fields, "step_s",
+                   both_json(a->step_s, b->step_s), "parts", parts, "peak_bytes",
+                   both_json(a->peak_bytes, b->peak_bytes), "memory", memory, "path", path);
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static enum pz_status take_both(struct diff *x, int n, char **argv, struct pz_error *err) {
+  bool sets = n == 3;
+  const char *a = argv[n - 2], *b = argv[n - 1];
+  for (int i = n - 2; i < n; i++)
+    if (sets && !is_flags(argv[i]))
+      return pz_fail(err, PZ_BAD_USE,
+                     "'%s' with MODEL %s; accepted: a set of flags, in quotes and with a space: "
+                     "\"--tp 8 \"; or two files without a MODEL",
+                     argv[i], argv[0]);
+  if (!sets && is_flags(a))
+    return pz_fail(err, PZ_BAD_USE,
+                   "'%s' is a set of flags without a MODEL; accepted: MODEL A B, or a file", a);
+  enum pz_status status =
+      sets ? take_flags(x, a, argv[0], NULL, &x->a, err) : take_file(x, a, &x->a, err);
+  if (status != PZ_OK) return status;
+  if (sets) return take_flags(x, b, argv[0], NULL, &x->b, err);
+  return is_flags(b) ? take_flags(x, b, NULL, &x->a, &x->b, err) : take_file(x, b, &x->b, err);
+}
+
+static enum pz_status diff_runs(struct diff *x, struct pz_error *err) {
+  struct pz_diff_side a = {sizeof a, &x->a.run, &x->a.machine.chip, pz_machine_net(&x->a.machine)};
+  struct pz_diff_side b = {sizeof b, &x->b.run, &x->b.machine.chip, pz_machine_net(&x->b.machine)};
+  enum pz_status status = pz_plan_diff(&a, &b, &x->d, err);
+  if (status != PZ_OK) return status;
+  for (int i = 0; i < 2; i++) {
+    const struct pz_training_run *r = i ? &x->d->b : &x->d->a;
+    char text[sizeof r->refusal + 8];
+    snprintf(text, sizeof text, "%s: %s", i ? "B" : "A", r->refusal);
+    if (r->refusal[0]) pz_command_warn(x->s->common.quiet, text);
+  }
+  return x->s->common.json ? pz_command_json(diff_json(x), err) : print_diff(x);
+}
+
+/* Sets of flags begin as options do; a space before them tells them apart. */
+static bool mark_sets(struct pz_arena *arena, int argc, char **argv) {
+  for (int i = 1; i < argc; i++)
+    if (argv[i][0] == '-' && strpbrk(argv[i], " \t\n") &&
+        !(argv[i] = pz_arena_printf(arena, " %s", argv[i])))
+      return false;
+  return true;
+}
+
+static enum pz_exit run(int argc, char **argv) {
+  SETTINGS s = defaults;
+  struct diff x = {.s = &s, .a.letter = "A", .b.letter = "B"};
+  struct pz_call call;
+  enum pz_status status = PZ_NO_MEMORY;
+  pz_arena_init(&x.arena, NULL);
+  bool begun = mark_sets(&x.arena, argc, argv);
+  if (begun && !pz_call_begin(&call, &pz_cmd_diff, argc, argv, &s)) {
+    pz_arena_release(&x.arena);
+    return call.code;
+  }
+  if (begun && call.n_args != 2 && call.n_args != 3) {
+    pz_arena_release(&x.arena);
+    return pz_command_misuse(&pz_cmd_diff, "expected two runs A and B, or MODEL A B");
+  }
+  if (begun) status = take_both(&x, call.n_args, argv + 1, &call.err);
+  if (begun && status == PZ_OK) status = diff_runs(&x, &call.err);
+  pz_plan_diff_free(x.d);
+  pz_run_plan_free(x.a.read);
+  pz_run_plan_free(x.b.read);
+  pz_arena_release(&x.arena);
+  return pz_call_end(&call, status);
+}
+
+const struct pz_command pz_cmd_diff = {
+    .name = "diff",
+    .synopsis = "FILE FILE|FLAGS | MODEL FLAGS FLAGS [--chip CHIP] [--cluster NET] [options]",
+    .summary = "Explain what two training plans differ by: every second and every GB",
+    .detail =
+        "A and B are files that 'phaze tune' reads (launch scripts, plans), or sets of flags: "
+        "options\n"
+        "of 'phaze predict' in quotes, with a space in them. With a MODEL both are sets of flags "
+        "over\n"
+        "the options beside them; without, A is a file, and B another one or flags that change A.\n"
+        "Shown are the fields that differ, the parts of both steps and of the memory of the "
+        "fullest\n"
+        "device, and a path of plans from A to B, field by field: seconds and GB of each change.\n"
+        "Fields change together where no single one gives a plan that can run.\n"
+        "\n"
+        "Examples:\n"
+        "  phaze diff llama3-70b \"--tp 8 --pp 4\" \"--tp 4 --pp 8 --recompute full\" --chip h100\n"
+        "      --cluster dgx-h100 --devices 256 --batch 512 --zero 1\n"
+        "  phaze diff pretrain_llama.sh \"--tp 4 --vpp 1\" --chip h100 --vocab 128256\n"
+        "  phaze diff plan.json other.json --json\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .n_args = -1,
+    .run = run,
+};
