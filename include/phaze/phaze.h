@@ -2054,6 +2054,13 @@ PZ_NODISCARD PZ_API enum pz_status pz_space_open_text(const char *name, const ch
 /* Accepts NULL. */
 PZ_API void pz_space_close(struct pz_space *s);
 
+/* The fields of a file that users write, "chip", "cluster" or "space" (.json), as the text of a JSON object with the list
+ * "fields" of objects: field (with dots), unit, accepted, required, default (a value) or absent (in words), meaning.  *text is the caller's to give
+ * back with pz_text_free. */
+PZ_NODISCARD PZ_API enum pz_status pz_file_fields(const char *file, char **text,
+                                                  struct pz_error *err);
+PZ_API extern const char *const pz_file_names[]; /* NULL after the last */
+
 /* What it is, as the text of a JSON object: its file's keys with all values written out, "chips" in all and, where they can be
  * listed, "within": those within the limits that a budget sets (as of struct pz_study_options; NULL: the base chip's area),
  * with "limit_mm2".  *text is the caller's to give back with pz_text_free. */

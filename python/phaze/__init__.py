@@ -7,6 +7,7 @@
 
     model      models, graph, Workload      operators of a model, forward and backward
     chip       chips, clusters, Chip, Cluster    descriptions, loaded, changed, made from dicts
+               fields                       of their files: units, defaults, meanings
                silicon, known, sources      constants of their bills, known dies, sources
     cost       estimate, estimate_ops, product, power    time, energy and power of operators on a chip
     schedule   schedule, schedule_plan, schedule_instance    how a chip runs a layer's operators beside each other
@@ -32,8 +33,8 @@ from ._calls import (calibrate, calibrate_steps, compare, compare_chips, diff, e
                      schedule, schedule_instance, schedule_plan, search, silicon, sources, tune, validate, verify)
 from ._errors import (BadInput, BadUse, Error, FileError, Internal, LimitPassed, NoAnswer, NoMemory,
                       Stopped)
-from ._machine import (Chip, Cluster, PhazeWarning, Space, Workload, chips, clusters, frameworks, graph,
-                       models, spaces)
+from ._machine import (Chip, Cluster, PhazeWarning, Space, Workload, chips, clusters, fields, frameworks,
+                       graph, models, spaces)
 from ._phaze import lib as _lib
 from ._results import (Calibration, ChipComparison, ChipPlan, Difference, Estimate, Explanation, InstancePlan,
                        OperatorTimes, Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs,
@@ -49,7 +50,7 @@ __all__ = [
     "RunPlan", "Runs", "Scaling", "Schedule", "SearchResult", "Space", "StepCalibration", "Stopped", "Tuning",
     "Validation", "Verification", "Workload", "calibrate", "calibrate_steps", "chips", "clusters", "compare",
     "compare_chips", "diff", "emit", "estimate", "estimate_ops", "explain",
-    "explore", "frameworks", "graph", "known", "load_run", "models", "original", "place", "place_instance", "power",
+    "explore", "fields", "frameworks", "graph", "known", "load_run", "models", "original", "place", "place_instance", "power",
     "predict", "predict_runs", "product", "read_plan", "report", "scale", "schedule", "schedule_instance",
     "schedule_plan", "search", "silicon", "sources", "spaces", "tune", "validate", "verify",
 ]

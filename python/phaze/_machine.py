@@ -69,6 +69,20 @@ def spaces() -> List[str]:
     return _all_names(lib.pz_space_preset_name)
 
 
+def fields(file: str) -> List[Dict[str, Any]]:
+    """The fields of a chip.json, cluster.json or space.json ("chip", "cluster", "space"): field, unit, accepted, required,
+    default (a value) or absent (in words), meaning.
+
+    >>> import phaze
+    >>> next(f["unit"] for f in phaze.fields("chip") if f["field"] == "clock_hz")
+    'Hz'
+    """
+    text = ffi.new("char **")
+    call(lib.pz_file_fields, file.encode(), text)
+    told: List[Dict[str, Any]] = json.loads(ffi.string(ffi.gc(text[0], lib.pz_text_free)))["fields"]
+    return told
+
+
 def frameworks() -> List[str]:
     """Names of the training frameworks whose defaults and kernels are known.
 

@@ -7,12 +7,12 @@
 #include "core/text.h"
 
 static const struct pz_constant numbers[] = {
-#define NUMBER(name, min, max, absent)                                                             \
+#define NUMBER(name, min, max, absent, unit, about)                                                \
   {"calibration." #name, offsetof(struct pz_calibration, name), min, max, absent},
 #include "chip/calibration.def"
 };
 static const struct pz_constant kernel_numbers[] = {
-#define KERNEL_NUMBER(name, min, max, absent)                                                      \
+#define KERNEL_NUMBER(name, min, max, absent, unit, about)                                         \
   {#name, offsetof(struct pz_kernel, name), min, max, absent},
 #include "chip/calibration.def"
 };
@@ -144,4 +144,51 @@ json_t *pz_calibration_json(const struct pz_calibration *c) {
   json_decref(tiles);
   json_decref(kernels);
   return o;
+}
+
+void pz_calibration_fields(json_t *list) {
+#define KERNELS "calibration.kernels."
+  static const struct pz_key rows[] = {
+#define NUMBER(name, min, max, absent, unit, about)                                                \
+  {"calibration." #name, PZ_KEY_REAL, 0, min, max, absent, unit, about},
+#include "chip/calibration.def"
+      {"calibration.most_tile_values", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
+       "Values of a tile at most; absent: any number"},
+      {"calibration.most_splits", PZ_KEY_INT, 0, 1, 65536, 1, "",
+       "Pieces at most that the inner dimension of a GEMM is divided into where cores idle"},
+      {"calibration.least_split_k", PZ_KEY_INT, 0, 1, 0x1p40, 1, "",
+       "Inner dimension of such a piece at least"},
+#define KERNEL_NUMBER(name, min, max, absent, unit, about)                                         \
+  {KERNELS "KERNEL." #name, PZ_KEY_REAL, 0, min, max, absent, unit, about},
+#include "chip/calibration.def"
+      {KERNELS "KERNEL.long_row", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
+       "Rows beyond this many values do not stay on the core; absent: all do"},
+      {KERNELS "KERNEL.block_from", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
+       "Rows beyond this are worked on by a block of threads; absent: none"},
+  };
+  static const struct pz_key tiles = {"calibration.tiles",
+                                      PZ_KEY_OTHER,
+                                      0,
+                                      0,
+                                      0,
+                                      0,
+                                      "",
+                                      "Sizes of tiles that the library has; absent: any"};
+  static const struct pz_key kernels = {"calibration.kernels",
+                                        PZ_KEY_OTHER,
+                                        0,
+                                        0,
+                                        0,
+                                        0,
+                                        "",
+                                        "Kinds of kernels that were measured (names: `phaze chip "
+                                        "h200 --json`), by name; `default` is "
+                                        "for those without a name here; absent: none"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (strcmp(rows[i].key, KERNELS "KERNEL.startup_s") == 0) {
+      pz_key_describe(&tiles, "at most 8 ascending sizes", list);
+      pz_key_describe(&kernels, "an object of at most 48 kernels", list);
+    }
+    pz_key_describe(&rows[i], NULL, list);
+  }
 }

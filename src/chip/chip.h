@@ -44,7 +44,7 @@ struct pz_rules {
 /* How one kind of vector operator runs, where it was measured: the numbers of calibration.def. */
 struct pz_kernel {
   char kind[24];
-#define KERNEL_NUMBER(name, min, max, absent) double name;
+#define KERNEL_NUMBER(name, min, max, absent, unit, about) double name;
 #include "chip/calibration.def"
   int64_t long_row;   /* rows beyond this many values do not stay on the core */
   int64_t block_from; /* rows beyond this are worked on by a block of threads; 0: never */
@@ -56,7 +56,7 @@ enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
  * sheet does not have, the numbers of calibration.def.  An uncalibrated chip has efficiencies and factors 1, times 0, and
  * no lists. */
 struct pz_calibration {
-#define NUMBER(name, min, max, absent) double name;
+#define NUMBER(name, min, max, absent, unit, about) double name;
 #include "chip/calibration.def"
   int n_tiles; /* tiles the library has kernels for; 0: any */
   int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
@@ -176,6 +176,11 @@ const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind
 
 /* The description as JSON, readable by pz_chip_read_text.  New reference, the caller's. */
 json_t *pz_chip_json(const struct pz_chip *c);
+
+/* Append what doc/fields.md says of each field of chip.json, of its calibration, of cluster.json (pz_key_describe). */
+void pz_chip_fields(json_t *list);
+void pz_calibration_fields(json_t *list);
+void pz_cluster_fields(json_t *list);
 
 /* Is every field of a description that a program made or changed in the range that pz_chip_read_text
  * and pz_cluster_parse accept?  PZ_BAD_USE for NULL, PZ_BAD_INPUT for a field. */

@@ -11,24 +11,35 @@
 #include "core/num.h"
 #include "core/text.h"
 
-enum type { INT, REAL, FLAG, TEXT, TECH, EXECUTION, CALIBRATION, CALIBRATED_BY, PRECISIONS };
+enum type {
+  INT = PZ_KEY_INT,
+  REAL = PZ_KEY_REAL,
+  FLAG = PZ_KEY_FLAG,
+  TEXT = PZ_KEY_TEXT,
+  TECH = PZ_KEY_OTHER,
+  EXECUTION,
+  CALIBRATION,
+  CALIBRATED_BY,
+  PRECISIONS
+};
 _Static_assert((int)INT == PZ_CHIP_INTEGER && (int)TEXT == PZ_CHIP_WORD,
                "begins as enum pz_chip_kind");
 enum written { ALWAYS, SET };
-enum { MUST = -1 };
+enum { MUST = PZ_KEY_MUST };
 
 static const struct field {
-  const char *key;
-  enum type type;
-  size_t offset;
-  double min, max, absent;
+  struct pz_key row;
   enum written written;
 } fields[] = {
-#define FIELD(key, type, member, min, max, absent, written)                                        \
-  {key, type, offsetof(struct pz_chip, member), min, max, absent, written},
+#define FIELD(key, type, member, min, max, absent, written, unit, about)                           \
+  {{key, type, offsetof(struct pz_chip, member), min, max, absent, unit, about}, written},
 #include "chip/chip_fields.def"
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
+
+/* What is accepted where that is no range. */
+static const char EXECUTIONS[] = "scheduled, stream or serial", CALIBRATED[] = "operators or runs",
+                  PRECISION_WORDS[] = "words among bf16, fp8 and fp16 with a space between";
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -67,38 +78,27 @@ static void read_precisions(struct pz_fields *f, struct pz_chip *c) {
     if (i < PZ_PRECISIONS)
       c->precisions |= 1 << i;
     else
-      pz_fields_refuse(f, "precisions", "words among bf16, fp8 and fp16 with a space between");
+      pz_fields_refuse(f, "precisions", PRECISION_WORDS);
     at += n;
   }
 }
 
-static void read_field(struct pz_fields *f, const struct field *x, struct pz_chip *c) {
+static void read_field(struct pz_fields *f, const struct pz_key *x, struct pz_chip *c) {
   void *at = (char *)c + x->offset;
-  struct pz_range range = {(int64_t)x->min, (int64_t)x->max};
-  bool must = x->absent == MUST;
-  switch (x->type) {
+  switch ((enum type)x->type) {
   case INT:
-    *(int64_t *)at = must ? pz_fields_int(f, x->key, range)
-                          : pz_fields_int_or(f, x->key, range, (int64_t)x->absent);
-    break;
   case REAL:
-    *(double *)at = must ? pz_fields_real(f, x->key, x->min, x->max)
-                         : pz_fields_real_or(f, x->key, x->min, x->max, x->absent);
-    break;
-  case FLAG: *(bool *)at = pz_fields_bool_or(f, x->key, x->absent > 0); break;
-  case TEXT:
-    pz_text_plain(
-        pz_text_copy(at, (size_t)x->max, pz_fields_text_or(f, x->key, must ? f->name : "")));
-    break;
-  case TECH: read_tech(f, x->key, must ? "" : pz_tech_at(c->tech)->name, at); break;
+  case FLAG:
+  case TEXT: pz_fields_read(f, x, c); break;
+  case TECH: read_tech(f, x->key, x->absent == MUST ? "" : pz_tech_at(c->tech)->name, at); break;
   case EXECUTION:
-    c->execution = (enum pz_chip_execution)read_choice(f, x->key, pz_chip_execution_names,
-                                                       "scheduled, stream or serial");
+    c->execution =
+        (enum pz_chip_execution)read_choice(f, x->key, pz_chip_execution_names, EXECUTIONS);
     break;
   case CALIBRATION: pz_calibration_read(f, c->glb_bytes, at); break;
   case CALIBRATED_BY:
     c->calibrated_by =
-        (enum pz_calibrated_by)read_choice(f, x->key, pz_calibrated_by_names, "operators or runs");
+        (enum pz_calibrated_by)read_choice(f, x->key, pz_calibrated_by_names, CALIBRATED);
     break;
   case PRECISIONS: read_precisions(f, c); break;
   }
@@ -122,7 +122,7 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   (void)pz_fields_value(f, "about");
   (void)pz_fields_value(f, "tech");
   (void)pz_fields_value(f, "execution");
-  for (size_t i = 0; i < FIELDS; i++) read_field(f, &fields[i], c);
+  for (size_t i = 0; i < FIELDS; i++) read_field(f, &fields[i].row, c);
   if (!c->vector.local_bytes) c->vector.local_bytes = pz_max(16 * c->vector.lanes, 1024);
   check_core_rate(f, "glb.core_bytes_per_s", c, c->glb_bytes_per_s, c->glb_core_bytes_per_s);
   check_core_rate(f, "hbm.core_bytes_per_s", c, pz_chip_hbm_bytes_per_s(c),
@@ -184,9 +184,9 @@ static json_t *precisions_json(const struct pz_chip *c) {
   return json_string(text);
 }
 
-static json_t *field_json(const struct field *x, const struct pz_chip *c) {
+static json_t *field_json(const struct pz_key *x, const struct pz_chip *c) {
   const void *at = (const char *)c + x->offset;
-  switch (x->type) {
+  switch ((enum type)x->type) {
   case INT: return json_integer(*(const int64_t *)at);
   case REAL: return json_real(*(const double *)at);
   case FLAG: return json_boolean(*(const bool *)at);
@@ -201,12 +201,13 @@ static json_t *field_json(const struct field *x, const struct pz_chip *c) {
 }
 
 /* Is the field, or all of the object it is in, left out? */
-static bool is_unset(const struct field *x, const struct pz_chip *c) {
+static bool is_unset(const struct field *field, const struct pz_chip *c) {
+  const struct pz_key *x = &field->row;
   const void *at = (const char *)c + x->offset;
   if (strncmp(x->key, "link.", 5) == 0 && !(c->link_bytes_per_s > 0)) return true;
   if (strncmp(x->key, "package.", 8) == 0 && !c->package.dies) return true;
   if (c->cold && (x->type == CALIBRATION || x->type == CALIBRATED_BY)) return true;
-  if (x->written == ALWAYS) return false;
+  if (field->written == ALWAYS) return false;
   return x->type == REAL ? !(*(const double *)at > 0) : !*(const int *)at;
 }
 
@@ -224,7 +225,7 @@ static bool put_field(json_t *o, const char *key, json_t *value) {
 json_t *pz_chip_json(const struct pz_chip *c) {
   json_t *o = json_object();
   for (size_t i = 0; i < FIELDS; i++)
-    if (!is_unset(&fields[i], c)) put_field(o, fields[i].key, field_json(&fields[i], c));
+    if (!is_unset(&fields[i], c)) put_field(o, fields[i].row.key, field_json(&fields[i].row, c));
   return o;
 }
 
@@ -292,6 +293,34 @@ enum pz_status pz_cluster_text(const struct pz_cluster *c, char **text, struct p
   return status;
 }
 
+/* ---- fields for people ------------------------------------------------------------------------ */
+
+void pz_chip_fields(json_t *list) {
+  static const struct pz_key unread[] = {
+      {"sources", PZ_KEY_OTHER, 0, 0, 0, 0, "",
+       "Where the numbers are from; not read; absent: none"},
+      {"derived", PZ_KEY_OTHER, 0, 0, 0, 0, "",
+       "As area, area_mm2, bill, dollars, known and ranges: printed by `phaze chip --json`, not "
+       "read; absent: none"},
+  };
+  char techs[80];
+  pz_text_join(techs, sizeof techs, pz_tech_name_at, NULL);
+  for (size_t i = 0; i < FIELDS; i++) {
+    const struct pz_key *x = &fields[i].row;
+    pz_key_describe(x,
+                    x->type == TECH            ? techs
+                    : x->type == EXECUTION     ? EXECUTIONS
+                    : x->type == CALIBRATION   ? "an object"
+                    : x->type == CALIBRATED_BY ? CALIBRATED
+                    : x->type == PRECISIONS    ? PRECISION_WORDS
+                                               : NULL,
+                    list);
+  }
+  pz_calibration_fields(list);
+  for (size_t i = 0; i < sizeof unread / sizeof *unread; i++)
+    pz_key_describe(&unread[i], "anything", list);
+}
+
 /* ---- single fields ---------------------------------------------------------------------------- */
 
 /* Names as pz_chip_field lists them: the table without the calibration, then the calibration's. */
@@ -299,13 +328,14 @@ static bool field_at(size_t i, struct field *out) {
   size_t n;
   const struct pz_constant *list = pz_calibration_constants(&n);
   for (size_t k = 0; k < FIELDS; k++) {
-    if (fields[k].type == CALIBRATION || i-- > 0) continue;
+    if (fields[k].row.type == CALIBRATION || i-- > 0) continue;
     *out = fields[k];
     return true;
   }
   if (i >= n) return false;
   size_t offset = offsetof(struct pz_chip, calibration) + list[i].offset;
-  *out = (struct field){list[i].key, REAL, offset, list[i].min, list[i].max, MUST, ALWAYS};
+  *out =
+      (struct field){{list[i].key, REAL, offset, list[i].min, list[i].max, MUST, "", ""}, ALWAYS};
   return true;
 }
 
@@ -324,7 +354,7 @@ static bool kernel_field(const struct pz_chip *c, const char *name, struct field
   for (size_t i = 0; k && i < n; i++) {
     if (strcmp(list[i].key, number + 1) != 0) continue;
     size_t offset = (size_t)((const char *)k - (const char *)c) + list[i].offset;
-    *out = (struct field){name, REAL, offset, list[i].min, list[i].max, MUST, ALWAYS};
+    *out = (struct field){{name, REAL, offset, list[i].min, list[i].max, MUST, "", ""}, ALWAYS};
     return true;
   }
   return false;
@@ -333,8 +363,8 @@ static bool kernel_field(const struct pz_chip *c, const char *name, struct field
 const char *pz_chip_field(size_t i, enum pz_chip_kind *kind) {
   struct field x;
   if (!field_at(i, &x)) return NULL;
-  if (kind) *kind = x.type < TEXT ? (enum pz_chip_kind)x.type : PZ_CHIP_WORD;
-  return x.key;
+  if (kind) *kind = x.row.type < TEXT ? (enum pz_chip_kind)x.row.type : PZ_CHIP_WORD;
+  return x.row.key;
 }
 
 /* As a pz_name_at: the words or the numbers. */
@@ -351,7 +381,7 @@ static enum pz_status find_field(const struct pz_chip *c, const char *name, bool
   char meant[240], all[700];
   if (!word && kernel_field(c, name, out)) return PZ_OK;
   for (size_t i = 0; field_at(i, out); i++)
-    if (strcmp(out->key, name) == 0 && word == (out->type >= TEXT)) return PZ_OK;
+    if (strcmp(out->row.key, name) == 0 && word == (out->row.type >= TEXT)) return PZ_OK;
   return pz_fail(err, PZ_BAD_INPUT, "%s: no %s '%.60s'%s; accepted: %s", c->name,
                  word ? "word" : "number", name,
                  pz_text_meant(meant, sizeof meant, name, name_at, &word),
@@ -359,7 +389,7 @@ static enum pz_status find_field(const struct pz_chip *c, const char *name, bool
 }
 
 /* As the reader of files takes it.  Takes over the value; NULL: there was no memory for it. */
-static enum pz_status set_field(struct pz_chip *c, const struct field *x, json_t *value,
+static enum pz_status set_field(struct pz_chip *c, const struct pz_key *x, json_t *value,
                                 struct pz_error *err) {
   json_t *root = json_object();
   struct pz_fields f = {.name = c->name, .root = root, .err = err};
@@ -378,10 +408,10 @@ enum pz_status pz_chip_number(const struct pz_chip *c, const char *field, double
   enum pz_status status = pz_need_each(err, {c, "chip"}, {field, "field"}, {value, "value"});
   if (status == PZ_OK) status = find_field(c, field, false, &x, err);
   if (status != PZ_OK) return status;
-  const void *at = (const char *)c + x.offset;
-  *value = x.type == INT    ? (double)*(const int64_t *)at
-           : x.type == REAL ? *(const double *)at
-                            : *(const bool *)at;
+  const void *at = (const char *)c + x.row.offset;
+  *value = x.row.type == INT    ? (double)*(const int64_t *)at
+           : x.row.type == REAL ? *(const double *)at
+                                : *(const bool *)at;
   return PZ_OK;
 }
 
@@ -394,12 +424,13 @@ enum pz_status pz_chip_set_number(struct pz_chip *c, const char *field, double v
   if (!isfinite(value))
     return pz_fail(err, PZ_BAD_INPUT, "%s: field '%s' is %g; accepted: a finite number", c->name,
                    field, value);
-  if (x.written == SET && value == 0) return set_field(c, &x, json_null(), err); /* as if absent */
+  if (x.written == SET && value == 0)
+    return set_field(c, &x.row, json_null(), err); /* as if absent */
   bool whole = fabs(value) < 0x1p53 && value == floor(value);
-  json_t *v = x.type == FLAG && (value == 0 || value == 1) ? json_boolean(value == 1)
-              : x.type == INT && whole                     ? json_integer((json_int_t)value)
-                                                           : json_real(value);
-  return set_field(c, &x, v, err);
+  json_t *v = x.row.type == FLAG && (value == 0 || value == 1) ? json_boolean(value == 1)
+              : x.row.type == INT && whole                     ? json_integer((json_int_t)value)
+                                                               : json_real(value);
+  return set_field(c, &x.row, v, err);
 }
 
 enum pz_status pz_chip_word(const struct pz_chip *c, const char *field, char **word,
@@ -408,7 +439,7 @@ enum pz_status pz_chip_word(const struct pz_chip *c, const char *field, char **w
   enum pz_status status = pz_need_each(err, {c, "chip"}, {field, "field"}, {word, "word"});
   if (status == PZ_OK) status = find_field(c, field, true, &x, err);
   if (status != PZ_OK) return status;
-  json_t *v = field_json(&x, c);
+  json_t *v = field_json(&x.row, c);
   char *text = v ? pz_strdup(json_string_value(v)) : NULL;
   json_decref(v);
   if (!text) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");
@@ -423,5 +454,5 @@ enum pz_status pz_chip_set_word(struct pz_chip *c, const char *field, const char
   if (status == PZ_OK) status = find_field(c, field, true, &x, err);
   if (status == PZ_OK && word[pz_text_utf8(word, strlen(word))])
     status = pz_fail(err, PZ_BAD_INPUT, "%s: field '%s' is no UTF-8", c->name, field);
-  return status == PZ_OK ? set_field(c, &x, json_string(word), err) : status;
+  return status == PZ_OK ? set_field(c, &x.row, json_string(word), err) : status;
 }

@@ -12,6 +12,23 @@
 
 static const struct pz_range DEVICES = {1, 1LL << 32};
 
+enum { INT = PZ_KEY_INT, REAL = PZ_KEY_REAL, FLAG = PZ_KEY_FLAG, TEXT = PZ_KEY_TEXT };
+enum { MUST = PZ_KEY_MUST };
+static const struct pz_key fields[] = {
+#define FIELD(key, type, member, min, max, absent, unit, about)                                    \
+  {key, type, offsetof(struct pz_cluster, member), min, max, absent, unit, about},
+#include "chip/cluster_fields.def"
+};
+static const struct pz_key level_fields[] = {
+#define LEVEL(key, type, member, min, max, absent, unit, about)                                    \
+  {key, type, offsetof(struct pz_level, member), min, max, absent, unit, about},
+#include "chip/cluster_fields.def"
+};
+enum {
+  FIELDS = sizeof fields / sizeof *fields,
+  LEVEL_FIELDS = sizeof level_fields / sizeof *level_fields
+};
+
 /* The field of a level that cannot be, and what would be accepted; NULL: the level is right.  Each level joins groups of
  * the one inside it; axes of a torus and links of pairs are of the innermost only, whose devices they hold. */
 static const char *level_fault(const struct pz_cluster *c, int i, char *accepted, size_t size) {
@@ -68,12 +85,8 @@ static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluste
   snprintf(where, sizeof where, "%.200s: levels[%d]", f->name, c->n_levels);
   struct pz_fields g = {.name = where, .root = item, .err = f->err, .status = f->status};
   struct pz_level *l = &c->level[c->n_levels];
-  pz_text_copy(l->name, sizeof l->name, pz_fields_text_or(&g, "name", "link"));
-  l->devices = pz_fields_int(&g, "devices", DEVICES);
-  l->bytes_per_s = pz_fields_real(&g, "bytes_per_s", 1, 1e18);
-  l->latency_s = pz_fields_real_or(&g, "latency_s", 0, 1, 0);
-  l->wrap = pz_fields_int_or(&g, "wrap", DEVICES, 1);
-  l->mesh = pz_fields_bool_or(&g, "mesh", false);
+  for (size_t i = 0; i < LEVEL_FIELDS; i++) pz_fields_read(&g, &level_fields[i], l);
+  if (!pz_fields_value(&g, "name")) pz_text_copy(l->name, sizeof l->name, "link");
   const json_t *axes = pz_fields_value(&g, "torus");
   size_t n = json_array_size(axes);
   for (size_t i = 0; i < n && i < PZ_CLUSTER_MOST_AXES; i++)
@@ -101,6 +114,40 @@ static void read_levels(struct pz_fields *f, struct pz_cluster *c) {
     pz_fields_refuse(f, "devices", "at most the devices of the last level");
 }
 
+void pz_cluster_fields(json_t *list) {
+  static const struct pz_key levels = {
+      "levels", PZ_KEY_OTHER,
+      0,        0,
+      0,        MUST,
+      "",       "The network, from the chip outward; each level joins groups of the one inside it"};
+  static const struct pz_key torus = {
+      "levels[].torus",
+      PZ_KEY_OTHER,
+      0,
+      0,
+      0,
+      0,
+      "",
+      "Innermost level: lengths of the axes of a torus, two links an axis; absent: any device "
+      "reaches any other"};
+  static const struct pz_key sources = {
+      "sources", PZ_KEY_OTHER,
+      0,         0,
+      0,         0,
+      "",        "Where the numbers are from; not read; absent: none"};
+  for (size_t i = 0; i < FIELDS; i++) pz_key_describe(&fields[i], NULL, list);
+  pz_key_describe(&levels, "a list of 1 to 8 objects", list);
+  for (size_t i = 0; i < LEVEL_FIELDS; i++) {
+    struct pz_key x = level_fields[i];
+    char key[40];
+    snprintf(key, sizeof key, "levels[].%s", x.key);
+    x.key = key;
+    pz_key_describe(&x, NULL, list);
+  }
+  pz_key_describe(&torus, "a list of 1 to 4 lengths of 2 or more whose product is devices", list);
+  pz_key_describe(&sources, "anything", list);
+}
+
 enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
                                 struct pz_cluster *out, struct pz_error *err) {
   static const char *const words[] = {"sources"};
@@ -110,12 +157,8 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
   struct pz_cluster c = {0};
-  pz_text_plain(pz_text_copy(c.name, sizeof c.name, pz_fields_text_or(&f, "name", name)));
-  pz_text_copy(c.about, sizeof c.about, pz_fields_text_or(&f, "about", ""));
-  c.devices = c.stated_devices = pz_fields_int(&f, "devices", DEVICES);
-  c.scales = pz_fields_bool_or(&f, "scales", false);
-  pz_text_copy(c.chips, sizeof c.chips, pz_fields_text_or(&f, "chips", ""));
-  c.standard = pz_fields_bool_or(&f, "standard", false);
+  for (size_t i = 0; i < FIELDS; i++) pz_fields_read(&f, &fields[i], &c);
+  c.stated_devices = c.devices;
   pz_fields_allow(&f, words, 1);
   read_levels(&f, &c);
   status = pz_fields_finish(&f);

@@ -15,11 +15,12 @@
 struct settings {
   struct pz_common common;
   bool dies, constants;
+  int fields;
   const char *power;
 };
 
 #define AT(field) offsetof(struct settings, field)
-static const struct settings defaults;
+static const struct settings defaults = {.fields = -1};
 /* clang-format off */
 static const struct pz_option list_options[] = {
     PZ_COMMON_OPTIONS(struct settings),
@@ -27,6 +28,8 @@ static const struct pz_option list_options[] = {
      .help = "Compare the bill of every chip with what is known of its dies"},
     {.name = "constants", .type = PZ_OPTION_FLAG, .offset = AT(constants),
      .help = "Print the constants of the bill by node, and what programs reach on chips that nobody measured, with ranges and sources"},
+    {.name = "fields", .type = PZ_OPTION_CHOICE, .offset = AT(fields), .choices = pz_file_names,
+     .help = "Print the fields of a chip.json, cluster.json or space.json as a Markdown table"},
 };
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
@@ -150,11 +153,59 @@ static enum pz_status print_list(bool as_json, struct pz_error *err) {
   return status;
 }
 
+/* ---- fields of files ------------------------------------------------------------------------ */
+
+static const char *field_text(const json_t *o, const char *key) {
+  const char *text = json_string_value(json_object_get(o, key));
+  return text ? text : "";
+}
+
+static void field_row(struct pz_table *t, const json_t *o) {
+  const json_t *value = json_object_get(o, "default");
+  pz_table_cell(t, "| `%s`", field_text(o, "field"));
+  pz_table_cell(t, "| %s", field_text(o, "unit"));
+  pz_table_cell(t, "| %s", field_text(o, "accepted"));
+  if (json_is_number(value))
+    pz_table_cell(t, "| %.15g", json_number_value(value));
+  else if (value)
+    pz_table_cell(t, "| %s",
+                  json_is_boolean(value) ? json_is_true(value) ? "true" : "false" : "\"\"");
+  else
+    pz_table_cell(t, "| %s",
+                  json_is_true(json_object_get(o, "required")) ? "required"
+                                                               : field_text(o, "absent"));
+  pz_table_cell(t, "| %s |", field_text(o, "meaning"));
+}
+
+static enum pz_status print_fields(const char *file, bool as_json, struct pz_error *err) {
+  static const char *const heads[] = {"| field",   "| unit",      "| accepted",
+                                      "| default", "| meaning |", NULL};
+  struct pz_arena arena;
+  struct pz_table t;
+  char *text = NULL;
+  json_t *root = NULL, *o;
+  size_t i;
+  pz_arena_init(&arena, NULL);
+  pz_table_init(&t, &arena, heads);
+  enum pz_status status = pz_file_fields(file, &text, err);
+  if (status == PZ_OK) status = pz_json_parse(file, text, strlen(text), &root, err);
+  for (int k = 0; heads[k]; k++) pz_table_cell(&t, "%s", heads[k + 1] ? "|---" : "|---|");
+  json_array_foreach(json_object_get(root, "fields"), i, o) field_row(&t, o);
+  if (status == PZ_OK)
+    status = as_json ? pz_command_json(json_incref(root), err) : pz_table_print(&t, 0, stdout);
+  json_decref(root);
+  pz_text_free(text);
+  pz_arena_release(&arena);
+  return status;
+}
+
 static enum pz_exit run_chips(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_chips, argc, argv, &s)) return call.code;
-  enum pz_status status = s.dies        ? pz_bill_print_dies(s.common.json, &call.err)
+  enum pz_status status = s.fields >= 0
+                              ? print_fields(pz_file_names[s.fields], s.common.json, &call.err)
+                          : s.dies      ? pz_bill_print_dies(s.common.json, &call.err)
                           : s.constants ? pz_bill_print_constants(s.common.json, &call.err)
                                         : print_list(s.common.json, &call.err);
   return pz_call_end(&call, status);
@@ -359,7 +410,7 @@ static enum pz_exit run_chip(int argc, char **argv) {
 
 const struct pz_command pz_cmd_chips = {
     .name = "chips",
-    .synopsis = "[--dies | --constants] [--json]",
+    .synopsis = "[--dies | --constants | --fields FILE] [--json]",
     .summary = "List the built-in chips and clusters",
     .detail = "Columns: peak is the dense matrix rate, glb the global on-chip buffer, mm2 the\n"
               "area of all dies by the bill (see 'phaze chip'), watts the power by the data\n"
@@ -375,7 +426,8 @@ const struct pz_command pz_cmd_chips = {
               "  phaze chips\n"
               "  phaze chips --json\n"
               "  phaze chips --dies\n"
-              "  phaze chips --constants\n",
+              "  phaze chips --constants\n"
+              "  phaze chips --fields chip\n",
     .table = {list_options, sizeof list_options / sizeof *list_options},
     .defaults = &defaults,
     .run = run_chips,

@@ -152,6 +152,49 @@ const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char 
   return good ? json_string_value(v) : absent;
 }
 
+void pz_fields_read(struct pz_fields *f, const struct pz_key *row, void *out) {
+  void *at = (char *)out + row->offset;
+  struct pz_range range = {(int64_t)row->min, (int64_t)row->max};
+  bool must = row->absent == PZ_KEY_MUST;
+  if (row->type == PZ_KEY_INT)
+    *(int64_t *)at = must ? pz_fields_int(f, row->key, range)
+                          : pz_fields_int_or(f, row->key, range, (int64_t)row->absent);
+  else if (row->type == PZ_KEY_REAL)
+    *(double *)at = must ? pz_fields_real(f, row->key, row->min, row->max)
+                         : pz_fields_real_or(f, row->key, row->min, row->max, row->absent);
+  else if (row->type == PZ_KEY_FLAG)
+    *(bool *)at = pz_fields_bool_or(f, row->key, row->absent > 0);
+  else if (row->type == PZ_KEY_TEXT)
+    pz_text_plain(
+        pz_text_copy(at, (size_t)row->max, pz_fields_text_or(f, row->key, must ? f->name : "")));
+}
+
+static json_t *default_json(const struct pz_key *row) {
+  bool whole = row->absent == (double)(int64_t)row->absent;
+  if (row->type == PZ_KEY_FLAG) return json_boolean(row->absent > 0);
+  if (row->type == PZ_KEY_TEXT) return json_string("");
+  return whole ? json_integer((json_int_t)row->absent) : json_real(row->absent);
+}
+
+void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *list) {
+  static const char absent[] = "; absent: ";
+  const char *words = strstr(row->about, absent);
+  size_t length = words ? (size_t)(words - row->about) : strlen(row->about);
+  bool must = row->absent == PZ_KEY_MUST && !words;
+  char range[80] = "text";
+  if (row->type == PZ_KEY_FLAG) pz_text_copy(range, sizeof range, "true, false");
+  if (row->type == PZ_KEY_INT) snprintf(range, sizeof range, "%.0f to %.0f", row->min, row->max);
+  if (row->type == PZ_KEY_REAL) snprintf(range, sizeof range, "%g to %g", row->min, row->max);
+  json_t *o =
+      json_pack("{s:s,s:s,s:s,s:b,s:s%}", "field", row->key, "unit", row->unit, "accepted",
+                accepted ? accepted : range, "required", must, "meaning", row->about, length);
+  if (words)
+    json_object_set_new(o, "absent", json_string(words + sizeof absent - 1));
+  else if (!must)
+    json_object_set_new(o, "default", default_json(row));
+  json_array_append_new(list, o);
+}
+
 /* ---- keys that nobody asked for ------------------------------------------------------------- */
 
 enum { LONGEST_KEY = 64 };

@@ -37,6 +37,26 @@ bool pz_fields_bool_or(struct pz_fields *f, const char *keys, bool absent);
  * value. */
 const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char *absent);
 
+/* A field of one of our formats: how it is read, and what doc/fields.md says of it. */
+enum pz_key_type { PZ_KEY_INT, PZ_KEY_REAL, PZ_KEY_FLAG, PZ_KEY_TEXT, PZ_KEY_OTHER };
+enum { PZ_KEY_MUST = -1 };
+struct pz_key {
+  const char *key;
+  int type;      /* enum pz_key_type, or from PZ_KEY_OTHER on one of the reader's own */
+  size_t offset; /* in what is read: an int64_t, a double, a bool, an array of max characters */
+  double min, max;
+  double absent;     /* PZ_KEY_MUST: it has to be there; a text: it is the file's name */
+  const char *unit;  /* "": a number, or no number */
+  const char *about; /* "MEANING; absent: WHAT THEN", where that is no value of it */
+};
+
+/* Read it into its member of *out; not of PZ_KEY_OTHER. */
+void pz_fields_read(struct pz_fields *f, const struct pz_key *row, void *out);
+
+/* Append {field, unit, accepted, required, default, absent, meaning}: one of default and absent is there where it is not
+ * required.  accepted NULL: by type and range. */
+void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *list);
+
 /* Any value, NULL where there is none or null.  Lives as long as the JSON value. */
 const json_t *pz_fields_value(struct pz_fields *f, const char *keys);
 

@@ -20,15 +20,24 @@ const struct pz_hbm_generation pz_hbm_generations[PZ_HBM_GENERATIONS] = {
     {"hbm3e", 1000e9, INT64_C(24) << 30},
 };
 
-#define AXIS(name, most)                                                                           \
-  { name, "axes." name "|" name, most }
+#define AXIS(name, most, unit, about)                                                              \
+  { name, "axes." name "|" name, most, unit, about }
 static const struct axis {
   const char *name, *key; /* in files: in "axes", or beside it */
   int32_t most;
+  const char *unit, *about; /* as of struct pz_key */
 } axes[PZ_AXES] = {
-    AXIS("tensor_cores", 1 << 20), AXIS("local_kib", 1 << 20), AXIS("vector_cores", 1 << 20),
-    AXIS("lanes", 1 << 20),        AXIS("glb_mib", 1 << 20),   AXIS("glb_bytes_per_cycle", 1 << 24),
-    AXIS("clock_mhz", 100000),     AXIS("hbm_stacks", 1024),   AXIS("link_gb_per_s", 1 << 20)};
+    AXIS("tensor_cores", 1 << 20, "", "Tensor cores"),
+    AXIS("local_kib", 1 << 20, "KiB", "Buffer of one tensor core"),
+    AXIS("vector_cores", 1 << 20, "", "Vector cores"),
+    AXIS("lanes", 1 << 20, "",
+         "Lanes of one vector core; with a base also \"columns\": those of the array"),
+    AXIS("glb_mib", 1 << 20, "MiB", "Global buffer"),
+    AXIS("glb_bytes_per_cycle", 1 << 24, "B/cycle", "Rate of the global buffer"),
+    AXIS("clock_mhz", 100000, "MHz", "Clock"),
+    AXIS("hbm_stacks", 1024, "", "Stacks of HBM"),
+    AXIS("link_gb_per_s", 1 << 20, "1e9 B/s",
+         "Rate to other devices of the node in one direction")};
 
 const char *pz_axis_name(enum pz_axis a) { return (size_t)a < PZ_AXES ? axes[a].name : NULL; }
 
@@ -429,6 +438,57 @@ void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz
   name_chip(&c, g ? g->name : NULL, v[PZ_AXIS_LINK_GB_PER_S]);
   snprintf(c.about, sizeof c.about, "a chip of the space %s", s->name);
   *out = c;
+}
+
+/* ---- fields for people ---------------------------------------------------------------------- */
+
+void pz_space_fields(json_t *list) {
+  enum { OTHER = PZ_KEY_OTHER, MUST = PZ_KEY_MUST };
+  static const struct {
+    struct pz_key row;
+    const char *accepted;
+  } rows[] = {
+      {{"name", PZ_KEY_TEXT, 0, 0, 0, 0, "", "Name in results; absent: the file's path"}, NULL},
+      {{"about", PZ_KEY_TEXT, 0, 0, 0, 0, "", "One line about the space"}, NULL},
+      {{"base", OTHER, 0, 0, 0, 0, "",
+        "Chip that has what the space does not list; its area is the limit unless another is asked "
+        "for; absent: none, everything is listed; with the axes beside name: tpuv4"},
+       "a chip's name or file, or an object as in chip.json"},
+      {{"least_part", PZ_KEY_REAL, 0, 0, 1, 0, "ratio",
+        "Chips with several cores of both kinds take at least this part of the area limit"},
+       NULL},
+      {{"nodes", OTHER, 0, 0, 0, MUST, "",
+        "Technology nodes; absent: the base's, without one required"},
+       "a list of 45nm, 22nm, 16nm, 7nm, 5nm, 3nm"},
+      {{"hbm", OTHER, 0, 0, 0, MUST, "",
+        "Generations of HBM: bytes and rate of a stack; absent: the base's, without one required"},
+       "a list of hbm2e, hbm3, hbm3e"},
+      {{"arrays", OTHER, 0, 0, 0, MUST, "",
+        "Shapes of the tensor cores' arrays, rows x columns; absent: rows and cols, else the "
+        "base's, without one required"},
+       "a list of shapes like \"64x128\""},
+      {{"axes", OTHER, 0, 0, 0, 0, "",
+        "The axes below; absent: with a base they may stand beside name"},
+       "an object"},
+      {{"axes.rows", OTHER, 0, 0, 0, 0, "",
+        "In the place of arrays: all products of rows and cols; absent: arrays"},
+       "VALUES to 16384"},
+      {{"axes.cols", OTHER, 0, 0, 0, 0, "", "Columns of these arrays; absent: arrays"},
+       "VALUES to 16384"},
+  };
+  static const struct pz_key sources = {
+      "sources", OTHER, 0, 0, 0, 0, "", "Where the values are from; not read; absent: none"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    pz_key_describe(&rows[i].row, rows[i].accepted, list);
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) {
+    char key[40], accepted[40], about[120];
+    snprintf(key, sizeof key, "axes.%s", axes[a].name);
+    snprintf(accepted, sizeof accepted, "VALUES to %d", (int)axes[a].most);
+    snprintf(about, sizeof about, "%s; absent: the base's, without one required", axes[a].about);
+    struct pz_key x = {key, OTHER, 0, 0, 0, MUST, axes[a].unit, about};
+    pz_key_describe(&x, accepted, list);
+  }
+  pz_key_describe(&sources, "anything", list);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */

@@ -107,6 +107,9 @@ PZ_NODISCARD enum pz_status pz_space_load(const char *space, struct pz_space *ou
 /* As pz_space_parse reads it.  New reference, the caller's; NULL: out of memory. */
 json_t *pz_space_json(const struct pz_space *s);
 
+/* Append what doc/fields.md says of each field of space.json (pz_key_describe).  VALUES: see above. */
+void pz_space_fields(json_t *list);
+
 /* Of generation i of the space's HBM; for people. */
 const char *pz_space_hbm_name(const struct pz_space *s, int i);
 

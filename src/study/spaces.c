@@ -1,4 +1,6 @@
 /* Design spaces for users of the library. */
+#include <string.h>
+
 #include "core/alloc.h"
 #include "core/json.h"
 #include "search/search.h"
@@ -63,6 +65,23 @@ enum pz_status pz_space_describe(const struct pz_space *s, const char *budget, c
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the space");
   if (status == PZ_OK) status = count(s, budget, o, err);
   if (status == PZ_OK) status = pz_json_text(o, text, err);
+  json_decref(o);
+  return status;
+}
+
+const char *const pz_file_names[] = {"chip", "cluster", "space", NULL};
+
+enum pz_status pz_file_fields(const char *file, char **text, struct pz_error *err) {
+  static void (*const describe[])(json_t *) = {pz_chip_fields, pz_cluster_fields, pz_space_fields};
+  enum pz_status status = pz_need_each(err, {file, "file"}, {text, "text"});
+  size_t i = 0;
+  while (status == PZ_OK && pz_file_names[i] && strcmp(pz_file_names[i], file) != 0) i++;
+  if (status == PZ_OK && !pz_file_names[i])
+    status = pz_fail(err, PZ_BAD_USE, "file '%.40s'; accepted: chip, cluster or space", file);
+  if (status != PZ_OK) return status;
+  json_t *o = json_pack("{s:[]}", "fields");
+  if (o) describe[i](json_object_get(o, "fields"));
+  status = pz_json_text(o, text, err);
   json_decref(o);
   return status;
 }
