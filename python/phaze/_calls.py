@@ -635,13 +635,16 @@ def calibrate(ops: Path, chip: AnyChip, *, progress: Optional[Progress] = None) 
 
 
 def calibrate_steps(steps: Path, *, chip: Optional[Path] = None, cluster: Optional[Path] = None,
-                    held: Optional[Path] = None, threads: int = 0) -> StepCalibration:
+                    held: Optional[Path] = None, plan: Optional[Path] = None, devices: int = 0,
+                    threads: int = 0) -> StepCalibration:
     """Predictions corrected by a few training steps that you measured: `steps` is a table as predict_runs() takes it,
-    with step_time_s.  `chip` and `cluster`, names or files, are of rows that name none; `held` is a table of steps that
+    with step_time_s, or logs of Megatron-LM or torchtitan with commas between them; `plan` and `devices` are of logs
+    that do not show them.  `chip` and `cluster`, names or files, are of rows that name none; `held` is a table of steps that
     only judge the correction.  The result's `chip` can be used wherever a chip can; None where steps are of several.
     """
     o = Options("pz_calibrate_steps_options",
-                {"steps": steps, "held": held, "chip": chip, "cluster": cluster, "threads": threads}, "calibrate_steps")
+                {"steps": steps, "held": held, "plan": plan, "chip": chip, "cluster": cluster, "devices": devices,
+                 "threads": threads}, "calibrate_steps")
     found = StepCalibration._read(Watch().made("pz_step_calibration", lib.pz_step_calibration_free,
                                                lib.pz_calibrate_steps, o.c))
     for note in found.notes:

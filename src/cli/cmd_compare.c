@@ -209,7 +209,8 @@ const struct pz_command pz_cmd_compare = {
     .synopsis = "MODEL... [--seed N | --chips LIST] [-o DIR] [options of search]",
     .summary = "Compare the searched chip with baselines under the same cost model",
     .detail =
-        "Baselines, for each model alone and for one chip common to all models:\n"
+        "Baselines, for one chip common to all models; --json and the report also have them\n"
+        "for each model alone:\n"
         "  tpuv4-*       the reference chip with the expert plan, and with the best plan\n"
         "  tpuv4-real-*  the same with the real TPUv4's vector units\n"
         "  spotlight-*   Bayesian optimisation of the chip alone, placement ignored\n"

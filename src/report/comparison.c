@@ -128,6 +128,7 @@ static enum pz_status print_common(const struct pz_result *r, const struct pz_co
     put_effort(&t, m);
   }
   enum pz_status status = pz_table_print(&t, 0, out);
+  fprintf(out, "A chip for each model alone: --json, the report, or 'phaze compare MODEL'.\n");
   print_range(&run->methods[run->n_methods - 1], out);
   return status;
 }
@@ -158,10 +159,7 @@ enum pz_status pz_comparison_print(const struct pz_result *r, struct pz_arena *a
   const struct pz_comparison *c = r->comparison;
   const struct pz_comparison_run *last = &c->runs[c->n_runs - 1];
   bool many = c->n_runs > 1;
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < c->n_runs && status == PZ_OK; i++)
-    status = many && &c->runs[i] == last ? print_common(r, last, arena, out)
-                                         : print_run(&c->runs[i], arena, out);
+  enum pz_status status = many ? print_common(r, last, arena, out) : print_run(last, arena, out);
   if (status != PZ_OK) return status;
   print_no_experts(c, out);
   if (many && r->inputs.options.objective == PZ_OBJECTIVE_GEOMEAN)

@@ -266,6 +266,7 @@ static enum pz_status correct_chip(struct calibrator *x, const struct pz_measure
 }
 
 enum { FEW = 3 };
+static const double FAR = 0.5; /* mean error */
 
 static enum pz_status calibrate(struct calibrator *x, struct pz_step_calibration *out) {
   struct pz_vec used, others = {.n = 0};
@@ -296,6 +297,9 @@ static enum pz_status calibrate(struct calibrator *x, struct pz_step_calibration
   if (status == PZ_OK) status = correct_chip(x, steps, n, &c, out);
   if (status == PZ_OK && n < FEW)
     status = note(x, "fewer than 3 steps: factors are moved less than more steps would");
+  if (status == PZ_OK && out->errors.before > FAR)
+    status =
+        note(x, "steps are far from their predictions: are plan, chip and cluster those that ran?");
   if (status == PZ_OK && n > 1 && out->errors.left_out > out->errors.before)
     status = note(x, "steps left out are predicted no better by the others: measure more, or "
                      "steps that are more alike");

@@ -4,6 +4,7 @@
 
 #include "core/alloc.h"
 #include "launch/megatron_args.h"
+#include "launch/run_log.h"
 #include "plan/plan_fill.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -43,6 +44,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     write_and_read(&m, &arena);
   else
     require(err.message[0]);
+  err = (struct pz_error){0};
+  if (pz_run_log_is((const char *)data, bytes)) {
+    struct pz_run_plan *logged = NULL;
+    if (pz_run_plan_read("fuzz", (const char *)data, bytes, NULL, &logged, &err) != PZ_OK)
+      require(err.message[0]);
+    pz_run_plan_free(logged);
+  }
   err = (struct pz_error){0};
   if (pz_plan_file_read("fuzz", (const char *)data, bytes, &arena, &r, &err) == PZ_OK)
     write_and_read(&r, &arena);

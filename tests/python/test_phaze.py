@@ -493,6 +493,18 @@ class Runs(unittest.TestCase):
         self.assertTrue(c.residuals and c.all.rows == 39)
         self.assertGreater(phaze.predict("gpt2", c.chip).step_s, 0)
 
+    def test_calibrated_by_steps(self):
+        data = os.path.join(os.environ["PHAZE_SOURCE"], "tests", "data")
+        c = phaze.calibrate_steps(os.path.join(data, "steps.csv"), held=os.path.join(data, "steps_held.csv"))
+        self.assertEqual((len(c.steps), len(c.held)), (5, 7))
+        self.assertLess(c.errors.after, c.errors.before)
+        self.assertLess(c.held_errors.after, c.held_errors.before)
+        plan = {"cluster": "dgx-h100", "devices": 64, "batch": 256}
+        self.assertGreater(phaze.predict("llama3-8b", c.chip, **plan).step_s,
+                           phaze.predict("llama3-8b", "h100-500w", **plan).step_s)
+        self.assertIn("calibrated with steps.csv", c.chip.name)
+        self.assertIn("gemms", str(c))
+
 
 if __name__ == "__main__":
     unittest.main()
