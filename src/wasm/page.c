@@ -105,3 +105,11 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
   (void)s, (void)model, (void)first_stage, (void)check, (void)json;
   return pz_fail(err, PZ_BAD_USE, "a page plans with --semantics training alone");
 }
+
+const char *const pz_file_names[] = {"chip", "cluster", "space", NULL};
+
+enum pz_status pz_file_fields(const char *file, char **text, struct pz_error *err) {
+  (void)file;
+  (void)text;
+  return pz_fail(err, PZ_BAD_USE, "a page has no fields of files");
+}
