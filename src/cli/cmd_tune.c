@@ -104,7 +104,8 @@ const struct pz_command pz_cmd_tune = {
     .synopsis = "FILE [--chip CHIP] [--cluster NET] [options]",
     .summary = "Show what would make a training run faster: the best plan, and single changes",
     .detail =
-        "FILE is a launch script or list of arguments of Megatron-LM (pretrain_gpt.py), torchtitan's\n"
+        "FILE is a launch script or list of arguments of Megatron-LM (pretrain_gpt.py), "
+        "torchtitan's\n"
         "configuration (TOML), a script that '--emit' writes for any framework, or a plan as JSON\n"
         "with the names that 'phaze predict --json' prints; - is standard input. Shown are\n"
         "the run as it was read, its prediction, the best plan for the same devices and batch, "
