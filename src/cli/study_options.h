@@ -35,7 +35,7 @@ struct pz_study_settings {
 enum { PZ_PARETO_TOLERANCE = 1 }; /* percent */
 #define PZ_STUDY_SETTINGS_DEFAULT                                                                  \
   {                                                                                                \
-    .space = "paper", .semantics = -1, .per = -1, .devices = "1024", .batch = 4096,                  \
+    .space = "paper", .semantics = -1, .per = -1, .devices = "1024", .batch = 4096,                \
     .pareto_tolerance = PZ_PARETO_TOLERANCE, .training = {.scale_up = 8, .outer_gb_per_s = 50},    \
     .original = {                                                                                  \
       .steps = PZ_LAYER_STEPS                                                                      \

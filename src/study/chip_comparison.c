@@ -259,8 +259,8 @@ static json_t *row_json(const struct chips_question *q, const struct compared_ch
   json_t *o = json_pack(
       "{s:s,s:s,s:s,s:o,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "chip", x->chip.name, "model",
       q->s->o.models[model], "known", x->known.name, "expected_error",
-      x->known.error > 0 ? json_real(x->known.error) : json_null(), "cluster", x->net.name,
-      "tech", pz_tech_at(x->chip.tech)->name, "clock_hz", x->chip.clock_hz, "tensor_flop_per_s",
+      x->known.error > 0 ? json_real(x->known.error) : json_null(), "cluster", x->net.name, "tech",
+      pz_tech_at(x->chip.tech)->name, "clock_hz", x->chip.clock_hz, "tensor_flop_per_s",
       pz_chip_tensor_flop_per_s(&x->chip), "area_mm2", x->taken.mm2, "peak_watts", x->taken.watts,
       "dollars", x->taken.dollars, "tdp_watts", x->tdp_watts, "fits", found != NULL);
   if (!o || !found) return o;

@@ -895,7 +895,7 @@ static bool is_silent(const struct pz_plan *p, int framework, enum pz_plan_field
   case PZ_PLAN_FIRST_LAYERS:      /* chunk by chunk, below */
   case PZ_PLAN_RECOMPUTE_LAYERS:
   case PZ_PLAN_LAST_LAYERS: return true;
-  case PZ_PLAN_EXECUTION: return p->execution >= PZ_EXECUTION_SERIAL; /* of no GPU */
+  case PZ_PLAN_EXECUTION: return p->execution >= PZ_EXECUTION_SERIAL;  /* of no GPU */
   case PZ_PLAN_CUDA_GRAPHS: return p->execution == PZ_EXECUTION_GRAPH; /* of everything */
   case PZ_PLAN_SHARD: return !p->zero;
   case PZ_PLAN_PIPELINE: return p->pp == 1;
