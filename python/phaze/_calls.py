@@ -653,10 +653,11 @@ def calibrate_steps(steps: Path, *, chip: Optional[Path] = None, cluster: Option
 
 
 def _installed_wasm() -> str:
-    """explore.wasm of the installation that this package is of."""
+    """explore.wasm of the installation or build folder that this package is of."""
     for folder in pathlib.Path(__file__).resolve().parents:
-        if (folder / "share" / "phaze" / "explore.wasm").exists():
-            return str(folder / "share" / "phaze" / "explore.wasm")
+        for place in (folder / "share" / "phaze", folder / "wasm"):
+            if (place / "explore.wasm").exists():
+                return str(place / "explore.wasm")
     raise FileError("explore.wasm, the WebAssembly of the page, is not installed; accepted: its path as wasm")
 
 

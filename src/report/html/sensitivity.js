@@ -59,8 +59,10 @@
     bar.append("rect").attr("class", "mark").attr("x", r => x(Math.min(0, r.change)))
       .attr("width", r => Math.max(1.5, Math.abs(x(r.change) - x(0)))).attr("y", 3).attr("height", barHeight - 6)
       .style("fill", colour).style("fill-opacity", r => r.breaks ? 0.25 : 1).style("stroke", r => r.breaks ? colour(r) : "none");
-    bar.append("text").attr("y", 15).attr("x", r => r.change < 0 ? x(r.change) - 5 : x(Math.max(0, r.change)) + 5)
-      .attr("text-anchor", r => r.change < 0 ? "end" : "start").text(label);
+    // a long bar to the left has its label inside, where the one before it would be in its way
+    const inside = r => r.change < 0 && x(r.change) - 5 < 6.6 * label(r).length;
+    bar.append("text").attr("y", 15).attr("x", r => r.change < 0 && !inside(r) ? x(r.change) - 5 : x(inside(r) ? r.change : Math.max(0, r.change)) + 5)
+      .attr("text-anchor", r => r.change < 0 && !inside(r) ? "end" : "start").style("fill", r => inside(r) && !r.breaks ? "#fff" : null).text(label);
     f.root.append("path").attr("d", `M${x(0)},0V${f.height}`).style("stroke", "var(--ink)");
     tells(bar, r => [`${r.parameter}: ${step(r)}`, `${signed(r.change)} ${what}` +
       (r.change_at_most > r.change + 5e-6 ? `; at most ${signed(r.change_at_most)}, if schedules not proven optimal met their lower bounds` : ""),
