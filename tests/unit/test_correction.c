@@ -110,6 +110,29 @@ static void exact_steps_change_nothing(void **state) {
   pz_arena_release(&arena);
 }
 
+/* A run that was measured again says no more, and does not judge itself. */
+static void repeats_count_once(void **state) {
+  static const struct pz_correction known = {.gemms = 1.2, .collectives = 1.1};
+  struct pz_arena arena;
+  struct pz_measured_step steps[PLANS], twice[2 * PLANS];
+  struct pz_step_sensitivity s[PLANS], s2[2 * PLANS];
+  struct pz_error err = {0};
+  (void)state;
+  pz_arena_init(&arena, NULL);
+  struct pz_run_table t = read_plans(&arena);
+  steps_with(&t, &known, steps);
+  assert_int_equal(pz_step_sensitivities(steps, PLANS, 1, s, &err), PZ_OK);
+  for (int i = 0; i < 2 * PLANS; i++) twice[i] = steps[i % PLANS], s2[i] = s[i % PLANS];
+  struct pz_correction once = pz_correction_fit(steps, s, PLANS, 2);
+  struct pz_correction both = pz_correction_fit(twice, s2, 2 * PLANS, 2);
+  for (int f = 0; f < PZ_CORRECTION_FACTORS; f++)
+    assert_true(fabs(*pz_correction_factor(&once, f) - *pz_correction_factor(&both, f)) < 1e-9);
+  struct pz_correction alone = pz_correction_fit(steps, s, 1, 0);
+  for (int f = 0; f < PZ_CORRECTION_FACTORS; f++)
+    assert_true(fabs(*pz_correction_factor(&alone, f) - 1) < 1e-12);
+  pz_arena_release(&arena);
+}
+
 /* With a part that takes longer no plan takes less. */
 static void slower_parts_are_slower(void **state) {
   struct pz_arena arena;
@@ -137,6 +160,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(known_factors_are_found),
       cmocka_unit_test(exact_steps_change_nothing),
+      cmocka_unit_test(repeats_count_once),
       cmocka_unit_test(slower_parts_are_slower),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
