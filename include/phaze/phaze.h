@@ -1002,6 +1002,8 @@ struct pz_step_calibration {
   uint32_t n_factors;
   const char *const *notes; /* sentences about the tables and the fit */
   uint32_t n_notes;
+  const char *const *files; /* that the tables name: models, chips, clusters */
+  uint32_t n_files;
 };
 
 struct pz_calibrate_steps_options {

@@ -106,10 +106,20 @@ enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, s
 void pz_chip_free(struct pz_chip *c) { pz_free(c); }
 
 void pz_chip_name_calibrated(struct pz_chip *c, const char *path) {
+  static const char with[] = ", calibrated with ", and[] = " and ";
+  enum { MOST = 40 }; /* of a file's name */
   const char *slash = strrchr(path, '/'), *file = slash && slash[1] ? slash + 1 : path;
-  size_t n = strlen(c->name);
-  snprintf(c->name + n, sizeof c->name - n, "%s%s",
-           strstr(c->name, ", calibrated with ") ? " and " : ", calibrated with ", file);
+  char *at = strstr(c->name, with);
+  const char *joint = at ? and : with;
+  size_t n = strlen(c->name), file_n = strlen(file);
+  /* a fit to operators takes the place of all before it, one to steps that of a correction */
+  if (at && (c->correction.steps || n + sizeof and+MOST >= sizeof c->name)) {
+    char *last = strstr(at, and);
+    n = (size_t)((c->correction.steps && last ? last : at) - c->name);
+    joint = c->correction.steps && last ? and : with;
+  }
+  snprintf(c->name + n, sizeof c->name - n, "%s%.*s%s", joint, file_n > MOST ? MOST - 3 : MOST,
+           file, file_n > MOST ? "..." : "");
 }
 
 const char *pz_chip_name(const struct pz_chip *c) { return c->name; }

@@ -77,8 +77,14 @@ enum pz_calibrated_by { PZ_CALIBRATED_SOMEHOW, PZ_CALIBRATED_BY_OPERATORS, PZ_CA
 struct pz_correction {
   double gemms, attention, elementwise, launches, collectives;
   int64_t steps; /* that it follows from */
-  double error;  /* mean error of each of them by the others; 0: not known */
+  double error;  /* mean error of each of them by those of other runs; 0: not known */
+  int64_t kinds; /* of runs among them: pz_correction_kind */
 };
+
+/* 1: dense in 16 bit, 2: dense in 8 bit, 4 and 8: the same with experts. */
+static inline int64_t pz_correction_kind(bool experts, int precision) {
+  return (experts ? 4 : 1) << (precision == PZ_PRECISION_FP8);
+}
 
 static inline double pz_corrected(double factor) { return factor > 0 ? factor : 1; }
 
@@ -100,7 +106,7 @@ struct pz_package {
 };
 
 struct pz_chip {
-  char name[48], about[160];
+  char name[96], about[160];
   enum pz_tech tech;
   enum pz_chip_execution execution;
   double clock_hz;

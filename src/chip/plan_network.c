@@ -46,7 +46,7 @@ enum pz_status pz_network_find(const struct pz_chip *chip, const struct pz_clust
     status = pz_cluster_reach(&n.cluster, devices, option ? option : "devices", err);
   if (status != PZ_OK) return status;
   if (!n.own_link && !pz_cluster_has_chip(&n.cluster, chip->name))
-    snprintf(n.warning, sizeof n.warning, "%s in cluster %s, which has %s", chip->name,
+    snprintf(n.warning, sizeof n.warning, "%.60s in cluster %s, which has %s", chip->name,
              n.cluster.name, n.cluster.chips);
   *out = n;
   return PZ_OK;

@@ -29,7 +29,7 @@ static const struct pz_option options[] = {
     {.name = "plan", .type = PZ_OPTION_TEXT, .offset = AT(plan), .arg = "FILE",
      .help = "With logs: the launch script, configuration or plan file of each, with commas between them; Megatron-LM's logs show their arguments and need none"},
     {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24,
-     .help = "With logs: devices of runs that do not state them"},
+     .help = "With --plan: devices of runs that do not state them"},
     {.name = "held", .type = PZ_OPTION_TEXT, .offset = AT(held), .arg = "FILE.csv",
      .help = "With --steps: a table of further steps, which are not used but judge the correction"},
     {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP",
@@ -261,8 +261,10 @@ static enum pz_status check_output(const struct settings *s, struct pz_arena *ar
     status = pz_vec_push(&read, files) ? PZ_OK : PZ_NO_MEMORY;
   for (size_t i = 0; i < sizeof lists / sizeof *lists && status == PZ_OK; i++)
     status = list_files(lists[i], arena, &read);
-  if (status == PZ_OK && s->chip && pz_file_named(s->chip))
-    status = pz_vec_push(&read, &s->chip) ? PZ_OK : PZ_NO_MEMORY;
+  const char *const machine[] = {s->chip, s->cluster};
+  for (size_t i = 0; i < sizeof machine / sizeof *machine && status == PZ_OK; i++)
+    if (machine[i] && pz_file_named(machine[i]))
+      status = pz_vec_push(&read, &machine[i]) ? PZ_OK : PZ_NO_MEMORY;
   if (status == PZ_NO_MEMORY) return pz_fail(err, status, "out of memory for the files");
   return status == PZ_OK ? pz_file_output(s->out, read.items, read.n, err) : status;
 }
@@ -306,6 +308,7 @@ static enum pz_status correct(const struct settings *s, struct pz_error *err) {
     status = pz_fail(err, PZ_BAD_USE,
                      "%s has steps of several chips; accepted: --chip CHIP, the one to correct",
                      s->steps);
+  if (status == PZ_OK && s->out) status = pz_file_output(s->out, fit->files, fit->n_files, err);
   if (status == PZ_OK && s->out) status = write_chip(fit->chip, s->out, err);
   if (status == PZ_OK)
     status =

@@ -42,23 +42,25 @@ static enum pz_status print_parts(const struct pz_tuned *x, struct pz_arena *are
   return pz_table_print(&t, 0, stdout);
 }
 
+/* A measured step corrects all times: then the errors of other runs say nothing. */
 static void print_measured(const struct pz_tuned *x) {
   double measured = x->measured_s, p = x->t->uncorrected_s;
   if (measured > 0)
-    printf("measured: %.4g s per step; the prediction, %.4g s, is %.1f%% %s; all times are "
-           "corrected by it\n",
+    printf("measured: %.4g s per step, where %.4g s are predicted, %.1f%% too %s; all times here "
+           "are corrected by it\n",
            measured, p, 100 * (p > measured ? p / measured - 1 : 1 - p / measured),
-           p > measured ? "too long" : "too short");
+           p > measured ? "long" : "short");
+  else
+    pz_predict_print_expected(&x->t->own.expected);
 }
 
 static enum pz_status print_prediction(const struct pz_tuned *x, struct pz_arena *arena) {
   const struct pz_training_run *own = &x->t->own;
   const struct pz_prediction *p = &own->p;
   bool fits = x->t->fits;
-  printf(
-      "\npredicted: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
-      p->step_s, 100 * p->mfu, 100 * p->mfu_conventional, p->tokens_per_s_per_device);
-  pz_predict_print_expected(&own->expected);
+  printf("\n%s: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
+         x->measured_s > 0 ? "corrected" : "predicted", p->step_s, 100 * p->mfu,
+         100 * p->mfu_conventional, p->tokens_per_s_per_device);
   print_measured(x);
   printf("memory: %s, %.1f of %.1f GB usable%s at the peak of stage %u\n\n",
          fits ? "fits" : "does not fit", p->peak_bytes / 1e9, p->usable_bytes / 1e9,
@@ -78,7 +80,9 @@ static void print_best(const struct pz_tuned *x, const char *title,
   const char *text = change_text(x, c);
   char line[PZ_PLAN_LINE_MOST];
   if (x->t->fits && c->gain <= 0) {
-    printf("\n%s: none is faster than the run\n", title);
+    bool change = x->t->n_changes && x->t->changes[0].gain > 0;
+    printf("\n%s: none %sis faster than the run\n", title,
+           change ? "of those searched, which fill whole nodes, " : "");
     return;
   }
   printf("\n%s: %.4g s per step (%+.1f%%), MFU %.1f%%, %.1f GB\n", title, c->p.step_s,

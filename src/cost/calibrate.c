@@ -606,6 +606,8 @@ static enum pz_status calibrate(const struct pz_chip *chip, const char *ops,
     struct pz_chip *named = pz_arena_alloc(arena, 1, sizeof *named);
     if (!named) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
     *named = *out->chip;
+    named->correction = (struct pz_correction){.steps = 0}; /* of other constants */
+    named->name[strcspn(named->name, ",")] = '\0';
     pz_chip_name_calibrated(named, ops);
     out->chip = named;
   }

@@ -22,6 +22,14 @@ static const char *find(const char *at, const char *end, const char *word) {
   return NULL;
 }
 
+/* The arguments of the last run that a log shows: it may have been started again.  NULL: none. */
+static const char *last_run(const char *text, const char *end) {
+  static const char head[] = "- arguments -";
+  const char *last = NULL;
+  for (const char *at = text; (at = find(at, end, head)); at += sizeof head - 1) last = at;
+  return last;
+}
+
 /* A number with or without commas behind `at`, with colours of a terminal before it; 0: there is none. */
 static double number_at(const char *at, const char *end) {
   char text[32];
@@ -69,13 +77,16 @@ static enum pz_status median(const char *name, const char *text, size_t bytes, c
 
 bool pz_run_log_is(const char *text, size_t bytes) {
   const char *end = text + bytes;
-  return find(text, end, megatron_step) ||
+  return find(text, end, megatron_step) || last_run(text, end) ||
          (find(text, end, torchtitan_step) && find(text, end, "loss:"));
 }
 
 enum pz_status pz_run_log_step(const char *name, const char *text, size_t bytes,
                                struct pz_logged_step *out, struct pz_error *err) {
   double ms;
+  const char *run = last_run(text, text + bytes);
+  if (run) bytes -= (size_t)(run - text);
+  if (run) text = run;
   enum pz_status status = median(name, text, bytes, megatron_step, &ms, err);
   if (status == PZ_OK)
     status = median(name, text, bytes, torchtitan_step, &out->tokens_per_s_per_device, err);
@@ -97,6 +108,10 @@ struct shown {
 };
 
 static bool read_shown(const char *line, const char *end, struct shown *out) {
+  while (line < end && *line == ' ') line++;
+  const char *rank = line; /* "0: " of srun -l, "[default0]:" of torchrun */
+  while (rank < end && (isalnum((unsigned char)*rank) || strchr("[]_", *rank))) rank++;
+  if (rank > line && rank < end && *rank == ':') line = rank + 1;
   while (line < end && *line == ' ') line++;
   size_t n = 0, dots = 0;
   while (line + n < end && (isalnum((unsigned char)line[n]) || line[n] == '_')) n++;
@@ -211,7 +226,7 @@ static void put_shown(struct pz_buffer *b, const struct pz_vec *all, const struc
 /* Between "--- arguments ---" and "--- end of arguments ---"; ranks and times may stand before them. */
 static enum pz_status list_shown(const char *name, const char *text, size_t bytes,
                                  struct pz_vec *all, struct pz_error *err) {
-  const char *end = text + bytes, *begin = find(text, end, "- arguments -");
+  const char *end = text + bytes, *begin = last_run(text, end);
   const char *last = begin ? find(begin, end, "- end of arguments -") : NULL;
   if (!begin) return PZ_OK;
   if (!last) last = end;

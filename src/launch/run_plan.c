@@ -47,11 +47,14 @@ static enum pz_status read_log(const char *name, const char *text, size_t bytes,
   if (status == PZ_OK && !arguments)
     status = pz_fail(err, PZ_BAD_INPUT,
                      "%s: the log does not show the arguments of its run; accepted: its launch "
-                     "script or configuration beside it (calibrate: --plan FILE)",
+                     "script or configuration, with the step that it shows (calibrate: --plan "
+                     "FILE; tune FILE --measured-s S)",
                      name);
   if (status != PZ_OK) return status;
   if (!o.devices) o.devices = devices;
-  return pz_megatron_read(name, arguments, strlen(arguments), &o, arena, out, err);
+  status = pz_megatron_read(name, arguments, strlen(arguments), &o, arena, out, err);
+  if (status == PZ_OK && !options->devices) out->from[PZ_PLAN_DEVICES] = "world_size of the log";
+  return status;
 }
 
 /* The step that a log shows for the run. */

@@ -171,20 +171,31 @@ struct pz_tune_options pz_tune_options_default(void) {
   return (struct pz_tune_options){.size = sizeof(struct pz_tune_options)};
 }
 
-/* All parts of the step longer, or shorter, by what the measured step is: within what a chip file accepts. */
-static enum pz_status correct(const struct pz_job *job, const struct pz_plan *plan,
-                              double measured_s, struct pz_chip *chip, double *uncorrected_s,
-                              struct pz_error *err) {
+/* All parts of the step longer, or shorter, until it takes what was measured. */
+static enum pz_status correct(struct pz_job *job, const struct pz_plan *plan, double measured_s,
+                              struct pz_chip *chip, double *uncorrected_s, struct pz_error *err) {
+  static const double MOST = 10; /* what a chip file accepts */
   struct pz_correction *c = &chip->correction;
   double *const factors[] = {&c->gemms, &c->attention, &c->elementwise, &c->launches,
                              &c->collectives};
   struct pz_prediction p;
   enum pz_status status = pz_predict(job, plan, &p, NULL, err);
   if (status != PZ_OK) return status;
+  double least_s = p.mfu * p.step_s; /* of the FLOP at the chip's peak */
   *uncorrected_s = p.step_s;
-  for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
-    *factors[i] = pz_fmin(pz_fmax(pz_corrected(*factors[i]) * measured_s / p.step_s, 0.1), 10);
-  return PZ_OK;
+  if (!(measured_s >= least_s && measured_s <= MOST * p.step_s))
+    return pz_fail(err, PZ_BAD_USE,
+                   "a measured step of %.4g s, where %.4g s are predicted and %.4g s are the FLOP "
+                   "at the peak rate; accepted: seconds from %.4g to %.4g",
+                   measured_s, p.step_s, least_s, least_s, MOST * p.step_s);
+  job->chip = chip;
+  for (int again = 0; again < 4 && status == PZ_OK;
+       again++) { /* some latencies do not grow with them */
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+      *factors[i] = pz_fmin(pz_fmax(pz_corrected(*factors[i]) * measured_s / p.step_s, 0.1), MOST);
+    status = pz_predict(job, plan, &p, NULL, err);
+  }
+  return status;
 }
 
 enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *chip,
@@ -210,7 +221,6 @@ enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *c
   if (status == PZ_OK && o.measured_s > 0) {
     corrected = *chip;
     status = correct(&j.job, &j.r.plan, o.measured_s, &corrected, &uncorrected_s, err);
-    j.job.chip = &corrected;
   }
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the tuning", &made, &j.arena, err);
   if (status != PZ_OK) return status;

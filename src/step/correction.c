@@ -107,21 +107,33 @@ enum {
 /* Normal equations of ln(measured / predicted) = sum of shares times logarithms of factors. */
 struct normal {
   double xx[PZ_CORRECTION_FACTORS][PZ_CORRECTION_FACTORS], xy[PZ_CORRECTION_FACTORS], yy;
-  uint32_t n;
+  double n; /* runs */
 };
+
+bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_sensitivity *b) {
+  return fabs(a->step_s / b->step_s - 1) < 1e-9 && memcmp(a->share, b->share, sizeof a->share) == 0;
+}
+
+/* Steps of the run of step i, itself included. */
+static double repeats_of(const struct pz_step_sensitivity *s, uint32_t n, uint32_t i) {
+  double sum = 0;
+  for (uint32_t k = 0; k < n; k++) sum += pz_step_repeats(&s[i], &s[k]);
+  return sum;
+}
 
 static struct normal normal_of(const struct pz_measured_step *steps,
                                const struct pz_step_sensitivity *s, uint32_t n, uint32_t skip) {
   struct normal a = {.n = 0};
   for (uint32_t i = 0; i < n; i++) {
-    if (i == skip) continue;
-    double y = log(steps[i].measured_s / s[i].step_s);
+    if (skip < n && pz_step_repeats(&s[i], &s[skip])) continue;
+    double y = log(steps[i].measured_s / s[i].step_s), part = 1 / repeats_of(s, n, i);
     for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
-      for (int g = 0; g < PZ_CORRECTION_FACTORS; g++) a.xx[f][g] += s[i].share[f] * s[i].share[g];
-      a.xy[f] += s[i].share[f] * y;
+      for (int g = 0; g < PZ_CORRECTION_FACTORS; g++)
+        a.xx[f][g] += part * s[i].share[f] * s[i].share[g];
+      a.xy[f] += part * s[i].share[f] * y;
     }
-    a.yy += y * y;
-    a.n++;
+    a.yy += part * y * y;
+    a.n += part;
   }
   return a;
 }

@@ -34,7 +34,11 @@ PZ_NODISCARD enum pz_status pz_step_sensitivities(const struct pz_measured_step 
                                                   unsigned threads, struct pz_step_sensitivity *out,
                                                   struct pz_error *err);
 
-/* From all steps but one; skip >= n: from all.  Steps and error are left to the caller. */
+/* Are two steps of the same run, measured again?  Their predictions are the same. */
+bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_sensitivity *b);
+
+/* From all steps but one and its repeats; skip >= n: from all.  Repeats of a run count as one.  Steps and error are left to
+ * the caller. */
 struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
                                        const struct pz_step_sensitivity *s, uint32_t n,
                                        uint32_t skip);

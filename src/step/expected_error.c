@@ -202,7 +202,9 @@ struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const stru
   struct pz_run_features f = pz_run_features(plan, p, chip->name);
   struct pz_expectation e =
       pz_expected_error(pz_embedded_text(pz_embedded_expected, "expected_error"), &f);
-  if (!(chip->correction.error > 0)) return e;
+  int64_t kind = pz_correction_kind(p->active_params < p->params, plan->precision);
+  bool alike = chip->correction.kinds & kind;
+  if (!(chip->correction.error > 0) || (!alike && chip->correction.error < e.error)) return e;
   e.runs = (uint32_t)chip->correction.steps;
   e.error = chip->correction.error;
   e.bias = 0;

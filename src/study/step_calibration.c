@@ -22,6 +22,7 @@ struct calibrator {
   struct pz_chip wanted; /* of option chip */
   struct pz_vec notes;   /* const char * */
   struct pz_vec runs;    /* struct pz_run_plan *, of logs */
+  struct pz_vec files;   /* const char *, that were read beside the tables */
   struct pz_arena *arena;
   struct pz_error *err;
 };
@@ -61,15 +62,48 @@ static enum pz_status is_used(struct calibrator *x, const char *path, const stru
   return note(x, pz_arena_printf(x->arena, "%s:%u: not used: %s", path, line, why));
 }
 
-static enum pz_status add_step(struct calibrator *x, const char *id, const struct pz_job *job,
-                               const struct pz_plan *plan, double measured_s,
-                               struct pz_vec *steps) {
+/* A step that no chip takes, or in another unit, is an error and no reason to correct. */
+static enum pz_status check_step(const struct calibrator *x, const char *where,
+                                 const struct pz_job *job, const struct pz_plan *plan,
+                                 double measured_s) {
+  static const double MOST = 10; /* what a chip file accepts as a factor */
+  struct pz_prediction p;
+  enum pz_status status = pz_predict(job, plan, &p, NULL, x->err);
+  if (status != PZ_OK) return status;
+  double least_s = p.mfu * p.step_s; /* of the FLOP at the chip's peak */
+  if (measured_s >= least_s && measured_s <= MOST * p.step_s) return PZ_OK;
+  return pz_fail(x->err, PZ_BAD_INPUT,
+                 "%s: a step of %.4g s where %.4g s are predicted, and %.4g s are the FLOP at the "
+                 "peak rate; accepted: seconds of one step between %.4g and %.4g",
+                 where, measured_s, p.step_s, least_s, least_s, MOST * p.step_s);
+}
+
+static enum pz_status add_step(struct calibrator *x, const char *where, const char *id,
+                               const struct pz_job *job, const struct pz_plan *plan,
+                               double measured_s, struct pz_vec *steps) {
   struct pz_job *own = pz_arena_alloc(x->arena, 1, sizeof *own);
   struct pz_measured_step m = {id, own, plan, measured_s};
   if (!own || !pz_vec_push(steps, &m)) return no_memory(x);
   *own = *job;
   if (x->o->chip) own->chip = &x->wanted; /* as its file says */
-  return PZ_OK;
+  return check_step(x, where, own, plan, measured_s);
+}
+
+static enum pz_status note_file(struct calibrator *x, const char *path) {
+  if (!path || !pz_file_named(path)) return PZ_OK;
+  const char *own = pz_arena_strdup(x->arena, path);
+  return own && pz_vec_push(&x->files, &own) ? PZ_OK : no_memory(x);
+}
+
+/* Files that a row names. */
+static enum pz_status note_files(struct calibrator *x, const struct pz_run_table *t, uint32_t row) {
+  static const char *const columns[] = {"model", "chip", "cluster"};
+  enum pz_status status = PZ_OK;
+  for (size_t i = 0; i < sizeof columns / sizeof *columns && status == PZ_OK; i++) {
+    uint32_t c = pz_csv_column(&t->csv, columns[i]);
+    if (c != PZ_NONE) status = note_file(x, pz_csv_cell(&t->csv, row, c));
+  }
+  return status;
 }
 
 static enum pz_status add_table(struct calibrator *x, const char *path, const char *text,
@@ -82,8 +116,12 @@ static enum pz_status add_table(struct calibrator *x, const char *path, const ch
     const struct pz_run_row *row = &t.rows[i];
     bool used;
     status = is_used(x, path, &t, i, &used);
+    char where[300];
+    snprintf(where, sizeof where, "%.200s:%u", path, t.csv.lines[i]);
+    if (status == PZ_OK) status = note_files(x, &t, i);
     if (status == PZ_OK && used)
-      status = add_step(x, row->id, pz_run_table_job(&t, i), row->plan, row->measured_s, steps);
+      status =
+          add_step(x, where, row->id, pz_run_table_job(&t, i), row->plan, row->measured_s, steps);
   }
   return status;
 }
@@ -103,8 +141,8 @@ static enum pz_status read_logged(struct calibrator *x, const char *path, const 
   struct pz_run_plan_options o = pz_run_plan_options_default();
   char *own = NULL;
   size_t own_bytes = 0;
-  o.devices = x->o->devices;
   if (!plan) return pz_run_plan_read(path, text, bytes, &o, out, x->err);
+  o.devices = x->o->devices;
   enum pz_status status = pz_file_read(plan, PZ_PLAN_FILE_MOST_BYTES, &own, &own_bytes, x->err);
   o.log = text;
   if (status == PZ_OK) status = pz_run_plan_read(plan, own, own_bytes, &o, out, x->err);
@@ -141,7 +179,12 @@ static enum pz_status add_log(struct calibrator *x, const char *path, const char
                        .config = r->config,
                        .chip = &l->chip,
                        .net = l->at.own_link ? NULL : &l->at.cluster};
-  return add_step(x, pz_arena_strdup(x->arena, path), &job, &l->plan, r->measured_s, steps);
+  status = note_file(x, r->model);
+  if (status == PZ_OK) status = note_file(x, chip);
+  if (status == PZ_OK) status = note_file(x, cluster);
+  const char *id = pz_arena_strdup(x->arena, path);
+  if (!id) return no_memory(x);
+  return status == PZ_OK ? add_step(x, path, id, &job, &l->plan, r->measured_s, steps) : status;
 }
 
 /* ---- all files ---------------------------------------------------------------------------------- */
@@ -180,7 +223,7 @@ static enum pz_status read_steps(struct calibrator *x, const char *paths, const 
     char *plan = next_file(&plan_rest);
     if (plans && !plan)
       return pz_fail(x->err, PZ_BAD_USE, "--plan '%s'; accepted: one for each log", plans);
-    status = add_file(x, path, plan, steps);
+    status = add_file(x, path, plan && *plan ? plan : NULL, steps);
   }
   if (status == PZ_OK && plan_rest)
     return pz_fail(x->err, PZ_BAD_USE, "--plan '%s'; accepted: one for each log", plans);
@@ -222,12 +265,19 @@ static enum pz_status judge(struct calibrator *x, const struct pz_measured_step 
   return status;
 }
 
-/* Each by a correction from the others. */
+/* Are there steps of more than one run? */
+static bool several(const struct pz_step_sensitivity *s, uint32_t n) {
+  for (uint32_t i = 1; i < n; i++)
+    if (!pz_step_repeats(&s[0], &s[i])) return true;
+  return false;
+}
+
+/* Each by a correction from those of other runs. */
 static enum pz_status leave_out(struct calibrator *x, const struct pz_measured_step *steps,
                                 const struct pz_step_sensitivity *s, uint32_t n,
                                 struct pz_step_residual *out) {
   enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < n && n > 1 && status == PZ_OK; i++) {
+  for (uint32_t i = 0; i < n && several(s, n) && status == PZ_OK; i++) {
     struct pz_correction others = pz_correction_fit(steps, s, n, i);
     status = pz_steps_corrected(&steps[i], 1, &others, 1, &out[i].left_out_s, x->err);
   }
@@ -260,13 +310,27 @@ static enum pz_status correct_chip(struct calibrator *x, const struct pz_measure
   struct pz_chip *chip = pz_arena_alloc(x->arena, 1, sizeof *chip);
   if (!chip) return no_memory(x);
   *chip = *first;
-  chip->correction = *c;
   pz_chip_name_calibrated(chip, x->o->steps);
+  chip->correction = *c;
   return out->chip = chip, PZ_OK;
 }
 
 enum { FEW = 3 };
 static const double FAR = 0.5; /* mean error */
+
+/* What is told of a corrected chip at least: published runs of no group are predicted better (bench/steps.csv). */
+static const double LEAST_ERROR = 0.025;
+
+/* Kinds of runs among the steps, as struct pz_correction has them. */
+static int64_t kinds_of(const struct pz_measured_step *steps, uint32_t n) {
+  int64_t kinds = 0;
+  struct pz_prediction p;
+  struct pz_error err = {0};
+  for (uint32_t i = 0; i < n; i++)
+    if (pz_predict(steps[i].job, steps[i].plan, &p, NULL, &err) == PZ_OK)
+      kinds |= pz_correction_kind(p.active_params < p.params, steps[i].plan->precision);
+  return kinds;
+}
 
 static enum pz_status calibrate(struct calibrator *x, struct pz_step_calibration *out) {
   struct pz_vec used, others = {.n = 0};
@@ -292,15 +356,17 @@ static enum pz_status calibrate(struct calibrator *x, struct pz_step_calibration
   out->errors = errors_of(residuals, n);
   if (held) out->held_errors = errors_of(held_residuals, out->n_held);
   c.steps = n;
-  c.error = n > 1 ? out->errors.left_out : 0;
+  c.error = several(s, n) ? fmax(out->errors.left_out, LEAST_ERROR) : 0;
+  c.kinds = kinds_of(steps, n);
   status = tell_factors(x, &c, s, n, out);
   if (status == PZ_OK) status = correct_chip(x, steps, n, &c, out);
-  if (status == PZ_OK && n < FEW)
-    status = note(x, "fewer than 3 steps: factors are moved less than more steps would");
+  if (status == PZ_OK && (n < FEW || !several(s, n)))
+    status = note(x, "fewer than 3 steps, or of one run alone: factors are moved less than more "
+                     "would, and nothing is known of other runs");
   if (status == PZ_OK && out->errors.before > FAR)
     status =
         note(x, "steps are far from their predictions: are plan, chip and cluster those that ran?");
-  if (status == PZ_OK && n > 1 && out->errors.left_out > out->errors.before)
+  if (status == PZ_OK && out->errors.left_out > out->errors.before)
     status = note(x, "steps left out are predicted no better by the others: measure more, or "
                      "steps that are more alike");
   return status;
@@ -319,12 +385,15 @@ enum pz_status pz_calibrate_steps(const struct pz_calibrate_steps_options *optio
   if (status != PZ_OK) return status;
   struct pz_step_calibration *c = made;
   pz_vec_init(&x.notes, x.arena, sizeof(const char *));
+  pz_vec_init(&x.files, x.arena, sizeof(const char *));
   pz_vec_init(&x.runs, x.arena, sizeof(struct pz_run_plan *));
   status = calibrate(&x, c);
   for (uint32_t i = 0; i < x.runs.n; i++)
     pz_run_plan_free(*pz_vec_at(&x.runs, struct pz_run_plan *, i));
   c->notes = x.notes.items;
   c->n_notes = x.notes.n;
+  c->files = x.files.items;
+  c->n_files = x.files.n;
   return pz_held_give(status, made, out);
 }
 
