@@ -10,11 +10,11 @@ import os
 import pathlib
 import tempfile
 import warnings
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _records as records
 from ._errors import BadInput, BadUse, FileError, call
-from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, of_device)
+from ._machine import (Chip, Cluster, Machine, Path, PhazeWarning, Workload, chips as all_chips, of_device)
 from ._phaze import ffi, lib
 from ._results import (Calibration, ChipComparison, ChipPlan, Difference, Estimate, Explanation, InstancePlan, OperatorTimes,
                        Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
@@ -550,11 +550,12 @@ def _machine_of(read: RunPlan, chip: Optional[AnyChip], cluster: AnyCluster) -> 
 
 def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyChip] = None,
          cluster: AnyCluster = None, *, devices: Optional[int] = None, vocab: Optional[int] = None,
-         variables: Optional[Mapping[str, Any]] = None, ignore: Sequence[str] = (), threads: int = 0,
-         progress: Optional[Progress] = None) -> Tuning:
+         variables: Optional[Mapping[str, Any]] = None, ignore: Sequence[str] = (),
+         measured_s: Optional[float] = None, threads: int = 0, progress: Optional[Progress] = None) -> Tuning:
     """What would make a training run faster: the best plan for the same devices and batch, and the single
     changes that bring most.  `run` and what it may leave open as for read_plan, which makes a RunPlan;
-    `chip` and `cluster`: as the run says, unless they are given.
+    `chip` and `cluster`: as the run says, unless they are given.  `measured_s`: seconds of a step of the run as it was
+    measured (of a log what it shows), which corrects all times.
 
     >>> import phaze
     >>> t = phaze.tune({"model": "llama2-7b", "devices": 64, "tp": 8, "batch": 512}, "h100", "dgx-h100")
@@ -563,7 +564,8 @@ def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyCh
     """
     read = run if isinstance(run, RunPlan) else read_plan(run, devices=devices, vocab=vocab, variables=variables,
                                                           ignore=ignore)
-    c, o = ffi.new("struct pz_run_plan *", read._c[0]), Options("pz_tune_options", {"threads": threads}, "tune")
+    c = ffi.new("struct pz_run_plan *", read._c[0])
+    o = Options("pz_tune_options", {"threads": threads, "measured_s": measured_s or c.measured_s}, "tune")
     machine = _machine_of(read, chip, cluster)
     for name, given, field, at in (("chip", chip, machine.chip, lib.PZ_RUN_CHIP),
                                    ("cluster", cluster, machine.cluster, lib.PZ_RUN_CLUSTER)):
@@ -773,19 +775,31 @@ def compare(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str,
         return run.result()
 
 
-def compare_chips(models: Union[Path, Iterable[Path]], chips: Iterable[Path], cluster: Optional[Path] = None, *,
-                  cold: bool = False, devices: Union[int, Sequence[int], None] = None, batch: Optional[int] = None,
+def _chip_word(given: AnyChip, path: str) -> Tuple[str, str]:
+    """A chip's name and its word in a list: a built-in one's name, a path, or `path`, where the chip is written."""
+    if isinstance(given, (str, os.PathLike)):
+        return os.fspath(given), os.fspath(given)
+    chip = Chip.of(given)
+    if chip.name in all_chips() and chip == Chip.load(chip.name):
+        return chip.name, chip.name
+    pathlib.Path(path).write_text(json.dumps(chip.to_dict()), encoding="utf-8")
+    return chip.name, path
+
+
+def compare_chips(models: Union[Path, Iterable[Path]], chips: Union[AnyChip, Iterable[AnyChip]],
+                  cluster: Optional[Path] = None, *, cold: bool = False,
+                  devices: Union[int, Sequence[int], None] = None, batch: Optional[int] = None,
                   tokens: Optional[float] = None, price: Optional[float] = None,
                   prices: Union[Path, Mapping[str, float], None] = None, deadline_s: Optional[float] = None,
                   workload: Optional[Mapping[str, Any]] = None, scale_up: Optional[int] = None,
                   outer_bytes_per_s: Optional[float] = None, threads: int = 0,
                   progress: Optional[Progress] = None) -> ChipComparison:
-    """Given chips beside each other: names, chip.json files and directories of saved searches, each with its best
+    """Given chips beside each other: names, chip.json files, Chips and directories of saved searches, each with its best
     training plan of every model, in its own network or all in `cluster`.  Built chips run as they were measured,
     `cold`: all by their data sheets.
 
     With `tokens` rows also have what a run costs on rented chips: devices, days, with a `price` or `prices` (dollars of a
-    device for an hour; by chip a dict or a CSV file) run_dollars and tokens_per_dollar, and what is `cheapest`.
+    device for an hour; by chip's name a dict or a CSV file) run_dollars and tokens_per_dollar, and what is `cheapest`.
     With `deadline_s` one number of devices is the most that can be had, and rows have `deadline`: met, uncertain or missed;
     several `devices` are a row each.
 
@@ -805,19 +819,22 @@ def compare_chips(models: Union[Path, Iterable[Path]], chips: Iterable[Path], cl
     if tokens is None and (len(numbers) > 1 or price or prices is not None or deadline_s):
         raise BadUse("several devices, prices and a deadline require tokens")
     rent = Options("pz_rent_options", {**asked, "devices": numbers or None}, "compare_chips")
-    if isinstance(prices, Mapping):
-        rows = [f"{os.fspath(c)},{p!r}" for c, p in prices.items()]
-        rent.c.prices = rent.keep("\n".join(["chip,dollars_per_device_hour", *rows]))
-    elif prices is not None:
-        name, data = file_bytes(prices)
-        rent.c.prices, rent.c.prices_name = rent.keep(data), rent.keep(name)
     study.c.cluster = study.keep(cluster) if cluster is not None else ffi.NULL
     run, watch = Options("pz_run_options", {"threads": threads}, "compare_chips"), Watch(progress)
     watch.attach(run.c)
-    given = [chips] if isinstance(chips, (str, os.PathLike)) else chips
-    names, texts = ",".join(os.fspath(c) for c in given).encode(), []
-    watch.run(lambda: texts.append(made_text(
-        lib.pz_chips_rent, study.c, names, cold, rent.c if tokens is not None else ffi.NULL, run.c)))
+    given, texts = [chips] if isinstance(chips, (str, os.PathLike, Mapping, Chip)) else chips, []
+    with tempfile.TemporaryDirectory() as folder:
+        words = [_chip_word(c, os.path.join(folder, f"{i}.json")) for i, c in enumerate(given)]
+        if isinstance(prices, Mapping):
+            rows = [f"{word},{p!r}" for c, p in prices.items()
+                    for word in dict.fromkeys([w for n, w in words if n == os.fspath(c)] or [os.fspath(c)])]
+            rent.c.prices = rent.keep("\n".join(["chip,dollars_per_device_hour", *rows]))
+        elif prices is not None:
+            name, data = file_bytes(prices)
+            rent.c.prices, rent.c.prices_name = rent.keep(data), rent.keep(name)
+        names = ",".join(word for _, word in words).encode()
+        watch.run(lambda: texts.append(made_text(
+            lib.pz_chips_rent, study.c, names, cold, rent.c if tokens is not None else ffi.NULL, run.c)))
     return ChipComparison(rows=[Record(**row) for row in json.loads(texts[0])["chips"]])
 
 

@@ -768,10 +768,14 @@ class ChipComparison(Record):
         return frame(scalars(r) for r in self.rows)
 
     def __str__(self) -> str:
-        return table(["chip", "known", ">error", "model", ">step (s)", ">ratio", ">MFU", "plan"],
+        columns = {">step (s)": ("step_s", "{:.4g}".format), ">ratio": ("ratio", "{:.2f}".format), ">MFU": ("mfu", _percent)}
+        rented = {">devices": ("devices", str), ">days": ("days", "{:.4g}".format), "deadline": ("deadline", str),
+                  ">dollars": ("run_dollars", lambda x: f"{x:,.0f}" if x >= 1e4 else f"{x:.4g}")}
+        columns.update((head, c) for head, c in rented.items() if any(hasattr(r, c[0]) for r in self.rows))
+        return table(["chip", "known", ">error", "model", *columns, "plan"],
                      [(r.chip, r.known, _percent(r.expected_error) if r.expected_error else "-", r.model,
-                       *((f"{r.step_s:.4g}", f"{r.ratio:.2f}", _percent(r.mfu), r.plan) if r.fits else
-                         ("-", "-", "-", "does not fit"))) for r in self.rows])
+                       *(text(getattr(r, name)) if hasattr(r, name) else "-" for name, text in columns.values()),
+                       r.plan if r.fits else "does not fit") for r in self.rows])
 
 
 class Original(records.Original):

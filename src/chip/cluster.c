@@ -190,9 +190,11 @@ enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const cha
 const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
 
 bool pz_cluster_has_chip(const struct pz_cluster *c, const char *chip) {
-  size_t n = strcspn(chip, ","); /* "h100, calibrated with ..." */
+  char name[sizeof((struct pz_chip *)0)->name];
+  pz_text_copy(name, sizeof name, chip);
+  name[strcspn(name, ",")] = '\0'; /* "h100, calibrated with ..." */
   for (const char *at = c->chips; *(at += strspn(at, " ")); at += strcspn(at, " "))
-    if (strcspn(at, " ") == n && strncmp(at, chip, n) == 0) return true;
+    if (pz_text_is(at, strcspn(at, " "), name)) return true;
   return !*c->chips;
 }
 

@@ -4,21 +4,21 @@
 
 #include "core/csv.h"
 #include "core/status.h"
+#include "core/text.h"
 
 static const char *const heads[] = {"chip", "dollars_per_device_hour", "source"};
 enum { CHIP, DOLLARS, SOURCE, HEADS };
 
 double pz_price_of(const struct pz_price_table *t, const char *chip) {
   for (uint32_t i = 0; i < t->n_rows; i++)
-    if (strcmp(t->rows[i].chip, chip) == 0) return t->rows[i].dollars_per_device_hour;
+    if (pz_text_same(t->rows[i].chip, chip)) return t->rows[i].dollars_per_device_hour;
   return 0;
 }
 
 static bool is_listed(const char *chips, const char *chip) {
-  size_t n = strlen(chip);
   for (const char *at = chips; at; at = strchr(at, ',')) {
     at += *at == ',';
-    if (strcspn(at, ",") == n && memcmp(at, chip, n) == 0) return true;
+    if (pz_text_is(at, strcspn(at, ","), chip)) return true;
   }
   return false;
 }

@@ -95,7 +95,7 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
 struct comparison {
   const struct settings *s;
   struct pz_study_run *run;
-  bool late;             /* no chip ends by the deadline */
+  bool none;             /* a model fits on no chip, or none ends by the deadline */
   struct pz_arena arena; /* for tables */
 };
 
@@ -167,7 +167,7 @@ static enum pz_status compare_chips(struct comparison *x) {
   pz_text_free(table);
   if (status == PZ_OK) status = pz_json_parse("the comparison", text, strlen(text), &root, r->err);
   pz_text_free(text);
-  if (status == PZ_OK && s->deadline) x->late = pz_rented_chips_late(root, &r->study);
+  if (status == PZ_OK) x->none = pz_compared_chips_none(root, &r->study);
   if (status == PZ_OK && x->s->common.json) return tell_json(x, root);
   const struct pz_rent_titles titles = {s->tokens, s->deadline};
   if (status == PZ_OK)
@@ -201,7 +201,7 @@ static enum pz_exit run(int argc, char **argv) {
     status = s.chips ? compare_chips(&x) : s.original ? compare_original(&x) : compare_methods(&x);
   pz_arena_release(&x.arena);
   code = pz_study_run_end(&r, status);
-  return code == PZ_EXIT_DONE && x.late ? PZ_EXIT_NO_ANSWER : code;
+  return code == PZ_EXIT_DONE && x.none ? PZ_EXIT_NO_ANSWER : code;
 }
 
 const struct pz_command pz_cmd_compare = {
@@ -223,7 +223,8 @@ const struct pz_command pz_cmd_compare = {
         "--chips compares built chips and searched ones: each trains the models with its\n"
         "best training plan ('phaze place') in its own network, --cluster puts all into\n"
         "one; area, watts and dollars are those of one bill (doc/silicon.md). Each chip\n"
-        "says how it is known and what error such chips had in validation.\n"
+        "says how it is known and what error such chips had in validation. The exit status\n"
+        "is 1 if a model fits on none of them.\n"
         "With --tokens it prints what a run on rented chips takes: dollars, days and tokens\n"
         "per dollar, with the range that the error leaves. Failures, checkpoints, storage and\n"
         "traffic are not counted.\n"

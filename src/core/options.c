@@ -1,5 +1,6 @@
 #include "core/options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -87,7 +88,7 @@ static enum pz_status set_real(const struct pz_option *o, const char *text, doub
 static enum pz_status set_choice(const struct pz_option *o, const char *text, int *out,
                                  struct pz_error *err) {
   for (int i = 0; o->choices[i]; i++)
-    if (strcmp(o->choices[i], text) == 0) {
+    if (pz_text_same(o->choices[i], text)) {
       *out = i;
       return PZ_OK;
     }
@@ -101,12 +102,12 @@ static enum pz_status set_set(const struct pz_option *o, const char *text, int *
   char list[256], name[64];
   int set = 0, all = 0;
   for (int i = 0; o->choices[i]; i++) all |= 1 << i;
-  bool none = strcmp(text, "none") == 0;
-  if (none || strcmp(text, "all") == 0) return *out = none ? 0 : all, PZ_OK;
+  bool none = pz_text_same(text, "none");
+  if (none || pz_text_same(text, "all")) return *out = none ? 0 : all, PZ_OK;
   for (const char *at = text;; at++) {
     size_t n = strcspn(at, ",");
     int i = 0;
-    while (o->choices[i] && (strlen(o->choices[i]) != n || strncmp(o->choices[i], at, n) != 0)) i++;
+    while (o->choices[i] && !pz_text_is(at, n, o->choices[i])) i++;
     if (!o->choices[i])
       return pz_fail(err, PZ_BAD_USE, "--%s: '%.*s'; accepted: none, all, or a list of %s",
                      pz_option_name(o, name, sizeof name), n < 40 ? (int)n : 40, at,
@@ -145,27 +146,31 @@ static enum pz_status set_value(const struct pz_option *o, const char *text, voi
   return pz_fail(err, PZ_INTERNAL, "--%s: unknown option type", o->name);
 }
 
-/* What other programs call it: the option that is meant, where the command has it. */
-static const char *meant_option(const struct pz_option_table *t, const char *word) {
+/* What other programs call it: the option that is meant, where the command has it.  `value`: what follows, or NULL. */
+static const char *meant_option(const struct pz_option_table *t, const char *word,
+                                const char *value) {
   static const char *const other[][2] = {
       {"gpu", "devices"},      {"gpus", "devices"},         {"num-gpus", "devices"},
       {"n-gpus", "devices"},   {"ngpus", "devices"},        {"world-size", "devices"},
       {"gbs", "batch"},        {"global-batch", "batch"},   {"global-batch-size", "batch"},
       {"batch-size", "batch"}, {"micro-batch-size", "mbs"}, {"seq-len", "seq"},
       {"seq-length", "seq"},   {"tensor-parallel", "tp"},   {"pipeline-parallel", "pp"},
-      {"data-parallel", "dp"}, {"network", "cluster"}};
-  bool off;
+      {"data-parallel", "dp"}, {"network", "cluster"},      {"nodes", "devices"}};
+  bool off, chip = value && isalpha((unsigned char)*value); /* "--gpu h100" */
+  if (chip && strcmp(word, "gpu") == 0 && find_name(t, "chip", 4, &off)) return "chip";
   for (size_t i = 0; i < sizeof other / sizeof *other; i++)
     if (strcmp(other[i][0], word) == 0 && find_name(t, other[i][1], strlen(other[i][1]), &off))
       return other[i][1];
   return pz_text_nearest(word, visible_name, t);
 }
 
-static enum pz_status unknown(const struct pz_option_table *t, const char *word,
-                              struct pz_error *err) {
+/* `value`: written in the same word, or else `next`, the word behind it. */
+static enum pz_status unknown(const struct pz_option_table *t, const char *word, const char *value,
+                              const char *next, struct pz_error *err) {
   char bare[80], meant[64];
   snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
-  const char *near = strncmp(bare, "--", 2) == 0 ? meant_option(t, bare + 2) : NULL;
+  const char *near =
+      strncmp(bare, "--", 2) == 0 ? meant_option(t, bare + 2, value ? value : next) : NULL;
   return pz_fail(err, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", bare,
                  near ? "; did you mean --" : "", near ? spelled(near, meant, sizeof meant) : "",
                  near ? "?" : "");
@@ -226,7 +231,7 @@ enum pz_status pz_options_parse(const struct pz_option_table *table, void *setti
     const char *value;
     bool off;
     const struct pz_option *o = recognise(table, word, &value, &off);
-    if (!o) return unknown(table, word, err);
+    if (!o) return unknown(table, word, value, i + 1 < argc ? argv[i + 1] : NULL, err);
     if (is_bare(o) && value)
       return pz_fail(err, PZ_BAD_USE, "%.*s takes no value; found '%s'", (int)strcspn(word, "="),
                      word, value);

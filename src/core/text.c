@@ -51,7 +51,11 @@ static bool begins(const char *text, const char *start) {
   return !*start;
 }
 
-bool pz_text_same(const char *a, const char *b) { return begins(a, b) && strlen(a) == strlen(b); }
+bool pz_text_is(const char *text, size_t n, const char *word) {
+  return strlen(word) == n && begins(text, word);
+}
+
+bool pz_text_same(const char *a, const char *b) { return pz_text_is(a, strlen(a), b); }
 
 /* The ways in which a name can have been meant, the best first. */
 enum likeness { BEGINS, CONTAINS, NEAR, BEGUN, LIKENESSES };

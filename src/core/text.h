@@ -14,6 +14,8 @@ const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx)
 
 /* Are they the same, whatever the case of letters? */
 bool pz_text_same(const char *a, const char *b);
+/* The same of the first n characters of `text`, a word of a list. */
+bool pz_text_is(const char *text, size_t n, const char *word);
 
 /* " (did you mean a100-40, a100-80?)" into buf: the names that begin with `word`, or else have it
  * in them, whatever the case of letters; or else the nearest; or else the longest that `word`

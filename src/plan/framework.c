@@ -1,8 +1,7 @@
 #include "plan/framework.h"
 
-#include <string.h>
-
 #include "chip/chip.h"
+#include "core/text.h"
 
 #define KERNELS(set, add_up, per_operator)                                                         \
   .kernels = PZ_KERNELS_##set, .accumulation = PZ_ACCUMULATION_##add_up, .launches = per_operator
@@ -41,7 +40,7 @@ const struct pz_framework *pz_framework_at(int i) { return &frameworks[i]; }
 
 int pz_framework_find(const char *name) {
   for (int i = 0; name && pz_framework_names[i]; i++)
-    if (strcmp(pz_framework_names[i], name) == 0) return i;
+    if (pz_text_same(pz_framework_names[i], name)) return i;
   return -1;
 }
 

@@ -296,9 +296,17 @@ static bool is_true(const json_t *row, const char *key) {
   return json_is_true(json_object_get(row, key));
 }
 
-static bool is_missed(const json_t *row) {
+static bool is_deadline(const json_t *row, const char *word) {
   const char *deadline = text(row, "deadline");
-  return deadline && strcmp(deadline, "missed") == 0;
+  return deadline && strcmp(deadline, word) == 0;
+}
+
+static bool is_missed(const json_t *row) { return is_deadline(row, "missed"); }
+
+/* 1,050,000; below 10 with its cents and less.  Returns buf. */
+static char *dollars_text(char *buf, size_t size, double dollars) {
+  return dollars < 10 ? pz_text_number(buf, size, dollars)
+                      : pz_text_count(buf, size, (int64_t)floor(dollars + 0.5));
 }
 
 /* "950,000 to 1,050,000", "-" where the error is not known. */
@@ -308,9 +316,8 @@ static void range_cell(struct pz_table *t, const json_t *row) {
     pz_table_cell(t, "-");
     return;
   }
-  pz_text_count(low, sizeof low, (int64_t)floor(real(row, "run_dollars_low") + 0.5));
-  pz_text_count(high, sizeof high, (int64_t)floor(real(row, "run_dollars_high") + 0.5));
-  pz_table_cell(t, "%s to %s", low, high);
+  pz_table_cell(t, "%s to %s", dollars_text(low, sizeof low, real(row, "run_dollars_low")),
+                dollars_text(high, sizeof high, real(row, "run_dollars_high")));
 }
 
 static void rented_row(struct pz_table *t, const json_t *row, bool price, bool deadline) {
@@ -331,7 +338,7 @@ static void rented_row(struct pz_table *t, const json_t *row, bool price, bool d
   pz_table_cell(t, "%s", fits ? text(row, "plan") : "no feasible plan: memory");
 }
 
-/* The row to rent, and those of other chips that the errors do not tell from it. */
+/* The row to rent, and those that the errors do not tell from it. */
 static void print_cheapest(const struct chips_table *x, uint32_t model, const char *deadline,
                            FILE *out) {
   const json_t *best = NULL, *nearest = NULL;
@@ -345,7 +352,6 @@ static void print_cheapest(const struct chips_table *x, uint32_t model, const ch
   const json_t *row = best ? best : nearest;
   bool missed = is_missed(row);
   if (!best && !missed) return; /* without prices */
-  pz_text_count(dollars, sizeof dollars, (int64_t)floor(real(row, "run_dollars") + 0.5));
   fprintf(out,
           missed     ? "\nno chip ends within %s%s"
           : deadline ? "\ncheapest within %s%s"
@@ -353,12 +359,14 @@ static void print_cheapest(const struct chips_table *x, uint32_t model, const ch
           deadline ? deadline : "", missed ? "; nearest" : "");
   fprintf(out, ": %.0f x %s, %.1f days", real(row, "devices"), text(row, "chip"),
           real(row, "days"));
-  if (real(row, "run_dollars") > 0) fprintf(out, ", $%s", dollars);
+  if (real(row, "run_dollars") > 0)
+    fprintf(out, ", $%s", dollars_text(dollars, sizeof dollars, real(row, "run_dollars")));
+  if (is_deadline(row, "uncertain"))
+    fprintf(out, " (uncertain: %.1f days at the upper end of its error)", real(row, "days_high"));
   const char *before = "; within the errors as cheap: ";
   for (size_t i = 0; best && i < x->n; i++) {
     const json_t *other = row_at(x, i, model);
     if (other == best || !text(other, "plan") || is_missed(other)) continue;
-    if (strcmp(text(other, "chip"), text(best, "chip")) == 0) continue;
     if (real(other, "run_dollars_low") > real(best, "run_dollars_high")) continue;
     fprintf(out, "%s%.0f x %s", before, real(other, "devices"), text(other, "chip"));
     before = ", ";
@@ -366,17 +374,17 @@ static void print_cheapest(const struct chips_table *x, uint32_t model, const ch
   fputc('\n', out);
 }
 
-bool pz_rented_chips_late(const json_t *root, const struct pz_study_options *o) {
+bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *o) {
   const json_t *rows = json_object_get(root, "chips");
   struct chips_table x = {rows, o, json_array_size(rows) / o->n_models};
-  bool late = false;
+  bool none = false;
   for (uint32_t m = 0; m < o->n_models; m++) {
     size_t missed = 0;
     for (size_t i = 0; i < x.n; i++)
       missed += !text(row_at(&x, i, m), "plan") || is_missed(row_at(&x, i, m));
-    late |= missed == x.n;
+    none |= missed == x.n;
   }
-  return late;
+  return none;
 }
 
 enum pz_status pz_rented_chips_print(const json_t *root, const struct pz_study_options *o,

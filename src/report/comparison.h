@@ -26,7 +26,7 @@ PZ_NODISCARD enum pz_status pz_rented_chips_print(const json_t *root,
                                                   const struct pz_study_options *o,
                                                   const struct pz_rent_titles *titles,
                                                   struct pz_arena *arena, FILE *out);
-/* Has one of the models no row that meets the deadline? */
-bool pz_rented_chips_late(const json_t *root, const struct pz_study_options *o);
+/* Has one of the models no chip that it fits on, or none that meets the deadline? */
+bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *o);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "chip/price_table.h"
 #include "core/status.h"
+#include "core/text.h"
 #include "place/plan_question.h"
 #include "step/run_cost.h"
 #include "step/step_energy.h"
@@ -71,7 +72,7 @@ static enum pz_status set_network(const struct chips_question *q, struct compare
   const char *text = x->text;
   enum pz_status status = PZ_OK;
   struct pz_training_question own = q->s->training;
-  if (strcmp(text, "trainium2") == 0) { /* trn2.48xlarge: 16 chips, 3.2 Tb/s (AWS) */
+  if (pz_text_same(text, "trainium2")) { /* trn2.48xlarge: 16 chips, 3.2 Tb/s (AWS) */
     own.scale_up = 16;
     own.outer_bytes_per_s = 25e9;
   }

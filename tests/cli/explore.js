@@ -114,6 +114,32 @@ async function addressTest(page) {
   await settled(page, `location.hash = "#cores=1&rows=4096&cols=4096"`);
 }
 
+// Names in any case of letters.  Where there is no answer the charts are dim and named as those of other settings, and there is nothing to copy.
+async function noAnswerTest(page) {
+  const with_ = "&devices=32&batch=128&emit=megatron", shown = `({ charts: +getComputedStyle(document.querySelector(".charts")).opacity, old: (e => e.hidden ? "" : e.textContent)(document.getElementById("old")) })`;
+  const x = await settled(page, `location.hash = "#model=Llama2-7B&chip=H100&cluster=DGX-H100${with_}"`);
+  await page.until(`document.documentElement.dataset.launch === "ready"`, 30);
+  const y = await page.eval(seen), before = await page.eval(shown);
+  if (!x.command.startsWith("phaze place llama2-7b --chip h100 --cluster dgx-h100 ") || x.told.includes("Not understood")) fail(`names in other letters: ${x.command}: ${x.told}`);
+  if (!y.result || !y.launch || before.charts !== 1 || before.old) fail(`an answer is shown as none: ${JSON.stringify(before)}`);
+  for (const [other, told] of [["#model=llama3.1-70b&devices=8&batch=64&emit=megatron", "charts are of"], ["#model=llama2-7b&mode=given&devices=7&tp=3&emit=megatron", "previous settings"]]) {
+    const z = await settled(page, `location.hash = ${JSON.stringify(other)}`), after = await page.eval(shown);
+    if (z.title !== "No answer for these settings.") fail(`${other} has an answer: ${z.title}`);
+    if (z.result || z.launch || z.launchTold || z.facts || !(after.charts < 1) || !after.old.includes(told)) fail(`${other}: shown of other settings: ${JSON.stringify([after, z]).slice(0, 400)}`);
+    await page.eval(`(s => { s.value = "nemo"; s.dispatchEvent(new Event("change")); })(document.querySelector("select[name=emit]"))`);
+    if ((await page.eval(seen)).launchTold) fail(`${other}: a script is written without an answer`);
+  }
+}
+
+// The error of a chip that own steps corrected is theirs.
+async function ownStepsTest() {
+  await withPage("file://" + path.join(dir, "own.html"), { width: 1280, height: 900 }, async page => {
+    await page.until(`${state} === "ready"`, 30);
+    const { facts } = await page.eval(seen);
+    if (!facts.includes("mean error of your own steps ")) fail(`the error of own steps is told as: ${facts}`);
+  });
+}
+
 // Days and dollars of a run are those of the command; so is the launch script, in the plan's framework and in another, or the reason why there is none.
 async function runTest(page) {
   const x = await settled(page, `location.hash = "#model=llama2-7b&devices=32&batch=128&tokens=2T&price=2.5&emit=megatron"`), cost = JSON.parse(native(x).stdout).cost;
@@ -156,9 +182,11 @@ async function widthTest() {
     await randomTest(page);
     await dragTest(page);
     await addressTest(page);
+    await noAnswerTest(page);
     await runTest(page);
     complaints(page.events).forEach(fail);
   });
+  await ownStepsTest();
   await widthTest();
   process.exit(wrong ? 1 : 0);
 })().catch(e => { console.log(e); process.exit(1); });

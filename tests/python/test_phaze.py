@@ -493,6 +493,13 @@ class Runs(unittest.TestCase):
         self.assertTrue(c.residuals and c.all.rows == 39)
         self.assertGreater(phaze.predict("gpt2", c.chip).step_s, 0)
 
+    def test_tune_corrected_by_a_measured_step(self):
+        run = {"model": "gpt2", "devices": 8, "batch": 64}
+        plain = phaze.tune(run, "h100", threads=1)
+        twice = phaze.tune(run, "h100", measured_s=2 * plain.own.p.step_s, threads=1)
+        self.assertEqual((plain.uncorrected_s, twice.uncorrected_s), (0, plain.own.p.step_s))
+        self.assertGreater(twice.own.p.step_s, 1.5 * plain.own.p.step_s)
+
     def test_calibrated_by_steps(self):
         data = os.path.join(os.environ["PHAZE_SOURCE"], "tests", "data")
         c = phaze.calibrate_steps(os.path.join(data, "steps.csv"), held=os.path.join(data, "steps_held.csv"))
@@ -503,6 +510,15 @@ class Runs(unittest.TestCase):
         self.assertGreater(phaze.predict("llama3-8b", c.chip, **plan).step_s,
                            phaze.predict("llama3-8b", "h100-500w", **plan).step_s)
         self.assertIn("calibrated with steps.csv", c.chip.name)
+        load = {"devices": 8, "batch": 32, "workload": {"seq": 128}, "threads": 1, "tokens": 1e9, "deadline_s": 1e6}
+        both = phaze.compare_chips("gpt2", ["h100-500w", c.chip, phaze.Chip.load("h100-500w")], **load,
+                                   prices={"h100-500w": 2, c.chip.name: 3})
+        self.assertEqual([(r.known, r.cluster, r.dollars_per_device_hour) for r in both],
+                         [("published runs", "dgx-h100", 2), ("own steps", "dgx-h100", 3), ("published runs", "dgx-h100", 2)])
+        self.assertGreater(both[1].step_s, both[0].step_s)
+        self.assertRegex(str(both), r"devices +days +deadline +dollars")
+        self.assertIn(f"{both[1].days:.4g}", str(both))
+        self.assertEqual(phaze.compare_chips("gpt2", c.chip, **load)[0].days, both[1].days)
         self.assertIn("gemms", str(c))
 
 

@@ -114,7 +114,7 @@ function fileBox(label) {
   });
   return { box, line, pre, show(fileName, text, words) {
     box.hidden = text === null;
-    if (text === null) return;
+    if (text === null) return pre.replaceChildren();
     name = fileName.replace(/^\.\//, "");
     summary.textContent = words;
     if (pre.textContent !== text) pre.textContent = text;
@@ -137,7 +137,7 @@ launchChoice.addEventListener("change", () => {
   state = Object.assign({}, state, { emit: launchChoice.value });
   if (!launchChoice.value) delete state.emit;
   keepAddress();
-  if (root.dataset.state === "ready") launch(shownJob, round);
+  if (root.dataset.state === "ready" && answer) launch(shownJob, round);
 });
 launchBox.box.addEventListener("toggle", () => {
   if (!launchBox.box.open || launchChoice.value) return;
@@ -164,14 +164,27 @@ function say(text, kind) {
   told.textContent = text + more;
 }
 
-const charts_ = el(page, "div", "charts");
+const old = el(page, "p", "chart-note"), charts_ = el(page, "div", "charts");
+old.id = "old";
+old.hidden = true;
 const partsChart = partsSection(charts_), memoryChart = memorySection(charts_), rooflineChart = rooflineSection(charts_), scalingChart = scalingSection(charts_);
-let timeline = null, answer = null, bill = null, lastPlan = null;
+let timeline = null, answer = null, answered = null, bill = null, lastPlan = null; // answered: the question whose charts are shown
+
+// There is no answer for the settings (yet): what is shown of others is dim, and there is nothing to copy.
+function showOld() {
+  head.classList.add("old");
+  old.hidden = !answered;
+  old.textContent = answered === shownJob ? "The charts are of the plan found last, which is no answer for these settings." : "The charts are of the previous settings.";
+  answer = null;
+  resultFile.show("", null);
+  launchBox.pre.textContent = launchTold.textContent = "";
+  launchTold.className = "state";
+}
 
 function showFacts(r, job) {
   const p = r.plan;
   while (facts.firstChild) facts.removeChild(facts.firstChild);
-  fact("step", seconds(r.step_s), !r.expected_error ? "not validated on this chip" : `mean error of like runs ${percent(r.expected_error.mean)}` +
+  fact("step", seconds(r.step_s), !r.expected_error ? "not validated on this chip" : `mean error of ${r.expected_error.of.startsWith("your own steps") ? "your own steps" : "like runs"} ${percent(r.expected_error.mean)}` +
     (r.expected_error.beyond.length ? `; beyond the validated: ${visible(r.expected_error.beyond.join("; "))}` : ""));
   fact("tokens/s per device", number(r.tokens_per_s_per_device), `${number(r.samples_per_s)} samples/s`);
   fact("MFU", percent(r.mfu, 1), `conventional ${percent(r.mfu_conventional, 1)}, HFU ${percent(r.hfu, 1)}`);
@@ -198,7 +211,9 @@ function showView(text) {
 
 function showAnswer(r, job, view, estimate) {
   answer = r;
+  answered = job;
   head.classList.remove("old");
+  old.hidden = true;
   showFacts(r, job);
   partsChart.update(r);
   memoryChart.update(r);
@@ -239,7 +254,8 @@ function showJob(job) {
 }
 
 function failed(message) {
-  head.classList.add("old");
+  showOld();
+  facts.replaceChildren();
   say(message, "wrong");
   title.className = "";
   title.textContent = "No answer for these settings.";
@@ -285,7 +301,7 @@ async function change() {
   }
   if (job.search) {
     if (predicted(r)) say("The plan found last, with these settings; searching for the best …", "working");
-    else head.classList.add("old");
+    else showOld();
     return;
   }
   if (q.trap) return end(failed(q.trap));
@@ -561,6 +577,8 @@ function readState() {
   const known = { model: source.models.concat(source.presets), chip: Object.keys(chips), cluster: Object.keys(clusters) };
   Object.keys(known).forEach(k => {
     if (state[k] === undefined || known[k].includes(state[k])) return;
+    const same = known[k].find(name => name.toLowerCase() === state[k].toLowerCase());
+    if (same) return void (state = Object.assign({}, state, { [k]: same }));
     ignored.push(`${k}=${state[k]}`);
     state = Object.assign({}, state, { [k]: begin[k] });
     if (begin[k] === undefined) delete state[k];
