@@ -13,7 +13,7 @@
 struct settings {
   struct pz_common common;
   const char *ops, *steps, *plan, *held, *chip, *cluster, *out;
-  int64_t devices;
+  int64_t devices, threads;
 };
 
 static const struct settings defaults;
@@ -36,6 +36,8 @@ static const struct pz_option options[] = {
      .help = "Chip to begin with, a preset or a chip.json: its description stays, and its constants where no row shows better ones; with --steps: of rows that name none, and the one to correct"},
     {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = AT(cluster), .arg = "NET",
      .help = "With --steps: the network of rows that name none"},
+    {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
+     .help = "Number of threads for --steps (default: 0, one per processor)"},
     {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "FILE.json",
      .help = "Write the calibrated chip to this file (default: show the fit and write nothing)"},
 };
@@ -296,6 +298,7 @@ static enum pz_status correct(const struct settings *s, struct pz_error *err) {
   o.steps = s->steps;
   o.plan = s->plan;
   o.devices = s->devices;
+  o.threads = (unsigned)s->threads;
   o.held = s->held;
   o.chip = s->chip;
   o.cluster = s->cluster;

@@ -35,6 +35,7 @@ struct diff_walk {
   const struct pz_job *on; /* a's or b's */
   int items[ITEMS];        /* that are left to change */
   int n;
+  bool lost;          /* memory ran out where a plan was tried */
   struct pz_vec path; /* struct pz_diff_change */
   struct pz_plan_diff *out;
   struct pz_arena *arena;
@@ -203,7 +204,7 @@ struct diff_choice {
 
 /* The plan with the chosen items as b has them; false: it cannot be, or its framework cannot run it though it can run
  * both ends.  The overlap is what of it the framework can do there. */
-static bool try_choice(const struct diff_walk *w, const struct diff_choice *c,
+static bool try_choice(struct diff_walk *w, const struct diff_choice *c,
                        struct pz_diff_change *out) {
   struct pz_plan p = w->at;
   const struct pz_job *on = w->on;
@@ -227,12 +228,13 @@ static bool try_choice(const struct diff_walk *w, const struct diff_choice *c,
     if (!pz_framework_can(&p, model, NULL)) return false;
   }
   out->plan = p;
-  return pz_predict(on, &p, &out->p, NULL, &why) == PZ_OK && isfinite(out->p.step_s) &&
-         isfinite(out->p.peak_bytes);
+  enum pz_status status = pz_predict(on, &p, &out->p, NULL, &why);
+  if (status == PZ_NO_MEMORY) w->lost = true; /* the plan may be one that can be */
+  return status == PZ_OK && isfinite(out->p.step_s) && isfinite(out->p.peak_bytes);
 }
 
 /* The first choice of `size` items from position `from` on that can run. */
-static bool find_choice(const struct diff_walk *w, int size, int from, struct diff_choice *c,
+static bool find_choice(struct diff_walk *w, int size, int from, struct diff_choice *c,
                         struct pz_diff_change *out) {
   if (!size) return try_choice(w, c, out);
   for (int i = from; i + size <= w->n; i++) {
@@ -306,6 +308,7 @@ static enum pz_status walk_path(struct diff_walk *w) {
       for (c.n = 0; c.n < w->n; c.n++) c.at[c.n] = c.n;
       (void)try_choice(w, &c, &one); /* all that are left: b itself */
     }
+    if (w->lost) return diff_no_memory(w->err);
     one.fields = (uint32_t)c.n;
     one.change = change_text(w, &c);
     leave_items(w, &c);
