@@ -1002,7 +1002,7 @@ struct pz_step_calibration {
   uint32_t n_factors;
   const char *const *notes; /* sentences about the tables and the fit */
   uint32_t n_notes;
-  const char *const *files; /* that the tables name: models, chips, clusters */
+  const char *const *files; /* that were read: tables, logs, plans, models, chips, clusters */
   uint32_t n_files;
 };
 

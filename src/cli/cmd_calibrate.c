@@ -7,7 +7,6 @@
 #include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
-#include "core/vec.h"
 #include "report/table.h"
 
 struct settings {
@@ -239,36 +238,15 @@ static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
   return status;
 }
 
-/* Files of a list with commas between them. */
-static enum pz_status list_files(const char *list, struct pz_arena *arena, struct pz_vec *files) {
-  while (list) {
-    size_t n = strcspn(list, ",");
-    const char *one = pz_arena_printf(arena, "%.*s", (int)n, list);
-    if (!one || !pz_vec_push(files, &one)) return PZ_NO_MEMORY;
-    list = list[n] ? list + n + 1 : NULL;
-  }
-  return PZ_OK;
-}
-
-/* No file that is read is written. */
 static enum pz_status check_output(const struct settings *s, struct pz_arena *arena,
                                    struct pz_error *err) {
-  const char *const lists[] = {s->steps, s->plan, s->held};
   const char *const *files = NULL;
-  struct pz_vec read;
+  size_t n = 0;
   if (!s->out) return PZ_OK;
-  pz_vec_init(&read, arena, sizeof(const char *));
-  enum pz_status status = s->ops ? pz_csv_files(s->ops, arena, &files, err) : PZ_OK;
-  for (; status == PZ_OK && files && *files; files++)
-    status = pz_vec_push(&read, files) ? PZ_OK : PZ_NO_MEMORY;
-  for (size_t i = 0; i < sizeof lists / sizeof *lists && status == PZ_OK; i++)
-    status = list_files(lists[i], arena, &read);
-  const char *const machine[] = {s->chip, s->cluster};
-  for (size_t i = 0; i < sizeof machine / sizeof *machine && status == PZ_OK; i++)
-    if (machine[i] && pz_file_named(machine[i]))
-      status = pz_vec_push(&read, &machine[i]) ? PZ_OK : PZ_NO_MEMORY;
-  if (status == PZ_NO_MEMORY) return pz_fail(err, status, "out of memory for the files");
-  return status == PZ_OK ? pz_file_output(s->out, read.items, read.n, err) : status;
+  enum pz_status status = pz_csv_files(s->ops, arena, &files, err);
+  while (status == PZ_OK && files[n]) n++;
+  if (status == PZ_OK && pz_file_named(s->chip)) status = pz_file_output(s->out, &s->chip, 1, err);
+  return status == PZ_OK ? pz_file_output(s->out, files, n, err) : status;
 }
 
 static enum pz_status calibrate(const struct settings *s, struct pz_error *err) {
@@ -303,8 +281,7 @@ static enum pz_status correct(const struct settings *s, struct pz_error *err) {
   o.chip = s->chip;
   o.cluster = s->cluster;
   pz_arena_init(&arena, NULL);
-  enum pz_status status = check_output(s, &arena, err);
-  if (status == PZ_OK) status = pz_calibrate_steps(&o, &fit, err);
+  enum pz_status status = pz_calibrate_steps(&o, &fit, err);
   for (uint32_t i = 0; fit && i < fit->n_notes; i++)
     pz_command_warn(s->common.quiet, fit->notes[i]);
   if (status == PZ_OK && s->out && !fit->chip)

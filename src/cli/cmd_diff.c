@@ -141,6 +141,12 @@ static enum pz_status take_file(struct diff *x, const char *path, struct diff_in
   if (alone)
     return pz_fail(err, PZ_BAD_USE, "--%s is for sets of flags with a MODEL; %s is a file",
                    pz_option_name(alone, name, sizeof name), path);
+  if (pz_preset_named(path))
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "%s is a model, and what is to be compared are runs; accepted: two files, a file "
+        "and \"FLAGS\" that change it, or MODEL \"FLAGS\" \"FLAGS\", flags with a space",
+        path);
   o.devices = s->plan.devices;
   o.vocab = s->vocab;
   o.set = s->set;

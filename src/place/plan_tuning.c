@@ -13,6 +13,7 @@
 #include "place/neighbours.h"
 #include "place/plan_question.h"
 #include "plan/plan_fill.h"
+#include "step/correction.h"
 #include "step/prediction.h"
 
 /* A change that brings less is none: below what the model can tell apart. */
@@ -174,25 +175,17 @@ struct pz_tune_options pz_tune_options_default(void) {
 /* All parts of the step longer, or shorter, until it takes what was measured. */
 static enum pz_status correct(struct pz_job *job, const struct pz_plan *plan, double measured_s,
                               struct pz_chip *chip, double *uncorrected_s, struct pz_error *err) {
-  static const double MOST = 10; /* what a chip file accepts */
-  struct pz_correction *c = &chip->correction;
-  double *const factors[] = {&c->gemms, &c->attention, &c->elementwise, &c->launches,
-                             &c->collectives};
   struct pz_prediction p;
   enum pz_status status = pz_predict(job, plan, &p, NULL, err);
+  if (status == PZ_OK) status = pz_measured_step_check("measured", &p, measured_s, err);
   if (status != PZ_OK) return status;
-  double least_s = p.mfu * p.step_s; /* of the FLOP at the chip's peak */
   *uncorrected_s = p.step_s;
-  if (!(measured_s >= least_s && measured_s <= MOST * p.step_s))
-    return pz_fail(err, PZ_BAD_USE,
-                   "a measured step of %.4g s, where %.4g s are predicted and %.4g s are the FLOP "
-                   "at the peak rate; accepted: seconds from %.4g to %.4g",
-                   measured_s, p.step_s, least_s, least_s, MOST * p.step_s);
   job->chip = chip;
-  for (int again = 0; again < 4 && status == PZ_OK;
-       again++) { /* some latencies do not grow with them */
-    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
-      *factors[i] = pz_fmin(pz_fmax(pz_corrected(*factors[i]) * measured_s / p.step_s, 0.1), MOST);
+  for (int again = 0; again < 4 && status == PZ_OK; again++) { /* some latencies stay */
+    for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
+      double *factor = pz_correction_factor(&chip->correction, f);
+      *factor = pz_fmin(pz_fmax(pz_corrected(*factor) * measured_s / p.step_s, 0.1), 10);
+    }
     status = pz_predict(job, plan, &p, NULL, err);
   }
   return status;

@@ -15,6 +15,17 @@ double *pz_correction_factor(struct pz_correction *c, int factor) {
   return all[factor];
 }
 
+enum pz_status pz_measured_step_check(const char *where, const struct pz_prediction *p,
+                                      double measured_s, struct pz_error *err) {
+  static const double MOST = 10;       /* what a chip file accepts as a factor */
+  double least_s = p->mfu * p->step_s; /* of the FLOP at the chip's peak */
+  if (measured_s >= least_s && measured_s <= MOST * p->step_s) return PZ_OK;
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "%s: a step of %.4g s where %.4g s are predicted, and %.4g s are the FLOP at the "
+                 "peak rate; accepted: seconds of one step from %.4g to %.4g",
+                 where, measured_s, p->step_s, least_s, least_s, MOST * p->step_s);
+}
+
 /* ---- steps with a correction ------------------------------------------------------------------ */
 
 struct corrected_job {

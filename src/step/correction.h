@@ -20,6 +20,10 @@ struct pz_measured_step {
 
 enum { PZ_CORRECTION_FACTORS = 5 };
 
+/* A step that no chip takes, or in another unit, is an error, said of `where`, and no reason to correct. */
+PZ_NODISCARD enum pz_status pz_measured_step_check(const char *where, const struct pz_prediction *p,
+                                                   double measured_s, struct pz_error *err);
+
 /* Names as in chip.json: "gemms", ...; where one stands in a correction. */
 extern const char *const pz_correction_names[PZ_CORRECTION_FACTORS];
 double *pz_correction_factor(struct pz_correction *c, int factor);

@@ -22,7 +22,7 @@ struct calibrator {
   struct pz_chip wanted; /* of option chip */
   struct pz_vec notes;   /* const char * */
   struct pz_vec runs;    /* struct pz_run_plan *, of logs */
-  struct pz_vec files;   /* const char *, that were read beside the tables */
+  struct pz_vec files;   /* const char *, that were read */
   struct pz_arena *arena;
   struct pz_error *err;
 };
@@ -62,22 +62,6 @@ static enum pz_status is_used(struct calibrator *x, const char *path, const stru
   return note(x, pz_arena_printf(x->arena, "%s:%u: not used: %s", path, line, why));
 }
 
-/* A step that no chip takes, or in another unit, is an error and no reason to correct. */
-static enum pz_status check_step(const struct calibrator *x, const char *where,
-                                 const struct pz_job *job, const struct pz_plan *plan,
-                                 double measured_s) {
-  static const double MOST = 10; /* what a chip file accepts as a factor */
-  struct pz_prediction p;
-  enum pz_status status = pz_predict(job, plan, &p, NULL, x->err);
-  if (status != PZ_OK) return status;
-  double least_s = p.mfu * p.step_s; /* of the FLOP at the chip's peak */
-  if (measured_s >= least_s && measured_s <= MOST * p.step_s) return PZ_OK;
-  return pz_fail(x->err, PZ_BAD_INPUT,
-                 "%s: a step of %.4g s where %.4g s are predicted, and %.4g s are the FLOP at the "
-                 "peak rate; accepted: seconds of one step between %.4g and %.4g",
-                 where, measured_s, p.step_s, least_s, least_s, MOST * p.step_s);
-}
-
 static enum pz_status add_step(struct calibrator *x, const char *where, const char *id,
                                const struct pz_job *job, const struct pz_plan *plan,
                                double measured_s, struct pz_vec *steps) {
@@ -86,13 +70,19 @@ static enum pz_status add_step(struct calibrator *x, const char *where, const ch
   if (!own || !pz_vec_push(steps, &m)) return no_memory(x);
   *own = *job;
   if (x->o->chip) own->chip = &x->wanted; /* as its file says */
-  return check_step(x, where, own, plan, measured_s);
+  struct pz_prediction p;
+  enum pz_status status = pz_predict(own, plan, &p, NULL, x->err);
+  return status == PZ_OK ? pz_measured_step_check(where, &p, measured_s, x->err) : status;
 }
 
 static enum pz_status note_file(struct calibrator *x, const char *path) {
-  if (!path || !pz_file_named(path)) return PZ_OK;
   const char *own = pz_arena_strdup(x->arena, path);
   return own && pz_vec_push(&x->files, &own) ? PZ_OK : no_memory(x);
+}
+
+/* Of a model, chip or cluster, which may be built in. */
+static enum pz_status note_named(struct calibrator *x, const char *name) {
+  return name && pz_file_named(name) ? note_file(x, name) : PZ_OK;
 }
 
 /* Files that a row names. */
@@ -101,7 +91,7 @@ static enum pz_status note_files(struct calibrator *x, const struct pz_run_table
   enum pz_status status = PZ_OK;
   for (size_t i = 0; i < sizeof columns / sizeof *columns && status == PZ_OK; i++) {
     uint32_t c = pz_csv_column(&t->csv, columns[i]);
-    if (c != PZ_NONE) status = note_file(x, pz_csv_cell(&t->csv, row, c));
+    if (c != PZ_NONE) status = note_named(x, pz_csv_cell(&t->csv, row, c));
   }
   return status;
 }
@@ -179,9 +169,9 @@ static enum pz_status add_log(struct calibrator *x, const char *path, const char
                        .config = r->config,
                        .chip = &l->chip,
                        .net = l->at.own_link ? NULL : &l->at.cluster};
-  status = note_file(x, r->model);
-  if (status == PZ_OK) status = note_file(x, chip);
-  if (status == PZ_OK) status = note_file(x, cluster);
+  status = note_named(x, r->model);
+  if (status == PZ_OK) status = note_named(x, chip);
+  if (status == PZ_OK) status = note_named(x, cluster);
   const char *id = pz_arena_strdup(x->arena, path);
   if (!id) return no_memory(x);
   return status == PZ_OK ? add_step(x, path, id, &job, &l->plan, r->measured_s, steps) : status;
@@ -193,7 +183,9 @@ static enum pz_status add_file(struct calibrator *x, const char *path, const cha
                                struct pz_vec *steps) {
   char *text = NULL;
   size_t bytes = 0;
-  enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, x->err);
+  enum pz_status status = note_file(x, path);
+  if (status == PZ_OK && plan) status = note_file(x, plan);
+  if (status == PZ_OK) status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, x->err);
   if (status != PZ_OK) return status;
   if (pz_run_log_is(text, bytes))
     status = add_log(x, path, text, bytes, plan, steps);
@@ -387,7 +379,9 @@ enum pz_status pz_calibrate_steps(const struct pz_calibrate_steps_options *optio
   pz_vec_init(&x.notes, x.arena, sizeof(const char *));
   pz_vec_init(&x.files, x.arena, sizeof(const char *));
   pz_vec_init(&x.runs, x.arena, sizeof(struct pz_run_plan *));
-  status = calibrate(&x, c);
+  status = note_named(&x, o.chip);
+  if (status == PZ_OK) status = note_named(&x, o.cluster);
+  if (status == PZ_OK) status = calibrate(&x, c);
   for (uint32_t i = 0; i < x.runs.n; i++)
     pz_run_plan_free(*pz_vec_at(&x.runs, struct pz_run_plan *, i));
   c->notes = x.notes.items;
