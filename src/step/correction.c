@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/pool.h"
+#include "cost/constants.h"
 
 const char *const pz_correction_names[PZ_CORRECTION_FACTORS] = {"gemms", "attention", "elementwise",
                                                                 "launches", "collectives"};
@@ -175,6 +176,18 @@ static double solve(const struct normal *a, double factor, double step, double *
   return -0.5 * (a->n * log(v) + (N + 1) * log(t) + determinant + a->yy / v - explained);
 }
 
+/* The factor with which a part would reach the peak rate of the chip's data sheet: no step is told with less. */
+static double least_factor(const struct pz_chip *c, int factor) {
+  const struct pz_kernel *attention = pz_chip_kernel(c, "attention");
+  double links = c->collectives.efficiency > 0 ? c->collectives.efficiency
+                                               : pz_constants_default.ring_efficiency;
+  const double least[PZ_CORRECTION_FACTORS] = {c->calibration.tensor_efficiency,
+                                               attention ? attention->efficiency
+                                                         : c->calibration.tensor_efficiency,
+                                               c->calibration.hbm_read_efficiency, 0.1, links};
+  return fmax(least[factor], 0.1);
+}
+
 struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
                                        const struct pz_step_sensitivity *s, uint32_t n,
                                        uint32_t skip) {
@@ -190,8 +203,9 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
   for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
     double mean = 0;
     for (int i = 0; i < FACTOR_SPREADS * STEP_SPREADS; i++) mean += likely[i] / sum * w[i][f];
-    /* what a chip file accepts */
-    *pz_correction_factor(&out, f) = fmin(fmax(exp(mean), 0.1), 10);
+    double least = 0.1;
+    for (uint32_t i = 0; i < n; i++) least = fmax(least, least_factor(steps[i].job->chip, f));
+    *pz_correction_factor(&out, f) = fmin(fmax(exp(mean), fmin(least, 1)), 10);
   }
   return out;
 }
