@@ -14,7 +14,7 @@ static const struct {
   double reads, bytes;
 } casts[] = {[PZ_FORMAT_16BIT] = {0, 0},
              [PZ_FORMAT_FP8_DELAYED] = {1, 1},
-             [PZ_FORMAT_FP8_CURRENT] = {2, 1},
+             [PZ_FORMAT_FP8_CURRENT] = {1.25, 1},
              [PZ_FORMAT_FP8_BLOCK] = {1, 1 + 4.0 / 128},
              [PZ_FORMAT_MXFP8] = {1, 1 + 1.0 / 32},
              [PZ_FORMAT_NVFP4] = {2, 0.5 + 1.0 / 16}};
@@ -35,6 +35,8 @@ static enum pz_status on_narrow(struct pz_cost *cost, enum pz_format format,
   int64_t values = 8 / pz_format_bits(format); /* of a byte */
   narrow.rules.operand_bytes = 1;
   narrow.calibration.tensor_efficiency *= speedup_of(&chip.calibration, format) / (double)values;
+  if (format == PZ_FORMAT_NVFP4 && chip.calibration.nvfp4_tile_value_s > 0)
+    narrow.calibration.tile_value_s = chip.calibration.nvfp4_tile_value_s;
   struct pz_cluster net = cost->net;
   pz_cost_set_chip(cost, &narrow, &net);
   enum pz_status status;
