@@ -255,6 +255,9 @@ enum pz_saved_form {
   PZ_SAVED_16BIT,
   PZ_SAVED_GEMM_8BIT, /* inputs of GEMMs in 8 bit; a copy of its own where others read 16 bit */
   PZ_SAVED_8BIT,      /* inputs of GEMMs and of gated activations; in 12 bit where others read it */
+  PZ_SAVED_GEMM_8BIT_GATE, /* the first, and inputs of gated activations in 8 bit */
+  PZ_SAVED_GEMM_4BIT,      /* inputs of GEMMs in 4 bit with scales of 16 values */
+  PZ_SAVED_GEMM_4BIT_GATE, /* the same, and inputs of gated activations in 8 bit */
   PZ_SAVED_FORMS
 };
 
@@ -294,6 +297,7 @@ struct pz_layer {
   int64_t context_bytes;              /* results of attention kernels */
   const uint8_t *saved_by;            /* of each saved storage: a set of enum pz_saved_use */
   int64_t less_bytes[PZ_SAVED_FORMS]; /* of activation_bytes, by enum pz_saved_form */
+  bool wide; /* GEMMs in 16 bit whatever the precision of a plan is (bf16_layers) */
 };
 
 /* Sums over the model, for one device of the tensor-parallel group, one microbatch. */
@@ -537,7 +541,18 @@ enum pz_precision {
   PZ_PRECISION_BF16, /* 16 bit */
   PZ_PRECISION_FP8,  /* 8 bit, with casts; attention, head and everything else in 16 */
   PZ_PRECISION_FP16, /* 16 bit with a shorter exponent, at the cost of bf16 */
+  PZ_PRECISION_NVFP4, /* 4 bit with scales of 16 values, otherwise as FP8 */
   PZ_PRECISIONS
+};
+
+/* Scales of 8-bit operands: one of a tensor, by the largest values of steps before or of its own; one of each 128 values
+ * (128 x 128 of weights); one of each 32 (Blackwell). */
+enum pz_fp8_recipe {
+  PZ_FP8_DELAYED,
+  PZ_FP8_CURRENT,
+  PZ_FP8_BLOCKWISE,
+  PZ_FP8_MX,
+  PZ_FP8_RECIPES
 };
 
 /* What collectives reach over a link between all devices of a node; 0: as constants of the model say. */
@@ -1415,7 +1430,7 @@ enum pz_dispatcher {
 /* Names of these choices, in the order of the enums (of sets: of their bits); each list ends with
  * NULL.  Frameworks: those whose defaults and kernels are known. */
 PZ_API extern const char *const pz_recomputation_names[],
-    *const pz_execution_names[], *const pz_precision_names[],
+    *const pz_execution_names[], *const pz_precision_names[], *const pz_fp8_recipe_names[], *const pz_act_precision_names[],
                                      *const pz_dispatcher_names[],
                                          *const pz_overlap_names[],
                                              *const pz_module_names[],

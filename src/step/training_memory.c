@@ -195,10 +195,25 @@ static double alternate_bytes(const struct pz_layer *l, double *unread) {
   return saved;
 }
 
-/* How activations of repeated layers are saved. */
-static enum pz_saved_form saved_form(const struct pz_plan *p) {
-  bool fp8 = p->precision == PZ_PRECISION_FP8;
-  return fp8 ? pz_plan_framework(p)->fp8_saves : PZ_SAVED_16BIT;
+/* How activations of a repeated layer are saved. */
+static enum pz_saved_form saved_form(const struct pz_layer *l, const struct pz_plan *p) {
+  enum pz_format format = l->wide ? PZ_FORMAT_16BIT : pz_plan_format(p);
+  enum pz_saved_form form = format ? pz_plan_framework(p)->fp8_saves : PZ_SAVED_16BIT;
+  if (form != PZ_SAVED_GEMM_8BIT) return form;
+  bool gate = p->act_precision > 0;
+  if (format == PZ_FORMAT_NVFP4) return gate ? PZ_SAVED_GEMM_4BIT_GATE : PZ_SAVED_GEMM_4BIT;
+  return gate ? PZ_SAVED_GEMM_8BIT_GATE : PZ_SAVED_GEMM_8BIT;
+}
+
+/* Of the weights of 8- and 4-bit GEMMs, along rows and along columns, beside weight_bytes: with 4 bit, and with 8 bit in
+ * blocks of 128, those in 16 bit are kept too (fp8_param_gather is off: megatron.bridge.training.mixed_precision). */
+static double copied_weight_bytes(const struct pz_plan *p) {
+  static const double NVFP4_BYTES = 2 * (0.5 + 1.0 / 16), BLOCK_BYTES = 2 * (1 + 4.0 / 128);
+  const struct pz_framework *f = pz_plan_framework(p);
+  enum pz_format format = pz_plan_format(p);
+  if (f->fp8_saves == PZ_SAVED_16BIT || !format) return 0;
+  if (format == PZ_FORMAT_NVFP4) return NVFP4_BYTES;
+  return format == PZ_FORMAT_FP8_BLOCK && f->engine ? BLOCK_BYTES : f->fp8_weight_bytes;
 }
 
 /* With a copy of the logits in fp32.  Forward: they are both there, the copy is saved.  Backward: the derivative takes its
@@ -238,7 +253,7 @@ static void recompute(const struct pz_memory_model *m, const struct pz_layer *l,
     break;
   case PZ_RECOMPUTATION_SELECTIVE:
     recompute_bytes(x,
-                    modules ? pz_modules_bytes(l, modules, saved_form(p)) : known_core_bytes(m, l));
+                    modules ? pz_modules_bytes(l, modules, saved_form(l, p)) : known_core_bytes(m, l));
     break;
   case PZ_RECOMPUTATION_ALTERNATE: {
     double gemms = alternate_bytes(l, &unread);
@@ -361,7 +376,7 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
   enum pz_recomputation how = (enum pz_recomputation)s->p->recompute;
   if (kind_of(s, i) >= 0) {
-    double less = (double)l->less_bytes[saved_form(s->p)];
+    double less = (double)l->less_bytes[saved_form(l, s->p)];
     if (s->m->copies_context) less -= (double)l->context_bytes;
     x.saved -= less;
     x.freed += less;
@@ -515,7 +530,7 @@ static struct pz_training_memory worst_moment(struct stage_walk s) {
  * A copy of a tied matrix stands on both stages. */
 struct stage_sums {
   double dense, expert, constants;
-  double blocks; /* of dense and expert, those in repeated layers */
+  double blocks; /* of dense and expert, those with 8- or 4-bit GEMMs */
 };
 
 static struct stage_sums stage_sums(struct stage_walk s) {
@@ -529,7 +544,7 @@ static struct stage_sums stage_sums(struct stage_walk s) {
       n.dense += times * (double)(l->params - l->expert_params +
                                   (pz_pipeline_parts_ends(&s.shape) ? l->tied_params : 0));
       n.expert += times * (double)l->expert_params;
-      if (kind_of(&s, i) >= 0) n.blocks += times * (double)l->params;
+      if (kind_of(&s, i) >= 0 && !l->wide) n.blocks += times * (double)l->params;
       n.constants += times * (double)(l->buffer_bytes + shared);
     }
   }
@@ -570,9 +585,8 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
                                  .reserve_bytes = s->m->reserve_bytes};
   add_state(s, n.dense, pz_plan_shards(s->p) * copies, &m);
   add_state(s, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
-  if (s->p->precision == PZ_PRECISION_FP8)
-    m.weight_bytes += f->fp8_weight_bytes * n.blocks /
-                      (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
+  m.weight_bytes += copied_weight_bytes(s->p) * n.blocks /
+                    (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
   if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
   return m;
 }
