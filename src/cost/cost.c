@@ -6,6 +6,7 @@
 #include "core/alloc.h"
 #include "cost/attention.h"
 #include "cost/power.h"
+#include "cost/scan.h"
 #include "workload/op.h"
 
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -294,6 +295,31 @@ static void flash_cost(const struct pz_cost *cost, const struct pz_op *op, struc
   w->core_j = out->energy_j - w->outside_j;
 }
 
+static void scan_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
+                      struct pz_work *w) {
+  const struct pz_chip *c = &cost->chip;
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  struct pz_scan_work scan = pz_scan_work_of(op);
+  struct pz_scan_counts n = pz_scan_counts(&scan);
+  struct pz_scan_time s;
+  pz_scan_time(c, &scan, &s);
+  *w = (struct pz_work){.core_j = pz_power_product_j(c, n.macs) + n.lane_ops * t->lane_j +
+                                  n.bytes * t->glb_j,
+                        .outside_j = n.bytes * t->hbm_j,
+                        .startup_s = s.startup_s,
+                        .core_s = s.work_s,
+                        .hbm_s = s.hbm_s,
+                        .array_s = s.work_s,
+                        .lane_s = s.lane_s};
+  *out = (struct pz_estimate){.latency_s = s.startup_s + s.work_s,
+                              .energy_j = w->core_j + w->outside_j,
+                              .hbm_s = s.hbm_s,
+                              .bound = s.startup_s > s.work_s   ? PZ_BOUND_STARTUP
+                                       : s.hbm_s >= s.compute_s ? PZ_BOUND_HBM
+                                                                : PZ_BOUND_COMPUTE};
+  out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
+}
+
 static enum pz_status collective_cost(const struct pz_cost *cost, const struct pz_op *op,
                                       struct pz_estimate *out, struct pz_error *err) {
   if (cost->net.n_levels == 0)
@@ -326,6 +352,8 @@ static enum pz_status op_cost(struct pz_cost *cost, const struct pz_op *op, stru
   *w = (struct pz_work){0};
   if (op->kind == PZ_OP_ATTENTION)
     flash_cost(cost, op, e, w);
+  else if (pz_op_is_scan(op->kind))
+    scan_cost(cost, op, e, w);
   else if (op->matmul_flop)
     status = product_cost(cost, op, e, w, err);
   else if (op->op_class == PZ_CLASS_COLLECTIVE)

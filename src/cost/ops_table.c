@@ -1,6 +1,7 @@
 #include "cost/ops_table.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "cost/formats.h"
 #include "cost/grouped.h"
 #include "cost/network.h"
+#include "cost/scan.h"
 #include "workload/op.h"
 
 /* ---- the operators -------------------------------------------------------------------------- */
@@ -31,6 +33,11 @@ enum form {
   LIBRARY_ATTENTION,
   SERVED_ATTENTION, /* keys and values are written to a paged cache first */
   LATENT_ATTENTION, /* the same, of the latent vector of all heads */
+  SCAN,
+  SCAN_STEP, /* of one token: a state is read and written */
+  CONV,
+  CONV_ROWS, /* a block of threads for each channel of a sample, whose tokens lie side by side */
+  CONV_STEP, /* of one token: those before it are read and written */
   VECTOR,
   SWIGLU,
   ADAMW
@@ -109,6 +116,12 @@ static const struct known {
     {"prefill", SERVED_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, true},
     {"mla_prefill", LATENT_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, true},
     {"encoder", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, true},
+    {"ssm_scan", SCAN, PZ_OP_SSM_SCAN, PZ_FORWARD, 0, NULL, NULL, true},
+    {"delta_rule", SCAN, PZ_OP_DELTA_RULE, PZ_FORWARD, 0, NULL, NULL, true},
+    {"delta_rule_step", SCAN_STEP, PZ_OP_DELTA_RULE, PZ_FORWARD, 8, NULL, NULL, true},
+    {"conv1d", CONV, PZ_OP_CONV1D, PZ_FORWARD, 4, NULL, NULL, true},
+    {"conv1d_rows", CONV_ROWS, PZ_OP_CONV1D, PZ_FORWARD, 4, NULL, NULL, true},
+    {"conv1d_step", CONV_STEP, PZ_OP_CONV1D, PZ_FORWARD, 16, NULL, NULL, true},
     {"all_reduce", COLLECTIVE, PZ_COLLECTIVE_ALL_REDUCE, PZ_FORWARD, 0, "link", NULL, true},
     {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, "link", NULL, true},
     {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL, true},
@@ -314,6 +327,9 @@ const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena) {
     return pz_arena_printf(
         arena, "%s: %lld tokens, %lld of %lld experts of %lld x %lld, tp %lld, ep %lld", name, m,
         (long long)row->topk, b, k, n, (long long)row->tp, (long long)row->ep);
+  if (op->form == SCAN || op->form == SCAN_STEP)
+    return pz_arena_printf(arena, "%s of %lld x %lld tokens, %lld heads of %lld x %lld", name, b, m,
+                           (long long)row->heads, n, k);
   const char *text = pz_arena_printf(arena, "%s %lld x %lld x %lld x %lld", name, b, m, n, k);
   if (text && row->heads)
     text = pz_arena_printf(arena, "%s, heads=%lld;kv=%lld;causal=%d", text, (long long)row->heads,
@@ -350,6 +366,24 @@ static double attention_s(const struct pz_chip *c, const struct pz_ops_row *row)
   return e.latency_s;
 }
 
+/* With states in fp32 that a sample begins and ends with, as serving has them. */
+static double scan_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  const struct known *op = &known[row->op];
+  double n = (double)row->n, k = (double)row->k, heads = (double)row->heads,
+         groups = (double)row->kv_heads, b = (double)row->batch;
+  bool delta = op->kind == PZ_OP_DELTA_RULE;
+  double token = 4 * heads * (delta ? n : k) + 4 * groups * (delta ? k : n) + 8 * heads;
+  struct pz_scan_work w = {.kind = op->kind,
+                           .direction = op->direction,
+                           .dims = {row->batch * row->heads, row->m, row->n, row->k},
+                           .chunk = row->chunk,
+                           .bytes = b * ((double)row->m * token + 8 * heads * n * k),
+                           .warm = true};
+  struct pz_scan_time t;
+  pz_scan_time(c, &w, &t);
+  return t.startup_s + t.work_s;
+}
+
 static double vector_s(const struct pz_chip *c, const struct pz_ops_row *row, int kind,
                        enum pz_direction direction, double bytes) {
   double values = (double)row->batch * (double)row->m * (double)row->n;
@@ -362,6 +396,26 @@ static double vector_s(const struct pz_chip *c, const struct pz_ops_row *row, in
   w.warm = false;
   pz_vector_named(c, known[row->op].kernel ? known[row->op].kernel : "", &w, &t);
   return cold * t.latency_s + (1 - cold) * warm_s;
+}
+
+/* A state in fp32 is read, changed and written. */
+static double scan_step_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  const struct known *op = &known[row->op];
+  double values = (double)(row->batch * row->heads) * (double)row->n * (double)row->k;
+  struct pz_vector_work w = {op->kind,        op->direction,      row->batch * row->heads,
+                             row->n * row->k, values * op->bytes, true};
+  struct pz_vector_time t;
+  pz_vector_time(c, &w, &t);
+  return t.latency_s;
+}
+
+static double conv_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  const struct known *op = &known[row->op];
+  double s = vector_s(c, row, op->kind, op->direction, op->bytes);
+  double blocks = (double)row->batch * (double)row->n;
+  if (op->form != CONV_ROWS) return s;
+  return fmax(s,
+              blocks * pz_constants_default.conv_block / ((double)c->vector.cores * c->clock_hz));
 }
 
 /* silu(x) y in two kernels; its derivative: two products, and that of silu. */
@@ -484,6 +538,11 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   case EXPERTS: status = experts_s(cost, row, &s, err); break;
   case COLLECTIVE: status = collective_s(c, row, &s, err); break;
   case DISPATCH: status = dispatch_s(c, row, &s, err); break;
+  case SCAN: s = scan_s(c, row); break;
+  case SCAN_STEP: s = scan_step_s(c, row); break;
+  case CONV:
+  case CONV_ROWS:
+  case CONV_STEP: s = conv_s(c, row); break;
   case VECTOR: s = vector_s(c, row, op->kind, op->direction, op->bytes); break;
   case SWIGLU: s = swiglu_s(c, row); break;
   case ADAMW: s = adamw_s(c, row); break;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/json.h"
 #include "core/text.h"
 #include "cost/constants.h"
 
@@ -48,6 +49,7 @@ enum field {
   SMS,
   NOTIFY,
   PARAMS,
+  KIND,
   FIELDS,
   UNUSED = FIELDS
 };
@@ -128,6 +130,7 @@ static const struct head {
     {"sms", SMS, IN(DISPATCH), 1},
     {"notify_us", NOTIFY, IN(DISPATCH), 1},
     {"params", PARAMS, IN(OTHER), 0},
+    {"kind", KIND, IN(OTHER), 0},
     /* facts about the measurement, read by nobody */
     {"framework", UNUSED, ALL, 0},
     {"version", UNUSED, ALL, 0},
@@ -643,10 +646,77 @@ static enum pz_status read_dispatch(const struct reader *r, struct pz_arena *are
   return read_count(r, SMS, 1, &row->sms);
 }
 
+/* Operators of state-space layers among the others: their sizes are JSON, in the collectors' names. */
+static const struct scan_kind {
+  const char *kind, *op, *group;
+} scan_kinds[] = {
+    {"mamba2.mamba_chunk_scan_combined", "ssm_scan", "mamba2 scan"},
+    {"mamba2.causal_conv1d_fn", "conv1d_rows", "mamba2 conv1d"},
+    {"mamba2.causal_conv1d_update", "conv1d_step", "mamba2 conv1d step"},
+    {"gdn.chunk_gated_delta_rule", "delta_rule", "gdn delta rule"},
+    {"gdn.fused_recurrent_gated_delta_rule", "delta_rule_step", "gdn delta rule step"},
+    {"gdn.fused_recurrent_gated_delta_rule_packed_decode", "delta_rule_step",
+     "gdn delta rule step"},
+    {"gdn.causal_conv1d_fn", "conv1d", "gdn conv1d"},
+    {"gdn.causal_conv1d_update", "conv1d_step", "gdn conv1d step"},
+};
+
+/* Numbers of one row: of Mamba-2 or of the delta rule. */
+static enum pz_status read_params(const struct reader *r, const json_t *params, bool mamba,
+                                  struct pz_ops_row *row) {
+  static const int64_t CHUNK = 64; /* of the delta rule's kernels */
+  static const struct {
+    const char *key[2]; /* by mamba */
+    size_t at;
+  } sizes[] = {{{"batch_size", "batch_size"}, offsetof(struct pz_ops_row, batch)},
+               {{"seq_len", "seq_len"}, offsetof(struct pz_ops_row, m)},
+               {{"head_v_dim", "d_state"}, offsetof(struct pz_ops_row, n)},
+               {{"head_k_dim", "head_dim"}, offsetof(struct pz_ops_row, k)},
+               {{"num_v_heads", "nheads"}, offsetof(struct pz_ops_row, heads)},
+               {{"num_k_heads", "n_groups"}, offsetof(struct pz_ops_row, kv_heads)},
+               {{NULL, "chunk_size"}, offsetof(struct pz_ops_row, chunk)}};
+  static const int64_t MOST = 1 << 24;
+  row->chunk = CHUNK;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const char *key = sizes[i].key[mamba];
+    const json_t *v = key ? json_object_get(params, key) : NULL;
+    if (!key) continue;
+    if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > MOST)
+      return pz_fail(r->err, PZ_BAD_INPUT,
+                     "%s: column 'params' has no usable '%s'; accepted: an integer from 1 to %lld",
+                     r->where, key, (long long)MOST);
+    *(int64_t *)((char *)row + sizes[i].at) = json_integer_value(v);
+  }
+  return PZ_OK;
+}
+
 static enum pz_status read_other(const struct reader *r, struct pz_arena *arena,
                                  struct pz_ops_row *row) {
+  const struct scan_kind *k = NULL;
+  json_t *params = NULL;
   (void)arena;
-  return set_reason(row, "other operators", r->unknown ? r->unknown : "not modelled"), PZ_OK;
+  for (size_t i = 0; i < sizeof scan_kinds / sizeof *scan_kinds; i++)
+    if (strcmp(scan_kinds[i].kind, cell(r, KIND)) == 0) k = &scan_kinds[i];
+  if (r->unknown || !k || r->at[PARAMS] == PZ_NONE)
+    return set_reason(row, "other operators", r->unknown ? r->unknown : "not modelled"), PZ_OK;
+  bool mamba = strncmp(k->kind, "mamba2", 6) == 0;
+  enum pz_status status =
+      pz_json_parse(r->where, cell(r, PARAMS), strlen(cell(r, PARAMS)), &params, r->err);
+  if (status == PZ_OK) status = read_params(r, params, mamba, row);
+  json_decref(params);
+  if (status == PZ_OK && r->at[TIME] == PZ_NONE)
+    status = pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'us' of others", r->name);
+  if (status == PZ_OK) status = read_us(r, TIME, &row->us);
+  if (status != PZ_OK) return status;
+  row->op = pz_ops_find(k->op);
+  row->group = k->group;
+  if (strncmp(k->op, "conv1d", 6) != 0) return PZ_OK;
+  /* queries, keys and values, or x, B and C, of all heads */
+  row->n = mamba ? row->heads * row->k + 2 * row->kv_heads * row->n
+                 : row->heads * row->n + 2 * row->kv_heads * row->k;
+  row->heads = row->kv_heads = row->chunk = 0;
+  row->k = 1;
+  return PZ_OK;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */

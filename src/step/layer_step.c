@@ -9,6 +9,7 @@
 #include "cost/beside.h"
 #include "cost/constants.h"
 #include "cost/formats.h"
+#include "cost/scan.h"
 #include "cost/vector.h"
 #include "step/pass_schedule.h"
 #include "step/recompute.h"
@@ -90,7 +91,7 @@ static struct pz_wire_time collective_time(const struct pz_step_context *w,
 
 /* Operators on the scores or in place of them. */
 static bool is_core(const struct pz_step_context *w, const struct pz_op *op) {
-  if (op->kind == PZ_OP_ATTENTION) return true;
+  if (pz_op_mixes_tokens(op->kind)) return true;
   if (w->flash) return false;
   bool product = op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
   if (product) return op->dims.batch > 1 && !op->grouped;
@@ -258,6 +259,7 @@ static double training_throttle(const struct pz_step_context *w, const struct pz
                                 const struct pz_estimate *e) {
   const struct pz_calibration *c = &w->cost->chip.calibration;
   if (op->op_class == PZ_CLASS_VECTOR) return 1;
+  if (pz_op_is_scan(op->kind)) return e->bound == PZ_BOUND_COMPUTE ? c->throttle : 1;
   double arithmetic =
       e->bound == PZ_BOUND_COMPUTE ? 1 : pz_fmin(1, e->utilisation / c->tensor_efficiency);
   return pz_fmax(1, c->training_throttle * arithmetic);
@@ -330,6 +332,14 @@ static void add_run(const struct pz_step_context *w, const struct pz_op *op,
   }
 }
 
+/* Every kernel of a scan is launched from Python. */
+static void add_scan(const struct pz_step_context *w, const struct pz_op *op, struct pz_pass *p) {
+  struct pz_scan_work scan = pz_scan_work_of(op);
+  double launches = pz_plan_framework(w->plan)->launches;
+  p->scans = true;
+  if (launches > 0) p->n_ops += pz_fmax(0, pz_scan_counts(&scan).kernels / launches - 1);
+}
+
 static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
                              struct pz_op_run *run, struct pz_pass *p) {
   struct pz_op_run r;
@@ -338,6 +348,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
+  if (pz_op_is_scan(op->kind)) add_scan(w, op, p);
   if (op->kind == PZ_OP_TOPK) add_router(w, op, p);
   launch_experts(w, op, p);
   enum pz_status status = run_op(w, op, &r);
@@ -591,6 +602,7 @@ static void recompute(const struct pz_step_context *w, struct pz_layer_step *t) 
   case PZ_RECOMPUTATION_HALF: add_pass(&t->backward, &whole, 1); break;
   case PZ_RECOMPUTATION_ALTERNATE: add_pass(&t->backward, &half, 1); break;
   case PZ_RECOMPUTATION_SELECTIVE:
+    if (whole.scans) break; /* of a layer without scores */
     add_attention(w, whole.attention_s, &t->backward);
     t->backward.ring_s += whole.ring_s;
     t->backward.busy_s[ring_wire(w)] += whole.ring_s;
@@ -839,7 +851,7 @@ static enum pz_status list_recomputed(const struct pz_step_context *w, const str
     if (pz_plan_modules(w->plan)) {
       which[i] = pz_in_modules(l, op, pz_plan_modules(w->plan));
     } else if (w->plan->recompute == PZ_RECOMPUTATION_SELECTIVE) {
-      which[i] = core;
+      which[i] = core && !pz_op_is_scan(op->kind);
     } else if (w->plan->recompute == PZ_RECOMPUTATION_ALTERNATE) {
       bool gemm = op->matmul_flop && !core;
       which[i] = gemm ? (second = !second) : !core && op->op_class != PZ_CLASS_COLLECTIVE;

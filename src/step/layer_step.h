@@ -12,13 +12,14 @@
 /* One direction of a layer. */
 struct pz_pass {
   double products_s, elementwise_s;
-  double attention_s;      /* the attention core, which selective recomputation recomputes */
-  double slowed_s;         /* all these kernels while collectives run beside them */
-  double weight_s;         /* of products_s: gradients of weights */
-  double last_s;           /* of products_s: the last, whose result backward does not read */
-  double n_ops;            /* launched one by one from Python */
-  double native_s;         /* host: launches of single experts' kernels from native code */
-  double waits;            /* of the host, for the experts' numbers of tokens ... */
+  double attention_s; /* the attention core, which selective recomputation recomputes, and scans */
+  bool scans;         /* the layer has a scan in place of scores */
+  double slowed_s;    /* all these kernels while collectives run beside them */
+  double weight_s;    /* of products_s: gradients of weights */
+  double last_s;      /* of products_s: the last, whose result backward does not read */
+  double n_ops;       /* launched one by one from Python */
+  double native_s;    /* host: launches of single experts' kernels from native code */
+  double waits;       /* of the host, for the experts' numbers of tokens ... */
   double early_n, early_s; /* ... and what is launched and runs before */
   double collectives_s;    /* of tensor and context parallelism, those that show */
   double hidden_s;         /* of these, beside GEMMs */

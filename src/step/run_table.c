@@ -43,11 +43,11 @@ enum column {
   TOPK,
   EXPERT_FFN,
   SHARED_EXPERTS,
-  SHARED_FFN,
   DENSE_LAYERS,
   MLA,
   CHIP,
   CLUSTER,
+  SHARED_FFN,
   SSM,
   LAYER_PATTERN,
   MOE_LATENT,
@@ -80,11 +80,11 @@ static const char *const heads[PLAN] = {"id",
                                         "topk",
                                         "expert_ffn",
                                         "shared_experts",
-                                        "shared_ffn",
                                         "dense_layers",
                                         "mla",
                                         "chip",
                                         "cluster",
+                                        "shared_ffn",
                                         "ssm",
                                         "layer_pattern",
                                         "moe_latent",
@@ -555,6 +555,10 @@ static bool read_shape(const struct reader *r, struct pz_run_request *q, struct 
   static const int needed[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
   if (!q->model.layers && !*cell(r, MODEL))
     return refuse_row(row, "no model; accepted: a name in column model, or its shape");
+  for (int c = SHARED_FFN; c <= MOE_LATENT && !q->model.layers; c++)
+    if (*cell(r, c) && !says(r, c, "none"))
+      return refuse_row(row, "%s '%.60s' of a model by its name; accepted: the whole shape",
+                        head(c), cell(r, c));
   if (!q->model.layers) return true;
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
     if (!*cell(r, needed[i]))

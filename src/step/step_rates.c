@@ -11,9 +11,9 @@
 
 /* ---- GEMMs ---------------------------------------------------------------------------------- */
 
-/* Flash attention, or a product with the scores. */
+/* Flash attention or a scan, or a product with the scores. */
 static bool is_attention(const struct pz_step_model *m, const struct pz_op *op) {
-  if (op->kind == PZ_OP_ATTENTION) return true;
+  if (pz_op_mixes_tokens(op->kind)) return true;
   return m->w->options.attention != PZ_ATTENTION_FLASH && op->matmul_flop && op->dims.batch > 1 &&
          !op->grouped;
 }
@@ -62,7 +62,7 @@ static double model_gemm_flop(const struct pz_step_model *m) {
  * of a band (a sliding window) all but the triangle before its first keys.  What kernels compute of the rest is not
  * counted. */
 static double attended_part(const struct pz_step_model *m, const struct pz_op *op) {
-  if (!m->w->causal) return 1;
+  if (!m->w->causal || pz_op_is_scan(op->kind)) return 1;
   int64_t keys = strncmp(op->name, "context", 7) == 0 ? op->dims.k : op->dims.n;
   return 1 - pz_fmin(1, (double)keys / (double)pz_max(op->span, op->dims.m)) / 2;
 }
@@ -101,7 +101,7 @@ static double recomputed_part(const struct pz_step_model *m, const struct pz_pla
   case PZ_RECOMPUTATION_FULL:
   case PZ_RECOMPUTATION_HALF: return 1;
   case PZ_RECOMPUTATION_ALTERNATE: return attention ? 0 : 0.5;
-  case PZ_RECOMPUTATION_SELECTIVE: return attention;
+  case PZ_RECOMPUTATION_SELECTIVE: return attention && !pz_op_is_scan(op->kind);
   default: return 0;
   }
 }
