@@ -49,7 +49,6 @@ enum column {
   CLUSTER,
   /* words of which the model covers some: covered_words */
   KIND,
-  PEFT,
   SSM,
   LAYER_PATTERN,
   MOE_LATENT,
@@ -68,7 +67,7 @@ static const char *const heads[PLAN] = {
     "layers",     "hidden",       "heads",         "kv_heads",    "head_dim",   "ffn",
     "mlp",        "vocab",        "experts",       "topk",        "expert_ffn", "shared_experts",
     "shared_ffn", "dense_layers", "mla",           "chip",        "cluster",    "kind",
-    "peft",       "ssm",          "layer_pattern", "moe_latent",  "routing",    "act_precision",
+    "ssm",          "layer_pattern", "moe_latent",  "routing",    "act_precision",
     "quant",      "offload",      "vision",        "optimizer"};
 
 /* What people note beside a run: where it is from, what else was measured.  Not read. */
@@ -285,8 +284,7 @@ static const struct {
   int column;
   const char *words[6];
 } covered_words[] = {
-    {KIND, {"pretrain", "sft"}},
-    {PEFT, {"none"}},
+    {KIND, {"pretrain", "sft", "lora"}},
     {SSM, {"none"}},
     {LAYER_PATTERN, {"none"}},
     {MOE_LATENT, {"none"}},

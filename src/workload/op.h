@@ -40,4 +40,7 @@ struct pz_op_info {
 
 const struct pz_op_info *pz_op_info(int kind);
 
+/* Is it of an adapter of a linear layer, in either direction? */
+bool pz_op_adapts(const struct pz_op *op);
+
 #endif
