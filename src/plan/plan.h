@@ -96,6 +96,9 @@ static inline bool pz_plan_sorts_tokens(const struct pz_plan *p) {
   return pz_plan_dispatcher(p) != PZ_DISPATCHER_HYBRIDEP && !(pz_plan_framework(p)->capacity > 0);
 }
 
+/* Are adapters trained, and the model's own weights frozen? */
+static inline bool pz_plan_adapts(const struct pz_plan *p) { return p->peft && *p->peft == 'l'; }
+
 /* Does the host wait for the numbers of tokens that experts get?  To launch their GEMMs one by one, and in every
  * dispatcher: an all-to-all is given its sizes (cuda_sync_point of token_dispatcher.py; input_splits of torchtitan's
  * ExpertParallel), DeepEP and HybridEP allocate what comes (get_dispatch_layout of deep_ep/buffer.py; HybridEP without

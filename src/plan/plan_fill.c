@@ -202,11 +202,20 @@ static enum pz_status check_precision(const struct pz_plan *p, const struct pz_c
   return chip ? pz_chip_can_run(chip, (enum pz_precision)p->precision, err) : PZ_OK;
 }
 
+static enum pz_status fill_adapters(struct pz_plan *p, struct pz_error *err) {
+  int64_t rank;
+  int modules;
+  enum pz_status status = pz_lora_parse(p->peft, &rank, &modules, err);
+  if (status == PZ_OK && !rank) p->peft = NULL;
+  return status;
+}
+
 enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struct pz_error *err) {
   struct pz_plan own = *p;
   enum pz_status status = pz_plan_check_ranges(&own, err);
   if (own.framework < 0) own.framework = pz_framework_default(chip);
   if (status == PZ_OK) status = check_library(own.attention_library, err);
+  if (status == PZ_OK) status = fill_adapters(&own, err);
   if (status == PZ_OK) status = fill_degrees(&own, err);
   if (status == PZ_OK) status = fill_pipeline(&own, err);
   if (status != PZ_OK) return status;

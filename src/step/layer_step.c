@@ -82,11 +82,12 @@ static struct pz_wire_time collective_time(const struct pz_step_context *w,
   if (op->peers == PZ_PEERS_CONTEXT)
     return pz_network_time(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, (double)op->bytes_written,
                            context_group(w));
-  bool whole = op->kind == PZ_OP_ALL_REDUCE;
+  enum pz_collective kind = op->kind == PZ_OP_ALL_REDUCE   ? PZ_COLLECTIVE_ALL_REDUCE
+                            : op->kind == PZ_OP_ALL_TO_ALL ? PZ_COLLECTIVE_ALL_TO_ALL
+                                                           : PZ_COLLECTIVE_ALL_GATHER;
   struct pz_group g = {op->peers == PZ_PEERS_EXPERT_TENSOR ? pz_plan_etp(w->plan) : w->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
-  return pz_network_time(w->k, w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER,
-                         bytes, g);
+  return pz_network_time(w->k, w->net, kind, bytes, g);
 }
 
 /* Operators on the scores or in place of them. */
@@ -285,7 +286,7 @@ static enum pz_status run_uncorrected(const struct pz_step_context *w, const str
   *r = (struct pz_op_run){.kind = PZ_RUN_NONE, .calls = 1};
   if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
-  if (w->format && is_linear(op)) return run_narrow(w, op, r);
+  if (w->format && is_linear(op) && !pz_op_adapts(op)) return run_narrow(w, op, r);
   if (pz_plan_framework(w->plan)->capacity > 0 &&
       (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
     return run_by_product(w, op, r);
@@ -457,8 +458,8 @@ static void accumulate(const struct pz_step_context *w, const struct pz_layer *l
   double bytes = accumulation_bytes(w, (double)(w->seq * w->mbs)), rows = expert_rows(l);
   if (!(bytes > 0)) return;
   if (pz_plan_framework(w->plan)->accumulation != PZ_ACCUMULATION_FUSED) p->n_ops += n_params;
-  double experts = rows > 0 ? (double)l->expert_params : 0;
-  add_elementwise(w, moved_s(w, (double)l->params - experts, bytes), p);
+  double experts = rows > 0 ? (double)l->trained_expert_params : 0;
+  add_elementwise(w, moved_s(w, (double)l->trained_params - experts, bytes), p);
   if (experts > 0) add_elementwise(w, moved_s(w, experts, accumulation_bytes(w, rows)), p);
 }
 
@@ -468,7 +469,7 @@ static void copy_shards(const struct pz_step_context *w, const struct pz_layer *
   const struct pz_framework *f = pz_plan_framework(w->plan);
   if (!w->gathers) return;
   double gather = moved_s(w, (double)l->params, f->gather_copy_bytes);
-  double scatter = moved_s(w, (double)l->params, f->scatter_copy_bytes);
+  double scatter = moved_s(w, (double)l->trained_params, f->scatter_copy_bytes);
   add_elementwise(w, gather, &t->forward);
   add_elementwise(w, gather + scatter, &t->backward);
 }
@@ -560,7 +561,8 @@ enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz
       add_ops(w, l, PZ_FORWARD, k.runs[PZ_FORWARD], &k.forward, k.window_s[PZ_FORWARD]);
   if (status == PZ_OK)
     status = add_ops(w, l, PZ_BACKWARD, k.runs[PZ_BACKWARD], &k.backward, k.window_s[PZ_BACKWARD]);
-  for (uint32_t i = 0; i < l->n_tensors; i++) k.n_params += l->tensors[i].role == PZ_ROLE_PARAM;
+  for (uint32_t i = 0; i < l->n_tensors; i++) 
+    k.n_params += l->tensors[i].role == PZ_ROLE_PARAM && !l->tensors[i].frozen;
   if (status == PZ_OK) *out = k;
   return status;
 }

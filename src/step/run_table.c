@@ -53,7 +53,6 @@ enum column {
   MOE_LATENT,
   /* words of which the model covers some: covered_words */
   KIND,
-  PEFT,
   ROUTING,
   OFFLOAD,
   VISION,
@@ -89,7 +88,6 @@ static const char *const heads[PLAN] = {"id",
                                         "layer_pattern",
                                         "moe_latent",
                                         "kind",
-                                        "peft",
                                         "routing",
                                         "offload",
                                         "vision",
@@ -308,8 +306,7 @@ static const struct {
   int column;
   const char *words[6];
 } covered_words[] = {
-    {KIND, {"pretrain", "sft"}},
-    {PEFT, {"none"}},
+    {KIND, {"pretrain", "sft", "lora"}},
     {ROUTING, {"forced balance", "natural"}},
     {OFFLOAD, {"none"}},
     {VISION, {"none"}},
@@ -568,7 +565,9 @@ static bool read_shape(const struct reader *r, struct pz_run_request *q, struct 
   if (!q->model.head_dim && q->model.heads) q->model.head_dim = q->model.hidden / q->model.heads;
   q->model.seq = q->plan.seq;
   q->model.mlp = cell(r, MLP);
-  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder;
+  /* adapters of plain PyTorch are on projections of their own, not on joint ones */
+  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder &&
+                   !pz_plan_adapts(&q->plan);
   q->model.own_head = q->plan.framework == pz_framework_find("torch");
   return pz_run_model_config(&q->model, q->config, row->reason);
 }
