@@ -130,6 +130,7 @@ struct pz_chip {
   double energy_part; /* of the cores, over what the technology says; 0: 1 */
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
                      where calibration has a rate for it */
+  double host_bytes_per_s; /* to and from the host's memory, each way; 0: the model's */
 };
 
 /* What streams through a buffer stands there in slices of this many values, or of the array's rows
