@@ -45,6 +45,16 @@ static enum pz_status check_recompute(const struct pz_plan *p, struct pz_error *
   return status;
 }
 
+static enum pz_status check_offload(const struct pz_plan *p, struct pz_error *err) {
+  if ((p->offload_layers || p->offload_modules) && !(p->offload & PZ_OFFLOAD_ACTIVATIONS))
+    return pz_fail(err, PZ_BAD_USE, "%s without offload activations; accepted: with it",
+                   p->offload_layers ? "offload_layers" : "offload_modules");
+  if (p->offload_fraction > 0 && !(p->offload & PZ_OFFLOAD_OPTIMIZER))
+    return pz_fail(err, PZ_BAD_USE,
+                   "offload_fraction without offload optimizer; accepted: with it");
+  return PZ_OK;
+}
+
 /* ---- what is unset -------------------------------------------------------------------------- */
 
 /* Devices, their division, and the batch. */
@@ -204,16 +214,26 @@ enum pz_status pz_plan_fill_precision(struct pz_plan *p, const struct pz_chip *c
   return chip ? pz_chip_can_run(chip, (enum pz_precision)p->precision, err) : PZ_OK;
 }
 
+static enum pz_status fill_adapters(struct pz_plan *p, struct pz_error *err) {
+  int64_t rank;
+  int modules;
+  enum pz_status status = pz_lora_parse(p->peft, &rank, &modules, err);
+  if (status == PZ_OK && !rank) p->peft = NULL;
+  return status;
+}
+
 enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struct pz_error *err) {
   struct pz_plan own = *p;
   enum pz_status status = pz_plan_check_ranges(&own, err);
   if (own.framework < 0) own.framework = pz_framework_default(chip);
   if (status == PZ_OK) status = check_library(own.attention_library, err);
+  if (status == PZ_OK) status = fill_adapters(&own, err);
   if (status == PZ_OK) status = fill_degrees(&own, err);
   if (status == PZ_OK) status = fill_pipeline(&own, err);
   if (status != PZ_OK) return status;
   fill_defaults(&own, chip);
   status = check_recompute(&own, err);
+  if (status == PZ_OK) status = check_offload(&own, err);
   if (status == PZ_OK) status = check_execution(&own, p->execution >= 0, chip, err);
   if (status == PZ_OK) status = pz_plan_fill_precision(&own, chip, err);
   if (status == PZ_OK) *p = own;

@@ -76,10 +76,10 @@ static bool is_tensor_collective(const struct pz_op *op) {
          !to_experts(op) && op->peers != PZ_PEERS_CONTEXT;
 }
 
-/* Router and head stay in 16 bit. */
+/* Router, head and adapters stay in 16 bit. */
 static bool is_narrow(const struct pz_step_context *w, const struct pz_op *op) {
   return w->format && op->kind == PZ_OP_MATMUL && (op->dims.batch == 1 || op->grouped) &&
-         strncmp(op->name, "router", 6) != 0;
+         strncmp(op->name, "router", 6) != 0 && !pz_op_adapts(op);
 }
 
 static bool reads(const struct pz_op *op, uint32_t tensor) {
@@ -106,12 +106,13 @@ static struct pz_wire_time collective_time(const struct pz_step_context *w,
   if (op->peers == PZ_PEERS_CONTEXT)
     return pz_network_time(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, (double)op->bytes_written,
                            context_group(w));
-  bool whole = op->kind == PZ_OP_ALL_REDUCE;
+  enum pz_collective kind = op->kind == PZ_OP_ALL_REDUCE   ? PZ_COLLECTIVE_ALL_REDUCE
+                            : op->kind == PZ_OP_ALL_TO_ALL ? PZ_COLLECTIVE_ALL_TO_ALL
+                                                           : PZ_COLLECTIVE_ALL_GATHER;
   struct pz_group g = {op->peers == PZ_PEERS_EXPERT_TENSOR ? pz_plan_etp(w->plan) : w->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
   if (gathers_narrow(w, ops, op)) bytes *= pz_format_bytes(w->format) / 2;
-  return pz_network_time(w->k, w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER,
-                         bytes, g);
+  return pz_network_time(w->k, w->net, kind, bytes, g);
 }
 
 /* Operators on the scores or in place of them. */
@@ -395,6 +396,13 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   return status;
 }
 
+static bool is_mamba(const struct pz_layer *l) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  uint32_t i = 0;
+  while (i < ops->n && ops->op[i].kind != PZ_OP_SSM_SCAN) i++;
+  return i < ops->n;
+}
+
 /* The module of CUDA graphs that an operator belongs to; 0: none.  Forward and backward have the same names. */
 static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
   bool routed = l->model_expert_params > 0;
@@ -408,7 +416,7 @@ static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
   bool experts = to_experts(op) || op->kind == PZ_OP_SORT || op->kind == PZ_OP_COMBINE ||
                  strncmp(op->name, "add_shared", 10) == 0 || strncmp(op->name, "experts", 7) == 0 ||
                  strncmp(op->name, "combine", 7) == 0;
-  return experts ? 0 : PZ_GRAPH_ATTENTION;
+  return experts ? 0 : is_mamba(l) ? PZ_GRAPH_MAMBA : PZ_GRAPH_ATTENTION;
 }
 
 /* An operator of a layer with its launch: none inside a CUDA graph. */
@@ -495,8 +503,8 @@ static void accumulate(const struct pz_step_context *w, const struct pz_layer *l
   double bytes = accumulation_bytes(w, (double)(w->seq * w->mbs)), rows = expert_rows(l);
   if (!(bytes > 0)) return;
   if (pz_plan_framework(w->plan)->accumulation != PZ_ACCUMULATION_FUSED) p->n_ops += n_params;
-  double experts = rows > 0 ? (double)l->expert_params : 0;
-  add_elementwise(w, moved_s(w, (double)l->params - experts, bytes), p);
+  double experts = rows > 0 ? (double)l->trained_expert_params : 0;
+  add_elementwise(w, moved_s(w, (double)l->trained_params - experts, bytes), p);
   if (experts > 0) add_elementwise(w, moved_s(w, experts, accumulation_bytes(w, rows)), p);
 }
 
@@ -506,7 +514,7 @@ static void copy_shards(const struct pz_step_context *w, const struct pz_layer *
   const struct pz_framework *f = pz_plan_framework(w->plan);
   if (!w->gathers) return;
   double gather = moved_s(w, (double)l->params, f->gather_copy_bytes);
-  double scatter = moved_s(w, (double)l->params, f->scatter_copy_bytes);
+  double scatter = moved_s(w, (double)l->trained_params, f->scatter_copy_bytes);
   add_elementwise(w, gather, &t->forward);
   add_elementwise(w, gather + scatter, &t->backward);
 }
@@ -598,7 +606,8 @@ enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz
       add_ops(w, l, PZ_FORWARD, k.runs[PZ_FORWARD], &k.forward, k.window_s[PZ_FORWARD]);
   if (status == PZ_OK)
     status = add_ops(w, l, PZ_BACKWARD, k.runs[PZ_BACKWARD], &k.backward, k.window_s[PZ_BACKWARD]);
-  for (uint32_t i = 0; i < l->n_tensors; i++) k.n_params += l->tensors[i].role == PZ_ROLE_PARAM;
+  for (uint32_t i = 0; i < l->n_tensors; i++)
+    k.n_params += l->tensors[i].role == PZ_ROLE_PARAM && !l->tensors[i].frozen;
   if (status == PZ_OK) *out = k;
   return status;
 }

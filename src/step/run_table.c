@@ -53,7 +53,6 @@ enum column {
   MOE_LATENT,
   /* words of which the model covers some: covered_words */
   KIND,
-  PEFT,
   ROUTING,
   OFFLOAD,
   VISION,
@@ -89,7 +88,6 @@ static const char *const heads[PLAN] = {"id",
                                         "layer_pattern",
                                         "moe_latent",
                                         "kind",
-                                        "peft",
                                         "routing",
                                         "offload",
                                         "vision",
@@ -308,8 +306,7 @@ static const struct {
   int column;
   const char *words[6];
 } covered_words[] = {
-    {KIND, {"pretrain", "sft"}},
-    {PEFT, {"none"}},
+    {KIND, {"pretrain", "sft", "lora"}},
     {ROUTING, {"forced balance", "natural"}},
     {OFFLOAD, {"none"}},
     {VISION, {"none"}},
@@ -349,7 +346,7 @@ static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
 static bool read_graphs(const char *at, struct pz_plan *p) {
   static const char *const words[] = {"attn",  "mlp",    "moe_router",     "moe_preprocess",
                                       "mamba", "layers", "full_iteration", NULL};
-  enum { MODULES = 4, WHOLE = 5 };
+  enum { MODULES = 5, WHOLE = 5 };
   const char *colon = strchr(at, ':');
   if (colon && strncmp(at, "te:", 3) != 0 && strncmp(at, "mcore:", 6) != 0) return false;
   p->cuda_graphs = 0;
@@ -441,7 +438,7 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
       return refuse_row(
           row,
           "cuda_graphs '%.60s' is not covered; accepted: none, full_iteration, or te: "
-          "or mcore: with layers; attn, mlp, moe_router, moe_preprocess with + or , between",
+          "or mcore: with layers; attn, mlp, moe_router, moe_preprocess, mamba with + or , between",
           word);
     if (!known && x->names) return refuse_word(r, PLAN + f, x->names, row);
     if (!known) return refuse_row(row, "%s", why.message);
@@ -568,7 +565,9 @@ static bool read_shape(const struct reader *r, struct pz_run_request *q, struct 
   if (!q->model.head_dim && q->model.heads) q->model.head_dim = q->model.hidden / q->model.heads;
   q->model.seq = q->plan.seq;
   q->model.mlp = cell(r, MLP);
-  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder;
+  /* adapters of plain PyTorch are on projections of their own, not on joint ones */
+  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder &&
+                   !pz_plan_adapts(&q->plan);
   q->model.own_head = q->plan.framework == pz_framework_find("torch");
   return pz_run_model_config(&q->model, q->config, row->reason);
 }

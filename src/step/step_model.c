@@ -41,30 +41,34 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   o.mtp = p->mtp;
   o.vocab_multiple = pz_plan_vocab_multiple(p);
   if (!pz_plan_framework(p)->dropout) o.dropout = 0;
-  enum pz_status status =
-      j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
-                : pz_workload_load(j->model, &o, out, err);
+  enum pz_status status = pz_lora_parse(p->peft, &o.lora_rank, &o.lora_modules, err);
+  if (status != PZ_OK) return status;
+  if (o.lora_modules & PZ_LORA_AS_FRAMEWORK && pz_plan_framework(p)->rules == PZ_RULES_CORE)
+    o.lora_modules |= PZ_LORA_SHARED;
+  status = j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
+                     : pz_workload_load(j->model, &o, out, err);
   return status == PZ_OK && p->bf16_layers ? pz_wide_layers(*out, p->bf16_layers, err) : status;
 }
 
 static struct pz_step_params params_of(const struct pz_layer *l) {
   double expert = (double)l->expert_params;
-  return (struct pz_step_params){(double)l->params - expert, expert};
+  double trained = (double)l->trained_expert_params;
+  return (struct pz_step_params){(double)l->params - expert, expert,
+                                 (double)l->trained_params - trained, trained};
 }
 
-static void count_params(struct pz_step_model *m) {
+static void count_params(struct pz_step_model *m, const struct pz_plan *plan) {
   uint32_t kind = 0;
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &m->w->layers[i];
     struct pz_step_params n = params_of(l);
-    m->tied_params += (double)l->tied_params;
+    if (!pz_plan_adapts(plan)) m->tied_params += (double)l->tied_params;
     if (kind < m->kinds.n && m->kinds.layer[kind] == i) {
       m->block_params[kind++] = n;
       continue;
     }
     struct pz_step_params *to = kind ? &m->after_params : &m->before_params;
-    to->dense += n.dense * (double)l->count;
-    to->expert += n.expert * (double)l->count;
+    pz_step_params_add(to, &n, (double)l->count);
   }
 }
 
@@ -173,7 +177,7 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
   if (status == PZ_OK) {
     m->seq = m->w->options.seq;
     m->n_blocks = m->kinds.n_blocks;
-    count_params(m);
+    count_params(m, plan);
     use_chip(m, job->chip, job->net, plan);
     m->memory = pz_memory_model_of(m->w, &m->kinds, job->chip, plan);
     status = time_kernels(m, plan, err);

@@ -48,11 +48,17 @@ static double layer_gemm_flop(const struct pz_step_model *m, const struct pz_lay
   return 2 * (active_params(w, l) + tied);
 }
 
-/* Of the model, backward with it: of all layers but the embedding, which looks vectors up. */
+/* Of the model, backward with it: of all layers but the embedding, which looks vectors up.  A frozen parameter has no
+ * gradient: 4 FLOP a token in place of 6. */
 static double model_gemm_flop(const struct pz_step_model *m) {
   double sum = 0;
-  for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++)
-    sum += 3 * (double)m->w->layers[i].count * layer_gemm_flop(m, &m->w->layers[i]);
+  for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++) {
+    const struct pz_layer *l = &m->w->layers[i];
+    double forward = layer_gemm_flop(m, l);
+    bool frozen = m->w->options.lora_rank > 0;
+    sum += (double)l->count *
+           (frozen ? 2 * forward + 2 * (double)l->model_trained_params : 3 * forward);
+  }
   return sum;
 }
 
@@ -85,6 +91,23 @@ static double model_attention_flop(const struct pz_step_model *m) {
         sum += 3 * (double)l->count * attention_flop(m, &l->ops[PZ_FORWARD].op[k]);
   }
   return sum;
+}
+
+/* Layers that attend to all tokens: of a hybrid those that have attention, else all. */
+static double attention_layers(const struct pz_step_model *m) {
+  double with = 0;
+  bool hybrid = false;
+  for (uint32_t i = 0; i < m->kinds.n; i++) {
+    const struct pz_layer *l = &m->w->layers[m->kinds.layer[i]];
+    bool attends = false;
+    for (uint32_t k = 0; k < l->ops[PZ_FORWARD].n; k++) {
+      const struct pz_op *op = &l->ops[PZ_FORWARD].op[k];
+      hybrid = hybrid || pz_op_is_scan(op->kind);
+      attends = attends || (is_attention(m, op) && !pz_op_is_scan(op->kind));
+    }
+    if (attends) with += (double)l->count;
+  }
+  return hybrid ? with : (double)m->n_blocks;
 }
 
 /* ---- recomputation -------------------------------------------------------------------------- */
@@ -178,9 +201,8 @@ enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan
   if (status != PZ_OK) return status;
   double width = w->head_dim ? (double)w->heads * (double)w->head_dim : (double)w->hidden;
   double gemms = model_gemm_flop(m), flop = gemms + model_attention_flop(m);
-  double conventional = gemms + 12 * (double)m->n_blocks * width * (double)m->seq;
-  double peak =
-      pz_chip_tensor_flop_per_s(&m->cost.chip) * peak_part(&m->cost.chip, p);
+  double conventional = gemms + 12 * attention_layers(m) * width * (double)m->seq;
+  double peak = pz_chip_tensor_flop_per_s(&m->cost.chip) * peak_part(&m->cost.chip, p);
   out->tokens = (double)(p->batch * m->seq);
   out->params = (double)w->totals.model_params;
   out->active_params = (double)w->totals.active_params;
