@@ -404,8 +404,13 @@ static bool read_quant(const char *word, struct pz_plan *p) {
   int64_t first = 0, last = 0;
   int end = 0;
   if (strncmp(word, "nvfp4; ", 7) == 0) return read_wide(word + 7, p);
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (strcmp(words[i].word, word) == 0) return p->fp8_recipe = words[i].recipe, true;
+  bool own = p->precision < 0; /* says nothing else */
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (strcmp(words[i].word, word) != 0) continue;
+    p->fp8_recipe = words[i].recipe;
+    if (own && i > 0) p->precision = p->fp8_recipe < 0 ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
+    return true;
+  }
   if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n",
              &first, &last, &end) == 2 &&
       end > 0 && !word[end] && last >= first) {
