@@ -11,7 +11,7 @@
 #include "cost/attention.h"
 #include "cost/constants.h"
 #include "cost/experts.h"
-#include "cost/fp8.h"
+#include "cost/formats.h"
 #include "cost/grouped.h"
 #include "cost/network.h"
 #include "cost/scan.h"
@@ -24,6 +24,7 @@ enum form {
   FP8_PRODUCT,
   FP8_LINEAR,       /* a scale of the activations is found, and they are cast first */
   FP8_BLOCK_LINEAR, /* the same by blocks, in one pass */
+  NVFP4_LINEAR,     /* the same in 4 bit */
   GROUPED,
   EXPERTS,
   COLLECTIVE,
@@ -108,6 +109,7 @@ static const struct known {
     {"adamw_fp32", ADAMW, PZ_OP_ADD, PZ_FORWARD, 28, "adamw", NULL, false},
     {"fp8_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
     {"fp8_block_linear", FP8_BLOCK_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
+    {"nvfp4_linear", NVFP4_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
     {"experts", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL, true},
     {"experts_fp8", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL, true},
     {"experts_fp8_block", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
@@ -472,6 +474,8 @@ const char *pz_ops_not_on(const struct pz_chip *c, const struct pz_ops_row *row)
   struct pz_cluster net;
   if (fp8 && pz_chip_can_run(c, PZ_PRECISION_FP8, NULL) != PZ_OK)
     return "the chip does not multiply 8-bit values";
+  if (form == NVFP4_LINEAR && pz_chip_can_run(c, PZ_PRECISION_NVFP4, NULL) != PZ_OK)
+    return "the chip does not multiply 4-bit values";
   if (form == DISPATCH && c->execution != PZ_CHIP_STREAM) return "DeepEP runs on GPUs";
   if (network && !(c->link_bytes_per_s > 0)) return "the chip has no link";
   if (network && row->nodes > 1 && !pz_cluster_standard(c->name, &net))
@@ -526,13 +530,15 @@ static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *r
   struct pz_grouped g = {row->batch, row->m, row->n, row->k, row->largest, true, NULL};
   struct pz_mapping o = {0};
   enum form form = known[row->op].form;
-  enum pz_status status = form == PRODUCT            ? pz_cost_product(cost, &p, &o, err)
-                          : form == GROUPED          ? pz_cost_grouped(cost, &g, &o, err)
-                          : form == FP8_BLOCK_LINEAR ? pz_cost_fp8_block_product(cost, &p, &o, err)
-                                                     : pz_cost_fp8_product(cost, &p, &o, err);
+  enum pz_format format = form == FP8_BLOCK_LINEAR ? PZ_FORMAT_FP8_BLOCK
+                          : form == NVFP4_LINEAR   ? PZ_FORMAT_NVFP4
+                                                   : PZ_FORMAT_FP8_CURRENT;
+  enum pz_status status = form == PRODUCT   ? pz_cost_product(cost, &p, &o, err)
+                          : form == GROUPED ? pz_cost_grouped(cost, &g, &o, err)
+                                            : pz_cost_format_product(cost, format, &p, &o, err);
   struct pz_vector_time cast = {0};
-  if (form == FP8_LINEAR) pz_cost_fp8_dynamic_cast(&cost->chip, row->m, row->k, &cast);
-  if (form == FP8_BLOCK_LINEAR) pz_cost_fp8_cast(&cost->chip, row->m, row->k, false, &cast);
+  if (form == FP8_LINEAR || form == FP8_BLOCK_LINEAR || form == NVFP4_LINEAR)
+    pz_cost_serving_cast(&cost->chip, format, row->m, row->k, &cast);
   *s = o.latency_s + cast.latency_s;
   return status;
 }

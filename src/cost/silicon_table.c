@@ -388,7 +388,7 @@ static enum pz_status read_chip(const struct reader *r, struct pz_ops_row *row) 
 
 /* ---- kinds ---------------------------------------------------------------------------------- */
 
-enum { BITS_OTHER, BITS_16, BITS_8, BITS_8_BLOCK };
+enum { BITS_OTHER, BITS_16, BITS_8, BITS_8_BLOCK, BITS_4 };
 
 static const struct word dtypes[] = {{"bf16", BITS_16},
                                      {"bfloat16", BITS_16},
@@ -398,7 +398,7 @@ static const struct word dtypes[] = {{"bf16", BITS_16},
                                      {"fp8", BITS_8},
                                      {"fp8_block", BITS_8_BLOCK},
                                      {"int8", 0},
-                                     {"nvfp4", 0},
+                                     {"nvfp4", BITS_4},
                                      {"int8_sq", 0},
                                      {"sq", 0},
                                      {"fp8_static", 0},
@@ -412,7 +412,7 @@ static const struct word dtypes[] = {{"bf16", BITS_16},
                                      {"w4a8_mxfp4_mxfp8", 0},
                                      {NULL, 0}};
 
-static const char *const bits_names[] = {"", "bf16", "fp8", "fp8_block"};
+static const char *const bits_names[] = {"", "bf16", "fp8", "fp8_block", "nvfp4"};
 
 static void set_reason(struct pz_ops_row *row, const char *group, const char *reason) {
   row->group = group;
@@ -421,7 +421,8 @@ static void set_reason(struct pz_ops_row *row, const char *group, const char *re
 
 static enum pz_status read_gemm(const struct reader *r, struct pz_arena *arena,
                                 struct pz_ops_row *row) {
-  static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear"};
+  static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear",
+                                    "nvfp4_linear"};
   static const int64_t LARGE = 1024;
   const struct count counts[] = {{M, &row->m}, {N, &row->n}, {K, &row->k}};
   const struct word *dtype;
@@ -533,7 +534,7 @@ static enum pz_status read_distribution(const struct reader *r, double *skew) {
 
 static enum pz_status read_experts(const struct reader *r, struct pz_arena *arena,
                                    struct pz_ops_row *row) {
-  static const char *const ops[] = {NULL, "experts", "experts_fp8", "experts_fp8_block"};
+  static const char *const ops[] = {NULL, "experts", "experts_fp8", "experts_fp8_block", NULL};
   int64_t gated = 1;
   const struct count counts[] = {{TOKENS, &row->m},  {HIDDEN, &row->k},    {INTER, &row->n},
                                  {TOPK, &row->topk}, {COUNT, &row->batch}, {TP, &row->tp},
@@ -555,7 +556,7 @@ static enum pz_status read_experts(const struct reader *r, struct pz_arena *aren
   row->group =
       pz_arena_printf(arena, "experts %s%s", dtype->use ? bits_names[dtype->use] : dtype->name,
                       row->skew > 0 ? " skewed" : " balanced");
-  if (!dtype->use)
+  if (!ops[dtype->use])
     set_reason(row, row->group, "experts with operands of this type are not modelled");
   else if (row->batch % row->ep || row->n % row->tp)
     set_reason(row, row->group, "devices with different parts of the experts are not modelled");

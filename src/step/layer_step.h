@@ -70,7 +70,7 @@ struct pz_step_context {
   int64_t seq, microbatches; /* tokens of a sample on a device; microbatches of a replica */
   int64_t mbs;               /* samples of a pass, or of a half of one */
   bool flash;                /* attention in one kernel */
-  bool fp8;                  /* GEMMs of this layer */
+  enum pz_format format;     /* of operands of GEMMs of this layer */
   bool gathers;              /* weights of every layer, for every microbatch (ZeRO 3) */
   bool scheduled;            /* operators beside each other */
   int chains;           /* halves of a microbatch, each with samples of its own; 1: the whole */

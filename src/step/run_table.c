@@ -53,10 +53,7 @@ enum column {
   MOE_LATENT,
   /* words of which the model covers some: covered_words */
   KIND,
-  PEFT,
   ROUTING,
-  ACT_PRECISION,
-  QUANT,
   OFFLOAD,
   VISION,
   OPTIMIZER,
@@ -91,10 +88,7 @@ static const char *const heads[PLAN] = {"id",
                                         "layer_pattern",
                                         "moe_latent",
                                         "kind",
-                                        "peft",
                                         "routing",
-                                        "act_precision",
-                                        "quant",
                                         "offload",
                                         "vision",
                                         "optimizer"};
@@ -307,18 +301,13 @@ static bool says(const struct reader *r, int c, const char *word) {
 /* ---- words that are not covered ---- */
 
 /* Words of a column that change nothing, or that the model covers by what it does anyway: experts get
- * even loads, all 8-bit recipes cost the same. */
+ * even loads. */
 static const struct {
   int column;
   const char *words[6];
 } covered_words[] = {
-    {KIND, {"pretrain", "sft"}},
-    {PEFT, {"none"}},
+    {KIND, {"pretrain", "sft", "lora"}},
     {ROUTING, {"forced balance", "natural"}},
-    {ACT_PRECISION, {"bf16"}},
-    {QUANT,
-     {"none", "mxfp8", "fp8 delayed scaling", "fp8 current scaling",
-      "fp8 hybrid, delayed scaling"}},
     {OFFLOAD, {"none"}},
     {VISION, {"none"}},
     {OPTIMIZER, {"adam", "adamw"}},
@@ -401,6 +390,31 @@ static bool read_recompute(const char *word, struct pz_plan *p) {
   return true;
 }
 
+/* What is quantised: a recipe of 8 bit, or nvfp4 with what stays in 16 bit.  False: not covered. */
+static bool read_quant(const char *word, struct pz_plan *p) {
+  static const struct {
+    const char *word;
+    int recipe; /* -1: of another precision */
+  } words[] = {{"none", -1},
+               {"nvfp4", -1},
+               {"mxfp8", PZ_FP8_MX},
+               {"fp8 delayed scaling", PZ_FP8_DELAYED},
+               {"fp8 hybrid, delayed scaling", PZ_FP8_DELAYED},
+               {"fp8 current scaling", PZ_FP8_CURRENT},
+               {"fp8 blockwise scaling", PZ_FP8_BLOCKWISE}};
+  int64_t first = 0, last = 0;
+  int end = 0;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(words[i].word, word) == 0) return p->fp8_recipe = words[i].recipe, true;
+  if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n", &first,
+             &last, &end) == 2 &&
+      end > 0 && !word[end] && last >= first) {
+    p->bf16_layers = last - first + 1;
+    return true;
+  }
+  return pz_plan_field_read(p, PZ_PLAN_FP8_RECIPE, word, NULL) == PZ_OK;
+}
+
 /* The row's words as choices; false: one is not covered. */
 static bool read_choices(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
   static const char *const mlps[] = {"gelu", "swiglu", "geglu", "relu2", NULL};
@@ -415,7 +429,8 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
     /* attention in some layers only, which layer_pattern names */
     if (f == PZ_PLAN_ATTENTION && strcmp(word, "hybrid") == 0 && pz_run_model_hybrid(&q->model))
       word = "flash";
-    bool known = f == PZ_PLAN_RECOMPUTE ? read_recompute(word, p)
+    bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, p)
+                 : f == PZ_PLAN_FP8_RECIPE ? read_quant(word, p)
                  : f == PZ_PLAN_CUDA_GRAPHS
                      ? read_graphs(word, p)
                      : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
@@ -550,7 +565,9 @@ static bool read_shape(const struct reader *r, struct pz_run_request *q, struct 
   if (!q->model.head_dim && q->model.heads) q->model.head_dim = q->model.hidden / q->model.heads;
   q->model.seq = q->plan.seq;
   q->model.mlp = cell(r, MLP);
-  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder;
+  /* adapters of plain PyTorch are on projections of their own, not on joint ones */
+  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder &&
+                   !pz_plan_adapts(&q->plan);
   q->model.own_head = q->plan.framework == pz_framework_find("torch");
   return pz_run_model_config(&q->model, q->config, row->reason);
 }

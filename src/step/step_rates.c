@@ -48,11 +48,17 @@ static double layer_gemm_flop(const struct pz_step_model *m, const struct pz_lay
   return 2 * (active_params(w, l) + tied);
 }
 
-/* Of the model, backward with it: of all layers but the embedding, which looks vectors up. */
+/* Of the model, backward with it: of all layers but the embedding, which looks vectors up.  A frozen parameter has no
+ * gradient: 4 FLOP a token in place of 6. */
 static double model_gemm_flop(const struct pz_step_model *m) {
   double sum = 0;
-  for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++)
-    sum += 3 * (double)m->w->layers[i].count * layer_gemm_flop(m, &m->w->layers[i]);
+  for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++) {
+    const struct pz_layer *l = &m->w->layers[i];
+    double forward = layer_gemm_flop(m, l);
+    bool frozen = m->w->options.lora_rank > 0;
+    sum += (double)l->count *
+           (frozen ? 2 * forward + 2 * (double)l->model_trained_params : 3 * forward);
+  }
   return sum;
 }
 
@@ -163,6 +169,13 @@ static enum pz_status recompute_flop(const struct pz_step_model *m, const struct
 
 /* ---- the rates ------------------------------------------------------------------------------ */
 
+/* Of the 16-bit peak, by the data sheet. */
+static double peak_part(const struct pz_chip *c, const struct pz_plan *p) {
+  if (p->precision == PZ_PRECISION_NVFP4)
+    return c->tensor.nvfp4_speedup > 0 ? c->tensor.nvfp4_speedup : 4;
+  return p->precision == PZ_PRECISION_FP8 ? 2 : 1;
+}
+
 enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan *p,
                              struct pz_prediction *out, struct pz_error *err) {
   const struct pz_workload *w = m->w;
@@ -173,7 +186,7 @@ enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan
   double gemms = model_gemm_flop(m), flop = gemms + model_attention_flop(m);
   double conventional = gemms + 12 * (double)m->n_blocks * width * (double)m->seq;
   double peak =
-      pz_chip_tensor_flop_per_s(&m->cost.chip) * (p->precision == PZ_PRECISION_FP8 ? 2 : 1);
+      pz_chip_tensor_flop_per_s(&m->cost.chip) * peak_part(&m->cost.chip, p);
   out->tokens = (double)(p->batch * m->seq);
   out->params = (double)w->totals.model_params;
   out->active_params = (double)w->totals.active_params;

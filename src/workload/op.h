@@ -49,5 +49,7 @@ static inline bool pz_op_is_scan(int kind) {
 static inline bool pz_op_mixes_tokens(int kind) {
   return kind == PZ_OP_ATTENTION || pz_op_is_scan(kind);
 }
+/* Is it of an adapter of a linear layer, in either direction? */
+bool pz_op_adapts(const struct pz_op *op);
 
 #endif
