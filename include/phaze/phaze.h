@@ -1427,6 +1427,27 @@ enum pz_graph_module {
   PZ_GRAPH_ALL = 15
 };
 
+/* What is in the memory of the host while it is not used, a set. */
+enum pz_offload {
+  PZ_OFFLOAD_ACTIVATIONS = 1, /* from forward to backward */
+  PZ_OFFLOAD_OPTIMIZER = 2,   /* state and master copies, which are updated there */
+  PZ_OFFLOAD_ALL = 3
+};
+
+/* Modules of a layer whose saved inputs go there where not all of a layer does, a set; the names are those of
+ * Megatron Core's --offload-modules. */
+enum pz_offload_module {
+  PZ_AWAY_ATTENTION_NORM = 1,
+  PZ_AWAY_QKV = 2,
+  PZ_AWAY_CORE = 4,
+  PZ_AWAY_PROJECTION = 8,
+  PZ_AWAY_MLP_NORM = 16,
+  PZ_AWAY_EXPERT_UP = 32,         /* expert_fc1 */
+  PZ_AWAY_EXPERT_ACTIVATION = 64, /* moe_act */
+  PZ_AWAY_EXPERTS = 128,          /* fused_group_mlp: both, and what the last GEMM reads */
+  PZ_AWAY_ALL = 255
+};
+
 /* In which order the stages of a pipeline run their microbatches. */
 enum pz_pipeline_order {
   PZ_PIPELINE_1F1B,
@@ -1466,9 +1487,11 @@ PZ_API extern const char *const pz_recomputation_names[],
                                          *const pz_overlap_names[],
                                              *const pz_module_names[],
                                                  *const pz_graph_module_names[],
-                                                     *const pz_pipeline_names[],
-                                                         *const pz_saved_names[],
-                                                             *const pz_framework_names[];
+                                                     *const pz_offload_names[],
+                                                         *const pz_offload_module_names[],
+                                                             *const pz_pipeline_names[],
+                                                                 *const pz_saved_names[],
+                                                                     *const pz_framework_names[];
 
 /* Position of a framework in its list; -1: unknown. */
 PZ_API int pz_framework_find(const char *name);
@@ -1574,6 +1597,9 @@ struct pz_prediction {
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
   double mfu_conventional; /* mfu with attention in full in every layer, as papers print it */
   double usable_bytes; /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
+  double host_bytes;   /* of the host's memory for each device, of the stage with most; 0: none */
+  double
+      offload_s; /* of parts.transfer_s: activations on their way to the host and back that show */
 };
 
 /* The value of a part, and what of it is hidden. */

@@ -142,6 +142,7 @@ struct pz_chip {
   double energy_part; /* of the cores, over what the technology says; 0: 1 */
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
                      where calibration has a rate for it */
+  double host_bytes_per_s; /* to and from the host's memory, each way; 0: the model's */
 };
 
 /* Have its tensor cores scales of blocks, as mxfp8 and nvfp4 need them?  Both came with Blackwell. */

@@ -45,6 +45,16 @@ static enum pz_status check_recompute(const struct pz_plan *p, struct pz_error *
   return status;
 }
 
+static enum pz_status check_offload(const struct pz_plan *p, struct pz_error *err) {
+  if ((p->offload_layers || p->offload_modules) && !(p->offload & PZ_OFFLOAD_ACTIVATIONS))
+    return pz_fail(err, PZ_BAD_USE, "%s without offload activations; accepted: with it",
+                   p->offload_layers ? "offload_layers" : "offload_modules");
+  if (p->offload_fraction > 0 && !(p->offload & PZ_OFFLOAD_OPTIMIZER))
+    return pz_fail(err, PZ_BAD_USE,
+                   "offload_fraction without offload optimizer; accepted: with it");
+  return PZ_OK;
+}
+
 /* ---- what is unset -------------------------------------------------------------------------- */
 
 /* Devices, their division, and the batch. */
@@ -221,6 +231,7 @@ enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struc
   if (status != PZ_OK) return status;
   fill_defaults(&own, chip);
   status = check_recompute(&own, err);
+  if (status == PZ_OK) status = check_offload(&own, err);
   if (status == PZ_OK) status = check_execution(&own, p->execution >= 0, chip, err);
   if (status == PZ_OK) status = check_precision(&own, chip, err);
   if (status == PZ_OK) *p = own;
