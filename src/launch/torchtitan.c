@@ -185,16 +185,21 @@ static void put_recompute(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_config(const struct pz_launch *l, FILE *out) {
-  bool fp8 = l->plan.precision == PZ_PRECISION_FP8;
+  const char *converter = l->plan.precision != PZ_PRECISION_FP8 ? NULL
+                          : l->plan.fp8_recipe == PZ_FP8_MX     ? "mx"
+                                                                : "float8";
   fprintf(out,
           "cat > \"$RUN_PATH/plan.toml\" <<EOF\n"
           "[job]\ndump_folder = \"$CHECKPOINT_PATH\"\n\n"
-          "[model]\nname = \"phaze\"\nflavor = \"plan\"\nhf_assets_path = \"$TOKENIZER\"\n%s\n"
+          "[model]\nname = \"phaze\"\nflavor = \"plan\"\nhf_assets_path = \"$TOKENIZER\"\n%s%s%s\n"
           "[experimental]\ncustom_import = \"phaze_model\"\n\n"
           "[optimizer]\nname = \"AdamW\"\nlr = ${LR:-1e-4}\n\n"
           "[lr_scheduler]\nwarmup_steps = ${WARMUP_STEPS:-100}\n\n",
-          fp8 ? "converters = [\"quantize.linear.float8\"]\n" : "");
-  if (fp8) fputs("[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n\n", out);
+          converter ? "converters = [\"quantize.linear." : "", converter ? converter : "",
+          converter ? "\"]\n" : "");
+  if (converter)
+    fprintf(out, "[quantize.linear.%s]\n%sfilter_fqns = [\"output\"]\n\n", converter,
+            *converter == 'm' ? "recipe_name = \"mxfp8_cublas\"\n" : "");
   put_training(l, out);
   put_parallel(l, out);
   put_recompute(l, out);
