@@ -74,7 +74,9 @@ struct pz_framework {
   double moment_bytes;          /* in others; 0: 4 */
   enum pz_saved_form fp8_saves; /* activations of layers with 8-bit GEMMs */
   double fp8_weight_bytes;      /* copies of their weights beside weight_bytes */
-  double adapter_state_bytes; /* > 0: optimizer state of an adapter's parameter, without a master copy */
+  bool adapters;                /* it trains low-rank adapters of frozen models ... */
+  double
+      adapter_state_bytes; /* ... > 0: with so much optimizer state a parameter, and no master copy */
 
   struct pz_framework_defaults {
     enum pz_recomputation recompute;
