@@ -256,6 +256,9 @@ enum pz_saved_form {
   PZ_SAVED_16BIT,
   PZ_SAVED_GEMM_8BIT, /* inputs of GEMMs in 8 bit; a copy of its own where others read 16 bit */
   PZ_SAVED_8BIT,      /* inputs of GEMMs and of gated activations; in 12 bit where others read it */
+  PZ_SAVED_GEMM_8BIT_GATE, /* the first, and inputs of gated activations in 8 bit */
+  PZ_SAVED_GEMM_4BIT,      /* inputs of GEMMs in 4 bit with scales of 16 values */
+  PZ_SAVED_GEMM_4BIT_GATE, /* the same, and inputs of gated activations in 8 bit */
   PZ_SAVED_FORMS
 };
 
@@ -295,6 +298,7 @@ struct pz_layer {
   int64_t context_bytes;              /* results of attention kernels */
   const uint8_t *saved_by;            /* of each saved storage: a set of enum pz_saved_use */
   int64_t less_bytes[PZ_SAVED_FORMS]; /* of activation_bytes, by enum pz_saved_form */
+  bool wide; /* GEMMs in 16 bit whatever the precision of a plan is (bf16_layers) */
   /* of params, expert_params and model_params those that are trained: all without adapters */
   int64_t trained_params, trained_expert_params, model_trained_params;
 };
@@ -568,7 +572,18 @@ enum pz_precision {
   PZ_PRECISION_BF16, /* 16 bit */
   PZ_PRECISION_FP8,  /* 8 bit, with casts; attention, head and everything else in 16 */
   PZ_PRECISION_FP16, /* 16 bit with a shorter exponent, at the cost of bf16 */
+  PZ_PRECISION_NVFP4, /* 4 bit with scales of 16 values, otherwise as FP8 */
   PZ_PRECISIONS
+};
+
+/* Scales of 8-bit operands: one of a tensor, by the largest values of steps before or of its own; one of each 128 values
+ * (128 x 128 of weights); one of each 32 (Blackwell). */
+enum pz_fp8_recipe {
+  PZ_FP8_DELAYED,
+  PZ_FP8_CURRENT,
+  PZ_FP8_BLOCKWISE,
+  PZ_FP8_MX,
+  PZ_FP8_RECIPES
 };
 
 /* What collectives reach over a link between all devices of a node; 0: as constants of the model say. */
@@ -1409,7 +1424,29 @@ enum pz_graph_module {
   PZ_GRAPH_MLP = 2,         /* mlp: of dense layers, with its norm */
   PZ_GRAPH_ROUTER = 4,      /* moe_router: with its norm */
   PZ_GRAPH_PREPARATION = 8, /* moe_preprocess: what dispatchers do before tokens are sent */
-  PZ_GRAPH_ALL = 15
+  PZ_GRAPH_MAMBA = 16,      /* mamba: Mamba-2 layers */
+  PZ_GRAPH_ALL = 31
+};
+
+/* What is in the memory of the host while it is not used, a set. */
+enum pz_offload {
+  PZ_OFFLOAD_ACTIVATIONS = 1, /* from forward to backward */
+  PZ_OFFLOAD_OPTIMIZER = 2,   /* state and master copies, which are updated there */
+  PZ_OFFLOAD_ALL = 3
+};
+
+/* Modules of a layer whose saved inputs go there where not all of a layer does, a set; the names are those of
+ * Megatron Core's --offload-modules. */
+enum pz_offload_module {
+  PZ_AWAY_ATTENTION_NORM = 1,
+  PZ_AWAY_QKV = 2,
+  PZ_AWAY_CORE = 4,
+  PZ_AWAY_PROJECTION = 8,
+  PZ_AWAY_MLP_NORM = 16,
+  PZ_AWAY_EXPERT_UP = 32,         /* expert_fc1 */
+  PZ_AWAY_EXPERT_ACTIVATION = 64, /* moe_act */
+  PZ_AWAY_EXPERTS = 128,          /* fused_group_mlp: both, and what the last GEMM reads */
+  PZ_AWAY_ALL = 255
 };
 
 /* In which order the stages of a pipeline run their microbatches. */
@@ -1446,14 +1483,16 @@ enum pz_dispatcher {
 /* Names of these choices, in the order of the enums (of sets: of their bits); each list ends with
  * NULL.  Frameworks: those whose defaults and kernels are known. */
 PZ_API extern const char *const pz_recomputation_names[],
-    *const pz_execution_names[], *const pz_precision_names[],
+    *const pz_execution_names[], *const pz_precision_names[], *const pz_fp8_recipe_names[], *const pz_act_precision_names[],
                                      *const pz_dispatcher_names[],
                                          *const pz_overlap_names[],
                                              *const pz_module_names[],
                                                  *const pz_graph_module_names[],
-                                                     *const pz_pipeline_names[],
-                                                         *const pz_saved_names[],
-                                                             *const pz_framework_names[];
+                                                     *const pz_offload_names[],
+                                                         *const pz_offload_module_names[],
+                                                             *const pz_pipeline_names[],
+                                                                 *const pz_saved_names[],
+                                                                     *const pz_framework_names[];
 
 /* Position of a framework in its list; -1: unknown. */
 PZ_API int pz_framework_find(const char *name);
@@ -1559,6 +1598,9 @@ struct pz_prediction {
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
   double mfu_conventional; /* mfu with attention in full in every layer, as papers print it */
   double usable_bytes; /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
+  double host_bytes;   /* of the host's memory for each device, of the stage with most; 0: none */
+  double
+      offload_s; /* of parts.transfer_s: activations on their way to the host and back that show */
 };
 
 /* The value of a part, and what of it is hidden. */

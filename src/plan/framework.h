@@ -69,6 +69,7 @@ struct pz_framework {
   int64_t vocab_multiple;      /* vocabularies are padded to so many rows a device; 0: not */
   enum pz_dispatcher dispatcher; /* of the experts' tokens, where a user says nothing */
   enum pz_loss loss;
+  bool gradients_away; /* of parameters whose optimizer state is on the host, gradients are too */
   bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */
   double expert_moment_bytes;   /* of each moment in models with experts; 0: 4 */
   double moment_bytes;          /* in others; 0: 4 */
@@ -77,6 +78,7 @@ struct pz_framework {
   bool adapters;                /* it trains low-rank adapters of frozen models ... */
   double
       adapter_state_bytes; /* ... > 0: with so much optimizer state a parameter, and no master copy */
+  enum pz_fp8_recipe fp8_recipe; /* of 8-bit GEMMs, where chip and framework have no mxfp8 */
 
   struct pz_framework_defaults {
     enum pz_recomputation recompute;

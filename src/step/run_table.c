@@ -54,8 +54,6 @@ enum column {
   /* words of which the model covers some: covered_words */
   KIND,
   ROUTING,
-  ACT_PRECISION,
-  QUANT,
   OFFLOAD,
   VISION,
   OPTIMIZER,
@@ -91,8 +89,6 @@ static const char *const heads[PLAN] = {"id",
                                         "moe_latent",
                                         "kind",
                                         "routing",
-                                        "act_precision",
-                                        "quant",
                                         "offload",
                                         "vision",
                                         "optimizer"};
@@ -305,17 +301,13 @@ static bool says(const struct reader *r, int c, const char *word) {
 /* ---- words that are not covered ---- */
 
 /* Words of a column that change nothing, or that the model covers by what it does anyway: experts get
- * even loads, all 8-bit recipes cost the same. */
+ * even loads. */
 static const struct {
   int column;
   const char *words[6];
 } covered_words[] = {
     {KIND, {"pretrain", "sft", "lora"}},
     {ROUTING, {"forced balance", "natural"}},
-    {ACT_PRECISION, {"bf16"}},
-    {QUANT,
-     {"none", "mxfp8", "fp8 delayed scaling", "fp8 current scaling",
-      "fp8 hybrid, delayed scaling"}},
     {OFFLOAD, {"none"}},
     {VISION, {"none"}},
     {OPTIMIZER, {"adam", "adamw"}},
@@ -354,7 +346,7 @@ static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
 static bool read_graphs(const char *at, struct pz_plan *p) {
   static const char *const words[] = {"attn",  "mlp",    "moe_router",     "moe_preprocess",
                                       "mamba", "layers", "full_iteration", NULL};
-  enum { MODULES = 4, WHOLE = 5 };
+  enum { MODULES = 5, WHOLE = 5 };
   const char *colon = strchr(at, ':');
   if (colon && strncmp(at, "te:", 3) != 0 && strncmp(at, "mcore:", 6) != 0) return false;
   p->cuda_graphs = 0;
@@ -398,6 +390,31 @@ static bool read_recompute(const char *word, struct pz_plan *p) {
   return true;
 }
 
+/* What is quantised: a recipe of 8 bit, or nvfp4 with what stays in 16 bit.  False: not covered. */
+static bool read_quant(const char *word, struct pz_plan *p) {
+  static const struct {
+    const char *word;
+    int recipe; /* -1: of another precision */
+  } words[] = {{"none", -1},
+               {"nvfp4", -1},
+               {"mxfp8", PZ_FP8_MX},
+               {"fp8 delayed scaling", PZ_FP8_DELAYED},
+               {"fp8 hybrid, delayed scaling", PZ_FP8_DELAYED},
+               {"fp8 current scaling", PZ_FP8_CURRENT},
+               {"fp8 blockwise scaling", PZ_FP8_BLOCKWISE}};
+  int64_t first = 0, last = 0;
+  int end = 0;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(words[i].word, word) == 0) return p->fp8_recipe = words[i].recipe, true;
+  if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n", &first,
+             &last, &end) == 2 &&
+      end > 0 && !word[end] && last >= first) {
+    p->bf16_layers = last - first + 1;
+    return true;
+  }
+  return pz_plan_field_read(p, PZ_PLAN_FP8_RECIPE, word, NULL) == PZ_OK;
+}
+
 /* The row's words as choices; false: one is not covered. */
 static bool read_choices(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
   static const char *const mlps[] = {"gelu", "swiglu", "geglu", "relu2", NULL};
@@ -412,7 +429,8 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
     /* attention in some layers only, which layer_pattern names */
     if (f == PZ_PLAN_ATTENTION && strcmp(word, "hybrid") == 0 && pz_run_model_hybrid(&q->model))
       word = "flash";
-    bool known = f == PZ_PLAN_RECOMPUTE ? read_recompute(word, p)
+    bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, p)
+                 : f == PZ_PLAN_FP8_RECIPE ? read_quant(word, p)
                  : f == PZ_PLAN_CUDA_GRAPHS
                      ? read_graphs(word, p)
                      : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
@@ -420,7 +438,7 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
       return refuse_row(
           row,
           "cuda_graphs '%.60s' is not covered; accepted: none, full_iteration, or te: "
-          "or mcore: with layers; attn, mlp, moe_router, moe_preprocess with + or , between",
+          "or mcore: with layers; attn, mlp, moe_router, moe_preprocess, mamba with + or , between",
           word);
     if (!known && x->names) return refuse_word(r, PLAN + f, x->names, row);
     if (!known) return refuse_row(row, "%s", why.message);

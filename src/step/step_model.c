@@ -7,6 +7,7 @@
 #include "cost/beside.h"
 #include "cost/constants.h"
 #include "plan/pipeline_order.h"
+#include "step/wide_layers.h"
 #include "workload/workload.h"
 
 /* ---- making it ------------------------------------------------------------------------------ */
@@ -44,8 +45,9 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   if (status != PZ_OK) return status;
   if (o.lora_modules & PZ_LORA_AS_FRAMEWORK && pz_plan_framework(p)->rules == PZ_RULES_CORE)
     o.lora_modules |= PZ_LORA_SHARED;
-  return j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
-                   : pz_workload_load(j->model, &o, out, err);
+  status = j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
+                     : pz_workload_load(j->model, &o, out, err);
+  return status == PZ_OK && p->bf16_layers ? pz_wide_layers(*out, p->bf16_layers, err) : status;
 }
 
 static struct pz_step_params params_of(const struct pz_layer *l) {
@@ -104,15 +106,15 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
 }
 
 /* GEMMs of repeated layers alone. */
-static bool is_fp8(const struct pz_layer *l, const struct pz_plan *plan) {
-  return pz_is_block(l) && plan->precision == PZ_PRECISION_FP8;
+static enum pz_format format_of(const struct pz_layer *l, const struct pz_plan *plan) {
+  return pz_is_block(l) && !l->wide ? pz_plan_format(plan) : PZ_FORMAT_16BIT;
 }
 
 struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const struct pz_plan *plan,
                                              uint32_t layer, struct pz_error *err) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
   struct pz_step_context c = context(m, plan, pz_plan_microbatches(plan), err);
-  c.fp8 = is_fp8(&pz_step_pass(m)->layers[layer], plan);
+  c.format = format_of(&pz_step_pass(m)->layers[layer], plan);
   c.solver_steps = PZ_PASS_STEPS;
   return c;
 }
@@ -123,7 +125,7 @@ static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan
   enum pz_status status = PZ_OK;
   const struct pz_workload *w = pz_step_pass(m);
   for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++) {
-    c.fp8 = is_fp8(&w->layers[i], plan);
+    c.format = format_of(&w->layers[i], plan);
     status = pz_layer_kernels(&c, &w->layers[i], &m->kernels[i]);
   }
   return status;
@@ -255,7 +257,7 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &pz_step_pass(m)->layers[i];
     struct pz_layer_step one;
-    c.fp8 = is_fp8(l, plan);
+    c.format = format_of(l, plan);
     enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &one);
     if (status != PZ_OK) return status;
     if (kind == m->kinds.n || m->kinds.layer[kind] != i) {

@@ -20,6 +20,7 @@ struct pricing {
   struct pz_wire_time send;     /* a transfer between stages */
   bool hides_send;              /* beside a chunk's pass */
   struct pz_step_params params; /* of the stage with most */
+  double host_bytes_per_s;      /* of a device, each way */
 };
 
 /* ---- stages --------------------------------------------------------------------------------- */
@@ -125,12 +126,19 @@ static double send_s(const struct pricing *x, const struct window *pass) {
 
 /* ---- stages in time -------------------------------------------------------------------------- */
 
+/* Activations go to the host and come back beside the pass, at the link's rate and at no other cost (ref/h200/overlap.csv);
+ * what is left of either at its end shows. */
+static double away_s(const struct pricing *x, int64_t chunk, const struct window *pass) {
+  if (!(x->plan->offload & PZ_OFFLOAD_ACTIVATIONS)) return 0;
+  return pz_fmax(0, pz_away_bytes(&x->m->memory, x->plan, chunk) / x->host_bytes_per_s - pass->s);
+}
+
 /* Forward, backward and of these weight gradients of a chunk. */
 static void chunk_time(const struct pricing *x, int64_t chunk, double *f, double *b, double *w) {
   const struct pz_model_steps *t = x->m->steps;
   struct chunk_windows c = chunk_windows(x, chunk);
-  *f = c.forward.s + send_s(x, &c.forward);
-  *b = c.backward.s + send_s(x, &c.backward);
+  *f = c.forward.s + send_s(x, &c.forward) + away_s(x, chunk, &c.forward);
+  *b = c.backward.s + send_s(x, &c.backward) + away_s(x, chunk, &c.backward);
   *w = chunk == last_chunk(x) ? t->after.backward.weight_s : 0;
   for (uint32_t k = 0; k < x->m->kinds.n; k++) {
     int64_t recomputed;
@@ -296,8 +304,9 @@ static struct holders holders_of(const struct pricing *x, bool experts) {
   const struct pz_plan *p = x->plan;
   int64_t copies = pz_pipeline_copies(x->shape.order), sharing = pz_plan_hybrid(p) ? 1 : copies;
   if (experts)
-    return (struct holders){x->params.expert, x->params.trained_expert, pz_plan_expert_replicas(p) * copies,
-                            pz_plan_expert_shards(p) * sharing, pz_plan_ep(p) * pz_plan_etp(p)};
+    return (struct holders){x->params.expert, x->params.trained_expert,
+                            pz_plan_expert_replicas(p) * copies, pz_plan_expert_shards(p) * sharing,
+                            pz_plan_ep(p) * pz_plan_etp(p)};
   return (struct holders){x->params.dense, x->params.trained, pz_plan_replicas(p) * copies,
                           pz_plan_shards(p) * sharing, p->tp};
 }
@@ -353,7 +362,8 @@ static double both_s(const struct window *w, const struct beside *b) {
 
 static double exchange_j(const struct pricing *x, const struct holders *h) {
   double others = 1 - 1 / (double)h->replicas;
-  return h->trained * others * pz_exchange_bytes(x->plan) * pz_tech_at(x->m->cost.chip.tech)->link_j;
+  return h->trained * others * pz_exchange_bytes(x->plan) *
+         pz_tech_at(x->m->cost.chip.tech)->link_j;
 }
 
 /* Links that are busy beside kernels take their watts, and these take so much longer. */
@@ -395,15 +405,25 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   out->parts.gradient_s += exposed + watts_s(x, out->gradient_hidden_s, all);
 }
 
+/* Adam on the host: gradients go down and weights come back beside it, each way at the link's rate. */
+static double host_update_s(const struct pricing *x, double params) {
+  static const double DOWN_BYTES = 4;
+  return params * pz_fmax(x->m->k->host_update_bytes / x->m->k->host_update_bytes_per_s,
+                          DOWN_BYTES / x->host_bytes_per_s);
+}
+
 static void optimize(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_plan *p = x->plan;
   struct holders dense = holders_of(x, false), expert = holders_of(x, true);
   double own = dense.trained / (double)(p->zero ? dense.shards : 1) +
                expert.trained / (double)(p->zero ? expert.shards : 1);
+  double away = pz_plan_away(p), here = own * (1 - away);
   struct pz_power update;
-  pz_cost_update(&x->m->cost, own * pz_plan_framework(p)->optimizer_bytes, own,
+  pz_cost_update(&x->m->cost, here * pz_plan_framework(p)->optimizer_bytes, here,
                  x->m->k->optimizer_efficiency, &update);
   out->parts.optimizer_s = pz_corrected(x->m->cost.chip.correction.elementwise) * update.latency_s;
+  if (away > 0)
+    out->parts.optimizer_s = pz_fmax(out->parts.optimizer_s, host_update_s(x, own * away));
 }
 
 /* ---- the terms of a step -------------------------------------------------------------------- */
@@ -446,6 +466,17 @@ static double transfers_s(const struct pricing *x, int64_t stage) {
   return s;
 }
 
+/* The same of activations on their way to the host and back. */
+static double host_s(const struct pricing *x, int64_t stage) {
+  double s = 0, part = 1.0 / (double)pz_pipeline_copies(x->shape.order);
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&x->shape) && x->plan->offload; slot++) {
+    int64_t chunk = chunk_at(x, stage, slot);
+    struct chunk_windows c = chunk_windows(x, chunk);
+    s += part * (away_s(x, chunk, &c.forward) + away_s(x, chunk, &c.backward));
+  }
+  return s;
+}
+
 /* What the slowest stage does for all microbatches; the rest of the pipeline's time is the bubble. */
 static void find_terms(const struct pricing *x, struct pz_prediction *out) {
   int64_t slowest;
@@ -460,7 +491,8 @@ static void find_terms(const struct pricing *x, struct pz_prediction *out) {
   t->expert_s = n * (sum.forward.expert_s + sum.backward.expert_s);
   out->tensor_hidden_s = n * sum.hidden_s;
   out->expert_hidden_s = n * sum.expert_hidden_s;
-  t->transfer_s = n * transfers_s(x, slowest);
+  out->offload_s = n * host_s(x, slowest);
+  t->transfer_s = n * transfers_s(x, slowest) + out->offload_s;
   t->bubble_s = pz_fmax(0, out->step_s - t->products_s - t->attention_s - t->elementwise_s -
                                t->tensor_s - t->expert_s - t->launch_s - t->transfer_s);
 }
@@ -479,6 +511,8 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
     struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;
+    out->host_bytes =
+        pz_fmax(out->host_bytes, pz_host_bytes(&x->m->memory, x->plan, x->microbatches, k));
     if (bytes <= out->peak_bytes) continue;
     out->peak_bytes = bytes;
     out->peak = one;
@@ -508,7 +542,10 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
   *x = (struct pricing){.m = m,
                         .plan = plan,
                         .microbatches = pz_plan_microbatches(plan),
-                        .shape = pz_plan_shape(plan)};
+                        .shape = pz_plan_shape(plan),
+                        .host_bytes_per_s = m->cost.chip.host_bytes_per_s > 0
+                                                ? m->cost.chip.host_bytes_per_s
+                                                : m->k->host_bytes_per_s};
   status = pz_step_model_time(m, plan, x->microbatches, timing, err);
   if (status != PZ_OK) return status;
   find_send(x);

@@ -438,6 +438,47 @@ uint32_t pz_build_flash(struct pz_builder *b, const struct pz_flash *f) {
   return b->status == PZ_OK ? out[0] : PZ_NONE;
 }
 
+/* FLOP of a token: those of each head or group, times `times`. */
+static bool scan_part(const struct pz_scan *s, struct pz_op *op, int64_t times, int64_t width) {
+  return pz_mul(&times, s->dims.m) && pz_mul(&times, width) && pz_add(&op->matmul_flop, times);
+}
+
+/* Tokens of a chunk attend to those before them, (span + 1) / 2 on average.  Mamba-2 (Dao and Gu, arXiv 2405.21060,
+ * section 6): scores of C and B for a group, these times x, the chunk's state, what the state before it gives.  Delta
+ * rule (Yang et al., arXiv 2406.06484, section 3): scores of keys, their triangular inverse, which makes new keys and
+ * values, what the state gives for keys and queries, its update, scores of queries and what they give. */
+static bool scan_work(const struct pz_scan *s, struct pz_op *op) {
+  int64_t n = s->dims.n, k = s->dims.k, before = s->span + 1;
+  bool delta = s->kind == PZ_OP_DELTA_RULE;
+  int64_t head =
+      delta ? 6 * n * k + before * (3 * k + 2 * n) + s->span * s->span / 3 : 4 * n * k + before * k;
+  bool ok =
+      scan_part(s, op, s->dims.batch, head) && (delta || scan_part(s, op, s->groups, before * n));
+  op->flop = op->matmul_flop;
+  return ok;
+}
+
+uint32_t pz_build_scan(struct pz_builder *b, const struct pz_scan *s) {
+  if (b->status != PZ_OK || s->in[0] == PZ_NONE) return PZ_NONE;
+  bool split = tensor(b, s->in[0])->split;
+  uint32_t out[2] = {add_tensor(b, s->name, PZ_ROLE_ACTIVATION, PZ_B16, s->shape),
+                     add_tensor(b, "saved", PZ_ROLE_ACTIVATION, PZ_B16, s->saved)};
+  if (b->status != PZ_OK) return PZ_NONE;
+  tensor(b, out[0])->split = tensor(b, out[1])->split = split;
+  struct pz_op op = {.name = s->name,
+                     .kind = s->kind,
+                     .op_class = PZ_CLASS_FUSED,
+                     .in = s->in,
+                     .out = out,
+                     .n_out = 2,
+                     .dims = s->dims,
+                     .span = s->span};
+  while (op.n_in < PZ_OP_MOST_INPUTS && s->in[op.n_in] != PZ_NONE) op.n_in++;
+  if (!scan_work(s, &op)) failed(b, PZ_LIMIT);
+  add_op(b, &op);
+  return b->status == PZ_OK ? out[0] : PZ_NONE;
+}
+
 /* A collective, or its marker, with a result of this shape, divided or not. */
 static uint32_t collective(struct pz_builder *b, int kind, const char *name, uint32_t x,
                            struct pz_shape shape, bool split) {

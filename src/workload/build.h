@@ -155,6 +155,18 @@ struct pz_flash {
 };
 uint32_t pz_build_flash(struct pz_builder *b, const struct pz_flash *f);
 
+/* A recurrence in chunks: PZ_OP_SSM_SCAN or PZ_OP_DELTA_RULE, dims as ops.def has them. */
+struct pz_scan {
+  int kind;
+  const char *name;
+  uint32_t in[PZ_OP_MOST_INPUTS]; /* PZ_NONE after the last */
+  struct pz_dims dims;
+  int64_t groups; /* of all samples: Mamba-2's products of B and C are common to a group's heads */
+  int64_t span;   /* tokens of a chunk */
+  struct pz_shape shape, saved; /* of the result, and of what is saved beside */
+};
+uint32_t pz_build_scan(struct pz_builder *b, const struct pz_scan *s);
+
 /* Into a tensor-parallel region (gather rows, or mark for the backward sum), and out of it (sum
  * over the group, to all or scattered); bias > 0 adds a bias of that width after the sum. */
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x);

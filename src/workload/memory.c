@@ -224,7 +224,13 @@ static void note_readers(const struct pz_graph *g, uint8_t *use) {
 int64_t pz_saved_less(const struct pz_tensor *t, unsigned use, enum pz_saved_form form) {
   bool gemm = use & PZ_SAVED_BY_GEMM, other = use & PZ_SAVED_BY_OTHER;
   if (form == PZ_SAVED_16BIT || t->elem_bytes != 2) return 0;
-  if (form == PZ_SAVED_GEMM_8BIT) return gemm ? (other ? -t->elems : t->elems) : 0;
+  if (form != PZ_SAVED_8BIT) { /* a copy of its own where others read 16 bit */
+    bool four = form == PZ_SAVED_GEMM_4BIT || form == PZ_SAVED_GEMM_4BIT_GATE;
+    bool gate = form == PZ_SAVED_GEMM_8BIT_GATE || form == PZ_SAVED_GEMM_4BIT_GATE;
+    int64_t copy = four ? t->elems * 9 / 16 : t->elems;
+    if (gemm) return (other ? 0 : 2 * t->elems) - copy;
+    return gate && use & PZ_SAVED_BY_GATE && !other ? t->elems : 0;
+  }
   return gemm && other ? t->elems / 2 : use & (PZ_SAVED_BY_GEMM | PZ_SAVED_BY_GATE) ? t->elems : 0;
 }
 
