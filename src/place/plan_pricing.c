@@ -14,8 +14,9 @@ static bool simpler(const struct pz_plan *a, const struct pz_plan *b) {
   if (a->pp != b->pp) return a->pp < b->pp;
   if (a->tp != b->tp) return a->tp < b->tp;
   if (a->zero != b->zero) return a->zero < b->zero;
-  if (a->offload != b->offload) return a->offload < b->offload;
-  return a->recompute == PZ_RECOMPUTATION_NONE && b->recompute != PZ_RECOMPUTATION_NONE;
+  bool again = a->recompute != PZ_RECOMPUTATION_NONE;
+  if (again != (b->recompute != PZ_RECOMPUTATION_NONE)) return !again;
+  return a->offload < b->offload;
 }
 
 /* Also of bounds: a plan that comes before another does so by its bounds too. */
@@ -105,7 +106,7 @@ static enum pz_status check_bound(const struct pz_plan_pricing *s, const struct 
 /* A plan on its way: excluded by the bound before memory has asked for anything, by memory, by the bound with what it
  * asks for, or simulated. */
 static enum pz_status try_way(struct pz_plan_pricing *s, const struct pz_step_shape *x,
-                                    struct pz_plan *p) {
+                              struct pz_plan *p) {
   struct pz_plan_certificate *c = &s->found.certificate;
   bool asks = p->recompute == PZ_RECOMPUTATION_FULL || pz_plan_chooses_layers(s->space->q, p),
        memory = s->space->q->objective == PZ_PLAN_MEMORY;

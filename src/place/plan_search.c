@@ -44,7 +44,8 @@ static enum pz_status check_question(const struct pz_plan_question *q, struct pz
     status = pz_fail(err, PZ_BAD_USE, "sharding over %lld replicas; accepted: 0 (all) to %lld",
                      (long long)p->shard, (long long)p->devices);
   if (status == PZ_OK && p->offload_layers && !(p->offload & PZ_OFFLOAD_ACTIVATIONS))
-    status = pz_fail(err, PZ_BAD_USE, "offload_layers without offload activations; accepted: with it");
+    status =
+        pz_fail(err, PZ_BAD_USE, "offload_layers without offload activations; accepted: with it");
   if (status == PZ_OK && !(q->tie >= 0 && q->tie <= 1))
     status = pz_fail(err, PZ_BAD_USE, "tie %g; accepted: 0 to 1", q->tie);
   if (status == PZ_OK && !(q->deadline_s >= 0 && q->deadline_s <= 1e30))

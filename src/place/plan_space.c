@@ -196,8 +196,8 @@ static void list_ways(struct pz_plan_space *s) {
   for (int q = 0; q < quarters; q++)
     for (int a = first; a <= away; a++)
       for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++)
-        s->way[s->n_ways++] =
-            (struct pz_plan_way){recomputations[i], a, quarters > 1 ? q / 4.0 : p->offload_fraction};
+        s->way[s->n_ways++] = (struct pz_plan_way){recomputations[i], a,
+                                                   quarters > 1 ? q / 4.0 : p->offload_fraction};
 }
 
 /* A plan whose sizes divide whatever must, with this ZeRO stage. */

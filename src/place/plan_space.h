@@ -84,7 +84,8 @@ struct pz_plan_space {
   int64_t node, n_blocks, seq;
   struct pz_model_shape model;
   struct pz_rule_list rules;
-  struct pz_plan_way way[PZ_PLAN_WAYS]; /* the first: nothing recomputed, nothing away that is not asked for */
+  struct pz_plan_way
+      way[PZ_PLAN_WAYS]; /* the first: nothing recomputed, nothing away that is not asked for */
   size_t n_ways;
   struct pz_plan_ways ways;        /* of the plan at hand */
   unsigned orders, recomputations; /* that the framework has: sets */
@@ -126,7 +127,8 @@ void pz_plan_grids_sort(struct pz_vec *grids);
 bool pz_plan_space_take(const struct pz_plan_space *s, struct pz_plan *p, size_t way);
 
 /* Is the number of layers whose activations go to the host for memory to choose? */
-static inline bool pz_plan_chooses_layers(const struct pz_plan_question *q, const struct pz_plan *p) {
+static inline bool pz_plan_chooses_layers(const struct pz_plan_question *q,
+                                          const struct pz_plan *p) {
   return p->offload & PZ_OFFLOAD_ACTIVATIONS && !q->plan.offload_layers && !q->plan.offload_modules;
 }
 

@@ -26,7 +26,8 @@ static const char *host_text(const struct pz_plan *o, char *buf, size_t size) {
 }
 
 const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
-  char chunks[48] = "", context[48] = "", experts[32] = "", shards[32] = "", ends[64] = "", host[140];
+  char chunks[48] = "", context[48] = "", experts[32] = "", shards[32] = "", ends[64] = "",
+       host[140];
   bool some = o->recompute == PZ_RECOMPUTATION_FULL && (o->stage_recompute || o->recompute_layers);
   bool order = o->pp > 1 && o->pipeline > PZ_PIPELINE_INTERLEAVED;
   if (o->vpp > 1) snprintf(chunks, sizeof chunks, " x %lld", (long long)o->vpp);
