@@ -213,7 +213,7 @@ enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t b
   if (!err) err = &local;
   enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
-  struct pz_fields c = {.name = name, .root = root, .err = err};
+  struct pz_fields c = {.name = name, .root = pz_config_text(root), .err = err};
   const struct row *row = find_row(&c);
   if (row) {
     s.family = row->family;

@@ -81,6 +81,12 @@ double pz_plan_moment_bytes(const struct pz_plan *p, bool experts) {
   return own > 0 && p->zero ? own : fp32;
 }
 
+enum pz_format pz_plan_format(const struct pz_plan *p) {
+  if (p->precision == PZ_PRECISION_NVFP4) return PZ_FORMAT_NVFP4;
+  if (p->precision != PZ_PRECISION_FP8) return PZ_FORMAT_16BIT;
+  return (enum pz_format)(PZ_FORMAT_FP8_DELAYED + (p->fp8_recipe > 0 ? p->fp8_recipe : 0));
+}
+
 double pz_plan_main_bytes(const struct pz_plan *p, bool experts) {
   static const double fp32 = 4;
   const struct pz_framework *f = pz_plan_framework(p);

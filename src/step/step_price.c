@@ -202,32 +202,29 @@ static enum pz_status simulate(const struct pricing *x, struct pz_prediction *ou
 
 /* ---- gradients and optimizer ---------------------------------------------------------------- */
 
-static void add_params(struct pz_step_params *to, const struct pz_step_params *n) {
-  to->dense += n->dense;
-  to->expert += n->expert;
-}
-
 /* Parameters of a stage, of a device; a head that is the embedding has a copy in the last stage. */
 static struct pz_step_params params_of(const struct pricing *x, int64_t stage) {
   const struct pz_step_model *m = x->m;
-  struct pz_step_params n = {0, 0};
+  struct pz_step_params n = {.dense = 0};
   for (uint32_t c = 0; c < pz_pipeline_slots(&x->shape); c++) {
     int64_t chunk = chunk_at(x, stage, c);
     for (uint32_t k = 0; k < m->kinds.n; k++) {
       int64_t recomputed, blocks = chunk_kind(x, chunk, k, &recomputed);
-      n.dense += (double)blocks * m->block_params[k].dense;
-      n.expert += (double)blocks * m->block_params[k].expert;
+      pz_step_params_add(&n, &m->block_params[k], (double)blocks);
     }
-    if (chunk == 0) add_params(&n, &m->before_params);
-    if (chunk == last_chunk(x)) add_params(&n, &m->after_params);
-    if (chunk == last_chunk(x) && pz_pipeline_parts_ends(&x->shape)) n.dense += m->tied_params;
+    if (chunk == 0) pz_step_params_add(&n, &m->before_params, 1);
+    if (chunk == last_chunk(x)) pz_step_params_add(&n, &m->after_params, 1);
+    if (chunk == last_chunk(x) && pz_pipeline_parts_ends(&x->shape)) {
+      n.dense += m->tied_params;
+      n.trained += m->tied_params;
+    }
   }
   return n;
 }
 
 /* Of the stage with most. */
 static struct pz_step_params stage_params(const struct pricing *x) {
-  struct pz_step_params most = {0, 0};
+  struct pz_step_params most = {.dense = 0};
   for (int64_t k = 0; k < x->plan->pp; k++) {
     struct pz_step_params n = params_of(x, k);
     if (n.dense + n.expert > most.dense + most.expert) most = n;
@@ -246,7 +243,7 @@ static double tied_s(const struct pricing *x) {
 
 /* Parameters that a group of devices has alike. */
 struct holders {
-  double params;
+  double params, trained;
   int64_t replicas, shards, stride;
 };
 
@@ -274,7 +271,7 @@ static struct pz_wire_time passes_of(const struct pricing *x, const struct holde
 static double collectives_of(const struct pricing *x, const struct holders *h) {
   const struct pz_constants *k = x->m->k;
   if (pz_plan_gathers_layers(x->plan)) return (double)(x->m->n_blocks + x->m->w->n_layers - 1);
-  return ceil(h->params / pz_fmax(k->bucket_params, k->replica_params * (double)h->replicas));
+  return ceil(h->trained / pz_fmax(k->bucket_params, k->replica_params * (double)h->replicas));
 }
 
 /* Gradients are exchanged with every microbatch: with stages they stay whole till the last. */
@@ -284,18 +281,18 @@ static void add_traffic(const struct pricing *x, const struct holders *h, struct
   static const double WEIGHT_BYTES = 2;
   const struct pz_plan *p = x->plan;
   if (h->replicas <= 1 || !(h->params > 0)) return;
-  double n = collectives_of(x, h);
+  double n = collectives_of(x, h), gathered = p->zero > 2 ? h->params : h->trained;
   enum pz_collective reduce = p->zero ? PZ_COLLECTIVE_REDUCE_SCATTER : PZ_COLLECTIVE_ALL_REDUCE;
   struct pz_wire_time gather =
-                          passes_of(x, h, PZ_COLLECTIVE_ALL_GATHER, h->params * WEIGHT_BYTES, n),
-                      scatter = passes_of(x, h, reduce, h->params * p->grad_bytes, n);
+                          passes_of(x, h, PZ_COLLECTIVE_ALL_GATHER, gathered * WEIGHT_BYTES, n),
+                      scatter = passes_of(x, h, reduce, h->trained * p->grad_bytes, n);
   if (pz_plan_gathers_layers(p)) pz_wire_add(&t->regather, &gather, 1);
   if (p->zero) pz_wire_add(&t->gather, &gather, 1);
   pz_wire_add(&t->scatter, &scatter, 1);
   /* all-reduce of the shards between groups that each hold a whole copy (hybrid sharding) */
   struct pz_group copies = {h->replicas / h->shards, h->stride * h->shards};
   if (copies.devices <= 1) return;
-  double bytes = h->params / (double)h->shards * p->grad_bytes;
+  double bytes = h->trained / (double)h->shards * p->grad_bytes;
   struct pz_wire_time reduced =
       pz_network_time(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_ALL_REDUCE, bytes / n, copies);
   pz_wire_add(&t->last, &reduced, n);
@@ -307,9 +304,10 @@ static struct holders holders_of(const struct pricing *x, bool experts) {
   const struct pz_plan *p = x->plan;
   int64_t copies = pz_pipeline_copies(x->shape.order), sharing = pz_plan_hybrid(p) ? 1 : copies;
   if (experts)
-    return (struct holders){x->params.expert, pz_plan_expert_replicas(p) * copies,
-                            pz_plan_expert_shards(p) * sharing, pz_plan_ep(p) * pz_plan_etp(p)};
-  return (struct holders){x->params.dense, pz_plan_replicas(p) * copies,
+    return (struct holders){x->params.expert, x->params.trained_expert,
+                            pz_plan_expert_replicas(p) * copies, pz_plan_expert_shards(p) * sharing,
+                            pz_plan_ep(p) * pz_plan_etp(p)};
+  return (struct holders){x->params.dense, x->params.trained, pz_plan_replicas(p) * copies,
                           pz_plan_shards(p) * sharing, p->tp};
 }
 
@@ -364,7 +362,8 @@ static double both_s(const struct window *w, const struct beside *b) {
 
 static double exchange_j(const struct pricing *x, const struct holders *h) {
   double others = 1 - 1 / (double)h->replicas;
-  return h->params * others * pz_exchange_bytes(x->plan) * pz_tech_at(x->m->cost.chip.tech)->link_j;
+  return h->trained * others * pz_exchange_bytes(x->plan) *
+         pz_tech_at(x->m->cost.chip.tech)->link_j;
 }
 
 /* Links that are busy beside kernels take their watts, and these take so much longer. */
@@ -416,8 +415,8 @@ static double host_update_s(const struct pricing *x, double params) {
 static void optimize(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_plan *p = x->plan;
   struct holders dense = holders_of(x, false), expert = holders_of(x, true);
-  double own = dense.params / (double)(p->zero ? dense.shards : 1) +
-               expert.params / (double)(p->zero ? expert.shards : 1);
+  double own = dense.trained / (double)(p->zero ? dense.shards : 1) +
+               expert.trained / (double)(p->zero ? expert.shards : 1);
   double away = pz_plan_away(p), here = own * (1 - away);
   struct pz_power update;
   pz_cost_update(&x->m->cost, here * pz_plan_framework(p)->optimizer_bytes, here,

@@ -11,9 +11,9 @@
 
 /* ---- GEMMs ---------------------------------------------------------------------------------- */
 
-/* Flash attention, or a product with the scores. */
+/* Flash attention or a scan, or a product with the scores. */
 static bool is_attention(const struct pz_step_model *m, const struct pz_op *op) {
-  if (op->kind == PZ_OP_ATTENTION) return true;
+  if (pz_op_mixes_tokens(op->kind)) return true;
   return m->w->options.attention != PZ_ATTENTION_FLASH && op->matmul_flop && op->dims.batch > 1 &&
          !op->grouped;
 }
@@ -48,11 +48,17 @@ static double layer_gemm_flop(const struct pz_step_model *m, const struct pz_lay
   return 2 * (active_params(w, l) + tied);
 }
 
-/* Of the model, backward with it: of all layers but the embedding, which looks vectors up. */
+/* Of the model, backward with it: of all layers but the embedding, which looks vectors up.  A frozen parameter has no
+ * gradient: 4 FLOP a token in place of 6. */
 static double model_gemm_flop(const struct pz_step_model *m) {
   double sum = 0;
-  for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++)
-    sum += 3 * (double)m->w->layers[i].count * layer_gemm_flop(m, &m->w->layers[i]);
+  for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++) {
+    const struct pz_layer *l = &m->w->layers[i];
+    double forward = layer_gemm_flop(m, l);
+    bool frozen = m->w->options.lora_rank > 0;
+    sum += (double)l->count *
+           (frozen ? 2 * forward + 2 * (double)l->model_trained_params : 3 * forward);
+  }
   return sum;
 }
 
@@ -62,7 +68,7 @@ static double model_gemm_flop(const struct pz_step_model *m) {
  * of a band (a sliding window) all but the triangle before its first keys.  What kernels compute of the rest is not
  * counted. */
 static double attended_part(const struct pz_step_model *m, const struct pz_op *op) {
-  if (!m->w->causal) return 1;
+  if (!m->w->causal || pz_op_is_scan(op->kind)) return 1;
   int64_t keys = strncmp(op->name, "context", 7) == 0 ? op->dims.k : op->dims.n;
   return 1 - pz_fmin(1, (double)keys / (double)pz_max(op->span, op->dims.m)) / 2;
 }
@@ -87,6 +93,23 @@ static double model_attention_flop(const struct pz_step_model *m) {
   return sum;
 }
 
+/* Layers that attend to all tokens: of a hybrid those that have attention, else all. */
+static double attention_layers(const struct pz_step_model *m) {
+  double with = 0;
+  bool hybrid = false;
+  for (uint32_t i = 0; i < m->kinds.n; i++) {
+    const struct pz_layer *l = &m->w->layers[m->kinds.layer[i]];
+    bool attends = false;
+    for (uint32_t k = 0; k < l->ops[PZ_FORWARD].n; k++) {
+      const struct pz_op *op = &l->ops[PZ_FORWARD].op[k];
+      hybrid = hybrid || pz_op_is_scan(op->kind);
+      attends = attends || (is_attention(m, op) && !pz_op_is_scan(op->kind));
+    }
+    if (attends) with += (double)l->count;
+  }
+  return hybrid ? with : (double)m->n_blocks;
+}
+
 /* ---- recomputation -------------------------------------------------------------------------- */
 
 /* Part of a forward operator that backward of a recomputed layer computes anew, as the model of time has it;
@@ -101,7 +124,7 @@ static double recomputed_part(const struct pz_step_model *m, const struct pz_pla
   case PZ_RECOMPUTATION_FULL:
   case PZ_RECOMPUTATION_HALF: return 1;
   case PZ_RECOMPUTATION_ALTERNATE: return attention ? 0 : 0.5;
-  case PZ_RECOMPUTATION_SELECTIVE: return attention;
+  case PZ_RECOMPUTATION_SELECTIVE: return attention && !pz_op_is_scan(op->kind);
   default: return 0;
   }
 }
@@ -163,6 +186,13 @@ static enum pz_status recompute_flop(const struct pz_step_model *m, const struct
 
 /* ---- the rates ------------------------------------------------------------------------------ */
 
+/* Of the 16-bit peak, by the data sheet. */
+static double peak_part(const struct pz_chip *c, const struct pz_plan *p) {
+  if (p->precision == PZ_PRECISION_NVFP4)
+    return c->tensor.nvfp4_speedup > 0 ? c->tensor.nvfp4_speedup : 4;
+  return p->precision == PZ_PRECISION_FP8 ? 2 : 1;
+}
+
 enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan *p,
                              struct pz_prediction *out, struct pz_error *err) {
   const struct pz_workload *w = m->w;
@@ -171,9 +201,8 @@ enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan
   if (status != PZ_OK) return status;
   double width = w->head_dim ? (double)w->heads * (double)w->head_dim : (double)w->hidden;
   double gemms = model_gemm_flop(m), flop = gemms + model_attention_flop(m);
-  double conventional = gemms + 12 * (double)m->n_blocks * width * (double)m->seq;
-  double peak =
-      pz_chip_tensor_flop_per_s(&m->cost.chip) * (p->precision == PZ_PRECISION_FP8 ? 2 : 1);
+  double conventional = gemms + 12 * attention_layers(m) * width * (double)m->seq;
+  double peak = pz_chip_tensor_flop_per_s(&m->cost.chip) * peak_part(&m->cost.chip, p);
   out->tokens = (double)(p->batch * m->seq);
   out->params = (double)w->totals.model_params;
   out->active_params = (double)w->totals.active_params;

@@ -120,7 +120,7 @@ static double largest_matrix(const struct pz_layer *l) {
 static double placeholder_bytes(const struct pz_layer *l) {
   double n = 0;
   for (uint32_t i = 0; i < l->n_tensors; i++)
-    if (l->tensors[i].role == PZ_ROLE_PARAM && l->tensors[i].n_dims > 1)
+    if (l->tensors[i].role == PZ_ROLE_PARAM && l->tensors[i].n_dims > 1 && !l->tensors[i].frozen)
       n += (double)l->tensors[i].elems;
   return HALF_BYTES * n;
 }
@@ -195,10 +195,25 @@ static double alternate_bytes(const struct pz_layer *l, double *unread) {
   return saved;
 }
 
-/* How activations of repeated layers are saved. */
-static enum pz_saved_form saved_form(const struct pz_plan *p) {
-  bool fp8 = p->precision == PZ_PRECISION_FP8;
-  return fp8 ? pz_plan_framework(p)->fp8_saves : PZ_SAVED_16BIT;
+/* How activations of a repeated layer are saved. */
+static enum pz_saved_form saved_form(const struct pz_layer *l, const struct pz_plan *p) {
+  enum pz_format format = l->wide ? PZ_FORMAT_16BIT : pz_plan_format(p);
+  enum pz_saved_form form = format ? pz_plan_framework(p)->fp8_saves : PZ_SAVED_16BIT;
+  if (form != PZ_SAVED_GEMM_8BIT) return form;
+  bool gate = p->act_precision > 0;
+  if (format == PZ_FORMAT_NVFP4) return gate ? PZ_SAVED_GEMM_4BIT_GATE : PZ_SAVED_GEMM_4BIT;
+  return gate ? PZ_SAVED_GEMM_8BIT_GATE : PZ_SAVED_GEMM_8BIT;
+}
+
+/* Of the weights of 8- and 4-bit GEMMs, along rows and along columns, beside weight_bytes: with 4 bit, and with 8 bit in
+ * blocks of 128, those in 16 bit are kept too (fp8_param_gather is off: megatron.bridge.training.mixed_precision). */
+static double copied_weight_bytes(const struct pz_plan *p) {
+  static const double NVFP4_BYTES = 2 * (0.5 + 1.0 / 16), BLOCK_BYTES = 2 * (1 + 4.0 / 128);
+  const struct pz_framework *f = pz_plan_framework(p);
+  enum pz_format format = pz_plan_format(p);
+  if (f->fp8_saves == PZ_SAVED_16BIT || !format) return 0;
+  if (format == PZ_FORMAT_NVFP4) return NVFP4_BYTES;
+  return format == PZ_FORMAT_FP8_BLOCK && f->engine ? BLOCK_BYTES : f->fp8_weight_bytes;
 }
 
 /* With a copy of the logits in fp32.  Forward: they are both there, the copy is saved.  Backward: the derivative takes its
@@ -237,8 +252,8 @@ static void recompute(const struct pz_memory_model *m, const struct pz_layer *l,
                                x->backward_peak + (pz_plan_framework(p)->stops_early ? 0 : out));
     break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    recompute_bytes(x,
-                    modules ? pz_modules_bytes(l, modules, saved_form(p)) : known_core_bytes(m, l));
+    recompute_bytes(x, modules ? pz_modules_bytes(l, modules, saved_form(l, p))
+                               : known_core_bytes(m, l));
     break;
   case PZ_RECOMPUTATION_ALTERNATE: {
     double gemms = alternate_bytes(l, &unread);
@@ -308,12 +323,14 @@ static bool stays_gathered(const struct pz_plan *p) { return p->zero == 3 && p->
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_plan *p = s->p;
   if (!pz_plan_divides(p) || p->zero < 2 || stays_gathered(p)) return 0;
-  double n = (double)l->params, next = (double)first_kind(s)->params;
+  double n = (double)l->params, next = (double)first_kind(s)->params,
+         trained = (double)l->trained_params;
   if (pz_framework_compiles(pz_plan_framework(p))) {
     n = pz_fmin(n, s->m->matrix_params);
     next = pz_fmin(next, s->m->matrix_params);
+    trained = pz_fmin(trained, n);
   }
-  double gradient = backward ? n * (HALF_BYTES + p->grad_bytes) : 0;
+  double gradient = backward ? trained * (HALF_BYTES + p->grad_bytes) : 0;
   return p->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
 }
 
@@ -365,8 +382,8 @@ static void enter_slot(struct stage_walk *s, uint32_t slot) {
 /* Of what a layer saves, that which goes to the host: all of it, or what some modules read of it. */
 static double away_bytes(const struct stage_walk *s, const struct pz_layer *l, double saved) {
   if (!s->p->offload_modules) return saved;
-  return pz_fmin(
-      saved, pz_offloaded_bytes(l, s->p->offload_modules, pz_plan_modules(s->p), saved_form(s->p)));
+  return pz_fmin(saved, pz_offloaded_bytes(l, s->p->offload_modules, pz_plan_modules(s->p),
+                                           saved_form(l, s->p)));
 }
 
 /* How a layer goes through the stage.  Gradients of embedding and head come from autograd, whatever the
@@ -378,7 +395,7 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
   enum pz_recomputation how = (enum pz_recomputation)s->p->recompute;
   if (kind_of(s, i) >= 0) {
-    double less = (double)l->less_bytes[saved_form(s->p)];
+    double less = (double)l->less_bytes[saved_form(l, s->p)];
     if (s->m->copies_context) less -= (double)l->context_bytes;
     x.saved -= less;
     x.freed += less;
@@ -563,7 +580,8 @@ static struct pz_training_memory worst_moment(struct stage_walk s) {
  * A copy of a tied matrix stands on both stages. */
 struct stage_sums {
   double dense, expert, constants;
-  double blocks; /* of dense and expert, those in repeated layers */
+  double trained, trained_expert; /* of dense and expert, those that are trained */
+  double blocks;                  /* of dense and expert, those with 8- or 4-bit GEMMs */
 };
 
 static struct stage_sums stage_sums(struct stage_walk s) {
@@ -574,10 +592,13 @@ static struct stage_sums stage_sums(struct stage_walk s) {
       const struct pz_layer *l = &s.m->w->layers[i];
       double times = (double)repeats(&s, i);
       int64_t shared = kind_of(&s, i) < 0 ? l->shared_bytes : 0;
-      n.dense += times * (double)(l->params - l->expert_params +
-                                  (pz_pipeline_parts_ends(&s.shape) ? l->tied_params : 0));
+      int64_t tied = pz_pipeline_parts_ends(&s.shape) ? l->tied_params : 0;
+      n.dense += times * (double)(l->params - l->expert_params + tied);
       n.expert += times * (double)l->expert_params;
-      if (kind_of(&s, i) >= 0) n.blocks += times * (double)l->params;
+      n.trained += times * (double)(l->trained_params - l->trained_expert_params +
+                                    (pz_plan_adapts(s.p) ? 0 : tied));
+      n.trained_expert += times * (double)l->trained_expert_params;
+      if (kind_of(&s, i) >= 0 && !l->wide) n.blocks += times * (double)l->params;
       n.constants += times * (double)(l->buffer_bytes + shared);
     }
   }
@@ -588,31 +609,34 @@ static struct stage_sums stage_sums(struct stage_walk s) {
  * moments. */
 static double gradient_bytes(const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
+  if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return 0; /* as backward leaves them */
   double most = pz_fmin(MOST_GRADIENT_BYTES, f->state_bytes - f->weight_bytes);
   return f->exchanges_sums ? pz_fmin(most, p->grad_bytes) : most;
 }
 
 static double optimizer_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
+  if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return f->adapter_state_bytes;
   double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - MOST_GRADIENT_BYTES);
   if (p->main_param_bytes >= 0 && rest > 2 * MOST_MOMENT_BYTES)
     rest = 2 * MOST_MOMENT_BYTES + p->main_param_bytes;
   return pz_fmax(0, rest - 2 * (MOST_MOMENT_BYTES - pz_plan_moment_bytes(p, m->experts)));
 }
 
-/* What parameters that so many devices share take: weights, gradients, optimizer state. */
-static void add_state(const struct stage_walk *s, double n, int64_t shards,
+/* What parameters that so many devices share take: weights, gradients and optimizer state of those that are trained. */
+static void add_state(const struct stage_walk *s, double n, double trained, int64_t shards,
                       struct pz_training_memory *to) {
   const struct pz_plan *p = s->p;
   const struct pz_framework *f = pz_plan_framework(p);
-  double d = (double)shards, whole = shards > 1 && stays_gathered(p) ? n : 0;
+  double d = (double)shards;
+  bool whole = shards > 1 && stays_gathered(p);
   bool gradients = p->zero > 2 || (p->zero == 2 && p->pp == 1);
-  to->weight_bytes += n * f->weight_bytes / (p->zero > 2 ? d : 1) + whole * HALF_BYTES;
   double here = 1 - pz_plan_away(p);
+  to->weight_bytes += n * f->weight_bytes / (p->zero > 2 ? d : 1) + (whole ? n * HALF_BYTES : 0);
   to->gradient_bytes +=
-      n * gradient_bytes(p) / (gradients ? d : 1) * (f->gradients_away ? here : 1) +
-      whole * p->grad_bytes;
-  to->optimizer_bytes += n * optimizer_bytes(s->m, p) / (p->zero ? d : 1) * here;
+      trained * gradient_bytes(p) / (gradients ? d : 1) * (f->gradients_away ? here : 1) +
+      (whole ? trained * p->grad_bytes : 0);
+  to->optimizer_bytes += trained * optimizer_bytes(s->m, p) / (p->zero ? d : 1) * here;
 }
 
 static struct pz_training_memory state_bytes(const struct stage_walk *s) {
@@ -621,11 +645,10 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
   int64_t copies = pz_plan_hybrid(s->p) ? 1 : pz_pipeline_copies(s->shape.order);
   struct pz_training_memory m = {.activation_bytes = n.constants,
                                  .reserve_bytes = s->m->reserve_bytes};
-  add_state(s, n.dense, pz_plan_shards(s->p) * copies, &m);
-  add_state(s, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
-  if (s->p->precision == PZ_PRECISION_FP8)
-    m.weight_bytes += f->fp8_weight_bytes * n.blocks /
-                      (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
+  add_state(s, n.dense, n.trained, pz_plan_shards(s->p) * copies, &m);
+  add_state(s, n.expert, n.trained_expert, pz_plan_expert_shards(s->p) * copies, &m);
+  m.weight_bytes += copied_weight_bytes(s->p) * n.blocks /
+                    (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
   if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
   return m;
 }
@@ -695,7 +718,8 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
   if (s.gradients == PZ_GRADIENTS_KEPT && microbatches > 1) {
     /* the first microbatch's gradients are there when the next one's are added */
-    all.gradient_bytes += HALF_BYTES * all.weight_bytes / pz_plan_framework(p)->weight_bytes;
+    struct stage_sums n = stage_sums(s);
+    all.gradient_bytes += HALF_BYTES * (n.trained + n.trained_expert);
     s.gradients = PZ_GRADIENTS_PASSING;
   }
   make_passes(&s);

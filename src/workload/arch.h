@@ -6,7 +6,36 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum pz_act { PZ_ACT_GELU, PZ_ACT_GELU_TANH, PZ_ACT_GELU_FAST, PZ_ACT_RELU, PZ_ACT_SILU };
+enum pz_act {
+  PZ_ACT_GELU,
+  PZ_ACT_GELU_TANH,
+  PZ_ACT_GELU_FAST,
+  PZ_ACT_RELU,
+  PZ_ACT_RELU2, /* squared */
+  PZ_ACT_SILU,
+};
+
+/* What the first half of a block is, which mixes tokens. */
+enum pz_mixer {
+  PZ_MIXER_ATTENTION,
+  PZ_MIXER_NONE,
+  PZ_MIXER_MAMBA,  /* selective scan (Gu and Dao, arXiv 2312.00752) */
+  PZ_MIXER_MAMBA2, /* scan in chunks, one decay for each head (Dao and Gu, arXiv 2405.21060) */
+  PZ_MIXER_DELTA,  /* gated delta rule (Yang et al., arXiv 2412.06464) */
+};
+
+/* The recurrent layers of a hybrid.  Of each head a state of `state` x head_dim values is passed on; what
+ * is written to it and read from it (B and C of Mamba-2, key and query of the delta rule) is common to the
+ * heads of a group. */
+struct pz_recurrence {
+  enum pz_mixer mixer;
+  int64_t heads, head_dim, state, groups;
+  int64_t conv;    /* tokens that the convolution before it sees */
+  int64_t chunk;   /* tokens that are multiplied at once */
+  int64_t dt_rank; /* Mamba: width through which the steps are projected */
+  bool conv_bias, proj_bias;
+  int64_t norms; /* Mamba-2: parts of the result with a norm each; 0: none */
+};
 
 /* Norms of query and key. */
 enum pz_qk_norm {
@@ -29,7 +58,12 @@ enum {
   PZ_LAYER_LOCAL = 1,     /* attention within a window or a chunk, else over the whole sequence */
   PZ_LAYER_UNROTATED = 2, /* no rotary positions */
   PZ_LAYER_DENSE = 4,     /* a dense feed-forward in a model with experts */
+  PZ_LAYER_RECURRENT = 8, /* the recurrence in place of attention */
+  PZ_LAYER_NO_MIXER = 16, /* the second half of a block alone */
+  PZ_LAYER_NO_FFN = 32,   /* the first half alone */
 };
+
+enum { PZ_PREDICT_OWN = 128 };
 
 /* Which layer of a model. */
 enum pz_part {
@@ -67,16 +101,24 @@ struct pz_arch {
   int64_t experts, experts_per_token; /* 0: dense */
   int64_t shared_ffn;                 /* of the expert that every token meets; 0: none */
   int64_t dense_ffn;                  /* of PZ_LAYER_DENSE layers */
+  int64_t latent;        /* width in which the experts work, between two projections; 0: hidden */
   int64_t expert_groups; /* a token's experts are of at most so many groups; 0: of any */
   enum pz_router router;
   bool router_bias;
   bool plain_experts; /* two GEMMs with the activation between, no gate */
+  bool shared_gate;   /* the shared expert's result is weighted by a gate of the token */
+
+  struct pz_recurrence recurrence; /* of layers that are PZ_LAYER_RECURRENT */
+  enum pz_mixer mixer;             /* of this layer */
+  bool beside;                     /* the recurrence beside attention (Falcon-H1) */
+  bool no_ffn;                     /* this layer has no feed-forward */
 
   bool mixed; /* layers differ: */
   uint8_t kind[PZ_MOST_MIXED_LAYERS];
 
   enum pz_part part;
   int64_t predict_layers; /* multi-token prediction */
+  unsigned predict_kind;  /* properties of their block, with PZ_PREDICT_OWN; 0: as the last kind */
   int64_t encoder_layers; /* > 0: an encoder and a decoder */
   int64_t buckets;        /* of relative positions (T5) */
 
@@ -101,9 +143,10 @@ struct pz_arch {
   bool fused_qkv;                    /* one projection for query, key and value */
   bool fused_gate;                   /* one projection for gate and up */
   bool qkv_bias, out_bias, mlp_bias; /* of the projections */
-  bool sinks;                        /* attention has one more logit for each head */
-  bool score_cap, logit_cap;         /* cap * tanh(x / cap) */
-  bool causal_mask_buffer; /* the eager implementation keeps a positions x positions mask in every
+  bool out_gate;             /* attention's result by a gate, as wide, of the query's projection */
+  bool sinks;                /* attention has one more logit for each head */
+  bool score_cap, logit_cap; /* cap * tanh(x / cap) */
+  bool causal_mask_buffer;   /* the eager implementation keeps a positions x positions mask in every
                               layer */
 
   /* what the eager implementation does */

@@ -93,12 +93,17 @@ static uint32_t gather_keys(struct pz_builder *b, const char *name, uint32_t x, 
   return y;
 }
 
+uint32_t pz_context_exchange(struct pz_builder *b, const char *name, uint32_t x,
+                             struct pz_shape shape) {
+  return context_join(b, PZ_OP_ALL_TO_ALL, name, x, shape);
+}
+
 static uint32_t exchange(struct pz_builder *b, const char *name, uint32_t x, bool to_heads) {
   if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
   int64_t c = b->options->cp, width = row_width(b, x);
   struct pz_shape shape =
       to_heads ? PZ_SHAPE(b->tokens * c, width / c) : PZ_SHAPE(b->tokens, width);
-  return context_join(b, PZ_OP_ALL_TO_ALL, name, x, shape);
+  return pz_context_exchange(b, name, x, shape);
 }
 
 /* Into attention (query, key and value become what it reads) and out of it. */
@@ -180,14 +185,31 @@ static const struct attention_names SELF = {"qkv", "query", "key", "value", "att
                                     CROSS = {"cross_query", "cross_query", "cross_key",
                                              "cross_value", "cross_out"};
 
-/* Keys and values are of `y`, which is x but in cross-attention. */
+/* Query and, where attention has one, the gate of its result: one projection, a view for each. */
+static uint32_t project_query(struct pz_builder *b, const struct pz_arch *a, const char *name,
+                              uint32_t x, uint32_t *gate) {
+  int64_t width = a->heads / b->options->tp * a->head_dim;
+  uint32_t q = project(b, a, name, x, a->out_gate ? 2 * a->heads : a->heads), part[2];
+  *gate = PZ_NONE;
+  if (!a->out_gate) return q;
+  struct pz_split split = {.name = "split_gate",
+                           .x = q,
+                           .parts = 2,
+                           .widths = {width, width},
+                           .names = {"query", "gate"}};
+  pz_build_split(b, &split, part);
+  *gate = part[1];
+  return part[0];
+}
+
+/* Query, key, value, and the gate or PZ_NONE.  Keys and values are of `y`, which is x but in cross-attention. */
 static void project_qkv(struct pz_builder *b, const struct pz_arch *a,
-                        const struct attention_names *n, uint32_t x, uint32_t y, uint32_t qkv[3]) {
+                        const struct attention_names *n, uint32_t x, uint32_t y, uint32_t qkv[4]) {
   bool cross = x != y;
   x = pz_build_enter(b, n->enter, x);
   y = cross ? pz_build_enter(b, n->key, y) : x;
   if (!a->fused_qkv) {
-    qkv[0] = project(b, a, n->query, x, a->heads);
+    qkv[0] = project_query(b, a, n->query, x, &qkv[3]);
     qkv[1] = project(b, a, n->key, y, a->kv_heads);
     qkv[2] = project(b, a, n->value, y, a->kv_heads);
     return;
@@ -201,6 +223,7 @@ static void project_qkv(struct pz_builder *b, const struct pz_arch *a,
                            .widths = {query, key, key},
                            .names = {"query", "key", "value"}};
   pz_build_split(b, &split, qkv);
+  qkv[3] = PZ_NONE;
 }
 
 /* ---- latent attention ----------------------------------------------------------------------- */
@@ -375,12 +398,16 @@ static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struc
 }
 
 static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
-                       const struct attention_names *n, uint32_t qkv[3]) {
+                       const struct attention_names *n, uint32_t qkv[4]) {
   struct sizes z = sizes_of(b, a);
   context_enter(b, a, qkv);
   uint32_t context =
       b->options->attention == PZ_ATTENTION_FLASH ? flash(b, a, &z, qkv) : standard(b, a, &z, qkv);
   context = context_leave(b, context);
+  if (qkv[3] != PZ_NONE) {
+    uint32_t open = pz_build_step(b, PZ_OP_SIGMOID, "attention_gate.sigmoid", qkv[3], PZ_NONE);
+    context = pz_build_step(b, PZ_OP_MUL, "attention_gate", context, open);
+  }
   struct pz_linear out = {.name = n->out,
                           .x = context,
                           .in = a->heads * z.value_dim,
@@ -391,9 +418,10 @@ static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
 }
 
 uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  uint32_t qkv[3];
+  uint32_t qkv[4];
   if (a->kv_rank) {
     latent_qkv(b, a, x, qkv);
+    qkv[3] = PZ_NONE;
   } else {
     project_qkv(b, a, &SELF, x, x, qkv);
     if (pz_eager(b) && a->scale_query)
@@ -405,7 +433,7 @@ uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32
 
 uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                                  uint32_t y) {
-  uint32_t qkv[3];
+  uint32_t qkv[4];
   project_qkv(b, a, &CROSS, x, y, qkv);
   return attend(b, a, &CROSS, qkv);
 }

@@ -9,9 +9,9 @@
 struct backward {
   struct pz_graph *g;
   const struct pz_workload_options *options;
-  bool *needs;        /* by forward tensor: has a gradient */
-  uint32_t *grad;     /* by forward tensor: its gradient so far, or PZ_NONE */
-  uint32_t *regather; /* by forward tensor: its rows gathered again, or PZ_NONE */
+  bool *needs;     /* by forward tensor: has a gradient */
+  uint32_t *grad;  /* by forward tensor: its gradient so far, or PZ_NONE */
+  uint32_t *again; /* by forward tensor: made again, or PZ_NONE */
   enum pz_status status;
 };
 
@@ -149,20 +149,44 @@ static void flash_flop(struct backward *b, const struct pz_op *op, struct pz_op 
     failed(b, PZ_LIMIT);
 }
 
-/* Rows of x that were gathered in forward are not kept but gathered again. */
-static uint32_t gathered_again(struct backward *b, const struct pz_op *from, uint32_t x) {
+/* Mamba-2 (state-spaces/mamba, ssd_combined.py: MambaSplitConv1dScanCombinedFn) makes C B, the chunks' states and the
+ * convolution again.  Products with a head's state: that, and four for the gradients of state, x, B and C, for the
+ * forward's two; with a chunk's scores three for one, of a head and of a group.  Delta rule
+ * (fla-org/flash-linear-attention, ops/gated_delta_rule/chunk.py): states, new keys and values again. */
+static void scan_flop(struct backward *b, const struct pz_op *op, struct pz_op *back) {
+  int64_t n = op->dims.n, k = op->dims.k, q = op->span, tokens = op->dims.batch * op->dims.m;
+  if (op->kind == PZ_OP_SSM_SCAN) {
+    back->matmul_flop = op->matmul_flop;
+    if (!pz_mul(&back->matmul_flop, 3)) failed(b, PZ_LIMIT);
+    back->matmul_flop -= 2 * tokens * n * k;
+  } else {
+    back->matmul_flop = tokens;
+    if (!pz_mul(&back->matmul_flop, 16 * n * k + (q + 1) * (9 * k + 5 * n) + 2 * q * q))
+      failed(b, PZ_LIMIT);
+  }
+  back->flop = back->matmul_flop;
+}
+
+/* What is not kept but made again: rows that were gathered, and the convolution before Mamba-2's scan. */
+static uint32_t made_again(struct backward *b, const struct pz_op *from, uint32_t x) {
   const struct pz_op *maker = NULL;
   for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n && !maker; i++) {
     const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
     bool rows = op->kind == PZ_OP_ALL_GATHER && op->peers != PZ_PEERS_EXPERT_TENSOR;
-    if (rows && op->out[0] == x) maker = op;
+    bool conv = op->kind == PZ_OP_CONV1D && from->kind == PZ_OP_SSM_SCAN;
+    if ((rows || conv) && op->out[0] == x) maker = op;
   }
   if (!maker) return x;
-  if (b->regather[x] != PZ_NONE) return b->regather[x];
+  if (b->again[x] != PZ_NONE) return b->again[x];
+  bool conv = maker->kind == PZ_OP_CONV1D;
   uint32_t out = like(b, x, "again");
-  struct pz_op op = derived(maker, PZ_OP_ALL_GATHER, (struct ends){maker->in, 1, &out, 1});
-  add(b, op, maker->peers == PZ_PEERS_CONTEXT ? maker : from, "gather_again");
-  return b->regather[x] = out;
+  struct pz_op op =
+      derived(maker, maker->kind, (struct ends){maker->in, conv ? maker->n_in : 1, &out, 1});
+  if (conv) op.direction = PZ_FORWARD;
+  op.flop = maker->flop;
+  add(b, op, conv || maker->peers == PZ_PEERS_CONTEXT ? maker : from,
+      conv ? "again" : "gather_again");
+  return b->again[x] = out;
 }
 
 static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t g) {
@@ -173,7 +197,7 @@ static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t 
   in[n_in++] = g;
   for (uint32_t i = 0; i < op->n_in; i++)
     if (reads_input(b, op, i))
-      in[n_in++] = op->kind == PZ_OP_ATTENTION ? gathered_again(b, op, op->in[i]) : op->in[i];
+      in[n_in++] = op->op_class == PZ_CLASS_FUSED ? made_again(b, op, op->in[i]) : op->in[i];
   if (saves & PZ_SAVE_OUT) in[n_in++] = op->out[0];
   for (uint32_t o = 1; o < op->n_out && (saves & PZ_SAVE_AUX); o++) in[n_in++] = op->out[o];
   for (uint32_t i = 0; i < op->n_in; i++)
@@ -184,6 +208,8 @@ static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t 
   struct pz_op back = derived(op, op->kind, (struct ends){in, n_in, out, n_out});
   if (op->kind == PZ_OP_ATTENTION)
     flash_flop(b, op, &back);
+  else if (op->op_class == PZ_CLASS_FUSED)
+    scan_flop(b, op, &back);
   else
     back.flop = backward_flop(b, op);
   /* the framework's softmax derivative forms gradient * output first */
@@ -217,9 +243,10 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
     factor_grad(b, op, a, (const uint32_t[]){g, c}, (struct pz_dims){d.batch, d.m, d.k, d.n},
                 weight ? "input_grad" : "left_grad");
   if (b->needs[c])
-    factor_grad(b, op, c, (const uint32_t[]){gathered_again(b, op, a), g},
+    /* adapters save what was gathered (Megatron Bridge: sequence_parallel_input_regather is off) */
+    factor_grad(b, op, c, (const uint32_t[]){pz_op_adapts(op) ? a : made_again(b, op, a), g},
                 (struct pz_dims){d.batch, d.k, d.n, d.m}, weight ? "weight_grad" : "right_grad");
-  if (op->n_in > 2) reduce(b, op, op->in[2], g, "bias_grad");
+  if (op->n_in > 2 && b->needs[op->in[2]]) reduce(b, op, op->in[2], g, "bias_grad");
 }
 
 /* The parts' gradients become one tensor: written in place by fused kernels, concatenated by eager
@@ -284,7 +311,9 @@ static void differentiate(struct backward *b, const struct pz_op *op) {
   uint32_t g = b->grad[op->out[0]];
   enum pz_grad_rule rule = pz_op_info(op->kind)->grad;
   if (rule == PZ_GRAD_SPLIT && b->needs[op->in[0]]) grad_split(b, op);
-  if (g == PZ_NONE) return;
+  bool needed = false;
+  for (uint32_t i = 0; i < op->n_in; i++) needed = needed || b->needs[op->in[i]];
+  if (g == PZ_NONE || !needed) return;
   switch (rule) {
   case PZ_GRAD_PASS: grad_pass(b, op, g); break;
   case PZ_GRAD_POINTWISE: grad_pointwise(b, op, g); break;
@@ -296,10 +325,11 @@ static void differentiate(struct backward *b, const struct pz_op *op) {
   }
 }
 
-/* A tensor has a gradient if it is a parameter, the layer's input, or made from one that has. */
+/* A tensor has a gradient if it is a parameter that is trained, the layer's input, or made from one that has. */
 static void mark_needs(struct backward *b) {
   for (uint32_t t = 0; t < b->g->tensors.n; t++)
-    b->needs[t] = tensor(b, t)->role == PZ_ROLE_PARAM || t == b->g->input;
+    b->needs[t] =
+        (tensor(b, t)->role == PZ_ROLE_PARAM && !tensor(b, t)->frozen) || t == b->g->input;
   for (uint32_t i = 0; i < b->g->n_also_in; i++) b->needs[b->g->also_in[i]] = true;
   for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
@@ -315,9 +345,9 @@ enum pz_status pz_backward_derive(struct pz_graph *g, const struct pz_workload_o
   struct backward b = {.g = g, .options = options};
   b.needs = pz_arena_alloc(g->arena, n, sizeof *b.needs);
   b.grad = pz_arena_alloc(g->arena, n, sizeof *b.grad);
-  b.regather = pz_arena_alloc(g->arena, n, sizeof *b.regather);
-  if (!b.needs || !b.grad || !b.regather) return PZ_NO_MEMORY;
-  for (uint32_t t = 0; t < n; t++) b.grad[t] = b.regather[t] = PZ_NONE;
+  b.again = pz_arena_alloc(g->arena, n, sizeof *b.again);
+  if (!b.needs || !b.grad || !b.again) return PZ_NO_MEMORY;
+  for (uint32_t t = 0; t < n; t++) b.grad[t] = b.again[t] = PZ_NONE;
   mark_needs(&b);
   g->output_grad = b.grad[g->output] = like(&b, g->output, "grad");
   for (uint32_t i = 0; i < g->n_also_out; i++)

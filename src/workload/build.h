@@ -17,6 +17,13 @@ struct pz_builder {
   int64_t tokens; /* mbs * part */
   int64_t params, split_params, tied_params, model_params, group_grad_params;
   int64_t expert_params, model_expert_params;
+  int64_t trained_params, trained_expert_params, model_trained_params;
+  struct pz_adapting {
+    bool now;                /* parameters of an adapter are added: they are trained */
+    uint32_t x, first;       /* what the last adapter read, and its first product; PZ_NONE: none */
+    int group;               /* of layers that share it */
+    uint32_t pending;        /* what is added behind the sum of the next pz_build_leave */
+  } adapting;
 };
 
 /* How a weight is divided over the tensor-parallel group. */
@@ -147,6 +154,18 @@ struct pz_flash {
   int64_t span;          /* as in pz_op */
 };
 uint32_t pz_build_flash(struct pz_builder *b, const struct pz_flash *f);
+
+/* A recurrence in chunks: PZ_OP_SSM_SCAN or PZ_OP_DELTA_RULE, dims as ops.def has them. */
+struct pz_scan {
+  int kind;
+  const char *name;
+  uint32_t in[PZ_OP_MOST_INPUTS]; /* PZ_NONE after the last */
+  struct pz_dims dims;
+  int64_t groups; /* of all samples: Mamba-2's products of B and C are common to a group's heads */
+  int64_t span;   /* tokens of a chunk */
+  struct pz_shape shape, saved; /* of the result, and of what is saved beside */
+};
+uint32_t pz_build_scan(struct pz_builder *b, const struct pz_scan *s);
 
 /* Into a tensor-parallel region (gather rows, or mark for the backward sum), and out of it (sum
  * over the group, to all or scattered); bias > 0 adds a bias of that width after the sum. */

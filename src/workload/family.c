@@ -19,12 +19,13 @@ enum pz_act pz_config_act(struct pz_fields *c, const char *keys, const char *abs
     enum pz_act act;
   } known[] = {{"gelu", PZ_ACT_GELU},          {"gelu_pytorch_tanh", PZ_ACT_GELU},
                {"gelu_new", PZ_ACT_GELU_TANH}, {"gelu_fast", PZ_ACT_GELU_FAST},
-               {"relu", PZ_ACT_RELU},          {"silu", PZ_ACT_SILU},
-               {"swish", PZ_ACT_SILU}};
+               {"relu", PZ_ACT_RELU},          {"relu2", PZ_ACT_RELU2},
+               {"silu", PZ_ACT_SILU},          {"swish", PZ_ACT_SILU}};
   const char *name = pz_fields_text_or(c, keys, absent);
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(name, known[i].name) == 0) return known[i].act;
-  pz_fields_refuse(c, keys, "gelu, gelu_pytorch_tanh, gelu_new, gelu_fast, relu, silu or swish");
+  pz_fields_refuse(c, keys,
+                   "gelu, gelu_pytorch_tanh, gelu_new, gelu_fast, relu, relu2, silu or swish");
   return PZ_ACT_GELU;
 }
 
@@ -58,8 +59,8 @@ void pz_config_experts(struct pz_fields *c, struct pz_arch *a, const char *keys,
 }
 
 /* head_dim from hidden and heads where the configuration does not give it. */
-static void derive_heads(struct pz_fields *c, struct pz_arch *a, const char *hidden_keys,
-                         const char *kv_keys) {
+void pz_check_heads(struct pz_fields *c, struct pz_arch *a, const char *hidden_keys,
+                    const char *kv_keys) {
   char accepted[96];
   if (c->status != PZ_OK) return;
   if (!a->head_dim && a->hidden % a->heads) {
@@ -96,7 +97,7 @@ static void read_bert(struct pz_fields *c, struct pz_arch *a) {
     pz_fields_refuse(c, "add_cross_attention", "false; only encoders are supported");
   if (strcmp(pz_fields_text_or(c, "position_embedding_type", "absolute"), "absolute") != 0)
     pz_fields_refuse(c, "position_embedding_type", "absolute");
-  derive_heads(c, a, "hidden_size", "num_attention_heads");
+  pz_check_heads(c, a, "hidden_size", "num_attention_heads");
 }
 
 static void read_megatron_bert(struct pz_fields *c, struct pz_arch *a) {
@@ -125,7 +126,7 @@ static void read_gpt2(struct pz_fields *c, struct pz_arch *a) {
   a->loss_f32 = a->causal_mask_buffer = true;
   if (pz_fields_bool_or(c, "add_cross_attention", false))
     pz_fields_refuse(c, "add_cross_attention", "false; only decoders are supported");
-  derive_heads(c, a, "n_embd|hidden_size", "n_head|num_attention_heads");
+  pz_check_heads(c, a, "n_embd|hidden_size", "n_head|num_attention_heads");
   if (!pz_fields_value(c, "num_experts")) return;
   pz_config_experts(c, a, "num_experts", "moe_intermediate_size");
   a->plain_experts = true;
@@ -152,7 +153,7 @@ static void read_opt(struct pz_fields *c, struct pz_arch *a) {
   a->qkv_bias = a->out_bias = a->mlp_bias = pz_fields_bool_or(c, "enable_bias", true);
   a->learned_positions = a->softmax_f32 = a->loss_f32 = a->scale_query = true;
   a->extra_positions = 2;
-  derive_heads(c, a, "hidden_size", "num_attention_heads");
+  pz_check_heads(c, a, "hidden_size", "num_attention_heads");
 }
 
 /* GPT-NeoX and Pythia: rotary positions on part of each head, attention and feed-forward in
@@ -172,7 +173,7 @@ static void read_gpt_neox(struct pz_fields *c, struct pz_arch *a) {
   a->qkv_bias = a->out_bias = pz_fields_bool_or(c, "attention_bias", true);
   a->fused_qkv = a->mlp_bias = a->norm_affine = true;
   a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
-  derive_heads(c, a, "hidden_size", "num_attention_heads");
+  pz_check_heads(c, a, "hidden_size", "num_attention_heads");
   a->rotary_dims = pz_config_rotary(c, a, 0.25);
 }
 
@@ -193,7 +194,7 @@ static void read_gptj(struct pz_fields *c, struct pz_arch *a) {
   a->tied = pz_fields_bool_or(c, "tie_word_embeddings", false);
   a->mlp_bias = a->norm_affine = a->pre_norm = a->final_norm = a->head_bias = true;
   a->parallel_residual = a->one_norm = a->softmax_f32 = a->loss_f32 = true;
-  derive_heads(c, a, "n_embd|hidden_size", "n_head|num_attention_heads");
+  pz_check_heads(c, a, "n_embd|hidden_size", "n_head|num_attention_heads");
   a->rotary_dims = pz_fields_int_or(c, "rotary_dim", PZ_RANGE_HIDDEN, 64);
   if (c->status == PZ_OK && a->rotary_dims > a->head_dim)
     pz_fields_refuse(c, "rotary_dim", "at most the width of a head");
@@ -216,7 +217,7 @@ static void read_bloom(struct pz_fields *c, struct pz_arch *a) {
   a->norm_affine = a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
   if (pz_fields_bool_or(c, "apply_residual_connection_post_layernorm", false))
     pz_fields_refuse(c, "apply_residual_connection_post_layernorm", "false");
-  derive_heads(c, a, "hidden_size|n_embed", "n_head|num_attention_heads");
+  pz_check_heads(c, a, "hidden_size|n_embed", "n_head|num_attention_heads");
 }
 
 /* Key/value heads: of the new architecture as given; else one, or one for each query head. */
@@ -249,28 +250,22 @@ static void read_falcon(struct pz_fields *c, struct pz_arch *a) {
   a->one_norm = norms == 1;
   a->fused_qkv = a->norm_affine = a->pre_norm = a->final_norm = a->loss_f32 = true;
   bool alibi = pz_fields_bool_or(c, "alibi", false);
-  derive_heads(c, a, "hidden_size", "num_kv_heads|n_head_kv");
+  pz_check_heads(c, a, "hidden_size", "num_kv_heads|n_head_kv");
   a->rotary_dims = alibi ? 0 : a->head_dim;
 }
 
 /* ---- Llama and its variants ----------------------------------------------------------------- */
 
-/* What is not Llama's default; 0, NULL: as Llama. */
-struct llama_defaults {
-  int64_t kv_heads, head_dim, positions;
-  const char *act_keys, *act;
-  bool tied, bias;
-};
-
 /* RMS pre-norm, rotary positions, gated feed-forward, grouped key/value heads. */
-static void llama_read_as(struct pz_fields *c, struct pz_arch *a, struct llama_defaults d) {
+void pz_llama_read_as(struct pz_fields *c, struct pz_arch *a, struct pz_llama_defaults d) {
   a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
   a->layers = pz_fields_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
   a->heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
   a->kv_heads = pz_fields_int_or(c, "num_key_value_heads", PZ_RANGE_HEADS,
                                  d.kv_heads ? d.kv_heads : a->heads);
   a->head_dim = pz_fields_int_or(c, "head_dim", PZ_RANGE_HIDDEN, d.head_dim);
-  a->ffn = pz_fields_int(c, "intermediate_size", PZ_RANGE_FFN);
+  a->ffn = d.ffn ? pz_fields_int_or(c, "intermediate_size", PZ_RANGE_FFN, d.ffn)
+                 : pz_fields_int(c, "intermediate_size", PZ_RANGE_FFN);
   a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
   a->positions = pz_fields_int_or(c, "max_position_embeddings", PZ_RANGE_POSITIONS,
                                   d.positions ? d.positions : 2048);
@@ -281,12 +276,12 @@ static void llama_read_as(struct pz_fields *c, struct pz_arch *a, struct llama_d
   a->mlp_bias = pz_fields_bool_or(c, "mlp_bias", false);
   a->rms_norm = a->gated = true;
   a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
-  derive_heads(c, a, "hidden_size", "num_key_value_heads");
+  pz_check_heads(c, a, "hidden_size", "num_key_value_heads");
   a->rotary_dims = a->head_dim;
 }
 
 void pz_llama_read(struct pz_fields *c, struct pz_arch *a, int64_t default_kv) {
-  llama_read_as(c, a, (struct llama_defaults){.kv_heads = default_kv});
+  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = default_kv});
 }
 
 static void read_llama(struct pz_fields *c, struct pz_arch *a) { pz_llama_read(c, a, 0); }
@@ -329,7 +324,7 @@ static void read_olmo2(struct pz_fields *c, struct pz_arch *a) {
 /* GLM-4 (0414): norms before and after attention and feed-forward, rotary positions on half of each
  * head, one projection for gate and up; the output projection has no bias. */
 static void read_glm4(struct pz_fields *c, struct pz_arch *a) {
-  llama_read_as(c, a, (struct llama_defaults){.kv_heads = 2, .head_dim = 128});
+  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 2, .head_dim = 128});
   a->out_bias = a->mlp_bias = false;
   a->fused_gate = a->post_norm = true;
   a->rotary_dims = pz_config_rotary(c, a, 0.5);
@@ -337,12 +332,12 @@ static void read_glm4(struct pz_fields *c, struct pz_arch *a) {
 
 /* StarCoder 2: layer norms, rotary positions, grouped key/value heads, a plain feed-forward, biases. */
 static void read_starcoder2(struct pz_fields *c, struct pz_arch *a) {
-  llama_read_as(c, a,
-                (struct llama_defaults){.kv_heads = 2,
-                                        .act_keys = "hidden_act",
-                                        .act = "gelu_pytorch_tanh",
-                                        .positions = 4096,
-                                        .tied = true});
+  pz_llama_read_as(c, a,
+                   (struct pz_llama_defaults){.kv_heads = 2,
+                                              .act_keys = "hidden_act",
+                                              .act = "gelu_pytorch_tanh",
+                                              .positions = 4096,
+                                              .tied = true});
   a->qkv_bias = a->out_bias = a->mlp_bias = pz_fields_bool_or(c, "use_bias", true);
   a->norm_affine = true;
   a->rms_norm = a->gated = false;
@@ -378,13 +373,13 @@ static void qwen3_norms(struct pz_arch *a) {
 }
 
 static void read_qwen3(struct pz_fields *c, struct pz_arch *a) {
-  llama_read_as(c, a, (struct llama_defaults){.kv_heads = 32, .head_dim = 128});
+  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 32, .head_dim = 128});
   qwen3_norms(a);
   pz_qwen_window(c, a);
 }
 
 static void read_qwen3_moe(struct pz_fields *c, struct pz_arch *a) {
-  llama_read_as(c, a, (struct llama_defaults){.kv_heads = 4});
+  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 4});
   qwen3_norms(a);
   pz_config_window(c, a, "use_sliding_window");
   a->fused_gate = true;
@@ -398,13 +393,13 @@ static void read_qwen3_moe(struct pz_fields *c, struct pz_arch *a) {
 /* Gemma 2 and Gemma 3: four norms a layer, scaled embedding, sliding windows in most layers; Gemma 2
  * caps scores and logits, Gemma 3 has norms of query and key. */
 static void read_gemma(struct pz_fields *c, struct pz_arch *a, int64_t period) {
-  llama_read_as(c, a,
-                (struct llama_defaults){.kv_heads = 4,
-                                        .head_dim = 256,
-                                        .act_keys = "hidden_activation|hidden_act",
-                                        .act = "gelu_pytorch_tanh",
-                                        .positions = 8192,
-                                        .tied = true});
+  pz_llama_read_as(c, a,
+                   (struct pz_llama_defaults){.kv_heads = 4,
+                                              .head_dim = 256,
+                                              .act_keys = "hidden_activation|hidden_act",
+                                              .act = "gelu_pytorch_tanh",
+                                              .positions = 8192,
+                                              .tied = true});
   a->mlp_bias = false;
   a->post_norm = a->scale_embed = true;
   a->window = pz_fields_int_or(c, "sliding_window", PZ_RANGE_POSITIONS, 4096);
@@ -425,9 +420,9 @@ static void read_gemma3(struct pz_fields *c, struct pz_arch *a) {
 /* gpt-oss: routed experts with biases, windows in every other layer, one more logit for each head in
  * the softmax (attention sinks), biases in attention and router. */
 static void read_gpt_oss(struct pz_fields *c, struct pz_arch *a) {
-  llama_read_as(
+  pz_llama_read_as(
       c, a,
-      (struct llama_defaults){.kv_heads = 8, .head_dim = 64, .positions = 131072, .bias = true});
+      (struct pz_llama_defaults){.kv_heads = 8, .head_dim = 64, .positions = 131072, .bias = true});
   a->mlp_bias = a->router_bias = a->sinks = a->fused_gate = true;
   a->router = PZ_ROUTER_CHOSEN_SOFTMAX;
   pz_config_experts(c, a, "num_local_experts|num_experts", NULL);
@@ -458,7 +453,7 @@ static void deepseek_experts(struct pz_fields *c, struct pz_arch *a, int64_t den
 }
 
 static void read_deepseek(struct pz_fields *c, struct pz_arch *a, int64_t dense) {
-  llama_read_as(c, a, (struct llama_defaults){.head_dim = 64});
+  pz_llama_read_as(c, a, (struct pz_llama_defaults){.head_dim = 64});
   a->mlp_bias = false;
   deepseek_latent(c, a, 1536);
   deepseek_experts(c, a, dense);
@@ -513,7 +508,8 @@ static void llama4_experts(struct pz_fields *c, struct pz_arch *a) {
 /* Llama 4 (text): layers with routed experts and dense ones in turn, a shared expert, attention within
  * chunks in three layers of four; the fourth has no rotary positions. */
 static void read_llama4(struct pz_fields *c, struct pz_arch *a) {
-  llama_read_as(c, a, (struct llama_defaults){.kv_heads = 8, .head_dim = 128, .positions = 131072});
+  pz_llama_read_as(c, a,
+                   (struct pz_llama_defaults){.kv_heads = 8, .head_dim = 128, .positions = 131072});
   a->mlp_bias = false;
   a->fused_gate = true;
   a->router = PZ_ROUTER_CHOSEN_SIGMOID;
@@ -604,7 +600,23 @@ static const struct pz_family table[] = {
     {"glm4", read_glm4},
     {"t5", read_t5},
     {"decoder", read_decoder},
+    {"nemotron_h", pz_read_nemotron_h},
+    {"qwen3_next", pz_read_qwen3_next},
+    {"qwen3_5_text", pz_read_qwen3_5},
+    {"qwen3_5_moe_text", pz_read_qwen3_next},
+    {"granitemoehybrid", pz_read_granite_hybrid},
+    {"bamba", pz_read_bamba},
+    {"falcon_h1", pz_read_falcon_h1},
 };
+
+json_t *pz_config_text(json_t *root) {
+  json_t *text = json_object_get(root, "text_config"), *tied;
+  if (!json_is_string(json_object_get(text, "model_type"))) return root;
+  tied = json_object_get(root, "tie_word_embeddings");
+  if (tied && !json_object_get(text, "tie_word_embeddings"))
+    (void)json_object_set(text, "tie_word_embeddings", tied);
+  return text;
+}
 
 const struct pz_family *pz_family_at(size_t i) {
   return i < sizeof table / sizeof *table ? &table[i] : NULL;

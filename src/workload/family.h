@@ -16,6 +16,30 @@ struct pz_family {
 const struct pz_family *pz_family_at(size_t i);
 const struct pz_family *pz_family_find(const char *model_type);
 
+/* Where a configuration has a text model beside others (text_config): that; else all of it. */
+json_t *pz_config_text(json_t *root);
+
+/* What is not Llama's default; 0, NULL: as Llama. */
+struct pz_llama_defaults {
+  int64_t kv_heads, head_dim, positions;
+  int64_t ffn; /* 0: the field has to be there */
+  const char *act_keys, *act;
+  bool tied, bias;
+};
+void pz_llama_read_as(struct pz_fields *c, struct pz_arch *a, struct pz_llama_defaults d);
+
+/* head_dim from hidden and heads where the configuration does not give it; heads go evenly to key/value heads. */
+void pz_check_heads(struct pz_fields *c, struct pz_arch *a, const char *hidden_keys,
+                    const char *kv_keys);
+
+/* family_hybrid.c */
+void pz_read_nemotron_h(struct pz_fields *c, struct pz_arch *a);
+void pz_read_qwen3_next(struct pz_fields *c, struct pz_arch *a);
+void pz_read_qwen3_5(struct pz_fields *c, struct pz_arch *a);
+void pz_read_granite_hybrid(struct pz_fields *c, struct pz_arch *a);
+void pz_read_bamba(struct pz_fields *c, struct pz_arch *a);
+void pz_read_falcon_h1(struct pz_fields *c, struct pz_arch *a);
+
 /* Llama's fields, which many families vary.  default_kv: key/value heads where the field is absent; 0:
  * as many as there are heads. */
 void pz_llama_read(struct pz_fields *c, struct pz_arch *a, int64_t default_kv);
@@ -59,7 +83,18 @@ struct pz_kind {
   struct pz_arch arch;
 };
 
-enum { PZ_MOST_KINDS = 8 };
+/* Four of attention, one of the recurrence, or none; each with experts, a dense feed-forward or none. */
+enum { PZ_MOST_KINDS = 18 };
+
+/* A name in a list of layers' types. */
+struct pz_layer_type {
+  const char *name; /* NULL after the last */
+  unsigned properties;
+};
+
+/* The list of field `key`, with one of these names for every layer. */
+void pz_mixed_types(struct pz_fields *c, struct pz_arch *a, const char *key,
+                    const struct pz_layer_type *known);
 
 /* Local and full attention from the fields layer_types, or where there is none by the rule that one
  * layer in `period`, the last, is full (0: all are local); nothing without a window or chunk. */
@@ -71,6 +106,9 @@ void pz_mixed_mark(struct pz_arch *a, int64_t layer, unsigned properties);
 /* Give the layers in the list of field `key` these properties, or take them. */
 void pz_mixed_list(struct pz_fields *c, struct pz_arch *a, const char *key, unsigned properties,
                    bool give);
+
+/* The shape of a layer with these properties. */
+struct pz_arch pz_mixed_arch(const struct pz_arch *a, unsigned properties);
 
 /* The kinds of the first n layers, n being any number, in order of appearance; `of_layer` (n entries)
  * gets each layer's.  Returns their number, 0 when out of memory. */

@@ -38,36 +38,39 @@ uint32_t pz_kernel_layernorm(struct pz_builder *b, const char *name, uint32_t x,
   return pz_build_op(b, &e);
 }
 
+/* Rows of `width` values.  The weight may be PZ_NONE; `divided`: of each row a device has a part. */
+struct rows {
+  int64_t width;
+  uint32_t weight;
+  bool divided;
+};
+
 /* Convert to 32 bit, square, mean, rsqrt, multiply, convert back, multiply by the weight if any. */
-static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
-                              uint32_t weight) {
+static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x, struct rows r) {
   char part[PZ_BUILD_NAME];
   uint32_t wide = cast(b, name, "to_f32", x, PZ_B32);
   uint32_t square = step(b, PZ_OP_POW, name, "square", wide, PZ_NONE);
   uint32_t mean = pz_build_shaped(b, PZ_OP_MEAN, pz_build_name(part, name, "mean"), square, PZ_NONE,
-                                  PZ_SHAPE(elems(b, x) / width, 1));
+                                  PZ_SHAPE(elems(b, x) / r.width, 1));
   /* rows that are divided have one mean, which every device goes on with */
-  if (mean != PZ_NONE && weight != PZ_NONE && pz_graph_tensor(b->graph, weight)->split)
-    pz_graph_tensor(b->graph, mean)->split = false;
+  if (mean != PZ_NONE && r.divided) pz_graph_tensor(b->graph, mean)->split = false;
   uint32_t rsqrt = step(b, PZ_OP_RSQRT, name, "rsqrt", mean, PZ_NONE);
   uint32_t scaled = step(b, PZ_OP_MUL, name, "normalise", wide, rsqrt);
   uint32_t narrow = cast(b, name, "to_b16", scaled, PZ_B16);
-  return weight == PZ_NONE ? narrow : step(b, PZ_OP_MUL, name, "weigh", narrow, weight);
+  return r.weight == PZ_NONE ? narrow : step(b, PZ_OP_MUL, name, "weigh", narrow, r.weight);
 }
 
-/* Rows of `width` values; the weight may be PZ_NONE. */
-static uint32_t rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
-                        uint32_t weight) {
-  if (pz_composite(b)) return rmsnorm_eager(b, name, x, width, weight);
+static uint32_t rmsnorm(struct pz_builder *b, const char *name, uint32_t x, struct rows r) {
+  if (pz_composite(b)) return rmsnorm_eager(b, name, x, r);
   return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_RMSNORM,
                                           .name = name,
-                                          .in = {x, weight, PZ_NONE},
-                                          .aux_shape = PZ_SHAPE(elems(b, x) / width),
+                                          .in = {x, r.weight, PZ_NONE},
+                                          .aux_shape = PZ_SHAPE(elems(b, x) / r.width),
                                           .aux_bytes = PZ_B32});
 }
 
 uint32_t pz_kernel_rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width) {
-  return rmsnorm(b, name, x, width, norm_param(b, name, "weight", width));
+  return rmsnorm(b, name, x, (struct rows){width, norm_param(b, name, "weight", width), false});
 }
 
 uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *b, const char *name, uint32_t x,
@@ -76,17 +79,27 @@ uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *b, const char *name, uint32
   return pz_kernel_rmsnorm(b, name, x, width);
 }
 
+/* This device's part of a weight. */
+static uint32_t norm_part(struct pz_builder *b, const char *name, int64_t width) {
+  char full[PZ_BUILD_NAME];
+  pz_build_name(full, name, "weight");
+  return pz_build_param(b, full, PZ_SHAPE(width / b->options->tp), width, false);
+}
+
 uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *b, const char *name, uint32_t x,
                                    int64_t width) {
-  char full[PZ_BUILD_NAME];
-  int64_t part = width / b->options->tp;
-  pz_build_name(full, name, "weight");
-  return rmsnorm(b, name, x, part, pz_build_param(b, full, PZ_SHAPE(part), width, false));
+  struct rows r = {width / b->options->tp, norm_part(b, name, width), b->options->tp > 1};
+  return rmsnorm(b, name, x, r);
+}
+
+uint32_t pz_kernel_rmsnorm_groups(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
+                                  int64_t group) {
+  return rmsnorm(b, name, x, (struct rows){group, norm_part(b, name, width), false});
 }
 
 uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *b, const char *name, uint32_t x,
                                  int64_t width) {
-  return rmsnorm(b, name, x, width, PZ_NONE);
+  return rmsnorm(b, name, x, (struct rows){width, PZ_NONE, false});
 }
 
 uint32_t pz_kernel_cap(struct pz_builder *b, const char *name, uint32_t x) {
@@ -123,7 +136,11 @@ static uint32_t gelu_fast_eager(struct pz_builder *b, const char *name, uint32_t
 uint32_t pz_kernel_activation(struct pz_builder *b, const char *name, enum pz_act act, uint32_t x) {
   if (pz_composite(b) && act == PZ_ACT_GELU_TANH) return gelu_tanh_eager(b, name, x);
   if (pz_composite(b) && act == PZ_ACT_GELU_FAST) return gelu_fast_eager(b, name, x);
-  int kind = act == PZ_ACT_RELU ? PZ_OP_RELU : act == PZ_ACT_SILU ? PZ_OP_SILU : PZ_OP_GELU;
+  if (pz_eager(b) && act == PZ_ACT_RELU2) x = step(b, PZ_OP_RELU, name, "relu", x, PZ_NONE);
+  int kind = act == PZ_ACT_RELU    ? PZ_OP_RELU
+             : act == PZ_ACT_RELU2 ? PZ_OP_POW
+             : act == PZ_ACT_SILU  ? PZ_OP_SILU
+                                   : PZ_OP_GELU;
   return pz_build_step(b, kind, name, x, PZ_NONE);
 }
 

@@ -17,6 +17,9 @@ uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *b, const char *name, uint32
  * squares that the devices exchange, 4 bytes a row, are not counted. */
 uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *b, const char *name, uint32_t x,
                                    int64_t width);
+/* Of groups of `group` values, each of which one device has; the weight is as wide as all of them. */
+uint32_t pz_kernel_rmsnorm_groups(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
+                                  int64_t group);
 /* Without a weight. */
 uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *b, const char *name, uint32_t x, int64_t width);
 uint32_t pz_kernel_activation(struct pz_builder *b, const char *name, enum pz_act act, uint32_t x);

@@ -1,40 +1,57 @@
 #include "workload/family.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { LONGEST_PERIOD = 16 };
 
-static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYER_DENSE;
+static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYER_DENSE |
+                                   PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER | PZ_LAYER_NO_FFN;
 
 void pz_mixed_mark(struct pz_arch *a, int64_t layer, unsigned properties) {
   a->mixed = true;
   if (layer >= 0 && layer < PZ_MOST_MIXED_LAYERS) a->kind[layer] |= (uint8_t)properties;
 }
 
-/* One entry of layer_types: is it local? */
-static bool is_local(struct pz_fields *c, const json_t *type) {
+/* One entry of a list of layers' types. */
+static unsigned type_of(struct pz_fields *c, const char *key, const json_t *type,
+                        const struct pz_layer_type *known) {
   const char *s = json_string_value(type);
-  bool local = s && (strcmp(s, "sliding_attention") == 0 || strcmp(s, "chunked_attention") == 0);
-  if (!local && (!s || strcmp(s, "full_attention") != 0))
-    pz_fields_refuse(c, "layer_types",
-                     "a list of sliding_attention, chunked_attention and full_attention");
-  return local;
+  char accepted[160] = "a list of";
+  size_t used = strlen(accepted);
+  for (const struct pz_layer_type *t = known; t->name; t++) {
+    if (s && strcmp(s, t->name) == 0) return t->properties;
+    const char *before = t == known ? "" : t[1].name ? "," : " and";
+    used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s %s", before, t->name);
+  }
+  pz_fields_refuse(c, key, accepted);
+  return 0;
 }
 
-void pz_mixed_attention(struct pz_fields *c, struct pz_arch *a, int64_t period) {
-  const json_t *types = pz_fields_value(c, "layer_types");
-  if (c->status != PZ_OK || (!a->window && !a->chunk)) return;
-  if (!types) {
-    for (int64_t i = 0; i < a->layers && period; i++)
-      pz_mixed_mark(a, i, (i + 1) % period ? PZ_LAYER_LOCAL : 0);
-    return;
-  }
+void pz_mixed_types(struct pz_fields *c, struct pz_arch *a, const char *key,
+                    const struct pz_layer_type *known) {
+  const json_t *types = pz_fields_value(c, key);
+  if (c->status != PZ_OK) return;
   if (!json_is_array(types) || json_array_size(types) != (size_t)a->layers) {
-    pz_fields_refuse(c, "layer_types", "a list with an entry for every layer");
+    pz_fields_refuse(c, key, "a list with an entry for every layer");
     return;
   }
   for (int64_t i = 0; i < a->layers && c->status == PZ_OK; i++)
-    pz_mixed_mark(a, i, is_local(c, json_array_get(types, (size_t)i)) ? PZ_LAYER_LOCAL : 0);
+    pz_mixed_mark(a, i, type_of(c, key, json_array_get(types, (size_t)i), known));
+}
+
+void pz_mixed_attention(struct pz_fields *c, struct pz_arch *a, int64_t period) {
+  static const struct pz_layer_type known[] = {{"sliding_attention", PZ_LAYER_LOCAL},
+                                               {"chunked_attention", PZ_LAYER_LOCAL},
+                                               {"full_attention", 0},
+                                               {NULL, 0}};
+  if (c->status != PZ_OK || (!a->window && !a->chunk)) return;
+  if (pz_fields_value(c, "layer_types")) {
+    pz_mixed_types(c, a, "layer_types", known);
+    return;
+  }
+  for (int64_t i = 0; i < a->layers && period; i++)
+    pz_mixed_mark(a, i, (i + 1) % period ? PZ_LAYER_LOCAL : 0);
 }
 
 void pz_mixed_list(struct pz_fields *c, struct pz_arch *a, const char *key, unsigned properties,
@@ -64,33 +81,53 @@ static int64_t period_of(const struct pz_arch *a) {
   return 1;
 }
 
+/* Properties of what a layer does not have say nothing. */
+static unsigned plain_kind(unsigned kind) {
+  if (kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER))
+    kind &= ~(unsigned)(PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED);
+  return kind & PZ_LAYER_NO_FFN ? kind & ~(unsigned)PZ_LAYER_DENSE : kind;
+}
+
 /* Past the model's own layers its pattern goes on. */
 static unsigned kind_at(const struct pz_arch *a, int64_t layer, int64_t period) {
   if (!a->mixed) return 0;
-  return a->kind[layer < a->layers ? layer : a->layers - period + (layer - a->layers) % period];
+  return plain_kind(
+      a->kind[layer < a->layers ? layer : a->layers - period + (layer - a->layers) % period]);
 }
 
-static struct pz_arch arch_of(const struct pz_arch *a, unsigned kind) {
+struct pz_arch pz_mixed_arch(const struct pz_arch *a, unsigned kind) {
   struct pz_arch x = *a;
   if (!a->mixed) return x;
   if (!(kind & PZ_LAYER_LOCAL)) x.window = x.chunk = 0;
   if (kind & PZ_LAYER_UNROTATED) x.rotary_dims = 0;
-  if (kind & PZ_LAYER_DENSE) {
-    x.ffn = a->dense_ffn;
-    x.experts = x.experts_per_token = x.shared_ffn = 0;
-  }
+  if (kind & PZ_LAYER_DENSE) x.ffn = a->dense_ffn;
+  if (kind & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN)) x.experts = x.experts_per_token = x.shared_ffn = 0;
+  if (kind & PZ_LAYER_RECURRENT) x.mixer = a->recurrence.mixer;
+  if (kind & PZ_LAYER_NO_MIXER) x.mixer = PZ_MIXER_NONE;
+  x.no_ffn = kind & PZ_LAYER_NO_FFN;
   return x;
 }
 
 /* `differ` has the properties in which the model's layers are not all alike. */
 static const char *name_of(struct pz_arena *arena, const struct pz_arch *a, unsigned kind,
                            unsigned differ) {
+  static const char *const recurrent[] = {
+      [PZ_MIXER_MAMBA] = "_mamba", [PZ_MIXER_MAMBA2] = "_mamba", [PZ_MIXER_DELTA] = "_delta"};
+  const char *mixer = kind & PZ_LAYER_NO_MIXER    ? ""
+                      : kind & PZ_LAYER_RECURRENT ? recurrent[a->recurrence.mixer]
+                                                  : "_attention";
   const char *span = kind & PZ_LAYER_LOCAL ? (a->chunk ? "_chunk" : "_window") : "_full";
   const char *turn = kind & PZ_LAYER_UNROTATED ? "_unrotated" : "_rotated";
-  const char *ffn = kind & PZ_LAYER_DENSE ? "_dense" : "_moe";
-  return pz_arena_printf(arena, "block%s%s%s", differ & PZ_LAYER_LOCAL ? span : "",
-                         differ & PZ_LAYER_UNROTATED ? turn : "",
-                         differ & PZ_LAYER_DENSE ? ffn : "");
+  const char *ffn = kind & PZ_LAYER_NO_FFN  ? ""
+                    : kind & PZ_LAYER_DENSE ? "_dense"
+                    : a->experts            ? "_moe"
+                                            : "_mlp";
+  bool attends = !(kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER));
+  return pz_arena_printf(arena, "block%s%s%s%s",
+                         differ & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER) ? mixer : "",
+                         attends && differ & PZ_LAYER_LOCAL ? span : "",
+                         attends && differ & PZ_LAYER_UNROTATED ? turn : "",
+                         differ & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN) ? ffn : "");
 }
 
 /* In what n kinds differ.  That the layers without rotary positions are those with full attention
@@ -108,7 +145,7 @@ static unsigned differences(const unsigned *kind, int n) {
 
 int pz_mixed_kinds(const struct pz_arch *a, int64_t n, struct pz_arena *arena,
                    struct pz_kind *kinds, uint32_t *of_layer) {
-  int at[PZ_MOST_KINDS], count = 0;
+  int at[PZ_LAYER_NO_FFN * 2], count = 0;
   unsigned list[PZ_MOST_KINDS];
   int64_t period = a->mixed ? period_of(a) : 1;
   memset(at, -1, sizeof at);
@@ -116,7 +153,7 @@ int pz_mixed_kinds(const struct pz_arch *a, int64_t n, struct pz_arena *arena,
     unsigned k = kind_at(a, i, period);
     if (at[k] < 0) {
       list[count] = k;
-      kinds[count] = (struct pz_kind){.arch = arch_of(a, k)};
+      kinds[count] = (struct pz_kind){.arch = pz_mixed_arch(a, k)};
       at[k] = count++;
     }
     kinds[at[k]].count++;

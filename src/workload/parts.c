@@ -80,9 +80,12 @@ static uint32_t gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_
 static uint32_t expert_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                            uint32_t weights) {
   if (!a->plain_experts) return gated(b, a, &MLP, x);
-  x = pz_kernel_activation(b, MLP.act, a->act, widen(b, a, MLP.up, x, a->ffn));
-  if (!pz_kernels_eager(b->options->kernels))
-    x = pz_build_step(b, PZ_OP_MUL, "mlp_act_weights", x, weights);
+  bool weighs = !pz_kernels_eager(b->options->kernels);
+  x = widen(b, a, MLP.up, x, a->ffn);
+  if (weighs && a->act == PZ_ACT_RELU2) /* one kernel: fusions/fused_weighted_squared_relu.py */
+    return narrow(b, a, MLP.down, pz_build_step(b, PZ_OP_POW, MLP.act, x, weights));
+  x = pz_kernel_activation(b, MLP.act, a->act, x);
+  if (weighs) x = pz_build_step(b, PZ_OP_MUL, "mlp_act_weights", x, weights);
   return narrow(b, a, MLP.down, x);
 }
 
@@ -137,7 +140,38 @@ static uint32_t shared_expert(struct pz_builder *b, const struct pz_arch *a, uin
   struct pz_arch dense = *a;
   dense.experts = 0;
   dense.ffn = a->shared_ffn;
-  return gated(b, &dense, &SHARED, x);
+  if (!a->plain_experts) return gated(b, &dense, &SHARED, x);
+  x = pz_kernel_activation(b, SHARED.act, a->act, widen(b, &dense, SHARED.up, x, dense.ffn));
+  return narrow(b, &dense, SHARED.down, x);
+}
+
+/* The shared expert's result y by a gate of the token, where it has one. */
+static uint32_t shared_gate(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t y,
+                            bool outside) {
+  if (!a->shared_gate) return y;
+  uint32_t gate = pz_build_linear(
+      b, &(struct pz_linear){
+             .name = "shared_weight", .x = x, .in = a->hidden, .out = 1, .outside = outside});
+  gate = pz_build_step(b, PZ_OP_SIGMOID, "shared_weight.sigmoid", gate, PZ_NONE);
+  return pz_build_step(b, PZ_OP_MUL, "shared_weigh", y, gate);
+}
+
+/* Into the width in which the experts work and out of it: what all devices have, outside the region (Megatron Core,
+ * transformer/moe/moe_layer.py: fc1_latent_proj). */
+static uint32_t latent(struct pz_builder *b, const struct pz_arch *a, uint32_t x, bool down) {
+  if (!a->latent) return x;
+  return pz_build_linear(b, &(struct pz_linear){.name = down ? "latent_down" : "latent_up",
+                                                .x = x,
+                                                .in = down ? a->hidden : a->latent,
+                                                .out = down ? a->latent : a->hidden,
+                                                .bias = a->mlp_bias,
+                                                .outside = true});
+}
+
+static struct pz_arch latent_arch(const struct pz_arch *a) {
+  struct pz_arch x = *a;
+  if (a->latent) x.hidden = a->latent;
+  return x;
 }
 
 /* Rows that came from several devices, by expert: each device sent them in the order of its own. */
@@ -151,31 +185,41 @@ static uint32_t sort_rows(struct pz_builder *b, const struct pz_arch *a, const c
  * tensor-parallel regions, sends every row to the device of its expert, and gets it back.  Loads are
  * balanced: a device gets as many rows as it sends. */
 static uint32_t experts_on_grid(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  const struct pz_arch inner = latent_arch(a);
   int64_t rows = pz_rows_outside(b);
   uint32_t index = PZ_NONE, weights = route(b, a, x, rows, &index);
-  uint32_t y = dispatch(b, a, x, index, rows);
+  uint32_t y = dispatch(b, &inner, latent(b, a, x, true), index, rows);
   y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", y);
   y = sort_rows(b, a, "dispatch.sort", y);
   y = pz_build_on_grid(b, PZ_OP_ALL_GATHER, "experts.gather", y);
-  y = expert_mlp(b, a, y, weights);
+  y = expert_mlp(b, &inner, y, weights);
   y = pz_build_on_grid(b, PZ_OP_REDUCE_SCATTER, "experts.sum", y);
   y = sort_rows(b, a, "combine.sort", y);
   y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "combine.all_to_all", y);
-  y = combine(b, a, (const uint32_t[]){y, weights, index}, rows);
+  y = latent(b, a, combine(b, &inner, (const uint32_t[]){y, weights, index}, rows), false);
   if (!a->shared_ffn) return y;
   uint32_t s = shared_expert(b, a, pz_build_enter(b, "shared", x));
-  return pz_kernel_add(b, "add_shared", y, pz_build_leave(b, "shared_down", s, 0));
+  s = shared_gate(b, a, x, pz_build_leave(b, "shared_down", s, 0), true);
+  return pz_kernel_add(b, "add_shared", y, s);
 }
 
-/* Every expert divided over the tensor-parallel group, like a dense feed-forward. */
+/* Every expert divided over the tensor-parallel group, like a dense feed-forward.  The shared expert's partial sums are
+ * added to theirs, if these are as wide. */
 static uint32_t experts(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   if (pz_folded(b)) return experts_on_grid(b, a, x);
+  const struct pz_arch inner = latent_arch(a);
+  uint32_t small = latent(b, a, x, true);
   x = pz_build_enter(b, "experts", x);
+  small = a->latent ? pz_build_enter(b, "latent", small) : x;
   uint32_t index = PZ_NONE, weights = route(b, a, x, b->tokens, &index);
-  uint32_t y = expert_mlp(b, a, dispatch(b, a, x, index, b->tokens), weights);
-  y = combine(b, a, (const uint32_t[]){y, weights, index}, b->tokens);
-  if (a->shared_ffn) y = pz_kernel_add(b, "add_shared", y, shared_expert(b, a, x));
-  return pz_build_leave(b, "combine", y, 0);
+  uint32_t y = expert_mlp(b, &inner, dispatch(b, &inner, small, index, b->tokens), weights);
+  y = combine(b, &inner, (const uint32_t[]){y, weights, index}, b->tokens);
+  uint32_t s = a->shared_ffn ? shared_gate(b, a, x, shared_expert(b, a, x), false) : PZ_NONE;
+  if (!a->latent)
+    return pz_build_leave(b, "combine", s == PZ_NONE ? y : pz_kernel_add(b, "add_shared", y, s), 0);
+  y = latent(b, a, pz_build_leave(b, "combine", y, 0), false);
+  return s == PZ_NONE ? y
+                      : pz_kernel_add(b, "add_shared", y, pz_build_leave(b, "shared_down", s, 0));
 }
 
 /* Logits of x (rows x embed_dim) over the vocabulary, and the loss; ends the model. */
@@ -206,15 +250,37 @@ static uint32_t feed_forward(struct pz_builder *b, const struct pz_arch *a, uint
   return a->experts ? experts(b, a, x) : a->gated ? gated_mlp(b, a, x) : mlp(b, a, x);
 }
 
+/* Tokens mixed by attention, the recurrence, or both. */
+static uint32_t mix(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  if (a->mixer != PZ_MIXER_ATTENTION) return pz_part_recurrence(b, a, x);
+  uint32_t y = pz_part_attention(b, a, x);
+  return a->beside ? pz_kernel_add(b, "join", y, pz_part_recurrence(b, a, x)) : y;
+}
+
+/* Names of a half. */
+struct half_names {
+  const char *norm, *post_norm, *dropout, *residual;
+};
+
+static const struct half_names FFN_HALF = {"mlp_norm", "mlp_post_norm", "mlp_dropout",
+                                           "mlp_residual"},
+                               ATTENTION_HALF = {"attention_norm", "attention_post_norm",
+                                                 "attention_out_dropout", "attention_residual"},
+                               RECURRENT_HALF = {"recurrent_norm", "recurrent_post_norm",
+                                                 "recurrent_dropout", "recurrent_residual"};
+
 /* x + dropout(f(x)), with a norm before f, after it, or both; or after the sum. */
-static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x, bool attention) {
-  const char *before = attention ? "attention_norm" : "mlp_norm";
-  uint32_t y = a->pre_norm ? norm(b, a, before, x) : x;
-  y = attention ? pz_part_attention(b, a, y) : feed_forward(b, a, y);
-  if (a->post_norm) y = norm(b, a, attention ? "attention_post_norm" : "mlp_post_norm", y);
-  y = pz_kernel_dropout(b, attention ? "attention_out_dropout" : "mlp_dropout", y, a->drop_hidden);
-  y = pz_kernel_add(b, attention ? "attention_residual" : "mlp_residual", x, y);
-  return a->pre_norm || a->post_norm ? y : norm(b, a, before, y);
+static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x, bool mixer) {
+  if (mixer ? a->mixer == PZ_MIXER_NONE : a->no_ffn) return x;
+  const struct half_names *n = !mixer                           ? &FFN_HALF
+                               : a->mixer == PZ_MIXER_ATTENTION ? &ATTENTION_HALF
+                                                                : &RECURRENT_HALF;
+  uint32_t y = a->pre_norm ? norm(b, a, n->norm, x) : x;
+  y = mixer ? mix(b, a, y) : feed_forward(b, a, y);
+  if (a->post_norm) y = norm(b, a, n->post_norm, y);
+  y = pz_kernel_dropout(b, n->dropout, y, a->drop_hidden);
+  y = pz_kernel_add(b, n->residual, x, y);
+  return a->pre_norm || a->post_norm ? y : norm(b, a, n->norm, y);
 }
 
 /* x + attention(norm1(x)) + mlp(norm2(x)), or with one norm for both. */

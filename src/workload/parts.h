@@ -28,6 +28,16 @@ PZ_NODISCARD enum pz_status pz_context_check(const char *name, const struct pz_a
 /* Keys of a sample that an attention of this device reads, its own included. */
 int64_t pz_context_keys(const struct pz_builder *b, const struct pz_arch *a);
 
+/* Tokens of a context group for heads, or heads for tokens: x in this shape. */
+uint32_t pz_context_exchange(struct pz_builder *b, const char *name, uint32_t x,
+                             struct pz_shape shape);
+
+/* The recurrence of a hybrid in place of self-attention, and whether it can be divided so. */
+uint32_t pz_part_recurrence(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
+PZ_NODISCARD enum pz_status pz_recurrence_check(const char *name, const struct pz_arch *a,
+                                                const struct pz_workload_options *o,
+                                                struct pz_error *err);
+
 /* The layer that a->part names. */
 void pz_part_layer(struct pz_builder *b, const struct pz_arch *a);
 

@@ -21,7 +21,7 @@ static const char *family_name(const void *ctx, size_t i) {
 }
 
 static const struct pz_family *find_family(struct pz_fields *c) {
-  char names[400], accepted[480];
+  char names[600], accepted[680];
   const char *type = pz_fields_text_or(c, "model_type", "");
   const struct pz_family *f = pz_family_find(type);
   snprintf(accepted, sizeof accepted,
@@ -35,7 +35,7 @@ static const struct pz_family *read_config(const char *name, const char *text, s
                                            struct pz_arch *a, struct pz_error *err) {
   json_t *root = NULL;
   if (pz_json_parse(name, text, bytes, &root, err) != PZ_OK) return NULL;
-  struct pz_fields c = {.name = name, .root = root, .err = err};
+  struct pz_fields c = {.name = name, .root = pz_config_text(root), .err = err};
   const struct pz_family *f = find_family(&c);
   if (f) f->read(&c, a);
   if (a->mixed && a->layers > PZ_MOST_MIXED_LAYERS)
@@ -54,7 +54,7 @@ struct divided {
   int64_t n; /* 0: the model has none */
 };
 
-enum { DIVIDED = 5 };
+enum { DIVIDED = 7 };
 
 static bool on_grid(const struct pz_workload_options *o) { return o->ep > 1 || o->etp != o->tp; }
 
@@ -64,7 +64,9 @@ static void divided_sizes(const struct pz_arch *a, bool grid, struct divided out
                                        {"key/value heads", a->kv_heads},
                                        {"feed-forward width", grid ? 0 : a->ffn},
                                        {"width of dense layers", a->mixed ? a->dense_ffn : 0},
-                                       {"shared expert's width", a->shared_ffn}};
+                                       {"shared expert's width", a->shared_ffn},
+                                       {"heads of recurrent layers", a->recurrence.heads},
+                                       {"groups of recurrent layers", a->recurrence.groups}};
   memcpy(out, all, sizeof all);
 }
 
@@ -146,6 +148,7 @@ static enum pz_status check_options(const char *name, const struct pz_arch *a,
   if (s == PZ_OK) s = check_degree(name, a, o, err);
   if (s == PZ_OK) s = check_experts(name, a, o, err);
   if (s == PZ_OK) s = pz_context_check(name, a, o, err);
+  if (s == PZ_OK) s = pz_recurrence_check(name, a, o, err);
   if (s == PZ_OK) s = check_tables(name, a, o->tp, err);
   if (s == PZ_OK && o->mtp && !a->predict_layers)
     s = pz_fail(err, PZ_BAD_USE, "%s has no multi-token-prediction layers", name);
@@ -261,8 +264,11 @@ static enum pz_status build_all(struct pz_owned *o, const struct pz_arch *a) {
   for (int i = 0; i < n; i++)
     add_plan(s, kinds[i].name, kinds[i].count, &kinds[i].arch, PZ_PART_BLOCK)->buffer_bytes =
         mask ? a->positions * a->positions : 0;
-  if (opt->mtp && a->predict_layers)
-    add_plan(s, "predict", a->predict_layers, &kinds[n - 1].arch, PZ_PART_PREDICT);
+  if (opt->mtp && a->predict_layers) {
+    struct pz_arch own = pz_mixed_arch(a, a->predict_kind & ~(unsigned)PZ_PREDICT_OWN);
+    add_plan(s, "predict", a->predict_layers,
+             a->predict_kind & PZ_PREDICT_OWN ? &own : &kinds[n - 1].arch, PZ_PART_PREDICT);
+  }
   add_plan(s, "head", 1, a, PZ_PART_HEAD);
   enum pz_status status = set_order(o, s, of_layer, n);
   return status == PZ_OK ? pz_assemble(o, s->plan, s->n) : status;

@@ -38,6 +38,7 @@ static const struct {
     {"deepseek-v2", 235741434880},     {"deepseek-v3", 671026404352},
     {"gpt-oss-20b", 20914757184},      {"gpt-oss-120b", 116829156672},
     {"llama4-scout", 107769861120},    {"llama4-maverick", 400711848960},
+    {"nemotron-3-nano", 31577937344},
 };
 
 static void counts_are_exact(void **state) {

@@ -89,6 +89,7 @@ static const struct {
     {"gpt-oss-20b", {2, 8}},
     {"llama4-scout", {2, 8}},
     {"llama4-maverick", {2, 4}},
+    {"nemotron-3-nano", {2}},
     {PHAZE_TEST_DATA "/t5-small.config.json", {2, 8}},
 };
 
