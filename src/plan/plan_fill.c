@@ -154,7 +154,8 @@ static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
                        ? PZ_PRECISION_BF16
                        : PZ_PRECISION_FP16;
   if (p->fp8_recipe < 0 && p->precision == PZ_PRECISION_FP8)
-    p->fp8_recipe = f->engine && chip && pz_chip_scales_blocks(chip) ? PZ_FP8_MX : (int)f->fp8_recipe;
+    p->fp8_recipe =
+        f->engine && chip && pz_chip_scales_blocks(chip) ? PZ_FP8_MX : (int)f->fp8_recipe;
   if (p->act_precision < 0) p->act_precision = 0;
   if (p->dispatcher < 0) p->dispatcher = (int)f->dispatcher;
   if (p->cuda_graphs < 0) p->cuda_graphs = 0;
