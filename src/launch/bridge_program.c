@@ -32,6 +32,7 @@ static const struct renamed {
     {"fp8_param_gather", NULL, false},
     {"reuse_grad_buf_for_mxfp8_param_ag", NULL, false},
     {"pipeline_dtype", NULL, false},
+    {"cpu_offloading_weights", NULL, false},
     {"activation_func", NULL, false},
     {"batch_p2p_comm", NULL, false},
     {"apply_rope_fusion", NULL, false},
@@ -55,6 +56,7 @@ static void put_value(const char *value, size_t n, FILE *out) {
   }
   if (is_word(value, n, "bfloat16")) value = "bf16", n = 4;
   if (is_word(value, n, "uint8")) value = "fp8", n = 3;
+  if (is_word(value, n, "float16")) value = "fp16", n = 4;
   for (size_t i = 0; i < n; i++)
     if (list && strchr("[],\"'", value[i]))
       fputc(' ', out);

@@ -89,11 +89,15 @@ static void put_training(const struct pz_launch *l, FILE *out) {
           truth(p->zero > 0));
   const char *moments = pz_core_moments(l);
   const char *type = !moments ? "" : *moments == 'b' ? "torch.bfloat16" : "torch.uint8";
+  if (pz_core_is_aware(l)) fputs("optimizer.use_precision_aware_optimizer = True\n", out);
   if (moments)
+    fprintf(out, "optimizer.exp_avg_dtype = %s\noptimizer.exp_avg_sq_dtype = %s\n", type, type);
+  if (p->main_params == PZ_MAIN_FP16) fputs("optimizer.main_params_dtype = torch.float16\n", out);
+  if (pz_plan_away(p) > 0)
     fprintf(out,
-            "optimizer.use_precision_aware_optimizer = True\n"
-            "optimizer.exp_avg_dtype = %s\noptimizer.exp_avg_sq_dtype = %s\n",
-            type, type);
+            "optimizer.optimizer_cpu_offload = True\noptimizer.optimizer_offload_fraction = %.10g\n"
+            "optimizer.overlap_cpu_optimizer_d2h_h2d = True\n",
+            pz_plan_away(p));
   fputc('\n', out);
   fprintf(out,
           "train = TrainingConfig(\n"

@@ -636,8 +636,8 @@ static double optimizer_bytes(const struct pz_memory_model *m, const struct pz_p
   const struct pz_framework *f = pz_plan_framework(p);
   if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return f->adapter_state_bytes;
   double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - MOST_GRADIENT_BYTES);
-  if (p->main_param_bytes >= 0 && rest > 2 * MOST_MOMENT_BYTES)
-    rest = 2 * MOST_MOMENT_BYTES + p->main_param_bytes;
+  if (rest > 2 * MOST_MOMENT_BYTES) /* weights are not their own */
+    rest = 2 * MOST_MOMENT_BYTES + pz_plan_main_bytes(p, m->experts);
   return pz_fmax(0, rest - 2 * (MOST_MOMENT_BYTES - pz_plan_moment_bytes(p, m->experts)));
 }
 
