@@ -21,6 +21,11 @@ enum pz_status pz_recurrence_check(const char *name, const struct pz_arch *a,
                                    const struct pz_workload_options *o, struct pz_error *err) {
   const struct pz_recurrence *r = &a->recurrence;
   if (!r->heads || o->cp == 1) return PZ_OK;
+  if (r->mixer == PZ_MIXER_MAMBA)
+    return pz_fail(err, PZ_BAD_USE,
+                   "context-parallel degree %" PRId64
+                   " with Mamba layers (%s); accepted: 1, or Mamba-2",
+                   o->cp, name);
   int64_t heads = r->heads / o->tp, groups = r->groups / o->tp;
   bool even = groups % o->cp == 0 || (o->cp % groups == 0 && r->mixer == PZ_MIXER_MAMBA2);
   if (heads % o->cp == 0 && even) return PZ_OK;
@@ -167,6 +172,57 @@ static uint32_t delta_rule(struct pz_builder *b, const struct pz_arch *a, uint32
   return recurrence_out(b, a, "delta_out", to_tokens(b, y, own.inner));
 }
 
+/* ---- Mamba ---------------------------------------------------------------------------------- */
+
+/* Steps, B and C are projected from the result of the convolution, each with a norm (Jamba). */
+static uint32_t mamba(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  const struct pz_recurrence *r = &a->recurrence;
+  const struct pz_workload_options *o = b->options;
+  int64_t inner = r->heads / o->tp;
+  struct pz_split halves = {.name = "mamba_split",
+                            .x = recurrence_linear(b, a, "mamba_in", x, 2 * r->heads),
+                            .parts = 2,
+                            .widths = {inner, inner},
+                            .names = {"x", "gate"}};
+  struct pz_split steps = {.name = "mamba_steps",
+                           .parts = 3,
+                           .widths = {r->dt_rank, r->state, r->state},
+                           .names = {"dt", "b", "c"}};
+  static const char *const norms[] = {"mamba_dt_norm", "mamba_b_norm", "mamba_c_norm"};
+  uint32_t part[2], dbc[3];
+  pz_build_split(b, &halves, part);
+  part[0] = convolve(b, r, "mamba_conv", part[0], r->heads);
+  steps.x = pz_build_linear(b, &(struct pz_linear){.name = "mamba_select",
+                                                   .x = part[0],
+                                                   .in = r->heads,
+                                                   .out = r->dt_rank + 2 * r->state,
+                                                   .divide = PZ_DIVIDE_ROWS});
+  if (o->tp > 1) steps.x = pz_build_all_reduce(b, "mamba_select", steps.x);
+  pz_build_split(b, &steps, dbc);
+  for (int i = 0; i < 3; i++)
+    dbc[i] = pz_kernel_rmsnorm_inside(b, norms[i], dbc[i], steps.widths[i]);
+  uint32_t dt = pz_build_linear(b, &(struct pz_linear){.name = "mamba_dt",
+                                                       .x = dbc[0],
+                                                       .in = r->dt_rank,
+                                                       .out = r->heads,
+                                                       .divide = PZ_DIVIDE_COLUMNS,
+                                                       .bias = true});
+  struct pz_scan scan = {.kind = PZ_OP_SSM_SCAN,
+                         .name = "mamba_scan",
+                         .in = {part[0], dt, dbc[1], dbc[2], part[1],
+                                vector(b, "a_log", r->heads, r->state), vector(b, "d", r->heads, 1),
+                                PZ_NONE},
+                         .dims = {o->mbs * inner, o->seq, r->state, 1},
+                         .span = 1,
+                         .shape = PZ_SHAPE(b->tokens, inner),
+                         .saved = PZ_SHAPE(b->tokens, inner)};
+  return recurrence_out(b, a, "mamba_out", pz_build_scan(b, &scan));
+}
+
 uint32_t pz_part_recurrence(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  return a->recurrence.mixer == PZ_MIXER_DELTA ? delta_rule(b, a, x) : mamba2(b, a, x);
+  switch (a->recurrence.mixer) {
+  case PZ_MIXER_DELTA: return delta_rule(b, a, x);
+  case PZ_MIXER_MAMBA: return mamba(b, a, x);
+  default: return mamba2(b, a, x);
+  }
 }
