@@ -172,6 +172,7 @@ struct pz_tensor {
   bool tied;        /* a parameter that another layer owns and counts */
   int64_t experts;  /* > 0: one part for each expert */
   int64_t held;     /* > 0: passes through memory in parts of at most so many elements */
+  bool frozen;      /* a parameter that is not trained: it has no gradient */
 };
 
 /* One element-wise step folded into an operator. */
@@ -255,6 +256,9 @@ enum pz_saved_form {
   PZ_SAVED_16BIT,
   PZ_SAVED_GEMM_8BIT, /* inputs of GEMMs in 8 bit; a copy of its own where others read 16 bit */
   PZ_SAVED_8BIT,      /* inputs of GEMMs and of gated activations; in 12 bit where others read it */
+  PZ_SAVED_GEMM_8BIT_GATE, /* the first, and inputs of gated activations in 8 bit */
+  PZ_SAVED_GEMM_4BIT,      /* inputs of GEMMs in 4 bit with scales of 16 values */
+  PZ_SAVED_GEMM_4BIT_GATE, /* the same, and inputs of gated activations in 8 bit */
   PZ_SAVED_FORMS
 };
 
@@ -294,6 +298,9 @@ struct pz_layer {
   int64_t context_bytes;              /* results of attention kernels */
   const uint8_t *saved_by;            /* of each saved storage: a set of enum pz_saved_use */
   int64_t less_bytes[PZ_SAVED_FORMS]; /* of activation_bytes, by enum pz_saved_form */
+  bool wide; /* GEMMs in 16 bit whatever the precision of a plan is (bf16_layers) */
+  /* of params, expert_params and model_params those that are trained: all without adapters */
+  int64_t trained_params, trained_expert_params, model_trained_params;
 };
 
 /* Sums over the model, for one device of the tensor-parallel group, one microbatch. */
@@ -308,6 +315,7 @@ struct pz_totals {
   int64_t expert_params; /* on this device, as in pz_layer */
   int64_t active_params; /* of the undivided model: those that a token meets, routed experts by the
                             number chosen; model_params where there are none */
+  int64_t model_trained_params; /* of the undivided model: without adapters model_params */
 };
 
 enum pz_kernels {
@@ -367,7 +375,34 @@ struct pz_workload_options {
   enum pz_context_form cp_form;
   int64_t vocab_multiple; /* the vocabulary is padded to a multiple of this; model_params and the
                              workload's vocab stay the model's own; 0: as it is */
+  int64_t lora_rank; /* > 0: the model's parameters are frozen, and linear layers of lora_modules have
+                        low-rank adapters of this rank (LoRA, arXiv 2106.09685) */
+  int lora_modules;  /* a set of enum pz_lora_module */
 };
+
+/* Linear layers that adapters may have.  Megatron's layers of query, key and value, and of gate and up, are one each:
+ * their adapters have one first matrix in common. */
+enum pz_lora_module {
+  PZ_LORA_QUERY = 1,
+  PZ_LORA_KEY = 1 << 1,
+  PZ_LORA_VALUE = 1 << 2,
+  PZ_LORA_OUT = 1 << 3,
+  PZ_LORA_GATE = 1 << 4,
+  PZ_LORA_UP = 1 << 5,
+  PZ_LORA_DOWN = 1 << 6,
+  PZ_LORA_QUERY_DOWN = 1 << 7, /* of latent attention, this and the next three */
+  PZ_LORA_QUERY_UP = 1 << 8,
+  PZ_LORA_KV_DOWN = 1 << 9,
+  PZ_LORA_KV_UP = 1 << 10,
+  PZ_LORA_SSM_IN = 1 << 11, /* of state-space layers */
+  PZ_LORA_SSM_OUT = 1 << 12,
+  PZ_LORA_SHARED = 1 << 13,    /* one first matrix for layers that Megatron has as one */
+  PZ_LORA_AS_FRAMEWORK = 1 << 14 /* the same where the framework is Megatron's (all, attention) */
+};
+
+/* "none", or "lora:RANK:MODULES" with a list of modules joined by +, or all or attention: rank 0, or rank and set. */
+PZ_NODISCARD PZ_API enum pz_status pz_lora_parse(const char *text, int64_t *rank, int *modules,
+                                                 struct pz_error *err);
 
 /* Names of these choices, in the order of the enums; each list ends with NULL. */
 PZ_API extern const char *const pz_kernels_names[],
@@ -537,7 +572,18 @@ enum pz_precision {
   PZ_PRECISION_BF16, /* 16 bit */
   PZ_PRECISION_FP8,  /* 8 bit, with casts; attention, head and everything else in 16 */
   PZ_PRECISION_FP16, /* 16 bit with a shorter exponent, at the cost of bf16 */
+  PZ_PRECISION_NVFP4, /* 4 bit with scales of 16 values, otherwise as FP8 */
   PZ_PRECISIONS
+};
+
+/* Scales of 8-bit operands: one of a tensor, by the largest values of steps before or of its own; one of each 128 values
+ * (128 x 128 of weights); one of each 32 (Blackwell). */
+enum pz_fp8_recipe {
+  PZ_FP8_DELAYED,
+  PZ_FP8_CURRENT,
+  PZ_FP8_BLOCKWISE,
+  PZ_FP8_MX,
+  PZ_FP8_RECIPES
 };
 
 /* What collectives reach over a link between all devices of a node; 0: as constants of the model say. */
@@ -1381,6 +1427,27 @@ enum pz_graph_module {
   PZ_GRAPH_ALL = 15
 };
 
+/* What is in the memory of the host while it is not used, a set. */
+enum pz_offload {
+  PZ_OFFLOAD_ACTIVATIONS = 1, /* from forward to backward */
+  PZ_OFFLOAD_OPTIMIZER = 2,   /* state and master copies, which are updated there */
+  PZ_OFFLOAD_ALL = 3
+};
+
+/* Modules of a layer whose saved inputs go there where not all of a layer does, a set; the names are those of
+ * Megatron Core's --offload-modules. */
+enum pz_offload_module {
+  PZ_AWAY_ATTENTION_NORM = 1,
+  PZ_AWAY_QKV = 2,
+  PZ_AWAY_CORE = 4,
+  PZ_AWAY_PROJECTION = 8,
+  PZ_AWAY_MLP_NORM = 16,
+  PZ_AWAY_EXPERT_UP = 32,         /* expert_fc1 */
+  PZ_AWAY_EXPERT_ACTIVATION = 64, /* moe_act */
+  PZ_AWAY_EXPERTS = 128,          /* fused_group_mlp: both, and what the last GEMM reads */
+  PZ_AWAY_ALL = 255
+};
+
 /* In which order the stages of a pipeline run their microbatches. */
 enum pz_pipeline_order {
   PZ_PIPELINE_1F1B,
@@ -1415,14 +1482,16 @@ enum pz_dispatcher {
 /* Names of these choices, in the order of the enums (of sets: of their bits); each list ends with
  * NULL.  Frameworks: those whose defaults and kernels are known. */
 PZ_API extern const char *const pz_recomputation_names[],
-    *const pz_execution_names[], *const pz_precision_names[],
+    *const pz_execution_names[], *const pz_precision_names[], *const pz_fp8_recipe_names[], *const pz_act_precision_names[],
                                      *const pz_dispatcher_names[],
                                          *const pz_overlap_names[],
                                              *const pz_module_names[],
                                                  *const pz_graph_module_names[],
-                                                     *const pz_pipeline_names[],
-                                                         *const pz_saved_names[],
-                                                             *const pz_framework_names[];
+                                                     *const pz_offload_names[],
+                                                         *const pz_offload_module_names[],
+                                                             *const pz_pipeline_names[],
+                                                                 *const pz_saved_names[],
+                                                                     *const pz_framework_names[];
 
 /* Position of a framework in its list; -1: unknown. */
 PZ_API int pz_framework_find(const char *name);
@@ -1528,6 +1597,9 @@ struct pz_prediction {
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
   double mfu_conventional; /* mfu with attention in full in every layer, as papers print it */
   double usable_bytes; /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
+  double host_bytes;   /* of the host's memory for each device, of the stage with most; 0: none */
+  double
+      offload_s; /* of parts.transfer_s: activations on their way to the host and back that show */
 };
 
 /* The value of a part, and what of it is hidden. */

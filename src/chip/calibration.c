@@ -101,6 +101,8 @@ void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calib
   read_numbers(f, numbers, NUMBERS, c);
   if (c->fp8_block_speedup > 0 && c->fp8_block_speedup < 1)
     pz_fields_refuse(f, "calibration.fp8_block_speedup", "0, or 1 to 16");
+  if (c->nvfp4_speedup > 0 && c->nvfp4_speedup < 1)
+    pz_fields_refuse(f, "calibration.nvfp4_speedup", "0, or 1 to 32");
   if (c->batched_startup_s < 0) c->batched_startup_s = c->startup_s;
   if (c->warm_from_bytes < 0) c->warm_from_bytes = (double)glb_bytes;
   if (c->warm_to_bytes < 0) c->warm_to_bytes = c->warm_from_bytes;

@@ -14,10 +14,11 @@
 const char *const pz_chip_execution_names[] = {"scheduled", "stream", "serial", NULL};
 const char *const pz_calibrated_by_names[] = {"", "operators", "runs", NULL};
 
-/* Without a list: 16 bit of both kinds, and fp8 where there is a rate for it. */
+/* Without a list: 16 bit of both kinds, fp8 and nvfp4 where there is a rate for them. */
 static int usual_precisions(const struct pz_chip *c) {
   return 1 << PZ_PRECISION_BF16 | 1 << PZ_PRECISION_FP16 |
-         (c->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8;
+         (c->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8 |
+         (c->calibration.nvfp4_speedup > 1) << PZ_PRECISION_NVFP4;
 }
 
 /* ---- the smallest buffers ------------------------------------------------------------------- */

@@ -14,6 +14,7 @@ struct pz_tensor_cores {
   double local_total_bytes_per_s; /* over all cores; 0: no such limit */
   double
       fp8_speedup; /* of the data sheet: rate of fp8 products over that of 16-bit ones; 0: not told */
+  double nvfp4_speedup; /* the same of nvfp4 products */
 };
 
 struct pz_vector_cores {
@@ -81,9 +82,20 @@ struct pz_correction {
   int64_t kinds; /* of runs among them: pz_correction_kind */
 };
 
-/* 1: dense in 16 bit, 2: dense in 8 bit, 4 and 8: the same with experts. */
+/* Operands of a GEMM: 16 bit, or of 8 as enum pz_fp8_recipe has them, or of 4. */
+enum pz_format {
+  PZ_FORMAT_16BIT,
+  PZ_FORMAT_FP8_DELAYED,
+  PZ_FORMAT_FP8_CURRENT,
+  PZ_FORMAT_FP8_BLOCK,
+  PZ_FORMAT_MXFP8,
+  PZ_FORMAT_NVFP4,
+  PZ_FORMATS
+};
+
+/* 1: dense in 16 bit, 2: dense in 8 or 4 bit, 4 and 8: the same with experts. */
 static inline int64_t pz_correction_kind(bool experts, int precision) {
-  return (experts ? 4 : 1) << (precision == PZ_PRECISION_FP8);
+  return (experts ? 4 : 1) << (precision == PZ_PRECISION_FP8 || precision == PZ_PRECISION_NVFP4);
 }
 
 static inline double pz_corrected(double factor) { return factor > 0 ? factor : 1; }
@@ -130,7 +142,13 @@ struct pz_chip {
   double energy_part; /* of the cores, over what the technology says; 0: 1 */
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
                      where calibration has a rate for it */
+  double host_bytes_per_s; /* to and from the host's memory, each way; 0: the model's */
 };
+
+/* Have its tensor cores scales of blocks, as mxfp8 and nvfp4 need them?  Both came with Blackwell. */
+static inline bool pz_chip_scales_blocks(const struct pz_chip *c) {
+  return c->precisions >> PZ_PRECISION_NVFP4 & 1 || c->calibration.nvfp4_speedup > 1;
+}
 
 /* What streams through a buffer stands there in slices of this many values, or of the array's rows
  * if those are fewer. */

@@ -39,7 +39,7 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 
 /* What is accepted where that is no range. */
 static const char EXECUTIONS[] = "scheduled, stream or serial", CALIBRATED[] = "operators or runs",
-                  PRECISION_WORDS[] = "words among bf16, fp8 and fp16 with a space between";
+                  PRECISION_WORDS[] = "words among bf16, fp8, fp16 and nvfp4 with a space between";
 
 /* ---- reading -------------------------------------------------------------------------------- */
 

@@ -88,6 +88,8 @@ enum pz_status pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k, str
   struct pz_cold usual = pz_cold_usual();
   bool has_fp8 = c->precisions >> PZ_PRECISION_FP8 & 1 || c->calibration.fp8_speedup > 1;
   double fp8 = c->tensor.fp8_speedup > 0 ? c->tensor.fp8_speedup : has_fp8 ? 2 : 1;
+  bool has_nvfp4 = c->precisions >> PZ_PRECISION_NVFP4 & 1 || c->calibration.nvfp4_speedup > 1;
+  double nvfp4 = c->tensor.nvfp4_speedup > 0 ? c->tensor.nvfp4_speedup : has_nvfp4 ? 4 : 0;
   if (!k) k = &usual;
   pz_calibration_none(c->glb_bytes, &c->calibration);
   c->cold = true;
@@ -98,6 +100,7 @@ enum pz_status pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k, str
     compiled(c, k);
   c->calibration.fp8_speedup = fp8;
   c->calibration.fp8_block_speedup = 0;
+  c->calibration.nvfp4_speedup = nvfp4;
   return status;
 }
 

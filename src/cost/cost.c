@@ -6,6 +6,7 @@
 #include "core/alloc.h"
 #include "cost/attention.h"
 #include "cost/power.h"
+#include "cost/scan.h"
 #include "workload/op.h"
 
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -175,12 +176,15 @@ static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w
   e->energy_j = p.joules;
 }
 
-struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, bool fp8,
+struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz_format format,
                                    const struct pz_mapping *o) {
-  static const double FP8_PART = 0.5; /* half as many bits; H200: joules of a whole product 0.53 */
+  /* half as many bits: H200, joules of a whole product 0.53; a quarter: B200, 0.26 pJ a FLOP of 0.71 in loops of 0.3 s
+   * (NVIDIA AIConfigurator), of whole products with their casts */
+  static const double FP8_PART = 0.5, NVFP4_PART = 0.3;
+  double part = format == PZ_FORMAT_16BIT ? 1 : format == PZ_FORMAT_NVFP4 ? NVFP4_PART : FP8_PART;
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   double array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s);
-  return (struct pz_work){.core_j = (fp8 ? FP8_PART : 1) * pz_power_product_j(c, macs),
+  return (struct pz_work){.core_j = part * pz_power_product_j(c, macs),
                           .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
                           .startup_s = o->startup_s,
                           .core_s = array_s,
@@ -189,10 +193,11 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, bool fp
                           .glb_s = o->glb_s};
 }
 
-void pz_cost_within_watts(const struct pz_cost *cost, double macs, bool fp8, struct pz_mapping *o) {
+void pz_cost_within_watts(const struct pz_cost *cost, double macs, enum pz_format format,
+                          struct pz_mapping *o) {
   if (!cost->chip.cold) return;
   struct pz_estimate e = {.latency_s = o->latency_s};
-  struct pz_work w = pz_cost_mapped_work(&cost->chip, macs, fp8, o);
+  struct pz_work w = pz_cost_mapped_work(&cost->chip, macs, format, o);
   run_within_watts(cost, &w, &e);
   o->latency_s = e.latency_s;
   o->energy_j = e.energy_j;
@@ -227,7 +232,7 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   double macs =
       (double)op->dims.batch * (double)op->dims.m * (double)op->dims.n * (double)op->dims.k;
-  *w = pz_cost_mapped_work(c, macs, false, &o);
+  *w = pz_cost_mapped_work(c, macs, PZ_FORMAT_16BIT, &o);
   w->core_j += x.tail_ops * t->lane_j;
   w->outside_j = fmax(0, w->outside_j + x.energy_j - x.tail_ops * t->lane_j);
   w->core_s = core_s;
@@ -290,6 +295,31 @@ static void flash_cost(const struct pz_cost *cost, const struct pz_op *op, struc
   w->core_j = out->energy_j - w->outside_j;
 }
 
+static void scan_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
+                      struct pz_work *w) {
+  const struct pz_chip *c = &cost->chip;
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  struct pz_scan_work scan = pz_scan_work_of(op);
+  struct pz_scan_counts n = pz_scan_counts(&scan);
+  struct pz_scan_time s;
+  pz_scan_time(c, &scan, &s);
+  *w = (struct pz_work){.core_j = pz_power_product_j(c, n.macs) + n.lane_ops * t->lane_j +
+                                  n.bytes * t->glb_j,
+                        .outside_j = n.bytes * t->hbm_j,
+                        .startup_s = s.startup_s,
+                        .core_s = s.work_s,
+                        .hbm_s = s.hbm_s,
+                        .array_s = s.work_s,
+                        .lane_s = s.lane_s};
+  *out = (struct pz_estimate){.latency_s = s.startup_s + s.work_s,
+                              .energy_j = w->core_j + w->outside_j,
+                              .hbm_s = s.hbm_s,
+                              .bound = s.startup_s > s.work_s   ? PZ_BOUND_STARTUP
+                                       : s.hbm_s >= s.compute_s ? PZ_BOUND_HBM
+                                                                : PZ_BOUND_COMPUTE};
+  out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
+}
+
 static enum pz_status collective_cost(const struct pz_cost *cost, const struct pz_op *op,
                                       struct pz_estimate *out, struct pz_error *err) {
   if (cost->net.n_levels == 0)
@@ -322,6 +352,8 @@ static enum pz_status op_cost(struct pz_cost *cost, const struct pz_op *op, stru
   *w = (struct pz_work){0};
   if (op->kind == PZ_OP_ATTENTION)
     flash_cost(cost, op, e, w);
+  else if (pz_op_is_scan(op->kind))
+    scan_cost(cost, op, e, w);
   else if (op->matmul_flop)
     status = product_cost(cost, op, e, w, err);
   else if (op->op_class == PZ_CLASS_COLLECTIVE)

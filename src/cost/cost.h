@@ -40,7 +40,7 @@ PZ_NODISCARD enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct p
                                             struct pz_mapping *out, struct pz_error *err);
 
 /* A mapped product. */
-struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, bool fp8,
+struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz_format format,
                                    const struct pz_mapping *o);
 
 /* The optimizer's pass over so many bytes of parameters at a part of the HBM rate, on a chip that nobody measured at the clock
@@ -49,7 +49,8 @@ void pz_cost_update(const struct pz_cost *cost, double bytes, double params, dou
                     struct pz_power *out);
 
 /* Latency and energy of a mapped product at the clock that the watts of a chip allow that nobody measured; others stay. */
-void pz_cost_within_watts(const struct pz_cost *cost, double macs, bool fp8, struct pz_mapping *o);
+void pz_cost_within_watts(const struct pz_cost *cost, double macs, enum pz_format format,
+                          struct pz_mapping *o);
 
 /* pz_cost_op; and what the operator does, and its time, at the chip's clock, nothing of a collective. */
 PZ_NODISCARD enum pz_status pz_cost_op_work(struct pz_cost *cost, const struct pz_op *op,

@@ -1,6 +1,7 @@
 #include "cost/ops_table.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,10 @@
 #include "cost/attention.h"
 #include "cost/constants.h"
 #include "cost/experts.h"
-#include "cost/fp8.h"
+#include "cost/formats.h"
 #include "cost/grouped.h"
 #include "cost/network.h"
+#include "cost/scan.h"
 #include "workload/op.h"
 
 /* ---- the operators -------------------------------------------------------------------------- */
@@ -22,6 +24,7 @@ enum form {
   FP8_PRODUCT,
   FP8_LINEAR,       /* a scale of the activations is found, and they are cast first */
   FP8_BLOCK_LINEAR, /* the same by blocks, in one pass */
+  NVFP4_LINEAR,     /* the same in 4 bit */
   GROUPED,
   EXPERTS,
   COLLECTIVE,
@@ -30,6 +33,11 @@ enum form {
   LIBRARY_ATTENTION,
   SERVED_ATTENTION, /* keys and values are written to a paged cache first */
   LATENT_ATTENTION, /* the same, of the latent vector of all heads */
+  SCAN,
+  SCAN_STEP, /* of one token: a state is read and written */
+  CONV,
+  CONV_ROWS, /* a block of threads for each channel of a sample, whose tokens lie side by side */
+  CONV_STEP, /* of one token: those before it are read and written */
   VECTOR,
   SWIGLU,
   ADAMW
@@ -101,12 +109,19 @@ static const struct known {
     {"adamw_fp32", ADAMW, PZ_OP_ADD, PZ_FORWARD, 28, "adamw", NULL, false},
     {"fp8_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
     {"fp8_block_linear", FP8_BLOCK_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
+    {"nvfp4_linear", NVFP4_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
     {"experts", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL, true},
     {"experts_fp8", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL, true},
     {"experts_fp8_block", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
     {"prefill", SERVED_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, true},
     {"mla_prefill", LATENT_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, true},
     {"encoder", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, true},
+    {"ssm_scan", SCAN, PZ_OP_SSM_SCAN, PZ_FORWARD, 0, NULL, NULL, true},
+    {"delta_rule", SCAN, PZ_OP_DELTA_RULE, PZ_FORWARD, 0, NULL, NULL, true},
+    {"delta_rule_step", SCAN_STEP, PZ_OP_DELTA_RULE, PZ_FORWARD, 8, NULL, NULL, true},
+    {"conv1d", CONV, PZ_OP_CONV1D, PZ_FORWARD, 4, NULL, NULL, true},
+    {"conv1d_rows", CONV_ROWS, PZ_OP_CONV1D, PZ_FORWARD, 4, NULL, NULL, true},
+    {"conv1d_step", CONV_STEP, PZ_OP_CONV1D, PZ_FORWARD, 16, NULL, NULL, true},
     {"all_reduce", COLLECTIVE, PZ_COLLECTIVE_ALL_REDUCE, PZ_FORWARD, 0, "link", NULL, true},
     {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, "link", NULL, true},
     {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL, true},
@@ -312,6 +327,9 @@ const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena) {
     return pz_arena_printf(
         arena, "%s: %lld tokens, %lld of %lld experts of %lld x %lld, tp %lld, ep %lld", name, m,
         (long long)row->topk, b, k, n, (long long)row->tp, (long long)row->ep);
+  if (op->form == SCAN || op->form == SCAN_STEP)
+    return pz_arena_printf(arena, "%s of %lld x %lld tokens, %lld heads of %lld x %lld", name, b, m,
+                           (long long)row->heads, n, k);
   const char *text = pz_arena_printf(arena, "%s %lld x %lld x %lld x %lld", name, b, m, n, k);
   if (text && row->heads)
     text = pz_arena_printf(arena, "%s, heads=%lld;kv=%lld;causal=%d", text, (long long)row->heads,
@@ -348,6 +366,24 @@ static double attention_s(const struct pz_chip *c, const struct pz_ops_row *row)
   return e.latency_s;
 }
 
+/* With states in fp32 that a sample begins and ends with, as serving has them. */
+static double scan_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  const struct known *op = &known[row->op];
+  double n = (double)row->n, k = (double)row->k, heads = (double)row->heads,
+         groups = (double)row->kv_heads, b = (double)row->batch;
+  bool delta = op->kind == PZ_OP_DELTA_RULE;
+  double token = 4 * heads * (delta ? n : k) + 4 * groups * (delta ? k : n) + 8 * heads;
+  struct pz_scan_work w = {.kind = op->kind,
+                           .direction = op->direction,
+                           .dims = {row->batch * row->heads, row->m, row->n, row->k},
+                           .chunk = row->chunk,
+                           .bytes = b * ((double)row->m * token + 8 * heads * n * k),
+                           .warm = true};
+  struct pz_scan_time t;
+  pz_scan_time(c, &w, &t);
+  return t.startup_s + t.work_s;
+}
+
 static double vector_s(const struct pz_chip *c, const struct pz_ops_row *row, int kind,
                        enum pz_direction direction, double bytes) {
   double values = (double)row->batch * (double)row->m * (double)row->n;
@@ -360,6 +396,26 @@ static double vector_s(const struct pz_chip *c, const struct pz_ops_row *row, in
   w.warm = false;
   pz_vector_named(c, known[row->op].kernel ? known[row->op].kernel : "", &w, &t);
   return cold * t.latency_s + (1 - cold) * warm_s;
+}
+
+/* A state in fp32 is read, changed and written. */
+static double scan_step_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  const struct known *op = &known[row->op];
+  double values = (double)(row->batch * row->heads) * (double)row->n * (double)row->k;
+  struct pz_vector_work w = {op->kind,        op->direction,      row->batch * row->heads,
+                             row->n * row->k, values * op->bytes, true};
+  struct pz_vector_time t;
+  pz_vector_time(c, &w, &t);
+  return t.latency_s;
+}
+
+static double conv_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  const struct known *op = &known[row->op];
+  double s = vector_s(c, row, op->kind, op->direction, op->bytes);
+  double blocks = (double)row->batch * (double)row->n;
+  if (op->form != CONV_ROWS) return s;
+  return fmax(s,
+              blocks * pz_constants_default.conv_block / ((double)c->vector.cores * c->clock_hz));
 }
 
 /* silu(x) y in two kernels; its derivative: two products, and that of silu. */
@@ -399,6 +455,8 @@ const char *pz_ops_not_on(const struct pz_chip *c, const struct pz_ops_row *row)
   struct pz_cluster net;
   if (fp8 && pz_chip_can_run(c, PZ_PRECISION_FP8, NULL) != PZ_OK)
     return "the chip does not multiply 8-bit values";
+  if (form == NVFP4_LINEAR && pz_chip_can_run(c, PZ_PRECISION_NVFP4, NULL) != PZ_OK)
+    return "the chip does not multiply 4-bit values";
   if (form == DISPATCH && c->execution != PZ_CHIP_STREAM) return "DeepEP runs on GPUs";
   if (network && !(c->link_bytes_per_s > 0)) return "the chip has no link";
   if (network && row->nodes > 1 && !pz_cluster_standard(c->name, &net))
@@ -453,13 +511,15 @@ static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *r
   struct pz_grouped g = {row->batch, row->m, row->n, row->k, row->largest, true, NULL};
   struct pz_mapping o = {0};
   enum form form = known[row->op].form;
-  enum pz_status status = form == PRODUCT            ? pz_cost_product(cost, &p, &o, err)
-                          : form == GROUPED          ? pz_cost_grouped(cost, &g, &o, err)
-                          : form == FP8_BLOCK_LINEAR ? pz_cost_fp8_block_product(cost, &p, &o, err)
-                                                     : pz_cost_fp8_product(cost, &p, &o, err);
+  enum pz_format format = form == FP8_BLOCK_LINEAR ? PZ_FORMAT_FP8_BLOCK
+                          : form == NVFP4_LINEAR   ? PZ_FORMAT_NVFP4
+                                                   : PZ_FORMAT_FP8_CURRENT;
+  enum pz_status status = form == PRODUCT   ? pz_cost_product(cost, &p, &o, err)
+                          : form == GROUPED ? pz_cost_grouped(cost, &g, &o, err)
+                                            : pz_cost_format_product(cost, format, &p, &o, err);
   struct pz_vector_time cast = {0};
-  if (form == FP8_LINEAR) pz_cost_fp8_dynamic_cast(&cost->chip, row->m, row->k, &cast);
-  if (form == FP8_BLOCK_LINEAR) pz_cost_fp8_cast(&cost->chip, row->m, row->k, false, &cast);
+  if (form == FP8_LINEAR || form == FP8_BLOCK_LINEAR || form == NVFP4_LINEAR)
+    pz_cost_serving_cast(&cost->chip, format, row->m, row->k, &cast);
   *s = o.latency_s + cast.latency_s;
   return status;
 }
@@ -478,6 +538,11 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   case EXPERTS: status = experts_s(cost, row, &s, err); break;
   case COLLECTIVE: status = collective_s(c, row, &s, err); break;
   case DISPATCH: status = dispatch_s(c, row, &s, err); break;
+  case SCAN: s = scan_s(c, row); break;
+  case SCAN_STEP: s = scan_step_s(c, row); break;
+  case CONV:
+  case CONV_ROWS:
+  case CONV_STEP: s = conv_s(c, row); break;
   case VECTOR: s = vector_s(c, row, op->kind, op->direction, op->bytes); break;
   case SWIGLU: s = swiglu_s(c, row); break;
   case ADAMW: s = adamw_s(c, row); break;

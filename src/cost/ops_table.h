@@ -12,11 +12,13 @@ enum {
 }; /* of a table, of a directory */
 
 /* Experts: batch = experts of the model, m = tokens of the group, n = inner width, k = hidden size.
+ * Scans: batch = samples, m = tokens of one, n and k as in pz_scan_work; convolutions: n = channels.
  * Collectives: batch = devices, n = bytes; dispatch: batch = devices, m = tokens of one, k = hidden size. */
 struct pz_ops_row {
   uint32_t op; /* see pz_ops_name */
   int64_t batch, m, n, k;
-  int64_t heads, kv_heads; /* of attention */
+  int64_t heads, kv_heads; /* of attention; of a scan, heads of values and of keys, or groups */
+  int64_t chunk;           /* of a scan: tokens */
   bool causal;             /* likewise */
   const char *library;     /* likewise, of its kernel; NULL: the operator's */
   int64_t largest;         /* tokens of the largest expert; 0: all alike */

@@ -11,7 +11,7 @@
 #include "core/text.h"
 #include "cost/attention.h"
 #include "cost/cost.h"
-#include "cost/fp8.h"
+#include "cost/formats.h"
 #include "cost/power.h"
 #include "workload/op.h"
 
@@ -123,10 +123,11 @@ static enum pz_status product_work(struct pz_cost *cost, const struct known *op,
                          true};
   struct pz_mapping o = {0};
   bool fp8 = op->form == FP8_PRODUCT;
+  enum pz_format format = fp8 ? PZ_FORMAT_FP8_DELAYED : PZ_FORMAT_16BIT;
   double macs = cell[B] * cell[M] * cell[N] * cell[K];
   enum pz_status status =
-      fp8 ? pz_cost_fp8_product(cost, &p, &o, err) : pz_cost_product(cost, &p, &o, err);
-  *w = pz_cost_mapped_work(c, macs, fp8, &o);
+      fp8 ? pz_cost_format_product(cost, format, &p, &o, err) : pz_cost_product(cost, &p, &o, err);
+  *w = pz_cost_mapped_work(c, macs, format, &o);
   if (op->form != LANE_PRODUCT) return status;
   /* 32 bits on the lanes, tiles as a 16-bit one's; each lane a multiply-add a cycle */
   w->core_j += macs * (t->lane_j - t->mac_j);

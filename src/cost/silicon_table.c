@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/json.h"
 #include "core/text.h"
 #include "cost/constants.h"
 
@@ -48,6 +49,7 @@ enum field {
   SMS,
   NOTIFY,
   PARAMS,
+  KIND,
   FIELDS,
   UNUSED = FIELDS
 };
@@ -128,6 +130,7 @@ static const struct head {
     {"sms", SMS, IN(DISPATCH), 1},
     {"notify_us", NOTIFY, IN(DISPATCH), 1},
     {"params", PARAMS, IN(OTHER), 0},
+    {"kind", KIND, IN(OTHER), 0},
     /* facts about the measurement, read by nobody */
     {"framework", UNUSED, ALL, 0},
     {"version", UNUSED, ALL, 0},
@@ -385,7 +388,7 @@ static enum pz_status read_chip(const struct reader *r, struct pz_ops_row *row) 
 
 /* ---- kinds ---------------------------------------------------------------------------------- */
 
-enum { BITS_OTHER, BITS_16, BITS_8, BITS_8_BLOCK };
+enum { BITS_OTHER, BITS_16, BITS_8, BITS_8_BLOCK, BITS_4 };
 
 static const struct word dtypes[] = {{"bf16", BITS_16},
                                      {"bfloat16", BITS_16},
@@ -395,7 +398,7 @@ static const struct word dtypes[] = {{"bf16", BITS_16},
                                      {"fp8", BITS_8},
                                      {"fp8_block", BITS_8_BLOCK},
                                      {"int8", 0},
-                                     {"nvfp4", 0},
+                                     {"nvfp4", BITS_4},
                                      {"int8_sq", 0},
                                      {"sq", 0},
                                      {"fp8_static", 0},
@@ -409,7 +412,7 @@ static const struct word dtypes[] = {{"bf16", BITS_16},
                                      {"w4a8_mxfp4_mxfp8", 0},
                                      {NULL, 0}};
 
-static const char *const bits_names[] = {"", "bf16", "fp8", "fp8_block"};
+static const char *const bits_names[] = {"", "bf16", "fp8", "fp8_block", "nvfp4"};
 
 static void set_reason(struct pz_ops_row *row, const char *group, const char *reason) {
   row->group = group;
@@ -418,7 +421,8 @@ static void set_reason(struct pz_ops_row *row, const char *group, const char *re
 
 static enum pz_status read_gemm(const struct reader *r, struct pz_arena *arena,
                                 struct pz_ops_row *row) {
-  static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear"};
+  static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear",
+                                    "nvfp4_linear"};
   static const int64_t LARGE = 1024;
   const struct count counts[] = {{M, &row->m}, {N, &row->n}, {K, &row->k}};
   const struct word *dtype;
@@ -530,7 +534,7 @@ static enum pz_status read_distribution(const struct reader *r, double *skew) {
 
 static enum pz_status read_experts(const struct reader *r, struct pz_arena *arena,
                                    struct pz_ops_row *row) {
-  static const char *const ops[] = {NULL, "experts", "experts_fp8", "experts_fp8_block"};
+  static const char *const ops[] = {NULL, "experts", "experts_fp8", "experts_fp8_block", NULL};
   int64_t gated = 1;
   const struct count counts[] = {{TOKENS, &row->m},  {HIDDEN, &row->k},    {INTER, &row->n},
                                  {TOPK, &row->topk}, {COUNT, &row->batch}, {TP, &row->tp},
@@ -552,7 +556,7 @@ static enum pz_status read_experts(const struct reader *r, struct pz_arena *aren
   row->group =
       pz_arena_printf(arena, "experts %s%s", dtype->use ? bits_names[dtype->use] : dtype->name,
                       row->skew > 0 ? " skewed" : " balanced");
-  if (!dtype->use)
+  if (!ops[dtype->use])
     set_reason(row, row->group, "experts with operands of this type are not modelled");
   else if (row->batch % row->ep || row->n % row->tp)
     set_reason(row, row->group, "devices with different parts of the experts are not modelled");
@@ -642,10 +646,77 @@ static enum pz_status read_dispatch(const struct reader *r, struct pz_arena *are
   return read_count(r, SMS, 1, &row->sms);
 }
 
+/* Operators of state-space layers among the others: their sizes are JSON, in the collectors' names. */
+static const struct scan_kind {
+  const char *kind, *op, *group;
+} scan_kinds[] = {
+    {"mamba2.mamba_chunk_scan_combined", "ssm_scan", "mamba2 scan"},
+    {"mamba2.causal_conv1d_fn", "conv1d_rows", "mamba2 conv1d"},
+    {"mamba2.causal_conv1d_update", "conv1d_step", "mamba2 conv1d step"},
+    {"gdn.chunk_gated_delta_rule", "delta_rule", "gdn delta rule"},
+    {"gdn.fused_recurrent_gated_delta_rule", "delta_rule_step", "gdn delta rule step"},
+    {"gdn.fused_recurrent_gated_delta_rule_packed_decode", "delta_rule_step",
+     "gdn delta rule step"},
+    {"gdn.causal_conv1d_fn", "conv1d", "gdn conv1d"},
+    {"gdn.causal_conv1d_update", "conv1d_step", "gdn conv1d step"},
+};
+
+/* Numbers of one row: of Mamba-2 or of the delta rule. */
+static enum pz_status read_params(const struct reader *r, const json_t *params, bool mamba,
+                                  struct pz_ops_row *row) {
+  static const int64_t CHUNK = 64; /* of the delta rule's kernels */
+  static const struct {
+    const char *key[2]; /* by mamba */
+    size_t at;
+  } sizes[] = {{{"batch_size", "batch_size"}, offsetof(struct pz_ops_row, batch)},
+               {{"seq_len", "seq_len"}, offsetof(struct pz_ops_row, m)},
+               {{"head_v_dim", "d_state"}, offsetof(struct pz_ops_row, n)},
+               {{"head_k_dim", "head_dim"}, offsetof(struct pz_ops_row, k)},
+               {{"num_v_heads", "nheads"}, offsetof(struct pz_ops_row, heads)},
+               {{"num_k_heads", "n_groups"}, offsetof(struct pz_ops_row, kv_heads)},
+               {{NULL, "chunk_size"}, offsetof(struct pz_ops_row, chunk)}};
+  static const int64_t MOST = 1 << 24;
+  row->chunk = CHUNK;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const char *key = sizes[i].key[mamba];
+    const json_t *v = key ? json_object_get(params, key) : NULL;
+    if (!key) continue;
+    if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > MOST)
+      return pz_fail(r->err, PZ_BAD_INPUT,
+                     "%s: column 'params' has no usable '%s'; accepted: an integer from 1 to %lld",
+                     r->where, key, (long long)MOST);
+    *(int64_t *)((char *)row + sizes[i].at) = json_integer_value(v);
+  }
+  return PZ_OK;
+}
+
 static enum pz_status read_other(const struct reader *r, struct pz_arena *arena,
                                  struct pz_ops_row *row) {
+  const struct scan_kind *k = NULL;
+  json_t *params = NULL;
   (void)arena;
-  return set_reason(row, "other operators", r->unknown ? r->unknown : "not modelled"), PZ_OK;
+  for (size_t i = 0; i < sizeof scan_kinds / sizeof *scan_kinds; i++)
+    if (strcmp(scan_kinds[i].kind, cell(r, KIND)) == 0) k = &scan_kinds[i];
+  if (r->unknown || !k || r->at[PARAMS] == PZ_NONE)
+    return set_reason(row, "other operators", r->unknown ? r->unknown : "not modelled"), PZ_OK;
+  bool mamba = strncmp(k->kind, "mamba2", 6) == 0;
+  enum pz_status status =
+      pz_json_parse(r->where, cell(r, PARAMS), strlen(cell(r, PARAMS)), &params, r->err);
+  if (status == PZ_OK) status = read_params(r, params, mamba, row);
+  json_decref(params);
+  if (status == PZ_OK && r->at[TIME] == PZ_NONE)
+    status = pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'us' of others", r->name);
+  if (status == PZ_OK) status = read_us(r, TIME, &row->us);
+  if (status != PZ_OK) return status;
+  row->op = pz_ops_find(k->op);
+  row->group = k->group;
+  if (strncmp(k->op, "conv1d", 6) != 0) return PZ_OK;
+  /* queries, keys and values, or x, B and C, of all heads */
+  row->n = mamba ? row->heads * row->k + 2 * row->kv_heads * row->n
+                 : row->heads * row->n + 2 * row->kv_heads * row->k;
+  row->heads = row->kv_heads = row->chunk = 0;
+  row->k = 1;
+  return PZ_OK;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */

@@ -11,19 +11,26 @@
  * cos 13/2; powers and roots 15/16. GELU, which it took for ReLU, costs its tanh and eight simple
  * steps, backward twice the simple ones and the tanh again; what moves data costs 1. */
 static const unsigned char cycles[PZ_OP_KINDS][2] = {
-    [PZ_OP_ADD] = {1, 1},          [PZ_OP_BIAS] = {1, 1},       [PZ_OP_MUL] = {1, 2},
-    [PZ_OP_SCALE] = {1, 1},        [PZ_OP_SCALE_MASK] = {2, 1}, [PZ_OP_POW] = {15, 16},
-    [PZ_OP_MEAN] = {10, 10},       [PZ_OP_RSQRT] = {15, 16},    [PZ_OP_TANH] = {27, 2},
-    [PZ_OP_COS] = {13, 2},         [PZ_OP_SIN] = {13, 2},       [PZ_OP_ROTATE_HALF] = {1, 1},
-    [PZ_OP_CONCAT] = {1, 1},       [PZ_OP_CAST] = {1, 1},       [PZ_OP_COPY] = {1, 1},
-    [PZ_OP_REPEAT] = {1, 1},       [PZ_OP_GELU] = {35, 43},     [PZ_OP_RELU] = {1, 1},
-    [PZ_OP_SILU] = {12, 2},        [PZ_OP_SWIGLU] = {13, 4},    [PZ_OP_SOFTMAX] = {11, 2},
-    [PZ_OP_LOG_SOFTMAX] = {11, 2}, [PZ_OP_NLL_LOSS] = {1, 1},   [PZ_OP_CROSS_ENTROPY] = {12, 3},
-    [PZ_OP_LAYERNORM] = {1, 1},    [PZ_OP_RMSNORM] = {1, 1},    [PZ_OP_DROPOUT] = {2, 1},
-    [PZ_OP_ROTARY] = {3, 3},       [PZ_OP_EMBEDDING] = {1, 1},  [PZ_OP_REDUCE] = {1, 1},
-    [PZ_OP_TOPK] = {1, 1},         [PZ_OP_DISPATCH] = {1, 1},   [PZ_OP_COMBINE] = {2, 3},
-    [PZ_OP_SIGMOID] = {11, 2},     [PZ_OP_SORT] = {1, 1},       [PZ_OP_GATHER_ROWS] = {1, 1},
-    [PZ_OP_SCATTER_ADD] = {1, 1},
+    [PZ_OP_ADD] = {1, 1},         [PZ_OP_BIAS] = {1, 1},
+    [PZ_OP_MUL] = {1, 2},         [PZ_OP_SCALE] = {1, 1},
+    [PZ_OP_SCALE_MASK] = {2, 1},  [PZ_OP_POW] = {15, 16},
+    [PZ_OP_MEAN] = {10, 10},      [PZ_OP_RSQRT] = {15, 16},
+    [PZ_OP_TANH] = {27, 2},       [PZ_OP_COS] = {13, 2},
+    [PZ_OP_SIN] = {13, 2},        [PZ_OP_ROTATE_HALF] = {1, 1},
+    [PZ_OP_CONCAT] = {1, 1},      [PZ_OP_CAST] = {1, 1},
+    [PZ_OP_COPY] = {1, 1},        [PZ_OP_REPEAT] = {1, 1},
+    [PZ_OP_GELU] = {35, 43},      [PZ_OP_RELU] = {1, 1},
+    [PZ_OP_SILU] = {12, 2},       [PZ_OP_SWIGLU] = {13, 4},
+    [PZ_OP_SOFTMAX] = {11, 2},    [PZ_OP_LOG_SOFTMAX] = {11, 2},
+    [PZ_OP_NLL_LOSS] = {1, 1},    [PZ_OP_CROSS_ENTROPY] = {12, 3},
+    [PZ_OP_LAYERNORM] = {1, 1},   [PZ_OP_RMSNORM] = {1, 1},
+    [PZ_OP_DROPOUT] = {2, 1},     [PZ_OP_ROTARY] = {3, 3},
+    [PZ_OP_EMBEDDING] = {1, 1},   [PZ_OP_REDUCE] = {1, 1},
+    [PZ_OP_TOPK] = {1, 1},        [PZ_OP_DISPATCH] = {1, 1},
+    [PZ_OP_COMBINE] = {2, 3},     [PZ_OP_SIGMOID] = {11, 2},
+    [PZ_OP_SORT] = {1, 1},        [PZ_OP_GATHER_ROWS] = {1, 1},
+    [PZ_OP_SCATTER_ADD] = {1, 1}, [PZ_OP_CONV1D] = {45, 90},
+    [PZ_OP_DELTA_RULE] = {40, 0}, /* a step of one token, for a value of its state */
 };
 
 /* A thread of a block takes this many values of a row; a core runs so many threads (CUDA limits).

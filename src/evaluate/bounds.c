@@ -86,7 +86,7 @@ static uint32_t n_others(const struct pz_bounds *b) { return b->items.n - b->n_p
 /* ---- items and graphs ----------------------------------------------------------------------- */
 
 static bool is_product(const struct pz_op *op) {
-  return op->matmul_flop && op->kind != PZ_OP_ATTENTION;
+  return op->matmul_flop && !pz_op_mixes_tokens(op->kind);
 }
 
 struct collector {

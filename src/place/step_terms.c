@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "cost/power.h"
+#include "cost/scan.h"
 #include "step/recompute.h"
 #include "workload/op.h"
 
@@ -125,7 +126,7 @@ static bool counts(const struct pz_op *op) {
 }
 
 static bool is_gemm(const struct pz_op *op) {
-  return counts(op) && op->matmul_flop && op->kind != PZ_OP_ATTENTION;
+  return counts(op) && op->matmul_flop && !pz_op_mixes_tokens(op->kind);
 }
 
 /* ---- work that no chip saves ------------------------------------------------------------------ */
@@ -167,6 +168,14 @@ static enum pz_status add_work(void *ctx, const struct pz_op *op, int term, doub
     const struct pz_dims *d = &op->dims;
     to->macs += times * (double)d->batch * (double)d->m * (double)d->n * (double)d->k;
     to->tail_ops += times * pz_cost_extra(&w->cost[LANES].chip, op).tail_ops;
+    return PZ_OK;
+  }
+  if (pz_op_is_scan(
+          op->kind)) { /* of its products, which take less at the peak rate, nothing is claimed */
+    struct pz_scan_work scan = pz_scan_work_of(op);
+    struct pz_scan_counts n = pz_scan_counts(&scan);
+    to->ops += times * n.lane_ops;
+    to->bytes += times * n.bytes;
     return PZ_OK;
   }
   if (attention && one.dims.n == w->x->m->w->options.seq) one.dims.n = w->x->m->seq;

@@ -69,11 +69,14 @@ struct pz_framework {
   int64_t vocab_multiple;      /* vocabularies are padded to so many rows a device; 0: not */
   enum pz_dispatcher dispatcher; /* of the experts' tokens, where a user says nothing */
   enum pz_loss loss;
+  bool gradients_away; /* of parameters whose optimizer state is on the host, gradients are too */
   bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */
   double expert_moment_bytes;   /* of each moment in models with experts; 0: 4 */
   double moment_bytes;          /* in others; 0: 4 */
   enum pz_saved_form fp8_saves; /* activations of layers with 8-bit GEMMs */
   double fp8_weight_bytes;      /* copies of their weights beside weight_bytes */
+  enum pz_fp8_recipe fp8_recipe; /* of 8-bit GEMMs, where chip and framework have no mxfp8 */
+  double adapter_state_bytes; /* > 0: optimizer state of an adapter's parameter, without a master copy */
 
   struct pz_framework_defaults {
     enum pz_recomputation recompute;

@@ -36,6 +36,11 @@ static bool some_layers(const struct pz_plan *p, const struct pz_model_shape *m)
   return false;
 }
 
+/* Do activations go to the host layer by layer, not module by module? */
+static bool whole_layers_away(const struct pz_plan *p) {
+  return p->offload & PZ_OFFLOAD_ACTIVATIONS && !p->offload_modules;
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 struct rule {
@@ -75,7 +80,7 @@ static const struct pz_model_shape unknown_model = {.family = PZ_SHAPE_OTHER};
 struct pz_rule_list pz_rule_list_of(int framework) {
   struct pz_rule_list list = {.framework = framework};
   unsigned bit = framework_bit(pz_framework_at(framework));
-  _Static_assert(sizeof rules / sizeof *rules <= 160, "a list holds all rules");
+  _Static_assert(sizeof rules / sizeof *rules <= PZ_RULES_MOST, "a list holds all rules");
   for (int g = 0; g < PZ_RULE_GROUPS; g++) {
     for (int i = 0; i < RULES; i++)
       if (rules[i].frameworks & bit && (int)rules[i].looks == g) list.rule[list.n++] = (uint8_t)i;

@@ -27,7 +27,7 @@ enum pz_rule_group {
   PZ_RULE_RECOMPUTES, /* the recomputation */
   PZ_RULE_GROUPS
 };
-enum { PZ_RULES_MOST = 160 };
+enum { PZ_RULES_MOST = 192 };
 struct pz_rule_list {
   int framework, n, n_overlap;
   int end[PZ_RULE_GROUPS]; /* of each group, which stand one after another */

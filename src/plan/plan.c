@@ -81,6 +81,30 @@ double pz_plan_moment_bytes(const struct pz_plan *p, bool experts) {
   return own > 0 && p->zero ? own : fp32;
 }
 
+enum pz_format pz_plan_format(const struct pz_plan *p) {
+  if (p->precision == PZ_PRECISION_NVFP4) return PZ_FORMAT_NVFP4;
+  if (p->precision != PZ_PRECISION_FP8) return PZ_FORMAT_16BIT;
+  return (enum pz_format)(PZ_FORMAT_FP8_DELAYED + (p->fp8_recipe > 0 ? p->fp8_recipe : 0));
+}
+
+double pz_plan_main_bytes(const struct pz_plan *p, bool experts) {
+  static const double fp32 = 4;
+  const struct pz_framework *f = pz_plan_framework(p);
+  (void)experts;
+  if (f->weight_bytes >= fp32) return 0; /* they are their own */
+  return p->main_param_bytes >= 0 ? p->main_param_bytes : fp32;
+}
+
+int64_t pz_plan_offloaded(const struct pz_plan *p, int64_t blocks) {
+  if (!(p->offload & PZ_OFFLOAD_ACTIVATIONS)) return 0;
+  return p->offload_layers ? pz_min(p->offload_layers, blocks) : blocks;
+}
+
+double pz_plan_away(const struct pz_plan *p) {
+  if (!(p->offload & PZ_OFFLOAD_OPTIMIZER)) return 0;
+  return p->offload_fraction > 0 ? p->offload_fraction : 1;
+}
+
 enum pz_loss pz_plan_loss(const struct pz_plan *p) {
   return p->fused_loss ? PZ_LOSS_IN_PLACE : pz_plan_framework(p)->loss;
 }

@@ -4,6 +4,7 @@
 #ifndef PZ_PLAN_PLAN_H
 #define PZ_PLAN_PLAN_H
 
+#include "chip/chip.h"
 #include "plan/framework.h"
 #include "plan/pipeline_order.h"
 
@@ -50,6 +51,19 @@ int pz_plan_overlap(const struct pz_plan *p);
  * a sharded optimizer (megatron/core/optimizer/optimizer_config.py: use_precision_aware_optimizer). */
 double pz_plan_moment_bytes(const struct pz_plan *p, bool experts);
 
+/* Operands of the GEMMs of its layers, but for the last bf16_layers. */
+enum pz_format pz_plan_format(const struct pz_plan *p);
+
+/* The same of the optimizer's own copy of a weight.  Megatron's for moments of fewer bits keeps of an fp32 copy what a
+ * bf16 weight leaves of it (store_param_remainders, same source). */
+double pz_plan_main_bytes(const struct pz_plan *p, bool experts);
+
+/* Layers of a chunk with so many whose activations go to the host, all of each or what some modules read. */
+int64_t pz_plan_offloaded(const struct pz_plan *p, int64_t blocks);
+
+/* The part of the parameters whose optimizer state is there. */
+double pz_plan_away(const struct pz_plan *p);
+
 /* What its loss holds of the logits. */
 enum pz_loss pz_plan_loss(const struct pz_plan *p);
 
@@ -91,6 +105,9 @@ static inline enum pz_dispatcher pz_plan_dispatcher(const struct pz_plan *p) {
 static inline bool pz_plan_sorts_tokens(const struct pz_plan *p) {
   return pz_plan_dispatcher(p) != PZ_DISPATCHER_HYBRIDEP && !(pz_plan_framework(p)->capacity > 0);
 }
+
+/* Are adapters trained, and the model's own weights frozen? */
+static inline bool pz_plan_adapts(const struct pz_plan *p) { return p->peft && *p->peft == 'l'; }
 
 /* Does the host wait for the numbers of tokens that experts get?  To launch their GEMMs one by one, and in every
  * dispatcher: an all-to-all is given its sizes (cuda_sync_point of token_dispatcher.py; input_splits of torchtitan's

@@ -14,12 +14,18 @@
 const char *const pz_recomputation_names[] = {"none",      "selective", "full",
                                               "alternate", "half",      NULL};
 const char *const pz_execution_names[] = {"eager", "compile", "graph", "serial", "scheduled", NULL};
-const char *const pz_precision_names[] = {"bf16", "fp8", "fp16", NULL};
+const char *const pz_precision_names[] = {"bf16", "fp8", "fp16", "nvfp4", NULL};
+const char *const pz_fp8_recipe_names[] = {"delayed", "current", "blockwise", "mxfp8", NULL};
+const char *const pz_act_precision_names[] = {"bf16", "fp8", NULL};
 const char *const pz_dispatcher_names[] = {"alltoall", "deepep", "hybridep", NULL};
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL};
 const char *const pz_module_names[] = {"layernorm", "moe_act",        "mla_up_proj", "mlp",
                                        "moe",       "shared_experts", "core_attn",   NULL};
 const char *const pz_graph_module_names[] = {"attn", "mlp", "moe_router", "moe_preprocess", NULL};
+const char *const pz_offload_names[] = {"activations", "optimizer", NULL};
+const char *const pz_offload_module_names[] = {"attn_norm", "qkv_linear",      "core_attn",
+                                               "attn_proj", "mlp_norm",        "expert_fc1",
+                                               "moe_act",   "fused_group_mlp", NULL};
 const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe",    "zb-h1", "zb-2p",
                                          "zb-v", "dualpipe-v",  "dualpipe", NULL};
 const char *const pz_saved_names[] = {"qkv", "context", "out", "mlp_in", "mlp_out", "host", NULL};
@@ -295,6 +301,8 @@ bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
   case PZ_PLAN_RECOMPUTE_MODULES: return told_set(p, f);
   case PZ_PLAN_STAGE_RECOMPUTE: return false;
   case PZ_PLAN_CUDA_GRAPHS: return p->cuda_graphs >= 0;
+  case PZ_PLAN_FP8_RECIPE: return p->fp8_recipe >= 0;
+  case PZ_PLAN_MAIN_PARAM_BYTES: return p->main_param_bytes >= 0;
   default: return !fields[f].rare || field_number(p, f) > 0;
   }
 }

@@ -45,6 +45,16 @@ static enum pz_status check_recompute(const struct pz_plan *p, struct pz_error *
   return status;
 }
 
+static enum pz_status check_offload(const struct pz_plan *p, struct pz_error *err) {
+  if ((p->offload_layers || p->offload_modules) && !(p->offload & PZ_OFFLOAD_ACTIVATIONS))
+    return pz_fail(err, PZ_BAD_USE, "%s without offload activations; accepted: with it",
+                   p->offload_layers ? "offload_layers" : "offload_modules");
+  if (p->offload_fraction > 0 && !(p->offload & PZ_OFFLOAD_OPTIMIZER))
+    return pz_fail(err, PZ_BAD_USE,
+                   "offload_fraction without offload optimizer; accepted: with it");
+  return PZ_OK;
+}
+
 /* ---- what is unset -------------------------------------------------------------------------- */
 
 /* Devices, their division, and the batch. */
@@ -143,6 +153,9 @@ static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
     p->precision = !chip || pz_chip_can_run(chip, PZ_PRECISION_BF16, NULL) == PZ_OK
                        ? PZ_PRECISION_BF16
                        : PZ_PRECISION_FP16;
+  if (p->fp8_recipe < 0 && p->precision == PZ_PRECISION_FP8)
+    p->fp8_recipe = f->engine && chip && pz_chip_scales_blocks(chip) ? PZ_FP8_MX : (int)f->fp8_recipe;
+  if (p->act_precision < 0) p->act_precision = 0;
   if (p->dispatcher < 0) p->dispatcher = (int)f->dispatcher;
   if (p->cuda_graphs < 0) p->cuda_graphs = 0;
   if (p->halves < 0) p->halves = 0;
@@ -182,19 +195,45 @@ static enum pz_status check_execution(struct pz_plan *p, bool asked, const struc
   return PZ_OK;
 }
 
+static enum pz_status check_precision(const struct pz_plan *p, const struct pz_chip *chip,
+                                      struct pz_error *err) {
+  const char *name = pz_precision_names[p->precision];
+  if (p->fp8_recipe >= 0 && p->precision != PZ_PRECISION_FP8)
+    return pz_fail(err, PZ_BAD_USE, "fp8_recipe %s with precision %s; accepted: fp8",
+                   pz_fp8_recipe_names[p->fp8_recipe], name);
+  if (p->bf16_layers && !pz_plan_format(p))
+    return pz_fail(err, PZ_BAD_USE, "bf16_layers %lld with precision %s; accepted: fp8, nvfp4",
+                   (long long)p->bf16_layers, name);
+  if (p->fp8_recipe == PZ_FP8_MX && chip && pz_chip_built(chip) && !pz_chip_scales_blocks(chip))
+    return pz_fail(err, PZ_BAD_USE,
+                   "fp8_recipe mxfp8 on chip %s, whose tensor cores do not scale blocks; accepted: "
+                   "delayed, current, blockwise",
+                   chip->name);
+  return chip ? pz_chip_can_run(chip, (enum pz_precision)p->precision, err) : PZ_OK;
+}
+
+static enum pz_status fill_adapters(struct pz_plan *p, struct pz_error *err) {
+  int64_t rank;
+  int modules;
+  enum pz_status status = pz_lora_parse(p->peft, &rank, &modules, err);
+  if (status == PZ_OK && !rank) p->peft = NULL;
+  return status;
+}
+
 enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struct pz_error *err) {
   struct pz_plan own = *p;
   enum pz_status status = pz_plan_check_ranges(&own, err);
   if (own.framework < 0) own.framework = pz_framework_default(chip);
   if (status == PZ_OK) status = check_library(own.attention_library, err);
+  if (status == PZ_OK) status = fill_adapters(&own, err);
   if (status == PZ_OK) status = fill_degrees(&own, err);
   if (status == PZ_OK) status = fill_pipeline(&own, err);
   if (status != PZ_OK) return status;
   fill_defaults(&own, chip);
   status = check_recompute(&own, err);
+  if (status == PZ_OK) status = check_offload(&own, err);
   if (status == PZ_OK) status = check_execution(&own, p->execution >= 0, chip, err);
-  if (status == PZ_OK && chip)
-    status = pz_chip_can_run(chip, (enum pz_precision)own.precision, err);
+  if (status == PZ_OK) status = check_precision(&own, chip, err);
   if (status == PZ_OK) *p = own;
   return status;
 }

@@ -8,7 +8,8 @@
 #include "core/num.h"
 #include "cost/beside.h"
 #include "cost/constants.h"
-#include "cost/fp8.h"
+#include "cost/formats.h"
+#include "cost/scan.h"
 #include "cost/vector.h"
 #include "step/pass_schedule.h"
 #include "step/recompute.h"
@@ -81,16 +82,17 @@ static struct pz_wire_time collective_time(const struct pz_step_context *w,
   if (op->peers == PZ_PEERS_CONTEXT)
     return pz_network_time(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, (double)op->bytes_written,
                            context_group(w));
-  bool whole = op->kind == PZ_OP_ALL_REDUCE;
+  enum pz_collective kind = op->kind == PZ_OP_ALL_REDUCE   ? PZ_COLLECTIVE_ALL_REDUCE
+                            : op->kind == PZ_OP_ALL_TO_ALL ? PZ_COLLECTIVE_ALL_TO_ALL
+                                                           : PZ_COLLECTIVE_ALL_GATHER;
   struct pz_group g = {op->peers == PZ_PEERS_EXPERT_TENSOR ? pz_plan_etp(w->plan) : w->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
-  return pz_network_time(w->k, w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER,
-                         bytes, g);
+  return pz_network_time(w->k, w->net, kind, bytes, g);
 }
 
 /* Operators on the scores or in place of them. */
 static bool is_core(const struct pz_step_context *w, const struct pz_op *op) {
-  if (op->kind == PZ_OP_ATTENTION) return true;
+  if (pz_op_mixes_tokens(op->kind)) return true;
   if (w->flash) return false;
   bool product = op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
   if (product) return op->dims.batch > 1 && !op->grouped;
@@ -151,12 +153,12 @@ static struct pz_op expert_op(const struct pz_op *op) {
   return one;
 }
 
-/* Launches of a loop over experts.  In 8 bit the tokens of each are cast and their scales found where the GEMM does not sum
+/* Launches of a loop over experts.  In 8 and 4 bit the tokens of each are cast and their scales found where the GEMM does not sum
  * over them: kernels that the device starts one after another; scales of all experts are put in order by one kernel. */
 static void launch_experts(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
   if (!is_looped(w, op)) return;
-  int kernels = w->fp8 && !reduces_tokens(op) ? 2 : 0;
+  int kernels = w->format && !reduces_tokens(op) ? 2 : 0;
   p->native_s +=
       (double)op->dims.batch * (w->k->native_gemm_s + (double)kernels * w->k->native_launch_s);
   add_elementwise(w, (double)(op->dims.batch * kernels) * kernel_s(w), p);
@@ -178,9 +180,9 @@ static void add_router(const struct pz_step_context *w, const struct pz_op *op, 
   add_elementwise(w, n * pz_plan_framework(w->plan)->launches * kernel_s(w), p);
 }
 
-/* A product in 8 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
+/* A product in 8 or 4 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
  * for the weight gradient; weights are cast once a step (Micikevicius et al., arXiv 2209.05433; Transformer Engine). */
-static enum pz_status run_fp8(const struct pz_step_context *w, const struct pz_op *op,
+static enum pz_status run_narrow(const struct pz_step_context *w, const struct pz_op *op,
                               struct pz_op_run *r) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
   struct pz_grouped g = {
@@ -192,17 +194,17 @@ static enum pz_status run_fp8(const struct pz_step_context *w, const struct pz_o
   if (op->grouped && weights) x.k = pz_grouped_rows(x.k);
   if (looped) x.batch = 1;
   enum pz_status status = op->grouped && !weights && !looped
-                              ? pz_cost_fp8_grouped(w->cost, &g, &o, w->err)
-                              : pz_cost_fp8_product(w->cost, &x, &o, w->err);
+                              ? pz_cost_format_grouped(w->cost, w->format, &g, &o, w->err)
+                              : pz_cost_format_product(w->cost, w->format, &x, &o, w->err);
   if (status != PZ_OK) return status;
   double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
   *r = (struct pz_op_run){.kind = PZ_RUN_GEMM,
                           .calls = looped ? (double)op->dims.batch : 1,
-                          .work = pz_cost_mapped_work(&w->cost->chip, macs, true, &o),
+                          .work = pz_cost_mapped_work(&w->cost->chip, macs, w->format, &o),
                           .weight = weights};
   r->s = r->calls * o.latency_s;
   if (weights) return PZ_OK;
-  pz_cost_fp8_cast(&w->cost->chip, op->dims.batch * op->dims.m, op->dims.k, true, &cast);
+  pz_cost_format_cast(&w->cost->chip, w->format, op->dims.batch * op->dims.m, op->dims.k, &cast);
   return r->cast_s = cast.latency_s, PZ_OK;
 }
 
@@ -224,8 +226,8 @@ static enum pz_status run_by_product(const struct pz_step_context *w, const stru
   double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
   *r = (struct pz_op_run){.kind = PZ_RUN_GEMM,
                           .calls = twice ? 2 : 1,
-                          .work = pz_cost_mapped_work(&w->cost->chip, macs, false, &o)};
-  pz_cost_within_watts(w->cost, macs, false, &o);
+                          .work = pz_cost_mapped_work(&w->cost->chip, macs, PZ_FORMAT_16BIT, &o)};
+  pz_cost_within_watts(w->cost, macs, PZ_FORMAT_16BIT, &o);
   return r->s = r->calls * o.latency_s, PZ_OK;
 }
 
@@ -258,6 +260,7 @@ static double training_throttle(const struct pz_step_context *w, const struct pz
                                 const struct pz_estimate *e) {
   const struct pz_calibration *c = &w->cost->chip.calibration;
   if (op->op_class == PZ_CLASS_VECTOR) return 1;
+  if (pz_op_is_scan(op->kind)) return e->bound == PZ_BOUND_COMPUTE ? c->throttle : 1;
   double arithmetic =
       e->bound == PZ_BOUND_COMPUTE ? 1 : pz_fmin(1, e->utilisation / c->tensor_efficiency);
   return pz_fmax(1, c->training_throttle * arithmetic);
@@ -283,7 +286,7 @@ static enum pz_status run_uncorrected(const struct pz_step_context *w, const str
   *r = (struct pz_op_run){.kind = PZ_RUN_NONE, .calls = 1};
   if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
-  if (w->fp8 && is_linear(op)) return run_fp8(w, op, r);
+  if (w->format && is_linear(op) && !pz_op_adapts(op)) return run_narrow(w, op, r);
   if (pz_plan_framework(w->plan)->capacity > 0 &&
       (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
     return run_by_product(w, op, r);
@@ -330,6 +333,14 @@ static void add_run(const struct pz_step_context *w, const struct pz_op *op,
   }
 }
 
+/* Every kernel of a scan is launched from Python. */
+static void add_scan(const struct pz_step_context *w, const struct pz_op *op, struct pz_pass *p) {
+  struct pz_scan_work scan = pz_scan_work_of(op);
+  double launches = pz_plan_framework(w->plan)->launches;
+  p->scans = true;
+  if (launches > 0) p->n_ops += pz_fmax(0, pz_scan_counts(&scan).kernels / launches - 1);
+}
+
 static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
                              struct pz_op_run *run, struct pz_pass *p) {
   struct pz_op_run r;
@@ -338,6 +349,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
+  if (pz_op_is_scan(op->kind)) add_scan(w, op, p);
   if (op->kind == PZ_OP_TOPK) add_router(w, op, p);
   launch_experts(w, op, p);
   enum pz_status status = run_op(w, op, &r);
@@ -417,7 +429,7 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
  * the memory's rate hides the rest (bench/h200/host.csv: 0.7 of it with 2,048 tokens, 0.35 with 16,384). */
 static double fused_part(const struct pz_step_context *w, double tokens) {
   const struct pz_chip *c = &w->cost->chip;
-  double flop = 2 * tokens / (w->fp8 ? 2 : 1); /* of a parameter */
+  double flop = 2 * tokens * pz_format_bits(w->format) / 16; /* of a parameter */
   double memory_s = w->k->fused_accumulation_bytes / pz_chip_hbm_bytes_per_s(c),
          compute_s = flop / pz_chip_tensor_flop_per_s(c);
   return pz_fmin(1, w->k->fused_part + memory_s / compute_s);
@@ -446,8 +458,8 @@ static void accumulate(const struct pz_step_context *w, const struct pz_layer *l
   double bytes = accumulation_bytes(w, (double)(w->seq * w->mbs)), rows = expert_rows(l);
   if (!(bytes > 0)) return;
   if (pz_plan_framework(w->plan)->accumulation != PZ_ACCUMULATION_FUSED) p->n_ops += n_params;
-  double experts = rows > 0 ? (double)l->expert_params : 0;
-  add_elementwise(w, moved_s(w, (double)l->params - experts, bytes), p);
+  double experts = rows > 0 ? (double)l->trained_expert_params : 0;
+  add_elementwise(w, moved_s(w, (double)l->trained_params - experts, bytes), p);
   if (experts > 0) add_elementwise(w, moved_s(w, experts, accumulation_bytes(w, rows)), p);
 }
 
@@ -457,7 +469,7 @@ static void copy_shards(const struct pz_step_context *w, const struct pz_layer *
   const struct pz_framework *f = pz_plan_framework(w->plan);
   if (!w->gathers) return;
   double gather = moved_s(w, (double)l->params, f->gather_copy_bytes);
-  double scatter = moved_s(w, (double)l->params, f->scatter_copy_bytes);
+  double scatter = moved_s(w, (double)l->trained_params, f->scatter_copy_bytes);
   add_elementwise(w, gather, &t->forward);
   add_elementwise(w, gather + scatter, &t->backward);
 }
@@ -549,7 +561,8 @@ enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz
       add_ops(w, l, PZ_FORWARD, k.runs[PZ_FORWARD], &k.forward, k.window_s[PZ_FORWARD]);
   if (status == PZ_OK)
     status = add_ops(w, l, PZ_BACKWARD, k.runs[PZ_BACKWARD], &k.backward, k.window_s[PZ_BACKWARD]);
-  for (uint32_t i = 0; i < l->n_tensors; i++) k.n_params += l->tensors[i].role == PZ_ROLE_PARAM;
+  for (uint32_t i = 0; i < l->n_tensors; i++) 
+    k.n_params += l->tensors[i].role == PZ_ROLE_PARAM && !l->tensors[i].frozen;
   if (status == PZ_OK) *out = k;
   return status;
 }
@@ -591,6 +604,7 @@ static void recompute(const struct pz_step_context *w, struct pz_layer_step *t) 
   case PZ_RECOMPUTATION_HALF: add_pass(&t->backward, &whole, 1); break;
   case PZ_RECOMPUTATION_ALTERNATE: add_pass(&t->backward, &half, 1); break;
   case PZ_RECOMPUTATION_SELECTIVE:
+    if (whole.scans) break; /* of a layer without scores */
     add_attention(w, whole.attention_s, &t->backward);
     t->backward.ring_s += whole.ring_s;
     t->backward.busy_s[ring_wire(w)] += whole.ring_s;
@@ -839,7 +853,7 @@ static enum pz_status list_recomputed(const struct pz_step_context *w, const str
     if (pz_plan_modules(w->plan)) {
       which[i] = pz_in_modules(l, op, pz_plan_modules(w->plan));
     } else if (w->plan->recompute == PZ_RECOMPUTATION_SELECTIVE) {
-      which[i] = core;
+      which[i] = core && !pz_op_is_scan(op->kind);
     } else if (w->plan->recompute == PZ_RECOMPUTATION_ALTERNATE) {
       bool gemm = op->matmul_flop && !core;
       which[i] = gemm ? (second = !second) : !core && op->op_class != PZ_CLASS_COLLECTIVE;

@@ -12,13 +12,14 @@
 /* One direction of a layer. */
 struct pz_pass {
   double products_s, elementwise_s;
-  double attention_s;      /* the attention core, which selective recomputation recomputes */
-  double slowed_s;         /* all these kernels while collectives run beside them */
-  double weight_s;         /* of products_s: gradients of weights */
-  double last_s;           /* of products_s: the last, whose result backward does not read */
-  double n_ops;            /* launched one by one from Python */
-  double native_s;         /* host: launches of single experts' kernels from native code */
-  double waits;            /* of the host, for the experts' numbers of tokens ... */
+  double attention_s; /* the attention core, which selective recomputation recomputes, and scans */
+  bool scans;         /* the layer has a scan in place of scores */
+  double slowed_s;    /* all these kernels while collectives run beside them */
+  double weight_s;    /* of products_s: gradients of weights */
+  double last_s;      /* of products_s: the last, whose result backward does not read */
+  double n_ops;       /* launched one by one from Python */
+  double native_s;    /* host: launches of single experts' kernels from native code */
+  double waits;       /* of the host, for the experts' numbers of tokens ... */
   double early_n, early_s; /* ... and what is launched and runs before */
   double collectives_s;    /* of tensor and context parallelism, those that show */
   double hidden_s;         /* of these, beside GEMMs */
@@ -69,7 +70,7 @@ struct pz_step_context {
   int64_t seq, microbatches; /* tokens of a sample on a device; microbatches of a replica */
   int64_t mbs;               /* samples of a pass, or of a half of one */
   bool flash;                /* attention in one kernel */
-  bool fp8;                  /* GEMMs of this layer */
+  enum pz_format format;     /* of operands of GEMMs of this layer */
   bool gathers;              /* weights of every layer, for every microbatch (ZeRO 3) */
   bool scheduled;            /* operators beside each other */
   int chains;           /* halves of a microbatch, each with samples of its own; 1: the whole */

@@ -180,3 +180,48 @@ double pz_modules_bytes(const struct pz_layer *l, int modules, enum pz_saved_for
   }
   return bytes;
 }
+
+/* ---- modules whose inputs go to the host ----------------------------------------------------- */
+
+static bool is_offloaded(const struct pz_layer *l, const struct pz_op *op, int modules) {
+  static const struct word names[] = {{"attention_norm", PZ_AWAY_ATTENTION_NORM},
+                                      {"qkv", PZ_AWAY_QKV},
+                                      {"query", PZ_AWAY_QKV},
+                                      {"kv_", PZ_AWAY_QKV},
+                                      {"key", PZ_AWAY_QKV},
+                                      {"value", PZ_AWAY_QKV},
+                                      {"attention_out", PZ_AWAY_PROJECTION},
+                                      {"mlp_norm", PZ_AWAY_MLP_NORM},
+                                      {NULL, 0}};
+  static const struct word routed[] = {{"mlp_up", PZ_AWAY_EXPERT_UP | PZ_AWAY_EXPERTS},
+                                       {"mlp_gate", PZ_AWAY_EXPERT_UP | PZ_AWAY_EXPERTS},
+                                       {"mlp_act", PZ_AWAY_EXPERT_ACTIVATION | PZ_AWAY_EXPERTS},
+                                       {"mlp_", PZ_AWAY_EXPERTS},
+                                       {NULL, 0}};
+  if (op->kind == PZ_OP_ATTENTION) return modules & PZ_AWAY_CORE;
+  int module = bits_of(op->name, names);
+  if (!module && l->model_expert_params > 0) module = bits_of(op->name, routed);
+  return modules & module;
+}
+
+/* What operators of these modules read, but for what is recomputed. */
+double pz_offloaded_bytes(const struct pz_layer *l, int modules, int recomputed,
+                          enum pz_saved_form form) {
+  double bytes = 0;
+  for (uint32_t i = 0; i < l->n_saved; i++) {
+    const struct pz_tensor *t = &l->tensors[l->saved[i]];
+    bool away = false, again = false;
+    for (uint32_t k = 0; k < l->ops[PZ_FORWARD].n; k++) {
+      const struct pz_op *op = &l->ops[PZ_FORWARD].op[k];
+      for (uint32_t o = 0; o < op->n_out; o++)
+        again = again ||
+                (l->tensors[op->out[o]].storage == l->saved[i] && pz_in_modules(l, op, recomputed));
+      for (uint32_t n = 0; n < op->n_in; n++)
+        away =
+            away || (l->tensors[op->in[n]].storage == l->saved[i] && is_offloaded(l, op, modules));
+    }
+    if (away && !again)
+      bytes += (double)(t->elems * t->elem_bytes - pz_saved_less(t, l->saved_by[i], form));
+  }
+  return bytes;
+}

@@ -15,6 +15,10 @@ bool pz_in_modules(const struct pz_layer *l, const struct pz_op *op, int modules
 /* Bytes of a layer that are recomputed in place of being saved in this form. */
 double pz_modules_bytes(const struct pz_layer *l, int modules, enum pz_saved_form form);
 
+/* Bytes of a layer that go to the host: what these modules read (enum pz_offload_module), but for what is recomputed. */
+double pz_offloaded_bytes(const struct pz_layer *l, int modules, int recomputed,
+                          enum pz_saved_form form);
+
 /* The set a policy names: "minimal" (all GEMMs but the attention's), "minimal_with_context",
  * "custom" (the layer's input, queries, keys, values in the host's memory: what the published recipes for TPU v6e do,
  * benchmarks/maxtext_trillium_model_configs.py), or "custom: NAME ... kept" with

@@ -19,6 +19,7 @@
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
 #include "step/recompute.h"
+#include "step/run_model.h"
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
@@ -42,20 +43,17 @@ enum column {
   TOPK,
   EXPERT_FFN,
   SHARED_EXPERTS,
-  SHARED_FFN,
   DENSE_LAYERS,
   MLA,
   CHIP,
   CLUSTER,
-  /* words of which the model covers some: covered_words */
-  KIND,
-  PEFT,
+  SHARED_FFN,
   SSM,
   LAYER_PATTERN,
   MOE_LATENT,
+  /* words of which the model covers some: covered_words */
+  KIND,
   ROUTING,
-  ACT_PRECISION,
-  QUANT,
   OFFLOAD,
   VISION,
   OPTIMIZER,
@@ -63,13 +61,37 @@ enum column {
   COLUMNS = PLAN + PZ_PLAN_FIELDS
 };
 
-static const char *const heads[PLAN] = {
-    "id",         "group",        "quality",       "step_time_s", "peak_bytes", "model",
-    "layers",     "hidden",       "heads",         "kv_heads",    "head_dim",   "ffn",
-    "mlp",        "vocab",        "experts",       "topk",        "expert_ffn", "shared_experts",
-    "shared_ffn", "dense_layers", "mla",           "chip",        "cluster",    "kind",
-    "peft",       "ssm",          "layer_pattern", "moe_latent",  "routing",    "act_precision",
-    "quant",      "offload",      "vision",        "optimizer"};
+static const char *const heads[PLAN] = {"id",
+                                        "group",
+                                        "quality",
+                                        "step_time_s",
+                                        "peak_bytes",
+                                        "model",
+                                        "layers",
+                                        "hidden",
+                                        "heads",
+                                        "kv_heads",
+                                        "head_dim",
+                                        "ffn",
+                                        "mlp",
+                                        "vocab",
+                                        "experts",
+                                        "topk",
+                                        "expert_ffn",
+                                        "shared_experts",
+                                        "dense_layers",
+                                        "mla",
+                                        "chip",
+                                        "cluster",
+                                        "shared_ffn",
+                                        "ssm",
+                                        "layer_pattern",
+                                        "moe_latent",
+                                        "kind",
+                                        "routing",
+                                        "offload",
+                                        "vision",
+                                        "optimizer"};
 
 /* What people note beside a run: where it is from, what else was measured.  Not read. */
 static const char *const notes[] = {"source",
@@ -205,13 +227,10 @@ static enum pz_status read_count(const struct reader *r, int c, int64_t absent, 
 
 /* A row as it is asked. */
 struct pz_run_request {
-  int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
-  int64_t experts, topk, expert_ffn, shared_experts, shared_ffn, dense_layers, mtp;
-  int64_t q_rank, kv_rank, rope_dim, nope_dim,
-      value_dim; /* latent attention; kv_rank 0: ordinary */
+  struct pz_run_model model;
   struct pz_plan plan;
   struct pz_job job;
-  char config[960];
+  char config[PZ_RUN_CONFIG];
   struct pz_chip chip;
   struct pz_cluster net;
   bool has_net;          /* else the chip's own link */
@@ -245,27 +264,29 @@ static enum pz_status read_numbers(const struct reader *r, struct pz_run_request
   const struct {
     int c;
     int64_t *to;
-  } list[] = {{LAYERS, &q->layers},
-              {HIDDEN, &q->hidden},
-              {HEADS, &q->heads},
-              {KV_HEADS, &q->kv_heads},
-              {HEAD_DIM, &q->head_dim},
-              {FFN, &q->ffn},
-              {VOCAB, &q->vocab},
-              {EXPERTS, &q->experts},
-              {TOPK, &q->topk},
-              {EXPERT_FFN, &q->expert_ffn},
-              {SHARED_EXPERTS, &q->shared_experts},
-              {SHARED_FFN, &q->shared_ffn},
-              {DENSE_LAYERS, &q->dense_layers},
-              {PLAN + PZ_PLAN_MTP, &q->mtp}};
+  } list[] = {{LAYERS, &q->model.layers},
+              {HIDDEN, &q->model.hidden},
+              {HEADS, &q->model.heads},
+              {KV_HEADS, &q->model.kv_heads},
+              {HEAD_DIM, &q->model.head_dim},
+              {FFN, &q->model.ffn},
+              {VOCAB, &q->model.vocab},
+              {EXPERTS, &q->model.experts},
+              {TOPK, &q->model.topk},
+              {EXPERT_FFN, &q->model.expert_ffn},
+              {SHARED_EXPERTS, &q->model.shared_experts},
+              {SHARED_FFN, &q->model.shared_ffn},
+              {DENSE_LAYERS, &q->model.dense_layers},
+              {MOE_LATENT, &q->model.moe_latent},
+              {PLAN + PZ_PLAN_MTP, &q->model.mtp}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     enum pz_status status = read_count(r, list[i].c, 0, list[i].to);
     if (status != PZ_OK) return status;
   }
   if (*cell(r, MLA) &&
       sscanf(cell(r, MLA), "%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64,
-             &q->q_rank, &q->kv_rank, &q->rope_dim, &q->nope_dim, &q->value_dim) != 5)
+             &q->model.q_rank, &q->model.kv_rank, &q->model.rope_dim, &q->model.nope_dim,
+             &q->model.value_dim) != 5)
     return pz_fail(r->err, PZ_BAD_INPUT,
                    "%s:%u: column 'mla' is '%.40s'; accepted: query rank/key-value "
                    "rank/rope/nope/value dimension",
@@ -280,21 +301,13 @@ static bool says(const struct reader *r, int c, const char *word) {
 /* ---- words that are not covered ---- */
 
 /* Words of a column that change nothing, or that the model covers by what it does anyway: experts get
- * even loads, all 8-bit recipes cost the same. */
+ * even loads. */
 static const struct {
   int column;
   const char *words[6];
 } covered_words[] = {
-    {KIND, {"pretrain", "sft"}},
-    {PEFT, {"none"}},
-    {SSM, {"none"}},
-    {LAYER_PATTERN, {"none"}},
-    {MOE_LATENT, {"none"}},
+    {KIND, {"pretrain", "sft", "lora"}},
     {ROUTING, {"forced balance", "natural"}},
-    {ACT_PRECISION, {"bf16"}},
-    {QUANT,
-     {"none", "mxfp8", "fp8 delayed scaling", "fp8 current scaling",
-      "fp8 hybrid, delayed scaling"}},
     {OFFLOAD, {"none"}},
     {VISION, {"none"}},
     {OPTIMIZER, {"adam", "adamw"}},
@@ -377,16 +390,47 @@ static bool read_recompute(const char *word, struct pz_plan *p) {
   return true;
 }
 
+/* What is quantised: a recipe of 8 bit, or nvfp4 with what stays in 16 bit.  False: not covered. */
+static bool read_quant(const char *word, struct pz_plan *p) {
+  static const struct {
+    const char *word;
+    int recipe; /* -1: of another precision */
+  } words[] = {{"none", -1},
+               {"nvfp4", -1},
+               {"mxfp8", PZ_FP8_MX},
+               {"fp8 delayed scaling", PZ_FP8_DELAYED},
+               {"fp8 hybrid, delayed scaling", PZ_FP8_DELAYED},
+               {"fp8 current scaling", PZ_FP8_CURRENT},
+               {"fp8 blockwise scaling", PZ_FP8_BLOCKWISE}};
+  int64_t first = 0, last = 0;
+  int end = 0;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(words[i].word, word) == 0) return p->fp8_recipe = words[i].recipe, true;
+  if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n", &first,
+             &last, &end) == 2 &&
+      end > 0 && !word[end] && last >= first) {
+    p->bf16_layers = last - first + 1;
+    return true;
+  }
+  return pz_plan_field_read(p, PZ_PLAN_FP8_RECIPE, word, NULL) == PZ_OK;
+}
+
 /* The row's words as choices; false: one is not covered. */
 static bool read_choices(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
-  static const char *const mlps[] = {"gelu", "swiglu", "geglu", NULL};
+  static const char *const mlps[] = {"gelu", "swiglu", "geglu", "relu2", NULL};
   struct pz_plan *p = &q->plan;
   struct pz_error why = {0};
+  q->model.ssm = cell(r, SSM);
+  q->model.layers_as = cell(r, LAYER_PATTERN);
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
     const char *word = cell(r, PLAN + f);
     if (is_number(x) || !*word) continue;
-    bool known = f == PZ_PLAN_RECOMPUTE ? read_recompute(word, p)
+    /* attention in some layers only, which layer_pattern names */
+    if (f == PZ_PLAN_ATTENTION && strcmp(word, "hybrid") == 0 && pz_run_model_hybrid(&q->model))
+      word = "flash";
+    bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, p)
+                 : f == PZ_PLAN_FP8_RECIPE ? read_quant(word, p)
                  : f == PZ_PLAN_CUDA_GRAPHS
                      ? read_graphs(word, p)
                      : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
@@ -399,8 +443,8 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
     if (!known && x->names) return refuse_word(r, PLAN + f, x->names, row);
     if (!known) return refuse_row(row, "%s", why.message);
   }
-  if (*cell(r, MLP) && !says(r, MLP, mlps[0]) && !says(r, MLP, mlps[1]) && !says(r, MLP, mlps[2]))
-    return refuse_word(r, MLP, mlps, row);
+  for (size_t i = 0; *cell(r, MLP) && !says(r, MLP, mlps[i]);)
+    if (!mlps[++i]) return refuse_word(r, MLP, mlps, row);
   /* of a run that says everything else an empty cell is none */
   static const uint64_t may_be_empty = PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(ATTENTION_LIBRARY);
   if (((pz_plan_given(p) | may_be_empty) & fields_of_run) == fields_of_run) {
@@ -408,11 +452,6 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
       p->attention_library = cell(r, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
     if (r->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && p->overlap < 0) p->overlap = 0;
   }
-  double shared_ffn = (double)q->expert_ffn * (double)q->shared_experts;
-  if (q->shared_ffn && (double)q->shared_ffn != shared_ffn)
-    return refuse_row(row,
-                      "shared_ffn %lld is not covered; accepted: expert_ffn x shared_experts, %.0f",
-                      (long long)q->shared_ffn, shared_ffn);
   return words_are_covered(r, row);
 }
 
@@ -430,7 +469,7 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
 /* Of a run that says everything: what tables say in words of their own. */
 static void read_published(const struct reader *r, const struct pz_run_request *q,
                            struct pz_plan *p) {
-  if (!q->experts || !p->ep) p->ep = 1;
+  if (!q->model.experts || !p->ep) p->ep = 1;
   if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
@@ -443,14 +482,14 @@ static void read_published(const struct reader *r, const struct pz_run_request *
   bool recipe = p->framework == pz_framework_find("nemo"),
        domain = q->chip.calibration.host_launch > 1;
   if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE)
-    p->dispatcher = recipe && domain && !drops          ? PZ_DISPATCHER_HYBRIDEP
-                    : recipe && (domain || !q->kv_rank) ? PZ_DISPATCHER_ALLTOALL
-                                                        : PZ_DISPATCHER_DEEPEP;
+    p->dispatcher = recipe && domain && !drops                ? PZ_DISPATCHER_HYBRIDEP
+                    : recipe && (domain || !q->model.kv_rank) ? PZ_DISPATCHER_ALLTOALL
+                                                              : PZ_DISPATCHER_DEEPEP;
   /* experts padded to a capacity have shapes that do not change: such recipes capture whole iterations
    * (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and cuda_graph_scope full_iteration) */
   if (drops) p->execution = PZ_EXECUTION_GRAPH;
   /* others with experts for GB200 and GB300 attention, router and the preparation of the dispatch (their cuda_graph_scope) */
-  if (recipe && domain && q->experts && p->cuda_graphs < 0)
+  if (recipe && domain && q->model.experts && p->cuda_graphs < 0)
     p->cuda_graphs = PZ_GRAPH_ATTENTION | PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION;
   if (p->cuda_graphs < 0) p->cuda_graphs = 0;
   if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
@@ -459,97 +498,6 @@ static void read_published(const struct reader *r, const struct pz_run_request *
   if (p->framework == pz_framework_find("maxtext") && is_assumed(r, "attention"))
     p->attention = PZ_ATTENTION_FLASH;
   if (pz_framework_compiles(pz_plan_framework(p))) compile(&q->net, p);
-}
-
-/* ---- the model of a row as a configuration ---- */
-
-struct text {
-  char *to;
-  size_t bytes, n;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *form, ...) {
-  va_list args;
-  va_start(args, form);
-  int n = t->n < t->bytes ? vsnprintf(t->to + t->n, t->bytes - t->n, form, args) : 0;
-  va_end(args);
-  if (n > 0) t->n += (size_t)n;
-}
-
-static void put_number(struct text *t, const char *key, int64_t v) {
-  put(t, ",\"%s\":%lld", key, (long long)v);
-}
-
-static void put_experts(struct text *t, const struct pz_run_request *q);
-
-/* GPT's shape, with experts or without, whose head is the embedding except in plain PyTorch models. */
-static void put_gpt(struct text *t, const struct pz_run_request *q, bool tied) {
-  put(t, "{\"model_type\":\"gpt2\"");
-  put_number(t, "n_embd", q->hidden);
-  put_number(t, "n_layer", q->layers);
-  put_number(t, "n_head", q->heads);
-  put_number(t, "n_inner", q->ffn);
-  put_number(t, "vocab_size", q->vocab);
-  put_number(t, "n_positions", q->plan.seq);
-  if (q->kv_heads) put_number(t, "num_key_value_heads", q->kv_heads);
-  if (q->experts) put_experts(t, q);
-  put(t, ",\"tie_word_embeddings\":%s}", tied ? "true" : "false");
-}
-
-static void put_experts(struct text *t, const struct pz_run_request *q) {
-  put_number(t, q->kv_rank ? "n_routed_experts" : "num_experts", q->experts);
-  put_number(t, "num_experts_per_tok", q->topk);
-  put_number(t, "moe_intermediate_size", q->expert_ffn ? q->expert_ffn : q->ffn);
-  if (q->shared_experts) put_number(t, "n_shared_experts", q->shared_experts);
-  if (q->dense_layers || q->kv_rank) put_number(t, "first_k_dense_replace", q->dense_layers);
-}
-
-static void put_latent(struct text *t, const struct pz_run_request *q) {
-  if (q->q_rank)
-    put_number(t, "q_lora_rank", q->q_rank);
-  else
-    put(t, ",\"q_lora_rank\":null");
-  put_number(t, "kv_lora_rank", q->kv_rank);
-  put_number(t, "qk_rope_head_dim", q->rope_dim);
-  put_number(t, "qk_nope_head_dim", q->nope_dim);
-  put_number(t, "v_head_dim", q->value_dim);
-  if (q->mtp) put_number(t, "num_nextn_predict_layers", q->mtp);
-}
-
-/* A model of plain PyTorch. */
-static bool is_plain(const struct pz_run_request *q) {
-  return q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder;
-}
-
-/* Which of the families a row has: with latent attention DeepSeek's; with experts alone Qwen3's; plain PyTorch and
- * shared experts beside ordinary attention the plain decoder; else Llama. */
-static const char *family_of(const struct pz_run_request *q) {
-  if (q->kv_rank) return "deepseek_v3";
-  if (is_plain(q)) return "decoder";
-  if (q->experts) return q->shared_experts || q->dense_layers ? "decoder" : "qwen3_moe";
-  return "llama";
-}
-
-/* Rows with a gated feed-forward are Llama's shape or one of its descendants, others GPT's. */
-static void write_config(const struct reader *r, struct pz_run_request *q) {
-  struct text t = {.to = q->config, .bytes = sizeof q->config};
-  bool silu = says(r, MLP, "swiglu"), gated = silu || says(r, MLP, "geglu"), plain = is_plain(q);
-  if (!gated && !plain && !q->kv_rank && !q->shared_experts && !q->dense_layers) {
-    put_gpt(&t, q, q->plan.framework != pz_framework_find("torch"));
-    return;
-  }
-  put(&t, "{\"model_type\":\"%s\",\"hidden_act\":\"%s\"", family_of(q), silu ? "silu" : "gelu");
-  put_number(&t, "hidden_size", q->hidden);
-  put_number(&t, "num_hidden_layers", q->layers);
-  put_number(&t, "num_attention_heads", q->heads);
-  put_number(&t, "num_key_value_heads", q->kv_heads);
-  if (!q->kv_rank) put_number(&t, "head_dim", q->head_dim);
-  put_number(&t, "intermediate_size", q->ffn);
-  put_number(&t, "vocab_size", q->vocab);
-  put_number(&t, "max_position_embeddings", q->plan.seq);
-  if (q->kv_rank) put_latent(&t, q);
-  if (q->experts) put_experts(&t, q);
-  put(&t, "}");
 }
 
 /* The row's cluster; without one what the chip stands in, or its own link. */
@@ -602,20 +550,26 @@ static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
 /* The shape of the row's model, or none: then its name is that of a preset or of a file. */
 static bool read_shape(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
   static const int needed[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
-  if (!q->layers && !*cell(r, MODEL))
+  if (!q->model.layers && !*cell(r, MODEL))
     return refuse_row(row, "no model; accepted: a name in column model, or its shape");
-  if (!q->layers) return true;
+  for (int c = SHARED_FFN; c <= MOE_LATENT && !q->model.layers; c++)
+    if (*cell(r, c) && !says(r, c, "none"))
+      return refuse_row(row, "%s '%.60s' of a model by its name; accepted: the whole shape",
+                        head(c), cell(r, c));
+  if (!q->model.layers) return true;
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
     if (!*cell(r, needed[i]))
       return refuse_row(row, "the model has %lld layers and no %s; accepted: the whole shape",
-                        (long long)q->layers, head(needed[i]));
-  if (!q->kv_heads) q->kv_heads = q->heads;
-  if (!q->head_dim && q->heads) q->head_dim = q->hidden / q->heads;
-  if (says(r, MLP, "geglu") && strcmp(family_of(q), "decoder") == 0)
-    return refuse_row(row, "mlp geglu with shared experts or dense layers is not covered; "
-                           "accepted: swiglu");
-  write_config(r, q);
-  return true;
+                        (long long)q->model.layers, head(needed[i]));
+  if (!q->model.kv_heads) q->model.kv_heads = q->model.heads;
+  if (!q->model.head_dim && q->model.heads) q->model.head_dim = q->model.hidden / q->model.heads;
+  q->model.seq = q->plan.seq;
+  q->model.mlp = cell(r, MLP);
+  /* adapters of plain PyTorch are on projections of their own, not on joint ones */
+  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder &&
+                   !pz_plan_adapts(&q->plan);
+  q->model.own_head = q->plan.framework == pz_framework_find("torch");
+  return pz_run_model_config(&q->model, q->config, row->reason);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -688,8 +642,8 @@ enum pz_status pz_run_table_with(const struct pz_run_terms *terms, const char *n
   for (uint32_t i = 0; i < t.csv.rows && status == PZ_OK; i++) {
     status = read_row(&j, i);
     struct pz_run_request *q = &j.requests[i];
-    q->job = (struct pz_job){.model = q->layers ? t.rows[i].id : cell(&j.reader, MODEL),
-                             .config = q->layers ? q->config : NULL,
+    q->job = (struct pz_job){.model = q->model.layers ? t.rows[i].id : cell(&j.reader, MODEL),
+                             .config = q->model.layers ? q->config : NULL,
                              .chip = &q->chip,
                              .net = q->has_net ? &q->net : NULL,
                              .constants = terms->constants};

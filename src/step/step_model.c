@@ -7,6 +7,7 @@
 #include "cost/beside.h"
 #include "cost/constants.h"
 #include "plan/pipeline_order.h"
+#include "step/wide_layers.h"
 #include "workload/workload.h"
 
 /* ---- making it ------------------------------------------------------------------------------ */
@@ -40,28 +41,34 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   o.mtp = p->mtp;
   o.vocab_multiple = pz_plan_vocab_multiple(p);
   if (!pz_plan_framework(p)->dropout) o.dropout = 0;
-  return j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
-                   : pz_workload_load(j->model, &o, out, err);
+  enum pz_status status = pz_lora_parse(p->peft, &o.lora_rank, &o.lora_modules, err);
+  if (status != PZ_OK) return status;
+  if (o.lora_modules & PZ_LORA_AS_FRAMEWORK && pz_plan_framework(p)->rules == PZ_RULES_CORE)
+    o.lora_modules |= PZ_LORA_SHARED;
+  status = j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
+                     : pz_workload_load(j->model, &o, out, err);
+  return status == PZ_OK && p->bf16_layers ? pz_wide_layers(*out, p->bf16_layers, err) : status;
 }
 
 static struct pz_step_params params_of(const struct pz_layer *l) {
   double expert = (double)l->expert_params;
-  return (struct pz_step_params){(double)l->params - expert, expert};
+  double trained = (double)l->trained_expert_params;
+  return (struct pz_step_params){(double)l->params - expert, expert,
+                                 (double)l->trained_params - trained, trained};
 }
 
-static void count_params(struct pz_step_model *m) {
+static void count_params(struct pz_step_model *m, const struct pz_plan *plan) {
   uint32_t kind = 0;
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &m->w->layers[i];
     struct pz_step_params n = params_of(l);
-    m->tied_params += (double)l->tied_params;
+    if (!pz_plan_adapts(plan)) m->tied_params += (double)l->tied_params;
     if (kind < m->kinds.n && m->kinds.layer[kind] == i) {
       m->block_params[kind++] = n;
       continue;
     }
     struct pz_step_params *to = kind ? &m->after_params : &m->before_params;
-    to->dense += n.dense * (double)l->count;
-    to->expert += n.expert * (double)l->count;
+    pz_step_params_add(to, &n, (double)l->count);
   }
 }
 
@@ -99,15 +106,15 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
 }
 
 /* GEMMs of repeated layers alone. */
-static bool is_fp8(const struct pz_layer *l, const struct pz_plan *plan) {
-  return pz_is_block(l) && plan->precision == PZ_PRECISION_FP8;
+static enum pz_format format_of(const struct pz_layer *l, const struct pz_plan *plan) {
+  return pz_is_block(l) && !l->wide ? pz_plan_format(plan) : PZ_FORMAT_16BIT;
 }
 
 struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const struct pz_plan *plan,
                                              uint32_t layer, struct pz_error *err) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
   struct pz_step_context c = context(m, plan, pz_plan_microbatches(plan), err);
-  c.fp8 = is_fp8(&pz_step_pass(m)->layers[layer], plan);
+  c.format = format_of(&pz_step_pass(m)->layers[layer], plan);
   c.solver_steps = PZ_PASS_STEPS;
   return c;
 }
@@ -118,7 +125,7 @@ static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan
   enum pz_status status = PZ_OK;
   const struct pz_workload *w = pz_step_pass(m);
   for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++) {
-    c.fp8 = is_fp8(&w->layers[i], plan);
+    c.format = format_of(&w->layers[i], plan);
     status = pz_layer_kernels(&c, &w->layers[i], &m->kernels[i]);
   }
   return status;
@@ -170,7 +177,7 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
   if (status == PZ_OK) {
     m->seq = m->w->options.seq;
     m->n_blocks = m->kinds.n_blocks;
-    count_params(m);
+    count_params(m, plan);
     use_chip(m, job->chip, job->net, plan);
     m->memory = pz_memory_model_of(m->w, &m->kinds, job->chip, plan);
     status = time_kernels(m, plan, err);
@@ -250,7 +257,7 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &pz_step_pass(m)->layers[i];
     struct pz_layer_step one;
-    c.fp8 = is_fp8(l, plan);
+    c.format = format_of(l, plan);
     enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &one);
     if (status != PZ_OK) return status;
     if (kind == m->kinds.n || m->kinds.layer[kind] != i) {

@@ -15,10 +15,19 @@ struct pz_model_steps {
       *again; /* by kind of repeated layer, without and with recomputation */
 };
 
-/* Parameters on a device: of all devices of a stage alike, and of routed experts. */
+/* Parameters on a device: of all devices of a stage alike, and of routed experts; of these, those that are trained. */
 struct pz_step_params {
   double dense, expert;
+  double trained, trained_expert;
 };
+
+static inline void pz_step_params_add(struct pz_step_params *to, const struct pz_step_params *n,
+                                      double times) {
+  to->dense += times * n->dense;
+  to->expert += times * n->expert;
+  to->trained += times * n->trained;
+  to->trained_expert += times * n->trained_expert;
+}
 
 struct pz_step_model {
   struct pz_workload *w;

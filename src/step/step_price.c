@@ -20,6 +20,7 @@ struct pricing {
   struct pz_wire_time send;     /* a transfer between stages */
   bool hides_send;              /* beside a chunk's pass */
   struct pz_step_params params; /* of the stage with most */
+  double host_bytes_per_s;      /* of a device, each way */
 };
 
 /* ---- stages --------------------------------------------------------------------------------- */
@@ -125,12 +126,19 @@ static double send_s(const struct pricing *x, const struct window *pass) {
 
 /* ---- stages in time -------------------------------------------------------------------------- */
 
+/* Activations go to the host and come back beside the pass, at the link's rate and at no other cost (ref/h200/overlap.csv);
+ * what is left of either at its end shows. */
+static double away_s(const struct pricing *x, int64_t chunk, const struct window *pass) {
+  if (!(x->plan->offload & PZ_OFFLOAD_ACTIVATIONS)) return 0;
+  return pz_fmax(0, pz_away_bytes(&x->m->memory, x->plan, chunk) / x->host_bytes_per_s - pass->s);
+}
+
 /* Forward, backward and of these weight gradients of a chunk. */
 static void chunk_time(const struct pricing *x, int64_t chunk, double *f, double *b, double *w) {
   const struct pz_model_steps *t = x->m->steps;
   struct chunk_windows c = chunk_windows(x, chunk);
-  *f = c.forward.s + send_s(x, &c.forward);
-  *b = c.backward.s + send_s(x, &c.backward);
+  *f = c.forward.s + send_s(x, &c.forward) + away_s(x, chunk, &c.forward);
+  *b = c.backward.s + send_s(x, &c.backward) + away_s(x, chunk, &c.backward);
   *w = chunk == last_chunk(x) ? t->after.backward.weight_s : 0;
   for (uint32_t k = 0; k < x->m->kinds.n; k++) {
     int64_t recomputed;
@@ -194,32 +202,29 @@ static enum pz_status simulate(const struct pricing *x, struct pz_prediction *ou
 
 /* ---- gradients and optimizer ---------------------------------------------------------------- */
 
-static void add_params(struct pz_step_params *to, const struct pz_step_params *n) {
-  to->dense += n->dense;
-  to->expert += n->expert;
-}
-
 /* Parameters of a stage, of a device; a head that is the embedding has a copy in the last stage. */
 static struct pz_step_params params_of(const struct pricing *x, int64_t stage) {
   const struct pz_step_model *m = x->m;
-  struct pz_step_params n = {0, 0};
+  struct pz_step_params n = {.dense = 0};
   for (uint32_t c = 0; c < pz_pipeline_slots(&x->shape); c++) {
     int64_t chunk = chunk_at(x, stage, c);
     for (uint32_t k = 0; k < m->kinds.n; k++) {
       int64_t recomputed, blocks = chunk_kind(x, chunk, k, &recomputed);
-      n.dense += (double)blocks * m->block_params[k].dense;
-      n.expert += (double)blocks * m->block_params[k].expert;
+      pz_step_params_add(&n, &m->block_params[k], (double)blocks);
     }
-    if (chunk == 0) add_params(&n, &m->before_params);
-    if (chunk == last_chunk(x)) add_params(&n, &m->after_params);
-    if (chunk == last_chunk(x) && pz_pipeline_parts_ends(&x->shape)) n.dense += m->tied_params;
+    if (chunk == 0) pz_step_params_add(&n, &m->before_params, 1);
+    if (chunk == last_chunk(x)) pz_step_params_add(&n, &m->after_params, 1);
+    if (chunk == last_chunk(x) && pz_pipeline_parts_ends(&x->shape)) {
+      n.dense += m->tied_params;
+      n.trained += m->tied_params;
+    }
   }
   return n;
 }
 
 /* Of the stage with most. */
 static struct pz_step_params stage_params(const struct pricing *x) {
-  struct pz_step_params most = {0, 0};
+  struct pz_step_params most = {.dense = 0};
   for (int64_t k = 0; k < x->plan->pp; k++) {
     struct pz_step_params n = params_of(x, k);
     if (n.dense + n.expert > most.dense + most.expert) most = n;
@@ -238,7 +243,7 @@ static double tied_s(const struct pricing *x) {
 
 /* Parameters that a group of devices has alike. */
 struct holders {
-  double params;
+  double params, trained;
   int64_t replicas, shards, stride;
 };
 
@@ -266,7 +271,7 @@ static struct pz_wire_time passes_of(const struct pricing *x, const struct holde
 static double collectives_of(const struct pricing *x, const struct holders *h) {
   const struct pz_constants *k = x->m->k;
   if (pz_plan_gathers_layers(x->plan)) return (double)(x->m->n_blocks + x->m->w->n_layers - 1);
-  return ceil(h->params / pz_fmax(k->bucket_params, k->replica_params * (double)h->replicas));
+  return ceil(h->trained / pz_fmax(k->bucket_params, k->replica_params * (double)h->replicas));
 }
 
 /* Gradients are exchanged with every microbatch: with stages they stay whole till the last. */
@@ -276,18 +281,18 @@ static void add_traffic(const struct pricing *x, const struct holders *h, struct
   static const double WEIGHT_BYTES = 2;
   const struct pz_plan *p = x->plan;
   if (h->replicas <= 1 || !(h->params > 0)) return;
-  double n = collectives_of(x, h);
+  double n = collectives_of(x, h), gathered = p->zero > 2 ? h->params : h->trained;
   enum pz_collective reduce = p->zero ? PZ_COLLECTIVE_REDUCE_SCATTER : PZ_COLLECTIVE_ALL_REDUCE;
   struct pz_wire_time gather =
-                          passes_of(x, h, PZ_COLLECTIVE_ALL_GATHER, h->params * WEIGHT_BYTES, n),
-                      scatter = passes_of(x, h, reduce, h->params * p->grad_bytes, n);
+                          passes_of(x, h, PZ_COLLECTIVE_ALL_GATHER, gathered * WEIGHT_BYTES, n),
+                      scatter = passes_of(x, h, reduce, h->trained * p->grad_bytes, n);
   if (pz_plan_gathers_layers(p)) pz_wire_add(&t->regather, &gather, 1);
   if (p->zero) pz_wire_add(&t->gather, &gather, 1);
   pz_wire_add(&t->scatter, &scatter, 1);
   /* all-reduce of the shards between groups that each hold a whole copy (hybrid sharding) */
   struct pz_group copies = {h->replicas / h->shards, h->stride * h->shards};
   if (copies.devices <= 1) return;
-  double bytes = h->params / (double)h->shards * p->grad_bytes;
+  double bytes = h->trained / (double)h->shards * p->grad_bytes;
   struct pz_wire_time reduced =
       pz_network_time(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_ALL_REDUCE, bytes / n, copies);
   pz_wire_add(&t->last, &reduced, n);
@@ -299,9 +304,10 @@ static struct holders holders_of(const struct pricing *x, bool experts) {
   const struct pz_plan *p = x->plan;
   int64_t copies = pz_pipeline_copies(x->shape.order), sharing = pz_plan_hybrid(p) ? 1 : copies;
   if (experts)
-    return (struct holders){x->params.expert, pz_plan_expert_replicas(p) * copies,
-                            pz_plan_expert_shards(p) * sharing, pz_plan_ep(p) * pz_plan_etp(p)};
-  return (struct holders){x->params.dense, pz_plan_replicas(p) * copies,
+    return (struct holders){x->params.expert, x->params.trained_expert,
+                            pz_plan_expert_replicas(p) * copies, pz_plan_expert_shards(p) * sharing,
+                            pz_plan_ep(p) * pz_plan_etp(p)};
+  return (struct holders){x->params.dense, x->params.trained, pz_plan_replicas(p) * copies,
                           pz_plan_shards(p) * sharing, p->tp};
 }
 
@@ -356,7 +362,8 @@ static double both_s(const struct window *w, const struct beside *b) {
 
 static double exchange_j(const struct pricing *x, const struct holders *h) {
   double others = 1 - 1 / (double)h->replicas;
-  return h->params * others * pz_exchange_bytes(x->plan) * pz_tech_at(x->m->cost.chip.tech)->link_j;
+  return h->trained * others * pz_exchange_bytes(x->plan) *
+         pz_tech_at(x->m->cost.chip.tech)->link_j;
 }
 
 /* Links that are busy beside kernels take their watts, and these take so much longer. */
@@ -398,15 +405,25 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   out->parts.gradient_s += exposed + watts_s(x, out->gradient_hidden_s, all);
 }
 
+/* Adam on the host: gradients go down and weights come back beside it, each way at the link's rate. */
+static double host_update_s(const struct pricing *x, double params) {
+  static const double DOWN_BYTES = 4;
+  return params * pz_fmax(x->m->k->host_update_bytes / x->m->k->host_update_bytes_per_s,
+                          DOWN_BYTES / x->host_bytes_per_s);
+}
+
 static void optimize(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_plan *p = x->plan;
   struct holders dense = holders_of(x, false), expert = holders_of(x, true);
-  double own = dense.params / (double)(p->zero ? dense.shards : 1) +
-               expert.params / (double)(p->zero ? expert.shards : 1);
+  double own = dense.trained / (double)(p->zero ? dense.shards : 1) +
+               expert.trained / (double)(p->zero ? expert.shards : 1);
+  double away = pz_plan_away(p), here = own * (1 - away);
   struct pz_power update;
-  pz_cost_update(&x->m->cost, own * pz_plan_framework(p)->optimizer_bytes, own,
+  pz_cost_update(&x->m->cost, here * pz_plan_framework(p)->optimizer_bytes, here,
                  x->m->k->optimizer_efficiency, &update);
   out->parts.optimizer_s = pz_corrected(x->m->cost.chip.correction.elementwise) * update.latency_s;
+  if (away > 0)
+    out->parts.optimizer_s = pz_fmax(out->parts.optimizer_s, host_update_s(x, own * away));
 }
 
 /* ---- the terms of a step -------------------------------------------------------------------- */
@@ -449,6 +466,17 @@ static double transfers_s(const struct pricing *x, int64_t stage) {
   return s;
 }
 
+/* The same of activations on their way to the host and back. */
+static double host_s(const struct pricing *x, int64_t stage) {
+  double s = 0, part = 1.0 / (double)pz_pipeline_copies(x->shape.order);
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&x->shape) && x->plan->offload; slot++) {
+    int64_t chunk = chunk_at(x, stage, slot);
+    struct chunk_windows c = chunk_windows(x, chunk);
+    s += part * (away_s(x, chunk, &c.forward) + away_s(x, chunk, &c.backward));
+  }
+  return s;
+}
+
 /* What the slowest stage does for all microbatches; the rest of the pipeline's time is the bubble. */
 static void find_terms(const struct pricing *x, struct pz_prediction *out) {
   int64_t slowest;
@@ -463,7 +491,8 @@ static void find_terms(const struct pricing *x, struct pz_prediction *out) {
   t->expert_s = n * (sum.forward.expert_s + sum.backward.expert_s);
   out->tensor_hidden_s = n * sum.hidden_s;
   out->expert_hidden_s = n * sum.expert_hidden_s;
-  t->transfer_s = n * transfers_s(x, slowest);
+  out->offload_s = n * host_s(x, slowest);
+  t->transfer_s = n * transfers_s(x, slowest) + out->offload_s;
   t->bubble_s = pz_fmax(0, out->step_s - t->products_s - t->attention_s - t->elementwise_s -
                                t->tensor_s - t->expert_s - t->launch_s - t->transfer_s);
 }
@@ -482,6 +511,8 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
     struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;
+    out->host_bytes =
+        pz_fmax(out->host_bytes, pz_host_bytes(&x->m->memory, x->plan, x->microbatches, k));
     if (bytes <= out->peak_bytes) continue;
     out->peak_bytes = bytes;
     out->peak = one;
@@ -511,7 +542,10 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
   *x = (struct pricing){.m = m,
                         .plan = plan,
                         .microbatches = pz_plan_microbatches(plan),
-                        .shape = pz_plan_shape(plan)};
+                        .shape = pz_plan_shape(plan),
+                        .host_bytes_per_s = m->cost.chip.host_bytes_per_s > 0
+                                                ? m->cost.chip.host_bytes_per_s
+                                                : m->k->host_bytes_per_s};
   status = pz_step_model_time(m, plan, x->microbatches, timing, err);
   if (status != PZ_OK) return status;
   find_send(x);

@@ -11,14 +11,9 @@
 
 /* ---- GEMMs ---------------------------------------------------------------------------------- */
 
-/* A recurrence in chunks. */
-static bool is_scan(const struct pz_op *op) {
-  return op->kind == PZ_OP_SSM_SCAN || op->kind == PZ_OP_DELTA_RULE;
-}
-
-/* Flash attention, a recurrence in its place, or a product with the scores. */
+/* Flash attention or a scan, or a product with the scores. */
 static bool is_attention(const struct pz_step_model *m, const struct pz_op *op) {
-  if (op->kind == PZ_OP_ATTENTION || is_scan(op)) return true;
+  if (pz_op_mixes_tokens(op->kind)) return true;
   return m->w->options.attention != PZ_ATTENTION_FLASH && op->matmul_flop && op->dims.batch > 1 &&
          !op->grouped;
 }
@@ -53,11 +48,17 @@ static double layer_gemm_flop(const struct pz_step_model *m, const struct pz_lay
   return 2 * (active_params(w, l) + tied);
 }
 
-/* Of the model, backward with it: of all layers but the embedding, which looks vectors up. */
+/* Of the model, backward with it: of all layers but the embedding, which looks vectors up.  A frozen parameter has no
+ * gradient: 4 FLOP a token in place of 6. */
 static double model_gemm_flop(const struct pz_step_model *m) {
   double sum = 0;
-  for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++)
-    sum += 3 * (double)m->w->layers[i].count * layer_gemm_flop(m, &m->w->layers[i]);
+  for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++) {
+    const struct pz_layer *l = &m->w->layers[i];
+    double forward = layer_gemm_flop(m, l);
+    bool frozen = m->w->options.lora_rank > 0;
+    sum += (double)l->count *
+           (frozen ? 2 * forward + 2 * (double)l->model_trained_params : 3 * forward);
+  }
   return sum;
 }
 
@@ -67,7 +68,7 @@ static double model_gemm_flop(const struct pz_step_model *m) {
  * of a band (a sliding window) all but the triangle before its first keys.  What kernels compute of the rest is not
  * counted. */
 static double attended_part(const struct pz_step_model *m, const struct pz_op *op) {
-  if (!m->w->causal || is_scan(op)) return 1;
+  if (!m->w->causal || pz_op_is_scan(op->kind)) return 1;
   int64_t keys = strncmp(op->name, "context", 7) == 0 ? op->dims.k : op->dims.n;
   return 1 - pz_fmin(1, (double)keys / (double)pz_max(op->span, op->dims.m)) / 2;
 }
@@ -101,8 +102,8 @@ static double attention_layers(const struct pz_step_model *m) {
     bool attends = false;
     for (uint32_t k = 0; k < l->ops[PZ_FORWARD].n; k++) {
       const struct pz_op *op = &l->ops[PZ_FORWARD].op[k];
-      hybrid = hybrid || is_scan(op);
-      attends = attends || (is_attention(m, op) && !is_scan(op));
+      hybrid = hybrid || pz_op_is_scan(op->kind);
+      attends = attends || (is_attention(m, op) && !pz_op_is_scan(op->kind));
     }
     if (attends) with += (double)l->count;
   }
@@ -123,7 +124,7 @@ static double recomputed_part(const struct pz_step_model *m, const struct pz_pla
   case PZ_RECOMPUTATION_FULL:
   case PZ_RECOMPUTATION_HALF: return 1;
   case PZ_RECOMPUTATION_ALTERNATE: return attention ? 0 : 0.5;
-  case PZ_RECOMPUTATION_SELECTIVE: return attention && !is_scan(op);
+  case PZ_RECOMPUTATION_SELECTIVE: return attention && !pz_op_is_scan(op->kind);
   default: return 0;
   }
 }
@@ -185,6 +186,13 @@ static enum pz_status recompute_flop(const struct pz_step_model *m, const struct
 
 /* ---- the rates ------------------------------------------------------------------------------ */
 
+/* Of the 16-bit peak, by the data sheet. */
+static double peak_part(const struct pz_chip *c, const struct pz_plan *p) {
+  if (p->precision == PZ_PRECISION_NVFP4)
+    return c->tensor.nvfp4_speedup > 0 ? c->tensor.nvfp4_speedup : 4;
+  return p->precision == PZ_PRECISION_FP8 ? 2 : 1;
+}
+
 enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan *p,
                              struct pz_prediction *out, struct pz_error *err) {
   const struct pz_workload *w = m->w;
@@ -194,8 +202,7 @@ enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan
   double width = w->head_dim ? (double)w->heads * (double)w->head_dim : (double)w->hidden;
   double gemms = model_gemm_flop(m), flop = gemms + model_attention_flop(m);
   double conventional = gemms + 12 * attention_layers(m) * width * (double)m->seq;
-  double peak =
-      pz_chip_tensor_flop_per_s(&m->cost.chip) * (p->precision == PZ_PRECISION_FP8 ? 2 : 1);
+  double peak = pz_chip_tensor_flop_per_s(&m->cost.chip) * peak_part(&m->cost.chip, p);
   out->tokens = (double)(p->batch * m->seq);
   out->params = (double)w->totals.model_params;
   out->active_params = (double)w->totals.active_params;

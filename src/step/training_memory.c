@@ -120,7 +120,7 @@ static double largest_matrix(const struct pz_layer *l) {
 static double placeholder_bytes(const struct pz_layer *l) {
   double n = 0;
   for (uint32_t i = 0; i < l->n_tensors; i++)
-    if (l->tensors[i].role == PZ_ROLE_PARAM && l->tensors[i].n_dims > 1)
+    if (l->tensors[i].role == PZ_ROLE_PARAM && l->tensors[i].n_dims > 1 && !l->tensors[i].frozen)
       n += (double)l->tensors[i].elems;
   return HALF_BYTES * n;
 }
@@ -195,10 +195,25 @@ static double alternate_bytes(const struct pz_layer *l, double *unread) {
   return saved;
 }
 
-/* How activations of repeated layers are saved. */
-static enum pz_saved_form saved_form(const struct pz_plan *p) {
-  bool fp8 = p->precision == PZ_PRECISION_FP8;
-  return fp8 ? pz_plan_framework(p)->fp8_saves : PZ_SAVED_16BIT;
+/* How activations of a repeated layer are saved. */
+static enum pz_saved_form saved_form(const struct pz_layer *l, const struct pz_plan *p) {
+  enum pz_format format = l->wide ? PZ_FORMAT_16BIT : pz_plan_format(p);
+  enum pz_saved_form form = format ? pz_plan_framework(p)->fp8_saves : PZ_SAVED_16BIT;
+  if (form != PZ_SAVED_GEMM_8BIT) return form;
+  bool gate = p->act_precision > 0;
+  if (format == PZ_FORMAT_NVFP4) return gate ? PZ_SAVED_GEMM_4BIT_GATE : PZ_SAVED_GEMM_4BIT;
+  return gate ? PZ_SAVED_GEMM_8BIT_GATE : PZ_SAVED_GEMM_8BIT;
+}
+
+/* Of the weights of 8- and 4-bit GEMMs, along rows and along columns, beside weight_bytes: with 4 bit, and with 8 bit in
+ * blocks of 128, those in 16 bit are kept too (fp8_param_gather is off: megatron.bridge.training.mixed_precision). */
+static double copied_weight_bytes(const struct pz_plan *p) {
+  static const double NVFP4_BYTES = 2 * (0.5 + 1.0 / 16), BLOCK_BYTES = 2 * (1 + 4.0 / 128);
+  const struct pz_framework *f = pz_plan_framework(p);
+  enum pz_format format = pz_plan_format(p);
+  if (f->fp8_saves == PZ_SAVED_16BIT || !format) return 0;
+  if (format == PZ_FORMAT_NVFP4) return NVFP4_BYTES;
+  return format == PZ_FORMAT_FP8_BLOCK && f->engine ? BLOCK_BYTES : f->fp8_weight_bytes;
 }
 
 /* With a copy of the logits in fp32.  Forward: they are both there, the copy is saved.  Backward: the derivative takes its
@@ -237,8 +252,8 @@ static void recompute(const struct pz_memory_model *m, const struct pz_layer *l,
                                x->backward_peak + (pz_plan_framework(p)->stops_early ? 0 : out));
     break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    recompute_bytes(x,
-                    modules ? pz_modules_bytes(l, modules, saved_form(p)) : known_core_bytes(m, l));
+    recompute_bytes(x, modules ? pz_modules_bytes(l, modules, saved_form(l, p))
+                               : known_core_bytes(m, l));
     break;
   case PZ_RECOMPUTATION_ALTERNATE: {
     double gemms = alternate_bytes(l, &unread);
@@ -272,9 +287,10 @@ struct stage_walk {
   struct pz_pipeline_shape shape;
   int64_t stage, chunk, chunks; /* chunk of the model, of so many */
   int64_t start, blocks,
-      n_recomputed; /* of the chunk: its first layer, layers, of these recomputed */
+      n_recomputed;    /* of the chunk: its first layer, layers, of these recomputed */
+  int64_t n_offloaded; /* of the first layers too: those whose activations go to the host */
   enum pz_gradients gradients;
-  struct layer_pass plain, recomputed;     /* of the first kind of repeated layer */
+  struct layer_pass first[2][2]; /* of the first kind of repeated layer: recomputed, offloaded */
   double activation_bytes, gradient_bytes; /* now */
   double logit_bytes;                      /* saved by the layers behind the blocks, now */
   double communication_bytes;              /* transfers between stages */
@@ -307,12 +323,14 @@ static bool stays_gathered(const struct pz_plan *p) { return p->zero == 3 && p->
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_plan *p = s->p;
   if (!pz_plan_divides(p) || p->zero < 2 || stays_gathered(p)) return 0;
-  double n = (double)l->params, next = (double)first_kind(s)->params;
+  double n = (double)l->params, next = (double)first_kind(s)->params,
+         trained = (double)l->trained_params;
   if (pz_framework_compiles(pz_plan_framework(p))) {
     n = pz_fmin(n, s->m->matrix_params);
     next = pz_fmin(next, s->m->matrix_params);
+    trained = pz_fmin(trained, n);
   }
-  double gradient = backward ? n * (HALF_BYTES + p->grad_bytes) : 0;
+  double gradient = backward ? trained * (HALF_BYTES + p->grad_bytes) : 0;
   return p->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
 }
 
@@ -328,40 +346,56 @@ static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, 
   if (pz_training_memory_sum(&now) > pz_training_memory_sum(&s->peak)) s->peak = now;
 }
 
-/* Layers i of the chunk; of these, those recomputed. */
-static int64_t repeats_of(const struct stage_walk *s, uint32_t i, int64_t *recomputed) {
+/* Layers i of the chunk; of these, those recomputed, and those whose activations go to the host. */
+struct repeats {
+  int64_t n, recomputed, offloaded;
+};
+
+static struct repeats repeats_of(const struct stage_walk *s, uint32_t i) {
+  const struct pz_layer_kinds *k = s->m->kinds;
   int kind = kind_of(s, i);
-  *recomputed = 0;
   if (kind < 0) {
     bool here = kind == BEFORE ? is_first(s) : is_last(s);
-    return here ? s->m->w->layers[i].count : 0;
+    return (struct repeats){.n = here ? s->m->w->layers[i].count : 0};
   }
-  *recomputed = pz_kind_count(s->m->kinds, (uint32_t)kind, s->start, s->n_recomputed);
-  return pz_kind_count(s->m->kinds, (uint32_t)kind, s->start, s->blocks);
+  return (struct repeats){pz_kind_count(k, (uint32_t)kind, s->start, s->blocks),
+                          pz_kind_count(k, (uint32_t)kind, s->start, s->n_recomputed),
+                          pz_kind_count(k, (uint32_t)kind, s->start, s->n_offloaded)};
 }
 
-static int64_t repeats(const struct stage_walk *s, uint32_t i) {
-  int64_t ignored;
-  return repeats_of(s, i, &ignored);
-}
+static int64_t repeats(const struct stage_walk *s, uint32_t i) { return repeats_of(s, i).n; }
 
-/* The chunk of the stage in one of its slots begins. */
-static void enter_slot(struct stage_walk *s, uint32_t slot) {
-  s->chunk = pz_pipeline_chunk_at(&s->shape, (uint32_t)s->stage, slot);
+/* A chunk of the stage begins. */
+static void enter_chunk(struct stage_walk *s, int64_t chunk) {
+  s->chunk = chunk;
   s->start = pz_plan_start(s->p, s->m->kinds->n_blocks, s->chunk);
   s->blocks = pz_plan_blocks(s->p, s->m->kinds->n_blocks, s->chunk);
   s->n_recomputed = pz_plan_recomputed(s->p, s->stage, s->blocks);
+  s->n_offloaded = pz_plan_offloaded(s->p, s->blocks);
+}
+
+/* That in one of its slots. */
+static void enter_slot(struct stage_walk *s, uint32_t slot) {
+  enter_chunk(s, pz_pipeline_chunk_at(&s->shape, (uint32_t)s->stage, slot));
+}
+
+/* Of what a layer saves, that which goes to the host: all of it, or what some modules read of it. */
+static double away_bytes(const struct stage_walk *s, const struct pz_layer *l, double saved) {
+  if (!s->p->offload_modules) return saved;
+  return pz_fmin(saved, pz_offloaded_bytes(l, s->p->offload_modules, pz_plan_modules(s->p),
+                                           saved_form(l, s->p)));
 }
 
 /* How a layer goes through the stage.  Gradients of embedding and head come from autograd, whatever the
  * GEMMs of the layers do. */
-static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool recomputed) {
+static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool recomputed,
+                                   bool offloaded) {
   const struct pz_layer *l = &s->m->w->layers[i];
   bool passing = kind_of(s, i) < 0 && s->gradients == PZ_GRADIENTS_IN_PLACE;
   struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
   enum pz_recomputation how = (enum pz_recomputation)s->p->recompute;
   if (kind_of(s, i) >= 0) {
-    double less = (double)l->less_bytes[saved_form(s->p)];
+    double less = (double)l->less_bytes[saved_form(l, s->p)];
     if (s->m->copies_context) less -= (double)l->context_bytes;
     x.saved -= less;
     x.freed += less;
@@ -371,37 +405,42 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   if (loss == PZ_LOSS_BESIDE) x.backward_peak += HALF_BYTES * (double)l->logits;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
   if (recomputed) recompute(s->m, l, s->p, how, &x);
+  if (offloaded)
+    recompute_bytes(&x, away_bytes(s, l, x.saved)); /* they come back as others are made */
   return x;
 }
 
-static struct layer_pass pass_of(const struct stage_walk *s, uint32_t i, bool recomputed) {
-  if (i == s->m->kinds->layer[0]) return recomputed ? s->recomputed : s->plain;
-  return make_pass(s, i, recomputed);
+static struct layer_pass pass_of(const struct stage_walk *s, uint32_t i, bool recomputed,
+                                 bool offloaded) {
+  if (i == s->m->kinds->layer[0]) return s->first[recomputed][offloaded];
+  return make_pass(s, i, recomputed, offloaded);
 }
 
 /* Layers one after another that all go through the stage in the same way: the first `n_recomputed` of a chunk's
- * repeated layers are recomputed, or every second one.  Kinds that alternate are walked one kind
- * after the other. */
+ * repeated layers are recomputed, or every second one, the first `n_offloaded` have their activations on the host.  Kinds
+ * that alternate are walked one kind after the other. */
 struct row {
   int64_t n;
   struct layer_pass x;
 };
 
 static struct row row_from(const struct stage_walk *s, uint32_t i, int64_t k) {
-  int64_t recomputed, n = repeats_of(s, i, &recomputed);
-  if (kind_of(s, i) >= 0 && s->p->recompute == PZ_RECOMPUTATION_HALF)
-    return (struct row){1, pass_of(s, i, k % 2 == 0)};
-  return k < recomputed ? (struct row){recomputed - k, pass_of(s, i, true)}
-                        : (struct row){n - k, pass_of(s, i, false)};
+  struct repeats n = repeats_of(s, i);
+  bool half = kind_of(s, i) >= 0 && s->p->recompute == PZ_RECOMPUTATION_HALF;
+  bool again = half ? k % 2 == 0 : k < n.recomputed, away = k < n.offloaded;
+  int64_t end = half ? k + 1 : again ? n.recomputed : n.n;
+  if (away) end = pz_min(end, n.offloaded);
+  return (struct row){end - k, pass_of(s, i, again, away)};
 }
 
 /* The row that ends before layer k. */
 static struct row row_to(const struct stage_walk *s, uint32_t i, int64_t k) {
-  int64_t recomputed;
-  (void)repeats_of(s, i, &recomputed);
+  struct repeats n = repeats_of(s, i);
   if (kind_of(s, i) >= 0 && s->p->recompute == PZ_RECOMPUTATION_HALF) return row_from(s, i, k - 1);
-  return k > recomputed ? (struct row){k - recomputed, pass_of(s, i, false)}
-                        : (struct row){k, pass_of(s, i, true)};
+  bool again = k <= n.recomputed, away = k <= n.offloaded;
+  int64_t start = again ? 0 : n.recomputed;
+  if (!away) start = pz_max(start, n.offloaded);
+  return (struct row){k - start, pass_of(s, i, again, away)};
 }
 
 /* What passes from chunk to chunk.  What is received stays, what is sent does not. */
@@ -457,11 +496,35 @@ static void walk_backward(struct stage_walk *s) {
 static double waiting_bytes(const struct stage_walk *s) {
   double bytes = passed_bytes(s) * (!is_first(s) - !is_last(s));
   for (uint32_t i = 0; i < s->m->w->n_layers; i++) {
-    int64_t recomputed, n = repeats_of(s, i, &recomputed);
-    if (recomputed) bytes += (double)recomputed * pass_of(s, i, true).saved;
-    if (n > recomputed) bytes += (double)(n - recomputed) * pass_of(s, i, false).saved;
+    struct repeats n = repeats_of(s, i);
+    int64_t both = pz_min(n.recomputed, n.offloaded), away = n.offloaded - both;
+    int64_t again = n.recomputed - both, plain = n.n - both - away - again;
+    if (both) bytes += (double)both * pass_of(s, i, true, true).saved;
+    if (away) bytes += (double)away * pass_of(s, i, false, true).saved;
+    if (again) bytes += (double)again * pass_of(s, i, true, false).saved;
+    if (plain) bytes += (double)plain * pass_of(s, i, false, false).saved;
   }
   return bytes;
+}
+
+/* Of the chunk, what is on the host between its forward and its backward. */
+static double chunk_away_bytes(const struct stage_walk *s) {
+  struct stage_walk kept = *s;
+  kept.n_offloaded = 0;
+  return s->n_offloaded ? waiting_bytes(&kept) - waiting_bytes(s) : 0;
+}
+
+/* A layer on its way to the host or back, beside the one at hand: the largest (Transformer Engine begins to fetch a layer
+ * while another is at hand, on_group_commit_backward of its pytorch/cpu_offload.py). */
+static double moving_bytes(const struct stage_walk *s) {
+  double most = 0;
+  for (uint32_t i = 0; i < s->m->w->n_layers && s->n_offloaded; i++) {
+    struct repeats n = repeats_of(s, i);
+    bool again = n.recomputed > 0;
+    if (n.offloaded)
+      most = pz_fmax(most, pass_of(s, i, again, false).saved - pass_of(s, i, again, true).saved);
+  }
+  return most;
 }
 
 enum { MOST_SLOTS = 2 * PZ_PLAN_MOST_CHUNKS }; /* DualPipe holds two copies */
@@ -475,11 +538,13 @@ struct slot_walk {
 /* Chunks that a stage walks through in the same way: neither has an end of the model, and their layers are alike. */
 static bool same_chunk(const struct stage_walk *a, const struct stage_walk *b) {
   return a->m->kinds->n == 1 && !is_first(a) && !is_first(b) && !is_last(a) && !is_last(b) &&
-         a->blocks == b->blocks && a->n_recomputed == b->n_recomputed;
+         a->blocks == b->blocks && a->n_recomputed == b->n_recomputed &&
+         a->n_offloaded == b->n_offloaded;
 }
 
 static void walk_slot(struct stage_walk s, struct slot_walk *out) {
   out->waiting_bytes = waiting_bytes(&s);
+  s.activation_bytes += moving_bytes(&s);
   walk_forward(&s);
   walk_backward(&s);
   out->peak = s.peak;
@@ -515,7 +580,8 @@ static struct pz_training_memory worst_moment(struct stage_walk s) {
  * A copy of a tied matrix stands on both stages. */
 struct stage_sums {
   double dense, expert, constants;
-  double blocks; /* of dense and expert, those in repeated layers */
+  double trained, trained_expert; /* of dense and expert, those that are trained */
+  double blocks;                  /* of dense and expert, those with 8- or 4-bit GEMMs */
 };
 
 static struct stage_sums stage_sums(struct stage_walk s) {
@@ -526,10 +592,13 @@ static struct stage_sums stage_sums(struct stage_walk s) {
       const struct pz_layer *l = &s.m->w->layers[i];
       double times = (double)repeats(&s, i);
       int64_t shared = kind_of(&s, i) < 0 ? l->shared_bytes : 0;
-      n.dense += times * (double)(l->params - l->expert_params +
-                                  (pz_pipeline_parts_ends(&s.shape) ? l->tied_params : 0));
+      int64_t tied = pz_pipeline_parts_ends(&s.shape) ? l->tied_params : 0;
+      n.dense += times * (double)(l->params - l->expert_params + tied);
       n.expert += times * (double)l->expert_params;
-      if (kind_of(&s, i) >= 0) n.blocks += times * (double)l->params;
+      n.trained += times * (double)(l->trained_params - l->trained_expert_params +
+                                    (pz_plan_adapts(s.p) ? 0 : tied));
+      n.trained_expert += times * (double)l->trained_expert_params;
+      if (kind_of(&s, i) >= 0 && !l->wide) n.blocks += times * (double)l->params;
       n.constants += times * (double)(l->buffer_bytes + shared);
     }
   }
@@ -540,26 +609,34 @@ static struct stage_sums stage_sums(struct stage_walk s) {
  * moments. */
 static double gradient_bytes(const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
+  if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return 0; /* as backward leaves them */
   double most = pz_fmin(MOST_GRADIENT_BYTES, f->state_bytes - f->weight_bytes);
   return f->exchanges_sums ? pz_fmin(most, p->grad_bytes) : most;
 }
 
 static double optimizer_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
+  if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return f->adapter_state_bytes;
   double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - MOST_GRADIENT_BYTES);
+  if (p->main_param_bytes >= 0 && rest > 2 * MOST_MOMENT_BYTES)
+    rest = 2 * MOST_MOMENT_BYTES + p->main_param_bytes;
   return pz_fmax(0, rest - 2 * (MOST_MOMENT_BYTES - pz_plan_moment_bytes(p, m->experts)));
 }
 
-/* What parameters that so many devices share take: weights, gradients, optimizer state. */
-static void add_state(const struct stage_walk *s, double n, int64_t shards,
+/* What parameters that so many devices share take: weights, gradients and optimizer state of those that are trained. */
+static void add_state(const struct stage_walk *s, double n, double trained, int64_t shards,
                       struct pz_training_memory *to) {
   const struct pz_plan *p = s->p;
   const struct pz_framework *f = pz_plan_framework(p);
-  double d = (double)shards, whole = shards > 1 && stays_gathered(p) ? n : 0;
+  double d = (double)shards;
+  bool whole = shards > 1 && stays_gathered(p);
   bool gradients = p->zero > 2 || (p->zero == 2 && p->pp == 1);
-  to->weight_bytes += n * f->weight_bytes / (p->zero > 2 ? d : 1) + whole * HALF_BYTES;
-  to->gradient_bytes += n * gradient_bytes(p) / (gradients ? d : 1) + whole * p->grad_bytes;
-  to->optimizer_bytes += n * optimizer_bytes(s->m, p) / (p->zero ? d : 1);
+  double here = 1 - pz_plan_away(p);
+  to->weight_bytes += n * f->weight_bytes / (p->zero > 2 ? d : 1) + (whole ? n * HALF_BYTES : 0);
+  to->gradient_bytes +=
+      trained * gradient_bytes(p) / (gradients ? d : 1) * (f->gradients_away ? here : 1) +
+      (whole ? trained * p->grad_bytes : 0);
+  to->optimizer_bytes += trained * optimizer_bytes(s->m, p) / (p->zero ? d : 1) * here;
 }
 
 static struct pz_training_memory state_bytes(const struct stage_walk *s) {
@@ -568,35 +645,84 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
   int64_t copies = pz_plan_hybrid(s->p) ? 1 : pz_pipeline_copies(s->shape.order);
   struct pz_training_memory m = {.activation_bytes = n.constants,
                                  .reserve_bytes = s->m->reserve_bytes};
-  add_state(s, n.dense, pz_plan_shards(s->p) * copies, &m);
-  add_state(s, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
-  if (s->p->precision == PZ_PRECISION_FP8)
-    m.weight_bytes += f->fp8_weight_bytes * n.blocks /
-                      (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
+  add_state(s, n.dense, n.trained, pz_plan_shards(s->p) * copies, &m);
+  add_state(s, n.expert, n.trained_expert, pz_plan_expert_shards(s->p) * copies, &m);
+  m.weight_bytes += copied_weight_bytes(s->p) * n.blocks /
+                    (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
   if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
   return m;
+}
+
+static struct stage_walk walk_of(const struct pz_memory_model *m, const struct pz_plan *p,
+                                 int64_t stage) {
+  return (struct stage_walk){.m = m,
+                             .p = p,
+                             .shape = pz_plan_shape(p),
+                             .stage = stage,
+                             .chunks = p->pp * p->vpp,
+                             .gradients = pz_plan_framework(p)->gradients};
+}
+
+static void make_passes(struct stage_walk *s) {
+  for (int again = 0; again < 2; again++)
+    for (int away = 0; away <= (s->p->offload & PZ_OFFLOAD_ACTIVATIONS); away++)
+      s->first[again][away] = make_pass(s, s->m->kinds->layer[0], again, away);
+}
+
+double pz_away_bytes(const struct pz_memory_model *m, const struct pz_plan *p, int64_t chunk) {
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct stage_walk s = walk_of(m, p, pz_pipeline_stage_of(&shape, (uint32_t)chunk));
+  if (!(p->offload & PZ_OFFLOAD_ACTIVATIONS)) return 0;
+  make_passes(&s);
+  enter_chunk(&s, chunk);
+  return chunk_away_bytes(&s);
+}
+
+/* Of a parameter whose state is on the host: an fp32 copy, its gradient, two moments. */
+static const double HOST_STATE_BYTES = 16;
+
+double pz_host_bytes(const struct pz_memory_model *m, const struct pz_plan *p, int64_t microbatches,
+                     int64_t stage) {
+  struct stage_walk s = walk_of(m, p, stage);
+  double away[MOST_SLOTS], most = 0, state = 0;
+  uint32_t in_flight[MOST_SLOTS], at, n = pz_pipeline_slots(&s.shape);
+  if (!p->offload) return 0;
+  s.shape.microbatches = (uint32_t)microbatches;
+  make_passes(&s);
+  for (uint32_t c = 0; c < n; c++) {
+    enter_slot(&s, c);
+    away[c] = chunk_away_bytes(&s);
+  }
+  for (uint32_t k = 0; k < pz_pipeline_moments(&s.shape); k++) {
+    double now = 0;
+    if (!pz_pipeline_moment(&s.shape, (uint32_t)stage, k, &at, in_flight)) continue;
+    for (uint32_t c = 0; c < n; c++) now += (double)in_flight[c] * away[c];
+    most = pz_fmax(most, now);
+  }
+  if (pz_plan_away(p) > 0) {
+    struct stage_sums sums = stage_sums(s);
+    int64_t copies = pz_plan_hybrid(p) ? 1 : pz_pipeline_copies(s.shape.order);
+    state = sums.dense / (double)(p->zero ? pz_plan_shards(p) * copies : 1) +
+            sums.expert / (double)(p->zero ? pz_plan_expert_shards(p) * copies : 1);
+  }
+  return most + pz_plan_away(p) * HOST_STATE_BYTES * state;
 }
 
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              const struct pz_plan *p, int64_t microbatches,
                                              int64_t stage) {
-  struct stage_walk s = {.m = m,
-                         .p = p,
-                         .shape = pz_plan_shape(p),
-                         .stage = stage,
-                         .chunks = p->pp * p->vpp,
-                         .gradients = pz_plan_framework(p)->gradients};
+  struct stage_walk s = walk_of(m, p, stage);
   s.shape.microbatches = (uint32_t)microbatches;
   struct pz_training_memory all = state_bytes(&s);
   bool sharded = p->zero > 1 && pz_plan_divides(p);
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
   if (s.gradients == PZ_GRADIENTS_KEPT && microbatches > 1) {
     /* the first microbatch's gradients are there when the next one's are added */
-    all.gradient_bytes += HALF_BYTES * all.weight_bytes / pz_plan_framework(p)->weight_bytes;
+    struct stage_sums n = stage_sums(s);
+    all.gradient_bytes += HALF_BYTES * (n.trained + n.trained_expert);
     s.gradients = PZ_GRADIENTS_PASSING;
   }
-  s.plain = make_pass(&s, m->kinds->layer[0], false);
-  s.recomputed = make_pass(&s, m->kinds->layer[0], true);
+  make_passes(&s);
   struct pz_training_memory now = worst_moment(s);
   all.gradient_bytes += now.gradient_bytes;
   all.activation_bytes += now.activation_bytes;

@@ -31,8 +31,10 @@ enum pz_status pz_training_own_plan(struct pz_plan *p, struct pz_arena *arena,
   const int64_t *stages = p->stage_recompute;
   int64_t *copy = NULL;
   p->attention_library = pz_arena_strdup(arena, p->attention_library);
+  bool adapts = pz_plan_adapts(p);
+  p->peft = adapts ? pz_arena_strdup(arena, p->peft) : NULL;
   if (stages) copy = pz_arena_alloc(arena, (size_t)p->pp, sizeof *copy);
-  if (!p->attention_library || (stages && !copy))
+  if (!p->attention_library || (adapts && !p->peft) || (stages && !copy))
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   if (copy) memcpy(copy, stages, (size_t)p->pp * sizeof *copy);
   p->stage_recompute = copy;

@@ -54,6 +54,10 @@ static void describe(const struct pz_builder *b, const struct pz_graph *g, struc
   layer->group_grad_params = b->group_grad_params;
   layer->expert_params = b->expert_params;
   layer->model_expert_params = b->model_expert_params;
+  layer->trained_params = b->trained_params;
+  layer->trained_expert_params = b->trained_expert_params;
+  layer->model_trained_params =
+      b->options->lora_rank > 0 ? b->model_trained_params : b->model_params;
 }
 
 static enum pz_status build_layer(struct pz_owned *o, const struct pz_layer_plan *plan,
@@ -163,6 +167,7 @@ static enum pz_status sum_up(struct pz_workload *w) {
     const struct pz_layer *l = &w->layers[i];
     bool ok = add_times(&t->params, l->params, l->count) &&
               add_times(&t->model_params, l->model_params, l->count) &&
+              add_times(&t->model_trained_params, l->model_trained_params, l->count) &&
               add_times(&t->split_params, l->split_params, l->count) &&
               add_times(&t->expert_params, l->expert_params, l->count) &&
               add_times(&t->active_params, active_params(w, l), l->count) &&

@@ -246,9 +246,10 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
     factor_grad(b, op, a, (const uint32_t[]){g, c}, (struct pz_dims){d.batch, d.m, d.k, d.n},
                 weight ? "input_grad" : "left_grad");
   if (b->needs[c])
-    factor_grad(b, op, c, (const uint32_t[]){made_again(b, op, a), g},
+    /* adapters save what was gathered (Megatron Bridge: sequence_parallel_input_regather is off) */
+    factor_grad(b, op, c, (const uint32_t[]){pz_op_adapts(op) ? a : made_again(b, op, a), g},
                 (struct pz_dims){d.batch, d.k, d.n, d.m}, weight ? "weight_grad" : "right_grad");
-  if (op->n_in > 2) reduce(b, op, op->in[2], g, "bias_grad");
+  if (op->n_in > 2 && b->needs[op->in[2]]) reduce(b, op, op->in[2], g, "bias_grad");
 }
 
 /* The parts' gradients become one tensor: written in place by fused kernels, concatenated by eager
@@ -313,7 +314,9 @@ static void differentiate(struct backward *b, const struct pz_op *op) {
   uint32_t g = b->grad[op->out[0]];
   enum pz_grad_rule rule = pz_op_info(op->kind)->grad;
   if (rule == PZ_GRAD_SPLIT && b->needs[op->in[0]]) grad_split(b, op);
-  if (g == PZ_NONE) return;
+  bool needed = false;
+  for (uint32_t i = 0; i < op->n_in; i++) needed = needed || b->needs[op->in[i]];
+  if (g == PZ_NONE || !needed) return;
   switch (rule) {
   case PZ_GRAD_PASS: grad_pass(b, op, g); break;
   case PZ_GRAD_POINTWISE: grad_pointwise(b, op, g); break;
@@ -325,10 +328,11 @@ static void differentiate(struct backward *b, const struct pz_op *op) {
   }
 }
 
-/* A tensor has a gradient if it is a parameter, the layer's input, or made from one that has. */
+/* A tensor has a gradient if it is a parameter that is trained, the layer's input, or made from one that has. */
 static void mark_needs(struct backward *b) {
   for (uint32_t t = 0; t < b->g->tensors.n; t++)
-    b->needs[t] = tensor(b, t)->role == PZ_ROLE_PARAM || t == b->g->input;
+    b->needs[t] =
+        (tensor(b, t)->role == PZ_ROLE_PARAM && !tensor(b, t)->frozen) || t == b->g->input;
   for (uint32_t i = 0; i < b->g->n_also_in; i++) b->needs[b->g->also_in[i]] = true;
   for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);

@@ -9,7 +9,8 @@ void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
                      const struct pz_workload_options *options) {
   int64_t part = options->cp > 1 ? options->seq / options->cp : options->seq;
   *b =
-      (struct pz_builder){.graph = graph, .options = options, .part = part, .tokens = options->mbs};
+      (struct pz_builder){.graph = graph, .options = options, .part = part, .tokens = options->mbs,
+      .adapting = {.x = PZ_NONE, .first = PZ_NONE, .pending = PZ_NONE}};
   if (!pz_mul(&b->tokens, part)) b->status = PZ_LIMIT;
 }
 
@@ -115,11 +116,15 @@ uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape 
   struct pz_tensor *t = tensor(b, id);
   t->split = b->options->tp > 1 && t->elems != whole;
   t->tied = tied;
+  t->frozen = b->options->lora_rank > 0 && !b->adapting.now;
   bool ok = tied ? pz_add(&b->tied_params, t->elems)
                  : pz_add(&b->params, t->elems) && pz_add(&b->model_params, whole) &&
                        (!t->split || pz_add(&b->split_params, t->elems));
+  if (!tied && !t->frozen)
+    ok = ok && pz_add(&b->trained_params, t->elems) && pz_add(&b->model_trained_params, whole);
   /* with sequence parallelism each device has the gradient of its own tokens alone */
-  if (!tied && !t->split && b->options->sequence_parallel) b->group_grad_params += t->elems;
+  if (!tied && !t->split && !t->frozen && b->options->sequence_parallel)
+    b->group_grad_params += t->elems;
   return !ok && failed(b, PZ_LIMIT) ? PZ_NONE : id;
 }
 
@@ -274,6 +279,7 @@ static uint32_t expert_param(struct pz_builder *b, const char *name, struct pz_s
     b->group_grad_params = partial;
   }
   bool ok = pz_add(&b->expert_params, t->elems) && pz_add(&b->model_expert_params, whole);
+  if (!t->frozen) b->trained_expert_params += t->elems;
   return !ok && failed(b, PZ_LIMIT) ? PZ_NONE : id;
 }
 
@@ -341,7 +347,7 @@ static uint32_t linear_op(struct pz_builder *b, const struct pz_linear *l, struc
                        linear_bias(b, l, op->dims.n));
 }
 
-uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
+static uint32_t plain_linear(struct pz_builder *b, const struct pz_linear *l) {
   if (b->status != PZ_OK || l->x == PZ_NONE) return PZ_NONE;
   int64_t in = l->divide == PZ_DIVIDE_ROWS ? linear_share(b, l, l->in) : l->in;
   int64_t out = l->divide == PZ_DIVIDE_COLUMNS ? linear_share(b, l, l->out) : l->out;
@@ -355,7 +361,8 @@ uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
   if (y == PZ_NONE) return y;
   tensor(b, y)->split = linear_splits(b, l, x_split);
   /* an undivided product inside a region: its gradient is one of partial sums */
-  if (b->options->tp > 1 && !divided && !b->options->sequence_parallel && !l->outside)
+  if (b->options->tp > 1 && !divided && !b->options->sequence_parallel && !l->outside &&
+      !tensor(b, ins[1])->frozen)
     b->group_grad_params += tensor(b, ins[1])->elems + (bias_now ? tensor(b, ins[2])->elems : 0);
   struct pz_op op = {.name = l->name,
                      .kind = PZ_OP_MATMUL,
@@ -478,7 +485,10 @@ static uint32_t collective(struct pz_builder *b, int kind, const char *name, uin
   if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
   char full[PZ_BUILD_NAME];
   bool gathers = kind == PZ_OP_ALL_GATHER || kind == PZ_OP_GATHER_COLUMNS;
-  const char *part = gathers ? "gather" : kind == PZ_OP_TP_ENTER ? "enter" : "sum";
+  const char *part = gathers                     ? "gather"
+                     : kind == PZ_OP_TP_ENTER   ? "enter"
+                     : kind == PZ_OP_ALL_TO_ALL ? "all_to_all"
+                                                : "sum";
   uint32_t y = pz_build_shaped(b, kind, pz_build_name(full, name, part), x, PZ_NONE, shape);
   if (y == PZ_NONE) return y;
   tensor(b, y)->split = split;
@@ -493,6 +503,120 @@ static int64_t width_of(const struct pz_builder *b, uint32_t x) {
 
 static int64_t rows_of(const struct pz_builder *b, uint32_t x) {
   return tensor(b, x)->elems / width_of(b, x);
+}
+
+/* ---- adapters ------------------------------------------------------------------------------- */
+
+/* The module that a linear layer is, by its name; 0: it has no adapter. */
+static int lora_module(const char *name) {
+  static const struct {
+    const char *name;
+    int module;
+  } known[] = {{"query", PZ_LORA_QUERY},
+               {"key", PZ_LORA_KEY},
+               {"value", PZ_LORA_VALUE},
+               {"qkv", PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE},
+               {"attention_out", PZ_LORA_OUT},
+               {"mlp_gate", PZ_LORA_GATE},
+               {"mlp_up", PZ_LORA_UP},
+               {"mlp_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
+               {"mlp_down", PZ_LORA_DOWN},
+               {"shared_gate", PZ_LORA_GATE},
+               {"shared_up", PZ_LORA_UP},
+               {"shared_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
+               {"shared_down", PZ_LORA_DOWN},
+               {"query_down", PZ_LORA_QUERY_DOWN},
+               {"query_up", PZ_LORA_QUERY_UP},
+               {"kv_down", PZ_LORA_KV_DOWN},
+               {"kv_up", PZ_LORA_KV_UP},
+               {"ssm_in", PZ_LORA_SSM_IN},
+               {"ssm_out", PZ_LORA_SSM_OUT}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].name, name) == 0) return known[i].module;
+  return 0;
+}
+
+/* Layers of the group that Megatron has as one. */
+static int lora_group(int module) {
+  static const int groups[] = {PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
+                               PZ_LORA_GATE | PZ_LORA_UP};
+  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+    if (module & groups[i]) return groups[i];
+  return module;
+}
+
+/* x times the first matrix, whole on every device of the group: as in Megatron Bridge's ParallelLinearAdapter
+ * (src/megatron/bridge/peft/utils.py) the rank is divided where the layer's columns are and the parts are gathered, or
+ * inputs are divided as the layer's and partial sums are added up. */
+static uint32_t adapter_first(struct pz_builder *b, const struct pz_linear *l, const char *name,
+                              int group) {
+  struct pz_adapting *a = &b->adapting;
+  if (b->options->lora_modules & PZ_LORA_SHARED && a->x == l->x && a->group == group)
+    return a->first;
+  struct pz_linear first = {.name = name,
+                            .x = l->x,
+                            .in = l->in,
+                            .out = b->options->lora_rank,
+                            .divide = l->experts && l->divide == PZ_DIVIDE_COLUMNS ? PZ_DIVIDE_NOT
+                                                                                   : l->divide,
+                            .outside = l->outside,
+                            .experts = l->experts};
+  uint32_t z = plain_linear(b, &first);
+  if (z == PZ_NONE) return z;
+  if (b->options->tp > 1 && !l->experts && l->divide != PZ_DIVIDE_NOT) {
+    bool rows = l->divide == PZ_DIVIDE_ROWS;
+    z = collective(b, rows ? PZ_OP_ALL_REDUCE : PZ_OP_GATHER_COLUMNS, name, z,
+                   PZ_SHAPE(tensor(b, z)->shape[0], b->options->lora_rank), false);
+    z = collective(b, PZ_OP_TP_ENTER, name, z, (struct pz_shape){0}, false);
+  }
+  a->x = l->x;
+  a->first = z;
+  a->group = group;
+  return z;
+}
+
+/* The result of a layer whose inputs are divided, of which each device has columns: an all-to-all makes them rows where
+ * those are divided (a2a_experimental there), else they are gathered.  It is added behind the layer's sum. */
+static uint32_t adapter_leave(struct pz_builder *b, const struct pz_linear *l, const char *name,
+                              uint32_t y) {
+  if (b->status != PZ_OK || y == PZ_NONE) return PZ_NONE;
+  bool sp = b->options->sequence_parallel;
+  int64_t rows = tensor(b, y)->shape[0] / (sp ? b->options->tp : 1);
+  return collective(b, sp ? PZ_OP_ALL_TO_ALL : PZ_OP_GATHER_COLUMNS, name, y,
+                    PZ_SHAPE(rows, l->out), sp);
+}
+
+/* y + scale (x A) B */
+static uint32_t adapt(struct pz_builder *b, const struct pz_linear *l, int module, uint32_t y) {
+  char first[PZ_BUILD_NAME], second[PZ_BUILD_NAME], scale[PZ_BUILD_NAME], sum[PZ_BUILD_NAME];
+  pz_build_name(first, l->name, "adapter_in");
+  pz_build_name(second, l->name, "adapter_out");
+  pz_build_name(scale, l->name, "adapter_scale");
+  pz_build_name(sum, l->name, "adapter_add");
+  bool later = b->options->tp > 1 && l->divide == PZ_DIVIDE_ROWS && !l->experts;
+  b->adapting.now = true;
+  struct pz_linear out = {.name = second,
+                          .x = adapter_first(b, l, first, lora_group(module)),
+                          .in = b->options->lora_rank,
+                          .out = l->out,
+                          .divide = later                                ? PZ_DIVIDE_COLUMNS
+                                    : l->divide == PZ_DIVIDE_COLUMNS ? PZ_DIVIDE_COLUMNS
+                                                                     : PZ_DIVIDE_NOT,
+                          .outside = l->outside,
+                          .experts = l->experts};
+  uint32_t z = plain_linear(b, &out);
+  b->adapting.now = false;
+  if (later) z = adapter_leave(b, l, second, z);
+  z = pz_build_step(b, PZ_OP_SCALE, scale, z, PZ_NONE);
+  if (!later) return pz_build_step(b, PZ_OP_ADD, sum, y, z);
+  b->adapting.pending = z;
+  return y;
+}
+
+uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
+  uint32_t y = plain_linear(b, l);
+  int module = b->options->lora_rank > 0 ? lora_module(l->name) : 0;
+  return y != PZ_NONE && (module & b->options->lora_modules) ? adapt(b, l, module, y) : y;
 }
 
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x) {
@@ -511,6 +635,12 @@ uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int6
   bool sp = b->options->sequence_parallel;
   struct pz_shape shape = PZ_SHAPE(rows_of(b, x) / (sp ? b->options->tp : 1), width_of(b, x));
   x = collective(b, sp ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, name, x, shape, sp);
+  if (b->adapting.pending != PZ_NONE) {
+    char sum[PZ_BUILD_NAME];
+    x = pz_build_step(b, PZ_OP_ADD, pz_build_name(sum, name, "adapter_add"), x,
+                      b->adapting.pending);
+    b->adapting.pending = PZ_NONE;
+  }
   if (!bias || x == PZ_NONE) return x;
   char full[PZ_BUILD_NAME];
   uint32_t w = pz_build_param(b, pz_build_name(full, name, "bias"), PZ_SHAPE(bias), bias, false);

@@ -17,6 +17,13 @@ struct pz_builder {
   int64_t tokens; /* mbs * part */
   int64_t params, split_params, tied_params, model_params, group_grad_params;
   int64_t expert_params, model_expert_params;
+  int64_t trained_params, trained_expert_params, model_trained_params;
+  struct pz_adapting {
+    bool now;                /* parameters of an adapter are added: they are trained */
+    uint32_t x, first;       /* what the last adapter read, and its first product; PZ_NONE: none */
+    int group;               /* of layers that share it */
+    uint32_t pending;        /* what is added behind the sum of the next pz_build_leave */
+  } adapting;
 };
 
 /* How a weight is divided over the tensor-parallel group. */

@@ -9,8 +9,8 @@
  * capability 9.0). */
 static const int64_t LIBRARY_WORKSPACE_BYTES = INT64_C(2) * (32 << 20);
 
-/* Per parameter: 16-bit weight and gradient, which stays allocated between steps. */
-static const int64_t WEIGHT_AND_GRAD_BYTES = 2 + 2;
+/* Per parameter: 16-bit weight; and gradient, which stays allocated between steps. */
+static const int64_t WEIGHT_BYTES = 2, GRAD_BYTES = 2;
 
 struct live {
   struct pz_graph *g;
@@ -191,17 +191,17 @@ static const struct pz_op *maker_of(const struct pz_graph *g, uint32_t t) {
 
 static bool has_weight(const struct pz_graph *g, const struct pz_op *op) {
   for (uint32_t k = 0; k < op->n_in; k++)
-    if (storage_of(g, op->in[k])->role == PZ_ROLE_PARAM) return true;
+    if (storage_of(g, op->in[k])->role == PZ_ROLE_PARAM) return !storage_of(g, op->in[k])->frozen;
   return false;
 }
 
-/* Inputs of GEMMs with weights, but for the router, which stays in 16 bit.  Of what is gathered for a GEMM the part of
+/* Inputs of GEMMs with weights that are trained, but for the router and adapters, which stay in 16 bit.  Of what is gathered for a GEMM the part of
  * this device is saved. */
 static void note_inputs(const struct pz_graph *g, uint8_t *use) {
   for (uint32_t i = 0; i < g->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(g, PZ_FORWARD, i);
-    bool gemm =
-        op->kind == PZ_OP_MATMUL && has_weight(g, op) && strncmp(op->name, "router", 6) != 0;
+    bool gemm = op->kind == PZ_OP_MATMUL && has_weight(g, op) && !pz_op_adapts(op) &&
+                strncmp(op->name, "router", 6) != 0;
     for (uint32_t k = 0; k < op->n_in && (gemm || op->kind == PZ_OP_SWIGLU); k++) {
       const struct pz_op *from = gemm ? maker_of(g, op->in[k]) : NULL;
       bool gathered = from && from->op_class == PZ_CLASS_COLLECTIVE;
@@ -224,7 +224,13 @@ static void note_readers(const struct pz_graph *g, uint8_t *use) {
 int64_t pz_saved_less(const struct pz_tensor *t, unsigned use, enum pz_saved_form form) {
   bool gemm = use & PZ_SAVED_BY_GEMM, other = use & PZ_SAVED_BY_OTHER;
   if (form == PZ_SAVED_16BIT || t->elem_bytes != 2) return 0;
-  if (form == PZ_SAVED_GEMM_8BIT) return gemm ? (other ? -t->elems : t->elems) : 0;
+  if (form != PZ_SAVED_8BIT) { /* a copy of its own where others read 16 bit */
+    bool four = form == PZ_SAVED_GEMM_4BIT || form == PZ_SAVED_GEMM_4BIT_GATE;
+    bool gate = form == PZ_SAVED_GEMM_8BIT_GATE || form == PZ_SAVED_GEMM_4BIT_GATE;
+    int64_t copy = four ? t->elems * 9 / 16 : t->elems;
+    if (gemm) return (other ? 0 : 2 * t->elems) - copy;
+    return gate && use & PZ_SAVED_BY_GATE && !other ? t->elems : 0;
+  }
   return gemm && other ? t->elems / 2 : use & (PZ_SAVED_BY_GEMM | PZ_SAVED_BY_GATE) ? t->elems : 0;
 }
 
@@ -303,8 +309,9 @@ static struct pz_live again_and_back(const struct pz_layer *l) {
 
 /* What stays allocated: weights, gradients, constants. */
 static bool add_fixed(int64_t *bytes, const struct pz_layer *l) {
-  int64_t each = l->params;
-  return pz_mul(&each, WEIGHT_AND_GRAD_BYTES) && pz_add(&each, l->buffer_bytes) &&
+  int64_t each = l->params, gradients = l->trained_params;
+  return pz_mul(&each, WEIGHT_BYTES) && pz_mul(&gradients, GRAD_BYTES) &&
+         pz_add(&each, gradients) && pz_add(&each, l->buffer_bytes) &&
          pz_mul(&each, l->count) && pz_add(bytes, each) && pz_add(bytes, l->shared_bytes);
 }
 

@@ -1,5 +1,7 @@
 #include "workload/op.h"
 
+#include <string.h>
+
 enum { NOTHING = 0, IN0 = PZ_SAVE_IN0, REST = PZ_SAVE_REST, ALL_IN = IN0 | REST };
 enum { OUT = PZ_SAVE_OUT, AUX = PZ_SAVE_AUX };
 
@@ -22,3 +24,5 @@ const char *pz_op_class_name(enum pz_op_class c) {
   static const char *const name[] = {"tensor", "vector", "fused", "none", "collective"};
   return (size_t)c < sizeof name / sizeof *name ? name[c] : "unknown";
 }
+
+bool pz_op_adapts(const struct pz_op *op) { return strstr(op->name, ".adapter_") != NULL; }

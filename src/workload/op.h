@@ -40,4 +40,16 @@ struct pz_op_info {
 
 const struct pz_op_info *pz_op_info(int kind);
 
+/* Mixes tokens by states that pass from chunk to chunk: in place of attention. */
+static inline bool pz_op_is_scan(int kind) {
+  return kind == PZ_OP_SSM_SCAN || kind == PZ_OP_DELTA_RULE;
+}
+
+/* Attention or a scan: its products are no GEMM of its dims. */
+static inline bool pz_op_mixes_tokens(int kind) {
+  return kind == PZ_OP_ATTENTION || pz_op_is_scan(kind);
+}
+/* Is it of an adapter of a linear layer, in either direction? */
+bool pz_op_adapts(const struct pz_op *op);
+
 #endif

@@ -1,5 +1,9 @@
 #include "workload/workload.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
 #include "workload/family.h"
 
 const char *const pz_kernels_names[] = {"fused",     "eager",     "modules",
@@ -8,6 +12,85 @@ const char *const pz_attention_names[] = {"standard", "flash", NULL};
 const char *const pz_recompute_names[] = {"none", "full", NULL};
 const char *const pz_unknown_ops_names[] = {"refuse", "vector", NULL};
 const char *const pz_context_names[] = {"ring", "all-to-all", NULL};
+
+/* ---- adapters ------------------------------------------------------------------------------- */
+
+enum { LORA_MOST_RANK = 1 << 16 };
+
+enum {
+  LORA_QKV = PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
+  LORA_LATENT = PZ_LORA_QUERY_DOWN | PZ_LORA_QUERY_UP | PZ_LORA_KV_DOWN | PZ_LORA_KV_UP,
+  LORA_ATTENTION = LORA_QKV | PZ_LORA_OUT | LORA_LATENT,
+  LORA_MLP = PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_DOWN
+};
+
+/* Names of Megatron Core's modules, then those of Hugging Face's, torchtune's and torchtitan's models. */
+static const struct {
+  const char *word;
+  int modules;
+} lora_words[] = {
+    {"all", LORA_ATTENTION | LORA_MLP | PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT | PZ_LORA_AS_FRAMEWORK},
+    {"attention", LORA_ATTENTION | PZ_LORA_AS_FRAMEWORK},
+    {"linear_qkv", LORA_QKV | PZ_LORA_SHARED},
+    {"linear_proj", PZ_LORA_OUT | PZ_LORA_SHARED},
+    {"linear_fc1", PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_SHARED},
+    {"linear_fc2", PZ_LORA_DOWN | PZ_LORA_SHARED},
+    {"linear_q_proj", PZ_LORA_QUERY},
+    {"linear_q_down_proj", PZ_LORA_QUERY_DOWN},
+    {"linear_q_up_proj", PZ_LORA_QUERY_UP},
+    {"linear_kv_down_proj", PZ_LORA_KV_DOWN},
+    {"linear_kv_up_proj", PZ_LORA_KV_UP},
+    {"in_proj", PZ_LORA_SSM_IN},
+    {"out_proj", PZ_LORA_SSM_OUT},
+    {"q", PZ_LORA_QUERY},
+    {"k", PZ_LORA_KEY},
+    {"v", PZ_LORA_VALUE},
+    {"o", PZ_LORA_OUT},
+    {"gate", PZ_LORA_GATE},
+    {"up", PZ_LORA_UP},
+    {"down", PZ_LORA_DOWN},
+    {"q_proj", PZ_LORA_QUERY},
+    {"k_proj", PZ_LORA_KEY},
+    {"v_proj", PZ_LORA_VALUE},
+    {"o_proj", PZ_LORA_OUT},
+    {"gate_proj", PZ_LORA_GATE},
+    {"up_proj", PZ_LORA_UP},
+    {"down_proj", PZ_LORA_DOWN}};
+
+static const char *lora_word(const void *ctx, size_t i) {
+  (void)ctx;
+  return i < sizeof lora_words / sizeof *lora_words ? lora_words[i].word : NULL;
+}
+
+static enum pz_status lora_modules(const char *at, int *out, struct pz_error *err) {
+  char words[600];
+  for (*out = 0;; at++) {
+    size_t n = strcspn(at, "+"), i = 0;
+    while (lora_word(NULL, i) &&
+           (strlen(lora_words[i].word) != n || memcmp(lora_words[i].word, at, n) != 0))
+      i++;
+    if (!lora_word(NULL, i))
+      return pz_fail(err, PZ_BAD_USE,
+                     "peft has no module '%.*s'; accepted, with + between: %s", n < 60 ? (int)n : 60,
+                     at, pz_text_join(words, sizeof words, lora_word, NULL));
+    *out |= lora_words[i].modules;
+    at += n;
+    if (!*at) return PZ_OK;
+  }
+}
+
+enum pz_status pz_lora_parse(const char *text, int64_t *rank, int *modules, struct pz_error *err) {
+  *rank = *modules = 0;
+  if (!text || !*text || strcmp(text, "none") == 0) return PZ_OK;
+  char *end = NULL;
+  long long r = strncmp(text, "lora:", 5) == 0 ? strtoll(text + 5, &end, 10) : 0;
+  if (r < 1 || r > LORA_MOST_RANK || *end != ':')
+    return pz_fail(err, PZ_BAD_USE,
+                   "peft is '%.60s'; accepted: none, or lora:RANK:MODULES with a rank from 1 to %d",
+                   text, LORA_MOST_RANK);
+  *rank = r;
+  return lora_modules(end + 1, modules, err);
+}
 
 struct pz_workload_options pz_workload_options_default(void) {
   return (struct pz_workload_options){
@@ -38,5 +121,11 @@ enum pz_status pz_workload_options_check(const struct pz_workload_options *o, in
   if (s == PZ_OK) s = pz_need_range("recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL, err);
   if (s == PZ_OK)
     s = pz_need_range("unknown_ops", (int64_t)o->unknown_ops, 0, PZ_UNKNOWN_VECTOR, err);
+  if (s == PZ_OK) s = pz_need_range("rank of adapters", o->lora_rank, 0, LORA_MOST_RANK, err);
+  if (s == PZ_OK && o->lora_rank > 0 && o->lora_rank % o->tp)
+    return pz_fail(err, PZ_BAD_USE,
+                   "adapters of rank %lld over %lld devices; accepted: a tensor-parallel degree that "
+                   "divides the rank",
+                   (long long)o->lora_rank, (long long)o->tp);
   return s;
 }

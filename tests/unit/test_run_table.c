@@ -120,7 +120,7 @@ static void words_that_are_not_covered(void **state) {
               {"offload", "activations of 20 layers", "offload 'activations"},
               {"layer_pattern", "MEM*", "layer_pattern 'MEM*'"},
               {"moe_latent", "1024", "moe_latent '1024'"},
-              {"shared_ffn", "512", "shared_ffn 512 is not covered"},
+              {"shared_ffn", "512", "shared_ffn '512' of a model by its name"},
               {"optimizer", "adam", NULL},
               {"optimizer", "muon", "optimizer 'muon'"},
               {"quant", "mxfp8", NULL},
@@ -129,7 +129,7 @@ static void words_that_are_not_covered(void **state) {
               {"routing", "forced balance", NULL},
               {"precision", "nvfp4", "precision 'nvfp4' is not covered; accepted: bf16, fp8, fp16"},
               {"attention", "dsa", "attention 'dsa'"},
-              {"mlp", "relu2", "mlp 'relu2'"},
+              {"mlp", "relu3", "mlp 'relu3'"},
               {"dispatcher", "hybridep", NULL},
               {"dispatcher", "allgather", "dispatcher 'allgather'"},
               {"framework", "automodel", "framework 'automodel'"},
@@ -145,6 +145,48 @@ static void words_that_are_not_covered(void **state) {
     struct rows r = read_rows(text);
     if (r.at[0].predicted != !list[i].reason)
       fail_msg("%s %s: %s", list[i].head, list[i].cell, r.at[0].reason);
+    if (list[i].reason && !strstr(r.at[0].reason, list[i].reason)) fail_msg("%s", r.at[0].reason);
+  }
+}
+
+/* Models of a shape: words that say what the layers are. */
+static void layers_by_words(void **state) {
+  (void)state;
+  static const struct {
+    const char *cells, *reason; /* NULL: covered */
+  } list[] = {
+      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",M-*M,"
+       ",,,",
+       NULL},
+      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",ME*M,"
+       "8,2,"
+       "96,32",
+       NULL},
+      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16\",M-*M,,,,", "ssm 'mamba2:heads=8"},
+      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",M-*,,"
+       ",,",
+       "layer_pattern 'M-*' of 4 layers"},
+      {"4,64,8,2,16,96,swiglu,\"gdn:key_heads=2,value_heads=4,key_dim=16,value_dim=16,conv=4\",("
+       "LLL*)x1,"
+       ",,,",
+       NULL},
+      {"4,64,8,2,16,96,swiglu,\"gdn:key_heads=2,value_heads=4,key_dim=16,value_dim=16,conv=4\",("
+       "LLL*)x2,"
+       ",,,",
+       "layer_pattern '(LLL*)x2' of 4 layers"},
+      {"4,64,8,2,16,96,swiglu,rwkv:heads=4,,,,,", "ssm 'rwkv"},
+      {"4,64,8,2,16,96,swiglu,,\"window 128 in every second layer, sinks\",8,2,96,", NULL},
+      {"4,64,8,2,16,96,swiglu,,\"window 128 in every third layer\",8,2,96,",
+       "layer_pattern 'window 128 in every third"},
+      {"4,64,8,2,16,96,swiglu,,,8,2,96,32", "moe_latent without Mamba-2"}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    char text[600];
+    snprintf(text, sizeof text,
+             "id,chip,vocab,seq,layers,hidden,heads,kv_heads,head_dim,ffn,mlp,ssm,layer_pattern,"
+             "experts,topk,expert_ffn,moe_latent\nx,h100,1024,256,%s\n",
+             list[i].cells);
+    struct rows r = read_rows(text);
+    if (r.at[0].predicted != !list[i].reason) fail_msg("%s: %s", list[i].cells, r.at[0].reason);
     if (list[i].reason && !strstr(r.at[0].reason, list[i].reason)) fail_msg("%s", r.at[0].reason);
   }
 }
@@ -334,6 +376,7 @@ int main(void) {
       cmocka_unit_test(short_tables_are_predict),
       cmocka_unit_test(rows_are_predicted_or_refused),
       cmocka_unit_test(words_that_are_not_covered),
+      cmocka_unit_test(layers_by_words),
       cmocka_unit_test(wrong_tables_are_errors),
       cmocka_unit_test(libraries_that_nobody_measured),
       cmocka_unit_test(precisions_are_the_chips),

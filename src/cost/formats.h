@@ -1,0 +1,34 @@
+/* GEMMs with operands of 8 and 4 bit and 16-bit results, and the casts they need. */
+#ifndef PZ_COST_FORMATS_H
+#define PZ_COST_FORMATS_H
+
+#include "cost/cost.h"
+
+/* Bits of an operand's value. */
+static inline int pz_format_bits(enum pz_format f) {
+  return f == PZ_FORMAT_16BIT ? 16 : f == PZ_FORMAT_NVFP4 ? 4 : 8;
+}
+
+/* At the format's rate on the chip (fp8_speedup, fp8_block_speedup, nvfp4_speedup times that of a 16-bit product), with
+ * the bytes of its operands.  Errors as pz_cost_product. */
+PZ_NODISCARD enum pz_status pz_cost_format_product(struct pz_cost *cost, enum pz_format format,
+                                                   const struct pz_product *p,
+                                                   struct pz_mapping *out, struct pz_error *err);
+
+/* The same of the products of experts. */
+PZ_NODISCARD enum pz_status pz_cost_format_grouped(struct pz_cost *cost, enum pz_format format,
+                                                   const struct pz_grouped *g,
+                                                   struct pz_mapping *out, struct pz_error *err);
+
+/* Activations or gradients of a training step, for the product at hand and for the weights' gradient: what Transformer
+ * Engine reads and writes for a 16-bit value. */
+void pz_cost_format_cast(const struct pz_chip *c, enum pz_format format, int64_t rows, int64_t cols,
+                         struct pz_vector_time *out);
+
+/* Activations as inference frameworks quantise them, for one product, again and again, with data that may stay in the
+ * global buffer.  PZ_FORMAT_FP8_CURRENT: a scale found from the largest value, then the cast, in two kernels: 3 bytes a
+ * value, of which 2 are read twice (bytes_per_value of the kernel); others in one. */
+void pz_cost_serving_cast(const struct pz_chip *c, enum pz_format format, int64_t rows,
+                          int64_t cols, struct pz_vector_time *out);
+
+#endif

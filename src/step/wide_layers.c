@@ -1,0 +1,68 @@
+#include "step/wide_layers.h"
+
+#include <string.h>
+
+#include "step/training_memory.h"
+#include "workload/assemble.h"
+
+/* Indices of layers in the order in which they run. */
+static uint32_t *listed_layers(const struct pz_workload *w, struct pz_arena *arena, uint32_t *n) {
+  int64_t all = 0;
+  for (uint32_t i = 0; i < w->n_layers; i++) all += w->layers[i].count;
+  uint32_t *list = all < UINT32_MAX ? pz_arena_alloc(arena, (size_t)all, sizeof *list) : NULL;
+  *n = 0;
+  for (uint32_t s = 0; list && s < w->n_order; s++)
+    for (int64_t r = 0; r < w->order[s].repeats; r++)
+      for (uint32_t u = 0; u < w->order[s].n_unit && *n < all; u++)
+        list[(*n)++] = w->order[s].unit[u];
+  return list;
+}
+
+/* Blocks are known by their number or by their name, which must hold for one of them alone too. */
+static const char *block_name(const char *name, const char *end, struct pz_arena *arena) {
+  return pz_arena_printf(arena, "%s%s%s", strncmp(name, "block", 5) == 0 ? "" : "block_", name, end);
+}
+
+enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, struct pz_error *err) {
+  struct pz_arena *arena = &((struct pz_owned *)w)->arena;
+  uint32_t n_list = 0, *list = listed_layers(w, arena, &n_list);
+  int64_t *wide = pz_arena_alloc(arena, w->n_layers, sizeof *wide); /* of each layer, at the end */
+  uint32_t *place = pz_arena_alloc(arena, w->n_layers, sizeof *place);
+  struct pz_layer *layers = pz_arena_alloc(arena, 2 * (size_t)w->n_layers, sizeof *layers);
+  if (!list || !wide || !place || !layers)
+    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
+  for (uint32_t i = n_list; i-- > 0 && n > 0;)
+    if (pz_is_block(&w->layers[list[i]])) wide[list[i]]++, n--;
+  uint32_t n_layers = 0;
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    struct pz_layer *l = &layers[place[i] = n_layers++];
+    *l = w->layers[i];
+    l->wide = wide[i] == l->count;
+    if (!wide[i] || l->wide) continue;
+    struct pz_layer *last = &layers[n_layers++];
+    *last = *l;
+    last->count = wide[i];
+    last->wide = true;
+    l->count -= wide[i];
+    last->name = block_name(l->name, "_16bit", arena);
+    l->name = block_name(l->name, "", arena);
+    if (!l->name || !last->name) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
+  }
+  for (uint32_t i = 0; i < n_layers; i++) {
+    uint32_t *from = pz_arena_alloc(arena, layers[i].n_from, sizeof *from);
+    if (layers[i].n_from && !from)
+      return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
+    for (uint32_t k = 0; k < layers[i].n_from; k++) from[k] = place[layers[i].from[k]];
+    layers[i].from = from;
+  }
+  for (uint32_t i = n_list; i-- > 0;) {
+    uint32_t old = list[i];
+    bool copied = wide[old] > 0 && !layers[place[old]].wide;
+    list[i] = place[old] + copied;
+    if (copied) wide[old]--;
+  }
+  w->layers = layers;
+  w->n_layers = n_layers;
+  enum pz_status status = pz_order_set(w, list, n_list, arena);
+  return status == PZ_OK ? PZ_OK : pz_fail(err, status, "%s: out of memory", w->model);
+}
