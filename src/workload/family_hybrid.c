@@ -260,7 +260,6 @@ void pz_read_jamba(struct pz_fields *c, struct pz_arch *a) {
                              .head_dim = 1,
                              .state = pz_fields_int_or(c, "mamba_d_state", PZ_RANGE_HIDDEN, 16),
                              .conv = pz_fields_int_or(c, "mamba_d_conv", CONV, 4),
-                             .chunk = 1,
                              .dt_rank = int_or_auto(c, "mamba_dt_rank", (a->hidden + 15) / 16),
                              .conv_bias = pz_fields_bool_or(c, "mamba_conv_bias", true),
                              .proj_bias = pz_fields_bool_or(c, "mamba_proj_bias", false)};

@@ -128,16 +128,8 @@ static uint32_t mamba2(struct pz_builder *b, const struct pz_arch *a, uint32_t x
 
 /* ---- gated delta rule ----------------------------------------------------------------------- */
 
-/* Query or key: of unit length, one for every value head. */
-static uint32_t delta_key(struct pz_builder *b, const struct pz_recurrence *r,
-                          const struct slice *z, const char *name, uint32_t x) {
-  char part[PZ_BUILD_NAME];
-  x = pz_kernel_rmsnorm_plain(b, pz_build_name(part, name, "norm"), x, r->state);
-  if (z->heads == z->groups) return x;
-  return pz_build_shaped(b, PZ_OP_REPEAT, pz_build_name(part, name, "repeat"), x, PZ_NONE,
-                         PZ_SHAPE(b->tokens * b->options->cp, z->heads * r->state));
-}
-
+/* Query and key are written anew, once for every value head, and so is the value.  The kernels of the rule make query
+ * and key of unit length, and save that in place of them. */
 static uint32_t delta_rule(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   const struct pz_recurrence *r = &a->recurrence;
   const struct pz_workload_options *o = b->options;
@@ -157,12 +149,15 @@ static uint32_t delta_rule(struct pz_builder *b, const struct pz_arch *a, uint32
                            .widths = {z.keys, z.keys, z.inner},
                            .names = {"query", "key", "value"}};
   pz_build_split(b, &heads, qkv);
+  int spread = z.heads == z.groups ? PZ_OP_COPY : PZ_OP_REPEAT;
+  struct pz_shape keys = PZ_SHAPE(rows, z.heads * r->state);
   struct pz_scan rule = {.kind = PZ_OP_DELTA_RULE,
                          .name = "delta_rule",
-                         .in = {delta_key(b, r, &z, "delta_query", qkv[0]),
-                                delta_key(b, r, &z, "delta_key", qkv[1]), qkv[2], part[2], part[3],
-                                vector(b, "a_log", r->heads, 1), vector(b, "dt_bias", r->heads, 1),
-                                PZ_NONE},
+                         .in = {pz_build_shaped(b, spread, "delta_query", qkv[0], PZ_NONE, keys),
+                                pz_build_shaped(b, spread, "delta_key", qkv[1], PZ_NONE, keys),
+                                pz_build_step(b, PZ_OP_COPY, "delta_value", qkv[2], PZ_NONE),
+                                part[2], part[3], vector(b, "a_log", r->heads, 1),
+                                vector(b, "dt_bias", r->heads, 1), PZ_NONE},
                          .dims = {o->mbs * z.heads, o->seq, r->head_dim, r->state},
                          .span = chunk,
                          .shape = PZ_SHAPE(rows, z.inner),
@@ -174,7 +169,8 @@ static uint32_t delta_rule(struct pz_builder *b, const struct pz_arch *a, uint32
 
 /* ---- Mamba ---------------------------------------------------------------------------------- */
 
-/* Steps, B and C are projected from the result of the convolution, each with a norm (Jamba). */
+/* Steps, B and C are projected from the result of the convolution, each with a norm (Jamba).  The scan has a decay for
+ * each value of a state; as a chunk of so many tokens has of a head. */
 static uint32_t mamba(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   const struct pz_recurrence *r = &a->recurrence;
   const struct pz_workload_options *o = b->options;
@@ -213,7 +209,7 @@ static uint32_t mamba(struct pz_builder *b, const struct pz_arch *a, uint32_t x)
                                 vector(b, "a_log", r->heads, r->state), vector(b, "d", r->heads, 1),
                                 PZ_NONE},
                          .dims = {o->mbs * inner, o->seq, r->state, 1},
-                         .span = 1,
+                         .span = pz_min(r->state, o->seq),
                          .shape = PZ_SHAPE(b->tokens, inner),
                          .saved = PZ_SHAPE(b->tokens, inner)};
   return recurrence_out(b, a, "mamba_out", pz_build_scan(b, &scan));
