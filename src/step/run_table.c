@@ -346,7 +346,7 @@ static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
 static bool read_graphs(const char *at, struct pz_plan *p) {
   static const char *const words[] = {"attn",  "mlp",    "moe_router",     "moe_preprocess",
                                       "mamba", "layers", "full_iteration", NULL};
-  enum { MODULES = 4, WHOLE = 5 };
+  enum { MODULES = 5, WHOLE = 5 };
   const char *colon = strchr(at, ':');
   if (colon && strncmp(at, "te:", 3) != 0 && strncmp(at, "mcore:", 6) != 0) return false;
   p->cuda_graphs = 0;
@@ -438,7 +438,7 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
       return refuse_row(
           row,
           "cuda_graphs '%.60s' is not covered; accepted: none, full_iteration, or te: "
-          "or mcore: with layers; attn, mlp, moe_router, moe_preprocess with + or , between",
+          "or mcore: with layers; attn, mlp, moe_router, moe_preprocess, mamba with + or , between",
           word);
     if (!known && x->names) return refuse_word(r, PLAN + f, x->names, row);
     if (!known) return refuse_row(row, "%s", why.message);
