@@ -60,17 +60,23 @@ static uint32_t recurrence_out(struct pz_builder *b, const struct pz_arch *a, co
   return pz_build_leave(b, name, pz_build_linear(b, &l), r->proj_bias ? a->hidden : 0);
 }
 
-/* A context group exchanges tokens for heads before the convolution and heads for tokens behind it, and puts tokens in
- * order, of which each device has a piece from both ends (Megatron Core, ssm/mamba_context_parallel.py). */
+/* The libraries want the tokens of a sample one after the other, Megatron Core has the samples of a token so; parts of
+ * a context group are to be put in order, too. */
+static uint32_t by_samples(struct pz_builder *b, const char *name, uint32_t x) {
+  bool there = b->options->mbs == 1 && b->options->cp == 1;
+  return there ? x : pz_build_step(b, PZ_OP_COPY, name, x, PZ_NONE);
+}
+
+/* A context group exchanges tokens for heads before the convolution and heads for tokens behind it (Megatron
+ * Core, ssm/mamba_context_parallel.py). */
 static uint32_t to_heads(struct pz_builder *b, uint32_t x, int64_t width) {
   if (b->options->cp == 1) return x;
-  x = pz_context_exchange(b, "to_heads", x, PZ_SHAPE(b->tokens * b->options->cp, width));
-  return pz_build_step(b, PZ_OP_COPY, "to_heads.order", x, PZ_NONE);
+  return pz_context_exchange(b, "to_heads", x, PZ_SHAPE(b->tokens * b->options->cp, width));
 }
 
 static uint32_t to_tokens(struct pz_builder *b, uint32_t x, int64_t width) {
+  x = by_samples(b, "to_tokens.order", x);
   if (b->options->cp == 1) return x;
-  x = pz_build_step(b, PZ_OP_COPY, "to_tokens.order", x, PZ_NONE);
   return pz_context_exchange(b, "to_tokens", x, PZ_SHAPE(b->tokens, width));
 }
 
@@ -100,8 +106,9 @@ static uint32_t mamba2(struct pz_builder *b, const struct pz_arch *a, uint32_t x
   struct slice all = slice_of(r, 1, 1), own = slice_of(r, o->tp, 1), z = slice_of(r, o->tp, o->cp);
   int64_t rows = b->tokens * o->cp, chunk = pz_min(r->chunk, o->seq);
   x = recurrence_linear(b, a, "mamba_in", x, 2 * all.inner + 2 * all.keys + all.heads);
+  x = by_samples(b, "to_heads.order", to_heads(b, x, 2 * z.inner + 2 * z.keys + z.heads));
   struct pz_split split = {.name = "mamba_split",
-                           .x = to_heads(b, x, 2 * z.inner + 2 * z.keys + z.heads),
+                           .x = x,
                            .parts = 3,
                            .widths = {z.inner, z.inner + 2 * z.keys, z.heads},
                            .names = {"gate", "xbc", "dt"}};
@@ -128,8 +135,9 @@ static uint32_t mamba2(struct pz_builder *b, const struct pz_arch *a, uint32_t x
 
 /* ---- gated delta rule ----------------------------------------------------------------------- */
 
-/* Query and key are written anew, once for every value head, and so is the value.  The kernels of the rule make query
- * and key of unit length, and save that in place of them. */
+/* All parts are written anew: for the convolution with the tokens of a channel side by side, behind it as the kernels of
+ * the rule want them, query and key once for every value head.  They make both of unit length, and save that in place of
+ * them. */
 static uint32_t delta_rule(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   const struct pz_recurrence *r = &a->recurrence;
   const struct pz_workload_options *o = b->options;
@@ -143,6 +151,10 @@ static uint32_t delta_rule(struct pz_builder *b, const struct pz_arch *a, uint32
                            .names = {"qkv", "gate", "beta", "decay"}};
   uint32_t part[4], qkv[3];
   pz_build_split(b, &split, part);
+  part[0] = pz_build_step(b, PZ_OP_COPY, "delta_conv.transpose", part[0], PZ_NONE);
+  part[1] = pz_build_step(b, PZ_OP_COPY, "delta_gate.copy", part[1], PZ_NONE);
+  part[2] = pz_build_step(b, PZ_OP_SIGMOID, "delta_beta", part[2], PZ_NONE);
+  part[3] = pz_build_step(b, PZ_OP_COPY, "delta_decay", part[3], PZ_NONE);
   struct pz_split heads = {.name = "delta_heads",
                            .x = convolve(b, r, "delta_conv", part[0], all.inner + 2 * all.keys),
                            .parts = 3,
