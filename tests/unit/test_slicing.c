@@ -90,6 +90,12 @@ static const struct {
     {"llama4-scout", {2, 8}},
     {"llama4-maverick", {2, 4}},
     {"nemotron-3-nano", {2}},
+    {"nemotron-3-super", {2}},
+    {"nemotron-h-8b", {2, 4, 8}},
+    {"qwen3-next-80b-a3b", {2}},
+    {"qwen3.5-27b", {2, 4}},
+    {PHAZE_TEST_DATA "/hybrid/falcon-h1-34b.config.json", {2}},
+    {PHAZE_TEST_DATA "/hybrid/jamba-v0.1.config.json", {2, 8}},
     {PHAZE_TEST_DATA "/t5-small.config.json", {2, 8}},
 };
 
@@ -105,7 +111,8 @@ static void slices_together_are_the_whole(void **state) {
         o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
         o.seq = k < 4 ? 96 * 100 : o.tp;
         o.mbs = 2;
-        o.mtp = strcmp(cases[c].model, "deepseek-v3") == 0;
+        o.mtp = strcmp(cases[c].model, "deepseek-v3") == 0 ||
+                strcmp(cases[c].model, "nemotron-3-super") == 0;
         conserve(cases[c].model, o);
       }
 }
