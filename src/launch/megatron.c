@@ -11,10 +11,14 @@ static void put_sharding(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
   const char *moments = pz_core_moments(l);
   pz_launch_words(out, p->zero > 0, "--use-distributed-optimizer");
-  if (moments)
+  pz_launch_words(out, pz_core_is_aware(l), "--use-precision-aware-optimizer");
+  if (moments) fprintf(out, "  --exp-avg-dtype %s\n  --exp-avg-sq-dtype %s\n", moments, moments);
+  pz_launch_words(out, p->main_params == PZ_MAIN_FP16, "--main-params-dtype fp16");
+  if (pz_plan_away(p) > 0)
     fprintf(out,
-            "  --use-precision-aware-optimizer\n  --exp-avg-dtype %s\n  --exp-avg-sq-dtype %s\n",
-            moments, moments);
+            "  --optimizer-cpu-offload\n  --optimizer-offload-fraction %.10g\n"
+            "  --overlap-cpu-optimizer-d2h-h2d\n",
+            pz_plan_away(p));
   if (p->zero > 1)
     fprintf(out,
             "  --use-megatron-fsdp\n  --data-parallel-sharding-strategy %s\n"

@@ -10,6 +10,8 @@ void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out)
 void pz_core_parallel(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
 /* The type of Adam's moments; NULL: fp32. */
 const char *pz_core_moments(const struct pz_launch *l);
+/* Is the optimizer one whose state may have other types, or lie on the host? */
+bool pz_core_is_aware(const struct pz_launch *l);
 void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
 
 /* Hardware queues, as CUDA's variable has them. */

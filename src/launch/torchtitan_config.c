@@ -544,6 +544,13 @@ static void read_execution(struct titan *t) {
     titan_mark(t, PZ_PLAN_PRECISION, titan_key(t, "model.converters"));
     titan_mark(t, PZ_PLAN_FP8_RECIPE, titan_key(t, "model.converters"));
   }
+  const struct pz_toml_entry *converters = titan_key(t, "model.converters");
+  for (uint32_t i = 0;
+       converters && converters->value.kind == PZ_TOML_ARRAY && i < converters->value.n; i++)
+    if (strncmp(converters->value.items[i].text, "lora:", 5) == 0) {
+      p->peft = converters->value.items[i].text; /* as `--emit torchtitan` names its own */
+      titan_mark(t, PZ_PLAN_PEFT, converters);
+    }
   const char *optimizer = titan_text(t, "optimizer.name", "AdamW", -1);
   if (strcmp(optimizer, "AdamW") != 0 && strcmp(optimizer, "Adam") != 0)
     titan_wrong(t, titan_key(t, "optimizer.name"), "AdamW or Adam");

@@ -71,13 +71,14 @@ struct pz_framework {
   enum pz_loss loss;
   bool gradients_away; /* of parameters whose optimizer state is on the host, gradients are too */
   bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */
-  double expert_moment_bytes;    /* of each moment in models with experts; 0: 4 */
-  double moment_bytes;           /* in others; 0: 4 */
-  enum pz_saved_form fp8_saves;  /* activations of layers with 8-bit GEMMs */
-  double fp8_weight_bytes;       /* copies of their weights beside weight_bytes */
-  enum pz_fp8_recipe fp8_recipe; /* of 8-bit GEMMs, where chip and framework have no mxfp8 */
+  double expert_moment_bytes;   /* of each moment in models with experts; 0: 4 */
+  double moment_bytes;          /* in others; 0: 4 */
+  enum pz_saved_form fp8_saves; /* activations of layers with 8-bit GEMMs */
+  double fp8_weight_bytes;      /* copies of their weights beside weight_bytes */
+  bool adapters;                /* it trains low-rank adapters of frozen models ... */
   double
-      adapter_state_bytes; /* > 0: optimizer state of an adapter's parameter, without a master copy */
+      adapter_state_bytes; /* ... > 0: with so much optimizer state a parameter, and no master copy */
+  enum pz_fp8_recipe fp8_recipe; /* of 8-bit GEMMs, where chip and framework have no mxfp8 */
 
   struct pz_framework_defaults {
     enum pz_recomputation recompute;

@@ -226,6 +226,8 @@ enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struc
   struct pz_plan own = *p;
   enum pz_status status = pz_plan_check_ranges(&own, err);
   if (own.framework < 0) own.framework = pz_framework_default(chip);
+  if (p->framework < 0 && pz_plan_adapts(p) && (!chip || chip->execution == PZ_CHIP_STREAM))
+    own.framework = pz_framework_find("nemo"); /* Megatron-LM has no adapters */
   if (status == PZ_OK) status = check_library(own.attention_library, err);
   if (status == PZ_OK) status = fill_adapters(&own, err);
   if (status == PZ_OK) status = fill_degrees(&own, err);
