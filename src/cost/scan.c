@@ -102,14 +102,15 @@ struct pz_scan_work pz_scan_work_of(const struct pz_op *op) {
  * cycle of a core of Hopper, Blackwell and Ada, a twentieth to a tenth of its peak.  Elsewhere a systolic array is filled
  * anew for the tokens of each chunk, and holds only as much as the widths have. */
 static double scan_rate(const struct pz_chip *c, const struct pz_scan_work *w) {
-  double rows = (double)c->tensor.rows, cols = (double)c->tensor.cols, chunk = (double)w->chunk;
+  double n = (double)w->dims.n, k = (double)w->dims.k, chunk = (double)w->chunk;
+  double rows = (double)c->tensor.rows, cols = (double)c->tensor.cols;
   double cores_hz = (double)c->tensor.cores * c->clock_hz;
   if (c->execution == PZ_CHIP_STREAM)
     return cores_hz * fmin(rows * cols, pz_constants_default.scan_products);
-  double least = fmin((double)w->dims.n, (double)w->dims.k);
+  rows = fmin(rows, fmin(n, k));
+  cols = fmin(cols, fmax(n, k));
   double filled = c->rules.fill ? chunk / (chunk + rows + cols) : 1;
-  return cores_hz * c->calibration.tensor_efficiency * filled * fmin(rows, least) *
-         fmin(cols, fmax((double)w->dims.n, (double)w->dims.k));
+  return cores_hz * c->calibration.tensor_efficiency * filled * rows * cols;
 }
 
 /* Arithmetic and memory of one kernel overlap in part: the root of their squares, as in attention. */
