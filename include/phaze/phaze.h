@@ -1419,7 +1419,8 @@ enum pz_graph_module {
   PZ_GRAPH_MLP = 2,         /* mlp: of dense layers, with its norm */
   PZ_GRAPH_ROUTER = 4,      /* moe_router: with its norm */
   PZ_GRAPH_PREPARATION = 8, /* moe_preprocess: what dispatchers do before tokens are sent */
-  PZ_GRAPH_ALL = 15
+  PZ_GRAPH_MAMBA = 16,      /* mamba: Mamba-2 layers */
+  PZ_GRAPH_ALL = 31
 };
 
 /* The optimizer's own copies of weights that have fewer bits. */

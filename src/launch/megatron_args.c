@@ -783,7 +783,7 @@ static enum pz_status read_graphs(struct reader *r) {
   mark(r, PZ_PLAN_CUDA_GRAPHS, ARG_GRAPH_SCOPE, ARG_GRAPH_SCOPE);
   if (pz_plan_field_read(o, PZ_PLAN_CUDA_GRAPHS, r->g[ARG_GRAPH_SCOPE].text, NULL) == PZ_OK)
     return PZ_OK;
-  return wrong(r, ARG_GRAPH_SCOPE, "full_iteration, or attn, mlp, moe_router, moe_preprocess");
+  return wrong(r, ARG_GRAPH_SCOPE, "full_iteration, or attn, mlp, moe_router, moe_preprocess, mamba");
 }
 
 static enum pz_status read_kernels(struct reader *r) {

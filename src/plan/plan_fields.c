@@ -21,7 +21,8 @@ const char *const pz_dispatcher_names[] = {"alltoall", "deepep", "hybridep", NUL
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL};
 const char *const pz_module_names[] = {"layernorm", "moe_act",        "mla_up_proj", "mlp",
                                        "moe",       "shared_experts", "core_attn",   NULL};
-const char *const pz_graph_module_names[] = {"attn", "mlp", "moe_router", "moe_preprocess", NULL};
+const char *const pz_graph_module_names[] = {"attn",           "mlp",   "moe_router",
+                                             "moe_preprocess", "mamba", NULL};
 const char *const pz_main_params_names[] = {"fp32", "fp16", "remainders", "none", NULL};
 const char *const pz_offload_names[] = {"activations", "optimizer", NULL};
 const char *const pz_offload_module_names[] = {"attn_norm", "qkv_linear",      "core_attn",

@@ -183,7 +183,7 @@ static void add_router(const struct pz_step_context *w, const struct pz_op *op, 
 /* A product in 8 or 4 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
  * for the weight gradient; weights are cast once a step (Micikevicius et al., arXiv 2209.05433; Transformer Engine). */
 static enum pz_status run_narrow(const struct pz_step_context *w, const struct pz_op *op,
-                              struct pz_op_run *r) {
+                                 struct pz_op_run *r) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
   struct pz_grouped g = {
       op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
@@ -358,6 +358,13 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   return status;
 }
 
+static bool is_mamba(const struct pz_layer *l) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  uint32_t i = 0;
+  while (i < ops->n && ops->op[i].kind != PZ_OP_SSM_SCAN) i++;
+  return i < ops->n;
+}
+
 /* The module of CUDA graphs that an operator belongs to; 0: none.  Forward and backward have the same names. */
 static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
   bool routed = l->model_expert_params > 0;
@@ -371,7 +378,7 @@ static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
   bool experts = to_experts(op) || op->kind == PZ_OP_SORT || op->kind == PZ_OP_COMBINE ||
                  strncmp(op->name, "add_shared", 10) == 0 || strncmp(op->name, "experts", 7) == 0 ||
                  strncmp(op->name, "combine", 7) == 0;
-  return experts ? 0 : PZ_GRAPH_ATTENTION;
+  return experts ? 0 : is_mamba(l) ? PZ_GRAPH_MAMBA : PZ_GRAPH_ATTENTION;
 }
 
 /* An operator of a layer with its launch: none inside a CUDA graph. */
@@ -561,7 +568,7 @@ enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz
       add_ops(w, l, PZ_FORWARD, k.runs[PZ_FORWARD], &k.forward, k.window_s[PZ_FORWARD]);
   if (status == PZ_OK)
     status = add_ops(w, l, PZ_BACKWARD, k.runs[PZ_BACKWARD], &k.backward, k.window_s[PZ_BACKWARD]);
-  for (uint32_t i = 0; i < l->n_tensors; i++) 
+  for (uint32_t i = 0; i < l->n_tensors; i++)
     k.n_params += l->tensors[i].role == PZ_ROLE_PARAM && !l->tensors[i].frozen;
   if (status == PZ_OK) *out = k;
   return status;
