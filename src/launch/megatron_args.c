@@ -755,20 +755,46 @@ static enum pz_status read_overlap(struct reader *r) {
   return status == PZ_OK ? read_copies(r) : status;
 }
 
+/* Layers in 16 bit at the end: those of the start, one unless it is said, are not covered. */
+static enum pz_status read_wide_layers(struct reader *r) {
+  if (!has(r, ARG_WIDE_LAYERS)) return PZ_OK;
+  if (!has(r, ARG_WIDE_START) || r->g[ARG_WIDE_START].n > 0)
+    return wrong(r, ARG_WIDE_LAYERS,
+                 "with it --num-layers-at-start-in-bf16 0; layers of the start are not covered");
+  r->out->plan.bf16_layers = has(r, ARG_WIDE_END) ? r->g[ARG_WIDE_END].n : 1;
+  mark(r, PZ_PLAN_BF16_LAYERS, ARG_WIDE_END, ARG_WIDE_LAYERS);
+  return PZ_OK;
+}
+
 static enum pz_status read_precision(struct reader *r) {
-  bool fp8 = has(r, ARG_FP8) || has(r, ARG_FP8_FORMAT);
-  r->out->plan.precision = fp8                ? PZ_PRECISION_FP8
-                           : has(r, ARG_FP16) ? PZ_PRECISION_FP16
-                                              : PZ_PRECISION_BF16;
-  if (fp8)
+  static const char recipes[] = "delayed, tensorwise, blockwise or mxfp8";
+  struct pz_plan *p = &r->out->plan;
+  bool fp8 = has(r, ARG_FP8) || has(r, ARG_FP8_FORMAT), fp4 = has(r, ARG_FP4_FORMAT);
+  p->precision = fp4                ? PZ_PRECISION_NVFP4
+                 : fp8              ? PZ_PRECISION_FP8
+                 : has(r, ARG_FP16) ? PZ_PRECISION_FP16
+                                    : PZ_PRECISION_BF16;
+  if (fp4)
+    mark(r, PZ_PLAN_PRECISION, ARG_FP4_FORMAT, ARG_FP4_FORMAT);
+  else if (fp8)
     mark(r, PZ_PLAN_PRECISION, ARG_FP8, ARG_FP8_FORMAT);
   else
     mark(r, PZ_PLAN_PRECISION, ARG_BF16, ARG_FP16);
+  p->act_precision = has(r, ARG_FP8_ACTIVATION);
+  mark(r, PZ_PLAN_ACT_PRECISION, ARG_FP8_ACTIVATION, ARG_FP8_ACTIVATION);
   enum pz_status status = need_word(r, ARG_FP8_FORMAT, "hybrid or e4m3");
-  return status == PZ_OK && fp8 ? need_word(r, ARG_FP8_RECIPE,
-                                            "delayed or tensorwise; scales of blocks are not "
-                                            "covered")
-                                : status;
+  if (status == PZ_OK) status = need_word(r, ARG_FP4_FORMAT, "e2m1");
+  if (status == PZ_OK && fp4) status = need_word(r, ARG_FP4_RECIPE, "nvfp4; others are not covered");
+  if (status == PZ_OK && fp8) status = need_word(r, ARG_FP8_RECIPE, recipes);
+  if (status == PZ_OK && fp8 && !fp4) {
+    p->fp8_recipe = !has(r, ARG_FP8_RECIPE)                 ? PZ_FP8_DELAYED
+                    : says(r, ARG_FP8_RECIPE, "tensorwise") ? PZ_FP8_CURRENT
+                    : says(r, ARG_FP8_RECIPE, "blockwise")  ? PZ_FP8_BLOCKWISE
+                    : says(r, ARG_FP8_RECIPE, "mxfp8")      ? PZ_FP8_MX
+                                                            : PZ_FP8_DELAYED;
+    mark(r, PZ_PLAN_FP8_RECIPE, ARG_FP8_RECIPE, ARG_FP8_FORMAT);
+  }
+  return status == PZ_OK ? read_wide_layers(r) : status;
 }
 
 /* CUDA graphs of modules; without a scope, or with that of the whole iteration, of everything. */

@@ -344,3 +344,10 @@ void pz_core_environment(const struct pz_launch *l, FILE *out) {
     fprintf(out, "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-%d}\n\n",
             pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) ? 32 : 1);
 }
+
+const char *const pz_core_fp8_recipes[] = {"delayed", "tensorwise", "blockwise", "mxfp8", NULL};
+
+const char *pz_core_fp8_format(const struct pz_plan *p) {
+  if (p->precision != PZ_PRECISION_FP8) return NULL;
+  return p->fp8_recipe == PZ_FP8_MX || p->fp8_recipe == PZ_FP8_BLOCKWISE ? "e4m3" : "hybrid";
+}

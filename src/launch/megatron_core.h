@@ -26,4 +26,8 @@ void pz_core_layout(const struct pz_plan *p, int64_t layers, int64_t predict, FI
 /* Modules of selective recomputation, of Megatron Bridge as strings of Python. */
 void pz_core_modules(const struct pz_plan *p, bool bridge, FILE *out);
 
+/* 8-bit GEMMs: the format's name, NULL: none; and names of the recipes, by enum pz_fp8_recipe. */
+const char *pz_core_fp8_format(const struct pz_plan *p);
+extern const char *const pz_core_fp8_recipes[];
+
 #endif

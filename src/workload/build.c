@@ -8,9 +8,11 @@
 void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
                      const struct pz_workload_options *options) {
   int64_t part = options->cp > 1 ? options->seq / options->cp : options->seq;
-  *b =
-      (struct pz_builder){.graph = graph, .options = options, .part = part, .tokens = options->mbs,
-      .adapting = {.x = PZ_NONE, .first = PZ_NONE, .pending = PZ_NONE}};
+  *b = (struct pz_builder){.graph = graph,
+                           .options = options,
+                           .part = part,
+                           .tokens = options->mbs,
+                           .adapting = {.x = PZ_NONE, .first = PZ_NONE, .pending = PZ_NONE}};
   if (!pz_mul(&b->tokens, part)) b->status = PZ_LIMIT;
 }
 
@@ -485,7 +487,7 @@ static uint32_t collective(struct pz_builder *b, int kind, const char *name, uin
   if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
   char full[PZ_BUILD_NAME];
   bool gathers = kind == PZ_OP_ALL_GATHER || kind == PZ_OP_GATHER_COLUMNS;
-  const char *part = gathers                     ? "gather"
+  const char *part = gathers                    ? "gather"
                      : kind == PZ_OP_TP_ENTER   ? "enter"
                      : kind == PZ_OP_ALL_TO_ALL ? "all_to_all"
                                                 : "sum";
@@ -512,24 +514,15 @@ static int lora_module(const char *name) {
   static const struct {
     const char *name;
     int module;
-  } known[] = {{"query", PZ_LORA_QUERY},
-               {"key", PZ_LORA_KEY},
-               {"value", PZ_LORA_VALUE},
-               {"qkv", PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE},
-               {"attention_out", PZ_LORA_OUT},
-               {"mlp_gate", PZ_LORA_GATE},
-               {"mlp_up", PZ_LORA_UP},
-               {"mlp_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
-               {"mlp_down", PZ_LORA_DOWN},
-               {"shared_gate", PZ_LORA_GATE},
-               {"shared_up", PZ_LORA_UP},
-               {"shared_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
-               {"shared_down", PZ_LORA_DOWN},
-               {"query_down", PZ_LORA_QUERY_DOWN},
-               {"query_up", PZ_LORA_QUERY_UP},
-               {"kv_down", PZ_LORA_KV_DOWN},
-               {"kv_up", PZ_LORA_KV_UP},
-               {"ssm_in", PZ_LORA_SSM_IN},
+  } known[] = {{"query", PZ_LORA_QUERY},       {"key", PZ_LORA_KEY},
+               {"value", PZ_LORA_VALUE},       {"qkv", PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE},
+               {"attention_out", PZ_LORA_OUT}, {"mlp_gate", PZ_LORA_GATE},
+               {"mlp_up", PZ_LORA_UP},         {"mlp_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
+               {"mlp_down", PZ_LORA_DOWN},     {"shared_gate", PZ_LORA_GATE},
+               {"shared_up", PZ_LORA_UP},      {"shared_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
+               {"shared_down", PZ_LORA_DOWN},  {"query_down", PZ_LORA_QUERY_DOWN},
+               {"query_up", PZ_LORA_QUERY_UP}, {"kv_down", PZ_LORA_KV_DOWN},
+               {"kv_up", PZ_LORA_KV_UP},       {"ssm_in", PZ_LORA_SSM_IN},
                {"ssm_out", PZ_LORA_SSM_OUT}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].name, name) == 0) return known[i].module;
@@ -599,7 +592,7 @@ static uint32_t adapt(struct pz_builder *b, const struct pz_linear *l, int modul
                           .x = adapter_first(b, l, first, lora_group(module)),
                           .in = b->options->lora_rank,
                           .out = l->out,
-                          .divide = later                                ? PZ_DIVIDE_COLUMNS
+                          .divide = later                            ? PZ_DIVIDE_COLUMNS
                                     : l->divide == PZ_DIVIDE_COLUMNS ? PZ_DIVIDE_COLUMNS
                                                                      : PZ_DIVIDE_NOT,
                           .outside = l->outside,

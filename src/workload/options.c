@@ -70,9 +70,8 @@ static enum pz_status lora_modules(const char *at, int *out, struct pz_error *er
            (strlen(lora_words[i].word) != n || memcmp(lora_words[i].word, at, n) != 0))
       i++;
     if (!lora_word(NULL, i))
-      return pz_fail(err, PZ_BAD_USE,
-                     "peft has no module '%.*s'; accepted, with + between: %s", n < 60 ? (int)n : 60,
-                     at, pz_text_join(words, sizeof words, lora_word, NULL));
+      return pz_fail(err, PZ_BAD_USE, "peft has no module '%.*s'; accepted, with + between: %s",
+                     n < 60 ? (int)n : 60, at, pz_text_join(words, sizeof words, lora_word, NULL));
     *out |= lora_words[i].modules;
     at += n;
     if (!*at) return PZ_OK;
@@ -123,9 +122,10 @@ enum pz_status pz_workload_options_check(const struct pz_workload_options *o, in
     s = pz_need_range("unknown_ops", (int64_t)o->unknown_ops, 0, PZ_UNKNOWN_VECTOR, err);
   if (s == PZ_OK) s = pz_need_range("rank of adapters", o->lora_rank, 0, LORA_MOST_RANK, err);
   if (s == PZ_OK && o->lora_rank > 0 && o->lora_rank % o->tp)
-    return pz_fail(err, PZ_BAD_USE,
-                   "adapters of rank %lld over %lld devices; accepted: a tensor-parallel degree that "
-                   "divides the rank",
-                   (long long)o->lora_rank, (long long)o->tp);
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "adapters of rank %lld over %lld devices; accepted: a tensor-parallel degree that "
+        "divides the rank",
+        (long long)o->lora_rank, (long long)o->tp);
   return s;
 }

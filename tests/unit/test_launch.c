@@ -1089,7 +1089,16 @@ static void zb_v_compiled(struct pz_launch *l) {
   compiled(l);
 }
 
+static void adapters(struct pz_launch *l) { l->plan.peft = "lora:16:all"; }
+static void query_adapters(struct pz_launch *l) { l->plan.peft = "lora:16:q+v"; }
+static void odd_adapters(struct pz_launch *l) { l->plan.peft = "lora:15:all"; }
+
 static const struct refusal refusals[] = {
+    {MEGATRON, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
+    {DEEPSPEED, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
+    {TORCHTITAN, "llama2-7b", adapters, "accepted: tp 1 and pp 1"},
+    {NEMO, "llama2-7b", query_adapters, "accepted: linear_qkv, or q+k+v"},
+    {NEMO, "llama2-7b", odd_adapters, "adapters whose rank tp divides"},
     {MEGATRON, "mixtral-8x7b", ep_overlap, "in the interleaved order alone; accepted: vpp above 1"},
     {NEMO, "mixtral-8x7b", ep_full, "with no recomputation of whole layers or of moe"},
     {MEGATRON, "mixtral-8x7b", odd_ep, "experts that ep does not divide; accepted: divisors"},
@@ -1173,6 +1182,44 @@ static void what_cannot_be_is_refused(void **state) {
     assert_null(text);
     if (!strstr(err.message, r->message) || !strstr(err.message, "accepted"))
       fail_msg("'%s' has no '%s'", err.message, r->message);
+  }
+}
+
+/* Programs with adapters, and the plan that is read from them. */
+static void adapters_are_written_and_read(void **state) {
+  (void)state;
+  static const struct {
+    int framework;
+    const char *model, *peft, *written, *read;
+  } list[] = {
+      {NEMO, "llama2-7b", "lora:16:all",
+       "target_modules=[\"linear_qkv\", \"linear_proj\", \"linear_fc1\", \"linear_fc2\"], dim=16",
+       "lora:16:linear_qkv+linear_proj+linear_fc1+linear_fc2"},
+      {NEMO, "llama2-7b", "lora:8:q+k+v", "target_modules=[\"linear_qkv\"], dim=8",
+       "lora:8:linear_qkv"},
+      {NEMO, "deepseek-v3", "lora:8:attention",
+       "target_modules=[\"linear_proj\", \"linear_q_down_proj\", \"linear_q_up_proj\", "
+       "\"linear_kv_down_proj\", \"linear_kv_up_proj\"], dim=8",
+       NULL},
+      {TORCHTITAN, "llama2-7b", "lora:4:q+v+down", "ADAPTED = {\"wq\", \"wv\", \"w2\"}",
+       "lora:4:q+v+down"}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    struct pz_launch l = plain_launch(list[i].framework, list[i].model);
+    struct pz_error err = {0};
+    struct pz_run_plan *run = NULL;
+    char *text = NULL;
+    l.plan.peft = list[i].peft;
+    if (list[i].framework == TORCHTITAN) l.plan.tp = l.plan.pp = 1, l.plan.dp = l.plan.shard = 8;
+    if (pz_launch_script(list[i].framework, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (!strstr(text, list[i].written)) fail_msg("no '%s' in:\n%s", list[i].written, text);
+    assert_non_null(strstr(text, "PRETRAINED_CHECKPOINT"));
+    if (list[i].read) {
+      if (pz_run_plan_read("a script", text, strlen(text), NULL, &run, &err) != PZ_OK)
+        fail_msg("%s", err.message);
+      assert_string_equal(run->plan.peft, list[i].read);
+    }
+    pz_run_plan_free(run);
+    pz_free(text);
   }
 }
 
@@ -1307,6 +1354,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(scripts_say_what_the_plan_says),
       cmocka_unit_test(what_cannot_be_is_refused),
+      cmocka_unit_test(adapters_are_written_and_read),
       cmocka_unit_test(unknown_families_are_refused_by_name),
       cmocka_unit_test(nodes_are_whole),
       cmocka_unit_test(rotary_scaling_is_told),

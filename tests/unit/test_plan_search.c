@@ -178,7 +178,9 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   struct pz_plan p = pz_plan_default();
   struct pz_plan_question *q = &c->q;
   struct pz_error err = {0};
+  static const char *const adapters[] = {"lora:8:all", "lora:4:attention", "lora:16:linear_fc2"};
   p.framework = framework;
+  if (pz_framework_at(framework)->adapters && !below(r, 3)) p.peft = adapters[below(r, 3)];
   random_trained_model(r, c, framework);
   random_machine(r, c);
   random_common(r, &c->chip, &p);
