@@ -588,8 +588,9 @@ struct changes {
 
 /* What a change changes of these fields: "pp 2 dp 4". */
 static void change_text(const struct pz_plan *from, const struct pz_plan *to, char text[160]) {
-  static const enum pz_plan_field fields[] = {
-      PZ_PLAN_TP, PZ_PLAN_SP, PZ_PLAN_PP, PZ_PLAN_DP, PZ_PLAN_MBS, PZ_PLAN_ZERO, PZ_PLAN_RECOMPUTE};
+  static const enum pz_plan_field fields[] = {PZ_PLAN_TP,        PZ_PLAN_SP,     PZ_PLAN_PP,
+                                              PZ_PLAN_DP,        PZ_PLAN_MBS,    PZ_PLAN_ZERO,
+                                              PZ_PLAN_RECOMPUTE, PZ_PLAN_OFFLOAD};
   text[0] = 0;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     char was[PZ_FIELD_TEXT_MOST], now[PZ_FIELD_TEXT_MOST];
