@@ -54,7 +54,6 @@ enum column {
   /* words of which the model covers some: covered_words */
   KIND,
   ROUTING,
-  OFFLOAD,
   VISION,
   OPTIMIZER,
   PLAN, /* from here on: fields of the plan */
@@ -66,7 +65,7 @@ static const char *const heads[PLAN] = {
     "hidden",  "heads",      "kv_heads",   "head_dim",       "ffn",          "mlp",   "vocab",
     "experts", "topk",       "expert_ffn", "shared_experts", "dense_layers", "mla",   "chip",
     "cluster", "shared_ffn", "ssm",        "layer_pattern",  "moe_latent",   "kind",  "routing",
-    "offload", "vision",     "optimizer"};
+    "vision",  "optimizer"};
 
 /* What people note beside a run: where it is from, what else was measured.  Not read. */
 static const char *const notes[] = {"source",
@@ -419,15 +418,19 @@ static bool read_quant(const char *word, struct pz_plan *p) {
   return pz_plan_field_read(p, PZ_PLAN_FP8_RECIPE, word, NULL) == PZ_OK;
 }
 
-/* What is on the host: activations of so many layers, or what modules read ("activations: M+M").  False: not covered. */
+/* What is on the host: "activations of 20 layers", of whole layers of each chunk; "activations: MODULES"; or the plan's
+ * words.  False: not covered. */
 static bool read_offload(const char *word, struct pz_plan *p) {
+  static const char modules[] = "activations: ";
   int end = 0;
-  if (!*word || strcmp(word, "none") == 0) return true;
-  p->offload |= PZ_OFFLOAD_ACTIVATIONS;
-  if (sscanf(word, "activations of %6" SCNd64 " layers%n", &p->offload_layers, &end) == 1)
-    return end > 0 && !word[end];
-  return strncmp(word, "activations: ", 13) == 0 &&
-         pz_plan_field_read(p, PZ_PLAN_OFFLOAD_MODULES, word + 13, NULL) == PZ_OK;
+  if (sscanf(word, "activations of %6" SCNd64 " layers%n", &p->offload_layers, &end) == 1 &&
+      end > 0)
+    p->offload = PZ_OFFLOAD_ACTIVATIONS;
+  else if (strncmp(word, modules, sizeof modules - 1) == 0)
+    return p->offload = PZ_OFFLOAD_ACTIVATIONS,
+           pz_plan_field_read(p, PZ_PLAN_OFFLOAD_MODULES, word + sizeof modules - 1, NULL) == PZ_OK;
+  return pz_plan_field_read(p, PZ_PLAN_OFFLOAD, end ? "activations" : word, NULL) == PZ_OK &&
+         !(end && word[end]);
 }
 
 /* The row's words as choices; false: one is not covered. */
@@ -446,6 +449,7 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
       word = "flash";
     bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, p)
                  : f == PZ_PLAN_FP8_RECIPE ? read_quant(word, p)
+                 : f == PZ_PLAN_OFFLOAD    ? read_offload(word, p)
                  : f == PZ_PLAN_CUDA_GRAPHS
                      ? read_graphs(word, p)
                      : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
@@ -467,11 +471,6 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
       p->attention_library = cell(r, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
     if (r->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && p->overlap < 0) p->overlap = 0;
   }
-  if (!read_offload(cell(r, OFFLOAD), p))
-    return refuse_row(row,
-                      "offload '%.60s' is not covered; accepted: none, activations of N layers, or "
-                      "activations: and modules",
-                      cell(r, OFFLOAD));
   return words_are_covered(r, row);
 }
 
