@@ -229,6 +229,9 @@ static enum pz_status check_variant(const char *name, const struct pz_arch *a,
                    s->gated     ? "silu"
                    : s->squared ? "relu2"
                                 : "gelu");
+  if (s->recurrence.heads && s->layers > PZ_MOST_MIXED_LAYERS)
+    return pz_fail(err, PZ_BAD_USE, "%s: %lld layers of a hybrid; accepted: at most %d", name,
+                   (long long)s->layers, PZ_MOST_MIXED_LAYERS);
   if (!s->bias && (a->out_bias || a->mlp_bias))
     return pz_fail(err, PZ_BAD_USE,
                    "%s has biases in some linear layers; accepted: in all, in none, or in query, "
