@@ -23,13 +23,16 @@ static const struct renamed {
     {"layernorm_epsilon", "norm-epsilon", false},
     {"gated_linear_unit", "swiglu", false},
     {"fp8", "fp8-format", false},
+    {"fp4", "fp4-format", false},
     {"num_query_groups", "group-query-attention --num-query-groups", false},
     {"add_bias_linear", "disable-bias-linear", true},
     {"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights", true},
     {"overlap_p2p_comm", "no-overlap-p2p-communication", true},
     {"grad_reduce_in_fp32", "grad-reduce-in-bf16", true},
     {"fp8_param_gather", NULL, false},
+    {"reuse_grad_buf_for_mxfp8_param_ag", NULL, false},
     {"pipeline_dtype", NULL, false},
+    {"cpu_offloading_weights", NULL, false},
     {"activation_func", NULL, false},
     {"batch_p2p_comm", NULL, false},
     {"apply_rope_fusion", NULL, false},
@@ -53,6 +56,7 @@ static void put_value(const char *value, size_t n, FILE *out) {
   }
   if (is_word(value, n, "bfloat16")) value = "bf16", n = 4;
   if (is_word(value, n, "uint8")) value = "fp8", n = 3;
+  if (is_word(value, n, "float16")) value = "fp16", n = 4;
   for (size_t i = 0; i < n; i++)
     if (list && strchr("[],\"'", value[i]))
       fputc(' ', out);
@@ -158,6 +162,27 @@ static char *bridge_arguments(const char *text, size_t bytes) {
   return NULL;
 }
 
+/* Of the call of LoRA that nemo.c writes: rank and modules as a plan has them; NULL: there is none, or no memory. */
+static const char *bridge_adapters(const char *text, size_t bytes, struct pz_arena *arena) {
+  static const char call[] = "LoRA(target_modules=[";
+  const char *at = find_text(text, bytes, call), *end = text + bytes;
+  long long rank = 0;
+  char names[400];
+  size_t n = 0;
+  if (!at) return NULL;
+  for (at += sizeof call - 1; at < end && *at != ']' && n + 2 < sizeof names; at++)
+    if (isalnum((unsigned char)*at) || *at == '_')
+      names[n++] = *at;
+    else if (*at == ',')
+      names[n++] = '+';
+  names[n] = 0;
+  const char *dim = find_text(at, (size_t)(end - at), "dim=");
+  for (const char *c = dim ? dim + 4 : end; c < end && isdigit((unsigned char)*c) && rank < 1 << 20;
+       c++)
+    rank = 10 * rank + (*c - '0');
+  return pz_arena_printf(arena, "lora:%lld:%s", rank, names);
+}
+
 enum pz_status pz_bridge_read(const char *name, const char *text, size_t bytes,
                               const struct pz_run_plan_options *o, struct pz_arena *arena,
                               struct pz_run_plan *out, struct pz_error *err) {
@@ -174,6 +199,8 @@ enum pz_status pz_bridge_read(const char *name, const char *text, size_t bytes,
   if (m.plan.moment_bytes == 0) m.plan.moment_bytes = 4;
   pz_moments_settle(&m.plan, m.plan.etp > 0);
   m.megatron = false;
+  m.plan.peft = bridge_adapters(text, bytes, arena);
+  if (m.plan.peft) m.from[PZ_PLAN_PEFT] = "LoRA";
   m.from[PZ_PLAN_FRAMEWORK] = "Megatron Bridge's fields";
   *out = m;
   return PZ_OK;

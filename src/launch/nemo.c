@@ -61,29 +61,52 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
   fputs(")\n\n", out);
 }
 
+/* As its recipes have it: weights in 8 bit alone but with scales of 128 values (mixed_precision.py). */
+static void put_precision(const struct pz_plan *p, FILE *out) {
+  const char *format = pz_core_fp8_format(p);
+  if (format)
+    fprintf(out, "precision.fp8 = \"%s\"\nprecision.fp8_recipe = \"%s\"\n", format,
+            pz_core_fp8_recipes[p->fp8_recipe]);
+  if (format && p->fp8_recipe != PZ_FP8_BLOCKWISE)
+    fputs("precision.fp8_param_gather = True\n", out);
+  if (p->fp8_recipe == PZ_FP8_MX)
+    fputs("precision.reuse_grad_buf_for_mxfp8_param_ag = True\n", out);
+  if (p->precision == PZ_PRECISION_NVFP4)
+    fputs("precision.fp4 = \"e2m1\"\nprecision.fp4_recipe = \"nvfp4\"\n", out);
+  if (p->bf16_layers)
+    fprintf(out,
+            "precision.first_last_layers_bf16 = True\n"
+            "precision.num_layers_at_start_in_bf16 = 0\n"
+            "precision.num_layers_at_end_in_bf16 = %" PRId64 "\n",
+            p->bf16_layers);
+  if (p->act_precision > 0) fputs("model.activation_func_fp8_input_store = True\n", out);
+}
+
 static void put_training(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
   fprintf(out,
           "precision = get_mixed_precision_config(\"%s_mixed\")\n"
-          "precision.grad_reduce_in_fp32 = %s\n%s\n"
-          "train_iters = int(os.environ.get(\"TRAIN_ITERS\", \"1000\"))\n"
+          "precision.grad_reduce_in_fp32 = %s\n",
+          p->precision == PZ_PRECISION_FP16 ? "fp16" : "bf16", truth(p->grad_bytes == 4));
+  put_precision(p, out);
+  fprintf(out,
+          "\ntrain_iters = int(os.environ.get(\"TRAIN_ITERS\", \"1000\"))\n"
           "optimizer, scheduler = distributed_fused_adam_with_cosine_annealing(\n"
           "    lr_warmup_iters=train_iters // 100, lr_decay_iters=None,\n"
           "    max_lr=float(os.environ.get(\"LR\", \"1e-4\")), min_lr=1e-5,\n)\n"
           "optimizer.use_distributed_optimizer = %s\n",
-          p->precision == PZ_PRECISION_FP16 ? "fp16" : "bf16", truth(p->grad_bytes == 4),
-          p->precision == PZ_PRECISION_FP8
-              ? "precision.fp8 = \"hybrid\"\nprecision.fp8_recipe = \"tensorwise\"\n"
-                "precision.fp8_param_gather = True\n"
-              : "",
           truth(p->zero > 0));
   const char *moments = pz_core_moments(l);
   const char *type = !moments ? "" : *moments == 'b' ? "torch.bfloat16" : "torch.uint8";
+  if (pz_core_is_aware(l)) fputs("optimizer.use_precision_aware_optimizer = True\n", out);
   if (moments)
+    fprintf(out, "optimizer.exp_avg_dtype = %s\noptimizer.exp_avg_sq_dtype = %s\n", type, type);
+  if (p->main_params == PZ_MAIN_FP16) fputs("optimizer.main_params_dtype = torch.float16\n", out);
+  if (pz_plan_away(p) > 0)
     fprintf(out,
-            "optimizer.use_precision_aware_optimizer = True\n"
-            "optimizer.exp_avg_dtype = %s\noptimizer.exp_avg_sq_dtype = %s\n",
-            type, type);
+            "optimizer.optimizer_cpu_offload = True\noptimizer.optimizer_offload_fraction = %.10g\n"
+            "optimizer.overlap_cpu_optimizer_d2h_h2d = True\n",
+            pz_plan_away(p));
   fputc('\n', out);
   fprintf(out,
           "train = TrainingConfig(\n"
@@ -104,7 +127,45 @@ static void put_training(const struct pz_launch *l, FILE *out) {
           p->seq, l->shape.vocab);
 }
 
+/* One line, which bridge_program.c reads.  alpha twice the rank, as in recipes of fine-tuning. */
+static void put_adapters(const struct pz_launch *l, FILE *out) {
+  static const struct {
+    int modules;
+    const char *name;
+  } layers[] = {{PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE, "linear_qkv"},
+                {PZ_LORA_OUT, "linear_proj"},
+                {PZ_LORA_GATE | PZ_LORA_UP, "linear_fc1"},
+                {PZ_LORA_DOWN, "linear_fc2"},
+                {PZ_LORA_QUERY, "linear_q_proj"},
+                {PZ_LORA_QUERY_DOWN, "linear_q_down_proj"},
+                {PZ_LORA_QUERY_UP, "linear_q_up_proj"},
+                {PZ_LORA_KV_DOWN, "linear_kv_down_proj"},
+                {PZ_LORA_KV_UP, "linear_kv_up_proj"},
+                {PZ_LORA_SSM_IN, "in_proj"},
+                {PZ_LORA_SSM_OUT, "out_proj"}};
+  enum { LATENT = PZ_LORA_QUERY_DOWN | PZ_LORA_QUERY_UP | PZ_LORA_KV_DOWN | PZ_LORA_KV_UP };
+  const char *comma = "";
+  int64_t rank;
+  int modules;
+  if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &rank, &modules, NULL) != PZ_OK)
+    return;
+  /* those that the model has */
+  if (!l->shape.kv_rank) modules &= ~LATENT;
+  if (l->shape.kv_rank && modules & PZ_LORA_QUERY) modules &= ~(PZ_LORA_KEY | PZ_LORA_VALUE);
+  if (l->shape.kv_rank && l->shape.q_rank) modules &= ~PZ_LORA_QUERY;
+  modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
+  fputs("peft = LoRA(target_modules=[", out);
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    if ((modules & layers[i].modules) != layers[i].modules) continue;
+    modules &= ~layers[i].modules;
+    fprintf(out, "%s\"%s\"", comma, layers[i].name);
+    comma = ", ";
+  }
+  fprintf(out, "], dim=%" PRId64 ", alpha=%" PRId64 ", dropout=0.0)\n\n", rank, 2 * rank);
+}
+
 static void put_program(const struct pz_launch *l, FILE *out) {
+  bool adapts = pz_plan_adapts(&l->plan);
   fputs("cat > \"$RUN_PATH/train.py\" <<'EOF'\n"
         "import os\n\nimport torch\nimport torch.nn.functional as F\n"
         "from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec\n"
@@ -124,34 +185,42 @@ static void put_program(const struct pz_launch *l, FILE *out) {
           out);
   if (pz_shape_rope_factor(&l->shape, l->plan.seq) > 0)
     fputs("from megatron.bridge.models.llama.llama_provider import Llama31ModelProvider\n", out);
-  fputs(
-      "from megatron.bridge.recipes.utils.optimizer_utils import (\n"
+  fprintf(
+      out,
+      "%sfrom megatron.bridge.recipes.utils.optimizer_utils import (\n"
       "    distributed_fused_adam_with_cosine_annealing,\n)\n"
       "from megatron.bridge.training.config import (\n    CheckpointConfig,\n    ConfigContainer,\n"
       "    DistributedDataParallelConfig,\n    GPTDatasetConfig,\n    LoggerConfig,\n"
       "    RNGConfig,\n    TokenizerConfig,\n    TrainingConfig,\n    ValidationConfig,\n)\n"
       "from megatron.bridge.training.gpt_step import forward_step\n"
       "from megatron.bridge.training.mixed_precision import get_mixed_precision_config\n"
-      "from megatron.bridge.training.pretrain import pretrain\n\n",
-      out);
+      "from megatron.bridge.training.%s\n\n",
+      adapts ? "from megatron.bridge.peft.lora import LoRA\n" : "",
+      adapts ? "finetune import finetune" : "pretrain import pretrain");
   put_model(l, out);
   put_ddp(l, out);
   put_training(l, out);
+  put_adapters(l, out);
   fprintf(out,
-          "pretrain(ConfigContainer(\n    model=model,\n    train=train,\n"
+          "%s(ConfigContainer(\n    model=model,\n    train=train,\n"
           "    validation=ValidationConfig(eval_interval=1000, eval_iters=0),\n"
           "    optimizer=optimizer,\n    scheduler=scheduler,\n    ddp=ddp,\n    dataset=dataset,\n"
           "    logger=LoggerConfig(log_interval=1),\n    tokenizer=tokenizer,\n"
-          "    checkpoint=CheckpointConfig(\n        save=os.environ[\"CHECKPOINT_PATH\"],\n"
+          "%s    checkpoint=CheckpointConfig(\n%s        save=os.environ[\"CHECKPOINT_PATH\"],\n"
           "        load=os.environ[\"CHECKPOINT_PATH\"],\n        save_interval=1000,\n"
           "        ckpt_format=\"%s\",\n    ),\n    mixed_precision=precision,\n"
           "    rng=RNGConfig(te_rng_tracker=%s),\n), forward_step)\nEOF\n\n",
+          adapts ? "finetune" : "pretrain", adapts ? "    peft=peft,\n" : "",
+          adapts ? "        pretrained_checkpoint=os.environ[\"PRETRAINED_CHECKPOINT\"],\n" : "",
           l->plan.zero > 1 ? "fsdp_dtensor" : "torch_dist", truth(captures(&l->plan)));
 }
 
 void pz_launch_nemo(const struct pz_launch *l, FILE *out) {
   pz_launch_head(l, "NeMo's Megatron Bridge", out);
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
+  if (pz_plan_adapts(&l->plan))
+    pz_launch_need(out, "PRETRAINED_CHECKPOINT",
+                   "weights of the model, a checkpoint of Megatron Core");
   fputs(
       "if [[ ${MOCK_DATA:-0} != 1 ]]; then\n"
       "  : \"${DATA_PATH:?set it to the prefix of a .bin and .idx data set, or MOCK_DATA to 1}\"\n"
@@ -159,6 +228,7 @@ void pz_launch_nemo(const struct pz_launch *l, FILE *out) {
       "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\n"
       "export CHECKPOINT_PATH DATA_PATH TOKENIZER MOCK_DATA\n",
       out);
+  if (pz_plan_adapts(&l->plan)) fputs("export PRETRAINED_CHECKPOINT\n", out);
   pz_core_environment(l, out);
   put_program(l, out);
   pz_launch_torchrun(l, out);

@@ -93,15 +93,70 @@ static const struct package {
     [PZ_SHAPE_QWEN3] = {"qwen3", "Qwen3ModelArgs", put_qwen},
     [PZ_SHAPE_DEEPSEEK_V3] = {"deepseek_v3", "DeepSeekV3ModelArgs", put_deepseek}};
 
+/* A converter that freezes the model and gives linear layers of these names adapters.  Its name is what the plan says:
+ * torchtitan_config.c reads it. */
+static void put_adapters(const struct pz_launch *l, FILE *out) {
+  static const struct {
+    int module;
+    const char *name;
+  } layers[] = {
+      {PZ_LORA_QUERY, "wq"},      {PZ_LORA_KEY, "wk"},          {PZ_LORA_VALUE, "wv"},
+      {PZ_LORA_OUT, "wo"},        {PZ_LORA_GATE, "w1"},         {PZ_LORA_DOWN, "w2"},
+      {PZ_LORA_UP, "w3"},         {PZ_LORA_QUERY_DOWN, "wq_a"}, {PZ_LORA_QUERY_UP, "wq_b"},
+      {PZ_LORA_KV_DOWN, "wkv_a"}, {PZ_LORA_KV_UP, "wkv_b"}};
+  int64_t rank;
+  int modules;
+  if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &rank, &modules, NULL) != PZ_OK)
+    return;
+  fputs("\n\nADAPTED = {", out);
+  const char *comma = "";
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+    if (modules & layers[i].module) {
+      fprintf(out, "%s\"%s\"", comma, layers[i].name);
+      comma = ", ";
+    }
+  fprintf(out,
+          "}\n\n\nclass AdaptedLinear(nn.Linear):\n"
+          "    def add_adapter(self):\n"
+          "        kept = dict(bias=False, device=self.weight.device, dtype=self.weight.dtype)\n"
+          "        self.lora_a = nn.Linear(self.in_features, %" PRId64 ", **kept)\n"
+          "        self.lora_b = nn.Linear(%" PRId64 ", self.out_features, **kept)\n\n"
+          "    def forward(self, x):\n"
+          "        return super().forward(x) + 2.0 * self.lora_b(self.lora_a(x))\n\n\n"
+          "class Adapters:\n"
+          "    def __init__(self, job_config, parallel_dims):\n        pass\n\n"
+          "    def convert(self, model):\n"
+          "        model.requires_grad_(False)\n"
+          "        for name, module in list(model.named_modules()):\n"
+          "            if isinstance(module, nn.Linear) and name.rsplit(\".\", 1)[-1] in ADAPTED:\n"
+          "                module.__class__ = AdaptedLinear\n"
+          "                module.add_adapter()\n"
+          "        init_weights = model.init_weights\n\n"
+          "        def init(*args, **keywords):\n"
+          "            init_weights(*args, **keywords)\n"
+          "            for module in model.modules():\n"
+          "                if isinstance(module, AdaptedLinear):\n"
+          "                    nn.init.kaiming_uniform_(module.lora_a.weight, a=5**0.5)\n"
+          "                    nn.init.zeros_(module.lora_b.weight)\n\n"
+          "        model.init_weights = init\n\n"
+          "    def post_optimizer_hook(self, model):\n        pass\n\n\n"
+          "register_model_converter(Adapters, \"%s\")\n",
+          rank, rank, l->plan.peft);
+}
+
 static void put_module(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
   const struct package *k = &packages[s->family];
+  bool adapts = pz_plan_adapts(&l->plan);
   fprintf(out,
           "cat > \"$RUN_PATH/phaze_model.py\" <<'EOF'\n"
-          "from torchtitan.models.%s import get_train_spec\n"
+          "%sfrom torchtitan.models.%s import get_train_spec\n"
           "from torchtitan.models.%s.model.args import %s%s\n",
-          k->name, k->name, s->family == PZ_SHAPE_LLAMA ? "RoPEScalingArgs, " : "", k->arguments);
+          adapts ? "from torch import nn\n" : "", k->name, k->name,
+          s->family == PZ_SHAPE_LLAMA ? "RoPEScalingArgs, " : "", k->arguments);
   if (s->experts) fputs("from torchtitan.models.moe import MoEArgs\n", out);
+  if (adapts)
+    fputs("from torchtitan.protocols.model_converter import register_model_converter\n", out);
   fprintf(out,
           "from torchtitan.protocols.train_spec import register_train_spec\n\n"
           "spec = get_train_spec()\n"
@@ -114,7 +169,9 @@ static void put_module(const struct pz_launch *l, FILE *out) {
   put(out, "max_seq_len", s->positions > l->plan.seq ? s->positions : l->plan.seq);
   fprintf(out, "    norm_eps=%.10g,\n    rope_theta=%.10g,\n", s->norm_eps, s->rotary_base);
   k->put(l, out);
-  fputs(")}\nregister_train_spec(\"phaze\", spec)\nEOF\n\n", out);
+  fputs(")}\nregister_train_spec(\"phaze\", spec)\n", out);
+  put_adapters(l, out);
+  fputs("EOF\n\n", out);
 }
 
 /* ---- the configuration ---------------------------------------------------------------------- */
@@ -185,7 +242,15 @@ static void put_recompute(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_config(const struct pz_launch *l, FILE *out) {
-  bool fp8 = l->plan.precision == PZ_PRECISION_FP8;
+  const char *quantize = l->plan.precision != PZ_PRECISION_FP8 ? NULL
+                         : l->plan.fp8_recipe == PZ_FP8_MX     ? "mx"
+                                                               : "float8";
+  bool adapts = pz_plan_adapts(&l->plan);
+  char converters[512] = "";
+  if (quantize || adapts) /* adapters first: those of their layers stay in 16 bit */
+    snprintf(converters, sizeof converters, "converters = [%s%s%s%s%s%s]\n", adapts ? "\"" : "",
+             adapts ? l->plan.peft : "", adapts ? (quantize ? "\", " : "\"") : "",
+             quantize ? "\"quantize.linear." : "", quantize ? quantize : "", quantize ? "\"" : "");
   fprintf(out,
           "cat > \"$RUN_PATH/plan.toml\" <<EOF\n"
           "[job]\ndump_folder = \"$CHECKPOINT_PATH\"\n\n"
@@ -193,14 +258,17 @@ static void put_config(const struct pz_launch *l, FILE *out) {
           "[experimental]\ncustom_import = \"phaze_model\"\n\n"
           "[optimizer]\nname = \"AdamW\"\nlr = ${LR:-1e-4}\n\n"
           "[lr_scheduler]\nwarmup_steps = ${WARMUP_STEPS:-100}\n\n",
-          fp8 ? "converters = [\"quantize.linear.float8\"]\n" : "");
-  if (fp8) fputs("[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n\n", out);
+          converters);
+  if (quantize)
+    fprintf(out, "[quantize.linear.%s]\n%sfilter_fqns = [\"output\"]\n\n", quantize,
+            *quantize == 'm' ? "recipe_name = \"mxfp8_cublas\"\n" : "");
   put_training(l, out);
   put_parallel(l, out);
   put_recompute(l, out);
-  fputs("[checkpoint]\nenable = true\nfolder = \"checkpoint\"\ninterval = 1000\n\n"
-        "[metrics]\nlog_freq = 1\nEOF\n\n",
-        out);
+  fprintf(out,
+          "[checkpoint]\nenable = true\nfolder = \"checkpoint\"\ninterval = 1000\n%s\n"
+          "[metrics]\nlog_freq = 1\nEOF\n\n",
+          adapts ? "initial_load_path = \"$PRETRAINED_CHECKPOINT\"\n" : "");
 }
 
 void pz_launch_torchtitan(const struct pz_launch *l, FILE *out) {
@@ -209,6 +277,9 @@ void pz_launch_torchtitan(const struct pz_launch *l, FILE *out) {
   pz_launch_need(out, "DATA_PATH", "the folder of the data set DATASET (c4 by default)");
   pz_launch_need(out, "TOKENIZER", "a folder with a Hugging Face tokenizer");
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints and logs");
+  if (pz_plan_adapts(&l->plan))
+    pz_launch_need(out, "PRETRAINED_CHECKPOINT",
+                   "weights of the model, a checkpoint of torchtitan");
   fputs("if [[ ! -e $TORCHTITAN_PATH/torchtitan/config/job_config.py ]]; then\n"
         "  echo \"$TORCHTITAN_PATH is not torchtitan 0.2, the last that reads TOML\" >&2\n"
         "  exit 1\nfi\n"

@@ -75,8 +75,10 @@ struct pz_framework {
   double moment_bytes;          /* in others; 0: 4 */
   enum pz_saved_form fp8_saves; /* activations of layers with 8-bit GEMMs */
   double fp8_weight_bytes;      /* copies of their weights beside weight_bytes */
+  bool adapters;                /* it trains low-rank adapters of frozen models ... */
+  double
+      adapter_state_bytes; /* ... > 0: with so much optimizer state a parameter, and no master copy */
   enum pz_fp8_recipe fp8_recipe; /* of 8-bit GEMMs, where chip and framework have no mxfp8 */
-  double adapter_state_bytes; /* > 0: optimizer state of an adapter's parameter, without a master copy */
 
   struct pz_framework_defaults {
     enum pz_recomputation recompute;

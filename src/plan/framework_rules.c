@@ -36,6 +36,24 @@ static bool some_layers(const struct pz_plan *p, const struct pz_model_shape *m)
   return false;
 }
 
+/* Are adapters on some but not all layers that Megatron Core has as one? */
+static bool divides_joint_layers(const struct pz_plan *p) {
+  static const int joint[] = {PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
+                              PZ_LORA_GATE | PZ_LORA_UP};
+  int64_t rank;
+  int modules;
+  if (pz_lora_parse(p->peft, &rank, &modules, NULL) != PZ_OK) return false;
+  for (size_t i = 0; i < sizeof joint / sizeof *joint; i++)
+    if (modules & joint[i] && (modules & joint[i]) != joint[i]) return true;
+  return false;
+}
+
+static int64_t rank_of_adapters(const struct pz_plan *p) {
+  int64_t rank;
+  int modules;
+  return pz_lora_parse(p->peft, &rank, &modules, NULL) == PZ_OK ? rank : 0;
+}
+
 /* Do activations go to the host layer by layer, not module by module? */
 static bool whole_layers_away(const struct pz_plan *p) {
   return p->offload & PZ_OFFLOAD_ACTIVATIONS && !p->offload_modules;

@@ -470,7 +470,10 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
 static void read_published(const struct reader *r, const struct pz_run_request *q,
                            struct pz_plan *p) {
   if (!q->model.experts || !p->ep) p->ep = 1;
-  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
+  /* MLPerf's fine-tuning has an all-to-all of heads (cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations/
+   * nyx_n1_ngc25.04_nemo/conf of github.com/mlcommons/training_results_v5.0, and of the results of others) */
+  bool mlperf = strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p);
+  if (p->cp_form < 0) p->cp_form = mlperf ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
     p->cuda_graphs = 0;
@@ -544,7 +547,7 @@ static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
     return pz_plan_fill(&q->plan, &q->chip, err);
   }
   read_published(r, q, &q->plan);
-  return PZ_OK;
+  return pz_plan_fill_precision(&q->plan, &q->chip, err);
 }
 
 /* The shape of the row's model, or none: then its name is that of a preset or of a file. */

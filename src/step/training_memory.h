@@ -44,6 +44,7 @@ struct pz_memory_model {
   double matrix_params;               /* of the largest matrix */
   bool experts;                       /* the model has some */
   bool copies_context;                /* the result of attention is saved twice */
+  bool one_copy;                      /* 8-bit operands with one scale need no transposed copy */
   double reserve_bytes;               /* work space of libraries */
   double core_bytes[PZ_MEMORY_KINDS]; /* by kind: what the attention core saves */
 };

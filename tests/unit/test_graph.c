@@ -468,6 +468,56 @@ static void layers_stand_in_order(void **state) {
   }
 }
 
+/* Parameters of adapters (Llama 3 8B, rank 16 on all layers: 41,943,040 as Hugging Face's PEFT counts; with query, key and
+ * value, and gate and up as one layer each fewer), no gradient of another weight, nothing below the first adapter's layer. */
+static void adapters_alone_have_gradients(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t trained;
+  } list[] = {
+      {"lora:16:q+k+v+o+gate+up+down", 41943040},
+      {"lora:16:all", 41943040},
+      {"lora:16:linear_qkv+linear_proj+linear_fc1+linear_fc2", 41943040 - 32 * 16 * 3 * 4096},
+      {"lora:8:attention", 32 * 8 * (2 * 8192 + 2 * 5120)},
+      {"lora:4:down_proj", 32 * 4 * (14336 + 4096)},
+      {"none", 8030261248}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    struct pz_workload_options o = pz_workload_options_default();
+    struct pz_error err = {0};
+    assert_int_equal(pz_lora_parse(list[i].text, &o.lora_rank, &o.lora_modules, &err), PZ_OK);
+    struct pz_workload *w = pz_test_load("llama3-8b", &o);
+    assert_int_equal(w->totals.model_trained_params, list[i].trained);
+    if (o.lora_rank) {
+      assert_int_equal(w->totals.model_params, 8030261248 + list[i].trained);
+      assert_int_equal(w->layers[0].ops[PZ_BACKWARD].n, 0);
+    }
+    for (uint32_t l = 0; l < w->n_layers; l++)
+      for (uint32_t k = 0; k < w->layers[l].ops[PZ_BACKWARD].n; k++) {
+        const char *name = w->layers[l].ops[PZ_BACKWARD].op[k].name;
+        if (o.lora_rank && strstr(name, "weight_grad")) assert_non_null(strstr(name, "adapter"));
+      }
+    pz_workload_free(w);
+  }
+  static const char *const wrong[] = {"lora",       "lora:16",     "lora:0:all",
+                                      "lora:x:all", "lora:16:",    "lora:16:q+",
+                                      "lora:16:w",  "dora:16:all", "lora:99999:all"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    int64_t rank;
+    int modules;
+    struct pz_error err = {0};
+    assert_int_equal(pz_lora_parse(wrong[i], &rank, &modules, &err), PZ_BAD_USE);
+    assert_non_null(strstr(err.message, "accepted"));
+  }
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  struct pz_error err = {0};
+  o.lora_rank = 12;
+  o.tp = 8;
+  assert_int_equal(pz_workload_load("llama3-8b", &o, &w, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "adapters of rank 12 over 8 devices"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpt_flop_is_the_closed_form),
@@ -486,6 +536,7 @@ int main(void) {
       cmocka_unit_test(flash_attention_has_its_own_traffic_and_flop),
       cmocka_unit_test(dispatch_waits_for_the_router),
       cmocka_unit_test(partial_rotary_works_on_its_part),
+      cmocka_unit_test(adapters_alone_have_gradients),
       cmocka_unit_test(dropout_can_be_switched_off),
       cmocka_unit_test(long_sequences_of_learned_positions_warn),
   };

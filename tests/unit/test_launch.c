@@ -354,6 +354,9 @@ static const char *const megatron_flags[] = {
     "--decoder-last-pipeline-num-layers", "--account-for-embedding-in-pipeline-split",
     "--account-for-loss-in-pipeline-split", "--num-virtual-stages-per-pipeline-rank",
     "--context-parallel-size", "--cp-comm-type", "--expert-model-parallel-size", "--expert-tensor-parallel-size",
+    "--cpu-offloading-num-layers", "--fine-grained-activation-offloading", "--use-transformer-engine-op-fuser",
+    "--offload-modules", "--optimizer-cpu-offload", "--optimizer-offload-fraction",
+    "--overlap-cpu-optimizer-d2h-h2d", "--main-params-dtype",
     "--use-distributed-optimizer", "--use-megatron-fsdp", "--data-parallel-sharding-strategy",
     "--no-gradient-accumulation-fusion", "--init-model-with-meta-device", "--ckpt-format",
     "--num-distributed-optimizer-instances", "--overlap-grad-reduce", "--overlap-param-gather",
@@ -378,6 +381,7 @@ static const char *const deepspeed_flags[] = {
     "--distributed-backend", "--micro-batch-size", "--global-batch-size", "--seq-length",
     "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--lr-warmup-fraction", "--weight-decay", "--adam-beta2",
     "--clip-grad", "--bf16", "--fp16", "--make-vocab-size-divisible-by", "--deepspeed-activation-checkpointing", "--recompute-granularity",
+    "--checkpoint-in-cpu", "--cpu-optimizer",
     "--recompute-method", "--recompute-num-layers", "--data-path", "--split", "--tokenizer-type",
     "--tokenizer-model", "--vocab-size", "--log-interval", "--eval-iters", "--save", "--load",
     "--save-interval", NULL};
@@ -873,6 +877,22 @@ static struct pz_plan random_plan(uint64_t *seed, const struct pz_model_shape *s
   return o;
 }
 
+/* Copies of weights that are not the framework's, and something on the host. */
+static void random_offload(uint64_t *seed, struct pz_plan *o) {
+  static const int copies[] = {PZ_AS_FRAMEWORK, PZ_MAIN_FP16};
+  o->offload = (int)pick(seed, PZ_OFFLOAD_ALL + 1);
+  if (o->offload & PZ_OFFLOAD_ACTIVATIONS && pick(seed, 2)) o->offload_layers = 1 + pick(seed, 6);
+  if (o->offload & PZ_OFFLOAD_ACTIVATIONS && !o->offload_layers && pick(seed, 2))
+    o->offload_modules = 1 << pick(seed, 8) | 1 << pick(seed, 6);
+  if (o->offload & PZ_OFFLOAD_OPTIMIZER && pick(seed, 2))
+    o->offload_fraction = (double)(1 + pick(seed, 3)) / 4;
+  if (!(o->offload & PZ_OFFLOAD_OPTIMIZER)) o->main_params = copies[pick(seed, 2)];
+  if (pick(seed, 2))
+    o->recompute = o->offload_layers ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL;
+  if (o->recompute != PZ_RECOMPUTATION_FULL) o->recompute_layers = 0;
+  if (o->recompute != PZ_RECOMPUTATION_SELECTIVE) o->recompute_modules = 0;
+}
+
 /* The experts' grid, modules, and orders in a V. */
 static void random_experts(uint64_t *seed, struct pz_plan *o, const struct pz_model_shape *s) {
   int64_t group = o->tp * (o->cp ? o->cp : 1) * o->dp;
@@ -888,6 +908,7 @@ static void random_experts(uint64_t *seed, struct pz_plan *o, const struct pz_mo
   uint64_t graphs =
       *seed + 1; /* draws of its own: few plans have them, and the others stay as they are */
   if (pick(&graphs, 8) == 0) o->cuda_graphs = (int)pick(&graphs, PZ_GRAPH_ALL + 1);
+  if (pick(&graphs, 6) == 0) random_offload(&graphs, o);
   if (o->pp > 1 && pick(seed, 4) == 0 && 2 * o->pp <= s->layers) {
     o->vpp = 2;
     o->pipeline = pick(seed, 2) ? PZ_PIPELINE_ZB_V : PZ_PIPELINE_DUALPIPE_V;
@@ -1123,7 +1144,16 @@ static void zb_v_compiled(struct pz_launch *l) {
   compiled(l);
 }
 
+static void adapters(struct pz_launch *l) { l->plan.peft = "lora:16:all"; }
+static void query_adapters(struct pz_launch *l) { l->plan.peft = "lora:16:q+v"; }
+static void odd_adapters(struct pz_launch *l) { l->plan.peft = "lora:15:all"; }
+
 static const struct refusal refusals[] = {
+    {MEGATRON, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
+    {DEEPSPEED, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
+    {TORCHTITAN, "llama2-7b", adapters, "accepted: tp 1 and pp 1"},
+    {NEMO, "llama2-7b", query_adapters, "accepted: linear_qkv, or q+k+v"},
+    {NEMO, "llama2-7b", odd_adapters, "adapters whose rank tp divides"},
     {MEGATRON, "mixtral-8x7b", ep_overlap, "in the interleaved order alone; accepted: vpp above 1"},
     {NEMO, "mixtral-8x7b", ep_full, "with no recomputation of whole layers or of moe"},
     {MEGATRON, "mixtral-8x7b", odd_ep, "experts that ep does not divide; accepted: divisors"},
@@ -1207,6 +1237,44 @@ static void what_cannot_be_is_refused(void **state) {
     assert_null(text);
     if (!strstr(err.message, r->message) || !strstr(err.message, "accepted"))
       fail_msg("'%s' has no '%s'", err.message, r->message);
+  }
+}
+
+/* Programs with adapters, and the plan that is read from them. */
+static void adapters_are_written_and_read(void **state) {
+  (void)state;
+  static const struct {
+    int framework;
+    const char *model, *peft, *written, *read;
+  } list[] = {
+      {NEMO, "llama2-7b", "lora:16:all",
+       "target_modules=[\"linear_qkv\", \"linear_proj\", \"linear_fc1\", \"linear_fc2\"], dim=16",
+       "lora:16:linear_qkv+linear_proj+linear_fc1+linear_fc2"},
+      {NEMO, "llama2-7b", "lora:8:q+k+v", "target_modules=[\"linear_qkv\"], dim=8",
+       "lora:8:linear_qkv"},
+      {NEMO, "deepseek-v3", "lora:8:attention",
+       "target_modules=[\"linear_proj\", \"linear_q_down_proj\", \"linear_q_up_proj\", "
+       "\"linear_kv_down_proj\", \"linear_kv_up_proj\"], dim=8",
+       NULL},
+      {TORCHTITAN, "llama2-7b", "lora:4:q+v+down", "ADAPTED = {\"wq\", \"wv\", \"w2\"}",
+       "lora:4:q+v+down"}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    struct pz_launch l = plain_launch(list[i].framework, list[i].model);
+    struct pz_error err = {0};
+    struct pz_run_plan *run = NULL;
+    char *text = NULL;
+    l.plan.peft = list[i].peft;
+    if (list[i].framework == TORCHTITAN) l.plan.tp = l.plan.pp = 1, l.plan.dp = l.plan.shard = 8;
+    if (pz_launch_script(list[i].framework, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (!strstr(text, list[i].written)) fail_msg("no '%s' in:\n%s", list[i].written, text);
+    assert_non_null(strstr(text, "PRETRAINED_CHECKPOINT"));
+    if (list[i].read) {
+      if (pz_run_plan_read("a script", text, strlen(text), NULL, &run, &err) != PZ_OK)
+        fail_msg("%s", err.message);
+      assert_string_equal(run->plan.peft, list[i].read);
+    }
+    pz_run_plan_free(run);
+    pz_free(text);
   }
 }
 
@@ -1341,6 +1409,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(scripts_say_what_the_plan_says),
       cmocka_unit_test(what_cannot_be_is_refused),
+      cmocka_unit_test(adapters_are_written_and_read),
       cmocka_unit_test(unknown_families_are_refused_by_name),
       cmocka_unit_test(nodes_are_whole),
       cmocka_unit_test(rotary_scaling_is_told),

@@ -6,6 +6,8 @@
 #include <stdio.h>
 
 #include "chip/chip.h"
+#include "core/alloc.h"
+#include "core/file.h"
 #include "core/vec.h"
 #include "step/run_table.h"
 
@@ -110,10 +112,12 @@ static void words_that_are_not_covered(void **state) {
     const char *head, *cell, *reason; /* NULL: covered */
   } list[] = {{"kind", "pretrain", NULL},
               {"kind", "sft", NULL},
-              {"kind", "lora", "kind 'lora' is not covered; accepted: pretrain, sft"},
+              {"kind", "lora", NULL},
+              {"kind", "vlm-lora", "kind 'vlm-lora'"},
               {"kind", "vlm-sft", "kind 'vlm-sft'"},
               {"peft", "none", NULL},
-              {"peft", "lora:16:linear_qkv", "peft 'lora:16:linear_qkv'"},
+              {"peft", "lora:16:linear_qkv", NULL},
+              {"peft", "dora:16:linear_qkv", "peft is 'dora:16:linear_qkv'"},
               {"ssm", "", NULL},
               {"ssm", "mamba2:heads=64", "ssm 'mamba2"},
               {"vision", "vit:layers=27", "vision 'vit"},
@@ -211,6 +215,46 @@ static void wrong_tables_are_errors(void **state) {
     if (!strstr(err.message, list[i].message)) fail_msg("%s", err.message);
     pz_arena_release(&arena);
   }
+}
+
+/* Fine-tuning on an H200: time and peak memory of each step. */
+static void adapters_take_what_a_gpu_shows(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t bytes = 0;
+  assert_int_equal(pz_file_read(PHAZE_TEST_DATA "/h200_lora.csv", 1 << 20, &text, &bytes, NULL),
+                   PZ_OK);
+  struct rows r = read_rows(text);
+  assert_int_equal(r.n, 8);
+  for (uint32_t i = 0; i < r.n; i++) {
+    const struct pz_run_row *x = &r.at[i];
+    if (!x->predicted) fail_msg("%s", x->reason);
+    double step = x->p.step_s / x->measured_s - 1, peak = x->p.peak_bytes / x->measured_bytes - 1;
+    if (fabs(step) > 0.05 || fabs(peak) > 0.005)
+      fail_msg("row %u: step %+.3f, peak %+.4f", i, step, peak);
+  }
+  pz_free(text);
+}
+
+/* A plan with adapters exchanges and updates these alone; a word that is none of the modules is refused. */
+static void frozen_weights_are_neither_exchanged_nor_updated(void **state) {
+  (void)state;
+  static const char heads[] = "model,chip,cluster,framework,n_dev,gbs,zero,kind,peft";
+  char text[600];
+  snprintf(text, sizeof text, "%s\n%s\n%s\n%s\n%s\n", heads,
+           "llama3-8b,h100,dgx-h100,nemo,16,16,1,sft,",
+           "llama3-8b,h100,dgx-h100,nemo,16,16,1,sft,none",
+           "llama3-8b,h100,dgx-h100,nemo,16,16,1,lora,lora:16:all",
+           "llama3-8b,h100,dgx-h100,nemo,16,16,1,lora,lora:16:linear_kqv");
+  struct rows r = read_rows(text);
+  assert_true(r.at[0].p.step_s == r.at[1].p.step_s);
+  assert_true(r.at[2].p.parts.optimizer_s < 0.02 * r.at[0].p.parts.optimizer_s);
+  assert_true(r.at[2].p.peak.optimizer_bytes < 0.02 * r.at[0].p.peak.optimizer_bytes);
+  assert_true(r.at[2].p.parts.gradient_s + r.at[2].p.gradient_hidden_s <
+              0.05 * (r.at[0].p.parts.gradient_s + r.at[0].p.gradient_hidden_s));
+  assert_true(r.at[2].p.parts.products_s < 0.75 * r.at[0].p.parts.products_s);
+  assert_false(r.at[3].predicted);
+  assert_non_null(strstr(r.at[3].reason, "no module 'linear_kqv'; accepted"));
 }
 
 /* Libraries of chips without measured kernels, by any name, are the chip's attention. */
@@ -373,6 +417,8 @@ static void chips_stand_in_clusters(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(adapters_take_what_a_gpu_shows),
+      cmocka_unit_test(frozen_weights_are_neither_exchanged_nor_updated),
       cmocka_unit_test(short_tables_are_predict),
       cmocka_unit_test(rows_are_predicted_or_refused),
       cmocka_unit_test(words_that_are_not_covered),

@@ -117,6 +117,34 @@ static void slices_together_are_the_whole(void **state) {
       }
 }
 
+/* The same with adapters, whose matrices are divided as their layers'. */
+static void slices_with_adapters_are_the_whole(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *adapters;
+    int64_t widths[3];
+  } adapted[] = {{"llama3-8b", "lora:16:all", {2, 8}},
+                 {"llama3-8b", "lora:8:linear_qkv+linear_fc1", {2, 4}},
+                 {"gpt2", "lora:12:attention", {2, 3, 12}},
+                 {"gpt-neox-20b", "lora:32:all", {4}},
+                 {"mixtral-8x7b", "lora:16:all", {2, 8}},
+                 {"qwen3-30b-a3b", "lora:16:q+k+v+o+gate+up+down", {4}},
+                 {"deepseek-v3", "lora:64:all", {2, 64}}};
+  for (size_t c = 0; c < sizeof adapted / sizeof *adapted; c++)
+    for (int i = 0; i < 3 && adapted[c].widths[i]; i++)
+      for (int k = 0; k < 8; k++) {
+        struct pz_workload_options o = pz_workload_options_default();
+        o.tp = adapted[c].widths[i];
+        o.sequence_parallel = k & 1;
+        o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
+        o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+        o.seq = 960;
+        assert_int_equal(pz_lora_parse(adapted[c].adapters, &o.lora_rank, &o.lora_modules, NULL),
+                         PZ_OK);
+        conserve(adapted[c].model, o);
+      }
+}
+
 /* Parameters whose gradients are partial: all undivided ones with sequence parallelism, else the
  * router. */
 static void partial_gradients_are_counted(void **state) {
@@ -210,6 +238,7 @@ static void a_feed_forward_that_does_not_divide_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slices_together_are_the_whole),
+      cmocka_unit_test(slices_with_adapters_are_the_whole),
       cmocka_unit_test(partial_gradients_are_counted),
       cmocka_unit_test(collectives_stand_where_the_halves_meet),
       cmocka_unit_test(widths_that_do_not_divide_are_refused),
