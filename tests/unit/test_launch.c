@@ -1039,7 +1039,7 @@ static void scripts_say_what_the_plan_says(void **state) {
         titan_v += f == TORCHTITAN && l.plan.pp > 1 && l.plan.pipeline >= PZ_PIPELINE_ZB_V;
         alike_recompute(&seen);
         checks[f](&seen, text);
-        if (seen.plan.framework == pz_framework_find(pz_launch_names[f]) && !is_hybrid(&l.shape)) {
+        if (seen.plan.framework == pz_framework_find(pz_launch_names[f])) {
           seen.plan.overlap = pz_plan_overlap(&seen.plan);
           if (seen.plan.recompute_modules == PZ_MODULE_CORE) seen.plan.recompute_modules = 0;
           check_read(f, &seen, text);
