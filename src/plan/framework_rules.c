@@ -217,7 +217,8 @@ bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct p
   if (m->family == PZ_SHAPE_OTHER && !(bit & (TITAN | DEEPSPEED))) return true;
   if (m->family == PZ_SHAPE_OTHER && bit == TITAN)
     return has_no(framework, m, "llama, qwen3, deepseek_v3", why);
-  if (bit == TITAN && (m->family == PZ_SHAPE_GPT2 || m->family == PZ_SHAPE_MIXTRAL))
+  if (bit == TITAN && (m->family == PZ_SHAPE_GPT2 || m->family == PZ_SHAPE_MIXTRAL ||
+                       m->family == PZ_SHAPE_NEMOTRON_H || m->family == PZ_SHAPE_QWEN3_NEXT))
     return has_no(framework, m, "llama, qwen3, deepseek_v3", why);
   if (bit == TITAN && m->qkv_bias) return has_no(framework, m, "models without biases", why);
   if (bit == TITAN && llama && m->tied)

@@ -425,12 +425,14 @@ static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
   if (strncmp(op->name, "mlp_norm", 8) == 0) return routed ? PZ_GRAPH_ROUTER : PZ_GRAPH_MLP;
   if (strncmp(op->name, "router", 6) == 0 || strncmp(op->name, "shared", 6) == 0)
     return PZ_GRAPH_ROUTER;
-  if (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS) return PZ_GRAPH_PREPARATION;
+  bool before = strncmp(op->name, "latent_down", 11) == 0; /* moe_layer.py, preprocess */
+  if (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS || before)
+    return PZ_GRAPH_PREPARATION;
   bool mlp = strncmp(op->name, "mlp_", 4) == 0 || strncmp(op->name, "split_", 6) == 0;
   if (mlp) return routed ? 0 : PZ_GRAPH_MLP;
   bool experts = to_experts(op) || op->kind == PZ_OP_SORT || op->kind == PZ_OP_COMBINE ||
                  strncmp(op->name, "add_shared", 10) == 0 || strncmp(op->name, "experts", 7) == 0 ||
-                 strncmp(op->name, "combine", 7) == 0;
+                 strncmp(op->name, "combine", 7) == 0 || strncmp(op->name, "latent", 6) == 0;
   return experts ? 0 : is_mamba(l) ? PZ_GRAPH_MAMBA : PZ_GRAPH_ATTENTION;
 }
 
