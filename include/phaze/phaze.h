@@ -375,9 +375,13 @@ struct pz_workload_options {
   enum pz_context_form cp_form;
   int64_t vocab_multiple; /* the vocabulary is padded to a multiple of this; model_params and the
                              workload's vocab stay the model's own; 0: as it is */
-  int64_t lora_rank; /* > 0: the model's parameters are frozen, and linear layers of lora_modules have
-                        low-rank adapters of this rank (LoRA, arXiv 2106.09685) */
-  int lora_modules;  /* a set of enum pz_lora_module */
+  struct pz_lora {
+    int64_t
+        rank; /* > 0: the model's parameters are frozen, and linear layers have low-rank adapters of
+                       this rank (LoRA, arXiv 2106.09685) */
+    int modules;    /* those layers, a set of enum pz_lora_module */
+    double dropout; /* of what adapters read; 0: none */
+  } lora;
 };
 
 /* Linear layers that adapters may have.  Megatron's layers of query, key and value, and of gate and up, are one each:
@@ -396,12 +400,12 @@ enum pz_lora_module {
   PZ_LORA_KV_UP = 1 << 10,
   PZ_LORA_SSM_IN = 1 << 11, /* of state-space layers */
   PZ_LORA_SSM_OUT = 1 << 12,
-  PZ_LORA_SHARED = 1 << 13,    /* one first matrix for layers that Megatron has as one */
+  PZ_LORA_SHARED = 1 << 13,      /* one first matrix for layers that Megatron has as one */
   PZ_LORA_AS_FRAMEWORK = 1 << 14 /* the same where the framework is Megatron's (all, attention) */
 };
 
-/* "none", or "lora:RANK:MODULES" with a list of modules joined by +, or all or attention: rank 0, or rank and set. */
-PZ_NODISCARD PZ_API enum pz_status pz_lora_parse(const char *text, int64_t *rank, int *modules,
+/* "none", or "lora:RANK:MODULES" with a list of modules joined by +, or all or attention, and maybe ":DROPOUT". */
+PZ_NODISCARD PZ_API enum pz_status pz_lora_parse(const char *text, struct pz_lora *out,
                                                  struct pz_error *err);
 
 /* Names of these choices, in the order of the enums; each list ends with NULL. */
@@ -569,22 +573,16 @@ struct pz_chip;
 
 /* Of the operands of the layers' products. */
 enum pz_precision {
-  PZ_PRECISION_BF16, /* 16 bit */
-  PZ_PRECISION_FP8,  /* 8 bit, with casts; attention, head and everything else in 16 */
-  PZ_PRECISION_FP16, /* 16 bit with a shorter exponent, at the cost of bf16 */
+  PZ_PRECISION_BF16,  /* 16 bit */
+  PZ_PRECISION_FP8,   /* 8 bit, with casts; attention, head and everything else in 16 */
+  PZ_PRECISION_FP16,  /* 16 bit with a shorter exponent, at the cost of bf16 */
   PZ_PRECISION_NVFP4, /* 4 bit with scales of 16 values, otherwise as FP8 */
   PZ_PRECISIONS
 };
 
 /* Scales of 8-bit operands: one of a tensor, by the largest values of steps before or of its own; one of each 128 values
  * (128 x 128 of weights); one of each 32 (Blackwell). */
-enum pz_fp8_recipe {
-  PZ_FP8_DELAYED,
-  PZ_FP8_CURRENT,
-  PZ_FP8_BLOCKWISE,
-  PZ_FP8_MX,
-  PZ_FP8_RECIPES
-};
+enum pz_fp8_recipe { PZ_FP8_DELAYED, PZ_FP8_CURRENT, PZ_FP8_BLOCKWISE, PZ_FP8_MX, PZ_FP8_RECIPES };
 
 /* What collectives reach over a link between all devices of a node; 0: as constants of the model say. */
 struct pz_collective_facts {
@@ -1483,16 +1481,19 @@ enum pz_dispatcher {
 /* Names of these choices, in the order of the enums (of sets: of their bits); each list ends with
  * NULL.  Frameworks: those whose defaults and kernels are known. */
 PZ_API extern const char *const pz_recomputation_names[],
-    *const pz_execution_names[], *const pz_precision_names[], *const pz_fp8_recipe_names[], *const pz_act_precision_names[],
-                                     *const pz_dispatcher_names[],
-                                         *const pz_overlap_names[],
-                                             *const pz_module_names[],
-                                                 *const pz_graph_module_names[],
-                                                     *const pz_offload_names[],
-                                                         *const pz_offload_module_names[],
-                                                             *const pz_pipeline_names[],
-                                                                 *const pz_saved_names[],
-                                                                     *const pz_framework_names[];
+    *const pz_execution_names[],
+        *const pz_precision_names[],
+            *const pz_fp8_recipe_names[],
+                *const pz_act_precision_names[],
+                    *const pz_dispatcher_names[],
+                        *const pz_overlap_names[],
+                            *const pz_module_names[],
+                                *const pz_graph_module_names[],
+                                    *const pz_offload_names[],
+                                        *const pz_offload_module_names[],
+                                            *const pz_pipeline_names[],
+                                                *const pz_saved_names[],
+                                                    *const pz_framework_names[];
 
 /* Position of a framework in its list; -1: unknown. */
 PZ_API int pz_framework_find(const char *name);

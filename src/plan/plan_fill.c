@@ -154,7 +154,8 @@ static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
                        ? PZ_PRECISION_BF16
                        : PZ_PRECISION_FP16;
   if (p->fp8_recipe < 0 && p->precision == PZ_PRECISION_FP8)
-    p->fp8_recipe = f->engine && chip && pz_chip_scales_blocks(chip) ? PZ_FP8_MX : (int)f->fp8_recipe;
+    p->fp8_recipe =
+        f->engine && chip && pz_chip_scales_blocks(chip) ? PZ_FP8_MX : (int)f->fp8_recipe;
   if (p->act_precision < 0) p->act_precision = 0;
   if (p->dispatcher < 0) p->dispatcher = (int)f->dispatcher;
   if (p->cuda_graphs < 0) p->cuda_graphs = 0;
@@ -213,10 +214,9 @@ static enum pz_status check_precision(const struct pz_plan *p, const struct pz_c
 }
 
 static enum pz_status fill_adapters(struct pz_plan *p, struct pz_error *err) {
-  int64_t rank;
-  int modules;
-  enum pz_status status = pz_lora_parse(p->peft, &rank, &modules, err);
-  if (status == PZ_OK && !rank) p->peft = NULL;
+  struct pz_lora lora;
+  enum pz_status status = pz_lora_parse(p->peft, &lora, err);
+  if (status == PZ_OK && !lora.rank) p->peft = NULL;
   return status;
 }
 

@@ -61,37 +61,12 @@ enum column {
   COLUMNS = PLAN + PZ_PLAN_FIELDS
 };
 
-static const char *const heads[PLAN] = {"id",
-                                        "group",
-                                        "quality",
-                                        "step_time_s",
-                                        "peak_bytes",
-                                        "model",
-                                        "layers",
-                                        "hidden",
-                                        "heads",
-                                        "kv_heads",
-                                        "head_dim",
-                                        "ffn",
-                                        "mlp",
-                                        "vocab",
-                                        "experts",
-                                        "topk",
-                                        "expert_ffn",
-                                        "shared_experts",
-                                        "dense_layers",
-                                        "mla",
-                                        "chip",
-                                        "cluster",
-                                        "shared_ffn",
-                                        "ssm",
-                                        "layer_pattern",
-                                        "moe_latent",
-                                        "kind",
-                                        "routing",
-                                        "offload",
-                                        "vision",
-                                        "optimizer"};
+static const char *const heads[PLAN] = {
+    "id",      "group",      "quality",    "step_time_s",    "peak_bytes",   "model", "layers",
+    "hidden",  "heads",      "kv_heads",   "head_dim",       "ffn",          "mlp",   "vocab",
+    "experts", "topk",       "expert_ffn", "shared_experts", "dense_layers", "mla",   "chip",
+    "cluster", "shared_ffn", "ssm",        "layer_pattern",  "moe_latent",   "kind",  "routing",
+    "offload", "vision",     "optimizer"};
 
 /* What people note beside a run: where it is from, what else was measured.  Not read. */
 static const char *const notes[] = {"source",
@@ -231,6 +206,7 @@ struct pz_run_request {
   struct pz_plan plan;
   struct pz_job job;
   char config[PZ_RUN_CONFIG];
+  char adapters[200]; /* of the plan, with what the row leaves out */
   struct pz_chip chip;
   struct pz_cluster net;
   bool has_net;          /* else the chip's own link */
@@ -406,8 +382,8 @@ static bool read_quant(const char *word, struct pz_plan *p) {
   int end = 0;
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcmp(words[i].word, word) == 0) return p->fp8_recipe = words[i].recipe, true;
-  if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n", &first,
-             &last, &end) == 2 &&
+  if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n",
+             &first, &last, &end) == 2 &&
       end > 0 && !word[end] && last >= first) {
     p->bf16_layers = last - first + 1;
     return true;
@@ -466,14 +442,22 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
   if (p->zero == 3 && slice > 0 && p->dp > slice && p->dp % slice == 0) p->shard = slice;
 }
 
+/* MLPerf's fine-tuning: dropout 0.1 before adapters, by its rules, and of context parallelism an all-to-all of heads
+ * (train.py and cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations of
+ * github.com/mlcommons/training_results_v5.0, and of the results of others). */
+static void read_mlperf(struct pz_run_request *q, struct pz_plan *p) {
+  struct pz_lora lora;
+  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_ALL_TO_ALL;
+  int n = snprintf(q->adapters, sizeof q->adapters, "%s:0.1", p->peft);
+  bool fits = n > 0 && (size_t)n < sizeof q->adapters;
+  if (fits && pz_lora_parse(q->adapters, &lora, NULL) == PZ_OK) p->peft = q->adapters;
+}
+
 /* Of a run that says everything: what tables say in words of their own. */
-static void read_published(const struct reader *r, const struct pz_run_request *q,
-                           struct pz_plan *p) {
+static void read_published(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
   if (!q->model.experts || !p->ep) p->ep = 1;
-  /* MLPerf's fine-tuning has an all-to-all of heads (cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations/
-   * nyx_n1_ngc25.04_nemo/conf of github.com/mlcommons/training_results_v5.0, and of the results of others) */
-  bool mlperf = strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p);
-  if (p->cp_form < 0) p->cp_form = mlperf ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
+  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p)) read_mlperf(q, p);
+  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
     p->cuda_graphs = 0;
@@ -569,8 +553,8 @@ static bool read_shape(const struct reader *r, struct pz_run_request *q, struct 
   q->model.seq = q->plan.seq;
   q->model.mlp = cell(r, MLP);
   /* adapters of plain PyTorch are on projections of their own, not on joint ones */
-  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder &&
-                   !pz_plan_adapts(&q->plan);
+  q->model.plain =
+      q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder && !pz_plan_adapts(&q->plan);
   q->model.own_head = q->plan.framework == pz_framework_find("torch");
   return pz_run_model_config(&q->model, q->config, row->reason);
 }
