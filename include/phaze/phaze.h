@@ -1426,6 +1426,15 @@ enum pz_graph_module {
   PZ_GRAPH_ALL = 31
 };
 
+/* The optimizer's own copies of weights that have fewer bits. */
+enum pz_main_params {
+  PZ_MAIN_FP32,
+  PZ_MAIN_FP16,
+  PZ_MAIN_REMAINDERS, /* what bf16 weights leave of fp32: 16 bits */
+  PZ_MAIN_NONE,       /* weights are updated as they are */
+  PZ_MAIN_KINDS
+};
+
 /* What is in the memory of the host while it is not used, a set. */
 enum pz_offload {
   PZ_OFFLOAD_ACTIVATIONS = 1, /* from forward to backward */
@@ -1489,11 +1498,12 @@ PZ_API extern const char *const pz_recomputation_names[],
                         *const pz_overlap_names[],
                             *const pz_module_names[],
                                 *const pz_graph_module_names[],
-                                    *const pz_offload_names[],
-                                        *const pz_offload_module_names[],
-                                            *const pz_pipeline_names[],
-                                                *const pz_saved_names[],
-                                                    *const pz_framework_names[];
+                                    *const pz_main_params_names[],
+                                        *const pz_offload_names[],
+                                            *const pz_offload_module_names[],
+                                                *const pz_pipeline_names[],
+                                                    *const pz_saved_names[],
+                                                        *const pz_framework_names[];
 
 /* Position of a framework in its list; -1: unknown. */
 PZ_API int pz_framework_find(const char *name);

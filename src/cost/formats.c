@@ -12,12 +12,14 @@
  * (Transformer Engine, common/recipe; arXiv 2209.05433, 2310.10537, 2509.25149). */
 static const struct {
   double reads, bytes;
-} casts[] = {[PZ_FORMAT_16BIT] = {0, 0},
+} casts[] = {[PZ_FORMAT_16BIT] = {0, 2},
              [PZ_FORMAT_FP8_DELAYED] = {1, 1},
-             [PZ_FORMAT_FP8_CURRENT] = {2, 1},
+             [PZ_FORMAT_FP8_CURRENT] = {1.87, 1},
              [PZ_FORMAT_FP8_BLOCK] = {1, 1 + 4.0 / 128},
              [PZ_FORMAT_MXFP8] = {1, 1 + 1.0 / 32},
              [PZ_FORMAT_NVFP4] = {2, 0.5 + 1.0 / 16}};
+
+double pz_format_bytes(enum pz_format f) { return casts[f].bytes; }
 
 static double speedup_of(const struct pz_calibration *k, enum pz_format format) {
   if (format == PZ_FORMAT_NVFP4) return k->nvfp4_speedup;
@@ -35,6 +37,8 @@ static enum pz_status on_narrow(struct pz_cost *cost, enum pz_format format,
   int64_t values = 8 / pz_format_bits(format); /* of a byte */
   narrow.rules.operand_bytes = 1;
   narrow.calibration.tensor_efficiency *= speedup_of(&chip.calibration, format) / (double)values;
+  if (format == PZ_FORMAT_NVFP4 && chip.calibration.nvfp4_tile_value_s > 0)
+    narrow.calibration.tile_value_s = chip.calibration.nvfp4_tile_value_s;
   struct pz_cluster net = cost->net;
   pz_cost_set_chip(cost, &narrow, &net);
   enum pz_status status;
@@ -85,9 +89,16 @@ enum pz_status pz_cost_format_product(struct pz_cost *cost, enum pz_format forma
   return PZ_OK;
 }
 
+/* Tensor cores before Blackwell read 8-bit operands along the rows alone: what was gathered with one scale is transposed
+ * behind (Transformer Engine, is_non_tn_fp8_gemm_supported and _create_transpose in pytorch/tensor). */
 void pz_cost_format_cast(const struct pz_chip *c, enum pz_format format, int64_t rows, int64_t cols,
-                         struct pz_vector_time *out) {
-  double bytes = (double)rows * (double)cols * (2 * casts[format].reads + 2 * casts[format].bytes);
+                         int64_t parts, struct pz_vector_time *out) {
+  double read = 2 * casts[format].reads, copy = casts[format].bytes;
+  bool one_scale = format == PZ_FORMAT_FP8_DELAYED || format == PZ_FORMAT_FP8_CURRENT;
+  bool behind = parts > 1 && one_scale && !pz_chip_scales_blocks(c);
+  bool one = one_scale && (behind || pz_chip_scales_blocks(c));
+  double value = (read + (one ? 1 : 2) * copy) / (double)parts + (behind ? 2 * copy : 0);
+  double bytes = (double)rows * (double)cols * value;
   struct pz_vector_work w = {PZ_OP_CAST, PZ_FORWARD, rows, cols, bytes, false};
   pz_vector_time(c, &w, out);
 }

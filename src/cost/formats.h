@@ -9,6 +9,9 @@ static inline int pz_format_bits(enum pz_format f) {
   return f == PZ_FORMAT_16BIT ? 16 : f == PZ_FORMAT_NVFP4 ? 4 : 8;
 }
 
+/* Bytes of a value in one copy, with the scales of its block. */
+double pz_format_bytes(enum pz_format f);
+
 /* At the format's rate on the chip (fp8_speedup, fp8_block_speedup, nvfp4_speedup times that of a 16-bit product), with
  * the bytes of its operands.  Errors as pz_cost_product. */
 PZ_NODISCARD enum pz_status pz_cost_format_product(struct pz_cost *cost, enum pz_format format,
@@ -21,9 +24,10 @@ PZ_NODISCARD enum pz_status pz_cost_format_grouped(struct pz_cost *cost, enum pz
                                                    struct pz_mapping *out, struct pz_error *err);
 
 /* Activations or gradients of a training step, for the product at hand and for the weights' gradient: what Transformer
- * Engine reads and writes for a 16-bit value. */
+ * Engine reads and writes for a 16-bit value.  `parts` above 1: so many devices cast a part of the rows each, and gather
+ * them. */
 void pz_cost_format_cast(const struct pz_chip *c, enum pz_format format, int64_t rows, int64_t cols,
-                         struct pz_vector_time *out);
+                         int64_t parts, struct pz_vector_time *out);
 
 /* Activations as inference frameworks quantise them, for one product, again and again, with data that may stay in the
  * global buffer.  PZ_FORMAT_FP8_CURRENT: a scale found from the largest value, then the cast, in two kernels: 3 bytes a

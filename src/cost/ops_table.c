@@ -121,7 +121,7 @@ static const struct known {
     {"delta_rule_step", SCAN_STEP, PZ_OP_DELTA_RULE, PZ_FORWARD, 8, NULL, NULL, true},
     {"conv1d", CONV, PZ_OP_CONV1D, PZ_FORWARD, 4, NULL, NULL, true},
     {"conv1d_rows", CONV_ROWS, PZ_OP_CONV1D, PZ_FORWARD, 4, NULL, NULL, true},
-    {"conv1d_step", CONV_STEP, PZ_OP_CONV1D, PZ_FORWARD, 16, NULL, NULL, true},
+    {"conv1d_step", CONV_STEP, PZ_OP_CONV1D, PZ_FORWARD, 4, NULL, NULL, true},
     {"all_reduce", COLLECTIVE, PZ_COLLECTIVE_ALL_REDUCE, PZ_FORWARD, 0, "link", NULL, true},
     {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, "link", NULL, true},
     {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL, true},
@@ -398,24 +398,43 @@ static double vector_s(const struct pz_chip *c, const struct pz_ops_row *row, in
   return cold * t.latency_s + (1 - cold) * warm_s;
 }
 
-/* A state in fp32 is read, changed and written. */
-static double scan_step_s(const struct pz_chip *c, const struct pz_ops_row *row) {
-  const struct known *op = &known[row->op];
-  double values = (double)(row->batch * row->heads) * (double)row->n * (double)row->k;
-  struct pz_vector_work w = {op->kind,        op->direction,      row->batch * row->heads,
-                             row->n * row->k, values * op->bytes, true};
+/* `blocks_s`: of its blocks of threads at least; `waits`: of the loads of a block that wait for each other.  What is
+ * changed in place takes half of its traffic of the global buffer. */
+static double state_kernel_s(const struct pz_chip *c, const struct pz_vector_work *w,
+                             double blocks_s, double waits, bool in_place) {
   struct pz_vector_time t;
-  pz_vector_time(c, &w, &t);
+  pz_vector_time(c, w, &t);
+  t.compute_s = fmax(t.compute_s, blocks_s);
+  t.hbm_s *= pz_cold_part(c, (in_place ? 0.5 : 1) * w->bytes);
+  if (c->execution == PZ_CHIP_STREAM)
+    t.rows_s += waits * pz_constants_default.state_block / c->clock_hz;
+  pz_vector_conclude(&t);
   return t.latency_s;
 }
 
-static double conv_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+/* A state in fp32 is read, changed and written. */
+static double scan_step_s(const struct pz_chip *c, const struct pz_ops_row *row) {
   const struct known *op = &known[row->op];
-  double s = vector_s(c, row, op->kind, op->direction, op->bytes);
-  double blocks = (double)row->batch * (double)row->n;
-  if (op->form != CONV_ROWS) return s;
-  return fmax(s,
-              blocks * pz_constants_default.conv_block / ((double)c->vector.cores * c->clock_hz));
+  int64_t rows = row->batch * row->heads, cols = row->n * row->k;
+  struct pz_vector_work w = {
+      op->kind, op->direction, rows, cols, (double)rows * (double)cols * op->bytes, false};
+  return state_kernel_s(c, &w, 0, 1, true);
+}
+
+/* A block has eight tokens of each sample; a step moves the values before its own too. */
+static double conv_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  static const int64_t WIDTH = 4, TOKENS = 8;
+  const struct known *op = &known[row->op];
+  bool step = op->form == CONV_STEP;
+  int64_t rows = row->batch * (step ? WIDTH : row->m);
+  struct pz_vector_work w = {
+      op->kind, op->direction, rows, row->n, (double)rows * (double)row->n * op->bytes, false};
+  double waits = step ? 0 : fmin(1, (double)row->m / (double)TOKENS);
+  double blocks = op->form == CONV_ROWS && c->execution == PZ_CHIP_STREAM
+                      ? (double)row->batch * (double)row->n
+                      : 0;
+  double block_s = pz_constants_default.conv_block / ((double)c->vector.cores * c->clock_hz);
+  return state_kernel_s(c, &w, blocks * block_s, waits, op->form != CONV);
 }
 
 /* silu(x) y in two kernels; its derivative: two products, and that of silu. */
@@ -548,6 +567,7 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   case ADAMW: s = adamw_s(c, row); break;
   default: status = product_s(cost, row, &s, err);
   }
+  if (row->alone) s += pz_constants_default.graph_s;
   if (status == PZ_OK) *us = s * 1e6;
   return status;
 }

@@ -26,6 +26,7 @@ struct pz_ops_row {
   int64_t nodes, sms;      /* of a dispatch: of its devices, and cores that it holds */
   double skew;             /* likewise: exponent of the power law of their tokens; 0: balanced */
   bool gated;              /* likewise: three matrices, else two */
+  bool alone;              /* of a scan or convolution: one call a CUDA graph */
   double us;               /* measured; 0: the table has no times */
   const char *chip;   /* the preset of the chip that the row names; NULL: the table names none */
   const char *group;  /* what it is counted with; NULL: its operator */

@@ -128,7 +128,7 @@ void pz_scan_time(const struct pz_chip *c, const struct pz_scan_work *w, struct 
   double mac_s = 1 / scan_rate(c, w), pass_macs = part_macs(w, &f->pass),
          pass_bytes = part_bytes(w, &f->pass);
   double lane_s = all.lane_ops / pz_chip_vector_op_per_s(c);
-  double all_compute_s = fmax((all.macs - pass_macs) * mac_s, lane_s);
+  double all_compute_s = (all.macs - pass_macs) * mac_s + lane_s; /* decays between two products */
   double all_s = overlapped(all_compute_s, (all.bytes - pass_bytes) * byte_s, k->scan_smooth);
   double pass_s = overlapped(pass_macs * mac_s, pass_bytes * byte_s, k->scan_smooth);
   /* a chunk's state waits for the one before; the first has gone through all kernels */

@@ -710,6 +710,7 @@ static enum pz_status read_other(const struct reader *r, struct pz_arena *arena,
   if (status != PZ_OK) return status;
   row->op = pz_ops_find(k->op);
   row->group = k->group;
+  row->alone = mamba;
   if (strncmp(k->op, "conv1d", 6) != 0) return PZ_OK;
   /* queries, keys and values, or x, B and C, of all heads */
   row->n = mamba ? row->heads * row->k + 2 * row->kv_heads * row->n

@@ -30,7 +30,7 @@ static const unsigned char cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_COMBINE] = {2, 3},     [PZ_OP_SIGMOID] = {11, 2},
     [PZ_OP_SORT] = {1, 1},        [PZ_OP_GATHER_ROWS] = {1, 1},
     [PZ_OP_SCATTER_ADD] = {1, 1}, [PZ_OP_CONV1D] = {45, 90},
-    [PZ_OP_DELTA_RULE] = {40, 0}, /* a step of one token, for a value of its state */
+    [PZ_OP_DELTA_RULE] = {30, 0}, /* a step of one token, for a value of its state */
 };
 
 /* A thread of a block takes this many values of a row; a core runs so many threads (CUDA limits).

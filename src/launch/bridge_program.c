@@ -23,13 +23,16 @@ static const struct renamed {
     {"layernorm_epsilon", "norm-epsilon", false},
     {"gated_linear_unit", "swiglu", false},
     {"fp8", "fp8-format", false},
+    {"fp4", "fp4-format", false},
     {"num_query_groups", "group-query-attention --num-query-groups", false},
     {"add_bias_linear", "disable-bias-linear", true},
     {"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights", true},
     {"overlap_p2p_comm", "no-overlap-p2p-communication", true},
     {"grad_reduce_in_fp32", "grad-reduce-in-bf16", true},
     {"fp8_param_gather", NULL, false},
+    {"reuse_grad_buf_for_mxfp8_param_ag", NULL, false},
     {"pipeline_dtype", NULL, false},
+    {"cpu_offloading_weights", NULL, false},
     {"activation_func", NULL, false},
     {"batch_p2p_comm", NULL, false},
     {"apply_rope_fusion", NULL, false},
@@ -53,6 +56,7 @@ static void put_value(const char *value, size_t n, FILE *out) {
   }
   if (is_word(value, n, "bfloat16")) value = "bf16", n = 4;
   if (is_word(value, n, "uint8")) value = "fp8", n = 3;
+  if (is_word(value, n, "float16")) value = "fp16", n = 4;
   for (size_t i = 0; i < n; i++)
     if (list && strchr("[],\"'", value[i]))
       fputc(' ', out);

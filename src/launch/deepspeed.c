@@ -66,6 +66,7 @@ static void put_recompute(const struct pz_plan *p, FILE *out) {
           "  --recompute-method %s\n",
           p->recompute_layers ? "block" : "uniform");
   put(out, "--recompute-num-layers", p->recompute_layers ? p->recompute_layers : 1);
+  pz_launch_words(out, p->offload & PZ_OFFLOAD_ACTIVATIONS, "--checkpoint-in-cpu");
 }
 
 static void put_training(const struct pz_launch *l, FILE *out) {
@@ -76,6 +77,7 @@ static void put_training(const struct pz_launch *l, FILE *out) {
   put_plan(l, PZ_PLAN_SEQ, out);
   pz_launch_schedule(l, out);
   put_recompute(p, out);
+  pz_launch_words(out, pz_plan_away(p) > 0, "--cpu-optimizer");
   fprintf(out,
           "  --data-path \"$DATA_PATH\"\n  --split '99,1,0'\n"
           "  --tokenizer-type HFTokenizer\n  --tokenizer-model \"$TOKENIZER\"\n"
@@ -102,6 +104,8 @@ static void put_config(const struct pz_launch *l, FILE *out) {
   if (p->zero) fprintf(out, ",\n    \"overlap_comm\": %s", overlap ? "true" : "false");
   if (p->zero == 3 && !(p->overlap & PZ_OVERLAP_PARAM))
     fputs(",\n    \"stage3_prefetch_bucket_size\": 0", out);
+  if (pz_plan_away(p) > 0)
+    fputs(",\n    \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}", out);
   fputs("\n  }\n}\nEOF\n\n", out);
 }
 

@@ -11,10 +11,14 @@ static void put_sharding(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
   const char *moments = pz_core_moments(l);
   pz_launch_words(out, p->zero > 0, "--use-distributed-optimizer");
-  if (moments)
+  pz_launch_words(out, pz_core_is_aware(l), "--use-precision-aware-optimizer");
+  if (moments) fprintf(out, "  --exp-avg-dtype %s\n  --exp-avg-sq-dtype %s\n", moments, moments);
+  pz_launch_words(out, p->main_params == PZ_MAIN_FP16, "--main-params-dtype fp16");
+  if (pz_plan_away(p) > 0)
     fprintf(out,
-            "  --use-precision-aware-optimizer\n  --exp-avg-dtype %s\n  --exp-avg-sq-dtype %s\n",
-            moments, moments);
+            "  --optimizer-cpu-offload\n  --optimizer-offload-fraction %.10g\n"
+            "  --overlap-cpu-optimizer-d2h-h2d\n",
+            pz_plan_away(p));
   if (p->zero > 1)
     fprintf(out,
             "  --use-megatron-fsdp\n  --data-parallel-sharding-strategy %s\n"
@@ -35,8 +39,18 @@ static void put_training(const struct pz_launch *l, FILE *out) {
   put_plan(l, PZ_PLAN_BATCH, out);
   put_plan(l, PZ_PLAN_SEQ, out);
   pz_launch_schedule(l, out);
-  pz_launch_words(out, p->precision == PZ_PRECISION_FP8,
-                  "--fp8-format hybrid\n  --fp8-recipe tensorwise");
+  const char *format = pz_core_fp8_format(p);
+  if (format)
+    fprintf(out, "  --fp8-format %s\n  --fp8-recipe %s\n", format,
+            pz_core_fp8_recipes[p->fp8_recipe]);
+  pz_launch_words(out, p->precision == PZ_PRECISION_NVFP4,
+                  "--fp4-format e2m1\n  --fp4-recipe nvfp4");
+  if (p->bf16_layers)
+    fprintf(out,
+            "  --first-last-layers-bf16\n  --num-layers-at-start-in-bf16 0\n"
+            "  --num-layers-at-end-in-bf16 %" PRId64 "\n",
+            p->bf16_layers);
+  pz_launch_words(out, p->act_precision > 0, "--activation-func-fp8-input-store");
   pz_launch_words(out, true, "--make-vocab-size-divisible-by 128");
   pz_launch_words(out, p->grad_bytes == 2, "--grad-reduce-in-bf16");
   pz_core_recompute(l, PZ_LAUNCH_MEGATRON, out);

@@ -58,10 +58,10 @@ static const struct refused {
     {"encoder-tensor-model-parallel-size", "encoders with decoders", "0"}, {"encoder-pipeline-model-parallel-size", "encoders with decoders", "0"},
     {"decoder-num-layers", "encoders with decoders", NULL}, {"standalone-embedding-stage", "a stage for the embedding alone", NULL},
     {"use-tp-pp-dp-mapping", "replicas outside of stages in the order of ranks", NULL},
-    {"cpu-offloading*", "activations kept on the host", NULL}, {"optimizer-cpu-offload", "an optimizer on the host", NULL},
+    {"cpu-offloading*", "activations kept on the host", NULL}, {"offload-optimizer-states", "an optimizer on the host between its steps", NULL},
     {"distribute-saved-activations", "saved activations divided over the tensor-parallel group", NULL},
     {"main-grads-dtype", "gradients in other types", "fp32"},
-    {"main-params-dtype", "optimizer state in other types", "fp32"}, {"optimizer", "optimizers other than adam", "adam"},
+    {"optimizer", "optimizers other than adam", "adam"},
     {"spec", "a model of its own", "local"}, {"heterogeneous-*", "layers that differ", NULL}, {"retro-*", "retrieval models", NULL},
     {"hybrid-*", "state-space layers", NULL}, {"is-hybrid-model", "state-space layers", NULL}, {"mamba-*", "state-space layers", NULL},
     {"yaml-cfg", "a configuration in YAML", NULL}, {"deepspeed*", "this choice of DeepSpeed", NULL},
@@ -87,7 +87,7 @@ static const char *const silent[] = {
     "moe-router-*", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep",
     "moe-deepep-num-sms", "moe-hybridep-num-sms", "moe-input-jitter-eps", "mtp-loss-scaling-factor", "mscale*", "beta-fast", "beta-slow",
     "original-max-position-embeddings",
-    "init-model-with-meta-device", "no-gradient-accumulation-fusion",
+    "use-transformer-engine-op-fuser", "overlap-cpu-optimizer-d2h-h2d", "init-model-with-meta-device", "no-gradient-accumulation-fusion",
     /* of Megatron-DeepSpeed */
     "deepspeed-config", "deepspeed-activation-checkpointing", "no-pipeline-parallel", "layernorm-epsilon", "no-query-key-layer-scaling",
     /* of launchers */
@@ -619,6 +619,54 @@ static enum pz_status read_moments(struct reader *r) {
   return PZ_OK;
 }
 
+/* Copies of weights: without a type of their own and in such an optimizer what bf16 leaves of fp32. */
+static enum pz_status read_copies(struct reader *r) {
+  struct pz_plan *o = &r->out->plan;
+  enum pz_status status = need_word(r, ARG_MAIN_PARAMS, "fp32 or fp16; others are not covered");
+  if (status != PZ_OK || !has(r, ARG_PRECISION_AWARE) || has(r, ARG_HOST_OPTIMIZER)) return status;
+  if (says(r, ARG_MAIN_PARAMS, "fp16"))
+    o->main_params = PZ_MAIN_FP16;
+  else if (!(o->moment_bytes > 0) && o->zero == 1 && has(r, ARG_BF16))
+    o->main_params = PZ_MAIN_REMAINDERS;
+  mark(r, PZ_PLAN_MAIN_PARAMS, ARG_MAIN_PARAMS, ARG_PRECISION_AWARE);
+  return PZ_OK;
+}
+
+static enum pz_status read_host_optimizer(struct reader *r) {
+  struct pz_plan *o = &r->out->plan;
+  if (!has(r, ARG_HOST_OPTIMIZER)) return PZ_OK;
+  o->offload |= PZ_OFFLOAD_OPTIMIZER;
+  if (has(r, ARG_HOST_FRACTION) &&
+      (r->g[ARG_HOST_FRACTION].unknown ||
+       pz_plan_field_read(o, PZ_PLAN_OFFLOAD_FRACTION, r->g[ARG_HOST_FRACTION].text, NULL) !=
+           PZ_OK))
+    return wrong(r, ARG_HOST_FRACTION, "a number from 0.01 to 1");
+  if (o->offload_fraction == 1) o->offload_fraction = 0; /* all, as without it */
+  mark(r, PZ_PLAN_OFFLOAD, ARG_HOST_OPTIMIZER, ARG_HOST_OPTIMIZER);
+  return PZ_OK;
+}
+
+/* Activations on the host: of whole layers, or of modules; of DeepSpeed what recomputation saves. */
+static enum pz_status read_host_layers(struct reader *r) {
+  struct pz_plan *o = &r->out->plan;
+  int layers = (int)PZ_PLAN_OFFLOAD_LAYERS;
+  o->offload_layers = count(r, layers, 0);
+  if (has(r, ARG_HOST_LAYERS) && !o->offload_layers)
+    return wrong(r, ARG_HOST_LAYERS, "with it --cpu-offloading-num-layers");
+  if (has(r, ARG_FINE_OFFLOAD) &&
+      (!has(r, ARG_HOST_MODULES) ||
+       pz_plan_field_read(o, PZ_PLAN_OFFLOAD_MODULES, r->g[ARG_HOST_MODULES].text, NULL) != PZ_OK))
+    return wrong(r, ARG_FINE_OFFLOAD,
+                 "with it --offload-modules of attn_norm, qkv_linear, core_attn, attn_proj, "
+                 "mlp_norm, expert_fc1, moe_act, fused_group_mlp");
+  if (o->offload_layers || o->offload_modules || has(r, ARG_DEEP_HOST_LAYERS))
+    o->offload |= PZ_OFFLOAD_ACTIVATIONS;
+  if (has(r, ARG_DEEP_HOST_OPTIMIZER)) o->offload |= PZ_OFFLOAD_OPTIMIZER;
+  mark(r, PZ_PLAN_OFFLOAD, has(r, ARG_FINE_OFFLOAD) ? ARG_FINE_OFFLOAD : layers,
+       has(r, ARG_DEEP_HOST_LAYERS) ? ARG_DEEP_HOST_LAYERS : ARG_DEEP_HOST_OPTIMIZER);
+  return PZ_OK;
+}
+
 /* DeepSpeed's configuration, where the script writes it. */
 static enum pz_status read_deepspeed(struct reader *r) {
   static const char *const known[] = {"train-batch-size",
@@ -634,7 +682,7 @@ static enum pz_status read_deepspeed(struct reader *r) {
                                       "wall-clock-breakdown",
                                       NULL};
   static const char *const sharding[] = {"stage", "overlap-comm", "stage3-prefetch-bucket-size",
-                                         NULL};
+                                         "offload-optimizer", NULL};
   struct pz_plan *o = &r->out->plan;
   struct pz_document d;
   struct pz_error why = {0};
@@ -699,23 +747,54 @@ static enum pz_status read_overlap(struct reader *r) {
   mark(r, PZ_PLAN_OVERLAP, tp ? ARG_OVERLAP_TP : ARG_OVERLAP_PARAM, ARG_OVERLAP_GRAD);
   mark(r, PZ_PLAN_GRAD_BYTES, ARG_GRAD_BF16, ARG_GRAD_BF16);
   mark(r, PZ_PLAN_FUSED_LOSS, ARG_LOSS_KERNEL, ARG_LOSS_FUSION);
-  return has(r, ARG_DEEPSPEED) ? read_deepspeed(r) : read_moments(r);
+  enum pz_status status = read_host_layers(r);
+  if (status != PZ_OK) return status;
+  if (has(r, ARG_DEEPSPEED)) return read_deepspeed(r);
+  status = read_moments(r);
+  if (status == PZ_OK) status = read_host_optimizer(r);
+  return status == PZ_OK ? read_copies(r) : status;
+}
+
+/* Layers in 16 bit at the end: those of the start, one unless it is said, are not covered. */
+static enum pz_status read_wide_layers(struct reader *r) {
+  if (!has(r, ARG_WIDE_LAYERS)) return PZ_OK;
+  if (!has(r, ARG_WIDE_START) || r->g[ARG_WIDE_START].n > 0)
+    return wrong(r, ARG_WIDE_LAYERS,
+                 "with it --num-layers-at-start-in-bf16 0; layers of the start are not covered");
+  r->out->plan.bf16_layers = has(r, ARG_WIDE_END) ? r->g[ARG_WIDE_END].n : 1;
+  mark(r, PZ_PLAN_BF16_LAYERS, ARG_WIDE_END, ARG_WIDE_LAYERS);
+  return PZ_OK;
 }
 
 static enum pz_status read_precision(struct reader *r) {
-  bool fp8 = has(r, ARG_FP8) || has(r, ARG_FP8_FORMAT);
-  r->out->plan.precision = fp8                ? PZ_PRECISION_FP8
-                           : has(r, ARG_FP16) ? PZ_PRECISION_FP16
-                                              : PZ_PRECISION_BF16;
-  if (fp8)
+  static const char recipes[] = "delayed, tensorwise, blockwise or mxfp8";
+  struct pz_plan *p = &r->out->plan;
+  bool fp8 = has(r, ARG_FP8) || has(r, ARG_FP8_FORMAT), fp4 = has(r, ARG_FP4_FORMAT);
+  p->precision = fp4                ? PZ_PRECISION_NVFP4
+                 : fp8              ? PZ_PRECISION_FP8
+                 : has(r, ARG_FP16) ? PZ_PRECISION_FP16
+                                    : PZ_PRECISION_BF16;
+  if (fp4)
+    mark(r, PZ_PLAN_PRECISION, ARG_FP4_FORMAT, ARG_FP4_FORMAT);
+  else if (fp8)
     mark(r, PZ_PLAN_PRECISION, ARG_FP8, ARG_FP8_FORMAT);
   else
     mark(r, PZ_PLAN_PRECISION, ARG_BF16, ARG_FP16);
+  p->act_precision = has(r, ARG_FP8_ACTIVATION);
+  mark(r, PZ_PLAN_ACT_PRECISION, ARG_FP8_ACTIVATION, ARG_FP8_ACTIVATION);
   enum pz_status status = need_word(r, ARG_FP8_FORMAT, "hybrid or e4m3");
-  return status == PZ_OK && fp8 ? need_word(r, ARG_FP8_RECIPE,
-                                            "delayed or tensorwise; scales of blocks are not "
-                                            "covered")
-                                : status;
+  if (status == PZ_OK) status = need_word(r, ARG_FP4_FORMAT, "e2m1");
+  if (status == PZ_OK && fp4) status = need_word(r, ARG_FP4_RECIPE, "nvfp4; others are not covered");
+  if (status == PZ_OK && fp8) status = need_word(r, ARG_FP8_RECIPE, recipes);
+  if (status == PZ_OK && fp8 && !fp4) {
+    p->fp8_recipe = !has(r, ARG_FP8_RECIPE)                 ? PZ_FP8_DELAYED
+                    : says(r, ARG_FP8_RECIPE, "tensorwise") ? PZ_FP8_CURRENT
+                    : says(r, ARG_FP8_RECIPE, "blockwise")  ? PZ_FP8_BLOCKWISE
+                    : says(r, ARG_FP8_RECIPE, "mxfp8")      ? PZ_FP8_MX
+                                                            : PZ_FP8_DELAYED;
+    mark(r, PZ_PLAN_FP8_RECIPE, ARG_FP8_RECIPE, ARG_FP8_FORMAT);
+  }
+  return status == PZ_OK ? read_wide_layers(r) : status;
 }
 
 /* CUDA graphs of modules; without a scope, or with that of the whole iteration, of everything. */

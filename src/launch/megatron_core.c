@@ -198,6 +198,10 @@ void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out)
   if (fused) put_word(&w, "cross-entropy-fusion-impl", "te");
 }
 
+bool pz_core_is_aware(const struct pz_launch *l) {
+  return pz_core_moments(l) || l->plan.main_params > PZ_MAIN_FP32 || pz_plan_away(&l->plan) > 0;
+}
+
 const char *pz_core_moments(const struct pz_launch *l) {
   double bytes = pz_plan_moment_bytes(&l->plan, l->shape.experts > 0);
   return bytes == 2 ? "bf16" : bytes == 1 ? "fp8" : NULL;
@@ -288,6 +292,22 @@ void pz_core_modules(const struct pz_plan *p, bool bridge, FILE *out) {
   put_set(pz_module_names, set ? set : PZ_MODULE_CORE, bridge, out);
 }
 
+static void put_offload(const struct writer *w) {
+  const struct pz_plan *p = &w->l->plan;
+  if (!(p->offload & PZ_OFFLOAD_ACTIVATIONS)) return;
+  if (!p->offload_modules) {
+    put_own(w, true, "model.cpu_offloading = True\nmodel.cpu_offloading_weights = False\n");
+    put_plan(w, PZ_PLAN_OFFLOAD_LAYERS);
+    return;
+  }
+  put_flag(w, "fine-grained-activation-offloading", true);
+  if (p->offload_modules & PZ_AWAY_EXPERTS) put_flag(w, "use-transformer-engine-op-fuser", true);
+  put_name(w, "offload-modules");
+  put_own(w, true, "[");
+  put_set(pz_offload_module_names, p->offload_modules, w->bridge, w->out);
+  fputs(w->bridge ? "]\n" : "\n", w->out);
+}
+
 void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
   const struct writer w = {l, whose == PZ_LAUNCH_BRIDGE, out};
   const struct pz_plan *p = &l->plan;
@@ -303,6 +323,7 @@ void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *
     put_word(&w, "recompute-method", p->recompute_layers ? "block" : "uniform");
     put(&w, "recompute-num-layers", p->recompute_layers ? p->recompute_layers : 1);
   }
+  put_offload(&w);
   if (p->execution == PZ_EXECUTION_GRAPH)
     put_word(&w, "cuda-graph-impl", "local");
   else if (p->cuda_graphs > 0) {
@@ -322,4 +343,11 @@ void pz_core_environment(const struct pz_launch *l, FILE *out) {
   else
     fprintf(out, "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-%d}\n\n",
             pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) ? 32 : 1);
+}
+
+const char *const pz_core_fp8_recipes[] = {"delayed", "tensorwise", "blockwise", "mxfp8", NULL};
+
+const char *pz_core_fp8_format(const struct pz_plan *p) {
+  if (p->precision != PZ_PRECISION_FP8) return NULL;
+  return p->fp8_recipe == PZ_FP8_MX || p->fp8_recipe == PZ_FP8_BLOCKWISE ? "e4m3" : "hybrid";
 }

@@ -52,29 +52,52 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
   fputs(")\n\n", out);
 }
 
+/* As its recipes have it: weights in 8 bit alone but with scales of 128 values (mixed_precision.py). */
+static void put_precision(const struct pz_plan *p, FILE *out) {
+  const char *format = pz_core_fp8_format(p);
+  if (format)
+    fprintf(out, "precision.fp8 = \"%s\"\nprecision.fp8_recipe = \"%s\"\n", format,
+            pz_core_fp8_recipes[p->fp8_recipe]);
+  if (format && p->fp8_recipe != PZ_FP8_BLOCKWISE)
+    fputs("precision.fp8_param_gather = True\n", out);
+  if (p->fp8_recipe == PZ_FP8_MX)
+    fputs("precision.reuse_grad_buf_for_mxfp8_param_ag = True\n", out);
+  if (p->precision == PZ_PRECISION_NVFP4)
+    fputs("precision.fp4 = \"e2m1\"\nprecision.fp4_recipe = \"nvfp4\"\n", out);
+  if (p->bf16_layers)
+    fprintf(out,
+            "precision.first_last_layers_bf16 = True\n"
+            "precision.num_layers_at_start_in_bf16 = 0\n"
+            "precision.num_layers_at_end_in_bf16 = %" PRId64 "\n",
+            p->bf16_layers);
+  if (p->act_precision > 0) fputs("model.activation_func_fp8_input_store = True\n", out);
+}
+
 static void put_training(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
   fprintf(out,
           "precision = get_mixed_precision_config(\"%s_mixed\")\n"
-          "precision.grad_reduce_in_fp32 = %s\n%s\n"
-          "train_iters = int(os.environ.get(\"TRAIN_ITERS\", \"1000\"))\n"
+          "precision.grad_reduce_in_fp32 = %s\n",
+          p->precision == PZ_PRECISION_FP16 ? "fp16" : "bf16", truth(p->grad_bytes == 4));
+  put_precision(p, out);
+  fprintf(out,
+          "\ntrain_iters = int(os.environ.get(\"TRAIN_ITERS\", \"1000\"))\n"
           "optimizer, scheduler = distributed_fused_adam_with_cosine_annealing(\n"
           "    lr_warmup_iters=train_iters // 100, lr_decay_iters=None,\n"
           "    max_lr=float(os.environ.get(\"LR\", \"1e-4\")), min_lr=1e-5,\n)\n"
           "optimizer.use_distributed_optimizer = %s\n",
-          p->precision == PZ_PRECISION_FP16 ? "fp16" : "bf16", truth(p->grad_bytes == 4),
-          p->precision == PZ_PRECISION_FP8
-              ? "precision.fp8 = \"hybrid\"\nprecision.fp8_recipe = \"tensorwise\"\n"
-                "precision.fp8_param_gather = True\n"
-              : "",
           truth(p->zero > 0));
   const char *moments = pz_core_moments(l);
   const char *type = !moments ? "" : *moments == 'b' ? "torch.bfloat16" : "torch.uint8";
+  if (pz_core_is_aware(l)) fputs("optimizer.use_precision_aware_optimizer = True\n", out);
   if (moments)
+    fprintf(out, "optimizer.exp_avg_dtype = %s\noptimizer.exp_avg_sq_dtype = %s\n", type, type);
+  if (p->main_params == PZ_MAIN_FP16) fputs("optimizer.main_params_dtype = torch.float16\n", out);
+  if (pz_plan_away(p) > 0)
     fprintf(out,
-            "optimizer.use_precision_aware_optimizer = True\n"
-            "optimizer.exp_avg_dtype = %s\noptimizer.exp_avg_sq_dtype = %s\n",
-            type, type);
+            "optimizer.optimizer_cpu_offload = True\noptimizer.optimizer_offload_fraction = %.10g\n"
+            "optimizer.overlap_cpu_optimizer_d2h_h2d = True\n",
+            pz_plan_away(p));
   fputc('\n', out);
   fprintf(out,
           "train = TrainingConfig(\n"

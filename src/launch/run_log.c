@@ -143,6 +143,9 @@ static const struct {
                   {"v-head-dim", "multi-latent-attention"},
                   {"moe-*", "num-experts"},
                   {"fp8-recipe", "fp8"},
+                  {"fp4-recipe", "fp4"},
+                  {"num-layers-at-start-in-bf16", "first-last-layers-bf16"},
+                  {"num-layers-at-end-in-bf16", "first-last-layers-bf16"},
                   {"exp-avg-dtype", "use-precision-aware-optimizer"},
                   {"exp-avg-sq-dtype", "use-precision-aware-optimizer"},
                   {"data-parallel-sharding-strategy", "use-megatron-fsdp"},
@@ -152,6 +155,7 @@ static const struct {
 static const struct {
   const char *shown, *value, *argument; /* value NULL: any, which the argument has */
 } renamed[] = {{"fp8", NULL, "fp8-format"},
+               {"fp4", NULL, "fp4-format"},
                {"add-bias-linear", "False", "disable-bias-linear"},
                {"overlap-p2p-comm", "False", "no-overlap-p2p-communication"}};
 

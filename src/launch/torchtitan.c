@@ -240,12 +240,15 @@ static void put_recompute(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_config(const struct pz_launch *l, FILE *out) {
-  bool fp8 = l->plan.precision == PZ_PRECISION_FP8, adapts = pz_plan_adapts(&l->plan);
+  const char *quantize = l->plan.precision != PZ_PRECISION_FP8 ? NULL
+                         : l->plan.fp8_recipe == PZ_FP8_MX     ? "mx"
+                                                               : "float8";
+  bool adapts = pz_plan_adapts(&l->plan);
   char converters[512] = "";
-  if (fp8 || adapts) /* adapters first: those of their layers stay in 16 bit */
-    snprintf(converters, sizeof converters, "converters = [%s%s%s%s]\n", adapts ? "\"" : "",
-             adapts ? l->plan.peft : "", adapts ? (fp8 ? "\", " : "\"") : "",
-             fp8 ? "\"quantize.linear.float8\"" : "");
+  if (quantize || adapts) /* adapters first: those of their layers stay in 16 bit */
+    snprintf(converters, sizeof converters, "converters = [%s%s%s%s%s%s]\n", adapts ? "\"" : "",
+             adapts ? l->plan.peft : "", adapts ? (quantize ? "\", " : "\"") : "",
+             quantize ? "\"quantize.linear." : "", quantize ? quantize : "", quantize ? "\"" : "");
   fprintf(out,
           "cat > \"$RUN_PATH/plan.toml\" <<EOF\n"
           "[job]\ndump_folder = \"$CHECKPOINT_PATH\"\n\n"
@@ -254,7 +257,9 @@ static void put_config(const struct pz_launch *l, FILE *out) {
           "[optimizer]\nname = \"AdamW\"\nlr = ${LR:-1e-4}\n\n"
           "[lr_scheduler]\nwarmup_steps = ${WARMUP_STEPS:-100}\n\n",
           converters);
-  if (fp8) fputs("[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n\n", out);
+  if (quantize)
+    fprintf(out, "[quantize.linear.%s]\n%sfilter_fqns = [\"output\"]\n\n", quantize,
+            *quantize == 'm' ? "recipe_name = \"mxfp8_cublas\"\n" : "");
   put_training(l, out);
   put_parallel(l, out);
   put_recompute(l, out);

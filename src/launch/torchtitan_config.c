@@ -535,11 +535,15 @@ static void read_execution(struct titan *t) {
   if (tp && !compiled && p->tp > 1)
     titan_add(t, &t->notes,
               "parallelism.enable_async_tensor_parallel has no effect without compile");
-  bool fp8 = titan_has(t, "model.converters", "float8", false);
-  if (titan_has(t, "model.converters", "mx", false))
-    titan_wrong(t, titan_key(t, "model.converters"), "float8; scales of blocks are not covered");
-  p->precision = fp8 ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
-  if (fp8) titan_mark(t, PZ_PLAN_PRECISION, titan_key(t, "model.converters"));
+  bool fp8 = titan_has(t, "model.converters", "float8", false),
+       mx = titan_has(t, "model.converters", "mx", false);
+  if (fp8 && mx) titan_wrong(t, titan_key(t, "model.converters"), "float8 or mx");
+  p->precision = fp8 || mx ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
+  if (fp8 || mx) {
+    p->fp8_recipe = mx ? PZ_FP8_MX : PZ_FP8_CURRENT;
+    titan_mark(t, PZ_PLAN_PRECISION, titan_key(t, "model.converters"));
+    titan_mark(t, PZ_PLAN_FP8_RECIPE, titan_key(t, "model.converters"));
+  }
   const struct pz_toml_entry *converters = titan_key(t, "model.converters");
   for (uint32_t i = 0;
        converters && converters->value.kind == PZ_TOML_ARRAY && i < converters->value.n; i++)

@@ -266,22 +266,22 @@ static enum pz_status end_list(struct frontier_list *list, enum pz_status status
 
 /* ---- of a grid, of a shape ---------------------------------------------------------------------- */
 
-/* The plan with each recomputation that memory asks for. */
+/* The plan on each way that memory asks for. */
 static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x, struct pz_plan *p) {
   struct frontier_list *list = ctx;
   const struct pz_plan_memory *memory = list->s->memory;
   struct pz_term_counts counts[MOST_COUNTS];
   double params = stage_layers(x, p);
-  for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++) {
-    bool full = pz_plan_recomputations[i] == PZ_RECOMPUTATION_FULL;
-    if (!pz_plan_space_recompute(list->s->space, p, i)) continue;
-    if (full) p->recompute = PZ_RECOMPUTATION_NONE;
-    uint32_t n = plan_counts(x, p, counts);
+  for (size_t i = 0; i < list->s->space->n_ways; i++) {
+    if (!pz_plan_space_take(list->s->space, p, i)) continue;
+    bool full = p->recompute == PZ_RECOMPUTATION_FULL;
+    struct pz_plan least = pz_plan_unburdened(list->s->space->q, p);
+    uint32_t n = plan_counts(x, &least, counts);
     if (is_dominated(list, p, params, counts, n)) {
       if (i == 0) return PZ_OK;
       continue;
     }
-    if (pz_plan_memory_once(memory, x, p, full) > memory->hbm_bytes) continue;
+    if (pz_plan_memory_once(memory, x, p) > memory->hbm_bytes) continue;
     enum pz_status status = PZ_OK;
     if (full) n = plan_counts(x, p, counts);
     if (!full || !is_dominated(list, p, params, counts, n))

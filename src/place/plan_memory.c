@@ -199,13 +199,34 @@ static double recompute_fewest(const struct pz_plan_memory *m, const struct pz_s
   return recompute_within(m, x, p, least) ? least : HUGE_VAL;
 }
 
+/* ---- activations on the host ----------------------------------------------------------------- */
+
+/* Those of as few layers of each chunk as memory asks for, or as bring the least.  Frameworks may have fewer than all
+ * layers there alone, or all alone. */
+static double offload_fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                             struct pz_plan *p) {
+  bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
+  int64_t most = most_layers(x, p), best = -1;
+  double least = HUGE_VAL;
+  for (int64_t n = 1; n <= most; n++) {
+    p->offload_layers = n < most ? n : 0;
+    if (!pz_rule_list_group_can(&m->space->rules, PZ_RULE_RECOMPUTES, p, &m->space->model))
+      continue;
+    double bytes = peak_bytes(x, p, m->enough_bytes);
+    if (!memory && bytes <= m->hbm_bytes) return bytes;
+    if (bytes < least) least = bytes, best = p->offload_layers;
+  }
+  p->offload_layers = best;
+  return best < 0 || !(memory || m->least) ? HUGE_VAL : least;
+}
+
 /* ---- memory of plans on many chips ---------------------------------------------------------- */
 
 /* What a plan needs with this much HBM: bytes, and the recomputation that brings them. */
 struct needed {
   double bytes;
   int recompute;
-  int64_t layers;
+  int64_t layers, away;
   const int64_t *stages;
 };
 
@@ -234,8 +255,10 @@ void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chi
 }
 
 double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                           struct pz_plan *p, bool full) {
-  return full ? recompute_fewest(m, x, p) : peak_bytes(x, p, m->enough_bytes);
+                           struct pz_plan *p) {
+  if (pz_plan_chooses_layers(m->space->q, p)) return offload_fewest(m, x, p);
+  return p->recompute == PZ_RECOMPUTATION_FULL ? recompute_fewest(m, x, p)
+                                               : peak_bytes(x, p, m->enough_bytes);
 }
 
 static enum pz_status keep_needed(struct pz_plan_memory *m, const int64_t *key, size_t bytes,
@@ -252,8 +275,8 @@ static enum pz_status keep_needed(struct pz_plan_memory *m, const int64_t *key, 
 }
 
 enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_step_shape *x,
-                                    struct pz_plan *p, bool full, double *bytes) {
-  if (!m->keeps) return *bytes = pz_plan_memory_once(m, x, p, full), PZ_OK;
+                                    struct pz_plan *p, double *bytes) {
+  if (!m->keeps) return *bytes = pz_plan_memory_once(m, x, p), PZ_OK;
   if (m->kept_arena.total_bytes > MOST_KEPT_BYTES) {
     pz_arena_release(&m->kept_arena);
     begin_kept(m);
@@ -267,15 +290,17 @@ enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_st
                          p->last_layers,
                          p->pipeline,
                          (int64_t)p->recompute,
-                         full,
+                         p->offload,
+                         (int64_t)(1e6 * p->offload_fraction),
                          (int64_t)m->hbm_bytes};
   uint32_t at = pz_map_get(&m->kept_at, key, sizeof key);
   struct needed n;
   if (at == PZ_NONE) {
-    n.bytes = pz_plan_memory_once(m, x, p, full);
+    n.bytes = pz_plan_memory_once(m, x, p);
     bool fits = n.bytes <= m->hbm_bytes;
     n.recompute = p->recompute;
     n.layers = p->recompute_layers;
+    n.away = p->offload_layers;
     n.stages = fits ? p->stage_recompute : NULL;
     if (keep_needed(m, key, sizeof key, p, &n) != PZ_OK) return pz_plan_no_memory(m->space);
   } else {
@@ -283,6 +308,7 @@ enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_st
   }
   p->recompute = n.recompute;
   p->recompute_layers = n.layers;
+  p->offload_layers = n.away;
   p->stage_recompute = n.stages;
   return *bytes = n.bytes, PZ_OK;
 }

@@ -27,14 +27,15 @@ PZ_NODISCARD enum pz_status pz_plan_memory_begin(struct pz_plan_memory *m, struc
 
 void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chip);
 
-/* Bytes of the plan's largest stage, or enough of them.  `full`: with full recomputation of as few layers as memory asks
- * for, or as bring the least; the plan is told.  HUGE_VAL: more than matters. */
+/* Bytes of the plan's largest stage, or enough of them.  Full recomputation is of as few layers as memory asks for, or as
+ * bring the least; the same of activations on the host, where the question leaves the layers open, with all layers
+ * recomputed in full then; the plan is told.  HUGE_VAL: more than matters. */
 PZ_NODISCARD enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m,
                                                  const struct pz_step_shape *x, struct pz_plan *p,
-                                                 bool full, double *bytes);
+                                                 double *bytes);
 
 /* The same of a plan that is asked for once: nothing is kept. */
 double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                           struct pz_plan *p, bool full);
+                           struct pz_plan *p);
 
 #endif

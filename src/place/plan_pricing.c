@@ -14,7 +14,9 @@ static bool simpler(const struct pz_plan *a, const struct pz_plan *b) {
   if (a->pp != b->pp) return a->pp < b->pp;
   if (a->tp != b->tp) return a->tp < b->tp;
   if (a->zero != b->zero) return a->zero < b->zero;
-  return a->recompute == PZ_RECOMPUTATION_NONE && b->recompute != PZ_RECOMPUTATION_NONE;
+  bool again = a->recompute != PZ_RECOMPUTATION_NONE;
+  if (again != (b->recompute != PZ_RECOMPUTATION_NONE)) return !again;
+  return a->offload < b->offload;
 }
 
 /* Also of bounds: a plan that comes before another does so by its bounds too. */
@@ -101,32 +103,33 @@ static enum pz_status check_bound(const struct pz_plan_pricing *s, const struct 
   return status;
 }
 
-/* A plan with its recomputation: excluded by the bound without it, by memory, by the bound with it, or simulated. */
-static enum pz_status try_recompute(struct pz_plan_pricing *s, const struct pz_step_shape *x,
-                                    struct pz_plan *p) {
+/* A plan on its way: excluded by the bound before memory has asked for anything, by memory, by the bound with what it
+ * asks for, or simulated. */
+static enum pz_status try_way(struct pz_plan_pricing *s, const struct pz_step_shape *x,
+                              struct pz_plan *p) {
   struct pz_plan_certificate *c = &s->found.certificate;
-  bool full = p->recompute == PZ_RECOMPUTATION_FULL,
+  bool asks = p->recompute == PZ_RECOMPUTATION_FULL || pz_plan_chooses_layers(s->space->q, p),
        memory = s->space->q->objective == PZ_PLAN_MEMORY;
   bool excluded = false;
   enum pz_status status = PZ_OK;
-  if (full) p->recompute = PZ_RECOMPUTATION_NONE;
-  if (!memory) status = check_bound(s, x, p, 0, &excluded);
+  struct pz_plan least = pz_plan_unburdened(s->space->q, p);
+  if (!memory) status = check_bound(s, x, &least, 0, &excluded);
   if (status != PZ_OK) return status;
   if (excluded) return c->by_bound++, PZ_OK;
   double bytes = 0;
   s->memory->enough_bytes = most_bytes(s);
   s->memory->least = !s->found.n && !s->memory->keeps;
-  status = pz_plan_memory_bytes(s->memory, x, p, full, &bytes);
+  status = pz_plan_memory_bytes(s->memory, x, p, &bytes);
   if (status != PZ_OK) return status;
   if (bytes > s->memory->hbm_bytes) note_least(s, x, p, bytes);
   if (bytes > pz_fmin(s->memory->hbm_bytes, most_bytes(s))) return c->by_memory++, PZ_OK;
-  if (full || memory) status = check_bound(s, x, p, bytes, &excluded);
+  if (asks || memory) status = check_bound(s, x, p, bytes, &excluded);
   if (status != PZ_OK) return status;
   if (excluded) return c->by_bound++, PZ_OK;
   return pz_plan_pricing_add(s, x, p);
 }
 
-/* Where nothing need be recomputed, recomputation only takes time. */
+/* Where nothing need be recomputed or be away, that only takes time. */
 static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct pz_plan *p) {
   struct pz_plan_pricing *s = ctx;
   struct pz_plan_certificate *c = &s->found.certificate;
@@ -135,14 +138,14 @@ static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct 
   pz_progress_add(s->space->q->progress, 0);
   if (pz_progress_stopped(s->space->q->progress))
     return pz_fail(s->space->err, PZ_STOPPED, "stopped");
-  for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS && status == PZ_OK; i++) {
-    if (!pz_plan_space_recompute(s->space, p, i)) continue;
+  for (size_t i = 0; i < s->space->n_ways && status == PZ_OK; i++) {
+    if (!pz_plan_space_take(s->space, p, i)) continue;
     c->plans++;
-    bool pinned = s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE);
+    bool pinned = s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE) || s->space->way[0].activations;
     if (i && !pinned && s->space->q->objective != PZ_PLAN_MEMORY && c->by_memory == before)
       c->by_bound++;
     else
-      status = try_recompute(s, x, p);
+      status = try_way(s, x, p);
   }
   return status;
 }

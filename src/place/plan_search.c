@@ -43,6 +43,9 @@ static enum pz_status check_question(const struct pz_plan_question *q, struct pz
   if (status == PZ_OK && (p->shard < 0 || p->shard > p->devices))
     status = pz_fail(err, PZ_BAD_USE, "sharding over %lld replicas; accepted: 0 (all) to %lld",
                      (long long)p->shard, (long long)p->devices);
+  if (status == PZ_OK && p->offload_layers && !(p->offload & PZ_OFFLOAD_ACTIVATIONS))
+    status =
+        pz_fail(err, PZ_BAD_USE, "offload_layers without offload activations; accepted: with it");
   if (status == PZ_OK && !(q->tie >= 0 && q->tie <= 1))
     status = pz_fail(err, PZ_BAD_USE, "tie %g; accepted: 0 to 1", q->tie);
   if (status == PZ_OK && !(q->deadline_s >= 0 && q->deadline_s <= 1e30))
@@ -65,18 +68,21 @@ double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, 
 
 /* Plans whose values are as good as equal to the model: of those within the question's tie of the best, the simplest.
  * Simpler is, one after another: fewer kinds of parallelism (tensor, context, expert, pipeline; data parallelism is in
- * all); smaller degrees (devices of a replica, ep, chunks); 1F1B; layers that divide evenly; less recomputation; a smaller
- * microbatch; a lower ZeRO stage.  Grids are looked through from the simplest on, so that most are left out by their
+ * all); smaller degrees (devices of a replica, ep, chunks); 1F1B; layers that divide evenly; less recomputation; less on
+ * the host; a smaller microbatch; a lower ZeRO stage.  Grids are looked through from the simplest on, so that most are left out by their
  * degrees alone. */
-enum { KEY = 10, DEGREES = 3 }; /* numbers of a key; those that a grid decides */
+enum { KEY = 12, DEGREES = 3 }; /* numbers of a key; those that a grid decides */
+enum { RECOMPUTED = 6, LAYERS_AWAY = 9 };
 
 struct tie_key {
   int64_t v[KEY];
 };
 
 static struct tie_key tie_key(const struct pz_plan *p, int64_t blocks) {
-  int64_t recomputed = 0;
+  int64_t recomputed = 0, away = 0;
   struct pz_pipeline_shape shape = pz_plan_shape(p);
+  for (int64_t j = 0; p->offload && j < p->pp * p->vpp; j++)
+    away += pz_plan_offloaded(p, pz_plan_blocks(p, blocks, j));
   for (int64_t j = 0; p->recompute == PZ_RECOMPUTATION_FULL && j < p->pp * p->vpp; j++)
     recomputed += pz_plan_recomputed(p, pz_pipeline_stage_of(&shape, (uint32_t)j),
                                      pz_plan_blocks(p, blocks, j));
@@ -88,7 +94,8 @@ static struct tie_key tie_key(const struct pz_plan *p, int64_t blocks) {
   return (struct tie_key){{(p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
                            p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp,
                            p->pipeline > PZ_PIPELINE_INTERLEAVED, p->first_layers || p->last_layers,
-                           none ? 0 : rank[p->recompute], recomputed, p->mbs, p->zero}};
+                           none ? 0 : rank[p->recompute], recomputed,
+                           (int64_t)(1e6 * pz_plan_away(p)), away, p->mbs, p->zero}};
 }
 
 /* By the first n numbers: negative, 0 or positive. */
@@ -113,23 +120,26 @@ static bool within(const struct ties *t, const struct pz_plan *p, double step_s)
   return pz_plan_value(t->s->space->q, p, step_s, 0) <= t->limit;
 }
 
-/* One plan with its recomputation: is it simpler, equal in value, and does it fit? */
-static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x, struct pz_plan *p,
-                                  bool full) {
+/* One plan on its way: is it simpler, equal in value, and does it fit? */
+static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
+                                  struct pz_plan *p) {
   struct pz_plan_pricing *s = t->s;
   int64_t blocks = s->space->n_blocks;
   double bound = 0, bytes = 0;
+  bool away = pz_plan_chooses_layers(s->space->q, p);
+  bool full = p->recompute == PZ_RECOMPUTATION_FULL && !away;
   struct pz_found_plan one;
   struct tie_key key = tie_key(p, blocks);
   /* the least that it may come to: none at all is a way of its own, unless full is pinned */
-  if (full) key.v[6] = !(s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE));
-  if (compare_keys(&key, &t->best, full ? 7 : KEY) > 0) return PZ_OK;
-  if (full) p->recompute = PZ_RECOMPUTATION_NONE;
-  enum pz_status status = pz_step_bound(x->m, p, &bound, s->space->err);
+  if (full) key.v[RECOMPUTED] = !(s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE));
+  int known = full ? RECOMPUTED + 1 : away ? LAYERS_AWAY : KEY;
+  if (compare_keys(&key, &t->best, known) > 0) return PZ_OK;
+  struct pz_plan least = pz_plan_unburdened(s->space->q, p);
+  enum pz_status status = pz_step_bound(x->m, &least, &bound, s->space->err);
   if (status != PZ_OK || !within(t, p, bound)) return status;
   s->memory->enough_bytes = s->memory->hbm_bytes;
   s->memory->least = false;
-  status = pz_plan_memory_bytes(s->memory, x, p, full, &bytes);
+  status = pz_plan_memory_bytes(s->memory, x, p, &bytes);
   if (status != PZ_OK || bytes > s->memory->hbm_bytes) return status;
   key = tie_key(p, blocks);
   if (compare_keys(&key, &t->best, KEY) >= 0) return PZ_OK;
@@ -143,9 +153,8 @@ static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
 static enum pz_status try_ways(void *ctx, const struct pz_step_shape *x, struct pz_plan *p) {
   struct ties *t = ctx;
   enum pz_status status = PZ_OK;
-  for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS && status == PZ_OK; i++)
-    if (pz_plan_space_recompute(t->s->space, p, i))
-      status = try_simpler(t, x, p, pz_plan_recomputations[i] == PZ_RECOMPUTATION_FULL);
+  for (size_t i = 0; i < t->s->space->n_ways && status == PZ_OK; i++)
+    if (pz_plan_space_take(t->s->space, p, i)) status = try_simpler(t, x, p);
   return status;
 }
 

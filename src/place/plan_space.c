@@ -38,6 +38,9 @@ struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q,
   p.recompute = PZ_RECOMPUTATION_NONE;
   p.recompute_layers = 0;
   p.stage_recompute = NULL;
+  p.offload = p.offload_modules = 0;
+  p.offload_layers = 0;
+  p.offload_fraction = 0;
   return p;
 }
 
@@ -114,7 +117,7 @@ void pz_plan_space_settle(const struct pz_plan_space *s, struct pz_plan *p) {
   if (!(s->q->pinned & PZ_PLAN_PIN(OVERLAP))) (void)pz_rule_list_overlap(&s->rules, p, &s->model);
 }
 
-const enum pz_recomputation pz_plan_recomputations[PZ_PLAN_RECOMPUTATIONS] = {
+static const enum pz_recomputation recomputations[PZ_PLAN_RECOMPUTATIONS] = {
     PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE, PZ_RECOMPUTATION_ALTERNATE,
     PZ_RECOMPUTATION_HALF, PZ_RECOMPUTATION_FULL};
 
@@ -124,30 +127,77 @@ static void set_recompute(struct pz_plan *p, enum pz_recomputation how) {
   p->stage_recompute = NULL;
 }
 
-/* May the plan have this recomputation, by the question and by its framework?  The plan is told of it. */
-static bool allows(const struct pz_plan_space *s, struct pz_plan *p, enum pz_recomputation how) {
-  set_recompute(p, how);
-  if (!(s->recomputations >> how & 1)) return false;
-  pz_plan_space_settle(s, p);
-  return pz_rule_list_can(&s->rules, p, &s->model, NULL);
+/* What a plan has on the host: nothing, what the question says, or all of what it allows. */
+static void set_offload(const struct pz_plan_space *s, struct pz_plan *p,
+                        const struct pz_plan_way *w) {
+  const struct pz_plan *q = &s->q->plan;
+  p->offload = (w->activations ? (int)PZ_OFFLOAD_ACTIVATIONS : 0) |
+               (w->fraction > 0 ? (int)PZ_OFFLOAD_OPTIMIZER : 0);
+  p->offload_layers = w->activations ? q->offload_layers : 0;
+  p->offload_modules = w->activations ? q->offload_modules : 0;
+  p->offload_fraction = w->fraction;
 }
 
-/* Ways to recompute of a plan that the plain rules allow. */
+struct pz_plan pz_plan_unburdened(const struct pz_plan_question *q, const struct pz_plan *p) {
+  struct pz_plan x = *p;
+  if (x.recompute == PZ_RECOMPUTATION_FULL) set_recompute(&x, PZ_RECOMPUTATION_NONE);
+  if (pz_plan_chooses_layers(q, &x)) x.offload &= ~(int)PZ_OFFLOAD_ACTIVATIONS;
+  return x;
+}
+
+static void take(const struct pz_plan_space *s, struct pz_plan *p, const struct pz_plan_way *w) {
+  set_recompute(p, w->recompute);
+  set_offload(s, p, w);
+}
+
+/* May a plan with the way's recomputation have its activations on the host, of one layer or of all? */
+static bool can_recompute(const struct pz_plan_space *s, struct pz_plan *p) {
+  struct pz_plan one = *p;
+  if (pz_rule_list_group_can(&s->rules, PZ_RULE_RECOMPUTES, p, &s->model)) return true;
+  one.offload_layers = 1;
+  return pz_plan_chooses_layers(s->q, p) &&
+         pz_rule_list_group_can(&s->rules, PZ_RULE_RECOMPUTES, &one, &s->model);
+}
+
+/* May the plan go this way, by the question and by its framework?  The plan is told of it. */
+static bool allows(const struct pz_plan_space *s, struct pz_plan *p, const struct pz_plan_way *w) {
+  take(s, p, w);
+  if (!(s->recomputations >> w->recompute & 1)) return false;
+  pz_plan_space_settle(s, p);
+  return pz_rule_list_group_can(&s->rules, PZ_RULE_PLAIN, p, &s->model) &&
+         pz_rule_list_group_can(&s->rules, PZ_RULE_SHARDS, p, &s->model) && can_recompute(s, p);
+}
+
+/* Ways of a plan that the plain rules allow. */
 static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
-  bool can = true, known = false; /* by the rules that do not look at it */
+  bool can = true, known = false; /* by the rules that do not look at them */
   s->ways.n = 0;
-  for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++) {
+  for (size_t i = 0; i < s->n_ways; i++) {
     s->ways.allowed[i] = false;
-    if (!(s->recomputations >> pz_plan_recomputations[i] & 1) || (known && !can)) continue;
-    set_recompute(p, pz_plan_recomputations[i]);
+    if (!(s->recomputations >> s->way[i].recompute & 1) || (known && !can)) continue;
+    take(s, p, &s->way[i]);
     /* of the overlaps only that of experts depends on the recomputation */
     if (!known || p->ep > 1) pz_plan_space_settle(s, p);
     if (!known) can = pz_rule_list_group_can(&s->rules, PZ_RULE_SHARDS, p, &s->model);
     known = true;
-    s->ways.allowed[i] = can && pz_rule_list_group_can(&s->rules, PZ_RULE_RECOMPUTES, p, &s->model);
+    s->ways.allowed[i] = can && can_recompute(s, p);
     s->ways.overlap[i] = p->overlap;
     s->ways.n += s->ways.allowed[i];
   }
+}
+
+/* Of the optimizer nothing, or what the question says, or quarters; of activations none, or some. */
+static void list_ways(struct pz_plan_space *s) {
+  const struct pz_plan *p = &s->q->plan;
+  bool optimizer = p->offload & PZ_OFFLOAD_OPTIMIZER, away = p->offload & PZ_OFFLOAD_ACTIVATIONS;
+  int quarters = optimizer && !(p->offload_fraction > 0) ? PZ_PLAN_FRACTIONS : 1;
+  int first = away && (p->offload_layers || p->offload_modules);
+  s->n_ways = 0;
+  for (int q = 0; q < quarters; q++)
+    for (int a = first; a <= away; a++)
+      for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++)
+        s->way[s->n_ways++] = (struct pz_plan_way){recomputations[i], a,
+                                                   quarters > 1 ? q / 4.0 : p->offload_fraction};
 }
 
 /* A plan whose sizes divide whatever must, with this ZeRO stage. */
@@ -160,7 +210,7 @@ static struct pz_plan probe(const struct pz_plan_space *s, int64_t pp, int zero)
   p.dp = 2;
   p.batch = 64;
   p.zero = zero;
-  set_recompute(&p, PZ_RECOMPUTATION_NONE);
+  take(s, &p, &(struct pz_plan_way){PZ_RECOMPUTATION_NONE, false, 0});
   return p;
 }
 
@@ -202,8 +252,8 @@ static unsigned list_orders(const struct pz_plan_space *s) {
   return set;
 }
 
-bool pz_plan_space_recompute(const struct pz_plan_space *s, struct pz_plan *p, size_t way) {
-  set_recompute(p, pz_plan_recomputations[way]);
+bool pz_plan_space_take(const struct pz_plan_space *s, struct pz_plan *p, size_t way) {
+  take(s, p, &s->way[way]);
   p->overlap = s->ways.overlap[way];
   return s->ways.allowed[way];
 }
@@ -238,8 +288,8 @@ static bool can_run(const struct pz_plan_space *s, const struct pz_step_shape *x
     p.dp = pz_max(pz_min(replicas[i >> 3], MOST_REPLICAS), 1);
     p.batch = 4 * p.mbs * p.dp;
     if (p.pp > 1 && s->n_blocks < 2) continue;
-    for (size_t k = 0; k < PZ_PLAN_RECOMPUTATIONS; k++)
-      if (allows(s, &p, pz_plan_recomputations[k])) return true;
+    for (size_t k = 0; k < s->n_ways; k++)
+      if (allows(s, &p, &s->way[k])) return true;
   }
   return false;
 }
@@ -426,7 +476,7 @@ static bool is_superfluous(const struct pz_plan_space *s, const struct pz_plan *
   struct pz_plan sharded = *p;
   sharded.zero = 1;
   return p->zero == 0 && pz_plan_replicas(p) > 1 && !p->shard && p->grad_bytes >= 2 &&
-         PZ_PLAN_ALLOWS(s->q, ZERO, zero, 1) && allows(s, &sharded, PZ_RECOMPUTATION_NONE);
+         PZ_PLAN_ALLOWS(s->q, ZERO, zero, 1) && allows(s, &sharded, &s->way[0]);
 }
 
 /* What is done with the plans of a grid; fn NULL: they are counted. */
@@ -447,7 +497,7 @@ static enum pz_status visit_chunks(struct pz_plan_space *s, const struct pz_step
   int order = p->pipeline;
   bool alike = p->vpp > 1 && !s->model.experts && !s->rules.divides;
   bool known = alike && v->known[order];
-  set_recompute(p, PZ_RECOMPUTATION_NONE);
+  take(s, p, &s->way[0]);
   p->zero = 0;
   if (!known) {
     pz_plan_space_settle(s, p);
@@ -536,6 +586,7 @@ static enum pz_status refuse_framework(const struct pz_plan_space *s) {
   if (!(pinned & PZ_PLAN_PIN(PIPELINE)))
     p.pipeline = p.vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE))) p.recompute = PZ_RECOMPUTATION_NONE;
+  set_offload(s, &p, &s->way[0]);
   for (int i = 0; i < 8; i++) {
     int64_t dp = (i & 1 ? 1 : 2) * p.ep * pz_max(p.shard, 1);
     if (!(pinned & PZ_PLAN_PIN(DP))) p.dp = pz_min(dp, most);
@@ -587,6 +638,7 @@ static enum pz_status list_shapes(struct pz_plan_space *s) {
   s->rules = pz_rule_list_of(s->q->plan.framework);
   s->orders = list_orders(s);
   s->recomputations = list_recomputations(s);
+  list_ways(s);
   if (status == PZ_OK) status = add_shapes(s, m->w);
   pz_step_model_free(m);
   return status;

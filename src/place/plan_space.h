@@ -49,8 +49,18 @@ struct pz_plan_grid {
   double bound_s, bound; /* of the step, of what is sought */
 };
 
-/* Ways to recompute activations, each with the plans of a grid. */
-enum { PZ_PLAN_RECOMPUTATIONS = 5 };
+/* Ways to need less memory, each with the plans of a grid: a recomputation; activations on the host, of as few layers as
+ * memory asks for unless the question has their number; and a part of the optimizer there. */
+enum {
+  PZ_PLAN_RECOMPUTATIONS = 5,
+  PZ_PLAN_FRACTIONS = 5,
+  PZ_PLAN_WAYS = 2 * PZ_PLAN_RECOMPUTATIONS * PZ_PLAN_FRACTIONS
+};
+struct pz_plan_way {
+  enum pz_recomputation recompute;
+  bool activations;
+  double fraction;
+};
 
 /* Layers of the first and the last chunk; 0: even. */
 struct pz_plan_division {
@@ -59,8 +69,8 @@ struct pz_plan_division {
 
 /* Which of them a plan may have, and its overlap with each; how many. */
 struct pz_plan_ways {
-  bool allowed[PZ_PLAN_RECOMPUTATIONS];
-  int overlap[PZ_PLAN_RECOMPUTATIONS];
+  bool allowed[PZ_PLAN_WAYS];
+  int overlap[PZ_PLAN_WAYS];
   uint64_t n;
 };
 
@@ -74,6 +84,9 @@ struct pz_plan_space {
   int64_t node, n_blocks, seq;
   struct pz_model_shape model;
   struct pz_rule_list rules;
+  struct pz_plan_way
+      way[PZ_PLAN_WAYS]; /* the first: nothing recomputed, nothing away that is not asked for */
+  size_t n_ways;
   struct pz_plan_ways ways;        /* of the plan at hand */
   unsigned orders, recomputations; /* that the framework has: sets */
   char warning[200];
@@ -110,22 +123,29 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_st
 /* Lowest bound first. */
 void pz_plan_grids_sort(struct pz_vec *grids);
 
-extern const enum pz_recomputation pz_plan_recomputations[PZ_PLAN_RECOMPUTATIONS];
+/* May a plan that pz_plan_space_each has come to go this one of the ways?  The plan is told of it, and of its overlap. */
+bool pz_plan_space_take(const struct pz_plan_space *s, struct pz_plan *p, size_t way);
 
-/* May a plan that pz_plan_space_each has come to have this one of them?  The plan is told of it, and of its overlap. */
-bool pz_plan_space_recompute(const struct pz_plan_space *s, struct pz_plan *p, size_t way);
+/* Is the number of layers whose activations go to the host for memory to choose? */
+static inline bool pz_plan_chooses_layers(const struct pz_plan_question *q,
+                                          const struct pz_plan *p) {
+  return p->offload & PZ_OFFLOAD_ACTIVATIONS && !q->plan.offload_layers && !q->plan.offload_modules;
+}
+
+/* A plan before memory has asked for anything: no slower than with it. */
+struct pz_plan pz_plan_unburdened(const struct pz_plan_question *q, const struct pz_plan *p);
 
 /* Fields that follow from the others: devices, and the overlap that the framework has for such a plan. */
 void pz_plan_space_settle(const struct pz_plan_space *s, struct pz_plan *p);
 
-/* Every plan of a grid, but for its recomputation, which fn chooses.  `dominant`: most chunks first, without those that
+/* Every plan of a grid, but for its way, which fn chooses.  `dominant`: most chunks first, without those that
  * another one is always better than.  Ends with what fn returns where that is not PZ_OK. */
 typedef enum pz_status pz_plan_fn(void *ctx, const struct pz_step_shape *x, struct pz_plan *p);
 PZ_NODISCARD enum pz_status pz_plan_space_each(struct pz_plan_space *s,
                                                const struct pz_plan_grid *g, bool dominant,
                                                pz_plan_fn *fn, void *ctx);
 
-/* Their number, recomputation counted. */
+/* Their number, ways counted. */
 PZ_NODISCARD enum pz_status pz_plan_space_count(struct pz_plan_space *s,
                                                 const struct pz_plan_grid *g, uint64_t *plans);
 

@@ -78,7 +78,7 @@ double pz_plan_moment_bytes(const struct pz_plan *p, bool experts) {
   const struct pz_framework *f = pz_plan_framework(p);
   double own = experts ? f->expert_moment_bytes : f->moment_bytes;
   if (p->moment_bytes > 0) return p->moment_bytes;
-  return own > 0 && p->zero ? own : fp32;
+  return own > 0 && p->zero && !(pz_plan_away(p) > 0) ? own : fp32; /* on the host they are fp32 */
 }
 
 enum pz_format pz_plan_format(const struct pz_plan *p) {
@@ -88,11 +88,16 @@ enum pz_format pz_plan_format(const struct pz_plan *p) {
 }
 
 double pz_plan_main_bytes(const struct pz_plan *p, bool experts) {
-  static const double fp32 = 4;
+  static const double bytes[PZ_MAIN_KINDS] = {
+      [PZ_MAIN_FP32] = 4, [PZ_MAIN_FP16] = 2, [PZ_MAIN_REMAINDERS] = 2};
   const struct pz_framework *f = pz_plan_framework(p);
-  (void)experts;
-  if (f->weight_bytes >= fp32) return 0; /* they are their own */
-  return p->main_param_bytes >= 0 ? p->main_param_bytes : fp32;
+  bool bf16 = p->precision == PZ_PRECISION_BF16 ||
+              (p->precision != PZ_PRECISION_FP16 && f->fp8_weight_bytes > 0);
+  bool remainders = f->rules & PZ_RULES_CORE && p->zero == 1 && bf16 &&
+                    pz_plan_moment_bytes(p, experts) < bytes[PZ_MAIN_FP32];
+  return bytes[p->main_params >= 0 ? p->main_params
+               : remainders        ? PZ_MAIN_REMAINDERS
+                                   : PZ_MAIN_FP32];
 }
 
 int64_t pz_plan_offloaded(const struct pz_plan *p, int64_t blocks) {

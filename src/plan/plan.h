@@ -54,8 +54,8 @@ double pz_plan_moment_bytes(const struct pz_plan *p, bool experts);
 /* Operands of the GEMMs of its layers, but for the last bf16_layers. */
 enum pz_format pz_plan_format(const struct pz_plan *p);
 
-/* The same of the optimizer's own copy of a weight.  Megatron's for moments of fewer bits keeps of an fp32 copy what a
- * bf16 weight leaves of it (store_param_remainders, same source). */
+/* The same of the optimizer's own copy of a weight, where weights have 16 bits.  Megatron's for moments of fewer bits keeps
+ * of an fp32 copy what a bf16 weight leaves of it (store_param_remainders, same source); 8-bit weights leave none. */
 double pz_plan_main_bytes(const struct pz_plan *p, bool experts);
 
 /* Layers of a chunk with so many whose activations go to the host, all of each or what some modules read. */

@@ -22,6 +22,7 @@ const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL
 const char *const pz_module_names[] = {"layernorm", "moe_act",        "mla_up_proj", "mlp",
                                        "moe",       "shared_experts", "core_attn",   NULL};
 const char *const pz_graph_module_names[] = {"attn", "mlp", "moe_router", "moe_preprocess", "mamba", NULL};
+const char *const pz_main_params_names[] = {"fp32", "fp16", "remainders", "none", NULL};
 const char *const pz_offload_names[] = {"activations", "optimizer", NULL};
 const char *const pz_offload_module_names[] = {"attn_norm", "qkv_linear",      "core_attn",
                                                "attn_proj", "mlp_norm",        "expert_fc1",
@@ -302,7 +303,7 @@ bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
   case PZ_PLAN_STAGE_RECOMPUTE: return false;
   case PZ_PLAN_CUDA_GRAPHS: return p->cuda_graphs >= 0;
   case PZ_PLAN_FP8_RECIPE: return p->fp8_recipe >= 0;
-  case PZ_PLAN_MAIN_PARAM_BYTES: return p->main_param_bytes >= 0;
+  case PZ_PLAN_MAIN_PARAMS: return p->main_params >= 0;
   default: return !fields[f].rare || field_number(p, f) > 0;
   }
 }

@@ -153,10 +153,6 @@ static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
     p->precision = !chip || pz_chip_can_run(chip, PZ_PRECISION_BF16, NULL) == PZ_OK
                        ? PZ_PRECISION_BF16
                        : PZ_PRECISION_FP16;
-  if (p->fp8_recipe < 0 && p->precision == PZ_PRECISION_FP8)
-    p->fp8_recipe =
-        f->engine && chip && pz_chip_scales_blocks(chip) ? PZ_FP8_MX : (int)f->fp8_recipe;
-  if (p->act_precision < 0) p->act_precision = 0;
   if (p->dispatcher < 0) p->dispatcher = (int)f->dispatcher;
   if (p->cuda_graphs < 0) p->cuda_graphs = 0;
   if (p->halves < 0) p->halves = 0;
@@ -196,9 +192,14 @@ static enum pz_status check_execution(struct pz_plan *p, bool asked, const struc
   return PZ_OK;
 }
 
-static enum pz_status check_precision(const struct pz_plan *p, const struct pz_chip *chip,
+enum pz_status pz_plan_fill_precision(struct pz_plan *p, const struct pz_chip *chip,
                                       struct pz_error *err) {
   const char *name = pz_precision_names[p->precision];
+  const struct pz_framework *f = pz_plan_framework(p);
+  if (p->fp8_recipe < 0 && p->precision == PZ_PRECISION_FP8)
+    p->fp8_recipe =
+        f->engine && chip && pz_chip_scales_blocks(chip) ? PZ_FP8_MX : (int)f->fp8_recipe;
+  if (p->act_precision < 0) p->act_precision = 0;
   if (p->fp8_recipe >= 0 && p->precision != PZ_PRECISION_FP8)
     return pz_fail(err, PZ_BAD_USE, "fp8_recipe %s with precision %s; accepted: fp8",
                    pz_fp8_recipe_names[p->fp8_recipe], name);
@@ -235,7 +236,7 @@ enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struc
   status = check_recompute(&own, err);
   if (status == PZ_OK) status = check_offload(&own, err);
   if (status == PZ_OK) status = check_execution(&own, p->execution >= 0, chip, err);
-  if (status == PZ_OK) status = check_precision(&own, chip, err);
+  if (status == PZ_OK) status = pz_plan_fill_precision(&own, chip, err);
   if (status == PZ_OK) *p = own;
   return status;
 }

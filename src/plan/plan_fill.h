@@ -10,4 +10,9 @@
 PZ_NODISCARD enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip,
                                          struct pz_error *err);
 
+/* Of these, what follows from the precision of a plan with a framework.  PZ_BAD_USE: fields of another precision, or a
+ * chip (NULL: any) without it. */
+PZ_NODISCARD enum pz_status pz_plan_fill_precision(struct pz_plan *p, const struct pz_chip *chip,
+                                                   struct pz_error *err);
+
 #endif

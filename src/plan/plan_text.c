@@ -7,8 +7,27 @@
 #include "core/text.h"
 #include "plan/plan_fields.h"
 
+/* ", 12 layers and 50% of the optimizer on the host"; "": nothing is. */
+static const char *host_text(const struct pz_plan *o, char *buf, size_t size) {
+  char layers[60] = "", part[60] = "";
+  bool away = o->offload & PZ_OFFLOAD_ACTIVATIONS;
+  if (away && o->offload_layers)
+    snprintf(layers, sizeof layers, "activations of %lld layers a chunk",
+             (long long)o->offload_layers);
+  else if (away)
+    snprintf(layers, sizeof layers, "activations%s", o->offload_modules ? " of modules" : "");
+  if (pz_plan_away(o) > 0 && pz_plan_away(o) < 1)
+    snprintf(part, sizeof part, "%.4g%% of the optimizer", 100 * pz_plan_away(o));
+  else if (pz_plan_away(o) > 0)
+    snprintf(part, sizeof part, "the optimizer");
+  if (!o->offload) return pz_text_copy(buf, size, "");
+  snprintf(buf, size, ", %s%s%s on the host", layers, *layers && *part ? " and " : "", part);
+  return buf;
+}
+
 const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
-  char chunks[48] = "", context[48] = "", experts[32] = "", shards[32] = "", ends[64] = "";
+  char chunks[48] = "", context[48] = "", experts[32] = "", shards[32] = "", ends[64] = "",
+       host[140];
   bool some = o->recompute == PZ_RECOMPUTATION_FULL && (o->stage_recompute || o->recompute_layers);
   bool order = o->pp > 1 && o->pipeline > PZ_PIPELINE_INTERLEAVED;
   if (o->vpp > 1) snprintf(chunks, sizeof chunks, " x %lld", (long long)o->vpp);
@@ -23,10 +42,11 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
              o->cp_form > 0 ? " (all-to-all)" : "");
   if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
   if (pz_plan_hybrid(o)) snprintf(shards, sizeof shards, " over %lld", (long long)o->shard);
-  snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld%s, zero %d%s, recompute %s%s",
+  snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld%s, zero %d%s, recompute %s%s%s",
            (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp,
            chunks, (long long)o->dp, (long long)o->mbs, o->halves > 0 ? " in halves" : "", o->zero,
-           shards, some ? "some layers" : pz_recomputation_names[o->recompute], ends);
+           shards, some ? "some layers" : pz_recomputation_names[o->recompute], ends,
+           host_text(o, host, sizeof host));
   return buf;
 }
 
@@ -147,6 +167,7 @@ const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, siz
     if (pz_plan_modules(o))
       put(&l, " (%s)", pz_plan_field_text(o, PZ_PLAN_RECOMPUTE_MODULES, text, sizeof text));
   }
+  put(&l, "%s", host_text(o, text, sizeof text));
   put(&l, ", %s attention, overlap %s", pz_attention_names[o->attention],
       pz_plan_field_text(o, PZ_PLAN_OVERLAP, text, sizeof text));
   if (o->execution != PZ_EXECUTION_EAGER) put(&l, ", %s", pz_execution_names[o->execution]);

@@ -76,8 +76,32 @@ static bool is_tensor_collective(const struct pz_op *op) {
          !to_experts(op) && op->peers != PZ_PEERS_CONTEXT;
 }
 
+/* Router, head and adapters stay in 16 bit. */
+static bool is_narrow(const struct pz_step_context *w, const struct pz_op *op) {
+  return w->format && op->kind == PZ_OP_MATMUL && (op->dims.batch == 1 || op->grouped) &&
+         strncmp(op->name, "router", 6) != 0 && !pz_op_adapts(op);
+}
+
+static bool reads(const struct pz_op *op, uint32_t tensor) {
+  for (uint32_t k = 0; k < op->n_in; k++)
+    if (op->in[k] == tensor) return true;
+  return false;
+}
+
+/* What a GEMM reads is cast before it is gathered over the tensor-parallel group (Transformer Engine,
+ * gather_along_first_dim in pytorch/distributed.py). */
+static bool gathers_narrow(const struct pz_step_context *w, const struct pz_ops *ops,
+                           const struct pz_op *gather) {
+  if (!w->format || !pz_plan_framework(w->plan)->engine || gather->kind != PZ_OP_ALL_GATHER ||
+      !is_tensor_collective(gather))
+    return false;
+  for (uint32_t i = 0; i < ops->n; i++)
+    if (is_narrow(w, &ops->op[i]) && reads(&ops->op[i], gather->out[0])) return true;
+  return false;
+}
+
 static struct pz_wire_time collective_time(const struct pz_step_context *w,
-                                           const struct pz_op *op) {
+                                           const struct pz_ops *ops, const struct pz_op *op) {
   if (to_experts(op)) return dispatch_time(w, op);
   if (op->peers == PZ_PEERS_CONTEXT)
     return pz_network_time(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, (double)op->bytes_written,
@@ -87,6 +111,7 @@ static struct pz_wire_time collective_time(const struct pz_step_context *w,
                                                            : PZ_COLLECTIVE_ALL_GATHER;
   struct pz_group g = {op->peers == PZ_PEERS_EXPERT_TENSOR ? pz_plan_etp(w->plan) : w->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
+  if (gathers_narrow(w, ops, op)) bytes *= pz_format_bytes(w->format) / 2;
   return pz_network_time(w->k, w->net, kind, bytes, g);
 }
 
@@ -180,10 +205,19 @@ static void add_router(const struct pz_step_context *w, const struct pz_op *op, 
   add_elementwise(w, n * pz_plan_framework(w->plan)->launches * kernel_s(w), p);
 }
 
+/* Projections of the same input are one GEMM of the framework, or find it cast. */
+static bool is_cast_before(const struct pz_step_context *w, const struct pz_ops *ops,
+                           const struct pz_op *op) {
+  if (op->direction == PZ_BACKWARD) return false;
+  for (const struct pz_op *o = ops->op; o < op; o++)
+    if (is_narrow(w, o) && o->in[0] == op->in[0]) return true;
+  return false;
+}
+
 /* A product in 8 or 4 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
  * for the weight gradient; weights are cast once a step (Micikevicius et al., arXiv 2209.05433; Transformer Engine). */
-static enum pz_status run_narrow(const struct pz_step_context *w, const struct pz_op *op,
-                                 struct pz_op_run *r) {
+static enum pz_status run_narrow(const struct pz_step_context *w, const struct pz_ops *ops,
+                                 const struct pz_op *op, struct pz_op_run *r) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
   struct pz_grouped g = {
       op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
@@ -203,8 +237,12 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
                           .work = pz_cost_mapped_work(&w->cost->chip, macs, w->format, &o),
                           .weight = weights};
   r->s = r->calls * o.latency_s;
-  if (weights) return PZ_OK;
-  pz_cost_format_cast(&w->cost->chip, w->format, op->dims.batch * op->dims.m, op->dims.k, &cast);
+  if (weights || is_cast_before(w, ops, op)) return PZ_OK;
+  int64_t rows = op->dims.batch * op->dims.m, parts = 1;
+  for (uint32_t i = 0; i < ops->n; i++)
+    if (reads(op, ops->op[i].out[0]) && gathers_narrow(w, ops, &ops->op[i]))
+      parts = ops->op[i].dims.batch;
+  pz_cost_format_cast(&w->cost->chip, w->format, rows, op->dims.k, parts, &cast);
   return r->cast_s = cast.latency_s, PZ_OK;
 }
 
@@ -281,12 +319,12 @@ static enum pz_status run_kernel(const struct pz_step_context *w, const struct p
   return r->s = r->calls * e.latency_s, PZ_OK;
 }
 
-static enum pz_status run_uncorrected(const struct pz_step_context *w, const struct pz_op *op,
-                                      struct pz_op_run *r) {
+static enum pz_status run_uncorrected(const struct pz_step_context *w, const struct pz_ops *ops,
+                                      const struct pz_op *op, struct pz_op_run *r) {
   *r = (struct pz_op_run){.kind = PZ_RUN_NONE, .calls = 1};
   if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
-  if (w->format && is_linear(op) && !pz_op_adapts(op)) return run_narrow(w, op, r);
+  if (is_narrow(w, op)) return run_narrow(w, ops, op, r);
   if (pz_plan_framework(w->plan)->capacity > 0 &&
       (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
     return run_by_product(w, op, r);
@@ -304,10 +342,10 @@ static void lengthen(struct pz_op_run *r, double times) {
   r->calls *= times;
 }
 
-static enum pz_status run_op(const struct pz_step_context *w, const struct pz_op *op,
-                             struct pz_op_run *r) {
+static enum pz_status run_op(const struct pz_step_context *w, const struct pz_ops *ops,
+                             const struct pz_op *op, struct pz_op_run *r) {
   const struct pz_correction *c = &w->cost->chip.correction;
-  enum pz_status status = run_uncorrected(w, op, r);
+  enum pz_status status = run_uncorrected(w, ops, op, r);
   double cast_s = pz_corrected(c->elementwise) * r->cast_s;
   switch (r->kind) {
   case PZ_RUN_GEMM: lengthen(r, pz_corrected(c->gemms)); break;
@@ -341,8 +379,8 @@ static void add_scan(const struct pz_step_context *w, const struct pz_op *op, st
   if (launches > 0) p->n_ops += pz_fmax(0, pz_scan_counts(&scan).kernels / launches - 1);
 }
 
-static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
-                             struct pz_op_run *run, struct pz_pass *p) {
+static enum pz_status add_op(const struct pz_step_context *w, const struct pz_ops *ops,
+                             const struct pz_op *op, struct pz_op_run *run, struct pz_pass *p) {
   struct pz_op_run r;
   if (run) *run = (struct pz_op_run){.kind = PZ_RUN_NONE};
   if (op->op_class == PZ_CLASS_NONE || in_ring(op)) return PZ_OK;
@@ -352,7 +390,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   if (pz_op_is_scan(op->kind)) add_scan(w, op, p);
   if (op->kind == PZ_OP_TOPK) add_router(w, op, p);
   launch_experts(w, op, p);
-  enum pz_status status = run_op(w, op, &r);
+  enum pz_status status = run_op(w, ops, op, &r);
   if (status == PZ_OK) add_run(w, op, &r, p);
   if (status == PZ_OK && run) *run = r;
   return status;
@@ -386,7 +424,7 @@ static enum pz_status add_launched(const struct pz_step_context *w, const struct
                                    const struct pz_op *op, struct pz_op_run *run,
                                    struct pz_pass *p) {
   double n = p->n_ops;
-  enum pz_status status = add_op(w, op, run, p);
+  enum pz_status status = add_op(w, &l->ops[op->direction], op, run, p);
   if (w->plan->cuda_graphs & graph_module(l, op)) p->n_ops = n;
   return status;
 }
@@ -514,7 +552,7 @@ static void add_collectives(const struct pz_step_context *w, const struct pz_ops
     if (tensor) n++;
     if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1 || in_ring(op)) continue;
     if (which && !which[i]) continue;
-    struct pz_wire_time t = collective_time(w, op);
+    struct pz_wire_time t = collective_time(w, ops, op);
     if (to_experts(op))
       p->expert_s += t.s;
     else if (tensor && hides_tensor(w, op))
@@ -837,7 +875,7 @@ static enum pz_status with_collectives(const struct pz_step_context *w, const st
     if (status != PZ_OK) return status;
     double joules = pz_fmax(0, e.energy_j - e.latency_s * w->cost->static_watts);
     all[i] = (struct pz_op_run){.kind = PZ_RUN_LINK,
-                                .s = collective_time(w, op).s,
+                                .s = collective_time(w, ops, op).s,
                                 .calls = 1,
                                 .work = {.outside_j = joules},
                                 .gathers = is_tensor_collective(op) && hides_tensor(w, op)};

@@ -531,7 +531,7 @@ static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
     return pz_plan_fill(&q->plan, &q->chip, err);
   }
   read_published(r, q, &q->plan);
-  return PZ_OK;
+  return pz_plan_fill_precision(&q->plan, &q->chip, err);
 }
 
 /* The shape of the row's model, or none: then its name is that of a preset or of a file. */

@@ -15,8 +15,9 @@
 /* Of the table of counts. */
 static const int64_t MOST_ENTRIES = 1 << 22;
 
+/* Layers that predict further tokens belong to the head. */
 bool pz_is_block(const struct pz_layer *l) {
-  return l->count > 1 || strncmp(l->name, "block", 5) == 0;
+  return strncmp(l->name, "block", 5) == 0 || (l->count > 1 && strcmp(l->name, "predict") != 0);
 }
 
 static void list_kinds(const struct pz_workload *w, struct pz_layer_kinds *k) {
@@ -156,7 +157,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
   for (uint32_t i = 0; i < w->n_layers; i++)
     m.matrix_params = pz_fmax(m.matrix_params, largest_matrix(&w->layers[i]));
   m.copies_context = copies_context(w, p, hopper);
-  m.reads_either_order = chip->calibration.nvfp4_speedup > 1;
+  m.one_copy = pz_chip_scales_blocks(chip);
   m.reserve_bytes = pz_plan_framework(p)->reserve_bytes;
   if (pz_plan_framework(p)->engine)
     m.reserve_bytes +=
@@ -200,9 +201,9 @@ static double alternate_bytes(const struct pz_layer *l, double *unread) {
 static enum pz_saved_form saved_form(const struct pz_layer *l, const struct pz_plan *p) {
   enum pz_format format = l->wide ? PZ_FORMAT_16BIT : pz_plan_format(p);
   enum pz_saved_form form = format ? pz_plan_framework(p)->fp8_saves : PZ_SAVED_16BIT;
-  if (form != PZ_SAVED_GEMM_8BIT) return form;
   bool gate = p->act_precision > 0;
   if (format == PZ_FORMAT_NVFP4) return gate ? PZ_SAVED_GEMM_4BIT_GATE : PZ_SAVED_GEMM_4BIT;
+  if (form != PZ_SAVED_GEMM_8BIT) return form;
   return gate ? PZ_SAVED_GEMM_8BIT_GATE : PZ_SAVED_GEMM_8BIT;
 }
 
@@ -210,13 +211,15 @@ static enum pz_saved_form saved_form(const struct pz_layer *l, const struct pz_p
 static const double NVFP4_BYTES = 2 * (0.5 + 1.0 / 16), BLOCK_BYTES = 2 * (1 + 4.0 / 128);
 
 /* Of the weights of 8- and 4-bit GEMMs, along rows and along columns, beside weight_bytes: with 4 bit, and with 8 bit in
- * blocks of 128, those in 16 bit are kept too (fp8_param_gather is off: megatron.bridge.training.mixed_precision). */
-static double copied_weight_bytes(const struct pz_plan *p) {
+ * blocks of 128, those in 16 bit are kept too (fp8_param_gather is off: megatron.bridge.training.mixed_precision); with one
+ * scale, tensor cores that read operands in both directions need one copy. */
+static double copied_weight_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   enum pz_format format = pz_plan_format(p);
-  if (f->fp8_saves == PZ_SAVED_16BIT || !format) return 0;
+  if (!format || !f->engine) return format ? f->fp8_weight_bytes : 0;
   if (format == PZ_FORMAT_NVFP4) return NVFP4_BYTES;
-  return format == PZ_FORMAT_FP8_BLOCK && f->engine ? BLOCK_BYTES : f->fp8_weight_bytes;
+  if (format == PZ_FORMAT_FP8_BLOCK) return BLOCK_BYTES;
+  return f->fp8_weight_bytes - (m->one_copy && format != PZ_FORMAT_MXFP8 ? 1 : 0);
 }
 
 /* Of a frozen weight of such GEMMs: in few bits alone (fp8_model_init of Transformer Engine, in NVIDIA's fine-tuning of MLPerf;
@@ -229,7 +232,7 @@ static double frozen_weight_bytes(const struct pz_memory_model *m, const struct 
   if (format == PZ_FORMAT_NVFP4) return NVFP4_BYTES;
   if (format == PZ_FORMAT_MXFP8) return 2 * (1 + 1.0 / 32);
   if (format == PZ_FORMAT_FP8_BLOCK) return BLOCK_BYTES;
-  return m->reads_either_order ? 1 : 2;
+  return m->one_copy ? 1 : 2;
 }
 
 /* With a copy of the logits in fp32.  Forward: they are both there, the copy is saved.  Backward: the derivative takes its
@@ -634,8 +637,8 @@ static double optimizer_bytes(const struct pz_memory_model *m, const struct pz_p
   const struct pz_framework *f = pz_plan_framework(p);
   if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return f->adapter_state_bytes;
   double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - MOST_GRADIENT_BYTES);
-  if (p->main_param_bytes >= 0 && rest > 2 * MOST_MOMENT_BYTES)
-    rest = 2 * MOST_MOMENT_BYTES + p->main_param_bytes;
+  if (rest > 2 * MOST_MOMENT_BYTES) /* weights are not their own */
+    rest = 2 * MOST_MOMENT_BYTES + pz_plan_main_bytes(p, m->experts);
   return pz_fmax(0, rest - 2 * (MOST_MOMENT_BYTES - pz_plan_moment_bytes(p, m->experts)));
 }
 
@@ -663,11 +666,11 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
                                  .reserve_bytes = s->m->reserve_bytes};
   add_state(s, n.dense, n.trained, pz_plan_shards(s->p) * copies, &m);
   add_state(s, n.expert, n.trained_expert, pz_plan_expert_shards(s->p) * copies, &m);
-  m.weight_bytes += copied_weight_bytes(s->p) * n.blocks /
+  m.weight_bytes += copied_weight_bytes(s->m, s->p) * n.blocks /
                     (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
   double frozen = frozen_weight_bytes(s->m, s->p);
   if (frozen > 0)
-    m.weight_bytes += (frozen - copied_weight_bytes(s->p) - f->weight_bytes) *
+    m.weight_bytes += (frozen - copied_weight_bytes(s->m, s->p) - f->weight_bytes) *
                       (n.blocks - n.trained - n.trained_expert) /
                       (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
   if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;

@@ -41,10 +41,10 @@ struct pz_memory_model {
   const struct pz_workload *w;
   const struct pz_layer_kinds *kinds; /* of repeated layers */
   double placeholder_bytes;           /* a 16-bit gradient of every matrix of a repeated layer */
-  bool reads_either_order;            /* GEMMs of 8-bit tensors need no transposed copies */
   double matrix_params;               /* of the largest matrix */
   bool experts;                       /* the model has some */
   bool copies_context;                /* the result of attention is saved twice */
+  bool one_copy;                      /* 8-bit operands with one scale need no transposed copy */
   double reserve_bytes;               /* work space of libraries */
   double core_bytes[PZ_MEMORY_KINDS]; /* by kind: what the attention core saves */
 };

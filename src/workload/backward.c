@@ -167,15 +167,18 @@ static void scan_flop(struct backward *b, const struct pz_op *op, struct pz_op *
   back->flop = back->matmul_flop;
 }
 
-/* What is not kept but made again: rows that were gathered, and the convolution before Mamba-2's scan. */
+/* What is not kept but made again: rows that were gathered, and the convolution that Mamba-2's scan alone reads. */
 static uint32_t made_again(struct backward *b, const struct pz_op *from, uint32_t x) {
   const struct pz_op *maker = NULL;
-  for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n && !maker; i++) {
+  uint32_t readers = 0;
+  for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
     bool rows = op->kind == PZ_OP_ALL_GATHER && op->peers != PZ_PEERS_EXPERT_TENSOR;
-    bool conv = op->kind == PZ_OP_CONV1D && from->kind == PZ_OP_SSM_SCAN;
-    if ((rows || conv) && op->out[0] == x) maker = op;
+    bool made = op->kind == PZ_OP_CONV1D && from->kind == PZ_OP_SSM_SCAN;
+    if ((rows || made) && op->out[0] == x) maker = op;
+    for (uint32_t k = 0; k < op->n_in; k++) readers += op->in[k] == x;
   }
+  if (maker && maker->kind == PZ_OP_CONV1D && readers > 1) return x;
   if (!maker) return x;
   if (b->again[x] != PZ_NONE) return b->again[x];
   bool conv = maker->kind == PZ_OP_CONV1D;

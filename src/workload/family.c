@@ -606,6 +606,7 @@ static const struct pz_family table[] = {
     {"qwen3_5_moe_text", pz_read_qwen3_next},
     {"granitemoehybrid", pz_read_granite_hybrid},
     {"bamba", pz_read_bamba},
+    {"jamba", pz_read_jamba},
     {"falcon_h1", pz_read_falcon_h1},
 };
 

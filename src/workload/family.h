@@ -38,6 +38,7 @@ void pz_read_qwen3_next(struct pz_fields *c, struct pz_arch *a);
 void pz_read_qwen3_5(struct pz_fields *c, struct pz_arch *a);
 void pz_read_granite_hybrid(struct pz_fields *c, struct pz_arch *a);
 void pz_read_bamba(struct pz_fields *c, struct pz_arch *a);
+void pz_read_jamba(struct pz_fields *c, struct pz_arch *a);
 void pz_read_falcon_h1(struct pz_fields *c, struct pz_arch *a);
 
 /* Llama's fields, which many families vary.  default_kv: key/value heads where the field is absent; 0:

@@ -247,6 +247,35 @@ void pz_read_granite_hybrid(struct pz_fields *c, struct pz_arch *a) {
     for (int64_t i = 0; i < a->layers; i++) pz_mixed_mark(a, i, PZ_LAYER_RECURRENT);
 }
 
+/* Jamba: Mamba but in one layer of a period, a dense feed-forward or experts of the same width in turn. */
+void pz_read_jamba(struct pz_fields *c, struct pz_arch *a) {
+  static const struct pz_range offset = {0, 65535};
+  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 8, .positions = 262144});
+  a->qkv_bias = a->out_bias = a->mlp_bias = false;
+  a->rotary_dims = 0;
+  int64_t expand = pz_fields_int_or(c, "mamba_expand", (struct pz_range){1, 64}, 2);
+  a->recurrence =
+      (struct pz_recurrence){.mixer = PZ_MIXER_MAMBA,
+                             .heads = expand * a->hidden,
+                             .head_dim = 1,
+                             .state = pz_fields_int_or(c, "mamba_d_state", PZ_RANGE_HIDDEN, 16),
+                             .conv = pz_fields_int_or(c, "mamba_d_conv", CONV, 4),
+                             .dt_rank = int_or_auto(c, "mamba_dt_rank", (a->hidden + 15) / 16),
+                             .conv_bias = pz_fields_bool_or(c, "mamba_conv_bias", true),
+                             .proj_bias = pz_fields_bool_or(c, "mamba_proj_bias", false)};
+  int64_t period = pz_fields_int_or(c, "attn_layer_period", PZ_RANGE_LAYERS, 8);
+  int64_t at = pz_fields_int_or(c, "attn_layer_offset", offset, 4);
+  int64_t every = pz_fields_int_or(c, "expert_layer_period", PZ_RANGE_LAYERS, 2);
+  int64_t routed = pz_fields_int_or(c, "expert_layer_offset", offset, 1);
+  bool experts = pz_fields_int_or(c, "num_experts", PZ_RANGE_EXPERTS, 16) > 1;
+  if (experts) pz_config_experts(c, a, "num_experts", NULL);
+  a->dense_ffn = a->ffn;
+  for (int64_t i = 0; i < a->layers; i++)
+    pz_mixed_mark(a, i,
+                  (i % period == at ? 0 : PZ_LAYER_RECURRENT) |
+                      (experts && i % every != routed ? PZ_LAYER_DENSE : 0));
+}
+
 /* Falcon-H1: attention and Mamba-2 beside each other in every layer. */
 void pz_read_falcon_h1(struct pz_fields *c, struct pz_arch *a) {
   pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 8, .positions = 8192});

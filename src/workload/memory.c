@@ -311,8 +311,8 @@ static struct pz_live again_and_back(const struct pz_layer *l) {
 static bool add_fixed(int64_t *bytes, const struct pz_layer *l) {
   int64_t each = l->params, gradients = l->trained_params;
   return pz_mul(&each, WEIGHT_BYTES) && pz_mul(&gradients, GRAD_BYTES) &&
-         pz_add(&each, gradients) && pz_add(&each, l->buffer_bytes) &&
-         pz_mul(&each, l->count) && pz_add(bytes, each) && pz_add(bytes, l->shared_bytes);
+         pz_add(&each, gradients) && pz_add(&each, l->buffer_bytes) && pz_mul(&each, l->count) &&
+         pz_add(bytes, each) && pz_add(bytes, l->shared_bytes);
 }
 
 /* One direction of a model, layer by layer as they run. */

@@ -46,9 +46,13 @@ static const struct {
   const char *model;
   int64_t kv_heads;
   bool experts;
-} models[] = {{"llama3-8b", 8, false},    {"gpt3-175b", 96, false},  {"gemma3-27b", 16, false},
-              {"gpt-oss-20b", 8, true},   {"llama4-scout", 8, true}, {"deepseek-v3", 128, true},
-              {"qwen3-30b-a3b", 4, true}, {"phi4", 10, false}};
+  int64_t groups; /* of recurrent layers, which devices repeat if they are more; 0: none */
+} models[] = {{"llama3-8b", 8, false, 0},          {"gpt3-175b", 96, false, 0},
+              {"gemma3-27b", 16, false, 0},        {"gpt-oss-20b", 8, true, 0},
+              {"llama4-scout", 8, true, 0},        {"deepseek-v3", 128, true, 0},
+              {"qwen3-30b-a3b", 4, true, 0},       {"phi4", 10, false, 0},
+              {"nemotron-3-super", 2, true, 8},    {"nemotron-h-8b", 8, false, 8},
+              {"qwen3-next-80b-a3b", 2, true, 16}, {"qwen3.5-27b", 4, false, 16}};
 
 static void conserve_all(size_t m, int64_t tp, int64_t ep, int64_t cp) {
   for (int k = 0; k < 8; k++) {
@@ -71,7 +75,8 @@ static void parts_together_are_the_whole(void **state) {
   for (size_t m = 0; m < sizeof models / sizeof *models; m++)
     for (int64_t tp = 1; tp <= 2; tp++)
       for (int64_t ep = 1; ep <= (models[m].experts ? 4 : 1); ep *= 4)
-        for (int64_t cp = 2; cp <= 16; cp *= 2) conserve_all(m, tp, ep, cp);
+        for (int64_t cp = 2; cp <= (models[m].groups ? models[m].groups / tp : 16); cp *= 2)
+          conserve_all(m, tp, ep, cp);
 }
 
 /* ---- a causal band -------------------------------------------------------------------------- */

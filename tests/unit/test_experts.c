@@ -112,11 +112,12 @@ static struct sums sums_of(const struct pz_workload *w) {
 static const struct {
   const char *model;
   int64_t hidden, experts_per_token, moe_kinds;
-} models[] = {{"mixtral-8x7b", 4096, 2, 1},
-              {"qwen3-30b-a3b", 2048, 8, 1},
-              {"deepseek-v2", 5120, 6, 1},
-              {"deepseek-v3", 7168, 8, 1},
-              {"llama4-scout", 5120, 1, 2}};
+  int64_t most_tp; /* 0: any */
+} models[] = {{"mixtral-8x7b", 4096, 2, 1, 0},       {"qwen3-30b-a3b", 2048, 8, 1, 0},
+              {"deepseek-v2", 5120, 6, 1, 0},        {"deepseek-v3", 7168, 8, 1, 0},
+              {"llama4-scout", 5120, 1, 2, 0},       {"nemotron-3-nano", 2688, 6, 1, 2},
+              {"nemotron-3-super", 1024, 22, 1, 2}, /* rows of the latent width */
+              {"qwen3-next-80b-a3b", 2048, 10, 2, 2}};
 
 static void conserve(size_t m, struct pz_workload_options o) {
   struct pz_workload_options one = o;
@@ -153,6 +154,7 @@ static void slices_together_are_the_whole(void **state) {
     for (size_t g = 0; g < sizeof grids / sizeof *grids; g++)
       for (int k = 0; k < 8; k++) {
         struct pz_workload_options o = options(4096, 2);
+        if (models[m].most_tp && grids[g][0] > models[m].most_tp) continue;
         o.tp = grids[g][0];
         o.ep = grids[g][1];
         o.etp = grids[g][2];

@@ -328,6 +328,9 @@ static const char *const megatron_flags[] = {
     "--decoder-last-pipeline-num-layers", "--account-for-embedding-in-pipeline-split",
     "--account-for-loss-in-pipeline-split", "--num-virtual-stages-per-pipeline-rank",
     "--context-parallel-size", "--cp-comm-type", "--expert-model-parallel-size", "--expert-tensor-parallel-size",
+    "--cpu-offloading-num-layers", "--fine-grained-activation-offloading", "--use-transformer-engine-op-fuser",
+    "--offload-modules", "--optimizer-cpu-offload", "--optimizer-offload-fraction",
+    "--overlap-cpu-optimizer-d2h-h2d", "--main-params-dtype",
     "--use-distributed-optimizer", "--use-megatron-fsdp", "--data-parallel-sharding-strategy",
     "--no-gradient-accumulation-fusion", "--init-model-with-meta-device", "--ckpt-format",
     "--num-distributed-optimizer-instances", "--overlap-grad-reduce", "--overlap-param-gather",
@@ -352,6 +355,7 @@ static const char *const deepspeed_flags[] = {
     "--distributed-backend", "--micro-batch-size", "--global-batch-size", "--seq-length",
     "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--lr-warmup-fraction", "--weight-decay", "--adam-beta2",
     "--clip-grad", "--bf16", "--fp16", "--make-vocab-size-divisible-by", "--deepspeed-activation-checkpointing", "--recompute-granularity",
+    "--checkpoint-in-cpu", "--cpu-optimizer",
     "--recompute-method", "--recompute-num-layers", "--data-path", "--split", "--tokenizer-type",
     "--tokenizer-model", "--vocab-size", "--log-interval", "--eval-iters", "--save", "--load",
     "--save-interval", NULL};
@@ -818,6 +822,22 @@ static struct pz_plan random_plan(uint64_t *seed, const struct pz_model_shape *s
   return o;
 }
 
+/* Copies of weights that are not the framework's, and something on the host. */
+static void random_offload(uint64_t *seed, struct pz_plan *o) {
+  static const int copies[] = {PZ_AS_FRAMEWORK, PZ_MAIN_FP16};
+  o->offload = (int)pick(seed, PZ_OFFLOAD_ALL + 1);
+  if (o->offload & PZ_OFFLOAD_ACTIVATIONS && pick(seed, 2)) o->offload_layers = 1 + pick(seed, 6);
+  if (o->offload & PZ_OFFLOAD_ACTIVATIONS && !o->offload_layers && pick(seed, 2))
+    o->offload_modules = 1 << pick(seed, 8) | 1 << pick(seed, 6);
+  if (o->offload & PZ_OFFLOAD_OPTIMIZER && pick(seed, 2))
+    o->offload_fraction = (double)(1 + pick(seed, 3)) / 4;
+  if (!(o->offload & PZ_OFFLOAD_OPTIMIZER)) o->main_params = copies[pick(seed, 2)];
+  if (pick(seed, 2))
+    o->recompute = o->offload_layers ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL;
+  if (o->recompute != PZ_RECOMPUTATION_FULL) o->recompute_layers = 0;
+  if (o->recompute != PZ_RECOMPUTATION_SELECTIVE) o->recompute_modules = 0;
+}
+
 /* The experts' grid, modules, and orders in a V. */
 static void random_experts(uint64_t *seed, struct pz_plan *o, const struct pz_model_shape *s) {
   int64_t group = o->tp * (o->cp ? o->cp : 1) * o->dp;
@@ -833,6 +853,7 @@ static void random_experts(uint64_t *seed, struct pz_plan *o, const struct pz_mo
   uint64_t graphs =
       *seed + 1; /* draws of its own: few plans have them, and the others stay as they are */
   if (pick(&graphs, 8) == 0) o->cuda_graphs = (int)pick(&graphs, PZ_GRAPH_ALL + 1);
+  if (pick(&graphs, 6) == 0) random_offload(&graphs, o);
   if (o->pp > 1 && pick(seed, 4) == 0 && 2 * o->pp <= s->layers) {
     o->vpp = 2;
     o->pipeline = pick(seed, 2) ? PZ_PIPELINE_ZB_V : PZ_PIPELINE_DUALPIPE_V;

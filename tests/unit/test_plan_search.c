@@ -162,6 +162,16 @@ static void random_pins(uint64_t *r, struct random_case *c, uint32_t pins) {
   if (!below(r, 8)) q->plan.shard = 1 + below(r, (uint32_t)pz_min(q->plan.devices, 4));
 }
 
+/* What may be on the host, or has to be. */
+static void random_offload(uint64_t *r, struct pz_plan *p) {
+  p->offload = (int)below(r, PZ_OFFLOAD_ALL + 1);
+  bool away = p->offload & PZ_OFFLOAD_ACTIVATIONS;
+  if (away && !below(r, 4)) p->offload_layers = 1 + below(r, 3);
+  if (away && !p->offload_layers && !below(r, 4))
+    p->offload_modules = 1 + (int)below(r, PZ_AWAY_ALL);
+  if (p->offload & PZ_OFFLOAD_OPTIMIZER && !below(r, 3)) p->offload_fraction = between(r, 0.1, 1);
+}
+
 /* A question to a framework; `pins`: one of so many fields is pinned; 0: none but cp and ep, to 1. */
 static void random_case_of(uint64_t *r, struct random_case *c, int framework, uint32_t pins) {
   static const int64_t batches[] = {4, 6, 8, 12, 16, 24, 32, 48, 64};
@@ -184,6 +194,7 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   PIN(EP, ep, 1);
   if (!pins) return;
   random_pins(r, c, pins);
+  if (!below(r, 3)) random_offload(r, &q->plan);
   q->uniform = !below(r, 3);
   q->all_devices = !below(r, 6);
   q->even = !below(r, 8);
@@ -200,7 +211,7 @@ static void random_case(uint64_t *r, struct random_case *c, uint32_t pins) {
 
 /* How simple a plan is, the most important number first: kinds of parallelism, degrees, order, division, recomputation,
  * microbatch, ZeRO. */
-enum { SIMPLE = 10 };
+enum { SIMPLE = 12 };
 struct simplicity {
   int64_t v[SIMPLE];
 };
@@ -214,10 +225,17 @@ static struct simplicity simplicity_of(const struct pz_plan *p, int64_t layers) 
                                        pz_plan_blocks(p, layers, j));
     if (!recomputed) how = 0;
   }
+  int64_t away = 0;
+  for (int64_t j = 0; p->offload & PZ_OFFLOAD_ACTIVATIONS && j < p->pp * p->vpp; j++) {
+    int64_t n = pz_plan_blocks(p, layers, j);
+    away += p->offload_layers ? pz_min(p->offload_layers, n) : n;
+  }
+  int64_t part = p->offload & PZ_OFFLOAD_OPTIMIZER ? (int64_t)(1e6 * p->offload_fraction) : 0;
   int64_t kinds = (p->tp > 1) + (p->cp > 1) + (p->ep > 1) + (p->pp > 1);
   bool plain = p->pipeline == PZ_PIPELINE_1F1B || p->pipeline == PZ_PIPELINE_INTERLEAVED;
   return (struct simplicity){{kinds, p->tp * p->cp * p->pp, p->ep, p->vpp, !plain,
-                              p->first_layers || p->last_layers, how, recomputed, p->mbs, p->zero}};
+                              p->first_layers || p->last_layers, how, recomputed, part, away,
+                              p->mbs, p->zero}};
 }
 
 static int compare_simplicity(const struct simplicity *a, const struct simplicity *b) {
@@ -362,24 +380,72 @@ static bool has_half(const struct listing *l, const struct pz_plan *p) {
          pz_framework_recompute(&one, &l->shape) == PZ_RECOMPUTE_ALL;
 }
 
-/* Every recomputation; with less time or cost asked for, those of plans that fit without are no candidates of the list:
- * they are slower, which is seen by some of them; of ZB-H1 and ZB-2P, which take what is ready first, as a rule alone. */
-static void list_recomputations(struct listing *l, struct pz_plan *p) {
+/* Activations of 1 to all layers of each chunk on the host, as far as the framework can run it: fewer are never slower, so
+ * that the fewest that fit count alone, but for the least memory. */
+static double value_of_away(struct listing *l, struct pz_plan p) {
+  int64_t most = 0;
+  double best = HUGE_VAL;
+  for (int64_t k = 0; k < p.pp; k++) most = pz_max(most, most_layers(l, &p, k));
+  for (int64_t n = 1; n <= most; n++) {
+    p.offload_layers = n < most ? n : 0;
+    double v = pz_framework_can(&p, &l->shape, NULL) ? value_of(l, &p) : HUGE_VAL;
+    bool first = best == HUGE_VAL;
+    if (v < HUGE_VAL && !first && l->c->q.objective != PZ_PLAN_MEMORY) {
+      if (!pz_is_zero_bubble((enum pz_pipeline_order)p.pipeline)) assert_true(v >= best);
+      l->n_priced--;
+    } else {
+      best = fmin(best, v);
+    }
+  }
+  return best;
+}
+
+/* May it run with activations of one layer, or of all, on the host? */
+static bool can_run_away(const struct listing *l, struct pz_plan *p, bool chooses) {
+  struct pz_plan one = *p;
+  one.offload_layers = 1;
+  return can_run(l, p) || (chooses && can_run(l, &one));
+}
+
+/* Every recomputation, with and without activations on the host where these may be there, for a part of the optimizer there;
+ * with less time or cost asked for, those of plans that fit without are no candidates of the list: they are slower, which
+ * is seen by some of them; of ZB-H1 and ZB-2P, which take what is ready first, as a rule alone. */
+static void list_recomputations(struct listing *l, struct pz_plan *p, bool away, bool first,
+                                bool *fits) {
   const struct pz_plan_question *q = &l->c->q;
-  bool fits = false;
+  bool pinned = q->plan.offload_layers || q->plan.offload_modules, chooses = away && !pinned;
   for (int r = 0; r < PZ_RECOMPUTATIONS; r++) {
     p->recompute = r;
     p->recompute_layers = 0;
     p->stage_recompute = NULL;
-    if (!PZ_PLAN_ALLOWS(q, RECOMPUTE, recompute, r) || !can_run(l, p)) continue;
+    if (!PZ_PLAN_ALLOWS(q, RECOMPUTE, recompute, r) || !can_run_away(l, p, chooses)) continue;
     if (r == PZ_RECOMPUTATION_HALF && !has_half(l, p)) continue;
     l->plans++;
-    bool slower = fits && q->objective != PZ_PLAN_MEMORY;
+    bool slower = *fits && q->objective != PZ_PLAN_MEMORY;
     if (slower && (below(l->random, 4) || pz_is_zero_bubble((enum pz_pipeline_order)p->pipeline)))
       continue;
-    double v = r == PZ_RECOMPUTATION_FULL ? value_of_full(l, *p) : value_of(l, p);
+    double v = chooses                      ? value_of_away(l, *p)
+               : r == PZ_RECOMPUTATION_FULL ? value_of_full(l, *p)
+                                            : value_of(l, p);
     if (!slower) add_value(l, v);
-    if (r == PZ_RECOMPUTATION_NONE) fits = v < HUGE_VAL;
+    if (r == PZ_RECOMPUTATION_NONE && first) *fits = v < HUGE_VAL;
+  }
+}
+
+static void list_ways(struct listing *l, struct pz_plan *p) {
+  const struct pz_plan *q = &l->c->q.plan;
+  bool optimizer = q->offload & PZ_OFFLOAD_OPTIMIZER, fits = false;
+  for (int part = 0; part <= (optimizer ? 4 : 0); part++) {
+    double fraction = q->offload_fraction > 0 ? q->offload_fraction : part / 4.0;
+    if (part && q->offload_fraction > 0) break;
+    for (int away = 0; away <= (q->offload & PZ_OFFLOAD_ACTIVATIONS); away++) {
+      if (!away && (q->offload_layers || q->offload_modules)) continue;
+      p->offload = away | (fraction > 0 ? (int)PZ_OFFLOAD_OPTIMIZER : 0);
+      p->offload_layers = away ? q->offload_layers : 0;
+      p->offload_modules = away ? q->offload_modules : 0;
+      p->offload_fraction = fraction;
+      list_recomputations(l, p, away, !part && !away, &fits);
+    }
   }
 }
 
@@ -388,7 +454,7 @@ static void list_divisions(struct listing *l, struct pz_plan *p) {
   int64_t n = p->pp * p->vpp, least = (l->c->layers + n - 1) / n;
   p->first_layers = p->last_layers = 0;
   int64_t first = pz_plan_blocks(p, l->c->layers, 0), last = pz_plan_blocks(p, l->c->layers, n - 1);
-  list_recomputations(l, p);
+  list_ways(l, p);
   for (int64_t f = 1; f < l->c->layers && n > 1 && !l->c->q.even; f++)
     for (int64_t e = 1; f + e <= l->c->layers; e++) {
       int64_t rest = l->c->layers - f - e, m = n > 2 ? rest / (n - 2) : 0;
@@ -397,7 +463,7 @@ static void list_divisions(struct listing *l, struct pz_plan *p) {
       if (f == first && e == last) continue;
       p->first_layers = f;
       p->last_layers = e;
-      list_recomputations(l, p);
+      list_ways(l, p);
     }
 }
 
@@ -780,6 +846,7 @@ static struct pz_plan random_plan(uint64_t *r, const struct shared *s, int64_t *
   }
   for (int64_t k = 0; k < p.pp; k++) again[k] = below(r, (uint32_t)layers);
   if (below(r, 2)) p.stage_recompute = again;
+  if (!below(r, 3)) random_offload(r, &p);
   return p;
 }
 
@@ -787,7 +854,7 @@ static bool same_prediction(const struct pz_prediction *a, const struct pz_predi
   return a->step_s == b->step_s && a->bound_s == b->bound_s && a->peak_bytes == b->peak_bytes &&
          a->mfu == b->mfu && a->hfu == b->hfu && a->microbatches == b->microbatches &&
          a->peak_stage == b->peak_stage && a->gradient_hidden_s == b->gradient_hidden_s &&
-         a->tensor_hidden_s == b->tensor_hidden_s &&
+         a->tensor_hidden_s == b->tensor_hidden_s && a->host_bytes == b->host_bytes &&
          memcmp(&a->parts, &b->parts, sizeof a->parts) == 0 &&
          memcmp(&a->peak, &b->peak, sizeof a->peak) == 0;
 }

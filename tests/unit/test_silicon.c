@@ -65,6 +65,17 @@ static const struct good {
     {"framework,version,device,op_name,kernel_source,d_model,latency\nSGLang,1,NVIDIA "
      "H200,mamba2,x,4096,0.1\n",
      "gemm", "h200", "other operators", false, 0, 0, 0, 0, 0},
+    {"chip,kind,params,us\nb200,mamba2.mamba_chunk_scan_combined,\"{\"\"batch_size\"\":4,\"\"seq_"
+     "len\"\":256,"
+     "\"\"d_state\"\":128,\"\"nheads\"\":64,\"\"head_dim\"\":32,\"\"n_groups\"\":8,\"\"chunk_"
+     "size\"\":128}\",57.6\n",
+     "ssm_scan", "b200", "mamba2 scan", true, 4, 256, 128, 32, 57.6},
+    {"chip,kind,params,us\nh100,gdn.causal_conv1d_fn,\"{\"\"batch_size\"\":4,\"\"seq_len\"\":256,"
+     "\"\"num_k_heads\"\":4,"
+     "\"\"head_k_dim\"\":64,\"\"num_v_heads\"\":8,\"\"head_v_dim\"\":128}\",7\n",
+     "conv1d", "h100", "gdn conv1d", true, 4, 256, 1536, 1, 7},
+    {"chip,kind,params,us\nh100,mhc.pre,{},7\n", "gemm", "h100", "other operators", false, 0, 0, 0,
+     0, 0},
     /* what is not known in the collectors' form: columns, operators, types, devices */
     {"device,op_name,model,mla_dtype,num_heads,batch_size,isl,latency\n"
      "NVIDIA H200,dsa_context_module,x,bfloat16,128,1,1024,1.5\n",
@@ -161,6 +172,10 @@ static const struct bad {
     {"chip,mode,operation,nodes,gpus,tokens,hidden,topk,sms,us,notify_us\n"
      "h200,deepep_normal,dispatch,1,8,64,7168,8,20,9,-1\n",
      "column 'notify_us' is '-1'"},
+    {"chip,kind,params,us\nh100,gdn.causal_conv1d_fn,\"{\"\"batch_size\"\":4,\"\"seq_len\"\":0}\","
+     "7\n",
+     "t.csv:2: column 'params' has no usable 'seq_len'; accepted: an integer from 1"},
+    {"chip,kind,params,us\nh100,gdn.causal_conv1d_fn,4,7\n", "t.csv:2"},
     {"a,b\n1,2\n", "no column 'kernel_us'"},
     {"a,b\n1,2\n", "attention (phase, q_dtype, batch, seq, heads, head_dim, us)"},
     {"chip,dtype,m,n,k,us\n", "0 rows"},

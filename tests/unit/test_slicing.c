@@ -61,21 +61,42 @@ static const struct {
   const char *model;
   int64_t widths[5];
 } cases[] = {
-    {"bert-large", {2, 4, 8, 16}}, {"megatron-bert", {2, 4, 8}},
-    {"gpt2", {2, 3, 4, 6, 12}},    {"gpt2-xl", {5, 25}},
-    {"gpt3-175b", {2, 4, 8, 32}},  {"opt-350m", {2, 4, 8, 16}},
-    {"opt-1.3b", {2, 8}},          {"llama2-7b", {2, 4, 8, 32}},
-    {"llama3-8b", {2, 4, 8}},      {"mistral-7b", {2, 8}},
-    {"qwen2.5-1.5b", {2}},         {"gpt-neox-20b", {2, 4, 8}},
-    {"mixtral-8x7b", {2, 4, 8}},   {"qwen3-8b", {2, 8}},
-    {"qwen3-30b-a3b", {2, 4}},     {"deepseek-v2", {2, 8}},
-    {"deepseek-v3", {2, 8, 64}},   {"gemma2-9b", {2, 8}},
-    {"gemma3-27b", {2, 16}},       {"phi4", {2, 5, 10}},
-    {"olmo2-7b", {2, 8}},          {"glm4-9b", {2}},
-    {"starcoder2-15b", {2, 4}},    {"bloom-176b", {2, 8}},
-    {"gpt-j-6b", {2, 4, 16}},      {"gpt-oss-20b", {2, 8}},
-    {"llama4-scout", {2, 8}},      {"llama4-maverick", {2, 4}},
-    {"nemotron-3-nano", {2}},      {PHAZE_TEST_DATA "/t5-small.config.json", {2, 8}},
+    {"bert-large", {2, 4, 8, 16}},
+    {"megatron-bert", {2, 4, 8}},
+    {"gpt2", {2, 3, 4, 6, 12}},
+    {"gpt2-xl", {5, 25}},
+    {"gpt3-175b", {2, 4, 8, 32}},
+    {"opt-350m", {2, 4, 8, 16}},
+    {"opt-1.3b", {2, 8}},
+    {"llama2-7b", {2, 4, 8, 32}},
+    {"llama3-8b", {2, 4, 8}},
+    {"mistral-7b", {2, 8}},
+    {"qwen2.5-1.5b", {2}},
+    {"gpt-neox-20b", {2, 4, 8}},
+    {"mixtral-8x7b", {2, 4, 8}},
+    {"qwen3-8b", {2, 8}},
+    {"qwen3-30b-a3b", {2, 4}},
+    {"deepseek-v2", {2, 8}},
+    {"deepseek-v3", {2, 8, 64}},
+    {"gemma2-9b", {2, 8}},
+    {"gemma3-27b", {2, 16}},
+    {"phi4", {2, 5, 10}},
+    {"olmo2-7b", {2, 8}},
+    {"glm4-9b", {2}},
+    {"starcoder2-15b", {2, 4}},
+    {"bloom-176b", {2, 8}},
+    {"gpt-j-6b", {2, 4, 16}},
+    {"gpt-oss-20b", {2, 8}},
+    {"llama4-scout", {2, 8}},
+    {"llama4-maverick", {2, 4}},
+    {"nemotron-3-nano", {2}},
+    {"nemotron-3-super", {2}},
+    {"nemotron-h-8b", {2, 4, 8}},
+    {"qwen3-next-80b-a3b", {2}},
+    {"qwen3.5-27b", {2, 4}},
+    {PHAZE_TEST_DATA "/hybrid/falcon-h1-34b.config.json", {2}},
+    {PHAZE_TEST_DATA "/hybrid/jamba-v0.1.config.json", {2, 8}},
+    {PHAZE_TEST_DATA "/t5-small.config.json", {2, 8}},
 };
 
 static void slices_together_are_the_whole(void **state) {
@@ -90,7 +111,8 @@ static void slices_together_are_the_whole(void **state) {
         o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
         o.seq = k < 4 ? 96 * 100 : o.tp;
         o.mbs = 2;
-        o.mtp = strcmp(cases[c].model, "deepseek-v3") == 0;
+        o.mtp = strcmp(cases[c].model, "deepseek-v3") == 0 ||
+                strcmp(cases[c].model, "nemotron-3-super") == 0;
         conserve(cases[c].model, o);
       }
 }
