@@ -97,6 +97,8 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .chains = chains,
                                   .solved = m->solved,
                                   .flash = m->w->options.attention == PZ_ATTENTION_FLASH,
+                                  .adapted =
+                                      m->w->options.lora.rank ? m->w->options.lora.modules : 0,
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
                                   .microbatches = microbatches,
