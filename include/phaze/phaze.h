@@ -382,6 +382,7 @@ struct pz_workload_options {
     int modules;    /* those layers, a set of enum pz_lora_module */
     double dropout; /* of what adapters read; 0: none */
   } lora;
+  const char *peft; /* NULL, or the same as a text (pz_lora_parse), which takes its place; the caller's */
 };
 
 /* Linear layers that adapters may have.  Megatron's layers of query, key and value, and of gate and up, are one each:

@@ -522,8 +522,9 @@ static int lora_module(const char *name) {
                {"shared_up", PZ_LORA_UP},      {"shared_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
                {"shared_down", PZ_LORA_DOWN},  {"query_down", PZ_LORA_QUERY_DOWN},
                {"query_up", PZ_LORA_QUERY_UP}, {"kv_down", PZ_LORA_KV_DOWN},
-               {"kv_up", PZ_LORA_KV_UP},       {"ssm_in", PZ_LORA_SSM_IN},
-               {"ssm_out", PZ_LORA_SSM_OUT}};
+               {"kv_up", PZ_LORA_KV_UP},       {"mamba_in", PZ_LORA_SSM_IN},
+               {"delta_in", PZ_LORA_SSM_IN},   {"mamba_out", PZ_LORA_SSM_OUT},
+               {"delta_out", PZ_LORA_SSM_OUT}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].name, name) == 0) return known[i].module;
   return 0;

@@ -105,7 +105,9 @@ struct pz_workload_options pz_workload_options_default(void) {
 enum pz_status pz_workload_options_take(const struct pz_workload_options *caller,
                                         struct pz_workload_options *out, struct pz_error *err) {
   *out = pz_workload_options_default();
-  return pz_sized_take(out, sizeof *out, caller, "pz_workload_options_default", err);
+  enum pz_status status =
+      pz_sized_take(out, sizeof *out, caller, "pz_workload_options_default", err);
+  return status == PZ_OK && out->peft ? pz_lora_parse(out->peft, &out->lora, err) : status;
 }
 
 enum pz_status pz_workload_options_check(const struct pz_workload_options *o, int64_t least,

@@ -129,6 +129,8 @@ static void slices_with_adapters_are_the_whole(void **state) {
                  {"gpt-neox-20b", "lora:32:all", {4}},
                  {"mixtral-8x7b", "lora:16:all", {2, 8}},
                  {"qwen3-30b-a3b", "lora:16:q+k+v+o+gate+up+down", {4}},
+                 {"nemotron-3-nano", "lora:8:in_proj+out_proj+linear_fc1", {2}},
+                 {"qwen3.5-27b", "lora:8:all", {2}},
                  {"deepseek-v3", "lora:64:all", {2, 64}}};
   for (size_t c = 0; c < sizeof adapted / sizeof *adapted; c++)
     for (int i = 0; i < 3 && adapted[c].widths[i]; i++)
