@@ -54,7 +54,6 @@ enum column {
   /* words of which the model covers some: covered_words */
   KIND,
   ROUTING,
-  OFFLOAD,
   VISION,
   OPTIMIZER,
   PLAN, /* from here on: fields of the plan */
@@ -66,7 +65,7 @@ static const char *const heads[PLAN] = {
     "hidden",  "heads",      "kv_heads",   "head_dim",       "ffn",          "mlp",   "vocab",
     "experts", "topk",       "expert_ffn", "shared_experts", "dense_layers", "mla",   "chip",
     "cluster", "shared_ffn", "ssm",        "layer_pattern",  "moe_latent",   "kind",  "routing",
-    "offload", "vision",     "optimizer"};
+    "vision",  "optimizer"};
 
 /* What people note beside a run: where it is from, what else was measured.  Not read. */
 static const char *const notes[] = {"source",
@@ -206,6 +205,7 @@ struct pz_run_request {
   struct pz_plan plan;
   struct pz_job job;
   char config[PZ_RUN_CONFIG];
+  char adapters[200]; /* of the plan, with what the row leaves out */
   struct pz_chip chip;
   struct pz_cluster net;
   bool has_net;          /* else the chip's own link */
@@ -283,7 +283,6 @@ static const struct {
 } covered_words[] = {
     {KIND, {"pretrain", "sft", "lora"}},
     {ROUTING, {"forced balance", "natural"}},
-    {OFFLOAD, {"none"}},
     {VISION, {"none"}},
     {OPTIMIZER, {"adam", "adamw"}},
 };
@@ -420,6 +419,21 @@ static bool read_quant(const char *word, struct pz_plan *p) {
   return pz_plan_field_read(p, PZ_PLAN_FP8_RECIPE, word, NULL) == PZ_OK;
 }
 
+/* What is on the host: "activations of 20 layers", of whole layers of each chunk; "activations: MODULES"; or the plan's
+ * words.  False: not covered. */
+static bool read_offload(const char *word, struct pz_plan *p) {
+  static const char modules[] = "activations: ";
+  int end = 0;
+  if (sscanf(word, "activations of %6" SCNd64 " layers%n", &p->offload_layers, &end) == 1 &&
+      end > 0)
+    p->offload = PZ_OFFLOAD_ACTIVATIONS;
+  else if (strncmp(word, modules, sizeof modules - 1) == 0)
+    return p->offload = PZ_OFFLOAD_ACTIVATIONS,
+           pz_plan_field_read(p, PZ_PLAN_OFFLOAD_MODULES, word + sizeof modules - 1, NULL) == PZ_OK;
+  return pz_plan_field_read(p, PZ_PLAN_OFFLOAD, end ? "activations" : word, NULL) == PZ_OK &&
+         !(end && word[end]);
+}
+
 /* The row's words as choices; false: one is not covered. */
 static bool read_choices(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
   static const char *const mlps[] = {"gelu", "swiglu", "geglu", "relu2", NULL};
@@ -436,6 +450,7 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
       word = "flash";
     bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, p)
                  : f == PZ_PLAN_FP8_RECIPE ? read_quant(word, p)
+                 : f == PZ_PLAN_OFFLOAD    ? read_offload(word, p)
                  : f == PZ_PLAN_CUDA_GRAPHS
                      ? read_graphs(word, p)
                      : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
@@ -471,14 +486,22 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
   if (p->zero == 3 && slice > 0 && p->dp > slice && p->dp % slice == 0) p->shard = slice;
 }
 
+/* MLPerf's fine-tuning: dropout 0.1 before adapters, by its rules, and of context parallelism an all-to-all of heads
+ * (train.py and cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations of
+ * github.com/mlcommons/training_results_v5.0, and of the results of others). */
+static void read_mlperf(struct pz_run_request *q, struct pz_plan *p) {
+  struct pz_lora lora;
+  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_ALL_TO_ALL;
+  int n = snprintf(q->adapters, sizeof q->adapters, "%s:0.1", p->peft);
+  bool fits = n > 0 && (size_t)n < sizeof q->adapters;
+  if (fits && pz_lora_parse(q->adapters, &lora, NULL) == PZ_OK) p->peft = q->adapters;
+}
+
 /* Of a run that says everything: what tables say in words of their own. */
-static void read_published(const struct reader *r, const struct pz_run_request *q,
-                           struct pz_plan *p) {
+static void read_published(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
   if (!q->model.experts || !p->ep) p->ep = 1;
-  /* MLPerf's fine-tuning has an all-to-all of heads (cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations/
-   * nyx_n1_ngc25.04_nemo/conf of github.com/mlcommons/training_results_v5.0, and of the results of others) */
-  bool mlperf = strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p);
-  if (p->cp_form < 0) p->cp_form = mlperf ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
+  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p)) read_mlperf(q, p);
+  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
     p->cuda_graphs = 0;
