@@ -15,27 +15,30 @@ struct part {
   double k_bytes, n_bytes, c_bytes, state_bytes;
 };
 
-/* Kernels for all chunks, and those that pass over them `passes` times.  B and C of Mamba-2, and their product, are of a
+/* Kernels, `blocks` of them with a block of threads for each chunk of a head, and those that pass over chunks `passes` times.  B and C of Mamba-2, and their product, are of a
  * group of heads: GROUP (no unit) is one over its heads, those of Nemotron; the operator's own bytes are right for any. */
 #define GROUP 0.125
 
 static const struct kernels {
-  double kernels, passes;
+  double kernels, blocks, passes;
   struct part all, pass;
   double exponentials; /* in C: decays of the scores */
 } forms[2][2] = {
     /* sums of the decays, C B of a group, states of chunks, their passing on, output */
     {{.kernels = 6,
+      .blocks = 2,
       .all = {2, 1, GROUP, 0, 2, 4 * GROUP, 8 * GROUP, 8},
       .pass = {.state_bytes = 8},
       .exponentials = 1},
      /* the first four again; gradients of states from the output, passed back; of x, B, C, C B, its factors, decays */
      {.kernels = 15,
+      .blocks = 6,
       .all = {5, 3, 3 * GROUP, 0, 16, 8 * GROUP, 24 * GROUP, 14},
       .pass = {.state_bytes = 20},
       .exponentials = 3}},
     /* both norms, sums, K K^T, its inverse, new keys and values, states, output */
     {{.kernels = 8,
+      .blocks = 4,
       .passes = 1,
       .all = {1, 3, 2, 0, 10, 4, 12, 2},
       .pass = {2, 0, 0, 0, 4, 4, 0, 2},
@@ -43,6 +46,7 @@ static const struct kernels {
      /* new keys and values and states again; local gradients of values, states backwards, gradients of queries, keys and
       * decays, of the inverse, sums */
      {.kernels = 12,
+      .blocks = 5,
       .passes = 2,
       .all = {3, 10, 5, 2, 30, 14, 4, 4},
       .pass = {5, 0, 0, 0, 10, 10, 0, 4},
@@ -98,9 +102,9 @@ struct pz_scan_work pz_scan_work_of(const struct pz_op *op) {
                                .macs = (double)op->matmul_flop / 2};
 }
 
-/* Multiply-accumulates of the chip in a second.  On GPUs, Triton's products of a chunk wait for each other: as many in a
- * cycle of a core of Hopper, Blackwell and Ada, a twentieth to a tenth of its peak.  Elsewhere a systolic array is filled
- * anew for the tokens of each chunk, and holds only as much as the widths have. */
+/* Multiply-accumulates of the chip in a second.  On GPUs, Triton's products of small tiles wait for each other: as many in
+ * a cycle of a core of Hopper, Blackwell and Ada, about those of its attention (chip/cold.def: 334).  Elsewhere a systolic
+ * array is filled anew for the tokens of each chunk, and holds only as much as the widths have. */
 static double scan_rate(const struct pz_chip *c, const struct pz_scan_work *w) {
   double n = (double)w->dims.n, k = (double)w->dims.k, chunk = (double)w->chunk;
   double rows = (double)c->tensor.rows, cols = (double)c->tensor.cols;
@@ -132,7 +136,10 @@ void pz_scan_time(const struct pz_chip *c, const struct pz_scan_work *w, struct 
   double mac_s = 1 / scan_rate(c, w), pass_macs = part_macs(w, &f->pass),
          pass_bytes = part_bytes(w, &f->pass);
   double lane_s = all.lane_ops / pz_chip_vector_op_per_s(c);
-  double all_compute_s = (all.macs - pass_macs) * mac_s + lane_s; /* decays between two products */
+  double block_s = k->scan_block / ((double)c->tensor.cores * c->clock_hz);
+  double blocks_s = stream ? f->blocks * (double)w->dims.batch * chunks_of(w) * block_s : 0;
+  /* decays between two products */
+  double all_compute_s = (all.macs - pass_macs) * mac_s + lane_s + blocks_s;
   double all_s = overlapped(all_compute_s, (all.bytes - pass_bytes) * byte_s);
   double pass_s = overlapped(pass_macs * mac_s, pass_bytes * byte_s);
   /* a chunk's state waits for the one before; the first has gone through all kernels */
