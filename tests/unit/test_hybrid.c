@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "plan/plan.h"
 #include "step/training_memory.h"
 #include "workload/op.h"
 
@@ -176,6 +177,45 @@ static void check_prediction(const struct model *m) {
   pz_training_run_free(four);
 }
 
+/* Peak memory of Megatron-LM's functional tests hybrid_mr_mcore_te_tp*_pp1_cp*, golden values of 8 H100 (NVIDIA/Megatron-LM
+ * d98e8a6, tests/functional_tests/test_cases/hybrid): what Mamba-2 layers save, divided by tp and cp. */
+static void peak_memory_is_megatrons(void **state) {
+  (void)state;
+  static const struct {
+    int64_t tp, cp;
+    int attention;
+    double bytes;
+  } measured[] = {{1, 1, PZ_ATTENTION_STANDARD, 10145497088},
+                  {2, 1, PZ_ATTENTION_STANDARD, 5907976192},
+                  {2, 4, PZ_ATTENTION_FLASH, 2743789056}};
+  for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+    struct pz_error err = {0};
+    struct pz_chip *chip = NULL;
+    struct pz_training_run *run = NULL;
+    struct pz_plan plan = pz_plan_default();
+    plan.framework = pz_framework_find("megatron");
+    plan.tp = measured[i].tp;
+    plan.cp = measured[i].cp;
+    plan.dp = 8 / (plan.tp * plan.cp);
+    plan.attention = measured[i].attention;
+    plan.sp = 0;
+    plan.zero = 1;
+    plan.mbs = 4;
+    plan.batch = 32;
+    plan.seq = 1024;
+    assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+    if (pz_training_predict(PHAZE_TEST_DATA "/hybrid/megatron-test.config.json", chip, NULL, &plan,
+                            false, &run, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    double error = run->p.peak_bytes / measured[i].bytes - 1;
+    print_message("tp %d cp %d: %.1f%% of the measured peak\n", (int)plan.tp, (int)plan.cp,
+                  100 * (1 + error));
+    assert_true(error > -0.01 && error < 0.01);
+    pz_training_run_free(run);
+    pz_chip_free(chip);
+  }
+}
+
 /* Two of them are no repeated layers, which stages divide. */
 static void prediction_layers_are_no_blocks(void **state) {
   (void)state;
@@ -241,6 +281,7 @@ int main(void) {
       cmocka_unit_test(the_scan_counts_what_it_multiplies),
       cmocka_unit_test(a_scan_saves_what_its_kernel_saves),
       cmocka_unit_test(every_model_has_a_prediction),
+      cmocka_unit_test(peak_memory_is_megatrons),
       cmocka_unit_test(prediction_layers_are_no_blocks),
       cmocka_unit_test(patterns_that_cannot_be_are_refused),
   };
