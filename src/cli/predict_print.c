@@ -138,7 +138,12 @@ enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct p
   printf("\nPeak memory of a device by stage (GB): %s, %.1f GB%s, %.1f of %.1f GB usable\n",
          fits ? "fits" : "does not fit", r->p.peak_bytes / 1e9, fits ? "" : " needed",
          r->p.usable_bytes / 1e9, r->hbm_bytes / 1e9);
-  return pz_table_print(&t, 0, stdout);
+  enum pz_status status = pz_table_print(&t, 0, stdout);
+  if (r->p.host_bytes > 0)
+    printf("on the host: %.1f GB for each device%s\n", r->p.host_bytes / 1e9,
+           r->p.offload_s > 0 ? "; stage transfers are those of activations to it and back too"
+                              : "");
+  return status;
 }
 
 /* ---- what would fit ------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ enum pz_status pz_neighbourhood_of(const struct pz_job *job, const struct pz_pla
                                    .node = m->cost.net.n_levels ? pz_cluster_node(&m->cost.net)
                                                                 : plan->devices,
                                    .overlap = plan->overlap,
-                                   .fields = UINT64_MAX};
+                                   .fields = ~PZ_PLAN_PIN(OFFLOAD)}; /* it brings memory alone */
   status = pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, &out->model);
   if (!out->model.heads) out->model.heads = out->model.kv_heads = 1;
   pz_step_model_free(m);
@@ -137,6 +137,29 @@ static enum pz_status try_recompute(struct walk *w) {
   return status;
 }
 
+/* The optimizer on the host, the least of quarters that is taken; activations there, of the fewest layers. */
+static enum pz_status try_offload(struct walk *w) {
+  const struct pz_plan *own = w->n->plan;
+  int64_t chunk = pz_ceil_div(w->n->layers, own->pp * own->vpp);
+  enum pz_status status = PZ_OK;
+  if (own->offload) return status;
+  w->taken = false;
+  for (int64_t n = 1; n <= chunk && status == PZ_OK && !w->taken; n++) {
+    struct pz_plan p = *own;
+    p.offload = PZ_OFFLOAD_ACTIVATIONS;
+    p.offload_layers = n < chunk ? n : 0;
+    status = try_plan(w, p, PZ_PLAN_OFFLOAD);
+  }
+  w->taken = false;
+  for (int quarter = 1; quarter <= 4 && status == PZ_OK && !w->taken; quarter++) {
+    struct pz_plan p = *own;
+    p.offload = PZ_OFFLOAD_OPTIMIZER;
+    p.offload_fraction = quarter / 4.0;
+    status = try_plan(w, p, PZ_PLAN_OFFLOAD);
+  }
+  return status;
+}
+
 static enum pz_status try_zero(struct walk *w) {
   const struct pz_plan *own = w->n->plan;
   enum pz_status status = PZ_OK;
@@ -181,6 +204,7 @@ enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_neighbour_fn *
     enum pz_status (*walk)(struct walk *);
     uint64_t field;
   } others[] = {{try_recompute, PZ_PLAN_PIN(RECOMPUTE)},
+                {try_offload, PZ_PLAN_PIN(OFFLOAD)},
                 {try_zero, PZ_PLAN_PIN(ZERO)},
                 {try_overlaps, PZ_PLAN_PIN(OVERLAP)},
                 {try_switches, PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)}};
@@ -222,6 +246,7 @@ static enum pz_status take_fitting(void *ctx, const struct pz_plan *plan,
   if (*taken || !f->deeper) return PZ_OK;
   struct pz_neighbourhood second = *f->of;
   second.plan = plan;
+  second.fields &= ~PZ_PLAN_PIN(OFFLOAD); /* many numbers of layers */
   f->deeper--;
   enum pz_status status = pz_neighbours(&second, take_fitting, f, f->err);
   f->deeper++;
@@ -248,7 +273,7 @@ static enum pz_status find_fitting(const struct pz_job *job, const struct pz_tra
   enum pz_status status = pz_neighbourhood_of(job, &r->plan, &of, err);
   /* others bring no memory */
   of.fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(RECOMPUTE) |
-              PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(SP);
+              PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(SP);
   struct fitting f = {.of = &of, .err = err};
   pz_vec_init(&f.found, arena, sizeof(struct pz_plan_change));
   if (status == PZ_OK) status = pz_neighbours(&of, take_fitting, &f, err);

@@ -25,7 +25,8 @@ enum pz_rule_set {
   PZ_RULES_CORE = 1, /* Megatron Core */
   PZ_RULES_TITAN = 2,
   PZ_RULES_DEEPSPEED = 4,
-  PZ_RULES_MAXTEXT = 8
+  PZ_RULES_MAXTEXT = 8,
+  PZ_RULES_AUTOMODEL = 16
 };
 
 struct pz_framework {

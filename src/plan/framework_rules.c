@@ -5,7 +5,7 @@
 #include "core/text.h"
 
 /* Frameworks as a set; ANY: those too of which nothing else is known. */
-enum { CORE = 1, TITAN = 2, DEEPSPEED = 4, MAXTEXT = 8, OTHERS = 16, ANY = 31 };
+enum { CORE = 1, TITAN = 2, DEEPSPEED = 4, MAXTEXT = 8, AUTOMODEL = 16, OTHERS = 32, ANY = 63 };
 
 static unsigned framework_bit(const struct pz_framework *f) {
   return f->rules ? (unsigned)f->rules : OTHERS;

@@ -65,6 +65,10 @@ json_t *pz_training_run_json(const struct pz_training_run *r) {
   json_object_set_new(j, "stages", stages);
   json_object_set_new(j, "parts", time_json(&r->p, false));
   json_object_set_new(j, "hidden", time_json(&r->p, true));
+  if (r->p.host_bytes > 0) {
+    json_object_set_new(j, "host_bytes", json_real(r->p.host_bytes));
+    json_object_set_new(j, "offload_s", json_real(r->p.offload_s));
+  }
   json_object_set_new(j, "launch_bound", json_boolean(r->launch_bound));
   json_object_set_new(j, "expected_error", expected_json(&r->expected));
   if (r->refusal[0]) json_object_set_new(j, "refusal", json_string(r->refusal));
@@ -105,6 +109,7 @@ json_t *pz_found_plan_json(const struct pz_training_run *r, const struct pz_trai
                 "mfu_conventional", p->mfu_conventional, "devices_used", (json_int_t)o->devices,
                 "microbatches", (json_int_t)p->microbatches, "samples_per_s", p->samples_per_s,
                 "tokens_per_s_per_device", p->tokens_per_s_per_device, "peak_bytes", p->peak_bytes);
+  if (p->host_bytes > 0) json_object_set_new(j, "host_bytes", json_real(p->host_bytes));
   json_t *plan = pz_plan_json(o);
   if (j && plan) json_object_update(j, plan);
   json_decref(plan);

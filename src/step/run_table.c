@@ -54,44 +54,18 @@ enum column {
   /* words of which the model covers some: covered_words */
   KIND,
   ROUTING,
-  OFFLOAD,
   VISION,
   OPTIMIZER,
   PLAN, /* from here on: fields of the plan */
   COLUMNS = PLAN + PZ_PLAN_FIELDS
 };
 
-static const char *const heads[PLAN] = {"id",
-                                        "group",
-                                        "quality",
-                                        "step_time_s",
-                                        "peak_bytes",
-                                        "model",
-                                        "layers",
-                                        "hidden",
-                                        "heads",
-                                        "kv_heads",
-                                        "head_dim",
-                                        "ffn",
-                                        "mlp",
-                                        "vocab",
-                                        "experts",
-                                        "topk",
-                                        "expert_ffn",
-                                        "shared_experts",
-                                        "dense_layers",
-                                        "mla",
-                                        "chip",
-                                        "cluster",
-                                        "shared_ffn",
-                                        "ssm",
-                                        "layer_pattern",
-                                        "moe_latent",
-                                        "kind",
-                                        "routing",
-                                        "offload",
-                                        "vision",
-                                        "optimizer"};
+static const char *const heads[PLAN] = {
+    "id",      "group",      "quality",    "step_time_s",    "peak_bytes",   "model", "layers",
+    "hidden",  "heads",      "kv_heads",   "head_dim",       "ffn",          "mlp",   "vocab",
+    "experts", "topk",       "expert_ffn", "shared_experts", "dense_layers", "mla",   "chip",
+    "cluster", "shared_ffn", "ssm",        "layer_pattern",  "moe_latent",   "kind",  "routing",
+    "vision",  "optimizer"};
 
 /* What people note beside a run: where it is from, what else was measured.  Not read. */
 static const char *const notes[] = {"source",
@@ -308,7 +282,6 @@ static const struct {
 } covered_words[] = {
     {KIND, {"pretrain", "sft", "lora"}},
     {ROUTING, {"forced balance", "natural"}},
-    {OFFLOAD, {"none"}},
     {VISION, {"none"}},
     {OPTIMIZER, {"adam", "adamw"}},
 };
@@ -390,6 +363,30 @@ static bool read_recompute(const char *word, struct pz_plan *p) {
   return true;
 }
 
+/* "bf16: qkv, attention out, last 14 layers; mxfp8: mamba out": what has more bits. */
+static bool read_wide(const char *at, struct pz_plan *p) {
+  static const struct {
+    const char *word;
+    enum pz_wide_module module;
+  } words[] = {{"bf16: ", 0},
+               {"mxfp8: mamba out", PZ_WIDE_MAMBA_OUT},
+               {"qkv", PZ_WIDE_ATTENTION},
+               {"attention out", PZ_WIDE_ATTENTION},
+               {"latent projections", PZ_WIDE_LATENT},
+               {"mtp", PZ_WIDE_PREDICT}};
+  for (; *at; at += strspn(at, ",; ")) {
+    size_t i = 0, most = sizeof words / sizeof *words;
+    int end = 0;
+    while (i < most && strncmp(at, words[i].word, strlen(words[i].word)) != 0) i++;
+    if (i < most)
+      p->bf16_modules |= (int)words[i].module, end = (int)strlen(words[i].word);
+    else if (sscanf(at, "last %6" SCNd64 " layers%n", &p->bf16_layers, &end) != 1 || !end)
+      return false;
+    at += end;
+  }
+  return true;
+}
+
 /* What is quantised: a recipe of 8 bit, or nvfp4 with what stays in 16 bit.  False: not covered. */
 static bool read_quant(const char *word, struct pz_plan *p) {
   static const struct {
@@ -404,15 +401,36 @@ static bool read_quant(const char *word, struct pz_plan *p) {
                {"fp8 blockwise scaling", PZ_FP8_BLOCKWISE}};
   int64_t first = 0, last = 0;
   int end = 0;
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (strcmp(words[i].word, word) == 0) return p->fp8_recipe = words[i].recipe, true;
-  if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n", &first,
-             &last, &end) == 2 &&
+  if (strncmp(word, "nvfp4; ", 7) == 0) return read_wide(word + 7, p);
+  bool own = p->precision < 0; /* says nothing else */
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (strcmp(words[i].word, word) != 0) continue;
+    p->fp8_recipe = words[i].recipe;
+    if (own && i > 0) p->precision = p->fp8_recipe < 0 ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
+    return true;
+  }
+  if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n",
+             &first, &last, &end) == 2 &&
       end > 0 && !word[end] && last >= first) {
     p->bf16_layers = last - first + 1;
     return true;
   }
   return pz_plan_field_read(p, PZ_PLAN_FP8_RECIPE, word, NULL) == PZ_OK;
+}
+
+/* What is on the host: "activations of 20 layers", of whole layers of each chunk; "activations: MODULES"; or the plan's
+ * words.  False: not covered. */
+static bool read_offload(const char *word, struct pz_plan *p) {
+  static const char modules[] = "activations: ";
+  int end = 0;
+  if (sscanf(word, "activations of %6" SCNd64 " layers%n", &p->offload_layers, &end) == 1 &&
+      end > 0)
+    p->offload = PZ_OFFLOAD_ACTIVATIONS;
+  else if (strncmp(word, modules, sizeof modules - 1) == 0)
+    return p->offload = PZ_OFFLOAD_ACTIVATIONS,
+           pz_plan_field_read(p, PZ_PLAN_OFFLOAD_MODULES, word + sizeof modules - 1, NULL) == PZ_OK;
+  return pz_plan_field_read(p, PZ_PLAN_OFFLOAD, end ? "activations" : word, NULL) == PZ_OK &&
+         !(end && word[end]);
 }
 
 /* The row's words as choices; false: one is not covered. */
@@ -431,6 +449,7 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
       word = "flash";
     bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, p)
                  : f == PZ_PLAN_FP8_RECIPE ? read_quant(word, p)
+                 : f == PZ_PLAN_OFFLOAD    ? read_offload(word, p)
                  : f == PZ_PLAN_CUDA_GRAPHS
                      ? read_graphs(word, p)
                      : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
@@ -569,8 +588,8 @@ static bool read_shape(const struct reader *r, struct pz_run_request *q, struct 
   q->model.seq = q->plan.seq;
   q->model.mlp = cell(r, MLP);
   /* adapters of plain PyTorch are on projections of their own, not on joint ones */
-  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder &&
-                   !pz_plan_adapts(&q->plan);
+  q->model.plain =
+      q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder && !pz_plan_adapts(&q->plan);
   q->model.own_head = q->plan.framework == pz_framework_find("torch");
   return pz_run_model_config(&q->model, q->config, row->reason);
 }

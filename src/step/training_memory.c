@@ -311,9 +311,10 @@ struct stage_walk {
   enum pz_gradients gradients;
   struct layer_pass first[2][2]; /* of the first kind of repeated layer: recomputed, offloaded */
   double activation_bytes, gradient_bytes; /* now */
-  double logit_bytes;                      /* saved by the layers behind the blocks, now */
-  double communication_bytes;              /* transfers between stages */
-  struct pz_training_memory peak;          /* parts that come and go, at the worst moment */
+  double moving_bytes; /* beside a repeated layer: activations on their way to the host or back */
+  double logit_bytes;  /* saved by the layers behind the blocks, now */
+  double communication_bytes;     /* transfers between stages */
+  struct pz_training_memory peak; /* parts that come and go, at the worst moment */
 };
 
 /* Of the layers before and behind the repeated ones, and of these by kind. */
@@ -355,13 +356,14 @@ static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *
 
 /* A moment at which the layer at hand needs `extra` bytes. */
 static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, bool backward) {
-  bool head = kind_of(s, (uint32_t)(l - s->m->w->layers)) == BEHIND;
-  struct pz_training_memory now = {.activation_bytes = s->activation_bytes,
-                                   .gradient_bytes = s->gradient_bytes,
-                                   .work_bytes = head ? 0 : extra,
-                                   .logit_bytes = s->logit_bytes + (head ? extra : 0),
-                                   .communication_bytes =
-                                       s->communication_bytes + gathered_bytes(s, l, backward)};
+  int kind = kind_of(s, (uint32_t)(l - s->m->w->layers));
+  bool head = kind == BEHIND;
+  struct pz_training_memory now = {
+      .activation_bytes = s->activation_bytes + (kind >= 0 ? s->moving_bytes : 0),
+      .gradient_bytes = s->gradient_bytes,
+      .work_bytes = head ? 0 : extra,
+      .logit_bytes = s->logit_bytes + (head ? extra : 0),
+      .communication_bytes = s->communication_bytes + gathered_bytes(s, l, backward)};
   if (pz_training_memory_sum(&now) > pz_training_memory_sum(&s->peak)) s->peak = now;
 }
 
@@ -563,7 +565,7 @@ static bool same_chunk(const struct stage_walk *a, const struct stage_walk *b) {
 
 static void walk_slot(struct stage_walk s, struct slot_walk *out) {
   out->waiting_bytes = waiting_bytes(&s);
-  s.activation_bytes += moving_bytes(&s);
+  s.moving_bytes = moving_bytes(&s);
   walk_forward(&s);
   walk_backward(&s);
   out->peak = s.peak;

@@ -73,7 +73,7 @@ static char *plan_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *ar
 
 /* Every field of the plan as the table has it, and what else tables say of plans. */
 static char *choices_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
-  static const char *const more[] = {"cuda_graphs", "dispatcher", "offload"};
+  static const char *const more[] = {"cuda_graphs", "dispatcher"};
   char *text = pz_arena_strdup(arena, "");
   for (int f = 0; f < PZ_PLAN_FIELDS && text; f++) {
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);

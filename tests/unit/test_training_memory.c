@@ -420,6 +420,77 @@ static void state_in_fewer_bits(void **state) {
   }
 }
 
+/* Copies of weights: fp32, of which bf16 weights leave 16 bits where moments have fewer bits too (Megatron Core's
+ * precision-aware optimizer), fp16, none. */
+static void copies_of_weights(void **state) {
+  (void)state;
+  struct pz_plan plan = plan_of("megatron", 1, 1, 8);
+  static const struct {
+    double moment;
+    int main;
+    double want;
+  } cases[] = {{0, PZ_AS_FRAMEWORK, 12},    {2, PZ_AS_FRAMEWORK, 6}, {2, PZ_MAIN_FP32, 8},
+               {0, PZ_MAIN_REMAINDERS, 10}, {1, PZ_MAIN_FP16, 4},    {2, PZ_MAIN_NONE, 4}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    plan.zero = 1;
+    plan.moment_bytes = cases[i].moment;
+    plan.main_params = cases[i].main;
+    struct pz_training_memory x = predict(&llama, "h200", &plan).p.peak;
+    assert_within("state", x.optimizer_bytes / (x.weight_bytes / 2), cases[i].want / 8, 1e-9);
+  }
+}
+
+/* What goes to the host leaves the device, but for one layer on its way; it takes time where the pass is too short. */
+static void activations_on_the_host(void **state) {
+  (void)state;
+  struct pz_plan plan = plan_of("torch", 1, 1, 8);
+  struct predicted none = predict(&llama, "h200", &plan), before = none;
+  assert_true(none.p.host_bytes == 0 && none.p.offload_s == 0);
+  plan.offload = PZ_OFFLOAD_ACTIVATIONS;
+  plan.offload_layers = 1;
+  double layer = predict(&llama, "h200", &plan).p.host_bytes;
+  assert_true(layer > 0 && layer < none.p.peak.activation_bytes / 16);
+  for (int64_t n = 2; n <= 30; n++) {
+    plan.offload_layers = n;
+    struct predicted x = predict(&llama, "h200", &plan);
+    assert_within("host", x.p.host_bytes, (double)n * layer, 1e-9);
+    if (n > 2) assert_within("device", before.p.peak_bytes - x.p.peak_bytes, layer, 1e-6);
+    assert_true(fabs(x.p.step_s - none.p.step_s - x.p.offload_s) < 1e-9 * none.p.step_s);
+    assert_true(x.p.step_s >= before.p.step_s);
+    before = x;
+  }
+  plan.offload_layers = 0;
+  assert_true(predict(&llama, "h200", &plan).p.host_bytes == 32 * layer);
+  /* with stages, of every microbatch in flight; of modules a part of it */
+  plan.pp = 4;
+  assert_true(predict(&llama, "h200", &plan).p.host_bytes == 4 * 8 * layer);
+  plan.offload_modules = PZ_AWAY_CORE | PZ_AWAY_PROJECTION;
+  struct predicted part = predict(&llama, "h200", &plan);
+  assert_true(part.p.host_bytes > 0 && part.p.host_bytes < 16 * layer);
+}
+
+/* Its state leaves the device with the fraction, and the update takes as much longer. */
+static void optimizer_on_the_host(void **state) {
+  (void)state;
+  struct pz_plan plan = plan_of("megatron", 1, 1, 8);
+  plan.zero = 1;
+  struct predicted none = predict(&llama, "h200", &plan);
+  double params = none.p.peak.optimizer_bytes / 12;
+  for (int i = 1; i <= 4; i++) {
+    plan.offload = PZ_OFFLOAD_OPTIMIZER;
+    plan.offload_fraction = i / 4.0;
+    struct predicted x = predict(&llama, "h200", &plan);
+    double away = params * plan.offload_fraction;
+    assert_within("optimizer", none.p.peak.optimizer_bytes - x.p.peak.optimizer_bytes, 12 * away,
+                  1e-9);
+    assert_within("host", x.p.host_bytes, 16 * away, 1e-9);
+    assert_within("time", x.p.parts.optimizer_s,
+                  away * pz_constants_default.host_update_bytes /
+                      pz_constants_default.host_update_bytes_per_s,
+                  1e-9);
+  }
+}
+
 /* A plan with all of a chip's HBM does not fit, one with nine tenths of a large chip's does. */
 static void what_fits(void **state) {
   (void)state;
@@ -517,8 +588,9 @@ struct changes {
 
 /* What a change changes of these fields: "pp 2 dp 4". */
 static void change_text(const struct pz_plan *from, const struct pz_plan *to, char text[160]) {
-  static const enum pz_plan_field fields[] = {
-      PZ_PLAN_TP, PZ_PLAN_SP, PZ_PLAN_PP, PZ_PLAN_DP, PZ_PLAN_MBS, PZ_PLAN_ZERO, PZ_PLAN_RECOMPUTE};
+  static const enum pz_plan_field fields[] = {PZ_PLAN_TP,        PZ_PLAN_SP,     PZ_PLAN_PP,
+                                              PZ_PLAN_DP,        PZ_PLAN_MBS,    PZ_PLAN_ZERO,
+                                              PZ_PLAN_RECOMPUTE, PZ_PLAN_OFFLOAD};
   text[0] = 0;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     char was[PZ_FIELD_TEXT_MOST], now[PZ_FIELD_TEXT_MOST];
@@ -603,6 +675,9 @@ int main(void) {
       cmocka_unit_test(copies_of_logits),
       cmocka_unit_test(activations_in_8_bit),
       cmocka_unit_test(state_in_fewer_bits),
+      cmocka_unit_test(copies_of_weights),
+      cmocka_unit_test(activations_on_the_host),
+      cmocka_unit_test(optimizer_on_the_host),
       cmocka_unit_test(what_fits),
       cmocka_unit_test(deepseek_v3_fits),
       cmocka_unit_test(recomputation_holds_less),
