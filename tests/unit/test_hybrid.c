@@ -216,7 +216,8 @@ static void peak_memory_is_megatrons(void **state) {
   }
 }
 
-/* Two of them are no repeated layers, which stages divide. */
+/* Several of them have one layer's weights (mtp_use_repeated_layer of Megatron), and are no repeated layers, which stages
+ * divide. */
 static void prediction_layers_are_no_blocks(void **state) {
   (void)state;
   static const char config[] =
@@ -224,7 +225,7 @@ static void prediction_layers_are_no_blocks(void **state) {
       "\"num_attention_heads\":8,\"num_key_value_heads\":2,\"head_dim\":64,\"vocab_size\":1024,"
       "\"intermediate_size\":1024,\"mamba_num_heads\":16,\"n_routed_experts\":8,"
       "\"num_experts_per_tok\":2,\"moe_intermediate_size\":256,"
-      "\"moe_shared_expert_intermediate_size\":512,\"num_nextn_predict_layers\":2}";
+      "\"moe_shared_expert_intermediate_size\":512,\"num_nextn_predict_layers\":3}";
   struct pz_workload_options o = pz_workload_options_default();
   struct pz_error err = {0};
   struct pz_workload *w = NULL;
@@ -232,9 +233,13 @@ static void prediction_layers_are_no_blocks(void **state) {
   o.attention = PZ_ATTENTION_FLASH;
   if (pz_workload_parse("two", config, strlen(config), &o, &w, &err) != PZ_OK)
     fail_msg("%s", err.message);
-  const struct pz_layer *l = layer_named(w, "predict");
-  assert_int_equal(l->count, 2);
-  assert_false(pz_is_block(l));
+  const struct pz_layer *l = layer_named(w, "predict"), *again = layer_named(w, "predict_again");
+  assert_int_equal(l->count, 1);
+  assert_int_equal(again->count, 2);
+  assert_false(pz_is_block(l) || pz_is_block(again));
+  assert_int_equal(again->params + again->expert_params + again->group_grad_params, 0);
+  assert_int_equal(again->ops[PZ_FORWARD].n, l->ops[PZ_FORWARD].n);
+  assert_int_equal(again->activation_bytes, l->activation_bytes);
   assert_true(pz_is_block(layer_named(w, "block_dense")));
   assert_true(l->expert_params > 0);
   op_named(l, PZ_FORWARD, "flash_attention");
