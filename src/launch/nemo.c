@@ -145,23 +145,23 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
                 {PZ_LORA_SSM_OUT, "out_proj"}};
   enum { LATENT = PZ_LORA_QUERY_DOWN | PZ_LORA_QUERY_UP | PZ_LORA_KV_DOWN | PZ_LORA_KV_UP };
   const char *comma = "";
-  int64_t rank;
-  int modules;
-  if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &rank, &modules, NULL) != PZ_OK)
-    return;
+  struct pz_lora lora;
+  if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &lora, NULL) != PZ_OK) return;
   /* those that the model has */
-  if (!l->shape.kv_rank) modules &= ~LATENT;
-  if (l->shape.kv_rank && modules & PZ_LORA_QUERY) modules &= ~(PZ_LORA_KEY | PZ_LORA_VALUE);
-  if (l->shape.kv_rank && l->shape.q_rank) modules &= ~PZ_LORA_QUERY;
-  modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
+  if (!l->shape.kv_rank) lora.modules &= ~LATENT;
+  if (l->shape.kv_rank && lora.modules & PZ_LORA_QUERY)
+    lora.modules &= ~(PZ_LORA_KEY | PZ_LORA_VALUE);
+  if (l->shape.kv_rank && l->shape.q_rank) lora.modules &= ~PZ_LORA_QUERY;
+  lora.modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
   fputs("peft = LoRA(target_modules=[", out);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-    if ((modules & layers[i].modules) != layers[i].modules) continue;
-    modules &= ~layers[i].modules;
+    if ((lora.modules & layers[i].modules) != layers[i].modules) continue;
+    lora.modules &= ~layers[i].modules;
     fprintf(out, "%s\"%s\"", comma, layers[i].name);
     comma = ", ";
   }
-  fprintf(out, "], dim=%" PRId64 ", alpha=%" PRId64 ", dropout=0.0)\n\n", rank, 2 * rank);
+  fprintf(out, "], dim=%" PRId64 ", alpha=%" PRId64 ", dropout=%.10g)\n\n", lora.rank,
+          2 * lora.rank, lora.dropout);
 }
 
 static void put_program(const struct pz_launch *l, FILE *out) {

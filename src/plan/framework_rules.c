@@ -40,18 +40,16 @@ static bool some_layers(const struct pz_plan *p, const struct pz_model_shape *m)
 static bool divides_joint_layers(const struct pz_plan *p) {
   static const int joint[] = {PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
                               PZ_LORA_GATE | PZ_LORA_UP};
-  int64_t rank;
-  int modules;
-  if (pz_lora_parse(p->peft, &rank, &modules, NULL) != PZ_OK) return false;
+  struct pz_lora lora;
+  if (pz_lora_parse(p->peft, &lora, NULL) != PZ_OK) return false;
   for (size_t i = 0; i < sizeof joint / sizeof *joint; i++)
-    if (modules & joint[i] && (modules & joint[i]) != joint[i]) return true;
+    if (lora.modules & joint[i] && (lora.modules & joint[i]) != joint[i]) return true;
   return false;
 }
 
 static int64_t rank_of_adapters(const struct pz_plan *p) {
-  int64_t rank;
-  int modules;
-  return pz_lora_parse(p->peft, &rank, &modules, NULL) == PZ_OK ? rank : 0;
+  struct pz_lora lora;
+  return pz_lora_parse(p->peft, &lora, NULL) == PZ_OK ? lora.rank : 0;
 }
 
 /* Do activations go to the host layer by layer, not module by module? */
