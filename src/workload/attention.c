@@ -83,10 +83,11 @@ static int64_t row_width(const struct pz_builder *b, uint32_t x) {
   return pz_graph_tensor(b->graph, x)->elems / b->tokens;
 }
 
-/* Parts of other devices pass: memory holds one beside the own. */
-static uint32_t gather_keys(struct pz_builder *b, const char *name, uint32_t x, int64_t keys) {
+/* Parts of other devices pass, rows of so many values (0: as wide as x): memory holds one beside the own. */
+static uint32_t gather_keys(struct pz_builder *b, const char *name, uint32_t x, int64_t keys,
+                            int64_t width) {
   if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
-  int64_t width = row_width(b, x);
+  if (!width) width = row_width(b, x);
   uint32_t y = context_join(b, PZ_OP_ALL_GATHER, name, x, PZ_SHAPE(b->options->mbs * keys, width));
   if (y == PZ_NONE) return y;
   pz_graph_tensor(b->graph, y)->held = b->options->mbs * pz_min(b->part, keys - b->part) * width;
@@ -112,11 +113,13 @@ static void context_enter(struct pz_builder *b, const struct pz_arch *a, uint32_
                            *const heads[] = {"to_heads.query", "to_heads.key", "to_heads.value"};
   if (b->options->cp <= 1) return;
   int64_t keys = pz_context_keys(b, a);
+  /* of chosen keys the vectors that they are made from pass, in place of keys and of values */
+  int64_t width = a->index_topk ? pz_ceil_div(a->kv_rank + a->rotary_dims, 2) : 0;
   for (int i = 0; i < 3; i++) {
     if (context_by_heads(b))
       qkv[i] = exchange(b, heads[i], qkv[i], true);
     else if (i > 0 && keys > b->part)
-      qkv[i] = gather_keys(b, rings[i], qkv[i], keys);
+      qkv[i] = gather_keys(b, rings[i], qkv[i], keys, width);
   }
 }
 
@@ -326,7 +329,7 @@ static uint32_t index_key(struct pz_builder *b, const struct pz_arch *a, uint32_
   k = pz_kernel_layernorm(b, "index_key_norm", k, a->index_dim, true);
   k = pz_build_enter(b, "index_key", k);
   k = pz_kernel_rotary(b, "index_key_rotary", k, a->rotary_dims, a->index_dim);
-  return b->options->cp > 1 ? gather_keys(b, "ring.index_key", k, b->options->seq) : k;
+  return b->options->cp > 1 ? gather_keys(b, "ring.index_key", k, b->options->seq, 0) : k;
 }
 
 /* Positions of the chosen keys.  Scores of all keys before a token, half of them on average, pass through memory. */
