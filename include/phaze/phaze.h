@@ -581,6 +581,15 @@ enum pz_precision {
  * (128 x 128 of weights); one of each 32 (Blackwell). */
 enum pz_fp8_recipe { PZ_FP8_DELAYED, PZ_FP8_CURRENT, PZ_FP8_BLOCKWISE, PZ_FP8_MX, PZ_FP8_RECIPES };
 
+/* Modules whose GEMMs have more bits than a plan's precision says, a set (bf16_modules). */
+enum pz_wide_module {
+  PZ_WIDE_ATTENTION = 1, /* projections of queries, keys, values and of the result */
+  PZ_WIDE_LATENT = 2,    /* of experts in a latent space */
+  PZ_WIDE_PREDICT = 4,   /* layers of multi-token prediction */
+  PZ_WIDE_MAMBA_OUT = 8, /* of state-space layers; where others have nvfp4 it has mxfp8 */
+  PZ_WIDE_ALL = 15
+};
+
 /* What collectives reach over a link between all devices of a node; 0: as constants of the model say. */
 struct pz_collective_facts {
   double efficiency;        /* of the link's rate, that rings reach with large messages */
@@ -1491,11 +1500,12 @@ PZ_API extern const char *const pz_recomputation_names[],
         *const pz_precision_names[],
             *const pz_fp8_recipe_names[],
                 *const pz_act_precision_names[],
-                    *const pz_dispatcher_names[],
-                        *const pz_overlap_names[],
-                            *const pz_module_names[],
-                                *const pz_graph_module_names[],
-                                    *const pz_main_params_names[],
+                    *const pz_wide_module_names[],
+                        *const pz_dispatcher_names[],
+                            *const pz_overlap_names[],
+                                *const pz_module_names[],
+                                    *const pz_graph_module_names[],
+                                        *const pz_main_params_names[],
                                         *const pz_offload_names[],
                                             *const pz_offload_module_names[],
                                                 *const pz_pipeline_names[],

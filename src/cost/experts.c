@@ -113,11 +113,11 @@ static enum pz_status products_s(struct pz_cost *cost, const struct pz_experts_w
   down.k = inter;
   down.tuned = &tuned_down;
   struct pz_mapping o = {0}, p = {0};
-  enum pz_status status =
-      w->fp8 ? pz_cost_format_grouped(cost, PZ_FORMAT_FP8_CURRENT, &up, &o, err) : pz_cost_grouped(cost, &up, &o, err);
+  enum pz_status status = w->fp8 ? pz_cost_format_grouped(cost, PZ_FORMAT_FP8_CURRENT, &up, &o, err)
+                                 : pz_cost_grouped(cost, &up, &o, err);
   if (status == PZ_OK)
-    status =
-        w->fp8 ? pz_cost_format_grouped(cost, PZ_FORMAT_FP8_CURRENT, &down, &p, err) : pz_cost_grouped(cost, &down, &p, err);
+    status = w->fp8 ? pz_cost_format_grouped(cost, PZ_FORMAT_FP8_CURRENT, &down, &p, err)
+                    : pz_cost_grouped(cost, &down, &p, err);
   *s = o.latency_s - o.startup_s + p.latency_s - p.startup_s;
   return status;
 }

@@ -366,18 +366,20 @@ static double attention_s(const struct pz_chip *c, const struct pz_ops_row *row)
   return e.latency_s;
 }
 
-/* With states in fp32 that a sample begins and ends with, as serving has them. */
+/* With states in fp32 that a sample begins and ends with, as serving has them: read and written (SGLang), or (TensorRT-LLM)
+ * as much again for zeros and copies: its samples of one chunk take so much longer than chunks of long ones. */
 static double scan_s(const struct pz_chip *c, const struct pz_ops_row *row) {
   const struct known *op = &known[row->op];
   double n = (double)row->n, k = (double)row->k, heads = (double)row->heads,
          groups = (double)row->kv_heads, b = (double)row->batch;
   bool delta = op->kind == PZ_OP_DELTA_RULE;
   double token = 4 * heads * (delta ? n : k) + 4 * groups * (delta ? k : n) + 8 * heads;
+  double ends = (delta ? 8 : 24) * heads * n * k;
   struct pz_scan_work w = {.kind = op->kind,
                            .direction = op->direction,
                            .dims = {row->batch * row->heads, row->m, row->n, row->k},
                            .chunk = row->chunk,
-                           .bytes = b * ((double)row->m * token + 8 * heads * n * k),
+                           .bytes = b * ((double)row->m * token + ends),
                            .warm = true};
   struct pz_scan_time t;
   pz_scan_time(c, &w, &t);

@@ -7,7 +7,8 @@
 #include "cost/vector.h"
 #include "workload/op.h"
 
-/* For each token of a head, with a chunk of C tokens: multiply-accumulates in n k, C k, C n and C C; bytes beside those of
+/* For each token of a head, with a chunk of C tokens (of Mamba-2's scores in C k, (C + BLOCK) / 2: blocks of BLOCK tokens
+ * skip those that come later): multiply-accumulates in n k, C k, C n and C C; bytes beside those of
  * inputs and results in k, n, C, and for each chunk in n k.  States are in fp32 (Mamba-2) or 16 bit. */
 struct part {
   double nk, ck, cn, cc;
@@ -48,9 +49,6 @@ static const struct kernels {
       .exponentials = 2}},
 };
 
-/* A pass whose steps wait, and its work on all cores: (a^n + b^n)^(1/n), no unit. */
-static const double PASS_SMOOTH = 3;
-
 static const struct kernels *form_of(const struct pz_scan_work *w) {
   return &forms[w->kind == PZ_OP_DELTA_RULE][w->direction];
 }
@@ -59,11 +57,18 @@ static double chunks_of(const struct pz_scan_work *w) {
   return ceil((double)w->dims.m / (double)w->chunk);
 }
 
+/* Tokens of a chunk that one of them is multiplied with, on average. */
+static double scores_of(const struct pz_scan_work *w) {
+  static const double BLOCK = 64;
+  double c = (double)w->chunk;
+  return w->kind == PZ_OP_SSM_SCAN && c > BLOCK ? (c + BLOCK) / 2 : c;
+}
+
 /* Kernels compute whole chunks. */
 static double part_macs(const struct pz_scan_work *w, const struct part *p) {
   double n = (double)w->dims.n, k = (double)w->dims.k, c = (double)w->chunk;
   return (double)w->dims.batch * chunks_of(w) * c *
-         (p->nk * n * k + p->ck * c * k + p->cn * c * n + p->cc * c * c);
+         (p->nk * n * k + p->ck * scores_of(w) * k + p->cn * c * n + p->cc * c * c);
 }
 
 static double part_bytes(const struct pz_scan_work *w, const struct part *p) {
@@ -76,7 +81,7 @@ static double part_bytes(const struct pz_scan_work *w, const struct part *p) {
 struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *w) {
   static const double CYCLES = 12; /* an exponential and a product, as a softmax has */
   const struct kernels *f = form_of(w);
-  double scores = (double)w->dims.batch * (double)w->dims.m * (double)w->chunk;
+  double scores = (double)w->dims.batch * (double)w->dims.m * scores_of(w);
   return (struct pz_scan_counts){
       .macs = fmax(w->macs, part_macs(w, &f->all) + part_macs(w, &f->pass)),
       .bytes = w->bytes + part_bytes(w, &f->all) + part_bytes(w, &f->pass),
@@ -97,20 +102,19 @@ struct pz_scan_work pz_scan_work_of(const struct pz_op *op) {
  * cycle of a core of Hopper, Blackwell and Ada, a twentieth to a tenth of its peak.  Elsewhere a systolic array is filled
  * anew for the tokens of each chunk, and holds only as much as the widths have. */
 static double scan_rate(const struct pz_chip *c, const struct pz_scan_work *w) {
-  double rows = (double)c->tensor.rows, cols = (double)c->tensor.cols, chunk = (double)w->chunk;
+  double n = (double)w->dims.n, k = (double)w->dims.k, chunk = (double)w->chunk;
+  double rows = (double)c->tensor.rows, cols = (double)c->tensor.cols;
   double cores_hz = (double)c->tensor.cores * c->clock_hz;
   if (c->execution == PZ_CHIP_STREAM)
     return cores_hz * fmin(rows * cols, pz_constants_default.scan_products);
-  double least = fmin((double)w->dims.n, (double)w->dims.k);
+  rows = fmin(rows, fmin(n, k));
+  cols = fmin(cols, fmax(n, k));
   double filled = c->rules.fill ? chunk / (chunk + rows + cols) : 1;
-  return cores_hz * c->calibration.tensor_efficiency * filled * fmin(rows, least) *
-         fmin(cols, fmax((double)w->dims.n, (double)w->dims.k));
+  return cores_hz * c->calibration.tensor_efficiency * filled * rows * cols;
 }
 
-/* Arithmetic and memory of one kernel overlap in part. */
-static double overlapped(double a, double b, double n) {
-  return a > 0 || b > 0 ? pow(pow(a, n) + pow(b, n), 1 / n) : 0;
-}
+/* Arithmetic and memory of one kernel overlap in part: the root of their squares, as in attention. */
+static double overlapped(double a, double b) { return sqrt(a * a + b * b); }
 
 void pz_scan_time(const struct pz_chip *c, const struct pz_scan_work *w, struct pz_scan_time *out) {
   static const double THIRD = 1.0 / 3; /* of all bytes, that one kernel has of another */
@@ -129,8 +133,8 @@ void pz_scan_time(const struct pz_chip *c, const struct pz_scan_work *w, struct 
          pass_bytes = part_bytes(w, &f->pass);
   double lane_s = all.lane_ops / pz_chip_vector_op_per_s(c);
   double all_compute_s = (all.macs - pass_macs) * mac_s + lane_s; /* decays between two products */
-  double all_s = overlapped(all_compute_s, (all.bytes - pass_bytes) * byte_s, k->scan_smooth);
-  double pass_s = overlapped(pass_macs * mac_s, pass_bytes * byte_s, k->scan_smooth);
+  double all_s = overlapped(all_compute_s, (all.bytes - pass_bytes) * byte_s);
+  double pass_s = overlapped(pass_macs * mac_s, pass_bytes * byte_s);
   /* a chunk's state waits for the one before; the first has gone through all kernels */
   double part = fmin(1, (double)w->dims.m / (double)w->chunk);
   double wait_s = f->passes * k->scan_step / c->clock_hz * chunks_of(w);
@@ -141,5 +145,5 @@ void pz_scan_time(const struct pz_chip *c, const struct pz_scan_work *w, struct 
       .compute_s = all_compute_s + first_s + fmax(pass_macs * mac_s, wait_s),
       .hbm_s = all.bytes * byte_s,
       .lane_s = lane_s,
-      .work_s = first_s + all_s + overlapped(pass_s, wait_s, PASS_SMOOTH)};
+      .work_s = first_s + all_s + cbrt(pass_s * pass_s * pass_s + wait_s * wait_s * wait_s)};
 }

@@ -421,8 +421,7 @@ static void set_reason(struct pz_ops_row *row, const char *group, const char *re
 
 static enum pz_status read_gemm(const struct reader *r, struct pz_arena *arena,
                                 struct pz_ops_row *row) {
-  static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear",
-                                    "nvfp4_linear"};
+  static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear", "nvfp4_linear"};
   static const int64_t LARGE = 1024;
   const struct count counts[] = {{M, &row->m}, {N, &row->n}, {K, &row->k}};
   const struct word *dtype;

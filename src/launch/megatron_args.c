@@ -784,7 +784,8 @@ static enum pz_status read_precision(struct reader *r) {
   mark(r, PZ_PLAN_ACT_PRECISION, ARG_FP8_ACTIVATION, ARG_FP8_ACTIVATION);
   enum pz_status status = need_word(r, ARG_FP8_FORMAT, "hybrid or e4m3");
   if (status == PZ_OK) status = need_word(r, ARG_FP4_FORMAT, "e2m1");
-  if (status == PZ_OK && fp4) status = need_word(r, ARG_FP4_RECIPE, "nvfp4; others are not covered");
+  if (status == PZ_OK && fp4)
+    status = need_word(r, ARG_FP4_RECIPE, "nvfp4; others are not covered");
   if (status == PZ_OK && fp8) status = need_word(r, ARG_FP8_RECIPE, recipes);
   if (status == PZ_OK && fp8 && !fp4) {
     p->fp8_recipe = !has(r, ARG_FP8_RECIPE)                 ? PZ_FP8_DELAYED
@@ -809,7 +810,8 @@ static enum pz_status read_graphs(struct reader *r) {
   mark(r, PZ_PLAN_CUDA_GRAPHS, ARG_GRAPH_SCOPE, ARG_GRAPH_SCOPE);
   if (pz_plan_field_read(o, PZ_PLAN_CUDA_GRAPHS, r->g[ARG_GRAPH_SCOPE].text, NULL) == PZ_OK)
     return PZ_OK;
-  return wrong(r, ARG_GRAPH_SCOPE, "full_iteration, or attn, mlp, moe_router, moe_preprocess, mamba");
+  return wrong(r, ARG_GRAPH_SCOPE,
+               "full_iteration, or attn, mlp, moe_router, moe_preprocess, mamba");
 }
 
 static enum pz_status read_kernels(struct reader *r) {

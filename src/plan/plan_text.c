@@ -160,6 +160,10 @@ const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, siz
   put(&l, ", dp %lld, zero %d", (long long)o->dp, o->zero);
   if (o->zero && o->shard < o->dp * o->cp) put(&l, " over %lld", (long long)o->shard);
   if (o->precision == PZ_PRECISION_FP8) put(&l, ", fp8 GEMMs");
+  if (o->precision == PZ_PRECISION_FP8 && o->fp8_recipe >= 0)
+    put(&l, " (%s)", pz_fp8_recipe_names[o->fp8_recipe]);
+  if (o->precision == PZ_PRECISION_NVFP4) put(&l, ", nvfp4 GEMMs");
+  if (o->bf16_layers) put(&l, ", the last %lld layers bf16", (long long)o->bf16_layers);
   if (o->ep > 1) put(&l, ", %s dispatcher", pz_dispatcher_names[pz_plan_dispatcher(o)]);
   if (recompute) {
     put(&l, ", recompute %s", pz_recomputation_names[o->recompute]);

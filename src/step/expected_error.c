@@ -52,11 +52,13 @@ struct pz_run_features pz_run_features(const struct pz_plan *plan, const struct 
                                        const char *chip) {
   struct pz_run_features f = {.seq = (int64_t)(p->tokens / (double)plan->batch + 0.5),
                               .devices = pz_plan_devices(plan)};
-  bool experts = p->active_params < p->params, fp8 = plan->precision == PZ_PRECISION_FP8;
+  bool experts = p->active_params < p->params;
   const char *const values[PZ_FEATURES] = {
       [PZ_FEATURE_CHIP_LINE] = pz_chip_line(chip),
       [PZ_FEATURE_LAYERS] = experts ? "experts" : "dense",
-      [PZ_FEATURE_PRECISION] = fp8 ? "fp8" : "16-bit",
+      [PZ_FEATURE_PRECISION] = plan->precision == PZ_PRECISION_FP8     ? "fp8"
+                               : plan->precision == PZ_PRECISION_NVFP4 ? "nvfp4"
+                                                                       : "16-bit",
       [PZ_FEATURE_FRAMEWORK] = pz_plan_framework(plan)->name,
       [PZ_FEATURE_SHARDING] = plan->zero == 3 ? "zero3" : "other",
       [PZ_FEATURE_PIPELINE] = plan->pp > 1 ? pz_pipeline_names[pz_plan_shape(plan).order] : "none",

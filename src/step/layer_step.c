@@ -76,10 +76,23 @@ static bool is_tensor_collective(const struct pz_op *op) {
          !to_experts(op) && op->peers != PZ_PEERS_CONTEXT;
 }
 
-/* Router, head and adapters stay in 16 bit. */
-static bool is_narrow(const struct pz_step_context *w, const struct pz_op *op) {
-  return w->format && op->kind == PZ_OP_MATMUL && (op->dims.batch == 1 || op->grouped) &&
-         strncmp(op->name, "router", 6) != 0 && !pz_op_adapts(op);
+/* Of the operands of a GEMM.  Router, head and adapters stay in 16 bit. */
+static enum pz_format op_format(const struct pz_step_context *w, const struct pz_op *op) {
+  static const struct {
+    const char *begin;
+    enum pz_wide_module module;
+  } names[] = {{"query", PZ_WIDE_ATTENTION}, {"key", PZ_WIDE_ATTENTION},
+               {"value", PZ_WIDE_ATTENTION}, {"attention_out", PZ_WIDE_ATTENTION},
+               {"latent_", PZ_WIDE_LATENT},  {"mamba_out", PZ_WIDE_MAMBA_OUT}};
+  bool linear = op->kind == PZ_OP_MATMUL && (op->dims.batch == 1 || op->grouped);
+  if (!w->format || !linear || strncmp(op->name, "router", 6) == 0 || pz_op_adapts(op))
+    return PZ_FORMAT_16BIT;
+  for (size_t i = 0; i < sizeof names / sizeof *names && w->plan->bf16_modules; i++)
+    if (w->plan->bf16_modules & (int)names[i].module &&
+        strncmp(op->name, names[i].begin, strlen(names[i].begin)) == 0)
+      return names[i].module == PZ_WIDE_MAMBA_OUT && w->format == PZ_FORMAT_NVFP4 ? PZ_FORMAT_MXFP8
+                                                                                  : PZ_FORMAT_16BIT;
+  return w->format;
 }
 
 static bool reads(const struct pz_op *op, uint32_t tensor) {
@@ -90,14 +103,15 @@ static bool reads(const struct pz_op *op, uint32_t tensor) {
 
 /* What a GEMM reads is cast before it is gathered over the tensor-parallel group (Transformer Engine,
  * gather_along_first_dim in pytorch/distributed.py). */
-static bool gathers_narrow(const struct pz_step_context *w, const struct pz_ops *ops,
-                           const struct pz_op *gather) {
+static enum pz_format gather_format(const struct pz_step_context *w, const struct pz_ops *ops,
+                                    const struct pz_op *gather) {
+  enum pz_format format = PZ_FORMAT_16BIT;
   if (!w->format || !pz_plan_framework(w->plan)->engine || gather->kind != PZ_OP_ALL_GATHER ||
       !is_tensor_collective(gather))
-    return false;
-  for (uint32_t i = 0; i < ops->n; i++)
-    if (is_narrow(w, &ops->op[i]) && reads(&ops->op[i], gather->out[0])) return true;
-  return false;
+    return format;
+  for (uint32_t i = 0; i < ops->n && !format; i++)
+    if (reads(&ops->op[i], gather->out[0])) format = op_format(w, &ops->op[i]);
+  return format;
 }
 
 static struct pz_wire_time collective_time(const struct pz_step_context *w,
@@ -111,7 +125,7 @@ static struct pz_wire_time collective_time(const struct pz_step_context *w,
                                                            : PZ_COLLECTIVE_ALL_GATHER;
   struct pz_group g = {op->peers == PZ_PEERS_EXPERT_TENSOR ? pz_plan_etp(w->plan) : w->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
-  if (gathers_narrow(w, ops, op)) bytes *= pz_format_bytes(w->format) / 2;
+  bytes *= pz_format_bytes(gather_format(w, ops, op)) / 2;
   return pz_network_time(w->k, w->net, kind, bytes, g);
 }
 
@@ -183,7 +197,7 @@ static struct pz_op expert_op(const struct pz_op *op) {
 static void launch_experts(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
   if (!is_looped(w, op)) return;
-  int kernels = w->format && !reduces_tokens(op) ? 2 : 0;
+  int kernels = op_format(w, op) && !reduces_tokens(op) ? 2 : 0;
   p->native_s +=
       (double)op->dims.batch * (w->k->native_gemm_s + (double)kernels * w->k->native_launch_s);
   add_elementwise(w, (double)(op->dims.batch * kernels) * kernel_s(w), p);
@@ -210,7 +224,7 @@ static bool is_cast_before(const struct pz_step_context *w, const struct pz_ops 
                            const struct pz_op *op) {
   if (op->direction == PZ_BACKWARD) return false;
   for (const struct pz_op *o = ops->op; o < op; o++)
-    if (is_narrow(w, o) && o->in[0] == op->in[0]) return true;
+    if (op_format(w, o) && o->in[0] == op->in[0]) return true;
   return false;
 }
 
@@ -221,6 +235,7 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
   struct pz_grouped g = {
       op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
+  enum pz_format format = op_format(w, op);
   struct pz_mapping o;
   struct pz_vector_time cast;
   bool weights = reduces_tokens(op);
@@ -228,21 +243,21 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
   if (op->grouped && weights) x.k = pz_grouped_rows(x.k);
   if (looped) x.batch = 1;
   enum pz_status status = op->grouped && !weights && !looped
-                              ? pz_cost_format_grouped(w->cost, w->format, &g, &o, w->err)
-                              : pz_cost_format_product(w->cost, w->format, &x, &o, w->err);
+                              ? pz_cost_format_grouped(w->cost, format, &g, &o, w->err)
+                              : pz_cost_format_product(w->cost, format, &x, &o, w->err);
   if (status != PZ_OK) return status;
   double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
   *r = (struct pz_op_run){.kind = PZ_RUN_GEMM,
                           .calls = looped ? (double)op->dims.batch : 1,
-                          .work = pz_cost_mapped_work(&w->cost->chip, macs, w->format, &o),
+                          .work = pz_cost_mapped_work(&w->cost->chip, macs, format, &o),
                           .weight = weights};
   r->s = r->calls * o.latency_s;
   if (weights || is_cast_before(w, ops, op)) return PZ_OK;
   int64_t rows = op->dims.batch * op->dims.m, parts = 1;
   for (uint32_t i = 0; i < ops->n; i++)
-    if (reads(op, ops->op[i].out[0]) && gathers_narrow(w, ops, &ops->op[i]))
+    if (reads(op, ops->op[i].out[0]) && gather_format(w, ops, &ops->op[i]))
       parts = ops->op[i].dims.batch;
-  pz_cost_format_cast(&w->cost->chip, w->format, rows, op->dims.k, parts, &cast);
+  pz_cost_format_cast(&w->cost->chip, format, rows, op->dims.k, parts, &cast);
   return r->cast_s = cast.latency_s, PZ_OK;
 }
 
@@ -324,7 +339,7 @@ static enum pz_status run_uncorrected(const struct pz_step_context *w, const str
   *r = (struct pz_op_run){.kind = PZ_RUN_NONE, .calls = 1};
   if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
-  if (is_narrow(w, op)) return run_narrow(w, ops, op, r);
+  if (op_format(w, op)) return run_narrow(w, ops, op, r);
   if (pz_plan_framework(w->plan)->capacity > 0 &&
       (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
     return run_by_product(w, op, r);

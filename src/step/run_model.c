@@ -127,8 +127,9 @@ static bool put_mamba(struct text *t, const struct pz_run_model *m, char *why) {
     put_number(t, "num_experts_per_tok", m->topk);
     put_number(t, "moe_intermediate_size", m->expert_ffn ? m->expert_ffn : m->ffn);
     put_number(t, "n_shared_experts", m->shared_experts);
-    put_number(t, "moe_shared_expert_intermediate_size",
-               m->shared_ffn ? m->shared_ffn : m->shared_experts * m->expert_ffn);
+    if (m->shared_experts)
+      put_number(t, "moe_shared_expert_intermediate_size",
+                 m->shared_ffn ? m->shared_ffn : m->shared_experts * m->expert_ffn);
   }
   if (m->moe_latent) put_number(t, "moe_latent_size", m->moe_latent);
   if (m->mtp) {

@@ -363,6 +363,30 @@ static bool read_recompute(const char *word, struct pz_plan *p) {
   return true;
 }
 
+/* "bf16: qkv, attention out, last 14 layers; mxfp8: mamba out": what has more bits. */
+static bool read_wide(const char *at, struct pz_plan *p) {
+  static const struct {
+    const char *word;
+    enum pz_wide_module module;
+  } words[] = {{"bf16: ", 0},
+               {"mxfp8: mamba out", PZ_WIDE_MAMBA_OUT},
+               {"qkv", PZ_WIDE_ATTENTION},
+               {"attention out", PZ_WIDE_ATTENTION},
+               {"latent projections", PZ_WIDE_LATENT},
+               {"mtp", PZ_WIDE_PREDICT}};
+  for (; *at; at += strspn(at, ",; ")) {
+    size_t i = 0, most = sizeof words / sizeof *words;
+    int end = 0;
+    while (i < most && strncmp(at, words[i].word, strlen(words[i].word)) != 0) i++;
+    if (i < most)
+      p->bf16_modules |= (int)words[i].module, end = (int)strlen(words[i].word);
+    else if (sscanf(at, "last %6" SCNd64 " layers%n", &p->bf16_layers, &end) != 1 || !end)
+      return false;
+    at += end;
+  }
+  return true;
+}
+
 /* What is quantised: a recipe of 8 bit, or nvfp4 with what stays in 16 bit.  False: not covered. */
 static bool read_quant(const char *word, struct pz_plan *p) {
   static const struct {
@@ -377,8 +401,14 @@ static bool read_quant(const char *word, struct pz_plan *p) {
                {"fp8 blockwise scaling", PZ_FP8_BLOCKWISE}};
   int64_t first = 0, last = 0;
   int end = 0;
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (strcmp(words[i].word, word) == 0) return p->fp8_recipe = words[i].recipe, true;
+  if (strncmp(word, "nvfp4; ", 7) == 0) return read_wide(word + 7, p);
+  bool own = p->precision < 0; /* says nothing else */
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (strcmp(words[i].word, word) != 0) continue;
+    p->fp8_recipe = words[i].recipe;
+    if (own && i > 0) p->precision = p->fp8_recipe < 0 ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
+    return true;
+  }
   if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n",
              &first, &last, &end) == 2 &&
       end > 0 && !word[end] && last >= first) {

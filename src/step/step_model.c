@@ -47,7 +47,10 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
     o.lora_modules |= PZ_LORA_SHARED;
   status = j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
                      : pz_workload_load(j->model, &o, out, err);
-  return status == PZ_OK && p->bf16_layers ? pz_wide_layers(*out, p->bf16_layers, err) : status;
+  bool predict = p->bf16_modules & PZ_WIDE_PREDICT;
+  return status == PZ_OK && (p->bf16_layers || predict)
+             ? pz_wide_layers(*out, p->bf16_layers, predict, err)
+             : status;
 }
 
 static struct pz_step_params params_of(const struct pz_layer *l) {

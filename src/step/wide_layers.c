@@ -20,10 +20,14 @@ static uint32_t *listed_layers(const struct pz_workload *w, struct pz_arena *are
 
 /* Blocks are known by their number or by their name, which must hold for one of them alone too. */
 static const char *block_name(const char *name, const char *end, struct pz_arena *arena) {
-  return pz_arena_printf(arena, "%s%s%s", strncmp(name, "block", 5) == 0 ? "" : "block_", name, end);
+  return pz_arena_printf(arena, "%s%s%s", strncmp(name, "block", 5) == 0 ? "" : "block_", name,
+                         end);
 }
 
-enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, struct pz_error *err) {
+static bool is_predict(const struct pz_layer *l) { return strcmp(l->name, "predict") == 0; }
+
+enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, bool predict,
+                              struct pz_error *err) {
   struct pz_arena *arena = &((struct pz_owned *)w)->arena;
   uint32_t n_list = 0, *list = listed_layers(w, arena, &n_list);
   int64_t *wide = pz_arena_alloc(arena, w->n_layers, sizeof *wide); /* of each layer, at the end */
@@ -32,12 +36,12 @@ enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, struct pz_error 
   if (!list || !wide || !place || !layers)
     return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
   for (uint32_t i = n_list; i-- > 0 && n > 0;)
-    if (pz_is_block(&w->layers[list[i]])) wide[list[i]]++, n--;
+    if (pz_is_block(&w->layers[list[i]]) && !is_predict(&w->layers[list[i]])) wide[list[i]]++, n--;
   uint32_t n_layers = 0;
   for (uint32_t i = 0; i < w->n_layers; i++) {
     struct pz_layer *l = &layers[place[i] = n_layers++];
     *l = w->layers[i];
-    l->wide = wide[i] == l->count;
+    l->wide = wide[i] == l->count || (predict && is_predict(l));
     if (!wide[i] || l->wide) continue;
     struct pz_layer *last = &layers[n_layers++];
     *last = *l;
@@ -50,8 +54,7 @@ enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, struct pz_error 
   }
   for (uint32_t i = 0; i < n_layers; i++) {
     uint32_t *from = pz_arena_alloc(arena, layers[i].n_from, sizeof *from);
-    if (layers[i].n_from && !from)
-      return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
+    if (layers[i].n_from && !from) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
     for (uint32_t k = 0; k < layers[i].n_from; k++) from[k] = place[layers[i].from[k]];
     layers[i].from = from;
   }

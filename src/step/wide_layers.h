@@ -4,7 +4,9 @@
 
 #include <phaze/phaze.h>
 
-/* The last n repeated layers of a model, or all, become kinds of layers with `wide` set.  Sums stay. */
-PZ_NODISCARD enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, struct pz_error *err);
+/* The last n repeated layers of a model, or all, become kinds of layers with `wide` set; `predict`: those of multi-token
+ * prediction too, which are not counted.  Sums stay. */
+PZ_NODISCARD enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, bool predict,
+                                           struct pz_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 #include "core/file.h"
 #include "cost/attention.h"
 #include "cost/experts.h"
-#include "cost/fp8.h"
+#include "cost/formats.h"
 #include "cost/grouped.h"
 #include "cost/ops_table.h"
 #include "workload/op.h"
@@ -251,22 +251,54 @@ static void fp8_products_are_faster(void **state) {
   struct pz_cost cost;
   struct pz_product p = {1, 8192, 8192, 8192, false};
   struct pz_mapping wide, half, again;
-  struct pz_vector_time cast, both;
+  struct pz_vector_time once, twice, gathered;
   pz_cost_init(&cost, &chip, NULL);
   assert_int_equal(pz_cost_product(&cost, &p, &wide, NULL), PZ_OK);
-  assert_int_equal(pz_cost_fp8_product(&cost, &p, &half, NULL), PZ_OK);
+  assert_int_equal(pz_cost_format_product(&cost, PZ_FORMAT_FP8_DELAYED, &p, &half, NULL), PZ_OK);
   assert_int_equal(pz_cost_product(&cost, &p, &again, NULL), PZ_OK);
   assert_memory_equal(&wide, &again, sizeof wide); /* the chip is as it was */
   assert_true(wide.latency_s / half.latency_s > 1.5 && wide.latency_s / half.latency_s < 2.3);
   assert_true(half.hbm_bytes < wide.hbm_bytes);
-  assert_int_equal(pz_cost_fp8_block_product(&cost, &p, &again, NULL), PZ_OK);
+  assert_int_equal(pz_cost_format_product(&cost, PZ_FORMAT_FP8_BLOCK, &p, &again, NULL), PZ_OK);
   assert_true(again.latency_s > half.latency_s && again.latency_s < wide.latency_s);
   cost.chip.calibration.fp8_block_speedup = 0;
-  assert_int_equal(pz_cost_fp8_block_product(&cost, &p, &again, NULL), PZ_OK);
+  assert_int_equal(pz_cost_format_product(&cost, PZ_FORMAT_FP8_BLOCK, &p, &again, NULL), PZ_OK);
   assert_memory_equal(&half, &again, sizeof half);
-  pz_cost_fp8_cast(&chip, 8192, 8192, false, &cast);
-  pz_cost_fp8_cast(&chip, 8192, 8192, true, &both);
-  assert_true(both.latency_s > cast.latency_s);
+  pz_cost_format_cast(&chip, PZ_FORMAT_FP8_DELAYED, 8192, 8192, 1, &once);
+  pz_cost_format_cast(&chip, PZ_FORMAT_FP8_CURRENT, 8192, 8192, 1, &twice);
+  pz_cost_format_cast(&chip, PZ_FORMAT_FP8_DELAYED, 8192, 8192, 8, &gathered);
+  assert_true(twice.latency_s > once.latency_s && gathered.latency_s < once.latency_s);
+  pz_cost_release(&cost);
+}
+
+/* Two values of 4 bit are read as one byte: half of the traffic of 8 bit, at the rate and with the ends of tiles that the
+ * chip is calibrated for. */
+static void nvfp4_products_are_faster(void **state) {
+  (void)state;
+  struct pz_chip chip = load("gb200");
+  struct pz_cost cost;
+  struct pz_product p = {1, 8192, 8192, 16384, false};
+  struct pz_grouped g = {16, 65536, 4096, 8192, 0, false, NULL};
+  struct pz_mapping wide, eight, four, again;
+  struct pz_vector_time cast, mx;
+  pz_cost_init(&cost, &chip, NULL);
+  assert_int_equal(pz_cost_product(&cost, &p, &wide, NULL), PZ_OK);
+  assert_int_equal(pz_cost_format_product(&cost, PZ_FORMAT_MXFP8, &p, &eight, NULL), PZ_OK);
+  assert_int_equal(pz_cost_format_product(&cost, PZ_FORMAT_NVFP4, &p, &four, NULL), PZ_OK);
+  assert_true(wide.latency_s / four.latency_s > 2.5 && wide.latency_s / four.latency_s < 3.5);
+  assert_true(four.latency_s < eight.latency_s && four.hbm_bytes < eight.hbm_bytes);
+  cost.chip.calibration.nvfp4_tile_value_s = 0;
+  assert_int_equal(pz_cost_format_product(&cost, PZ_FORMAT_NVFP4, &p, &again, NULL), PZ_OK);
+  assert_true(again.latency_s < four.latency_s);
+  assert_int_equal(pz_cost_format_grouped(&cost, PZ_FORMAT_MXFP8, &g, &eight, NULL), PZ_OK);
+  assert_int_equal(pz_cost_format_grouped(&cost, PZ_FORMAT_NVFP4, &g, &four, NULL), PZ_OK);
+  assert_true(four.latency_s < eight.latency_s);
+  pz_cost_format_cast(&chip, PZ_FORMAT_NVFP4, 65536, 8192, 1, &cast);
+  pz_cost_format_cast(&chip, PZ_FORMAT_MXFP8, 65536, 8192, 1, &mx);
+  assert_true(cast.latency_s >
+              mx.latency_s); /* it is read once more than the scales of blocks need */
+  pz_cost_serving_cast(&chip, PZ_FORMAT_NVFP4, 81, 51200, &cast);
+  assert_true(cast.latency_s > 51200 * 1e-9); /* one block has a row */
   pz_cost_release(&cost);
 }
 
@@ -645,6 +677,7 @@ int main(void) {
       cmocka_unit_test(attention_is_its_own),
       cmocka_unit_test(cached_keys_are_split),
       cmocka_unit_test(fp8_products_are_faster),
+      cmocka_unit_test(nvfp4_products_are_faster),
       cmocka_unit_test(uneven_experts_are_slower),
       cmocka_unit_test(routed_experts_are_predicted),
       cmocka_unit_test(routed_experts_follow_their_loads),

@@ -75,11 +75,15 @@ static struct pz_evaluation evaluate(const struct world *w, const struct pz_boxe
   return v;
 }
 
-/* No chip of a box is worth more than bounds of either level say. */
+/* No chip of a box is worth more than bounds of either level say; layers with attention, scans, delta rules. */
 static void bounds_hold(void **state) {
+  static const char *const models[] = {"gpt2",
+                                       PHAZE_TEST_DATA "/hybrid/nemotron-3-nano-4b.config.json",
+                                       PHAZE_TEST_DATA "/hybrid/qwen3.5-0.8b.config.json"};
   struct pz_training_question q = small_question();
   (void)state;
   for (int k = 0; k < PZ_OBJECTIVES; k++) {
+    q.models[0] = models[k % 3];
     struct world w = {.space = random_space(&seed, 6, all_values)};
     struct pz_error err = {0};
     w.space.watts = k % 3 ? 60 + draw(900) : 0;

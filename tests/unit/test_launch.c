@@ -337,7 +337,8 @@ static const char *const megatron_flags[] = {
     "--overlap-moe-expert-parallel-comm", "--mtp-num-layers",
     "--tp-comm-overlap", "--no-overlap-p2p-communication", "--micro-batch-size",
     "--global-batch-size", "--seq-length", "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--lr-warmup-fraction",
-    "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--fp16", "--make-vocab-size-divisible-by", "--fp8-format", "--fp8-recipe", "--grad-reduce-in-bf16",
+    "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--fp16", "--make-vocab-size-divisible-by", "--fp8-format", "--fp8-recipe", "--fp4-format", "--fp4-recipe", "--first-last-layers-bf16", "--num-layers-at-start-in-bf16",
+    "--num-layers-at-end-in-bf16", "--activation-func-fp8-input-store", "--grad-reduce-in-bf16",
     "--recompute-granularity", "--recompute-modules", "--recompute-method",
     "--recompute-num-layers", "--cuda-graph-impl", "--cuda-graph-scope", "--log-interval",
     "--eval-iters", "--save", "--load", "--save-interval", NULL};
@@ -442,6 +443,7 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   assert_int_equal(p->batch, p->mbs * dp * pz_plan_microbatches(&l->plan));
   assert_true(has(&e, "--bf16"));
   assert_int_equal(has(&e, "--fp8-format"), p->precision == PZ_PRECISION_FP8);
+  assert_int_equal(has(&e, "--fp4-format"), p->precision == PZ_PRECISION_NVFP4);
   assert_int_equal(has(&e, "--sequence-parallel"), p->sp);
   assert_int_equal(has(&e, "--grad-reduce-in-bf16"), p->grad_bytes == 2);
   bool modules = p->execution != PZ_EXECUTION_GRAPH && p->cuda_graphs > 0;
@@ -818,6 +820,14 @@ static struct pz_plan random_plan(uint64_t *seed, const struct pz_model_shape *s
   if (o.vpp == 1 && pick(seed, 4) == 0) o.pipeline = (int)(PZ_PIPELINE_GPIPE + pick(seed, 3));
   if (pick(seed, 4) == 0) o.cp = power(seed, 2);
   if (pick(seed, 6) == 0) o.precision = PZ_PRECISION_FP8;
+  uint64_t formats = *seed + 2; /* draws of its own */
+  if (o.precision == PZ_PRECISION_FP8 && pick(&formats, 3) == 0) o.precision = PZ_PRECISION_NVFP4;
+  if (o.precision == PZ_PRECISION_FP8 && pick(&formats, 2))
+    o.fp8_recipe = (int)pick(&formats, PZ_FP8_RECIPES);
+  if (o.precision > 0 && pick(&formats, 4) == 0) o.bf16_layers = 1 + pick(&formats, s->layers);
+  if (o.precision > 0 && pick(&formats, 8) == 0)
+    o.bf16_modules = (int)pick(&formats, PZ_WIDE_ALL + 1);
+  if (pick(&formats, 8) == 0) o.act_precision = 1;
   o.attention_library = library[pick(seed, 5)];
   return o;
 }

@@ -139,6 +139,16 @@ static void random_common(uint64_t *r, const struct pz_chip *chip, struct pz_pla
   if (!below(r, 3)) p->execution = (int)below(r, executions);
   if (!below(r, 3)) p->grad_bytes = below(r, 2) ? 4 : 2;
   if (!below(r, 4)) p->attention = (int)below(r, 2);
+  uint64_t own = *r + 1; /* the other draws stay as they are */
+  if (below(&own, 3)) return;
+  static const int precisions[] = {PZ_PRECISION_FP8, PZ_PRECISION_NVFP4};
+  int precision = precisions[below(&own, 2)];
+  if (pz_chip_can_run(chip, (enum pz_precision)precision, NULL) != PZ_OK) return;
+  p->precision = precision;
+  if (precision == PZ_PRECISION_FP8 && below(&own, 2))
+    p->fp8_recipe = (int)below(&own, pz_chip_scales_blocks(chip) ? PZ_FP8_RECIPES : PZ_FP8_MX);
+  if (!below(&own, 3)) p->bf16_layers = 1 + below(&own, 4);
+  if (!below(&own, 4)) p->act_precision = 1;
 }
 
 #define PIN(id, field, v) (q->plan.field = (v), q->pinned |= PZ_PLAN_PIN(id))

@@ -71,13 +71,13 @@ static void time_by_hand(void **state) {
   struct pz_scan_time t;
   pz_scan_time(&c, &w, &t);
   struct pz_scan_counts n = pz_scan_counts(&w);
-  double mac_s = n.macs / (132 * 1.83e9 * 186);
+  double mac_s = n.macs / (132 * 1.83e9 * 188);
   double byte_s = n.bytes / (4.8e12 * 0.8938);
   assert_true(t.work_s > fmax(mac_s, byte_s) && t.work_s < mac_s + byte_s);
   assert_true(fabs(t.startup_s - 8 * 2.33e-6) < 1e-12);
   w.dims.batch = 1;
   pz_scan_time(&c, &w, &t);
-  double wait_s = 64 * 3500 / 1.83e9;
+  double wait_s = 64 * 3550 / 1.83e9;
   assert_true(t.work_s > wait_s && t.work_s < 1.3 * wait_s);
 }
 

@@ -33,8 +33,8 @@ static const struct good {
      "small gemm fp8 sustained", true, 1, 2048, 1023, 4096, 100},
     {"chip,dtype,m,n,k,us_sglang,us_power\nb200,fp8_block,2048,1024,4096,7,100\n",
      "fp8_block_linear", "b200", "gemm fp8_block sustained", true, 1, 2048, 1024, 4096, 100},
-    {"chip,dtype,m,n,k,us\ngb300,nvfp4,2048,1024,4096,100\n", "gemm", "gb300", "gemm nvfp4", false,
-     1, 2048, 1024, 4096, 100},
+    {"chip,dtype,m,n,k,us\ngb300,nvfp4,2048,1024,4096,100\n", "nvfp4_linear", "gb300", "gemm nvfp4",
+     true, 1, 2048, 1024, 4096, -100},
     {"chip,phase,q_dtype,kv_dtype,batch,seq,heads,kv_heads,head_dim,window,us,kernel\n"
      "h100,prefill,bf16,bf16,2,4096,32,8,128,0,900,vllm_flash_attn_fa3\n",
      "prefill", "h100", "prefill attention bf16", true, 2, 4096, 4096, 128, 900},
