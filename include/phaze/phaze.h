@@ -375,10 +375,14 @@ struct pz_workload_options {
   enum pz_context_form cp_form;
   int64_t vocab_multiple; /* the vocabulary is padded to a multiple of this; model_params and the
                              workload's vocab stay the model's own; 0: as it is */
-  int64_t
-      lora_rank; /* > 0: the model's parameters are frozen, and linear layers of lora_modules have
-                        low-rank adapters of this rank (LoRA, arXiv 2106.09685) */
-  int lora_modules; /* a set of enum pz_lora_module */
+  struct pz_lora {
+    int64_t
+        rank; /* > 0: the model's parameters are frozen, and linear layers have low-rank adapters of
+                       this rank (LoRA, arXiv 2106.09685) */
+    int modules;    /* those layers, a set of enum pz_lora_module */
+    double dropout; /* of what adapters read; 0: none */
+  } lora;
+  const char *peft; /* NULL, or the same as a text (pz_lora_parse), which takes its place; the caller's */
 };
 
 /* Linear layers that adapters may have.  Megatron's layers of query, key and value, and of gate and up, are one each:
@@ -401,8 +405,8 @@ enum pz_lora_module {
   PZ_LORA_AS_FRAMEWORK = 1 << 14 /* the same where the framework is Megatron's (all, attention) */
 };
 
-/* "none", or "lora:RANK:MODULES" with a list of modules joined by +, or all or attention: rank 0, or rank and set. */
-PZ_NODISCARD PZ_API enum pz_status pz_lora_parse(const char *text, int64_t *rank, int *modules,
+/* "none", or "lora:RANK:MODULES" with a list of modules joined by +, or all or attention, and maybe ":DROPOUT". */
+PZ_NODISCARD PZ_API enum pz_status pz_lora_parse(const char *text, struct pz_lora *out,
                                                  struct pz_error *err);
 
 /* Names of these choices, in the order of the enums; each list ends with NULL. */

@@ -109,6 +109,7 @@ static void print_totals(const struct pz_workload *w) {
   printf("\ntotals%s\n", part ? " per device" : "");
   print_total("parameters", t->params, "");
   if (part) print_total("  of the whole model", t->model_params, "");
+  if (o->lora.rank) print_total("  trained, of the model", t->model_trained_params, "");
   print_total("parameter bytes", t->param_bytes, "B");
   print_total("forward", t->forward_flop, "FLOP");
   print_total("  matrix products", t->matmul_forward_flop, "FLOP");

@@ -200,9 +200,10 @@ enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *e
   if (status == PZ_OK && !pz_prediction_fits(&x->run->p)) status = print_changes(x, &arena, err);
   if (status == PZ_OK && x->s->tokens) status = pz_predict_print_cost(x, &x->cost, &arena);
   if (status == PZ_OK)
-    printf("\nMFU counts 6 FLOP a parameter and token, and of attention the keys that a token\n"
+    printf("\nMFU counts 6 FLOP a parameter and token, %sand of attention the keys that a token\n"
            "attends to, over the data-sheet peak; the conventional MFU counts attention in full,\n"
-           "as papers do; HFU adds recomputation to MFU.\n");
+           "as papers do; HFU adds recomputation to MFU.\n",
+           x->run->plan.peft ? "4 where it is frozen,\n" : "");
   pz_arena_release(&arena);
   return status;
 }

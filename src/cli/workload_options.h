@@ -55,6 +55,9 @@
            "all-to-all changes parts of tokens to parts of heads and back"},                        \
   {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.mtp),                             \
    .help = "With the model's multi-token-prediction layers"},                                       \
+  {.name = "peft", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.peft), .arg = "TEXT",            \
+   .help = "Frozen weights with low-rank adapters: lora:RANK:MODULES or lora:RANK:MODULES:DROPOUT " \
+           "(default: none)"},                                                                      \
   PZ_IMPORT_OPTIONS(T, F)
 
 /* Options for ONNX files only. */

@@ -37,6 +37,8 @@ static const struct renamed {
     {"batch_p2p_comm", NULL, false},
     {"apply_rope_fusion", NULL, false},
     {"transformer_layer_spec", NULL, false},
+    {"layernorm_zero_centered_gamma", NULL, false},
+    {"hetereogenous_dist_checkpoint", NULL, false},
     {"should_pad_vocab", NULL, false},
     {"use_te_rng_tracker", NULL, false},
 };
@@ -114,6 +116,7 @@ static void put_line(const char *line, size_t n, bool *inside, FILE *out) {
   if (*inside && n && *line == ')') *inside = false;
   if (is_read_call(line, n)) *inside = true;
   if (find_text(line, n, "MLAModelProvider()")) fputs(" --multi-latent-attention", out);
+  if (find_text(line, n, "activation_func = squared_relu")) fputs(" --squared-relu", out);
   if (find_text(line, n, "\"bf16_mixed\"")) fputs(" --bf16", out);
   if (find_text(line, n, "\"fp16_mixed\"")) fputs(" --fp16", out);
   const char *equals = memchr(line, '=', n);

@@ -1,4 +1,4 @@
-/* Megatron-LM: pretrain_gpt.py with its arguments. */
+/* Megatron-LM: pretrain_gpt.py, or pretrain_hybrid.py, with its arguments. */
 #include <inttypes.h>
 
 #include "launch/megatron_core.h"
@@ -86,8 +86,9 @@ void pz_launch_megatron(const struct pz_launch *l, FILE *out) {
   put_training(l, out);
   put_data(l, out);
   pz_launch_torchrun(l, out);
-  fputs("  \"$MEGATRON_PATH/pretrain_gpt.py\" \\\n"
-        "  \"${MODEL_ARGS[@]}\" \"${PARALLEL_ARGS[@]}\" \"${TRAINING_ARGS[@]}\" "
+  fprintf(out, "  \"$MEGATRON_PATH/pretrain_%s.py\" \\\n",
+          l->shape.family == PZ_SHAPE_NEMOTRON_H ? "hybrid" : "gpt");
+  fputs("  \"${MODEL_ARGS[@]}\" \"${PARALLEL_ARGS[@]}\" \"${TRAINING_ARGS[@]}\" "
         "\"${DATA_ARGS[@]}\"\n",
         out);
 }

@@ -63,7 +63,9 @@ static const struct refused {
     {"main-grads-dtype", "gradients in other types", "fp32"},
     {"optimizer", "optimizers other than adam", "adam"},
     {"spec", "a model of its own", "local"}, {"heterogeneous-*", "layers that differ", NULL}, {"retro-*", "retrieval models", NULL},
-    {"hybrid-*", "state-space layers", NULL}, {"is-hybrid-model", "state-space layers", NULL}, {"mamba-*", "state-space layers", NULL},
+    {"hybrid-*", "state-space layers by ratios", NULL}, {"mamba-*", "state-space layers without --hybrid-layer-pattern", NULL},
+    {"linear-*", "linear attention without --experimental-attention-variant", NULL},
+    {"attention-output-gate", "a gate of attention's result", NULL},
     {"yaml-cfg", "a configuration in YAML", NULL}, {"deepspeed*", "this choice of DeepSpeed", NULL},
     {"perform-rl-step", "reinforcement learning", NULL}, {"num-experts-per-tok", "experts", NULL},
     {"batch-size", "an argument of old versions (now --micro-batch-size)", NULL},
@@ -87,7 +89,7 @@ static const char *const silent[] = {
     "moe-router-*", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep",
     "moe-deepep-num-sms", "moe-hybridep-num-sms", "moe-input-jitter-eps", "mtp-loss-scaling-factor", "mscale*", "beta-fast", "beta-slow",
     "original-max-position-embeddings",
-    "use-transformer-engine-op-fuser", "overlap-cpu-optimizer-d2h-h2d", "init-model-with-meta-device", "no-gradient-accumulation-fusion",
+    "use-transformer-engine-op-fuser", "overlap-cpu-optimizer-d2h-h2d", "init-model-with-meta-device", "no-gradient-accumulation-fusion", "is-hybrid-model", "use-fused-weighted-squared-relu",
     /* of Megatron-DeepSpeed */
     "deepspeed-config", "deepspeed-activation-checkpointing", "no-pipeline-parallel", "layernorm-epsilon", "no-query-key-layer-scaling",
     /* of launchers */
@@ -114,6 +116,8 @@ struct reader {
   size_t document_bytes;
   struct given g[ARGS];
   struct pz_vec ignored, notes; /* const char * */
+  const char *letters;          /* of the layers of a hybrid with Mamba layers; NULL: it is none */
+  const char *predict;          /* of a layer of it that predicts, or "" */
   bool lost;                    /* memory was, for something that is told */
   struct pz_run_plan *out;
   struct pz_error *err;
@@ -506,6 +510,92 @@ static enum pz_status read_layout(struct reader *r) {
   return PZ_OK;
 }
 
+/* ---- hybrids -------------------------------------------------------------------------------- */
+
+static bool is_delta(const struct reader *r) { return has(r, ARG_VARIANT); }
+
+/* "MEM*" "|" "ME" "/" "*E": a letter for each layer, bars between stages or chunks, behind slashes the layers that
+ * predict. */
+static enum pz_status read_letters(struct reader *r) {
+  static const char accepted[] = "a letter M, *, E or - for each layer, bars between stages, and "
+                                 "behind each slash one and the same layer that predicts";
+  const char *text = r->g[ARG_PATTERN].text, *slash = text ? strchr(text, '/') : NULL;
+  if (!has(r, ARG_PATTERN)) return PZ_OK;
+  size_t n = 0, all = slash ? (size_t)(slash - text) : strlen(text);
+  char *letters = pz_arena_alloc(r->arena, all + 1, 1);
+  if (!letters) return no_memory(r);
+  for (size_t i = 0; i < all; i++) {
+    if (!strchr("M*E-|", text[i])) return wrong(r, ARG_PATTERN, accepted);
+    if (text[i] != '|') letters[n++] = text[i];
+  }
+  letters[n] = '\0';
+  r->letters = letters;
+  r->predict = "";
+  int64_t depths = 0;
+  for (const char *at = slash; at; at = strchr(at + 1, '/'), depths++) {
+    size_t length = strcspn(at + 1, "/");
+    char *one = pz_arena_printf(r->arena, "%.*s", (int)(length < 8 ? length : 8), at + 1);
+    if (!one) return no_memory(r);
+    if (!*one || strspn(one, "M*E-") != strlen(one) || (depths && strcmp(one, r->predict) != 0))
+      return wrong(r, ARG_PATTERN, accepted);
+    r->predict = one;
+  }
+  if (!n || n > PZ_MOST_MIXED_LAYERS || count(r, ARG_LAYERS, (int64_t)n) != (int64_t)n ||
+      (depths && count(r, ARG_PREDICT_LAYERS, depths) != depths))
+    return wrong(r, ARG_PATTERN, "as many layers as --num-layers and --mtp-num-layers, 1 to 1024");
+  struct given *layers = &r->g[ARG_LAYERS], *predict = &r->g[ARG_PREDICT_LAYERS];
+  if (!layers->set) *layers = r->g[ARG_PATTERN], layers->n = (int64_t)n;
+  if (depths && !predict->set) *predict = r->g[ARG_PATTERN], predict->n = depths;
+  return PZ_OK;
+}
+
+/* An argument that is read, where it is not covered. */
+static enum pz_status refuse_given(struct reader *r, int v) {
+  const struct given *g = &r->g[v];
+  const struct refused *x = g->set && g->name ? find_refused(g->name) : NULL;
+  return x ? refuse(r, x, g->name, g->line, g->text) : PZ_OK;
+}
+
+/* Arguments that hybrids alone have here; the first is that which others may have. */
+static enum pz_status check_hybrid_arguments(struct reader *r) {
+  static const int mamba[] = {ARG_SPEC,           ARG_SQUARED,     ARG_MAMBA_HEADS,
+                              ARG_MAMBA_HEAD_DIM, ARG_MAMBA_STATE, ARG_MAMBA_GROUPS,
+                              ARG_MOE_LATENT};
+  static const int delta[] = {ARG_SHARED_GATE,   ARG_DELTA_PERIOD,    ARG_DELTA_CONV,
+                              ARG_DELTA_KEY_DIM, ARG_DELTA_VALUE_DIM, ARG_DELTA_KEYS,
+                              ARG_DELTA_VALUES,  ARG_OUT_GATE};
+  enum pz_status status = PZ_OK;
+  bool local = has(r, ARG_SPEC) && says(r, ARG_SPEC, "local");
+  for (size_t i = local; i < sizeof mamba / sizeof *mamba && !r->letters && status == PZ_OK; i++)
+    status = refuse_given(r, mamba[i]);
+  for (size_t i = 0; i < sizeof delta / sizeof *delta && !is_delta(r) && status == PZ_OK; i++)
+    status = refuse_given(r, delta[i]);
+  return status;
+}
+
+/* Stages of a pattern with bars. */
+static enum pz_status read_bars(struct reader *r) {
+  struct pz_plan *o = &r->out->plan;
+  const char *at = r->g[ARG_PATTERN].text;
+  int64_t *chunks = pz_arena_alloc(r->arena, PZ_MOST_MIXED_LAYERS + 1, sizeof *chunks);
+  uint32_t n = 1;
+  if (!chunks) return no_memory(r);
+  memset(chunks, 0, (PZ_MOST_MIXED_LAYERS + 1) * sizeof *chunks);
+  for (; *at && *at != '/' && n <= PZ_MOST_MIXED_LAYERS; at++)
+    if (*at == '|')
+      n++;
+    else
+      chunks[n - 1]++;
+  if (n > PZ_MOST_MIXED_LAYERS || !pz_division_read(o, chunks, n))
+    return wrong(r, ARG_PATTERN,
+                 "bars between chunks that the stages divide, those between the first and the last "
+                 "as even as can be");
+  mark(r, PZ_PLAN_VPP, ARG_PATTERN, ARG_PATTERN);
+  if (o->first_layers) mark(r, PZ_PLAN_FIRST_LAYERS, ARG_PATTERN, ARG_PATTERN);
+  if (o->last_layers) mark(r, PZ_PLAN_LAST_LAYERS, ARG_PATTERN, ARG_PATTERN);
+  return PZ_OK;
+}
+
 static enum pz_status read_stages(struct reader *r) {
   static const char accepted[] = "a number that divides the layers of a stage";
   struct pz_plan *o = &r->out->plan;
@@ -517,6 +607,7 @@ static enum pz_status read_stages(struct reader *r) {
     mark(r, PZ_PLAN_PIPELINE, ARG_ZBH1, ARG_ZBH1);
   }
   if (has(r, ARG_LAYOUT)) return read_layout(r);
+  if (r->letters && strchr(r->g[ARG_PATTERN].text, '|')) return read_bars(r);
   o->vpp = count(r, PZ_PLAN_VPP, 1);
   r->out->chunks_by_rank = has(r, PZ_PLAN_VPP);
   if (chunk && has(r, PZ_PLAN_VPP))
@@ -1051,6 +1142,8 @@ static enum pz_status read_vocab(struct reader *r, int64_t *out) {
 static enum pz_status check_new_shape(struct reader *r) {
   bool experts = has_experts(r), norms = has(r, ARG_QK_NORM), latent = has(r, ARG_LATENT);
   bool biases = !has(r, ARG_NO_BIAS) || has(r, ARG_QKV_BIAS);
+  if (is_delta(r) && !(norms && has(r, ARG_OUT_GATE) && says(r, ARG_VARIANT, "gated_delta_net")))
+    return wrong(r, ARG_VARIANT, "gated_delta_net with --qk-layernorm and --attention-output-gate");
   if (!experts && !norms && !latent && !r->out->plan.mtp) return PZ_OK;
   const char *what = experts  ? "experts"
                      : latent ? "latent attention"
@@ -1061,7 +1154,7 @@ static enum pz_status check_new_shape(struct reader *r) {
                    "%s: %s in a model with %s is not covered; accepted: with --swiglu and "
                    "--disable-bias-linear, without --add-qkv-bias",
                    r->name, what, biases ? "biases" : "gelu");
-  if ((latent && !experts) || (r->out->plan.mtp && !latent))
+  if ((latent && !experts) || (r->out->plan.mtp && !latent && !is_delta(r)))
     return pz_fail(r->err, PZ_BAD_INPUT, "%s: %s without %s is not covered; accepted: with it",
                    r->name, latent ? "--multi-latent-attention" : "--mtp-num-layers",
                    latent ? "--num-experts" : "--multi-latent-attention");
@@ -1077,10 +1170,24 @@ static bool is_rms(const struct reader *r) {
   return says(r, ARG_NORM, "RMSNorm") || says(r, ARG_NORM, "rmsnorm");
 }
 
+/* Nemotron's alone. */
+static enum pz_status check_letters(struct reader *r) {
+  if (!has(r, ARG_SQUARED) || has(r, ARG_SWIGLU) || !is_rms(r) || !has(r, ARG_NO_BIAS) ||
+      !says(r, ARG_POSITION_TYPE, "none") || has(r, ARG_QK_NORM) || has(r, ARG_LATENT))
+    return wrong(r, ARG_PATTERN,
+                 "with it --squared-relu, --normalization RMSNorm, --disable-bias-linear and "
+                 "--position-embedding-type none, as Nemotron has them");
+  if (!strchr(r->letters, 'E') != !has_experts(r))
+    return wrong(r, ARG_PATTERN, "a letter E with --num-experts, and none without");
+  return has_experts(r) ? need(r, ARG_SHARED_FFN, "moe-shared-expert-intermediate-size") : PZ_OK;
+}
+
 static enum pz_status check_shape(struct reader *r) {
   bool gated = has(r, ARG_SWIGLU), rms = is_rms(r), rotary = is_rotary(r);
   enum pz_status status = need(r, ARG_HIDDEN, "hidden-size");
   if (status == PZ_OK) status = need(r, ARG_HEADS, "num-attention-heads");
+  if (status == PZ_OK) status = check_hybrid_arguments(r);
+  if (status == PZ_OK && r->letters) return check_letters(r);
   if (status == PZ_OK && !says(r, ARG_NORM, "layernorm") && !is_rms(r))
     status = need_word(r, ARG_NORM, "LayerNorm or RMSNorm");
   if (status == PZ_OK) status = need_word(r, ARG_POSITION_TYPE, "learned_absolute or rope");
@@ -1120,7 +1227,7 @@ static enum pz_status read_shape(struct reader *r, struct shape *x) {
                       .attention_dropout = dropout(r, ARG_ATTENTION_DROPOUT)};
   if (!has(r, ARG_KV_CHANNELS) && !has(r, ARG_LATENT) && hidden % heads)
     return wrong(r, ARG_HEADS, "a number that divides --hidden-size, or --kv-channels");
-  if (!gated && x->head_dim * heads != hidden)
+  if (!gated && !r->letters && x->head_dim * heads != hidden)
     return wrong(r, ARG_KV_CHANNELS, "hidden-size / num-attention-heads, or with --swiglu");
   return read_vocab(r, &x->vocab);
 }
@@ -1140,6 +1247,7 @@ static enum pz_status check_experts(struct reader *r, int64_t width, const char 
     note(r, "no --qk-layernorm: norms of the latent queries, keys and values are predicted all the "
             "same");
   if (latent) return need(r, ARG_KV_RANK, "kv-lora-rank");
+  if (is_delta(r)) return need(r, ARG_SHARED_FFN, "moe-shared-expert-intermediate-size");
   if (shared) return wrong(r, ARG_SHARED_FFN, "with it --multi-latent-attention");
   if (!norms && strchr(layers, '0'))
     return wrong(r, ARG_EXPERT_LAYERS,
@@ -1189,6 +1297,48 @@ static void put_experts(const struct reader *r, int64_t width, const char *layer
   if (strchr(layers, '0')) fputc(']', out);
 }
 
+static void put_nemotron(const struct reader *r, const struct shape *x, int64_t width, FILE *out) {
+  int64_t dim = count(r, ARG_MAMBA_HEAD_DIM, 64);
+  put(out, "hidden_size", x->hidden);
+  put(out, "num_attention_heads", x->heads);
+  put(out, "num_key_value_heads", x->kv_heads);
+  put(out, "head_dim", x->head_dim);
+  put(out, "intermediate_size", x->ffn);
+  put(out, "vocab_size", x->vocab);
+  put(out, "max_position_embeddings", x->positions);
+  put_truth(out, "tie_word_embeddings", !has(r, ARG_UNTIED));
+  fprintf(out, ",\"attention_dropout\":%g,\"hidden_dropout\":%g", x->attention_dropout,
+          x->hidden_dropout);
+  fprintf(out, ",\"hybrid_override_pattern\":\"%s\"", r->letters);
+  put(out, "mamba_num_heads", count(r, ARG_MAMBA_HEADS, pz_max(2 * x->hidden / dim, 1)));
+  put(out, "mamba_head_dim", dim);
+  put(out, "ssm_state_size", count(r, ARG_MAMBA_STATE, 128));
+  put(out, "n_groups", count(r, ARG_MAMBA_GROUPS, 8));
+  put(out, "num_nextn_predict_layers", count(r, ARG_PREDICT_LAYERS, 0));
+  if (*r->predict) fprintf(out, ",\"mtp_hybrid_override_pattern\":\"%s\"", r->predict);
+  if (!has_experts(r)) return;
+  put(out, "n_routed_experts", r->g[ARG_EXPERTS].n);
+  put(out, "num_experts_per_tok", count(r, ARG_TOPK, 2));
+  put(out, "moe_intermediate_size", width);
+  put(out, "moe_shared_expert_intermediate_size", r->g[ARG_SHARED_FFN].n);
+  if (has(r, ARG_MOE_LATENT)) put(out, "moe_latent_size", r->g[ARG_MOE_LATENT].n);
+  put(out, "n_group", count(r, ARG_EXPERT_GROUPS, 1));
+  put(out, "topk_group", count(r, ARG_GROUP_TOPK, 1));
+}
+
+static void put_delta(const struct reader *r, FILE *out) {
+  double part = has(r, ARG_ROTARY_PART) ? strtod(r->g[ARG_ROTARY_PART].text, NULL) : 1;
+  put(out, "full_attention_interval", count(r, ARG_DELTA_PERIOD, 4));
+  put(out, "linear_conv_kernel_dim", count(r, ARG_DELTA_CONV, 4));
+  put(out, "linear_key_head_dim", count(r, ARG_DELTA_KEY_DIM, 128));
+  put(out, "linear_value_head_dim", count(r, ARG_DELTA_VALUE_DIM, 128));
+  put(out, "linear_num_key_heads", count(r, ARG_DELTA_KEYS, 16));
+  put(out, "linear_num_value_heads", count(r, ARG_DELTA_VALUES, 32));
+  if (has_experts(r)) put(out, "shared_expert_intermediate_size", r->g[ARG_SHARED_FFN].n);
+  if (part >= 0 && part <= 1) fprintf(out, ",\"partial_rotary_factor\":%g", part);
+  put(out, "mtp_num_hidden_layers", count(r, ARG_PREDICT_LAYERS, 0));
+}
+
 static void put_gpt2(const struct reader *r, const struct shape *x, FILE *out) {
   put(out, "n_embd", x->hidden);
   put(out, "n_layer", x->layers);
@@ -1230,6 +1380,8 @@ static void put_llama(const struct reader *r, const struct shape *x, FILE *out) 
  * positions GPT-NeoX's without its parallel residual. */
 static const char *family_of(const struct reader *r) {
   bool norms = has(r, ARG_QK_NORM);
+  if (r->letters) return "nemotron_h";
+  if (is_delta(r)) return has_experts(r) ? "qwen3_next" : "qwen3_5_text";
   if (has_experts(r)) return has(r, ARG_LATENT) ? "deepseek_v3" : norms ? "qwen3_moe" : "mixtral";
   if (!has(r, ARG_SWIGLU)) return is_rotary(r) ? "gpt_neox" : "gpt2";
   return has(r, ARG_QKV_BIAS) && has(r, ARG_NO_BIAS) ? "qwen2" : norms ? "qwen3" : "llama";
@@ -1242,11 +1394,14 @@ static const char *config_text(const struct reader *r, const struct shape *x, in
   FILE *out = pz_buffer_stream(&b);
   if (!out) return NULL;
   fprintf(out, "{\"model_type\":\"%s\"", family_of(r));
-  if (has(r, ARG_SWIGLU) || is_rotary(r))
+  if (r->letters)
+    put_nemotron(r, x, width, out);
+  else if (has(r, ARG_SWIGLU) || is_rotary(r))
     put_llama(r, x, out);
   else
     put_gpt2(r, x, out);
   if (layers) put_experts(r, width, layers, out);
+  if (is_delta(r)) put_delta(r, out);
   fputc('}', out);
   char *text = pz_buffer_close(out) ? pz_arena_strdup(r->arena, b.text) : NULL;
   pz_free(b.text);
@@ -1261,15 +1416,17 @@ static enum pz_status read_model(struct reader *r) {
   enum pz_status status = read_shape(r, &x);
   if (status != PZ_OK) return status;
   int64_t width = count(r, ARG_EXPERT_FFN, x.ffn);
+  if (r->letters) experts = false; /* which layers have them, the letters say */
   if (experts) status = expert_layers(r, &layers);
   if (experts && status == PZ_OK) status = check_experts(r, width, layers);
   if (status != PZ_OK) return status;
   if (experts && !has(r, ARG_LATENT) && !has(r, ARG_QK_NORM))
     x.ffn = width; /* Mixtral's layers are all of experts */
   run->model = pz_arena_printf(r->arena, "%s %" PRId64 " x %" PRId64,
-                               experts ? "MoE"
-                               : gated ? "Llama"
-                                       : "GPT",
+                               r->letters || is_delta(r) ? "hybrid"
+                               : experts                 ? "MoE"
+                               : gated                   ? "Llama"
+                                                         : "GPT",
                                x.layers, x.hidden);
   run->config = config_text(r, &x, width, layers);
   if (!run->model || !run->config) return no_memory(r);
@@ -1291,6 +1448,7 @@ static enum pz_status read_all(struct reader *r, const char *text, size_t bytes)
   enum pz_status status =
       pz_shell_read(r->name, text, bytes, r->o->set, r->arena, &r->text, r->err);
   if (status == PZ_OK) status = read_words(r);
+  if (status == PZ_OK) status = read_letters(r);
   if (status == PZ_OK) status = need(r, ARG_LAYERS, "num-layers");
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == PZ_OK; i++) status = steps[i](r);
   return status == PZ_OK && r->lost ? no_memory(r) : status;

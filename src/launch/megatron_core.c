@@ -88,23 +88,30 @@ static void put_dispatcher(const struct writer *w) {
 
 static void put_experts(const struct writer *w) {
   const struct pz_model_shape *s = &w->l->shape;
-  bool v3 = s->family == PZ_SHAPE_DEEPSEEK_V3;
+  bool v3 = s->family == PZ_SHAPE_DEEPSEEK_V3 || s->sigmoid;
   const char *quote = w->bridge ? "" : "'";
   put(w, "num-experts", s->experts);
   put(w, "moe-router-topk", s->topk);
   put(w, "moe-ffn-hidden-size", s->expert_ffn);
+  if (s->latent) put(w, "moe-latent-size", s->latent);
   if (s->shared_ffn) put(w, "moe-shared-expert-intermediate-size", s->shared_ffn);
-  put_name(w, "moe-layer-freq");
-  fprintf(w->out, "%s(", quote);
-  if (s->dense_layers) fprintf(w->out, "[0]*%" PRId64 "+", s->dense_layers);
-  fprintf(w->out, "[1]*%" PRId64 ")%s\n", s->layers - s->dense_layers, quote);
+  if (s->shared_gate) put_flag(w, "moe-shared-expert-gate", true);
+  if (s->family == PZ_SHAPE_NEMOTRON_H) { /* the pattern says which */
+    put(w, "moe-layer-freq", 1);
+    put_flag(w, "use-fused-weighted-squared-relu", true);
+  } else {
+    put_name(w, "moe-layer-freq");
+    fprintf(w->out, "%s(", quote);
+    if (s->dense_layers) fprintf(w->out, "[0]*%" PRId64 "+", s->dense_layers);
+    fprintf(w->out, "[1]*%" PRId64 ")%s\n", s->layers - s->dense_layers, quote);
+  }
   put_flag(w, "moe-grouped-gemm", true);
   put_dispatcher(w);
   put_word(w, "moe-router-load-balancing-type", v3 ? "seq_aux_loss" : "aux_loss");
   put_real(w, "moe-aux-loss-coeff", v3 ? 1e-4 : 1e-2);
   if (s->experts >= 32 || is_flex(&w->l->plan)) /* as it advises for so many; as DeepEP needs */
     put_word(w, "moe-router-dtype", "fp32");
-  put_flag(w, "moe-router-pre-softmax", v3 || s->topk == 1);
+  put_flag(w, "moe-router-pre-softmax", s->family == PZ_SHAPE_DEEPSEEK_V3 || s->topk == 1);
   if (v3) {
     put_word(w, "moe-router-score-function", "sigmoid");
     put_flag(w, "moe-router-enable-expert-bias", true);
@@ -154,6 +161,7 @@ static void put_attention(const struct writer *w) {
     put(w, "kv-channels", s->head_dim);
   }
   put_flag(w, "qk-layernorm", s->qk_norm);
+  if (s->out_gate) put_flag(w, "attention-output-gate", true);
   put_name(w, "attention-backend");
   fprintf(w->out, "%s%s\n", w->bridge ? "AttnBackend." : "", backend(&w->l->plan));
 }
@@ -164,12 +172,73 @@ static void put_positions(const struct writer *w) {
   int64_t seq = w->l->plan.seq;
   double factor = pz_shape_rope_factor(s, seq);
   if (!w->bridge) put(w, "max-position-embeddings", s->positions > seq ? s->positions : seq);
-  put_word(w, "position-embedding-type", s->rotary_base > 0 ? "rope" : "learned_absolute");
+  bool none = s->family == PZ_SHAPE_NEMOTRON_H;
+  put_word(w, "position-embedding-type",
+           s->rotary_base > 0 ? "rope"
+           : none             ? "none"
+                              : "learned_absolute");
   if (s->rotary_base > 0) put(w, "rotary-base", (int64_t)s->rotary_base);
+  if (s->rotary_part < 1) put_real(w, "rotary-percent", s->rotary_part);
   if (factor > 0 && !w->bridge) {
     put_flag(w, "use-rope-scaling", true);
     put_real(w, "rope-scaling-factor", factor);
   }
+}
+
+/* ---- hybrids -------------------------------------------------------------------------------- */
+
+/* Letters of the layers, with the stages and chunks told apart, and those of each layer that predicts
+ * (megatron/core/ssm/mamba_hybrid_layer_allocation.py: PIPE, MTP_SEPARATOR). */
+static void put_pattern(const struct writer *w) {
+  const struct pz_plan *p = &w->l->plan;
+  const struct pz_model_shape *s = &w->l->shape;
+  const char *quote = w->bridge ? "\"" : "'";
+  int64_t layer = 0;
+  put_name(w, "hybrid-layer-pattern");
+  fputs(quote, w->out);
+  for (int64_t j = 0; j < p->pp * p->vpp; j++) {
+    if (j) fputc('|', w->out);
+    for (int64_t i = pz_plan_blocks(p, s->layers, j); i > 0; i--)
+      fputc(s->pattern[layer++], w->out);
+  }
+  for (int64_t i = p->mtp ? s->predict_layers : 0; i > 0; i--) fprintf(w->out, "/%s", s->predict);
+  fprintf(w->out, "%s\n", quote);
+}
+
+static void put_mamba(const struct writer *w) {
+  const struct pz_recurrence *r = &w->l->shape.recurrence;
+  put_own(w, false, "  --spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n");
+  put_pattern(w);
+  put(w, "mamba-num-heads", r->heads);
+  put(w, "mamba-head-dim", r->head_dim);
+  put(w, "mamba-state-dim", r->state);
+  put(w, "mamba-num-groups", r->groups);
+}
+
+/* One layer of so many, the last, attends; or layer by layer. */
+static void put_delta(const struct writer *w) {
+  const struct pz_model_shape *s = &w->l->shape;
+  const struct pz_recurrence *r = &s->recurrence;
+  const char *first = strchr(s->pattern, '*');
+  int64_t period = first ? first - s->pattern + 1 : 0;
+  for (int64_t i = 0; i < s->layers && period; i++)
+    if ((s->pattern[i] == '*') != ((i + 1) % period == 0)) period = 0;
+  put_word(w, "experimental-attention-variant", "gated_delta_net");
+  if (period) {
+    put(w, "linear-attention-freq", period);
+  } else {
+    put_name(w, "linear-attention-freq");
+    fputs(w->bridge ? "[" : "'[", w->out);
+    for (int64_t i = 0; i < s->layers; i++)
+      fprintf(w->out, "%s%d", i ? "," : "", s->pattern[i] == 'L');
+    fputs(w->bridge ? "]\n" : "]'\n", w->out);
+  }
+  put(w, "linear-conv-kernel-dim", r->conv);
+  put(w, "linear-key-head-dim", r->state);
+  put(w, "linear-value-head-dim", r->head_dim);
+  put(w, "linear-num-key-heads", r->groups);
+  put(w, "linear-num-value-heads", r->heads);
+  put_flag(w, w->bridge ? "layernorm-zero-centered-gamma" : "apply-layernorm-1p", true);
 }
 
 void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
@@ -180,11 +249,16 @@ void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out)
   put(&w, "ffn-hidden-size", s->ffn);
   put_attention(&w);
   put_positions(&w);
-  put_word(&w, "normalization", s->gated ? "RMSNorm" : "LayerNorm");
+  put_word(&w, "normalization", s->gated || s->squared ? "RMSNorm" : "LayerNorm");
   put_real(&w, "norm-epsilon", s->norm_eps);
   put_flag(&w, "swiglu", s->gated);
+  if (!w.bridge) put_flag(&w, "squared-relu", s->squared);
   put_own(&w, true,
-          s->gated ? "model.activation_func = F.silu\n" : "model.activation_func = F.gelu\n");
+          s->gated     ? "model.activation_func = F.silu\n"
+          : s->squared ? "model.activation_func = squared_relu\n"
+                       : "model.activation_func = F.gelu\n");
+  if (s->family == PZ_SHAPE_NEMOTRON_H) put_mamba(&w);
+  if (s->family == PZ_SHAPE_QWEN3_NEXT) put_delta(&w);
   put_unless(&w, "disable-bias-linear", "add-bias-linear", s->bias);
   put_flag(&w, "add-qkv-bias", s->qkv_bias && (w.bridge || !s->bias));
   put_unless(&w, "untie-embeddings-and-output-weights", "share-embeddings-and-output-weights",
@@ -232,6 +306,7 @@ static bool by_ends(const struct pz_plan *p, int64_t layers) {
 static void put_division(const struct writer *w) {
   const struct pz_plan *p = &w->l->plan;
   int64_t layers = w->l->shape.layers;
+  if (w->l->shape.family == PZ_SHAPE_NEMOTRON_H) return; /* the pattern has it */
   bool even = pz_plan_is_even(p, layers), told = p->first_layers || p->last_layers;
   bool ends = !even && told && by_ends(p, layers);
   bool count = !even && !told && (layers + 2) % (p->pp * p->vpp) == 0;

@@ -16,8 +16,17 @@ static void put_model(const struct pz_launch *l, FILE *out) {
   if (factor > 0) /* of this class it is a field in every version */
     fprintf(out, "model = Llama31ModelProvider(rope_scaling_factor=%.10g)\n", factor);
   else
-    fprintf(out, "model = %s()\n", s->kv_rank ? "MLAModelProvider" : "GPTModelProvider");
-  if (s->experts || s->kv_rank) /* the default is one kind of layer for all */
+    fprintf(out, "model = %s()\n",
+            s->kv_rank                         ? "MLAModelProvider"
+            : s->family == PZ_SHAPE_NEMOTRON_H ? "NemotronHModelProvider"
+                                               : "GPTModelProvider");
+  if (s->family == PZ_SHAPE_QWEN3_NEXT)
+    fputs("model.transformer_layer_spec = "
+          "get_transformer_block_with_experimental_attention_variant_spec\n"
+          "model.hetereogenous_dist_checkpoint = True\n",
+          out);
+  else if (s->family != PZ_SHAPE_NEMOTRON_H && (s->experts || s->kv_rank))
+    /* the default is one kind of layer for all */
     fputs("model.transformer_layer_spec = lambda config, vp_stage=None: "
           "get_gpt_decoder_block_spec(\n"
           "    config, use_transformer_engine=True, vp_stage=vp_stage)\n",
@@ -136,23 +145,23 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
                 {PZ_LORA_SSM_OUT, "out_proj"}};
   enum { LATENT = PZ_LORA_QUERY_DOWN | PZ_LORA_QUERY_UP | PZ_LORA_KV_DOWN | PZ_LORA_KV_UP };
   const char *comma = "";
-  int64_t rank;
-  int modules;
-  if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &rank, &modules, NULL) != PZ_OK)
-    return;
+  struct pz_lora lora;
+  if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &lora, NULL) != PZ_OK) return;
   /* those that the model has */
-  if (!l->shape.kv_rank) modules &= ~LATENT;
-  if (l->shape.kv_rank && modules & PZ_LORA_QUERY) modules &= ~(PZ_LORA_KEY | PZ_LORA_VALUE);
-  if (l->shape.kv_rank && l->shape.q_rank) modules &= ~PZ_LORA_QUERY;
-  modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
+  if (!l->shape.kv_rank) lora.modules &= ~LATENT;
+  if (l->shape.kv_rank && lora.modules & PZ_LORA_QUERY)
+    lora.modules &= ~(PZ_LORA_KEY | PZ_LORA_VALUE);
+  if (l->shape.kv_rank && l->shape.q_rank) lora.modules &= ~PZ_LORA_QUERY;
+  lora.modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
   fputs("peft = LoRA(target_modules=[", out);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-    if ((modules & layers[i].modules) != layers[i].modules) continue;
-    modules &= ~layers[i].modules;
+    if ((lora.modules & layers[i].modules) != layers[i].modules) continue;
+    lora.modules &= ~layers[i].modules;
     fprintf(out, "%s\"%s\"", comma, layers[i].name);
     comma = ", ";
   }
-  fprintf(out, "], dim=%" PRId64 ", alpha=%" PRId64 ", dropout=0.0)\n\n", rank, 2 * rank);
+  fprintf(out, "], dim=%" PRId64 ", alpha=%" PRId64 ", dropout=%.10g)\n\n", lora.rank,
+          2 * lora.rank, lora.dropout);
 }
 
 static void put_program(const struct pz_launch *l, FILE *out) {
@@ -165,6 +174,15 @@ static void put_program(const struct pz_launch *l, FILE *out) {
         out);
   if (l->shape.kv_rank)
     fputs("from megatron.bridge.models.mla_provider import MLAModelProvider\n", out);
+  if (l->shape.family == PZ_SHAPE_NEMOTRON_H)
+    fputs("from megatron.bridge.models.nemotronh.nemotron_h_provider import "
+          "NemotronHModelProvider\n"
+          "from megatron.core.activations import squared_relu\n",
+          out);
+  if (l->shape.family == PZ_SHAPE_QWEN3_NEXT)
+    fputs("from megatron.core.models.gpt.experimental_attention_variant_module_specs import (\n"
+          "    get_transformer_block_with_experimental_attention_variant_spec,\n)\n",
+          out);
   if (pz_shape_rope_factor(&l->shape, l->plan.seq) > 0)
     fputs("from megatron.bridge.models.llama.llama_provider import Llama31ModelProvider\n", out);
   fprintf(

@@ -104,14 +104,12 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
       {PZ_LORA_OUT, "wo"},        {PZ_LORA_GATE, "w1"},         {PZ_LORA_DOWN, "w2"},
       {PZ_LORA_UP, "w3"},         {PZ_LORA_QUERY_DOWN, "wq_a"}, {PZ_LORA_QUERY_UP, "wq_b"},
       {PZ_LORA_KV_DOWN, "wkv_a"}, {PZ_LORA_KV_UP, "wkv_b"}};
-  int64_t rank;
-  int modules;
-  if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &rank, &modules, NULL) != PZ_OK)
-    return;
+  struct pz_lora lora;
+  if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &lora, NULL) != PZ_OK) return;
   fputs("\n\nADAPTED = {", out);
   const char *comma = "";
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-    if (modules & layers[i].module) {
+    if (lora.modules & layers[i].module) {
       fprintf(out, "%s\"%s\"", comma, layers[i].name);
       comma = ", ";
     }
@@ -141,7 +139,7 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
           "        model.init_weights = init\n\n"
           "    def post_optimizer_hook(self, model):\n        pass\n\n\n"
           "register_model_converter(Adapters, \"%s\")\n",
-          rank, rank, l->plan.peft);
+          lora.rank, lora.rank, l->plan.peft);
 }
 
 static void put_module(const struct pz_launch *l, FILE *out) {

@@ -27,6 +27,10 @@ static enum pz_status check_options(const struct pz_workload_options *o, struct 
         "sequence parallelism is not supported for imported graphs; accepted: --tp without --sp");
   if (s == PZ_OK && o->cp > 1)
     s = pz_fail(err, PZ_BAD_USE, "context parallelism is not supported for imported graphs");
+  if (s == PZ_OK && o->lora.rank > 0)
+    s = pz_fail(err, PZ_BAD_USE,
+                "adapters are not supported for imported graphs; accepted: a model by its name or "
+                "its config.json, or peft none");
   return s;
 }
 

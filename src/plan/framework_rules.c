@@ -40,18 +40,16 @@ static bool some_layers(const struct pz_plan *p, const struct pz_model_shape *m)
 static bool divides_joint_layers(const struct pz_plan *p) {
   static const int joint[] = {PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
                               PZ_LORA_GATE | PZ_LORA_UP};
-  int64_t rank;
-  int modules;
-  if (pz_lora_parse(p->peft, &rank, &modules, NULL) != PZ_OK) return false;
+  struct pz_lora lora;
+  if (pz_lora_parse(p->peft, &lora, NULL) != PZ_OK) return false;
   for (size_t i = 0; i < sizeof joint / sizeof *joint; i++)
-    if (modules & joint[i] && (modules & joint[i]) != joint[i]) return true;
+    if (lora.modules & joint[i] && (lora.modules & joint[i]) != joint[i]) return true;
   return false;
 }
 
 static int64_t rank_of_adapters(const struct pz_plan *p) {
-  int64_t rank;
-  int modules;
-  return pz_lora_parse(p->peft, &rank, &modules, NULL) == PZ_OK ? rank : 0;
+  struct pz_lora lora;
+  return pz_lora_parse(p->peft, &lora, NULL) == PZ_OK ? lora.rank : 0;
 }
 
 /* Do activations go to the host layer by layer, not module by module? */
@@ -217,7 +215,8 @@ bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct p
   if (m->family == PZ_SHAPE_OTHER && !(bit & (TITAN | DEEPSPEED))) return true;
   if (m->family == PZ_SHAPE_OTHER && bit == TITAN)
     return has_no(framework, m, "llama, qwen3, deepseek_v3", why);
-  if (bit == TITAN && (m->family == PZ_SHAPE_GPT2 || m->family == PZ_SHAPE_MIXTRAL))
+  if (bit == TITAN && (m->family == PZ_SHAPE_GPT2 || m->family == PZ_SHAPE_MIXTRAL ||
+                       m->family == PZ_SHAPE_NEMOTRON_H || m->family == PZ_SHAPE_QWEN3_NEXT))
     return has_no(framework, m, "llama, qwen3, deepseek_v3", why);
   if (bit == TITAN && m->qkv_bias) return has_no(framework, m, "models without biases", why);
   if (bit == TITAN && llama && m->tied)

@@ -8,8 +8,8 @@
 #include "workload/family.h"
 #include "workload/workload.h"
 
-const char *const pz_shape_family_names[] = {"gpt2",        "llama", "mixtral", "qwen3",
-                                             "deepseek_v3", "other", NULL};
+const char *const pz_shape_family_names[] = {
+    "gpt2", "llama", "mixtral", "qwen3", "deepseek_v3", "nemotron_h", "qwen3_next", "other", NULL};
 
 static const struct pz_range ANY = {1, 1 << 26};
 
@@ -118,6 +118,53 @@ static void read_deepseek(struct pz_fields *c, struct pz_arch *a, struct pz_mode
   s->qk_norm = true;
 }
 
+/* Letters of the layers of a hybrid. */
+static char layer_letter(const struct pz_arch *a, unsigned kind) {
+  if (kind & PZ_LAYER_NO_MIXER) return a->experts && !(kind & PZ_LAYER_DENSE) ? 'E' : '-';
+  if (kind & PZ_LAYER_RECURRENT) return a->recurrence.mixer == PZ_MIXER_DELTA ? 'L' : 'M';
+  return '*';
+}
+
+/* As the family reads it; the width of experts is told apart from that of dense layers. */
+static void read_hybrid(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  pz_family_find(pz_fields_text_or(c, "model_type", ""))->read(c, a);
+  s->recurrence = a->recurrence;
+  s->predict_layers = a->predict_layers;
+  s->latent = a->latent;
+  s->shared_ffn = a->shared_ffn;
+  s->shared_gate = a->shared_gate;
+  s->out_gate = a->out_gate;
+  if (a->experts) s->expert_ffn = a->ffn, a->ffn = a->dense_ffn;
+  for (int64_t i = 0; i < a->layers && i < PZ_MOST_MIXED_LAYERS; i++)
+    s->pattern[i] = layer_letter(a, a->kind[i]);
+}
+
+static void read_nemotron(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  static const struct pz_range some = {0, 65536};
+  read_hybrid(c, a, s);
+  a->ffn = pz_fields_int_or(c, "intermediate_size", PZ_RANGE_FFN, 21504);
+  s->norm_eps = pz_fields_real_or(c, "layer_norm_epsilon|norm_eps|rms_norm_eps", 1e-12, 1, 1e-5);
+  s->routed_scale = pz_fields_real_or(c, "routed_scaling_factor", 1e-6, 1e6, 1);
+  s->groups = pz_fields_int_or(c, "n_group", some, 0);
+  s->group_topk = pz_fields_int_or(c, "topk_group", some, 0);
+  if (s->groups < 2) s->groups = s->group_topk = 0;
+  s->squared = s->sigmoid = true;
+  unsigned kind = a->predict_kind;
+  size_t n = 0;
+  if (!(kind & PZ_LAYER_NO_MIXER)) s->predict[n++] = kind & PZ_LAYER_RECURRENT ? 'M' : '*';
+  if (!(kind & PZ_LAYER_NO_FFN)) s->predict[n] = kind & PZ_LAYER_DENSE || !a->experts ? '-' : 'E';
+}
+
+static void read_qwen_hybrid(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  read_hybrid(c, a, s);
+  read_rotary(c, s, 10000, 1e-6);
+  s->qk_norm = true;
+  s->rotary_part = (double)a->rotary_dims / (double)(a->head_dim ? a->head_dim : 1);
+  if (c->status == PZ_OK && pz_fields_value(c, "mlp_only_layers") &&
+      json_array_size(pz_fields_value(c, "mlp_only_layers")))
+    pz_fields_refuse(c, "mlp_only_layers", "none, for launch scripts");
+}
+
 static const struct row {
   const char *model_type;
   enum pz_shape_family family;
@@ -130,7 +177,11 @@ static const struct row {
             {"mixtral", PZ_SHAPE_MIXTRAL, read_mixtral},
             {"qwen3", PZ_SHAPE_QWEN3, read_qwen3},
             {"qwen3_moe", PZ_SHAPE_QWEN3, read_qwen3_moe},
-            {"deepseek_v3", PZ_SHAPE_DEEPSEEK_V3, read_deepseek}};
+            {"deepseek_v3", PZ_SHAPE_DEEPSEEK_V3, read_deepseek},
+            {"nemotron_h", PZ_SHAPE_NEMOTRON_H, read_nemotron},
+            {"qwen3_next", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid},
+            {"qwen3_5_text", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid},
+            {"qwen3_5_moe_text", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid}};
 
 static const char *type_at(const void *ctx, size_t i) {
   (void)ctx;
@@ -138,7 +189,7 @@ static const char *type_at(const void *ctx, size_t i) {
 }
 
 static const struct row *find_row(struct pz_fields *c) {
-  char names[120];
+  char names[200];
   const char *type = pz_fields_text_or(c, "model_type", "");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strcmp(rows[i].model_type, type) == 0) return &rows[i];
@@ -171,17 +222,23 @@ static void take_arch(const struct pz_arch *a, struct pz_model_shape *s) {
 static enum pz_status check_variant(const char *name, const struct pz_arch *a,
                                     const struct pz_model_shape *s, struct pz_error *err) {
   bool gelu = a->act == PZ_ACT_GELU || a->act == PZ_ACT_GELU_TANH || a->act == PZ_ACT_GELU_FAST;
-  if (s->gated ? a->act != PZ_ACT_SILU : !gelu)
+  if (s->gated ? a->act != PZ_ACT_SILU : s->squared ? a->act != PZ_ACT_RELU2 : !gelu)
     return pz_fail(err, PZ_BAD_USE,
                    "%s: its activation, for which no launch script is known; accepted for %s: %s",
-                   name, pz_shape_family_names[s->family], s->gated ? "silu" : "gelu");
+                   name, pz_shape_family_names[s->family],
+                   s->gated     ? "silu"
+                   : s->squared ? "relu2"
+                                : "gelu");
+  if (s->recurrence.heads && s->layers > PZ_MOST_MIXED_LAYERS)
+    return pz_fail(err, PZ_BAD_USE, "%s: %lld layers of a hybrid; accepted: at most %d", name,
+                   (long long)s->layers, PZ_MOST_MIXED_LAYERS);
   if (!s->bias && (a->out_bias || a->mlp_bias))
     return pz_fail(err, PZ_BAD_USE,
                    "%s has biases in some linear layers; accepted: in all, in none, or in query, "
                    "key and value alone",
                    name);
-  if (a->window ||
-      a->rotary_dims != (s->rotary_base > 0 && !s->kv_rank ? a->head_dim : a->rotary_dims))
+  bool whole = s->rotary_base > 0 && !s->kv_rank && s->rotary_part == 1;
+  if (a->window || (whole && a->rotary_dims != a->head_dim))
     return pz_fail(err, PZ_BAD_USE, "%s: %s, for which no launch script is known; accepted: %s",
                    name,
                    a->window ? "attention within a window" : "rotary positions of a part of a head",
@@ -208,7 +265,7 @@ enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t b
                                     struct pz_model_shape *out, struct pz_error *err) {
   struct pz_error local = {0};
   struct pz_arch a = {0};
-  struct pz_model_shape s = {.name = name, .routed_scale = 1};
+  struct pz_model_shape s = {.name = name, .routed_scale = 1, .rotary_part = 1};
   json_t *root = NULL;
   if (!err) err = &local;
   enum pz_status status = pz_json_parse(name, text, bytes, &root, err);

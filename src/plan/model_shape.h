@@ -5,6 +5,7 @@
 #define PZ_PLAN_MODEL_SHAPE_H
 
 #include "core/status.h"
+#include "workload/arch.h"
 
 enum pz_shape_family {
   PZ_SHAPE_GPT2, /* learned positions, LayerNorm, GELU, biases */
@@ -12,7 +13,9 @@ enum pz_shape_family {
   PZ_SHAPE_MIXTRAL,
   PZ_SHAPE_QWEN3, /* norms of query and key; with experts or without */
   PZ_SHAPE_DEEPSEEK_V3,
-  PZ_SHAPE_OTHER, /* no launch script is known */
+  PZ_SHAPE_NEMOTRON_H, /* Mamba-2, attention and feed-forward as layers of their own */
+  PZ_SHAPE_QWEN3_NEXT, /* gated delta rule in most layers; with experts or without */
+  PZ_SHAPE_OTHER,      /* no launch script is known */
   PZ_SHAPE_FAMILIES
 };
 
@@ -35,10 +38,19 @@ struct pz_model_shape {
   double routed_scale;               /* of the routed experts' sum */
   int64_t predict_layers;            /* that predict further tokens; 0: none */
 
+  int64_t latent;            /* width in which experts work; 0: hidden */
+  bool shared_gate, sigmoid; /* the shared expert has a gate; the router has sigmoids and a bias */
+
+  struct pz_recurrence recurrence; /* heads 0: none */
+  /* of a hybrid a letter for each layer: M Mamba-2, * attention, E experts, - feed-forward, L a block with the delta
+   * rule; and those that predict a further token */
+  char pattern[PZ_MOST_MIXED_LAYERS + 1], predict[3];
+
   int64_t q_rank, kv_rank; /* latent attention; kv_rank 0: none */
   int64_t nope_dim, rope_dim, v_dim;
 
   double rotary_base; /* 0: no rotary positions */
+  double rotary_part; /* of each head */
   enum pz_rope rope;
   double rope_factor, rope_original; /* longer by this than so many positions */
   double rope_low, rope_high;        /* Llama 3.1's frequency factors */
@@ -50,7 +62,9 @@ struct pz_model_shape {
   bool tied;
   bool qkv_bias, bias; /* of query, key and value; of every linear layer */
   bool qk_norm;
-  bool gated; /* SwiGLU and RMSNorm; else GELU and LayerNorm */
+  bool out_gate; /* of attention's result */
+  bool gated;    /* SwiGLU and RMSNorm; else GELU and LayerNorm, or */
+  bool squared;  /* squared ReLU and RMSNorm */
 };
 
 /* Has a run of so many tokens more than the model's positions, which its config.json does not stretch? */

@@ -215,10 +215,9 @@ enum pz_status pz_plan_fill_precision(struct pz_plan *p, const struct pz_chip *c
 }
 
 static enum pz_status fill_adapters(struct pz_plan *p, struct pz_error *err) {
-  int64_t rank;
-  int modules;
-  enum pz_status status = pz_lora_parse(p->peft, &rank, &modules, err);
-  if (status == PZ_OK && !rank) p->peft = NULL;
+  struct pz_lora lora;
+  enum pz_status status = pz_lora_parse(p->peft, &lora, err);
+  if (status == PZ_OK && !lora.rank) p->peft = NULL;
   return status;
 }
 

@@ -164,6 +164,7 @@ const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, siz
     put(&l, " (%s)", pz_fp8_recipe_names[o->fp8_recipe]);
   if (o->precision == PZ_PRECISION_NVFP4) put(&l, ", nvfp4 GEMMs");
   if (o->bf16_layers) put(&l, ", the last %lld layers bf16", (long long)o->bf16_layers);
+  if (pz_plan_adapts(o)) put(&l, ", %s", pz_plan_field_text(o, PZ_PLAN_PEFT, text, sizeof text));
   if (o->ep > 1) put(&l, ", %s dispatcher", pz_dispatcher_names[pz_plan_dispatcher(o)]);
   if (recompute) {
     put(&l, ", recompute %s", pz_recomputation_names[o->recompute]);

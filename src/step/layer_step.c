@@ -257,7 +257,8 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
   for (uint32_t i = 0; i < ops->n; i++)
     if (reads(op, ops->op[i].out[0]) && gather_format(w, ops, &ops->op[i]))
       parts = ops->op[i].dims.batch;
-  pz_cost_format_cast(&w->cost->chip, format, rows, op->dims.k, parts, &cast);
+  pz_cost_format_cast(&w->cost->chip, format, rows, op->dims.k, parts, pz_plan_adapts(w->plan),
+                      &cast);
   return r->cast_s = cast.latency_s, PZ_OK;
 }
 
@@ -425,12 +426,14 @@ static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
   if (strncmp(op->name, "mlp_norm", 8) == 0) return routed ? PZ_GRAPH_ROUTER : PZ_GRAPH_MLP;
   if (strncmp(op->name, "router", 6) == 0 || strncmp(op->name, "shared", 6) == 0)
     return PZ_GRAPH_ROUTER;
-  if (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS) return PZ_GRAPH_PREPARATION;
+  bool before = strncmp(op->name, "latent_down", 11) == 0; /* moe_layer.py, preprocess */
+  if (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS || before)
+    return PZ_GRAPH_PREPARATION;
   bool mlp = strncmp(op->name, "mlp_", 4) == 0 || strncmp(op->name, "split_", 6) == 0;
   if (mlp) return routed ? 0 : PZ_GRAPH_MLP;
   bool experts = to_experts(op) || op->kind == PZ_OP_SORT || op->kind == PZ_OP_COMBINE ||
                  strncmp(op->name, "add_shared", 10) == 0 || strncmp(op->name, "experts", 7) == 0 ||
-                 strncmp(op->name, "combine", 7) == 0;
+                 strncmp(op->name, "combine", 7) == 0 || strncmp(op->name, "latent", 6) == 0;
   return experts ? 0 : is_mamba(l) ? PZ_GRAPH_MAMBA : PZ_GRAPH_ATTENTION;
 }
 
@@ -550,8 +553,14 @@ static double expose(double side_s, double compute_s, double slowdown, double *h
 /* Does a collective of tensor parallelism run beside its GEMM?  XLA's do as far as they gather: MaxText's runs ask for
  * asynchronous all-gathers alone (xla_enable_async_all_gather in its scripts of models for TPUs). */
 static bool hides_tensor(const struct pz_step_context *w, const struct pz_op *op) {
+  enum { QKV = PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE, GATE_UP = PZ_LORA_GATE | PZ_LORA_UP };
   bool compiled = pz_framework_compiles(pz_plan_framework(w->plan));
-  return w->plan->overlap & PZ_OVERLAP_TP && (!compiled || op->kind == PZ_OP_ALL_GATHER);
+  /* adapters are PyTorch's GEMMs, and read what was gathered for their layer as a whole (tp_comm_overlap_disable_qkv in
+   * MLPerf's fine-tuning; return_layernorm_output_gathered in Megatron Bridge's peft/utils.py) */
+  bool adapted = pz_op_adapts(op) || (w->adapted & QKV && strncmp(op->name, "qkv.", 4) == 0) ||
+                 (w->adapted & GATE_UP && strncmp(op->name, "mlp.", 4) == 0);
+  return w->plan->overlap & PZ_OVERLAP_TP && !adapted &&
+         (!compiled || op->kind == PZ_OP_ALL_GATHER);
 }
 
 /* Collectives of a pass, of those in `which` (NULL: of all); tokens to and from experts are apart.  Where the plan overlaps

@@ -70,6 +70,7 @@ struct pz_step_context {
   int64_t seq, microbatches; /* tokens of a sample on a device; microbatches of a replica */
   int64_t mbs;               /* samples of a pass, or of a half of one */
   bool flash;                /* attention in one kernel */
+  int adapted;               /* linear layers with adapters, a set of enum pz_lora_module */
   enum pz_format format;     /* of operands of GEMMs of this layer */
   bool gathers;              /* weights of every layer, for every microbatch (ZeRO 3) */
   bool scheduled;            /* operators beside each other */

@@ -150,6 +150,7 @@ bool pz_in_modules(const struct pz_layer *l, const struct pz_op *op, int modules
                                       {"shared", PZ_MODULE_SHARED},
                                       {"dispatch", PZ_MODULE_EXPERTS},
                                       {"combine", PZ_MODULE_EXPERTS},
+                                      {"latent_", PZ_MODULE_EXPERTS},
                                       {NULL, 0}};
   /* of the feed-forward layer, where no name above fits */
   static const struct word dense[] = {{"mlp_", PZ_MODULE_MLP}, {NULL, 0}};

@@ -205,6 +205,7 @@ struct pz_run_request {
   struct pz_plan plan;
   struct pz_job job;
   char config[PZ_RUN_CONFIG];
+  char adapters[200]; /* of the plan, with what the row leaves out */
   struct pz_chip chip;
   struct pz_cluster net;
   bool has_net;          /* else the chip's own link */
@@ -485,14 +486,22 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
   if (p->zero == 3 && slice > 0 && p->dp > slice && p->dp % slice == 0) p->shard = slice;
 }
 
+/* MLPerf's fine-tuning: dropout 0.1 before adapters, by its rules, and of context parallelism an all-to-all of heads
+ * (train.py and cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations of
+ * github.com/mlcommons/training_results_v5.0, and of the results of others). */
+static void read_mlperf(struct pz_run_request *q, struct pz_plan *p) {
+  struct pz_lora lora;
+  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_ALL_TO_ALL;
+  int n = snprintf(q->adapters, sizeof q->adapters, "%s:0.1", p->peft);
+  bool fits = n > 0 && (size_t)n < sizeof q->adapters;
+  if (fits && pz_lora_parse(q->adapters, &lora, NULL) == PZ_OK) p->peft = q->adapters;
+}
+
 /* Of a run that says everything: what tables say in words of their own. */
-static void read_published(const struct reader *r, const struct pz_run_request *q,
-                           struct pz_plan *p) {
+static void read_published(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
   if (!q->model.experts || !p->ep) p->ep = 1;
-  /* MLPerf's fine-tuning has an all-to-all of heads (cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations/
-   * nyx_n1_ngc25.04_nemo/conf of github.com/mlcommons/training_results_v5.0, and of the results of others) */
-  bool mlperf = strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p);
-  if (p->cp_form < 0) p->cp_form = mlperf ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
+  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p)) read_mlperf(q, p);
+  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
     p->cuda_graphs = 0;

@@ -41,10 +41,10 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   o.mtp = p->mtp;
   o.vocab_multiple = pz_plan_vocab_multiple(p);
   if (!pz_plan_framework(p)->dropout) o.dropout = 0;
-  enum pz_status status = pz_lora_parse(p->peft, &o.lora_rank, &o.lora_modules, err);
+  enum pz_status status = pz_lora_parse(p->peft, &o.lora, err);
   if (status != PZ_OK) return status;
-  if (o.lora_modules & PZ_LORA_AS_FRAMEWORK && pz_plan_framework(p)->rules == PZ_RULES_CORE)
-    o.lora_modules |= PZ_LORA_SHARED;
+  if (o.lora.modules & PZ_LORA_AS_FRAMEWORK && pz_plan_framework(p)->rules == PZ_RULES_CORE)
+    o.lora.modules |= PZ_LORA_SHARED;
   status = j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
                      : pz_workload_load(j->model, &o, out, err);
   bool predict = p->bf16_modules & PZ_WIDE_PREDICT;
@@ -100,6 +100,8 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .chains = chains,
                                   .solved = m->solved,
                                   .flash = m->w->options.attention == PZ_ATTENTION_FLASH,
+                                  .adapted =
+                                      m->w->options.lora.rank ? m->w->options.lora.modules : 0,
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
                                   .microbatches = microbatches,

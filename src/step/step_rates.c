@@ -55,7 +55,7 @@ static double model_gemm_flop(const struct pz_step_model *m) {
   for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &m->w->layers[i];
     double forward = layer_gemm_flop(m, l);
-    bool frozen = m->w->options.lora_rank > 0;
+    bool frozen = m->w->options.lora.rank > 0;
     sum += (double)l->count *
            (frozen ? 2 * forward + 2 * (double)l->model_trained_params : 3 * forward);
   }

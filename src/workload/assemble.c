@@ -57,7 +57,7 @@ static void describe(const struct pz_builder *b, const struct pz_graph *g, struc
   layer->trained_params = b->trained_params;
   layer->trained_expert_params = b->trained_expert_params;
   layer->model_trained_params =
-      b->options->lora_rank > 0 ? b->model_trained_params : b->model_params;
+      b->options->lora.rank > 0 ? b->model_trained_params : b->model_params;
 }
 
 static enum pz_status build_layer(struct pz_owned *o, const struct pz_layer_plan *plan,

@@ -118,7 +118,7 @@ uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape 
   struct pz_tensor *t = tensor(b, id);
   t->split = b->options->tp > 1 && t->elems != whole;
   t->tied = tied;
-  t->frozen = b->options->lora_rank > 0 && !b->adapting.now;
+  t->frozen = b->options->lora.rank > 0 && !b->adapting.now;
   bool ok = tied ? pz_add(&b->tied_params, t->elems)
                  : pz_add(&b->params, t->elems) && pz_add(&b->model_params, whole) &&
                        (!t->split || pz_add(&b->split_params, t->elems));
@@ -522,8 +522,9 @@ static int lora_module(const char *name) {
                {"shared_up", PZ_LORA_UP},      {"shared_gate_up", PZ_LORA_GATE | PZ_LORA_UP},
                {"shared_down", PZ_LORA_DOWN},  {"query_down", PZ_LORA_QUERY_DOWN},
                {"query_up", PZ_LORA_QUERY_UP}, {"kv_down", PZ_LORA_KV_DOWN},
-               {"kv_up", PZ_LORA_KV_UP},       {"ssm_in", PZ_LORA_SSM_IN},
-               {"ssm_out", PZ_LORA_SSM_OUT}};
+               {"kv_up", PZ_LORA_KV_UP},       {"mamba_in", PZ_LORA_SSM_IN},
+               {"delta_in", PZ_LORA_SSM_IN},   {"mamba_out", PZ_LORA_SSM_OUT},
+               {"delta_out", PZ_LORA_SSM_OUT}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].name, name) == 0) return known[i].module;
   return 0;
@@ -544,12 +545,21 @@ static int lora_group(int module) {
 static uint32_t adapter_first(struct pz_builder *b, const struct pz_linear *l, const char *name,
                               int group) {
   struct pz_adapting *a = &b->adapting;
-  if (b->options->lora_modules & PZ_LORA_SHARED && a->x == l->x && a->group == group)
+  if (b->options->lora.modules & PZ_LORA_SHARED && a->x == l->x && a->group == group)
     return a->first;
+  uint32_t x = l->x;
+  if (b->options->lora.dropout > 0) {
+    char dropout[PZ_BUILD_NAME];
+    x = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_DROPOUT,
+                                         .name = pz_build_name(dropout, l->name, "adapter_dropout"),
+                                         .in = {x, PZ_NONE},
+                                         .aux_shape = PZ_SHAPE(tensor(b, x)->elems),
+                                         .aux_bytes = PZ_BYTE});
+  }
   struct pz_linear first = {.name = name,
-                            .x = l->x,
+                            .x = x,
                             .in = l->in,
-                            .out = b->options->lora_rank,
+                            .out = b->options->lora.rank,
                             .divide = l->experts && l->divide == PZ_DIVIDE_COLUMNS ? PZ_DIVIDE_NOT
                                                                                    : l->divide,
                             .outside = l->outside,
@@ -559,7 +569,7 @@ static uint32_t adapter_first(struct pz_builder *b, const struct pz_linear *l, c
   if (b->options->tp > 1 && !l->experts && l->divide != PZ_DIVIDE_NOT) {
     bool rows = l->divide == PZ_DIVIDE_ROWS;
     z = collective(b, rows ? PZ_OP_ALL_REDUCE : PZ_OP_GATHER_COLUMNS, name, z,
-                   PZ_SHAPE(tensor(b, z)->shape[0], b->options->lora_rank), false);
+                   PZ_SHAPE(tensor(b, z)->shape[0], b->options->lora.rank), false);
     z = collective(b, PZ_OP_TP_ENTER, name, z, (struct pz_shape){0}, false);
   }
   a->x = l->x;
@@ -590,7 +600,7 @@ static uint32_t adapt(struct pz_builder *b, const struct pz_linear *l, int modul
   b->adapting.now = true;
   struct pz_linear out = {.name = second,
                           .x = adapter_first(b, l, first, lora_group(module)),
-                          .in = b->options->lora_rank,
+                          .in = b->options->lora.rank,
                           .out = l->out,
                           .divide = later                            ? PZ_DIVIDE_COLUMNS
                                     : l->divide == PZ_DIVIDE_COLUMNS ? PZ_DIVIDE_COLUMNS
@@ -608,8 +618,8 @@ static uint32_t adapt(struct pz_builder *b, const struct pz_linear *l, int modul
 
 uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
   uint32_t y = plain_linear(b, l);
-  int module = b->options->lora_rank > 0 ? lora_module(l->name) : 0;
-  return y != PZ_NONE && (module & b->options->lora_modules) ? adapt(b, l, module, y) : y;
+  int module = b->options->lora.rank > 0 ? lora_module(l->name) : 0;
+  return y != PZ_NONE && (module & b->options->lora.modules) ? adapt(b, l, module, y) : y;
 }
 
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x) {

@@ -61,9 +61,10 @@ static unsigned half_of(char letter) {
 static void nemotron_predicts(struct pz_fields *c, struct pz_arch *a, bool dense) {
   char pattern[8] = "";
   a->predict_layers = pz_fields_int_or(c, "num_nextn_predict_layers", (struct pz_range){0, 64}, 0);
+  if (!a->predict_layers) return;
   read_pattern(c, "mtp_hybrid_override_pattern", "mtp_layers_block_type", pattern, sizeof pattern,
                "*E");
-  if (!a->predict_layers || c->status != PZ_OK) return;
+  if (c->status != PZ_OK) return;
   unsigned first = half_of(pattern[0]), kind = first;
   if (pattern[1])
     kind = (first | half_of(pattern[1])) & ~(unsigned)(PZ_LAYER_NO_MIXER | PZ_LAYER_NO_FFN);

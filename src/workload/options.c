@@ -62,10 +62,11 @@ static const char *lora_word(const void *ctx, size_t i) {
   return i < sizeof lora_words / sizeof *lora_words ? lora_words[i].word : NULL;
 }
 
-static enum pz_status lora_modules(const char *at, int *out, struct pz_error *err) {
+static enum pz_status lora_modules(const char *at, const char *end, int *out,
+                                   struct pz_error *err) {
   char words[600];
   for (*out = 0;; at++) {
-    size_t n = strcspn(at, "+"), i = 0;
+    size_t n = strcspn(at, "+:"), i = 0;
     while (lora_word(NULL, i) &&
            (strlen(lora_words[i].word) != n || memcmp(lora_words[i].word, at, n) != 0))
       i++;
@@ -74,21 +75,26 @@ static enum pz_status lora_modules(const char *at, int *out, struct pz_error *er
                      n < 60 ? (int)n : 60, at, pz_text_join(words, sizeof words, lora_word, NULL));
     *out |= lora_words[i].modules;
     at += n;
-    if (!*at) return PZ_OK;
+    if (at == end) return PZ_OK;
   }
 }
 
-enum pz_status pz_lora_parse(const char *text, int64_t *rank, int *modules, struct pz_error *err) {
-  *rank = *modules = 0;
+enum pz_status pz_lora_parse(const char *text, struct pz_lora *out, struct pz_error *err) {
+  *out = (struct pz_lora){.rank = 0};
   if (!text || !*text || strcmp(text, "none") == 0) return PZ_OK;
-  char *end = NULL;
-  long long r = strncmp(text, "lora:", 5) == 0 ? strtoll(text + 5, &end, 10) : 0;
-  if (r < 1 || r > LORA_MOST_RANK || *end != ':')
+  char *at = NULL;
+  long long rank = strncmp(text, "lora:", 5) == 0 ? strtoll(text + 5, &at, 10) : 0;
+  bool ok = rank >= 1 && rank <= LORA_MOST_RANK && *at == ':';
+  const char *end = ok ? at + 1 + strcspn(at + 1, ":") : NULL;
+  double dropout = ok && *end ? strtod(end + 1, &at) : 0;
+  ok = ok && (!*end || (at > end + 1 && !*at && dropout >= 0 && dropout < 1));
+  if (!ok)
     return pz_fail(err, PZ_BAD_USE,
-                   "peft is '%.60s'; accepted: none, or lora:RANK:MODULES with a rank from 1 to %d",
+                   "peft is '%.60s'; accepted: none, or lora:RANK:MODULES or "
+                   "lora:RANK:MODULES:DROPOUT with a rank from 1 to %d and a dropout below 1",
                    text, LORA_MOST_RANK);
-  *rank = r;
-  return lora_modules(end + 1, modules, err);
+  *out = (struct pz_lora){.rank = rank, .dropout = dropout};
+  return lora_modules(strchr(text + 5, ':') + 1, end, &out->modules, err);
 }
 
 struct pz_workload_options pz_workload_options_default(void) {
@@ -99,7 +105,9 @@ struct pz_workload_options pz_workload_options_default(void) {
 enum pz_status pz_workload_options_take(const struct pz_workload_options *caller,
                                         struct pz_workload_options *out, struct pz_error *err) {
   *out = pz_workload_options_default();
-  return pz_sized_take(out, sizeof *out, caller, "pz_workload_options_default", err);
+  enum pz_status status =
+      pz_sized_take(out, sizeof *out, caller, "pz_workload_options_default", err);
+  return status == PZ_OK && out->peft ? pz_lora_parse(out->peft, &out->lora, err) : status;
 }
 
 enum pz_status pz_workload_options_check(const struct pz_workload_options *o, int64_t least,
@@ -120,12 +128,12 @@ enum pz_status pz_workload_options_check(const struct pz_workload_options *o, in
   if (s == PZ_OK) s = pz_need_range("recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL, err);
   if (s == PZ_OK)
     s = pz_need_range("unknown_ops", (int64_t)o->unknown_ops, 0, PZ_UNKNOWN_VECTOR, err);
-  if (s == PZ_OK) s = pz_need_range("rank of adapters", o->lora_rank, 0, LORA_MOST_RANK, err);
-  if (s == PZ_OK && o->lora_rank > 0 && o->lora_rank % o->tp)
+  if (s == PZ_OK) s = pz_need_range("rank of adapters", o->lora.rank, 0, LORA_MOST_RANK, err);
+  if (s == PZ_OK && o->lora.rank > 0 && o->lora.rank % o->tp)
     return pz_fail(
         err, PZ_BAD_USE,
         "adapters of rank %lld over %lld devices; accepted: a tensor-parallel degree that "
         "divides the rank",
-        (long long)o->lora_rank, (long long)o->tp);
+        (long long)o->lora.rank, (long long)o->tp);
   return s;
 }

@@ -132,6 +132,8 @@ static json_t *totals_json(const struct pz_totals *t) {
   set_int(o, "split_params", t->split_params);
   if (t->expert_params) set_int(o, "expert_params", t->expert_params);
   if (t->active_params != t->model_params) set_int(o, "active_params", t->active_params);
+  if (t->model_trained_params != t->model_params)
+    set_int(o, "model_trained_params", t->model_trained_params);
   set_int(o, "param_bytes", t->param_bytes);
   set_int(o, "forward_flop", t->forward_flop);
   set_int(o, "backward_flop", t->backward_flop);

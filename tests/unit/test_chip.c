@@ -30,18 +30,25 @@ static void presets_have_the_published_rates(void **state) {
   static const struct {
     const char *name;
     double tflops, tb_per_s;
-  } want[] = {{"tpuv2", 46, 0.716},         {"tpuv3", 123, 0.9},      {"tpuv4", 275, 1.2},
-              {"tpuv4-real", 275, 1.2},     {"tpuv5e", 197, 0.819},   {"tpuv5p", 459, 2.765},
-              {"tpuv6e", 920, 1.638},       {"tpuv7", 2307, 7.4},     {"v100", 125, 0.9},
-              {"a100-40", 312, 1.555},      {"a100-80", 312, 2.039},  {"h100", 989, 3.35},
-              {"h200", 989, 4.8},           {"b200", 2250, 8.0},      {"mi300x", 1307, 5.3},
-              {"trainium2", 667, 2.9},      {"gaudi3", 1677, 3.7},    {"gb200", 2500, 8.0},
-              {"h100-500w", 989, 2.4},      {"h800", 989, 3.35},      {"b300", 2250, 8.0},
-              {"gb300", 2500, 8.0},         {"l40s", 362, 0.864},     {"mi210", 181, 1.64},
-              {"mi250x-gcd", 191.5, 1.64},  {"mi325x", 1307.4, 6.0},  {"mi350x", 2300, 8.0},
-              {"mi355x", 2500, 8.0},        {"gaudi1", 60, 0.9},      {"gaudi2", 432, 2.46},
-              {"trainium1-core", 95, 0.41}, {"ascend910b", 376, 1.6}, {"ascend910b-800t", 313, 1.6},
-              {"v100-32", 125, 0.9},        {"v100-16", 125, 0.9},    {"tpuv3-core", 61.5, 0.45}};
+  } want[] = {{"tpuv2", 46, 0.716},      {"tpuv3", 123, 0.9},
+              {"tpuv4", 275, 1.2},       {"tpuv4-real", 275, 1.2},
+              {"tpuv5e", 197, 0.819},    {"tpuv5p", 459, 2.765},
+              {"tpuv6e", 920, 1.638},    {"tpuv7", 2307, 7.4},
+              {"v100", 125, 0.9},        {"a100-40", 312, 1.555},
+              {"a100-80", 312, 2.039},   {"h100", 989, 3.35},
+              {"h200", 989, 4.8},        {"h200-nvl", 989, 4.8},
+              {"b200", 2250, 8.0},       {"mi300x", 1307, 5.3},
+              {"trainium2", 667, 2.9},   {"gaudi3", 1677, 3.7},
+              {"gb200", 2500, 8.0},      {"h100-500w", 989, 2.4},
+              {"h800", 989, 3.35},       {"b300", 2250, 8.0},
+              {"gb300", 2500, 8.0},      {"l40s", 362, 0.864},
+              {"mi210", 181, 1.64},      {"mi250x-gcd", 191.5, 1.64},
+              {"mi325x", 1307.4, 6.0},   {"mi350x", 2300, 8.0},
+              {"mi355x", 2500, 8.0},     {"gaudi1", 60, 0.9},
+              {"gaudi2", 432, 2.46},     {"trainium1-core", 95, 0.41},
+              {"ascend910b", 376, 1.6},  {"ascend910b-800t", 313, 1.6},
+              {"v100-32", 125, 0.9},     {"v100-16", 125, 0.9},
+              {"tpuv3-core", 61.5, 0.45}};
   size_t presets = 0;
   while (pz_chip_preset_name(presets)) presets++;
   assert_int_equal(presets, sizeof want / sizeof *want);
@@ -110,6 +117,7 @@ static void presets_stay_below_their_data_sheet(void **state) {
 static const char *const lines[][9] = {
     {"v100", "a100-40", "a100-80", "h100", "h200", "b200", "b300", NULL},
     {"h100-500w", "h100", "h800", "h200", NULL}, /* an H800 has an H100's compute */
+    {"h200-nvl", "h200", NULL},
     {"b200", "gb200", "gb300", NULL},
     {"tpuv2", "tpuv3", "tpuv4-real", "tpuv5p", "tpuv7", NULL},
     {"tpuv5e", "tpuv6e", "tpuv7", NULL}};
@@ -188,9 +196,9 @@ static void newer_chips_train_no_slower(void **state) {
 static void chips_say_how_operators_run(void **state) {
   (void)state;
   static const char *const stream[] = {
-      "v100",   "a100-40", "a100-80", "h100",    "h100-500w", "h800",       "h200",
-      "b200",   "b300",    "gb200",   "gb300",   "mi210",     "mi250x-gcd", "mi300x",
-      "mi325x", "mi350x",  "mi355x",  "v100-32", "v100-16",   "l40s",       NULL};
+      "v100",   "a100-40", "a100-80", "h100",    "h100-500w", "h800",       "h200",   "h200-nvl",
+      "b200",   "b300",    "gb200",   "gb300",   "mi210",     "mi250x-gcd", "mi300x", "mi325x",
+      "mi350x", "mi355x",  "v100-32", "v100-16", "l40s",      NULL};
   for (size_t i = 0; pz_chip_preset_name(i); i++) {
     struct pz_chip c = load(pz_chip_preset_name(i));
     enum pz_chip_execution want = strcmp(c.name, "tpuv4") == 0 ? PZ_CHIP_SCHEDULED : PZ_CHIP_SERIAL;
@@ -505,7 +513,7 @@ static void unknown_names_are_refused(void **state) {
   struct pz_cluster n;
   struct pz_error err = {0};
   assert_int_equal(pz_chip_read("h20", &c, &err), PZ_BAD_INPUT);
-  assert_non_null(strstr(err.message, "unknown chip 'h20' (did you mean h200?)"));
+  assert_non_null(strstr(err.message, "unknown chip 'h20' (did you mean h200-nvl, h200?)"));
   err = (struct pz_error){0};
   assert_int_equal(pz_chip_read("a100", &c, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "unknown chip 'a100' (did you mean a100-40, a100-80?)"));

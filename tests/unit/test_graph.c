@@ -485,17 +485,17 @@ static void adapters_alone_have_gradients(void **state) {
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     struct pz_workload_options o = pz_workload_options_default();
     struct pz_error err = {0};
-    assert_int_equal(pz_lora_parse(list[i].text, &o.lora_rank, &o.lora_modules, &err), PZ_OK);
+    assert_int_equal(pz_lora_parse(list[i].text, &o.lora, &err), PZ_OK);
     struct pz_workload *w = pz_test_load("llama3-8b", &o);
     assert_int_equal(w->totals.model_trained_params, list[i].trained);
-    if (o.lora_rank) {
+    if (o.lora.rank) {
       assert_int_equal(w->totals.model_params, 8030261248 + list[i].trained);
       assert_int_equal(w->layers[0].ops[PZ_BACKWARD].n, 0);
     }
     for (uint32_t l = 0; l < w->n_layers; l++)
       for (uint32_t k = 0; k < w->layers[l].ops[PZ_BACKWARD].n; k++) {
         const char *name = w->layers[l].ops[PZ_BACKWARD].op[k].name;
-        if (o.lora_rank && strstr(name, "weight_grad")) assert_non_null(strstr(name, "adapter"));
+        if (o.lora.rank && strstr(name, "weight_grad")) assert_non_null(strstr(name, "adapter"));
       }
     pz_workload_free(w);
   }
@@ -503,16 +503,15 @@ static void adapters_alone_have_gradients(void **state) {
                                       "lora:x:all", "lora:16:",    "lora:16:q+",
                                       "lora:16:w",  "dora:16:all", "lora:99999:all"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    int64_t rank;
-    int modules;
+    struct pz_lora lora;
     struct pz_error err = {0};
-    assert_int_equal(pz_lora_parse(wrong[i], &rank, &modules, &err), PZ_BAD_USE);
+    assert_int_equal(pz_lora_parse(wrong[i], &lora, &err), PZ_BAD_USE);
     assert_non_null(strstr(err.message, "accepted"));
   }
   struct pz_workload_options o = pz_workload_options_default();
   struct pz_workload *w = NULL;
   struct pz_error err = {0};
-  o.lora_rank = 12;
+  o.lora.rank = 12;
   o.tp = 8;
   assert_int_equal(pz_workload_load("llama3-8b", &o, &w, &err), PZ_BAD_USE);
   assert_non_null(strstr(err.message, "adapters of rank 12 over 8 devices"));

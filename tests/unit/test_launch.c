@@ -35,11 +35,14 @@ static const char deepseek[] =
 
 static const struct model {
   const char *name, *config; /* config NULL: a preset */
-} models[] = {{"gpt2-xl", NULL},     {"gpt3-175b", NULL},      {"llama2-7b", NULL},
-              {"llama3-70b", NULL},  {"llama3-405b", NULL},    {"mixtral-8x7b", NULL},
-              {"qwen3-8b", qwen3},   {"qwen3-30b", qwen3_moe}, {"deepseek-v3", deepseek},
-              {"llama3.1-8b", NULL}, {"qwen2.5-7b", NULL},     {"mistral-7b", NULL},
-              {"phi4", NULL}};
+} models[] = {{"gpt2-xl", NULL},       {"gpt3-175b", NULL},          {"llama2-7b", NULL},
+              {"llama3-70b", NULL},    {"llama3-405b", NULL},        {"mixtral-8x7b", NULL},
+              {"qwen3-8b", qwen3},     {"qwen3-30b", qwen3_moe},     {"deepseek-v3", deepseek},
+              {"llama3.1-8b", NULL},   {"qwen2.5-7b", NULL},         {"mistral-7b", NULL},
+              {"phi4", NULL},          {"nemotron-3-nano", NULL},    {"nemotron-3-super", NULL},
+              {"nemotron-h-8b", NULL}, {"qwen3-next-80b-a3b", NULL}, {"qwen3.5-27b", NULL}};
+
+static bool is_hybrid(const struct pz_model_shape *s) { return s->recurrence.heads > 0; }
 
 static struct pz_model_shape shape_of(const struct model *m) {
   struct pz_model_shape s;
@@ -239,8 +242,27 @@ static int64_t core_chunk(const struct division *d, int64_t j) {
   return rest / (middle * d->vpp);
 }
 
+/* Letters of every chunk, and behind them those of every layer that predicts. */
+static void check_pattern(const struct pz_launch *l, const char *at) {
+  const struct pz_plan *p = &l->plan;
+  const char *all = l->shape.pattern;
+  for (int64_t j = 0; j < p->pp * p->vpp; j++) {
+    size_t n = (size_t)pz_plan_blocks(p, l->shape.layers, j);
+    if (j) assert_int_equal(*at++, '|');
+    assert_memory_equal(at, all, n);
+    at += n;
+    all += n;
+  }
+  for (int64_t i = p->mtp ? l->shape.predict_layers : 0; i > 0; i--) {
+    assert_memory_equal(at, "/*E", 3);
+    at += 3;
+  }
+  assert_true(!*all && !*at);
+}
+
 static void check_division(const struct pz_launch *l, const struct division *d) {
   int64_t sum = 0;
+  if (l->shape.family == PZ_SHAPE_NEMOTRON_H) return; /* in the pattern */
   for (int64_t j = 0; j < d->pp * d->vpp; j++) {
     assert_int_equal(core_chunk(d, j), pz_plan_blocks(&l->plan, l->shape.layers, j));
     sum += core_chunk(d, j);
@@ -310,6 +332,10 @@ static void check_attention(const struct pz_plan *p, const char *backend) {
 /* What the argument parser of Megatron-LM at the version of doc/launch.md knows, of what is used. */
 static const char *const megatron_flags[] = {
     "--num-layers", "--hidden-size", "--ffn-hidden-size", "--num-attention-heads",
+    "--squared-relu", "--use-fused-weighted-squared-relu", "--spec", "--hybrid-layer-pattern", "--mamba-num-heads", "--mamba-head-dim",
+    "--mamba-state-dim", "--mamba-num-groups", "--moe-latent-size", "--moe-shared-expert-gate", "--attention-output-gate",
+    "--experimental-attention-variant", "--linear-attention-freq", "--linear-conv-kernel-dim", "--linear-key-head-dim",
+    "--linear-value-head-dim", "--linear-num-key-heads", "--linear-num-value-heads", "--apply-layernorm-1p", "--rotary-percent",
     "--group-query-attention", "--num-query-groups", "--kv-channels", "--attention-backend",
     "--qk-layernorm", "--multi-latent-attention", "--q-lora-rank", "--kv-lora-rank",
     "--qk-head-dim", "--qk-pos-emb-head-dim", "--v-head-dim", "--rope-type", "--no-rope-fusion", "--rotary-scaling-factor", "--mscale", "--mscale-all-dim",
@@ -387,8 +413,34 @@ static void check_recompute(const struct entries *e, const struct pz_plan *p, bo
   same(e, "--recompute-num-layers", p->recompute_layers ? p->recompute_layers : 1);
 }
 
+static void check_megatron_hybrid(const struct pz_launch *l, const struct entries *e) {
+  const struct pz_model_shape *s = &l->shape;
+  const struct pz_recurrence *r = &s->recurrence;
+  assert_int_equal(has(e, "--squared-relu"), s->squared);
+  assert_int_equal(number(e, "--moe-latent-size", 0), s->latent);
+  if (r->mixer == PZ_MIXER_DELTA) {
+    same_text(e, "--experimental-attention-variant", "gated_delta_net");
+    same(e, "--linear-attention-freq", 4);
+    same(e, "--linear-num-key-heads", r->groups);
+    same(e, "--linear-num-value-heads", r->heads);
+    same(e, "--linear-key-head-dim", r->state);
+    same(e, "--linear-value-head-dim", r->head_dim);
+    same_real(e, "--rotary-percent", 0.25);
+    assert_true(has(e, "--attention-output-gate"));
+    assert_int_equal(has(e, "--moe-shared-expert-gate"), s->experts > 0);
+    return;
+  }
+  same_text(e, "--position-embedding-type", "none");
+  same(e, "--mamba-num-heads", r->heads);
+  same(e, "--mamba-head-dim", r->head_dim);
+  same(e, "--mamba-state-dim", r->state);
+  same(e, "--mamba-num-groups", r->groups);
+  check_pattern(l, find(e, "--hybrid-layer-pattern"));
+}
+
 static void check_megatron_model(const struct pz_launch *l, const struct entries *e) {
   const struct pz_model_shape *s = &l->shape;
+  if (is_hybrid(s)) check_megatron_hybrid(l, e);
   same(e, "--num-layers", s->layers);
   same(e, "--hidden-size", s->hidden);
   same(e, "--ffn-hidden-size", s->ffn);
@@ -500,6 +552,9 @@ static void check_nemo_model(const struct pz_launch *l, const struct entries *e)
   same(e, "model.ffn_hidden_size", s->ffn);
   same(e, "model.num_attention_heads", s->heads);
   same(e, "model.vocab_size", s->vocab);
+  if (s->family == PZ_SHAPE_NEMOTRON_H) check_pattern(l, find(e, "model.hybrid_layer_pattern"));
+  if (s->family == PZ_SHAPE_QWEN3_NEXT)
+    same(e, "model.linear_num_value_heads", s->recurrence.heads);
   if (s->kv_rank)
     same(e, "model.kv_lora_rank", s->kv_rank);
   else

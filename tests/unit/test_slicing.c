@@ -123,12 +123,14 @@ static void slices_with_adapters_are_the_whole(void **state) {
   static const struct {
     const char *model, *adapters;
     int64_t widths[3];
-  } adapted[] = {{"llama3-8b", "lora:16:all", {2, 8}},
+  } adapted[] = {{"llama3-8b", "lora:16:all:0.05", {2, 8}},
                  {"llama3-8b", "lora:8:linear_qkv+linear_fc1", {2, 4}},
-                 {"gpt2", "lora:12:attention", {2, 3, 12}},
+                 {"gpt2", "lora:12:attention:0.1", {2, 3, 12}},
                  {"gpt-neox-20b", "lora:32:all", {4}},
                  {"mixtral-8x7b", "lora:16:all", {2, 8}},
                  {"qwen3-30b-a3b", "lora:16:q+k+v+o+gate+up+down", {4}},
+                 {"nemotron-3-nano", "lora:8:in_proj+out_proj+linear_fc1", {2}},
+                 {"qwen3.5-27b", "lora:8:all", {2}},
                  {"deepseek-v3", "lora:64:all", {2, 64}}};
   for (size_t c = 0; c < sizeof adapted / sizeof *adapted; c++)
     for (int i = 0; i < 3 && adapted[c].widths[i]; i++)
@@ -139,8 +141,7 @@ static void slices_with_adapters_are_the_whole(void **state) {
         o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
         o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
         o.seq = 960;
-        assert_int_equal(pz_lora_parse(adapted[c].adapters, &o.lora_rank, &o.lora_modules, NULL),
-                         PZ_OK);
+        assert_int_equal(pz_lora_parse(adapted[c].adapters, &o.lora, NULL), PZ_OK);
         conserve(adapted[c].model, o);
       }
 }
