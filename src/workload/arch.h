@@ -61,6 +61,7 @@ enum {
   PZ_LAYER_RECURRENT = 8, /* the recurrence in place of attention */
   PZ_LAYER_NO_MIXER = 16, /* the second half of a block alone */
   PZ_LAYER_NO_FFN = 32,   /* the first half alone */
+  PZ_LAYER_REUSED = 64,   /* attends to the keys that an earlier layer chose */
 };
 
 enum { PZ_PREDICT_OWN = 128 };
@@ -97,6 +98,10 @@ struct pz_arch {
   int64_t q_rank, kv_rank;
   int64_t value_dim; /* of each head; 0: head_dim */
 
+  /* sparse attention (DeepSeek-V3.2, arXiv 2512.02556): a token attends to the index_topk keys that score highest by an
+   * indexer of its own, with so many heads of so many values; heads 0: those of an earlier layer; topk 0: to all */
+  int64_t index_topk, index_heads, index_dim;
+
   /* experts; ffn is the width of each */
   int64_t experts, experts_per_token; /* 0: dense */
   int64_t shared_ffn;                 /* of the expert that every token meets; 0: none */
@@ -118,6 +123,8 @@ struct pz_arch {
 
   enum pz_part part;
   int64_t predict_layers; /* multi-token prediction */
+  bool predict_repeats;   /* all of them have the weights of one */
+  bool repeats_weights;   /* this layer has those of another */
   unsigned predict_kind;  /* properties of their block, with PZ_PREDICT_OWN; 0: as the last kind */
   int64_t encoder_layers; /* > 0: an encoder and a decoder */
   int64_t buckets;        /* of relative positions (T5) */

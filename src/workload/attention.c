@@ -83,10 +83,11 @@ static int64_t row_width(const struct pz_builder *b, uint32_t x) {
   return pz_graph_tensor(b->graph, x)->elems / b->tokens;
 }
 
-/* Parts of other devices pass: memory holds one beside the own. */
-static uint32_t gather_keys(struct pz_builder *b, const char *name, uint32_t x, int64_t keys) {
+/* Parts of other devices pass, rows of so many values (0: as wide as x): memory holds one beside the own. */
+static uint32_t gather_keys(struct pz_builder *b, const char *name, uint32_t x, int64_t keys,
+                            int64_t width) {
   if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
-  int64_t width = row_width(b, x);
+  if (!width) width = row_width(b, x);
   uint32_t y = context_join(b, PZ_OP_ALL_GATHER, name, x, PZ_SHAPE(b->options->mbs * keys, width));
   if (y == PZ_NONE) return y;
   pz_graph_tensor(b->graph, y)->held = b->options->mbs * pz_min(b->part, keys - b->part) * width;
@@ -112,11 +113,13 @@ static void context_enter(struct pz_builder *b, const struct pz_arch *a, uint32_
                            *const heads[] = {"to_heads.query", "to_heads.key", "to_heads.value"};
   if (b->options->cp <= 1) return;
   int64_t keys = pz_context_keys(b, a);
+  /* of chosen keys the vectors that they are made from pass, in place of keys and of values */
+  int64_t width = a->index_topk ? pz_ceil_div(a->kv_rank + a->rotary_dims, 2) : 0;
   for (int i = 0; i < 3; i++) {
     if (context_by_heads(b))
       qkv[i] = exchange(b, heads[i], qkv[i], true);
     else if (i > 0 && keys > b->part)
-      qkv[i] = gather_keys(b, rings[i], qkv[i], keys);
+      qkv[i] = gather_keys(b, rings[i], qkv[i], keys, width);
   }
 }
 
@@ -162,6 +165,8 @@ static struct sizes sizes_of(const struct pz_builder *b, const struct pz_arch *a
     z.keys = z.span = a->chunk;
   } else if (a->window && a->window < seq) {
     z.keys = a->window;
+  } else if (a->index_topk) {
+    z.keys = pz_min(a->index_topk, seq);
   }
   return z;
 }
@@ -245,12 +250,17 @@ static uint32_t latent_by_heads(struct pz_builder *b, const char *name, uint32_t
       &(struct pz_linear){.name = name, .x = x, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
 }
 
-static uint32_t latent_query(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+/* The vector that queries are made from; PZ_NONE: they are made from the layer's input. */
+static uint32_t query_vector(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  if (!a->q_rank) return PZ_NONE;
+  uint32_t q = latent_linear(b, "query_down", x, a->hidden, a->q_rank, a->qkv_bias);
+  return pz_kernel_rmsnorm(b, "query_down_norm", q, a->q_rank);
+}
+
+static uint32_t latent_query(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                             uint32_t q) {
   int64_t width = a->heads * a->head_dim;
-  uint32_t q;
   if (a->q_rank) {
-    q = latent_linear(b, "query_down", x, a->hidden, a->q_rank, a->qkv_bias);
-    q = pz_kernel_rmsnorm(b, "query_down_norm", q, a->q_rank);
     q = latent_by_heads(b, "query_up", pz_build_enter(b, "query_latent", q), a->q_rank, width);
   } else {
     q = latent_by_heads(b, "query", pz_build_enter(b, "query", x), a->hidden, width);
@@ -282,14 +292,15 @@ static uint32_t latent_key(struct pz_builder *b, const struct pz_arch *a, uint32
                          PZ_SHAPE(b->tokens, heads * a->head_dim));
 }
 
-static void latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t qkv[3]) {
+static void latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t vector,
+                       uint32_t qkv[3]) {
   static const char *const latent[] = {"kv_latent", "key_common"}, *const own[] = {"key_own",
                                                                                    "value"};
   int64_t heads = a->heads / b->options->tp, nope = a->head_dim - a->rotary_dims;
   const int64_t latent_widths[] = {a->kv_rank, a->rotary_dims},
                 own_widths[] = {heads * nope, heads * a->value_dim};
   uint32_t down[2], up[2];
-  qkv[0] = latent_query(b, a, x);
+  qkv[0] = latent_query(b, a, x, vector);
   uint32_t c = latent_linear(b, "kv_down", x, a->hidden, a->kv_rank + a->rotary_dims, a->qkv_bias);
   latent_split(b, "kv_split", pz_build_enter(b, "kv_latent", c), latent, latent_widths, down);
   down[0] = pz_kernel_rmsnorm_inside(b, "kv_down_norm", down[0], a->kv_rank);
@@ -297,6 +308,54 @@ static void latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x
   latent_split(b, "kv_heads", kv, own, own_widths, up);
   qkv[1] = latent_key(b, a, up[0], down[1]);
   qkv[2] = up[1];
+}
+
+/* ---- sparse attention ------------------------------------------------------------------------ */
+
+/* Keys of a token: those that the indexer's scores choose.  Its projections are small and on every device of the
+ * tensor-parallel group; heads' products are weighted by the token and added up (arXiv 2512.02556, 2.1). */
+static uint32_t index_query(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                            uint32_t vector) {
+  int64_t width = a->index_heads * a->index_dim;
+  uint32_t q = latent_linear(b, "index_query", vector, a->q_rank, width, false);
+  uint32_t w = latent_linear(b, "index_weight", x, a->hidden, a->index_heads, false);
+  q = pz_build_enter(b, "index_query", q);
+  q = pz_kernel_rotary(b, "index_query_rotary", q, a->rotary_dims, a->index_dim);
+  return pz_build_step(b, PZ_OP_MUL, "index_weighted", q, pz_build_enter(b, "index_weight", w));
+}
+
+static uint32_t index_key(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  uint32_t k = latent_linear(b, "index_key", x, a->hidden, a->index_dim, false);
+  k = pz_kernel_layernorm(b, "index_key_norm", k, a->index_dim, true);
+  k = pz_build_enter(b, "index_key", k);
+  k = pz_kernel_rotary(b, "index_key_rotary", k, a->rotary_dims, a->index_dim);
+  return b->options->cp > 1 ? gather_keys(b, "ring.index_key", k, b->options->seq, 0) : k;
+}
+
+/* Positions of the chosen keys.  Scores of all keys before a token, half of them on average, pass through memory. */
+static uint32_t choose_keys(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                            uint32_t vector) {
+  if (!a->index_heads) return PZ_NONE;
+  int64_t before = pz_ceil_div(b->options->seq, 2), most = INT64_C(1) << 26;
+  struct pz_contract c = {.name = "index_scores",
+                          .a = index_query(b, a, x, vector),
+                          .c = index_key(b, a, x),
+                          .bias = PZ_NONE,
+                          .dims = {b->options->mbs, b->part, before, a->index_heads * a->index_dim},
+                          .shape = PZ_SHAPE(b->options->mbs, b->part, before)};
+  uint32_t scores = pz_build_contract(b, &c);
+  if (scores == PZ_NONE) return PZ_NONE;
+  pz_graph_tensor(b->graph, scores)->held = pz_min(most, pz_graph_tensor(b->graph, scores)->elems);
+  return pz_build_shaped(b, PZ_OP_COPY, "index_choice", scores, PZ_NONE,
+                         PZ_SHAPE(b->tokens, pz_min(a->index_topk, b->options->seq)));
+}
+
+/* Of fewer keys than there are, queries meet the vectors that keys and values are made from (FlashMLA's sparse kernels:
+ * as in decoding), whose projections take as long as those of keys and values. */
+static void meet_vectors(const struct pz_arch *a, struct pz_flash *f) {
+  if (!a->index_topk || a->index_topk >= f->span) return;
+  f->dims.k = a->kv_rank + a->rotary_dims;
+  f->value_dim = a->kv_rank;
 }
 
 /* ---- scores and context --------------------------------------------------------------------- */
@@ -362,7 +421,7 @@ static struct pz_shape context_shape(const struct sizes *z) {
 }
 
 static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
-                         uint32_t qkv[3]) {
+                         uint32_t qkv[3], uint32_t index) {
   if (pz_eager(b)) arrange_eager(b, z, qkv);
   int64_t batch = z->batch * z->heads * z->chunks;
   struct pz_dims qk = {batch, z->queries, z->keys, z->head_dim},
@@ -375,6 +434,7 @@ static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const st
                                                  .dims = qk,
                                                  .shape = PZ_SHAPE(batch, z->queries, z->keys)});
   s = scale_and_mask(b, a, z, s);
+  if (index != PZ_NONE) s = pz_build_step(b, PZ_OP_MUL, "index_mask", s, index);
   s = pz_kernel_softmax(b, "softmax", s, sinks(b, a), a->softmax_f32);
   s = pz_kernel_dropout(b, "attention_dropout", s, a->drop_attn);
   uint32_t context = pz_build_contract(b, &(struct pz_contract){.name = "context",
@@ -387,22 +447,23 @@ static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const st
 }
 
 static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
-                      const uint32_t qkv[3]) {
+                      const uint32_t qkv[3], uint32_t index) {
   struct pz_flash f = {.name = "flash_attention",
-                       .in = {qkv[0], qkv[1], qkv[2], sinks(b, a)},
+                       .in = {qkv[0], qkv[1], qkv[2], a->index_heads ? index : sinks(b, a)},
                        .dims = {z->batch * z->heads * z->chunks, z->queries, z->keys, z->head_dim},
                        .value_dim = z->value_dim,
                        .span = z->span,
                        .shape = context_shape(z)};
+  meet_vectors(a, &f);
   return pz_build_flash(b, &f);
 }
 
 static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
-                       const struct attention_names *n, uint32_t qkv[4]) {
+                       const struct attention_names *n, uint32_t qkv[4], uint32_t index) {
   struct sizes z = sizes_of(b, a);
   context_enter(b, a, qkv);
-  uint32_t context =
-      b->options->attention == PZ_ATTENTION_FLASH ? flash(b, a, &z, qkv) : standard(b, a, &z, qkv);
+  uint32_t context = b->options->attention == PZ_ATTENTION_FLASH ? flash(b, a, &z, qkv, index)
+                                                                 : standard(b, a, &z, qkv, index);
   context = context_leave(b, context);
   if (qkv[3] != PZ_NONE) {
     uint32_t open = pz_build_step(b, PZ_OP_SIGMOID, "attention_gate.sigmoid", qkv[3], PZ_NONE);
@@ -418,9 +479,11 @@ static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
 }
 
 uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  uint32_t qkv[4];
+  uint32_t qkv[4], index = PZ_NONE;
   if (a->kv_rank) {
-    latent_qkv(b, a, x, qkv);
+    uint32_t vector = query_vector(b, a, x);
+    index = choose_keys(b, a, x, vector);
+    latent_qkv(b, a, x, vector, qkv);
     qkv[3] = PZ_NONE;
   } else {
     project_qkv(b, a, &SELF, x, x, qkv);
@@ -428,12 +491,12 @@ uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32
       qkv[0] = pz_build_step(b, PZ_OP_SCALE, "scale_query", qkv[0], PZ_NONE);
     rotate(b, a, qkv);
   }
-  return attend(b, a, &SELF, qkv);
+  return attend(b, a, &SELF, qkv, index);
 }
 
 uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                                  uint32_t y) {
   uint32_t qkv[4];
   project_qkv(b, a, &CROSS, x, y, qkv);
-  return attend(b, a, &CROSS, qkv);
+  return attend(b, a, &CROSS, qkv, PZ_NONE);
 }

@@ -461,7 +461,7 @@ static void read_deepseek(struct pz_fields *c, struct pz_arch *a, int64_t dense)
 
 static void read_deepseek_v2(struct pz_fields *c, struct pz_arch *a) { read_deepseek(c, a, 0); }
 
-static void read_deepseek_v3(struct pz_fields *c, struct pz_arch *a) {
+void pz_read_deepseek_v3(struct pz_fields *c, struct pz_arch *a) {
   read_deepseek(c, a, 3);
   a->router = PZ_ROUTER_SIGMOID;
   int64_t groups = pz_fields_int_or(c, "n_group", (struct pz_range){1, 65536}, 8);
@@ -586,7 +586,9 @@ static const struct pz_family table[] = {
     {"qwen3", read_qwen3},
     {"qwen3_moe", read_qwen3_moe},
     {"deepseek_v2", read_deepseek_v2},
-    {"deepseek_v3", read_deepseek_v3},
+    {"deepseek_v3", pz_read_deepseek_v3},
+    {"deepseek_v32", pz_read_deepseek_sparse},
+    {"glm_moe_dsa", pz_read_deepseek_sparse},
     {"gemma2", read_gemma2},
     {"gemma3_text", read_gemma3},
     {"phi3", read_phi3},

@@ -32,6 +32,11 @@ void pz_llama_read_as(struct pz_fields *c, struct pz_arch *a, struct pz_llama_de
 void pz_check_heads(struct pz_fields *c, struct pz_arch *a, const char *hidden_keys,
                     const char *kv_keys);
 
+void pz_read_deepseek_v3(struct pz_fields *c, struct pz_arch *a);
+
+/* family_sparse.c */
+void pz_read_deepseek_sparse(struct pz_fields *c, struct pz_arch *a);
+
 /* family_hybrid.c */
 void pz_read_nemotron_h(struct pz_fields *c, struct pz_arch *a);
 void pz_read_qwen3_next(struct pz_fields *c, struct pz_arch *a);

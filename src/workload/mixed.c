@@ -6,7 +6,8 @@
 enum { LONGEST_PERIOD = 16 };
 
 static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYER_DENSE |
-                                   PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER | PZ_LAYER_NO_FFN;
+                                   PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER | PZ_LAYER_NO_FFN |
+                                   PZ_LAYER_REUSED;
 
 void pz_mixed_mark(struct pz_arch *a, int64_t layer, unsigned properties) {
   a->mixed = true;
@@ -100,6 +101,7 @@ struct pz_arch pz_mixed_arch(const struct pz_arch *a, unsigned kind) {
   if (!a->mixed) return x;
   if (!(kind & PZ_LAYER_LOCAL)) x.window = x.chunk = 0;
   if (kind & PZ_LAYER_UNROTATED) x.rotary_dims = 0;
+  if (kind & PZ_LAYER_REUSED) x.index_heads = 0;
   if (kind & PZ_LAYER_DENSE) x.ffn = a->dense_ffn;
   if (kind & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN)) x.experts = x.experts_per_token = x.shared_ffn = 0;
   if (kind & PZ_LAYER_RECURRENT) x.mixer = a->recurrence.mixer;
@@ -117,16 +119,18 @@ static const char *name_of(struct pz_arena *arena, const struct pz_arch *a, unsi
                       : kind & PZ_LAYER_RECURRENT ? recurrent[a->recurrence.mixer]
                                                   : "_attention";
   const char *span = kind & PZ_LAYER_LOCAL ? (a->chunk ? "_chunk" : "_window") : "_full";
+  const char *index = kind & PZ_LAYER_REUSED ? "_reused" : "_indexed";
   const char *turn = kind & PZ_LAYER_UNROTATED ? "_unrotated" : "_rotated";
   const char *ffn = kind & PZ_LAYER_NO_FFN  ? ""
                     : kind & PZ_LAYER_DENSE ? "_dense"
                     : a->experts            ? "_moe"
                                             : "_mlp";
   bool attends = !(kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER));
-  return pz_arena_printf(arena, "block%s%s%s%s",
+  return pz_arena_printf(arena, "block%s%s%s%s%s",
                          differ & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER) ? mixer : "",
                          attends && differ & PZ_LAYER_LOCAL ? span : "",
                          attends && differ & PZ_LAYER_UNROTATED ? turn : "",
+                         attends && differ & PZ_LAYER_REUSED ? index : "",
                          differ & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN) ? ffn : "");
 }
 
@@ -145,7 +149,7 @@ static unsigned differences(const unsigned *kind, int n) {
 
 int pz_mixed_kinds(const struct pz_arch *a, int64_t n, struct pz_arena *arena,
                    struct pz_kind *kinds, uint32_t *of_layer) {
-  int at[PZ_LAYER_NO_FFN * 2], count = 0;
+  int at[PZ_LAYER_REUSED * 2], count = 0;
   unsigned list[PZ_MOST_KINDS];
   int64_t period = a->mixed ? period_of(a) : 1;
   memset(at, -1, sizeof at);

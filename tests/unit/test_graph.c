@@ -517,8 +517,46 @@ static void adapters_alone_have_gradients(void **state) {
   assert_non_null(strstr(err.message, "adapters of rank 12 over 8 devices"));
 }
 
+/* ---- sparse attention ------------------------------------------------------------------------ */
+
+static const struct pz_op *op_named(const struct pz_layer *l, const char *name) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  for (uint32_t i = 0; i < ops->n; i++)
+    if (strcmp(ops->op[i].name, name) == 0) return &ops->op[i];
+  return NULL;
+}
+
+/* An indexer scores all keys before a token, by so many heads; attention is to those that it chooses, in the vectors that
+ * keys and values are made from where these are fewer than all.  Layers may take the keys of an earlier one. */
+static void tokens_attend_to_chosen_keys(void **state) {
+  (void)state;
+  struct pz_workload_options o = pz_workload_options_default();
+  o.attention = PZ_ATTENTION_FLASH;
+  for (o.seq = 2048; o.seq <= 8192; o.seq *= 4) {
+    struct pz_workload *w = pz_test_load("deepseek-v3.2", &o),
+                       *dense = pz_test_load("deepseek-v3", &o);
+    const struct pz_op *scores = op_named(&w->layers[2], "index_scores"),
+                       *attention = op_named(&w->layers[2], "flash_attention"),
+                       *all = op_named(&dense->layers[2], "flash_attention");
+    assert_non_null(scores);
+    assert_int_equal(scores->matmul_flop, o.seq * o.seq * 64 * 128);
+    int64_t pairs = 128 * o.seq * 2048;
+    assert_int_equal(attention->matmul_flop, 2 * pairs * (o.seq > 2048 ? 576 + 512 : 192 + 128));
+    assert_int_equal(attention->n_in, all->n_in + 1);
+    assert_int_equal(w->layers[2].params - dense->layers[2].params, 13959424);
+    pz_workload_free(w);
+    pz_workload_free(dense);
+  }
+  struct pz_workload *w = pz_test_load("glm-5.2", &o);
+  assert_int_equal(w->layers[2].count, 57);
+  assert_null(op_named(&w->layers[2], "index_scores"));
+  assert_non_null(op_named(&w->layers[3], "index_scores"));
+  pz_workload_free(w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tokens_attend_to_chosen_keys),
       cmocka_unit_test(gpt_flop_is_the_closed_form),
       cmocka_unit_test(weight_gradients_can_be_left_out),
       cmocka_unit_test(llama_flop_is_the_closed_form),

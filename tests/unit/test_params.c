@@ -63,6 +63,9 @@ static const struct {
     {"gpt-j-6b", 6050882784},
     {"deepseek-v2", 235741434880},
     {"deepseek-v3", 671026404352},
+    {"deepseek-v3.2", 671877929216}, /* and an indexer in each of 61 layers, 13,959,424 */
+    {"glm-5", 743911199232},
+    {"glm-5.2", 743377000704}, /* 57 of 78 layers without an indexer */
     {"gpt-oss-20b", 20914757184},
     {"gpt-oss-120b", 116829156672},
     {"llama4-scout", 107769861120},
