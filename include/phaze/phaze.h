@@ -207,7 +207,7 @@ struct pz_op {
   struct pz_dims dims;
   int64_t flop;        /* all of it, tail included */
   int64_t matmul_flop; /* of the matrix products alone: 2 batch m n k (experts: the rows there are;
-                          flash attention: two products, backward five) */
+                          flash attention: two products, backward five; scans: those of chunks) */
   int64_t bytes_read;  /* each input once, weights included */
   int64_t bytes_written; /* each output once, what is kept for backward included */
   int64_t weight_bytes;  /* the part of bytes_read that is parameters */
@@ -220,7 +220,7 @@ struct pz_op {
   bool grouped; /* a product of experts: of dims.batch that have rows, with dims.m rows each on
                           average, rounded up (in the gradient of weights: dims.k) */
   int64_t span; /* of attention: queries of which dims.m are this device's, the others those of its
-                   context-parallel group; 0: dims.m */
+                   context-parallel group; 0: dims.m.  Of a scan: tokens of a chunk */
 };
 
 struct pz_ops {

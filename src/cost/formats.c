@@ -107,8 +107,8 @@ void pz_cost_serving_cast(const struct pz_chip *c, enum pz_format format, int64_
                           int64_t cols, struct pz_vector_time *out) {
   const char *kernel = format == PZ_FORMAT_FP8_CURRENT ? "fp8_dynamic_cast"
                        : format == PZ_FORMAT_NVFP4     ? "nvfp4_cast"
-                                                       : "";
+                                                       : "fp8_block_cast";
   double bytes = (double)rows * (double)cols * (2 + casts[format].bytes);
-  struct pz_vector_work w = {PZ_OP_CAST, PZ_FORWARD, rows, cols, bytes, *kernel != 0};
+  struct pz_vector_work w = {PZ_OP_CAST, PZ_FORWARD, rows, cols, bytes, true};
   pz_vector_named(c, kernel, &w, out);
 }

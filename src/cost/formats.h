@@ -25,9 +25,8 @@ PZ_NODISCARD enum pz_status pz_cost_format_grouped(struct pz_cost *cost, enum pz
 
 /* Activations or gradients of a training step, for the product at hand and for the weights' gradient: what Transformer
  * Engine reads and writes for a 16-bit value.  `parts` above 1: so many devices cast a part of the rows each, and gather
- * them.  `frozen`: of a weight that is
- * not trained, which needs no copy along the columns for its gradient (Transformer Engine, backward_needs_input in
- * pytorch/module/linear.py). */
+ * them.  `frozen`: of a weight that is not trained, which needs no copy along the columns for its gradient (Transformer
+ * Engine, backward_needs_input in pytorch/module/linear.py). */
 void pz_cost_format_cast(const struct pz_chip *c, enum pz_format format, int64_t rows, int64_t cols,
                          int64_t parts, bool frozen, struct pz_vector_time *out);
 

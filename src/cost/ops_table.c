@@ -380,7 +380,8 @@ static double scan_s(const struct pz_chip *c, const struct pz_ops_row *row) {
                            .dims = {row->batch * row->heads, row->m, row->n, row->k},
                            .chunk = row->chunk,
                            .bytes = b * ((double)row->m * token + ends),
-                           .warm = true};
+                           .warm = true,
+                           .served = true};
   struct pz_scan_time t;
   pz_scan_time(c, &w, &t);
   return t.startup_s + t.work_s;

@@ -18,6 +18,7 @@ struct pz_scan_work {
   double bytes;  /* inputs read once and results written once */
   double macs;   /* multiply-accumulates of the products at least; kernels compute whole chunks */
   bool warm;     /* as in pz_product */
+  bool served;   /* forward by kernels of serving libraries, whose tiles are fixed */
 };
 
 /* What any chip has to do for it. */

@@ -645,7 +645,8 @@ static enum pz_status read_dispatch(const struct reader *r, struct pz_arena *are
   return read_count(r, SMS, 1, &row->sms);
 }
 
-/* Operators of state-space layers among the others: their sizes are JSON, in the collectors' names. */
+/* Operators of state-space layers among the others: sizes in the collectors' names, as JSON or (in the collectors' form) as
+ * columns. */
 static const struct scan_kind {
   const char *kind, *op, *group;
 } scan_kinds[] = {
@@ -660,47 +661,64 @@ static const struct scan_kind {
     {"gdn.causal_conv1d_update", "conv1d_step", "gdn conv1d step"},
 };
 
-/* Numbers of one row: of Mamba-2 or of the delta rule. */
+/* Is a size of the row there and usable? */
+static bool read_param(const struct reader *r, const json_t *params, const char *key,
+                       int64_t *out) {
+  static const int64_t MOST = 1 << 24;
+  if (params) {
+    const json_t *v = json_object_get(params, key);
+    *out = json_is_integer(v) ? json_integer_value(v) : 0;
+  } else {
+    uint32_t at = pz_csv_column(r->csv, key);
+    *out = at == PZ_NONE ? 0 : strtoll(pz_csv_cell(r->csv, r->row, at), NULL, 10);
+  }
+  return *out >= 1 && *out <= MOST;
+}
+
 static enum pz_status read_params(const struct reader *r, const json_t *params, bool mamba,
                                   struct pz_ops_row *row) {
   static const int64_t CHUNK = 64; /* of the delta rule's kernels */
-  static const struct {
+  const struct {
     const char *key[2]; /* by mamba */
-    size_t at;
-  } sizes[] = {{{"batch_size", "batch_size"}, offsetof(struct pz_ops_row, batch)},
-               {{"seq_len", "seq_len"}, offsetof(struct pz_ops_row, m)},
-               {{"head_v_dim", "d_state"}, offsetof(struct pz_ops_row, n)},
-               {{"head_k_dim", "head_dim"}, offsetof(struct pz_ops_row, k)},
-               {{"num_v_heads", "nheads"}, offsetof(struct pz_ops_row, heads)},
-               {{"num_k_heads", "n_groups"}, offsetof(struct pz_ops_row, kv_heads)},
-               {{NULL, "chunk_size"}, offsetof(struct pz_ops_row, chunk)}};
-  static const int64_t MOST = 1 << 24;
+    int64_t *to;
+  } sizes[] = {
+      {{"batch_size", "batch_size"}, &row->batch}, {{"seq_len", "seq_len"}, &row->m},
+      {{"head_v_dim", "d_state"}, &row->n},        {{"head_k_dim", "head_dim"}, &row->k},
+      {{"num_v_heads", "nheads"}, &row->heads},    {{"num_k_heads", "n_groups"}, &row->kv_heads},
+      {{NULL, "chunk_size"}, &row->chunk}};
   row->chunk = CHUNK;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     const char *key = sizes[i].key[mamba];
-    const json_t *v = key ? json_object_get(params, key) : NULL;
-    if (!key) continue;
-    if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > MOST)
+    if (key && !read_param(r, params, key, sizes[i].to))
       return pz_fail(r->err, PZ_BAD_INPUT,
-                     "%s: column 'params' has no usable '%s'; accepted: an integer from 1 to %lld",
-                     r->where, key, (long long)MOST);
-    *(int64_t *)((char *)row + sizes[i].at) = json_integer_value(v);
+                     "%s: no usable '%s'; accepted: an integer from 1 to 2^24", r->where, key);
   }
   return PZ_OK;
 }
 
+static const struct scan_kind *find_scan(const struct reader *r) {
+  char kind[100];
+  uint32_t op = pz_csv_column(r->csv, "op_name"), kernel = pz_csv_column(r->csv, "kernel_source");
+  snprintf(kind, sizeof kind, "%s", cell(r, KIND));
+  if (r->collected && op != PZ_NONE && kernel != PZ_NONE)
+    snprintf(kind, sizeof kind, "%.40s.%.55s", pz_csv_cell(r->csv, r->row, op),
+             pz_csv_cell(r->csv, r->row, kernel));
+  for (size_t i = 0; i < sizeof scan_kinds / sizeof *scan_kinds; i++)
+    if (strcmp(scan_kinds[i].kind, kind) == 0) return &scan_kinds[i];
+  return NULL;
+}
+
 static enum pz_status read_other(const struct reader *r, struct pz_arena *arena,
                                  struct pz_ops_row *row) {
-  const struct scan_kind *k = NULL;
+  const struct scan_kind *k = r->unknown ? NULL : find_scan(r);
+  const char *text = cell(r, PARAMS);
   json_t *params = NULL;
   (void)arena;
-  for (size_t i = 0; i < sizeof scan_kinds / sizeof *scan_kinds; i++)
-    if (strcmp(scan_kinds[i].kind, cell(r, KIND)) == 0) k = &scan_kinds[i];
-  if (r->unknown || !k || r->at[PARAMS] == PZ_NONE)
+  if (!k)
     return set_reason(row, "other operators", r->unknown ? r->unknown : "not modelled"), PZ_OK;
   bool mamba = strncmp(k->kind, "mamba2", 6) == 0;
   enum pz_status status =
-      pz_json_parse(r->where, cell(r, PARAMS), strlen(cell(r, PARAMS)), &params, r->err);
+      r->collected ? PZ_OK : pz_json_parse(r->where, text, strlen(text), &params, r->err);
   if (status == PZ_OK) status = read_params(r, params, mamba, row);
   json_decref(params);
   if (status == PZ_OK && r->at[TIME] == PZ_NONE)

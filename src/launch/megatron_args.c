@@ -89,7 +89,7 @@ static const char *const silent[] = {
     "moe-router-*", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep",
     "moe-deepep-num-sms", "moe-hybridep-num-sms", "moe-input-jitter-eps", "mtp-loss-scaling-factor", "mscale*", "beta-fast", "beta-slow",
     "original-max-position-embeddings",
-    "use-transformer-engine-op-fuser", "overlap-cpu-optimizer-d2h-h2d", "init-model-with-meta-device", "no-gradient-accumulation-fusion", "is-hybrid-model", "use-fused-weighted-squared-relu",
+    "use-transformer-engine-op-fuser", "overlap-cpu-optimizer-d2h-h2d", "init-model-with-meta-device", "no-gradient-accumulation-fusion", "is-hybrid-model", "use-fused-weighted-squared-relu", "mtp-use-repeated-layer",
     /* of Megatron-DeepSpeed */
     "deepspeed-config", "deepspeed-activation-checkpointing", "no-pipeline-parallel", "layernorm-epsilon", "no-query-key-layer-scaling",
     /* of launchers */

@@ -267,6 +267,8 @@ void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out)
   put_real(&w, "hidden-dropout", pz_launch_drop(l, s->drop_hidden));
   if (s->experts) put_experts(&w);
   if (l->plan.mtp) put(&w, "mtp-num-layers", s->predict_layers);
+  if (l->plan.mtp && s->predict_repeats && s->predict_layers > 1)
+    put_flag(&w, "mtp-use-repeated-layer", true);
   bool fused = l->plan.fused_loss || w.bridge;
   put_flag(&w, "cross-entropy-loss-fusion", fused);
   if (fused) put_word(&w, "cross-entropy-fusion-impl", "te");

@@ -130,6 +130,7 @@ static void read_hybrid(struct pz_fields *c, struct pz_arch *a, struct pz_model_
   pz_family_find(pz_fields_text_or(c, "model_type", ""))->read(c, a);
   s->recurrence = a->recurrence;
   s->predict_layers = a->predict_layers;
+  s->predict_repeats = a->predict_repeats;
   s->latent = a->latent;
   s->shared_ffn = a->shared_ffn;
   s->shared_gate = a->shared_gate;

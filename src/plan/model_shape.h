@@ -37,6 +37,7 @@ struct pz_model_shape {
   int64_t groups, group_topk;        /* of experts that a token may choose from; 0: any */
   double routed_scale;               /* of the routed experts' sum */
   int64_t predict_layers;            /* that predict further tokens; 0: none */
+  bool predict_repeats;              /* all of them have the weights of one */
 
   int64_t latent;            /* width in which experts work; 0: hidden */
   bool shared_gate, sigmoid; /* the shared expert has a gate; the router has sigmoids and a bias */

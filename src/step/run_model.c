@@ -119,6 +119,8 @@ static bool put_mamba(struct text *t, const struct pz_run_model *m, char *why) {
                   "layer_pattern '%.60s' of %lld layers is not covered; accepted: a letter for "
                   "each, M, *, E or -",
                   m->layers_as, (long long)m->layers);
+  if (m->experts && !m->shared_experts)
+    return refuse(why, "experts without a shared one beside Mamba-2 layers are not covered");
   put_begin(t, m, "nemotron_h", "relu2");
   put(t, ",\"mlp_hidden_act\":\"relu2\",\"hybrid_override_pattern\":\"%s\"", m->layers_as);
   for (size_t i = 0; i < N; i++) put_number(t, keys[i], v[i]);
@@ -127,9 +129,8 @@ static bool put_mamba(struct text *t, const struct pz_run_model *m, char *why) {
     put_number(t, "num_experts_per_tok", m->topk);
     put_number(t, "moe_intermediate_size", m->expert_ffn ? m->expert_ffn : m->ffn);
     put_number(t, "n_shared_experts", m->shared_experts);
-    if (m->shared_experts)
-      put_number(t, "moe_shared_expert_intermediate_size",
-                 m->shared_ffn ? m->shared_ffn : m->shared_experts * m->expert_ffn);
+    put_number(t, "moe_shared_expert_intermediate_size",
+               m->shared_ffn ? m->shared_ffn : m->shared_experts * m->expert_ffn);
   }
   if (m->moe_latent) put_number(t, "moe_latent_size", m->moe_latent);
   if (m->mtp) {

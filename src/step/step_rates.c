@@ -44,6 +44,9 @@ static double layer_gemm_flop(const struct pz_step_model *m, const struct pz_lay
   const struct pz_workload *w = m->w;
   double here = forward_gemm_flop(m, l);
   if (!w->hidden) return here / (double)(w->options.mbs * m->seq);
+  if (!l->model_params) /* weights of another layer */
+    return here * (double)(w->options.tp * pz_max(1, w->options.cp)) /
+           (double)(w->options.mbs * m->seq);
   double tied = l->tied_params && here > 0 ? (double)w->vocab * (double)w->hidden : 0;
   return 2 * (active_params(w, l) + tied);
 }

@@ -17,7 +17,7 @@ static const int64_t MOST_ENTRIES = 1 << 22;
 
 /* Layers that predict further tokens belong to the head. */
 bool pz_is_block(const struct pz_layer *l) {
-  return strncmp(l->name, "block", 5) == 0 || (l->count > 1 && strcmp(l->name, "predict") != 0);
+  return strncmp(l->name, "block", 5) == 0 || (l->count > 1 && strncmp(l->name, "predict", 7) != 0);
 }
 
 static void list_kinds(const struct pz_workload *w, struct pz_layer_kinds *k) {

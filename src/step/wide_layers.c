@@ -24,7 +24,7 @@ static const char *block_name(const char *name, const char *end, struct pz_arena
                          end);
 }
 
-static bool is_predict(const struct pz_layer *l) { return strcmp(l->name, "predict") == 0; }
+static bool is_predict(const struct pz_layer *l) { return strncmp(l->name, "predict", 7) == 0; }
 
 enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, bool predict,
                               struct pz_error *err) {

@@ -123,6 +123,8 @@ struct pz_arch {
 
   enum pz_part part;
   int64_t predict_layers; /* multi-token prediction */
+  bool predict_repeats;   /* all of them have the weights of one */
+  bool repeats_weights;   /* this layer has those of another */
   unsigned predict_kind;  /* properties of their block, with PZ_PREDICT_OWN; 0: as the last kind */
   int64_t encoder_layers; /* > 0: an encoder and a decoder */
   int64_t buckets;        /* of relative positions (T5) */

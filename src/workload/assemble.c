@@ -49,9 +49,9 @@ static void describe(const struct pz_builder *b, const struct pz_graph *g, struc
   layer->output_grad = g->output_grad;
   layer->params = b->params;
   layer->split_params = b->split_params;
-  layer->tied_params = b->tied_params;
+  layer->tied_params = b->repeats ? 0 : b->tied_params;
   layer->model_params = b->model_params;
-  layer->group_grad_params = b->group_grad_params;
+  layer->group_grad_params = b->repeats ? 0 : b->group_grad_params;
   layer->expert_params = b->expert_params;
   layer->model_expert_params = b->model_expert_params;
   layer->trained_params = b->trained_params;

@@ -119,6 +119,7 @@ uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape 
   t->split = b->options->tp > 1 && t->elems != whole;
   t->tied = tied;
   t->frozen = b->options->lora.rank > 0 && !b->adapting.now;
+  if (b->repeats && !tied) return id;
   bool ok = tied ? pz_add(&b->tied_params, t->elems)
                  : pz_add(&b->params, t->elems) && pz_add(&b->model_params, whole) &&
                        (!t->split || pz_add(&b->split_params, t->elems));
@@ -280,6 +281,7 @@ static uint32_t expert_param(struct pz_builder *b, const char *name, struct pz_s
     b->split_params = split;
     b->group_grad_params = partial;
   }
+  if (b->repeats) return id;
   bool ok = pz_add(&b->expert_params, t->elems) && pz_add(&b->model_expert_params, whole);
   if (!t->frozen) b->trained_expert_params += t->elems;
   return !ok && failed(b, PZ_LIMIT) ? PZ_NONE : id;

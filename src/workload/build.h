@@ -15,14 +15,15 @@ struct pz_builder {
   enum pz_status status;
   int64_t part;   /* tokens of a sample on this device: seq / cp */
   int64_t tokens; /* mbs * part */
+  bool repeats;   /* the layer's weights are those of another: they count there */
   int64_t params, split_params, tied_params, model_params, group_grad_params;
   int64_t expert_params, model_expert_params;
   int64_t trained_params, trained_expert_params, model_trained_params;
   struct pz_adapting {
-    bool now;                /* parameters of an adapter are added: they are trained */
-    uint32_t x, first;       /* what the last adapter read, and its first product; PZ_NONE: none */
-    int group;               /* of layers that share it */
-    uint32_t pending;        /* what is added behind the sum of the next pz_build_leave */
+    bool now;          /* parameters of an adapter are added: they are trained */
+    uint32_t x, first; /* what the last adapter read, and its first product; PZ_NONE: none */
+    int group;         /* of layers that share it */
+    uint32_t pending;  /* what is added behind the sum of the next pz_build_leave */
   } adapting;
 };
 

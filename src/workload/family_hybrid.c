@@ -61,6 +61,7 @@ static unsigned half_of(char letter) {
 static void nemotron_predicts(struct pz_fields *c, struct pz_arch *a, bool dense) {
   char pattern[8] = "";
   a->predict_layers = pz_fields_int_or(c, "num_nextn_predict_layers", (struct pz_range){0, 64}, 0);
+  a->predict_repeats = pz_fields_bool_or(c, "mtp_use_repeated_layer", true);
   if (!a->predict_layers) return;
   read_pattern(c, "mtp_hybrid_override_pattern", "mtp_layers_block_type", pattern, sizeof pattern,
                "*E");
@@ -78,7 +79,7 @@ static void nemotron_predicts(struct pz_fields *c, struct pz_arch *a, bool dense
 
 static void nemotron_experts(struct pz_fields *c, struct pz_arch *a) {
   pz_config_experts(c, a, "n_routed_experts|num_local_experts", "moe_intermediate_size");
-  a->shared_ffn = pz_fields_int(c, "moe_shared_expert_intermediate_size", PZ_RANGE_FFN);
+  a->shared_ffn = pz_fields_int_or(c, "moe_shared_expert_intermediate_size", PZ_RANGE_FFN, 0);
   a->latent = pz_fields_int_or(c, "moe_latent_size", PZ_RANGE_HIDDEN, 0);
   a->router = PZ_ROUTER_SIGMOID;
   a->plain_experts = true;

@@ -304,6 +304,7 @@ static uint32_t attend_to_encoder(struct pz_builder *b, const struct pz_arch *a,
  * this token's last state and of the next token's embedding, with a loss of its own.  The state goes
  * on to the head. */
 static void predict(struct pz_builder *b, const struct pz_arch *a) {
+  b->repeats = a->repeats_weights;
   uint32_t x = pz_build_input(b, a->hidden);
   uint32_t e = pz_kernel_embedding_tied(b, "next_tokens", a->vocab, a->hidden);
   e = norm(b, a, "next_norm", e);

@@ -205,7 +205,7 @@ static void describe_model(struct pz_owned *o, const char *name, const struct pz
                                  name, a->positions, w->options.seq);
 }
 
-enum { MOST_LAYERS = PZ_MOST_KINDS + 5 };
+enum { MOST_LAYERS = PZ_MOST_KINDS + 6 };
 
 /* The layers of a model as plans: embedding, an encoder if there is one, the kinds of blocks, what
  * predicts further tokens, head. */
@@ -266,8 +266,11 @@ static enum pz_status build_all(struct pz_owned *o, const struct pz_arch *a) {
         mask ? a->positions * a->positions : 0;
   if (opt->mtp && a->predict_layers) {
     struct pz_arch own = pz_mixed_arch(a, a->predict_kind & ~(unsigned)PZ_PREDICT_OWN);
-    add_plan(s, "predict", a->predict_layers,
-             a->predict_kind & PZ_PREDICT_OWN ? &own : &kinds[n - 1].arch, PZ_PART_PREDICT);
+    if (!(a->predict_kind & PZ_PREDICT_OWN)) own = kinds[n - 1].arch;
+    add_plan(s, "predict", a->predict_repeats ? 1 : a->predict_layers, &own, PZ_PART_PREDICT);
+    own.repeats_weights = true;
+    if (a->predict_repeats && a->predict_layers > 1)
+      add_plan(s, "predict_again", a->predict_layers - 1, &own, PZ_PART_PREDICT);
   }
   add_plan(s, "head", 1, a, PZ_PART_HEAD);
   enum pz_status status = set_order(o, s, of_layer, n);

@@ -264,9 +264,9 @@ static void fp8_products_are_faster(void **state) {
   cost.chip.calibration.fp8_block_speedup = 0;
   assert_int_equal(pz_cost_format_product(&cost, PZ_FORMAT_FP8_BLOCK, &p, &again, NULL), PZ_OK);
   assert_memory_equal(&half, &again, sizeof half);
-  pz_cost_format_cast(&chip, PZ_FORMAT_FP8_DELAYED, 8192, 8192, 1, &once);
-  pz_cost_format_cast(&chip, PZ_FORMAT_FP8_CURRENT, 8192, 8192, 1, &twice);
-  pz_cost_format_cast(&chip, PZ_FORMAT_FP8_DELAYED, 8192, 8192, 8, &gathered);
+  pz_cost_format_cast(&chip, PZ_FORMAT_FP8_DELAYED, 8192, 8192, 1, false, &once);
+  pz_cost_format_cast(&chip, PZ_FORMAT_FP8_CURRENT, 8192, 8192, 1, false, &twice);
+  pz_cost_format_cast(&chip, PZ_FORMAT_FP8_DELAYED, 8192, 8192, 8, false, &gathered);
   assert_true(twice.latency_s > once.latency_s && gathered.latency_s < once.latency_s);
   pz_cost_release(&cost);
 }
@@ -293,8 +293,8 @@ static void nvfp4_products_are_faster(void **state) {
   assert_int_equal(pz_cost_format_grouped(&cost, PZ_FORMAT_MXFP8, &g, &eight, NULL), PZ_OK);
   assert_int_equal(pz_cost_format_grouped(&cost, PZ_FORMAT_NVFP4, &g, &four, NULL), PZ_OK);
   assert_true(four.latency_s < eight.latency_s);
-  pz_cost_format_cast(&chip, PZ_FORMAT_NVFP4, 65536, 8192, 1, &cast);
-  pz_cost_format_cast(&chip, PZ_FORMAT_MXFP8, 65536, 8192, 1, &mx);
+  pz_cost_format_cast(&chip, PZ_FORMAT_NVFP4, 65536, 8192, 1, false, &cast);
+  pz_cost_format_cast(&chip, PZ_FORMAT_MXFP8, 65536, 8192, 1, false, &mx);
   assert_true(cast.latency_s >
               mx.latency_s); /* it is read once more than the scales of blocks need */
   pz_cost_serving_cast(&chip, PZ_FORMAT_NVFP4, 81, 51200, &cast);

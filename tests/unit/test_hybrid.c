@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "plan/plan.h"
 #include "step/training_memory.h"
 #include "workload/op.h"
 
@@ -176,7 +177,47 @@ static void check_prediction(const struct model *m) {
   pz_training_run_free(four);
 }
 
-/* Two of them are no repeated layers, which stages divide. */
+/* Peak memory of Megatron-LM's functional tests hybrid_mr_mcore_te_tp*_pp1_cp*, golden values of 8 H100 (NVIDIA/Megatron-LM
+ * d98e8a6, tests/functional_tests/test_cases/hybrid): what Mamba-2 layers save, divided by tp and cp. */
+static void peak_memory_is_megatrons(void **state) {
+  (void)state;
+  static const struct {
+    int64_t tp, cp;
+    int attention;
+    double bytes;
+  } measured[] = {{1, 1, PZ_ATTENTION_STANDARD, 10145497088},
+                  {2, 1, PZ_ATTENTION_STANDARD, 5907976192},
+                  {2, 4, PZ_ATTENTION_FLASH, 2743789056}};
+  for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+    struct pz_error err = {0};
+    struct pz_chip *chip = NULL;
+    struct pz_training_run *run = NULL;
+    struct pz_plan plan = pz_plan_default();
+    plan.framework = pz_framework_find("megatron");
+    plan.tp = measured[i].tp;
+    plan.cp = measured[i].cp;
+    plan.dp = 8 / (plan.tp * plan.cp);
+    plan.attention = measured[i].attention;
+    plan.sp = 0;
+    plan.zero = 1;
+    plan.mbs = 4;
+    plan.batch = 32;
+    plan.seq = 1024;
+    assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+    if (pz_training_predict(PHAZE_TEST_DATA "/hybrid/megatron-test.config.json", chip, NULL, &plan,
+                            false, &run, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    double error = run->p.peak_bytes / measured[i].bytes - 1;
+    print_message("tp %d cp %d: %.1f%% of the measured peak\n", (int)plan.tp, (int)plan.cp,
+                  100 * (1 + error));
+    assert_true(error > -0.01 && error < 0.01);
+    pz_training_run_free(run);
+    pz_chip_free(chip);
+  }
+}
+
+/* Several of them have one layer's weights (mtp_use_repeated_layer of Megatron), and are no repeated layers, which stages
+ * divide. */
 static void prediction_layers_are_no_blocks(void **state) {
   (void)state;
   static const char config[] =
@@ -184,7 +225,7 @@ static void prediction_layers_are_no_blocks(void **state) {
       "\"num_attention_heads\":8,\"num_key_value_heads\":2,\"head_dim\":64,\"vocab_size\":1024,"
       "\"intermediate_size\":1024,\"mamba_num_heads\":16,\"n_routed_experts\":8,"
       "\"num_experts_per_tok\":2,\"moe_intermediate_size\":256,"
-      "\"moe_shared_expert_intermediate_size\":512,\"num_nextn_predict_layers\":2}";
+      "\"moe_shared_expert_intermediate_size\":512,\"num_nextn_predict_layers\":3}";
   struct pz_workload_options o = pz_workload_options_default();
   struct pz_error err = {0};
   struct pz_workload *w = NULL;
@@ -192,9 +233,13 @@ static void prediction_layers_are_no_blocks(void **state) {
   o.attention = PZ_ATTENTION_FLASH;
   if (pz_workload_parse("two", config, strlen(config), &o, &w, &err) != PZ_OK)
     fail_msg("%s", err.message);
-  const struct pz_layer *l = layer_named(w, "predict");
-  assert_int_equal(l->count, 2);
-  assert_false(pz_is_block(l));
+  const struct pz_layer *l = layer_named(w, "predict"), *again = layer_named(w, "predict_again");
+  assert_int_equal(l->count, 1);
+  assert_int_equal(again->count, 2);
+  assert_false(pz_is_block(l) || pz_is_block(again));
+  assert_int_equal(again->params + again->expert_params + again->group_grad_params, 0);
+  assert_int_equal(again->ops[PZ_FORWARD].n, l->ops[PZ_FORWARD].n);
+  assert_int_equal(again->activation_bytes, l->activation_bytes);
   assert_true(pz_is_block(layer_named(w, "block_dense")));
   assert_true(l->expert_params > 0);
   op_named(l, PZ_FORWARD, "flash_attention");
@@ -241,6 +286,7 @@ int main(void) {
       cmocka_unit_test(the_scan_counts_what_it_multiplies),
       cmocka_unit_test(a_scan_saves_what_its_kernel_saves),
       cmocka_unit_test(every_model_has_a_prediction),
+      cmocka_unit_test(peak_memory_is_megatrons),
       cmocka_unit_test(prediction_layers_are_no_blocks),
       cmocka_unit_test(patterns_that_cannot_be_are_refused),
   };

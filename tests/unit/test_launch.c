@@ -1033,7 +1033,7 @@ static void scripts_say_what_the_plan_says(void **state) {
   uint64_t seed = 20;
   int made[FRAMEWORKS] = {0}, refused[FRAMEWORKS] = {0}, read[FRAMEWORKS] = {0}, experts = 0,
       hidden = 0, modules = 0, titan_v = 0;
-  for (int i = pz_test_part(12000); i > 0; i--) {
+  for (int i = pz_test_part(16000); i > 0; i--) {
     int64_t again[12];
     struct pz_launch l = random_launch(&seed, again);
     for (int f = 1; f < FRAMEWORKS; f++) {

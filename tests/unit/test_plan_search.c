@@ -628,10 +628,11 @@ static void tell_case(int i, const struct random_case *c) {
       (long long)q->plan.batch, pz_plan_objective_names[q->objective], q->uniform, q->tie,
       (long long)q->plan.shard);
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    static const uint64_t common = PZ_PLAN_PIN(FRAMEWORK) | PZ_PLAN_PIN(OVERLAP) |
-                                   PZ_PLAN_PIN(EXECUTION) | PZ_PLAN_PIN(ATTENTION) |
-                                   PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(OFFLOAD_LAYERS) |
-                                   PZ_PLAN_PIN(OFFLOAD_MODULES) | PZ_PLAN_PIN(OFFLOAD_FRACTION);
+    static const uint64_t common =
+        PZ_PLAN_PIN(FRAMEWORK) | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(EXECUTION) |
+        PZ_PLAN_PIN(ATTENTION) | PZ_PLAN_PIN(PRECISION) | PZ_PLAN_PIN(FP8_RECIPE) |
+        PZ_PLAN_PIN(BF16_LAYERS) | PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(OFFLOAD_LAYERS) |
+        PZ_PLAN_PIN(OFFLOAD_MODULES) | PZ_PLAN_PIN(OFFLOAD_FRACTION);
     char text[PZ_FIELD_TEXT_MOST];
     if ((q->pinned | common) >> f & 1)
       print_message(" %s%s %s", pz_plan_field((enum pz_plan_field)f)->name,
@@ -824,6 +825,9 @@ static void random_shared(uint64_t *r, struct shared *s, bool torus) {
     assert_int_equal(pz_chip_read("tpuv5e", &s->c.chip, &err), PZ_OK);
     assert_int_equal(pz_cluster_load("tpuv5e-pod", &s->c.net, &err), PZ_OK);
     q->plan.framework = pz_framework_find(below(r, 2) ? "maxtext" : "jax");
+    q->plan.precision = PZ_PRECISION_BF16; /* what this chip has */
+    q->plan.fp8_recipe = -1;
+    q->plan.bf16_layers = 0;
   }
   s->plan = plain_plan(q);
   s->plan.tp = s->c.kv_heads % 2 ? 1 : 1 + below(r, 2);

@@ -169,34 +169,34 @@ static void layers_by_words(void **state) {
     const char *cells, *reason; /* NULL: covered */
   } list[] = {
       {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",M-*M,"
-       ",,,",
+       ",,,,",
        NULL},
       {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",ME*M,"
        "8,2,"
-       "96,32",
+       "96,32,1",
        NULL},
-      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16\",M-*M,,,,", "ssm 'mamba2:heads=8"},
+      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16\",M-*M,,,,,", "ssm 'mamba2:heads=8"},
       {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",M-*,,"
-       ",,",
+       ",,,",
        "layer_pattern 'M-*' of 4 layers"},
       {"4,64,8,2,16,96,swiglu,\"gdn:key_heads=2,value_heads=4,key_dim=16,value_dim=16,conv=4\",("
        "LLL*)x1,"
-       ",,,",
+       ",,,,",
        NULL},
       {"4,64,8,2,16,96,swiglu,\"gdn:key_heads=2,value_heads=4,key_dim=16,value_dim=16,conv=4\",("
        "LLL*)x2,"
-       ",,,",
+       ",,,,",
        "layer_pattern '(LLL*)x2' of 4 layers"},
-      {"4,64,8,2,16,96,swiglu,rwkv:heads=4,,,,,", "ssm 'rwkv"},
-      {"4,64,8,2,16,96,swiglu,,\"window 128 in every second layer, sinks\",8,2,96,", NULL},
-      {"4,64,8,2,16,96,swiglu,,\"window 128 in every third layer\",8,2,96,",
+      {"4,64,8,2,16,96,swiglu,rwkv:heads=4,,,,,,", "ssm 'rwkv"},
+      {"4,64,8,2,16,96,swiglu,,\"window 128 in every second layer, sinks\",8,2,96,,", NULL},
+      {"4,64,8,2,16,96,swiglu,,\"window 128 in every third layer\",8,2,96,,",
        "layer_pattern 'window 128 in every third"},
-      {"4,64,8,2,16,96,swiglu,,,8,2,96,32", "moe_latent without Mamba-2"}};
+      {"4,64,8,2,16,96,swiglu,,,8,2,96,32,", "moe_latent without Mamba-2"}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     char text[600];
     snprintf(text, sizeof text,
              "id,chip,vocab,seq,layers,hidden,heads,kv_heads,head_dim,ffn,mlp,ssm,layer_pattern,"
-             "experts,topk,expert_ffn,moe_latent\nx,h100,1024,256,%s\n",
+             "experts,topk,expert_ffn,moe_latent,shared_experts\nx,h100,1024,256,%s\n",
              list[i].cells);
     struct rows r = read_rows(text);
     if (r.at[0].predicted != !list[i].reason) fail_msg("%s: %s", list[i].cells, r.at[0].reason);

@@ -74,6 +74,10 @@ static const struct good {
      "\"\"num_k_heads\"\":4,"
      "\"\"head_k_dim\"\":64,\"\"num_v_heads\"\":8,\"\"head_v_dim\"\":128}\",7\n",
      "conv1d", "h100", "gdn conv1d", true, 4, 256, 1536, 1, 7},
+    {"framework,version,device,op_name,kernel_source,phase,batch_size,seq_len,num_k_heads,head_k_"
+     "dim,num_v_heads,head_v_dim,latency\n"
+     "SGLang,1,NVIDIA H200,gdn,chunk_gated_delta_rule,context,4,256,4,64,8,128,0.06\n",
+     "delta_rule", "h200", "gdn delta rule", true, 4, 256, 128, 64, 60},
     {"chip,kind,params,us\nh100,mhc.pre,{},7\n", "gemm", "h100", "other operators", false, 0, 0, 0,
      0, 0},
     /* what is not known in the collectors' form: columns, operators, types, devices */
@@ -174,7 +178,7 @@ static const struct bad {
      "column 'notify_us' is '-1'"},
     {"chip,kind,params,us\nh100,gdn.causal_conv1d_fn,\"{\"\"batch_size\"\":4,\"\"seq_len\"\":0}\","
      "7\n",
-     "t.csv:2: column 'params' has no usable 'seq_len'; accepted: an integer from 1"},
+     "t.csv:2: no usable 'seq_len'; accepted: an integer from 1"},
     {"chip,kind,params,us\nh100,gdn.causal_conv1d_fn,4,7\n", "t.csv:2"},
     {"a,b\n1,2\n", "no column 'kernel_us'"},
     {"a,b\n1,2\n", "attention (phase, q_dtype, batch, seq, heads, head_dim, us)"},

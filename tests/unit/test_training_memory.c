@@ -403,6 +403,73 @@ static void activations_in_8_bit(void **state) {
   }
 }
 
+/* nvfp4: 9/16 of a byte for what a GEMM reads, weights in bf16 and 4 bit in both directions; with one scale Blackwell
+ * needs one copy in 8 bit.  The last layers in bf16 have the memory of bf16. */
+static void activations_in_4_bit(void **state) {
+  (void)state;
+  static const char config[] = "{\"model_type\":\"llama\",\"hidden_size\":1024,"
+                               "\"num_hidden_layers\":64,\"num_attention_heads\":8,"
+                               "\"num_key_value_heads\":8,\"intermediate_size\":4096,"
+                               "\"vocab_size\":128}";
+  struct model m = {.name = "l", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
+  double unit = 2048.0 * 1024 * 64, four = 40 - 6 * (2 - 9.0 / 16) + 9.0 / 16;
+  struct pz_plan plan = plan_of("megatron", 1, 1, 1);
+  struct predicted half = predict(&m, "gb200", &plan);
+  plan.precision = PZ_PRECISION_NVFP4;
+  struct predicted x = predict(&m, "gb200", &plan);
+  assert_within("4 bit", x.p.peak.activation_bytes, four * unit, 0.02);
+  assert_within("weights", x.p.peak.weight_bytes, 3.125 / 2 * half.p.peak.weight_bytes, 0.01);
+  plan.bf16_layers = 16;
+  struct predicted last = predict(&m, "gb200", &plan);
+  assert_within("a quarter in 16 bit", last.p.peak.activation_bytes,
+                (0.75 * four + 0.25 * 40) * unit, 0.02);
+  assert_true((last.p.step_s - x.p.step_s) * (half.p.step_s - last.p.step_s) >
+              0); /* between them */
+  assert_true(last.p.params == x.p.params);
+  plan.bf16_layers = 1000; /* all */
+  assert_true(predict(&m, "gb200", &plan).p.step_s == half.p.step_s);
+  plan.pp = 4;
+  plan.bf16_layers = 16;
+  last = predict(&m, "gb200", &plan);
+  assert_within("the last stage", last.stage[3].weight_bytes * 3.125 / 2,
+                last.stage[0].weight_bytes, 0.01);
+  plan.pp = 1;
+  plan.bf16_layers = 0;
+  plan.act_precision = 1;
+  x = predict(&m, "gb200", &plan);
+  assert_within("gate and up in 8 bit", x.p.peak.activation_bytes, (four - 8) * unit, 0.02);
+  static const struct {
+    int recipe;
+    double h100, gb200; /* beside bf16 */
+  } copies[] = {{PZ_FP8_DELAYED, 2, 1},
+                {PZ_FP8_CURRENT, 2, 1},
+                {PZ_FP8_BLOCKWISE, 2.0625, 2.0625},
+                {PZ_FP8_MX, 0, 2}};
+  plan.precision = PZ_PRECISION_FP8;
+  for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
+    plan.fp8_recipe = copies[i].recipe;
+    assert_within("8 bit", predict(&m, "gb200", &plan).p.peak.weight_bytes,
+                  (2 + copies[i].gb200) / 2 * half.p.peak.weight_bytes, 0.01);
+    if (copies[i].h100 > 0)
+      assert_within("8 bit", predict(&m, "h100", &plan).p.peak.weight_bytes,
+                    (2 + copies[i].h100) / 2 * half.p.peak.weight_bytes, 0.01);
+  }
+}
+
+/* What tensor parallelism gathers for 8- and 4-bit GEMMs has their bits: reduce-scatters have 16. */
+static void gathers_in_few_bits(void **state) {
+  (void)state;
+  struct model m = {.name = "llama3-70b", .seq = 8192, .attention = PZ_ATTENTION_FLASH};
+  struct pz_plan plan = plan_of("nemo", 4, 1, 1);
+  plan.sp = 1;
+  double s[2];
+  for (int i = 0; i < 2; i++) {
+    plan.precision = i ? PZ_PRECISION_NVFP4 : PZ_PRECISION_BF16;
+    s[i] = predict(&m, "gb200", &plan).p.parts.tensor_s;
+  }
+  assert_true(s[1] < 0.75 * s[0] && s[1] > 0.4 * s[0]);
+}
+
 /* Gradients have the bytes of their exchange where the framework sums them up in its buffer, moments as asked. */
 static void state_in_fewer_bits(void **state) {
   (void)state;
@@ -674,6 +741,8 @@ int main(void) {
       cmocka_unit_test(closed_forms),
       cmocka_unit_test(copies_of_logits),
       cmocka_unit_test(activations_in_8_bit),
+      cmocka_unit_test(activations_in_4_bit),
+      cmocka_unit_test(gathers_in_few_bits),
       cmocka_unit_test(state_in_fewer_bits),
       cmocka_unit_test(copies_of_weights),
       cmocka_unit_test(activations_on_the_host),
