@@ -98,7 +98,8 @@ static void texts_are_read_back(void **state) {
       pz_plan_field_text(&p, f, text, sizeof text);
       assert_true(strlen(text) < sizeof text - 1);
       const char *given = text;
-      if (x->kind == PZ_PLAN_KIND_TEXT) given = p.attention_library; /* texts are not copied */
+      if (x->kind == PZ_PLAN_KIND_TEXT) /* texts are not copied */
+        given = f == PZ_PLAN_PEFT ? p.peft : p.attention_library;
       if (pz_plan_set(&read, x->name, given, &err) != PZ_OK) fail_msg("%s", err.message);
       if (!same_field(&p, &read, f)) fail_msg("%s: '%s' is read as another value", x->name, text);
     }
@@ -257,7 +258,8 @@ static void defaults_are_the_frameworks(void **state) {
       PZ_PLAN_PIN(STAGE_RECOMPUTE) | PZ_PLAN_PIN(SAVED) | PZ_PLAN_PIN(MOMENT_BYTES) |
       PZ_PLAN_PIN(FUSED_LOSS) | PZ_PLAN_PIN(MAIN_PARAMS) | PZ_PLAN_PIN(OFFLOAD) |
       PZ_PLAN_PIN(OFFLOAD_LAYERS) | PZ_PLAN_PIN(OFFLOAD_MODULES) | PZ_PLAN_PIN(OFFLOAD_FRACTION) |
-      PZ_PLAN_PIN(FP8_RECIPE) | PZ_PLAN_PIN(BF16_LAYERS) | PZ_PLAN_PIN(BF16_MODULES);
+      PZ_PLAN_PIN(FP8_RECIPE) | PZ_PLAN_PIN(BF16_LAYERS) | PZ_PLAN_PIN(BF16_MODULES) |
+      PZ_PLAN_PIN(PEFT);
   const uint64_t all = (UINT64_C(1) << PZ_PLAN_FIELDS) - 1;
   struct pz_chip gpu, tpu;
   assert_int_equal(pz_chip_read("h100", &gpu, NULL), PZ_OK);
@@ -477,7 +479,9 @@ static void change_plan(uint64_t *seed, struct pz_plan *p, int64_t *stages) {
     break;
   default: break;
   }
+  static const char *const adapters[] = {"lora:8:all", "lora:7:linear_fc2", "lora:16:q+v:0.1"};
   uint64_t own = *seed + 1; /* the other draws stay as they are */
+  if (pick(&own, 4) == 0) p->peft = adapters[pick(&own, 3)];
   if (pick(&own, 4)) return;
   p->precision = pick(&own, 2) ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
   p->fp8_recipe = p->precision == PZ_PRECISION_FP8 ? (int)pick(&own, PZ_FP8_RECIPES) : -1;

@@ -632,7 +632,7 @@ static void tell_case(int i, const struct random_case *c) {
         PZ_PLAN_PIN(FRAMEWORK) | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(EXECUTION) |
         PZ_PLAN_PIN(ATTENTION) | PZ_PLAN_PIN(PRECISION) | PZ_PLAN_PIN(FP8_RECIPE) |
         PZ_PLAN_PIN(BF16_LAYERS) | PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(OFFLOAD_LAYERS) |
-        PZ_PLAN_PIN(OFFLOAD_MODULES) | PZ_PLAN_PIN(OFFLOAD_FRACTION);
+        PZ_PLAN_PIN(OFFLOAD_MODULES) | PZ_PLAN_PIN(OFFLOAD_FRACTION) | PZ_PLAN_PIN(PEFT);
     char text[PZ_FIELD_TEXT_MOST];
     if ((q->pinned | common) >> f & 1)
       print_message(" %s%s %s", pz_plan_field((enum pz_plan_field)f)->name,
