@@ -489,9 +489,7 @@ static void every_operator_of_every_model_has_a_cost(void **state) {
       struct pz_workload_options o = pz_workload_options_default();
       o.attention = m % 2 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
       o.kernels = m % 3 ? PZ_KERNELS_FUSED : PZ_KERNELS_EAGER;
-      bool odd = strcmp(pz_preset_name(m), "gpt2-xl") == 0 ||
-                 strcmp(pz_preset_name(m), "falcon-7b") == 0; /* of heads */
-      o.tp = odd ? 1 : 2;
+      o.tp = pz_test_width(pz_preset_name(m));
       struct pz_workload *w = pz_test_load(pz_preset_name(m), &o);
       for (uint32_t l = 0; l < w->n_layers; l++)
         for (int d = 0; d < 2; d++)

@@ -172,12 +172,6 @@ static void check_sources(const struct pz_layer *l, enum pz_direction d) {
   free(made);
 }
 
-/* A tensor-parallel width that divides the model. */
-static int64_t width_of(const char *model) {
-  if (strcmp(model, "falcon-7b") == 0) return 1;
-  return strcmp(model, "gpt2-xl") == 0 ? 5 : 2;
-}
-
 /* Both kernels, both kinds of attention, recomputation, divided or not. */
 static void check_model(const char *model, int64_t width) {
   for (int k = 0; k < 32; k++) {
@@ -202,7 +196,7 @@ static void check_model(const char *model, int64_t width) {
 static void every_preset_is_well_formed(void **state) {
   (void)state;
   for (size_t m = 0; pz_preset_name(m); m++)
-    check_model(pz_preset_name(m), width_of(pz_preset_name(m)));
+    check_model(pz_preset_name(m), pz_test_width(pz_preset_name(m)));
 }
 
 /* Experts on their own grid, in every kind of kernels. */

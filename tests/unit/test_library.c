@@ -198,7 +198,7 @@ static void wrong_fields_say_what_is_accepted(void **state) {
       {"clock_hz", "fast", "no word 'clock_hz'"},
       {"tech", "6nm", "h100: field 'tech' is \"6nm\"; accepted: one of 45nm, 22nm"},
       {"execution", "eager", "accepted: scheduled, stream or serial"},
-      {"precisions", "fp4", "accepted: words among bf16, fp8 and fp16"},
+      {"precisions", "fp4", "accepted: words among bf16, fp8, fp16 and nvfp4"},
       {"name", "a\nb", "field 'name' is"},
       {"about", "\xff", "field 'about' is no UTF-8"},
   };

@@ -54,4 +54,17 @@ static inline struct pz_workload *pz_test_load(const char *model,
   return w;
 }
 
+/* The least tensor-parallel degree above 1, of at most 5, that divides a model; 1: none does. */
+static inline int64_t pz_test_width(const char *model) {
+  for (int64_t tp = 2; tp <= 5; tp++) {
+    struct pz_workload_options o = pz_workload_options_default();
+    struct pz_workload *w = NULL;
+    o.tp = tp;
+    enum pz_status status = pz_workload_load(model, &o, &w, NULL);
+    pz_workload_free(w);
+    if (status == PZ_OK) return tp;
+  }
+  return 1;
+}
+
 #endif
