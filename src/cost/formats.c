@@ -21,6 +21,10 @@ static const struct {
 
 double pz_format_bytes(enum pz_format f) { return casts[f].bytes; }
 
+double pz_format_weight_bytes(enum pz_format f) {
+  return 2 * ceil(casts[f].reads) + casts[f].bytes; /* no norm finds its largest value */
+}
+
 static double speedup_of(const struct pz_calibration *k, enum pz_format format) {
   if (format == PZ_FORMAT_NVFP4) return k->nvfp4_speedup;
   return format == PZ_FORMAT_FP8_BLOCK && k->fp8_block_speedup > 0 ? k->fp8_block_speedup

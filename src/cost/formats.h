@@ -12,6 +12,9 @@ static inline int pz_format_bits(enum pz_format f) {
 /* Bytes of a value in one copy, with the scales of its block. */
 double pz_format_bytes(enum pz_format f);
 
+/* Read and written to cast a weight along one direction. */
+double pz_format_weight_bytes(enum pz_format f);
+
 /* At the format's rate on the chip (fp8_speedup, fp8_block_speedup, nvfp4_speedup times that of a 16-bit product), with
  * the bytes of its operands.  Errors as pz_cost_product. */
 PZ_NODISCARD enum pz_status pz_cost_format_product(struct pz_cost *cost, enum pz_format format,

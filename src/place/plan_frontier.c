@@ -275,7 +275,7 @@ static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x, str
   for (size_t i = 0; i < list->s->space->n_ways; i++) {
     if (!pz_plan_space_take(list->s->space, p, i)) continue;
     bool full = p->recompute == PZ_RECOMPUTATION_FULL;
-    struct pz_plan least = pz_plan_unburdened(list->s->space->q, p);
+    struct pz_plan least = pz_plan_unburdened(p);
     uint32_t n = plan_counts(x, &least, counts);
     if (is_dominated(list, p, params, counts, n)) {
       if (i == 0) return PZ_OK;

@@ -175,7 +175,8 @@ static double recompute_all(const struct pz_plan_memory *m, const struct pz_step
   p->stage_recompute = NULL;
   p->recompute_layers = 0;
   p->recompute = PZ_RECOMPUTATION_NONE;
-  double none = peak_bytes(x, p, m->enough_bytes);
+  /* with activations on the host all layers may be faster than none */
+  double none = p->offload & PZ_OFFLOAD_ACTIVATIONS ? HUGE_VAL : peak_bytes(x, p, m->enough_bytes);
   if (!memory && none <= m->hbm_bytes) return none;
   p->recompute = PZ_RECOMPUTATION_FULL;
   double all = peak_bytes(x, p, m->enough_bytes);

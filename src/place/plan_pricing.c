@@ -112,7 +112,7 @@ static enum pz_status try_way(struct pz_plan_pricing *s, const struct pz_step_sh
        memory = s->space->q->objective == PZ_PLAN_MEMORY;
   bool excluded = false;
   enum pz_status status = PZ_OK;
-  struct pz_plan least = pz_plan_unburdened(s->space->q, p);
+  struct pz_plan least = pz_plan_unburdened(p);
   if (!memory) status = check_bound(s, x, &least, 0, &excluded);
   if (status != PZ_OK) return status;
   if (excluded) return c->by_bound++, PZ_OK;

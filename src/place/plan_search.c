@@ -134,7 +134,7 @@ static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
   if (full) key.v[RECOMPUTED] = !(s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE));
   int known = full ? RECOMPUTED + 1 : away ? LAYERS_AWAY : KEY;
   if (compare_keys(&key, &t->best, known) > 0) return PZ_OK;
-  struct pz_plan least = pz_plan_unburdened(s->space->q, p);
+  struct pz_plan least = pz_plan_unburdened(p);
   enum pz_status status = pz_step_bound(x->m, &least, &bound, s->space->err);
   if (status != PZ_OK || !within(t, p, bound)) return status;
   s->memory->enough_bytes = s->memory->hbm_bytes;

@@ -138,10 +138,10 @@ static void set_offload(const struct pz_plan_space *s, struct pz_plan *p,
   p->offload_fraction = w->fraction;
 }
 
-struct pz_plan pz_plan_unburdened(const struct pz_plan_question *q, const struct pz_plan *p) {
+struct pz_plan pz_plan_unburdened(const struct pz_plan *p) {
   struct pz_plan x = *p;
   if (x.recompute == PZ_RECOMPUTATION_FULL) set_recompute(&x, PZ_RECOMPUTATION_NONE);
-  if (pz_plan_chooses_layers(q, &x)) x.offload &= ~(int)PZ_OFFLOAD_ACTIVATIONS;
+  x.offload &= ~(int)PZ_OFFLOAD_ACTIVATIONS; /* of what is recomputed less goes to the host */
   return x;
 }
 

@@ -133,7 +133,7 @@ static inline bool pz_plan_chooses_layers(const struct pz_plan_question *q,
 }
 
 /* A plan before memory has asked for anything: no slower than with it. */
-struct pz_plan pz_plan_unburdened(const struct pz_plan_question *q, const struct pz_plan *p);
+struct pz_plan pz_plan_unburdened(const struct pz_plan *p);
 
 /* Fields that follow from the others: devices, and the overlap that the framework has for such a plan. */
 void pz_plan_space_settle(const struct pz_plan_space *s, struct pz_plan *p);

@@ -526,12 +526,15 @@ static void accumulate(const struct pz_step_context *w, const struct pz_layer *l
   if (experts > 0) add_elementwise(w, moved_s(w, experts, accumulation_bytes(w, rows)), p);
 }
 
-/* Weights that were gathered are copied to where the layer reads them, gradients to where they are scattered from. */
+/* Weights that were gathered are copied to where the layer reads them, gradients to where they are scattered from.
+ * Gathered in 16 bit, weights are cast for every pass, along its direction; programs that are compiled as a whole gather
+ * what they cast. */
 static void copy_shards(const struct pz_step_context *w, const struct pz_layer *l,
                         struct pz_layer_step *t) {
   const struct pz_framework *f = pz_plan_framework(w->plan);
   if (!w->gathers) return;
-  double gather = moved_s(w, (double)l->params, f->gather_copy_bytes);
+  double cast = w->format && !pz_framework_compiles(f) ? pz_format_weight_bytes(w->format) : 0;
+  double gather = moved_s(w, (double)l->params, f->gather_copy_bytes + cast);
   double scatter = moved_s(w, (double)l->trained_params, f->scatter_copy_bytes);
   add_elementwise(w, gather, &t->forward);
   add_elementwise(w, gather + scatter, &t->backward);

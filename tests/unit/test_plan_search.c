@@ -126,10 +126,10 @@ static void random_machine(uint64_t *r, struct random_case *c) {
   c->net.level[1].bytes_per_s = between(r, 1e9, 1e11);
 }
 
-enum { LAUNCHABLE = 4, FRAMEWORKS = 9 };
+enum { LAUNCHABLE = 4, FRAMEWORKS = 10 };
 static const char *const frameworks[FRAMEWORKS] = {
     "megatron", "nemo",    "torchtitan",  "deepspeed", /* these have launch scripts */
-    "maxtext",  "hai-llm", "zero-bubble", "compiled",  "torch"};
+    "maxtext",  "hai-llm", "zero-bubble", "compiled",  "torch", "automodel"};
 
 /* What every plan has: as the framework does it, or anything. */
 static void random_common(uint64_t *r, const struct pz_chip *chip, struct pz_plan *p) {
@@ -434,11 +434,12 @@ static void list_recomputations(struct listing *l, struct pz_plan *p, bool away,
     bool slower = *fits && q->objective != PZ_PLAN_MEMORY;
     if (slower && (below(l->random, 4) || pz_is_zero_bubble((enum pz_pipeline_order)p->pipeline)))
       continue;
-    double v = chooses                      ? value_of_away(l, *p)
-               : r == PZ_RECOMPUTATION_FULL ? value_of_full(l, *p)
-                                            : value_of(l, p);
+    double v = chooses                               ? value_of_away(l, *p)
+               : r == PZ_RECOMPUTATION_FULL && !away ? value_of_full(l, *p)
+                                                     : value_of(l, p);
     if (!slower) add_value(l, v);
-    if (r == PZ_RECOMPUTATION_NONE && first) *fits = v < HUGE_VAL;
+    if (r == PZ_RECOMPUTATION_NONE && first && !(q->pinned & PZ_PLAN_PIN(RECOMPUTE)))
+      *fits = v < HUGE_VAL;
   }
 }
 
@@ -627,10 +628,11 @@ static void tell_case(int i, const struct random_case *c) {
       (long long)q->plan.batch, pz_plan_objective_names[q->objective], q->uniform, q->tie,
       (long long)q->plan.shard);
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    static const uint64_t common = PZ_PLAN_PIN(FRAMEWORK) | PZ_PLAN_PIN(OVERLAP) |
-                                   PZ_PLAN_PIN(EXECUTION) | PZ_PLAN_PIN(ATTENTION) |
-                                   PZ_PLAN_PIN(PRECISION) | PZ_PLAN_PIN(FP8_RECIPE) |
-                                   PZ_PLAN_PIN(BF16_LAYERS) | PZ_PLAN_PIN(PEFT);
+    static const uint64_t common =
+        PZ_PLAN_PIN(FRAMEWORK) | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(EXECUTION) |
+        PZ_PLAN_PIN(ATTENTION) | PZ_PLAN_PIN(PRECISION) | PZ_PLAN_PIN(FP8_RECIPE) |
+        PZ_PLAN_PIN(BF16_LAYERS) | PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(OFFLOAD_LAYERS) |
+        PZ_PLAN_PIN(OFFLOAD_MODULES) | PZ_PLAN_PIN(OFFLOAD_FRACTION) | PZ_PLAN_PIN(PEFT);
     char text[PZ_FIELD_TEXT_MOST];
     if ((q->pinned | common) >> f & 1)
       print_message(" %s%s %s", pz_plan_field((enum pz_plan_field)f)->name,
