@@ -1563,7 +1563,7 @@ PZ_NODISCARD PZ_API enum pz_status pz_plan_set(struct pz_plan *p, const char *na
 PZ_API const char *pz_plan_field_name(enum pz_plan_field f);
 PZ_API char *pz_plan_field_text(const struct pz_plan *p, enum pz_plan_field f, char *buf,
                                 size_t size);
-enum { PZ_FIELD_TEXT_MOST = 80 };
+enum { PZ_FIELD_TEXT_MOST = 200 };
 
 /* Devices that a plan with unset fields is for, as far as it says. */
 PZ_API int64_t pz_plan_asked_devices(const struct pz_plan *p);

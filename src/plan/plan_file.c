@@ -166,7 +166,7 @@ enum pz_status pz_run_plan_fields(const struct pz_run_plan *r, struct pz_arena *
   *n = 0;
   for (int i = 0; i < PZ_RUN_FIELDS && room; i++) {
     enum pz_plan_field f = (enum pz_plan_field)(i - 3);
-    char value[128], derived[64];
+    char value[PZ_FIELD_TEXT_MOST], derived[64];
     const char *from = r->from[i < 3 ? PZ_RUN_MODEL + i : i - 3];
     if (i >= 3 && !pz_plan_field_told(&r->plan, f)) continue;
     if (i < 3)
