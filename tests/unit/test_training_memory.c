@@ -727,6 +727,12 @@ static void changes_that_make_a_plan_fit(void **state) {
   c = changes_of(&o);
   assert_true(!c.fits && lists(&c, "mbs 1") && lists(&c, "recompute full") && lists(&c, "sp on") &&
               !lists(&c, "zero 1"));
+  /* on one device Megatron has the optimizer on the host in ZeRO stage 1 alone */
+  o.tp = 1;
+  o.mbs = 1;
+  pz_plan_changes_free(c.found);
+  c = changes_of(&o);
+  assert_true(!c.fits && lists(&c, "zero 1 offload optimizer"));
   pz_plan_changes_free(c.found);
 }
 
