@@ -641,6 +641,7 @@ static enum pz_status list_shapes(struct pz_plan_space *s) {
                      (long long)m->w->totals.layers, MOST_LAYERS);
   if (status == PZ_OK && !pz_framework_trains(s->q->plan.framework, &s->model, &why))
     status = pz_fail(s->err, PZ_NO_ANSWER, "%s", why.message);
+  if (status == PZ_OK) status = pz_plan_check_counts(&s->q->plan, s->n_blocks, s->err);
   if (status == PZ_OK) status = refuse_tp(s, m->w);
   if (status == PZ_OK) status = list_divisors(s);
   s->seq = m->seq;

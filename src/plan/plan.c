@@ -201,6 +201,18 @@ enum pz_status pz_plan_check(const struct pz_plan *p, struct pz_error *err) {
   return check_division(p, err);
 }
 
+enum pz_status pz_plan_check_counts(const struct pz_plan *p, int64_t blocks, struct pz_error *err) {
+  const struct {
+    const char *name;
+    int64_t n;
+  } counts[] = {{"bf16_layers", p->bf16_layers}, {"offload_layers", p->offload_layers}};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    if (counts[i].n > blocks)
+      return pz_fail(err, PZ_BAD_USE, "%s %lld of a model with %lld layers; accepted: 1 to %lld",
+                     counts[i].name, (long long)counts[i].n, (long long)blocks, (long long)blocks);
+  return PZ_OK;
+}
+
 enum pz_status pz_plan_check_layers(const struct pz_plan *p, int64_t blocks, struct pz_error *err) {
   int64_t chunks = p->pp * p->vpp, ends = p->first_layers + p->last_layers;
   if (ends && (chunks == 2 ? ends != blocks : blocks - ends < chunks - 2))

@@ -527,6 +527,7 @@ enum pz_status pz_step_check(const struct pz_step_model *m, const struct pz_plan
                              struct pz_error *err) {
   enum pz_status status = pz_plan_check(plan, err);
   if (status == PZ_OK) status = pz_plan_check_layers(plan, m->n_blocks, err);
+  if (status == PZ_OK) status = pz_plan_check_counts(plan, m->n_blocks, err);
   if (status == PZ_OK && !m->cost.net.n_levels && pz_plan_devices(plan) > 1)
     status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
                      m->cost.chip.name);

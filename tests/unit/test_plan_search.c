@@ -171,7 +171,8 @@ static const char *const frameworks[FRAMEWORKS] = {
     "maxtext",  "hai-llm", "zero-bubble", "compiled",  "torch", "automodel"};
 
 /* What every plan has: as the framework does it, or anything. */
-static void random_common(uint64_t *r, const struct pz_chip *chip, struct pz_plan *p) {
+static void random_common(uint64_t *r, const struct pz_chip *chip, int64_t layers,
+                          struct pz_plan *p) {
   uint32_t executions = chip->execution == PZ_CHIP_STREAM ? PZ_EXECUTION_SERIAL : PZ_EXECUTIONS;
   if (!below(r, 3)) p->imbalance = between(r, 1, 2);
   if (below(r, 4)) p->overlap = (int)below(r, PZ_OVERLAP_ALL + 1);
@@ -188,7 +189,7 @@ static void random_common(uint64_t *r, const struct pz_chip *chip, struct pz_pla
   p->precision = precision;
   if (precision == PZ_PRECISION_FP8 && below(&own, 2))
     p->fp8_recipe = (int)below(&own, pz_chip_scales_blocks(chip) ? PZ_FP8_RECIPES : PZ_FP8_MX);
-  if (!below(&own, 3)) p->bf16_layers = 1 + below(&own, 4);
+  if (!below(&own, 3)) p->bf16_layers = 1 + below(&own, (uint32_t)pz_min(layers, 4));
   if (!below(&own, 4)) p->act_precision = 1;
 }
 
@@ -214,10 +215,10 @@ static void random_pins(uint64_t *r, struct random_case *c, uint32_t pins) {
 }
 
 /* What may be on the host, or has to be. */
-static void random_offload(uint64_t *r, struct pz_plan *p) {
+static void random_offload(uint64_t *r, int64_t layers, struct pz_plan *p) {
   p->offload = (int)below(r, PZ_OFFLOAD_ALL + 1);
   bool away = p->offload & PZ_OFFLOAD_ACTIVATIONS;
-  if (away && !below(r, 4)) p->offload_layers = 1 + below(r, 3);
+  if (away && !below(r, 4)) p->offload_layers = 1 + below(r, (uint32_t)pz_min(layers, 3));
   if (away && !p->offload_layers && !below(r, 4))
     p->offload_modules = 1 + (int)below(r, PZ_AWAY_ALL);
   if (p->offload & PZ_OFFLOAD_OPTIMIZER && !below(r, 3)) p->offload_fraction = between(r, 0.1, 1);
@@ -234,7 +235,7 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   if (pz_framework_at(framework)->adapters && !below(r, 3)) p.peft = adapters[below(r, 3)];
   random_trained_model(r, c, framework);
   random_machine(r, c);
-  random_common(r, &c->chip, &p);
+  random_common(r, &c->chip, c->layers, &p);
   p.seq = c->seq;
   p.devices = 1 + below(r, 32);
   p.batch = pick(r, batches, 9);
@@ -245,7 +246,7 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   PIN(EP, ep, 1);
   if (!pins) return;
   random_pins(r, c, pins);
-  if (!below(r, 3)) random_offload(r, &q->plan);
+  if (!below(r, 3)) random_offload(r, c->layers, &q->plan);
   q->uniform = !below(r, 3);
   q->all_devices = !below(r, 6);
   q->even = !below(r, 8);
@@ -912,7 +913,7 @@ static struct pz_plan random_plan(uint64_t *r, const struct shared *s, int64_t *
   }
   for (int64_t k = 0; k < p.pp; k++) again[k] = below(r, (uint32_t)layers);
   if (below(r, 2)) p.stage_recompute = again;
-  if (!below(r, 3)) random_offload(r, &p);
+  if (!below(r, 3)) random_offload(r, s->c.layers, &p);
   return p;
 }
 
@@ -1308,6 +1309,14 @@ static void questions_without_plans_are_errors(void **state) {
   *q = asked;
   q->plan.execution = PZ_EXECUTION_COMPILE;
   refuses(&c, PZ_NO_ANSWER, "layers that are not compiled");
+  *q = asked;
+  q->plan.precision = PZ_PRECISION_FP8;
+  q->plan.bf16_layers = c.layers + 1;
+  refuses(&c, PZ_BAD_USE, "bf16_layers");
+  *q = asked;
+  q->plan.offload = PZ_OFFLOAD_ACTIVATIONS;
+  q->plan.offload_layers = c.layers + 1;
+  refuses(&c, PZ_BAD_USE, "layers; accepted: 1 to");
   *q = asked;
   q->plan.devices = 0;
   refuses(&c, PZ_BAD_USE, "accepted: 1 to");
