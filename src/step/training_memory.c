@@ -626,21 +626,27 @@ static struct stage_sums stage_sums(struct stage_walk s) {
   return n;
 }
 
+static double most_gradient_bytes(const struct pz_framework *f) {
+  return f->accumulation == PZ_ACCUMULATION_KEPT ? HALF_BYTES : MOST_GRADIENT_BYTES;
+}
+
 /* Bytes of a parameter's gradient, and of its optimizer state: a master copy, if weights have fewer bits, and two
  * moments. */
 static double gradient_bytes(const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return 0; /* as backward leaves them */
-  double most = pz_fmin(MOST_GRADIENT_BYTES, f->state_bytes - f->weight_bytes);
+  double most = pz_fmin(most_gradient_bytes(f), f->state_bytes - f->weight_bytes);
   return f->exchanges_sums ? pz_fmin(most, p->grad_bytes) : most;
 }
 
 static double optimizer_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return f->adapter_state_bytes;
-  double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - MOST_GRADIENT_BYTES);
+  double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - most_gradient_bytes(f));
   if (rest > 2 * MOST_MOMENT_BYTES) /* weights are not their own */
     rest = 2 * MOST_MOMENT_BYTES + pz_plan_main_bytes(p, m->experts);
+  else if (rest < 2 * MOST_MOMENT_BYTES) /* moments of 16 bits are its own */
+    return rest > 0 && p->moment_bytes > 0 ? 2 * p->moment_bytes : rest;
   return pz_fmax(0, rest - 2 * (MOST_MOMENT_BYTES - pz_plan_moment_bytes(p, m->experts)));
 }
 

@@ -510,6 +510,18 @@ static void fewer_bits_take_less_time(void **state) {
   }
 }
 
+/* A loop of transformers in 16 bit: weights, gradients and two moments, 2 bytes each. */
+static void state_of_transformers(void **state) {
+  (void)state;
+  struct pz_plan plan = plan_of("transformers", 1, 1, 1);
+  struct pz_training_memory x = predict(&llama, "h200", &plan).p.peak;
+  assert_within("moments", x.optimizer_bytes / x.weight_bytes, 2, 1e-9);
+  assert_within("state", state_bytes(&x) / x.weight_bytes, 4, 0.02);
+  plan.moment_bytes = 4;
+  x = predict(&llama, "h200", &plan).p.peak;
+  assert_within("moments in fp32", x.optimizer_bytes / x.weight_bytes, 4, 1e-9);
+}
+
 /* Copies of weights: fp32, of which bf16 weights leave 16 bits where moments have fewer bits too (Megatron Core's
  * precision-aware optimizer), fp16, none. */
 static void copies_of_weights(void **state) {
@@ -774,6 +786,7 @@ int main(void) {
       cmocka_unit_test(gathers_in_few_bits),
       cmocka_unit_test(state_in_fewer_bits),
       cmocka_unit_test(fewer_bits_take_less_time),
+      cmocka_unit_test(state_of_transformers),
       cmocka_unit_test(copies_of_weights),
       cmocka_unit_test(activations_on_the_host),
       cmocka_unit_test(optimizer_on_the_host),
