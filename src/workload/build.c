@@ -633,6 +633,7 @@ static uint32_t adapt(struct pz_builder *b, const struct pz_linear *l, int modul
 uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
   uint32_t y = plain_linear(b, l);
   int module = b->options->lora.rank > 0 ? lora_module(l->name) : 0;
+  b->adapting.found |= module;
   return y != PZ_NONE && (module & b->options->lora.modules) ? adapt(b, l, module, y) : y;
 }
 
