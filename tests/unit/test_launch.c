@@ -1266,6 +1266,11 @@ static void adapters_are_written_and_read(void **state) {
        "target_modules=[\"linear_proj\", \"linear_q_down_proj\", \"linear_q_up_proj\", "
        "\"linear_kv_down_proj\", \"linear_kv_up_proj\"], dim=8",
        NULL},
+      {NEMO, "nemotron-3-nano", "lora:8:all",
+       "\"linear_fc1\", \"linear_fc2\", \"in_proj\", \"out_proj\"], dim=8",
+       "lora:8:linear_qkv+linear_proj+linear_fc1+linear_fc2+in_proj+out_proj"},
+      {NEMO, "qwen3.5-27b", "lora:8:in_proj+out_proj",
+       "target_modules=[\"in_proj\", \"out_proj\"], dim=8", "lora:8:in_proj+out_proj"},
       {TORCHTITAN, "llama2-7b", "lora:4:q+v+down", "ADAPTED = {\"wq\", \"wv\", \"w2\"}",
        "lora:4:q+v+down"}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
