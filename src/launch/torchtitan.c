@@ -106,6 +106,9 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
       {PZ_LORA_KV_DOWN, "wkv_a"}, {PZ_LORA_KV_UP, "wkv_b"}};
   struct pz_lora lora;
   if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &lora, NULL) != PZ_OK) return;
+  char read[80] = "x";
+  if (lora.dropout > 0)
+    snprintf(read, sizeof read, "nn.functional.dropout(x, %.10g, self.training)", lora.dropout);
   fputs("\n\nADAPTED = {", out);
   const char *comma = "";
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
@@ -120,7 +123,7 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
           "        self.lora_a = nn.Linear(self.in_features, %" PRId64 ", **kept)\n"
           "        self.lora_b = nn.Linear(%" PRId64 ", self.out_features, **kept)\n\n"
           "    def forward(self, x):\n"
-          "        return super().forward(x) + 2.0 * self.lora_b(self.lora_a(x))\n\n\n"
+          "        return super().forward(x) + 2.0 * self.lora_b(self.lora_a(%s))\n\n\n"
           "class Adapters:\n"
           "    def __init__(self, job_config, parallel_dims):\n        pass\n\n"
           "    def convert(self, model):\n"
@@ -139,7 +142,7 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
           "        model.init_weights = init\n\n"
           "    def post_optimizer_hook(self, model):\n        pass\n\n\n"
           "register_model_converter(Adapters, \"%s\")\n",
-          lora.rank, lora.rank, l->plan.peft);
+          lora.rank, lora.rank, read, l->plan.peft);
 }
 
 static void put_module(const struct pz_launch *l, FILE *out) {

@@ -1272,7 +1272,11 @@ static void adapters_are_written_and_read(void **state) {
       {NEMO, "qwen3.5-27b", "lora:8:in_proj+out_proj",
        "target_modules=[\"in_proj\", \"out_proj\"], dim=8", "lora:8:in_proj+out_proj"},
       {TORCHTITAN, "llama2-7b", "lora:4:q+v+down", "ADAPTED = {\"wq\", \"wv\", \"w2\"}",
-       "lora:4:q+v+down"}};
+       "lora:4:q+v+down"},
+      {NEMO, "llama2-7b", "lora:8:linear_proj:0.05", "dim=8, alpha=16, dropout=0.05)",
+       "lora:8:linear_proj:0.05"},
+      {TORCHTITAN, "llama2-7b", "lora:4:q:0.1",
+       "self.lora_b(self.lora_a(nn.functional.dropout(x, 0.1, self.training)))\n", "lora:4:q:0.1"}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     struct pz_launch l = plain_launch(list[i].framework, list[i].model);
     struct pz_error err = {0};
