@@ -1155,12 +1155,18 @@ static void zb_v_compiled(struct pz_launch *l) {
 }
 
 static void adapters(struct pz_launch *l) { l->plan.peft = "lora:16:all"; }
+static void sharded_adapters(struct pz_launch *l) {
+  adapters(l), l->plan.pp = 1, l->plan.dp = 4, l->plan.zero = 3;
+}
 static void query_adapters(struct pz_launch *l) { l->plan.peft = "lora:16:q+v"; }
 static void odd_adapters(struct pz_launch *l) { l->plan.peft = "lora:15:all"; }
 
 static const struct refusal refusals[] = {
     {MEGATRON, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
-    {DEEPSPEED, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
+    {DEEPSPEED, "llama2-7b", adapters,
+     "no low-rank adapters (LoRA); accepted: peft none, or frameworks nemo, torchtitan, "
+     "automodel, "},
+    {NEMO, "llama2-7b", sharded_adapters, "no adapters with Megatron FSDP"},
     {TORCHTITAN, "llama2-7b", adapters, "accepted: tp 1 and pp 1"},
     {NEMO, "llama2-7b", query_adapters, "accepted: linear_qkv, or q+k+v"},
     {NEMO, "llama2-7b", odd_adapters, "adapters whose rank tp divides"},
@@ -1287,6 +1293,10 @@ static void adapters_are_written_and_read(void **state) {
     if (pz_launch_script(list[i].framework, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
     if (!strstr(text, list[i].written)) fail_msg("no '%s' in:\n%s", list[i].written, text);
     assert_non_null(strstr(text, "PRETRAINED_CHECKPOINT"));
+    if (list[i].framework == TORCHTITAN)
+      assert_non_null(strstr(text, "if \".lora_\" not in k}\n"
+                                   "    load_all(self, state_dict, checkpoint_id, **form)\n\n\n"
+                                   "CheckpointManager.dcp_load = load_model\n"));
     if (list[i].read) {
       if (pz_run_plan_read("a script", text, strlen(text), NULL, &run, &err) != PZ_OK)
         fail_msg("%s", err.message);
