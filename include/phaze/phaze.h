@@ -402,8 +402,9 @@ enum pz_lora_module {
   PZ_LORA_KV_UP = 1 << 10,
   PZ_LORA_SSM_IN = 1 << 11, /* of state-space layers */
   PZ_LORA_SSM_OUT = 1 << 12,
-  PZ_LORA_SHARED = 1 << 13,      /* one first matrix for layers that Megatron has as one */
-  PZ_LORA_AS_FRAMEWORK = 1 << 14 /* the same where the framework is Megatron's (all, attention) */
+  PZ_LORA_SHARED = 1 << 13,        /* one first matrix for layers that Megatron has as one */
+  PZ_LORA_AS_FRAMEWORK = 1 << 14,  /* the same where the framework is Megatron's (all, attention) */
+  PZ_LORA_SHARED_EXPERTS = 1 << 15 /* one adapter for all experts of a device */
 };
 
 /* "none", or "lora:RANK:MODULES" with a list of modules joined by +, or all or attention, and maybe ":DROPOUT". */
