@@ -86,8 +86,8 @@ class Prediction(_Held, records.TrainingRun):
     def _of(cls, c, owner, model: str, machine: Machine) -> "Prediction":
         o = cls._read(c)._hold(c, owner)
         o.model, o.chip, o.cluster = model, machine.chip, machine.cluster
-        buffer = ffi.new("char[256]")
-        o.text = _text(lib.pz_plan_text(ffi.addressof(c, "plan"), buffer, 256)) or ""
+        buffer = ffi.new("char[]", lib.PZ_PLAN_TEXT_MOST)
+        o.text = _text(lib.pz_plan_text(ffi.addressof(c, "plan"), buffer, len(buffer))) or ""
         for k, stage in enumerate(o.stages):
             divided = lib.pz_training_run_stage(c, k)
             stage.layers, stage.recomputed_layers = divided.layers, divided.again
