@@ -221,7 +221,7 @@ class Prediction(_Held, records.TrainingRun):
 
 
 class ChipPlan(_Held, records.Partition):
-    """A plan on a described chip, whose layers are scheduled on its cores.  It has what a prediction has of a plan:
+    """A plan on a chip of 22 nm, whose layers are scheduled on its cores.  It has what a prediction has of a plan:
     step_s, samples_per_s, peak_bytes, text, and in `plan` the degrees."""
 
     model: str
@@ -291,7 +291,7 @@ class ChipPlan(_Held, records.Partition):
 
 class Placement(Record):
     """The best plans of a training run, and the proof.  Attributes that it has not are those of the best plan:
-    step_s, plan, parts ...  The plans are predictions; on a described chip they are ChipPlans, and the
+    step_s, plan, parts ...  The plans are predictions; on a chip of 22 nm they are ChipPlans, and the
     certificate has the gap alone."""
 
     model: str
