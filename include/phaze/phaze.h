@@ -1718,10 +1718,10 @@ pz_training_schedule(const char *model, const struct pz_chip *chip, const struct
 /* Accepts NULL. */
 PZ_API void pz_plan_schedules_free(struct pz_plan_schedules *s);
 
-/* The plan in a line: "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none", and an uneven
- * division.  PZ_PLAN_TEXT_MOST bytes hold it.  Returns buf. */
+/* The plan in a line: "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none", and where they are not the
+ * default an uneven division, GEMMs in fp8 or nvfp4, adapters, what is on the host.  PZ_PLAN_TEXT_MOST bytes hold it.  Returns buf. */
 PZ_API const char *pz_plan_text(const struct pz_plan *p, char *buf, size_t size);
-enum { PZ_PLAN_TEXT_MOST = 200 };
+enum { PZ_PLAN_TEXT_MOST = 500 };
 
 /* The same with the framework and what else there is to say: "megatron: tp 8 with sp, pp 4 x 2 chunks,
  * dp 16, zero 1, flash attention ..."; `recompute`: with its recomputation.  PZ_PLAN_LINE_MOST bytes

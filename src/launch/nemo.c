@@ -229,7 +229,7 @@ void pz_launch_nemo(const struct pz_launch *l, FILE *out) {
       "export CHECKPOINT_PATH DATA_PATH TOKENIZER MOCK_DATA\n",
       out);
   if (pz_plan_adapts(&l->plan)) fputs("export PRETRAINED_CHECKPOINT\n", out);
-  pz_core_environment(l, out);
+  pz_core_environment(l, PZ_LAUNCH_BRIDGE, out);
   put_program(l, out);
   pz_launch_torchrun(l, out);
   fputs("  \"$RUN_PATH/train.py\"\n", out);

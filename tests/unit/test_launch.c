@@ -1169,7 +1169,7 @@ static const struct refusal refusals[] = {
     {NEMO, "llama2-7b", sharded_adapters, "no adapters with Megatron FSDP"},
     {TORCHTITAN, "llama2-7b", adapters, "accepted: tp 1 and pp 1"},
     {NEMO, "llama2-7b", query_adapters, "accepted: linear_qkv, or q+k+v"},
-    {NEMO, "llama2-7b", odd_adapters, "adapters whose rank tp divides"},
+    {NEMO, "llama2-7b", odd_adapters, "adapters with a rank that is a multiple of tp"},
     {MEGATRON, "mixtral-8x7b", ep_overlap, "in the interleaved order alone; accepted: vpp above 1"},
     {NEMO, "mixtral-8x7b", ep_full, "with no recomputation of whole layers or of moe"},
     {MEGATRON, "mixtral-8x7b", odd_ep, "experts that ep does not divide; accepted: divisors"},
