@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Schedules and plans on the cores of a described chip, with timelines; problems in the original system's JSON formats, by
+"""Schedules and plans on the cores of a chip of 22 nm, with timelines; problems in the original system's JSON formats, by
 branch and bound and by the integer program; and what its assumptions make of a search.
 
     examples/schedules.py [SCHEDULE.json [PLACE.json]]

@@ -430,7 +430,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
             "first_stage_gradients": first_stage_gradients, "workload": sizes or None})
     _refuse({"hbm_bytes": hbm_bytes, "state": state, "steps": steps, "check": check,
              "first_stage_gradients": first_stage_gradients, "workload": workload},
-            f"for described chips of 22 nm; {machine.chip.name} is none")
+            f"for chips of 22 nm; {machine.chip.name} is none")
     _warn_of(model, seq)
     o = _place_options({"devices": devices, "batch": batch, "seq": seq, "framework": framework, "tp": tp,
                         "mbs": mbs, "recompute": recompute, **plan_fields},
@@ -618,7 +618,7 @@ def emit(plan: Union[Prediction, Placement]) -> str:
     """
     best = plan.best if isinstance(plan, Placement) else plan
     if not isinstance(best, Prediction):
-        raise BadUse("scripts are for plans of frameworks; this one is of a described chip")
+        raise BadUse("scripts are for plans of frameworks; this one is of a chip of 22 nm")
     return best.script()
 
 

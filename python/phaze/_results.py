@@ -86,8 +86,8 @@ class Prediction(_Held, records.TrainingRun):
     def _of(cls, c, owner, model: str, machine: Machine) -> "Prediction":
         o = cls._read(c)._hold(c, owner)
         o.model, o.chip, o.cluster = model, machine.chip, machine.cluster
-        buffer = ffi.new("char[256]")
-        o.text = _text(lib.pz_plan_text(ffi.addressof(c, "plan"), buffer, 256)) or ""
+        buffer = ffi.new("char[]", lib.PZ_PLAN_TEXT_MOST)
+        o.text = _text(lib.pz_plan_text(ffi.addressof(c, "plan"), buffer, len(buffer))) or ""
         for k, stage in enumerate(o.stages):
             divided = lib.pz_training_run_stage(c, k)
             stage.layers, stage.recomputed_layers = divided.layers, divided.again
@@ -221,7 +221,7 @@ class Prediction(_Held, records.TrainingRun):
 
 
 class ChipPlan(_Held, records.Partition):
-    """A plan on a described chip, whose layers are scheduled on its cores.  It has what a prediction has of a plan:
+    """A plan on a chip of 22 nm, whose layers are scheduled on its cores.  It has what a prediction has of a plan:
     step_s, samples_per_s, peak_bytes, text, and in `plan` the degrees."""
 
     model: str
@@ -291,7 +291,7 @@ class ChipPlan(_Held, records.Partition):
 
 class Placement(Record):
     """The best plans of a training run, and the proof.  Attributes that it has not are those of the best plan:
-    step_s, plan, parts ...  The plans are predictions; on a described chip they are ChipPlans, and the
+    step_s, plan, parts ...  The plans are predictions; on a chip of 22 nm they are ChipPlans, and the
     certificate has the gap alone."""
 
     model: str

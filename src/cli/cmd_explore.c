@@ -17,13 +17,17 @@ struct settings {
   struct pz_common common;
   struct pz_machine_options machine;
   int64_t devices, batch, seq, tp, pp, vpp, dp, cp, ep, mbs; /* 0: not pinned */
-  int recompute, zero, precision;                            /* of their names; NOT_GIVEN */
-  const char *framework, *out, *wasm;
+  int recompute, zero, precision, fp8_recipe;                /* of their names; NOT_GIVEN */
+  int offload;                                               /* a set of pz_offload_names */
+  const char *framework, *peft, *out, *wasm;
 };
 
 enum { NOT_GIVEN = -1 };
-static const struct settings defaults = {
-    .recompute = NOT_GIVEN, .zero = NOT_GIVEN, .precision = NOT_GIVEN, .out = "explore.html"};
+static const struct settings defaults = {.recompute = NOT_GIVEN,
+                                         .zero = NOT_GIVEN,
+                                         .precision = NOT_GIVEN,
+                                         .fp8_recipe = NOT_GIVEN,
+                                         .out = "explore.html"};
 static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -43,7 +47,10 @@ static const struct pz_option options[] = {
     {.name = "mbs", .type = PZ_OPTION_INT, .offset = AT(mbs), .arg = "B", .min = 1, .max = 1 << 20, .help = "The same for the microbatch size, samples"},
     {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(recompute), .choices = pz_recomputation_names, .help = "The same for recomputation of activations"},
     {.name = "zero", .type = PZ_OPTION_CHOICE, .offset = AT(zero), .choices = zero_names, .help = "The same for the ZeRO stage"},
-    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = AT(precision), .choices = pz_precision_names, .help = "Precision of the layers' products"},
+    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = AT(precision), .choices = pz_precision_names, .help = "Precision of the layers' GEMMs (default: bf16; fp16 on chips without it)"},
+    {.name = "fp8-recipe", .type = PZ_OPTION_CHOICE, .offset = AT(fp8_recipe), .choices = pz_fp8_recipe_names, .help = "With precision fp8: scales of the operands, as for 'phaze predict'"},
+    {.name = "peft", .type = PZ_OPTION_TEXT, .offset = AT(peft), .arg = "TEXT", .help = "Fine-tuning with frozen weights: lora:RANK:MODULES, as for 'phaze predict'"},
+    {.name = "offload", .type = PZ_OPTION_SET, .offset = AT(offload), .choices = pz_offload_names, .help = "What may be kept on the host, as for 'phaze place'"},
     {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(framework), .arg = "NAME", .help = "Training framework, as for 'phaze predict'"},
     {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "PAGE.html", .help = "Where to write the page"},
     {.name = "wasm", .type = PZ_OPTION_TEXT, .offset = AT(wasm), .arg = "FILE.wasm", .help = "WebAssembly of the page (default: explore.wasm of the installation)"},
@@ -95,6 +102,9 @@ static enum pz_status set_plan(const struct settings *s, struct pz_plan *p, stru
   p->recompute = s->recompute;
   p->zero = s->zero;
   p->precision = s->precision;
+  p->fp8_recipe = s->fp8_recipe;
+  p->peft = s->peft;
+  p->offload = s->offload;
   p->framework = pz_framework_find(s->framework);
   return s->framework && p->framework < 0
              ? pz_fail(err, PZ_BAD_USE, "--framework '%.60s' is not known; see 'phaze predict'",

@@ -241,7 +241,7 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
   if (s->semantics != TRAINING && only)
     return pz_fail(err, PZ_BAD_USE,
                    "--%s with --semantics %s; accepted: with --semantics training (the default but "
-                   "for described chips of 22 nm)",
+                   "for chips of 22 nm)",
                    pz_option_name(only, name, sizeof name), semantics_names[s->semantics]);
   int recompute = s->model.recompute;
   if (s->semantics != TRAINING && recompute != PZ_AS_FRAMEWORK &&
@@ -318,7 +318,7 @@ const struct pz_command pz_cmd_place = {
         "(--semantics training): tensor, sequence, context and expert parallelism,\n"
         "pipeline stages and their chunks, replicas, microbatch size, ZeRO stage and\n"
         "recomputation by stage, as training frameworks run them; the answer is proved by\n"
-        "a count of the plans that were simulated or excluded. On described chips: stages\n"
+        "a count of the plans that were simulated or excluded. On chips of 22 nm: stages\n"
         "and their layers, replicas, tensor-parallel degree, microbatch size and\n"
         "recomputation.\n"
         "With --instance: a placement problem in the format of the original Phaze\n"

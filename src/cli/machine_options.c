@@ -44,7 +44,7 @@ enum pz_status pz_machine_load(const struct pz_machine_options *o, struct pz_mac
   if (status == PZ_OK) status = find_network(o->cluster ? &named : NULL, use, out, err);
   if (status != PZ_OK) return status;
   if (out->at.standard && !use.quiet)
-    pz_command_say("no --cluster: %s, in which %s stands", out->at.cluster.name, out->chip.name);
+    pz_command_say("no --cluster: %s, the network of %s", out->at.cluster.name, out->chip.name);
   if (*out->at.warning) pz_command_warn(use.quiet, out->at.warning);
   if (!out->at.own_link && !use.quiet) pz_machine_tell_scale(&out->at.cluster);
   return PZ_OK;

@@ -15,6 +15,7 @@ struct pz_launch {
   struct pz_model_shape shape;
   struct pz_plan plan; /* with every field filled in */
   int64_t nodes, gpus; /* nodes x devices of a node = plan.devices */
+  bool blackwell;      /* or newer chips */
 };
 
 /* What a plan launches: the shape of its model, and whole nodes of the cluster (NULL: one node of

@@ -76,7 +76,7 @@ void pz_launch_megatron(const struct pz_launch *l, FILE *out) {
   pz_launch_head(l, "Megatron-LM", out);
   pz_launch_need(out, "MEGATRON_PATH", "the folder of Megatron-LM");
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
-  pz_core_environment(l, out);
+  pz_core_environment(l, PZ_LAUNCH_MEGATRON, out);
   fputs("MODEL_ARGS=(\n", out);
   pz_core_model(l, PZ_LAUNCH_MEGATRON, out);
   fputs(")\n\nPARALLEL_ARGS=(\n", out);

@@ -413,13 +413,16 @@ void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *
 }
 
 /* Kernels and collectives are issued in one order where tensor parallelism overlaps them; sharded weights are gathered,
- * and rows moved to experts, beside them. */
-void pz_core_environment(const struct pz_launch *l, FILE *out) {
+ * and rows moved to experts, beside them.  On Blackwell the order needs no single queue, and Megatron Bridge
+ * takes 32 (scripts/performance/perf_plugins.py: _set_num_cuda_device_max_connections). */
+void pz_core_environment(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
+  bool many =
+      pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) || (whose == PZ_LAUNCH_BRIDGE && l->blackwell);
   if (l->plan.zero > 1)
     fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
   else
     fprintf(out, "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-%d}\n\n",
-            pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) ? 32 : 1);
+            many ? 32 : 1);
 }
 
 const char *const pz_core_fp8_recipes[] = {"delayed", "tensorwise", "blockwise", "mxfp8", NULL};

@@ -15,7 +15,7 @@ bool pz_core_is_aware(const struct pz_launch *l);
 void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
 
 /* Hardware queues, as CUDA's variable has them. */
-void pz_core_environment(const struct pz_launch *l, FILE *out);
+void pz_core_environment(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
 
 /* What Megatron FSDP divides, by ZeRO stage. */
 extern const char *const pz_core_strategies[4];

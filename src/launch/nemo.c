@@ -152,7 +152,7 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
   if (l->shape.kv_rank && lora.modules & PZ_LORA_QUERY)
     lora.modules &= ~(PZ_LORA_KEY | PZ_LORA_VALUE);
   if (l->shape.kv_rank && l->shape.q_rank) lora.modules &= ~PZ_LORA_QUERY;
-  lora.modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
+  if (!l->shape.recurrence.heads) lora.modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
   fputs("peft = LoRA(target_modules=[", out);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     if ((lora.modules & layers[i].modules) != layers[i].modules) continue;
@@ -229,7 +229,7 @@ void pz_launch_nemo(const struct pz_launch *l, FILE *out) {
       "export CHECKPOINT_PATH DATA_PATH TOKENIZER MOCK_DATA\n",
       out);
   if (pz_plan_adapts(&l->plan)) fputs("export PRETRAINED_CHECKPOINT\n", out);
-  pz_core_environment(l, out);
+  pz_core_environment(l, PZ_LAUNCH_BRIDGE, out);
   put_program(l, out);
   pz_launch_torchrun(l, out);
   fputs("  \"$RUN_PATH/train.py\"\n", out);

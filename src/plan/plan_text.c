@@ -7,6 +7,33 @@
 #include "core/text.h"
 #include "plan/plan_fields.h"
 
+/* What is written so far, cut to its buffer. */
+struct line {
+  char *buf;
+  size_t size, n;
+};
+
+PZ_PRINTF(2, 3) static void put(struct line *l, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int n = vsnprintf(l->buf + l->n, l->size - l->n, format, values);
+  va_end(values);
+  if (n > 0) l->n = (size_t)n < l->size - l->n ? l->n + (size_t)n : l->size - 1;
+}
+
+/* What is trained in which precision, where it is not all weights in 16 bit. */
+static void put_precision(struct line *l, const struct pz_plan *o) {
+  char text[PZ_FIELD_TEXT_MOST];
+  if (o->precision == PZ_PRECISION_FP8) put(l, ", fp8 GEMMs");
+  if (o->precision == PZ_PRECISION_FP8 && o->fp8_recipe >= 0)
+    put(l, " (%s)", pz_fp8_recipe_names[o->fp8_recipe]);
+  if (o->precision == PZ_PRECISION_NVFP4) put(l, ", nvfp4 GEMMs");
+  if (o->bf16_layers) put(l, ", the last %lld layers bf16", (long long)o->bf16_layers);
+  if (o->bf16_modules)
+    put(l, ", bf16 %s", pz_plan_field_text(o, PZ_PLAN_BF16_MODULES, text, sizeof text));
+  if (pz_plan_adapts(o)) put(l, ", %s", pz_plan_field_text(o, PZ_PLAN_PEFT, text, sizeof text));
+}
+
 /* ", 12 layers and 50% of the optimizer on the host"; "": nothing is. */
 static const char *host_text(const struct pz_plan *o, char *buf, size_t size) {
   char layers[60] = "", part[60] = "";
@@ -42,11 +69,13 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
              o->cp_form > 0 ? " (all-to-all)" : "");
   if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
   if (pz_plan_hybrid(o)) snprintf(shards, sizeof shards, " over %lld", (long long)o->shard);
-  snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld%s, zero %d%s, recompute %s%s%s",
-           (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp,
-           chunks, (long long)o->dp, (long long)o->mbs, o->halves > 0 ? " in halves" : "", o->zero,
-           shards, some ? "some layers" : pz_recomputation_names[o->recompute], ends,
-           host_text(o, host, sizeof host));
+  struct line l = {buf, size, 0};
+  put(&l, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld%s, zero %d%s, recompute %s%s",
+      (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp, chunks,
+      (long long)o->dp, (long long)o->mbs, o->halves > 0 ? " in halves" : "", o->zero, shards,
+      some ? "some layers" : pz_recomputation_names[o->recompute], ends);
+  put_precision(&l, o);
+  put(&l, "%s", host_text(o, host, sizeof host));
   return buf;
 }
 
@@ -130,20 +159,6 @@ char *pz_found_layers_text(const struct pz_training_run *r, struct pz_arena *are
 
 /* ---- a line --------------------------------------------------------------------------------- */
 
-/* What is written so far, cut to its buffer. */
-struct line {
-  char *buf;
-  size_t size, n;
-};
-
-PZ_PRINTF(2, 3) static void put(struct line *l, const char *format, ...) {
-  va_list values;
-  va_start(values, format);
-  int n = vsnprintf(l->buf + l->n, l->size - l->n, format, values);
-  va_end(values);
-  if (n > 0) l->n = (size_t)n < l->size - l->n ? l->n + (size_t)n : l->size - 1;
-}
-
 const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, size_t size) {
   struct line l = {buf, size, 0};
   char text[PZ_FIELD_TEXT_MOST];
@@ -159,12 +174,7 @@ const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, siz
   if (o->mtp) put(&l, ", mtp");
   put(&l, ", dp %lld, zero %d", (long long)o->dp, o->zero);
   if (o->zero && o->shard < o->dp * o->cp) put(&l, " over %lld", (long long)o->shard);
-  if (o->precision == PZ_PRECISION_FP8) put(&l, ", fp8 GEMMs");
-  if (o->precision == PZ_PRECISION_FP8 && o->fp8_recipe >= 0)
-    put(&l, " (%s)", pz_fp8_recipe_names[o->fp8_recipe]);
-  if (o->precision == PZ_PRECISION_NVFP4) put(&l, ", nvfp4 GEMMs");
-  if (o->bf16_layers) put(&l, ", the last %lld layers bf16", (long long)o->bf16_layers);
-  if (pz_plan_adapts(o)) put(&l, ", %s", pz_plan_field_text(o, PZ_PLAN_PEFT, text, sizeof text));
+  put_precision(&l, o);
   if (o->ep > 1) put(&l, ", %s dispatcher", pz_dispatcher_names[pz_plan_dispatcher(o)]);
   if (recompute) {
     put(&l, ", recompute %s", pz_recomputation_names[o->recompute]);

@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/status.h"
 #include "core/text.h"
+#include "plan/plan_fields.h"
 #include "report/page.h"
 
 enum { MOST_MODEL_BYTES = 1 << 20, MOST_WASM_BYTES = 5 << 20, MOST_NAME = 200 };
@@ -34,14 +35,30 @@ static const char *model_word(const char *word) {
   return known ? known : word;
 }
 
+/* Fields of a plan that the page has: counts and words. */
+static const enum pz_plan_field counts[] = {PZ_PLAN_DEVICES, PZ_PLAN_BATCH, PZ_PLAN_SEQ, PZ_PLAN_TP,
+                                            PZ_PLAN_PP,      PZ_PLAN_VPP,   PZ_PLAN_DP,  PZ_PLAN_CP,
+                                            PZ_PLAN_EP,      PZ_PLAN_MBS},
+                                words[] = {PZ_PLAN_RECOMPUTE, PZ_PLAN_ZERO,       PZ_PLAN_SP,
+                                           PZ_PLAN_PRECISION, PZ_PLAN_FP8_RECIPE, PZ_PLAN_PEFT,
+                                           PZ_PLAN_OFFLOAD,   PZ_PLAN_FRAMEWORK};
+
+static enum pz_status check_fields(const struct pz_plan *p, struct pz_error *err) {
+  struct pz_lora lora;
+  uint64_t other = pz_plan_given(p);
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) other &= ~(UINT64_C(1) << counts[i]);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) other &= ~(UINT64_C(1) << words[i]);
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
+    if (other >> f & 1)
+      return pz_fail(err, PZ_BAD_USE,
+                     "a page has no field '%s' of a plan; it can be given to 'phaze predict'",
+                     pz_plan_field_name((enum pz_plan_field)f));
+  enum pz_status status = pz_plan_check_ranges(p, err);
+  return status == PZ_OK ? pz_lora_parse(p->peft, &lora, err) : status;
+}
+
 /* Settings by name, as the page's address has them: counts as numbers, the others as texts. */
 static json_t *state_json(const struct pz_explore_options *o) {
-  static const enum pz_plan_field counts[] = {PZ_PLAN_DEVICES, PZ_PLAN_BATCH, PZ_PLAN_SEQ,
-                                              PZ_PLAN_TP,      PZ_PLAN_PP,    PZ_PLAN_VPP,
-                                              PZ_PLAN_DP,      PZ_PLAN_CP,    PZ_PLAN_EP,
-                                              PZ_PLAN_MBS},
-                                  words[] = {PZ_PLAN_RECOMPUTE, PZ_PLAN_ZERO, PZ_PLAN_PRECISION,
-                                             PZ_PLAN_FRAMEWORK};
   uint64_t given = pz_plan_given(&o->plan);
   char value[PZ_FIELD_TEXT_MOST];
   json_t *j = json_pack("{s:s,s:s,s:s?}", "model", model_word(o->models[0]), "chip", o->chip,
@@ -114,6 +131,14 @@ static json_t *names_json(const char *(*at)(size_t)) {
 static const char *framework_at(size_t i) { return pz_framework_names[i]; }
 static const char *launch_at(size_t i) { return pz_launch_names[i + 1]; } /* the first is none */
 
+/* Names of the values of a choice or a set. */
+static json_t *values_json(enum pz_plan_field f) {
+  json_t *list = json_array();
+  for (const char *const *name = pz_plan_field(f)->names; *name; name++)
+    json_array_append_new(list, json_string(*name));
+  return list;
+}
+
 /* ---- the program ---------------------------------------------------------------------------- */
 
 /* Base64 (RFC 4648); to be freed. */
@@ -173,13 +198,16 @@ enum pz_status pz_explore_page(const struct pz_explore_options *options, char **
   o.cluster = own_name(o.cluster, pz_cluster_preset_name);
   json_t *models = json_array(), *files = json_object(), *document = NULL;
   char *wasm = NULL;
-  status = add_inputs(&o, models, files, err);
+  status = check_fields(&o.plan, err);
+  if (status == PZ_OK) status = add_inputs(&o, models, files, err);
   if (status == PZ_OK) status = read_wasm(o.wasm, &wasm, err);
   if (status == PZ_OK) {
-    document = json_pack("{s:s,s:O,s:O,s:o,s:o,s:o,s:o,s:{},s:s}", "version", pz_version(),
-                         "models", models, "files", files, "state", state_json(&o), "presets",
-                         names_json(pz_preset_name), "frameworks", names_json(framework_at),
-                         "launches", names_json(launch_at), "datasets", "wasm", wasm);
+    document =
+        json_pack("{s:s,s:O,s:O,s:o,s:o,s:o,s:o,s:o,s:o,s:{},s:s}", "version", pz_version(),
+                  "models", models, "files", files, "state", state_json(&o), "presets",
+                  names_json(pz_preset_name), "frameworks", names_json(framework_at), "precisions",
+                  values_json(PZ_PLAN_PRECISION), "recipes", values_json(PZ_PLAN_FP8_RECIPE),
+                  "launches", names_json(launch_at), "datasets", "wasm", wasm);
     status = document ? pz_page_text("explore_page", document, text, bytes, err)
                       : pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
   }

@@ -157,6 +157,29 @@ async function runTest(page) {
   if (!z.told.includes("tokens") || !z.told.includes("price")) fail(`nonsense for tokens and price is not named: ${z.told}`);
 }
 
+// A page that begins with precision, recipe, adapters and what is on the host has them in its fields and its command; changes of
+// each are answered as the command answers them, or refused with its words.
+async function planFieldsTest() {
+  const fields = { precision: "fp8", fp8_recipe: "current", peft: "lora:16:all", offload: "activations,optimizer" };
+  await withPage("file://" + path.join(dir, "fields.html"), { width: 1280, height: 900 }, async page => {
+    await page.until(`${state} === "ready"`, 30);
+    for (const [key, value] of Object.entries(fields))
+      if ((await page.eval(`document.querySelector("[name=${key}]").value`)) !== value) fail(`the page does not begin with ${key} ${value}`);
+    const change = (key, value) => settled(page, `(e => { e.value = ${JSON.stringify(value)}; e.dispatchEvent(new Event("change")); })(document.querySelector("[name=${key}]"))`);
+    const same = x => {
+      const r = native(x), text = r.stderr.split("\n")[0].replace(/^phaze[a-z ]*: /, "");
+      if (r.stdout === "" ? !x.told.includes(text) : x.result !== r.stdout) fail(`${x.command}: the page says '${x.told}', the command '${text}'`);
+    };
+    const x = await page.eval(seen);
+    for (const [key, value] of Object.entries(fields)) if (!x.command.includes(` --${key.replace("_", "-")} ${value}`)) fail(`${key} is not in: ${x.command}`);
+    if (!x.facts.includes("fp8 GEMMs (current), lora:16:all")) fail(`the plan is shown as: ${x.facts}`);
+    same(x);
+    for (const [key, value] of [["peft", "lora:8:attention"], ["precision", "nvfp4"], ["fp8_recipe", ""], ["peft", ""], ["offload", ""], ["offload", "activations"]]) same(await change(key, value));
+    if (!(await page.eval(seen)).command.includes(" --precision nvfp4 --offload activations")) fail(`changed fields are not in: ${(await page.eval(seen)).command}`);
+    complaints(page.events).forEach(fail);
+  });
+}
+
 // Every chart has marks at every width, and nothing is wider than the page.
 async function widthTest() {
   for (const [width, dark] of [[1280, false], [390, true]])
@@ -187,6 +210,7 @@ async function widthTest() {
     complaints(page.events).forEach(fail);
   });
   await ownStepsTest();
+  await planFieldsTest();
   await widthTest();
   process.exit(wrong ? 1 : 0);
 })().catch(e => { console.log(e); process.exit(1); });

@@ -190,7 +190,7 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'tensor_parallel'"):
             phaze.predict("gpt2", "h100", tensor_parallel=2)
         self.assertRaisesRegex(phaze.BadUse, "pp: for chips that are built", phaze.place, "gpt2", "tpuv4", pp=2)
-        self.assertRaisesRegex(phaze.BadUse, "check: for described chips", phaze.place, "gpt2", "h100", check=True)
+        self.assertRaisesRegex(phaze.BadUse, "check: for chips of 22 nm", phaze.place, "gpt2", "h100", check=True)
 
     def test_every_status_has_a_class(self):
         kinds = {c.__name__ for c in phaze.Error.__subclasses__()}

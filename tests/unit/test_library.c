@@ -605,7 +605,7 @@ static void plans_are_told(void **state) {
   struct pz_training_run *r = NULL;
   struct pz_chip *c = chip("h100");
   const struct pz_part_info *part;
-  char text[200];
+  char text[PZ_PLAN_TEXT_MOST];
   double sum = 0;
   int64_t layers = 0;
   o.tp = 2;
@@ -616,6 +616,17 @@ static void plans_are_told(void **state) {
   assert_string_equal(pz_plan_text(&r->plan, text, sizeof text),
                       "tp 2 sp, pp 4, dp 2, mbs 1, zero 0, recompute none");
   assert_string_equal(pz_plan_text(&r->plan, text, 5), "tp 2");
+  struct pz_plan rare = r->plan;
+  rare.precision = PZ_PRECISION_FP8;
+  rare.fp8_recipe = PZ_FP8_MX;
+  rare.bf16_layers = 2;
+  rare.bf16_modules = 1;
+  rare.peft = "lora:16:all";
+  rare.offload = PZ_OFFLOAD_ACTIVATIONS;
+  assert_string_equal(
+      pz_plan_text(&rare, text, sizeof text),
+      "tp 2 sp, pp 4, dp 2, mbs 1, zero 0, recompute none, fp8 GEMMs (mxfp8), the last "
+      "2 layers bf16, bf16 attn, lora:16:all, activations on the host");
   for (int64_t k = 0; k < o.pp; k++) layers += pz_training_run_stage(r, k).layers;
   assert_int_equal(layers, r->layers);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {

@@ -483,7 +483,10 @@ function buildControls() {
   runNumbers.forEach(n => slider(run, Object.assign({ whole: true, free: n.key === "seq" }, n), () => n.values, () => n.key === "seq" ? (answer ? answer.plan.seq : begin.seq || 4096) : begin[n.key]));
   entry(run, "tokens", "Tokens of the run", "15T, 300B: days of the run");
   entry(run, "price", "Dollars per device-hour", "2.5: dollars of the run, with tokens");
-  choice(run, "precision", "Precision", [{ items: [["", "bf16"], ["fp8", "fp8"]] }]);
+  choice(run, "precision", "Precision of GEMMs", [{ items: [["", "16 bit"]].concat(source.precisions.map(p => [p, p])) }]);
+  choice(run, "fp8_recipe", "Scales of fp8", [{ items: [["", "by framework and chip"]].concat(source.recipes.map(r => [r, r])) }]);
+  entry(run, "peft", "Fine-tuning", "all weights: or frozen weights with adapters, lora:16:all");
+  choice(run, "offload", "Kept on the host", [{ items: [["", "nothing"]].concat(offloads.map(o => [o, o.replace(",", " and ")])) }]);
   choice(run, "framework", "Framework", [{ items: [["", "by the chip"]].concat(source.frameworks.map(f => [f, f])) }]);
 
   const plan = group("Plan", true), modes = el(plan, "div", "modes");
@@ -525,6 +528,8 @@ function buildControls() {
     ["tp", "pp", "vpp", "dp", "cp", "ep", "mbs", "zero", "recompute"].forEach(k => { if (p[k] !== undefined) next[k] = String(p[k]); });
     if (p.recompute === "full" && (p.recompute_by_stage || [1]).every(x => !x)) next.recompute = "none";
     if (!(p.ep > 1)) delete next.ep;
+    if (p.offload) next.offload = p.offload;
+    else delete next.offload;
     if (p.tp > 1) next.sp = p.sp ? "on" : "off";
     else delete next.sp;
     if (answer.devices_used && answer.devices_used < state.devices) next.devices = answer.devices_used;

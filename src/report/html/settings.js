@@ -24,6 +24,9 @@ const pins = [
   { key: "recompute", label: "recompute", title: "recomputation of activations", choices: ["none", "selective", "full", "alternate", "half"], words: true },
 ];
 
+// What may be kept on the host.
+const offloads = ["activations", "optimizer", "activations,optimizer"];
+
 // Numbers of the chip: where its description has them, and what must follow so that it stays one.
 const share = (c, base, key, ratio) => { if (base.package && base.package[key]) c.package[key] = Math.max(1, Math.round(base.package[key] * ratio)); };
 const chipNumbers = [
@@ -62,7 +65,10 @@ const numbers = Object.fromEntries(runNumbers.concat(chipNumbers, levelNumbers, 
 const words = {
   model: () => true, chip: () => true, cluster: () => true, // checked against what the page has
   mode: v => ["search", "given"].includes(v),
-  precision: v => ["bf16", "fp8"].includes(v),
+  precision: v => source.precisions.includes(v),
+  fp8_recipe: v => source.recipes.includes(v),
+  peft: v => v === "none" || /^lora:[0-9]{1,6}:[a-z0-9_+]+(:[0-9.]{1,9})?$/.test(v),
+  offload: v => offloads.includes(v),
   framework: v => source.frameworks.includes(v),
   sp: v => ["on", "off"].includes(v),
   tokens: v => /^[0-9]{1,19}(\.[0-9]{1,6})?[KMGBT]?$/.test(v) && Number(v.replace(/[KMGBT]$/, "")) > 0,
@@ -152,17 +158,17 @@ function machineWords(job) {
   return ["--chip", job.chipWord].concat(job.clusterWord ? ["--cluster", job.clusterWord] : []);
 }
 function given(state, keys) {
-  return [].concat(...keys.filter(k => state[k] !== undefined).map(k => ["--" + k, String(state[k])]));
+  return [].concat(...keys.filter(k => state[k] !== undefined).map(k => ["--" + k.replace("_", "-"), String(state[k])]));
 }
-const degrees = pins.map(p => p.key);
+const degrees = pins.map(p => p.key), planKeys = ["devices", "batch", "seq"].concat(degrees, ["precision", "fp8_recipe", "peft", "offload", "framework"]);
 const costWords = state => state.tokens === undefined ? [] : given(state, ["tokens", "price"]);
 const spWords = state => state.sp === "on" ? ["--sp"] : state.sp === "off" ? ["--no-sp"] : [];
 
 const placeWords = job => ["place", job.state.model].concat(machineWords(job), ["--semantics", "training"],
-  given(job.state, ["devices", "batch", "seq"].concat(degrees, ["precision", "framework"])), spWords(job.state), costWords(job.state));
+  given(job.state, planKeys), spWords(job.state), costWords(job.state));
 
 const predictWords = job => ["predict", job.state.model].concat(machineWords(job),
-  given(job.state, ["devices", "batch", "seq"].concat(degrees, ["precision", "framework"])), spWords(job.state), costWords(job.state));
+  given(job.state, planKeys), spWords(job.state), costWords(job.state));
 
 // The plan of an answer as a launch script: by the command that found it; in another framework by 'phaze predict' with the plan given.
 function launchWords(job, answer, framework) {
@@ -179,8 +185,10 @@ function launchWords(job, answer, framework) {
 // The plan that was found last, for other settings: what is pinned stays so.
 function lastPlanWords(job, plan) {
   const again = Math.max(...(plan.recompute_by_stage || [0])), state = Object.assign({}, job.state);
-  ["tp", "pp", "vpp", "cp", "mbs", "zero", "recompute", "precision", "framework", "ep"].forEach(k => { if (state[k] === undefined && plan[k] !== undefined) state[k] = plan[k]; });
+  ["tp", "pp", "vpp", "cp", "mbs", "zero", "recompute", "framework", "ep"].forEach(k => { if (state[k] === undefined && plan[k] !== undefined) state[k] = plan[k]; });
   if (job.state.recompute === undefined && plan.recompute === "full" && !again) state.recompute = "none";
+  if (!plan.offload) delete state.offload;
+  else if (state.offload) state.offload = plan.offload;
   delete state.dp;
   if (job.state.dp !== undefined) state.dp = job.state.dp;
   if (!(state.ep > 1)) delete state.ep;
@@ -188,7 +196,8 @@ function lastPlanWords(job, plan) {
   if (Number(state.tp) === 1) delete state.sp;
   const partly = state.recompute === "full" && job.state.recompute === undefined && again ? ["--recompute-layers", String(Math.max(1, Math.ceil(again / plan.vpp)))] : [];
   const order = Number(state.vpp) > 1 || ["1f1b", "interleaved"].includes(plan.pipeline) ? [] : ["--pipeline", plan.pipeline];
-  return predictWords(Object.assign({}, job, { state })).concat(partly, order, ["--overlap", plan.overlap]);
+  const away = state.offload ? given(plan, ["offload_layers", "offload_fraction"].filter(k => plan[k])) : [];
+  return predictWords(Object.assign({}, job, { state })).concat(partly, away, order, ["--overlap", plan.overlap]);
 }
 
 // The operators of a plan's layers, on one device.
