@@ -1623,7 +1623,12 @@ struct pz_prediction {
   double host_bytes;   /* of the host's memory for each device, of the stage with most; 0: none */
   double
       offload_s; /* of parts.transfer_s: activations on their way to the host and back that show */
+  bool scans; /* parts.attention_s has scans of state-space layers too */
 };
+
+/* What people call a part of this step: its label, or "attention and scans" of a model with state-space layers. */
+PZ_API const char *pz_time_part_label(const struct pz_prediction *p,
+                                      const struct pz_part_info *part);
 
 /* The value of a part, and what of it is hidden. */
 static inline double pz_time_part(const struct pz_training_parts *x, const struct pz_part_info *p) {
@@ -2238,6 +2243,9 @@ struct pz_study_options {
 
   bool
       serial; /* evaluator training: operators of a chip one after another, not scheduled beside each other */
+
+  /* of pz_chips_compare and pz_chips_rent alone: fields that every plan has, as texts of pz_plan_set; NULL: default */
+  const char *precision, *peft;
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the

@@ -97,20 +97,20 @@ static double model_attention_flop(const struct pz_step_model *m) {
 }
 
 /* Layers that attend to all tokens: of a hybrid those that have attention, else all. */
-static double attention_layers(const struct pz_step_model *m) {
+static double attention_layers(const struct pz_step_model *m, bool *scans) {
   double with = 0;
-  bool hybrid = false;
+  *scans = false;
   for (uint32_t i = 0; i < m->kinds.n; i++) {
     const struct pz_layer *l = &m->w->layers[m->kinds.layer[i]];
     bool attends = false;
     for (uint32_t k = 0; k < l->ops[PZ_FORWARD].n; k++) {
       const struct pz_op *op = &l->ops[PZ_FORWARD].op[k];
-      hybrid = hybrid || pz_op_is_scan(op->kind);
+      *scans = *scans || pz_op_is_scan(op->kind);
       attends = attends || (is_attention(m, op) && !pz_op_is_scan(op->kind));
     }
     if (attends) with += (double)l->count;
   }
-  return hybrid ? with : (double)m->n_blocks;
+  return *scans ? with : (double)m->n_blocks;
 }
 
 /* ---- recomputation -------------------------------------------------------------------------- */
@@ -204,7 +204,7 @@ enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan
   if (status != PZ_OK) return status;
   double width = w->head_dim ? (double)w->heads * (double)w->head_dim : (double)w->hidden;
   double gemms = model_gemm_flop(m), flop = gemms + model_attention_flop(m);
-  double conventional = gemms + 12 * attention_layers(m) * width * (double)m->seq;
+  double conventional = gemms + 12 * attention_layers(m, &out->scans) * width * (double)m->seq;
   double peak = pz_chip_tensor_flop_per_s(&m->cost.chip) * peak_part(&m->cost.chip, p);
   out->tokens = (double)(p->batch * m->seq);
   out->params = (double)w->totals.model_params;
