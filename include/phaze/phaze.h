@@ -382,7 +382,8 @@ struct pz_workload_options {
     int modules;    /* those layers, a set of enum pz_lora_module */
     double dropout; /* of what adapters read; 0: none */
   } lora;
-  const char *peft; /* NULL, or the same as a text (pz_lora_parse), which takes its place; the caller's */
+  const char
+      *peft; /* NULL, or the same as a text (pz_lora_parse), which takes its place; the caller's */
 };
 
 /* Linear layers that adapters may have.  Megatron's layers of query, key and value, and of gate and up, are one each:
@@ -401,8 +402,9 @@ enum pz_lora_module {
   PZ_LORA_KV_UP = 1 << 10,
   PZ_LORA_SSM_IN = 1 << 11, /* of state-space layers */
   PZ_LORA_SSM_OUT = 1 << 12,
-  PZ_LORA_SHARED = 1 << 13,      /* one first matrix for layers that Megatron has as one */
-  PZ_LORA_AS_FRAMEWORK = 1 << 14 /* the same where the framework is Megatron's (all, attention) */
+  PZ_LORA_SHARED = 1 << 13,        /* one first matrix for layers that Megatron has as one */
+  PZ_LORA_AS_FRAMEWORK = 1 << 14,  /* the same where the framework is Megatron's (all, attention) */
+  PZ_LORA_SHARED_EXPERTS = 1 << 15 /* one adapter for all experts of a device */
 };
 
 /* "none", or "lora:RANK:MODULES" with a list of modules joined by +, or all or attention, and maybe ":DROPOUT". */
@@ -1510,11 +1512,11 @@ PZ_API extern const char *const pz_recomputation_names[],
                                 *const pz_module_names[],
                                     *const pz_graph_module_names[],
                                         *const pz_main_params_names[],
-                                        *const pz_offload_names[],
-                                            *const pz_offload_module_names[],
-                                                *const pz_pipeline_names[],
-                                                    *const pz_saved_names[],
-                                                        *const pz_framework_names[];
+                                            *const pz_offload_names[],
+                                                *const pz_offload_module_names[],
+                                                    *const pz_pipeline_names[],
+                                                        *const pz_saved_names[],
+                                                            *const pz_framework_names[];
 
 /* Position of a framework in its list; -1: unknown. */
 PZ_API int pz_framework_find(const char *name);
@@ -1623,7 +1625,8 @@ struct pz_prediction {
   double host_bytes;   /* of the host's memory for each device, of the stage with most; 0: none */
   double
       offload_s; /* of parts.transfer_s: activations on their way to the host and back that show */
-  bool scans; /* parts.attention_s has scans of state-space layers too */
+  double scan_layers;   /* layers with a state-space scan in the place of attention */
+  double sparse_layers; /* with attention to the keys that an indexer chooses */
 };
 
 /* What people call a part of this step: its label, or "attention and scans" of a model with state-space layers. */
@@ -2774,12 +2777,13 @@ struct pz_validation_point {
   const char *plan;  /* for people: degrees and microbatch; "" for an operator */
   const char *job;   /* equal for plans of one model, chip, devices and batch; NULL: no plan */
   int64_t devices, batch;
-  bool one_node;    /* all devices in the innermost level of the network */
-  const char *work; /* "16-bit", "experts", "fp8"; operators: their kind on all chips, or NULL */
-  bool dense;       /* dense 16-bit model, no context parallelism, 1F1B */
-  bool context;     /* context parallel */
-  bool zero_bubble; /* of the pipeline's orders */
-  bool tpu;         /* runs on a TPU */
+  bool one_node; /* all devices in the innermost level of the network */
+  const char *
+      work; /* "16-bit", "experts", "fp8", "nvfp4", "LoRA", "state-space layers"; operators: their kind on all chips, or NULL */
+  bool dense;                             /* dense 16-bit model, no context parallelism, 1F1B */
+  bool context;                           /* context parallel */
+  bool zero_bubble;                       /* of the pipeline's orders */
+  bool tpu;                               /* runs on a TPU */
   double measured_s, predicted_s;         /* 0: none */
   double measured_bytes, predicted_bytes; /* 0: none */
   const char *reason;                     /* why there is no prediction; "" if there is one */

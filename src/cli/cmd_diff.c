@@ -204,7 +204,7 @@ static enum pz_status print_parts(struct diff *x) {
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
     double s = pz_time_part(&a->parts, part), z = pz_time_part(&b->parts, part);
     if (s > 1e-9 * a->step_s || z > 1e-9 * b->step_s)
-      both(&t, pz_time_part_label(a->scans ? a : b, part), digits, s, z);
+      both(&t, pz_time_part_label(a->scan_layers > 0 ? a : b, part), digits, s, z);
   }
   both(&t, "step", digits, a->step_s, b->step_s);
   putchar('\n');

@@ -57,7 +57,8 @@
    .help = "With the model's multi-token-prediction layers"},                                       \
   {.name = "peft", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.peft), .arg = "TEXT",            \
    .help = "Frozen weights with low-rank adapters: lora:RANK:MODULES or lora:RANK:MODULES:DROPOUT " \
-           "(default: none)"},                                                                      \
+           "with modules all, attention, or a list with + between (phaze predict --help names "     \
+           "them; default: none)"},                                                                 \
   PZ_IMPORT_OPTIONS(T, F)
 
 /* Options for ONNX files only. */

@@ -3,6 +3,7 @@
  * arguments of Megatron-LM do, so each is read as the argument it stands for, in its line. */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -165,11 +166,23 @@ static char *bridge_arguments(const char *text, size_t bytes) {
   return NULL;
 }
 
-/* Of the call of LoRA that nemo.c writes: rank and modules as a plan has them; NULL: there is none, or no memory. */
+/* The number behind "name="; 0: there is none. */
+static double keyword(const char *at, const char *end, const char *name) {
+  char number[32];
+  const char *found = find_text(at, (size_t)(end - at), name);
+  if (!found) return 0;
+  found += strlen(name);
+  size_t n = (size_t)(end - found) < sizeof number - 1 ? (size_t)(end - found) : sizeof number - 1;
+  memcpy(number, found, n);
+  number[n] = 0;
+  return strtod(number, NULL);
+}
+
+/* Of the call of LoRA that nemo.c writes: rank, modules and dropout as a plan has them; NULL: there is none, or no
+ * memory. */
 static const char *bridge_adapters(const char *text, size_t bytes, struct pz_arena *arena) {
   static const char call[] = "LoRA(target_modules=[";
   const char *at = find_text(text, bytes, call), *end = text + bytes;
-  long long rank = 0;
   char names[400];
   size_t n = 0;
   if (!at) return NULL;
@@ -179,11 +192,11 @@ static const char *bridge_adapters(const char *text, size_t bytes, struct pz_are
     else if (*at == ',')
       names[n++] = '+';
   names[n] = 0;
-  const char *dim = find_text(at, (size_t)(end - at), "dim=");
-  for (const char *c = dim ? dim + 4 : end; c < end && isdigit((unsigned char)*c) && rank < 1 << 20;
-       c++)
-    rank = 10 * rank + (*c - '0');
-  return pz_arena_printf(arena, "lora:%lld:%s", rank, names);
+  const char *close = memchr(at, ')', (size_t)(end - at));
+  if (close) end = close;
+  double rank = keyword(at, end, "dim="), dropout = keyword(at, end, "dropout=");
+  return dropout > 0 ? pz_arena_printf(arena, "lora:%.0f:%s:%.10g", rank, names, dropout)
+                     : pz_arena_printf(arena, "lora:%.0f:%s", rank, names);
 }
 
 enum pz_status pz_bridge_read(const char *name, const char *text, size_t bytes,

@@ -152,7 +152,7 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
   if (l->shape.kv_rank && lora.modules & PZ_LORA_QUERY)
     lora.modules &= ~(PZ_LORA_KEY | PZ_LORA_VALUE);
   if (l->shape.kv_rank && l->shape.q_rank) lora.modules &= ~PZ_LORA_QUERY;
-  lora.modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
+  if (!l->shape.recurrence.heads) lora.modules &= ~(PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT);
   fputs("peft = LoRA(target_modules=[", out);
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
     if ((lora.modules & layers[i].modules) != layers[i].modules) continue;

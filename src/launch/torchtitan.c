@@ -94,7 +94,8 @@ static const struct package {
     [PZ_SHAPE_DEEPSEEK_V3] = {"deepseek_v3", "DeepSeekV3ModelArgs", put_deepseek}};
 
 /* A converter that freezes the model and gives linear layers of these names adapters.  Its name is what the plan says:
- * torchtitan_config.c reads it. */
+ * torchtitan_config.c reads it.  Of the first checkpoint the model's own weights are loaded: dcp.load refuses keys that
+ * it does not have, and exclude_from_loading names whole states alone (torchtitan/components/checkpoint.py). */
 static void put_adapters(const struct pz_launch *l, FILE *out) {
   static const struct {
     int module;
@@ -106,6 +107,9 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
       {PZ_LORA_KV_DOWN, "wkv_a"}, {PZ_LORA_KV_UP, "wkv_b"}};
   struct pz_lora lora;
   if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &lora, NULL) != PZ_OK) return;
+  char read[80] = "x";
+  if (lora.dropout > 0)
+    snprintf(read, sizeof read, "nn.functional.dropout(x, %.10g, self.training)", lora.dropout);
   fputs("\n\nADAPTED = {", out);
   const char *comma = "";
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
@@ -120,7 +124,7 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
           "        self.lora_a = nn.Linear(self.in_features, %" PRId64 ", **kept)\n"
           "        self.lora_b = nn.Linear(%" PRId64 ", self.out_features, **kept)\n\n"
           "    def forward(self, x):\n"
-          "        return super().forward(x) + 2.0 * self.lora_b(self.lora_a(x))\n\n\n"
+          "        return super().forward(x) + 2.0 * self.lora_b(self.lora_a(%s))\n\n\n"
           "class Adapters:\n"
           "    def __init__(self, job_config, parallel_dims):\n        pass\n\n"
           "    def convert(self, model):\n"
@@ -138,20 +142,29 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
           "                    nn.init.zeros_(module.lora_b.weight)\n\n"
           "        model.init_weights = init\n\n"
           "    def post_optimizer_hook(self, model):\n        pass\n\n\n"
-          "register_model_converter(Adapters, \"%s\")\n",
-          lora.rank, lora.rank, l->plan.peft);
+          "register_model_converter(Adapters, \"%s\")\n\n"
+          "load_all = CheckpointManager.dcp_load\n\n\n"
+          "def load_model(self, state_dict, checkpoint_id, **form):\n"
+          "    if checkpoint_id == self.initial_load_path:  # adapters are not in it\n"
+          "        state_dict = {k: v for k, v in state_dict.items() if \".lora_\" not in k}\n"
+          "    load_all(self, state_dict, checkpoint_id, **form)\n\n\n"
+          "CheckpointManager.dcp_load = load_model\n",
+          lora.rank, lora.rank, read, l->plan.peft);
 }
 
 static void put_module(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
   const struct package *k = &packages[s->family];
   bool adapts = pz_plan_adapts(&l->plan);
-  fprintf(out,
-          "cat > \"$RUN_PATH/phaze_model.py\" <<'EOF'\n"
-          "%sfrom torchtitan.models.%s import get_train_spec\n"
-          "from torchtitan.models.%s.model.args import %s%s\n",
-          adapts ? "from torch import nn\n" : "", k->name, k->name,
-          s->family == PZ_SHAPE_LLAMA ? "RoPEScalingArgs, " : "", k->arguments);
+  fprintf(
+      out,
+      "cat > \"$RUN_PATH/phaze_model.py\" <<'EOF'\n"
+      "%sfrom torchtitan.models.%s import get_train_spec\n"
+      "from torchtitan.models.%s.model.args import %s%s\n",
+      adapts
+          ? "from torch import nn\nfrom torchtitan.components.checkpoint import CheckpointManager\n"
+          : "",
+      k->name, k->name, s->family == PZ_SHAPE_LLAMA ? "RoPEScalingArgs, " : "", k->arguments);
   if (s->experts) fputs("from torchtitan.models.moe import MoEArgs\n", out);
   if (adapts)
     fputs("from torchtitan.protocols.model_converter import register_model_converter\n", out);
@@ -277,7 +290,7 @@ void pz_launch_torchtitan(const struct pz_launch *l, FILE *out) {
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints and logs");
   if (pz_plan_adapts(&l->plan))
     pz_launch_need(out, "PRETRAINED_CHECKPOINT",
-                   "weights of the model, a checkpoint of torchtitan");
+                   "weights of the model without adapters, a checkpoint of torchtitan");
   fputs("if [[ ! -e $TORCHTITAN_PATH/torchtitan/config/job_config.py ]]; then\n"
         "  echo \"$TORCHTITAN_PATH is not torchtitan 0.2, the last that reads TOML\" >&2\n"
         "  exit 1\nfi\n"

@@ -156,6 +156,9 @@ static enum pz_status try_offload(struct walk *w) {
     p.offload = PZ_OFFLOAD_OPTIMIZER;
     p.offload_fraction = quarter / 4.0;
     status = try_plan(w, p, PZ_PLAN_OFFLOAD);
+    p.zero = 1; /* some frameworks have it in this stage alone, with one replica too */
+    if (status == PZ_OK && !w->taken && !own->zero && own->dp * own->cp == 1)
+      status = try_plan(w, p, PZ_PLAN_OFFLOAD);
   }
   return status;
 }

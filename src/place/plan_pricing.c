@@ -142,7 +142,8 @@ static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct 
     if (!pz_plan_space_take(s->space, p, i)) continue;
     c->plans++;
     bool pinned = s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE) || s->space->way[0].activations;
-    if (i && !pinned && s->space->q->objective != PZ_PLAN_MEMORY && c->by_memory == before)
+    bool fits = s->space->ways.allowed[0] && c->by_memory == before;
+    if (i && !pinned && s->space->q->objective != PZ_PLAN_MEMORY && fits)
       c->by_bound++;
     else
       status = try_way(s, x, p);

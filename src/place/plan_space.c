@@ -168,9 +168,14 @@ static bool allows(const struct pz_plan_space *s, struct pz_plan *p, const struc
          pz_rule_list_group_can(&s->rules, PZ_RULE_SHARDS, p, &s->model) && can_recompute(s, p);
 }
 
-/* Ways of a plan that the plain rules allow. */
+static bool is_alone(const struct pz_plan *p) {
+  return pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) == 1;
+}
+
+/* Ways of a plan that the plain rules allow; of one with ZeRO but without replicas those that it has not without. */
 static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
   bool can = true, known = false; /* by the rules that do not look at them */
+  bool vain = p->zero && is_alone(p) && !(s->q->pinned & PZ_PLAN_PIN(ZERO));
   s->ways.n = 0;
   for (size_t i = 0; i < s->n_ways; i++) {
     s->ways.allowed[i] = false;
@@ -182,6 +187,11 @@ static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
     known = true;
     s->ways.allowed[i] = can && can_recompute(s, p);
     s->ways.overlap[i] = p->overlap;
+    if (vain && s->ways.allowed[i]) {
+      struct pz_plan whole = *p;
+      whole.zero = 0;
+      s->ways.allowed[i] = !allows(s, &whole, &s->way[i]);
+    }
     s->ways.n += s->ways.allowed[i];
   }
 }
@@ -442,12 +452,11 @@ static bool has_order(const struct pz_plan_space *s, const struct pz_plan *p,
   return s->orders >> order & 1 && (chunks ? p->vpp == (int64_t)chunks : p->vpp > 1);
 }
 
-/* Without replicas nothing is sharded. */
+/* Without replicas nothing is sharded, but a framework may have the optimizer on the host, or its state in fewer bits, in
+ * stage 1 alone. */
 static bool can_shard(const struct pz_plan_space *s, const struct pz_plan *p) {
-  bool pinned = s->q->pinned & PZ_PLAN_PIN(ZERO);
-  if (pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) == 1)
-    return p->zero == (pinned ? s->q->plan.zero : 0);
-  return PZ_PLAN_ALLOWS(s->q, ZERO, zero, p->zero);
+  return PZ_PLAN_ALLOWS(s->q, ZERO, zero, p->zero) &&
+         (s->q->pinned & PZ_PLAN_PIN(ZERO) || !is_alone(p) || p->zero <= 1);
 }
 
 static bool add_division(struct pz_plan_space *s, int64_t first, int64_t last) {

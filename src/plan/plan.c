@@ -100,6 +100,19 @@ double pz_plan_main_bytes(const struct pz_plan *p, bool experts) {
                                    : PZ_MAIN_FP32];
 }
 
+double pz_plan_optimizer_bytes(const struct pz_plan *p, bool experts) {
+  static const double MOMENTS = 2, READ_AND_WRITTEN = 2, OWN_STATE_BYTES = 16;
+  const struct pz_framework *f = pz_plan_framework(p);
+  struct pz_plan plain = *p;
+  plain.moment_bytes = 0;
+  plain.main_params = PZ_AS_FRAMEWORK;
+  double fewer =
+      MOMENTS * (pz_plan_moment_bytes(&plain, experts) - pz_plan_moment_bytes(p, experts));
+  if (f->state_bytes > OWN_STATE_BYTES) /* weights have copies */
+    fewer += pz_plan_main_bytes(&plain, experts) - pz_plan_main_bytes(p, experts);
+  return pz_fmax(0, f->optimizer_bytes - READ_AND_WRITTEN * fewer);
+}
+
 int64_t pz_plan_offloaded(const struct pz_plan *p, int64_t blocks) {
   if (!(p->offload & PZ_OFFLOAD_ACTIVATIONS)) return 0;
   return p->offload_layers ? pz_min(p->offload_layers, blocks) : blocks;

@@ -58,6 +58,10 @@ enum pz_format pz_plan_format(const struct pz_plan *p);
  * of an fp32 copy what a bf16 weight leaves of it (store_param_remainders, same source); 8-bit weights leave none. */
 double pz_plan_main_bytes(const struct pz_plan *p, bool experts);
 
+/* Read and written for a parameter in the step of Adam: what the framework's own state moves (frameworks.def), with moments
+ * and copies of other sizes by so much more or less. */
+double pz_plan_optimizer_bytes(const struct pz_plan *p, bool experts);
+
 /* Layers of a chunk with so many whose activations go to the host, all of each or what some modules read. */
 int64_t pz_plan_offloaded(const struct pz_plan *p, int64_t blocks);
 

@@ -55,7 +55,11 @@ struct pz_run_features pz_run_features(const struct pz_plan *plan, const struct 
   bool experts = p->active_params < p->params;
   const char *const values[PZ_FEATURES] = {
       [PZ_FEATURE_CHIP_LINE] = pz_chip_line(chip),
-      [PZ_FEATURE_LAYERS] = experts ? "experts" : "dense",
+      [PZ_FEATURE_LAYERS] = pz_plan_adapts(plan)   ? "lora"
+                            : p->scan_layers > 0   ? "state-space layers"
+                            : p->sparse_layers > 0 ? "sparse attention"
+                            : experts              ? "experts"
+                                                   : "dense",
       [PZ_FEATURE_PRECISION] = plan->precision == PZ_PRECISION_FP8     ? "fp8"
                                : plan->precision == PZ_PRECISION_NVFP4 ? "nvfp4"
                                                                        : "16-bit",

@@ -40,7 +40,8 @@ const struct pz_part_info *pz_time_part_at(size_t i) {
 }
 
 const char *pz_time_part_label(const struct pz_prediction *p, const struct pz_part_info *part) {
-  bool scans = p->scans && part->offset == offsetof(struct pz_training_parts, attention_s);
+  bool scans =
+      p->scan_layers > 0 && part->offset == offsetof(struct pz_training_parts, attention_s);
   return scans ? "attention and scans" : part->label;
 }
 

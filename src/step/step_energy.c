@@ -100,7 +100,7 @@ static double update_j(const struct pz_step_model *m, const struct pz_plan *p, d
   double copies = (double)pz_plan_replicas(p);
   double others = copies - 1;
   params *= (double)m->w->totals.model_trained_params / (double)m->w->totals.model_params;
-  pz_cost_update(&m->cost, MANY * pz_plan_framework(p)->optimizer_bytes, MANY,
+  pz_cost_update(&m->cost, MANY * pz_plan_optimizer_bytes(p, m->memory.experts), MANY,
                  m->k->optimizer_efficiency, &u);
   if (c->cold) u.joules -= u.latency_s * pz_power_idle_watts(c);
   return params * (p->zero ? 1 : copies) * u.joules / MANY +

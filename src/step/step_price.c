@@ -419,7 +419,7 @@ static void optimize(const struct pricing *x, struct pz_prediction *out) {
                expert.trained / (double)(p->zero ? expert.shards : 1);
   double away = pz_plan_away(p), here = own * (1 - away);
   struct pz_power update;
-  pz_cost_update(&x->m->cost, here * pz_plan_framework(p)->optimizer_bytes, here,
+  pz_cost_update(&x->m->cost, here * pz_plan_optimizer_bytes(p, x->m->memory.experts), here,
                  x->m->k->optimizer_efficiency, &update);
   out->parts.optimizer_s = pz_corrected(x->m->cost.chip.correction.elementwise) * update.latency_s;
   if (away > 0)

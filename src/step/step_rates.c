@@ -96,21 +96,27 @@ static double model_attention_flop(const struct pz_step_model *m) {
   return sum;
 }
 
-/* Layers that attend to all tokens: of a hybrid those that have attention, else all. */
-static double attention_layers(const struct pz_step_model *m, bool *scans) {
-  double with = 0;
-  *scans = false;
+/* Layers of the model by what mixes their tokens. */
+struct mixers {
+  double attention, scans, sparse;
+};
+
+static struct mixers mixers_of(const struct pz_step_model *m) {
+  struct mixers n = {0};
   for (uint32_t i = 0; i < m->kinds.n; i++) {
     const struct pz_layer *l = &m->w->layers[m->kinds.layer[i]];
-    bool attends = false;
+    bool attends = false, scans = false, indexed = false;
     for (uint32_t k = 0; k < l->ops[PZ_FORWARD].n; k++) {
       const struct pz_op *op = &l->ops[PZ_FORWARD].op[k];
-      *scans = *scans || pz_op_is_scan(op->kind);
+      scans = scans || pz_op_is_scan(op->kind);
       attends = attends || (is_attention(m, op) && !pz_op_is_scan(op->kind));
+      indexed = indexed || strncmp(op->name, "index_", 6) == 0;
     }
-    if (attends) with += (double)l->count;
+    n.attention += attends ? (double)l->count : 0;
+    n.scans += scans ? (double)l->count : 0;
+    n.sparse += indexed ? (double)l->count : 0;
   }
-  return *scans ? with : (double)m->n_blocks;
+  return n;
 }
 
 /* ---- recomputation -------------------------------------------------------------------------- */
@@ -204,11 +210,15 @@ enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan
   if (status != PZ_OK) return status;
   double width = w->head_dim ? (double)w->heads * (double)w->head_dim : (double)w->hidden;
   double gemms = model_gemm_flop(m), flop = gemms + model_attention_flop(m);
-  double conventional = gemms + 12 * attention_layers(m, &out->scans) * width * (double)m->seq;
+  struct mixers n = mixers_of(m);
+  double conventional =
+      gemms + 12 * (n.scans > 0 ? n.attention : (double)m->n_blocks) * width * (double)m->seq;
   double peak = pz_chip_tensor_flop_per_s(&m->cost.chip) * peak_part(&m->cost.chip, p);
   out->tokens = (double)(p->batch * m->seq);
   out->params = (double)w->totals.model_params;
   out->active_params = (double)w->totals.active_params;
+  out->scan_layers = n.scans;
+  out->sparse_layers = n.sparse;
   out->samples_per_s = (double)p->batch / out->step_s;
   out->tokens_per_s_per_device = out->tokens / out->step_s / (double)pz_plan_devices(p);
   out->mfu = flop * out->tokens_per_s_per_device / peak;

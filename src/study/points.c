@@ -105,12 +105,25 @@ static int64_t node_devices(const char *cluster) {
   return net.n_levels > 0 ? net.level[0].devices : 8;
 }
 
+static bool is_lora(const struct pz_csv *csv, uint32_t row) {
+  return !cell_is(csv, row, "peft", "") && !cell_is(csv, row, "peft", "none");
+}
+
+/* What a run is made of, for totals. */
+static const char *work_of(const struct pz_csv *csv, uint32_t row) {
+  if (is_lora(csv, row)) return "LoRA";
+  if (!cell_is(csv, row, "ssm", "")) return "state-space layers";
+  if (!cell_is(csv, row, "experts", "")) return "experts";
+  if (cell_is(csv, row, "precision", "nvfp4")) return "nvfp4";
+  return cell_is(csv, row, "precision", "fp8") ? "fp8" : "16-bit";
+}
+
 bool pz_points_dense(const struct pz_csv *csv, uint32_t row) {
   bool pipeline =
       cell_is(csv, row, "pipeline", "1f1b") || cell_is(csv, row, "pipeline", "interleaved");
   bool cp = !cell_is(csv, row, "cp", "") && !cell_is(csv, row, "cp", "1");
-  return cell_is(csv, row, "experts", "") && cell_is(csv, row, "precision", "bf16") && !cp &&
-         pipeline;
+  return strcmp(work_of(csv, row), "16-bit") == 0 && cell_is(csv, row, "precision", "bf16") &&
+         !cp && pipeline;
 }
 
 static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_run_table *t,
@@ -134,9 +147,7 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
                                   .devices = count_of(csv, row, "n_dev"),
                                   .batch = count_of(csv, row, "gbs"),
                                   .dense = pz_points_dense(csv, row),
-                                  .work = !cell_is(csv, row, "experts", "")       ? "experts"
-                                          : cell_is(csv, row, "precision", "fp8") ? "fp8"
-                                                                                  : "16-bit",
+                                  .work = work_of(csv, row),
                                   .measured_s = run->measured_s,
                                   .measured_bytes = run->measured_bytes,
                                   .predicted_s = run->predicted ? run->p.step_s : 0,

@@ -71,14 +71,18 @@ static bool any_run(const struct pz_validation_point *p) { return p != NULL; }
 static bool dense_gpu(const struct pz_validation_point *p) { return p->dense && !p->tpu; }
 static bool single_node(const struct pz_validation_point *p) { return dense_gpu(p) && p->one_node; }
 static bool on_tpu(const struct pz_validation_point *p) { return p->tpu; }
-static bool experts(const struct pz_validation_point *p) {
-  return p->work && strcmp(p->work, "experts") == 0;
+static bool works_by(const struct pz_validation_point *p, const char *work) {
+  return p->work && strcmp(p->work, work) == 0;
 }
-static bool dense_fp8(const struct pz_validation_point *p) {
-  return p->work && strcmp(p->work, "fp8") == 0;
+static bool experts(const struct pz_validation_point *p) { return works_by(p, "experts"); }
+static bool dense_fp8(const struct pz_validation_point *p) { return works_by(p, "fp8"); }
+static bool nvfp4(const struct pz_validation_point *p) { return works_by(p, "nvfp4"); }
+static bool lora(const struct pz_validation_point *p) { return works_by(p, "LoRA"); }
+static bool hybrid(const struct pz_validation_point *p) {
+  return works_by(p, "state-space layers");
 }
 static bool context(const struct pz_validation_point *p) {
-  return p->context && !experts(p) && !p->tpu;
+  return p->context && !p->tpu && (dense_fp8(p) || works_by(p, "16-bit"));
 }
 static bool zero_bubble(const struct pz_validation_point *p) { return p->zero_bubble; }
 
@@ -92,7 +96,10 @@ static const struct {
               {"with experts", experts},
               {"dense fp8", dense_fp8},
               {"dense, context parallel, on GPUs", context},
-              {"zero bubble", zero_bubble}};
+              {"zero bubble", zero_bubble},
+              {"dense nvfp4", nvfp4},
+              {"LoRA", lora},
+              {"with state-space layers", hybrid}};
 enum { TOTALS = sizeof totals / sizeof *totals };
 
 static enum pz_status make_totals(const struct pz_validation_point *points, uint32_t n,

@@ -79,6 +79,7 @@ static enum pz_status build_layer(struct pz_owned *o, const struct pz_layer_plan
   layer->count = plan->count;
   layer->buffer_bytes = plan->buffer_bytes;
   describe(&b, &g, layer);
+  o->adaptable |= b.adapting.found;
   return status;
 }
 

@@ -9,6 +9,7 @@
 struct pz_owned {
   struct pz_workload w;
   struct pz_arena arena;
+  int adaptable; /* linear layers that may have adapters, a set of enum pz_lora_module */
 };
 
 struct pz_layer_plan {

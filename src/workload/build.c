@@ -351,6 +351,18 @@ static uint32_t linear_op(struct pz_builder *b, const struct pz_linear *l, struc
                        linear_bias(b, l, op->dims.n));
 }
 
+/* One adapter for all experts of a device, which each of them trains for itself: Megatron Core exchanges its gradients
+ * as those of experts (allreduce of megatron/core/tensor_parallel/layers.py). */
+static bool shares_experts(const struct pz_builder *b) {
+  return b->options->lora.modules & PZ_LORA_SHARED_EXPERTS;
+}
+
+/* Adapters for experts, of all devices over which these are divided. */
+static int64_t adapters_of(const struct pz_builder *b, int64_t experts) {
+  if (!experts || !shares_experts(b)) return experts;
+  return pz_folded(b) ? b->options->ep : 1;
+}
+
 static uint32_t plain_linear(struct pz_builder *b, const struct pz_linear *l) {
   if (b->status != PZ_OK || l->x == PZ_NONE) return PZ_NONE;
   int64_t in = l->divide == PZ_DIVIDE_ROWS ? linear_share(b, l, l->in) : l->in;
@@ -376,7 +388,7 @@ static uint32_t plain_linear(struct pz_builder *b, const struct pz_linear *l) {
                      .out = &y,
                      .n_out = 1,
                      .dims = linear_dims(pz_local_experts(b, l->experts), rows, in, out),
-                     .grouped = l->experts > 0,
+                     .grouped = l->experts > 0 && !(b->adapting.now && shares_experts(b)),
                      .replicated = b->options->tp > 1 && !divided};
   return linear_op(b, l, &op, rows);
 }
@@ -565,7 +577,7 @@ static uint32_t adapter_first(struct pz_builder *b, const struct pz_linear *l, c
                             .divide = l->experts && l->divide == PZ_DIVIDE_COLUMNS ? PZ_DIVIDE_NOT
                                                                                    : l->divide,
                             .outside = l->outside,
-                            .experts = l->experts};
+                            .experts = adapters_of(b, l->experts)};
   uint32_t z = plain_linear(b, &first);
   if (z == PZ_NONE) return z;
   if (b->options->tp > 1 && !l->experts && l->divide != PZ_DIVIDE_NOT) {
@@ -608,7 +620,7 @@ static uint32_t adapt(struct pz_builder *b, const struct pz_linear *l, int modul
                                     : l->divide == PZ_DIVIDE_COLUMNS ? PZ_DIVIDE_COLUMNS
                                                                      : PZ_DIVIDE_NOT,
                           .outside = l->outside,
-                          .experts = l->experts};
+                          .experts = adapters_of(b, l->experts)};
   uint32_t z = plain_linear(b, &out);
   b->adapting.now = false;
   if (later) z = adapter_leave(b, l, second, z);
@@ -621,6 +633,7 @@ static uint32_t adapt(struct pz_builder *b, const struct pz_linear *l, int modul
 uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
   uint32_t y = plain_linear(b, l);
   int module = b->options->lora.rank > 0 ? lora_module(l->name) : 0;
+  b->adapting.found |= module;
   return y != PZ_NONE && (module & b->options->lora.modules) ? adapt(b, l, module, y) : y;
 }
 

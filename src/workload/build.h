@@ -24,6 +24,7 @@ struct pz_builder {
     uint32_t x, first; /* what the last adapter read, and its first product; PZ_NONE: none */
     int group;         /* of layers that share it */
     uint32_t pending;  /* what is added behind the sum of the next pz_build_leave */
+    int found;         /* layers that may have adapters, a set of enum pz_lora_module */
   } adapting;
 };
 

@@ -588,7 +588,7 @@ static const struct pz_family table[] = {
     {"deepseek_v2", read_deepseek_v2},
     {"deepseek_v3", pz_read_deepseek_v3},
     {"deepseek_v32", pz_read_deepseek_sparse},
-    {"glm_moe_dsa", pz_read_deepseek_sparse},
+    {"glm_moe_dsa", pz_read_glm_sparse},
     {"gemma2", read_gemma2},
     {"gemma3_text", read_gemma3},
     {"phi3", read_phi3},

@@ -36,6 +36,7 @@ void pz_read_deepseek_v3(struct pz_fields *c, struct pz_arch *a);
 
 /* family_sparse.c */
 void pz_read_deepseek_sparse(struct pz_fields *c, struct pz_arch *a);
+void pz_read_glm_sparse(struct pz_fields *c, struct pz_arch *a);
 
 /* family_hybrid.c */
 void pz_read_nemotron_h(struct pz_fields *c, struct pz_arch *a);

@@ -30,7 +30,8 @@ static const struct {
 
 enum { HALVES = sizeof halves / sizeof *halves };
 
-/* A pattern "M-M*E", or the list of field `names` in its place: as letters into `out`, of `size` characters. */
+/* A pattern "M-M*E", or the list of field `names` in its place: as letters into `out`, of `size` characters.  Where both are
+ * there they say the same. */
 static void read_pattern(struct pz_fields *c, const char *pattern, const char *names, char *out,
                          size_t size, const char *absent) {
   const json_t *list = pz_fields_value(c, names);
@@ -49,6 +50,11 @@ static void read_pattern(struct pz_fields *c, const char *pattern, const char *n
     if (!out[i]) return;
   }
   if (!n || n >= size) pz_fields_refuse(c, list ? names : pattern, "1 to 1024 layers");
+  if (list && pz_fields_value(c, pattern) && strcmp(text, out) != 0) {
+    char accepted[64];
+    snprintf(accepted, sizeof accepted, "the same layers as in '%s'", names);
+    pz_fields_refuse(c, pattern, accepted);
+  }
 }
 
 static unsigned half_of(char letter) {
@@ -95,6 +101,8 @@ void pz_read_nemotron_h(struct pz_fields *c, struct pz_arch *a) {
   char pattern[PZ_MOST_MIXED_LAYERS + 2] = "";
   read_pattern(c, "hybrid_override_pattern", "layers_block_type", pattern, sizeof pattern, "");
   a->layers = (int64_t)strlen(pattern);
+  if (pz_fields_int_or(c, "num_hidden_layers", PZ_RANGE_LAYERS, a->layers) != a->layers)
+    pz_fields_refuse(c, "num_hidden_layers", "the number of layers of the pattern");
   a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
   a->heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
   a->kv_heads = pz_fields_int_or(c, "num_key_value_heads", PZ_RANGE_HEADS, 8);
@@ -222,6 +230,8 @@ void pz_read_bamba(struct pz_fields *c, struct pz_arch *a) {
   a->rotary_dims = pz_config_rotary(c, a, 0.5);
   mamba2_fields(c, a, 0);
   for (int64_t i = 0; i < a->layers; i++) pz_mixed_mark(a, i, PZ_LAYER_RECURRENT);
+  if (!pz_fields_value(c, "attn_layer_indices"))
+    pz_fields_refuse(c, "attn_layer_indices", "a list of the layers with attention, [] for none");
   pz_mixed_list(c, a, "attn_layer_indices", PZ_LAYER_RECURRENT, false);
 }
 
@@ -243,10 +253,7 @@ void pz_read_granite_hybrid(struct pz_fields *c, struct pz_arch *a) {
   } else {
     a->ffn = shared;
   }
-  if (pz_fields_value(c, "layer_types|layers_block_type"))
-    pz_mixed_types(c, a, "layer_types|layers_block_type", mixers);
-  else
-    for (int64_t i = 0; i < a->layers; i++) pz_mixed_mark(a, i, PZ_LAYER_RECURRENT);
+  pz_mixed_types(c, a, "layer_types|layers_block_type", mixers);
 }
 
 /* Jamba: Mamba but in one layer of a period, a dense feed-forward or experts of the same width in turn. */
@@ -269,6 +276,8 @@ void pz_read_jamba(struct pz_fields *c, struct pz_arch *a) {
   int64_t at = pz_fields_int_or(c, "attn_layer_offset", offset, 4);
   int64_t every = pz_fields_int_or(c, "expert_layer_period", PZ_RANGE_LAYERS, 2);
   int64_t routed = pz_fields_int_or(c, "expert_layer_offset", offset, 1);
+  if (at >= period) pz_fields_refuse(c, "attn_layer_offset", "less than attn_layer_period");
+  if (routed >= every) pz_fields_refuse(c, "expert_layer_offset", "less than expert_layer_period");
   bool experts = pz_fields_int_or(c, "num_experts", PZ_RANGE_EXPERTS, 16) > 1;
   if (experts) pz_config_experts(c, a, "num_experts", NULL);
   a->dense_ffn = a->ffn;

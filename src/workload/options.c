@@ -1,5 +1,6 @@
 #include "workload/workload.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,41 +22,41 @@ enum {
   LORA_QKV = PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
   LORA_LATENT = PZ_LORA_QUERY_DOWN | PZ_LORA_QUERY_UP | PZ_LORA_KV_DOWN | PZ_LORA_KV_UP,
   LORA_ATTENTION = LORA_QKV | PZ_LORA_OUT | LORA_LATENT,
-  LORA_MLP = PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_DOWN
+  LORA_MLP = PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_DOWN,
+  LORA_ALL = LORA_ATTENTION | LORA_MLP | PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT
 };
 
 /* Names of Megatron Core's modules, then those of Hugging Face's, torchtune's and torchtitan's models. */
 static const struct {
   const char *word;
   int modules;
-} lora_words[] = {
-    {"all", LORA_ATTENTION | LORA_MLP | PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT | PZ_LORA_AS_FRAMEWORK},
-    {"attention", LORA_ATTENTION | PZ_LORA_AS_FRAMEWORK},
-    {"linear_qkv", LORA_QKV | PZ_LORA_SHARED},
-    {"linear_proj", PZ_LORA_OUT | PZ_LORA_SHARED},
-    {"linear_fc1", PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_SHARED},
-    {"linear_fc2", PZ_LORA_DOWN | PZ_LORA_SHARED},
-    {"linear_q_proj", PZ_LORA_QUERY},
-    {"linear_q_down_proj", PZ_LORA_QUERY_DOWN},
-    {"linear_q_up_proj", PZ_LORA_QUERY_UP},
-    {"linear_kv_down_proj", PZ_LORA_KV_DOWN},
-    {"linear_kv_up_proj", PZ_LORA_KV_UP},
-    {"in_proj", PZ_LORA_SSM_IN},
-    {"out_proj", PZ_LORA_SSM_OUT},
-    {"q", PZ_LORA_QUERY},
-    {"k", PZ_LORA_KEY},
-    {"v", PZ_LORA_VALUE},
-    {"o", PZ_LORA_OUT},
-    {"gate", PZ_LORA_GATE},
-    {"up", PZ_LORA_UP},
-    {"down", PZ_LORA_DOWN},
-    {"q_proj", PZ_LORA_QUERY},
-    {"k_proj", PZ_LORA_KEY},
-    {"v_proj", PZ_LORA_VALUE},
-    {"o_proj", PZ_LORA_OUT},
-    {"gate_proj", PZ_LORA_GATE},
-    {"up_proj", PZ_LORA_UP},
-    {"down_proj", PZ_LORA_DOWN}};
+} lora_words[] = {{"all", LORA_ALL | PZ_LORA_AS_FRAMEWORK},
+                  {"attention", LORA_ATTENTION | PZ_LORA_AS_FRAMEWORK},
+                  {"linear_qkv", LORA_QKV | PZ_LORA_SHARED},
+                  {"linear_proj", PZ_LORA_OUT | PZ_LORA_SHARED},
+                  {"linear_fc1", PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_SHARED},
+                  {"linear_fc2", PZ_LORA_DOWN | PZ_LORA_SHARED},
+                  {"linear_q_proj", PZ_LORA_QUERY},
+                  {"linear_q_down_proj", PZ_LORA_QUERY_DOWN},
+                  {"linear_q_up_proj", PZ_LORA_QUERY_UP},
+                  {"linear_kv_down_proj", PZ_LORA_KV_DOWN},
+                  {"linear_kv_up_proj", PZ_LORA_KV_UP},
+                  {"in_proj", PZ_LORA_SSM_IN},
+                  {"out_proj", PZ_LORA_SSM_OUT},
+                  {"q", PZ_LORA_QUERY},
+                  {"k", PZ_LORA_KEY},
+                  {"v", PZ_LORA_VALUE},
+                  {"o", PZ_LORA_OUT},
+                  {"gate", PZ_LORA_GATE},
+                  {"up", PZ_LORA_UP},
+                  {"down", PZ_LORA_DOWN},
+                  {"q_proj", PZ_LORA_QUERY},
+                  {"k_proj", PZ_LORA_KEY},
+                  {"v_proj", PZ_LORA_VALUE},
+                  {"o_proj", PZ_LORA_OUT},
+                  {"gate_proj", PZ_LORA_GATE},
+                  {"up_proj", PZ_LORA_UP},
+                  {"down_proj", PZ_LORA_DOWN}};
 
 static const char *lora_word(const void *ctx, size_t i) {
   (void)ctx;
@@ -73,10 +74,41 @@ static enum pz_status lora_modules(const char *at, const char *end, int *out,
     if (!lora_word(NULL, i))
       return pz_fail(err, PZ_BAD_USE, "peft has no module '%.*s'; accepted, with + between: %s",
                      n < 60 ? (int)n : 60, at, pz_text_join(words, sizeof words, lora_word, NULL));
+    if (*out & lora_words[i].modules & LORA_ALL)
+      return pz_fail(err, PZ_BAD_USE, "peft names a layer again with '%s'; accepted: each once",
+                     lora_words[i].word);
     *out |= lora_words[i].modules;
     at += n;
     if (at == end) return PZ_OK;
   }
+}
+
+/* "linear_qkv, linear_proj": Megatron's name of those that have one, into buf.  Returns buf. */
+static char *lora_names(int modules, char *buf, size_t size) {
+  size_t at = 0;
+  *buf = '\0';
+  for (size_t i = 2; lora_word(NULL, i) && at < size; i++) { /* all and attention are before */
+    int own = lora_words[i].modules & LORA_ALL;
+    if ((modules & own) != own) continue;
+    modules &= ~own;
+    at += (size_t)snprintf(buf + at, size - at, "%s%s", at ? ", " : "", lora_words[i].word);
+  }
+  return buf;
+}
+
+/* `all` and `attention` are what the model has of them. */
+enum pz_status pz_lora_check(const char *model, const struct pz_lora *lora, int found,
+                             struct pz_error *err) {
+  char names[200], had[200];
+  int asked = lora->modules & LORA_ALL, missing = asked & ~found;
+  if (!asked) return PZ_OK;
+  if (lora->modules & PZ_LORA_AS_FRAMEWORK && asked & found)
+    missing &= asked == LORA_ALL ? 0 : ~LORA_ATTENTION;
+  if (asked & found & PZ_LORA_UP) missing &= ~PZ_LORA_GATE; /* linear_fc1 without a gate */
+  if (!missing) return PZ_OK;
+  if (found & PZ_LORA_UP) found |= PZ_LORA_GATE;
+  return pz_fail(err, PZ_BAD_USE, "%s has no layers %s for adapters (peft); accepted: %s", model,
+                 lora_names(missing, names, sizeof names), lora_names(found, had, sizeof had));
 }
 
 enum pz_status pz_lora_parse(const char *text, struct pz_lora *out, struct pz_error *err) {

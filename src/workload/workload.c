@@ -296,12 +296,15 @@ enum pz_status pz_workload_build(const char *name, const char *text, size_t byte
   o->w.options = opt;
   describe_model(o, name, f, &a);
   status = build_all(o, &a);
-  if (status == PZ_OK) {
+  if (status != PZ_OK)
+    status = pz_assemble_fail(name, status, err);
+  else
+    status = pz_lora_check(name, &opt.lora, o->adaptable, err);
+  if (status == PZ_OK)
     *out = &o->w;
-    return PZ_OK;
-  }
-  pz_workload_free(&o->w);
-  return pz_assemble_fail(name, status, err);
+  else
+    pz_workload_free(&o->w);
+  return status;
 }
 
 enum pz_status pz_workload_parse(const char *name, const char *text, size_t bytes,

@@ -48,4 +48,8 @@ PZ_NODISCARD enum pz_status pz_workload_options_take(const struct pz_workload_op
 PZ_NODISCARD enum pz_status pz_workload_options_check(const struct pz_workload_options *o,
                                                       int64_t least, struct pz_error *err);
 
+/* Has the model, whose linear layers are these of enum pz_lora_module, those that are named? */
+PZ_NODISCARD enum pz_status pz_lora_check(const char *model, const struct pz_lora *lora, int found,
+                                          struct pz_error *err);
+
 #endif

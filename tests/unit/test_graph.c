@@ -493,9 +493,10 @@ static void adapters_alone_have_gradients(void **state) {
       }
     pz_workload_free(w);
   }
-  static const char *const wrong[] = {"lora",       "lora:16",     "lora:0:all",
-                                      "lora:x:all", "lora:16:",    "lora:16:q+",
-                                      "lora:16:w",  "dora:16:all", "lora:99999:all"};
+  static const char *const wrong[] = {
+      "lora",           "lora:16",    "lora:0:all",          "lora:x:all",
+      "lora:16:",       "lora:16:q+", "lora:16:w",           "dora:16:all",
+      "lora:99999:all", "lora:8:q+q", "lora:8:q+linear_qkv", "lora:8:all+up"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     struct pz_lora lora;
     struct pz_error err = {0};
@@ -509,6 +510,34 @@ static void adapters_alone_have_gradients(void **state) {
   o.tp = 8;
   assert_int_equal(pz_workload_load("llama3-8b", &o, &w, &err), PZ_BAD_USE);
   assert_non_null(strstr(err.message, "adapters of rank 12 over 8 devices"));
+}
+
+/* Layers that the model does not have are named, and those that it has. */
+static void adapters_are_of_layers_that_there_are(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *text, *message; /* NULL: accepted */
+  } list[] = {
+      {"llama3-8b", "lora:8:in_proj",
+       "llama3-8b has no layers in_proj for adapters (peft); accepted: linear_qkv, linear_proj, "
+       "linear_fc1, linear_fc2"},
+      {"llama3-8b", "lora:8:attention+out_proj", "no layers out_proj"},
+      {"gpt2", "lora:8:gate+down", "no layers gate for"},
+      {"gpt2", "lora:8:linear_fc1", NULL},
+      {"deepseek-v3", "lora:8:linear_qkv", "linear_q_down_proj, linear_q_up_proj"},
+      {"nemotron-3-nano", "lora:8:all", NULL},
+      {"nemotron-3-nano", "lora:8:linear_kv_up_proj", "linear_fc2, in_proj, out_proj"},
+      {"qwen3.5-27b", "lora:8:attention+in_proj", NULL}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    struct pz_workload_options o = pz_workload_options_default();
+    struct pz_workload *w = NULL;
+    struct pz_error err = {0};
+    o.peft = list[i].text;
+    assert_int_equal(pz_workload_load(list[i].model, &o, &w, &err),
+                     list[i].message ? PZ_BAD_USE : PZ_OK);
+    if (list[i].message && !strstr(err.message, list[i].message)) fail_msg("%s", err.message);
+    pz_workload_free(w);
+  }
 }
 
 /* ---- sparse attention ------------------------------------------------------------------------ */
@@ -568,6 +597,7 @@ int main(void) {
       cmocka_unit_test(dispatch_waits_for_the_router),
       cmocka_unit_test(partial_rotary_works_on_its_part),
       cmocka_unit_test(adapters_alone_have_gradients),
+      cmocka_unit_test(adapters_are_of_layers_that_there_are),
       cmocka_unit_test(dropout_can_be_switched_off),
       cmocka_unit_test(long_sequences_of_learned_positions_warn),
   };

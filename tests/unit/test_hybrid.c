@@ -248,7 +248,7 @@ static void prediction_layers_are_no_blocks(void **state) {
 
 static void patterns_that_cannot_be_are_refused(void **state) {
   (void)state;
-  static const char *const cases[][2] = {
+  static const char *const cases[][3] = {
       {"\"hybrid_override_pattern\":\"MX\"",
        "field 'hybrid_override_pattern' is \"MX\"; accepted: M"},
       {"\"hybrid_override_pattern\":\"\"", "accepted: 1 to 1024 layers"},
@@ -259,15 +259,28 @@ static void patterns_that_cannot_be_are_refused(void **state) {
        "mtp_hybrid_override_pattern"},
       {"\"hybrid_override_pattern\":\"M-\",\"num_nextn_predict_layers\":1,"
        "\"mtp_hybrid_override_pattern\":\"-*\"",
-       "two in this order"}};
+       "two in this order"},
+      {"\"hybrid_override_pattern\":\"M*\",\"num_hidden_layers\":3",
+       "field 'num_hidden_layers' is 3; accepted: the number of layers of the pattern"},
+      {"\"hybrid_override_pattern\":\"M-\",\"layers_block_type\":[\"mamba\",\"attention\"]",
+       "field 'hybrid_override_pattern' is \"M-\"; accepted: the same layers"},
+      {"\"num_hidden_layers\":2,\"num_local_experts\":0,\"mamba_n_heads\":16",
+       "field 'layer_types' is missing", "granitemoehybrid"},
+      {"\"num_hidden_layers\":2,\"mamba_n_heads\":16,\"intermediate_size\":64,"
+       "\"attn_layer_indices\":null",
+       "field 'attn_layer_indices' is missing", "bamba"},
+      {"\"num_hidden_layers\":8,\"intermediate_size\":64,\"attn_layer_period\":4",
+       "field 'attn_layer_offset' is missing; accepted: less than", "jamba"},
+      {"\"num_hidden_layers\":8,\"intermediate_size\":64,\"expert_layer_offset\":2",
+       "field 'expert_layer_offset' is 2; accepted: less than", "jamba"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char config[600];
     struct pz_error err = {0};
     struct pz_workload *w = NULL;
     snprintf(config, sizeof config,
-             "{\"model_type\":\"nemotron_h\",%s,\"hidden_size\":512,\"num_attention_heads\":8,"
+             "{\"model_type\":\"%s\",%s,\"hidden_size\":512,\"num_attention_heads\":8,"
              "\"vocab_size\":1024}",
-             cases[i][0]);
+             cases[i][2] ? cases[i][2] : "nemotron_h", cases[i][0]);
     enum pz_status s = pz_workload_parse("config.json", config, strlen(config), NULL, &w, &err);
     assert_int_equal(s, PZ_BAD_INPUT);
     if (!strstr(err.message, cases[i][1])) fail_msg("'%s' lacks '%s'", err.message, cases[i][1]);

@@ -1155,12 +1155,18 @@ static void zb_v_compiled(struct pz_launch *l) {
 }
 
 static void adapters(struct pz_launch *l) { l->plan.peft = "lora:16:all"; }
+static void sharded_adapters(struct pz_launch *l) {
+  adapters(l), l->plan.pp = 1, l->plan.dp = 4, l->plan.zero = 3;
+}
 static void query_adapters(struct pz_launch *l) { l->plan.peft = "lora:16:q+v"; }
 static void odd_adapters(struct pz_launch *l) { l->plan.peft = "lora:15:all"; }
 
 static const struct refusal refusals[] = {
     {MEGATRON, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
-    {DEEPSPEED, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
+    {DEEPSPEED, "llama2-7b", adapters,
+     "no low-rank adapters (LoRA); accepted: peft none, or frameworks nemo, torchtitan, "
+     "automodel, "},
+    {NEMO, "llama2-7b", sharded_adapters, "no adapters with Megatron FSDP"},
     {TORCHTITAN, "llama2-7b", adapters, "accepted: tp 1 and pp 1"},
     {NEMO, "llama2-7b", query_adapters, "accepted: linear_qkv, or q+k+v"},
     {NEMO, "llama2-7b", odd_adapters, "adapters with a rank that is a multiple of tp"},
@@ -1266,8 +1272,17 @@ static void adapters_are_written_and_read(void **state) {
        "target_modules=[\"linear_proj\", \"linear_q_down_proj\", \"linear_q_up_proj\", "
        "\"linear_kv_down_proj\", \"linear_kv_up_proj\"], dim=8",
        NULL},
+      {NEMO, "nemotron-3-nano", "lora:8:all",
+       "\"linear_fc1\", \"linear_fc2\", \"in_proj\", \"out_proj\"], dim=8",
+       "lora:8:linear_qkv+linear_proj+linear_fc1+linear_fc2+in_proj+out_proj"},
+      {NEMO, "qwen3.5-27b", "lora:8:in_proj+out_proj",
+       "target_modules=[\"in_proj\", \"out_proj\"], dim=8", "lora:8:in_proj+out_proj"},
       {TORCHTITAN, "llama2-7b", "lora:4:q+v+down", "ADAPTED = {\"wq\", \"wv\", \"w2\"}",
-       "lora:4:q+v+down"}};
+       "lora:4:q+v+down"},
+      {NEMO, "llama2-7b", "lora:8:linear_proj:0.05", "dim=8, alpha=16, dropout=0.05)",
+       "lora:8:linear_proj:0.05"},
+      {TORCHTITAN, "llama2-7b", "lora:4:q:0.1",
+       "self.lora_b(self.lora_a(nn.functional.dropout(x, 0.1, self.training)))\n", "lora:4:q:0.1"}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     struct pz_launch l = plain_launch(list[i].framework, list[i].model);
     struct pz_error err = {0};
@@ -1278,6 +1293,10 @@ static void adapters_are_written_and_read(void **state) {
     if (pz_launch_script(list[i].framework, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
     if (!strstr(text, list[i].written)) fail_msg("no '%s' in:\n%s", list[i].written, text);
     assert_non_null(strstr(text, "PRETRAINED_CHECKPOINT"));
+    if (list[i].framework == TORCHTITAN)
+      assert_non_null(strstr(text, "if \".lora_\" not in k}\n"
+                                   "    load_all(self, state_dict, checkpoint_id, **form)\n\n\n"
+                                   "CheckpointManager.dcp_load = load_model\n"));
     if (list[i].read) {
       if (pz_run_plan_read("a script", text, strlen(text), NULL, &run, &err) != PZ_OK)
         fail_msg("%s", err.message);

@@ -80,6 +80,46 @@ static void parts_sum_up(void **state) {
   assert_true(tried > 100);
 }
 
+/* Adapters of six layers' experts: Megatron Bridge has one for those of a device, plain GEMMs of each pass; others have
+ * one for each. */
+static void experts_share_adapters(void **state) {
+  (void)state;
+  static const struct {
+    const char *framework;
+    int64_t batch, trained; /* of a layer with experts, all of them of one device */
+  } list[] = {{"nemo", 1, 8 * (1024 + 2 * 512 + 512 + 1024)},
+              {"torch", 4, 4 * 8 * (1024 + 2 * 512 + 512 + 1024)}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    struct pz_plan plan = plan_of(1, 1, 4, 4);
+    struct pz_chip chip;
+    struct pz_cluster net;
+    struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
+    struct pz_step_model *m = NULL;
+    struct pz_error err = {0};
+    int seen = 0;
+    plan.framework = pz_framework_find(list[i].framework);
+    plan.peft = "lora:8:all";
+    assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+    assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+    if (pz_step_model_new(&job, &plan, &m, &err) != PZ_OK) fail_msg("%s", err.message);
+    for (uint32_t l = 0; l < m->w->n_layers; l++) {
+      const struct pz_layer *layer = &m->w->layers[l];
+      if (!layer->expert_params) continue;
+      assert_int_equal(layer->trained_expert_params, list[i].trained);
+      for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+        for (uint32_t k = 0; k < layer->ops[d].n; k++) {
+          const struct pz_op *op = &layer->ops[d].op[k];
+          if (strncmp(op->name, "mlp_down.adapter_", 17) != 0 || !op->matmul_flop) continue;
+          assert_int_equal(op->grouped, list[i].batch > 1);
+          assert_int_equal(op->dims.batch, list[i].batch);
+          seen++;
+        }
+    }
+    assert_int_equal(seen, 6); /* two forward, two for each of them backward */
+    pz_step_model_free(m);
+  }
+}
+
 /* A faster network is never slower and takes the all-to-all away; a device with more rows is never faster; hidden and
  * exposed are together what there is. */
 static void monotone(void **state) {
@@ -297,6 +337,7 @@ static void nonsense_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_sum_up),
+      cmocka_unit_test(experts_share_adapters),
       cmocka_unit_test(monotone),
       cmocka_unit_test(hosts_wait_for_tokens),
       cmocka_unit_test(experts_are_launched_one_by_one),

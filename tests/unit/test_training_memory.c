@@ -487,6 +487,29 @@ static void state_in_fewer_bits(void **state) {
   }
 }
 
+/* Adam takes as long as what it reads and writes: 38 bytes a parameter with fp32 moments and copies. */
+static void fewer_bits_take_less_time(void **state) {
+  (void)state;
+  struct pz_plan plan = plan_of("megatron", 1, 1, 8);
+  plan.zero = 1;
+  double whole = predict(&llama, "h200", &plan).p.parts.optimizer_s;
+  static const struct {
+    double moment;
+    int main;
+    double want;
+  } cases[] = {{4, PZ_MAIN_FP32, 38},
+               {2, PZ_MAIN_FP32, 30},
+               {1, PZ_MAIN_FP32, 26},
+               {4, PZ_MAIN_FP16, 34},
+               {2, PZ_AS_FRAMEWORK, 26}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    plan.moment_bytes = cases[i].moment;
+    plan.main_params = cases[i].main;
+    double s = predict(&llama, "h200", &plan).p.parts.optimizer_s;
+    assert_within("optimizer", s / whole, cases[i].want / 38, 0.01);
+  }
+}
+
 /* Copies of weights: fp32, of which bf16 weights leave 16 bits where moments have fewer bits too (Megatron Core's
  * precision-aware optimizer), fp16, none. */
 static void copies_of_weights(void **state) {
@@ -727,6 +750,12 @@ static void changes_that_make_a_plan_fit(void **state) {
   c = changes_of(&o);
   assert_true(!c.fits && lists(&c, "mbs 1") && lists(&c, "recompute full") && lists(&c, "sp on") &&
               !lists(&c, "zero 1"));
+  /* on one device Megatron has the optimizer on the host in ZeRO stage 1 alone */
+  o.tp = 1;
+  o.mbs = 1;
+  pz_plan_changes_free(c.found);
+  c = changes_of(&o);
+  assert_true(!c.fits && lists(&c, "zero 1 offload optimizer"));
   pz_plan_changes_free(c.found);
 }
 
@@ -744,6 +773,7 @@ int main(void) {
       cmocka_unit_test(activations_in_4_bit),
       cmocka_unit_test(gathers_in_few_bits),
       cmocka_unit_test(state_in_fewer_bits),
+      cmocka_unit_test(fewer_bits_take_less_time),
       cmocka_unit_test(copies_of_weights),
       cmocka_unit_test(activations_on_the_host),
       cmocka_unit_test(optimizer_on_the_host),
