@@ -1629,6 +1629,10 @@ struct pz_prediction {
   double sparse_layers; /* with attention to the keys that an indexer chooses */
 };
 
+/* What people call a part of this step: its label, or "attention and scans" of a model with state-space layers. */
+PZ_API const char *pz_time_part_label(const struct pz_prediction *p,
+                                      const struct pz_part_info *part);
+
 /* The value of a part, and what of it is hidden. */
 static inline double pz_time_part(const struct pz_training_parts *x, const struct pz_part_info *p) {
   return *(const double *)(const void *)((const char *)x + p->offset);
@@ -2242,6 +2246,9 @@ struct pz_study_options {
 
   bool
       serial; /* evaluator training: operators of a chip one after another, not scheduled beside each other */
+
+  /* of pz_chips_compare and pz_chips_rent alone: fields that every plan has, as texts of pz_plan_set; NULL: default */
+  const char *precision, *peft;
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the

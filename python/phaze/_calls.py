@@ -792,11 +792,12 @@ def compare_chips(models: Union[Path, Iterable[Path]], chips: Union[AnyChip, Ite
                   tokens: Optional[float] = None, price: Optional[float] = None,
                   prices: Union[Path, Mapping[str, float], None] = None, deadline_s: Optional[float] = None,
                   workload: Optional[Mapping[str, Any]] = None, scale_up: Optional[int] = None,
-                  outer_bytes_per_s: Optional[float] = None, threads: int = 0,
+                  outer_bytes_per_s: Optional[float] = None, precision: Optional[str] = None,
+                  peft: Optional[str] = None, threads: int = 0,
                   progress: Optional[Progress] = None) -> ChipComparison:
     """Given chips beside each other: names, chip.json files, Chips and directories of saved searches, each with its best
     training plan of every model, in its own network or all in `cluster`.  Built chips run as they were measured,
-    `cold`: all by their data sheets.
+    `cold`: all by their data sheets.  `precision` and `peft` are those of every plan.
 
     With `tokens` rows also have what a run costs on rented chips: devices, days, with a `price` or `prices` (dollars of a
     device for an hour; by chip's name a dict or a CSV file) run_dollars and tokens_per_dollar, and what is `cheapest`.
@@ -820,6 +821,8 @@ def compare_chips(models: Union[Path, Iterable[Path]], chips: Union[AnyChip, Ite
         raise BadUse("several devices, prices and a deadline require tokens")
     rent = Options("pz_rent_options", {**asked, "devices": numbers or None}, "compare_chips")
     study.c.cluster = study.keep(cluster) if cluster is not None else ffi.NULL
+    for name, text in (("precision", precision), ("peft", peft)):
+        setattr(study.c, name, study.keep(text) if text is not None else ffi.NULL)
     run, watch = Options("pz_run_options", {"threads": threads}, "compare_chips"), Watch(progress)
     watch.attach(run.c)
     given, texts = [chips] if isinstance(chips, (str, os.PathLike, Mapping, Chip)) else chips, []

@@ -211,7 +211,7 @@ class Prediction(_Held, records.TrainingRun):
 
     def _tail(self) -> List[str]:
         p = self.p
-        rows = [(i.label, f"{getattr(p.parts, i.key):.4g}",
+        rows = [("attention and scans" if p.scan_layers and i.key == "attention_s" else i.label, f"{getattr(p.parts, i.key):.4g}",
                  f"{100 * getattr(p.parts, i.key) / p.step_s:.1f}%")
                 for i in TIME_PARTS if getattr(p.parts, i.key) > 1e-3 * p.step_s]
         return ["", table(["part of the step", ">seconds", ">share"], rows)]

@@ -17,13 +17,15 @@ struct settings {
   int64_t seed;
   bool original, alone;
   const char *chips;
-  bool cold;                              /* with --chips only, as what follows */
+  bool cold;     /* with --chips only, as what follows */
+  int precision; /* of pz_precision_names; -1: not given */
+  const char *peft;
   const char *tokens, *deadline, *prices; /* NULL: not asked for */
   double price;
 };
 
-static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
-                                         .seed = PZ_COMPARE_SEED};
+static const struct settings defaults = {
+    .study = PZ_STUDY_SETTINGS_DEFAULT, .seed = PZ_COMPARE_SEED, .precision = -1};
 
 /* clang-format off */
 static const struct pz_option options[] = {
@@ -39,6 +41,10 @@ static const struct pz_option options[] = {
      .help = "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches by training plans, comma-separated"},
     {.name = "cold", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, cold),
      .help = "With --chips: all by their data sheets, without what was measured on them"},
+    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = offsetof(struct settings, precision), .choices = pz_precision_names,
+     .help = "With --chips: precision of the layers' GEMMs (default: bf16; fp16 on chips without it)"},
+    {.name = "peft", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, peft), .arg = "TEXT",
+     .help = "With --chips: fine-tuning with frozen weights: lora:RANK:MODULES, as for 'phaze predict'"},
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, tokens), .arg = "N",
      .help = "With --chips: compare what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = offsetof(struct settings, price), .arg = "P", .min = 0, .max = 1e9,
@@ -74,6 +80,8 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
     known.chips = s->chips;
   }
   known.cold = s->chips && s->cold;
+  known.precision = s->chips ? s->precision : -1;
+  known.peft = s->chips ? s->peft : NULL;
   known.tokens = s->chips ? s->tokens : NULL;
   known.deadline = known.tokens ? s->deadline : NULL;
   known.prices = known.tokens ? s->prices : NULL;
@@ -160,6 +168,8 @@ static enum pz_status compare_chips(struct comparison *x) {
   struct pz_rent_options rent;
   json_t *root = NULL;
   r->study.cluster = r->s->original.cluster;
+  r->study.precision = s->precision < 0 ? NULL : pz_precision_names[s->precision];
+  r->study.peft = s->peft;
   enum pz_status status = s->tokens ? read_rent(s, &rent, &table, r->err) : PZ_OK;
   if (status == PZ_OK)
     status = pz_chips_rent(&r->study, s->chips, s->cold, s->tokens ? &rent : NULL, &r->options,

@@ -203,7 +203,8 @@ static enum pz_status print_parts(struct diff *x) {
   pz_table_init(&t, &x->arena, heads);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
     double s = pz_time_part(&a->parts, part), z = pz_time_part(&b->parts, part);
-    if (s > 1e-9 * a->step_s || z > 1e-9 * b->step_s) both(&t, part->label, digits, s, z);
+    if (s > 1e-9 * a->step_s || z > 1e-9 * b->step_s)
+      both(&t, pz_time_part_label(a->scan_layers > 0 ? a : b, part), digits, s, z);
   }
   both(&t, "step", digits, a->step_s, b->step_s);
   putchar('\n');

@@ -63,7 +63,7 @@ static void grown_cell(struct pz_table *t, const struct pz_training_run *best,
   double grew;
   const struct pz_part_info *part = pz_grown_part(&best->p, &r->p, &grew);
   if (part && grew > 1e-4 * best->p.step_s)
-    pz_table_cell(t, "%s +%.3g s", part->label, grew);
+    pz_table_cell(t, "%s +%.3g s", pz_time_part_label(&r->p, part), grew);
   else
     pz_table_cell(t, "-");
 }

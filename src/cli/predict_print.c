@@ -78,7 +78,7 @@ enum pz_status pz_predict_print_parts(const struct pz_prediction *p, struct pz_a
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
     double s = pz_time_part(&p->parts, part), hidden = pz_hidden_part(p, part);
     if (!(s > 1e-9 * p->step_s) && !(hidden > 0)) continue; /* none */
-    pz_table_cell(&t, "%s", part->label);
+    pz_table_cell(&t, "%s", pz_time_part_label(p, part));
     pz_table_cell(&t, "%.*f", digits, s);
     pz_table_cell(&t, "%.1f%%", 100 * s / p->step_s);
     if (hidden > 0)

@@ -35,7 +35,7 @@ static enum pz_status print_parts(const struct pz_tuned *x, struct pz_arena *are
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
     double s = pz_time_part(&p->parts, part);
     if (!(s > 1e-4 * p->step_s)) continue;
-    pz_table_cell(&t, "%s", part->label);
+    pz_table_cell(&t, "%s", pz_time_part_label(p, part));
     pz_table_cell(&t, "%.4g", s);
     pz_table_cell(&t, "%.1f%%", 100 * s / p->step_s);
   }

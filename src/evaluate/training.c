@@ -77,14 +77,19 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
                                          struct pz_plan_question *out, struct pz_error *err) {
   struct pz_plan plan = pz_plan_default();
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
-  plan.framework = pz_framework_find(chip->execution == PZ_CHIP_STREAM ? "megatron" : "compiled");
+  bool stream = chip->execution == PZ_CHIP_STREAM;
+  plan.peft = q->peft;
+  plan.framework =
+      pz_framework_find(!stream ? "compiled" : pz_plan_adapts(&plan) ? "nemo" : "megatron");
   if (q->serial && chip->execution != PZ_CHIP_STREAM) plan.execution = PZ_EXECUTION_SERIAL;
   if (q->whole) plan.halves = 0;
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   plan.devices = q->devices;
   plan.batch = pz_training_batch(q, model);
-  enum pz_status status =
-      pz_plan_question_of(&job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0, out, err);
+  enum pz_status status = q->precision ? pz_plan_set(&plan, "precision", q->precision, err) : PZ_OK;
+  if (status == PZ_OK)
+    status = pz_plan_question_of(&job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0, out, err);
+  if (status != PZ_OK) return status;
   out->threads = 1;
   out->all_devices = true;
   return status;

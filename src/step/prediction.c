@@ -39,6 +39,12 @@ const struct pz_part_info *pz_time_part_at(size_t i) {
   return i < sizeof times / sizeof *times ? &times[i] : NULL;
 }
 
+const char *pz_time_part_label(const struct pz_prediction *p, const struct pz_part_info *part) {
+  bool scans =
+      p->scan_layers > 0 && part->offset == offsetof(struct pz_training_parts, attention_s);
+  return scans ? "attention and scans" : part->label;
+}
+
 const struct pz_part_info *pz_memory_part_at(size_t i) {
   return i < sizeof memory / sizeof *memory ? &memory[i] : NULL;
 }
@@ -63,7 +69,7 @@ static const char *changed_part(const struct pz_prediction *a, const struct pz_p
     if (p->offset == offsetof(struct pz_training_parts, bubble_s)) by /= 1e6;
     if (by <= most) continue;
     most = by;
-    found = p->label;
+    found = pz_time_part_label(a, p);
   }
   return found;
 }

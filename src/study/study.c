@@ -142,7 +142,9 @@ static enum pz_status read_training(struct pz_study *s, struct pz_error *err) {
                                      .seq = s->o.workload.seq,
                                      .scale_up = s->o.scale_up,
                                      .outer_bytes_per_s = s->o.outer_bytes_per_s,
-                                     .serial = s->o.serial};
+                                     .serial = s->o.serial,
+                                     .precision = s->o.precision,
+                                     .peft = s->o.peft};
   for (uint32_t i = 0; i < q->n_models; i++) {
     q->models[i] = s->names[i] =
         pz_model_of_text(s->o.models[i], &s->arena, &q->model_seq[i], &q->model_batch[i]);
