@@ -141,7 +141,7 @@ enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct p
   enum pz_status status = pz_table_print(&t, 0, stdout);
   if (r->p.host_bytes > 0)
     printf("on the host: %.1f GB for each device%s\n", r->p.host_bytes / 1e9,
-           r->p.offload_s > 0 ? "; stage transfers are those of activations to it and back too"
+           r->p.offload_s > 0 ? "; stage transfers include activations on their way there and back"
                               : "");
   return status;
 }
