@@ -79,8 +79,9 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
   bool stream = chip->execution == PZ_CHIP_STREAM;
   plan.peft = q->peft;
-  plan.framework =
-      pz_framework_find(!stream ? "compiled" : pz_plan_adapts(&plan) ? "nemo" : "megatron");
+  plan.framework = pz_framework_find(!stream                 ? "compiled"
+                                     : pz_plan_adapts(&plan) ? "nemo"
+                                                             : "megatron");
   if (q->serial && chip->execution != PZ_CHIP_STREAM) plan.execution = PZ_EXECUTION_SERIAL;
   if (q->whole) plan.halves = 0;
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;

@@ -230,6 +230,16 @@ static bool is_cast_before(const struct pz_step_context *w, const struct pz_ops 
 
 /* A product in 8 or 4 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
  * for the weight gradient; weights are cast once a step (Micikevicius et al., arXiv 2209.05433; Transformer Engine). */
+/* Scales of blocks of both operands in the order that cuBLAS reads, a kernel for each before every GEMM (Transformer Engine,
+ * pytorch/csrc/extensions/gemm.cpp and common/swizzle: one byte of a scale is read and written). */
+static double swizzle_s(const struct pz_step_context *w, enum pz_format format,
+                        const struct pz_product *x) {
+  double block = format == PZ_FORMAT_MXFP8 ? 32 : format == PZ_FORMAT_NVFP4 ? 16 : 0;
+  if (!(block > 0) || !pz_plan_framework(w->plan)->engine) return 0;
+  double values = (double)x->batch * (double)(x->m + x->n) * (double)x->k;
+  return 2 * kernel_s(w) + moved_s(w, values / block, 2);
+}
+
 static enum pz_status run_narrow(const struct pz_step_context *w, const struct pz_ops *ops,
                                  const struct pz_op *op, struct pz_op_run *r) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
@@ -252,6 +262,7 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
                           .work = pz_cost_mapped_work(&w->cost->chip, macs, format, &o),
                           .weight = weights};
   r->s = r->calls * o.latency_s;
+  r->cast_s = r->calls * swizzle_s(w, format, &x);
   if (weights || is_cast_before(w, ops, op)) return PZ_OK;
   int64_t rows = op->dims.batch * op->dims.m, parts = 1;
   for (uint32_t i = 0; i < ops->n; i++)
@@ -259,7 +270,7 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
       parts = ops->op[i].dims.batch;
   pz_cost_format_cast(&w->cost->chip, format, rows, op->dims.k, parts, pz_plan_adapts(w->plan),
                       &cast);
-  return r->cast_s = cast.latency_s, PZ_OK;
+  return r->cast_s += cast.latency_s, PZ_OK;
 }
 
 /* Tokens to experts and back by GEMMs, of each sample (Lepikhin et al., GShard, arXiv 2006.16668): a place of an expert

@@ -232,8 +232,10 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   struct pz_error err = {0};
   static const char *const adapters[] = {"lora:8:all", "lora:4:attention", "lora:16:linear_fc2"};
   p.framework = framework;
-  if (pz_framework_at(framework)->adapters && !below(r, 3)) p.peft = adapters[below(r, 3)];
   random_trained_model(r, c, framework);
+  /* any model has linear_fc2 but one of hybrid layers */
+  if (pz_framework_at(framework)->adapters && !below(r, 3))
+    p.peft = adapters[below(r, c->hybrid ? 2 : 3)];
   random_machine(r, c);
   random_common(r, &c->chip, c->layers, &p);
   p.seq = c->seq;
