@@ -52,6 +52,12 @@ static int64_t rank_of_adapters(const struct pz_plan *p) {
   return pz_lora_parse(p->peft, &lora, NULL) == PZ_OK ? lora.rank : 0;
 }
 
+static bool adapts_feed_forward(const struct pz_plan *p) {
+  struct pz_lora lora;
+  return pz_lora_parse(p->peft, &lora, NULL) == PZ_OK &&
+         lora.modules & (PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_DOWN);
+}
+
 /* Do activations go to the host layer by layer, not module by module? */
 static bool whole_layers_away(const struct pz_plan *p) {
   return p->offload & PZ_OFFLOAD_ACTIVATIONS && !p->offload_modules;
