@@ -67,21 +67,15 @@ void pz_launch_words(FILE *out, bool on, const char *words) {
 
 /* ---- the script ----------------------------------------------------------------------------- */
 
-/* Names of models may come from outside: nothing of them may end a comment. */
-static void put_plain(const char *s, FILE *out) {
-  for (; *s; s++) fputc((unsigned char)*s < ' ' || *s == 127 ? '?' : *s, out);
-}
-
 void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out) {
   const struct pz_plan *p = &l->plan;
-  char text[PZ_PLAN_TEXT_MOST];
-  fprintf(out, "#!/usr/bin/env bash\n# ");
-  put_plain(l->model, out);
+  char text[PZ_PLAN_TEXT_MOST], model[400];
+  pz_text_plain(pz_text_copy(model, sizeof model, l->model)); /* nothing of it ends the comment */
   fprintf(out,
-          " with %s: %" PRId64 " node%s x %" PRId64 " GPU%s, batch %" PRId64 " x %" PRId64
-          " tokens\n# %s\n",
-          framework, l->nodes, pz_text_s((double)l->nodes), l->gpus, pz_text_s((double)l->gpus),
-          p->batch, p->seq, pz_plan_text(p, text, sizeof text));
+          "#!/usr/bin/env bash\n# %s with %s: %" PRId64 " node%s x %" PRId64
+          " GPU%s, batch %" PRId64 " x %" PRId64 " tokens\n# %s\n",
+          model, framework, l->nodes, pz_text_s((double)l->nodes), l->gpus,
+          pz_text_s((double)l->gpus), p->batch, p->seq, pz_plan_text(p, text, sizeof text));
   if (pz_shape_outgrown(&l->shape, p->seq))
     fprintf(out,
             "# The model has %" PRId64 " rotary positions: they are stretched as Llama 3.1's are, "
