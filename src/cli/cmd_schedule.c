@@ -276,7 +276,6 @@ static enum pz_status schedule(const struct settings *s, const char *model, stru
                     s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
                     "problems", 0);
   enum pz_status status = s->trace ? pz_file_output(s->trace, NULL, 0, err) : PZ_OK;
-  if (s->lp && status == PZ_OK) status = pz_file_output(s->lp, NULL, 0, err);
   if (status == PZ_OK)
     status = s->instance ? solve_instance(&j)
              : s->plan   ? schedule_plan(&j)
