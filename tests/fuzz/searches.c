@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "fuzz.h"
 #include "search/state.h"
 #include "store/run_file.h"
@@ -143,6 +144,7 @@ void fuzz_result(const char *text, size_t bytes) {
   pz_result_init(&r, &arena);
   if (was_read(pz_result_read(json, &r, &errors[1]), &errors[1])) {
     require(r.n_answers > 0 && pz_result_best(&r)->n_models == r.inputs.options.n_models);
+    require(pz_text_is_plain(r.reference_chip.name) && pz_text_is_plain(r.inputs.space_name));
     json_t *again = pz_result_json(&r);
     require(again != NULL);
     json_decref(again);
