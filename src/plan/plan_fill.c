@@ -119,6 +119,8 @@ static enum pz_status check_dualpipe(const struct pz_plan *p, struct pz_error *e
 static enum pz_status fill_pipeline(struct pz_plan *p, struct pz_error *err) {
   int64_t microbatches = p->batch / (p->mbs * p->dp);
   if (p->pipeline < 0) p->pipeline = p->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
+  bool alone = p->pp == 1 && pz_pipeline_chunks((enum pz_pipeline_order)p->pipeline) == 1;
+  if (alone) p->pipeline = PZ_PIPELINE_1F1B; /* microbatches of one stage follow each other */
   uint32_t need = pz_pipeline_chunks((enum pz_pipeline_order)p->pipeline);
   if (need == 2 && p->vpp == 1) p->vpp = 2;
   if (need == 2 && p->vpp != 2)
@@ -159,6 +161,8 @@ static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
   if (p->recompute < 0)
     p->recompute =
         p->recompute_modules || f->modules ? PZ_RECOMPUTATION_SELECTIVE : (int)d->recompute;
+  if (p->recompute_modules == PZ_MODULE_CORE && !f->modules)
+    p->recompute_modules = 0; /* what selective recomputation means by itself */
   if (p->zero < 0) p->zero = d->zero;
   if (p->attention < 0) p->attention = (int)d->attention;
   if (p->execution < 0) p->execution = (int)d->execution;
