@@ -52,8 +52,13 @@ int64_t pz_plan_recomputed(const struct pz_plan *p, int64_t stage, int64_t block
 }
 
 int pz_plan_modules(const struct pz_plan *p) {
-  if (p->recompute != PZ_RECOMPUTATION_SELECTIVE) return 0;
-  return p->recompute_modules ? p->recompute_modules : pz_plan_framework(p)->modules;
+  return p->recompute == PZ_RECOMPUTATION_SELECTIVE ? pz_plan_selected(p) : 0;
+}
+
+int pz_plan_selected(const struct pz_plan *p) {
+  int own = pz_plan_framework(p)->modules, core = PZ_MODULE_CORE;
+  if (!p->recompute_modules || (!own && p->recompute_modules == core)) return own;
+  return p->recompute_modules;
 }
 
 bool pz_plan_recompute_alike(struct pz_plan *p, int64_t blocks) {

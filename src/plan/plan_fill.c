@@ -161,8 +161,6 @@ static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
   if (p->recompute < 0)
     p->recompute =
         p->recompute_modules || f->modules ? PZ_RECOMPUTATION_SELECTIVE : (int)d->recompute;
-  if (p->recompute_modules == PZ_MODULE_CORE && !f->modules)
-    p->recompute_modules = 0; /* what selective recomputation means by itself */
   if (p->zero < 0) p->zero = d->zero;
   if (p->attention < 0) p->attention = (int)d->attention;
   if (p->execution < 0) p->execution = (int)d->execution;
