@@ -163,6 +163,7 @@ static enum pz_status front_json(struct details *d, json_t *rows) {
     struct pz_limits l = {.mm2 = d->s->limits.mm2,
                           .watts = (i < FRONT / 2 ? part : 1) * t.watts,
                           .dollars = (i < FRONT / 2 ? 1 : part) * t.dollars};
+    s->watts = l.watts; /* their clocks fall to these */
     status = front_point(d, s, &l, rows);
   }
   pz_free(s);
