@@ -217,14 +217,16 @@ class Oracle:
             whole = way.get("recompute") == FULL and "recompute_layers" not in way
             if way.get("recompute") in (NONE, SELECTIVE, ALTERNATE) or whole:
                 if "offload_layers" in pins:
-                    acts += [{"offload": 1, "offload_layers": pins["offload_layers"]}]
+                    acts = [{"offload": 1, "offload_layers": pins["offload_layers"]}]
                 elif self.fixed.get("offload_modules"):
-                    acts += [{"offload": 1}]
+                    acts = [{"offload": 1}]
                 else:
                     chunks = s["pp"] * s["vpp"]
                     longest = -(-layers // chunks) + 1 if chunks > 1 else layers
                     acts += [{"offload": 1, "offload_layers": n} for n in range(1, longest + 1)] + [{"offload": 1}]
         if "optimizer" in what:
+            if "offload_fraction" in pins:
+                fracs = []
             fracs += [{"offload": 2, "offload_fraction": f}
                       for f in ([pins["offload_fraction"]] if "offload_fraction" in pins else (.25, .5, .75, 1.0))]
         for a in acts:
@@ -492,7 +494,7 @@ def case_of(r, folder, i):
         fixed["execution"] = "eager"
     if r.random() < 0.15 and framework in ("nemo", "torchtitan", "automodel", "transformers", "torch"):
         fixed["peft"] = r.choice(["lora:8:all", "lora:4:attention", "lora:12:linear_qkv", "lora:16:all:0.1"])
-    if r.random() < 0.15:
+    if r.random() < 0.15 and devices >= 4:
         fixed["shard"] = r.choice(["2", "4"])
     pins = {}
     for name, values in (("overlap", [0, 1, 3, 9, 11, 31]), ("recompute", [NONE, SELECTIVE, FULL, ALTERNATE, HALF])):
