@@ -39,7 +39,7 @@ class TooMany(Exception):
 
 class Price:
     """What predict says of a plan."""
-    __slots__ = ("step_s", "peak", "usable", "refusal", "overlap", "stages", "layers", "key", "mfu", "fields", "devices", "hfu")
+    __slots__ = ("step_s", "peak", "usable", "refusal", "overlap", "stages", "layers", "mfu", "fields", "devices", "hfu")
 
 
 class Oracle:
@@ -209,31 +209,20 @@ class Oracle:
         return ways
 
     def offloads(self, s, way):
-        what = self.case["offload"]
-        pins = self.case["pins"]
-        layers = self.case["info"]["layers"]
-        acts, fracs = [{}], [{}]
+        """What of a plan with this recomputation may be on the host; fields that are pinned are there in every plan."""
+        what, pins, layers = self.case["offload"], self.case["pins"], self.case["info"]["layers"]
+        acts, parts = [{}], [{}]
         if "activations" in what:
-            whole = way.get("recompute") == FULL and "recompute_layers" not in way
-            if way.get("recompute") in (NONE, SELECTIVE, ALTERNATE) or whole:
-                if "offload_layers" in pins:
-                    acts = [{"offload": 1, "offload_layers": pins["offload_layers"]}]
-                elif self.fixed.get("offload_modules"):
-                    acts = [{"offload": 1}]
-                else:
-                    chunks = s["pp"] * s["vpp"]
-                    longest = -(-layers // chunks) + 1 if chunks > 1 else layers
-                    acts += [{"offload": 1, "offload_layers": n} for n in range(1, longest + 1)] + [{"offload": 1}]
+            pinned = [{"offload": 1, **{k: pins[k] for k in ("offload_layers",) if k in pins}}] \
+                if "offload_layers" in pins or "offload_modules" in self.fixed else []
+            longest = -(-layers // (s["pp"] * s["vpp"])) + (s["pp"] > 1)
+            acts = pinned or [{}, {"offload": 1}] + [{"offload": 1, "offload_layers": n} for n in range(1, longest + 1)]
+            if way.get("recompute") not in (NONE, SELECTIVE, ALTERNATE) and way != {"recompute": FULL}:
+                acts = [] if pinned else [{}]
         if "optimizer" in what:
-            if "offload_fraction" in pins:
-                fracs = []
-            fracs += [{"offload": 2, "offload_fraction": f}
-                      for f in ([pins["offload_fraction"]] if "offload_fraction" in pins else (.25, .5, .75, 1.0))]
-        for a in acts:
-            for f in fracs:
-                both = {**a, **f}
-                both["offload"] = a.get("offload", 0) | f.get("offload", 0)
-                yield both
+            pinned = [pins["offload_fraction"]] if "offload_fraction" in pins else []
+            parts = [{"offload_fraction": f} for f in pinned] or [{}] + [{"offload_fraction": f} for f in (.25, .5, .75, 1.0)]
+        return [{**a, **f, "offload": a.get("offload", 0) | (2 if f else 0)} for a in acts for f in parts]
 
     def zeros(self, s):
         replicas = s["dp"] * s["cp"]
@@ -366,11 +355,51 @@ class Oracle:
             p = run.p
             got.update(step_s=p.step_s, peak=p.peak_bytes, usable=p.usable_bytes, devices=run.plan.tp * run.plan.cp * run.plan.pp * run.plan.dp,
                        refusal=ffi.string(run.refusal).decode(), mfu=p.mfu, hfu=p.hfu)
+            got["parts"] = [getattr(p.parts, f) for f, _ in ffi.typeof("struct pz_training_parts").fields]
+            got["plan"] = {f: getattr(run.plan, f) for f in ("tp", "cp", "pp", "dp", "mbs", "ep")}
             line = ffi.new("char[900]")
             got["line"] = ffi.string(lib.pz_plan_line(ffi.addressof(run, "plan"), True, line, 900)).decode()
             got["text"] = ffi.string(lib.pz_plan_text(ffi.addressof(run, "plan"), line, 900)).decode()
         lib.pz_training_plans_free(r)
         return got
+
+
+# ---- what no step can be, by formulas of this file
+
+def floors(case, chip, plan):
+    """Seconds that no step is below, by name: FLOP at the peak, bytes at the full rate of the fastest link and of HBM."""
+    size = case["info"].get("size")
+    if not size:
+        return {}
+    width, inner, layers = size  # inner: of query and output projections
+    q, fixed = case["question"], case["fixed"]
+    devices = plan["tp"] * plan["cp"] * plan["pp"] * plan["dp"]
+    weights = 2 * width * inner * layers
+    passes = 2 if "peft" in fixed else 3
+    peak = chip.flop_per_s * {"fp8": 2, "nvfp4": 4}.get(fixed.get("precision"), 1)
+    rates = [level["bytes_per_s"] for level in case["cluster"]["levels"]] if case["cluster"] else [chip.link.bytes_per_s]
+    micro = q["batch"] // plan["dp"] // plan["mbs"]
+    least = {"FLOP at the peak": passes * 2 * weights * q["batch"] * q["seq"] / devices / peak,
+             "tensor-parallel bytes": layers / plan["pp"] * micro * 4 * (1 - 1 / plan["tp"]) * plan["mbs"] * q["seq"] / plan["cp"] *
+             width / max(rates)}
+    if "peft" not in fixed:
+        own = weights / plan["tp"] / plan["pp"]
+        least["gradients' bytes"] = 2 * own * (1 - 1 / plan["dp"]) / max(rates)
+        least["the optimizer's bytes"] = (2 if case["offload"] else 4) * own / plan["dp"] / plan["cp"] / chip.hbm_bytes_per_s
+    return least
+
+
+def laws(case, chip, got):
+    wrong = [f"{what} take {s:.4g} s, the step {got['step_s']:.4g}" for what, s in floors(case, chip, got["plan"]).items() if s > got["step_s"]]
+    if not 0 < got["mfu"] <= got["hfu"] * (1 + 1e-12) or got["hfu"] > 1:
+        wrong.append(f"MFU {got['mfu']}, HFU {got['hfu']}")
+    if abs(sum(got["parts"]) / got["step_s"] - 1) > 1e-9 or min(got["parts"]) < 0:
+        wrong.append(f"parts {got['parts']} of {got['step_s']}")
+    if got["peak"] > got["usable"] or got["usable"] > chip.hbm_bytes:
+        wrong.append(f"{got['peak']} of {got['usable']} bytes, HBM {chip.hbm_bytes}")
+    if got["devices"] > case["question"]["devices"]:
+        wrong.append(f"{got['devices']} devices")
+    return "; ".join(wrong)
 
 
 # ---- random questions
@@ -386,6 +415,8 @@ def model_of(r, folder, i):
             "num_key_value_heads": kv, "max_position_embeddings": 8192, "intermediate_size": r.choice([2, 3, 4]) * width,
             "tie_word_embeddings": r.random() < 0.3, "rms_norm_eps": 1e-5, "hidden_act": "silu"}
     info = {"layers": layers, "experts": 0, "family": family, "mtp": 0}
+    if family in ("gpt2", "bert", "llama", "mixtral", "qwen3_moe", "gemma2"):
+        info["size"] = width, heads * (64 if family in ("qwen3_moe", "gemma2") else width // heads), layers
     if family == "gpt2":
         config = {"model_type": "gpt2", "n_layer": layers, "n_embd": width, "n_head": heads, "n_positions": 8192, "vocab_size": vocab}
     elif family == "bert":
@@ -607,7 +638,7 @@ def judge(oracle, verbose):
         return f"place's plan is refused: {got}"
     if got["gap"]:
         return f"gap {got['gap']}"
-    return ""
+    return laws(case, oracle.chip, got)
 
 
 def main():
