@@ -191,7 +191,7 @@ def judge(training, lists, models, options):
 def main():
     spaces = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    most = 4 if spaces <= 2 else 10
+    most = 4 if spaces <= 2 else 8
     only = int(os.environ.get("ONLY", -1))
     wrong = chips = 0
     for i in range(spaces):
