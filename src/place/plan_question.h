@@ -79,14 +79,14 @@ double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, 
  * experts, else 0, and 1 where that alone has a field or moments of fewer bits; over plan.shard replicas where that is
  * set and divides them.  Recomputation: none; selective; alternate; full of each stage's first n layers of a chunk, n
  * of each stage (of all alike, or all layers, where the framework has nothing else, and alike in DualPipe) the fewest
- * that memory asks for, or for the least memory those that bring it.  Where a plan fits without recomputation, the same
- * with it is slower and counts as excluded by a bound (but where a stage that waits for a slower one hides more of its
- * gradients behind it: 0.004% was seen).  "full" pinned means the same fewest layers; "half" and GPipe only where they
- * are pinned, "half" also where the framework has no number of layers to choose.  Where plan.offload allows it, also
- * activations on the host, of the fewest layers of each chunk that memory asks for (or of plan.offload_layers, or of
- * plan.offload_modules), with none of the layers recomputed in full or with all; and the state of 0, 1/4, 1/2, 3/4 or
- * all of the parameters (or of plan.offload_fraction).  That fewer layers are faster is certain but for ZB-H1 and
- * ZB-2P, which take what is ready first: there as a rule.
+ * that memory asks for, or for the least memory those that bring it, whatever the deadline.  Where a plan fits without
+ * recomputation, the same with it is slower and counts as excluded by a bound (but where a stage that waits for a
+ * slower one hides more of its gradients behind it: 0.004% was seen).  "full" pinned means the same fewest layers;
+ * "half" and GPipe only where they are pinned, "half" also where the framework has no number of layers to choose.
+ * Where plan.offload allows it, also activations on the host, of the fewest layers of each chunk that memory asks for
+ * (or of plan.offload_layers, or of plan.offload_modules), with none of the layers recomputed in full or with all; and
+ * the state of 0, 1/4, 1/2, 3/4 or all of the parameters (or of plan.offload_fraction).  That fewer layers are faster
+ * is certain but for ZB-H1 and ZB-2P, which take what is ready first: there as a rule.
  *
  * PZ_BAD_USE where the question has no plan at all, PZ_NO_ANSWER where the framework has none for the model (the message
  * says why); n 0 where none fits.  The arena holds the plans.  Deterministic, whatever the threads. */

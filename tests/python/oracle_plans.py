@@ -271,26 +271,34 @@ class Oracle:
 
     def plans(self):
         """Every plan of the space that its framework can run."""
+        pinned_full = self.case["pins"].get("recompute") == FULL
         for base in self.bases():
             alike = {}  # recomputed layers, the same in all stages: the plan
-            if self.case["pins"].get("recompute") == FULL and not any(
-                    self.run({**base, **way}) for way in ({"recompute": FULL}, {"recompute": FULL, "recompute_layers": 1})):
+            if pinned_full and not any(self.run({**base, **way}) for way in ({"recompute": FULL}, {"recompute": FULL, "recompute_layers": 1})):
                 continue
+            full = []
             for way in self.recomputations(base):
                 for away in self.offloads(base, way):
+                    if pinned_full and way == {"recompute": NONE} and away["offload"] & 1 and not self.run({**base, "recompute": FULL, **away}):
+                        continue  # none of the layers, where some could be
                     if "fewest" in way:
                         got = self.fewest(base, away, alike, way["fewest"])
                     else:
                         got = self.run({**base, **way, **away})
-                        if got and not away.get("offload"):
-                            if way.get("recompute") == NONE:
-                                alike[0] = got
-                            elif way.get("recompute") == FULL:
-                                alike[way.get("recompute_layers", 1 << 20)] = got
-                    if got:
-                        # by the question's text slower than without; it may hide more of the exchange where another stage is the slowest
-                        got.slower = 0 in alike and alike[0] is not got and alike[0].peak <= alike[0].usable
+                    if not got:
+                        continue
+                    if not away["offload"] and way.get("recompute") == NONE:
+                        alike[0] = got
+                    elif not away["offload"] and way.get("recompute") == FULL:
+                        alike[way.get("recompute_layers", 1 << 20)] = got
+                    # by the question's text slower than without; it may hide more of the exchange where another stage is the slowest
+                    got.slower = 0 in alike and alike[0] is not got and alike[0].peak <= alike[0].usable
+                    if self.case["objective"] == "memory" and way.get("recompute", FULL) in (NONE, FULL) and not away["offload"]:
+                        full.append(got)
+                    else:
                         yield got
+            if full:
+                yield min(full, key=lambda p: p.peak)  # the first: with the fewest layers
 
     def fewest(self, base, away, alike, longest):
         """The fewest layers of each stage with which it fits."""
@@ -335,7 +343,7 @@ class Oracle:
 
     # ---- what place says
 
-    def place(self):
+    def place(self, tie=0):
         o = ffi.new("struct pz_training_place_options *", lib.pz_training_place_options_default())
         case = self.case
         fields = dict(case["pins"])
@@ -347,7 +355,7 @@ class Oracle:
         if case["offload"]:
             o.plan.offload = (1 if "activations" in case["offload"] else 0) | (2 if "optimizer" in case["offload"] else 0)
         o.objective = ["time", "memory", "cost"].index(case["objective"])
-        o.tie, o.top, o.threads = 0, 1, 1
+        o.tie, o.top, o.threads = tie, 1, 1
         o.uniform, o.all_devices = case["uniform"], case["all_devices"]
         o.tokens, o.deadline_s = case["tokens"], case["deadline_s"]
         out = ffi.new("struct pz_training_plans **")
@@ -363,7 +371,8 @@ class Oracle:
             got.update(step_s=p.step_s, peak=p.peak_bytes, usable=p.usable_bytes, devices=run.plan.tp * run.plan.cp * run.plan.pp * run.plan.dp,
                        refusal=ffi.string(run.refusal).decode(), mfu=p.mfu, hfu=p.hfu)
             got["parts"] = [getattr(p.parts, f) for f, _ in ffi.typeof("struct pz_training_parts").fields]
-            got["plan"] = {f: getattr(run.plan, f) for f in ("tp", "cp", "pp", "dp", "mbs", "ep")}
+            got["plan"] = {f: getattr(run.plan, f) for f in ("tp", "cp", "pp", "dp", "mbs", "ep", "vpp", "pipeline", "first_layers",
+                                                                "last_layers", "recompute")}
             line = ffi.new("char[900]")
             got["line"] = ffi.string(lib.pz_plan_line(ffi.addressof(run, "plan"), True, line, 900)).decode()
             got["text"] = ffi.string(lib.pz_plan_text(ffi.addressof(run, "plan"), line, 900)).decode()
@@ -407,6 +416,14 @@ def laws(case, chip, got):
     if got["devices"] > case["question"]["devices"]:
         wrong.append(f"{got['devices']} devices")
     return "; ".join(wrong)
+
+
+def simplicity(plan):
+    """Of equal plans the one with the least is told (doc/place.md, ties), as far as recomputation."""
+    degrees = [plan["tp"], plan["cp"], plan["pp"]]
+    how = [NONE, SELECTIVE, ALTERNATE, HALF, FULL].index(plan.get("recompute", FULL))
+    return (sum(d > 1 for d in degrees + [plan["ep"]]), math.prod(degrees), plan["ep"], plan["vpp"],
+            ORDERS[plan["pipeline"]] not in ("1f1b", "interleaved"), bool(plan.get("first_layers") or plan.get("last_layers")), how)
 
 
 # ---- random questions
@@ -645,6 +662,11 @@ def judge(oracle, verbose):
         return f"place's plan is refused: {got}"
     if got["gap"]:
         return f"gap {got['gap']}"
+    if case["objective"] == "time" and not late:
+        simple = oracle.place(0.01)
+        want = min(simplicity(p.fields) for p in fit if p.step_s <= best.step_s * 1.01)
+        if simplicity(simple["plan"]) != want or simple["step_s"] > best.step_s * 1.01:
+            return f"simplest {want}, place has {simplicity(simple['plan'])} {simple}"
     return laws(case, oracle.chip, got)
 
 
