@@ -103,7 +103,7 @@ def placed(found, folder, options):
                            seq=options["workload"]["seq"], tie=0, framework="compiled", all_devices=True, evaluator="training", threads=1,
                            **({"execution": "serial"} if options.get("serial") else {}))
         if best.step_s != m.training.step_s:
-            wrong.append(f"{m.model}: place has {best.step_s!r}, search {m.training.step_s!r}")
+            wrong.append(f"{m.model} on {found.best.chip.name}: place has {best.step_s!r}, search {m.training.step_s!r}")
     return wrong
 
 

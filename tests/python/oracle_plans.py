@@ -292,13 +292,14 @@ class Oracle:
                     elif not away["offload"] and way.get("recompute") == FULL:
                         alike[way.get("recompute_layers", 1 << 20)] = got
                     # by the question's text slower than without; it may hide more of the exchange where another stage is the slowest
-                    got.slower = 0 in alike and alike[0] is not got and alike[0].peak <= alike[0].usable
+                    got.slower = self.case["objective"] != "memory" and 0 in alike and alike[0] is not got and alike[0].peak <= alike[0].usable
                     if self.case["objective"] == "memory" and way.get("recompute", FULL) in (NONE, FULL) and not away["offload"]:
                         full.append(got)
                     else:
                         yield got
-            if full:
-                yield min(full, key=lambda p: p.peak)  # the first: with the fewest layers
+            for p in full:
+                p.slower = p is not min(full, key=lambda p: p.peak)  # the first: with the fewest layers
+                yield p
 
     def fewest(self, base, away, alike, longest):
         """The fewest layers of each stage with which it fits."""
@@ -323,11 +324,11 @@ class Oracle:
             count += 1
             if least is None or p.peak < least:
                 least = p.peak
-            if p.peak <= p.usable and not (p.slower and self.case["objective"] != "memory"):
+            if p.peak <= p.usable and not p.slower:
                 fit.append(p)
             elif p.peak <= p.usable:
                 beside.append(p)
-        if beside and min(map(self.value, beside)) < min(map(self.value, fit)):
+        if beside and self.case["objective"] != "memory" and min(map(self.value, beside)) < min(map(self.value, fit)):
             least_of = min(map(self.value, beside)) / min(map(self.value, fit))
             print(f"    {self.case['i']}: with recomputation {100 * (1 - least_of):.4f}% better, though it fits without")
         late = False
@@ -336,7 +337,7 @@ class Oracle:
             intime = [p for p in fit if p.step_s * steps <= self.case["deadline_s"]]
             late = not intime
             if late:
-                return min(fit, key=lambda p: p.step_s), True, count, least, fit
+                return min(fit + beside, key=lambda p: p.step_s), True, count, least, fit
             fit = intime
         return (min(fit, key=self.value) if fit else None), late, count, least, fit
 
