@@ -9,7 +9,7 @@
  * and PHAZE_FAULT_ON=1 for those after it too, the command runs once, to be looked at.
  *
  * MOST 0 tries all in one run: at each allocation it forks, and the allocation fails in the child, so that
- * what came before runs once.  The command must be of one thread, and have no directory.
+ * what came before runs once.  The command must be of one thread and write to no directory.
  *
  * With PHAZE_FAULT_DIR=DIR that directory is the run's: it is emptied before each run; after one with
  * a fault the command runs again without, and is to come to the same answer and report. */
@@ -17,6 +17,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,7 @@ static atomic_long *child_live; /* blocks that a child with a fault has not give
 static int command(struct faults *f, int argc, char **argv) {
   struct pz_allocator allocator = {take, resize, give, f};
   if (pz_alloc_use(&allocator, NULL) != PZ_OK) return 99;
+  if (f->fork) sqlite3_config(SQLITE_CONFIG_SINGLETHREAD); /* a child owns no mutex of its parent */
   int code = pz_command_main(argc, argv);
   fflush(NULL);
   if (f->fork && f->n) *child_live = f->live;
@@ -236,7 +238,7 @@ static void become_child(struct faults *f, const int fd[2]) {
     abort();
   *f = own;
   for (int i = 0; i < 2; i++) dup2(fd[i], STDOUT_FILENO + i);
-  alarm(120);
+  alarm(60);
 }
 
 static bool fails_in_child(struct faults *f, long call) {
@@ -300,10 +302,8 @@ static int try_all(struct faults *f, long most, int argc, char **argv) {
     struct outcome o = run(f, fd, argc, argv);
     free(o.text[0]);
     free(o.text[1]);
-    if (f->tried < 2 * want.all && f->bad < MOST_SHOWN) {
-      printf("%ld faults of %ld allocations: exit status %d\n", f->tried, want.all, o.code);
-      return 1;
-    }
+    if (o.code != want.whole.code) printf("with forks: exit status %d\n", o.code);
+    f->bad += o.code != want.whole.code;
   }
   printf("%ld allocations, %ld faults: %ld errors, %ld whole answers, %ld wrong\n", want.all,
          f->tried, f->tried - f->answers - f->bad, f->answers, f->bad);
