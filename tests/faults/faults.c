@@ -9,7 +9,7 @@
  * and PHAZE_FAULT_ON=1 for those after it too, the command runs once, to be looked at.
  *
  * MOST 0 tries all in one run: at each allocation it forks, and the allocation fails in the child, so that
- * what came before runs once.  The command must be of one thread and write to no directory.
+ * what came before runs once.  The command writes to no directory.
  *
  * With PHAZE_FAULT_DIR=DIR that directory is the run's: it is emptied before each run; after one with
  * a fault the command runs again without, and is to come to the same answer and report. */
@@ -28,6 +28,7 @@
 
 #include "cli/command.h"
 #include "core/alloc.h"
+#include "core/pool.h"
 
 /* Shared with the child that runs the command.  n counts from 1; 0: nothing fails. */
 struct faults {
@@ -64,6 +65,14 @@ static void give(void *ctx, void *block) {
   struct faults *f = ctx;
   atomic_fetch_sub(&f->live, 1);
   free(block);
+}
+
+/* A fork has the thread that calls it alone: the command has no other (the linker puts this before pz_pool_new). */
+static bool one_thread;
+enum pz_status __real_pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err);
+enum pz_status __wrap_pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err);
+enum pz_status __wrap_pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err) {
+  return __real_pz_pool_new(one_thread ? 1 : threads, out, err);
 }
 
 static atomic_long *child_live; /* blocks that a child with a fault has not given back */
@@ -242,7 +251,7 @@ static void become_child(struct faults *f, const int fd[2]) {
 }
 
 static bool fails_in_child(struct faults *f, long call) {
-  if (gettid() != getpid()) abort(); /* a child would be without the other threads */
+  if (gettid() != getpid()) abort();
   for (f->on = false; f->bad < MOST_SHOWN; f->on = true) {
     int status = 0, fd[2];
     for (int i = 0; i < 2; i++) {
@@ -298,7 +307,7 @@ static int try_all(struct faults *f, long most, int argc, char **argv) {
   if (most) {
     try_some(f, most, fd, argc, argv);
   } else {
-    f->fork = true;
+    f->fork = one_thread = true;
     struct outcome o = run(f, fd, argc, argv);
     free(o.text[0]);
     free(o.text[1]);
