@@ -85,8 +85,7 @@ double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, 
  * "half" and GPipe only where they are pinned, "half" also where the framework has no number of layers to choose.
  * Where plan.offload allows it, also activations on the host, of the fewest layers of each chunk that memory asks for
  * (or of plan.offload_layers, or of plan.offload_modules), with none of the layers recomputed in full or with all; and
- * the state of 0, 1/4, 1/2, 3/4 or all of the parameters (or of plan.offload_fraction).  That fewer layers are faster
- * is certain but for ZB-H1 and ZB-2P, which take what is ready first: there as a rule.
+ * the state of 0, 1/4, 1/2, 3/4 or all of the parameters (or of plan.offload_fraction).
  *
  * PZ_BAD_USE where the question has no plan at all, PZ_NO_ANSWER where the framework has none for the model (the message
  * says why); n 0 where none fits.  The arena holds the plans.  Deterministic, whatever the threads. */

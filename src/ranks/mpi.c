@@ -5,9 +5,15 @@
  * Waiting sleeps instead of polling at full speed, so that a rank that waits leaves its processor to
  * threads and processes that work; rounds take milliseconds to seconds, the naps at most one
  * millisecond. */
+#define _GNU_SOURCE /* memfd_create, pidfd_open; NOLINT(bugprone-reserved-identifier) */
+
 #include <fcntl.h>
+#include <ftw.h>
+#include <glob.h>
 #include <limits.h>
 #include <mpi.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -330,25 +337,41 @@ static void share_counters(void) {
 
 /* ---- memory of a node ----------------------------------------------------------------------- */
 
-enum { NAME_BYTES = 64 };
+/* Memory of the first rank of a node, for the others of the node: a file without a name, so that nothing is left however
+ * that rank ends.  Process 0: none. */
+struct node_memory {
+  int64_t process, file;
+  uint64_t inode;
+};
 
-/* Space is taken at once: a file system that is full later would end the program. */
-static void *map_shared(const char *name, size_t bytes, bool make) {
-  void *at = MAP_FAILED;
+/* Space is taken at once: memory that is short later would end the program. */
+static void *make_memory(size_t bytes, int *fd, struct node_memory *mine) {
   struct stat st;
-  int fd = shm_open(name, make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600);
+  *fd = memfd_create("phaze", MFD_CLOEXEC);
+  if (*fd < 0 || posix_fallocate(*fd, 0, (off_t)bytes) != 0 || fstat(*fd, &st) != 0) return NULL;
+  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+  if (at == MAP_FAILED) return NULL;
+  *mine = (struct node_memory){getpid(), *fd, st.st_ino};
+  return at;
+}
+
+/* The inode tells it from a file of another process, where ranks see processes under different numbers. */
+static void *open_memory(size_t bytes, const struct node_memory *first) {
+  char path[64];
+  struct stat st;
+  void *at = MAP_FAILED;
+  snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)first->process,
+           (long long)first->file);
+  int fd = open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return NULL;
-  if (make ? posix_fallocate(fd, 0, (off_t)bytes) == 0
-           : fstat(fd, &st) == 0 && st.st_size == (off_t)bytes)
+  if (fstat(fd, &st) == 0 && st.st_ino == first->inode && st.st_size == (off_t)bytes)
     at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
-  if (make && at == MAP_FAILED) shm_unlink(name);
   return at == MAP_FAILED ? NULL : at;
 }
 
-static enum pz_status take_name(void *into, unsigned rank, const char *bytes, size_t n) {
-  char *name = into;
-  if (rank == job.first_rank && n < NAME_BYTES) memcpy(name, bytes, n);
+static enum pz_status take_memory(void *into, unsigned rank, const char *bytes, size_t n) {
+  if (rank == job.first_rank && n == sizeof(struct node_memory)) memcpy(into, bytes, n);
   return PZ_OK;
 }
 
@@ -357,30 +380,76 @@ static enum pz_status take_nothing(void *into, unsigned rank, const char *bytes,
   return PZ_OK;
 }
 
-/* The first rank of a node makes it and says its name, "" for none; a name that all have opened is no longer needed.
- * A rank that cannot have it goes without. */
+/* A rank that cannot have it goes without. */
 static enum pz_status share_memory(void *ctx, size_t bytes, void **out, struct pz_error *err) {
-  char name[NAME_BYTES] = "";
+  struct node_memory of_node = {.process = 0};
   bool first = !job.node_rank && job.node_size > 1;
-  *out = NULL;
-  if (first) {
-    snprintf(name, sizeof name, "/phaze-%ld-%llu", (long)getpid(),
-             (unsigned long long)job.sequence);
-    *out = map_shared(name, bytes, true);
-    if (!*out) name[0] = 0;
-  }
-  struct pz_ranks_part mine = {PZ_OK, name, first ? strlen(name) : 0};
-  enum pz_status status = exchange(ctx, &mine, take_name, name, err);
-  if (status == PZ_OK && job.node_rank && name[0]) *out = map_shared(name, bytes, false);
+  int fd = -1;
+  *out = first ? make_memory(bytes, &fd, &of_node) : NULL;
+  struct pz_ranks_part mine = {PZ_OK, (const char *)&of_node, first ? sizeof of_node : 0};
+  enum pz_status status = exchange(ctx, &mine, take_memory, &of_node, err);
+  if (status == PZ_OK && job.node_rank && of_node.process) *out = open_memory(bytes, &of_node);
   if (status == PZ_OK)
     status = exchange(ctx, &(struct pz_ranks_part){PZ_OK, NULL, 0}, take_nothing, NULL, err);
-  if (first && name[0]) shm_unlink(name);
+  if (fd >= 0) close(fd);
   return status;
+}
+
+/* ---- the end of mpirun ---------------------------------------------------------------------- */
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at) {
+  (void)st, (void)kind, (void)at;
+  (void)remove(path);
+  return 0;
+}
+
+/* What Open MPI leaves if mpirun, which would remove it, is killed: the folder of the session, and the shared memory of
+ * the job's ranks.  For a second, in which ranks that are just starting may still write there. */
+static void remove_session(const char *session) {
+  char pattern[128];
+  const char *space = getenv("PMIX_NAMESPACE");
+  snprintf(pattern, sizeof pattern, "/dev/shm/vader_segment.*.%u.%lx.*", (unsigned)geteuid(),
+           space ? strtoul(space, NULL, 10) : 0);
+  for (int i = 0; i < 20; i++) {
+    glob_t found;
+    (void)nftw(session, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (glob(pattern, 0, NULL, &found) == 0) {
+      for (size_t k = 0; k < found.gl_pathc; k++) (void)unlink(found.gl_pathv[k]);
+      globfree(&found);
+    }
+    nanosleep(&(struct timespec){0, 50000000}, NULL);
+  }
+}
+
+/* A rank does not outlive mpirun: nobody would read its answer.  The run file is as after any kill.  Open MPI itself ends
+ * ranks some seconds later, and also those that something else than mpirun has started. */
+static void *watch_mpirun(void *session) {
+  char own[32];
+  pid_t parent = getppid();
+  size_t n = strlen(session), m = (size_t)snprintf(own, sizeof own, "/pid.%ld", (long)parent);
+  if (n < m || strcmp((const char *)session + n - m, own) != 0) return NULL;
+  struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, parent, 0), .events = POLLIN};
+  if (end.fd < 0 || getppid() != parent) return NULL;
+  while (poll(&end, 1, -1) < 0) {
+  }
+  if (fork() == 0) remove_session(session); /* a process of its own: Open MPI may end this one */
+  _exit(3);
+}
+
+static void start_watch(void) {
+  char *session = getenv("OMPI_MCA_orte_jobfam_session_dir");
+  pthread_t thread;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that works */
+  if (session && pthread_create(&thread, NULL, watch_mpirun, session) == 0) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 enum pz_status pz_ranks_start(struct pz_error *err) {
   int rank = 0, size = 1, threads = 0;
   if (!under_launcher()) return PZ_OK;
+  start_watch();
   if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &threads) != MPI_SUCCESS)
     return pz_fail(err, PZ_INTERNAL, "MPI does not start");
   job.started = true;

@@ -1,7 +1,5 @@
 #include "step/pipeline.h"
 
-#include <math.h>
-
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 
@@ -10,6 +8,7 @@ struct line {
   const struct pz_pipeline *p;
   uint32_t stages, chunks, microbatches; /* chunks: of the model */
   bool v, halved;
+  bool listed; /* each stage has a list of its passes */
 };
 
 static struct line line_of(const struct pz_pipeline *p) {
@@ -20,6 +19,7 @@ static struct line line_of(const struct pz_pipeline *p) {
                        .chunks = (v ? 2 : p->chunks) * stages,
                        .microbatches = halved ? p->microbatches / 2 : p->microbatches,
                        .v = v,
+                       .listed = pz_pipeline_parts_backward(p->order),
                        .halved = halved};
 }
 
@@ -83,7 +83,7 @@ static uint32_t warm_up(const struct pz_pipeline *p, uint32_t stage) {
   return n < all ? n : all;
 }
 
-/* ---- passes of a stage in a V --------------------------------------------------------------- */
+/* ---- passes of a stage, gradients of weights apart ------------------------------------------ */
 
 enum { NEAR = false, FAR = true }; /* slots */
 
@@ -108,6 +108,23 @@ static void put(struct list *l, enum pass_kind kind, bool far) {
 static void put_parts(struct list *l, bool far) {
   put(l, INPUTS, far);
   put_pass(l, WEIGHTS, far, l->backwards[far] - 1);
+}
+
+/* ZB-H1 as Megatron-DeepSpeed lists it (deepspeed_zbh1_schedule.py), and ZB-2P likewise with more in flight: forwards as
+ * 1F1B; gradients of weights once the stage has as many activations as the first one, and when no forward is left one after
+ * each backward.  The order does not depend on the times, so that no pass that takes less makes the step longer, which it
+ * may where the stage takes what is ready first (Graham, SIAM J. Appl. Math. 17, 1969). */
+static void zero_bubble(struct list *l, enum pz_pipeline_order order, uint32_t stages,
+                        uint32_t stage) {
+  uint32_t most = pz_zero_bubble_in_flight(order, stages, stage),
+           whole = pz_zero_bubble_in_flight(order, stages, 0);
+  for (uint32_t weights = 0; weights < l->microbatches;) {
+    bool forward = l->forwards[NEAR] < l->microbatches;
+    if (forward) put(l, FORWARD, NEAR);
+    if (forward && l->forwards[NEAR] < most) continue; /* warm-up */
+    put(l, INPUTS, NEAR);
+    if (!forward || l->forwards[NEAR] - weights == whole) put_pass(l, WEIGHTS, NEAR, weights++);
+  }
 }
 
 static void zb_v_forwards_first(struct list *l, uint32_t stage, uint32_t later) {
@@ -205,7 +222,7 @@ static void dualpipe(struct list *l, uint32_t stages, uint32_t stage) {
 
 struct stage {
   uint32_t done[BACKWARD + 1]; /* passes, by kind */
-  struct pass *list;           /* of a V: all passes in their order */
+  struct pass *list;           /* all passes in their order, or NULL */
   uint32_t n, next;            /* in the list */
   double free_s;               /* when it has ended what it began */
 };
@@ -265,7 +282,7 @@ static void end_pass(struct simulation *s, uint32_t stage, const struct pass *a,
 static uint32_t next_passes(const struct simulation *s, uint32_t stage, struct pass out[2]) {
   const struct pz_pipeline *p = s->line.p;
   const struct stage *x = &s->stage[stage];
-  if (s->line.v) {
+  if (s->line.listed) {
     if (x->next == x->n) return 0;
     out[0] = x->list[x->next];
     if (!out[0].with_next) return 1;
@@ -297,10 +314,6 @@ static bool advance(struct simulation *s, uint32_t stage) {
   return true;
 }
 
-static enum pz_status waits_for_itself(const struct simulation *s, struct pz_error *err) {
-  return pz_fail(err, PZ_INTERNAL, "a pipeline of %u stages waits for itself", s->line.p->stages);
-}
-
 /* The order of each stage is fixed, so that the times do not depend on which stage is looked at first; stages wait for each
  * other only forward and backward along the line, so that going over them both ways moves on until all is done. */
 static enum pz_status run_in_order(struct simulation *s, uint32_t n_all, struct pz_error *err) {
@@ -312,48 +325,9 @@ static enum pz_status run_in_order(struct simulation *s, uint32_t n_all, struct 
     for (uint32_t k = s->line.stages; k-- > 0;)
       while (advance(s, k)) {
       }
-    if (s->n_events == before) return waits_for_itself(s, err);
-  }
-  return PZ_OK;
-}
-
-/* ---- whichever is ready first --------------------------------------------------------------- */
-
-/* When the stage's next pass of a kind could begin; infinite: not known yet, or none is left. */
-static double could_begin_s(const struct simulation *s, uint32_t k, enum pass_kind kind) {
-  const struct pz_pipeline *p = s->line.p;
-  const uint32_t *n = s->stage[k].done;
-  uint32_t most = pz_zero_bubble_in_flight(p->order, p->stages, k),
-           whole = pz_zero_bubble_in_flight(p->order, p->stages, 0);
-  struct pass next = {.microbatch = n[kind], .kind = (uint8_t)kind};
-  bool held = kind == FORWARD  ? n[FORWARD] - n[INPUTS] >= most || n[FORWARD] - n[WEIGHTS] >= whole
-              : kind == INPUTS ? n[INPUTS] == n[FORWARD]
-                               : n[WEIGHTS] == n[INPUTS];
-  if (n[kind] == p->microbatches || held) return HUGE_VAL;
-  double ready = ready_s(s, k, &next);
-  return ready < 0 ? HUGE_VAL : pz_fmax(s->stage[k].free_s, ready);
-}
-
-/* The pass that begins first of all stages, of a stage's the most urgent: nothing that is still to begin can come before
- * it. */
-static enum pz_status run_what_is_ready(struct simulation *s, uint32_t n_all,
-                                        struct pz_error *err) {
-  static const enum pass_kind urgent[] = {INPUTS, FORWARD, WEIGHTS};
-  while (s->n_events < n_all) {
-    uint32_t stage = 0;
-    enum pass_kind kind = FORWARD;
-    double first = HUGE_VAL;
-    for (uint32_t k = 0; k < s->line.stages; k++)
-      for (int i = 0; i < 3; i++) {
-        double start = could_begin_s(s, k, urgent[i]);
-        if (!(start < first)) continue;
-        first = start;
-        stage = k;
-        kind = urgent[i];
-      }
-    if (!(first < HUGE_VAL)) return waits_for_itself(s, err);
-    struct pass pass = {.microbatch = s->stage[stage].done[kind], .kind = (uint8_t)kind};
-    end_pass(s, stage, &pass, first, first + pass_s(&s->line, stage, kind));
+    if (s->n_events == before)
+      return pz_fail(err, PZ_INTERNAL, "a pipeline of %u stages waits for itself",
+                     s->line.p->stages);
   }
   return PZ_OK;
 }
@@ -371,13 +345,15 @@ static enum pz_status check(const struct pz_pipeline *p, struct pz_error *err) {
                  events, PZ_PIPELINE_MOST_EVENTS);
 }
 
-/* Passes of all stages of a V; how many there are. */
+/* Passes of all stages; how many there are. */
 static uint32_t list_passes(struct simulation *s, struct pass *passes) {
   const struct line *x = &s->line;
   uint32_t all = 0;
   for (uint32_t k = 0; k < x->stages; k++) {
     struct list l = {.pass = passes + all, .microbatches = x->microbatches};
-    if (x->p->order == PZ_PIPELINE_ZB_V)
+    if (pz_is_zero_bubble(x->p->order))
+      zero_bubble(&l, x->p->order, x->stages, k);
+    else if (x->p->order == PZ_PIPELINE_ZB_V)
       zb_v(&l, x->stages, k);
     else
       dualpipe(&l, x->stages, k);
@@ -391,16 +367,14 @@ static uint32_t list_passes(struct simulation *s, struct pass *passes) {
 /* Memory for all but the events; false: there is none.  *n_events: how many there will be. */
 static bool prepare(struct simulation *s, struct pz_arena *work, uint32_t *n_events) {
   const struct line *x = &s->line;
-  bool parted = pz_is_zero_bubble(x->p->order);
   size_t units = (size_t)x->chunks * x->microbatches;
-  struct pass *passes = x->v ? pz_arena_alloc(work, 3 * units, sizeof *passes) : NULL;
+  struct pass *passes = x->listed ? pz_arena_alloc(work, 3 * units, sizeof *passes) : NULL;
   s->stage = pz_arena_alloc(work, x->stages, sizeof *s->stage);
   s->forward_end = pz_arena_alloc(work, units, sizeof *s->forward_end);
   s->backward_end = pz_arena_alloc(work, units, sizeof *s->backward_end);
-  if ((x->v && !passes) || !s->stage || !s->forward_end || !s->backward_end) return false;
+  if ((x->listed && !passes) || !s->stage || !s->forward_end || !s->backward_end) return false;
   for (size_t i = 0; i < units; i++) s->forward_end[i] = s->backward_end[i] = -1;
-  *n_events =
-      x->v ? list_passes(s, passes) * (x->halved ? 2 : 1) : (uint32_t)units * (parted ? 3 : 2);
+  *n_events = x->listed ? list_passes(s, passes) * (x->halved ? 2 : 1) : (uint32_t)units * 2;
   return true;
 }
 
@@ -416,8 +390,6 @@ enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep, stru
   s.events = good && keep ? pz_arena_alloc(arena, n_events, sizeof *s.events) : NULL;
   if (!good || (keep && !s.events))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the pipeline");
-  else if (pz_is_zero_bubble(p->order))
-    status = run_what_is_ready(&s, n_events, err);
   else
     status = run_in_order(&s, n_events, err);
   if (status == PZ_OK) {

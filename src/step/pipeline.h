@@ -7,8 +7,9 @@
  *
  * Zero-bubble orders part backward into gradients of inputs, which the stage before waits for, and of weights, which
  * fill the time in which a stage would wait (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024).  ZB-H1 has as many
- * microbatches in flight as 1F1B, ZB-2P (the paper's H2) about twice as many; both take at any time a gradient of inputs
- * before a forward before a gradient of weights, whichever is ready first.
+ * microbatches in flight as 1F1B, ZB-2P (the paper's H2) about twice as many.
+ *
+ * The order of all of them does not depend on the times: no pass that takes less makes the step longer.
  *
  * In a V each stage has a near chunk, which microbatches pass on the way to the turn of the V, and a far one on the way
  * back.  ZB-V: section 6 of the same paper, with the code of its authors.  DualPipe: DeepSeek-V3, arXiv 2412.19437,

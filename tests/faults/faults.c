@@ -8,12 +8,16 @@
  * one, so the last, and between them half at equal distances.  With PHAZE_FAULT=N in the environment,
  * and PHAZE_FAULT_ON=1 for those after it too, the command runs once, to be looked at.
  *
+ * MOST 0 tries all in one run: at each allocation it forks, and the allocation fails in the child, so that
+ * what came before runs once.  The command writes to no directory.
+ *
  * With PHAZE_FAULT_DIR=DIR that directory is the run's: it is emptied before each run; after one with
  * a fault the command runs again without, and is to come to the same answer and report. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,16 +28,22 @@
 
 #include "cli/command.h"
 #include "core/alloc.h"
+#include "core/pool.h"
 
 /* Shared with the child that runs the command.  n counts from 1; 0: nothing fails. */
 struct faults {
   atomic_long calls, live;
   long n;
-  bool on; /* those after the n-th too */
+  bool on;   /* those after the n-th too */
+  bool fork; /* each fails in a child of its own */
+  long tried, answers, bad;
 };
+
+static bool fails_in_child(struct faults *f, long call);
 
 static bool fails(struct faults *f) {
   long call = atomic_fetch_add(&f->calls, 1) + 1;
+  if (f->fork && !f->n) return fails_in_child(f, call);
   return f->n && (call == f->n || (f->on && call > f->n));
 }
 
@@ -57,11 +67,23 @@ static void give(void *ctx, void *block) {
   free(block);
 }
 
+/* A fork has the thread that calls it alone: the command has no other (the linker puts this before pz_pool_new). */
+static bool one_thread;
+enum pz_status __real_pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err);
+enum pz_status __wrap_pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err);
+enum pz_status __wrap_pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err) {
+  return __real_pz_pool_new(one_thread ? 1 : threads, out, err);
+}
+
+static atomic_long *child_live; /* blocks that a child with a fault has not given back */
+
 static int command(struct faults *f, int argc, char **argv) {
   struct pz_allocator allocator = {take, resize, give, f};
   if (pz_alloc_use(&allocator, NULL) != PZ_OK) return 99;
+  if (f->fork) sqlite3_config(SQLITE_CONFIG_SINGLETHREAD); /* a child owns no mutex of its parent */
   int code = pz_command_main(argc, argv);
   fflush(NULL);
+  if (f->fork && f->n) *child_live = f->live;
   return code;
 }
 
@@ -90,8 +112,16 @@ static void drop_seconds(char *text, size_t *bytes) {
   *bytes = strlen(text);
 }
 
+static struct outcome outcome_of(int status, const int fd[2]) {
+  struct outcome o = {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
+  for (int i = 0; i < 2; i++) {
+    o.text[i] = read_back(fd[i], &o.bytes[i]);
+    drop_seconds(o.text[i], &o.bytes[i]);
+  }
+  return o;
+}
+
 static struct outcome run(struct faults *f, const int fd[2], int argc, char **argv) {
-  struct outcome o = {0};
   int status = 0;
   for (int i = 0; i < 2; i++)
     if (ftruncate(fd[i], 0) != 0 || lseek(fd[i], 0, SEEK_SET) != 0) abort();
@@ -104,12 +134,7 @@ static struct outcome run(struct faults *f, const int fd[2], int argc, char **ar
     _exit(command(f, argc, argv));
   }
   if (child < 0 || waitpid(child, &status, 0) != child) abort();
-  o.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  for (int i = 0; i < 2; i++) {
-    o.text[i] = read_back(fd[i], &o.bytes[i]);
-    drop_seconds(o.text[i], &o.bytes[i]);
-  }
-  return o;
+  return outcome_of(status, fd);
 }
 
 /* ---- the directory of a run ------------------------------------------------------------------- */
@@ -190,54 +215,119 @@ static long following(long n, long all, long most) {
   return next < all - edge ? next : all - edge;
 }
 
-static int try_all(struct faults *f, long most, int argc, char **argv) {
-  enum { MOST_SHOWN = 20 };
-  int bad = 0;
-  long tried = 0, whole_answers = 0;
-  const int fd[2] = {memfd_create("out", 0), memfd_create("err", 0)};
-  const char *dir = getenv("PHAZE_FAULT_DIR");
-  size_t page_bytes = 0;
-  empty(dir);
-  struct outcome whole = run(f, fd, argc, argv);
-  long all = f->calls;
-  if (whole.code < 0 || whole.code > 1 || f->live != 0 || all == 0) {
-    printf("without faults: exit status %d, %ld blocks not given back\n%s", whole.code,
-           (long)f->live, whole.text[1]);
-    return 1;
+enum { MOST_SHOWN = 20 };
+
+/* What a command with faults is compared with, and the directory of its run. */
+static struct {
+  struct outcome whole;
+  long all;
+  bool json;
+  const char *dir;
+  int report_fd;
+} want;
+
+static void count(struct faults *f, const struct outcome *o, long live, const char *what) {
+  if (what)
+    dprintf(want.report_fd,
+            "allocation %ld of %ld%s: %s (exit status %d, %zu of %zu bytes, %ld blocks): %s\n",
+            f->n, want.all, f->on ? " and all after it" : "", what, o->code, o->bytes[0],
+            want.whole.bytes[0], live, o->text[1]);
+  f->bad += what != NULL;
+  f->tried++;
+  f->answers += !what && o->code == want.whole.code;
+  free(o->text[0]);
+  free(o->text[1]);
+}
+
+/* The child's counts are its own, its output begins with the parent's. */
+static void become_child(struct faults *f, const int fd[2]) {
+  struct faults own = *f;
+  if (mmap(f, sizeof *f, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+      f)
+    abort();
+  *f = own;
+  for (int i = 0; i < 2; i++) dup2(fd[i], STDOUT_FILENO + i);
+  alarm(60);
+}
+
+static bool fails_in_child(struct faults *f, long call) {
+  if (gettid() != getpid()) abort();
+  for (f->on = false; f->bad < MOST_SHOWN; f->on = true) {
+    int status = 0, fd[2];
+    for (int i = 0; i < 2; i++) {
+      size_t bytes;
+      char *before = read_back(STDOUT_FILENO + i, &bytes);
+      fd[i] = memfd_create("child", 0);
+      if (write(fd[i], before, bytes) != (ssize_t)bytes) abort();
+      free(before);
+    }
+    f->n = call;
+    pid_t child = fork();
+    if (child == 0) return become_child(f, fd), true;
+    if (child < 0 || waitpid(child, &status, 0) != child) abort();
+    struct outcome o = outcome_of(status, fd);
+    count(f, &o, *child_live, judge(&want.whole, &o, *child_live, want.json, false));
+    for (int i = 0; i < 2; i++) close(fd[i]);
+    if (f->on) break;
   }
-  char *page = dir ? page_of(dir, &page_bytes) : NULL;
+  f->n = 0;
+  return false;
+}
+
+static void try_some(struct faults *f, long most, const int fd[2], int argc, char **argv) {
+  size_t page_bytes = 0;
+  char *page = want.dir ? page_of(want.dir, &page_bytes) : NULL;
   for (int on = 0; on < 2; on++)
-    for (long n = 1; n <= all && bad < MOST_SHOWN; n = following(n, all, most)) {
+    for (long n = 1; n <= want.all && f->bad < MOST_SHOWN; n = following(n, want.all, most)) {
       f->n = n;
       f->on = on;
-      empty(dir);
+      empty(want.dir);
       struct outcome o = run(f, fd, argc, argv);
       long live = f->live;
-      const char *what = judge(&whole, &o, live, strcmp(argv[argc - 1], "--json") == 0, dir);
-      if (!what && dir) what = judge_dir(f, fd, &whole, page, dir, argc, argv);
-      if (what)
-        printf("allocation %ld of %ld%s: %s (exit status %d, %zu of %zu bytes, %ld blocks): %s\n",
-               n, all, on ? " and all after it" : "", what, o.code, o.bytes[0], whole.bytes[0],
-               live, o.text[1]);
-      bad += what != NULL;
-      tried++;
-      whole_answers += !what && o.code == whole.code;
-      free(o.text[0]);
-      free(o.text[1]);
+      const char *what = judge(&want.whole, &o, live, want.json, want.dir);
+      if (!what && want.dir) what = judge_dir(f, fd, &want.whole, page, want.dir, argc, argv);
+      count(f, &o, live, what);
     }
-  printf("%ld allocations, %ld faults: %ld errors, %ld whole answers, %d wrong\n", all, tried,
-         tried - whole_answers - bad, whole_answers, bad);
   free(page);
-  free(whole.text[0]);
-  free(whole.text[1]);
-  return bad != 0;
+}
+
+static int try_all(struct faults *f, long most, int argc, char **argv) {
+  const int fd[2] = {memfd_create("out", 0), memfd_create("err", 0)};
+  want.dir = getenv("PHAZE_FAULT_DIR");
+  want.json = strcmp(argv[argc - 1], "--json") == 0;
+  want.report_fd = dup(STDOUT_FILENO);
+  empty(want.dir);
+  want.whole = run(f, fd, argc, argv);
+  want.all = f->calls;
+  if (want.whole.code < 0 || want.whole.code > 1 || f->live != 0 || want.all == 0) {
+    printf("without faults: exit status %d, %ld blocks not given back\n%s", want.whole.code,
+           (long)f->live, want.whole.text[1]);
+    return 1;
+  }
+  if (most) {
+    try_some(f, most, fd, argc, argv);
+  } else {
+    f->fork = one_thread = true;
+    struct outcome o = run(f, fd, argc, argv);
+    free(o.text[0]);
+    free(o.text[1]);
+    if (o.code != want.whole.code) printf("with forks: exit status %d\n", o.code);
+    f->bad += o.code != want.whole.code;
+  }
+  printf("%ld allocations, %ld faults: %ld errors, %ld whole answers, %ld wrong\n", want.all,
+         f->tried, f->tried - f->answers - f->bad, f->answers, f->bad);
+  free(want.whole.text[0]);
+  free(want.whole.text[1]);
+  return f->bad != 0;
 }
 
 int main(int argc, char **argv) {
   const char *n = getenv("PHAZE_FAULT"), *on = getenv("PHAZE_FAULT_ON");
   struct faults *f =
       mmap(NULL, sizeof *f, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (argc < 3 || f == MAP_FAILED) return 2;
+  child_live =
+      mmap(NULL, sizeof *child_live, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (argc < 3 || f == MAP_FAILED || child_live == MAP_FAILED) return 2;
   *f = (struct faults){.n = n ? strtol(n, NULL, 10) : 0, .on = on && *on == '1'};
   long most = strtol(argv[1], NULL, 10);
   argv[1] = argv[0];

@@ -383,34 +383,18 @@ static bool next_layers(const struct pz_plan *p, bool alike, const int64_t *most
 }
 
 /* Full recomputation: every number of layers of each stage that the framework can run, or of all stages alike; and
- * none, where that fits.  Fewer layers are faster; of ZB-H1 and ZB-2P, which take what is ready first, as a rule: there the
- * fewest that fit count alone. */
+ * none, where that fits. */
 static double value_of_full(struct listing *l, struct pz_plan p) {
-  int64_t layers[16] = {0}, most[16], fewest = INT64_MAX;
+  int64_t layers[16] = {0}, most[16];
   bool alike = l->c->q.uniform || p.pipeline == PZ_PIPELINE_DUALPIPE;
-  bool rule =
-      pz_is_zero_bubble((enum pz_pipeline_order)p.pipeline) && l->c->q.objective != PZ_PLAN_MEMORY;
   double best = HUGE_VAL;
-  uint32_t before = l->n_priced;
-  struct priced chosen = {.value = 0};
   for (int64_t k = 0; k < p.pp; k++) most[k] = most_layers(l, &p, k);
   p.recompute = PZ_RECOMPUTATION_NONE;
   assert_true(pz_framework_can(&p, &l->shape, NULL));
   for (bool more = true; more; more = next_layers(&p, alike, most, layers)) {
-    int64_t n = 0;
-    for (int64_t k = 0; k < p.pp; k++) n += layers[k];
-    double v = pz_framework_can(&p, &l->shape, NULL) ? value_of(l, &p) : HUGE_VAL;
-    if (v < HUGE_VAL && (rule ? n < fewest : v < best)) {
-      best = v;
-      fewest = n;
-      chosen = l->priced[l->n_priced - 1];
-    }
+    if (pz_framework_can(&p, &l->shape, NULL)) best = fmin(best, value_of(l, &p));
     p.recompute = PZ_RECOMPUTATION_FULL;
     p.stage_recompute = layers;
-  }
-  if (rule && best < HUGE_VAL) {
-    l->n_priced = before;
-    l->priced[l->n_priced++] = chosen;
   }
   return best;
 }
@@ -445,7 +429,7 @@ static double value_of_away(struct listing *l, struct pz_plan p) {
     double v = pz_framework_can(&p, &l->shape, NULL) ? value_of(l, &p) : HUGE_VAL;
     bool first = best == HUGE_VAL;
     if (v < HUGE_VAL && !first && l->c->q.objective != PZ_PLAN_MEMORY) {
-      if (!pz_is_zero_bubble((enum pz_pipeline_order)p.pipeline)) assert_true(v >= best);
+      assert_true(v >= best);
       l->n_priced--;
     } else {
       best = fmin(best, v);
@@ -475,7 +459,7 @@ static bool shards_in_vain(const struct listing *l, const struct pz_plan *p, boo
 
 /* Every recomputation, with and without activations on the host where these may be there, for a part of the optimizer there;
  * with less time or cost asked for, those of plans that fit without are no candidates of the list: they are slower, which
- * is seen by some of them; of ZB-H1 and ZB-2P, which take what is ready first, as a rule alone. */
+ * is seen by some of them. */
 static void list_recomputations(struct listing *l, struct pz_plan *p, bool away, bool first,
                                 bool *fits) {
   const struct pz_plan_question *q = &l->c->q;
@@ -489,8 +473,7 @@ static void list_recomputations(struct listing *l, struct pz_plan *p, bool away,
     if (r == PZ_RECOMPUTATION_HALF && !has_half(l, p)) continue;
     l->plans++;
     bool slower = *fits && q->objective != PZ_PLAN_MEMORY;
-    if (slower && (below(l->random, 4) || pz_is_zero_bubble((enum pz_pipeline_order)p->pipeline)))
-      continue;
+    if (slower && below(l->random, 4)) continue;
     double v = chooses                               ? value_of_away(l, *p)
                : r == PZ_RECOMPUTATION_FULL && !away ? value_of_full(l, *p)
                                                      : value_of(l, p);
@@ -819,8 +802,6 @@ static double best_s(const struct pz_plan_question *q) {
   return s;
 }
 
-/* Not so with zero bubble, which takes what is ready first: a faster pass may change the order for the worse (Graham,
- * SIAM J. Appl. Math. 17, 1969), in one of some thousand cases. */
 static void more_is_never_slower(void **state) {
   (void)state;
   static const char *const what[] = {"devices", "memory", "bandwidth in a node",
@@ -831,12 +812,6 @@ static void more_is_never_slower(void **state) {
     struct random_case c;
     random_case(&r, &c, 0);
     struct pz_plan_question *q = &c.q;
-    if (below(&r, 4)) { /* the orders without zero bubble */
-      PIN(PIPELINE, pipeline, PZ_PIPELINE_1F1B);
-    } else {
-      q->plan.framework = pz_framework_find("megatron");
-      q->plan.execution = PZ_EXECUTION_EAGER;
-    }
     q->uniform = !below(&r, 3);
     if (below(&r, 8)) PIN(MBS, mbs, 1 + below(&r, 2)); /* few models to make */
     if (below(&r, 2)) shrink_memory(&r, &c);
