@@ -2249,6 +2249,8 @@ struct pz_study_options {
 
   /* of pz_chips_compare and pz_chips_rent alone: fields that every plan has, as texts of pz_plan_set; NULL: default */
   const char *precision, *peft;
+
+  uint32_t n_weight; /* of `weight`, of the objective weighted: n_models; 0: not told */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the

@@ -15,7 +15,8 @@ enum pz_plan_kind {
   PZ_PLAN_KIND_FLAG,   /* bool */
   PZ_PLAN_KIND_REAL,   /* double */
   PZ_PLAN_KIND_TEXT,   /* const char * */
-  PZ_PLAN_KIND_LIST    /* const int64_t *: by stage; not told one by one */
+  PZ_PLAN_KIND_LIST,   /* const int64_t *: by stage; this and what follows is not told one by one */
+  PZ_PLAN_KIND_LENGTH  /* int64_t: numbers of the list */
 };
 
 /* Frameworks that are launched, by the names of their arguments. */

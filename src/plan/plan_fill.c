@@ -39,10 +39,7 @@ static enum pz_status check_recompute(const struct pz_plan *p, struct pz_error *
   if (p->recompute_modules && p->recompute != PZ_RECOMPUTATION_SELECTIVE)
     return pz_fail(err, PZ_BAD_USE, "recompute_modules with recompute %s; accepted: selective",
                    how);
-  enum pz_status status = PZ_OK;
-  for (int64_t k = 0; p->stage_recompute && k < p->pp && status == PZ_OK; k++)
-    status = pz_need_range("stage_recompute", p->stage_recompute[k], 0, MOST, err);
-  return status;
+  return pz_plan_check_stages(p, err);
 }
 
 static enum pz_status check_offload(const struct pz_plan *p, struct pz_error *err) {
