@@ -12,7 +12,7 @@ from ._errors import call
 from ._machine import Path
 from ._phaze import ffi, lib
 from ._results import SearchResult
-from ._values import Options
+from ._values import Options, encoded
 
 Progress = Callable[[records.ProgressState], Any]
 
@@ -32,6 +32,8 @@ class Watch:
     where it cannot."""
 
     def __init__(self, progress: Optional[Progress] = None):
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress: found {type(progress).__name__}; accepted: a function")
         self._progress = progress
         self._stop = threading.Event()
         self._states: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
@@ -114,7 +116,7 @@ class Run:
     """An open search, closed at the end of its `with`."""
 
     def __init__(self, output: Optional[Path], fresh: bool, threads: int, progress: Optional[Progress]):
-        self.directory = os.fspath(output) if output is not None else None
+        self.directory = os.fsdecode(encoded(output, "directory")) if output is not None else None
         self._watch = Watch(progress)
         self._options = Options("pz_run_options", {"dir": self.directory, "fresh": fresh,
                                                    "threads": threads}, "search")
