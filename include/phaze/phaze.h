@@ -1305,7 +1305,7 @@ struct pz_partition_options {
                        3 with Adam, 2 with SGD */
   double hbm_bytes; /* of a device; 0: the chip's */
   int64_t steps;    /* effort limit of each layer schedule */
-  uint32_t n_next;  /* how many further plans are told, the best first */
+  uint32_t n_next;  /* how many further plans are told, the best first; at most 999 */
   bool check;       /* every plan is also checked by code that shares nothing with the solver */
   bool first_stage_gradients;          /* as the original system: the gradient all-reduce counts the
                                  parameters of the first stage, not of the largest */

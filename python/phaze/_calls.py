@@ -19,7 +19,7 @@ from ._phaze import ffi, lib
 from ._results import (Calibration, ChipComparison, ChipPlan, Difference, Estimate, Explanation, InstancePlan, OperatorTimes,
                        Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
                        Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
-from ._values import Options, Record, _enumerator, _text, as_json, encoded, file_bytes, listed, made_text
+from ._values import Options, Record, _enumerator, _text, as_json, encoded, file_bytes, listed, made_text, pairs
 from ._watch import Progress, Run, Watch
 
 # of a list of texts
@@ -516,9 +516,7 @@ def read_plan(run: Union[Path, Mapping[str, Any], str], *, devices: Optional[int
     (4, False)
     """
     o = Options("pz_run_plan_options", {"devices": devices, "vocab": vocab}, "read_plan")
-    if not isinstance(variables, (Mapping, type(None))):
-        raise TypeError(f"variables: found {type(variables).__name__}; accepted: a dict")
-    o.c.set = _texts(o, "variables", [f"{k}={v}" for k, v in (variables or {}).items()])
+    o.c.set = _texts(o, "variables", [f"{k}={v}" for k, v in pairs("variables", variables or {})])
     o.c.ignore = _texts(o, "ignore", ignore)
     name, data = (b"plan", encoded(run, "run")) if isinstance(run, str) and "\n" in run else file_bytes(run)
     out = ffi.new("struct pz_run_plan **")
@@ -739,7 +737,7 @@ def search(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str, 
     study = _search_study(locals())
     with Run(output, fresh, threads, progress) as run:
         run.open(study)
-        for name in ["search"] + ["detail"] * detail:
+        for name in ["search"] + ["detail"] * bool(detail):
             run.do(name)
         return run.result()
 
@@ -829,7 +827,7 @@ def compare_chips(models: Union[Path, Iterable[Path]], chips: Union[AnyChip, Ite
     with tempfile.TemporaryDirectory() as folder:
         words = [_chip_word(c, os.path.join(folder, f"{i}.json")) for i, c in enumerate(given)]
         if isinstance(prices, Mapping):
-            rows = [f"{word},{p!r}" for c, p in prices.items()
+            rows = [f"{word},{p!r}" for c, p in pairs("prices", prices)
                     for word in dict.fromkeys([w for n, w in words if n == os.fspath(c)] or [os.fspath(c)])]
             rent.c.prices = rent.keep("\n".join(["chip,dollars_per_device_hour", *rows]))
         elif prices is not None:
@@ -879,7 +877,7 @@ def load_run(directory: Path, compare: bool = False, detail: bool = False,
     """The result of a finished search in a directory; nothing is written there."""
     with Run(directory, False, threads, None) as run:
         run.look()
-        for name in ["compare"] * compare + ["detail"] * detail:
+        for name in ["compare"] * bool(compare) + ["detail"] * bool(detail):
             run.do(name)
         return run.result()
 

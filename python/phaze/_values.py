@@ -166,6 +166,16 @@ def listed(name: str, values: Any, most: int) -> List[Any]:
     return found
 
 
+def pairs(name: str, given: Any) -> List[Tuple[str, Any]]:
+    """Names and their values, numbers or texts."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name}: found {type(given).__name__}; accepted: a dict")
+    for k, v in given.items():
+        if not isinstance(k, (str, os.PathLike)) or not isinstance(v, (str, int, float, os.PathLike)):
+            raise TypeError(f"{name}: found {shown(k)}: {shown(v)}; accepted: names with numbers or texts")
+    return list(given.items())
+
+
 def whole(name: str, value: Any) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -268,7 +278,7 @@ class Options:
     def _list(self, name: str, t, value: Any):
         """A list, and its length in the field n_NAME, if there is one."""
         if isinstance(value, Mapping) and t.item.kind == "pointer":
-            value = [f"{k}={v}" for k, v in listed(name, value.items(), MOST_NUMBERS)]
+            value = [f"{k}={v}" for k, v in pairs(name, value)]
         items = listed(name, value, t.length if t.kind == "array" else MOST_NUMBERS)
         items = [self.keep(v, name) if t.item.kind == "pointer" else v for v in items]
         if f"n_{name}" in fields_of(self.struct):

@@ -13,6 +13,7 @@ import math
 import os
 import pickle
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ import time
 import warnings
 
 import phaze
+from phaze._phaze import lib
+from phaze._values import names_of
 
 SOURCE = os.environ["PHAZE_SOURCE"]
 LONGEST_S = float(os.environ.get("PHAZE_LONGEST_S", "10"))  # of the processor's time, of one call
@@ -56,11 +59,14 @@ def deep(n=3000):
     return x
 
 
-def values(rng):
-    """A wrong value of any kind."""
+WORDS = [w for n in dir(lib) if n.endswith("_names") for w in names_of(n)]
+
+
+def wrong_value(rng, hint):
+    """A value of any kind, often one of the parameter's type."""
     kinds = [
         lambda: rng.choice([None, True, False, ..., NotImplemented]),
-        lambda: rng.choice([0, -1, 1, 2, 3, 7, 64, 1 << 20, (1 << 24) + 1, 1 << 31, -(1 << 31), 1 << 32, (1 << 63) - 1, 1 << 63,
+        lambda: rng.choice([0, -1, 1, 2, 3, 4, 7, 8, 64, 1000, 1 << 20, (1 << 24) + 1, 1 << 31, -(1 << 31), 1 << 32, (1 << 63) - 1, 1 << 63,
                             -(1 << 63) - 1, 1 << 64, 10 ** 30]),
         lambda: rng.choice([math.nan, math.inf, -math.inf, -0.0, 0.5, 1e-320, 1e308, -1e308, 1e18, 2.0, 1 + 1j]),
         lambda: rng.choice(["", " ", "none", "all", "no such", "gpt2\0", "\0", "h100\0x", "\ud800", "a\udc80b", "ü", "\n", "1", "-1",
@@ -72,10 +78,13 @@ def values(rng):
                             range(5), iter([1]), itertools.count(1)]),
         lambda: rng.choice([{}, {"a": 1}, {1: 2}, {None: None}, {"seq": -1}, {"seq": math.nan}, {"name": "x"}, {"rank": 4},
                             {"model": "gpt2", "tp": "x"}, {"\0": "\0"}, {"\ud800": 1}, {"h100": math.nan}, {"h100": "x"}, deep()]),
-        lambda: rng.choice([Foreign(), Foreign, object(), type, print, len, phaze, Path("gpt2"), Path("a\0"), Path(b"\xff"), Path(3)]),
+        lambda: rng.choice([Foreign(), Foreign, object(), type, repr, len, phaze, Path("gpt2"), Path("a\0"), Path(b"\xff"), Path(3)]),
         lambda: rng.choice(OBJECTS),
+        lambda: rng.choice(WORDS + phaze.models() + phaze.chips() + phaze.clusters()),
     ]
-    return rng.choice(kinds)()
+    meant = [kinds[k] for word, k in (("int", 1), ("float", 1), ("float", 2), ("str", 3), ("str", 9), ("Sequence", 5), ("Iterable", 5),
+                                      ("Mapping", 6), ("bool", 0)) if word in hint]
+    return rng.choice(meant if meant and rng.random() < 0.6 else kinds)()
 
 
 OBJECTS = []
@@ -187,6 +196,8 @@ def tried(function, arguments):
 def child(n, seed):
     faulthandler.enable()
     warnings.simplefilter("ignore")
+    if "PHAZE_SANITIZED" not in os.environ:
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
     rng, failed, slowest = random.Random(seed), 0, (0, "")
     only = os.environ.get("PHAZE_ONLY")
     with tempfile.TemporaryDirectory() as folder:
@@ -194,12 +205,11 @@ def child(n, seed):
         os.chdir(folder)
         for i in range(n):
             (function, right), = rng.choices([c for c, _ in drawn], [w for _, w in drawn])
-            names = list(inspect.signature(function).parameters)
+            hints = {k: str(x.annotation) for k, x in inspect.signature(function).parameters.items() if x.kind != x.VAR_POSITIONAL}
             arguments = dict(right)
-            for _ in range(rng.choice((1, 1, 2))):
-                arguments[rng.choice(names) if names and rng.random() < 0.98 else "no_such"] = values(rng)
-            if "args" in arguments or "others" in arguments:  # of *others
-                arguments.pop("others", None)
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                name = rng.choice([*hints]) if hints and rng.random() < 0.98 else "no_such"
+                arguments[name] = wrong_value(rng, hints.get(name, ""))
             if only and int(only) != i:
                 continue
             os.pwrite(3, f"{i}: {function.__qualname__}({told(arguments)})".encode()[:4000].ljust(4000), 0)
