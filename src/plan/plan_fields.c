@@ -121,6 +121,12 @@ void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_
          bytes[fields[f].kind]);
 }
 
+const char *pz_plan_word(const char *const *names, int i) {
+  int n = 0;
+  while (n <= i && names[n]) n++;
+  return i >= 0 && i < n ? names[i] : "-";
+}
+
 static int count_names(const char *const *names) {
   int n = 0;
   while (names[n]) n++;
@@ -185,12 +191,13 @@ static int told_set(const struct pz_plan *p, enum pz_plan_field f) {
 }
 
 char *pz_plan_field_text(const struct pz_plan *p, enum pz_plan_field f, char *buf, size_t size) {
+  if ((unsigned)f >= PZ_PLAN_FIELDS) return pz_text_copy(buf, size, "-");
   const struct pz_plan_field_info *x = &fields[f];
   double v = f == PZ_PLAN_ETP ? (double)pz_plan_etp(p) : field_number(p, f);
   if (x->kind >= PZ_PLAN_KIND_LIST || (v == x->unset && x->unset < 0))
     return pz_text_copy(buf, size, "-");
   switch (x->kind) {
-  case PZ_PLAN_KIND_CHOICE: return pz_text_copy(buf, size, x->names[(int)v]);
+  case PZ_PLAN_KIND_CHOICE: return pz_text_copy(buf, size, pz_plan_word(x->names, (int)v));
   case PZ_PLAN_KIND_SET: return pz_set_text(x->names, told_set(p, f), buf, size);
   case PZ_PLAN_KIND_SWITCH:
   case PZ_PLAN_KIND_FLAG: return pz_text_copy(buf, size, v > 0 ? "on" : "off");

@@ -44,6 +44,9 @@ struct pz_plan_field_info {
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f);
 
+/* A word of a list that ends with NULL; "-" where a program's number has none. */
+const char *pz_plan_word(const char *const *names, int i);
+
 /* PZ_PLAN_FIELDS: there is none of this name. */
 enum pz_plan_field pz_plan_field_find(const char *name);
 

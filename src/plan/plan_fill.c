@@ -241,8 +241,8 @@ enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struc
 int64_t pz_plan_asked_devices(const struct pz_plan *p) {
   const int64_t degrees[] = {p->tp, p->cp, p->pp, p->dp};
   double n = 1;
-  if (p->devices) return p->devices;
+  if (p->devices > 0) return p->devices;
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-    n *= degrees[i] ? (double)degrees[i] : 1;
+    n *= degrees[i] > 0 ? (double)degrees[i] : 1;
   return n < (double)MOST ? (int64_t)n : MOST;
 }
