@@ -237,7 +237,8 @@ static enum known_as known_as(const struct pz_fields *f, const char *path) {
   size_t length = strlen(path);
   enum known_as as = UNKNOWN;
   for (int i = 0; i < f->n_asked; i++)
-    for (const char *at = f->asked[i]; at; at = strchr(at, '|'), at += at != NULL) {
+    for (const char *at = f->asked[i], *bar; at; at = bar ? bar + 1 : NULL) {
+      bar = strchr(at, '|');
       if (strncmp(at, path, length) != 0) continue;
       if (!at[length] || at[length] == '|') return FIELD;
       if (at[length] == '.') as = OBJECT;
