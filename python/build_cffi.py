@@ -38,7 +38,6 @@ LENGTHS = {
     ("pz_training_run", "stages"): "c.plan.pp",
     ("pz_training_plans", "runs"): "c.n",
     ("pz_partition", "stages"): "c.pp",
-    ("pz_plan", "stage_recompute"): "c.pp",
     ("pz_choices", "v"): "c.n",
     ("pz_cluster", "level"): "c.n_levels",
     ("pz_level", "axis"): "c.n_axes",
@@ -244,7 +243,7 @@ def expanded(ffi, source):
             if a.arg not in FIELDS_OF:
                 continue
             names = [n for n, field in ffi.typeof(f"struct {FIELDS_OF[a.arg]}").fields
-                     if n != "size" and n not in own]
+                     if n != "size" and not n.startswith("n_") and n not in own]
             text = ", ".join(f"{n}: {hint(ffi, FIELDS_OF[a.arg], n)} = None" for n in names)
             edits.append((a.lineno, a.col_offset, f"{a.arg}=None", text))
             given = "{" + ", ".join(f"{n!r}: {n}" for n in names) + "}"

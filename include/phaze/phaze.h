@@ -1308,7 +1308,7 @@ struct pz_partition_options {
                        3 with Adam, 2 with SGD */
   double hbm_bytes; /* of a device; 0: the chip's */
   int64_t steps;    /* effort limit of each layer schedule */
-  uint32_t n_next;  /* how many further plans are told, the best first */
+  uint32_t n_next;  /* how many further plans are told, the best first; at most 999 */
   bool check;       /* every plan is also checked by code that shares nothing with the solver */
   bool first_stage_gradients;          /* as the original system: the gradient all-reduce counts the
                                  parameters of the first stage, not of the largest */
@@ -2252,6 +2252,8 @@ struct pz_study_options {
 
   /* of pz_chips_compare and pz_chips_rent alone: fields that every plan has, as texts of pz_plan_set; NULL: default */
   const char *precision, *peft;
+
+  uint32_t n_weight; /* of `weight`, of the objective weighted: n_models; 0: not told */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the

@@ -19,8 +19,11 @@ from ._phaze import ffi, lib
 from ._results import (Calibration, ChipComparison, ChipPlan, Difference, Estimate, Explanation, InstancePlan, OperatorTimes,
                        Original, Placement, PlanSchedules, PowerTable, Prediction, Report, RunPlan, Runs, Scaling,
                        Schedule, SearchResult, StepCalibration, Tuning, Validation, Verification)
-from ._values import Options, Record, _enumerator, _text, file_bytes, made_text
+from ._values import Options, Record, _enumerator, _text, as_json, encoded, file_bytes, listed, made_text, pairs
 from ._watch import Progress, Run, Watch
+
+# of a list of texts
+MOST_TEXTS = 4096
 
 AnyChip = Union[str, "os.PathLike[str]", Mapping[str, Any], Chip]
 AnyCluster = Union[str, "os.PathLike[str]", Mapping[str, Any], Cluster, None]
@@ -98,8 +101,8 @@ def product(chip: AnyChip, m: int, n: int, k: int, batch: int = 1, warm: bool = 
     """
     cost = Machine(chip, None, 1).cost()
     out = ffi.new("struct pz_mapping *")
-    call(lib.pz_cost_product, cost,
-         ffi.new("struct pz_product *", {"batch": batch, "m": m, "n": n, "k": k, "warm": warm}), out)
+    asked = Options("pz_product", {"batch": batch, "m": m, "n": n, "k": k, "warm": warm}, "product")
+    call(lib.pz_cost_product, cost, asked.c, out)
     return records.Mapping._read(out)
 
 
@@ -155,7 +158,7 @@ def known(chip: str) -> records.Known:
     814.0
     """
     out = ffi.new("struct pz_known *")
-    call(lib.pz_known_load, chip.encode(), out)
+    call(lib.pz_known_load, encoded(chip, "chip"), out)
     return records.Known._read(out)
 
 
@@ -166,7 +169,7 @@ def sources(chip: str) -> Dict[str, str]:
     >>> len(phaze.sources("h100")) > 0
     True
     """
-    text = lib.pz_chip_preset_text(chip.encode())
+    text = lib.pz_chip_preset_text(encoded(chip, "chip"))
     if not text:
         raise BadInput(f"there is no built-in chip {chip!r}; accepted: a name of chips()")
     return json.loads(ffi.string(text)).get("sources", {})
@@ -174,7 +177,7 @@ def sources(chip: str) -> Dict[str, str]:
 
 def _schedule_options(given: Dict[str, Any], caller: str) -> Options:
     if given["disable"] is not None and not isinstance(given["disable"], str):
-        given = {**given, "disable": ",".join(given["disable"])}
+        given = {**given, "disable": ",".join(listed("disable", given["disable"], MOST_TEXTS))}
     return Options("pz_schedule_options", given, caller)
 
 
@@ -251,7 +254,7 @@ def schedule_plan(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, ste
     how = _schedule_options({"steps": lib.PZ_PASS_STEPS if steps is None else steps, "solver": solver,
                              "seconds": seconds, "disable": disable, "lp": lp, "views": views}, "schedule_plan")
     machine = Machine(chip, cluster, _asked_devices(o), training=True)
-    c = Watch().made("pz_plan_schedules", lib.pz_plan_schedules_free, lib.pz_training_schedule, os.fsencode(model),
+    c = Watch().made("pz_plan_schedules", lib.pz_plan_schedules_free, lib.pz_training_schedule, encoded(model, "model"),
                      machine.chip._c, machine.net, o.c, how.c)
     found = PlanSchedules._read(c)
     found.model, found.chip = os.fspath(model), machine.chip
@@ -287,7 +290,7 @@ def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: b
     o = Options("pz_plan", plan_fields, "predict")
     machine = Machine(chip, cluster, _asked_devices(o), training=True)
     out = ffi.new("struct pz_training_run **")
-    call(lib.pz_training_predict, os.fsencode(model), machine.chip._c, machine.net, o.c, events, out)
+    call(lib.pz_training_predict, encoded(model, "model"), machine.chip._c, machine.net, o.c, events, out)
     run = ffi.gc(out[0], lib.pz_training_run_free)
     return Prediction._of(run, run, os.fspath(model), machine)
 
@@ -315,11 +318,11 @@ def explain(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, plan_fiel
     o = Options("pz_plan", plan_fields, "explain")
     machine = Machine(chip, cluster, _asked_devices(o), training=True)
     return Explanation._read(Watch().made("pz_explanation", lib.pz_explanation_free, lib.pz_training_explain,
-                                          os.fsencode(model), machine.chip._c, machine.net, o.c))
+                                          encoded(model, "model"), machine.chip._c, machine.net, o.c))
 
 
 def _is_onnx(model: Path) -> bool:
-    return os.fspath(model).endswith(".onnx")
+    return encoded(model, "model").endswith(b".onnx")
 
 
 def _placement(found, model: Path, machine: Machine, devices: int, batch: int) -> Placement:
@@ -332,7 +335,7 @@ def _placement(found, model: Path, machine: Machine, devices: int, batch: int) -
 
 def _place_training(model: Path, machine: Machine, o: Options, progress: Optional[Progress]) -> Placement:
     watch = Watch(progress).attach(o.c)
-    name = os.fsencode(model)
+    name = encoded(model, "model")
     found = watch.made("pz_training_plans", lib.pz_training_plans_free, lib.pz_training_place, name,
                        machine.chip._c, machine.net, o.c)
     if not found.n:
@@ -346,7 +349,7 @@ def _place_described(model: Path, machine: Machine, given: Dict[str, Any]) -> Pl
     handle = ffi.new_handle(notes)
     o.c.note, o.c.note_ctx = lib.phaze_note, handle
     o.kept.append(handle)
-    found = Watch().made("pz_partitions", lib.pz_partitions_free, lib.pz_partition_model, os.fsencode(model),
+    found = Watch().made("pz_partitions", lib.pz_partitions_free, lib.pz_partition_model, encoded(model, "model"),
                          machine.chip._c, machine.net, o.c)
     plans = [ChipPlan._of(found.plans + i, found, os.fspath(model), machine) for i in range(found.n_plans)]
     wrote = (lib.PZ_LIST_TP if given["tp"] else 0) | (lib.PZ_LIST_MBS if given["mbs"] else 0)
@@ -474,16 +477,16 @@ def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Se
     >>> [row.batch for row in s], s.rows[0].efficiency
     ([32, 64], 1.0)
     """
-    numbers = sorted(set(devices))
-    machine = Machine(chip, cluster, max(numbers, default=1), training=True)
+    choices = ffi.new("struct pz_choices *", Options._choices("devices", devices))
+    numbers = choices.v[0:choices.n]
+    machine = Machine(chip, cluster, max(numbers), training=True)
     if not machine.chip.built:
         raise BadUse(f"{machine.chip.name} is described, not built; accepted: a built chip")
-    o = _place_options({"devices": min(numbers, default=1), "batch": batch, **plan_fields},
+    o = _place_options({"devices": min(numbers), "batch": batch, **plan_fields},
                        {"tie": tie, "objective": objective, "uniform": uniform, "all_devices": all_devices,
                         "threads": threads, "tokens": tokens, "deadline_s": deadline_s}, "scale")
-    choices = ffi.new("struct pz_choices *", Options._choices("devices", numbers))
     found = Watch(progress).attach(o.c).made(
-        "pz_scaling", lib.pz_scaling_free, lib.pz_training_scale, os.fsencode(model), machine.chip._c, machine.net,
+        "pz_scaling", lib.pz_scaling_free, lib.pz_training_scale, encoded(model, "model"), machine.chip._c, machine.net,
         o.c, choices, batch_per_device or 0)
 
     def row(r) -> Record:
@@ -513,28 +516,21 @@ def read_plan(run: Union[Path, Mapping[str, Any], str], *, devices: Optional[int
     (4, False)
     """
     o = Options("pz_run_plan_options", {"devices": devices, "vocab": vocab}, "read_plan")
-    o.c.set = _texts(o, [f"{k}={v}" for k, v in (variables or {}).items()])
-    o.c.ignore = _texts(o, ignore)
-    name = "plan"
-    if isinstance(run, Mapping):
-        data = json.dumps(run).encode()
-    elif isinstance(run, str) and "\n" in run:
-        data = run.encode()
-    else:
-        name = os.fspath(run)
-        with open(run, "rb") as file:
-            data = file.read()
+    o.c.set = _texts(o, "variables", [f"{k}={v}" for k, v in pairs("variables", variables or {})])
+    o.c.ignore = _texts(o, "ignore", ignore)
+    name, data = (b"plan", encoded(run, "run")) if isinstance(run, str) and "\n" in run else file_bytes(run)
     out = ffi.new("struct pz_run_plan **")
-    call(lib.pz_run_plan_read, name.encode(), data, len(data), o.c, out)
-    read = RunPlan._of(ffi.gc(out[0], lib.pz_run_plan_free))
+    call(lib.pz_run_plan_read, b"plan" if isinstance(run, Mapping) else name, data, len(data), o.c, out)
+    c = ffi.gc(out[0], lib.pz_run_plan_free)
+    read = RunPlan._read(c)._hold(c, c)
     for note in read.notes:
         warnings.warn(note, PhazeWarning, stacklevel=3)
     return read
 
 
-def _texts(o: Options, list_: Iterable[str]):
+def _texts(o: Options, name: str, list_: Iterable[Path]):
     """A list of texts that ends with NULL."""
-    made = ffi.new("const char *[]", [o.keep(t) for t in list_] + [ffi.NULL])
+    made = ffi.new("const char *[]", [o.keep(t, name) for t in listed(name, list_, MOST_TEXTS)] + [ffi.NULL])
     o.kept.append(made)
     return made
 
@@ -544,7 +540,7 @@ def _machine_of(read: RunPlan, chip: Optional[AnyChip], cluster: AnyCluster) -> 
     own = chip if chip is not None else read.chip
     if own is None:
         raise BadUse("the run names no chip; accepted: chip, and cluster")
-    devices = lib.pz_plan_asked_devices(ffi.addressof(read._c, "plan"))
+    devices = lib.pz_plan_asked_devices(ffi.addressof(read._held(), "plan"))
     return Machine(own, cluster if cluster is not None else read.cluster, max(devices, 1), training=True)
 
 
@@ -564,13 +560,13 @@ def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyCh
     """
     read = run if isinstance(run, RunPlan) else read_plan(run, devices=devices, vocab=vocab, variables=variables,
                                                           ignore=ignore)
-    c = ffi.new("struct pz_run_plan *", read._c[0])
+    c = ffi.new("struct pz_run_plan *", read._held()[0])
     o = Options("pz_tune_options", {"threads": threads, "measured_s": measured_s or c.measured_s}, "tune")
     machine = _machine_of(read, chip, cluster)
     for name, given, field, at in (("chip", chip, machine.chip, lib.PZ_RUN_CHIP),
                                    ("cluster", cluster, machine.cluster, lib.PZ_RUN_CLUSTER)):
         if given is not None:
-            setattr(c, name, o.keep(field.name))
+            setattr(c, name, o.keep(field.name, name))
             getattr(c, "from")[at] = o.keep("given")
     found = Watch(progress).attach(o.c).made("pz_plan_tuning", lib.pz_plan_tuning_free, lib.pz_plan_tune, c,
                                              machine.chip._c, machine.net, o.c)
@@ -598,7 +594,7 @@ def diff(a: Union[Path, Mapping[str, Any], str, RunPlan], b: Union[Path, Mapping
     runs = [r if isinstance(r, RunPlan) else read_plan(r, devices=devices, vocab=vocab, variables=variables,
                                                        ignore=ignore) for r in (a, b)]
     machines = [_machine_of(r, chip, cluster) for r in runs]
-    sides = [ffi.new("struct pz_diff_side *", {"size": ffi.sizeof("struct pz_diff_side"), "run": r._c,
+    sides = [ffi.new("struct pz_diff_side *", {"size": ffi.sizeof("struct pz_diff_side"), "run": r._held(),
                                                "chip": m.chip._c, "net": m.net}) for r, m in zip(runs, machines)]
     out = ffi.new("struct pz_plan_diff **")
     call(lib.pz_plan_diff, *sides, out)
@@ -617,6 +613,8 @@ def emit(plan: Union[Prediction, Placement]) -> str:
     4
     """
     best = plan.best if isinstance(plan, Placement) else plan
+    if not isinstance(best, (Prediction, ChipPlan)):
+        raise TypeError(f"plan: found {type(best).__name__}; accepted: a Prediction or a Placement")
     if not isinstance(best, Prediction):
         raise BadUse("scripts are for plans of frameworks; this one is of a chip of 22 nm")
     return best.script()
@@ -671,7 +669,7 @@ def explore(models: Union[Path, Iterable[Path]], chip: Path, cluster: Optional[P
     """
     o = Options("pz_explore_options", {"chip": chip, "cluster": cluster, "wasm": wasm or _installed_wasm()}, "explore")
     names = [models] if isinstance(models, (str, os.PathLike)) else models
-    o.c.models = _texts(o, names)
+    o.c.models = _texts(o, "models", names)
     plan = Options("pz_plan", plan_fields, "explore", default=o.c.plan)
     o.kept.append(plan)
     o.c.plan = plan.c[0]
@@ -684,18 +682,18 @@ def explore(models: Union[Path, Iterable[Path]], chip: Path, cluster: Optional[P
 def _study(models: Iterable[Path], space, cluster, options: Dict[str, Any]) -> Options:
     given = {k: v for k, v in options.items() if v is not None}
     o = Options("pz_study_options", given, "search")
-    names = [models] if isinstance(models, (str, os.PathLike)) else list(models)
+    names = [models] if isinstance(models, (str, os.PathLike)) else listed("models", models, MOST_TEXTS)
     if not 1 <= len(names) <= lib.PZ_SEARCH_MOST_MODELS:
         raise BadUse(f"{len(names)} models; accepted: 1 to {lib.PZ_SEARCH_MOST_MODELS}")
     for i, name in enumerate(names):
-        o.c.models[i] = o.keep(name)
+        o.c.models[i] = o.keep(name, "model")
     o.c.n_models = len(names)
     for field, value in (("space", space), ("cluster", cluster)):
         if isinstance(value, (Mapping, Cluster)):
             text = value if isinstance(value, Mapping) else value.to_dict()
-            setattr(o.c, f"{field}_text", o.keep(json.dumps(text)))
+            setattr(o.c, f"{field}_text", o.keep(as_json(text).decode(), field))
         elif value is not None:
-            setattr(o.c, field, o.keep(value))
+            setattr(o.c, field, o.keep(value, field))
     if "tp" not in given:  # of the default list what the devices allow
         while o.c.tp.n > 1 and o.c.tp.v[o.c.tp.n - 1] > o.c.devices:
             o.c.tp.n -= 1
@@ -739,7 +737,7 @@ def search(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str, 
     study = _search_study(locals())
     with Run(output, fresh, threads, progress) as run:
         run.open(study)
-        for name in ["search"] + ["detail"] * detail:
+        for name in ["search"] + ["detail"] * bool(detail):
             run.do(name)
         return run.result()
 
@@ -813,29 +811,30 @@ def compare_chips(models: Union[Path, Iterable[Path]], chips: Union[AnyChip, Ite
     >>> [(row.chip, row.devices) for row in rent], sum(row.cheapest for row in rent)
     ([('h100', 8), ('h100', 16), ('gaudi3', 8), ('gaudi3', 16)], 1)
     """
-    numbers = [] if devices is None else sorted(set(devices)) if isinstance(devices, Iterable) else [devices]
+    numbers = [] if devices is None else list(Options._choices("devices", devices)["v"])
     study = _search_study({"models": models, "devices": max(numbers, default=None), "batch": batch,
                            "workload": workload, "scale_up": scale_up, "outer_bytes_per_s": outer_bytes_per_s})
     asked = {"tokens": tokens, "price": price, "deadline_s": deadline_s}
     if tokens is None and (len(numbers) > 1 or price or prices is not None or deadline_s):
         raise BadUse("several devices, prices and a deadline require tokens")
     rent = Options("pz_rent_options", {**asked, "devices": numbers or None}, "compare_chips")
-    study.c.cluster = study.keep(cluster) if cluster is not None else ffi.NULL
-    for name, text in (("precision", precision), ("peft", peft)):
-        setattr(study.c, name, study.keep(text) if text is not None else ffi.NULL)
+    for name, text in (("cluster", cluster), ("precision", precision), ("peft", peft)):
+        setattr(study.c, name, study.keep(text, name) if text is not None else ffi.NULL)
     run, watch = Options("pz_run_options", {"threads": threads}, "compare_chips"), Watch(progress)
     watch.attach(run.c)
-    given, texts = [chips] if isinstance(chips, (str, os.PathLike, Mapping, Chip)) else chips, []
+    given = [chips] if isinstance(chips, (str, os.PathLike, Mapping, Chip)) else listed("chips", chips, MOST_TEXTS)
+    texts: List[str] = []
     with tempfile.TemporaryDirectory() as folder:
         words = [_chip_word(c, os.path.join(folder, f"{i}.json")) for i, c in enumerate(given)]
         if isinstance(prices, Mapping):
-            rows = [f"{word},{p!r}" for c, p in prices.items()
+            rows = [f"{word},{p!r}" for c, p in pairs("prices", prices)
                     for word in dict.fromkeys([w for n, w in words if n == os.fspath(c)] or [os.fspath(c)])]
             rent.c.prices = rent.keep("\n".join(["chip,dollars_per_device_hour", *rows]))
         elif prices is not None:
             name, data = file_bytes(prices)
-            rent.c.prices, rent.c.prices_name = rent.keep(data), rent.keep(name)
-        names = ",".join(word for _, word in words).encode()
+            rent.c.prices = rent.keep(data.decode("utf-8", "replace"), "prices")
+            rent.c.prices_name = rent.keep(os.fsdecode(name), "prices")
+        names = encoded(",".join(word for _, word in words), "chips")
         watch.run(lambda: texts.append(made_text(
             lib.pz_chips_rent, study.c, names, cold, rent.c if tokens is not None else ffi.NULL, run.c)))
     return ChipComparison(rows=[Record(**row) for row in json.loads(texts[0])["chips"]])
@@ -878,7 +877,7 @@ def load_run(directory: Path, compare: bool = False, detail: bool = False,
     """The result of a finished search in a directory; nothing is written there."""
     with Run(directory, False, threads, None) as run:
         run.look()
-        for name in ["compare"] * compare + ["detail"] * detail:
+        for name in ["compare"] * bool(compare) + ["detail"] * bool(detail):
             run.do(name)
         return run.result()
 
@@ -896,7 +895,7 @@ def verify(directory: Path, threads: int = 0, sample: Optional[int] = None, all:
     o.c.say, o.c.ctx = lib.phaze_check, handle
     holds = ffi.new("bool *")
     o.kept.append(handle)
-    Watch().run(lambda: call(lib.pz_verify, os.fsencode(directory), o.c, holds))
+    Watch().run(lambda: call(lib.pz_verify, encoded(directory, "directory"), o.c, holds))
     return Verification(holds=bool(holds[0]), checks=checks)
 
 
@@ -905,7 +904,8 @@ def verify(directory: Path, threads: int = 0, sample: Optional[int] = None, all:
 
 def _tables(runs: Any, folder: str) -> List[Path]:
     """Paths of the tables; a DataFrame becomes a file."""
-    tables = [runs] if isinstance(runs, (str, os.PathLike)) or hasattr(runs, "to_csv") else list(runs)
+    one = isinstance(runs, (str, os.PathLike)) or hasattr(runs, "to_csv")
+    tables = [runs] if one else listed("runs", runs, MOST_TEXTS)
     for i, t in enumerate(tables):
         if hasattr(t, "to_csv"):
             tables[i] = os.path.join(folder, f"runs{i}.csv")
@@ -931,8 +931,6 @@ def validate(runs: Any = None, *, ops: Optional[Path] = None, beside: Optional[P
         tables = _tables(runs, folder) if runs is not None else []
         o = Options("pz_validate_options", {"ops": ops, "beside": beside, "chip": chip, "limits": limits,
                                             "threads": threads, "cold": cold}, "validate")
-        names = ffi.new("const char *[]", [o.keep(t) for t in tables] + [ffi.NULL])
-        o.c.runs = names
-        o.kept.append(names)
+        o.c.runs = _texts(o, "runs", tables)
         c = Watch(progress).attach(o.c).made("pz_validation", lib.pz_validation_free, lib.pz_validate, o.c)
         return Validation._read(c)._hold(c, c)

@@ -86,6 +86,9 @@ def error_of(status: int, err) -> Error:
 def call(function, *arguments) -> None:
     """Call a function of the library that takes a struct pz_error last."""
     err = ffi.new("struct pz_error *")
-    status = function(*arguments, err)
+    try:
+        status = function(*arguments, err)
+    except OverflowError as wrong:  # of an argument that C has no number for
+        raise BadUse(str(wrong)) from None
     if status != lib.PZ_OK:
         raise error_of(status, err)

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 from . import _records as records
 from ._errors import call
 from ._phaze import ffi, lib
-from ._values import (Options, Record, _enumerator, _text, as_json, frame, made_text, names_of,
+from ._values import (Options, Record, _enumerator, _text, as_json, encoded, frame, made_text, names_of,
                       scalars)
 
 Path = Union[str, "os.PathLike[str]"]
@@ -78,7 +78,7 @@ def fields(file: str) -> List[Dict[str, Any]]:
     'Hz'
     """
     text = ffi.new("char **")
-    call(lib.pz_file_fields, file.encode(), text)
+    call(lib.pz_file_fields, encoded(file, "file"), text)
     told: List[Dict[str, Any]] = json.loads(ffi.string(ffi.gc(text[0], lib.pz_text_free)))["fields"]
     return told
 
@@ -111,7 +111,7 @@ class _Described:
     @classmethod
     def load(cls, name: Path):
         """A built-in one by name, or the file of a description."""
-        return cls._made(getattr(lib, f"{cls._struct}_load"), os.fsencode(name))
+        return cls._made(getattr(lib, f"{cls._struct}_load"), encoded(name, cls.__name__.lower()))
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]):
@@ -121,8 +121,8 @@ class _Described:
     @classmethod
     def from_json(cls, text: Union[str, bytes], name: str = "description"):
         """From the text of a description; `name` stands for it in messages."""
-        data = text.encode() if isinstance(text, str) else text
-        return cls._made(getattr(lib, f"{cls._struct}_parse"), name.encode(), data, len(data))
+        data = text if isinstance(text, bytes) else encoded(text, name)
+        return cls._made(getattr(lib, f"{cls._struct}_parse"), encoded(name, "name"), data, len(data))
 
     @classmethod
     def _made(cls, function, *arguments):
@@ -186,6 +186,12 @@ def _chip_record(c) -> Record:
     return fields
 
 
+@functools.lru_cache(None)
+def _built_in_chip(name: bytes):
+    """Read once: nothing of Python changes the chip of C behind a Chip."""
+    return Chip._made(lib.pz_chip_load, name)._c
+
+
 class Chip(_Described):
     """A chip: its fields are attributes, by their names in chip.json.
 
@@ -201,6 +207,12 @@ class Chip(_Described):
     """
 
     _struct = "pz_chip"
+
+    @classmethod
+    def load(cls, name: Path):
+        """A built-in one by name, or the file of a description."""
+        word = encoded(name, "chip")
+        return cls(_built_in_chip(word)) if lib.pz_chip_preset_text(word) else super().load(name)
 
     @classmethod
     def _made(cls, function, *arguments):
@@ -262,8 +274,8 @@ class Chip(_Described):
 
     def bill(self, constants: str = "likely") -> records.Bill:
         """Area, power and price; `constants`: likely, low or high."""
-        ranges = {"likely": lib.PZ_BILL_LIKELY, "low": lib.PZ_BILL_LOW, "high": lib.PZ_BILL_HIGH}
-        return records.Bill._read(lib.pz_chip_bill(self._c, ranges[constants]))
+        ranges = ("likely", "low", "high")  # as enum pz_bill_range
+        return records.Bill._read(lib.pz_chip_bill(self._c, Options._choice("constants", ranges, constants)))
 
 
 class Cluster(_Described):
@@ -305,7 +317,7 @@ class Cluster(_Described):
     def reaching(self, devices: int, option: str = "devices") -> "Cluster":
         """With at least so many devices: one that scales grows at its outermost level."""
         grown = Cluster._copy(self._c[0])
-        call(lib.pz_cluster_reach, grown._c, devices, option.encode())
+        call(lib.pz_cluster_reach, grown._c, devices, encoded(option, "option"))
         return grown
 
 
@@ -338,9 +350,9 @@ class Space(Record):
             given = as_json(space)
             call(lib.pz_space_open_text, b"space", given, len(given), out)
         else:
-            call(lib.pz_space_open, os.fsencode(space), out)
+            call(lib.pz_space_open, encoded(space, "space"), out)
         made = ffi.gc(out[0], lib.pz_space_close)
-        call(lib.pz_space_describe, made, ffi.NULL if budget is None else str(budget).encode(), text)
+        call(lib.pz_space_describe, made, ffi.NULL if budget is None else encoded(str(budget), "budget"), text)
         told = json.loads(ffi.string(ffi.gc(text[0], lib.pz_text_free)))
         base = told.get("base")
         return cls(name=told["name"], about=told["about"], base=base["name"] if base else None, nodes=told["nodes"],
@@ -372,7 +384,7 @@ class Workload:
     def _load(cls, model: Path, options: Mapping[str, Any]) -> "Workload":
         o = Options("pz_workload_options", options, "Workload.load")
         out = ffi.new("struct pz_workload **")
-        call(lib.pz_workload_load, os.fsencode(model), o.c, out)
+        call(lib.pz_workload_load, encoded(model, "model"), o.c, out)
         c = ffi.gc(out[0], lib.pz_workload_free)
         if c.warning:
             warnings.warn(_text(c.warning), PhazeWarning, stacklevel=4)

@@ -1,14 +1,13 @@
 """Answers: records with what people ask of them: text, frames, plots."""
 from __future__ import annotations
 
-import os
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from . import _records as records
 from ._errors import BadUse, call
 from ._machine import Chip, Cluster, Machine
 from ._phaze import ffi, lib
-from ._values import Options, Record, _text, enumerators, frame, made_text, scalars
+from ._values import Options, Record, _text, encoded, enumerators, frame, made_text, scalars
 
 # ---- words for people ------------------------------------------------------------------------
 
@@ -64,7 +63,7 @@ class _Held:
 
 def _page(model: str, machine: Any, rows, n: int, weak: bool, explore: Optional[str]) -> str:
     """Plans as an HTML page."""
-    kept = [ffi.new("char[]", os.fsencode(t)) for t in (model, explore or "")]
+    kept = [ffi.new("char[]", encoded(t, what)) for t, what in ((model, "model"), (explore or "", "explore"))]
     net = machine.cluster._c if machine.cluster else ffi.NULL
     page = ffi.new("struct pz_plan_page *", {
         "size": ffi.sizeof("struct pz_plan_page"), "model": kept[0], "chip": machine.chip._c, "net": net, "rows": rows,
@@ -124,7 +123,7 @@ class Prediction(_Held, records.TrainingRun):
         """For a plan that does not fit: single changes after which it does, or two together, the fastest first."""
         out = ffi.new("struct pz_plan_changes **")
         net = self.cluster._c if self.cluster else ffi.NULL
-        call(lib.pz_training_changes, os.fsencode(self.model), self.chip._c, net, self._held(), out)
+        call(lib.pz_training_changes, encoded(self.model, "model"), self.chip._c, net, self._held(), out)
         try:
             return records.PlanChanges._read(out[0]).list
         finally:
@@ -132,7 +131,7 @@ class Prediction(_Held, records.TrainingRun):
 
     def trace(self) -> str:
         """The pipeline of a prediction with events=True, as a trace-event file for Perfetto."""
-        return made_text(lib.pz_training_run_trace, self._held(), os.fsencode(self.model))
+        return made_text(lib.pz_training_run_trace, self._held(), encoded(self.model, "model"))
 
     def page(self, *, explore: Optional[str] = None) -> str:
         """The plan as one HTML page that opens offline: terms of the step, pipeline and memory over time.
@@ -150,7 +149,7 @@ class Prediction(_Held, records.TrainingRun):
     def script(self) -> str:
         """The plan as the launch script of its framework."""
         net = self.cluster._c if self.cluster else ffi.NULL
-        return made_text(lib.pz_launch_text, os.fsencode(self.model), self.chip._c, net,
+        return made_text(lib.pz_launch_text, encoded(self.model, "model"), self.chip._c, net,
                          ffi.addressof(self._held(), "plan"))
 
     @property
@@ -241,7 +240,7 @@ class ChipPlan(_Held, records.Partition):
 
     def trace(self) -> str:
         """The pipeline as a trace-event file for Perfetto."""
-        return made_text(lib.pz_partition_trace, self._held(), os.fsencode(self.model))
+        return made_text(lib.pz_partition_trace, self._held(), encoded(self.model, "model"))
 
     @property
     def peak_bytes(self) -> float:
@@ -436,21 +435,12 @@ class Explanation(records.Explanation):
               f"{100 * c.memory_change:+.2f}%", c.part) for c in self.constants])
 
 
-class RunPlan(records.RunPlan):
+class RunPlan(_Held, records.RunPlan):
     """A training run that you have, as it was read from a plan file or from a framework's script or configuration."""
-
-    @classmethod
-    def _of(cls, c) -> "RunPlan":
-        o = cls._read(c)
-        o._c = c
-        return o
-
-    def __getstate__(self):
-        return {k: v for k, v in vars(self).items() if k != "_c"}
 
     def to_plan_file(self) -> str:
         """As the text of a plan file, which tune() and read_plan() take."""
-        return made_text(lib.pz_run_plan_text, self._c)
+        return made_text(lib.pz_run_plan_text, self._held())
 
 
 class Tuning(records.PlanTuning):
@@ -629,6 +619,9 @@ class Schedule(_Held, records.LayerSchedule):
 
     def trace(self, *others: "Schedule") -> str:
         """This schedule, and others behind it, as a trace-event file for Perfetto."""
+        for s in others:
+            if not isinstance(s, Schedule):
+                raise TypeError(f"found {type(s).__name__}; accepted: Schedules")
         return made_text(lib.pz_schedule_trace, [s._held() for s in (self, *others)], 1 + len(others))
 
     def to_dict(self) -> Dict[str, Any]:
@@ -744,6 +737,8 @@ class Report(Record):
 
     def to_frame(self, name: str):
         """One of the tables."""
+        if name not in self.datasets:
+            raise BadUse(f"name {name!r}; accepted: {', '.join(self.datasets)}")
         return frame(self.datasets[name])
 
     def __repr__(self) -> str:

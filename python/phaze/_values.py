@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+import operator
 import os
+import stat
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import _names, _plan_names
@@ -82,6 +85,9 @@ def plain(value: Any) -> Any:
     return value
 
 
+MOST_SHOWN = 16  # of a list in a repr
+
+
 class Record:
     """A struct of the library as a plain object: its fields are attributes, with the names and units
     that they have in phaze.h."""
@@ -101,7 +107,8 @@ class Record:
     def __repr__(self) -> str:
         def brief(v: Any) -> str:
             if isinstance(v, list):
-                return f"[{len(v)}]" if v else "[]"
+                more = [f"... {len(v) - MOST_SHOWN} more"] if len(v) > MOST_SHOWN else []
+                return f"[{', '.join([brief(x) for x in v[:MOST_SHOWN]] + more)}]"
             return f"<{type(v).__name__}>" if isinstance(v, Record) else f"{v:.6g}" \
                 if isinstance(v, float) else repr(v)
 
@@ -127,6 +134,66 @@ def scalars(record: Record) -> Dict[str, Any]:
 # ---- to C ------------------------------------------------------------------------------------
 
 
+def shown(value: Any) -> str:
+    """A value in a message."""
+    try:
+        text = ascii(value)
+    except Exception:  # of whoever made it
+        text = type(value).__name__
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def encoded(text: Any, what: str = "text") -> bytes:
+    """A text or a path as C takes it: not cut short by a NUL, and nothing else made into a text."""
+    if not isinstance(text, (str, os.PathLike)):
+        raise TypeError(f"{what}: found {type(text).__name__}; accepted: a text or a path")
+    try:
+        data = os.fsencode(text)
+    except UnicodeEncodeError:
+        raise BadUse(f"{what} {shown(text)}: accepted: characters that UTF-8 has") from None
+    if b"\0" in data:
+        raise BadUse(f"{what} {shown(text)}: accepted: a text without NUL")
+    return data
+
+
+def listed(name: str, values: Any, most: int) -> List[Any]:
+    """A list of at most so many; a text is none."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{name}: found {type(values).__name__}; accepted: a list")
+    found = list(itertools.islice(values, most + 1))
+    if len(found) > most:
+        raise BadUse(f"{name}: accepted: a list of at most {most}")
+    return found
+
+
+def pairs(name: str, given: Any) -> List[Tuple[str, Any]]:
+    """Names and their values, numbers or texts."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name}: found {type(given).__name__}; accepted: a dict")
+    for k, v in given.items():
+        if not isinstance(k, (str, os.PathLike)) or not isinstance(v, (str, int, float, os.PathLike)):
+            raise TypeError(f"{name}: found {shown(k)}: {shown(v)}; accepted: names with numbers or texts")
+    return list(given.items())
+
+
+def whole(name: str, value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, (bool, float, str)) and hasattr(value, "__index__"):
+        return operator.index(value)
+    raise BadUse(f"{name} {shown(value)}; accepted: a whole number")
+
+
+@functools.lru_cache(None)
+def fields_of(struct: str) -> Dict[str, Any]:
+    return {name: field.type for name, field in ffi.typeof(f"struct {struct}").fields
+            if name not in ("size", "ctx", "note", "note_ctx", "progress", "say")}
+
+
+# numbers of a list that C is given by its address
+MOST_NUMBERS = 1 << 20
+
+
 class Options:
     """An options struct of the library with its defaults, some fields changed.
 
@@ -134,8 +201,10 @@ class Options:
     """
 
     def __init__(self, struct: str, given: Mapping[str, Any], caller: str, default=None):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{caller}: found {type(given).__name__}; accepted: a dict of {struct.removeprefix('pz_')}")
         self.struct = struct
-        made = default if default is not None else getattr(lib, f"{struct}_default")()
+        made = default if default is not None else getattr(lib, f"{struct}_default", dict)()
         self.c = ffi.new(f"struct {struct} *", made)
         self.kept: List[Any] = []
         self.caller = caller
@@ -144,72 +213,76 @@ class Options:
                 self._put(self.c, struct, name, value)
 
     def _put(self, c, struct: str, name: str, value: Any) -> None:
-        fields = dict(ffi.typeof(f"struct {struct}").fields)
-        if name not in fields or name in ("size", "ctx", "note", "note_ctx", "progress", "say"):
+        fields = fields_of(struct)
+        if name not in fields:
             raise TypeError(f"{self.caller}() has no option {name!r}")
         try:
-            setattr(c, name, self._value(struct, name, fields[name].type, value))
-        except (OverflowError, TypeError) as wrong:
-            raise BadUse(f"{name} {value!r}: {wrong}") from None
+            setattr(c, name, self._value(struct, name, fields[name], value))
+        except BadUse:
+            raise
+        except (OverflowError, TypeError, ValueError) as wrong:
+            raise BadUse(f"{name} {shown(value)}: {wrong}") from None
 
     def _value(self, struct: str, name: str, t, value: Any) -> Any:
-        if struct in _names.LEFT_OPEN and name in _plan_names.SETS:
-            return self._bits(name, _plan_names.SETS[name], value)
-        if struct in _names.LEFT_OPEN and name in _plan_names.FIELDS and isinstance(value, str):
-            return self._choice(name, names_of(_plan_names.FIELDS[name]), value)
-        if t.kind == "enum" and isinstance(value, str):
+        if t.kind == "primitive":
+            if struct in _names.LEFT_OPEN and name in _plan_names.SETS:
+                return self._bits(name, _plan_names.SETS[name], value)
+            if struct in _names.LEFT_OPEN and name in _plan_names.FIELDS and isinstance(value, str):
+                return self._choice(name, names_of(_plan_names.FIELDS[name]), value)
+            if isinstance(value, float) and t.cname not in ("double", "float"):
+                return whole(name, value)
+            return value
+        if t.kind == "enum":
             table = _names.TYPES.get(t.cname)
-            listed = names_of(table) if table else tuple(enumerators(t.cname).values())
-            return self._choice(name, listed, value)
+            listing = names_of(table) if table else tuple(enumerators(t.cname).values())
+            return self._choice(name, listing, value) if isinstance(value, str) else value
         if t.kind == "pointer" and t.item.cname == "char":
-            return self.keep(value)
-        if t.kind == "pointer" or (t.kind == "array" and t.item.kind != "primitive"):
-            return self._list(t, value)
+            return self.keep(value, name)
+        if t.kind in ("pointer", "array"):
+            return self._list(name, t, value)
         if t.cname == "struct pz_choices":
             return self._choices(name, value)
-        if t.kind == "struct":
-            inner = Options(t.cname.removeprefix("struct "), value, self.caller)
-            self.kept.append(inner)
-            return inner.c[0]
-        if t.kind == "primitive" and t.cname not in ("double", "float") and isinstance(value, float):
-            if value != int(value):
-                raise TypeError("accepted: a whole number")
-            return int(value)
-        return value
+        inner = Options(t.cname.removeprefix("struct "), value, f"{self.caller}: {name}")
+        self.kept.append(inner)
+        return inner.c[0]
 
-    def keep(self, text: Any):
+    def keep(self, text: Any, what: str = "text"):
         """A text of C that lives as long as the options."""
-        made = ffi.new("char[]", os.fsencode(os.fspath(text)) if isinstance(text, os.PathLike)
-                       else str(text).encode())
+        made = ffi.new("char[]", encoded(text, what))
         self.kept.append(made)
         return made
 
     @staticmethod
-    def _choice(name: str, names: Tuple[str, ...], value: str) -> int:
-        if value not in names:
-            raise BadUse(f"{name} {value!r}; accepted: {', '.join(names)}")
+    def _choice(name: str, names: Tuple[str, ...], value: Any) -> int:
+        if not isinstance(value, str) or value not in names:
+            raise BadUse(f"{name} {shown(value)}; accepted: {', '.join(names)}")
         return names.index(value)
 
     def _bits(self, name: str, table: str, value: Any) -> int:
         if isinstance(value, int):
             return value
-        words = value.split(",") if isinstance(value, str) else list(value)
         names = names_of(table)
+        words = value.split(",") if isinstance(value, str) else listed(name, value, len(names))
         if words in (["none"], ["all"]):
             return (1 << len(names)) - 1 if words == ["all"] else 0
         return sum({1 << self._choice(name, names, w) for w in words})
 
     @staticmethod
     def _choices(name: str, value: Any) -> Dict[str, Any]:
-        values = sorted({int(v) for v in ([value] if isinstance(value, int) else value)})
+        given = listed(name, value, MOST_NUMBERS) if isinstance(value, Iterable) else [value]
+        values = sorted({whole(name, v) for v in given})
         if not 1 <= len(values) <= lib.PZ_CHOICES_MOST:
             raise BadUse(f"{name}: {len(values)} choices; accepted: 1 to {lib.PZ_CHOICES_MOST}")
         return {"v": values, "n": len(values)}
 
-    def _list(self, t, value: Any):
-        if isinstance(value, Mapping):
-            value = [f"{k}={v}" for k, v in value.items()]
-        items = [self.keep(v) if t.item.kind == "pointer" else v for v in value]
+    def _list(self, name: str, t, value: Any):
+        """A list, and its length in the field n_NAME, if there is one."""
+        if isinstance(value, Mapping) and t.item.kind == "pointer":
+            value = [f"{k}={v}" for k, v in pairs(name, value)]
+        items = listed(name, value, t.length if t.kind == "array" else MOST_NUMBERS)
+        items = [self.keep(v, name) if t.item.kind == "pointer" else v for v in items]
+        if f"n_{name}" in fields_of(self.struct):
+            setattr(self.c, f"n_{name}", len(items))
         if t.kind == "array":
             return items
         made = ffi.new(ffi.getctype(t.item.cname, "[]"), items)
@@ -218,7 +291,10 @@ class Options:
 
 
 def as_json(value: Any) -> bytes:
-    return json.dumps(value).encode()
+    try:
+        return json.dumps(value).encode()
+    except RecursionError:
+        raise BadUse("accepted: a dict that is not nested so deeply") from None
 
 
 def made_text(function, *arguments: Any, counted: bool = False) -> str:
@@ -235,11 +311,14 @@ def file_bytes(given: Any) -> Tuple[bytes, bytes]:
     """A name for messages and the contents: of a table (the path of a CSV file, or a DataFrame) or of a JSON file
     (a path, or a dict)."""
     if hasattr(given, "to_csv"):
-        return b"table", given.to_csv(index=False).encode()
+        return b"table", str(given.to_csv(index=False)).encode(errors="replace")
     if isinstance(given, Mapping):
         return b"description", as_json(given)
+    name = encoded(given, "file")
     try:
-        with open(given, "rb") as file:
-            return os.fsencode(given), file.read()
+        if not stat.S_ISREG(os.stat(name).st_mode) and not name.startswith((b"/dev/stdin", b"/dev/fd/")):
+            raise FileError(f"{os.fspath(given)}: accepted: a regular file")
+        with open(name, "rb") as file:
+            return name, file.read()
     except OSError as why:
         raise FileError(f"{os.fspath(given)}: cannot open: {why.strerror}") from None

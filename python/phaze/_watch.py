@@ -8,11 +8,11 @@ import threading
 from typing import Any, Callable, Optional
 
 from . import _records as records
-from ._errors import call
+from ._errors import BadUse, call
 from ._machine import Path
 from ._phaze import ffi, lib
 from ._results import SearchResult
-from ._values import Options
+from ._values import Options, encoded, shown, whole
 
 Progress = Callable[[records.ProgressState], Any]
 
@@ -32,6 +32,8 @@ class Watch:
     where it cannot."""
 
     def __init__(self, progress: Optional[Progress] = None):
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress: found {type(progress).__name__}; accepted: a function")
         self._progress = progress
         self._stop = threading.Event()
         self._states: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
@@ -114,7 +116,7 @@ class Run:
     """An open search, closed at the end of its `with`."""
 
     def __init__(self, output: Optional[Path], fresh: bool, threads: int, progress: Optional[Progress]):
-        self.directory = os.fspath(output) if output is not None else None
+        self.directory = os.fsdecode(encoded(output, "directory")) if output is not None else None
         self._watch = Watch(progress)
         self._options = Options("pz_run_options", {"dir": self.directory, "fresh": fresh,
                                                    "threads": threads}, "search")
@@ -143,7 +145,9 @@ class Run:
         self._c = out[0]
 
     def do(self, part: str, seed: Optional[int] = None) -> None:
-        given = ffi.NULL if seed is None else ffi.new("uint64_t *", seed)
+        if seed is not None and not 0 <= whole("seed", seed) < 1 << 64:
+            raise BadUse(f"seed {shown(seed)}; accepted: 0 to 2^64 - 1")
+        given = ffi.NULL if seed is None else ffi.new("uint64_t *", whole("seed", seed))
         arguments = (given,) if part == "compare" else ()
         self._watch.run(lambda: call(getattr(lib, f"pz_run_{part}"), self._c, *arguments))
 

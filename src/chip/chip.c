@@ -160,6 +160,8 @@ bool pz_chip_built(const struct pz_chip *c) {
 enum pz_status pz_chip_can_run(const struct pz_chip *c, enum pz_precision precision,
                                struct pz_error *err) {
   char has[40] = "";
+  enum pz_status status = pz_need_range("precision", (int64_t)precision, 0, PZ_PRECISIONS - 1, err);
+  if (status != PZ_OK) return status;
   int set = c->precisions ? c->precisions : usual_precisions(c);
   if (!pz_chip_built(c) || set >> precision & 1) return PZ_OK;
   for (int i = 0; i < PZ_PRECISIONS; i++) {

@@ -143,6 +143,8 @@ struct pz_chip {
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
                      where calibration has a rate for it */
   double host_bytes_per_s; /* to and from the host's memory, each way; 0: the model's */
+  uint64_t
+      checked; /* digest of all before it when a file said it: while it holds, pz_chip_check has nothing to do */
 };
 
 /* Have its tensor cores scales of blocks, as mxfp8 and nvfp4 need them?  Both came with Blackwell. */

@@ -66,6 +66,11 @@ enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err
   enum pz_status status = pz_need(c, "cluster", err);
   if (status == PZ_OK)
     status = pz_need_range("levels of the cluster", c->n_levels, 1, PZ_CLUSTER_MOST_LEVELS, err);
+  if (status == PZ_OK &&
+      !(memchr(c->name, 0, sizeof c->name) && memchr(c->about, 0, sizeof c->about) &&
+        memchr(c->chips, 0, sizeof c->chips)))
+    status =
+        pz_fail(err, PZ_BAD_INPUT, "cluster: accepted: name, about and chips that end with NUL");
   for (int i = 0; status == PZ_OK && i < c->n_levels; i++) {
     char accepted[80];
     const char *field = level_fault(c, i, accepted, sizeof accepted);
@@ -220,7 +225,8 @@ void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c) {
 }
 
 int64_t pz_cluster_node(const struct pz_cluster *c) {
-  return c->level[c->n_levels > 1 ? c->n_levels - 2 : 0].devices;
+  int levels = c->n_levels < PZ_CLUSTER_MOST_LEVELS ? c->n_levels : PZ_CLUSTER_MOST_LEVELS;
+  return c->level[levels > 1 ? levels - 2 : 0].devices;
 }
 
 bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {

@@ -74,7 +74,10 @@ static enum pz_status read_lists(const struct pz_study_settings *s, struct pz_st
   if (hbm && status == PZ_OK) status = pz_choices_parse(hbm, "hbm", 1 << 20, &o->hbm_gib, err);
   if (tp && status == PZ_OK) status = pz_choices_parse(tp, "tp", 1 << 20, &o->tp, err);
   while (!tp && o->tp.v[o->tp.n - 1] > o->devices) o->tp.n--; /* 1 stays */
-  if (s->weights && status == PZ_OK) status = read_weights(s->weights, o->n_models, o->weight, err);
+  if (s->weights && status == PZ_OK) {
+    status = read_weights(s->weights, o->n_models, o->weight, err);
+    o->n_weight = o->n_models;
+  }
   if (status == PZ_OK && (s->weights != NULL) != (s->objective == PZ_OBJECTIVE_WEIGHTED))
     status = pz_fail(err, PZ_BAD_USE, "--weights and --objective weighted require each other");
   return status;

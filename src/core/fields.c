@@ -21,28 +21,33 @@ static void refuse(struct pz_fields *f, const char *key, const json_t *value,
   pz_error_at(f->err, f->name, 0, 0);
 }
 
+static char *copy_part(char *to, size_t size, const char *from, size_t n) {
+  n = n < size ? n : size - 1;
+  memcpy(to, from, n);
+  to[n] = '\0';
+  return to;
+}
+
 /* Field "a.b" is field b of the object a; an `a` that is no object is refused. */
 static const json_t *descend(struct pz_fields *f, const char *path) {
   char name[64];
   const json_t *v = f->root;
   for (const char *at = path; v && *at;) {
     size_t n = strcspn(at, ".");
-    snprintf(name, sizeof name, "%.*s", (int)(at + n - path), path);
-    char leaf[64];
-    snprintf(leaf, sizeof leaf, "%.*s", (int)n, at);
-    v = json_object_get(v, leaf);
-    at += n + (at[n] == '.');
+    v = json_object_get(v, copy_part(name, sizeof name, at, n));
+    at += n;
     if (*at && v && !json_is_null(v) && !json_is_object(v)) {
-      refuse(f, name, v, "an object");
+      refuse(f, copy_part(name, sizeof name, path, (size_t)(at - path)), v, "an object");
       return NULL;
     }
+    at += *at == '.';
   }
   return v;
 }
 
 static void remember(struct pz_fields *f, const char *keys) {
   for (int i = 0; i < f->n_asked; i++)
-    if (strcmp(f->asked[i], keys) == 0) return;
+    if (f->asked[i] == keys || strcmp(f->asked[i], keys) == 0) return;
   assert(f->n_asked < PZ_FIELDS_MOST);
   if (f->n_asked < PZ_FIELDS_MOST) f->asked[f->n_asked++] = keys;
 }
@@ -59,20 +64,15 @@ static void check_root(struct pz_fields *f) {
 /* The first alternative that is present; its name goes to key.  NULL (and the first name) if none
  * is. */
 static const json_t *lookup(struct pz_fields *f, const char *keys, char *key, size_t size) {
-  snprintf(key, size, "%.*s", (int)strcspn(keys, "|"), keys);
   remember(f, keys);
   check_root(f);
   for (const char *at = keys; *at;) {
     size_t n = strcspn(at, "|");
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)n, at);
-    const json_t *v = descend(f, name);
-    if (v && !json_is_null(v)) {
-      snprintf(key, size, "%s", name);
-      return v;
-    }
+    const json_t *v = descend(f, copy_part(key, size, at, n));
+    if (v && !json_is_null(v)) return v;
     at += n + (at[n] == '|');
   }
+  copy_part(key, size, keys, strcspn(keys, "|"));
   return NULL;
 }
 
@@ -237,11 +237,11 @@ static enum known_as known_as(const struct pz_fields *f, const char *path) {
   size_t length = strlen(path);
   enum known_as as = UNKNOWN;
   for (int i = 0; i < f->n_asked; i++)
-    for (const char *at = f->asked[i]; *at;) {
-      size_t n = strcspn(at, "|");
-      if (n == length && strncmp(at, path, n) == 0) return FIELD;
-      if (n > length && at[length] == '.' && strncmp(at, path, length) == 0) as = OBJECT;
-      at += n + (at[n] == '|');
+    for (const char *at = f->asked[i], *bar; at; at = bar ? bar + 1 : NULL) {
+      bar = strchr(at, '|');
+      if (strncmp(at, path, length) != 0) continue;
+      if (!at[length] || at[length] == '|') return FIELD;
+      if (at[length] == '.') as = OBJECT;
     }
   return as;
 }

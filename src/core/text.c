@@ -123,6 +123,7 @@ char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx) {
 
 char *pz_text_copy(char *buf, size_t size, const char *s) {
   size_t n = strlen(s);
+  if (!size) return buf;
   if (n >= size) {
     n = size - 1;
     while (n > 0 && ((unsigned char)s[n] & 0xC0) == 0x80) n--;

@@ -375,10 +375,25 @@ enum pz_status pz_cost_op_work(struct pz_cost *cost, const struct pz_op *op,
   return *out = e, PZ_OK;
 }
 
+/* Of a program, which may have changed it. */
+static enum pz_status check_op(const struct pz_op *op, struct pz_error *err) {
+  enum pz_status s = pz_need(op->name, "the operator's name", err);
+  if (s == PZ_OK) s = pz_need_range("kind", op->kind, 0, PZ_OP_KINDS - 1, err);
+  if (s == PZ_OK) s = pz_need_range("op_class", (int64_t)op->op_class, 0, PZ_CLASS_COLLECTIVE, err);
+  if (s == PZ_OK) s = pz_need_range("direction", (int64_t)op->direction, 0, PZ_BACKWARD, err);
+  if (s == PZ_OK) s = pz_need_range("peers", (int64_t)op->peers, 0, PZ_PEERS_CONTEXT, err);
+  if (s == PZ_OK && op->n_tail) s = pz_need(op->tail, "tail", err);
+  for (uint32_t i = 0; i < op->n_tail && s == PZ_OK; i++)
+    s = pz_need_range("kind of a tail", op->tail[i].kind, 0, PZ_OP_KINDS - 1, err);
+  return s;
+}
+
 enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
                           struct pz_error *err) {
   struct pz_work w;
   if (!cost || !op || !out) return pz_need(NULL, !cost ? "cost" : !op ? "op" : "out", err);
+  enum pz_status status = check_op(op, err);
+  if (status != PZ_OK) return status;
   return pz_cost_op_work(cost, op, out, &w, err);
 }
 

@@ -220,6 +220,7 @@ static enum pz_status check_options(const struct pz_partition_options *o, struct
   if (status == PZ_OK) status = pz_choices_check("mbs", &o->mbs, 0, err);
   if (status == PZ_OK) status = pz_choices_check("tp", &o->tp, 0, err);
   if (status == PZ_OK) status = pz_need_range("steps", o->steps, 1, INT64_MAX, err);
+  if (status == PZ_OK) status = pz_need_range("n_next", o->n_next, 0, 999, err);
   if (status != PZ_OK) return status;
   if (o->recompute != PZ_AS_FRAMEWORK && o->recompute != PZ_RECOMPUTATION_NONE &&
       o->recompute != PZ_RECOMPUTATION_FULL)

@@ -94,6 +94,7 @@ struct pz_plan pz_frontier_unpack(const struct pz_frontier *f, const struct pz_f
   plan.pipeline = p->pipeline;
   plan.recompute = p->recompute;
   plan.stage_recompute = p->first_stage == PZ_NONE ? NULL : stages_from(f, p->first_stage);
+  plan.n_stage_recompute = plan.pp;
   pz_plan_space_settle(space, &plan);
   return plan;
 }

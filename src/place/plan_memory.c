@@ -159,6 +159,7 @@ static bool recompute_within(const struct pz_plan_memory *m, const struct pz_ste
   int64_t most = 0;
   p->recompute = PZ_RECOMPUTATION_FULL;
   p->stage_recompute = m->stages;
+  p->n_stage_recompute = p->pp;
   for (int64_t i = 0; i < p->pp; i++) {
     int64_t k = stage_at(p, i), n = fewest(m, x, p, k, limit);
     if (n < 0) return false;
@@ -195,6 +196,7 @@ static double recompute_fewest(const struct pz_plan_memory *m, const struct pz_s
   if (!memory && !m->least) return HUGE_VAL;
   p->recompute = PZ_RECOMPUTATION_FULL;
   p->stage_recompute = m->stages;
+  p->n_stage_recompute = p->pp;
   double least = least_peak(m, x, p);
   if (least > m->enough_bytes) return HUGE_VAL;
   return recompute_within(m, x, p, least) ? least : HUGE_VAL;
@@ -311,5 +313,6 @@ enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_st
   p->recompute_layers = n.layers;
   p->offload_layers = n.away;
   p->stage_recompute = n.stages;
+  p->n_stage_recompute = p->pp;
   return *bytes = n.bytes, PZ_OK;
 }

@@ -19,7 +19,7 @@ enum pz_status pz_plan_question_of(const struct pz_job *job, const struct pz_pla
   uint64_t searched = pz_plan_searched();
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_kind kind = pz_plan_field((enum pz_plan_field)i)->kind;
-    if (kind == PZ_PLAN_KIND_COUNT || kind == PZ_PLAN_KIND_LIST) searched |= UINT64_C(1) << i;
+    if (kind == PZ_PLAN_KIND_COUNT || kind >= PZ_PLAN_KIND_LIST) searched |= UINT64_C(1) << i;
     if (searched >> i & 1) pz_plan_field_copy(&one, &none, (enum pz_plan_field)i);
   }
   one.recompute_modules = 0;

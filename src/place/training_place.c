@@ -39,6 +39,10 @@ static enum pz_status check_pins(const struct pz_training_place_options *o, stru
       return pz_fail(err, PZ_BAD_USE, "%s is pinned, and unset; accepted: a value",
                      pz_plan_field((enum pz_plan_field)f)->name);
   }
+  if (p->stage_recompute)
+    return pz_fail(err, PZ_BAD_USE,
+                   "stage_recompute; accepted: recompute full, place finds the "
+                   "layers of each stage");
   uint64_t pins = o->pinned;
   int64_t tp = pins & PZ_PLAN_PIN(TP) ? p->tp : 1, pp = pins & PZ_PLAN_PIN(PP) ? p->pp : 1,
           dp = pins & PZ_PLAN_PIN(DP) ? p->dp : 1, mbs = pins & PZ_PLAN_PIN(MBS) ? p->mbs : 1;

@@ -36,7 +36,11 @@ const char *const pz_framework_names[] = {
 #undef FRAMEWORK
     NULL};
 
-const struct pz_framework *pz_framework_at(int i) { return &frameworks[i]; }
+/* Of a program's plan that is not filled, or filled wrongly, the first. */
+const struct pz_framework *pz_framework_at(int i) {
+  enum { FRAMEWORKS = sizeof frameworks / sizeof *frameworks };
+  return &frameworks[i >= 0 && i < FRAMEWORKS ? i : 0];
+}
 
 int pz_framework_find(const char *name) {
   for (int i = 0; name && pz_framework_names[i]; i++)

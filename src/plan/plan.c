@@ -169,6 +169,16 @@ static enum pz_status check_division(const struct pz_plan *p, struct pz_error *e
   return PZ_OK;
 }
 
+enum pz_status pz_plan_check_stages(const struct pz_plan *p, struct pz_error *err) {
+  if (p->stage_recompute && p->n_stage_recompute != p->pp)
+    return pz_fail(err, PZ_BAD_USE, "stage_recompute has %lld numbers; accepted: pp of them, %lld",
+                   (long long)p->n_stage_recompute, (long long)p->pp);
+  enum pz_status status = PZ_OK;
+  for (int64_t k = 0; p->stage_recompute && k < p->pp && status == PZ_OK; k++)
+    status = pz_need_range("stage_recompute", p->stage_recompute[k], 0, MOST, err);
+  return status;
+}
+
 enum pz_status pz_plan_check(const struct pz_plan *p, struct pz_error *err) {
   const struct {
     const char *name;

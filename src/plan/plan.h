@@ -16,6 +16,10 @@ enum { PZ_PLAN_MOST_CHUNKS = 512 };
 PZ_NODISCARD enum pz_status pz_plan_check(const struct pz_plan *p, struct pz_error *err);
 PZ_NODISCARD enum pz_status pz_plan_check_layers(const struct pz_plan *p, int64_t blocks,
                                                  struct pz_error *err);
+
+/* Has stage_recompute a number for each stage, and in range? */
+PZ_NODISCARD enum pz_status pz_plan_check_stages(const struct pz_plan *p, struct pz_error *err);
+
 /* No more layers in bf16, or with activations on the host, than the model has. */
 PZ_NODISCARD enum pz_status pz_plan_check_counts(const struct pz_plan *p, int64_t blocks,
                                                  struct pz_error *err);

@@ -79,7 +79,8 @@ enum pz_plan_field pz_plan_field_find(const char *name) {
 static double field_number(const struct pz_plan *p, enum pz_plan_field f) {
   const void *at = (const char *)p + fields[f].offset;
   switch (fields[f].kind) {
-  case PZ_PLAN_KIND_COUNT: return (double)*(const int64_t *)at;
+  case PZ_PLAN_KIND_COUNT:
+  case PZ_PLAN_KIND_LENGTH: return (double)*(const int64_t *)at;
   case PZ_PLAN_KIND_REAL: return *(const double *)at;
   case PZ_PLAN_KIND_FLAG: return *(const bool *)at;
   case PZ_PLAN_KIND_TEXT: return *(const char *const *)at != NULL;
@@ -91,7 +92,8 @@ static double field_number(const struct pz_plan *p, enum pz_plan_field f) {
 void pz_plan_field_store(struct pz_plan *p, enum pz_plan_field f, double v) {
   void *at = (char *)p + fields[f].offset;
   switch (fields[f].kind) {
-  case PZ_PLAN_KIND_COUNT: *(int64_t *)at = (int64_t)v; break;
+  case PZ_PLAN_KIND_COUNT:
+  case PZ_PLAN_KIND_LENGTH: *(int64_t *)at = (int64_t)v; break;
   case PZ_PLAN_KIND_REAL: *(double *)at = v; break;
   case PZ_PLAN_KIND_FLAG: *(bool *)at = v > 0; break;
   case PZ_PLAN_KIND_TEXT: *(const char **)at = NULL; break;
@@ -110,13 +112,19 @@ static void set_text(struct pz_plan *p, enum pz_plan_field f, const char *text) 
 
 void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field f) {
   static const size_t bytes[] = {
-      [PZ_PLAN_KIND_COUNT] = sizeof(int64_t),       [PZ_PLAN_KIND_NUMBER] = sizeof(int),
-      [PZ_PLAN_KIND_CHOICE] = sizeof(int),          [PZ_PLAN_KIND_SET] = sizeof(int),
-      [PZ_PLAN_KIND_SWITCH] = sizeof(int),          [PZ_PLAN_KIND_FLAG] = sizeof(bool),
-      [PZ_PLAN_KIND_REAL] = sizeof(double),         [PZ_PLAN_KIND_TEXT] = sizeof(const char *),
-      [PZ_PLAN_KIND_LIST] = sizeof(const int64_t *)};
+      [PZ_PLAN_KIND_COUNT] = sizeof(int64_t),        [PZ_PLAN_KIND_NUMBER] = sizeof(int),
+      [PZ_PLAN_KIND_CHOICE] = sizeof(int),           [PZ_PLAN_KIND_SET] = sizeof(int),
+      [PZ_PLAN_KIND_SWITCH] = sizeof(int),           [PZ_PLAN_KIND_FLAG] = sizeof(bool),
+      [PZ_PLAN_KIND_REAL] = sizeof(double),          [PZ_PLAN_KIND_TEXT] = sizeof(const char *),
+      [PZ_PLAN_KIND_LIST] = sizeof(const int64_t *), [PZ_PLAN_KIND_LENGTH] = sizeof(int64_t)};
   memcpy((char *)to + fields[f].offset, (const char *)from + fields[f].offset,
          bytes[fields[f].kind]);
+}
+
+const char *pz_plan_word(const char *const *names, int i) {
+  int n = 0;
+  while (n <= i && names[n]) n++;
+  return i >= 0 && i < n ? names[i] : "-";
 }
 
 static int count_names(const char *const *names) {
@@ -183,12 +191,13 @@ static int told_set(const struct pz_plan *p, enum pz_plan_field f) {
 }
 
 char *pz_plan_field_text(const struct pz_plan *p, enum pz_plan_field f, char *buf, size_t size) {
+  if ((unsigned)f >= PZ_PLAN_FIELDS) return pz_text_copy(buf, size, "-");
   const struct pz_plan_field_info *x = &fields[f];
   double v = f == PZ_PLAN_ETP ? (double)pz_plan_etp(p) : field_number(p, f);
-  if (x->kind == PZ_PLAN_KIND_LIST || (v == x->unset && x->unset < 0))
+  if (x->kind >= PZ_PLAN_KIND_LIST || (v == x->unset && x->unset < 0))
     return pz_text_copy(buf, size, "-");
   switch (x->kind) {
-  case PZ_PLAN_KIND_CHOICE: return pz_text_copy(buf, size, x->names[(int)v]);
+  case PZ_PLAN_KIND_CHOICE: return pz_text_copy(buf, size, pz_plan_word(x->names, (int)v));
   case PZ_PLAN_KIND_SET: return pz_set_text(x->names, told_set(p, f), buf, size);
   case PZ_PLAN_KIND_SWITCH:
   case PZ_PLAN_KIND_FLAG: return pz_text_copy(buf, size, v > 0 ? "on" : "off");
@@ -252,9 +261,13 @@ enum pz_status pz_plan_field_read(struct pz_plan *p, enum pz_plan_field f, const
   enum pz_status status = PZ_OK;
   double v = x->unset;
   int i = 0;
-  switch (*text ? x->kind : PZ_PLAN_KIND_LIST) {
+  if (!*text) return pz_plan_field_store(p, f, v), PZ_OK; /* unset */
+  switch (x->kind) {
   case PZ_PLAN_KIND_TEXT: return set_text(p, f, text), PZ_OK;
-  case PZ_PLAN_KIND_LIST: break; /* unset, or not told by text */
+  case PZ_PLAN_KIND_LIST:
+  case PZ_PLAN_KIND_LENGTH:
+    return pz_fail(err, PZ_BAD_USE, "%s is '%.40s'; accepted: nothing, it is not read from texts",
+                   x->name, text);
   case PZ_PLAN_KIND_CHOICE:
     v = i = word_at(x->names, text, strlen(text));
     if (i < 0) status = wrong_word(x, text, strlen(text), err);
@@ -286,7 +299,7 @@ enum pz_status pz_plan_set(struct pz_plan *p, const char *name, const char *valu
   enum pz_status status = pz_need_each(err, {p, "plan"}, {name, "name"}, {value, "value"});
   if (status != PZ_OK) return status;
   enum pz_plan_field f = pz_plan_field_find(name);
-  if (f == PZ_PLAN_FIELDS || fields[f].kind == PZ_PLAN_KIND_LIST)
+  if (f == PZ_PLAN_FIELDS || fields[f].kind >= PZ_PLAN_KIND_LIST)
     return pz_fail(err, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", name,
                    pz_text_join(names, sizeof names, field_name, NULL));
   return pz_plan_field_read(p, f, value, err);
@@ -302,7 +315,8 @@ bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
   case PZ_PLAN_MTP: return p->ep > 1 || p->etp > 0 || p->imbalance > 1 || p->mtp;
   case PZ_PLAN_DISPATCHER: return p->ep > 1;
   case PZ_PLAN_RECOMPUTE_MODULES: return told_set(p, f);
-  case PZ_PLAN_STAGE_RECOMPUTE: return false;
+  case PZ_PLAN_STAGE_RECOMPUTE:
+  case PZ_PLAN_N_STAGE_RECOMPUTE: return false;
   case PZ_PLAN_CUDA_GRAPHS: return p->cuda_graphs >= 0;
   case PZ_PLAN_FP8_RECIPE: return p->fp8_recipe >= 0;
   case PZ_PLAN_MAIN_PARAMS: return p->main_params >= 0;

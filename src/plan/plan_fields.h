@@ -15,7 +15,8 @@ enum pz_plan_kind {
   PZ_PLAN_KIND_FLAG,   /* bool */
   PZ_PLAN_KIND_REAL,   /* double */
   PZ_PLAN_KIND_TEXT,   /* const char * */
-  PZ_PLAN_KIND_LIST    /* const int64_t *: by stage; not told one by one */
+  PZ_PLAN_KIND_LIST,   /* const int64_t *: by stage; this and what follows is not told one by one */
+  PZ_PLAN_KIND_LENGTH  /* int64_t: numbers of the list */
 };
 
 /* Frameworks that are launched, by the names of their arguments. */
@@ -42,6 +43,9 @@ struct pz_plan_field_info {
 };
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f);
+
+/* A word of a list that ends with NULL; "-" where a program's number has none. */
+const char *pz_plan_word(const char *const *names, int i);
 
 /* PZ_PLAN_FIELDS: there is none of this name. */
 enum pz_plan_field pz_plan_field_find(const char *name);

@@ -35,7 +35,7 @@ static const char *key_at(const void *ctx, size_t i) {
   if (i < 3) return outside[i];
   if (i == 3) return "config";
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) /* all but lists */
-    if (pz_plan_field((enum pz_plan_field)f)->kind != PZ_PLAN_KIND_LIST && i-- == 4)
+    if (pz_plan_field((enum pz_plan_field)f)->kind < PZ_PLAN_KIND_LIST && i-- == 4)
       return pz_plan_field((enum pz_plan_field)f)->name;
   return NULL;
 }
@@ -73,7 +73,7 @@ static enum pz_status read_key(const char *key, const json_t *value, struct pz_a
     if (strcmp(key, found[i]) == 0) return PZ_OK;
   if (strcmp(key, "config") == 0) return read_config(value, arena, &r->config, err);
   enum pz_plan_field f = pz_plan_field_find(key);
-  if (f == PZ_PLAN_FIELDS || pz_plan_field(f)->kind == PZ_PLAN_KIND_LIST)
+  if (f == PZ_PLAN_FIELDS || pz_plan_field(f)->kind >= PZ_PLAN_KIND_LIST)
     return pz_fail(err, PZ_BAD_INPUT, "unknown field '%.40s'; accepted: %s", key,
                    pz_text_join(names, sizeof names, key_at, NULL));
   enum pz_status status = pz_plan_field_from_json(&r->plan, f, value, arena, err);

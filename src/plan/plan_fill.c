@@ -39,10 +39,7 @@ static enum pz_status check_recompute(const struct pz_plan *p, struct pz_error *
   if (p->recompute_modules && p->recompute != PZ_RECOMPUTATION_SELECTIVE)
     return pz_fail(err, PZ_BAD_USE, "recompute_modules with recompute %s; accepted: selective",
                    how);
-  enum pz_status status = PZ_OK;
-  for (int64_t k = 0; p->stage_recompute && k < p->pp && status == PZ_OK; k++)
-    status = pz_need_range("stage_recompute", p->stage_recompute[k], 0, MOST, err);
-  return status;
+  return pz_plan_check_stages(p, err);
 }
 
 static enum pz_status check_offload(const struct pz_plan *p, struct pz_error *err) {
@@ -246,8 +243,8 @@ enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struc
 int64_t pz_plan_asked_devices(const struct pz_plan *p) {
   const int64_t degrees[] = {p->tp, p->cp, p->pp, p->dp};
   double n = 1;
-  if (p->devices) return p->devices;
+  if (p->devices > 0) return p->devices;
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-    n *= degrees[i] ? (double)degrees[i] : 1;
+    n *= degrees[i] > 0 ? (double)degrees[i] : 1;
   return n < (double)MOST ? (int64_t)n : MOST;
 }

@@ -15,6 +15,7 @@ struct line {
 
 PZ_PRINTF(2, 3) static void put(struct line *l, const char *format, ...) {
   va_list values;
+  if (!l->size) return;
   va_start(values, format);
   int n = vsnprintf(l->buf + l->n, l->size - l->n, format, values);
   va_end(values);
@@ -26,7 +27,7 @@ static void put_precision(struct line *l, const struct pz_plan *o) {
   char text[PZ_FIELD_TEXT_MOST];
   if (o->precision == PZ_PRECISION_FP8) put(l, ", fp8 GEMMs");
   if (o->precision == PZ_PRECISION_FP8 && o->fp8_recipe >= 0)
-    put(l, " (%s)", pz_fp8_recipe_names[o->fp8_recipe]);
+    put(l, " (%s)", pz_plan_word(pz_fp8_recipe_names, o->fp8_recipe));
   if (o->precision == PZ_PRECISION_NVFP4) put(l, ", nvfp4 GEMMs");
   if (o->bf16_layers) put(l, ", the last %lld layers bf16", (long long)o->bf16_layers);
   if (o->bf16_modules)
@@ -60,7 +61,7 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
   if (o->vpp > 1) snprintf(chunks, sizeof chunks, " x %lld", (long long)o->vpp);
   if (order)
     snprintf(chunks + strlen(chunks), sizeof chunks - strlen(chunks), " in %s",
-             pz_pipeline_names[o->pipeline]);
+             pz_plan_word(pz_pipeline_names, o->pipeline));
   if (o->first_layers)
     snprintf(ends, sizeof ends, ", %lld and %lld layers at the ends", (long long)o->first_layers,
              (long long)o->last_layers);
@@ -73,7 +74,7 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
   put(&l, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld%s, zero %d%s, recompute %s%s",
       (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp, chunks,
       (long long)o->dp, (long long)o->mbs, o->halves > 0 ? " in halves" : "", o->zero, shards,
-      some ? "some layers" : pz_recomputation_names[o->recompute], ends);
+      some ? "some layers" : pz_plan_word(pz_recomputation_names, o->recompute), ends);
   put_precision(&l, o);
   put(&l, "%s", host_text(o, host, sizeof host));
   return buf;
@@ -83,6 +84,7 @@ struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *r, in
   const struct pz_plan *p = &r->plan;
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   struct pz_stage_layers sum = {0};
+  if (stage < 0 || stage >= p->pp) return sum;
   for (uint32_t c = 0; c < shape.chunks; c++) {
     int64_t n = pz_plan_blocks(p, r->layers, pz_pipeline_chunk_at(&shape, (uint32_t)stage, c));
     sum.layers += n;
@@ -142,7 +144,7 @@ static bool all_alike(const struct pz_training_run *r, same_stages *same) {
 
 char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *arena) {
   struct pz_stage_layers first = pz_training_run_stage(r, 0);
-  const char *name = pz_recomputation_names[r->plan.recompute];
+  const char *name = pz_plan_word(pz_recomputation_names, r->plan.recompute);
   if (r->plan.recompute != PZ_RECOMPUTATION_FULL) return pz_arena_strdup(arena, name);
   if (!all_alike(r, same_again)) return ranges(r, again_text, same_again, arena);
   if (!first.again) return pz_arena_strdup(arena, "none");
@@ -162,11 +164,11 @@ char *pz_found_layers_text(const struct pz_training_run *r, struct pz_arena *are
 const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, size_t size) {
   struct line l = {buf, size, 0};
   char text[PZ_FIELD_TEXT_MOST];
-  put(&l, "%s: tp %lld%s, pp %lld", pz_framework_names[o->framework], (long long)o->tp,
-      o->sp ? " with sp" : "", (long long)o->pp);
+  put(&l, "%s: tp %lld%s, pp %lld", pz_plan_word(pz_framework_names, o->framework),
+      (long long)o->tp, o->sp ? " with sp" : "", (long long)o->pp);
   if (o->vpp > 1) put(&l, " x %lld chunks", (long long)o->vpp);
   if (o->pp > 1 && o->pipeline > PZ_PIPELINE_INTERLEAVED)
-    put(&l, " in %s", pz_pipeline_names[o->pipeline]);
+    put(&l, " in %s", pz_plan_word(pz_pipeline_names, o->pipeline));
   if (o->cp > 1) put(&l, ", cp %lld%s", (long long)o->cp, o->cp_form > 0 ? " (all-to-all)" : "");
   if (o->ep > 1 || o->etp) put(&l, ", ep %lld", (long long)o->ep);
   if (o->etp) put(&l, " x etp %lld", (long long)o->etp);
@@ -175,17 +177,19 @@ const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, siz
   put(&l, ", dp %lld, zero %d", (long long)o->dp, o->zero);
   if (o->zero && o->shard < o->dp * o->cp) put(&l, " over %lld", (long long)o->shard);
   put_precision(&l, o);
-  if (o->ep > 1) put(&l, ", %s dispatcher", pz_dispatcher_names[pz_plan_dispatcher(o)]);
+  if (o->ep > 1)
+    put(&l, ", %s dispatcher", pz_plan_word(pz_dispatcher_names, (int)pz_plan_dispatcher(o)));
   if (recompute) {
-    put(&l, ", recompute %s", pz_recomputation_names[o->recompute]);
+    put(&l, ", recompute %s", pz_plan_word(pz_recomputation_names, o->recompute));
     if (o->recompute_layers) put(&l, " (%lld layers a chunk)", (long long)o->recompute_layers);
     if (pz_plan_modules(o))
       put(&l, " (%s)", pz_plan_field_text(o, PZ_PLAN_RECOMPUTE_MODULES, text, sizeof text));
   }
   put(&l, "%s", host_text(o, text, sizeof text));
-  put(&l, ", %s attention, overlap %s", pz_attention_names[o->attention],
+  put(&l, ", %s attention, overlap %s", pz_plan_word(pz_attention_names, o->attention),
       pz_plan_field_text(o, PZ_PLAN_OVERLAP, text, sizeof text));
-  if (o->execution != PZ_EXECUTION_EAGER) put(&l, ", %s", pz_execution_names[o->execution]);
+  if (o->execution != PZ_EXECUTION_EAGER)
+    put(&l, ", %s", pz_plan_word(pz_execution_names, o->execution));
   if (o->halves > 0) put(&l, " in two halves");
   if (o->cuda_graphs > 0)
     put(&l, ", CUDA graphs %s", pz_plan_field_text(o, PZ_PLAN_CUDA_GRAPHS, text, sizeof text));

@@ -123,14 +123,21 @@ static const char *cell(const struct reader *r, int c) {
   return *text || !usual ? text : usual;
 }
 
+/* Of a plan all but lists. */
 static const char *column_name(const void *ctx, size_t i) {
   (void)ctx;
-  return i < COLUMNS ? head((int)i) : i < COLUMNS + NOTES ? notes[i - COLUMNS] : NULL;
+  for (int c = 0; c < COLUMNS; c++) {
+    bool list =
+        c >= PLAN && pz_plan_field((enum pz_plan_field)(c - PLAN))->kind >= PZ_PLAN_KIND_LIST;
+    if (!list && i-- == 0) return head(c);
+  }
+  return i < NOTES ? notes[i] : NULL;
 }
 
 /* Without the notes, for what may have been meant. */
 static const char *read_column_name(const void *ctx, size_t i) {
-  return i < COLUMNS ? column_name(ctx, i) : NULL;
+  const char *name = column_name(ctx, i);
+  return name == notes[0] ? NULL : name;
 }
 
 static bool is_result(const char *column) {
@@ -147,8 +154,9 @@ static bool is_result(const char *column) {
 
 static bool is_column(const char *name) {
   if (is_result(name)) return true;
-  for (size_t i = 0; i < COLUMNS + NOTES; i++)
-    if (strcmp(column_name(NULL, i), name) == 0) return true;
+  const char *known;
+  for (size_t i = 0; (known = column_name(NULL, i)); i++)
+    if (strcmp(known, name) == 0) return true;
   return false;
 }
 
@@ -215,7 +223,7 @@ struct pz_run_request {
 /* Is the field a number in a table? */
 static bool is_number(const struct pz_plan_field_info *x) {
   return x->kind != PZ_PLAN_KIND_CHOICE && x->kind != PZ_PLAN_KIND_SET &&
-         x->kind != PZ_PLAN_KIND_TEXT && x->kind != PZ_PLAN_KIND_LIST;
+         x->kind < PZ_PLAN_KIND_TEXT;
 }
 
 /* Numbers of the plan; whether they are in range is for the prediction to say. */

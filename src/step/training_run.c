@@ -36,6 +36,7 @@ enum pz_status pz_training_own_plan(struct pz_plan *p, struct pz_arena *arena,
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   if (copy) memcpy(copy, stages, (size_t)p->pp * sizeof *copy);
   p->stage_recompute = copy;
+  p->n_stage_recompute = copy ? p->pp : 0;
   return PZ_OK;
 }
 

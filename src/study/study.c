@@ -98,6 +98,12 @@ static enum pz_status check_options(const struct pz_study_options *o, struct pz_
   if (s == PZ_OK) s = pz_need_range("scale_up", o->scale_up, 1, 1 << 30, err);
   if (s == PZ_OK) s = check_real("outer_bytes_per_s", o->outer_bytes_per_s, 1, 1e18, err);
   if (s == PZ_OK) s = check_limits(o, err);
+  if (s == PZ_OK && o->n_weight && o->n_weight != o->n_models)
+    s = pz_fail(err, PZ_BAD_USE, "%u weights for %u models; accepted: one for each", o->n_weight,
+                o->n_models);
+  if (s == PZ_OK && o->n_weight && o->objective != PZ_OBJECTIVE_WEIGHTED)
+    s = pz_fail(err, PZ_BAD_USE, "weights with the objective %s; accepted: weighted",
+                pz_objective_names[o->objective]);
   return s == PZ_OK ? check_original(o, err) : s;
 }
 

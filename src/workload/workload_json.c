@@ -222,6 +222,8 @@ static void put_dot(const struct pz_workload *w, FILE *out) {
 enum pz_status pz_workload_text(const struct pz_workload *w, enum pz_workload_form form,
                                 char **text, struct pz_error *err) {
   enum pz_status status = pz_need_each(err, {w, "workload"}, {text, "text"});
+  if (status == PZ_OK)
+    status = pz_need_range("form", (int64_t)form, PZ_WORKLOAD_JSON, PZ_WORKLOAD_DOT, err);
   if (status != PZ_OK) return status;
   if (form == PZ_WORKLOAD_JSON) {
     json_t *j = pz_workload_json(w);

@@ -192,6 +192,31 @@ class Errors(unittest.TestCase):
         self.assertRaisesRegex(phaze.BadUse, "pp: for chips that are built", phaze.place, "gpt2", "tpuv4", pp=2)
         self.assertRaisesRegex(phaze.BadUse, "check: for chips of 22 nm", phaze.place, "gpt2", "h100", check=True)
 
+    def test_lists_have_the_length_that_is_asked_for(self):
+        by_stage = {"pp": 3, "recompute": "full", "stage_recompute": [2]}
+        for stages in ([2], [], [1, 1, 1, 1], [1, 1, -1], "123", [1.5, 1, 1]):
+            self.assertRaises((phaze.BadUse, TypeError), phaze.predict, "gpt2", "h100", **{**by_stage, "stage_recompute": stages})
+        self.assertRaisesRegex(phaze.BadUse, "1 numbers; accepted: pp of them, 3", phaze.predict, "gpt2", "h100", **by_stage)
+        p = phaze.predict("gpt2", "h100", **{**by_stage, "stage_recompute": [2, 1, 0]})
+        self.assertEqual((p.plan.stage_recompute, [s.recomputed_layers for s in p.stages]), ([2, 1, 0], [2, 1, 0]))
+        self.assertIn("stage_recompute=[2, 1, 0]", repr(p.plan))
+        self.assertRaisesRegex(phaze.BadUse, "place finds", phaze.place, "gpt2", "h100", devices=4, batch=8, stage_recompute=[2])
+        for weight in ([1.0], [1.0, 2.0, 3.0], [1.0] * 65):
+            with self.assertRaisesRegex(phaze.BadUse, "weight"):
+                phaze.search(["gpt2", "bert-base"], **SEARCH, objective="weighted", weight=weight)
+
+    def test_texts_are_taken_whole(self):
+        for model in ("gpt2\0", "gpt2\ud800", b"gpt2", 3):
+            self.assertRaises((phaze.BadUse, TypeError), phaze.predict, model, "h100")
+        self.assertRaises(TypeError, phaze.predict_runs, 0)  # a file's number, from which it would read
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(folder + "/pipe")
+            self.assertRaises(phaze.FileError, phaze.read_plan, folder + "/pipe")
+            with open(folder + "/prices.csv", "w", encoding="utf-8") as file:
+                file.write("chip,dollars_per_device_hour\nh100,2\n")
+            rent = phaze.compare_chips("gpt2", "h100", devices=2, batch=2, tokens=1e9, prices=folder + "/prices.csv")
+        self.assertEqual(rent[0].dollars_per_device_hour, 2)
+
     def test_every_status_has_a_class(self):
         kinds = {c.__name__ for c in phaze.Error.__subclasses__()}
         self.assertEqual(len(kinds), len(ffi.typeof("enum pz_status").elements) - 1)
@@ -378,7 +403,7 @@ class Calls(unittest.TestCase):
         self.assertRaisesRegex(AttributeError, "no field 'cores'; it has: name, about, tech", getattr, chip, "cores")
 
     def test_parameters_are_named(self):
-        fields = {n for n, _ in ffi.typeof("struct pz_plan").fields} - {"size"}
+        fields = {n for n, _ in ffi.typeof("struct pz_plan").fields} - {"size", "n_stage_recompute"}
         for function in (phaze.predict, phaze.explain, phaze.place, phaze.scale):
             self.assertLessEqual(fields, set(inspect.signature(function).parameters), function.__name__)
         fields = {n for n, _ in ffi.typeof("struct pz_workload_options").fields} - {"size"}

@@ -941,6 +941,7 @@ static void random_stages(uint64_t *seed, struct pz_plan *o, int64_t layers, int
   bool alike = pick(seed, 4);
   for (int64_t k = 0; k < o->pp; k++) again[k] = alike ? same : pick(seed, 4);
   o->stage_recompute = again;
+  o->n_stage_recompute = o->pp;
   o->recompute_layers = 0;
 }
 
@@ -1217,6 +1218,7 @@ static void by_stage(struct pz_launch *l) {
   static const int64_t again[] = {3, 1};
   l->plan.recompute = PZ_RECOMPUTATION_FULL;
   l->plan.stage_recompute = again;
+  l->plan.n_stage_recompute = 2;
 }
 static void zero_bubble(struct pz_launch *l) { l->plan.pipeline = PZ_PIPELINE_ZB_2P; }
 static void context(struct pz_launch *l) {

@@ -268,6 +268,28 @@ static void names_beyond_an_enum_are_harmless(void **state) {
   assert_null(pz_chip_preset_name(SIZE_MAX));
   assert_null(pz_cluster_preset_name(SIZE_MAX));
   assert_null(pz_space_preset_name(SIZE_MAX));
+  char text[PZ_PLAN_LINE_MOST] = "x";
+  struct pz_plan p = pz_plan_default();
+  assert_string_equal(pz_plan_field_text(&p, (enum pz_plan_field)1000, text, sizeof text), "-");
+  for (int v = -7; v < 2000; v += 1007) {
+    p.framework = p.recompute = p.attention = p.execution = p.dispatcher = p.pipeline = v;
+    p.ep = p.pp = 2;
+    assert_non_null(strstr(pz_plan_line(&p, true, text, sizeof text), "recompute -"));
+    assert_string_equal(pz_plan_field_text(&p, PZ_PLAN_DISPATCHER, text, sizeof text), "-");
+  }
+  text[0] = 'x';
+  assert_int_equal(pz_plan_text(&p, text + 1, 0)[-1], 'x');
+  struct pz_chip *c = chip("h100");
+  refused(pz_chip_can_run(c, (enum pz_precision)99, &err), PZ_BAD_USE);
+  pz_chip_free(c);
+  struct pz_cluster net;
+  assert_int_equal(pz_cluster_load("paper", &net, NULL), PZ_OK);
+  memset(net.name, 'x', sizeof net.name);
+  refused(pz_cluster_text(&net, NULL, &err), PZ_BAD_USE);
+  char *told = NULL;
+  refused(pz_cluster_text(&net, &told, &err), PZ_BAD_INPUT);
+  net.n_levels = 1 << 30;
+  (void)pz_cluster_node(&net);
 }
 
 /* Instance files of the original programs: two operators on one core each, and a chain of two layers. */
@@ -381,6 +403,13 @@ static void costs_and_schedules_are_checked(void **state) {
   assert_int_equal(pz_cost_new(c, NULL, &cost, NULL), PZ_OK);
   refused(pz_cost_op(NULL, &layer->ops[0].op[0], &e, &err), PZ_BAD_USE);
   refused(pz_cost_op(cost, NULL, &e, &err), PZ_BAD_USE);
+  struct pz_op op = layer->ops[0].op[0];
+  op.n_tail = 3;
+  op.tail = NULL;
+  refused(pz_cost_op(cost, &op, &e, &err), PZ_BAD_USE);
+  op = layer->ops[0].op[0];
+  op.kind = 9999;
+  refused(pz_cost_op(cost, &op, &e, &err), PZ_BAD_USE);
   refused(pz_cost_product(cost, NULL, &m, &err), PZ_BAD_USE);
   refused(pz_cost_product(cost, &p, &m, &err), PZ_BAD_INPUT);
   pz_cost_counts(cost, NULL, NULL);
@@ -422,6 +451,9 @@ static void plans_are_checked(void **state) {
   refused(pz_partition_model("gpt2", none, NULL, &o, &p, &err), PZ_BAD_INPUT);
   refused(pz_partition_model("gpt2", c, NULL, &o, NULL, &err), PZ_BAD_USE);
   o.devices = -1;
+  refused(pz_partition_model("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
+  o = good;
+  o.n_next = UINT32_MAX;
   refused(pz_partition_model("gpt2", c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.batch = INT64_MAX;
@@ -808,6 +840,9 @@ static void studies_are_checked(void **state) {
   wrong(o.n_models = 65, PZ_BAD_USE);
   wrong(o.n_models = UINT32_MAX, PZ_BAD_USE);
   wrong(o.models[1] = NULL, PZ_BAD_USE);
+  wrong((o.objective = PZ_OBJECTIVE_WEIGHTED, o.n_weight = 1), PZ_BAD_USE);
+  wrong((o.objective = PZ_OBJECTIVE_WEIGHTED, o.n_weight = 3), PZ_BAD_USE);
+  wrong(o.n_weight = 2, PZ_BAD_USE); /* without the objective */
   wrong(o.models[1] = o.models[0], PZ_BAD_USE);
   wrong(o.models[1] = "\xff", PZ_BAD_USE);
   wrong(o.models[1] = "no-such", PZ_BAD_INPUT);

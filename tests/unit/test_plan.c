@@ -31,7 +31,8 @@ static bool same_field(const struct pz_plan *a, const struct pz_plan *b, enum pz
   const char *l = (const char *)a + x->offset, *r = (const char *)b + x->offset;
   const char *s, *t;
   switch (x->kind) {
-  case PZ_PLAN_KIND_COUNT: return memcmp(l, r, sizeof(int64_t)) == 0;
+  case PZ_PLAN_KIND_COUNT:
+  case PZ_PLAN_KIND_LENGTH: return memcmp(l, r, sizeof(int64_t)) == 0;
   case PZ_PLAN_KIND_REAL: return memcmp(l, r, sizeof(double)) == 0;
   case PZ_PLAN_KIND_FLAG: return memcmp(l, r, sizeof(bool)) == 0;
   case PZ_PLAN_KIND_LIST: return memcmp(l, r, sizeof(int64_t *)) == 0;
@@ -53,7 +54,8 @@ static int names_of(const struct pz_plan_field_info *x) {
 static void set_any(struct pz_plan *p, enum pz_plan_field f, uint64_t *seed) {
   const struct pz_plan_field_info *x = pz_plan_field(f);
   switch (x->kind) {
-  case PZ_PLAN_KIND_LIST: return;
+  case PZ_PLAN_KIND_LIST:
+  case PZ_PLAN_KIND_LENGTH: return;
   case PZ_PLAN_KIND_TEXT: set_text(p, f, libraries[pick(seed, 5)]); return;
   case PZ_PLAN_KIND_CHOICE: pz_plan_field_store(p, f, (double)pick(seed, names_of(x))); return;
   case PZ_PLAN_KIND_SET:
@@ -94,7 +96,7 @@ static void texts_are_read_back(void **state) {
       const struct pz_plan_field_info *x = pz_plan_field(f);
       char text[PZ_FIELD_TEXT_MOST];
       struct pz_error err = {0};
-      if (x->kind == PZ_PLAN_KIND_LIST) continue;
+      if (x->kind >= PZ_PLAN_KIND_LIST) continue;
       pz_plan_field_text(&p, f, text, sizeof text);
       assert_true(strlen(text) < sizeof text - 1);
       const char *given = text;
@@ -125,7 +127,7 @@ static void json_is_read_back(void **state) {
       if (!same_field(&p, &read, f)) fail_msg("%s is read as another value", key);
       n++;
     }
-    assert_int_equal(n, PZ_PLAN_FIELDS - 1); /* all but the list */
+    assert_int_equal(n, PZ_PLAN_FIELDS - 2); /* all but the list and its length */
     json_decref(j);
   }
   pz_arena_release(&arena);
@@ -142,7 +144,7 @@ static void json_of_another_type_is_refused(void **state) {
     bool truth = x->kind == PZ_PLAN_KIND_FLAG || x->kind == PZ_PLAN_KIND_SWITCH;
     bool word = x->kind == PZ_PLAN_KIND_CHOICE || x->kind == PZ_PLAN_KIND_SET;
     bool text = x->kind == PZ_PLAN_KIND_TEXT, real = x->kind == PZ_PLAN_KIND_REAL;
-    if (x->kind == PZ_PLAN_KIND_LIST) continue;
+    if (x->kind >= PZ_PLAN_KIND_LIST) continue;
     for (int i = 0; i < 5; i++) {
       struct pz_plan p = pz_plan_default();
       struct pz_error err = {0};
@@ -176,7 +178,7 @@ static void fields_that_are_given(void **state) {
     assert_true(pz_plan_is_unset(&none, f));
     assert_int_equal(pz_plan_field_find(x->name), f);
     assert_true(x->help && *x->help);
-    if (x->kind == PZ_PLAN_KIND_LIST) continue;
+    if (x->kind >= PZ_PLAN_KIND_LIST) continue;
     set_any(&p, f, &seed);
     assert_true(pz_plan_given(&p) == UINT64_C(1) << f && !pz_plan_is_unset(&p, f));
     assert_int_equal(pz_plan_set(&p, x->name, "", &err), PZ_OK);
@@ -186,6 +188,16 @@ static void fields_that_are_given(void **state) {
     assert_true(pz_plan_given(&p) == 0);
   }
   const int64_t stages[] = {1};
+  struct pz_plan p = pz_plan_default();
+  struct pz_error err = {0};
+  p.recompute = PZ_RECOMPUTATION_FULL;
+  p.stage_recompute = stages;
+  assert_int_equal(pz_plan_fill(&p, NULL, &err), PZ_BAD_USE); /* no length */
+  p.pp = 3;
+  p.n_stage_recompute = 1;
+  err = (struct pz_error){0};
+  assert_int_equal(pz_plan_fill(&p, NULL, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "1 numbers; accepted: pp of them, 3"));
   none.stage_recompute = stages;
   assert_true(pz_plan_given(&none) == PZ_PLAN_PIN(STAGE_RECOMPUTE));
   assert_true(pz_plan_searched() ==
@@ -259,7 +271,7 @@ static void defaults_are_the_frameworks(void **state) {
       PZ_PLAN_PIN(FUSED_LOSS) | PZ_PLAN_PIN(MAIN_PARAMS) | PZ_PLAN_PIN(OFFLOAD) |
       PZ_PLAN_PIN(OFFLOAD_LAYERS) | PZ_PLAN_PIN(OFFLOAD_MODULES) | PZ_PLAN_PIN(OFFLOAD_FRACTION) |
       PZ_PLAN_PIN(FP8_RECIPE) | PZ_PLAN_PIN(BF16_LAYERS) | PZ_PLAN_PIN(BF16_MODULES) |
-      PZ_PLAN_PIN(PEFT);
+      PZ_PLAN_PIN(PEFT) | PZ_PLAN_PIN(N_STAGE_RECOMPUTE);
   const uint64_t all = (UINT64_C(1) << PZ_PLAN_FIELDS) - 1;
   struct pz_chip gpu, tpu;
   assert_int_equal(pz_chip_read("h100", &gpu, NULL), PZ_OK);
@@ -463,6 +475,7 @@ static void change_plan(uint64_t *seed, struct pz_plan *p, int64_t *stages) {
     p->recompute = PZ_RECOMPUTATION_FULL;
     p->recompute_modules = 0;
     p->stage_recompute = stages;
+    p->n_stage_recompute = p->pp;
     for (int k = 0; k < MOST_STAGES; k++) stages[k] = pick(seed, 4);
     break;
   case 5: p->moment_bytes = 1 + (double)pick(seed, 4); break;

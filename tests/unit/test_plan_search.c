@@ -395,6 +395,7 @@ static double value_of_full(struct listing *l, struct pz_plan p) {
     if (pz_framework_can(&p, &l->shape, NULL)) best = fmin(best, value_of(l, &p));
     p.recompute = PZ_RECOMPUTATION_FULL;
     p.stage_recompute = layers;
+    p.n_stage_recompute = p.pp;
   }
   return best;
 }
@@ -893,6 +894,7 @@ static struct pz_plan random_plan(uint64_t *r, const struct shared *s, int64_t *
     p.last_layers = 1 + below(r, (uint32_t)(layers - p.pp * p.vpp + 1));
   }
   for (int64_t k = 0; k < p.pp; k++) again[k] = below(r, (uint32_t)layers);
+  p.n_stage_recompute = p.pp;
   if (below(r, 2)) p.stage_recompute = again;
   if (!below(r, 3)) random_offload(r, s->c.layers, &p);
   return p;
@@ -1033,7 +1035,7 @@ static struct pz_plan row_plan(const struct row_question *x) {
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)f);
     uint32_t at = pz_csv_column(x->csv, info->column ? info->column : info->name);
-    if (at == PZ_NONE || info->kind == PZ_PLAN_KIND_LIST) continue;
+    if (at == PZ_NONE || info->kind >= PZ_PLAN_KIND_LIST) continue;
     const char *text = pz_csv_cell(x->csv, x->row, at);
     if (*text) (void)!pz_plan_field_read(&p, (enum pz_plan_field)f, text, NULL);
   }
