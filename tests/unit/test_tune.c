@@ -599,7 +599,7 @@ static void wrong_plans_are_told(void **state) {
        "recompute is 'most'; accepted: none, sel"},
       {"{\"model\": \"gpt2\", \"overlap\": \"grad,none\"}",
        "overlap is 'none'; accepted: none, all, or a list"},
-      {"{\"model\": \"gpt2\", \"plan\": 3}", "plan: found"},
+      {"{\"model\": \"gpt2\", \"plan\": 3}", "plan is an integer"},
       {"{\"model\": \"gpt2\", \"plan\": {\"model\": \"x\", \"foo\": 1}}", "unknown field 'foo'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
