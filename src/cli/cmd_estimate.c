@@ -155,7 +155,8 @@ static enum pz_status ops_table(struct pz_arena *arena, const struct pz_csv *csv
       csv->columns < PZ_TABLE_MOST_COLUMNS - 1 ? csv->columns : PZ_TABLE_MOST_COLUMNS - 1;
   struct pz_table t;
   for (uint32_t k = 0; k < shown; k++)
-    heads[k] = k ? pz_arena_printf(arena, ">%s", csv->cells[k]) : csv->cells[k];
+    if (!(heads[k] = k ? pz_arena_printf(arena, ">%s", csv->cells[k]) : csv->cells[k]))
+      return PZ_NO_MEMORY;
   heads[shown] = ">predicted_us";
   heads[shown + 1] = NULL;
   pz_table_init(&t, arena, heads);

@@ -129,7 +129,7 @@ static enum pz_status explore(const struct settings *s, char **models, struct pz
   o.wasm = wasm;
   enum pz_status status = pz_machine_load(&s->machine, use, &machine, err);
   if (status == PZ_OK) status = set_plan(s, &o.plan, err);
-  if (status == PZ_OK) status = pz_file_writable(s->out, err);
+  if (status == PZ_OK) status = pz_file_output(s->out, NULL, 0, err);
   if (status == PZ_OK) status = find_wasm(s, wasm, sizeof wasm, err);
   if (status == PZ_OK) status = pz_explore_page(&o, &text, &bytes, err);
   if (status == PZ_OK) status = pz_file_write(s->out, text, bytes, err);
@@ -147,7 +147,6 @@ static const char *misuse(const struct settings *s, char **models, int n) {
     if (pz_file_same(s->out, models[i])) return "--output would overwrite the input file";
   if (pz_machine_reads(&s->machine, s->out) || (s->wasm && pz_file_same(s->out, s->wasm)))
     return "--output would overwrite the input file";
-  if (pz_file_behind_link(s->out)) return "--output would overwrite a file through a link";
   return NULL;
 }
 

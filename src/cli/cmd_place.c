@@ -199,7 +199,6 @@ static const char *misuse(const struct settings *s, const struct settings *none,
   const char *page = s->training.report;
   if (page && (pz_file_same(page, model) || pz_machine_reads(&s->model.machine, page)))
     return "--report would overwrite the input file";
-  if (page && pz_file_behind_link(page)) return "--report would overwrite a file through a link";
   if (s->compat) return "--expert-compat requires --instance";
   if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";
   return s->model.machine.chip ? NULL : "--chip CHIP is required";

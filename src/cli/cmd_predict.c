@@ -181,8 +181,8 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   if (status == PZ_OK && plan.sp == 1 && plan.tp <= 1)
     status = pz_fail(err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
   if (status == PZ_OK) status = pz_machine_load(&s->machine, use, &x.machine, err);
-  if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
-  if (status == PZ_OK && s->report) status = pz_file_writable(s->report, err);
+  if (status == PZ_OK && s->trace) status = pz_file_output(s->trace, NULL, 0, err);
+  if (status == PZ_OK && s->report) status = pz_file_output(s->report, NULL, 0, err);
   if (status == PZ_OK)
     status = pz_training_predict(model, &x.machine.chip, pz_machine_net(&x.machine), &plan,
                                  s->trace != NULL, &x.run, err);
@@ -232,17 +232,12 @@ static const char *misuse(const struct pz_predict_settings *s, const char *model
   }
   const char *wrong = needs_another(s);
   if (wrong) return wrong;
-  if (s->csv && pz_file_behind_link(s->csv)) return "--csv would overwrite a file through a link";
   if (s->runs) return NULL;
   if (!s->machine.chip) return "--chip is required with a MODEL";
   if (s->trace && (pz_file_same(s->trace, model) || pz_machine_reads(&s->machine, s->trace)))
     return "--trace would overwrite the input file";
-  if (s->trace && pz_file_behind_link(s->trace))
-    return "--trace would overwrite a file through a link";
   if (s->report && (pz_file_same(s->report, model) || pz_machine_reads(&s->machine, s->report)))
     return "--report would overwrite the input file";
-  if (s->report && pz_file_behind_link(s->report))
-    return "--report would overwrite a file through a link";
   return NULL;
 }
 

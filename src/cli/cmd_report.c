@@ -3,6 +3,7 @@
 #include "cli/report_file.h"
 #include "cli/study_run.h"
 #include "core/file.h"
+#include "core/text.h"
 
 struct settings {
   struct pz_common common;
@@ -45,7 +46,7 @@ static enum pz_status make(const struct settings *s, const char *dir, const char
   o.ctx = &progress;
   pz_progress_start(&progress, stderr, style, "report", "parts", 1);
   enum pz_status status = pz_run_look(&o, &r, err);
-  if (status == PZ_OK) status = pz_file_writable(file, err); /* asked before long work */
+  if (status == PZ_OK) status = pz_file_output(file, NULL, 0, err); /* asked before long work */
   if (status == PZ_OK) status = complete(r, err);
   if (status == PZ_OK)
     status = pz_report_write(pz_run_result(r), file, s->csv, s->common.json ? document : NULL, err);
@@ -62,7 +63,7 @@ static enum pz_status report(const struct settings *s, const char *dir, struct p
   if (status == PZ_OK && s->common.json)
     status = pz_command_json(document, err);
   else if (status == PZ_OK)
-    printf("%s\n", file);
+    printf("%s\n", pz_text_plain(s->file ? pz_text_copy(path, sizeof path, file) : path));
   return status;
 }
 

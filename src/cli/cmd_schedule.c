@@ -275,7 +275,7 @@ static enum pz_status schedule(const struct settings *s, const char *model, stru
   pz_progress_start(&j.progress, stderr,
                     s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
                     "problems", 0);
-  enum pz_status status = s->trace ? pz_file_writable(s->trace, err) : PZ_OK;
+  enum pz_status status = s->trace ? pz_file_output(s->trace, NULL, 0, err) : PZ_OK;
   if (status == PZ_OK)
     status = s->instance ? solve_instance(&j)
              : s->plan   ? schedule_plan(&j)

@@ -149,7 +149,7 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
                    "chips");
   struct pz_machine_use use = {"devices", s->devices, s->quiet, false};
   enum pz_status status = pz_machine_load(&s->machine, use, &j.machine, err);
-  if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
+  if (status == PZ_OK && s->trace) status = pz_file_output(s->trace, NULL, 0, err);
   if (status == PZ_OK) status = solve(&j, first_stage, check);
   j.seconds = pz_clock_s() - start;
   pz_arena_init(&j.arena, NULL);

@@ -192,8 +192,8 @@ enum pz_status pz_place_training(const struct pz_place_question *q, bool *late,
   enum pz_status status = pz_machine_load(&q->s->machine, use, &j.machine, err);
   if (status == PZ_OK) status = read_options(&j);
   if (status == PZ_OK) status = check_emit(&j);
-  if (status == PZ_OK && q->s->trace) status = pz_file_writable(q->s->trace, err);
-  if (status == PZ_OK && q->t->report) status = pz_file_writable(q->t->report, err);
+  if (status == PZ_OK && q->s->trace) status = pz_file_output(q->s->trace, NULL, 0, err);
+  if (status == PZ_OK && q->t->report) status = pz_file_output(q->t->report, NULL, 0, err);
   if (status != PZ_OK) return status;
   set_hbm(&j.machine.chip, q->s->hbm_gb);
   pz_arena_init(&j.arena, NULL);

@@ -166,7 +166,7 @@ enum pz_status pz_predict_runs(const struct pz_predict_settings *s, struct pz_er
   if (s->csv && pz_file_same(s->runs, s->csv))
     return pz_fail(err, PZ_BAD_USE, "--csv %s is the table that is read; accepted: another file",
                    s->csv);
-  enum pz_status status = s->csv ? pz_file_writable(s->csv, err) : PZ_OK;
+  enum pz_status status = s->csv ? pz_file_output(s->csv, NULL, 0, err) : PZ_OK;
   if (status == PZ_OK) status = pz_file_read(s->runs, PZ_CSV_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK)
     status = pz_runs_predict(s->runs, text, bytes, (unsigned)s->threads, &t, err);

@@ -68,7 +68,8 @@ enum pz_status pz_report_update(const struct pz_result *r, const char *path, boo
   enum pz_status status = pz_result_text(r, PZ_RESULT_PAGE, &text, &bytes, err);
   if (status == PZ_OK) status = compare(path, text, bytes, &there, &same, err);
   *written = status == PZ_OK && !same;
-  if (*written) status = pz_file_write(path, text, bytes, err);
+  if (*written) status = pz_file_output(path, NULL, 0, err);
+  if (*written && status == PZ_OK) status = pz_file_write(path, text, bytes, err);
   pz_free(text);
   return status;
 }

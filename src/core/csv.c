@@ -114,6 +114,8 @@ enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
   for (bool head = true; r.at < r.end || head; head = false) {
     uint32_t n = 0, begin = (uint32_t)r.line;
     r.newlines = 0;
+    if (csv.rows == PZ_CSV_MOST_ROWS)
+      return pz_fail(err, PZ_LIMIT, "%s: accepted: at most %d rows", name, PZ_CSV_MOST_ROWS);
     enum pz_status status = line(&r, &n);
     if (status != PZ_OK) return status;
     if (head)

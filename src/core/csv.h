@@ -6,7 +6,7 @@
 
 #include "core/vec.h"
 
-enum { PZ_CSV_MOST_COLUMNS = 256, PZ_CSV_MOST_BYTES = 64 << 20 };
+enum { PZ_CSV_MOST_COLUMNS = 256, PZ_CSV_MOST_ROWS = 1 << 20, PZ_CSV_MOST_BYTES = 64 << 20 };
 
 struct pz_csv {
   const char *const *cells; /* the header, then row by row */

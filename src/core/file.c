@@ -337,22 +337,21 @@ bool pz_file_same(const char *a, const char *b) {
          x.st_ino == y.st_ino;
 }
 
-bool pz_file_behind_link(const char *path) {
+/* Is the path a link that leads to a file, or nowhere?  /dev/stdout is none. */
+static bool is_link(const char *path) {
   struct target t;
   struct stat own;
   return lstat(path, &own) == 0 && S_ISLNK(own.st_mode) && follow_links(path, &t, NULL) == PZ_OK &&
-         t.how == REPLACED && t.exists && S_ISREG(t.st.st_mode);
+         t.how == REPLACED && (!t.exists || S_ISREG(t.st.st_mode));
 }
 
 enum pz_status pz_file_output(const char *path, const char *const *inputs, size_t n,
                               struct pz_error *err) {
-  struct stat own, end;
   for (size_t i = 0; i < n; i++)
     if (pz_file_same(path, inputs[i]))
       return pz_fail(err, PZ_IO, "%s would be overwritten, and is read; accepted: another file",
                      path);
-  bool nowhere = lstat(path, &own) == 0 && S_ISLNK(own.st_mode) && stat(path, &end) != 0;
-  if (nowhere || pz_file_behind_link(path))
+  if (is_link(path))
     return pz_fail(err, PZ_IO, "%s is a link; accepted: a new file or one to replace", path);
   return pz_file_writable(path, err);
 }

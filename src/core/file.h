@@ -53,12 +53,9 @@ bool pz_file_is_regular(const char *path);
 PZ_NODISCARD enum pz_status pz_file_list(const char *path, struct pz_arena *arena,
                                          const char *const **names, struct pz_error *err);
 
-/* Is the path a link to a regular file, which writing would replace?  /dev/stdout is none.  For
- * commands that refuse it. */
-bool pz_file_behind_link(const char *path);
-
-/* May a command that reads `inputs` write to `path`?  PZ_IO where it is one of them, also through links; where it is a
- * link, which may lead to a file that others read; and where pz_file_writable says so. */
+/* May a command that reads `inputs` write to `path`?  Asked before anything is written to a path that a user named.
+ * PZ_IO where it is one of them, also through links; where it is a link to a file or to nowhere, which may be one that
+ * others read (/dev/stdout is none); and where pz_file_writable says so. */
 PZ_NODISCARD enum pz_status pz_file_output(const char *path, const char *const *inputs, size_t n,
                                            struct pz_error *err);
 

@@ -100,7 +100,7 @@ static char *dump_whole(const json_t *value, size_t flags, const char *end) {
 char *pz_json_dump(const json_t *value, size_t flags) { return dump_whole(value, flags, ""); }
 
 enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *err) {
-  char *whole = dump_whole(value, JSON_INDENT(1) | JSON_ENCODE_ANY, "\n");
+  char *whole = dump_whole(value, JSON_INDENT(1) | JSON_ENCODE_ANY | JSON_ENSURE_ASCII, "\n");
   if (!whole) return pz_fail(err, PZ_NO_MEMORY, "out of memory while writing JSON");
   *text = whole;
   return PZ_OK;

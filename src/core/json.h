@@ -20,7 +20,7 @@ PZ_NODISCARD enum pz_status pz_json_parse(const char *name, const char *text, si
  * now or while the value was built, or it has no text. */
 char *pz_json_dump(const json_t *value, size_t flags);
 
-/* Indented text with a closing newline (the caller's to pz_free); keys keep their order of
+/* Indented text in ASCII with a closing newline (the caller's to pz_free); keys keep their order of
  * insertion, reals print with 17 digits.  PZ_NO_MEMORY, as with pz_json_dump, is the only error. */
 PZ_NODISCARD enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *err);
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
+
 /* ---- writing -------------------------------------------------------------------------------- */
 
 static json_t *field_json(const struct pz_field *f, const void *value);
@@ -118,6 +120,7 @@ static enum pz_status read_text(const struct place *p, const struct pz_field *f,
   *out = NULL;
   if (may_be_null && json_is_null(json)) return PZ_OK;
   if (!text) return refuse(p, f, json, may_be_null ? "a string, or null" : "a string");
+  if (!pz_text_is_plain(text)) return refuse(p, f, json, "one without control characters");
   *out = pz_arena_strdup(p->arena, text);
   return *out ? PZ_OK : no_memory(p);
 }

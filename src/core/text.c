@@ -153,12 +153,13 @@ static size_t character_bytes(const unsigned char *s, size_t n) {
 }
 
 /* Bytes of the character at s, of n that are left.  *steers: it would steer a terminal, as control
- * characters (C0, delete, C1), marks that turn the direction of writing (U+200E, U+200F, U+202A to
- * U+202E, U+2066 to U+2069), separators of lines (U+2028, U+2029) and bytes that are no UTF-8 do. */
+ * characters (C0, delete, C1), marks that turn the direction of writing (U+061C, U+200E, U+200F,
+ * U+202A to U+202E, U+2066 to U+2069), separators of lines (U+2028, U+2029) and bytes that are no UTF-8 do. */
 static size_t next_character(const char *s, size_t n, bool *steers) {
   const unsigned char *c = (const unsigned char *)s;
   size_t bytes = character_bytes(c, n);
   *steers = !bytes || c[0] < ' ' || c[0] == 0x7f || (bytes == 2 && c[0] == 0xC2 && c[1] < 0xA0);
+  if (bytes == 2 && c[0] == 0xD8) *steers = c[1] == 0x9C;
   if (bytes == 3 && c[0] == 0xE2 && c[1] == 0x80)
     *steers = c[2] == 0x8E || c[2] == 0x8F || (c[2] >= 0xA8 && c[2] <= 0xAE);
   if (bytes == 3 && c[0] == 0xE2 && c[1] == 0x81) *steers = c[2] >= 0xA6 && c[2] <= 0xA9;

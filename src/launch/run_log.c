@@ -258,7 +258,9 @@ enum pz_status pz_run_log_arguments(const char *name, const char *text, size_t b
   *arguments = NULL;
   *devices = 0;
   if (status != PZ_OK || !all.n) return status;
-  uint32_t line = 1;
+  /* behind so many lines of earlier runs that they alone fill a script, lines are those from its arguments on */
+  enum { MOST_LINES = 1 << 19 };
+  uint32_t first = pz_vec_at(&all, struct shown, 0)->line, line = first < MOST_LINES ? 1 : first;
   for (uint32_t i = 0; i < all.n; i++) {
     const struct shown *s = pz_vec_at(&all, struct shown, i);
     go_to_line(&b, &line, s->line);

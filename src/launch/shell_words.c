@@ -24,7 +24,7 @@ struct scanner {
   size_t open_end; /* where it is closed */
   uint32_t depth;  /* of lists in brackets */
   bool begins, batch;
-  size_t kept_bytes; /* of all words */
+  size_t kept_bytes; /* of all words and values */
   struct draft word;
   struct pz_arena *arena;
   struct pz_shell_text *out;
@@ -96,6 +96,8 @@ static enum pz_status assign(struct scanner *s, const char *name, size_t n, cons
   if (v && v->preset) return PZ_OK;
   if (!v && s->out->variables.n >= PZ_SHELL_MOST_VARIABLES)
     return too_much(s, "too many variables", PZ_SHELL_MOST_VARIABLES);
+  s->kept_bytes += value ? strlen(value) : 0;
+  if (s->kept_bytes > MOST_BYTES) return too_much(s, "too long values (bytes)", MOST_BYTES);
   struct pz_shell_variable one = {.line = s->line, .unknown = unknown, .list = !value};
   one.name = v ? v->name : pz_arena_printf(s->arena, "%.*s", (int)n, name);
   one.value = value ? pz_arena_strdup(s->arena, value) : "";

@@ -234,7 +234,7 @@ static void put_training(const struct pz_launch *l, FILE *out) {
   fprintf(out,
           "[training]\nlocal_batch_size = %" PRId64 "\nglobal_batch_size = %" PRId64
           "\nseq_len = %" PRId64 "\nsteps = ${TRAIN_STEPS:-1000}\nmax_norm = 1.0\n"
-          "dataset = \"${DATASET:-c4}\"\ndataset_path = \"$DATA_PATH\"\n"
+          "dataset = $(toml \"${DATASET:-c4}\")\ndataset_path = $(toml \"$DATA_PATH\")\n"
           "mixed_precision_param = \"bfloat16\"\nmixed_precision_reduce = \"float32\"\n\n",
           p->pp > 1 ? pz_plan_microbatches(&l->plan) * p->mbs : p->mbs, p->batch, p->seq);
 }
@@ -262,14 +262,15 @@ static void put_config(const struct pz_launch *l, FILE *out) {
     snprintf(converters, sizeof converters, "converters = [%s%s%s%s%s%s]\n", adapts ? "\"" : "",
              adapts ? l->plan.peft : "", adapts ? (quantize ? "\", " : "\"") : "",
              quantize ? "\"quantize.linear." : "", quantize ? quantize : "", quantize ? "\"" : "");
-  fprintf(out,
-          "cat > \"$RUN_PATH/plan.toml\" <<EOF\n"
-          "[job]\ndump_folder = \"$CHECKPOINT_PATH\"\n\n"
-          "[model]\nname = \"phaze\"\nflavor = \"plan\"\nhf_assets_path = \"$TOKENIZER\"\n%s\n"
-          "[experimental]\ncustom_import = \"phaze_model\"\n\n"
-          "[optimizer]\nname = \"AdamW\"\nlr = ${LR:-1e-4}\n\n"
-          "[lr_scheduler]\nwarmup_steps = ${WARMUP_STEPS:-100}\n\n",
-          converters);
+  fprintf(
+      out,
+      "cat > \"$RUN_PATH/plan.toml\" <<EOF\n"
+      "[job]\ndump_folder = $(toml \"$CHECKPOINT_PATH\")\n\n"
+      "[model]\nname = \"phaze\"\nflavor = \"plan\"\nhf_assets_path = $(toml \"$TOKENIZER\")\n%s\n"
+      "[experimental]\ncustom_import = \"phaze_model\"\n\n"
+      "[optimizer]\nname = \"AdamW\"\nlr = ${LR:-1e-4}\n\n"
+      "[lr_scheduler]\nwarmup_steps = ${WARMUP_STEPS:-100}\n\n",
+      converters);
   if (quantize)
     fprintf(out, "[quantize.linear.%s]\n%sfilter_fqns = [\"output\"]\n\n", quantize,
             *quantize == 'm' ? "recipe_name = \"mxfp8_cublas\"\n" : "");
@@ -279,7 +280,7 @@ static void put_config(const struct pz_launch *l, FILE *out) {
   fprintf(out,
           "[checkpoint]\nenable = true\nfolder = \"checkpoint\"\ninterval = 1000\n%s\n"
           "[metrics]\nlog_freq = 1\nEOF\n\n",
-          adapts ? "initial_load_path = \"$PRETRAINED_CHECKPOINT\"\n" : "");
+          adapts ? "initial_load_path = $(toml \"$PRETRAINED_CHECKPOINT\")\n" : "");
 }
 
 void pz_launch_torchtitan(const struct pz_launch *l, FILE *out) {
@@ -294,7 +295,13 @@ void pz_launch_torchtitan(const struct pz_launch *l, FILE *out) {
   fputs("if [[ ! -e $TORCHTITAN_PATH/torchtitan/config/job_config.py ]]; then\n"
         "  echo \"$TORCHTITAN_PATH is not torchtitan 0.2, the last that reads TOML\" >&2\n"
         "  exit 1\nfi\n"
-        "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\n\n",
+        "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\n\n"
+        "toml() { # a path as a string of TOML\n"
+        "  local s=${1//\\\\/\"\\\\\\\\\"}\n"
+        "  s=${s//\\\"/'\\\"'}\n"
+        "  s=${s//$'\\n'/'\\n'}\n"
+        "  printf '\"%s\"' \"$s\"\n"
+        "}\n\n",
         out);
   put_module(l, out);
   put_config(l, out);

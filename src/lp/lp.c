@@ -287,12 +287,14 @@ enum pz_status pz_lp_write(const struct pz_lp *lp, const char *path, struct pz_e
   bool as_lp = ends_with(path, ".lp");
   if (!as_lp && !ends_with(path, ".mps"))
     return pz_fail(err, PZ_BAD_INPUT, "%s: accepted: a name that ends with .lp or .mps", path);
+  enum pz_status status = pz_file_output(path, NULL, 0, err);
+  if (status != PZ_OK) return status;
   struct pz_buffer b = {0};
   FILE *f = pz_buffer_stream(&b);
   bool ok = f && (as_lp ? write_lp(f, lp) : write_mps(f, lp));
   ok = f && pz_buffer_close(f) && ok;
-  enum pz_status status = ok ? pz_file_write(path, b.text, b.bytes, err)
-                             : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", path);
+  status = ok ? pz_file_write(path, b.text, b.bytes, err)
+              : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", path);
   pz_free(b.text);
   return status;
 }

@@ -64,28 +64,29 @@ double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, 
  * by a lower bound or by its memory, so what is found is the best by the model.
  *
  * The space: plans that the framework can run (pz_framework_can), of these: tp divides heads, KV heads and what else
- * the model's layers demand, and stays inside the innermost network level unless it is pinned; sequence parallelism
- * where tp divides a device's part of the sequence; cp powers of two up to 32 (or as pinned), with flash attention,
- * where its double divides the sequence.  Of models with experts ep: powers of two up to 1,024 that divide the experts,
- * and their number; it divides tp x cp x dp, each expert lies on one device; ep 1: experts are divided as the other
- * layers are. mbs is at most 128, and dp times mbs divides the batch.  A job takes whole nodes, the largest power of
- * two of each node's devices (64 of a domain of 72), or a part of one; others stay idle.  Stages have at least one
- * layer. Interleaving where stages divide the microbatches, and chunks the layers or two more than these (embedding and
- * head count as one layer each).  Where the framework has them: ZB-H1, ZB-2P without chunks, ZB-V and DualPipeV with
- * two, whose number is bound as that of interleaved ones, and DualPipe with an even number of stages and of
- * microbatches, at least two of these for each stage.  Layers are divided evenly (pz_plan_blocks); or all chunks but
- * the first and the last have m layers, m the mean rounded up or one more, and these two the rest in any way, at most m
- * each; two chunks in any way.  At most 1,024 chunks, and 2^24 passes of a step.  ZeRO 0 to 3 where a stage has
- * replicas of all or of experts; over plan.shard replicas where that is set and divides them.  Recomputation: none;
- * selective; alternate; full of each stage's first n layers of a chunk, n of each stage (of all alike, or all layers,
- * where the framework has nothing else, and alike in DualPipe) the fewest that memory asks for, or for the least memory
- * those that bring it.  Where a plan fits without recomputation, the same with it is slower and counts as excluded by a
- * bound.  "full" pinned means the same fewest layers; "half" and GPipe only where they are pinned, "half" also where
- * the framework has no number of layers to choose.  Where plan.offload allows it, also activations on the host, of the
- * fewest layers of each chunk that memory asks for (or of plan.offload_layers, or of plan.offload_modules), with none of
- * the layers recomputed in full or with all; and the state of 0, 1/4, 1/2, 3/4 or all of the parameters (or of
- * plan.offload_fraction).  That fewer layers are faster is certain but for ZB-H1 and ZB-2P,
- * which take what is ready first: there as a rule.
+ * the model's layers demand, and stays inside a node (pz_cluster_node) unless it is pinned; sequence parallelism where
+ * tp divides a device's part of the sequence; cp powers of two up to 32 (or as pinned), with flash attention, where its
+ * double divides the sequence.  Of models with experts ep: powers of two up to 1,024 that divide the experts, and their
+ * number; it divides tp x cp x dp, each expert lies on one device; ep 1: experts are divided as the other layers are.
+ * mbs is at most 128, and dp times mbs divides the batch.  A job takes a part of one node, or of several all devices or
+ * the largest power of two (64 of a domain of 72), the same of each; others stay idle.  Stages have at least one layer.
+ * Interleaving where stages divide the microbatches, and chunks the layers or two more than these (embedding and head
+ * count as one layer each).  Where the framework has them: ZB-H1, ZB-2P without chunks, ZB-V and DualPipeV with two,
+ * whose number is bound as that of interleaved ones, and DualPipe with an even number of stages and of microbatches, at
+ * least two of these for each stage.  Layers are divided evenly (pz_plan_blocks); or all chunks but the first and the
+ * last have m layers, m the mean rounded up or one more, and these two the rest in any way, at most m each; two chunks
+ * in any way.  At most 1,024 chunks, and 2^24 passes of a step.  ZeRO 0 to 3 where a stage has replicas of all or of
+ * experts, else 0, and 1 where that alone has a field or moments of fewer bits; over plan.shard replicas where that is
+ * set and divides them.  Recomputation: none; selective; alternate; full of each stage's first n layers of a chunk, n
+ * of each stage (of all alike, or all layers, where the framework has nothing else, and alike in DualPipe) the fewest
+ * that memory asks for, or for the least memory those that bring it, whatever the deadline.  Where a plan fits without
+ * recomputation, the same with it is slower and counts as excluded by a bound (but where a stage that waits for a
+ * slower one hides more of its gradients behind it: 0.004% was seen).  "full" pinned means the same fewest layers;
+ * "half" and GPipe only where they are pinned, "half" also where the framework has no number of layers to choose.
+ * Where plan.offload allows it, also activations on the host, of the fewest layers of each chunk that memory asks for
+ * (or of plan.offload_layers, or of plan.offload_modules), with none of the layers recomputed in full or with all; and
+ * the state of 0, 1/4, 1/2, 3/4 or all of the parameters (or of plan.offload_fraction).  That fewer layers are faster
+ * is certain but for ZB-H1 and ZB-2P, which take what is ready first: there as a rule.
  *
  * PZ_BAD_USE where the question has no plan at all, PZ_NO_ANSWER where the framework has none for the model (the message
  * says why); n 0 where none fits.  The arena holds the plans.  Deterministic, whatever the threads. */

@@ -61,8 +61,10 @@ static enum pz_status check_pins(const struct pz_training_place_options *o, stru
 
 static enum pz_status detail(const struct pz_plan_question *q, const struct pz_found_plan *found,
                              bool events, struct pz_training_run **out, struct pz_error *err) {
+  struct pz_plan p = found->plan;
+  if (!p.zero) p.shard = 0; /* nothing is sharded: it need not divide the replicas */
   enum pz_status status =
-      pz_training_predict(q->job.model, q->job.chip, q->job.net, &found->plan, events, out, err);
+      pz_training_predict(q->job.model, q->job.chip, q->job.net, &p, events, out, err);
   if (status == PZ_OK) assert((*out)->p.step_s == found->p.step_s);
   return status;
 }

@@ -66,6 +66,7 @@ static enum pz_status write_one(const json_t *dataset, const char *name, const c
   if (n < 0 || (size_t)n >= sizeof path)
     return pz_fail(err, PZ_BAD_INPUT, "%s: the path is too long", dir);
   enum pz_status status = pz_dataset_csv(dataset, &text, err);
+  if (status == PZ_OK && text) status = pz_file_output(path, NULL, 0, err);
   if (status == PZ_OK && text) status = pz_file_write(path, text, strlen(text), err);
   pz_free(text);
   return status;

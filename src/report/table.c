@@ -11,16 +11,6 @@ static void keep(struct pz_table *t, const char *text) {
   if (!text || !pz_vec_push(&t->cells, &text)) t->status = PZ_NO_MEMORY;
 }
 
-void pz_table_init(struct pz_table *t, struct pz_arena *arena, const char *const *heads) {
-  *t = (struct pz_table){.arena = arena};
-  pz_vec_init(&t->cells, arena, sizeof(const char *));
-  for (; heads[t->columns] && t->columns < PZ_TABLE_MOST_COLUMNS; t->columns++) {
-    const char *head = heads[t->columns];
-    t->right[t->columns] = *head == '>';
-    keep(t, head + (*head == '>'));
-  }
-}
-
 void pz_table_cell(struct pz_table *t, const char *format, ...) {
   char text[512];
   va_list args;
@@ -28,6 +18,16 @@ void pz_table_cell(struct pz_table *t, const char *format, ...) {
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   keep(t, pz_arena_strdup(t->arena, pz_text_plain(text)));
+}
+
+void pz_table_init(struct pz_table *t, struct pz_arena *arena, const char *const *heads) {
+  *t = (struct pz_table){.arena = arena};
+  pz_vec_init(&t->cells, arena, sizeof(const char *));
+  for (; heads[t->columns] && t->columns < PZ_TABLE_MOST_COLUMNS; t->columns++) {
+    const char *head = heads[t->columns];
+    t->right[t->columns] = *head == '>';
+    pz_table_cell(t, "%s", head + (*head == '>'));
+  }
 }
 
 static const char *cell(const struct pz_table *t, uint32_t i) {

@@ -10,6 +10,7 @@
 #include "step/pipeline.h"
 
 struct pz_constants;
+struct pz_model_shape;
 
 /* What is trained, and on what: all that a prediction needs beside the plan. */
 struct pz_job {
@@ -26,6 +27,7 @@ struct pz_prediction_detail {
   struct pz_pipeline_run run;        /* every event of the simulated pipeline ... */
   bool no_events;                    /* ... or none */
   int64_t layers;                    /* repeated ones of the model */
+  struct pz_model_shape *model;      /* filled in; NULL: not asked for */
 };
 
 /* `detail` may be NULL.  PZ_BAD_USE for a plan that cannot be: the message says why. */

@@ -5,6 +5,7 @@
 #include "core/num.h"
 #include "cost/beside.h"
 #include "cost/constants.h"
+#include "plan/model_shape.h"
 #include "plan/pipeline_order.h"
 #include "step/pass_schedule.h"
 #include "step/step_energy.h"
@@ -600,6 +601,9 @@ enum pz_status pz_predict(const struct pz_job *job, const struct pz_plan *plan,
   enum pz_status status = pz_plan_check(plan, err);
   if (status == PZ_OK) status = pz_step_model_new(job, plan, &m, err);
   if (status == PZ_OK) status = pz_step_price(m, plan, out, detail, err);
+  if (status == PZ_OK && detail && detail->model &&
+      pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, detail->model) != PZ_OK)
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   pz_step_model_free(m);
   return status;
 }

@@ -17,12 +17,10 @@
 #include "step/prediction.h"
 
 /* Why the framework of the plan cannot run it, if so; the prediction stands all the same. */
-static void warn_of_framework(const char *model, struct pz_training_run *r) {
-  struct pz_model_shape shape;
+static void warn_of_framework(const struct pz_model_shape *model, struct pz_training_run *r) {
   struct pz_error why = {0};
-  bool known = pz_model_shape_load(model, &shape, NULL) == PZ_OK;
-  if (!known || pz_framework_trains(r->plan.framework, &shape, &why))
-    (void)pz_framework_can(&r->plan, known ? &shape : NULL, &why);
+  if (pz_framework_trains(r->plan.framework, model, &why))
+    (void)pz_framework_can(&r->plan, model, &why);
   pz_text_copy(r->refusal, sizeof r->refusal, why.message);
 }
 
@@ -45,7 +43,8 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
                                     bool events, struct pz_arena *arena,
                                     struct pz_training_run *out, struct pz_error *err) {
   struct pz_training_run r = {.plan = *plan};
-  struct pz_prediction_detail detail = {.arena = arena, .no_events = !events};
+  struct pz_model_shape model;
+  struct pz_prediction_detail detail = {.arena = arena, .no_events = !events, .model = &model};
   enum pz_status status = pz_training_own_plan(&r.plan, arena, err);
   if (status == PZ_OK) status = pz_predict(job, &r.plan, &r.p, &detail, err);
   if (status != PZ_OK) return status;
@@ -58,6 +57,7 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
   r.launch_bound = pz_launch_bound(&r.p.parts);
   r.stages = detail.stages;
   r.layers = detail.layers;
+  warn_of_framework(&model, &r);
   r.events = detail.run.events;
   r.n_events = detail.run.n_events;
   r.layers_text = pz_found_layers_text(&r, arena);
@@ -93,7 +93,6 @@ enum pz_status pz_training_predict(const char *model, const struct pz_chip *chip
   if (status == PZ_OK) status = pz_training_run_make(&job, &p, events, arena, made, err);
   if (status != PZ_OK) return pz_held_free(made), status;
   *out = made;
-  warn_of_framework(model, *out);
   return PZ_OK;
 }
 

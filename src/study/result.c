@@ -6,6 +6,7 @@
 
 #include "chip/chip.h"
 #include "core/alloc.h"
+#include "core/text.h"
 #include "study/study.h"
 
 void pz_result_init(struct pz_result *r, struct pz_arena *arena) {
@@ -65,10 +66,10 @@ struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, u
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-/* A text of an object, copied; "" where there is none, NULL when out of memory. */
+/* A text of an object, copied, without control characters; "" where there is none, NULL when out of memory. */
 static const char *copy_text(struct pz_arena *arena, const json_t *o, const char *key) {
   const char *text = json_string_value(json_object_get(o, key));
-  return pz_arena_strdup(arena, text ? text : "");
+  return pz_text_plain(pz_arena_strdup(arena, text ? text : ""));
 }
 
 static bool set_models(struct pz_result *r, const json_t *models) {

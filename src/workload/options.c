@@ -16,7 +16,7 @@ const char *const pz_context_names[] = {"ring", "all-to-all", NULL};
 
 /* ---- adapters ------------------------------------------------------------------------------- */
 
-enum { LORA_MOST_RANK = 1 << 16 };
+enum { LORA_MOST_RANK = 1 << 16, LORA_MOST_BYTES = 400 };
 
 enum {
   LORA_QKV = PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
@@ -83,6 +83,13 @@ static enum pz_status lora_modules(const char *at, const char *end, int *out,
   }
 }
 
+bool pz_lora_divides(const struct pz_lora *lora) {
+  static const int joint[] = {LORA_QKV, PZ_LORA_GATE | PZ_LORA_UP};
+  for (size_t i = 0; i < sizeof joint / sizeof *joint; i++)
+    if (lora->modules & joint[i] && (lora->modules & joint[i]) != joint[i]) return true;
+  return false;
+}
+
 /* "linear_qkv, linear_proj": Megatron's name of those that have one, into buf.  Returns buf. */
 static char *lora_names(int modules, char *buf, size_t size) {
   size_t at = 0;
@@ -115,7 +122,10 @@ enum pz_status pz_lora_parse(const char *text, struct pz_lora *out, struct pz_er
   *out = (struct pz_lora){.rank = 0};
   if (!text || !*text || strcmp(text, "none") == 0) return PZ_OK;
   char *at = NULL;
-  long long rank = strncmp(text, "lora:", 5) == 0 ? strtoll(text + 5, &at, 10) : 0;
+  /* without spaces: launch scripts have it as it is */
+  bool word = strncmp(text, "lora:", 5) == 0 && strlen(text) <= LORA_MOST_BYTES &&
+              !strpbrk(text, " \t\n\v\f\r");
+  long long rank = word ? strtoll(text + 5, &at, 10) : 0;
   bool ok = rank >= 1 && rank <= LORA_MOST_RANK && *at == ':';
   const char *end = ok ? at + 1 + strcspn(at + 1, ":") : NULL;
   double dropout = ok && *end ? strtod(end + 1, &at) : 0;

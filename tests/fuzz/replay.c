@@ -2,21 +2,17 @@
  * compilers without libFuzzer. */
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "core/alloc.h"
 #include "core/file.h"
-
-typedef int fuzz_target(const uint8_t *data, size_t bytes);
-#define X(name) fuzz_target fuzz_##name;
-PHAZE_FUZZ_TARGETS
-#undef X
+#include "fuzz.h"
 
 static const struct {
   const char *name;
   fuzz_target *run;
 } targets[] = {
 #define X(name) {#name, fuzz_##name},
-    PHAZE_FUZZ_TARGETS
+    FUZZ_TARGETS
 #undef X
 };
 
@@ -30,8 +26,8 @@ static int replay_folder(fuzz_target *run, const char *folder) {
     snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
     if (e->d_name[0] == '.' || pz_file_read(path, 16u << 20, &text, &bytes, NULL) != PZ_OK)
       continue;
-    run((const uint8_t *)text, bytes);
-    free(text);
+    run(text, bytes);
+    pz_free(text);
     n++;
   }
   closedir(dir);
@@ -45,8 +41,8 @@ int main(int argc, char **argv) {
     snprintf(corpus, sizeof corpus, "%s/%s", argv[1], targets[i].name);
     printf("%s: ", targets[i].name);
     fflush(stdout); /* before it crashes */
-    int n = replay_folder(targets[i].run, corpus) + replay_folder(targets[i].run, argv[2]);
-    printf("%d inputs replayed\n", n);
+    int n = replay_folder(targets[i].run, corpus), data = replay_folder(targets[i].run, argv[2]);
+    printf("%d inputs replayed\n", n + data);
     if (!n) return 1;
   }
   return 0;

@@ -461,12 +461,16 @@ static bool can_run_away(const struct listing *l, struct pz_plan *p, bool choose
   return can_run(l, p) || (chooses && can_run(l, &one));
 }
 
-/* One replica has nothing to shard: ZeRO 1 counts where the framework cannot run the plan without, further stages never. */
+/* One replica has nothing to shard: ZeRO 1 counts where the framework cannot run the plan without or has moments of fewer
+ * bits with it, further stages never. */
 static bool shards_in_vain(const struct listing *l, const struct pz_plan *p, bool chooses) {
   struct pz_plan whole = *p;
   whole.zero = 0;
   return p->zero && p->dp * p->cp == 1 && pz_plan_expert_replicas(p) == 1 &&
-         !(l->c->q.pinned & PZ_PLAN_PIN(ZERO)) && (p->zero > 1 || can_run_away(l, &whole, chooses));
+         !(l->c->q.pinned & PZ_PLAN_PIN(ZERO)) &&
+         (p->zero > 1 ||
+          (can_run_away(l, &whole, chooses) &&
+           pz_plan_moment_bytes(p, l->c->experts) == pz_plan_moment_bytes(&whole, l->c->experts)));
 }
 
 /* Every recomputation, with and without activations on the host where these may be there, for a part of the optimizer there;

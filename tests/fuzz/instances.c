@@ -1,0 +1,35 @@
+/* Instances of scheduling, with a schedule that is checked, and of placement, with a plan that is checked or none. */
+#include <float.h>
+
+#include "fuzz.h"
+#include "partition/instance.h"
+#include "partition/problem.h"
+#include "schedule/model/instance.h"
+#include "schedule/solve.h"
+
+void fuzz_instance(const char *text, size_t bytes) {
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_schedule s;
+  struct pz_solve_options o = {.steps = 2000};
+  struct pz_error err = {0};
+  enum pz_exclusive exclusive = (enum pz_exclusive)(bytes % 2);
+  pz_arena_init(&arena, NULL);
+  if (was_read(pz_instance_parse("fuzz", text, bytes, exclusive, &arena, &p, &err), &err))
+    require(pz_schedule_solve(&p, &o, &arena, &s, &err) == PZ_OK && s.lower_bound <= s.makespan);
+  pz_arena_release(&arena);
+}
+
+void fuzz_place(const char *text, size_t bytes) {
+  struct pz_arena arena;
+  struct pz_instance x;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_place_parse("fuzz", text, bytes, &arena, &x, &err);
+  if (status == PZ_OK) {
+    x.p.semantics = (enum pz_semantics)(bytes % 2);
+    status = pz_place_solve(&x.p, DBL_MAX, &arena, &x.plan, &err);
+  }
+  if (was_read(status, &err)) require(pz_partition_check(&x.p, &x.plan, &err) == PZ_OK);
+  pz_arena_release(&arena);
+}

@@ -1,0 +1,170 @@
+/* Tables (CSV): operators, training runs, measured steps, limits, prices. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "chip/chip.h"
+#include "chip/price_table.h"
+#include "cost/beside_table.h"
+#include "cost/calibrate.h"
+#include "cost/silicon_table.h"
+#include "fuzz.h"
+#include "step/run_table.h"
+#include "study/validate.h"
+
+/* ---- operators: predicted, power and kernels beside communication too, and a fit where there are times */
+
+/* Of small tables: what is fitted is a chip that can be used. */
+static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
+                      struct pz_arena *arena) {
+  struct pz_measured m;
+  struct pz_calibrated fit;
+  struct pz_error err = {0};
+  if (csv->rows > 4) return;
+  enum pz_status status = pz_measured_read("fuzz", csv, arena, &m, &err);
+  if (status == PZ_OK) status = pz_calibrate_to(chip, &m, NULL, arena, &fit, &err);
+  if (status == PZ_OK)
+    require(pz_chip_check(fit.chip, &err) == PZ_OK);
+  else
+    require(err.message[0]);
+}
+
+static void power(const struct pz_chip *chip, const char *text, size_t bytes) {
+  struct pz_power_table *t = NULL;
+  struct pz_error err = {0};
+  if (pz_power_table(chip, "fuzz", text, bytes, &t, &err) != PZ_OK) require(err.message[0]);
+  for (uint32_t r = 0; t && r < t->n_rows; r++) require(t->rows[r].sustained.watts >= 0);
+  pz_power_table_free(t);
+}
+
+static void beside(struct pz_cost *cost, const struct pz_csv *csv, struct pz_arena *arena) {
+  const struct pz_beside_row *rows = NULL;
+  struct pz_error err = {0};
+  if (pz_beside_predict(cost, "fuzz", csv, arena, &rows, &err) != PZ_OK) {
+    require(err.message[0]);
+    return;
+  }
+  for (uint32_t r = 0; r < csv->rows; r++) {
+    require(rows[r].reason[0] ? rows[r].slowdown == 0
+                              : rows[r].slowdown >= 1 && isfinite(rows[r].slowdown));
+    require(rows[r].alone_s > 0 && rows[r].together_s > 0 && rows[r].own_alone_s >= 0);
+  }
+}
+
+void fuzz_ops(const char *text, size_t bytes) {
+  struct pz_chip chip;
+  struct pz_cost cost;
+  struct pz_arena arena;
+  struct pz_csv csv;
+  struct pz_error err = {0};
+  struct pz_op_times *times = NULL;
+  require(pz_chip_read(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
+  pz_arena_init(&arena, NULL);
+  pz_cost_init(&cost, &chip, NULL);
+  if (was_read(pz_csv_parse("fuzz", text, bytes, &arena, &csv, &err), &err)) {
+    power(&chip, text, bytes);
+    beside(&cost, &csv, &arena);
+    if (was_read(pz_cost_table(&cost, "fuzz", text, bytes, &times, &err), &err)) {
+      for (uint32_t r = 0; r < csv.rows; r++) require(times->rows[r].us > 0);
+      pz_op_times_free(times);
+      calibrate(&chip, &csv, &arena);
+    }
+  }
+  pz_cost_release(&cost);
+  pz_arena_release(&arena);
+}
+
+static void check_row(struct pz_cost *cost, const struct pz_ops_row *row, struct pz_arena *arena) {
+  struct pz_error err = {0};
+  double us = 0;
+  require(row->group && row->group[0] && row->line > 1);
+  if (row->reason) return;
+  require(row->us > 0 && isfinite(row->us) && pz_ops_text(row, arena));
+  if (pz_ops_us(cost, row, &us, &err) == PZ_OK)
+    require(us > 0 && isfinite(us));
+  else
+    require(err.message[0]);
+}
+
+/* Operators measured on real chips: rows that are predicted in finite time above 0, or have a reason. */
+void fuzz_silicon(const char *text, size_t bytes) {
+  static const char *const chips[] = {"h200", "a100-80", "b200", "tpuv4"};
+  struct pz_chip chip;
+  struct pz_cost cost;
+  struct pz_arena arena;
+  struct pz_csv csv;
+  struct pz_error err = {0};
+  const struct pz_ops_row *rows = NULL;
+  require(pz_chip_read(chips[bytes % 4], &chip, &err) == PZ_OK);
+  pz_arena_init(&arena, NULL);
+  pz_cost_init(&cost, &chip, NULL);
+  enum pz_status status = pz_csv_parse("fuzz", text, bytes, &arena, &csv, &err);
+  if (status == PZ_OK) status = pz_silicon_read("fuzz", &csv, &arena, &rows, &err);
+  if (was_read(status, &err))
+    for (uint32_t i = 0; i < csv.rows; i++) check_row(&cost, &rows[i], &arena);
+  pz_cost_release(&cost);
+  pz_arena_release(&arena);
+}
+
+/* ---- runs --------------------------------------------------------------------------------------- */
+
+void fuzz_runs(const char *text, size_t bytes) {
+  struct pz_arena arena;
+  struct pz_run_table t;
+  struct pz_error err = {0};
+  if (bytes > 1 << 16) return;
+  pz_arena_init(&arena, NULL);
+  if (was_read(pz_run_table_read("x", text, bytes, 1, &arena, &t, &err), &err))
+    for (uint32_t i = 0; i < t.n_rows; i++)
+      require(t.rows[i].predicted ? isfinite(t.rows[i].p.step_s) && t.rows[i].p.step_s > 0
+                                  : t.rows[i].reason[0] != '\0');
+  pz_arena_release(&arena);
+}
+
+/* Steps that a chip is corrected by: a table, or the log of a run. */
+void fuzz_steps(const char *text, size_t bytes) {
+  struct pz_calibrate_steps_options o = pz_calibrate_steps_options_default();
+  struct pz_step_calibration *c = NULL;
+  struct pz_error err = {0};
+  char path[] = "/tmp/phaze-fuzz-XXXXXX";
+  if (bytes > 1 << 13) return;
+  int fd = mkstemp(path);
+  require(fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes && close(fd) == 0);
+  o.steps = path;
+  o.chip = "h100";
+  o.cluster = "dgx-h100";
+  o.threads = 1;
+  if (was_read(pz_calibrate_steps(&o, &c, &err), &err)) {
+    require(c->n_steps > 0 && c->chip && pz_chip_check(c->chip, &err) == PZ_OK);
+    for (uint32_t i = 0; i < c->n_factors; i++) require(c->factors[i].factor > 0);
+    for (uint32_t i = 0; i < c->n_steps; i++) require(isfinite(c->steps[i].after_s));
+  }
+  pz_step_calibration_free(c);
+  unlink(path);
+}
+
+/* ---- limits and prices -------------------------------------------------------------------------- */
+
+void fuzz_limits(const char *text, size_t bytes) {
+  struct pz_arena arena;
+  struct pz_validation v;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  require(pz_validation_make(NULL, 0, &arena, &v) == PZ_OK);
+  if (was_read(pz_limits_read("x", text, bytes, &arena, &v, &err), &err)) {
+    require(pz_limits_check(&arena, &v) == PZ_OK);
+    for (uint32_t i = 0; i < v.n_broken; i++) require(v.broken[i].limit >= 0);
+  }
+  pz_arena_release(&arena);
+}
+
+void fuzz_prices(const char *text, size_t bytes) {
+  struct pz_arena arena;
+  struct pz_price_table t;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  if (was_read(pz_price_table_read("x", text, bytes, "a.json,b", &arena, &t, &err), &err))
+    for (uint32_t i = 0; i < t.n_rows; i++)
+      require(pz_price_of(&t, t.rows[i].chip) > 0 && isfinite(t.rows[i].dollars_per_device_hour));
+  pz_arena_release(&arena);
+}
