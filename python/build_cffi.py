@@ -73,6 +73,10 @@ SPECIAL = {
     ("pz_layer_schedule", "limits"): ("_by_enumerator('enum pz_resource', x)", "Dict[str, bool]"),
     ("pz_scheduled_operator", "used"): ("_by_enumerator('enum pz_resource', x)", "Dict[str, float]"),
 }
+# 0: not known.
+SPECIAL.update({(struct, name): ("x or None", "Optional[float]") for struct, names in {
+    "pz_answer": ("dollars", "owner_dollars", "edge_mm", "edge_room_mm"), "pz_result_chip_summary": ("dollars", "tdp_watts"),
+    "pz_result_step": ("dollars",), "pz_training_answer": ("full_watts",)}.items() for name in names})
 SPECIAL.update({("pz_plan_change", "field"): ("_text(lib.pz_plan_field_name(x))", "Optional[str]")})
 SPECIAL_TYPES = {
     "struct pz_chip *": ("_chip(x)", "Chip"),

@@ -2001,6 +2001,7 @@ struct pz_run_plan_options {
       *set; /* NAME=VALUE of variables of the script, NULL behind the last; NULL: none */
   const char *const *ignore; /* arguments to leave out though they are not covered; the same */
   const char *log;           /* text of a log of the run, for measured_s; NULL: none */
+  const char *log_name;      /* stands for it in messages; NULL: "the log" */
 };
 
 PZ_API struct pz_run_plan_options pz_run_plan_options_default(void);

@@ -25,7 +25,7 @@ enum type {
 };
 _Static_assert((int)INT == PZ_CHIP_INTEGER && (int)TEXT == PZ_CHIP_WORD,
                "begins as enum pz_chip_kind");
-enum written { ALWAYS, SET };
+enum written { ALWAYS, SET, KNOWN }; /* KNOWN: 0 is null */
 enum { MUST = PZ_KEY_MUST };
 
 static const struct field {
@@ -214,7 +214,7 @@ static bool is_unset(const struct field *field, const struct pz_chip *c) {
   if (strncmp(x->key, "link.", 5) == 0 && !(c->link_bytes_per_s > 0)) return true;
   if (strncmp(x->key, "package.", 8) == 0 && !c->package.dies) return true;
   if (c->cold && (x->type == CALIBRATION || x->type == CALIBRATED_BY)) return true;
-  if (field->written == ALWAYS) return false;
+  if (field->written != SET) return false;
   return x->type == REAL ? !(*(const double *)at > 0) : !*(const int *)at;
 }
 
@@ -232,7 +232,14 @@ static bool put_field(json_t *o, const char *key, json_t *value) {
 json_t *pz_chip_json(const struct pz_chip *c) {
   json_t *o = json_object();
   for (size_t i = 0; i < FIELDS; i++)
-    if (!is_unset(&fields[i], c)) put_field(o, fields[i].row.key, field_json(&fields[i].row, c));
+    if (!is_unset(&fields[i], c)) {
+      json_t *value = field_json(&fields[i].row, c);
+      if (fields[i].written == KNOWN && json_number_value(value) == 0) {
+        json_decref(value);
+        value = json_null();
+      }
+      put_field(o, fields[i].row.key, value);
+    }
   return o;
 }
 

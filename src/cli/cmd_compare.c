@@ -152,8 +152,12 @@ static enum pz_status read_rent(const struct settings *s, struct pz_rent_options
     status = pz_choices_parse(s->study.devices, "devices", 1 << 24, &rent->devices, err);
   if (status == PZ_OK && s->prices)
     status = pz_file_read(s->prices, PZ_PRICES_MOST_BYTES, table, &bytes, err);
-  if (status == PZ_OK && *table && strlen(*table) != bytes)
-    status = pz_fail(err, PZ_BAD_INPUT, "%s: not a text file: it has a NUL byte", s->prices);
+  if (status == PZ_OK && *table && strlen(*table) != bytes) {
+    int line = 1;
+    for (const char *c = *table; *c; c++) line += *c == '\n';
+    status = pz_fail(err, PZ_BAD_INPUT, "%s:%d: a NUL byte; accepted: a text file in UTF-8",
+                     s->prices, line);
+  }
   rent->price = s->price;
   rent->prices = *table;
   rent->prices_name = s->prices;

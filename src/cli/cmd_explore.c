@@ -88,6 +88,11 @@ static enum pz_status find_wasm(const struct settings *s, char *path, size_t siz
                  "name one with --wasm FILE");
 }
 
+static const char *framework_name(const void *unused, size_t i) {
+  (void)unused;
+  return pz_framework_names[i];
+}
+
 static enum pz_status set_plan(const struct settings *s, struct pz_plan *p, struct pz_error *err) {
   if (s->devices) p->devices = s->devices;
   if (s->batch) p->batch = s->batch;
@@ -106,10 +111,10 @@ static enum pz_status set_plan(const struct settings *s, struct pz_plan *p, stru
   p->peft = s->peft;
   p->offload = s->offload;
   p->framework = pz_framework_find(s->framework);
-  return s->framework && p->framework < 0
-             ? pz_fail(err, PZ_BAD_USE, "--framework '%.60s' is not known; see 'phaze predict'",
-                       s->framework)
-             : PZ_OK;
+  if (!s->framework || p->framework >= 0) return PZ_OK;
+  char names[400];
+  return pz_fail(err, PZ_BAD_USE, "--framework '%.60s'; accepted: %s", s->framework,
+                 pz_text_join(names, sizeof names, framework_name, NULL));
 }
 
 static enum pz_status explore(const struct settings *s, char **models, struct pz_error *err) {

@@ -31,8 +31,9 @@ const char *pz_study_misuse(const struct pz_command *c, const void *settings,
     n = o->type == PZ_OPTION_CHOICE ? sizeof(int) : 8; /* a pointer, an int64_t or a double */
     if (memcmp((const char *)settings + o->offset, (const char *)&usual + o->offset - at, n) == 0)
       continue;
-    snprintf(text, size, "--%s does not apply to the evaluator %s", o->name,
-             training ? "training" : "original");
+    char name[40];
+    snprintf(text, size, "--%s requires --evaluator %s", pz_option_name(o, name, sizeof name),
+             training ? "original" : "training");
     return text;
   }
   if (s->evaluator && s->semantics >= 0) return "--evaluator and --semantics cannot be combined";

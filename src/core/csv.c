@@ -16,8 +16,9 @@ struct reader {
   struct pz_error *err;
 };
 
-static enum pz_status fail(struct reader *r, const char *what) {
-  enum pz_status status = pz_fail(r->err, PZ_BAD_INPUT, "%s:%d: %s", r->name, r->line, what);
+static enum pz_status fail(struct reader *r, const char *what, const char *accepted) {
+  enum pz_status status = pz_fail(r->err, PZ_BAD_INPUT, "%s:%d: %s; accepted: %s", r->name, r->line,
+                                  what, accepted);
   pz_error_at(r->err, r->name, r->line, 0);
   return status;
 }
@@ -42,7 +43,7 @@ static const char *closing(const char *at, const char *end) {
 
 static enum pz_status quoted(struct reader *r) {
   const char *close = closing(r->at, r->end);
-  if (!close) return fail(r, "a quote is not closed");
+  if (!close) return fail(r, "a quote is not closed", "one behind the cell, two for one inside");
   char *out = pz_arena_alloc(r->arena, (size_t)(close - r->at), 1);
   size_t n = 0;
   if (!out) return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
@@ -69,14 +70,15 @@ static enum pz_status line(struct reader *r, uint32_t *n) {
   for (;;) {
     enum pz_status status = r->at < r->end && *r->at == '"' ? quoted(r) : plain(r);
     if (status != PZ_OK) return status;
-    if (r->cells.n - first > PZ_CSV_MOST_COLUMNS) return fail(r, "more than 256 columns");
+    if (r->cells.n - first > PZ_CSV_MOST_COLUMNS) return fail(r, "more than 256 columns", "at most 256");
     if (r->at < r->end && *r->at == ',') {
       r->at++;
       continue;
     }
     if (r->at < r->end && *r->at == '\r') r->at++;
     if (r->at < r->end && *r->at != '\n')
-      return fail(r, "text after a closing quote, or a carriage return without a line feed");
+      return fail(r, "text after a closing quote, or a carriage return without a line feed",
+                  "a comma or the end of the line there");
     if (r->at < r->end) r->at++;
     *n = r->cells.n - first;
     return PZ_OK;
@@ -85,10 +87,14 @@ static enum pz_status line(struct reader *r, uint32_t *n) {
 
 static enum pz_status check_heads(struct reader *r, const struct pz_csv *csv) {
   r->line = 1;
+  char what[120];
   for (uint32_t i = 0; i < csv->columns; i++)
     for (uint32_t k = 0; k < i; k++)
-      if (strcmp(csv->cells[i], csv->cells[k]) == 0)
-        return fail(r, "two columns have the same name");
+      if (strcmp(csv->cells[i], csv->cells[k]) == 0) {
+        snprintf(what, sizeof what, "columns %u and %u are both '%.60s'", k + 1, i + 1,
+                 csv->cells[i]);
+        return fail(r, what, "each name once");
+      }
   return PZ_OK;
 }
 
@@ -99,10 +105,11 @@ enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
   struct pz_csv csv = {0};
   pz_vec_init(&r.cells, arena, sizeof(const char *));
   pz_vec_init(&r.lines, arena, sizeof(uint32_t));
-  if (memchr(text, '\0', bytes)) return fail(&r, "not a text file: it has a NUL byte");
-  size_t good = pz_text_utf8(text, bytes);
+  const char *nul = memchr(text, '\0', bytes);
+  size_t good = nul ? (size_t)(nul - text) : pz_text_utf8(text, bytes);
   for (size_t i = 0; good < bytes && i < good; i++) r.line += text[i] == '\n';
-  if (good < bytes) return fail(&r, "not a text file: a byte here is not UTF-8");
+  if (good < bytes)
+    return fail(&r, nul ? "a NUL byte" : "a byte that is not UTF-8", "a text file in UTF-8");
   if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) r.at += 3;
   for (bool head = true; r.at < r.end || head; head = false) {
     uint32_t n = 0, begin = (uint32_t)r.line;
@@ -117,8 +124,12 @@ enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
       csv.rows++;
     else if (n == 1 && !**pz_vec_at(&r.cells, const char *, r.cells.n - 1))
       r.cells.n--;
-    else
-      return fail(&r, "the row and the header have different numbers of cells");
+    else {
+      char what[60], accepted[60];
+      snprintf(what, sizeof what, "%u cell%s", n, pz_text_s(n));
+      snprintf(accepted, sizeof accepted, "%u, as many as the header has", csv.columns);
+      return fail(&r, what, accepted);
+    }
     r.line += 1 + r.newlines;
   }
   csv.cells = r.cells.items;

@@ -39,6 +39,18 @@ static json_t *load(const char *text, size_t bytes, json_error_t *where) {
   return value;
 }
 
+/* What would do in the place of what the reader has found. */
+static const char *accepted(const json_error_t *where) {
+  switch (json_error_code(where)) {
+  case json_error_duplicate_key: return "each key once";
+  case json_error_invalid_utf8: return "UTF-8";
+  case json_error_stack_overflow: return "arrays and objects nested at most 2048 deep";
+  case json_error_end_of_input_expected: return "one JSON object, and nothing behind it";
+  case json_error_numeric_overflow: return "integers of 64 bits, numbers up to 1e308";
+  default: return "a JSON object";
+  }
+}
+
 enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, json_t **out,
                              struct pz_error *err) {
   json_error_t where = {.line = -1};
@@ -48,8 +60,8 @@ enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, j
     return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", name);
   }
   if (!value) {
-    enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s:%d:%d: not valid JSON: %s", name,
-                                    where.line, where.column, where.text);
+    enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s:%d:%d: not valid JSON: %s; accepted: %s",
+                                    name, where.line, where.column, where.text, accepted(&where));
     pz_error_at(err, name, where.line, where.column);
     return status;
   }

@@ -51,9 +51,11 @@ static json_t *field_json(const struct pz_field *f, const void *value) {
   const char *at = (const char *)value + f->offset;
   switch (f->type) {
   case PZ_FIELD_REAL: return json_real(*(const double *)(const void *)at);
-  case PZ_FIELD_REAL_OR_NULL: {
+  case PZ_FIELD_REAL_OR_NULL:
+  case PZ_FIELD_REAL_KNOWN: {
     double v = *(const double *)(const void *)at;
-    return isnan(v) ? json_null() : json_real(v);
+    bool known = f->type == PZ_FIELD_REAL_KNOWN ? v != 0 : !isnan(v);
+    return known ? json_real(v) : json_null();
   }
   case PZ_FIELD_INT: return json_integer(*(const int64_t *)(const void *)at);
   case PZ_FIELD_COUNT: return json_integer(*(const uint32_t *)(const void *)at);
@@ -210,8 +212,8 @@ static enum pz_status read_optional(const struct place *p, const struct pz_field
 
 static enum pz_status read_real(const struct place *p, const struct pz_field *f, const json_t *json,
                                 double *out) {
-  bool null = f->type == PZ_FIELD_REAL_OR_NULL && json_is_null(json);
-  *out = null ? (double)NAN : json_number_value(json);
+  bool null = f->type != PZ_FIELD_REAL && json_is_null(json);
+  *out = null && f->type == PZ_FIELD_REAL_OR_NULL ? (double)NAN : json_number_value(json);
   return null || json_is_number(json) ? PZ_OK : refuse(p, f, json, "a number");
 }
 
@@ -230,7 +232,8 @@ static enum pz_status read_field(const struct place *p, const struct pz_field *f
   char where[300];
   switch (f->type) {
   case PZ_FIELD_REAL:
-  case PZ_FIELD_REAL_OR_NULL: return read_real(p, f, json, at);
+  case PZ_FIELD_REAL_OR_NULL:
+  case PZ_FIELD_REAL_KNOWN: return read_real(p, f, json, at);
   case PZ_FIELD_INT:
     *(int64_t *)at = json_integer_value(json);
     return json_is_integer(json) ? PZ_OK : refuse(p, f, json, "an integer");

@@ -10,6 +10,7 @@
 enum pz_field_type {
   PZ_FIELD_REAL,         /* double */
   PZ_FIELD_REAL_OR_NULL, /* double; NaN is null */
+  PZ_FIELD_REAL_KNOWN,   /* double; 0, not known, is null */
   PZ_FIELD_INT,          /* int64_t */
   PZ_FIELD_COUNT,        /* uint32_t */
   PZ_FIELD_BOOL,

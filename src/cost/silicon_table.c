@@ -498,7 +498,8 @@ static enum pz_status read_attention(const struct reader *r, struct pz_arena *ar
   if (r->at[WIDTH] == PZ_NONE && phase->use != PHASE_LATENT)
     return r->collected
                ? PZ_NO_ANSWER
-               : pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'head_dim' of attention", r->name);
+               : pz_fail(r->err, PZ_BAD_INPUT,
+                         "%s:1: no column 'head_dim' of attention; accepted: with it", r->name);
   if (row->kv_heads == 0) row->kv_heads = row->heads;
   if (row->kv_heads > row->heads)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s: %lld kv heads; accepted: at most heads, %lld",
@@ -722,7 +723,8 @@ static enum pz_status read_other(const struct reader *r, struct pz_arena *arena,
   if (status == PZ_OK) status = read_params(r, params, mamba, row);
   json_decref(params);
   if (status == PZ_OK && r->at[TIME] == PZ_NONE)
-    status = pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'us' of others", r->name);
+    status =
+        pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'us' of others; accepted: with it", r->name);
   if (status == PZ_OK) status = read_us(r, TIME, &row->us);
   if (status != PZ_OK) return status;
   row->op = pz_ops_find(k->op);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/fields.h"
 #include "core/num.h"
 #include "core/text.h"
 #include "launch/megatron_core.h"
@@ -393,7 +394,9 @@ static enum pz_status read_numbers(struct reader *r) {
   mark(r, PZ_PLAN_SP, ARG_SP, ARG_SP);
   if (!has(r, ARG_BF16) && !has(r, ARG_FP16))
     return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s: neither --bf16 nor --fp16: 32-bit training is not covered", r->name);
+                   "%s: neither --bf16 nor --fp16; accepted: one of them, 32-bit "
+                   "training is not covered",
+                   r->name);
   return need_word(r, ARG_CP_FORM, "p2p or a2a; others are not covered");
 }
 
@@ -758,6 +761,25 @@ static enum pz_status read_host_layers(struct reader *r) {
   return PZ_OK;
 }
 
+/* Numbers of DeepSpeed's configuration, which may be "auto", and its switches. */
+static enum pz_status check_deepspeed(const json_t *j, struct pz_error *err) {
+  static const char *const counts[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                       "gradient_accumulation_steps", "zero_optimization.stage"};
+  static const char *const switches[] = {"bf16.enabled", "fp16.enabled",
+                                         "zero_optimization.overlap_comm"};
+  struct pz_fields f = {.name = "deepspeed.json", .root = j, .err = err};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    const char *word = json_string_value(pz_fields_value(&f, counts[i]));
+    struct pz_range range = {i < 3, i < 3 ? 1 << 24 : 3};
+    if (!word || strcmp(word, "auto") != 0) (void)pz_fields_int_or(&f, counts[i], range, 0);
+  }
+  for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+    const char *word = json_string_value(pz_fields_value(&f, switches[i]));
+    if (!word || strcmp(word, "auto") != 0) (void)pz_fields_bool_or(&f, switches[i], false);
+  }
+  return f.status;
+}
+
 /* DeepSpeed's configuration, where the script writes it. */
 static enum pz_status read_deepspeed(struct reader *r) {
   static const char *const known[] = {"train-batch-size",
@@ -786,7 +808,8 @@ static enum pz_status read_deepspeed(struct reader *r) {
             "communication_data_type are predicted as by default");
     return PZ_OK;
   }
-  enum pz_status status = pz_json_parse(r->name, d.text, d.bytes, &j, &why);
+  enum pz_status status = pz_json_parse("deepspeed.json", d.text, d.bytes, &j, &why);
+  if (status == PZ_OK) status = check_deepspeed(j, &why);
   json_t *zero = json_object_get(j, "zero_optimization");
   const json_t *type = json_object_get(j, "communication_data_type");
   const json_t *stage = json_object_get(zero, "stage");

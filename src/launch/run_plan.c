@@ -87,7 +87,12 @@ enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes
   if (status == PZ_OK) status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the run", &made, &arena, err);
   if (status != PZ_OK) return status;
-  if (is_json(text, bytes))
+  const char *nul = bytes ? memchr(text, '\0', bytes) : NULL;
+  if (nul) {
+    int line = 1;
+    for (const char *c = text; c < nul; c++) line += *c == '\n';
+    status = pz_fail(err, PZ_BAD_INPUT, "%s:%d: a NUL byte; accepted: text", name, line);
+  } else if (is_json(text, bytes))
     status = read_plan_file(name, text, bytes, &o, arena, made, err);
   else if (pz_run_log_is(text, bytes))
     status = read_log(name, text, bytes, &o, arena, made, err);
@@ -99,8 +104,10 @@ enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes
     status = pz_megatron_read(name, text, bytes, &o, arena, made, err);
   if (status == PZ_OK) status = pz_launch_comments_read(text, bytes, arena, made, err);
   if (status == PZ_OK && (o.log || pz_run_log_is(text, bytes)))
-    status = read_step(o.log ? "the log" : name, o.log ? o.log : text,
-                       o.log ? strlen(o.log) : bytes, made, err);
+    status = read_step(!o.log       ? name
+                       : o.log_name ? o.log_name
+                                    : "the log",
+                       o.log ? o.log : text, o.log ? strlen(o.log) : bytes, made, err);
   return pz_held_give(status, made, out);
 }
 

@@ -37,8 +37,10 @@ static enum pz_status no_memory(struct scanner *s) {
   return pz_fail(s->err, PZ_NO_MEMORY, "%s: out of memory", s->name);
 }
 
-static enum pz_status bad(struct scanner *s, uint32_t line, const char *what) {
-  enum pz_status status = pz_fail(s->err, PZ_BAD_INPUT, "%s:%u: %s", s->name, line, what);
+static enum pz_status bad(struct scanner *s, uint32_t line, const char *what,
+                          const char *accepted) {
+  enum pz_status status =
+      pz_fail(s->err, PZ_BAD_INPUT, "%s:%u: %s; accepted: %s", s->name, line, what, accepted);
   pz_error_at(s->err, s->name, (int)line, 0);
   return status;
 }
@@ -271,11 +273,13 @@ static enum pz_status put_bracketed(struct scanner *s, const char *from, const c
 static enum pz_status expand(struct scanner *s, const char **at, const char *end, struct draft *d,
                              int depth) {
   const char *from = *at, *next = from + 1, *behind;
-  if (depth > MOST_DEPTH) return bad(s, s->line, "variables are nested too deep; accepted: 16");
+  if (depth > MOST_DEPTH) return bad(s, s->line, "variables are nested too deep", "at most 16");
   if (next < end && (*next == '{' || *next == '(')) {
     bool brace = *next == '{';
     behind = closing(next, end, *next, brace ? '}' : ')');
-    if (!behind) return bad(s, s->line, brace ? "'${' is not closed" : "'$(' is not closed");
+    if (!behind)
+      return bad(s, s->line, brace ? "'${' is not closed" : "'$(' is not closed",
+                 brace ? "'}' behind it" : "')' behind it");
     *at = behind;
     return brace ? put_braced(s, next + 1, behind - 1, d, depth)
                  : put_bracketed(s, from, behind, d);
@@ -365,7 +369,7 @@ static enum pz_status quoted(struct scanner *s, size_t end) {
 /* A command between back quotes: its output is not known. */
 static enum pz_status back_quoted(struct scanner *s) {
   size_t end = closing_quote(s), from = s->at;
-  if (end == s->bytes) return bad(s, s->line, "'`' is not closed");
+  if (end == s->bytes) return bad(s, s->line, "'`' is not closed", "another behind it");
   for (size_t i = from; i < end; i++) s->line += s->text[i] == '\n';
   s->at = end + 1;
   return put_unknown(s, &s->word, s->text + from, end + 1 - from);
@@ -385,7 +389,7 @@ static enum pz_status word_step(struct scanner *s, bool *list) {
   if (c == '\'' || c == '"') {
     size_t end = closing_quote(s);
     if (s->open && end >= s->open_end) return s->at++, put(s, d, &c, 1); /* an apostrophe */
-    if (end == s->bytes) return bad(s, s->line, "a quote is not closed");
+    if (end == s->bytes) return bad(s, s->line, "a quote is not closed", "another behind it");
     if ((d->n == 0 || ends_with_equals(d)) && !s->open && quotes_arguments(s, end)) {
       s->open = c;
       s->opened = s->line;
@@ -516,8 +520,10 @@ enum pz_status pz_shell_read(const char *name, const char *text, size_t bytes,
   if (zero) s->bytes = (size_t)(zero - text); /* read up to there, for the line */
   enum pz_status status = take_presets(s, presets);
   while (s->at < s->bytes && status == PZ_OK) status = step(s);
-  if (status == PZ_OK && zero) status = bad(s, s->line, "a zero byte; accepted: text");
-  if (status == PZ_OK && s->open) status = bad(s, s->opened, "a quote is not closed");
-  if (status == PZ_OK && s->depth) status = bad(s, s->line, "a list '(' is not closed");
+  if (status == PZ_OK && zero) status = bad(s, s->line, "a zero byte", "text");
+  if (status == PZ_OK && s->open)
+    status = bad(s, s->opened, "a quote is not closed", "another behind it");
+  if (status == PZ_OK && s->depth)
+    status = bad(s, s->line, "a list '(' is not closed", "')' behind it");
   return status;
 }

@@ -50,7 +50,7 @@ static enum pz_status toml_string(struct toml_reader *r, const char **out) {
   for (;; r->at++) {
     if (r->at >= r->end || (*r->at == '\n' && !many)) {
       r->line = first;
-      return toml_wrong(r, "a quote is not closed");
+      return toml_wrong(r, "a quote is not closed; accepted: another behind the text");
     }
     if (*r->at == '\n') r->line++;
     if (*r->at == '\\' && quote == '"' && r->at + 1 < r->end)
@@ -115,7 +115,7 @@ static enum pz_status toml_word(struct toml_reader *r, struct pz_toml_value *out
   }
   const char *last = r->at;
   while (last > start && isspace((unsigned char)last[-1])) last--;
-  if (last == start) return toml_wrong(r, "a key without a value");
+  if (last == start) return toml_wrong(r, "a key without a value; accepted: key = value");
   char *text = pz_arena_printf(r->arena, "%.*s", (int)(last - start), start);
   if (!text) return toml_no_memory(r);
   *out = (struct pz_toml_value){.kind = PZ_TOML_WORD, .text = text};
@@ -199,7 +199,7 @@ enum pz_status pz_toml_read(const char *name, const char *text, size_t bytes, ui
   if (bytes > PZ_TOML_MOST_BYTES)
     return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
                    PZ_TOML_MOST_BYTES);
-  if (memchr(text, '\0', bytes)) return toml_wrong(&r, "a zero byte");
+  if (memchr(text, '\0', bytes)) return toml_wrong(&r, "a zero byte; accepted: text");
   for (toml_skip(&r, true); r.at < r.end && status == PZ_OK; toml_skip(&r, true)) {
     status = *r.at == '[' ? toml_table(&r, &table) : toml_entry(&r, table, out);
     toml_skip(&r, false);

@@ -410,10 +410,12 @@ static void read_degrees(struct titan *t, const char *text, size_t bytes) {
   }
   if (shard < 0 && p->devices % (int64_t)replica == 0) shard = p->devices / (int64_t)replica;
   if (shard < 0 || (double)shard * replica != (double)p->devices) {
-    t->status = pz_fail(
-        t->err, PZ_BAD_INPUT,
-        "%s: %" PRId64 " devices with degrees that come to %g%s; accepted: the same", t->name,
-        p->devices, replica * (double)(shard > 0 ? shard : 1), shard < 0 ? " without shards" : "");
+    t->status = pz_fail(t->err, PZ_BAD_INPUT,
+                        "%s: %" PRId64
+                        " devices with degrees that come to %g%s; accepted: parallelism degrees "
+                        "with as many",
+                        t->name, p->devices, replica * (double)(shard > 0 ? shard : 1),
+                        shard < 0 ? " without shards" : "");
     return;
   }
   bool always = strcmp(reshard, "always") == 0, never = strcmp(reshard, "never") == 0;
@@ -492,6 +494,8 @@ static void read_batch(struct titan *t) {
                                                                     : "training.batch_size";
   int64_t local = titan_count(t, local_key, 8, 1, p->pp == 1 ? PZ_PLAN_MBS : -1);
   int64_t global = titan_count(t, "training.global_batch_size", -1, -1, PZ_PLAN_BATCH);
+  if (global == 0)
+    titan_wrong(t, titan_key(t, "training.global_batch_size"), "-1, or an integer from 1 to 2^24");
   p->seq = titan_count(t, "training.seq_len", 2048, 1, PZ_PLAN_SEQ);
   if (p->pp == 1) p->mbs = local;
   p->batch = global > 0 ? global : local * p->dp;

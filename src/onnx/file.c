@@ -169,8 +169,8 @@ static bool copy_field(struct copy *c, const ProtobufCMessageDescriptor *m, size
 static bool copy_message(struct copy *c, const ProtobufCMessageDescriptor *m, size_t at, size_t end,
                          int depth) {
   if (depth > PZ_ONNX_MOST_NESTING) {
-    pz_fail(c->err, PZ_LIMIT, "%s: byte %zu: messages are nested more than %d deep", c->name, at,
-            PZ_ONNX_MOST_NESTING);
+    pz_fail(c->err, PZ_LIMIT, "%s: byte %zu: messages are nested too deep; accepted: at most %d",
+            c->name, at, PZ_ONNX_MOST_NESTING);
     return false;
   }
   while (at < end)
@@ -178,23 +178,39 @@ static bool copy_message(struct copy *c, const ProtobufCMessageDescriptor *m, si
   return true;
 }
 
-static void *arena_alloc(void *arena, size_t bytes) { return pz_arena_alloc(arena, 1, bytes); }
-static void arena_free(void *arena, void *p) {
-  (void)arena;
+/* Where protobuf-c allocates; it does not tell a lack of memory from a wrong message. */
+struct memory {
+  struct pz_arena *arena;
+  bool failed;
+};
+
+static void *memory_alloc(void *memory, size_t bytes) {
+  struct memory *m = memory;
+  void *p = pz_arena_alloc(m->arena, 1, bytes);
+  if (!p) m->failed = true;
+  return p;
+}
+
+static void memory_free(void *memory, void *p) {
+  (void)memory;
   (void)p;
 }
 
 enum pz_status pz_onnx_read(const char *name, const void *data, size_t bytes,
                             struct pz_arena *arena, Onnx__ModelProto **out, struct pz_error *err) {
   struct copy c = {.name = name, .data = data, .err = err};
-  ProtobufCAllocator memory = {arena_alloc, arena_free, arena};
+  struct memory memory = {arena, false};
+  ProtobufCAllocator allocator = {memory_alloc, memory_free, &memory};
   enum pz_status status = PZ_OK;
   if (!copy_message(&c, &onnx__model_proto__descriptor, 0, bytes, 0)) {
     status = err->status;
   } else {
-    *out = onnx__model_proto__unpack(&memory, c.n, c.out);
-    if (!*out)
-      status = pz_fail(err, PZ_BAD_INPUT, "%s: not an ONNX model, or out of memory for it", name);
+    *out = onnx__model_proto__unpack(&allocator, c.n, c.out);
+    if (!*out && memory.failed)
+      status = pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", name);
+    else if (!*out)
+      status = pz_fail(err, PZ_BAD_INPUT,
+                       "%s: not an ONNX model; accepted: a protocol buffer ModelProto", name);
   }
   pz_free(c.out);
   return status;

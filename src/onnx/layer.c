@@ -367,7 +367,8 @@ static void lower_conv(struct make *m, const struct pz_onnx_node *n) {
   int rank = value(m, w)->rank;
   if (groups < 1 || rank < 3 || value(m, x)->rank != rank || value(m, y)->rank != rank ||
       dim(m, w, 0) % groups) {
-    fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "a group of %lld does not divide its channels",
+    fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
+                         "a group of %lld; accepted: a number that divides its channels",
                          (long long)groups));
     return;
   }
@@ -534,7 +535,7 @@ static bool check_shapes(struct make *m, const struct pz_onnx_node *n) {
     if (v == PZ_NONE || value(m, v)->rank >= 0 || !value(m, v)->live) continue;
     fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
                          "the shape of tensor '%.120s' is neither stated in the file nor can it be "
-                         "inferred",
+                         "inferred; accepted: a model exported with shapes",
                          value(m, v)->name));
     return false;
   }
@@ -549,7 +550,8 @@ static bool check_operands(struct make *m, const struct pz_onnx_node *n, uint32_
       return false;
     }
   if (n->n_out && n->out[0] != PZ_NONE) return true;
-  fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "its first result has no name"));
+  fail(m, pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
+                       "its first result has no name; accepted: one with a name"));
   return false;
 }
 

@@ -82,7 +82,8 @@ static enum pz_status check_stated(const struct pz_onnx_graph *g, const struct p
   for (int k = 0; v->given && same && k < v->rank; k++) same = v->dim[k] == t->dims[k];
   if (same && !v->init) return PZ_OK;
   return pz_fail(g->err, PZ_BAD_INPUT, "%s: initializer '%.200s' %s", g->file, v->name,
-                 v->init ? "is there twice" : "has another shape than the file states for it");
+                 v->init ? "is there twice; accepted: once"
+                         : "has another shape than the file states for it; accepted: the same");
 }
 
 static enum pz_status read_inits(struct pz_onnx_graph *g, const Onnx__GraphProto *p) {
@@ -132,7 +133,8 @@ static enum pz_status claim_outputs(struct pz_onnx_graph *g, const struct pz_onn
     if (v->maker != PZ_NONE || v->init || v->input)
       return pz_onnx_fail(
           g, n, PZ_BAD_INPUT,
-          "produces tensor '%.120s', which another node, input or initializer already produces",
+          "produces tensor '%.120s', which another node, input or initializer already produces; "
+          "accepted: one of them",
           v->name);
     v->maker = index;
   }
@@ -204,7 +206,8 @@ static enum pz_status check_made(const struct pz_onnx_graph *g) {
       const struct pz_onnx_value *v = pz_onnx_in(g, n, k);
       if (v && v->maker == PZ_NONE && !v->init && !v->input)
         return pz_onnx_fail(g, n, PZ_BAD_INPUT,
-                            "reads tensor '%.120s', which no node, input or initializer produces",
+                            "reads tensor '%.120s', which no node, input or initializer produces; "
+                            "accepted: the name of one that is there",
                             v->name);
     }
   }
@@ -288,7 +291,8 @@ enum pz_status pz_onnx_graph_make(struct pz_onnx_graph *g, const Onnx__ModelProt
   pz_vec_init(&g->outputs, g->arena, sizeof(uint32_t));
   pz_map_init(&g->by_name, g->arena);
   if (!m->graph || !m->graph->n_node)
-    return pz_fail(g->err, PZ_BAD_INPUT, "%s: the model has no nodes", g->file);
+    return pz_fail(g->err, PZ_BAD_INPUT, "%s: the model has no nodes; accepted: 1 to %d", g->file,
+                   PZ_ONNX_MOST_NODES);
   if (m->graph->n_node > PZ_ONNX_MOST_NODES)
     return pz_fail(g->err, PZ_LIMIT, "%s: %zu nodes; accepted: at most %d", g->file,
                    m->graph->n_node, PZ_ONNX_MOST_NODES);

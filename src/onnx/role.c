@@ -183,7 +183,7 @@ enum pz_status pz_onnx_check_shapes(const struct pz_onnx_graph *g) {
       pz_onnx_spell_inputs(g, n, inputs, sizeof inputs);
       return pz_onnx_fail(g, n, PZ_BAD_INPUT,
                           "the shape of its result '%.100s' is not stated in the file and does not "
-                          "follow from its inputs (%s)",
+                          "follow from its inputs (%s); accepted: a model exported with shapes",
                           v->name, inputs);
     }
   }

@@ -668,7 +668,8 @@ static enum pz_status check_given(const struct pz_onnx_graph *g, const struct pz
   bool same = s->rank == given.rank;
   for (int i = 0; i < s->rank && same; i++) same = s->d[i] == given.d[i];
   if (same || !known(s)) return PZ_OK;
-  return pz_onnx_fail(g, n, PZ_BAD_INPUT, "the file states the shape %s of '%.120s', its inputs %s",
+  return pz_onnx_fail(g, n, PZ_BAD_INPUT,
+                      "the file states the shape %s of '%.120s', its inputs %s; accepted: the same",
                       shape_text(stated, sizeof stated, &given), v->name,
                       shape_text(follows, sizeof follows, s));
 }
@@ -681,7 +682,9 @@ static enum pz_status infer_result(struct pz_onnx_graph *g, const struct pz_onnx
   if (s.rank == IMPOSSIBLE) {
     char inputs[300];
     pz_onnx_spell_inputs(g, n, inputs, sizeof inputs);
-    return pz_onnx_fail(g, n, PZ_BAD_INPUT, "a result's shape does not follow from its inputs (%s)",
+    return pz_onnx_fail(g, n, PZ_BAD_INPUT,
+                        "a result's shape does not follow from its inputs (%s); accepted: inputs "
+                        "that ONNX defines it for",
                         inputs);
   }
   if (v->given) return check_given(g, n, o, &s);

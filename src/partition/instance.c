@@ -195,7 +195,7 @@ static void check_edge_widths(struct pz_fields *f) {
   json_object_foreach((json_t *)(uintptr_t)edges, key, value) {
     if (f->status != PZ_OK || json_object_get(nodes, key)) continue;
     f->status = pz_fail(f->err, PZ_BAD_INPUT,
-                        "%s: edges.%.20s; accepted: a tensor-parallel degree that nodes has too",
+                        "%s: field 'edges.%.20s'; accepted: a tensor-parallel degree that nodes has too",
                         f->name, key);
   }
 }

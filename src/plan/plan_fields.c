@@ -249,8 +249,8 @@ static enum pz_status read_number(const struct pz_plan_field_info *x, const char
   *out = strtod(text, &end);
   if (end == text || *end || errno || !(*out >= x->least && *out <= x->most) ||
       (whole && *out != floor(*out)))
-    return pz_fail(err, PZ_BAD_USE, "%s is '%.40s'; accepted: %s from %g to %g", x->name, text,
-                   whole ? "an integer" : "a number", x->least, x->most);
+    return pz_fail(err, PZ_BAD_USE, "%s is '%.40s'; accepted: %s from %.10g to %.10g", x->name,
+                   text, whole ? "an integer" : "a number", x->least, x->most);
   return PZ_OK;
 }
 
@@ -359,11 +359,18 @@ enum pz_status pz_plan_field_from_json(struct pz_plan *p, enum pz_plan_field f, 
   const char *text = number;
   struct pz_error why = {0};
   if (json_is_null(j)) return pz_plan_field_store(p, f, fields[f].unset), PZ_OK;
-  if (truth ? !json_is_boolean(j) : word ? !json_is_string(j) : !json_is_number(j))
-    return pz_fail(err, PZ_BAD_INPUT, "%s: found %s; accepted: %s", fields[f].name, pz_json_type(j),
-                   truth  ? "true or false"
-                   : word ? "a text"
-                          : "a number");
+  if (truth ? !json_is_boolean(j) : word ? !json_is_string(j) : !json_is_number(j)) {
+    char accepted[400], found[80];
+    if (truth || kind == PZ_PLAN_KIND_TEXT)
+      pz_text_copy(accepted, sizeof accepted, truth ? "true or false" : "a text");
+    else if (word)
+      pz_text_join(accepted, sizeof accepted, name_at, fields[f].names);
+    else
+      snprintf(accepted, sizeof accepted, "a number from %.10g to %.10g", fields[f].least,
+               fields[f].most);
+    return pz_fail(err, PZ_BAD_INPUT, "%s is %s; accepted: %s", fields[f].name,
+                   pz_json_brief(j, found, sizeof found), accepted);
+  }
   if (truth)
     text = json_is_true(j) ? "on" : "off";
   else if (word)

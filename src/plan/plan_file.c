@@ -45,7 +45,7 @@ static enum pz_status read_config(const json_t *j, struct pz_arena *arena, const
                                   struct pz_error *err) {
   if (json_is_null(j)) return PZ_OK;
   if (!json_is_object(j))
-    return pz_fail(err, PZ_BAD_INPUT, "config: found %s; accepted: an object, as in config.json",
+    return pz_fail(err, PZ_BAD_INPUT, "config is %s; accepted: an object, as in config.json",
                    pz_json_type(j));
   char *text = pz_json_dump(j, JSON_COMPACT);
   *out = text ? pz_arena_strdup(arena, text) : NULL;
@@ -60,7 +60,7 @@ static enum pz_status read_key(const char *key, const json_t *value, struct pz_a
   for (int i = 0; outside[i]; i++) {
     if (strcmp(key, outside[i]) != 0) continue;
     if (!json_is_string(value) && !json_is_null(value))
-      return pz_fail(err, PZ_BAD_INPUT, "%s: found %s; accepted: a text", key, pz_json_type(value));
+      return pz_fail(err, PZ_BAD_INPUT, "%s is %s; accepted: a text", key, pz_json_type(value));
     const char *text =
         json_is_null(value) ? NULL : pz_arena_strdup(arena, json_string_value(value));
     if (!text && !json_is_null(value))
@@ -87,7 +87,7 @@ static enum pz_status read_object(json_t *given, struct pz_arena *arena, struct 
   const char *key;
   enum pz_status status = PZ_OK;
   if (plan && !json_is_object(plan))
-    return pz_fail(err, PZ_BAD_INPUT, "plan: found %s; accepted: an object", pz_json_type(plan));
+    return pz_fail(err, PZ_BAD_INPUT, "plan is %s; accepted: an object", pz_json_type(plan));
   for (size_t i = 0; plan && i < 4 && status == PZ_OK; i++)
     if ((value = json_object_get(given, key_at(NULL, i))))
       status = read_key(key_at(NULL, i), value, arena, r, err);

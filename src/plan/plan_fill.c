@@ -24,7 +24,7 @@ static enum pz_status check_library(const char *name, struct pz_error *err) {
   if (!name || !*name) return PZ_OK;
   for (size_t i = 0; libraries[i]; i++)
     if (strcmp(libraries[i], name) == 0) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE, "unknown attention library '%.40s'; accepted: %s", name,
+  return pz_fail(err, PZ_BAD_USE, "attention_library is '%.40s'; accepted: %s", name,
                  pz_text_join(names, sizeof names, library_at, NULL));
 }
 

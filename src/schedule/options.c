@@ -35,7 +35,7 @@ enum pz_status pz_techniques_disable(struct pz_techniques *t, const char *list,
       k++;
     if (k == PZ_TECHNIQUES) {
       char all[800];
-      return pz_fail(err, PZ_BAD_USE, "the scheduler has no technique '%.*s'; accepted: %s",
+      return pz_fail(err, PZ_BAD_USE, "disable: there is no technique '%.*s'; accepted: %s",
                      n < 40 ? (int)n : 40, at, pz_text_join(all, sizeof all, name_at, NULL));
     }
     *(bool *)((char *)t + techniques[k].offset) = false;

@@ -1,5 +1,4 @@
 /* The chips of a space one by one. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "search/search.h"
@@ -19,21 +18,11 @@ int pz_point_order(const struct pz_space *s, const struct pz_point *a, const str
   return (a->kind > b->kind) - (a->kind < b->kind);
 }
 
-static enum pz_status nothing_fits(const struct pz_space *s, const struct pz_limits *l,
-                                   struct pz_error *err) {
-  double least = HUGE_VAL, most = 0;
-  for (uint32_t k = 0; k < pz_space_kinds(s); k++) {
-    struct pz_box all = pz_box_all(s, k);
-    struct pz_boxed b;
-    pz_boxed_set(s, &all, &b);
-    least = fmin(least, b.least.mm2);
-    most = fmax(most, b.most.mm2);
-  }
-  return pz_fail(err, PZ_NO_ANSWER,
-                 "no chip of the space %s is within %.6g to %.6g mm2%s; their areas are %.6g to "
-                 "%.6g",
-                 s->name, l->least_mm2, l->mm2,
-                 l->watts > 0 || l->dollars > 0 ? " and the other limits" : "", least, most);
+enum pz_status pz_search_nothing_fits(const struct pz_space *s, const struct pz_excess *x,
+                                      struct pz_error *err) {
+  char excess[400];
+  return pz_fail(err, PZ_NO_ANSWER, "no chip of the space %s is within its limits: nearest are %s",
+                 s->name, pz_excess_text(x, excess, sizeof excess));
 }
 
 /* qsort has no place for it. */
@@ -51,6 +40,7 @@ enum pz_status pz_space_list(const struct pz_space *s, const struct pz_limits *l
                    "--pareto: a space of at most %d; larger ones by --evaluator training alone",
                    s->name, (long long)all, PZ_SPACE_MOST_LISTED);
   struct pz_point *list = pz_arena_alloc(arena, (size_t)all, sizeof *list);
+  struct pz_excess excess = {{0}, {0}};
   if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the space");
   *n = 0;
   for (int64_t id = 0; id < all; id++) {
@@ -59,8 +49,9 @@ enum pz_status pz_space_list(const struct pz_space *s, const struct pz_limits *l
     pz_space_chip(s, &p, &c);
     struct pz_taken t = pz_chip_taken(&c);
     if (!pz_limits_broken(l, &t, &t)) list[(*n)++] = p;
+    pz_excess_add(&excess, l, &t, &t);
   }
-  if (!*n) return nothing_fits(s, l, err);
+  if (!*n) return pz_search_nothing_fits(s, &excess, err);
   sorted = s;
   qsort(list, *n, sizeof *list, by_order);
   *out = list;

@@ -621,10 +621,22 @@ static enum pz_status no_chip(const struct pz_driver *d, struct pz_error *err) {
                    "no chip that runs %s was found in %" PRIu64
                    " round%s; accepted: more --rounds or --seconds",
                    name, d->run->rounds, pz_text_s((double)d->run->rounds));
-  return pz_fail(err, PZ_NO_ANSWER,
-                 "no chip of the space %s is within the limits of %g mm2, %g W and %g dollars (0: "
-                 "none) and runs %s; 'phaze place MODEL --chip CHIP' says what a chip lacks",
-                 d->s->q.space->name, l->mm2, l->watts, l->dollars, name);
+  struct pz_excess excess = {{0}, {0}};
+  int64_t within = d->run->chips;
+  for (uint32_t i = 0; i < d->closed.n; i++) {
+    const struct pz_closed_box *c = pz_vec_at(&d->closed, struct pz_closed_box, i);
+    struct pz_boxed b;
+    pz_boxed_set(d->s->q.space, &c->box, &b);
+    if (!pz_boxed_breaks(&b, l)) continue;
+    pz_excess_add(&excess, l, &b.least, &b.most);
+    within -= pz_box_chips(&c->box);
+  }
+  if (within == 0) return pz_search_nothing_fits(d->s->q.space, &excess, err);
+  return pz_fail(
+      err, PZ_NO_ANSWER,
+      "no chip of the space %s within its limits runs %s; 'phaze place MODEL --chip CHIP' "
+      "says what a chip lacks",
+      d->s->q.space->name, name);
 }
 
 /* Schedules of chips that may be better that are not proven optimal. */

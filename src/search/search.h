@@ -62,6 +62,10 @@ PZ_NODISCARD enum pz_status pz_search_deal(struct pz_search *s, size_t n,
 /* The order of chips among equals: fewer tensor cores, a smaller array, ... first. */
 int pz_point_order(const struct pz_space *s, const struct pz_point *a, const struct pz_point *b);
 
+/* PZ_NO_ANSWER for a space whose chips all break a limit, with the least that they do by. */
+enum pz_status pz_search_nothing_fits(const struct pz_space *s, const struct pz_excess *x,
+                                      struct pz_error *err);
+
 /* The chips of a space within limits, in that order.  PZ_LIMIT where the space is too large to be listed; PZ_NO_ANSWER when
  * there are none: the message says how far the smallest is. */
 PZ_NODISCARD enum pz_status pz_space_list(const struct pz_space *s, const struct pz_limits *l,

@@ -1,5 +1,7 @@
 #include "space/limits.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "chip/chip.h"
@@ -39,13 +41,58 @@ const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *l
   return least->edge_mm > most->edge_room_mm ? "edge" : NULL;
 }
 
+/* ---- what breaks them ----------------------------------------------------------------------- */
+
+enum { AREA, WATTS, DOLLARS, LEAST_AREA, EDGE };
+
+void pz_excess_add(struct pz_excess *x, const struct pz_limits *l, const struct pz_taken *least,
+                   const struct pz_taken *most) {
+  double taken[PZ_EXCESSES] = {[AREA] = least->mm2,
+                               [WATTS] = least->least_watts,
+                               [DOLLARS] = least->dollars,
+                               [LEAST_AREA] = most->mm2,
+                               [EDGE] = least->edge_mm};
+  double limit[PZ_EXCESSES] = {[AREA] = l->mm2,
+                               [WATTS] = l->watts,
+                               [DOLLARS] = l->dollars,
+                               [LEAST_AREA] = l->least_mm2,
+                               [EDGE] = most->edge_room_mm};
+  for (int i = 0; i < PZ_EXCESSES; i++) {
+    bool low = i == LEAST_AREA;
+    bool broken = low         ? taken[i] < limit[i] && least->several
+                  : i == EDGE ? taken[i] > limit[i]
+                              : limit[i] > 0 && taken[i] > limit[i];
+    double over = low ? limit[i] - taken[i] : taken[i] - limit[i];
+    if (!broken || (x->limit[i] > 0 && fabs(x->taken[i] - x->limit[i]) <= over)) continue;
+    x->taken[i] = taken[i];
+    x->limit[i] = limit[i];
+  }
+}
+
+char *pz_excess_text(const struct pz_excess *x, char *buf, size_t size) {
+  static const char *const words[PZ_EXCESSES] = {
+      [AREA] = "mm2 of at most",
+      [WATTS] = "W of at most",
+      [DOLLARS] = "dollars of at most",
+      [LEAST_AREA] = "mm2 of at least",
+      [EDGE] = "mm of HBM and links at the edges of the dies, which have"};
+  size_t n = 0;
+  buf[0] = '\0';
+  for (int i = 0; i < PZ_EXCESSES && n < size; i++)
+    if (x->limit[i] > 0)
+      n += (size_t)snprintf(buf + n, size - n, "%s%.6g %s %.6g", n ? ", " : "", x->taken[i],
+                            words[i], x->limit[i]);
+  return buf;
+}
+
 /* ---- budgets -------------------------------------------------------------------------------- */
 
 static enum pz_status take_chip(const struct pz_space *s, const char *budget, const char *node,
                                 struct pz_limits *limits, struct pz_error *err) {
   struct pz_chip c;
-  enum pz_status status = pz_chip_read(budget, &c, err);
-  if (status != PZ_OK) return status;
+  struct pz_error why = {0};
+  enum pz_status status = pz_chip_read(budget, &c, &why);
+  if (status != PZ_OK) return pz_fail(err, status, "--budget: %s", why.message);
   status = pz_chip_make_cold(&c, NULL, err);
   if (status != PZ_OK) return status;
   const char *own = pz_tech_at(c.tech)->name;

@@ -28,6 +28,16 @@ struct pz_taken pz_chip_taken(const struct pz_chip *c);
 const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *least,
                              const struct pz_taken *most);
 
+/* Of each limit that chips break, what the one nearest to it takes; all 0 at first. */
+enum { PZ_EXCESSES = 5 };
+struct pz_excess {
+  double taken[PZ_EXCESSES], limit[PZ_EXCESSES];
+};
+void pz_excess_add(struct pz_excess *x, const struct pz_limits *l, const struct pz_taken *least,
+                   const struct pz_taken *most);
+/* "30 mm2 of at most 20, 45 W of at most 40" into buf.  Returns buf. */
+char *pz_excess_text(const struct pz_excess *x, char *buf, size_t size);
+
 /* Limits that are not set yet (0) become those of a budget: a number of mm2, or a chip's area and, where its technology has
  * them, peak watts and dollars.  Without a budget (NULL) and any limit, the base chip's area is one.  least_mm2 follows.
  * PZ_BAD_USE where the budget is of another technology than the space, and `node` (NULL: none) was not chosen: the message

@@ -312,7 +312,8 @@ enum pz_status pz_space_set_node(struct pz_space *s, const char *node, struct pz
     size_t n = strlen(names);
     snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", name);
   }
-  return pz_fail(err, PZ_BAD_USE, "--node %.40s; the space %s has %s", node, s->name, names);
+  return pz_fail(err, PZ_BAD_USE, "--node %.40s; accepted: those of the space %s, %s", node,
+                 s->name, names);
 }
 
 /* ---- chips ---------------------------------------------------------------------------------- */

@@ -819,7 +819,7 @@ static double finish_pass(const struct pz_step_context *w, struct pz_pass *p,
   if (p->waits > 0 && !hides_experts(w))
     s = pz_fmax(s, launches_s(w, p->n_ops - p->early_n, p->native_s) + p->early_s);
   s += p->waits * w->k->wait_s;
-  t->launch_s += s - device;
+  t->launch_s += pz_fmax(0, s - device); /* the power of a sum may be a bit below its larger part */
   return s;
 }
 

@@ -53,9 +53,11 @@ enum pz_status pz_db_fail(const struct pz_db *db, const char *verb, struct pz_er
   bool tell = system && ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN);
   if (is_of_writing(code, tell ? system : 0)) verb = "write";
   bool known = db->conn && (code & 0xff) != SQLITE_NOMEM; /* else it may tell of something else */
-  enum pz_status status = pz_fail(err, kind_of_error(code), "%s: cannot %s: %s%s%s", db->path, verb,
-                                  known ? sqlite3_errmsg(db->conn) : "out of memory",
-                                  tell ? ": " : "", tell ? strerror(system) : "");
+  enum pz_status status = kind_of_error(code);
+  pz_fail(err, status, "%s: cannot %s: %s%s%s%s", db->path, verb,
+          known ? sqlite3_errmsg(db->conn) : "out of memory", tell ? ": " : "",
+          tell ? strerror(system) : "",
+          status == PZ_BAD_INPUT ? "; accepted: a file as SQLite wrote it" : "");
   pz_error_at(err, db->path, 0, 0);
   return status;
 }

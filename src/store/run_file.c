@@ -10,6 +10,7 @@
 #include "store/schema.h"
 
 #define ADVICE "; accepted: another directory, or --fresh"
+#define WHOLE "; accepted: as 'phaze search -o' of this version wrote it"
 #define NO_MEMORY "%s: out of memory for the run file"
 
 struct pz_run_file {
@@ -23,7 +24,7 @@ struct pz_run_file {
 /* ---- single texts --------------------------------------------------------------------------- */
 
 static enum pz_status refuse(const struct pz_run_file *f, const char *what, struct pz_error *err) {
-  enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s: %s", f->db.path, what);
+  enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s: %s" WHOLE, f->db.path, what);
   pz_error_at(err, f->db.path, 0, 0);
   return status;
 }
@@ -274,7 +275,7 @@ static enum pz_status look(struct pz_run_file *f, struct pz_error *err) {
   bool alone = pz_run_dir_share(&f->dir);
   bool frozen = alone && !pz_run_dir_has_log(&f->dir);
   if (!frozen) pz_run_dir_release(&f->dir); /* SQLite's own locks are enough */
-  status = examine(f, frozen ? PZ_DB_FROZEN : PZ_DB_READ, "", &inputs, err);
+  status = examine(f, frozen ? PZ_DB_FROZEN : PZ_DB_READ, WHOLE, &inputs, err);
   json_decref(inputs);
   return status;
 }

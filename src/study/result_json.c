@@ -105,7 +105,7 @@ static const struct pz_field training_fields[] = {
     PZ_FIELD(struct pz_training_answer, peak_bytes, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_training_answer, usable_bytes, PZ_FIELD_REAL),
     PZ_FIELD_IN(struct pz_training_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
-    PZ_FIELD(struct pz_training_answer, full_watts, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_answer, full_watts, PZ_FIELD_REAL_KNOWN),
     PZ_FIELD(struct pz_training_answer, limit_watts, PZ_FIELD_REAL)};
 static const struct pz_record training_record =
     PZ_RECORD(training_fields, struct pz_training_answer);
@@ -162,10 +162,10 @@ static const struct pz_field_codec uncertainty_codec = {write_uncertainty, read_
       PZ_FIELD(struct pz_answer, area_mm2, PZ_FIELD_REAL),                                         \
       PZ_FIELD(struct pz_answer, area_part, PZ_FIELD_REAL),                                        \
       PZ_FIELD(struct pz_answer, peak_watts, PZ_FIELD_REAL),                                       \
-      PZ_FIELD(struct pz_answer, dollars, PZ_FIELD_REAL),                                          \
-      PZ_FIELD(struct pz_answer, owner_dollars, PZ_FIELD_REAL),                                    \
-      PZ_FIELD(struct pz_answer, edge_mm, PZ_FIELD_REAL),                                          \
-      PZ_FIELD(struct pz_answer, edge_room_mm, PZ_FIELD_REAL),                                     \
+      PZ_FIELD(struct pz_answer, dollars, PZ_FIELD_REAL_KNOWN),                                    \
+      PZ_FIELD(struct pz_answer, owner_dollars, PZ_FIELD_REAL_KNOWN),                              \
+      PZ_FIELD(struct pz_answer, edge_mm, PZ_FIELD_REAL_KNOWN),                                    \
+      PZ_FIELD(struct pz_answer, edge_room_mm, PZ_FIELD_REAL_KNOWN),                               \
       PZ_FIELD(struct pz_answer, objective, PZ_FIELD_REAL),                                        \
       PZ_FIELD_BY(struct pz_answer, uncertainty, "uncertainty", &uncertainty_codec),               \
       PZ_FIELD_MANY(struct pz_answer, models, PZ_FIELD_LIST, "models", &answer_model_record),      \
@@ -207,9 +207,9 @@ static const struct pz_field summary_fields[] = {
     PZ_FIELD(struct pz_result_chip_summary, name, PZ_FIELD_TEXT),
     PZ_FIELD(struct pz_result_chip_summary, area_mm2, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_result_chip_summary, peak_watts, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_chip_summary, dollars, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_chip_summary, dollars, PZ_FIELD_REAL_KNOWN),
     PZ_FIELD(struct pz_result_chip_summary, clock_hz, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_chip_summary, tdp_watts, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_chip_summary, tdp_watts, PZ_FIELD_REAL_KNOWN),
     PZ_FIELD(struct pz_result_chip_summary, breaks, PZ_FIELD_TEXT_OR_NULL)};
 static const struct pz_record summary_record =
     PZ_RECORD(summary_fields, struct pz_result_chip_summary);
@@ -231,7 +231,7 @@ static const struct pz_field step_fields[] = {
     PZ_FIELD(struct pz_result_step, change_at_most, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_result_step, area_mm2, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_result_step, peak_watts, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_step, dollars, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_step, dollars, PZ_FIELD_REAL_KNOWN),
     PZ_FIELD(struct pz_result_step, breaks, PZ_FIELD_TEXT_OR_NULL),
     PZ_FIELD(struct pz_result_step, where, PZ_FIELD_TEXT_OR_NULL),
     PZ_FIELD(struct pz_result_step, where_change, PZ_FIELD_REAL),
@@ -340,7 +340,7 @@ json_t *pz_result_told_json(const struct pz_result *r) {
   json_t *watts = json_array();
   for (uint32_t i = 0; i < best->n_models; i++) {
     const struct pz_training_answer *t = best->models[i].training;
-    json_array_append_new(watts, json_real(t->full_watts));
+    json_array_append_new(watts, t->full_watts > 0 ? json_real(t->full_watts) : json_null());
     json_object_set_new(json_array_get(json_object_get(told, "models"), i), "joules",
                         json_real(t->joules));
   }

@@ -135,6 +135,7 @@ static enum pz_status read_logged(struct calibrator *x, const char *path, const 
   o.devices = x->o->devices;
   enum pz_status status = pz_file_read(plan, PZ_PLAN_FILE_MOST_BYTES, &own, &own_bytes, x->err);
   o.log = text;
+  o.log_name = path;
   if (status == PZ_OK) status = pz_run_plan_read(plan, own, own_bytes, &o, out, x->err);
   pz_free(own);
   return status;

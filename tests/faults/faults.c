@@ -175,8 +175,8 @@ static const char *judge(const struct outcome *whole, const struct outcome *o, l
                          bool report) {
   bool failed =
       o->code != whole->code; /* an answer may have status 1, as of a plan that does not fit */
-  if (failed && o->code != PZ_EXIT_INTERNAL && o->code != PZ_EXIT_BAD_USE)
-    return "it crashed, or its exit status is neither that without faults, nor 2 or 3";
+  if (failed && o->code != PZ_EXIT_INTERNAL)
+    return "it crashed, or its exit status is neither that without faults, nor 3";
   if (!failed && !same(whole, o)) return "the exit status of an answer, but not the whole output";
   if (failed && !strstr(o->text[1], "out of memory")) return "no 'out of memory' on stderr";
   if (failed && o->bytes[0] && json && !(report && same_result(whole, o)))

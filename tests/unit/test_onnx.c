@@ -403,7 +403,7 @@ static void errors_say_what_where_and_what_is_accepted(void **state) {
       {"bad-new-opset", "operator set version 99; accepted: 9 to 22"},
       {"bad-missing-tensor", "node 'lost' (Add): reads tensor 'nowhere', which no node"},
       {"bad-made-twice", "already produces"},
-      {"bad-nested", "messages are nested more than 24 deep"},
+      {"bad-nested", "nested too deep; accepted: at most 24"},
       {"bad-type", "byte 2: field 'graph' has the wrong type; accepted: an ONNX model"},
       {"bad-not-onnx", "accepted: an ONNX model (protobuf ModelProto)"},
       {"bad-empty", "the model has no nodes"},

@@ -79,12 +79,12 @@ static void words_have_limits(void **state) {
   (void)state;
   static const struct {
     const char *text, *message;
-  } cases[] = {{"a 'b", "text:1: a quote is not closed"},
-               {"a\nL=\"--b 1", "text:2: a quote is not closed"},
-               {"a\nL=(--b", "text:2: a list '(' is not closed"},
-               {"${a", "text:1: '${' is not closed"},
-               {"$(a", "text:1: '$(' is not closed"},
-               {"`a", "text:1: '`' is not closed"}};
+  } cases[] = {{"a 'b", "text:1: a quote is not closed; accepted: another behind it"},
+               {"a\nL=\"--b 1", "text:2: a quote is not closed; accepted: another behind it"},
+               {"a\nL=(--b", "text:2: a list '(' is not closed; accepted: ')' behind it"},
+               {"${a", "text:1: '${' is not closed; accepted: '}' behind it"},
+               {"$(a", "text:1: '$(' is not closed; accepted: ')' behind it"},
+               {"`a", "text:1: '`' is not closed; accepted: another behind it"}};
   struct pz_shell_text t;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_error err = {0};
@@ -489,7 +489,8 @@ static void job_configurations_are_read(void **state) {
       {"[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n", 8, NULL,
        "job.toml:3: model.flavor is debugmodel; accepted: with model.name: llama3 8B"},
       {LLAMA8 BATCH, 0, NULL, "the number of devices is not stated; accepted: --devices N"},
-      {LLAMA8 "[parallelism]\ntensor_parallel_degree = 3\n", 8, NULL, "accepted: the same"},
+      {LLAMA8 "[parallelism]\ntensor_parallel_degree = 3\n", 8, NULL,
+       "accepted: parallelism degrees with as many"},
       {LLAMA8 "[parallelism]\ntensor_parallel_degree = \"8\"\n", 8, NULL,
        "job.toml:5: parallelism.tensor_parallel_degree is 8; accepted: an integer from 1"},
       {LLAMA8 "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = "
@@ -598,7 +599,7 @@ static void wrong_plans_are_told(void **state) {
        "recompute is 'most'; accepted: none, sel"},
       {"{\"model\": \"gpt2\", \"overlap\": \"grad,none\"}",
        "overlap is 'none'; accepted: none, all, or a list"},
-      {"{\"model\": \"gpt2\", \"plan\": 3}", "plan: found"},
+      {"{\"model\": \"gpt2\", \"plan\": 3}", "plan is an integer"},
       {"{\"model\": \"gpt2\", \"plan\": {\"model\": \"x\", \"foo\": 1}}", "unknown field 'foo'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
