@@ -334,26 +334,52 @@ static double could_begin_s(const struct simulation *s, uint32_t k, enum pass_ki
   return ready < 0 ? HUGE_VAL : pz_fmax(s->stage[k].free_s, ready);
 }
 
-/* The pass that begins first of all stages, of a stage's the most urgent: nothing that is still to begin can come before
- * it. */
-static enum pz_status run_what_is_ready(struct simulation *s, uint32_t n_all,
-                                        struct pz_error *err) {
+/* A stage's next pass: the one that could begin first, of several the most urgent. */
+struct next_pass {
+  double start_s;
+  enum pass_kind kind;
+};
+
+static struct next_pass next_pass(const struct simulation *s, uint32_t k) {
   static const enum pass_kind urgent[] = {INPUTS, FORWARD, WEIGHTS};
+  struct next_pass next = {HUGE_VAL, FORWARD};
+  for (int i = 0; i < 3; i++) {
+    double start = could_begin_s(s, k, urgent[i]);
+    if (start < next.start_s) next = (struct next_pass){start, urgent[i]};
+  }
+  return next;
+}
+
+static uint32_t first_of(const struct next_pass *next, uint32_t a, uint32_t b) {
+  return next[b].start_s < next[a].start_s ? b : a;
+}
+
+/* The pass that begins first of all stages, of several the one of the first stage: nothing that is still to begin can come
+ * before it.  A pass changes what its own stage and those beside it can begin, so that a tournament of the stages (`winner`,
+ * leaves from `leaves` on) finds the next one in the logarithm of their number. */
+static enum pz_status run_what_is_ready(struct simulation *s, struct pz_arena *work, uint32_t n_all,
+                                        struct pz_error *err) {
+  uint32_t stages = s->line.stages, leaves = 1;
+  while (leaves < stages) leaves *= 2;
+  struct next_pass *next = pz_arena_alloc(work, leaves, sizeof *next);
+  uint32_t *winner = pz_arena_alloc(work, 2 * (size_t)leaves, sizeof *winner);
+  if (!next || !winner) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the pipeline");
+  for (uint32_t k = 0; k < leaves; k++) {
+    next[k] = k < stages ? next_pass(s, k) : (struct next_pass){HUGE_VAL, FORWARD};
+    winner[leaves + k] = k;
+  }
+  for (uint32_t i = leaves; i-- > 1;) winner[i] = first_of(next, winner[2 * i], winner[2 * i + 1]);
   while (s->n_events < n_all) {
-    uint32_t stage = 0;
-    enum pass_kind kind = FORWARD;
-    double first = HUGE_VAL;
-    for (uint32_t k = 0; k < s->line.stages; k++)
-      for (int i = 0; i < 3; i++) {
-        double start = could_begin_s(s, k, urgent[i]);
-        if (!(start < first)) continue;
-        first = start;
-        stage = k;
-        kind = urgent[i];
-      }
-    if (!(first < HUGE_VAL)) return waits_for_itself(s, err);
-    struct pass pass = {.microbatch = s->stage[stage].done[kind], .kind = (uint8_t)kind};
-    end_pass(s, stage, &pass, first, first + pass_s(&s->line, stage, kind));
+    uint32_t stage = winner[1];
+    struct next_pass now = next[stage];
+    if (!(now.start_s < HUGE_VAL)) return waits_for_itself(s, err);
+    struct pass pass = {.microbatch = s->stage[stage].done[now.kind], .kind = (uint8_t)now.kind};
+    end_pass(s, stage, &pass, now.start_s, now.start_s + pass_s(&s->line, stage, now.kind));
+    for (uint32_t k = stage ? stage - 1 : 0; k <= stage + 1 && k < stages; k++) {
+      next[k] = next_pass(s, k);
+      for (uint32_t i = (leaves + k) / 2; i; i /= 2)
+        winner[i] = first_of(next, winner[2 * i], winner[2 * i + 1]);
+    }
   }
   return PZ_OK;
 }
@@ -417,7 +443,7 @@ enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep, stru
   if (!good || (keep && !s.events))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the pipeline");
   else if (pz_is_zero_bubble(p->order))
-    status = run_what_is_ready(&s, n_events, err);
+    status = run_what_is_ready(&s, &work, n_events, err);
   else
     status = run_in_order(&s, n_events, err);
   if (status == PZ_OK) {
