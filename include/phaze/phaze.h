@@ -617,6 +617,9 @@ PZ_API double pz_area_total_um2(const struct pz_area *a);
  * Scheduled ones hold it, with products at full rate.  At 45 and 22 nm: everything at full speed at once. */
 PZ_API double pz_chip_peak_watts(const struct pz_chip *c);
 
+/* Clock of GEMMs at full rate, Hz: of a chip that nobody measured the one that its watts allow, of others its own. */
+PZ_API double pz_chip_gemm_hz(const struct pz_chip *c);
+
 enum pz_bill_range { PZ_BILL_LIKELY, PZ_BILL_LOW, PZ_BILL_HIGH };
 
 /* What a chip takes: area of all its dies by block, power, price, edge of the dies.  More of any

@@ -102,6 +102,20 @@ void pz_power_run(const struct pz_power_law *l, const struct pz_work *w, double 
   out->joules = room > 0 ? l->watts * out->latency_s : HUGE_VAL;
 }
 
+double pz_power_products(const struct pz_chip *c, struct pz_power *out) {
+  double macs = pz_chip_tensor_flop_per_s(c) / 2 * c->calibration.tensor_efficiency;
+  struct pz_work w = {.core_j = pz_power_product_j(c, macs), .core_s = 1};
+  struct pz_power_law law = pz_power_law_of(c);
+  pz_power_run(&law, &w, 0, out);
+  return macs;
+}
+
+double pz_chip_gemm_hz(const struct pz_chip *c) {
+  struct pz_power p = {.clock_hz = c->clock_hz};
+  if (c->cold) (void)pz_power_products(c, &p);
+  return p.clock_hz;
+}
+
 /* ---- energy of single operators -------------------------------------------------------------- */
 
 double pz_power_product_j(const struct pz_chip *c, double macs) {

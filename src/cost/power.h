@@ -40,6 +40,9 @@ struct pz_work {
 void pz_power_run(const struct pz_power_law *law, const struct pz_work *w, double interval_s,
                   struct pz_power *out);
 
+/* A second of products at full rate, at the chip's clock; returns how many multiply-accumulates these are. */
+double pz_power_products(const struct pz_chip *c, struct pz_power *out);
+
 /* Of a chip at rest. */
 double pz_power_idle_watts(const struct pz_chip *c);
 

@@ -1,6 +1,8 @@
 #include "launch/launch.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "chip/chip.h"
 #include "core/alloc.h"
@@ -72,16 +74,37 @@ static void put_plain(const char *s, FILE *out) {
   for (; *s; s++) fputc((unsigned char)*s < ' ' || *s == 127 ? '?' : *s, out);
 }
 
+static const char script_head[] = "#!/usr/bin/env bash\n# ";
+static const char not_set[] = "# Not set by this script:";
+
+/* Fields that the prediction depends on and no argument has: which FlashAttention or SDPA backend is installed and
+ * chosen, and how unevenly tokens fall to experts. */
+static void put_unset(const struct pz_launch *l, FILE *out) {
+  const struct pz_plan *p = &l->plan;
+  const char *library = p->attention_library;
+  bool flash = p->attention == PZ_ATTENTION_FLASH;
+  bool older = strcmp(library, "fa1") == 0 || strcmp(library, "fa2") == 0;
+  bool core = pz_plan_framework(p)->rules == PZ_RULES_CORE;
+  bool named = flash && (core ? strcmp(library, "fa3") == 0 : !older);
+  bool uneven = l->shape.experts && p->imbalance > 1;
+  if (!named && !uneven) return;
+  fputs(not_set, out);
+  if (named) fprintf(out, " attention_library=%s", library);
+  if (uneven) fprintf(out, " imbalance=%.17g", p->imbalance);
+  fputc('\n', out);
+}
+
 void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out) {
   const struct pz_plan *p = &l->plan;
   char text[PZ_PLAN_TEXT_MOST];
-  fprintf(out, "#!/usr/bin/env bash\n# ");
+  fputs(script_head, out);
   put_plain(l->model, out);
   fprintf(out,
           " with %s: %" PRId64 " node%s x %" PRId64 " GPU%s, batch %" PRId64 " x %" PRId64
           " tokens\n# %s\n",
           framework, l->nodes, pz_text_s((double)l->nodes), l->gpus, pz_text_s((double)l->gpus),
           p->batch, p->seq, pz_plan_text(p, text, sizeof text));
+  put_unset(l, out);
   if (pz_shape_outgrown(&l->shape, p->seq))
     fprintf(out,
             "# The model has %" PRId64 " rotary positions: they are stretched as Llama 3.1's are, "
@@ -158,6 +181,72 @@ enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
   }
   *text = b.text;
   return PZ_OK;
+}
+
+/* ---- read back ------------------------------------------------------------------------------ */
+
+/* Are they the same as far as the words of a script say and a step depends on it?  Feed-forward layers of a model whose
+ * layers all have experts are no part of it, nor are layers that predict where none of them runs. */
+static bool is_same_shape(const struct pz_model_shape *a, const struct pz_model_shape *b,
+                          const struct pz_plan *p) {
+  const struct pz_recurrence *x = &a->recurrence, *y = &b->recurrence;
+  bool drops = pz_plan_framework(p)->dropout;
+  return a->family == b->family && a->layers == b->layers && a->hidden == b->hidden &&
+         a->heads == b->heads && a->vocab == b->vocab && a->kv_rank == b->kv_rank &&
+         (a->kv_rank ? a->q_rank == b->q_rank && a->nope_dim == b->nope_dim &&
+                           a->rope_dim == b->rope_dim && a->v_dim == b->v_dim
+                     : a->kv_heads == b->kv_heads && a->head_dim == b->head_dim) &&
+         ((a->experts && !a->dense_layers) || a->ffn == b->ffn) && a->experts == b->experts &&
+         a->topk == b->topk && a->expert_ffn == b->expert_ffn && a->shared_ffn == b->shared_ffn &&
+         a->dense_layers == b->dense_layers && a->latent == b->latent &&
+         (!p->mtp || a->predict_layers == b->predict_layers) && x->heads == y->heads &&
+         x->head_dim == y->head_dim && x->state == y->state && x->groups == y->groups &&
+         x->conv == y->conv && strcmp(a->pattern, b->pattern) == 0 && a->tied == b->tied &&
+         a->qkv_bias == b->qkv_bias && a->bias == b->bias && a->qk_norm == b->qk_norm &&
+         a->out_gate == b->out_gate && a->gated == b->gated && a->squared == b->squared &&
+         (!drops || (a->drop_attention == b->drop_attention && a->drop_hidden == b->drop_hidden));
+}
+
+enum pz_status pz_launch_comments_read(const char *text, size_t bytes, struct pz_arena *arena,
+                                       struct pz_run_plan *run, struct pz_error *err) {
+  static const char library[] = " attention_library=", imbalance[] = " imbalance=";
+  char head[1024];
+  struct pz_model_shape own, read;
+  struct pz_plan *p = &run->plan;
+  size_t n = bytes < sizeof head ? bytes : sizeof head - 1, start = sizeof script_head - 1;
+  memcpy(head, text, n);
+  head[n] = '\0';
+  char *end = strstr(head, "\n#\n"), *name = head + start;
+  if (strncmp(head, script_head, start) != 0 || !end) return PZ_OK;
+  *end = '\0';
+  const char *unset = strstr(head, not_set);
+  const char *kernels = unset ? strstr(unset, library) : NULL;
+  const char *uneven = unset ? strstr(unset, imbalance) : NULL;
+  /* the words of flash attention are those of FlashAttention 2 and 3, or name none */
+  bool open = p->attention != PZ_ATTENTION_STANDARD &&
+              (!p->attention_library || strcmp(p->attention_library, "fa2") == 0);
+  if (kernels && open) {
+    kernels += sizeof library - 1;
+    p->attention_library = pz_arena_printf(arena, "%.*s", (int)strcspn(kernels, " \n"), kernels);
+    if (!p->attention_library) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the script");
+    run->from[PZ_PLAN_ATTENTION_LIBRARY] = "a comment";
+  }
+  if (uneven && p->imbalance == 0) {
+    p->imbalance = strtod(uneven + sizeof imbalance - 1, NULL);
+    run->from[PZ_PLAN_IMBALANCE] = "a comment";
+  }
+  char *with = strstr(name, " with ");
+  if (with) *with = '\0';
+  const char *preset = with && run->config ? pz_preset_named(name) : NULL;
+  if (!preset) return PZ_OK;
+  enum pz_status status = pz_model_shape_load(preset, &own, err);
+  if (status == PZ_OK)
+    status = pz_model_shape_parse(preset, run->config, strlen(run->config), &read, err);
+  if (status == PZ_OK && is_same_shape(&own, &read, p)) {
+    run->model = preset;
+    run->config = NULL;
+  }
+  return status == PZ_NO_MEMORY ? status : PZ_OK; /* of other models no script is known */
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */

@@ -29,6 +29,13 @@ PZ_NODISCARD enum pz_status pz_launch_fill(const char *model, const struct pz_pl
 PZ_NODISCARD enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
                                              struct pz_error *err);
 
+/* What the head of a script says in its comments, into the run that was read from its words: the model by its name, where
+ * it has the shape that was read, as its config.json may say more than arguments do (GEMMs that are one, chunks of a
+ * scan); and fields that no argument has.  Other texts have none.  PZ_NO_MEMORY. */
+PZ_NODISCARD enum pz_status pz_launch_comments_read(const char *text, size_t bytes,
+                                                    struct pz_arena *arena, struct pz_run_plan *run,
+                                                    struct pz_error *err);
+
 /* ---- for the emitters ----------------------------------------------------------------------- */
 
 /* A number of the plan under its name in the framework (plan_fields.def), with texts before and between:

@@ -4,6 +4,7 @@
 
 #include "core/held.h"
 #include "core/status.h"
+#include "launch/launch.h"
 #include "launch/megatron_args.h"
 #include "launch/run_log.h"
 #include "launch/run_readers.h"
@@ -96,6 +97,7 @@ enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes
     status = pz_bridge_read(name, text, bytes, &o, arena, made, err);
   else
     status = pz_megatron_read(name, text, bytes, &o, arena, made, err);
+  if (status == PZ_OK) status = pz_launch_comments_read(text, bytes, arena, made, err);
   if (status == PZ_OK && (o.log || pz_run_log_is(text, bytes)))
     status = read_step(o.log ? "the log" : name, o.log ? o.log : text,
                        o.log ? strlen(o.log) : bytes, made, err);

@@ -442,12 +442,9 @@ static enum pz_status net_collectives(struct pz_term_tables *t, const struct pz_
 /* Of a multiply-accumulate at least: at the clock f at which products at the full rate take all of the watts.  A product
  * below f is no faster for its clock; one above takes as much energy as one at f, or more, from the same watts. */
 static double product_s(const struct pz_chip *c) {
-  double rate = pz_chip_tensor_flop_per_s(c) / 2 * c->calibration.tensor_efficiency;
-  struct pz_work w = {.core_j = pz_power_product_j(c, rate), .core_s = 1};
-  struct pz_power_law law = pz_power_law_of(c);
   struct pz_power p;
   if (!c->cold) return 0;
-  pz_power_run(&law, &w, 0, &p);
+  double rate = pz_power_products(c, &p);
   return p.latency_s / rate;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "workload/workload.h"
 
 /* Frameworks as a set; ANY: those too of which nothing else is known. */
 enum { CORE = 1, TITAN = 2, DEEPSPEED = 4, MAXTEXT = 8, AUTOMODEL = 16, OTHERS = 32, ANY = 63 };
@@ -36,15 +37,9 @@ static bool some_layers(const struct pz_plan *p, const struct pz_model_shape *m)
   return false;
 }
 
-/* Are adapters on some but not all layers that Megatron Core has as one? */
 static bool divides_joint_layers(const struct pz_plan *p) {
-  static const int joint[] = {PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
-                              PZ_LORA_GATE | PZ_LORA_UP};
   struct pz_lora lora;
-  if (pz_lora_parse(p->peft, &lora, NULL) != PZ_OK) return false;
-  for (size_t i = 0; i < sizeof joint / sizeof *joint; i++)
-    if (lora.modules & joint[i] && (lora.modules & joint[i]) != joint[i]) return true;
-  return false;
+  return pz_lora_parse(p->peft, &lora, NULL) == PZ_OK && pz_lora_divides(&lora);
 }
 
 static int64_t rank_of_adapters(const struct pz_plan *p) {

@@ -52,8 +52,13 @@ int64_t pz_plan_recomputed(const struct pz_plan *p, int64_t stage, int64_t block
 }
 
 int pz_plan_modules(const struct pz_plan *p) {
-  if (p->recompute != PZ_RECOMPUTATION_SELECTIVE) return 0;
-  return p->recompute_modules ? p->recompute_modules : pz_plan_framework(p)->modules;
+  return p->recompute == PZ_RECOMPUTATION_SELECTIVE ? pz_plan_selected(p) : 0;
+}
+
+int pz_plan_selected(const struct pz_plan *p) {
+  int own = pz_plan_framework(p)->modules, core = PZ_MODULE_CORE;
+  if (!p->recompute_modules || (!own && p->recompute_modules == core)) return own;
+  return p->recompute_modules;
 }
 
 bool pz_plan_recompute_alike(struct pz_plan *p, int64_t blocks) {
@@ -128,7 +133,7 @@ enum pz_loss pz_plan_loss(const struct pz_plan *p) {
 }
 
 int pz_plan_overlap(const struct pz_plan *p) {
-  bool alone = p->dp && pz_plan_replicas(p) == 1;
+  bool alone = p->dp && pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) <= 1;
   int none = (alone ? (int)PZ_OVERLAP_GRAD : 0) | (alone || !p->zero ? (int)PZ_OVERLAP_PARAM : 0) |
              (p->tp > 1 ? 0 : (int)PZ_OVERLAP_TP) | (p->pp > 1 ? 0 : (int)PZ_OVERLAP_P2P) |
              (p->ep > 1 ? 0 : (int)PZ_OVERLAP_EP);

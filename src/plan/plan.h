@@ -39,6 +39,9 @@ int64_t pz_plan_recomputed(const struct pz_plan *p, int64_t stage, int64_t block
 /* Modules that selective recomputation finds again; 0: the attention core alone, or another recomputation. */
 int pz_plan_modules(const struct pz_plan *p);
 
+/* Those that it would find again in this plan. */
+int pz_plan_selected(const struct pz_plan *p);
+
 /* Frameworks recompute as many layers in every chunk, of those that it has: numbers for each stage that come to the same
  * become one number for all.  False: they do not, and the plan stays. */
 bool pz_plan_recompute_alike(struct pz_plan *p, int64_t blocks);

@@ -177,7 +177,7 @@ char *pz_set_text(const char *const *names, int set, char *buf, size_t size) {
 
 static int told_set(const struct pz_plan *p, enum pz_plan_field f) {
   if (f == PZ_PLAN_RECOMPUTE_MODULES)
-    return p->framework < 0 ? p->recompute_modules : pz_plan_modules(p);
+    return p->framework < 0 || p->recompute_modules ? p->recompute_modules : pz_plan_modules(p);
   if (f == PZ_PLAN_OVERLAP) return pz_plan_overlap(p);
   return (int)field_number(p, f);
 }

@@ -119,6 +119,8 @@ static enum pz_status check_dualpipe(const struct pz_plan *p, struct pz_error *e
 static enum pz_status fill_pipeline(struct pz_plan *p, struct pz_error *err) {
   int64_t microbatches = p->batch / (p->mbs * p->dp);
   if (p->pipeline < 0) p->pipeline = p->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
+  bool alone = p->pp == 1 && pz_pipeline_chunks((enum pz_pipeline_order)p->pipeline) == 1;
+  if (alone) p->pipeline = PZ_PIPELINE_1F1B; /* microbatches of one stage follow each other */
   uint32_t need = pz_pipeline_chunks((enum pz_pipeline_order)p->pipeline);
   if (need == 2 && p->vpp == 1) p->vpp = 2;
   if (need == 2 && p->vpp != 2)

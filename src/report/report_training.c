@@ -47,8 +47,8 @@ static json_t *power_json(const struct told *list, uint32_t n) {
 static json_t *best_json(const struct pz_result *r, const struct told *list) {
   const struct pz_answer *a = pz_result_best(r);
   const struct pz_uncertainty *u = &a->uncertainty;
-  return json_pack("{s:s,s:f,s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "name", a->chip->name,
-                   "value", a->objective, "uncertainty",
+  return json_pack("{s:s,s:f,s:f,s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "name", a->chip->name,
+                   "value", a->objective, "gemm_hz", pz_chip_gemm_hz(a->chip), "uncertainty",
                    u->spread > 0 ? json_pack("{s:f,s:f,s:f}", "spread", u->spread, "low", u->low,
                                              "high", u->high)
                                  : json_null(),
@@ -153,7 +153,7 @@ static bool tell_step(const struct told *list, uint32_t n, json_t *datasets) {
 static bool tell_detail(const json_t *detail, json_t *datasets) {
   return tell_list(datasets, "chips",
                    "chip,role,model,step_s,samples_per_s,mfu,mfu_conventional,watts,joules_per_"
-                   "sample,value,area_mm2,peak_watts,dollars,plan",
+                   "sample,value,area_mm2,peak_watts,gemm_hz,dollars,plan",
                    json_object_get(detail, "chips")) &&
          tell_list(datasets, "front",
                    "chip,throughput,area_mm2,watts,dollars,limit_watts,limit_dollars,gap",

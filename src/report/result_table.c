@@ -43,6 +43,10 @@ static void print_chip(const struct pz_result *r, const struct pz_answer *best, 
   fprintf(out, "  area           %.1f mm2", best->area_mm2);
   if (best->area_part > 0) fprintf(out, ", %.1f%% of the limit", 100 * best->area_part);
   fprintf(out, "\n  peak           %.0f W", best->peak_watts);
+  double ghz = pz_chip_gemm_hz(c) / 1e9;
+  if (ghz < 0.99 * c->clock_hz / 1e9)
+    fprintf(out, ", at which GEMMs run at %.2g GHz, %.0f%% of its clock", ghz,
+            100e9 * ghz / c->clock_hz);
   if (best->dollars > 0) fprintf(out, "\n  dollars        %.0f", best->dollars);
   if (best->owner_dollars > best->dollars) fprintf(out, "; %.0f of ownership", best->owner_dollars);
   fputs("\n\n", out);

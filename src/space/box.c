@@ -18,6 +18,12 @@ int64_t pz_box_chips(const struct pz_box *b) {
 
 bool pz_box_is_chip(const struct pz_box *b) { return memcmp(b->lo, b->hi, sizeof b->lo) == 0; }
 
+bool pz_box_has(const struct pz_box *b, const struct pz_point *p) {
+  bool has = b->kind == p->kind;
+  for (int i = 0; i < PZ_AXES; i++) has = has && b->lo[i] <= p->at[i] && p->at[i] <= b->hi[i];
+  return has;
+}
+
 struct pz_box pz_box_of(const struct pz_point *p) {
   struct pz_box b = {.kind = p->kind};
   memcpy(b.lo, p->at, sizeof b.lo);

@@ -33,6 +33,7 @@ struct pz_box pz_box_all(const struct pz_space *s, uint32_t kind);
 
 int64_t pz_box_chips(const struct pz_box *b);
 bool pz_box_is_chip(const struct pz_box *b);
+bool pz_box_has(const struct pz_box *b, const struct pz_point *p);
 struct pz_box pz_box_of(const struct pz_point *p);
 /* Its first chip, which a box of one has. */
 struct pz_point pz_box_point(const struct pz_box *b);

@@ -573,7 +573,7 @@ static bool hides_tensor(const struct pz_step_context *w, const struct pz_op *op
    * MLPerf's fine-tuning; return_layernorm_output_gathered in Megatron Bridge's peft/utils.py) */
   bool adapted = pz_op_adapts(op) || (w->adapted & QKV && strncmp(op->name, "qkv.", 4) == 0) ||
                  (w->adapted & GATE_UP && strncmp(op->name, "mlp.", 4) == 0);
-  return w->plan->overlap & PZ_OVERLAP_TP && !adapted &&
+  return w->plan->overlap & PZ_OVERLAP_TP && w->plan->tp > 1 && !adapted &&
          (!compiled || op->kind == PZ_OP_ALL_GATHER);
 }
 
@@ -775,7 +775,7 @@ static bool hides_experts(const struct pz_step_context *w) {
   enum pz_pipeline_order o = (enum pz_pipeline_order)w->plan->pipeline;
   bool paired = o == PZ_PIPELINE_DUALPIPE || o == PZ_PIPELINE_DUALPIPE_V;
   if (w->scheduled) return false; /* it has the other half for that */
-  return paired || w->plan->overlap & PZ_OVERLAP_EP;
+  return paired || (w->plan->overlap & PZ_OVERLAP_EP && pz_plan_ep(w->plan) > 1);
 }
 
 /* Kernels that leave cores to the experts' tokens all the time: at most as slow as the tokens before or behind them. */

@@ -45,7 +45,7 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   if (status != PZ_OK) return status;
   if (pz_plan_framework(p)->rules == PZ_RULES_CORE) /* share_expert_adapters of Megatron Bridge */
     o.lora.modules |=
-        (int)PZ_LORA_SHARED_EXPERTS | (o.lora.modules & PZ_LORA_AS_FRAMEWORK ? PZ_LORA_SHARED : 0);
+        (int)PZ_LORA_SHARED_EXPERTS | (pz_lora_divides(&o.lora) ? 0 : (int)PZ_LORA_SHARED);
   status = j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
                      : pz_workload_load(j->model, &o, out, err);
   bool predict = p->bf16_modules & PZ_WIDE_PREDICT;

@@ -261,7 +261,7 @@ static double known_core_bytes(const struct pz_memory_model *m, const struct pz_
 static void recompute(const struct pz_memory_model *m, const struct pz_layer *l,
                       const struct pz_plan *p, enum pz_recomputation how, struct layer_pass *x) {
   double unread, out = (double)l->output_bytes;
-  int modules = p->recompute_modules ? p->recompute_modules : pz_plan_framework(p)->modules;
+  int modules = pz_plan_selected(p);
   switch (how) {
   case PZ_RECOMPUTATION_FULL:
     /* where the result is recomputed, it is still there when backward begins */

@@ -345,8 +345,9 @@ json_t *pz_result_told_json(const struct pz_result *r) {
                         json_real(t->joules));
   }
   json_object_set_new(told, "power",
-                      json_pack("{s:f,s:o}", "limit_watts", best->models[0].training->limit_watts,
-                                "full_watts", watts));
+                      json_pack("{s:f,s:o,s:f}", "limit_watts",
+                                best->models[0].training->limit_watts, "full_watts", watts,
+                                "gemm_hz", pz_chip_gemm_hz(best->chip)));
   return root;
 }
 

@@ -27,12 +27,16 @@ static const char *copy(const struct maker *m, const char *text) {
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
+/* The best chip was evaluated, though its box may be closed by a bound within the gap, or open. */
 static struct pz_certificate certificate_of(const struct pz_objective_run *c) {
+  enum pz_box_end end = PZ_BOX_EVALUATED;
+  for (uint32_t i = 0; i < c->n_boxes; i++)
+    if (pz_box_has(&c->boxes[i].box, &c->best)) end = c->boxes[i].end;
   return (struct pz_certificate){.n_chips = c->chips,
                                  .n_infeasible = c->infeasible,
-                                 .n_excluded = c->by_bound,
-                                 .n_excluded_by_schedules = c->n_partly,
-                                 .n_evaluated = c->n_evaluated,
+                                 .n_excluded = c->by_bound - (end == PZ_BOX_BOUND),
+                                 .n_excluded_by_schedules = c->n_partly - (end == PZ_BOX_PARTLY),
+                                 .n_evaluated = c->n_evaluated + (end != PZ_BOX_EVALUATED),
                                  .n_boxes = c->n_boxes,
                                  .n_rounds = (int64_t)c->rounds,
                                  .n_open = c->n_open,

@@ -57,12 +57,12 @@ static enum pz_status chip_row(struct details *d, const struct pz_chip *c, const
   if (!pz_tech_is_library(pz_tech_at(c->tech)))
     status = pz_step_energy(&one.job, &x.plan, &x.p, &e, d->err);
   if (status != PZ_OK) return status;
-  *row = json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip", c->name,
+  *row = json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip", c->name,
                    "role", role, "model", d->s->o.models[i], "step_s", x.p.step_s, "samples_per_s",
                    x.p.samples_per_s, "mfu", x.p.mfu, "mfu_conventional", x.p.mfu_conventional,
                    "watts", e.watts, "joules_per_sample", e.joules_per_sample, "value", 0.0,
-                   "area_mm2", t.mm2, "peak_watts", t.watts, "dollars", t.dollars, "plan",
-                   pz_plan_text(&x.plan, plan, sizeof plan));
+                   "area_mm2", t.mm2, "peak_watts", t.watts, "gemm_hz", pz_chip_gemm_hz(c),
+                   "dollars", t.dollars, "plan", pz_plan_text(&x.plan, plan, sizeof plan));
   return *row ? PZ_OK : pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the report");
 }
 
@@ -163,6 +163,7 @@ static enum pz_status front_json(struct details *d, json_t *rows) {
     struct pz_limits l = {.mm2 = d->s->limits.mm2,
                           .watts = (i < FRONT / 2 ? part : 1) * t.watts,
                           .dollars = (i < FRONT / 2 ? 1 : part) * t.dollars};
+    s->watts = l.watts; /* their clocks fall to these */
     status = front_point(d, s, &l, rows);
   }
   pz_free(s);

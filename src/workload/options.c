@@ -83,6 +83,13 @@ static enum pz_status lora_modules(const char *at, const char *end, int *out,
   }
 }
 
+bool pz_lora_divides(const struct pz_lora *lora) {
+  static const int joint[] = {LORA_QKV, PZ_LORA_GATE | PZ_LORA_UP};
+  for (size_t i = 0; i < sizeof joint / sizeof *joint; i++)
+    if (lora->modules & joint[i] && (lora->modules & joint[i]) != joint[i]) return true;
+  return false;
+}
+
 /* "linear_qkv, linear_proj": Megatron's name of those that have one, into buf.  Returns buf. */
 static char *lora_names(int modules, char *buf, size_t size) {
   size_t at = 0;

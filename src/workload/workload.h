@@ -48,6 +48,9 @@ PZ_NODISCARD enum pz_status pz_workload_options_take(const struct pz_workload_op
 PZ_NODISCARD enum pz_status pz_workload_options_check(const struct pz_workload_options *o,
                                                       int64_t least, struct pz_error *err);
 
+/* Are adapters on some but not all layers that Megatron Core has as one? */
+bool pz_lora_divides(const struct pz_lora *lora);
+
 /* Has the model, whose linear layers are these of enum pz_lora_module, those that are named? */
 PZ_NODISCARD enum pz_status pz_lora_check(const char *model, const struct pz_lora *lora, int found,
                                           struct pz_error *err);

@@ -33,12 +33,12 @@ static inline struct pz_study_options paper_study(void) {
   return o;
 }
 
-/* Two small models by training plans, on some thousand chips of 5 nm. */
+/* Two small models by training plans, on some hundred chips of 5 nm. */
 static inline struct pz_study_options training_study(void) {
   static const char space[] =
       "{\"name\":\"few\",\"nodes\":[\"5nm\"],\"arrays\":[\"16x16\",\"32x32\"],\"hbm\":[\"hbm3\"],"
-      "\"axes\":{\"tensor_cores\":[2,4,8,16],\"local_kib\":[64,128],\"vector_cores\":[2,4,8],"
-      "\"lanes\":[16,32],\"glb_mib\":[2,4,8],\"glb_bytes_per_cycle\":[256],\"clock_mhz\":[800,1200,"
+      "\"axes\":{\"tensor_cores\":[2,4,8],\"local_kib\":[64,128],\"vector_cores\":[2,4,8],"
+      "\"lanes\":[16,32],\"glb_mib\":[2,4],\"glb_bytes_per_cycle\":[256],\"clock_mhz\":[800,"
       "1600],\"hbm_stacks\":[1,2],\"link_gb_per_s\":[20,80]}}";
   struct pz_study_options o = pz_study_options_default();
   o.models[0] = "gpt2";

@@ -358,7 +358,7 @@ static void filling_again_changes_nothing(void **state) {
     for (int j = 0; j < PZ_PLAN_FIELDS; j++) {
       enum pz_plan_field f = (enum pz_plan_field)j;
       if (!same_field(&p, &again, f)) fail_msg("%s is filled twice", pz_plan_field(f)->name);
-      bool derived = (f == PZ_PLAN_SP && p.tp == 1) ||
+      bool derived = (f == PZ_PLAN_SP && p.tp == 1) || (f == PZ_PLAN_PIPELINE && p.pp == 1) ||
                      (f == PZ_PLAN_VPP && pz_is_v_pipeline((enum pz_pipeline_order)p.pipeline));
       if (!pz_plan_is_unset(&asked, f) && !derived && !same_field(&p, &asked, f))
         fail_msg("%s was given, and is filled in otherwise", pz_plan_field(f)->name);

@@ -349,7 +349,7 @@ static void an_operator_that_fits_no_core_is_refused(void **state) {
 /* A million operators, half of them in a chain: a valid answer with a bound, at once. */
 static void a_huge_problem_gets_a_bounded_answer(void **state) {
   (void)state;
-  enum { N = 1000000 };
+  const uint32_t N = (uint32_t)pz_test_part(1000000);
   const int32_t capacity[PZ_RESOURCES] = {2, 2, 1, 1, 1};
   struct pz_mode mode = {.use = {1, 0, 0}, .s = 1};
   struct pz_arena arena;

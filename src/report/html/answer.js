@@ -58,7 +58,8 @@
   fact("HBM", gib(c.hbm.stacks * c.hbm.bytes_per_stack), `${c.hbm.stacks} stacks, ${si(c.hbm.stacks * c.hbm.bytes_per_s_per_stack, "B/s")}`);
   fact("link", si(c.link.bytes_per_s, "B/s"), c.tech);
   fact("area", `${best.area_mm2.toFixed(0)} mm²`, inputs.limit_mm2 ? `${percent(best.area_mm2 / inputs.limit_mm2)} of the limit` : "");
-  fact("power", `${best.watts.toFixed(0)} W`, inputs.limit_watts ? `${percent(best.watts / inputs.limit_watts)} of the limit` : "sustained");
+  const slowed = best.gemm_hz < 0.99 * c.clock_hz ? `, GEMMs at ${number(best.gemm_hz / 1e9)} GHz, ${percent(best.gemm_hz / c.clock_hz)} of its clock` : "";
+  fact("power", `${best.watts.toFixed(0)} W`, (inputs.limit_watts ? `${percent(best.watts / inputs.limit_watts)} of the limit` : "sustained") + slowed);
   if (best.dollars) fact("price", `$${number(best.dollars)}`, "dies, HBM, package");
   el(page, "nav").id = "contents";
 })();

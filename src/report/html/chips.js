@@ -29,7 +29,7 @@ function bars(holder, rows, label, format, left) {
   draws("chips", () => bars(holder, first.map(c => ({ label: c.role === "best" ? "best chip" : c.chip, value: c.value, text: times(c.value), colour: c.role === "best" ? "var(--best)" : "var(--tensor)",
     tip: [c.chip, `${times(c.value)} an H100${per}`, `${number(c.area_mm2)} mm², ${number(c.peak_watts)} W peak, $${number(c.dollars)}`, c.plan] })),
     `× H100${per}`, number, 100));
-  textTable(s.root, "chips with their best plans", ["chip", "model", "step (s)", "samples/s", "MFU", "W", "J/sample", "mm²", "peak W", "$", "plan"],
+  textTable(s.root, "chips with their best plans", ["chip", "model", "step (s)", "samples/s", "MFU", "W", "J/sample", "mm²", "peak W", "GHz of GEMMs", "$", "plan"],
     chips.map(c => [c.chip, short(c.model), number(c.step_s), number(c.samples_per_s), percent(c.mfu), number(c.watts), number(c.joules_per_sample),
-      number(c.area_mm2), number(c.peak_watts), number(c.dollars), c.plan]));
+      number(c.area_mm2), number(c.peak_watts), number(c.gemm_hz / 1e9), number(c.dollars), c.plan]));
 })();
