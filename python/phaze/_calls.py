@@ -325,7 +325,7 @@ def _is_onnx(model: Path) -> bool:
 def _placement(found, model: Path, machine: Machine, devices: int, batch: int) -> Placement:
     return Placement(
         model=os.fspath(model), chip=machine.chip, cluster=machine.cluster, devices=devices, batch=batch,
-        certificate=records.PlanCertificate._read(found.certificate), late=bool(found.late),
+        certificate=records.PlanCertificate._read(found.certificate), late=bool(found.late), stopped=bool(found.stopped),
         plans=[Prediction._of(found.runs[i], found, os.fspath(model), machine) for i in range(found.n)],
         fastest=Prediction._of(found.fastest or found.runs[0], found, os.fspath(model), machine))
 
