@@ -1838,6 +1838,8 @@ struct pz_training_place_options {
   double
       deadline_s; /* only plans with which the run ends by then, without failures; where none does, the fastest, which are
                         `late`; 0: none */
+  double
+      seconds; /* the search ends after these with the best plans so far; 0: when all is decided */
 };
 
 PZ_API struct pz_training_place_options pz_training_place_options_default(void);
@@ -1860,12 +1862,15 @@ struct pz_training_plans {
   struct pz_training_run *least; /* where nothing fits: the plan that needs least memory; or NULL */
   struct pz_plan_certificate certificate;
   bool late; /* no plan ends by the deadline: these are the fastest that fit */
+  bool
+      stopped; /* cancelled, or the time was over: the best so far, certificate.gap from the best */
 };
 
 /* The best plans by the model of pz_training_predict, over tensor and sequence parallelism, stages
  * and chunks, replicas, microbatch, ZeRO and recomputation by stage, within the memory of the chip.
- * PZ_BAD_USE where the question has no plan at all, PZ_STOPPED when cancelled.  On success *out is the
- * caller's to free.  Cost: a second or less. */
+ * PZ_BAD_USE where the question has no plan at all; PZ_STOPPED when cancelled and PZ_NO_ANSWER when the
+ * time was over before a plan was found that fits, later the plans are `stopped`.  On success *out is
+ * the caller's to free.  Cost: a second or less; with hundreds of layers, minutes. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_place(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
                   const struct pz_training_place_options *options, struct pz_training_plans **out,
@@ -2030,6 +2035,8 @@ struct pz_tune_options {
   pz_progress_fn *progress; /* NULL: none */
   void *ctx;                /* of it */
   double measured_s; /* of a step of the run: all times are corrected by it; 0: not measured */
+  double
+      seconds; /* the searches end after these with the best plans so far; 0: when all is decided */
 };
 
 PZ_API struct pz_tune_options pz_tune_options_default(void);
@@ -2054,11 +2061,13 @@ struct pz_plan_tuning {
   uint32_t n_changes;
   uint32_t n_tried;
   double uncorrected_s; /* step of the run by prediction alone, where it was measured; else 0 */
+  bool
+      stopped; /* cancelled, or the time was over: the best so far, certificate.gap from the best */
 };
 
 /* Tune a run on a chip in a network (NULL: the chip's own link); framework, attention, execution and
  * gradient types stay as the run has them.  PZ_BAD_USE for a plan that cannot be, PZ_STOPPED when
- * cancelled.  On success *out is the caller's to free.  Cost: that of two searches for plans. */
+ * cancelled before a plan was found.  On success *out is the caller's to free.  Cost: that of two searches for plans. */
 PZ_NODISCARD PZ_API enum pz_status pz_plan_tune(const struct pz_run_plan *r,
                                                 const struct pz_chip *chip,
                                                 const struct pz_cluster *net,

@@ -328,7 +328,7 @@ def _is_onnx(model: Path) -> bool:
 def _placement(found, model: Path, machine: Machine, devices: int, batch: int) -> Placement:
     return Placement(
         model=os.fspath(model), chip=machine.chip, cluster=machine.cluster, devices=devices, batch=batch,
-        certificate=records.PlanCertificate._read(found.certificate), late=bool(found.late),
+        certificate=records.PlanCertificate._read(found.certificate), late=bool(found.late), stopped=bool(found.stopped),
         plans=[Prediction._of(found.runs[i], found, os.fspath(model), machine) for i in range(found.n)],
         fastest=Prediction._of(found.fastest or found.runs[0], found, os.fspath(model), machine))
 
@@ -386,7 +386,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
           batch: int = 4096, seq: Optional[int] = None, top: int = 1, framework: Optional[str] = None,
           tie: float = 0.01, objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
           events: bool = False, tokens: Optional[float] = None, deadline_s: Optional[float] = None,
-          threads: int = 0, progress: Optional[Progress] = None,
+          threads: int = 0, seconds: float = 0, progress: Optional[Progress] = None,
           tp: Union[int, Sequence[int], None] = None, mbs: Union[int, Sequence[int], None] = None,
           recompute: Optional[str] = None, hbm_bytes: Optional[float] = None, state: Optional[float] = None,
           steps: Optional[int] = None, check: bool = False, first_stage_gradients: bool = False,
@@ -397,7 +397,8 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     `tie` of the fastest are equal to the model: the first is the simplest of them, `fastest` the one with
     the shortest predicted step.  With a `deadline_s` only plans with which a run over so many `tokens` ends by then;
     where none does the fastest, and the result is `late`.  `progress` is told how far the search is, in the thread of the caller;
-    returning False stops it, which then raises Stopped, and Ctrl-C stops it too.
+    returning False stops it, which then raises Stopped, and Ctrl-C stops it too.  After `seconds` (0: none) the search ends
+    with the best plans so far: the result is `stopped`, and certificate.gap says how much better a plan could be.
 
     ONNX files, and models on a chip of 45 or 22 nm that is only described, have the plans of the evaluator
     original: layers are scheduled on the chip's cores, and there are lists of tp and mbs to choose from, recompute,
@@ -439,7 +440,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
                         "mbs": mbs, "recompute": recompute, **plan_fields},
                        {"top": top, "tie": tie, "objective": objective, "uniform": uniform,
                         "all_devices": all_devices, "events": events, "threads": threads, "tokens": tokens,
-                        "deadline_s": deadline_s}, "place")
+                        "deadline_s": deadline_s, "seconds": seconds}, "place")
     return _place_training(model, machine, o, progress)
 
 
@@ -468,7 +469,7 @@ def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Se
           batch: int = 4096, batch_per_device: Optional[int] = None, tie: float = 0.01,
           objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
           tokens: Optional[float] = None, deadline_s: Optional[float] = None, threads: int = 0,
-          progress: Optional[Progress] = None, plan_fields=None) -> Scaling:
+          seconds: float = 0, progress: Optional[Progress] = None, plan_fields=None) -> Scaling:
     """How the best plan scales with the number of devices, at one batch (strong) or with so many samples
     a device (weak); parameters as for place.
 
@@ -484,7 +485,7 @@ def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Se
         raise BadUse(f"{machine.chip.name} is described, not built; accepted: a built chip")
     o = _place_options({"devices": min(numbers), "batch": batch, **plan_fields},
                        {"tie": tie, "objective": objective, "uniform": uniform, "all_devices": all_devices,
-                        "threads": threads, "tokens": tokens, "deadline_s": deadline_s}, "scale")
+                        "threads": threads, "tokens": tokens, "deadline_s": deadline_s, "seconds": seconds}, "scale")
     found = Watch(progress).attach(o.c).made(
         "pz_scaling", lib.pz_scaling_free, lib.pz_training_scale, encoded(model, "model"), machine.chip._c, machine.net,
         o.c, choices, batch_per_device or 0)
@@ -547,11 +548,12 @@ def _machine_of(read: RunPlan, chip: Optional[AnyChip], cluster: AnyCluster) -> 
 def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyChip] = None,
          cluster: AnyCluster = None, *, devices: Optional[int] = None, vocab: Optional[int] = None,
          variables: Optional[Mapping[str, Any]] = None, ignore: Sequence[str] = (),
-         measured_s: Optional[float] = None, threads: int = 0, progress: Optional[Progress] = None) -> Tuning:
+         measured_s: Optional[float] = None, threads: int = 0, seconds: float = 0,
+         progress: Optional[Progress] = None) -> Tuning:
     """What would make a training run faster: the best plan for the same devices and batch, and the single
     changes that bring most.  `run` and what it may leave open as for read_plan, which makes a RunPlan;
     `chip` and `cluster`: as the run says, unless they are given.  `measured_s`: seconds of a step of the run as it was
-    measured (of a log what it shows), which corrects all times.
+    measured (of a log what it shows), which corrects all times.  `seconds` as for place.
 
     >>> import phaze
     >>> t = phaze.tune({"model": "llama2-7b", "devices": 64, "tp": 8, "batch": 512}, "h100", "dgx-h100")
@@ -561,7 +563,8 @@ def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyCh
     read = run if isinstance(run, RunPlan) else read_plan(run, devices=devices, vocab=vocab, variables=variables,
                                                           ignore=ignore)
     c = ffi.new("struct pz_run_plan *", read._held()[0])
-    o = Options("pz_tune_options", {"threads": threads, "measured_s": measured_s or c.measured_s}, "tune")
+    o = Options("pz_tune_options", {"threads": threads, "seconds": seconds,
+                                    "measured_s": measured_s or c.measured_s}, "tune")
     machine = _machine_of(read, chip, cluster)
     for name, given, field, at in (("chip", chip, machine.chip, lib.PZ_RUN_CHIP),
                                    ("cluster", cluster, machine.cluster, lib.PZ_RUN_CLUSTER)):

@@ -302,6 +302,7 @@ class Placement(Record):
     fastest: Any  # by prediction; the first of the plans is the simplest within the tie
     certificate: Record
     late: bool = False  # no plan ends by the deadline: these are the fastest
+    stopped: bool = False  # before all was decided: the best so far, certificate.gap from the best
 
     @property
     def best(self) -> Any:

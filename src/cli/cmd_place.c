@@ -99,6 +99,8 @@ static const struct pz_option options[] = {
      .help = "With --tokens: only plans with which the run ends within this time, days or hours: 30d, 36h; if there is none, the fastest plan is shown and the exit status is 1"},
     {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(training.report), .arg = "PAGE.html",
      .help = "Training: write the plan as one self-contained HTML page: pipeline and memory over time, and how it scales over a list of --devices"},
+    {.name = "seconds", .type = PZ_OPTION_INT, .offset = AT(training.seconds), .arg = "S", .min = 0, .max = 1e9,
+     .help = "Training: end a search after so many seconds, with the best plan so far and its gap (0: none)"},
 };
 /* clang-format on */
 
@@ -258,7 +260,7 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
   return PZ_OK;
 }
 
-static enum pz_status place_model(struct settings *s, const char *model, bool *late,
+static enum pz_status place_model(struct settings *s, const char *model, enum pz_exit *code,
                                   struct pz_error *err) {
   struct pz_place_question q = {
       .s = &s->model, .t = &s->training, .model = model, .json = s->common.json};
@@ -266,7 +268,7 @@ static enum pz_status place_model(struct settings *s, const char *model, bool *l
   int64_t most = s->semantics == TRAINING ? 1 << 24 : 1 << 30;
   enum pz_status status = pz_choices_parse(devices, "devices", most, &q.devices, err);
   if (status != PZ_OK) return status;
-  if (s->semantics == TRAINING) return pz_place_training(&q, late, err);
+  if (s->semantics == TRAINING) return pz_place_training(&q, code, err);
   if (q.devices.n > 1)
     return pz_fail(err, PZ_BAD_USE,
                    "--devices %s with --semantics %s; accepted: one number (a list with "
@@ -279,14 +281,14 @@ static enum pz_status place_model(struct settings *s, const char *model, bool *l
 }
 
 static enum pz_status place_any(struct settings *s, const struct settings *none, const char *model,
-                                bool *late, struct pz_error *err) {
+                                enum pz_exit *code, struct pz_error *err) {
   enum pz_status status = choose_semantics(s, model, err);
   if (status == PZ_OK) status = check_semantics(s, none, err);
   if (status != PZ_OK) return status;
 #ifndef NDEBUG
   s->check = true;
 #endif
-  return s->instance ? place_instance(s, err) : place_model(s, model, late, err);
+  return s->instance ? place_instance(s, err) : place_model(s, model, code, err);
 }
 
 static enum pz_exit run(int argc, char **argv) {
@@ -301,11 +303,11 @@ static enum pz_exit run(int argc, char **argv) {
   if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
   s.model.quiet = s.common.quiet;
   s.model.recompute = recomputations[s.model.recompute];
-  bool late = false;
-  enum pz_status status = place_any(&s, &none, argv[1], &late, &err);
+  enum pz_exit answer = PZ_EXIT_DONE;
+  enum pz_status status = place_any(&s, &none, argv[1], &answer, &err);
   if (status != PZ_OK) return pz_command_fail(&err);
   code = pz_command_end();
-  return code == PZ_EXIT_DONE && late ? PZ_EXIT_NO_ANSWER : code;
+  return code == PZ_EXIT_DONE ? answer : code;
 }
 
 const struct pz_command pz_cmd_place = {

@@ -42,7 +42,7 @@ static enum pz_status make(const struct settings *s, const char *dir, const char
   struct pz_run_options o = pz_run_options_default();
   o.dir = dir;
   o.threads = (unsigned)s->threads;
-  o.progress = pz_study_run_progress;
+  o.progress = pz_command_progress;
   o.ctx = &progress;
   pz_progress_start(&progress, stderr, style, "report", "parts", 1);
   enum pz_status status = pz_run_look(&o, &r, err);

@@ -17,6 +17,7 @@ static const struct pz_option options[] = {
     {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an argument or key of the run that is not covered, and predict the run without it; may be given several times"},
     {.name = "measured-s", .type = PZ_OPTION_REAL, .offset = AT(measured_s), .arg = "S", .min = 1e-9, .max = 1e9, .help = "Measured seconds per step, to compare the prediction with and to correct all times by (default: of a log what it shows)"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
+    {.name = "seconds", .type = PZ_OPTION_INT, .offset = AT(seconds), .arg = "S", .min = 0, .max = 1e9, .help = "End the searches for the best plan after so many seconds, with the best so far and its gap (0: none)"},
 };
 /* clang-format on */
 
@@ -38,6 +39,11 @@ static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
   struct pz_error why = {0};
   o.threads = (unsigned)x->s->threads;
   o.measured_s = x->measured_s;
+  o.seconds = (double)x->s->seconds;
+  o.progress = pz_command_progress;
+  struct pz_progress progress;
+  o.ctx = &progress;
+  pz_command_progress_start(&progress, x->s->common.quiet, false);
   enum pz_status status =
       pz_plan_tune(x->run, &x->machine.chip, pz_machine_net(&x->machine), &o, &x->t, &why);
   bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
@@ -96,7 +102,9 @@ static enum pz_exit run(int argc, char **argv) {
   SETTINGS s = defaults;
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_tune, argc, argv, &s)) return call.code;
-  return pz_call_end(&call, tune_file(&s, argv[1], &call.err));
+  const atomic_bool *stop = pz_command_listen();
+  enum pz_exit code = pz_call_end(&call, tune_file(&s, argv[1], &call.err));
+  return code == PZ_EXIT_DONE && atomic_load(stop) ? PZ_EXIT_STOPPED : code;
 }
 
 const struct pz_command pz_cmd_tune = {

@@ -1,6 +1,7 @@
 #include "cli/command.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -71,6 +72,33 @@ enum pz_exit pz_command_fail(const struct pz_error *err) {
 
 void pz_command_warn(bool quiet, const char *text) {
   if (text && !quiet) pz_command_say("warning: %s", text);
+}
+
+static atomic_bool stop;
+
+static void on_signal(int sig) {
+  (void)sig;
+  atomic_store(&stop, true);
+}
+
+atomic_bool *pz_command_listen(void) {
+  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  sigemptyset(&a.sa_mask);
+  sigaction(SIGINT, &a, NULL);
+  sigaction(SIGTERM, &a, NULL);
+  return &stop;
+}
+
+/* The first phase; those that follow are begun as the library tells of them. */
+void pz_command_progress_start(struct pz_progress *p, bool quiet, bool lines) {
+  enum pz_progress_style style = quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
+  if (style == PZ_PROGRESS_LINES && !lines) style = PZ_PROGRESS_SILENT;
+  pz_progress_start(p, stderr, style, "models", "models", 1);
+}
+
+bool pz_command_progress(void *ctx, const struct pz_progress_state *s) {
+  pz_progress_follow(ctx, s);
+  return !atomic_load(&stop);
 }
 
 void pz_command_say(const char *format, ...) {

@@ -4,6 +4,7 @@
 
 #include "core/json.h"
 #include "core/options.h"
+#include "core/progress.h"
 
 /* What users see as exit status. */
 enum pz_exit {
@@ -75,6 +76,14 @@ enum pz_exit pz_command_fail(const struct pz_error *err);
 
 /* A warning on stderr, unless quiet; NULL: none. */
 void pz_command_warn(bool quiet, const char *text);
+
+/* From now on SIGINT and SIGTERM set what is returned, once: the second one ends the process. */
+atomic_bool *pz_command_listen(void);
+
+/* A command whose work can be stopped: progress on stderr, with lines where it is no terminal only if so asked for.  The
+ * function for the library, with the progress as its context, is false once a signal came. */
+void pz_command_progress_start(struct pz_progress *p, bool quiet, bool lines);
+bool pz_command_progress(void *ctx, const struct pz_progress_state *s);
 
 /* A line of information on stderr. */
 void pz_command_say(const char *format, ...) PZ_PRINTF(1, 2);

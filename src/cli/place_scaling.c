@@ -1,6 +1,7 @@
 /* phaze place --devices LIST: how the best plan scales with the number of devices. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/place_training.h"
 #include "core/text.h"
@@ -44,6 +45,7 @@ static json_t *row_json(const struct priced_scaling *all, uint32_t i) {
   json_t *j = json_pack("{s:I,s:I,s:b,s:o}", "devices", (json_int_t)x->devices, "batch",
                         (json_int_t)x->batch, "fits", f->n > 0, "certificate",
                         pz_plan_certificate_json(&f->certificate));
+  if (f->stopped) json_object_set_new(j, "stopped", json_true());
   if (!f->n) return j;
   const struct pz_training_run *r = f->runs[0];
   json_object_set_new(j, "step_s", json_real(r->p.step_s));
@@ -94,9 +96,12 @@ static void row_cells(struct pz_table *t, const struct priced_scaling *all, uint
   if (c) pz_table_cell(t, "%.1f%s", c->seconds / DAY_S, x->plans->late ? " late" : "");
   if (c && price) pz_table_number(t, c->dollars);
   if (r->plan.devices < x->devices)
-    pz_table_cell(t, "%s, %" PRId64 " idle", text, x->devices - r->plan.devices);
-  else
-    pz_table_cell(t, "%s", text);
+    snprintf(text + strlen(text), sizeof text - strlen(text), ", %" PRId64 " idle",
+             x->devices - r->plan.devices);
+  char gap[40] = "";
+  if (x->plans->stopped)
+    snprintf(gap, sizeof gap, " (so far, gap %.3g%%)", 100 * x->plans->certificate.gap);
+  pz_table_cell(t, "%s%s", text, gap);
 }
 
 /* What the table is asked for: the row to rent. */

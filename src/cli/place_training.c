@@ -43,6 +43,9 @@ static enum pz_status read_options(struct pz_place_job *j) {
   o.tie = TIE;
   o.top = (uint32_t)t->top;
   o.all_devices = t->all_devices;
+  o.seconds = (double)t->seconds;
+  o.progress = pz_command_progress;
+  o.ctx = &j->progress;
   o.events = s->trace != NULL;
   o.plan.seq = s->seq;
   o.plan.batch = s->batch ? s->batch : DEFAULT_BATCH;
@@ -181,7 +184,7 @@ static const char *misuse(const struct pz_place_question *q) {
   return NULL;
 }
 
-enum pz_status pz_place_training(const struct pz_place_question *q, bool *late,
+enum pz_status pz_place_training(const struct pz_place_question *q, enum pz_exit *code,
                                  struct pz_error *err) {
   struct pz_place_job j = {.q = q, .err = err};
   j.emit = q->s->emit;
@@ -197,10 +200,14 @@ enum pz_status pz_place_training(const struct pz_place_question *q, bool *late,
   if (status != PZ_OK) return status;
   set_hbm(&j.machine.chip, q->s->hbm_gb);
   pz_arena_init(&j.arena, NULL);
+  pz_command_progress_start(&j.progress, q->s->quiet, false);
+  const atomic_bool *stop = pz_command_listen();
   status = q->devices.n > 1 ? pz_place_scaling(&j) : place_one(&j);
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)
     status = pz_fail(err, status, "out of memory for the plans");
   pz_arena_release(&j.arena);
-  *late = j.late;
+  *code = status == PZ_OK && atomic_load(stop) ? PZ_EXIT_STOPPED
+          : j.late                             ? PZ_EXIT_NO_ANSWER
+                                               : PZ_EXIT_DONE;
   return status;
 }

@@ -17,6 +17,7 @@ struct pz_place_training_settings {
   const char *tokens, *deadline; /* NULL: not asked for */
   double price;
   const char *report; /* page of the plans found; NULL: none */
+  int64_t seconds;    /* of a search; 0: until all is decided */
 };
 
 struct pz_place_question {
@@ -27,8 +28,9 @@ struct pz_place_question {
   bool json;
 };
 
-/* *late: no plan ends by the deadline, which was printed. */
-PZ_NODISCARD enum pz_status pz_place_training(const struct pz_place_question *q, bool *late,
+/* *code: PZ_EXIT_NO_ANSWER where no plan ends by the deadline and PZ_EXIT_STOPPED where a signal ended the search, both
+ * after the answer was printed. */
+PZ_NODISCARD enum pz_status pz_place_training(const struct pz_place_question *q, enum pz_exit *code,
                                               struct pz_error *err);
 
 /* ---- its parts ------------------------------------------------------------------------------ */
@@ -38,8 +40,9 @@ struct pz_place_job {
   const struct pz_place_question *q;
   struct pz_machine machine;
   struct pz_training_place_options options;
-  int emit;                              /* of pz_launch_names; 0: none */
-  bool late;                             /* no plan ends by the deadline */
+  int emit;  /* of pz_launch_names; 0: none */
+  bool late; /* no plan ends by the deadline */
+  struct pz_progress progress;
   struct pz_predict_settings cost_asked; /* --tokens, --price */
   struct pz_run_cost cost;               /* of the best plan, with --tokens */
   struct pz_arena arena;                 /* of tables */

@@ -36,13 +36,16 @@ static void print_plan(const struct pz_place_job *j, const struct pz_training_ru
   pz_predict_print_expected(&r->expected);
 }
 
-static void print_certificate(const struct pz_plan_certificate *c) {
-  char plans[32], solved[32], bound[32], memory[32];
-  printf("proved: %s plans, %s simulated, %s excluded by their bound, %s by memory; gap %g\n",
+static void print_certificate(const struct pz_training_plans *p) {
+  const struct pz_plan_certificate *c = &p->certificate;
+  char plans[32], solved[32], bound[32], memory[32], gap[32] = "0";
+  if (c->gap > 0) snprintf(gap, sizeof gap, "%.3g%%", 100 * c->gap);
+  printf("%s: %s plans, %s simulated, %s excluded by their bound, %s by memory; gap %s\n",
+         p->stopped ? "the best so far" : "proved",
          pz_text_count(plans, sizeof plans, (int64_t)c->plans),
          pz_text_count(solved, sizeof solved, (int64_t)c->solved),
          pz_text_count(bound, sizeof bound, (int64_t)c->by_bound),
-         pz_text_count(memory, sizeof memory, (int64_t)c->by_memory), c->gap);
+         pz_text_count(memory, sizeof memory, (int64_t)c->by_memory), gap);
 }
 
 /* Where a simpler plan was chosen: the fastest by prediction. */
@@ -90,7 +93,7 @@ static enum pz_status print_others(struct pz_place_job *j, const struct pz_train
 enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_plans *p) {
   print_plan(j, p->runs[0]);
   print_fastest(p);
-  print_certificate(&p->certificate);
+  print_certificate(p);
   enum pz_status status = pz_predict_print_parts(&p->runs[0]->p, &j->arena);
   if (status == PZ_OK) status = pz_predict_print_memory(p->runs[0], &j->arena);
   if (status == PZ_OK) status = print_others(j, p);

@@ -1,38 +1,9 @@
 #include "cli/study_run.h"
 
-#include <signal.h>
-
 #include "cli/machine_options.h"
 #include "cli/report_file.h"
 #include "core/ranks.h"
 #include "ranks/start.h"
-
-static atomic_bool stop;
-
-static void on_signal(int sig) {
-  (void)sig;
-  atomic_store(&stop, true);
-}
-
-static void listen_for_signals(void) {
-  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-  sigemptyset(&a.sa_mask);
-  sigaction(SIGINT, &a, NULL);
-  sigaction(SIGTERM, &a, NULL);
-  pz_ranks_watch(&stop);
-}
-
-/* The first phase; those that follow are begun as the library tells of them. */
-static void begin_progress(struct pz_study_run *r) {
-  enum pz_progress_style style =
-      r->common->quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
-  pz_progress_start(&r->progress, stderr, style, "models", "models", 1);
-}
-
-bool pz_study_run_progress(void *ctx, const struct pz_progress_state *s) {
-  pz_progress_follow(ctx, s);
-  return !atomic_load(&stop);
-}
 
 const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models) {
   if (n_models < 1) return "expected one or more MODELs";
@@ -58,10 +29,10 @@ enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_m
   o.dir = r->s->dir;
   o.fresh = r->s->fresh;
   o.threads = (unsigned)r->s->threads;
-  o.progress = pz_study_run_progress;
+  o.progress = pz_command_progress;
   o.ctx = &r->progress;
   r->start_s = pz_clock_s();
-  begin_progress(r);
+  pz_command_progress_start(&r->progress, r->common->quiet, true);
   enum pz_status status = pz_study_read(r->s, models, n_models, &r->study, r->err);
   r->options = o;
   if (status != PZ_OK || !open) return status;
@@ -71,7 +42,7 @@ enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_m
 }
 
 enum pz_status pz_study_run_search(struct pz_study_run *r) {
-  listen_for_signals();
+  pz_ranks_watch(pz_command_listen());
   enum pz_status status = pz_run_search(r->run, r->err);
   if (status == PZ_OK && pz_run_reused(r->run) && !r->common->quiet)
     pz_command_say("%s holds the finished result; use --fresh to search again", r->s->dir);

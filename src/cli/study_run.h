@@ -20,9 +20,6 @@ struct pz_study_run {
 /* What is wrong with the arguments, or NULL. */
 const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models);
 
-/* Shows progress with the struct pz_progress at ctx; false after a signal to stop. */
-bool pz_study_run_progress(void *ctx, const struct pz_progress_state *s);
-
 /* Options read; and if it is to be opened, inputs too, nothing searched yet.  To be ended, whatever comes back. */
 PZ_NODISCARD enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models,
                                                bool open);

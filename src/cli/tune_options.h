@@ -9,7 +9,7 @@ enum { PZ_TUNE_MOST_SETS = 32, PZ_TUNE_MOST_CHANGES = 8 };
 struct pz_tune_settings {
   struct pz_common common;
   struct pz_machine_options machine;
-  int64_t devices, vocab, threads;
+  int64_t devices, vocab, threads, seconds;
   double measured_s;
   const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
   const char *ignore[PZ_TUNE_MOST_SETS + 1];

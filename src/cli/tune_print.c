@@ -108,8 +108,10 @@ static void print_bests(const struct pz_tuned *x) {
   if (t->why) return;
   if (t->has_overlapped && !overlapped) printf("  other overlaps make it no faster\n");
   printf("  of %" PRIu64 " plans: %" PRIu64 " simulated, %" PRIu64 " excluded by a bound, %" PRIu64
-         " by memory\n",
+         " by memory",
          c->plans, c->solved, c->by_bound, c->by_memory);
+  if (t->stopped) printf("; the best so far, gap %.3g%%", 100 * c->gap);
+  putchar('\n');
 }
 
 static enum pz_status print_changes(const struct pz_tuned *x, struct pz_arena *arena) {
@@ -206,6 +208,7 @@ json_t *pz_tune_json(const struct pz_tuned *x) {
                       json_pack("{s:I,s:I,s:I,s:f}", "plans", (json_int_t)c->plans, "solved",
                                 (json_int_t)c->solved, "excluded",
                                 (json_int_t)(c->by_bound + c->by_memory), "gap", c->gap));
+  if (t->stopped) json_object_set_new(j, "stopped", json_true());
   json_object_set_new(j, "changes", changes);
   return j;
 }

@@ -136,8 +136,7 @@ static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct 
   enum pz_status status = PZ_OK;
   uint64_t before = c->by_memory;
   pz_progress_add(s->space->q->progress, 0);
-  if (pz_progress_stopped(s->space->q->progress))
-    return pz_fail(s->space->err, PZ_STOPPED, "stopped");
+  if (pz_plan_question_over(s->space->q)) return pz_fail(s->space->err, PZ_STOPPED, "stopped");
   for (size_t i = 0; i < s->space->n_ways && status == PZ_OK; i++) {
     if (!pz_plan_space_take(s->space, p, i)) continue;
     c->plans++;

@@ -16,11 +16,11 @@ struct pz_plan_question {
   bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
   enum pz_plan_objective objective;
   double tie; /* plans whose value is within this part of the best's are equal to it; 0: none is */
-  double tokens, deadline_s; /* a run over so many tokens ends by then; deadline 0: whenever */
-  uint32_t top;              /* plans to return; 0: 1 */
-  unsigned threads;          /* 0: one per processor */
-  struct pz_progress
-      *progress; /* NULL: none; the search ends with PZ_STOPPED when it is cancelled */
+  double tokens, deadline_s;    /* a run over so many tokens ends by then; deadline 0: whenever */
+  uint32_t top;                 /* plans to return; 0: 1 */
+  unsigned threads;             /* 0: one per processor */
+  struct pz_progress *progress; /* NULL: none; the search ends when it is cancelled */
+  double end_s;                 /* of pz_clock_s: it ends then; 0: when all is decided */
   /* of a finder: what it finds out is kept there for finders of other threads and ranks, under a number that those of the
    * same question alone have, whatever chip and network; NULL: nowhere */
   const struct pz_shared_table *shared;
@@ -42,6 +42,7 @@ struct pz_found_plans {
       least; /* where nothing fits: the plan of the space that needs least memory, priced */
   bool has_least;
   bool late;         /* no plan ends by the deadline: these are the fastest that fit */
+  bool stopped;      /* before all was decided: the best so far, with the certificate's gap */
   int64_t experts;   /* of the model */
   char warning[200]; /* of the model: "" or what its user should know */
 };
@@ -54,6 +55,11 @@ PZ_NODISCARD enum pz_status pz_plan_question_of(const struct pz_job *job,
 
 /* May a field have the value v? */
 #define PZ_PLAN_ALLOWS(q, ID, field, v) (!((q)->pinned & PZ_PLAN_PIN(ID)) || (q)->plan.field == (v))
+
+/* Is the search to end, cancelled or at its time? */
+static inline bool pz_plan_question_over(const struct pz_plan_question *q) {
+  return pz_progress_stopped(q->progress) || (q->end_s > 0 && pz_clock_s() > q->end_s);
+}
 
 /* What the question's objective makes of a plan; less is better. */
 double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, double step_s,
@@ -88,7 +94,8 @@ double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, 
  * the state of 0, 1/4, 1/2, 3/4 or all of the parameters (or of plan.offload_fraction).
  *
  * PZ_BAD_USE where the question has no plan at all, PZ_NO_ANSWER where the framework has none for the model (the message
- * says why); n 0 where none fits.  The arena holds the plans.  Deterministic, whatever the threads. */
+ * says why, or that the time was over before one was found), PZ_STOPPED where it was cancelled before; n 0 where none fits.
+ * The arena holds the plans.  Deterministic, whatever the threads, unless it is stopped. */
 PZ_NODISCARD enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
                                            struct pz_found_plans *out, struct pz_error *err);
 

@@ -153,6 +153,8 @@ static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
 static enum pz_status try_ways(void *ctx, const struct pz_step_shape *x, struct pz_plan *p) {
   struct ties *t = ctx;
   enum pz_status status = PZ_OK;
+  pz_progress_add(t->s->space->q->progress, 0);
+  if (pz_plan_question_over(t->s->space->q)) return PZ_STOPPED;
   for (size_t i = 0; i < t->s->space->n_ways && status == PZ_OK; i++)
     if (pz_plan_space_take(t->s->space, p, i)) status = try_simpler(t, x, p);
   return status;
@@ -170,6 +172,14 @@ static int by_simplicity(const void *a, const void *b) {
   return c ? c : (x->grid > y->grid) - (x->grid < y->grid);
 }
 
+/* A search that ends early ends well where it has a plan. */
+static enum pz_status pricing_stop(struct pz_plan_pricing *s, enum pz_status status) {
+  if (status != PZ_STOPPED || !s->found.n) return status;
+  s->found.stopped = true;
+  if (s->space->err) *s->space->err = (struct pz_error){0};
+  return PZ_OK;
+}
+
 static enum pz_status find_simplest(struct pz_plan_pricing *s) {
   const struct pz_plan_question *q = s->space->q;
   const struct pz_vec *grids = &s->space->grids;
@@ -179,7 +189,7 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
       .s = s, .limit = value * (1 + q->tie), .best = tie_key(&best->plan, s->space->n_blocks)};
   if (s->cutoff_s > 0) t.limit = pz_fmin(t.limit, s->cutoff_s);
   s->found.simplest = *best;
-  if (!(q->tie > 0) || q->objective != PZ_PLAN_TIME) return PZ_OK;
+  if (!(q->tie > 0) || q->objective != PZ_PLAN_TIME || s->found.stopped) return PZ_OK;
   struct candidate *list = pz_arena_alloc(s->arena, grids->n, sizeof *list);
   if (!list) return pz_plan_no_memory(s->space);
   uint32_t n = 0;
@@ -188,13 +198,16 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
     if (g->bound <= t.limit) list[n++] = (struct candidate){grid_key(s->space, g), i};
   }
   qsort(list, n, sizeof *list, by_simplicity);
+  pz_progress_next(q->progress, "simplest", "grids", n);
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
     if (compare_keys(&list[i].key, &t.best, DEGREES) > 0) break;
     const struct pz_plan_grid *g = pz_grid_at(s->space, list[i].grid);
     status = pz_plan_space_each(s->space, g, false, try_ways, &t);
+    pz_progress_add(q->progress, 1);
   }
-  return status;
+  pz_progress_finish(q->progress, NULL);
+  return pricing_stop(s, status);
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
@@ -205,8 +218,14 @@ static enum pz_status price_grids(struct pz_plan_pricing *s) {
   enum pz_status status = PZ_OK;
   pz_plan_grids_sort(&space->grids);
   pz_progress_next(space->q->progress, "plans", "grids", space->grids.n);
-  for (uint32_t i = 0; i < space->grids.n && status == PZ_OK; i++) {
-    status = pz_plan_pricing_grid(s, pz_grid_at(space, i));
+  for (uint32_t i = 0; i < space->grids.n && status == PZ_OK && !s->found.stopped; i++) {
+    const struct pz_plan_grid *g = pz_grid_at(space, i);
+    status = pricing_stop(s, pz_plan_pricing_grid(s, g));
+    if (s->found.stopped) { /* no plan of this grid or a later one is better than its bound */
+      const struct pz_found_plan *best = &s->found.list[0];
+      double value = pz_plan_value(space->q, &best->plan, best->p.step_s, best->p.peak_bytes);
+      s->found.certificate.gap = pz_fmax(0, 1 - g->bound / value);
+    }
     pz_progress_add(space->q->progress, 1);
   }
   pz_progress_finish(space->q->progress, NULL);
@@ -247,6 +266,11 @@ static enum pz_status search_space(const struct pz_plan_question *q, struct pz_a
 enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
                               struct pz_found_plans *out, struct pz_error *err) {
   enum pz_status status = search_space(q, arena, out, err);
+  if (status == PZ_STOPPED && !pz_progress_stopped(q->progress)) {
+    if (err) *err = (struct pz_error){0};
+    return pz_fail(err, PZ_NO_ANSWER,
+                   "the time was over before a plan was found that fits; accepted: more seconds");
+  }
   if (status != PZ_OK || out->n || !(q->deadline_s > 0)) return status;
   struct pz_plan_question fastest = *q;
   fastest.deadline_s = 0;

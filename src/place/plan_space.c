@@ -363,8 +363,8 @@ static void make_shape(void *ctx, size_t i, unsigned worker) {
   struct pz_step_shape *x = pz_shape_at(s, (uint32_t)i);
   (void)worker;
   pz_progress_add(s->q->progress, 1);
-  x->status = pz_progress_stopped(s->q->progress) ? pz_fail(&x->err, PZ_STOPPED, "stopped")
-                                                  : pz_step_shape_open(s->q, x, &x->err);
+  x->status = pz_plan_question_over(s->q) ? pz_fail(&x->err, PZ_STOPPED, "stopped")
+                                          : pz_step_shape_open(s->q, x, &x->err);
   if (x->status == PZ_OK) x->status = pz_step_shape_time(s->q, x, s->orders);
   if (i >= MOST_MODELS) close_shape(x);
 }

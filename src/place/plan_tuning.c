@@ -24,6 +24,7 @@ struct tuning_job {
   struct pz_job job;
   unsigned threads;
   struct pz_progress *progress;
+  double seconds; /* of each search; 0: any */
   struct pz_arena *arena;
   struct pz_plan_tuning *out;
   struct pz_neighbourhood near;
@@ -93,11 +94,13 @@ static enum pz_status find_best(struct tuning_job *j, int overlap, bool *has,
   q.uniform = true;
   q.threads = j->threads;
   q.progress = j->progress;
+  if (j->seconds > 0) q.end_s = pz_clock_s() + j->seconds;
   if (status == PZ_OK) status = pz_plan_search(&q, j->arena, &found, j->err);
   if (status != PZ_OK) return status;
   if (found.has_least) j->out->least_bytes = found.least.p.peak_bytes;
   *c = found.certificate;
   *has = found.n > 0;
+  j->out->stopped = j->out->stopped || found.stopped;
   if (!*has) return PZ_OK;
   *out = (struct pz_plan_change){
       .plan = found.list[0].plan, .field = PZ_PLAN_FIELDS, .p = found.list[0].p};
@@ -115,8 +118,11 @@ static enum pz_status find_plans(struct tuning_job *j) {
   struct pz_error why = {0}, *err = j->err;
   j->err = &why;
   enum pz_status status = find_best(j, j->near.overlap, &t->has_best, &t->best, &t->certificate);
-  if (status == PZ_OK && j->near.overlap != PZ_OVERLAP_ALL)
+  if (status == PZ_OK && j->near.overlap != PZ_OVERLAP_ALL) {
     status = find_best(j, PZ_OVERLAP_ALL, &t->has_overlapped, &t->overlapped, &unused);
+    bool over = status == PZ_STOPPED || (status == PZ_NO_ANSWER && j->seconds > 0);
+    if (t->has_best && over) t->stopped = true, status = PZ_OK;
+  }
   j->err = err;
   if (status == PZ_OK) return PZ_OK;
   if (status != PZ_BAD_USE && status != PZ_NO_ANSWER)
@@ -208,6 +214,8 @@ enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *c
     status = pz_sized_take(&o, sizeof o, options, "pz_tune_options_default", err);
   if (status == PZ_OK) status = pz_need_each(err, {j.r.model, "model"}, {out, "out"});
   if (status == PZ_OK) status = pz_chip_check(chip, err);
+  if (status == PZ_OK && !(o.seconds >= 0 && o.seconds <= 1e9))
+    status = pz_fail(err, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);
   if (status == PZ_OK) status = pz_plan_fill(&j.r.plan, chip, err);
   j.job = (struct pz_job){.model = j.r.model, .config = j.r.config, .chip = chip};
   if (status == PZ_OK) status = pz_cluster_take(net, j.r.plan.devices, &wide, &j.job.net, err);
@@ -220,6 +228,7 @@ enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *c
   if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
   j.progress = o.progress ? &progress : NULL;
   j.threads = o.threads;
+  j.seconds = o.seconds / 2;
   if (!j.r.megatron) j.r.p2p_off = j.r.plan.vpp > 1 && !pz_plan_overlaps(&j.r.plan, PZ_OVERLAP_P2P);
   j.out = made;
   j.out->uncorrected_s = uncorrected_s;

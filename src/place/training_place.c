@@ -88,6 +88,7 @@ static enum pz_status detail_all(const struct pz_plan_question *q, const struct 
   out->certificate = f->certificate;
   out->experts = f->experts;
   out->late = f->late;
+  out->stopped = f->stopped;
   out->runs = pz_arena_alloc(arena, f->n + 2, sizeof(struct pz_training_run *));
   out->warning = pz_arena_strdup(arena, f->warning);
   if (!out->runs || !out->warning) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
@@ -128,6 +129,7 @@ static enum pz_status search(const struct pz_job *job, const struct pz_training_
   q.deadline_s = o->deadline_s;
   q.top = o->top;
   q.threads = o->threads;
+  if (o->seconds > 0) q.end_s = pz_clock_s() + o->seconds;
   if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);
   q.progress = o->progress ? &progress : NULL;
   pz_arena_init(&arena, NULL);
@@ -154,6 +156,8 @@ enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
   if (status == PZ_OK)
     status = pz_need_range("objective", o.objective, 0, PZ_PLAN_OBJECTIVES - 1, err);
   if (status == PZ_OK) status = check_pins(&o, err);
+  if (status == PZ_OK && !(o.seconds >= 0 && o.seconds <= 1e9))
+    status = pz_fail(err, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);
   if (status != PZ_OK) return status;
   struct pz_arena *arena;
   void *made;
@@ -374,6 +378,12 @@ enum pz_status pz_training_scale(const char *model, const struct pz_chip *chip,
     struct pz_scaling_row *x = &s->rows[s->n_rows++];
     x->devices = devices->v[i];
     status = scale_row(&job, &o, batch_per_device, x, err);
+    if (status == PZ_STOPPED && i > 0) { /* rows until then are an answer */
+      s->n_rows--;
+      if (err) *err = (struct pz_error){0};
+      status = PZ_OK;
+      break;
+    }
     if (!(first > 0)) first = x->tokens_per_s_per_device;
     if (first > 0) x->efficiency = x->tokens_per_s_per_device / first;
   }

@@ -84,8 +84,8 @@ static int64_t passes_of(int64_t n, int64_t p, int64_t slots, int64_t c) {
 
 /* Backward passes i of interleaved chunks: i forwards more than before the first are done.  What is kept changes by the
  * same from one to the next until the slot of one of the two passes changes: at the ends of such turns it is most. */
-static bool interleaved_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
-                               uint32_t *slot, uint32_t *in_flight) {
+static bool interleaved_turn(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
+                             int64_t *forwards, int64_t *backwards) {
   int64_t p = s->stages, v = s->chunks, all = (int64_t)s->microbatches * v;
   int64_t ahead = pz_min(p * v - p + 2 * (p - stage - 1) + 1, all);
   /* the first and the last of each turn of backwards, and of forwards */
@@ -94,11 +94,36 @@ static bool interleaved_moment(const struct pz_pipeline_shape *s, uint32_t stage
                       : moment % 4 == 2 ? shift
                       : moment % 4 == 3 ? pz_max(shift, 1) - 1
                                         : 0);
-  if (i >= all) return false;
-  int64_t forwards = pz_min(ahead + i, all);
+  *forwards = pz_min(ahead + i, all);
+  *backwards = i;
+  return i < all;
+}
+
+static bool interleaved_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
+                               uint32_t *slot, uint32_t *in_flight) {
+  int64_t p = s->stages, v = s->chunks, forwards, i;
+  if (!interleaved_turn(s, stage, moment, &forwards, &i)) return false;
   *slot = (uint32_t)(v - 1 - i / p % v);
   for (int64_t c = 0; c < v; c++)
     in_flight[c] = (uint32_t)(passes_of(forwards, p, v, c) - passes_of(i, p, v, v - 1 - c));
+  return true;
+}
+
+/* Bytes of the first n passes of a round, p of each slot at a time in the order of the sums. */
+static double bytes_of(int64_t n, int64_t p, const double *sums) {
+  int64_t whole = n / p, rest = n % p;
+  double bytes = (double)p * sums[whole];
+  return rest ? bytes + (double)rest * (sums[whole + 1] - sums[whole]) : bytes;
+}
+
+bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
+                              const double *sums, const double *back, uint32_t *backward_slot,
+                              double *bytes) {
+  int64_t p = s->stages, v = s->chunks, forwards, i;
+  if (!interleaved_turn(s, stage, moment, &forwards, &i)) return false;
+  *backward_slot = (uint32_t)(v - 1 - i / p % v);
+  *bytes = (double)((forwards / (p * v) - i / (p * v)) * p) * sums[v] +
+           bytes_of(forwards % (p * v), p, sums) - bytes_of(i % (p * v), p, back);
   return true;
 }
 

@@ -59,6 +59,12 @@ uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *s);
 bool pz_pipeline_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
                         uint32_t *backward_slot, uint32_t *in_flight);
 
+/* Where there are several moments: the sum of what is kept then, each slot's microbatches times its bytes.  `sums` are those
+ * of the slots' bytes from the first on, 0 before it, `back` from the last on.  Constant time. */
+bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
+                              const double *sums, const double *back, uint32_t *backward_slot,
+                              double *bytes);
+
 /* PZ_BAD_USE: stages, chunks or microbatches that the order does not run. */
 PZ_NODISCARD enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s,
                                               struct pz_error *err);

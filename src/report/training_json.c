@@ -150,6 +150,7 @@ json_t *pz_found_plans_json(const struct pz_training_plans *p) {
   json_object_set_new(j, "recompute", json_string(recompute_word(best)));
   json_object_set_new(j, "plan", pz_found_plan_json(best, NULL));
   json_object_set_new(j, "certificate", pz_plan_certificate_json(&p->certificate));
+  if (p->stopped) json_object_set_new(j, "stopped", json_true());
   json_object_set_new(j, "others", others);
   if (p->fastest) json_object_set_new(j, "fastest", pz_found_plan_json(p->fastest, best));
   if (p->experts) /* how these are divided is said of every plan */

@@ -571,6 +571,35 @@ static void walk_slot(struct stage_walk s, struct slot_walk *out) {
   out->peak = s.peak;
 }
 
+/* Whole numbers of bytes: sums of them below 2^53 are exact, in whatever order. */
+static bool sums_exactly(double bytes, double times) {
+  return bytes == floor(bytes) && fabs(bytes) * times < 0x1p51;
+}
+
+/* The same of interleaved chunks, from sums over the slots: in time linear in these, if the sums are exact; else false. */
+static bool worst_interleaved(const struct stage_walk *s, const struct slot_walk *slots, uint32_t n,
+                              struct pz_training_memory *worst) {
+  double sums[MOST_SLOTS + 1], back[MOST_SLOTS + 1], bytes;
+  double times = 4.0 * s->shape.stages * n; /* at most two rounds of passes are in flight */
+  sums[0] = back[0] = 0;
+  for (uint32_t c = 0; c < n; c++) {
+    if (!sums_exactly(slots[c].waiting_bytes, times) ||
+        !sums_exactly(slots[c].peak.activation_bytes, 2))
+      return false;
+    sums[c + 1] = sums[c] + slots[c].waiting_bytes;
+    back[c + 1] = back[c] + slots[n - 1 - c].waiting_bytes;
+  }
+  for (uint32_t k = 0; k < pz_pipeline_moments(&s->shape); k++) {
+    uint32_t at;
+    if (!pz_pipeline_moment_bytes(&s->shape, (uint32_t)s->stage, k, sums, back, &at, &bytes))
+      continue;
+    struct pz_training_memory now = slots[at].peak;
+    now.activation_bytes += bytes - slots[at].waiting_bytes;
+    if (pz_training_memory_sum(&now) > pz_training_memory_sum(worst)) *worst = now;
+  }
+  return true;
+}
+
 /* The worst moment: a microbatch goes through one of the stage's chunks, the others in flight wait. */
 static struct pz_training_memory worst_moment(struct stage_walk s) {
   struct slot_walk slots[MOST_SLOTS];
@@ -585,6 +614,7 @@ static struct pz_training_memory worst_moment(struct stage_walk s) {
       walk_slot(s, &slots[c]);
     before = s;
   }
+  if (pz_pipeline_moments(&s.shape) > 1 && worst_interleaved(&s, slots, n, &worst)) return worst;
   for (uint32_t k = 0; k < pz_pipeline_moments(&s.shape); k++) {
     if (!pz_pipeline_moment(&s.shape, (uint32_t)s.stage, k, &at, in_flight)) continue;
     struct pz_training_memory now = slots[at].peak;

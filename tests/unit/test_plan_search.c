@@ -1385,6 +1385,40 @@ static void failed_allocations_are_reported(void **state) {
   }
 }
 
+/* False once the phase whose name is the context has begun. */
+static bool until_phase(void *ctx, const struct pz_progress_state *s) {
+  return strcmp(s->phase, ctx) != 0;
+}
+
+/* Before a plan is known there is no answer; after that the best so far is, with a gap of 0 where no other can be better. */
+static void a_stopped_search_answers(void **state) {
+  (void)state;
+  struct pz_chip chip;
+  struct pz_training_plans *all = NULL, *p = NULL;
+  struct pz_training_place_options o = pz_training_place_options_default();
+  assert_int_equal(pz_chip_read("h100", &chip, NULL), PZ_OK);
+  o.plan.devices = 8;
+  o.plan.batch = 64;
+  o.tie = 0.01;
+  assert_int_equal(pz_training_place("gpt2", &chip, NULL, &o, &all, NULL), PZ_OK);
+  assert_false(all->stopped);
+  o.progress = until_phase;
+  o.ctx = "shapes";
+  assert_int_equal(pz_training_place("gpt2", &chip, NULL, &o, &p, NULL), PZ_STOPPED);
+  o.ctx = "simplest";
+  assert_int_equal(pz_training_place("gpt2", &chip, NULL, &o, &p, NULL), PZ_OK);
+  assert_true(p->stopped && p->n == 1 && p->certificate.gap == 0);
+  const struct pz_training_run *fastest = all->fastest ? all->fastest : all->runs[0];
+  assert_true(p->runs[0]->p.step_s == fastest->p.step_s);
+  pz_training_plans_free(p);
+  pz_training_plans_free(all);
+  o.progress = NULL;
+  o.seconds = 1e-9;
+  assert_int_equal(pz_training_place("gpt2", &chip, NULL, &o, &p, NULL), PZ_NO_ANSWER);
+  o.seconds = -1;
+  assert_int_equal(pz_training_place("gpt2", &chip, NULL, &o, &p, NULL), PZ_BAD_USE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(equals_brute_force),
@@ -1396,6 +1430,7 @@ int main(void) {
       cmocka_unit_test(the_simplest_of_equal_plans_comes_first),
       cmocka_unit_test(questions_without_plans_are_errors),
       cmocka_unit_test(failed_allocations_are_reported),
+      cmocka_unit_test(a_stopped_search_answers),
   };
   static const struct pz_allocator allocator = {take, resize, give, &counter};
   if (pz_alloc_use(&allocator, NULL) != PZ_OK) return 1;

@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "cost/constants.h"
 #include "place/neighbours.h"
+#include "plan/pipeline_order.h"
 #include "plan/plan_fields.h"
 #include "step/run_table.h"
 #include "step/training_memory.h"
@@ -771,6 +772,29 @@ static void changes_that_make_a_plan_fit(void **state) {
   pz_plan_changes_free(c.found);
 }
 
+/* What interleaved chunks keep at a moment, from sums over the slots, is the sum over the slots. */
+static void moments_have_their_bytes(void **state) {
+  (void)state;
+  uint64_t r = 39;
+  for (int i = 0; i < 2000; i++) {
+    uint32_t p = 1 + pz_random_below(&r, 9), v = 2 + pz_random_below(&r, 7);
+    struct pz_pipeline_shape s = {PZ_PIPELINE_INTERLEAVED, p, v, p * (1 + pz_random_below(&r, 5))};
+    double each[8], sums[9] = {0}, back[9] = {0}, bytes;
+    for (uint32_t c = 0; c < v; c++) each[c] = pz_random_below(&r, 1000);
+    for (uint32_t c = 0; c < v; c++) {
+      sums[c + 1] = sums[c] + each[c];
+      back[c + 1] = back[c] + each[v - 1 - c];
+    }
+    for (uint32_t k = 0; k < pz_pipeline_moments(&s); k++) {
+      uint32_t stage = k % p, in_flight[8], at, slot;
+      bool is = pz_pipeline_moment(&s, stage, k, &at, in_flight);
+      assert_true(pz_pipeline_moment_bytes(&s, stage, k, sums, back, &slot, &bytes) == is);
+      for (uint32_t c = 0; is && c < v; c++) bytes -= in_flight[c] * each[c];
+      if (is) assert_true(bytes == 0 && slot == at);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(peak_of_a_step_is_what_a_gpu_shows),
@@ -795,6 +819,7 @@ int main(void) {
       cmocka_unit_test(recomputation_holds_less),
       cmocka_unit_test(stages_in_flight),
       cmocka_unit_test(changes_that_make_a_plan_fit),
+      cmocka_unit_test(moments_have_their_bytes),
   };
   return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
 }
