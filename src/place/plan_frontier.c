@@ -267,10 +267,7 @@ static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x, str
     bool full = p->recompute == PZ_RECOMPUTATION_FULL;
     struct pz_plan least = pz_plan_unburdened(p);
     uint32_t n = plan_counts(x, &least, counts);
-    if (is_dominated(list, p, counts, n)) {
-      if (i == 0) return PZ_OK;
-      continue;
-    }
+    if (is_dominated(list, p, counts, n)) continue;
     if (pz_plan_memory_once(memory, x, p) > memory->hbm_bytes) continue;
     enum pz_status status = PZ_OK;
     if (full) n = plan_counts(x, p, counts);
