@@ -41,6 +41,24 @@ struct walk {
   struct pz_error *err;
 };
 
+/* Memory first: a plan that needs more than the limit is not simulated, and has no step. */
+static enum pz_status price(const struct pz_neighbourhood *n, const struct pz_plan *p,
+                            struct pz_prediction *out, struct pz_error *err) {
+  struct pz_step_model *m = NULL;
+  *out = (struct pz_prediction){0};
+  enum pz_status status = pz_plan_check(p, err);
+  if (status == PZ_OK) status = pz_step_model_new(n->job, p, &m, err);
+  if (status == PZ_OK) status = pz_step_check(m, p, err);
+  for (int64_t k = 0; k < p->pp && status == PZ_OK; k++) {
+    struct pz_training_memory one = pz_step_memory(m, p, k);
+    out->peak_bytes = pz_fmax(out->peak_bytes, pz_training_memory_sum(&one));
+  }
+  bool fits = out->peak_bytes <= n->limit_bytes;
+  if (status == PZ_OK && fits) status = pz_step_price(m, p, out, NULL, err);
+  pz_step_model_free(m);
+  return status;
+}
+
 /* What follows from a changed degree: replicas, shards, the order of the pipeline, the overlap.  Then it is priced, if it
  * is a plan at all. */
 static enum pz_status try_plan(struct walk *w, struct pz_plan p, enum pz_plan_field field) {
@@ -65,7 +83,7 @@ static enum pz_status try_plan(struct walk *w, struct pz_plan p, enum pz_plan_fi
   if (status != PZ_OK) return PZ_OK;
   if (field != PZ_PLAN_OVERLAP) p.overlap = pz_framework_overlap(&p, &w->n->model);
   if (!pz_framework_can(&p, &w->n->model, NULL)) return PZ_OK;
-  status = pz_predict(w->n->job, &p, &priced, NULL, &why);
+  status = price(w->n, &p, &priced, &why);
   if (status == PZ_NO_MEMORY) return pz_fail(w->err, status, "%s", why.message);
   if (status != PZ_OK || !isfinite(priced.step_s) || !isfinite(priced.peak_bytes)) return PZ_OK;
   return w->fn(w->ctx, &p, &priced, field, &w->taken);
@@ -243,7 +261,7 @@ static enum pz_status take_fitting(void *ctx, const struct pz_plan *plan,
                                    bool *taken) {
   struct fitting *f = ctx;
   struct pz_plan_change one = {.plan = *plan, .field = f->two ? PZ_PLAN_FIELDS : field, .p = *p};
-  *taken = pz_prediction_fits(p);
+  *taken = p->peak_bytes <= f->of->limit_bytes;
   if (*taken && !is_found(f, p) && !pz_vec_push(&f->found, &one))
     return pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the plan's changes");
   if (*taken || !f->deeper) return PZ_OK;
@@ -275,6 +293,7 @@ static enum pz_status find_fitting(const struct pz_job *job, const struct pz_tra
   struct pz_neighbourhood of;
   enum pz_status status = pz_neighbourhood_of(job, &r->plan, &of, err);
   /* others bring no memory */
+  of.limit_bytes = r->p.usable_bytes;
   of.fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(RECOMPUTE) |
               PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(SP);
   struct fitting f = {.of = &of, .err = err};

@@ -1,4 +1,4 @@
-/* Plans one change away from a plan, on the same devices with the same batch: each that its framework can run is priced.
+/* Plans one change away from a plan, on the same devices with the same batch: each that its framework can run is priced, if it is within a limit of memory.
  * What would make a run faster (pz_plan_tune) and what would make a plan fit (pz_training_changes) are questions to the same
  * neighbours. */
 #ifndef PZ_PLACE_NEIGHBOURS_H
@@ -12,9 +12,10 @@ struct pz_neighbourhood {
   const struct pz_plan *plan; /* filled; its seq is set */
   int64_t layers, node;       /* repeated layers; devices of the innermost network level */
   struct pz_model_shape model;
-  int overlap;     /* wanted: a changed plan has what of it its framework can do there */
-  uint64_t fields; /* that are changed: all, or a set of PZ_PLAN_PIN(TP) ... */
-  bool etp_is_tp;  /* experts are divided as the other layers are, whatever tp */
+  int overlap;        /* wanted: a changed plan has what of it its framework can do there */
+  uint64_t fields;    /* that are changed: all, or a set of PZ_PLAN_PIN(TP) ... */
+  double limit_bytes; /* plans that need more are of no use: of them the peak alone is found */
+  bool etp_is_tp;     /* experts are divided as the other layers are, whatever tp */
 };
 
 /* Layers, node and shape of the model are found; the overlap is the plan's own. */

@@ -92,15 +92,21 @@ enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s, const struct pz_st
   return promises(s, p, one.p.step_s, one.p.peak_bytes) ? keep(s, &one) : PZ_OK;
 }
 
-/* Does the lower bound of the plan's step exclude it? */
-static enum pz_status check_bound(const struct pz_plan_pricing *s, const struct pz_step_shape *x,
-                                  const struct pz_plan *p, double bytes, bool *excluded) {
-  double bound;
-  *excluded = false;
-  if (s->found.n < s->top && !(s->cutoff_s > 0)) return PZ_OK;
-  enum pz_status status = pz_step_bound(x->m, p, &bound, s->space->err);
-  if (status == PZ_OK) *excluded = !promises(s, p, bound, bytes);
+enum pz_status pz_plan_pricing_least_s(struct pz_plan_pricing *s, const struct pz_step_shape *x,
+                                       const struct pz_plan *least, double *bound_s) {
+  const struct pz_plan *first = &s->first;
+  bool same = s->first_s >= 0 && first->recompute == least->recompute &&
+              first->overlap == least->overlap && first->offload == least->offload &&
+              first->offload_fraction == least->offload_fraction;
+  if (same) return *bound_s = s->first_s, PZ_OK;
+  enum pz_status status = pz_step_bound(x->m, least, bound_s, s->space->err);
+  if (status == PZ_OK && s->first_s < 0) s->first = *least, s->first_s = *bound_s;
   return status;
+}
+
+/* Can a bound exclude plans already? */
+static bool has_rival(const struct pz_plan_pricing *s) {
+  return s->found.n == s->top || s->cutoff_s > 0;
 }
 
 /* A plan on its way: excluded by the bound before memory has asked for anything, by memory, by the bound with what it
@@ -110,22 +116,25 @@ static enum pz_status try_way(struct pz_plan_pricing *s, const struct pz_step_sh
   struct pz_plan_certificate *c = &s->found.certificate;
   bool asks = p->recompute == PZ_RECOMPUTATION_FULL || pz_plan_chooses_layers(s->space->q, p),
        memory = s->space->q->objective == PZ_PLAN_MEMORY;
-  bool excluded = false;
   enum pz_status status = PZ_OK;
-  struct pz_plan least = pz_plan_unburdened(p);
-  if (!memory) status = check_bound(s, x, &least, 0, &excluded);
-  if (status != PZ_OK) return status;
-  if (excluded) return c->by_bound++, PZ_OK;
-  double bytes = 0;
+  double bound = 0, bytes = 0;
+  if (!memory && has_rival(s)) {
+    struct pz_plan least = pz_plan_unburdened(p);
+    status = pz_plan_pricing_least_s(s, x, &least, &bound);
+    if (status != PZ_OK) return status;
+    if (!promises(s, &least, bound, 0)) return c->by_bound++, PZ_OK;
+  }
   s->memory->enough_bytes = most_bytes(s);
   s->memory->least = !s->found.n && !s->memory->keeps;
   status = pz_plan_memory_bytes(s->memory, x, p, &bytes);
   if (status != PZ_OK) return status;
   if (bytes > s->memory->hbm_bytes) note_least(s, x, p, bytes);
   if (bytes > pz_fmin(s->memory->hbm_bytes, most_bytes(s))) return c->by_memory++, PZ_OK;
-  if (asks || memory) status = check_bound(s, x, p, bytes, &excluded);
-  if (status != PZ_OK) return status;
-  if (excluded) return c->by_bound++, PZ_OK;
+  if ((asks || memory) && has_rival(s)) {
+    status = pz_step_bound(x->m, p, &bound, s->space->err);
+    if (status != PZ_OK) return status;
+    if (!promises(s, p, bound, bytes)) return c->by_bound++, PZ_OK;
+  }
   return pz_plan_pricing_add(s, x, p);
 }
 
@@ -135,6 +144,7 @@ static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct 
   struct pz_plan_certificate *c = &s->found.certificate;
   enum pz_status status = PZ_OK;
   uint64_t before = c->by_memory;
+  s->first_s = -1;
   pz_progress_add(s->space->q->progress, 0);
   if (pz_plan_question_over(s->space->q)) return pz_fail(s->space->err, PZ_STOPPED, "stopped");
   for (size_t i = 0; i < s->space->n_ways && status == PZ_OK; i++) {
@@ -157,6 +167,7 @@ bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_p
 
 enum pz_status pz_plan_pricing_grid(struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
   if (pz_plan_pricing_promises(s, g)) return pz_plan_space_each(s->space, g, false, try_plan, s);
+  if (pz_plan_question_over(s->space->q)) return pz_fail(s->space->err, PZ_STOPPED, "stopped");
   uint64_t plans;
   enum pz_status status = pz_plan_space_count(s->space, g, &plans);
   s->found.certificate.plans += plans;

@@ -14,6 +14,8 @@ struct pz_plan_pricing {
   double cutoff_s;                         /* longer steps do not matter; 0: all do */
   const struct pz_step_shape *least_shape; /* of found.least, which is not priced yet */
   int64_t *least_stages;
+  struct pz_plan first; /* of the plan at hand the way whose bound was found first, unburdened */
+  double first_s;       /* below 0: not known */
 };
 
 /* For a space that is listed; the arena holds what is found. */
@@ -28,6 +30,11 @@ bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_p
 /* All plans of a grid; where it promises nothing their number, excluded by its bound. */
 PZ_NODISCARD enum pz_status pz_plan_pricing_grid(struct pz_plan_pricing *s,
                                                  const struct pz_plan_grid *g);
+
+/* A lower bound of the step of a plan that is unburdened: that of the way looked at first, where it is the same plan. */
+PZ_NODISCARD enum pz_status pz_plan_pricing_least_s(struct pz_plan_pricing *s,
+                                                    const struct pz_step_shape *x,
+                                                    const struct pz_plan *least, double *bound_s);
 
 /* One plan that fits, simulated. */
 PZ_NODISCARD enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s,

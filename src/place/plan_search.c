@@ -135,7 +135,7 @@ static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
   int known = full ? RECOMPUTED + 1 : away ? LAYERS_AWAY : KEY;
   if (compare_keys(&key, &t->best, known) > 0) return PZ_OK;
   struct pz_plan least = pz_plan_unburdened(p);
-  enum pz_status status = pz_step_bound(x->m, &least, &bound, s->space->err);
+  enum pz_status status = pz_plan_pricing_least_s(s, x, &least, &bound);
   if (status != PZ_OK || !within(t, p, bound)) return status;
   s->memory->enough_bytes = s->memory->hbm_bytes;
   s->memory->least = false;
@@ -153,6 +153,7 @@ static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
 static enum pz_status try_ways(void *ctx, const struct pz_step_shape *x, struct pz_plan *p) {
   struct ties *t = ctx;
   enum pz_status status = PZ_OK;
+  t->s->first_s = -1;
   pz_progress_add(t->s->space->q->progress, 0);
   if (pz_plan_question_over(t->s->space->q)) return PZ_STOPPED;
   for (size_t i = 0; i < t->s->space->n_ways && status == PZ_OK; i++)

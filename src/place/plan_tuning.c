@@ -162,6 +162,7 @@ static enum pz_status tune(struct tuning_job *j) {
   if (status == PZ_OK) status = pz_neighbourhood_of(&j->job, &j->own, &j->near, j->err);
   if (status != PZ_OK) return status;
   j->r.layers = j->near.layers;
+  j->near.limit_bytes = j->out->limit_bytes;
   j->near.etp_is_tp = j->own.etp && !j->r.from[PZ_PLAN_ETP];
   /* transfers beside compute come by themselves where stages have chunks, unless the run turns them off */
   struct pz_plan chunks = j->own;

@@ -174,7 +174,13 @@ enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s, struct pz_er
     return pz_fail(err, PZ_BAD_USE,
                    "%u microbatches interleaved over %u stages; accepted: multiples of the stages",
                    s->microbatches, s->stages);
+  enum pz_status status = PZ_OK;
   if (s->order == PZ_PIPELINE_DUALPIPE_V || s->order == PZ_PIPELINE_DUALPIPE)
-    return check_dual(s, err);
-  return PZ_OK;
+    status = check_dual(s, err);
+  double events = 2.0 * s->stages * s->chunks * s->microbatches;
+  if (status != PZ_OK || events <= PZ_PIPELINE_MOST_EVENTS) return status;
+  return pz_fail(err, PZ_LIMIT,
+                 "a pipeline of %.0f events (2 x stages x chunks x microbatches); accepted: at "
+                 "most %d",
+                 events, PZ_PIPELINE_MOST_EVENTS);
 }

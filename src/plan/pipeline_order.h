@@ -65,7 +65,10 @@ bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *s, uint32_t stage,
                               const double *sums, const double *back, uint32_t *backward_slot,
                               double *bytes);
 
-/* PZ_BAD_USE: stages, chunks or microbatches that the order does not run. */
+/* Passes of a step that are simulated. */
+enum { PZ_PIPELINE_MOST_EVENTS = 1 << 24 };
+
+/* PZ_BAD_USE: stages, chunks or microbatches that the order does not run; PZ_LIMIT: more than PZ_PIPELINE_MOST_EVENTS. */
 PZ_NODISCARD enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s,
                                               struct pz_error *err);
 

@@ -9,28 +9,28 @@ static const int64_t MOST = 1 << 24;
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
-int64_t pz_plan_blocks(const struct pz_plan *p, int64_t blocks, int64_t chunk) {
-  int64_t n = p->pp * p->vpp, j = chunk;
+struct pz_plan_layers pz_plan_layers(const struct pz_plan *p, int64_t blocks) {
+  int64_t n = p->pp * p->vpp, each = blocks / n, more = blocks % n;
   if (p->first_layers || p->last_layers) {
-    if (j == 0) return p->first_layers;
-    if (j == n - 1) return p->last_layers;
-    int64_t rest = blocks - p->first_layers - p->last_layers;
-    return rest / (n - 2) + (j - 1 < rest % (n - 2));
+    int64_t rest = blocks - p->first_layers - p->last_layers, others = pz_max(n - 2, 1);
+    return (struct pz_plan_layers){n, p->first_layers, p->last_layers, rest / others,
+                                   rest % others + 1};
   }
-  if (blocks % n && (blocks + 2) % n == 0) return (blocks + 2) / n - (j == 0) - (j == n - 1);
-  return blocks / n + (j < blocks % n);
+  if (more && (blocks + 2) % n == 0) {
+    each = (blocks + 2) / n;
+    return (struct pz_plan_layers){n, each - 1, each - 1, each, 0};
+  }
+  return (struct pz_plan_layers){n, each + (more > 0), each, each, more};
+}
+
+int64_t pz_plan_blocks(const struct pz_plan *p, int64_t blocks, int64_t chunk) {
+  struct pz_plan_layers l = pz_plan_layers(p, blocks);
+  return pz_layers_at(&l, chunk);
 }
 
 int64_t pz_plan_start(const struct pz_plan *p, int64_t blocks, int64_t chunk) {
-  int64_t n = p->pp * p->vpp, j = chunk;
-  if (p->first_layers || p->last_layers) {
-    if (j == 0) return 0;
-    if (j == n - 1) return blocks - p->last_layers;
-    int64_t rest = blocks - p->first_layers - p->last_layers;
-    return p->first_layers + (j - 1) * (rest / (n - 2)) + pz_min(j - 1, rest % (n - 2));
-  }
-  if (blocks % n && (blocks + 2) % n == 0) return j * ((blocks + 2) / n) - (j > 0);
-  return j * (blocks / n) + pz_min(j, blocks % n);
+  struct pz_plan_layers l = pz_plan_layers(p, blocks);
+  return pz_layers_before(&l, chunk);
 }
 
 bool pz_plan_is_even(const struct pz_plan *p, int64_t blocks) {

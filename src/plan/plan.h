@@ -34,6 +34,25 @@ int64_t pz_plan_blocks(const struct pz_plan *p, int64_t blocks, int64_t chunk);
 /* Repeated layers of all chunks before it. */
 int64_t pz_plan_start(const struct pz_plan *p, int64_t blocks, int64_t chunk);
 
+/* The same for many chunks of a plan: those between the first and the last have `each`, or one more where their number is
+ * below `more`. */
+struct pz_plan_layers {
+  int64_t chunks, first, last, each, more;
+};
+
+struct pz_plan_layers pz_plan_layers(const struct pz_plan *p, int64_t blocks);
+
+static inline int64_t pz_layers_at(const struct pz_plan_layers *l, int64_t chunk) {
+  if (chunk == 0) return l->first;
+  return chunk == l->chunks - 1 ? l->last : l->each + (chunk < l->more);
+}
+
+static inline int64_t pz_layers_before(const struct pz_plan_layers *l, int64_t chunk) {
+  if (chunk == 0) return 0;
+  int64_t longer = chunk < l->more ? chunk : l->more;
+  return l->first + (chunk - 1) * l->each + (longer > 0 ? longer - 1 : 0);
+}
+
 /* Has every chunk as many? */
 bool pz_plan_is_even(const struct pz_plan *p, int64_t blocks);
 

@@ -334,17 +334,6 @@ static enum pz_status run_in_order(struct simulation *s, uint32_t n_all, struct 
 
 /* ---- any order ------------------------------------------------------------------------------ */
 
-static enum pz_status check(const struct pz_pipeline *p, struct pz_error *err) {
-  struct pz_pipeline_shape shape = {p->order, p->stages, p->chunks, p->microbatches};
-  enum pz_status status = pz_pipeline_check(&shape, err);
-  double events = 2.0 * p->stages * p->chunks * p->microbatches;
-  if (status != PZ_OK || events <= PZ_PIPELINE_MOST_EVENTS) return status;
-  return pz_fail(err, PZ_LIMIT,
-                 "a pipeline of %.0f events (2 x stages x chunks x microbatches); accepted: at "
-                 "most %d",
-                 events, PZ_PIPELINE_MOST_EVENTS);
-}
-
 /* Passes of all stages; how many there are. */
 static uint32_t list_passes(struct simulation *s, struct pass *passes) {
   const struct line *x = &s->line;
@@ -382,7 +371,8 @@ enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep, stru
                                     struct pz_pipeline_run *out, struct pz_error *err) {
   struct pz_arena work;
   uint32_t n_events = 0;
-  enum pz_status status = check(p, err);
+  struct pz_pipeline_shape shape = {p->order, p->stages, p->chunks, p->microbatches};
+  enum pz_status status = pz_pipeline_check(&shape, err);
   if (status != PZ_OK) return status;
   struct simulation s = {.line = line_of(p)};
   pz_arena_init(&work, NULL);

@@ -22,8 +22,6 @@
 
 #include "core/arena.h"
 
-enum { PZ_PIPELINE_MOST_EVENTS = 1 << 24 };
-
 /* Times of one microbatch, by chunk of the model: stages * chunks of them (pipeline_order.h).  In orders without a V chunk
  * c of stage k stands at c * stages + k. */
 struct pz_pipeline {
@@ -48,8 +46,7 @@ struct pz_pipeline_run {
   uint32_t n_events;
 };
 
-/* Run it.  PZ_BAD_USE: stages, chunks or microbatches that the order does not run (pz_pipeline_check); PZ_LIMIT: more than
- * PZ_PIPELINE_MOST_EVENTS.  With `keep` the arena holds every event.  Cost: linear in the events. */
+/* Run it.  Errors as pz_pipeline_check.  With `keep` the arena holds every event.  Cost: linear in the events. */
 PZ_NODISCARD enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep,
                                                  struct pz_arena *arena,
                                                  struct pz_pipeline_run *out, struct pz_error *err);

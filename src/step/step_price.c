@@ -18,6 +18,7 @@ struct pricing {
   const struct pz_plan *plan;
   int64_t microbatches; /* microbatches of a replica */
   struct pz_pipeline_shape shape;
+  struct pz_plan_layers layers;
   struct pz_wire_time send;     /* a transfer between stages */
   bool hides_send;              /* beside a chunk's pass */
   struct pz_step_params params; /* of the stage with most */
@@ -31,16 +32,21 @@ static int64_t chunk_kind(const struct pricing *x, int64_t chunk, uint32_t kind,
                           int64_t *recomputed) {
   const struct pz_plan *p = x->plan;
   const struct pz_layer_kinds *k = &x->m->kinds;
-  int64_t n = pz_plan_blocks(p, x->m->n_blocks, chunk);
-  int64_t a = pz_plan_recomputed(p, pz_pipeline_stage_of(&x->shape, (uint32_t)chunk), n);
+  int64_t n = pz_layers_at(&x->layers, chunk);
+  int64_t a = 0;
+  if (p->recompute != PZ_RECOMPUTATION_NONE)
+    a = pz_plan_recomputed(p, pz_pipeline_stage_of(&x->shape, (uint32_t)chunk), n);
   if (k->n == 1) return *recomputed = a, n;
-  int64_t start = pz_plan_start(p, x->m->n_blocks, chunk);
+  int64_t start = pz_layers_before(&x->layers, chunk);
   *recomputed = pz_kind_count(k, kind, start, a);
   return pz_kind_count(k, kind, start, n);
 }
 
 int64_t pz_step_recomputed(struct pz_step_model *m, const struct pz_plan *plan, uint32_t kind) {
-  struct pricing x = {.m = m, .plan = plan, .shape = pz_plan_shape(plan)};
+  struct pricing x = {.m = m,
+                      .plan = plan,
+                      .shape = pz_plan_shape(plan),
+                      .layers = pz_plan_layers(plan, m->n_blocks)};
   int64_t sum = 0, recomputed;
   for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++) {
     (void)chunk_kind(&x, chunk, kind, &recomputed);
@@ -545,6 +551,7 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
                         .plan = plan,
                         .microbatches = pz_plan_microbatches(plan),
                         .shape = pz_plan_shape(plan),
+                        .layers = pz_plan_layers(plan, m->n_blocks),
                         .host_bytes_per_s = m->cost.chip.host_bytes_per_s > 0
                                                 ? m->cost.chip.host_bytes_per_s
                                                 : m->k->host_bytes_per_s};

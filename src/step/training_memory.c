@@ -304,7 +304,8 @@ struct stage_walk {
   const struct pz_memory_model *m;
   const struct pz_plan *p;
   struct pz_pipeline_shape shape;
-  int64_t stage, chunk, chunks; /* chunk of the model, of so many */
+  struct pz_plan_layers layers;
+  int64_t stage, chunk; /* chunk of the model */
   int64_t start, blocks,
       n_recomputed;    /* of the chunk: its first layer, layers, of these recomputed */
   int64_t n_offloaded; /* of the first layers too: those whose activations go to the host */
@@ -331,7 +332,7 @@ static const struct pz_layer *first_kind(const struct stage_walk *s) {
 }
 
 static bool is_first(const struct stage_walk *s) { return s->chunk == 0; }
-static bool is_last(const struct stage_walk *s) { return s->chunk == s->chunks - 1; }
+static bool is_last(const struct stage_walk *s) { return s->chunk == s->layers.chunks - 1; }
 
 /* With several stages sharded weights are gathered once a step and their gradients scattered once: both are whole in
  * between (torchtitan: reshard_after_forward is off with a pipeline). */
@@ -389,8 +390,8 @@ static int64_t repeats(const struct stage_walk *s, uint32_t i) { return repeats_
 /* A chunk of the stage begins. */
 static void enter_chunk(struct stage_walk *s, int64_t chunk) {
   s->chunk = chunk;
-  s->start = pz_plan_start(s->p, s->m->kinds->n_blocks, s->chunk);
-  s->blocks = pz_plan_blocks(s->p, s->m->kinds->n_blocks, s->chunk);
+  s->start = pz_layers_before(&s->layers, chunk);
+  s->blocks = pz_layers_at(&s->layers, chunk);
   s->n_recomputed = pz_plan_recomputed(s->p, s->stage, s->blocks);
   s->n_offloaded = pz_plan_offloaded(s->p, s->blocks);
 }
@@ -720,8 +721,8 @@ static struct stage_walk walk_of(const struct pz_memory_model *m, const struct p
   return (struct stage_walk){.m = m,
                              .p = p,
                              .shape = pz_plan_shape(p),
+                             .layers = pz_plan_layers(p, m->kinds->n_blocks),
                              .stage = stage,
-                             .chunks = p->pp * p->vpp,
                              .gradients = pz_plan_framework(p)->gradients};
 }
 
