@@ -228,6 +228,7 @@ class Chip(_Described):
     def _fields(self) -> Record:
         fields = _chip_record(self._c)
         fields.collectives = fields.link
+        fields.watts = fields.watts or None  # not known
         measured = {"tiles": [], "kernels": {}, **self.to_dict().get("calibration", {})}  # lists too
         measured["kernels"] = [Record(kind=k, **v) for k, v in measured["kernels"].items()]
         vars(fields.calibration).update(measured)

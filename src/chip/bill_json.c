@@ -1,5 +1,7 @@
 #include "chip/bill_json.h"
 
+#include <string.h>
+
 #include "core/status.h"
 
 #define PART(field, label, unit)                                                                   \
@@ -36,8 +38,15 @@ static double value(const struct pz_bill *b, const struct pz_bill_part *p) {
   return *(const double *)((const char *)b + p->offset);
 }
 
+/* A library without prices or edges knows none. */
+static json_t *amount(const struct pz_bill *b, const struct pz_bill_part *p) {
+  bool known =
+      strcmp(p->unit, "$") == 0 ? b->dollars > 0 : strcmp(p->unit, "mm") != 0 || b->edge_mm > 0;
+  return known ? json_real(value(b, p)) : json_null();
+}
+
 static void set_parts(json_t *o, const struct pz_bill *b, const struct pz_bill_part *p, size_t n) {
-  for (size_t i = 0; i < n; i++) json_object_set_new(o, p[i].key, json_real(value(b, &p[i])));
+  for (size_t i = 0; i < n; i++) json_object_set_new(o, p[i].key, amount(b, &p[i]));
 }
 
 json_t *pz_bill_json(const struct pz_chip *c) {
@@ -47,7 +56,7 @@ json_t *pz_bill_json(const struct pz_chip *c) {
   set_parts(o, &b, sums, SUMS);
   for (size_t i = 0; i < SUMS; i++)
     json_object_set_new(ranges, sums[i].key,
-                        json_pack("[f,f]", value(&low, &sums[i]), value(&high, &sums[i])));
+                        json_pack("[o,o]", amount(&low, &sums[i]), amount(&high, &sums[i])));
   json_object_set_new(o, "ranges", ranges);
   json_object_set_new(o, "dies", json_integer((json_int_t)b.dies));
   json_object_set_new(o, "edge_room_mm", json_real(b.edge_room_mm));

@@ -17,8 +17,8 @@ struct reader {
 };
 
 static enum pz_status fail(struct reader *r, const char *what, const char *accepted) {
-  enum pz_status status = pz_fail(r->err, PZ_BAD_INPUT, "%s:%d: %s; accepted: %s", r->name, r->line,
-                                  what, accepted);
+  enum pz_status status =
+      pz_fail(r->err, PZ_BAD_INPUT, "%s:%d: %s; accepted: %s", r->name, r->line, what, accepted);
   pz_error_at(r->err, r->name, r->line, 0);
   return status;
 }
@@ -70,7 +70,8 @@ static enum pz_status line(struct reader *r, uint32_t *n) {
   for (;;) {
     enum pz_status status = r->at < r->end && *r->at == '"' ? quoted(r) : plain(r);
     if (status != PZ_OK) return status;
-    if (r->cells.n - first > PZ_CSV_MOST_COLUMNS) return fail(r, "more than 256 columns", "at most 256");
+    if (r->cells.n - first > PZ_CSV_MOST_COLUMNS)
+      return fail(r, "more than 256 columns", "at most 256");
     if (r->at < r->end && *r->at == ',') {
       r->at++;
       continue;

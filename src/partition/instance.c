@@ -194,9 +194,10 @@ static void check_edge_widths(struct pz_fields *f) {
   const char *key;
   json_object_foreach((json_t *)(uintptr_t)edges, key, value) {
     if (f->status != PZ_OK || json_object_get(nodes, key)) continue;
-    f->status = pz_fail(f->err, PZ_BAD_INPUT,
-                        "%s: field 'edges.%.20s'; accepted: a tensor-parallel degree that nodes has too",
-                        f->name, key);
+    f->status =
+        pz_fail(f->err, PZ_BAD_INPUT,
+                "%s: field 'edges.%.20s'; accepted: a tensor-parallel degree that nodes has too",
+                f->name, key);
   }
 }
 

@@ -10,7 +10,6 @@ enum { MOST_BYTES = 256 << 20, MOST_COUNTS = 64 };
 /* A frontier while it is made: plans none of which is never slower than another, and the counts of their stages. */
 struct listed_plan {
   struct pz_plan plan;
-  double params; /* of the largest stage */
   uint32_t first_count, n_counts;
 };
 
@@ -160,25 +159,16 @@ static uint32_t plan_counts(const struct pz_step_shape *x, const struct pz_plan 
   return n;
 }
 
-static double stage_layers(const struct pz_step_shape *x, const struct pz_plan *p) {
-  double most = 0;
-  for (int64_t k = 0; k < p->pp; k++) {
-    double n = 0;
-    for (int64_t c = 0; c < p->vpp; c++)
-      n += (double)pz_plan_blocks(p, x->m->n_blocks, c * p->pp + k);
-    most = pz_fmax(most, n + (k == 0) + (k == p->pp - 1));
-  }
-  return most;
-}
-
-/* Has the list a plan that is never slower?  Of a grid (p) with the same ZeRO stage, order and overlap, and no more
- * layers in a stage, for what they exchange; of a shape (p NULL) by the counts alone. */
-static bool is_dominated(const struct frontier_list *f, const struct pz_plan *p, double params,
+/* Has the list a plan that is never slower?  Of a grid (p) with the same layers in every chunk: these decide what the
+ * largest stage updates and exchanges, and what hides that and transfers; of a shape (p NULL) by the counts alone. */
+static bool is_dominated(const struct frontier_list *f, const struct pz_plan *p,
                          const struct pz_term_counts *counts, uint32_t n) {
   for (uint32_t i = 0; i < f->plans.n; i++) {
     const struct listed_plan *q = pz_vec_at(&f->plans, struct listed_plan, i);
-    bool same = !p || (q->plan.zero == p->zero && q->plan.pipeline == p->pipeline &&
-                       q->plan.overlap == p->overlap && q->params <= params);
+    bool same =
+        !p || (q->plan.zero == p->zero && q->plan.pipeline == p->pipeline &&
+               q->plan.overlap == p->overlap && q->plan.vpp == p->vpp &&
+               q->plan.first_layers == p->first_layers && q->plan.last_layers == p->last_layers);
     if (same && all_counts_below(pz_vec_at(&f->counts, struct pz_term_counts, q->first_count),
                                  q->n_counts, counts, n))
       return true;
@@ -272,21 +262,20 @@ static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x, str
   struct frontier_list *list = ctx;
   const struct pz_plan_memory *memory = list->s->memory;
   struct pz_term_counts counts[MOST_COUNTS];
-  double params = stage_layers(x, p);
   for (size_t i = 0; i < list->s->space->n_ways; i++) {
     if (!pz_plan_space_take(list->s->space, p, i)) continue;
     bool full = p->recompute == PZ_RECOMPUTATION_FULL;
     struct pz_plan least = pz_plan_unburdened(p);
     uint32_t n = plan_counts(x, &least, counts);
-    if (is_dominated(list, p, params, counts, n)) {
+    if (is_dominated(list, p, counts, n)) {
       if (i == 0) return PZ_OK;
       continue;
     }
     if (pz_plan_memory_once(memory, x, p) > memory->hbm_bytes) continue;
     enum pz_status status = PZ_OK;
     if (full) n = plan_counts(x, p, counts);
-    if (!full || !is_dominated(list, p, params, counts, n))
-      status = add_plan(list, (struct listed_plan){*p, params, 0, n}, counts);
+    if (!full || !is_dominated(list, p, counts, n))
+      status = add_plan(list, (struct listed_plan){*p, 0, n}, counts);
     if (status != PZ_OK || i == 0) return status;
   }
   return PZ_OK;
@@ -317,7 +306,7 @@ static enum pz_status merge_frontier(const struct pz_frontier *from, struct fron
       for (uint32_t k = 0; k < pz_terms_of(from->kinds); k++)
         counts[c].n[pz_term_at(from->kinds, k)] = counts_from(from, p->first_count + c)[k];
     }
-    if (is_dominated(to, NULL, 0, counts, p->n_counts)) continue;
+    if (is_dominated(to, NULL, counts, p->n_counts)) continue;
     enum pz_status status = add_plan(to, (struct listed_plan){.n_counts = p->n_counts}, counts);
     if (status != PZ_OK) return status;
   }

@@ -350,7 +350,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
             "]}, \"edges\": {\"1\": [{\"sourceId\": 0, \"destId\": 0, \"cost\": 1}]}}",
        "bad.json: edges.1[0]: unknown key 'cost'; accepted: sourceId, destId, communicationCost"},
       {HEAD "\"nodes\": {\"1\": [" NODE "]}, \"edges\": {\"1\": [], \"2\": []}}",
-       "bad.json: edges.2; accepted: a tensor-parallel degree that nodes has too"},
+       "bad.json: field 'edges.2'; accepted: a tensor-parallel degree that nodes has too"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_arena arena;
