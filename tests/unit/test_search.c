@@ -827,7 +827,8 @@ static void nonsense_is_refused(void **state) {
       {"gpt2", "paper", "0.001", 32, 1, PZ_NO_ANSWER, "nearest are 3.35505 mm2 of at most 0.001"},
       {"gpt2", "paper", "-3", 32, 1, PZ_BAD_USE, "--budget"},
       {"gpt2", "paper", "tpuv44", 32, 1, PZ_BAD_INPUT, "tpuv4"},
-      {"gpt3-175b", "paper", "5", 1, 1, PZ_NO_ANSWER, "within its limits runs gpt3-175b; 'phaze place"},
+      {"gpt3-175b", "paper", "5", 1, 1, PZ_NO_ANSWER,
+       "within its limits runs gpt3-175b; 'phaze place"},
       {"gpt2-xl", "paper", NULL, 32, 2, PZ_BAD_USE, "accepted: 1, 5, 25"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
