@@ -1814,6 +1814,9 @@ PZ_API struct pz_stage_layers pz_training_run_stage(const struct pz_training_run
 enum pz_plan_objective { PZ_PLAN_TIME, PZ_PLAN_MEMORY, PZ_PLAN_COST, PZ_PLAN_OBJECTIVES };
 PZ_API extern const char *const pz_plan_objective_names[];
 
+/* What a search for plans may take by default: the best one so far is the answer then, with its gap. */
+enum { PZ_PLAN_SECONDS = 300 };
+
 /* A training run whose best plan is wanted.  Take pz_training_place_options_default() and change
  * fields. */
 struct pz_training_place_options {

@@ -386,7 +386,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
           batch: int = 4096, seq: Optional[int] = None, top: int = 1, framework: Optional[str] = None,
           tie: float = 0.01, objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
           events: bool = False, tokens: Optional[float] = None, deadline_s: Optional[float] = None,
-          threads: int = 0, seconds: float = 0, progress: Optional[Progress] = None,
+          threads: int = 0, seconds: float = 300, progress: Optional[Progress] = None,
           tp: Union[int, Sequence[int], None] = None, mbs: Union[int, Sequence[int], None] = None,
           recompute: Optional[str] = None, hbm_bytes: Optional[float] = None, state: Optional[float] = None,
           steps: Optional[int] = None, check: bool = False, first_stage_gradients: bool = False,
@@ -397,7 +397,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     `tie` of the fastest are equal to the model: the first is the simplest of them, `fastest` the one with
     the shortest predicted step.  With a `deadline_s` only plans with which a run over so many `tokens` ends by then;
     where none does the fastest, and the result is `late`.  `progress` is told how far the search is, in the thread of the caller;
-    returning False stops it, which then raises Stopped, and Ctrl-C stops it too.  After `seconds` (0: none) the search ends
+    returning False stops it, which then raises Stopped, and Ctrl-C stops it too.  After `seconds` (0: never) the search ends
     with the best plans so far: the result is `stopped`, and certificate.gap says how much better a plan could be.
 
     ONNX files, and models on a chip of 45 or 22 nm that is only described, have the plans of the evaluator
@@ -469,7 +469,7 @@ def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Se
           batch: int = 4096, batch_per_device: Optional[int] = None, tie: float = 0.01,
           objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
           tokens: Optional[float] = None, deadline_s: Optional[float] = None, threads: int = 0,
-          seconds: float = 0, progress: Optional[Progress] = None, plan_fields=None) -> Scaling:
+          seconds: float = 300, progress: Optional[Progress] = None, plan_fields=None) -> Scaling:
     """How the best plan scales with the number of devices, at one batch (strong) or with so many samples
     a device (weak); parameters as for place.
 
@@ -548,7 +548,7 @@ def _machine_of(read: RunPlan, chip: Optional[AnyChip], cluster: AnyCluster) -> 
 def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyChip] = None,
          cluster: AnyCluster = None, *, devices: Optional[int] = None, vocab: Optional[int] = None,
          variables: Optional[Mapping[str, Any]] = None, ignore: Sequence[str] = (),
-         measured_s: Optional[float] = None, threads: int = 0, seconds: float = 0,
+         measured_s: Optional[float] = None, threads: int = 0, seconds: float = 300,
          progress: Optional[Progress] = None) -> Tuning:
     """What would make a training run faster: the best plan for the same devices and batch, and the single
     changes that bring most.  `run` and what it may leave open as for read_plan, which makes a RunPlan;

@@ -28,7 +28,8 @@ static const struct settings defaults = {.semantics = NOT_GIVEN,
                                                               .size = sizeof(struct pz_plan),
 #include "cli/plan_unset.def"
                                                           },
-                                                      .top = 1}};
+                                                      .top = 1,
+                                                      .seconds = PZ_PLAN_SECONDS}};
 enum { ORIGINAL, CORRECTED, TRAINING, DEFAULT_BATCH = 4096 };
 static const char *const semantics_names[] = {"original", "corrected", "training", NULL};
 static const char *const recompute_names[] = {"auto", "on",   "off",  "selective", "alternate",
@@ -99,8 +100,8 @@ static const struct pz_option options[] = {
      .help = "With --tokens: only plans with which the run ends within this time, days or hours: 30d, 36h; if there is none, the fastest plan is shown and the exit status is 1"},
     {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(training.report), .arg = "PAGE.html",
      .help = "Training: write the plan as one self-contained HTML page: pipeline and memory over time, and how it scales over a list of --devices"},
-    {.name = "seconds", .type = PZ_OPTION_INT, .offset = AT(training.seconds), .arg = "S", .min = 0, .max = 1e9,
-     .help = "Training: end a search after so many seconds, with the best plan so far and its gap (0: none)"},
+    {.name = "seconds", .type = PZ_OPTION_REAL, .offset = AT(training.seconds), .arg = "S", .min = 0, .max = 1e9,
+     .help = "Training: end a search after so many seconds, with the best plan so far and its gap (default: 300; 0: never)"},
 };
 /* clang-format on */
 

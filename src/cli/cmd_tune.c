@@ -5,7 +5,7 @@
 
 #define SETTINGS struct pz_tune_settings
 #define AT(field) offsetof(SETTINGS, field)
-static const SETTINGS defaults = {.threads = 0};
+static const SETTINGS defaults = {.seconds = PZ_PLAN_SECONDS};
 
 /* clang-format off */
 static const struct pz_option options[] = {
@@ -17,7 +17,7 @@ static const struct pz_option options[] = {
     {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an argument or key of the run that is not covered, and predict the run without it; may be given several times"},
     {.name = "measured-s", .type = PZ_OPTION_REAL, .offset = AT(measured_s), .arg = "S", .min = 1e-9, .max = 1e9, .help = "Measured seconds per step, to compare the prediction with and to correct all times by (default: of a log what it shows)"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
-    {.name = "seconds", .type = PZ_OPTION_INT, .offset = AT(seconds), .arg = "S", .min = 0, .max = 1e9, .help = "End the searches for the best plan after so many seconds, with the best so far and its gap (0: none)"},
+    {.name = "seconds", .type = PZ_OPTION_REAL, .offset = AT(seconds), .arg = "S", .min = 0, .max = 1e9, .help = "End the searches for the best plan after so many seconds, with the best so far and its gap (default: 300; 0: never)"},
 };
 /* clang-format on */
 
@@ -39,7 +39,7 @@ static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
   struct pz_error why = {0};
   o.threads = (unsigned)x->s->threads;
   o.measured_s = x->measured_s;
-  o.seconds = (double)x->s->seconds;
+  o.seconds = x->s->seconds;
   o.progress = pz_command_progress;
   struct pz_progress progress;
   o.ctx = &progress;

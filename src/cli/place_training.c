@@ -43,7 +43,7 @@ static enum pz_status read_options(struct pz_place_job *j) {
   o.tie = TIE;
   o.top = (uint32_t)t->top;
   o.all_devices = t->all_devices;
-  o.seconds = (double)t->seconds;
+  o.seconds = t->seconds;
   o.progress = pz_command_progress;
   o.ctx = &j->progress;
   o.events = s->trace != NULL;

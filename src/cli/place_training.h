@@ -17,7 +17,7 @@ struct pz_place_training_settings {
   const char *tokens, *deadline; /* NULL: not asked for */
   double price;
   const char *report; /* page of the plans found; NULL: none */
-  int64_t seconds;    /* of a search; 0: until all is decided */
+  double seconds;     /* of a search; 0: until all is decided */
 };
 
 struct pz_place_question {

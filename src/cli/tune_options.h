@@ -9,8 +9,8 @@ enum { PZ_TUNE_MOST_SETS = 32, PZ_TUNE_MOST_CHANGES = 8 };
 struct pz_tune_settings {
   struct pz_common common;
   struct pz_machine_options machine;
-  int64_t devices, vocab, threads, seconds;
-  double measured_s;
+  int64_t devices, vocab, threads;
+  double measured_s, seconds;
   const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
   const char *ignore[PZ_TUNE_MOST_SETS + 1];
 };

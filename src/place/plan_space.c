@@ -449,8 +449,13 @@ static bool can_order(const struct pz_plan *p, int64_t blocks) {
     return false;
   if (v && pz_pipeline_check(&shape, NULL) != PZ_OK) return false;
   if (p->vpp == 1) return blocks >= p->pp;
-  return p->pp > 1 && (v || microbatches % p->pp == 0) && blocks + 2 >= n &&
-         (blocks % n == 0 || (blocks + 2) % n == 0);
+  return p->pp > 1 && (v || microbatches % p->pp == 0);
+}
+
+/* May stages have so many chunks, in any order? */
+static bool can_chunk(const struct pz_plan *p, int64_t blocks) {
+  int64_t n = p->pp * p->vpp;
+  return p->vpp == 1 || (blocks + 2 >= n && (blocks % n == 0 || (blocks + 2) % n == 0));
 }
 
 /* Orders of so many chunks; one stage has no order. */
@@ -549,7 +554,7 @@ static enum pz_status visit_grid(struct pz_plan_space *s, const struct pz_plan_g
   int64_t most_vpp = p.pp == 1 ? 1 : (s->n_blocks + 2) / p.pp;
   for (int64_t k = 1; k <= most_vpp && status == PZ_OK; k++) {
     p.vpp = v->dominant ? most_vpp + 1 - k : k; /* more chunks make others superfluous */
-    if (!PZ_PLAN_ALLOWS(s->q, VPP, vpp, p.vpp)) continue;
+    if (!PZ_PLAN_ALLOWS(s->q, VPP, vpp, p.vpp) || !can_chunk(&p, s->n_blocks)) continue;
     for (int i = 0; i < PZ_PIPELINES && status == PZ_OK; i++) {
       p.pipeline = i;
       if (has_order(s, &p, (enum pz_pipeline_order)i) && can_order(&p, s->n_blocks))

@@ -176,7 +176,8 @@ static enum pz_status tune(struct tuning_job *j) {
 }
 
 struct pz_tune_options pz_tune_options_default(void) {
-  return (struct pz_tune_options){.size = sizeof(struct pz_tune_options)};
+  return (struct pz_tune_options){.size = sizeof(struct pz_tune_options),
+                                  .seconds = PZ_PLAN_SECONDS};
 }
 
 /* All parts of the step longer, or shorter, until it takes what was measured. */

@@ -19,7 +19,8 @@
 #include "step/prediction.h"
 
 struct pz_training_place_options pz_training_place_options_default(void) {
-  struct pz_training_place_options o = {.size = sizeof o, .plan = pz_plan_default(), .top = 1};
+  struct pz_training_place_options o = {
+      .size = sizeof o, .plan = pz_plan_default(), .top = 1, .seconds = PZ_PLAN_SECONDS};
   o.plan.devices = o.plan.batch = 1;
   return o;
 }
