@@ -99,7 +99,8 @@ class Watch:
                 continue
             if state is _END:
                 return
-            if self._progress and self._progress(state) is False:
+            # what the library tells before it hears of the end is not told on
+            if self._progress and not self._stop.is_set() and self._progress(state) is False:
                 self._stop.set()
 
     def _end(self, thread: threading.Thread) -> None:

@@ -165,7 +165,7 @@ class Answers(unittest.TestCase):
         seen = []
         with self.assertRaises(phaze.Stopped):
             phaze.validate(progress=lambda state: bool(seen.append(state.phase)))
-        self.assertEqual(len(set(seen)), 1)
+        self.assertEqual(len(seen), 1)
 
 
 class Errors(unittest.TestCase):
