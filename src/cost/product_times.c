@@ -59,7 +59,7 @@ static int64_t bits_of(double x) {
 }
 
 /* What the cores depend on beside the clock. */
-enum { KEY = 13 };
+enum { KEY = 14 };
 static void core_key(const struct pz_product *p, const struct pz_chip *c, int64_t key[KEY]) {
   const struct pz_tensor_cores *x = &c->tensor;
   const int64_t sizes[] = {p->batch,          p->m,        p->n,     p->k,
@@ -69,6 +69,7 @@ static void core_key(const struct pz_product *p, const struct pz_chip *c, int64_
   key[10] = bits_of(c->glb_bytes_per_s);
   key[11] = bits_of(x->local_bytes_per_s);
   key[12] = bits_of(x->local_total_bytes_per_s);
+  key[13] = bits_of(c->calibration.tensor_efficiency);
 }
 
 static enum pz_status keep(struct pz_product_times *t, struct pz_map *map, const void *key,
@@ -106,8 +107,16 @@ static enum pz_status core_s(struct pz_product_times *t, const struct pz_product
 /* Seconds at a memory of HBM_BYTES_PER_S. */
 static enum pz_status hbm_s(struct pz_product_times *t, const struct pz_product *p,
                             const struct pz_chip *c, double *out, struct pz_error *err) {
-  const int64_t key[] = {p->batch,       p->m,           p->n,         p->k,
-                         c->tensor.rows, c->tensor.cols, c->glb_bytes, rules_key(c)};
+  const int64_t key[] = {p->batch,
+                         p->m,
+                         p->n,
+                         p->k,
+                         c->tensor.rows,
+                         c->tensor.cols,
+                         c->glb_bytes,
+                         rules_key(c),
+                         bits_of(c->calibration.hbm_read_efficiency),
+                         bits_of(c->calibration.hbm_write_efficiency)};
   uint32_t at = pz_map_get(&t->hbm, key, sizeof key);
   if (at != PZ_NONE) return *out = *pz_vec_at(&t->seconds, double, at), PZ_OK;
   struct pz_chip one = *c;
@@ -123,10 +132,15 @@ static enum pz_status hbm_s(struct pz_product_times *t, const struct pz_product 
 static enum pz_status nested_mapping(struct pz_product_times *t, const struct pz_product *p,
                                      const struct pz_chip *c, struct pz_mapping *out,
                                      struct pz_error *err) {
-  int64_t key[6 + KEY] = {PZ_SHARED_MAPPING,    p->warm,
-                          c->glb_bytes,         (int64_t)c->tech,
-                          bits_of(c->clock_hz), bits_of(pz_chip_hbm_bytes_per_s(c))};
-  core_key(p, c, key + 6);
+  int64_t key[8 + KEY] = {PZ_SHARED_MAPPING,
+                          p->warm,
+                          c->glb_bytes,
+                          (int64_t)c->tech,
+                          bits_of(c->clock_hz),
+                          bits_of(pz_chip_hbm_bytes_per_s(c)),
+                          bits_of(c->calibration.hbm_read_efficiency),
+                          bits_of(c->calibration.hbm_write_efficiency)};
+  core_key(p, c, key + 8);
   uint32_t at = pz_map_get(&t->nested, key, sizeof key);
   if (at != PZ_NONE) return *out = *pz_vec_at(&t->mappings, struct pz_mapping, at), PZ_OK;
   const struct pz_mapping *known = pz_shared_table_get(t->shared, key, sizeof key);

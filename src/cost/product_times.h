@@ -17,7 +17,7 @@ PZ_NODISCARD enum pz_status pz_product_times_new(const struct pz_shared_table *s
 void pz_product_times_free(struct pz_product_times *t); /* accepts NULL */
 
 /* Chips with rules.nested_mapping: as pz_map_product.  Others: latency and its parts; of cores, compute_s is all of it
- * and local_s and glb_s are 0.  No energy and no tiles.  The chip must have no calibration.  Errors as pz_map_product. */
+ * and local_s and glb_s are 0.  No energy and no tiles.  The chip must have no calibration but what its class reaches (chip/cold.def).  Errors as pz_map_product. */
 PZ_NODISCARD enum pz_status pz_product_times_get(struct pz_product_times *t,
                                                  const struct pz_product *p,
                                                  const struct pz_chip *c, struct pz_mapping *out,

@@ -18,8 +18,9 @@ struct training {
   struct pz_evaluator base;
   struct pz_training_question q;
   unsigned n_workers;
-  struct pz_plan_finder **finder; /* by worker and model */
-  struct pz_arena *plans;         /* by worker: of chips of another class than the space's */
+  struct pz_plan_finder **finder;  /* by worker and model */
+  struct pz_arena *plans;          /* by worker: of chips of another class than the space's */
+  struct pz_product_times **times; /* by worker: of all models; NULL: borrowed */
   struct pz_shared_table shared;
   void *block; /* its memory, unless that is of all ranks */
 };
@@ -103,6 +104,8 @@ static void free_training(struct pz_evaluator *e) {
   for (size_t i = 0; t->finder && i < (size_t)t->n_workers * t->q.n_models; i++)
     pz_plan_finder_free(t->finder[i]);
   for (unsigned i = 0; t->plans && i < t->n_workers; i++) pz_arena_release(&t->plans[i]);
+  for (unsigned i = 0; t->times && i < t->n_workers; i++) pz_product_times_free(t->times[i]);
+  pz_free(t->times);
   pz_free(t->plans);
   pz_free(t->finder);
   pz_free(t->block);
@@ -122,7 +125,8 @@ static enum pz_status share_memory(struct training *t, const struct pz_pool *poo
 struct making {
   struct training *t;
   const struct pz_chip *like;
-  struct pz_error *err; /* by finder */
+  struct pz_product_times *times; /* borrowed; NULL: each worker's own */
+  struct pz_error *err;           /* by finder */
 };
 
 static void make_finder(void *ctx, size_t i, unsigned worker) {
@@ -135,14 +139,16 @@ static void make_finder(void *ctx, size_t i, unsigned worker) {
   enum pz_status status = pz_training_plan_question(&t->q, model, m->like, &net, &one, &m->err[i]);
   one.shared = &t->shared;
   one.shared_as = model;
+  one.job.times = m->times ? m->times : t->times[i / t->q.n_models];
   if (status == PZ_OK) status = pz_plan_finder_new(&one, &t->finder[i], &m->err[i]);
   m->err[i].status = status;
 }
 
 static enum pz_status make_finders(struct training *t, const struct pz_chip *like,
-                                   struct pz_pool *pool, struct pz_error *err) {
+                                   struct pz_pool *pool, struct pz_product_times *times,
+                                   struct pz_error *err) {
   size_t n = (size_t)t->n_workers * t->q.n_models;
-  struct making m = {t, like, pz_calloc(n, sizeof *m.err)};
+  struct making m = {t, like, times, pz_calloc(n, sizeof *m.err)};
   enum pz_status status = PZ_OK;
   t->finder = pz_calloc(n, sizeof *t->finder);
   if (!t->finder || !m.err)
@@ -157,9 +163,18 @@ static enum pz_status make_finders(struct training *t, const struct pz_chip *lik
   return status;
 }
 
+static enum pz_status make_times(struct training *t, struct pz_error *err) {
+  t->times = pz_calloc(t->n_workers, sizeof *t->times);
+  enum pz_status status =
+      t->times ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  for (unsigned i = 0; i < t->n_workers && status == PZ_OK; i++)
+    status = pz_product_times_new(&t->shared, &t->times[i], err);
+  return status;
+}
+
 enum pz_status pz_training_new(const struct pz_training_question *q, const struct pz_chip *like,
-                               struct pz_pool *pool, struct pz_evaluator **out,
-                               struct pz_error *err) {
+                               struct pz_pool *pool, struct pz_product_times *times,
+                               struct pz_evaluator **out, struct pz_error *err) {
   struct training *t = pz_calloc(1, sizeof *t);
   if (!t) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   t->base.ops = &ops;
@@ -169,12 +184,17 @@ enum pz_status pz_training_new(const struct pz_training_question *q, const struc
   t->plans = pz_calloc(t->n_workers, sizeof *t->plans);
   if (!t->plans) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   for (unsigned i = 0; t->plans && i < t->n_workers; i++) pz_arena_init(&t->plans[i], NULL);
-  if (status == PZ_OK) status = make_finders(t, like, pool, err);
+  if (status == PZ_OK && !times) status = make_times(t, err);
+  if (status == PZ_OK) status = make_finders(t, like, pool, times, err);
   if (status == PZ_OK)
     *out = &t->base;
   else
     free_training(&t->base);
   return status;
+}
+
+struct pz_product_times *pz_training_times(const struct pz_evaluator *e, unsigned worker) {
+  return ((const struct training *)e)->times[worker];
 }
 
 const struct pz_training_question *pz_training_asked(const struct pz_evaluator *e) {

@@ -43,11 +43,16 @@ PZ_NODISCARD enum pz_status pz_training_plan_question(const struct pz_training_q
                                                       struct pz_plan_question *out,
                                                       struct pz_error *err);
 
-/* For the threads of a pool, or for one thread that shares nothing with others (NULL); `like`: the first chip.  The question
- * is copied, its texts are not.  Errors as pz_plan_finder_new. */
+/* For the threads of a pool, or for one thread that shares nothing with others (NULL); `like`: the first chip; `times`:
+ * borrowed, of an evaluator for chips of the same space (pz_training_times), or NULL.  The question is copied, its texts
+ * are not.  Errors as pz_plan_finder_new. */
 PZ_NODISCARD enum pz_status pz_training_new(const struct pz_training_question *q,
                                             const struct pz_chip *like, struct pz_pool *pool,
+                                            struct pz_product_times *times,
                                             struct pz_evaluator **out, struct pz_error *err);
+
+/* Of its own, not borrowed; for the worker alone. */
+struct pz_product_times *pz_training_times(const struct pz_evaluator *e, unsigned worker);
 
 const struct pz_training_question *pz_training_asked(const struct pz_evaluator *e);
 

@@ -24,6 +24,7 @@ struct pz_plan_finder {
   struct pz_plan_pricing pricing;
   struct pz_plan_frontiers frontiers;
   struct pz_term_tables terms;
+  struct pz_product_times *own_times; /* where the question has none */
   struct pz_error unused;
   uint32_t last_best;       /* shape */
   uint32_t first_shape;     /* which others that share do not begin with */
@@ -349,7 +350,10 @@ enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_pl
   struct pz_chip first = *q->job.chip;
   first.rules.nested_mapping = false;
   f->q.job.chip = &first;
-  enum pz_status status = begin_finder(f, err);
+  enum pz_status status =
+      q->job.times ? PZ_OK : pz_product_times_new(q->shared, &f->own_times, err);
+  if (f->own_times) f->q.job.times = f->own_times;
+  if (status == PZ_OK) status = begin_finder(f, err);
   f->q.job.chip = q->job.chip;
   if (status == PZ_OK)
     *out = f;
@@ -361,9 +365,9 @@ enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_pl
 void pz_plan_finder_free(struct pz_plan_finder *f) {
   if (!f) return;
   pz_plan_space_release(&f->space);
-  pz_term_tables_release(&f->terms);
   pz_plan_memory_release(&f->memory);
   pz_plan_frontiers_release(&f->frontiers);
+  pz_product_times_free(f->own_times);
   pz_arena_release(&f->plans);
   pz_arena_release(&f->arena);
   pz_free(f);

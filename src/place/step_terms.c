@@ -478,12 +478,10 @@ void pz_term_tables_init(struct pz_term_tables *t, struct pz_plan_space *space,
   pz_vec_init(&t->tables, arena, sizeof(const double *));
 }
 
-void pz_term_tables_release(struct pz_term_tables *t) { pz_product_times_free(t->times); }
-
 enum pz_status pz_term_tables_begin(struct pz_term_tables *t) {
   t->scheduled = pz_step_is_scheduled(t->space->q->job.chip, &t->space->q->plan);
-  enum pz_status status = pz_product_times_new(t->space->q->shared, &t->times, t->space->err);
-  if (status == PZ_OK) status = find_work(t);
+  t->times = t->space->q->job.times;
+  enum pz_status status = find_work(t);
   return status == PZ_OK ? find_gemms(t) : status;
 }
 

@@ -52,10 +52,10 @@ struct pz_term_tables {
   struct pz_plan_space *space;
   bool scheduled; /* operators run beside each other */
   struct pz_arena *arena;
-  struct pz_product_times *times;
-  struct pz_term_work *work; /* by shape and term */
-  double *share;             /* by shape: part of all microbatches that a device works on */
-  struct pz_map gemm_at;     /* by size */
+  struct pz_product_times *times; /* the question's */
+  struct pz_term_work *work;      /* by shape and term */
+  double *share;                  /* by shape: part of all microbatches that a device works on */
+  struct pz_map gemm_at;          /* by size */
   struct pz_vec gemms, uses; /* struct pz_product; where they are used, those of a shape together */
   uint32_t *first_use;
   double *gemm_number; /* of the table at hand */
@@ -67,7 +67,6 @@ struct pz_term_tables {
 
 void pz_term_tables_init(struct pz_term_tables *t, struct pz_plan_space *space,
                          struct pz_arena *arena);
-void pz_term_tables_release(struct pz_term_tables *t);
 
 /* When the space is listed: opens all shapes.  PZ_LIMIT: too many kinds of layers. */
 PZ_NODISCARD enum pz_status pz_term_tables_begin(struct pz_term_tables *t);

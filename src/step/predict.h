@@ -13,11 +13,14 @@ struct pz_constants;
 struct pz_model_shape;
 
 /* What is trained, and on what: all that a prediction needs beside the plan. */
+struct pz_product_times;
+
 struct pz_job {
   const char *model, *config; /* its name or path; or the text of a config.json under this name */
   const struct pz_chip *chip;
   const struct pz_cluster *net;         /* NULL: the chip's own link */
   const struct pz_constants *constants; /* NULL: those of cost/constants.def */
+  struct pz_product_times *times; /* of chips without measurements, borrowed; NULL: none kept */
 };
 
 /* More of a prediction, for those who ask: held by the arena. */

@@ -185,6 +185,7 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
     m->n_blocks = m->kinds.n_blocks;
     count_params(m, plan);
     use_chip(m, job->chip, job->net, plan);
+    m->cost.times = job->times;
     m->memory = pz_memory_model_of(m->w, &m->kinds, job->chip, plan);
     status = time_kernels(m, plan, err);
   }

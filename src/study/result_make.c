@@ -305,7 +305,8 @@ static enum pz_status value_with(const struct maker *m, const struct pz_training
   struct pz_evaluator *by = NULL;
   struct pz_boxed chip;
   pz_boxed_set(&s->space, &b, &chip);
-  enum pz_status status = pz_training_new(q, &chip.lo, NULL, &by, m->err);
+  enum pz_status status =
+      pz_training_new(q, &chip.lo, NULL, pz_training_times(s->by, 0), &by, m->err);
   for (uint32_t i = 0; i < c->objective.n && status == PZ_OK; i++) {
     uint32_t k = c->objective.models[i];
     struct pz_evaluation e = {.step_s = HUGE_VAL};

@@ -52,14 +52,16 @@ struct moved {
   struct asked a;
 };
 
-static enum pz_status begin(struct moved *x, struct pz_study *s, const struct pz_cold *k) {
+static enum pz_status begin(struct moved *x, struct pz_study *s, const struct pz_cold *k,
+                            unsigned worker) {
   struct pz_search_question q = *pz_search_asked(s->search);
   struct pz_box all = pz_box_all(&s->space, 0);
   struct pz_boxed like;
   x->space = s->space;
   x->space.constants = k;
   pz_boxed_set(&x->space, &all, &like);
-  enum pz_status status = pz_training_new(&s->training, &like.hi, NULL, &x->by, x->a.err);
+  enum pz_status status = pz_training_new(&s->training, &like.hi, NULL,
+                                          pz_training_times(s->by, worker), &x->by, x->a.err);
   q.space = &x->space;
   for (uint32_t i = 0; i < q.n_entries; i++) q.entries[i].by = x->by;
   return status == PZ_OK ? pz_search_new(&q, NULL, &x->a.search, x->a.err) : status;
@@ -67,13 +69,13 @@ static enum pz_status begin(struct moved *x, struct pz_study *s, const struct pz
 
 enum pz_status pz_moved_find(struct pz_study *s, const struct pz_objective *o,
                              const struct pz_cold *k, const struct pz_point *best,
-                             const struct pz_point *candidates, uint32_t n, struct pz_moved *out,
-                             struct pz_error *err) {
+                             const struct pz_point *candidates, uint32_t n, unsigned worker,
+                             struct pz_moved *out, struct pz_error *err) {
   struct moved *x = pz_calloc(1, sizeof *x);
   if (!x) return no_memory(err);
   x->a = (struct asked){.o = o, .err = err};
   *out = (struct pz_moved){.better = -1};
-  enum pz_status status = begin(x, s, k);
+  enum pz_status status = begin(x, s, k, worker);
   if (status == PZ_OK) status = value_of(&x->a, best, 0, &out->value);
   out->better_value = out->value * (1 + s->o.gap);
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
@@ -268,7 +270,8 @@ static enum pz_status move(void *ctx, size_t i, unsigned worker, struct pz_error
   if (energy || !chips) status = move_reference(w->s, &k, worker, &o, err);
   w->found[i] = (struct pz_moved){.value = known_value(w, &o, &w->c->best), .better = -1};
   if (status == PZ_OK && chips)
-    status = pz_moved_find(w->s, &o, &k, &w->c->best, w->candidate, w->n, &w->found[i], err);
+    status =
+        pz_moved_find(w->s, &o, &k, &w->c->best, w->candidate, w->n, worker, &w->found[i], err);
   pz_progress_add(w->watch.progress, 1);
   return status;
 }

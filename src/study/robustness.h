@@ -13,11 +13,12 @@ struct pz_moved {
 };
 
 /* With these constants of chips, by an objective with its reference; candidates beyond the limits do not count.  By the
- * calling thread. */
+ * calling thread, which is this worker of the search's pool. */
 PZ_NODISCARD enum pz_status pz_moved_find(struct pz_study *s, const struct pz_objective *o,
                                           const struct pz_cold *k, const struct pz_point *best,
                                           const struct pz_point *candidates, uint32_t n,
-                                          struct pz_moved *out, struct pz_error *err);
+                                          unsigned worker, struct pz_moved *out,
+                                          struct pz_error *err);
 
 /* On all threads, of the evaluator training; `steps`: of the sensitivity.  The arena holds it. */
 PZ_NODISCARD enum pz_status pz_robustness_make(struct pz_study *s, const struct pz_objective_run *c,

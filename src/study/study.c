@@ -292,7 +292,7 @@ static enum pz_status make_evaluator(struct pz_study *s, struct pz_watch watch,
   if (!pz_study_is_training(s))
     return pz_original_new(&s->task, s->o.exhaustive, s->pool, watch, &s->by, err);
   pz_boxed_set(&s->space, &all, &like);
-  return pz_training_new(&s->training, &like.hi, s->pool, &s->by, err);
+  return pz_training_new(&s->training, &like.hi, s->pool, NULL, &s->by, err);
 }
 
 enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_study_watch *w,

