@@ -42,13 +42,13 @@ static inline struct pz_study_options training_study(void) {
       "1600],\"hbm_stacks\":[1,2],\"link_gb_per_s\":[20,80]}}";
   struct pz_study_options o = pz_study_options_default();
   o.models[0] = "gpt2";
-  o.models[1] = "bert-base@32x16";
+  o.models[1] = "bert-base@32x8";
   o.n_models = 2;
   o.each_model = true;
   o.gap = 0;
   o.space_text = space;
   o.devices = 4;
-  o.batch = 8;
+  o.batch = 4;
   o.scale_up = 2;
   o.outer_bytes_per_s = 2e9;
   o.workload.seq = 64;
