@@ -28,7 +28,7 @@ static inline struct pz_study_options paper_study(void) {
   o.mbs = (struct pz_choices){{1, 4}, 2};
   o.tp = (struct pz_choices){{1}, 1};
   o.workload.seq = 256;
-  o.steps = 300;
+  o.steps = pz_test_is_short() ? 50 : 300;
   o.budget = "6";
   return o;
 }
@@ -40,13 +40,18 @@ static inline struct pz_study_options training_study(void) {
       "\"axes\":{\"tensor_cores\":[2,4,8],\"local_kib\":[64,128],\"vector_cores\":[2,4,8],"
       "\"lanes\":[16,32],\"glb_mib\":[2,4],\"glb_bytes_per_cycle\":[256],\"clock_mhz\":[800,"
       "1600],\"hbm_stacks\":[1,2],\"link_gb_per_s\":[20,80]}}";
+  static const char fewer[] =
+      "{\"name\":\"few\",\"nodes\":[\"5nm\"],\"arrays\":[\"16x16\",\"32x32\"],\"hbm\":[\"hbm3\"],"
+      "\"axes\":{\"tensor_cores\":[4,8],\"local_kib\":[64],\"vector_cores\":[4,8],"
+      "\"lanes\":[32],\"glb_mib\":[2,4],\"glb_bytes_per_cycle\":[256],\"clock_mhz\":[800,"
+      "1600],\"hbm_stacks\":[1,2],\"link_gb_per_s\":[20,80]}}";
   struct pz_study_options o = pz_study_options_default();
   o.models[0] = "gpt2";
   o.models[1] = "bert-base@32x8";
   o.n_models = 2;
   o.each_model = true;
   o.gap = 0;
-  o.space_text = space;
+  o.space_text = pz_test_is_short() ? fewer : space;
   o.devices = 4;
   o.batch = 4;
   o.scale_up = 2;

@@ -235,7 +235,7 @@ static double in_sequence(const struct pz_problem *p) {
 /* Tasks that have lost different modes are interchangeable no longer. */
 static void modes_that_are_dropped_are_not_there(void **state) {
   (void)state;
-  for (int round = 0; round < 1000; round++) {
+  for (int round = 0; round < pz_test_part(1000); round++) {
     struct pz_arena arena;
     struct pz_problem p, fewer;
     struct pz_task tasks[MOST];

@@ -24,6 +24,9 @@ static inline int pz_test_part(int n) {
   return by > 1 ? (int)(n / by) : n;
 }
 
+/* Under sanitizers: smaller studies of the same kind. */
+static inline bool pz_test_is_short(void) { return pz_test_part(12) < 2; }
+
 /* References beside the repository, which who cloned it need not have. */
 #define PZ_TEST_SHARED PHAZE_TEST_DATA "/../../../shared/ref/"
 
