@@ -126,38 +126,42 @@ struct making {
   struct training *t;
   const struct pz_chip *like;
   struct pz_product_times *times; /* borrowed; NULL: each worker's own */
-  struct pz_error *err;           /* by finder */
+  struct pz_error *err;           /* by worker */
 };
 
-static void make_finder(void *ctx, size_t i, unsigned worker) {
+/* All models of a worker by one thread: they share the times. */
+static void make_finders_of(void *ctx, size_t worker, unsigned thread) {
   struct making *m = ctx;
   struct training *t = m->t;
-  struct pz_plan_question one;
   struct pz_cluster net = pz_training_cluster(&t->q, m->like);
-  uint32_t model = (uint32_t)(i % t->q.n_models);
-  (void)worker;
-  enum pz_status status = pz_training_plan_question(&t->q, model, m->like, &net, &one, &m->err[i]);
-  one.shared = &t->shared;
-  one.shared_as = model;
-  one.job.times = m->times ? m->times : t->times[i / t->q.n_models];
-  if (status == PZ_OK) status = pz_plan_finder_new(&one, &t->finder[i], &m->err[i]);
-  m->err[i].status = status;
+  enum pz_status status = PZ_OK;
+  (void)thread;
+  for (uint32_t model = 0; model < t->q.n_models && status == PZ_OK; model++) {
+    struct pz_plan_question one;
+    status = pz_training_plan_question(&t->q, model, m->like, &net, &one, &m->err[worker]);
+    one.shared = &t->shared;
+    one.shared_as = model;
+    one.job.times = m->times ? m->times : t->times[worker];
+    if (status == PZ_OK)
+      status =
+          pz_plan_finder_new(&one, &t->finder[worker * t->q.n_models + model], &m->err[worker]);
+  }
+  m->err[worker].status = status;
 }
 
 static enum pz_status make_finders(struct training *t, const struct pz_chip *like,
                                    struct pz_pool *pool, struct pz_product_times *times,
                                    struct pz_error *err) {
-  size_t n = (size_t)t->n_workers * t->q.n_models;
-  struct making m = {t, like, times, pz_calloc(n, sizeof *m.err)};
+  struct making m = {t, like, times, pz_calloc(t->n_workers, sizeof *m.err)};
   enum pz_status status = PZ_OK;
-  t->finder = pz_calloc(n, sizeof *t->finder);
+  t->finder = pz_calloc((size_t)t->n_workers * t->q.n_models, sizeof *t->finder);
   if (!t->finder || !m.err)
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   else if (pool)
-    pz_pool_for(pool, n, make_finder, &m);
+    pz_pool_for(pool, t->n_workers, make_finders_of, &m);
   else
-    for (size_t i = 0; i < n; i++) make_finder(&m, i, 0);
-  for (size_t i = 0; i < n && status == PZ_OK; i++)
+    make_finders_of(&m, 0, 0);
+  for (unsigned i = 0; i < t->n_workers && status == PZ_OK; i++)
     if (m.err[i].status != PZ_OK) status = pz_fail(err, m.err[i].status, "%s", m.err[i].message);
   pz_free(m.err);
   return status;
