@@ -1930,10 +1930,11 @@ PZ_NODISCARD PZ_API enum pz_status pz_run_cost(const struct pz_training_run *r,
 /* The best plan for a number of devices. */
 struct pz_scaling_row {
   int64_t devices, batch;
-  const struct pz_training_run *run; /* NULL: nothing fits */
-  double tokens_per_s_per_device;    /* of the devices at hand, idle ones too; 0: nothing fits */
-  double efficiency;                 /* that over the rate of the first row that has a plan */
-  struct pz_training_plans *plans;   /* all that was found */
+  const struct pz_training_run
+      *run; /* NULL: nothing fits, or plans->stopped: none was found in time */
+  double tokens_per_s_per_device;  /* of the devices at hand, idle ones too; 0: nothing fits */
+  double efficiency;               /* that over the rate of the first row that has a plan */
+  struct pz_training_plans *plans; /* all that was found */
 };
 
 struct pz_scaling {
@@ -2244,7 +2245,7 @@ struct pz_study_options {
   bool each_model; /* also the best chip of each model alone; the evaluator original always does */
   double gap;     /* proved: no chip is better by more; negative: 1%, of the evaluator original 0 */
   int64_t rounds; /* effort limit of an objective run, in rounds of 64 boxes; 0: none */
-  double seconds; /* no round begins after these; 0: none */
+  double seconds; /* an objective run ends after these, with what it has; 0: none */
   bool exhaustive, pareto; /* every chip within the limits; pareto: the front is asked for too */
   double pareto_tolerance; /* each chip of the front is within this part of one that is told */
   struct pz_workload_options workload; /* seq 0: each model's; mbs and tp are chosen */
@@ -2549,7 +2550,8 @@ struct pz_result {
   struct pz_result_chip_summary reference_chip;
   struct pz_result_step *sensitivity;
   uint32_t n_sensitivity;
-  struct pz_robustness *robustness; /* of the evaluator training, else NULL */
+  struct pz_robustness
+      *robustness; /* of the evaluator training, where the gap is proved; else NULL */
   struct pz_executions *executions; /* the same, where operators are scheduled */
   struct pz_result_front *front;    /* NULL: not asked for */
   struct pz_comparison *comparison; /* NULL: not made */

@@ -770,7 +770,7 @@ class ChipComparison(Record):
         columns.update((head, c) for head, c in rented.items() if any(hasattr(r, c[0]) for r in self.rows))
         return table(["chip", "known", ">error", "model", *columns, "plan"],
                      [(r.chip, r.known, _percent(r.expected_error) if r.expected_error else "-", r.model,
-                       *(text(getattr(r, name)) if hasattr(r, name) else "-" for name, text in columns.values()),
+                       *("-" if getattr(r, name, None) is None else text(getattr(r, name)) for name, text in columns.values()),
                        r.plan if r.fits else "does not fit") for r in self.rows])
 
 

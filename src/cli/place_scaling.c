@@ -85,7 +85,7 @@ static void row_cells(struct pz_table *t, const struct priced_scaling *all, uint
   pz_table_cell(t, "%" PRId64, x->batch);
   if (!r) {
     for (int k = 0; k < 4 + (c ? 1 + price : 0); k++) pz_table_cell(t, "-");
-    pz_table_cell(t, "nothing fits");
+    pz_table_cell(t, x->plans->stopped ? "not found in time" : "nothing fits");
     return;
   }
   pz_plan_text(&r->plan, text, sizeof text);

@@ -82,6 +82,20 @@ static inline bool pz_progress_stopped(const struct pz_progress *p) {
 /* Seconds of a monotonic clock. */
 double pz_clock_s(void);
 
+/* When work is to end that others watch. */
+struct pz_ending {
+  struct pz_progress *progress; /* NULL: none; the work ends when it is cancelled */
+  double
+      end_s; /* of pz_clock_s: the time is over then; 0: never; it changes while no thread works */
+};
+
+/* NULL: never.  Whoever cancels the work is asked too, from time to time. */
+static inline bool pz_ending_is_here(const struct pz_ending *e) {
+  if (!e) return false;
+  pz_progress_add(e->progress, 0);
+  return pz_progress_stopped(e->progress) || (e->end_s > 0 && pz_clock_s() > e->end_s);
+}
+
 /* ---- terminals: emphasis (not with NO_COLOR, no-color.org, or TERM=dumb) and columns --------- */
 
 enum pz_colour { PZ_PLAIN, PZ_BOLD, PZ_RED, PZ_GREEN };

@@ -94,6 +94,7 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
   if (status != PZ_OK) return status;
   out->threads = 1;
   out->all_devices = true;
+  out->ending = q->ending;
   return status;
 }
 

@@ -185,6 +185,7 @@ static enum pz_status bound_shape_on(struct pz_plan_finder *f, struct pz_step_sh
                                      const struct pz_chip *chip, double *least_s) {
   const struct pz_plan_space *s = &f->space;
   struct pz_term_seconds t;
+  if (pz_plan_question_over(&f->q)) return pz_plan_stopped(s);
   enum pz_status status = time_shape(f, x, chip, f->q.job.net, chip_key(chip, f->q.job.net));
   if (status != PZ_OK || shape_bound_s(&f->q, x) >= *least_s) return status;
   status = shape_seconds(s, x, &t);

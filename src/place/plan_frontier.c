@@ -262,6 +262,7 @@ static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x, str
   struct frontier_list *list = ctx;
   const struct pz_plan_memory *memory = list->s->memory;
   struct pz_term_counts counts[MOST_COUNTS];
+  if (pz_plan_question_over(list->s->space->q)) return pz_plan_stopped(list->s->space);
   for (size_t i = 0; i < list->s->space->n_ways; i++) {
     if (!pz_plan_space_take(list->s->space, p, i)) continue;
     bool full = p->recompute == PZ_RECOMPUTATION_FULL;

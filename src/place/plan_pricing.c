@@ -146,7 +146,7 @@ static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct 
   uint64_t before = c->by_memory;
   s->first_s = -1;
   pz_progress_add(s->space->q->progress, 0);
-  if (pz_plan_question_over(s->space->q)) return pz_fail(s->space->err, PZ_STOPPED, "stopped");
+  if (pz_plan_question_over(s->space->q)) return pz_plan_stopped(s->space);
   for (size_t i = 0; i < s->space->n_ways && status == PZ_OK; i++) {
     if (!pz_plan_space_take(s->space, p, i)) continue;
     c->plans++;
@@ -167,7 +167,7 @@ bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_p
 
 enum pz_status pz_plan_pricing_grid(struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
   if (pz_plan_pricing_promises(s, g)) return pz_plan_space_each(s->space, g, false, try_plan, s);
-  if (pz_plan_question_over(s->space->q)) return pz_fail(s->space->err, PZ_STOPPED, "stopped");
+  if (pz_plan_question_over(s->space->q)) return pz_plan_stopped(s->space);
   uint64_t plans;
   enum pz_status status = pz_plan_space_count(s->space, g, &plans);
   s->found.certificate.plans += plans;

@@ -16,11 +16,12 @@ struct pz_plan_question {
   bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
   enum pz_plan_objective objective;
   double tie; /* plans whose value is within this part of the best's are equal to it; 0: none is */
-  double tokens, deadline_s;    /* a run over so many tokens ends by then; deadline 0: whenever */
-  uint32_t top;                 /* plans to return; 0: 1 */
-  unsigned threads;             /* 0: one per processor */
-  struct pz_progress *progress; /* NULL: none; the search ends when it is cancelled */
-  double end_s;                 /* of pz_clock_s: it ends then; 0: when all is decided */
+  double tokens, deadline_s;      /* a run over so many tokens ends by then; deadline 0: whenever */
+  uint32_t top;                   /* plans to return; 0: 1 */
+  unsigned threads;               /* 0: one per processor */
+  struct pz_progress *progress;   /* NULL: none; the search ends when it is cancelled */
+  double end_s;                   /* of pz_clock_s: it ends then; 0: when all is decided */
+  const struct pz_ending *ending; /* of the work that this search is a part of; NULL: none */
   /* of a finder: what it finds out is kept there for finders of other threads and ranks, under a number that those of the
    * same question alone have, whatever chip and network; NULL: nowhere */
   const struct pz_shared_table *shared;
@@ -58,7 +59,8 @@ PZ_NODISCARD enum pz_status pz_plan_question_of(const struct pz_job *job,
 
 /* Is the search to end, cancelled or at its time? */
 static inline bool pz_plan_question_over(const struct pz_plan_question *q) {
-  return pz_progress_stopped(q->progress) || (q->end_s > 0 && pz_clock_s() > q->end_s);
+  return pz_progress_stopped(q->progress) || (q->end_s > 0 && pz_clock_s() > q->end_s) ||
+         pz_ending_is_here(q->ending);
 }
 
 /* What the question's objective makes of a plan; less is better. */

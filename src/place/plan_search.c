@@ -267,7 +267,7 @@ static enum pz_status search_space(const struct pz_plan_question *q, struct pz_a
 enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
                               struct pz_found_plans *out, struct pz_error *err) {
   enum pz_status status = search_space(q, arena, out, err);
-  if (status == PZ_STOPPED && !pz_progress_stopped(q->progress)) {
+  if (status == PZ_STOPPED && !q->ending && !pz_progress_stopped(q->progress)) {
     if (err) *err = (struct pz_error){0};
     return pz_fail(err, PZ_NO_ANSWER,
                    "the time was over before a plan was found that fits; accepted: more seconds");

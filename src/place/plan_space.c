@@ -20,6 +20,10 @@ enum pz_status pz_plan_no_memory(const struct pz_plan_space *s) {
   return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
 }
 
+enum pz_status pz_plan_stopped(const struct pz_plan_space *s) {
+  return pz_fail(s->err, PZ_STOPPED, "stopped");
+}
+
 /* ---- a shape ----------------------------------------------------------------------------------- */
 
 struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q,
@@ -418,7 +422,7 @@ static enum pz_status add_grids(struct pz_plan_space *s) {
   for (uint32_t i = 0; i < s->shapes.n; i++) {
     const struct pz_step_shape *x = pz_shape_at(s, i);
     int64_t group = x->tp * x->cp, most_pp = pz_min(s->n_blocks, q->plan.devices / group);
-    if (pz_plan_question_over(q)) return pz_fail(s->err, PZ_STOPPED, "stopped");
+    if (pz_plan_question_over(q)) return pz_plan_stopped(s);
     for (int64_t pp = 1; pp <= most_pp; pp++)
       for (uint32_t d = 0; d < s->divisors.n; d++) {
         int64_t dp = *pz_vec_at(&s->divisors, int64_t, d);

@@ -115,6 +115,7 @@ static inline struct pz_plan_grid *pz_grid_at(const struct pz_plan_space *s, uin
 struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *s, const struct pz_plan_grid *g);
 
 enum pz_status pz_plan_no_memory(const struct pz_plan_space *s);
+enum pz_status pz_plan_stopped(const struct pz_plan_space *s);
 
 /* No plan of the grid is faster: its stages share all layers at best evenly, and nothing else takes time. */
 double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x,

@@ -184,6 +184,12 @@ void pz_training_plans_free(struct pz_training_plans *p) {
 
 enum { MOST_TIMES = 64, LEAST_SEQ = 128 };
 
+/* Has a search with these options, begun then, ended without an answer because its time was over? */
+static bool was_late(const struct pz_training_place_options *o, double begin_s,
+                     enum pz_status status) {
+  return status == PZ_NO_ANSWER && o->seconds > 0 && pz_clock_s() > begin_s + o->seconds;
+}
+
 /* The question, and the message as it grows. */
 struct answer {
   const char *model;
@@ -191,17 +197,26 @@ struct answer {
   const struct pz_cluster *net;
   const struct pz_training_place_options *asked;
   bool weak;
+  double end_s; /* of all changes together; 0: none */
+  bool late;    /* some were not decided by then */
   char changes[560];
   size_t n;
 };
 
 /* Does a plan fit with these options?  Then the change is told. */
 static enum pz_status try_change(struct answer *a, const struct pz_chip *chip,
-                                 const struct pz_training_place_options *o, const char *change,
-                                 bool *fits) {
+                                 const struct pz_training_place_options *options,
+                                 const char *change, bool *fits) {
+  struct pz_training_place_options o = *options;
   struct pz_training_plans *p = NULL;
   struct pz_error why = {0};
-  enum pz_status status = pz_training_place(a->model, chip, a->net, o, &p, &why);
+  double begin_s = pz_clock_s();
+  *fits = false;
+  a->late = a->late || (a->end_s > 0 && begin_s >= a->end_s);
+  if (a->late) return PZ_OK;
+  if (a->end_s > 0) o.seconds = a->end_s - begin_s;
+  enum pz_status status = pz_training_place(a->model, chip, a->net, &o, &p, &why);
+  a->late = was_late(&o, begin_s, status);
   *fits = status == PZ_OK && p->n > 0;
   if (*fits) {
     char plan[256];
@@ -294,12 +309,15 @@ static enum pz_status tell_changes(const struct answer *a, const struct pz_train
   return pz_fail(err, PZ_NO_ANSWER,
                  "no plan of %s fits on %" PRId64
                  " x %s: the least is %.1f GB a device of %.1f GB usable "
-                 "(%s), most of it %s, %.1f GB%s. Fits with: %s",
+                 "(%s), most of it %s, %.1f GB%s. Fits with: %s%s",
                  pz_text_plain(pz_text_copy(name, sizeof name, a->model)), a->asked->plan.devices,
                  a->chip->name, r->p.peak_bytes / 1e9, r->p.usable_bytes / 1e9,
                  pz_plan_text(&r->plan, plan, sizeof plan), part->label,
                  pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
-                 a->n ? a->changes : "no single change of devices, HBM or sequence length");
+                 a->n      ? a->changes
+                 : a->late ? "no change that was tried"
+                           : "no single change of devices, HBM or sequence length",
+                 a->late ? "; the time was over before all changes were tried" : "");
 }
 
 enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip *chip,
@@ -319,6 +337,7 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
                      "stages divide, and a ZeRO stage that the framework has",
                      o.plan.devices, o.plan.batch);
   o.tie = 0; /* any plan that fits will do */
+  if (o.seconds > 0) a.end_s = pz_clock_s() + o.seconds;
   if (status == PZ_OK) status = try_pins(&a);
   if (status == PZ_OK) status = try_devices(&a);
   if (status == PZ_OK) status = try_hbm(&a, p->least->p.peak_bytes);
@@ -341,11 +360,21 @@ static enum pz_status scale_row(const struct pz_job *job, const struct pz_traini
                                 struct pz_error *err) {
   struct pz_training_place_options at = *o;
   struct pz_error why = {0};
+  struct pz_arena *arena;
+  void *none;
+  double begin_s = pz_clock_s();
   at.plan.devices = x->devices;
   if (batch_per_device) at.plan.batch = batch_per_device * x->devices;
   x->batch = at.plan.batch;
   enum pz_status status = pz_training_place(job->model, job->chip, job->net, &at, &x->plans, &why);
   if (status == PZ_STOPPED) return pz_fail(err, status, "%s", why.message);
+  if (was_late(&at, begin_s, status)) { /* a row without plans, the others have theirs */
+    status = pz_held_new(sizeof *x->plans, "the plans", &none, &arena, err);
+    if (status != PZ_OK) return status;
+    x->plans = none;
+    x->plans->stopped = true;
+    return PZ_OK;
+  }
   if (status != PZ_OK)
     return pz_fail(err, status, "%lld device%s: %s", (long long)x->devices,
                    pz_text_s((double)x->devices), why.message);
@@ -388,9 +417,13 @@ enum pz_status pz_training_scale(const char *model, const struct pz_chip *chip,
     if (!(first > 0)) first = x->tokens_per_s_per_device;
     if (first > 0) x->efficiency = x->tokens_per_s_per_device / first;
   }
-  if (status == PZ_OK && !(first > 0))
-    status =
-        pz_training_nothing_fits(model, chip, net, &o, s->weak, s->rows[s->n_rows - 1].plans, err);
+  const struct pz_training_plans *last =
+      s->n_rows && status == PZ_OK ? s->rows[s->n_rows - 1].plans : NULL;
+  if (last && !(first > 0) && last->stopped)
+    status = pz_fail(err, PZ_NO_ANSWER,
+                     "the time was over before a plan was found that fits; accepted: more seconds");
+  else if (last && !(first > 0))
+    status = pz_training_nothing_fits(model, chip, net, &o, s->weak, last, err);
   if (status == PZ_OK)
     *out = s;
   else

@@ -30,11 +30,12 @@ struct pz_search_question {
   struct pz_search_entry entries[PZ_SEARCH_MOST_MODELS];
   uint32_t n_entries;
   double gap;                         /* 0.01: a chip that is better by 1% may be missed */
-  double seconds;                     /* hint: no round begins after these; 0: none */
+  double seconds;                     /* a run ends after these; 0: none */
   bool exhaustive;                    /* evaluate every chip within the limits */
   const struct pz_round_store *store; /* NULL: none, or that of another rank */
   struct pz_progress *progress;       /* NULL: none */
   const atomic_bool *stop;            /* NULL, or ends the search soon when true */
+  struct pz_ending *ending; /* where its evaluators see that a run is to end; NULL: none */
 };
 
 /* One question: the best chip by one objective. */

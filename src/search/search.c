@@ -457,32 +457,37 @@ static enum pz_status replay(struct pz_driver *d, bool *has, struct pz_error *er
   return status;
 }
 
+/* A round is dealt and kept.  One in which the time was over (a search that is cancelled ends the dealing itself) is as if
+ * it had not begun: *done is false. */
+static enum pz_status make_round(struct pz_driver *d, bool *done, struct pz_error *err) {
+  enum pz_status status = deal_round(d, err);
+  const struct pz_outcome *x = d->outcome;
+  while (status == PZ_OK && x < d->outcome + d->n_round && x->status == PZ_OK) x++;
+  if (status != PZ_OK) return status;
+  if (x == d->outcome + d->n_round) return *done = true, keep_round(d, err);
+  if (x->status != PZ_STOPPED)
+    return pz_fail(err, x->status, "%s", x->err.message[0] ? x->err.message : "interrupted");
+  *done = false;
+  d->over = true;
+  return PZ_OK;
+}
+
 /* One round: the boxes of d->round, each by one thread and judged against the best of the rounds before; what was found, in
  * their order, whoever found it. */
 static enum pz_status run_round(struct pz_driver *d, pz_round_fn *fn, struct pz_error *err) {
-  bool has = false;
+  bool done = false;
   d->fn = fn;
-  enum pz_status status = d->replays ? replay(d, &has, err) : PZ_OK;
-  d->replays = has;
-  if (status == PZ_OK && !has) {
-    status = deal_round(d, err);
-    if (status == PZ_OK)
-      for (uint32_t i = 0; i < d->n_round && status == PZ_OK; i++) status = d->outcome[i].status;
-    if (status == PZ_OK)
-      status = keep_round(d, err);
-    else if (err && err->status == PZ_OK)
-      for (uint32_t i = 0; i < d->n_round; i++)
-        if (d->outcome[i].status == status) {
-          (void)pz_fail(err, status, "%s",
-                        d->outcome[i].err.message[0] ? d->outcome[i].err.message : "interrupted");
-          break;
-        }
-  }
+  enum pz_status status = d->replays ? replay(d, &done, err) : PZ_OK;
+  d->replays = done;
+  if (status == PZ_OK && !done) status = make_round(d, &done, err);
   for (uint32_t i = 0; i < d->n_round; i++) {
-    if (status == PZ_OK) status = learn(d, &d->outcome[i], err);
+    if (status == PZ_OK && done)
+      status = learn(d, &d->outcome[i], err);
+    else if (status == PZ_OK && fn == work_on_box)
+      status = push_open(d, d->round[i], err);
     pz_arena_release(&d->outcome[i].arena);
   }
-  d->at_round++;
+  d->at_round += done;
   return status;
 }
 
@@ -505,13 +510,17 @@ static void show(const struct pz_driver *d) {
 
 /* ---- good chips early ----------------------------------------------------------------------- */
 
+static uint32_t next_size(uint32_t size) { return (uint32_t)pz_min(2 * size, PZ_MOST_ROUND); }
+
+/* Small rounds at first, so that a chip is known early. */
 static enum pz_status greedy_chips(struct pz_driver *d, struct pz_error *err) {
-  uint32_t kinds = pz_space_kinds(d->s->q.space);
+  uint32_t kinds = pz_space_kinds(d->s->q.space), size = LEAST_ROUND;
   enum pz_status status = PZ_OK;
-  for (uint32_t k = 0; k < kinds && status == PZ_OK; k += d->n_round) {
-    d->n_round = (uint32_t)pz_min(PZ_MOST_ROUND, kinds - k);
+  for (uint32_t k = 0; k < kinds && status == PZ_OK && !d->over; k += d->n_round) {
+    d->n_round = (uint32_t)pz_min(size, kinds - k);
     for (uint32_t i = 0; i < d->n_round; i++) d->round[i].box = pz_box_all(d->s->q.space, k + i);
     status = run_round(d, start_kind, err);
+    size = next_size(size);
   }
   return status;
 }
@@ -542,13 +551,13 @@ static enum pz_status climb(struct pz_driver *d, struct pz_error *err) {
   struct pz_box list[(PZ_AXES + 1) * (PZ_AXES + 1)];
   enum pz_status status = PZ_OK;
   double before = -1, enough = 1 + pz_fmin(PART * d->s->q.gap, MOST);
-  while (status == PZ_OK && d->run->found && d->run->value > before * enough) {
+  while (status == PZ_OK && !d->over && d->run->found && d->run->value > before * enough) {
     uint32_t n = 0;
     before = d->run->value;
     for (int up = 0; up <= PZ_AXES; up++)
       for (int down = 0; down <= PZ_AXES; down++)
         if (neighbour(d, up, down, &list[n])) n++;
-    for (uint32_t i = 0; i < n && status == PZ_OK; i += d->n_round) {
+    for (uint32_t i = 0; i < n && status == PZ_OK && !d->over; i += d->n_round) {
       d->n_round = (uint32_t)pz_min(PZ_MOST_ROUND, n - i);
       for (uint32_t k = 0; k < d->n_round; k++) d->round[k].box = list[i + k];
       status = run_round(d, try_one, err);
@@ -560,19 +569,23 @@ static enum pz_status climb(struct pz_driver *d, struct pz_error *err) {
 
 /* ---- branch and bound ------------------------------------------------------------------------ */
 
+/* Evaluators end in the middle of a round when the time of the run is over. */
+static void set_end(struct pz_driver *d, bool on) {
+  const struct pz_search_question *q = &d->s->q;
+  if (q->ending && q->seconds > 0) q->ending->end_s = on ? d->start_s + q->seconds : 0;
+}
+
 /* By the clock of rank 0. */
 static enum pz_status may_go_on(const struct pz_driver *d, bool *go, struct pz_error *err) {
   const struct pz_search_question *q = &d->s->q;
   int64_t most = d->run->most_rounds;
-  *go = d->heap.n && !(most && (int64_t)d->run->rounds >= most);
+  *go = d->heap.n && !d->over && !(most && (int64_t)d->run->rounds >= most);
   if (!*go || !(q->seconds > 0)) return PZ_OK;
   *go = pz_clock_s() - d->start_s <= q->seconds;
   return pz_ranks_share_flag(go, err);
 }
 
 /* Small rounds as long as no good chip is known. */
-static uint32_t next_size(uint32_t size) { return (uint32_t)pz_min(2 * size, PZ_MOST_ROUND); }
-
 static enum pz_status branch(struct pz_driver *d, struct pz_error *err) {
   bool go = false;
   uint32_t size = d->cheap ? PZ_MOST_ROUND : LEAST_ROUND;
@@ -584,6 +597,7 @@ static enum pz_status branch(struct pz_driver *d, struct pz_error *err) {
       d->round[d->n_round].dives = d->cheap && d->n_round < DIVES;
     }
     status = run_round(d, work_on_box, err);
+    if (d->over) break;
     d->run->rounds++;
     if (d->run->found) size = next_size(size);
     if (status == PZ_OK && d->cheap && d->run->value > before) status = climb(d, err);
@@ -654,7 +668,7 @@ static uint32_t open_schedules(struct pz_driver *d, const struct pz_closed_box *
 static enum pz_status conclude(struct pz_driver *d, struct pz_error *err) {
   struct pz_objective_run *r = d->run;
   enum pz_status status = PZ_OK;
-  r->finished = d->heap.n == 0;
+  r->finished = d->heap.n == 0 && !d->over;
   while (d->heap.n && status == PZ_OK) {
     struct pz_open_box x;
     pz_heap_pop(&d->heap, comes_first, &x);
@@ -725,11 +739,15 @@ enum pz_status pz_search_run(struct pz_search *s, uint32_t number, struct pz_obj
   pz_vec_init(&d->closed, &s->arena, sizeof(struct pz_closed_box));
   pz_progress_next(s->q.progress, label_of(s, &run->objective), "chips", (uint64_t)run->chips);
   show(d);
+  set_end(d, true);
   enum pz_status status = check_objective(d, err);
   if (status == PZ_OK && d->cheap) status = greedy_chips(d, err);
   if (status == PZ_OK && d->cheap) status = climb(d, err);
-  if (status == PZ_OK) status = push_roots(d, err);
+  set_end(d, false); /* with these bounds what was found has a gap */
+  if (status == PZ_OK && (run->found || !d->over)) status = push_roots(d, err);
+  set_end(d, !d->over);
   if (status == PZ_OK) status = branch(d, err);
+  set_end(d, false);
   if (status == PZ_OK) show(d);
   pz_progress_finish(s->q.progress, NULL);
   if (status == PZ_OK) status = conclude(d, err);

@@ -50,6 +50,7 @@ struct pz_driver {
   bool replays;              /* the store may have the next round */
   bool cheap;                /* see pz_evaluator_ops */
   bool ties;                 /* of chips with equal values the smaller is better */
+  bool over;                 /* its time is */
   double best_mm2, start_s;
   double closed_bound; /* the largest of a closed box that is within the limits */
   struct pz_arena arena;

@@ -252,25 +252,28 @@ static void mark_cheapest(const struct chips_question *q, json_t *rows) {
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
+/* 0: not known. */
+static json_t *known_real(double x) { return x > 0 ? json_real(x) : json_null(); }
+
 /* What every chip has, and where the model fits what its best plan takes. */
 static json_t *row_json(const struct chips_question *q, const struct compared_chip *x,
                         uint32_t model, const struct pz_found_plan *found,
                         const struct pz_step_energy *energy) {
   char plan[PZ_PLAN_TEXT_MOST];
-  json_t *o = json_pack(
-      "{s:s,s:s,s:s,s:o,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "chip", x->chip.name, "model",
-      q->s->o.models[model], "known", x->known.name, "expected_error",
-      x->known.error > 0 ? json_real(x->known.error) : json_null(), "cluster", x->net.name, "tech",
-      pz_tech_at(x->chip.tech)->name, "clock_hz", x->chip.clock_hz, "tensor_flop_per_s",
-      pz_chip_tensor_flop_per_s(&x->chip), "area_mm2", x->taken.mm2, "peak_watts", x->taken.watts,
-      "dollars", x->taken.dollars, "tdp_watts", x->tdp_watts, "fits", found != NULL);
+  json_t *o = json_pack("{s:s,s:s,s:s,s:o,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:b}", "chip",
+                        x->chip.name, "model", q->s->o.models[model], "known", x->known.name,
+                        "expected_error", known_real(x->known.error), "cluster", x->net.name,
+                        "tech", pz_tech_at(x->chip.tech)->name, "clock_hz", x->chip.clock_hz,
+                        "tensor_flop_per_s", pz_chip_tensor_flop_per_s(&x->chip), "area_mm2",
+                        x->taken.mm2, "peak_watts", x->taken.watts, "dollars", x->taken.dollars,
+                        "tdp_watts", known_real(x->tdp_watts), "fits", found != NULL);
   if (!o || !found) return o;
   const struct pz_prediction *p = &found->p;
   json_t *more =
-      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
+      json_pack("{s:f,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
                 "mfu_conventional", p->mfu_conventional, "samples_per_s", p->samples_per_s, "ratio",
-                q->first_s[model] / p->step_s, "watts", energy->watts, "joules_per_sample",
-                energy->joules_per_sample, "samples_per_s_per_dollar",
+                known_real(q->first_s[model] / p->step_s), "watts", energy->watts,
+                "joules_per_sample", energy->joules_per_sample, "samples_per_s_per_dollar",
                 p->samples_per_s / ((double)found->plan.devices * x->taken.dollars), "plan",
                 pz_plan_text(&found->plan, plan, sizeof plan));
   if (more) json_object_update(o, more);
@@ -327,6 +330,8 @@ static enum pz_status compare_chips(struct chips_question *q, const struct pz_ru
   enum pz_status status = PZ_OK;
   if (run->progress) pz_progress_start_call(&p, run->progress, run->ctx, &stop);
   struct pz_progress *progress = run->progress ? &p : NULL;
+  struct pz_ending ending = {.progress = progress};
+  q->s->training.ending = &ending; /* a search for plans may take long */
   pz_progress_next(progress, "plans", "chips", q->n);
   for (uint32_t i = 0; i < q->n && status == PZ_OK; i++) {
     status = compare_numbers(q, &q->chips[i], run->threads, rows);
@@ -334,6 +339,7 @@ static enum pz_status compare_chips(struct chips_question *q, const struct pz_ru
     if (status == PZ_OK && stop) status = pz_fail(q->err, PZ_STOPPED, "the comparison was stopped");
   }
   pz_progress_finish(progress, NULL);
+  q->s->training.ending = NULL;
   return status;
 }
 

@@ -288,9 +288,10 @@ static enum pz_status make_sensitivity(struct maker *m) {
   return status;
 }
 
+/* Of a best chip that is proved to be one. */
 static enum pz_status make_robustness(const struct maker *m) {
   struct pz_result *r = m->r;
-  if (!pz_study_is_training(m->s)) return PZ_OK;
+  if (!pz_study_is_training(m->s) || !m->s->objective_run[m->s->n_runs - 1].finished) return PZ_OK;
   return pz_robustness_make(m->s, &m->s->objective_run[m->s->n_runs - 1], m->steps,
                             r->n_sensitivity, m->watch, r->arena, &r->robustness, m->err);
 }

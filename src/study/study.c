@@ -305,7 +305,10 @@ enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_study_watch 
                                  .exhaustive = s->o.exhaustive,
                                  .store = w->store,
                                  .progress = w->watch.progress,
-                                 .stop = w->watch.stop};
+                                 .stop = w->watch.stop,
+                                 .ending = &s->ending};
+  s->ending = (struct pz_ending){.progress = w->watch.progress};
+  s->training.ending = &s->ending;
   pz_search_free(s->search); /* of an earlier call that was stopped */
   pz_evaluator_free(s->by);
   s->search = NULL;

@@ -18,6 +18,7 @@ struct pz_study {
   char digest[PZ_SEARCH_MOST_MODELS][24];   /* of what a model computes */
 
   struct pz_training_question training; /* of the evaluator training */
+  struct pz_ending ending;              /* of the call at hand, for that evaluator */
   struct pz_vec notes; /* likewise: struct pz_note, what the user should know of models */
 
   struct pz_portfolio portfolio; /* of the evaluator original, and so are these: */

@@ -68,6 +68,7 @@ class Oracle:
                 plan.recompute = FULL
                 self.kept = ffi.new("int64_t[]", value)
                 plan.stage_recompute = self.kept
+                plan.n_stage_recompute = len(value)
             else:
                 setattr(plan, name, value)
         return plan
@@ -81,6 +82,8 @@ class Oracle:
         rc = lib.pz_training_predict(self.model, self.chip._c, self.net._c if self.net else ffi.NULL, plan, False, self.out,
                                      self.err)
         if rc:
+            if "stage_recompute" in fields and "stage_recompute" in ffi.string(self.err.message).decode():
+                raise AssertionError(ffi.string(self.err.message).decode())
             self.why["error: " + ffi.string(self.err.message).decode()[:90]] = fields
             return None
         r = self.out[0]
@@ -599,7 +602,7 @@ def limits(r, case, most):
         if small and n > 1 or (small and r.random() < 0.6):
             break
         if name in base and (name != "ep" or case["info"]["experts"]):
-            case["pins"][name] = base[name] if r.random() < 0.97 else base[name] + 1
+            case["pins"][name] = base[name] if r.random() < 0.97 or name in ("sp", "halves") else base[name] + 1
     probe = Oracle(case, 1 << 30)
     some = [b for b in itertools.islice(probe.bases(), 20000)]
     p = None
