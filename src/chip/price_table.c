@@ -65,8 +65,9 @@ enum pz_status pz_price_table_read(const char *name, const char *text, size_t by
                      "chip of the comparison",
                      name, csv.lines[r], one.chip);
     if (pz_price_of(&t, one.chip) > 0)
-      return pz_fail(err, PZ_BAD_INPUT, "%s:%u: a second price of %.100s", name, csv.lines[r],
-                     one.chip);
+      return pz_fail(err, PZ_BAD_INPUT,
+                     "%s:%u: a second price of %.100s; accepted: one row for each chip", name,
+                     csv.lines[r], one.chip);
     status = pz_csv_number(name, &csv, r, dollars, 1e9, &one.dollars_per_device_hour, err);
     if (status == PZ_OK && !(one.dollars_per_device_hour > 0))
       status = pz_fail(err, PZ_BAD_INPUT, "%s:%u: no price of %.100s; accepted: dollars above 0",

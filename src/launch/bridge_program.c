@@ -166,37 +166,119 @@ static char *bridge_arguments(const char *text, size_t bytes) {
   return NULL;
 }
 
-/* The number behind "name="; 0: there is none. */
-static double keyword(const char *at, const char *end, const char *name) {
-  char number[32];
-  const char *found = find_text(at, (size_t)(end - at), name);
-  if (!found) return 0;
-  found += strlen(name);
-  size_t n = (size_t)(end - found) < sizeof number - 1 ? (size_t)(end - found) : sizeof number - 1;
-  memcpy(number, found, n);
-  number[n] = 0;
-  return strtod(number, NULL);
+/* ---- adapters ------------------------------------------------------------------------------- */
+
+/* Fields of LoRA (megatron/bridge/peft/lora.py) and what they are without being named; others do not matter here. */
+struct adapters {
+  char modules[400];
+  double rank, dropout;
+};
+
+/* The end of a value: the comma or bracket behind it. */
+static const char *value_end(const char *at, const char *end) {
+  int depth = 0;
+  char quote = 0;
+  for (; at < end; at++) {
+    if (quote) {
+      if (*at == quote) quote = 0;
+    } else if (*at == '"' || *at == '\'') {
+      quote = *at;
+    } else if (depth == 0 && (*at == ',' || *at == ')')) {
+      break;
+    } else {
+      depth += (*at == '[' || *at == '(') - (*at == ']' || *at == ')');
+    }
+  }
+  return at;
 }
 
-/* Of the call of LoRA that nemo.c writes: rank, modules and dropout as a plan has them; NULL: there is none, or no
- * memory. */
-static const char *bridge_adapters(const char *text, size_t bytes, struct pz_arena *arena) {
-  static const char call[] = "LoRA(target_modules=[";
-  const char *at = find_text(text, bytes, call), *end = text + bytes;
-  char names[400];
+/* Of what stands there, the rest of its line, for a message. */
+static int line_part(const char *at, const char *end) {
+  int n = 0;
+  while (at + n < end && at[n] != '\n' && n < 60) n++;
+  return n;
+}
+
+static void take_modules(const char *at, const char *end, struct adapters *out) {
   size_t n = 0;
-  if (!at) return NULL;
-  for (at += sizeof call - 1; at < end && *at != ']' && n + 2 < sizeof names; at++)
+  for (; at < end && n + 2 < sizeof out->modules; at++)
     if (isalnum((unsigned char)*at) || *at == '_')
-      names[n++] = *at;
-    else if (*at == ',')
-      names[n++] = '+';
-  names[n] = 0;
-  const char *close = memchr(at, ')', (size_t)(end - at));
-  if (close) end = close;
-  double rank = keyword(at, end, "dim="), dropout = keyword(at, end, "dropout=");
-  return dropout > 0 ? pz_arena_printf(arena, "lora:%.0f:%s:%.10g", rank, names, dropout)
-                     : pz_arena_printf(arena, "lora:%.0f:%s", rank, names);
+      out->modules[n++] = *at;
+    else if (*at == ',' && n && memchr(at, '_', (size_t)(end - at))) /* not one behind the last */
+      out->modules[n++] = '+';
+  out->modules[n] = 0;
+}
+
+static bool take_number(const char *at, const char *end, double *out) {
+  char number[32], *rest;
+  size_t n = (size_t)(end - at);
+  if (!n || n >= sizeof number) return false;
+  memcpy(number, at, n);
+  number[n] = 0;
+  *out = strtod(number, &rest);
+  return rest != number && !rest[strspn(rest, " \n")] && *out >= 0;
+}
+
+/* One keyword of the call, "dim=16"; false: not one that is known, with such a value. */
+static bool take_keyword(const char *at, const char *end, struct adapters *out) {
+  static const char *const others[] = {"alpha",
+                                       "dropout_position",
+                                       "lora_A_init_method",
+                                       "lora_B_init_method",
+                                       "a2a_experimental",
+                                       "lora_dtype",
+                                       "share_expert_adapters",
+                                       "normalize_moe_lora"};
+  const char *equals = memchr(at, '=', (size_t)(end - at));
+  if (!equals) return false;
+  const char *name = at, *last = equals, *value = equals + 1;
+  while (last > name && last[-1] == ' ') last--;
+  while (value < end && isspace((unsigned char)*value)) value++;
+  size_t n = (size_t)(last - name);
+  if (is_word(name, n, "dim")) return take_number(value, end, &out->rank) && out->rank >= 1;
+  if (is_word(name, n, "dropout")) return take_number(value, end, &out->dropout);
+  if (is_word(name, n, "target_modules"))
+    return *value == '[' && (take_modules(value, end, out), true);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (is_word(name, n, others[i])) return true;
+  return false;
+}
+
+/* "peft = LoRA(...)" as a plan has it.  *out NULL: the program has none. */
+static enum pz_status bridge_adapters(const char *name, const char *text, size_t bytes,
+                                      struct pz_arena *arena, const char **out,
+                                      struct pz_error *err) {
+  struct adapters a = {"linear_qkv+linear_proj+linear_fc1+linear_fc2", 32, 0};
+  const char *end = text + bytes, *at = text;
+  size_t line = 1;
+  *out = NULL;
+  for (const char *next; at < end; at = next + 1, line++) { /* the line that names them */
+    next = memchr(at, '\n', (size_t)(end - at));
+    if (!next) next = end;
+    while (at < next && *at == ' ') at++;
+    if (next - at < 5 || memcmp(at, "peft", 4) != 0 || !strchr(" =", at[4])) continue;
+    while (at < next && *at != '=') at++;
+    break;
+  }
+  if (at >= end) return PZ_OK;
+  for (at++; at < end && *at == ' ';) at++;
+  if (end - at >= 4 && memcmp(at, "None", 4) == 0) return PZ_OK;
+  bool good = end - at > 5 && memcmp(at, "LoRA(", 5) == 0;
+  for (at += good ? 5 : 0; good && at < end;) {
+    while (at < end && isspace((unsigned char)*at)) at++;
+    if (at < end && *at == ')') break;
+    const char *last = value_end(at, end);
+    good = take_keyword(at, last, &a);
+    if (good) at = last < end && *last == ',' ? last + 1 : last;
+  }
+  if (!good)
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s:%zu: peft '%.*s'; accepted: LoRA(target_modules=[...], dim=..., alpha=..., "
+                   "dropout=...) by keywords",
+                   name, line, line_part(at, end), at);
+  *out = a.dropout > 0 ? pz_arena_printf(arena, "lora:%.0f:%s:%.10g", a.rank, a.modules, a.dropout)
+                       : pz_arena_printf(arena, "lora:%.0f:%s", a.rank, a.modules);
+  return *out ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
 }
 
 enum pz_status pz_bridge_read(const char *name, const char *text, size_t bytes,
@@ -215,7 +297,8 @@ enum pz_status pz_bridge_read(const char *name, const char *text, size_t bytes,
   if (m.plan.moment_bytes == 0) m.plan.moment_bytes = 4;
   pz_moments_settle(&m.plan, m.plan.etp > 0);
   m.megatron = false;
-  m.plan.peft = bridge_adapters(text, bytes, arena);
+  status = bridge_adapters(name, text, bytes, arena, &m.plan.peft, err);
+  if (status != PZ_OK) return status;
   if (m.plan.peft) m.from[PZ_PLAN_PEFT] = "LoRA";
   m.from[PZ_PLAN_FRAMEWORK] = "Megatron Bridge's fields";
   *out = m;

@@ -70,7 +70,7 @@ void pz_launch_words(FILE *out, bool on, const char *words) {
 /* ---- the script ----------------------------------------------------------------------------- */
 
 static const char script_head[] = "#!/usr/bin/env bash\n# ";
-static const char not_set[] = "# Not set by this script:";
+static const char not_set[] = "\n# Not set by this script:";
 
 /* Fields that the prediction depends on and no argument has: which FlashAttention or SDPA backend is installed and
  * chosen, and how unevenly tokens fall to experts. */
@@ -83,7 +83,7 @@ static void put_unset(const struct pz_launch *l, FILE *out) {
   bool named = flash && (core ? strcmp(library, "fa3") == 0 : !older);
   bool uneven = l->shape.experts && p->imbalance > 1;
   if (!named && !uneven) return;
-  fputs(not_set, out);
+  fputs(not_set + 1, out);
   if (named) fprintf(out, " attention_library=%s", library);
   if (uneven) fprintf(out, " imbalance=%.17g", p->imbalance);
   fputc('\n', out);

@@ -248,6 +248,24 @@ static enum pz_status list_shown(const char *name, const char *text, size_t byte
   return PZ_OK;
 }
 
+/* Devices of the run; 0: the log does not say. */
+static enum pz_status shown_devices(const char *name, const struct pz_vec *all, int64_t *out,
+                                    struct pz_error *err) {
+  static const long MOST = 1 << 24;
+  *out = 0;
+  for (uint32_t i = 0; i < all->n; i++) {
+    const struct shown *s = pz_vec_at(all, struct shown, i);
+    char *end;
+    if (strcmp(s->name, "world-size") != 0 || is_off(s->value)) continue;
+    long n = strtol(s->value, &end, 10);
+    if (*end || n < 1 || n > MOST)
+      return pz_fail(err, PZ_BAD_INPUT, "%s:%u: world_size '%.40s'; accepted: 1 to %ld", name,
+                     s->line, s->value, MOST);
+    return *out = n, PZ_OK;
+  }
+  return PZ_OK;
+}
+
 enum pz_status pz_run_log_arguments(const char *name, const char *text, size_t bytes,
                                     struct pz_arena *arena, const char **arguments,
                                     int64_t *devices, struct pz_error *err) {
@@ -257,6 +275,7 @@ enum pz_status pz_run_log_arguments(const char *name, const char *text, size_t b
   enum pz_status status = list_shown(name, text, bytes, &all, err);
   *arguments = NULL;
   *devices = 0;
+  if (status == PZ_OK) status = shown_devices(name, &all, devices, err);
   if (status != PZ_OK || !all.n) return status;
   /* behind so many lines of earlier runs that they alone fill a script, lines are those from its arguments on */
   enum { MOST_LINES = 1 << 19 };
@@ -274,7 +293,6 @@ enum pz_status pz_run_log_arguments(const char *name, const char *text, size_t b
     snprintf(number, sizeof number, "%.0f", number_at(padded + 11, text + bytes));
     put_argument(&b, "padded-vocab-size", number);
   }
-  *devices = strtoll(value_of(&all, "world-size"), NULL, 10);
   *arguments = b.failed ? NULL : pz_arena_strdup(arena, b.text ? b.text : "");
   pz_free(b.text);
   return *arguments ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);

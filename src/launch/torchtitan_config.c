@@ -550,11 +550,15 @@ static void read_execution(struct titan *t) {
   }
   const struct pz_toml_entry *converters = titan_key(t, "model.converters");
   for (uint32_t i = 0;
-       converters && converters->value.kind == PZ_TOML_ARRAY && i < converters->value.n; i++)
-    if (strncmp(converters->value.items[i].text, "lora:", 5) == 0) {
-      p->peft = converters->value.items[i].text; /* as `--emit torchtitan` names its own */
+       converters && converters->value.kind == PZ_TOML_ARRAY && i < converters->value.n; i++) {
+    const char *converter = converters->value.items[i].text;
+    if (strncmp(converter, "lora:", 5) == 0) {
+      p->peft = converter; /* as `--emit torchtitan` names its own */
       titan_mark(t, PZ_PLAN_PEFT, converters);
+    } else if (!strstr(converter, "float8") && !strstr(converter, "mx")) {
+      titan_wrong(t, converters, "float8, mx or lora:RANK:MODULES");
     }
+  }
   const char *optimizer = titan_text(t, "optimizer.name", "AdamW", -1);
   if (strcmp(optimizer, "AdamW") != 0 && strcmp(optimizer, "Adam") != 0)
     titan_wrong(t, titan_key(t, "optimizer.name"), "AdamW or Adam");

@@ -1363,6 +1363,57 @@ static void what_cannot_be_is_refused(void **state) {
 }
 
 /* Programs with adapters, and the plan that is read from them. */
+/* The text with `with` in the place of `part`; the caller's to free. */
+static char *replaced(const char *text, const char *part, const char *with) {
+  const char *at = strstr(text, part);
+  if (!at) fail_msg("no '%s' in:\n%s", part, text);
+  char *out = malloc(strlen(text) + strlen(with) + 1);
+  assert_non_null(out);
+  sprintf(out, "%.*s%s%s", (int)(at - text), text, with, at + strlen(part));
+  return out;
+}
+
+/* Keywords in any order and lines; what is not understood is no full training. */
+static void adapters_in_other_words(void **state) {
+  (void)state;
+  static const char nemo[] =
+      "LoRA(target_modules=[\"linear_qkv\", \"linear_proj\"], dim=8, alpha=16, dropout=0)";
+  static const struct {
+    int framework;
+    const char *part, *with, *read; /* read NULL: refused */
+  } list[] = {{NEMO, nemo, "LoRA(dim=8, alpha=16, target_modules=['linear_qkv', 'linear_proj',])",
+               "lora:8:linear_qkv+linear_proj"},
+              {NEMO, nemo,
+               "LoRA(\n    target_modules=[\"linear_qkv\"],\n    dim = 8,\n    dropout=0.1,\n)",
+               "lora:8:linear_qkv:0.1"},
+              {NEMO, nemo, "LoRA()", "lora:32:linear_qkv+linear_proj+linear_fc1+linear_fc2"},
+              {NEMO, nemo, "None", ""},
+              {NEMO, nemo, "DoRA(dim=8)", NULL},
+              {NEMO, nemo, "LoRA([\"linear_qkv\"], 8)", NULL},
+              {NEMO, nemo, "LoRA(dim=8, dropout=-1)", NULL},
+              {NEMO, nemo, "LoRA(dim=0)", NULL},
+              {NEMO, nemo, "LoRA(dim=8", NULL},
+              {TORCHTITAN, "[\"lora:8:q+v\"]", "[\"own_adapters\"]", NULL}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    struct pz_launch l = plain_launch(list[i].framework, "llama2-7b");
+    struct pz_error err = {0};
+    struct pz_run_plan *run = NULL;
+    char *text = NULL;
+    l.plan.peft = list[i].framework == NEMO ? "lora:8:linear_qkv+linear_proj" : "lora:8:q+v";
+    if (list[i].framework == TORCHTITAN) l.plan.tp = l.plan.pp = 1, l.plan.dp = l.plan.shard = 8;
+    if (pz_launch_script(list[i].framework, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    char *other = replaced(text, list[i].part, list[i].with);
+    enum pz_status status = pz_run_plan_read("a script", other, strlen(other), NULL, &run, &err);
+    if (status != (list[i].read ? PZ_OK : PZ_BAD_INPUT))
+      fail_msg("%s: %s", list[i].with, err.message);
+    if (list[i].read) assert_string_equal(run->plan.peft ? run->plan.peft : "", list[i].read);
+    if (!list[i].read && !strstr(err.message, "; accepted: ")) fail_msg("%s", err.message);
+    pz_run_plan_free(run);
+    pz_text_free(text);
+    free(other);
+  }
+}
+
 static void adapters_are_written_and_read(void **state) {
   (void)state;
   static const struct {
@@ -1546,6 +1597,7 @@ int main(void) {
       cmocka_unit_test(scripts_are_predicted_as_the_plan),
       cmocka_unit_test(what_cannot_be_is_refused),
       cmocka_unit_test(adapters_are_written_and_read),
+      cmocka_unit_test(adapters_in_other_words),
       cmocka_unit_test(unknown_families_are_refused_by_name),
       cmocka_unit_test(nodes_are_whole),
       cmocka_unit_test(rotary_scaling_is_told),
