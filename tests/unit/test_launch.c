@@ -479,6 +479,11 @@ static void check_megatron_model(const struct pz_launch *l, const struct entries
   assert_int_equal(number(e, "--moe-shared-expert-intermediate-size", 0), s->shared_ffn);
 }
 
+/* Without it Megatron-LM and Megatron Bridge refuse modules on the host. */
+static bool exports_offload(const char *text) {
+  return strstr(text, "\nexport NVTE_CPU_OFFLOAD_V1=1\n") != NULL;
+}
+
 static void check_megatron(const struct pz_launch *l, const char *text) {
   const struct pz_plan *p = &l->plan;
   struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
@@ -499,6 +504,7 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   assert_true(has(&e, "--bf16"));
   assert_int_equal(has(&e, "--fp8-format"), p->precision == PZ_PRECISION_FP8);
   assert_int_equal(has(&e, "--fp4-format"), p->precision == PZ_PRECISION_NVFP4);
+  assert_int_equal(exports_offload(text), has(&e, "--fine-grained-activation-offloading"));
   assert_int_equal(has(&e, "--sequence-parallel"), p->sp);
   assert_int_equal(has(&e, "--grad-reduce-in-bf16"), p->grad_bytes == 2);
   bool modules = p->execution != PZ_EXECUTION_GRAPH && p->cuda_graphs > 0;
@@ -602,6 +608,7 @@ static void check_nemo(const struct pz_launch *l, const char *text) {
   int64_t dp = world / (p->tp * p->cp * p->pp);
   assert_int_equal(p->batch, p->mbs * dp * pz_plan_microbatches(&l->plan));
   assert_int_equal(has(&e, "precision.fp8"), p->precision == PZ_PRECISION_FP8);
+  assert_int_equal(exports_offload(text), has(&e, "model.fine_grained_activation_offloading"));
   same_truth(&e, "use_distributed_optimizer", p->zero > 0);
   same_truth(&e, "grad_reduce_in_fp32", p->grad_bytes == 4);
   same_truth(&e, "precision.grad_reduce_in_fp32", p->grad_bytes == 4);
@@ -1267,7 +1274,14 @@ static void sharded_adapters(struct pz_launch *l) {
 static void query_adapters(struct pz_launch *l) { l->plan.peft = "lora:16:q+v"; }
 static void odd_adapters(struct pz_launch *l) { l->plan.peft = "lora:15:all"; }
 
+static void layers_away(struct pz_launch *l) {
+  l->plan.pp = 1, l->plan.dp = l->plan.shard = 4;
+  l->plan.offload = PZ_OFFLOAD_ACTIVATIONS;
+  l->plan.offload_layers = 2;
+}
+
 static const struct refusal refusals[] = {
+    {NEMO, "nemotron-3-nano", layers_away, "whole layers on the host in models with Mamba layers"},
     {MEGATRON, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
     {DEEPSPEED, "llama2-7b", adapters,
      "no low-rank adapters (LoRA); accepted: peft none, or frameworks nemo, torchtitan, "
