@@ -61,15 +61,13 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
   fputs(")\n\n", out);
 }
 
-/* As its recipes have it: weights in 8 bit alone but with scales of 128 values (mixed_precision.py). */
 static void put_precision(const struct pz_plan *p, FILE *out) {
   const char *format = pz_core_fp8_format(p);
   if (format)
     fprintf(out, "precision.fp8 = \"%s\"\nprecision.fp8_recipe = \"%s\"\n", format,
             pz_core_fp8_recipes[p->fp8_recipe]);
-  if (format && p->fp8_recipe != PZ_FP8_BLOCKWISE)
-    fputs("precision.fp8_param_gather = True\n", out);
-  if (p->fp8_recipe == PZ_FP8_MX)
+  if (pz_plan_8bit_weights(p)) fputs("precision.fp8_param_gather = True\n", out);
+  if (pz_plan_8bit_weights(p) && p->fp8_recipe == PZ_FP8_MX)
     fputs("precision.reuse_grad_buf_for_mxfp8_param_ag = True\n", out);
   if (p->precision == PZ_PRECISION_NVFP4)
     fputs("precision.fp4 = \"e2m1\"\nprecision.fp4_recipe = \"nvfp4\"\n", out);

@@ -608,6 +608,11 @@ static void check_nemo(const struct pz_launch *l, const char *text) {
   int64_t dp = world / (p->tp * p->cp * p->pp);
   assert_int_equal(p->batch, p->mbs * dp * pz_plan_microbatches(&l->plan));
   assert_int_equal(has(&e, "precision.fp8"), p->precision == PZ_PRECISION_FP8);
+  /* 8-bit weights need the distributed optimizer */
+  bool weights = p->precision == PZ_PRECISION_FP8 && p->zero && p->fp8_recipe != PZ_FP8_BLOCKWISE;
+  assert_int_equal(has(&e, "precision.fp8_param_gather"), weights);
+  assert_int_equal(has(&e, "precision.reuse_grad_buf_for_mxfp8_param_ag"),
+                   weights && p->fp8_recipe == PZ_FP8_MX);
   assert_int_equal(exports_offload(text), has(&e, "model.fine_grained_activation_offloading"));
   same_truth(&e, "use_distributed_optimizer", p->zero > 0);
   same_truth(&e, "grad_reduce_in_fp32", p->grad_bytes == 4);
