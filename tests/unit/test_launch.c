@@ -1432,6 +1432,35 @@ static void adapters_are_written_and_read(void **state) {
   }
 }
 
+/* Adapters come after the converter to 8 bit, and derive from its layers: before it they would be lost. */
+static void adapters_of_8_bit_layers(void **state) {
+  (void)state;
+  static const char *const written[] = {
+      "\nconverters = [\"quantize.linear.float8\", \"lora:16:all\"]\n",
+      "\nconverters = [\"quantize.linear.mx\", \"lora:16:all\"]\n"};
+  for (int mx = 0; mx < 2; mx++) {
+    struct pz_launch l = plain_launch(TORCHTITAN, "llama2-7b");
+    struct pz_error err = {0};
+    struct pz_run_plan *run = NULL;
+    char *text = NULL;
+    adapters(&l);
+    l.plan.tp = l.plan.pp = 1, l.plan.dp = l.plan.shard = 8;
+    l.plan.precision = PZ_PRECISION_FP8;
+    l.plan.fp8_recipe = mx ? PZ_FP8_MX : PZ_FP8_CURRENT;
+    if (pz_launch_script(TORCHTITAN, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (!strstr(text, written[mx])) fail_msg("no '%s' in:\n%s", written[mx], text);
+    assert_non_null(strstr(text, "module.__class__ = adapted(type(module))\n"));
+    assert_null(strstr(text, "(nn.Linear):\n"));
+    if (pz_run_plan_read("a script", text, strlen(text), NULL, &run, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    assert_string_equal(run->plan.peft, l.plan.peft);
+    assert_int_equal(run->plan.precision, l.plan.precision);
+    assert_int_equal(run->plan.fp8_recipe, l.plan.fp8_recipe);
+    pz_run_plan_free(run);
+    pz_free(text);
+  }
+}
+
 static void unknown_families_are_refused_by_name(void **state) {
   (void)state;
   static const char *const names[] = {"bert-large", "opt-175b", "olmo2-7b", "glm4-9b",
@@ -1565,6 +1594,7 @@ int main(void) {
       cmocka_unit_test(scripts_are_predicted_as_the_plan),
       cmocka_unit_test(what_cannot_be_is_refused),
       cmocka_unit_test(adapters_are_written_and_read),
+      cmocka_unit_test(adapters_of_8_bit_layers),
       cmocka_unit_test(unknown_families_are_refused_by_name),
       cmocka_unit_test(nodes_are_whole),
       cmocka_unit_test(rotary_scaling_is_told),
