@@ -577,6 +577,16 @@ static void check_nemo_model(const struct pz_launch *l, const struct entries *e)
   assert_int_equal(number(e, "model.moe_ffn_hidden_size", 0), s->expert_ffn);
 }
 
+/* Kernels that are predicted as fused ones; shared experts in line, as any dispatcher has them. */
+static void check_nemo_fusions(const struct entries *e, const struct pz_model_shape *s) {
+  assert_int_equal(has(e, "model.bias_activation_fusion"), s->gated || s->bias);
+  same_truth(e, "model.bias_dropout_fusion", true);
+  if (s->rotary_base > 0) same_truth(e, "model.apply_rope_fusion", !s->kv_rank);
+  assert_int_equal(has(e, "model.moe_permute_fusion"), s->experts > 0);
+  assert_int_equal(has(e, "model.moe_router_fusion"), s->experts > 0);
+  if (s->shared_ffn) same_truth(e, "model.moe_shared_expert_overlap", false);
+}
+
 static void check_nemo_recompute(const struct entries *e, const struct pz_plan *p) {
   if (p->recompute == PZ_RECOMPUTATION_NONE) {
     assert_false(has(e, "model.recompute_granularity"));
@@ -596,6 +606,7 @@ static void check_nemo(const struct pz_launch *l, const char *text) {
   int64_t world = check_nodes(l, text);
   read_assignments(program, &e);
   check_nemo_model(l, &e);
+  check_nemo_fusions(&e, &l->shape);
   check_nemo_recompute(&e, p);
   same(&e, "model.tensor_model_parallel_size", p->tp);
   same(&e, "model.pipeline_model_parallel_size", p->pp);
