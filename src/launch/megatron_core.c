@@ -414,10 +414,14 @@ void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *
 
 /* Kernels and collectives are issued in one order where tensor parallelism overlaps them; sharded weights are gathered,
  * and rows moved to experts, beside them.  On Blackwell the order needs no single queue, and Megatron Bridge
- * takes 32 (scripts/performance/perf_plugins.py: _set_num_cuda_device_max_connections). */
+ * takes 32 (scripts/performance/perf_plugins.py: _set_num_cuda_device_max_connections).  From Transformer Engine 2.10
+ * modules go to the host without their weights by its first implementation alone, and both refuse to start without it
+ * (Megatron Bridge: training/config.py, _validate_fine_grained_activation_offloading; megatron/training/arguments.py). */
 void pz_core_environment(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
   bool many =
       pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) || (whose == PZ_LAUNCH_BRIDGE && l->blackwell);
+  bool modules = l->plan.offload & PZ_OFFLOAD_ACTIVATIONS && l->plan.offload_modules;
+  if (modules) fputs("export NVTE_CPU_OFFLOAD_V1=1\n", out);
   if (l->plan.zero > 1)
     fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
   else

@@ -10,6 +10,20 @@ static bool captures(const struct pz_plan *p) {
   return p->execution == PZ_EXECUTION_GRAPH || p->cuda_graphs > 0;
 }
 
+/* Fused kernels, as predicted: Megatron-LM's arguments and Bridge's own models have them, its bare classes have not
+ * (models/gpt_provider.py; models/llama/llama_bridge.py; router and permutation in models/deepseek and the recipes).
+ * Without the activation's act_precision has no effect (megatron/core/transformer/mlp.py).  Shared experts
+ * beside the dispatcher, as NemotronHModelProvider has them, refuse every dispatcher but alltoall
+ * (megatron/core/transformer/transformer_config.py, moe_shared_expert_overlap), and are not predicted. */
+static void put_fusions(const struct pz_launch *l, FILE *out) {
+  const struct pz_model_shape *s = &l->shape;
+  if (s->gated || s->bias) fputs("model.bias_activation_fusion = True\n", out);
+  fputs("model.bias_dropout_fusion = True\n", out);
+  if (s->rotary_base > 0 && !s->kv_rank) fputs("model.apply_rope_fusion = True\n", out);
+  if (s->experts) fputs("model.moe_permute_fusion = True\nmodel.moe_router_fusion = True\n", out);
+  if (s->shared_ffn) fputs("model.moe_shared_expert_overlap = False\n", out);
+}
+
 static void put_model(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
   double factor = pz_shape_rope_factor(s, l->plan.seq);
@@ -32,6 +46,7 @@ static void put_model(const struct pz_launch *l, FILE *out) {
           "    config, use_transformer_engine=True, vp_stage=vp_stage)\n",
           out);
   pz_core_model(l, PZ_LAUNCH_BRIDGE, out);
+  put_fusions(l, out);
   pz_launch_number(l, PZ_PLAN_SEQ, PZ_LAUNCH_BRIDGE, "model.", " = ", out);
   fprintf(out,
           "model.vocab_size = %" PRId64 "\nmodel.should_pad_vocab = True\n"
@@ -61,15 +76,13 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
   fputs(")\n\n", out);
 }
 
-/* As its recipes have it: weights in 8 bit alone but with scales of 128 values (mixed_precision.py). */
 static void put_precision(const struct pz_plan *p, FILE *out) {
   const char *format = pz_core_fp8_format(p);
   if (format)
     fprintf(out, "precision.fp8 = \"%s\"\nprecision.fp8_recipe = \"%s\"\n", format,
             pz_core_fp8_recipes[p->fp8_recipe]);
-  if (format && p->fp8_recipe != PZ_FP8_BLOCKWISE)
-    fputs("precision.fp8_param_gather = True\n", out);
-  if (p->fp8_recipe == PZ_FP8_MX)
+  if (pz_plan_8bit_weights(p)) fputs("precision.fp8_param_gather = True\n", out);
+  if (pz_plan_8bit_weights(p) && p->fp8_recipe == PZ_FP8_MX)
     fputs("precision.reuse_grad_buf_for_mxfp8_param_ag = True\n", out);
   if (p->precision == PZ_PRECISION_NVFP4)
     fputs("precision.fp4 = \"e2m1\"\nprecision.fp4_recipe = \"nvfp4\"\n", out);

@@ -93,9 +93,12 @@ static const struct package {
     [PZ_SHAPE_QWEN3] = {"qwen3", "Qwen3ModelArgs", put_qwen},
     [PZ_SHAPE_DEEPSEEK_V3] = {"deepseek_v3", "DeepSeekV3ModelArgs", put_deepseek}};
 
-/* A converter that freezes the model and gives linear layers of these names adapters.  Its name is what the plan says:
- * torchtitan_config.c reads it.  Of the first checkpoint the model's own weights are loaded: dcp.load refuses keys that
- * it does not have, and exclude_from_loading names whole states alone (torchtitan/components/checkpoint.py). */
+/* A converter that freezes the model and gives linear layers of these names adapters, which stay in 16 bit.  It comes
+ * after the converter to 8 bit and derives from the layers that this has made: torchao makes its own layer of whatever
+ * is an nn.Linear, without what a subclass has added (torchao/float8/float8_linear_utils.py, swap_linear_layers;
+ * torchao/prototype/mx_formats/mx_linear.py, MXLinear.from_float).  Its name is what the plan says: torchtitan_config.c
+ * reads it.  Of the first checkpoint the model's own weights are loaded: dcp.load refuses keys that it does not have, and
+ * exclude_from_loading names whole states alone (torchtitan/components/checkpoint.py). */
 static void put_adapters(const struct pz_launch *l, FILE *out) {
   static const struct {
     int module;
@@ -118,26 +121,29 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
       comma = ", ";
     }
   fprintf(out,
-          "}\n\n\nclass AdaptedLinear(nn.Linear):\n"
+          "}\n\n\nclass Adapted:\n"
           "    def add_adapter(self):\n"
           "        kept = dict(bias=False, device=self.weight.device, dtype=self.weight.dtype)\n"
           "        self.lora_a = nn.Linear(self.in_features, %" PRId64 ", **kept)\n"
           "        self.lora_b = nn.Linear(%" PRId64 ", self.out_features, **kept)\n\n"
           "    def forward(self, x):\n"
           "        return super().forward(x) + 2.0 * self.lora_b(self.lora_a(%s))\n\n\n"
+          "@functools.cache\n"
+          "def adapted(linear):\n"
+          "    return type(\"Adapted\" + linear.__name__, (Adapted, linear), {})\n\n\n"
           "class Adapters:\n"
           "    def __init__(self, job_config, parallel_dims):\n        pass\n\n"
           "    def convert(self, model):\n"
           "        model.requires_grad_(False)\n"
           "        for name, module in list(model.named_modules()):\n"
           "            if isinstance(module, nn.Linear) and name.rsplit(\".\", 1)[-1] in ADAPTED:\n"
-          "                module.__class__ = AdaptedLinear\n"
+          "                module.__class__ = adapted(type(module))\n"
           "                module.add_adapter()\n"
           "        init_weights = model.init_weights\n\n"
           "        def init(*args, **keywords):\n"
           "            init_weights(*args, **keywords)\n"
           "            for module in model.modules():\n"
-          "                if isinstance(module, AdaptedLinear):\n"
+          "                if isinstance(module, Adapted):\n"
           "                    nn.init.kaiming_uniform_(module.lora_a.weight, a=5**0.5)\n"
           "                    nn.init.zeros_(module.lora_b.weight)\n\n"
           "        model.init_weights = init\n\n"
@@ -156,15 +162,14 @@ static void put_module(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
   const struct package *k = &packages[s->family];
   bool adapts = pz_plan_adapts(&l->plan);
-  fprintf(
-      out,
-      "cat > \"$RUN_PATH/phaze_model.py\" <<'EOF'\n"
-      "%sfrom torchtitan.models.%s import get_train_spec\n"
-      "from torchtitan.models.%s.model.args import %s%s\n",
-      adapts
-          ? "from torch import nn\nfrom torchtitan.components.checkpoint import CheckpointManager\n"
-          : "",
-      k->name, k->name, s->family == PZ_SHAPE_LLAMA ? "RoPEScalingArgs, " : "", k->arguments);
+  fprintf(out,
+          "cat > \"$RUN_PATH/phaze_model.py\" <<'EOF'\n"
+          "%sfrom torchtitan.models.%s import get_train_spec\n"
+          "from torchtitan.models.%s.model.args import %s%s\n",
+          adapts ? "import functools\n\nfrom torch import nn\n"
+                   "from torchtitan.components.checkpoint import CheckpointManager\n"
+                 : "",
+          k->name, k->name, s->family == PZ_SHAPE_LLAMA ? "RoPEScalingArgs, " : "", k->arguments);
   if (s->experts) fputs("from torchtitan.models.moe import MoEArgs\n", out);
   if (adapts)
     fputs("from torchtitan.protocols.model_converter import register_model_converter\n", out);
@@ -258,10 +263,11 @@ static void put_config(const struct pz_launch *l, FILE *out) {
                                                                : "float8";
   bool adapts = pz_plan_adapts(&l->plan);
   char converters[512] = "";
-  if (quantize || adapts) /* adapters first: those of their layers stay in 16 bit */
-    snprintf(converters, sizeof converters, "converters = [%s%s%s%s%s%s]\n", adapts ? "\"" : "",
-             adapts ? l->plan.peft : "", adapts ? (quantize ? "\", " : "\"") : "",
-             quantize ? "\"quantize.linear." : "", quantize ? quantize : "", quantize ? "\"" : "");
+  if (quantize || adapts)
+    snprintf(converters, sizeof converters, "converters = [%s%s%s%s%s%s]\n",
+             quantize ? "\"quantize.linear." : "", quantize ? quantize : "", quantize ? "\"" : "",
+             adapts ? (quantize ? ", \"" : "\"") : "", adapts ? l->plan.peft : "",
+             adapts ? "\"" : "");
   fprintf(
       out,
       "cat > \"$RUN_PATH/plan.toml\" <<EOF\n"

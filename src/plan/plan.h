@@ -139,6 +139,13 @@ static inline bool pz_plan_sorts_tokens(const struct pz_plan *p) {
   return pz_plan_dispatcher(p) != PZ_DISPATCHER_HYBRIDEP && !(pz_plan_framework(p)->capacity > 0);
 }
 
+/* Has Megatron Bridge 8-bit weights alone (fp8_param_gather)?  Its recipes have, but with scales of 128 values
+ * (training/mixed_precision.py); what writes them anew after a step is the distributed optimizer, without which
+ * megatron/training/arguments.py refuses them. */
+static inline bool pz_plan_8bit_weights(const struct pz_plan *p) {
+  return p->precision == PZ_PRECISION_FP8 && p->fp8_recipe != PZ_FP8_BLOCKWISE && p->zero > 0;
+}
+
 /* Are adapters trained, and the model's own weights frozen? */
 static inline bool pz_plan_adapts(const struct pz_plan *p) { return p->peft && *p->peft == 'l'; }
 

@@ -207,19 +207,21 @@ static enum pz_saved_form saved_form(const struct pz_layer *l, const struct pz_p
   return gate ? PZ_SAVED_GEMM_8BIT_GATE : PZ_SAVED_GEMM_8BIT;
 }
 
-/* In 4 bit, and in 8 with scales of 128, both with a transposed copy. */
-static const double NVFP4_BYTES = 2 * (0.5 + 1.0 / 16), BLOCK_BYTES = 2 * (1 + 4.0 / 128);
+/* In 4 bit, in 8 with scales of 128, and in 8, each with a transposed copy. */
+static const double NVFP4_BYTES = 2 * (0.5 + 1.0 / 16), BLOCK_BYTES = 2 * (1 + 4.0 / 128),
+                    FP8_BYTES = 2;
 
-/* Of the weights of 8- and 4-bit GEMMs, along rows and along columns, beside weight_bytes: with 4 bit, and with 8 bit in
- * blocks of 128, those in 16 bit are kept too (fp8_param_gather is off: megatron.bridge.training.mixed_precision); with one
- * scale, tensor cores that read operands in both directions need one copy. */
+/* Of the weights of 8- and 4-bit GEMMs, along rows and along columns, beside weight_bytes: with 4 bit, and where a
+ * framework of 8-bit weights has others too (pz_plan_8bit_weights), those in 16 bit are kept; with one scale,
+ * tensor cores that read operands in both directions need one copy. */
 static double copied_weight_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   enum pz_format format = pz_plan_format(p);
   if (!format || !f->engine) return format ? f->fp8_weight_bytes : 0;
   if (format == PZ_FORMAT_NVFP4) return NVFP4_BYTES;
   if (format == PZ_FORMAT_FP8_BLOCK) return BLOCK_BYTES;
-  return f->fp8_weight_bytes - (m->one_copy && format != PZ_FORMAT_MXFP8 ? 1 : 0);
+  return (pz_plan_8bit_weights(p) ? f->fp8_weight_bytes : FP8_BYTES) -
+         (m->one_copy && format != PZ_FORMAT_MXFP8 ? 1 : 0);
 }
 
 /* Of a frozen weight of such GEMMs: in few bits alone (fp8_model_init of Transformer Engine, in NVIDIA's fine-tuning of MLPerf;
@@ -229,6 +231,7 @@ static double frozen_weight_bytes(const struct pz_memory_model *m, const struct 
   const struct pz_framework *f = pz_plan_framework(p);
   enum pz_format format = pz_plan_format(p);
   if (!pz_plan_adapts(p) || !format || !f->engine) return 0;
+  if (p->precision == PZ_PRECISION_FP8 && !p->zero) return 0; /* as they are trained */
   if (format == PZ_FORMAT_NVFP4) return NVFP4_BYTES;
   if (format == PZ_FORMAT_MXFP8) return 2 * (1 + 1.0 / 32);
   if (format == PZ_FORMAT_FP8_BLOCK) return BLOCK_BYTES;

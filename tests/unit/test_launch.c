@@ -479,6 +479,11 @@ static void check_megatron_model(const struct pz_launch *l, const struct entries
   assert_int_equal(number(e, "--moe-shared-expert-intermediate-size", 0), s->shared_ffn);
 }
 
+/* Without it Megatron-LM and Megatron Bridge refuse modules on the host. */
+static bool exports_offload(const char *text) {
+  return strstr(text, "\nexport NVTE_CPU_OFFLOAD_V1=1\n") != NULL;
+}
+
 static void check_megatron(const struct pz_launch *l, const char *text) {
   const struct pz_plan *p = &l->plan;
   struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
@@ -499,6 +504,7 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   assert_true(has(&e, "--bf16"));
   assert_int_equal(has(&e, "--fp8-format"), p->precision == PZ_PRECISION_FP8);
   assert_int_equal(has(&e, "--fp4-format"), p->precision == PZ_PRECISION_NVFP4);
+  assert_int_equal(exports_offload(text), has(&e, "--fine-grained-activation-offloading"));
   assert_int_equal(has(&e, "--sequence-parallel"), p->sp);
   assert_int_equal(has(&e, "--grad-reduce-in-bf16"), p->grad_bytes == 2);
   bool modules = p->execution != PZ_EXECUTION_GRAPH && p->cuda_graphs > 0;
@@ -571,6 +577,16 @@ static void check_nemo_model(const struct pz_launch *l, const struct entries *e)
   assert_int_equal(number(e, "model.moe_ffn_hidden_size", 0), s->expert_ffn);
 }
 
+/* Kernels that are predicted as fused ones; shared experts in line, as any dispatcher has them. */
+static void check_nemo_fusions(const struct entries *e, const struct pz_model_shape *s) {
+  assert_int_equal(has(e, "model.bias_activation_fusion"), s->gated || s->bias);
+  same_truth(e, "model.bias_dropout_fusion", true);
+  if (s->rotary_base > 0) same_truth(e, "model.apply_rope_fusion", !s->kv_rank);
+  assert_int_equal(has(e, "model.moe_permute_fusion"), s->experts > 0);
+  assert_int_equal(has(e, "model.moe_router_fusion"), s->experts > 0);
+  if (s->shared_ffn) same_truth(e, "model.moe_shared_expert_overlap", false);
+}
+
 static void check_nemo_recompute(const struct entries *e, const struct pz_plan *p) {
   if (p->recompute == PZ_RECOMPUTATION_NONE) {
     assert_false(has(e, "model.recompute_granularity"));
@@ -590,6 +606,7 @@ static void check_nemo(const struct pz_launch *l, const char *text) {
   int64_t world = check_nodes(l, text);
   read_assignments(program, &e);
   check_nemo_model(l, &e);
+  check_nemo_fusions(&e, &l->shape);
   check_nemo_recompute(&e, p);
   same(&e, "model.tensor_model_parallel_size", p->tp);
   same(&e, "model.pipeline_model_parallel_size", p->pp);
@@ -602,6 +619,12 @@ static void check_nemo(const struct pz_launch *l, const char *text) {
   int64_t dp = world / (p->tp * p->cp * p->pp);
   assert_int_equal(p->batch, p->mbs * dp * pz_plan_microbatches(&l->plan));
   assert_int_equal(has(&e, "precision.fp8"), p->precision == PZ_PRECISION_FP8);
+  /* 8-bit weights need the distributed optimizer */
+  bool weights = p->precision == PZ_PRECISION_FP8 && p->zero && p->fp8_recipe != PZ_FP8_BLOCKWISE;
+  assert_int_equal(has(&e, "precision.fp8_param_gather"), weights);
+  assert_int_equal(has(&e, "precision.reuse_grad_buf_for_mxfp8_param_ag"),
+                   weights && p->fp8_recipe == PZ_FP8_MX);
+  assert_int_equal(exports_offload(text), has(&e, "model.fine_grained_activation_offloading"));
   same_truth(&e, "use_distributed_optimizer", p->zero > 0);
   same_truth(&e, "grad_reduce_in_fp32", p->grad_bytes == 4);
   same_truth(&e, "precision.grad_reduce_in_fp32", p->grad_bytes == 4);
@@ -1267,7 +1290,14 @@ static void sharded_adapters(struct pz_launch *l) {
 static void query_adapters(struct pz_launch *l) { l->plan.peft = "lora:16:q+v"; }
 static void odd_adapters(struct pz_launch *l) { l->plan.peft = "lora:15:all"; }
 
+static void layers_away(struct pz_launch *l) {
+  l->plan.pp = 1, l->plan.dp = l->plan.shard = 4;
+  l->plan.offload = PZ_OFFLOAD_ACTIVATIONS;
+  l->plan.offload_layers = 2;
+}
+
 static const struct refusal refusals[] = {
+    {NEMO, "nemotron-3-nano", layers_away, "whole layers on the host in models with Mamba layers"},
     {MEGATRON, "llama2-7b", adapters, "no low-rank adapters (LoRA); accepted: peft none"},
     {DEEPSPEED, "llama2-7b", adapters,
      "no low-rank adapters (LoRA); accepted: peft none, or frameworks nemo, torchtitan, "
@@ -1464,6 +1494,35 @@ static void adapters_are_written_and_read(void **state) {
   }
 }
 
+/* Adapters come after the converter to 8 bit, and derive from its layers: before it they would be lost. */
+static void adapters_of_8_bit_layers(void **state) {
+  (void)state;
+  static const char *const written[] = {
+      "\nconverters = [\"quantize.linear.float8\", \"lora:16:all\"]\n",
+      "\nconverters = [\"quantize.linear.mx\", \"lora:16:all\"]\n"};
+  for (int mx = 0; mx < 2; mx++) {
+    struct pz_launch l = plain_launch(TORCHTITAN, "llama2-7b");
+    struct pz_error err = {0};
+    struct pz_run_plan *run = NULL;
+    char *text = NULL;
+    adapters(&l);
+    l.plan.tp = l.plan.pp = 1, l.plan.dp = l.plan.shard = 8;
+    l.plan.precision = PZ_PRECISION_FP8;
+    l.plan.fp8_recipe = mx ? PZ_FP8_MX : PZ_FP8_CURRENT;
+    if (pz_launch_script(TORCHTITAN, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (!strstr(text, written[mx])) fail_msg("no '%s' in:\n%s", written[mx], text);
+    assert_non_null(strstr(text, "module.__class__ = adapted(type(module))\n"));
+    assert_null(strstr(text, "(nn.Linear):\n"));
+    if (pz_run_plan_read("a script", text, strlen(text), NULL, &run, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    assert_string_equal(run->plan.peft, l.plan.peft);
+    assert_int_equal(run->plan.precision, l.plan.precision);
+    assert_int_equal(run->plan.fp8_recipe, l.plan.fp8_recipe);
+    pz_run_plan_free(run);
+    pz_free(text);
+  }
+}
+
 static void unknown_families_are_refused_by_name(void **state) {
   (void)state;
   static const char *const names[] = {"bert-large", "opt-175b", "olmo2-7b", "glm4-9b",
@@ -1598,6 +1657,7 @@ int main(void) {
       cmocka_unit_test(what_cannot_be_is_refused),
       cmocka_unit_test(adapters_are_written_and_read),
       cmocka_unit_test(adapters_in_other_words),
+      cmocka_unit_test(adapters_of_8_bit_layers),
       cmocka_unit_test(unknown_families_are_refused_by_name),
       cmocka_unit_test(nodes_are_whole),
       cmocka_unit_test(rotary_scaling_is_told),

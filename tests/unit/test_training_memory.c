@@ -396,6 +396,7 @@ static void activations_in_8_bit(void **state) {
     assert_within("8 bit", eight.activation_bytes, 35 * unit / (double)t, 0.02);
     assert_within("weights", eight.weight_bytes, 2 * half.weight_bytes, 0.01);
     plan.framework = pz_framework_find("nemo");
+    plan.zero = 1;
     assert_true(predict(&m, "h100", &plan).p.peak.weight_bytes == half.weight_bytes);
     plan.framework = pz_framework_find("hai-llm"); /* gate and up in 8 bit, the context in 12 */
     plan.recompute = PZ_RECOMPUTATION_NONE;
@@ -454,6 +455,15 @@ static void activations_in_4_bit(void **state) {
     if (copies[i].h100 > 0)
       assert_within("8 bit", predict(&m, "h100", &plan).p.peak.weight_bytes,
                     (2 + copies[i].h100) / 2 * half.p.peak.weight_bytes, 0.01);
+  }
+  /* weights in 8 bit alone need the distributed optimizer: without it the same copies beside bf16 */
+  struct pz_plan bridge = plan_of("nemo", 1, 1, 1);
+  bridge.precision = PZ_PRECISION_FP8;
+  bridge.fp8_recipe = PZ_FP8_CURRENT;
+  for (int zero = 0; zero < 2; zero++) {
+    bridge.zero = zero;
+    assert_within("8-bit weights", predict(&m, "h100", &bridge).p.peak.weight_bytes,
+                  (zero ? 1 : 2) * half.p.peak.weight_bytes, 0.01);
   }
 }
 
