@@ -20,6 +20,7 @@
 #include "step/prediction.h"
 #include "step/recompute.h"
 #include "step/run_model.h"
+#include "workload/workload.h"
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
@@ -442,6 +443,35 @@ static bool read_offload(const char *word, struct pz_plan *p) {
          !(end && word[end]);
 }
 
+/* Words of attention that say which layers have it or which keys it reads, as the model's shape or name does too; the
+ * kernels are flash attention.  What the model has to say; "": it does; NULL: another word. */
+static const char *attention_layers(const struct reader *r, const struct pz_run_model *m,
+                                    const char *word) {
+  static const struct {
+    const char *word, *pattern, *wanted;
+    const char *keys[3]; /* of a config.json */
+  } list[] = {{"hybrid",
+               NULL,
+               "ssm and layer_pattern with a letter for each layer",
+               {"\"mamba_", "\"linear_", "\"hybrid_override_pattern\""}},
+              {"dsa", "DSA: ", "layer_pattern 'DSA: indexer NxN top N'", {"\"index_topk\""}},
+              {"window",
+               "window ",
+               "layer_pattern 'window N in every second layer, sinks'",
+               {"\"sliding_window\""}}};
+  enum { LIST = sizeof list / sizeof *list };
+  const struct pz_preset *preset = m->layers ? NULL : pz_preset_find(cell(r, MODEL));
+  size_t i = 0;
+  while (i < LIST && strcmp(list[i].word, word) != 0) i++;
+  if (i == LIST) return NULL;
+  bool known = list[i].pattern
+                   ? strncmp(m->layers_as, list[i].pattern, strlen(list[i].pattern)) == 0
+                   : pz_run_model_hybrid(m);
+  for (int k = 0; preset && k < 3 && list[i].keys[k]; k++)
+    known |= strstr(preset->config, list[i].keys[k]) != NULL;
+  return known ? "" : list[i].wanted;
+}
+
 /* The row's words as choices; false: one is not covered. */
 static bool read_choices(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
   static const char *const mlps[] = {"gelu", "swiglu", "geglu", "relu2", NULL};
@@ -453,9 +483,13 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
     const char *word = cell(r, PLAN + f);
     if (is_number(x) || !*word) continue;
-    /* attention in some layers only, which layer_pattern names */
-    if (f == PZ_PLAN_ATTENTION && strcmp(word, "hybrid") == 0 && pz_run_model_hybrid(&q->model))
-      word = "flash";
+    const char *wanted = f == PZ_PLAN_ATTENTION ? attention_layers(r, &q->model, word) : NULL;
+    if (wanted && *wanted)
+      return refuse_row(row,
+                        "attention '%.20s' of a model whose layers are not known; accepted: %s, or "
+                        "the name of a built-in model that has it",
+                        word, wanted);
+    if (wanted) word = "flash";
     bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, p)
                  : f == PZ_PLAN_FP8_RECIPE ? read_quant(word, p)
                  : f == PZ_PLAN_OFFLOAD    ? read_offload(word, p)

@@ -140,7 +140,10 @@ static void words_that_are_not_covered(void **state) {
       {"act_precision", "fp6", "act_precision 'fp6'"},
       {"routing", "forced balance", NULL},
       {"precision", "nvfp4", "h100 has no rate for precision nvfp4; accepted: bf16, fp8, fp16"},
-      {"attention", "dsa", "attention 'dsa'"},
+      {"attention", "dsa",
+       "attention 'dsa' of a model whose layers are not known; accepted: "
+       "layer_pattern 'DSA: indexer NxN top N'"},
+      {"attention", "hybrid", "attention 'hybrid' of a model whose layers"},
       {"mlp", "relu3", "mlp 'relu3'"},
       {"dispatcher", "hybridep", NULL},
       {"dispatcher", "allgather", "dispatcher 'allgather'"},
@@ -187,6 +190,19 @@ static void layers_by_words(void **state) {
        "LLL*)x2,"
        ",,,,",
        "layer_pattern '(LLL*)x2' of 4 layers"},
+      {"4,64,8,2,16,96,swiglu,\"gdn:key_heads=2,value_heads=4,key_dim=16,value_dim=16,conv=4\","
+       "L*(L)x2,,,,,",
+       NULL},
+      {"4,64,8,2,16,96,swiglu,\"gdn:key_heads=2,value_heads=4,key_dim=16,value_dim=16,conv=4\","
+       "LLM*,,,,,",
+       "layer_pattern 'LLM*' of 4 layers"},
+      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",(M-)"
+       "x2,,,,,",
+       NULL},
+      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",(M-)"
+       "x0,,,,,",
+       "layer_pattern '(M-)x0' of 4 layers"},
+      {"4,64,8,2,16,96,swiglu,,\"DSA: indexer 4x16 top 64\",8,2,96,,", "without latent attention"},
       {"4,64,8,2,16,96,swiglu,rwkv:heads=4,,,,,,", "ssm 'rwkv"},
       {"4,64,8,2,16,96,swiglu,,\"window 128 in every second layer, sinks\",8,2,96,,", NULL},
       {"4,64,8,2,16,96,swiglu,,\"window 128 in every third layer\",8,2,96,,",
@@ -202,6 +218,43 @@ static void layers_by_words(void **state) {
     if (r.at[0].predicted != !list[i].reason) fail_msg("%s: %s", list[i].cells, r.at[0].reason);
     if (list[i].reason && !strstr(r.at[0].reason, list[i].reason)) fail_msg("%s", r.at[0].reason);
   }
+}
+
+/* A shape is the model of a name: hybrids with layers that predict further tokens, letters or parts that repeat; and
+ * sparse attention, whose layers may take the keys that another chose. */
+static void shapes_are_models_of_a_name(void **state) {
+  (void)state;
+  static const char heads[] =
+      "model,layers,hidden,heads,kv_heads,head_dim,ffn,mlp,vocab,experts,topk,expert_ffn,"
+      "shared_experts,dense_layers,mla,ssm,layer_pattern,attention,mtp,seq,chip,n_dev,gbs,ep,tp,"
+      "framework";
+#define PLAN ",8192,h100,64,64,32,2,nemo"
+#define DELTA(pattern, mtp)                                                                        \
+  step_of(heads, ",48,2048,16,2,256,5120,swiglu,151936,512,10,512,1,,,\"gdn:key_heads=16,"         \
+                 "value_heads=32,key_dim=128,value_dim=128,conv=4\"," pattern ",hybrid," mtp PLAN)
+#define LETTERS "LLL*LLL*LLL*LLL*LLL*LLL*"
+  static const char qwen[] = "qwen3-next-80b-a3b,,,,,,,,,,,,,,,,,hybrid,";
+  char by_name[200];
+  snprintf(by_name, sizeof by_name, "%s%s", qwen, "1" PLAN);
+  assert_true(step_of(heads, by_name) == DELTA("(LLL*)x12", "1"));
+  assert_true(DELTA(LETTERS LETTERS, "1") == DELTA("(LLL*)x12", "1"));
+  assert_true(DELTA(LETTERS "L*LL(LLL*)x5", "1") == DELTA(LETTERS LETTERS, "1"));
+  assert_true(DELTA(LETTERS "LLLL(LLL*)x5", "1") != DELTA(LETTERS LETTERS, "1"));
+  snprintf(by_name, sizeof by_name, "%s%s", qwen, "0" PLAN);
+  assert_true(step_of(heads, by_name) == DELTA("(LLL*)x12", "0"));
+  assert_true(DELTA("(LLL*)x12", "0") < DELTA("(LLL*)x12", "1"));
+#define SPARSE(pattern)                                                                            \
+  step_of(heads, ",61,7168,128,128,,18432,swiglu,129280,256,8,2048,1,3,1536/512/64/128/128,,"      \
+                 "\"DSA: indexer 64x128 top 2048" pattern "\",dsa,1" PLAN)
+  assert_true(step_of(heads, "deepseek-v3.2,,,,,,,,,,,,,,,,,dsa,1" PLAN) == SPARSE(""));
+  assert_true(SPARSE(", computed in every layer") == SPARSE(""));
+  double half = SPARSE(", computed in every second layer"),
+         fourth = SPARSE(", computed in every fourth layer");
+  assert_true(fourth < half && half < SPARSE(""));
+#undef SPARSE
+#undef LETTERS
+#undef DELTA
+#undef PLAN
 }
 
 static void wrong_tables_are_errors(void **state) {
@@ -432,6 +485,7 @@ int main(void) {
       cmocka_unit_test(rows_are_predicted_or_refused),
       cmocka_unit_test(words_that_are_not_covered),
       cmocka_unit_test(layers_by_words),
+      cmocka_unit_test(shapes_are_models_of_a_name),
       cmocka_unit_test(wrong_tables_are_errors),
       cmocka_unit_test(libraries_that_nobody_measured),
       cmocka_unit_test(precisions_are_the_chips),
