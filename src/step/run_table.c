@@ -15,6 +15,7 @@
 #include "core/pool.h"
 #include "core/text.h"
 #include "cost/attention.h"
+#include "plan/model_shape.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
@@ -288,11 +289,10 @@ static bool says(const struct reader *r, int c, const char *word) {
  * even loads. */
 static const struct {
   int column;
-  const char *words[6];
+  const char *words[7];
 } covered_words[] = {
-    {KIND, {"pretrain", "sft", "lora"}},
+    {KIND, {"pretrain", "sft", "lora", "vlm-pretrain", "vlm-sft", "vlm-lora"}},
     {ROUTING, {"forced balance", "natural"}},
-    {VISION, {"none"}},
     {OPTIMIZER, {"adam", "adamw"}},
 };
 
@@ -314,6 +314,21 @@ static bool refuse_word(const struct reader *r, int c, const char *const *words,
                     pz_text_join(list, sizeof list, word_of, words));
 }
 
+/* Vision-language models trained on text are their language model.  Else a tower computes on images, frozen or not, and
+ * neither its layers nor the images of a sample are predicted. */
+static bool vision_is_covered(const struct reader *r, struct pz_run_row *row) {
+  static const char text_only[] = "text only";
+  const char *said = cell(r, VISION);
+  size_t n = strlen(said), end = sizeof text_only - 1;
+  if (!*said && strncmp(cell(r, KIND), "vlm-", 4) != 0) return true;
+  if (strcmp(said, "none") == 0 || (n >= end && strcmp(said + n - end, text_only) == 0))
+    return true;
+  return refuse_row(row,
+                    "%s '%.60s': a vision tower and the images of a sample are not predicted; "
+                    "accepted: vision none, or text only",
+                    *said ? "vision" : "kind", *said ? said : cell(r, KIND));
+}
+
 static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
   for (size_t i = 0; i < sizeof covered_words / sizeof *covered_words; i++) {
     const char *const *word = covered_words[i].words, *said = cell(r, covered_words[i].column);
@@ -321,7 +336,7 @@ static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
     if (*said && !*word)
       return refuse_word(r, covered_words[i].column, covered_words[i].words, row);
   }
-  return true;
+  return vision_is_covered(r, row);
 }
 
 /* CUDA graphs: of the whole iteration or of whole layers, which is another execution, or of modules with + or , between,
@@ -530,10 +545,16 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
 
 /* MLPerf's fine-tuning: dropout 0.1 before adapters, by its rules, and of context parallelism an all-to-all of heads
  * (train.py and cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations of
- * github.com/mlcommons/training_results_v5.0, and of the results of others). */
-static void read_mlperf(struct pz_run_request *q, struct pz_plan *p) {
+ * github.com/mlcommons/training_results_v5.0, and of the results of others).  Where cp does not divide the key/value heads
+ * of a device, which Transformer Engine's all-to-all asks for (AttnFuncWithCPAndQKVOA2A), a ring (its p2p). */
+static void read_mlperf(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
   struct pz_lora lora;
-  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_ALL_TO_ALL;
+  struct pz_model_shape shape;
+  int64_t groups = q->model.kv_heads ? q->model.kv_heads : q->model.heads;
+  if (!q->model.layers && pz_model_shape_load(cell(r, MODEL), &shape, NULL) == PZ_OK)
+    groups = shape.kv_heads;
+  bool divides = groups / p->tp % pz_plan_cp(p) == 0;
+  if (p->cp_form < 0) p->cp_form = divides ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   int n = snprintf(q->adapters, sizeof q->adapters, "%s:0.1", p->peft);
   bool fits = n > 0 && (size_t)n < sizeof q->adapters;
   if (fits && pz_lora_parse(q->adapters, &lora, NULL) == PZ_OK) p->peft = q->adapters;
@@ -542,7 +563,7 @@ static void read_mlperf(struct pz_run_request *q, struct pz_plan *p) {
 /* Of a run that says everything: what tables say in words of their own. */
 static void read_published(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
   if (!q->model.experts || !p->ep) p->ep = 1;
-  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p)) read_mlperf(q, p);
+  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p)) read_mlperf(r, q, p);
   if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)

@@ -121,7 +121,14 @@ static void words_that_are_not_covered(void **state) {
       {"peft", "dora:16:linear_qkv", "peft is 'dora:16:linear_qkv'"},
       {"ssm", "", NULL},
       {"ssm", "mamba2:heads=64", "ssm 'mamba2"},
-      {"vision", "vit:layers=27", "vision 'vit"},
+      {"kind", "dit-pretrain", "kind 'dit-pretrain'"},
+      {"vision", "none", NULL},
+      {"vision", "frozen; text only", NULL},
+      {"kind,vision", "vlm-sft,text only", NULL},
+      {"vision", "vit:layers=27",
+       "vision 'vit:layers=27': a vision tower and the images of a sample are not predicted; "
+       "accepted: vision none, or text only"},
+      {"vision", "vit:layers=27; frozen", "vision 'vit"},
       {"offload", "activations of 2 layers", NULL},
       {"offload", "activations of 2 layers and more", "offload 'activations"},
       {"offload", "activations: everything", "offload 'activations"},
@@ -331,6 +338,39 @@ static void libraries_that_nobody_measured(void **state) {
               step_of(heads, "llama2-7b,ascend910b,mindformers,8,8,"));
 }
 
+/* MLPerf's fine-tuning has an all-to-all of heads where cp divides them, else a ring. */
+static void contexts_of_mlperf(void **state) {
+  (void)state;
+  static const char heads[] =
+      "group,model,layers,hidden,heads,kv_heads,head_dim,ffn,mlp,vocab,seq,kind,peft,chip,cluster,"
+      "precision,attention,sp,pp,vpp,zero,mbs,recompute,overlap,execution,pipeline,framework,"
+      "grad_bytes,attn_kernel,cp_form,n_dev,tp,cp,dp,gbs";
+#define SHAPE ",,80,8192,64,8,128,28672,swiglu,32000,"
+#define NAMED ",llama2-70b,,,,,,,,,"
+#define ROW(group, model, form, plan)                                                              \
+  step_of(heads, group model "8192,lora,lora:16:attention,gb200,nvl72-gb200,bf16,flash,0,1,1,1,1," \
+                             "none,grad param,eager,1f1b,nemo,2,cudnn," form "," plan)
+#define WIDE "64,1,16,4,4"
+#define DIVIDED "64,2,8,4,4"
+#define EVEN "64,1,8,8,8"
+  assert_true(ROW("mlperf_training_5.1", SHAPE, "", EVEN) ==
+              ROW("mlperf_training_5.1", SHAPE, "all-to-all", EVEN));
+  assert_true(ROW("mlperf_training_5.1", SHAPE, "", EVEN) !=
+              ROW("mlperf_training_5.1", SHAPE, "ring", EVEN));
+  assert_true(ROW("mlperf_training_5.1", SHAPE, "", WIDE) ==
+              ROW("mlperf_training_5.1", SHAPE, "ring", WIDE));
+  assert_true(ROW("mlperf_training_5.1", SHAPE, "", DIVIDED) ==
+              ROW("mlperf_training_5.1", SHAPE, "ring", DIVIDED));
+  assert_true(ROW("mlperf_training_5.1", NAMED, "", WIDE) ==
+              ROW("mlperf_training_5.1", NAMED, "ring", WIDE));
+#undef EVEN
+#undef DIVIDED
+#undef WIDE
+#undef ROW
+#undef NAMED
+#undef SHAPE
+}
+
 /* In a table bf16 is 16 bit; on the command's side a chip runs what it has. */
 static void precisions_are_the_chips(void **state) {
   (void)state;
@@ -488,6 +528,7 @@ int main(void) {
       cmocka_unit_test(shapes_are_models_of_a_name),
       cmocka_unit_test(wrong_tables_are_errors),
       cmocka_unit_test(libraries_that_nobody_measured),
+      cmocka_unit_test(contexts_of_mlperf),
       cmocka_unit_test(precisions_are_the_chips),
       cmocka_unit_test(dispatchers_and_overlap_count),
       cmocka_unit_test(graphs_leave_no_launches),
