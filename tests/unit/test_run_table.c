@@ -130,6 +130,10 @@ static void words_that_are_not_covered(void **state) {
        "accepted: vision none, or text only"},
       {"vision", "vit:layers=27; frozen", "vision 'vit"},
       {"offload", "activations of 2 layers", NULL},
+      {"offload", "optimizer 50%", NULL},
+      {"offload", "optimizer", NULL},
+      {"offload", "optimizer 150%", "offload 'optimizer 150%'"},
+      {"offload", "activations: core_attn; optimizer 25%", NULL},
       {"offload", "activations of 2 layers and more", "offload 'activations"},
       {"offload", "activations: everything", "offload 'activations"},
       {"offload", "activations: core_attn", NULL},
@@ -142,6 +146,19 @@ static void words_that_are_not_covered(void **state) {
       {"quant", "mxfp8", "fp8_recipe mxfp8 on chip h100"},
       {"quant", "nvfp4", "h100 has no rate for precision nvfp4"},
       {"quant", "nvfp4; bf16: everything", "quant 'nvfp4; bf16: everything'"},
+      {"quant", "none", NULL},
+      {"quant", "fp8", NULL},
+      {"quant", "\"fp8 hybrid, delayed scaling\"", NULL},
+      {"quant", "FP8 subchannel scaling", NULL},
+      {"quant", "fp8-sc", NULL},
+      {"quant", "\"fp8 tensorwise scaling; bf16: last 8 layers, head\"", NULL},
+      {"quant", "\"fp8 delayed, current scaling\"",
+       "quant 'fp8 delayed, current scaling' is not covered; "
+       "accepted: none, nvfp4, mxfp8"},
+      {"quant", "hybrid", "quant 'hybrid'"},
+      {"quant", "fp8; bf16: qkvs", "quant 'fp8; bf16: qkvs'"},
+      {"quant,precision", "fp8 current scaling,bf16",
+       "quant 'fp8 current scaling' is not covered with precision bf16; accepted: none"},
       {"quant", "int3", "quant 'int3'"},
       {"act_precision", "fp8", NULL},
       {"act_precision", "fp6", "act_precision 'fp6'"},
@@ -427,6 +444,9 @@ static void graphs_leave_no_launches(void **state) {
   double none = step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,none"),
          router = step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,te:moe_router+moe_preprocess");
   assert_true(router < none);
+  /* moe is all of a layer with experts, beside attention and mamba */
+  assert_true(step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,te:attn+moe") ==
+              step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,te:layers"));
   struct rows r = read_rows("model,chip,cuda_graphs\ngpt2,h100,te:moe\n");
   assert_false(r.at[0].predicted);
   assert_non_null(strstr(r.at[0].reason, "cuda_graphs 'te:moe' is not covered; accepted: none,"));
@@ -454,6 +474,31 @@ static void recipes_are_read(void **state) {
   assert_true(step_of(heads, ROW("a (tokendrop)", "", "")) == padded);
   assert_true(step_of(heads, ROW("a (tokendrop)", "", "hybridep")) == whole);
 #undef ROW
+}
+
+/* Recipes by other names are the same; what has more bits takes longer; part of the optimizer's state on the host. */
+static void words_of_recipes(void **state) {
+  (void)state;
+  static const char heads[] = "model,chip,n_dev,gbs,quant";
+#define STEP(quant) step_of(heads, "nemotron-h-56b,gb200,64,64," quant)
+  assert_true(STEP("fp8 subchannel scaling") == STEP("blockwise"));
+  assert_true(STEP("fp8 tensorwise scaling") == STEP("current"));
+  assert_true(STEP("\"fp8 hybrid, current scaling\"") == STEP("current"));
+  assert_true(STEP("fp8-mx") == STEP("mxfp8"));
+  double nvfp4 = STEP("nvfp4"), some = STEP("nvfp4; mxfp8: mamba out"),
+         more = STEP("nvfp4; bf16: mamba out");
+  assert_true(nvfp4 < some && some < more);
+  assert_true(STEP("mxfp8; bf16: mamba out") > STEP("mxfp8"));
+  assert_true(STEP("\"nvfp4; bf16: last 8 layers, head\"") ==
+              STEP("\"nvfp4 in layers 0-109, bf16 in 110-117 and the head\""));
+  double ends = STEP("mxfp8; bf16: first and last layer"), mxfp8 = STEP("mxfp8");
+  assert_true(mxfp8 < ends && ends < STEP("\"mxfp8; bf16: first 4 layers, last layer\""));
+#undef STEP
+  struct rows r = read_rows("model,chip,framework,offload\n"
+                            "llama3-8b,h100,megatron,\nllama3-8b,h100,megatron,optimizer 50%\n"
+                            "llama3-8b,h100,megatron,optimizer\n");
+  assert_true(r.at[2].p.peak.optimizer_bytes < r.at[1].p.peak.optimizer_bytes);
+  assert_true(r.at[1].p.peak.optimizer_bytes < r.at[0].p.peak.optimizer_bytes);
 }
 
 /* Megatron pads a vocabulary to a multiple of 128 tp, torchtitan does not; the parameters stay the model's own. */
@@ -533,6 +578,7 @@ int main(void) {
       cmocka_unit_test(dispatchers_and_overlap_count),
       cmocka_unit_test(graphs_leave_no_launches),
       cmocka_unit_test(recipes_are_read),
+      cmocka_unit_test(words_of_recipes),
       cmocka_unit_test(vocabularies_are_padded),
       cmocka_unit_test(chips_stand_in_clusters),
       cmocka_unit_test(clusters_and_results),
