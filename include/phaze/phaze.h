@@ -589,11 +589,12 @@ enum pz_fp8_recipe { PZ_FP8_DELAYED, PZ_FP8_CURRENT, PZ_FP8_BLOCKWISE, PZ_FP8_MX
 
 /* Modules whose GEMMs have more bits than a plan's precision says, a set (bf16_modules). */
 enum pz_wide_module {
-  PZ_WIDE_ATTENTION = 1, /* projections of queries, keys, values and of the result */
-  PZ_WIDE_LATENT = 2,    /* of experts in a latent space */
-  PZ_WIDE_PREDICT = 4,   /* layers of multi-token prediction */
-  PZ_WIDE_MAMBA_OUT = 8, /* of state-space layers; where others have nvfp4 it has mxfp8 */
-  PZ_WIDE_ALL = 15
+  PZ_WIDE_ATTENTION = 1,       /* projections of queries, keys, values and of the result */
+  PZ_WIDE_LATENT = 2,          /* of experts in a latent space */
+  PZ_WIDE_PREDICT = 4,         /* layers of multi-token prediction */
+  PZ_WIDE_MAMBA_OUT = 8,       /* of state-space layers; where others have nvfp4 it has mxfp8 */
+  PZ_WIDE_MAMBA_OUT_BF16 = 16, /* the same in 16 bit always */
+  PZ_WIDE_ALL = 31
 };
 
 /* What collectives reach over a link between all devices of a node; 0: as constants of the model say. */

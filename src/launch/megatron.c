@@ -45,11 +45,11 @@ static void put_training(const struct pz_launch *l, FILE *out) {
             pz_core_fp8_recipes[p->fp8_recipe]);
   pz_launch_words(out, p->precision == PZ_PRECISION_NVFP4,
                   "--fp4-format e2m1\n  --fp4-recipe nvfp4");
-  if (p->bf16_layers)
+  if (pz_plan_wide_layers(p))
     fprintf(out,
-            "  --first-last-layers-bf16\n  --num-layers-at-start-in-bf16 0\n"
+            "  --first-last-layers-bf16\n  --num-layers-at-start-in-bf16 %" PRId64 "\n"
             "  --num-layers-at-end-in-bf16 %" PRId64 "\n",
-            p->bf16_layers);
+            p->bf16_first_layers, p->bf16_layers);
   pz_launch_words(out, p->act_precision > 0, "--activation-func-fp8-input-store");
   pz_launch_words(out, true, "--make-vocab-size-divisible-by 128");
   pz_launch_words(out, p->grad_bytes == 2, "--grad-reduce-in-bf16");

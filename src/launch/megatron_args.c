@@ -869,12 +869,11 @@ static enum pz_status read_overlap(struct reader *r) {
   return status == PZ_OK ? read_copies(r) : status;
 }
 
-/* Layers in 16 bit at the end: those of the start, one unless it is said, are not covered. */
+/* Layers in 16 bit at both ends, one unless it is said. */
 static enum pz_status read_wide_layers(struct reader *r) {
   if (!has(r, ARG_WIDE_LAYERS)) return PZ_OK;
-  if (!has(r, ARG_WIDE_START) || r->g[ARG_WIDE_START].n > 0)
-    return wrong(r, ARG_WIDE_LAYERS,
-                 "with it --num-layers-at-start-in-bf16 0; layers of the start are not covered");
+  r->out->plan.bf16_first_layers = has(r, ARG_WIDE_START) ? r->g[ARG_WIDE_START].n : 1;
+  mark(r, PZ_PLAN_BF16_FIRST_LAYERS, ARG_WIDE_START, ARG_WIDE_LAYERS);
   r->out->plan.bf16_layers = has(r, ARG_WIDE_END) ? r->g[ARG_WIDE_END].n : 1;
   mark(r, PZ_PLAN_BF16_LAYERS, ARG_WIDE_END, ARG_WIDE_LAYERS);
   return PZ_OK;

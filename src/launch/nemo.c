@@ -86,12 +86,12 @@ static void put_precision(const struct pz_plan *p, FILE *out) {
     fputs("precision.reuse_grad_buf_for_mxfp8_param_ag = True\n", out);
   if (p->precision == PZ_PRECISION_NVFP4)
     fputs("precision.fp4 = \"e2m1\"\nprecision.fp4_recipe = \"nvfp4\"\n", out);
-  if (p->bf16_layers)
+  if (pz_plan_wide_layers(p))
     fprintf(out,
             "precision.first_last_layers_bf16 = True\n"
-            "precision.num_layers_at_start_in_bf16 = 0\n"
+            "precision.num_layers_at_start_in_bf16 = %" PRId64 "\n"
             "precision.num_layers_at_end_in_bf16 = %" PRId64 "\n",
-            p->bf16_layers);
+            p->bf16_first_layers, p->bf16_layers);
   if (p->act_precision > 0) fputs("model.activation_func_fp8_input_store = True\n", out);
 }
 

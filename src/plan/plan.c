@@ -220,7 +220,8 @@ enum pz_status pz_plan_check_counts(const struct pz_plan *p, int64_t blocks, str
   const struct {
     const char *name;
     int64_t n;
-  } counts[] = {{"bf16_layers", p->bf16_layers}, {"offload_layers", p->offload_layers}};
+  } counts[] = {{"bf16_layers and bf16_first_layers", pz_plan_wide_layers(p)},
+                {"offload_layers", p->offload_layers}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     if (counts[i].n > blocks)
       return pz_fail(err, PZ_BAD_USE, "%s %lld of a model with %lld layers; accepted: 1 to %lld",

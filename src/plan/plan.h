@@ -80,7 +80,7 @@ int pz_plan_overlap(const struct pz_plan *p);
  * a sharded optimizer (megatron/core/optimizer/optimizer_config.py: use_precision_aware_optimizer). */
 double pz_plan_moment_bytes(const struct pz_plan *p, bool experts);
 
-/* Operands of the GEMMs of its layers, but for the last bf16_layers. */
+/* Operands of the GEMMs of its layers, but for those at the ends (pz_plan_wide_layers). */
 enum pz_format pz_plan_format(const struct pz_plan *p);
 
 /* The same of the optimizer's own copy of a weight, where weights have 16 bits.  Megatron's for moments of fewer bits keeps
@@ -114,6 +114,11 @@ static inline bool pz_plan_overlaps(const struct pz_plan *p, enum pz_overlap wha
 }
 
 static inline int64_t pz_plan_cp(const struct pz_plan *p) { return p->cp ? p->cp : 1; }
+
+/* Layers at both ends whose GEMMs have 16 bit. */
+static inline int64_t pz_plan_wide_layers(const struct pz_plan *p) {
+  return p->bf16_layers + p->bf16_first_layers;
+}
 
 static inline int64_t pz_plan_devices(const struct pz_plan *p) {
   return p->tp * pz_plan_cp(p) * p->pp * p->dp;

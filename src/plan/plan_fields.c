@@ -17,7 +17,8 @@ const char *const pz_execution_names[] = {"eager", "compile", "graph", "serial",
 const char *const pz_precision_names[] = {"bf16", "fp8", "fp16", "nvfp4", NULL};
 const char *const pz_fp8_recipe_names[] = {"delayed", "current", "blockwise", "mxfp8", NULL};
 const char *const pz_act_precision_names[] = {"bf16", "fp8", NULL};
-const char *const pz_wide_module_names[] = {"attn", "latent", "mtp", "mamba_out", NULL};
+const char *const pz_wide_module_names[] = {"attn",      "latent",         "mtp",
+                                            "mamba_out", "mamba_out_bf16", NULL};
 const char *const pz_dispatcher_names[] = {"alltoall", "deepep", "hybridep", NULL};
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL};
 const char *const pz_module_names[] = {"layernorm", "moe_act",        "mla_up_proj", "mlp",

@@ -202,9 +202,12 @@ enum pz_status pz_plan_fill_precision(struct pz_plan *p, const struct pz_chip *c
   if (p->fp8_recipe >= 0 && p->precision != PZ_PRECISION_FP8)
     return pz_fail(err, PZ_BAD_USE, "fp8_recipe %s with precision %s; accepted: fp8",
                    pz_fp8_recipe_names[p->fp8_recipe], name);
-  if ((p->bf16_layers || p->bf16_modules) && !pz_plan_format(p))
+  if ((pz_plan_wide_layers(p) || p->bf16_modules) && !pz_plan_format(p))
     return pz_fail(err, PZ_BAD_USE, "%s with precision %s; accepted: fp8, nvfp4",
-                   p->bf16_layers ? "bf16_layers" : "bf16_modules", name);
+                   p->bf16_layers         ? "bf16_layers"
+                   : p->bf16_first_layers ? "bf16_first_layers"
+                                          : "bf16_modules",
+                   name);
   if (p->fp8_recipe == PZ_FP8_MX && chip && pz_chip_built(chip) && !pz_chip_scales_blocks(chip))
     return pz_fail(err, PZ_BAD_USE,
                    "fp8_recipe mxfp8 on chip %s, whose tensor cores do not scale blocks; accepted: "

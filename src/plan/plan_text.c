@@ -29,6 +29,7 @@ static void put_precision(struct line *l, const struct pz_plan *o) {
   if (o->precision == PZ_PRECISION_FP8 && o->fp8_recipe >= 0)
     put(l, " (%s)", pz_plan_word(pz_fp8_recipe_names, o->fp8_recipe));
   if (o->precision == PZ_PRECISION_NVFP4) put(l, ", nvfp4 GEMMs");
+  if (o->bf16_first_layers) put(l, ", the first %lld layers bf16", (long long)o->bf16_first_layers);
   if (o->bf16_layers) put(l, ", the last %lld layers bf16", (long long)o->bf16_layers);
   if (o->bf16_modules)
     put(l, ", bf16 %s", pz_plan_field_text(o, PZ_PLAN_BF16_MODULES, text, sizeof text));

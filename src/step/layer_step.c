@@ -81,9 +81,10 @@ static enum pz_format op_format(const struct pz_step_context *w, const struct pz
   static const struct {
     const char *begin;
     enum pz_wide_module module;
-  } names[] = {{"query", PZ_WIDE_ATTENTION}, {"key", PZ_WIDE_ATTENTION},
-               {"value", PZ_WIDE_ATTENTION}, {"attention_out", PZ_WIDE_ATTENTION},
-               {"latent_", PZ_WIDE_LATENT},  {"mamba_out", PZ_WIDE_MAMBA_OUT}};
+  } names[] = {{"query", PZ_WIDE_ATTENTION},    {"key", PZ_WIDE_ATTENTION},
+               {"value", PZ_WIDE_ATTENTION},    {"attention_out", PZ_WIDE_ATTENTION},
+               {"latent_", PZ_WIDE_LATENT},     {"mamba_out", PZ_WIDE_MAMBA_OUT_BF16},
+               {"mamba_out", PZ_WIDE_MAMBA_OUT}};
   bool linear = op->kind == PZ_OP_MATMUL && (op->dims.batch == 1 || op->grouped);
   if (!w->format || !linear || strncmp(op->name, "router", 6) == 0 || pz_op_adapts(op))
     return PZ_FORMAT_16BIT;

@@ -5,9 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "workload/arch.h"
+
 struct text {
   char *to;
   size_t bytes, n;
+};
+
+/* The indexer of sparse attention, in every `every`-th layer. */
+struct indexer {
+  int64_t heads, dim, topk, every;
 };
 
 __attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *form, ...) {
@@ -46,6 +53,27 @@ static bool has_windows(const struct pz_run_model *m, int64_t *window) {
          end > 0 && !m->layers_as[end];
 }
 
+/* Sparse attention in the words of tables: "DSA: indexer 32x128 top 2048", heads and width of the indexer and keys that
+ * are chosen; ", computed in every fourth layer" where the layers after one take its choice.  False: other words. */
+static bool has_index(const struct pz_run_model *m, struct indexer *x) {
+  static const char *const every[] = {"second", "third",   "fourth", "fifth",
+                                      "sixth",  "seventh", "eighth"};
+  char word[9];
+  int end = 0;
+  x->every = 1;
+  if (sscanf(m->layers_as, "DSA: indexer %6" SCNd64 "x%6" SCNd64 " top %7" SCNd64 "%n", &x->heads,
+             &x->dim, &x->topk, &end) != 3)
+    return false;
+  const char *more = m->layers_as + end;
+  if (!*more || strcmp(more, ", computed in every layer") == 0) return true;
+  end = 0;
+  if (sscanf(more, ", computed in every %8[a-z] layer%n", word, &end) != 1 || !end || more[end])
+    return false;
+  for (size_t i = 0; i < sizeof every / sizeof *every; i++)
+    if (strcmp(every[i], word) == 0) x->every = (int64_t)i + 2;
+  return x->every > 1;
+}
+
 /* ---- experts and attention ---- */
 
 static void put_experts(struct text *t, const struct pz_run_model *m) {
@@ -66,6 +94,13 @@ static void put_latent(struct text *t, const struct pz_run_model *m) {
   put_number(t, "qk_nope_head_dim", m->nope_dim);
   put_number(t, "v_head_dim", m->value_dim);
   if (m->mtp) put_number(t, "num_nextn_predict_layers", m->mtp);
+}
+
+static void put_index(struct text *t, const struct indexer *x) {
+  put_number(t, "index_n_heads", x->heads);
+  put_number(t, "index_head_dim", x->dim);
+  put_number(t, "index_topk", x->topk);
+  if (x->every > 1) put_number(t, "index_topk_freq", x->every);
 }
 
 static void put_begin(struct text *t, const struct pz_run_model *m, const char *family,
@@ -98,6 +133,28 @@ static bool read_named(const char *text, const char *const *names, int64_t *to, 
   return seen == (1u << n) - 1;
 }
 
+/* A letter for each layer, all of `known`, into `to`: "MEM*E", or with parts that repeat, "(LLL*)x10".  False: the
+ * pattern has other letters or another number of them. */
+static bool read_letters(const struct pz_run_model *m, const char *known,
+                         char to[PZ_MOST_MIXED_LAYERS + 1]) {
+  size_t n = 0, layers = (size_t)m->layers;
+  if (layers > PZ_MOST_MIXED_LAYERS) return false;
+  for (const char *at = m->layers_as; *at;) {
+    bool repeats = *at == '(';
+    at += repeats;
+    size_t width = strspn(at, known);
+    int64_t times = 1;
+    int end = 0;
+    if (repeats && (sscanf(at + width, ")x%4" SCNd64 "%n", &times, &end) != 1 || times < 1))
+      return false;
+    if (!width || (size_t)times * width > layers - n) return false;
+    for (; times > 0; times--, n += width) memcpy(to + n, at, width);
+    at += width + (size_t)end;
+  }
+  to[n] = '\0';
+  return n == layers;
+}
+
 /* Nemotron-H: every layer of the pattern is Mamba-2 (M), attention (*), experts (E) or feed-forward (-). */
 static bool put_mamba(struct text *t, const struct pz_run_model *m, char *why) {
   static const char *const names[] = {"heads", "head_dim", "state", "groups", "conv", "chunk"};
@@ -105,6 +162,7 @@ static bool put_mamba(struct text *t, const struct pz_run_model *m, char *why) {
                                      "n_groups",        "conv_kernel",    "chunk_size"};
   enum { N = sizeof names / sizeof *names };
   int64_t v[N];
+  char letters[PZ_MOST_MIXED_LAYERS + 1];
   if (!read_named(m->ssm + strlen("mamba2:"), names, v, N))
     return refuse(why,
                   "ssm '%.60s' is not covered; accepted: mamba2:heads=N,head_dim=N,state=N,"
@@ -113,16 +171,15 @@ static bool put_mamba(struct text *t, const struct pz_run_model *m, char *why) {
   if (!is_mlp(m, "relu2"))
     return refuse(why, "mlp '%.40s' of a model with Mamba-2 layers is not covered; accepted: relu2",
                   m->mlp);
-  if (strspn(m->layers_as, "M*E-") != strlen(m->layers_as) ||
-      strlen(m->layers_as) != (size_t)m->layers)
+  if (!read_letters(m, "M*E-", letters))
     return refuse(why,
                   "layer_pattern '%.60s' of %lld layers is not covered; accepted: a letter for "
-                  "each, M, *, E or -",
+                  "each, M, *, E or -, or (ME*)xN",
                   m->layers_as, (long long)m->layers);
   if (m->experts && !m->shared_experts)
     return refuse(why, "experts without a shared one beside Mamba-2 layers are not covered");
   put_begin(t, m, "nemotron_h", "relu2");
-  put(t, ",\"mlp_hidden_act\":\"relu2\",\"hybrid_override_pattern\":\"%s\"", m->layers_as);
+  put(t, ",\"mlp_hidden_act\":\"relu2\",\"hybrid_override_pattern\":\"%s\"", letters);
   for (size_t i = 0; i < N; i++) put_number(t, keys[i], v[i]);
   if (m->experts) {
     put_number(t, "n_routed_experts", m->experts);
@@ -141,28 +198,41 @@ static bool put_mamba(struct text *t, const struct pz_run_model *m, char *why) {
   return true;
 }
 
-/* Qwen3-Next and Qwen3.5: "(LLL*)xN", delta nets and every fourth layer attention, each with a feed-forward. */
+/* Every n-th layer has attention; else a list, which is longer. */
+static void put_delta_layers(struct text *t, const char *letters) {
+  size_t every = strcspn(letters, "*") + 1, i = 0;
+  while (letters[i] && (letters[i] == '*') == ((i + 1) % every == 0)) i++;
+  if (!letters[i]) {
+    put_number(t, "full_attention_interval", (int64_t)every);
+    return;
+  }
+  put(t, ",\"layer_types\":");
+  for (i = 0; letters[i]; i++)
+    put(t, "%c\"%s_attention\"", i ? ',' : '[', letters[i] == 'L' ? "linear" : "full");
+  put(t, "]");
+}
+
+/* Qwen3-Next and Qwen3.5: delta nets (L) and attention (*), each with a feed-forward. */
 static bool put_delta(struct text *t, const struct pz_run_model *m, char *why) {
   static const char *const names[] = {"key_heads", "value_heads", "key_dim", "value_dim", "conv"};
   static const char *const keys[] = {"linear_num_key_heads", "linear_num_value_heads",
                                      "linear_key_head_dim", "linear_value_head_dim",
                                      "linear_conv_kernel_dim"};
   enum { N = sizeof names / sizeof *names };
-  int64_t v[N], times = 0;
-  int letters = 0, end = 0;
+  int64_t v[N];
+  char letters[PZ_MOST_MIXED_LAYERS + 1];
   if (!read_named(m->ssm + strlen("gdn:"), names, v, N))
     return refuse(why,
                   "ssm '%.60s' is not covered; accepted: gdn:key_heads=N,value_heads=N,"
                   "key_dim=N,value_dim=N,conv=N",
                   m->ssm);
-  bool read = sscanf(m->layers_as, "(%*[L]%n*)x%6" SCNd64 "%n", &letters, &times, &end) == 1;
-  if (!read || !end || m->layers_as[end] || times * letters != m->layers || !is_mlp(m, "swiglu"))
+  if (!read_letters(m, "L*", letters) || !is_mlp(m, "swiglu"))
     return refuse(why,
                   "layer_pattern '%.40s' of %lld layers with mlp %.20s is not covered; "
-                  "accepted: (LLL*)xN with swiglu",
+                  "accepted: L or * for each, or (LLL*)xN, with swiglu",
                   m->layers_as, (long long)m->layers, m->mlp);
   put_begin(t, m, m->experts ? "qwen3_5_moe_text" : "qwen3_5_text", "silu");
-  put_number(t, "full_attention_interval", letters);
+  put_delta_layers(t, letters);
   for (size_t i = 0; i < N; i++) put_number(t, keys[i], v[i]);
   if (m->experts) {
     put_number(t, "num_experts", m->experts);
@@ -171,6 +241,7 @@ static bool put_delta(struct text *t, const struct pz_run_model *m, char *why) {
     put_number(t, "shared_expert_intermediate_size",
                m->shared_ffn ? m->shared_ffn : m->shared_experts * m->expert_ffn);
   }
+  if (m->mtp) put_number(t, "num_nextn_predict_layers", m->mtp);
   put(t, "}");
   return true;
 }
@@ -200,9 +271,11 @@ static void put_windows(struct text *t, const struct pz_run_model *m, int64_t wi
   put(t, "}");
 }
 
-/* Which of the families a row has: with latent attention DeepSeek's; with experts alone Qwen3's; plain PyTorch and
- * shared experts beside ordinary attention the plain decoder; else Llama. */
+/* Which of the families a row has: with latent attention DeepSeek's, and GLM-5's where layers share an indexer; with
+ * experts alone Qwen3's; plain PyTorch and shared experts beside ordinary attention the plain decoder; else Llama. */
 static const char *family_of(const struct pz_run_model *m) {
+  struct indexer x;
+  if (m->kv_rank && has_index(m, &x)) return x.every > 1 ? "glm_moe_dsa" : "deepseek_v32";
   if (m->kv_rank) return "deepseek_v3";
   if (m->plain) return "decoder";
   if (m->experts) return m->shared_experts || m->dense_layers ? "decoder" : "qwen3_moe";
@@ -213,6 +286,13 @@ static const char *family_of(const struct pz_run_model *m) {
 static bool put_transformer(struct text *t, const struct pz_run_model *m, char *why) {
   bool silu = is_mlp(m, "swiglu"), geglu = is_mlp(m, "geglu");
   double shared_ffn = (double)m->expert_ffn * (double)m->shared_experts;
+  struct indexer indexer;
+  bool sparse = has_index(m, &indexer);
+  if (sparse && !m->kv_rank)
+    return refuse(why,
+                  "layer_pattern '%.60s' without latent attention is not covered; accepted: "
+                  "with column mla",
+                  m->layers_as);
   if (m->moe_latent) return refuse(why, "moe_latent without Mamba-2 layers is not covered");
   if (m->shared_ffn && (double)m->shared_ffn != shared_ffn)
     return refuse(why,
@@ -226,6 +306,7 @@ static bool put_transformer(struct text *t, const struct pz_run_model *m, char *
     return put_gpt(t, m), true;
   put_begin(t, m, family_of(m), silu ? "silu" : "gelu");
   if (m->kv_rank) put_latent(t, m);
+  if (sparse) put_index(t, &indexer);
   if (m->experts) put_experts(t, m);
   put(t, "}");
   return true;
@@ -233,8 +314,9 @@ static bool put_transformer(struct text *t, const struct pz_run_model *m, char *
 
 bool pz_run_model_config(const struct pz_run_model *m, char *config, char *why) {
   struct text t = {.to = config, .bytes = PZ_RUN_CONFIG};
+  struct indexer indexer;
   int64_t window = 0;
-  bool alike = !*m->layers_as || strcmp(m->layers_as, "none") == 0;
+  bool alike = !*m->layers_as || strcmp(m->layers_as, "none") == 0 || has_index(m, &indexer);
   bool put_all;
   if (strncmp(m->ssm, "mamba2:", 7) == 0)
     put_all = put_mamba(&t, m, why);
@@ -246,8 +328,9 @@ bool pz_run_model_config(const struct pz_run_model *m, char *config, char *why) 
     put_windows(&t, m, window), put_all = true;
   else if (!alike)
     return refuse(why,
-                  "layer_pattern '%.60s' is not covered; accepted: none, window N in every second "
-                  "layer, sinks; with ssm a letter for each layer, or (LLL*)xN",
+                  "layer_pattern '%.40s' is not covered; accepted: none, window N in every second "
+                  "layer, sinks, DSA: indexer NxN top N; with ssm a letter for each layer, or "
+                  "(LLL*)xN",
                   m->layers_as);
   else
     put_all = put_transformer(&t, m, why);

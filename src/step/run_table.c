@@ -15,11 +15,13 @@
 #include "core/pool.h"
 #include "core/text.h"
 #include "cost/attention.h"
+#include "plan/model_shape.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
 #include "step/recompute.h"
 #include "step/run_model.h"
+#include "workload/workload.h"
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
@@ -287,11 +289,10 @@ static bool says(const struct reader *r, int c, const char *word) {
  * even loads. */
 static const struct {
   int column;
-  const char *words[6];
+  const char *words[7];
 } covered_words[] = {
-    {KIND, {"pretrain", "sft", "lora"}},
+    {KIND, {"pretrain", "sft", "lora", "vlm-pretrain", "vlm-sft", "vlm-lora"}},
     {ROUTING, {"forced balance", "natural"}},
-    {VISION, {"none"}},
     {OPTIMIZER, {"adam", "adamw"}},
 };
 
@@ -313,6 +314,21 @@ static bool refuse_word(const struct reader *r, int c, const char *const *words,
                     pz_text_join(list, sizeof list, word_of, words));
 }
 
+/* Vision-language models trained on text are their language model.  Else a tower computes on images, frozen or not, and
+ * neither its layers nor the images of a sample are predicted. */
+static bool vision_is_covered(const struct reader *r, struct pz_run_row *row) {
+  static const char text_only[] = "text only";
+  const char *said = cell(r, VISION);
+  size_t n = strlen(said), end = sizeof text_only - 1;
+  if (!*said && strncmp(cell(r, KIND), "vlm-", 4) != 0) return true;
+  if (strcmp(said, "none") == 0 || (n >= end && strcmp(said + n - end, text_only) == 0))
+    return true;
+  return refuse_row(row,
+                    "%s '%.60s': a vision tower and the images of a sample are not predicted; "
+                    "accepted: vision none, or text only",
+                    *said ? "vision" : "kind", *said ? said : cell(r, KIND));
+}
+
 static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
   for (size_t i = 0; i < sizeof covered_words / sizeof *covered_words; i++) {
     const char *const *word = covered_words[i].words, *said = cell(r, covered_words[i].column);
@@ -320,16 +336,19 @@ static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
     if (*said && !*word)
       return refuse_word(r, covered_words[i].column, covered_words[i].words, row);
   }
-  return true;
+  return vision_is_covered(r, row);
 }
 
 /* CUDA graphs: of the whole iteration or of whole layers, which is another execution, or of modules with + or , between,
- * also behind who captures them (te, mcore).  False: a word is not known. */
-static bool read_graphs(const char *at, struct pz_plan *p) {
-  static const char *const words[] = {"attn",  "mlp",    "moe_router",     "moe_preprocess",
-                                      "mamba", "layers", "full_iteration", NULL};
-  enum { MODULES = 5, WHOLE = 5 };
+ * also behind who captures them (te, mcore).  moe is all of a layer with experts, whose loads are then fixed (Megatron
+ * Core, CudaGraphScope.moe): whole layers, beside attention and, of a hybrid, mamba.  False: a word is not known. */
+static bool read_graphs(const char *at, bool hybrid, struct pz_plan *p) {
+  static const char *const words[] = {"attn",           "mlp",   "moe_router",
+                                      "moe_preprocess", "mamba", "layers",
+                                      "full_iteration", "moe",   NULL};
+  enum { MODULES = 5, MOE = 7 };
   const char *colon = strchr(at, ':');
+  bool experts = false;
   if (colon && strncmp(at, "te:", 3) != 0 && strncmp(at, "mcore:", 6) != 0) return false;
   p->cuda_graphs = 0;
   if (strcmp(at, "none") == 0) return true;
@@ -339,10 +358,15 @@ static bool read_graphs(const char *at, struct pz_plan *p) {
     size_t n = strcspn(at, "+,"), i = 0;
     while (words[i] && (strlen(words[i]) != n || strncmp(words[i], at, n) != 0)) i++;
     if (!words[i]) return false;
-    if (i < MODULES) p->cuda_graphs |= 1 << i;
-    if (i >= WHOLE) p->execution = PZ_EXECUTION_GRAPH;
+    if (i < MODULES)
+      p->cuda_graphs |= 1 << i;
+    else if (i < MOE)
+      p->execution = PZ_EXECUTION_GRAPH;
+    experts |= i == MOE;
   }
-  return true;
+  int others = PZ_GRAPH_ATTENTION | (hybrid ? PZ_GRAPH_MAMBA : 0);
+  if (experts) p->execution = PZ_EXECUTION_GRAPH;
+  return !experts || (p->cuda_graphs & others) == others;
 }
 
 /* Is a column among those that the source does not state?  A table need not say. */
@@ -372,74 +396,179 @@ static bool read_recompute(const char *word, struct pz_plan *p) {
   return true;
 }
 
-/* "bf16: qkv, attention out, last 14 layers; mxfp8: mamba out": what has more bits. */
+/* "last 14 layers", "first layer", "first and last 2 layers": characters read; 0: other words. */
+static int read_ends(const char *at, struct pz_plan *p) {
+  static const struct {
+    const char *word;
+    bool first, last;
+  } list[] = {{"first and last ", true, true}, {"first ", true, false}, {"last ", false, true}};
+  size_t i = 0, begin;
+  int64_t n = 1;
+  int digits = 0;
+  while (i < 3 && strncmp(at, list[i].word, strlen(list[i].word)) != 0) i++;
+  if (i == 3) return 0;
+  begin = strlen(list[i].word);
+  if (sscanf(at + begin, "%6" SCNd64 " %n", &n, &digits) == 1) begin += (size_t)digits;
+  if (n < 1 || strncmp(at + begin, "layer", 5) != 0) return 0;
+  if (list[i].first) p->bf16_first_layers = n;
+  if (list[i].last) p->bf16_layers = n;
+  return (int)begin + 5 + (at[begin + 5] == 's');
+}
+
+/* "bf16: qkv, attention out, last 14 layers; mxfp8: mamba out": what has more bits.  Embedding, head, router and norms
+ * have 16 whatever is said. */
 static bool read_wide(const char *at, struct pz_plan *p) {
   static const struct {
     const char *word;
-    enum pz_wide_module module;
-  } words[] = {{"bf16: ", 0},
-               {"mxfp8: mamba out", PZ_WIDE_MAMBA_OUT},
-               {"qkv", PZ_WIDE_ATTENTION},
-               {"attention out", PZ_WIDE_ATTENTION},
-               {"latent projections", PZ_WIDE_LATENT},
-               {"mtp", PZ_WIDE_PREDICT}};
+    int modules; /* of PZ_WIDE_ALL; of nvfp4 where it is another */
+    int of_nvfp4;
+  } words[] = {{"bf16: ", 0, 0},
+               {"mxfp8: mamba out", PZ_WIDE_MAMBA_OUT, 0},
+               {"mamba out", PZ_WIDE_MAMBA_OUT, PZ_WIDE_MAMBA_OUT_BF16},
+               {"qkv", PZ_WIDE_ATTENTION, 0},
+               {"attention out", PZ_WIDE_ATTENTION, 0},
+               {"latent projections", PZ_WIDE_LATENT, 0},
+               {"mtp", PZ_WIDE_PREDICT, 0},
+               {"embedding", 0, 0},
+               {"head", 0, 0},
+               {"router", 0, 0},
+               {"norms", 0, 0}};
+  bool nvfp4 = p->precision == PZ_PRECISION_NVFP4;
   for (; *at; at += strspn(at, ",; ")) {
     size_t i = 0, most = sizeof words / sizeof *words;
     int end = 0;
     while (i < most && strncmp(at, words[i].word, strlen(words[i].word)) != 0) i++;
-    if (i < most)
-      p->bf16_modules |= (int)words[i].module, end = (int)strlen(words[i].word);
-    else if (sscanf(at, "last %6" SCNd64 " layers%n", &p->bf16_layers, &end) != 1 || !end)
-      return false;
+    if (i < most) {
+      p->bf16_modules |= nvfp4 && words[i].of_nvfp4 ? words[i].of_nvfp4 : words[i].modules;
+      end = (int)strlen(words[i].word);
+    } else {
+      end = read_ends(at, p);
+    }
     at += end;
+    if (!end || (*at && !strchr(",; ", *at) && at[-1] != ' ')) return false;
   }
   return true;
 }
 
-/* What is quantised: a recipe of 8 bit, or nvfp4 with what stays in 16 bit.  False: not covered. */
-static bool read_quant(const char *word, struct pz_plan *p) {
+/* A recipe in words: "fp8 hybrid, delayed scaling", "mxfp8", or as Megatron and Megatron Bridge call it (Fp8Recipe in
+ * megatron/core/enums.py: tensorwise; training/mixed_precision.py of Bridge: subchannel is blockwise).  Its precision, or
+ * PZ_PRECISIONS where it says none; -1: other words, or two recipes. */
+static int read_fp8_recipe(const char *at, size_t bytes, struct pz_plan *p) {
+  enum { NONE = -1, NVFP4 = -2, FP8 = -3, NOTHING = -4 };
   static const struct {
     const char *word;
-    int recipe; /* -1: of another precision */
-  } words[] = {{"none", -1},
-               {"nvfp4", -1},
+    int recipe;
+  } words[] = {{"none", NONE},
+               {"nvfp4", NVFP4},
+               {"fp8", FP8},
+               {"hybrid", NOTHING}, /* e4m3, and e5m2 for gradients */
+               {"e4m3", NOTHING},
+               {"scaling", NOTHING},
                {"mxfp8", PZ_FP8_MX},
-               {"fp8 delayed scaling", PZ_FP8_DELAYED},
-               {"fp8 hybrid, delayed scaling", PZ_FP8_DELAYED},
-               {"fp8 current scaling", PZ_FP8_CURRENT},
-               {"fp8 blockwise scaling", PZ_FP8_BLOCKWISE}};
-  int64_t first = 0, last = 0;
-  int end = 0;
-  if (strncmp(word, "nvfp4; ", 7) == 0) return read_wide(word + 7, p);
-  bool own = p->precision < 0; /* says nothing else */
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-    if (strcmp(words[i].word, word) != 0) continue;
-    p->fp8_recipe = words[i].recipe;
-    if (own && i > 0) p->precision = p->fp8_recipe < 0 ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
-    return true;
+               {"fp8-mx", PZ_FP8_MX},
+               {"delayed", PZ_FP8_DELAYED},
+               {"fp8-ds", PZ_FP8_DELAYED},
+               {"current", PZ_FP8_CURRENT},
+               {"tensorwise", PZ_FP8_CURRENT},
+               {"fp8-cs", PZ_FP8_CURRENT},
+               {"blockwise", PZ_FP8_BLOCKWISE},
+               {"subchannel", PZ_FP8_BLOCKWISE},
+               {"fp8-sc", PZ_FP8_BLOCKWISE}};
+  enum { WORDS = sizeof words / sizeof *words };
+  int said = NOTHING;
+  for (const char *end = at + bytes; at < end; at += strspn(at, ", ")) {
+    size_t n = strcspn(at, ", ;"), i = 0;
+    while (i < WORDS && !pz_text_is(at, n, words[i].word)) i++;
+    int recipe = i < WORDS ? words[i].recipe : NOTHING;
+    bool more = said == FP8 && recipe >= 0; /* fp8 with a recipe */
+    if (i == WORDS || (recipe != NOTHING && said != NOTHING && !more)) return -1;
+    if (recipe != NOTHING) said = recipe;
+    at += n;
   }
-  if (sscanf(word, "nvfp4 in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n",
-             &first, &last, &end) == 2 &&
-      end > 0 && !word[end] && last >= first) {
-    p->bf16_layers = last - first + 1;
-    return true;
-  }
-  return pz_plan_field_read(p, PZ_PLAN_FP8_RECIPE, word, NULL) == PZ_OK;
+  if (said >= 0) p->fp8_recipe = said;
+  return said == NOTHING ? -1
+         : said == NONE  ? PZ_PRECISIONS
+         : said == NVFP4 ? PZ_PRECISION_NVFP4
+                         : PZ_PRECISION_FP8;
 }
 
-/* What is on the host: "activations of 20 layers", of whole layers of each chunk; "activations: MODULES"; or the plan's
- * words.  False: not covered. */
+/* What is quantised: a recipe, and after it what has more bits.  False: not covered, or not the row's precision. */
+static bool read_quant(const char *word, struct pz_plan *p) {
+  int64_t first = 0, last = 0;
+  int end = 0;
+  const char *more = strstr(word, " in layers 0-");
+  if (!more) more = strchr(word, ';');
+  int precision = read_fp8_recipe(word, more ? (size_t)(more - word) : strlen(word), p);
+  if (precision < 0) return false;
+  if (precision != PZ_PRECISIONS && p->precision < 0) p->precision = precision;
+  if (precision != PZ_PRECISIONS && p->precision != precision) return false;
+  if (!more) return true;
+  if (*more == ';') return read_wide(more + strspn(more, "; "), p);
+  if (sscanf(more, " in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n", &first,
+             &last, &end) != 2 ||
+      !end || more[end] || last < first)
+    return false;
+  p->bf16_layers = last - first + 1;
+  return true;
+}
+
+/* What is on the host, with ; between: "activations of 20 layers", of whole layers of each chunk; "activations: MODULES";
+ * "optimizer 50%", of so much of its state; or the plan's words.  False: not covered. */
 static bool read_offload(const char *word, struct pz_plan *p) {
   static const char modules[] = "activations: ";
-  int end = 0;
-  if (sscanf(word, "activations of %6" SCNd64 " layers%n", &p->offload_layers, &end) == 1 &&
-      end > 0)
-    p->offload = PZ_OFFLOAD_ACTIVATIONS;
-  else if (strncmp(word, modules, sizeof modules - 1) == 0)
-    return p->offload = PZ_OFFLOAD_ACTIVATIONS,
-           pz_plan_field_read(p, PZ_PLAN_OFFLOAD_MODULES, word + sizeof modules - 1, NULL) == PZ_OK;
-  return pz_plan_field_read(p, PZ_PLAN_OFFLOAD, end ? "activations" : word, NULL) == PZ_OK &&
-         !(end && word[end]);
+  char one[120];
+  int offload = 0;
+  for (; *word; word += strspn(word, "; ")) {
+    size_t n = strcspn(word, ";");
+    int end = 0, percent = 0;
+    if (n >= sizeof one) return false;
+    snprintf(one, sizeof one, "%.*s", (int)n, word);
+    word += n;
+    const char *list =
+        strncmp(one, modules, sizeof modules - 1) == 0 ? one + sizeof modules - 1 : NULL;
+    if (sscanf(one, "activations of %6" SCNd64 " layers%n", &p->offload_layers, &end) == 1 && end)
+      p->offload = PZ_OFFLOAD_ACTIVATIONS;
+    else if (sscanf(one, "optimizer %3d%%%n", &percent, &end) == 1 && end && percent > 0 &&
+             percent <= 100)
+      p->offload = PZ_OFFLOAD_OPTIMIZER, p->offload_fraction = percent / 100.0;
+    else if (list && pz_plan_field_read(p, PZ_PLAN_OFFLOAD_MODULES, list, NULL) == PZ_OK)
+      p->offload = PZ_OFFLOAD_ACTIVATIONS;
+    else if (list || pz_plan_field_read(p, PZ_PLAN_OFFLOAD, one, NULL) != PZ_OK)
+      return false;
+    if (end && one[end]) return false;
+    offload |= p->offload;
+  }
+  p->offload = offload;
+  return true;
+}
+
+/* Words of attention that say which layers have it or which keys it reads, as the model's shape or name does too; the
+ * kernels are flash attention.  What the model has to say; "": it does; NULL: another word. */
+static const char *attention_layers(const struct reader *r, const struct pz_run_model *m,
+                                    const char *word) {
+  static const struct {
+    const char *word, *pattern, *wanted;
+    const char *keys[3]; /* of a config.json */
+  } list[] = {{"hybrid",
+               NULL,
+               "ssm and layer_pattern with a letter for each layer",
+               {"\"mamba_", "\"linear_", "\"hybrid_override_pattern\""}},
+              {"dsa", "DSA: ", "layer_pattern 'DSA: indexer NxN top N'", {"\"index_topk\""}},
+              {"window",
+               "window ",
+               "layer_pattern 'window N in every second layer, sinks'",
+               {"\"sliding_window\""}}};
+  enum { LIST = sizeof list / sizeof *list };
+  const struct pz_preset *preset = m->layers ? NULL : pz_preset_find(cell(r, MODEL));
+  size_t i = 0;
+  while (i < LIST && strcmp(list[i].word, word) != 0) i++;
+  if (i == LIST) return NULL;
+  bool known = list[i].pattern
+                   ? strncmp(m->layers_as, list[i].pattern, strlen(list[i].pattern)) == 0
+                   : pz_run_model_hybrid(m);
+  for (int k = 0; preset && k < 3 && list[i].keys[k]; k++)
+    known |= strstr(preset->config, list[i].keys[k]) != NULL;
+  return known ? "" : list[i].wanted;
 }
 
 /* The row's words as choices; false: one is not covered. */
@@ -453,21 +582,34 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
     const char *word = cell(r, PLAN + f);
     if (is_number(x) || !*word) continue;
-    /* attention in some layers only, which layer_pattern names */
-    if (f == PZ_PLAN_ATTENTION && strcmp(word, "hybrid") == 0 && pz_run_model_hybrid(&q->model))
-      word = "flash";
+    const char *wanted = f == PZ_PLAN_ATTENTION ? attention_layers(r, &q->model, word) : NULL;
+    if (wanted && *wanted)
+      return refuse_row(row,
+                        "attention '%.20s' of a model whose layers are not known; accepted: %s, or "
+                        "the name of a built-in model that has it",
+                        word, wanted);
+    if (wanted) word = "flash";
     bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, p)
                  : f == PZ_PLAN_FP8_RECIPE ? read_quant(word, p)
                  : f == PZ_PLAN_OFFLOAD    ? read_offload(word, p)
                  : f == PZ_PLAN_CUDA_GRAPHS
-                     ? read_graphs(word, p)
+                     ? read_graphs(word, pz_run_model_hybrid(&q->model), p)
                      : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
     if (!known && f == PZ_PLAN_CUDA_GRAPHS)
       return refuse_row(
           row,
           "cuda_graphs '%.60s' is not covered; accepted: none, full_iteration, or te: "
-          "or mcore: with layers; attn, mlp, moe_router, moe_preprocess, mamba with + or , between",
+          "or mcore: with layers; attn, mlp, moe_router, moe_preprocess, mamba with + or , "
+          "between, "
+          "moe with attn and all others",
           word);
+    if (!known && f == PZ_PLAN_FP8_RECIPE)
+      return refuse_row(
+          row,
+          "quant '%.30s' is not covered%s%s; accepted: none, nvfp4, mxfp8, or fp8 with delayed, "
+          "current, blockwise scaling; then bf16: qkv, attention out, mamba out, last N layers",
+          word, p->precision < 0 ? "" : " with precision ",
+          p->precision < 0 ? "" : pz_precision_names[p->precision]);
     if (!known && x->names) return refuse_word(r, PLAN + f, x->names, row);
     if (!known) return refuse_row(row, "%s", why.message);
   }
@@ -496,10 +638,16 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
 
 /* MLPerf's fine-tuning: dropout 0.1 before adapters, by its rules, and of context parallelism an all-to-all of heads
  * (train.py and cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations of
- * github.com/mlcommons/training_results_v5.0, and of the results of others). */
-static void read_mlperf(struct pz_run_request *q, struct pz_plan *p) {
+ * github.com/mlcommons/training_results_v5.0, and of the results of others).  Where cp does not divide the key/value heads
+ * of a device, which Transformer Engine's all-to-all asks for (AttnFuncWithCPAndQKVOA2A), a ring (its p2p). */
+static void read_mlperf(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
   struct pz_lora lora;
-  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_ALL_TO_ALL;
+  struct pz_model_shape shape;
+  int64_t groups = q->model.kv_heads ? q->model.kv_heads : q->model.heads;
+  if (!q->model.layers && pz_model_shape_load(cell(r, MODEL), &shape, NULL) == PZ_OK)
+    groups = shape.kv_heads;
+  bool divides = groups / p->tp % pz_plan_cp(p) == 0;
+  if (p->cp_form < 0) p->cp_form = divides ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   int n = snprintf(q->adapters, sizeof q->adapters, "%s:0.1", p->peft);
   bool fits = n > 0 && (size_t)n < sizeof q->adapters;
   if (fits && pz_lora_parse(q->adapters, &lora, NULL) == PZ_OK) p->peft = q->adapters;
@@ -508,7 +656,7 @@ static void read_mlperf(struct pz_run_request *q, struct pz_plan *p) {
 /* Of a run that says everything: what tables say in words of their own. */
 static void read_published(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
   if (!q->model.experts || !p->ep) p->ep = 1;
-  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p)) read_mlperf(q, p);
+  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p)) read_mlperf(r, q, p);
   if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)

@@ -49,8 +49,8 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   status = j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
                      : pz_workload_load(j->model, &o, out, err);
   bool predict = p->bf16_modules & PZ_WIDE_PREDICT;
-  return status == PZ_OK && (p->bf16_layers || predict)
-             ? pz_wide_layers(*out, p->bf16_layers, predict, err)
+  return status == PZ_OK && (pz_plan_wide_layers(p) || predict)
+             ? pz_wide_layers(*out, p->bf16_first_layers, p->bf16_layers, predict, err)
              : status;
 }
 

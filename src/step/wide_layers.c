@@ -26,31 +26,45 @@ static const char *block_name(const char *name, const char *end, struct pz_arena
 
 static bool is_predict(const struct pz_layer *l) { return strncmp(l->name, "predict", 7) == 0; }
 
-enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, bool predict,
+/* Marks the first and the last blocks of a list of layers, and counts them by layer. */
+static void mark_ends(const struct pz_workload *w, const uint32_t *list, uint32_t n, int64_t first,
+                      int64_t last, bool *marked, int64_t *wide) {
+  int64_t blocks = 0, at = 0;
+  for (uint32_t i = 0; i < n; i++)
+    blocks += pz_is_block(&w->layers[list[i]]) && !is_predict(&w->layers[list[i]]);
+  for (uint32_t i = 0; i < n; i++) {
+    if (!pz_is_block(&w->layers[list[i]]) || is_predict(&w->layers[list[i]])) continue;
+    marked[i] = at < first || at >= blocks - last;
+    wide[list[i]] += marked[i];
+    at++;
+  }
+}
+
+enum pz_status pz_wide_layers(struct pz_workload *w, int64_t first, int64_t last, bool predict,
                               struct pz_error *err) {
   struct pz_arena *arena = &((struct pz_owned *)w)->arena;
   uint32_t n_list = 0, *list = listed_layers(w, arena, &n_list);
-  int64_t *wide = pz_arena_alloc(arena, w->n_layers, sizeof *wide); /* of each layer, at the end */
+  int64_t *wide = pz_arena_alloc(arena, w->n_layers, sizeof *wide); /* of each layer, at the ends */
+  bool *marked = pz_arena_alloc(arena, n_list, sizeof *marked);
   uint32_t *place = pz_arena_alloc(arena, w->n_layers, sizeof *place);
   struct pz_layer *layers = pz_arena_alloc(arena, 2 * (size_t)w->n_layers, sizeof *layers);
-  if (!list || !wide || !place || !layers)
+  if (!list || !wide || !marked || !place || !layers)
     return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
-  for (uint32_t i = n_list; i-- > 0 && n > 0;)
-    if (pz_is_block(&w->layers[list[i]]) && !is_predict(&w->layers[list[i]])) wide[list[i]]++, n--;
+  mark_ends(w, list, n_list, first, last, marked, wide);
   uint32_t n_layers = 0;
   for (uint32_t i = 0; i < w->n_layers; i++) {
     struct pz_layer *l = &layers[place[i] = n_layers++];
     *l = w->layers[i];
     l->wide = wide[i] == l->count || (predict && is_predict(l));
     if (!wide[i] || l->wide) continue;
-    struct pz_layer *last = &layers[n_layers++];
-    *last = *l;
-    last->count = wide[i];
-    last->wide = true;
+    struct pz_layer *end = &layers[n_layers++];
+    *end = *l;
+    end->count = wide[i];
+    end->wide = true;
     l->count -= wide[i];
-    last->name = block_name(l->name, "_16bit", arena);
+    end->name = block_name(l->name, "_16bit", arena);
     l->name = block_name(l->name, "", arena);
-    if (!l->name || !last->name) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
+    if (!l->name || !end->name) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
   }
   for (uint32_t i = 0; i < n_layers; i++) {
     uint32_t *from = pz_arena_alloc(arena, layers[i].n_from, sizeof *from);
@@ -58,12 +72,8 @@ enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, bool predict,
     for (uint32_t k = 0; k < layers[i].n_from; k++) from[k] = place[layers[i].from[k]];
     layers[i].from = from;
   }
-  for (uint32_t i = n_list; i-- > 0;) {
-    uint32_t old = list[i];
-    bool copied = wide[old] > 0 && !layers[place[old]].wide;
-    list[i] = place[old] + copied;
-    if (copied) wide[old]--;
-  }
+  for (uint32_t i = 0; i < n_list; i++)
+    list[i] = place[list[i]] + (marked[i] && !layers[place[list[i]]].wide);
   w->layers = layers;
   w->n_layers = n_layers;
   enum pz_status status = pz_order_set(w, list, n_list, arena);

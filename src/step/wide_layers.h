@@ -1,12 +1,12 @@
-/* Layers at the end of a model whose GEMMs stay in 16 bit where the others have 8 or 4: kinds of layers of their own. */
+/* Layers at the ends of a model whose GEMMs stay in 16 bit where the others have 8 or 4: kinds of layers of their own. */
 #ifndef PZ_STEP_WIDE_LAYERS_H
 #define PZ_STEP_WIDE_LAYERS_H
 
 #include <phaze/phaze.h>
 
-/* The last n repeated layers of a model, or all, become kinds of layers with `wide` set; `predict`: those of multi-token
- * prediction too, which are not counted.  Sums stay. */
-PZ_NODISCARD enum pz_status pz_wide_layers(struct pz_workload *w, int64_t n, bool predict,
-                                           struct pz_error *err);
+/* The first and the last of the repeated layers of a model, so many, or all, become kinds of layers with `wide` set;
+ * `predict`: those of multi-token prediction too, which are not counted.  Sums stay. */
+PZ_NODISCARD enum pz_status pz_wide_layers(struct pz_workload *w, int64_t first, int64_t last,
+                                           bool predict, struct pz_error *err);
 
 #endif

@@ -906,6 +906,8 @@ static struct pz_plan random_plan(uint64_t *seed, const struct pz_model_shape *s
   if (o.precision == PZ_PRECISION_FP8 && pick(&formats, 2))
     o.fp8_recipe = (int)pick(&formats, PZ_FP8_RECIPES);
   if (o.precision > 0 && pick(&formats, 4) == 0) o.bf16_layers = 1 + pick(&formats, s->layers);
+  if (o.precision > 0 && pick(&formats, 4) == 0)
+    o.bf16_first_layers = 1 + pick(&formats, s->layers);
   if (o.precision > 0 && pick(&formats, 8) == 0)
     o.bf16_modules = (int)pick(&formats, PZ_WIDE_ALL + 1);
   if (pick(&formats, 8) == 0) o.act_precision = 1;
@@ -1114,7 +1116,7 @@ static void random_rest(uint64_t *seed, struct pz_plan *o, const struct pz_model
   if (s->experts && pick(seed, 6) == 0) o->imbalance = 1.25;
   if (s->predict_layers && pick(seed, 3) == 0) o->mtp = true;
   if (pick(seed, 8) == 0) o->precision = PZ_PRECISION_FP16, o->fp8_recipe = -1;
-  if (o->precision < PZ_PRECISION_FP8) o->bf16_layers = o->bf16_modules = 0;
+  if (o->precision < PZ_PRECISION_FP8) o->bf16_layers = o->bf16_first_layers = o->bf16_modules = 0;
   if (pick(seed, 8) == 0) o->peft = adapters[pick(seed, 4)];
   if (o->execution > PZ_EXECUTION_GRAPH) o->execution = -1; /* of no GPU */
 }

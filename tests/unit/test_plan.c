@@ -270,8 +270,8 @@ static void defaults_are_the_frameworks(void **state) {
       PZ_PLAN_PIN(STAGE_RECOMPUTE) | PZ_PLAN_PIN(SAVED) | PZ_PLAN_PIN(MOMENT_BYTES) |
       PZ_PLAN_PIN(FUSED_LOSS) | PZ_PLAN_PIN(MAIN_PARAMS) | PZ_PLAN_PIN(OFFLOAD) |
       PZ_PLAN_PIN(OFFLOAD_LAYERS) | PZ_PLAN_PIN(OFFLOAD_MODULES) | PZ_PLAN_PIN(OFFLOAD_FRACTION) |
-      PZ_PLAN_PIN(FP8_RECIPE) | PZ_PLAN_PIN(BF16_LAYERS) | PZ_PLAN_PIN(BF16_MODULES) |
-      PZ_PLAN_PIN(PEFT) | PZ_PLAN_PIN(N_STAGE_RECOMPUTE);
+      PZ_PLAN_PIN(FP8_RECIPE) | PZ_PLAN_PIN(BF16_LAYERS) | PZ_PLAN_PIN(BF16_FIRST_LAYERS) |
+      PZ_PLAN_PIN(BF16_MODULES) | PZ_PLAN_PIN(PEFT) | PZ_PLAN_PIN(N_STAGE_RECOMPUTE);
   const uint64_t all = (UINT64_C(1) << PZ_PLAN_FIELDS) - 1;
   struct pz_chip gpu, tpu;
   assert_int_equal(pz_chip_read("h100", &gpu, NULL), PZ_OK);
@@ -499,6 +499,7 @@ static void change_plan(uint64_t *seed, struct pz_plan *p, int64_t *stages) {
   p->precision = pick(&own, 2) ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
   p->fp8_recipe = p->precision == PZ_PRECISION_FP8 ? (int)pick(&own, PZ_FP8_RECIPES) : -1;
   if (pick(&own, 2)) p->bf16_layers = 1 + pick(&own, 40);
+  if (pick(&own, 2)) p->bf16_first_layers = 1 + pick(&own, 40);
   if (pick(&own, 4) == 0) p->bf16_modules = 1 + (int)pick(&own, PZ_WIDE_ALL);
   p->act_precision = pick(&own, 4) == 0;
 }

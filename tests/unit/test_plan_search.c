@@ -191,6 +191,8 @@ static void random_common(uint64_t *r, const struct pz_chip *chip, int64_t layer
     p->fp8_recipe = (int)below(&own, pz_chip_scales_blocks(chip) ? PZ_FP8_RECIPES : PZ_FP8_MX);
   if (!below(&own, 3)) p->bf16_layers = 1 + below(&own, (uint32_t)pz_min(layers, 4));
   if (!below(&own, 4)) p->act_precision = 1;
+  if (!below(&own, 3) && p->bf16_layers < layers)
+    p->bf16_first_layers = 1 + below(&own, (uint32_t)pz_min(layers - p->bf16_layers, 4));
 }
 
 #define PIN(id, field, v) (q->plan.field = (v), q->pinned |= PZ_PLAN_PIN(id))
@@ -858,7 +860,7 @@ static void random_shared(uint64_t *r, struct shared *s, bool torus) {
     q->plan.framework = pz_framework_find(below(r, 2) ? "maxtext" : "jax");
     q->plan.precision = PZ_PRECISION_BF16; /* what this chip has */
     q->plan.fp8_recipe = -1;
-    q->plan.bf16_layers = 0;
+    q->plan.bf16_layers = q->plan.bf16_first_layers = 0;
   }
   s->plan = plain_plan(q);
   s->plan.tp = s->c.kv_heads % 2 ? 1 : 1 + below(r, 2);
@@ -1297,6 +1299,9 @@ static void questions_without_plans_are_errors(void **state) {
   q->plan.precision = PZ_PRECISION_FP8;
   q->plan.bf16_layers = c.layers + 1;
   refuses(&c, PZ_BAD_USE, "bf16_layers");
+  q->plan.bf16_layers = 1;
+  q->plan.bf16_first_layers = c.layers;
+  refuses(&c, PZ_BAD_USE, "bf16_layers and bf16_first_layers");
   *q = asked;
   q->plan.offload = PZ_OFFLOAD_ACTIVATIONS;
   q->plan.offload_layers = c.layers + 1;

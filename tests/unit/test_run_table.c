@@ -121,8 +121,19 @@ static void words_that_are_not_covered(void **state) {
       {"peft", "dora:16:linear_qkv", "peft is 'dora:16:linear_qkv'"},
       {"ssm", "", NULL},
       {"ssm", "mamba2:heads=64", "ssm 'mamba2"},
-      {"vision", "vit:layers=27", "vision 'vit"},
+      {"kind", "dit-pretrain", "kind 'dit-pretrain'"},
+      {"vision", "none", NULL},
+      {"vision", "frozen; text only", NULL},
+      {"kind,vision", "vlm-sft,text only", NULL},
+      {"vision", "vit:layers=27",
+       "vision 'vit:layers=27': a vision tower and the images of a sample are not predicted; "
+       "accepted: vision none, or text only"},
+      {"vision", "vit:layers=27; frozen", "vision 'vit"},
       {"offload", "activations of 2 layers", NULL},
+      {"offload", "optimizer 50%", NULL},
+      {"offload", "optimizer", NULL},
+      {"offload", "optimizer 150%", "offload 'optimizer 150%'"},
+      {"offload", "activations: core_attn; optimizer 25%", NULL},
       {"offload", "activations of 2 layers and more", "offload 'activations"},
       {"offload", "activations: everything", "offload 'activations"},
       {"offload", "activations: core_attn", NULL},
@@ -135,12 +146,28 @@ static void words_that_are_not_covered(void **state) {
       {"quant", "mxfp8", "fp8_recipe mxfp8 on chip h100"},
       {"quant", "nvfp4", "h100 has no rate for precision nvfp4"},
       {"quant", "nvfp4; bf16: everything", "quant 'nvfp4; bf16: everything'"},
+      {"quant", "none", NULL},
+      {"quant", "fp8", NULL},
+      {"quant", "\"fp8 hybrid, delayed scaling\"", NULL},
+      {"quant", "FP8 subchannel scaling", NULL},
+      {"quant", "fp8-sc", NULL},
+      {"quant", "\"fp8 tensorwise scaling; bf16: last 8 layers, head\"", NULL},
+      {"quant", "\"fp8 delayed, current scaling\"",
+       "quant 'fp8 delayed, current scaling' is not covered; "
+       "accepted: none, nvfp4, mxfp8"},
+      {"quant", "hybrid", "quant 'hybrid'"},
+      {"quant", "fp8; bf16: qkvs", "quant 'fp8; bf16: qkvs'"},
+      {"quant,precision", "fp8 current scaling,bf16",
+       "quant 'fp8 current scaling' is not covered with precision bf16; accepted: none"},
       {"quant", "int3", "quant 'int3'"},
       {"act_precision", "fp8", NULL},
       {"act_precision", "fp6", "act_precision 'fp6'"},
       {"routing", "forced balance", NULL},
       {"precision", "nvfp4", "h100 has no rate for precision nvfp4; accepted: bf16, fp8, fp16"},
-      {"attention", "dsa", "attention 'dsa'"},
+      {"attention", "dsa",
+       "attention 'dsa' of a model whose layers are not known; accepted: "
+       "layer_pattern 'DSA: indexer NxN top N'"},
+      {"attention", "hybrid", "attention 'hybrid' of a model whose layers"},
       {"mlp", "relu3", "mlp 'relu3'"},
       {"dispatcher", "hybridep", NULL},
       {"dispatcher", "allgather", "dispatcher 'allgather'"},
@@ -187,6 +214,19 @@ static void layers_by_words(void **state) {
        "LLL*)x2,"
        ",,,,",
        "layer_pattern '(LLL*)x2' of 4 layers"},
+      {"4,64,8,2,16,96,swiglu,\"gdn:key_heads=2,value_heads=4,key_dim=16,value_dim=16,conv=4\","
+       "L*(L)x2,,,,,",
+       NULL},
+      {"4,64,8,2,16,96,swiglu,\"gdn:key_heads=2,value_heads=4,key_dim=16,value_dim=16,conv=4\","
+       "LLM*,,,,,",
+       "layer_pattern 'LLM*' of 4 layers"},
+      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",(M-)"
+       "x2,,,,,",
+       NULL},
+      {"4,64,8,2,16,96,relu2,\"mamba2:heads=8,head_dim=16,state=16,groups=2,conv=4,chunk=64\",(M-)"
+       "x0,,,,,",
+       "layer_pattern '(M-)x0' of 4 layers"},
+      {"4,64,8,2,16,96,swiglu,,\"DSA: indexer 4x16 top 64\",8,2,96,,", "without latent attention"},
       {"4,64,8,2,16,96,swiglu,rwkv:heads=4,,,,,,", "ssm 'rwkv"},
       {"4,64,8,2,16,96,swiglu,,\"window 128 in every second layer, sinks\",8,2,96,,", NULL},
       {"4,64,8,2,16,96,swiglu,,\"window 128 in every third layer\",8,2,96,,",
@@ -202,6 +242,43 @@ static void layers_by_words(void **state) {
     if (r.at[0].predicted != !list[i].reason) fail_msg("%s: %s", list[i].cells, r.at[0].reason);
     if (list[i].reason && !strstr(r.at[0].reason, list[i].reason)) fail_msg("%s", r.at[0].reason);
   }
+}
+
+/* A shape is the model of a name: hybrids with layers that predict further tokens, letters or parts that repeat; and
+ * sparse attention, whose layers may take the keys that another chose. */
+static void shapes_are_models_of_a_name(void **state) {
+  (void)state;
+  static const char heads[] =
+      "model,layers,hidden,heads,kv_heads,head_dim,ffn,mlp,vocab,experts,topk,expert_ffn,"
+      "shared_experts,dense_layers,mla,ssm,layer_pattern,attention,mtp,seq,chip,n_dev,gbs,ep,tp,"
+      "framework";
+#define PLAN ",8192,h100,64,64,32,2,nemo"
+#define DELTA(pattern, mtp)                                                                        \
+  step_of(heads, ",48,2048,16,2,256,5120,swiglu,151936,512,10,512,1,,,\"gdn:key_heads=16,"         \
+                 "value_heads=32,key_dim=128,value_dim=128,conv=4\"," pattern ",hybrid," mtp PLAN)
+#define LETTERS "LLL*LLL*LLL*LLL*LLL*LLL*"
+  static const char qwen[] = "qwen3-next-80b-a3b,,,,,,,,,,,,,,,,,hybrid,";
+  char by_name[200];
+  snprintf(by_name, sizeof by_name, "%s%s", qwen, "1" PLAN);
+  assert_true(step_of(heads, by_name) == DELTA("(LLL*)x12", "1"));
+  assert_true(DELTA(LETTERS LETTERS, "1") == DELTA("(LLL*)x12", "1"));
+  assert_true(DELTA(LETTERS "L*LL(LLL*)x5", "1") == DELTA(LETTERS LETTERS, "1"));
+  assert_true(DELTA(LETTERS "LLLL(LLL*)x5", "1") != DELTA(LETTERS LETTERS, "1"));
+  snprintf(by_name, sizeof by_name, "%s%s", qwen, "0" PLAN);
+  assert_true(step_of(heads, by_name) == DELTA("(LLL*)x12", "0"));
+  assert_true(DELTA("(LLL*)x12", "0") < DELTA("(LLL*)x12", "1"));
+#define SPARSE(pattern)                                                                            \
+  step_of(heads, ",61,7168,128,128,,18432,swiglu,129280,256,8,2048,1,3,1536/512/64/128/128,,"      \
+                 "\"DSA: indexer 64x128 top 2048" pattern "\",dsa,1" PLAN)
+  assert_true(step_of(heads, "deepseek-v3.2,,,,,,,,,,,,,,,,,dsa,1" PLAN) == SPARSE(""));
+  assert_true(SPARSE(", computed in every layer") == SPARSE(""));
+  double half = SPARSE(", computed in every second layer"),
+         fourth = SPARSE(", computed in every fourth layer");
+  assert_true(fourth < half && half < SPARSE(""));
+#undef SPARSE
+#undef LETTERS
+#undef DELTA
+#undef PLAN
 }
 
 static void wrong_tables_are_errors(void **state) {
@@ -278,6 +355,39 @@ static void libraries_that_nobody_measured(void **state) {
               step_of(heads, "llama2-7b,ascend910b,mindformers,8,8,"));
 }
 
+/* MLPerf's fine-tuning has an all-to-all of heads where cp divides them, else a ring. */
+static void contexts_of_mlperf(void **state) {
+  (void)state;
+  static const char heads[] =
+      "group,model,layers,hidden,heads,kv_heads,head_dim,ffn,mlp,vocab,seq,kind,peft,chip,cluster,"
+      "precision,attention,sp,pp,vpp,zero,mbs,recompute,overlap,execution,pipeline,framework,"
+      "grad_bytes,attn_kernel,cp_form,n_dev,tp,cp,dp,gbs";
+#define SHAPE ",,80,8192,64,8,128,28672,swiglu,32000,"
+#define NAMED ",llama2-70b,,,,,,,,,"
+#define ROW(group, model, form, plan)                                                              \
+  step_of(heads, group model "8192,lora,lora:16:attention,gb200,nvl72-gb200,bf16,flash,0,1,1,1,1," \
+                             "none,grad param,eager,1f1b,nemo,2,cudnn," form "," plan)
+#define WIDE "64,1,16,4,4"
+#define DIVIDED "64,2,8,4,4"
+#define EVEN "64,1,8,8,8"
+  assert_true(ROW("mlperf_training_5.1", SHAPE, "", EVEN) ==
+              ROW("mlperf_training_5.1", SHAPE, "all-to-all", EVEN));
+  assert_true(ROW("mlperf_training_5.1", SHAPE, "", EVEN) !=
+              ROW("mlperf_training_5.1", SHAPE, "ring", EVEN));
+  assert_true(ROW("mlperf_training_5.1", SHAPE, "", WIDE) ==
+              ROW("mlperf_training_5.1", SHAPE, "ring", WIDE));
+  assert_true(ROW("mlperf_training_5.1", SHAPE, "", DIVIDED) ==
+              ROW("mlperf_training_5.1", SHAPE, "ring", DIVIDED));
+  assert_true(ROW("mlperf_training_5.1", NAMED, "", WIDE) ==
+              ROW("mlperf_training_5.1", NAMED, "ring", WIDE));
+#undef EVEN
+#undef DIVIDED
+#undef WIDE
+#undef ROW
+#undef NAMED
+#undef SHAPE
+}
+
 /* In a table bf16 is 16 bit; on the command's side a chip runs what it has. */
 static void precisions_are_the_chips(void **state) {
   (void)state;
@@ -334,6 +444,9 @@ static void graphs_leave_no_launches(void **state) {
   double none = step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,none"),
          router = step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,te:moe_router+moe_preprocess");
   assert_true(router < none);
+  /* moe is all of a layer with experts, beside attention and mamba */
+  assert_true(step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,te:attn+moe") ==
+              step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,te:layers"));
   struct rows r = read_rows("model,chip,cuda_graphs\ngpt2,h100,te:moe\n");
   assert_false(r.at[0].predicted);
   assert_non_null(strstr(r.at[0].reason, "cuda_graphs 'te:moe' is not covered; accepted: none,"));
@@ -361,6 +474,31 @@ static void recipes_are_read(void **state) {
   assert_true(step_of(heads, ROW("a (tokendrop)", "", "")) == padded);
   assert_true(step_of(heads, ROW("a (tokendrop)", "", "hybridep")) == whole);
 #undef ROW
+}
+
+/* Recipes by other names are the same; what has more bits takes longer; part of the optimizer's state on the host. */
+static void words_of_recipes(void **state) {
+  (void)state;
+  static const char heads[] = "model,chip,n_dev,gbs,quant";
+#define STEP(quant) step_of(heads, "nemotron-h-56b,gb200,64,64," quant)
+  assert_true(STEP("fp8 subchannel scaling") == STEP("blockwise"));
+  assert_true(STEP("fp8 tensorwise scaling") == STEP("current"));
+  assert_true(STEP("\"fp8 hybrid, current scaling\"") == STEP("current"));
+  assert_true(STEP("fp8-mx") == STEP("mxfp8"));
+  double nvfp4 = STEP("nvfp4"), some = STEP("nvfp4; mxfp8: mamba out"),
+         more = STEP("nvfp4; bf16: mamba out");
+  assert_true(nvfp4 < some && some < more);
+  assert_true(STEP("mxfp8; bf16: mamba out") > STEP("mxfp8"));
+  assert_true(STEP("\"nvfp4; bf16: last 8 layers, head\"") ==
+              STEP("\"nvfp4 in layers 0-109, bf16 in 110-117 and the head\""));
+  double ends = STEP("mxfp8; bf16: first and last layer"), mxfp8 = STEP("mxfp8");
+  assert_true(mxfp8 < ends && ends < STEP("\"mxfp8; bf16: first 4 layers, last layer\""));
+#undef STEP
+  struct rows r = read_rows("model,chip,framework,offload\n"
+                            "llama3-8b,h100,megatron,\nllama3-8b,h100,megatron,optimizer 50%\n"
+                            "llama3-8b,h100,megatron,optimizer\n");
+  assert_true(r.at[2].p.peak.optimizer_bytes < r.at[1].p.peak.optimizer_bytes);
+  assert_true(r.at[1].p.peak.optimizer_bytes < r.at[0].p.peak.optimizer_bytes);
 }
 
 /* Megatron pads a vocabulary to a multiple of 128 tp, torchtitan does not; the parameters stay the model's own. */
@@ -432,12 +570,15 @@ int main(void) {
       cmocka_unit_test(rows_are_predicted_or_refused),
       cmocka_unit_test(words_that_are_not_covered),
       cmocka_unit_test(layers_by_words),
+      cmocka_unit_test(shapes_are_models_of_a_name),
       cmocka_unit_test(wrong_tables_are_errors),
       cmocka_unit_test(libraries_that_nobody_measured),
+      cmocka_unit_test(contexts_of_mlperf),
       cmocka_unit_test(precisions_are_the_chips),
       cmocka_unit_test(dispatchers_and_overlap_count),
       cmocka_unit_test(graphs_leave_no_launches),
       cmocka_unit_test(recipes_are_read),
+      cmocka_unit_test(words_of_recipes),
       cmocka_unit_test(vocabularies_are_padded),
       cmocka_unit_test(chips_stand_in_clusters),
       cmocka_unit_test(clusters_and_results),

@@ -428,6 +428,7 @@ static void activations_in_4_bit(void **state) {
   assert_true((last.p.step_s - x.p.step_s) * (half.p.step_s - last.p.step_s) >
               0); /* between them */
   assert_true(last.p.params == x.p.params);
+  double quarter_s = last.p.step_s;
   plan.bf16_layers = 64; /* all */
   assert_true(predict(&m, "gb200", &plan).p.step_s == half.p.step_s);
   plan.pp = 4;
@@ -435,8 +436,16 @@ static void activations_in_4_bit(void **state) {
   last = predict(&m, "gb200", &plan);
   assert_within("the last stage", last.stage[3].weight_bytes * 3.125 / 2,
                 last.stage[0].weight_bytes, 0.01);
-  plan.pp = 1;
   plan.bf16_layers = 0;
+  plan.bf16_first_layers = 16;
+  struct predicted first = predict(&m, "gb200", &plan);
+  assert_within("the first stage", first.stage[0].weight_bytes * 3.125 / 2,
+                first.stage[3].weight_bytes, 0.01);
+  plan.pp = 1;
+  plan.bf16_first_layers = 8;
+  plan.bf16_layers = 8;
+  assert_true(predict(&m, "gb200", &plan).p.step_s == quarter_s);
+  plan.bf16_first_layers = plan.bf16_layers = 0;
   plan.act_precision = 1;
   x = predict(&m, "gb200", &plan);
   assert_within("gate and up in 8 bit", x.p.peak.activation_bytes, (four - 8) * unit, 0.02);

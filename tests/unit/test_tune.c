@@ -221,6 +221,10 @@ static const struct example {
              "--num-layers-at-start-in-bf16 0 --num-layers-at-end-in-bf16 2 "
              "--activation-func-fp8-input-store",
      "precision fp8 fp8_recipe mxfp8 bf16_layers 2 act_precision fp8", NULL},
+    {"ends in 16 bit",
+     ON8 GPT "--fp8-format hybrid --fp8-recipe tensorwise --first-last-layers-bf16 "
+             "--num-layers-at-start-in-bf16 3",
+     "precision fp8 fp8_recipe current bf16_first_layers 3 bf16_layers 1", NULL},
     {"four bits", ON8 GPT "--fp4-format e2m1 --fp4-recipe nvfp4", "precision nvfp4", NULL},
     {"context of heads", ON8 LLAMA "--context-parallel-size 2 --cp-comm-type a2a",
      "cp 2 cp_form all-to-all", NULL},
@@ -370,8 +374,6 @@ static void wrong_arguments_are_told(void **state) {
       {ON8 GPT "--fp8-format e5m2", "accepted: hybrid or e4m3"},
       {ON8 GPT "--fp8-format hybrid --fp8-recipe custom", "tensorwise, blockwise or mxfp8"},
       {ON8 GPT "--fp4-format e2m1 --fp4-recipe mxfp4", "accepted: nvfp4"},
-      {ON8 GPT "--fp8-format e4m3 --fp8-recipe mxfp8 --first-last-layers-bf16",
-       "layers of the start are not covered"},
       {ON8 GPT "--fp8-param-gather", "this choice of 8-bit precision"},
       {ON8 GPT "--multi-latent-attention", "latent attention in a model with biases"},
       {ON8 GPT "--optimizer sgd", "--optimizer sgd is not covered: optimizers other than adam"},

@@ -137,6 +137,6 @@ function planText(p) {
   const some = (p.recompute_by_stage || []).some(n => n > 0);
   return [`tp ${p.tp}${p.sp && p.tp > 1 ? " sp" : ""}`, p.cp > 1 ? `cp ${p.cp}` : "", `pp ${p.pp}${p.vpp > 1 ? ` × ${p.vpp}` : ""}`, `dp ${p.dp}`, p.ep > 1 ? `ep ${p.ep}` : "",
     `mbs ${p.mbs}`, `zero ${p.zero}`, `recompute ${p.recompute === "full" && p.recompute_by_stage ? some ? "some layers" : "none" : p.recompute}`,
-    ["fp8", "nvfp4"].includes(p.precision) ? `${p.precision} GEMMs${p.fp8_recipe ? ` (${p.fp8_recipe})` : ""}` : "", p.bf16_layers ? `the last ${p.bf16_layers} layers bf16` : "", p.bf16_modules ? `bf16 ${p.bf16_modules}` : "",
+    ["fp8", "nvfp4"].includes(p.precision) ? `${p.precision} GEMMs${p.fp8_recipe ? ` (${p.fp8_recipe})` : ""}` : "", p.bf16_first_layers ? `the first ${p.bf16_first_layers} layers bf16` : "", p.bf16_layers ? `the last ${p.bf16_layers} layers bf16` : "", p.bf16_modules ? `bf16 ${p.bf16_modules}` : "",
     p.peft ? visible(p.peft) : "", p.offload && p.offload !== "none" ? `${p.offload.replace(",", " and ")} on the host` : ""].filter(x => x).join(", ");
 }
