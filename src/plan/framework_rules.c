@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/num.h"
 #include "core/text.h"
 #include "workload/workload.h"
 

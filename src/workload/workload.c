@@ -48,6 +48,11 @@ static const struct pz_family *read_config(const char *name, const char *text, s
 
 /* ---- options -------------------------------------------------------------------------------- */
 
+bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp) {
+  int64_t kv = kv_heads ? kv_heads : heads;
+  return heads % tp == 0 && (kv % tp == 0 || tp % kv == 0);
+}
+
 /* A size that a degree must divide. */
 struct divided {
   const char *what;
@@ -58,10 +63,13 @@ enum { DIVIDED = 7 };
 
 static bool on_grid(const struct pz_workload_options *o) { return o->ep > 1 || o->etp != o->tp; }
 
-/* What tensor parallelism divides.  Experts on a grid of their own are not among it. */
-static void divided_sizes(const struct pz_arch *a, bool grid, struct divided out[DIVIDED]) {
+/* What t devices of tensor parallelism divide.  Experts on a grid of their own are not among it, nor heads that devices
+ * share. */
+static void divided_sizes(const struct pz_arch *a, bool grid, int64_t t,
+                          struct divided out[DIVIDED]) {
+  bool shared = pz_attention_shares(a, t);
   const struct divided all[DIVIDED] = {{"attention heads", a->heads},
-                                       {"key/value heads", a->kv_heads},
+                                       {"key/value heads", shared ? 0 : a->kv_heads},
                                        {"feed-forward width", grid ? 0 : a->ffn},
                                        {"width of dense layers", a->mixed ? a->dense_ffn : 0},
                                        {"shared expert's width", a->shared_ffn},
@@ -70,19 +78,20 @@ static void divided_sizes(const struct pz_arch *a, bool grid, struct divided out
   memcpy(out, all, sizeof all);
 }
 
-static bool divides(const struct divided *sizes, int64_t t) {
+static bool divides(const struct pz_arch *a, bool grid, int64_t t) {
+  struct divided sizes[DIVIDED];
+  divided_sizes(a, grid, t, sizes);
   for (int i = 0; i < DIVIDED; i++)
     if (sizes[i].n % t) return false;
   return true;
 }
 
 /* "1, 2, 4": the tensor-parallel degrees that divide everything. */
-static void accepted_degrees(const struct pz_arch *a, const struct divided *sizes, char *buf,
-                             size_t size) {
+static void accepted_degrees(const struct pz_arch *a, bool grid, char *buf, size_t size) {
   size_t used = 0;
   buf[0] = '\0';
-  for (int64_t t = 1; t <= a->kv_heads && used + 24 < size; t++)
-    if (divides(sizes, t))
+  for (int64_t t = 1; t <= a->heads && used + 24 < size; t++)
+    if (divides(a, grid, t))
       used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, t > 1 ? ", " : "", t);
 }
 
@@ -90,10 +99,10 @@ static enum pz_status check_degree(const char *name, const struct pz_arch *a,
                                    const struct pz_workload_options *o, struct pz_error *err) {
   struct divided sizes[DIVIDED];
   char accepted[160];
-  divided_sizes(a, on_grid(o), sizes);
+  divided_sizes(a, on_grid(o), o->tp, sizes);
   for (int i = 0; i < DIVIDED; i++) {
     if (sizes[i].n % o->tp == 0) continue;
-    accepted_degrees(a, sizes, accepted, sizeof accepted);
+    accepted_degrees(a, on_grid(o), accepted, sizeof accepted);
     return pz_fail(err, PZ_BAD_USE,
                    "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
                    "); accepted: %s",
