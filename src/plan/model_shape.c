@@ -127,7 +127,7 @@ static char layer_letter(const struct pz_arch *a, unsigned kind) {
 
 /* As the family reads it; the width of experts is told apart from that of dense layers. */
 static void read_hybrid(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
-  pz_family_find(pz_fields_text_or(c, "model_type", ""))->read(c, a);
+  pz_family_read(pz_family_find(pz_fields_text_or(c, "model_type", "")), c, a);
   s->recurrence = a->recurrence;
   s->predict_layers = a->predict_layers;
   s->predict_repeats = a->predict_repeats;

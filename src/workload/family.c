@@ -621,6 +621,11 @@ json_t *pz_config_text(json_t *root) {
   return text;
 }
 
+void pz_family_read(const struct pz_family *f, struct pz_fields *c, struct pz_arch *a) {
+  f->read(c, a);
+  pz_mixed_settle(a);
+}
+
 const struct pz_family *pz_family_at(size_t i) {
   return i < sizeof table / sizeof *table ? &table[i] : NULL;
 }

@@ -37,7 +37,7 @@ static const struct pz_family *read_config(const char *name, const char *text, s
   if (pz_json_parse(name, text, bytes, &root, err) != PZ_OK) return NULL;
   struct pz_fields c = {.name = name, .root = pz_config_text(root), .err = err};
   const struct pz_family *f = find_family(&c);
-  if (f) f->read(&c, a);
+  if (f) pz_family_read(f, &c, a);
   if (a->mixed && a->layers > PZ_MOST_MIXED_LAYERS)
     pz_fields_refuse(&c, "num_hidden_layers", "at most 1024 layers of different kinds");
   if (!a->embed_dim) a->embed_dim = a->hidden;
