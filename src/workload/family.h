@@ -19,6 +19,10 @@ const struct pz_family *pz_family_find(const char *model_type);
 /* The configuration as the family reads it; a recurrence that no layer has is none. */
 void pz_family_read(const struct pz_family *f, struct pz_fields *c, struct pz_arch *a);
 
+/* What a model of an unknown type has that there are no operators for, if its type or a field says so, and the field
+ * (NULL: the type); else NULL. */
+const char *pz_family_lacks(struct pz_fields *c, const char *model_type, const char **key);
+
 /* Where a configuration has a text model beside others (text_config): that; else all of it. */
 json_t *pz_config_text(json_t *root);
 

@@ -22,13 +22,21 @@ static const char *family_name(const void *ctx, size_t i) {
 
 static const struct pz_family *find_family(struct pz_fields *c) {
   char names[600], accepted[680];
-  const char *type = pz_fields_text_or(c, "model_type", "");
+  const char *type = pz_fields_text_or(c, "model_type", ""), *key = NULL;
   const struct pz_family *f = pz_family_find(type);
-  snprintf(accepted, sizeof accepted,
-           "one of %s; a model of any other type can be given as an ONNX file",
-           pz_text_join(names, sizeof names, family_name, NULL));
-  if (!f) pz_fields_refuse(c, "model_type", accepted);
-  return f;
+  if (f) return f;
+  const char *lacks = pz_family_lacks(c, type, &key);
+  if (lacks)
+    snprintf(accepted, sizeof accepted,
+             "models without %s%s%s%s, for which there are no operators; any model can be given as "
+             "an ONNX file",
+             lacks, key ? " (field '" : "", key ? key : "", key ? "')" : "");
+  else
+    snprintf(accepted, sizeof accepted,
+             "one of %s; a model of any other type can be given as an ONNX file",
+             pz_text_join(names, sizeof names, family_name, NULL));
+  pz_fields_refuse(c, "model_type", accepted);
+  return NULL;
 }
 
 static const struct pz_family *read_config(const char *name, const char *text, size_t bytes,
