@@ -273,6 +273,14 @@ static void print_totals(const struct pz_workload *w, const struct pz_chip *c, c
          100 * flop / s / pz_chip_tensor_flop_per_s(c));
 }
 
+/* On this device: without adapters all. */
+static double trained_params(const struct pz_workload *w) {
+  double sum = 0;
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    sum += (double)w->layers[i].count * (double)w->layers[i].trained_params;
+  return sum;
+}
+
 static enum pz_status estimate_model(const struct settings *s, struct pz_cost *cost,
                                      const struct pz_workload *w, struct pz_error *err) {
   char context[64];
@@ -292,7 +300,7 @@ static enum pz_status estimate_model(const struct settings *s, struct pz_cost *c
     status = estimate_layer(cost, l, !s->common.json, o, &total, err);
     json_array_append_new(json_object_get(root, "layers"), o);
   }
-  pz_cost_optimizer(pz_cost_chip(cost), (double)w->totals.params, PZ_ADAM_BYTES, &optimizer);
+  pz_cost_optimizer(pz_cost_chip(cost), trained_params(w), PZ_ADAM_BYTES, &optimizer);
   json_object_set_new(root, "totals", totals_json(&total, optimizer.latency_s));
   if (status == PZ_OK && s->common.json) return pz_command_json(root, err);
   json_decref(root);

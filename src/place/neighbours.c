@@ -11,6 +11,7 @@
 #include "plan/plan_fill.h"
 #include "plan/plan_text.h"
 #include "step/step_model.h"
+#include "workload/workload.h"
 
 enum { MOST_MBS = 64 };
 
@@ -97,7 +98,7 @@ static bool is_degree(const struct pz_neighbourhood *n, enum pz_plan_field field
   const struct pz_plan *own = n->plan;
   const struct pz_model_shape *m = &n->model;
   switch (field) {
-  case PZ_PLAN_TP: return m->heads % v == 0 && pz_max(m->kv_heads, 1) % v == 0;
+  case PZ_PLAN_TP: return pz_heads_divide(m->heads, m->kv_heads, v);
   case PZ_PLAN_CP: return v == 1 || ((v & (v - 1)) == 0 && own->seq % (2 * v) == 0);
   case PZ_PLAN_PP: return n->layers % (v * (v > 1 ? own->vpp : 1)) == 0;
   case PZ_PLAN_VPP: return own->pp > 1 && n->layers % (own->pp * v) == 0;

@@ -7,6 +7,7 @@
 #include "core/pool.h"
 #include "core/text.h"
 #include "plan/plan_fill.h"
+#include "workload/workload.h"
 
 enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024, MOST_LAYERS = 1024 };
 
@@ -322,7 +323,7 @@ static bool can_divide(const struct pz_plan_space *s, const struct pz_workload *
                        const struct pz_step_shape *x) {
   const struct pz_plan_question *q = s->q;
   int64_t seq = w->options.seq, part = seq / x->cp;
-  if ((w->heads && w->heads % x->tp) || (w->kv_heads && w->kv_heads % x->tp)) return false;
+  if (!pz_heads_divide(w->heads, w->kv_heads, x->tp)) return false;
   if (x->cp > 1 && (seq % (2 * x->cp) || q->plan.attention != PZ_ATTENTION_FLASH)) return false;
   if (x->tp * x->cp > q->plan.devices || q->plan.batch % x->mbs || (x->sp && part % x->tp))
     return false;
@@ -588,12 +589,12 @@ enum pz_status pz_plan_space_count(struct pz_plan_space *s, const struct pz_plan
 /* tp that the model's heads do not allow is the likeliest reason. */
 static enum pz_status refuse_tp(const struct pz_plan_space *s, const struct pz_workload *w) {
   int64_t tp = s->q->plan.tp, kv = w->kv_heads ? w->kv_heads : w->heads;
-  if (!(s->q->pinned & PZ_PLAN_PIN(TP)) || !w->heads || (w->heads % tp == 0 && kv % tp == 0))
-    return PZ_OK;
-  return pz_fail(s->err, PZ_BAD_USE,
-                 "tp %lld does not divide the attention heads of %s (%lld, %lld for keys and "
-                 "values); accepted: divisors of both",
-                 (long long)tp, s->q->job.model, (long long)w->heads, (long long)kv);
+  if (!(s->q->pinned & PZ_PLAN_PIN(TP)) || pz_heads_divide(w->heads, w->kv_heads, tp)) return PZ_OK;
+  return pz_fail(
+      s->err, PZ_BAD_USE,
+      "tp %lld does not divide the attention heads of %s (%lld, %lld for keys and "
+      "values); accepted: divisors of the former that divide the latter or are multiples of it",
+      (long long)tp, s->q->job.model, (long long)w->heads, (long long)kv);
 }
 
 /* The framework refuses every plan with the pinned fields: why, if so. */

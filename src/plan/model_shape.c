@@ -127,7 +127,7 @@ static char layer_letter(const struct pz_arch *a, unsigned kind) {
 
 /* As the family reads it; the width of experts is told apart from that of dense layers. */
 static void read_hybrid(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
-  pz_family_find(pz_fields_text_or(c, "model_type", ""))->read(c, a);
+  pz_family_read(pz_family_find(pz_fields_text_or(c, "model_type", "")), c, a);
   s->recurrence = a->recurrence;
   s->predict_layers = a->predict_layers;
   s->predict_repeats = a->predict_repeats;
@@ -179,10 +179,13 @@ static const struct row {
             {"qwen3", PZ_SHAPE_QWEN3, read_qwen3},
             {"qwen3_moe", PZ_SHAPE_QWEN3, read_qwen3_moe},
             {"deepseek_v3", PZ_SHAPE_DEEPSEEK_V3, read_deepseek},
+            {"kimi_k2", PZ_SHAPE_DEEPSEEK_V3, read_deepseek},
             {"nemotron_h", PZ_SHAPE_NEMOTRON_H, read_nemotron},
             {"qwen3_next", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid},
             {"qwen3_5_text", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid},
-            {"qwen3_5_moe_text", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid}};
+            {"qwen3_5", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid},
+            {"qwen3_5_moe_text", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid},
+            {"qwen3_5_moe", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid}};
 
 static const char *type_at(const void *ctx, size_t i) {
   (void)ctx;

@@ -574,7 +574,8 @@ static bool hides_tensor(const struct pz_step_context *w, const struct pz_op *op
    * MLPerf's fine-tuning; return_layernorm_output_gathered in Megatron Bridge's peft/utils.py) */
   bool adapted = pz_op_adapts(op) || (w->adapted & QKV && strncmp(op->name, "qkv.", 4) == 0) ||
                  (w->adapted & GATE_UP && strncmp(op->name, "mlp.", 4) == 0);
-  return w->plan->overlap & PZ_OVERLAP_TP && w->plan->tp > 1 && !adapted &&
+  bool heads = strncmp(op->name, "kv_group.", 9) == 0; /* of what GEMMs have made, for attention */
+  return w->plan->overlap & PZ_OVERLAP_TP && w->plan->tp > 1 && !adapted && !heads &&
          (!compiled || op->kind == PZ_OP_ALL_GATHER);
 }
 

@@ -14,7 +14,8 @@ static enum pz_status check_heads(const char *name, const struct pz_arch *a,
   const struct {
     const char *what;
     int64_t n;
-  } list[] = {{"attention heads", a->heads / o->tp}, {"key/value heads", a->kv_heads / o->tp}};
+  } list[] = {{"attention heads", a->heads / o->tp},
+              {"key/value heads", pz_max(a->kv_heads / o->tp, 1)}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     if (list[i].n % o->cp)
       return pz_fail(err, PZ_BAD_USE,
@@ -148,7 +149,7 @@ static struct sizes sizes_of(const struct pz_builder *b, const struct pz_arch *a
   const struct pz_workload_options *o = b->options;
   int64_t seq = o->seq, parts = context_parts(b), heads = o->tp * (context_by_heads(b) ? o->cp : 1);
   struct sizes z = {.heads = a->heads / heads,
-                    .kv_heads = a->kv_heads / heads,
+                    .kv_heads = pz_max(a->kv_heads / heads, 1),
                     .head_dim = a->head_dim,
                     .value_dim = a->value_dim ? a->value_dim : a->head_dim,
                     .batch = o->mbs,
@@ -207,12 +208,66 @@ static uint32_t project_query(struct pz_builder *b, const struct pz_arch *a, con
   return part[0];
 }
 
+/* ---- key/value heads that devices share ------------------------------------------------------ */
+
+bool pz_attention_shares(const struct pz_arch *a, int64_t tp) {
+  return a->kv_heads && !a->kv_rank && a->qk_norm != PZ_QK_NORM_WIDTH && tp > a->kv_heads &&
+         tp % a->kv_heads == 0 && a->kv_heads * a->head_dim % tp == 0;
+}
+
+/* With fewer key/value heads than devices (Megatron Core, get_query_key_value_tensors in transformer/attention.py)
+ * projections stay divided, and a device makes part of a head.  All results are gathered, their columns put in order
+ * (_gather_along_last_dim in tensor_parallel/mappings.py), and each device takes its queries, and the key and value of
+ * their head, as tensors of their own.  Backward what others took is zero, and gradients are added up where they are
+ * scattered. */
+static void share_heads(struct pz_builder *b, const struct pz_arch *a, const uint32_t made[3],
+                        uint32_t qkv[4]) {
+  static const char *const own[] = {"query_own", "key_own", "value_own", "gate_own"};
+  int64_t query = a->heads / b->options->tp * a->head_dim, key = a->head_dim,
+          all = ((a->out_gate ? 2 : 1) * a->heads + 2 * a->kv_heads) * a->head_dim;
+  struct pz_emit gather = {.kind = PZ_OP_ALL_GATHER,
+                           .name = "kv_group.gather",
+                           .in = {made[0], made[1], made[2], PZ_NONE},
+                           .shape = PZ_SHAPE(b->tokens, all)};
+  uint32_t whole = pz_build_op(b, &gather);
+  if (whole == PZ_NONE) return;
+  pz_graph_tensor(b->graph, whole)->split = false;
+  struct pz_split split = {.name = "kv_group.split",
+                           .x = pz_build_step(b, PZ_OP_COPY, "kv_group.order", whole, PZ_NONE),
+                           .parts = a->out_gate ? 4 : 3,
+                           .widths = {query, key, key, query},
+                           .names = {"query_part", "key_part", "value_part", "gate_part"}};
+  pz_build_split(b, &split, qkv);
+  for (int i = 0; i < split.parts; i++)
+    qkv[i] = pz_build_op(
+        b, &(struct pz_emit){
+               .kind = PZ_OP_COPY, .name = own[i], .in = {qkv[i], PZ_NONE}, .divides = true});
+}
+
+static void project_shared(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                           uint32_t qkv[4]) {
+  int64_t query = a->out_gate ? 2 * a->heads : a->heads;
+  uint32_t made[3] = {PZ_NONE, PZ_NONE, PZ_NONE};
+  for (int i = 0; i < 4; i++) qkv[i] = PZ_NONE;
+  made[0] = a->fused_qkv ? project(b, a, "qkv", x, query + 2 * a->kv_heads)
+                         : project(b, a, "query", x, query);
+  if (!a->fused_qkv) {
+    made[1] = project(b, a, "key", x, a->kv_heads);
+    made[2] = project(b, a, "value", x, a->kv_heads);
+  }
+  share_heads(b, a, made, qkv);
+}
+
 /* Query, key, value, and the gate or PZ_NONE.  Keys and values are of `y`, which is x but in cross-attention. */
 static void project_qkv(struct pz_builder *b, const struct pz_arch *a,
                         const struct attention_names *n, uint32_t x, uint32_t y, uint32_t qkv[4]) {
   bool cross = x != y;
   x = pz_build_enter(b, n->enter, x);
   y = cross ? pz_build_enter(b, n->key, y) : x;
+  if (pz_attention_shares(a, b->options->tp)) {
+    project_shared(b, a, x, qkv);
+    return;
+  }
   if (!a->fused_qkv) {
     qkv[0] = project_query(b, a, n->query, x, &qkv[3]);
     qkv[1] = project(b, a, n->key, y, a->kv_heads);

@@ -253,21 +253,23 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
 }
 
 /* The parts' gradients become one tensor: written in place by fused kernels, concatenated by eager
- * ones. */
+ * ones, and where they are not all of it, zeros beside them. */
 static void grad_split(struct backward *b, const struct pz_op *op) {
   uint32_t *in = pz_arena_alloc(b->g->arena, op->n_out, sizeof *in), n_in = 0;
   uint32_t whole = like(b, op->in[0], "grad");
   if (!in) failed(b, PZ_NO_MEMORY);
   if (!in || whole == PZ_NONE) return;
-  bool eager = pz_kernels_eager(b->options->kernels);
+  int64_t rest = tensor(b, whole)->elems;
+  for (uint32_t o = 0; o < op->n_out; o++) rest -= tensor(b, op->out[o])->elems;
+  bool copies = pz_kernels_eager(b->options->kernels) || rest > 0;
   for (uint32_t o = 0; o < op->n_out; o++) {
     uint32_t g = b->grad[op->out[o]];
     if (g == PZ_NONE) continue;
     in[n_in++] = g;
-    if (!eager) tensor(b, g)->storage = whole;
+    if (!copies) tensor(b, g)->storage = whole;
   }
   struct pz_op back = derived(op, PZ_OP_CONCAT, (struct ends){in, n_in, &whole, 1});
-  back.op_class = eager ? PZ_CLASS_VECTOR : PZ_CLASS_NONE;
+  back.op_class = copies ? PZ_CLASS_VECTOR : PZ_CLASS_NONE;
   const struct pz_tensor *t = tensor(b, whole);
   back.dims = (struct pz_dims){1, t->elems / t->shape[t->n_dims - 1], t->shape[t->n_dims - 1], 1};
   add(b, back, op, "join_grad");
@@ -291,9 +293,8 @@ static void grad_join(struct backward *b, const struct pz_op *op, uint32_t g) {
 }
 
 static void grad_collective(struct backward *b, const struct pz_op *op, uint32_t g) {
-  uint32_t x = op->in[0];
   if (op->kind == PZ_OP_ALL_REDUCE) {
-    contribute(b, op, x, g);
+    contribute(b, op, op->in[0], g);
     return;
   }
   int dual = op->kind == PZ_OP_TP_ENTER         ? PZ_OP_ALL_REDUCE
@@ -301,13 +302,16 @@ static void grad_collective(struct backward *b, const struct pz_op *op, uint32_t
              : op->kind == PZ_OP_REDUCE_SCATTER ? PZ_OP_ALL_GATHER
              : op->kind == PZ_OP_ALL_TO_ALL     ? PZ_OP_ALL_TO_ALL
                                                 : PZ_OP_SPLIT;
-  uint32_t out = like(b, x, "grad");
-  if (out == PZ_NONE) return;
-  if (dual == PZ_OP_SPLIT) tensor(b, out)->storage = tensor(b, g)->storage;
-  struct pz_op back = derived(op, dual, (struct ends){&g, 1, &out, 1});
+  uint32_t out[PZ_OP_MOST_INPUTS];
+  for (uint32_t i = 0; i < op->n_in; i++) {
+    out[i] = like(b, op->in[i], "grad");
+    if (out[i] == PZ_NONE) return;
+    if (dual == PZ_OP_SPLIT) tensor(b, out[i])->storage = tensor(b, g)->storage;
+  }
+  struct pz_op back = derived(op, dual, (struct ends){&g, 1, out, op->n_in});
   back.dims.batch = pz_peers_number(b->options, op->peers);
   add(b, back, op, pz_op_info(dual)->name);
-  contribute(b, op, x, out);
+  for (uint32_t i = 0; i < op->n_in; i++) contribute(b, op, op->in[i], out[i]);
 }
 
 static void differentiate(struct backward *b, const struct pz_op *op) {

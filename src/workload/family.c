@@ -461,13 +461,29 @@ static void read_deepseek(struct pz_fields *c, struct pz_arch *a, int64_t dense)
 
 static void read_deepseek_v2(struct pz_fields *c, struct pz_arch *a) { read_deepseek(c, a, 0); }
 
-void pz_read_deepseek_v3(struct pz_fields *c, struct pz_arch *a) {
-  read_deepseek(c, a, 3);
+/* The router of DeepSeek-V3, and its layers that predict further tokens. */
+static void sigmoid_router(struct pz_fields *c, struct pz_arch *a, int64_t groups, int64_t chosen) {
   a->router = PZ_ROUTER_SIGMOID;
-  int64_t groups = pz_fields_int_or(c, "n_group", (struct pz_range){1, 65536}, 8);
-  int64_t chosen = pz_fields_int_or(c, "topk_group", (struct pz_range){1, 65536}, 4);
+  groups = pz_fields_int_or(c, "n_group", (struct pz_range){1, 65536}, groups);
+  chosen = pz_fields_int_or(c, "topk_group", (struct pz_range){1, 65536}, chosen);
   if (groups > 1) a->expert_groups = chosen;
   a->predict_layers = pz_fields_int_or(c, "num_nextn_predict_layers", (struct pz_range){0, 64}, 0);
+}
+
+void pz_read_deepseek_v3(struct pz_fields *c, struct pz_arch *a) {
+  read_deepseek(c, a, 3);
+  sigmoid_router(c, a, 8, 4);
+}
+
+/* GLM-4.5 to 4.7: DeepSeek-V3's experts with grouped key/value heads, which may have norms, and rotary positions on half
+ * of each head; the output projection has no bias (transformers, models/glm4_moe/modeling_glm4_moe.py). */
+static void read_glm4_moe(struct pz_fields *c, struct pz_arch *a) {
+  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 8});
+  a->out_bias = a->mlp_bias = false;
+  if (pz_fields_bool_or(c, "use_qk_norm", false)) a->qk_norm = PZ_QK_NORM_HEAD;
+  a->rotary_dims = pz_config_rotary(c, a, 0.5);
+  deepseek_experts(c, a, 1);
+  sigmoid_router(c, a, 1, 1);
 }
 
 /* no_rope_layers has 0 for a layer without rotary positions. */
@@ -587,6 +603,7 @@ static const struct pz_family table[] = {
     {"qwen3_moe", read_qwen3_moe},
     {"deepseek_v2", read_deepseek_v2},
     {"deepseek_v3", pz_read_deepseek_v3},
+    {"kimi_k2", pz_read_deepseek_v3},
     {"deepseek_v32", pz_read_deepseek_sparse},
     {"glm_moe_dsa", pz_read_glm_sparse},
     {"gemma2", read_gemma2},
@@ -600,12 +617,15 @@ static const struct pz_family table[] = {
     {"starcoder2", read_starcoder2},
     {"gptj", read_gptj},
     {"glm4", read_glm4},
+    {"glm4_moe", read_glm4_moe},
     {"t5", read_t5},
     {"decoder", read_decoder},
     {"nemotron_h", pz_read_nemotron_h},
     {"qwen3_next", pz_read_qwen3_next},
     {"qwen3_5_text", pz_read_qwen3_5},
+    {"qwen3_5", pz_read_qwen3_5},
     {"qwen3_5_moe_text", pz_read_qwen3_next},
+    {"qwen3_5_moe", pz_read_qwen3_next},
     {"granitemoehybrid", pz_read_granite_hybrid},
     {"bamba", pz_read_bamba},
     {"jamba", pz_read_jamba},
@@ -619,6 +639,31 @@ json_t *pz_config_text(json_t *root) {
   if (tied && !json_object_get(text, "tie_word_embeddings"))
     (void)json_object_set(text, "tie_word_embeddings", tied);
   return text;
+}
+
+void pz_family_read(const struct pz_family *f, struct pz_fields *c, struct pz_arch *a) {
+  f->read(c, a);
+  pz_mixed_settle(a);
+}
+
+const char *pz_family_lacks(struct pz_fields *c, const char *model_type, const char **key) {
+  static const struct {
+    const char *model_type, *key, *what; /* one of the first two */
+  } known[] = {{NULL, "linear_attn_config", "Kimi delta attention"},
+               {NULL, "compress_ratios", "compressed sparse attention"},
+               {NULL, "conv_L_cache", "short convolutions in place of attention"},
+               {NULL, "num_mem_blocks", "blocks of attention that layers share"},
+               {NULL, "hidden_size_per_layer_input", "an embedding for each layer"},
+               {"minimax", NULL, "lightning attention"},
+               {"minimax_text_01", NULL, "lightning attention"},
+               {"minimax_m1", NULL, "lightning attention"},
+               {"mamba2", NULL, "stacks without attention"}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    *key = known[i].key;
+    if (*key ? pz_fields_value(c, *key) != NULL : strcmp(known[i].model_type, model_type) == 0)
+      return known[i].what;
+  }
+  return NULL;
 }
 
 const struct pz_family *pz_family_at(size_t i) {

@@ -16,6 +16,13 @@ struct pz_family {
 const struct pz_family *pz_family_at(size_t i);
 const struct pz_family *pz_family_find(const char *model_type);
 
+/* The configuration as the family reads it; a recurrence that no layer has is none. */
+void pz_family_read(const struct pz_family *f, struct pz_fields *c, struct pz_arch *a);
+
+/* What a model of an unknown type has that there are no operators for, if its type or a field says so, and the field
+ * (NULL: the type); else NULL. */
+const char *pz_family_lacks(struct pz_fields *c, const char *model_type, const char **key);
+
 /* Where a configuration has a text model beside others (text_config): that; else all of it. */
 json_t *pz_config_text(json_t *root);
 
@@ -113,6 +120,9 @@ void pz_mixed_mark(struct pz_arch *a, int64_t layer, unsigned properties);
 /* Give the layers in the list of field `key` these properties, or take them. */
 void pz_mixed_list(struct pz_fields *c, struct pz_arch *a, const char *key, unsigned properties,
                    bool give);
+
+/* Of a model no layer of which is recurrent, take the recurrence. */
+void pz_mixed_settle(struct pz_arch *a);
 
 /* The shape of a layer with these properties. */
 struct pz_arch pz_mixed_arch(const struct pz_arch *a, unsigned properties);

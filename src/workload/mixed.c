@@ -72,6 +72,12 @@ void pz_mixed_list(struct pz_fields *c, struct pz_arch *a, const char *key, unsi
   if (!json_is_array(list)) pz_fields_refuse(c, key, "a list of layers");
 }
 
+void pz_mixed_settle(struct pz_arch *a) {
+  unsigned any = a->predict_kind | (a->beside ? PZ_LAYER_RECURRENT : 0);
+  for (int64_t i = 0; i < a->layers && i < PZ_MOST_MIXED_LAYERS; i++) any |= a->kind[i];
+  if (!(any & PZ_LAYER_RECURRENT)) a->recurrence = (struct pz_recurrence){0};
+}
+
 /* The shortest period of the pattern's second half. */
 static int64_t period_of(const struct pz_arch *a) {
   for (int64_t p = 1; p <= a->layers / 2 && p <= LONGEST_PERIOD; p++) {

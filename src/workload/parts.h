@@ -12,6 +12,9 @@ uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32
 uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                                  uint32_t y);
 
+/* Do so many devices of tensor parallelism share key/value heads, each of them with one? */
+bool pz_attention_shares(const struct pz_arch *a, int64_t tp);
+
 /* Context parallelism: a device has part of every sample's tokens, two pieces, one from each end, so that
  * causal attention is even (Megatron-LM; Brandon et al., arXiv 2311.09431).  What attention needs of the
  * others comes before it, in one of two forms:

@@ -112,6 +112,15 @@ enum pz_status pz_variants_conclude(const struct pz_variants *v, struct pz_vec *
 
 /* ---- building them -------------------------------------------------------------------------- */
 
+/* The original system's slices have key/value heads of their own; devices that share one are Megatron Core's. */
+static enum pz_status check_own_heads(const struct pz_workload *w, struct pz_error *why) {
+  if (!w->kv_heads || w->kv_heads % w->options.tp == 0) return PZ_OK;
+  return pz_fail(why, PZ_BAD_USE,
+                 "tensor-parallel degree %" PRId64
+                 " does not divide the key/value heads of %s (%" PRId64 "); accepted: a divisor",
+                 w->options.tp, w->model, w->kv_heads);
+}
+
 static enum pz_status load_variant(const char *model, const struct pz_variant_choices *c,
                                    struct pz_workload_options o, struct pz_variant *out,
                                    struct pz_error *why) {
@@ -120,7 +129,13 @@ static enum pz_status load_variant(const char *model, const struct pz_variant_ch
   enum pz_status status =
       check_part("tensor-parallel degree", o.tp, "number of devices", c->devices, why);
   if (status == PZ_OK) status = check_part("microbatch", o.mbs, "global batch size", c->batch, why);
-  return status == PZ_OK ? pz_workload_load(model, &o, &out->w, why) : status;
+  if (status == PZ_OK) status = pz_workload_load(model, &o, &out->w, why);
+  if (status == PZ_OK) status = check_own_heads(out->w, why);
+  if (status != PZ_OK) {
+    pz_workload_free(out->w);
+    out->w = NULL;
+  }
+  return status;
 }
 
 enum pz_status pz_variants_load(const char *model, const struct pz_variant_choices *c,

@@ -22,13 +22,21 @@ static const char *family_name(const void *ctx, size_t i) {
 
 static const struct pz_family *find_family(struct pz_fields *c) {
   char names[600], accepted[680];
-  const char *type = pz_fields_text_or(c, "model_type", "");
+  const char *type = pz_fields_text_or(c, "model_type", ""), *key = NULL;
   const struct pz_family *f = pz_family_find(type);
-  snprintf(accepted, sizeof accepted,
-           "one of %s; a model of any other type can be given as an ONNX file",
-           pz_text_join(names, sizeof names, family_name, NULL));
-  if (!f) pz_fields_refuse(c, "model_type", accepted);
-  return f;
+  if (f) return f;
+  const char *lacks = pz_family_lacks(c, type, &key);
+  if (lacks)
+    snprintf(accepted, sizeof accepted,
+             "models without %s%s%s%s, for which there are no operators; any model can be given as "
+             "an ONNX file",
+             lacks, key ? " (field '" : "", key ? key : "", key ? "')" : "");
+  else
+    snprintf(accepted, sizeof accepted,
+             "one of %s; a model of any other type can be given as an ONNX file",
+             pz_text_join(names, sizeof names, family_name, NULL));
+  pz_fields_refuse(c, "model_type", accepted);
+  return NULL;
 }
 
 static const struct pz_family *read_config(const char *name, const char *text, size_t bytes,
@@ -37,7 +45,7 @@ static const struct pz_family *read_config(const char *name, const char *text, s
   if (pz_json_parse(name, text, bytes, &root, err) != PZ_OK) return NULL;
   struct pz_fields c = {.name = name, .root = pz_config_text(root), .err = err};
   const struct pz_family *f = find_family(&c);
-  if (f) f->read(&c, a);
+  if (f) pz_family_read(f, &c, a);
   if (a->mixed && a->layers > PZ_MOST_MIXED_LAYERS)
     pz_fields_refuse(&c, "num_hidden_layers", "at most 1024 layers of different kinds");
   if (!a->embed_dim) a->embed_dim = a->hidden;
@@ -47,6 +55,11 @@ static const struct pz_family *read_config(const char *name, const char *text, s
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
+
+bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp) {
+  int64_t kv = kv_heads ? kv_heads : heads;
+  return heads % tp == 0 && (kv % tp == 0 || tp % kv == 0);
+}
 
 /* A size that a degree must divide. */
 struct divided {
@@ -58,10 +71,13 @@ enum { DIVIDED = 7 };
 
 static bool on_grid(const struct pz_workload_options *o) { return o->ep > 1 || o->etp != o->tp; }
 
-/* What tensor parallelism divides.  Experts on a grid of their own are not among it. */
-static void divided_sizes(const struct pz_arch *a, bool grid, struct divided out[DIVIDED]) {
+/* What t devices of tensor parallelism divide.  Experts on a grid of their own are not among it, nor heads that devices
+ * share. */
+static void divided_sizes(const struct pz_arch *a, bool grid, int64_t t,
+                          struct divided out[DIVIDED]) {
+  bool shared = pz_attention_shares(a, t);
   const struct divided all[DIVIDED] = {{"attention heads", a->heads},
-                                       {"key/value heads", a->kv_heads},
+                                       {"key/value heads", shared ? 0 : a->kv_heads},
                                        {"feed-forward width", grid ? 0 : a->ffn},
                                        {"width of dense layers", a->mixed ? a->dense_ffn : 0},
                                        {"shared expert's width", a->shared_ffn},
@@ -70,19 +86,20 @@ static void divided_sizes(const struct pz_arch *a, bool grid, struct divided out
   memcpy(out, all, sizeof all);
 }
 
-static bool divides(const struct divided *sizes, int64_t t) {
+static bool divides(const struct pz_arch *a, bool grid, int64_t t) {
+  struct divided sizes[DIVIDED];
+  divided_sizes(a, grid, t, sizes);
   for (int i = 0; i < DIVIDED; i++)
     if (sizes[i].n % t) return false;
   return true;
 }
 
 /* "1, 2, 4": the tensor-parallel degrees that divide everything. */
-static void accepted_degrees(const struct pz_arch *a, const struct divided *sizes, char *buf,
-                             size_t size) {
+static void accepted_degrees(const struct pz_arch *a, bool grid, char *buf, size_t size) {
   size_t used = 0;
   buf[0] = '\0';
-  for (int64_t t = 1; t <= a->kv_heads && used + 24 < size; t++)
-    if (divides(sizes, t))
+  for (int64_t t = 1; t <= a->heads && used + 24 < size; t++)
+    if (divides(a, grid, t))
       used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, t > 1 ? ", " : "", t);
 }
 
@@ -90,10 +107,10 @@ static enum pz_status check_degree(const char *name, const struct pz_arch *a,
                                    const struct pz_workload_options *o, struct pz_error *err) {
   struct divided sizes[DIVIDED];
   char accepted[160];
-  divided_sizes(a, on_grid(o), sizes);
+  divided_sizes(a, on_grid(o), o->tp, sizes);
   for (int i = 0; i < DIVIDED; i++) {
     if (sizes[i].n % o->tp == 0) continue;
-    accepted_degrees(a, sizes, accepted, sizeof accepted);
+    accepted_degrees(a, on_grid(o), accepted, sizeof accepted);
     return pz_fail(err, PZ_BAD_USE,
                    "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
                    "); accepted: %s",

@@ -48,6 +48,10 @@ PZ_NODISCARD enum pz_status pz_workload_options_take(const struct pz_workload_op
 PZ_NODISCARD enum pz_status pz_workload_options_check(const struct pz_workload_options *o,
                                                       int64_t least, struct pz_error *err);
 
+/* Does the tensor-parallel degree divide the heads, and divide those of keys and values (0: as many) or come out even
+ * over them?  Then devices share a head. */
+bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp);
+
 /* Are adapters on some but not all layers that Megatron Core has as one? */
 bool pz_lora_divides(const struct pz_lora *lora);
 

@@ -51,6 +51,13 @@ static void errors_name_file_field_value_and_accepted(void **state) {
        "config.json: field 'model_type' is missing; accepted: one of bert, megatron-bert, gpt2"},
       {"{\"model_type\":\"mamba\"}", "field 'model_type' is \"mamba\"; accepted: one of bert"},
       {"{\"model_type\":\"mamba\"}", "a model of any other type can be given as an ONNX file"},
+      {"{\"model_type\":\"kimi_linear\",\"linear_attn_config\":{}}",
+       "\"kimi_linear\"; accepted: models without Kimi delta attention (field "
+       "'linear_attn_config'), for which there are "
+       "no operators; any model can be given as an ONNX file"},
+      {"{\"model_type\":\"new\",\"text_config\":{\"model_type\":\"newer\",\"conv_L_cache\":3}}",
+       "accepted: models without short convolutions in place of attention (field 'conv_L_cache')"},
+      {"{\"model_type\":\"minimax\"}", "accepted: models without lightning attention, for which"},
       {"{\"model_type\":7}", "field 'model_type' is 7; accepted: a string"},
       {"{\"model_type\":\"gpt2\"}",
        "config.json: field 'n_embd' is missing; accepted: an integer from 1 to 1048576"},

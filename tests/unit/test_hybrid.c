@@ -287,6 +287,34 @@ static void patterns_that_cannot_be_are_refused(void **state) {
   }
 }
 
+/* Of a model with attention in every layer tensor parallelism divides no heads or groups of a recurrence. */
+static void a_recurrence_of_no_layer_is_none(void **state) {
+  (void)state;
+  static const char *const own[] = {
+      "\"granitemoehybrid\",\"layer_types\":[\"attention\",\"attention\"],\"shared_intermediate_"
+      "size\":1024,"
+      "\"num_local_experts\":0,\"mamba_n_heads\":16,\"mamba_n_groups\":1",
+      "\"bamba\",\"attn_layer_indices\":[0,1],\"mamba_n_heads\":16,\"mamba_n_groups\":1",
+      "\"qwen3_5_text\",\"layer_types\":[\"full_attention\",\"full_attention\"],\"linear_num_key_"
+      "heads\":2,"
+      "\"linear_num_value_heads\":2"};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    struct pz_workload_options o = pz_workload_options_default();
+    struct pz_workload *w = NULL;
+    struct pz_error err = {0};
+    char config[640];
+    o.tp = 4;
+    snprintf(
+        config, sizeof config,
+        "{\"model_type\":%s,\"num_hidden_layers\":2,\"hidden_size\":512,\"num_attention_heads\":8,"
+        "\"num_key_value_heads\":4,\"intermediate_size\":1024,\"vocab_size\":1024}",
+        own[i]);
+    if (pz_workload_parse("config.json", config, strlen(config), &o, &w, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    pz_workload_free(w);
+  }
+}
+
 static void every_model_has_a_prediction(void **state) {
   (void)state;
   each_model(check_prediction);
@@ -296,6 +324,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_are_exact),
       cmocka_unit_test(patterns_become_layers),
+      cmocka_unit_test(a_recurrence_of_no_layer_is_none),
       cmocka_unit_test(the_scan_counts_what_it_multiplies),
       cmocka_unit_test(a_scan_saves_what_its_kernel_saves),
       cmocka_unit_test(every_model_has_a_prediction),

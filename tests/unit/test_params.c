@@ -212,6 +212,45 @@ static void configurations_of_transformers_are_exact(void **state) {
   fclose(f);
 }
 
+/* Kimi K2 (1,026,408,232,448 by its checkpoint) and GLM-4.5-Air (110,468,824,832, which has the embedding and the head
+ * once more for the layer that predicts): published counts hold 384 and 128 values a layer that correct the router and are
+ * not trained. */
+static void checkpoints_of_other_names_are_exact(void **state) {
+  (void)state;
+  static const struct {
+    const char *config;
+    bool mtp;
+    int64_t published, not_counted;
+  } models[] = {
+      {"{\"model_type\":\"kimi_k2\",\"num_hidden_layers\":61,\"hidden_size\":7168,\"num_attention_"
+       "heads\":64,"
+       "\"num_key_value_heads\":64,\"intermediate_size\":18432,\"vocab_size\":163840,"
+       "\"max_position_embeddings\":131072,\"moe_intermediate_size\":2048,\"n_routed_experts\":384,"
+       "\"num_experts_per_tok\":8,\"n_shared_experts\":1,\"first_k_dense_replace\":1,\"n_group\":1,"
+       "\"topk_group\":1,\"q_lora_rank\":1536,\"kv_lora_rank\":512,\"qk_nope_head_dim\":128,"
+       "\"qk_rope_head_dim\":64,\"v_head_dim\":128,\"tie_word_embeddings\":false}",
+       false, 1026408232448, 60 * 384},
+      {"{\"model_type\":\"glm4_moe\",\"num_hidden_layers\":46,\"hidden_size\":4096,\"num_attention_"
+       "heads\":96,"
+       "\"num_key_value_heads\":8,\"head_dim\":128,\"attention_bias\":true,\"intermediate_size\":"
+       "10944,"
+       "\"vocab_size\":151552,\"max_position_embeddings\":131072,\"moe_intermediate_size\":1408,"
+       "\"n_routed_experts\":128,\"num_experts_per_tok\":8,\"n_shared_experts\":1,\"first_k_dense_"
+       "replace\":1,"
+       "\"n_group\":1,\"topk_group\":1,\"partial_rotary_factor\":0.5,\"use_qk_norm\":false,"
+       "\"num_nextn_predict_layers\":1,\"tie_word_embeddings\":false}",
+       true, 110468824832, 46 * 128 + 2 * 4096 * INT64_C(151552)}};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    struct pz_workload_options o = pz_workload_options_default();
+    struct pz_workload *w = NULL;
+    const char *text = models[i].config;
+    o.mtp = models[i].mtp;
+    assert_int_equal(pz_workload_parse("config.json", text, strlen(text), &o, &w, NULL), PZ_OK);
+    assert_int_equal(w->totals.params, models[i].published - models[i].not_counted);
+    pz_workload_free(w);
+  }
+}
+
 /* Parameters that a token meets, as published: 37 B of DeepSeek-V3 (its report counts neither
  * embedding nor head twice), 5.1 B of gpt-oss-120b, 22 B of Qwen3-235B-A22B, 17 B of Llama 4, 3.2 to 3.6 B of Nemotron 3 Nano, 12 B of Super. */
 static void active_parameters_are_those_published(void **state) {
@@ -239,6 +278,7 @@ int main(void) {
       cmocka_unit_test(counts_do_not_depend_on_options),
       cmocka_unit_test(members_of_families_are_exact),
       cmocka_unit_test(configurations_of_transformers_are_exact),
+      cmocka_unit_test(checkpoints_of_other_names_are_exact),
       cmocka_unit_test(active_parameters_are_those_published),
   };
   return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));

@@ -579,7 +579,8 @@ static void list_shape(struct listing *l, struct pz_plan p) {
   struct pz_error err = {0};
   if (!PZ_PLAN_ALLOWS(q, TP, tp, p.tp) || !PZ_PLAN_ALLOWS(q, MBS, mbs, p.mbs)) return;
   if (p.tp > 1 && !PZ_PLAN_ALLOWS(q, SP, sp, p.sp)) return;
-  if (l->c->heads % p.tp || l->c->kv_heads % p.tp || p.batch % p.mbs) return;
+  int64_t kv = l->c->kv_heads;
+  if (l->c->heads % p.tp || (kv % p.tp && p.tp % kv) || p.batch % p.mbs) return;
   if (p.tp * p.cp > q->plan.devices || (p.sp && p.seq / p.cp % p.tp)) return;
   if (p.cp > 1 && (p.seq % (2 * p.cp) || p.attention != PZ_ATTENTION_FLASH)) return;
   if (pz_step_model_new(&q->job, &p, &l->m, &err) != PZ_OK) return;

@@ -9,19 +9,32 @@ struct sums {
   int64_t flop[2], matmul[2], params, replicated_params;
 };
 
-/* Work of one slice; what every device repeats is counted in slice 0 alone. */
+/* Does an earlier slice rotate the same key: one of the devices that share a key/value head? */
+static bool has_key_of_another(const struct pz_workload *w) {
+  int64_t sharing = w->kv_heads ? w->options.tp / w->kv_heads : 0;
+  return sharing > 1 && w->options.slice % sharing > 0;
+}
+
+static bool turns_key(const struct pz_op *op) {
+  return strstr(op->name, "key_rotary") || strstr(op->name, "key_norm");
+}
+
+/* Work of one slice; what devices repeat is counted once. */
 static void add_slice(struct sums *s, const struct pz_workload *w) {
+  bool other = has_key_of_another(w), later = w->options.slice > 0;
   for (uint32_t l = 0; l < w->n_layers; l++) {
     const struct pz_layer *layer = &w->layers[l];
     for (int d = 0; d < 2; d++)
       for (uint32_t i = 0; i < layer->ops[d].n; i++) {
         const struct pz_op *op = &layer->ops[d].op[i];
-        if (op->replicated && w->options.slice > 0) continue;
+        if ((op->replicated && later) ||
+            (other && strncmp(op->name, "key_", 4) == 0 && turns_key(op)))
+          continue;
         s->flop[d] += op->flop * layer->count;
         s->matmul[d] += op->matmul_flop * layer->count;
         for (uint32_t t = 0; t < op->n_tail; t++) {
           const struct pz_tail *tail = &op->tail[t];
-          if (tail->replicated && !op->replicated && w->options.slice > 0)
+          if ((tail->replicated && !op->replicated && later) || (other && turns_key(op)))
             s->flop[d] -=
                 tail->elems * pz_op_info(tail->kind)->flop[tail->direction] * layer->count;
         }
@@ -69,31 +82,31 @@ static const struct {
     {"opt-350m", {2, 4, 8, 16}},
     {"opt-1.3b", {2, 8}},
     {"llama2-7b", {2, 4, 8, 32}},
-    {"llama3-8b", {2, 4, 8}},
-    {"mistral-7b", {2, 8}},
+    {"llama3-8b", {2, 4, 8, 16}},
+    {"mistral-7b", {2, 8, 16}},
     {"qwen2.5-1.5b", {2}},
     {"gpt-neox-20b", {2, 4, 8}},
     {"mixtral-8x7b", {2, 4, 8}},
-    {"qwen3-8b", {2, 8}},
-    {"qwen3-30b-a3b", {2, 4}},
+    {"qwen3-8b", {2, 8, 16}},
+    {"qwen3-30b-a3b", {2, 4, 8}},
     {"deepseek-v2", {2, 8}},
     {"deepseek-v3", {2, 8, 64}},
     {"gemma2-9b", {2, 8}},
     {"gemma3-27b", {2, 16}},
     {"phi4", {2, 5, 10}},
     {"olmo2-7b", {2, 8}},
-    {"glm4-9b", {2}},
-    {"starcoder2-15b", {2, 4}},
+    {"glm4-9b", {2, 4, 16}},
+    {"starcoder2-15b", {2, 4, 16}},
     {"bloom-176b", {2, 8}},
     {"gpt-j-6b", {2, 4, 16}},
-    {"gpt-oss-20b", {2, 8}},
+    {"gpt-oss-20b", {2, 8, 16}},
     {"llama4-scout", {2, 8}},
     {"llama4-maverick", {2, 4}},
-    {"nemotron-3-nano", {2}},
-    {"nemotron-3-super", {2}},
+    {"nemotron-3-nano", {2, 4, 8}},
+    {"nemotron-3-super", {2, 4, 8}},
     {"nemotron-h-8b", {2, 4, 8}},
-    {"qwen3-next-80b-a3b", {2}},
-    {"qwen3.5-27b", {2, 4}},
+    {"qwen3-next-80b-a3b", {2, 4, 8}},
+    {"qwen3.5-27b", {2, 4, 8}},
     {PHAZE_TEST_DATA "/hybrid/falcon-h1-34b.config.json", {2}},
     {PHAZE_TEST_DATA "/hybrid/jamba-v0.1.config.json", {2, 8}},
     {PHAZE_TEST_DATA "/t5-small.config.json", {2, 8}},
@@ -123,14 +136,14 @@ static void slices_with_adapters_are_the_whole(void **state) {
   static const struct {
     const char *model, *adapters;
     int64_t widths[3];
-  } adapted[] = {{"llama3-8b", "lora:16:all:0.05", {2, 8}},
+  } adapted[] = {{"llama3-8b", "lora:16:all:0.05", {2, 8, 16}},
                  {"llama3-8b", "lora:8:linear_qkv+linear_fc1", {2, 4}},
                  {"gpt2", "lora:12:attention:0.1", {2, 3, 12}},
                  {"gpt-neox-20b", "lora:32:all", {4}},
                  {"mixtral-8x7b", "lora:16:all", {2, 8}},
-                 {"qwen3-30b-a3b", "lora:16:q+k+v+o+gate+up+down", {4}},
+                 {"qwen3-30b-a3b", "lora:16:q+k+v+o+gate+up+down", {4, 8}},
                  {"nemotron-3-nano", "lora:8:in_proj+out_proj+linear_fc1", {2}},
-                 {"qwen3.5-27b", "lora:8:all", {2}},
+                 {"qwen3.5-27b", "lora:8:all", {2, 8}},
                  {"deepseek-v3", "lora:64:all", {2, 64}}};
   for (size_t c = 0; c < sizeof adapted / sizeof *adapted; c++)
     for (int i = 0; i < 3 && adapted[c].widths[i]; i++)
@@ -206,8 +219,8 @@ static void widths_that_do_not_divide_are_refused(void **state) {
     const char *message;
   } bad[] = {
       {"gpt2-xl", 2, "does not divide the attention heads of gpt2-xl (25); accepted: 1, 5, 25"},
-      {"llama3-8b", 16,
-       "does not divide the key/value heads of llama3-8b (8); accepted: 1, 2, 4, 8"},
+      {"phi4", 4,
+       "does not divide the key/value heads of phi4 (10); accepted: 1, 2, 5, 10, 20, 40"},
       {"bert-large", 3, "does not divide the attention heads of bert-large (16)"},
       {"llama2-7b", 64, "does not divide the attention heads of llama2-7b (32)"},
   };
@@ -220,6 +233,57 @@ static void widths_that_do_not_divide_are_refused(void **state) {
     if (!strstr(err.message, bad[i].message))
       fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
   }
+}
+
+/* Norms of the width of all heads need every key/value head on one device. */
+static void heads_with_a_norm_of_all_are_not_shared(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"model_type\":\"olmo2\",\"hidden_size\":128,\"num_hidden_layers\":2,"
+      "\"num_attention_heads\":8,\"num_key_value_heads\":2,"
+      "\"intermediate_size\":256,\"vocab_size\":100}";
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  struct pz_error err = {0};
+  o.tp = 4;
+  assert_int_equal(pz_workload_parse("mine", text, strlen(text), &o, &w, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "the key/value heads of mine (2); accepted: 1, 2"));
+}
+
+static const struct pz_op *op_named(const struct pz_layer *l, enum pz_direction d,
+                                    const char *name) {
+  for (uint32_t i = 0; i < l->ops[d].n; i++)
+    if (strcmp(l->ops[d].op[i].name, name) == 0) return &l->ops[d].op[i];
+  fail_msg("%s lacks '%s'", l->name, name);
+  return NULL;
+}
+
+/* Of 16 heads with a gate and 2 key/value heads, 256 wide, each of 4 devices makes a fourth of all columns; gathered, it
+ * keeps 4 queries, their gates, and one key and value, and nothing else of them is saved. */
+static void devices_share_a_head(void **state) {
+  (void)state;
+  struct pz_workload_options o = pz_workload_options_default();
+  o.seq = 1024;
+  o.tp = 4;
+  o.attention = PZ_ATTENTION_FLASH;
+  struct pz_workload *w = pz_test_load("qwen3-next-80b-a3b", &o);
+  const struct pz_layer *l = &w->layers[2];
+  const int64_t all = (2 * 16 + 2 * 2) * 256;
+  const struct pz_op *gather = op_named(l, PZ_FORWARD, "kv_group.gather"),
+                     *scatter = op_named(l, PZ_BACKWARD, "kv_group.gather.reduce_scatter"),
+                     *flash = op_named(l, PZ_FORWARD, "flash_attention");
+  assert_int_equal(gather->dims.batch, 4);
+  assert_int_equal(gather->bytes_read, 2 * 1024 * all / 4);
+  assert_int_equal(gather->bytes_written, 2 * 1024 * all);
+  assert_string_equal(pz_op_kind_name(scatter->kind), "reduce_scatter");
+  assert_int_equal(scatter->bytes_read, 2 * 1024 * all);
+  assert_int_equal(scatter->bytes_written, 2 * 1024 * all / 4);
+  assert_int_equal(flash->bytes_read, 2 * 1024 * (4 + 1 + 1) * 256);
+  for (uint32_t i = 0; i < l->n_saved; i++) {
+    assert_int_not_equal(l->saved[i], gather->out[0]);
+    assert_int_not_equal(l->saved[i], op_named(l, PZ_FORWARD, "kv_group.order")->out[0]);
+  }
+  pz_workload_free(w);
 }
 
 static void a_feed_forward_that_does_not_divide_is_refused(void **state) {
@@ -243,6 +307,8 @@ int main(void) {
       cmocka_unit_test(partial_gradients_are_counted),
       cmocka_unit_test(collectives_stand_where_the_halves_meet),
       cmocka_unit_test(widths_that_do_not_divide_are_refused),
+      cmocka_unit_test(heads_with_a_norm_of_all_are_not_shared),
+      cmocka_unit_test(devices_share_a_head),
       cmocka_unit_test(a_feed_forward_that_does_not_divide_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
