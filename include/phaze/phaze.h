@@ -2269,6 +2269,8 @@ struct pz_study_options {
   const char *precision, *peft;
 
   uint32_t n_weight; /* of `weight`, of the objective weighted: n_models; 0: not told */
+
+  const char *fp8_recipe, *moment_bytes, *mtp, *offload; /* as precision and peft */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the

@@ -794,11 +794,13 @@ def compare_chips(models: Union[Path, Iterable[Path]], chips: Union[AnyChip, Ite
                   prices: Union[Path, Mapping[str, float], None] = None, deadline_s: Optional[float] = None,
                   workload: Optional[Mapping[str, Any]] = None, scale_up: Optional[int] = None,
                   outer_bytes_per_s: Optional[float] = None, precision: Optional[str] = None,
-                  peft: Optional[str] = None, threads: int = 0,
+                  peft: Optional[str] = None, fp8_recipe: Optional[str] = None, moment_bytes: Optional[float] = None,
+                  mtp: bool = False, offload: Optional[str] = None, threads: int = 0,
                   progress: Optional[Progress] = None) -> ChipComparison:
     """Given chips beside each other: names, chip.json files, Chips and directories of saved searches, each with its best
     training plan of every model, in its own network or all in `cluster`.  Built chips run as they were measured,
-    `cold`: all by their data sheets.  `precision` and `peft` are those of every plan.
+    `cold`: all by their data sheets.  `precision`, `peft`, `fp8_recipe`, `moment_bytes`, `mtp` and `offload` are those of
+    every plan, as for `place`.
 
     With `tokens` rows also have what a run costs on rented chips: devices, days, with a `price` or `prices` (dollars of a
     device for an hour; by chip's name a dict or a CSV file) run_dollars and tokens_per_dollar, and what is `cheapest`.
@@ -821,7 +823,9 @@ def compare_chips(models: Union[Path, Iterable[Path]], chips: Union[AnyChip, Ite
     if tokens is None and (len(numbers) > 1 or price or prices is not None or deadline_s):
         raise BadUse("several devices, prices and a deadline require tokens")
     rent = Options("pz_rent_options", {**asked, "devices": numbers or None}, "compare_chips")
-    for name, text in (("cluster", cluster), ("precision", precision), ("peft", peft)):
+    for name, text in (("cluster", cluster), ("precision", precision), ("peft", peft), ("fp8_recipe", fp8_recipe),
+                       ("moment_bytes", None if moment_bytes is None else repr(float(moment_bytes))),
+                       ("mtp", "on" if mtp else None), ("offload", offload)):
         setattr(study.c, name, study.keep(text, name) if text is not None else ffi.NULL)
     run, watch = Options("pz_run_options", {"threads": threads}, "compare_chips"), Watch(progress)
     watch.attach(run.c)

@@ -11,21 +11,26 @@
 #include "report/comparison.h"
 #include "report/original_table.h"
 
+enum { CHIPS_FIELDS = 5 }; /* of a plan, as texts */
+
 struct settings {
   struct pz_common common;
   struct pz_study_settings study;
   int64_t seed;
   bool original, alone;
   const char *chips;
-  bool cold;     /* with --chips only, as what follows */
-  int precision; /* of pz_precision_names; -1: not given */
-  const char *peft;
+  bool cold;                              /* with --chips only, as what follows */
+  struct pz_plan plan;                    /* fields that every plan has */
   const char *tokens, *deadline, *prices; /* NULL: not asked for */
   double price;
 };
 
-static const struct settings defaults = {
-    .study = PZ_STUDY_SETTINGS_DEFAULT, .seed = PZ_COMPARE_SEED, .precision = -1};
+static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
+                                         .seed = PZ_COMPARE_SEED,
+                                         .plan = {
+                                             .size = sizeof(struct pz_plan),
+#include "cli/plan_unset.def"
+                                         }};
 
 /* clang-format off */
 static const struct pz_option options[] = {
@@ -41,9 +46,17 @@ static const struct pz_option options[] = {
      .help = "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches by training plans, comma-separated"},
     {.name = "cold", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, cold),
      .help = "With --chips: all by their data sheets, without what was measured on them"},
-    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = offsetof(struct settings, precision), .choices = pz_precision_names,
+    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = offsetof(struct settings, plan.precision), .choices = pz_precision_names,
      .help = "With --chips: precision of the layers' GEMMs (default: bf16; fp16 on chips without it)"},
-    {.name = "peft", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, peft), .arg = "TEXT",
+    {.name = "fp8-recipe", .type = PZ_OPTION_CHOICE, .offset = offsetof(struct settings, plan.fp8_recipe), .choices = pz_fp8_recipe_names,
+     .help = "With --chips and precision fp8: scales of the operands, as for 'phaze predict'"},
+    {.name = "moment-bytes", .type = PZ_OPTION_REAL, .offset = offsetof(struct settings, plan.moment_bytes), .arg = "B", .min = 1, .max = 4,
+     .help = "With --chips: bytes of each of Adam's two moments, as for 'phaze predict'"},
+    {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, plan.mtp),
+     .help = "With --chips: add the models' multi-token-prediction layers"},
+    {.name = "offload", .type = PZ_OPTION_SET, .offset = offsetof(struct settings, plan.offload), .choices = pz_offload_names,
+     .help = "With --chips: what may be kept on the host, as for 'phaze place'"},
+    {.name = "peft", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, plan.peft), .arg = "TEXT",
      .help = "With --chips: fine-tuning with frozen weights: lora:RANK:MODULES, as for 'phaze predict'"},
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, tokens), .arg = "N",
      .help = "With --chips: compare what a run over so many tokens costs: 300B, 15T"},
@@ -80,8 +93,7 @@ static const char *chips_misuse(const struct settings *s, char *text, size_t siz
     known.chips = s->chips;
   }
   known.cold = s->chips && s->cold;
-  known.precision = s->chips ? s->precision : -1;
-  known.peft = s->chips ? s->peft : NULL;
+  known.plan = s->chips ? s->plan : defaults.plan;
   known.tokens = s->chips ? s->tokens : NULL;
   known.deadline = known.tokens ? s->deadline : NULL;
   known.prices = known.tokens ? s->prices : NULL;
@@ -164,16 +176,32 @@ static enum pz_status read_rent(const struct settings *s, struct pz_rent_options
   return status;
 }
 
+/* The fields that every plan is to have, as texts of the study. */
+static void set_plan(const struct pz_plan *p, char texts[][PZ_FIELD_TEXT_MOST],
+                     struct pz_study_options *study) {
+  const struct {
+    enum pz_plan_field field;
+    const char **to;
+  } list[CHIPS_FIELDS] = {{PZ_PLAN_PRECISION, &study->precision},
+                          {PZ_PLAN_FP8_RECIPE, &study->fp8_recipe},
+                          {PZ_PLAN_MOMENT_BYTES, &study->moment_bytes},
+                          {PZ_PLAN_MTP, &study->mtp},
+                          {PZ_PLAN_OFFLOAD, &study->offload}};
+  for (int i = 0; i < CHIPS_FIELDS; i++)
+    if (pz_plan_given(p) >> list[i].field & 1)
+      *list[i].to = pz_plan_field_text(p, list[i].field, texts[i], sizeof texts[i]);
+  study->peft = p->peft;
+}
+
 /* Given chips. */
 static enum pz_status compare_chips(struct comparison *x) {
   struct pz_study_run *r = x->run;
   const struct settings *s = x->s;
-  char *text = NULL, *table = NULL;
+  char *text = NULL, *table = NULL, texts[CHIPS_FIELDS][PZ_FIELD_TEXT_MOST];
   struct pz_rent_options rent;
   json_t *root = NULL;
   r->study.cluster = r->s->original.cluster;
-  r->study.precision = s->precision < 0 ? NULL : pz_precision_names[s->precision];
-  r->study.peft = s->peft;
+  set_plan(&s->plan, texts, &r->study);
   enum pz_status status = s->tokens ? read_rent(s, &rent, &table, r->err) : PZ_OK;
   if (status == PZ_OK)
     status = pz_chips_rent(&r->study, s->chips, s->cold, s->tokens ? &rent : NULL, &r->options,

@@ -76,6 +76,13 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *q,
 enum pz_status pz_training_plan_question(const struct pz_training_question *q, uint32_t model,
                                          const struct pz_chip *chip, const struct pz_cluster *net,
                                          struct pz_plan_question *out, struct pz_error *err) {
+  const struct {
+    const char *name, *value;
+  } fields[] = {{"precision", q->precision},
+                {"fp8_recipe", q->fp8_recipe},
+                {"moment_bytes", q->moment_bytes},
+                {"mtp", q->mtp},
+                {"offload", q->offload}};
   struct pz_plan plan = pz_plan_default();
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
   bool stream = chip->execution == PZ_CHIP_STREAM;
@@ -88,7 +95,9 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   plan.devices = q->devices;
   plan.batch = pz_training_batch(q, model);
-  enum pz_status status = q->precision ? pz_plan_set(&plan, "precision", q->precision, err) : PZ_OK;
+  enum pz_status status = PZ_OK;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields && status == PZ_OK; i++)
+    if (fields[i].value) status = pz_plan_set(&plan, fields[i].name, fields[i].value, err);
   if (status == PZ_OK)
     status = pz_plan_question_of(&job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0, out, err);
   if (status != PZ_OK) return status;

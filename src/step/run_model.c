@@ -192,7 +192,7 @@ static bool put_mamba(struct text *t, const struct pz_run_model *m, char *why) {
   if (m->moe_latent) put_number(t, "moe_latent_size", m->moe_latent);
   if (m->mtp) {
     put_number(t, "num_nextn_predict_layers", m->mtp);
-    put(t, ",\"mtp_hybrid_override_pattern\":\"*E\"");
+    put(t, ",\"mtp_hybrid_override_pattern\":\"*%c\"", m->experts ? 'E' : '-');
   }
   put(t, "}");
   return true;

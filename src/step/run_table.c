@@ -646,7 +646,7 @@ static void read_mlperf(const struct reader *r, struct pz_run_request *q, struct
   int64_t groups = q->model.kv_heads ? q->model.kv_heads : q->model.heads;
   if (!q->model.layers && pz_model_shape_load(cell(r, MODEL), &shape, NULL) == PZ_OK)
     groups = shape.kv_heads;
-  bool divides = groups / p->tp % pz_plan_cp(p) == 0;
+  bool divides = groups / pz_max(p->tp, 1) % pz_plan_cp(p) == 0;
   if (p->cp_form < 0) p->cp_form = divides ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   int n = snprintf(q->adapters, sizeof q->adapters, "%s:0.1", p->peft);
   bool fits = n > 0 && (size_t)n < sizeof q->adapters;
@@ -656,7 +656,6 @@ static void read_mlperf(const struct reader *r, struct pz_run_request *q, struct
 /* Of a run that says everything: what tables say in words of their own. */
 static void read_published(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
   if (!q->model.experts || !p->ep) p->ep = 1;
-  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(p)) read_mlperf(r, q, p);
   if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
@@ -723,6 +722,8 @@ static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
   if (status == PZ_OK) status = fit_precision(q, err);
   if (status == PZ_OK) status = load_cluster(r, q, err);
   if (status != PZ_OK) return status;
+  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(&q->plan))
+    read_mlperf(r, q, &q->plan);
   if ((pz_plan_given(&q->plan) & fields_of_run) != fields_of_run) {
     /* where no kernels were measured any library (ck, fsdpa, nki, ...) is the chip's attention */
     const char *library = q->plan.attention_library;

@@ -129,9 +129,11 @@ enum pz_status pz_run_open(const struct pz_study_options *study,
   struct pz_run *r = NULL;
   enum pz_status status = pz_need(out, "out", err);
   if (status == PZ_OK) status = pz_sized_take(&o, sizeof o, study, "pz_study_options_default", err);
-  if (status == PZ_OK && (o.precision || o.peft))
+  if (status == PZ_OK &&
+      (o.precision || o.peft || o.fp8_recipe || o.moment_bytes || o.mtp || o.offload))
     status = pz_fail(err, PZ_BAD_USE,
-                     "precision and peft of a search; accepted: of a comparison of given chips");
+                     "fields of plans, as precision and peft, of a search; accepted: of a "
+                     "comparison of given chips");
   if (status == PZ_OK) status = new_run(options, &r, err);
   if (status != PZ_OK) return status;
   status = pz_study_init(&r->study, &o, r->o.threads, err);

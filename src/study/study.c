@@ -150,7 +150,11 @@ static enum pz_status read_training(struct pz_study *s, struct pz_error *err) {
                                      .outer_bytes_per_s = s->o.outer_bytes_per_s,
                                      .serial = s->o.serial,
                                      .precision = s->o.precision,
-                                     .peft = s->o.peft};
+                                     .peft = s->o.peft,
+                                     .fp8_recipe = s->o.fp8_recipe,
+                                     .moment_bytes = s->o.moment_bytes,
+                                     .mtp = s->o.mtp,
+                                     .offload = s->o.offload};
   for (uint32_t i = 0; i < q->n_models; i++) {
     q->models[i] = s->names[i] =
         pz_model_of_text(s->o.models[i], &s->arena, &q->model_seq[i], &q->model_batch[i]);

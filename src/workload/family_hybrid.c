@@ -80,6 +80,7 @@ static void nemotron_predicts(struct pz_fields *c, struct pz_arch *a, bool dense
   if (!ordered || (dense && strchr(pattern, 'E')))
     pz_fields_refuse(c, "mtp_hybrid_override_pattern",
                      "M or *, E or - as in the model, or two in this order");
+  if (dense) kind &= ~(unsigned)PZ_LAYER_DENSE; /* as all of a model without experts */
   a->predict_kind = kind | PZ_PREDICT_OWN;
 }
 
@@ -134,8 +135,8 @@ void pz_read_nemotron_h(struct pz_fields *c, struct pz_arch *a) {
   if (routed) nemotron_experts(c, a);
   for (int64_t i = 0; i < a->layers; i++)
     pz_mixed_mark(a, i, half_of(pattern[i]) & ~(unsigned)(routed ? 0 : PZ_LAYER_DENSE));
-  if (!dense) a->dense_ffn = 0;
   nemotron_predicts(c, a, !routed);
+  if (!dense && !(a->predict_kind & PZ_LAYER_DENSE)) a->dense_ffn = 0;
 }
 
 /* ---- Qwen3-Next, Qwen3.5 -------------------------------------------------------------------- */

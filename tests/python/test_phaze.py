@@ -460,6 +460,10 @@ class Calls(unittest.TestCase):
         self.assertTrue(all(row.fits and 0 < row.mfu < 0.9 and row.expected_error > 0 for row in [*warm, *cold]))
         self.assertIn("published runs", str(warm))
         self.assertRaises(phaze.BadInput, phaze.compare_chips, "gpt2", "moon", **load)
+        for field in ({"fp8_recipe": "delayed"}, {"moment_bytes": 9}, {"mtp": True}, {"offload": "weights"}):
+            self.assertRaises(phaze.BadUse, phaze.compare_chips, "gpt2", "h100", **load, **field)
+        eight = {"precision": "fp8", "fp8_recipe": "delayed", "moment_bytes": 2, "offload": "optimizer"}
+        self.assertEqual(len(phaze.compare_chips("gpt2", "h100", **load, **eight)), 1)
         rent = phaze.compare_chips("gpt2", ["h100", "mi300x"], **load, tokens=1e9, prices={"h100": 2, "mi300x": 4})
         half = phaze.compare_chips("gpt2", ["h100", "mi300x"], **load, tokens=1e9, price=1)
         self.assertEqual([r.run_dollars for r in rent], [f * r.run_dollars for f, r in zip((2, 4), half)])

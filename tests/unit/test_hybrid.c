@@ -246,6 +246,35 @@ static void prediction_layers_are_no_blocks(void **state) {
   pz_workload_free(w);
 }
 
+/* A dense feed-forward of the layers that predict has the model's width, whether other layers have one or not. */
+static void prediction_layers_may_be_dense(void **state) {
+  (void)state;
+  static const char *const models[] = {
+      "\"hybrid_override_pattern\":\"M-M*\"",
+      "\"hybrid_override_pattern\":\"MEM*\",\"n_routed_experts\":8,\"num_experts_per_tok\":2,"
+      "\"moe_intermediate_size\":256"};
+  struct pz_workload_options o = pz_workload_options_default();
+  o.mtp = true;
+  o.attention = PZ_ATTENTION_FLASH;
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    char config[600];
+    struct pz_error err = {0};
+    struct pz_workload *w = NULL;
+    snprintf(config, sizeof config,
+             "{\"model_type\":\"nemotron_h\",%s,\"hidden_size\":512,\"num_attention_heads\":8,"
+             "\"num_key_value_heads\":2,\"head_dim\":64,\"vocab_size\":1024,"
+             "\"intermediate_size\":1024,\"mamba_num_heads\":16,\"num_nextn_predict_layers\":1,"
+             "\"mtp_hybrid_override_pattern\":\"*-\"}",
+             models[i]);
+    if (pz_workload_parse("dense", config, strlen(config), &o, &w, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    const struct pz_layer *l = layer_named(w, "predict");
+    assert_int_equal(l->expert_params, 0);
+    assert_true(l->params > 2 * 512 * 1024);
+    pz_workload_free(w);
+  }
+}
+
 static void patterns_that_cannot_be_are_refused(void **state) {
   (void)state;
   static const char *const cases[][3] = {
@@ -330,6 +359,7 @@ int main(void) {
       cmocka_unit_test(every_model_has_a_prediction),
       cmocka_unit_test(peak_memory_is_megatrons),
       cmocka_unit_test(prediction_layers_are_no_blocks),
+      cmocka_unit_test(prediction_layers_may_be_dense),
       cmocka_unit_test(patterns_that_cannot_be_are_refused),
   };
   return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));

@@ -270,6 +270,12 @@ static void shapes_are_models_of_a_name(void **state) {
 #define SPARSE(pattern)                                                                            \
   step_of(heads, ",61,7168,128,128,,18432,swiglu,129280,256,8,2048,1,3,1536/512/64/128/128,,"      \
                  "\"DSA: indexer 64x128 top 2048" pattern "\",dsa,1" PLAN)
+  /* a dense hybrid predicts with attention and a dense feed-forward */
+#define DENSE(mtp)                                                                                 \
+  step_of(heads, ",4,1024,8,2,128,4096,relu2,32000,,,,,,,\"mamba2:heads=16,head_dim=64,state=128," \
+                 "groups=8,conv=4,chunk=128\",M-*-,hybrid," mtp ",8192,h100,64,64,,2,nemo")
+  assert_true(DENSE("0") < DENSE("1"));
+#undef DENSE
   assert_true(step_of(heads, "deepseek-v3.2,,,,,,,,,,,,,,,,,dsa,1" PLAN) == SPARSE(""));
   assert_true(SPARSE(", computed in every layer") == SPARSE(""));
   double half = SPARSE(", computed in every second layer"),
@@ -380,6 +386,11 @@ static void contexts_of_mlperf(void **state) {
               ROW("mlperf_training_5.1", SHAPE, "ring", DIVIDED));
   assert_true(ROW("mlperf_training_5.1", NAMED, "", WIDE) ==
               ROW("mlperf_training_5.1", NAMED, "ring", WIDE));
+  /* as well where something else is left out */
+  static const char some[] = "group,model,chip,n_dev,cp,seq,gbs,peft,framework,cp_form";
+  assert_true(
+      step_of(some, "mlperf_training_5.1,llama2-70b,gb200,64,8,8192,8,lora:16:attention,nemo,") ==
+      step_of(some, "x,llama2-70b,gb200,64,8,8192,8,lora:16:attention:0.1,nemo,all-to-all"));
 #undef EVEN
 #undef DIVIDED
 #undef WIDE

@@ -252,10 +252,10 @@ static void heads_with_a_norm_of_all_are_not_shared(void **state) {
 
 static const struct pz_op *op_named(const struct pz_layer *l, enum pz_direction d,
                                     const char *name) {
-  for (uint32_t i = 0; i < l->ops[d].n; i++)
-    if (strcmp(l->ops[d].op[i].name, name) == 0) return &l->ops[d].op[i];
-  fail_msg("%s lacks '%s'", l->name, name);
-  return NULL;
+  uint32_t i = 0;
+  while (i < l->ops[d].n && strcmp(l->ops[d].op[i].name, name) != 0) i++;
+  if (i == l->ops[d].n) fail_msg("%s lacks '%s'", l->name, name);
+  return &l->ops[d].op[i];
 }
 
 /* Of 16 heads with a gate and 2 key/value heads, 256 wide, each of 4 devices makes a fourth of all columns; gathered, it
