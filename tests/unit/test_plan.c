@@ -565,7 +565,7 @@ static void try_groups(const struct pz_plan *p, const struct pz_model_shape *m) 
 /* The form that a framework recomputes whole layers in is one that it takes. */
 static void try_form(const struct pz_plan *p, const struct pz_model_shape *m) {
   struct pz_plan x = *p;
-  enum pz_recompute_form form = pz_framework_recompute(p, m);
+  enum pz_recompute_form form = pz_framework_recompute(p);
   unsigned bit = framework_bit(pz_plan_framework(p));
   x.recompute = PZ_RECOMPUTATION_FULL;
   x.stage_recompute = NULL;
