@@ -106,6 +106,11 @@ static void texts_are_read_back(void **state) {
       if (!same_field(&p, &read, f)) fail_msg("%s: '%s' is read as another value", x->name, text);
     }
   }
+  struct pz_plan open = pz_plan_default(); /* replicas of a tp that is not set yet */
+  char text[PZ_FIELD_TEXT_MOST];
+  open.dp = 1;
+  open.overlap = PZ_OVERLAP_GRAD;
+  assert_string_equal(pz_plan_field_text(&open, PZ_PLAN_OVERLAP, text, sizeof text), "grad");
 }
 
 static void json_is_read_back(void **state) {
