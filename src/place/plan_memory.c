@@ -72,7 +72,7 @@ static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p,
 /* How layers may be recomputed; in DualPipe two stages hold each chunk. */
 static enum pz_recompute_form recompute_form(const struct pz_plan_memory *m,
                                              const struct pz_plan *p) {
-  enum pz_recompute_form form = pz_framework_recompute(p, &m->space->model);
+  enum pz_recompute_form form = pz_framework_recompute(p);
   bool alike = m->space->q->uniform || p->pipeline == PZ_PIPELINE_DUALPIPE;
   return alike && form < PZ_RECOMPUTE_ALIKE ? PZ_RECOMPUTE_ALIKE : form;
 }

@@ -177,7 +177,7 @@ static bool is_alone(const struct pz_plan *p) {
   return pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) == 1;
 }
 
-/* Moments of fewer bits go with a sharded optimizer, without replicas too. */
+/* Moments of fewer bits go with a sharded optimizer, without replicas too, but not on the host: it depends on the way. */
 static bool has_smaller_state(const struct pz_plan_space *s, const struct pz_plan *p) {
   struct pz_plan whole = *p;
   bool experts = s->model.experts > 0;
@@ -185,11 +185,11 @@ static bool has_smaller_state(const struct pz_plan_space *s, const struct pz_pla
   return pz_plan_moment_bytes(p, experts) < pz_plan_moment_bytes(&whole, experts);
 }
 
-/* Ways of a plan that the plain rules allow; of one with ZeRO but without replicas those that it has not without. */
+/* Ways of a plan that the plain rules allow; of one with ZeRO but without replicas those that it has not without, or with
+ * moments of more bits. */
 static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
   bool can = true, known = false; /* by the rules that do not look at them */
-  bool vain =
-      p->zero && is_alone(p) && !(s->q->pinned & PZ_PLAN_PIN(ZERO)) && !has_smaller_state(s, p);
+  bool vain = p->zero && is_alone(p) && !(s->q->pinned & PZ_PLAN_PIN(ZERO));
   s->ways.n = 0;
   for (size_t i = 0; i < s->n_ways; i++) {
     s->ways.allowed[i] = false;
@@ -201,7 +201,7 @@ static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
     known = true;
     s->ways.allowed[i] = can && can_recompute(s, p);
     s->ways.overlap[i] = p->overlap;
-    if (vain && s->ways.allowed[i]) {
+    if (vain && s->ways.allowed[i] && !has_smaller_state(s, p)) {
       struct pz_plan whole = *p;
       whole.zero = 0;
       s->ways.allowed[i] = !allows(s, &whole, &s->way[i]);
@@ -251,7 +251,7 @@ static unsigned list_recomputations(const struct pz_plan_space *s) {
   for (int how = 0; how < PZ_RECOMPUTATIONS; how++)
     for (int zero = 0; zero <= 3; zero++) {
       struct pz_plan p = probe(s, 1, zero);
-      bool chosen = pz_framework_recompute(&p, &s->model) != PZ_RECOMPUTE_ALL;
+      bool chosen = pz_framework_recompute(&p) != PZ_RECOMPUTE_ALL;
       set_recompute(&p, (enum pz_recomputation)how);
       if (!(how == PZ_RECOMPUTATION_HALF && chosen) && can_probe(&p, NULL)) set |= 1U << how;
     }

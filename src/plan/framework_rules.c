@@ -161,8 +161,7 @@ int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m
   return pz_rule_list_overlap(&list, &x, m);
 }
 
-enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p,
-                                              const struct pz_model_shape *m) {
+enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   unsigned bit = framework_bit(f);
   struct pz_plan some = *p;
@@ -170,11 +169,11 @@ enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p,
   some.recompute = PZ_RECOMPUTATION_FULL;
   some.recompute_layers = 1;
   some.stage_recompute = NULL;
-  if (!m) m = &unknown_model;
   for (int i = 0; i < RULES; i++) {
     const struct rule *r = &rules[i];
     if (!(r->frameworks & bit) || r->form <= form) continue;
-    if (r->form == PZ_RECOMPUTE_ALIKE || r->refuses(&some, m, f)) form = r->form;
+    /* of an unknown model one layer is some of them: of chunks of one layer it is all, and no number to choose either */
+    if (r->form == PZ_RECOMPUTE_ALIKE || r->refuses(&some, &unknown_model, f)) form = r->form;
   }
   return form;
 }

@@ -45,7 +45,6 @@ int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *p,
 /* How the framework recomputes whole layers of this plan: as many in each stage as wanted, as many in all of them, or all
  * layers. */
 enum pz_recompute_form { PZ_RECOMPUTE_BY_STAGE, PZ_RECOMPUTE_ALIKE, PZ_RECOMPUTE_ALL };
-enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p,
-                                              const struct pz_model_shape *m);
+enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p);
 
 #endif

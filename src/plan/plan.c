@@ -133,7 +133,7 @@ enum pz_loss pz_plan_loss(const struct pz_plan *p) {
 }
 
 int pz_plan_overlap(const struct pz_plan *p) {
-  bool alone = p->dp && pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) <= 1;
+  bool alone = p->dp && p->tp && pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) <= 1;
   int none = (alone ? (int)PZ_OVERLAP_GRAD : 0) | (alone || !p->zero ? (int)PZ_OVERLAP_PARAM : 0) |
              (p->tp > 1 ? 0 : (int)PZ_OVERLAP_TP) | (p->pp > 1 ? 0 : (int)PZ_OVERLAP_P2P) |
              (p->ep > 1 ? 0 : (int)PZ_OVERLAP_EP);

@@ -106,6 +106,11 @@ static void texts_are_read_back(void **state) {
       if (!same_field(&p, &read, f)) fail_msg("%s: '%s' is read as another value", x->name, text);
     }
   }
+  struct pz_plan open = pz_plan_default(); /* replicas of a tp that is not set yet */
+  char text[PZ_FIELD_TEXT_MOST];
+  open.dp = 1;
+  open.overlap = PZ_OVERLAP_GRAD;
+  assert_string_equal(pz_plan_field_text(&open, PZ_PLAN_OVERLAP, text, sizeof text), "grad");
 }
 
 static void json_is_read_back(void **state) {
@@ -566,7 +571,7 @@ static void try_groups(const struct pz_plan *p, const struct pz_model_shape *m) 
 /* The form that a framework recomputes whole layers in is one that it takes. */
 static void try_form(const struct pz_plan *p, const struct pz_model_shape *m) {
   struct pz_plan x = *p;
-  enum pz_recompute_form form = pz_framework_recompute(p, m);
+  enum pz_recompute_form form = pz_framework_recompute(p);
   unsigned bit = framework_bit(pz_plan_framework(p));
   x.recompute = PZ_RECOMPUTATION_FULL;
   x.stage_recompute = NULL;
