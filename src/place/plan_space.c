@@ -172,7 +172,7 @@ static bool is_alone(const struct pz_plan *p) {
   return pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) == 1;
 }
 
-/* Moments of fewer bits go with a sharded optimizer, without replicas too. */
+/* Moments of fewer bits go with a sharded optimizer on the device, without replicas too. */
 static bool has_smaller_state(const struct pz_plan_space *s, const struct pz_plan *p) {
   struct pz_plan whole = *p;
   bool experts = s->model.experts > 0;
@@ -183,8 +183,7 @@ static bool has_smaller_state(const struct pz_plan_space *s, const struct pz_pla
 /* Ways of a plan that the plain rules allow; of one with ZeRO but without replicas those that it has not without. */
 static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
   bool can = true, known = false; /* by the rules that do not look at them */
-  bool vain =
-      p->zero && is_alone(p) && !(s->q->pinned & PZ_PLAN_PIN(ZERO)) && !has_smaller_state(s, p);
+  bool alone = p->zero && is_alone(p) && !(s->q->pinned & PZ_PLAN_PIN(ZERO));
   s->ways.n = 0;
   for (size_t i = 0; i < s->n_ways; i++) {
     s->ways.allowed[i] = false;
@@ -196,7 +195,7 @@ static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
     known = true;
     s->ways.allowed[i] = can && can_recompute(s, p);
     s->ways.overlap[i] = p->overlap;
-    if (vain && s->ways.allowed[i]) {
+    if (alone && s->ways.allowed[i] && !has_smaller_state(s, p)) {
       struct pz_plan whole = *p;
       whole.zero = 0;
       s->ways.allowed[i] = !allows(s, &whole, &s->way[i]);
