@@ -144,6 +144,8 @@ struct pz_chip {
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
                      where calibration has a rate for it */
   double host_bytes_per_s; /* to and from the host's memory, each way; 0: the model's */
+  double host_bytes;       /* of the host's memory for each device; 0: the model's */
+  bool host_own_link;      /* what leaves the node passes another link than what goes to the host */
   uint64_t
       checked; /* digest of all before it when a file said it: while it holds, pz_chip_check has nothing to do */
 };
