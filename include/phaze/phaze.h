@@ -1631,6 +1631,8 @@ struct pz_prediction {
       offload_s; /* of parts.transfer_s: activations on their way to the host and back that show */
   double scan_layers;   /* layers with a state-space scan in the place of attention */
   double sparse_layers; /* with attention to the keys that an indexer chooses */
+  double
+      usable_host_bytes; /* of the host's memory for each device: it fits if host_bytes is within */
 };
 
 /* What people call a part of this step: its label, or "attention and scans" of a model with state-space layers. */
@@ -1649,9 +1651,9 @@ static inline double pz_hidden_part(const struct pz_prediction *x, const struct 
   return p->hidden ? *(const double *)(const void *)((const char *)x + p->hidden) : 0;
 }
 
-/* Does the plan fit in memory? */
+/* Does the plan fit in memory, the device's and the host's? */
 static inline bool pz_prediction_fits(const struct pz_prediction *p) {
-  return p->peak_bytes <= p->usable_bytes;
+  return p->peak_bytes <= p->usable_bytes && p->host_bytes <= p->usable_host_bytes;
 }
 
 /* One forward or backward of one chunk of a stage, for one microbatch. */
@@ -1691,7 +1693,7 @@ struct pz_training_run {
  * pipeline simulated event by event.  `model` as for pz_workload_load; `net` NULL: the chip's own
  * link.  PZ_BAD_USE for a plan that cannot be: degrees that do not divide the devices, the heads or
  * the batch, more stages than layers; one that does not fit in memory is told like any other:
- * p.peak_bytes above p.usable_bytes.  `events`: keep every event of the pipeline.  On success *out is the
+ * pz_prediction_fits.  `events`: keep every event of the pipeline.  On success *out is the
  * caller's to free.  Cost: milliseconds. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_predict(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,

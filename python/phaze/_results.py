@@ -100,8 +100,8 @@ class Prediction(_Held, records.TrainingRun):
 
     @property
     def fits(self) -> bool:
-        """The fullest device has memory enough."""
-        return self.p.peak_bytes <= self.p.usable_bytes
+        """The fullest device, and the host, have memory enough."""
+        return self.p.peak_bytes <= self.p.usable_bytes and self.p.host_bytes <= self.p.usable_host_bytes
 
     def cost(self, tokens: float, *, price: Optional[float] = None, mtbf_s: Optional[float] = None,
              checkpoint_s: Optional[float] = None, restart_s: Optional[float] = None) -> records.RunCost:
@@ -198,6 +198,8 @@ class Prediction(_Held, records.TrainingRun):
         fits = "" if self.fits else ": does not fit"
         lines.append(f"memory:  {p.peak_bytes / 1e9:.1f} of {p.usable_bytes / 1e9:.1f} GB usable"
                      f"{fits} (stage {p.peak_stage + 1} of {o.pp} holds most)")
+        if p.host_bytes > 0:
+            lines.append(f"host:    {p.host_bytes / 1e9:.1f} of {p.usable_host_bytes / 1e9:.1f} GB usable for each device")
         e = self.expected
         if e.runs and e.same_chip:
             lines.append(f"error:   {100 * e.error:.0f}% expected ({e.runs} validated runs: {e.of})")

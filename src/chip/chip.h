@@ -15,6 +15,7 @@ struct pz_tensor_cores {
   double
       fp8_speedup; /* of the data sheet: rate of fp8 products over that of 16-bit ones; 0: not told */
   double nvfp4_speedup; /* the same of nvfp4 products */
+  int64_t scale_block;  /* values with one scale that the core applies; 0: 32 with nvfp4, or none */
 };
 
 struct pz_vector_cores {
@@ -143,13 +144,20 @@ struct pz_chip {
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
                      where calibration has a rate for it */
   double host_bytes_per_s; /* to and from the host's memory, each way; 0: the model's */
+  double host_bytes;       /* of the host's memory for each device; 0: the model's */
+  bool host_own_link;      /* what leaves the node passes another link than what goes to the host */
   uint64_t
       checked; /* digest of all before it when a file said it: while it holds, pz_chip_check has nothing to do */
 };
 
-/* Have its tensor cores scales of blocks, as mxfp8 and nvfp4 need them?  Both came with Blackwell. */
-static inline bool pz_chip_scales_blocks(const struct pz_chip *c) {
+/* Tensor cores with nvfp4, NVIDIA's from Blackwell on: they read 8-bit operands in either order too. */
+static inline bool pz_chip_has_nvfp4(const struct pz_chip *c) {
   return c->precisions >> PZ_PRECISION_NVFP4 & 1 || c->calibration.nvfp4_speedup > 1;
+}
+
+/* Do its tensor cores apply scales of blocks, as mxfp8 needs them? */
+static inline bool pz_chip_scales_blocks(const struct pz_chip *c) {
+  return c->tensor.scale_block > 0 || pz_chip_has_nvfp4(c);
 }
 
 /* What streams through a buffer stands there in slices of this many values, or of the array's rows

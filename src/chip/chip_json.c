@@ -215,6 +215,7 @@ static bool is_unset(const struct field *field, const struct pz_chip *c) {
   if (strncmp(x->key, "package.", 8) == 0 && !c->package.dies) return true;
   if (c->cold && (x->type == CALIBRATION || x->type == CALIBRATED_BY)) return true;
   if (field->written != SET) return false;
+  if (x->type == FLAG) return !*(const bool *)at;
   return x->type == REAL ? !(*(const double *)at > 0) : !*(const int *)at;
 }
 

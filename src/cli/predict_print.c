@@ -33,8 +33,12 @@ void pz_predict_print_rates(const struct pz_prediction *p) {
 
 void pz_predict_print_misfit(const struct pz_predicted *x) {
   const struct pz_prediction *p = &x->run->p;
-  printf("does not fit in memory: %.1f GB needed, %.1f of %.1f GB usable\n", p->peak_bytes / 1e9,
-         p->usable_bytes / 1e9, x->run->hbm_bytes / 1e9);
+  if (p->peak_bytes > p->usable_bytes)
+    printf("does not fit in memory: %.1f GB needed, %.1f of %.1f GB usable\n", p->peak_bytes / 1e9,
+           p->usable_bytes / 1e9, x->run->hbm_bytes / 1e9);
+  if (p->host_bytes > p->usable_host_bytes)
+    printf("does not fit in the host's memory: %.1f GB needed for each device, %.1f GB usable\n",
+           p->host_bytes / 1e9, p->usable_host_bytes / 1e9);
 }
 
 static void print_plan(const struct pz_predicted *x) {
@@ -134,13 +138,15 @@ enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct p
     for (end = k; end + 1 < r->plan.pp && same_memory(&r->stages[k], &r->stages[end + 1]);) end++;
     stage_row(&t, r, k, end);
   }
-  bool fits = pz_prediction_fits(&r->p);
+  bool fits = r->p.peak_bytes <= r->p.usable_bytes;
   printf("\nPeak memory of a device by stage (GB): %s, %.1f GB%s, %.1f of %.1f GB usable\n",
          fits ? "fits" : "does not fit", r->p.peak_bytes / 1e9, fits ? "" : " needed",
          r->p.usable_bytes / 1e9, r->hbm_bytes / 1e9);
   enum pz_status status = pz_table_print(&t, 0, stdout);
   if (r->p.host_bytes > 0)
-    printf("on the host: %.1f GB for each device%s\n", r->p.host_bytes / 1e9,
+    printf("on the host: %s, %.1f of %.1f GB usable for each device%s\n",
+           r->p.host_bytes <= r->p.usable_host_bytes ? "fits" : "does not fit",
+           r->p.host_bytes / 1e9, r->p.usable_host_bytes / 1e9,
            r->p.offload_s > 0 ? "; stage transfers include activations on their way there and back"
                               : "");
   return status;

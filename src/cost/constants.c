@@ -27,6 +27,10 @@ double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *k)
   return pz_fmax(0, whole - reserved_bytes(chip, k));
 }
 
+double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constants *k) {
+  return k->host_job_part * (chip->host_bytes > 0 ? chip->host_bytes : k->host_bytes);
+}
+
 double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *k, double bytes) {
   return (bytes + reserved_bytes(chip, k)) / (1 - k->fragmented_part);
 }

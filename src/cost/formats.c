@@ -93,14 +93,15 @@ enum pz_status pz_cost_format_product(struct pz_cost *cost, enum pz_format forma
   return PZ_OK;
 }
 
-/* Tensor cores before Blackwell read 8-bit operands along the rows alone: what was gathered with one scale is transposed
- * behind (Transformer Engine, is_non_tn_fp8_gemm_supported and _create_transpose in pytorch/tensor). */
+/* Tensor cores before Blackwell, and AMD's libraries, read 8-bit operands along the rows alone: what was gathered with one
+ * scale is transposed behind (Transformer Engine, also ROCm's: nvte_is_non_tn_fp8_gemm_supported, and _create_transpose in
+ * pytorch/tensor). */
 void pz_cost_format_cast(const struct pz_chip *c, enum pz_format format, int64_t rows, int64_t cols,
                          int64_t parts, bool frozen, struct pz_vector_time *out) {
   double read = 2 * casts[format].reads, copy = casts[format].bytes;
   bool one_scale = format == PZ_FORMAT_FP8_DELAYED || format == PZ_FORMAT_FP8_CURRENT;
-  bool behind = parts > 1 && one_scale && !pz_chip_scales_blocks(c) && !frozen;
-  bool one = frozen || (one_scale && (behind || pz_chip_scales_blocks(c)));
+  bool behind = parts > 1 && one_scale && !pz_chip_has_nvfp4(c) && !frozen;
+  bool one = frozen || (one_scale && (behind || pz_chip_has_nvfp4(c)));
   double value = (read + (one ? 1 : 2) * copy) / (double)parts + (behind ? 2 * copy : 0);
   double bytes = (double)rows * (double)cols * value;
   struct pz_vector_work w = {PZ_OP_CAST, PZ_FORWARD, rows, cols, bytes, false};

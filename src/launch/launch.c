@@ -284,6 +284,6 @@ enum pz_status pz_launch_text(const char *model, const struct pz_chip *chip,
   if (status == PZ_OK) status = pz_plan_check_ranges(&p, err);
   if (status == PZ_OK) status = pz_plan_check_stages(&p, err);
   if (status == PZ_OK) status = pz_launch_fill(model, &p, net, &l, err);
-  if (status == PZ_OK) l.blackwell = pz_chip_scales_blocks(chip);
+  if (status == PZ_OK) l.blackwell = pz_chip_has_nvfp4(chip);
   return status == PZ_OK ? pz_launch_script(launch_find(p.framework), &l, text, err) : status;
 }

@@ -7,6 +7,7 @@
 #include "core/held.h"
 #include "core/num.h"
 #include "core/vec.h"
+#include "cost/constants.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 #include "plan/plan_text.h"
@@ -53,9 +54,10 @@ static enum pz_status price(const struct pz_neighbourhood *n, const struct pz_pl
   for (int64_t k = 0; k < p->pp && status == PZ_OK; k++) {
     struct pz_training_memory one = pz_step_memory(m, p, k);
     out->peak_bytes = pz_fmax(out->peak_bytes, pz_training_memory_sum(&one));
+    out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(m, p, k));
   }
-  bool fits = out->peak_bytes <= n->limit_bytes;
-  if (status == PZ_OK && fits) status = pz_step_price(m, p, out, NULL, err);
+  if (m) out->usable_host_bytes = pz_usable_host_bytes(&m->cost.chip, m->k);
+  if (status == PZ_OK && pz_neighbour_fits(n, out)) status = pz_step_price(m, p, out, NULL, err);
   pz_step_model_free(m);
   return status;
 }
@@ -262,7 +264,7 @@ static enum pz_status take_fitting(void *ctx, const struct pz_plan *plan,
                                    bool *taken) {
   struct fitting *f = ctx;
   struct pz_plan_change one = {.plan = *plan, .field = f->two ? PZ_PLAN_FIELDS : field, .p = *p};
-  *taken = p->peak_bytes <= f->of->limit_bytes;
+  *taken = pz_neighbour_fits(f->of, p);
   if (*taken && !is_found(f, p) && !pz_vec_push(&f->found, &one))
     return pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the plan's changes");
   if (*taken || !f->deeper) return PZ_OK;

@@ -14,7 +14,7 @@ struct pz_neighbourhood {
   struct pz_model_shape model;
   int overlap;        /* wanted: a changed plan has what of it its framework can do there */
   uint64_t fields;    /* that are changed: all, or a set of PZ_PLAN_PIN(TP) ... */
-  double limit_bytes; /* plans that need more are of no use: of them the peak alone is found */
+  double limit_bytes; /* plans that need more are of no use: of them memory alone is found */
   bool etp_is_tp;     /* experts are divided as the other layers are, whatever tp */
 };
 
@@ -30,6 +30,12 @@ typedef enum pz_status pz_neighbour_fn(void *ctx, const struct pz_plan *plan,
                                        bool *taken);
 PZ_NODISCARD enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_neighbour_fn *fn,
                                           void *ctx, struct pz_error *err);
+
+/* Is the plan within the limit, and what it has on the host within the host's memory? */
+static inline bool pz_neighbour_fits(const struct pz_neighbourhood *n,
+                                     const struct pz_prediction *p) {
+  return p->peak_bytes <= n->limit_bytes && p->host_bytes <= p->usable_host_bytes;
+}
 
 /* Set gain and options of a change of the run; the arena holds the text. */
 PZ_NODISCARD enum pz_status pz_plan_change_tell(const struct pz_training_run *run,

@@ -27,6 +27,14 @@ static double peak_bytes(const struct pz_step_shape *x, const struct pz_plan *p,
   return most;
 }
 
+/* Has the host's memory room for what the plan has there? */
+static bool host_holds(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                       const struct pz_plan *p) {
+  for (int64_t k = 0; p->offload && k < p->pp; k++)
+    if (pz_step_host_bytes(x->m, p, k) > m->host_bytes) return false;
+  return true;
+}
+
 /* ---- recomputation -------------------------------------------------------------------------- */
 
 /* The most layers that a chunk of the stage has. */
@@ -204,8 +212,8 @@ static double recompute_fewest(const struct pz_plan_memory *m, const struct pz_s
 
 /* ---- activations on the host ----------------------------------------------------------------- */
 
-/* Those of as few layers of each chunk as memory asks for, or as bring the least.  Frameworks may have fewer than all
- * layers there alone, or all alone. */
+/* Those of as few layers of each chunk as memory asks for, or as bring the least, as far as the host's memory goes.
+ * Frameworks may have fewer than all layers there alone, or all alone. */
 static double offload_fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                              struct pz_plan *p) {
   bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
@@ -213,6 +221,7 @@ static double offload_fewest(const struct pz_plan_memory *m, const struct pz_ste
   double least = HUGE_VAL;
   for (int64_t n = 1; n <= most; n++) {
     p->offload_layers = n < most ? n : 0;
+    if (!host_holds(m, x, p)) break;
     if (!pz_rule_list_group_can(&m->space->rules, PZ_RULE_RECOMPUTES, p, &m->space->model))
       continue;
     double bytes = peak_bytes(x, p, m->enough_bytes);
@@ -254,14 +263,16 @@ enum pz_status pz_plan_memory_begin(struct pz_plan_memory *m, struct pz_arena *a
 void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chip) {
   const struct pz_constants *k = m->space->q->job.constants;
   m->hbm_bytes = pz_usable_bytes(chip, k ? k : &pz_constants_default);
+  m->host_bytes = pz_usable_host_bytes(chip, k ? k : &pz_constants_default);
   m->enough_bytes = m->hbm_bytes;
 }
 
 double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                            struct pz_plan *p) {
   if (pz_plan_chooses_layers(m->space->q, p)) return offload_fewest(m, x, p);
-  return p->recompute == PZ_RECOMPUTATION_FULL ? recompute_fewest(m, x, p)
-                                               : peak_bytes(x, p, m->enough_bytes);
+  double bytes = p->recompute == PZ_RECOMPUTATION_FULL ? recompute_fewest(m, x, p)
+                                                       : peak_bytes(x, p, m->enough_bytes);
+  return host_holds(m, x, p) ? bytes : HUGE_VAL;
 }
 
 static enum pz_status keep_needed(struct pz_plan_memory *m, const int64_t *key, size_t bytes,
@@ -295,7 +306,8 @@ enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_st
                          (int64_t)p->recompute,
                          p->offload,
                          (int64_t)(1e6 * p->offload_fraction),
-                         (int64_t)m->hbm_bytes};
+                         (int64_t)m->hbm_bytes,
+                         (int64_t)m->host_bytes};
   uint32_t at = pz_map_get(&m->kept_at, key, sizeof key);
   struct needed n;
   if (at == PZ_NONE) {

@@ -1,4 +1,4 @@
-/* What a plan needs of a device's memory, and as little recomputation as brings it within. */
+/* What a plan needs of a device's memory and of the host's, and as little recomputation as brings it within. */
 #ifndef PZ_PLACE_PLAN_MEMORY_H
 #define PZ_PLACE_PLAN_MEMORY_H
 
@@ -8,6 +8,7 @@
 struct pz_plan_memory {
   const struct pz_plan_space *space;
   double hbm_bytes;    /* that plans may take */
+  double host_bytes;   /* of the host's memory for each device, the same */
   double enough_bytes; /* of a plan that needs more no more need be known */
   bool least;          /* of plans that do not fit is sought which needs least */
   int64_t *stages;     /* recomputed layers of every stage */
@@ -29,7 +30,7 @@ void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chi
 
 /* Bytes of the plan's largest stage, or enough of them.  Full recomputation is of as few layers as memory asks for, or as
  * bring the least; the same of activations on the host, where the question leaves the layers open, with all layers
- * recomputed in full then; the plan is told.  HUGE_VAL: more than matters. */
+ * recomputed in full then; the plan is told.  HUGE_VAL: more than matters, or more on the host than its memory has. */
 PZ_NODISCARD enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m,
                                                  const struct pz_step_shape *x, struct pz_plan *p,
                                                  double *bytes);

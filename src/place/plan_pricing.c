@@ -63,7 +63,7 @@ static double most_bytes(const struct pz_plan_pricing *s) {
 /* Where nothing has been found to fit: the plan that needs least. */
 static void note_least(struct pz_plan_pricing *s, const struct pz_step_shape *x,
                        const struct pz_plan *p, double bytes) {
-  if (s->memory->keeps || s->found.n ||
+  if (s->memory->keeps || s->found.n || bytes == HUGE_VAL ||
       (s->found.has_least && bytes >= s->found.least.p.peak_bytes))
     return;
   s->found.has_least = true;

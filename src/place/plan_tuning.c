@@ -40,7 +40,7 @@ static enum pz_status predict_own(struct tuning_job *j) {
   if (status != PZ_OK) return status;
   bool runs = own->p.peak_bytes <= own->hbm_bytes;
   t->limit_bytes = runs ? pz_fmax(own->p.usable_bytes, own->p.peak_bytes) : own->p.usable_bytes;
-  t->fits = own->p.peak_bytes <= t->limit_bytes;
+  t->fits = own->p.peak_bytes <= t->limit_bytes && own->p.host_bytes <= own->p.usable_host_bytes;
   j->own = own->plan;
   j->r.plan.seq = own->plan.seq;
   return PZ_OK;
@@ -57,7 +57,7 @@ static enum pz_status take_change(void *ctx, const struct pz_plan *plan,
   struct pz_plan_change one = {.plan = *plan, .field = field, .p = *p};
   bool faster = p->step_s < own->p.step_s * (1 - LEAST_GAIN);
   j->out->n_tried++;
-  *taken = p->peak_bytes <= j->out->limit_bytes && (faster || !j->out->fits);
+  *taken = pz_neighbour_fits(&j->near, p) && (faster || !j->out->fits);
   if (*taken && !pz_vec_push(&j->found, &one))
     return pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the plan's changes");
   return PZ_OK;

@@ -330,6 +330,11 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
       pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
   if (status == PZ_OK) status = pz_need_each(err, {model, "model"}, {chip, "chip"}, {p, "plans"});
   if (status == PZ_OK && p->n) status = pz_fail(err, PZ_BAD_USE, "a plan fits");
+  if (status == PZ_OK && !p->least && p->certificate.by_memory)
+    return pz_fail(err, PZ_NO_ANSWER,
+                   "no plan has what offload asks for within the host's memory, %.1f GB usable for "
+                   "each device; accepted: less of it",
+                   pz_usable_host_bytes(chip, &pz_constants_default) / 1e9);
   if (status == PZ_OK && !p->least)
     status = pz_fail(err, PZ_BAD_USE,
                      "no plan has these degrees on %" PRId64 " devices with a batch of %" PRId64

@@ -196,8 +196,7 @@ enum pz_status pz_plan_fill_precision(struct pz_plan *p, const struct pz_chip *c
   const char *name = pz_precision_names[p->precision];
   const struct pz_framework *f = pz_plan_framework(p);
   if (p->fp8_recipe < 0 && p->precision == PZ_PRECISION_FP8)
-    p->fp8_recipe =
-        f->engine && chip && pz_chip_scales_blocks(chip) ? PZ_FP8_MX : (int)f->fp8_recipe;
+    p->fp8_recipe = f->engine && chip && pz_chip_has_nvfp4(chip) ? PZ_FP8_MX : (int)f->fp8_recipe;
   if (p->act_precision < 0) p->act_precision = 0;
   if (p->fp8_recipe >= 0 && p->precision != PZ_PRECISION_FP8)
     return pz_fail(err, PZ_BAD_USE, "fp8_recipe %s with precision %s; accepted: fp8",

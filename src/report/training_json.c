@@ -67,6 +67,7 @@ json_t *pz_training_run_json(const struct pz_training_run *r) {
   json_object_set_new(j, "hidden", time_json(&r->p, true));
   if (r->p.host_bytes > 0) {
     json_object_set_new(j, "host_bytes", json_real(r->p.host_bytes));
+    json_object_set_new(j, "usable_host_bytes", json_real(r->p.usable_host_bytes));
     json_object_set_new(j, "offload_s", json_real(r->p.offload_s));
   }
   json_object_set_new(j, "launch_bound", json_boolean(r->launch_bound));

@@ -232,11 +232,16 @@ static bool is_cast_before(const struct pz_step_context *w, const struct pz_ops 
 /* A product in 8 or 4 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
  * for the weight gradient; weights are cast once a step (Micikevicius et al., arXiv 2209.05433; Transformer Engine). */
 /* Scales of blocks of both operands in the order that cuBLAS reads, a kernel for each before every GEMM (Transformer Engine,
- * pytorch/csrc/extensions/gemm.cpp and common/swizzle: one byte of a scale is read and written). */
+ * pytorch/csrc/extensions/gemm.cpp and common/swizzle: one byte of a scale is read and written).  Blackwell runs blocks of
+ * 128 as mxfp8: of every scale 4 bytes are read, and 4 are written as those of 32 values each
+ * (swizzle_block_scaling_to_mxfp8_scaling_factors). */
 static double swizzle_s(const struct pz_step_context *w, enum pz_format format,
                         const struct pz_product *x) {
-  double block = format == PZ_FORMAT_MXFP8 ? 32 : format == PZ_FORMAT_NVFP4 ? 16 : 0;
-  if (!(block > 0) || !pz_plan_framework(w->plan)->engine) return 0;
+  double block = format == PZ_FORMAT_MXFP8 || format == PZ_FORMAT_FP8_BLOCK ? 32
+                 : format == PZ_FORMAT_NVFP4                                ? 16
+                                                                            : 0;
+  bool ordered = pz_plan_framework(w->plan)->engine && pz_chip_has_nvfp4(&w->cost->chip);
+  if (!(block > 0) || !ordered) return 0;
   double values = (double)x->batch * (double)(x->m + x->n) * (double)x->k;
   return 2 * kernel_s(w) + moved_s(w, values / block, 2);
 }

@@ -282,6 +282,11 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
   return PZ_OK;
 }
 
+double pz_step_host_bytes(const struct pz_step_model *m, const struct pz_plan *plan,
+                          int64_t stage) {
+  return pz_host_bytes(&m->memory, plan, pz_plan_microbatches(plan), stage);
+}
+
 struct pz_training_memory pz_step_memory(const struct pz_step_model *m, const struct pz_plan *plan,
                                          int64_t stage) {
   return pz_training_memory(&m->memory, plan, pz_plan_microbatches(plan), stage);

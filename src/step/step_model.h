@@ -113,4 +113,7 @@ PZ_NODISCARD enum pz_status pz_step_bound(struct pz_step_model *m, const struct 
 struct pz_training_memory pz_step_memory(const struct pz_step_model *m, const struct pz_plan *plan,
                                          int64_t stage);
 
+/* Of a stage, the host's memory for each device. */
+double pz_step_host_bytes(const struct pz_step_model *m, const struct pz_plan *plan, int64_t stage);
+
 #endif

@@ -23,6 +23,9 @@ struct pricing {
   bool hides_send;              /* beside a chunk's pass */
   struct pz_step_params params; /* of the stage with most */
   double host_bytes_per_s;      /* of a device, each way */
+  /* of the link by which a device reaches its host, and the interfaces between nodes: how much of the time in which
+   * activations come or go, or in which an interface is busy, it is busy itself */
+  double away_part, outer_part;
 };
 
 /* ---- stages --------------------------------------------------------------------------------- */
@@ -64,9 +67,10 @@ static int64_t last_chunk(const struct pricing *x) { return x->plan->pp * x->pla
 
 /* ---- windows: compute that collectives may run beside ---------------------------------------- */
 
-/* Passes of layers: their seconds, those of kernels in them, alone and beside collectives, and of busy links. */
+/* Passes of layers: their seconds, those of kernels in them, alone and beside collectives, and of busy links; of activations
+ * on their way to the host or back, and for which the passes wait for these. */
 struct window {
-  double s, kernels_s, slowed_s, busy_s[PZ_WIRES];
+  double s, kernels_s, slowed_s, busy_s[PZ_WIRES], away_s, waits_s;
 };
 
 static void add_window(struct window *to, const struct pz_pass *p, double s, double times) {
@@ -76,13 +80,23 @@ static void add_window(struct window *to, const struct pz_pass *p, double s, dou
   for (int i = 0; i < PZ_WIRES; i++) to->busy_s[i] += times * p->busy_s[i];
 }
 
+/* Activations go to the host and come back beside the pass, at the link's rate and at no other cost (ref/h200/overlap.csv).
+ * Behind a PCIe switch with its interface (DGX H100 user guide, network modules) a device has one link for both: what
+ * leaves the node takes of it. */
+static double host_link_s(const struct pricing *x, double away_s, double outer_s) {
+  return away_s > 0 ? pz_fmax(away_s, x->away_part * away_s + x->outer_part * outer_s) : 0;
+}
+
 /* What a collective adds to a window: it slows the kernels in it, waits for links that others keep busy, and may be longer
  * than all of it.  While the window's own collectives run, or the host launches, nothing is slowed. */
-static double exposed_s(const struct window *w, const struct pz_wire_time *t) {
+static double exposed_s(const struct pricing *x, const struct window *w,
+                        const struct pz_wire_time *t) {
   double slowdown = w->kernels_s > 0 ? pz_fmax(1, w->slowed_s / w->kernels_s) : 1;
   double kernels = w->s > 0 ? pz_fmin(1, w->kernels_s / w->s) : 0;
   double s = pz_beside_exposed_s(t->s, w->s, 1 / (1 - kernels * (1 - 1 / slowdown)));
   for (int i = 0; i < PZ_WIRES; i++) s = pz_fmax(s, t->busy_s[i] + w->busy_s[i] - w->s);
+  double outer_s = t->busy_s[PZ_WIRE_OUTER] + w->busy_s[PZ_WIRE_OUTER];
+  s = pz_fmax(s, host_link_s(x, w->away_s, outer_s) - w->s - w->waits_s);
   return pz_fmax(0, s);
 }
 
@@ -97,6 +111,12 @@ static void add_layers(struct chunk_windows *c, const struct pz_layer_step *t, d
   add_window(&c->backward, &t->backward, t->backward_s, backward);
 }
 
+/* What is left at the end of a pass shows. */
+static void wait_for_host(const struct pricing *x, double away_s, struct window *w) {
+  w->away_s = away_s;
+  w->waits_s = pz_fmax(0, host_link_s(x, away_s, w->busy_s[PZ_WIRE_OUTER]) - w->s);
+}
+
 static struct chunk_windows chunk_windows(const struct pricing *x, int64_t chunk) {
   const struct pz_model_steps *t = x->m->steps;
   struct chunk_windows c = {{.s = 0}, {.s = 0}};
@@ -107,6 +127,11 @@ static struct chunk_windows chunk_windows(const struct pricing *x, int64_t chunk
   }
   if (chunk == 0) add_layers(&c, &t->before, 1, 1);
   if (chunk == last_chunk(x)) add_layers(&c, &t->after, 1, 1);
+  if (x->plan->offload & PZ_OFFLOAD_ACTIVATIONS) {
+    double away_s = pz_away_bytes(&x->m->memory, x->plan, chunk) / x->host_bytes_per_s;
+    wait_for_host(x, away_s, &c.forward);
+    wait_for_host(x, away_s, &c.backward);
+  }
   return c;
 }
 
@@ -128,24 +153,17 @@ static void find_send(struct pricing *x) {
  * for each other. */
 static double send_s(const struct pricing *x, const struct window *pass) {
   if (x->plan->pp == 1) return 0;
-  return x->hides_send ? exposed_s(pass, &x->send) : x->send.s + x->m->k->synchronise_s;
+  return x->hides_send ? exposed_s(x, pass, &x->send) : x->send.s + x->m->k->synchronise_s;
 }
 
 /* ---- stages in time -------------------------------------------------------------------------- */
-
-/* Activations go to the host and come back beside the pass, at the link's rate and at no other cost (ref/h200/overlap.csv);
- * what is left of either at its end shows. */
-static double away_s(const struct pricing *x, int64_t chunk, const struct window *pass) {
-  if (!(x->plan->offload & PZ_OFFLOAD_ACTIVATIONS)) return 0;
-  return pz_fmax(0, pz_away_bytes(&x->m->memory, x->plan, chunk) / x->host_bytes_per_s - pass->s);
-}
 
 /* Forward, backward and of these weight gradients of a chunk. */
 static void chunk_time(const struct pricing *x, int64_t chunk, double *f, double *b, double *w) {
   const struct pz_model_steps *t = x->m->steps;
   struct chunk_windows c = chunk_windows(x, chunk);
-  *f = c.forward.s + send_s(x, &c.forward) + away_s(x, chunk, &c.forward);
-  *b = c.backward.s + send_s(x, &c.backward) + away_s(x, chunk, &c.backward);
+  *f = c.forward.s + send_s(x, &c.forward) + c.forward.waits_s;
+  *b = c.backward.s + send_s(x, &c.backward) + c.backward.waits_s;
   *w = chunk == last_chunk(x) ? t->after.backward.weight_s : 0;
   for (uint32_t k = 0; k < x->m->kinds.n; k++) {
     int64_t recomputed;
@@ -329,6 +347,8 @@ static struct chunk_windows stage_windows(const struct pricing *x) {
       to[d]->s += part * (from[d]->s + send_s(x, from[d]));
       to[d]->kernels_s += part * from[d]->kernels_s;
       to[d]->slowed_s += part * from[d]->slowed_s;
+      to[d]->away_s += part * from[d]->away_s;
+      to[d]->waits_s += part * from[d]->waits_s;
       for (int i = 0; i < PZ_WIRES; i++) to[d]->busy_s[i] += part * from[d]->busy_s[i];
       if (x->plan->pp > 1)
         for (int i = 0; i < PZ_WIRES; i++) to[d]->busy_s[i] += part * x->send.busy_s[i];
@@ -363,8 +383,8 @@ static void add_beside(const struct pricing *x, struct beside *b, const struct p
   pz_wire_add(&b->in, t, 1 - alone);
 }
 
-static double both_s(const struct window *w, const struct beside *b) {
-  return b->alone_s + exposed_s(w, &b->in);
+static double both_s(const struct pricing *x, const struct window *w, const struct beside *b) {
+  return b->alone_s + exposed_s(x, w, &b->in);
 }
 
 static double exchange_j(const struct pricing *x, const struct holders *h) {
@@ -405,8 +425,9 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
     last.alone_s += t.last.s;
   else
     pz_wire_add(&last.in, &t.last, 1);
-  double exposed = gathers * both_s(&w.forward, &forward) +
-                   (scatters - 1) * both_s(&w.backward, &backward) + both_s(&w.backward, &last);
+  double exposed = gathers * both_s(x, &w.forward, &forward) +
+                   (scatters - 1) * both_s(x, &w.backward, &backward) +
+                   both_s(x, &w.backward, &last);
   double all = gathers * (t.gather.s + t.regather.s) + scatters * t.scatter.s + t.last.s;
   out->gradient_hidden_s = pz_fmax(0, all - exposed); /* where nothing hides, of rounding */
   out->parts.gradient_s += exposed + watts_s(x, out->gradient_hidden_s, all);
@@ -477,9 +498,8 @@ static double transfers_s(const struct pricing *x, int64_t stage) {
 static double host_s(const struct pricing *x, int64_t stage) {
   double s = 0, part = 1.0 / (double)pz_pipeline_copies(x->shape.order);
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&x->shape) && x->plan->offload; slot++) {
-    int64_t chunk = chunk_at(x, stage, slot);
-    struct chunk_windows c = chunk_windows(x, chunk);
-    s += part * (away_s(x, chunk, &c.forward) + away_s(x, chunk, &c.backward));
+    struct chunk_windows c = chunk_windows(x, chunk_at(x, stage, slot));
+    s += part * (c.forward.waits_s + c.backward.waits_s);
   }
   return s;
 }
@@ -514,12 +534,12 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
     detail->layers = x->m->n_blocks;
   }
   out->usable_bytes = pz_usable_bytes(&x->m->cost.chip, x->m->k);
+  out->usable_host_bytes = pz_usable_host_bytes(&x->m->cost.chip, x->m->k);
   for (int64_t k = 0; k < x->plan->pp; k++) {
     struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;
-    out->host_bytes =
-        pz_fmax(out->host_bytes, pz_host_bytes(&x->m->memory, x->plan, x->microbatches, k));
+    out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(x->m, x->plan, k));
     if (bytes <= out->peak_bytes) continue;
     out->peak_bytes = bytes;
     out->peak = one;
@@ -543,6 +563,18 @@ enum pz_status pz_step_check(const struct pz_step_model *m, const struct pz_plan
   return pz_pipeline_check(&shape, err);
 }
 
+/* The link to the host is as wide as the host's rate, or as the interface behind the same switch needs it. */
+static void find_host_link(struct pricing *x) {
+  const struct pz_chip *c = &x->m->cost.chip;
+  const struct pz_cluster *net = &x->m->cost.net;
+  double host = c->host_bytes_per_s > 0 ? c->host_bytes_per_s : x->m->k->host_bytes_per_s;
+  double outer = net->n_levels > 1 && !c->host_own_link ? net->level[1].bytes_per_s : 0;
+  double link = pz_fmax(host, outer);
+  x->host_bytes_per_s = host;
+  x->away_part = host / link;
+  x->outer_part = outer * x->m->k->outer_efficiency / link;
+}
+
 static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
                             enum pz_timing timing, struct pricing *x, struct pz_error *err) {
   enum pz_status status = pz_step_check(m, plan, err);
@@ -551,12 +583,10 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
                         .plan = plan,
                         .microbatches = pz_plan_microbatches(plan),
                         .shape = pz_plan_shape(plan),
-                        .layers = pz_plan_layers(plan, m->n_blocks),
-                        .host_bytes_per_s = m->cost.chip.host_bytes_per_s > 0
-                                                ? m->cost.chip.host_bytes_per_s
-                                                : m->k->host_bytes_per_s};
+                        .layers = pz_plan_layers(plan, m->n_blocks)};
   status = pz_step_model_time(m, plan, x->microbatches, timing, err);
   if (status != PZ_OK) return status;
+  find_host_link(x);
   find_send(x);
   x->params = stage_params(x);
   return status;

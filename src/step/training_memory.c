@@ -157,7 +157,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
   for (uint32_t i = 0; i < w->n_layers; i++)
     m.matrix_params = pz_fmax(m.matrix_params, largest_matrix(&w->layers[i]));
   m.copies_context = copies_context(w, p, hopper);
-  m.one_copy = pz_chip_scales_blocks(chip);
+  m.one_copy = pz_chip_has_nvfp4(chip);
   m.reserve_bytes = pz_plan_framework(p)->reserve_bytes;
   if (pz_plan_framework(p)->engine)
     m.reserve_bytes +=

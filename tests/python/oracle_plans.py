@@ -89,6 +89,8 @@ class Oracle:
         r = self.out[0]
         p = Price()
         p.step_s, p.peak, p.usable = r.p.step_s, r.p.peak_bytes, r.p.usable_bytes
+        if r.p.host_bytes > r.p.usable_host_bytes:
+            p.peak = math.inf
         p.mfu, p.hfu = r.p.mfu, r.p.hfu
         p.refusal = ffi.string(r.refusal).decode()
         p.overlap, p.layers = r.plan.overlap, r.layers

@@ -399,6 +399,19 @@ static void contexts_of_mlperf(void **state) {
 #undef SHAPE
 }
 
+/* Transformer Engine runs blocks of 128 as mxfp8 on Blackwell.  Tensor cores of CDNA4 apply scales of 32 values, and with
+ * one scale nothing of AMD's reads operands in either order. */
+static void blocks_are_scaled_as_the_chip_can(void **state) {
+  (void)state;
+  static const char heads[] = "model,chip,framework,n_dev,gbs,quant";
+  assert_true(step_of(heads, "llama3-8b,b200,nemo,8,8,fp8 blockwise scaling") ==
+              step_of(heads, "llama3-8b,b200,nemo,8,8,mxfp8"));
+  assert_true(step_of(heads, "llama3-8b,mi355x,nemo,8,8,mxfp8") > 0);
+  assert_true(step_of(heads, "llama3-8b,mi355x,nemo,8,8,fp8 current scaling") > 0);
+  struct rows r = read_rows("model,chip,quant\ngpt2,mi300x,mxfp8\n");
+  assert_non_null(strstr(r.at[0].reason, "tensor cores do not scale blocks"));
+}
+
 /* In a table bf16 is 16 bit; on the command's side a chip runs what it has. */
 static void precisions_are_the_chips(void **state) {
   (void)state;
@@ -585,6 +598,7 @@ int main(void) {
       cmocka_unit_test(wrong_tables_are_errors),
       cmocka_unit_test(libraries_that_nobody_measured),
       cmocka_unit_test(contexts_of_mlperf),
+      cmocka_unit_test(blocks_are_scaled_as_the_chip_can),
       cmocka_unit_test(precisions_are_the_chips),
       cmocka_unit_test(dispatchers_and_overlap_count),
       cmocka_unit_test(graphs_leave_no_launches),

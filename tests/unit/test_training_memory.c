@@ -582,13 +582,47 @@ static void activations_on_the_host(void **state) {
     before = x;
   }
   plan.offload_layers = 0;
-  assert_true(predict(&llama, "h200", &plan).p.host_bytes == 32 * layer);
+  struct predicted all = predict(&llama, "h200", &plan);
+  assert_true(all.p.host_bytes == 32 * layer && pz_prediction_fits(&all.p));
+  assert_within("host usable", all.p.usable_host_bytes,
+                pz_constants_default.host_job_part * pz_constants_default.host_bytes, 1e-12);
+  all.p.usable_host_bytes = all.p.host_bytes * 0.99;
+  assert_false(pz_prediction_fits(&all.p));
+  assert_true(predict(&llama, "gb200", &plan).p.usable_host_bytes < 240e9);
   /* with stages, of every microbatch in flight; of modules a part of it */
   plan.pp = 4;
   assert_true(predict(&llama, "h200", &plan).p.host_bytes == 4 * 8 * layer);
   plan.offload_modules = PZ_AWAY_CORE | PZ_AWAY_PROJECTION;
   struct predicted part = predict(&llama, "h200", &plan);
   assert_true(part.p.host_bytes > 0 && part.p.host_bytes < 16 * layer);
+}
+
+/* Over PCIe what goes to the host and what leaves the node pass one link, and take its time together. */
+static void activations_share_the_link_to_the_host(void **state) {
+  (void)state;
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_prediction none, own, shared;
+  struct pz_plan plan = plan_of("torch", 1, 1, 32);
+  struct pz_job job = {.model = llama.name, .config = llama.config, .chip = &chip, .net = &net};
+  plan.zero = 3;
+  plan.batch = 128;
+  plan.seq = llama.seq;
+  plan.attention = PZ_ATTENTION_FLASH;
+  plan.overlap = PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM;
+  assert_int_equal(pz_chip_read("h200", &chip, NULL), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h200", &net, NULL), PZ_OK);
+  assert_int_equal(pz_predict(&job, &plan, &none, NULL, NULL), PZ_OK);
+  plan.offload = PZ_OFFLOAD_ACTIVATIONS;
+  assert_int_equal(pz_predict(&job, &plan, &shared, NULL, NULL), PZ_OK);
+  chip.host_own_link = true;
+  assert_int_equal(pz_predict(&job, &plan, &own, NULL, NULL), PZ_OK);
+  assert_true(own.parts.gradient_s == none.parts.gradient_s);
+  assert_true(shared.parts.gradient_s > own.parts.gradient_s && shared.offload_s == own.offload_s);
+  /* both ways of both at the rate of the link */
+  double microbatches = (double)shared.microbatches;
+  double away_s = 2 * microbatches * shared.host_bytes / pz_constants_default.host_bytes_per_s;
+  assert_true(away_s > 0 && shared.step_s >= away_s);
 }
 
 /* Its state leaves the device with the fraction, and the update takes as much longer. */
@@ -832,6 +866,7 @@ int main(void) {
       cmocka_unit_test(state_of_transformers),
       cmocka_unit_test(copies_of_weights),
       cmocka_unit_test(activations_on_the_host),
+      cmocka_unit_test(activations_share_the_link_to_the_host),
       cmocka_unit_test(optimizer_on_the_host),
       cmocka_unit_test(what_fits),
       cmocka_unit_test(deepseek_v3_fits),

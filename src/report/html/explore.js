@@ -189,6 +189,7 @@ function showFacts(r, job) {
   fact("tokens/s per device", number(r.tokens_per_s_per_device), `${number(r.samples_per_s)} samples/s`);
   fact("MFU", percent(r.mfu, 1), `conventional ${percent(r.mfu_conventional, 1)}, HFU ${percent(r.hfu, 1)}`);
   fact("memory of a device", gigabytes(r.peak_bytes), `${percent(r.peak_bytes / r.hbm_bytes)} of HBM${r.fits ? "" : ", does not fit"}`);
+  if (r.host_bytes) fact("on the host", gigabytes(r.host_bytes), `of ${gigabytes(r.usable_host_bytes)} for each device`);
   fact("plan", planText(p), `${plural(r.microbatches, "microbatch")}, ${p.framework}`, true);
   if (bill) fact("chip by its bill", `${number(bill.area_mm2)} mm²`, `${number(bill.watts)} W${bill.dollars ? `, $${number(bill.dollars)} to make` : ""}`);
   const cost = r.cost, dollars = cost && cost.dollars;
@@ -197,7 +198,8 @@ function showFacts(r, job) {
   const where = `${short(visible(job.state.model))} on ${count(job.state.devices)} × ${visible(job.chipName)}${job.clusterName ? " in " + visible(job.clusterName) : ""}`;
   title.className = r.fits ? "" : "wrong";
   title.textContent = r.fits ? `${where}: ${seconds(r.step_s)} per step, MFU ${percent(r.mfu, 1)}.`
-    : `${where}: does not fit: ${number(r.peak_bytes / 1e9)} of ${number(r.usable_bytes / 1e9)} GB.`;
+    : `${where}: does not fit: ${r.peak_bytes > r.usable_bytes ? `${number(r.peak_bytes / 1e9)} of ${number(r.usable_bytes / 1e9)} GB`
+      : `${number(r.host_bytes / 1e9)} of ${number(r.usable_host_bytes / 1e9)} GB on the host`}.`;
 }
 
 function showView(text) {
