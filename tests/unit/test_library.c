@@ -127,7 +127,7 @@ static void fields_of_a_chip_have_the_names_of_its_file(void **state) {
       assert_int_equal(pz_chip_set_word(copy, field, word, NULL), PZ_OK);
       pz_text_free(word);
     }
-    assert_true(n[PZ_CHIP_INTEGER] > 10 && n[PZ_CHIP_REAL] > 30 && n[PZ_CHIP_FLAG] == 7);
+    assert_true(n[PZ_CHIP_INTEGER] > 10 && n[PZ_CHIP_REAL] > 30 && n[PZ_CHIP_FLAG] == 8);
     assert_int_equal(n[PZ_CHIP_WORD], 8);
     assert_int_equal(pz_chip_text(c, &before, NULL), PZ_OK);
     assert_int_equal(pz_chip_text(copy, &after, NULL), PZ_OK);
