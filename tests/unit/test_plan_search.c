@@ -479,7 +479,7 @@ static void list_recomputations(struct listing *l, struct pz_plan *p, bool away,
     bool slower = *fits && q->objective != PZ_PLAN_MEMORY;
     if (slower && below(l->random, 4)) continue;
     /* full recomputation of some layers, or none: with activations on the host where a chunk has no more than one */
-    bool some = !away || pz_framework_recompute(p, &l->shape) != PZ_RECOMPUTE_ALL;
+    bool some = !away || pz_framework_recompute(p) != PZ_RECOMPUTE_ALL;
     double v = chooses                              ? value_of_away(l, *p)
                : r == PZ_RECOMPUTATION_FULL && some ? value_of_full(l, *p)
                                                     : value_of(l, p);
