@@ -778,7 +778,7 @@ static void one_listing(uint64_t *r, int i, int framework, struct tally *t) {
 }
 
 /* So many questions of each framework that have an answer, and as many without as come between; more of those that have
- * launch scripts. */
+ * launch scripts.  PHAZE_TEST_SEED=N draws others. */
 static void equals_brute_force(void **state) {
   (void)state;
   const char *seed = getenv("PHAZE_TEST_SEED");
