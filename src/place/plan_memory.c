@@ -161,7 +161,7 @@ static bool recompute_alike(const struct pz_plan_memory *m, const struct pz_step
   return n <= most;
 }
 
-/* Full recomputation of as few layers as the limit asks for; false: it is not enough. */
+/* Full recomputation of as few layers as the limit asks for, or none; false: it is not enough. */
 static bool recompute_within(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                              struct pz_plan *p, double limit) {
   int64_t most = 0;
@@ -174,7 +174,9 @@ static bool recompute_within(const struct pz_plan_memory *m, const struct pz_ste
     m->stages[k] = n;
     most = pz_max(most, n);
   }
-  return recompute_form(m, p) == PZ_RECOMPUTE_BY_STAGE || recompute_alike(m, x, p, limit, most);
+  if (recompute_form(m, p) != PZ_RECOMPUTE_BY_STAGE) return recompute_alike(m, x, p, limit, most);
+  if (!most) p->recompute = PZ_RECOMPUTATION_NONE, p->stage_recompute = NULL;
+  return true;
 }
 
 /* Full recomputation of all layers, or of none where these fit; for the least memory whichever has less. */

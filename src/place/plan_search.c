@@ -90,12 +90,11 @@ static struct tie_key tie_key(const struct pz_plan *p, int64_t blocks) {
                                                   [PZ_RECOMPUTATION_ALTERNATE] = 2,
                                                   [PZ_RECOMPUTATION_HALF] = 3,
                                                   [PZ_RECOMPUTATION_FULL] = 4};
-  bool none = p->recompute == PZ_RECOMPUTATION_FULL && !recomputed; /* of no layer */
   return (struct tie_key){{(p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
                            p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp,
                            p->pipeline > PZ_PIPELINE_INTERLEAVED, p->first_layers || p->last_layers,
-                           none ? 0 : rank[p->recompute], recomputed,
-                           (int64_t)(1e6 * pz_plan_away(p)), away, p->mbs, p->zero}};
+                           rank[p->recompute], recomputed, (int64_t)(1e6 * pz_plan_away(p)), away,
+                           p->mbs, p->zero}};
 }
 
 /* By the first n numbers: negative, 0 or positive. */
