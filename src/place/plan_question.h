@@ -84,7 +84,7 @@ double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, 
  * least two of these for each stage.  Layers are divided evenly (pz_plan_blocks); or all chunks but the first and the
  * last have m layers, m the mean rounded up or one more, and these two the rest in any way, at most m each; two chunks
  * in any way.  At most 1,024 chunks, and 2^24 passes of a step.  ZeRO 0 to 3 where a stage has replicas of all or of
- * experts, else 0, and 1 where that alone has a field or moments of fewer bits; over plan.shard replicas where that is
+ * experts, else 0, and 1 where that alone has a field, moments of fewer bits or weights in 8 bit alone; over plan.shard replicas where that is
  * set and divides them.  Recomputation: none; selective; alternate; full of each stage's first n layers of a chunk, n
  * of each stage (of all alike, or all layers, where the framework has nothing else, and alike in DualPipe) the fewest
  * that memory asks for, or for the least memory those that bring it, whatever the deadline.  Where a plan fits without

@@ -177,11 +177,14 @@ static bool is_alone(const struct pz_plan *p) {
   return pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) == 1;
 }
 
-/* Moments of fewer bits go with a sharded optimizer, without replicas too, but not on the host: it depends on the way. */
+/* Moments of fewer bits go with a sharded optimizer, without replicas too, but not on the host: it depends on the way.  So
+ * do weights in 8 bit alone. */
 static bool has_smaller_state(const struct pz_plan_space *s, const struct pz_plan *p) {
   struct pz_plan whole = *p;
   bool experts = s->model.experts > 0;
   whole.zero = 0;
+  const struct pz_framework *f = pz_plan_framework(p);
+  if (f->engine && !(f->fp8_weight_bytes > 0) && pz_plan_8bit_weights(p)) return true;
   return pz_plan_moment_bytes(p, experts) < pz_plan_moment_bytes(&whole, experts);
 }
 
