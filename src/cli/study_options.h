@@ -108,7 +108,7 @@ extern const char *const pz_optimizer_names[],
   {.name = "rounds", .type = PZ_OPTION_INT, .offset = offsetof(T, F.rounds), .arg = "N", .min = 0,       \
    .max = 1e15, .help = "Effort limit of an objective run, in rounds of 64 boxes (0: none)"},            \
   {.name = "seconds", .type = PZ_OPTION_INT, .offset = offsetof(T, F.seconds), .arg = "S", .min = 0,     \
-   .max = 1e9, .help = "Begin no round after so many seconds of an objective run (0: none)"},            \
+   .max = 1e9, .help = "End an objective run after so many seconds, with what it has (0: none)"},            \
   {.name = "optimizer", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.original.optimizer),           \
    .choices = pz_optimizer_names,                                                                        \
    .help = "Evaluator original: weights, gradients and optimizer state take 3 times (adam) or 2 times "  \
