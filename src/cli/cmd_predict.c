@@ -24,6 +24,7 @@ static const struct pz_option options[] = {
 #define SEARCH(x) .standard = x,
 #define FOLLOW(x) .standard = x,
 #include "cli/plan_options.def"
+    {.name = "no-network", .type = PZ_OPTION_FLAG, .offset = AT(no_network), .help = "Collectives and transfers take no time: the step without its bubble is the compute of a rank alone"},
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(tokens), .arg = "N", .help = "Show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
     {.name = "mtbf-hours", .type = PZ_OPTION_REAL, .offset = AT(mtbf_hours), .arg = "H", .min = 1e-3, .max = 1e12, .help = "With --tokens: mean time between failures of one device, with its share of host and network (hours); a job on N devices fails N times as often"},
@@ -47,6 +48,7 @@ static json_t *predicted_json(const struct pz_predicted *x) {
   json_t *run = pz_training_run_json(x->run);
   if (j && run) json_object_update(j, run);
   json_decref(run);
+  if (x->s->no_network) json_object_set_new(j, "no_network", json_true());
   json_object_set_new(j, "warnings", pz_machine_warnings(&x->machine));
   json_object_set_new(j, "cost", x->s->tokens ? pz_run_cost_json(&x->cost) : json_null());
   return j;
@@ -156,7 +158,7 @@ static void warn_of_nodes(const struct pz_predicted *x) {
   const struct pz_cluster *net = pz_machine_net(&x->machine);
   int64_t node = net ? net->level[0].devices : 0, n = x->run->plan.devices;
   char text[160];
-  if (!net || net->n_levels < 2 || n <= node || n % node == 0) return;
+  if (!net || net->instant || net->n_levels < 2 || n <= node || n % node == 0) return;
   snprintf(text, sizeof text,
            "%lld devices do not fill groups of %lld, the innermost level of cluster %s",
            (long long)n, (long long)node, net->name);
@@ -181,6 +183,8 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   if (status == PZ_OK && plan.sp == 1 && plan.tp <= 1)
     status = pz_fail(err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
   if (status == PZ_OK) status = pz_machine_load(&s->machine, use, &x.machine, err);
+  if (status == PZ_OK && s->no_network)
+    pz_network_make_instant(&x.machine.at, &x.machine.chip, use.devices);
   if (status == PZ_OK && s->trace) status = pz_file_output(s->trace, NULL, 0, err);
   if (status == PZ_OK && s->report) status = pz_file_output(s->report, NULL, 0, err);
   if (status == PZ_OK)
@@ -210,8 +214,8 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
 /* Options that need another; NULL, or what is wrong. */
 static const char *needs_another(const struct pz_predict_settings *s) {
   if (s->csv && !s->runs) return "--csv requires --runs";
-  if (s->emit && (s->common.json || s->explain || s->tokens))
-    return "--emit cannot be combined with --json, --explain or --tokens";
+  if (s->emit && (s->common.json || s->explain || s->tokens || s->no_network))
+    return "--emit cannot be combined with --json, --explain, --tokens or --no-network";
   if (!s->tokens && (s->price > 0 || s->mtbf_hours > 0))
     return "--price and --mtbf-hours require --tokens";
   if (!(s->mtbf_hours > 0) && (s->checkpoint_s >= 0 || s->restart_s >= 0))

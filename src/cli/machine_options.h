@@ -36,7 +36,7 @@ struct pz_machine {
 
 /* NULL: the chip's own link. */
 static inline const struct pz_cluster *pz_machine_net(const struct pz_machine *m) {
-  return m->at.own_link ? NULL : &m->at.cluster;
+  return m->at.own_link && !m->at.cluster.instant ? NULL : &m->at.cluster;
 }
 
 /* Its name, NULL for the chip's own link. */
