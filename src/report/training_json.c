@@ -118,7 +118,6 @@ json_t *pz_found_plan_json(const struct pz_training_run *r, const struct pz_trai
   json_t *plan = pz_plan_json(o);
   if (j && plan) json_object_update(j, plan);
   json_decref(plan);
-  json_object_del(j, "devices"); /* devices_used */
   json_object_set_new(j, "stage_layers", layers_json(r, false));
   json_object_set_new(j, "recompute_by_stage", layers_json(r, true));
   if (best) {
