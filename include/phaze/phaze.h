@@ -2012,6 +2012,10 @@ struct pz_run_plan {
 
 PZ_API struct pz_run_plan pz_run_plan_default(void);
 
+/* Changes its plan by all fields that `given` does not leave unset; what followed from their old values, as dp from tp, is
+ * unset, to follow anew.  Lists of `given` must outlive the run. */
+PZ_API void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given);
+
 /* What a file may leave open. */
 struct pz_run_plan_options {
   size_t size;     /* sizeof *this, set by the default */

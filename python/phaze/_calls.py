@@ -285,6 +285,9 @@ def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: b
     (16, True)
     >>> abs(sum(vars(p.parts).values()) / p.step_s - 1) < 1e-9
     True
+    >>> alone = phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512, network=False)
+    >>> alone.parts.tensor_s, alone.stage_s[0] < p.stage_s[0]
+    (0.0, True)
     >>> phaze.predict("llama2-7b", "h100", devices=64, batch=512).cluster.name
     'dgx-h100'
     """

@@ -101,7 +101,7 @@ static enum pz_status take_flags(struct diff *x, const char *text, const char *m
   if (status != PZ_OK) return status;
   in->name = text;
   if (!of) in->run.model = model;
-  pz_machine_change_run(&in->run, &s.plan);
+  pz_run_plan_change(&in->run, &s.plan);
   return pz_machine_of_run(&s.machine, "the plan", x->s->common.quiet, &in->run, &in->machine, err);
 }
 

@@ -180,7 +180,7 @@ static enum pz_status read_plan(const char *path, struct pz_predict_settings *s,
                      "path of its config.json",
                      name);
   if (status != PZ_OK) return status;
-  pz_machine_change_run(r, &s->plan);
+  pz_run_plan_change(r, &s->plan);
   s->plan = r->plan;
   if (!s->machine.chip) s->machine.chip = r->chip;
   if (!s->machine.cluster) s->machine.cluster = r->cluster;
@@ -330,6 +330,8 @@ const struct pz_command pz_cmd_predict = {
         "      --batch 1024 --tokens 15T --price 2.5 --mtbf-hours 50000\n"
         "  phaze predict llama2-7b --chip h100 --cluster dgx-h100 --devices 64 --tp 4 --batch 512\n"
         "      --zero 1 --emit megatron > launch.sh\n"
+        "  phaze place llama3-8b --chip h100 --devices 64 --json > plan.json\n"
+        "  phaze predict plan.json --mbs 2\n"
         "  phaze predict --runs runs.csv --csv predicted.csv\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,

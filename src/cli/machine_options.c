@@ -6,7 +6,6 @@
 
 #include "core/alloc.h"
 #include "core/file.h"
-#include "plan/plan_fields.h"
 
 bool pz_machine_reads(const struct pz_machine_options *o, const char *path) {
   return (o->chip && pz_file_named(o->chip) && pz_file_same(o->chip, path)) ||
@@ -75,27 +74,6 @@ enum pz_status pz_machine_run(const char *path, const struct pz_run_plan_options
   if (status == PZ_OK) status = pz_run_plan_read(*name, text, bytes, o, out, err);
   pz_free(text);
   return status;
-}
-
-void pz_machine_change_run(struct pz_run_plan *r, const struct pz_plan *given) {
-  struct pz_plan *p = &r->plan;
-  bool division = given->pp || given->vpp;
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (!pz_plan_is_unset(given, (enum pz_plan_field)f))
-      pz_plan_field_copy(p, given, (enum pz_plan_field)f);
-  if ((given->devices || given->tp || given->cp || given->pp) && !given->dp) p->dp = 0;
-  if (!given->shard && (!p->dp || given->zero >= 0)) p->shard = 0;
-  if ((given->tp || given->ep) && !given->etp && !r->from[PZ_PLAN_ETP]) p->etp = 0;
-  if (given->pp == 1 && !given->vpp) p->vpp = 1;
-  if (division && given->pipeline < 0) p->pipeline = PZ_AS_FRAMEWORK;
-  if (division && !given->first_layers) p->first_layers = 0;
-  if (division && !given->last_layers) p->last_layers = 0;
-  if (given->recompute >= 0 && !given->recompute_layers) p->recompute_layers = 0;
-  if (given->recompute >= 0 && !given->recompute_modules) p->recompute_modules = 0;
-  if (division || given->recompute >= 0 || given->recompute_layers) p->stage_recompute = NULL;
-  if (given->overlap < 0 && p->overlap >= 0 && division)
-    p->overlap =
-        p->vpp > 1 && !r->p2p_off ? p->overlap | PZ_OVERLAP_P2P : p->overlap & ~(int)PZ_OVERLAP_P2P;
 }
 
 bool pz_machine_is_plan(const char *path) {

@@ -60,9 +60,6 @@ PZ_NODISCARD enum pz_status pz_machine_run(const char *path, const struct pz_run
                                            const char **name, struct pz_run_plan **out,
                                            struct pz_error *err);
 
-/* Changes a run by fields that were given beside it; what followed from their old values follows anew. */
-void pz_machine_change_run(struct pz_run_plan *r, const struct pz_plan *given);
-
 /* Is this path a plan file, JSON with a model or a plan, and no config.json of a model? */
 bool pz_machine_is_plan(const char *path);
 

@@ -122,6 +122,28 @@ enum pz_status pz_plan_file_read(const char *name, const char *text, size_t byte
   return PZ_OK;
 }
 
+void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given) {
+  struct pz_plan *p = &r->plan;
+  bool division = given->pp || given->vpp;
+  if (given->tp && (given->tp == 1 || p->tp <= 1)) p->sp = PZ_AS_FRAMEWORK;
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
+    if (!pz_plan_is_unset(given, (enum pz_plan_field)f))
+      pz_plan_field_copy(p, given, (enum pz_plan_field)f);
+  if ((given->devices || given->tp || given->cp || given->pp) && !given->dp) p->dp = 0;
+  if (!given->shard && (!p->dp || given->zero >= 0)) p->shard = 0;
+  if ((given->tp || given->ep) && !given->etp && !r->from[PZ_PLAN_ETP]) p->etp = 0;
+  if (given->pp == 1 && !given->vpp) p->vpp = 1;
+  if (division && given->pipeline < 0) p->pipeline = PZ_AS_FRAMEWORK;
+  if (division && !given->first_layers) p->first_layers = 0;
+  if (division && !given->last_layers) p->last_layers = 0;
+  if (given->recompute >= 0 && !given->recompute_layers) p->recompute_layers = 0;
+  if (given->recompute >= 0 && !given->recompute_modules) p->recompute_modules = 0;
+  if (division || given->recompute >= 0 || given->recompute_layers) p->stage_recompute = NULL;
+  if (given->overlap < 0 && p->overlap >= 0 && division)
+    p->overlap =
+        p->vpp > 1 && !r->p2p_off ? p->overlap | PZ_OVERLAP_P2P : p->overlap & ~(int)PZ_OVERLAP_P2P;
+}
+
 json_t *pz_run_plan_json(const struct pz_run_plan *r) {
   json_t *j =
       json_pack("{s:s?,s:s?,s:s?}", "model", r->model, "chip", r->chip, "cluster", r->cluster);
