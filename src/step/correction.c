@@ -6,6 +6,7 @@
 
 #include "core/pool.h"
 #include "cost/constants.h"
+#include "step/rank_alone.h"
 
 const char *const pz_correction_names[PZ_CORRECTION_FACTORS] = {"gemms", "attention", "elementwise",
                                                                 "launches", "collectives"};
@@ -42,9 +43,15 @@ static enum pz_status price(const struct pz_measured_step *m, const struct pz_co
   struct pz_chip chip = *m->job->chip;
   struct pz_job job = *m->job;
   struct pz_prediction p;
+  struct pz_rank_alone rank = {0};
+  enum pz_status status;
   chip.correction = *c;
   job.chip = &chip;
-  enum pz_status status = pz_predict(&job, m->plan, &p, NULL, err);
+  if (m->microbatches) {
+    status = pz_rank_alone(&job, m->plan, m->stage, m->microbatches, &rank, err);
+    return *step_s = rank.compute_s, status;
+  }
+  status = pz_predict(&job, m->plan, &p, NULL, err);
   return *step_s = status == PZ_OK ? p.step_s : 0, status;
 }
 
@@ -208,4 +215,14 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
     *pz_correction_factor(&out, f) = fmin(fmax(exp(mean), fmin(least, 1)), 10);
   }
   return out;
+}
+
+void pz_correction_tell(const struct pz_correction *c, const struct pz_step_sensitivity *s,
+                        uint32_t n_steps, struct pz_step_factor *list, int n) {
+  struct pz_correction copy = *c;
+  for (int f = 0; f < n; f++) {
+    list[f] = (struct pz_step_factor){.name = pz_correction_names[f],
+                                      .factor = *pz_correction_factor(&copy, f)};
+    for (uint32_t i = 0; i < n_steps; i++) list[f].share += s[i].share[f] / n_steps;
+  }
 }
