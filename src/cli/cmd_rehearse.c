@@ -131,22 +131,27 @@ static enum pz_status print_ranks(const struct pz_rehearsal *r, struct pz_arena 
 
 static void print_fit(const struct pz_rehearsal *r) {
   const struct pz_rehearsed_rank *most = NULL;
+  bool all = true;
+  putchar('\n');
   for (uint32_t i = 0; i < r->n_ranks; i++) {
     const struct pz_rehearsed_rank *k = &r->ranks[i];
+    all = all && k->status == PZ_RANK_OK;
     if (k->status == PZ_RANK_OOM)
-      printf("\nthe plan does not fit: rank %" PRId64 " ran out of memory\n", k->rank);
-    bool fuller =
-        !most || k->usable_bytes - k->needed_bytes < most->usable_bytes - most->needed_bytes;
-    if (k->status == PZ_RANK_OK && fuller) most = k;
+      printf("the plan does not fit: rank %" PRId64 " ran out of memory\n", k->rank);
+    if (k->status == PZ_RANK_OK &&
+        (!most || k->usable_bytes - k->needed_bytes < most->usable_bytes - most->needed_bytes))
+      most = k;
   }
   if (!most) return;
-  printf("\n%s: rank %" PRId64 " reserves %.1f GB of %.1f GB usable, %.1f GB %s\n",
-         r->fits              ? "the plan fits"
-         : r->spare_bytes < 0 ? "the plan does not fit"
-                              : "of the ranks that ran",
+  double spare_gb = r->spare_bytes / 1e9;
+  printf("%s: rank %" PRId64 " reserves %.1f GB of %.1f GB usable, %.1f GB %s\n",
+         spare_gb < 0 ? "the plan does not fit"
+         : all        ? "the plan fits"
+                      : "the other ranks fit",
          most->rank, most->needed_bytes / 1e9, most->usable_bytes / 1e9,
-         (r->spare_bytes < 0 ? -r->spare_bytes : r->spare_bytes) / 1e9,
-         r->spare_bytes < 0 ? "too much" : "to spare");
+         spare_gb < 0 ? -spare_gb : spare_gb, spare_gb < 0 ? "too much" : "to spare");
+  double more = most->measured[PZ_REHEARSAL_RESERVED] - most->predicted[PZ_REHEARSAL_RESERVED];
+  if (more > 0) printf("that is %.1f GB more than predicted\n", more / 1e9);
 }
 
 static enum pz_status print_results(const struct rehearse_input *x, const struct pz_rehearsal *r,

@@ -119,9 +119,10 @@ static void put_environment(const struct pz_rehearsal_job *j, FILE *out) {
             pz_framework_names[p->framework]);
   fputs("WORK=$(mktemp -d \"${TMPDIR:-/tmp}/phaze-rehearsal-XXXXXX\") || exit 1\n"
         "mkdir \"$WORK/bin\" \"$WORK/data\" \"$WORK/checkpoints\"\n"
-        "printf '#!/usr/bin/env bash\\nexec \"${PYTHON:-python3}\" %q \"$@\"\\n' "
-        "\"$WORK/rehearse.py\" "
-        ">\"$WORK/bin/torchrun\"\n"
+        "cat >\"$WORK/bin/torchrun\" <<END_OF_FILE\n"
+        "#!/usr/bin/env bash\n"
+        "exec \"\\${PYTHON:-python3}\" $(printf %q \"$WORK/rehearse.py\") \"\\$@\"\n"
+        "END_OF_FILE\n"
         "chmod +x \"$WORK/bin/torchrun\"\n"
         "unset \"${!SLURM_@}\"\n"
         "export PATH=$WORK/bin:$PATH NODE_RANK=0 MASTER_ADDR=127.0.0.1 "

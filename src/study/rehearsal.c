@@ -165,7 +165,7 @@ enum pz_status pz_rehearsal_script(const struct pz_diff_side *side, const char *
 
 /* ---- results: what was left out ----------------------------------------------------------------- */
 
-/* What a machine may lack, and what that does to the figures. */
+/* What a machine may lack, and what that does to the figures; NULL: nothing, a stub takes its place. */
 static const struct {
   const char *name, *effect;
 } leavable[] = {
@@ -173,15 +173,15 @@ static const struct {
      "PyTorch's kernels take the place of Transformer Engine's: GEMMs are the same, norms and "
      "other element-wise kernels are slower, and memory differs by what the layers save"},
     {"sequence_parallel",
-     "each rank holds the activations between GEMMs whole: memory and element-wise time are "
-     "compared with a prediction without it, and the plan itself needs less"},
+     "each rank holds the activations between GEMMs whole: the prediction beside it is without "
+     "sequence parallelism too, and the plan itself needs less"},
     {"moe_grouped_gemm", "the experts' GEMMs run one by one: experts are slower than in the plan"},
     {"use_precision_aware_optimizer",
-     "optimizer state is in fp32: memory is compared with a prediction of that"},
-    {"tyro", "a stub takes its place, without effect on the figures"},
-    {"torchdata", "a stub takes its place, without effect on the figures"},
-    {"datasets", "a stub takes its place, without effect on the figures"},
-    {"tokenizers", "a stub takes its place, without effect on the figures"}};
+     "optimizer state is in fp32, in the prediction beside it too, and the plan itself needs less"},
+    {"tyro", NULL},
+    {"torchdata", NULL},
+    {"datasets", NULL},
+    {"tokenizers", NULL}};
 
 static bool leaves_out(const char *list, const char *name) {
   size_t n = strlen(name);
@@ -208,17 +208,24 @@ static enum pz_status add_note(struct rehearsed *x, const char *text) {
 }
 
 static enum pz_status note_left_out(struct rehearsed *x, const char *list) {
+  const char *stubs = "";
   enum pz_status status = PZ_OK;
-  for (const char *at = list; *at && status == PZ_OK; at += *at == ';') {
+  for (const char *at = list; *at && status == PZ_OK && stubs; at += *at == ';') {
     int n = (int)strcspn(at, ";");
     const char *effect = "what this does to the figures is not known";
     for (size_t i = 0; i < sizeof leavable / sizeof *leavable; i++)
       if (strlen(leavable[i].name) == (size_t)n && strncmp(leavable[i].name, at, (size_t)n) == 0)
         effect = leavable[i].effect;
-    if (n) status = add_note(x, pz_arena_printf(x->arena, "%.*s was left out: %s", n, at, effect));
+    if (n && effect)
+      status = add_note(x, pz_arena_printf(x->arena, "%.*s was left out: %s", n, at, effect));
+    else if (n)
+      stubs = pz_arena_printf(x->arena, "%s%s%.*s", stubs, *stubs ? ", " : "", n, at);
     at += n;
   }
-  return status;
+  if (status == PZ_OK && stubs && *stubs)
+    stubs = pz_arena_printf(x->arena, "stubs took the place of %s, without effect on the figures",
+                            stubs);
+  return status == PZ_OK && (!stubs || *stubs) ? add_note(x, stubs) : status;
 }
 
 /* ---- results: a row ----------------------------------------------------------------------------- */
