@@ -768,6 +768,7 @@ struct pz_cluster {
   bool standard;          /* what these chips stand in where nothing else is known */
   int n_levels;
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
+  bool instant; /* collectives and transfers between devices take no time */
 };
 
 /* A preset's name or the path of a cluster.json, and its text; as for chips. */
@@ -819,6 +820,11 @@ PZ_NODISCARD PZ_API enum pz_status pz_network_find(const struct pz_chip *chip,
                                                    const struct pz_cluster *named, int64_t devices,
                                                    const char *option, struct pz_network *out,
                                                    struct pz_error *err);
+
+/* Lets collectives and transfers of this network take no time, also where it is the chip's own link: a plan predicted in it
+ * shows the compute of a rank alone, which is the step without its bubble. */
+PZ_API void pz_network_make_instant(struct pz_network *n, const struct pz_chip *chip,
+                                    int64_t devices);
 
 /* ---- cost of an operator -------------------------------------------------------------------- */
 
@@ -1687,6 +1693,8 @@ struct pz_training_run {
                         times between runs of the same code */
   const char *layers_text;    /* "10 a stage", or "stage 1: 9; stages 2-7: 10; stage 8: 9" */
   const char *recompute_text; /* "none", "full", "stages 1-3: 4 of 10 layers; stage 4: none" */
+  double *
+      stage_s; /* plan.pp of them: what a device of each stage does in a step, without the bubble */
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the
@@ -3053,6 +3061,12 @@ struct pz_runs {
 PZ_NODISCARD PZ_API enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes,
                                                    unsigned threads, struct pz_runs **out,
                                                    struct pz_error *err);
+
+/* The same with collectives and transfers that take no time, as pz_network_make_instant. */
+PZ_NODISCARD PZ_API enum pz_status pz_runs_predict_alone(const char *name, const char *text,
+                                                         size_t bytes, unsigned threads,
+                                                         struct pz_runs **out,
+                                                         struct pz_error *err);
 
 /* The table with predictions, errors and parts of the step, as CSV; *text is the caller's to give back
  * with pz_text_free. */

@@ -259,9 +259,15 @@ static enum pz_exit run(int argc, char **argv) {
   if (!s.results && (s.out || s.common.json))
     return pz_command_misuse(&pz_cmd_rehearse, s.out ? "-o requires --results FILE.csv"
                                                      : "--json requires --results FILE.csv");
-  enum pz_status status = read_input(&x, argv[1], &call.err);
-  if (status == PZ_OK)
-    status = s.results ? compare(&x, &fits, &call.err) : print_script(&x, &call.err);
+  struct pz_error why = {0};
+  enum pz_status status = read_input(&x, argv[1], &why);
+  if (status == PZ_OK) status = s.results ? compare(&x, &fits, &why) : print_script(&x, &why);
+  bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
+  bool named = strstr(why.message, x.name) || (s.results && strstr(why.message, s.results));
+  if (input && !named)
+    status = pz_fail(&call.err, status, "%s: %s", x.name, why.message);
+  else
+    call.err = why;
   pz_run_plan_free(x.run);
   pz_free(x.text);
   enum pz_exit code = pz_call_end(&call, status);

@@ -90,8 +90,8 @@ static void put_head(const struct pz_rehearsal_job *j, FILE *out) {
   pz_text_plain(pz_text_copy(model, sizeof model, j->model));
   fprintf(out,
           "#!/usr/bin/env bash\n# Rehearsal of %s on %" PRId64
-          " GPU%s: it runs %d rank%s of the job, "
-          "each alone on one GPU, and prints CSV.\n# %s\n#\n",
+          " GPU%s: it runs %d rank%s of the job "
+          "alone on one GPU and prints CSV.\n# %s\n#\n",
           model, p->devices, pz_text_s((double)p->devices), j->n_stages,
           pz_text_s((double)j->n_stages), pz_plan_line(p, true, text, sizeof text));
   for (int i = 0; i < j->n_stages; i++)
