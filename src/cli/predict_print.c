@@ -48,7 +48,9 @@ static void print_plan(const struct pz_predicted *x) {
   if (!pz_prediction_fits(p)) pz_predict_print_misfit(x);
   printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, x->model)),
          o->devices, x->machine.chip.name);
-  if (!x->machine.at.own_link)
+  if (x->s->no_network)
+    printf(" without network");
+  else if (!x->machine.at.own_link)
     printf(" in %s", x->machine.at.cluster.name);
   else if (o->devices > 1)
     printf(" linked at the chip's own rate");
@@ -59,7 +61,7 @@ static void print_plan(const struct pz_predicted *x) {
          o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
          pz_text_s((double)o->mbs));
   pz_predict_print_rates(p);
-  pz_predict_print_expected(&x->run->expected);
+  if (!x->s->no_network) pz_predict_print_expected(&x->run->expected);
   if (x->run->launch_bound)
     printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
 }

@@ -640,6 +640,7 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
   struct pz_group g = context_group(w);
   double wire_s = bytes / pz_network_neighbour_rate(w->k, w->net, g);
   p->n_ops += starts; /* each turn starts a kernel of its own */
+  if (w->net->instant) return;
   p->ring_s += wire_s + passes * starts * w->k->latency_s;
   p->busy_s[ring_wire(w)] += wire_s;
 }
@@ -762,6 +763,7 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
 /* The hosts of a tensor-parallel group that spans both processors wait for each other at every collective. */
 static double lockstep(const struct pz_step_context *w) {
   int64_t node = node_devices(w);
+  if (w->net->instant) return 1; /* a rank alone waits for nobody */
   return node <= PZ_SERVER_DEVICES && 2 * w->plan->tp > node && w->plan->tp > 1 ? w->k->lockstep
                                                                                 : 1;
 }
