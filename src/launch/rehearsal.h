@@ -35,9 +35,6 @@ static inline int64_t pz_rehearsal_rank(const struct pz_plan *p, int64_t stage) 
 /* Can plans of this framework be rehearsed?  PZ_BAD_USE says which can. */
 PZ_NODISCARD enum pz_status pz_rehearsal_check(int framework, struct pz_error *err);
 
-/* What the fake process group or the harness cannot do for such a plan, a sentence; NULL: nothing. */
-const char *pz_rehearsal_limit(const struct pz_plan *p);
-
 /* *text is the caller's to pz_free. */
 PZ_NODISCARD enum pz_status pz_rehearsal_write(const struct pz_rehearsal_job *job, char **text,
                                                struct pz_error *err);
