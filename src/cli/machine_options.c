@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/file.h"
+#include "report/table.h"
 
 bool pz_machine_reads(const struct pz_machine_options *o, const char *path) {
   return (o->chip && pz_file_named(o->chip) && pz_file_same(o->chip, path)) ||
@@ -106,4 +107,37 @@ enum pz_status pz_machine_of_run(const struct pz_machine_options *o, const char 
   struct pz_machine_options m = {r->chip, r->cluster};
   struct pz_machine_use use = {"devices", pz_plan_asked_devices(&r->plan), quiet, .training = true};
   return pz_machine_load(&m, use, out, err);
+}
+
+enum pz_status pz_machine_write_chip(const struct pz_chip *chip, const char *path,
+                                     struct pz_error *err) {
+  char *text = NULL;
+  enum pz_status status = pz_chip_text(chip, &text, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, strlen(text), err);
+  pz_text_free(text);
+  return status;
+}
+
+enum pz_status pz_machine_print_factors(const struct pz_step_factor *factors, uint32_t n,
+                                        struct pz_arena *arena) {
+  static const char *const names[] = {"GEMMs", "attention", "element-wise, optimizer", "launches",
+                                      "collectives, transfers"};
+  static const char *const heads[] = {"part of the step", ">share", ">time by", NULL};
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (uint32_t i = 0; i < n; i++) {
+    pz_table_cell(&t, "%s", names[i]);
+    pz_table_cell(&t, "%.0f%%", 100 * factors[i].share);
+    pz_table_cell(&t, "%+.1f%%", 100 * (factors[i].factor - 1));
+  }
+  printf("\n");
+  return pz_table_print(&t, 0, stdout);
+}
+
+json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < n; i++)
+    json_array_append_new(list, json_pack("{s:s,s:f,s:f}", "name", factors[i].name, "factor",
+                                          factors[i].factor, "share", factors[i].share));
+  return list;
 }

@@ -4,6 +4,7 @@
 
 #include "chip/chip.h"
 #include "cli/command.h"
+#include "core/arena.h"
 
 struct pz_machine_options {
   const char *chip, *cluster; /* cluster NULL: what the chip stands in, or its own link */
@@ -76,6 +77,15 @@ void pz_machine_files_json(const struct pz_machine_options *o, json_t *j);
 
 /* The warning as a list, for JSON: new reference. */
 json_t *pz_machine_warnings(const struct pz_machine *m);
+
+/* Write a chip that was calibrated. */
+PZ_NODISCARD enum pz_status pz_machine_write_chip(const struct pz_chip *chip, const char *path,
+                                                  struct pz_error *err);
+
+/* The factors of a correction as a table, and as JSON, a new reference. */
+PZ_NODISCARD enum pz_status pz_machine_print_factors(const struct pz_step_factor *factors,
+                                                     uint32_t n, struct pz_arena *arena);
+json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n);
 
 /* Say on stderr that a cluster has more devices than its description. */
 void pz_machine_tell_scale(const struct pz_cluster *net);
