@@ -322,7 +322,8 @@ struct stage_walk {
   double logit_bytes;  /* saved by the layers behind the blocks, now */
   double communication_bytes;     /* transfers between stages */
   double scattered_params; /* of the layer before in backward, whose gradients are being scattered */
-  bool first_gradients;    /* no microbatch before has left sharded gradients */
+  bool first_gradients;    /* no microbatch before has left sharded gradients ... */
+  bool second_gradients;   /* ... or those of this one stay beside them until the end of backward */
   struct pz_training_memory peak; /* parts that come and go, at the worst moment */
 };
 
@@ -437,12 +438,6 @@ static double away_bytes(const struct stage_walk *s, const struct pz_layer *l, d
                                            saved_form(l, s->p)));
 }
 
-/* Is the model of torchtitan run under autocast, with fp32 weights that no FSDP casts? */
-static bool is_autocast(const struct pz_plan *p) {
-  return pz_plan_framework(p)->rules == PZ_RULES_TITAN && !pz_plan_divides(p) && p->tp == 1 &&
-         p->pp == 1 && p->cp == 1;
-}
-
 /* Bytes that torchtitan saves of a repeated layer besides those of its graph.  What a tensor-parallel group gathers for a
  * GEMM is saved as it was gathered, where Megatron gathers it again.  Context parallelism runs attention step by step around
  * a ring, which selective recomputation sees as attention kernels whose results it saves: whole ones of the first step, and
@@ -456,7 +451,20 @@ static double torch_saves_more(const struct pz_plan *p, const struct pz_layer *l
     if (op->kind == PZ_OP_ALL_GATHER && op->peers == PZ_PEERS_TENSOR)
       bytes += (double)(op->bytes_written - op->bytes_read);
   }
-  return bytes + (is_autocast(p) ? 2 * (double)l->output_bytes : 0);
+  return bytes + (pz_plan_autocasts(p) ? 2 * (double)l->output_bytes : 0);
+}
+
+/* Bytes of the keys and values of the whole context that attention gathers in a pass, with their gradients. */
+static double torch_ring_bytes(const struct pz_plan *p, const struct pz_layer *l) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  double bytes = 0;
+  if (pz_plan_framework(p)->rules != PZ_RULES_TITAN || p->cp == 1) return 0;
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    if (op->kind == PZ_OP_ALL_GATHER && op->peers == PZ_PEERS_CONTEXT)
+      bytes += (double)op->bytes_written;
+  }
+  return 2 * bytes;
 }
 
 static double torch_ring_results(const struct pz_plan *p, const struct pz_layer *l) {
@@ -490,6 +498,7 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
   if (recomputed) recompute(s->m, l, s->p, how, &x);
   if (recomputed) recompute_bytes(&x, -torch_ring_results(s->p, l));
+  x.backward_peak += torch_ring_bytes(s->p, l);
   if (offloaded)
     recompute_bytes(&x, away_bytes(s, l, x.saved)); /* they come back as others are made */
   return x;
@@ -561,7 +570,8 @@ static double shard_of_gradient(const struct stage_walk *s, const struct pz_laye
 static void pass_backward(struct stage_walk *s, uint32_t i, const struct layer_pass *x, int64_t n) {
   double times = (double)n;
   if (n) s->scattered_params = (double)s->m->w->layers[i].trained_params;
-  if (s->first_gradients) s->gradient_bytes += times * shard_of_gradient(s, &s->m->w->layers[i]);
+  if (s->first_gradients || s->second_gradients)
+    s->gradient_bytes += times * shard_of_gradient(s, &s->m->w->layers[i]);
   s->activation_bytes += times * x->freed;
   if (kind_of(s, i) == BEHIND) {
     s->activation_bytes += times * x->saved;
@@ -836,7 +846,7 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
     m.weight_bytes += (frozen - copied_weight_bytes(s->m, s->p) - f->weight_bytes) *
                       (n.blocks - n.trained - n.trained_expert) /
                       (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
-  if (is_autocast(s->p)) m.weight_bytes += HALF_BYTES * (n.dense + n.expert); /* its casts */
+  if (pz_plan_autocasts(s->p)) m.weight_bytes += HALF_BYTES * (n.dense + n.expert); /* its casts */
   if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
   return m;
 }
@@ -902,6 +912,8 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
   struct stage_walk s = walk_of(m, p, stage);
   s.shape.microbatches = (uint32_t)microbatches;
   s.first_gradients = scatters_layers(p) && microbatches == 1;
+  /* with replicas of the shards, what is all-reduced over them (all_reduce_state of _fsdp_param_group.py) */
+  s.second_gradients = scatters_layers(p) && microbatches > 1 && pz_plan_hybrid(p);
   struct pz_training_memory all = state_bytes(&s);
   bool sharded = p->zero > 1 && pz_plan_divides(p);
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
