@@ -34,8 +34,8 @@ enum pz_status pz_rank_alone(const struct pz_job *job, const struct pz_plan *pla
     double part = (double)microbatches / (double)p.microbatches;
     *out = (struct pz_rank_alone){.compute_s = part * (detail.stage_s[stage] - update_s) + update_s,
                                   .static_bytes = static_bytes(plan, m),
-                                  .peak_bytes = pz_training_memory_sum(m) - m->reserve_bytes,
-                                  .reserved_bytes = pz_training_memory_sum(m),
+                                  .peak_bytes = pz_training_memory_sum(m),
+                                  .reserved_bytes = detail.reserved_bytes[stage],
                                   .microbatches = p.microbatches};
   }
   pz_arena_release(&arena);

@@ -548,10 +548,14 @@ static enum pz_status find_stage_times(const struct pricing *x, struct pz_predic
 static enum pz_status find_memory(const struct pricing *x, struct pz_prediction *out,
                                   struct pz_prediction_detail *detail, struct pz_error *err) {
   struct pz_training_memory *stages = NULL;
+  double *reserved = NULL;
   if (detail) {
     stages = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *stages);
-    if (!stages) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+    reserved = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *reserved);
+    if (!stages || !reserved)
+      return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
     detail->stages = stages;
+    detail->reserved_bytes = reserved;
     detail->layers = x->m->n_blocks;
   }
   out->usable_bytes = pz_usable_bytes(&x->m->cost.chip, x->m->k);
@@ -560,6 +564,7 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
     struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;
+    if (reserved) reserved[k] = pz_allocator_bytes(&x->m->memory, x->m->k, x->plan, &one);
     out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(x->m, x->plan, k));
     if (bytes <= out->peak_bytes) continue;
     out->peak_bytes = bytes;

@@ -6,6 +6,7 @@
 #include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/num.h"
+#include "cost/constants.h"
 #include "plan/pipeline_order.h"
 #include "step/recompute.h"
 #include "workload/op.h"
@@ -142,6 +143,17 @@ static bool copies_context(const struct pz_workload *w, const struct pz_plan *p,
          (named ? strcmp(library, "fa2") == 0 : !hopper);
 }
 
+/* Bytes of the copies of tokens that a layer sends to its experts. */
+static double routed_bytes(const struct pz_layer *l) {
+  double bytes = 0;
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
+    if (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS)
+      bytes = pz_fmax(bytes, (double)op->bytes_written);
+  }
+  return bytes;
+}
+
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *p) {
@@ -154,6 +166,10 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
         pz_fmax(m.placeholder_bytes, placeholder_bytes(&w->layers[kinds->layer[k]]));
   for (uint32_t i = 0; i < w->n_layers; i++)
     m.experts = m.experts || w->layers[i].model_expert_params > 0;
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    m.layer_params = pz_fmax(m.layer_params, (double)w->layers[i].params);
+    m.routed_bytes = pz_fmax(m.routed_bytes, routed_bytes(&w->layers[i]));
+  }
   for (uint32_t i = 0; i < w->n_layers; i++)
     m.matrix_params = pz_fmax(m.matrix_params, largest_matrix(&w->layers[i]));
   m.copies_context = copies_context(w, p, hopper);
@@ -931,4 +947,19 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
   all.logit_bytes = now.logit_bytes;
   all.communication_bytes = now.communication_bytes;
   return all;
+}
+
+/* What is freed in one stream cannot be used in another before both meet, and blocks of other sizes leave gaps. */
+double pz_allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
+                         const struct pz_plan *p, const struct pz_training_memory *peak) {
+  double sum = pz_training_memory_sum(peak);
+  if (!pz_plan_framework(p)->shards_stages) return sum * (1 + k->reserved_other);
+  double dynamic =
+      peak->activation_bytes + peak->work_bytes + peak->logit_bytes + peak->communication_bytes;
+  double bytes = k->reserved_dynamic * dynamic;
+  if (is_fsdp2(p) && p->pp == 1)
+    bytes += k->reserved_gathered * HALF_BYTES * m->layer_params;
+  else if (is_fsdp2(p)) /* sums in fp32 beside weights in 16 bit */
+    bytes += k->reserved_whole * peak->gradient_bytes * (1 + HALF_BYTES / MOST_GRADIENT_BYTES);
+  return sum + bytes + k->reserved_routed * m->routed_bytes;
 }

@@ -59,6 +59,7 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
   r.launch_bound = pz_launch_bound(&r.p.parts);
   r.stages = detail.stages;
   r.stage_s = detail.stage_s;
+  r.reserved_bytes = detail.reserved_bytes;
   r.layers = detail.layers;
   warn_of_framework(&model, &r);
   r.events = detail.run.events;
