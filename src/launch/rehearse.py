@@ -153,7 +153,7 @@ def fill_from(output, source):
 
 
 def patch_functional(torch):
-    """All-to-alls of tensors distributed by DTensor: each rank receives what it would have sent."""
+    """Collectives of tensors distributed by DTensor: outputs are filled from what this rank has."""
 
     def exchange(tensor, output_split_sizes, input_split_sizes, group_name):
         rows = sum(output_split_sizes) if len(output_split_sizes) else tensor.shape[0]
@@ -161,8 +161,22 @@ def patch_functional(torch):
         fill_from(output, tensor)
         return output
 
+    def gather_out(tensor, group_size, group_name, out):
+        out.view(group_size, -1).copy_(tensor.reshape(1, -1).expand(group_size, -1))
+        return out
+
+    def gather(tensor, group_size, group_name):
+        output = tensor.new_empty((group_size * tensor.shape[0], *tensor.shape[1:]))
+        return gather_out(tensor, group_size, group_name, output)
+
+    def scatter(tensor, reduce_op, group_size, group_name):
+        return tensor[: tensor.shape[0] // group_size].clone()
+
     library = torch.library.Library("_c10d_functional", "IMPL")
     library.impl("all_to_all_single", exchange, "CUDA")
+    library.impl("all_gather_into_tensor", gather, "CUDA")
+    library.impl("all_gather_into_tensor_out", gather_out, "CUDA")
+    library.impl("reduce_scatter_tensor", scatter, "CUDA")
     patch_functional.library = library  # its kernels last as long as it
 
 
