@@ -370,7 +370,7 @@ static const char *const megatron_flags[] = {
     "--num-layers-at-end-in-bf16", "--activation-func-fp8-input-store", "--grad-reduce-in-bf16",
     "--recompute-granularity", "--recompute-modules", "--recompute-method",
     "--recompute-num-layers", "--cuda-graph-impl", "--cuda-graph-scope", "--log-interval",
-    "--eval-iters", "--save", "--load", "--save-interval", NULL};
+    "--eval-interval", "--eval-iters", "--save", "--load", "--save-interval", NULL};
 
 /* The same of Megatron-DeepSpeed. */
 static const char *const deepspeed_flags[] = {
