@@ -814,8 +814,11 @@ static void check_deepspeed_config(const struct pz_launch *l, const char *text) 
   if (p->zero > 1)
     assert_int_equal(json_is_true(json_object_get(zero, "overlap_comm")),
                      (real_overlap(p) & PZ_OVERLAP_GRAD) != 0);
-  assert_int_equal(json_object_get(zero, "stage3_prefetch_bucket_size") != NULL,
-                   p->zero == 3 && !(real_overlap(p) & PZ_OVERLAP_PARAM));
+  int64_t live = json_int(zero, "stage3_max_live_parameters");
+  if (p->zero == 3)
+    assert_int_equal(json_int(zero, "stage3_prefetch_bucket_size"),
+                     real_overlap(p) & PZ_OVERLAP_PARAM ? live / 2 : 0);
+  assert_int_equal(live > 0, p->zero == 3);
   json_decref(j);
   free(config);
 }
