@@ -133,12 +133,18 @@ static void put_config(const struct pz_launch *l, FILE *out) {
 }
 
 void pz_launch_deepspeed(const struct pz_launch *l, FILE *out) {
-  pz_launch_head(l, "Megatron-DeepSpeed", out);
+  pz_launch_head(l, "Megatron-DeepSpeed (DeepSpeed 0.17 to 0.19)", out);
   pz_launch_need(out, "MEGATRON_DEEPSPEED_PATH", "the folder of Megatron-DeepSpeed");
   pz_launch_need(out, "DATA_PATH", "the prefix of a .bin and .idx data set");
   pz_launch_need(out, "TOKENIZER", "a Hugging Face tokenizer");
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
-  fputs("RUN_PATH=${RUN_PATH:-$(mktemp -d)}\nexport "
+  /* its pretrain_gpt.py imports modules that older releases have not */
+  fputs("python3 - <<'EOF'\n"
+        "import sys\nfrom importlib.metadata import version\n\n"
+        "found = version(\"deepspeed\")\n"
+        "if tuple(int(n) for n in found.split(\".\")[:2]) < (0, 17):\n"
+        "    sys.exit(f\"this script is for DeepSpeed 0.17 or later, and this is {found}\")\nEOF\n"
+        "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\nexport "
         "CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\n\n",
         out);
   put_config(l, out);

@@ -168,7 +168,6 @@ static void put_attention(const struct writer *w) {
   fprintf(w->out, "%s%s\n", w->bridge ? "AttnBackend." : "", backend(&w->l->plan));
 }
 
-/* Of Bridge the scaling is the class of the model. */
 static void put_positions(const struct writer *w) {
   const struct pz_model_shape *s = &w->l->shape;
   int64_t seq = w->l->plan.seq;
@@ -181,8 +180,8 @@ static void put_positions(const struct writer *w) {
                               : "learned_absolute");
   if (s->rotary_base > 0) put(w, "rotary-base", (int64_t)s->rotary_base);
   if (s->rotary_part < 1) put_real(w, "rotary-percent", s->rotary_part);
-  if (factor > 0 && !w->bridge) {
-    put_flag(w, "use-rope-scaling", true);
+  if (factor > 0) {
+    put_flag(w, w->bridge ? "rope-scaling" : "use-rope-scaling", true);
     put_real(w, "rope-scaling-factor", factor);
   }
 }
