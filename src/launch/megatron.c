@@ -120,7 +120,8 @@ static void put_release_check(struct releases r, FILE *out) {
       ">&2\n"
       "  exit 1\n"
       "elif ((core > %d)); then\n"
-      "  echo \"this script was not tried with Megatron Core 0.$core: newer than 0.%d\" >&2\nfi\n",
+      "  echo \"Megatron Core 0.$core is newer than 0.%d, the last that this script was held "
+      "against\" >&2\nfi\n",
       r.least, r.most, NEWEST_CORE, NEWEST_CORE);
 }
 

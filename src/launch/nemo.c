@@ -13,7 +13,7 @@ static bool captures(const struct pz_plan *p) {
 /* Fused kernels, as predicted: Megatron-LM's arguments and Bridge's own models have them, its bare classes have not
  * (models/gpt_provider.py; models/llama/llama_bridge.py; router and permutation in models/deepseek and the recipes).
  * Without the activation's act_precision has no effect (megatron/core/transformer/mlp.py).  Shared experts
- * beside the dispatcher, as NemotronHModelProvider has them, refuse every dispatcher but alltoall
+ * beside the dispatcher, as Bridge gives them to nemotron_h, refuse every dispatcher but alltoall
  * (megatron/core/transformer/transformer_config.py, moe_shared_expert_overlap), and are not predicted. */
 static void put_fusions(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
