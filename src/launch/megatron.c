@@ -53,6 +53,8 @@ static void put_training(const struct pz_launch *l, FILE *out) {
   pz_launch_words(out, true, "--make-vocab-size-divisible-by 128");
   pz_launch_words(out, p->grad_bytes == 2, "--grad-reduce-in-bf16");
   pz_core_recompute(l, PZ_LAUNCH_MEGATRON, out);
+  /* It would be of tokens x tokens for every sample, and the kernels of causal attention need none. */
+  pz_launch_words(out, true, "--no-create-attention-mask-in-dataloader");
   /* From core 0.16 on it has no default, and training divides the iterations by it. */
   pz_launch_words(out, true, "--eval-interval 1000");
   pz_launch_saving(out);
