@@ -36,6 +36,7 @@ extern "Python" void phaze_check(void *, bool, const char *);
 # Arrays whose length is not a field n_NAME beside them: what to write for it.
 LENGTHS = {
     ("pz_training_run", "stages"): "c.plan.pp",
+    ("pz_training_run", "stage_s"): "c.plan.pp",
     ("pz_training_plans", "runs"): "c.n",
     ("pz_partition", "stages"): "c.pp",
     ("pz_choices", "v"): "c.n",

@@ -768,6 +768,7 @@ struct pz_cluster {
   bool standard;          /* what these chips stand in where nothing else is known */
   int n_levels;
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
+  bool instant; /* collectives and transfers between devices take no time */
 };
 
 /* A preset's name or the path of a cluster.json, and its text; as for chips. */
@@ -819,6 +820,11 @@ PZ_NODISCARD PZ_API enum pz_status pz_network_find(const struct pz_chip *chip,
                                                    const struct pz_cluster *named, int64_t devices,
                                                    const char *option, struct pz_network *out,
                                                    struct pz_error *err);
+
+/* Lets collectives and transfers of this network take no time, also where it is the chip's own link: a plan predicted in it
+ * shows the compute of a rank alone, which is the step without its bubble. */
+PZ_API void pz_network_make_instant(struct pz_network *n, const struct pz_chip *chip,
+                                    int64_t devices);
 
 /* ---- cost of an operator -------------------------------------------------------------------- */
 
@@ -1687,6 +1693,10 @@ struct pz_training_run {
                         times between runs of the same code */
   const char *layers_text;    /* "10 a stage", or "stage 1: 9; stages 2-7: 10; stage 8: 9" */
   const char *recompute_text; /* "none", "full", "stages 1-3: 4 of 10 layers; stage 4: none" */
+  double *
+      stage_s; /* plan.pp of them: what a device of each stage does in a step, without the bubble */
+  double *reserved_bytes; /* plan.pp of them: what the allocator of each stage's devices reserves.  A
+                             device runs out of memory when these bytes reach what it has. */
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the
@@ -2004,6 +2014,10 @@ struct pz_run_plan {
 
 PZ_API struct pz_run_plan pz_run_plan_default(void);
 
+/* Changes its plan by all fields that `given` does not leave unset; what followed from their old values, as dp from tp, is
+ * unset, to follow anew.  Lists of `given` must outlive the run. */
+PZ_API void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given);
+
 /* What a file may leave open. */
 struct pz_run_plan_options {
   size_t size;     /* sizeof *this, set by the default */
@@ -2144,6 +2158,71 @@ PZ_NODISCARD PZ_API enum pz_status pz_launch_text(const char *model, const struc
                                                   const struct pz_cluster *net,
                                                   const struct pz_plan *plan, char **text,
                                                   struct pz_error *err);
+
+/* ---- rehearsals ------------------------------------------------------------------------------ */
+
+/* A rehearsal runs single ranks of a plan, each alone on one GPU: their memory and their compute are measured, and only the
+ * network and the pipeline's bubble remain to be predicted.  The script of the rehearsal, in bash, which runs the first and
+ * the last stage and the one that holds most, and prints CSV; *text is the caller's to give back with pz_text_free.
+ * `launch`: the launch script that the run was read from, which the rehearsal runs as it is if it starts torchrun; NULL, or
+ * a text that does not: the script of pz_launch_text.  `set`: NAME=VALUE of variables of that script, NULL after the last;
+ * NULL: none.  PZ_BAD_USE for other frameworks than torchtitan and megatron. */
+PZ_NODISCARD PZ_API enum pz_status pz_rehearsal_script(const struct pz_diff_side *side,
+                                                       const char *launch, const char *const *set,
+                                                       char **text, struct pz_error *err);
+
+/* What a rehearsal measures of a rank: seconds in which it computes a step; bytes between two steps, of all tensors at the
+ * peak, and reserved by the allocator. */
+enum pz_rehearsal_measure {
+  PZ_REHEARSAL_COMPUTE,
+  PZ_REHEARSAL_STATIC,
+  PZ_REHEARSAL_PEAK,
+  PZ_REHEARSAL_RESERVED,
+  PZ_REHEARSAL_MEASURES
+};
+enum pz_rank_status { PZ_RANK_OK, PZ_RANK_OOM, PZ_RANK_FAILED };
+PZ_API extern const char *const pz_rehearsal_measure_names[]; /* "compute_s", "static_bytes" ... */
+PZ_API extern const char *const pz_rank_status_names[];       /* "ok", "oom", "failed" */
+
+enum { PZ_REHEARSAL_MOST_BYTES = 1 << 20 }; /* of results */
+
+struct pz_rehearsed_rank {
+  int64_t rank, stage; /* from 0 */
+  int64_t microbatches;
+  enum pz_rank_status status;
+  double predicted[PZ_REHEARSAL_MEASURES]; /* of what ran, if something was left out */
+  double measured[PZ_REHEARSAL_MEASURES];  /* 0: not known */
+  double corrected_s;                      /* compute by the corrected chip; 0: not measured */
+  double needed_bytes; /* of the plan as it is, by the measured reserved bytes; 0: not known */
+  double usable_bytes; /* that the allocator can reserve on the device */
+  const char *left_out, *message;
+};
+
+struct pz_rehearsal {
+  char plan[17];                                    /* digest of the plan */
+  const char *framework, *version, *torch, *device; /* as the first rank that ran says */
+  struct pz_rehearsed_rank *ranks;
+  uint32_t n_ranks;
+  bool fits;          /* no rank ran out of memory or would need more than is usable */
+  double spare_bytes; /* of the fullest rank; below 0: lacking; without meaning after PZ_RANK_OOM */
+  struct pz_prediction p,
+      corrected;              /* of the plan in its network, before and after the correction */
+  const struct pz_chip *chip; /* corrected; NULL: no rank's time was measured */
+  const struct pz_step_factor *factors;
+  uint32_t n_factors;
+  const char *const *notes; /* sentences: what was left out, what that does to the figures ... */
+  uint32_t n_notes;
+};
+
+/* Compare the results of a rehearsal, which its script printed, with the prediction of the plan, and correct the chip's
+ * factors of compute by them; that of collectives stays.  `name` stands for the results in messages.  PZ_BAD_INPUT where
+ * they are not complete or of another plan, PZ_NO_ANSWER where no rank ran.  On success *out is the caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status pz_rehearsal_read(const struct pz_diff_side *side,
+                                                     const char *name, const char *text,
+                                                     size_t bytes, struct pz_rehearsal **out,
+                                                     struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_rehearsal_free(struct pz_rehearsal *r);
 
 /* ---- a page that computes ------------------------------------------------------------------- */
 
@@ -2988,6 +3067,12 @@ struct pz_runs {
 PZ_NODISCARD PZ_API enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes,
                                                    unsigned threads, struct pz_runs **out,
                                                    struct pz_error *err);
+
+/* The same with collectives and transfers that take no time, as pz_network_make_instant. */
+PZ_NODISCARD PZ_API enum pz_status pz_runs_predict_alone(const char *name, const char *text,
+                                                         size_t bytes, unsigned threads,
+                                                         struct pz_runs **out,
+                                                         struct pz_error *err);
 
 /* The table with predictions, errors and parts of the step, as CSV; *text is the caller's to give back
  * with pz_text_free. */

@@ -272,11 +272,12 @@ def _asked_devices(plan: Options) -> int:
 
 
 def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: bool = False,
-            plan_fields=None) -> Prediction:
+            network: bool = True, plan_fields=None) -> Prediction:
     """What one training plan takes, as frameworks run it.  What is not given is as the framework does it;
     without a cluster the devices of one node are linked at the chip's own rate, more of them stand in the
-    cluster that the chip stands in.  `events` keeps every event of the pipeline; the other parameters are
-    the fields of struct pz_plan of phaze.h.
+    cluster that the chip stands in.  `events` keeps every event of the pipeline.  Without `network`, collectives
+    and transfers take no time, so that the step without its bubble is the compute of a rank alone.  The other
+    parameters are the fields of struct pz_plan of phaze.h.
 
     >>> import phaze
     >>> p = phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512)
@@ -284,23 +285,27 @@ def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: b
     (16, True)
     >>> abs(sum(vars(p.parts).values()) / p.step_s - 1) < 1e-9
     True
+    >>> alone = phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512, network=False)
+    >>> alone.parts.tensor_s, alone.stage_s[0] < p.stage_s[0]
+    (0.0, True)
     >>> phaze.predict("llama2-7b", "h100", devices=64, batch=512).cluster.name
     'dgx-h100'
     """
     o = Options("pz_plan", plan_fields, "predict")
-    machine = Machine(chip, cluster, _asked_devices(o), training=True)
+    machine = Machine(chip, cluster, _asked_devices(o), training=True, network=network)
     out = ffi.new("struct pz_training_run **")
     call(lib.pz_training_predict, encoded(model, "model"), machine.chip._c, machine.net, o.c, events, out)
     run = ffi.gc(out[0], lib.pz_training_run_free)
     return Prediction._of(run, run, os.fspath(model), machine)
 
 
-def predict_runs(runs: Any, *, threads: int = 0) -> Runs:
+def predict_runs(runs: Any, *, threads: int = 0, network: bool = True) -> Runs:
     """Every training run of a table, predicted, with the errors where it has measured times: the path of a CSV file
-    or a DataFrame with the columns of doc/predict.md; a model's name and a chip are enough.
+    or a DataFrame with the columns of doc/predict.md; a model's name and a chip are enough.  `network` as for predict.
     """
     name, data = file_bytes(runs)
-    c = Watch().made("pz_runs", lib.pz_runs_free, lib.pz_runs_predict, name, data, len(data), threads)
+    function = lib.pz_runs_predict if network else lib.pz_runs_predict_alone
+    c = Watch().made("pz_runs", lib.pz_runs_free, function, name, data, len(data), threads)
     return Runs._read(c)._hold(c, c)
 
 

@@ -310,10 +310,10 @@ class Cluster(_Described):
 
     def replace(self, *, name: Optional[str] = None, about: Optional[str] = None, devices: Optional[int] = None,
                 scales: Optional[bool] = None, chips: Optional[str] = None, standard: Optional[bool] = None,
-                levels: Optional[Sequence[Mapping[str, Any]]] = None) -> "Cluster":
+                levels: Optional[Sequence[Mapping[str, Any]]] = None, instant: Optional[bool] = None) -> "Cluster":
         """Another one with some fields of the description changed."""
         return self._replaced({"name": name, "about": about, "devices": devices, "scales": scales, "chips": chips,
-                               "standard": standard, "levels": levels})
+                               "standard": standard, "levels": levels, "instant": instant})
 
     def reaching(self, devices: int, option: str = "devices") -> "Cluster":
         """With at least so many devices: one that scales grows at its outermost level."""
@@ -442,15 +442,22 @@ def graph(model: Path, *, workload_fields=None) -> Workload:
 
 class Machine:
     """A chip in its network, or with its own link; `training`: devices of a plan over more than a node stand in
-    the cluster that the chip stands in, if none is given."""
+    the cluster that the chip stands in, if none is given.  Without `network`, collectives and transfers take no time."""
 
-    def __init__(self, chip, cluster, devices: int, option: str = "devices", training: bool = False):
+    def __init__(self, chip, cluster, devices: int, option: str = "devices", training: bool = False,
+                 network: bool = True):
         self.chip = Chip.of(chip)
         self.cluster: Optional[Cluster] = Cluster.of(cluster) if cluster is not None else None
         if training and self.chip.built:
             self._find(devices, option)
         elif self.cluster:
             self.cluster = self.cluster.reaching(devices, option)
+        if not network:
+            at = ffi.new("struct pz_network *", {"own_link": self.cluster is None})
+            if self.cluster:
+                at.cluster = self.cluster._c[0]
+            lib.pz_network_make_instant(at, self.chip._c, devices)
+            self.cluster = Cluster._copy(at.cluster)
         self.net = self.cluster._c if self.cluster else ffi.NULL
 
     def _find(self, devices: int, option: str) -> None:

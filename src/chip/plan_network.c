@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "chip/chip.h"
+#include "core/num.h"
 #include "core/text.h"
 
 static const char *cluster_name(const void *ctx, size_t i) {
@@ -30,6 +31,18 @@ static enum pz_status find_standard(const struct pz_chip *c, int64_t devices, st
         "rate",
         c->name, (long long)devices);
   return PZ_OK;
+}
+
+void pz_network_make_instant(struct pz_network *n, const struct pz_chip *chip, int64_t devices) {
+  if (n->own_link) {
+    n->cluster = (struct pz_cluster){.name = "link", .n_levels = 1};
+    n->cluster.devices = n->cluster.stated_devices = devices > 1 ? devices : 1;
+    n->cluster.level[0] = (struct pz_level){.name = "link",
+                                            .devices = n->cluster.devices,
+                                            .bytes_per_s = pz_fmax(1, chip->link_bytes_per_s)};
+  }
+  n->cluster.instant = true;
+  n->warning[0] = '\0';
 }
 
 enum pz_status pz_network_find(const struct pz_chip *chip, const struct pz_cluster *named,

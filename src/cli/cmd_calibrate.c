@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "cli/command.h"
+#include "cli/machine_options.h"
 #include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
@@ -159,13 +159,9 @@ static json_t *steps_json(const struct pz_step_residual *r, uint32_t n, bool lef
 }
 
 static json_t *correction_json(const struct pz_step_calibration *c) {
-  json_t *factors = json_array();
-  for (uint32_t i = 0; i < c->n_factors; i++)
-    json_array_append_new(factors, json_pack("{s:s,s:f,s:f}", "name", c->factors[i].name, "factor",
-                                             c->factors[i].factor, "share", c->factors[i].share));
-  json_t *o =
-      json_pack("{s:o,s:o,s:o}", "factors", factors, "errors", errors_json(&c->errors, true),
-                "steps", steps_json(c->steps, c->n_steps, true));
+  json_t *o = json_pack(
+      "{s:o,s:o,s:o}", "factors", pz_machine_factors_json(c->factors, c->n_factors), "errors",
+      errors_json(&c->errors, true), "steps", steps_json(c->steps, c->n_steps, true));
   if (c->n_held) {
     json_object_set_new(o, "held_errors", errors_json(&c->held_errors, false));
     json_object_set_new(o, "held", steps_json(c->held, c->n_held, false));
@@ -197,25 +193,10 @@ static enum pz_status print_steps(const struct pz_step_calibration *c, struct pz
   return pz_table_print(&t, 0, stdout);
 }
 
-static enum pz_status print_factors(const struct pz_step_calibration *c, struct pz_arena *arena) {
-  static const char *const names[] = {"GEMMs", "attention", "element-wise, optimizer", "launches",
-                                      "collectives, transfers"};
-  static const char *const heads[] = {"part of the step", ">share", ">time by", NULL};
-  struct pz_table t;
-  pz_table_init(&t, arena, heads);
-  for (uint32_t i = 0; i < c->n_factors; i++) {
-    pz_table_cell(&t, "%s", names[i]);
-    pz_table_cell(&t, "%.0f%%", 100 * c->factors[i].share);
-    pz_table_cell(&t, "%+.1f%%", 100 * (c->factors[i].factor - 1));
-  }
-  printf("\n");
-  return pz_table_print(&t, 0, stdout);
-}
-
 static enum pz_status print_correction(const struct pz_step_calibration *c,
                                        struct pz_arena *arena) {
   enum pz_status status = print_steps(c, arena);
-  if (status == PZ_OK) status = print_factors(c, arena);
+  if (status == PZ_OK) status = pz_machine_print_factors(c->factors, c->n_factors, arena);
   printf("\nmean error of the step time: %.1f%% before, %.1f%% corrected", 100 * c->errors.before,
          100 * c->errors.after);
   if (!isnan(c->errors.left_out))
@@ -228,15 +209,6 @@ static enum pz_status print_correction(const struct pz_step_calibration *c,
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
-
-static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
-                                 struct pz_error *err) {
-  char *text = NULL;
-  enum pz_status status = pz_chip_text(chip, &text, err);
-  if (status == PZ_OK) status = pz_file_write(path, text, strlen(text), err);
-  pz_text_free(text);
-  return status;
-}
 
 static enum pz_status check_output(const struct settings *s, struct pz_arena *arena,
                                    struct pz_error *err) {
@@ -261,7 +233,7 @@ static enum pz_status calibrate(const struct settings *s, struct pz_error *err) 
   if (status == PZ_OK) status = pz_calibrate(&chip, &o, &fit, err);
   for (uint32_t i = 0; fit && i < fit->n_notes; i++)
     pz_command_warn(s->common.quiet, fit->notes[i]);
-  if (status == PZ_OK && s->out) status = write_chip(fit->chip, s->out, err);
+  if (status == PZ_OK && s->out) status = pz_machine_write_chip(fit->chip, s->out, err);
   if (status == PZ_OK)
     status = s->common.json ? pz_command_json(fit_json(fit), err) : print_fit(fit, &arena);
   pz_calibrated_free(fit);
@@ -289,7 +261,7 @@ static enum pz_status correct(const struct settings *s, struct pz_error *err) {
                      "%s has steps of several chips; accepted: --chip CHIP, the one to correct",
                      s->steps);
   if (status == PZ_OK && s->out) status = pz_file_output(s->out, fit->files, fit->n_files, err);
-  if (status == PZ_OK && s->out) status = write_chip(fit->chip, s->out, err);
+  if (status == PZ_OK && s->out) status = pz_machine_write_chip(fit->chip, s->out, err);
   if (status == PZ_OK)
     status =
         s->common.json ? pz_command_json(correction_json(fit), err) : print_correction(fit, &arena);

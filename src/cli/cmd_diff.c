@@ -90,43 +90,18 @@ static enum pz_status read_flags(struct diff *x, const char *text, SETTINGS *s,
   return PZ_OK;
 }
 
-/* A run with flags changed: what followed from them before follows again. */
-static void change_plan(struct pz_run_plan *r, const struct pz_plan *given) {
-  struct pz_plan *p = &r->plan;
-  bool division = given->pp || given->vpp;
-  if ((given->devices || given->tp || given->cp || given->pp) && !given->dp) p->dp = 0;
-  if (!given->shard && (!p->dp || given->zero >= 0)) p->shard = 0;
-  if ((given->tp || given->ep) && !given->etp && !r->from[PZ_PLAN_ETP]) p->etp = 0;
-  if (given->pp == 1 && !given->vpp) p->vpp = 1;
-  if (division && given->pipeline < 0) p->pipeline = PZ_AS_FRAMEWORK;
-  if (division && !given->first_layers) p->first_layers = 0;
-  if (division && !given->last_layers) p->last_layers = 0;
-  if (given->recompute >= 0 && !given->recompute_layers) p->recompute_layers = 0;
-  if (given->recompute >= 0 && !given->recompute_modules) p->recompute_modules = 0;
-  if (given->overlap < 0 && p->overlap >= 0 && division)
-    p->overlap =
-        p->vpp > 1 && !r->p2p_off ? p->overlap | PZ_OVERLAP_P2P : p->overlap & ~(int)PZ_OVERLAP_P2P;
-}
-
 /* `of`: a run to change, NULL: MODEL and the common options. */
 static enum pz_status take_flags(struct diff *x, const char *text, const char *model,
                                  const struct diff_input *of, struct diff_input *in,
                                  struct pz_error *err) {
-  SETTINGS s = *x->s, given = defaults;
-  in->run = pz_run_plan_default();
-  if (of) {
-    in->run = of->run;
-    s.plan = of->run.plan;
-  }
+  SETTINGS s = *x->s;
+  in->run = of ? of->run : pz_run_plan_default();
+  if (of) s.plan = defaults.plan;
   enum pz_status status = read_flags(x, text, &s, err);
-  if (status == PZ_OK && of) status = read_flags(x, text, &given, err);
   if (status != PZ_OK) return status;
   in->name = text;
-  in->run.plan = s.plan;
-  if (of)
-    change_plan(&in->run, &given.plan);
-  else
-    in->run.model = model;
+  if (!of) in->run.model = model;
+  pz_run_plan_change(&in->run, &s.plan);
   return pz_machine_of_run(&s.machine, "the plan", x->s->common.quiet, &in->run, &in->machine, err);
 }
 

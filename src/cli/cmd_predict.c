@@ -24,6 +24,7 @@ static const struct pz_option options[] = {
 #define SEARCH(x) .standard = x,
 #define FOLLOW(x) .standard = x,
 #include "cli/plan_options.def"
+    {.name = "no-network", .type = PZ_OPTION_FLAG, .offset = AT(no_network), .help = "Collectives and transfers take no time: the step without its bubble is the compute of a rank alone"},
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(tokens), .arg = "N", .help = "Show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
     {.name = "mtbf-hours", .type = PZ_OPTION_REAL, .offset = AT(mtbf_hours), .arg = "H", .min = 1e-3, .max = 1e12, .help = "With --tokens: mean time between failures of one device, with its share of host and network (hours); a job on N devices fails N times as often"},
@@ -47,6 +48,8 @@ static json_t *predicted_json(const struct pz_predicted *x) {
   json_t *run = pz_training_run_json(x->run);
   if (j && run) json_object_update(j, run);
   json_decref(run);
+  if (x->s->no_network) json_object_set_new(j, "no_network", json_true());
+  pz_machine_files_json(&x->s->machine, j);
   json_object_set_new(j, "warnings", pz_machine_warnings(&x->machine));
   json_object_set_new(j, "cost", x->s->tokens ? pz_run_cost_json(&x->cost) : json_null());
   return j;
@@ -156,11 +159,34 @@ static void warn_of_nodes(const struct pz_predicted *x) {
   const struct pz_cluster *net = pz_machine_net(&x->machine);
   int64_t node = net ? net->level[0].devices : 0, n = x->run->plan.devices;
   char text[160];
-  if (!net || net->n_levels < 2 || n <= node || n % node == 0) return;
+  if (!net || net->instant || net->n_levels < 2 || n <= node || n % node == 0) return;
   snprintf(text, sizeof text,
            "%lld devices do not fill groups of %lld, the innermost level of cluster %s",
            (long long)n, (long long)node, net->name);
   pz_command_warn(x->s->common.quiet, text);
+}
+
+/* The run of a plan file becomes the settings' plan, chip and cluster, as far as these were not given. */
+static enum pz_status read_plan(const char *path, struct pz_predict_settings *s,
+                                struct pz_run_plan **out, struct pz_error *err) {
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  struct pz_run_plan *r = NULL;
+  const char *name;
+  enum pz_status status = pz_machine_run(path, &o, &name, &r, err);
+  *out = r;
+  if (status == PZ_OK && r->config)
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "%s describes its model by a config; accepted: a model by its name or the "
+                     "path of its config.json",
+                     name);
+  if (status != PZ_OK) return status;
+  pz_run_plan_change(r, &s->plan);
+  s->plan = r->plan;
+  if (!s->machine.chip) s->machine.chip = r->chip;
+  if (!s->machine.cluster) s->machine.cluster = r->cluster;
+  return s->machine.chip
+             ? PZ_OK
+             : pz_fail(err, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP", name);
 }
 
 /* `fits`: the plan does. */
@@ -174,13 +200,15 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   if (s->emit) {
     int emitted = pz_framework_find(pz_launch_names[s->emit]);
     if (plan.framework >= 0 && plan.framework != emitted)
-      status = pz_fail(err, PZ_BAD_USE, "--framework %s with --emit %s; accepted: the same",
+      status = pz_fail(err, PZ_BAD_USE, "framework %s with --emit %s; accepted: the same",
                        pz_framework_names[plan.framework], pz_launch_names[s->emit]);
     plan.framework = emitted;
   }
   if (status == PZ_OK && plan.sp == 1 && plan.tp <= 1)
     status = pz_fail(err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
   if (status == PZ_OK) status = pz_machine_load(&s->machine, use, &x.machine, err);
+  if (status == PZ_OK && s->no_network)
+    pz_network_make_instant(&x.machine.at, &x.machine.chip, use.devices);
   if (status == PZ_OK && s->trace) status = pz_file_output(s->trace, NULL, 0, err);
   if (status == PZ_OK && s->report) status = pz_file_output(s->report, NULL, 0, err);
   if (status == PZ_OK)
@@ -205,13 +233,29 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   return status;
 }
 
+/* What is wrong with the plan is said of its file. */
+static enum pz_status predict_file(struct pz_predict_settings *s, const char *path, bool *fits,
+                                   struct pz_error *err) {
+  struct pz_run_plan *file = NULL;
+  struct pz_error why = {0};
+  enum pz_status status = read_plan(path, s, &file, &why);
+  if (status == PZ_OK) status = predict_plan(s, file->model, fits, &why);
+  bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
+  if (input && !strstr(why.message, path))
+    status = pz_fail(err, status, "%s: %s", path, why.message);
+  else
+    *err = why;
+  pz_run_plan_free(file);
+  return status;
+}
+
 /* ---- the command ---------------------------------------------------------------------------- */
 
 /* Options that need another; NULL, or what is wrong. */
 static const char *needs_another(const struct pz_predict_settings *s) {
   if (s->csv && !s->runs) return "--csv requires --runs";
-  if (s->emit && (s->common.json || s->explain || s->tokens))
-    return "--emit cannot be combined with --json, --explain or --tokens";
+  if (s->emit && (s->common.json || s->explain || s->tokens || s->no_network))
+    return "--emit cannot be combined with --json, --explain, --tokens or --no-network";
   if (!s->tokens && (s->price > 0 || s->mtbf_hours > 0))
     return "--price and --mtbf-hours require --tokens";
   if (!(s->mtbf_hours > 0) && (s->checkpoint_s >= 0 || s->restart_s >= 0))
@@ -220,8 +264,8 @@ static const char *needs_another(const struct pz_predict_settings *s) {
 }
 
 /* The same with what the settings are for; `text` may hold it. */
-static const char *misuse(const struct pz_predict_settings *s, const char *model, char *text,
-                          size_t size) {
+static const char *misuse(const struct pz_predict_settings *s, const char *model, bool plan,
+                          char *text, size_t size) {
   const struct pz_option *alone =
       s->runs ? pz_command_changed(&pz_cmd_predict, AT(machine), s, &defaults) : NULL;
   if (alone) {
@@ -233,7 +277,7 @@ static const char *misuse(const struct pz_predict_settings *s, const char *model
   const char *wrong = needs_another(s);
   if (wrong) return wrong;
   if (s->runs) return NULL;
-  if (!s->machine.chip) return "--chip is required with a MODEL";
+  if (!s->machine.chip && !plan) return "--chip is required with a MODEL";
   if (s->trace && (pz_file_same(s->trace, model) || pz_machine_reads(&s->machine, s->trace)))
     return "--trace would overwrite the input file";
   if (s->report && (pz_file_same(s->report, model) || pz_machine_reads(&s->machine, s->report)))
@@ -248,13 +292,16 @@ static enum pz_exit run(int argc, char **argv) {
   int n_args;
   if (!pz_command_begin(&pz_cmd_predict, argc, argv, &s, &n_args, &code)) return code;
   if (n_args != (s.runs ? 0 : 1))
-    return pz_command_misuse(&pz_cmd_predict, "expected one MODEL, or --runs FILE.csv");
+    return pz_command_misuse(&pz_cmd_predict,
+                             "expected one MODEL or PLAN.json, or --runs FILE.csv");
   char text[120];
-  const char *wrong = misuse(&s, argv[1], text, sizeof text);
+  bool plan = !s.runs && pz_machine_is_plan(argv[1]);
+  const char *wrong = misuse(&s, argv[1], plan, text, sizeof text);
   if (wrong) return pz_command_misuse(&pz_cmd_predict, wrong);
   bool fits = true;
-  enum pz_status status =
-      s.runs ? pz_predict_runs(&s, &err) : predict_plan(&s, argv[1], &fits, &err);
+  enum pz_status status = plan     ? predict_file(&s, argv[1], &fits, &err)
+                          : s.runs ? pz_predict_runs(&s, &err)
+                                   : predict_plan(&s, argv[1], &fits, &err);
   if (status != PZ_OK) return pz_command_fail(&err);
   code = pz_command_end();
   return code == PZ_EXIT_DONE && !fits ? PZ_EXIT_NO_ANSWER : code;
@@ -262,7 +309,8 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_predict = {
     .name = "predict",
-    .synopsis = "MODEL --chip CHIP [--cluster NET] [--devices N] [plan] | --runs FILE.csv",
+    .synopsis = "MODEL --chip CHIP [--cluster NET] [--devices N] [plan] | PLAN.json [plan] | "
+                "--runs FILE.csv",
     .summary = "Predict the step time and memory of a training plan as frameworks run it",
     .detail =
         "Operators run one after another on each device, as fast as the chip's calibration\n"
@@ -270,6 +318,7 @@ const struct pz_command pz_cmd_predict = {
         "What is not given is as the framework does it; --explain shows each field.\n"
         "A plan that does not fit in memory is predicted all the same: the first line says so,\n"
         "and the exit status is 1.\n"
+        "PLAN.json is what place or predict printed with --json; options change it.\n"
         "--runs predicts every row of a table: a model's name and a chip are enough, other\n"
         "columns are fields of the plan (n_dev devices, gbs batch), what was measured\n"
         "(step_time_s, peak_bytes; errors are shown by group) and the model's shape. What is\n"
@@ -281,6 +330,8 @@ const struct pz_command pz_cmd_predict = {
         "      --batch 1024 --tokens 15T --price 2.5 --mtbf-hours 50000\n"
         "  phaze predict llama2-7b --chip h100 --cluster dgx-h100 --devices 64 --tp 4 --batch 512\n"
         "      --zero 1 --emit megatron > launch.sh\n"
+        "  phaze place llama3-8b --chip h100 --devices 64 --json > plan.json\n"
+        "  phaze predict plan.json --mbs 2\n"
         "  phaze predict --runs runs.csv --csv predicted.csv\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,

@@ -4,6 +4,7 @@
 
 #include "chip/chip.h"
 #include "cli/command.h"
+#include "core/arena.h"
 
 struct pz_machine_options {
   const char *chip, *cluster; /* cluster NULL: what the chip stands in, or its own link */
@@ -36,7 +37,7 @@ struct pz_machine {
 
 /* NULL: the chip's own link. */
 static inline const struct pz_cluster *pz_machine_net(const struct pz_machine *m) {
-  return m->at.own_link ? NULL : &m->at.cluster;
+  return m->at.own_link && !m->at.cluster.instant ? NULL : &m->at.cluster;
 }
 
 /* Its name, NULL for the chip's own link. */
@@ -60,6 +61,9 @@ PZ_NODISCARD enum pz_status pz_machine_run(const char *path, const struct pz_run
                                            const char **name, struct pz_run_plan **out,
                                            struct pz_error *err);
 
+/* Is this path a plan file, JSON with a model or a plan, and no config.json of a model? */
+bool pz_machine_is_plan(const char *path);
+
 /* The options' chip and cluster, or those of the run, which says then where they come from. */
 PZ_NODISCARD enum pz_status pz_machine_of_run(const struct pz_machine_options *o, const char *name,
                                               bool quiet, struct pz_run_plan *r,
@@ -68,8 +72,20 @@ PZ_NODISCARD enum pz_status pz_machine_of_run(const struct pz_machine_options *o
 /* Is this path the file of the chip or of the cluster? */
 bool pz_machine_reads(const struct pz_machine_options *o, const char *path);
 
+/* Adds the paths of the files of chip and cluster to an answer, which a reader of plans takes in place of their names. */
+void pz_machine_files_json(const struct pz_machine_options *o, json_t *j);
+
 /* The warning as a list, for JSON: new reference. */
 json_t *pz_machine_warnings(const struct pz_machine *m);
+
+/* Write a chip that was calibrated. */
+PZ_NODISCARD enum pz_status pz_machine_write_chip(const struct pz_chip *chip, const char *path,
+                                                  struct pz_error *err);
+
+/* The factors of a correction as a table, and as JSON, a new reference. */
+PZ_NODISCARD enum pz_status pz_machine_print_factors(const struct pz_step_factor *factors,
+                                                     uint32_t n, struct pz_arena *arena);
+json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n);
 
 /* Say on stderr that a cluster has more devices than its description. */
 void pz_machine_tell_scale(const struct pz_cluster *net);

@@ -97,6 +97,7 @@ static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_tr
   json_t *found = pz_found_plans_json(p);
   if (out && found) json_object_update(out, found);
   json_decref(found);
+  pz_machine_files_json(&q->s->machine, out);
   json_object_set_new(out, "warnings", pz_machine_warnings(&j->machine));
   json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
   if (q->t->deadline) json_object_set_new(out, "late", json_boolean(j->late));

@@ -8,6 +8,7 @@
 struct pz_predict_settings {
   struct pz_common common;
   const char *runs, *csv;
+  bool no_network;
   int64_t threads;
   struct pz_machine_options machine; /* from here on: of one plan */
   struct pz_plan plan;               /* unset: not given */

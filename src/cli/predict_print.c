@@ -48,7 +48,9 @@ static void print_plan(const struct pz_predicted *x) {
   if (!pz_prediction_fits(p)) pz_predict_print_misfit(x);
   printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, x->model)),
          o->devices, x->machine.chip.name);
-  if (!x->machine.at.own_link)
+  if (x->s->no_network)
+    printf(" without network");
+  else if (!x->machine.at.own_link)
     printf(" in %s", x->machine.at.cluster.name);
   else if (o->devices > 1)
     printf(" linked at the chip's own rate");
@@ -59,7 +61,7 @@ static void print_plan(const struct pz_predicted *x) {
          o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
          pz_text_s((double)o->mbs));
   pz_predict_print_rates(p);
-  pz_predict_print_expected(&x->run->expected);
+  if (!x->s->no_network) pz_predict_print_expected(&x->run->expected);
   if (x->run->launch_bound)
     printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
 }
@@ -117,6 +119,7 @@ static void stage_row(struct pz_table *t, const struct pz_training_run *r, int64
     sum += pz_memory_part(m, part);
   }
   pz_table_cell(t, "%.2f", sum / 1e9);
+  pz_table_cell(t, "%.2f", r->reserved_bytes[from] / 1e9);
   pz_table_cell(t, "%.0f%%", 100 * sum / r->hbm_bytes);
 }
 
@@ -126,13 +129,14 @@ enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct p
   const struct pz_part_info *part;
   struct pz_table t;
   size_t n = 0;
-  for (; (part = pz_memory_part_at(n)) && n < PZ_TABLE_MOST_COLUMNS - 3; n++) {
+  for (; (part = pz_memory_part_at(n)) && n < PZ_TABLE_MOST_COLUMNS - 4; n++) {
     char *head = pz_arena_printf(arena, ">%s", part->label);
     if (!head) return PZ_NO_MEMORY;
     heads[n + 1] = head;
   }
   heads[n + 1] = ">sum";
-  heads[n + 2] = ">of HBM";
+  heads[n + 2] = ">reserved";
+  heads[n + 3] = ">of HBM";
   pz_table_init(&t, arena, heads);
   for (int64_t k = 0, end; k < r->plan.pp; k = end + 1) {
     for (end = k; end + 1 < r->plan.pp && same_memory(&r->stages[k], &r->stages[end + 1]);) end++;

@@ -163,13 +163,15 @@ enum pz_status pz_predict_runs(const struct pz_predict_settings *s, struct pz_er
   char *text = NULL;
   size_t bytes = 0;
   struct pz_runs *t = NULL;
+  enum pz_status (*predict)(const char *, const char *, size_t, unsigned, struct pz_runs **,
+                            struct pz_error *) =
+      s->no_network ? pz_runs_predict_alone : pz_runs_predict;
   if (s->csv && pz_file_same(s->runs, s->csv))
     return pz_fail(err, PZ_BAD_USE, "--csv %s is the table that is read; accepted: another file",
                    s->csv);
   enum pz_status status = s->csv ? pz_file_output(s->csv, NULL, 0, err) : PZ_OK;
   if (status == PZ_OK) status = pz_file_read(s->runs, PZ_CSV_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK)
-    status = pz_runs_predict(s->runs, text, bytes, (unsigned)s->threads, &t, err);
+  if (status == PZ_OK) status = predict(s->runs, text, bytes, (unsigned)s->threads, &t, err);
   if (status == PZ_OK && s->csv) status = write_csv(t, s->csv, err);
   if (status == PZ_OK) status = tell(t, s->common.json, err);
   pz_runs_free(t);

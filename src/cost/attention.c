@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "chip/chip.h"
 #include "cost/power.h"
@@ -30,10 +31,17 @@ const struct pz_kernel *pz_attention_kernel(const struct pz_chip *c, const char 
   return n < (int)sizeof kind ? pz_chip_kernel(c, kind) : NULL;
 }
 
+/* cuDNN takes heads whose width is a multiple of 8.  PyTorch pads others for FlashAttention 2, whose kernels are compiled for
+ * multiples of 32 (scaled_dot_product_attention; kernel_traits of FlashAttention).  Above WIDTH, a width is the mean of two (latent attention). */
+static bool is_padded(const struct pz_attention_work *a) {
+  bool one_width = (double)a->dims.k <= WIDTH;
+  return a->library && strcmp(a->library, "cudnn") == 0 && one_width && a->dims.k % 8 != 0;
+}
+
 /* The kernel that runs: of the library or the default; false where the chip has none. */
 static bool find_kernel(const struct pz_chip *c, const struct pz_attention_work *a,
                         struct pz_kernel *out) {
-  const char *const libraries[] = {a->library, NULL, "cudnn", "fa2"};
+  const char *const libraries[] = {is_padded(a) ? "fa2" : a->library, NULL, "cudnn", "fa2"};
   for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
     const struct pz_kernel *own = pz_attention_kernel(c, libraries[i], a->direction),
                            *forward = pz_attention_kernel(c, libraries[i], PZ_FORWARD);
@@ -59,7 +67,8 @@ static double described_s(const struct pz_chip *c, double items, double item_flo
 static double measured_s(const struct pz_chip *c, const struct pz_attention_work *a,
                          const struct pz_kernel *k, double items, double part) {
   const struct pz_dims *d = &a->dims;
-  double cores = (double)c->tensor.cores, width = (double)d->k;
+  double cores = (double)c->tensor.cores;
+  double width = is_padded(a) ? 32 * ceil((double)d->k / 32) : (double)d->k;
   double rate = pz_chip_tensor_flop_per_s(c) * k->efficiency;
   double product_s = wide_part(c, a) * 2 * products_of(a->direction) * width / (rate / cores);
   /* lanes are divided among the items that run at a time */

@@ -17,14 +17,14 @@ const struct pz_constant_info *pz_constant_at(size_t i) {
   return i < sizeof table / sizeof *table ? &table[i] : NULL;
 }
 
-static double reserved_bytes(const struct pz_chip *chip, const struct pz_constants *k) {
+double pz_reserved_bytes(const struct pz_chip *chip, const struct pz_constants *k) {
   bool gpu = chip->execution == PZ_CHIP_STREAM;
   return gpu ? k->context_bytes + k->collective_bytes : k->runtime_bytes;
 }
 
 double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *k) {
   double whole = (double)pz_chip_hbm_bytes(chip) * (1 - k->fragmented_part);
-  return pz_fmax(0, whole - reserved_bytes(chip, k));
+  return pz_fmax(0, whole - pz_reserved_bytes(chip, k));
 }
 
 double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constants *k) {
@@ -32,5 +32,5 @@ double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constant
 }
 
 double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *k, double bytes) {
-  return (bytes + reserved_bytes(chip, k)) / (1 - k->fragmented_part);
+  return (bytes + pz_reserved_bytes(chip, k)) / (1 - k->fragmented_part);
 }

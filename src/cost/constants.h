@@ -18,6 +18,9 @@ extern const struct pz_constants pz_constants_default;
 double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *k);
 double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *k, double bytes);
 
+/* Of these, what lies beside the allocator: context and collectives' buffers. */
+double pz_reserved_bytes(const struct pz_chip *chip, const struct pz_constants *k);
+
 /* The same of the host's memory: bytes for each device that activations and optimizer state may fill there. */
 double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constants *k);
 

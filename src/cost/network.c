@@ -293,7 +293,7 @@ static struct pz_wire_time outer_time(const struct pz_constants *k, const struct
 
 struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct pz_cluster *net,
                                     enum pz_collective kind, double bytes, struct pz_group g) {
-  if (g.devices <= 1 || !net->n_levels) return (struct pz_wire_time){.s = 0};
+  if (g.devices <= 1 || !net->n_levels || net->instant) return (struct pz_wire_time){.s = 0};
   if (kind == PZ_COLLECTIVE_SEND) return send_time(k, net, bytes, g);
   bool leaves = pz_network_leaves(net, g);
   if (net->level[0].n_axes && !leaves) return torus_time(k, net, kind, bytes, g);
@@ -343,6 +343,7 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
     reached = d->most_nodes;
     copies = reached * distinct(own, d->experts / reached);
   }
+  if (net->instant) return (struct pz_wire_time){.s = cores_s(k, d, copies)};
   struct pz_wire_time t = {.s = d->combine ? k->combine_s : k->dispatch_s};
   t.busy_s[PZ_WIRE_INNER] = bytes * copies * (own - 1) / own / reached_rate(k, &net->level[0], own);
   for (int l = 1; l <= last; l++)
@@ -376,7 +377,7 @@ static double send_s(const struct pz_cluster *net, double bytes, int64_t devices
 double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, double bytes,
                        int64_t devices) {
   double s = 0, left = bytes;
-  if (devices <= 1) return 0;
+  if (devices <= 1 || net->instant) return 0;
   if (kind == PZ_COLLECTIVE_SEND) return send_s(net, bytes, devices);
   for (int l = 0; l < net->n_levels; l++) {
     double g = (double)joined(net, l, devices);

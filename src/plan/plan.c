@@ -243,3 +243,8 @@ enum pz_status pz_plan_check_layers(const struct pz_plan *p, int64_t blocks, str
                  (long long)blocks, (long long)chunks, (long long)p->pp, (long long)p->vpp,
                  (long long)blocks);
 }
+
+bool pz_plan_autocasts(const struct pz_plan *p) {
+  return pz_plan_framework(p)->rules == PZ_RULES_TITAN && !pz_plan_divides(p) && p->tp == 1 &&
+         p->pp == 1 && p->cp == 1;
+}

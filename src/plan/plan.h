@@ -179,6 +179,9 @@ static inline bool pz_plan_hybrid(const struct pz_plan *p) {
   return p->zero && p->shard && p->shard < pz_plan_replicas(p);
 }
 
+/* Does PyTorch's autocast make the 16-bit weights, because no FSDP does?  (maybe_enable_amp of torchtitan) */
+bool pz_plan_autocasts(const struct pz_plan *p);
+
 /* Those over which ZeRO divides. */
 static inline int64_t pz_plan_shards(const struct pz_plan *p) {
   return p->zero && p->shard ? p->shard : pz_plan_replicas(p);

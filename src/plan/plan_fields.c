@@ -329,6 +329,12 @@ static json_t *field_json(const struct pz_plan *p, enum pz_plan_field f) {
   const struct pz_plan_field_info *x = &fields[f];
   double v = f == PZ_PLAN_ETP ? (double)pz_plan_etp(p) : field_number(p, f);
   char text[PZ_FIELD_TEXT_MOST];
+  if (x->kind == PZ_PLAN_KIND_LIST) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < p->n_stage_recompute; i++)
+      json_array_append_new(list, json_integer((json_int_t)p->stage_recompute[i]));
+    return list;
+  }
   if (x->kind == PZ_PLAN_KIND_TEXT)
     return *field_as_text(p, f) ? json_string(*field_as_text(p, f)) : json_null();
   if (v == x->unset && x->unset < 0) return json_null();
@@ -345,9 +351,31 @@ static json_t *field_json(const struct pz_plan *p, enum pz_plan_field f) {
 json_t *pz_plan_json(const struct pz_plan *p) {
   json_t *j = json_object();
   for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (pz_plan_field_told(p, (enum pz_plan_field)f))
+    if (pz_plan_field_told(p, (enum pz_plan_field)f) ||
+        (f == PZ_PLAN_STAGE_RECOMPUTE && p->stage_recompute))
       json_object_set_new(j, fields[f].name, field_json(p, (enum pz_plan_field)f));
   return j;
+}
+
+/* The one list of a plan: a number for each stage. */
+static enum pz_status read_list(const struct pz_plan_field_info *x, const json_t *j,
+                                struct pz_plan *p, struct pz_arena *arena, struct pz_error *err) {
+  size_t n = json_array_size(j);
+  int64_t *list = n ? pz_arena_alloc(arena, n, sizeof *list) : NULL;
+  char found[80];
+  for (size_t i = 0; i < n && list; i++) {
+    const json_t *v = json_array_get(j, i);
+    list[i] = json_integer_value(v);
+    if (!json_is_integer(v) || list[i] < 0 || (double)list[i] > x->most)
+      return pz_fail(err, PZ_BAD_INPUT, "%s[%zu] is %s; accepted: an integer from 0 to %.10g",
+                     x->name, i, pz_json_brief(v, found, sizeof found), x->most);
+  }
+  if (!n)
+    return pz_fail(err, PZ_BAD_INPUT, "%s is %s; accepted: a list of a number for each stage",
+                   x->name, pz_json_brief(j, found, sizeof found));
+  p->stage_recompute = list;
+  p->n_stage_recompute = (int64_t)n;
+  return list ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
 }
 
 /* Numbers and truths as their texts, which have one reader. */
@@ -360,6 +388,7 @@ enum pz_status pz_plan_field_from_json(struct pz_plan *p, enum pz_plan_field f, 
   const char *text = number;
   struct pz_error why = {0};
   if (json_is_null(j)) return pz_plan_field_store(p, f, fields[f].unset), PZ_OK;
+  if (kind == PZ_PLAN_KIND_LIST) return read_list(&fields[f], j, p, arena, err);
   if (truth ? !json_is_boolean(j) : word ? !json_is_string(j) : !json_is_number(j)) {
     char accepted[400], found[80];
     if (truth || kind == PZ_PLAN_KIND_TEXT)

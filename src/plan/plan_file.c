@@ -8,19 +8,13 @@
 #include "plan/plan.h"
 
 static const char *const outside[] = {"model", "chip", "cluster", NULL};
+static const char *const files[] = {"chip_file", "cluster_file"};
 
 /* What 'phaze place --json' says of a plan beside its fields. */
-static const char *const found[] = {"step_s",
-                                    "mfu",
-                                    "mfu_conventional",
-                                    "devices_used",
-                                    "microbatches",
-                                    "samples_per_s",
-                                    "tokens_per_s_per_device",
-                                    "peak_bytes",
-                                    "stage_layers",
-                                    "recompute_by_stage",
-                                    NULL};
+static const char *const found[] = {
+    "step_s",       "mfu",           "mfu_conventional",        "devices_used",
+    "microbatches", "samples_per_s", "tokens_per_s_per_device", "peak_bytes",
+    "host_bytes",   "stage_layers",  "recompute_by_stage",      NULL};
 
 struct pz_run_plan pz_run_plan_default(void) {
   return (struct pz_run_plan){.size = sizeof(struct pz_run_plan), .plan = pz_plan_default()};
@@ -34,8 +28,8 @@ static const char *key_at(const void *ctx, size_t i) {
   (void)ctx;
   if (i < 3) return outside[i];
   if (i == 3) return "config";
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) /* all but lists */
-    if (pz_plan_field((enum pz_plan_field)f)->kind < PZ_PLAN_KIND_LIST && i-- == 4)
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++) /* all but lengths of lists */
+    if (pz_plan_field((enum pz_plan_field)f)->kind <= PZ_PLAN_KIND_LIST && i-- == 4)
       return pz_plan_field((enum pz_plan_field)f)->name;
   return NULL;
 }
@@ -53,27 +47,31 @@ static enum pz_status read_config(const json_t *j, struct pz_arena *arena, const
   return *out ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
 }
 
+/* The model, the chip or the cluster. */
+static enum pz_status read_outside(int i, const char *key, const json_t *value,
+                                   struct pz_arena *arena, struct pz_run_plan *r,
+                                   struct pz_error *err) {
+  if (!json_is_string(value) && !json_is_null(value))
+    return pz_fail(err, PZ_BAD_INPUT, "%s is %s; accepted: a text", key, pz_json_type(value));
+  const char *text = json_is_null(value) ? NULL : pz_arena_strdup(arena, json_string_value(value));
+  if (!text && !json_is_null(value))
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
+  *outside_text(r, i) = text;
+  r->from[PZ_RUN_MODEL + i] = text ? "given" : NULL;
+  return PZ_OK;
+}
+
 /* One key of the file, or of its plan. */
 static enum pz_status read_key(const char *key, const json_t *value, struct pz_arena *arena,
                                struct pz_run_plan *r, struct pz_error *err) {
   char names[700];
-  for (int i = 0; outside[i]; i++) {
-    if (strcmp(key, outside[i]) != 0) continue;
-    if (!json_is_string(value) && !json_is_null(value))
-      return pz_fail(err, PZ_BAD_INPUT, "%s is %s; accepted: a text", key, pz_json_type(value));
-    const char *text =
-        json_is_null(value) ? NULL : pz_arena_strdup(arena, json_string_value(value));
-    if (!text && !json_is_null(value))
-      return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
-    *outside_text(r, i) = text;
-    r->from[PZ_RUN_MODEL + i] = text ? "given" : NULL;
-    return PZ_OK;
-  }
+  for (int i = 0; outside[i]; i++)
+    if (strcmp(key, outside[i]) == 0) return read_outside(i, key, value, arena, r, err);
   for (int i = 0; found[i]; i++) /* of a plan that place found */
     if (strcmp(key, found[i]) == 0) return PZ_OK;
   if (strcmp(key, "config") == 0) return read_config(value, arena, &r->config, err);
   enum pz_plan_field f = pz_plan_field_find(key);
-  if (f == PZ_PLAN_FIELDS || pz_plan_field(f)->kind >= PZ_PLAN_KIND_LIST)
+  if (f == PZ_PLAN_FIELDS || pz_plan_field(f)->kind > PZ_PLAN_KIND_LIST)
     return pz_fail(err, PZ_BAD_INPUT, "unknown field '%.40s'; accepted: %s", key,
                    pz_text_join(names, sizeof names, key_at, NULL));
   enum pz_status status = pz_plan_field_from_json(&r->plan, f, value, arena, err);
@@ -91,6 +89,9 @@ static enum pz_status read_object(json_t *given, struct pz_arena *arena, struct 
   for (size_t i = 0; plan && i < 4 && status == PZ_OK; i++)
     if ((value = json_object_get(given, key_at(NULL, i))))
       status = read_key(key_at(NULL, i), value, arena, r, err);
+  for (int i = 0; i < 2 && status == PZ_OK; i++) /* chip and cluster by their files */
+    if ((value = json_object_get(given, files[i])))
+      status = read_outside(i + 1, files[i], value, arena, r, err);
   if (status != PZ_OK) return status;
   json_object_foreach(plan ? plan : given, key, value) {
     status = read_key(key, value, arena, r, err);
@@ -119,6 +120,28 @@ enum pz_status pz_plan_file_read(const char *name, const char *text, size_t byte
   if (status != PZ_OK) return pz_fail(err, status, "%s: %s", name, why.message);
   *out = r;
   return PZ_OK;
+}
+
+void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given) {
+  struct pz_plan *p = &r->plan;
+  bool division = given->pp || given->vpp;
+  if (given->tp && (given->tp == 1 || p->tp <= 1)) p->sp = PZ_AS_FRAMEWORK;
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
+    if (!pz_plan_is_unset(given, (enum pz_plan_field)f))
+      pz_plan_field_copy(p, given, (enum pz_plan_field)f);
+  if ((given->devices || given->tp || given->cp || given->pp) && !given->dp) p->dp = 0;
+  if (!given->shard && (!p->dp || given->zero >= 0)) p->shard = 0;
+  if ((given->tp || given->ep) && !given->etp && !r->from[PZ_PLAN_ETP]) p->etp = 0;
+  if (given->pp == 1 && !given->vpp) p->vpp = 1;
+  if (division && given->pipeline < 0) p->pipeline = PZ_AS_FRAMEWORK;
+  if (division && !given->first_layers) p->first_layers = 0;
+  if (division && !given->last_layers) p->last_layers = 0;
+  if (given->recompute >= 0 && !given->recompute_layers) p->recompute_layers = 0;
+  if (given->recompute >= 0 && !given->recompute_modules) p->recompute_modules = 0;
+  if (division || given->recompute >= 0 || given->recompute_layers) p->stage_recompute = NULL;
+  if (given->overlap < 0 && p->overlap >= 0 && division)
+    p->overlap =
+        p->vpp > 1 && !r->p2p_off ? p->overlap | PZ_OVERLAP_P2P : p->overlap & ~(int)PZ_OVERLAP_P2P;
 }
 
 json_t *pz_run_plan_json(const struct pz_run_plan *r) {

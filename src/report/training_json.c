@@ -56,13 +56,19 @@ static json_t *expected_json(const struct pz_expectation *e) {
 
 json_t *pz_training_run_json(const struct pz_training_run *r) {
   json_t *j = pz_record_json(&prediction_record, &r->p), *stages = json_array();
-  for (int64_t k = 0; k < r->plan.pp; k++)
+  json_t *busy = json_array(), *reserved = json_array();
+  for (int64_t k = 0; k < r->plan.pp; k++) {
     json_array_append_new(stages, memory_json(&r->stages[k]));
+    json_array_append_new(busy, json_real(r->stage_s[k]));
+    json_array_append_new(reserved, json_real(r->reserved_bytes[k]));
+  }
   json_object_set_new(j, "hbm_bytes", json_real(r->hbm_bytes));
   json_object_set_new(j, "usable_bytes", json_real(r->p.usable_bytes));
   json_object_set_new(j, "fits", json_boolean(pz_prediction_fits(&r->p)));
   json_object_set_new(j, "memory", memory_json(&r->p.peak));
   json_object_set_new(j, "stages", stages);
+  json_object_set_new(j, "stage_s", busy);
+  json_object_set_new(j, "reserved_stages", reserved);
   json_object_set_new(j, "parts", time_json(&r->p, false));
   json_object_set_new(j, "hidden", time_json(&r->p, true));
   if (r->p.host_bytes > 0) {
@@ -114,7 +120,6 @@ json_t *pz_found_plan_json(const struct pz_training_run *r, const struct pz_trai
   json_t *plan = pz_plan_json(o);
   if (j && plan) json_object_update(j, plan);
   json_decref(plan);
-  json_object_del(j, "devices"); /* devices_used */
   json_object_set_new(j, "stage_layers", layers_json(r, false));
   json_object_set_new(j, "recompute_by_stage", layers_json(r, true));
   if (best) {

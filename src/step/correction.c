@@ -6,6 +6,7 @@
 
 #include "core/pool.h"
 #include "cost/constants.h"
+#include "step/rank_alone.h"
 
 const char *const pz_correction_names[PZ_CORRECTION_FACTORS] = {"gemms", "attention", "elementwise",
                                                                 "launches", "collectives"};
@@ -42,9 +43,15 @@ static enum pz_status price(const struct pz_measured_step *m, const struct pz_co
   struct pz_chip chip = *m->job->chip;
   struct pz_job job = *m->job;
   struct pz_prediction p;
+  struct pz_rank_alone rank = {0};
+  enum pz_status status;
   chip.correction = *c;
   job.chip = &chip;
-  enum pz_status status = pz_predict(&job, m->plan, &p, NULL, err);
+  if (m->microbatches) {
+    status = pz_rank_alone(&job, m->plan, m->stage, m->microbatches, &rank, err);
+    return *step_s = rank.compute_s, status;
+  }
+  status = pz_predict(&job, m->plan, &p, NULL, err);
   return *step_s = status == PZ_OK ? p.step_s : 0, status;
 }
 
@@ -111,6 +118,10 @@ enum pz_status pz_steps_corrected(const struct pz_measured_step *steps, uint32_t
  * Beforehand large factors are less likely, by as much as their spread is wider. */
 static const double factor_spreads[] = {0.02, 0.05, 0.1, 0.2, 0.4};
 static const double step_spreads[] = {0.03, 0.06, 0.12};
+
+/* Ranks that run alone meet no network and no other job: repetitions differ by 1% (bench/rehearsals), so their spread around
+ * the corrected prediction is a quarter of that of steps on clusters. */
+static const double ALONE = 0.25;
 enum {
   FACTOR_SPREADS = sizeof factor_spreads / sizeof *factor_spreads,
   STEP_SPREADS = sizeof step_spreads / sizeof *step_spreads
@@ -194,9 +205,11 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
   struct normal a = normal_of(steps, s, n, skip);
   double w[FACTOR_SPREADS * STEP_SPREADS][PZ_CORRECTION_FACTORS];
   double likely[FACTOR_SPREADS * STEP_SPREADS], most = -HUGE_VAL, sum = 0;
+  double part = n && steps[0].microbatches ? ALONE : 1;
   struct pz_correction out = {.steps = 0};
   for (int i = 0; i < FACTOR_SPREADS * STEP_SPREADS; i++) {
-    likely[i] = solve(&a, factor_spreads[i / STEP_SPREADS], step_spreads[i % STEP_SPREADS], w[i]);
+    likely[i] =
+        solve(&a, factor_spreads[i / STEP_SPREADS], part * step_spreads[i % STEP_SPREADS], w[i]);
     most = fmax(most, likely[i]);
   }
   for (int i = 0; i < FACTOR_SPREADS * STEP_SPREADS; i++) sum += likely[i] = exp(likely[i] - most);
@@ -208,4 +221,14 @@ struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
     *pz_correction_factor(&out, f) = fmin(fmax(exp(mean), fmin(least, 1)), 10);
   }
   return out;
+}
+
+void pz_correction_tell(const struct pz_correction *c, const struct pz_step_sensitivity *s,
+                        uint32_t n_steps, struct pz_step_factor *list, int n) {
+  struct pz_correction copy = *c;
+  for (int f = 0; f < n; f++) {
+    list[f] = (struct pz_step_factor){.name = pz_correction_names[f],
+                                      .factor = *pz_correction_factor(&copy, f)};
+    for (uint32_t i = 0; i < n_steps; i++) list[f].share += s[i].share[f] / n_steps;
+  }
 }

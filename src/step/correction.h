@@ -10,12 +10,14 @@
 #include "chip/chip.h"
 #include "step/predict.h"
 
-/* A run with its step. */
+/* A run with its step, or with the time that one rank of it computes in a rehearsal (step/rank_alone.h). */
 struct pz_measured_step {
   const char *id;
   const struct pz_job *job;
   const struct pz_plan *plan;
   double measured_s;
+  int64_t microbatches; /* of the rank that ran alone; 0: the step of the whole run */
+  int64_t stage;        /* of that rank */
 };
 
 enum { PZ_CORRECTION_FACTORS = 5 };
@@ -46,6 +48,10 @@ bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_s
 struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
                                        const struct pz_step_sensitivity *s, uint32_t n,
                                        uint32_t skip);
+
+/* The factors of a correction, the first n of them, with the part of the n_steps steps that each has on average. */
+void pz_correction_tell(const struct pz_correction *c, const struct pz_step_sensitivity *s,
+                        uint32_t n_steps, struct pz_step_factor *list, int n);
 
 /* Steps on their chips with this correction. */
 PZ_NODISCARD enum pz_status pz_steps_corrected(const struct pz_measured_step *steps, uint32_t n,

@@ -557,6 +557,18 @@ static void copy_shards(const struct pz_step_context *w, const struct pz_layer *
   add_elementwise(w, gather + scatter, &t->backward);
 }
 
+/* Under autocast every pass casts fp32 weights to 16 bit, and their gradients back; the residual stream is fp32, so that norms
+ * and additions read and write it with two more bytes: 6 times an element forward, 8 times backward. */
+static void add_casts(const struct pz_step_context *w, const struct pz_layer *l,
+                      struct pz_layer_step *t) {
+  static const double CAST_BYTES = 4 + 2, FORWARD_BYTES = 6 * 2, BACKWARD_BYTES = 8 * 2;
+  if (!pz_plan_autocasts(w->plan)) return;
+  double elements = (double)l->output_bytes / 2;
+  double cast = moved_s(w, (double)l->params, CAST_BYTES);
+  add_elementwise(w, cast + moved_s(w, elements, FORWARD_BYTES), &t->forward);
+  add_elementwise(w, cast + moved_s(w, elements, BACKWARD_BYTES), &t->backward);
+}
+
 /* How many times longer the kernels of a pass take beside collectives. */
 static double slowdown_of(const struct pz_pass *p) {
   double s = pz_kernels_s(p);
@@ -640,6 +652,7 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
   struct pz_group g = context_group(w);
   double wire_s = bytes / pz_network_neighbour_rate(w->k, w->net, g);
   p->n_ops += starts; /* each turn starts a kernel of its own */
+  if (w->net->instant) return;
   p->ring_s += wire_s + passes * starts * w->k->latency_s;
   p->busy_s[ring_wire(w)] += wire_s;
 }
@@ -762,6 +775,7 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
 /* The hosts of a tensor-parallel group that spans both processors wait for each other at every collective. */
 static double lockstep(const struct pz_step_context *w) {
   int64_t node = node_devices(w);
+  if (w->net->instant) return 1; /* a rank alone waits for nobody */
   return node <= PZ_SERVER_DEVICES && 2 * w->plan->tp > node && w->plan->tp > 1 ? w->k->lockstep
                                                                                 : 1;
 }
@@ -1083,6 +1097,7 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
     recompute(w, &one);
   if (status != PZ_OK) return status;
   copy_shards(w, l, &one);
+  add_casts(w, l, &one);
   one.forward_s = finish_pass(w, &one.forward, &one);
   one.backward_s = finish_pass(w, &one.backward, &one);
   *t = (struct pz_layer_step){.forward_s = 0};

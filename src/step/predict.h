@@ -27,6 +27,8 @@ struct pz_job {
 struct pz_prediction_detail {
   struct pz_arena *arena;
   struct pz_training_memory *stages; /* of every stage */
+  double *stage_s;                   /* of every stage: step without bubble */
+  double *reserved_bytes;            /* of every stage: what the allocator reserves */
   struct pz_pipeline_run run;        /* every event of the simulated pipeline ... */
   bool no_events;                    /* ... or none */
   int64_t layers;                    /* repeated ones of the model */

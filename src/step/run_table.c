@@ -704,6 +704,13 @@ static enum pz_status load_cluster(const struct reader *r, struct pz_run_request
   return q->has_net ? pz_cluster_reach(&q->net, devices, "n_dev", err) : PZ_OK;
 }
 
+static void leave_out_network(struct pz_run_request *q) {
+  struct pz_network n = {.cluster = q->net, .own_link = !q->has_net};
+  pz_network_make_instant(&n, &q->chip, pz_plan_asked_devices(&q->plan));
+  q->net = n.cluster;
+  q->has_net = true;
+}
+
 /* In a table bf16 is 16 bit, of the kind that the chip has. */
 static enum pz_status fit_precision(struct pz_run_request *q, struct pz_error *err) {
   struct pz_plan *p = &q->plan;
@@ -722,6 +729,7 @@ static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
   if (status == PZ_OK) status = fit_precision(q, err);
   if (status == PZ_OK) status = load_cluster(r, q, err);
   if (status != PZ_OK) return status;
+  if (r->terms->no_network) leave_out_network(q);
   if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(&q->plan))
     read_mlperf(r, q, &q->plan);
   if ((pz_plan_given(&q->plan) & fields_of_run) != fields_of_run) {
@@ -958,8 +966,9 @@ static uint32_t collect(const struct pz_run_table *t, bool ok, struct pz_errors 
   return n;
 }
 
-enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes, unsigned threads,
-                               struct pz_runs **out, struct pz_error *err) {
+static enum pz_status predict_runs(const struct pz_run_terms *terms, const char *name,
+                                   const char *text, size_t bytes, struct pz_runs **out,
+                                   struct pz_error *err) {
   struct pz_arena *arena;
   void *made = NULL;
   enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
@@ -968,7 +977,7 @@ enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes,
   if (status != PZ_OK) return status;
   struct held_runs *h = made;
   struct pz_runs *r = &h->runs;
-  status = pz_run_table_read(name, text, bytes, threads, arena, &h->table, err);
+  status = pz_run_table_with(terms, name, text, bytes, arena, &h->table, err);
   if (status == PZ_OK) {
     r->rows = h->table.rows;
     r->n_rows = h->table.n_rows;
@@ -981,6 +990,18 @@ enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes,
   r->n_apart = collect(&h->table, false, r->apart);
   *out = r;
   return PZ_OK;
+}
+
+enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes, unsigned threads,
+                               struct pz_runs **out, struct pz_error *err) {
+  struct pz_run_terms terms = {.threads = threads};
+  return predict_runs(&terms, name, text, bytes, out, err);
+}
+
+enum pz_status pz_runs_predict_alone(const char *name, const char *text, size_t bytes,
+                                     unsigned threads, struct pz_runs **out, struct pz_error *err) {
+  struct pz_run_terms terms = {.no_network = true, .threads = threads};
+  return predict_runs(&terms, name, text, bytes, out, err);
 }
 
 void pz_runs_free(struct pz_runs *r) { pz_held_free(r); }

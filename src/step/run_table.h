@@ -22,6 +22,7 @@ struct pz_run_terms {
   const struct pz_cold
       *cold; /* chips by their data sheets, with these constants; NULL: as they were measured */
   const char *chip, *cluster; /* of rows that name none; NULL: they must, or need none */
+  bool no_network;            /* collectives and transfers take no time */
   unsigned threads;
   struct pz_progress *progress; /* NULL: none */
 };

@@ -89,6 +89,7 @@ static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
 static struct pz_step_context context(struct pz_step_model *m, const struct pz_plan *plan,
                                       int64_t microbatches, struct pz_error *err) {
   int chains = chains_of(plan);
+  double beside = m->cost.net.instant ? 0 : pz_beside_cores(m->k, &m->cost.chip);
   /* gradients of the second half are added to those of the first */
   if (chains > 1) microbatches = pz_max(2, microbatches);
   return (struct pz_step_context){.cost = &m->cost,
@@ -107,7 +108,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .expert_groups = m->w->expert_groups,
                                   .microbatches = microbatches,
                                   .gathers = pz_plan_gathers_layers(plan),
-                                  .beside = pz_beside_cores(m->k, &m->cost.chip),
+                                  .beside = beside,
                                   .err = err};
 }
 

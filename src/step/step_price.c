@@ -153,7 +153,8 @@ static void find_send(struct pricing *x) {
  * for each other. */
 static double send_s(const struct pricing *x, const struct window *pass) {
   if (x->plan->pp == 1) return 0;
-  return x->hides_send ? exposed_s(x, pass, &x->send) : x->send.s + x->m->k->synchronise_s;
+  double wait_s = x->m->cost.net.instant ? 0 : x->m->k->synchronise_s;
+  return x->hides_send ? exposed_s(x, pass, &x->send) : x->send.s + wait_s;
 }
 
 /* ---- stages in time -------------------------------------------------------------------------- */
@@ -524,13 +525,37 @@ static void find_terms(const struct pricing *x, struct pz_prediction *out) {
                                t->tensor_s - t->expert_s - t->launch_s - t->transfer_s);
 }
 
+/* What a device of a stage does in a step: its passes, and exchange and optimizer of its own parameters. */
+static double busy_s(const struct pricing *x, int64_t stage) {
+  struct pricing own = *x;
+  struct pz_prediction one = {0};
+  struct pz_layer_step t = stage_step(x, stage);
+  own.params = params_of(x, stage);
+  exchange(&own, &one);
+  optimize(&own, &one);
+  double passes_s = t.forward_s + t.backward_s + transfers_s(x, stage) + host_s(x, stage);
+  return (double)x->microbatches * passes_s + one.parts.gradient_s + one.parts.optimizer_s;
+}
+
+static enum pz_status find_stage_times(const struct pricing *x, struct pz_prediction_detail *detail,
+                                       struct pz_error *err) {
+  detail->stage_s = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *detail->stage_s);
+  if (!detail->stage_s) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  for (int64_t k = 0; k < x->plan->pp; k++) detail->stage_s[k] = busy_s(x, k);
+  return PZ_OK;
+}
+
 static enum pz_status find_memory(const struct pricing *x, struct pz_prediction *out,
                                   struct pz_prediction_detail *detail, struct pz_error *err) {
   struct pz_training_memory *stages = NULL;
+  double *reserved = NULL;
   if (detail) {
     stages = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *stages);
-    if (!stages) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+    reserved = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *reserved);
+    if (!stages || !reserved)
+      return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
     detail->stages = stages;
+    detail->reserved_bytes = reserved;
     detail->layers = x->m->n_blocks;
   }
   out->usable_bytes = pz_usable_bytes(&x->m->cost.chip, x->m->k);
@@ -539,6 +564,7 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
     struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;
+    if (reserved) reserved[k] = pz_allocator_bytes(&x->m->memory, x->m->k, x->plan, &one);
     out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(x->m, x->plan, k));
     if (bytes <= out->peak_bytes) continue;
     out->peak_bytes = bytes;
@@ -606,6 +632,7 @@ enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan
   optimize(&x, &found);
   found.step_s += found.parts.gradient_s + found.parts.optimizer_s;
   status = pz_step_rates(m, plan, &found, err);
+  if (status == PZ_OK && detail) status = find_stage_times(&x, detail, err);
   if (status == PZ_OK) status = find_memory(&x, &found, detail, err);
   if (status == PZ_OK) *out = found;
   return status;

@@ -6,6 +6,7 @@
 #include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/num.h"
+#include "cost/constants.h"
 #include "plan/pipeline_order.h"
 #include "step/recompute.h"
 #include "workload/op.h"
@@ -142,6 +143,17 @@ static bool copies_context(const struct pz_workload *w, const struct pz_plan *p,
          (named ? strcmp(library, "fa2") == 0 : !hopper);
 }
 
+/* Bytes of the copies of tokens that a layer sends to its experts. */
+static double routed_bytes(const struct pz_layer *l) {
+  double bytes = 0;
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
+    if (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS)
+      bytes = pz_fmax(bytes, (double)op->bytes_written);
+  }
+  return bytes;
+}
+
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *p) {
@@ -154,6 +166,10 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
         pz_fmax(m.placeholder_bytes, placeholder_bytes(&w->layers[kinds->layer[k]]));
   for (uint32_t i = 0; i < w->n_layers; i++)
     m.experts = m.experts || w->layers[i].model_expert_params > 0;
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    m.layer_params = pz_fmax(m.layer_params, (double)w->layers[i].params);
+    m.routed_bytes = pz_fmax(m.routed_bytes, routed_bytes(&w->layers[i]));
+  }
   for (uint32_t i = 0; i < w->n_layers; i++)
     m.matrix_params = pz_fmax(m.matrix_params, largest_matrix(&w->layers[i]));
   m.copies_context = copies_context(w, p, hopper);
@@ -175,20 +191,22 @@ struct layer_pass {
   double gradient_bytes; /* that backward leaves behind */
 };
 
-/* GEMMs whose results torchtitan's selection saves: the first, the third, ... of a layer, and
- * attention (torchtitan, "op" mode of selective activation checkpointing).  `unread`: of these, what
- * backward does not read. */
+/* Bytes of the results that torchtitan's selection saves: those of the first, the third, ... GEMM of a layer, of attention
+ * and of reduce-scatters (the list of its "op" mode, torchtitan/models/llama3/infra/parallelize.py).  Grouped GEMMs are not
+ * in the list, and it leaves out the router.  `unread` is set to the part that backward does not read. */
 static double alternate_bytes(const struct pz_layer *l, double *unread) {
   double saved = 0;
   uint32_t n = 0;
   *unread = 0;
   for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
-    bool product = op->kind == PZ_OP_MATMUL, core = op->kind == PZ_OP_ATTENTION;
+    bool product = op->kind == PZ_OP_MATMUL && !op->grouped && strncmp(op->name, "router", 6) != 0;
+    bool listed = op->kind == PZ_OP_ATTENTION || op->kind == PZ_OP_REDUCE_SCATTER;
     if (product) n++;
-    if (!core && !(product && n % 2)) continue;
+    if (!listed && !(product && n % 2)) continue;
     const struct pz_tensor *t = &l->tensors[op->out[0]];
-    bool read = false;
+    /* the sum behind attention is made again from it, that behind the MLP is the layer's result */
+    bool read = op->kind == PZ_OP_REDUCE_SCATTER && i + 2 < l->ops[PZ_FORWARD].n;
     for (uint32_t k = 0; k < l->n_saved; k++) read = read || l->saved[k] == t->storage;
     double bytes = (double)(t->elems * t->elem_bytes);
     saved += bytes;
@@ -280,6 +298,7 @@ static void recompute(const struct pz_memory_model *m, const struct pz_layer *l,
   case PZ_RECOMPUTATION_ALTERNATE: {
     double gemms = alternate_bytes(l, &unread);
     recompute_bytes(x, pz_fmax(0, x->saved - out - (gemms - unread)));
+    if (p->execution == PZ_EXECUTION_COMPILE) break; /* a compiled layer saves only what it reads */
     x->saved += unread;
     x->freed -= unread;
     break;
@@ -318,6 +337,9 @@ struct stage_walk {
   double moving_bytes; /* beside a repeated layer: activations on their way to the host or back */
   double logit_bytes;  /* saved by the layers behind the blocks, now */
   double communication_bytes;     /* transfers between stages */
+  double scattered_params; /* of the layer before in backward, whose gradients are being scattered */
+  bool first_gradients;    /* no microbatch before has left sharded gradients ... */
+  bool second_gradients;   /* ... or those of this one stay beside them until the end of backward */
   struct pz_training_memory peak; /* parts that come and go, at the worst moment */
 };
 
@@ -337,16 +359,34 @@ static const struct pz_layer *first_kind(const struct stage_walk *s) {
 static bool is_first(const struct stage_walk *s) { return s->chunk == 0; }
 static bool is_last(const struct stage_walk *s) { return s->chunk == s->layers.chunks - 1; }
 
-/* With several stages sharded weights are gathered once a step and their gradients scattered once: both are whole in
- * between (torchtitan: reshard_after_forward is off with a pipeline). */
-static bool stays_gathered(const struct pz_plan *p) { return p->zero == 3 && p->pp > 1; }
+/* Does PyTorch's FSDP2 shard the plan?  It shards weights with ZeRO 2 too, which there means that gathered weights stay
+ * from forward to backward (torchtitan: fsdp_reshard_after_forward "never"). */
+static bool is_fsdp2(const struct pz_plan *p) {
+  return pz_plan_framework(p)->shards_stages && p->zero >= 2 && pz_plan_divides(p);
+}
+
+/* Gathered weights stay, in 16 bit.  With several stages gradients are scattered once a step, and whole sums of them stay
+ * until then (torch/distributed/pipelining/stage.py turns off the synchronisation of all but the last microbatch). */
+static bool stays_gathered(const struct pz_plan *p) {
+  return (p->zero == 3 && p->pp > 1) || (p->zero == 2 && is_fsdp2(p));
+}
+
+/* Are gradients scattered layer by layer with every microbatch? */
+static bool scatters_layers(const struct pz_plan *p) { return is_fsdp2(p) && p->pp == 1; }
 
 /* Weights gathered for a layer and the one that is fetched ahead, and in backward its whole gradient,
  * in 16 bit and as it is exchanged (FSDP: Zhao et al., arXiv 2304.11277, section 3.3).  A compiler gathers matrix by
- * matrix. */
+ * matrix.  FSDP2 keeps the buffer of the layer before, in which gradients are scattered, through the backward pass of a layer
+ * (reduce_scatter_state of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py). */
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_plan *p = s->p;
-  if (!pz_plan_divides(p) || p->zero < 2 || stays_gathered(p)) return 0;
+  if (!pz_plan_divides(p) || p->zero < 2) return 0;
+  if (is_fsdp2(p)) {
+    double weights = stays_gathered(p) ? 0 : HALF_BYTES * (double)(l->params + first_kind(s)->params);
+    double gradient = backward ? HALF_BYTES * (double)l->trained_params : 0;
+    return weights + gradient + (p->pp == 1 && backward ? p->grad_bytes * s->scattered_params : 0);
+  }
+  if (stays_gathered(p)) return 0;
   double n = (double)l->params, next = (double)first_kind(s)->params,
          trained = (double)l->trained_params;
   if (pz_framework_compiles(pz_plan_framework(p))) {
@@ -357,6 +397,9 @@ static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *
   double gradient = backward ? trained * (HALF_BYTES + p->grad_bytes) : 0;
   return p->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
 }
+
+static double gradient_bytes(const struct pz_plan *p);
+static bool is_torch_head(const struct stage_walk *s, uint32_t i);
 
 /* A moment at which the layer at hand needs `extra` bytes. */
 static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, bool backward) {
@@ -411,6 +454,41 @@ static double away_bytes(const struct stage_walk *s, const struct pz_layer *l, d
                                            saved_form(l, s->p)));
 }
 
+/* Bytes that torchtitan saves of a repeated layer besides those of its graph.  What a tensor-parallel group gathers for a
+ * GEMM is saved as it was gathered, where Megatron gathers it again.  Context parallelism runs attention step by step around
+ * a ring, which selective recomputation sees as attention kernels whose results it saves: whole ones of the first step, and
+ * half as large ones of the first device's others.  Under autocast the residual stream is fp32. */
+static double torch_saves_more(const struct pz_plan *p, const struct pz_layer *l) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  double bytes = 0;
+  if (pz_plan_framework(p)->rules != PZ_RULES_TITAN) return 0;
+  for (uint32_t i = 0; i < ops->n && p->tp > 1; i++) {
+    const struct pz_op *op = &ops->op[i];
+    if (op->kind == PZ_OP_ALL_GATHER && op->peers == PZ_PEERS_TENSOR)
+      bytes += (double)(op->bytes_written - op->bytes_read);
+  }
+  return bytes + (pz_plan_autocasts(p) ? 2 * (double)l->output_bytes : 0);
+}
+
+/* Bytes of the keys and values of the whole context that attention gathers in a pass, with their gradients. */
+static double torch_ring_bytes(const struct pz_plan *p, const struct pz_layer *l) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  double bytes = 0;
+  if (pz_plan_framework(p)->rules != PZ_RULES_TITAN || p->cp == 1) return 0;
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    if (op->kind == PZ_OP_ALL_GATHER && op->peers == PZ_PEERS_CONTEXT)
+      bytes += (double)op->bytes_written;
+  }
+  return 2 * bytes;
+}
+
+static double torch_ring_results(const struct pz_plan *p, const struct pz_layer *l) {
+  bool ring = pz_plan_framework(p)->rules == PZ_RULES_TITAN && p->cp > 1 &&
+              p->recompute == PZ_RECOMPUTATION_ALTERNATE;
+  return ring ? (double)l->context_bytes * (1 + 0.5 * (double)(p->cp - 1)) : 0;
+}
+
 /* How a layer goes through the stage.  Gradients of embedding and head come from autograd, whatever the
  * GEMMs of the layers do. */
 static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool recomputed,
@@ -422,14 +500,21 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   if (kind_of(s, i) >= 0) {
     double less = (double)l->less_bytes[saved_form(l, s->p)];
     if (s->m->copies_context) less -= (double)l->context_bytes;
+    less -= torch_saves_more(s->p, l);
     x.saved -= less;
     x.freed += less;
   }
   enum pz_loss loss = pz_plan_loss(s->p);
+  if (is_torch_head(s, i)) { /* walk_backward has its moments */
+    x.saved = x.forward_peak = HALF_BYTES * (double)l->logits + (double)l->output_bytes;
+    x.freed = -x.saved;
+  }
   if (loss == PZ_LOSS_FP32) copy_logits(&x, (double)l->logits);
   if (loss == PZ_LOSS_BESIDE) x.backward_peak += HALF_BYTES * (double)l->logits;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
   if (recomputed) recompute(s->m, l, s->p, how, &x);
+  if (recomputed) recompute_bytes(&x, -torch_ring_results(s->p, l));
+  x.backward_peak += torch_ring_bytes(s->p, l);
   if (offloaded)
     recompute_bytes(&x, away_bytes(s, l, x.saved)); /* they come back as others are made */
   return x;
@@ -490,15 +575,66 @@ static void walk_forward(struct stage_walk *s) {
   if (!is_last(s)) s->activation_bytes -= passed_bytes(s);
 }
 
-/* Backward passes of so many layers i are over. */
+/* Bytes of the sharded gradients of a layer. */
+static double shard_of_gradient(const struct stage_walk *s, const struct pz_layer *l) {
+  double expert = (double)l->trained_expert_params, dense = (double)l->trained_params - expert;
+  return gradient_bytes(s->p) * (dense / (double)pz_plan_shards(s->p) +
+                                 expert / (double)pz_plan_expert_shards(s->p));
+}
+
+/* Ends the backward passes of n layers i. */
 static void pass_backward(struct stage_walk *s, uint32_t i, const struct layer_pass *x, int64_t n) {
   double times = (double)n;
+  if (n) s->scattered_params = (double)s->m->w->layers[i].trained_params;
+  if (s->first_gradients || s->second_gradients)
+    s->gradient_bytes += times * shard_of_gradient(s, &s->m->w->layers[i]);
   s->activation_bytes += times * x->freed;
   if (kind_of(s, i) == BEHIND) {
     s->activation_bytes += times * x->saved;
     s->logit_bytes -= times * x->saved;
   }
   s->gradient_bytes += times * x->gradient_bytes;
+}
+
+/* The head and loss of torchtitan's models, which are modules of PyTorch of their own. */
+static bool is_torch_head(const struct stage_walk *s, uint32_t i) {
+  return kind_of(s, i) == BEHIND && s->m->w->layers[i].logits > 0 &&
+         pz_plan_framework(s->p)->rules == PZ_RULES_TITAN;
+}
+
+/* Bytes of each logit while the loss's derivative is made.  Compiled, the loss reads 16-bit logits and writes their
+ * derivative; else logits are cast to fp32, and the log-softmax, its derivative and that of the loss are in fp32.  Logits
+ * divided over a tensor-parallel group are a DTensor, whose loss PyTorch runs step by step
+ * (torch/distributed/tensor/parallel/loss.py). */
+static double loss_bytes(const struct pz_plan *p) {
+  static const double COMPILED = 2 + 2, EAGER = 3 * 4, DIVIDED = 2 + 2 * 4;
+  return p->tp > 1 ? DIVIDED : p->execution == PZ_EXECUTION_COMPILE ? COMPILED : EAGER;
+}
+
+/* One moment of the head's backward pass: bytes of logits, and what its weights and gradients need. */
+static void visit_head_moment(struct stage_walk *s, double logits, double weights,
+                              double gradients) {
+  double hidden = (double)first_kind(s)->output_bytes;
+  struct pz_training_memory now = {
+      .activation_bytes = s->activation_bytes,
+      .gradient_bytes = s->gradient_bytes,
+      .logit_bytes = logits + 2 * hidden,
+      .communication_bytes = s->communication_bytes + weights + gradients};
+  if (pz_training_memory_sum(&now) > pz_training_memory_sum(&s->peak)) s->peak = now;
+}
+
+/* Three moments that do not meet: the derivative of the loss, the GEMMs of the head, and the copy of its gradient to where
+ * it is scattered from.  A stage of a pipeline keeps its result, the logits, until the end. */
+static void visit_torch_head(struct stage_walk *s, const struct pz_layer *l) {
+  const struct pz_plan *p = s->p;
+  double logits = (double)l->logits, kept = p->pp > 1 ? HALF_BYTES * logits : 0;
+  double trained = (double)l->trained_params, weights = 0;
+  if (is_fsdp2(p) && !stays_gathered(p))
+    weights = HALF_BYTES * (double)(l->params + first_kind(s)->params);
+  visit_head_moment(s, loss_bytes(p) * logits, 0, 0);
+  visit_head_moment(s, kept + HALF_BYTES * logits, weights, HALF_BYTES * trained);
+  if (scatters_layers(p))
+    visit_head_moment(s, 0, weights, (HALF_BYTES + p->grad_bytes) * trained);
 }
 
 static void walk_backward(struct stage_walk *s) {
@@ -508,9 +644,17 @@ static void walk_backward(struct stage_walk *s) {
     struct row r;
     for (int64_t k = repeats(s, i); k > 0; k -= r.n) {
       r = row_to(s, i, k);
-      visit(s, &w->layers[i], r.x.backward_peak, true);
-      pass_backward(s, i, &r.x, r.n - 1);
-      if (r.n > 1) visit(s, &w->layers[i], r.x.backward_peak, true);
+      if (is_torch_head(s, i)) {
+        visit_torch_head(s, &w->layers[i]);
+      } else {
+        visit(s, &w->layers[i], r.x.backward_peak, true);
+        if (r.n > 1) { /* from the second on, gradients of the same layer are being scattered */
+          pass_backward(s, i, &r.x, 1);
+          visit(s, &w->layers[i], r.x.backward_peak, true);
+          pass_backward(s, i, &r.x, r.n - 2);
+          visit(s, &w->layers[i], r.x.backward_peak, true);
+        }
+      }
       pass_backward(s, i, &r.x, 1);
     }
   }
@@ -692,11 +836,14 @@ static void add_state(const struct stage_walk *s, double n, double trained, int6
   double d = (double)shards;
   bool whole = shards > 1 && stays_gathered(p);
   bool gradients = p->zero > 2 || (p->zero == 2 && p->pp == 1);
+  bool later = is_fsdp2(p) && (p->pp > 1 || s->first_gradients); /* sharded gradients come later */
   double here = 1 - pz_plan_away(p);
-  to->weight_bytes += n * f->weight_bytes / (p->zero > 2 ? d : 1) + (whole ? n * HALF_BYTES : 0);
-  to->gradient_bytes +=
-      trained * gradient_bytes(p) / (gradients ? d : 1) * (f->gradients_away ? here : 1) +
-      (whole ? trained * p->grad_bytes : 0);
+  to->weight_bytes += n * f->weight_bytes / (p->zero > 2 || is_fsdp2(p) ? d : 1) +
+                      (whole ? n * HALF_BYTES : 0);
+  if (!later)
+    to->gradient_bytes +=
+        trained * gradient_bytes(p) / (gradients ? d : 1) * (f->gradients_away ? here : 1);
+  if (whole && p->pp > 1) to->gradient_bytes += trained * p->grad_bytes;
   to->optimizer_bytes += trained * optimizer_bytes(s->m, p) / (p->zero ? d : 1) * here;
 }
 
@@ -715,6 +862,7 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
     m.weight_bytes += (frozen - copied_weight_bytes(s->m, s->p) - f->weight_bytes) *
                       (n.blocks - n.trained - n.trained_expert) /
                       (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
+  if (pz_plan_autocasts(s->p)) m.weight_bytes += HALF_BYTES * (n.dense + n.expert); /* its casts */
   if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
   return m;
 }
@@ -779,6 +927,9 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              int64_t stage) {
   struct stage_walk s = walk_of(m, p, stage);
   s.shape.microbatches = (uint32_t)microbatches;
+  s.first_gradients = scatters_layers(p) && microbatches == 1;
+  /* with replicas of the shards, what is all-reduced over them (all_reduce_state of _fsdp_param_group.py) */
+  s.second_gradients = scatters_layers(p) && microbatches > 1 && pz_plan_hybrid(p);
   struct pz_training_memory all = state_bytes(&s);
   bool sharded = p->zero > 1 && pz_plan_divides(p);
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
@@ -796,4 +947,19 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
   all.logit_bytes = now.logit_bytes;
   all.communication_bytes = now.communication_bytes;
   return all;
+}
+
+/* What is freed in one stream cannot be used in another before both meet, and blocks of other sizes leave gaps. */
+double pz_allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
+                         const struct pz_plan *p, const struct pz_training_memory *peak) {
+  double sum = pz_training_memory_sum(peak);
+  if (!pz_plan_framework(p)->shards_stages) return sum * (1 + k->reserved_other);
+  double dynamic =
+      peak->activation_bytes + peak->work_bytes + peak->logit_bytes + peak->communication_bytes;
+  double bytes = k->reserved_dynamic * dynamic;
+  if (is_fsdp2(p) && p->pp == 1)
+    bytes += k->reserved_gathered * HALF_BYTES * m->layer_params;
+  else if (is_fsdp2(p)) /* sums in fp32 beside weights in 16 bit */
+    bytes += k->reserved_whole * peak->gradient_bytes * (1 + HALF_BYTES / MOST_GRADIENT_BYTES);
+  return sum + bytes + k->reserved_routed * m->routed_bytes;
 }

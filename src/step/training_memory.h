@@ -8,6 +8,8 @@
 
 #include "plan/plan.h"
 
+struct pz_constants;
+
 /* Repeated layers of a model in the order in which they run.  Most models have one kind of them; others begin with dense
  * layers before those with experts, or let kinds of attention alternate. */
 struct pz_layer_kinds {
@@ -42,6 +44,8 @@ struct pz_memory_model {
   const struct pz_layer_kinds *kinds; /* of repeated layers */
   double placeholder_bytes;           /* a 16-bit gradient of every matrix of a repeated layer */
   double matrix_params;               /* of the largest matrix */
+  double layer_params;                /* of the largest layer */
+  double routed_bytes;                /* of tokens that a layer sends to experts, at most */
   bool experts;                       /* the model has some */
   bool copies_context;                /* the result of attention is saved twice */
   bool one_copy;                      /* 8-bit operands with one scale need no transposed copy */
@@ -65,6 +69,11 @@ double pz_away_bytes(const struct pz_memory_model *m, const struct pz_plan *plan
 /* Of a stage, for each device: the most of the host's memory that activations and optimizer state take. */
 double pz_host_bytes(const struct pz_memory_model *m, const struct pz_plan *plan,
                      int64_t microbatches, int64_t stage);
+
+/* Bytes that PyTorch's allocator reserves for a stage whose peak is `peak`: a device runs out of memory when these reach what
+ * it has. */
+double pz_allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
+                         const struct pz_plan *plan, const struct pz_training_memory *peak);
 
 double pz_training_memory_sum(const struct pz_training_memory *m);
 

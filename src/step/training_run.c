@@ -54,9 +54,12 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
                    job->model, job->chip->name);
   r.hbm_bytes = (double)pz_chip_hbm_bytes(job->chip);
   r.plan.seq = (int64_t)(r.p.tokens / (double)r.plan.batch + 0.5);
-  r.expected = pz_plan_expectation(&r.plan, &r.p, job->chip);
+  if (!job->net || !job->net->instant) /* steps without network are not among the validated runs */
+    r.expected = pz_plan_expectation(&r.plan, &r.p, job->chip);
   r.launch_bound = pz_launch_bound(&r.p.parts);
   r.stages = detail.stages;
+  r.stage_s = detail.stage_s;
+  r.reserved_bytes = detail.reserved_bytes;
   r.layers = detail.layers;
   warn_of_framework(&model, &r);
   r.events = detail.run.events;

@@ -66,7 +66,7 @@ static enum pz_status add_step(struct calibrator *x, const char *where, const ch
                                const struct pz_job *job, const struct pz_plan *plan,
                                double measured_s, struct pz_vec *steps) {
   struct pz_job *own = pz_arena_alloc(x->arena, 1, sizeof *own);
-  struct pz_measured_step m = {id, own, plan, measured_s};
+  struct pz_measured_step m = {.id = id, .job = own, .plan = plan, .measured_s = measured_s};
   if (!own || !pz_vec_push(steps, &m)) return no_memory(x);
   *own = *job;
   if (x->o->chip) own->chip = &x->wanted; /* as its file says */
@@ -280,14 +280,9 @@ static enum pz_status leave_out(struct calibrator *x, const struct pz_measured_s
 static enum pz_status tell_factors(struct calibrator *x, const struct pz_correction *c,
                                    const struct pz_step_sensitivity *s, uint32_t n,
                                    struct pz_step_calibration *out) {
-  struct pz_correction copy = *c;
   struct pz_step_factor *list = pz_arena_alloc(x->arena, PZ_CORRECTION_FACTORS, sizeof *list);
   if (!list) return no_memory(x);
-  for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
-    list[f] = (struct pz_step_factor){.name = pz_correction_names[f],
-                                      .factor = *pz_correction_factor(&copy, f)};
-    for (uint32_t i = 0; i < n; i++) list[f].share += s[i].share[f] / n;
-  }
+  pz_correction_tell(c, s, n, list, PZ_CORRECTION_FACTORS);
   out->factors = list;
   out->n_factors = PZ_CORRECTION_FACTORS;
   return PZ_OK;

@@ -249,7 +249,8 @@ static enum pz_status find_uses(struct pz_graph *g, struct pz_layer *layer) {
   layer->saved_by = by;
   for (uint32_t i = 0; i < g->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(g, PZ_FORWARD, i);
-    if (op->kind == PZ_OP_CROSS_ENTROPY) layer->logits += pz_graph_tensor(g, op->in[0])->elems;
+    if (op->kind == PZ_OP_CROSS_ENTROPY || op->kind == PZ_OP_LOG_SOFTMAX)
+      layer->logits += pz_graph_tensor(g, op->in[0])->elems;
     if (op->kind == PZ_OP_ATTENTION)
       layer->context_bytes += pz_tensor_bytes(pz_graph_tensor(g, op->out[0]));
   }

@@ -143,6 +143,36 @@ void fuzz_steps(const char *text, size_t bytes) {
   unlink(path);
 }
 
+/* Results of the rehearsal of tests/data/rehearsal/plan.json. */
+void fuzz_rehearsal(const char *text, size_t bytes) {
+  struct pz_run_plan run = pz_run_plan_default();
+  struct pz_rehearsal *r = NULL;
+  struct pz_chip chip;
+  struct pz_network at;
+  struct pz_error err = {0};
+  if (bytes > 1 << 13) return;
+  run.model = "llama3-8b";
+  run.plan.framework = pz_framework_find("torchtitan");
+  run.plan.devices = 32;
+  run.plan.pp = 4;
+  run.plan.zero = 2;
+  run.plan.mbs = 1;
+  run.plan.batch = 64;
+  run.plan.seq = 8192;
+  run.plan.recompute = PZ_RECOMPUTATION_NONE;
+  run.plan.execution = PZ_EXECUTION_EAGER;
+  require(pz_chip_read("h200", &chip, &err) == PZ_OK);
+  require(pz_network_find(&chip, NULL, 32, "devices", &at, &err) == PZ_OK);
+  struct pz_diff_side side = {.size = sizeof side, .run = &run, .chip = &chip, .net = &at.cluster};
+  if (was_read(pz_rehearsal_read(&side, "fuzz", text, bytes, &r, &err), &err)) {
+    require(r->n_ranks > 0 && (!r->chip || pz_chip_check(r->chip, &err) == PZ_OK));
+    for (uint32_t i = 0; i < r->n_ranks; i++)
+      require(r->ranks[i].predicted[PZ_REHEARSAL_COMPUTE] > 0 &&
+              isfinite(r->ranks[i].corrected_s) && isfinite(r->ranks[i].needed_bytes));
+  }
+  pz_rehearsal_free(r);
+}
+
 /* ---- limits and prices -------------------------------------------------------------------------- */
 
 void fuzz_limits(const char *text, size_t bytes) {

@@ -41,7 +41,8 @@ static void steps_with(const struct pz_run_table *t, const struct pz_correction 
   struct pz_error err = {0};
   for (uint32_t i = 0; i < PLANS; i++) {
     if (!t->rows[i].predicted) fail_msg("%s", t->rows[i].reason);
-    out[i] = (struct pz_measured_step){t->rows[i].id, pz_run_table_job(t, i), t->rows[i].plan, 0};
+    out[i] = (struct pz_measured_step){
+        .id = t->rows[i].id, .job = pz_run_table_job(t, i), .plan = t->rows[i].plan};
   }
   assert_int_equal(pz_steps_corrected(out, PLANS, c, 1, step_s, &err), PZ_OK);
   for (int i = 0; i < PLANS; i++) out[i].measured_s = step_s[i];

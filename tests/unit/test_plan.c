@@ -429,6 +429,19 @@ static void files_are_read_back(void **state) {
   assert_true(r.plan.tp == 8 && r.plan.sp == 1);
   assert_true(pz_plan_given(&r.plan) == (PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(SP)));
   assert_true(r.from[PZ_PLAN_TP] && !r.from[PZ_PLAN_PP]);
+  r = read_file("{\"model\":\"gpt2\",\"chip\":\"mine\",\"chip_file\":\"./mine.json\",\"plan\":"
+                "{\"tp\":2,\"pp\":2,\"dp\":4,\"shard\":4,\"sp\":true,\"stage_recompute\":[4,0]}}",
+                &arena);
+  assert_string_equal(r.chip, "./mine.json");
+  assert_true(r.plan.n_stage_recompute == 2 && r.plan.stage_recompute[0] == 4);
+  struct pz_plan given = pz_plan_default();
+  given.tp = 1;
+  pz_run_plan_change(&r, &given);
+  assert_true(r.plan.tp == 1 && r.plan.dp == 0 && r.plan.shard == 0 && r.plan.sp < 0);
+  assert_true(r.plan.pp == 2 && r.plan.stage_recompute);
+  given.pp = 1;
+  pz_run_plan_change(&r, &given);
+  assert_true(r.plan.pp == 1 && !r.plan.stage_recompute);
   pz_arena_release(&arena);
 }
 
@@ -445,7 +458,10 @@ static void wrong_files_are_refused(void **state) {
        "plan.json: unknown field 'tensor'; accepted: model, chip, cluster, config, framework"},
       {"{\"model\":\"gpt2\",\"plan\":{\"pp\":2,\"peak\":8}}", "unknown field 'peak'"},
       {"{\"model\":\"gpt2\",\"plan\":8}", "plan.json: plan is an integer"},
-      {"{\"model\":\"gpt2\",\"stage_recompute\":[1]}", "unknown field 'stage_recompute'"},
+      {"{\"model\":\"gpt2\",\"n_stage_recompute\":1}", "unknown field 'n_stage_recompute'"},
+      {"{\"model\":\"gpt2\",\"stage_recompute\":[]}", "stage_recompute is []; accepted: a list"},
+      {"{\"model\":\"gpt2\",\"stage_recompute\":[1,-1]}", "stage_recompute[1] is -1; accepted"},
+      {"{\"model\":\"gpt2\",\"plan\":{},\"chip_file\":1}", "chip_file is an integer; accepted"},
       {"{\"model\":\"gpt2\",\"config\":\"x\"}", "config is a string"},
       {"{\"model\":\"gpt2\",\"tp\":\"8\"}", "tp is \"8\"; accepted: a number from 1 to 1048576"},
       {"{\"model\":\"gpt2\",\"tp\":-8}", "tp is '-8'; accepted: an integer from 1"},

@@ -1,0 +1,43 @@
+#include "step/rank_alone.h"
+
+#include "chip/chip.h"
+#include "core/num.h"
+#include "step/training_memory.h"
+
+/* Between two steps nothing is gathered: where weights and gradients are divided, they are so as the optimizer's state is. */
+static double static_bytes(const struct pz_plan *p, const struct pz_training_memory *m) {
+  static const double GRADIENT = 4, MOMENT = 4;
+  const struct pz_framework *f = pz_plan_framework(p);
+  double own = f->state_bytes - f->weight_bytes - GRADIENT; /* of a parameter, the optimizer's */
+  if (p->moment_bytes > 0) own -= 2 * (MOMENT - p->moment_bytes);
+  if (p->zero < 2 || pz_plan_adapts(p) || p->offload || !(own > 0))
+    return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes;
+  return m->optimizer_bytes * (1 + (f->weight_bytes + GRADIENT) / own);
+}
+
+enum pz_status pz_rank_alone(const struct pz_job *job, const struct pz_plan *plan, int64_t stage,
+                             int64_t microbatches, struct pz_rank_alone *out,
+                             struct pz_error *err) {
+  struct pz_arena arena;
+  struct pz_network none = {.own_link = !job->net};
+  struct pz_job alone = *job;
+  struct pz_prediction p;
+  struct pz_prediction_detail detail = {.arena = &arena, .no_events = true};
+  if (job->net) none.cluster = *job->net;
+  pz_network_make_instant(&none, job->chip, plan->devices);
+  alone.net = &none.cluster;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_predict(&alone, plan, &p, &detail, err);
+  if (status == PZ_OK) {
+    const struct pz_training_memory *m = &detail.stages[stage];
+    double update_s = pz_fmin(p.parts.optimizer_s, detail.stage_s[stage]);
+    double part = (double)microbatches / (double)p.microbatches;
+    *out = (struct pz_rank_alone){.compute_s = part * (detail.stage_s[stage] - update_s) + update_s,
+                                  .static_bytes = static_bytes(plan, m),
+                                  .peak_bytes = pz_training_memory_sum(m),
+                                  .reserved_bytes = detail.reserved_bytes[stage],
+                                  .microbatches = p.microbatches};
+  }
+  pz_arena_release(&arena);
+  return status;
+}
