@@ -46,6 +46,9 @@ static const struct renamed {
     {"layernorm_zero_centered_gamma", NULL, false},
     {"hetereogenous_dist_checkpoint", NULL, false},
     {"should_pad_vocab", NULL, false},
+    {"is_hybrid_model", NULL, false},
+    {"calculate_per_token_loss", NULL, false},
+    {"rope_scaling", "use-rope-scaling", false},
     {"use_te_rng_tracker", NULL, false},
 };
 

@@ -88,6 +88,30 @@ static void put_training(const struct pz_launch *l, FILE *out) {
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
+/* Matrices of a layer on one device of a tensor-parallel group. */
+static int64_t layer_params(const struct pz_launch *l) {
+  const struct pz_model_shape *s = &l->shape;
+  int64_t attention = 2 * (s->heads + s->kv_heads) * s->head_dim;
+  return s->hidden * (attention + (s->gated ? 3 : 2) * s->ffn) / l->plan.tp;
+}
+
+/* Stage 3 as it is predicted (step/step_price.c, step/training_memory.c): weights are gathered layer by layer, the next one
+ * beside the layer at hand where the plan overlaps param, and once for the backward pass with what it recomputes; gradients
+ * are scattered layer by layer.  DeepSpeed would fetch ahead until max_live_parameters are there, and gathers beside compute
+ * with overlap_comm alone (runtime/zero/partitioned_param_coordinator.py, parameter_offload.py).  Vectors stay whole, as a
+ * collective each would cost more than their bytes. */
+static void put_fetching(const struct pz_launch *l, FILE *out) {
+  int64_t layer = layer_params(l);
+  fprintf(out,
+          ",\n    \"stage3_prefetch_bucket_size\": %" PRId64
+          ",\n    \"stage3_max_live_parameters\": %" PRId64
+          ",\n    \"stage3_max_reuse_distance\": %" PRId64
+          ",\n    \"stage3_param_persistence_threshold\": %" PRId64
+          ",\n    \"reduce_bucket_size\": %" PRId64,
+          l->plan.overlap & PZ_OVERLAP_PARAM ? layer : 0, 2 * layer, 2 * layer,
+          10 * l->shape.hidden, layer);
+}
+
 static void put_config(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
   const char *half = p->precision == PZ_PRECISION_FP16 ? "fp16" : "bf16";
@@ -102,20 +126,25 @@ static void put_config(const struct pz_launch *l, FILE *out) {
           p->batch, p->mbs, pz_plan_microbatches(&l->plan), p->grad_bytes == 2 ? half : "fp32",
           half, p->zero);
   if (p->zero) fprintf(out, ",\n    \"overlap_comm\": %s", overlap ? "true" : "false");
-  if (p->zero == 3 && !(p->overlap & PZ_OVERLAP_PARAM))
-    fputs(",\n    \"stage3_prefetch_bucket_size\": 0", out);
+  if (p->zero == 3) put_fetching(l, out);
   if (pz_plan_away(p) > 0)
     fputs(",\n    \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}", out);
   fputs("\n  }\n}\nEOF\n\n", out);
 }
 
 void pz_launch_deepspeed(const struct pz_launch *l, FILE *out) {
-  pz_launch_head(l, "Megatron-DeepSpeed", out);
+  pz_launch_head(l, "Megatron-DeepSpeed (DeepSpeed 0.17 to 0.19)", out);
   pz_launch_need(out, "MEGATRON_DEEPSPEED_PATH", "the folder of Megatron-DeepSpeed");
   pz_launch_need(out, "DATA_PATH", "the prefix of a .bin and .idx data set");
   pz_launch_need(out, "TOKENIZER", "a Hugging Face tokenizer");
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
-  fputs("RUN_PATH=${RUN_PATH:-$(mktemp -d)}\nexport "
+  /* its pretrain_gpt.py imports modules that older releases have not */
+  fputs("python3 - <<'EOF'\n"
+        "import sys\nfrom importlib.metadata import version\n\n"
+        "found = version(\"deepspeed\")\n"
+        "if tuple(int(n) for n in found.split(\".\")[:2]) < (0, 17):\n"
+        "    sys.exit(f\"this script is for DeepSpeed 0.17 or later, and this is {found}\")\nEOF\n"
+        "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\nexport "
         "CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\n\n",
         out);
   put_config(l, out);

@@ -794,8 +794,15 @@ static enum pz_status read_deepspeed(struct reader *r) {
                                       "zero-optimization",
                                       "wall-clock-breakdown",
                                       NULL};
-  static const char *const sharding[] = {"stage", "overlap-comm", "stage3-prefetch-bucket-size",
-                                         "offload-optimizer", NULL};
+  static const char *const sharding[] = {"stage",
+                                         "overlap-comm",
+                                         "stage3-prefetch-bucket-size",
+                                         "stage3-max-live-parameters",
+                                         "stage3-max-reuse-distance",
+                                         "stage3-param-persistence-threshold",
+                                         "reduce-bucket-size",
+                                         "offload-optimizer",
+                                         NULL};
   struct pz_plan *o = &r->out->plan;
   struct pz_document d;
   struct pz_error why = {0};
@@ -823,8 +830,11 @@ static enum pz_status read_deepspeed(struct reader *r) {
     return pz_fail(r->err, status, "%s:%u: DeepSpeed's configuration: %s", r->name, d.line,
                    why.message);
   }
-  bool grad = o->zero > 1 && json_is_true(json_object_get(zero, "overlap_comm"));
-  bool param = o->zero == 3 && !(json_is_integer(prefetch) && json_integer_value(prefetch) == 0);
+  /* without a value stage 3 alone overlaps; weights are fetched beside compute with overlap_comm alone */
+  const json_t *beside = json_object_get(zero, "overlap_comm");
+  bool grad = o->zero > 1 && (json_is_boolean(beside) ? json_is_true(beside) : o->zero == 3);
+  bool param =
+      grad && o->zero == 3 && !(json_is_number(prefetch) && json_number_value(prefetch) == 0);
   o->overlap = (grad ? PZ_OVERLAP_GRAD : 0) | (param ? PZ_OVERLAP_PARAM : 0);
   if (json_is_string(type)) o->grad_bytes = strcmp(json_string_value(type), "fp32") == 0 ? 4 : 2;
   r->out->from[PZ_PLAN_OVERLAP] = "DeepSpeed's configuration";

@@ -82,7 +82,9 @@ static bool is_flex(const struct pz_plan *p) {
 static void put_dispatcher(const struct writer *w) {
   const struct pz_plan *p = &w->l->plan;
   put_word(w, "moe-token-dispatcher-type", is_flex(p) ? "flex" : "alltoall");
-  if (is_flex(p))
+  if (is_flex(p) && !w->bridge && pz_plan_dispatcher(p) == PZ_DISPATCHER_DEEPEP)
+    put_flag(w, "moe-enable-deepep", true); /* the name that core 0.14 has too */
+  else if (is_flex(p))
     put_word(w, "moe-flex-dispatcher-backend", pz_dispatcher_names[pz_plan_dispatcher(p)]);
 }
 
@@ -166,7 +168,6 @@ static void put_attention(const struct writer *w) {
   fprintf(w->out, "%s%s\n", w->bridge ? "AttnBackend." : "", backend(&w->l->plan));
 }
 
-/* Of Bridge the scaling is the class of the model. */
 static void put_positions(const struct writer *w) {
   const struct pz_model_shape *s = &w->l->shape;
   int64_t seq = w->l->plan.seq;
@@ -179,8 +180,8 @@ static void put_positions(const struct writer *w) {
                               : "learned_absolute");
   if (s->rotary_base > 0) put(w, "rotary-base", (int64_t)s->rotary_base);
   if (s->rotary_part < 1) put_real(w, "rotary-percent", s->rotary_part);
-  if (factor > 0 && !w->bridge) {
-    put_flag(w, "use-rope-scaling", true);
+  if (factor > 0) {
+    put_flag(w, w->bridge ? "rope-scaling" : "use-rope-scaling", true);
     put_real(w, "rope-scaling-factor", factor);
   }
 }
@@ -401,9 +402,10 @@ void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *
     put(&w, "recompute-num-layers", p->recompute_layers ? p->recompute_layers : 1);
   }
   put_offload(&w);
-  if (p->execution == PZ_EXECUTION_GRAPH)
-    put_word(&w, "cuda-graph-impl", "local");
-  else if (p->cuda_graphs > 0) {
+  if (p->execution == PZ_EXECUTION_GRAPH) {
+    put_own(&w, false, "  --enable-cuda-graph\n"); /* the name that core 0.14 has too */
+    put_own(&w, true, "model.cuda_graph_impl = \"local\"\n");
+  } else if (p->cuda_graphs > 0) {
     put_word(&w, "cuda-graph-impl", "transformer_engine");
     put_name(&w, "cuda-graph-scope");
     put_own(&w, true, "[");

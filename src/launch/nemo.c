@@ -13,7 +13,7 @@ static bool captures(const struct pz_plan *p) {
 /* Fused kernels, as predicted: Megatron-LM's arguments and Bridge's own models have them, its bare classes have not
  * (models/gpt_provider.py; models/llama/llama_bridge.py; router and permutation in models/deepseek and the recipes).
  * Without the activation's act_precision has no effect (megatron/core/transformer/mlp.py).  Shared experts
- * beside the dispatcher, as NemotronHModelProvider has them, refuse every dispatcher but alltoall
+ * beside the dispatcher, as Bridge gives them to nemotron_h, refuse every dispatcher but alltoall
  * (megatron/core/transformer/transformer_config.py, moe_shared_expert_overlap), and are not predicted. */
 static void put_fusions(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
@@ -26,14 +26,11 @@ static void put_fusions(const struct pz_launch *l, FILE *out) {
 
 static void put_model(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
-  double factor = pz_shape_rope_factor(s, l->plan.seq);
-  if (factor > 0) /* of this class it is a field in every version */
-    fprintf(out, "model = Llama31ModelProvider(rope_scaling_factor=%.10g)\n", factor);
-  else
-    fprintf(out, "model = %s()\n",
-            s->kv_rank                         ? "MLAModelProvider"
-            : s->family == PZ_SHAPE_NEMOTRON_H ? "NemotronHModelProvider"
-                                               : "GPTModelProvider");
+  fprintf(out, "model = %s()\n",
+          s->kv_rank                         ? "MLAModelProvider"
+          : s->family == PZ_SHAPE_NEMOTRON_H ? "HybridModelProvider"
+                                             : "GPTModelProvider");
+  if (s->family == PZ_SHAPE_NEMOTRON_H) fputs("model.is_hybrid_model = True\n", out);
   if (s->family == PZ_SHAPE_QWEN3_NEXT)
     fputs("model.transformer_layer_spec = "
           "get_transformer_block_with_experimental_attention_variant_spec\n"
@@ -95,6 +92,35 @@ static void put_precision(const struct pz_plan *p, FILE *out) {
   if (p->act_precision > 0) fputs("model.activation_func_fp8_input_store = True\n", out);
 }
 
+/* Adapters are trained on samples of prompt and completion, padded to the sequence length that is predicted; generated data
+ * stand in for these too.  With them a context in parts needs the loss of each token (training/config.py, validate). */
+static void put_data(const struct pz_launch *l, FILE *out) {
+  bool adapts = pz_plan_adapts(&l->plan);
+  fputs("mock = os.environ.get(\"MOCK_DATA\") == \"1\"\n", out);
+  fprintf(out,
+          "dataset = GPTDatasetConfig(\n    random_seed=1234,\n    seq_length=%" PRId64
+          ",\n    blend=None,\n    blend_per_split=None,\n"
+          "    data_path=%s,\n    split=\"99,1,0\",\n"
+          "    dataloader_type=\"single\",\n    reset_position_ids=False,\n"
+          "    reset_attention_mask=False,\n    eod_mask_loss=False,\n)\n",
+          l->plan.seq, adapts ? "None" : "None if mock else os.environ[\"DATA_PATH\"]");
+  if (adapts)
+    fprintf(out,
+            "if not mock:\n    dataset = GPTSFTDatasetConfig(\n        seq_length=%" PRId64
+            ",\n        dataset_root=os.environ[\"DATA_PATH\"],\n"
+            "        dataset_kwargs={\"pad_to_max_length\": True},\n"
+            "        do_validation=False,\n        do_test=False,\n    )\n",
+            l->plan.seq);
+  if (adapts && l->plan.cp > 1)
+    fputs("model.calculate_per_token_loss = True\nddp.average_in_collective = False\n", out);
+  fprintf(out,
+          "tokenizer = TokenizerConfig(\n"
+          "    tokenizer_type=\"NullTokenizer\" if mock else \"HuggingFaceTokenizer\",\n"
+          "    tokenizer_model=None if mock else os.environ[\"TOKENIZER\"],\n"
+          "    vocab_size=%" PRId64 ",\n)\n\n",
+          l->shape.vocab);
+}
+
 static void put_training(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
   fprintf(out,
@@ -126,18 +152,7 @@ static void put_training(const struct pz_launch *l, FILE *out) {
           "    train_iters=train_iters,\n"
           "    global_batch_size=%" PRId64 ",\n    micro_batch_size=%" PRId64 ",\n)\n\n",
           p->batch, p->mbs);
-  fprintf(out,
-          "mock = os.environ.get(\"MOCK_DATA\") == \"1\"\n"
-          "dataset = GPTDatasetConfig(\n    random_seed=1234,\n    seq_length=%" PRId64
-          ",\n    blend=None,\n    blend_per_split=None,\n"
-          "    data_path=None if mock else os.environ[\"DATA_PATH\"],\n    split=\"99,1,0\",\n"
-          "    dataloader_type=\"single\",\n    reset_position_ids=False,\n"
-          "    reset_attention_mask=False,\n    eod_mask_loss=False,\n)\n"
-          "tokenizer = TokenizerConfig(\n"
-          "    tokenizer_type=\"NullTokenizer\" if mock else \"HuggingFaceTokenizer\",\n"
-          "    tokenizer_model=None if mock else os.environ[\"TOKENIZER\"],\n"
-          "    vocab_size=%" PRId64 ",\n)\n\n",
-          p->seq, l->shape.vocab);
+  put_data(l, out);
 }
 
 /* One line, which bridge_program.c reads.  alpha twice the rank, as in recipes of fine-tuning. */
@@ -180,7 +195,12 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
 static void put_program(const struct pz_launch *l, FILE *out) {
   bool adapts = pz_plan_adapts(&l->plan);
   fputs("cat > \"$RUN_PATH/train.py\" <<'EOF'\n"
-        "import os\n\nimport torch\nimport torch.nn.functional as F\n"
+        "import os\nimport sys\n\nimport torch\nimport torch.nn.functional as F\n"
+        "from megatron.bridge.package_info import __version__\n\n"
+        "release = tuple(int(n) for n in __version__.split(\".\")[:2])\n"
+        "if release < (0, 6):\n"
+        "    sys.exit(f\"this script is for Megatron Bridge 0.6 or later, and this is "
+        "{__version__}\")\n\n"
         "from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec\n"
         "from megatron.core.transformer.enums import AttnBackend\n\n"
         "from megatron.bridge.models.gpt_provider import GPTModelProvider\n",
@@ -188,19 +208,16 @@ static void put_program(const struct pz_launch *l, FILE *out) {
   if (l->shape.kv_rank)
     fputs("from megatron.bridge.models.mla_provider import MLAModelProvider\n", out);
   if (l->shape.family == PZ_SHAPE_NEMOTRON_H)
-    fputs("from megatron.bridge.models.nemotronh.nemotron_h_provider import "
-          "NemotronHModelProvider\n"
+    fputs("from megatron.bridge.models.hybrid.hybrid_provider import HybridModelProvider\n"
           "from megatron.core.activations import squared_relu\n",
           out);
   if (l->shape.family == PZ_SHAPE_QWEN3_NEXT)
     fputs("from megatron.core.models.gpt.experimental_attention_variant_module_specs import (\n"
           "    get_transformer_block_with_experimental_attention_variant_spec,\n)\n",
           out);
-  if (pz_shape_rope_factor(&l->shape, l->plan.seq) > 0)
-    fputs("from megatron.bridge.models.llama.llama_provider import Llama31ModelProvider\n", out);
   fprintf(
       out,
-      "%sfrom megatron.bridge.recipes.utils.optimizer_utils import (\n"
+      "%s%sfrom megatron.bridge.recipes.utils.optimizer_utils import (\n"
       "    distributed_fused_adam_with_cosine_annealing,\n)\n"
       "from megatron.bridge.training.config import (\n    CheckpointConfig,\n    ConfigContainer,\n"
       "    DistributedDataParallelConfig,\n    GPTDatasetConfig,\n    LoggerConfig,\n"
@@ -208,6 +225,7 @@ static void put_program(const struct pz_launch *l, FILE *out) {
       "from megatron.bridge.training.gpt_step import forward_step\n"
       "from megatron.bridge.training.mixed_precision import get_mixed_precision_config\n"
       "from megatron.bridge.training.%s\n\n",
+      adapts ? "from megatron.bridge.data.builders.gpt_sft import GPTSFTDatasetConfig\n" : "",
       adapts ? "from megatron.bridge.peft.lora import LoRA\n" : "",
       adapts ? "finetune import finetune" : "pretrain import pretrain");
   put_model(l, out);
@@ -229,18 +247,19 @@ static void put_program(const struct pz_launch *l, FILE *out) {
 }
 
 void pz_launch_nemo(const struct pz_launch *l, FILE *out) {
-  pz_launch_head(l, "NeMo's Megatron Bridge", out);
+  pz_launch_head(l, "NeMo's Megatron Bridge (0.6 to 0.7)", out);
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
   if (pz_plan_adapts(&l->plan))
     pz_launch_need(out, "PRETRAINED_CHECKPOINT",
                    "weights of the model, a checkpoint of Megatron Core");
-  fputs(
-      "if [[ ${MOCK_DATA:-0} != 1 ]]; then\n"
-      "  : \"${DATA_PATH:?set it to the prefix of a .bin and .idx data set, or MOCK_DATA to 1}\"\n"
-      "  : \"${TOKENIZER:?set it to a Hugging Face tokenizer, or MOCK_DATA to 1}\"\nfi\n"
-      "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\n"
-      "export CHECKPOINT_PATH DATA_PATH TOKENIZER MOCK_DATA\n",
-      out);
+  fprintf(out,
+          "if [[ ${MOCK_DATA:-0} != 1 ]]; then\n"
+          "  : \"${DATA_PATH:?set it to %s, or MOCK_DATA to 1}\"\n"
+          "  : \"${TOKENIZER:?set it to a Hugging Face tokenizer, or MOCK_DATA to 1}\"\nfi\n"
+          "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\n"
+          "export CHECKPOINT_PATH DATA_PATH TOKENIZER MOCK_DATA\n",
+          pz_plan_adapts(&l->plan) ? "a folder with training.jsonl, of input and output each"
+                                   : "the prefix of a .bin and .idx data set");
   if (pz_plan_adapts(&l->plan)) fputs("export PRETRAINED_CHECKPOINT\n", out);
   pz_core_environment(l, PZ_LAUNCH_BRIDGE, out);
   put_program(l, out);

@@ -298,8 +298,11 @@ void pz_launch_torchtitan(const struct pz_launch *l, FILE *out) {
   if (pz_plan_adapts(&l->plan))
     pz_launch_need(out, "PRETRAINED_CHECKPOINT",
                    "weights of the model without adapters, a checkpoint of torchtitan");
-  fputs("if [[ ! -e $TORCHTITAN_PATH/torchtitan/config/job_config.py ]]; then\n"
-        "  echo \"$TORCHTITAN_PATH is not torchtitan 0.2, the last that reads TOML\" >&2\n"
+  /* a field that 0.2.2 has and 0.2.1 has not; later versions read no TOML */
+  fputs("if ! grep -qs context_parallel_load_balancer "
+        "\"$TORCHTITAN_PATH/torchtitan/config/job_config.py\"; then\n"
+        "  echo \"this script is for torchtitan 0.2.2, and $TORCHTITAN_PATH is another version\" "
+        ">&2\n"
         "  exit 1\nfi\n"
         "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\n\n"
         "toml() { # a path as a string of TOML\n"

@@ -3,6 +3,8 @@
  * that says what is accepted. */
 #include "unit/testing.h"
 
+#include "unit/launch_options.h"
+
 #include <ctype.h>
 #include <stdio.h>
 
@@ -331,73 +333,9 @@ static void check_attention(const struct pz_plan *p, const char *backend) {
 
 /* ---- Megatron-LM ---------------------------------------------------------------------------- */
 
-/* clang-format off */
-/* What the argument parser of Megatron-LM at the version of doc/launch.md knows, of what is used. */
-static const char *const megatron_flags[] = {
-    "--num-layers", "--hidden-size", "--ffn-hidden-size", "--num-attention-heads",
-    "--squared-relu", "--use-fused-weighted-squared-relu", "--spec", "--hybrid-layer-pattern", "--mamba-num-heads", "--mamba-head-dim",
-    "--mamba-state-dim", "--mamba-num-groups", "--moe-latent-size", "--moe-shared-expert-gate", "--attention-output-gate",
-    "--experimental-attention-variant", "--linear-attention-freq", "--linear-conv-kernel-dim", "--linear-key-head-dim",
-    "--linear-value-head-dim", "--linear-num-key-heads", "--linear-num-value-heads", "--apply-layernorm-1p", "--rotary-percent",
-    "--group-query-attention", "--num-query-groups", "--kv-channels", "--attention-backend",
-    "--qk-layernorm", "--multi-latent-attention", "--q-lora-rank", "--kv-lora-rank",
-    "--qk-head-dim", "--qk-pos-emb-head-dim", "--v-head-dim", "--rope-type", "--no-rope-fusion", "--rotary-scaling-factor", "--mscale", "--mscale-all-dim",
-    "--use-rope-scaling", "--rope-scaling-factor",
-    "--max-position-embeddings", "--position-embedding-type", "--rotary-base", "--normalization",
-    "--norm-epsilon", "--swiglu", "--disable-bias-linear", "--add-qkv-bias",
-    "--untie-embeddings-and-output-weights", "--attention-dropout", "--hidden-dropout",
-    "--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", "--use-precision-aware-optimizer",
-    "--exp-avg-dtype", "--exp-avg-sq-dtype", "--num-experts", "--moe-router-topk", "--moe-ffn-hidden-size",
-    "--moe-shared-expert-intermediate-size", "--moe-layer-freq", "--moe-grouped-gemm",
-    "--moe-token-dispatcher-type", "--moe-flex-dispatcher-backend", "--moe-router-load-balancing-type", "--moe-aux-loss-coeff",
-    "--moe-router-score-function", "--moe-router-enable-expert-bias", "--moe-router-pre-softmax",
-    "--moe-router-topk-scaling-factor", "--moe-router-num-groups", "--moe-router-group-topk", "--moe-router-dtype",
-    "--tensor-model-parallel-size", "--sequence-parallel", "--pipeline-model-parallel-size",
-    "--pipeline-model-parallel-layout", "--decoder-first-pipeline-num-layers",
-    "--decoder-last-pipeline-num-layers", "--account-for-embedding-in-pipeline-split",
-    "--account-for-loss-in-pipeline-split", "--num-virtual-stages-per-pipeline-rank",
-    "--context-parallel-size", "--cp-comm-type", "--expert-model-parallel-size", "--expert-tensor-parallel-size",
-    "--cpu-offloading-num-layers", "--fine-grained-activation-offloading", "--use-transformer-engine-op-fuser",
-    "--offload-modules", "--optimizer-cpu-offload", "--optimizer-offload-fraction",
-    "--overlap-cpu-optimizer-d2h-h2d", "--main-params-dtype",
-    "--use-distributed-optimizer", "--use-megatron-fsdp", "--data-parallel-sharding-strategy",
-    "--no-gradient-accumulation-fusion", "--init-model-with-meta-device", "--ckpt-format",
-    "--num-distributed-optimizer-instances", "--overlap-grad-reduce", "--overlap-param-gather",
-    "--overlap-moe-expert-parallel-comm", "--mtp-num-layers",
-    "--tp-comm-overlap", "--no-overlap-p2p-communication", "--micro-batch-size",
-    "--global-batch-size", "--seq-length", "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--lr-warmup-fraction",
-    "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--fp16", "--make-vocab-size-divisible-by", "--fp8-format", "--fp8-recipe", "--fp4-format", "--fp4-recipe", "--first-last-layers-bf16", "--num-layers-at-start-in-bf16",
-    "--num-layers-at-end-in-bf16", "--activation-func-fp8-input-store", "--grad-reduce-in-bf16",
-    "--recompute-granularity", "--recompute-modules", "--recompute-method",
-    "--recompute-num-layers", "--cuda-graph-impl", "--cuda-graph-scope", "--log-interval",
-    "--eval-interval", "--eval-iters", "--save", "--load", "--save-interval", NULL};
-
-/* The same of Megatron-DeepSpeed. */
-static const char *const deepspeed_flags[] = {
-    "--num-layers", "--hidden-size", "--ffn-hidden-size", "--num-attention-heads",
-    "--num-key-value-heads", "--kv-channels", "--max-position-embeddings",
-    "--use-rotary-position-embeddings", "--rotary-position-embeddings-theta", "--normalization",
-    "--layernorm-epsilon", "--swiglu", "--disable-bias-linear",
-    "--untie-embeddings-and-output-weights", "--attention-dropout", "--hidden-dropout",
-    "--no-query-key-layer-scaling", "--use-flash-attn-v1", "--use-flash-attn-v2",
-    "--tensor-model-parallel-size", "--sequence-parallel", "--pipeline-model-parallel-size",
-    "--no-pipeline-parallel", "--enable-zbh1-pipeline", "--zero-stage", "--deepspeed", "--deepspeed_config",
-    "--distributed-backend", "--micro-batch-size", "--global-batch-size", "--seq-length",
-    "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--lr-warmup-fraction", "--weight-decay", "--adam-beta2",
-    "--clip-grad", "--bf16", "--fp16", "--make-vocab-size-divisible-by", "--deepspeed-activation-checkpointing", "--recompute-granularity",
-    "--checkpoint-in-cpu", "--cpu-optimizer",
-    "--recompute-method", "--recompute-num-layers", "--data-path", "--split", "--tokenizer-type",
-    "--tokenizer-model", "--vocab-size", "--log-interval", "--eval-iters", "--save", "--load",
-    "--save-interval", NULL};
-/* clang-format on */
-
-static void check_known(const struct entries *e, const char *const *known) {
-  for (int i = 0; i < e->n; i++) {
-    int k = 0;
-    while (known[k] && strcmp(known[k], e->at[i].name) != 0) k++;
-    if (!known[k]) fail_msg("%s is no argument of the framework", e->at[i].name);
+static void check_once(const struct entries *e) {
+  for (int i = 0; i < e->n; i++)
     for (int j = 0; j < i; j++) assert_string_not_equal(e->at[i].name, e->at[j].name);
-  }
 }
 
 static void check_recompute(const struct entries *e, const struct pz_plan *p, bool modules) {
@@ -491,7 +429,7 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   read_array(text, "MODEL_ARGS", &e);
   read_array(text, "PARALLEL_ARGS", &e);
   read_array(text, "TRAINING_ARGS", &e);
-  check_known(&e, megatron_flags);
+  check_once(&e);
   check_megatron_model(l, &e);
   same(&e, "--tensor-model-parallel-size", p->tp);
   same(&e, "--pipeline-model-parallel-size", p->pp);
@@ -508,7 +446,8 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   assert_int_equal(has(&e, "--sequence-parallel"), p->sp);
   assert_int_equal(has(&e, "--grad-reduce-in-bf16"), p->grad_bytes == 2);
   bool modules = p->execution != PZ_EXECUTION_GRAPH && p->cuda_graphs > 0;
-  assert_int_equal(has(&e, "--cuda-graph-impl"), p->execution == PZ_EXECUTION_GRAPH || modules);
+  assert_int_equal(has(&e, "--enable-cuda-graph"), p->execution == PZ_EXECUTION_GRAPH);
+  assert_int_equal(has(&e, "--cuda-graph-impl"), modules);
   assert_int_equal(has(&e, "--cuda-graph-scope"), modules);
   const char *fsdp = find(&e, "--data-parallel-sharding-strategy");
   int zero =
@@ -814,8 +753,11 @@ static void check_deepspeed_config(const struct pz_launch *l, const char *text) 
   if (p->zero > 1)
     assert_int_equal(json_is_true(json_object_get(zero, "overlap_comm")),
                      (real_overlap(p) & PZ_OVERLAP_GRAD) != 0);
-  assert_int_equal(json_object_get(zero, "stage3_prefetch_bucket_size") != NULL,
-                   p->zero == 3 && !(real_overlap(p) & PZ_OVERLAP_PARAM));
+  int64_t live = json_int(zero, "stage3_max_live_parameters");
+  if (p->zero == 3)
+    assert_int_equal(json_int(zero, "stage3_prefetch_bucket_size"),
+                     real_overlap(p) & PZ_OVERLAP_PARAM ? live / 2 : 0);
+  assert_int_equal(live > 0, p->zero == 3);
   json_decref(j);
   free(config);
 }
@@ -829,7 +771,7 @@ static void check_deepspeed(const struct pz_launch *l, const char *text) {
   read_array(text, "MODEL_ARGS", &e);
   read_array(text, "PARALLEL_ARGS", &e);
   read_array(text, "TRAINING_ARGS", &e);
-  check_known(&e, deepspeed_flags);
+  check_once(&e);
   same(&e, "--num-layers", s->layers);
   same(&e, "--hidden-size", s->hidden);
   same(&e, "--ffn-hidden-size", s->ffn);
@@ -1058,9 +1000,42 @@ static void check_read(int framework, const struct pz_launch *l, const char *tex
   pz_run_plan_free(r);
 }
 
+/* Everything that a script says to its framework is an option of that. */
+static void check_options(const struct options *o, int framework, const char *text) {
+  int least = 0, most = 0;
+  json_error_t wrong;
+  struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
+  char *file = NULL;
+  if (framework == MEGATRON) {
+    find_releases(text, "(core ", &least, &most);
+    check_arguments(o, "megatron", text, least, most);
+  } else if (framework == NEMO) {
+    find_releases(text, "Megatron Bridge (", &least, &most);
+    file = here_document(text, "train.py");
+    check_program(o, "bridge", file, least, most);
+  } else if (framework == TORCHTITAN) {
+    file = here_document(text, "phaze_model.py");
+    check_program(o, "torchtitan", file, 2, 2);
+    free(file);
+    file = here_document(text, "plan.toml");
+    read_assignments(file, &e);
+    for (int i = 0; i < e.n; i++) check_option(o, "torchtitan", e.at[i].name, 2, 2);
+  } else {
+    find_releases(text, "(DeepSpeed ", &least, &most);
+    check_arguments(o, "megatron-deepspeed", text, 0, 0);
+    file = here_document(text, "deepspeed.json");
+    json_t *j = json_loads(file, 0, &wrong);
+    check_json(o, j, "", least, most);
+    json_decref(j);
+  }
+  free(file);
+  free(e.at);
+}
+
 static void scripts_say_what_the_plan_says(void **state) {
   (void)state;
   uint64_t seed = 20;
+  struct options *options = load_options();
   int made[FRAMEWORKS] = {0}, refused[FRAMEWORKS] = {0}, read[FRAMEWORKS] = {0}, experts = 0,
       hidden = 0, modules = 0, titan_v = 0;
   for (int i = pz_test_part(16000); i > 0; i--) {
@@ -1079,6 +1054,7 @@ static void scripts_say_what_the_plan_says(void **state) {
         titan_v += f == TORCHTITAN && l.plan.pp > 1 && l.plan.pipeline >= PZ_PIPELINE_ZB_V;
         alike_recompute(&seen);
         checks[f](&seen, text);
+        check_options(options, f, text);
         if (seen.plan.framework == pz_framework_find(pz_launch_names[f])) {
           seen.plan.overlap = pz_plan_overlap(&seen.plan);
           if (seen.plan.recompute_modules == PZ_MODULE_CORE) seen.plan.recompute_modules = 0;
@@ -1093,6 +1069,7 @@ static void scripts_say_what_the_plan_says(void **state) {
       pz_free(text);
     }
   }
+  free_options(options);
   for (int f = 1; f < FRAMEWORKS; f++) {
     print_message("%s: %d scripts, %d refused, %d read back\n", pz_launch_names[f], made[f],
                   refused[f], read[f]);
@@ -1130,7 +1107,8 @@ enum { MACHINES = sizeof machines / sizeof *machines };
 
 /* Fields of a random plan that are not as by default are added to `varied`.  False: it cannot be run so. */
 static bool check_prediction(uint64_t *seed, const struct pz_model_shape *s, int framework,
-                             struct pz_chip *const *chips, uint64_t *varied) {
+                             struct pz_chip *const *chips, const struct options *options,
+                             uint64_t *varied) {
   struct pz_plan p = random_plan(seed, s), plain = pz_plan_default();
   struct pz_run_plan *r = NULL;
   struct pz_error err = {0};
@@ -1150,6 +1128,7 @@ static bool check_prediction(uint64_t *seed, const struct pz_model_shape *s, int
       pz_launch_text(s->name, chip, &net, &p, &text, &err) != PZ_OK ||
       pz_predict(&job, &p, &want, NULL, &err) != PZ_OK)
     return pz_free(text), false;
+  check_options(options, framework, text);
   enum pz_status status = pz_run_plan_read("script", text, strlen(text), NULL, &r, &err);
   if (status == PZ_OK) status = pz_plan_fill(&r->plan, chip, &err);
   if (status == PZ_OK) job.model = r->model, job.config = r->config;
@@ -1177,6 +1156,7 @@ static void scripts_are_predicted_as_the_plan(void **state) {
   const char *count = getenv("PHAZE_SCRIPTS"), *name;
   int most = count ? atoi(count) : 3, all = 0, pairs = 0;
   uint64_t seed = 5, varied = 0;
+  struct options *options = load_options();
   struct pz_chip *chips[MACHINES];
   struct pz_error err = {0};
   for (int m = 0; m < MACHINES; m++)
@@ -1188,13 +1168,14 @@ static void scripts_are_predicted_as_the_plan(void **state) {
       int made = 0;
       if (!pz_framework_trains(pz_framework_find(pz_launch_names[f]), &s, NULL)) continue;
       for (int draws = 0; made < most && draws < 2000 * most; draws++)
-        made += check_prediction(&seed, &s, f, chips, &varied);
+        made += check_prediction(&seed, &s, f, chips, options, &varied);
       if (!made) fail_msg("no script of %s for %s", name, pz_launch_names[f]);
       all += made;
       pairs++;
     }
   }
   for (int m = 0; m < MACHINES; m++) pz_chip_free(chips[m]);
+  free_options(options);
   print_message("%d scripts of %d pairs predicted as their plans; as by default in all:", all,
                 pairs);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++)
@@ -1582,7 +1563,7 @@ static const struct scaling {
   "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"mscale\":1,\"mscale_all_dim\":" all "}"
     {MEGATRON, "llama", LLAMA31("1", "8192"), 4096,
      "--use-rope-scaling\n  --rope-scaling-factor 8\n"},
-    {NEMO, "llama", LLAMA31("1", "8192"), 4096, "= Llama31ModelProvider(rope_scaling_factor=8)\n"},
+    {NEMO, "llama", LLAMA31("1", "8192"), 4096, "\nmodel.rope_scaling_factor = 8\n"},
     {TORCHTITAN, "llama", LLAMA31("2", "8192"), 4096,
      "RoPEScalingArgs(scaling_factor=8, low_freq_factor=2, high_freq_factor=4,"},
     {MEGATRON, "llama", LLAMA31("2", "8192"), 4096, "with low_freq_factor 1, high_freq_factor 4"},

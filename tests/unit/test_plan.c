@@ -515,6 +515,8 @@ static void change_plan(uint64_t *seed, struct pz_plan *p, int64_t *stages) {
   }
   static const char *const adapters[] = {"lora:8:all", "lora:7:linear_fc2", "lora:16:q+v:0.1"};
   uint64_t own = *seed + 1; /* the other draws stay as they are */
+  uint64_t loss = *seed + 2;
+  if (pick(&loss, 8) == 0) p->fused_loss = true;
   if (pick(&own, 4) == 0) p->peft = adapters[pick(&own, 3)];
   if (pick(&own, 4)) return;
   p->precision = pick(&own, 2) ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
