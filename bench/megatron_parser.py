@@ -4,7 +4,7 @@
     megatron_parser.py MEGATRON_PATH --options           a line of JSON for each option: its name, and the accepted words or null
 
 A case is {"argv": [...], "world": N, "environment": {...}, "arch": 9}.  Its answer is [what, why]: "accepted", or "refused"
-with the message.  ENGINE=1 puts a stub in the place of Transformer Engine.  No GPU is used and no package is needed: where
+with the message.  ENGINE=1 puts a stub in the place of Transformer Engine, STUB_TORCH=1 one in that of PyTorch.  No GPU is used and no package is needed: where
 PyTorch is missing or older than 2.4, a stub of it is imported instead (validation reads its version and compares names of
 types), and so of what else Megatron-LM imports without a fallback.
 """
@@ -133,7 +133,7 @@ def has(package, least=()):
 
 def prepare(finder):
     """Stubs of what is missing; returns torch."""
-    if not has("torch", (2, 4)):
+    if os.environ.get("STUB_TORCH") == "1" or not has("torch", (2, 4)):
         for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
             del sys.modules[name]
         finder.tops.add("torch")

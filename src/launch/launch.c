@@ -79,8 +79,11 @@ static void put_unset(const struct pz_launch *l, FILE *out) {
   const char *library = p->attention_library;
   bool flash = p->attention == PZ_ATTENTION_FLASH;
   bool older = strcmp(library, "fa1") == 0 || strcmp(library, "fa2") == 0;
-  bool core = pz_plan_framework(p)->rules == PZ_RULES_CORE;
-  bool named = flash && (core ? strcmp(library, "fa3") == 0 : !older);
+  const struct pz_framework *f = pz_plan_framework(p);
+  bool named =
+      flash && (f->rules == PZ_RULES_CORE    ? strcmp(library, "fa3") == 0
+                : f->rules == PZ_RULES_TITAN ? strcmp(library, f->plan.attention_library) != 0
+                                             : !older);
   bool uneven = l->shape.experts && p->imbalance > 1;
   if (!named && !uneven) return;
   fputs(not_set + 1, out);
