@@ -67,8 +67,10 @@ def patch_network(torch, rank, world):
             keywords.pop(name, None)
         return new_group(ranks, backend="fake", **keywords)
 
-    def is_part(part, whole):  # a buffer that already holds what it would receive
-        return part.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
+    def is_part(part, whole):
+        """Whether a buffer holds already what it would receive: Megatron's buffers of parameters and gradients.  Those of FSDP
+        are made for each layer anew."""
+        return holds_all["buffers"] and part.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
 
     def gather(output_tensor, input_tensor, group=None, async_op=False):
         if is_part(input_tensor, output_tensor):
@@ -180,6 +182,7 @@ def patch_functional(torch):
     patch_functional.library = library  # its kernels last as long as it
 
 
+holds_all = {"buffers": False}  # do the framework's buffers hold all parameters, whatever is gathered?
 stage_input = {"shape": None, "dtype": None}  # what a stage of PyTorch's pipelines would learn from the one before
 
 
@@ -344,7 +347,7 @@ NEED_ENGINE = {
     "--attention-backend": 1, "--transformer-impl": 1, "--moe-grouped-gemm": 0, "--cross-entropy-fusion-impl": 1,
     "--tp-comm-overlap": 0, "--use-precision-aware-optimizer": 0, "--exp-avg-dtype": 1, "--exp-avg-sq-dtype": 1,
     "--main-params-dtype": 1, "--cp-comm-type": 1, "--moe-permute-fusion": 0, "--moe-router-fusion": 0,
-    "--use-fused-weighted-squared-relu": 0, "--cuda-graph-impl": 1, "--cuda-graph-scope": 1, "--sequence-parallel": 0,
+    "--use-fused-weighted-squared-relu": 0, "--enable-cuda-graph": 0, "--moe-enable-deepep": 0, "--cuda-graph-impl": 1, "--cuda-graph-scope": 1, "--sequence-parallel": 0,
     "--cross-entropy-loss-fusion": 0,
 }
 LOCAL = [
@@ -425,6 +428,7 @@ def run_megatron(torch, meter, script, args):
         args.append("--mock-data")
     if "--vocab-size" in args:
         args += ["--tokenizer-type", "NullTokenizer"]
+    holds_all["buffers"] = "--use-megatron-fsdp" not in args
     sequence_parallel = "--sequence-parallel" in args
     if not importlib.util.find_spec("transformer_engine"):
         left_out.append("transformer_engine")

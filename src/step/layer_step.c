@@ -215,9 +215,21 @@ static double router_ops(const struct pz_step_context *w) {
 }
 
 static void add_router(const struct pz_step_context *w, const struct pz_op *op, struct pz_pass *p) {
+  const struct pz_framework *f = pz_plan_framework(w->plan);
+  if (f->expert_launches > 0) p->n_ops += f->expert_launches / f->launches;
   double n = router_ops(w);
   if (op->direction == PZ_FORWARD) p->n_ops += n;
-  add_elementwise(w, n * pz_plan_framework(w->plan)->launches * kernel_s(w), p);
+  add_elementwise(w, n * f->launches * kernel_s(w), p);
+}
+
+/* Permutation of tokens by kernels that move more than the graph's operators say. */
+static void add_permutation(const struct pz_step_context *w, const struct pz_op *op,
+                            struct pz_pass *p) {
+  double bytes = pz_plan_framework(w->plan)->routed_bytes;
+  if (op->kind != PZ_OP_DISPATCH && op->kind != PZ_OP_GATHER_ROWS) return;
+  double elements = (double)pz_max(op->bytes_written, op->bytes_read) / 2;
+  if (bytes > 0)
+    add_elementwise(w, moved_s(w, elements, bytes * (op->direction == PZ_BACKWARD ? 2 : 1)), p);
 }
 
 /* Projections of the same input are one GEMM of the framework, or find it cast. */
@@ -422,6 +434,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (pz_op_is_scan(op->kind)) add_scan(w, op, p);
   if (op->kind == PZ_OP_TOPK) add_router(w, op, p);
+  add_permutation(w, op, p);
   launch_experts(w, op, p);
   enum pz_status status = run_op(w, ops, op, &r);
   if (status == PZ_OK) add_run(w, op, &r, p);
