@@ -344,7 +344,7 @@ static enum pz_status note_rank(struct rehearsed *x, const struct pz_rehearsed_r
 static void find_need(const struct rehearsed *x, struct pz_rehearsed_rank *k, double device_bytes) {
   double hbm = (double)pz_chip_hbm_bytes(x->job.chip),
          reserved = k->measured[PZ_REHEARSAL_RESERVED];
-  double predicted = pz_training_memory_sum(&x->own.stages[k->stage]);
+  double predicted = x->own.reserved_bytes[k->stage];
   k->usable_bytes = (device_bytes > 0 ? device_bytes : hbm) -
                     pz_reserved_bytes(x->job.chip, &pz_constants_default);
   if (k->status == PZ_RANK_OK)
