@@ -1695,7 +1695,8 @@ struct pz_training_run {
   const char *recompute_text; /* "none", "full", "stages 1-3: 4 of 10 layers; stage 4: none" */
   double *
       stage_s; /* plan.pp of them: what a device of each stage does in a step, without the bubble */
-  double *reserved_bytes; /* plan.pp of them: what the allocator of each stage's devices reserves.  A
+  double
+      *reserved_bytes; /* plan.pp of them: what the allocator of each stage's devices reserves.  A
                              device runs out of memory when these bytes reach what it has. */
 };
 

@@ -46,9 +46,11 @@ struct pz_framework {
   int modules; /* recomputed where nothing is asked: a set of enum pz_module */
   double
       router_kernels; /* of its router and the preparation of an all-to-all, forward; 0: those of the graph */
-  double expert_launches; /* host time of a pass through a layer with experts, in launches of kernels,
+  double
+      expert_launches; /* host time of a pass through a layer with experts, in launches of kernels,
                              besides those of the graph's operators */
-  double routed_bytes;    /* moved forward by its permutation of tokens for each 16-bit element that is sent to an expert,
+  double
+      routed_bytes; /* moved forward by its permutation of tokens for each 16-bit element that is sent to an expert,
                              besides the graph's operators; backward twice as many */
   bool
       loops_experts; /* grouped GEMMs are launched expert by expert, by numbers of tokens on the host */

@@ -552,8 +552,7 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
   if (detail) {
     stages = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *stages);
     reserved = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *reserved);
-    if (!stages || !reserved)
-      return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+    if (!stages || !reserved) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
     detail->stages = stages;
     detail->reserved_bytes = reserved;
     detail->layers = x->m->n_blocks;

@@ -336,10 +336,11 @@ struct stage_walk {
   double activation_bytes, gradient_bytes; /* now */
   double moving_bytes; /* beside a repeated layer: activations on their way to the host or back */
   double logit_bytes;  /* saved by the layers behind the blocks, now */
-  double communication_bytes;     /* transfers between stages */
-  double scattered_params; /* of the layer before in backward, whose gradients are being scattered */
-  bool first_gradients;    /* no microbatch before has left sharded gradients ... */
-  bool second_gradients;   /* ... or those of this one stay beside them until the end of backward */
+  double communication_bytes; /* transfers between stages */
+  double
+      scattered_params;  /* of the layer before in backward, whose gradients are being scattered */
+  bool first_gradients;  /* no microbatch before has left sharded gradients ... */
+  bool second_gradients; /* ... or those of this one stay beside them until the end of backward */
   struct pz_training_memory peak; /* parts that come and go, at the worst moment */
 };
 
@@ -382,7 +383,8 @@ static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *
   const struct pz_plan *p = s->p;
   if (!pz_plan_divides(p) || p->zero < 2) return 0;
   if (is_fsdp2(p)) {
-    double weights = stays_gathered(p) ? 0 : HALF_BYTES * (double)(l->params + first_kind(s)->params);
+    double weights =
+        stays_gathered(p) ? 0 : HALF_BYTES * (double)(l->params + first_kind(s)->params);
     double gradient = backward ? HALF_BYTES * (double)l->trained_params : 0;
     return weights + gradient + (p->pp == 1 && backward ? p->grad_bytes * s->scattered_params : 0);
   }
@@ -457,15 +459,20 @@ static double away_bytes(const struct stage_walk *s, const struct pz_layer *l, d
 /* Bytes that torchtitan saves of a repeated layer besides those of its graph.  What a tensor-parallel group gathers for a
  * GEMM is saved as it was gathered, where Megatron gathers it again.  Context parallelism runs attention step by step around
  * a ring, which selective recomputation sees as attention kernels whose results it saves: whole ones of the first step, and
- * half as large ones of the first device's others.  Under autocast the residual stream is fp32. */
+ * half as large ones of the first device's others.  Models with one projection for query, key and value run as Llama's, with
+ * three: the value does not keep the other two.  Under autocast the residual stream is fp32. */
 static double torch_saves_more(const struct pz_plan *p, const struct pz_layer *l) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   double bytes = 0;
+  bool joint = false;
   if (pz_plan_framework(p)->rules != PZ_RULES_TITAN) return 0;
-  for (uint32_t i = 0; i < ops->n && p->tp > 1; i++) {
+  for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    if (op->kind == PZ_OP_ALL_GATHER && op->peers == PZ_PEERS_TENSOR)
-      bytes += (double)(op->bytes_written - op->bytes_read);
+    bool gathers = op->kind == PZ_OP_ALL_GATHER && op->peers == PZ_PEERS_TENSOR;
+    bool rotates = strcmp(op->name, "query_rotary") == 0 || strcmp(op->name, "key_rotary") == 0;
+    joint = joint || strcmp(op->name, "qkv") == 0;
+    if (gathers && p->tp > 1) bytes += (double)(op->bytes_written - op->bytes_read);
+    if (rotates && joint) bytes -= (double)op->bytes_written;
   }
   return bytes + (pz_plan_autocasts(p) ? 2 * (double)l->output_bytes : 0);
 }
@@ -578,8 +585,8 @@ static void walk_forward(struct stage_walk *s) {
 /* Bytes of the sharded gradients of a layer. */
 static double shard_of_gradient(const struct stage_walk *s, const struct pz_layer *l) {
   double expert = (double)l->trained_expert_params, dense = (double)l->trained_params - expert;
-  return gradient_bytes(s->p) * (dense / (double)pz_plan_shards(s->p) +
-                                 expert / (double)pz_plan_expert_shards(s->p));
+  return gradient_bytes(s->p) *
+         (dense / (double)pz_plan_shards(s->p) + expert / (double)pz_plan_expert_shards(s->p));
 }
 
 /* Ends the backward passes of n layers i. */
@@ -615,11 +622,11 @@ static double loss_bytes(const struct pz_plan *p) {
 static void visit_head_moment(struct stage_walk *s, double logits, double weights,
                               double gradients) {
   double hidden = (double)first_kind(s)->output_bytes;
-  struct pz_training_memory now = {
-      .activation_bytes = s->activation_bytes,
-      .gradient_bytes = s->gradient_bytes,
-      .logit_bytes = logits + 2 * hidden,
-      .communication_bytes = s->communication_bytes + weights + gradients};
+  struct pz_training_memory now = {.activation_bytes = s->activation_bytes,
+                                   .gradient_bytes = s->gradient_bytes,
+                                   .logit_bytes = logits + 2 * hidden,
+                                   .communication_bytes =
+                                       s->communication_bytes + weights + gradients};
   if (pz_training_memory_sum(&now) > pz_training_memory_sum(&s->peak)) s->peak = now;
 }
 
@@ -633,8 +640,7 @@ static void visit_torch_head(struct stage_walk *s, const struct pz_layer *l) {
     weights = HALF_BYTES * (double)(l->params + first_kind(s)->params);
   visit_head_moment(s, loss_bytes(p) * logits, 0, 0);
   visit_head_moment(s, kept + HALF_BYTES * logits, weights, HALF_BYTES * trained);
-  if (scatters_layers(p))
-    visit_head_moment(s, 0, weights, (HALF_BYTES + p->grad_bytes) * trained);
+  if (scatters_layers(p)) visit_head_moment(s, 0, weights, (HALF_BYTES + p->grad_bytes) * trained);
 }
 
 static void walk_backward(struct stage_walk *s) {
@@ -838,8 +844,8 @@ static void add_state(const struct stage_walk *s, double n, double trained, int6
   bool gradients = p->zero > 2 || (p->zero == 2 && p->pp == 1);
   bool later = is_fsdp2(p) && (p->pp > 1 || s->first_gradients); /* sharded gradients come later */
   double here = 1 - pz_plan_away(p);
-  to->weight_bytes += n * f->weight_bytes / (p->zero > 2 || is_fsdp2(p) ? d : 1) +
-                      (whole ? n * HALF_BYTES : 0);
+  to->weight_bytes +=
+      n * f->weight_bytes / (p->zero > 2 || is_fsdp2(p) ? d : 1) + (whole ? n * HALF_BYTES : 0);
   if (!later)
     to->gradient_bytes +=
         trained * gradient_bytes(p) / (gradients ? d : 1) * (f->gradients_away ? here : 1);
@@ -951,7 +957,7 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
 
 /* What is freed in one stream cannot be used in another before both meet, and blocks of other sizes leave gaps. */
 double pz_allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
-                         const struct pz_plan *p, const struct pz_training_memory *peak) {
+                          const struct pz_plan *p, const struct pz_training_memory *peak) {
   double sum = pz_training_memory_sum(peak);
   if (!pz_plan_framework(p)->shards_stages) return sum * (1 + k->reserved_other);
   double dynamic =

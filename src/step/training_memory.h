@@ -73,7 +73,7 @@ double pz_host_bytes(const struct pz_memory_model *m, const struct pz_plan *plan
 /* Bytes that PyTorch's allocator reserves for a stage whose peak is `peak`: a device runs out of memory when these reach what
  * it has. */
 double pz_allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
-                         const struct pz_plan *plan, const struct pz_training_memory *peak);
+                          const struct pz_plan *plan, const struct pz_training_memory *peak);
 
 double pz_training_memory_sum(const struct pz_training_memory *m);
 
