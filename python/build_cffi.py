@@ -37,6 +37,7 @@ extern "Python" void phaze_check(void *, bool, const char *);
 LENGTHS = {
     ("pz_training_run", "stages"): "c.plan.pp",
     ("pz_training_run", "stage_s"): "c.plan.pp",
+    ("pz_training_run", "reserved_bytes"): "c.plan.pp",
     ("pz_training_plans", "runs"): "c.n",
     ("pz_partition", "stages"): "c.pp",
     ("pz_choices", "v"): "c.n",

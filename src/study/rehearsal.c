@@ -324,9 +324,11 @@ static enum pz_status note_rank(struct rehearsed *x, const struct pz_rehearsed_r
   static const double ALIKE = 0.05; /* of two statements of a device's memory */
   double hbm = (double)pz_chip_hbm_bytes(x->job.chip);
   enum pz_status status = note_left_out(x, k->left_out);
-  if (status == PZ_OK && k->status == PZ_RANK_FAILED)
-    status = add_note(x, pz_arena_printf(x->arena, "rank %" PRId64 " was not measured: %s", k->rank,
-                                         *k->message ? k->message : "it failed"));
+  if (status == PZ_OK && k->status != PZ_RANK_OK)
+    status = add_note(
+        x, pz_arena_printf(x->arena, "rank %" PRId64 " %s: %s", k->rank,
+                           k->status == PZ_RANK_OOM ? "ran out of memory" : "was not measured",
+                           *k->message ? k->message : "there is no message"));
   if (status == PZ_OK && k->status == PZ_RANK_OK && k->microbatches != microbatches)
     status = add_note(x, pz_arena_printf(x->arena,
                                          "rank %" PRId64 " ran %" PRId64 " microbatches of %" PRId64
