@@ -48,18 +48,16 @@ static int64_t chunk_layers(const struct pz_step_shape *x, const struct pz_plan 
   return most;
 }
 
-/* So many of the n layers from `start` on end with the last one of a kind; 0: there is none of it. */
-static int64_t last_of_kind(const struct pz_layer_kinds *k, uint32_t kind, int64_t start,
-                            int64_t n) {
-  int64_t all = pz_kind_count(k, kind, start, n);
-  if (!all) return 0;
-  while (pz_kind_count(k, kind, start, n - 1) == all) n--;
+/* The fewest of the n layers from `start` on that contain `count` layers of a kind. */
+static int64_t layers_with(const struct pz_layer_kinds *k, uint32_t kind, int64_t start, int64_t n,
+                           int64_t count) {
+  while (n > 1 && pz_kind_count(k, kind, start, n - 1) >= count) n--;
   return n;
 }
 
-/* More than `low` recomputed layers with which all of a kind in one of the stage's chunks are, its last one too, whose
- * result is then made a second time: that may take more memory than one layer less.  The fewest such, or one more than
- * there are. */
+/* The next number of recomputed layers above `low` that may take more memory than one layer less: with it the first layer of
+ * a kind in one of the stage's chunks is recomputed, whose backward pass comes last, when FSDP2's sharded gradients of all
+ * others have been added; or the last one, whose result is then made a second time.  One more than there are if none is. */
 static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage,
                          int64_t low) {
   struct pz_pipeline_shape shape = pz_plan_shape(p);
@@ -70,8 +68,13 @@ static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p,
     int64_t n = pz_plan_blocks(p, k->n_blocks, chunk);
     int64_t start = k->n > 1 ? pz_plan_start(p, k->n_blocks, chunk) : 0;
     for (uint32_t i = 0; i < k->n; i++) {
-      int64_t at = last_of_kind(k, i, start, n);
-      if (at > low) rise = pz_min(rise, at);
+      int64_t all = pz_kind_count(k, i, start, n);
+      if (!all) continue;
+      int64_t first = layers_with(k, i, start, n, 1), last = layers_with(k, i, start, n, all);
+      if (first > low)
+        rise = pz_min(rise, first);
+      else if (last > low)
+        rise = pz_min(rise, last);
     }
   }
   return rise;

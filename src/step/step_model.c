@@ -230,7 +230,7 @@ void pz_step_model_free(struct pz_step_model *m) {
 static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
   return a->recompute == b->recompute && a->overlap == b->overlap && a->saved == b->saved &&
          a->modules == b->modules && a->pipeline == b->pipeline && a->devices == b->devices &&
-         a->several == b->several && a->gathers == b->gathers;
+         a->several == b->several && a->gathers == b->gathers && a->autocasts == b->autocasts;
 }
 
 /* The part of a torus that a job has decides about its collectives; other networks do not care. */
@@ -251,7 +251,8 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                              .pipeline = plan->pipeline,
                              .devices = key_devices(m),
                              .several = microbatches > 1,
-                             .gathers = pz_plan_gathers_layers(plan)};
+                             .gathers = pz_plan_gathers_layers(plan),
+                             .autocasts = pz_plan_autocasts(plan)};
   struct pz_step_context c = context(m, plan, microbatches, err);
   if (!c.scheduled) timing = PZ_TIMING_BOUND;
   if (timing == PZ_TIMING_SOLVED) c.solver_steps = PZ_PASS_STEPS;
