@@ -2205,6 +2205,7 @@ struct pz_rehearsal {
   struct pz_rehearsed_rank *ranks;
   uint32_t n_ranks;
   bool fits;          /* no rank ran out of memory or would need more than is usable */
+  bool complete;      /* every stage that decides has a rank that ran, or ran out of memory */
   double spare_bytes; /* of the fullest rank; below 0: lacking; without meaning after PZ_RANK_OOM */
   struct pz_prediction p,
       corrected;              /* of the plan in its network, before and after the correction */

@@ -131,11 +131,9 @@ static enum pz_status print_ranks(const struct pz_rehearsal *r, struct pz_arena 
 
 static void print_fit(const struct pz_rehearsal *r) {
   const struct pz_rehearsed_rank *most = NULL;
-  bool all = true;
   putchar('\n');
   for (uint32_t i = 0; i < r->n_ranks; i++) {
     const struct pz_rehearsed_rank *k = &r->ranks[i];
-    all = all && k->status == PZ_RANK_OK;
     if (k->status == PZ_RANK_OOM)
       printf("the plan does not fit: rank %" PRId64 " ran out of memory\n", k->rank);
     if (k->status == PZ_RANK_OK &&
@@ -145,9 +143,10 @@ static void print_fit(const struct pz_rehearsal *r) {
   if (!most) return;
   double spare_gb = r->spare_bytes / 1e9;
   printf("%s: rank %" PRId64 " reserves %.1f GB of %.1f GB usable, %.1f GB %s\n",
-         spare_gb < 0 ? "the plan does not fit"
-         : all        ? "the plan fits"
-                      : "the other ranks fit",
+         spare_gb < 0  ? "the plan does not fit"
+         : !r->fits    ? "the other ranks fit"
+         : r->complete ? "the plan fits"
+                       : "the ranks that ran fit, but not all that decide were measured",
          most->rank, most->needed_bytes / 1e9, most->usable_bytes / 1e9,
          spare_gb < 0 ? -spare_gb : spare_gb, spare_gb < 0 ? "too much" : "to spare");
   double more = most->measured[PZ_REHEARSAL_RESERVED] - most->predicted[PZ_REHEARSAL_RESERVED];
@@ -209,6 +208,7 @@ static json_t *results_json(const struct rehearse_input *x, const struct pz_rehe
                         "version", r->version, "torch", r->torch, "device", r->device);
   json_object_set_new(o, "ranks", ranks);
   json_object_set_new(o, "fits", json_boolean(r->fits));
+  json_object_set_new(o, "complete", json_boolean(r->complete));
   json_object_set_new(o, "spare_bytes", json_real(r->spare_bytes));
   json_object_set_new(o, "step_s", json_real(r->p.step_s));
   json_object_set_new(o, "corrected_step_s",

@@ -137,6 +137,7 @@ static void put_environment(const struct pz_rehearsal_job *j, FILE *out) {
           "export REHEARSE_PLAN=%s REHEARSE_FRAMEWORK=%s REHEARSE_DEVICES=%" PRId64 "\n"
           "export REHEARSE_STEPS=${STEPS:-5} REHEARSE_SECONDS=${SECONDS_PER_RANK:-150}\n",
           j->digest, pz_framework_names[p->framework], p->devices);
+  if (j->vocab) fprintf(out, "export REHEARSE_VOCAB=%" PRId64 "\n", j->vocab);
   put_set(out, j->set);
   fputc('\n', out);
 }

@@ -21,6 +21,7 @@ struct pz_rehearsal_job {
   const char *digest;         /* of the plan */
   const char *launch;         /* the launch script */
   bool emitted;               /* pz_launch_text wrote it; else it is the user's own */
+  int64_t vocab;              /* tokens that the user's own script trains; 0: it states them */
   const char *const *set;     /* NAME=VALUE for the script, NULL after the last; NULL: none */
   const int64_t *stages;      /* from 0, whose first ranks are run */
   const char *const *reasons; /* why each of these, for people */

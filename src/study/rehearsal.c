@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "cost/constants.h"
 #include "launch/rehearsal.h"
+#include "plan/model_shape.h"
 #include "plan/plan_fields.h"
 #include "step/correction.h"
 #include "step/prediction.h"
@@ -46,31 +47,13 @@ static enum pz_status rehearsal_no_memory(const struct rehearsed *x) {
 /* Identifies what a launch script runs: the size of the model and the fields that any version of this program states, not
  * what the prediction assumes about kernels. */
 static void find_digest(struct rehearsed *x) {
-  static const enum pz_plan_field fields[] = {PZ_PLAN_FRAMEWORK,
-                                              PZ_PLAN_DEVICES,
-                                              PZ_PLAN_SEQ,
-                                              PZ_PLAN_BATCH,
-                                              PZ_PLAN_MBS,
-                                              PZ_PLAN_TP,
-                                              PZ_PLAN_SP,
-                                              PZ_PLAN_CP,
-                                              PZ_PLAN_EP,
-                                              PZ_PLAN_ETP,
-                                              PZ_PLAN_MTP,
-                                              PZ_PLAN_PP,
-                                              PZ_PLAN_VPP,
-                                              PZ_PLAN_PIPELINE,
-                                              PZ_PLAN_FIRST_LAYERS,
-                                              PZ_PLAN_LAST_LAYERS,
-                                              PZ_PLAN_ZERO,
-                                              PZ_PLAN_SHARD,
-                                              PZ_PLAN_RECOMPUTE,
-                                              PZ_PLAN_RECOMPUTE_LAYERS,
-                                              PZ_PLAN_RECOMPUTE_MODULES,
-                                              PZ_PLAN_EXECUTION,
-                                              PZ_PLAN_PRECISION,
-                                              PZ_PLAN_PEFT,
-                                              PZ_PLAN_OFFLOAD};
+  /* clang-format off */
+  static const enum pz_plan_field fields[] = {
+      PZ_PLAN_FRAMEWORK, PZ_PLAN_DEVICES, PZ_PLAN_SEQ, PZ_PLAN_BATCH, PZ_PLAN_MBS, PZ_PLAN_TP, PZ_PLAN_SP, PZ_PLAN_CP,
+      PZ_PLAN_EP, PZ_PLAN_ETP, PZ_PLAN_MTP, PZ_PLAN_PP, PZ_PLAN_VPP, PZ_PLAN_PIPELINE, PZ_PLAN_FIRST_LAYERS,
+      PZ_PLAN_LAST_LAYERS, PZ_PLAN_ZERO, PZ_PLAN_SHARD, PZ_PLAN_RECOMPUTE, PZ_PLAN_RECOMPUTE_LAYERS,
+      PZ_PLAN_RECOMPUTE_MODULES, PZ_PLAN_EXECUTION, PZ_PLAN_PRECISION, PZ_PLAN_PEFT, PZ_PLAN_OFFLOAD};
+  /* clang-format on */
   char text[4096];
   int n = snprintf(text, sizeof text, "%" PRId64 " %.0f %.0f", x->own.layers, x->own.p.params,
                    x->own.p.active_params);
@@ -135,7 +118,8 @@ enum pz_status pz_rehearsal_script(const struct pz_diff_side *side, const char *
   int64_t stages[MOST_STAGES];
   const char *reasons[MOST_STAGES];
   char *emitted = NULL;
-  bool own = launch && strstr(launch, "torchrun");
+  bool json = launch && launch[strspn(launch, " \t\r\n")] == '{';
+  bool own = launch && !json && strstr(launch, "torchrun");
   enum pz_status status = pz_need_each(err, {side, "side"}, {text, "text"});
   if (status != PZ_OK) return status;
   pz_arena_init(&arena, NULL);
@@ -146,12 +130,16 @@ enum pz_status pz_rehearsal_script(const struct pz_diff_side *side, const char *
                      "torchrun, or a plan of a model that has a name or a path");
   if (status == PZ_OK && !own)
     status = pz_launch_text(x.r.model, x.job.chip, x.job.net, &x.own.plan, &emitted, err);
+  struct pz_model_shape shape = {.vocab = 0};
+  if (status == PZ_OK && own && x.r.config)
+    status = pz_model_shape_parse(x.r.model, x.r.config, strlen(x.r.config), &shape, err);
   if (status == PZ_OK) {
     struct pz_rehearsal_job job = {.model = x.r.model,
                                    .plan = &x.own.plan,
                                    .digest = x.digest,
                                    .launch = own ? launch : emitted,
                                    .emitted = !own,
+                                   .vocab = shape.vocab,
                                    .set = own ? set : NULL,
                                    .stages = stages,
                                    .reasons = reasons,
@@ -346,9 +334,9 @@ static enum pz_status note_rank(struct rehearsed *x, const struct pz_rehearsed_r
 static void find_need(const struct rehearsed *x, struct pz_rehearsed_rank *k, double device_bytes) {
   double hbm = (double)pz_chip_hbm_bytes(x->job.chip),
          reserved = k->measured[PZ_REHEARSAL_RESERVED];
+  double device = device_bytes > 0 ? pz_fmin(device_bytes, hbm) : hbm;
   double predicted = x->own.reserved_bytes[k->stage];
-  k->usable_bytes = (device_bytes > 0 ? device_bytes : hbm) -
-                    pz_reserved_bytes(x->job.chip, &pz_constants_default);
+  k->usable_bytes = device - pz_reserved_bytes(x->job.chip, &pz_constants_default);
   if (k->status == PZ_RANK_OK)
     k->needed_bytes = reserved * predicted / k->predicted[PZ_REHEARSAL_RESERVED];
 }
@@ -401,11 +389,12 @@ static enum pz_status read_row(struct rehearsed *x, uint32_t r) {
 /* ---- results: the whole ------------------------------------------------------------------------- */
 
 static enum pz_status read_table(struct rehearsed *x, const char *text, size_t bytes) {
-  static const char head[] = PZ_REHEARSAL_COLUMNS "\n";
+  static const char head[] = PZ_REHEARSAL_COLUMNS;
   if (bytes > PZ_REHEARSAL_MOST_BYTES)
     return pz_fail(x->err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", x->name, bytes,
                    PZ_REHEARSAL_MOST_BYTES);
-  if (bytes < sizeof head - 1 || memcmp(text, head, sizeof head - 1) != 0)
+  size_t n = sizeof head - 1;
+  if (bytes <= n || memcmp(text, head, n) != 0 || (text[n] != '\n' && text[n] != '\r'))
     return pz_fail(x->err, PZ_BAD_INPUT,
                    "%s:1: no results of a rehearsal; accepted: what the script of 'phaze rehearse' "
                    "printed, which begins with " PZ_REHEARSAL_COLUMNS,
@@ -437,10 +426,16 @@ static enum pz_status describe(struct rehearsed *x) {
   out->torch = pz_csv_cell(&x->csv, first, TORCH);
   out->device = pz_csv_cell(&x->csv, first, DEVICE);
   out->p = x->own.p;
+  out->complete = true;
   int n = critical_stages(&x->own, stages, reasons);
   for (int i = 0; i < n && status == PZ_OK; i++) {
-    bool found = false;
-    for (uint32_t k = 0; k < out->n_ranks; k++) found = found || out->ranks[k].stage == stages[i];
+    bool found = false, ran = false;
+    for (uint32_t k = 0; k < out->n_ranks; k++) {
+      bool here = out->ranks[k].stage == stages[i];
+      found = found || here;
+      ran = ran || (here && out->ranks[k].status != PZ_RANK_FAILED);
+    }
+    out->complete = out->complete && ran;
     if (!found)
       status = add_note(x, pz_arena_printf(x->arena, "no rank of stage %" PRId64 " was run: %s",
                                            stages[i] + 1, reasons[i]));
@@ -512,12 +507,7 @@ enum pz_status pz_rehearsal_read(const struct pz_diff_side *side, const char *na
       pz_need_each(err, {side, "side"}, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_held_new(sizeof **out, "the rehearsal", &made, &arena, err);
   if (status != PZ_OK) return status;
-  struct rehearsed *x = pz_arena_alloc(arena, 1, sizeof *x);
-  if (!x) {
-    pz_held_free(made);
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the rehearsal");
-  }
-  *x = (struct rehearsed){.arena = arena, .err = err, .name = name, .out = made};
+  struct rehearsed own = {.arena = arena, .err = err, .name = name, .out = made}, *x = &own;
   pz_vec_init(&x->steps, arena, sizeof(struct pz_measured_step));
   pz_vec_init(&x->notes, arena, sizeof(const char *));
   status = predict_side(side, x);

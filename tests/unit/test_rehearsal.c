@@ -85,13 +85,14 @@ static void known_factors_are_found(void **state) {
     if (pz_rehearsal_read(&q.side, "x", text, strlen(text), &r, &err) != PZ_OK)
       fail_msg("%s", err.message);
     assert_int_equal(r->n_ranks, i == 1 ? 1 : 2);
-    assert_true(r->fits && r->spare_bytes > 0 && r->chip && !r->n_notes);
+    assert_true(r->fits && r->complete && r->spare_bytes > 0 && r->chip && !r->n_notes);
     for (uint32_t k = 0; k < r->n_ranks; k++) {
       const struct pz_rehearsed_rank *rank = &r->ranks[k];
       double error = rank->corrected_s / rank->measured[PZ_REHEARSAL_COMPUTE] - 1;
       assert_true(fabs(error) < 0.02);
       for (int m = PZ_REHEARSAL_STATIC; m < PZ_REHEARSAL_MEASURES; m++)
         assert_true(fabs(rank->measured[m] / rank->predicted[m] - 1) < 1e-6);
+      assert_true(fabs(rank->needed_bytes / rank->measured[PZ_REHEARSAL_RESERVED] - 1) < 1e-6);
     }
     assert_true(r->chip->correction.collectives == 1.25); /* of which a rank alone says nothing */
     if (i == 0) assert_true(fabs(r->corrected.step_s / r->p.step_s - 1) < 1e-3);
