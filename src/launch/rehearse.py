@@ -30,22 +30,27 @@ result = {"status": "failed", "microbatches": 0, "framework": "", "version": ""}
 # ---- the command line of torchrun ------------------------------------------------------------
 
 
+# Options of torchrun without a value.
+FLAGS = {"-m", "--module", "--standalone", "--no-python", "--run-path", "--virtual-local-rank"}
+
+
 def split_torchrun(argv):
-    """Returns the number of ranks, the module or script that torchrun would start, and its arguments."""
-    alone = {"-m", "--module", "--standalone", "--no-python", "--no_python", "--run-path", "--run_path"}
-    nodes, per_node, is_module, i = 1, 1, False, 0
+    """Returns the number of ranks, whether the program is a module, the program that torchrun would start, and its arguments."""
+    options, i = {}, 0
     while i < len(argv) and argv[i].startswith("-"):
         name, _, value = argv[i].partition("=")
-        is_module = is_module or name in ("-m", "--module")
-        if name not in alone and "=" not in argv[i]:
+        name = name.replace("_", "-")
+        if name not in FLAGS and "=" not in argv[i]:
             i += 1
-            value = argv[i]
-        if name in ("--nnodes", "--nnodes".replace("-", "_")):
-            nodes = int(value.split(":")[-1])
-        if name in ("--nproc-per-node", "--nproc_per_node"):
-            per_node = int(value)
+            value = argv[i] if i < len(argv) else ""
+        options[name] = value
         i += 1
-    return nodes * per_node, is_module, argv[i], argv[i + 1 :]
+    if i >= len(argv):
+        sys.exit("torchrun was started without a program")
+    # the plan's number of devices, which its rank belongs to; torchrun's may be words: "auto", or what a cluster would say
+    world = int(os.environ.get("REHEARSE_DEVICES") or 0)
+    world = world or int(options.get("--nnodes", "1").split(":")[-1]) * int(options.get("--nproc-per-node", "1"))
+    return world, "-m" in options or "--module" in options, argv[i], argv[i + 1 :]
 
 
 # ---- a network that does nothing -------------------------------------------------------------
@@ -63,8 +68,7 @@ def patch_network(torch, rank, world):
         init("fake", store=FakeStore(), rank=rank, world_size=world)
 
     def fake_group(ranks=None, timeout=None, backend=None, pg_options=None, **keywords):
-        for name in ("device_id",):
-            keywords.pop(name, None)
+        keywords.pop("device_id", None)
         return new_group(ranks, backend="fake", **keywords)
 
     def is_part(part, whole):
@@ -239,8 +243,8 @@ def print_result():
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
         stage=os.environ.get("REHEARSE_STAGE", "0"), device_bytes=total, left_out=";".join(dict.fromkeys(left_out)),
     )
-    values = (str(result.get(name, "")).replace(",", ";").replace("\n", " ")[:300] for name in COLUMNS.split(","))
-    print("RESULT " + ",".join(values), flush=True)
+    cells = (" ".join(str(result.get(name, "")).replace(",", ";").replace('"', "'").split()) for name in COLUMNS.split(","))
+    print("\nRESULT " + ",".join(cell[:300] for cell in cells), flush=True)
 
 
 def finish():
@@ -249,6 +253,15 @@ def finish():
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def is_out_of_memory(error):
+    """Compilers and libraries wrap the allocator's error, or fail with their own."""
+    while error is not None:
+        if type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error) or "ALLOC_FAILED" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def stub(name, **members):
@@ -346,37 +359,41 @@ def run_titan(torch, meter, args):
 
 # ---- Megatron-LM -----------------------------------------------------------------------------
 
-# Arguments without use in a rehearsal, with the number of their values: data, checkpoints and logs.
+# Arguments without use in a rehearsal: data, checkpoints and logs.
 NO_DATA = {
-    "--save": 1, "--load": 1, "--save-interval": 1, "--data-path": 1, "--split": 1, "--tokenizer-model": 1,
-    "--tokenizer-type": 1, "--data-cache-path": 1, "--tensorboard-dir": 1, "--train-data-path": 1, "--valid-data-path": 1,
-    "--test-data-path": 1, "--wandb-project": 1, "--wandb-exp-name": 1, "--wandb-save-dir": 1,
-}
-# Arguments that need Transformer Engine, with the number of their values.
+    "--save", "--load", "--save-interval", "--use-checkpoint-args", "--data-path", "--data-args-path", "--split",
+    "--per-split-data-args-path", "--data-cache-path", "--train-data-path", "--valid-data-path", "--test-data-path",
+    "--tokenizer-model", "--tokenizer-type", "--tensorboard-dir", "--wandb-project", "--wandb-exp-name", "--wandb-save-dir",
+}  # fmt: skip
+# Arguments that need Transformer Engine.
 NEED_ENGINE = {
-    "--attention-backend": 1, "--transformer-impl": 1, "--moe-grouped-gemm": 0, "--cross-entropy-fusion-impl": 1,
-    "--tp-comm-overlap": 0, "--use-precision-aware-optimizer": 0, "--exp-avg-dtype": 1, "--exp-avg-sq-dtype": 1,
-    "--main-params-dtype": 1, "--cp-comm-type": 1, "--moe-permute-fusion": 0, "--moe-router-fusion": 0,
-    "--use-fused-weighted-squared-relu": 0, "--enable-cuda-graph": 0, "--moe-enable-deepep": 0, "--cuda-graph-impl": 1, "--cuda-graph-scope": 1, "--sequence-parallel": 0,
-    "--cross-entropy-loss-fusion": 0,
-}
+    "--attention-backend", "--transformer-impl", "--moe-grouped-gemm", "--cross-entropy-fusion-impl", "--tp-comm-overlap",
+    "--use-precision-aware-optimizer", "--exp-avg-dtype", "--exp-avg-sq-dtype", "--main-params-dtype", "--cp-comm-type",
+    "--moe-permute-fusion", "--moe-router-fusion", "--use-fused-weighted-squared-relu", "--enable-cuda-graph",
+    "--moe-enable-deepep", "--cuda-graph-impl", "--cuda-graph-scope", "--sequence-parallel", "--cross-entropy-loss-fusion",
+}  # fmt: skip
 LOCAL = [
     "--transformer-impl", "local", "--no-persist-layer-norm", "--no-gradient-accumulation-fusion", "--no-rope-fusion",
     "--no-masked-softmax-fusion",
 ]  # fmt: skip
 
 
+def has(args, name):
+    return any(arg.partition("=")[0] == name for arg in args)
+
+
 def without(args, names, removed=None):
-    kept, i = [], 0
-    while i < len(args):
-        name = args[i].partition("=")[0]
-        if name not in names:
-            kept.append(args[i])
-        else:
-            if removed is not None:
+    """Returns the arguments without the named ones and their values.  Values do not begin with two hyphens, and Megatron-LM has
+    no arguments without a name."""
+    kept, leaves_out = [], False
+    for arg in args:
+        name = arg.partition("=")[0]
+        if arg.startswith("--"):
+            leaves_out = name in names
+            if leaves_out and removed is not None:
                 removed.append(name.lstrip("-").replace("-", "_"))
-            i += names[name] if "=" not in args[i] else 0
-        i += 1
+        if not leaves_out:
+            kept.append(arg)
     return kept
 
 
@@ -436,7 +453,9 @@ def run_megatron(torch, meter, script, args):
     args = without(args, NO_DATA) + ["--no-load-optim", "--no-load-rng", "--no-check-for-nan-in-loss-and-grad", "--rerun-mode", "disabled"]
     if "--mock-data" not in args:
         args.append("--mock-data")
-    if "--vocab-size" in args:
+    if not has(args, "--vocab-size") and os.environ.get("REHEARSE_VOCAB"):
+        args += ["--vocab-size", str(int(os.environ["REHEARSE_VOCAB"]) - 1)]  # the tokenizer adds one
+    if has(args, "--vocab-size"):
         args += ["--tokenizer-type", "NullTokenizer"]
     holds_all["buffers"] = "--use-megatron-fsdp" not in args
     sequence_parallel = "--sequence-parallel" in args
@@ -502,12 +521,16 @@ def main():
         elif program.endswith(".py"):
             run_megatron(torch, meter, program, args)
         else:
-            result["message"] = f"{program} is neither torchtitan nor a script of Megatron-LM"
+            sys.exit(f"{program} is neither torchtitan nor a script of Megatron-LM")
+        sys.exit("the program ended")
     except BaseException as error:  # a failed rank is a row of the table
         import traceback
 
+        if isinstance(error, SystemExit) and len(meter.times) > WARM_UP_STEPS:  # fewer steps than were asked for
+            meter.report()
+            finish()
         traceback.print_exc()
-        oom = isinstance(error, torch.cuda.OutOfMemoryError)
+        oom = is_out_of_memory(error)
         result.update(status="oom" if oom else "failed", message=f"{type(error).__name__}: {error}")
         if oom:
             result.update(peak_bytes=torch.cuda.max_memory_allocated(), reserved_bytes=torch.cuda.max_memory_reserved())
