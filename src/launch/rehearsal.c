@@ -26,7 +26,7 @@ enum pz_status pz_rehearsal_check(int framework, struct pz_error *err) {
                  framework >= 0 ? pz_framework_names[framework] : "no framework");
 }
 
-/* What nobody has tried in a rehearsal, a sentence; NULL: nothing. */
+/* Returns a sentence about what is untested in rehearsals of such a plan, or NULL. */
 static const char *rehearsal_limit(const struct pz_plan *p) {
   if (p->pp > 1 && (p->pipeline == PZ_PIPELINE_ZB_V || p->pipeline == PZ_PIPELINE_DUALPIPE_V))
     return "V-shaped schedules are untested in rehearsals: a rank that cannot run alone is "
@@ -46,7 +46,7 @@ static bool has_line(const char *text, const char *word) {
   return false;
 }
 
-/* A file that the script writes, with a delimiter that is no line of it. */
+/* Lets the script write a file, by a here-document whose delimiter is not a line of the text. */
 static void put_file(FILE *out, const char *name, const char *text) {
   char end[32] = "END_OF_FILE";
   for (int i = 2; has_line(text, end); i++) snprintf(end, sizeof end, "END_OF_FILE_%d", i);
@@ -61,7 +61,7 @@ static void put_quoted(FILE *out, const char *text) {
   fputc('\'', out);
 }
 
-/* Values of the script's variables, as they were given where it was read. */
+/* Checks the values of the script's variables, with which phaze read it. */
 static enum pz_status check_set(const char *const *set, struct pz_error *err) {
   for (; set && *set; set++) {
     const char *at = *set;
@@ -111,7 +111,7 @@ static void put_head(const struct pz_rehearsal_job *j, FILE *out) {
           : "");
 }
 
-/* The surroundings of the job: no cluster, no data, checkpoints in the folder of the rehearsal alone. */
+/* Environment of the job: no cluster and no data, and checkpoints go to the folder of the rehearsal. */
 static void put_environment(const struct pz_rehearsal_job *j, FILE *out) {
   const struct pz_plan *p = j->plan;
   const char *folder = rehearsed[rehearsed_find(p->framework)].folder;

@@ -603,9 +603,11 @@ static void pass_backward(struct stage_walk *s, uint32_t i, const struct layer_p
   s->gradient_bytes += times * x->gradient_bytes;
 }
 
-/* The head and loss of torchtitan's models, which are modules of PyTorch of their own. */
+/* Is it the head and loss of torchtitan's models, which are modules of PyTorch of their own?  Layers that predict further
+ * tokens contain a block besides, and torchtitan has none. */
 static bool is_torch_head(const struct stage_walk *s, uint32_t i) {
-  return kind_of(s, i) == BEHIND && s->m->w->layers[i].logits > 0 &&
+  const struct pz_layer *l = &s->m->w->layers[i];
+  return kind_of(s, i) == BEHIND && l->logits > 0 && strncmp(l->name, "predict", 7) != 0 &&
          pz_plan_framework(s->p)->rules == PZ_RULES_TITAN;
 }
 

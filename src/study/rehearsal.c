@@ -153,7 +153,7 @@ enum pz_status pz_rehearsal_script(const struct pz_diff_side *side, const char *
 
 /* ---- results: what was left out ----------------------------------------------------------------- */
 
-/* What a machine may lack, and what that does to the figures; NULL: nothing, a stub takes its place. */
+/* Packages and features that a machine may lack, and the effect on the figures; NULL: a stub replaces it without effect. */
 static const struct {
   const char *name, *effect;
 } leavable[] = {
@@ -178,7 +178,7 @@ static bool leaves_out(const char *list, const char *name) {
   return false;
 }
 
-/* The plan as it ran. */
+/* Returns the plan that ran: the rehearsed plan without what the machine lacks. */
 static struct pz_plan plan_run(const struct pz_plan *p, const char *left_out) {
   struct pz_plan run = *p;
   if (leaves_out(left_out, "sequence_parallel")) run.sp = 0;
@@ -218,25 +218,13 @@ static enum pz_status note_left_out(struct rehearsed *x, const char *list) {
 
 /* ---- results: a row ----------------------------------------------------------------------------- */
 
-enum {
-  PLAN,
-  FRAMEWORK,
-  VERSION,
-  TORCH,
-  DEVICE,
-  RANK,
-  STAGE,
-  STATUS,
-  STEP_S,
-  PEAK_BYTES,
-  RESERVED_BYTES,
-  STATIC_BYTES,
-  DEVICE_BYTES,
-  MICROBATCHES,
-  LEFT_OUT,
-  MESSAGE,
-  MOST_ROWS = 4096
+/* clang-format off */
+enum { /* columns */
+  PLAN, FRAMEWORK, VERSION, TORCH, DEVICE, RANK, STAGE, STATUS, STEP_S, PEAK_BYTES, RESERVED_BYTES, STATIC_BYTES, DEVICE_BYTES,
+  MICROBATCHES, LEFT_OUT, MESSAGE
 };
+/* clang-format on */
+enum { MOST_ROWS = 4096 };
 
 static const double MOST_BYTES = 1e15, MOST_S = 1e6;
 
@@ -255,7 +243,7 @@ static enum pz_status row_integer(const struct rehearsed *x, uint32_t r, uint32_
   return status;
 }
 
-/* Whose results they are, and where in the job the rank is. */
+/* Reads the rank and the stage of a row, and refuses results of another plan or framework. */
 static enum pz_status read_place(const struct rehearsed *x, uint32_t r,
                                  struct pz_rehearsed_rank *out) {
   const struct pz_plan *p = &x->own.plan;
@@ -330,7 +318,8 @@ static enum pz_status note_rank(struct rehearsed *x, const struct pz_rehearsed_r
   return status;
 }
 
-/* What the plan itself needs: what was left out changes the measured bytes as it changes the predicted ones. */
+/* Finds the bytes that the plan itself needs: what was left out is taken to change measured and predicted bytes by the same
+ * ratio.  The device of the rehearsal and the chip of the plan both limit the usable bytes. */
 static void find_need(const struct rehearsed *x, struct pz_rehearsed_rank *k, double device_bytes) {
   double hbm = (double)pz_chip_hbm_bytes(x->job.chip),
          reserved = k->measured[PZ_REHEARSAL_RESERVED];
@@ -412,7 +401,7 @@ static enum pz_status read_table(struct rehearsed *x, const char *text, size_t b
   return status;
 }
 
-/* What ran, and where; stages that decide and are not there. */
+/* Describes what ran and where, and notes the critical stages without a rank. */
 static enum pz_status describe(struct rehearsed *x) {
   struct pz_rehearsal *out = x->out;
   int64_t stages[MOST_STAGES];
