@@ -140,7 +140,7 @@ static enum pz_status shape_seconds(const struct pz_plan_space *s, struct pz_ste
                                     struct pz_term_seconds *out) {
   static const int how[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
                             PZ_RECOMPUTATION_SELECTIVE};
-  struct pz_plan p = pz_step_shape_plan(s->q, x);
+  struct pz_plan p = pz_step_shape_least(s->q, x);
   double t[PZ_TERMS] = {0};
   for (int h = 0; h < 3; h++) {
     p.recompute = how[h];

@@ -56,6 +56,15 @@ enum pz_status pz_step_shape_open(const struct pz_plan_question *q, struct pz_st
   return pz_step_model_new(&q->job, &p, &x->m, err);
 }
 
+struct pz_plan pz_step_shape_least(const struct pz_plan_question *q,
+                                   const struct pz_step_shape *shape) {
+  struct pz_plan p = pz_step_shape_plan(q, shape);
+  if (!pz_plan_autocasts(&p)) return p;
+  p.zero = 1; /* sharded plans do not cast weights in every pass */
+  p.shard = 2;
+  return p;
+}
+
 static void close_shape(struct pz_step_shape *x) {
   pz_step_model_free(x->m);
   x->m = NULL;
@@ -69,7 +78,7 @@ static double kernels_s(const struct pz_pass *p) {
  * there kernels alone. */
 static enum pz_status order_s(const struct pz_plan_question *q, struct pz_step_shape *x,
                               int64_t microbatches, enum pz_pipeline_order order, double *out) {
-  struct pz_plan p = pz_step_shape_plan(q, x);
+  struct pz_plan p = pz_step_shape_least(q, x);
   const struct pz_step_model *m = x->m;
   p.pipeline = (int)order;
   enum pz_status status = pz_step_model_time(x->m, &p, microbatches, PZ_TIMING_BOUND, &x->err);

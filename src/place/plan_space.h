@@ -26,6 +26,9 @@ struct pz_step_shape {
 /* One stage, one replica, nothing sharded or recomputed. */
 struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q, const struct pz_step_shape *x);
 
+/* The plan of this shape whose layers take the least time, for lower bounds. */
+struct pz_plan pz_step_shape_least(const struct pz_plan_question *q, const struct pz_step_shape *x);
+
 /* The model for the question's chip, where there is none.  Errors as pz_step_model_new. */
 PZ_NODISCARD enum pz_status pz_step_shape_open(const struct pz_plan_question *q,
                                                struct pz_step_shape *x, struct pz_error *err);

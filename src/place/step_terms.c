@@ -388,7 +388,7 @@ static double shown_s(const struct pz_layer_step *l) {
  * one after another; else, of a schedule, all that passes take on a chip that computes at once. */
 static enum pz_status shape_collectives(struct pz_term_tables *t, struct pz_step_shape *x,
                                         const struct pz_cluster *net, bool slow, double *out) {
-  struct pz_plan p = pz_step_shape_plan(t->space->q, x);
+  struct pz_plan p = pz_step_shape_least(t->space->q, x);
   struct pz_chip chip = *t->space->q->job.chip;
   double rate = slow ? 1 : ENDLESS;
   chip.clock_hz = rate;
