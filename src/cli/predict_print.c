@@ -147,6 +147,14 @@ enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct p
          fits ? "fits" : "does not fit", r->p.peak_bytes / 1e9, fits ? "" : " needed",
          r->p.usable_bytes / 1e9, r->hbm_bytes / 1e9);
   enum pz_status status = pz_table_print(&t, 0, stdout);
+  double reserved = 0;
+  for (int64_t k = 0; k < r->plan.pp; k++)
+    reserved = r->reserved_bytes[k] > reserved ? r->reserved_bytes[k] : reserved;
+  if (fits && reserved > r->hbm_bytes)
+    printf(
+        "The allocator would reserve %.1f GB, more than the device has: rehearse the plan before "
+        "you rely on it.\n",
+        reserved / 1e9);
   if (r->p.host_bytes > 0)
     printf("on the host: %s, %.1f of %.1f GB usable for each device%s\n",
            r->p.host_bytes <= r->p.usable_host_bytes ? "fits" : "does not fit",
