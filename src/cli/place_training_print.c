@@ -91,12 +91,15 @@ static enum pz_status print_others(struct pz_place_job *j, const struct pz_train
 }
 
 /* The next step: a plan that a script can launch can be tried on one GPU. */
-static void print_rehearsal(const struct pz_place_job *j, const struct pz_training_run *r) {
+static enum pz_status print_rehearsal(const struct pz_place_job *j,
+                                      const struct pz_training_run *r) {
   int f = r->plan.framework;
   bool rehearsed = f == pz_framework_find("torchtitan") || f == pz_framework_find("megatron");
-  if (rehearsed && r->plan.devices > 1 && !*r->refusal &&
-      pz_launch_check(j->q->model, &j->machine.chip, f, NULL) == PZ_OK)
+  if (!rehearsed || r->plan.devices == 1 || *r->refusal) return PZ_OK;
+  enum pz_status status = pz_launch_check(j->q->model, &j->machine.chip, f, NULL);
+  if (status == PZ_OK)
     printf("\nto try the plan on one GPU: save it with --json, then 'phaze rehearse'\n");
+  return status == PZ_NO_MEMORY ? status : PZ_OK; /* no script is written for the model or chip */
 }
 
 enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_plans *p) {
@@ -111,6 +114,5 @@ enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_p
   if (status == PZ_OK && j->late)
     printf("\nno plan on %" PRId64 " device%s ends within %s; this is the fastest\n",
            j->options.plan.devices, pz_text_s((double)j->options.plan.devices), j->q->t->deadline);
-  if (status == PZ_OK) print_rehearsal(j, p->runs[0]);
-  return status;
+  return status == PZ_OK ? print_rehearsal(j, p->runs[0]) : status;
 }
