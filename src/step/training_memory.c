@@ -458,10 +458,8 @@ static double away_bytes(const struct stage_walk *s, const struct pz_layer *l, d
 }
 
 /* Bytes that torchtitan saves of a repeated layer besides those of its graph.  What a tensor-parallel group gathers for a
- * GEMM is saved as it was gathered, where Megatron gathers it again.  Context parallelism runs attention step by step around
- * a ring, which selective recomputation sees as attention kernels whose results it saves: whole ones of the first step, and
- * half as large ones of the first device's others.  Models with one projection for query, key and value run as Llama's, with
- * three: the value does not keep the other two.  Under autocast the residual stream is fp32. */
+ * GEMM is saved as it was gathered, where Megatron gathers it again.  Models with one projection for query, key and value run
+ * as Llama's, with three: the value does not keep the other two.  Under autocast the residual stream is fp32. */
 static double torch_saves_more(const struct pz_plan *p, const struct pz_layer *l) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   double bytes = 0;
@@ -491,6 +489,9 @@ static double torch_ring_bytes(const struct pz_plan *p, const struct pz_layer *l
   return 2 * bytes;
 }
 
+/* Bytes of attention's results that selective recomputation saves besides the final one.  Context parallelism runs attention
+ * step by step around a ring, and each step is an attention kernel: the first device has a whole result of the first step and
+ * halves of the others (causal blocks in pairs). */
 static double torch_ring_results(const struct pz_plan *p, const struct pz_layer *l) {
   bool ring = pz_plan_framework(p)->rules == PZ_RULES_TITAN && p->cp > 1 &&
               p->recompute == PZ_RECOMPUTATION_ALTERNATE;
