@@ -63,6 +63,7 @@ static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p,
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   const struct pz_layer_kinds *k = &x->m->kinds;
   int64_t rise = chunk_layers(x, p, stage) + 1;
+  bool fsdp2 = pz_plan_framework(p)->shards_stages && p->zero >= 2;
   for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
     int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
     int64_t n = pz_plan_blocks(p, k->n_blocks, chunk);
@@ -70,7 +71,8 @@ static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p,
     for (uint32_t i = 0; i < k->n; i++) {
       int64_t all = pz_kind_count(k, i, start, n);
       if (!all) continue;
-      int64_t first = layers_with(k, i, start, n, 1), last = layers_with(k, i, start, n, all);
+      int64_t first = fsdp2 ? layers_with(k, i, start, n, 1) : 0;
+      int64_t last = layers_with(k, i, start, n, all);
       if (first > low)
         rise = pz_min(rise, first);
       else if (last > low)

@@ -609,8 +609,8 @@ static void pass_backward(struct stage_walk *s, uint32_t i, const struct layer_p
  * tokens contain a block besides, and torchtitan has none. */
 static bool is_torch_head(const struct stage_walk *s, uint32_t i) {
   const struct pz_layer *l = &s->m->w->layers[i];
-  return kind_of(s, i) == BEHIND && l->logits > 0 && strncmp(l->name, "predict", 7) != 0 &&
-         pz_plan_framework(s->p)->rules == PZ_RULES_TITAN;
+  return pz_plan_framework(s->p)->rules == PZ_RULES_TITAN && kind_of(s, i) == BEHIND &&
+         l->logits > 0 && strncmp(l->name, "predict", 7) != 0;
 }
 
 /* Bytes of each logit while the loss's derivative is made.  Compiled, the loss reads 16-bit logits and writes their
@@ -658,12 +658,15 @@ static void walk_backward(struct stage_walk *s) {
         visit_torch_head(s, &w->layers[i]);
       } else {
         visit(s, &w->layers[i], r.x.backward_peak, true);
-        if (r.n > 1) { /* from the second on, gradients of the same layer are being scattered */
+        int64_t left = r.n - 1;
+        if (left > 1 &&
+            is_fsdp2(s->p)) { /* from now on gradients of the same layer are scattered */
           pass_backward(s, i, &r.x, 1);
           visit(s, &w->layers[i], r.x.backward_peak, true);
-          pass_backward(s, i, &r.x, r.n - 2);
-          visit(s, &w->layers[i], r.x.backward_peak, true);
+          left--;
         }
+        pass_backward(s, i, &r.x, left);
+        if (r.n > 1) visit(s, &w->layers[i], r.x.backward_peak, true);
       }
       pass_backward(s, i, &r.x, 1);
     }
