@@ -340,6 +340,7 @@ struct stage_walk {
   double communication_bytes; /* transfers between stages */
   double
       scattered_params;  /* of the layer before in backward, whose gradients are being scattered */
+  bool titan, fsdp2;     /* torchtitan runs the plan; FSDP2 shards it */
   bool first_gradients;  /* no microbatch before has left sharded gradients ... */
   bool second_gradients; /* ... or those of this one stay beside them until the end of backward */
   struct pz_training_memory peak; /* parts that come and go, at the worst moment */
@@ -382,8 +383,8 @@ static bool scatters_layers(const struct pz_plan *p) { return is_fsdp2(p) && p->
  * (reduce_scatter_state of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py). */
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_plan *p = s->p;
-  if (!pz_plan_divides(p) || p->zero < 2) return 0;
-  if (is_fsdp2(p)) {
+  if (p->zero < 2 || !pz_plan_divides(p)) return 0;
+  if (s->fsdp2) {
     double weights =
         stays_gathered(p) ? 0 : HALF_BYTES * (double)(l->params + first_kind(s)->params);
     double gradient = backward ? HALF_BYTES * (double)l->trained_params : 0;
@@ -609,8 +610,8 @@ static void pass_backward(struct stage_walk *s, uint32_t i, const struct layer_p
  * tokens contain a block besides, and torchtitan has none. */
 static bool is_torch_head(const struct stage_walk *s, uint32_t i) {
   const struct pz_layer *l = &s->m->w->layers[i];
-  return pz_plan_framework(s->p)->rules == PZ_RULES_TITAN && kind_of(s, i) == BEHIND &&
-         l->logits > 0 && strncmp(l->name, "predict", 7) != 0;
+  return s->titan && kind_of(s, i) == BEHIND && l->logits > 0 &&
+         strncmp(l->name, "predict", 7) != 0;
 }
 
 /* Bytes of each logit while the loss's derivative is made.  Compiled, the loss reads 16-bit logits and writes their
@@ -659,8 +660,7 @@ static void walk_backward(struct stage_walk *s) {
       } else {
         visit(s, &w->layers[i], r.x.backward_peak, true);
         int64_t left = r.n - 1;
-        if (left > 1 &&
-            is_fsdp2(s->p)) { /* from now on gradients of the same layer are scattered */
+        if (left > 1 && s->fsdp2) { /* from now on gradients of the same layer are scattered */
           pass_backward(s, i, &r.x, 1);
           visit(s, &w->layers[i], r.x.backward_peak, true);
           left--;
@@ -887,6 +887,8 @@ static struct stage_walk walk_of(const struct pz_memory_model *m, const struct p
                              .shape = pz_plan_shape(p),
                              .layers = pz_plan_layers(p, m->kinds->n_blocks),
                              .stage = stage,
+                             .titan = pz_plan_framework(p)->rules == PZ_RULES_TITAN,
+                             .fsdp2 = is_fsdp2(p),
                              .gradients = pz_plan_framework(p)->gradients};
 }
 
