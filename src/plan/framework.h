@@ -47,11 +47,9 @@ struct pz_framework {
   double
       router_kernels; /* of its router and the preparation of an all-to-all, forward; 0: those of the graph */
   double
-      expert_launches; /* host time of a pass through a layer with experts, in launches of kernels,
-                             besides those of the graph's operators */
+      expert_launches; /* additional host time of one pass through a layer with experts, counted in kernel launches */
   double
-      routed_bytes; /* moved forward by its permutation of tokens for each 16-bit element that is sent to an expert,
-                             besides the graph's operators; backward twice as many */
+      routed_bytes; /* additional HBM traffic of the token permutation in a forward pass, for each 16-bit element that is sent to an expert; a backward pass moves twice as much */
   bool
       loops_experts; /* grouped GEMMs are launched expert by expert, by numbers of tokens on the host */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */

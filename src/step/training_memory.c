@@ -339,10 +339,12 @@ struct stage_walk {
   double logit_bytes;  /* saved by the layers behind the blocks, now */
   double communication_bytes; /* transfers between stages */
   double
-      scattered_params;  /* of the layer before in backward, whose gradients are being scattered */
-  bool titan, fsdp2;     /* torchtitan runs the plan; FSDP2 shards it */
-  bool first_gradients;  /* no microbatch before has left sharded gradients ... */
-  bool second_gradients; /* ... or those of this one stay beside them until the end of backward */
+      scattered_params; /* of the layer before in backward, whose gradients are being scattered */
+  bool titan, fsdp2;    /* torchtitan runs the plan; FSDP2 shards it */
+  bool
+      first_gradients; /* this is the first microbatch: sharded gradients appear layer by layer in its backward pass */
+  bool
+      second_gradients; /* a second set of sharded gradients stays allocated until the backward pass ends */
   struct pz_training_memory peak; /* parts that come and go, at the worst moment */
 };
 
@@ -459,8 +461,9 @@ static double away_bytes(const struct stage_walk *s, const struct pz_layer *l, d
 }
 
 /* Bytes that torchtitan saves of a repeated layer besides those of its graph.  What a tensor-parallel group gathers for a
- * GEMM is saved as it was gathered, where Megatron gathers it again.  Models with one projection for query, key and value run
- * as Llama's, with three: the value does not keep the other two.  Under autocast the residual stream is fp32. */
+ * GEMM is saved as it was gathered, where Megatron gathers it again.  torchtitan runs a fused query-key-value
+ * projection as three GEMMs, so that saving the value does not keep the whole fused tensor alive.  Under autocast the residual
+ * stream is fp32. */
 static double torch_saves_more(const struct pz_plan *p, const struct pz_layer *l) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   double bytes = 0;
@@ -623,7 +626,7 @@ static double loss_bytes(const struct pz_plan *p) {
   return p->tp > 1 ? DIVIDED : p->execution == PZ_EXECUTION_COMPILE ? COMPILED : EAGER;
 }
 
-/* One moment of the head's backward pass: bytes of logits, and what its weights and gradients need. */
+/* Records one moment of the head's backward pass, given the bytes of logits, of gathered weights and of gradients. */
 static void visit_head_moment(struct stage_walk *s, double logits, double weights,
                               double gradients) {
   double hidden = (double)first_kind(s)->output_bytes;

@@ -1000,7 +1000,7 @@ static void check_read(int framework, const struct pz_launch *l, const char *tex
   pz_run_plan_free(r);
 }
 
-/* Everything that a script says to its framework is an option of that. */
+/* Every option in an emitted script exists in each framework release that the script names. */
 static void check_options(const struct options *o, int framework, const char *text) {
   int least = 0, most = 0;
   json_error_t wrong;
