@@ -134,7 +134,7 @@ static double startup_s(const struct pz_constants *k, const struct pz_level *l) 
   return l->collectives.startup_s > 0 ? l->collectives.startup_s : k->ring_startup_s;
 }
 
-/* Of a ring inside the innermost level. */
+/* A pass of a ring whose members all lie inside the innermost level. */
 static double inner_rate(const struct pz_constants *k, const struct pz_cluster *net,
                          struct pz_group g) {
   const struct pz_level *l = &net->level[0];
@@ -143,26 +143,65 @@ static double inner_rate(const struct pz_constants *k, const struct pz_cluster *
   return reached_rate(k, l, others + 1) * others / (others + k->ring_extra);
 }
 
-/* Members of a group that lie together in one group of the level below. */
-static int64_t members_inside(const struct pz_cluster *net, int l, struct pz_group g) {
-  int64_t inside = l ? net->level[l - 1].devices / pz_max(1, g.stride) : g.devices;
-  return pz_max(1, pz_min(g.devices, inside));
+/* Members of a group that lie together in one unit of level l; the unit of level -1 is one device. */
+static double members_at(const struct pz_cluster *net, int l, struct pz_group g) {
+  if (l < 0) return 1;
+  if (l + 1 == net->n_levels) return (double)g.devices;
+  int64_t inside = net->level[l].devices / pz_max(1, g.stride);
+  return (double)pz_max(1, pz_min(g.devices, inside));
 }
 
-/* Of a ring that leaves the innermost level, over the interfaces of so many members. */
-static double outer_rate(const struct pz_constants *k, const struct pz_cluster *net, int l,
-                         int64_t members) {
-  double rate = net->level[l].bytes_per_s * k->outer_efficiency * (double)members;
-  return members > 1 ? rate : pz_fmin(rate, member_rate(&net->level[0], 2));
+/* What a group needs of the levels outside the innermost one.  Every level that it crosses bounds its rate: what leaves a
+ * unit passes the interfaces of the members in it, once.  A message that goes round a ring, or up a tree, crosses each level
+ * as often as that level joins units, so that two equal levels are the same as one. */
+struct crossing {
+  double members;    /* in one unit of the innermost level */
+  double rate;       /* of a ring, in bytes/s */
+  double outer_rate; /* the same of the outer levels alone */
+  double slowest;    /* of one device's own interfaces, in bytes/s */
+  double ring_hops;  /* between units, of one turn of a ring */
+  double ring_s;     /* latencies of one turn of a ring */
+  double tree_s;     /* latencies from the leaves of a tree to its root */
+  double message_s;  /* latency of one message between members that are farthest apart */
+};
+
+/* The software's share of a hop between two devices, on top of the latency that the description states. */
+static double hop_software_s(const struct pz_constants *k, const struct pz_cluster *net) {
+  return k->ring_hop * startup_s(k, &net->level[0]);
+}
+
+static struct crossing crossing_of(const struct pz_constants *k, const struct pz_cluster *net,
+                                   struct pz_group g) {
+  const struct pz_level *inner = &net->level[0];
+  struct crossing c = {
+      .members = members_at(net, 0, g), .message_s = inner->latency_s, .outer_rate = HUGE_VAL};
+  c.slowest = c.rate = inner->n_axes ? inner->bytes_per_s * k->torus_efficiency
+                                     : reached_rate(k, inner, (double)inner->devices);
+  if (!inner->n_axes && c.members <= 1) {
+    double others = (double)(pz_max(g.devices, 2) - 1);
+    c.rate *= others / (others + k->ring_extra);
+  }
+  if (c.members > 1) c.rate = inner_rate(k, net, (struct pz_group){(int64_t)c.members, g.stride});
+  for (int l = 1; l < net->n_levels; l++) {
+    double below = members_at(net, l - 1, g), units = members_at(net, l, g) / below;
+    if (!(units > 1)) continue;
+    double rate = net->level[l].bytes_per_s * k->outer_efficiency;
+    c.outer_rate = pz_fmin(c.outer_rate, rate * below);
+    c.slowest = pz_fmin(c.slowest, rate);
+    double hop_s = net->level[l].latency_s + hop_software_s(k, net);
+    double hops = ((double)g.devices / below) * (1 - 1 / units);
+    c.ring_hops += hops;
+    c.ring_s += hops * hop_s;
+    c.tree_s += log2(units) * hop_s;
+    c.message_s = pz_fmax(c.message_s, net->level[l].latency_s);
+  }
+  c.rate = pz_fmin(c.rate, c.outer_rate);
+  return c;
 }
 
 double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *net,
                        struct pz_group g) {
-  int l = level_of(net, g.devices * g.stride);
-  if (l == 0) return inner_rate(k, net, g);
-  int64_t own = members_inside(net, l, g);
-  double rate = outer_rate(k, net, l, own);
-  return own > 1 ? pz_fmin(rate, inner_rate(k, net, (struct pz_group){own, g.stride})) : rate;
+  return pz_network_leaves(net, g) ? crossing_of(k, net, g).rate : inner_rate(k, net, g);
 }
 
 bool pz_network_leaves(const struct pz_cluster *net, struct pz_group g) {
@@ -171,43 +210,48 @@ bool pz_network_leaves(const struct pz_cluster *net, struct pz_group g) {
 
 double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_cluster *net,
                                  struct pz_group g) {
-  int l = level_of(net, g.devices * g.stride);
-  if (net->level[0].n_axes || l == 0) {
-    const struct pz_level *inner = &net->level[0];
-    double part = member_rate(inner, 2) / member_rate(inner, (double)g.devices);
-    return part * pz_network_rate(k, net, g);
-  }
-  return outer_rate(k, net, l, 1);
+  const struct pz_level *inner = &net->level[0];
+  double pair = member_rate(inner, 2) / member_rate(inner, (double)g.devices);
+  if (inner->n_axes || !pz_network_leaves(net, g)) return pair * pz_network_rate(k, net, g);
+  struct crossing c = crossing_of(k, net, g);
+  return c.members > 1 ? pz_fmin(c.slowest, reached_rate(k, inner, 2)) : c.slowest;
+}
+
+double pz_network_message_s(const struct pz_constants *k, const struct pz_cluster *net,
+                            struct pz_group g) {
+  double start = startup_s(k, &net->level[0]);
+  struct crossing c = crossing_of(k, net, g);
+  double later = start * k->large_startup + (c.ring_hops > 0 ? k->hop_s : 0);
+  return start + later + hop_software_s(k, net) + c.message_s;
 }
 
 /* ---- collectives ---------------------------------------------------------------------------- */
 
-/* Inside the innermost level: `links_s` of large messages, with the latency of so many hops.  Protocols for small messages
- * start at once and are slower by small_rate, the one for large messages starts later; libraries go from one to the other
- * with the size. */
-static double inner_s(const struct pz_constants *k, const struct pz_level *l, double hops,
-                      double links_s) {
-  double start = startup_s(k, l), later = start * k->large_startup,
-         slower = (k->small_rate - 1) * links_s;
-  return start * (1 + k->ring_hop * hops) + links_s + later * slower / (later + slower);
+/* A collective whose bytes keep the links busy for `links_s`, whose hops between members take latency_s, and which goes
+ * round a ring with so many hops between units of the innermost level.  Protocols for small messages start at once and are
+ * slower by small_rate, the one for large messages starts later; libraries go from one to the other with the size. */
+static double collective_s(const struct pz_constants *k, const struct pz_cluster *net,
+                           double latency_s, double outer_hops, double links_s) {
+  double start = startup_s(k, &net->level[0]), slower = (k->small_rate - 1) * links_s;
+  double later = start * k->large_startup + outer_hops * k->hop_s;
+  return start + latency_s + links_s + (slower > 0 ? later * slower / (later + slower) : 0);
 }
 
 static struct pz_wire_time send_time(const struct pz_constants *k, const struct pz_cluster *net,
                                      double bytes, struct pz_group g) {
-  int l = level_of(net, 2 * g.stride);
-  const struct pz_level *level = &net->level[l];
   struct pz_wire_time t = {.s = 0};
-  double *busy = &t.busy_s[l ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
-  if (level->n_axes) {
-    *busy = bytes / link_rate(k, level);
-    t.s = level->latency_s + *busy;
-  } else if (l) {
-    *busy = bytes / (level->bytes_per_s * k->outer_efficiency);
-    t.s = k->latency_s + k->hop_s + *busy;
-  } else {
-    *busy = bytes / (reached_rate(k, level, 2) * k->alltoall_efficiency);
-    t.s = inner_s(k, level, 1, *busy);
+  const struct pz_level *inner = &net->level[0];
+  bool leaves = level_of(net, 2 * g.stride) > 0;
+  double *busy = &t.busy_s[leaves ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
+  if (!leaves && inner->n_axes) {
+    *busy = bytes / link_rate(k, inner);
+    t.s = inner->latency_s + *busy;
+    return t;
   }
+  struct crossing c = crossing_of(k, net, (struct pz_group){2, g.stride});
+  double pair = inner->n_axes ? HUGE_VAL : reached_rate(k, inner, 2) * k->alltoall_efficiency;
+  *busy = bytes / (leaves ? c.slowest : pair);
+  t.s = collective_s(k, net, c.message_s + hop_software_s(k, net), c.ring_hops, *busy);
   return t;
 }
 
@@ -220,16 +264,6 @@ static struct pz_wire_time torus_time(const struct pz_constants *k, const struct
   double links_s = passes * (n - 1) / n * bytes / (pz_fmax(1, u.links) * rate);
   if (kind == PZ_COLLECTIVE_ALL_TO_ALL) links_s = pz_fmax(links_s, bytes * u.slowest / rate);
   return (struct pz_wire_time){passes * latency + links_s, {links_s, 0}};
-}
-
-/* Between nodes.  Rings go from member to member; sums and single messages over trees, both ways, where these are
- * shorter. */
-static double outer_latency_s(const struct pz_constants *k, enum pz_collective kind,
-                              struct pz_group g) {
-  double hops = (double)(g.devices - 1);
-  if (kind == PZ_COLLECTIVE_ALL_REDUCE || kind == PZ_COLLECTIVE_ALL_TO_ALL)
-    hops = pz_fmin(hops, 2 * ceil(log2((double)g.devices)));
-  return k->latency_s + k->hop_s * hops;
 }
 
 /* Every device sends the same to every other: what crosses a level goes through the interfaces there, all levels at
@@ -251,43 +285,53 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
     *busy = pz_fmax(*busy, part * bytes / rate);
     inside = all;
   }
-  if (!pz_network_leaves(net, g))
-    t.s = inner_s(k, &net->level[0], 1, t.busy_s[PZ_WIRE_INNER]);
-  else
-    t.s = outer_latency_s(k, PZ_COLLECTIVE_ALL_TO_ALL, g) +
-          pz_fmax(t.busy_s[PZ_WIRE_INNER], t.busy_s[PZ_WIRE_OUTER]);
+  double links_s = pz_fmax(t.busy_s[PZ_WIRE_INNER], t.busy_s[PZ_WIRE_OUTER]);
+  double latency_s = crossing_of(k, net, g).message_s + hop_software_s(k, net);
+  t.s = collective_s(k, net, latency_s, pz_network_leaves(net, g), links_s);
   return t;
 }
 
-/* Hops inside the innermost level: of rings, of sums in domains of many servers over trees between these. */
-static double inner_hops(double passes, double n) {
-  if (passes < 2) return n - 1;
-  return 2 * (pz_fmin(n, PZ_SERVER_DEVICES) - 1 + ceil(log2(pz_fmax(1, n / PZ_SERVER_DEVICES))));
+/* Latency of the hops of one pass inside the innermost level: round a ring; in domains of many servers, trees join the
+ * rings of these. */
+static double inner_latency_s(const struct pz_constants *k, const struct pz_cluster *net,
+                              struct pz_group g) {
+  double n = (double)g.devices, servers = pz_fmax(1, n / PZ_SERVER_DEVICES);
+  double hops = pz_fmin(n, PZ_SERVER_DEVICES) - 1 + ceil(log2(servers));
+  if (net->level[0].n_axes) return torus_use(net, g).hops * net->level[0].latency_s;
+  return hops * (net->level[0].latency_s + hop_software_s(k, net));
 }
 
 /* All members in the innermost level: a ring, or sums in the switches, of which every device reads its part and to which
  * it writes the sum (NCCL's NVLS), whichever is faster. */
-static struct pz_wire_time inner_time(const struct pz_constants *k, const struct pz_level *l,
-                                      double passes, double bytes, double n) {
+static struct pz_wire_time inner_time(const struct pz_constants *k, const struct pz_cluster *net,
+                                      double passes, double bytes, struct pz_group g) {
+  const struct pz_level *l = &net->level[0];
+  double n = (double)g.devices;
   double links_s = (passes * (n - 1) + k->ring_extra) / n * bytes / reached_rate(k, l, n);
-  struct pz_wire_time ring = {inner_s(k, l, inner_hops(passes, n), links_s), {links_s, 0}};
+  struct pz_wire_time ring = {collective_s(k, net, passes * inner_latency_s(k, net, g), 0, links_s),
+                              {links_s, 0}};
   if (passes < 2 || l->mesh || !(l->collectives.switch_efficiency > 0)) return ring;
+  double hop_s = l->latency_s + hop_software_s(k, net);
   links_s = (1 + 1 / n) * bytes / (l->bytes_per_s * l->collectives.switch_efficiency);
-  struct pz_wire_time sums = {inner_s(k, l, k->switch_hops, links_s), {links_s, 0}};
+  struct pz_wire_time sums = {collective_s(k, net, k->switch_hops * hop_s, 0, links_s),
+                              {links_s, 0}};
   return sums.s < ring.s ? sums : ring;
 }
 
-/* A ring over nodes. */
+/* Over several units of the innermost level.  Large messages go round a ring, small ones over trees where their latency is
+ * shorter; an all-reduce is a reduce-scatter with an all-gather behind it. */
 static struct pz_wire_time outer_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                      enum pz_collective kind, double bytes, struct pz_group g) {
-  double n = (double)g.devices, passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
-  bytes *= passes * (n - 1) / n;
-  int l = level_of(net, g.devices * g.stride);
-  int64_t own = members_inside(net, l, g);
-  struct pz_wire_time t = {outer_latency_s(k, kind, g) + bytes / pz_network_rate(k, net, g), {0}};
-  t.busy_s[PZ_WIRE_OUTER] = bytes / outer_rate(k, net, l, own);
-  if (own > 1)
-    t.busy_s[PZ_WIRE_INNER] = bytes / inner_rate(k, net, (struct pz_group){own, g.stride});
+                                      double passes, double bytes, struct pz_group g) {
+  struct crossing c = crossing_of(k, net, g);
+  struct pz_group own = {(int64_t)c.members, g.stride};
+  double n = (double)g.devices, inner_s = own.devices > 1 ? inner_latency_s(k, net, own) : 0;
+  bytes *= (n - 1) / n;
+  double links_s = bytes / c.rate;
+  double ring_s = collective_s(k, net, n / c.members * inner_s + c.ring_s, c.ring_hops, links_s);
+  double tree_s = startup_s(k, &net->level[0]) + inner_s + c.tree_s + k->small_rate * links_s;
+  struct pz_wire_time t = {passes * pz_fmin(ring_s, tree_s), {0}};
+  t.busy_s[PZ_WIRE_OUTER] = passes * bytes / c.outer_rate;
+  if (own.devices > 1) t.busy_s[PZ_WIRE_INNER] = passes * bytes / inner_rate(k, net, own);
   return t;
 }
 
@@ -298,9 +342,8 @@ struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct p
   bool leaves = pz_network_leaves(net, g);
   if (net->level[0].n_axes && !leaves) return torus_time(k, net, kind, bytes, g);
   if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return all_to_all_time(k, net, bytes, g);
-  if (leaves) return outer_time(k, net, kind, bytes, g);
   double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
-  return inner_time(k, &net->level[0], passes, bytes, (double)g.devices);
+  return leaves ? outer_time(k, net, passes, bytes, g) : inner_time(k, net, passes, bytes, g);
 }
 
 double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
@@ -336,21 +379,24 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
   if (g.devices <= 1 || !net->n_levels) return (struct pz_wire_time){.s = 0};
   if (d->dispatcher == PZ_DISPATCHER_ALLTOALL || torus)
     return pz_network_time(k, net, PZ_COLLECTIVE_ALL_TO_ALL, bytes * d->experts, g);
-  int last = level_of(net, g.devices * g.stride);
-  double own = (double)members_inside(net, last ? 1 : 0, g), nodes = ceil(n / own);
+  struct crossing c = crossing_of(k, net, g);
+  double own = c.members, nodes = ceil(n / own);
   double reached = distinct(nodes, d->experts), copies = distinct(n, d->experts);
   if (d->most_nodes > 0 && d->most_nodes < reached) {
     reached = d->most_nodes;
     copies = reached * distinct(own, d->experts / reached);
   }
   if (net->instant) return (struct pz_wire_time){.s = cores_s(k, d, copies)};
-  struct pz_wire_time t = {.s = d->combine ? k->combine_s : k->dispatch_s};
+  struct pz_wire_time t = {.s = (d->combine ? k->combine_s : k->dispatch_s) + c.message_s};
+  if (nodes > 1) t.s += nodes * k->dispatch_node_s;
   t.busy_s[PZ_WIRE_INNER] = bytes * copies * (own - 1) / own / reached_rate(k, &net->level[0], own);
-  for (int l = 1; l <= last; l++)
+  for (int l = 1; l < net->n_levels; l++) {
+    double below = members_at(net, l - 1, g), others = 1 - below / n;
+    if (!(members_at(net, l, g) > below)) continue;
     t.busy_s[PZ_WIRE_OUTER] =
-        pz_fmax(t.busy_s[PZ_WIRE_OUTER], bytes * reached * (nodes - 1) / nodes /
-                                             (net->level[l].bytes_per_s * k->outer_efficiency));
-  if (last) t.s += outer_latency_s(k, PZ_COLLECTIVE_ALL_TO_ALL, g);
+        pz_fmax(t.busy_s[PZ_WIRE_OUTER],
+                bytes * reached * others / (net->level[l].bytes_per_s * k->outer_efficiency));
+  }
   double inner =
       pow(pow(cores_s(k, d, copies), k->copy_smooth) + pow(t.busy_s[PZ_WIRE_INNER], k->copy_smooth),
           1 / k->copy_smooth);

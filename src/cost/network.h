@@ -36,6 +36,11 @@ double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *ne
 double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_cluster *net,
                                  struct pz_group g);
 
+/* Seconds that a large message takes besides those of its bytes: the library's start and the latency of the outermost level
+ * that the group crosses. */
+double pz_network_message_s(const struct pz_constants *k, const struct pz_cluster *net,
+                            struct pz_group g);
+
 /* Does a group reach beyond the innermost level? */
 bool pz_network_leaves(const struct pz_cluster *net, struct pz_group g);
 

@@ -666,7 +666,7 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
   double wire_s = bytes / pz_network_neighbour_rate(w->k, w->net, g);
   p->n_ops += starts; /* each turn starts a kernel of its own */
   if (w->net->instant) return;
-  p->ring_s += wire_s + passes * starts * w->k->latency_s;
+  p->ring_s += wire_s + passes * starts * pz_network_message_s(w->k, w->net, g);
   p->busy_s[ring_wire(w)] += wire_s;
 }
 
