@@ -792,7 +792,8 @@ PZ_API const char *pz_cluster_preset_name(size_t i);
 /* The cluster that chips of this name stand in where none is named; false: none is known. */
 PZ_API bool pz_cluster_standard(const char *chip, struct pz_cluster *out);
 
-/* Devices of a node: of the level inside the outermost, or of the only one. */
+/* Returns the devices of a node: those of the largest level inside the outermost one that has at most PZ_SERVER_DEVICES,
+ * otherwise those of the innermost level. */
 PZ_API int64_t pz_cluster_node(const struct pz_cluster *c);
 
 /* Do so many devices need more of it than the link of one chip, that is, more than one node, or a

@@ -101,6 +101,9 @@ static inline int64_t pz_correction_kind(bool experts, int precision) {
 
 static inline double pz_corrected(double factor) { return factor > 0 ? factor : 1; }
 
+/* Joins a level to the innermost one while both have the same rate and latency: such levels are one network. */
+void pz_cluster_join_equal(struct pz_cluster *net);
+
 /* Links slower by the factor of collectives. */
 void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c);
 

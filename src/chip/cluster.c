@@ -225,8 +225,21 @@ void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c) {
 }
 
 int64_t pz_cluster_node(const struct pz_cluster *c) {
-  int levels = c->n_levels < PZ_CLUSTER_MOST_LEVELS ? c->n_levels : PZ_CLUSTER_MOST_LEVELS;
-  return c->level[levels > 1 ? levels - 2 : 0].devices;
+  int last = c->n_levels < PZ_CLUSTER_MOST_LEVELS ? c->n_levels : PZ_CLUSTER_MOST_LEVELS;
+  int64_t node = c->level[0].devices;
+  for (int l = 1; l + 1 < last && c->level[l].devices <= PZ_SERVER_DEVICES; l++)
+    node = c->level[l].devices;
+  return node;
+}
+
+void pz_cluster_join_equal(struct pz_cluster *net) {
+  struct pz_level *l = net->level;
+  while (net->n_levels > 1 && !l[0].n_axes && !l[0].mesh && l[0].bytes_per_s == l[1].bytes_per_s &&
+         l[0].latency_s == l[1].latency_s) {
+    l[0].devices = l[1].devices;
+    net->n_levels--;
+    memmove(&l[1], &l[2], (size_t)(net->n_levels - 1) * sizeof *l);
+  }
 }
 
 bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {

@@ -177,6 +177,7 @@ static struct crossing crossing_of(const struct pz_constants *k, const struct pz
       .members = members_at(net, 0, g), .message_s = inner->latency_s, .outer_rate = HUGE_VAL};
   c.slowest = c.rate = inner->n_axes ? inner->bytes_per_s * k->torus_efficiency
                                      : reached_rate(k, inner, (double)inner->devices);
+  if (!inner->n_axes) c.slowest *= k->alltoall_efficiency;
   if (!inner->n_axes && c.members <= 1) {
     double others = (double)(pz_max(g.devices, 2) - 1);
     c.rate *= others / (others + k->ring_extra);
@@ -266,26 +267,25 @@ static struct pz_wire_time torus_time(const struct pz_constants *k, const struct
   return (struct pz_wire_time){passes * latency + links_s, {links_s, 0}};
 }
 
-/* Every device sends the same to every other: what crosses a level goes through the interfaces there, all levels at
- * the same time; what stays is copied.  Of units that are not alike the devices of the smallest send most outside. */
+/* Every device sends the same to every other.  All that leaves a unit passes the interfaces at its edge, all levels at the
+ * same time; what stays on the device is copied. */
 static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
                                            const struct pz_cluster *net, double bytes,
                                            struct pz_group g) {
   struct pz_wire_time t = {.s = 0};
-  int64_t inside = 1;
-  for (int l = 0; l < net->n_levels && inside < g.devices; l++) {
-    bool last = l + 1 == net->n_levels;
-    int64_t all = last ? g.devices : pz_min(g.devices, net->level[l].devices / g.stride);
-    all = pz_max(all, inside);
-    double rate = l ? net->level[l].bytes_per_s * k->outer_efficiency
-                    : reached_rate(k, &net->level[0], (double)all) * k->alltoall_efficiency;
-    double others = (double)(all - (all % inside ? all % inside : inside));
-    double part = (others + (l || others <= 0 ? 0 : k->ring_extra)) / (double)g.devices;
-    double *busy = &t.busy_s[l ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
-    *busy = pz_fmax(*busy, part * bytes / rate);
-    inside = all;
+  double n = (double)g.devices, own = members_at(net, 0, g);
+  double passing =
+      net->level[0].mesh ? own : n; /* but for a mesh, no device sends faster outside than inside */
+  double inner_s = bytes / n / (reached_rate(k, &net->level[0], passing) * k->alltoall_efficiency);
+  if (own > 1) t.busy_s[PZ_WIRE_INNER] = (own - 1 + k->ring_extra) * inner_s;
+  for (int l = 1; l < net->n_levels; l++) {
+    double below = members_at(net, l - 1, g);
+    if (!(members_at(net, l, g) > below)) continue;
+    double *busy = &t.busy_s[PZ_WIRE_OUTER];
+    *busy =
+        pz_fmax(*busy, (1 - below / n) * bytes / (net->level[l].bytes_per_s * k->outer_efficiency));
   }
-  double links_s = pz_fmax(t.busy_s[PZ_WIRE_INNER], t.busy_s[PZ_WIRE_OUTER]);
+  double links_s = pz_fmax((passing - 1 + k->ring_extra) * inner_s, t.busy_s[PZ_WIRE_OUTER]);
   double latency_s = crossing_of(k, net, g).message_s + hop_software_s(k, net);
   t.s = collective_s(k, net, latency_s, pz_network_leaves(net, g), links_s);
   return t;
@@ -395,7 +395,8 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
     if (!(members_at(net, l, g) > below)) continue;
     t.busy_s[PZ_WIRE_OUTER] =
         pz_fmax(t.busy_s[PZ_WIRE_OUTER],
-                bytes * reached * others / (net->level[l].bytes_per_s * k->outer_efficiency));
+                bytes * reached * others /
+                    pz_fmin(c.rate, net->level[l].bytes_per_s * k->outer_efficiency));
   }
   double inner =
       pow(pow(cores_s(k, d, copies), k->copy_smooth) + pow(t.busy_s[PZ_WIRE_INNER], k->copy_smooth),

@@ -289,6 +289,89 @@ static void collectives_are_monotone(void **state) {
   assert_true(fabs(one / (50e9 * K->outer_efficiency) - 1) < 1e-9 && eight > 4 * one);
 }
 
+static struct pz_cluster levels_of(int n, const double list[][3]) {
+  struct pz_cluster net = {.n_levels = n};
+  for (int l = 0; l < n; l++)
+    net.level[l] = (struct pz_level){
+        .devices = (int64_t)list[l][0], .bytes_per_s = list[l][1], .latency_s = list[l][2]};
+  net.devices = net.level[n - 1].devices;
+  return net;
+}
+
+/* 128 groups of one device of each node share nothing: each has its own 3 GB/s interface, however many levels of switches
+ * lie above it.  An oversubscribed spine has 1/4 of the rate for each of the 32 members below it, 3/4 x 32 = 24 GB/s, and a
+ * spine with 1/64 of the rate is what bounds the ring. */
+static void every_level_that_a_group_crosses_bounds_it(void **state) {
+  (void)state;
+  const double two[][3] = {{8, 450e9, 1e-6}, {1024, 3e9, 5e-6}};
+  const double three[][3] = {{8, 450e9, 1e-6}, {256, 3e9, 5e-6}, {1024, 3e9, 5e-6}};
+  struct pz_cluster flat = levels_of(2, two), spine = levels_of(3, three);
+  struct pz_group g = {128, 8};
+  assert_true(fabs(pz_network_rate(K, &flat, g) / (3e9 * K->outer_efficiency) - 1) < 1e-12);
+  assert_true(pz_network_rate(K, &spine, g) == pz_network_rate(K, &flat, g));
+  for (enum pz_collective kind = 0; kind <= PZ_COLLECTIVE_SEND; kind++)
+    assert_true(fabs(seconds(&spine, kind, 1e9, 128, 8) / seconds(&flat, kind, 1e9, 128, 8) - 1) <
+                1e-12);
+  spine.level[2].bytes_per_s = 3e9 / 4;
+  assert_true(pz_network_rate(K, &spine, g) == pz_network_rate(K, &flat, g));
+  spine.level[2].bytes_per_s = 3e9 / 64;
+  double want = 32 * 3e9 / 64 * K->outer_efficiency;
+  assert_true(fabs(pz_network_rate(K, &spine, g) / want - 1) < 1e-12);
+  /* two pairs of bridges behind PCIe, a package of two behind xGMI */
+  static const char *const middle[] = {"h200-nvl-8", "lumi-mi250x"};
+  for (int i = 0; i < 2; i++) {
+    struct pz_cluster n = cluster(middle[i], 64), slow = n;
+    slow.level[1].bytes_per_s /= 2;
+    for (enum pz_collective kind = 0; kind <= PZ_COLLECTIVE_ALL_TO_ALL; kind++)
+      assert_true(seconds(&slow, kind, 1e9, 8, 1) > 1.5 * seconds(&n, kind, 1e9, 8, 1));
+  }
+}
+
+/* The description's latency is paid for every hop: once by a message, 2 x 7 times by an all-reduce round a ring of 8. */
+static void latency_of_the_description_counts(void **state) {
+  (void)state;
+  struct pz_cluster n = cluster("dgx-h100", 64), late = n;
+  late.level[1].latency_s += 1;
+  const double bytes = 1e9;
+  struct {
+    enum pz_collective kind;
+    int64_t devices, stride;
+    double hops;
+  } rows[] = {{PZ_COLLECTIVE_SEND, 2, 8, 1}, {PZ_COLLECTIVE_ALL_TO_ALL, 8, 8, 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_true(fabs(seconds(&late, rows[i].kind, bytes, rows[i].devices, rows[i].stride) -
+                     seconds(&n, rows[i].kind, bytes, rows[i].devices, rows[i].stride) -
+                     rows[i].hops) < 1e-9);
+  /* of large messages, whose latency is small beside the bytes, all hops of the ring */
+  late.level[1].latency_s = n.level[1].latency_s + 1e-6;
+  double more = seconds(&late, PZ_COLLECTIVE_ALL_REDUCE, bytes, 8, 8) -
+                seconds(&n, PZ_COLLECTIVE_ALL_REDUCE, bytes, 8, 8);
+  assert_true(fabs(more / 14e-6 - 1) < 1e-6);
+  /* inside the node: 14 hops of a ring */
+  late.level[0].latency_s += 1e-6;
+  more = seconds(&late, PZ_COLLECTIVE_ALL_REDUCE, bytes, 8, 1) -
+         seconds(&n, PZ_COLLECTIVE_ALL_REDUCE, bytes, 8, 1);
+  assert_true(fabs(more / 14e-6 - 1) < 1e-6);
+}
+
+/* Between nodes an all-reduce is a reduce-scatter and an all-gather; in a node it saves at most one start. */
+static void an_all_reduce_is_two_passes(void **state) {
+  (void)state;
+  static const int64_t groups[][2] = {{8, 1}, {64, 1}, {8, 8}, {128, 8}, {16, 4}};
+  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+    for (double bytes = 1e3; bytes < 1e10; bytes *= 7) {
+      struct pz_cluster n = cluster("dgx-a100", 1024);
+      double both = seconds(&n, PZ_COLLECTIVE_REDUCE_SCATTER, bytes, groups[i][0], groups[i][1]) +
+                    seconds(&n, PZ_COLLECTIVE_ALL_GATHER, bytes, groups[i][0], groups[i][1]),
+             all = seconds(&n, PZ_COLLECTIVE_ALL_REDUCE, bytes, groups[i][0], groups[i][1]);
+      double start = K->ring_startup_s * (1 + K->large_startup);
+      if (i)
+        assert_true(fabs(all / both - 1) < 1e-12);
+      else
+        assert_true(all <= both && all > both - start - 0.06 * both);
+    }
+}
+
 /* ---- every size, rate and group --------------------------------------------------------------- */
 
 enum { DISPATCHES = PZ_COLLECTIVE_SEND + 1, KINDS = DISPATCHES + 4 };
@@ -373,6 +456,9 @@ int main(void) {
       cmocka_unit_test(all_to_all_on_a_ring),
       cmocka_unit_test(groups_of_a_mesh_have_the_links_of_their_pairs),
       cmocka_unit_test(collectives_are_monotone),
+      cmocka_unit_test(every_level_that_a_group_crosses_bounds_it),
+      cmocka_unit_test(latency_of_the_description_counts),
+      cmocka_unit_test(an_all_reduce_is_two_passes),
       cmocka_unit_test(collectives_of_every_size)};
   return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

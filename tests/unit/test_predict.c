@@ -27,16 +27,18 @@ static struct pz_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t batch)
                           .framework = pz_framework_find("megatron")};
 }
 
-static struct pz_prediction predict(const struct pz_plan *plan, double faster, double latency_s) {
+static struct pz_prediction predict(const struct pz_plan *plan, double faster, double late_s) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_job job = {.model = "gpt2", .chip = &chip, .net = &net};
   struct pz_prediction p;
   struct pz_error err = {0};
-  (void)latency_s;
   assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
-  for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
+  for (int l = 0; l < net.n_levels; l++) {
+    net.level[l].bytes_per_s *= faster;
+    net.level[l].latency_s += late_s;
+  }
   if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   return p;
 }
@@ -74,6 +76,80 @@ static void parts_sum_up(void **state) {
         assert_true(p.bound_s <= p.step_s && p.mfu > 0 && p.mfu < 1 && p.hfu >= p.mfu);
         assert_true(p.tensor_hidden_s >= 0 && p.gradient_hidden_s >= 0);
       }
+}
+
+static double step_on(const char *model, const char *chip_name, const struct pz_cluster *net,
+                      const struct pz_plan *plan) {
+  struct pz_chip chip;
+  struct pz_error err = {0};
+  struct pz_prediction p;
+  if (pz_chip_read(chip_name, &chip, &err) != PZ_OK) fail_msg("%s", err.message);
+  struct pz_job job = {.model = model, .chip = &chip, .net = net};
+  if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  return p.step_s;
+}
+
+/* A second network above 256 devices, of the same rate and latency, changes nothing: 70e9 x (4 + 2) bytes over 8 devices of a
+ * node are 19 s through interfaces of 3 GB/s.  A slower one is never faster. */
+static void levels_above_the_interfaces(void **state) {
+  (void)state;
+  struct pz_cluster two, three;
+  assert_int_equal(pz_cluster_load("dgx-h100", &two, NULL), PZ_OK);
+  two.level[1].bytes_per_s = 3e9;
+  three = two;
+  three.n_levels = 3;
+  three.level[2] = two.level[1];
+  three.level[1].devices = 256;
+  struct pz_plan plan = plan_of(8, 1, 128, 1024);
+  plan.zero = 1;
+  plan.devices = 1024;
+  plan.attention = PZ_ATTENTION_FLASH;
+  double flat = step_on("llama3-70b", "h100", &two, &plan);
+  assert_true(flat > 70e9 * 6 / 8 / 3e9);
+  assert_true(fabs(step_on("llama3-70b", "h100", &three, &plan) / flat - 1) < 0.01);
+  three.level[2].bytes_per_s /= 4;
+  assert_true(step_on("llama3-70b", "h100", &three, &plan) >= flat);
+}
+
+/* A second of latency between nodes is paid by every transfer between stages: a microbatch crosses 15 of them forward and
+ * backward, and each of the eight waits for it both ways. */
+static void latency_shows_in_a_step(void **state) {
+  (void)state;
+  struct pz_cluster near, late;
+  assert_int_equal(pz_cluster_load("dgx-h100", &near, NULL), PZ_OK);
+  late = near;
+  late.level[1].latency_s = 1;
+  struct pz_plan plan = plan_of(1, 16, 8, 64);
+  plan.zero = 1;
+  plan.attention = PZ_ATTENTION_FLASH;
+  double more =
+      step_on("llama3-70b", "h100", &late, &plan) - step_on("llama3-70b", "h100", &near, &plan);
+  assert_true(more > 2 * (8 + 15 - 1) && more < 2 * (8 + 15 + 1) * 1.01);
+}
+
+/* Without overlap, sharding the optimizer's state is never slower: of each parameter 4 + 2 bytes are exchanged in place of
+ * 2 x 4, or as many where gradients have 2. */
+static void sharding_moves_no_more(void **state) {
+  (void)state;
+  struct pz_cluster net;
+  assert_int_equal(pz_cluster_load("dgx-h200", &net, NULL), PZ_OK);
+  for (int grad_bytes = 2; grad_bytes <= 4; grad_bytes += 2)
+    for (int64_t tp = 1; tp <= 8; tp *= 8) {
+      struct pz_plan whole = plan_of(tp, 1, 64 / tp, 64), sharded;
+      struct pz_prediction a, b;
+      struct pz_chip chip;
+      struct pz_job job = {.model = "llama3-70b", .chip = &chip, .net = &net};
+      assert_int_equal(pz_chip_read("h200", &chip, NULL), PZ_OK);
+      whole.attention = PZ_ATTENTION_FLASH;
+      whole.grad_bytes = grad_bytes;
+      sharded = whole;
+      sharded.zero = 1;
+      assert_int_equal(pz_predict(&job, &whole, &a, NULL, NULL), PZ_OK);
+      assert_int_equal(pz_predict(&job, &sharded, &b, NULL, NULL), PZ_OK);
+      double ratio = b.parts.gradient_s / a.parts.gradient_s;
+      assert_true(grad_bytes == 2 ? fabs(ratio - 1) < 1e-9 : 0.7 < ratio && ratio < 0.85);
+      assert_true(b.step_s < a.step_s);
+    }
 }
 
 /* A faster network is never slower; more microbatches take the bubble's part away; recomputation is
@@ -523,6 +599,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_device_is_the_chip),
       cmocka_unit_test(parts_sum_up),
+      cmocka_unit_test(levels_above_the_interfaces),
+      cmocka_unit_test(latency_shows_in_a_step),
+      cmocka_unit_test(sharding_moves_no_more),
       cmocka_unit_test(monotone),
       cmocka_unit_test(published_runs),
       cmocka_unit_test(a_plan_takes_milliseconds),
