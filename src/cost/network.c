@@ -388,7 +388,7 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
   }
   if (net->instant) return (struct pz_wire_time){.s = cores_s(k, d, copies)};
   struct pz_wire_time t = {.s = (d->combine ? k->combine_s : k->dispatch_s) + c.message_s};
-  if (nodes > 1) t.s += nodes * k->dispatch_node_s;
+  if (nodes > 1) t.s += nodes * (d->combine ? k->combine_node_s : k->dispatch_node_s);
   t.busy_s[PZ_WIRE_INNER] = bytes * copies * (own - 1) / own / reached_rate(k, &net->level[0], own);
   for (int l = 1; l < net->n_levels; l++) {
     double below = members_at(net, l - 1, g), others = 1 - below / n;
