@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "cost/attention.h"
+#include "cost/formats.h"
 #include "cost/power.h"
 #include "cost/scan.h"
 #include "workload/op.h"
@@ -179,10 +180,7 @@ static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w
 
 struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz_format format,
                                    const struct pz_mapping *o) {
-  /* half as many bits: H200, joules of a whole product 0.53; a quarter: B200, 0.26 pJ a FLOP of 0.71 in loops of 0.3 s
-   * (NVIDIA AIConfigurator), of whole products with their casts */
-  static const double FP8_PART = 0.5, NVFP4_PART = 0.3;
-  double part = format == PZ_FORMAT_16BIT ? 1 : format == PZ_FORMAT_NVFP4 ? NVFP4_PART : FP8_PART;
+  double part = pz_power_width_part(pz_format_bits(format));
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   double array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s);
   return (struct pz_work){.core_j = part * pz_power_product_j(c, macs),

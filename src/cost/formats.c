@@ -31,6 +31,13 @@ static double speedup_of(const struct pz_calibration *k, enum pz_format format) 
                                                                    : k->fp8_speedup;
 }
 
+double pz_format_slowdown(const struct pz_chip *c, enum pz_format f, double of_16bit) {
+  bool on_lanes = f == PZ_FORMAT_FP8_BLOCK && c->calibration.fp8_block_speedup > 0;
+  if (f == PZ_FORMAT_16BIT || on_lanes) return of_16bit;
+  double watts = of_16bit * speedup_of(&c->calibration, f) * pz_power_width_part(pz_format_bits(f));
+  return of_16bit > 1 ? fmax(1, watts) : 1;
+}
+
 /* A product, or one of experts, on a chip with operands of one byte and more of them a second.  Two values of 4 bit are
  * one of 8 at half the rate. */
 static enum pz_status on_narrow(struct pz_cost *cost, enum pz_format format,
@@ -40,6 +47,7 @@ static enum pz_status on_narrow(struct pz_cost *cost, enum pz_format format,
   uint64_t key = cost->chip_key;
   int64_t values = 8 / pz_format_bits(format); /* of a byte */
   narrow.rules.operand_bytes = 1;
+  narrow.calibration.throttle = pz_format_slowdown(&chip, format, chip.calibration.throttle);
   narrow.calibration.tensor_efficiency *= speedup_of(&chip.calibration, format) / (double)values;
   if (format == PZ_FORMAT_NVFP4 && chip.calibration.nvfp4_tile_value_s > 0)
     narrow.calibration.tile_value_s = chip.calibration.nvfp4_tile_value_s;

@@ -542,6 +542,10 @@ static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *r
   struct pz_vector_time cast = {0};
   if (form == FP8_LINEAR || form == FP8_BLOCK_LINEAR || form == NVFP4_LINEAR)
     pz_cost_serving_cast(&cost->chip, format, row->m, row->k, &cast);
+  if (status == PZ_OK && (form == PRODUCT || form == GROUPED))
+    pz_cost_within_watts(
+        cost, (form == PRODUCT ? (double)p.batch : 1) * (double)p.m * (double)p.n * (double)p.k,
+        PZ_FORMAT_16BIT, &o);
   *s = o.latency_s + cast.latency_s;
   return status;
 }

@@ -258,6 +258,27 @@ static double swizzle_s(const struct pz_step_context *w, enum pz_format format,
   return 2 * kernel_s(w) + moved_s(w, values / block, 2);
 }
 
+/* What the power limit of a run does to the arithmetic of a kernel, beside what a benchmark's loop shows: products have the
+ * operands of a run, scans the clock that products leave.  `r->s` is the time of one call in the loop; of all calls
+ * afterwards. */
+static void throttle_run(const struct pz_step_context *w, const struct pz_op *op,
+                         enum pz_format format, struct pz_op_run *r) {
+  const struct pz_chip *c = &w->cost->chip;
+  double loop = c->calibration.throttle, run = loop * c->calibration.training_throttle;
+  double core_s = r->work.core_s, hbm_s = r->work.hbm_s;
+  double slower = pz_format_slowdown(c, format, run) / pz_format_slowdown(c, format, loop);
+  if (pz_op_is_scan(op->kind)) { /* memory and arithmetic: root of the sum of squares */
+    slower = loop;
+    core_s = sqrt(pz_fmax(0, core_s * core_s - hbm_s * hbm_s));
+    hbm_s = r->work.core_s;
+  }
+  if (op->op_class != PZ_CLASS_VECTOR) {
+    r->s += pz_fmax(0, slower * core_s - pz_fmax(core_s, hbm_s));
+    r->work.core_s = pz_fmax(r->work.core_s, slower * core_s);
+  }
+  r->s *= r->calls;
+}
+
 static enum pz_status run_narrow(const struct pz_step_context *w, const struct pz_ops *ops,
                                  const struct pz_op *op, struct pz_op_run *r) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
@@ -279,7 +300,8 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
                           .calls = looped ? (double)op->dims.batch : 1,
                           .work = pz_cost_mapped_work(&w->cost->chip, macs, format, &o),
                           .weight = weights};
-  r->s = r->calls * o.latency_s;
+  r->s = o.latency_s;
+  throttle_run(w, op, format, r);
   r->cast_s = r->calls * swizzle_s(w, format, &x);
   if (weights || is_cast_before(w, ops, op)) return PZ_OK;
   int64_t rows = op->dims.batch * op->dims.m, parts = 1;
@@ -337,18 +359,6 @@ static enum pz_status run_attention(const struct pz_step_context *w, const struc
   return status;
 }
 
-/* What the power limit of a run does to the arithmetic of a kernel, beside what a benchmark's loop shows: products have the
- * operands of a run, attention the clock that products leave (bench/h200/clock.csv). */
-static double training_throttle(const struct pz_step_context *w, const struct pz_op *op,
-                                const struct pz_estimate *e) {
-  const struct pz_calibration *c = &w->cost->chip.calibration;
-  if (op->op_class == PZ_CLASS_VECTOR) return 1;
-  if (pz_op_is_scan(op->kind)) return e->bound == PZ_BOUND_COMPUTE ? c->throttle : 1;
-  double arithmetic =
-      e->bound == PZ_BOUND_COMPUTE ? 1 : pz_fmin(1, e->utilisation / c->tensor_efficiency);
-  return pz_fmax(1, c->training_throttle * arithmetic);
-}
-
 /* Any other: one kernel, or that of each expert. */
 static enum pz_status run_kernel(const struct pz_step_context *w, const struct pz_op *op,
                                  struct pz_op_run *r) {
@@ -360,8 +370,9 @@ static enum pz_status run_kernel(const struct pz_step_context *w, const struct p
   if (status != PZ_OK) return status;
   if (looped) r->calls *= (double)op->dims.batch;
   if (op->grouped && capacity > 0) r->calls *= capacity;
-  r->calls *= training_throttle(w, op, &e);
-  return r->s = r->calls * e.latency_s, PZ_OK;
+  r->s = e.latency_s;
+  throttle_run(w, op, PZ_FORMAT_16BIT, r);
+  return PZ_OK;
 }
 
 static enum pz_status run_uncorrected(const struct pz_step_context *w, const struct pz_ops *ops,
