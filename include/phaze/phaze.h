@@ -1809,7 +1809,7 @@ struct pz_plan_changes {
 };
 
 /* Changes after which the plan of a run fits in memory: single ones, and where none of them does, two
- * together; n 0: none does.  Arguments as of pz_training_predict, which made the run.  On success *out
+ * together; n 0: none does.  Of layers to recompute or to offload the fewest are told.  Arguments as of pz_training_predict, which made the run.  On success *out
  * is the caller's to free.  Cost: some tens of predictions, or their square. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_changes(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,

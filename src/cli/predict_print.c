@@ -192,6 +192,7 @@ static enum pz_status print_changes(const struct pz_predicted *x, struct pz_aren
   static const char *const heads[] = {"fits with", ">s per step", ">GB", NULL};
   struct pz_plan_changes *c = NULL;
   struct pz_table t;
+  fflush(stdout); /* the prediction is read while changes are looked for */
   enum pz_status status = find_changes(x, &c, err);
   if (status != PZ_OK) return status;
   putchar('\n');

@@ -39,13 +39,15 @@ struct walk {
   const struct pz_neighbourhood *n;
   pz_neighbour_fn *fn;
   void *ctx;
-  bool taken; /* the last one */
+  bool probes;      /* plans are neither priced nor handed on: only `fits` is asked for */
+  bool taken, fits; /* the last one; it fits in the memory of the device */
   struct pz_error *err;
 };
 
 /* Memory first: a plan that needs more than the limit is not simulated, and has no step. */
-static enum pz_status price(const struct pz_neighbourhood *n, const struct pz_plan *p,
-                            struct pz_prediction *out, struct pz_error *err) {
+static enum pz_status price(struct walk *w, const struct pz_plan *p, struct pz_prediction *out,
+                            struct pz_error *err) {
+  const struct pz_neighbourhood *n = w->n;
   struct pz_step_model *m = NULL;
   *out = (struct pz_prediction){0};
   enum pz_status status = pz_plan_check(p, err);
@@ -57,7 +59,9 @@ static enum pz_status price(const struct pz_neighbourhood *n, const struct pz_pl
     out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(m, p, k));
   }
   if (m) out->usable_host_bytes = pz_usable_host_bytes(&m->cost.chip, m->k);
-  if (status == PZ_OK && pz_neighbour_fits(n, out)) status = pz_step_price(m, p, out, NULL, err);
+  w->fits = status == PZ_OK && out->peak_bytes <= n->limit_bytes;
+  if (w->fits && !w->probes && pz_neighbour_fits(n, out))
+    status = pz_step_price(m, p, out, NULL, err);
   pz_step_model_free(m);
   return status;
 }
@@ -69,7 +73,7 @@ static enum pz_status try_plan(struct walk *w, struct pz_plan p, enum pz_plan_fi
   struct pz_prediction priced;
   struct pz_error why = {0};
   int64_t replica = p.tp * p.cp * p.pp;
-  w->taken = false;
+  w->taken = w->fits = false;
   if (p.devices % replica) return PZ_OK;
   p.dp = p.devices / replica;
   bool same = p.dp * p.cp == own->dp * own->cp;
@@ -86,9 +90,10 @@ static enum pz_status try_plan(struct walk *w, struct pz_plan p, enum pz_plan_fi
   if (status != PZ_OK) return PZ_OK;
   if (field != PZ_PLAN_OVERLAP) p.overlap = pz_framework_overlap(&p, &w->n->model);
   if (!pz_framework_can(&p, &w->n->model, NULL)) return PZ_OK;
-  status = price(w->n, &p, &priced, &why);
+  status = price(w, &p, &priced, &why);
   if (status == PZ_NO_MEMORY) return pz_fail(w->err, status, "%s", why.message);
   if (status != PZ_OK || !isfinite(priced.step_s) || !isfinite(priced.peak_bytes)) return PZ_OK;
+  if (w->probes) return PZ_OK;
   return w->fn(w->ctx, &p, &priced, field, &w->taken);
 }
 
@@ -132,12 +137,32 @@ static enum pz_status try_degree(struct walk *w, enum pz_plan_field field) {
 
 /* ---- memory and execution ------------------------------------------------------------------- */
 
-/* None, selective, full; full of some layers of each chunk: the fewest that are taken. */
+/* Tries the fewest layers of each chunk, though not all, with which plan p fits on the device: memory falls with every layer, so
+ * that bisection finds them.  `layers` is p's number of them. */
+static enum pz_status try_fewest(struct walk *w, struct pz_plan *p, int64_t *layers,
+                                 enum pz_plan_field field) {
+  int64_t chunk = pz_ceil_div(w->n->layers, p->pp * p->vpp), too_few = 0, enough = chunk;
+  enum pz_status status = PZ_OK;
+  w->probes = true;
+  for (int64_t n = chunk - 1; too_few + 1 < enough && status == PZ_OK;
+       n = too_few + (enough - too_few) / 2) {
+    *layers = n;
+    status = try_plan(w, *p, field);
+    if (w->fits)
+      enough = n;
+    else
+      too_few = n;
+  }
+  w->probes = w->taken = false;
+  *layers = enough;
+  return status == PZ_OK && enough < chunk ? try_plan(w, *p, field) : status;
+}
+
+/* None, selective, full; full of some layers of each chunk: the fewest that fit. */
 static enum pz_status try_recompute(struct walk *w) {
   static const int modes[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
                               PZ_RECOMPUTATION_FULL};
   const struct pz_plan *own = w->n->plan;
-  int64_t chunk = pz_ceil_div(w->n->layers, own->pp * own->vpp);
   enum pz_status status = PZ_OK;
   struct pz_plan p = *own;
   p.recompute_layers = 0;
@@ -149,28 +174,19 @@ static enum pz_status try_recompute(struct walk *w) {
       status = try_plan(w, p, PZ_PLAN_RECOMPUTE);
   }
   p.recompute = PZ_RECOMPUTATION_FULL;
-  w->taken = false;
-  for (int64_t n = 1; n < chunk && status == PZ_OK && !w->taken; n++) {
-    p.recompute_layers = n;
-    if (own->recompute != PZ_RECOMPUTATION_FULL || own->recompute_layers != n)
-      status = try_plan(w, p, PZ_PLAN_RECOMPUTE_LAYERS);
-  }
-  return status;
+  return status == PZ_OK ? try_fewest(w, &p, &p.recompute_layers, PZ_PLAN_RECOMPUTE_LAYERS)
+                         : status;
 }
 
-/* The optimizer on the host, the least of quarters that is taken; activations there, of the fewest layers. */
+/* Activations of the fewest layers on the host; the optimizer there, the least of quarters that is taken. */
 static enum pz_status try_offload(struct walk *w) {
   const struct pz_plan *own = w->n->plan;
-  int64_t chunk = pz_ceil_div(w->n->layers, own->pp * own->vpp);
-  enum pz_status status = PZ_OK;
-  if (own->offload) return status;
-  w->taken = false;
-  for (int64_t n = 1; n <= chunk && status == PZ_OK && !w->taken; n++) {
-    struct pz_plan p = *own;
-    p.offload = PZ_OFFLOAD_ACTIVATIONS;
-    p.offload_layers = n < chunk ? n : 0;
-    status = try_plan(w, p, PZ_PLAN_OFFLOAD);
-  }
+  struct pz_plan activations = *own;
+  if (own->offload) return PZ_OK;
+  activations.offload = PZ_OFFLOAD_ACTIVATIONS;
+  enum pz_status status = try_fewest(w, &activations, &activations.offload_layers, PZ_PLAN_OFFLOAD);
+  activations.offload_layers = 0;
+  if (status == PZ_OK && !w->taken) status = try_plan(w, activations, PZ_PLAN_OFFLOAD);
   w->taken = false;
   for (int quarter = 1; quarter <= 4 && status == PZ_OK && !w->taken; quarter++) {
     struct pz_plan p = *own;
@@ -270,7 +286,6 @@ static enum pz_status take_fitting(void *ctx, const struct pz_plan *plan,
   if (*taken || !f->deeper) return PZ_OK;
   struct pz_neighbourhood second = *f->of;
   second.plan = plan;
-  second.fields &= ~PZ_PLAN_PIN(OFFLOAD); /* many numbers of layers */
   f->deeper--;
   enum pz_status status = pz_neighbours(&second, take_fitting, f, f->err);
   f->deeper++;
