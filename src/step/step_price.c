@@ -617,6 +617,17 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
   return status;
 }
 
+double pz_step_waiting(const struct pz_constants *k, const struct pz_cluster *net,
+                       int64_t devices) {
+  const struct pz_constants *c = k ? k : &pz_constants_default;
+  if (net && net->instant) return 0;
+  return c->waiting * pz_fmax(0, log((double)devices / c->waiting_from));
+}
+
+static double waiting_of(const struct pz_step_model *m, const struct pz_plan *plan) {
+  return pz_step_waiting(m->k, &m->cost.net, pz_plan_devices(plan));
+}
+
 enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,
                              struct pz_prediction *out, struct pz_prediction_detail *detail,
                              struct pz_error *err) {
@@ -630,6 +641,8 @@ enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan
   exchange(&x, &found);
   optimize(&x, &found);
   found.step_s += found.parts.gradient_s + found.parts.optimizer_s;
+  found.parts.waiting_s = waiting_of(m, plan) * found.step_s;
+  found.step_s += found.parts.waiting_s;
   status = pz_step_rates(m, plan, &found, err);
   if (status == PZ_OK && detail) status = find_stage_times(&x, detail, err);
   if (status == PZ_OK) status = find_memory(&x, &found, detail, err);
@@ -653,7 +666,8 @@ enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_plan *plan
   found.step_s = pz_pipeline_bound_s(&p);
   exchange(&x, &found);
   optimize(&x, &found);
-  *step_s = found.step_s + found.parts.gradient_s + found.parts.optimizer_s;
+  *step_s =
+      (found.step_s + found.parts.gradient_s + found.parts.optimizer_s) * (1 + waiting_of(m, plan));
   return PZ_OK;
 }
 
