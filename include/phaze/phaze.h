@@ -1590,6 +1590,7 @@ struct pz_training_parts {
   double transfer_s; /* between stages */
   double bubble_s;
   double gradient_s; /* exchange of gradients and weights that is not hidden */
+  double waiting_s;  /* for the slowest of many devices */
   double optimizer_s;
 };
 

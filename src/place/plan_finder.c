@@ -61,8 +61,14 @@ static enum pz_status time_shape(struct pz_plan_finder *f, struct pz_step_shape 
   return status == PZ_OK ? PZ_OK : pz_fail(f->space.err, status, "%s", x->err.message);
 }
 
+/* No plan of the question waits less for the work that its devices have (pz_step_waiting). */
+static double with_waiting(const struct pz_plan_question *q) {
+  return 1 + pz_step_waiting(q->job.constants, q->job.net, q->plan.devices);
+}
+
 static double shape_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x) {
-  return pz_fmin(x->once_s, x->several_s) * pz_step_shape_share(q, x) * (1 - 1e-9);
+  return pz_fmin(x->once_s, x->several_s) * pz_step_shape_share(q, x) * with_waiting(q) *
+         (1 - 1e-9);
 }
 
 static int by_rank(const void *a, const void *b) {
@@ -85,7 +91,8 @@ static void set_question(struct pz_plan_finder *f, const struct pz_chip *chip,
 static double rates_bound_s(const struct pz_plan_finder *f, const struct pz_term_rates *r,
                             uint32_t shape) {
   enum pz_term_measure m = pz_term_measure_of(&f->terms, r, shape);
-  return pz_term_s(&f->terms, r, shape, PZ_TERM_WHOLE, m) * f->terms.share[shape];
+  return pz_term_s(&f->terms, r, shape, PZ_TERM_WHOLE, m) * f->terms.share[shape] *
+         with_waiting(&f->q);
 }
 
 /* No plan of the shape that the HBM holds is faster. */

@@ -138,17 +138,18 @@ static bool all_counts_below(const struct pz_term_counts *a, uint32_t n_a,
   return true;
 }
 
-/* Of each stage with what runs before it, without ones that are below another. */
-static uint32_t plan_counts(const struct pz_step_shape *x, const struct pz_plan *p,
-                            struct pz_term_counts out[MOST_COUNTS]) {
+/* Of each stage with what runs before it, without ones that are below another; more with the waiting of its devices. */
+static uint32_t plan_counts(const struct pz_plan_question *q, const struct pz_step_shape *x,
+                            const struct pz_plan *p, struct pz_term_counts out[MOST_COUNTS]) {
   struct pz_term_counts before = {{0}};
-  double microbatches = (double)pz_plan_microbatches(p);
+  double waiting = pz_step_waiting(q->job.constants, q->job.net, pz_plan_devices(p));
+  double microbatches = (double)pz_plan_microbatches(p) * (1 + waiting);
   uint32_t n = 0;
   for (int64_t k = 0; k < p->pp; k++) {
     struct pz_term_counts own = before;
     for (int64_t c = 0; c < p->vpp; c++)
       pz_term_counts_add(x, p, c * p->pp + k, microbatches, &own);
-    pz_term_counts_add(x, p, k, 1, &before);
+    pz_term_counts_add(x, p, k, 1 + waiting, &before);
     if (all_counts_below(&own, 1, out, n)) continue;
     uint32_t left = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -267,11 +268,11 @@ static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x, str
     if (!pz_plan_space_take(list->s->space, p, i)) continue;
     bool full = p->recompute == PZ_RECOMPUTATION_FULL;
     struct pz_plan least = pz_plan_unburdened(p);
-    uint32_t n = plan_counts(x, &least, counts);
+    uint32_t n = plan_counts(list->s->space->q, x, &least, counts);
     if (is_dominated(list, p, counts, n)) continue;
     if (pz_plan_memory_once(memory, x, p) > memory->hbm_bytes) continue;
     enum pz_status status = PZ_OK;
-    if (full) n = plan_counts(x, p, counts);
+    if (full) n = plan_counts(list->s->space->q, x, p, counts);
     if (!full || !is_dominated(list, p, counts, n))
       status = add_plan(list, (struct listed_plan){*p, 0, n}, counts);
     if (status != PZ_OK || i == 0) return status;

@@ -427,7 +427,8 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_st
                             const struct pz_plan_grid *g) {
   int64_t microbatches = q->plan.batch / (x->mbs * g->dp);
   double all = microbatches == 1 ? x->once_s : x->several_s;
-  return (double)microbatches * all / (double)g->pp;
+  double waiting = pz_step_waiting(q->job.constants, q->job.net, x->tp * x->cp * g->pp * g->dp);
+  return (double)microbatches * all / (double)g->pp * (1 + waiting);
 }
 
 static enum pz_status add_grids(struct pz_plan_space *s) {

@@ -24,6 +24,7 @@ static const struct pz_part_info times[] = {
     TIME(transfer_s, "stage transfers"),
     TIME(bubble_s, "pipeline bubble"),
     TIME_HIDDEN(gradient_s, "gradient exchange", gradient_hidden_s),
+    TIME(waiting_s, "waiting for stragglers"),
     TIME(optimizer_s, "optimizer")};
 
 static const struct pz_part_info memory[] = {HELD(weight_bytes, "weights"),

@@ -110,6 +110,11 @@ PZ_NODISCARD enum pz_status pz_step_price(struct pz_step_model *m, const struct 
 PZ_NODISCARD enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_plan *plan,
                                           double *step_s, struct pz_error *err);
 
+/* Part of its time that a step on so many devices waits for the slowest of them: jitter of hosts, clocks and the network in
+ * every collective.  Zero on an instant network.  A plan on fewer devices takes longer at least in proportion, so that
+ * bounds of all plans of a shape may use the factor of the most devices.  `k` and `net` may be NULL. */
+double pz_step_waiting(const struct pz_constants *k, const struct pz_cluster *net, int64_t devices);
+
 /* Bytes of a stage at its peak. */
 struct pz_training_memory pz_step_memory(const struct pz_step_model *m, const struct pz_plan *plan,
                                          int64_t stage);

@@ -388,6 +388,30 @@ static double both_s(const struct pricing *x, const struct window *w, const stru
   return b->alone_s + exposed_s(x, w, &b->in);
 }
 
+static struct window scaled_window(const struct window *w, double times) {
+  struct window all = {times * w->s, times * w->kernels_s, times * w->slowed_s,
+                       {0},          times * w->away_s,    times * w->waits_s};
+  for (int i = 0; i < PZ_WIRES; i++) all.busy_s[i] = times * w->busy_s[i];
+  return all;
+}
+
+/* The exchange once a step, beside a stage's passes of a microbatch.  Interleaved stages exchange chunk by chunk, each beside
+ * the passes of a whole group of microbatches through the chunks between.  One chunk has less: weights of the first are
+ * gathered beside its own pass, gradients of the last leave behind it (Megatron Core, schedules.py: param_sync_func,
+ * grad_sync_func). */
+static double once_s(const struct pricing *x, const struct window *w, const struct beside *b,
+                     bool gradients) {
+  double chunks = (double)x->plan->vpp;
+  if (x->shape.order != PZ_PIPELINE_INTERLEAVED || pz_plan_gathers_layers(x->plan))
+    return both_s(x, w, b);
+  double group = (double)pz_min(x->plan->pp, x->microbatches), own = gradients ? 0 : 1;
+  struct window pass = scaled_window(w, own / chunks),
+                passes = scaled_window(w, ((chunks - 1) * group + own) / chunks);
+  struct beside chunk = {.alone_s = b->alone_s / chunks};
+  pz_wire_add(&chunk.in, &b->in, 1 / chunks);
+  return pz_fmax(both_s(x, &pass, &chunk), both_s(x, &passes, b));
+}
+
 static double exchange_j(const struct pricing *x, const struct holders *h) {
   double others = 1 - 1 / (double)h->replicas;
   return h->trained * others * pz_exchange_bytes(x->plan) *
@@ -426,9 +450,10 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
     last.alone_s += t.last.s;
   else
     pz_wire_add(&last.in, &t.last, 1);
-  double exposed = gathers * both_s(x, &w.forward, &forward) +
+  double exposed = (gathers > 1 ? gathers * both_s(x, &w.forward, &forward)
+                                : once_s(x, &w.forward, &forward, false)) +
                    (scatters - 1) * both_s(x, &w.backward, &backward) +
-                   both_s(x, &w.backward, &last);
+                   once_s(x, &w.backward, &last, true);
   double all = gathers * (t.gather.s + t.regather.s) + scatters * t.scatter.s + t.last.s;
   out->gradient_hidden_s = pz_fmax(0, all - exposed); /* where nothing hides, of rounding */
   out->parts.gradient_s += exposed + watts_s(x, out->gradient_hidden_s, all);
@@ -617,6 +642,17 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
   return status;
 }
 
+double pz_step_waiting(const struct pz_constants *k, const struct pz_cluster *net,
+                       int64_t devices) {
+  const struct pz_constants *c = k ? k : &pz_constants_default;
+  if (net && net->instant) return 0;
+  return c->waiting * pz_fmax(0, log((double)devices / c->waiting_from));
+}
+
+static double waiting_of(const struct pz_step_model *m, const struct pz_plan *plan) {
+  return pz_step_waiting(m->k, &m->cost.net, pz_plan_devices(plan));
+}
+
 enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,
                              struct pz_prediction *out, struct pz_prediction_detail *detail,
                              struct pz_error *err) {
@@ -630,6 +666,8 @@ enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan
   exchange(&x, &found);
   optimize(&x, &found);
   found.step_s += found.parts.gradient_s + found.parts.optimizer_s;
+  found.parts.waiting_s = waiting_of(m, plan) * found.step_s;
+  found.step_s += found.parts.waiting_s;
   status = pz_step_rates(m, plan, &found, err);
   if (status == PZ_OK && detail) status = find_stage_times(&x, detail, err);
   if (status == PZ_OK) status = find_memory(&x, &found, detail, err);
@@ -653,7 +691,8 @@ enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_plan *plan
   found.step_s = pz_pipeline_bound_s(&p);
   exchange(&x, &found);
   optimize(&x, &found);
-  *step_s = found.step_s + found.parts.gradient_s + found.parts.optimizer_s;
+  *step_s =
+      (found.step_s + found.parts.gradient_s + found.parts.optimizer_s) * (1 + waiting_of(m, plan));
   return PZ_OK;
 }
 

@@ -93,6 +93,7 @@ static const struct pz_field parts_fields[] = {
     PZ_FIELD(struct pz_training_parts, transfer_s, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_training_parts, bubble_s, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_training_parts, gradient_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_training_parts, waiting_s, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_training_parts, optimizer_s, PZ_FIELD_REAL)};
 static const struct pz_record parts_record = PZ_RECORD(parts_fields, struct pz_training_parts);
 

@@ -27,7 +27,8 @@ struct random_case {
   struct pz_cluster net;
   struct pz_plan_question q;
   int64_t layers, heads, kv_heads, experts, seq;
-  bool hybrid; /* state-space layers */
+  bool hybrid;                   /* state-space layers */
+  struct pz_constants constants; /* with much waiting, also of few devices, in some cases */
 };
 
 static uint32_t below(uint64_t *r, uint32_t n) { return pz_random_below(r, n); }
@@ -244,6 +245,9 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   p.devices = 1 + below(r, 32);
   p.batch = pick(r, batches, 9);
   struct pz_job job = {.model = "small", .config = c->config, .chip = &c->chip, .net = &c->net};
+  c->constants = pz_constants_default;
+  if (c->net.level[1].bytes_per_s > 3e10) c->constants.waiting = 0.3, c->constants.waiting_from = 3;
+  job.constants = &c->constants;
   if (pz_plan_question_of(&job, &p, 0, q, &err) != PZ_OK) fail_msg("%s", err.message);
   q->threads = 1;
   PIN(CP, cp, 1);
@@ -892,6 +896,7 @@ static void more_is_never_slower(void **state) {
       double times = between(&r, 1.01, 8);
       d.q.job.chip = &d.chip;
       d.q.job.net = &d.net;
+      d.q.job.constants = &d.constants;
       if (k == 0) d.q.plan.devices += c.net.level[0].devices * (1 + below(&r, 4));
       if (k == 1)
         d.chip.hbm.bytes_per_stack = (int64_t)(times * (double)c.chip.hbm.bytes_per_stack);

@@ -51,7 +51,7 @@ static struct pz_prediction predict(const struct pz_plan *plan, double faster) {
 
 static double sum_of(const struct pz_training_parts *x) {
   return x->products_s + x->attention_s + x->elementwise_s + x->launch_s + x->tensor_s +
-         x->expert_s + x->transfer_s + x->bubble_s + x->gradient_s + x->optimizer_s;
+         x->expert_s + x->transfer_s + x->bubble_s + x->gradient_s + x->waiting_s + x->optimizer_s;
 }
 
 /* Parts sum up, on every grid of experts that the devices allow, and in every order of a pipeline. */

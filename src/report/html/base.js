@@ -32,7 +32,7 @@ const short = name => name.length <= 44 ? name : name.slice(0, 20) + "…" + nam
 const stepParts = [["products_s", "GEMMs", "--tensor"], ["attention_s", "attention", "--fused"], ["elementwise_s", "element-wise", "--vector"],
   ["launch_s", "launches", "--vector-dark"], ["tensor_s", "tensor-parallel collectives", "--hbm"], ["expert_s", "experts' all-to-all", "--best"],
   ["transfer_s", "stage transfers", "--soft"], ["bubble_s", "pipeline bubble", "--bubble"], ["gradient_s", "gradient exchange", "--network"],
-  ["optimizer_s", "optimizer", "--buffer"]].map(([key, text, colour]) => ({ key, text, colour: `var(${colour})` }));
+  ["waiting_s", "waiting for stragglers", "--rest"], ["optimizer_s", "optimizer", "--buffer"]].map(([key, text, colour]) => ({ key, text, colour: `var(${colour})` }));
 const stepColour = name => (stepParts.find(p => p.text === name) || { colour: "var(--rest)" }).colour;
 
 // ---- numbers
