@@ -170,6 +170,14 @@ static double hop_software_s(const struct pz_constants *k, const struct pz_clust
   return k->ring_hop * startup_s(k, &net->level[0]);
 }
 
+/* The later start of the protocol for large messages: a wait at each hop.  large_startup is that of a ring inside one server;
+ * longer rings have it once for each server that they pass, and hop_s for each hop between units of the innermost level. */
+static double later_s(const struct pz_constants *k, const struct pz_cluster *net, double inner_hops,
+                      double outer_hops) {
+  double servers = pz_fmax(1, inner_hops / (PZ_SERVER_DEVICES - 1));
+  return servers * startup_s(k, &net->level[0]) * k->large_startup + outer_hops * k->hop_s;
+}
+
 static struct crossing crossing_of(const struct pz_constants *k, const struct pz_cluster *net,
                                    struct pz_group g) {
   const struct pz_level *inner = &net->level[0];
@@ -222,20 +230,20 @@ double pz_network_message_s(const struct pz_constants *k, const struct pz_cluste
                             struct pz_group g) {
   double start = startup_s(k, &net->level[0]);
   struct crossing c = crossing_of(k, net, g);
-  double later = start * k->large_startup + (c.ring_hops > 0 ? k->hop_s : 0);
+  double later = later_s(k, net, 0, c.ring_hops > 0);
   return start + later + hop_software_s(k, net) + c.message_s;
 }
 
 /* ---- collectives ---------------------------------------------------------------------------- */
 
-/* A collective whose bytes keep the links busy for `links_s`, whose hops between members take latency_s, and which goes
- * round a ring with so many hops between units of the innermost level.  Protocols for small messages start at once and are
- * slower by small_rate, the one for large messages starts later; libraries go from one to the other with the size. */
+/* A collective whose bytes keep the links busy for `links_s` and whose hops between members take latency_s.  Protocols for
+ * small messages start at once and are slower by small_rate, the one for large messages starts later; libraries go from one
+ * to the other with the size. */
 static double collective_s(const struct pz_constants *k, const struct pz_cluster *net,
-                           double latency_s, double outer_hops, double links_s) {
-  double start = startup_s(k, &net->level[0]), slower = (k->small_rate - 1) * links_s;
-  double later = start * k->large_startup + outer_hops * k->hop_s;
-  return start + latency_s + links_s + (slower > 0 ? later * slower / (later + slower) : 0);
+                           double latency_s, double later, double links_s) {
+  double slower = (k->small_rate - 1) * links_s;
+  return startup_s(k, &net->level[0]) + latency_s + links_s +
+         (slower > 0 ? later * slower / (later + slower) : 0);
 }
 
 static struct pz_wire_time send_time(const struct pz_constants *k, const struct pz_cluster *net,
@@ -252,7 +260,8 @@ static struct pz_wire_time send_time(const struct pz_constants *k, const struct 
   struct crossing c = crossing_of(k, net, (struct pz_group){2, g.stride});
   double pair = inner->n_axes ? HUGE_VAL : reached_rate(k, inner, 2) * k->alltoall_efficiency;
   *busy = bytes / (leaves ? c.slowest : pair);
-  t.s = collective_s(k, net, c.message_s + hop_software_s(k, net), c.ring_hops, *busy);
+  t.s = collective_s(k, net, c.message_s + hop_software_s(k, net), later_s(k, net, 0, c.ring_hops),
+                     *busy);
   return t;
 }
 
@@ -287,7 +296,7 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
   }
   double links_s = pz_fmax((passing - 1 + k->ring_extra) * inner_s, t.busy_s[PZ_WIRE_OUTER]);
   double latency_s = crossing_of(k, net, g).message_s + hop_software_s(k, net);
-  t.s = collective_s(k, net, latency_s, pz_network_leaves(net, g), links_s);
+  t.s = collective_s(k, net, latency_s, later_s(k, net, 0, pz_network_leaves(net, g)), links_s);
   return t;
 }
 
@@ -308,13 +317,14 @@ static struct pz_wire_time inner_time(const struct pz_constants *k, const struct
   const struct pz_level *l = &net->level[0];
   double n = (double)g.devices;
   double links_s = (passes * (n - 1) + k->ring_extra) / n * bytes / reached_rate(k, l, n);
-  struct pz_wire_time ring = {collective_s(k, net, passes * inner_latency_s(k, net, g), 0, links_s),
-                              {links_s, 0}};
+  double later = later_s(k, net, n - 1, 0);
+  struct pz_wire_time ring = {
+      collective_s(k, net, passes * inner_latency_s(k, net, g), later, links_s), {links_s, 0}};
   if (passes < 2 || l->mesh || !(l->collectives.switch_efficiency > 0)) return ring;
   double hop_s = l->latency_s + hop_software_s(k, net);
   links_s = (1 + 1 / n) * bytes / (l->bytes_per_s * l->collectives.switch_efficiency);
-  struct pz_wire_time sums = {collective_s(k, net, k->switch_hops * hop_s, 0, links_s),
-                              {links_s, 0}};
+  struct pz_wire_time sums = {
+      collective_s(k, net, k->switch_hops * hop_s, later_s(k, net, 0, 0), links_s), {links_s, 0}};
   return sums.s < ring.s ? sums : ring;
 }
 
@@ -327,7 +337,8 @@ static struct pz_wire_time outer_time(const struct pz_constants *k, const struct
   double n = (double)g.devices, inner_s = own.devices > 1 ? inner_latency_s(k, net, own) : 0;
   bytes *= (n - 1) / n;
   double links_s = bytes / c.rate;
-  double ring_s = collective_s(k, net, n / c.members * inner_s + c.ring_s, c.ring_hops, links_s);
+  double later = later_s(k, net, n - n / c.members, c.ring_hops);
+  double ring_s = collective_s(k, net, n / c.members * inner_s + c.ring_s, later, links_s);
   double tree_s = startup_s(k, &net->level[0]) + inner_s + c.tree_s + k->small_rate * links_s;
   struct pz_wire_time t = {passes * pz_fmin(ring_s, tree_s), {0}};
   t.busy_s[PZ_WIRE_OUTER] = passes * bytes / c.outer_rate;
