@@ -291,8 +291,9 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
     double below = members_at(net, l - 1, g);
     if (!(members_at(net, l, g) > below)) continue;
     double *busy = &t.busy_s[PZ_WIRE_OUTER];
-    *busy =
-        pz_fmax(*busy, (1 - below / n) * bytes / (net->level[l].bytes_per_s * k->outer_efficiency));
+    *busy = pz_fmax(*busy,
+                    (1 - below / n) * bytes /
+                        (net->level[l].bytes_per_s * k->outer_efficiency * k->alltoall_efficiency));
   }
   double links_s = pz_fmax((passing - 1 + k->ring_extra) * inner_s, t.busy_s[PZ_WIRE_OUTER]);
   double latency_s = crossing_of(k, net, g).message_s + hop_software_s(k, net);
