@@ -182,13 +182,12 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz
                                    const struct pz_mapping *o) {
   double part = pz_power_width_part(pz_format_bits(format));
   const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s);
   return (struct pz_work){.core_j = part * pz_power_product_j(c, macs),
                           .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
                           .startup_s = o->startup_s,
-                          .core_s = array_s,
+                          .core_s = o->compute_s,
                           .hbm_s = o->hbm_s,
-                          .array_s = array_s,
+                          .array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s),
                           .glb_s = o->glb_s};
 }
 
@@ -234,7 +233,7 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
   *w = pz_cost_mapped_work(c, macs, PZ_FORMAT_16BIT, &o);
   w->core_j += x.tail_ops * t->lane_j;
   w->outside_j = fmax(0, w->outside_j + x.energy_j - x.tail_ops * t->lane_j);
-  w->core_s = core_s;
+  w->core_s = fmax(o.compute_s, tail_s);
   w->hbm_s = hbm_s;
   w->lane_s = tail_s;
   return PZ_OK;
@@ -269,7 +268,7 @@ static void vector_cost(const struct pz_cost *cost, const struct pz_op *op, stru
   *work = (struct pz_work){.core_j = energy - bytes * t->hbm_j,
                            .outside_j = bytes * t->hbm_j,
                            .startup_s = time.startup_s + time.rows_s,
-                           .core_s = fmax(time.compute_s, time.glb_s),
+                           .core_s = time.compute_s,
                            .hbm_s = time.hbm_s,
                            .lane_s = time.compute_s,
                            .glb_s = time.glb_s};
@@ -284,14 +283,8 @@ static void flash_cost(const struct pz_cost *cost, const struct pz_op *op, struc
                                 .library = cost->attention_library,
                                 .span = op->span,
                                 .bytes = (double)(op->bytes_read + op->bytes_written)};
-  pz_attention_cost(c, &a, out);
+  pz_attention_run(c, &a, out, w);
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
-  *w = (struct pz_work){.outside_j = a.bytes * pz_tech_at(c->tech)->hbm_j,
-                        .core_s = out->latency_s,
-                        .hbm_s = out->hbm_s,
-                        .array_s = out->latency_s,
-                        .lane_s = out->latency_s};
-  w->core_j = out->energy_j - w->outside_j;
 }
 
 static void scan_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,

@@ -14,6 +14,7 @@ struct pz_power_law {
       tech; /* NULL: one of the original libraries, which has no static power and keeps its clock */
   double clock_hz;  /* that times are stated for */
   double most_hz;   /* at which it runs where its watts allow: at most clock_hz */
+  double hbm_hz;    /* below this, cores ask HBM for less than its rate, in proportion */
   double watts;     /* limit; 0: none */
   double mm2;       /* whose static power counts */
   double core_part; /* of the cores' energy, over what the technology says */
@@ -21,19 +22,19 @@ struct pz_power_law {
 
 struct pz_power_law pz_power_law_of(const struct pz_chip *c);
 
-/* Cores ask HBM for less than its rate below this part of the chip's clock: copies on an H200 at locked clocks keep 4.2
- * TB/s down to 1,500 of 1,830 MHz, and take 0.78, 0.54 and 0.40 of it at 1,200, 900 and 600. */
-#define PZ_POWER_KNEE 0.82
-
-/* What one call does, and its time at the chip's clock: the cores' part follows the clock, and so does the memory's
- * below some clock. */
+/* What one call does, and its time at the chip's clock.  Cycles of the cores follow the clock; buffers and HBM keep the rates
+ * that the chip states, HBM down to hbm_hz. */
 struct pz_work {
-  double core_j;    /* at the voltage of the technology's reference clock */
-  double outside_j; /* of HBM and links, whatever the clock */
-  double startup_s, core_s, hbm_s;
-  /* of core_s, the longest of these: at the tensor cores and their buffers, at the vector cores, at the global buffer */
+  double core_j;                   /* at the voltage of the technology's reference clock */
+  double outside_j;                /* of HBM and links, whatever the clock */
+  double startup_s, core_s, hbm_s; /* core_s: cycles of tensor and vector cores */
+  /* at the tensor cores and their buffers, at the vector cores, at the global buffer */
   double array_s, lane_s, glb_s;
 };
+
+/* On chip, without start-up, and all of it, at the chip's clock. */
+double pz_work_chip_s(const struct pz_work *w);
+double pz_work_s(const struct pz_work *w);
 
 /* Calls follow each other, or come every interval_s where that is longer: at the highest clock whose watts are within
  * the limit. */

@@ -265,12 +265,12 @@ static void throttle_run(const struct pz_step_context *w, const struct pz_op *op
                          enum pz_format format, struct pz_op_run *r) {
   const struct pz_chip *c = &w->cost->chip;
   double loop = c->calibration.throttle, run = loop * c->calibration.training_throttle;
-  double core_s = r->work.core_s, hbm_s = r->work.hbm_s;
+  double core_s = pz_work_chip_s(&r->work), hbm_s = r->work.hbm_s;
   double slower = pz_format_slowdown(c, format, run) / pz_format_slowdown(c, format, loop);
   if (pz_op_is_scan(op->kind)) { /* memory and arithmetic: root of the sum of squares */
     slower = loop;
     core_s = sqrt(pz_fmax(0, core_s * core_s - hbm_s * hbm_s));
-    hbm_s = r->work.core_s;
+    hbm_s = pz_work_chip_s(&r->work);
   }
   if (op->op_class != PZ_CLASS_VECTOR) {
     r->s += pz_fmax(0, slower * core_s - pz_fmax(core_s, hbm_s));

@@ -20,7 +20,7 @@ static struct pz_chip load(const char *name, bool cold) {
   struct pz_chip c;
   struct pz_error err = {0};
   if (pz_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
-  if (cold && pz_chip_make_cold(&c, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  c.cold = cold;
   return c;
 }
 
@@ -44,7 +44,7 @@ static struct pz_chip with_rate(const struct pz_chip *chip, enum rate rate, doub
     c.tensor.local_total_bytes_per_s *= factor;
     break;
   case WATTS: c.watts *= factor; break;
-  case EFFICIENCY: c.calibration.tensor_efficiency *= factor; break;
+  case EFFICIENCY: break;
   case ARRAY: c.tensor.cols = times(c.tensor.cols, factor); break;
   default:
     c.tensor.cores = times(c.tensor.cores, factor);
@@ -52,6 +52,9 @@ static struct pz_chip with_rate(const struct pz_chip *chip, enum rate rate, doub
     c.package.cores = times(c.package.cores, factor);
     c.package.vector_cores = times(c.package.vector_cores, factor);
   }
+  struct pz_error err = {0};
+  if (c.cold && pz_chip_make_cold(&c, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (rate == EFFICIENCY) c.calibration.tensor_efficiency *= factor;
   return c;
 }
 
