@@ -110,6 +110,7 @@ enum pz_status pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k, str
   pz_calibration_none(c->glb_bytes, &c->calibration);
   c->cold = true;
   c->energy_part = k->v[PZ_COLD_energy];
+  c->glb_core_bytes = c->execution == PZ_CHIP_STREAM ? k->v[PZ_COLD_launched_l2_bytes] : 0;
   if (c->execution == PZ_CHIP_STREAM)
     status = launched(c, k, err);
   else

@@ -30,25 +30,25 @@ double pz_power_static_watts(const struct pz_chip *c) {
 
 /* ---- sustained ------------------------------------------------------------------------------ */
 
-/* A core of a GPU asks for so many bytes of HBM in a cycle: copies on an H200 at locked clocks keep 4.2 of 4.8 TB/s down to
- * 1,500 MHz, and take 0.78, 0.54 and 0.40 of it at 1,200, 900 and 600.  Designers of faster memory have cores ask for more: all
- * of it at the clock that the technology sustains.  Other chips' DMA engines have clocks of their own. */
+/* Cores of a GPU ask for all of the HBM rate down to the clock that the technology sustains: copies on an H200 at locked
+ * clocks keep 4.2 TB/s down to 1,500 MHz, and take 0.78, 0.54 and 0.40 of it at 1,200, 900 and 600.  Other chips have DMA
+ * engines with clocks of their own. */
 static double hbm_clock(const struct pz_chip *c) {
-  static const double CORE_BYTES = 24.2;
-  if (c->execution != PZ_CHIP_STREAM) return 0;
-  double core_hz = pz_chip_hbm_bytes_per_s(c) / ((double)c->tensor.cores * CORE_BYTES);
-  return fmin(core_hz, fmin(c->clock_hz, pz_tech_at(c->tech)->reference_hz));
+  bool cores_ask = c->execution == PZ_CHIP_STREAM;
+  return cores_ask ? fmin(c->clock_hz, pz_tech_at(c->tech)->reference_hz) : 0;
 }
 
 struct pz_power_law pz_power_law_of(const struct pz_chip *c) {
-  return (struct pz_power_law){.tech = tech_of(c),
-                               .clock_hz = c->clock_hz,
-                               .hbm_hz = hbm_clock(c),
-                               .most_hz = c->clock_hz,
-                               .watts = c->watts,
-                               .core_part = c->energy_part > 0 ? c->energy_part : 1,
-                               .mm2 = c->static_mm2 > 0 ? c->static_mm2
-                                                        : pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2};
+  double cores = (double)c->tensor.cores;
+  return (struct pz_power_law){
+      .tech = tech_of(c),
+      .clock_hz = c->clock_hz,
+      .hbm_hz = hbm_clock(c),
+      .glb_hz = c->glb_core_bytes > 0 ? c->glb_bytes_per_s / cores / c->glb_core_bytes : 0,
+      .most_hz = c->clock_hz,
+      .watts = c->watts,
+      .core_part = c->energy_part > 0 ? c->energy_part : 1,
+      .mm2 = c->static_mm2 > 0 ? c->static_mm2 : pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2};
 }
 
 double pz_work_chip_s(const struct pz_work *w) {
@@ -61,7 +61,8 @@ double pz_work_s(const struct pz_work *w) {
 
 static void at_clock(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
                      double clock_hz, struct pz_power *out) {
-  double chip_s = fmax(w->core_s * l->clock_hz / clock_hz, pz_work_chip_s(w));
+  double cores_s = fmax(w->core_s * l->clock_hz, w->glb_s * l->glb_hz) / clock_hz;
+  double chip_s = fmax(cores_s, pz_work_chip_s(w));
   double work_s = fmax(chip_s, w->hbm_s * fmax(1, l->hbm_hz / clock_hz));
   double latency = w->startup_s + work_s, time = fmax(latency, interval_s);
   double dynamic =

@@ -12,9 +12,10 @@ struct pz_tech_info;
 struct pz_power_law {
   const struct pz_tech_info *
       tech; /* NULL: one of the original libraries, which has no static power and keeps its clock */
-  double clock_hz;  /* that times are stated for */
-  double most_hz;   /* at which it runs where its watts allow: at most clock_hz */
-  double hbm_hz;    /* below this, cores ask HBM for less than its rate, in proportion */
+  double clock_hz; /* that times are stated for */
+  double most_hz;  /* at which it runs where its watts allow: at most clock_hz */
+  /* below these, cores ask HBM and the global buffer for less than their rates, in proportion */
+  double hbm_hz, glb_hz;
   double watts;     /* limit; 0: none */
   double mm2;       /* whose static power counts */
   double core_part; /* of the cores' energy, over what the technology says */
@@ -23,7 +24,7 @@ struct pz_power_law {
 struct pz_power_law pz_power_law_of(const struct pz_chip *c);
 
 /* What one call does, and its time at the chip's clock.  Cycles of the cores follow the clock; buffers and HBM keep the rates
- * that the chip states, HBM down to hbm_hz. */
+ * that the chip states as long as cores ask for them. */
 struct pz_work {
   double core_j;                   /* at the voltage of the technology's reference clock */
   double outside_j;                /* of HBM and links, whatever the clock */
