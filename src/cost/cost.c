@@ -107,18 +107,20 @@ void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found
   if (found) *found = cost->found;
 }
 
-/* Where the watts lower the clock, arithmetic that HBM would hide does not stay hidden: libraries' tiles, which leave the
- * traffic of HBM as it is, are those with the least arithmetic. */
+/* Where the watts lower the clock, arithmetic that HBM or the global buffer would hide does not stay hidden: libraries'
+ * tiles, which leave the traffic of HBM as it is, are those with the fewest cycles, of arithmetic and of what cores draw. */
 static enum pz_status map_product(const struct pz_cost *cost, const struct pz_product *p,
                                   struct pz_mapping *out, struct pz_error *err) {
   static const double UNLIMITED = 1e9;
   struct pz_chip chip = cost->chip;
   if (!chip.cold || !chip.calibration.n_tiles) return pz_map_product(p, &chip, out, err);
   chip.hbm.bytes_per_s_per_stack *= UNLIMITED;
+  chip.glb_bytes_per_s = (double)chip.tensor.cores * chip.glb_core_bytes * chip.clock_hz;
   enum pz_status status = pz_map_product(p, &chip, out, err);
   if (status != PZ_OK) return status;
   out->hbm_s *= UNLIMITED;
   out->least_hbm_s *= UNLIMITED;
+  out->glb_s *= chip.glb_bytes_per_s / cost->chip.glb_bytes_per_s;
   out->latency_s =
       out->startup_s + fmax(fmax(out->compute_s, out->hbm_s), fmax(out->glb_s, out->local_s));
   return PZ_OK;
