@@ -107,20 +107,26 @@ void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found
   if (found) *found = cost->found;
 }
 
-/* Where the watts lower the clock, arithmetic that HBM or the global buffer would hide does not stay hidden: libraries'
- * tiles, which leave the traffic of HBM as it is, are those with the fewest cycles, of arithmetic and of what cores draw. */
+/* GPUs that nobody measured have the tiles with the least arithmetic and traffic of the global buffer at the clock that their
+ * technology sustains: where the watts lower the clock, arithmetic that HBM would hide does not stay hidden.  Libraries' tiles
+ * leave the traffic of HBM as it is. */
 static enum pz_status map_product(const struct pz_cost *cost, const struct pz_product *p,
                                   struct pz_mapping *out, struct pz_error *err) {
   static const double UNLIMITED = 1e9;
   struct pz_chip chip = cost->chip;
   if (!chip.cold || !chip.calibration.n_tiles) return pz_map_product(p, &chip, out, err);
+  double hz = fmin(chip.clock_hz, pz_tech_at(chip.tech)->reference_hz);
+  chip.calibration.tile_value_s *= chip.clock_hz / hz;
+  chip.clock_hz = hz;
   chip.hbm.bytes_per_s_per_stack *= UNLIMITED;
-  chip.glb_bytes_per_s = (double)chip.tensor.cores * chip.glb_core_bytes * chip.clock_hz;
+  chip.glb_bytes_per_s =
+      fmin(chip.glb_bytes_per_s, (double)chip.tensor.cores * chip.glb_core_bytes * hz);
   enum pz_status status = pz_map_product(p, &chip, out, err);
   if (status != PZ_OK) return status;
+  out->compute_s *= hz / cost->chip.clock_hz;
+  out->glb_s *= chip.glb_bytes_per_s / cost->chip.glb_bytes_per_s;
   out->hbm_s *= UNLIMITED;
   out->least_hbm_s *= UNLIMITED;
-  out->glb_s *= chip.glb_bytes_per_s / cost->chip.glb_bytes_per_s;
   out->latency_s =
       out->startup_s + fmax(fmax(out->compute_s, out->hbm_s), fmax(out->glb_s, out->local_s));
   return PZ_OK;
