@@ -27,35 +27,24 @@ static struct pz_kernel *add_kernel(struct pz_calibration *c, const char *kind) 
   return k;
 }
 
-/* Flash attention of one library, forward and backward; `most`: multiply-accumulates of a core in a cycle; `cycle`: a cycle of
- * this chip over one of an H200. */
+/* Flash attention of one library, forward and backward; `most`: multiply-accumulates of a core in a cycle. */
 static void add_attention(struct pz_chip *c, const struct pz_cold *k, const char *library,
-                          double most, double cycle) {
+                          double most) {
   static const double BACKWARD = 0.87, BACKWARD_CYCLES = 2.08; /* cuDNN and fa2 on an H200 */
   double macs = (double)c->tensor.rows * (double)c->tensor.cols;
   char kind[40];
   snprintf(kind, sizeof kind, "attention%s", library);
   struct pz_kernel *forward = add_kernel(&c->calibration, kind);
   forward->startup_s = 4.7e-6;
-  forward->row_s = 1.9e-6 * cycle;
+  forward->row_s = 1.9e-6;
   forward->cycles = k->v[PZ_COLD_launched_softmax];
   forward->efficiency = fmin(k->v[PZ_COLD_launched_attention], most / macs);
   snprintf(kind, sizeof kind, "attention%s_bwd", library);
   struct pz_kernel *backward = add_kernel(&c->calibration, kind);
   backward->startup_s = 13.4e-6;
-  backward->row_s = 10.6e-6 * cycle;
+  backward->row_s = 10.6e-6;
   backward->cycles = BACKWARD_CYCLES * k->v[PZ_COLD_launched_softmax];
   backward->efficiency = fmin(k->v[PZ_COLD_launched_attention_bwd], BACKWARD * most / macs);
-}
-
-/* A kernel of an H200: rows and blocks of threads take as many cycles. */
-static void add_rows(struct pz_calibration *c, const struct pz_kernel *of, double cycle) {
-  struct pz_kernel *k = &c->kernels[c->n_kernels++];
-  *k = *of;
-  k->value_latency_s *= cycle;
-  k->row_s *= cycle;
-  k->block_row_s *= cycle;
-  k->block_value_s *= cycle;
 }
 
 /* Start-ups, tiles and element-wise kernels of every GPU: those of an H200, the only one where all were measured. */
@@ -72,7 +61,7 @@ static enum pz_status launched(struct pz_chip *c, const struct pz_cold *k, struc
   }
   struct pz_calibration *to = &c->calibration, *from = &like.calibration;
   double scale = (double)c->glb_bytes / (double)like.glb_bytes;
-  double cycle = like.clock_hz / c->clock_hz;
+  double cycle = like.clock_hz / c->clock_hz; /* ends of tiles and rows take as many cycles */
   *to = *from;
   to->tensor_efficiency = k->v[PZ_COLD_launched_products];
   to->throttle = to->training_throttle = 1;
@@ -81,11 +70,18 @@ static enum pz_status launched(struct pz_chip *c, const struct pz_cold *k, struc
   to->warm_to_bytes = from->warm_to_bytes * scale;
   to->n_kernels = 0;
   for (int i = 0; i < from->n_kernels; i++)
-    if (strncmp(from->kernels[i].kind, "attention", 9) != 0) add_rows(to, &from->kernels[i], cycle);
-  add_attention(c, k, "", ANY, cycle);
-  add_attention(c, k, "_fa1", FA1, cycle);
-  add_attention(c, k, "_triton", TRITON, cycle);
-  add_attention(c, k, "_fa2", k->v[PZ_COLD_fa2_products], cycle);
+    if (strncmp(from->kernels[i].kind, "attention", 9) != 0)
+      to->kernels[to->n_kernels++] = from->kernels[i];
+  add_attention(c, k, "", ANY);
+  add_attention(c, k, "_fa1", FA1);
+  add_attention(c, k, "_triton", TRITON);
+  add_attention(c, k, "_fa2", k->v[PZ_COLD_fa2_products]);
+  for (struct pz_kernel *own = to->kernels; own < to->kernels + to->n_kernels; own++) {
+    own->value_latency_s *= cycle;
+    own->row_s *= cycle;
+    own->block_row_s *= cycle;
+    own->block_value_s *= cycle;
+  }
   return PZ_OK;
 }
 

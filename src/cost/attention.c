@@ -97,13 +97,7 @@ static double cache_s(const struct pz_chip *c, double bytes) {
 }
 
 void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *a,
-                       struct pz_estimate *out) {
-  struct pz_work w;
-  pz_attention_run(c, a, out, &w);
-}
-
-void pz_attention_run(const struct pz_chip *c, const struct pz_attention_work *a,
-                      struct pz_estimate *out, struct pz_work *w) {
+                       struct pz_estimate *out, struct pz_work *w) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   const struct pz_dims *d = &a->dims;
   struct pz_kernel k = pz_kernel_none();

@@ -5,7 +5,6 @@
 
 #include "core/alloc.h"
 #include "cost/attention.h"
-#include "cost/formats.h"
 #include "cost/power.h"
 #include "cost/scan.h"
 #include "workload/op.h"
@@ -205,7 +204,7 @@ static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w
 
 struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz_format format,
                                    const struct pz_mapping *o) {
-  double part = pz_power_width_part(pz_format_bits(format));
+  double part = pz_power_width_part(format);
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   return (struct pz_work){.core_j = part * pz_power_product_j(c, macs),
                           .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
@@ -308,7 +307,7 @@ static void flash_cost(const struct pz_cost *cost, const struct pz_op *op, struc
                                 .library = cost->attention_library,
                                 .span = op->span,
                                 .bytes = (double)(op->bytes_read + op->bytes_written)};
-  pz_attention_run(c, &a, out, w);
+  pz_attention_cost(c, &a, out, w);
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
 }
 

@@ -33,17 +33,13 @@ double pz_power_static_watts(const struct pz_chip *c) {
 /* Cores of a GPU ask for all of the HBM rate down to the clock that the technology sustains: copies on an H200 at locked
  * clocks keep 4.2 TB/s down to 1,500 MHz, and take 0.78, 0.54 and 0.40 of it at 1,200, 900 and 600.  Other chips have DMA
  * engines with clocks of their own. */
-static double hbm_clock(const struct pz_chip *c) {
-  bool cores_ask = c->execution == PZ_CHIP_STREAM;
-  return cores_ask ? fmin(c->clock_hz, pz_tech_at(c->tech)->reference_hz) : 0;
-}
-
 struct pz_power_law pz_power_law_of(const struct pz_chip *c) {
+  bool cores_ask = c->execution == PZ_CHIP_STREAM;
   double cores = (double)c->tensor.cores;
   return (struct pz_power_law){
       .tech = tech_of(c),
       .clock_hz = c->clock_hz,
-      .hbm_hz = hbm_clock(c),
+      .hbm_hz = cores_ask ? fmin(c->clock_hz, pz_tech_at(c->tech)->reference_hz) : 0,
       .glb_hz = c->glb_core_bytes > 0 ? c->glb_bytes_per_s / cores / c->glb_core_bytes : 0,
       .most_hz = c->clock_hz,
       .watts = c->watts,

@@ -5,6 +5,8 @@
 
 #include <phaze/phaze.h>
 
+#include "chip/chip.h"
+
 struct pz_op;
 struct pz_tech_info;
 
@@ -54,9 +56,14 @@ double pz_power_idle_watts(const struct pz_chip *c);
  * global buffer hands them over in tiles that a quarter of a core's buffer holds the sums of. */
 double pz_power_product_j(const struct pz_chip *c, double macs);
 
-/* Energy of a product whose operands have so many bits, over that in 16 bit: in proportion, for what moves and multiplies
- * them.  8 bit: 0.52 to 0.54 on an H200 and a GB200; 4 bit: 0.26 of bf16's on a B200 (NVIDIA AIConfigurator, loops). */
-static inline double pz_power_width_part(int bits) { return bits / 16.0; }
+/* Bits of an operand's value. */
+static inline int pz_format_bits(enum pz_format f) {
+  return f == PZ_FORMAT_16BIT ? 16 : f == PZ_FORMAT_NVFP4 ? 4 : 8;
+}
+
+/* Energy of a product over that in 16 bit: in proportion to the bits that move and are multiplied.  8 bit: 0.52 to 0.54 on
+ * an H200 and a GB200; 4 bit: 0.26 pJ a FLOP of 0.71 on a B200, with its casts (NVIDIA AIConfigurator, loops of 0.3 s). */
+static inline double pz_power_width_part(enum pz_format f) { return pz_format_bits(f) / 16.0; }
 
 /* Lane operations that a value of a vector operator takes energy for: address, load, convert and store
  * beside the arithmetic.  The original libraries count the arithmetic. */

@@ -164,7 +164,7 @@ static void attention_work(const struct pz_chip *c, const struct known *op,
       .library = op->kernel,
       .bytes = bytes * pz_cold_part(c, bytes)};
   struct pz_estimate e;
-  pz_attention_run(c, &a, &e, w);
+  pz_attention_cost(c, &a, &e, w);
 }
 
 /* Four blocks of a Llama: b samples of m tokens, n wide, heads of 128, four of which share keys and values, MLP k wide;

@@ -420,8 +420,9 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
   return f;
 }
 
-/* Vector cores come in powers of two, or all: those with which nothing is slower at the usual clocks and, of element-wise operators, half
- * and a quarter of them. */
+/* Vector cores come in powers of two, or all: those with which nothing is slower down to this part of the chip's clock and, of
+ * element-wise operators, half and a quarter of them. */
+static const double USUAL_CLOCK = 0.82;
 static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec *modes) {
   struct pz_vec full;
   const struct pz_work *w = &n->run->work;
@@ -433,8 +434,7 @@ static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec
   } else if (!(w->lane_s > 0)) {
     least = 0;
   } else {
-    static const double LOWER = 0.82; /* clocks for which lanes have room beside HBM */
-    double room_s = pz_fmax(pz_fmax(w->array_s, w->glb_s), LOWER * w->hbm_s);
+    double room_s = pz_fmax(pz_fmax(w->array_s, w->glb_s), USUAL_CLOCK * w->hbm_s);
     while (least < all && w->lane_s * (double)all > room_s * (double)least) least *= 2;
     least = pz_min(least, all);
   }
