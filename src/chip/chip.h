@@ -142,7 +142,9 @@ struct pz_chip {
   struct pz_package package;
   bool
       cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
-  double static_mm2;  /* whose static power counts against the watts; 0: its own area */
+  double static_mm2; /* whose static power counts against the watts; 0: its own area */
+  double
+      glb_core_bytes; /* of a cold GPU: that a core draws of the global buffer in a cycle; 0: any */
   double energy_part; /* of the cores, over what the technology says; 0: 1 */
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
                      where calibration has a rate for it */

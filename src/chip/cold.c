@@ -61,9 +61,11 @@ static enum pz_status launched(struct pz_chip *c, const struct pz_cold *k, struc
   }
   struct pz_calibration *to = &c->calibration, *from = &like.calibration;
   double scale = (double)c->glb_bytes / (double)like.glb_bytes;
+  double cycle = like.clock_hz / c->clock_hz; /* ends of tiles and rows take as many cycles */
   *to = *from;
   to->tensor_efficiency = k->v[PZ_COLD_launched_products];
   to->throttle = to->training_throttle = 1;
+  to->tile_value_s *= cycle;
   to->warm_from_bytes = from->warm_from_bytes * scale;
   to->warm_to_bytes = from->warm_to_bytes * scale;
   to->n_kernels = 0;
@@ -74,6 +76,12 @@ static enum pz_status launched(struct pz_chip *c, const struct pz_cold *k, struc
   add_attention(c, k, "_fa1", FA1);
   add_attention(c, k, "_triton", TRITON);
   add_attention(c, k, "_fa2", k->v[PZ_COLD_fa2_products]);
+  for (struct pz_kernel *own = to->kernels; own < to->kernels + to->n_kernels; own++) {
+    own->value_latency_s *= cycle;
+    own->row_s *= cycle;
+    own->block_row_s *= cycle;
+    own->block_value_s *= cycle;
+  }
   return PZ_OK;
 }
 
@@ -98,6 +106,7 @@ enum pz_status pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k, str
   pz_calibration_none(c->glb_bytes, &c->calibration);
   c->cold = true;
   c->energy_part = k->v[PZ_COLD_energy];
+  c->glb_core_bytes = c->execution == PZ_CHIP_STREAM ? k->v[PZ_COLD_launched_l2_bytes] : 0;
   if (c->execution == PZ_CHIP_STREAM)
     status = launched(c, k, err);
   else

@@ -97,7 +97,7 @@ static double cache_s(const struct pz_chip *c, double bytes) {
 }
 
 void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *a,
-                       struct pz_estimate *out) {
+                       struct pz_estimate *out, struct pz_work *w) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   const struct pz_dims *d = &a->dims;
   struct pz_kernel k = pz_kernel_none();
@@ -115,12 +115,18 @@ void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *
   double start_s = measured ? k.startup_s : c->calibration.startup_s;
   double write_s = cache_s(c, a->cache_bytes);
   double work_s = fmax(hbm_s, compute_s);
-  *out = (struct pz_estimate){
-      .latency_s = start_s + work_s + write_s,
-      .energy_j = pz_power_attention_j(c, items * item_flop * part / 2, scores, cycles) +
-                  (a->bytes + a->cache_bytes) * t->hbm_j,
-      .hbm_s = hbm_s + write_s,
-      .bound = start_s > work_s  ? PZ_BOUND_STARTUP
-               : hbm_s >= work_s ? PZ_BOUND_HBM
-                                 : PZ_BOUND_COMPUTE};
+  *w = (struct pz_work){.core_j =
+                            pz_power_attention_j(c, items * item_flop * part / 2, scores, cycles),
+                        .outside_j = (a->bytes + a->cache_bytes) * t->hbm_j,
+                        .startup_s = start_s + write_s,
+                        .core_s = compute_s,
+                        .hbm_s = hbm_s,
+                        .array_s = compute_s,
+                        .lane_s = compute_s};
+  *out = (struct pz_estimate){.latency_s = start_s + work_s + write_s,
+                              .energy_j = w->core_j + w->outside_j,
+                              .hbm_s = hbm_s + write_s,
+                              .bound = start_s > work_s  ? PZ_BOUND_STARTUP
+                                       : hbm_s >= work_s ? PZ_BOUND_HBM
+                                                         : PZ_BOUND_COMPUTE};
 }

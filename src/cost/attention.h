@@ -10,7 +10,7 @@
 #ifndef PZ_COST_ATTENTION_H
 #define PZ_COST_ATTENTION_H
 
-#include "chip/chip.h"
+#include "cost/power.h"
 
 struct pz_attention_work {
   struct pz_dims dims; /* batch = samples x heads, m queries, n keys, head width k */
@@ -27,9 +27,9 @@ struct pz_attention_work {
  * with blocks at both of its edges. */
 double pz_attention_causal_part(const struct pz_dims *d, int64_t span, double queries);
 
-/* All of *out but the utilisation. */
+/* All of *out but the utilisation, and what it does. */
 void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *a,
-                       struct pz_estimate *out);
+                       struct pz_estimate *out, struct pz_work *w);
 
 /* The kernel of a library in a direction, if the chip has one of exactly this name. */
 const struct pz_kernel *pz_attention_kernel(const struct pz_chip *c, const char *library,

@@ -5,7 +5,6 @@
 
 #include "core/alloc.h"
 #include "cost/attention.h"
-#include "cost/formats.h"
 #include "cost/power.h"
 #include "cost/scan.h"
 #include "workload/op.h"
@@ -67,8 +66,8 @@ void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
                       const struct pz_cluster *net) {
   bool link = chip->link_bytes_per_s > 0;
   cost->chip = *chip;
-  cost->chip_key = fingerprint(chip);
   cost->static_watts = pz_power_static_watts(chip);
+  cost->chip_key = fingerprint(chip) ^ (uint64_t)chip->cold;
   if (chip->cold) cost->power = pz_power_law_of(chip);
   cost->net = net ? *net
               : link
@@ -107,6 +106,31 @@ void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found
   if (found) *found = cost->found;
 }
 
+/* GPUs that nobody measured have the tiles with the least arithmetic and traffic of the global buffer at the clock that their
+ * technology sustains: where the watts lower the clock, arithmetic that HBM would hide does not stay hidden.  Libraries' tiles
+ * leave the traffic of HBM as it is. */
+static enum pz_status map_product(const struct pz_cost *cost, const struct pz_product *p,
+                                  struct pz_mapping *out, struct pz_error *err) {
+  static const double UNLIMITED = 1e9;
+  struct pz_chip chip = cost->chip;
+  if (!chip.cold || !chip.calibration.n_tiles) return pz_map_product(p, &chip, out, err);
+  double hz = fmin(chip.clock_hz, pz_tech_at(chip.tech)->reference_hz);
+  chip.calibration.tile_value_s *= chip.clock_hz / hz;
+  chip.clock_hz = hz;
+  chip.hbm.bytes_per_s_per_stack *= UNLIMITED;
+  chip.glb_bytes_per_s =
+      fmin(chip.glb_bytes_per_s, (double)chip.tensor.cores * chip.glb_core_bytes * hz);
+  enum pz_status status = pz_map_product(p, &chip, out, err);
+  if (status != PZ_OK) return status;
+  out->compute_s *= hz / cost->chip.clock_hz;
+  out->glb_s *= chip.glb_bytes_per_s / cost->chip.glb_bytes_per_s;
+  out->hbm_s *= UNLIMITED;
+  out->least_hbm_s *= UNLIMITED;
+  out->latency_s =
+      out->startup_s + fmax(fmax(out->compute_s, out->hbm_s), fmax(out->glb_s, out->local_s));
+  return PZ_OK;
+}
+
 enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
                                struct pz_mapping *out, struct pz_error *err) {
   if (!cost || !p || !out) return pz_need(NULL, !cost ? "cost" : !p ? "product" : "out", err);
@@ -119,7 +143,7 @@ enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
     *out = *pz_vec_at(&cost->mappings, struct pz_mapping, at);
     return PZ_OK;
   }
-  enum pz_status status = pz_map_product(p, &cost->chip, out, err);
+  enum pz_status status = map_product(cost, p, out, err);
   if (status != PZ_OK) return status;
   uint32_t index = cost->mappings.n;
   if (!pz_vec_push(&cost->mappings, out) ||
@@ -180,15 +204,14 @@ static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w
 
 struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz_format format,
                                    const struct pz_mapping *o) {
-  double part = pz_power_width_part(pz_format_bits(format));
+  double part = pz_power_width_part(format);
   const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s);
   return (struct pz_work){.core_j = part * pz_power_product_j(c, macs),
                           .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
                           .startup_s = o->startup_s,
-                          .core_s = array_s,
+                          .core_s = o->compute_s,
                           .hbm_s = o->hbm_s,
-                          .array_s = array_s,
+                          .array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s),
                           .glb_s = o->glb_s};
 }
 
@@ -234,7 +257,7 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
   *w = pz_cost_mapped_work(c, macs, PZ_FORMAT_16BIT, &o);
   w->core_j += x.tail_ops * t->lane_j;
   w->outside_j = fmax(0, w->outside_j + x.energy_j - x.tail_ops * t->lane_j);
-  w->core_s = core_s;
+  w->core_s = fmax(o.compute_s, tail_s);
   w->hbm_s = hbm_s;
   w->lane_s = tail_s;
   return PZ_OK;
@@ -269,7 +292,7 @@ static void vector_cost(const struct pz_cost *cost, const struct pz_op *op, stru
   *work = (struct pz_work){.core_j = energy - bytes * t->hbm_j,
                            .outside_j = bytes * t->hbm_j,
                            .startup_s = time.startup_s + time.rows_s,
-                           .core_s = fmax(time.compute_s, time.glb_s),
+                           .core_s = time.compute_s,
                            .hbm_s = time.hbm_s,
                            .lane_s = time.compute_s,
                            .glb_s = time.glb_s};
@@ -284,14 +307,8 @@ static void flash_cost(const struct pz_cost *cost, const struct pz_op *op, struc
                                 .library = cost->attention_library,
                                 .span = op->span,
                                 .bytes = (double)(op->bytes_read + op->bytes_written)};
-  pz_attention_cost(c, &a, out);
+  pz_attention_cost(c, &a, out, w);
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
-  *w = (struct pz_work){.outside_j = a.bytes * pz_tech_at(c->tech)->hbm_j,
-                        .core_s = out->latency_s,
-                        .hbm_s = out->hbm_s,
-                        .array_s = out->latency_s,
-                        .lane_s = out->latency_s};
-  w->core_j = out->energy_j - w->outside_j;
 }
 
 static void scan_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,

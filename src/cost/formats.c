@@ -34,7 +34,7 @@ static double speedup_of(const struct pz_calibration *k, enum pz_format format) 
 double pz_format_slowdown(const struct pz_chip *c, enum pz_format f, double of_16bit) {
   bool on_lanes = f == PZ_FORMAT_FP8_BLOCK && c->calibration.fp8_block_speedup > 0;
   if (f == PZ_FORMAT_16BIT || on_lanes) return of_16bit;
-  double watts = of_16bit * speedup_of(&c->calibration, f) * pz_power_width_part(pz_format_bits(f));
+  double watts = of_16bit * speedup_of(&c->calibration, f) * pz_power_width_part(f);
   return of_16bit > 1 ? fmax(1, watts) : 1;
 }
 

@@ -4,15 +4,9 @@
 
 #include "cost/cost.h"
 
-/* Bits of an operand's value. */
-static inline int pz_format_bits(enum pz_format f) {
-  return f == PZ_FORMAT_16BIT ? 16 : f == PZ_FORMAT_NVFP4 ? 4 : 8;
-}
-
 /* Time of GEMMs at the chip's power limit over that without it, where 16-bit ones take `of_16bit` times as long: these would
- * draw so many times the limit, others as much as their rate and the energy of an operation make of it (8192^3 on an H200 at
- * 600 and 700 W: fp8 takes 0.52 of the time of bf16).  Blocks scaled on the lanes draw what narrow operands save: their rates
- * were fitted so (fp8_block_speedup). */
+ * draw so many times the limit, others what their rate and the energy of an operation make of it (8192^3 on an H200: fp8 takes
+ * 0.52 of the time of bf16).  GEMMs whose blocks are scaled on the lanes were fitted as 16-bit ones (fp8_block_speedup). */
 double pz_format_slowdown(const struct pz_chip *c, enum pz_format f, double of_16bit);
 
 /* Bytes of a value in one copy, with the scales of its block. */

@@ -362,7 +362,8 @@ static double attention_s(const struct pz_chip *c, const struct pz_ops_row *row)
                                 .bytes = bytes * pz_cold_part(c, bytes),
                                 .cache_bytes = 4 * (double)row->batch * (double)row->m * cached};
   struct pz_estimate e;
-  pz_attention_cost(c, &a, &e);
+  struct pz_work w;
+  pz_attention_cost(c, &a, &e, &w);
   return e.latency_s;
 }
 
@@ -542,10 +543,9 @@ static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *r
   struct pz_vector_time cast = {0};
   if (form == FP8_LINEAR || form == FP8_BLOCK_LINEAR || form == NVFP4_LINEAR)
     pz_cost_serving_cast(&cost->chip, format, row->m, row->k, &cast);
-  if (status == PZ_OK && (form == PRODUCT || form == GROUPED))
-    pz_cost_within_watts(
-        cost, (form == PRODUCT ? (double)p.batch : 1) * (double)p.m * (double)p.n * (double)p.k,
-        PZ_FORMAT_16BIT, &o);
+  double macs = (double)p.m * (double)p.n * (double)p.k;
+  if (form == PRODUCT) pz_cost_within_watts(cost, (double)p.batch * macs, PZ_FORMAT_16BIT, &o);
+  if (form == GROUPED) pz_cost_within_watts(cost, macs, PZ_FORMAT_16BIT, &o);
   *s = o.latency_s + cast.latency_s;
   return status;
 }

@@ -5,6 +5,8 @@
 
 #include <phaze/phaze.h>
 
+#include "chip/chip.h"
+
 struct pz_op;
 struct pz_tech_info;
 
@@ -12,8 +14,10 @@ struct pz_tech_info;
 struct pz_power_law {
   const struct pz_tech_info *
       tech; /* NULL: one of the original libraries, which has no static power and keeps its clock */
-  double clock_hz;  /* that times are stated for */
-  double most_hz;   /* at which it runs where its watts allow: at most clock_hz */
+  double clock_hz; /* that times are stated for */
+  double most_hz;  /* at which it runs where its watts allow: at most clock_hz */
+  /* below these, cores ask HBM and the global buffer for less than their rates, in proportion */
+  double hbm_hz, glb_hz;
   double watts;     /* limit; 0: none */
   double mm2;       /* whose static power counts */
   double core_part; /* of the cores' energy, over what the technology says */
@@ -21,19 +25,19 @@ struct pz_power_law {
 
 struct pz_power_law pz_power_law_of(const struct pz_chip *c);
 
-/* Cores ask HBM for less than its rate below this part of the chip's clock: copies on an H200 at locked clocks keep 4.2
- * TB/s down to 1,500 of 1,830 MHz, and take 0.78, 0.54 and 0.40 of it at 1,200, 900 and 600. */
-#define PZ_POWER_KNEE 0.82
-
-/* What one call does, and its time at the chip's clock: the cores' part follows the clock, and so does the memory's
- * below some clock. */
+/* What one call does, and its time at the chip's clock.  Cycles of the cores follow the clock; buffers and HBM keep the rates
+ * that the chip states as long as cores ask for them. */
 struct pz_work {
-  double core_j;    /* at the voltage of the technology's reference clock */
-  double outside_j; /* of HBM and links, whatever the clock */
-  double startup_s, core_s, hbm_s;
-  /* of core_s, the longest of these: at the tensor cores and their buffers, at the vector cores, at the global buffer */
+  double core_j;                   /* at the voltage of the technology's reference clock */
+  double outside_j;                /* of HBM and links, whatever the clock */
+  double startup_s, core_s, hbm_s; /* core_s: cycles of tensor and vector cores */
+  /* at the tensor cores and their buffers, at the vector cores, at the global buffer */
   double array_s, lane_s, glb_s;
 };
+
+/* On chip, without start-up, and all of it, at the chip's clock. */
+double pz_work_chip_s(const struct pz_work *w);
+double pz_work_s(const struct pz_work *w);
 
 /* Calls follow each other, or come every interval_s where that is longer: at the highest clock whose watts are within
  * the limit. */
@@ -52,9 +56,14 @@ double pz_power_idle_watts(const struct pz_chip *c);
  * global buffer hands them over in tiles that a quarter of a core's buffer holds the sums of. */
 double pz_power_product_j(const struct pz_chip *c, double macs);
 
-/* Energy of a product whose operands have so many bits, over that in 16 bit: in proportion, for what moves and multiplies
- * them.  8 bit: 0.52 to 0.54 on an H200 and a GB200; 4 bit: 0.26 of bf16's on a B200 (NVIDIA AIConfigurator, loops). */
-static inline double pz_power_width_part(int bits) { return bits / 16.0; }
+/* Bits of an operand's value. */
+static inline int pz_format_bits(enum pz_format f) {
+  return f == PZ_FORMAT_16BIT ? 16 : f == PZ_FORMAT_NVFP4 ? 4 : 8;
+}
+
+/* Energy of a product over that in 16 bit: in proportion to the bits that move and are multiplied.  8 bit: 0.52 to 0.54 on
+ * an H200 and a GB200; 4 bit: 0.26 pJ a FLOP of 0.71 on a B200, with its casts (NVIDIA AIConfigurator, loops of 0.3 s). */
+static inline double pz_power_width_part(enum pz_format f) { return pz_format_bits(f) / 16.0; }
 
 /* Lane operations that a value of a vector operator takes energy for: address, load, convert and store
  * beside the arithmetic.  The original libraries count the arithmetic. */

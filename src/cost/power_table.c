@@ -147,7 +147,8 @@ static void vector_work(const struct pz_chip *c, const struct known *op, const d
   w->core_j = values * pz_power_lane_ops(c, op->kind, PZ_FORWARD) * t->lane_j + bytes * t->glb_j;
   w->outside_j = bytes * pz_cold_part(c, v.bytes) * t->hbm_j;
   w->startup_s = s.startup_s + s.rows_s;
-  w->core_s = fmax(s.compute_s, s.glb_s);
+  w->core_s = s.compute_s;
+  w->glb_s = s.glb_s;
   w->hbm_s = s.hbm_s;
 }
 
@@ -163,11 +164,7 @@ static void attention_work(const struct pz_chip *c, const struct known *op,
       .library = op->kernel,
       .bytes = bytes * pz_cold_part(c, bytes)};
   struct pz_estimate e;
-  pz_attention_cost(c, &a, &e);
-  w->outside_j = a.bytes * pz_tech_at(c->tech)->hbm_j;
-  w->core_j = e.energy_j - w->outside_j;
-  w->core_s = e.latency_s;
-  w->hbm_s = e.hbm_s;
+  pz_attention_cost(c, &a, &e, w);
 }
 
 /* Four blocks of a Llama: b samples of m tokens, n wide, heads of 128, four of which share keys and values, MLP k wide;
@@ -269,7 +266,7 @@ static enum pz_status predict_row(struct pz_cost *cool, struct pz_cost *warm, st
   status = works_of(warm, op, cell, works, r->err);
   for (uint32_t w = 0; w < works->n; w++) {
     const struct pz_work *one = pz_vec_at(works, struct pz_work, w);
-    out->throttled_s += one->startup_s + fmax(one->core_s, one->hbm_s);
+    out->throttled_s += pz_work_s(one);
   }
   if (status == PZ_OK) status = works_of(cool, op, cell, works, r->err);
   if (status != PZ_OK) return status;

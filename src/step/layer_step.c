@@ -259,21 +259,19 @@ static double swizzle_s(const struct pz_step_context *w, enum pz_format format,
 }
 
 /* What the power limit of a run does to the arithmetic of a kernel, beside what a benchmark's loop shows: products have the
- * operands of a run, scans the clock that products leave.  `r->s` is the time of one call in the loop; of all calls
- * afterwards. */
+ * operands of a run, scans the clock that products leave.  r->s: of one call in the loop, then of all calls. */
 static void throttle_run(const struct pz_step_context *w, const struct pz_op *op,
                          enum pz_format format, struct pz_op_run *r) {
   const struct pz_chip *c = &w->cost->chip;
   double loop = c->calibration.throttle, run = loop * c->calibration.training_throttle;
-  double core_s = r->work.core_s, hbm_s = r->work.hbm_s;
   double slower = pz_format_slowdown(c, format, run) / pz_format_slowdown(c, format, loop);
+  double chip_s = pz_work_chip_s(&r->work), hbm_s = r->work.hbm_s, core_s = chip_s;
   if (pz_op_is_scan(op->kind)) { /* memory and arithmetic: root of the sum of squares */
     slower = loop;
-    core_s = sqrt(pz_fmax(0, core_s * core_s - hbm_s * hbm_s));
-    hbm_s = r->work.core_s;
+    core_s = sqrt(pz_fmax(0, chip_s * chip_s - hbm_s * hbm_s));
   }
   if (op->op_class != PZ_CLASS_VECTOR) {
-    r->s += pz_fmax(0, slower * core_s - pz_fmax(core_s, hbm_s));
+    r->s += pz_fmax(0, slower * core_s - pz_fmax(chip_s, hbm_s));
     r->work.core_s = pz_fmax(r->work.core_s, slower * core_s);
   }
   r->s *= r->calls;

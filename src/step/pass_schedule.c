@@ -404,7 +404,7 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
   }
   if (!enough) {
     double lanes = (double)m->chip->vector.cores / (double)vector;
-    run.work.core_s = pz_fmax(pz_fmax(run.work.array_s, run.work.glb_s), run.work.lane_s * lanes);
+    run.work.core_s = pz_fmax(run.work.core_s, run.work.lane_s * lanes);
     run.levels = 0;
   }
   if (f.limited) pz_run_levels(&m->power, true, &run);
@@ -414,14 +414,15 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
   f.at.j = f.power_j[PZ_RATE_LEVELS - 1];
   if (f.limited) return f;
   const struct pz_work *w = &run.work;
-  f.at.s = enough ? n->s : run.calls * (w->startup_s + pz_fmax(w->core_s, w->hbm_s)) + run.merge_s;
+  f.at.s = enough ? n->s : run.calls * pz_work_s(w) + run.merge_s;
   f.at.j = run.calls * (w->core_j + w->outside_j);
   if (m->chip->cold) run_with(&m->power, &run, w, 1, &f.at.s, &f.at.j);
   return f;
 }
 
-/* Vector cores come in powers of two, or all: those with which nothing is slower at any clock and, of element-wise operators, half
- * and a quarter of them. */
+/* Vector cores come in powers of two, or all: those with which nothing is slower down to this part of the chip's clock and, of
+ * element-wise operators, half and a quarter of them. */
+static const double USUAL_CLOCK = 0.82;
 static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec *modes) {
   struct pz_vec full;
   const struct pz_work *w = &n->run->work;
@@ -433,7 +434,7 @@ static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec
   } else if (!(w->lane_s > 0)) {
     least = 0;
   } else {
-    double room_s = pz_fmax(pz_fmax(w->array_s, w->glb_s), PZ_POWER_KNEE * w->hbm_s);
+    double room_s = pz_fmax(pz_fmax(w->array_s, w->glb_s), USUAL_CLOCK * w->hbm_s);
     while (least < all && w->lane_s * (double)all > room_s * (double)least) least *= 2;
     least = pz_min(least, all);
   }

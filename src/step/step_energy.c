@@ -169,8 +169,7 @@ static enum pz_status list_pass(struct pz_step_model *m, const struct pz_layer *
     if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
     status = pz_cost_op_work(&m->cost, op, &e, &w, err);
     if (status != PZ_OK) return status;
-    double at_clock_s = w.startup_s + pz_fmax(w.core_s, w.hbm_s);
-    bool slowed = c->cold && e.latency_s > (1 + 1e-6) * at_clock_s;
+    bool slowed = c->cold && e.latency_s > (1 + 1e-6) * pz_work_s(&w);
     struct pz_step_operator x = {l,
                                  op,
                                  operations_of(&m->cost, op, &w),

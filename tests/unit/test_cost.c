@@ -118,7 +118,7 @@ static double attention_s(const struct pz_chip *c, const char *library, enum pz_
                                 .library = library,
                                 .bytes = 8.0 * 64 * 128 * (double)n};
   struct pz_estimate e;
-  pz_attention_cost(c, &a, &e);
+  pz_attention_cost(c, &a, &e, &(struct pz_work){0});
   assert_true(e.latency_s > 0 && e.hbm_s >= 0);
   /* no faster than the peak allows */
   double flop = (direction == PZ_FORWARD ? 4.0 : 10.0) * 64 * (double)n * (double)n * 128;
@@ -173,7 +173,7 @@ static double row_s(const struct pz_chip *c, const struct attention_row *r) {
                                 .bytes = bytes * pz_cold_part(c, bytes),
                                 .cache_bytes = r->cached ? 8 * values * (double)r->kv_heads : 0};
   struct pz_estimate e;
-  pz_attention_cost(c, &a, &e);
+  pz_attention_cost(c, &a, &e, &(struct pz_work){0});
   return e.latency_s;
 }
 
@@ -555,8 +555,8 @@ static void exchanges_and_windows_cost_what_they_are(void **state) {
   struct pz_attention_work band = {.dims = {32, 32768, 1024, 128}, .causal = true},
                            full = {.dims = {32, 32768, 32768, 128}, .causal = true};
   struct pz_estimate b, f;
-  pz_attention_cost(&chip, &band, &b);
-  pz_attention_cost(&chip, &full, &f);
+  pz_attention_cost(&chip, &band, &b, &(struct pz_work){0});
+  pz_attention_cost(&chip, &full, &f, &(struct pz_work){0});
   double keys = 1024.0 * 32768 - 1024.0 * 512, half = 32768.0 * 16384;
   assert_true(b.latency_s / f.latency_s > keys / half);
   assert_true(b.latency_s / f.latency_s < 1.3 * keys / half); /* blocks at both edges */
