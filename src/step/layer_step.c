@@ -17,10 +17,6 @@
 
 /* ---- a pass ---- */
 
-static double imbalance(const struct pz_step_context *w) {
-  return w->plan->imbalance > 1 && pz_plan_ep(w->plan) > 1 ? w->plan->imbalance : 1;
-}
-
 /* Up to PZ_SERVER_DEVICES they hang on two processors, more are a domain of many hosts. */
 static int64_t node_devices(const struct pz_step_context *w) {
   return w->net->n_levels ? w->net->level[0].devices : 1;
@@ -45,7 +41,7 @@ static struct pz_wire_time dispatch_time(const struct pz_step_context *w, const 
   double experts = (double)pz_max(w->experts_per_token, 1), rows = (double)pz_max(op->dims.m, 1);
   struct pz_dispatch d = {.dispatcher = pz_plan_dispatcher(w->plan),
                           .combine = !there,
-                          .tokens = rows / experts * imbalance(w),
+                          .tokens = rows / experts * w->imbalance,
                           .token_bytes = (double)op->bytes_written / rows / (fp8 ? 2 : 1),
                           .experts = experts,
                           .most_nodes = (double)w->expert_groups,
@@ -508,8 +504,8 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
       if (!gather) gathers = n;
     }
     if (!there) continue;
-    double more = imbalance(w) - 1;
-    if (runs) lengthen(&runs[i], imbalance(w));
+    double more = w->imbalance - 1;
+    if (runs) lengthen(&runs[i], w->imbalance);
     p->products_s += more * (p->products_s - before.products_s);
     p->weight_s += more * (p->weight_s - before.weight_s);
     p->elementwise_s += more * (p->elementwise_s - before.elementwise_s);

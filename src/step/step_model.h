@@ -32,6 +32,9 @@ static inline void pz_step_params_add(struct pz_step_params *to, const struct pz
 struct pz_step_model {
   struct pz_workload *w;
   struct pz_workload *half; /* of a plan with halves: what one of them runs; else NULL */
+  struct pz_workload
+      *fullest;     /* of an uneven load of experts: that of the device with most; else NULL */
+  double imbalance; /* of that load, at least 1 */
   struct pz_cost cost;
   const struct pz_constants *k;
   struct pz_layer_kernels *kernels; /* by layer of w, or of half */
