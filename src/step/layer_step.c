@@ -542,14 +542,25 @@ static double expert_rows(const struct pz_layer *l) {
   return 0;
 }
 
+/* The part of its gradients that a device adds up.  Where every microbatch scatters them it is a shard; before that, those of the
+ * second half of a microbatch are added to the first's as a whole. */
+static double summed_part(const struct pz_step_context *w, int64_t shards) {
+  double chains = w->chains,
+         last = pz_plan_scatters_often(w->plan) ? 1 / (double)pz_max(1, shards) : 1;
+  return (chains - 1 + last) / chains;
+}
+
 static void accumulate(const struct pz_step_context *w, const struct pz_layer *l, double n_params,
                        struct pz_pass *p) {
   double bytes = accumulation_bytes(w, (double)(w->seq * w->mbs)), rows = expert_rows(l);
   if (!(bytes > 0)) return;
   if (pz_plan_framework(w->plan)->accumulation != PZ_ACCUMULATION_FUSED) p->n_ops += n_params;
   double experts = rows > 0 ? (double)l->trained_expert_params : 0;
-  add_elementwise(w, moved_s(w, (double)l->trained_params - experts, bytes), p);
-  if (experts > 0) add_elementwise(w, moved_s(w, experts, accumulation_bytes(w, rows)), p);
+  double dense = ((double)l->trained_params - experts) * summed_part(w, pz_plan_shards(w->plan));
+  add_elementwise(w, moved_s(w, dense, bytes), p);
+  if (!(experts > 0)) return;
+  experts *= summed_part(w, pz_plan_expert_shards(w->plan));
+  add_elementwise(w, moved_s(w, experts, accumulation_bytes(w, rows)), p);
 }
 
 /* Weights that were gathered are copied to where the layer reads them, gradients to where they are scattered from.

@@ -245,6 +245,7 @@ void pz_step_model_free(struct pz_step_model *m) {
 static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
   return a->recompute == b->recompute && a->overlap == b->overlap && a->saved == b->saved &&
          a->modules == b->modules && a->pipeline == b->pipeline && a->devices == b->devices &&
+         a->shards == b->shards && a->expert_shards == b->expert_shards &&
          a->several == b->several && a->gathers == b->gathers && a->autocasts == b->autocasts;
 }
 
@@ -259,12 +260,15 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                                   int64_t microbatches, enum pz_timing timing,
                                   struct pz_error *err) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
+  bool often = pz_plan_scatters_often(plan);
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
                              .saved = plan->saved,
                              .modules = pz_plan_modules(plan),
                              .pipeline = plan->pipeline,
                              .devices = key_devices(m),
+                             .shards = often ? pz_plan_shards(plan) : 1,
+                             .expert_shards = often ? pz_plan_expert_shards(plan) : 1,
                              .several = microbatches > 1,
                              .gathers = pz_plan_gathers_layers(plan),
                              .autocasts = pz_plan_autocasts(plan)};

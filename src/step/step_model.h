@@ -52,10 +52,11 @@ struct pz_step_model {
   struct pz_timed_steps {
     struct pz_steps_key {
       int recompute, overlap, saved, modules, pipeline;
-      int64_t devices;
-      bool several;   /* microbatches */
-      bool gathers;   /* weights of every layer */
-      bool autocasts; /* weights to 16 bit in every pass */
+      int64_t devices, shards,
+          expert_shards; /* shards: of gradients that every microbatch scatters */
+      bool several;      /* microbatches */
+      bool gathers;      /* weights of every layer */
+      bool autocasts;    /* weights to 16 bit in every pass */
     } key;
     bool timed;
     struct pz_model_steps steps;
