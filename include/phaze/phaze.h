@@ -384,6 +384,8 @@ struct pz_workload_options {
   } lora;
   const char
       *peft; /* NULL, or the same as a text (pz_lora_parse), which takes its place; the caller's */
+  double imbalance; /* rows that the experts of this device get from all ep devices, over the mean;
+                       at most all of them; 0: 1 */
 };
 
 /* Linear layers that adapters may have.  Megatron's layers of query, key and value, and of gate and up, are one each:

@@ -59,9 +59,9 @@ enum pz_status pz_step_shape_open(const struct pz_plan_question *q, struct pz_st
 struct pz_plan pz_step_shape_least(const struct pz_plan_question *q,
                                    const struct pz_step_shape *shape) {
   struct pz_plan p = pz_step_shape_plan(q, shape);
-  if (!pz_plan_autocasts(&p)) return p;
-  p.zero = 1; /* sharded plans do not cast weights in every pass */
-  p.shard = 2;
+  /* sharded plans do not cast weights in every pass, and add up the least of their gradients */
+  p.zero = q->pinned & PZ_PLAN_PIN(ZERO) ? (int)pz_min(q->plan.zero, 2) : 2;
+  p.dp = pz_max(1, q->plan.devices / (p.tp * p.cp));
   return p;
 }
 

@@ -198,6 +198,11 @@ static inline bool pz_plan_divides(const struct pz_plan *p) {
   return p->zero && (pz_plan_shards(p) > 1 || pz_plan_expert_shards(p) > 1);
 }
 
+/* Are gradients scattered with every microbatch?  With stages they stay whole till the last. */
+static inline bool pz_plan_scatters_often(const struct pz_plan *p) {
+  return p->zero >= 2 && p->pp == 1;
+}
+
 /* Are weights gathered layer by layer for every microbatch?  With stages they stay gathered from the first to the last. */
 static inline bool pz_plan_gathers_layers(const struct pz_plan *p) {
   return p->zero == 3 && p->pp == 1 && pz_plan_divides(p);

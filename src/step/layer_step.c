@@ -17,10 +17,6 @@
 
 /* ---- a pass ---- */
 
-static double imbalance(const struct pz_step_context *w) {
-  return w->plan->imbalance > 1 && pz_plan_ep(w->plan) > 1 ? w->plan->imbalance : 1;
-}
-
 /* Up to PZ_SERVER_DEVICES they hang on two processors, more are a domain of many hosts. */
 static int64_t node_devices(const struct pz_step_context *w) {
   return w->net->n_levels ? w->net->level[0].devices : 1;
@@ -45,7 +41,7 @@ static struct pz_wire_time dispatch_time(const struct pz_step_context *w, const 
   double experts = (double)pz_max(w->experts_per_token, 1), rows = (double)pz_max(op->dims.m, 1);
   struct pz_dispatch d = {.dispatcher = pz_plan_dispatcher(w->plan),
                           .combine = !there,
-                          .tokens = rows / experts * imbalance(w),
+                          .tokens = rows / experts * w->imbalance,
                           .token_bytes = (double)op->bytes_written / rows / (fp8 ? 2 : 1),
                           .experts = experts,
                           .most_nodes = (double)w->expert_groups,
@@ -517,8 +513,8 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
       if (!gather) gathers = n;
     }
     if (!there) continue;
-    double more = imbalance(w) - 1;
-    if (runs) lengthen(&runs[i], imbalance(w));
+    double more = w->imbalance - 1;
+    if (runs) lengthen(&runs[i], w->imbalance);
     p->products_s += more * (p->products_s - before.products_s);
     p->weight_s += more * (p->weight_s - before.weight_s);
     p->elementwise_s += more * (p->elementwise_s - before.elementwise_s);
@@ -555,14 +551,25 @@ static double expert_rows(const struct pz_layer *l) {
   return 0;
 }
 
+/* The part of its gradients that a device adds up.  Where every microbatch scatters them it is a shard; before that, those of the
+ * second half of a microbatch are added to the first's as a whole. */
+static double summed_part(const struct pz_step_context *w, int64_t shards) {
+  double chains = w->chains,
+         last = pz_plan_scatters_often(w->plan) ? 1 / (double)pz_max(1, shards) : 1;
+  return (chains - 1 + last) / chains;
+}
+
 static void accumulate(const struct pz_step_context *w, const struct pz_layer *l, double n_params,
                        struct pz_pass *p) {
   double bytes = accumulation_bytes(w, (double)(w->seq * w->mbs)), rows = expert_rows(l);
   if (!(bytes > 0)) return;
   if (pz_plan_framework(w->plan)->accumulation != PZ_ACCUMULATION_FUSED) p->n_ops += n_params;
   double experts = rows > 0 ? (double)l->trained_expert_params : 0;
-  add_elementwise(w, moved_s(w, (double)l->trained_params - experts, bytes), p);
-  if (experts > 0) add_elementwise(w, moved_s(w, experts, accumulation_bytes(w, rows)), p);
+  double dense = ((double)l->trained_params - experts) * summed_part(w, pz_plan_shards(w->plan));
+  add_elementwise(w, moved_s(w, dense, bytes), p);
+  if (!(experts > 0)) return;
+  experts *= summed_part(w, pz_plan_expert_shards(w->plan));
+  add_elementwise(w, moved_s(w, experts, accumulation_bytes(w, rows)), p);
 }
 
 /* Weights that were gathered are copied to where the layer reads them, gradients to where they are scattered from.

@@ -78,7 +78,8 @@ struct pz_step_context {
   int64_t solver_steps; /* of a schedule; 0: its bound in its place */
   struct pz_solved_passes *solved; /* schedules found so far */
   int64_t experts_per_token, expert_groups;
-  double beside; /* part of the cores that collectives hold */
+  double imbalance; /* tokens of the busiest expert device over the mean */
+  double beside;    /* part of the cores that collectives hold */
   struct pz_error *err;
 };
 

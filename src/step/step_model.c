@@ -39,6 +39,7 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   o.attention = (enum pz_attention)p->attention;
   o.kernels = kernels;
   o.mtp = p->mtp;
+  o.imbalance = p->imbalance;
   o.vocab_multiple = pz_plan_vocab_multiple(p);
   if (!pz_plan_framework(p)->dropout) o.dropout = 0;
   enum pz_status status = pz_lora_parse(p->peft, &o.lora, err);
@@ -52,6 +53,21 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   return status == PZ_OK && (pz_plan_wide_layers(p) || predict)
              ? pz_wide_layers(*out, p->bf16_first_layers, p->bf16_layers, predict, err)
              : status;
+}
+
+/* Kernels are timed for an even load, and take longer by the imbalance; memory is that of the fullest device. */
+static enum pz_status load_all(struct pz_step_model *m, const struct pz_job *job,
+                               const struct pz_plan *plan, struct pz_error *err) {
+  enum pz_kernels kernels = kernels_of(job->chip, plan);
+  struct pz_plan even = *plan;
+  even.imbalance = m->imbalance = 1;
+  enum pz_status status = load(job, kernels, &even, plan->mbs, &m->w, err);
+  if (status == PZ_OK && plan->halves > 0)
+    status = load(job, kernels, &even, plan->mbs / 2, &m->half, err);
+  if (status != PZ_OK || !m->w->experts || !(plan->imbalance > 1)) return status;
+  status = load(job, kernels, plan, plan->mbs, &m->fullest, err);
+  if (status == PZ_OK) m->imbalance = m->fullest->options.imbalance;
+  return status;
 }
 
 static struct pz_step_params params_of(const struct pz_layer *l) {
@@ -106,6 +122,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                       m->w->options.lora.rank ? m->w->options.lora.modules : 0,
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
+                                  .imbalance = m->imbalance,
                                   .microbatches = microbatches,
                                   .gathers = pz_plan_gathers_layers(plan),
                                   .beside = beside,
@@ -173,11 +190,8 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
   struct pz_step_model *m = pz_calloc(1, sizeof *m);
   if (!m) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   m->k = job->constants ? job->constants : &pz_constants_default;
-  enum pz_kernels kernels = kernels_of(job->chip, plan);
   bool scheduled = pz_step_is_scheduled(job->chip, plan);
-  enum pz_status status = load(job, kernels, plan, plan->mbs, &m->w, err);
-  if (status == PZ_OK && plan->halves > 0)
-    status = load(job, kernels, plan, plan->mbs / 2, &m->half, err);
+  enum pz_status status = load_all(m, job, plan, err);
   if (status == PZ_OK) status = pz_layer_kinds_of(m->w, &m->kinds, err);
   if (status == PZ_OK && !make_tables(m, scheduled))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
@@ -187,7 +201,7 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
     count_params(m, plan);
     use_chip(m, job->chip, job->net, plan);
     m->cost.times = job->times;
-    m->memory = pz_memory_model_of(m->w, &m->kinds, job->chip, plan);
+    m->memory = pz_memory_model_of(m->fullest ? m->fullest : m->w, &m->kinds, job->chip, plan);
     status = time_kernels(m, plan, err);
   }
   if (status == PZ_OK)
@@ -221,6 +235,7 @@ void pz_step_model_free(struct pz_step_model *m) {
   pz_solved_passes_free(m->solved);
   pz_layer_kinds_free(&m->kinds);
   pz_workload_free(m->half);
+  pz_workload_free(m->fullest);
   pz_workload_free(m->w);
   pz_free(m);
 }
@@ -230,6 +245,7 @@ void pz_step_model_free(struct pz_step_model *m) {
 static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
   return a->recompute == b->recompute && a->overlap == b->overlap && a->saved == b->saved &&
          a->modules == b->modules && a->pipeline == b->pipeline && a->devices == b->devices &&
+         a->shards == b->shards && a->expert_shards == b->expert_shards &&
          a->several == b->several && a->gathers == b->gathers && a->autocasts == b->autocasts;
 }
 
@@ -244,12 +260,15 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                                   int64_t microbatches, enum pz_timing timing,
                                   struct pz_error *err) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
+  bool often = pz_plan_scatters_often(plan);
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
                              .saved = plan->saved,
                              .modules = pz_plan_modules(plan),
                              .pipeline = plan->pipeline,
                              .devices = key_devices(m),
+                             .shards = often ? pz_plan_shards(plan) : 1,
+                             .expert_shards = often ? pz_plan_expert_shards(plan) : 1,
                              .several = microbatches > 1,
                              .gathers = pz_plan_gathers_layers(plan),
                              .autocasts = pz_plan_autocasts(plan)};

@@ -32,6 +32,9 @@ static inline void pz_step_params_add(struct pz_step_params *to, const struct pz
 struct pz_step_model {
   struct pz_workload *w;
   struct pz_workload *half; /* of a plan with halves: what one of them runs; else NULL */
+  struct pz_workload
+      *fullest;     /* of an uneven load of experts: that of the device with most; else NULL */
+  double imbalance; /* of that load, at least 1 */
   struct pz_cost cost;
   const struct pz_constants *k;
   struct pz_layer_kernels *kernels; /* by layer of w, or of half */
@@ -49,10 +52,11 @@ struct pz_step_model {
   struct pz_timed_steps {
     struct pz_steps_key {
       int recompute, overlap, saved, modules, pipeline;
-      int64_t devices;
-      bool several;   /* microbatches */
-      bool gathers;   /* weights of every layer */
-      bool autocasts; /* weights to 16 bit in every pass */
+      int64_t devices, shards,
+          expert_shards; /* shards: of gradients that every microbatch scatters */
+      bool several;      /* microbatches */
+      bool gathers;      /* weights of every layer */
+      bool autocasts;    /* weights to 16 bit in every pass */
     } key;
     bool timed;
     struct pz_model_steps steps;

@@ -300,9 +300,6 @@ static double collectives_of(const struct pricing *x, const struct holders *h) {
   return ceil(h->trained / pz_fmax(k->bucket_params, k->replica_params * (double)h->replicas));
 }
 
-/* Gradients are exchanged with every microbatch: with stages they stay whole till the last. */
-static bool scatters_often(const struct pz_plan *p) { return p->zero >= 2 && p->pp == 1; }
-
 static void add_traffic(const struct pricing *x, const struct holders *h, struct traffic *t) {
   static const double WEIGHT_BYTES = 2;
   const struct pz_plan *p = x->plan;
@@ -434,7 +431,7 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   struct beside forward = {.alone_s = 0}, backward = {.alone_s = 0}, last;
   bool grad = p->overlap & PZ_OVERLAP_GRAD, param = p->overlap & PZ_OVERLAP_PARAM;
   double gathers = pz_plan_gathers_layers(p) ? (double)x->microbatches : 1;
-  double scatters = scatters_often(p) ? (double)x->microbatches : 1;
+  double scatters = pz_plan_scatters_often(p) ? (double)x->microbatches : 1;
   add_traffic(x, &dense, &t);
   add_traffic(x, &expert, &t);
   out->parts.gradient_s = tied_s(x);

@@ -851,7 +851,7 @@ static void add_state(const struct stage_walk *s, double n, double trained, int6
   const struct pz_framework *f = pz_plan_framework(p);
   double d = (double)shards;
   bool whole = shards > 1 && stays_gathered(p);
-  bool gradients = p->zero > 2 || (p->zero == 2 && p->pp == 1);
+  bool gradients = p->zero > 2 || pz_plan_scatters_often(p);
   bool later = is_fsdp2(p) && (p->pp > 1 || s->first_gradients); /* sharded gradients come later */
   double here = 1 - pz_plan_away(p);
   to->weight_bytes +=

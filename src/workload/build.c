@@ -665,13 +665,11 @@ uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int6
   return pz_build_step(b, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), x, w);
 }
 
-uint32_t pz_build_on_grid(struct pz_builder *b, int kind, const char *name, uint32_t x) {
+uint32_t pz_build_on_grid(struct pz_builder *b, int kind, const char *name, uint32_t x,
+                          int64_t rows) {
   enum pz_peers peers = kind == PZ_OP_ALL_TO_ALL ? PZ_PEERS_EXPERT : PZ_PEERS_EXPERT_TENSOR;
   if (b->status != PZ_OK || x == PZ_NONE || pz_peers_number(b->options, peers) == 1) return x;
   const struct pz_tensor *t = tensor(b, x);
-  int64_t rows = t->shape[0];
-  if (kind == PZ_OP_ALL_GATHER) rows *= b->options->etp;
-  if (kind == PZ_OP_REDUCE_SCATTER) rows /= b->options->etp;
   return pz_build_op(b, &(struct pz_emit){.kind = kind,
                                           .name = name,
                                           .in = {x, PZ_NONE},

@@ -174,10 +174,11 @@ uint32_t pz_build_scan(struct pz_builder *b, const struct pz_scan *s);
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x);
 uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias);
 
-/* On the experts' own grid.  PZ_OP_ALL_TO_ALL: rows of tokens to the devices that hold their experts, and
- * back, as many as this device gave; PZ_OP_ALL_GATHER, PZ_OP_REDUCE_SCATTER: rows of all devices over which
+/* On the experts' own grid, with a result of so many rows.  PZ_OP_ALL_TO_ALL: rows of tokens to the devices that hold their
+ * experts, and back; PZ_OP_ALL_GATHER, PZ_OP_REDUCE_SCATTER: rows of all devices over which
  * each expert is divided, and the sums of their parts. */
-uint32_t pz_build_on_grid(struct pz_builder *b, int kind, const char *name, uint32_t x);
+uint32_t pz_build_on_grid(struct pz_builder *b, int kind, const char *name, uint32_t x,
+                          int64_t rows);
 
 /* Sum over the group, to all. */
 uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x);

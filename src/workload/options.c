@@ -161,6 +161,8 @@ enum pz_status pz_workload_options_check(const struct pz_workload_options *o, in
   if (s == PZ_OK) s = pz_need_range("cp_form", (int64_t)o->cp_form, 0, PZ_CONTEXT_ALL_TO_ALL, err);
   if (s == PZ_OK) s = pz_need_range("expert-parallel degree", o->ep, 0, 65536, err);
   if (s == PZ_OK) s = pz_need_range("expert-tensor-parallel degree", o->etp, 0, 65536, err);
+  if (s == PZ_OK && !(o->imbalance == 0 || (o->imbalance >= 1 && o->imbalance <= 1e6)))
+    s = pz_fail(err, PZ_BAD_USE, "imbalance %g; accepted: 1 to 1e6", o->imbalance);
   if (s == PZ_OK) s = pz_need_range("slice", o->slice, 0, o->tp - 1, err);
   if (s == PZ_OK)
     s = pz_need_range("number of layers", o->num_layers, least, PZ_RANGE_LAYERS.max, err);

@@ -182,20 +182,21 @@ static uint32_t sort_rows(struct pz_builder *b, const struct pz_arch *a, const c
 }
 
 /* Experts on a grid of their own: each device routes the tokens that it has outside the
- * tensor-parallel regions, sends every row to the device of its expert, and gets it back.  Loads are
- * balanced: a device gets as many rows as it sends. */
+ * tensor-parallel regions, sends every row to the device of its expert, and gets it back.  With an even load
+ * a device gets as many rows as it sends. */
 static uint32_t experts_on_grid(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   const struct pz_arch inner = latent_arch(a);
-  int64_t rows = pz_rows_outside(b);
+  int64_t rows = pz_rows_outside(b), sent = rows * a->experts_per_token, etp = b->options->etp;
+  int64_t received = (int64_t)((double)sent * b->options->imbalance);
   uint32_t index = PZ_NONE, weights = route(b, a, x, rows, &index);
   uint32_t y = dispatch(b, &inner, latent(b, a, x, true), index, rows);
-  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", y);
+  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", y, received);
   y = sort_rows(b, a, "dispatch.sort", y);
-  y = pz_build_on_grid(b, PZ_OP_ALL_GATHER, "experts.gather", y);
+  y = pz_build_on_grid(b, PZ_OP_ALL_GATHER, "experts.gather", y, received * etp);
   y = expert_mlp(b, &inner, y, weights);
-  y = pz_build_on_grid(b, PZ_OP_REDUCE_SCATTER, "experts.sum", y);
+  y = pz_build_on_grid(b, PZ_OP_REDUCE_SCATTER, "experts.sum", y, received);
   y = sort_rows(b, a, "combine.sort", y);
-  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "combine.all_to_all", y);
+  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "combine.all_to_all", y, sent);
   y = latent(b, a, combine(b, &inner, (const uint32_t[]){y, weights, index}, rows), false);
   if (!a->shared_ffn) return y;
   uint32_t s = shared_expert(b, a, pz_build_enter(b, "shared", x));

@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/file.h"
+#include "core/num.h"
 #include "core/text.h"
 #include "workload/assemble.h"
 #include "workload/family.h"
@@ -180,6 +181,13 @@ static enum pz_status check_options(const char *name, const struct pz_arch *a,
   return s;
 }
 
+/* A device gets a token of any of the ep devices once for each of its experts that the token chose, at most for all of them. */
+static double expert_load(const struct pz_arch *a, const struct pz_workload_options *o) {
+  if (!a->experts) return 1;
+  double most = pz_fmin((double)o->ep, (double)a->experts / (double)a->experts_per_token);
+  return pz_fmax(1, pz_fmin(o->imbalance, most));
+}
+
 static void fill_options(const struct pz_arch *a, struct pz_workload_options *o) {
   if (o->seq == 0) o->seq = a->default_seq;
   if (o->num_layers == 0) o->num_layers = a->layers;
@@ -187,6 +195,7 @@ static void fill_options(const struct pz_arch *a, struct pz_workload_options *o)
   if (o->ep == 0) o->ep = 1;
   if (o->etp == 0) o->etp = o->tp;
   if (o->cp == 0) o->cp = 1;
+  o->imbalance = expert_load(a, o);
 }
 
 /* Frameworks pad the table of the vocabulary, so that its parts are alike and its GEMMs run fast. */

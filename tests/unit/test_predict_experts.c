@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/num.h"
 #include "cost/constants.h"
@@ -334,6 +335,33 @@ static void nonsense_is_refused(void **state) {
   assert_int_equal(pz_predict(&job, &less, &p, NULL, &err), PZ_BAD_USE);
 }
 
+/* Gradients that every microbatch scatters are added up as shards of 64 replicas, experts' of 64 / 8.  A layer has 2 experts of
+ * 3 x 1024 x 512 parameters on a device, and beside them latent attention, 1024 x 256 + 256 x 768 + 1024 x 160 + 128 x 1024 +
+ * 512 x 1024, a shared expert, the router, 1024 x 16, and norms, 2 x 1024 + 256 + 128.  Each takes 10
+ * bytes of HBM. */
+static void scattered_gradients_are_added_as_shards(void **state) {
+  (void)state;
+  struct pz_chip chip;
+  struct pz_error err = {0};
+  double expert = 3 * 1024 * 512.0;
+  double dense = 262144 + 196608 + 163840 + 131072 + 524288 + expert + 16384 + 2432;
+  struct pz_plan plan = plan_of(1, 1, 64, 8);
+  plan.framework = pz_framework_find("deepspeed");
+  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  double rate = pz_chip_hbm_bytes_per_s(&chip) * pz_chip_kernel(&chip, "add")->hbm_efficiency;
+  double whole_s = layer_of(&plan, NULL).backward.elementwise_s;
+  double more_s = 10 * (dense * 63 / 64 + 2 * expert * 7 / 8) / rate;
+  for (plan.zero = 1; plan.zero <= 3; plan.zero++) {
+    double s = layer_of(&plan, NULL).backward.elementwise_s;
+    assert_true(fabs(whole_s - s - (plan.zero > 1 ? more_s : 0)) < 0.02 * more_s);
+  }
+  plan.zero = 2;
+  plan.shard = 8; /* experts' replicas are 8 too */
+  double hybrid_s = layer_of(&plan, NULL).backward.elementwise_s;
+  more_s = 10 * (dense + 2 * expert) * 7 / 8 / rate;
+  assert_true(fabs(whole_s - hybrid_s - more_s) < 0.02 * more_s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_sum_up),
@@ -346,6 +374,7 @@ int main(void) {
       cmocka_unit_test(kinds_of_layers_stand_where_they_are),
       cmocka_unit_test(starts_are_sums),
       cmocka_unit_test(dualpipe_holds_two_copies),
+      cmocka_unit_test(scattered_gradients_are_added_as_shards),
       cmocka_unit_test(nonsense_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

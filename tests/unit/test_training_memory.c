@@ -735,6 +735,35 @@ static void stages_in_flight(void **state) {
   }
 }
 
+/* mixtral-8x7b, 8 experts over 8 devices, parts of 4,096 tokens, each to 2 experts: 8,192 rows at an even load.  A row saves
+ * what its expert reads, 4,096 values, gate and up, 2 x 14,336, and their product, 14,336: 2 x 47,104 bytes.  The first of two
+ * stages holds 2 + 3 x 2 + 1 = 9 passes of chunks of 32 / 8 = 4 layers.  Twice the load adds as much once more; a device gets at
+ * most the tokens of all 8 once, 4 times the even load. */
+static void memory_follows_the_fullest_experts(void **state) {
+  (void)state;
+  static const struct model mixtral = {"mixtral-8x7b", NULL, 8192, PZ_ATTENTION_FLASH};
+  struct pz_plan plan = plan_of("megatron", 1, 2, 16);
+  plan.cp = 2;
+  plan.vpp = 4;
+  plan.ep = 8;
+  plan.zero = 1;
+  plan.batch = 256;
+  struct predicted even = predict(&mixtral, "h100", &plan);
+  double rows = 8192, row_bytes = 2 * (4096 + 3 * 14336.0), layers = 9 * 4;
+  for (int load = 2; load <= 8; load *= 2) {
+    plan.imbalance = load;
+    struct predicted x = predict(&mixtral, "h100", &plan);
+    double more = pz_fmin(load, 4) - 1;
+    assert_within("experts' activations",
+                  x.stage[0].activation_bytes - even.stage[0].activation_bytes,
+                  more * layers * rows * row_bytes, 1e-3);
+    assert_true(x.stage[0].work_bytes >= even.stage[0].work_bytes);
+    assert_true(x.stage[0].weight_bytes == even.stage[0].weight_bytes);
+    if (load == 4) even.p.step_s = x.p.step_s;
+    if (load == 8) assert_true(x.p.step_s == even.p.step_s);
+  }
+}
+
 /* ---- what to change ------------------------------------------------------------------------- */
 
 struct changes {
@@ -896,6 +925,7 @@ int main(void) {
       cmocka_unit_test(deepseek_v3_fits),
       cmocka_unit_test(recomputation_holds_less),
       cmocka_unit_test(stages_in_flight),
+      cmocka_unit_test(memory_follows_the_fullest_experts),
       cmocka_unit_test(changes_that_make_a_plan_fit),
       cmocka_unit_test(changes_of_a_deep_model),
       cmocka_unit_test(moments_have_their_bytes),
