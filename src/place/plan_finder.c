@@ -61,7 +61,7 @@ static enum pz_status time_shape(struct pz_plan_finder *f, struct pz_step_shape 
   return status == PZ_OK ? PZ_OK : pz_fail(f->space.err, status, "%s", x->err.message);
 }
 
-/* No plan of the question waits less for the work that its devices have (pz_step_waiting). */
+/* The waiting of a plan on all devices: with fewer the work of each grows by more than the waiting falls. */
 static double with_waiting(const struct pz_plan_question *q) {
   return 1 + pz_step_waiting(q->job.constants, q->job.net, q->plan.devices);
 }

@@ -138,7 +138,8 @@ static bool all_counts_below(const struct pz_term_counts *a, uint32_t n_a,
   return true;
 }
 
-/* Of each stage with what runs before it, without ones that are below another; more with the waiting of its devices. */
+/* Of each stage with what runs before it, without ones that are below another.  The waiting of the plan's devices counts as
+ * more of every term. */
 static uint32_t plan_counts(const struct pz_plan_question *q, const struct pz_step_shape *x,
                             const struct pz_plan *p, struct pz_term_counts out[MOST_COUNTS]) {
   struct pz_term_counts before = {{0}};

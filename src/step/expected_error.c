@@ -1,6 +1,7 @@
 #include "step/expected_error.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "chip/chip.h"
 #include "core/num.h"
 #include "core/text.h"
+#include "cost/constants.h"
 #include "plan/pipeline_order.h"
 
 /* ---- features ------------------------------------------------------------------------------- */
@@ -107,8 +109,9 @@ static const char *next_row(const char *text, struct expected_row *r) {
 /* What a table has that is like a run. */
 struct likeness {
   struct pz_expectation sums[PZ_FEATURES + 1]; /* by the number of equal features, from the first */
-  unsigned with[PZ_FEATURES]; /* features that are equal in a run with this one equal */
-  int64_t longest, largest;   /* sequence, devices */
+  unsigned with[PZ_FEATURES];       /* features that are equal in a run with this one equal */
+  int64_t longest, largest;         /* sequence, devices */
+  int64_t devices[PZ_FEATURES + 1]; /* the most, by the number of equal features */
 };
 
 static void add_row(struct likeness *l, const struct expected_row *r,
@@ -121,6 +124,7 @@ static void add_row(struct likeness *l, const struct expected_row *r,
     l->sums[i].runs += r->rows;
     l->sums[i].error += r->rows * r->mean;
     l->sums[i].bias += r->rows * r->bias;
+    l->devices[i] = pz_max(l->devices[i], r->f.devices);
     all = equal >> i & 1;
   }
   for (int i = 0; i < PZ_FEATURES; i++)
@@ -199,6 +203,8 @@ struct pz_expectation pz_expected_error(const char *table, const struct pz_run_f
   if (!e.runs) return e;
   e.error /= e.runs;
   e.bias /= e.runs;
+  double doublings = log2((double)f->devices / (double)l.devices[equal]);
+  e.error += pz_constants_default.error_growth * pz_fmax(0, doublings);
   find_beyond(&l, f, &e);
   return e;
 }

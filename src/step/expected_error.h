@@ -41,8 +41,9 @@ struct pz_run_features pz_run_features(const struct pz_plan *plan, const struct 
 
 enum { PZ_LEAST_EXPECTED = 4 };
 
-/* By a table's text; `beyond` has what the run uses and no run of the table has: values, two of them together, a longer
- * sequence, more devices. */
+/* By a table's text.  The error of the runs that are found grows with each doubling of devices beyond the largest of them
+ * (error_growth of cost/constants.def).  `beyond` has what the run uses and no run of the table has: values, two of them
+ * together, a longer sequence, more devices. */
 struct pz_expectation pz_expected_error(const char *table, const struct pz_run_features *f);
 
 /* What the runs that were found have in common with the run, by the number of features that are equal. */

@@ -115,8 +115,8 @@ PZ_NODISCARD enum pz_status pz_step_bound(struct pz_step_model *m, const struct 
                                           double *step_s, struct pz_error *err);
 
 /* Part of its time that a step on so many devices waits for the slowest of them: jitter of hosts, clocks and the network in
- * every collective.  Zero on an instant network.  A plan on fewer devices takes longer at least in proportion, so that
- * bounds of all plans of a shape may use the factor of the most devices.  `k` and `net` may be NULL. */
+ * every collective.  Zero on an instant network.  (1 + this) / devices falls with the devices, so that a lower bound of
+ * all plans of a question may use the most devices of any.  `k` and `net` may be NULL. */
 double pz_step_waiting(const struct pz_constants *k, const struct pz_cluster *net, int64_t devices);
 
 /* Bytes of a stage at its peak. */

@@ -399,7 +399,7 @@ static struct window scaled_window(const struct window *w, double times) {
 static double once_s(const struct pricing *x, const struct window *w, const struct beside *b,
                      bool gradients) {
   double chunks = (double)x->plan->vpp;
-  if (x->shape.order != PZ_PIPELINE_INTERLEAVED || pz_plan_gathers_layers(x->plan))
+  if (x->shape.order != PZ_PIPELINE_INTERLEAVED || chunks < 2 || pz_plan_gathers_layers(x->plan))
     return both_s(x, w, b);
   double group = (double)pz_min(x->plan->pp, x->microbatches), own = gradients ? 0 : 1;
   struct window pass = scaled_window(w, own / chunks),

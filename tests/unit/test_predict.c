@@ -12,6 +12,7 @@
 #include "step/prediction.h"
 #include "step/run_cost.h"
 #include "step/run_table.h"
+#include "step/step_model.h"
 #include "step/training_memory.h"
 
 static struct pz_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t batch) {
@@ -57,6 +58,35 @@ static void one_device_is_the_chip(void **state) {
   assert_true(p.parts.bubble_s < 1e-9 * p.step_s);
   double passes = p.step_s - p.parts.optimizer_s, more = q.step_s - q.parts.optimizer_s;
   assert_true(fabs(more / passes - 2) < 1e-9);
+}
+
+/* By hand: 2,048 devices are ln(2048 / 256) = 2.079 e-folds beyond 256, so that waiting is 0.02 x 2.079 = 4.16% of the rest of
+ * the step; 256 devices have none, and none is left without a network's time. */
+static void many_devices_wait_for_the_slowest(void **state) {
+  (void)state;
+  struct pz_plan few = plan_of(1, 1, 256, 256), many = plan_of(1, 1, 2048, 2048);
+  struct pz_cluster instant = {.instant = true};
+  struct pz_prediction p = predict(&few, 1, 0), q = predict(&many, 1, 0);
+  assert_true(p.parts.waiting_s == 0);
+  double rest = q.step_s - q.parts.waiting_s;
+  assert_true(fabs(q.parts.waiting_s / rest - 0.02 * log(8)) < 1e-9);
+  assert_true(fabs(sum_of(&q.parts) / q.step_s - 1) < 1e-9);
+  assert_true(pz_step_waiting(NULL, &instant, 1 << 20) == 0);
+  assert_true(pz_step_waiting(NULL, NULL, 1) == 0);
+}
+
+/* By hand: of three chunks, whose gradients are a third each, those of the last leave behind its pass; the passes of a group
+ * of two microbatches hide the others on a fast network.  A third shows, besides the tied matrix that ends exchange. */
+static void interleaved_stages_exchange_by_chunk(void **state) {
+  (void)state;
+  struct pz_plan plan = plan_of(1, 2, 2, 64), tied = plan_of(1, 2, 1, 32);
+  plan.vpp = tied.vpp = 3;
+  plan.pipeline = tied.pipeline = PZ_PIPELINE_INTERLEAVED;
+  plan.overlap = tied.overlap = PZ_OVERLAP_GRAD;
+  struct pz_prediction p = predict(&plan, 1, 0), q = predict(&tied, 1, 0);
+  double shown_s = p.parts.gradient_s - q.parts.gradient_s;
+  assert_true(p.gradient_hidden_s > 0);
+  assert_true(fabs(shown_s / (shown_s + p.gradient_hidden_s) - 1.0 / 3) < 1e-6);
 }
 
 /* Parts sum up to the step, for plans of every kind. */
@@ -598,6 +628,8 @@ static void costs_add_up(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_device_is_the_chip),
+      cmocka_unit_test(many_devices_wait_for_the_slowest),
+      cmocka_unit_test(interleaved_stages_exchange_by_chunk),
       cmocka_unit_test(parts_sum_up),
       cmocka_unit_test(levels_above_the_interfaces),
       cmocka_unit_test(latency_shows_in_a_step),
