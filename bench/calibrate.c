@@ -24,7 +24,7 @@ static int kind_of(const struct pz_ops_row *row) {
 
 static uint64_t seed;
 
-static void disturb(void *base, const struct pz_constant *list, size_t n) {
+static void disturb(void *base, const struct pz_key *list, size_t n) {
   for (size_t i = 0; i < n; i++) {
     double *v = (double *)((char *)base + list[i].offset);
     if (*v > 0 && *v != list[i].absent)
@@ -40,7 +40,7 @@ static bool judge(const char *table, const struct pz_measured *m, unsigned s) {
   size_t n;
   seed = s;
   if (pz_chip_read("h200", &chip, &err) != PZ_OK) return false;
-  const struct pz_constant *list = pz_kernel_constants(&n);
+  const struct pz_key *list = pz_kernel_constants(&n);
   for (int i = 0; i < chip.calibration.n_kernels; i++)
     disturb(&chip.calibration.kernels[i], list, n);
   chip.calibration.startup_s *= 1.15;

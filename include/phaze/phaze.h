@@ -770,7 +770,8 @@ struct pz_cluster {
   bool standard;          /* what these chips stand in where nothing else is known */
   int n_levels;
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
-  bool instant; /* collectives and transfers between devices take no time */
+  bool instant;   /* collectives and transfers between devices take no time */
+  bool any_units; /* numbers of a file that are far out of the usual range are meant */
 };
 
 /* A preset's name or the path of a cluster.json, and its text; as for chips. */

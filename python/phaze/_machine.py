@@ -243,12 +243,13 @@ class Chip(_Described):
                 vector: Fields = None, glb: Fields = None, hbm: Fields = None, watts: Optional[float] = None,
                 link: Fields = None, rules: Fields = None, calibration: Fields = None,
                 calibrated_by: Optional[str] = None, package: Fields = None,
-                precisions: Optional[Sequence[str]] = None) -> "Chip":
+                precisions: Optional[Sequence[str]] = None, any_units: Optional[bool] = None) -> "Chip":
         """Another one with some fields of the description changed; dicts change the fields that they name."""
         return self._replaced({"name": name, "about": about, "tech": tech, "clock_hz": clock_hz,
                                "execution": execution, "tensor": tensor, "vector": vector, "glb": glb, "hbm": hbm,
                                "watts": watts, "link": link, "rules": rules, "calibration": calibration,
-                               "calibrated_by": calibrated_by, "package": package, "precisions": precisions})
+                               "calibrated_by": calibrated_by, "package": package, "precisions": precisions,
+                               "any_units": any_units})
 
     @property
     def built(self) -> bool:
@@ -310,10 +311,11 @@ class Cluster(_Described):
 
     def replace(self, *, name: Optional[str] = None, about: Optional[str] = None, devices: Optional[int] = None,
                 scales: Optional[bool] = None, chips: Optional[str] = None, standard: Optional[bool] = None,
-                levels: Optional[Sequence[Mapping[str, Any]]] = None, instant: Optional[bool] = None) -> "Cluster":
+                levels: Optional[Sequence[Mapping[str, Any]]] = None, instant: Optional[bool] = None,
+                any_units: Optional[bool] = None) -> "Cluster":
         """Another one with some fields of the description changed."""
         return self._replaced({"name": name, "about": about, "devices": devices, "scales": scales, "chips": chips,
-                               "standard": standard, "levels": levels, "instant": instant})
+                               "standard": standard, "levels": levels, "instant": instant, "any_units": any_units})
 
     def reaching(self, devices: int, option: str = "devices") -> "Cluster":
         """With at least so many devices: one that scales grows at its outermost level."""

@@ -6,14 +6,15 @@
 
 #include "core/text.h"
 
-static const struct pz_constant numbers[] = {
-#define NUMBER(name, min, max, absent, unit, about)                                                \
-  {"calibration." #name, offsetof(struct pz_calibration, name), min, max, absent},
+static const struct pz_key numbers[] = {
+#define NUMBER(name, min, max, absent, unit, ...)                                                  \
+  PZ_KEY("calibration." #name, PZ_KEY_REAL, offsetof(struct pz_calibration, name), min, max,       \
+         absent, unit, __VA_ARGS__),
 #include "chip/calibration.def"
 };
-static const struct pz_constant kernel_numbers[] = {
-#define KERNEL_NUMBER(name, min, max, absent, unit, about)                                         \
-  {#name, offsetof(struct pz_kernel, name), min, max, absent},
+static const struct pz_key kernel_numbers[] = {
+#define KERNEL_NUMBER(name, min, max, absent, unit, ...)                                           \
+  PZ_KEY(#name, PZ_KEY_REAL, offsetof(struct pz_kernel, name), min, max, absent, unit, __VA_ARGS__),
 #include "chip/calibration.def"
 };
 enum {
@@ -21,12 +22,12 @@ enum {
   KERNEL_NUMBERS = sizeof kernel_numbers / sizeof *kernel_numbers
 };
 
-const struct pz_constant *pz_calibration_constants(size_t *n) {
+const struct pz_key *pz_calibration_constants(size_t *n) {
   *n = NUMBERS;
   return numbers;
 }
 
-const struct pz_constant *pz_kernel_constants(size_t *n) {
+const struct pz_key *pz_kernel_constants(size_t *n) {
   *n = KERNEL_NUMBERS;
   return kernel_numbers;
 }
@@ -40,10 +41,12 @@ struct pz_kernel pz_kernel_none(void) {
 
 static const struct pz_range ROW = {1, 1LL << 40}, TILE = {1, 1 << 20}, SPLITS = {1, 65536};
 
-static void read_numbers(struct pz_fields *f, const struct pz_constant *list, size_t n, void *out) {
-  for (size_t i = 0; i < n; i++)
+static void read_numbers(struct pz_fields *f, const struct pz_key *list, size_t n, void *out) {
+  for (size_t i = 0; i < n; i++) {
+    pz_fields_check_usual(f, &list[i]);
     *(double *)((char *)out + list[i].offset) =
         pz_fields_real_or(f, list[i].key, list[i].min, list[i].max, list[i].absent);
+  }
 }
 
 static void read_kernels(struct pz_fields *f, struct pz_calibration *c) {
@@ -60,6 +63,7 @@ static void read_kernels(struct pz_fields *f, struct pz_calibration *c) {
     char where[300];
     snprintf(where, sizeof where, "%.200s: kernel %.60s", f->name, json_object_iter_key(it));
     struct pz_fields g = {.name = where, .root = value, .err = f->err, .status = f->status};
+    g.any_units = f->any_units;
     pz_text_copy(k->kind, sizeof k->kind, json_object_iter_key(it));
     if (!json_is_object(value)) {
       f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s is %s; accepted: an object", where,
@@ -113,7 +117,7 @@ void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calib
 }
 
 /* Numbers that differ from an uncalibrated chip's. */
-static void write_numbers(json_t *o, const struct pz_constant *list, size_t n, const void *from) {
+static void write_numbers(json_t *o, const struct pz_key *list, size_t n, const void *from) {
   for (size_t i = 0; i < n; i++) {
     double v = *(const double *)((const char *)from + list[i].offset);
     const char *dot = strrchr(list[i].key, '.');
@@ -151,46 +155,31 @@ json_t *pz_calibration_json(const struct pz_calibration *c) {
 void pz_calibration_fields(json_t *list) {
 #define KERNELS "calibration.kernels."
   static const struct pz_key rows[] = {
-#define NUMBER(name, min, max, absent, unit, about)                                                \
-  {"calibration." #name, PZ_KEY_REAL, 0, min, max, absent, unit, about},
+      PZ_KEY("calibration.most_tile_values", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
+             "Values of a tile at most; absent: any number"),
+      PZ_KEY("calibration.most_splits", PZ_KEY_INT, 0, 1, 65536, 1, "",
+             "Pieces at most that the inner dimension of a GEMM is divided into where cores idle"),
+      PZ_KEY("calibration.least_split_k", PZ_KEY_INT, 0, 1, 0x1p40, 1, "",
+             "Inner dimension of such a piece at least"),
+      PZ_KEY("calibration.tiles", PZ_KEY_OTHER, 0, 0, 0, 0, "",
+             "Sizes of tiles that the library has; absent: any"),
+      PZ_KEY("calibration.kernels", PZ_KEY_OTHER, 0, 0, 0, 0, "",
+             "Kinds of kernels that were measured (names: `phaze chip h200 --json`), by name; "
+             "`default` "
+             "is for those without a name here; absent: none"),
+#define KERNEL_NUMBER(name, min, max, absent, unit, ...)                                           \
+  PZ_KEY(KERNELS "KERNEL." #name, PZ_KEY_REAL, 0, min, max, absent, unit, __VA_ARGS__),
 #include "chip/calibration.def"
-      {"calibration.most_tile_values", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
-       "Values of a tile at most; absent: any number"},
-      {"calibration.most_splits", PZ_KEY_INT, 0, 1, 65536, 1, "",
-       "Pieces at most that the inner dimension of a GEMM is divided into where cores idle"},
-      {"calibration.least_split_k", PZ_KEY_INT, 0, 1, 0x1p40, 1, "",
-       "Inner dimension of such a piece at least"},
-#define KERNEL_NUMBER(name, min, max, absent, unit, about)                                         \
-  {KERNELS "KERNEL." #name, PZ_KEY_REAL, 0, min, max, absent, unit, about},
-#include "chip/calibration.def"
-      {KERNELS "KERNEL.long_row", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
-       "Rows beyond this many values do not stay on the core; absent: all do"},
-      {KERNELS "KERNEL.block_from", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
-       "Rows beyond this are worked on by a block of threads; absent: none"},
+      PZ_KEY(KERNELS "KERNEL.long_row", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
+             "Rows beyond this many values do not stay on the core; absent: all do"),
+      PZ_KEY(KERNELS "KERNEL.block_from", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
+             "Rows beyond this are worked on by a block of threads; absent: none"),
   };
-  static const struct pz_key tiles = {"calibration.tiles",
-                                      PZ_KEY_OTHER,
-                                      0,
-                                      0,
-                                      0,
-                                      0,
-                                      "",
-                                      "Sizes of tiles that the library has; absent: any"};
-  static const struct pz_key kernels = {"calibration.kernels",
-                                        PZ_KEY_OTHER,
-                                        0,
-                                        0,
-                                        0,
-                                        0,
-                                        "",
-                                        "Kinds of kernels that were measured (names: `phaze chip "
-                                        "h200 --json`), by name; `default` is "
-                                        "for those without a name here; absent: none"};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (strcmp(rows[i].key, KERNELS "KERNEL.startup_s") == 0) {
-      pz_key_describe(&tiles, "at most 8 ascending sizes", list);
-      pz_key_describe(&kernels, "an object of at most 48 kernels", list);
-    }
-    pz_key_describe(&rows[i], NULL, list);
-  }
+  for (size_t i = 0; i < NUMBERS; i++) pz_key_describe(&numbers[i], NULL, list);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    pz_key_describe(&rows[i],
+                    strcmp(rows[i].key, "calibration.tiles") == 0 ? "at most 8 ascending sizes"
+                    : rows[i].type == PZ_KEY_OTHER ? "an object of at most 48 kernels"
+                                                   : NULL,
+                    list);
 }

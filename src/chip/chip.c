@@ -68,13 +68,19 @@ const char *pz_chip_preset_text(const char *name) {
 }
 
 enum pz_status pz_chip_read(const char *chip, struct pz_chip *out, struct pz_error *err) {
+  return pz_chip_read_units(chip, false, out, err);
+}
+
+enum pz_status pz_chip_read_units(const char *chip, bool any_units, struct pz_chip *out,
+                                  struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
   enum pz_status status = pz_need(chip, "chip", err);
   if (status != PZ_OK) return status;
   status = pz_embedded_load(pz_embedded_chips, "chip", "a name listed by 'phaze chips'", chip,
                             &text, &bytes, err);
-  if (status == PZ_OK) status = pz_chip_read_text(chip, text, bytes, out, err);
+  if (status == PZ_OK) status = pz_chip_read_text_units(chip, text, bytes, any_units, out, err);
+  if (status == PZ_OK) out->any_units |= any_units;
   pz_free(text);
   return status;
 }

@@ -46,7 +46,7 @@ struct pz_rules {
 /* How one kind of vector operator runs, where it was measured: the numbers of calibration.def. */
 struct pz_kernel {
   char kind[24];
-#define KERNEL_NUMBER(name, min, max, absent, unit, about) double name;
+#define KERNEL_NUMBER(name, ...) double name;
 #include "chip/calibration.def"
   int64_t long_row;   /* rows beyond this many values do not stay on the core */
   int64_t block_from; /* rows beyond this are worked on by a block of threads; 0: never */
@@ -58,7 +58,7 @@ enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
  * sheet does not have, the numbers of calibration.def.  An uncalibrated chip has efficiencies and factors 1, times 0, and
  * no lists. */
 struct pz_calibration {
-#define NUMBER(name, min, max, absent, unit, about) double name;
+#define NUMBER(name, ...) double name;
 #include "chip/calibration.def"
   int n_tiles; /* tiles the library has kernels for; 0: any */
   int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
@@ -140,6 +140,7 @@ struct pz_chip {
   enum pz_calibrated_by calibrated_by;
   struct pz_correction correction;
   struct pz_package package;
+  bool any_units; /* numbers out of their usual range are meant */
   bool
       cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
   double static_mm2; /* whose static power counts against the watts; 0: its own area */
@@ -193,6 +194,14 @@ PZ_NODISCARD enum pz_status pz_chip_read(const char *chip, struct pz_chip *out,
 PZ_NODISCARD enum pz_status pz_chip_read_text(const char *name, const char *text, size_t bytes,
                                               struct pz_chip *out, struct pz_error *err);
 
+/* The same, with numbers out of their usual range accepted if any_units is true: where a user says that they are meant
+ * (the chip then says it too), and for chips that a search made. */
+PZ_NODISCARD enum pz_status pz_chip_read_units(const char *chip, bool any_units,
+                                               struct pz_chip *out, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_chip_read_text_units(const char *name, const char *text,
+                                                    size_t bytes, bool any_units,
+                                                    struct pz_chip *out, struct pz_error *err);
+
 /* A chip as its data sheet describes it, without what measurements say: to be compared with chips that
  * nobody has built. */
 void pz_chip_describe(struct pz_chip *c);
@@ -234,6 +243,10 @@ json_t *pz_cluster_json(const struct pz_cluster *c);
  * network has no levels. */
 const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);
 
+/* pz_cluster_load as pz_chip_read_units. */
+PZ_NODISCARD enum pz_status pz_cluster_read_units(const char *cluster, bool any_units,
+                                                  struct pz_cluster *out, struct pz_error *err);
+
 /* Of a cluster that a program passes: PZ_BAD_INPUT says what cannot be. */
 PZ_NODISCARD enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err);
 
@@ -260,16 +273,10 @@ void pz_chip_read_base(struct pz_fields *f, const char *usual, struct pz_chip *b
 
 /* ---- the measured part of a description --------------------------------------------------------- */
 
-/* One number of a calibration or of one of its kernels: where it stands, its range and what an
- * uncalibrated chip has. */
-struct pz_constant {
-  const char *key; /* the last word is its name */
-  size_t offset;   /* in struct pz_calibration, struct pz_kernel */
-  double min, max, absent;
-};
-
-const struct pz_constant *pz_calibration_constants(size_t *n);
-const struct pz_constant *pz_kernel_constants(size_t *n);
+/* The numbers of a calibration and of one of its kernels: the last word of the key is the name, offsets are in struct
+ * pz_calibration and struct pz_kernel, `absent` is what an uncalibrated chip has. */
+const struct pz_key *pz_calibration_constants(size_t *n);
+const struct pz_key *pz_kernel_constants(size_t *n);
 
 /* A kernel without a name that says nothing. */
 struct pz_kernel pz_kernel_none(void);

@@ -32,8 +32,9 @@ static const struct field {
   struct pz_key row;
   enum written written;
 } fields[] = {
-#define FIELD(key, type, member, min, max, absent, written, unit, about)                           \
-  {{key, type, offsetof(struct pz_chip, member), min, max, absent, unit, about}, written},
+#define FIELD(name, type, member, min, max, absent, written, unit, ...)                            \
+  {PZ_KEY(name, type, offsetof(struct pz_chip, member), min, max, absent, unit, __VA_ARGS__),      \
+   written},
 #include "chip/chip_fields.def"
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -163,11 +164,17 @@ static uint64_t chip_digest(const struct pz_chip *c) {
 
 enum pz_status pz_chip_read_text(const char *name, const char *text, size_t bytes,
                                  struct pz_chip *out, struct pz_error *err) {
+  return pz_chip_read_text_units(name, text, bytes, false, out, err);
+}
+
+enum pz_status pz_chip_read_text_units(const char *name, const char *text, size_t bytes,
+                                       bool any_units, struct pz_chip *out, struct pz_error *err) {
   json_t *root = NULL;
   enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"});
   if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
+  f.any_units = any_units || json_is_true(json_object_get(root, "any_units"));
   struct pz_chip chip = {0};
   read_chip(&f, &chip);
   check_buffers(&f, &chip);
@@ -263,6 +270,7 @@ json_t *pz_cluster_json(const struct pz_cluster *c) {
                         (json_int_t)c->devices, "scales", c->scales);
   if (*c->chips) json_object_set_new(o, "chips", json_string(c->chips));
   if (c->standard) json_object_set_new(o, "standard", json_true());
+  if (c->any_units) json_object_set_new(o, "any_units", json_true());
   json_object_set_new(o, "levels", levels);
   return o;
 }
@@ -282,7 +290,7 @@ enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err) {
   struct pz_chip copy = *c, read;
   copy.about[0] = copy.name[0] = '\0'; /* any text will do */
   char *text = text_of(pz_chip_json(&copy));
-  status = text ? pz_chip_read_text("chip", text, strlen(text), &read, err)
+  status = text ? pz_chip_read_text_units("chip", text, strlen(text), true, &read, err)
                 : pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");
   pz_free(text);
   return status;
@@ -312,11 +320,12 @@ enum pz_status pz_cluster_text(const struct pz_cluster *c, char **text, struct p
 
 void pz_chip_fields(json_t *list) {
   static const struct pz_key unread[] = {
-      {"sources", PZ_KEY_OTHER, 0, 0, 0, 0, "",
-       "Where the numbers are from; not read; absent: none"},
-      {"derived", PZ_KEY_OTHER, 0, 0, 0, 0, "",
-       "As area, area_mm2, bill, dollars, known and ranges: printed by `phaze chip --json`, not "
-       "read; absent: none"},
+      PZ_KEY("sources", PZ_KEY_OTHER, 0, 0, 0, 0, "",
+             "Where the numbers are from; not read; absent: none"),
+      PZ_KEY(
+          "derived", PZ_KEY_OTHER, 0, 0, 0, 0, "",
+          "As area, area_mm2, bill, dollars, known and ranges: printed by `phaze chip --json`, not "
+          "read; absent: none"),
   };
   char techs[80];
   pz_text_join(techs, sizeof techs, pz_tech_name_at, NULL);
@@ -341,16 +350,16 @@ void pz_chip_fields(json_t *list) {
 /* Names as pz_chip_field lists them: the table without the calibration, then the calibration's. */
 static bool field_at(size_t i, struct field *out) {
   size_t n;
-  const struct pz_constant *list = pz_calibration_constants(&n);
+  const struct pz_key *list = pz_calibration_constants(&n);
   for (size_t k = 0; k < FIELDS; k++) {
     if (fields[k].row.type == CALIBRATION || i-- > 0) continue;
     *out = fields[k];
     return true;
   }
   if (i >= n) return false;
-  size_t offset = offsetof(struct pz_chip, calibration) + list[i].offset;
-  *out =
-      (struct field){{list[i].key, REAL, offset, list[i].min, list[i].max, MUST, "", ""}, ALWAYS};
+  *out = (struct field){list[i], ALWAYS};
+  out->row.offset += offsetof(struct pz_chip, calibration);
+  out->row.absent = MUST;
   return true;
 }
 
@@ -360,7 +369,7 @@ static bool kernel_field(const struct pz_chip *c, const char *name, struct field
   const char *number = strrchr(name, '.');
   char kind[sizeof c->calibration.kernels->kind];
   size_t n, begin = sizeof within - 1;
-  const struct pz_constant *list = pz_kernel_constants(&n);
+  const struct pz_key *list = pz_kernel_constants(&n);
   if (strncmp(name, within, begin) != 0 || number < name + begin ||
       number >= name + begin + sizeof kind)
     return false;
@@ -368,8 +377,10 @@ static bool kernel_field(const struct pz_chip *c, const char *name, struct field
   const struct pz_kernel *k = pz_chip_kernel(c, kind);
   for (size_t i = 0; k && i < n; i++) {
     if (strcmp(list[i].key, number + 1) != 0) continue;
-    size_t offset = (size_t)((const char *)k - (const char *)c) + list[i].offset;
-    *out = (struct field){{name, REAL, offset, list[i].min, list[i].max, MUST, "", ""}, ALWAYS};
+    *out = (struct field){list[i], ALWAYS};
+    out->row.key = name;
+    out->row.offset += (size_t)((const char *)k - (const char *)c);
+    out->row.absent = MUST;
     return true;
   }
   return false;
@@ -407,7 +418,7 @@ static enum pz_status find_field(const struct pz_chip *c, const char *name, bool
 static enum pz_status set_field(struct pz_chip *c, const struct pz_key *x, json_t *value,
                                 struct pz_error *err) {
   json_t *root = json_object();
-  struct pz_fields f = {.name = c->name, .root = root, .err = err};
+  struct pz_fields f = {.name = c->name, .root = root, .err = err, .any_units = c->any_units};
   struct pz_chip changed = *c;
   if (!put_field(root, x->key, value))
     f.status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");

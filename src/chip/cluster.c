@@ -15,13 +15,13 @@ static const struct pz_range DEVICES = {1, 1LL << 32};
 enum { INT = PZ_KEY_INT, REAL = PZ_KEY_REAL, FLAG = PZ_KEY_FLAG, TEXT = PZ_KEY_TEXT };
 enum { MUST = PZ_KEY_MUST };
 static const struct pz_key fields[] = {
-#define FIELD(key, type, member, min, max, absent, unit, about)                                    \
-  {key, type, offsetof(struct pz_cluster, member), min, max, absent, unit, about},
+#define FIELD(name, type, member, min, max, absent, unit, ...)                                     \
+  PZ_KEY(name, type, offsetof(struct pz_cluster, member), min, max, absent, unit, __VA_ARGS__),
 #include "chip/cluster_fields.def"
 };
 static const struct pz_key level_fields[] = {
-#define LEVEL(key, type, member, min, max, absent, unit, about)                                    \
-  {key, type, offsetof(struct pz_level, member), min, max, absent, unit, about},
+#define LEVEL(name, type, member, min, max, absent, unit, ...)                                     \
+  PZ_KEY(name, type, offsetof(struct pz_level, member), min, max, absent, unit, __VA_ARGS__),
 #include "chip/cluster_fields.def"
 };
 enum {
@@ -89,6 +89,7 @@ static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluste
   char where[300], accepted[80];
   snprintf(where, sizeof where, "%.200s: levels[%d]", f->name, c->n_levels);
   struct pz_fields g = {.name = where, .root = item, .err = f->err, .status = f->status};
+  g.any_units = f->any_units;
   struct pz_level *l = &c->level[c->n_levels];
   for (size_t i = 0; i < LEVEL_FIELDS; i++) pz_fields_read(&g, &level_fields[i], l);
   if (!pz_fields_value(&g, "name")) pz_text_copy(l->name, sizeof l->name, "link");
@@ -120,26 +121,16 @@ static void read_levels(struct pz_fields *f, struct pz_cluster *c) {
 }
 
 void pz_cluster_fields(json_t *list) {
-  static const struct pz_key levels = {
-      "levels", PZ_KEY_OTHER,
-      0,        0,
-      0,        MUST,
-      "",       "The network, from the chip outward; each level joins groups of the one inside it"};
-  static const struct pz_key torus = {
-      "levels[].torus",
-      PZ_KEY_OTHER,
-      0,
-      0,
-      0,
-      0,
-      "",
-      "Innermost level: lengths of the axes of a torus, two links an axis; absent: any device "
-      "reaches any other"};
-  static const struct pz_key sources = {
-      "sources", PZ_KEY_OTHER,
-      0,         0,
-      0,         0,
-      "",        "Where the numbers are from; not read; absent: none"};
+  enum { OTHER = PZ_KEY_OTHER };
+  static const struct pz_key
+      levels = PZ_KEY(
+          "levels", OTHER, 0, 0, 0, MUST, "",
+          "The network, from the chip outward; each level joins groups of the one inside it"),
+      torus = PZ_KEY("levels[].torus", OTHER, 0, 0, 0, 0, "",
+                     "Innermost level: lengths of the axes of a torus, two links an axis; absent: "
+                     "any device reaches any other"),
+      sources = PZ_KEY("sources", OTHER, 0, 0, 0, 0, "",
+                       "Where the numbers are from; not read; absent: none");
   for (size_t i = 0; i < FIELDS; i++) pz_key_describe(&fields[i], NULL, list);
   pz_key_describe(&levels, "a list of 1 to 8 objects", list);
   for (size_t i = 0; i < LEVEL_FIELDS; i++) {
@@ -153,23 +144,30 @@ void pz_cluster_fields(json_t *list) {
   pz_key_describe(&sources, "anything", list);
 }
 
-enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
-                                struct pz_cluster *out, struct pz_error *err) {
+static enum pz_status parse(const char *name, const char *text, size_t bytes, bool any_units,
+                            struct pz_cluster *out, struct pz_error *err) {
   static const char *const words[] = {"sources"};
   json_t *root = NULL;
   enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
   if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
+  f.any_units = any_units || json_is_true(json_object_get(root, "any_units"));
   struct pz_cluster c = {0};
   for (size_t i = 0; i < FIELDS; i++) pz_fields_read(&f, &fields[i], &c);
   c.stated_devices = c.devices;
+  c.any_units = f.any_units;
   pz_fields_allow(&f, words, 1);
   read_levels(&f, &c);
   status = pz_fields_finish(&f);
   json_decref(root);
   if (status == PZ_OK) *out = c;
   return status;
+}
+
+enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
+                                struct pz_cluster *out, struct pz_error *err) {
+  return parse(name, text, bytes, false, out, err);
 }
 
 enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const char *option,
@@ -247,12 +245,17 @@ bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {
 }
 
 enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {
+  return pz_cluster_read_units(cluster, false, out, err);
+}
+
+enum pz_status pz_cluster_read_units(const char *cluster, bool any_units, struct pz_cluster *out,
+                                     struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
   if (!cluster || !out) return pz_need(NULL, cluster ? "out" : "cluster", err);
   enum pz_status status =
       pz_embedded_load(pz_embedded_clusters, "cluster", NULL, cluster, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_cluster_parse(cluster, text, bytes, out, err);
+  if (status == PZ_OK) status = parse(cluster, text, bytes, any_units, out, err);
   pz_free(text);
   return status;
 }

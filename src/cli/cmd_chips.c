@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/chip_bill.h"
-#include "cli/command.h"
+#include "cli/machine_options.h"
 #include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
@@ -14,7 +14,7 @@
 
 struct settings {
   struct pz_common common;
-  bool dies, constants;
+  bool dies, constants, any_units;
   int fields;
   const char *power;
 };
@@ -35,6 +35,7 @@ static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "power", .type = PZ_OPTION_TEXT, .offset = AT(power), .arg = "FILE.csv",
      .help = "Compare watts, clock and joules with a table of operators measured for seconds"},
+    PZ_UNITS_OPTION(AT(any_units)),
 };
 /* clang-format on */
 #undef AT
@@ -401,7 +402,7 @@ static enum pz_exit run_chip(int argc, char **argv) {
   struct pz_call call;
   struct pz_chip c;
   if (!pz_call_begin(&call, &pz_cmd_chip, argc, argv, &s)) return call.code;
-  enum pz_status status = pz_chip_read(argv[1], &c, &call.err);
+  enum pz_status status = pz_chip_read_units(argv[1], s.any_units, &c, &call.err);
   if (status == PZ_OK)
     status = s.power ? print_power(&c, s.power, s.common.json, &call.err)
                      : print_chip(argv[1], &c, s.common.json, &call.err);
@@ -435,7 +436,7 @@ const struct pz_command pz_cmd_chips = {
 
 const struct pz_command pz_cmd_chip = {
     .name = "chip",
-    .synopsis = "CHIP [--power FILE.csv] [--json]",
+    .synopsis = "CHIP [--power FILE.csv] [--any-units] [--json]",
     .summary = "Show one chip: peak rates, area, power and price by component, sources",
     .detail = "CHIP is a name listed by 'phaze chips' or the path of a chip.json file. --json\n"
               "prints a chip in that file format.\n"

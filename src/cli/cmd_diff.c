@@ -33,6 +33,7 @@ static const struct pz_option options[] = {
     {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of a script; may be given several times"},
     {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an option of a file that is not covered; may be given several times"},
     PZ_MACHINE_OPTIONS(SETTINGS, machine), /* from here on: of a set of flags */
+    PZ_UNITS_OPTION(AT(machine.any_units)),
 #define PLAN_OF(field) AT(plan.field)
 #define OWN
 #define SEARCH(x) .standard = x,

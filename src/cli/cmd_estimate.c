@@ -27,6 +27,7 @@ static const struct settings defaults = {.w = PZ_WORKLOAD_DEFAULTS};
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     PZ_MACHINE_OPTIONS(struct settings, machine),
+    PZ_UNITS_OPTION(AT(machine.any_units)),
     {.name = "gemm", .type = PZ_OPTION_TEXT, .offset = AT(gemm), .arg = "B,M,N,K",
      .help = "Estimate one batched matrix product, B times M x K by K x N, and show its mapping"},
     {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv",

@@ -60,6 +60,7 @@ static const struct pz_option options[] = {
     {.name = "check", .type = PZ_OPTION_FLAG, .offset = AT(check),
      .help = "Check the plan with an independent checker"},
     PZ_MACHINE_OPTIONS(struct settings, model.machine),
+    PZ_UNITS_OPTION(AT(model.machine.any_units)),
     {.name = "devices", .type = PZ_OPTION_TEXT, .offset = AT(model.devices_text), .arg = "N",
      .help = "Number of devices (chips); with training semantics also a comma-separated list: how the best plan scales (default: 1024)"},
     {.name = "batch", .type = PZ_OPTION_INT, .offset = AT(model.batch), .arg = "B", .min = 1, .max = 1 << 30,
@@ -215,7 +216,8 @@ static enum pz_status choose_semantics(struct settings *s, const char *model,
   if (s->semantics != NOT_GIVEN) return PZ_OK;
   s->semantics = s->instance ? ORIGINAL : CORRECTED;
   if (s->instance) return PZ_OK;
-  enum pz_status status = pz_chip_read(s->model.machine.chip, &chip, err);
+  enum pz_status status =
+      pz_chip_read_units(s->model.machine.chip, s->model.machine.any_units, &chip, err);
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
   bool paper = status == PZ_OK && !(pz_tech_at(chip.tech)->static_w_per_mm2 > 0); /* 45, 22 nm */

@@ -19,6 +19,7 @@ static const struct pz_predict_settings defaults = {.plan =
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(SETTINGS),
     PZ_MACHINE_OPTIONS(SETTINGS, machine),
+    PZ_UNITS_OPTION(AT(machine.any_units)),
 #define PLAN_OF(field) AT(plan.field)
 #define OWN
 #define SEARCH(x) .standard = x,

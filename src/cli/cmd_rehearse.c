@@ -30,6 +30,7 @@ static const struct pz_option options[] = {
     {.name = "results", .type = PZ_OPTION_TEXT, .offset = AT(results), .arg = "FILE.csv", .help = "Compare what the rehearsal of PLAN printed with the prediction"},
     {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "CHIP.json", .help = "With --results: write the chip with the measured factors of compute, which other commands accept as --chip"},
     PZ_MACHINE_OPTIONS(SETTINGS, machine),
+    PZ_UNITS_OPTION(AT(machine.any_units)),
     {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24, .help = "Number of devices (default: as PLAN says)"},
     {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where Megatron's arguments name a tokenizer alone"},
     {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of the script, which the rehearsal exports too; may be given several times"},

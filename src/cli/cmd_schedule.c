@@ -54,6 +54,7 @@ static const struct pz_option options[] = {
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(trace), .arg = "FILE.json",
      .help = "Write the schedules as a timeline for ui.perfetto.dev or chrome://tracing"},
     PZ_MACHINE_OPTIONS(struct settings, machine),
+    PZ_UNITS_OPTION(AT(machine.any_units)),
     {.name = "layer", .type = PZ_OPTION_TEXT, .offset = AT(layers), .arg = "L,...",
      .help = "Schedule only these layers, and draw each schedule (default: all layers, as a table)"},
     {.name = "gantt", .type = PZ_OPTION_FLAG, .offset = AT(gantt),

@@ -11,6 +11,7 @@ static const SETTINGS defaults = {.seconds = PZ_PLAN_SECONDS};
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(SETTINGS),
     PZ_MACHINE_OPTIONS(SETTINGS, machine),
+    PZ_UNITS_OPTION(AT(machine.any_units)),
     {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24, .help = "Number of devices (default: as the file says)"},
     {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where Megatron's arguments name a tokenizer alone"},
     {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of the script; may be given several times"},

@@ -46,8 +46,9 @@ static enum pz_status find_network(const struct pz_cluster *named, struct pz_mac
 enum pz_status pz_machine_load(const struct pz_machine_options *o, struct pz_machine_use use,
                                struct pz_machine *out, struct pz_error *err) {
   struct pz_cluster named;
-  enum pz_status status = pz_chip_read(o->chip, &out->chip, err);
-  if (status == PZ_OK && o->cluster) status = pz_cluster_load(o->cluster, &named, err);
+  enum pz_status status = pz_chip_read_units(o->chip, o->any_units, &out->chip, err);
+  if (status == PZ_OK && o->cluster)
+    status = pz_cluster_read_units(o->cluster, o->any_units, &named, err);
   if (status == PZ_OK) status = find_network(o->cluster ? &named : NULL, use, out, err);
   if (status != PZ_OK) return status;
   if (out->at.standard && !use.quiet)
@@ -104,7 +105,7 @@ enum pz_status pz_machine_of_run(const struct pz_machine_options *o, const char 
   if (!r->chip)
     return pz_fail(err, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP, and --cluster NET",
                    name);
-  struct pz_machine_options m = {r->chip, r->cluster};
+  struct pz_machine_options m = {r->chip, r->cluster, o->any_units};
   struct pz_machine_use use = {"devices", pz_plan_asked_devices(&r->plan), quiet, .training = true};
   return pz_machine_load(&m, use, out, err);
 }

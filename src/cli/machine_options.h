@@ -8,6 +8,7 @@
 
 struct pz_machine_options {
   const char *chip, *cluster; /* cluster NULL: what the chip stands in, or its own link */
+  bool any_units;
 };
 
 /* clang-format off */
@@ -19,6 +20,10 @@ struct pz_machine_options {
    .help = "Network for collectives: a cluster listed by 'phaze chips', or a cluster.json file "    \
            "(default: of training plans over more than a node the cluster that the chip stands in; "   \
            "else the chip's own link)"}
+/* The same for the files of both; `at` is the offset of any_units. */
+#define PZ_UNITS_OPTION(at)                                                                         \
+  {.name = "any-units", .type = PZ_OPTION_FLAG, .offset = (at),                                     \
+   .help = "Accept numbers of a chip.json or cluster.json that are out of their usual range, as a clock of 1.5 Hz"}
 /* clang-format on */
 
 /* What asks for devices of the cluster. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -152,10 +153,60 @@ const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char 
   return good ? json_string_value(v) : absent;
 }
 
+/* The value with the power of 1000 that brings it into the usual range, nearest to its middle; NULL: none does. */
+static const char *meant_number(const struct pz_key *row, double value, char *buf, size_t size) {
+  enum { LARGEST_POWER = 18 };
+  double middle = row->usual_min > 0 ? sqrt(row->usual_min * row->usual_max) : row->usual_max;
+  double least_distance = INFINITY;
+  for (int power = -LARGEST_POWER; power <= LARGEST_POWER; power += 3) {
+    double meant = value * pow(10, power), distance = fabs(log(meant / middle));
+    bool usual = meant >= row->usual_min && meant <= row->usual_max;
+    if (!usual || distance >= least_distance) continue;
+    least_distance = distance;
+    if (row->type == PZ_KEY_INT)
+      snprintf(buf, size, "%.0f", meant);
+    else if (value >= 1e-3 && value < 1e5)
+      snprintf(buf, size, "%ge%d", value, power);
+    else
+      snprintf(buf, size, "%g", meant);
+  }
+  return isfinite(least_distance) ? buf : NULL;
+}
+
+static void usual_range_text(const struct pz_key *row, char *buf, size_t size) {
+  const char *zero = row->min > 0 || !(row->usual_min > 0) ? "" : "0, ";
+  if (row->type == PZ_KEY_INT)
+    snprintf(buf, size, "%s%.0f to %.0f", zero, row->usual_min, row->usual_max);
+  else
+    snprintf(buf, size, "%s%g to %g", zero, row->usual_min, row->usual_max);
+}
+
+void pz_fields_check_usual(struct pz_fields *f, const struct pz_key *row) {
+  char key[64], range[64], meant[40];
+  const json_t *v = lookup(f, row->key, key, sizeof key);
+  double value = json_number_value(v);
+  bool readable = row->type == PZ_KEY_INT ? json_is_integer(v) : json_is_number(v);
+  bool usual = value >= row->usual_min && value <= row->usual_max;
+  if (f->status != PZ_OK || f->any_units || !(row->usual_max > 0) || !readable || !(value > 0) ||
+      usual)
+    return;
+  bool bytes = row->unit[0] == 'B';
+  const char *number = meant_number(row, value, meant, sizeof meant);
+  usual_range_text(row, range, sizeof range);
+  f->status =
+      pz_fail(f->err, PZ_BAD_INPUT,
+              "%s: field '%s' is %g %s%s%s%s%s accepted: %s; \"any_units\": true in the file, or "
+              "--any-units, accepts any number",
+              f->name, key, value, bytes ? "bytes" : row->unit, bytes ? row->unit + 1 : "",
+              number ? "; did you mean " : ";", number ? number : "", number ? "?" : "", range);
+  pz_error_at(f->err, f->name, 0, 0);
+}
+
 void pz_fields_read(struct pz_fields *f, const struct pz_key *row, void *out) {
   void *at = (char *)out + row->offset;
   struct pz_range range = {(int64_t)row->min, (int64_t)row->max};
   bool must = row->absent == PZ_KEY_MUST;
+  pz_fields_check_usual(f, row);
   if (row->type == PZ_KEY_INT)
     *(int64_t *)at = must ? pz_fields_int(f, row->key, range)
                           : pz_fields_int_or(f, row->key, range, (int64_t)row->absent);
@@ -185,6 +236,7 @@ void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *lis
   if (row->type == PZ_KEY_FLAG) pz_text_copy(range, sizeof range, "true, false");
   if (row->type == PZ_KEY_INT) snprintf(range, sizeof range, "%.0f to %.0f", row->min, row->max);
   if (row->type == PZ_KEY_REAL) snprintf(range, sizeof range, "%g to %g", row->min, row->max);
+  if (row->usual_max > 0) usual_range_text(row, range, sizeof range);
   json_t *o =
       json_pack("{s:s,s:s,s:s,s:b,s:s%}", "field", row->key, "unit", row->unit, "accepted",
                 accepted ? accepted : range, "required", must, "meaning", row->about, length);

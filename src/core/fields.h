@@ -17,7 +17,8 @@ struct pz_fields {
   const json_t *root;
   struct pz_error *err;
   enum pz_status status;
-  bool missing; /* the error is a field that is not there */
+  bool missing;   /* the error is a field that is not there */
+  bool any_units; /* numbers out of their usual range are meant */
   int n_asked;
   const char *asked[PZ_FIELDS_MOST]; /* keys, not copied */
 };
@@ -48,6 +49,8 @@ struct pz_key {
   double absent;     /* PZ_KEY_MUST: it has to be there; a text: it is the file's name */
   const char *unit;  /* "": a number, or no number */
   const char *about; /* "MEANING; absent: WHAT THEN", where that is no value of it */
+  double usual_min,
+      usual_max; /* physical values: beyond these a number has another unit; 0, 0: any from min to max */
 };
 
 /* Read it into its member of *out; not of PZ_KEY_OTHER. */
@@ -59,6 +62,18 @@ void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *lis
 
 /* Any value, NULL where there is none or null.  Lives as long as the JSON value. */
 const json_t *pz_fields_value(struct pz_fields *f, const char *keys);
+
+/* One whose last members may be left out. */
+#define PZ_KEY(name, ...)                                                                          \
+  { .key = name, __VA_ARGS__ }
+
+/* The largest value that is usual, or else accepted. */
+static inline double pz_key_most(const struct pz_key *row) {
+  return row->usual_max > 0 ? row->usual_max : row->max;
+}
+
+/* Refuses a number out of its usual range with the value that is probably meant, unless any unit is accepted. */
+void pz_fields_check_usual(struct pz_fields *f, const struct pz_key *row);
 
 /* Fields of any content that are accepted and not read. */
 void pz_fields_allow(struct pz_fields *f, const char *const *keys, size_t n);

@@ -140,14 +140,14 @@ static const char *last_word(const char *key) {
 
 /* A constant by name; where it has the value of an uncalibrated chip it begins at `guess`, unless
  * that is 0. */
-static void add_constant(struct group *g, const struct pz_constant *list, size_t n, void *base,
+static void add_constant(struct group *g, const struct pz_key *list, size_t n, void *base,
                          const char *name, double guess) {
   for (size_t i = 0; i < n; i++) {
     if (strcmp(last_word(list[i].key), name) != 0) continue;
     double *at = (double *)((char *)base + list[i].offset);
     if (*at == list[i].absent && guess != 0) *at = guess;
     if (*at > 0 && g->n < MOST_CONSTANTS)
-      g->v[g->n++] = (struct variable){at, list[i].min, list[i].max, *at};
+      g->v[g->n++] = (struct variable){at, list[i].min, pz_key_most(&list[i]), *at};
   }
 }
 
@@ -171,7 +171,7 @@ static struct needs needs_of(const struct group *g) {
 static void product_constants(struct group *g) {
   struct pz_calibration *c = &g->chip->calibration;
   size_t n;
-  const struct pz_constant *list = pz_calibration_constants(&n);
+  const struct pz_key *list = pz_calibration_constants(&n);
   struct needs has = needs_of(g);
   add_constant(g, list, n, c, "tensor_efficiency", 0.8);
   if (g->n_rows < 4) return;
@@ -224,7 +224,7 @@ static void kernel_constants(struct group *g, struct pz_kernel *k) {
                                        "block_value_s"};
   bool attention = strncmp(k->kind, "attention", 9) == 0;
   size_t n;
-  const struct pz_constant *list = pz_kernel_constants(&n);
+  const struct pz_key *list = pz_kernel_constants(&n);
   bool many = g->n_rows >= 4, experts = strcmp(k->kind, "experts") == 0;
   if (experts) add_constant(g, list, n, k, "efficiency", 0);
   add_constant(g, list, n, k, attention ? "efficiency" : "hbm_efficiency", attention ? 0.7 : 0.85);
@@ -237,10 +237,15 @@ static void kernel_constants(struct group *g, struct pz_kernel *k) {
 }
 
 /* What collectives reach over the link, with the ranges of a chip file. */
-static const struct pz_constant link_constants[] = {
-    {"link.efficiency", offsetof(struct pz_collective_facts, efficiency), 0.01, 1, 0},
-    {"link.startup_s", offsetof(struct pz_collective_facts, startup_s), 0, 1, 0},
-    {"link.switch_efficiency", offsetof(struct pz_collective_facts, switch_efficiency), 0.01, 1, 0},
+#define LINK(name, least, most)                                                                    \
+  {                                                                                                \
+    .key = "link." #name, .offset = offsetof(struct pz_collective_facts, name), .min = least,      \
+    .max = most                                                                                    \
+  }
+static const struct pz_key link_constants[] = {
+    LINK(efficiency, 0.01, 1),
+    LINK(startup_s, 0, 1e-3),
+    LINK(switch_efficiency, 0.01, 1),
 };
 enum { LINK_CONSTANTS = sizeof link_constants / sizeof *link_constants };
 
@@ -265,7 +270,7 @@ static bool row_shows(const struct pz_ops_row *row, const char *kernel, bool fp8
 static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use,
                                 const char *kernel, bool fp8, struct pz_error *err) {
   size_t n;
-  const struct pz_constant *list = pz_calibration_constants(&n);
+  const struct pz_key *list = pz_calibration_constants(&n);
   g->rows = rows;
   g->n_rows = 0;
   g->n = 0;
@@ -444,7 +449,7 @@ static bool tell_residuals(const struct pz_measured *m, double *const errors[3],
 
 /* From a to b; `first` is where the search began. */
 static void tell_change(struct pz_calibrated *out, struct pz_constant_change *list,
-                        const char *kernel, const struct pz_constant *c, const void *a,
+                        const char *kernel, const struct pz_key *c, const void *a,
                         const void *first, const void *b) {
   double before = a ? *(const double *)((const char *)a + c->offset) : c->absent,
          begin = *(const double *)((const char *)first + c->offset),
@@ -454,14 +459,14 @@ static void tell_change(struct pz_calibrated *out, struct pz_constant_change *li
   snprintf(x->name, sizeof x->name, "%s%s%s", kernel, *kernel ? "." : "", last_word(c->key));
   x->before = before;
   x->after = after;
-  x->at_bound = after != begin && (after == c->min || after == c->max);
+  x->at_bound = after != begin && (after == c->min || after == pz_key_most(c));
 }
 
 static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
                          struct pz_calibrated *out) {
   size_t n, per_kernel;
-  const struct pz_constant *list = pz_calibration_constants(&n),
-                           *kernel = pz_kernel_constants(&per_kernel);
+  const struct pz_key *list = pz_calibration_constants(&n),
+                      *kernel = pz_kernel_constants(&per_kernel);
   const struct pz_calibration *c = &out->chip->calibration;
   struct pz_constant_change *to =
       pz_arena_alloc(arena, n + LINK_CONSTANTS + per_kernel * (size_t)c->n_kernels, sizeof *to);

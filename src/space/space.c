@@ -449,36 +449,39 @@ void pz_space_fields(json_t *list) {
     struct pz_key row;
     const char *accepted;
   } rows[] = {
-      {{"name", PZ_KEY_TEXT, 0, 0, 0, 0, "", "Name in results; absent: the file's path"}, NULL},
-      {{"about", PZ_KEY_TEXT, 0, 0, 0, 0, "", "One line about the space"}, NULL},
-      {{"base", OTHER, 0, 0, 0, 0, "",
-        "Chip that has what the space does not list; its area is the limit unless another is asked "
-        "for; absent: none, everything is listed; with the axes beside name: tpuv4"},
-       "a chip's name or file, or an object as in chip.json"},
-      {{"least_part", PZ_KEY_REAL, 0, 0, 1, 0, "ratio",
-        "Chips with several cores of both kinds take at least this part of the area limit"},
+      {PZ_KEY("name", PZ_KEY_TEXT, 0, 0, 0, 0, "", "Name in results; absent: the file's path"),
        NULL},
-      {{"nodes", OTHER, 0, 0, 0, MUST, "",
-        "Technology nodes; absent: the base's, without one required"},
+      {PZ_KEY("about", PZ_KEY_TEXT, 0, 0, 0, 0, "", "One line about the space"), NULL},
+      {PZ_KEY("base", OTHER, 0, 0, 0, 0, "",
+              "Chip that has what the space does not list; its area is the limit unless another is "
+              "asked "
+              "for; absent: none, everything is listed; with the axes beside name: tpuv4"),
+       "a chip's name or file, or an object as in chip.json"},
+      {PZ_KEY("least_part", PZ_KEY_REAL, 0, 0, 1, 0, "ratio",
+              "Chips with several cores of both kinds take at least this part of the area limit"),
+       NULL},
+      {PZ_KEY("nodes", OTHER, 0, 0, 0, MUST, "",
+              "Technology nodes; absent: the base's, without one required"),
        "a list of 45nm, 22nm, 16nm, 7nm, 5nm, 3nm"},
-      {{"hbm", OTHER, 0, 0, 0, MUST, "",
-        "Generations of HBM: bytes and rate of a stack; absent: the base's, without one required"},
+      {PZ_KEY("hbm", OTHER, 0, 0, 0, MUST, "",
+              "Generations of HBM: bytes and rate of a stack; absent: the base's, without one "
+              "required"),
        "a list of hbm2e, hbm3, hbm3e"},
-      {{"arrays", OTHER, 0, 0, 0, MUST, "",
-        "Shapes of the tensor cores' arrays, rows x columns; absent: rows and cols, else the "
-        "base's, without one required"},
+      {PZ_KEY("arrays", OTHER, 0, 0, 0, MUST, "",
+              "Shapes of the tensor cores' arrays, rows x columns; absent: rows and cols, else the "
+              "base's, without one required"),
        "a list of shapes like \"64x128\""},
-      {{"axes", OTHER, 0, 0, 0, 0, "",
-        "The axes below; absent: with a base they may stand beside name"},
+      {PZ_KEY("axes", OTHER, 0, 0, 0, 0, "",
+              "The axes below; absent: with a base they may stand beside name"),
        "an object"},
-      {{"axes.rows", OTHER, 0, 0, 0, 0, "",
-        "In the place of arrays: all products of rows and cols; absent: arrays"},
+      {PZ_KEY("axes.rows", OTHER, 0, 0, 0, 0, "",
+              "In the place of arrays: all products of rows and cols; absent: arrays"),
        "VALUES to 16384"},
-      {{"axes.cols", OTHER, 0, 0, 0, 0, "", "Columns of these arrays; absent: arrays"},
+      {PZ_KEY("axes.cols", OTHER, 0, 0, 0, 0, "", "Columns of these arrays; absent: arrays"),
        "VALUES to 16384"},
   };
-  static const struct pz_key sources = {
-      "sources", OTHER, 0, 0, 0, 0, "", "Where the values are from; not read; absent: none"};
+  static const struct pz_key sources =
+      PZ_KEY("sources", OTHER, 0, 0, 0, 0, "", "Where the values are from; not read; absent: none");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     pz_key_describe(&rows[i].row, rows[i].accepted, list);
   for (enum pz_axis a = 0; a < PZ_AXES; a++) {
@@ -486,7 +489,7 @@ void pz_space_fields(json_t *list) {
     snprintf(key, sizeof key, "axes.%s", axes[a].name);
     snprintf(accepted, sizeof accepted, "VALUES to %d", (int)axes[a].most);
     snprintf(about, sizeof about, "%s; absent: the base's, without one required", axes[a].about);
-    struct pz_key x = {key, OTHER, 0, 0, 0, MUST, axes[a].unit, about};
+    struct pz_key x = PZ_KEY(key, OTHER, 0, 0, 0, MUST, axes[a].unit, about);
     pz_key_describe(&x, accepted, list);
   }
   pz_key_describe(&sources, "anything", list);

@@ -93,7 +93,7 @@ static enum pz_status set_space(struct pz_result *r, const json_t *space, struct
   if (own) {
     char *text = pz_json_dump(own, JSON_COMPACT | JSON_ENCODE_ANY);
     if (!text) return no_memory(err);
-    status = pz_chip_read_text("inputs: base chip", text, strlen(text), &base, err);
+    status = pz_chip_read_text_units("inputs: base chip", text, strlen(text), true, &base, err);
     pz_free(text);
     if (status == PZ_OK) in->base_mm2 = pz_chip_bill(&base, PZ_BILL_LIKELY).area_mm2;
   }

@@ -24,7 +24,8 @@ static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void
     pz_free(text);
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for a chip");
   }
-  enum pz_status status = pz_chip_read_text("the result's chip", text, strlen(text), chip, err);
+  enum pz_status status =
+      pz_chip_read_text_units("the result's chip", text, strlen(text), true, chip, err);
   *(const struct pz_chip **)value = chip;
   pz_free(text);
   return status;

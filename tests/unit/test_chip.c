@@ -321,6 +321,82 @@ static const char *with(const char *old, const char *new, char *buf, size_t size
   return buf;
 }
 
+/* Each number is in another unit than the field: the message has the number with the power of 1000 that brings it nearest
+ * to the middle of the usual range, which for a link is 1e6 to 1e15 bytes/s: 450e9 is 15 times the middle 3.2e10, 450e6 a
+ * 70th of it, and 450e12 14,000 times. */
+static void numbers_in_other_units_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *old, *new, *message;
+  } chips[] = {
+      {"\"clock_hz\":1e9", "\"clock_hz\":1.5",
+       "chip.json: field 'clock_hz' is 1.5 Hz; did you mean 1.5e9? accepted: 5e+07 to 1e+11; "
+       "\"any_units\": true in the "
+       "file, or --any-units, accepts any number"},
+      {"\"clock_hz\":1e9", "\"clock_hz\":1500", "is 1500 Hz; did you mean 1500e6? accepted"},
+      {"\"clock_hz\":1e9", "\"clock_hz\":2e15", "is 2e+15 Hz; did you mean 2e+09? accepted"},
+      {"\"bytes_per_stack\":1073741824", "\"bytes_per_stack\":24",
+       "is 24 bytes; did you mean 24000000000? accepted: 10000000 to 100000000000000;"},
+      {"\"bytes_per_s_per_stack\":1e11", "\"bytes_per_s_per_stack\":819",
+       "819 bytes/s; did you mean 819e9?"},
+      {"\"bytes_per_s\":1e12", "\"bytes_per_s\":5.5", "5.5 bytes/s; did you mean 5.5e12?"},
+      {"\"tech\":\"7nm\"", "\"tech\":\"7nm\",\"watts\":0.7",
+       "is 0.7 W; did you mean 0.7e3? accepted: 0, 1 to 100000;"},
+      {"\"tech\":\"7nm\"", "\"tech\":\"7nm\",\"link\":{\"bytes_per_s\":450,\"latency_s\":1e-6}",
+       "field 'link.bytes_per_s' is 450 bytes/s; did you mean 450e9?"},
+      {"\"tech\":\"7nm\"", "\"tech\":\"7nm\",\"link\":{\"bytes_per_s\":450e9,\"latency_s\":5}",
+       "field 'link.latency_s' is 5 s; did you mean 5e-6? accepted: 0, 1e-09 to 0.1;"},
+      {"\"tech\":\"7nm\"", "\"tech\":\"7nm\",\"calibration\":{\"startup_s\":2.3}",
+       "field 'calibration.startup_s' is 2.3 s; did you mean 2.3e-6? accepted: 0 to 0.001;"},
+  };
+  static const char slow[] =
+      "{\"devices\":4,\"levels\":[{\"devices\":4,\"bytes_per_s\":450,\"latency_s\":1e-6}]}",
+                    meant[] = "{\"devices\":4,\"any_units\":true,\"levels\":[{\"devices\":4,"
+                              "\"bytes_per_s\":450,\"latency_s\":1e-6}]}";
+  struct pz_chip c;
+  struct pz_cluster n;
+  struct pz_error err = {0};
+  for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
+    char buf[1024];
+    const char *text = with(chips[i].old, chips[i].new, buf, sizeof buf);
+    err = (struct pz_error){0};
+    assert_int_equal(pz_chip_read_text("chip.json", text, strlen(text), &c, &err), PZ_BAD_INPUT);
+    if (!strstr(err.message, chips[i].message))
+      fail_msg("'%s' lacks '%s'", err.message, chips[i].message);
+    bool sensible = chips[i].new[1] != 't' && strcmp(chips[i].new, "\"clock_hz\":2e15") != 0;
+    enum pz_status status =
+        pz_chip_read_text_units("chip.json", text, strlen(text), true, &c, NULL);
+    if (sensible) assert_int_equal(status, PZ_OK);
+  }
+  err = (struct pz_error){0};
+  assert_int_equal(pz_cluster_parse("net", slow, strlen(slow), &n, &err), PZ_BAD_INPUT);
+  assert_string_equal(err.message,
+                      "net: levels[0]: field 'bytes_per_s' is 450 bytes/s; did you mean 450e9? "
+                      "accepted: 1e+06 to 1e+15; "
+                      "\"any_units\": true in the file, or --any-units, accepts any number");
+  assert_int_equal(pz_cluster_parse("net", meant, strlen(meant), &n, &err), PZ_OK);
+  assert_true(n.level[0].bytes_per_s == 450 && n.any_units);
+}
+
+/* A chip that says that its numbers are meant keeps them when it is written and read, and takes others. */
+static void meant_units_stay(void **state) {
+  (void)state;
+  char buf[1024], *written = NULL;
+  const char *text =
+      with("\"clock_hz\":1e9", "\"clock_hz\":1.5,\"any_units\":true", buf, sizeof buf);
+  struct pz_chip c, again;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_read_text("chip.json", text, strlen(text), &c, &err), PZ_OK);
+  assert_int_equal(pz_chip_text(&c, &written, &err), PZ_OK);
+  assert_int_equal(pz_chip_read_text("chip.json", written, strlen(written), &again, &err), PZ_OK);
+  assert_true(again.clock_hz == 1.5 && again.any_units);
+  pz_text_free(written);
+  assert_int_equal(pz_chip_set_number(&c, "hbm.bytes_per_s_per_stack", 800, &err), PZ_OK);
+  assert_int_equal(pz_chip_set_number(&c, "any_units", 0, &err), PZ_OK);
+  assert_int_equal(pz_chip_set_number(&c, "hbm.bytes_per_s_per_stack", 800, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "did you mean 800e9?"));
+}
+
 static void bad_chips_say_what_is_accepted(void **state) {
   (void)state;
   static const struct {
@@ -342,9 +418,9 @@ static void bad_chips_say_what_is_accepted(void **state) {
        "field 'package.dies' is -1; accepted: an integer from 0 to 64"},
       {"\"tech\":\"7nm\"", "\"tech\":\"7nm\",\"package\":{\"dies\":1,\"io_tech\":\"6nm\"}",
        "field 'package.io_tech' is \"6nm\"; accepted: one of"},
-      {"\"local_bytes\":4096", "\"local_bytes\":8",
-       "field 'tensor.local_bytes' is 8; accepted: at least the 768 bytes of the smallest tile"},
-      {"\"bytes\":65536", "\"bytes\":3",
+      {"\"local_bytes\":4096", "\"local_bytes\":600",
+       "field 'tensor.local_bytes' is 600; accepted: at least the 768 bytes of the smallest tile"},
+      {"\"glb\":{\"bytes\":65536", "\"any_units\":true,\"glb\":{\"bytes\":3",
        "field 'glb.bytes' is 3; accepted: at least the 768 bytes of the smallest tile"},
       {"\"stacks\":1,", "", "field 'hbm.stacks' is missing"},
       {"\"tech\":\"7nm\"", "\"tech\":\"7nm\",\"execution\":\"eager\"",
@@ -411,7 +487,8 @@ static const char *draw_chip(char *buf, size_t size, int64_t local, int64_t glb,
     snprintf(tiles, sizeof tiles, ",\"calibration\":{\"tiles\":[%lld,%lld],\"most_splits\":%d}",
              (long long)first, (long long)(first + 1 + draw(60)), (int)(1 + draw(8)));
   snprintf(buf, size,
-           "{\"tech\":\"7nm\",\"clock_hz\":1e9,\"tensor\":{\"cores\":%d,\"rows\":%d,\"cols\":%d,"
+           "{\"tech\":\"7nm\",\"any_units\":true,\"clock_hz\":1e9,\"tensor\":{\"cores\":%d,"
+           "\"rows\":%d,\"cols\":%d,"
            "\"local_bytes\":%lld,\"register_bytes\":16%s},\"vector\":{\"cores\":1,\"lanes\":8},"
            "\"glb\":{\"bytes\":%lld,\"bytes_per_s\":1e12},\"hbm\":{\"stacks\":1,"
            "\"bytes_per_stack\":1073741824,\"bytes_per_s_per_stack\":1e11},\"rules\":{\"fill\":%s,"
@@ -559,37 +636,40 @@ static void clusters_are_read_and_checked(void **state) {
       {"{\"devices\":4,\"levels\":[{\"devices\":4,\"bytes_per_s\":0}]}",
        "field 'bytes_per_s' is 0;"},
       {"{\"devices\":4,\"levels\":[7]}", "levels[0] is 7; accepted: an object"},
-      {"{\"devices\":4,\"levels\":[{\"devices\":2,\"bytes_per_s\":1},{\"devices\":2,\"bytes_per_"
-       "s\":1}]}",
+      {"{\"devices\":4,\"levels\":[{\"devices\":2,\"bytes_per_s\":1e9},{\"devices\":2,\"bytes_per_"
+       "s\":1e9}]}",
        "field 'devices' is 2; accepted: more than the level inside it has"},
-      {"{\"devices\":9,\"levels\":[{\"devices\":2,\"bytes_per_s\":1}]}",
+      {"{\"devices\":9,\"levels\":[{\"devices\":2,\"bytes_per_s\":1e9}]}",
        "field 'devices' is 9; accepted: at most the devices of the last level"},
-      {"{\"devices\":60,\"levels\":[{\"devices\":8,\"bytes_per_s\":1},{\"devices\":60,\"bytes_"
-       "per_s\":1}]}",
+      {"{\"devices\":60,\"levels\":[{\"devices\":8,\"bytes_per_s\":1e9},{\"devices\":60,\"bytes_"
+       "per_s\":1e9}]}",
        "net: levels[1]: field 'devices' is 60; accepted: a multiple of the 8 of the level inside"},
-      {"{\"devices\":4,\"scale\":true,\"levels\":[{\"devices\":4,\"bytes_per_s\":1}]}",
+      {"{\"devices\":4,\"scale\":true,\"levels\":[{\"devices\":4,\"bytes_per_s\":1e9}]}",
        "net: unknown key 'scale'; did you mean 'scales'?"},
-      {"{\"devices\":4,\"levels\":[{\"devices\":4,\"bytes_per_s\":1,\"latency\":1}]}",
+      {"{\"devices\":4,\"levels\":[{\"devices\":4,\"bytes_per_s\":1e9,\"latency\":1}]}",
        "net: levels[0]: unknown key 'latency'; did you mean 'latency_s'?"},
-      {"{\"devices\":8,\"levels\":[{\"devices\":4,\"bytes_per_s\":1},{\"devices\":8,\"bytes_per_"
-       "s\":3}]}",
-       "net: levels[1]: field 'bytes_per_s' is 3; accepted: at most the 1 of the level inside it"},
-      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1,\"torus\":[4,4]}]}",
+      {"{\"devices\":8,\"levels\":[{\"devices\":4,\"bytes_per_s\":1e9},{\"devices\":8,\"bytes_per_"
+       "s\":3e9}]}",
+       "net: levels[1]: field 'bytes_per_s' is 3000000000.0; accepted: at most the 1e+09 of the "
+       "level inside it"},
+      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1e9,\"torus\":[4,4]}]}",
        "field 'torus' is [4,4]; accepted: 1 to 4 lengths whose product is the 8 devices"},
-      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1,\"torus\":8}]}",
+      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1e9,\"torus\":8}]}",
        "field 'torus' is 8; accepted: 1 to 4 lengths"},
-      {"{\"devices\":8,\"levels\":[{\"devices\":2,\"bytes_per_s\":1},{\"devices\":8,\"bytes_per_"
-       "s\":1,\"torus\":[4,2]}]}",
+      {"{\"devices\":8,\"levels\":[{\"devices\":2,\"bytes_per_s\":1e9},{\"devices\":8,\"bytes_per_"
+       "s\":1e9,\"torus\":[4,2]}]}",
        "field 'torus' is [4,2]; accepted: on the innermost level only"},
-      {"{\"devices\":8,\"levels\":[{\"devices\":4,\"bytes_per_s\":1},{\"devices\":8,\"bytes_per_"
-       "s\":1,\"mesh\":true}]}",
+      {"{\"devices\":8,\"levels\":[{\"devices\":4,\"bytes_per_s\":1e9},{\"devices\":8,\"bytes_per_"
+       "s\":1e9,\"mesh\":true}]}",
        "field 'mesh' is true; accepted: on the innermost level only"},
-      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1,\"torus\":[4,2],\"mesh\":true}]"
+      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1e9,\"torus\":[4,2],\"mesh\":"
+       "true}]"
        "}",
        "field 'mesh' is true; accepted: without \"torus\""},
-      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1,\"torus\":[4,2],\"wrap\":0}]}",
+      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1e9,\"torus\":[4,2],\"wrap\":0}]"
+       "}",
        "field 'wrap' is 0;"},
-      {"{\"devices\":4,\"scales\":1,\"levels\":[{\"devices\":4,\"bytes_per_s\":1}]}",
+      {"{\"devices\":4,\"scales\":1,\"levels\":[{\"devices\":4,\"bytes_per_s\":1e9}]}",
        "field 'scales' is 1; accepted: true or false"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -678,6 +758,8 @@ int main(void) {
       cmocka_unit_test(area_22nm_is_the_librarys),
       cmocka_unit_test(area_grows_with_every_part),
       cmocka_unit_test(a_chip_survives_its_own_json),
+      cmocka_unit_test(numbers_in_other_units_are_refused),
+      cmocka_unit_test(meant_units_stay),
       cmocka_unit_test(bad_chips_say_what_is_accepted),
       cmocka_unit_test(words_about_a_chip_are_accepted),
       cmocka_unit_test(buffers_hold_a_tile_or_are_refused),

@@ -127,7 +127,7 @@ static void fields_of_a_chip_have_the_names_of_its_file(void **state) {
       assert_int_equal(pz_chip_set_word(copy, field, word, NULL), PZ_OK);
       pz_text_free(word);
     }
-    assert_true(n[PZ_CHIP_INTEGER] > 10 && n[PZ_CHIP_REAL] > 30 && n[PZ_CHIP_FLAG] == 8);
+    assert_true(n[PZ_CHIP_INTEGER] > 10 && n[PZ_CHIP_REAL] > 30 && n[PZ_CHIP_FLAG] == 9);
     assert_int_equal(n[PZ_CHIP_WORD], 8);
     assert_int_equal(pz_chip_text(c, &before, NULL), PZ_OK);
     assert_int_equal(pz_chip_text(copy, &after, NULL), PZ_OK);
@@ -445,7 +445,7 @@ static void plans_are_checked(void **state) {
   const struct pz_partition_options good = o;
   struct pz_partitions *p = NULL;
   struct pz_chip *c = chip("tpuv4"), *none = chip("tpuv4");
-  set(none, "glb.bytes", 1);
+  set(none, "glb.bytes", 65536); /* less than a tile */
   refused(pz_partition_model(NULL, c, NULL, &o, &p, &err), PZ_BAD_USE);
   refused(pz_partition_model("gpt2", NULL, NULL, &o, &p, &err), PZ_BAD_USE);
   refused(pz_partition_model("gpt2", none, NULL, &o, &p, &err), PZ_BAD_INPUT);
@@ -485,7 +485,7 @@ static void placements_are_checked(void **state) {
   struct pz_training_place_options o = pz_training_place_options_default();
   struct pz_training_plans *p = NULL;
   struct pz_chip *c = chip("a100-80"), *none = chip("tpuv4");
-  set(none, "glb.bytes", 1);
+  set(none, "glb.bytes", 65536); /* less than a tile */
   o.plan.devices = 8;
   o.plan.batch = 16;
   const struct pz_training_place_options good = o;
@@ -609,6 +609,7 @@ static void descriptions_are_read_back(void **state) {
   refused(pz_cluster_text(&net, NULL, &err), PZ_BAD_USE);
   struct pz_chip *c = chip("h100");
   refused(pz_chip_text(c, NULL, &err), PZ_BAD_USE);
+  set(c, "any_units", 1);
   set(c, "glb.bytes", 1);
   refused(pz_chip_text(c, &text, &err), PZ_BAD_INPUT);
   pz_chip_free(c);
@@ -729,7 +730,7 @@ static void predictions_are_checked(void **state) {
   const struct pz_plan good = o;
   struct pz_training_run *r = NULL;
   struct pz_chip *c = chip("a100-80"), *none = chip("tpuv4");
-  set(none, "glb.bytes", 1);
+  set(none, "glb.bytes", 65536); /* less than a tile */
   refused(pz_training_predict(NULL, c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   refused(pz_training_predict("gpt2", NULL, NULL, &o, false, &r, &err), PZ_BAD_USE);
   refused(pz_training_predict("gpt2", none, NULL, &o, false, &r, &err), PZ_BAD_INPUT);
