@@ -459,7 +459,7 @@ static void levels_are_crossed_from_the_inside(void **state) {
   (void)state;
   struct pz_cluster net;
   assert_int_equal(pz_cluster_load("dgx-h100", &net, NULL), PZ_OK);
-  double n = 1e9, inside = 2 * 7.0 * (n / 8 / 450e9 + 1e-6),
+  double n = 1e9, inside = 2 * 7.0 * (n / 8 / 450e9 + 0.5e-6),
          outside = 2 * 3.0 * (n / 8 / 4 / 50e9 + 5e-6);
   assert_true(fabs(pz_collective_s(&net, PZ_COLLECTIVE_ALL_REDUCE, n, 8) / inside - 1) < 1e-12);
   assert_true(fabs(pz_collective_s(&net, PZ_COLLECTIVE_ALL_REDUCE, n, 32) / (inside + outside) -
