@@ -144,6 +144,9 @@ struct pz_chip {
   bool
       cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
   double static_mm2; /* whose static power counts against the watts; 0: its own area */
+  /* Times on it are lower bounds for chips that have less of anything: what is mapped to win at its own clock may lose at the clock
+   * that the watts allow, so that a lowered clock stretches only the cycles that no mapping avoids. */
+  bool bounds_others;
   double
       glb_core_bytes; /* of a cold GPU: that a core draws of the global buffer in a cycle; 0: any */
   double energy_part; /* of the cores, over what the technology says; 0: 1 */

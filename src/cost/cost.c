@@ -204,12 +204,14 @@ static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w
 
 struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz_format format,
                                    const struct pz_mapping *o) {
-  double part = pz_power_width_part(format);
+  double part = pz_power_width_part(format), core_s = o->compute_s;
   const struct pz_tech_info *t = pz_tech_at(c->tech);
+  if (c->bounds_others)
+    core_s = format == PZ_FORMAT_16BIT ? 2 * macs / pz_chip_tensor_flop_per_s(c) : 0;
   return (struct pz_work){.core_j = part * pz_power_product_j(c, macs),
                           .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
                           .startup_s = o->startup_s,
-                          .core_s = o->compute_s,
+                          .core_s = core_s,
                           .hbm_s = o->hbm_s,
                           .array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s),
                           .glb_s = o->glb_s};
@@ -257,7 +259,7 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
   *w = pz_cost_mapped_work(c, macs, PZ_FORMAT_16BIT, &o);
   w->core_j += x.tail_ops * t->lane_j;
   w->outside_j = fmax(0, w->outside_j + x.energy_j - x.tail_ops * t->lane_j);
-  w->core_s = fmax(o.compute_s, tail_s);
+  w->core_s = fmax(w->core_s, tail_s);
   w->hbm_s = hbm_s;
   w->lane_s = tail_s;
   return PZ_OK;

@@ -37,15 +37,16 @@ struct pz_plan_finder {
 /* All that a time depends on. */
 static uint64_t chip_key(const struct pz_chip *c, const struct pz_cluster *net) {
   struct pz_power_law law = pz_power_law_of(c);
-  double v[14 + 2 * PZ_CLUSTER_MOST_LEVELS] = {
+  double v[14 + 3 * PZ_CLUSTER_MOST_LEVELS] = {
       (double)c->tensor.cores,       (double)c->tensor.rows,  (double)c->tensor.cols,
       (double)c->tensor.local_bytes, (double)c->vector.cores, (double)c->vector.lanes,
       (double)c->glb_bytes,          c->glb_bytes_per_s,      c->clock_hz,
       pz_chip_hbm_bytes_per_s(c),    c->rules.nested_mapping, c->cold ? law.watts : 0,
-      c->cold ? law.mm2 : 0};
+      c->cold ? law.mm2 : 0,         c->bounds_others};
   for (int l = 0; l < net->n_levels; l++) {
-    v[14 + 2 * l] = (double)net->level[l].devices;
-    v[15 + 2 * l] = net->level[l].bytes_per_s;
+    v[14 + 3 * l] = (double)net->level[l].devices;
+    v[15 + 3 * l] = net->level[l].bytes_per_s;
+    v[16 + 3 * l] = net->level[l].latency_s;
   }
   return pz_hash(v, sizeof v) | 1;
 }
@@ -211,6 +212,7 @@ static enum pz_status bound_shape(struct pz_plan_finder *f, struct pz_step_shape
   bool timed = x->timed_for == chip_key(f->q.job.chip, f->q.job.net);
   if (relaxed.rules.nested_mapping && !timed) {
     relaxed.rules.nested_mapping = false;
+    relaxed.bounds_others = true;
     status = bound_shape_on(f, x, &relaxed, &least);
     if (status != PZ_OK || !(least < *least_s)) return status;
   }

@@ -414,12 +414,13 @@ static enum pz_status shape_collectives(struct pz_term_tables *t, struct pz_step
 
 static enum pz_status net_collectives(struct pz_term_tables *t, const struct pz_cluster *net,
                                       bool slow, const double **out) {
-  double key[2 * PZ_CLUSTER_MOST_LEVELS + 1] = {0};
+  double key[3 * PZ_CLUSTER_MOST_LEVELS + 1] = {0};
   for (int l = 0; l < net->n_levels; l++) {
-    key[2 * l] = (double)net->level[l].devices;
-    key[2 * l + 1] = net->level[l].bytes_per_s;
+    key[3 * l] = (double)net->level[l].devices;
+    key[3 * l + 1] = net->level[l].bytes_per_s;
+    key[3 * l + 2] = net->level[l].latency_s;
   }
-  key[2 * PZ_CLUSTER_MOST_LEVELS] = slow;
+  key[3 * PZ_CLUSTER_MOST_LEVELS] = slow;
   if ((*out = find_table(t, key, sizeof key))) return PZ_OK;
   double *s = new_table(t);
   if (!s) return pz_plan_no_memory(t->space);

@@ -50,6 +50,7 @@ void pz_boxed_set(const struct pz_space *s, const struct pz_box *b, struct pz_bo
     pz_space_chip(s, &hi, &out->hi);
     out->most = pz_chip_taken(&out->hi);
     out->hi.static_mm2 = out->least.mm2; /* that no chip of the box has less of */
+    out->hi.bounds_others = true;
   }
 }
 

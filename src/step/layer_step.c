@@ -881,7 +881,7 @@ struct pass_key {
   int64_t devices;
   int direction, recompute, saved, modules, overlap, chains;
   int64_t solver_steps;
-  bool several;
+  double sum_s; /* adding up gradients: several microbatches, and shards of them */
 };
 
 struct solved {
@@ -919,7 +919,7 @@ void pz_solved_passes_free(struct pz_solved_passes *s) {
 static bool same_key(const struct pass_key *a, const struct pass_key *b) {
   return a->layer == b->layer && a->devices == b->devices && a->direction == b->direction &&
          a->recompute == b->recompute && a->saved == b->saved && a->modules == b->modules &&
-         a->overlap == b->overlap && a->chains == b->chains && a->several == b->several &&
+         a->overlap == b->overlap && a->chains == b->chains && a->sum_s == b->sum_s &&
          a->solver_steps == b->solver_steps;
 }
 
@@ -1050,7 +1050,7 @@ static enum pz_status schedule_pass(const struct pz_step_context *w, const struc
                          .overlap = w->plan->overlap & (int)PZ_OVERLAP_TP,
                          .chains = w->chains,
                          .solver_steps = w->solver_steps,
-                         .several = d == PZ_BACKWARD && w->microbatches > 1};
+                         .sum_s = d == PZ_BACKWARD ? sum_seconds(w, l) : 0};
   for (uint32_t i = 0; i < w->solved->list.n; i++) {
     const struct solved *s = pz_vec_at(&w->solved->list, struct solved, i);
     if (same_key(&s->key, &key)) return *out = s->schedule, PZ_OK;
