@@ -139,11 +139,13 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
 
 /* A chip that nobody measured runs at the clock that its watts allow: they have to be more than it draws at rest. */
 static void check_watts(struct pz_fields *f, const struct pz_chip *c) {
-  static const double LEAST = 1.1; /* of the power at rest: with the clock's network at its least clock */
+  static const double LEAST =
+      1.1; /* of the power at rest: with the clock's network at its least clock */
   if (f->status != PZ_OK || !c->cold || !(c->watts > 0)) return;
   double rest = pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(c->tech)->static_w_per_mm2;
   char accepted[80];
-  snprintf(accepted, sizeof accepted, "at least %.3g W, which its area draws at rest", LEAST * rest);
+  snprintf(accepted, sizeof accepted, "at least %.3g, more than its area draws at rest",
+           LEAST * rest);
   if (c->watts < LEAST * rest) pz_fields_refuse(f, "watts", accepted);
 }
 

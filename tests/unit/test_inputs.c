@@ -3,7 +3,6 @@
  * does a row that nothing shows. */
 #include "unit/testing.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -290,7 +289,8 @@ static void read_all(void) {
     m->cold = pz_cold_usual();
     snprintf(plan_copies[i], sizeof plan_copies[i], "%s", scenes[i].plans);
     char *text = strtok_r(plan_copies[i], ";", &save);
-    for (int k = 0; text; k++, text = strtok_r(NULL, ";", &save)) plans[i][k] = plan_of(text);
+    for (int k = 0; text; k++, text = strtok_r(NULL, ";", &save))
+      plans[i][k] = plan_of(text + strspn(text, " "));
     if (pz_chip_read(scenes[i].chip, &m->chip, &err) != PZ_OK ||
         (scenes[i].cluster && pz_cluster_load(scenes[i].cluster, &m->net, &err) != PZ_OK) ||
         (scenes[i].kind == COLD_CHIP && pz_chip_set_class(&m->chip, NULL, &err) != PZ_OK))
@@ -312,7 +312,7 @@ static void add(struct values *x, char letter, const char *name, double v) {
   x->v[x->n++] = v;
 }
 
-static void add_plan(int scene, const struct machine *m, const struct plan *x, bool joules,
+static void add_plan(int scene, const struct machine *m, const struct plan *x, bool all,
                      struct values *out) {
   struct pz_job job = {
       .model = x->model, .chip = &m->chip, .net = scenes[scene].cluster ? &m->net : NULL};
@@ -327,13 +327,13 @@ static void add_plan(int scene, const struct machine *m, const struct plan *x, b
   add(out, 'o', x->text, status == PZ_OK);
   if (status != PZ_OK) return;
   status = pz_predict(&job, &filled, &p, NULL, &err);
-  if (status == PZ_OK && joules) status = pz_step_energy(&job, &filled, &p, &energy, &err);
+  if (status == PZ_OK && all) status = pz_step_energy(&job, &filled, &p, &energy, &err);
   if (status != PZ_OK) fail_msg("%s: %s: %s", m->chip.name, x->text, err.message);
   add(out, 't', x->text, p.step_s);
   add(out, 'm', x->text, p.usable_bytes);
   add(out, 'h', x->text, p.usable_host_bytes);
   add(out, 'p', x->text, p.peak_bytes);
-  if (x != plans[scene]) return;
+  if (!all) return;
   struct pz_expectation expected = pz_plan_expectation(&filled, &p, &m->chip);
   add(out, 'x', x->text, expected.error + (double)expected.runs);
   add(out, 'j', x->text, energy.dynamic_j + energy.static_j);
@@ -388,14 +388,15 @@ static bool measure(const struct scan *s, const struct machine *m, struct values
   enum where where = s->in->where;
   const char *effects = s->row->effects;
   out->n = 0;
-  bool described = where == CHIP || where == CALIBRATED;
+  /* any number in its range will do, but for these */
+  bool described = where == CHIP || strstr(s->in->key, "warm_") || strstr(s->in->key, "speedup");
   if (described && pz_chip_check(&m->chip, NULL) != PZ_OK) return false;
   if (where >= CLUSTER && pz_cluster_check(&m->net, NULL) != PZ_OK) return false;
   bool timed = strpbrk(effects, "tl") && where < CLUSTER;
   if (timed && scenes[s->scene].kind != PLANS) add_operators(m, where, out);
   if (where == KERNEL && strcmp(s->in->key, "startup_s") != 0)
-    return true;                                                  /* plans show each once */
-  bool joules = strchr(effects, 'j') || !strpbrk(effects, "taw"); /* else they are free */
+    return true;                                               /* plans show each once */
+  bool all = strchr(effects, 'j') || !strpbrk(effects, "taw"); /* else energy is free */
   struct pz_bill b = pz_chip_bill(&m->chip, PZ_BILL_LIKELY);
   add(out, 'a', "area", b.area_mm2);
   add(out, 'w', "watts", b.watts);
@@ -404,7 +405,7 @@ static bool measure(const struct scan *s, const struct machine *m, struct values
   add(out, 'e', "edge", b.edge_mm);
   for (int i = 0; i < MOST_PLANS && plans[s->scene][i].text; i++)
     if (plans[s->scene][i].kernels == (where == KERNEL))
-      add_plan(s->scene, m, &plans[s->scene][i], i == 0 && joules, out);
+      add_plan(s->scene, m, &plans[s->scene][i], i == 0 && all, out);
   return true;
 }
 
