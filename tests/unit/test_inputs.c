@@ -388,8 +388,9 @@ static bool measure(const struct scan *s, const struct machine *m, struct values
   enum where where = s->in->where;
   const char *effects = s->row->effects;
   out->n = 0;
-  /* any number in its range will do, but for these */
-  bool described = where == CHIP || strstr(s->in->key, "warm_") || strstr(s->in->key, "speedup");
+  /* cores, buffers, HBM, rules and watts limit one another; of other fields any number in its range will do */
+  bool described = where == CHIP ? strchr("tvghrw", *s->in->key) != NULL
+                                 : strstr(s->in->key, "warm_") || strstr(s->in->key, "speedup");
   if (described && pz_chip_check(&m->chip, NULL) != PZ_OK) return false;
   if (where >= CLUSTER && pz_cluster_check(&m->net, NULL) != PZ_OK) return false;
   bool timed = strpbrk(effects, "tl") && where < CLUSTER;
@@ -403,7 +404,8 @@ static bool measure(const struct scan *s, const struct machine *m, struct values
   add(out, 'w', "peak watts", pz_chip_peak_watts(&m->chip));
   add(out, 'd', "dollars", b.dollars);
   add(out, 'e', "edge", b.edge_mm);
-  for (int i = 0; i < MOST_PLANS && plans[s->scene][i].text; i++)
+  int most = strpbrk(effects, "tlmhpxo") ? MOST_PLANS : 1; /* one says that area is no time */
+  for (int i = 0; i < most && plans[s->scene][i].text; i++)
     if (plans[s->scene][i].kernels == (where == KERNEL))
       add_plan(s->scene, m, &plans[s->scene][i], i == 0 && all, out);
   return true;
