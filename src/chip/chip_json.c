@@ -137,6 +137,18 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
     f->status = pz_chip_set_class(c, NULL, f->err);
 }
 
+/* A chip that nobody measured runs at the clock that its watts allow: they have to be more than it draws at rest. */
+static void check_watts(struct pz_fields *f, const struct pz_chip *c) {
+  static const double LEAST =
+      1.1; /* of the power at rest: with the clock's network at its least clock */
+  if (f->status != PZ_OK || !c->cold || !(c->watts > 0)) return;
+  double rest = pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(c->tech)->static_w_per_mm2;
+  char accepted[80];
+  snprintf(accepted, sizeof accepted, "at least %.3g, more than its area draws at rest",
+           LEAST * rest);
+  if (c->watts < LEAST * rest) pz_fields_refuse(f, "watts", accepted);
+}
+
 static void check_least(struct pz_fields *f, const char *key, int64_t value, int64_t least,
                         const char *of) {
   char accepted[80];
@@ -178,6 +190,7 @@ enum pz_status pz_chip_read_text_units(const char *name, const char *text, size_
   struct pz_chip chip = {0};
   read_chip(&f, &chip);
   check_buffers(&f, &chip);
+  check_watts(&f, &chip);
   status = pz_fields_finish(&f);
   json_decref(root);
   if (status != PZ_OK) return status;

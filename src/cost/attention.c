@@ -64,13 +64,12 @@ static double described_s(const struct pz_chip *c, double items, double item_flo
 
 /* Arithmetic as measured.  Products and softmax of different blocks of keys overlap in part: the
  * root of their squares.  Items of a causal kernel differ in length, so that the cores end apart. */
-static double measured_s(const struct pz_chip *c, const struct pz_attention_work *a,
-                         const struct pz_kernel *k, double items, double part) {
+static double measured_on(const struct pz_chip *c, const struct pz_attention_work *a,
+                          const struct pz_kernel *k, double items, double part, double cores) {
   const struct pz_dims *d = &a->dims;
-  double cores = (double)c->tensor.cores;
   double width = is_padded(a) ? 32 * ceil((double)d->k / 32) : (double)d->k;
-  double rate = pz_chip_tensor_flop_per_s(c) * k->efficiency;
-  double product_s = wide_part(c, a) * 2 * products_of(a->direction) * width / (rate / cores);
+  double rate = pz_chip_tensor_flop_per_s(c) * k->efficiency / (double)c->tensor.cores;
+  double product_s = wide_part(c, a) * 2 * products_of(a->direction) * width / rate;
   /* lanes are divided among the items that run at a time */
   double softmax_s = k->cycles / (pz_chip_vector_op_per_s(c) / fmin(cores, items));
   double both_s =
@@ -81,6 +80,16 @@ static double measured_s(const struct pz_chip *c, const struct pz_attention_work
   double longest_s = ends_s + row_s / pieces;
   double mean_s = items / cores * (ends_s + part * row_s);
   return fmax(mean_s + (a->causal ? k->tail * longest_s : 0), longest_s);
+}
+
+/* More tensor cores than vector cores divide the lanes among more items at a time, of which the longest ends later: some may
+ * then stay idle. */
+static double measured_s(const struct pz_chip *c, const struct pz_attention_work *a,
+                         const struct pz_kernel *k, double items, double part) {
+  double all = (double)c->tensor.cores, s = measured_on(c, a, k, items, part, all);
+  for (double cores = (double)c->vector.cores; cores < all; cores *= 2)
+    s = fmin(s, measured_on(c, a, k, items, part, cores));
+  return s;
 }
 
 double pz_attention_causal_part(const struct pz_dims *d, int64_t span, double queries) {

@@ -152,18 +152,31 @@ enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
   return PZ_OK;
 }
 
+/* Tiles of libraries for a grouped product have the least arithmetic: HBM, whose traffic is not that of a batch of products,
+ * takes no part in their choice. */
 enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                struct pz_mapping *out, struct pz_error *err) {
-  bool tuned = g->tuned && cost->chip.calibration.n_tiles;
-  for (int i = 0; i == 0 || (tuned && pz_grouped_tile(i)); i++) {
-    struct pz_product p = pz_grouped_product(&cost->chip, g, tuned ? pz_grouped_tile(i) : 0);
+  static const double UNLIMITED = 1e6;
+  struct pz_chip chip = cost->chip;
+  struct pz_calibration *k = &cost->chip.calibration;
+  uint64_t key = cost->chip_key;
+  bool tiles = k->n_tiles > 0 && !cost->times, tuned = g->tuned && k->n_tiles;
+  enum pz_status status = PZ_OK;
+  if (tiles) {
+    k->hbm_read_efficiency = k->hbm_write_efficiency = UNLIMITED;
+    cost->chip_key = ~key;
+  }
+  for (int i = 0; status == PZ_OK && (i == 0 || (tuned && pz_grouped_tile(i))); i++) {
+    struct pz_product p = pz_grouped_product(&chip, g, tuned ? pz_grouped_tile(i) : 0);
     struct pz_mapping o;
-    enum pz_status status = pz_cost_product(cost, &p, &o, err);
-    if (status != PZ_OK) return status;
-    pz_grouped_bytes(&cost->chip, g, &o);
+    status = pz_cost_product(cost, &p, &o, err);
+    if (status != PZ_OK) break;
+    pz_grouped_bytes(&chip, g, &o);
     if (i == 0 || o.latency_s < out->latency_s) *out = o;
   }
-  return PZ_OK;
+  cost->chip = chip;
+  cost->chip_key = key;
+  return status;
 }
 
 /* Lane operations of the vector tail of a fused operator, and their energy. */

@@ -25,10 +25,14 @@ double pz_format_weight_bytes(enum pz_format f) {
   return 2 * ceil(casts[f].reads) + casts[f].bytes; /* no norm finds its largest value */
 }
 
+/* A chip without a rate of 4-bit operands, which is only described, multiplies them as fast as 8-bit ones.  Where a power
+ * limit slows 16-bit GEMMs, narrower operands gain at most what they save in energy. */
 static double speedup_of(const struct pz_calibration *k, enum pz_format format) {
-  if (format == PZ_FORMAT_NVFP4) return k->nvfp4_speedup;
-  return format == PZ_FORMAT_FP8_BLOCK && k->fp8_block_speedup > 0 ? k->fp8_block_speedup
-                                                                   : k->fp8_speedup;
+  bool block = format == PZ_FORMAT_FP8_BLOCK && k->fp8_block_speedup > 0;
+  double speedup = block ? k->fp8_block_speedup : k->fp8_speedup;
+  if (format == PZ_FORMAT_NVFP4 && k->nvfp4_speedup > 0) speedup = k->nvfp4_speedup;
+  bool limited = k->throttle * k->training_throttle > 1;
+  return limited ? fmin(speedup, 1 / pz_power_width_part(format)) : speedup;
 }
 
 double pz_format_slowdown(const struct pz_chip *c, enum pz_format f, double of_16bit) {

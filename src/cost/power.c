@@ -106,10 +106,11 @@ static double clock_within(const struct pz_power_law *l, const struct pz_work *w
 
 void pz_power_run(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
                   struct pz_power *out) {
-  static const double LEAST_CLOCK = 0.05; /* of the chip's */
+  static const double LEAST_CLOCK = 0.05; /* of the chip's, or of what its technology sustains */
   at_clock(l, w, interval_s, l->most_hz, out);
   if (l->watts <= 0 || out->watts <= l->watts || !l->tech) return;
-  double low = fmin(LEAST_CLOCK * l->clock_hz, l->most_hz), high = l->most_hz;
+  double sustained_hz = fmin(l->clock_hz, l->tech->reference_hz);
+  double low = fmin(LEAST_CLOCK * sustained_hz, l->most_hz), high = l->most_hz;
   low = clock_within(l, w, interval_s, low, high);
   at_clock(l, w, interval_s, low, out);
   if (out->watts <= l->watts * (1 + 1e-12)) return;

@@ -528,8 +528,9 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
 static double fused_part(const struct pz_step_context *w, double tokens) {
   const struct pz_chip *c = &w->cost->chip;
   double flop = 2 * tokens * pz_format_bits(w->format) / 16; /* of a parameter */
+  double peak = pz_chip_tensor_flop_per_s(c) / c->clock_hz * pz_chip_gemm_hz(c);
   double memory_s = w->k->fused_accumulation_bytes / pz_chip_hbm_bytes_per_s(c),
-         compute_s = flop / pz_chip_tensor_flop_per_s(c);
+         compute_s = flop / peak;
   return pz_fmin(1, w->k->fused_part + memory_s / compute_s);
 }
 
