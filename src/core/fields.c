@@ -157,7 +157,7 @@ const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char 
 static const char *meant_number(const struct pz_key *row, double value, char *buf, size_t size) {
   enum { LARGEST_POWER = 18 };
   double middle = row->usual_min > 0 ? sqrt(row->usual_min * row->usual_max) : row->usual_max;
-  double least_distance = INFINITY;
+  double least_distance = HUGE_VAL;
   for (int power = -LARGEST_POWER; power <= LARGEST_POWER; power += 3) {
     double meant = value * pow(10, power), distance = fabs(log(meant / middle));
     bool usual = meant >= row->usual_min && meant <= row->usual_max;

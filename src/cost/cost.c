@@ -58,7 +58,8 @@ static uint64_t fingerprint(const struct pz_chip *c) {
                       (double)k->most_splits,
                       (double)k->least_split_k,
                       (double)k->n_tiles,
-                      (double)c->tech};
+                      (double)c->tech,
+                      c->glb_core_bytes};
   return pz_hash(v, sizeof v) ^ pz_hash(k->tiles, (size_t)k->n_tiles * sizeof *k->tiles);
 }
 
@@ -215,9 +216,13 @@ static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w
   e->energy_j = p.joules;
 }
 
+/* Buffers that deliver a number of bytes in each cycle, which are those of all chips but GPUs. */
+static bool buffers_follow(const struct pz_chip *c) { return c->execution != PZ_CHIP_STREAM; }
+
 struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz_format format,
                                    const struct pz_mapping *o) {
-  double part = pz_power_width_part(format), core_s = o->compute_s;
+  double array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s);
+  double part = pz_power_width_part(format), core_s = buffers_follow(c) ? array_s : o->compute_s;
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   if (c->bounds_others)
     core_s = format == PZ_FORMAT_16BIT ? 2 * macs / pz_chip_tensor_flop_per_s(c) : 0;
@@ -226,7 +231,7 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz
                           .startup_s = o->startup_s,
                           .core_s = core_s,
                           .hbm_s = o->hbm_s,
-                          .array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s),
+                          .array_s = array_s,
                           .glb_s = o->glb_s};
 }
 
@@ -307,7 +312,8 @@ static void vector_cost(const struct pz_cost *cost, const struct pz_op *op, stru
   *work = (struct pz_work){.core_j = energy - bytes * t->hbm_j,
                            .outside_j = bytes * t->hbm_j,
                            .startup_s = time.startup_s + time.rows_s,
-                           .core_s = time.compute_s,
+                           .core_s = buffers_follow(c) ? fmax(time.compute_s, time.glb_s)
+                                                       : time.compute_s,
                            .hbm_s = time.hbm_s,
                            .lane_s = time.compute_s,
                            .glb_s = time.glb_s};
@@ -338,7 +344,7 @@ static void scan_cost(const struct pz_cost *cost, const struct pz_op *op, struct
                                   n.bytes * t->glb_j,
                         .outside_j = n.bytes * t->hbm_j,
                         .startup_s = s.startup_s,
-                        .core_s = s.work_s,
+                        .core_s = s.compute_s,
                         .hbm_s = s.hbm_s,
                         .array_s = s.work_s,
                         .lane_s = s.lane_s};

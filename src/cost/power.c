@@ -32,14 +32,13 @@ double pz_power_static_watts(const struct pz_chip *c) {
 
 /* Cores of a GPU ask for all of the HBM rate down to the clock that the technology sustains: copies on an H200 at locked
  * clocks keep 4.2 TB/s down to 1,500 MHz, and take 0.78, 0.54 and 0.40 of it at 1,200, 900 and 600.  Other chips have DMA
- * engines with clocks of their own, and buffers that deliver a number of bytes in each cycle. */
+ * engines with clocks of their own. */
 struct pz_power_law pz_power_law_of(const struct pz_chip *c) {
   bool cores_ask = c->execution == PZ_CHIP_STREAM;
   double cores = (double)c->tensor.cores;
   return (struct pz_power_law){
       .tech = tech_of(c),
       .clock_hz = c->clock_hz,
-      .one_clock = !cores_ask && !c->bounds_others,
       .hbm_hz = cores_ask ? fmin(c->clock_hz, pz_tech_at(c->tech)->reference_hz) : 0,
       .glb_hz = c->glb_core_bytes > 0 ? c->glb_bytes_per_s / cores / c->glb_core_bytes : 0,
       .most_hz = c->clock_hz,
@@ -58,8 +57,7 @@ double pz_work_s(const struct pz_work *w) {
 
 static void at_clock(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
                      double clock_hz, struct pz_power *out) {
-  double cycles_s = l->one_clock ? fmax(w->core_s, pz_work_chip_s(w)) : w->core_s;
-  double cores_s = fmax(cycles_s * l->clock_hz, w->glb_s * l->glb_hz) / clock_hz;
+  double cores_s = fmax(w->core_s * l->clock_hz, w->glb_s * l->glb_hz) / clock_hz;
   double chip_s = fmax(cores_s, pz_work_chip_s(w));
   double work_s = fmax(chip_s, w->hbm_s * fmax(1, l->hbm_hz / clock_hz));
   double latency = w->startup_s + work_s, time = fmax(latency, interval_s);

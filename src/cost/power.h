@@ -29,9 +29,10 @@ struct pz_power_law pz_power_law_of(const struct pz_chip *c);
 /* What one call does, and its time at the chip's clock.  Cycles of the cores follow the clock; buffers and HBM keep the rates
  * that the chip states as long as cores ask for them. */
 struct pz_work {
-  double core_j;                   /* at the voltage of the technology's reference clock */
-  double outside_j;                /* of HBM and links, whatever the clock */
-  double startup_s, core_s, hbm_s; /* core_s: cycles of tensor and vector cores */
+  double core_j;    /* at the voltage of the technology's reference clock */
+  double outside_j; /* of HBM and links, whatever the clock */
+  double startup_s, hbm_s;
+  double core_s; /* cycles of the cores, and of buffers unless the chip is a GPU */
   /* at the tensor cores and their buffers, at the vector cores, at the global buffer */
   double array_s, lane_s, glb_s;
 };
