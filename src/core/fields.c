@@ -196,7 +196,7 @@ void pz_fields_check_usual(struct pz_fields *f, const struct pz_key *row) {
   f->status =
       pz_fail(f->err, PZ_BAD_INPUT,
               "%s: field '%s' is %g %s%s%s%s%s accepted: %s; \"any_units\": true in the file, or "
-              "--any-units, accepts any number",
+              "--any-units, accepts it",
               f->name, key, value, bytes ? "bytes" : row->unit, bytes ? row->unit + 1 : "",
               number ? "; did you mean " : ";", number ? number : "", number ? "?" : "", range);
   pz_error_at(f->err, f->name, 0, 0);

@@ -332,7 +332,7 @@ static void numbers_in_other_units_are_refused(void **state) {
       {"\"clock_hz\":1e9", "\"clock_hz\":1.5",
        "chip.json: field 'clock_hz' is 1.5 Hz; did you mean 1.5e9? accepted: 5e+07 to 1e+11; "
        "\"any_units\": true in the "
-       "file, or --any-units, accepts any number"},
+       "file, or --any-units, accepts it"},
       {"\"clock_hz\":1e9", "\"clock_hz\":1500", "is 1500 Hz; did you mean 1500e6? accepted"},
       {"\"clock_hz\":1e9", "\"clock_hz\":2e15", "is 2e+15 Hz; did you mean 2e+09? accepted"},
       {"\"bytes_per_stack\":1073741824", "\"bytes_per_stack\":24",
@@ -373,7 +373,7 @@ static void numbers_in_other_units_are_refused(void **state) {
   assert_string_equal(err.message,
                       "net: levels[0]: field 'bytes_per_s' is 450 bytes/s; did you mean 450e9? "
                       "accepted: 1e+06 to 1e+15; "
-                      "\"any_units\": true in the file, or --any-units, accepts any number");
+                      "\"any_units\": true in the file, or --any-units, accepts it");
   assert_int_equal(pz_cluster_parse("net", meant, strlen(meant), &n, &err), PZ_OK);
   assert_true(n.level[0].bytes_per_s == 450 && n.any_units);
 }
