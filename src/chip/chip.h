@@ -144,11 +144,12 @@ struct pz_chip {
   bool
       cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
   double static_mm2; /* whose static power counts against the watts; 0: its own area */
-  /* Times on it are lower bounds for chips that have less of anything: what is mapped to win at its own clock may lose at the clock
-   * that the watts allow, so that a lowered clock stretches only the cycles that no mapping avoids. */
+  /* This chip stands for all chips that have no more of any resource, and times on it are lower bounds of theirs.  The mapping
+   * that is fastest at the nominal clock need not be fastest at a clock that the power limit lowers, so that a lowered clock
+   * lengthens only the cycles that every mapping needs. */
   bool bounds_others;
   double
-      glb_core_bytes; /* of a cold GPU: that a core draws of the global buffer in a cycle; 0: any */
+      glb_core_bytes; /* that one core of a cold GPU can draw from the global buffer in a cycle; 0: no limit */
   double energy_part; /* of the cores, over what the technology says; 0: 1 */
   int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
                      where calibration has a rate for it */

@@ -137,16 +137,16 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
     f->status = pz_chip_set_class(c, NULL, f->err);
 }
 
-/* A chip that nobody measured runs at the clock that its watts allow: they have to be more than it draws at rest. */
+/* Refuses a power limit that leaves nothing for computing on a chip whose clock follows from it (a cold chip).  The margin
+ * above the static power is chosen: it covers the clock network at the lowest clock. */
 static void check_watts(struct pz_fields *f, const struct pz_chip *c) {
-  static const double LEAST =
-      1.1; /* of the power at rest: with the clock's network at its least clock */
+  static const double MARGIN = 1.1;
   if (f->status != PZ_OK || !c->cold || !(c->watts > 0)) return;
   double rest = pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(c->tech)->static_w_per_mm2;
   char accepted[80];
   snprintf(accepted, sizeof accepted, "at least %.3g, more than its area draws at rest",
-           LEAST * rest);
-  if (c->watts < LEAST * rest) pz_fields_refuse(f, "watts", accepted);
+           MARGIN * rest);
+  if (c->watts < MARGIN * rest) pz_fields_refuse(f, "watts", accepted);
 }
 
 static void check_least(struct pz_fields *f, const char *key, int64_t value, int64_t least,

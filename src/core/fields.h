@@ -49,8 +49,8 @@ struct pz_key {
   double absent;     /* PZ_KEY_MUST: it has to be there; a text: it is the file's name */
   const char *unit;  /* "": a number, or no number */
   const char *about; /* "MEANING; absent: WHAT THEN", where that is no value of it */
-  double usual_min,
-      usual_max; /* physical values: beyond these a number has another unit; 0, 0: any from min to max */
+  /* Usual range of a physical value: a number outside of it is probably in another unit.  0, 0: no check */
+  double usual_min, usual_max;
 };
 
 /* Read it into its member of *out; not of PZ_KEY_OTHER. */
@@ -63,7 +63,7 @@ void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *lis
 /* Any value, NULL where there is none or null.  Lives as long as the JSON value. */
 const json_t *pz_fields_value(struct pz_fields *f, const char *keys);
 
-/* One whose last members may be left out. */
+/* A row of a table of fields; the usual range may be left out. */
 #define PZ_KEY(name, ...)                                                                          \
   { .key = name, __VA_ARGS__ }
 

@@ -82,8 +82,8 @@ static double measured_on(const struct pz_chip *c, const struct pz_attention_wor
   return fmax(mean_s + (a->causal ? k->tail * longest_s : 0), longest_s);
 }
 
-/* More tensor cores than vector cores divide the lanes among more items at a time, of which the longest ends later: some may
- * then stay idle. */
+/* With more tensor cores than vector cores, each of the items in flight gets fewer lanes, and the longest one ends later.  The
+ * kernel may therefore leave some tensor cores idle: the fastest number of cores counts. */
 static double measured_s(const struct pz_chip *c, const struct pz_attention_work *a,
                          const struct pz_kernel *k, double items, double part) {
   double all = (double)c->tensor.cores, s = measured_on(c, a, k, items, part, all);

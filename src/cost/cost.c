@@ -107,23 +107,26 @@ void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found
   if (found) *found = cost->found;
 }
 
-/* GPUs that nobody measured have the tiles with the least arithmetic and traffic of the global buffer at the clock that their
- * technology sustains: where the watts lower the clock, arithmetic that HBM would hide does not stay hidden.  Libraries' tiles
- * leave the traffic of HBM as it is. */
+/* Maps a product on tiles of a library.  For GPUs known only by their data sheet, the tiles are those that are fastest at the
+ * clock that their technology sustains: where the power limit lowers the clock, arithmetic that HBM would hide does not stay
+ * hidden.  For them, and if `by_hbm` is false, the HBM rate does not influence the choice. */
 static enum pz_status map_product(const struct pz_cost *cost, const struct pz_product *p,
-                                  struct pz_mapping *out, struct pz_error *err) {
+                                  bool by_hbm, struct pz_mapping *out, struct pz_error *err) {
   static const double UNLIMITED = 1e9;
   struct pz_chip chip = cost->chip;
-  if (!chip.cold || !chip.calibration.n_tiles) return pz_map_product(p, &chip, out, err);
-  double hz = fmin(chip.clock_hz, pz_tech_at(chip.tech)->reference_hz);
-  chip.calibration.tile_value_s *= chip.clock_hz / hz;
-  chip.clock_hz = hz;
+  bool cold_gpu = chip.cold && chip.calibration.n_tiles;
+  if (!cold_gpu && by_hbm) return pz_map_product(p, &chip, out, err);
   chip.hbm.bytes_per_s_per_stack *= UNLIMITED;
-  chip.glb_bytes_per_s =
-      fmin(chip.glb_bytes_per_s, (double)chip.tensor.cores * chip.glb_core_bytes * hz);
+  if (cold_gpu) {
+    double hz = fmin(chip.clock_hz, pz_tech_at(chip.tech)->reference_hz);
+    chip.calibration.tile_value_s *= chip.clock_hz / hz;
+    chip.clock_hz = hz;
+    chip.glb_bytes_per_s =
+        fmin(chip.glb_bytes_per_s, (double)chip.tensor.cores * chip.glb_core_bytes * hz);
+  }
   enum pz_status status = pz_map_product(p, &chip, out, err);
   if (status != PZ_OK) return status;
-  out->compute_s *= hz / cost->chip.clock_hz;
+  out->compute_s *= chip.clock_hz / cost->chip.clock_hz;
   out->glb_s *= chip.glb_bytes_per_s / cost->chip.glb_bytes_per_s;
   out->hbm_s *= UNLIMITED;
   out->least_hbm_s *= UNLIMITED;
@@ -132,11 +135,10 @@ static enum pz_status map_product(const struct pz_cost *cost, const struct pz_pr
   return PZ_OK;
 }
 
-enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
-                               struct pz_mapping *out, struct pz_error *err) {
-  if (!cost || !p || !out) return pz_need(NULL, !cost ? "cost" : !p ? "product" : "out", err);
+static enum pz_status cached_product(struct pz_cost *cost, const struct pz_product *p, bool by_hbm,
+                                     struct pz_mapping *out, struct pz_error *err) {
   if (cost->times) return pz_product_times_get(cost->times, p, &cost->chip, out, err);
-  const int64_t key[] = {p->batch, p->m, p->n, p->k, p->warm, (int64_t)cost->chip_key};
+  const int64_t key[] = {p->batch, p->m, p->n, p->k, p->warm, by_hbm, (int64_t)cost->chip_key};
   uint32_t at = pz_map_get(&cost->seen, key, sizeof key);
   cost->asked++;
   if (at != PZ_NONE) {
@@ -144,7 +146,7 @@ enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
     *out = *pz_vec_at(&cost->mappings, struct pz_mapping, at);
     return PZ_OK;
   }
-  enum pz_status status = map_product(cost, p, out, err);
+  enum pz_status status = map_product(cost, p, by_hbm, out, err);
   if (status != PZ_OK) return status;
   uint32_t index = cost->mappings.n;
   if (!pz_vec_push(&cost->mappings, out) ||
@@ -153,31 +155,26 @@ enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
   return PZ_OK;
 }
 
-/* Tiles of libraries for a grouped product have the least arithmetic: HBM, whose traffic is not that of a batch of products,
- * takes no part in their choice. */
+enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
+                               struct pz_mapping *out, struct pz_error *err) {
+  if (!cost || !p || !out) return pz_need(NULL, !cost ? "cost" : !p ? "product" : "out", err);
+  return cached_product(cost, p, true, out, err);
+}
+
+/* The HBM traffic of a grouped product is not that of a batch of products (pz_grouped_bytes), so that HBM does not influence
+ * which tiles a library chooses. */
 enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                struct pz_mapping *out, struct pz_error *err) {
-  static const double UNLIMITED = 1e6;
-  struct pz_chip chip = cost->chip;
-  struct pz_calibration *k = &cost->chip.calibration;
-  uint64_t key = cost->chip_key;
-  bool tiles = k->n_tiles > 0 && !cost->times, tuned = g->tuned && k->n_tiles;
-  enum pz_status status = PZ_OK;
-  if (tiles) {
-    k->hbm_read_efficiency = k->hbm_write_efficiency = UNLIMITED;
-    cost->chip_key = ~key;
-  }
-  for (int i = 0; status == PZ_OK && (i == 0 || (tuned && pz_grouped_tile(i))); i++) {
-    struct pz_product p = pz_grouped_product(&chip, g, tuned ? pz_grouped_tile(i) : 0);
+  bool has_tiles = cost->chip.calibration.n_tiles > 0, tuned = g->tuned && has_tiles;
+  for (int i = 0; i == 0 || (tuned && pz_grouped_tile(i)); i++) {
+    struct pz_product p = pz_grouped_product(&cost->chip, g, tuned ? pz_grouped_tile(i) : 0);
     struct pz_mapping o;
-    status = pz_cost_product(cost, &p, &o, err);
-    if (status != PZ_OK) break;
-    pz_grouped_bytes(&chip, g, &o);
+    enum pz_status status = cached_product(cost, &p, !has_tiles, &o, err);
+    if (status != PZ_OK) return status;
+    pz_grouped_bytes(&cost->chip, g, &o);
     if (i == 0 || o.latency_s < out->latency_s) *out = o;
   }
-  cost->chip = chip;
-  cost->chip_key = key;
-  return status;
+  return PZ_OK;
 }
 
 /* Lane operations of the vector tail of a fused operator, and their energy. */
@@ -216,7 +213,7 @@ static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w
   e->energy_j = p.joules;
 }
 
-/* Buffers that deliver a number of bytes in each cycle, which are those of all chips but GPUs. */
+/* Do on-chip buffers deliver a fixed number of bytes per cycle, so that their rates follow the clock?  On all chips but GPUs. */
 static bool buffers_follow(const struct pz_chip *c) { return c->execution != PZ_CHIP_STREAM; }
 
 struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz_format format,

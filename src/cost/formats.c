@@ -25,8 +25,8 @@ double pz_format_weight_bytes(enum pz_format f) {
   return 2 * ceil(casts[f].reads) + casts[f].bytes; /* no norm finds its largest value */
 }
 
-/* A chip without a rate of 4-bit operands, which is only described, multiplies them as fast as 8-bit ones.  Where a power
- * limit slows 16-bit GEMMs, narrower operands gain at most what they save in energy. */
+/* Rate of GEMMs with narrow operands over that of 16-bit ones.  A chip description without a rate for 4-bit operands gives them
+ * the 8-bit rate.  Where a power limit slows 16-bit GEMMs, narrow operands gain at most the factor by which they save energy. */
 static double speedup_of(const struct pz_calibration *k, enum pz_format format) {
   bool block = format == PZ_FORMAT_FP8_BLOCK && k->fp8_block_speedup > 0;
   double speedup = block ? k->fp8_block_speedup : k->fp8_speedup;

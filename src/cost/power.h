@@ -16,7 +16,6 @@ struct pz_power_law {
       tech; /* NULL: one of the original libraries, which has no static power and keeps its clock */
   double clock_hz; /* that times are stated for */
   double most_hz;  /* at which it runs where its watts allow: at most clock_hz */
-  bool one_clock;  /* buffers and vector cores follow the clock as the tensor cores do */
   /* below these, cores ask HBM and the global buffer for less than their rates, in proportion */
   double hbm_hz, glb_hz;
   double watts;     /* limit; 0: none */

@@ -77,13 +77,13 @@ struct row {
 };
 
 static const double ROUNDING = 1e-9;
-/* Tiles and their rounds are whole; a faster GEMM hides less of the traffic beside it. */
+/* Numbers of tiles and of their rounds are integers; and a faster GEMM hides less of the traffic beside it. */
 #define TILES 1e-3
 #define HIDDEN 1e-3
 /* The factor by which a power limit slows a GEMM holds for the ends of its tiles too, which narrow operands do not shorten. */
 #define ENDS 2e-3
-/* Of bmm and experts on chips that nobody measured: tiles are chosen at the clock that the technology sustains and for HBM
- * without limit, and run at another. */
+/* Tolerance for bmm and experts on cold chips: their tiles are chosen at the clock that the technology sustains, with unlimited
+ * HBM, and run at another clock. */
 static const double COLD_TILES = 0.07;
 /* Arrays with more rows or columns are longer than most dimensions of the operators here, which are padded. */
 #define LONG_ARRAY 1024
@@ -383,7 +383,7 @@ struct scan {
   bool any_way;  /* for the values that are compared now */
 };
 
-/* All that is predicted of a machine; false: no file could describe it. */
+/* Computes all predictions for a machine; returns false if no file could describe the machine. */
 static bool measure(const struct scan *s, const struct machine *m, struct values *out) {
   enum where where = s->in->where;
   const char *effects = s->row->effects;
@@ -413,7 +413,7 @@ static bool measure(const struct scan *s, const struct machine *m, struct values
 
 /* ---- scanning --------------------------------------------------------------------------------- */
 
-/* Where a field is: `at` counts levels or kernels. */
+/* The address of the scanned field in a machine; `at` is the index of the level or kernel. */
 static void *member(const struct input *in, struct machine *m, int at) {
   char *base = in->where == KERNEL          ? (char *)&m->chip.calibration.kernels[at]
                : in->where == COLD_CONSTANT ? (char *)&m->cold
@@ -440,7 +440,7 @@ static void set(const struct input *in, struct machine *m, int at, double v) {
     *(double *)p = v;
 }
 
-/* The word of a list that is this name, or begins with it and =; NULL: none is. */
+/* Finds a name, or name=value, in a list of words; NULL if it is not there. */
 static const char *word_of(const char *list, const char *name) {
   size_t n = strlen(name);
   for (const char *at = list; at && *at; at += strcspn(at, " "), at += strspn(at, " "))
@@ -448,7 +448,7 @@ static const char *word_of(const char *list, const char *name) {
   return NULL;
 }
 
-/* The value of such a word; 0: it has none. */
+/* The number behind the = of such a word, or 0. */
 static double value_of(const char *list, const char *name) {
   const char *at = word_of(list, name), *value = at ? at + strlen(name) : "";
   return *value == '=' ? strtod(value + 1, NULL) : 0;
@@ -478,8 +478,8 @@ static double tolerance(const struct scan *s, const char *name) {
   return pz_fmax(s->row->tolerance, ROUNDING);
 }
 
-/* Compares all that is predicted with two values of a field, the larger behind the smaller.  Chips without a narrow format
- * have none of its operators.  Returns how much reacts. */
+/* Compares the predictions for a smaller and a larger value of a field.  Operators in a format that one of the two chips lacks
+ * are skipped.  Returns the number of predictions that change in the stated direction. */
 static int compare(struct scan *s, const struct values *a, const struct values *b, double low,
                    double high) {
   int reacting = 0;
@@ -511,7 +511,7 @@ static double scaled(const struct input *in, double v, double factor) {
   return factor > 0 ? pz_fmin(pz_fmax(x, in->least), in->most) : 0;
 }
 
-/* One field of one chip, kernel or level: absent where it is, then from the least value to the largest. */
+/* Scans one field of one chip, kernel or level: first absent, if it may be, then from the least value to the largest. */
 static int scan_at(struct scan *s) {
   static const double factors[] = {0, 1e-3, 0.5, 1, 2, 1e3};
   static struct values values[2];
@@ -548,7 +548,8 @@ static int scan_at(struct scan *s) {
   return reacting;
 }
 
-/* A field of all chips, kernels and levels; counts what reacts for each kernel. */
+/* Scans one field on every chip, and in every kernel or level if the field belongs to those.  `shown` counts the predictions
+ * that change for each kernel. */
 static void scan(struct scan *s, int shown[SCENES][PZ_CHIP_MOST_KERNELS]) {
   for (s->scene = 0; s->scene < SCENES; s->scene++) {
     const struct machine *m = &machines[s->scene];
@@ -580,7 +581,7 @@ static const struct row *row_of(const struct input *in, int *n) {
   return found;
 }
 
-/* A row of a field that changes neither times nor memory nor errors says what it is for. */
+/* Fields that change neither times nor memory nor errors must say in their description what they are for. */
 static void check_text(const struct input *in, const struct row *r) {
   bool area = strpbrk(r->effects, "awde") && !strpbrk(r->effects, "tlmhpxo");
   if (area != (strstr(in->about, "for area, power and cost only") != NULL))
