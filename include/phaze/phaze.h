@@ -1683,13 +1683,12 @@ struct pz_training_run {
   struct pz_pipeline_event *events;  /* of one replica; NULL: not asked for */
   uint32_t n_events;
   struct pz_expectation {
-    uint32_t runs;     /* validated ones most like this; 0: there are none */
-    double error;      /* their mean absolute error of the step time, a part of it */
-    double bias;       /* above 0: predictions are too long */
-    const char *of;    /* what they have in common with this, for people */
-    bool same_chip;    /* else of other chips alone */
-    char beyond[1000]; /* what the plan has and no validated run, "; " between them: "sequence
-                          1,048,576 (longest validated 131,072)"; "": nothing */
+    double error;  /* 8 of 10 runs like this measure a step within so large a part of the predicted one */
+    uint32_t runs; /* validated ones that have a feature of the plan, of its rarest; 0: not known */
+    char of[400];  /* where the error comes from, for people: "all runs 9%, experts 6%"; the parts
+                      add in squares */
+    char beyond[1000]; /* what the plan has and no validated run, "; " between them: "ZeRO-3 with
+                          experts"; "": nothing */
   } expected;
   int64_t layers;    /* repeated ones of the model, which stages divide */
   char refusal[480]; /* why the plan's framework cannot run it; "": it can */
@@ -1832,6 +1831,8 @@ PZ_API struct pz_stage_layers pz_training_run_stage(const struct pz_training_run
  * a step. */
 enum pz_plan_objective { PZ_PLAN_TIME, PZ_PLAN_MEMORY, PZ_PLAN_COST, PZ_PLAN_OBJECTIVES };
 PZ_API extern const char *const pz_plan_objective_names[];
+PZ_API extern const char *const pz_plan_risk_names[]; /* by enum pz_plan_risk; NULL after the last */
+PZ_API extern const char *const pz_software_names[];  /* by bit of enum pz_software */
 
 /* What a search for plans may take by default: the best one so far is the answer then, with its gap. */
 enum { PZ_PLAN_SECONDS = 300 };
@@ -1862,6 +1863,20 @@ struct pz_training_place_options {
                         `late`; 0: none */
   double
       seconds; /* the search ends after these with the best plans so far; 0: when all is decided */
+  int risk;    /* enum pz_plan_risk: what a step counts as */
+  int without; /* a set of enum pz_software: not to be switched on */
+};
+
+/* A step counts as 1 + the error to expect of the plan (pz_expectation) times as long, so that a plan
+ * that nobody has run must be faster by what it risks; or as it is predicted. */
+enum pz_plan_risk { PZ_RISK_COUNTED, PZ_RISK_NONE };
+
+/* Software that a plan may need besides its framework. */
+enum pz_software {
+  PZ_SOFTWARE_TE = 1, /* Transformer Engine: overlap of tensor-parallel communication, CUDA graphs */
+  PZ_SOFTWARE_DEEPEP = 2,
+  PZ_SOFTWARE_HYBRIDEP = 4,
+  PZ_SOFTWARE_GRAPHS = 8 /* CUDA graphs */
 };
 
 PZ_API struct pz_training_place_options pz_training_place_options_default(void);
@@ -2899,7 +2914,8 @@ struct pz_validation_point {
   double measured_bytes, predicted_bytes; /* 0: none */
   const char *reason;                     /* why there is no prediction; "" if there is one */
   const char *choices;  /* of the plan: equal for runs of one plan; NULL: as no other */
-  const char *features; /* that expected errors are found by, with commas; NULL: no run */
+  uint64_t features; /* of its plan, by which errors to expect are found (step/plan_features.def) */
+  const char *cluster;  /* of a run: the network's name; "" if not known */
   int64_t seq;          /* tokens of a sample, of a run that is predicted */
 };
 

@@ -322,4 +322,8 @@ static inline double pz_tech_voltage2(const struct pz_tech_info *t, double clock
 /* A good die of this size, $. */
 double pz_tech_die_dollars(const struct pz_tech_info *t, double mm2);
 
+/* Chips of one architecture, which calibration treats alike: a100-40 and a100-80 are "a100", h100,
+ * h200 and h800 "hopper".  A chip of no known line is a line of its own. */
+const char *pz_chip_line(const char *chip);
+
 #endif

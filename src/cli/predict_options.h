@@ -36,7 +36,7 @@ void pz_predict_print_misfit(const struct pz_predicted *x); /* of a plan that do
  * step, memory by stage. */
 int pz_predict_decimals(double step_s); /* behind the point, so that the step has four digits */
 void pz_predict_print_rates(const struct pz_prediction *p);
-void pz_predict_print_expected(const struct pz_expectation *e);
+void pz_predict_print_expected(const struct pz_expectation *e, double step_s);
 PZ_NODISCARD enum pz_status pz_predict_print_parts(const struct pz_prediction *p,
                                                    struct pz_arena *arena);
 PZ_NODISCARD enum pz_status pz_predict_print_memory(const struct pz_training_run *r,

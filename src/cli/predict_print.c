@@ -10,12 +10,12 @@
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 
-void pz_predict_print_expected(const struct pz_expectation *e) {
-  if (e->runs && e->same_chip)
-    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n", 100 * e->error,
-           e->runs, e->of);
-  else
-    printf("expected error of the step time: not known, no validated runs on such a chip\n");
+void pz_predict_print_expected(const struct pz_expectation *e, double step_s) {
+  char least[32], most[32];
+  if (!e->runs) return;
+  printf("8 of 10 such runs measure %s to %s s: %.0f%% more or less (%s)\n",
+         pz_text_number(least, sizeof least, step_s * (1 - e->error)),
+         pz_text_number(most, sizeof most, step_s * (1 + e->error)), 100 * e->error, e->of);
   if (e->beyond[0]) {
     char text[sizeof e->beyond];
     printf("beyond the validated runs: %s\n",
@@ -61,7 +61,7 @@ static void print_plan(const struct pz_predicted *x) {
          o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
          pz_text_s((double)o->mbs));
   pz_predict_print_rates(p);
-  if (!x->s->no_network) pz_predict_print_expected(&x->run->expected);
+  if (!x->s->no_network) pz_predict_print_expected(&x->run->expected, x->run->p.step_s);
   if (x->run->launch_bound)
     printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
 }

@@ -22,8 +22,8 @@ static bool simpler(const struct pz_plan *a, const struct pz_plan *b) {
 /* Also of bounds: a plan that comes before another does so by its bounds too. */
 static bool is_before(const struct pz_plan_pricing *s, const struct pz_found_plan *a,
                       const struct pz_found_plan *b) {
-  double x = pz_plan_value(s->space->q, &a->plan, a->p.step_s, a->p.peak_bytes),
-         y = pz_plan_value(s->space->q, &b->plan, b->p.step_s, b->p.peak_bytes);
+  double x = pz_plan_value(s->space, &a->plan, a->p.step_s, a->p.peak_bytes),
+         y = pz_plan_value(s->space, &b->plan, b->p.step_s, b->p.peak_bytes);
   if (x != y) return x < y;
   if (a->p.step_s != b->p.step_s) return a->p.step_s < b->p.step_s;
   return simpler(&a->plan, &b->plan);

@@ -50,8 +50,8 @@ static json_t *expected_json(const struct pz_expectation *e) {
     json_array_append_new(beyond, json_stringn(at, n));
     at += end ? n + 2 : n;
   }
-  return json_pack("{s:f,s:f,s:I,s:s,s:b,s:o}", "mean", e->error, "bias", e->bias, "runs",
-                   (json_int_t)e->runs, "of", e->of, "same_chip", e->same_chip, "beyond", beyond);
+  return json_pack("{s:f,s:I,s:s,s:o}", "error", e->error, "runs", (json_int_t)e->runs, "of", e->of,
+                   "beyond", beyond);
 }
 
 json_t *pz_training_run_json(const struct pz_training_run *r) {

@@ -152,6 +152,9 @@ static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan
     c.format = format_of(&w->layers[i], plan);
     status = pz_layer_kernels(&c, &w->layers[i], &m->kernels[i]);
   }
+  m->dispatcher = (int)pz_plan_dispatcher(plan);
+  m->cuda_graphs = plan->cuda_graphs;
+  m->by[0].timed = m->by[1].timed = false;
   return status;
 }
 
@@ -217,7 +220,6 @@ enum pz_status pz_step_model_set_chip(struct pz_step_model *m, const struct pz_c
   pz_cost_release(&m->cost);
   use_chip(m, chip, net, plan);
   m->cost.times = times;
-  m->by[0].timed = m->by[1].timed = false;
   pz_solved_passes_clear(m->solved);
   return time_kernels(m, plan, err);
 }
@@ -260,6 +262,10 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                                   int64_t microbatches, enum pz_timing timing,
                                   struct pz_error *err) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
+  if (m->dispatcher != (int)pz_plan_dispatcher(plan) || m->cuda_graphs != plan->cuda_graphs) {
+    enum pz_status status = time_kernels(m, plan, err);
+    if (status != PZ_OK) return status;
+  }
   bool often = pz_plan_scatters_often(plan);
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),

@@ -37,7 +37,8 @@ struct pz_step_model {
   double imbalance; /* of that load, at least 1 */
   struct pz_cost cost;
   const struct pz_constants *k;
-  struct pz_layer_kernels *kernels; /* by layer of w, or of half */
+  struct pz_layer_kernels *kernels; /* by layer of w, or of half; with the plan's ... */
+  int dispatcher, cuda_graphs;      /* ... of the last plan that was timed */
   struct pz_op_run *runs;           /* theirs, where operators are scheduled; else NULL */
   struct pz_solved_passes *solved;
   struct pz_layer_kinds kinds;         /* of repeated layers */
@@ -67,7 +68,8 @@ struct pz_step_model {
 /* Layers with a lower bound for each schedule in its place, or solved; the same where operators run one after another. */
 enum pz_timing { PZ_TIMING_BOUND, PZ_TIMING_SOLVED };
 
-/* Of the plan its tp, ep, etp, imbalance, sp, mbs, halves, framework, execution, attention library, seq, mtp and attention count. */
+/* Of the plan its tp, ep, etp, imbalance, sp, mbs, halves, framework, execution, attention library, seq, mtp and attention count;
+ * kernels are timed anew for a plan with another dispatcher of experts' tokens or other CUDA graphs. */
 PZ_NODISCARD enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan *plan,
                                               struct pz_step_model **out, struct pz_error *err);
 void pz_step_model_free(struct pz_step_model *m); /* accepts NULL */

@@ -55,7 +55,7 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
   r.hbm_bytes = (double)pz_chip_hbm_bytes(job->chip);
   r.plan.seq = (int64_t)(r.p.tokens / (double)r.plan.batch + 0.5);
   if (!job->net || !job->net->instant) /* steps without network are not among the validated runs */
-    r.expected = pz_plan_expectation(&r.plan, &r.p, job->chip);
+    r.expected = pz_plan_expectation(&r.plan, &r.p, detail.layers, job->chip, job->net);
   r.launch_bound = pz_launch_bound(&r.p.parts);
   r.stages = detail.stages;
   r.stage_s = detail.stage_s;
