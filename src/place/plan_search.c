@@ -150,7 +150,7 @@ static enum pz_status try_ways(void *ctx, const struct pz_step_shape *x, struct 
   t->s->first_s = -1;
   pz_progress_add(t->s->space->q->progress, 0);
   if (pz_plan_question_over(t->s->space->q)) return PZ_STOPPED;
-  for (size_t i = 0; i < t->s->space->n_ways && status == PZ_OK; i++)
+  for (size_t i = 0; i < pz_plan_space_ways(t->s->space) && status == PZ_OK; i++)
     if (pz_plan_space_take(t->s->space, p, i)) status = try_simpler(t, x, p);
   return status;
 }

@@ -269,6 +269,16 @@ static bool has_smaller_state(const struct pz_plan_space *s, const struct pz_pla
   return pz_plan_moment_bytes(p, experts) < pz_plan_moment_bytes(&whole, experts);
 }
 
+/* Overlap that costs software or certainty.  With less of it no step is faster, but one may count as less. */
+static const int dear[] = {0, PZ_OVERLAP_EP, PZ_OVERLAP_TP, PZ_OVERLAP_EP | PZ_OVERLAP_TP};
+
+/* Overlaps of the plan, which has all that it can. */
+static uint64_t count_overlaps(const struct pz_plan_space *s, const struct pz_plan *p) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < s->overlaps; i++) n += (pz_plan_overlap(p) & dear[i]) == dear[i];
+  return n;
+}
+
 /* Ways of a plan that the plain rules allow; of one with ZeRO but without replicas those that it has not without, or with
  * moments of more bits. */
 static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
@@ -290,7 +300,7 @@ static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
       whole.zero = 0;
       s->ways.allowed[i] = !allows(s, &whole, &s->way[i]);
     }
-    s->ways.n += s->ways.allowed[i];
+    if (s->ways.allowed[i]) s->ways.n += count_overlaps(s, p);
   }
 }
 
@@ -300,6 +310,8 @@ static void list_ways(struct pz_plan_space *s) {
   bool optimizer = p->offload & PZ_OFFLOAD_OPTIMIZER, away = p->offload & PZ_OFFLOAD_ACTIVATIONS;
   int quarters = optimizer && !(p->offload_fraction > 0) ? PZ_PLAN_FRACTIONS : 1;
   int first = away && (p->offload_layers || p->offload_modules);
+  bool some = s->q->switches && s->q->counted && !(s->q->pinned & PZ_PLAN_PIN(OVERLAP));
+  s->overlaps = some ? sizeof dear / sizeof *dear : 1;
   s->n_ways = 0;
   for (int q = 0; q < quarters; q++)
     for (int a = first; a <= away; a++)
@@ -361,9 +373,13 @@ static unsigned list_orders(const struct pz_plan_space *s) {
 }
 
 bool pz_plan_space_take(const struct pz_plan_space *s, struct pz_plan *p, size_t way) {
-  take(s, p, &s->way[way]);
-  p->overlap = s->ways.overlap[way];
-  return s->ways.allowed[way];
+  size_t k = way / s->overlaps;
+  int without = dear[way % s->overlaps];
+  take(s, p, &s->way[k]);
+  p->overlap = s->ways.overlap[k];
+  bool has = (pz_plan_overlap(p) & without) == without;
+  p->overlap &= ~without;
+  return has && s->ways.allowed[k];
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */

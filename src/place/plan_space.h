@@ -96,6 +96,7 @@ struct pz_plan_space {
   struct pz_plan_way
       way[PZ_PLAN_WAYS]; /* the first: nothing recomputed, nothing away that is not asked for */
   size_t n_ways;
+  size_t overlaps; /* that a plan may have on each of its ways: all that its framework can, and without some of it */
   struct pz_plan_variant variant[PZ_PLAN_VARIANTS]; /* the first: as the question has it */
   uint32_t n_variants;
   struct pz_plan_ways ways;        /* of the plan at hand */
@@ -144,7 +145,12 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_st
 /* Lowest bound first. */
 void pz_plan_grids_sort(struct pz_vec *grids);
 
-/* May a plan that pz_plan_space_each has come to go this one of the ways?  The plan is told of it, and of its overlap. */
+/* Ways and overlaps: overlap counts fastest, first with all that the framework can. */
+static inline size_t pz_plan_space_ways(const struct pz_plan_space *s) {
+  return s->n_ways * s->overlaps;
+}
+
+/* May a plan that pz_plan_space_each has come to go this one of the ways, with this overlap?  The plan is told of both. */
 bool pz_plan_space_take(const struct pz_plan_space *s, struct pz_plan *p, size_t way);
 
 /* Is the number of layers whose activations go to the host for memory to choose? */
