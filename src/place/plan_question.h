@@ -65,7 +65,7 @@ static inline bool pz_plan_question_over(const struct pz_plan_question *q) {
 
 /* What the question's objective makes of a plan; less is better. */
 double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, double step_s,
-                     double peak_bytes);
+                     double needed_bytes);
 
 /* The fastest training plan: over tensor, sequence, context and expert parallelism, stages and chunks, replicas,
  * microbatch, ZeRO and recomputation, within memory, on whole nodes.  Every plan of the space is priced, or excluded

@@ -56,9 +56,9 @@ static enum pz_status check_question(const struct pz_plan_question *q, struct pz
 }
 
 double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, double step_s,
-                     double peak_bytes) {
+                     double needed_bytes) {
   switch (q->objective) {
-  case PZ_PLAN_MEMORY: return peak_bytes;
+  case PZ_PLAN_MEMORY: return needed_bytes;
   case PZ_PLAN_COST: return step_s * (double)pz_plan_devices(p);
   default: return step_s;
   }
@@ -184,7 +184,7 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
   const struct pz_plan_question *q = s->space->q;
   const struct pz_vec *grids = &s->space->grids;
   const struct pz_found_plan *best = &s->found.list[0];
-  double value = pz_plan_value(q, &best->plan, best->p.step_s, best->p.peak_bytes);
+  double value = pz_plan_value(q, &best->plan, best->p.step_s, best->p.needed_bytes);
   struct ties t = {
       .s = s, .limit = value * (1 + q->tie), .best = tie_key(&best->plan, s->space->n_blocks)};
   if (s->cutoff_s > 0) t.limit = pz_fmin(t.limit, s->cutoff_s);
@@ -223,7 +223,7 @@ static enum pz_status price_grids(struct pz_plan_pricing *s) {
     status = pricing_stop(s, pz_plan_pricing_grid(s, g));
     if (s->found.stopped) { /* no plan of this grid or a later one is better than its bound */
       const struct pz_found_plan *best = &s->found.list[0];
-      double value = pz_plan_value(space->q, &best->plan, best->p.step_s, best->p.peak_bytes);
+      double value = pz_plan_value(space->q, &best->plan, best->p.step_s, best->p.needed_bytes);
       s->found.certificate.gap = pz_fmax(0, 1 - g->bound / value);
     }
     pz_progress_add(space->q->progress, 1);
