@@ -1008,8 +1008,9 @@ static double allocator_bytes(const struct pz_memory_model *m, const struct pz_c
          first_copies(p, peak, moving);
 }
 
-/* Groups of plans whose predictions are equally good: FSDP2 with one stage and with several, other frameworks. */
-enum margin_group { ONE_STAGE, STAGES, OTHER };
+/* Groups of plans whose predictions are equally good: FSDP2 with one stage and with several, programs that XLA compiles, and
+ * the plans of all other frameworks, which have the interval of Megatron-LM. */
+enum margin_group { ONE_STAGE, STAGES, COMPILED, OTHER };
 static const struct {
   double low, high;
 } margins[] = {
@@ -1019,10 +1020,12 @@ static const struct {
 
 struct pz_reserved pz_reserved_of(const struct pz_memory_model *m, const struct pz_constants *k,
                                   const struct pz_plan *p, const struct pz_training_memory *peak) {
-  bool fsdp2 = pz_plan_framework(p)->shards_stages;
-  enum margin_group group = !fsdp2 ? OTHER : p->pp > 1 ? STAGES : ONE_STAGE;
-  double bytes = allocator_bytes(m, k, p, peak), low = margins[group].low,
-         high = margins[group].high;
+  const struct pz_framework *f = pz_plan_framework(p);
+  enum margin_group group = OTHER;
+  if (pz_framework_compiles(f)) group = COMPILED;
+  if (f->shards_stages) group = p->pp > 1 ? STAGES : ONE_STAGE;
+  double bytes = allocator_bytes(m, k, p, peak);
+  double low = margins[group].low, high = margins[group].high;
   if (m->measured > 0) low = pz_fmin(0, m->measured - 1), high = pz_fmax(0, m->measured - 1);
   if (p->memory_margin >= 0) high = p->memory_margin / 100;
   return (struct pz_reserved){bytes, bytes * (1 + pz_fmin(low, high)), bytes * (1 + high)};

@@ -1084,7 +1084,7 @@ static long long number(const struct row_question *x, const char *column) {
 
 /* As run_table.c does it. */
 static void row_config(struct row_question *x, const struct pz_framework *f) {
-  long long unit = 128 * number(x, "tp"), vocab = (number(x, "vocab") + unit - 1) / unit * unit;
+  long long vocab = number(x, "vocab");
   bool gated = strcmp(word(x, "mlp"), "swiglu") == 0;
   if (gated || f->decoder)
     snprintf(x->config, sizeof x->config,
