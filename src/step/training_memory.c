@@ -1008,9 +1008,9 @@ static double allocator_bytes(const struct pz_memory_model *m, const struct pz_c
          first_copies(p, peak, moving);
 }
 
-/* Groups of plans whose predictions are equally good: FSDP2 with one stage and with several, programs that XLA compiles, and
- * the plans of all other frameworks, which have the interval of Megatron-LM. */
-enum margin_group { ONE_STAGE, STAGES, COMPILED, OTHER };
+/* Groups of plans whose predictions are equally good: FSDP2, FSDP2 with several stages of tensor-parallel groups, programs
+ * that XLA compiles, and the plans of all other frameworks, which have the interval of Megatron-LM. */
+enum margin_group { FSDP2, DIVIDED_STAGES, COMPILED, OTHER };
 static const struct {
   double low, high;
 } margins[] = {
@@ -1023,7 +1023,7 @@ struct pz_reserved pz_reserved_of(const struct pz_memory_model *m, const struct 
   const struct pz_framework *f = pz_plan_framework(p);
   enum margin_group group = OTHER;
   if (pz_framework_compiles(f)) group = COMPILED;
-  if (f->shards_stages) group = p->pp > 1 ? STAGES : ONE_STAGE;
+  if (f->shards_stages) group = p->pp > 1 && p->tp > 1 ? DIVIDED_STAGES : FSDP2;
   double bytes = allocator_bytes(m, k, p, peak);
   double low = margins[group].low, high = margins[group].high;
   if (m->measured > 0) low = pz_fmin(0, m->measured - 1), high = pz_fmax(0, m->measured - 1);
