@@ -2361,6 +2361,7 @@ struct pz_study_options {
   uint32_t n_weight; /* of `weight`, of the objective weighted: n_models; 0: not told */
 
   const char *fp8_recipe, *moment_bytes, *mtp, *offload; /* as precision and peft */
+  const char *memory_margin; /* evaluator training: of every plan, a text of pz_plan_set; NULL: default */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the

@@ -308,7 +308,7 @@ static enum pz_status tell_changes(const struct answer *a, const struct pz_train
   char name[120], plan[256];
   return pz_fail(err, PZ_NO_ANSWER,
                  "no plan of %s fits on %" PRId64
-                 " x %s: the least is %.1f GB a device of %.1f GB usable "
+                 " x %s: the least is at most %.1f GB a device of %.1f GB usable "
                  "(%s), most of it %s, %.1f GB%s. Fits with: %s%s",
                  pz_text_plain(pz_text_copy(name, sizeof name, a->model)), a->asked->plan.devices,
                  a->chip->name, r->p.needed_bytes / 1e9, r->p.usable_bytes / 1e9,
