@@ -1636,7 +1636,7 @@ struct pz_prediction {
   double tokens, params; /* tokens of a step, parameters of the model */
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
   double mfu_conventional; /* mfu with attention in full in every layer, as papers print it */
-  double usable_bytes; /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
+  double usable_bytes; /* of a device's HBM that the allocator can reserve: it fits if needed_bytes is within */
   double host_bytes;   /* of the host's memory for each device, of the stage with most; 0: none */
   double
       offload_s; /* of parts.transfer_s: activations on their way to the host and back that show */
@@ -1644,6 +1644,8 @@ struct pz_prediction {
   double sparse_layers; /* with attention to the keys that an indexer chooses */
   double
       usable_host_bytes; /* of the host's memory for each device: it fits if host_bytes is within */
+  /* of the stage whose allocator reserves most: as predicted, and the least and the most with the error of such plans */
+  double reserved_bytes, reserved_low_bytes, needed_bytes;
 };
 
 /* What people call a part of this step: its label, or "attention and scans" of a model with state-space layers. */
@@ -1664,7 +1666,7 @@ static inline double pz_hidden_part(const struct pz_prediction *x, const struct 
 
 /* Does the plan fit in memory, the device's and the host's? */
 static inline bool pz_prediction_fits(const struct pz_prediction *p) {
-  return p->peak_bytes <= p->usable_bytes && p->host_bytes <= p->usable_host_bytes;
+  return p->needed_bytes <= p->usable_bytes && p->host_bytes <= p->usable_host_bytes;
 }
 
 /* One forward or backward of one chunk of a stage, for one microbatch. */
@@ -2374,6 +2376,7 @@ struct pz_study_options {
   uint32_t n_weight; /* of `weight`, of the objective weighted: n_models; 0: not told */
 
   const char *fp8_recipe, *moment_bytes, *mtp, *offload; /* as precision and peft */
+  const char *memory_margin; /* evaluator training: of every plan, a text of pz_plan_set; NULL: default */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the

@@ -31,6 +31,8 @@ struct pz_predicted {
 /* The prediction as tables. */
 PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
 void pz_predict_print_misfit(const struct pz_predicted *x); /* of a plan that does not fit */
+/* What the allocator reserves, at most, and what the device offers: a line without its beginning. */
+void pz_predict_print_reserved(const struct pz_training_run *r);
 
 /* Parts of them, which other commands print too: samples/s and MFU, the expected error, the parts of a
  * step, memory by stage. */

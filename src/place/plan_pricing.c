@@ -22,8 +22,8 @@ static bool simpler(const struct pz_plan *a, const struct pz_plan *b) {
 /* Also of bounds: a plan that comes before another does so by its bounds too. */
 static bool is_before(const struct pz_plan_pricing *s, const struct pz_found_plan *a,
                       const struct pz_found_plan *b) {
-  double x = pz_plan_value(s->space, &a->plan, a->p.step_s, a->p.peak_bytes),
-         y = pz_plan_value(s->space, &b->plan, b->p.step_s, b->p.peak_bytes);
+  double x = pz_plan_value(s->space, &a->plan, a->p.step_s, a->p.needed_bytes),
+         y = pz_plan_value(s->space, &b->plan, b->p.step_s, b->p.needed_bytes);
   if (x != y) return x < y;
   if (a->p.step_s != b->p.step_s) return a->p.step_s < b->p.step_s;
   return simpler(&a->plan, &b->plan);
@@ -55,19 +55,19 @@ static enum pz_status keep(struct pz_plan_pricing *s, const struct pz_found_plan
 static double most_bytes(const struct pz_plan_pricing *s) {
   const struct pz_found_plans *f = &s->found;
   if (s->memory->keeps) return s->memory->hbm_bytes;
-  if (!f->n) return f->has_least ? pz_fmax(s->memory->hbm_bytes, f->least.p.peak_bytes) : HUGE_VAL;
+  if (!f->n) return f->has_least ? pz_fmax(s->memory->hbm_bytes, f->least.p.needed_bytes) : HUGE_VAL;
   bool memory = s->space->q->objective == PZ_PLAN_MEMORY && f->n == s->top;
-  return memory ? f->list[f->n - 1].p.peak_bytes : s->memory->hbm_bytes;
+  return memory ? f->list[f->n - 1].p.needed_bytes : s->memory->hbm_bytes;
 }
 
 /* Where nothing has been found to fit: the plan that needs least. */
 static void note_least(struct pz_plan_pricing *s, const struct pz_step_shape *x,
                        const struct pz_plan *p, double bytes) {
   if (s->memory->keeps || s->found.n || bytes == HUGE_VAL ||
-      (s->found.has_least && bytes >= s->found.least.p.peak_bytes))
+      (s->found.has_least && bytes >= s->found.least.p.needed_bytes))
     return;
   s->found.has_least = true;
-  s->found.least = (struct pz_found_plan){.plan = *p, .p = {.peak_bytes = bytes}};
+  s->found.least = (struct pz_found_plan){.plan = *p, .p = {.needed_bytes = bytes}};
   s->least_shape = x;
   if (!p->stage_recompute) return;
   memcpy(s->least_stages, p->stage_recompute, (size_t)p->pp * sizeof *s->least_stages);
@@ -79,7 +79,7 @@ static bool promises(const struct pz_plan_pricing *s, const struct pz_plan *p, d
                      double bytes) {
   if (s->cutoff_s > 0 && bound_s >= s->cutoff_s) return false;
   if (s->found.n < s->top) return true;
-  struct pz_found_plan one = {.plan = *p, .p = {.step_s = bound_s, .peak_bytes = bytes}};
+  struct pz_found_plan one = {.plan = *p, .p = {.step_s = bound_s, .needed_bytes = bytes}};
   return is_before(s, &one, &s->found.list[s->found.n - 1]);
 }
 
@@ -89,7 +89,7 @@ enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s, const struct pz_st
   enum pz_status status = pz_step_price(x->m, p, &one.p, NULL, s->space->err);
   if (status != PZ_OK) return status;
   s->found.certificate.solved++;
-  return promises(s, p, one.p.step_s, one.p.peak_bytes) ? keep(s, &one) : PZ_OK;
+  return promises(s, p, one.p.step_s, one.p.needed_bytes) ? keep(s, &one) : PZ_OK;
 }
 
 enum pz_status pz_plan_pricing_least_s(struct pz_plan_pricing *s, const struct pz_step_shape *x,

@@ -179,7 +179,7 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
   const struct pz_plan_question *q = s->space->q;
   const struct pz_vec *grids = &s->space->grids;
   const struct pz_found_plan *best = &s->found.list[0];
-  double value = pz_plan_value(s->space, &best->plan, best->p.step_s, best->p.peak_bytes);
+  double value = pz_plan_value(s->space, &best->plan, best->p.step_s, best->p.needed_bytes);
   struct ties t = {
       .s = s, .limit = value * (1 + q->tie), .best = tie_key(&best->plan, s->space->n_blocks)};
   s->found.simplest = *best;
@@ -217,7 +217,7 @@ static enum pz_status price_grids(struct pz_plan_pricing *s) {
     status = pricing_stop(s, pz_plan_pricing_grid(s, g));
     if (s->found.stopped) { /* no plan of this grid or a later one is better than its bound */
       const struct pz_found_plan *best = &s->found.list[0];
-      double value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.peak_bytes);
+      double value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.needed_bytes);
       s->found.certificate.gap = pz_fmax(0, 1 - g->bound / value);
     }
     pz_progress_add(space->q->progress, 1);

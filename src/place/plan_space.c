@@ -169,8 +169,8 @@ double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_ste
 /* ---- what a plan is worth --------------------------------------------------------------------- */
 
 double pz_plan_value(const struct pz_plan_space *s, const struct pz_plan *p, double step_s,
-                     double peak_bytes) {
-  if (s->q->objective == PZ_PLAN_MEMORY) return peak_bytes;
+                     double needed_bytes) {
+  if (s->q->objective == PZ_PLAN_MEMORY) return needed_bytes;
   if (s->q->counted) step_s *= 1 + pz_risk_error(&s->risk, pz_plan_features(p, &s->features));
   return s->q->objective == PZ_PLAN_COST ? step_s * (double)pz_plan_devices(p) : step_s;
 }

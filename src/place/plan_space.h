@@ -117,7 +117,7 @@ PZ_NODISCARD enum pz_status pz_plan_space_empty(const struct pz_plan_space *s);
 
 /* What the question's objective makes of a plan; less is better.  It does not fall with a feature more of the plan. */
 double pz_plan_value(const struct pz_plan_space *s, const struct pz_plan *p, double step_s,
-                     double peak_bytes);
+                     double needed_bytes);
 
 static inline struct pz_step_shape *pz_shape_at(const struct pz_plan_space *s, uint32_t i) {
   return pz_vec_at(&s->shapes, struct pz_step_shape, i);

@@ -37,6 +37,9 @@ static const struct pz_field prediction_fields[] = {
     PZ_FIELD(struct pz_prediction, params, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, microbatches, PZ_FIELD_INT),
     PZ_FIELD(struct pz_prediction, peak_bytes, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, reserved_low_bytes, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, reserved_bytes, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, needed_bytes, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, peak_stage, PZ_FIELD_COUNT)};
 static const struct pz_record prediction_record =
     PZ_RECORD(prediction_fields, struct pz_prediction);

@@ -343,3 +343,9 @@ struct pz_training_memory pz_step_memory(const struct pz_step_model *m, const st
                                          int64_t stage) {
   return pz_training_memory(&m->memory, plan, pz_plan_microbatches(plan), stage);
 }
+
+double pz_step_needed_bytes(const struct pz_step_model *m, const struct pz_plan *plan,
+                            int64_t stage) {
+  struct pz_training_memory peak = pz_step_memory(m, plan, stage);
+  return pz_reserved_of(&m->memory, m->k, plan, &peak).high;
+}

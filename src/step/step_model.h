@@ -131,6 +131,10 @@ double pz_step_waiting(const struct pz_constants *k, const struct pz_cluster *ne
 struct pz_training_memory pz_step_memory(const struct pz_step_model *m, const struct pz_plan *plan,
                                          int64_t stage);
 
+/* Bytes that the allocator reserves for it, at most: the plan fits if the device offers so many. */
+double pz_step_needed_bytes(const struct pz_step_model *m, const struct pz_plan *plan,
+                            int64_t stage);
+
 /* Of a stage, the host's memory for each device. */
 double pz_step_host_bytes(const struct pz_step_model *m, const struct pz_plan *plan, int64_t stage);
 

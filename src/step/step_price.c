@@ -585,7 +585,13 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
     struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;
-    if (reserved) reserved[k] = pz_allocator_bytes(&x->m->memory, x->m->k, x->plan, &one);
+    struct pz_reserved all = pz_reserved_of(&x->m->memory, x->m->k, x->plan, &one);
+    if (reserved) reserved[k] = all.bytes;
+    if (all.high > out->needed_bytes) {
+      out->needed_bytes = all.high;
+      out->reserved_bytes = all.bytes;
+      out->reserved_low_bytes = all.low;
+    }
     out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(x->m, x->plan, k));
     if (bytes <= out->peak_bytes) continue;
     out->peak_bytes = bytes;

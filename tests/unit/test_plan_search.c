@@ -331,7 +331,7 @@ static double usable_bytes(const struct pz_chip *chip) {
 
 static double value_by(const struct pz_plan_question *q, const struct pz_plan *p,
                        const struct pz_prediction *x) {
-  if (q->objective == PZ_PLAN_MEMORY) return x->peak_bytes;
+  if (q->objective == PZ_PLAN_MEMORY) return x->needed_bytes;
   return q->objective == PZ_PLAN_COST ? x->step_s * (double)pz_plan_devices(p) : x->step_s;
 }
 
@@ -343,11 +343,11 @@ static double value_of(struct listing *l, const struct pz_plan *p) {
   if (pz_step_price(l->m, p, &x, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   if (below(l->random, 200) == 0) {
     if (pz_predict(&q->job, p, &y, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
-    assert_true(x.step_s == y.step_s && x.peak_bytes == y.peak_bytes);
+    assert_true(x.step_s == y.step_s && x.needed_bytes == y.needed_bytes);
   }
   if (x.host_bytes > x.usable_host_bytes) return HUGE_VAL;
-  l->least_bytes = fmin(l->least_bytes, x.peak_bytes);
-  if (x.peak_bytes > l->hbm_bytes) return HUGE_VAL;
+  l->least_bytes = fmin(l->least_bytes, x.needed_bytes);
+  if (x.needed_bytes > l->hbm_bytes) return HUGE_VAL;
   if (l->n_priced == l->cap_priced) {
     l->cap_priced = 2 * l->cap_priced + 256;
     l->priced = realloc(l->priced, l->cap_priced * sizeof *l->priced);
@@ -655,7 +655,7 @@ static void shrink_memory(uint64_t *r, struct random_case *c) {
   q.objective = PZ_PLAN_TIME;
   if (status == PZ_OK) status = pz_plan_search(&q, &arena, &best, NULL);
   if (status == PZ_OK && least.n && best.n) {
-    double low = least.list[0].p.peak_bytes, high = best.list[0].p.peak_bytes;
+    double low = least.list[0].p.needed_bytes, high = best.list[0].p.needed_bytes;
     double bytes = below(r, 5) ? low + (high - low) * below(r, 1000) / 1000 : 0.99 * low;
     c->chip.hbm.bytes_per_stack = (int64_t)(pz_hbm_needed(&c->chip, &pz_constants_default, bytes) /
                                             (double)c->chip.hbm.stacks) +
@@ -712,9 +712,9 @@ static bool agrees(const struct listing *l, enum pz_status status,
   if (found->n != pz_min(l->n, q->top))
     return print_message("%u plans fit, %u found\n", l->n, found->n), false;
   if (!l->n && l->least_bytes == HUGE_VAL) return !found->has_least; /* the host holds none */
-  if (!l->n && !(found->has_least && same_value(found->least.p.peak_bytes, l->least_bytes)))
+  if (!l->n && !(found->has_least && same_value(found->least.p.needed_bytes, l->least_bytes)))
     return print_message("the least is %.12g bytes, found %.12g\n", l->least_bytes,
-                         found->has_least ? found->least.p.peak_bytes : 0),
+                         found->has_least ? found->least.p.needed_bytes : 0),
            false;
   if (!l->n) return true;
   for (uint32_t i = 0; i < found->n; i++) {
@@ -735,7 +735,7 @@ static bool is_simplest(const struct listing *l, const struct pz_found_plans *fo
   const struct pz_found_plan *own = &found->simplest;
   double best = found_value(q, &found->list[0]), tie = q->objective == PZ_PLAN_TIME ? q->tie : 0;
   struct simplicity simplest = simplicity_of(&own->plan, l->c->layers), least = simplest;
-  if (found_value(q, own) > best * (1 + tie) || own->p.peak_bytes > l->hbm_bytes)
+  if (found_value(q, own) > best * (1 + tie) || own->p.needed_bytes > l->hbm_bytes)
     return print_message("simplest: %.12g, best %.12g\n", found_value(q, own), best), false;
   for (uint32_t i = 0; i < l->n_priced; i++) {
     const struct priced *x = &l->priced[i];
@@ -1084,7 +1084,7 @@ static long long number(const struct row_question *x, const char *column) {
 
 /* As run_table.c does it. */
 static void row_config(struct row_question *x, const struct pz_framework *f) {
-  long long unit = 128 * number(x, "tp"), vocab = (number(x, "vocab") + unit - 1) / unit * unit;
+  long long vocab = number(x, "vocab");
   bool gated = strcmp(word(x, "mlp"), "swiglu") == 0;
   if (gated || f->decoder)
     snprintf(x->config, sizeof x->config,
@@ -1172,7 +1172,7 @@ static bool is_asked(const struct pz_csv *csv, uint32_t i, const struct pz_run_r
   bool recipe = *word(&x, "experts") && strcmp(word(&x, "framework"), "nemo") == 0;
   if (recipe && (chip.calibration.host_launch > 1 || strstr(word(&x, "model"), "tokendrop")))
     return false;
-  return row->p.peak_bytes <= usable_bytes(&chip);
+  return row->p.needed_bytes <= usable_bytes(&chip);
 }
 
 struct known {

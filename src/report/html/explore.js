@@ -198,7 +198,7 @@ function showFacts(r, job) {
   const where = `${short(visible(job.state.model))} on ${count(job.state.devices)} × ${visible(job.chipName)}${job.clusterName ? " in " + visible(job.clusterName) : ""}`;
   title.className = r.fits ? "" : "wrong";
   title.textContent = r.fits ? `${where}: ${seconds(r.step_s)} per step, MFU ${percent(r.mfu, 1)}.`
-    : `${where}: does not fit: ${r.peak_bytes > r.usable_bytes ? `${number(r.peak_bytes / 1e9)} of ${number(r.usable_bytes / 1e9)} GB`
+    : `${where}: does not fit: ${r.needed_bytes > r.usable_bytes ? `${number(r.needed_bytes / 1e9)} of ${number(r.usable_bytes / 1e9)} GB`
       : `${number(r.host_bytes / 1e9)} of ${number(r.usable_host_bytes / 1e9)} GB on the host`}.`;
 }
 
