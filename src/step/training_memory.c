@@ -986,13 +986,14 @@ static double fsdp2_gaps(const struct pz_memory_model *m, const struct pz_consta
   return bytes + k->reserved_gathered * HALF_BYTES * m->layer_params;
 }
 
-/* With ZeRO 1 Megatron Core allocates parameters one by one and then copies them into one buffer
- * (megatron/core/distributed/param_and_grad_buffer.py): the blocks of the first copies stay reserved, and activations use
- * them. */
-static double first_copies(const struct pz_plan *p, const struct pz_training_memory *peak,
-                           double moving) {
-  bool copies = pz_plan_framework(p)->rules == PZ_RULES_CORE && p->zero == 1;
-  return copies ? pz_fmax(0, peak->weight_bytes - moving) : 0;
+/* Of Megatron Core, beside what stays through a step: the optimizer's temporaries, and with ZeRO 1 the blocks in which the
+ * parameters were allocated one by one before they were copied into one buffer
+ * (megatron/core/distributed/param_and_grad_buffer.py).  The temporaries are in fp32 and too large for these blocks;
+ * activations use both. */
+static double core_blocks(const struct pz_constants *k, const struct pz_plan *p,
+                          const struct pz_training_memory *peak) {
+  if (pz_plan_framework(p)->rules != PZ_RULES_CORE) return 0;
+  return k->reserved_root * peak->optimizer_bytes + (p->zero == 1 ? peak->weight_bytes : 0);
 }
 
 static double allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
@@ -1003,9 +1004,7 @@ static double allocator_bytes(const struct pz_memory_model *m, const struct pz_c
                   peak->reserve_bytes;
   if (pz_framework_compiles(f)) return sum; /* its buffers are laid out before it runs */
   if (f->shards_stages) return sum + fsdp2_gaps(m, k, p, peak, moving);
-  double root = f->rules == PZ_RULES_CORE ? k->reserved_root * peak->optimizer_bytes : 0;
-  return (sum + pz_fmax(0, root - moving)) * (1 + k->reserved_other) +
-         first_copies(p, peak, moving);
+  return pz_fmax(sum * (1 + k->reserved_other), sum - moving + core_blocks(k, p, peak));
 }
 
 /* Groups of plans whose predictions are equally good: FSDP2, FSDP2 with several stages of tensor-parallel groups, programs
