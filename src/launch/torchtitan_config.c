@@ -256,7 +256,7 @@ static void put_experts(const struct pz_document *d, bool latent, int64_t layers
 }
 
 /* The module's model in the words of Megatron, which has a reader. */
-static void put_module(const struct titan *t, const struct pz_document *d, FILE *out) {
+static void put_module(const struct pz_document *d, FILE *out) {
   int64_t dim = module_count(d, "dim", 4096), layers = module_count(d, "n_layers", 32);
   int64_t heads = module_count(d, "n_heads", 32), head = module_count(d, "head_dim", 0);
   bool latent = module_count(d, "kv_lora_rank", 0) > 0;
@@ -264,12 +264,11 @@ static void put_module(const struct titan *t, const struct pz_document *d, FILE 
   fprintf(out,
           "--num-layers %" PRId64 " --hidden-size %" PRId64 " --num-attention-heads %" PRId64
           " --ffn-hidden-size %" PRId64 " --vocab-size %" PRId64
-          " --max-position-embeddings %" PRId64 " --seq-length %" PRId64
+          " --max-position-embeddings %" PRId64 " --seq-length 1"
           " --swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear"
           " --hidden-dropout 0 --attention-dropout 0 --bf16 --micro-batch-size 1",
           layers, dim, heads, width ? width : llama_width(d, dim),
-          module_count(d, "vocab_size", 128256), module_count(d, "max_seq_len", 2048),
-          t->out->plan.seq);
+          module_count(d, "vocab_size", 128256), module_count(d, "max_seq_len", 2048));
   if (!latent)
     fprintf(out, " --group-query-attention --num-query-groups %" PRId64,
             module_count(d, "n_kv_heads", heads));
@@ -285,7 +284,7 @@ static void read_module(struct titan *t, const struct pz_document *d) {
   struct pz_error why = {0};
   struct pz_buffer b = {.text = NULL};
   FILE *out = pz_buffer_stream(&b);
-  if (out) put_module(t, d, out);
+  if (out) put_module(d, out);
   if (!out || !pz_buffer_close(out)) {
     pz_free(b.text);
     titan_lose(t);
