@@ -64,7 +64,11 @@ const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx
   const char *best = NULL;
   size_t limit = strlen(word) < 10 ? 1 : strlen(word) / 5, best_distance = limit + 1;
   for (size_t i = 0; name(ctx, i); i++) {
-    size_t d = lacks_one_word(word, name(ctx, i)) ? 0 : distance(word, name(ctx, i));
+    size_t n = strlen(word), own = strlen(name(ctx, i)), d = n > own ? n - own : own - n;
+    if (lacks_one_word(word, name(ctx, i)))
+      d = 0;
+    else if (d <= limit) /* they differ by so many letters at least */
+      d = distance(word, name(ctx, i));
     if (d < best_distance) {
       best_distance = d;
       best = name(ctx, i);

@@ -479,6 +479,13 @@ static enum pz_status read_words(struct reader *r) {
       values = ANY_VALUES;
     }
   }
+  for (uint32_t i = 0; i < r->text.guesses.n && r->notes.n < 20; i++) {
+    const struct pz_shell_guess *g = pz_vec_at(&r->text.guesses, struct pz_shell_guess, i);
+    note(r, pz_arena_printf(r->arena,
+                            "arguments in lines %u to %u count, though the text does not decide "
+                            "whether they are run",
+                            g->line, g->last));
+  }
   for (uint32_t i = 0; i < r->text.variables.n && status == PZ_OK; i++) {
     const struct pz_shell_variable *v = pz_vec_at(&r->text.variables, struct pz_shell_variable, i);
     if (v->other_line && !v->preset && r->notes.n < 20)
@@ -957,75 +964,122 @@ static enum pz_status check_deepspeed(const json_t *j, struct pz_error *err) {
   return f.status;
 }
 
+/* clang-format off */
+/* Keys of DeepSpeed's configuration that are read or have no effect on the plan. */
+static const char *const deepspeed_keys[] = {
+    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "steps_per_print", "gradient_clipping",
+    "communication_data_type", "data_types", "bf16", "fp16", "zero_optimization", "wall_clock_breakdown", "memory_breakdown", "dump_state",
+    "scheduler", "flops_profiler", "comms_logger", "tensorboard", "wandb", "csv_monitor", "checkpoint", "zero_allow_untested_optimizer",
+    "zero_force_ds_cpu_optimizer", NULL};
+static const char *const zero_keys[] = {
+    "stage", "overlap_comm", "stage3_prefetch_bucket_size", "stage3_max_live_parameters", "stage3_max_reuse_distance",
+    "stage3_param_persistence_threshold", "stage3_model_persistence_threshold", "stage3_gather_16bit_weights_on_model_save",
+    "stage3_gather_fp16_weights_on_model_save", "reduce_bucket_size", "allgather_bucket_size", "sub_group_size", "contiguous_gradients",
+    "reduce_scatter", "allgather_partitions", "offload_optimizer", "cpu_offload", "round_robin_gradients", "load_from_fp32_weights",
+    "elastic_checkpoint", "ignore_unused_parameters", "log_trace_cache_warnings", "enable_sanity_checks", NULL};
+/* Those that shape the step and are not covered, unless they turn nothing on. */
+static const char *const zero_refused[] = {
+    "offload_param", "cpu_offload_param", "zero_quantized_weights", "zero_quantized_gradients", "zero_hpz_partition_size", "mics_shard_size",
+    "zenflow", NULL};
+/* clang-format on */
+
+static const char *listed_key(const void *list, size_t i) { return ((const char *const *)list)[i]; }
+
+static bool has_key(const char *const *list, const char *key) {
+  while (*list && strcmp(*list, key) != 0) list++;
+  return *list != NULL;
+}
+
+/* false, 0 or 1 of a size, -1 of none, {"device": "none"} */
+static bool turns_on(const json_t *value) {
+  const char *device = json_string_value(json_object_get(value, "device"));
+  if (device) return strcmp(device, "none") != 0;
+  return json_is_number(value) ? json_number_value(value) > 1
+                               : !json_is_null(value) && !json_is_false(value);
+}
+
+/* Keys of an object: others than those that are known are errors where they are misspelt, else they are listed. */
+static enum pz_status check_keys(struct reader *r, json_t *object, const char *prefix,
+                                 const char *const *known, struct pz_error *err) {
+  json_t *value;
+  const char *key;
+  json_object_foreach(object, key, value) {
+    const char *meant = has_key(known, key) || is_among(r->o->ignore, key)
+                            ? NULL
+                            : pz_text_misspelt(key, listed_key, known);
+    if (has_key(zero_refused, key) && !is_among(r->o->ignore, key)) {
+      if (turns_on(value))
+        return pz_fail(err, PZ_BAD_INPUT,
+                       "%s%s is not covered; accepted: the run without it (--ignore %s)", prefix,
+                       key, key);
+    } else if (meant) {
+      return pz_fail(err, PZ_BAD_INPUT,
+                     "%s%.60s is no key; did you mean %s? (--ignore %.60s leaves it out)", prefix,
+                     key, meant, key);
+    } else if (!has_key(known, key)) {
+      ignore(r, pz_arena_printf(r->arena, "deepspeed.%s%.60s", prefix, key));
+    }
+  }
+  return PZ_OK;
+}
+
+/* What the configuration says besides the arguments.  Without a value stage 3 alone overlaps its communication; weights are
+ * then fetched ahead, unless the bucket of what is fetched has no room (runtime/zero/config.py). */
+static enum pz_status read_configuration(struct reader *r, json_t *j, struct pz_error *err) {
+  static const struct {
+    const char *key, *argument;
+    enum pz_plan_field field;
+  } same[] = {{"train_batch_size", "--global-batch-size", PZ_PLAN_BATCH},
+              {"train_micro_batch_size_per_gpu", "--micro-batch-size", PZ_PLAN_MBS},
+              {"zero_optimization.stage", "--zero-stage", PZ_PLAN_ZERO}};
+  struct pz_plan *o = &r->out->plan;
+  struct pz_fields f = {.name = "deepspeed.json", .root = j, .err = err};
+  json_t *zero = json_object_get(j, "zero_optimization");
+  const char *type = json_string_value(json_object_get(j, "communication_data_type"));
+  const json_t *beside = json_object_get(zero, "overlap_comm");
+  const json_t *prefetch = json_object_get(zero, "stage3_prefetch_bucket_size");
+  const json_t *away = json_object_get(zero, "offload_optimizer");
+  enum pz_status status = j ? check_deepspeed(j, err) : PZ_OK;
+  for (size_t i = 0; i < sizeof same / sizeof *same && status == PZ_OK && j; i++) {
+    const json_t *value = pz_fields_value(&f, same[i].key);
+    bool stage = same[i].field == PZ_PLAN_ZERO, told = stage || has(r, (int)same[i].field);
+    int64_t own = stage ? o->zero : r->g[same[i].field].n;
+    if (told && json_is_integer(value) && json_integer_value(value) != own)
+      return pz_fail(err, PZ_BAD_INPUT, "%s is %lld; accepted: %lld, as %s", same[i].key,
+                     (long long)json_integer_value(value), (long long)own, same[i].argument);
+  }
+  if (status == PZ_OK) status = check_keys(r, j, "", deepspeed_keys, err);
+  if (status == PZ_OK) status = check_keys(r, zero, "zero_optimization.", zero_keys, err);
+  if (status != PZ_OK) return status;
+  bool grad = o->zero > 1 && (json_is_boolean(beside) ? json_is_true(beside) : o->zero == 3);
+  bool ahead = !json_is_number(prefetch) || json_number_value(prefetch) > 0;
+  o->overlap =
+      (grad ? PZ_OVERLAP_GRAD : 0) | (grad && ahead && o->zero == 3 ? PZ_OVERLAP_PARAM : 0);
+  o->grad_bytes = !type ? 0 : strcmp(type, "fp32") == 0 ? 4 : 2;
+  if (!away) away = json_object_get(zero, "cpu_offload");
+  if (away && turns_on(away)) o->offload |= PZ_OFFLOAD_OPTIMIZER;
+  if (away && turns_on(away)) r->out->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
+  return PZ_OK;
+}
+
 /* DeepSpeed's configuration, where the script writes it. */
 static enum pz_status read_deepspeed(struct reader *r) {
-  static const char *const known[] = {"train-batch-size",
-                                      "train-micro-batch-size-per-gpu",
-                                      "gradient-accumulation-steps",
-                                      "steps-per-print",
-                                      "gradient-clipping",
-                                      "communication-data-type",
-                                      "data-types",
-                                      "bf16",
-                                      "fp16",
-                                      "zero-optimization",
-                                      "wall-clock-breakdown",
-                                      NULL};
-  static const char *const sharding[] = {"stage",
-                                         "overlap-comm",
-                                         "stage3-prefetch-bucket-size",
-                                         "stage3-max-live-parameters",
-                                         "stage3-max-reuse-distance",
-                                         "stage3-param-persistence-threshold",
-                                         "reduce-bucket-size",
-                                         "offload-optimizer",
-                                         NULL};
-  struct pz_plan *o = &r->out->plan;
   struct pz_document d;
   struct pz_error why = {0};
-  json_t *j = NULL, *value;
-  const char *key;
-  o->overlap = -1;
-  o->grad_bytes = 0;
+  json_t *j = NULL;
   if (!pz_script_document(r->document, r->document_bytes, ".json", &d)) {
     note(r, "DeepSpeed's configuration is not in the script: overlap_comm and "
             "communication_data_type are predicted as by default");
-    return PZ_OK;
+    return read_configuration(r, NULL, r->err);
   }
   enum pz_status status = pz_json_parse("deepspeed.json", d.text, d.bytes, &j, &why);
-  if (status == PZ_OK) status = check_deepspeed(j, &why);
-  json_t *zero = json_object_get(j, "zero_optimization");
-  const json_t *type = json_object_get(j, "communication_data_type");
-  const json_t *stage = json_object_get(zero, "stage");
-  const json_t *prefetch = json_object_get(zero, "stage3_prefetch_bucket_size");
-  if (status == PZ_OK && json_is_integer(stage) && json_integer_value(stage) != o->zero)
-    status = pz_fail(&why, PZ_BAD_INPUT,
-                     "zero_optimization.stage is %lld; accepted: %d, as --zero-stage",
-                     (long long)json_integer_value(stage), o->zero);
-  if (status != PZ_OK) {
-    json_decref(j);
+  if (status == PZ_OK) status = read_configuration(r, j, &why);
+  json_decref(j);
+  if (status != PZ_OK)
     return pz_fail(r->err, status, "%s:%u: DeepSpeed's configuration: %s", r->name, d.line,
                    why.message);
-  }
-  /* without a value stage 3 alone overlaps; weights are fetched beside compute with overlap_comm alone */
-  const json_t *beside = json_object_get(zero, "overlap_comm");
-  bool grad = o->zero > 1 && (json_is_boolean(beside) ? json_is_true(beside) : o->zero == 3);
-  bool param =
-      grad && o->zero == 3 && !(json_is_number(prefetch) && json_number_value(prefetch) == 0);
-  o->overlap = (grad ? PZ_OVERLAP_GRAD : 0) | (param ? PZ_OVERLAP_PARAM : 0);
-  if (json_is_string(type)) o->grad_bytes = strcmp(json_string_value(type), "fp32") == 0 ? 4 : 2;
   r->out->from[PZ_PLAN_OVERLAP] = "DeepSpeed's configuration";
-  r->out->from[PZ_PLAN_GRAD_BYTES] = o->grad_bytes > 0 ? "DeepSpeed's configuration" : NULL;
-  json_object_foreach(j, key, value) {
-    (void)value;
-    if (!is_among(known, key)) ignore(r, pz_arena_printf(r->arena, "deepspeed.%.60s", key));
-  }
-  json_object_foreach(zero, key, value) {
-    (void)value;
-    if (!is_among(sharding, key))
-      ignore(r, pz_arena_printf(r->arena, "deepspeed.zero_optimization.%.60s", key));
-  }
-  json_decref(j);
+  if (r->out->plan.grad_bytes > 0) r->out->from[PZ_PLAN_GRAD_BYTES] = "DeepSpeed's configuration";
   return PZ_OK;
 }
 

@@ -47,6 +47,8 @@ static const char *const silent[] = {"job.*",
                                      "lr_scheduler.*",
                                      "checkpoint.*",
                                      "comm.*",
+                                     "validation.local_batch_size",
+                                     "validation.seq_len",
                                      "validation.*",
                                      "experimental.*",
                                      "memory_estimation.*",
@@ -65,7 +67,12 @@ static const char *const silent[] = {"job.*",
                                      "training.seed",
                                      "training.deterministic",
                                      "training.mixed_precision_reduce",
+                                     "training.dataloader.*",
                                      "activation_checkpoint.early_stop",
+                                     "activation_checkpoint.debug",
+                                     "activation_checkpoint.determinism_check",
+                                     "activation_checkpoint.preserve_rng_state",
+                                     "activation_checkpoint.visualize_*",
                                      "activation_checkpoint.per_op_sac_*",
                                      "parallelism.disable_loss_parallel",
                                      "parallelism.context_parallel_rotate_method",
@@ -91,6 +98,7 @@ struct titan {
   struct pz_arena *arena;
   struct pz_vec keys;           /* struct pz_toml_entry */
   bool *read;                   /* of each: it was asked for */
+  struct pz_vec asked;          /* const char *, names of keys that were asked for */
   struct pz_vec ignored, notes; /* const char * */
   struct pz_run_plan *out;
   enum pz_status status; /* the first that went wrong; nothing is read behind it */
@@ -129,6 +137,7 @@ static bool is_ignored(const struct titan *t, const char *key) {
 /* The key, NULL: it is not given. */
 static const struct pz_toml_entry *titan_key(struct titan *t, const char *key) {
   const struct pz_toml_entry *found = NULL;
+  titan_add(t, &t->asked, pz_arena_strdup(t->arena, key));
   for (uint32_t i = 0; i < t->keys.n; i++) {
     const struct pz_toml_entry *e = pz_vec_at(&t->keys, struct pz_toml_entry, i);
     if (strcmp(e->name, key) != 0) continue;
@@ -572,6 +581,21 @@ static bool starts_like(const char *pattern, const char *name) {
   return strncmp(pattern, name, n) == 0 && (pattern[n] == '*' || !name[n]);
 }
 
+static const char *asked_name(const void *ctx, size_t i) {
+  const struct titan *t = ctx;
+  return i < t->asked.n ? *pz_vec_at(&t->asked, const char *, i) : NULL;
+}
+
+/* The key that matters and that a name is meant for: a misspelt one, or one of another table.  NULL: none. */
+static const char *meant_key(const struct titan *t, const char *name) {
+  const char *leaf = strrchr(name, '.'), *own;
+  for (size_t i = 0; leaf && (own = asked_name(t, i)); i++) {
+    const char *end = strrchr(own, '.');
+    if (end && strchr(leaf, '_') && strcmp(end, leaf) == 0) return own;
+  }
+  return pz_text_misspelt(name, asked_name, t);
+}
+
 static void check_others(struct titan *t) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     const struct pz_toml_entry *e = titan_key(t, refused[i].key);
@@ -584,8 +608,16 @@ static void check_others(struct titan *t) {
   }
   for (uint32_t i = 0; i < t->keys.n; i++) {
     const char *name = pz_vec_at(&t->keys, struct pz_toml_entry, i)->name;
-    bool known = t->read[i];
-    for (size_t k = 0; silent[k] && !known; k++) known = starts_like(silent[k], name);
+    bool known = t->read[i], named = known;
+    for (size_t k = 0; silent[k] && !known; k++) {
+      known = starts_like(silent[k], name);
+      named = known && !strchr(silent[k], '*');
+    }
+    const char *meant = named || is_ignored(t, name) ? NULL : meant_key(t, name);
+    if (meant && t->status == PZ_OK)
+      t->status = pz_fail(
+          t->err, PZ_BAD_INPUT, "%s:%u: %s is no key; did you mean %s? (--ignore %s leaves it out)",
+          t->name, pz_vec_at(&t->keys, struct pz_toml_entry, i)->line, name, meant, name);
     if (is_ignored(t, name))
       titan_add(t, &t->notes, pz_arena_printf(t->arena, "%s is left out", name));
     else if (!known && t->ignored.n < 1000)
@@ -619,6 +651,7 @@ enum pz_status pz_torchtitan_read(const char *name, const char *text, size_t byt
   struct pz_document d = {text, bytes, 1};
   pz_vec_init(&t.ignored, arena, sizeof(const char *));
   pz_vec_init(&t.notes, arena, sizeof(const char *));
+  pz_vec_init(&t.asked, arena, sizeof(const char *));
   if (o->vocab || (o->set && o->set[0]))
     return pz_fail(err, PZ_BAD_USE,
                    "--%s is for Megatron's arguments; %s is torchtitan's configuration",
