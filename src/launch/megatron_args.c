@@ -90,7 +90,7 @@ static const char *const silent[] = {
     "one-logger-*", "accumulate-allreduce-grads-in-fp32", "no-check-for-nan-in-loss-and-grad", "check-for-*", "calculate-per-token-loss",
     "use-cpu-initialization", "no-initialization", "ddp-*", "tp-comm-bootstrap-backend", "tp-comm-overlap-cfg",
     "attention-softmax-in-fp32", "empty-unused-memory-level", "enable-ft-package", "enable-one-logger", "inference-*", "fp8-margin", "fp8-interval", "fp8-amax-*", "no-fp8-wgrad",
-    "moe-router-*", "moe-router-dtype", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep",
+    "moe-router-*", "moe-router-dtype", "params-dtype", "tp-comm-overlap-ag", "tp-comm-overlap-rs", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep",
     "moe-deepep-num-sms", "moe-hybridep-num-sms", "moe-input-jitter-eps", "mtp-loss-scaling-factor", "mscale*", "beta-fast", "beta-slow",
     "original-max-position-embeddings", "decoder-seq-length", "overlap-p2p-communication",
     "async-*", "ckpt-*", "dist-ckpt-*", "non-persistent-*", "use-persistent-ckpt-worker", "override-ckpt-iteration", "no-use-tokenizer-model-from-checkpoint-args",
