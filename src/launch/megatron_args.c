@@ -50,7 +50,7 @@ static const struct refused {
   const char *neutral; /* a value with which it does nothing; NULL: none */
 } refusals[] = {
     {"expert*", "this choice for experts", NULL}, {"moe-shared-expert-overlap", "shared experts beside the dispatch", NULL},
-    {"moe-*", "this choice for experts", NULL},
+    {"moe-expert-rank-capacity-factor", "this choice for experts", NULL}, {"moe-*", "this choice for experts", NULL},
     {"hierarchical-context-parallel-sizes", "context parallelism", NULL},
     {"fp8*", "this choice of 8-bit precision", NULL}, {"fp4*", "4-bit precision", NULL}, 
     {"window-size", "attention over a window", NULL}, {"qk-l2-norm", "norms of query and key", NULL},
@@ -70,7 +70,6 @@ static const struct refused {
     {"attention-output-gate", "a gate of attention's result", NULL},
     {"yaml-cfg", "a configuration in YAML", NULL}, {"deepspeed*", "this choice of DeepSpeed", NULL},
     {"mtp-hybrid-override-pattern", "layers that predict without --hybrid-layer-pattern", NULL},
-    {"moe-expert-rank-capacity-factor", "this choice for experts", NULL},
     {"perform-rl-step", "reinforcement learning", NULL}, {"num-experts-per-tok", "experts", NULL},
     {"batch-size", "an argument of old versions (now --micro-batch-size)", NULL},
     {"model-parallel-size", "an argument of old versions (now --tensor-model-parallel-size)", NULL},
@@ -371,7 +370,8 @@ static enum pz_status read_argument(struct reader *r, uint32_t i, int *values, b
   *own = known && a.value != ARG_NODES && a.value != ARG_PROCESSES;
   if (known && !left_out) return take(r, &a, w->line, value, unknown);
   const struct refused *x = known ? NULL : find_refused(name);
-  const char *meant = known || left_out || w->batch || x ? NULL : meant_name(name);
+  bool named = known || left_out || w->batch || (x && !strchr(x->name, '*'));
+  const char *meant = named ? NULL : meant_name(name);
   if (meant) return misspelt(r, w, name, meant);
   if (!known && (w->batch || is_among(silent, name))) return PZ_OK;
   if (left_out && (known || x))
