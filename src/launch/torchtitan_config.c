@@ -2,6 +2,7 @@
  * script that writes it, as `--emit torchtitan` does.  A model is one of its packages by name and flavor, or a module of
  * the script that gives the arguments of one.  What is left out has torchtitan's default.  Keys that shape the step and are
  * not covered are errors, others that are not known are listed as ignored. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -596,6 +597,36 @@ static const char *meant_key(const struct titan *t, const char *name) {
   return pz_text_misspelt(name, asked_name, t);
 }
 
+static bool is_silent(const char *name, bool *named) {
+  for (size_t k = 0; silent[k]; k++) {
+    *named = !strchr(silent[k], '*');
+    if (starts_like(silent[k], name)) return true;
+  }
+  return *named = false;
+}
+
+/* Arguments behind the configuration, "--training.seq_len 8192", take the place of its keys. */
+static void check_arguments(struct titan *t, const char *text, size_t bytes,
+                            const struct pz_document *d) {
+  for (size_t i = 1; i + 2 < bytes && t->status == PZ_OK; i++) {
+    char name[80], what[240];
+    size_t n = 0;
+    bool named, begins = strchr(" \t\n\"'(", text[i - 1]) && memcmp(text + i, "--", 2) == 0;
+    if (!begins || (text + i >= d->text && text + i < d->text + d->bytes)) continue;
+    for (size_t k = i + 2; k < bytes && n + 1 < sizeof name; k++) {
+      if (!islower((unsigned char)text[k]) && text[k] != '_' && text[k] != '.') break;
+      name[n++] = text[k];
+    }
+    name[n] = '\0';
+    if (!strchr(name, '.') || is_silent(name, &named) || is_ignored(t, name)) continue;
+    snprintf(what, sizeof what,
+             "--%s behind the configuration; accepted: the key in it (--ignore %s "
+             "leaves it out)",
+             name, name);
+    titan_wrong(t, NULL, what);
+  }
+}
+
 static void check_others(struct titan *t) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     const struct pz_toml_entry *e = titan_key(t, refused[i].key);
@@ -608,12 +639,8 @@ static void check_others(struct titan *t) {
   }
   for (uint32_t i = 0; i < t->keys.n; i++) {
     const char *name = pz_vec_at(&t->keys, struct pz_toml_entry, i)->name;
-    bool known = t->read[i], named = known;
-    for (size_t k = 0; silent[k] && !known; k++) {
-      known = starts_like(silent[k], name);
-      named = known && !strchr(silent[k], '*');
-    }
-    const char *meant = named || is_ignored(t, name) ? NULL : meant_key(t, name);
+    bool named, known = is_silent(name, &named) || t->read[i];
+    const char *meant = named || t->read[i] || is_ignored(t, name) ? NULL : meant_key(t, name);
     if (meant && t->status == PZ_OK)
       t->status = pz_fail(
           t->err, PZ_BAD_INPUT, "%s:%u: %s is no key; did you mean %s? (--ignore %s leaves it out)",
@@ -672,6 +699,7 @@ enum pz_status pz_torchtitan_read(const char *name, const char *text, size_t byt
   if (t.status == PZ_OK) read_execution(&t);
   if (t.status == PZ_OK) read_model(&t, text, bytes);
   if (t.status == PZ_OK) check_others(&t);
+  if (t.status == PZ_OK && d.text != text) check_arguments(&t, text, bytes, &d);
   if (t.status != PZ_OK) return t.status;
   r.ignored = t.ignored.items;
   r.n_ignored = t.ignored.n;

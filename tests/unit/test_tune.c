@@ -689,6 +689,12 @@ static void job_configurations_are_read(void **state) {
       {LLAMA8 "[training]\ntensor_parallel_degree = 2\n", 8, NULL,
        "did you mean parallelism.tensor_parallel_degree?"},
       {LLAMA8 "[optimizer]\nnmae = \"Muon\"\n", 8, NULL, "did you mean optimizer.name?"},
+      {"cat > job.toml <<'EOF'\n" LLAMA8 BATCH "EOF\ntorchrun --nproc_per_node 8 x.py "
+       "--job.config_file job.toml --metrics.log_freq 1\n",
+       0, "llama3.1-8b", "devices 8 mbs 2"},
+      {"cat > job.toml <<'EOF'\n" LLAMA8 BATCH "EOF\ntorchrun --nproc_per_node 8 x.py "
+       "--job.config_file job.toml --training.seq_len=4096\n",
+       0, NULL, "job.toml: --training.seq_len behind the configuration; accepted: the key in it"},
       {LLAMA8 "x = [1, [2, 3]\n", 8, NULL, "an array is not closed"},
       {LLAMA8 "x = \"a\ny = 1\n", 8, NULL, "job.toml:4: a quote is not closed"},
       {LLAMA8 "[table\n", 8, NULL, "a table is not closed"},
