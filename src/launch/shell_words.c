@@ -523,7 +523,7 @@ struct test {
     const char *text;
     bool unknown;
   } word[64];
-  int n, at, depth;
+  int n, at;
 };
 
 static const char *test_word(const struct test *t, int i) {
@@ -536,15 +536,11 @@ static bool is_either(const char *word, const char *a, const char *b) {
 
 /* A op B of numbers. */
 static enum truth compare(const char *op, int64_t a, int64_t b) {
-  static const struct {
-    const char *name, *sign;
-    bool less, same, more;
-  } ops[] = {{"-eq", "==", false, true, false}, {"-ne", "!=", true, false, true},
-             {"-le", "<=", true, true, false},  {"-ge", ">=", false, true, true},
-             {"-lt", "<", true, false, false},  {"-gt", ">", false, false, true}};
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    if (is_either(op, ops[i].name, ops[i].sign))
-      return (a < b ? ops[i].less : a > b ? ops[i].more : ops[i].same) ? YES : NO;
+  static const char *const ops[][2] = {{"-lt", "<"},  {"-eq", "=="}, {"-gt", ">"},
+                                       {"-ge", ">="}, {"-ne", "!="}, {"-le", "<="}};
+  int order = a < b ? 0 : a == b ? 1 : 2;
+  for (int i = 0; i < 6; i++) /* the last three are the first, negated */
+    if (is_either(op, ops[i][0], ops[i][1])) return (order == i % 3) == (i < 3) ? YES : NO;
   return MAYBE;
 }
 
@@ -554,31 +550,23 @@ static enum truth is_like(const char *text, const char *pattern) {
   return strpbrk(pattern, "*?[") ? MAYBE : NO;
 }
 
-static enum truth test_or(struct test *t);
-
+/* A op B, -z A or A. */
 static enum truth test_one(struct test *t) {
   const char *first = test_word(t, 0), *op = test_word(t, 1), *last = test_word(t, 2);
-  if (strcmp(first, "!") == 0 && t->n - t->at > 1 && t->depth++ < MOST_DEPTH)
-    return t->at++, not_of(test_one(t));
-  if (strcmp(first, "(") == 0 && t->depth++ < MOST_DEPTH) {
-    t->at++;
-    enum truth inside = test_or(t);
-    return t->at++, inside;
-  }
-  bool number = *op == '-' && op[1] && op[2], unknown = t->at < t->n && t->word[t->at].unknown;
-  bool same = is_either(op, "=", "=="), differ = strcmp(op, "!=") == 0;
-  if (t->n - t->at >= 3 && (number || same || differ || strpbrk(op, "<>~"))) {
-    unknown = unknown || t->word[t->at + 2].unknown;
-    t->at += 3;
+  int left = t->n - t->at;
+  bool number = *op == '-' && op[1] && op[2], same = is_either(op, "=", "==");
+  bool unknown = left > 0 && t->word[t->at].unknown;
+  if (left > 2 && (number || same || strcmp(op, "!=") == 0 || strpbrk(op, "<>~"))) {
     char *a_end, *b_end;
     long long a = strtoll(first, &a_end, 10), b = strtoll(last, &b_end, 10);
-    if (unknown || !(number || same || differ)) return MAYBE;
-    if (!number) return same ? is_like(first, last) : not_of(is_like(first, last));
-    return *first && *last && !*a_end && !*b_end ? compare(op, a, b) : MAYBE;
+    bool numbers = *first && *last && !*a_end && !*b_end;
+    unknown = unknown || t->word[t->at + 2].unknown || strpbrk(op, "<>~");
+    t->at += 3;
+    if (unknown || (number && !numbers)) return MAYBE;
+    return number ? compare(op, a, b) : same ? is_like(first, last) : not_of(is_like(first, last));
   }
-  bool empty = strcmp(first, "-z") == 0,
-       unary = *first == '-' && first[1] && !first[2] && t->n - t->at > 1;
-  if (unary && !is_either(op, "&&", "||")) {
+  bool empty = strcmp(first, "-z") == 0;
+  if (left > 1 && *first == '-' && first[1] && !first[2] && !is_either(op, "&&", "||")) {
     unknown = t->word[t->at + 1].unknown || !(empty || strcmp(first, "-n") == 0);
     t->at += 2;
     return unknown ? MAYBE : empty == !*op ? YES : NO;
@@ -587,16 +575,21 @@ static enum truth test_one(struct test *t) {
   return unknown ? MAYBE : *first ? YES : NO;
 }
 
-static enum truth test_and(struct test *t) {
-  enum truth all = test_one(t);
-  while (is_either(test_word(t, 0), "&&", "-a")) t->at++, all = both(all, test_one(t));
-  return all;
-}
-
-static enum truth test_or(struct test *t) {
-  enum truth any = test_and(t);
-  while (is_either(test_word(t, 0), "||", "-o")) t->at++, any = either(any, test_and(t));
-  return any;
+static enum truth evaluate(struct test *t) {
+  enum truth any = NO, all = YES;
+  while (t->at < t->n) {
+    bool negated = false;
+    for (; strcmp(test_word(t, 0), "!") == 0 && t->n - t->at > 1; t->at++) negated = !negated;
+    if (is_either(test_word(t, 0), "(", ")")) return t->at = t->n, MAYBE; /* not read */
+    enum truth one = test_one(t);
+    all = both(all, negated ? not_of(one) : one);
+    const char *joint = test_word(t, 0);
+    bool or = is_either(joint, "||", "-o");
+    if (or) any = either(any, all), all = YES;
+    if (t->at < t->n && ! or &&!is_either(joint, "&&", "-a")) return MAYBE;
+    t->at++;
+  }
+  return t->n ? either(any, all) : NO;
 }
 
 /* The value of a test up to its end, `close` or (NULL) that of the command. */
@@ -628,8 +621,7 @@ static enum pz_status read_test(struct scanner *s, const char *close, enum truth
     if (!t.word[t.n++].text) status = no_memory(s);
   }
   s->tests = false;
-  *out = t.n ? test_or(&t) : NO;
-  if (t.at != t.n || (close && !closed)) *out = MAYBE;
+  *out = close && !closed ? MAYBE : evaluate(&t);
   return status;
 }
 

@@ -77,7 +77,8 @@ static void words_are_a_shells(void **state) {
       {"[ a = b ] && { a\n b\n}\n[[ ! a = b ]] && { c; }", "/c"},
       {"false && a || b; true && c && d; ! true || e", "/b|/c|/d|/e"},
       {"if [ 1 -eq 2 ]; then if true; then a; fi; b; fi; c", "/c"},
-      {"if [[ (a = b || c = c) && ! -z x ]]; then a; fi; test a = b || b", "/a|/b"},
+      {"if [[ a = b || c = c && ! -z x ]]; then a; fi; test a = b || b", "/a|/b"},
+      {"if [[ (a = b || c = d) && -z x ]]; then a; fi; [ a -a -z b -o c ] && b", "/a|/b"},
       {"X=7B\ncase $X in\n 7B|13B) a ;;\n *) b;;\nesac\nc", "/a|/c"},
       {"case x in (y) a ;; \"x\") b\n c;; *) d\nesac; e", "/b|/c|/e"},
       /* and that it does not: all is read */
