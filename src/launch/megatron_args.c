@@ -123,6 +123,7 @@ struct reader {
   size_t document_bytes;
   struct given g[ARGS];
   struct pz_vec ignored, notes; /* const char * */
+  uint32_t n_unknown;           /* names that were compared with those that matter */
   const char *letters;          /* of the layers of a hybrid with Mamba layers; NULL: it is none */
   const char *predict;          /* of a layer of it that predicts, or "" */
   bool lost;                    /* memory was, for something that is told */
@@ -238,7 +239,7 @@ static const char *known_name(const void *ctx, size_t i) {
 }
 
 /* The argument that matters and that a name is meant for, which may be a plan's "tp"; NULL: none. */
-static const char *meant_name(const char *given) {
+static const char *meant_name(struct reader *r, const char *given) {
   char name[80];
   struct argument a;
   size_t n = 0;
@@ -248,7 +249,8 @@ static const char *meant_name(const char *given) {
     if (field_name(f) && strcmp(pz_plan_field((enum pz_plan_field)f)->name, name) == 0)
       return field_name(f);
   if (find(name, false, &a)) return a.name;
-  return is_silent_name(name) ? NULL : pz_text_misspelt(name, known_name, NULL);
+  bool many = r->n_unknown++ > 4096; /* comparing them all would take long */
+  return many || is_silent_name(name) ? NULL : pz_text_misspelt(name, known_name, NULL);
 }
 
 static enum pz_status misspelt(struct reader *r, const struct pz_shell_word *w, const char *name,
@@ -371,7 +373,7 @@ static enum pz_status read_argument(struct reader *r, uint32_t i, int *values, b
   if (known && !left_out) return take(r, &a, w->line, value, unknown);
   const struct refused *x = known ? NULL : find_refused(name);
   bool named = known || left_out || w->batch || (x && !strchr(x->name, '*'));
-  const char *meant = named ? NULL : meant_name(name);
+  const char *meant = named ? NULL : meant_name(r, name);
   if (meant) return misspelt(r, w, name, meant);
   if (!known && (w->batch || is_among(silent, name))) return PZ_OK;
   if (left_out && (known || x))
@@ -429,7 +431,7 @@ static enum pz_status read_stray(struct reader *r, const struct pz_shell_word *w
   struct argument a;
   char name[80];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(w->text + dashes, "="), w->text + dashes);
-  const char *meant = dashes ? meant_name(name) : find(name, false, &a) ? a.name : NULL;
+  const char *meant = dashes ? meant_name(r, name) : find(name, false, &a) ? a.name : NULL;
   if (is_among(r->o->ignore, name)) return PZ_OK;
   if (meant) return misspelt(r, w, name, meant);
   if (r->notes.n < 20) {
@@ -442,6 +444,14 @@ static enum pz_status read_stray(struct reader *r, const struct pz_shell_word *w
 static bool is_program(const char *text) {
   size_t n = strlen(text);
   return n > 3 && strcmp(text + n - 3, ".py") == 0;
+}
+
+/* Bytes before the name of an override of a configuration, "model.tensor_model_parallel_size=8"; 0: it is none. */
+static size_t override_of(const char *text) {
+  static const char *const objects[] = {"model.", "train.", "ddp.", "optimizer.", "trainer."};
+  for (size_t i = 0; i < sizeof objects / sizeof *objects && strchr(text, '='); i++)
+    if (strncmp(text, objects[i], strlen(objects[i])) == 0) return strlen(objects[i]);
+  return 0;
 }
 
 static enum pz_status read_words(struct reader *r) {
@@ -464,9 +474,11 @@ static enum pz_status read_words(struct reader *r) {
       open = open || (list && own);
     } else if (w->batch) {
       status = read_letter(r, i);
-    } else if (dashed && (open || (typographic && meant_name(w->text + dashes)))) {
+    } else if (dashed && (open || (typographic && meant_name(r, w->text + dashes)))) {
       status = read_stray(r, w, dashes);
       values = ANY_VALUES;
+    } else if (override_of(w->text)) {
+      status = read_stray(r, w, override_of(w->text));
     } else if (list && named && find(w->text, false, &a)) {
       status = read_stray(r, w, 0);
     } else if (values) {
@@ -1057,6 +1069,11 @@ static enum pz_status read_configuration(struct reader *r, json_t *j, struct pz_
       (grad ? PZ_OVERLAP_GRAD : 0) | (grad && ahead && o->zero == 3 ? PZ_OVERLAP_PARAM : 0);
   o->grad_bytes = !type ? 0 : strcmp(type, "fp32") == 0 ? 4 : 2;
   if (!away) away = json_object_get(zero, "cpu_offload");
+  const char *device = json_string_value(json_object_get(away, "device"));
+  if (device && strcmp(device, "cpu") != 0 && strcmp(device, "none") != 0)
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "zero_optimization.offload_optimizer.device is '%.20s'; accepted: cpu or none",
+                   device);
   if (away && turns_on(away)) o->offload |= PZ_OFFLOAD_OPTIMIZER;
   if (away && turns_on(away)) r->out->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
   return PZ_OK;

@@ -446,6 +446,7 @@ static void wrong_arguments_are_told(void **state) {
       {ON8 GPT "--pipeline-parallel-size 2", "did you mean --pipeline-model-parallel-size?"},
       {ON8 GPT "--data-parallel-sharding-stratgy optim", "--data-parallel-sharding-strategy?"},
       {ON8 GPT "--windw-size 8,0", "did you mean --window-size?"},
+      {ON8 "model.tensor_modle_parallel_size=8\n" GPT, "mean --tensor-model-parallel-size?"},
       /* what Megatron-LM refuses */
       {ON8 GPT "--fp16", "x:1: --fp16; accepted: --fp16 or --bf16, not both"},
       {ON8 GPT "--fp4-format e2m1 --fp8-format hybrid", "--fp4-format or --fp8-format, not both"},
@@ -588,6 +589,8 @@ static void deepspeed_configurations_are_read(void **state) {
       {ZERO3(", \"offload_param\": {\"device\": \"cpu\"}"),
        "x:3: DeepSpeed's configuration: zero_optimization.offload_param is not covered; accepted: "
        "the run without it (--ignore offload_param)",
+       true},
+      {ZERO3(", \"offload_optimizer\": {\"device\": \"nvme\"}"), "'nvme'; accepted: cpu or none",
        true},
       {ZERO3(", \"zero_hpz_partition_size\": 8"), "zero_hpz_partition_size is not covered", true},
       {ZERO3(", \"overlap_com\": false"),
