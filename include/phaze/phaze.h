@@ -2024,6 +2024,14 @@ PZ_API struct pz_run_plan pz_run_plan_default(void);
  * unset, to follow anew.  Lists of `given` must outlive the run. */
 PZ_API void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given);
 
+/* The same by words: "tp 8, pp 2, recompute full", or the text of another plan as place and predict print it.  Devices and
+ * batch stay unless they are named, and the overlap is as the framework has it for the new degrees.  PZ_BAD_USE: a word
+ * that is no field or value.  On success *out is the caller's to free with pz_run_plan_free(); the texts of `r` must
+ * outlive it. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_plan_with(const struct pz_run_plan *r,
+                                                    const char *changes, struct pz_run_plan **out,
+                                                    struct pz_error *err);
+
 /* What a file may leave open. */
 struct pz_run_plan_options {
   size_t size;     /* sizeof *this, set by the default */
@@ -2134,6 +2142,9 @@ struct pz_plan_diff {
   uint32_t n_fields;
   struct pz_diff_change *path; /* from a, the last one is b; n_path 0: they are the same */
   uint32_t n_path;
+  const char *changes; /* of the path, in b's values: "tp 8, pp 2"; "": they are the same */
+  const char *verdict; /* of b beside a: "is 6.3% slower: +0.9 s tensor-parallel collectives, -0.1 s GEMMs";
+                          "does not fit: ..."; "is refused: ..." and the rule of its framework */
 };
 
 /* What two runs differ by.  The path has the fields in the order of a plan's, and changes those together

@@ -12,6 +12,7 @@
 
 struct diff_settings {
   struct pz_common common;
+  const char *with; /* changes of A by words; NULL: B is given */
   int64_t vocab;
   const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
   const char *ignore[PZ_TUNE_MOST_SETS + 1];
@@ -29,6 +30,7 @@ static const struct diff_settings defaults = {.plan = {
 /* clang-format off */
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(SETTINGS),
+    {.name = "with", .type = PZ_OPTION_TEXT, .offset = AT(with), .arg = "CHANGES", .help = "Compare FILE with the same plan with these fields changed: 'tp 8, pp 2, recompute full', or the text of a plan that was printed; devices and batch stay"},
     {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where a file names a tokenizer alone"},
     {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of a script; may be given several times"},
     {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an option of a file that is not covered; may be given several times"},
@@ -41,7 +43,7 @@ static const struct pz_option options[] = {
 #include "cli/plan_options.def"
 };
 /* clang-format on */
-enum { OF_FILES = 7 /* options before those of a set of flags */ };
+enum { OF_FILES = 8 /* options before those of a set of flags */ };
 static const struct pz_option_table flags = {options + OF_FILES,
                                              sizeof options / sizeof *options - OF_FILES};
 
@@ -50,7 +52,7 @@ static const struct pz_option_table flags = {options + OF_FILES,
 struct diff_input {
   const char *letter, *name;
   struct pz_run_plan run;
-  struct pz_run_plan *read; /* of a file; it holds the run's texts */
+  struct pz_run_plan *read; /* of a file or of changes; it holds the run's texts */
   struct pz_machine machine;
 };
 
@@ -225,10 +227,23 @@ static enum pz_status print_path(struct diff *x) {
   return pz_table_print(&t, 0, stdout);
 }
 
+/* The subject is what differs, where that is short. */
+static void print_verdict(const struct pz_plan_diff *d) {
+  enum { MOST_NAMED = 4 };
+  uint32_t n = 0;
+  char text[256];
+  for (uint32_t i = 0; i < d->n_path; i++) n += d->path[i].fields;
+  pz_text_plain(pz_text_copy(text, sizeof text, n && n <= MOST_NAMED ? d->changes : "B"));
+  if (d->n_path)
+    printf("%s %s\n\n", text, d->verdict);
+  else
+    printf("A and B are the same plan\n\n");
+}
+
 static enum pz_status print_diff(struct diff *x) {
+  print_verdict(x->d);
   print_run(&x->a, &x->d->a);
   print_run(&x->b, &x->d->b);
-  if (!x->d->n_fields) printf("\nA and B are the same plan\n");
   enum pz_status status = x->d->n_fields ? print_fields(x) : PZ_OK;
   if (status == PZ_OK) status = print_parts(x);
   if (status == PZ_OK) status = print_memory(x);
@@ -274,15 +289,29 @@ static json_t *diff_json(const struct diff *x) {
                                     c->step_s, "peak_bytes", c->p.peak_bytes, "difference_bytes",
                                     c->peak_bytes, "fits", (int)pz_prediction_fits(&c->p)));
   }
-  return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "a", run_json(&x->a, &d->a), "b",
-                   run_json(&x->b, &d->b), "fields", fields, "step_s",
+  return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "changes", d->changes, "verdict",
+                   d->verdict, "a", run_json(&x->a, &d->a), "b", run_json(&x->b, &d->b), "fields",
+                   fields, "step_s",
                    both_json(a->step_s, b->step_s), "parts", parts, "peak_bytes",
                    both_json(a->peak_bytes, b->peak_bytes), "memory", memory, "path", path);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+static enum pz_status take_changes(struct diff *x, struct pz_error *err) {
+  struct diff_input *b = &x->b;
+  enum pz_status status = pz_run_plan_with(&x->a.run, x->s->with, &b->read, err);
+  if (status != PZ_OK) return status;
+  b->name = x->s->with;
+  b->run = *b->read;
+  return pz_machine_of_run(&x->s->machine, b->name, true, &b->run, &b->machine, err);
+}
+
 static enum pz_status take_both(struct diff *x, int n, char **argv, struct pz_error *err) {
+  if (x->s->with) {
+    enum pz_status status = take_file(x, argv[0], &x->a, err);
+    return status == PZ_OK ? take_changes(x, err) : status;
+  }
   bool sets = n == 3;
   const char *a = argv[n - 2], *b = argv[n - 1];
   for (int i = n - 2; i < n; i++)
@@ -306,12 +335,10 @@ static enum pz_status diff_runs(struct diff *x, struct pz_error *err) {
   struct pz_diff_side b = {sizeof b, &x->b.run, &x->b.machine.chip, pz_machine_net(&x->b.machine)};
   enum pz_status status = pz_plan_diff(&a, &b, &x->d, err);
   if (status != PZ_OK) return status;
-  for (int i = 0; i < 2; i++) {
-    const struct pz_training_run *r = i ? &x->d->b : &x->d->a;
-    char text[sizeof r->refusal + 8];
-    snprintf(text, sizeof text, "%s: %s", i ? "B" : "A", r->refusal);
-    if (r->refusal[0]) pz_command_warn(x->s->common.quiet, text);
-  }
+  const char *refusal = x->d->a.refusal; /* that of B is the verdict */
+  char text[sizeof x->d->a.refusal + 8];
+  snprintf(text, sizeof text, "A: %s", refusal);
+  if (*refusal) pz_command_warn(x->s->common.quiet, text);
   return x->s->common.json ? pz_command_json(diff_json(x), err) : print_diff(x);
 }
 
@@ -335,9 +362,11 @@ static enum pz_exit run(int argc, char **argv) {
     pz_arena_release(&x.arena);
     return call.code;
   }
-  if (begun && call.n_args != 2 && call.n_args != 3) {
+  if (begun && (s.with ? call.n_args != 1 : call.n_args != 2 && call.n_args != 3)) {
     pz_arena_release(&x.arena);
-    return pz_command_misuse(&pz_cmd_diff, "expected two runs A and B, or MODEL A B");
+    return pz_command_misuse(&pz_cmd_diff, s.with ? "expected one FILE and --with CHANGES"
+                                                  : "expected two runs A and B, or MODEL A B, or "
+                                                    "FILE --with CHANGES");
   }
   if (begun) status = take_both(&x, call.n_args, argv + 1, &call.err);
   if (begun && status == PZ_OK) status = diff_runs(&x, &call.err);
@@ -350,7 +379,8 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_diff = {
     .name = "diff",
-    .synopsis = "FILE FILE|FLAGS | MODEL FLAGS FLAGS [--chip CHIP] [--cluster NET] [options]",
+    .synopsis = "FILE --with CHANGES | FILE FILE|FLAGS | MODEL FLAGS FLAGS [--chip CHIP] [--cluster NET] "
+                "[options]",
     .summary = "Explain what two training plans differ by: every second and every GB",
     .detail =
         "A and B are files that 'phaze tune' reads (launch scripts, plans), or sets of flags: "
@@ -358,7 +388,10 @@ const struct pz_command pz_cmd_diff = {
         "of 'phaze predict' in quotes, with a space in them. With a MODEL both are sets of flags "
         "over\n"
         "the options beside them; without, A is a file, and B another one or flags that change A.\n"
-        "Shown are the fields that differ, the parts of both steps and of the memory of the "
+        "The first line is the answer: how much faster or slower B is and by what, or that it does "
+        "not\n"
+        "fit or cannot run.\n"
+        "Then come the fields that differ, the parts of both steps and of the memory of the "
         "fullest\n"
         "device, and a path of plans from A to B, field by field: seconds and GB of each change.\n"
         "Fields change together where no single one gives a plan that can run.\n"
@@ -367,7 +400,8 @@ const struct pz_command pz_cmd_diff = {
         "  phaze diff llama3-70b \"--tp 8 --pp 4\" \"--tp 4 --pp 8 --recompute full\" --chip h100\n"
         "      --cluster dgx-h100 --devices 256 --batch 512 --zero 1\n"
         "  phaze diff pretrain_llama.sh \"--tp 4 --vpp 1\" --chip h100 --vocab 128256\n"
-        "  phaze diff plan.json other.json --json\n",
+        "  phaze diff plan.json other.json --json\n"
+        "  phaze diff plan.json --with 'tp 8, pp 2, recompute full'\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .n_args = -1,
