@@ -1,5 +1,5 @@
-/* Runs that people have: launch scripts and configurations of frameworks, logs, plan files; and a plan's fields, adapters
- * and lists as arguments.  What was read is the same when it is written as a plan file and read again. */
+/* Runs that people have: launch scripts and configurations of frameworks, logs, plan files; a plan's fields, adapters
+ * and lists as arguments; changes of a plan by words.  What was read is the same when it is written as a plan file and read again. */
 #include <string.h>
 
 #include "core/alloc.h"
@@ -9,6 +9,7 @@
 #include "launch/run_log.h"
 #include "launch/run_readers.h"
 #include "plan/plan_fill.h"
+#include "plan/plan_words.h"
 #include "space/limits.h"
 
 static void write_and_read(const struct pz_run_plan *r, struct pz_arena *arena) {
@@ -107,4 +108,28 @@ void fuzz_arguments(const char *text, size_t bytes) {
     require(pz_choices_check("n", &list, 1, &err[3]) == PZ_OK);
   if (was_read(pz_limits_complete(&space, word, NULL, &limits, &err[4]), &err[4]))
     require(limits.mm2 > 0);
+}
+
+/* Changes of a plan by words: what was read is the same when every field is written as its name and value. */
+void fuzz_words(const char *text, size_t bytes) {
+  struct pz_plan p = pz_plan_default(), again = p;
+  struct pz_arena arena;
+  struct pz_error err = {0};
+  char a[PZ_FIELD_TEXT_MOST], b[PZ_FIELD_TEXT_MOST], words[PZ_PLAN_WORDS_MOST_BYTES + 16];
+  if (bytes >= sizeof words) return;
+  memcpy(words, text, bytes);
+  words[bytes] = '\0';
+  pz_arena_init(&arena, NULL);
+  bool read = was_read(pz_plan_words_read(&p, words, &arena, &err), &err);
+  for (int i = 0; i < PZ_PLAN_FIELDS && read; i++) {
+    enum pz_plan_field f = (enum pz_plan_field)i;
+    enum pz_plan_kind kind = pz_plan_field(f)->kind;
+    if (pz_plan_is_unset(&p, f) || kind == PZ_PLAN_KIND_TEXT || kind == PZ_PLAN_KIND_REAL) continue;
+    pz_plan_field_text(&p, f, a, sizeof a);
+    snprintf(words, sizeof words, "%s %s", pz_plan_field_name(f), a);
+    require(pz_plan_words_read(&again, words, &arena, &err) == PZ_OK);
+    require(strcmp(a, pz_plan_field_text(&again, f, b, sizeof b)) == 0);
+  }
+  require(!read || pz_plan_check_ranges(&p, &err) == PZ_OK);
+  pz_arena_release(&arena);
 }
