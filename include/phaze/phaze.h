@@ -1644,6 +1644,7 @@ struct pz_prediction {
   double sparse_layers; /* with attention to the keys that an indexer chooses */
   double
       usable_host_bytes; /* of the host's memory for each device: it fits if host_bytes is within */
+  double flop_per_s_per_device; /* of the model, counted as mfu_conventional counts them */
 };
 
 /* What people call a part of this step: its label, or "attention and scans" of a model with state-space layers. */
@@ -1703,6 +1704,8 @@ struct pz_training_run {
   double
       *reserved_bytes; /* plan.pp of them: what the allocator of each stage's devices reserves.  A
                              device runs out of memory when these bytes reach what it has. */
+  double watts; /* of a device, mean over the step, by the energy of its operators and at most the data sheet's; 0: not
+                   known */
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the
@@ -1928,7 +1931,7 @@ struct pz_run_cost {
   double steps;
   double seconds; /* without failures and checkpoints */
   double device_hours, dollars;
-  double energy_j; /* at the chip's data-sheet power; 0: not known */
+  double energy_j; /* of the devices, at the run's watts, else at the data sheet's; 0: not known */
 
   /* with failures; 0 where there are none */
   double job_mtbf_s, checkpoint_s, restart_s;

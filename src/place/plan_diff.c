@@ -384,7 +384,7 @@ static const char *verdict_text(const struct pz_plan_diff *d, struct pz_arena *a
   bool same = a->tokens == b->tokens && d->a.plan.devices == d->b.plan.devices;
   double longer = a->tokens_per_s_per_device / b->tokens_per_s_per_device;
   double percent = 100 * (longer > 1 ? longer - 1 : 1 - longer);
-  const char *fits = pz_prediction_fits(a) ? "" : "fits in memory, which A does not, and ";
+  const char *fits = pz_prediction_fits(a) ? "" : "fits in memory, unlike the other, and ";
   const char *by = same ? "" : " by tokens a second and device";
   if (d->b.refusal[0]) return pz_arena_printf(arena, "is refused: %s", d->b.refusal);
   if (!pz_prediction_fits(b)) return misfit_text(b, arena);

@@ -915,7 +915,7 @@ static void verdicts_are_right(void **state) {
       {RUN(",\"zero\":1,\"mbs\":2"), "zero 0, recompute none", "zero 0",
        "does not fit: "},
       {RUN(",\"zero\":0,\"mbs\":2,\"recompute\":\"none\""), "zero 1, recompute full",
-       "zero 1, recompute full", "fits in memory, which A does not, and is "},
+       "zero 1, recompute full", "fits in memory, unlike the other, and is "},
       {RUN(",\"zero\":2"), "pp 4", "pp 4", "is refused: megatron cannot run this plan: it has ZeRO"},
       {"{\"model\":\"llama3-8b\",\"tp\":2,\"dp\":8,\"zero\":1}", "tp 4", "tp 4", "slower"},
       {RUN(",\"tp\":2,\"zero\":1"), "devices 128", "devices 128", "by tokens a second and device"}};
