@@ -2027,10 +2027,10 @@ PZ_API struct pz_run_plan pz_run_plan_default(void);
  * unset, to follow anew.  Lists of `given` must outlive the run. */
 PZ_API void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given);
 
-/* The same by words: "tp 8, pp 2, recompute full", or the text of another plan as place and predict print it.  Devices and
- * batch stay unless they are named, and the overlap is as the framework has it for the new degrees.  PZ_BAD_USE: a word
- * that is no field or value.  On success *out is the caller's to free with pz_run_plan_free(); the texts of `r` must
- * outlive it. */
+/* The run with changes by words: "tp 8, pp 2, recompute full", options of predict ("--tp 8 --chip h200"), or the text of
+ * another plan as place and predict print it.  Devices and batch stay unless they are named, and the overlap is as the
+ * framework has it for the new degrees.  PZ_BAD_USE: a word that is no field or value.  On success *out is the caller's
+ * to free with pz_run_plan_free(); the texts of `r` must outlive it. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_plan_with(const struct pz_run_plan *r,
                                                     const char *changes, struct pz_run_plan **out,
                                                     struct pz_error *err);

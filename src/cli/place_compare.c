@@ -1,7 +1,6 @@
 /* phaze place --compare: the plan that the user has beside the recommended one. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/place_training.h"
 #include "core/text.h"
@@ -52,37 +51,22 @@ enum pz_status pz_place_read_compared(struct pz_place_settings *s,
   return PZ_OK;
 }
 
-static enum pz_status diff_with(struct pz_place_job *j, const struct pz_run_plan *theirs,
-                                const struct pz_plan *best) {
-  struct pz_run_plan ours = pz_run_plan_default();
-  const struct pz_cluster *net = pz_machine_net(&j->machine);
-  ours.model = j->q->model;
-  ours.plan = *best;
-  struct pz_diff_side a = {sizeof a, theirs, &j->machine.chip, net};
-  struct pz_diff_side b = {sizeof b, &ours, &j->machine.chip, net};
-  return pz_plan_diff(&a, &b, &j->diff, j->err);
-}
-
-enum pz_status pz_place_compare(struct pz_place_job *j, const struct pz_plan *best) {
+enum pz_status pz_place_compare(struct pz_place_job *j, const struct pz_training_run *best) {
   static const double SAME_MODEL = 0.02; /* vocabularies are padded in different ways */
-  struct pz_run_plan theirs = *j->q->compared;
-  const char *model = j->q->model;
-  theirs.plan.batch = j->options.plan.batch; /* devices were read as place has them */
-  if (j->options.plan.seq) theirs.plan.seq = j->options.plan.seq;
-  bool other = theirs.config || strcmp(theirs.model, model) != 0;
-  enum pz_status status = diff_with(j, &theirs, best);
-  if (status != PZ_OK || !other) return status;
-  double params = j->diff->a.p.params, own = j->diff->b.p.params;
-  if (fabs(params / own - 1) > SAME_MODEL)
-    return pz_fail(j->err, PZ_BAD_USE,
-                   "%s trains a model of %.4g billion parameters, but %s has %.4g billion; "
-                   "accepted: a plan of the same model",
-                   j->q->t->compare, params / 1e9, model, own / 1e9);
-  pz_plan_diff_free(j->diff);
-  j->diff = NULL;
-  theirs.model = model;
-  theirs.config = NULL;
-  return diff_with(j, &theirs, best);
+  struct pz_run_plan theirs = *j->q->compared,
+                     ours = theirs; /* of the model as their file has it */
+  const struct pz_cluster *net = pz_machine_net(&j->machine);
+  theirs.plan.batch = best->plan.batch; /* their devices were read as place has them */
+  theirs.plan.seq = best->plan.seq;
+  ours.plan = best->plan;
+  struct pz_diff_side a = {sizeof a, &theirs, &j->machine.chip, net};
+  struct pz_diff_side b = {sizeof b, &ours, &j->machine.chip, net};
+  enum pz_status status = pz_plan_diff(&a, &b, &j->diff, j->err);
+  if (status != PZ_OK || fabs(j->diff->b.p.params / best->p.params - 1) < SAME_MODEL) return status;
+  return pz_fail(j->err, PZ_BAD_USE,
+                 "%s trains a model of %.4g billion parameters, but %s has %.4g billion; accepted: "
+                 "a plan of the same model",
+                 j->q->t->compare, j->diff->b.p.params / 1e9, j->q->model, best->p.params / 1e9);
 }
 
 enum pz_status pz_place_print_compared(struct pz_place_job *j) {

@@ -145,7 +145,7 @@ static enum pz_status tell_plans(struct pz_place_job *j, const struct pz_trainin
   enum pz_status status = PZ_OK;
   j->late = p->late;
   if (j->q->t->tokens) status = pz_place_cost(j, best, &j->cost);
-  if (status == PZ_OK && j->q->compared) status = pz_place_compare(j, &best->plan);
+  if (status == PZ_OK && j->q->compared) status = pz_place_compare(j, best);
   if (status == PZ_OK && j->q->s->trace)
     status = pz_predict_write_trace(best, j->q->model, j->q->s->trace, j->err);
   if (status == PZ_OK && j->q->t->report) status = write_page(j, best);

@@ -73,7 +73,8 @@ PZ_NODISCARD enum pz_status pz_place_read_compared(struct pz_place_settings *s,
                                                    struct pz_error *err);
 
 /* Sets j->diff.  PZ_BAD_USE: the compared plan is of another model. */
-PZ_NODISCARD enum pz_status pz_place_compare(struct pz_place_job *j, const struct pz_plan *best);
+PZ_NODISCARD enum pz_status pz_place_compare(struct pz_place_job *j,
+                                              const struct pz_training_run *best);
 PZ_NODISCARD enum pz_status pz_place_print_compared(struct pz_place_job *j); /* if there is one */
 json_t *pz_place_compared_json(const struct pz_place_job *j); /* new reference; NULL: none */
 

@@ -334,47 +334,46 @@ static enum pz_status walk_path(struct diff_walk *w) {
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
-static const double LEAST_TERM = 1e-3; /* of the step */
-
-/* ": +0.9 s tensor-parallel collectives, -0.1 s GEMMs, +0.01 s others": the parts that differ most. */
+/* ": +0.9 s tensor-parallel collectives, -0.1 s GEMMs, +0.01 s others": the parts that differ most, at least by a
+ * thousandth of the step. */
 static const char *terms_text(const struct pz_prediction *a, const struct pz_prediction *b,
                               struct pz_arena *arena) {
   enum { MOST_TERMS = 3 };
-  const struct pz_part_info *part, *told[MOST_TERMS + 1] = {NULL};
-  double left = b->step_s - a->step_s;
+  struct pz_training_parts left = b->parts; /* of what is told as of a */
+  const struct pz_part_info *part, *most;
   const char *text = "";
-  for (int n = 0; n <= MOST_TERMS && text; n++) {
-    double most = 0;
-    for (size_t i = 0; n < MOST_TERMS && (part = pz_time_part_at(i)); i++) {
-      double more = pz_time_part(&b->parts, part) - pz_time_part(&a->parts, part);
-      bool before = part == told[0] || part == told[1] || part == told[2];
-      if (before || !(fabs(more) > fabs(most))) continue;
-      most = more;
-      told[n] = part;
+  double others = b->step_s - a->step_s;
+  for (int n = 0; n < MOST_TERMS && text; n++) {
+    double more = 0;
+    most = NULL;
+    for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
+      double one = pz_time_part(&left, part) - pz_time_part(&a->parts, part);
+      if (fabs(one) < fmax(fabs(more), 1e-3 * a->step_s)) continue;
+      more = one;
+      most = part;
     }
-    if (n == MOST_TERMS) most = left;
-    if (fabs(most) < LEAST_TERM * a->step_s) continue;
-    text = pz_arena_printf(arena, "%s%s %+.2g s %s", text, *text ? "," : ":", most,
-                           n == MOST_TERMS ? "others"
-                                           : pz_time_part_label(b->scan_layers > 0 ? b : a, told[n]));
-    left -= most;
+    if (!most) break;
+    text = pz_arena_printf(arena, "%s%s %+.2g s %s", text, *text ? "," : ":", more,
+                           pz_time_part_label(b->scan_layers > 0 ? b : a, most));
+    *(double *)(void *)((char *)&left + most->offset) = pz_time_part(&a->parts, most);
+    others -= more;
   }
-  return text;
+  bool told = text && *text && fabs(others) >= 1e-3 * a->step_s;
+  return told ? pz_arena_printf(arena, "%s, %+.2g s others", text, others) : text;
 }
 
 static const char *misfit_text(const struct pz_prediction *p, struct pz_arena *arena) {
   const struct pz_part_info *part, *most = pz_memory_part_at(0);
-  if (p->peak_bytes <= p->usable_bytes)
-    return pz_arena_printf(arena,
-                           "does not fit: %.1f GB of the host's memory for each device, %.1f GB "
-                           "more than usable",
-                           p->host_bytes / 1e9, (p->host_bytes - p->usable_host_bytes) / 1e9);
+  bool host = p->peak_bytes <= p->usable_bytes;
+  double bytes = host ? p->host_bytes : p->peak_bytes;
+  double more = bytes - (host ? p->usable_host_bytes : p->usable_bytes);
   for (size_t i = 1; (part = pz_memory_part_at(i)); i++)
     if (pz_memory_part(&p->peak, part) > pz_memory_part(&p->peak, most)) most = part;
-  return pz_arena_printf(arena,
-                         "does not fit: %.1f GB a device, %.1f GB more than usable; the largest "
-                         "part is %s, %.1f GB",
-                         p->peak_bytes / 1e9, (p->peak_bytes - p->usable_bytes) / 1e9, most->label,
+  const char *text =
+      pz_arena_printf(arena, "does not fit: %.1f GB %sa device, %.1f GB more than usable",
+                      bytes / 1e9, host ? "of the host's memory for " : "", more / 1e9);
+  if (!text || host) return text;
+  return pz_arena_printf(arena, "%s; the largest part is %s, %.1f GB", text, most->label,
                          pz_memory_part(&p->peak, most) / 1e9);
 }
 
@@ -383,18 +382,16 @@ static const char *verdict_text(const struct pz_plan_diff *d, struct pz_arena *a
   const struct pz_prediction *a = &d->a.p, *b = &d->b.p;
   bool same = a->tokens == b->tokens && d->a.plan.devices == d->b.plan.devices;
   double longer = a->tokens_per_s_per_device / b->tokens_per_s_per_device;
-  double percent = 100 * (longer > 1 ? longer - 1 : 1 - longer);
+  double percent = 100 * fabs(longer - 1);
   const char *fits = pz_prediction_fits(a) ? "" : "fits in memory, unlike the other, and ";
-  const char *by = same ? "" : " by tokens a second and device";
   if (d->b.refusal[0]) return pz_arena_printf(arena, "is refused: %s", d->b.refusal);
   if (!pz_prediction_fits(b)) return misfit_text(b, arena);
-  const char *terms = same ? terms_text(a, b, arena) : "";
-  if (!terms) return NULL;
-  if (longer >= 2)
-    return pz_arena_printf(arena, "%stakes %.3g times as long%s%s", fits, longer, by, terms);
-  if (percent < 0.05) return pz_arena_printf(arena, "%sis as fast%s%s", fits, by, terms);
-  return pz_arena_printf(arena, "%sis %.1f%% %s%s%s", fits, percent, longer > 1 ? "slower" : "faster",
-                         by, terms);
+  const char *why = same ? terms_text(a, b, arena) : " by tokens a second and device";
+  if (!why) return NULL;
+  if (longer >= 2) return pz_arena_printf(arena, "%stakes %.3g times as long%s", fits, longer, why);
+  if (percent < 0.05) return pz_arena_printf(arena, "%sis as fast%s", fits, why);
+  return pz_arena_printf(arena, "%sis %.1f%% %s%s", fits, percent, longer > 1 ? "slower" : "faster",
+                         why);
 }
 
 enum pz_status pz_plan_diff(const struct pz_diff_side *a, const struct pz_diff_side *b,

@@ -9,7 +9,6 @@
 #include "launch/run_log.h"
 #include "launch/run_readers.h"
 #include "plan/plan_fill.h"
-#include "plan/plan_words.h"
 #include "space/limits.h"
 
 static void write_and_read(const struct pz_run_plan *r, struct pz_arena *arena) {
@@ -112,24 +111,24 @@ void fuzz_arguments(const char *text, size_t bytes) {
 
 /* Changes of a plan by words: what was read is the same when every field is written as its name and value. */
 void fuzz_words(const char *text, size_t bytes) {
-  struct pz_plan p = pz_plan_default(), again = p;
-  struct pz_arena arena;
+  struct pz_run_plan none = pz_run_plan_default(), *run = NULL, *again = NULL;
   struct pz_error err = {0};
-  char a[PZ_FIELD_TEXT_MOST], b[PZ_FIELD_TEXT_MOST], words[PZ_PLAN_WORDS_MOST_BYTES + 16];
+  char a[PZ_FIELD_TEXT_MOST], b[PZ_FIELD_TEXT_MOST], words[4096];
   if (bytes >= sizeof words) return;
   memcpy(words, text, bytes);
   words[bytes] = '\0';
-  pz_arena_init(&arena, NULL);
-  bool read = was_read(pz_plan_words_read(&p, words, &arena, &err), &err);
-  for (int i = 0; i < PZ_PLAN_FIELDS && read; i++) {
+  if (!was_read(pz_run_plan_with(&none, words, &run, &err), &err)) return;
+  require(pz_plan_check_ranges(&run->plan, &err) == PZ_OK);
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_field f = (enum pz_plan_field)i;
     enum pz_plan_kind kind = pz_plan_field(f)->kind;
-    if (pz_plan_is_unset(&p, f) || kind == PZ_PLAN_KIND_TEXT || kind == PZ_PLAN_KIND_REAL) continue;
-    pz_plan_field_text(&p, f, a, sizeof a);
+    if (pz_plan_is_unset(&run->plan, f)) continue;
+    if (kind == PZ_PLAN_KIND_TEXT || kind == PZ_PLAN_KIND_REAL) continue;
+    pz_plan_field_text(&run->plan, f, a, sizeof a);
     snprintf(words, sizeof words, "%s %s", pz_plan_field_name(f), a);
-    require(pz_plan_words_read(&again, words, &arena, &err) == PZ_OK);
-    require(strcmp(a, pz_plan_field_text(&again, f, b, sizeof b)) == 0);
+    require(pz_run_plan_with(&none, words, &again, &err) == PZ_OK);
+    require(strcmp(a, pz_plan_field_text(&again->plan, f, b, sizeof b)) == 0);
+    pz_run_plan_free(again);
   }
-  require(!read || pz_plan_check_ranges(&p, &err) == PZ_OK);
-  pz_arena_release(&arena);
+  pz_run_plan_free(run);
 }

@@ -10,7 +10,6 @@
 #include "launch/megatron_args.h"
 #include "launch/shell_words.h"
 #include "plan/plan_fill.h"
-#include "plan/plan_words.h"
 #include "step/predict.h"
 
 static struct pz_arena arena;
@@ -823,8 +822,8 @@ static void changes_are_read(void **state) {
     const char *words, *options;
   } cases[] = {
       {"tp 8, pp 2, recompute full", "tp 8;pp 2;recompute full"},
-      {"--tp=8;PP 2", NULL},
       {"tp=8,pp=2", "tp 8;pp 2"},
+      {"--tp 8 --no-sp --framework Megatron --mtp", "tp 8;sp off;framework megatron;mtp on"},
       {"tp 8 pp 2 recompute-layers 3", "tp 8;pp 2;recompute_layers 3"},
       {"tp 8 -> 4, recompute none -> full", "tp 4;recompute full"},
       {"sp, mtp", "sp on;mtp on"},
@@ -847,14 +846,11 @@ static void changes_are_read(void **state) {
        "offload activations,optimizer;offload_layers 4;offload_fraction 0.25"},
       {"activations and the optimizer on the host", "offload activations,optimizer"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct pz_plan p = pz_plan_default(), want = p;
+    struct pz_plan want = pz_plan_default();
     struct pz_error err = {0};
-    enum pz_status status = pz_plan_words_read(&p, cases[i].words, &arena, &err);
-    if (!cases[i].options) {
-      assert_int_equal(status, PZ_BAD_USE);
-      continue;
-    }
-    if (status != PZ_OK) fail_msg("%s: %s", cases[i].words, err.message);
+    struct pz_run_plan none = pz_run_plan_default(), *run = NULL;
+    if (pz_run_plan_with(&none, cases[i].words, &run, &err) != PZ_OK)
+      fail_msg("%s: %s", cases[i].words, err.message);
     char *at = pz_arena_strdup(&arena, cases[i].options);
     while (at) {
       char *next = strchr(at, ';'), *value = strchr(at, ' ');
@@ -865,12 +861,13 @@ static void changes_are_read(void **state) {
     }
     for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
       char x[PZ_FIELD_TEXT_MOST], y[PZ_FIELD_TEXT_MOST];
-      pz_plan_field_text(&p, (enum pz_plan_field)f, x, sizeof x);
+      pz_plan_field_text(&run->plan, (enum pz_plan_field)f, x, sizeof x);
       pz_plan_field_text(&want, (enum pz_plan_field)f, y, sizeof y);
       if (strcmp(x, y) != 0)
         fail_msg("%s: %s is %s, not %s", cases[i].words, pz_plan_field_name((enum pz_plan_field)f),
                  x, y);
     }
+    pz_run_plan_free(run);
   }
 }
 
@@ -884,22 +881,28 @@ static void wrong_changes_are_told(void **state) {
                {"tp eight", "tp is 'eight'; accepted: an integer"},
                {"tp 4, tp 8", "tp is given twice, 4 and '8'"},
                {"recompute some layers", "recompute is 'some'"},
-               {" , ", "no change"},
+               {"chip", "chip has no value"},
                {"tp 8 faster", "'faster' is no field of a plan"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct pz_plan p = pz_plan_default();
+    struct pz_run_plan none = pz_run_plan_default(), *run = NULL;
     struct pz_error err = {0};
-    assert_int_equal(pz_plan_words_read(&p, cases[i].words, &arena, &err), PZ_BAD_USE);
+    assert_int_equal(pz_run_plan_with(&none, cases[i].words, &run, &err), PZ_BAD_USE);
+    assert_null(run);
     if (!strstr(err.message, cases[i].message)) fail_msg("%s: %s", cases[i].words, err.message);
   }
-  char many[PZ_PLAN_WORDS_MOST_BYTES + 2];
-  struct pz_plan p = pz_plan_default();
+  struct pz_run_plan none = pz_run_plan_default(), *run = NULL;
   struct pz_error err = {0};
-  memset(many, 'x', sizeof many - 1);
+  char many[1200];
+  for (size_t i = 0; i < sizeof many; i++) many[i] = i % 2 ? ' ' : 'x';
   many[sizeof many - 1] = '\0';
-  assert_int_equal(pz_plan_words_read(&p, many, &arena, &err), PZ_LIMIT);
-  for (size_t i = 1; i < sizeof many - 1; i += 2) many[i] = ' ';
-  assert_int_equal(pz_plan_words_read(&p, many, &arena, &err), PZ_LIMIT);
+  assert_int_equal(pz_run_plan_with(&none, many, &run, &err), PZ_LIMIT);
+  assert_int_equal(pz_run_plan_with(&none, " , ", &run, &err), PZ_OK); /* no change */
+  pz_run_plan_free(run);
+  none.chip = "h100";
+  assert_int_equal(pz_run_plan_with(&none, "--chip h200 --cluster dgx-h200 -> x", &run, &err), PZ_OK);
+  assert_string_equal(run->chip, "h200");
+  assert_string_equal(run->cluster, "x");
+  pz_run_plan_free(run);
 }
 
 /* A run beside the same with changes: devices and batch stay, what follows from the changes is derived, and the verdict is
