@@ -74,8 +74,9 @@ static enum pz_status take_changes(struct diff *x, const char *text, const struc
   return pz_machine_of_run(&named, "the plan", x->s->common.quiet, &in->run, &in->machine, err);
 }
 
-static enum pz_status take_file(struct diff *x, const char *path, struct diff_input *in,
-                                struct pz_error *err) {
+/* --vocab, --set and --ignore are for the script where `other` is one and this file is a plan. */
+static enum pz_status take_file(struct diff *x, const char *path, const char *other,
+                                struct diff_input *in, struct pz_error *err) {
   const SETTINGS *s = x->s;
   struct pz_run_plan_options o = pz_run_plan_options_default();
   SETTINGS plain = defaults;
@@ -92,9 +93,11 @@ static enum pz_status take_file(struct diff *x, const char *path, struct diff_in
         "and --with CHANGES, or MODEL \"CHANGES\" \"CHANGES\", each with a space",
         path);
   o.devices = s->plan.devices;
-  o.vocab = s->vocab;
-  o.set = s->set;
-  o.ignore = s->ignore;
+  if (!pz_machine_is_plan(path) || !pz_file_is_regular(other) || pz_machine_is_plan(other)) {
+    o.vocab = s->vocab;
+    o.set = s->set;
+    o.ignore = s->ignore;
+  }
   enum pz_status status = pz_machine_run(path, &o, &in->name, &in->read, err);
   if (status != PZ_OK) return status;
   in->run = *in->read;
@@ -194,12 +197,14 @@ static enum pz_status print_path(struct diff *x) {
 }
 
 /* The subject is what differs, where that is short. */
-static void print_verdict(const struct pz_plan_diff *d) {
+static void print_verdict(const struct diff *x) {
+  const struct pz_plan_diff *d = x->d;
   enum { MOST_NAMED = 4 };
+  const char *b = pz_file_is_regular(x->b.name) ? x->b.name : "B";
   uint32_t n = 0;
   char text[256];
   for (uint32_t i = 0; i < d->n_path; i++) n += d->path[i].fields;
-  pz_text_plain(pz_text_copy(text, sizeof text, n && n <= MOST_NAMED ? d->changes : "B"));
+  pz_text_plain(pz_text_copy(text, sizeof text, n <= MOST_NAMED ? d->changes : b));
   if (d->n_path)
     printf("%s %s\n\n", text, d->verdict);
   else
@@ -207,7 +212,7 @@ static void print_verdict(const struct pz_plan_diff *d) {
 }
 
 static enum pz_status print_diff(struct diff *x) {
-  print_verdict(x->d);
+  print_verdict(x);
   print_run(&x->a, &x->d->a);
   print_run(&x->b, &x->d->b);
   enum pz_status status = x->d->n_fields ? print_fields(x) : PZ_OK;
@@ -288,10 +293,10 @@ static enum pz_status take_both(struct diff *x, int n, char **argv, struct pz_er
   }
   if (is_changes(a))
     return pz_fail(err, PZ_BAD_USE, "'%s' without a MODEL; accepted: MODEL A B, or a file", a);
-  enum pz_status status = take_file(x, a, &x->a, err);
+  enum pz_status status = take_file(x, a, b, &x->a, err);
   if (status != PZ_OK) return status;
   return x->s->with || is_changes(b) ? take_changes(x, b, &x->a.run, &x->b, err)
-                                     : take_file(x, b, &x->b, err);
+                                     : take_file(x, b, a, &x->b, err);
 }
 
 static enum pz_status diff_runs(struct diff *x, struct pz_error *err) {

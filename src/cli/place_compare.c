@@ -53,26 +53,30 @@ enum pz_status pz_place_read_compared(struct pz_place_settings *s,
 
 enum pz_status pz_place_compare(struct pz_place_job *j, const struct pz_training_run *best) {
   static const double SAME_MODEL = 0.02; /* vocabularies are padded in different ways */
-  struct pz_run_plan theirs = *j->q->compared,
-                     ours = theirs; /* of the model as their file has it */
+  const char *file = j->q->t->compare;
+  struct pz_run_plan theirs = *j->q->compared;
+  struct pz_run_plan ours = theirs; /* of the model as their file has it */
+  struct pz_error why = {0};
   const struct pz_cluster *net = pz_machine_net(&j->machine);
   theirs.plan.batch = best->plan.batch; /* their devices were read as place has them */
   theirs.plan.seq = best->plan.seq;
   ours.plan = best->plan;
   struct pz_diff_side a = {sizeof a, &theirs, &j->machine.chip, net};
   struct pz_diff_side b = {sizeof b, &ours, &j->machine.chip, net};
-  enum pz_status status = pz_plan_diff(&a, &b, &j->diff, j->err);
-  if (status != PZ_OK || fabs(j->diff->b.p.params / best->p.params - 1) < SAME_MODEL) return status;
+  enum pz_status status = pz_plan_diff(&a, &b, &j->diff, &why);
+  if (status != PZ_OK) return pz_fail(j->err, status, "%s: %s", file, why.message);
+  if (j->diff->a.refusal[0]) pz_command_warn(j->q->s->quiet, j->diff->a.refusal);
+  if (fabs(j->diff->b.p.params / best->p.params - 1) < SAME_MODEL) return PZ_OK;
   return pz_fail(j->err, PZ_BAD_USE,
                  "%s trains a model of %.4g billion parameters, but %s has %.4g billion; accepted: "
                  "a plan of the same model",
-                 j->q->t->compare, j->diff->b.p.params / 1e9, j->q->model, best->p.params / 1e9);
+                 file, j->diff->b.p.params / 1e9, j->q->model, best->p.params / 1e9);
 }
 
 enum pz_status pz_place_print_compared(struct pz_place_job *j) {
   const struct pz_plan_diff *d = j->diff;
   struct pz_run_cost own;
-  char text[800], days[32], dollars[32];
+  char text[800], ours[32], theirs[32];
   if (!d) return PZ_OK;
   printf("\nyour plan (%s): %.4g s per step, MFU %.1f%%, %.1f GB%s\n",
          pz_text_plain(pz_text_copy(text, sizeof text, j->q->t->compare)), d->a.p.step_s,
@@ -87,12 +91,12 @@ enum pz_status pz_place_print_compared(struct pz_place_job *j) {
   if (!j->q->t->tokens) return PZ_OK;
   enum pz_status status = pz_place_cost(j, &j->diff->a, &own);
   if (status != PZ_OK) return status;
-  double saved_s = own.seconds - j->cost.seconds;
-  printf("over %s tokens it %s %s days", j->q->t->tokens, saved_s < 0 ? "costs" : "saves",
-         pz_text_number(days, sizeof days, fabs(saved_s) / 86400));
+  printf("over %s tokens: %s instead of %s days", j->q->t->tokens,
+         pz_text_number(ours, sizeof ours, j->cost.seconds / 86400),
+         pz_text_number(theirs, sizeof theirs, own.seconds / 86400));
   if (j->q->t->price > 0)
-    printf(" and %s dollars",
-           pz_text_number(dollars, sizeof dollars, fabs(own.dollars - j->cost.dollars)));
+    printf(", %s instead of %s dollars", pz_text_number(ours, sizeof ours, j->cost.dollars),
+           pz_text_number(theirs, sizeof theirs, own.dollars));
   putchar('\n');
   return PZ_OK;
 }

@@ -19,7 +19,8 @@ struct pz_place_training_settings {
   const char *report; /* page of the plans found; NULL: none */
   double seconds;     /* of a search; 0: until all is decided */
 
-  const char *compare; /* file of the user's own plan, NULL: none; the rest is what it leaves open */
+  const char
+      *compare; /* file of the user's own plan, NULL: none; the rest is what it leaves open */
   int64_t vocab;
   const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
   const char *ignore[PZ_TUNE_MOST_SETS + 1];
@@ -30,7 +31,7 @@ struct pz_place_question {
   const struct pz_place_settings *s; /* batch 0: not given */
   const struct pz_place_training_settings *t;
   const char *model;
-  struct pz_choices devices; /* several: how it scales */
+  struct pz_choices devices;          /* several: how it scales */
   const struct pz_run_plan *compared; /* NULL: none */
   bool json;
 };
@@ -74,7 +75,7 @@ PZ_NODISCARD enum pz_status pz_place_read_compared(struct pz_place_settings *s,
 
 /* Sets j->diff.  PZ_BAD_USE: the compared plan is of another model. */
 PZ_NODISCARD enum pz_status pz_place_compare(struct pz_place_job *j,
-                                              const struct pz_training_run *best);
+                                             const struct pz_training_run *best);
 PZ_NODISCARD enum pz_status pz_place_print_compared(struct pz_place_job *j); /* if there is one */
 json_t *pz_place_compared_json(const struct pz_place_job *j); /* new reference; NULL: none */
 
