@@ -195,7 +195,7 @@ class Prediction(_Held, records.TrainingRun):
         lines.append(f"speed:   MFU {100 * p.mfu:.1f}% (conventional {100 * p.mfu_conventional:.1f}%), "
                      f"{p.samples_per_s:.4g} samples/s, "
                      f"{p.tokens_per_s_per_device:.4g} tokens/s per device, "
-                     f"{p.flop_per_s_per_device / 1e12:.4g} TFLOP/s per device (model FLOP as in the conventional MFU)")
+                     f"{p.flop_per_s_per_device / 1e12:.4g} TFLOP/s per device")
         fits = "" if self.fits else ": does not fit"
         lines.append(f"memory:  {p.peak_bytes / 1e9:.1f} of {p.usable_bytes / 1e9:.1f} GB usable"
                      f"{fits} (stage {p.peak_stage + 1} of {o.pp} holds most)")
