@@ -1646,6 +1646,7 @@ struct pz_prediction {
       usable_host_bytes; /* of the host's memory for each device: it fits if host_bytes is within */
   /* of the stage whose allocator reserves most: as predicted, and the least and the most with the error of such plans */
   double reserved_bytes, reserved_low_bytes, needed_bytes;
+  double flop_per_s_per_device; /* of the model, counted as mfu_conventional counts them */
 };
 
 /* What people call a part of this step: its label, or "attention and scans" of a model with state-space layers. */
@@ -1704,6 +1705,8 @@ struct pz_training_run {
   double
       *reserved_bytes; /* plan.pp of them: what the allocator of each stage's devices reserves.  A
                              device runs out of memory when these bytes reach what it has. */
+  double watts; /* of a device, mean over the step, by the energy of its operators and at most the data sheet's; 0: not
+                   known */
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the
@@ -1945,7 +1948,7 @@ struct pz_run_cost {
   double steps;
   double seconds; /* without failures and checkpoints */
   double device_hours, dollars;
-  double energy_j; /* at the chip's data-sheet power; 0: not known */
+  double energy_j; /* of the devices, at the run's watts, else at the data sheet's; 0: not known */
 
   /* with failures; 0 where there are none */
   double job_mtbf_s, checkpoint_s, restart_s;
@@ -2040,6 +2043,14 @@ PZ_API struct pz_run_plan pz_run_plan_default(void);
 /* Changes its plan by all fields that `given` does not leave unset; what followed from their old values, as dp from tp, is
  * unset, to follow anew.  Lists of `given` must outlive the run. */
 PZ_API void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given);
+
+/* The run with changes by words: "tp 8, pp 2, recompute full", options of predict ("--tp 8 --chip h200"), or the text of
+ * another plan as place and predict print it.  Devices and batch stay unless they are named, and the overlap is as the
+ * framework has it for the new degrees.  PZ_BAD_USE: a word that is no field or value.  On success *out is the caller's
+ * to free with pz_run_plan_free(); the texts of `r` must outlive it. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_plan_with(const struct pz_run_plan *r,
+                                                    const char *changes, struct pz_run_plan **out,
+                                                    struct pz_error *err);
 
 /* What a file may leave open. */
 struct pz_run_plan_options {
@@ -2151,6 +2162,9 @@ struct pz_plan_diff {
   uint32_t n_fields;
   struct pz_diff_change *path; /* from a, the last one is b; n_path 0: they are the same */
   uint32_t n_path;
+  const char *changes; /* of the path, in b's values: "tp 8, pp 2"; "": they are the same */
+  const char *verdict; /* of b beside a: "is 6.3% slower: +0.9 s tensor-parallel collectives, -0.1 s GEMMs";
+                          "does not fit: ..."; "is refused: ..." and the rule of its framework */
 };
 
 /* What two runs differ by.  The path has the fields in the order of a plan's, and changes those together

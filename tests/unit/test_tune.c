@@ -1042,8 +1042,148 @@ static void differences_sum_up(void **state) {
   }
 }
 
+/* ---- changes by words ----------------------------------------------------------------------- */
+
+/* As options of predict, and as the texts of plans that are printed. */
+static void changes_are_read(void **state) {
+  (void)state;
+  static const struct {
+    const char *words, *options;
+  } cases[] = {
+      {"tp 8, pp 2, recompute full", "tp 8;pp 2;recompute full"},
+      {"tp=8,pp=2", "tp 8;pp 2"},
+      {"--tp 8 --no-sp --framework Megatron --mtp", "tp 8;sp off;framework megatron;mtp on"},
+      {"tp 8 pp 2 recompute-layers 3", "tp 8;pp 2;recompute_layers 3"},
+      {"tp 8 -> 4, recompute none -> full", "tp 4;recompute full"},
+      {"sp, mtp", "sp on;mtp on"},
+      {"sp off, tp 2", "sp off;tp 2"},
+      {"tp 4 sp, cp 2 (all-to-all), ep 4", "tp 4;sp on;cp 2;cp_form all-to-all;ep 4"},
+      {"pp 4 x 5 in zb-v, mbs 2 in halves", "pp 4;vpp 5;pipeline zb-v;mbs 2;halves on"},
+      {"pp 4 x 5 chunks, ep 8 x etp 2", "pp 4;vpp 5;ep 8;etp 2"},
+      {"zero 1 over 8, 3 and 5 layers at the ends", "zero 1;shard 8;first_layers 3;last_layers 5"},
+      {"fp8 GEMMs (delayed), the first 2 layers bf16, the last 3 layers bf16, bf16 attn,mtp",
+       "precision fp8;fp8_recipe delayed;bf16_first_layers 2;bf16_layers 3;bf16_modules attn,mtp"},
+      {"torchtitan: deepep dispatcher, flash attention, compile",
+       "framework torchtitan;dispatcher deepep;attention flash;execution compile"},
+      {"overlap grad,param, ep 8", "overlap grad,param;ep 8"},
+      {"overlap grad, param", "overlap grad,param"},
+      {"recompute selective (moe_act,mlp), CUDA graphs attn,mlp",
+       "recompute selective;recompute_modules moe_act,mlp;cuda_graphs attn,mlp"},
+      {"recompute full (4 layers a chunk), lora:16:q+v",
+       "recompute full;recompute_layers 4;peft lora:16:q+v"},
+      {"activations of 4 layers a chunk and 25% of the optimizer on the host",
+       "offload activations,optimizer;offload_layers 4;offload_fraction 0.25"},
+      {"activations and the optimizer on the host", "offload activations,optimizer"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_plan want = pz_plan_default();
+    struct pz_error err = {0};
+    struct pz_run_plan none = pz_run_plan_default(), *run = NULL;
+    if (pz_run_plan_with(&none, cases[i].words, &run, &err) != PZ_OK)
+      fail_msg("%s: %s", cases[i].words, err.message);
+    char *at = pz_arena_strdup(&arena, cases[i].options);
+    while (at) {
+      char *next = strchr(at, ';'), *value = strchr(at, ' ');
+      if (next) *next++ = '\0';
+      *value++ = '\0';
+      if (pz_plan_set(&want, at, value, &err) != PZ_OK) fail_msg("%s", err.message);
+      at = next;
+    }
+    for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+      char x[PZ_FIELD_TEXT_MOST], y[PZ_FIELD_TEXT_MOST];
+      pz_plan_field_text(&run->plan, (enum pz_plan_field)f, x, sizeof x);
+      pz_plan_field_text(&want, (enum pz_plan_field)f, y, sizeof y);
+      if (strcmp(x, y) != 0)
+        fail_msg("%s: %s is %s, not %s", cases[i].words, pz_plan_field_name((enum pz_plan_field)f),
+                 x, y);
+    }
+    pz_run_plan_free(run);
+  }
+}
+
+static void wrong_changes_are_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *words, *message;
+  } cases[] = {{"recompue full", "did you mean recompute?"},
+               {"tp", "tp has no value"},
+               {"tp, pp 2", "tp has no value"},
+               {"tp eight", "tp is 'eight'; accepted: an integer"},
+               {"tp 4, tp 8", "tp is given twice, 4 and '8'"},
+               {"recompute some layers", "recompute is 'some'"},
+               {"chip", "chip has no value"},
+               {"tp 8 faster", "'faster' is no field of a plan"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_run_plan none = pz_run_plan_default(), *run = NULL;
+    struct pz_error err = {0};
+    assert_int_equal(pz_run_plan_with(&none, cases[i].words, &run, &err), PZ_BAD_USE);
+    assert_null(run);
+    if (!strstr(err.message, cases[i].message)) fail_msg("%s: %s", cases[i].words, err.message);
+  }
+  struct pz_run_plan none = pz_run_plan_default(), *run = NULL;
+  struct pz_error err = {0};
+  char many[1200];
+  for (size_t i = 0; i < sizeof many; i++) many[i] = i % 2 ? ' ' : 'x';
+  many[sizeof many - 1] = '\0';
+  assert_int_equal(pz_run_plan_with(&none, many, &run, &err), PZ_LIMIT);
+  assert_int_equal(pz_run_plan_with(&none, " , ", &run, &err), PZ_OK); /* no change */
+  pz_run_plan_free(run);
+  none.chip = "h100";
+  assert_int_equal(pz_run_plan_with(&none, "--chip h200 --cluster dgx-h200 -> x", &run, &err), PZ_OK);
+  assert_string_equal(run->chip, "h200");
+  assert_string_equal(run->cluster, "x");
+  pz_run_plan_free(run);
+}
+
+/* A run beside the same with changes: devices and batch stay, what follows from the changes is derived, and the verdict is
+ * of the step, of memory or of the framework. */
+static void verdicts_are_right(void **state) {
+  (void)state;
+  static const struct {
+    const char *run, *with, *changes, *verdict;
+  } cases[] = {
+      {RUN(",\"tp\":2,\"zero\":1"), "tp 4", "tp 4", "slower: +"},
+      {RUN(",\"tp\":4,\"zero\":1"), "tp 2", "tp 2", "faster: -"},
+      {RUN(",\"tp\":2,\"zero\":1"), "zero 1", "", "is as fast"},
+      {RUN(",\"zero\":1,\"mbs\":2"), "zero 0, recompute none", "zero 0",
+       "does not fit: "},
+      {RUN(",\"zero\":0,\"mbs\":2,\"recompute\":\"none\""), "zero 1, recompute full",
+       "zero 1, recompute full", "fits in memory, unlike the other, and is "},
+      {RUN(",\"zero\":2"), "pp 4", "pp 4", "is refused: megatron cannot run this plan: it has ZeRO"},
+      {"{\"model\":\"llama3-8b\",\"tp\":2,\"dp\":8,\"zero\":1}", "tp 4", "tp 4", "slower"},
+      {RUN(",\"tp\":2,\"zero\":1"), "devices 128", "devices 128", "by tokens a second and device"}};
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_run_plan *run = NULL, *with = NULL;
+    struct pz_plan_diff *d = NULL;
+    const char *text = cases[i].run;
+    if (pz_run_plan_read("x", text, strlen(text), NULL, &run, &err) != PZ_OK ||
+        pz_run_plan_with(run, cases[i].with, &with, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    struct pz_diff_side a = {sizeof a, run, &chip, &net}, b = {sizeof b, with, &chip, &net};
+    if (pz_plan_diff(&a, &b, &d, &err) != PZ_OK) fail_msg("%s: %s", cases[i].with, err.message);
+    assert_string_equal(d->changes, cases[i].changes);
+    if (!strstr(d->verdict, cases[i].verdict)) fail_msg("%s: %s", cases[i].with, d->verdict);
+    assert_int_equal(d->a.plan.batch, d->b.plan.batch);
+    if (i < 7) assert_int_equal(d->a.plan.devices, d->b.plan.devices);
+    double percent = 0, ratio = d->b.p.step_s / d->a.p.step_s;
+    if (i < 2 && sscanf(d->verdict, "is %lf%%", &percent) == 1)
+      assert_true(fabs(percent - 100 * fabs(ratio - 1)) < 0.051);
+    if (i < 2) assert_true(percent > 1);
+    pz_plan_diff_free(d);
+    pz_run_plan_free(with);
+    pz_run_plan_free(run);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(changes_are_read, begin, end),
+      cmocka_unit_test_setup_teardown(wrong_changes_are_told, begin, end),
+      cmocka_unit_test_setup_teardown(verdicts_are_right, begin, end),
       cmocka_unit_test_setup_teardown(words_are_a_shells, begin, end),
       cmocka_unit_test_setup_teardown(words_have_limits, begin, end),
       cmocka_unit_test_setup_teardown(guesses_are_listed, begin, end),
