@@ -758,7 +758,9 @@ struct pz_level {
   int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
                    an axis is not a whole one of the torus */
   bool mesh; /* a link of its own to every other device, each with the same part of bytes_per_s */
-  struct pz_collective_facts collectives; /* of the innermost level: of the chips, pz_cost_new */
+  /* What collectives reach over this level; 0: as the chips (innermost level) or constants of the model say.  Outer levels
+   * have the efficiency alone. */
+  struct pz_collective_facts collectives;
 };
 
 struct pz_cluster {
@@ -772,6 +774,8 @@ struct pz_cluster {
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
   bool instant;   /* collectives and transfers between devices take no time */
   bool any_units; /* numbers of a file that are far out of the usual range are meant */
+  char calibrated[160];     /* measurements that its collectives were fitted to; "": none */
+  double calibration_error; /* mean relative error of the fitted collectives */
 };
 
 /* A preset's name or the path of a cluster.json, and its text; as for chips. */

@@ -130,6 +130,11 @@ static double reached_rate(const struct pz_constants *k, const struct pz_level *
          (l->collectives.efficiency > 0 ? l->collectives.efficiency : k->ring_efficiency);
 }
 
+double pz_network_outer_rate(const struct pz_constants *k, const struct pz_level *l) {
+  return l->bytes_per_s *
+         (l->collectives.efficiency > 0 ? l->collectives.efficiency : k->outer_efficiency);
+}
+
 static double startup_s(const struct pz_constants *k, const struct pz_level *l) {
   return l->collectives.startup_s > 0 ? l->collectives.startup_s : k->ring_startup_s;
 }
@@ -194,7 +199,7 @@ static struct crossing crossing_of(const struct pz_constants *k, const struct pz
   for (int l = 1; l < net->n_levels; l++) {
     double below = members_at(net, l - 1, g), units = members_at(net, l, g) / below;
     if (!(units > 1)) continue;
-    double rate = net->level[l].bytes_per_s * k->outer_efficiency;
+    double rate = pz_network_outer_rate(k, &net->level[l]);
     c.outer_rate = pz_fmin(c.outer_rate, rate * below);
     c.slowest = pz_fmin(c.slowest, rate);
     double hop_s = net->level[l].latency_s + hop_software_s(k, net);
@@ -291,9 +296,8 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
     double below = members_at(net, l - 1, g);
     if (!(members_at(net, l, g) > below)) continue;
     double *busy = &t.busy_s[PZ_WIRE_OUTER];
-    *busy = pz_fmax(*busy,
-                    (1 - below / n) * bytes /
-                        (net->level[l].bytes_per_s * k->outer_efficiency * k->alltoall_efficiency));
+    *busy = pz_fmax(*busy, (1 - below / n) * bytes /
+                               (pz_network_outer_rate(k, &net->level[l]) * k->alltoall_efficiency));
   }
   double links_s = pz_fmax((passing - 1 + k->ring_extra) * inner_s, t.busy_s[PZ_WIRE_OUTER]);
   double latency_s = crossing_of(k, net, g).message_s + hop_software_s(k, net);
@@ -330,12 +334,15 @@ static struct pz_wire_time inner_time(const struct pz_constants *k, const struct
 }
 
 /* Over several units of the innermost level.  Large messages go round a ring, small ones over trees where their latency is
- * shorter; an all-reduce is a reduce-scatter with an all-gather behind it. */
+ * shorter; an all-reduce is a reduce-scatter with an all-gather behind it.  Between two
+ * units whose switches add up, two trees of half of the tensor each are faster: every unit sends the tensor once, which a ring
+ * does nearly twice (NCCL's NVLS tree; 2 nodes of H100 reach 1.2 times the rate of their interfaces). */
 static struct pz_wire_time outer_time(const struct pz_constants *k, const struct pz_cluster *net,
                                       double passes, double bytes, struct pz_group g) {
   struct crossing c = crossing_of(k, net, g);
   struct pz_group own = {(int64_t)c.members, g.stride};
   double n = (double)g.devices, inner_s = own.devices > 1 ? inner_latency_s(k, net, own) : 0;
+  double tensor = bytes;
   bytes *= (n - 1) / n;
   double links_s = bytes / c.rate;
   double later = later_s(k, net, n - n / c.members, c.ring_hops);
@@ -344,7 +351,14 @@ static struct pz_wire_time outer_time(const struct pz_constants *k, const struct
   struct pz_wire_time t = {passes * pz_fmin(ring_s, tree_s), {0}};
   t.busy_s[PZ_WIRE_OUTER] = passes * bytes / c.outer_rate;
   if (own.devices > 1) t.busy_s[PZ_WIRE_INNER] = passes * bytes / inner_rate(k, net, own);
-  return t;
+  if (passes < 2 || n != 2 * c.members || !(net->level[0].collectives.switch_efficiency > 0))
+    return t;
+  double sum_s =
+      own.devices > 1 ? inner_time(k, net, passes, tensor, own).busy_s[PZ_WIRE_INNER] : 0;
+  struct pz_wire_time pair = {.busy_s = {sum_s, tensor / c.outer_rate}};
+  links_s = pz_fmax(sum_s, pair.busy_s[PZ_WIRE_OUTER]);
+  pair.s = collective_s(k, net, passes * (inner_s + c.tree_s), later, links_s);
+  return pair.s < t.s ? pair : t;
 }
 
 struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct pz_cluster *net,
@@ -405,10 +419,9 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
   for (int l = 1; l < net->n_levels; l++) {
     double below = members_at(net, l - 1, g), others = 1 - below / n;
     if (!(members_at(net, l, g) > below)) continue;
-    t.busy_s[PZ_WIRE_OUTER] =
-        pz_fmax(t.busy_s[PZ_WIRE_OUTER],
-                bytes * reached * others /
-                    pz_fmin(c.rate, net->level[l].bytes_per_s * k->outer_efficiency));
+    t.busy_s[PZ_WIRE_OUTER] = pz_fmax(
+        t.busy_s[PZ_WIRE_OUTER],
+        bytes * reached * others / pz_fmin(c.rate, pz_network_outer_rate(k, &net->level[l])));
   }
   double inner =
       pow(pow(cores_s(k, d, copies), k->copy_smooth) + pow(t.busy_s[PZ_WIRE_INNER], k->copy_smooth),
