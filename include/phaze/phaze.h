@@ -759,8 +759,8 @@ struct pz_level {
   int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
                    an axis is not a whole one of the torus */
   bool mesh; /* a link of its own to every other device, each with the same part of bytes_per_s */
-  /* What collectives reach over this level; 0: as the chips (innermost level) or constants of the model say.  Outer levels
-   * have the efficiency alone. */
+  /* What collectives reach over this level; 0: as the chips (innermost level) or constants of the model say.  On outer
+   * levels startup_s is an additional start of large messages. */
   struct pz_collective_facts collectives;
 };
 

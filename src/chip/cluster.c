@@ -58,7 +58,6 @@ static const char *level_fault(const struct pz_cluster *c, int i, char *accepted
   if (!inner) return NULL;
   pz_text_copy(accepted, size, "on the innermost level only");
   if (l->n_axes || l->mesh) return l->mesh ? "mesh" : "torus";
-  if (l->collectives.startup_s > 0) return "startup_s";
   if (l->collectives.switch_efficiency > 0) return "switch_efficiency";
   pz_text_copy(accepted, size, "more than the level inside it has");
   if (l->devices <= inner->devices) return "devices";

@@ -61,6 +61,7 @@ struct reader {
   int64_t last;          /* highest rank */
   struct pz_vec hosts;   /* const char *, of the first group */
   bool in_table;         /* rows follow the ranks that were listed */
+  uint32_t unnamed;      /* from this row on the test is not known yet */
   char *word[MOST_WORDS];
   int words;
 };
@@ -172,18 +173,38 @@ static const struct test *guess_test(const struct reader *r, bool reduces, doubl
   return factor > 0.97 ? &tests[0] : &tests[2];
 }
 
+static void name_row(struct pz_nccl_row *row, const struct test *t) {
+  row->test = t ? t->name : NULL;
+  row->kind = t ? (enum pz_collective)t->kind : PZ_COLLECTIVE_ALL_REDUCE;
+}
+
+/* Rows before the first that is large enough to tell which test it is. */
+static void name_rows(struct reader *r) {
+  for (uint32_t i = r->unnamed; i < r->logs->rows.n; i++) {
+    struct pz_nccl_row *row = pz_vec_at(&r->logs->rows, struct pz_nccl_row, i);
+    if (!row->test) name_row(row, r->test);
+  }
+}
+
+static enum pz_status refuse_unnamed(const struct reader *r) {
+  return pz_fail(r->err, PZ_BAD_INPUT,
+                 "%s:%u: the log does not say which test it is of; accepted: logs with the command "
+                 "before the rows, as all_gather_perf, or a file name with all_gather in it",
+                 r->name, r->line);
+}
+
 /* Do the numbers of a row agree: the rate with size and time, the bus rate with test and devices?  Printed rates have two
  * decimals. */
 static enum pz_status check_row(const struct reader *r, const struct pz_nccl_row *row, double rate,
                                 double bus) {
   double actual = row->bytes / row->s / 1e9;
-  double factor = bus_factor(r->test, (double)row->devices);
+  double factor = r->test ? bus_factor(r->test, (double)row->devices) : 0;
   if (fabs(actual - rate) > 0.02 * rate + 0.01)
     return pz_fail(r->err, PZ_BAD_INPUT,
                    "%s:%u: %.0f B in %g us are %.3g GB/s, but the row says %g; accepted: rows of "
                    "nccl-tests with size in B and time in us",
                    r->name, r->line, row->bytes, 1e6 * row->s, actual, rate);
-  if (rate >= 1 && fabs(bus / rate - factor) > 0.01 * factor + 0.01 / rate)
+  if (r->test && rate >= 1 && fabs(bus / rate - factor) > 0.01 * factor + 0.01 / rate)
     return pz_fail(r->err, PZ_BAD_INPUT,
                    "%s:%u: the bus rate is %.3f times the rate, of %s over %" PRId64
                    " devices it is %.3f times; accepted: a log whose test and ranks belong to its "
@@ -208,19 +229,12 @@ static enum pz_status add_row(struct reader *r, int at) {
     return PZ_OK;
   read_number(r->word[at], &row.bytes);
   r->in_table = true;
-  if (!r->test) r->test = guess_test(r, reduces, rate >= 1 ? bus / rate : 0);
-  if (!r->test && reduces) return PZ_OK; /* its rate is too small to tell */
-  if (!r->test)
-    return pz_fail(
-        r->err, PZ_BAD_INPUT,
-        "%s:%u: the log does not say which test it is of; accepted: logs with the command "
-        "before the rows, as all_gather_perf, or a file name with all_gather in it",
-        r->name, r->line);
-  if (r->test->kind == OTHER) return r->logs->others++, PZ_OK;
+  if (!r->test && (r->test = guess_test(r, reduces, rate >= 1 ? bus / rate : 0))) name_rows(r);
+  if (!r->test && !reduces) return refuse_unnamed(r);
+  if (r->test && r->test->kind == OTHER) return r->logs->others++, PZ_OK;
   if (!(row.bytes > 0 && us > 0)) return PZ_OK;
   row.s = us / 1e6;
-  row.test = r->test->name;
-  row.kind = (enum pz_collective)r->test->kind;
+  name_row(&row, r->test);
   enum pz_status status = find_devices(r, &row.devices, &row.per_node);
   if (status == PZ_OK) status = check_row(r, &row, rate, bus);
   if (status == PZ_OK && r->logs->rows.n == PZ_NCCL_MOST_ROWS)
@@ -260,7 +274,7 @@ static enum pz_status read_line(struct reader *r, char *line) {
 enum pz_status pz_nccl_log_read(const char *name, char *text, struct pz_arena *arena,
                                 struct pz_nccl_logs *logs, struct pz_error *err) {
   struct reader r = {.name = name, .arena = arena, .err = err, .logs = logs};
-  uint32_t rows = logs->rows.n, others = logs->others;
+  uint32_t rows = r.unnamed = logs->rows.n, others = logs->others;
   enum pz_status status = PZ_OK;
   pz_vec_init(&r.hosts, arena, sizeof(const char *));
   for (char *line = text, *end; line && status == PZ_OK; line = end) {
@@ -269,6 +283,7 @@ enum pz_status pz_nccl_log_read(const char *name, char *text, struct pz_arena *a
     r.line++;
     status = read_line(&r, line);
   }
+  if (status == PZ_OK && logs->rows.n > rows && !r.test) status = refuse_unnamed(&r);
   if (status == PZ_OK && logs->rows.n == rows && logs->others == others)
     status =
         pz_fail(err, PZ_BAD_INPUT,

@@ -6,7 +6,7 @@
 #include "core/vec.h"
 #include "cost/network.h"
 
-enum { PZ_NCCL_MOST_ROWS = 1 << 16, PZ_NCCL_MOST_RANKS = 1 << 16, PZ_NCCL_MOST_HOSTS = 1 << 12 };
+enum { PZ_NCCL_MOST_ROWS = 1 << 12, PZ_NCCL_MOST_RANKS = 1 << 16, PZ_NCCL_MOST_HOSTS = 1 << 12 };
 
 /* A measured collective. */
 struct pz_nccl_row {

@@ -168,6 +168,7 @@ struct crossing {
   double ring_s;     /* latencies of one turn of a ring */
   double tree_s;     /* latencies from the leaves of a tree to its root */
   double message_s;  /* latency of one message between members that are farthest apart */
+  double start_s;    /* later start of large messages beside that of each hop */
 };
 
 /* The software's share of a hop between two devices, on top of the latency that the description states. */
@@ -176,11 +177,19 @@ static double hop_software_s(const struct pz_constants *k, const struct pz_clust
 }
 
 /* The later start of the protocol for large messages: a wait at each hop.  large_startup is that of a ring inside one server;
- * longer rings have it once for each server that they pass, and hop_s for each hop between units of the innermost level. */
+ * longer rings have it once for each server that they pass, hop_s for each hop between units of the innermost level, and what
+ * was measured of the network. */
 static double later_s(const struct pz_constants *k, const struct pz_cluster *net, double inner_hops,
-                      double outer_hops) {
+                      const struct crossing *c, double outer_hops) {
   double servers = pz_fmax(1, inner_hops / (PZ_SERVER_DEVICES - 1));
-  return servers * startup_s(k, &net->level[0]) * k->large_startup + outer_hops * k->hop_s;
+  return servers * startup_s(k, &net->level[0]) * k->large_startup +
+         (c ? outer_hops * k->hop_s + c->start_s : 0);
+}
+
+/* The same of one message between two members. */
+static double message_later_s(const struct pz_constants *k, const struct pz_cluster *net,
+                              const struct crossing *c) {
+  return later_s(k, net, 0, c, c->ring_hops > 0);
 }
 
 static struct crossing crossing_of(const struct pz_constants *k, const struct pz_cluster *net,
@@ -205,6 +214,7 @@ static struct crossing crossing_of(const struct pz_constants *k, const struct pz
     double hop_s = net->level[l].latency_s + hop_software_s(k, net);
     double hops = ((double)g.devices / below) * (1 - 1 / units);
     c.ring_hops += hops;
+    c.start_s = pz_fmax(c.start_s, net->level[l].collectives.startup_s);
     c.ring_s += hops * hop_s;
     c.tree_s += log2(units) * hop_s;
     c.message_s = pz_fmax(c.message_s, net->level[l].latency_s);
@@ -235,8 +245,7 @@ double pz_network_message_s(const struct pz_constants *k, const struct pz_cluste
                             struct pz_group g) {
   double start = startup_s(k, &net->level[0]);
   struct crossing c = crossing_of(k, net, g);
-  double later = later_s(k, net, 0, c.ring_hops > 0);
-  return start + later + hop_software_s(k, net) + c.message_s;
+  return start + message_later_s(k, net, &c) + hop_software_s(k, net) + c.message_s;
 }
 
 /* ---- collectives ---------------------------------------------------------------------------- */
@@ -265,8 +274,8 @@ static struct pz_wire_time send_time(const struct pz_constants *k, const struct 
   struct crossing c = crossing_of(k, net, (struct pz_group){2, g.stride});
   double pair = inner->n_axes ? HUGE_VAL : reached_rate(k, inner, 2) * k->alltoall_efficiency;
   *busy = bytes / (leaves ? c.slowest : pair);
-  t.s = collective_s(k, net, c.message_s + hop_software_s(k, net), later_s(k, net, 0, c.ring_hops),
-                     *busy);
+  t.s = collective_s(k, net, c.message_s + hop_software_s(k, net),
+                     later_s(k, net, 0, &c, c.ring_hops), *busy);
   return t;
 }
 
@@ -300,8 +309,9 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
                                (pz_network_outer_rate(k, &net->level[l]) * k->alltoall_efficiency));
   }
   double links_s = pz_fmax((passing - 1 + k->ring_extra) * inner_s, t.busy_s[PZ_WIRE_OUTER]);
-  double latency_s = crossing_of(k, net, g).message_s + hop_software_s(k, net);
-  t.s = collective_s(k, net, latency_s, later_s(k, net, 0, pz_network_leaves(net, g)), links_s);
+  struct crossing c = crossing_of(k, net, g);
+  double latency_s = c.message_s + hop_software_s(k, net);
+  t.s = collective_s(k, net, latency_s, message_later_s(k, net, &c), links_s);
   return t;
 }
 
@@ -322,14 +332,15 @@ static struct pz_wire_time inner_time(const struct pz_constants *k, const struct
   const struct pz_level *l = &net->level[0];
   double n = (double)g.devices;
   double links_s = (passes * (n - 1) + k->ring_extra) / n * bytes / reached_rate(k, l, n);
-  double later = later_s(k, net, n - 1, 0);
+  double later = later_s(k, net, n - 1, NULL, 0);
   struct pz_wire_time ring = {
       collective_s(k, net, passes * inner_latency_s(k, net, g), later, links_s), {links_s, 0}};
   if (passes < 2 || l->mesh || !(l->collectives.switch_efficiency > 0)) return ring;
   double hop_s = l->latency_s + hop_software_s(k, net);
   links_s = (1 + 1 / n) * bytes / (l->bytes_per_s * l->collectives.switch_efficiency);
   struct pz_wire_time sums = {
-      collective_s(k, net, k->switch_hops * hop_s, later_s(k, net, 0, 0), links_s), {links_s, 0}};
+      collective_s(k, net, k->switch_hops * hop_s, later_s(k, net, 0, NULL, 0), links_s),
+      {links_s, 0}};
   return sums.s < ring.s ? sums : ring;
 }
 
@@ -345,7 +356,7 @@ static struct pz_wire_time outer_time(const struct pz_constants *k, const struct
   double tensor = bytes;
   bytes *= (n - 1) / n;
   double links_s = bytes / c.rate;
-  double later = later_s(k, net, n - n / c.members, c.ring_hops);
+  double later = later_s(k, net, n - n / c.members, &c, c.ring_hops);
   double ring_s = collective_s(k, net, n / c.members * inner_s + c.ring_s, later, links_s);
   double tree_s = startup_s(k, &net->level[0]) + inner_s + c.tree_s + k->small_rate * links_s;
   struct pz_wire_time t = {passes * pz_fmin(ring_s, tree_s), {0}};

@@ -19,6 +19,16 @@
 
 enum { MOST_TESTS = 5 };
 static const double POOR = 0.3; /* mean error */
+static const double SMALL_BYTES = 65536, LARGE_BYTES = 16777216;
+static const double FIRST_START_S = 5e-6;
+/* No message between nodes of a cluster takes longer; what does is the start of a protocol, which other hops do not repeat. */
+static const double MOST_LATENCY_S = 2e-4;
+/* Weights of rows up to these sizes and of larger ones: most bytes of a training step are sent in large messages. */
+static const double WEIGHTS[] = {0.25, 1, 4};
+
+static int size_class(double bytes) {
+  return bytes <= SMALL_BYTES ? 0 : bytes <= LARGE_BYTES ? 1 : 2;
+}
 
 /* A row and where it lies in the network. */
 struct measured {
@@ -52,7 +62,8 @@ static double loss(void *ctx) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < f->n; i++) {
     if (f->rows[i].level != f->level || f->rows[i].left_out) continue;
-    sum += pz_fit_row_loss(log(predicted_s(f, f->net, i) / f->rows[i].row->s));
+    double weight = WEIGHTS[size_class(f->rows[i].row->bytes)];
+    sum += weight * pz_fit_row_loss(log(predicted_s(f, f->net, i) / f->rows[i].row->s));
     n++;
   }
   return n ? (sum + pz_fit_prior(&f->fit)) / n : HUGE_VAL;
@@ -117,8 +128,6 @@ static enum pz_status check_rate(struct fitter *f, uint32_t i, struct pz_error *
 
 /* ---- the account ---------------------------------------------------------------------------- */
 
-static int size_class(double bytes) { return bytes <= 65536 ? 0 : bytes <= 16777216 ? 1 : 2; }
-
 static void add_error(struct pz_network_error *e, int size, double before, double after) {
   const int sizes[] = {size, PZ_NETWORK_SIZES - 1};
   for (int i = 0; i < 2; i++) {
@@ -156,6 +165,28 @@ static double reached(const struct fitter *f, const struct pz_level *l, int leve
                : l->bytes_per_s * (efficiency > 0 ? efficiency : f->k->ring_efficiency);
 }
 
+/* Starts at the best point of a coarse grid over parts from 1 down and times from 0.5 us up: where another limit hides the
+ * links, small steps change nothing. */
+static void begin_search(struct fitter *f) {
+  enum { STEPS = 12, MOST = 3 };
+  struct pz_fit_constant *v = f->fit.v;
+  double best = loss(f), at[MOST];
+  int points = 1;
+  for (int k = 0; k < f->fit.n; k++) {
+    at[k] = *v[k].at;
+    points *= STEPS;
+  }
+  for (int i = 0; i < points; i++) {
+    for (int k = 0, digits = i; k < f->fit.n; k++, digits /= STEPS)
+      *v[k].at = v[k].max < 1 ? pz_fmin(5e-7 * pow(2, digits % STEPS), v[k].max)
+                              : pow(0.75, digits % STEPS);
+    double now = loss(f);
+    for (int k = 0; now < best && k < f->fit.n; k++) at[k] = *v[k].at;
+    best = pz_fmin(best, now);
+  }
+  for (int k = 0; k < f->fit.n; k++) *v[k].at = at[k];
+}
+
 /* Fits one level where rows show it. */
 static void fit_level(struct fitter *f, struct pz_network_level_fit *out) {
   struct pz_level *l = &f->net->level[f->level];
@@ -171,13 +202,16 @@ static void fit_level(struct fitter *f, struct pz_network_level_fit *out) {
   out->before_bytes_per_s = out->after_bytes_per_s = reached(f, l, f->level);
   if (!f->level && !(*delay > 0)) *delay = f->k->ring_startup_s;
   if (f->level) *delay = pz_fmax(*delay, 1e-7);
+  if (f->level && !(facts->startup_s > 0)) facts->startup_s = FIRST_START_S;
   out->before_s = out->after_s = *delay;
   facts->efficiency = out->before_bytes_per_s / l->bytes_per_s;
   if (!out->rows) return;
   f->fit = (struct pz_fit){.loss = loss, .ctx = f};
   pz_fit_add(&f->fit, &facts->efficiency, 0.01, 1);
-  pz_fit_add(&f->fit, delay, 1e-7, 0.01);
+  pz_fit_add(&f->fit, delay, 1e-7, f->level ? MOST_LATENCY_S : 1e-3);
+  if (f->level) pz_fit_add(&f->fit, &facts->startup_s, 1e-7, 0.01);
   pz_fit_add(&f->fit, &facts->switch_efficiency, 0.01, 1);
+  begin_search(f);
   pz_fit_search(&f->fit);
   out->after_bytes_per_s = reached(f, l, f->level);
   out->after_s = *delay;
