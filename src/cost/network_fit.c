@@ -77,7 +77,7 @@ static enum pz_status place_row(const struct pz_nccl_row *row, struct pz_cluster
                                 struct measured *m, struct pz_error *err) {
   int64_t node = net->level[0].devices, stride = 1;
   bool nodes = row->devices > row->per_node && node <= PZ_SERVER_DEVICES;
-  if (nodes && (row->per_node > node || node % row->per_node))
+  if (node <= PZ_SERVER_DEVICES && (row->per_node > node || (nodes && node % row->per_node)))
     return pz_fail(err, PZ_BAD_INPUT,
                    "%s:%u: %" PRId64 " devices of a node; cluster %s has %" PRId64
                    "; accepted: a divisor of these, or --cluster with such nodes",
@@ -115,7 +115,8 @@ static enum pz_status check_rate(struct fitter *f, uint32_t i, struct pz_error *
   k.hop_s = 0;
   double least_s = predicted_s(&ideal, &full, i);
   if (m->row->s * SLACK >= least_s) return PZ_OK;
-  m->left_out = reduces && m->level > 0 && (double)m->group.devices <= 2 * node;
+  m->left_out = reduces && m->level > 0 && (double)m->group.devices <= 2 * node &&
+                !(full.level[0].collectives.switch_efficiency > 0);
   if (m->left_out) return PZ_OK;
   return pz_fail(err, PZ_BAD_INPUT,
                  "%s:%u: %s of %.0f B over %" PRId64
@@ -243,6 +244,11 @@ static enum pz_status fit(struct pz_network_calibration *out, const struct pz_ch
   for (f.level = 0; f.level < net->n_levels; f.level++) fit_level(&f, &levels[f.level]);
   out->levels = levels;
   *left_out = find_errors(&f, &before, tests, out);
+  if (*left_out == f.n)
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s: all %u all-reduces between two nodes are faster than a ring on cluster %s; "
+                   "accepted: logs of all_gather_perf or of more nodes, or another --cluster",
+                   f.rows[0].row->log, f.n, net->name);
   for (int l = 0; l < net->n_levels; l++) {
     if (!levels[l].rows) net->level[l] = sheet.level[l];
     net->level[l].devices = sheet.level[l].devices;
