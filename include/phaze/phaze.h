@@ -776,7 +776,7 @@ struct pz_cluster {
   bool instant;   /* collectives and transfers between devices take no time */
   bool any_units; /* numbers of a file that are far out of the usual range are meant */
   char calibrated[160];     /* measurements that its collectives were fitted to; "": none */
-  double calibration_error; /* mean relative error of the fitted collectives */
+  double calibration_error; /* of that fit: mean relative error of large messages */
 };
 
 /* A preset's name or the path of a cluster.json, and its text; as for chips. */

@@ -242,7 +242,8 @@ static json_t *network_json(const struct pz_network_calibration *c) {
                    "description", pz_cluster_json(&c->cluster));
 }
 
-static enum pz_status print_levels(const struct pz_network_calibration *c) {
+/* What was found of each level, in words. */
+static void print_levels(const struct pz_network_calibration *c) {
   for (int l = 0; l < c->cluster.n_levels; l++) {
     const struct pz_network_level_fit *f = &c->levels[l];
     const struct pz_level *level = &c->cluster.level[l];
@@ -251,16 +252,18 @@ static enum pz_status print_levels(const struct pz_network_calibration *c) {
       printf("%s: no row shows it; it stays as it was\n", level->name);
       continue;
     }
-    printf("%s: a device reaches %.4g of the %.4g GB/s of the data sheet (%.0f%%; assumed before: "
-           "%.0f%%),\n  and %s takes %.3g us (before: %.3g us); %u rows from %s to %s\n",
+    printf("%s: a device reaches %.4g of the %.4g GB/s of the data sheet (%.0f%%; before the fit "
+           "%.0f%%)\n",
            level->name, f->after_bytes_per_s / 1e9, level->bytes_per_s / 1e9,
            100 * f->after_bytes_per_s / level->bytes_per_s,
-           100 * f->before_bytes_per_s / level->bytes_per_s,
-           l ? "a message" : "the start of a collective", 1e6 * f->after_s, 1e6 * f->before_s,
-           f->rows, pz_text_si(least, sizeof least, f->least_bytes, "B"),
+           100 * f->before_bytes_per_s / level->bytes_per_s);
+    printf("  %s takes %.3g us (before the fit %.3g us)",
+           l ? "a message" : "the start of a collective", 1e6 * f->after_s, 1e6 * f->before_s);
+    if (l) printf(", large messages start %.3g us later", 1e6 * level->collectives.startup_s);
+    printf("\n  %u row%s from %s to %s\n", f->rows, pz_text_s(f->rows),
+           pz_text_si(least, sizeof least, f->least_bytes, "B"),
            pz_text_si(most, sizeof most, f->most_bytes, "B"));
   }
-  return PZ_OK;
 }
 
 static enum pz_status print_network(const struct pz_network_calibration *c,
@@ -269,7 +272,7 @@ static enum pz_status print_network(const struct pz_network_calibration *c,
       "test", ">rows", ">up to 64 KiB", ">up to 16 MiB", ">larger", ">all sizes", NULL};
   struct pz_table t;
   printf("cluster %s, chip %s\n\n", c->cluster.name, c->chip);
-  enum pz_status status = print_levels(c);
+  print_levels(c);
   printf("\nmean error of predicted times, before and after the fit\n\n");
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < c->n_tests; i++) {
@@ -282,7 +285,7 @@ static enum pz_status print_network(const struct pz_network_calibration *c,
       else
         pz_table_cell(&t, "-");
   }
-  return status == PZ_OK ? pz_table_print(&t, 0, stdout) : status;
+  return pz_table_print(&t, 0, stdout);
 }
 
 static enum pz_status calibrate_network(const struct settings *s, struct pz_error *err) {

@@ -118,6 +118,7 @@ static void other_logs_are_refused(void **state) {
        "3 devices on 2 hosts"},
       {RANKS "1048576 262144 float sum -1 0.1 10.49 15.73 0 0.1 10.38 15.57 0\n",
        "t.log:5: 1048576 B in 0.1 us are 1.05e+04 GB/s, but the row says 10.49"},
+      {RANKS "8 2 float sum -1 1e300 0.00 0.00 0 1 0.00 0.00 0\nall_reduce_perf\n", "t.log:5: "},
       {RANKS "1048576 262144 float sum -1 100.0 10.49 19.00 0 101.0 10.38 19.00 0\n",
        "t.log:5: the bus rate is 1.811 times the rate, of all_reduce over 4 devices it is 1.500"},
       {RANKS "1048576 262144 float none -1 100.0 10.49 15.73 0 101.0 10.38 15.57 0\n",
@@ -259,7 +260,8 @@ static void published_logs_are_fitted(void **state) {
     int level;
     double least, most, error, large_error;
   } cases[] = {
-      {"a3high-2x8-all_gather.log", "h100-8x25", NULL, 16, 10, 1, 1, 0.33, 0.45, 0.40, 0.12},
+      {"a3high-2x8-all_gather.log", LOGS "a3-highgpu.json", NULL, 16, 10, 0, 1, 0.68, 0.85, 0.40,
+       0.12},
       {"a3mega-2x8.log", "h100-8x25", NULL, 0, 31, 0, 1, 0.75, 1, 0.28, 0.16},
       {"p5-2x8.log", NULL, NULL, 0, 32, 0, 1, 0.90, 1, 0.22, 0.05},
       {"p4de-2x8.log", "a100-8x6.25", NULL, 16, 24, 1, 1, 0.85, 1, 0.15, 0.12},
