@@ -17,6 +17,7 @@
  *     diff       pz_plan_diff        what two runs differ by, second by second
  *     emit       pz_launch_text      a plan as the launch script of its framework
  *     calibrate  pz_calibrate        a chip whose constants are fitted to measured operators
+ *                pz_calibrate_network    a cluster fitted to collectives measured by nccl-tests
  *     explore    pz_explore_page     a page that finds plans by itself
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
  *     result     struct pz_result, pz_result_text    what a search found, with its certificate
@@ -758,7 +759,9 @@ struct pz_level {
   int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
                    an axis is not a whole one of the torus */
   bool mesh; /* a link of its own to every other device, each with the same part of bytes_per_s */
-  struct pz_collective_facts collectives; /* of the innermost level: of the chips, pz_cost_new */
+  /* What collectives reach over this level; 0: as the chips (innermost level) or constants of the model say.  On outer
+   * levels startup_s is an additional start of large messages. */
+  struct pz_collective_facts collectives;
 };
 
 struct pz_cluster {
@@ -772,6 +775,8 @@ struct pz_cluster {
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
   bool instant;   /* collectives and transfers between devices take no time */
   bool any_units; /* numbers of a file that are far out of the usual range are meant */
+  char calibrated[160];     /* measurements that its collectives were fitted to; "": none */
+  double calibration_error; /* of that fit: mean relative error of large messages */
 };
 
 /* A preset's name or the path of a cluster.json, and its text; as for chips. */
@@ -1101,6 +1106,54 @@ pz_calibrate_steps(const struct pz_calibrate_steps_options *options,
                    struct pz_step_calibration **out, struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_step_calibration_free(struct pz_step_calibration *c);
+
+/* Classes of sizes by which errors are told: up to 64 KiB, up to 16 MiB, larger ones, all. */
+enum { PZ_NETWORK_SIZES = 4 };
+
+struct pz_network_level_fit {
+  uint32_t rows; /* whose outermost level this is; 0: its constants stay */
+  double before_bytes_per_s, after_bytes_per_s; /* of a device, that large messages reach */
+  double before_s, after_s; /* innermost level: start of a collective; others: latency of a message */
+  double least_bytes, most_bytes;
+};
+
+struct pz_network_error {
+  const char *test; /* "all_reduce"; "all" for the last */
+  uint32_t rows[PZ_NETWORK_SIZES];
+  double before[PZ_NETWORK_SIZES], after[PZ_NETWORK_SIZES]; /* mean relative errors */
+};
+
+struct pz_network_calibration {
+  struct pz_cluster cluster; /* calibrated */
+  const char *chip;          /* preset or file: what applies inside a node before the fit */
+  const struct pz_network_level_fit *levels; /* as many as the cluster has */
+  const struct pz_network_error *tests;
+  uint32_t n_tests;
+  const char *const *notes; /* sentences about the logs and the fit */
+  uint32_t n_notes;
+  const char *const *files; /* logs that were read */
+  uint32_t n_files;
+};
+
+struct pz_calibrate_network_options {
+  size_t size;           /* sizeof *this, set by the default */
+  const char *logs;      /* paths of outputs of nccl-tests, with commas between them */
+  const char *chip;      /* NULL: the device that the logs name, or else the first chip of the cluster */
+  const char *cluster;   /* the network's data sheet; NULL: the one that such chips stand in */
+  int64_t devices;       /* of every log; 0: as their ranks say */
+  int64_t node_devices;  /* of them in a node; 0: as their ranks say */
+};
+
+PZ_API struct pz_calibrate_network_options pz_calibrate_network_options_default(void);
+
+/* Fit efficiency and latency of each level of a network to collectives that nccl-tests measured on it.  Levels that no row
+ * shows stay.  PZ_BAD_INPUT for logs without rows, whose numbers contradict each other, whose test or devices are unknown, or
+ * that are faster than the network's data sheet.  On success *out is the caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_calibrate_network(const struct pz_calibrate_network_options *options,
+                     struct pz_network_calibration **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_network_calibration_free(struct pz_network_calibration *c);
 
 /* ---- schedule of a layer -------------------------------------------------------------------- */
 

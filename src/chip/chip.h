@@ -105,6 +105,10 @@ static inline double pz_corrected(double factor) { return factor > 0 ? factor : 
 /* Joins a level to the innermost one while both have the same rate and latency: such levels are one network. */
 void pz_cluster_join_equal(struct pz_cluster *net);
 
+/* What collectives reach inside the innermost level: as the cluster says, otherwise as its chips do. */
+struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
+                                            const struct pz_collective_facts *chip);
+
 /* Links slower by the factor of collectives. */
 void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c);
 
