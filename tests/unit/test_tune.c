@@ -530,6 +530,7 @@ static void strays_are_told(void **state) {
        "--rampup-batch-size: the prediction is of the full global batch size|"},
       {"python -u -m torch.distributed.launch --nproc_per_node 8 -x y x.py -z " GPT,
        "line 1: '-z' is not understood|"},
+      {ON8 GPT "--transformer-type megatron --patch-size 14", ""}, /* of forks of Megatron-LM */
       {ON8 GPT "--sequence-parallel",
        "--sequence-parallel has no effect without --tensor-model-parallel-size above 1|"},
       {ON8 GPT "--recompute-method uniform",
