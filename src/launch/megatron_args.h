@@ -3,7 +3,8 @@
  * processes, or Slurm's.
  *
  * Arguments that shape the step and are not covered (windows, other optimizers ...) are errors by name; what does not shape it
- * is listed as ignored.  Dense models of two shapes: GPT (gelu, LayerNorm) and Llama (swiglu, RMSNorm), with experts those of
+ * is passed over.  Words that can only be meant for an argument that matters are errors with its name; others that are not
+ * known are listed.  Dense models of two shapes: GPT (gelu, LayerNorm) and Llama (swiglu, RMSNorm), with experts those of
  * Mixtral, Qwen3 and DeepSeek-V3. */
 #ifndef PZ_LAUNCH_MEGATRON_ARGS_H
 #define PZ_LAUNCH_MEGATRON_ARGS_H

@@ -580,13 +580,16 @@ static enum truth evaluate(struct test *t) {
   while (t->at < t->n) {
     bool negated = false;
     for (; strcmp(test_word(t, 0), "!") == 0 && t->n - t->at > 1; t->at++) negated = !negated;
-    if (is_either(test_word(t, 0), "(", ")")) return t->at = t->n, MAYBE; /* not read */
+    if (is_either(test_word(t, 0), "(", ")")) return MAYBE; /* not read */
     enum truth one = test_one(t);
     all = both(all, negated ? not_of(one) : one);
     const char *joint = test_word(t, 0);
-    bool or = is_either(joint, "||", "-o");
-    if (or) any = either(any, all), all = YES;
-    if (t->at < t->n && ! or &&!is_either(joint, "&&", "-a")) return MAYBE;
+    if (is_either(joint, "||", "-o")) {
+      any = either(any, all);
+      all = YES;
+    } else if (*joint && !is_either(joint, "&&", "-a")) {
+      return MAYBE;
+    }
     t->at++;
   }
   return t->n ? either(any, all) : NO;
@@ -672,7 +675,7 @@ static enum pz_status next_branch(struct scanner *s, enum truth value) {
   b->guessed = false;
   b->line = s->line;
   b->now = both(value, not_of(b->past));
-  b->past = either(b->past, b->now);
+  b->past = either(b->past, value);
   return lost ? no_memory(s) : PZ_OK;
 }
 
@@ -714,10 +717,9 @@ static enum pz_status read_pattern(struct scanner *s) {
       s->patterns = s->tests = false;
       return status;
     }
-    bool unknown = !b || !b->subject || s->word.unknown || s->word.guessed;
-    any = either(any, unknown && strcmp(s->word.text, "*") != 0 ? MAYBE
-                      : unknown                                 ? YES
-                                : is_like(b->subject, s->word.text));
+    bool known = b && b->subject && !s->word.unknown && !s->word.guessed;
+    bool all = strcmp(s->word.text, "*") == 0;
+    any = either(any, all ? YES : known ? is_like(b->subject, s->word.text) : MAYBE);
     while (peek(s, 0) == ' ') s->at++;
   }
   s->patterns = s->tests = false;

@@ -88,6 +88,7 @@ static void words_are_a_shells(void **state) {
        "/while|[|$#|-gt|0|]|/shift|/done"},
       {"A=8\n[ -n \"$1\" ] && A=$1\nif [ $A = 8 ]; then a; fi; --x $A", "/a|/--x|8"},
       {"A=1\n[ -f x ] && A=2\nif [ $A = 1 ]; then a; else b; fi", "/a|/b"},
+      {"if [ -f x ]; then a; elif true; then b; else c; fi", "/a|/b"},
       {"if [ a; then b", "/b"},
       {"fi; else; esac; }; a", "/a"},
   };
@@ -529,6 +530,7 @@ static void strays_are_told(void **state) {
        "--rampup-batch-size: the prediction is of the full global batch size|"},
       {"python -u -m torch.distributed.launch --nproc_per_node 8 -x y x.py -z " GPT,
        "line 1: '-z' is not understood|"},
+      {ON8 GPT "--transformer-type megatron --patch-size 14", ""}, /* of forks of Megatron-LM */
       {ON8 GPT "--sequence-parallel",
        "--sequence-parallel has no effect without --tensor-model-parallel-size above 1|"},
       {ON8 GPT "--recompute-method uniform",
