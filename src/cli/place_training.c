@@ -40,6 +40,8 @@ static enum pz_status read_options(struct pz_place_job *j) {
   int64_t tp = PZ_FREE, mbs = PZ_FREE;
   o.plan = t->plan;
   o.objective = t->objective;
+  o.risk = t->risk;
+  o.without = t->without;
   o.tie = TIE;
   o.top = (uint32_t)t->top;
   o.all_devices = t->all_devices;

@@ -12,7 +12,7 @@ struct pz_place_training_settings {
       plan; /* fields that are given; devices, batch, mbs, tp, seq, recompute: in pz_place_settings */
   int64_t batch_per_device; /* 0: none */
   int64_t top;
-  int objective;
+  int objective, risk, without;
   bool all_devices;
   const char *tokens, *deadline; /* NULL: not asked for */
   double price;

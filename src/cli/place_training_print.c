@@ -33,7 +33,7 @@ static void print_plan(const struct pz_place_job *j, const struct pz_training_ru
     printf("%" PRId64 " device%s used, %" PRId64 " idle\n", o->devices,
            o->devices == 1 ? " is" : "s are", j->options.plan.devices - o->devices);
   pz_predict_print_rates(r);
-  pz_predict_print_expected(&r->expected);
+  pz_predict_print_expected(&r->expected, r->p.step_s);
 }
 
 static void print_certificate(const struct pz_training_plans *p) {

@@ -33,12 +33,14 @@ struct pz_predicted {
 /* The prediction as tables. */
 PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
 void pz_predict_print_misfit(const struct pz_predicted *x); /* of a plan that does not fit */
+/* What the allocator reserves, at most, and what the device offers: a line without its beginning. */
+void pz_predict_print_reserved(const struct pz_training_run *r);
 
 /* Parts of them, which other commands print too: rates and MFU, the expected error, the parts of a
  * step, memory by stage. */
 int pz_predict_decimals(double step_s); /* behind the point, so that the step has four digits */
 void pz_predict_print_rates(const struct pz_training_run *r);
-void pz_predict_print_expected(const struct pz_expectation *e);
+void pz_predict_print_expected(const struct pz_expectation *e, double step_s);
 PZ_NODISCARD enum pz_status pz_predict_print_parts(const struct pz_prediction *p,
                                                    struct pz_arena *arena);
 PZ_NODISCARD enum pz_status pz_predict_print_memory(const struct pz_training_run *r,

@@ -12,12 +12,12 @@ static const double DAY_S = 86400;
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 
-void pz_predict_print_expected(const struct pz_expectation *e) {
-  if (e->runs && e->same_chip)
-    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n", 100 * e->error,
-           e->runs, e->of);
-  else
-    printf("expected error of the step time: not known, no validated runs on such a chip\n");
+void pz_predict_print_expected(const struct pz_expectation *e, double step_s) {
+  char least[32], most[32];
+  if (!e->runs) return;
+  printf("8 of 10 such runs measure %s to %s s: %.0f%% more or less (%s)\n",
+         pz_text_number(least, sizeof least, step_s * (1 - e->error)),
+         pz_text_number(most, sizeof most, step_s * (1 + e->error)), 100 * e->error, e->of);
   if (e->beyond[0]) {
     char text[sizeof e->beyond];
     printf("beyond the validated runs: %s\n",
@@ -39,11 +39,23 @@ void pz_predict_print_rates(const struct pz_training_run *r) {
   putchar('\n');
 }
 
+void pz_predict_print_reserved(const struct pz_training_run *r) {
+  const struct pz_prediction *p = &r->p;
+  bool rehearsed = p->needed_bytes == p->reserved_bytes || p->reserved_low_bytes == p->reserved_bytes;
+  printf("%.1f GB reserved, at most %.1f GB with %s (%.1f%%); %.1f GB installed, %.1f usable\n",
+         p->reserved_bytes / 1e9, p->needed_bytes / 1e9,
+         r->plan.memory_margin >= 0 ? "the margin asked for"
+         : rehearsed                ? "the error of the rehearsal"
+                                    : "the error of such plans",
+         100 * (p->needed_bytes / p->reserved_bytes - 1), r->hbm_bytes / 1e9, p->usable_bytes / 1e9);
+}
+
 void pz_predict_print_misfit(const struct pz_predicted *x) {
   const struct pz_prediction *p = &x->run->p;
-  if (p->peak_bytes > p->usable_bytes)
-    printf("does not fit in memory: %.1f GB needed, %.1f of %.1f GB usable\n", p->peak_bytes / 1e9,
-           p->usable_bytes / 1e9, x->run->hbm_bytes / 1e9);
+  if (p->needed_bytes > p->usable_bytes) {
+    printf("does not fit in memory: ");
+    pz_predict_print_reserved(x->run);
+  }
   if (p->host_bytes > p->usable_host_bytes)
     printf("does not fit in the host's memory: %.1f GB needed for each device, %.1f GB usable\n",
            p->host_bytes / 1e9, p->usable_host_bytes / 1e9);
@@ -69,7 +81,7 @@ static void print_plan(const struct pz_predicted *x) {
          o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
          pz_text_s((double)o->mbs));
   pz_predict_print_rates(x->run);
-  if (!x->s->no_network) pz_predict_print_expected(&x->run->expected);
+  if (!x->s->no_network) pz_predict_print_expected(&x->run->expected, x->run->p.step_s);
   if (x->run->launch_bound)
     printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
 }
@@ -150,19 +162,10 @@ enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct p
     for (end = k; end + 1 < r->plan.pp && same_memory(&r->stages[k], &r->stages[end + 1]);) end++;
     stage_row(&t, r, k, end);
   }
-  bool fits = r->p.peak_bytes <= r->p.usable_bytes;
-  printf("\nPeak memory of a device by stage (GB): %s, %.1f GB%s, %.1f of %.1f GB usable\n",
-         fits ? "fits" : "does not fit", r->p.peak_bytes / 1e9, fits ? "" : " needed",
-         r->p.usable_bytes / 1e9, r->hbm_bytes / 1e9);
+  bool fits = r->p.needed_bytes <= r->p.usable_bytes;
+  printf("\nPeak memory of a device by stage (GB): %s, ", fits ? "fits" : "does not fit");
+  pz_predict_print_reserved(r);
   enum pz_status status = pz_table_print(&t, 0, stdout);
-  double reserved = 0;
-  for (int64_t k = 0; k < r->plan.pp; k++)
-    reserved = r->reserved_bytes[k] > reserved ? r->reserved_bytes[k] : reserved;
-  if (fits && reserved > r->hbm_bytes)
-    printf(
-        "The allocator would reserve %.1f GB, more than the device has: rehearse the plan before "
-        "you rely on it.\n",
-        reserved / 1e9);
   if (r->p.host_bytes > 0)
     printf("on the host: %s, %.1f of %.1f GB usable for each device%s\n",
            r->p.host_bytes <= r->p.usable_host_bytes ? "fits" : "does not fit",

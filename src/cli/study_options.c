@@ -123,6 +123,7 @@ enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, i
   o.scale_up = s->training.scale_up;
   o.outer_bytes_per_s = s->training.outer_gb_per_s * 1e9;
   o.serial = s->training.serial;
+  o.memory_margin = s->training.memory_margin;
   if (s->original.cluster) o.cluster = s->original.cluster;
   o.steps = s->original.steps;
   o.state = s->original.optimizer ? 2 : 3;

@@ -24,6 +24,7 @@ struct pz_study_settings {
     int64_t scale_up;
     double outer_gb_per_s;
     int serial;
+    const char *memory_margin;
   } training;
   struct {                                /* of the evaluator original */
     const char *cluster, *mbs, *hbm, *tp; /* the last three: lists; each NULL: the default */
@@ -83,6 +84,8 @@ extern const char *const pz_optimizer_names[],
    .choices = pz_study_execution_names,                                                                  \
    .help = "Evaluator training: operators of a layer scheduled beside each other on the chip's cores and " \
            "links, or one after another"},                                                               \
+  {.name = "memory-margin", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.training.memory_margin), .arg = "PERCENT", \
+   .help = "Evaluator training: as for 'phaze place'"},                                                  \
   {.name = "devices", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.devices), .arg = "N",              \
    .help = "Number of devices (chips); of 'compare' with tokens also a comma-separated list (default: 1024)"}, \
   {.name = "batch", .type = PZ_OPTION_INT, .offset = offsetof(T, F.batch), .arg = "B", .min = 1,         \

@@ -51,7 +51,7 @@ static void print_measured(const struct pz_tuned *x) {
            measured, p, 100 * (p > measured ? p / measured - 1 : 1 - p / measured),
            p > measured ? "long" : "short");
   else
-    pz_predict_print_expected(&x->t->own.expected);
+    pz_predict_print_expected(&x->t->own.expected, x->t->own.p.step_s);
 }
 
 static enum pz_status print_prediction(const struct pz_tuned *x, struct pz_arena *arena) {
@@ -62,9 +62,8 @@ static enum pz_status print_prediction(const struct pz_tuned *x, struct pz_arena
          x->measured_s > 0 ? "corrected" : "predicted", p->step_s, 100 * p->mfu,
          100 * p->mfu_conventional, p->tokens_per_s_per_device);
   print_measured(x);
-  printf("memory: %s, %.1f of %.1f GB usable%s at the peak of stage %u\n",
-         fits ? "fits" : "does not fit", p->peak_bytes / 1e9, p->usable_bytes / 1e9,
-         fits ? "" : " needed", p->peak_stage + 1);
+  printf("memory: %s, ", fits ? "fits" : "does not fit");
+  pz_predict_print_reserved(own);
   if (p->host_bytes > 0)
     printf("on the host: %.1f of %.1f GB usable for each device\n", p->host_bytes / 1e9,
            p->usable_host_bytes / 1e9);

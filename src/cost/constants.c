@@ -23,8 +23,7 @@ double pz_reserved_bytes(const struct pz_chip *chip, const struct pz_constants *
 }
 
 double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *k) {
-  double whole = (double)pz_chip_hbm_bytes(chip) * (1 - k->fragmented_part);
-  return pz_fmax(0, whole - pz_reserved_bytes(chip, k));
+  return pz_fmax(0, (double)pz_chip_hbm_bytes(chip) - pz_reserved_bytes(chip, k));
 }
 
 double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constants *k) {
@@ -32,5 +31,5 @@ double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constant
 }
 
 double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *k, double bytes) {
-  return (bytes + pz_reserved_bytes(chip, k)) / (1 - k->fragmented_part);
+  return bytes + pz_reserved_bytes(chip, k);
 }

@@ -13,8 +13,9 @@ struct pz_constants {
 
 extern const struct pz_constants pz_constants_default;
 
-/* The one rule for what fits: bytes of a device that a plan may fill, and the HBM with which it may fill so many.  What
- * a plan takes is by the allocator; the rest is context, collectives' buffers and gaps. */
+/* The one rule for what a device offers: the bytes that the allocator of a process can reserve, which are the HBM less the
+ * CUDA context and the buffers of collectives, and the HBM with which it can reserve so many.  Gaps between blocks are part of
+ * what a plan reserves (pz_plan_reserved in step/training_memory.h). */
 double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *k);
 double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *k, double bytes);
 

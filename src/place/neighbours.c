@@ -54,12 +54,11 @@ static enum pz_status price(struct walk *w, const struct pz_plan *p, struct pz_p
   if (status == PZ_OK) status = pz_step_model_new(n->job, p, &m, err);
   if (status == PZ_OK) status = pz_step_check(m, p, err);
   for (int64_t k = 0; k < p->pp && status == PZ_OK; k++) {
-    struct pz_training_memory one = pz_step_memory(m, p, k);
-    out->peak_bytes = pz_fmax(out->peak_bytes, pz_training_memory_sum(&one));
+    out->needed_bytes = pz_fmax(out->needed_bytes, pz_step_needed_bytes(m, p, k));
     out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(m, p, k));
   }
   if (m) out->usable_host_bytes = pz_usable_host_bytes(&m->cost.chip, m->k);
-  w->fits = status == PZ_OK && out->peak_bytes <= n->limit_bytes;
+  w->fits = status == PZ_OK && out->needed_bytes <= n->limit_bytes;
   if (w->fits && !w->probes && pz_neighbour_fits(n, out))
     status = pz_step_price(m, p, out, NULL, err);
   pz_step_model_free(m);

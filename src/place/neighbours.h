@@ -34,7 +34,7 @@ PZ_NODISCARD enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_n
 /* Is the plan within the limit, and what it has on the host within the host's memory? */
 static inline bool pz_neighbour_fits(const struct pz_neighbourhood *n,
                                      const struct pz_prediction *p) {
-  return p->peak_bytes <= n->limit_bytes && p->host_bytes <= p->usable_host_bytes;
+  return p->needed_bytes <= n->limit_bytes && p->host_bytes <= p->usable_host_bytes;
 }
 
 /* Set gain and options of a change of the run; the arena holds the text. */

@@ -10,8 +10,7 @@
 enum { MOST_KEPT_BYTES = 256 << 20 };
 
 static double stage_bytes(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage) {
-  struct pz_training_memory m = pz_step_memory(x->m, p, stage);
-  return pz_training_memory_sum(&m);
+  return pz_step_needed_bytes(x->m, p, stage);
 }
 
 /* Stages in an order that begins with the first and the last, which hold most as a rule. */

@@ -8,6 +8,7 @@
 #include "core/held.h"
 #include "core/num.h"
 #include "core/status.h"
+#include "core/text.h"
 #include "core/vec.h"
 #include "launch/megatron_args.h"
 #include "place/neighbours.h"
@@ -39,8 +40,8 @@ static enum pz_status predict_own(struct tuning_job *j) {
   enum pz_status status = pz_training_run_make(&j->job, &j->r.plan, false, j->arena, own, j->err);
   if (status != PZ_OK) return status;
   bool runs = own->p.peak_bytes <= own->hbm_bytes;
-  t->limit_bytes = runs ? pz_fmax(own->p.usable_bytes, own->p.peak_bytes) : own->p.usable_bytes;
-  t->fits = own->p.peak_bytes <= t->limit_bytes && own->p.host_bytes <= own->p.usable_host_bytes;
+  t->limit_bytes = runs ? pz_fmax(own->p.usable_bytes, own->p.needed_bytes) : own->p.usable_bytes;
+  t->fits = own->p.needed_bytes <= t->limit_bytes && own->p.host_bytes <= own->p.usable_host_bytes;
   j->own = own->plan;
   j->r.plan.seq = own->plan.seq;
   return PZ_OK;
@@ -97,7 +98,7 @@ static enum pz_status find_best(struct tuning_job *j, int overlap, bool *has,
   if (j->seconds > 0) q.end_s = pz_clock_s() + j->seconds;
   if (status == PZ_OK) status = pz_plan_search(&q, j->arena, &found, j->err);
   if (status != PZ_OK) return status;
-  if (found.has_least) j->out->least_bytes = found.least.p.peak_bytes;
+  if (found.has_least) j->out->least_bytes = found.least.p.needed_bytes;
   *c = found.certificate;
   *has = found.n > 0;
   j->out->stopped = j->out->stopped || found.stopped;
@@ -160,6 +161,9 @@ static enum pz_status tell_all(struct tuning_job *j) {
 static enum pz_status tune(struct tuning_job *j) {
   enum pz_status status = predict_own(j);
   if (status == PZ_OK) status = pz_neighbourhood_of(&j->job, &j->own, &j->near, j->err);
+  struct pz_error why = {0};
+  if (status == PZ_OK) (void)pz_framework_can(&j->own, &j->near.model, &why);
+  pz_text_copy(j->out->own.refusal, sizeof j->out->own.refusal, why.message);
   if (status != PZ_OK) return status;
   j->r.layers = j->near.layers;
   j->near.limit_bytes = j->out->limit_bytes;

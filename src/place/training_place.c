@@ -20,7 +20,7 @@
 
 struct pz_training_place_options pz_training_place_options_default(void) {
   struct pz_training_place_options o = {
-      .size = sizeof o, .plan = pz_plan_default(), .top = 1, .seconds = PZ_PLAN_SECONDS};
+      .size = sizeof o, .plan = pz_plan_default(), .top = 1, .risk = PZ_RISK_COUNTED, .seconds = PZ_PLAN_SECONDS};
   o.plan.devices = o.plan.batch = 1;
   return o;
 }
@@ -126,6 +126,12 @@ static enum pz_status search(const struct pz_job *job, const struct pz_training_
   q.all_devices = o->all_devices;
   q.objective = (enum pz_plan_objective)o->objective;
   q.tie = o->tie;
+  q.counted = o->risk == PZ_RISK_COUNTED;
+  q.switches = true;
+  q.without = o->without;
+  if (o->plan.dispatcher >= 0) q.fixed |= PZ_PLAN_PIN(DISPATCHER);
+  if (o->plan.cuda_graphs >= 0 || o->plan.execution >= 0) q.fixed |= PZ_PLAN_PIN(CUDA_GRAPHS);
+  if (o->plan.overlap < 0) q.plan.overlap = pz_framework_overlaps(q.plan.framework, o->without);
   q.tokens = o->tokens;
   q.deadline_s = o->deadline_s;
   q.top = o->top;
@@ -308,10 +314,10 @@ static enum pz_status tell_changes(const struct answer *a, const struct pz_train
   char name[120], plan[256];
   return pz_fail(err, PZ_NO_ANSWER,
                  "no plan of %s fits on %" PRId64
-                 " x %s: the least is %.1f GB a device of %.1f GB usable "
+                 " x %s: the least is at most %.1f GB a device of %.1f GB usable "
                  "(%s), most of it %s, %.1f GB%s. Fits with: %s%s",
                  pz_text_plain(pz_text_copy(name, sizeof name, a->model)), a->asked->plan.devices,
-                 a->chip->name, r->p.peak_bytes / 1e9, r->p.usable_bytes / 1e9,
+                 a->chip->name, r->p.needed_bytes / 1e9, r->p.usable_bytes / 1e9,
                  pz_plan_text(&r->plan, plan, sizeof plan), part->label,
                  pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
                  a->n      ? a->changes
@@ -345,7 +351,7 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
   if (o.seconds > 0) a.end_s = pz_clock_s() + o.seconds;
   if (status == PZ_OK) status = try_pins(&a);
   if (status == PZ_OK) status = try_devices(&a);
-  if (status == PZ_OK) status = try_hbm(&a, p->least->p.peak_bytes);
+  if (status == PZ_OK) status = try_hbm(&a, p->least->p.needed_bytes);
   if (status == PZ_OK && !a.n) status = try_seq(&a, p->least->plan.seq);
   if (status == PZ_NO_MEMORY) return pz_fail(err, status, "out of memory for the plans");
   if (status == PZ_STOPPED) return pz_fail(err, status, "stopped");

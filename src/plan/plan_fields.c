@@ -321,6 +321,7 @@ bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
   case PZ_PLAN_CUDA_GRAPHS: return p->cuda_graphs >= 0;
   case PZ_PLAN_FP8_RECIPE: return p->fp8_recipe >= 0;
   case PZ_PLAN_MAIN_PARAMS: return p->main_params >= 0;
+  case PZ_PLAN_MEMORY_MARGIN: return p->memory_margin >= 0;
   default: return !fields[f].rare || field_number(p, f) > 0;
   }
 }

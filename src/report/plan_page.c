@@ -21,7 +21,7 @@ static bool tell_rows(const struct pz_plan_page *p, json_t *datasets) {
   json_t *rows = pz_dataset_add(datasets, "scaling",
                                 "devices,batch,found,fits,devices_used,step_s,"
                                 "tokens_per_s_per_device,mfu,mfu_conventional,peak_bytes,"
-                                "usable_bytes,plan");
+                                "needed_bytes,usable_bytes,plan");
   bool good = rows;
   for (uint32_t i = 0; i < p->n_rows && good; i++) {
     const struct pz_scaling_row *x = &p->rows[i];
@@ -29,11 +29,12 @@ static bool tell_rows(const struct pz_plan_page *p, json_t *datasets) {
     char plan[PZ_PLAN_TEXT_MOST] = "";
     if (r) pz_plan_text(&r->plan, plan, sizeof plan);
     good = pz_dataset_row(
-        rows, json_pack("[I,I,b,b,I,f,f,f,f,f,f,s]", (json_int_t)x->devices, (json_int_t)x->batch,
+        rows, json_pack("[I,I,b,b,I,f,f,f,f,f,f,f,s]", (json_int_t)x->devices, (json_int_t)x->batch,
                         r != NULL, r && pz_prediction_fits(&r->p),
                         (json_int_t)(r ? r->plan.devices : 0), r ? r->p.step_s : 0,
                         x->tokens_per_s_per_device, r ? r->p.mfu : 0, r ? r->p.mfu_conventional : 0,
-                        r ? r->p.peak_bytes : 0, r ? r->p.usable_bytes : 0, plan));
+                        r ? r->p.peak_bytes : 0, r ? r->p.needed_bytes : 0,
+                        r ? r->p.usable_bytes : 0, plan));
   }
   return good;
 }

@@ -38,6 +38,9 @@ static const struct pz_field prediction_fields[] = {
     PZ_FIELD(struct pz_prediction, params, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, microbatches, PZ_FIELD_INT),
     PZ_FIELD(struct pz_prediction, peak_bytes, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, reserved_low_bytes, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, reserved_bytes, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, needed_bytes, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, peak_stage, PZ_FIELD_COUNT)};
 static const struct pz_record prediction_record =
     PZ_RECORD(prediction_fields, struct pz_prediction);
@@ -51,8 +54,8 @@ static json_t *expected_json(const struct pz_expectation *e) {
     json_array_append_new(beyond, json_stringn(at, n));
     at += end ? n + 2 : n;
   }
-  return json_pack("{s:f,s:f,s:I,s:s,s:b,s:o}", "mean", e->error, "bias", e->bias, "runs",
-                   (json_int_t)e->runs, "of", e->of, "same_chip", e->same_chip, "beyond", beyond);
+  return json_pack("{s:f,s:I,s:s,s:o}", "error", e->error, "runs", (json_int_t)e->runs, "of", e->of,
+                   "beyond", beyond);
 }
 
 json_t *pz_training_run_json(const struct pz_training_run *r) {

@@ -585,7 +585,13 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
     struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;
-    if (reserved) reserved[k] = pz_allocator_bytes(&x->m->memory, x->m->k, x->plan, &one);
+    struct pz_reserved all = pz_reserved_of(&x->m->memory, x->m->k, x->plan, &one);
+    if (reserved) reserved[k] = all.bytes;
+    if (all.high > out->needed_bytes) {
+      out->needed_bytes = all.high;
+      out->reserved_bytes = all.bytes;
+      out->reserved_low_bytes = all.low;
+    }
     out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(x->m, x->plan, k));
     if (bytes <= out->peak_bytes) continue;
     out->peak_bytes = bytes;
@@ -615,11 +621,12 @@ static void find_host_link(struct pricing *x) {
   const struct pz_chip *c = &x->m->cost.chip;
   const struct pz_cluster *net = &x->m->cost.net;
   double host = c->host_bytes_per_s > 0 ? c->host_bytes_per_s : x->m->k->host_bytes_per_s;
-  double outer = net->n_levels > 1 && !c->host_own_link ? net->level[1].bytes_per_s : 0;
+  bool shared = net->n_levels > 1 && !c->host_own_link;
+  double outer = shared ? net->level[1].bytes_per_s : 0;
   double link = pz_fmax(host, outer);
   x->host_bytes_per_s = host;
   x->away_part = host / link;
-  x->outer_part = outer * x->m->k->outer_efficiency / link;
+  x->outer_part = shared ? pz_network_outer_rate(x->m->k, &net->level[1]) / link : 0;
 }
 
 static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,

@@ -174,6 +174,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
     m.matrix_params = pz_fmax(m.matrix_params, largest_matrix(&w->layers[i]));
   m.copies_context = copies_context(w, p, hopper);
   m.one_copy = pz_chip_has_nvfp4(chip);
+  m.measured = chip->correction.memory;
   m.reserve_bytes = pz_plan_framework(p)->reserve_bytes;
   if (pz_plan_framework(p)->engine)
     m.reserve_bytes +=
@@ -967,17 +968,64 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
   return all;
 }
 
-/* What is freed in one stream cannot be used in another before both meet, and blocks of other sizes leave gaps. */
-double pz_allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
+/* ---- what the allocator reserves ----------------------------------------------------------------- */
+
+/* Of FSDP2: what is freed in one stream cannot be used in another before both meet, and blocks of other sizes leave gaps.
+ * `gradients` of several stages stay through the step. */
+static double fsdp2_gaps(const struct pz_memory_model *m, const struct pz_constants *k,
+                         const struct pz_plan *p, const struct pz_training_memory *peak,
+                         double moving) {
+  bool stays = p->pp > 1;
+  double bytes = k->reserved_dynamic * (moving + (stays ? 0 : peak->gradient_bytes)) +
+                 k->reserved_routed * m->routed_bytes;
+  if (!is_fsdp2(p)) return bytes;
+  bytes += k->reserved_state * peak->optimizer_bytes;
+  if (stays) /* sums in fp32 beside weights in 16 bit */
+    return bytes +
+           k->reserved_whole * peak->gradient_bytes * (1 + HALF_BYTES / MOST_GRADIENT_BYTES);
+  return bytes + k->reserved_gathered * HALF_BYTES * m->layer_params;
+}
+
+/* Of Megatron Core, beside what stays through a step: the optimizer's temporaries, and with ZeRO 1 the blocks in which the
+ * parameters were allocated one by one before they were copied into one buffer
+ * (megatron/core/distributed/param_and_grad_buffer.py).  The temporaries are in fp32 and too large for these blocks;
+ * activations use both. */
+static double core_blocks(const struct pz_constants *k, const struct pz_plan *p,
+                          const struct pz_training_memory *peak) {
+  if (pz_plan_framework(p)->rules != PZ_RULES_CORE) return 0;
+  return k->reserved_root * peak->optimizer_bytes + (p->zero == 1 ? peak->weight_bytes : 0);
+}
+
+static double allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
                           const struct pz_plan *p, const struct pz_training_memory *peak) {
+  const struct pz_framework *f = pz_plan_framework(p);
   double sum = pz_training_memory_sum(peak);
-  if (!pz_plan_framework(p)->shards_stages) return sum * (1 + k->reserved_other);
-  double dynamic =
-      peak->activation_bytes + peak->work_bytes + peak->logit_bytes + peak->communication_bytes;
-  double bytes = k->reserved_dynamic * dynamic;
-  if (is_fsdp2(p) && p->pp == 1)
-    bytes += k->reserved_gathered * HALF_BYTES * m->layer_params;
-  else if (is_fsdp2(p)) /* sums in fp32 beside weights in 16 bit */
-    bytes += k->reserved_whole * peak->gradient_bytes * (1 + HALF_BYTES / MOST_GRADIENT_BYTES);
-  return sum + bytes + k->reserved_routed * m->routed_bytes;
+  double moving = sum - peak->weight_bytes - peak->gradient_bytes - peak->optimizer_bytes -
+                  peak->reserve_bytes;
+  if (pz_framework_compiles(f)) return sum; /* its buffers are laid out before it runs */
+  if (f->shards_stages) return sum + fsdp2_gaps(m, k, p, peak, moving);
+  return pz_fmax(sum * (1 + k->reserved_other), sum - moving + core_blocks(k, p, peak));
+}
+
+/* Groups of plans whose predictions are equally good: FSDP2, FSDP2 with several stages of tensor-parallel groups, programs
+ * that XLA compiles, and the plans of all other frameworks, which have the interval of Megatron-LM. */
+enum margin_group { FSDP2, DIVIDED_STAGES, COMPILED, OTHER };
+static const struct {
+  double low, high;
+} margins[] = {
+#define MARGIN(group, low, high, ranks) [group] = {low, high},
+#include "step/memory_margin.def"
+};
+
+struct pz_reserved pz_reserved_of(const struct pz_memory_model *m, const struct pz_constants *k,
+                                  const struct pz_plan *p, const struct pz_training_memory *peak) {
+  const struct pz_framework *f = pz_plan_framework(p);
+  enum margin_group group = OTHER;
+  if (pz_framework_compiles(f)) group = COMPILED;
+  if (f->shards_stages) group = p->pp > 1 && p->tp > 1 ? DIVIDED_STAGES : FSDP2;
+  double bytes = allocator_bytes(m, k, p, peak);
+  double low = margins[group].low, high = margins[group].high;
+  if (m->measured > 0) low = pz_fmin(0, m->measured - 1), high = pz_fmax(0, m->measured - 1);
+  if (p->memory_margin >= 0) high = p->memory_margin / 100;
+  return (struct pz_reserved){bytes, bytes * (1 + pz_fmin(low, high)), bytes * (1 + high)};
 }

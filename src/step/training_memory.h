@@ -50,6 +50,7 @@ struct pz_memory_model {
   bool copies_context;                /* the result of attention is saved twice */
   bool one_copy;                      /* 8-bit operands with one scale need no transposed copy */
   double reserve_bytes;               /* work space of libraries */
+  double measured;                    /* reserved bytes of a rehearsal over those predicted; 0: none */
   double core_bytes[PZ_MEMORY_KINDS]; /* by kind: what the attention core saves */
 };
 
@@ -71,9 +72,14 @@ double pz_host_bytes(const struct pz_memory_model *m, const struct pz_plan *plan
                      int64_t microbatches, int64_t stage);
 
 /* Bytes that PyTorch's allocator reserves for a stage whose peak is `peak`: a device runs out of memory when these reach what
- * it has. */
-double pz_allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
-                          const struct pz_plan *plan, const struct pz_training_memory *peak);
+ * it offers.  `low` and `high` enclose what was measured of such plans (step/memory_margin.def), or of this one in a
+ * rehearsal; a plan fits if `high` does.  All three fall with the peak if weights and optimizer state stay. */
+struct pz_reserved {
+  double bytes, low, high;
+};
+struct pz_reserved pz_reserved_of(const struct pz_memory_model *m, const struct pz_constants *k,
+                                  const struct pz_plan *plan,
+                                  const struct pz_training_memory *peak);
 
 double pz_training_memory_sum(const struct pz_training_memory *m);
 

@@ -56,7 +56,7 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
   r.hbm_bytes = (double)pz_chip_hbm_bytes(job->chip);
   r.plan.seq = (int64_t)(r.p.tokens / (double)r.plan.batch + 0.5);
   if (!job->net || !job->net->instant) /* steps without network are not among the validated runs */
-    r.expected = pz_plan_expectation(&r.plan, &r.p, job->chip);
+    r.expected = pz_plan_expectation(&r.plan, &r.p, detail.layers, job->chip, job->net);
   struct pz_step_energy energy = {0};
   if (!pz_tech_is_library(pz_tech_at(job->chip->tech)))
     status = pz_step_energy(job, &r.plan, &r.p, &energy, err);

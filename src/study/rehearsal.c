@@ -453,7 +453,17 @@ static enum pz_status judge_memory(struct rehearsed *x) {
                  out->ranks[0].rank, *why ? why : "it failed without a message");
 }
 
-/* The chip with factors of compute by the measured ranks.  Nothing is learnt of collectives. */
+/* Reserved bytes over those predicted, of the rank with the largest ratio, within what a chip file accepts. */
+static double measured_memory(const struct pz_rehearsal *r) {
+  double most = 0;
+  for (uint32_t i = 0; i < r->n_ranks; i++)
+    if (r->ranks[i].status == PZ_RANK_OK)
+      most = pz_fmax(most, r->ranks[i].measured[PZ_REHEARSAL_RESERVED] /
+                               r->ranks[i].predicted[PZ_REHEARSAL_RESERVED]);
+  return pz_fmin(pz_fmax(most, 0.5), 2);
+}
+
+/* The chip with factors of compute by the measured ranks, and their memory.  Nothing is learnt of collectives. */
 static enum pz_status correct(struct rehearsed *x) {
   enum { COMPUTE_FACTORS = 4 };
   const struct pz_measured_step *steps = x->steps.items;
@@ -470,6 +480,7 @@ static enum pz_status correct(struct rehearsed *x) {
   struct pz_correction c = pz_correction_fit(steps, s, n, n);
   *chip = *x->job.chip;
   c.collectives = chip->correction.collectives;
+  c.memory = measured_memory(out);
   c.steps = n;
   c.kinds = pz_correction_kind(x->own.p.active_params < x->own.p.params, x->own.plan.precision);
   pz_correction_tell(&c, s, n, factors, COMPUTE_FACTORS);

@@ -299,7 +299,9 @@ static enum pz_status correct_chip(struct calibrator *x, const struct pz_measure
   if (!chip) return no_memory(x);
   *chip = *first;
   pz_chip_name_calibrated(chip, x->o->steps);
+  double memory = chip->correction.memory; /* steps say nothing of it */
   chip->correction = *c;
+  chip->correction.memory = memory;
   return out->chip = chip, PZ_OK;
 }
 

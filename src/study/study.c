@@ -154,7 +154,8 @@ static enum pz_status read_training(struct pz_study *s, struct pz_error *err) {
                                      .fp8_recipe = s->o.fp8_recipe,
                                      .moment_bytes = s->o.moment_bytes,
                                      .mtp = s->o.mtp,
-                                     .offload = s->o.offload};
+                                     .offload = s->o.offload,
+                                     .memory_margin = s->o.memory_margin};
   for (uint32_t i = 0; i < q->n_models; i++) {
     q->models[i] = s->names[i] =
         pz_model_of_text(s->o.models[i], &s->arena, &q->model_seq[i], &q->model_batch[i]);

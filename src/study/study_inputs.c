@@ -68,8 +68,10 @@ static json_t *import_json(const struct pz_workload_options *w) {
 static const char *const execution_names[] = {"scheduled", "serial", NULL};
 
 static json_t *training_json(const struct pz_study *s) {
-  return json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)s->o.scale_up, "outer_bytes_per_s",
-                   s->o.outer_bytes_per_s, "execution", execution_names[s->o.serial]);
+  json_t *j = json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)s->o.scale_up, "outer_bytes_per_s",
+                        s->o.outer_bytes_per_s, "execution", execution_names[s->o.serial]);
+  if (s->o.memory_margin) json_object_set_new(j, "memory_margin", json_string(s->o.memory_margin));
+  return j;
 }
 
 static json_t *original_json(const struct pz_study *s) {
@@ -200,6 +202,7 @@ static void read_training(struct pz_fields *f, struct pz_study_options *o) {
   o->scale_up = pz_fields_int(f, "training.scale_up", MANY);
   o->outer_bytes_per_s = pz_fields_real(f, "training.outer_bytes_per_s", 1, 1e18);
   o->serial = read_name(f, "training.execution", execution_names) == 1;
+  o->memory_margin = pz_fields_text_or(f, "training.memory_margin", NULL);
 }
 
 static void read_numbers(struct pz_fields *f, struct pz_study_options *o) {

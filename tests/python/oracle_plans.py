@@ -88,7 +88,7 @@ class Oracle:
             return None
         r = self.out[0]
         p = Price()
-        p.step_s, p.peak, p.usable = r.p.step_s, r.p.peak_bytes, r.p.usable_bytes
+        p.step_s, p.peak, p.usable = r.p.step_s, r.p.needed_bytes, r.p.usable_bytes
         if r.p.host_bytes > r.p.usable_host_bytes:
             p.peak = math.inf
         p.mfu, p.hfu = r.p.mfu, r.p.hfu
@@ -374,7 +374,7 @@ class Oracle:
         run = r.runs[0] if r.n else r.least
         if run != ffi.NULL:
             p = run.p
-            got.update(step_s=p.step_s, peak=p.peak_bytes, usable=p.usable_bytes, devices=run.plan.tp * run.plan.cp * run.plan.pp * run.plan.dp,
+            got.update(step_s=p.step_s, peak=p.needed_bytes, usable=p.usable_bytes, devices=run.plan.tp * run.plan.cp * run.plan.pp * run.plan.dp,
                        refusal=ffi.string(run.refusal).decode(), mfu=p.mfu, hfu=p.hfu)
             got["parts"] = [getattr(p.parts, f) for f, _ in ffi.typeof("struct pz_training_parts").fields]
             got["plan"] = {f: getattr(run.plan, f) for f in ("tp", "cp", "pp", "dp", "mbs", "ep", "vpp", "pipeline", "first_layers",

@@ -518,7 +518,7 @@ class Runs(unittest.TestCase):
     def test_what_does_not_fit_is_told_what_would(self):
         p = phaze.predict("llama2-70b", "a100-80", "dgx-a100", devices=64, tp=4, batch=64)
         self.assertFalse(p.fits)
-        self.assertTrue(all(c.options and c.p.peak_bytes <= c.p.usable_bytes for c in p.changes()))
+        self.assertTrue(all(c.options and c.p.needed_bytes <= c.p.usable_bytes for c in p.changes()))
 
     def test_explained(self):
         e = phaze.explain("llama2-7b", "h100", devices=64, tp=4, batch=512)

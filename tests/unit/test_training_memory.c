@@ -648,7 +648,7 @@ static void optimizer_on_the_host(void **state) {
   }
 }
 
-/* A plan with all of a chip's HBM does not fit, one with nine tenths of a large chip's does. */
+/* A device offers nine tenths of its HBM and more, but not what the context or the runtime holds. */
 static void what_fits(void **state) {
   (void)state;
   static const char *const chips[] = {"a100-40", "a100-80", "h100",   "h200",   "b200",
@@ -657,7 +657,7 @@ static void what_fits(void **state) {
     struct pz_chip c;
     assert_int_equal(pz_chip_read(chips[i], &c, NULL), PZ_OK);
     double hbm = (double)pz_chip_hbm_bytes(&c), usable = pz_usable_bytes(&c, &pz_constants_default);
-    assert_true(usable > 0.9 * hbm && usable < 0.985 * hbm);
+    assert_true(usable > 0.9 * hbm && usable < hbm - 0.5e9);
     assert_within("inverse", pz_hbm_needed(&c, &pz_constants_default, usable), hbm, 1e-12);
   }
 }
@@ -829,7 +829,7 @@ static bool lists(const struct changes *c, const char *want) {
 static void changes_that_make_a_plan_fit(void **state) {
   (void)state;
   struct pz_plan o = pz_plan_default();
-  o.seq = 2048;
+  o.seq = 1024;
   o.dp = 8;
   o.mbs = 2;
   o.batch = 512;
@@ -838,6 +838,7 @@ static void changes_that_make_a_plan_fit(void **state) {
   assert_true(lists(&c, "zero 1") && lists(&c, "zero 2") && lists(&c, "zero 3"));
   assert_true(lists(&c, "pp 2 dp 4"));
   assert_false(lists(&c, "mbs 1") || lists(&c, "recompute full"));
+  o.seq = 2048;
   o.tp = 8;
   o.dp = 1;
   o.mbs = 32;
@@ -856,16 +857,18 @@ static void changes_that_make_a_plan_fit(void **state) {
 }
 
 /* 2,048 layers on 8 A100.  Each saves 44.1 MB of 8 samples of 2,048 tokens, with full recomputation its input alone, 16384 x 512
- * values of 2 bytes over 8 devices = 2.1 MB.  110.3 GB are 28.8 GB more than are usable: 28.8 / (0.0441 - 0.0021) = 685.7, so 686
- * layers are recomputed.  Where nothing fits, the search ends all the same: one by one, numbers of layers took 200 s. */
+ * values of 2 bytes over 8 devices = 2.1 MB. The device offers
+ * 83.2 GB, of which the allocator loses 7 of every 107: 77.76 GB.  110.30 GB are 32.54 GB more: 32.54 / (0.0441 - 0.0021) = 774.3, so
+ * 775 layers are recomputed.  Where nothing fits, the search ends all the same: one by one, numbers of layers took 200 s. */
 static void changes_of_a_deep_model(void **state) {
   (void)state;
   struct pz_plan o = pz_plan_default();
   bool found = false;
   o.tp = o.mbs = o.batch = 8;
+  o.memory_margin = 0;
   struct changes c = changes_of(PHAZE_TEST_DATA "/deep.config.json", &o);
   for (uint32_t i = 0; i < c.found->n; i++)
-    found = found || c.found->list[i].plan.recompute_layers == 686;
+    found = found || c.found->list[i].plan.recompute_layers == 775;
   assert_true(!c.fits && found);
   pz_plan_changes_free(c.found);
   double start_s = pz_clock_s();
@@ -901,6 +904,168 @@ static void moments_have_their_bytes(void **state) {
   }
 }
 
+/* ---- reserved ------------------------------------------------------------------------------- */
+
+/* What is reserved is the peak and more, inside an interval that is the same for all plans of a kind; an explicit margin or
+ * that of a rehearsal takes its place. */
+static void intervals_of_reserved_bytes(void **state) {
+  (void)state;
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_read("h200", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h200", &net, &err), PZ_OK);
+  static const struct {
+    const char *framework;
+    int64_t tp, pp;
+    double memory, margin, low, high; /* of the chip, of the plan: -1 is none; low 0: by its kind */
+  } cases[] = {{"torchtitan", 1, 1, 0, -1, 0, 0},     {"torchtitan", 8, 4, 0, -1, 0, 0},
+               {"megatron", 2, 2, 0, -1, 0, 0},       {"maxtext", 1, 1, 0, -1, 0, 0},
+               {"torchtitan", 1, 1, 0.9, -1, 0.9, 1}, {"megatron", 2, 2, 1.2, -1, 1, 1.2},
+               {"megatron", 2, 2, 1.2, 3, 1, 1.03},   {"torchtitan", 1, 1, 0, 0, 0, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_plan o = pz_plan_default();
+    struct pz_training_run *r = NULL;
+    o.framework = pz_framework_find(cases[i].framework);
+    o.devices = 64;
+    o.tp = cases[i].tp;
+    o.pp = cases[i].pp;
+    o.batch = 128;
+    o.memory_margin = cases[i].margin;
+    chip.correction.memory = cases[i].memory;
+    if (pz_training_predict("llama3-8b", &chip, &net, &o, false, &r, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    const struct pz_prediction *p = &r->p;
+    bool compiled = strcmp(cases[i].framework, "maxtext") == 0;
+    assert_true(compiled ? p->reserved_bytes == p->peak_bytes : p->reserved_bytes > p->peak_bytes);
+    assert_true(p->reserved_low_bytes <= p->reserved_bytes && p->reserved_bytes <= p->needed_bytes);
+    assert_true(pz_prediction_fits(p) == (p->needed_bytes <= p->usable_bytes));
+    if (cases[i].low > 0)
+      assert_within("low", p->reserved_low_bytes, cases[i].low * p->reserved_bytes, 1e-12);
+    if (cases[i].high > 0)
+      assert_within("high", p->needed_bytes, cases[i].high * p->reserved_bytes, 1e-12);
+    else
+      assert_true(p->needed_bytes > 1.02 * p->reserved_bytes &&
+                  p->needed_bytes < 1.2 * p->reserved_bytes);
+    pz_training_run_free(r);
+  }
+}
+
+/* The bisection of the search counts on it: more recomputed layers never reserve more, from the first on that lowers the
+ * peak. */
+static void recomputation_reserves_less(void **state) {
+  (void)state;
+  for (int zero = 0; zero <= 1; zero++)
+    for (int64_t pp = 1; pp <= 4; pp *= 2) {
+      struct pz_plan plan = plan_of("megatron", 1, pp, 8);
+      double peak = HUGE_VAL, needed = HUGE_VAL;
+      plan.zero = zero;
+      plan.recompute = PZ_RECOMPUTATION_FULL;
+      for (plan.recompute_layers = 1; plan.recompute_layers < 32 / pp; plan.recompute_layers++) {
+        struct predicted x = predict(&llama, "h200", &plan);
+        assert_true(x.p.peak_bytes > peak || x.p.needed_bytes <= needed);
+        peak = x.p.peak_bytes;
+        needed = x.p.needed_bytes;
+      }
+    }
+}
+
+static struct pz_plan rehearsed_plan(const struct pz_csv *t, uint32_t i) {
+  static const char *const fields[] = {"devices", "tp",  "cp",    "pp",  "vpp",       "zero", "shard",
+                                       "mbs",     "batch", "seq", "recompute", "pipeline"};
+  struct pz_plan p = pz_plan_default();
+  assert_int_equal(pz_plan_set(&p, "framework", "torchtitan", NULL), PZ_OK);
+  for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
+    assert_int_equal(pz_plan_set(&p, fields[k], at(t, i, fields[k]), NULL), PZ_OK);
+  p.ep = number_at(t, i, "ep");
+  if (p.ep > 1) p.etp = number_at(t, i, "etp");
+  if (p.pp == 1) p.pipeline = PZ_AS_FRAMEWORK;
+  return p;
+}
+
+/* Ranks that ran alone on an H200: nine in ten are inside an interval that is 12% wide on average, and none reserved more than
+ * a device offers for which its plan would just fit. */
+static void rehearsed_ranks_are_inside(void **state) {
+  (void)state;
+  static const char path[] = PZ_TEST_SHARED "rehearsal/torchtitan.csv";
+  char *text = NULL, config[4096];
+  size_t bytes;
+  struct pz_arena arena;
+  struct pz_csv t;
+  struct pz_chip chip;
+  struct pz_error err = {0};
+  uint32_t inside = 0;
+  double width = 0;
+  if (!pz_test_has(path)) skip();
+  assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_csv_parse("ranks", text, bytes, &arena, &t, &err), PZ_OK);
+  assert_int_equal(pz_chip_read("h200", &chip, &err), PZ_OK);
+  assert_true(t.rows >= 17);
+  for (uint32_t i = 0; i < t.rows; i++) {
+    struct pz_plan o = rehearsed_plan(&t, i);
+    struct pz_training_run *r = NULL;
+    struct pz_network at_net;
+    const char *model = at(&t, i, "model");
+    snprintf(config, sizeof config, "%s%s.json", PZ_TEST_SHARED "rehearsal/", model);
+    if (pz_file_is_regular(config)) model = config;
+    if (pz_network_find(&chip, NULL, o.devices, "devices", &at_net, &err) != PZ_OK ||
+        pz_training_predict(model, &chip, at_net.own_link ? NULL : &at_net.cluster, &o, false, &r,
+                            &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    double measured = atof(at(&t, i, "reserved_bytes"));
+    /* rank 0 is of the first stage */
+    double low = r->reserved_bytes[0] * r->p.reserved_low_bytes / r->p.reserved_bytes;
+    double high = r->reserved_bytes[0] * r->p.needed_bytes / r->p.reserved_bytes;
+    inside += low <= measured && measured <= high;
+    width += (high - low) / r->reserved_bytes[0] / t.rows;
+    assert_true(measured <= r->p.needed_bytes);
+    pz_training_run_free(r);
+  }
+  print_message("  %u of %u ranks inside, intervals %.1f%% wide\n", inside, t.rows, 100 * width);
+  assert_true(10 * inside >= 9 * t.rows && width <= 0.12);
+  pz_arena_release(&arena);
+  pz_free(text);
+}
+
+/* What place recommends leaves the margin of its kind, or the one that is asked for, and what it recommends with more needs no
+ * less time. */
+static void recommended_plans_leave_the_margin(void **state) {
+  (void)state;
+  static const char *const frameworks[] = {"torchtitan", "megatron"};
+  static const double margins[] = {0, -1, 40};
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  for (size_t f = 0; f < sizeof frameworks / sizeof *frameworks; f++) {
+    double before_s = 0;
+    for (size_t k = 0; k < sizeof margins / sizeof *margins; k++) {
+      struct pz_training_place_options o = pz_training_place_options_default();
+      struct pz_training_plans *found = NULL;
+      o.plan.framework = pz_framework_find(frameworks[f]);
+      o.plan.devices = 16;
+      o.plan.batch = 64;
+      o.plan.memory_margin = margins[k];
+      o.tie = 0;
+      o.top = 3;
+      if (pz_training_place("llama3-8b", &chip, &net, &o, &found, &err) != PZ_OK)
+        fail_msg("%s", err.message);
+      assert_true(found->n > 0);
+      for (uint32_t i = 0; i < found->n; i++) {
+        const struct pz_prediction *p = &found->runs[i]->p;
+        double margin = margins[k] < 0 ? 0.02 : margins[k] / 100;
+        assert_true(p->needed_bytes <= p->usable_bytes);
+        assert_true(p->reserved_bytes * (1 + margin) <= p->usable_bytes * (1 + 1e-12));
+      }
+      assert_true(found->runs[0]->p.step_s >= before_s);
+      before_s = found->runs[0]->p.step_s;
+      pz_training_plans_free(found);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(peak_of_a_step_is_what_a_gpu_shows),
@@ -929,6 +1094,10 @@ int main(void) {
       cmocka_unit_test(changes_that_make_a_plan_fit),
       cmocka_unit_test(changes_of_a_deep_model),
       cmocka_unit_test(moments_have_their_bytes),
+      cmocka_unit_test(intervals_of_reserved_bytes),
+      cmocka_unit_test(recomputation_reserves_less),
+      cmocka_unit_test(rehearsed_ranks_are_inside),
+      cmocka_unit_test(recommended_plans_leave_the_margin),
   };
   return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

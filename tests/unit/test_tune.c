@@ -67,6 +67,29 @@ static void words_are_a_shells(void **state) {
       {"say \"don't --a 1\"", "/say|/don't|--a|1"},
       {"a;b|c&&d", "/a|/b|/c|/d"},
       {"--x $((1/0)) $((9*(2+1)))", "/--x|$((1/0))|27"},
+      {"L=\"--a\"\nL+=\" --b\"\nrun $L 2>&1 2>x 3", "/--a|/--b|/run|/1|/x|3"},
+      /* conditions that the text decides */
+      {"X=1\nif [ \"$X\" = 1 ]; then a; else b; fi; c", "/a|/c"},
+      {"X=0\nif [ $X = 1 ]; then\n  L+=(--a 1\n  --b 2)\n  Y=3\nfi\n--c $Y", "/--c|$Y"},
+      {"X=2\nif [[ $X == 1 ]]; then a; elif [[ $X == 2 && -n y ]]; then b; else c; fi", "/b"},
+      {"X=3\nif (( X > 2 )); then a; fi; if ((X*2 == 5)); then b; fi; ((X)) && c", "/a|/c"},
+      {"[ -z \"${X:-}\" ] && a; [ -n \"${X:-}\" ] && b; [ 3 -ge 4 ] || c", "/a|/c"},
+      {"[ a = b ] && { a\n b\n}\n[[ ! a = b ]] && { c; }", "/c"},
+      {"false && a || b; true && c && d; ! true || e", "/b|/c|/d|/e"},
+      {"if [ 1 -eq 2 ]; then if true; then a; fi; b; fi; c", "/c"},
+      {"if [[ a = b || c = c && ! -z x ]]; then a; fi; test a = b || b", "/a|/b"},
+      {"if [[ (a = b || c = d) && -z x ]]; then a; fi; [ a -a -z b -o c ] && b", "/a|/b"},
+      {"X=7B\ncase $X in\n 7B|13B) a ;;\n *) b;;\nesac\nc", "/a|/c"},
+      {"case x in (y) a ;; \"x\") b\n c;; *) d\nesac; e", "/b|/c|/e"},
+      /* and that it does not: all is read */
+      {"if [ -f x ]; then a; else b; fi; [ -d y ] && c", "/a|/b|/c"},
+      {"if [ \"$X\" = 1 ]; then a; fi; if grep -q x y; then b; fi", "/a|/grep|-q|x|y|/b"},
+      {"while [ $# -gt 0 ]; do case $1 in --a) A=$2 ;; --b*) B=1;; esac; shift; done",
+       "/while|[|$#|-gt|0|]|/shift|/done"},
+      {"A=8\n[ -n \"$1\" ] && A=$1\nif [ $A = 8 ]; then a; fi; --x $A", "/a|/--x|8"},
+      {"A=1\n[ -f x ] && A=2\nif [ $A = 1 ]; then a; else b; fi", "/a|/b"},
+      {"if [ a; then b", "/b"},
+      {"fi; else; esac; }; a", "/a"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char got[400];
@@ -107,6 +130,26 @@ static void words_have_limits(void **state) {
   err = (struct pz_error){0};
   assert_int_equal(pz_shell_read("text", words, many, NULL, &arena, &t, &err), PZ_LIMIT);
   pz_free(words);
+}
+
+/* Lines with arguments that nothing decides are listed, others not. */
+static void guesses_are_listed(void **state) {
+  (void)state;
+  static const char text[] = "if [ -f x ]; then\n  A=1\nfi\n"
+                             "if [ -f x ]; then\n  A+=(--b 1)\nelse\n  A+=(--c 1)\nfi\n"
+                             "if [ 1 = 2 ]; then\n  A+=(--d)\nfi\n"
+                             "[ -f y ] && A+=(--e 1 --f 2)\n"
+                             "case $1 in\n  x) A+=(--g) ;;\nesac\n--h\n";
+  static const uint32_t lines[][2] = {{4, 6}, {6, 8}, {12, 12}, {14, 15}};
+  struct pz_shell_text t;
+  struct pz_error err = {0};
+  assert_int_equal(pz_shell_read("text", text, strlen(text), NULL, &arena, &t, &err), PZ_OK);
+  assert_int_equal(t.guesses.n, sizeof lines / sizeof *lines);
+  for (uint32_t i = 0; i < t.guesses.n; i++) {
+    const struct pz_shell_guess *g = pz_vec_at(&t.guesses, struct pz_shell_guess, i);
+    assert_int_equal(g->line, lines[i][0]);
+    assert_int_equal(g->last, lines[i][1]);
+  }
 }
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -388,6 +431,41 @@ static void wrong_arguments_are_told(void **state) {
        "divides the layers of a stage"},
       {ON8 GPT "--overlap-param-gather", "with it --overlap-grad-reduce"},
       {ON8 GPT "--tensor-model-parallel-size 2 --tp-comm-overlap", "with it --sequence-parallel"},
+      /* words that can only be meant for an argument */
+      {ON8 GPT "-tp 8", "x:1: '-tp' is no argument; did you mean --tensor-model-parallel-size? "
+                        "(--ignore tp leaves it out)"},
+      {ON8 GPT "--tp=8", "'--tp' is no argument; did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "-tensor-model-parallel-size 8", "did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "\xe2\x80\x93tensor-model-parallel-size 8", "mean --tensor-model-parallel-size?"},
+      {"A=(\xe2\x80\x94seq-length 8)\n" ON8 GPT, "x:1: '\xe2\x80\x94seq-length' is no argument"},
+      {ON8 GPT "-\xe2\x88\x92seq-length 8", "did you mean --seq-length?"},
+      {ON8 GPT "tensor-model-parallel-size 8", "did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "--swiglu bf16", "'bf16' is no argument; did you mean --bf16?"},
+      {ON8 GPT "--tensor-modle-parallel-size 8", "did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "--tensor_model_paralel_size 8", "did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "--pipeline-parallel-size 2", "did you mean --pipeline-model-parallel-size?"},
+      {ON8 GPT "--data-parallel-sharding-stratgy optim", "--data-parallel-sharding-strategy?"},
+      {ON8 GPT "--windw-size 8,0", "did you mean --window-size?"},
+      {ON8 "model.tensor_modle_parallel_size=8\n" GPT, "mean --tensor-model-parallel-size?"},
+      /* what Megatron-LM refuses */
+      {ON8 GPT "--fp16", "x:1: --fp16; accepted: --fp16 or --bf16, not both"},
+      {ON8 GPT "--fp4-format e2m1 --fp8-format hybrid", "--fp4-format or --fp8-format, not both"},
+      {ON8 GPT "--seq-length 4096",
+       "--max-position-embeddings 2048; accepted: at least --seq-length (4096)"},
+      {ON8 GPT "--recompute-granularity selective --recompute-method uniform",
+       "accepted: with it --recompute-granularity full, not selective"},
+      {ON8 GPT "--recompute-activations --recompute-num-layers 2", "full, not selective"},
+      {ON8 GPT "--recompute-granularity full --recompute-method block --recompute-num-layers 13 "
+               "--pipeline-model-parallel-size 2",
+       "--recompute-num-layers 13; accepted: at most the layers of a pipeline stage (12)"},
+      {ON8 GPT "--num-layers-per-virtual-pipeline-stage 2",
+       "with it --pipeline-model-parallel-size above 1"},
+      {ON8 LLAMA "--use-torch-fsdp2 --pipeline-model-parallel-size 4", "one pipeline stage"},
+      {ON8 LLAMA "--use-torch-fsdp2 --use-distributed-optimizer", "no --use-distributed-optimizer"},
+      {ON8 GPT "--use-torch-fsdp2", "x:1: --use-torch-fsdp2; accepted: with it --untie-embeddings"},
+      {ON8 MLA "--group-query-attention", "or --multi-latent-attention, not both"},
+      {ON8 GPT "--overlap-param-gather --use-distributed-optimizer",
+       "x:1: --overlap-param-gather; accepted: with it --overlap-grad-reduce"},
       {ON8 GPT "--swiglu", "swiglu, LayerNorm and learned positions is not covered"},
       {ON8 GPT "--normalization BatchNorm", "accepted: LayerNorm or RMSNorm"},
       {ON8 GPT "--position-embedding-type alibi", "accepted: learned_absolute or rope"},
@@ -435,6 +513,104 @@ static void options_fill_gaps(void **state) {
   static const char *const wrong[] = {"3=4", NULL};
   o.set = wrong;
   assert_int_equal(read_text("x", text, &o, &m, &err), PZ_BAD_USE);
+}
+
+/* Words among the arguments that mean nothing known are told, those of other commands and values are not; a name can be left
+ * out. */
+static void strays_are_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *notes; /* with bars between them */
+  } cases[] = {
+      {ON8 GPT "stray -x 3 --unheard-of a b -2 2>&1", "line 1: 'stray' is not understood|"
+                                                      "line 1: '-x' is not understood|"},
+      {"mkdir -p a; head -n 1 b | tail -c 3\nsrun -N 1 -l " ON8 GPT " # -tp 8\necho tp -tp", ""},
+      {ON8 GPT "--lr 1e-4 --data-path 0.5 a 0.5 b --rampup-batch-size 8 8 100 $MORE \"$@\"",
+       "--rampup-batch-size: the prediction is of the full global batch size|"},
+      {"python -u -m torch.distributed.launch --nproc_per_node 8 -x y x.py -z " GPT,
+       "line 1: '-z' is not understood|"},
+      {ON8 GPT "--sequence-parallel",
+       "--sequence-parallel has no effect without --tensor-model-parallel-size above 1|"},
+      {ON8 GPT "--recompute-method uniform",
+       "--recompute-method and --recompute-num-layers have no "
+       "effect without --recompute-granularity|"},
+      {"[ -f x ] && A=\"--seq-length 2048\"\n" ON8 GPT,
+       "arguments in lines 1 to 1 count, though the text does not decide whether they are run|"},
+      {"X=0\nif [ $X = 1 ]; then A+=\" --tensor-model-parallel-size 8\"; fi\n" ON8 GPT, ""},
+  };
+  struct pz_run_plan m;
+  struct pz_error err = {0};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char notes[600] = "";
+    if (read_text("x", cases[i].text, NULL, &m, &err) != PZ_OK) fail_msg("%s", err.message);
+    for (uint32_t k = 0; k < m.n_notes; k++) {
+      size_t n = strlen(notes);
+      snprintf(notes + n, sizeof notes - n, "%s|", m.notes[k]);
+    }
+    assert_string_equal(notes, cases[i].notes);
+    assert_int_equal(m.plan.tp, 1);
+  }
+  static const char *const ignore[] = {"tp", "tensor-modle-parallel-size", NULL};
+  const struct pz_run_plan_options leave = {.ignore = ignore};
+  const char *both = ON8 GPT "-tp 8 --tensor-modle-parallel-size 8";
+  assert_int_equal(read_text("x", both, &leave, &m, &err), PZ_OK);
+  assert_int_equal(m.plan.tp, 1);
+}
+
+/* ---- DeepSpeed's configuration -------------------------------------------------------------- */
+
+#define DEEP(stage)                                                                                \
+  ON8 LLAMA                                                                                        \
+      "--global-batch-size 64 --deepspeed --deepspeed_config ds.json --no-pipeline-parallel "      \
+      "--zero-stage " #stage "\n"
+#define CONFIG(text) "cat > ds.json <<'EOF'\n{" text "}\nEOF\n"
+#define ZERO3(text) DEEP(3) CONFIG("\"zero_optimization\": {\"stage\": 3" text "}")
+
+/* Without values as DeepSpeed's runtime/zero/config.py has them. */
+static void deepspeed_configurations_are_read(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *fields; /* or the message */
+    bool wrong;
+  } cases[] = {
+      {ZERO3(""), "zero 3 overlap grad,param", false},
+      {DEEP(3), "zero 3 overlap grad,param", false}, /* the configuration is elsewhere */
+      {DEEP(2), "zero 2 overlap none", false},
+      {DEEP(3) CONFIG("\"train_batch_size\": 64"), "overlap grad,param", false},
+      {ZERO3(", \"overlap_comm\": false"), "overlap none", false},
+      {ZERO3(", \"stage3_prefetch_bucket_size\": 0"), "overlap grad", false},
+      {ZERO3(", \"stage3_prefetch_bucket_size\": 5e7"), "overlap grad,param", false},
+      {DEEP(2) CONFIG("\"zero_optimization\": {\"overlap_comm\": true}"), "overlap grad", false},
+      {ZERO3(", \"offload_optimizer\": {\"device\": \"cpu\"}"), "offload optimizer", false},
+      {ZERO3(", \"offload_optimizer\": {\"device\": \"none\"}"), "offload none", false},
+      {ZERO3(", \"offload_param\": {\"device\": \"none\"}, \"mics_shard_size\": -1, "
+             "\"zero_hpz_partition_size\": 1, \"zero_quantized_weights\": false"),
+       "zero 3", false},
+      {ZERO3(", \"offload_param\": {\"device\": \"cpu\"}"),
+       "x:3: DeepSpeed's configuration: zero_optimization.offload_param is not covered; accepted: "
+       "the run without it (--ignore offload_param)",
+       true},
+      {ZERO3(", \"offload_optimizer\": {\"device\": \"nvme\"}"), "'nvme'; accepted: cpu or none",
+       true},
+      {ZERO3(", \"zero_hpz_partition_size\": 8"), "zero_hpz_partition_size is not covered", true},
+      {ZERO3(", \"overlap_com\": false"),
+       "zero_optimization.overlap_com is no key; did you mean overlap_comm?", true},
+      {DEEP(3) CONFIG("\"zero_optimizaton\": {}"), "did you mean zero_optimization?", true},
+      {DEEP(3) CONFIG("\"train_batch_size\": 32"),
+       "train_batch_size is 32; accepted: 64, as --global-batch-size", true},
+      {DEEP(2) CONFIG("\"zero_optimization\": {\"stage\": 3}"), "accepted: 2, as --zero-stage",
+       true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_run_plan m;
+    struct pz_error err = {0};
+    bool read = read_text("x", cases[i].text, NULL, &m, &err) == PZ_OK;
+    if (read == cases[i].wrong) fail_msg("%s: %s", cases[i].text, err.message);
+    if (!read && !strstr(err.message, cases[i].fields)) fail_msg("%s", err.message);
+    if (!read) continue;
+    expect_fields(cases[i].text, &m, cases[i].fields);
+    assert_int_equal(m.n_ignored, 0);
+  }
 }
 
 /* ---- torchtitan's configuration ------------------------------------------------------------- */
@@ -503,6 +679,26 @@ static void job_configurations_are_read(void **state) {
       {LLAMA8 "[optimizer]\nname = \"Muon\"\n", 8, NULL, "accepted: AdamW or Adam"},
       {LLAMA8 "[activation_checkpoint]\nselective_ac_option = \"3\"\n", 8, NULL,
        "accepted: op or 2"},
+      {LLAMA8 BATCH "[training]\ndataset = \"c4\"\n", 8, NULL,
+       "job.toml:8: training stands in line 4 already; accepted: once"},
+      {LLAMA8 BATCH "seq_len = 4096\n", 8, NULL,
+       "job.toml:8: training.seq_len stands in line 6 already; accepted: once"},
+      {LLAMA8 "[[x]]\ny = 1\n[[x]]\ny = 2\n[x.z]\ny = 1\n[parallelism]\n"
+              "tensor_parallel_degre = 2\n",
+       8, NULL,
+       "job.toml:11: parallelism.tensor_parallel_degre is no key; did you mean "
+       "parallelism.tensor_parallel_degree? (--ignore parallelism.tensor_parallel_degre leaves"},
+      {LLAMA8 "[paralelism]\npipeline_parallel_degree = 2\n", 8, NULL,
+       "did you mean parallelism.pipeline_parallel_degree?"},
+      {LLAMA8 "[training]\ntensor_parallel_degree = 2\n", 8, NULL,
+       "did you mean parallelism.tensor_parallel_degree?"},
+      {LLAMA8 "[optimizer]\nnmae = \"Muon\"\n", 8, NULL, "did you mean optimizer.name?"},
+      {"cat > job.toml <<'EOF'\n" LLAMA8 BATCH "EOF\ntorchrun --nproc_per_node 8 x.py "
+       "--job.config_file job.toml --metrics.log_freq 1\n",
+       0, "llama3.1-8b", "devices 8 mbs 2"},
+      {"cat > job.toml <<'EOF'\n" LLAMA8 BATCH "EOF\ntorchrun --nproc_per_node 8 x.py "
+       "--job.config_file job.toml --training.seq_len=4096\n",
+       0, NULL, "job.toml: --training.seq_len behind the configuration; accepted: the key in it"},
       {LLAMA8 "x = [1, [2, 3]\n", 8, NULL, "an array is not closed"},
       {LLAMA8 "x = \"a\ny = 1\n", 8, NULL, "job.toml:4: a quote is not closed"},
       {LLAMA8 "[table\n", 8, NULL, "a table is not closed"},
@@ -581,6 +777,19 @@ static void plans_are_read_back(void **state) {
     assert_int_equal(pz_plan_fill(&back.plan, NULL, &err), PZ_OK);
     expect_same(&m, &back);
   }
+}
+
+/* What 'phaze tune --json' prints is a plan file by its run. */
+static void tuned_runs_are_plan_files(void **state) {
+  (void)state;
+  static const char text[] = "{\"run\": {\"model\": \"gpt2\", \"chip\": \"h100\", \"devices\": 16, "
+                             "\"tp\": 2, \"batch\": 64},"
+                             " \"from\": {\"tp\": \"given\"}, \"prediction\": {\"step_s\": 1}}";
+  struct pz_run_plan r;
+  struct pz_error err = {0};
+  assert_int_equal(pz_plan_file_read("plan", text, strlen(text), &arena, &r, &err), PZ_OK);
+  expect_fields("tuned", &r, "model gpt2 chip h100 devices 16 tp 2 batch 64");
+  assert_int_equal(pz_plan_file_read("plan", "{\"run\": 3}", 10, &arena, &r, &err), PZ_BAD_INPUT);
 }
 
 static void wrong_plans_are_told(void **state) {
@@ -719,6 +928,26 @@ static void changed_arguments_are_the_plan(void **state) {
   expect_changes_read_back(ON8 MLA A2A "--expert-model-parallel-size 2 --mtp-num-layers 1 "
                                        "--global-batch-size 32",
                            3);
+}
+
+/* A plan that its framework cannot run is priced, and the rule is told. */
+static void refused_runs_are_told(void **state) {
+  (void)state;
+  struct pz_run_plan m;
+  struct pz_plan_tuning *t;
+  struct pz_error err = {0};
+  static const char *const runs[] = {
+      ON8 LLAMA "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params "
+                "--global-batch-size 32 ",
+      ON8 LLAMA "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params "
+                "--global-batch-size 32 --pipeline-model-parallel-size 4"};
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(read_text("x", runs[i], NULL, &m, &err), PZ_OK);
+    t = tune(&m, "h100", "dgx-h100");
+    assert_int_equal(strstr(t->own.refusal, "ZeRO stages 2 and 3 (Megatron FSDP)") != NULL, i);
+    assert_int_equal(t->own.refusal[0] != '\0', i);
+    pz_plan_tuning_free(t);
+  }
 }
 
 /* A run that does not fit: changes that do. */
@@ -958,16 +1187,21 @@ int main(void) {
       cmocka_unit_test_setup_teardown(verdicts_are_right, begin, end),
       cmocka_unit_test_setup_teardown(words_are_a_shells, begin, end),
       cmocka_unit_test_setup_teardown(words_have_limits, begin, end),
+      cmocka_unit_test_setup_teardown(guesses_are_listed, begin, end),
       cmocka_unit_test_setup_teardown(arguments_are_read, begin, end),
       cmocka_unit_test_setup_teardown(wrong_arguments_are_told, begin, end),
       cmocka_unit_test_setup_teardown(options_fill_gaps, begin, end),
+      cmocka_unit_test_setup_teardown(strays_are_told, begin, end),
+      cmocka_unit_test_setup_teardown(deepspeed_configurations_are_read, begin, end),
       cmocka_unit_test_setup_teardown(job_configurations_are_read, begin, end),
       cmocka_unit_test_setup_teardown(other_keys_are_named, begin, end),
       cmocka_unit_test_setup_teardown(differences_sum_up, begin, end),
       cmocka_unit_test_setup_teardown(plans_are_read_back, begin, end),
+      cmocka_unit_test_setup_teardown(tuned_runs_are_plan_files, begin, end),
       cmocka_unit_test_setup_teardown(wrong_plans_are_told, begin, end),
       cmocka_unit_test_setup_teardown(changes_are_sound, begin, end),
       cmocka_unit_test_setup_teardown(changed_arguments_are_the_plan, begin, end),
+      cmocka_unit_test_setup_teardown(refused_runs_are_told, begin, end),
       cmocka_unit_test_setup_teardown(misfits_are_mended, begin, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

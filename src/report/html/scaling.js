@@ -14,7 +14,7 @@ const describe = r => [plural(r.devices, "device"), `batch ${count(r.batch)}: ${
   el(page, "p", "kicker", "phaze");
   const where = `${short(about.model)} on ${rows.length > 1 ? "" : count(last.devices) + " × "}${about.chip}${about.cluster ? " in " + about.cluster : ""}`;
   if (rows.length === 1) {
-    const fits = last.fits ? "" : `does not fit in memory, ${si(last.peak_bytes, "B")} needed, ${si(last.usable_bytes, "B")} usable; `;
+    const fits = last.fits ? "" : `does not fit in memory, ${si(last.needed_bytes, "B")} needed, ${si(last.usable_bytes, "B")} usable; `;
     el(page, "h1", "", `${where}: ${fits}a step takes ${seconds(last.step_s)}, MFU ${percent(last.mfu, 1)}.`);
     el(page, "p", "note", `${last.plan}; batch ${count(last.batch)}, ${number(last.tokens_per_s_per_device)} tokens/s per device.`);
     return;
