@@ -1758,7 +1758,8 @@ struct pz_training_run {
   double
       *reserved_bytes; /* plan.pp of them: what the allocator of each stage's devices reserves.  A
                              device runs out of memory when these bytes reach what it has. */
-  double watts; /* of a device, mean over the step, by the energy of its operators and at most the data sheet's; 0: not
+  double
+      watts; /* of a device, mean over the step, by the energy of its operators and at most the data sheet's; 0: not
                    known */
 };
 
@@ -2216,7 +2217,8 @@ struct pz_plan_diff {
   struct pz_diff_change *path; /* from a, the last one is b; n_path 0: they are the same */
   uint32_t n_path;
   const char *changes; /* of the path, in b's values: "tp 8, pp 2"; "": they are the same */
-  const char *verdict; /* of b beside a: "is 6.3% slower: +0.9 s tensor-parallel collectives, -0.1 s GEMMs";
+  const char *
+      verdict; /* of b beside a: "is 6.3% slower: +0.9 s tensor-parallel collectives, -0.1 s GEMMs";
                           "does not fit: ..."; "is refused: ..." and the rule of its framework */
 };
 

@@ -364,13 +364,13 @@ static const char *terms_text(const struct pz_prediction *a, const struct pz_pre
 
 static const char *misfit_text(const struct pz_prediction *p, struct pz_arena *arena) {
   const struct pz_part_info *part, *most = pz_memory_part_at(0);
-  bool host = p->peak_bytes <= p->usable_bytes;
-  double bytes = host ? p->host_bytes : p->peak_bytes;
+  bool host = p->needed_bytes <= p->usable_bytes;
+  double bytes = host ? p->host_bytes : p->needed_bytes;
   double more = bytes - (host ? p->usable_host_bytes : p->usable_bytes);
   for (size_t i = 1; (part = pz_memory_part_at(i)); i++)
     if (pz_memory_part(&p->peak, part) > pz_memory_part(&p->peak, most)) most = part;
   const char *text =
-      pz_arena_printf(arena, "does not fit: %.1f GB %sa device, %.1f GB more than usable",
+      pz_arena_printf(arena, "does not fit: needs %.1f GB %sa device, %.1f GB more than usable",
                       bytes / 1e9, host ? "of the host's memory for " : "", more / 1e9);
   if (!text || host) return text;
   return pz_arena_printf(arena, "%s; the largest part is %s, %.1f GB", text, most->label,

@@ -127,7 +127,7 @@ static enum pz_status set_field(struct plan_words *w, enum pz_plan_field f, cons
     value = pz_arena_printf(w->arena, "%s,%s", value, more);
   }
   if (value && x->kind == PZ_PLAN_KIND_REAL && strchr(value, '%'))
-    value = pz_arena_printf(w->arena, "%.10g", strtod(value, NULL) / 100);
+    value = pz_arena_printf(w->arena, "%.10g", strtod(value, NULL) / (x->most > 1 ? 1 : 100));
   return value ? pz_plan_field_read(&w->given, f, value, w->err) : words_no_memory(w);
 }
 

@@ -1075,6 +1075,7 @@ static void changes_are_read(void **state) {
        "recompute full;recompute_layers 4;peft lora:16:q+v"},
       {"activations of 4 layers a chunk and 25% of the optimizer on the host",
        "offload activations,optimizer;offload_layers 4;offload_fraction 0.25"},
+      {"memory_margin 12.5%, offload_fraction 50%", "memory_margin 12.5;offload_fraction 0.5"},
       {"activations and the optimizer on the host", "offload activations,optimizer"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_plan want = pz_plan_default();
@@ -1130,7 +1131,8 @@ static void wrong_changes_are_told(void **state) {
   assert_int_equal(pz_run_plan_with(&none, " , ", &run, &err), PZ_OK); /* no change */
   pz_run_plan_free(run);
   none.chip = "h100";
-  assert_int_equal(pz_run_plan_with(&none, "--chip h200 --cluster dgx-h200 -> x", &run, &err), PZ_OK);
+  assert_int_equal(pz_run_plan_with(&none, "--chip h200 --cluster dgx-h200 -> x", &run, &err),
+                   PZ_OK);
   assert_string_equal(run->chip, "h200");
   assert_string_equal(run->cluster, "x");
   pz_run_plan_free(run);
@@ -1146,11 +1148,13 @@ static void verdicts_are_right(void **state) {
       {RUN(",\"tp\":2,\"zero\":1"), "tp 4", "tp 4", "slower: +"},
       {RUN(",\"tp\":4,\"zero\":1"), "tp 2", "tp 2", "faster: -"},
       {RUN(",\"tp\":2,\"zero\":1"), "zero 1", "", "is as fast"},
-      {RUN(",\"zero\":1,\"mbs\":2"), "zero 0, recompute none", "zero 0",
-       "does not fit: "},
+      {RUN(",\"zero\":1,\"mbs\":2"), "zero 0, recompute none", "zero 0", "does not fit: "},
       {RUN(",\"zero\":0,\"mbs\":2,\"recompute\":\"none\""), "zero 1, recompute full",
        "zero 1, recompute full", "fits in memory, unlike the other, and is "},
-      {RUN(",\"zero\":2"), "pp 4", "pp 4", "is refused: megatron cannot run this plan: it has ZeRO"},
+      {RUN(",\"zero\":1,\"tp\":4"), "memory_margin 100, mbs 4", "mbs 4, memory_margin 100",
+       "does not fit: needs "},
+      {RUN(",\"zero\":2"), "pp 4", "pp 4",
+       "is refused: megatron cannot run this plan: it has ZeRO"},
       {"{\"model\":\"llama3-8b\",\"tp\":2,\"dp\":8,\"zero\":1}", "tp 4", "tp 4", "slower"},
       {RUN(",\"tp\":2,\"zero\":1"), "devices 128", "devices 128", "by tokens a second and device"}};
   struct pz_chip chip;
@@ -1170,7 +1174,7 @@ static void verdicts_are_right(void **state) {
     assert_string_equal(d->changes, cases[i].changes);
     if (!strstr(d->verdict, cases[i].verdict)) fail_msg("%s: %s", cases[i].with, d->verdict);
     assert_int_equal(d->a.plan.batch, d->b.plan.batch);
-    if (i < 7) assert_int_equal(d->a.plan.devices, d->b.plan.devices);
+    if (i < 8) assert_int_equal(d->a.plan.devices, d->b.plan.devices);
     double percent = 0, ratio = d->b.p.step_s / d->a.p.step_s;
     if (i < 2 && sscanf(d->verdict, "is %lf%%", &percent) == 1)
       assert_true(fabs(percent - 100 * fabs(ratio - 1)) < 0.051);
