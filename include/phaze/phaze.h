@@ -17,6 +17,7 @@
  *     diff       pz_plan_diff        what two runs differ by, second by second
  *     emit       pz_launch_text      a plan as the launch script of its framework
  *     calibrate  pz_calibrate        a chip whose constants are fitted to measured operators
+ *                pz_calibrate_network    a cluster fitted to collectives measured by nccl-tests
  *     explore    pz_explore_page     a page that finds plans by itself
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
  *     result     struct pz_result, pz_result_text    what a search found, with its certificate
@@ -758,7 +759,9 @@ struct pz_level {
   int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
                    an axis is not a whole one of the torus */
   bool mesh; /* a link of its own to every other device, each with the same part of bytes_per_s */
-  struct pz_collective_facts collectives; /* of the innermost level: of the chips, pz_cost_new */
+  /* What collectives reach over this level; 0: as the chips (innermost level) or constants of the model say.  On outer
+   * levels startup_s is an additional start of large messages. */
+  struct pz_collective_facts collectives;
 };
 
 struct pz_cluster {
@@ -772,6 +775,8 @@ struct pz_cluster {
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
   bool instant;   /* collectives and transfers between devices take no time */
   bool any_units; /* numbers of a file that are far out of the usual range are meant */
+  char calibrated[160];     /* measurements that its collectives were fitted to; "": none */
+  double calibration_error; /* of that fit: mean relative error of large messages */
 };
 
 /* A preset's name or the path of a cluster.json, and its text; as for chips. */
@@ -1101,6 +1106,54 @@ pz_calibrate_steps(const struct pz_calibrate_steps_options *options,
                    struct pz_step_calibration **out, struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_step_calibration_free(struct pz_step_calibration *c);
+
+/* Classes of sizes by which errors are told: up to 64 KiB, up to 16 MiB, larger ones, all. */
+enum { PZ_NETWORK_SIZES = 4 };
+
+struct pz_network_level_fit {
+  uint32_t rows; /* whose outermost level this is; 0: its constants stay */
+  double before_bytes_per_s, after_bytes_per_s; /* of a device, that large messages reach */
+  double before_s, after_s; /* innermost level: start of a collective; others: latency of a message */
+  double least_bytes, most_bytes;
+};
+
+struct pz_network_error {
+  const char *test; /* "all_reduce"; "all" for the last */
+  uint32_t rows[PZ_NETWORK_SIZES];
+  double before[PZ_NETWORK_SIZES], after[PZ_NETWORK_SIZES]; /* mean relative errors */
+};
+
+struct pz_network_calibration {
+  struct pz_cluster cluster; /* calibrated */
+  const char *chip;          /* preset or file: what applies inside a node before the fit */
+  const struct pz_network_level_fit *levels; /* as many as the cluster has */
+  const struct pz_network_error *tests;
+  uint32_t n_tests;
+  const char *const *notes; /* sentences about the logs and the fit */
+  uint32_t n_notes;
+  const char *const *files; /* logs that were read */
+  uint32_t n_files;
+};
+
+struct pz_calibrate_network_options {
+  size_t size;           /* sizeof *this, set by the default */
+  const char *logs;      /* paths of outputs of nccl-tests, with commas between them */
+  const char *chip;      /* NULL: the device that the logs name, or else the first chip of the cluster */
+  const char *cluster;   /* the network's data sheet; NULL: the one that such chips stand in */
+  int64_t devices;       /* of every log; 0: as their ranks say */
+  int64_t node_devices;  /* of them in a node; 0: as their ranks say */
+};
+
+PZ_API struct pz_calibrate_network_options pz_calibrate_network_options_default(void);
+
+/* Fit efficiency and latency of each level of a network to collectives that nccl-tests measured on it.  Levels that no row
+ * shows stay.  PZ_BAD_INPUT for logs without rows, whose numbers contradict each other, whose test or devices are unknown, or
+ * that are faster than the network's data sheet.  On success *out is the caller's to free. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_calibrate_network(const struct pz_calibrate_network_options *options,
+                     struct pz_network_calibration **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_network_calibration_free(struct pz_network_calibration *c);
 
 /* ---- schedule of a layer -------------------------------------------------------------------- */
 
@@ -1646,6 +1699,7 @@ struct pz_prediction {
       usable_host_bytes; /* of the host's memory for each device: it fits if host_bytes is within */
   /* of the stage whose allocator reserves most: as predicted, and the least and the most with the error of such plans */
   double reserved_bytes, reserved_low_bytes, needed_bytes;
+  double flop_per_s_per_device; /* of the model, counted as mfu_conventional counts them */
 };
 
 /* What people call a part of this step: its label, or "attention and scans" of a model with state-space layers. */
@@ -1685,13 +1739,12 @@ struct pz_training_run {
   struct pz_pipeline_event *events;  /* of one replica; NULL: not asked for */
   uint32_t n_events;
   struct pz_expectation {
-    uint32_t runs;     /* validated ones most like this; 0: there are none */
-    double error;      /* their mean absolute error of the step time, a part of it */
-    double bias;       /* above 0: predictions are too long */
-    const char *of;    /* what they have in common with this, for people */
-    bool same_chip;    /* else of other chips alone */
-    char beyond[1000]; /* what the plan has and no validated run, "; " between them: "sequence
-                          1,048,576 (longest validated 131,072)"; "": nothing */
+    double error;  /* 8 of 10 runs like this measure a step within so large a part of the predicted one */
+    uint32_t runs; /* validated ones that have a feature of the plan, of its rarest; 0: not known */
+    char of[400];  /* where the error comes from, for people: "all runs 9%, experts 6%"; the parts
+                      add in squares */
+    char beyond[1000]; /* what the plan has and no validated run, "; " between them: "ZeRO-3 with
+                          experts"; "": nothing */
   } expected;
   int64_t layers;    /* repeated ones of the model, which stages divide */
   char refusal[480]; /* why the plan's framework cannot run it; "": it can */
@@ -1705,6 +1758,8 @@ struct pz_training_run {
   double
       *reserved_bytes; /* plan.pp of them: what the allocator of each stage's devices reserves.  A
                              device runs out of memory when these bytes reach what it has. */
+  double watts; /* of a device, mean over the step, by the energy of its operators and at most the data sheet's; 0: not
+                   known */
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the
@@ -1834,6 +1889,8 @@ PZ_API struct pz_stage_layers pz_training_run_stage(const struct pz_training_run
  * a step. */
 enum pz_plan_objective { PZ_PLAN_TIME, PZ_PLAN_MEMORY, PZ_PLAN_COST, PZ_PLAN_OBJECTIVES };
 PZ_API extern const char *const pz_plan_objective_names[];
+PZ_API extern const char *const pz_plan_risk_names[]; /* by enum pz_plan_risk; NULL after the last */
+PZ_API extern const char *const pz_software_names[];  /* by bit of enum pz_software */
 
 /* What a search for plans may take by default: the best one so far is the answer then, with its gap. */
 enum { PZ_PLAN_SECONDS = 300 };
@@ -1864,6 +1921,20 @@ struct pz_training_place_options {
                         `late`; 0: none */
   double
       seconds; /* the search ends after these with the best plans so far; 0: when all is decided */
+  int risk;    /* enum pz_plan_risk: what a step counts as */
+  int without; /* a set of enum pz_software: not to be switched on */
+};
+
+/* A step counts as 1 + the error to expect of the plan (pz_expectation) times as long, so that a plan
+ * that nobody has run must be faster by what it risks; or as it is predicted. */
+enum pz_plan_risk { PZ_RISK_COUNTED, PZ_RISK_NONE };
+
+/* Software that a plan may need besides its framework. */
+enum pz_software {
+  PZ_SOFTWARE_TE = 1, /* Transformer Engine: overlap of tensor-parallel communication, CUDA graphs */
+  PZ_SOFTWARE_DEEPEP = 2,
+  PZ_SOFTWARE_HYBRIDEP = 4,
+  PZ_SOFTWARE_GRAPHS = 8 /* CUDA graphs */
 };
 
 PZ_API struct pz_training_place_options pz_training_place_options_default(void);
@@ -1930,7 +2001,7 @@ struct pz_run_cost {
   double steps;
   double seconds; /* without failures and checkpoints */
   double device_hours, dollars;
-  double energy_j; /* at the chip's data-sheet power; 0: not known */
+  double energy_j; /* of the devices, at the run's watts, else at the data sheet's; 0: not known */
 
   /* with failures; 0 where there are none */
   double job_mtbf_s, checkpoint_s, restart_s;
@@ -2025,6 +2096,14 @@ PZ_API struct pz_run_plan pz_run_plan_default(void);
 /* Changes its plan by all fields that `given` does not leave unset; what followed from their old values, as dp from tp, is
  * unset, to follow anew.  Lists of `given` must outlive the run. */
 PZ_API void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given);
+
+/* The run with changes by words: "tp 8, pp 2, recompute full", options of predict ("--tp 8 --chip h200"), or the text of
+ * another plan as place and predict print it.  Devices and batch stay unless they are named, and the overlap is as the
+ * framework has it for the new degrees.  PZ_BAD_USE: a word that is no field or value.  On success *out is the caller's
+ * to free with pz_run_plan_free(); the texts of `r` must outlive it. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_plan_with(const struct pz_run_plan *r,
+                                                    const char *changes, struct pz_run_plan **out,
+                                                    struct pz_error *err);
 
 /* What a file may leave open. */
 struct pz_run_plan_options {
@@ -2136,6 +2215,9 @@ struct pz_plan_diff {
   uint32_t n_fields;
   struct pz_diff_change *path; /* from a, the last one is b; n_path 0: they are the same */
   uint32_t n_path;
+  const char *changes; /* of the path, in b's values: "tp 8, pp 2"; "": they are the same */
+  const char *verdict; /* of b beside a: "is 6.3% slower: +0.9 s tensor-parallel collectives, -0.1 s GEMMs";
+                          "does not fit: ..."; "is refused: ..." and the rule of its framework */
 };
 
 /* What two runs differ by.  The path has the fields in the order of a plan's, and changes those together
@@ -2902,7 +2984,8 @@ struct pz_validation_point {
   double measured_bytes, predicted_bytes; /* 0: none */
   const char *reason;                     /* why there is no prediction; "" if there is one */
   const char *choices;  /* of the plan: equal for runs of one plan; NULL: as no other */
-  const char *features; /* that expected errors are found by, with commas; NULL: no run */
+  uint64_t features; /* of its plan, by which errors to expect are found (step/plan_features.def) */
+  const char *cluster;  /* of a run: the network's name; "" if not known */
   int64_t seq;          /* tokens of a sample, of a run that is predicted */
 };
 

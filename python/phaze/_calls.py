@@ -583,13 +583,15 @@ def tune(run: Union[Path, Mapping[str, Any], str, RunPlan], chip: Optional[AnyCh
     return tuning
 
 
-def diff(a: Union[Path, Mapping[str, Any], str, RunPlan], b: Union[Path, Mapping[str, Any], str, RunPlan],
-         chip: Optional[AnyChip] = None, cluster: AnyCluster = None, *, devices: Optional[int] = None,
-         vocab: Optional[int] = None, variables: Optional[Mapping[str, Any]] = None,
-         ignore: Sequence[str] = ()) -> Difference:
-    """What two training runs differ by: fields, terms of the step, memory of the fullest device, and a path of plans
-    from `a` to `b`, on which each change has its seconds and bytes.  The runs and what they may leave open as for
-    read_plan; `chip` and `cluster`: as each run says, unless they are given.
+def diff(a: Union[Path, Mapping[str, Any], str, RunPlan],
+         b: Optional[Union[Path, Mapping[str, Any], str, RunPlan]] = None,
+         chip: Optional[AnyChip] = None, cluster: AnyCluster = None, *, changes: Optional[str] = None,
+         devices: Optional[int] = None, vocab: Optional[int] = None,
+         variables: Optional[Mapping[str, Any]] = None, ignore: Sequence[str] = ()) -> Difference:
+    """What two training runs differ by: the `verdict` in a sentence, fields, terms of the step, memory of the fullest
+    device, and a path of plans from `a` to `b`, on which each change has its seconds and bytes.  The runs and what they
+    may leave open as for read_plan; `chip` and `cluster`: as each run says, unless they are given.  In place of `b`,
+    `changes` of `a` by words: "tp 8, pp 2, recompute full", or the text of a plan; devices and batch stay.
 
     >>> import phaze
     >>> run = {"model": "llama2-7b", "devices": 64, "batch": 512, "tp": 8}
@@ -598,9 +600,19 @@ def diff(a: Union[Path, Mapping[str, Any], str, RunPlan], b: Union[Path, Mapping
     ['tp 8 -> 4', 'recompute none -> full']
     >>> abs(sum(c.step_s for c in d.path) - (d.b.p.step_s - d.a.p.step_s)) < 1e-9
     True
+    >>> d = phaze.diff(run, None, "h100", "dgx-h100", changes="tp 4, recompute full")
+    >>> d.changes, d.verdict.split()[2]
+    ('tp 4, recompute full', 'faster:')
     """
+    if (b is None) == (changes is None):
+        raise BadUse("diff takes either b or changes; accepted: one of them")
     runs = [r if isinstance(r, RunPlan) else read_plan(r, devices=devices, vocab=vocab, variables=variables,
-                                                       ignore=ignore) for r in (a, b)]
+                                                       ignore=ignore) for r in (a, b) if r is not None]
+    if changes is not None:
+        changed = ffi.new("struct pz_run_plan **")
+        call(lib.pz_run_plan_with, runs[0]._held(), encoded(changes, "changes"), changed)
+        c = ffi.gc(changed[0], lib.pz_run_plan_free)
+        runs.append(RunPlan._read(c)._hold(c, (c, runs[0])))
     machines = [_machine_of(r, chip, cluster) for r in runs]
     sides = [ffi.new("struct pz_diff_side *", {"size": ffi.sizeof("struct pz_diff_side"), "run": r._held(),
                                                "chip": m.chip._c, "net": m.net}) for r, m in zip(runs, machines)]

@@ -269,3 +269,15 @@ enum pz_status pz_known_load(const char *chip, struct pz_known *out, struct pz_e
   if (status == PZ_OK) *out = k;
   return status;
 }
+
+const char *pz_chip_line(const char *chip) {
+  static const struct {
+    const char *begin, *line;
+  } lines[] = {{"v100", "v100"},       {"a100", "a100"},      {"h100", "hopper"},
+               {"h200", "hopper"},     {"h800", "hopper"},    {"gb200", "blackwell"},
+               {"gb300", "blackwell"}, {"b200", "blackwell"}, {"b300", "blackwell"},
+               {"tpuv4-real", "tpuv4"}};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    if (strncmp(chip, lines[i].begin, strlen(lines[i].begin)) == 0) return lines[i].line;
+  return chip;
+}

@@ -105,6 +105,10 @@ static inline double pz_corrected(double factor) { return factor > 0 ? factor : 
 /* Joins a level to the innermost one while both have the same rate and latency: such levels are one network. */
 void pz_cluster_join_equal(struct pz_cluster *net);
 
+/* What collectives reach inside the innermost level: as the cluster says, otherwise as its chips do. */
+struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
+                                            const struct pz_collective_facts *chip);
+
 /* Links slower by the factor of collectives. */
 void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c);
 
@@ -322,5 +326,9 @@ static inline double pz_tech_voltage2(const struct pz_tech_info *t, double clock
 
 /* A good die of this size, $. */
 double pz_tech_die_dollars(const struct pz_tech_info *t, double mm2);
+
+/* Chips of one architecture, which calibration treats alike: a100-40 and a100-80 are "a100", h100,
+ * h200 and h800 "hopper".  A chip of no known line is a line of its own. */
+const char *pz_chip_line(const char *chip);
 
 #endif

@@ -267,6 +267,11 @@ json_t *pz_chip_json(const struct pz_chip *c) {
 static json_t *level_json(const struct pz_level *l) {
   json_t *o = json_pack("{s:s,s:I,s:f,s:f}", "name", l->name, "devices", (json_int_t)l->devices,
                         "bytes_per_s", l->bytes_per_s, "latency_s", l->latency_s);
+  const struct pz_collective_facts *f = &l->collectives;
+  if (f->efficiency > 0) json_object_set_new(o, "efficiency", json_real(f->efficiency));
+  if (f->startup_s > 0) json_object_set_new(o, "startup_s", json_real(f->startup_s));
+  if (f->switch_efficiency > 0)
+    json_object_set_new(o, "switch_efficiency", json_real(f->switch_efficiency));
   if (l->mesh) json_object_set_new(o, "mesh", json_true());
   if (!l->n_axes) return o;
   json_t *axes = json_array();
@@ -284,6 +289,9 @@ json_t *pz_cluster_json(const struct pz_cluster *c) {
   if (*c->chips) json_object_set_new(o, "chips", json_string(c->chips));
   if (c->standard) json_object_set_new(o, "standard", json_true());
   if (c->any_units) json_object_set_new(o, "any_units", json_true());
+  if (*c->calibrated) json_object_set_new(o, "calibrated", json_string(c->calibrated));
+  if (c->calibration_error > 0)
+    json_object_set_new(o, "calibration_error", json_real(c->calibration_error));
   json_object_set_new(o, "levels", levels);
   return o;
 }

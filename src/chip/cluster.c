@@ -38,6 +38,10 @@ static const char *level_fault(const struct pz_cluster *c, int i, char *accepted
   if (!(l->bytes_per_s >= 1 && l->bytes_per_s <= 1e18)) return "bytes_per_s";
   pz_text_copy(accepted, size, "a number from 0 to 1");
   if (!(l->latency_s >= 0 && l->latency_s <= 1)) return "latency_s";
+  const struct pz_collective_facts *f = &l->collectives;
+  if (!(f->efficiency >= 0 && f->efficiency <= 1)) return "efficiency";
+  if (!(f->startup_s >= 0 && f->startup_s <= 1)) return "startup_s";
+  if (!(f->switch_efficiency >= 0 && f->switch_efficiency <= 1)) return "switch_efficiency";
   pz_text_copy(accepted, size, "an integer from 1 to 4294967296");
   if (l->devices < DEVICES.min || l->devices > DEVICES.max) return "devices";
   if (l->n_axes && (l->wrap < 1 || l->wrap > DEVICES.max)) return "wrap";
@@ -54,6 +58,7 @@ static const char *level_fault(const struct pz_cluster *c, int i, char *accepted
   if (!inner) return NULL;
   pz_text_copy(accepted, size, "on the innermost level only");
   if (l->n_axes || l->mesh) return l->mesh ? "mesh" : "torus";
+  if (l->collectives.switch_efficiency > 0) return "switch_efficiency";
   pz_text_copy(accepted, size, "more than the level inside it has");
   if (l->devices <= inner->devices) return "devices";
   snprintf(accepted, size, "a multiple of the %" PRId64 " of the level inside it", inner->devices);
@@ -68,9 +73,11 @@ enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err
     status = pz_need_range("levels of the cluster", c->n_levels, 1, PZ_CLUSTER_MOST_LEVELS, err);
   if (status == PZ_OK &&
       !(memchr(c->name, 0, sizeof c->name) && memchr(c->about, 0, sizeof c->about) &&
-        memchr(c->chips, 0, sizeof c->chips)))
-    status =
-        pz_fail(err, PZ_BAD_INPUT, "cluster: accepted: name, about and chips that end with NUL");
+        memchr(c->chips, 0, sizeof c->chips) && memchr(c->calibrated, 0, sizeof c->calibrated)))
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "cluster: accepted: name, about, chips and calibrated that end with NUL");
+  if (status == PZ_OK && !(c->calibration_error >= 0 && c->calibration_error <= 10))
+    status = pz_fail(err, PZ_BAD_INPUT, "cluster: calibration_error; accepted: 0 to 10");
   for (int i = 0; status == PZ_OK && i < c->n_levels; i++) {
     char accepted[80];
     const char *field = level_fault(c, i, accepted, sizeof accepted);
@@ -222,6 +229,15 @@ void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c) {
   }
 }
 
+struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
+                                            const struct pz_collective_facts *chip) {
+  struct pz_collective_facts f = net->level[0].collectives;
+  if (!(f.efficiency > 0)) f.efficiency = chip->efficiency;
+  if (!(f.startup_s > 0)) f.startup_s = chip->startup_s;
+  if (!(f.switch_efficiency > 0)) f.switch_efficiency = chip->switch_efficiency;
+  return f;
+}
+
 int64_t pz_cluster_node(const struct pz_cluster *c) {
   int last = c->n_levels < PZ_CLUSTER_MOST_LEVELS ? c->n_levels : PZ_CLUSTER_MOST_LEVELS;
   int64_t node = c->level[0].devices;
@@ -233,7 +249,7 @@ int64_t pz_cluster_node(const struct pz_cluster *c) {
 void pz_cluster_join_equal(struct pz_cluster *net) {
   struct pz_level *l = net->level;
   while (net->n_levels > 1 && !l[0].n_axes && !l[0].mesh && l[0].bytes_per_s == l[1].bytes_per_s &&
-         l[0].latency_s == l[1].latency_s) {
+         l[0].latency_s == l[1].latency_s && !(l[1].collectives.efficiency > 0)) {
     l[0].devices = l[1].devices;
     net->n_levels--;
     memmove(&l[1], &l[2], (size_t)(net->n_levels - 1) * sizeof *l);

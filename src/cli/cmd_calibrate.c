@@ -1,4 +1,5 @@
-/* phaze calibrate: a chip whose constants are fitted to operators that were measured on it, or corrected by training steps. */
+/* phaze calibrate: a chip whose constants are fitted to operators that were measured on it, or corrected by training steps; a
+ * cluster fitted to collectives. */
 #include <math.h>
 #include <string.h>
 
@@ -7,12 +8,13 @@
 #include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "report/table.h"
 
 struct settings {
   struct pz_common common;
-  const char *ops, *steps, *plan, *held, *chip, *cluster, *out;
-  int64_t devices, threads;
+  const char *ops, *steps, *network, *plan, *held, *chip, *cluster, *out;
+  int64_t devices, node_devices, threads;
 };
 
 static const struct settings defaults;
@@ -25,20 +27,24 @@ static const struct pz_option options[] = {
      .help = "Measured operators (columns op,b,m,n,k,extra,kernel_us); scripts/measure-ops makes such a table on a CUDA GPU; or tables of AIConfigurator's collectors, also a directory of them (.csv, _perf.txt)"},
     {.name = "steps", .type = PZ_OPTION_TEXT, .offset = AT(steps), .arg = "FILE",
      .help = "Measured training steps, three or more: a table of runs (columns model, chip, cluster, n_dev, fields of the plan, step_time_s), or logs of Megatron-LM or torchtitan with commas between them"},
+    {.name = "network", .type = PZ_OPTION_TEXT, .offset = AT(network), .arg = "LOG,...",
+     .help = "Output of nccl-tests or rccl-tests, several with commas between them, to fit a cluster to"},
     {.name = "plan", .type = PZ_OPTION_TEXT, .offset = AT(plan), .arg = "FILE",
      .help = "With logs: the launch script, configuration or plan file of each, with commas between them; Megatron-LM's logs show their arguments and need none"},
     {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24,
-     .help = "With --plan: devices of runs that do not state them"},
+     .help = "With --plan or --network: devices of runs and logs that do not state them"},
+    {.name = "devices-per-node", .type = PZ_OPTION_INT, .offset = AT(node_devices), .arg = "N", .min = 1, .max = 1 << 16,
+     .help = "With --network: devices of a node where the logs do not list their ranks"},
     {.name = "held", .type = PZ_OPTION_TEXT, .offset = AT(held), .arg = "FILE.csv",
      .help = "With --steps: a table of further steps, which are not used but judge the correction"},
     {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP",
      .help = "Chip to begin with, a preset or a chip.json: its description stays, and its constants where no row shows better ones; with --steps: of rows that name none, and the one to correct"},
     {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = AT(cluster), .arg = "NET",
-     .help = "With --steps: the network of rows that name none"},
+     .help = "With --steps: the network of rows that name none; with --network: the data sheet of the network (default: the cluster that the chip stands in)"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
      .help = "Number of threads for --steps (default: 0, one per processor)"},
     {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "FILE.json",
-     .help = "Write the calibrated chip to this file (default: show the fit and write nothing)"},
+     .help = "Write the calibrated chip or cluster to this file (default: show the fit and write nothing)"},
 };
 /* clang-format on */
 
@@ -208,6 +214,107 @@ static enum pz_status print_correction(const struct pz_step_calibration *c,
   return status;
 }
 
+/* ---- networks ------------------------------------------------------------------------------- */
+
+static json_t *network_json(const struct pz_network_calibration *c) {
+  json_t *levels = json_array(), *tests = json_array();
+  for (int l = 0; l < c->cluster.n_levels; l++) {
+    const struct pz_network_level_fit *f = &c->levels[l];
+    const struct pz_level *level = &c->cluster.level[l];
+    json_array_append_new(
+        levels, json_pack("{s:s,s:I,s:f,s:f,s:f,s:f,s:f}", "name", level->name, "rows",
+                          (json_int_t)f->rows, "data_sheet_bytes_per_s", level->bytes_per_s,
+                          "before_bytes_per_s", f->before_bytes_per_s, "after_bytes_per_s",
+                          f->after_bytes_per_s, "before_s", f->before_s, "after_s", f->after_s));
+  }
+  for (uint32_t i = 0; i < c->n_tests; i++) {
+    const struct pz_network_error *e = &c->tests[i];
+    json_t *before = json_array(), *after = json_array(), *rows = json_array();
+    for (int k = 0; k < PZ_NETWORK_SIZES; k++) {
+      json_array_append_new(rows, json_integer(e->rows[k]));
+      json_array_append_new(before, json_real(e->before[k]));
+      json_array_append_new(after, json_real(e->after[k]));
+    }
+    json_array_append_new(tests, json_pack("{s:s,s:o,s:o,s:o}", "test", e->test, "rows", rows,
+                                           "before", before, "after", after));
+  }
+  return json_pack("{s:s,s:o,s:o,s:o}", "chip", c->chip, "levels", levels, "tests", tests,
+                   "description", pz_cluster_json(&c->cluster));
+}
+
+/* What was found of each level, in words. */
+static void print_levels(const struct pz_network_calibration *c) {
+  for (int l = 0; l < c->cluster.n_levels; l++) {
+    const struct pz_network_level_fit *f = &c->levels[l];
+    const struct pz_level *level = &c->cluster.level[l];
+    char least[32], most[32];
+    if (!f->rows) {
+      printf("%s: no row shows it; it stays as it was\n", level->name);
+      continue;
+    }
+    printf("%s: a device reaches %.4g of the %.4g GB/s of the data sheet (%.0f%%; before the fit "
+           "%.0f%%)\n",
+           level->name, f->after_bytes_per_s / 1e9, level->bytes_per_s / 1e9,
+           100 * f->after_bytes_per_s / level->bytes_per_s,
+           100 * f->before_bytes_per_s / level->bytes_per_s);
+    printf("  %s takes %.3g us (before the fit %.3g us)",
+           l ? "a message" : "the start of a collective", 1e6 * f->after_s, 1e6 * f->before_s);
+    if (l) printf(", large messages start %.3g us later", 1e6 * level->collectives.startup_s);
+    printf("\n  %u row%s from %s to %s\n", f->rows, pz_text_s(f->rows),
+           pz_text_si(least, sizeof least, f->least_bytes, "B"),
+           pz_text_si(most, sizeof most, f->most_bytes, "B"));
+  }
+}
+
+static enum pz_status print_network(const struct pz_network_calibration *c,
+                                    struct pz_arena *arena) {
+  static const char *const heads[] = {
+      "test", ">rows", ">up to 64 KiB", ">up to 16 MiB", ">larger", ">all sizes", NULL};
+  struct pz_table t;
+  printf("cluster %s, chip %s\n\n", c->cluster.name, c->chip);
+  print_levels(c);
+  printf("\nmean error of predicted times, before and after the fit\n\n");
+  pz_table_init(&t, arena, heads);
+  for (uint32_t i = 0; i < c->n_tests; i++) {
+    const struct pz_network_error *e = &c->tests[i];
+    pz_table_cell(&t, "%s", e->test);
+    pz_table_cell(&t, "%u", e->rows[PZ_NETWORK_SIZES - 1]);
+    for (int k = 0; k < PZ_NETWORK_SIZES; k++)
+      if (e->rows[k])
+        pz_table_cell(&t, "%.1f%%, %.1f%%", 100 * e->before[k], 100 * e->after[k]);
+      else
+        pz_table_cell(&t, "-");
+  }
+  return pz_table_print(&t, 0, stdout);
+}
+
+static enum pz_status calibrate_network(const struct settings *s, struct pz_error *err) {
+  struct pz_calibrate_network_options o = pz_calibrate_network_options_default();
+  struct pz_network_calibration *fit = NULL;
+  struct pz_arena arena;
+  char *text = NULL;
+  o.logs = s->network;
+  o.chip = s->chip;
+  o.cluster = s->cluster;
+  o.devices = s->devices;
+  o.node_devices = s->node_devices;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_calibrate_network(&o, &fit, err);
+  for (uint32_t i = 0; fit && i < fit->n_notes; i++)
+    pz_command_warn(s->common.quiet, fit->notes[i]);
+  if (status == PZ_OK && s->out) {
+    status = pz_file_output(s->out, fit->files, fit->n_files, err);
+    if (status == PZ_OK) status = pz_cluster_text(&fit->cluster, &text, err);
+    if (status == PZ_OK) status = pz_file_write(s->out, text, strlen(text), err);
+    pz_text_free(text);
+  }
+  if (status == PZ_OK)
+    status = s->common.json ? pz_command_json(network_json(fit), err) : print_network(fit, &arena);
+  pz_network_calibration_free(fit);
+  pz_arena_release(&arena);
+  return status;
+}
+
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static enum pz_status check_output(const struct settings *s, struct pz_arena *arena,
@@ -274,12 +381,17 @@ static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
-  if (!s.ops == !s.steps)
+  if (!!s.ops + !!s.steps + !!s.network != 1)
+    return pz_command_misuse(
+        &pz_cmd_calibrate, "one of --ops FILE|DIR, --steps FILE and --network LOG,... is required");
+  if (!s.steps && (s.held || s.plan))
+    return pz_command_misuse(&pz_cmd_calibrate, "--held and --plan are of --steps");
+  if (s.ops && (s.cluster || s.devices))
     return pz_command_misuse(&pz_cmd_calibrate,
-                             "one of --ops FILE|DIR and --steps FILE is required");
-  if (s.ops && (s.held || s.cluster || s.plan || s.devices))
-    return pz_command_misuse(&pz_cmd_calibrate,
-                             "--held, --plan, --devices and --cluster are of --steps");
+                             "--devices and --cluster are of --steps and --network");
+  if (!s.network && s.node_devices)
+    return pz_command_misuse(&pz_cmd_calibrate, "--devices-per-node is of --network");
+  if (s.network) return pz_call_end(&call, calibrate_network(&s, &call.err));
   if (s.steps) return pz_call_end(&call, correct(&s, &call.err));
   if (!s.chip) return pz_command_misuse(&pz_cmd_calibrate, "--chip CHIP is required");
   return pz_call_end(&call, calibrate(&s, &call.err));
@@ -288,13 +400,20 @@ static enum pz_exit run(int argc, char **argv) {
 const struct pz_command pz_cmd_calibrate = {
     .name = "calibrate",
     .synopsis =
-        "--ops FILE|DIR --chip CHIP [-o FILE.json] | --steps FILE [--chip CHIP] [-o FILE.json]",
-    .summary = "Fit a chip to operators or training steps measured on it",
+        "--ops FILE|DIR --chip CHIP [-o FILE.json] | --steps FILE [--chip CHIP] [-o FILE.json] | "
+        "--network LOG,... [--cluster NET] [-o FILE.json]",
+    .summary = "Fit a chip or a cluster to operators, training steps or collectives measured on it",
     .detail =
         "--steps corrects predictions by a few training steps that you measured: the times of\n"
         "GEMMs, attention, element-wise operators, launches and collectives get a factor each,\n"
         "moved only as far as the steps agree. The error left is shown: of each step by a\n"
         "correction from the others, and with --held of steps that were not used.\n"
+        "\n"
+        "--network fits the efficiency and latency of each level of a cluster, inside a node and\n"
+        "between nodes, to collectives that nccl-tests measured: all_reduce_perf, "
+        "all_gather_perf,\n"
+        "reduce_scatter_perf, alltoall_perf, sendrecv_perf.  Use the result as --cluster "
+        "FILE.json.\n"
         "\n"
         "--ops fits constants of kernels.\n"
         "The table has a row for each measured operator, as scripts/measure-ops prints it, or\n"
@@ -311,7 +430,9 @@ const struct pz_command pz_cmd_calibrate = {
         "  phaze calibrate --ops mine.csv --chip h100 -o mine.json\n"
         "  phaze calibrate --steps my.csv --chip h100 --cluster dgx-h100 -o mine.json\n"
         "  phaze calibrate --steps 70b.log,8b.log --chip h100 -o mine.json\n"
-        "  phaze calibrate --ops collected/ --chip b200 -o mine.json\n",
+        "  phaze calibrate --ops collected/ --chip b200 -o mine.json\n"
+        "  phaze calibrate --network one-node.log,four-nodes.log --cluster dgx-h100 -o "
+        "mynet.json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

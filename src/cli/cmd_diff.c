@@ -12,11 +12,12 @@
 
 struct diff_settings {
   struct pz_common common;
+  const char *with; /* changes of A by words; NULL: B is given */
   int64_t vocab;
   const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
   const char *ignore[PZ_TUNE_MOST_SETS + 1];
   struct pz_machine_options machine;
-  struct pz_plan plan; /* unset: not given */
+  struct pz_plan plan; /* of a MODEL; unset: not given */
 };
 
 static const struct diff_settings defaults = {.plan = {
@@ -29,10 +30,11 @@ static const struct diff_settings defaults = {.plan = {
 /* clang-format off */
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(SETTINGS),
+    {.name = "with", .type = PZ_OPTION_TEXT, .offset = AT(with), .arg = "CHANGES", .help = "Compare FILE with the same plan with these fields changed: 'tp 8, pp 2, recompute full', or the text of a plan that was printed; devices and batch stay"},
     {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where a file names a tokenizer alone"},
     {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of a script; may be given several times"},
     {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an option of a file that is not covered; may be given several times"},
-    PZ_MACHINE_OPTIONS(SETTINGS, machine), /* from here on: of a set of flags */
+    PZ_MACHINE_OPTIONS(SETTINGS, machine),
     PZ_UNITS_OPTION(AT(machine.any_units)),
 #define PLAN_OF(field) AT(plan.field)
 #define OWN
@@ -41,16 +43,12 @@ static const struct pz_option options[] = {
 #include "cli/plan_options.def"
 };
 /* clang-format on */
-enum { OF_FILES = 7 /* options before those of a set of flags */ };
-static const struct pz_option_table flags = {options + OF_FILES,
-                                             sizeof options / sizeof *options - OF_FILES};
-
 /* ---- both runs ------------------------------------------------------------------------------ */
 
 struct diff_input {
   const char *letter, *name;
   struct pz_run_plan run;
-  struct pz_run_plan *read; /* of a file; it holds the run's texts */
+  struct pz_run_plan *read; /* of a file or of changes; it holds the run's texts */
   struct pz_machine machine;
 };
 
@@ -61,53 +59,24 @@ struct diff {
   struct pz_plan_diff *d;
 };
 
-/* A set of flags is no file, and has a space or nothing in it. */
-static bool is_flags(const char *word) {
+/* Changes are no file, and have a space or nothing in them. */
+static bool is_changes(const char *word) {
   return !*word || (strpbrk(word, " \t\n") && !pz_file_is_regular(word));
 }
 
-/* Settings with the flags of a text. */
-static enum pz_status read_flags(struct diff *x, const char *text, SETTINGS *s,
-                                 struct pz_error *err) {
-  enum { MOST_WORDS = 256 };
-  char *words[MOST_WORDS] = {"diff"}, *at = pz_arena_strdup(&x->arena, text);
-  struct pz_error why = {0};
-  int n = 1, n_args = 0;
-  if (!at) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the flags");
-  for (at += strspn(at, " \t\n"); *at && n < MOST_WORDS; n++) {
-    words[n] = at;
-    at += strcspn(at, " \t\n");
-    if (*at) *at++ = '\0';
-    at += strspn(at, " \t\n");
-  }
-  if (*at)
-    return pz_fail(err, PZ_LIMIT, "'%.60s...': accepted: at most %d words", text, MOST_WORDS);
-  enum pz_status status = pz_options_parse(&flags, s, n, words, &n_args, &why);
-  if (status != PZ_OK) return pz_fail(err, status, "'%s': %s", text, why.message);
-  if (n_args)
-    return pz_fail(err, PZ_BAD_USE,
-                   "'%s': found '%s'; accepted: options of a plan, --chip, --cluster", text,
-                   words[1]);
-  return PZ_OK;
-}
-
-/* `of`: a run to change, NULL: MODEL and the common options. */
-static enum pz_status take_flags(struct diff *x, const char *text, const char *model,
-                                 const struct diff_input *of, struct diff_input *in,
-                                 struct pz_error *err) {
-  SETTINGS s = *x->s;
-  in->run = of ? of->run : pz_run_plan_default();
-  if (of) s.plan = defaults.plan;
-  enum pz_status status = read_flags(x, text, &s, err);
+static enum pz_status take_changes(struct diff *x, const char *text, const struct pz_run_plan *of,
+                                   struct diff_input *in, struct pz_error *err) {
+  const struct pz_machine_options named = {.any_units = x->s->machine.any_units};
+  enum pz_status status = pz_run_plan_with(of, text, &in->read, err);
   if (status != PZ_OK) return status;
   in->name = text;
-  if (!of) in->run.model = model;
-  pz_run_plan_change(&in->run, &s.plan);
-  return pz_machine_of_run(&s.machine, "the plan", x->s->common.quiet, &in->run, &in->machine, err);
+  in->run = *in->read;
+  return pz_machine_of_run(&named, "the plan", x->s->common.quiet, &in->run, &in->machine, err);
 }
 
-static enum pz_status take_file(struct diff *x, const char *path, struct diff_input *in,
-                                struct pz_error *err) {
+/* --vocab, --set and --ignore are for the script where `other` is one and this file is a plan. */
+static enum pz_status take_file(struct diff *x, const char *path, const char *other,
+                                struct diff_input *in, struct pz_error *err) {
   const SETTINGS *s = x->s;
   struct pz_run_plan_options o = pz_run_plan_options_default();
   SETTINGS plain = defaults;
@@ -115,18 +84,20 @@ static enum pz_status take_file(struct diff *x, const char *path, struct diff_in
   plain.plan.devices = s->plan.devices;
   const struct pz_option *alone = pz_command_changed(&pz_cmd_diff, AT(plan), s, &plain);
   if (alone)
-    return pz_fail(err, PZ_BAD_USE, "--%s is for sets of flags with a MODEL; %s is a file",
+    return pz_fail(err, PZ_BAD_USE, "--%s is for a MODEL with changes; %s is a file",
                    pz_option_name(alone, name, sizeof name), path);
   if (pz_preset_named(path))
     return pz_fail(
         err, PZ_BAD_USE,
         "%s is a model, and what is to be compared are runs; accepted: two files, a file "
-        "and \"FLAGS\" that change it, or MODEL \"FLAGS\" \"FLAGS\", flags with a space",
+        "and --with CHANGES, or MODEL \"CHANGES\" \"CHANGES\", each with a space",
         path);
   o.devices = s->plan.devices;
-  o.vocab = s->vocab;
-  o.set = s->set;
-  o.ignore = s->ignore;
+  if (!pz_machine_is_plan(path) || !pz_file_is_regular(other) || pz_machine_is_plan(other)) {
+    o.vocab = s->vocab;
+    o.set = s->set;
+    o.ignore = s->ignore;
+  }
   enum pz_status status = pz_machine_run(path, &o, &in->name, &in->read, err);
   if (status != PZ_OK) return status;
   in->run = *in->read;
@@ -225,10 +196,25 @@ static enum pz_status print_path(struct diff *x) {
   return pz_table_print(&t, 0, stdout);
 }
 
+/* The subject is what differs, where that is short. */
+static void print_verdict(const struct diff *x) {
+  const struct pz_plan_diff *d = x->d;
+  enum { MOST_NAMED = 4 };
+  const char *b = pz_file_is_regular(x->b.name) ? x->b.name : "B";
+  uint32_t n = 0;
+  char text[256];
+  for (uint32_t i = 0; i < d->n_path; i++) n += d->path[i].fields;
+  pz_text_plain(pz_text_copy(text, sizeof text, n <= MOST_NAMED ? d->changes : b));
+  if (d->n_path)
+    printf("%s %s\n\n", text, d->verdict);
+  else
+    printf("A and B are the same plan\n\n");
+}
+
 static enum pz_status print_diff(struct diff *x) {
+  print_verdict(x);
   print_run(&x->a, &x->d->a);
   print_run(&x->b, &x->d->b);
-  if (!x->d->n_fields) printf("\nA and B are the same plan\n");
   enum pz_status status = x->d->n_fields ? print_fields(x) : PZ_OK;
   if (status == PZ_OK) status = print_parts(x);
   if (status == PZ_OK) status = print_memory(x);
@@ -274,31 +260,43 @@ static json_t *diff_json(const struct diff *x) {
                                     c->step_s, "peak_bytes", c->p.peak_bytes, "difference_bytes",
                                     c->peak_bytes, "fits", (int)pz_prediction_fits(&c->p)));
   }
-  return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "a", run_json(&x->a, &d->a), "b",
-                   run_json(&x->b, &d->b), "fields", fields, "step_s",
-                   both_json(a->step_s, b->step_s), "parts", parts, "peak_bytes",
+  return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "changes", d->changes, "verdict",
+                   d->verdict, "a", run_json(&x->a, &d->a), "b", run_json(&x->b, &d->b), "fields",
+                   fields, "step_s", both_json(a->step_s, b->step_s), "parts", parts, "peak_bytes",
                    both_json(a->peak_bytes, b->peak_bytes), "memory", memory, "path", path);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+/* The plan of the options, which both sides change. */
+static struct pz_run_plan plan_of_model(const struct diff *x, const char *model) {
+  struct pz_run_plan r = pz_run_plan_default();
+  r.model = model;
+  r.chip = x->s->machine.chip;
+  r.cluster = x->s->machine.cluster;
+  r.plan = x->s->plan;
+  return r;
+}
+
 static enum pz_status take_both(struct diff *x, int n, char **argv, struct pz_error *err) {
-  bool sets = n == 3;
-  const char *a = argv[n - 2], *b = argv[n - 1];
-  for (int i = n - 2; i < n; i++)
-    if (sets && !is_flags(argv[i]))
-      return pz_fail(err, PZ_BAD_USE,
-                     "'%s' with MODEL %s; accepted: a set of flags, in quotes and with a space: "
-                     "\"--tp 8 \"; or two files without a MODEL",
-                     argv[i], argv[0]);
-  if (!sets && is_flags(a))
-    return pz_fail(err, PZ_BAD_USE,
-                   "'%s' is a set of flags without a MODEL; accepted: MODEL A B, or a file", a);
-  enum pz_status status =
-      sets ? take_flags(x, a, argv[0], NULL, &x->a, err) : take_file(x, a, &x->a, err);
+  const char *a = argv[n > 2], *b = x->s->with ? x->s->with : argv[n - 1];
+  if (n == 3) {
+    const struct pz_run_plan model = plan_of_model(x, argv[0]);
+    for (int i = 1; i < n; i++)
+      if (!is_changes(argv[i]))
+        return pz_fail(err, PZ_BAD_USE,
+                       "'%s' with MODEL %s; accepted: changes, in quotes and with a space: 'tp 8'; "
+                       "or two files without a MODEL",
+                       argv[i], argv[0]);
+    enum pz_status status = take_changes(x, a, &model, &x->a, err);
+    return status == PZ_OK ? take_changes(x, b, &model, &x->b, err) : status;
+  }
+  if (is_changes(a))
+    return pz_fail(err, PZ_BAD_USE, "'%s' without a MODEL; accepted: MODEL A B, or a file", a);
+  enum pz_status status = take_file(x, a, b, &x->a, err);
   if (status != PZ_OK) return status;
-  if (sets) return take_flags(x, b, argv[0], NULL, &x->b, err);
-  return is_flags(b) ? take_flags(x, b, NULL, &x->a, &x->b, err) : take_file(x, b, &x->b, err);
+  return x->s->with || is_changes(b) ? take_changes(x, b, &x->a.run, &x->b, err)
+                                     : take_file(x, b, a, &x->b, err);
 }
 
 static enum pz_status diff_runs(struct diff *x, struct pz_error *err) {
@@ -306,16 +304,14 @@ static enum pz_status diff_runs(struct diff *x, struct pz_error *err) {
   struct pz_diff_side b = {sizeof b, &x->b.run, &x->b.machine.chip, pz_machine_net(&x->b.machine)};
   enum pz_status status = pz_plan_diff(&a, &b, &x->d, err);
   if (status != PZ_OK) return status;
-  for (int i = 0; i < 2; i++) {
-    const struct pz_training_run *r = i ? &x->d->b : &x->d->a;
-    char text[sizeof r->refusal + 8];
-    snprintf(text, sizeof text, "%s: %s", i ? "B" : "A", r->refusal);
-    if (r->refusal[0]) pz_command_warn(x->s->common.quiet, text);
-  }
+  const char *refusal = x->d->a.refusal; /* that of B is the verdict */
+  char text[sizeof x->d->a.refusal + 8];
+  snprintf(text, sizeof text, "A: %s", refusal);
+  if (*refusal) pz_command_warn(x->s->common.quiet, text);
   return x->s->common.json ? pz_command_json(diff_json(x), err) : print_diff(x);
 }
 
-/* Sets of flags begin as options do; a space before them tells them apart. */
+/* Changes may begin as options do; a space before them tells them apart. */
 static bool mark_sets(struct pz_arena *arena, int argc, char **argv) {
   for (int i = 1; i < argc; i++)
     if (argv[i][0] == '-' && strpbrk(argv[i], " \t\n") &&
@@ -335,9 +331,11 @@ static enum pz_exit run(int argc, char **argv) {
     pz_arena_release(&x.arena);
     return call.code;
   }
-  if (begun && call.n_args != 2 && call.n_args != 3) {
+  if (begun && (s.with ? call.n_args != 1 : call.n_args != 2 && call.n_args != 3)) {
     pz_arena_release(&x.arena);
-    return pz_command_misuse(&pz_cmd_diff, "expected two runs A and B, or MODEL A B");
+    return pz_command_misuse(&pz_cmd_diff, s.with ? "expected one FILE and --with CHANGES"
+                                                  : "expected two runs A and B, or MODEL A B, or "
+                                                    "FILE --with CHANGES");
   }
   if (begun) status = take_both(&x, call.n_args, argv + 1, &call.err);
   if (begun && status == PZ_OK) status = diff_runs(&x, &call.err);
@@ -350,23 +348,30 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_diff = {
     .name = "diff",
-    .synopsis = "FILE FILE|FLAGS | MODEL FLAGS FLAGS [--chip CHIP] [--cluster NET] [options]",
+    .synopsis = "FILE FILE | FILE --with CHANGES | MODEL CHANGES CHANGES [--chip CHIP] "
+                "[--cluster NET] [options]",
     .summary = "Explain what two training plans differ by: every second and every GB",
     .detail =
-        "A and B are files that 'phaze tune' reads (launch scripts, plans), or sets of flags: "
-        "options\n"
-        "of 'phaze predict' in quotes, with a space in them. With a MODEL both are sets of flags "
-        "over\n"
-        "the options beside them; without, A is a file, and B another one or flags that change A.\n"
-        "Shown are the fields that differ, the parts of both steps and of the memory of the "
-        "fullest\n"
-        "device, and a path of plans from A to B, field by field: seconds and GB of each change.\n"
-        "Fields change together where no single one gives a plan that can run.\n"
+        "The first line is the answer: how much faster or slower B is and by what, or that it "
+        "does\n"
+        "not fit or that its framework cannot run it. Then come the fields that differ, the parts "
+        "of\n"
+        "both steps and of the memory of the fullest device, and a path of plans from A to B, "
+        "field\n"
+        "by field: seconds and GB of each change. Fields change together where no single one "
+        "gives\n"
+        "a plan that can run.\n"
+        "FILE is what 'phaze tune' reads: a launch script or a plan. CHANGES are fields of a "
+        "plan,\n"
+        "options of 'phaze predict' or the text of a plan that was printed, in quotes and with a\n"
+        "space in them. With a MODEL both sides are changes of the options beside them.\n"
         "\n"
         "Examples:\n"
-        "  phaze diff llama3-70b \"--tp 8 --pp 4\" \"--tp 4 --pp 8 --recompute full\" --chip h100\n"
+        "  phaze diff plan.json --with 'tp 8, pp 2, recompute full'\n"
+        "  phaze diff plan.json pretrain_llama.sh --vocab 128256\n"
+        "  phaze diff pretrain_llama.sh --with 'tp 4, vpp 1' --chip h100 --vocab 128256\n"
+        "  phaze diff llama3-70b 'tp 8, pp 4' 'tp 4, pp 8, recompute full' --chip h100\n"
         "      --cluster dgx-h100 --devices 256 --batch 512 --zero 1\n"
-        "  phaze diff pretrain_llama.sh \"--tp 4 --vpp 1\" --chip h100 --vocab 128256\n"
         "  phaze diff plan.json other.json --json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,

@@ -94,6 +94,10 @@ static const struct pz_option options[] = {
      .help = "Training: show the K best plans, and what makes the others slower"},
     {.name = "objective", .type = PZ_OPTION_CHOICE, .offset = AT(training.objective), .choices = pz_plan_objective_names,
      .help = "Training: the shortest step, the least memory, or the fewest device-seconds per step"},
+    {.name = "risk", .type = PZ_OPTION_CHOICE, .offset = AT(training.risk), .choices = pz_plan_risk_names,
+     .help = "Training: what a step counts as: the prediction times 1 + the error to be expected of such a plan (counted), or the prediction alone (none)"},
+    {.name = "without", .type = PZ_OPTION_SET, .offset = AT(training.without), .choices = pz_software_names, .arg = "LIST",
+     .help = "Training: software that is not to be used: a list of te (Transformer Engine: overlap of tensor-parallel communication, CUDA graphs), deepep, hybridep, cuda-graphs"},
     {.name = "all-devices", .type = PZ_OPTION_FLAG, .offset = AT(training.all_devices), .help = "Training: only plans that use all devices"},
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(training.tokens), .arg = "N", .help = "Training: show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(training.price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
@@ -101,6 +105,11 @@ static const struct pz_option options[] = {
      .help = "With --tokens: only plans with which the run ends within this time, days or hours: 30d, 36h; if there is none, the fastest plan is shown and the exit status is 1"},
     {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(training.report), .arg = "PAGE.html",
      .help = "Training: write the plan as one self-contained HTML page: pipeline and memory over time, and how it scales over a list of --devices"},
+    {.name = "compare", .type = PZ_OPTION_TEXT, .offset = AT(training.compare), .arg = "FILE",
+     .help = "Training: show your own plan beside the recommended one: a launch script or a plan as 'phaze tune' reads it. Chip, devices, batch, sequence length, framework and precision are as it has them where they are not given"},
+    {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(training.vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "With --compare: size of the vocabulary, before padding, where FILE names a tokenizer alone"},
+    {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(training.set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "With --compare: value of a variable of a script; may be given several times"},
+    {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(training.ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "With --compare: leave out an option of FILE that is not covered; may be given several times"},
     {.name = "seconds", .type = PZ_OPTION_REAL, .offset = AT(training.seconds), .arg = "S", .min = 0, .max = 1e9,
      .help = "Training: end a search after so many seconds, with the best plan so far and its gap (default: 300; 0: never)"},
 };
@@ -205,7 +214,10 @@ static const char *misuse(const struct settings *s, const struct settings *none,
     return "--report would overwrite the input file";
   if (s->compat) return "--expert-compat requires --instance";
   if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";
-  return s->model.machine.chip ? NULL : "--chip CHIP is required";
+  const struct pz_place_training_settings *t = &s->training;
+  if (!t->compare && (t->vocab || t->set[0] || t->ignore[0]))
+    return "--vocab, --set and --ignore require --compare FILE";
+  return s->model.machine.chip || t->compare ? NULL : "--chip CHIP is required";
 }
 
 /* What the user left open; ONNX graphs have no training frameworks. */
@@ -263,10 +275,14 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
   return PZ_OK;
 }
 
-static enum pz_status place_model(struct settings *s, const char *model, enum pz_exit *code,
+static enum pz_status place_model(struct settings *s, const char *model,
+                                  const struct pz_run_plan *compared, enum pz_exit *code,
                                   struct pz_error *err) {
-  struct pz_place_question q = {
-      .s = &s->model, .t = &s->training, .model = model, .json = s->common.json};
+  struct pz_place_question q = {.s = &s->model,
+                                .t = &s->training,
+                                .model = model,
+                                .compared = compared,
+                                .json = s->common.json};
   const char *devices = s->model.devices_text;
   int64_t most = s->semantics == TRAINING ? 1 << 24 : 1 << 30;
   enum pz_status status = pz_choices_parse(devices, "devices", most, &q.devices, err);
@@ -285,13 +301,20 @@ static enum pz_status place_model(struct settings *s, const char *model, enum pz
 
 static enum pz_status place_any(struct settings *s, const struct settings *none, const char *model,
                                 enum pz_exit *code, struct pz_error *err) {
-  enum pz_status status = choose_semantics(s, model, err);
+  struct pz_run_plan *compared = NULL;
+  enum pz_status status = PZ_OK;
+  bool devices_given = s->model.devices_text != none->model.devices_text;
+  if (s->training.compare)
+    status = pz_place_read_compared(&s->model, &s->training, devices_given, &compared, err);
+  if (status == PZ_OK) status = choose_semantics(s, model, err);
   if (status == PZ_OK) status = check_semantics(s, none, err);
-  if (status != PZ_OK) return status;
 #ifndef NDEBUG
   s->check = true;
 #endif
-  return s->instance ? place_instance(s, err) : place_model(s, model, code, err);
+  if (status == PZ_OK)
+    status = s->instance ? place_instance(s, err) : place_model(s, model, compared, code, err);
+  pz_run_plan_free(compared);
+  return status;
 }
 
 static enum pz_exit run(int argc, char **argv) {

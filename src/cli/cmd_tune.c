@@ -65,7 +65,7 @@ void pz_tune_warn(bool quiet, const struct pz_run_plan *r) {
                           strchr(r->ignored[i], '.') ? "" : "--", r->ignored[i]);
   if (!n) return;
   char line[480];
-  snprintf(line, sizeof line, "ignored, not known to change the step: %s%s", text,
+  snprintf(line, sizeof line, "not understood, and not counted: %s%s", text,
            n >= 300 ? " ..." : "");
   pz_command_warn(quiet, line);
 }
@@ -92,6 +92,7 @@ static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_e
   if (status == PZ_OK)
     status = pz_machine_of_run(&s->machine, x.name, s->common.quiet, x.run, &x.machine, err);
   if (status == PZ_OK) status = tune(&x, err);
+  if (status == PZ_OK && x.t->own.refusal[0]) pz_command_warn(s->common.quiet, x.t->own.refusal);
   if (status == PZ_OK) status = tell(&x, err);
   if (status == PZ_OK) status = check_answer(&x, err);
   pz_plan_tuning_free(x.t);

@@ -89,7 +89,8 @@ bool pz_machine_is_plan(const char *path) {
   bool object = text[blank] == '{';
   /* what is no JSON is for the reader of plans to refuse */
   bool plan = object && (pz_json_parse(path, text, bytes, &root, NULL) != PZ_OK ||
-                         json_object_get(root, "model") || json_object_get(root, "plan"));
+                         json_object_get(root, "model") || json_object_get(root, "plan") ||
+                         json_object_get(root, "run"));
   json_decref(root);
   pz_free(text);
   return plan;

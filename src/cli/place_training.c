@@ -40,6 +40,8 @@ static enum pz_status read_options(struct pz_place_job *j) {
   int64_t tp = PZ_FREE, mbs = PZ_FREE;
   o.plan = t->plan;
   o.objective = t->objective;
+  o.risk = t->risk;
+  o.without = t->without;
   o.tie = TIE;
   o.top = (uint32_t)t->top;
   o.all_devices = t->all_devices;
@@ -100,6 +102,7 @@ static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_tr
   pz_machine_files_json(&q->s->machine, out);
   json_object_set_new(out, "warnings", pz_machine_warnings(&j->machine));
   json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
+  if (j->diff) json_object_set_new(out, "compare", pz_place_compared_json(j));
   if (q->t->deadline) json_object_set_new(out, "late", json_boolean(j->late));
   return pz_command_json(out, j->err);
 }
@@ -144,6 +147,7 @@ static enum pz_status tell_plans(struct pz_place_job *j, const struct pz_trainin
   enum pz_status status = PZ_OK;
   j->late = p->late;
   if (j->q->t->tokens) status = pz_place_cost(j, best, &j->cost);
+  if (status == PZ_OK && j->q->compared) status = pz_place_compare(j, best);
   if (status == PZ_OK && j->q->s->trace)
     status = pz_predict_write_trace(best, j->q->model, j->q->s->trace, j->err);
   if (status == PZ_OK && j->q->t->report) status = write_page(j, best);
@@ -176,8 +180,8 @@ static const char *misuse(const struct pz_place_question *q) {
     return "--batch and --batch-per-device; accepted: one of them";
   if (t->price > 0 && !t->tokens) return "--price requires --tokens";
   if (t->deadline && !t->tokens) return "--deadline requires --tokens";
-  if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace || t->report))
-    return "--emit cannot be combined with --tokens, --top, --trace or --report";
+  if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace || t->report || t->compare))
+    return "--emit cannot be combined with --tokens, --top, --trace, --report or --compare";
   if (q->devices.n == 1) return NULL;
   if (q->s->emit) return "--emit with several --devices; accepted: one number of devices";
   if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
@@ -206,6 +210,7 @@ enum pz_status pz_place_training(const struct pz_place_question *q, enum pz_exit
   status = q->devices.n > 1 ? pz_place_scaling(&j) : place_one(&j);
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)
     status = pz_fail(err, status, "out of memory for the plans");
+  pz_plan_diff_free(j.diff);
   pz_arena_release(&j.arena);
   *code = status == PZ_OK && atomic_load(stop) ? PZ_EXIT_STOPPED
           : j.late                             ? PZ_EXIT_NO_ANSWER

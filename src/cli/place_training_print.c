@@ -32,8 +32,8 @@ static void print_plan(const struct pz_place_job *j, const struct pz_training_ru
   if (o->devices < j->options.plan.devices)
     printf("%" PRId64 " device%s used, %" PRId64 " idle\n", o->devices,
            o->devices == 1 ? " is" : "s are", j->options.plan.devices - o->devices);
-  pz_predict_print_rates(&r->p);
-  pz_predict_print_expected(&r->expected);
+  pz_predict_print_rates(r);
+  pz_predict_print_expected(&r->expected, r->p.step_s);
 }
 
 static void print_certificate(const struct pz_training_plans *p) {
@@ -106,7 +106,8 @@ enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_p
   print_plan(j, p->runs[0]);
   print_fastest(p);
   print_certificate(p);
-  enum pz_status status = pz_predict_print_parts(&p->runs[0]->p, &j->arena);
+  enum pz_status status = pz_place_print_compared(j);
+  if (status == PZ_OK) status = pz_predict_print_parts(&p->runs[0]->p, &j->arena);
   if (status == PZ_OK) status = pz_predict_print_memory(p->runs[0], &j->arena);
   if (status == PZ_OK) status = print_others(j, p);
   struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = p->runs[0]};

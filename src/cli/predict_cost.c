@@ -88,7 +88,7 @@ enum pz_status pz_predict_print_cost(const struct pz_predicted *x, const struct 
   cost_row(&t, "device-hours", c->device_hours, c->all_device_hours, failures);
   if (x->s->price > 0) cost_row(&t, "dollars", c->dollars, c->all_dollars, failures);
   if (c->energy_j > 0)
-    cost_row(&t, "MWh at data-sheet power", c->energy_j / MWH_J, c->all_energy_j / MWH_J, failures);
+    cost_row(&t, x->run->watts > 0 ? "MWh of the devices" : "MWh at data-sheet power", c->energy_j / MWH_J, c->all_energy_j / MWH_J, failures);
   putchar('\n');
   enum pz_status status = pz_table_print(&t, 0, stdout);
   if (status == PZ_OK && failures) print_failures(x, c);

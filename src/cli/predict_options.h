@@ -5,6 +5,8 @@
 #include "cli/machine_options.h"
 #include "core/arena.h"
 
+enum { PZ_TUNE_MOST_SETS = 32 }; /* --set and --ignore of commands that read launch scripts */
+
 struct pz_predict_settings {
   struct pz_common common;
   const char *runs, *csv;
@@ -34,11 +36,11 @@ void pz_predict_print_misfit(const struct pz_predicted *x); /* of a plan that do
 /* What the allocator reserves, at most, and what the device offers: a line without its beginning. */
 void pz_predict_print_reserved(const struct pz_training_run *r);
 
-/* Parts of them, which other commands print too: samples/s and MFU, the expected error, the parts of a
+/* Parts of them, which other commands print too: rates and MFU, the expected error, the parts of a
  * step, memory by stage. */
 int pz_predict_decimals(double step_s); /* behind the point, so that the step has four digits */
-void pz_predict_print_rates(const struct pz_prediction *p);
-void pz_predict_print_expected(const struct pz_expectation *e);
+void pz_predict_print_rates(const struct pz_training_run *r);
+void pz_predict_print_expected(const struct pz_expectation *e, double step_s);
 PZ_NODISCARD enum pz_status pz_predict_print_parts(const struct pz_prediction *p,
                                                    struct pz_arena *arena);
 PZ_NODISCARD enum pz_status pz_predict_print_memory(const struct pz_training_run *r,

@@ -8,14 +8,16 @@
 #include "core/text.h"
 #include "report/table.h"
 
+static const double DAY_S = 86400;
+
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 
-void pz_predict_print_expected(const struct pz_expectation *e) {
-  if (e->runs && e->same_chip)
-    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n", 100 * e->error,
-           e->runs, e->of);
-  else
-    printf("expected error of the step time: not known, no validated runs on such a chip\n");
+void pz_predict_print_expected(const struct pz_expectation *e, double step_s) {
+  char least[32], most[32];
+  if (!e->runs) return;
+  printf("8 of 10 such runs measure %s to %s s: %.0f%% more or less (%s)\n",
+         pz_text_number(least, sizeof least, step_s * (1 - e->error)),
+         pz_text_number(most, sizeof most, step_s * (1 + e->error)), 100 * e->error, e->of);
   if (e->beyond[0]) {
     char text[sizeof e->beyond];
     printf("beyond the validated runs: %s\n",
@@ -23,12 +25,18 @@ void pz_predict_print_expected(const struct pz_expectation *e) {
   }
 }
 
-void pz_predict_print_rates(const struct pz_prediction *p) {
-  char samples[32], tokens[32];
+void pz_predict_print_rates(const struct pz_training_run *r) {
+  const struct pz_prediction *p = &r->p;
+  char samples[32], tokens[32], daily[32];
   printf("%s samples/s, %s tokens/s per device, MFU %.1f%% (conventional %.1f%%), HFU %.1f%%\n",
          pz_text_number(samples, sizeof samples, p->samples_per_s),
          pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
          100 * p->mfu_conventional, 100 * p->hfu);
+  printf("%.4g TFLOP/s per device (model FLOP as in the conventional MFU), %s billion tokens a day",
+         p->flop_per_s_per_device / 1e12,
+         pz_text_number(daily, sizeof daily, p->tokens / p->step_s * DAY_S / 1e9));
+  if (r->watts > 0) printf(", %.0f W per device", r->watts);
+  putchar('\n');
 }
 
 void pz_predict_print_reserved(const struct pz_training_run *r) {
@@ -72,8 +80,8 @@ static void print_plan(const struct pz_predicted *x) {
          " sample%s on each replica\n",
          o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
          pz_text_s((double)o->mbs));
-  pz_predict_print_rates(p);
-  if (!x->s->no_network) pz_predict_print_expected(&x->run->expected);
+  pz_predict_print_rates(x->run);
+  if (!x->s->no_network) pz_predict_print_expected(&x->run->expected, x->run->p.step_s);
   if (x->run->launch_bound)
     printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
 }

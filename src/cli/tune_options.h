@@ -4,7 +4,7 @@
 
 #include "cli/predict_options.h"
 
-enum { PZ_TUNE_MOST_SETS = 32, PZ_TUNE_MOST_CHANGES = 8 };
+enum { PZ_TUNE_MOST_CHANGES = 8 };
 
 struct pz_tune_settings {
   struct pz_common common;

@@ -51,7 +51,7 @@ static void print_measured(const struct pz_tuned *x) {
            measured, p, 100 * (p > measured ? p / measured - 1 : 1 - p / measured),
            p > measured ? "long" : "short");
   else
-    pz_predict_print_expected(&x->t->own.expected);
+    pz_predict_print_expected(&x->t->own.expected, x->t->own.p.step_s);
 }
 
 static enum pz_status print_prediction(const struct pz_tuned *x, struct pz_arena *arena) {

@@ -45,6 +45,38 @@ const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx)
   return best;
 }
 
+/* Is `word` the name without one of its words, as "tensor-parallel" is of "tensor-model-parallel"? */
+static bool lacks_one_word(const char *word, const char *name) {
+  static const char marks[] = "-_.";
+  size_t n = strlen(word), all = strlen(name);
+  for (size_t at = 0; at < all && strpbrk(word, marks);) {
+    size_t length = strcspn(name + at, marks), next = at + length + 1;
+    size_t cut = next > all && at ? at - 1 : at; /* with the mark behind it, or before the last */
+    if (n + length + 1 == all && memcmp(word, name, cut) == 0 &&
+        strcmp(word + cut, name + cut + length + 1) == 0)
+      return true;
+    at = next;
+  }
+  return false;
+}
+
+const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx) {
+  const char *best = NULL;
+  size_t limit = strlen(word) < 10 ? 1 : strlen(word) / 5, best_distance = limit + 1;
+  for (size_t i = 0; name(ctx, i); i++) {
+    size_t n = strlen(word), own = strlen(name(ctx, i)), d = n > own ? n - own : own - n;
+    if (lacks_one_word(word, name(ctx, i)))
+      d = 0;
+    else if (d <= limit) /* they differ by so many letters at least */
+      d = distance(word, name(ctx, i));
+    if (d < best_distance) {
+      best_distance = d;
+      best = name(ctx, i);
+    }
+  }
+  return best;
+}
+
 /* Does `text` begin with `start`, whatever the case of letters? */
 static bool begins(const char *text, const char *start) {
   while (*start && tolower((unsigned char)*text) == tolower((unsigned char)*start)) text++, start++;

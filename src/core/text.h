@@ -12,6 +12,10 @@ typedef const char *pz_name_at(const void *ctx, size_t i);
 /* The name nearest to `word` by edit distance, or NULL if none is near enough to be meant. */
 const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx);
 
+/* The name that `word` is certainly meant for: at most a fifth of its letters differ, or it lacks one
+ * of the name's words.  NULL: it may be a word of its own. */
+const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx);
+
 /* Are they the same, whatever the case of letters? */
 bool pz_text_same(const char *a, const char *b);
 /* The same of the first n characters of `text`, a word of a list. */

@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "core/vec.h"
 #include "cost/constants.h"
+#include "cost/fit.h"
 
 enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_measured *m,
                                    double *errors, struct pz_error *err) {
@@ -29,42 +30,20 @@ enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_m
 
 /* ---- groups of rows that show the same constants -------------------------------------------- */
 
-enum { MOST_CONSTANTS = 16 };
-
 struct group {
   struct pz_chip *chip;
   const struct pz_measured *m;
   const uint32_t *rows; /* that show them */
   uint32_t n_rows;
-  struct variable {
-    double *at, min, max;
-    double first; /* where the search begins */
-  } v[MOST_CONSTANTS];
-  int n;
+  struct pz_fit fit;
   enum pz_status status; /* of the last prediction that failed */
   struct pz_progress *progress;
   struct pz_error *err;
 };
 
-/* What a row's time may be off by, and a constant from its first value: one standard deviation each.
- * Few rows do not move a constant far that they hardly show. */
-static const double NOISE = 0.05, DOUBT = 0.7; /* 5%; a factor of two */
-
-static double prior(const struct group *g) {
-  double sum = 0;
-  for (int i = 0; i < g->n; i++) sum += pow(log(*g->v[i].at / g->v[i].first) / DOUBT, 2);
-  return sum * NOISE * NOISE;
-}
-
-/* Of one row, by the logarithm of predicted over measured time: its square, and beyond FAR a line
- * (Huber 1964), since tables have rows that were disturbed. */
-static double row_loss(double e) {
-  static const double FAR = 0.3;
-  return fabs(e) < FAR ? e * e : FAR * (2 * fabs(e) - FAR);
-}
-
 /* The mean over rows, with the prior. */
-static double loss(struct group *g) {
+static double loss(void *ctx) {
+  struct group *g = ctx;
   struct pz_cost cost;
   double sum = 0, us = 0;
   pz_progress_add(g->progress, 0);
@@ -76,58 +55,17 @@ static double loss(struct group *g) {
     uint32_t r = g->rows[i];
     struct pz_error err = {0};
     enum pz_status status = pz_ops_us(&cost, &g->m->rows[r], &us, &err);
-    sum += status == PZ_OK ? row_loss(log(us / g->m->rows[r].us)) : HUGE_VAL;
+    sum += status == PZ_OK ? pz_fit_row_loss(log(us / g->m->rows[r].us)) : HUGE_VAL;
     if (status != PZ_OK) g->status = pz_fail(g->err, status, "%s", err.message);
   }
   pz_cost_release(&cost);
-  return (sum + prior(g)) / g->n_rows;
+  return (sum + pz_fit_prior(&g->fit)) / g->n_rows;
 }
 
-/* Multiply variable i by (1 + step)^a within its range, and another one likewise.  Keeps what makes
- * the loss smaller by more than a ten-thousandth. */
-static bool try_move(struct group *g, int i, double a, int j, double b, double *best) {
-  struct variable *x = &g->v[i], *y = &g->v[j];
-  double old_x = *x->at, old_y = *y->at;
-  *x->at = fmin(fmax(old_x * a, x->min), x->max);
-  if (j != i) *y->at = fmin(fmax(old_y * b, y->min), y->max);
-  double now = loss(g);
-  if (now < *best * (1 - 1e-4)) {
-    *best = now;
-    return true;
-  }
-  *x->at = old_x;
-  *y->at = old_y;
-  return false;
-}
-
-static bool move_one(struct group *g, double factor, double *best) {
-  bool better = false;
-  for (int i = 0; i < g->n; i++)
-    better |= try_move(g, i, factor, i, 1, best) || try_move(g, i, 1 / factor, i, 1, best);
-  return better;
-}
-
-/* Two at a time: start-up against rate, products against softmax lie in narrow valleys. */
-static bool move_two(struct group *g, double factor, double *best) {
-  const double f[] = {factor, 1 / factor};
-  bool better = false;
-  for (int i = 0; i < g->n; i++)
-    for (int j = 0; j < i; j++)
-      for (int k = 0; k < 4; k++) better |= try_move(g, i, f[k & 1], j, f[k >> 1], best);
-  return better;
-}
-
-/* Coordinate search.  Pairs are tried where that is cheap. */
 static enum pz_status search(struct group *g) {
-  static const double FIRST = 0.32, LAST = 0.005;
-  enum { MOST_ROUNDS = 60, MOST_PAIRED = 6 };
-  if (g->n == 0 || g->n_rows == 0) return PZ_OK;
-  double best = loss(g), step = FIRST;
-  for (int round = 0; round < MOST_ROUNDS && step > LAST && g->status == PZ_OK; round++) {
-    bool better = move_one(g, 1 + step, &best);
-    if (!better && g->n <= MOST_PAIRED) better = move_two(g, 1 + step, &best);
-    if (!better) step /= 2;
-  }
+  g->fit.loss = loss;
+  g->fit.ctx = g;
+  if (g->n_rows > 0) pz_fit_search(&g->fit);
   return g->status;
 }
 
@@ -146,8 +84,7 @@ static void add_constant(struct group *g, const struct pz_key *list, size_t n, v
     if (strcmp(last_word(list[i].key), name) != 0) continue;
     double *at = (double *)((char *)base + list[i].offset);
     if (*at == list[i].absent && guess != 0) *at = guess;
-    if (*at > 0 && g->n < MOST_CONSTANTS)
-      g->v[g->n++] = (struct variable){at, list[i].min, pz_key_most(&list[i]), *at};
+    pz_fit_add(&g->fit, at, list[i].min, pz_key_most(&list[i]));
   }
 }
 
@@ -273,7 +210,7 @@ static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use
   const struct pz_key *list = pz_calibration_constants(&n);
   g->rows = rows;
   g->n_rows = 0;
-  g->n = 0;
+  g->fit.n = 0;
   for (uint32_t i = 0; i < g->m->n; i++)
     if ((!use || use[i]) && row_shows(&g->m->rows[i], kernel, fp8)) rows[g->n_rows++] = i;
   if (g->n_rows == 0) return PZ_OK;
@@ -387,7 +324,7 @@ static enum pz_status fit_groups(struct pz_chip *chip, const struct pz_measured 
     if (status != PZ_OK || !j.rows || (j.after < j.before && !j.worse)) continue;
     struct pz_rejected_fit x = {name, j.before, j.after};
     fitted = before;
-    if (g.n && !pz_vec_push(rejected, &x))
+    if (g.fit.n && !pz_vec_push(rejected, &x))
       status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
   }
   pz_progress_finish(progress, NULL);

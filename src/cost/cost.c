@@ -75,7 +75,7 @@ void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
                   ? pz_cluster_flat(INT64_C(1) << 32, chip->link_bytes_per_s, chip->link_latency_s)
                   : (struct pz_cluster){0};
   pz_cluster_join_equal(&cost->net);
-  cost->net.level[0].collectives = chip->collectives;
+  cost->net.level[0].collectives = pz_cluster_facts(&cost->net, &chip->collectives);
 }
 
 void pz_cost_release(struct pz_cost *cost) {

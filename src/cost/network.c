@@ -130,6 +130,11 @@ static double reached_rate(const struct pz_constants *k, const struct pz_level *
          (l->collectives.efficiency > 0 ? l->collectives.efficiency : k->ring_efficiency);
 }
 
+double pz_network_outer_rate(const struct pz_constants *k, const struct pz_level *l) {
+  return l->bytes_per_s *
+         (l->collectives.efficiency > 0 ? l->collectives.efficiency : k->outer_efficiency);
+}
+
 static double startup_s(const struct pz_constants *k, const struct pz_level *l) {
   return l->collectives.startup_s > 0 ? l->collectives.startup_s : k->ring_startup_s;
 }
@@ -163,6 +168,7 @@ struct crossing {
   double ring_s;     /* latencies of one turn of a ring */
   double tree_s;     /* latencies from the leaves of a tree to its root */
   double message_s;  /* latency of one message between members that are farthest apart */
+  double start_s;    /* later start of large messages beside that of each hop */
 };
 
 /* The software's share of a hop between two devices, on top of the latency that the description states. */
@@ -171,11 +177,19 @@ static double hop_software_s(const struct pz_constants *k, const struct pz_clust
 }
 
 /* The later start of the protocol for large messages: a wait at each hop.  large_startup is that of a ring inside one server;
- * longer rings have it once for each server that they pass, and hop_s for each hop between units of the innermost level. */
+ * longer rings have it once for each server that they pass, hop_s for each hop between units of the innermost level, and what
+ * was measured of the network. */
 static double later_s(const struct pz_constants *k, const struct pz_cluster *net, double inner_hops,
-                      double outer_hops) {
+                      const struct crossing *c, double outer_hops) {
   double servers = pz_fmax(1, inner_hops / (PZ_SERVER_DEVICES - 1));
-  return servers * startup_s(k, &net->level[0]) * k->large_startup + outer_hops * k->hop_s;
+  return servers * startup_s(k, &net->level[0]) * k->large_startup +
+         (c ? outer_hops * k->hop_s + c->start_s : 0);
+}
+
+/* The same of one message between two members. */
+static double message_later_s(const struct pz_constants *k, const struct pz_cluster *net,
+                              const struct crossing *c) {
+  return later_s(k, net, 0, c, c->ring_hops > 0);
 }
 
 static struct crossing crossing_of(const struct pz_constants *k, const struct pz_cluster *net,
@@ -194,12 +208,13 @@ static struct crossing crossing_of(const struct pz_constants *k, const struct pz
   for (int l = 1; l < net->n_levels; l++) {
     double below = members_at(net, l - 1, g), units = members_at(net, l, g) / below;
     if (!(units > 1)) continue;
-    double rate = net->level[l].bytes_per_s * k->outer_efficiency;
+    double rate = pz_network_outer_rate(k, &net->level[l]);
     c.outer_rate = pz_fmin(c.outer_rate, rate * below);
     c.slowest = pz_fmin(c.slowest, rate);
     double hop_s = net->level[l].latency_s + hop_software_s(k, net);
     double hops = ((double)g.devices / below) * (1 - 1 / units);
     c.ring_hops += hops;
+    c.start_s = pz_fmax(c.start_s, net->level[l].collectives.startup_s);
     c.ring_s += hops * hop_s;
     c.tree_s += log2(units) * hop_s;
     c.message_s = pz_fmax(c.message_s, net->level[l].latency_s);
@@ -230,8 +245,7 @@ double pz_network_message_s(const struct pz_constants *k, const struct pz_cluste
                             struct pz_group g) {
   double start = startup_s(k, &net->level[0]);
   struct crossing c = crossing_of(k, net, g);
-  double later = later_s(k, net, 0, c.ring_hops > 0);
-  return start + later + hop_software_s(k, net) + c.message_s;
+  return start + message_later_s(k, net, &c) + hop_software_s(k, net) + c.message_s;
 }
 
 /* ---- collectives ---------------------------------------------------------------------------- */
@@ -260,8 +274,8 @@ static struct pz_wire_time send_time(const struct pz_constants *k, const struct 
   struct crossing c = crossing_of(k, net, (struct pz_group){2, g.stride});
   double pair = inner->n_axes ? HUGE_VAL : reached_rate(k, inner, 2) * k->alltoall_efficiency;
   *busy = bytes / (leaves ? c.slowest : pair);
-  t.s = collective_s(k, net, c.message_s + hop_software_s(k, net), later_s(k, net, 0, c.ring_hops),
-                     *busy);
+  t.s = collective_s(k, net, c.message_s + hop_software_s(k, net),
+                     later_s(k, net, 0, &c, c.ring_hops), *busy);
   return t;
 }
 
@@ -291,13 +305,13 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
     double below = members_at(net, l - 1, g);
     if (!(members_at(net, l, g) > below)) continue;
     double *busy = &t.busy_s[PZ_WIRE_OUTER];
-    *busy = pz_fmax(*busy,
-                    (1 - below / n) * bytes /
-                        (net->level[l].bytes_per_s * k->outer_efficiency * k->alltoall_efficiency));
+    *busy = pz_fmax(*busy, (1 - below / n) * bytes /
+                               (pz_network_outer_rate(k, &net->level[l]) * k->alltoall_efficiency));
   }
   double links_s = pz_fmax((passing - 1 + k->ring_extra) * inner_s, t.busy_s[PZ_WIRE_OUTER]);
-  double latency_s = crossing_of(k, net, g).message_s + hop_software_s(k, net);
-  t.s = collective_s(k, net, latency_s, later_s(k, net, 0, pz_network_leaves(net, g)), links_s);
+  struct crossing c = crossing_of(k, net, g);
+  double latency_s = c.message_s + hop_software_s(k, net);
+  t.s = collective_s(k, net, latency_s, message_later_s(k, net, &c), links_s);
   return t;
 }
 
@@ -318,33 +332,44 @@ static struct pz_wire_time inner_time(const struct pz_constants *k, const struct
   const struct pz_level *l = &net->level[0];
   double n = (double)g.devices;
   double links_s = (passes * (n - 1) + k->ring_extra) / n * bytes / reached_rate(k, l, n);
-  double later = later_s(k, net, n - 1, 0);
+  double later = later_s(k, net, n - 1, NULL, 0);
   struct pz_wire_time ring = {
       collective_s(k, net, passes * inner_latency_s(k, net, g), later, links_s), {links_s, 0}};
   if (passes < 2 || l->mesh || !(l->collectives.switch_efficiency > 0)) return ring;
   double hop_s = l->latency_s + hop_software_s(k, net);
   links_s = (1 + 1 / n) * bytes / (l->bytes_per_s * l->collectives.switch_efficiency);
   struct pz_wire_time sums = {
-      collective_s(k, net, k->switch_hops * hop_s, later_s(k, net, 0, 0), links_s), {links_s, 0}};
+      collective_s(k, net, k->switch_hops * hop_s, later_s(k, net, 0, NULL, 0), links_s),
+      {links_s, 0}};
   return sums.s < ring.s ? sums : ring;
 }
 
 /* Over several units of the innermost level.  Large messages go round a ring, small ones over trees where their latency is
- * shorter; an all-reduce is a reduce-scatter with an all-gather behind it. */
+ * shorter; an all-reduce is a reduce-scatter with an all-gather behind it.  Between two
+ * units whose switches add up, two trees of half of the tensor each are faster: every unit sends the tensor once, which a ring
+ * does nearly twice (NCCL's NVLS tree; 2 nodes of H100 reach 1.2 times the rate of their interfaces). */
 static struct pz_wire_time outer_time(const struct pz_constants *k, const struct pz_cluster *net,
                                       double passes, double bytes, struct pz_group g) {
   struct crossing c = crossing_of(k, net, g);
   struct pz_group own = {(int64_t)c.members, g.stride};
   double n = (double)g.devices, inner_s = own.devices > 1 ? inner_latency_s(k, net, own) : 0;
+  double tensor = bytes;
   bytes *= (n - 1) / n;
   double links_s = bytes / c.rate;
-  double later = later_s(k, net, n - n / c.members, c.ring_hops);
+  double later = later_s(k, net, n - n / c.members, &c, c.ring_hops);
   double ring_s = collective_s(k, net, n / c.members * inner_s + c.ring_s, later, links_s);
   double tree_s = startup_s(k, &net->level[0]) + inner_s + c.tree_s + k->small_rate * links_s;
   struct pz_wire_time t = {passes * pz_fmin(ring_s, tree_s), {0}};
   t.busy_s[PZ_WIRE_OUTER] = passes * bytes / c.outer_rate;
   if (own.devices > 1) t.busy_s[PZ_WIRE_INNER] = passes * bytes / inner_rate(k, net, own);
-  return t;
+  if (passes < 2 || n != 2 * c.members || !(net->level[0].collectives.switch_efficiency > 0))
+    return t;
+  double sum_s =
+      own.devices > 1 ? inner_time(k, net, passes, tensor, own).busy_s[PZ_WIRE_INNER] : 0;
+  struct pz_wire_time pair = {.busy_s = {sum_s, tensor / c.outer_rate}};
+  links_s = pz_fmax(sum_s, pair.busy_s[PZ_WIRE_OUTER]);
+  pair.s = collective_s(k, net, passes * (inner_s + c.tree_s), later, links_s);
+  return pair.s < t.s ? pair : t;
 }
 
 struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct pz_cluster *net,
@@ -405,10 +430,9 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
   for (int l = 1; l < net->n_levels; l++) {
     double below = members_at(net, l - 1, g), others = 1 - below / n;
     if (!(members_at(net, l, g) > below)) continue;
-    t.busy_s[PZ_WIRE_OUTER] =
-        pz_fmax(t.busy_s[PZ_WIRE_OUTER],
-                bytes * reached * others /
-                    pz_fmin(c.rate, net->level[l].bytes_per_s * k->outer_efficiency));
+    t.busy_s[PZ_WIRE_OUTER] = pz_fmax(
+        t.busy_s[PZ_WIRE_OUTER],
+        bytes * reached * others / pz_fmin(c.rate, pz_network_outer_rate(k, &net->level[l])));
   }
   double inner =
       pow(pow(cores_s(k, d, copies), k->copy_smooth) + pow(t.busy_s[PZ_WIRE_INNER], k->copy_smooth),

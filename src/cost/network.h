@@ -41,6 +41,9 @@ double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_c
 double pz_network_message_s(const struct pz_constants *k, const struct pz_cluster *net,
                             struct pz_group g);
 
+/* Bytes/s of a device's interface that collectives reach on a level outside the innermost one. */
+double pz_network_outer_rate(const struct pz_constants *k, const struct pz_level *l);
+
 /* Does a group reach beyond the innermost level? */
 bool pz_network_leaves(const struct pz_cluster *net, struct pz_group g);
 

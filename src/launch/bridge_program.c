@@ -120,7 +120,7 @@ static const char *find_text(const char *line, size_t n, const char *text) {
 
 /* A line of the program as arguments; `inside`: it stands in a call that is read. */
 static void put_line(const char *line, size_t n, bool *inside, FILE *out) {
-  static const char *const objects[] = {"model.", "precision.", "optimizer."};
+  static const char *const objects[] = {"model.", "precision.", "optimizer.", "ddp.", "train."};
   while (n && isspace((unsigned char)line[n - 1])) n--;
   if (*inside && n && *line == ')') *inside = false;
   if (is_read_call(line, n)) *inside = true;

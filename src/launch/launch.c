@@ -234,6 +234,9 @@ enum pz_status pz_launch_comments_read(const char *text, size_t bytes, struct pz
   }
   char *with = strstr(name, " with ");
   if (with) *with = '\0';
+  char *before =
+      with ? strrchr(name, '\n') : NULL; /* a line that the plan does not fit in memory */
+  if (before) name = before + sizeof "\n# " - 1;
   const char *preset = with && run->config ? pz_preset_named(name) : NULL;
   if (!preset) return PZ_OK;
   enum pz_status status = pz_model_shape_load(preset, &own, err);

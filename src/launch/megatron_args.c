@@ -1,5 +1,6 @@
 #include "launch/megatron_args.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static const struct refused {
   const char *neutral; /* a value with which it does nothing; NULL: none */
 } refusals[] = {
     {"expert*", "this choice for experts", NULL}, {"moe-shared-expert-overlap", "shared experts beside the dispatch", NULL},
-    {"moe-*", "this choice for experts", NULL},
+    {"moe-expert-rank-capacity-factor", "this choice for experts", NULL}, {"moe-*", "this choice for experts", NULL},
     {"hierarchical-context-parallel-sizes", "context parallelism", NULL},
     {"fp8*", "this choice of 8-bit precision", NULL}, {"fp4*", "4-bit precision", NULL}, 
     {"window-size", "attention over a window", NULL}, {"qk-l2-norm", "norms of query and key", NULL},
@@ -68,6 +69,7 @@ static const struct refused {
     {"linear-*", "linear attention without --experimental-attention-variant", NULL},
     {"attention-output-gate", "a gate of attention's result", NULL},
     {"yaml-cfg", "a configuration in YAML", NULL}, {"deepspeed*", "this choice of DeepSpeed", NULL},
+    {"mtp-hybrid-override-pattern", "layers that predict without --hybrid-layer-pattern", NULL},
     {"perform-rl-step", "reinforcement learning", NULL}, {"num-experts-per-tok", "experts", NULL},
     {"batch-size", "an argument of old versions (now --micro-batch-size)", NULL},
     {"model-parallel-size", "an argument of old versions (now --tensor-model-parallel-size)", NULL},
@@ -87,9 +89,13 @@ static const char *const silent[] = {
     "one-logger-*", "accumulate-allreduce-grads-in-fp32", "no-check-for-nan-in-loss-and-grad", "check-for-*", "calculate-per-token-loss",
     "use-cpu-initialization", "no-initialization", "ddp-*", "tp-comm-bootstrap-backend", "tp-comm-overlap-cfg",
     "attention-softmax-in-fp32", "empty-unused-memory-level", "enable-ft-package", "enable-one-logger", "inference-*", "fp8-margin", "fp8-interval", "fp8-amax-*", "no-fp8-wgrad",
-    "moe-router-*", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep",
+    "moe-router-*", "moe-router-dtype", "params-dtype", "tp-comm-overlap-ag", "tp-comm-overlap-rs", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep",
     "moe-deepep-num-sms", "moe-hybridep-num-sms", "moe-input-jitter-eps", "mtp-loss-scaling-factor", "mscale*", "beta-fast", "beta-slow",
-    "original-max-position-embeddings",
+    "original-max-position-embeddings", "decoder-seq-length", "overlap-p2p-communication",
+    "async-*", "ckpt-*", "dist-ckpt-*", "non-persistent-*", "use-persistent-ckpt-worker", "override-ckpt-iteration", "no-use-tokenizer-model-from-checkpoint-args",
+    "dataloader-*", "no-mmap-bin-files", "disable-log-*", "no-log-*", "logging-level", "adlr-autoresume*", "inprocess-*", "fault-injector-*",
+    "error-injection-*", "ft-*", "straggler-*", "flight-recorder-*", "otel-*", "rl-*", "no-rl-*", "grpo-*", "fim-*", "tiktoken-*", "trust-remote-code",
+    "disable-gloo-process-groups", "check-weight-hash-*", "rerun-mode", "iterations-to-skip", "skip-train", "full-validation",
     "use-transformer-engine-op-fuser", "overlap-cpu-optimizer-d2h-h2d", "init-model-with-meta-device", "no-gradient-accumulation-fusion", "is-hybrid-model", "use-fused-weighted-squared-relu", "mtp-use-repeated-layer",
     /* of Megatron-DeepSpeed */
     "deepspeed-config", "deepspeed-activation-checkpointing", "no-pipeline-parallel", "layernorm-epsilon", "no-query-key-layer-scaling",
@@ -105,7 +111,7 @@ struct given {
   uint32_t line;
   int64_t n;
   double real;
-  bool set;
+  bool set, flag;
 };
 
 struct reader {
@@ -117,6 +123,7 @@ struct reader {
   size_t document_bytes;
   struct given g[ARGS];
   struct pz_vec ignored, notes; /* const char * */
+  uint32_t n_unknown;           /* names that were compared with those that matter */
   const char *letters;          /* of the layers of a hybrid with Mamba layers; NULL: it is none */
   const char *predict;          /* of a layer of it that predicts, or "" */
   bool lost;                    /* memory was, for something that is told */
@@ -142,11 +149,20 @@ static enum pz_status no_memory(struct reader *r) {
 
 static enum pz_status wrong(struct reader *r, int v, const char *accepted) {
   const struct given *g = &r->g[v];
-  enum pz_status status =
-      pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: --%s %.60s; accepted: %s", r->name, g->line, g->name,
-              g->text ? g->text : "without a value", accepted);
+  enum pz_status status = pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: --%s%s%.60s; accepted: %s", r->name,
+                                  g->line, g->name, g->flag ? "" : " ",
+                                  g->flag   ? ""
+                                  : g->text ? g->text
+                                            : "without a value",
+                                  accepted);
   pz_error_at(r->err, r->name, (int)g->line, 0);
   return status;
+}
+
+/* "at most the layers of a stage (8)" */
+static const char *accepted_count(const struct reader *r, const char *rule, int64_t n) {
+  const char *text = pz_arena_printf(r->arena, "%s (%" PRId64 ")", rule, n);
+  return text ? text : rule;
 }
 
 /* To a list; NULL: there was no memory for it. */
@@ -200,6 +216,51 @@ static const struct refused *find_refused(const char *name) {
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
     if (matches(refusals[i].name, name)) return &refusals[i];
   return NULL;
+}
+
+/* Does a list that ends with NULL have the name itself, not by its beginning alone? */
+static bool is_silent_name(const char *name) {
+  for (const char *const *x = silent; *x; x++)
+    if (!strchr(*x, '*') && matches(*x, name)) return true;
+  return false;
+}
+
+/* Names that matter: those of plain numbers, of other arguments that are read, and of those that are refused. */
+static const char *known_name(const void *ctx, size_t i) {
+  static const size_t n_read = sizeof arguments / sizeof *arguments;
+  (void)ctx;
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
+    if (field_name(f) && i-- == 0) return field_name(f);
+  for (size_t k = 0; k < n_read; k++)
+    if (!arguments[k].batch && i-- == 0) return arguments[k].name;
+  for (size_t k = 0; k < sizeof refusals / sizeof *refusals; k++)
+    if (!strchr(refusals[k].name, '*') && i-- == 0) return refusals[k].name;
+  return NULL;
+}
+
+/* The argument that matters and that a name is meant for, which may be a plan's "tp"; NULL: none. */
+static const char *meant_name(struct reader *r, const char *given) {
+  char name[80];
+  struct argument a;
+  size_t n = 0;
+  for (; given[n] && n + 1 < sizeof name; n++) name[n] = given[n] == '_' ? '-' : given[n];
+  name[n] = '\0';
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
+    if (field_name(f) && strcmp(pz_plan_field((enum pz_plan_field)f)->name, name) == 0)
+      return field_name(f);
+  if (find(name, false, &a)) return a.name;
+  bool many = r->n_unknown++ > 4096; /* comparing them all would take long */
+  return many || is_silent_name(name) ? NULL : pz_text_misspelt(name, known_name, NULL);
+}
+
+static enum pz_status misspelt(struct reader *r, const struct pz_shell_word *w, const char *name,
+                               const char *meant) {
+  enum pz_status status =
+      pz_fail(r->err, PZ_BAD_INPUT,
+              "%s:%u: '%.*s' is no argument; did you mean --%s? (--ignore %.60s leaves it out)",
+              r->name, w->line, (int)strcspn(w->text, "="), w->text, meant, name);
+  pz_error_at(r->err, r->name, (int)w->line, 0);
+  return status;
 }
 
 /* The value of the argument at word i: behind its =, or the next word, of a list all up to the next argument with
@@ -263,7 +324,8 @@ static enum pz_status take(struct reader *r, const struct argument *a, uint32_t 
                                   .text = a->kind == FLAG ? NULL : text,
                                   .unknown = a->kind == FLAG ? NULL : unknown,
                                   .line = line,
-                                  .set = true};
+                                  .set = true,
+                                  .flag = a->kind == FLAG};
   if (a->kind != FLAG && !text) return wrong(r, a->value, "a value behind it");
   note_twice(r, a->value, &old);
   return number ? read_number(r, a->value, a->kind) : PZ_OK;
@@ -292,8 +354,11 @@ static void ignore(struct reader *r, const char *name) {
   if (r->ignored.n < 1000) add_text(r, &r->ignored, name);
 }
 
-/* The argument at word i. */
-static enum pz_status read_argument(struct reader *r, uint32_t i) {
+/* Words behind an argument that may be its values. */
+enum { ANY_VALUES = 1 << 30 };
+
+/* The argument at word i; *values: how many words behind it may be its values; *own: it is the program's, which is read. */
+static enum pz_status read_argument(struct reader *r, uint32_t i, int *values, bool *own) {
   const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
   const char *equals = strchr(w->text, '='), *unknown;
   size_t n = equals ? (size_t)(equals - w->text) : strlen(w->text);
@@ -303,9 +368,14 @@ static enum pz_status read_argument(struct reader *r, uint32_t i) {
   pz_text_plain(name);
   bool known = find(name, w->batch, &a), left_out = !w->batch && is_among(r->o->ignore, name);
   const char *value = value_at(r, i, equals, a.kind == LIST, &unknown);
+  *values = !known || a.kind == LIST ? ANY_VALUES : a.kind != FLAG && !equals;
+  *own = known && a.value != ARG_NODES && a.value != ARG_PROCESSES;
   if (known && !left_out) return take(r, &a, w->line, value, unknown);
-  if (!known && (w->batch || is_among(silent, name))) return PZ_OK;
   const struct refused *x = known ? NULL : find_refused(name);
+  bool named = known || left_out || w->batch || (x && !strchr(x->name, '*'));
+  const char *meant = named ? NULL : meant_name(r, name);
+  if (meant) return misspelt(r, w, name, meant);
+  if (!known && (w->batch || is_among(silent, name))) return PZ_OK;
   if (left_out && (known || x))
     note(r,
          pz_arena_printf(r->arena, "--%s is left out%s%s", name, x ? ": " : "", x ? x->what : ""));
@@ -324,14 +394,109 @@ static enum pz_status read_letter(struct reader *r, uint32_t i) {
   return w->batch && strcmp(w->text, "-N") == 0 ? take(r, &nodes, w->line, value, unknown) : PZ_OK;
 }
 
+/* Bytes of the dashes at the beginning of a word: a shell's, or those of typography (U+2010 to U+2015, U+2212), which
+ * documents and mails put in their place. */
+static size_t dashes_of(const char *text, bool *typographic) {
+  const unsigned char *c = (const unsigned char *)text;
+  for (*typographic = false;;) {
+    bool general = c[0] == 0xe2 && c[1] == 0x80 && c[2] >= 0x90 && c[2] <= 0x95;
+    if (general || (c[0] == 0xe2 && c[1] == 0x88 && c[2] == 0x92)) {
+      *typographic = true;
+      c += 3;
+    } else if (*c == '-') {
+      c++;
+    } else {
+      return (size_t)((const char *)c - text);
+    }
+  }
+}
+
+/* Is an argument of the program, not of its launcher, in the list or command that word i begins? */
+static bool has_arguments(const struct reader *r, uint32_t i) {
+  struct argument a;
+  for (uint32_t first = i; i < r->text.words.n; i++) {
+    const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
+    char name[80];
+    if (i > first && w->begins) return false;
+    if (w->batch || strncmp(w->text, "--", 2) != 0) continue;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(w->text + 2, "="), w->text + 2);
+    if (find(name, false, &a) && a.value != ARG_NODES && a.value != ARG_PROCESSES) return true;
+  }
+  return false;
+}
+
+/* A word among the program's arguments that is neither an argument with two dashes nor the value of one.  What can only be
+ * meant for an argument is an error. */
+static enum pz_status read_stray(struct reader *r, const struct pz_shell_word *w, size_t dashes) {
+  struct argument a;
+  char name[80];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(w->text + dashes, "="), w->text + dashes);
+  const char *meant = dashes ? meant_name(r, name) : find(name, false, &a) ? a.name : NULL;
+  if (is_among(r->o->ignore, name)) return PZ_OK;
+  if (meant) return misspelt(r, w, name, meant);
+  if (r->notes.n < 20) {
+    char *text = pz_arena_printf(r->arena, "line %u: '%.60s' is not understood", w->line, w->text);
+    note(r, text ? pz_text_plain(text) : NULL);
+  }
+  return PZ_OK;
+}
+
+static bool is_program(const char *text) {
+  size_t n = strlen(text);
+  return n > 3 && strcmp(text + n - 3, ".py") == 0;
+}
+
+/* Bytes before the name of an override of a configuration, "model.tensor_model_parallel_size=8"; 0: it is none. */
+static size_t override_of(const char *text) {
+  static const char *const objects[] = {"model.", "train.", "ddp.", "optimizer.", "trainer."};
+  for (size_t i = 0; i < sizeof objects / sizeof *objects && strchr(text, '='); i++)
+    if (strncmp(text, objects[i], strlen(objects[i])) == 0) return strlen(objects[i]);
+  return 0;
+}
+
 static enum pz_status read_words(struct reader *r) {
   enum pz_status status = PZ_OK;
+  bool list = false, open = false; /* of the program's arguments; they have begun in it */
+  int values = 0;                  /* words that may still be those of the last argument */
   for (uint32_t i = 0; i < r->text.words.n && status == PZ_OK; i++) {
-    const char *text = pz_vec_at(&r->text.words, struct pz_shell_word, i)->text;
-    if (strncmp(text, "--", 2) == 0 && text[2])
-      status = read_argument(r, i);
-    else if (text[0] == '-')
+    const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
+    bool typographic, own = false, named = strpbrk(w->text, "-_") != NULL;
+    struct argument a;
+    size_t dashes = dashes_of(w->text, &typographic);
+    bool dashed = dashes && isalpha((unsigned char)w->text[dashes]);
+    if (w->begins) {
+      list = has_arguments(r, i);
+      open = list && dashes;
+      values = ANY_VALUES;
+    }
+    if (strncmp(w->text, "--", 2) == 0 && !typographic && w->text[2]) {
+      status = read_argument(r, i, &values, &own);
+      open = open || (list && own);
+    } else if (w->batch) {
       status = read_letter(r, i);
+    } else if (dashed && (open || (typographic && meant_name(r, w->text + dashes)))) {
+      status = read_stray(r, w, dashes);
+      values = ANY_VALUES;
+    } else if (override_of(w->text)) {
+      status = read_stray(r, w, override_of(w->text));
+    } else if (list && named && find(w->text, false, &a)) {
+      status = read_stray(r, w, 0);
+    } else if (values) {
+      values -= values < ANY_VALUES;
+    } else if (open && *w->text && !w->unknown) {
+      status = read_stray(r, w, 0);
+    }
+    if (list && !dashes && is_program(w->text)) {
+      open = true;
+      values = ANY_VALUES;
+    }
+  }
+  for (uint32_t i = 0; i < r->text.guesses.n && r->notes.n < 20; i++) {
+    const struct pz_shell_guess *g = pz_vec_at(&r->text.guesses, struct pz_shell_guess, i);
+    note(r, pz_arena_printf(r->arena,
+                            "arguments in lines %u to %u count, though the text does not decide "
+                            "whether they are run",
+                            g->line, g->last));
   }
   for (uint32_t i = 0; i < r->text.variables.n && status == PZ_OK; i++) {
     const struct pz_shell_variable *v = pz_vec_at(&r->text.variables, struct pz_shell_variable, i);
@@ -392,6 +557,9 @@ static enum pz_status read_numbers(struct reader *r) {
   o->cp_form = says(r, ARG_CP_FORM, "a2a") ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   o->sp = has(r, ARG_SP) && o->tp > 1;
   mark(r, PZ_PLAN_SP, ARG_SP, ARG_SP);
+  if (has(r, ARG_SP) && o->tp == 1)
+    note(r, "--sequence-parallel has no effect without --tensor-model-parallel-size above 1");
+  if (has(r, ARG_BF16) && has(r, ARG_FP16)) return wrong(r, ARG_FP16, "--fp16 or --bf16, not both");
   if (!has(r, ARG_BF16) && !has(r, ARG_FP16))
     return pz_fail(r->err, PZ_BAD_INPUT,
                    "%s: neither --bf16 nor --fp16; accepted: one of them, 32-bit "
@@ -448,6 +616,8 @@ static enum pz_status read_devices(struct reader *r) {
 static enum pz_status read_batch(struct reader *r) {
   enum pz_status status = need(r, PZ_PLAN_MBS, "micro-batch-size");
   if (status == PZ_OK) status = need(r, PZ_PLAN_SEQ, "seq-length");
+  if (status == PZ_OK && has(r, ARG_POSITIONS) && r->g[ARG_POSITIONS].n < r->g[PZ_PLAN_SEQ].n)
+    return wrong(r, ARG_POSITIONS, accepted_count(r, "at least --seq-length", r->g[PZ_PLAN_SEQ].n));
   if (status == PZ_OK && has(r, ARG_RAMPUP))
     note(r, "--rampup-batch-size: the prediction is of the full global batch size");
   return status;
@@ -622,7 +792,9 @@ static enum pz_status read_stages(struct reader *r) {
   if (chunk && (stage % chunk || stage < chunk)) return wrong(r, ARG_CHUNK_LAYERS, accepted);
   if (!chunk && !uneven && stage % o->vpp) return wrong(r, PZ_PLAN_VPP, accepted);
   if (chunk) o->vpp = stage / chunk;
-  if (o->pp == 1) o->vpp = 1;
+  if (o->pp == 1 && o->vpp > 1)
+    return wrong(r, chunk ? (int)ARG_CHUNK_LAYERS : (int)PZ_PLAN_VPP,
+                 "with it --pipeline-model-parallel-size above 1");
   mark(r, PZ_PLAN_VPP, ARG_CHUNK_LAYERS, PZ_PLAN_VPP);
   return read_ends(r, layers);
 }
@@ -644,6 +816,15 @@ static enum pz_status read_modules(struct reader *r) {
   return PZ_OK;
 }
 
+/* Layers of the longest stage. */
+static int64_t most_stage_layers(const struct reader *r) {
+  const struct pz_plan *o = &r->out->plan;
+  int64_t ends = o->first_layers + o->last_layers;
+  int64_t others = pz_max(o->pp - (o->first_layers > 0) - (o->last_layers > 0), 1);
+  int64_t middle = pz_ceil_div(pz_max(r->g[ARG_LAYERS].n - ends, 0), others);
+  return o->vpp * pz_max(pz_max(o->first_layers, o->last_layers), pz_ceil_div(middle, o->vpp));
+}
+
 static enum pz_status read_recompute(struct reader *r) {
   struct pz_plan *o = &r->out->plan;
   enum pz_status status = need_word(r, ARG_GRANULARITY, "full or selective");
@@ -654,11 +835,21 @@ static enum pz_status read_recompute(struct reader *r) {
       has(r, ARG_SELECTIVE) || says(r, ARG_GRANULARITY, "selective") || has(r, ARG_EXPERTS_AGAIN);
   o->recompute = full ? PZ_RECOMPUTATION_FULL
                       : (selective ? PZ_RECOMPUTATION_SELECTIVE : PZ_RECOMPUTATION_NONE);
+  if (selective && !full && (has(r, ARG_METHOD) || has(r, ARG_AGAIN_LAYERS)))
+    return wrong(r, has(r, ARG_METHOD) ? ARG_METHOD : ARG_AGAIN_LAYERS,
+                 "with it --recompute-granularity full, not selective");
+  if (!full && (has(r, ARG_METHOD) || has(r, ARG_AGAIN_LAYERS)))
+    note(r, "--recompute-method and --recompute-num-layers have no effect without "
+            "--recompute-granularity");
   if (full && !has(r, ARG_METHOD))
     return wrong(r, ARG_GRANULARITY, "with it --recompute-method uniform or block");
   if (full && says(r, ARG_METHOD, "block")) {
     status = need(r, ARG_AGAIN_LAYERS, "recompute-num-layers (with --recompute-method block)");
     o->recompute_layers = count(r, ARG_AGAIN_LAYERS, 0);
+    if (o->recompute_layers > most_stage_layers(r))
+      return wrong(
+          r, ARG_AGAIN_LAYERS,
+          accepted_count(r, "at most the layers of a pipeline stage", most_stage_layers(r)));
   } else if (full && count(r, ARG_AGAIN_LAYERS, 1) > 1) {
     return wrong(
         r, ARG_AGAIN_LAYERS,
@@ -679,6 +870,11 @@ static enum pz_status read_sharding(struct reader *r) {
   for (int i = 1; has(r, ARG_FSDP) && i < 4; i++)
     if (says(r, ARG_STRATEGY, pz_core_strategies[i])) o->zero = i;
   if (has(r, ARG_FSDP2)) o->zero = has(r, ARG_FSDP2_KEEPS) ? 2 : 3;
+  if (has(r, ARG_FSDP2) && (o->pp > 1 || count(r, PZ_PLAN_EP, 1) > 1 || has(r, ARG_DISTRIBUTED) ||
+                            has(r, ARG_FP16) || !has(r, ARG_UNTIED)))
+    return wrong(r, ARG_FSDP2,
+                 "with it --untie-embeddings-and-output-weights and --bf16, one pipeline stage, no "
+                 "expert parallelism and no --use-distributed-optimizer");
   int64_t stage = count(r, ARG_ZERO_STAGE, 0);
   if (stage > 3 || (stage && !has(r, ARG_DEEPSPEED)))
     return wrong(r, ARG_ZERO_STAGE, "0 to 3, with it --deepspeed");
@@ -780,75 +976,127 @@ static enum pz_status check_deepspeed(const json_t *j, struct pz_error *err) {
   return f.status;
 }
 
+/* clang-format off */
+/* Keys of DeepSpeed's configuration that are read or have no effect on the plan. */
+static const char *const deepspeed_keys[] = {
+    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "steps_per_print", "gradient_clipping",
+    "communication_data_type", "data_types", "bf16", "fp16", "zero_optimization", "wall_clock_breakdown", "memory_breakdown", "dump_state",
+    "scheduler", "flops_profiler", "comms_logger", "tensorboard", "wandb", "csv_monitor", "checkpoint", "zero_allow_untested_optimizer",
+    "zero_force_ds_cpu_optimizer", NULL};
+static const char *const zero_keys[] = {
+    "stage", "overlap_comm", "stage3_prefetch_bucket_size", "stage3_max_live_parameters", "stage3_max_reuse_distance",
+    "stage3_param_persistence_threshold", "stage3_model_persistence_threshold", "stage3_gather_16bit_weights_on_model_save",
+    "stage3_gather_fp16_weights_on_model_save", "reduce_bucket_size", "allgather_bucket_size", "sub_group_size", "contiguous_gradients",
+    "reduce_scatter", "allgather_partitions", "offload_optimizer", "cpu_offload", "round_robin_gradients", "load_from_fp32_weights",
+    "elastic_checkpoint", "ignore_unused_parameters", "log_trace_cache_warnings", "enable_sanity_checks", NULL};
+/* Those that shape the step and are not covered, unless they turn nothing on. */
+static const char *const zero_refused[] = {
+    "offload_param", "cpu_offload_param", "zero_quantized_weights", "zero_quantized_gradients", "zero_hpz_partition_size", "mics_shard_size",
+    "zenflow", NULL};
+/* clang-format on */
+
+static const char *listed_key(const void *list, size_t i) { return ((const char *const *)list)[i]; }
+
+static bool has_key(const char *const *list, const char *key) {
+  while (*list && strcmp(*list, key) != 0) list++;
+  return *list != NULL;
+}
+
+/* false, 0 or 1 of a size, -1 of none, {"device": "none"} */
+static bool turns_on(const json_t *value) {
+  const char *device = json_string_value(json_object_get(value, "device"));
+  if (device) return strcmp(device, "none") != 0;
+  return json_is_number(value) ? json_number_value(value) > 1
+                               : !json_is_null(value) && !json_is_false(value);
+}
+
+/* Keys of an object: others than those that are known are errors where they are misspelt, else they are listed. */
+static enum pz_status check_keys(struct reader *r, json_t *object, const char *prefix,
+                                 const char *const *known, struct pz_error *err) {
+  json_t *value;
+  const char *key;
+  json_object_foreach(object, key, value) {
+    const char *meant = has_key(known, key) || is_among(r->o->ignore, key)
+                            ? NULL
+                            : pz_text_misspelt(key, listed_key, known);
+    if (has_key(zero_refused, key) && !is_among(r->o->ignore, key)) {
+      if (turns_on(value))
+        return pz_fail(err, PZ_BAD_INPUT,
+                       "%s%s is not covered; accepted: the run without it (--ignore %s)", prefix,
+                       key, key);
+    } else if (meant) {
+      return pz_fail(err, PZ_BAD_INPUT,
+                     "%s%.60s is no key; did you mean %s? (--ignore %.60s leaves it out)", prefix,
+                     key, meant, key);
+    } else if (!has_key(known, key)) {
+      ignore(r, pz_arena_printf(r->arena, "deepspeed.%s%.60s", prefix, key));
+    }
+  }
+  return PZ_OK;
+}
+
+/* What the configuration says besides the arguments.  Without a value stage 3 alone overlaps its communication; weights are
+ * then fetched ahead, unless the bucket of what is fetched has no room (runtime/zero/config.py). */
+static enum pz_status read_configuration(struct reader *r, json_t *j, struct pz_error *err) {
+  static const struct {
+    const char *key, *argument;
+    enum pz_plan_field field;
+  } same[] = {{"train_batch_size", "--global-batch-size", PZ_PLAN_BATCH},
+              {"train_micro_batch_size_per_gpu", "--micro-batch-size", PZ_PLAN_MBS},
+              {"zero_optimization.stage", "--zero-stage", PZ_PLAN_ZERO}};
+  struct pz_plan *o = &r->out->plan;
+  struct pz_fields f = {.name = "deepspeed.json", .root = j, .err = err};
+  json_t *zero = json_object_get(j, "zero_optimization");
+  const char *type = json_string_value(json_object_get(j, "communication_data_type"));
+  const json_t *beside = json_object_get(zero, "overlap_comm");
+  const json_t *prefetch = json_object_get(zero, "stage3_prefetch_bucket_size");
+  const json_t *away = json_object_get(zero, "offload_optimizer");
+  enum pz_status status = j ? check_deepspeed(j, err) : PZ_OK;
+  for (size_t i = 0; i < sizeof same / sizeof *same && status == PZ_OK && j; i++) {
+    const json_t *value = pz_fields_value(&f, same[i].key);
+    bool stage = same[i].field == PZ_PLAN_ZERO, told = stage || has(r, (int)same[i].field);
+    int64_t own = stage ? o->zero : r->g[same[i].field].n;
+    if (told && json_is_integer(value) && json_integer_value(value) != own)
+      return pz_fail(err, PZ_BAD_INPUT, "%s is %lld; accepted: %lld, as %s", same[i].key,
+                     (long long)json_integer_value(value), (long long)own, same[i].argument);
+  }
+  if (status == PZ_OK) status = check_keys(r, j, "", deepspeed_keys, err);
+  if (status == PZ_OK) status = check_keys(r, zero, "zero_optimization.", zero_keys, err);
+  if (status != PZ_OK) return status;
+  bool grad = o->zero > 1 && (json_is_boolean(beside) ? json_is_true(beside) : o->zero == 3);
+  bool ahead = !json_is_number(prefetch) || json_number_value(prefetch) > 0;
+  o->overlap =
+      (grad ? PZ_OVERLAP_GRAD : 0) | (grad && ahead && o->zero == 3 ? PZ_OVERLAP_PARAM : 0);
+  o->grad_bytes = !type ? 0 : strcmp(type, "fp32") == 0 ? 4 : 2;
+  if (!away) away = json_object_get(zero, "cpu_offload");
+  const char *device = json_string_value(json_object_get(away, "device"));
+  if (device && strcmp(device, "cpu") != 0 && strcmp(device, "none") != 0)
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "zero_optimization.offload_optimizer.device is '%.20s'; accepted: cpu or none",
+                   device);
+  if (away && turns_on(away)) o->offload |= PZ_OFFLOAD_OPTIMIZER;
+  if (away && turns_on(away)) r->out->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
+  return PZ_OK;
+}
+
 /* DeepSpeed's configuration, where the script writes it. */
 static enum pz_status read_deepspeed(struct reader *r) {
-  static const char *const known[] = {"train-batch-size",
-                                      "train-micro-batch-size-per-gpu",
-                                      "gradient-accumulation-steps",
-                                      "steps-per-print",
-                                      "gradient-clipping",
-                                      "communication-data-type",
-                                      "data-types",
-                                      "bf16",
-                                      "fp16",
-                                      "zero-optimization",
-                                      "wall-clock-breakdown",
-                                      NULL};
-  static const char *const sharding[] = {"stage",
-                                         "overlap-comm",
-                                         "stage3-prefetch-bucket-size",
-                                         "stage3-max-live-parameters",
-                                         "stage3-max-reuse-distance",
-                                         "stage3-param-persistence-threshold",
-                                         "reduce-bucket-size",
-                                         "offload-optimizer",
-                                         NULL};
-  struct pz_plan *o = &r->out->plan;
   struct pz_document d;
   struct pz_error why = {0};
-  json_t *j = NULL, *value;
-  const char *key;
-  o->overlap = -1;
-  o->grad_bytes = 0;
+  json_t *j = NULL;
   if (!pz_script_document(r->document, r->document_bytes, ".json", &d)) {
     note(r, "DeepSpeed's configuration is not in the script: overlap_comm and "
             "communication_data_type are predicted as by default");
-    return PZ_OK;
+    return read_configuration(r, NULL, r->err);
   }
   enum pz_status status = pz_json_parse("deepspeed.json", d.text, d.bytes, &j, &why);
-  if (status == PZ_OK) status = check_deepspeed(j, &why);
-  json_t *zero = json_object_get(j, "zero_optimization");
-  const json_t *type = json_object_get(j, "communication_data_type");
-  const json_t *stage = json_object_get(zero, "stage");
-  const json_t *prefetch = json_object_get(zero, "stage3_prefetch_bucket_size");
-  if (status == PZ_OK && json_is_integer(stage) && json_integer_value(stage) != o->zero)
-    status = pz_fail(&why, PZ_BAD_INPUT,
-                     "zero_optimization.stage is %lld; accepted: %d, as --zero-stage",
-                     (long long)json_integer_value(stage), o->zero);
-  if (status != PZ_OK) {
-    json_decref(j);
+  if (status == PZ_OK) status = read_configuration(r, j, &why);
+  json_decref(j);
+  if (status != PZ_OK)
     return pz_fail(r->err, status, "%s:%u: DeepSpeed's configuration: %s", r->name, d.line,
                    why.message);
-  }
-  /* without a value stage 3 alone overlaps; weights are fetched beside compute with overlap_comm alone */
-  const json_t *beside = json_object_get(zero, "overlap_comm");
-  bool grad = o->zero > 1 && (json_is_boolean(beside) ? json_is_true(beside) : o->zero == 3);
-  bool param =
-      grad && o->zero == 3 && !(json_is_number(prefetch) && json_number_value(prefetch) == 0);
-  o->overlap = (grad ? PZ_OVERLAP_GRAD : 0) | (param ? PZ_OVERLAP_PARAM : 0);
-  if (json_is_string(type)) o->grad_bytes = strcmp(json_string_value(type), "fp32") == 0 ? 4 : 2;
   r->out->from[PZ_PLAN_OVERLAP] = "DeepSpeed's configuration";
-  r->out->from[PZ_PLAN_GRAD_BYTES] = o->grad_bytes > 0 ? "DeepSpeed's configuration" : NULL;
-  json_object_foreach(j, key, value) {
-    (void)value;
-    if (!is_among(known, key)) ignore(r, pz_arena_printf(r->arena, "deepspeed.%.60s", key));
-  }
-  json_object_foreach(zero, key, value) {
-    (void)value;
-    if (!is_among(sharding, key))
-      ignore(r, pz_arena_printf(r->arena, "deepspeed.zero_optimization.%.60s", key));
-  }
-  json_decref(j);
+  if (r->out->plan.grad_bytes > 0) r->out->from[PZ_PLAN_GRAD_BYTES] = "DeepSpeed's configuration";
   return PZ_OK;
 }
 
@@ -907,6 +1155,8 @@ static enum pz_status read_precision(struct reader *r) {
   mark(r, PZ_PLAN_ACT_PRECISION, ARG_FP8_ACTIVATION, ARG_FP8_ACTIVATION);
   enum pz_status status = need_word(r, ARG_FP8_FORMAT, "hybrid or e4m3");
   if (status == PZ_OK) status = need_word(r, ARG_FP4_FORMAT, "e2m1");
+  if (status == PZ_OK && fp4 && fp8)
+    return wrong(r, ARG_FP4_FORMAT, "--fp4-format or --fp8-format, not both");
   if (status == PZ_OK && fp4)
     status = need_word(r, ARG_FP4_RECIPE, "nvfp4; others are not covered");
   if (status == PZ_OK && fp8) status = need_word(r, ARG_FP8_RECIPE, recipes);
@@ -1176,6 +1426,8 @@ static enum pz_status check_new_shape(struct reader *r) {
   bool biases = !has(r, ARG_NO_BIAS) || has(r, ARG_QKV_BIAS);
   if (is_delta(r) && !(norms && has(r, ARG_OUT_GATE) && says(r, ARG_VARIANT, "gated_delta_net")))
     return wrong(r, ARG_VARIANT, "gated_delta_net with --qk-layernorm and --attention-output-gate");
+  if (latent && has(r, ARG_GROUPED))
+    return wrong(r, ARG_GROUPED, "--group-query-attention or --multi-latent-attention, not both");
   if (!experts && !norms && !latent && !r->out->plan.mtp) return PZ_OK;
   const char *what = experts  ? "experts"
                      : latent ? "latent attention"

@@ -12,7 +12,19 @@ struct draft {
   char text[PZ_SHELL_MOST_VALUE + 1];
   size_t n;
   bool quoted; /* an empty word counts */
+  bool guessed;
   const char *unknown;
+};
+
+enum truth { NO, YES, MAYBE };
+
+/* An `if`, `case` or { that is open. */
+struct branch {
+  char kind;            /* its first letter */
+  enum truth past, now; /* was a branch before this one taken; is this one? */
+  const char *subject;  /* of a case; NULL: it is unknown */
+  bool guessed;         /* it may be taken, and has arguments */
+  uint32_t line;        /* where this branch begins */
 };
 
 struct scanner {
@@ -24,6 +36,12 @@ struct scanner {
   size_t open_end; /* where it is closed */
   uint32_t depth;  /* of lists in brackets */
   bool begins, batch;
+  bool command, patterns, tests; /* a command begins; patterns of a case; inside a test */
+  bool negated;                  /* by a ! before the command */
+  char joint;                    /* & or | where the command stands behind && or || */
+  enum truth list, run;          /* the value of the commands joined so; does the command run? */
+  struct branch branches[MOST_DEPTH];
+  int n_branches;
   size_t kept_bytes; /* of all words and values */
   struct draft word;
   struct pz_arena *arena;
@@ -56,6 +74,22 @@ static char peek(const struct scanner *s, size_t ahead) {
 
 static bool is_name(char c, bool first) {
   return c == '_' || isalpha((unsigned char)c) || (!first && isdigit((unsigned char)c));
+}
+
+static enum truth not_of(enum truth a) { return a == MAYBE ? MAYBE : a == NO ? YES : NO; }
+
+static enum truth both(enum truth a, enum truth b) {
+  if (a == NO || b == NO) return NO;
+  return a == YES && b == YES ? YES : MAYBE;
+}
+
+static enum truth either(enum truth a, enum truth b) { return not_of(both(not_of(a), not_of(b))); }
+
+/* Is what stands here run? */
+static enum truth is_run(const struct scanner *s) {
+  enum truth run = s->run;
+  for (int i = 0; i < s->n_branches && i < MOST_DEPTH; i++) run = both(run, s->branches[i].now);
+  return run;
 }
 
 static enum pz_status put(struct scanner *s, struct draft *d, const char *text, size_t n) {
@@ -93,12 +127,14 @@ static bool same_value(const struct pz_shell_variable *a, const char *value) {
 static enum pz_status assign(struct scanner *s, const char *name, size_t n, const char *value,
                              const char *unknown) {
   struct pz_shell_variable *v = find(s->out, name, n);
-  if (v && v->preset) return PZ_OK;
+  bool guessed = s->word.guessed || is_run(s) == MAYBE;
+  if (v && (v->preset || (guessed && unknown && !v->unknown))) return PZ_OK;
   if (!v && s->out->variables.n >= PZ_SHELL_MOST_VARIABLES)
     return too_much(s, "too many variables", PZ_SHELL_MOST_VARIABLES);
   s->kept_bytes += value ? strlen(value) : 0;
   if (s->kept_bytes > MOST_BYTES) return too_much(s, "too long values (bytes)", MOST_BYTES);
-  struct pz_shell_variable one = {.line = s->line, .unknown = unknown, .list = !value};
+  struct pz_shell_variable one = {
+      .line = s->line, .unknown = unknown, .list = !value, .guessed = guessed};
   one.name = v ? v->name : pz_arena_printf(s->arena, "%.*s", (int)n, name);
   one.value = value ? pz_arena_strdup(s->arena, value) : "";
   if (!one.name || !one.value) return no_memory(s);
@@ -132,6 +168,7 @@ struct sum {
   const struct pz_shell_text *t;
   const char *at, *end;
   int depth;
+  bool sure; /* guessed values do not count */
   bool failed;
 };
 
@@ -169,7 +206,8 @@ static int64_t factor_of(struct sum *x) {
   if (x->at < x->end && *x->at == '}') x->at++;
   if (!n || isdigit((unsigned char)*from)) return number_of(x, from, from + n);
   const struct pz_shell_variable *v = find(x->t, from, n);
-  if (v && !v->unknown) return number_of(x, v->value, v->value + strlen(v->value));
+  if (v && !v->unknown && !(x->sure && v->guessed))
+    return number_of(x, v->value, v->value + strlen(v->value));
   return x->failed = true, 0;
 }
 
@@ -223,6 +261,7 @@ static const char *closing(const char *at, const char *end, char open, char clos
 static enum pz_status put_variable(struct scanner *s, const struct pz_shell_variable *v,
                                    struct draft *d) {
   if (v->unknown) d->unknown = v->unknown;
+  d->guessed = d->guessed || v->guessed;
   return v->list ? PZ_OK : put(s, d, v->value, strlen(v->value));
 }
 
@@ -317,9 +356,9 @@ static size_t closing_quote(const struct scanner *s) {
   return s->bytes;
 }
 
-/* Are there several words between quotes, with arguments among them? */
-static bool quotes_arguments(const struct scanner *s, size_t end) {
-  bool blank = false, argument = false;
+/* Are there several words between quotes, with arguments among them?  One argument is a list where it is `assigned`. */
+static bool quotes_arguments(const struct scanner *s, size_t end, bool assigned) {
+  bool blank = assigned, argument = false;
   for (size_t i = s->at + 1; i < end; i++) {
     bool first = i == s->at + 1 || isspace((unsigned char)s->text[i - 1]);
     blank = blank || isspace((unsigned char)s->text[i]);
@@ -390,7 +429,8 @@ static enum pz_status word_step(struct scanner *s, bool *list) {
     size_t end = closing_quote(s);
     if (s->open && end >= s->open_end) return s->at++, put(s, d, &c, 1); /* an apostrophe */
     if (end == s->bytes) return bad(s, s->line, "a quote is not closed", "another behind it");
-    if ((d->n == 0 || ends_with_equals(d)) && !s->open && quotes_arguments(s, end)) {
+    if (!s->tests && !s->open && quotes_arguments(s, end, d->n > 0) &&
+        (!d->n || ends_with_equals(d))) {
       s->open = c;
       s->opened = s->line;
       s->open_end = end;
@@ -412,9 +452,28 @@ static enum pz_status word_step(struct scanner *s, bool *list) {
   return put(s, d, &c, 1);
 }
 
+/* The innermost branch that may be taken has an argument, or the command behind && or ||. */
+static enum pz_status guess(struct scanner *s, uint32_t line) {
+  struct branch *maybe = NULL;
+  for (int i = 0; i < s->n_branches && i < MOST_DEPTH; i++)
+    if (s->branches[i].now == MAYBE) maybe = &s->branches[i];
+  if (maybe) maybe->guessed = true;
+  struct pz_shell_guess one = {line, line};
+  const struct pz_vec *all = &s->out->guesses;
+  bool told = all->n && pz_vec_at(all, struct pz_shell_guess, all->n - 1)->last == line;
+  return maybe || told || pz_vec_push(&s->out->guesses, &one) ? PZ_OK : no_memory(s);
+}
+
 static enum pz_status keep_word(struct scanner *s, uint32_t line) {
   struct draft *d = &s->word;
-  if (!d->n && !d->quoted) return PZ_OK;
+  bool redirected = peek(s, 0) && strchr("<>", peek(s, 0)) && s->at >= d->n &&
+                    strspn(d->text, "0123456789") == d->n &&
+                    memcmp(s->text + s->at - d->n, d->text, d->n) == 0; /* the 2 of 2>file */
+  if ((!d->n && !d->quoted) || redirected) return PZ_OK;
+  if (is_run(s) == MAYBE && strncmp(d->text, "--", 2) == 0) {
+    enum pz_status status = guess(s, line);
+    if (status != PZ_OK) return status;
+  }
   s->kept_bytes += d->n;
   if (s->out->words.n >= PZ_SHELL_MOST_WORDS || s->kept_bytes > MOST_BYTES)
     return too_much(s, "too many words", PZ_SHELL_MOST_WORDS);
@@ -431,26 +490,287 @@ static enum pz_status keep(struct scanner *s, bool list, uint32_t line) {
   struct draft *d = &s->word;
   size_t name = assigned_name(d);
   if (list) s->begins = true;
+  if (is_run(s) == NO) return PZ_OK;
   if (!name) return list ? PZ_OK : keep_word(s, line);
   size_t behind = name + (d->text[name] == '+') + 1;
   return assign(s, d->text, name, list ? NULL : d->text + behind, d->unknown);
 }
 
-static enum pz_status read_word(struct scanner *s) {
-  uint32_t line = s->line;
-  bool list = false;
+/* A backslash before the end of a line, blanks between them forgiven; 0: it is none. */
+static size_t continuation(const struct scanner *s) {
+  size_t n = 1;
+  if (peek(s, 0) != '\\') return 0;
+  while (peek(s, n) == ' ' || peek(s, n) == '\t' || peek(s, n) == '\r') n++;
+  return peek(s, n) == '\n' ? n + 1 : 0;
+}
+
+/* A word without what it means; *list: as in word_step. */
+static enum pz_status draft_word(struct scanner *s, bool *list) {
   enum pz_status status = PZ_OK;
   s->word.n = 0;
   s->word.text[0] = '\0';
-  s->word.quoted = false;
+  s->word.quoted = s->word.guessed = false;
   s->word.unknown = NULL;
-  while (!at_end(s) && !list && status == PZ_OK) status = word_step(s, &list);
+  while (!at_end(s) && !*list && status == PZ_OK) status = word_step(s, list);
+  return status;
+}
+
+/* ---- conditions ----------------------------------------------------------------------------- */
+
+/* Words of [ ... ], [[ ... ]] or test ...; an operator of [[ is a word. */
+struct test {
+  struct {
+    const char *text;
+    bool unknown;
+  } word[64];
+  int n, at;
+};
+
+static const char *test_word(const struct test *t, int i) {
+  return t->at + i < t->n ? t->word[t->at + i].text : "";
+}
+
+static bool is_either(const char *word, const char *a, const char *b) {
+  return strcmp(word, a) == 0 || strcmp(word, b) == 0;
+}
+
+/* A op B of numbers. */
+static enum truth compare(const char *op, int64_t a, int64_t b) {
+  static const char *const ops[][2] = {{"-lt", "<"},  {"-eq", "=="}, {"-gt", ">"},
+                                       {"-ge", ">="}, {"-ne", "!="}, {"-le", "<="}};
+  int order = a < b ? 0 : a == b ? 1 : 2;
+  for (int i = 0; i < 6; i++) /* the last three are the first, negated */
+    if (is_either(op, ops[i][0], ops[i][1])) return (order == i % 3) == (i < 3) ? YES : NO;
+  return MAYBE;
+}
+
+/* Does a text have what a pattern matches?  Of patterns, * alone and texts without signs are decided. */
+static enum truth is_like(const char *text, const char *pattern) {
+  if (strcmp(pattern, "*") == 0 || strcmp(text, pattern) == 0) return YES;
+  return strpbrk(pattern, "*?[") ? MAYBE : NO;
+}
+
+/* A op B, -z A or A. */
+static enum truth test_one(struct test *t) {
+  const char *first = test_word(t, 0), *op = test_word(t, 1), *last = test_word(t, 2);
+  int left = t->n - t->at;
+  bool number = *op == '-' && op[1] && op[2], same = is_either(op, "=", "==");
+  bool unknown = left > 0 && t->word[t->at].unknown;
+  if (left > 2 && (number || same || strcmp(op, "!=") == 0 || strpbrk(op, "<>~"))) {
+    char *a_end, *b_end;
+    long long a = strtoll(first, &a_end, 10), b = strtoll(last, &b_end, 10);
+    bool numbers = *first && *last && !*a_end && !*b_end;
+    unknown = unknown || t->word[t->at + 2].unknown || strpbrk(op, "<>~");
+    t->at += 3;
+    if (unknown || (number && !numbers)) return MAYBE;
+    return number ? compare(op, a, b) : same ? is_like(first, last) : not_of(is_like(first, last));
+  }
+  bool empty = strcmp(first, "-z") == 0;
+  if (left > 1 && *first == '-' && first[1] && !first[2] && !is_either(op, "&&", "||")) {
+    unknown = t->word[t->at + 1].unknown || !(empty || strcmp(first, "-n") == 0);
+    t->at += 2;
+    return unknown ? MAYBE : empty == !*op ? YES : NO;
+  }
+  t->at++;
+  return unknown ? MAYBE : *first ? YES : NO;
+}
+
+static enum truth evaluate(struct test *t) {
+  enum truth any = NO, all = YES;
+  while (t->at < t->n) {
+    bool negated = false;
+    for (; strcmp(test_word(t, 0), "!") == 0 && t->n - t->at > 1; t->at++) negated = !negated;
+    if (is_either(test_word(t, 0), "(", ")")) return t->at = t->n, MAYBE; /* not read */
+    enum truth one = test_one(t);
+    all = both(all, negated ? not_of(one) : one);
+    const char *joint = test_word(t, 0);
+    bool or = is_either(joint, "||", "-o");
+    if (or) any = either(any, all), all = YES;
+    if (t->at < t->n && ! or &&!is_either(joint, "&&", "-a")) return MAYBE;
+    t->at++;
+  }
+  return t->n ? either(any, all) : NO;
+}
+
+/* The value of a test up to its end, `close` or (NULL) that of the command. */
+static enum pz_status read_test(struct scanner *s, const char *close, enum truth *out) {
+  struct test t = {.n = 0};
+  bool wide = close && close[1], closed = false, list = false;
+  enum pz_status status = PZ_OK;
+  s->tests = true;
+  while (s->at < s->bytes && !closed && status == PZ_OK) {
+    char c = peek(s, 0), sign[3] = {c};
+    if (c == ' ' || c == '\t' || continuation(s)) {
+      s->line += continuation(s) > 0;
+      s->at += continuation(s) ? continuation(s) : 1;
+      continue;
+    }
+    if (isspace((unsigned char)c) || c == ';' || (!wide && strchr("|&<>()", c))) break;
+    if (wide && strchr("|&<>()", c)) {
+      if (peek(s, 1) == c && strchr("|&", c)) sign[1] = c;
+      s->at += strlen(sign);
+      s->word = (struct draft){.n = strlen(sign)};
+      memcpy(s->word.text, sign, sizeof sign);
+    } else {
+      status = draft_word(s, &list);
+    }
+    closed = close && !s->word.quoted && strcmp(s->word.text, close) == 0;
+    if (closed || status != PZ_OK || t.n == (int)(sizeof t.word / sizeof *t.word)) continue;
+    t.word[t.n].unknown = s->word.unknown || s->word.guessed;
+    t.word[t.n].text = pz_arena_strdup(s->arena, s->word.text);
+    if (!t.word[t.n++].text) status = no_memory(s);
+  }
+  s->tests = false;
+  *out = close && !closed ? MAYBE : evaluate(&t);
+  return status;
+}
+
+/* ((A > B)) from here on; false: it is none. */
+static bool read_sums(struct scanner *s, enum truth *out) {
+  const char *from = s->text + s->at, *end = closing(from, s->text + s->bytes, '(', ')');
+  char op[3] = "";
+  if (!end || end - from < 5 || end[-2] != ')') return false;
+  struct sum a = {.t = s->out, .at = from + 2, .end = end - 2, .sure = true}, b = a;
+  for (; from < end; from++) s->line += *from == '\n';
+  s->at = (size_t)(end - s->text);
+  int64_t x = sum_of(&a), y = 0;
+  for (size_t n = 0; a.at < a.end && strchr("<>=!", *a.at) && n < 2;) op[n++] = *a.at++;
+  b.at = a.at;
+  if (*op) y = sum_of(&b);
+  bool whole = !a.failed && !b.failed && (*op ? b.at : a.at) == a.end;
+  *out = whole ? compare(*op ? op : "!=", x, y) : MAYBE;
+  return true;
+}
+
+/* The command that begins here has this value. */
+static void begin_command(struct scanner *s, enum truth value) {
+  s->run = s->joint == '&' ? s->list : s->joint == '|' ? not_of(s->list) : YES;
+  if (s->negated) value = not_of(value);
+  s->list = s->joint == '&'   ? both(s->list, value)
+            : s->joint == '|' ? either(s->list, value)
+                              : value;
+  s->command = s->negated = false;
+}
+
+static void end_command(struct scanner *s, char joint) {
+  s->command = true;
+  s->joint = joint;
+  if (!joint) s->run = YES;
+}
+
+/* The innermost; NULL: none is open, or so many that they do not count. */
+static struct branch *top_branch(struct scanner *s) {
+  return s->n_branches && s->n_branches <= MOST_DEPTH ? &s->branches[s->n_branches - 1] : NULL;
+}
+
+/* The branch that is over leaves its lines where they were a guess; the next is taken if `value` and none before it was. */
+static enum pz_status next_branch(struct scanner *s, enum truth value) {
+  struct branch *b = top_branch(s);
+  if (!b) return PZ_OK;
+  struct pz_shell_guess one = {b->line, s->line};
+  bool lost = b->guessed && !pz_vec_push(&s->out->guesses, &one);
+  b->guessed = false;
+  b->line = s->line;
+  b->now = both(value, not_of(b->past));
+  b->past = either(b->past, b->now);
+  return lost ? no_memory(s) : PZ_OK;
+}
+
+static void open_branch(struct scanner *s, struct branch b) {
+  b.line = s->line;
+  if (s->n_branches < MOST_DEPTH) s->branches[s->n_branches] = b;
+  s->n_branches++;
+}
+
+/* "case WORD in". */
+static enum pz_status read_case(struct scanner *s) {
+  struct branch b = {.kind = 'c', .now = NO};
+  bool list = false;
+  while (peek(s, 0) == ' ') s->at++;
+  enum pz_status status = draft_word(s, &list);
+  if (status != PZ_OK || list) return status;
+  if (!s->word.unknown && !s->word.guessed) b.subject = pz_arena_strdup(s->arena, s->word.text);
+  if (!s->word.unknown && !s->word.guessed && !b.subject) return no_memory(s);
+  while (isspace((unsigned char)peek(s, 0))) s->line += peek(s, 0) == '\n', s->at++;
+  if (peek(s, 0) != 'i' || peek(s, 1) != 'n' || !isspace((unsigned char)peek(s, 2))) return PZ_OK;
+  s->at += 2;
+  open_branch(s, b);
+  s->patterns = true;
+  return PZ_OK;
+}
+
+/* A|B) of a case, or its end. */
+static enum pz_status read_pattern(struct scanner *s) {
+  const struct branch *b = top_branch(s);
+  bool list = false;
+  enum truth any = NO;
+  s->tests = true;
+  enum pz_status status = next_branch(s, NO);
+  for (char c = '|'; c == '|' && status == PZ_OK; c = peek(s, 0), s->at += c == '|' || c == ')') {
+    while (peek(s, 0) == ' ' || peek(s, 0) == '(') s->at++;
+    status = draft_word(s, &list);
+    if (!s->word.quoted && strcmp(s->word.text, "esac") == 0) {
+      s->n_branches--;
+      s->patterns = s->tests = false;
+      return status;
+    }
+    bool unknown = !b || !b->subject || s->word.unknown || s->word.guessed;
+    any = either(any, unknown && strcmp(s->word.text, "*") != 0 ? MAYBE
+                      : unknown                                 ? YES
+                                : is_like(b->subject, s->word.text));
+    while (peek(s, 0) == ' ') s->at++;
+  }
+  s->patterns = s->tests = false;
+  end_command(s, 0);
+  return status == PZ_OK ? next_branch(s, any) : status;
+}
+
+/* The word where a command begins, if it is a shell's own; else *known is false. */
+static enum pz_status read_keyword(struct scanner *s, bool *known) {
+  static const char *const words[] = {"if", "then", "elif", "else",  "fi", "esac",
+                                      "}",  "case", "do",   "{",     "!",  "[",
+                                      "[[", "test", "true", "false", ":"};
+  enum { IF, THEN, ELIF, ELSE, FI, ESAC, END, CASE, DO, BRACE, NOT, SINGLE, DOUBLE, TEST, TRUE };
+  struct branch *b = top_branch(s);
+  int w = 0, n = sizeof words / sizeof *words;
+  enum truth value = MAYBE;
+  enum pz_status status = PZ_OK;
+  while (w < n && strcmp(words[w], s->word.text) != 0) w++;
+  *known = w < n && !s->word.quoted;
+  if (!*known) {
+    begin_command(s, assigned_name(&s->word) ? YES : MAYBE);
+  } else if (w == NOT) {
+    s->negated = !s->negated;
+  } else if (w >= SINGLE) {
+    if (w <= TEST) status = read_test(s, w == SINGLE ? "]" : w == DOUBLE ? "]]" : NULL, &value);
+    begin_command(s, w <= TEST ? value : strcmp(words[w], "false") == 0 ? NO : YES);
+  } else if (w == BRACE) {
+    begin_command(s, MAYBE);
+    open_branch(s, (struct branch){.kind = '{', .now = s->run});
+  } else if (w == CASE) {
+    status = read_case(s);
+  } else if (w == IF) {
+    open_branch(s, (struct branch){.kind = 'i', .now = YES});
+  } else if (b && w != DO && b->kind == (w == ESAC ? 'c' : w == END ? '{' : 'i')) {
+    status = next_branch(s, w == THEN ? s->list : w == ELSE ? YES : NO);
+    if (w == ELIF) b->now = YES;
+    if (w >= FI) s->n_branches--;
+  }
+  if (*known && w < NOT) end_command(s, 0);
+  return status;
+}
+
+static enum pz_status read_word(struct scanner *s) {
+  uint32_t line = s->line;
+  bool list = false, known = false, command = s->command && !s->open && !s->depth && !s->batch;
+  enum pz_status status = draft_word(s, &list);
   if (status == PZ_OK && !list && peek(s, 0) == '(' && ends_with_equals(&s->word)) {
     s->at++;
     s->depth++;
     list = true;
   }
-  return status == PZ_OK ? keep(s, list, line) : status;
+  if (status == PZ_OK && command) status = read_keyword(s, &known);
+  return status == PZ_OK && !known ? keep(s, list, line) : status;
 }
 
 /* ---- between words -------------------------------------------------------------------------- */
@@ -464,19 +784,15 @@ static void skip_comment(struct scanner *s) {
   while (s->at < s->bytes && s->text[s->at] != '\n') s->at++;
 }
 
-/* A backslash before the end of a line, blanks between them forgiven; 0: it is none. */
-static size_t continuation(const struct scanner *s) {
-  size_t n = 1;
-  if (peek(s, 0) != '\\') return 0;
-  while (peek(s, n) == ' ' || peek(s, n) == '\t' || peek(s, n) == '\r') n++;
-  return peek(s, n) == '\n' ? n + 1 : 0;
-}
-
 static enum pz_status step(struct scanner *s) {
   char c = s->text[s->at];
   size_t n = continuation(s);
+  bool top = !s->depth && !s->open;
+  enum truth value;
+  if (s->patterns && !isspace((unsigned char)c) && c != '#' && !n) return read_pattern(s);
   if (n || c == '\n') {
     s->line++;
+    if (!n && top) end_command(s, 0);
     s->begins = s->begins || (!n && !s->depth && !s->open);
     s->batch = s->batch && n;
     s->at += n ? n : 1;
@@ -488,10 +804,18 @@ static enum pz_status step(struct scanner *s) {
     s->open = '\0';
     s->begins = true;
     s->at++;
+  } else if (c == '(' && top && s->command && peek(s, 1) == '(' && read_sums(s, &value)) {
+    begin_command(s, value);
   } else if (strchr(";|&<>()", c)) {
+    bool twice = top && peek(s, 1) == c && !strchr("()", c);
+    bool redirects = c == '&' && (peek(s, 1) == '>' || (s->at && strchr("<>", s->text[s->at - 1])));
     if (c == ')' && s->depth) s->depth--;
     s->begins = true;
-    s->at++;
+    s->at += 1 + twice;
+    if (top && (c == ';' || (c == '&' && !redirects) || (c == '|' && twice)))
+      end_command(s, twice && c != ';' ? c : 0);
+    struct branch *b = c == ';' && twice ? top_branch(s) : NULL;
+    if (b && b->kind == 'c') s->patterns = true;
   } else {
     return read_word(s);
   }
@@ -508,11 +832,14 @@ enum pz_status pz_shell_read(const char *name, const char *text, size_t bytes,
                         .bytes = bytes,
                         .line = 1,
                         .begins = true,
+                        .command = true,
+                        .run = YES,
                         .arena = arena,
                         .out = out,
                         .err = err};
   pz_vec_init(&out->words, arena, sizeof(struct pz_shell_word));
   pz_vec_init(&out->variables, arena, sizeof(struct pz_shell_variable));
+  pz_vec_init(&out->guesses, arena, sizeof(struct pz_shell_guess));
   if (bytes > PZ_SHELL_MOST_BYTES)
     return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
                    PZ_SHELL_MOST_BYTES);

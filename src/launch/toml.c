@@ -1,6 +1,7 @@
 #include "launch/toml.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/status.h"
@@ -11,6 +12,8 @@ struct toml_reader {
   uint32_t line;
   struct pz_arena *arena;
   struct pz_error *err;
+  struct pz_vec tables; /* struct pz_toml_entry without values */
+  uint32_t own;         /* the first key of a table of which there may be several, [[table]] */
 };
 
 static enum pz_status toml_wrong(struct toml_reader *r, const char *what) {
@@ -165,11 +168,32 @@ static enum pz_status toml_name(struct toml_reader *r, const char *table, const 
   return *out ? PZ_OK : toml_no_memory(r);
 }
 
+/* Adds a table or key, which TOML allows once. */
+static enum pz_status toml_add(struct toml_reader *r, struct pz_vec *all, uint32_t first,
+                               const struct pz_toml_entry *e) {
+  char what[PZ_TOML_MOST_NAME + 80];
+  for (uint32_t i = first; i < all->n; i++) {
+    const struct pz_toml_entry *old = pz_vec_at(all, struct pz_toml_entry, i);
+    if (strcmp(old->name, e->name) != 0) continue;
+    r->line = e->line;
+    snprintf(what, sizeof what, "%s stands in line %u already; accepted: once", e->name, old->line);
+    return toml_wrong(r, what);
+  }
+  if (all->n >= PZ_TOML_MOST_KEYS)
+    return pz_fail(r->err, PZ_LIMIT, "%s:%u: accepted: at most %d keys", r->name, r->line,
+                   PZ_TOML_MOST_KEYS);
+  return pz_vec_push(all, e) ? PZ_OK : toml_no_memory(r);
+}
+
 /* [table] or [[table]]. */
-static enum pz_status toml_table(struct toml_reader *r, const char **table) {
+static enum pz_status toml_table(struct toml_reader *r, const char **table, uint32_t keys) {
   int brackets = r->at + 1 < r->end && r->at[1] == '[' ? 2 : 1;
+  bool several = brackets > 1;
   r->at += brackets;
   enum pz_status status = toml_name(r, NULL, table);
+  r->own = several ? keys : 0;
+  if (status == PZ_OK && !several)
+    status = toml_add(r, &r->tables, 0, &(struct pz_toml_entry){.name = *table, .line = r->line});
   for (; brackets > 0 && status == PZ_OK; brackets--, r->at++)
     if (toml_peek(r) != ']') status = toml_wrong(r, "a table is not closed; accepted: [table]");
   return status;
@@ -184,24 +208,22 @@ static enum pz_status toml_entry(struct toml_reader *r, const char *table, struc
   toml_skip(r, false);
   status = toml_value(r, 0, &e.value);
   if (status != PZ_OK) return status;
-  if (out->n >= PZ_TOML_MOST_KEYS)
-    return pz_fail(r->err, PZ_LIMIT, "%s:%u: accepted: at most %d keys", r->name, r->line,
-                   PZ_TOML_MOST_KEYS);
-  return pz_vec_push(out, &e) ? PZ_OK : toml_no_memory(r);
+  return toml_add(r, out, r->own, &e);
 }
 
 enum pz_status pz_toml_read(const char *name, const char *text, size_t bytes, uint32_t line,
                             struct pz_arena *arena, struct pz_vec *out, struct pz_error *err) {
-  struct toml_reader r = {name, text, text + bytes, line, arena, err};
+  struct toml_reader r = {name, text, text + bytes, line, arena, err, .own = 0};
   const char *table = NULL;
   enum pz_status status = PZ_OK;
   pz_vec_init(out, arena, sizeof(struct pz_toml_entry));
+  pz_vec_init(&r.tables, arena, sizeof(struct pz_toml_entry));
   if (bytes > PZ_TOML_MOST_BYTES)
     return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
                    PZ_TOML_MOST_BYTES);
   if (memchr(text, '\0', bytes)) return toml_wrong(&r, "a zero byte; accepted: text");
   for (toml_skip(&r, true); r.at < r.end && status == PZ_OK; toml_skip(&r, true)) {
-    status = *r.at == '[' ? toml_table(&r, &table) : toml_entry(&r, table, out);
+    status = *r.at == '[' ? toml_table(&r, &table, out->n) : toml_entry(&r, table, out);
     toml_skip(&r, false);
     if (status == PZ_OK && r.at < r.end && *r.at != '\n' && *r.at != '#')
       status = toml_wrong(&r, "accepted: the end of the line behind a value");

@@ -8,7 +8,7 @@
 
 enum {
   PZ_TOML_MOST_BYTES = 1 << 20,
-  PZ_TOML_MOST_KEYS = 1 << 14,
+  PZ_TOML_MOST_KEYS = 1 << 12,
   PZ_TOML_MOST_NESTED = 16, /* arrays */
   PZ_TOML_MOST_NAME = 200   /* bytes of a key with its table */
 };
@@ -29,7 +29,7 @@ struct pz_toml_entry {
 };
 
 /* Entries (struct pz_toml_entry) of a text, whose first line is `line` of the file `name`.  PZ_BAD_INPUT with file and
- * line, PZ_LIMIT above the limits.  The arena holds all. */
+ * line, also for a table or key that stands there twice; PZ_LIMIT above the limits.  The arena holds all. */
 PZ_NODISCARD enum pz_status pz_toml_read(const char *name, const char *text, size_t bytes,
                                          uint32_t line, struct pz_arena *arena, struct pz_vec *out,
                                          struct pz_error *err);

@@ -2,6 +2,7 @@
  * script that writes it, as `--emit torchtitan` does.  A model is one of its packages by name and flavor, or a module of
  * the script that gives the arguments of one.  What is left out has torchtitan's default.  Keys that shape the step and are
  * not covered are errors, others that are not known are listed as ignored. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,8 @@ static const char *const silent[] = {"job.*",
                                      "lr_scheduler.*",
                                      "checkpoint.*",
                                      "comm.*",
+                                     "validation.local_batch_size",
+                                     "validation.seq_len",
                                      "validation.*",
                                      "experimental.*",
                                      "memory_estimation.*",
@@ -65,7 +68,12 @@ static const char *const silent[] = {"job.*",
                                      "training.seed",
                                      "training.deterministic",
                                      "training.mixed_precision_reduce",
+                                     "training.dataloader.*",
                                      "activation_checkpoint.early_stop",
+                                     "activation_checkpoint.debug",
+                                     "activation_checkpoint.determinism_check",
+                                     "activation_checkpoint.preserve_rng_state",
+                                     "activation_checkpoint.visualize_*",
                                      "activation_checkpoint.per_op_sac_*",
                                      "parallelism.disable_loss_parallel",
                                      "parallelism.context_parallel_rotate_method",
@@ -91,6 +99,7 @@ struct titan {
   struct pz_arena *arena;
   struct pz_vec keys;           /* struct pz_toml_entry */
   bool *read;                   /* of each: it was asked for */
+  struct pz_vec asked;          /* const char *, names of keys that were asked for */
   struct pz_vec ignored, notes; /* const char * */
   struct pz_run_plan *out;
   enum pz_status status; /* the first that went wrong; nothing is read behind it */
@@ -129,6 +138,7 @@ static bool is_ignored(const struct titan *t, const char *key) {
 /* The key, NULL: it is not given. */
 static const struct pz_toml_entry *titan_key(struct titan *t, const char *key) {
   const struct pz_toml_entry *found = NULL;
+  titan_add(t, &t->asked, pz_arena_strdup(t->arena, key));
   for (uint32_t i = 0; i < t->keys.n; i++) {
     const struct pz_toml_entry *e = pz_vec_at(&t->keys, struct pz_toml_entry, i);
     if (strcmp(e->name, key) != 0) continue;
@@ -256,7 +266,7 @@ static void put_experts(const struct pz_document *d, bool latent, int64_t layers
 }
 
 /* The module's model in the words of Megatron, which has a reader. */
-static void put_module(const struct titan *t, const struct pz_document *d, FILE *out) {
+static void put_module(const struct pz_document *d, FILE *out) {
   int64_t dim = module_count(d, "dim", 4096), layers = module_count(d, "n_layers", 32);
   int64_t heads = module_count(d, "n_heads", 32), head = module_count(d, "head_dim", 0);
   bool latent = module_count(d, "kv_lora_rank", 0) > 0;
@@ -264,12 +274,11 @@ static void put_module(const struct titan *t, const struct pz_document *d, FILE 
   fprintf(out,
           "--num-layers %" PRId64 " --hidden-size %" PRId64 " --num-attention-heads %" PRId64
           " --ffn-hidden-size %" PRId64 " --vocab-size %" PRId64
-          " --max-position-embeddings %" PRId64 " --seq-length %" PRId64
+          " --max-position-embeddings %" PRId64 " --seq-length 1"
           " --swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear"
           " --hidden-dropout 0 --attention-dropout 0 --bf16 --micro-batch-size 1",
           layers, dim, heads, width ? width : llama_width(d, dim),
-          module_count(d, "vocab_size", 128256), module_count(d, "max_seq_len", 2048),
-          t->out->plan.seq);
+          module_count(d, "vocab_size", 128256), module_count(d, "max_seq_len", 2048));
   if (!latent)
     fprintf(out, " --group-query-attention --num-query-groups %" PRId64,
             module_count(d, "n_kv_heads", heads));
@@ -285,7 +294,7 @@ static void read_module(struct titan *t, const struct pz_document *d) {
   struct pz_error why = {0};
   struct pz_buffer b = {.text = NULL};
   FILE *out = pz_buffer_stream(&b);
-  if (out) put_module(t, d, out);
+  if (out) put_module(d, out);
   if (!out || !pz_buffer_close(out)) {
     pz_free(b.text);
     titan_lose(t);
@@ -573,6 +582,51 @@ static bool starts_like(const char *pattern, const char *name) {
   return strncmp(pattern, name, n) == 0 && (pattern[n] == '*' || !name[n]);
 }
 
+static const char *asked_name(const void *ctx, size_t i) {
+  const struct titan *t = ctx;
+  return i < t->asked.n ? *pz_vec_at(&t->asked, const char *, i) : NULL;
+}
+
+/* The key that matters and that a name is meant for: a misspelt one, or one of another table.  NULL: none. */
+static const char *meant_key(const struct titan *t, const char *name) {
+  const char *leaf = strrchr(name, '.'), *own;
+  for (size_t i = 0; leaf && (own = asked_name(t, i)); i++) {
+    const char *end = strrchr(own, '.');
+    if (end && strchr(leaf, '_') && strcmp(end, leaf) == 0) return own;
+  }
+  return pz_text_misspelt(name, asked_name, t);
+}
+
+static bool is_silent(const char *name, bool *named) {
+  for (size_t k = 0; silent[k]; k++) {
+    *named = !strchr(silent[k], '*');
+    if (starts_like(silent[k], name)) return true;
+  }
+  return *named = false;
+}
+
+/* Arguments behind the configuration, "--training.seq_len 8192", take the place of its keys. */
+static void check_arguments(struct titan *t, const char *text, size_t bytes,
+                            const struct pz_document *d) {
+  for (size_t i = 1; i + 2 < bytes && t->status == PZ_OK; i++) {
+    char name[80], what[240];
+    size_t n = 0;
+    bool named, begins = strchr(" \t\n\"'(", text[i - 1]) && memcmp(text + i, "--", 2) == 0;
+    if (!begins || (text + i >= d->text && text + i < d->text + d->bytes)) continue;
+    for (size_t k = i + 2; k < bytes && n + 1 < sizeof name; k++) {
+      if (!islower((unsigned char)text[k]) && text[k] != '_' && text[k] != '.') break;
+      name[n++] = text[k];
+    }
+    name[n] = '\0';
+    if (!strchr(name, '.') || is_silent(name, &named) || is_ignored(t, name)) continue;
+    snprintf(what, sizeof what,
+             "--%s behind the configuration; accepted: the key in it (--ignore %s "
+             "leaves it out)",
+             name, name);
+    titan_wrong(t, NULL, what);
+  }
+}
+
 static void check_others(struct titan *t) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     const struct pz_toml_entry *e = titan_key(t, refused[i].key);
@@ -585,8 +639,12 @@ static void check_others(struct titan *t) {
   }
   for (uint32_t i = 0; i < t->keys.n; i++) {
     const char *name = pz_vec_at(&t->keys, struct pz_toml_entry, i)->name;
-    bool known = t->read[i];
-    for (size_t k = 0; silent[k] && !known; k++) known = starts_like(silent[k], name);
+    bool named, known = is_silent(name, &named) || t->read[i];
+    const char *meant = named || t->read[i] || is_ignored(t, name) ? NULL : meant_key(t, name);
+    if (meant && t->status == PZ_OK)
+      t->status = pz_fail(
+          t->err, PZ_BAD_INPUT, "%s:%u: %s is no key; did you mean %s? (--ignore %s leaves it out)",
+          t->name, pz_vec_at(&t->keys, struct pz_toml_entry, i)->line, name, meant, name);
     if (is_ignored(t, name))
       titan_add(t, &t->notes, pz_arena_printf(t->arena, "%s is left out", name));
     else if (!known && t->ignored.n < 1000)
@@ -620,6 +678,7 @@ enum pz_status pz_torchtitan_read(const char *name, const char *text, size_t byt
   struct pz_document d = {text, bytes, 1};
   pz_vec_init(&t.ignored, arena, sizeof(const char *));
   pz_vec_init(&t.notes, arena, sizeof(const char *));
+  pz_vec_init(&t.asked, arena, sizeof(const char *));
   if (o->vocab || (o->set && o->set[0]))
     return pz_fail(err, PZ_BAD_USE,
                    "--%s is for Megatron's arguments; %s is torchtitan's configuration",
@@ -640,6 +699,7 @@ enum pz_status pz_torchtitan_read(const char *name, const char *text, size_t byt
   if (t.status == PZ_OK) read_execution(&t);
   if (t.status == PZ_OK) read_model(&t, text, bytes);
   if (t.status == PZ_OK) check_others(&t);
+  if (t.status == PZ_OK && d.text != text) check_arguments(&t, text, bytes, &d);
   if (t.status != PZ_OK) return t.status;
   r.ignored = t.ignored.items;
   r.n_ignored = t.ignored.n;

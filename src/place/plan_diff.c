@@ -251,8 +251,9 @@ static const char *field_value(const struct pz_plan_diff *d, const char *name, b
   return NULL;
 }
 
-/* "tp 8 -> 4, pp 4 -> 2". */
-static const char *change_text(const struct diff_walk *w, const struct diff_choice *c) {
+/* "tp 8 -> 4, pp 4 -> 2"; *to, which may be NULL for no memory: "tp 4, pp 2" behind what it had. */
+static const char *change_text(const struct diff_walk *w, const struct diff_choice *c,
+                               const char **to) {
   static const char *const outside[] = {"model", "chip", "cluster"};
   const char *text = "";
   for (int i = 0; i < c->n && text; i++) {
@@ -260,10 +261,10 @@ static const char *change_text(const struct diff_walk *w, const struct diff_choi
     for (int k = 0; k < (item == MACHINE ? 3 : 1) && text; k++) {
       const char *name =
           item == MACHINE ? outside[k] : pz_plan_field_name((enum pz_plan_field)item);
-      const char *a = field_value(w->out, name, false);
-      if (a)
-        text = pz_arena_printf(w->arena, "%s%s%s %s -> %s", text, *text ? ", " : "", name, a,
-                               field_value(w->out, name, true));
+      const char *a = field_value(w->out, name, false), *b = field_value(w->out, name, true);
+      if (!a) continue;
+      text = pz_arena_printf(w->arena, "%s%s%s %s -> %s", text, *text ? ", " : "", name, a, b);
+      if (*to) *to = pz_arena_printf(w->arena, "%s%s%s %s", *to, **to ? ", " : "", name, b);
     }
   }
   return text;
@@ -310,7 +311,8 @@ static enum pz_status walk_path(struct diff_walk *w) {
     }
     if (w->lost) return diff_no_memory(w->err);
     one.fields = (uint32_t)c.n;
-    one.change = change_text(w, &c);
+    const char *to = w->out->changes;
+    one.change = change_text(w, &c, &to);
     leave_items(w, &c);
     if (is_there(w, &one.plan)) {
       one.p = w->out->b.p;
@@ -319,13 +321,77 @@ static enum pz_status walk_path(struct diff_walk *w) {
     one.step_s = one.p.step_s - before.step_s;
     one.peak_bytes = one.p.peak_bytes - before.peak_bytes;
     bool changed = on != w->on || !same_told(&plan, &one.plan); /* else it follows from others */
-    if (!one.change || (changed && !pz_vec_push(&w->path, &one))) return diff_no_memory(w->err);
+    if (!one.change || !to || (changed && !pz_vec_push(&w->path, &one)))
+      return diff_no_memory(w->err);
+    if (changed) w->out->changes = to;
     before = one.p;
     plan = one.plan;
   }
   w->out->path = w->path.items;
   w->out->n_path = w->path.n;
   return PZ_OK;
+}
+
+/* ---- the verdict ---------------------------------------------------------------------------- */
+
+/* ": +0.9 s tensor-parallel collectives, -0.1 s GEMMs, +0.01 s others": the parts that differ most, at least by a
+ * thousandth of the step. */
+static const char *terms_text(const struct pz_prediction *a, const struct pz_prediction *b,
+                              struct pz_arena *arena) {
+  enum { MOST_TERMS = 3 };
+  struct pz_training_parts left = b->parts; /* of what is told as of a */
+  const struct pz_part_info *part, *most;
+  const char *text = "";
+  double others = b->step_s - a->step_s;
+  for (int n = 0; n < MOST_TERMS && text; n++) {
+    double more = 0;
+    most = NULL;
+    for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
+      double one = pz_time_part(&left, part) - pz_time_part(&a->parts, part);
+      if (fabs(one) < fmax(fabs(more), 1e-3 * a->step_s)) continue;
+      more = one;
+      most = part;
+    }
+    if (!most) break;
+    text = pz_arena_printf(arena, "%s%s %+.2g s %s", text, *text ? "," : ":", more,
+                           pz_time_part_label(b->scan_layers > 0 ? b : a, most));
+    *(double *)(void *)((char *)&left + most->offset) = pz_time_part(&a->parts, most);
+    others -= more;
+  }
+  bool told = text && *text && fabs(others) >= 1e-3 * a->step_s;
+  return told ? pz_arena_printf(arena, "%s, %+.2g s others", text, others) : text;
+}
+
+static const char *misfit_text(const struct pz_prediction *p, struct pz_arena *arena) {
+  const struct pz_part_info *part, *most = pz_memory_part_at(0);
+  bool host = p->peak_bytes <= p->usable_bytes;
+  double bytes = host ? p->host_bytes : p->peak_bytes;
+  double more = bytes - (host ? p->usable_host_bytes : p->usable_bytes);
+  for (size_t i = 1; (part = pz_memory_part_at(i)); i++)
+    if (pz_memory_part(&p->peak, part) > pz_memory_part(&p->peak, most)) most = part;
+  const char *text =
+      pz_arena_printf(arena, "does not fit: %.1f GB %sa device, %.1f GB more than usable",
+                      bytes / 1e9, host ? "of the host's memory for " : "", more / 1e9);
+  if (!text || host) return text;
+  return pz_arena_printf(arena, "%s; the largest part is %s, %.1f GB", text, most->label,
+                         pz_memory_part(&p->peak, most) / 1e9);
+}
+
+/* Runs of as many tokens on as many devices are compared by their steps, others by tokens of a device. */
+static const char *verdict_text(const struct pz_plan_diff *d, struct pz_arena *arena) {
+  const struct pz_prediction *a = &d->a.p, *b = &d->b.p;
+  bool same = a->tokens == b->tokens && d->a.plan.devices == d->b.plan.devices;
+  double longer = a->tokens_per_s_per_device / b->tokens_per_s_per_device;
+  double percent = 100 * fabs(longer - 1);
+  const char *fits = pz_prediction_fits(a) ? "" : "fits in memory, unlike the other, and ";
+  if (d->b.refusal[0]) return pz_arena_printf(arena, "is refused: %s", d->b.refusal);
+  if (!pz_prediction_fits(b)) return misfit_text(b, arena);
+  const char *why = same ? terms_text(a, b, arena) : " by tokens a second and device";
+  if (!why) return NULL;
+  if (longer >= 2) return pz_arena_printf(arena, "%stakes %.3g times as long%s", fits, longer, why);
+  if (percent < 0.05) return pz_arena_printf(arena, "%sis as fast%s", fits, why);
+  return pz_arena_printf(arena, "%sis %.1f%% %s%s", fits, percent, longer > 1 ? "slower" : "faster",
+                         why);
 }
 
 enum pz_status pz_plan_diff(const struct pz_diff_side *a, const struct pz_diff_side *b,
@@ -342,10 +408,12 @@ enum pz_status pz_plan_diff(const struct pz_diff_side *a, const struct pz_diff_s
   pz_vec_init(&w->path, arena, sizeof(struct pz_diff_change));
   status = side_take(a, &w->a, arena, &d->a, err);
   if (status == PZ_OK) status = side_take(b, &w->b, arena, &d->b, err);
+  d->changes = "";
   w->at = w->a.asked;
   w->on = &w->a.job;
   if (status == PZ_OK) status = find_fields(w);
   if (status == PZ_OK) status = walk_path(w);
+  if (status == PZ_OK && !(d->verdict = verdict_text(d, arena))) status = diff_no_memory(err);
   return pz_held_give(status, made, out);
 }
 

@@ -265,7 +265,7 @@ static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x, str
   const struct pz_plan_memory *memory = list->s->memory;
   struct pz_term_counts counts[MOST_COUNTS];
   if (pz_plan_question_over(list->s->space->q)) return pz_plan_stopped(list->s->space);
-  for (size_t i = 0; i < list->s->space->n_ways; i++) {
+  for (size_t i = 0; i < pz_plan_space_ways(list->s->space); i++) {
     if (!pz_plan_space_take(list->s->space, p, i)) continue;
     bool full = p->recompute == PZ_RECOMPUTATION_FULL;
     struct pz_plan least = pz_plan_unburdened(p);

@@ -22,8 +22,8 @@ static bool simpler(const struct pz_plan *a, const struct pz_plan *b) {
 /* Also of bounds: a plan that comes before another does so by its bounds too. */
 static bool is_before(const struct pz_plan_pricing *s, const struct pz_found_plan *a,
                       const struct pz_found_plan *b) {
-  double x = pz_plan_value(s->space->q, &a->plan, a->p.step_s, a->p.needed_bytes),
-         y = pz_plan_value(s->space->q, &b->plan, b->p.step_s, b->p.needed_bytes);
+  double x = pz_plan_value(s->space, &a->plan, a->p.step_s, a->p.needed_bytes),
+         y = pz_plan_value(s->space, &b->plan, b->p.step_s, b->p.needed_bytes);
   if (x != y) return x < y;
   if (a->p.step_s != b->p.step_s) return a->p.step_s < b->p.step_s;
   return simpler(&a->plan, &b->plan);
@@ -112,7 +112,7 @@ static bool has_rival(const struct pz_plan_pricing *s) {
 /* A plan on its way: excluded by the bound before memory has asked for anything, by memory, by the bound with what it
  * asks for, or simulated. */
 static enum pz_status try_way(struct pz_plan_pricing *s, const struct pz_step_shape *x,
-                              struct pz_plan *p) {
+                              struct pz_plan *p, bool all_overlap) {
   struct pz_plan_certificate *c = &s->found.certificate;
   bool asks = p->recompute == PZ_RECOMPUTATION_FULL || pz_plan_chooses_layers(s->space->q, p),
        memory = s->space->q->objective == PZ_PLAN_MEMORY;
@@ -120,8 +120,11 @@ static enum pz_status try_way(struct pz_plan_pricing *s, const struct pz_step_sh
   double bound = 0, bytes = 0;
   if (!memory && has_rival(s)) {
     struct pz_plan least = pz_plan_unburdened(p);
+    if (s->most_overlap_s >= 0 && !promises(s, &least, s->most_overlap_s, 0))
+      return c->by_bound++, PZ_OK;
     status = pz_plan_pricing_least_s(s, x, &least, &bound);
     if (status != PZ_OK) return status;
+    if (all_overlap) s->most_overlap_s = bound;
     if (!promises(s, &least, bound, 0)) return c->by_bound++, PZ_OK;
   }
   s->memory->enough_bytes = most_bytes(s);
@@ -147,15 +150,17 @@ static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct 
   s->first_s = -1;
   pz_progress_add(s->space->q->progress, 0);
   if (pz_plan_question_over(s->space->q)) return pz_plan_stopped(s->space);
-  for (size_t i = 0; i < s->space->n_ways && status == PZ_OK; i++) {
+  for (size_t i = 0; i < pz_plan_space_ways(s->space) && status == PZ_OK; i++) {
+    bool first = i < s->space->overlaps, all_overlap = i % s->space->overlaps == 0;
+    if (all_overlap) s->most_overlap_s = -1;
     if (!pz_plan_space_take(s->space, p, i)) continue;
     c->plans++;
     bool pinned = s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE) || s->space->way[0].activations;
     bool fits = s->space->ways.allowed[0] && c->by_memory == before;
-    if (i && !pinned && s->space->q->objective != PZ_PLAN_MEMORY && fits)
+    if (!first && !pinned && s->space->q->objective != PZ_PLAN_MEMORY && fits)
       c->by_bound++;
     else
-      status = try_way(s, x, p);
+      status = try_way(s, x, p, all_overlap);
   }
   return status;
 }

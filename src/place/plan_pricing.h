@@ -16,6 +16,7 @@ struct pz_plan_pricing {
   int64_t *least_stages;
   struct pz_plan first; /* of the plan at hand the way whose bound was found first, unburdened */
   double first_s;       /* below 0: not known */
+  double most_overlap_s; /* the bound of the way at hand with all overlap; below 0: not known */
 };
 
 /* For a space that is listed; the arena holds what is found. */

@@ -11,10 +11,15 @@ struct pz_plan_question {
    * overlap that is wanted, of which each plan has what its framework can do there */
   struct pz_plan plan;
   uint64_t pinned;  /* searched fields that are as in `plan`; overlap: exactly that */
+  bool switches;    /* what the framework can switch on is searched: the dispatcher of experts' tokens and CUDA graphs, unless
+                       `fixed` has them */
+  uint64_t fixed;   /* a set of PZ_PLAN_PIN(DISPATCHER), PZ_PLAN_PIN(CUDA_GRAPHS) */
+  int without;      /* a set of enum pz_software that the user lacks */
   bool uniform;     /* the same recomputation in every stage */
   bool all_devices; /* none may stay idle */
   bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
   enum pz_plan_objective objective;
+  bool counted; /* steps count as 1 + the error that is to be expected of them (step/expected_error.h) times as long */
   double tie; /* plans whose value is within this part of the best's are equal to it; 0: none is */
   double tokens, deadline_s;      /* a run over so many tokens ends by then; deadline 0: whenever */
   uint32_t top;                   /* plans to return; 0: 1 */
@@ -62,10 +67,6 @@ static inline bool pz_plan_question_over(const struct pz_plan_question *q) {
   return pz_progress_stopped(q->progress) || (q->end_s > 0 && pz_clock_s() > q->end_s) ||
          pz_ending_is_here(q->ending);
 }
-
-/* What the question's objective makes of a plan; less is better. */
-double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, double step_s,
-                     double needed_bytes);
 
 /* The fastest training plan: over tensor, sequence, context and expert parallelism, stages and chunks, replicas,
  * microbatch, ZeRO and recomputation, within memory, on whole nodes.  Every plan of the space is priced, or excluded

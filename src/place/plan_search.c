@@ -7,6 +7,8 @@
 #include "plan/plan_fill.h"
 
 const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
+const char *const pz_plan_risk_names[] = {"counted", "none", NULL};
+const char *const pz_software_names[] = {"te", "deepep", "hybridep", "cuda-graphs", NULL};
 
 /* ---- the question --------------------------------------------------------------------------- */
 
@@ -53,15 +55,6 @@ static enum pz_status check_question(const struct pz_plan_question *q, struct pz
   if (status == PZ_OK && q->deadline_s > 0 && !(q->tokens >= 1 && q->tokens <= 1e30))
     status = pz_fail(err, PZ_BAD_USE, "tokens %g with a deadline; accepted: 1 to 1e30", q->tokens);
   return status;
-}
-
-double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, double step_s,
-                     double needed_bytes) {
-  switch (q->objective) {
-  case PZ_PLAN_MEMORY: return needed_bytes;
-  case PZ_PLAN_COST: return step_s * (double)pz_plan_devices(p);
-  default: return step_s;
-  }
 }
 
 /* ---- ties ----------------------------------------------------------------------------------- */
@@ -116,7 +109,9 @@ static struct tie_key grid_key(const struct pz_plan_space *space, const struct p
 }
 
 static bool within(const struct ties *t, const struct pz_plan *p, double step_s) {
-  return pz_plan_value(t->s->space->q, p, step_s, 0) <= t->limit;
+  double cutoff_s = t->s->cutoff_s;
+  return (!(cutoff_s > 0) || step_s <= cutoff_s) &&
+         pz_plan_value(t->s->space, p, step_s, 0) <= t->limit;
 }
 
 /* One plan on its way: is it simpler, equal in value, and does it fit? */
@@ -155,7 +150,7 @@ static enum pz_status try_ways(void *ctx, const struct pz_step_shape *x, struct 
   t->s->first_s = -1;
   pz_progress_add(t->s->space->q->progress, 0);
   if (pz_plan_question_over(t->s->space->q)) return PZ_STOPPED;
-  for (size_t i = 0; i < t->s->space->n_ways && status == PZ_OK; i++)
+  for (size_t i = 0; i < pz_plan_space_ways(t->s->space) && status == PZ_OK; i++)
     if (pz_plan_space_take(t->s->space, p, i)) status = try_simpler(t, x, p);
   return status;
 }
@@ -184,10 +179,9 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
   const struct pz_plan_question *q = s->space->q;
   const struct pz_vec *grids = &s->space->grids;
   const struct pz_found_plan *best = &s->found.list[0];
-  double value = pz_plan_value(q, &best->plan, best->p.step_s, best->p.needed_bytes);
+  double value = pz_plan_value(s->space, &best->plan, best->p.step_s, best->p.needed_bytes);
   struct ties t = {
       .s = s, .limit = value * (1 + q->tie), .best = tie_key(&best->plan, s->space->n_blocks)};
-  if (s->cutoff_s > 0) t.limit = pz_fmin(t.limit, s->cutoff_s);
   s->found.simplest = *best;
   if (!(q->tie > 0) || q->objective != PZ_PLAN_TIME || s->found.stopped) return PZ_OK;
   struct candidate *list = pz_arena_alloc(s->arena, grids->n, sizeof *list);
@@ -223,7 +217,7 @@ static enum pz_status price_grids(struct pz_plan_pricing *s) {
     status = pricing_stop(s, pz_plan_pricing_grid(s, g));
     if (s->found.stopped) { /* no plan of this grid or a later one is better than its bound */
       const struct pz_found_plan *best = &s->found.list[0];
-      double value = pz_plan_value(space->q, &best->plan, best->p.step_s, best->p.needed_bytes);
+      double value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.needed_bytes);
       s->found.certificate.gap = pz_fmax(0, 1 - g->bound / value);
     }
     pz_progress_add(space->q->progress, 1);

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/num.h"
 #include "core/pool.h"
@@ -70,15 +71,53 @@ static void close_shape(struct pz_step_shape *x) {
   x->m = NULL;
 }
 
+/* ---- variants ---------------------------------------------------------------------------------- */
+
+static void set_variant(const struct pz_plan_space *s, uint32_t variant, struct pz_plan *p) {
+  p->dispatcher = s->variant[variant].dispatcher;
+  p->cuda_graphs = s->variant[variant].cuda_graphs;
+}
+
+/* A dispatcher has nothing to do where no tokens are sent. */
+static bool has_variant(const struct pz_plan_space *s, const struct pz_step_shape *x,
+                        uint32_t variant) {
+  return x->ep > 1 || s->variant[variant].dispatcher == s->variant[0].dispatcher;
+}
+
+/* The dispatchers that the framework has on the chip, each without and with CUDA graphs of what can be captured. */
+static void list_variants(struct pz_plan_space *s) {
+  const struct pz_plan_question *q = s->q;
+  struct pz_plan_variant own = {q->plan.dispatcher, q->plan.cuda_graphs};
+  unsigned dispatchers = 0;
+  int graphs = own.cuda_graphs;
+  if (q->switches && !(q->fixed & PZ_PLAN_PIN(DISPATCHER)) && s->model.experts)
+    dispatchers = pz_framework_dispatchers(q->plan.framework, q->job.chip, q->without);
+  if (q->switches && !(q->fixed & PZ_PLAN_PIN(CUDA_GRAPHS)))
+    graphs = pz_framework_graphs(q->plan.framework, q->job.chip, &s->model, q->without);
+  for (int d = -1; d < PZ_DISPATCHERS; d++) {
+    if (d == own.dispatcher || (d >= 0 && !(dispatchers >> d & 1))) continue;
+    own.dispatcher = d < 0 ? q->plan.dispatcher : d;
+    own.cuda_graphs = q->plan.cuda_graphs;
+    s->variant[s->n_variants++] = own;
+    own.cuda_graphs = graphs;
+    if (graphs != q->plan.cuda_graphs) s->variant[s->n_variants++] = own;
+    own.dispatcher = q->plan.dispatcher;
+  }
+}
+
+/* ---- times of a shape -------------------------------------------------------------------------- */
+
 static double kernels_s(const struct pz_pass *p) {
   return p->products_s + p->attention_s + p->elementwise_s;
 }
 
 /* Seconds of a microbatch through all layers, without recomputation.  On a torus collectives depend on the job's size:
  * there kernels alone. */
-static enum pz_status order_s(const struct pz_plan_question *q, struct pz_step_shape *x,
-                              int64_t microbatches, enum pz_pipeline_order order, double *out) {
-  struct pz_plan p = pz_step_shape_least(q, x);
+static enum pz_status order_s(const struct pz_plan_space *space, struct pz_step_shape *x,
+                              uint32_t variant, int64_t microbatches, enum pz_pipeline_order order,
+                              double *out) {
+  struct pz_plan p = pz_step_shape_least(space->q, x);
+  set_variant(space, variant, &p);
   const struct pz_step_model *m = x->m;
   p.pipeline = (int)order;
   enum pz_status status = pz_step_model_time(x->m, &p, microbatches, PZ_TIMING_BOUND, &x->err);
@@ -96,30 +135,63 @@ static enum pz_status order_s(const struct pz_plan_question *q, struct pz_step_s
 }
 
 /* In whatever order is fastest: in some tokens on their way to experts do not show. */
-static enum pz_status microbatch_s(const struct pz_plan_question *q, struct pz_step_shape *x,
-                                   int64_t microbatches, unsigned allowed, double *out) {
+static enum pz_status microbatch_s(const struct pz_plan_space *s, struct pz_step_shape *x,
+                                   uint32_t variant, int64_t microbatches, double *out) {
   static const enum pz_pipeline_order orders[] = {PZ_PIPELINE_1F1B, PZ_PIPELINE_DUALPIPE_V,
                                                   PZ_PIPELINE_DUALPIPE};
   enum pz_status status = PZ_OK;
   *out = HUGE_VAL;
   for (size_t i = 0; i < sizeof orders / sizeof *orders && status == PZ_OK; i++) {
     double one = HUGE_VAL;
-    if (!i || (x->ep > 1 && allowed >> orders[i] & 1))
-      status = order_s(q, x, microbatches, orders[i], &one);
+    if (!i || (x->ep > 1 && s->orders >> orders[i] & 1))
+      status = order_s(s, x, variant, microbatches, orders[i], &one);
     *out = pz_fmin(*out, one);
   }
   return status;
 }
 
-enum pz_status pz_step_shape_time(const struct pz_plan_question *q, struct pz_step_shape *x,
-                                  unsigned orders) {
-  enum pz_status status = microbatch_s(q, x, 2, orders, &x->several_s);
-  if (x->never_once) x->once_s = x->several_s;
-  return status == PZ_OK && !x->never_once ? microbatch_s(q, x, 1, orders, &x->once_s) : status;
+enum pz_status pz_step_shape_time(const struct pz_plan_space *s, struct pz_step_shape *x) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t v = 0; v < s->n_variants && status == PZ_OK; v++) {
+    struct pz_shape_time *t = &x->time[v];
+    if (!has_variant(s, x, v)) continue;
+    status = microbatch_s(s, x, v, 2, &t->several_s);
+    t->once_s = t->several_s;
+    if (status == PZ_OK && !x->never_once) status = microbatch_s(s, x, v, 1, &t->once_s);
+  }
+  return status;
 }
 
 double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_step_shape *x) {
   return (double)(q->plan.batch * x->tp * x->cp) / (double)(x->mbs * q->plan.devices);
+}
+
+/* ---- what a plan is worth --------------------------------------------------------------------- */
+
+double pz_plan_value(const struct pz_plan_space *s, const struct pz_plan *p, double step_s,
+                     double needed_bytes) {
+  if (s->q->objective == PZ_PLAN_MEMORY) return needed_bytes;
+  if (s->q->counted) step_s *= 1 + pz_risk_error(&s->risk, pz_plan_features(p, &s->features));
+  return s->q->objective == PZ_PLAN_COST ? step_s * (double)pz_plan_devices(p) : step_s;
+}
+
+static void find_risk(struct pz_plan_space *s, const struct pz_step_model *m) {
+  const struct pz_plan_question *q = s->q;
+  s->features = (struct pz_feature_context){
+      .experts = s->model.experts > 0, .layers = s->n_blocks, .node = s->node};
+  for (uint32_t l = 0; l < m->w->n_layers; l++)
+    for (uint32_t i = 0; i < m->w->layers[l].ops[PZ_FORWARD].n; i++) {
+      const struct pz_op *op = &m->w->layers[l].ops[PZ_FORWARD].op[i];
+      s->features.scans |= pz_op_is_scan(op->kind);
+      s->features.sparse |= strncmp(op->name, "index_", 6) == 0;
+    }
+  struct pz_risk_question r = {.chip = q->job.chip,
+                               .net = q->plan.devices > s->node ? q->job.net : NULL,
+                               .experts = s->features.experts,
+                               .precision = q->plan.precision,
+                               .devices = q->plan.devices,
+                               .seq = m->seq};
+  if (q->counted) s->risk = pz_risk_built_in(&r);
 }
 
 /* ---- what the framework can run ------------------------------------------------------------- */
@@ -197,6 +269,16 @@ static bool has_smaller_state(const struct pz_plan_space *s, const struct pz_pla
   return pz_plan_moment_bytes(p, experts) < pz_plan_moment_bytes(&whole, experts);
 }
 
+/* Overlap that costs software or certainty.  With less of it no step is faster, but one may count as less. */
+static const int dear[] = {0, PZ_OVERLAP_EP, PZ_OVERLAP_TP, PZ_OVERLAP_EP | PZ_OVERLAP_TP};
+
+/* Overlaps of the plan, which has all that it can. */
+static uint64_t count_overlaps(const struct pz_plan_space *s, const struct pz_plan *p) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < s->overlaps; i++) n += (pz_plan_overlap(p) & dear[i]) == dear[i];
+  return n;
+}
+
 /* Ways of a plan that the plain rules allow; of one with ZeRO but without replicas those that it has not without, or with
  * moments of more bits. */
 static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
@@ -218,7 +300,7 @@ static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
       whole.zero = 0;
       s->ways.allowed[i] = !allows(s, &whole, &s->way[i]);
     }
-    s->ways.n += s->ways.allowed[i];
+    if (s->ways.allowed[i]) s->ways.n += count_overlaps(s, p);
   }
 }
 
@@ -228,6 +310,8 @@ static void list_ways(struct pz_plan_space *s) {
   bool optimizer = p->offload & PZ_OFFLOAD_OPTIMIZER, away = p->offload & PZ_OFFLOAD_ACTIVATIONS;
   int quarters = optimizer && !(p->offload_fraction > 0) ? PZ_PLAN_FRACTIONS : 1;
   int first = away && (p->offload_layers || p->offload_modules);
+  bool some = s->q->switches && s->q->counted && !(s->q->pinned & PZ_PLAN_PIN(OVERLAP));
+  s->overlaps = some ? sizeof dear / sizeof *dear : 1;
   s->n_ways = 0;
   for (int q = 0; q < quarters; q++)
     for (int a = first; a <= away; a++)
@@ -289,9 +373,13 @@ static unsigned list_orders(const struct pz_plan_space *s) {
 }
 
 bool pz_plan_space_take(const struct pz_plan_space *s, struct pz_plan *p, size_t way) {
-  take(s, p, &s->way[way]);
-  p->overlap = s->ways.overlap[way];
-  return s->ways.allowed[way];
+  size_t k = way / s->overlaps;
+  int without = dear[way % s->overlaps];
+  take(s, p, &s->way[k]);
+  p->overlap = s->ways.overlap[k];
+  bool has = (pz_plan_overlap(p) & without) == without;
+  p->overlap &= ~without;
+  return has && s->ways.allowed[k];
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -382,7 +470,7 @@ static void make_shape(void *ctx, size_t i, unsigned worker) {
   pz_progress_add(s->q->progress, 1);
   x->status = pz_plan_question_over(s->q) ? pz_fail(&x->err, PZ_STOPPED, "stopped")
                                           : pz_step_shape_open(s->q, x, &x->err);
-  if (x->status == PZ_OK) x->status = pz_step_shape_time(s->q, x, s->orders);
+  if (x->status == PZ_OK) x->status = pz_step_shape_time(s, x);
   if (i >= MOST_MODELS) close_shape(x);
 }
 
@@ -418,6 +506,7 @@ static enum pz_status make_shapes(struct pz_plan_space *s) {
 
 struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *s, const struct pz_plan_grid *g) {
   struct pz_plan p = pz_step_shape_plan(s->q, pz_shape_at(s, g->shape));
+  set_variant(s, g->variant, &p);
   p.pp = g->pp;
   p.dp = g->dp;
   return p;
@@ -426,7 +515,8 @@ struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *s, const struct pz_
 double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x,
                             const struct pz_plan_grid *g) {
   int64_t microbatches = q->plan.batch / (x->mbs * g->dp);
-  double all = microbatches == 1 ? x->once_s : x->several_s;
+  const struct pz_shape_time *t = &x->time[g->variant];
+  double all = microbatches == 1 ? t->once_s : t->several_s;
   double waiting = pz_step_waiting(q->job.constants, q->job.net, x->tp * x->cp * g->pp * g->dp);
   return (double)microbatches * all / (double)g->pp * (1 + waiting);
 }
@@ -448,9 +538,14 @@ static enum pz_status add_grids(struct pz_plan_space *s) {
         struct pz_plan p = pz_plan_grid_plan(s, &g);
         bool experts = group * dp % (pz_plan_ep(&p) * pz_plan_etp(&p)) == 0; /* all of a stage */
         if (!experts || !on_nodes(s, group * pp * dp)) continue;
-        g.bound_s = pz_plan_grid_bound_s(s->q, x, &g);
-        g.bound = pz_plan_value(s->q, &p, g.bound_s, 0);
-        if (!pz_vec_push(&s->grids, &g)) return pz_plan_no_memory(s);
+        for (g.variant = 0; g.variant < s->n_variants; g.variant++) {
+          if (!has_variant(s, x, g.variant)) continue;
+          p = pz_plan_grid_plan(s, &g);
+          p.overlap = 0; /* each plan has its own */
+          g.bound_s = pz_plan_grid_bound_s(s->q, x, &g);
+          g.bound = pz_plan_value(s, &p, g.bound_s, 0);
+          if (!pz_vec_push(&s->grids, &g)) return pz_plan_no_memory(s);
+        }
       }
   }
   return PZ_OK;
@@ -678,9 +773,11 @@ static enum pz_status list_shapes(struct pz_plan_space *s) {
   if (status == PZ_OK) status = refuse_tp(s, m->w);
   if (status == PZ_OK) status = list_divisors(s);
   s->seq = m->seq;
+  if (status == PZ_OK) find_risk(s, m);
   s->rules = pz_rule_list_of(s->q->plan.framework);
   s->orders = list_orders(s);
   s->recomputations = list_recomputations(s);
+  list_variants(s);
   list_ways(s);
   if (status == PZ_OK) status = add_shapes(s, m->w);
   pz_step_model_free(m);
@@ -691,6 +788,7 @@ static int by_bound(const void *a, const void *b) {
   const struct pz_plan_grid *x = a, *y = b;
   if (x->bound != y->bound) return x->bound < y->bound ? -1 : 1;
   if (x->shape != y->shape) return x->shape < y->shape ? -1 : 1;
+  if (x->variant != y->variant) return x->variant < y->variant ? -1 : 1;
   return x->pp != y->pp ? (x->pp < y->pp ? -1 : 1) : (x->dp > y->dp) - (x->dp < y->dp);
 }
 

@@ -6,15 +6,18 @@
 #include "core/vec.h"
 #include "place/plan_question.h"
 #include "plan/framework_rules.h"
+#include "step/expected_error.h"
 
 /* A size of a microbatch and of the tensor-parallel, context-parallel and expert-parallel groups, with the model of a step
  * that all plans of this size share. */
+enum { PZ_PLAN_VARIANTS = 6 };
 struct pz_step_shape {
   int64_t tp, cp, ep, mbs;
   bool sp, halves;
   struct pz_step_model *m; /* NULL: made anew when a plan is priced */
-  double once_s,
-      several_s;   /* a microbatch through all layers, as the only one and as one of several */
+  struct pz_shape_time {
+    double once_s, several_s; /* a microbatch through all layers, as the only one and as one of several */
+  } time[PZ_PLAN_VARIANTS];
   bool never_once; /* no plan of it has a single microbatch: once_s is several_s */
   uint32_t first_grid, n_grids;
   uint32_t like; /* a shape that has the same plans, layers and memory but for halves; or itself */
@@ -29,14 +32,15 @@ struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q, const struct
 /* The plan of this shape whose layers take the least time, for lower bounds. */
 struct pz_plan pz_step_shape_least(const struct pz_plan_question *q, const struct pz_step_shape *x);
 
+/* What a framework can switch on in every plan of a shape. */
+struct pz_plan_variant {
+  int dispatcher, cuda_graphs;
+};
+
 /* The model for the question's chip, where there is none.  Errors as pz_step_model_new. */
 PZ_NODISCARD enum pz_status pz_step_shape_open(const struct pz_plan_question *q,
                                                struct pz_step_shape *x, struct pz_error *err);
 
-/* once_s and several_s of an open shape, in that of these orders of a pipeline (a set) that is fastest.  The shape holds
- * the message of an error. */
-PZ_NODISCARD enum pz_status pz_step_shape_time(const struct pz_plan_question *q,
-                                               struct pz_step_shape *x, unsigned orders);
 
 /* The part of all microbatches that every device has to work on, if all have the same. */
 double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_step_shape *x);
@@ -47,7 +51,7 @@ static inline double pz_layer_step_s(const struct pz_layer_step *t) {
 
 /* Stages and replicas of a shape, with a bound for all plans that have them. */
 struct pz_plan_grid {
-  uint32_t shape;
+  uint32_t shape, variant;
   int64_t pp, dp;
   double bound_s, bound; /* of the step, of what is sought */
 };
@@ -87,9 +91,14 @@ struct pz_plan_space {
   int64_t node, n_blocks, seq;
   struct pz_model_shape model;
   struct pz_rule_list rules;
+  struct pz_feature_context features; /* of all plans, and ... */
+  struct pz_risk risk;                /* ... the errors to expect, where time is counted with them */
   struct pz_plan_way
       way[PZ_PLAN_WAYS]; /* the first: nothing recomputed, nothing away that is not asked for */
   size_t n_ways;
+  size_t overlaps; /* that a plan may have on each of its ways: all that its framework can, and without some of it */
+  struct pz_plan_variant variant[PZ_PLAN_VARIANTS]; /* the first: as the question has it */
+  uint32_t n_variants;
   struct pz_plan_ways ways;        /* of the plan at hand */
   unsigned orders, recomputations; /* that the framework has: sets */
   char warning[200];
@@ -106,6 +115,10 @@ PZ_NODISCARD enum pz_status pz_plan_space_list(struct pz_plan_space *s, struct p
 /* PZ_BAD_USE with a message: no plan has these degrees. */
 PZ_NODISCARD enum pz_status pz_plan_space_empty(const struct pz_plan_space *s);
 
+/* What the question's objective makes of a plan; less is better.  It does not fall with a feature more of the plan. */
+double pz_plan_value(const struct pz_plan_space *s, const struct pz_plan *p, double step_s,
+                     double needed_bytes);
+
 static inline struct pz_step_shape *pz_shape_at(const struct pz_plan_space *s, uint32_t i) {
   return pz_vec_at(&s->shapes, struct pz_step_shape, i);
 }
@@ -113,6 +126,11 @@ static inline struct pz_step_shape *pz_shape_at(const struct pz_plan_space *s, u
 static inline struct pz_plan_grid *pz_grid_at(const struct pz_plan_space *s, uint32_t i) {
   return pz_vec_at(&s->grids, struct pz_plan_grid, i);
 }
+
+/* Times of an open shape, in that of the framework's orders of a pipeline that is fastest.  The shape holds the message of
+ * an error. */
+PZ_NODISCARD enum pz_status pz_step_shape_time(const struct pz_plan_space *s,
+                                               struct pz_step_shape *x);
 
 /* With one chunk a stage, nothing sharded or recomputed. */
 struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *s, const struct pz_plan_grid *g);
@@ -127,7 +145,12 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_st
 /* Lowest bound first. */
 void pz_plan_grids_sort(struct pz_vec *grids);
 
-/* May a plan that pz_plan_space_each has come to go this one of the ways?  The plan is told of it, and of its overlap. */
+/* Ways and overlaps: overlap counts fastest, first with all that the framework can. */
+static inline size_t pz_plan_space_ways(const struct pz_plan_space *s) {
+  return s->n_ways * s->overlaps;
+}
+
+/* May a plan that pz_plan_space_each has come to go this one of the ways, with this overlap?  The plan is told of both. */
 bool pz_plan_space_take(const struct pz_plan_space *s, struct pz_plan *p, size_t way);
 
 /* Is the number of layers whose activations go to the host for memory to choose? */

@@ -8,6 +8,7 @@
 #include "core/held.h"
 #include "core/num.h"
 #include "core/status.h"
+#include "core/text.h"
 #include "core/vec.h"
 #include "launch/megatron_args.h"
 #include "place/neighbours.h"
@@ -160,6 +161,9 @@ static enum pz_status tell_all(struct tuning_job *j) {
 static enum pz_status tune(struct tuning_job *j) {
   enum pz_status status = predict_own(j);
   if (status == PZ_OK) status = pz_neighbourhood_of(&j->job, &j->own, &j->near, j->err);
+  struct pz_error why = {0};
+  if (status == PZ_OK) (void)pz_framework_can(&j->own, &j->near.model, &why);
+  pz_text_copy(j->out->own.refusal, sizeof j->out->own.refusal, why.message);
   if (status != PZ_OK) return status;
   j->r.layers = j->near.layers;
   j->near.limit_bytes = j->out->limit_bytes;

@@ -20,7 +20,7 @@
 
 struct pz_training_place_options pz_training_place_options_default(void) {
   struct pz_training_place_options o = {
-      .size = sizeof o, .plan = pz_plan_default(), .top = 1, .seconds = PZ_PLAN_SECONDS};
+      .size = sizeof o, .plan = pz_plan_default(), .top = 1, .risk = PZ_RISK_COUNTED, .seconds = PZ_PLAN_SECONDS};
   o.plan.devices = o.plan.batch = 1;
   return o;
 }
@@ -126,6 +126,12 @@ static enum pz_status search(const struct pz_job *job, const struct pz_training_
   q.all_devices = o->all_devices;
   q.objective = (enum pz_plan_objective)o->objective;
   q.tie = o->tie;
+  q.counted = o->risk == PZ_RISK_COUNTED;
+  q.switches = true;
+  q.without = o->without;
+  if (o->plan.dispatcher >= 0) q.fixed |= PZ_PLAN_PIN(DISPATCHER);
+  if (o->plan.cuda_graphs >= 0 || o->plan.execution >= 0) q.fixed |= PZ_PLAN_PIN(CUDA_GRAPHS);
+  if (o->plan.overlap < 0) q.plan.overlap = pz_framework_overlaps(q.plan.framework, o->without);
   q.tokens = o->tokens;
   q.deadline_s = o->deadline_s;
   q.top = o->top;

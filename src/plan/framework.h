@@ -29,6 +29,15 @@ enum pz_rule_set {
   PZ_RULES_AUTOMODEL = 16
 };
 
+/* Frameworks whose runs say something about each other. */
+enum pz_framework_family {
+  PZ_FAMILY_MEGATRON,
+  PZ_FAMILY_FSDP,
+  PZ_FAMILY_DEEPSPEED,
+  PZ_FAMILY_XLA,
+  PZ_FAMILY_LOOP
+};
+
 struct pz_framework {
   const char *name;
   enum pz_rule_set rules;
@@ -57,6 +66,7 @@ struct pz_framework {
   /* copied on the device for a gathered parameter and for a gradient that is scattered (ZeRO 3) */
   double gather_copy_bytes, scatter_copy_bytes;
   double state_bytes; /* held for a parameter, weights and gradients included */
+  enum pz_framework_family family;
   int turns_on; /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
   bool zero_bubble;   /* runs zero-bubble pipelines ... */
   bool dualpipe;      /* ... and DualPipe in place of ZB-V */

@@ -161,6 +161,43 @@ int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m
   return pz_rule_list_overlap(&list, &x, m);
 }
 
+/* Chips that Transformer Engine, DeepEP and HybridEP have kernels for. */
+static bool has_engine(const struct pz_chip *c) {
+  static const char *const lines[] = {"a100", "hopper", "blackwell"};
+  bool has = false;
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    has |= strcmp(pz_chip_line(c->name), lines[i]) == 0;
+  return has;
+}
+
+/* Megatron Bridge: training/flex_dispatcher_backend.py, and its recipes, which have HybridEP on Blackwell alone. */
+unsigned pz_framework_dispatchers(int framework, const struct pz_chip *c, int without) {
+  const struct pz_framework *f = pz_framework_at(framework);
+  bool blackwell = strcmp(pz_chip_line(c->name), "blackwell") == 0;
+  bool domain = strncmp(c->name, "gb", 2) == 0;
+  if (framework_bit(f) != CORE) return 1U << f->dispatcher;
+  unsigned set = 1U << PZ_DISPATCHER_ALLTOALL;
+  if (has_engine(c) && !domain && !(without & PZ_SOFTWARE_DEEPEP))
+    set |= 1U << PZ_DISPATCHER_DEEPEP;
+  if (blackwell && !(without & PZ_SOFTWARE_HYBRIDEP)) set |= 1U << PZ_DISPATCHER_HYBRIDEP;
+  return set;
+}
+
+int pz_framework_graphs(int framework, const struct pz_chip *c, const struct pz_model_shape *m,
+                        int without) {
+  bool can = framework_bit(pz_framework_at(framework)) == CORE && has_engine(c);
+  if (!can || without & (PZ_SOFTWARE_TE | PZ_SOFTWARE_GRAPHS)) return 0;
+  return PZ_GRAPH_ATTENTION | (m->recurrence.heads ? PZ_GRAPH_MAMBA : 0) |
+         (m->experts ? PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION : PZ_GRAPH_MLP);
+}
+
+int pz_framework_overlaps(int framework, int without) {
+  const struct pz_framework *f = pz_framework_at(framework);
+  bool engine = framework_bit(f) != CORE || !(without & PZ_SOFTWARE_TE);
+  if (!f->rules) return f->plan.overlap | f->turns_on;
+  return engine ? PZ_OVERLAP_ALL : PZ_OVERLAP_ALL & ~PZ_OVERLAP_TP;
+}
+
 enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   unsigned bit = framework_bit(f);

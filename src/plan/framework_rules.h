@@ -42,6 +42,13 @@ bool pz_rule_list_group_can(const struct pz_rule_list *list, enum pz_rule_group 
 int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *p,
                          const struct pz_model_shape *m);
 
+/* What a search may switch on besides the framework's defaults, on a chip, without the software that the user lacks (a set
+ * of enum pz_software): a set with 1 << dispatcher, modules of CUDA graphs, overlap of which each plan has what it can. */
+unsigned pz_framework_dispatchers(int framework, const struct pz_chip *c, int without);
+int pz_framework_graphs(int framework, const struct pz_chip *c, const struct pz_model_shape *m,
+                        int without);
+int pz_framework_overlaps(int framework, int without);
+
 /* How the framework recomputes whole layers of this plan: as many in each stage as wanted, as many in all of them, or all
  * layers. */
 enum pz_recompute_form { PZ_RECOMPUTE_BY_STAGE, PZ_RECOMPUTE_ALIKE, PZ_RECOMPUTE_ALL };

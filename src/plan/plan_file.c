@@ -115,7 +115,9 @@ enum pz_status pz_plan_file_read(const char *name, const char *text, size_t byte
                    PZ_PLAN_FILE_MOST_BYTES);
   enum pz_status status = pz_json_parse(name, text, bytes, &given, err);
   if (status != PZ_OK) return status;
-  status = read_object(given, arena, &r, &why);
+  /* what 'phaze tune --json' prints has the run as an object of its own */
+  json_t *run = json_object_get(given, "model") ? NULL : json_object_get(given, "run");
+  status = read_object(json_is_object(run) ? run : given, arena, &r, &why);
   json_decref(given);
   if (status != PZ_OK) return pz_fail(err, status, "%s: %s", name, why.message);
   *out = r;

@@ -33,6 +33,7 @@ static const struct pz_field prediction_fields[] = {
     PZ_FIELD(struct pz_prediction, mfu, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, hfu, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, mfu_conventional, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, flop_per_s_per_device, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, tokens, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, params, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, microbatches, PZ_FIELD_INT),
@@ -53,8 +54,8 @@ static json_t *expected_json(const struct pz_expectation *e) {
     json_array_append_new(beyond, json_stringn(at, n));
     at += end ? n + 2 : n;
   }
-  return json_pack("{s:f,s:f,s:I,s:s,s:b,s:o}", "mean", e->error, "bias", e->bias, "runs",
-                   (json_int_t)e->runs, "of", e->of, "same_chip", e->same_chip, "beyond", beyond);
+  return json_pack("{s:f,s:I,s:s,s:o}", "error", e->error, "runs", (json_int_t)e->runs, "of", e->of,
+                   "beyond", beyond);
 }
 
 json_t *pz_training_run_json(const struct pz_training_run *r) {
@@ -65,6 +66,8 @@ json_t *pz_training_run_json(const struct pz_training_run *r) {
     json_array_append_new(busy, json_real(r->stage_s[k]));
     json_array_append_new(reserved, json_real(r->reserved_bytes[k]));
   }
+  json_object_set_new(j, "tokens_per_day", json_real(r->p.tokens / r->p.step_s * 86400));
+  if (r->watts > 0) json_object_set_new(j, "watts", json_real(r->watts));
   json_object_set_new(j, "hbm_bytes", json_real(r->hbm_bytes));
   json_object_set_new(j, "usable_bytes", json_real(r->p.usable_bytes));
   json_object_set_new(j, "fits", json_boolean(pz_prediction_fits(&r->p)));

@@ -10,7 +10,7 @@
 #include "core/num.h"
 #include "core/record.h"
 #include "report/validation_page.h"
-#include "step/expected_error.h"
+#include "study/error_fit.h"
 #include "study/validate.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -166,7 +166,7 @@ static void put_order(const char *set, const char *name, uint32_t n, double rank
   fputc('\n', out);
 }
 
-static void put_groups(const struct pz_validation *v, FILE *out) {
+static bool put_groups(const struct pz_validation *v, FILE *out) {
   fputs("set,group,rows,not_predicted,mean_error,bias,worst,memory_rows,memory_error,memory_worst,"
         "rank_correlation,regret\n",
         out);
@@ -186,6 +186,7 @@ static void put_groups(const struct pz_validation *v, FILE *out) {
   for (uint32_t i = 0; i < v->n_order_means; i++)
     put_order("mean over models", v->order_means[i].name, v->order_means[i].n,
               v->order_means[i].rank_correlation, v->order_means[i].regret, out);
+  return true;
 }
 
 /* A number above 0; nothing for what is not known.  A comma behind it. */
@@ -216,12 +217,13 @@ static void put_point(const struct pz_validation_point *p, FILE *out) {
   fputc('\n', out);
 }
 
-static void put_points(const struct pz_validation *v, FILE *out) {
+static bool put_points(const struct pz_validation *v, FILE *out) {
   fputs(
       "kind,group,id,quality,chip,framework,model,plan,devices,batch,measured_s,predicted_s,error,"
       "measured_bytes,predicted_bytes,not_predicted\n",
       out);
   for (uint32_t i = 0; i < v->n_points; i++) put_point(&v->points[i], out);
+  return true;
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
@@ -255,7 +257,7 @@ static void put_order_limits(const struct pz_validation *v, FILE *out) {
 /* Of operators the mean of fewer rows says little. */
 static const uint32_t LEAST_LIMITED_ROWS = 4;
 
-static void put_limits(const struct pz_validation *v, FILE *out) {
+static bool put_limits(const struct pz_validation *v, FILE *out) {
   for (int k = 0; k <= PZ_LIMITEDS; k++)
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
   for (uint32_t i = 0; i < v->n_groups + v->n_totals; i++) {
@@ -269,52 +271,25 @@ static void put_limits(const struct pz_validation *v, FILE *out) {
     fprintf(out, ",%u,,\n", g->not_predicted);
   }
   put_order_limits(v, out);
+  return true;
 }
 
-/* ---- expected errors ------------------------------------------------------------------------ */
-
-static bool is_counted(const struct pz_validation_point *p) {
-  return p->features && strcmp(p->quality, "ok") == 0 && p->predicted_s > 0 && p->measured_s > 0;
-}
-
-/* A line for the runs with the features of point i; none if one of them stands before it. */
-static void put_features(const struct pz_validation *v, uint32_t i, FILE *out) {
-  const struct pz_validation_point *p = &v->points[i];
-  double mean = 0, bias = 0, n = 0;
-  int64_t longest = 0, most = 0;
-  for (uint32_t j = 0; j < v->n_points; j++) {
-    const struct pz_validation_point *q = &v->points[j];
-    if (!is_counted(q) || strcmp(p->features, q->features) != 0) continue;
-    if (j < i) return;
-    double e = q->predicted_s / q->measured_s - 1;
-    mean += fabs(e);
-    bias += e;
-    n++;
-    longest = pz_max(longest, q->seq);
-    most = pz_max(most, q->devices);
-  }
-  fprintf(out, "%s,%.0f,%.3f,%.3f,%" PRId64 ",%" PRId64 "\n", p->features, n, mean / n, bias / n,
-          longest, most);
-}
-
-static void put_expected(const struct pz_validation *v, FILE *out) {
-  for (int i = 0; i < PZ_FEATURES; i++) fprintf(out, "%s,", pz_feature_names[i]);
-  fputs("rows,mean_error,bias,longest_sequence,most_devices\n", out);
-  for (uint32_t i = 0; i < v->n_points; i++)
-    if (is_counted(&v->points[i])) put_features(v, i, out);
+static bool put_expected(const struct pz_validation *v, FILE *out) {
+  return pz_error_fit_put(v->points, v->n_points, out);
 }
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-typedef void put_fn(const struct pz_validation *v, FILE *out);
+/* False: out of memory. */
+typedef bool put_fn(const struct pz_validation *v, FILE *out);
 
 static enum pz_status make_text(const struct pz_validation *v, put_fn *put, char **text,
                                 size_t *bytes, struct pz_error *err) {
   struct pz_buffer b = {0};
   FILE *out = pz_buffer_stream(&b);
   if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the table");
-  put(v, out);
-  if (pz_buffer_close(out)) {
+  bool put_all = put(v, out);
+  if (pz_buffer_close(out) && put_all) {
     *text = b.text;
     *bytes = b.bytes;
     return PZ_OK;

@@ -4,223 +4,220 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "chip/chip.h"
 #include "core/num.h"
 #include "core/text.h"
 #include "cost/constants.h"
-#include "plan/pipeline_order.h"
 
 /* ---- features ------------------------------------------------------------------------------- */
 
-const char *const pz_feature_names[PZ_FEATURES] = {"chip_line", "layers",   "precision",
-                                                   "framework", "sharding", "pipeline",
-                                                   "devices",   "sequence", "context"};
+enum role { CONTEXT, PLAIN, MORE };
 
-#define LIKE "same chip line, layers, precision, framework"
-const char *const pz_likeness_texts[PZ_FEATURES + 1] = {
-    "all chips and frameworks",
-    "same chip line",
-    "same chip line and layers",
-    "same chip line, layers and precision",
-    LIKE,
-    LIKE ", sharding",
-    LIKE ", sharding, pipeline",
-    LIKE ", sharding, pipeline, size",
-    LIKE ", sharding, pipeline, size, sequence length",
-    LIKE ", sharding, pipeline, size, sequence length, context parallelism"};
+static const struct feature_info {
+  const char *text;
+  enum role role;
+} features[PZ_FEATURES] = {
+#define FEATURE(id, role, when, text) {text, role},
+#include "step/plan_features.def"
+#undef FEATURE
+};
 
-/* Values that use nothing; NULL: every value is used. */
-static const char *const plain[PZ_FEATURES] = {[PZ_FEATURE_LAYERS] = "dense",
-                                               [PZ_FEATURE_PRECISION] = "16-bit",
-                                               [PZ_FEATURE_SHARDING] = "other",
-                                               [PZ_FEATURE_PIPELINE] = "none",
-                                               [PZ_FEATURE_CONTEXT] = "none"};
+const char *pz_feature_text(enum pz_feature f) { return features[f].text; }
 
-const char *pz_chip_line(const char *chip) {
-  static const struct {
-    const char *begin, *line;
-  } lines[] = {{"v100", "v100"},       {"a100", "a100"},      {"h100", "hopper"},
-               {"h200", "hopper"},     {"h800", "hopper"},    {"gb200", "blackwell"},
-               {"gb300", "blackwell"}, {"b200", "blackwell"}, {"b300", "blackwell"},
-               {"tpuv4-real", "tpuv4"}};
-  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-    if (strncmp(chip, lines[i].begin, strlen(lines[i].begin)) == 0) return lines[i].line;
-  return chip;
+bool pz_feature_is_fitted(enum pz_feature f) {
+  static const uint64_t common = PZ_FEATURE_BIT(PZ_FEATURE_TP) | PZ_FEATURE_BIT(PZ_FEATURE_PP) |
+                                 PZ_FEATURE_BIT(PZ_FEATURE_MBS);
+  return features[f].role != MORE && !(common >> f & 1);
 }
 
-struct pz_run_features pz_run_features(const struct pz_plan *plan, const struct pz_prediction *p,
-                                       const char *chip) {
-  struct pz_run_features f = {.seq = (int64_t)(p->tokens / (double)plan->batch + 0.5),
-                              .devices = pz_plan_devices(plan)};
-  bool experts = p->active_params < p->params;
-  const char *const values[PZ_FEATURES] = {
-      [PZ_FEATURE_CHIP_LINE] = pz_chip_line(chip),
-      [PZ_FEATURE_LAYERS] = pz_plan_adapts(plan)   ? "lora"
-                            : p->scan_layers > 0   ? "state-space layers"
-                            : p->sparse_layers > 0 ? "sparse attention"
-                            : experts              ? "experts"
-                                                   : "dense",
-      [PZ_FEATURE_PRECISION] = plan->precision == PZ_PRECISION_FP8     ? "fp8"
-                               : plan->precision == PZ_PRECISION_NVFP4 ? "nvfp4"
-                                                                       : "16-bit",
-      [PZ_FEATURE_FRAMEWORK] = pz_plan_framework(plan)->name,
-      [PZ_FEATURE_SHARDING] = plan->zero == 3 ? "zero3" : "other",
-      [PZ_FEATURE_PIPELINE] = plan->pp > 1 ? pz_pipeline_names[pz_plan_shape(plan).order] : "none",
-      [PZ_FEATURE_SIZE] = f.devices <= 8     ? "1-8"
-                          : f.devices <= 512 ? "9-512"
-                                             : "513+",
-      [PZ_FEATURE_SEQUENCE] = f.seq <= 4096    ? "1-4096"
-                              : f.seq <= 16384 ? "4097-16384"
-                                               : "16385+",
-      [PZ_FEATURE_CONTEXT] = pz_plan_cp(plan) > 1 ? "cp" : "none"};
-  for (int i = 0; i < PZ_FEATURES; i++) pz_text_copy(f.text[i], sizeof f.text[i], values[i]);
-  f.text[PZ_FEATURE_CHIP_LINE][strcspn(f.text[PZ_FEATURE_CHIP_LINE], ",")] =
-      '\0'; /* "h100, calibrated with ..." */
-  return f;
+uint64_t pz_plan_features(const struct pz_plan *p, const struct pz_feature_context *c) {
+  enum pz_framework_family family = pz_plan_framework(p)->family;
+  int64_t cp = pz_plan_cp(p), ep = pz_plan_ep(p), devices = pz_plan_devices(p);
+  int overlap = pz_plan_overlap(p);
+  uint64_t set = 0;
+#define FEATURE(id, role, when, text) set |= (when) ? PZ_FEATURE_BIT(PZ_FEATURE_##id) : 0;
+#include "step/plan_features.def"
+#undef FEATURE
+  return set;
+}
+
+uint64_t pz_feature_partners(enum pz_feature f) {
+  uint64_t set = 0;
+  for (int g = (int)f + 1; g < PZ_FEATURES; g++) {
+    bool context = features[f].role == CONTEXT || features[g].role == CONTEXT;
+    if (context || (features[f].role == PLAIN && features[g].role == PLAIN))
+      set |= PZ_FEATURE_BIT(g);
+  }
+  return set;
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-/* One line: runs with the same features; the longest sequence and the most devices among them. */
-struct expected_row {
-  struct pz_run_features f;
-  unsigned rows;
-  double mean, bias;
+/* "kind,name,sources,runs,mean_error,variance,most,with": most is the devices of the largest run with a feature, or the
+ * longest sequence of all; `with` the set of features that runs with it have. */
+struct row {
+  char kind[16], name[96];
+  unsigned runs;
+  double variance;
+  int64_t most;
+  uint64_t with;
 };
 
 /* The row behind `text`; NULL: there is none.  The file is our own: a line that is no row ends it. */
-static const char *next_row(const char *text, struct expected_row *r) {
-  const char *at = text ? strchr(text, '\n') : NULL, *cell = at ? at + 1 : NULL;
+static const char *next_row(const char *text, struct row *r) {
+  const char *at = text ? strchr(text, '\n') : NULL;
   if (!at) return NULL;
-  for (int i = 0; i < PZ_FEATURES; i++) {
-    size_t n = strcspn(cell, ",\n");
-    if (cell[n] != ',' || n >= sizeof r->f.text[i]) return NULL;
-    memcpy(r->f.text[i], cell, n);
-    r->f.text[i][n] = 0;
-    cell += n + 1;
-  }
-  int n = sscanf(cell, "%u,%lf,%lf,%" SCNd64 ",%" SCNd64, &r->rows, &r->mean, &r->bias, &r->f.seq,
-                 &r->f.devices);
-  return n == 5 ? at + 1 : NULL;
+  int n = sscanf(at + 1, "%15[^,],%95[^,],%*u,%u,%*f,%lf,%" SCNd64 ",%" SCNx64, r->kind, r->name,
+                 &r->runs, &r->variance, &r->most, &r->with);
+  return n == 6 ? at + 1 : NULL;
 }
 
-/* What a table has that is like a run. */
-struct likeness {
-  struct pz_expectation sums[PZ_FEATURES + 1]; /* by the number of equal features, from the first */
-  unsigned with[PZ_FEATURES];       /* features that are equal in a run with this one equal */
-  int64_t longest, largest;         /* sequence, devices */
-  int64_t devices[PZ_FEATURES + 1]; /* the most, by the number of equal features */
-};
-
-static void add_row(struct likeness *l, const struct expected_row *r,
-                    const struct pz_run_features *f) {
-  unsigned equal = 0;
-  bool all = true;
-  for (int i = 0; i < PZ_FEATURES; i++)
-    if (strcmp(r->f.text[i], f->text[i]) == 0) equal |= 1U << i;
-  for (int i = 0; i <= PZ_FEATURES && all; i++) {
-    l->sums[i].runs += r->rows;
-    l->sums[i].error += r->rows * r->mean;
-    l->sums[i].bias += r->rows * r->bias;
-    l->devices[i] = pz_max(l->devices[i], r->f.devices);
-    all = equal >> i & 1;
-  }
-  for (int i = 0; i < PZ_FEATURES; i++)
-    if (equal >> i & 1) l->with[i] |= equal;
-  l->longest = pz_max(l->longest, r->f.seq);
-  l->largest = pz_max(l->largest, r->f.devices);
-}
-
-/* ---- what no run has ------------------------------------------------------------------------ */
-
-__attribute__((format(printf, 2, 3))) static void add_beyond(struct pz_expectation *e,
+__attribute__((format(printf, 3, 4))) static void add_beyond(char *text, size_t bytes,
                                                              const char *form, ...) {
-  size_t n = strlen(e->beyond);
+  size_t n = strlen(text);
   va_list args;
   va_start(args, form);
-  if (n) n += (size_t)snprintf(e->beyond + n, sizeof e->beyond - n, "; ");
-  if (n < sizeof e->beyond) vsnprintf(e->beyond + n, sizeof e->beyond - n, form, args);
+  if (n) n += (size_t)snprintf(text + n, bytes - n, "; ");
+  if (n < bytes) vsnprintf(text + n, bytes - n, form, args);
   va_end(args);
 }
 
-/* A feature for people. */
-static const char *feature_text(const struct pz_run_features *f, int i) {
-  if (i == PZ_FEATURE_SHARDING) return "ZeRO-3";
-  return i == PZ_FEATURE_CONTEXT ? "context parallelism" : f->text[i];
+/* What of the question no validated run has: each is a feature more. */
+struct strange {
+  bool chip, net; /* such ones are in the table */
+  uint64_t with;  /* features of runs on such a chip */
+  int64_t longest, largest;
+};
+
+static void find_strange(struct pz_risk *r, const struct pz_risk_question *q,
+                         const struct strange *s) {
+  static const enum pz_feature of_chip[] = {PZ_FEATURE_EXPERTS, PZ_FEATURE_EIGHT_BIT,
+                                            PZ_FEATURE_FOUR_BIT};
+  const bool has[] = {q->experts, q->precision == PZ_PRECISION_FP8,
+                      q->precision == PZ_PRECISION_NVFP4};
+  char line[48], here[32], most[32];
+  unsigned n = 0;
+  pz_text_copy(line, sizeof line, pz_chip_line(q->chip->name));
+  line[strcspn(line, ",")] = '\0'; /* "h100, calibrated with ..." */
+  if (!s->chip) n++, add_beyond(r->beyond, sizeof r->beyond, "chip line %s", line);
+  for (size_t i = 0; i < sizeof of_chip / sizeof *of_chip; i++)
+    if (s->chip && has[i] && !(s->with & PZ_FEATURE_BIT(of_chip[i])))
+      n++, add_beyond(r->beyond, sizeof r->beyond, "%s on %s", features[of_chip[i]].text, line);
+  if (q->net && !s->net) n++, add_beyond(r->beyond, sizeof r->beyond, "network %s", q->net->name);
+  if (q->seq > s->longest)
+    n++, add_beyond(r->beyond, sizeof r->beyond, "sequence %s (longest validated %s)",
+                    pz_text_count(here, sizeof here, q->seq),
+                    pz_text_count(most, sizeof most, s->longest));
+  r->base += n * r->unseen;
+  if (q->devices <= s->largest || s->largest <= 0) return;
+  r->growth = pz_constants_default.error_growth * log2((double)q->devices / (double)s->largest);
+  add_beyond(r->beyond, sizeof r->beyond, "%s devices (most validated %s)",
+             pz_text_count(here, sizeof here, q->devices),
+             pz_text_count(most, sizeof most, s->largest));
 }
 
-static bool uses(const struct pz_run_features *f, int i) {
-  return plain[i] && strcmp(f->text[i], plain[i]) != 0;
-}
-
-static void find_numbers(const struct likeness *l, const struct pz_run_features *f,
-                         struct pz_expectation *e) {
-  char here[32], most[32];
-  if (f->seq > l->longest)
-    add_beyond(e, "sequence %s (longest validated %s)", pz_text_count(here, sizeof here, f->seq),
-               pz_text_count(most, sizeof most, l->longest));
-  if (f->devices > l->largest)
-    add_beyond(e, "%s devices (most validated %s)", pz_text_count(here, sizeof here, f->devices),
-               pz_text_count(most, sizeof most, l->largest));
-}
-
-/* A feature that no run has, or none on such a chip; then pairs of those that runs have apart. */
-static void find_beyond(const struct likeness *l, const struct pz_run_features *f,
-                        struct pz_expectation *e) {
-  const char *line = f->text[PZ_FEATURE_CHIP_LINE];
-  bool known[PZ_FEATURES] = {false};
-  if (!l->with[PZ_FEATURE_CHIP_LINE]) add_beyond(e, "chip line %s", line);
-  find_numbers(l, f, e);
-  for (int i = 0; i < PZ_FEATURES; i++) {
-    if (!uses(f, i) && i != PZ_FEATURE_FRAMEWORK) continue;
-    bool here = l->with[i] & 1U << PZ_FEATURE_CHIP_LINE;
-    if (!l->with[i])
-      add_beyond(e, "%s", feature_text(f, i));
-    else if (!here && l->with[PZ_FEATURE_CHIP_LINE])
-      add_beyond(e, "%s on %s", feature_text(f, i), line);
-    else
-      known[i] = i != PZ_FEATURE_FRAMEWORK;
+struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *q) {
+  struct pz_risk r = {.base = 0};
+  struct strange s = {.largest = 0};
+  struct row x;
+  int f = 0;
+  char line[48];
+  pz_text_copy(line, sizeof line, pz_chip_line(q->chip->name));
+  line[strcspn(line, ",")] = '\0';
+  while ((table = next_row(table, &x)) != NULL) {
+    if (strcmp(x.kind, "all") == 0) {
+      r.base = x.variance;
+      r.all_runs = x.runs;
+      s.largest = x.most;
+    }
+    if (strcmp(x.kind, "unseen") == 0) r.unseen = x.variance;
+    if (strcmp(x.kind, "sequence") == 0) s.longest = x.most;
+    if (strcmp(x.kind, "chip") == 0 && strcmp(x.name, line) == 0) s.chip = true, s.with = x.with;
+    if (strcmp(x.kind, "network") == 0 && q->net && strcmp(x.name, q->net->name) == 0) s.net = true;
+    if (strcmp(x.kind, "feature") != 0 || f == PZ_FEATURES) continue;
+    if (x.runs) r.seen |= PZ_FEATURE_BIT(f);
+    if (f == PZ_FEATURE_EXPERTS && q->experts) s.largest = x.most;
+    r.own[f] = x.variance;
+    r.runs[f] = x.runs;
+    r.strange[f] = pz_feature_partners((enum pz_feature)f) & ~x.with;
+    f++;
   }
-  for (int i = 0; i < PZ_FEATURES; i++)
-    for (int j = 0; j < i; j++)
-      if (known[i] && known[j] && !(l->with[i] >> j & 1))
-        add_beyond(e, "%s with %s", feature_text(f, i), feature_text(f, j));
+  const struct pz_correction *c = &q->chip->correction;
+  if (c->error > 0 && c->kinds & pz_correction_kind(q->experts, q->precision)) {
+    r.base = c->error * c->error; /* measured with the user's own steps, whatever features they have */
+    memset(r.own, 0, sizeof r.own);
+    r.own_steps = true;
+  }
+  r.all = r.base;
+  if (r.all_runs) find_strange(&r, q, &s);
+  return r;
 }
 
-/* ---- the look-up ---------------------------------------------------------------------------- */
+struct pz_risk pz_risk_built_in(const struct pz_risk_question *q) {
+  return pz_risk_of(pz_embedded_text(pz_embedded_expected, "expected_error"), q);
+}
 
-struct pz_expectation pz_expected_error(const char *table, const struct pz_run_features *f) {
-  struct likeness l = {.longest = 0};
-  struct expected_row r;
-  while ((table = next_row(table, &r)) != NULL) add_row(&l, &r, f);
-  int equal = PZ_FEATURES;
-  while (equal > 0 && l.sums[equal].runs < PZ_LEAST_EXPECTED) equal--;
-  struct pz_expectation e = l.sums[equal];
-  e.of = pz_likeness_texts[equal];
-  e.same_chip = equal > PZ_FEATURE_CHIP_LINE;
-  if (!e.runs) return e;
-  e.error /= e.runs;
-  e.bias /= e.runs;
-  double doublings = log2((double)f->devices / (double)l.devices[equal]);
-  e.error += pz_constants_default.error_growth * pz_fmax(0, doublings);
-  find_beyond(&l, f, &e);
-  return e;
+/* ---- the error of a plan -------------------------------------------------------------------- */
+
+unsigned pz_risk_unseen(const struct pz_risk *r, uint64_t set, struct pz_expectation *e) {
+  unsigned n = 0;
+  uint64_t known = set & r->seen;
+  for (uint64_t left = set & ~r->seen; left; left &= left - 1, n++)
+    if (e) add_beyond(e->beyond, sizeof e->beyond, "%s", features[__builtin_ctzll(left)].text);
+  for (uint64_t left = known; left; left &= left - 1) {
+    int f = __builtin_ctzll(left);
+    for (uint64_t s = known & r->strange[f]; s; s &= s - 1, n++)
+      if (e)
+        add_beyond(e->beyond, sizeof e->beyond, "%s with %s", features[__builtin_ctzll(s)].text,
+                   features[f].text);
+  }
+  return n;
+}
+
+double pz_risk_error(const struct pz_risk *r, uint64_t set) {
+  double variance = r->base + pz_risk_unseen(r, set, NULL) * r->unseen;
+  for (uint64_t left = set; left; left &= left - 1) variance += r->own[__builtin_ctzll(left)];
+  return sqrt(variance) + r->growth;
 }
 
 struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const struct pz_prediction *p,
-                                          const struct pz_chip *chip) {
-  struct pz_run_features f = pz_run_features(plan, p, chip->name);
-  struct pz_expectation e =
-      pz_expected_error(pz_embedded_text(pz_embedded_expected, "expected_error"), &f);
-  int64_t kind = pz_correction_kind(p->active_params < p->params, plan->precision);
-  bool alike = chip->correction.kinds & kind;
-  if (!(chip->correction.error > 0) || (!alike && chip->correction.error < e.error)) return e;
-  e.runs = (uint32_t)chip->correction.steps;
-  e.error = chip->correction.error;
-  e.bias = 0;
-  e.of = "your own steps, each predicted from the others";
-  e.same_chip = true;
+                                          int64_t layers, const struct pz_chip *chip,
+                                          const struct pz_cluster *net) {
+  struct pz_expectation e = {.runs = 0};
+  int64_t devices = pz_plan_devices(plan), node = net && net->n_levels ? pz_cluster_node(net) : 8;
+  struct pz_feature_context c = {.experts = p->active_params < p->params,
+                                 .scans = p->scan_layers > 0,
+                                 .sparse = p->sparse_layers > 0,
+                                 .layers = layers,
+                                 .node = node};
+  struct pz_risk_question q = {.chip = chip,
+                               .net = devices > node ? net : NULL,
+                               .experts = c.experts,
+                               .precision = plan->precision,
+                               .devices = devices,
+                               .seq = (int64_t)(p->tokens / (double)plan->batch + 0.5)};
+  struct pz_risk r = pz_risk_built_in(&q);
+  uint64_t set = pz_plan_features(plan, &c);
+  if (!r.all_runs) return e;
+  e.error = pz_risk_error(&r, set);
+  e.runs = r.all_runs;
+  for (uint64_t left = set & r.seen; left; left &= left - 1)
+    e.runs = (uint32_t)pz_min(e.runs, r.runs[__builtin_ctzll(left)]);
+  pz_text_copy(e.beyond, sizeof e.beyond, r.beyond);
+  pz_risk_unseen(&r, set, &e);
+  if (r.own_steps) {
+    e.runs = (uint32_t)chip->correction.steps;
+    snprintf(e.of, sizeof e.of, "your own steps, each predicted from the others");
+    return e;
+  }
+  snprintf(e.of, sizeof e.of, "all runs %.0f%%", 100 * sqrt(r.all));
+  for (uint64_t left = set; left; left &= left - 1) {
+    int f = __builtin_ctzll(left);
+    size_t n = strlen(e.of);
+    if (r.own[f] > 0)
+      snprintf(e.of + n, sizeof e.of - n, ", %s %.0f%%", features[f].text, 100 * sqrt(r.own[f]));
+  }
   return e;
 }

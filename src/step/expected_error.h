@@ -1,7 +1,12 @@
-/* How wrong a prediction is likely to be: the errors of the validated runs most like it, from a table
- * that `phaze validate --write-expected` makes (step/expected_error.csv, built into the library): a line
- * for each combination of features that validated runs have.  Nothing is predicted here: a look-up takes
- * tens of microseconds. */
+/* How wrong a prediction may be: an interval around the step that contains the measured one in about 8 of 10 runs.  Its half
+ * width is a function of the plan's fields.  It is found from the features that the plan has
+ * (step/plan_features.def) and a table of those that validated runs have, which `phaze validate --write-expected` fits
+ * (study/error_fit.h) and which is built into the library (step/expected_error.csv):
+ *
+ *     error^2 = base + the sum of each feature's own variance + unseen x the features that no validated run has
+ *
+ * Two features that no run has together count as one that no run has.  So the error never falls when a plan has one feature
+ * more, and bounds of the step stay bounds when they are multiplied by 1 + error. */
 #ifndef PZ_STEP_EXPECTED_ERROR_H
 #define PZ_STEP_EXPECTED_ERROR_H
 
@@ -10,51 +15,69 @@
 
 extern const struct pz_embedded pz_embedded_expected[]; /* the table: the entry "expected_error" */
 
-/* What runs are told apart by.  A look-up takes the runs with all features equal; where these are fewer than
- * PZ_LEAST_EXPECTED, the last feature is dropped, then the one before it, and so on.  So the last ones are those that
- * explain least of the errors: of the variance of absolute errors over the built-in runs context parallelism explained
- * 0.1%, sequence length 1%, size 3%, pipeline and ZeRO-3 4% each, the framework 24%.  Chip line (8%), layers (8%) and
- * precision (14%) stay behind the framework, which nearly determines them in these runs. */
 enum pz_feature {
-  PZ_FEATURE_CHIP_LINE, /* pz_chip_line */
-  PZ_FEATURE_LAYERS,    /* dense, experts */
-  PZ_FEATURE_PRECISION, /* 16-bit, fp8 */
-  PZ_FEATURE_FRAMEWORK, /* its name */
-  PZ_FEATURE_SHARDING,  /* zero3, other */
-  PZ_FEATURE_PIPELINE,  /* order of the microbatches, interleaved with chunks; none: one stage */
-  PZ_FEATURE_SIZE,      /* devices: 1-8, 9-512, 513+ */
-  PZ_FEATURE_SEQUENCE,  /* tokens: 1-4096, 4097-16384, 16385+ */
-  PZ_FEATURE_CONTEXT,   /* cp: context parallelism, none */
+#define FEATURE(id, role, when, text) PZ_FEATURE_##id,
+#include "step/plan_features.def"
+#undef FEATURE
   PZ_FEATURES
 };
+_Static_assert(PZ_FEATURES <= 64, "a set of features is a number of 64 bits");
 
-extern const char *const pz_feature_names[PZ_FEATURES]; /* columns of the table */
+#define PZ_FEATURE_BIT(f) (UINT64_C(1) << (f))
 
-struct pz_run_features {
-  char text[PZ_FEATURES][48];
-  int64_t seq, devices;
+/* What the features depend on besides the plan. */
+struct pz_feature_context {
+  bool experts, scans, sparse; /* of the model: experts, state-space layers, sparse attention */
+  int64_t layers;              /* repeated ones; 0: not known */
+  int64_t node;                /* devices of the innermost level of the network */
 };
 
-/* Of a plan that was priced on a chip. */
-struct pz_run_features pz_run_features(const struct pz_plan *plan, const struct pz_prediction *p,
-                                       const char *chip);
+/* The set of a plan's features. */
+uint64_t pz_plan_features(const struct pz_plan *p, const struct pz_feature_context *c);
 
-enum { PZ_LEAST_EXPECTED = 4 };
+const char *pz_feature_text(enum pz_feature f);
 
-/* By a table's text.  The error of the runs that are found grows with each doubling of devices beyond the largest of them
- * (error_growth of cost/constants.def).  `beyond` has what the run uses and no run of the table has: values, two of them
- * together, a longer sequence, more devices. */
-struct pz_expectation pz_expected_error(const char *table, const struct pz_run_features *f);
+/* May the fit give it a variance of its own?  Further doublings of a degree have none, nor have the degrees that most plans
+ * have, whose errors say more about the tables that they are from. */
+bool pz_feature_is_fitted(enum pz_feature f);
 
-/* What the runs that were found have in common with the run, by the number of features that are equal. */
-extern const char *const pz_likeness_texts[PZ_FEATURES + 1];
+/* Features behind f in the table with which it is looked at together. */
+uint64_t pz_feature_partners(enum pz_feature f);
 
-/* By the built-in table. */
+/* The error of all plans of a question: chip, network, devices and sequence are those of the question. */
+struct pz_risk {
+  double all, base;     /* variance of every plan; with what the question has and no validated run */
+  double unseen;        /* variance of a feature without a validated run */
+  double growth;        /* of the error: devices beyond the largest validated run */
+  double own[64];       /* variances of features */
+  uint64_t seen;        /* features of validated runs */
+  uint64_t strange[64]; /* of each the later features that no run has together with it */
+  uint32_t runs[64], all_runs;
+  bool own_steps; /* of the user say how large the error is */
+  char beyond[300]; /* of the question, "; " between; "": nothing */
+};
+
+/* What the table's rows are found by besides the features. */
+struct pz_risk_question {
+  const struct pz_chip *chip;
+  const struct pz_cluster *net; /* NULL, or a job within a node: no network */
+  bool experts;
+  int precision;
+  int64_t devices, seq; /* 0: not known */
+};
+
+struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *q);
+struct pz_risk pz_risk_built_in(const struct pz_risk_question *q);
+
+/* Half the width of the interval, as a part of the step. */
+double pz_risk_error(const struct pz_risk *r, uint64_t features);
+
+/* Features that no validated run has, alone or two together, are counted; told to `e` where that is not NULL. */
+unsigned pz_risk_unseen(const struct pz_risk *r, uint64_t features, struct pz_expectation *e);
+
+/* The whole for people, of a plan that was priced on a chip in a network (may be NULL). */
 struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const struct pz_prediction *p,
-                                          const struct pz_chip *chip);
-
-/* Chips of one architecture, which calibration treats alike: a100-40 and a100-80 are "a100", h100,
- * h200 and h800 "hopper".  A chip of no known line is a line of its own. */
-const char *pz_chip_line(const char *chip);
+                                          int64_t layers, const struct pz_chip *chip,
+                                          const struct pz_cluster *net);
 
 #endif

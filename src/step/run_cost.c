@@ -47,7 +47,7 @@ static enum pz_status check(const struct pz_run_cost_options *o, struct pz_error
   return PZ_OK;
 }
 
-static enum pz_status with_failures(const struct pz_training_run *r, const struct pz_chip *chip,
+static enum pz_status with_failures(const struct pz_training_run *r,
                                     const struct pz_run_cost_options *o, struct pz_run_cost *c,
                                     struct pz_error *err) {
   const struct pz_constants *k = &pz_constants_default;
@@ -69,7 +69,7 @@ static enum pz_status with_failures(const struct pz_training_run *r, const struc
   c->all_seconds = c->seconds / c->goodput;
   c->all_device_hours = c->all_seconds * devices / HOUR_S;
   c->all_dollars = c->all_device_hours * o->price;
-  c->all_energy_j = c->all_seconds * devices * chip->watts;
+  c->all_energy_j = c->energy_j / c->goodput;
   return PZ_OK;
 }
 
@@ -88,8 +88,8 @@ enum pz_status pz_run_cost(const struct pz_training_run *r, const struct pz_chip
   c.seconds = c.steps * r->p.step_s;
   c.device_hours = c.seconds * devices / HOUR_S;
   c.dollars = c.device_hours * o.price;
-  c.energy_j = c.seconds * devices * chip->watts;
-  if (o.mtbf_s > 0) status = with_failures(r, chip, &o, &c, err);
+  c.energy_j = c.seconds * devices * (r->watts > 0 ? r->watts : chip->watts);
+  if (o.mtbf_s > 0) status = with_failures(r, &o, &c, err);
   if (status == PZ_OK) *out = c;
   return status;
 }

@@ -144,14 +144,41 @@ struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const stru
 }
 
 static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan *plan,
-                                   struct pz_error *err) {
+                                   struct pz_kernels_of *of, struct pz_error *err) {
   struct pz_step_context c = context(m, plan, 1, err);
   enum pz_status status = PZ_OK;
   const struct pz_workload *w = pz_step_pass(m);
   for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++) {
     c.format = format_of(&w->layers[i], plan);
-    status = pz_layer_kernels(&c, &w->layers[i], &m->kernels[i]);
+    status = pz_layer_kernels(&c, &w->layers[i], &of->kernels[i]);
   }
+  of->dispatcher = (int)pz_plan_dispatcher(plan);
+  of->cuda_graphs = plan->cuda_graphs;
+  m->kernels = of->kernels;
+  return status;
+}
+
+/* Kernels of the chip at hand: those of one kind of plan alone are known. */
+static enum pz_status time_first(struct pz_step_model *m, const struct pz_plan *plan,
+                                 struct pz_error *err) {
+  m->by[0].timed = m->by[1].timed = false;
+  m->n_of = 1;
+  return time_kernels(m, plan, &m->of[0], err);
+}
+
+/* The kernels of such a plan, timed when one is met first. */
+static enum pz_status use_kernels(struct pz_step_model *m, const struct pz_plan *plan,
+                                  struct pz_error *err) {
+  int dispatcher = (int)pz_plan_dispatcher(plan);
+  for (int i = 0; i < m->n_of; i++)
+    if (m->of[i].dispatcher == dispatcher && m->of[i].cuda_graphs == plan->cuda_graphs)
+      return m->kernels = m->of[i].kernels, PZ_OK;
+  if (m->runs || m->n_of == PZ_STEP_VARIANTS) return time_first(m, plan, err);
+  struct pz_kernels_of *of = &m->of[m->n_of];
+  if (!of->kernels) of->kernels = pz_calloc(m->w->n_layers, sizeof *of->kernels);
+  if (!of->kernels) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  enum pz_status status = time_kernels(m, plan, of, err);
+  m->n_of += status == PZ_OK;
   return status;
 }
 
@@ -173,7 +200,7 @@ static bool make_runs(struct pz_step_model *m) {
 }
 
 static bool make_tables(struct pz_step_model *m, bool scheduled) {
-  m->kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
+  m->kernels = m->of[0].kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
   m->block_params = pz_calloc(m->kinds.n, sizeof *m->block_params);
   for (int i = 0; i < 2; i++) {
     struct pz_model_steps *s = &m->by[i].steps;
@@ -202,7 +229,7 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
     use_chip(m, job->chip, job->net, plan);
     m->cost.times = job->times;
     m->memory = pz_memory_model_of(m->fullest ? m->fullest : m->w, &m->kinds, job->chip, plan);
-    status = time_kernels(m, plan, err);
+    status = time_first(m, plan, err);
   }
   if (status == PZ_OK)
     *out = m;
@@ -217,15 +244,14 @@ enum pz_status pz_step_model_set_chip(struct pz_step_model *m, const struct pz_c
   pz_cost_release(&m->cost);
   use_chip(m, chip, net, plan);
   m->cost.times = times;
-  m->by[0].timed = m->by[1].timed = false;
   pz_solved_passes_clear(m->solved);
-  return time_kernels(m, plan, err);
+  return time_first(m, plan, err);
 }
 
 void pz_step_model_free(struct pz_step_model *m) {
   if (!m) return;
   if (m->cost.chip.name[0]) pz_cost_release(&m->cost);
-  pz_free(m->kernels);
+  for (int i = 0; i < PZ_STEP_VARIANTS; i++) pz_free(m->of[i].kernels);
   pz_free(m->block_params);
   for (int i = 0; i < 2; i++) {
     pz_free(m->by[i].steps.block);
@@ -244,7 +270,8 @@ void pz_step_model_free(struct pz_step_model *m) {
 
 static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
   return a->recompute == b->recompute && a->overlap == b->overlap && a->saved == b->saved &&
-         a->modules == b->modules && a->pipeline == b->pipeline && a->devices == b->devices &&
+         a->modules == b->modules && a->pipeline == b->pipeline && a->dispatcher == b->dispatcher &&
+         a->cuda_graphs == b->cuda_graphs && a->devices == b->devices &&
          a->shards == b->shards && a->expert_shards == b->expert_shards &&
          a->several == b->several && a->gathers == b->gathers && a->autocasts == b->autocasts;
 }
@@ -260,12 +287,16 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                                   int64_t microbatches, enum pz_timing timing,
                                   struct pz_error *err) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
+  enum pz_status used = use_kernels(m, plan, err);
+  if (used != PZ_OK) return used;
   bool often = pz_plan_scatters_often(plan);
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
                              .saved = plan->saved,
                              .modules = pz_plan_modules(plan),
                              .pipeline = plan->pipeline,
+                             .dispatcher = (int)pz_plan_dispatcher(plan),
+                             .cuda_graphs = plan->cuda_graphs,
                              .devices = key_devices(m),
                              .shards = often ? pz_plan_shards(plan) : 1,
                              .expert_shards = often ? pz_plan_expert_shards(plan) : 1,

@@ -29,6 +29,7 @@ static inline void pz_step_params_add(struct pz_step_params *to, const struct pz
   to->trained_expert += times * n->trained_expert;
 }
 
+enum { PZ_STEP_VARIANTS = 6 };
 struct pz_step_model {
   struct pz_workload *w;
   struct pz_workload *half; /* of a plan with halves: what one of them runs; else NULL */
@@ -37,7 +38,13 @@ struct pz_step_model {
   double imbalance; /* of that load, at least 1 */
   struct pz_cost cost;
   const struct pz_constants *k;
-  struct pz_layer_kernels *kernels; /* by layer of w, or of half */
+  struct pz_layer_kernels *kernels; /* by layer of w, or of half: those of the plan that was timed last */
+  /* the same of plans with other dispatchers of experts' tokens or CUDA graphs */
+  struct pz_kernels_of {
+    int dispatcher, cuda_graphs;
+    struct pz_layer_kernels *kernels;
+  } of[PZ_STEP_VARIANTS];
+  int n_of;
   struct pz_op_run *runs;           /* theirs, where operators are scheduled; else NULL */
   struct pz_solved_passes *solved;
   struct pz_layer_kinds kinds;         /* of repeated layers */
@@ -51,7 +58,7 @@ struct pz_step_model {
   /* of the plans that were bounded and priced last; `steps` is what was asked for last */
   struct pz_timed_steps {
     struct pz_steps_key {
-      int recompute, overlap, saved, modules, pipeline;
+      int recompute, overlap, saved, modules, pipeline, dispatcher, cuda_graphs;
       int64_t devices, shards,
           expert_shards; /* shards: of gradients that every microbatch scatters */
       bool several;      /* microbatches */
@@ -67,7 +74,8 @@ struct pz_step_model {
 /* Layers with a lower bound for each schedule in its place, or solved; the same where operators run one after another. */
 enum pz_timing { PZ_TIMING_BOUND, PZ_TIMING_SOLVED };
 
-/* Of the plan its tp, ep, etp, imbalance, sp, mbs, halves, framework, execution, attention library, seq, mtp and attention count. */
+/* Of the plan its tp, ep, etp, imbalance, sp, mbs, halves, framework, execution, attention library, seq, mtp and attention count;
+ * kernels are timed anew for a plan with another dispatcher of experts' tokens or other CUDA graphs. */
 PZ_NODISCARD enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan *plan,
                                               struct pz_step_model **out, struct pz_error *err);
 void pz_step_model_free(struct pz_step_model *m); /* accepts NULL */

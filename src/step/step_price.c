@@ -621,11 +621,12 @@ static void find_host_link(struct pricing *x) {
   const struct pz_chip *c = &x->m->cost.chip;
   const struct pz_cluster *net = &x->m->cost.net;
   double host = c->host_bytes_per_s > 0 ? c->host_bytes_per_s : x->m->k->host_bytes_per_s;
-  double outer = net->n_levels > 1 && !c->host_own_link ? net->level[1].bytes_per_s : 0;
+  bool shared = net->n_levels > 1 && !c->host_own_link;
+  double outer = shared ? net->level[1].bytes_per_s : 0;
   double link = pz_fmax(host, outer);
   x->host_bytes_per_s = host;
   x->away_part = host / link;
-  x->outer_part = outer * x->m->k->outer_efficiency / link;
+  x->outer_part = shared ? pz_network_outer_rate(x->m->k, &net->level[1]) / link : 0;
 }
 
 static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,

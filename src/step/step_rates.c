@@ -223,6 +223,7 @@ enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan
   out->tokens_per_s_per_device = out->tokens / out->step_s / (double)pz_plan_devices(p);
   out->mfu = flop * out->tokens_per_s_per_device / peak;
   out->hfu = (flop + again) * out->tokens_per_s_per_device / peak;
-  out->mfu_conventional = conventional * out->tokens_per_s_per_device / peak;
+  out->flop_per_s_per_device = conventional * out->tokens_per_s_per_device;
+  out->mfu_conventional = out->flop_per_s_per_device / peak;
   return PZ_OK;
 }

@@ -15,6 +15,7 @@
 #include "plan/plan_text.h"
 #include "step/expected_error.h"
 #include "step/prediction.h"
+#include "step/step_energy.h"
 
 /* Why the framework of the plan cannot run it, if so; the prediction stands all the same. */
 static void warn_of_framework(const struct pz_model_shape *model, struct pz_training_run *r) {
@@ -55,7 +56,13 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
   r.hbm_bytes = (double)pz_chip_hbm_bytes(job->chip);
   r.plan.seq = (int64_t)(r.p.tokens / (double)r.plan.batch + 0.5);
   if (!job->net || !job->net->instant) /* steps without network are not among the validated runs */
-    r.expected = pz_plan_expectation(&r.plan, &r.p, job->chip);
+    r.expected = pz_plan_expectation(&r.plan, &r.p, detail.layers, job->chip, job->net);
+  struct pz_step_energy energy = {0};
+  if (!pz_tech_is_library(pz_tech_at(job->chip->tech)))
+    status = pz_step_energy(job, &r.plan, &r.p, &energy, err);
+  if (status != PZ_OK) return status;
+  bool capped = job->chip->watts > 0 && energy.watts > job->chip->watts;
+  r.watts = capped ? job->chip->watts : energy.watts;
   r.launch_bound = pz_launch_bound(&r.p.parts);
   r.stages = detail.stages;
   r.stage_s = detail.stage_s;

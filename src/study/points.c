@@ -85,24 +85,25 @@ static char *choices_of(const struct pz_csv *csv, uint32_t row, struct pz_arena 
   return text;
 }
 
-static enum pz_status set_features(const struct pz_run_row *run, struct pz_arena *arena,
-                                   struct pz_validation_point *p) {
-  if (!run->predicted) return PZ_OK;
-  struct pz_run_features f = pz_run_features(run->plan, &run->p, p->chip);
-  char *text = pz_arena_strdup(arena, f.text[0]);
-  for (int i = 1; i < PZ_FEATURES && text; i++)
-    text = pz_arena_printf(arena, "%s,%s", text, f.text[i]);
-  p->features = text;
-  p->seq = f.seq;
-  return text ? PZ_OK : PZ_NO_MEMORY;
-}
-
 /* Devices of the innermost level; 8 where the network is not known, 0 when out of memory. */
 static int64_t node_devices(const char *cluster) {
   struct pz_cluster net;
   struct pz_error why = {0};
   if (pz_cluster_load(cluster, &net, &why) != PZ_OK) return why.status == PZ_NO_MEMORY ? 0 : 8;
   return net.n_levels > 0 ? net.level[0].devices : 8;
+}
+
+/* Also the sequence. */
+static void set_features(const struct pz_run_row *run, int64_t layers, int64_t node,
+                         struct pz_validation_point *p) {
+  if (!run->predicted) return;
+  struct pz_feature_context c = {.experts = run->p.active_params < run->p.params,
+                                 .scans = run->p.scan_layers > 0,
+                                 .sparse = run->p.sparse_layers > 0,
+                                 .layers = layers,
+                                 .node = node};
+  p->features = pz_plan_features(run->plan, &c);
+  p->seq = (int64_t)(run->p.tokens / (double)run->plan->batch + 0.5);
 }
 
 static bool is_lora(const struct pz_csv *csv, uint32_t row) {
@@ -136,6 +137,7 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
                                   .group = run->group,
                                   .quality = run->quality,
                                   .chip = cell_of(csv, row, "chip"),
+                                  .cluster = cell_of(csv, row, "cluster"),
                                   .framework = cell_of(csv, row, "framework"),
                                   .model = cell_of(csv, row, "model"),
                                   .shape = pz_arena_printf(arena, "%s layers of %s",
@@ -158,7 +160,7 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
   p.zero_bubble = strncmp(cell_of(csv, row, "pipeline"), "zb", 2) == 0;
   int64_t node = node_devices(cell_of(csv, row, "cluster"));
   p.one_node = p.devices <= node;
-  if (set_features(run, arena, &p) != PZ_OK) return PZ_NO_MEMORY;
+  set_features(run, count_of(csv, row, "layers"), node, &p);
   bool good = node > 0 && p.shape && p.plan && p.job && p.choices;
   return good && pz_vec_push(r->points, &p) ? PZ_OK : PZ_NO_MEMORY;
 }

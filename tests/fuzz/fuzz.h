@@ -12,10 +12,10 @@
 #define FUZZ_TARGETS                                                                              \
   X(config) X(shape) X(onnx) X(layers)                                                            \
   X(chip) X(space)                                                                                \
-  X(ops) X(silicon) X(runs) X(steps) X(rehearsal) X(limits) X(prices)                             \
+  X(ops) X(silicon) X(runs) X(steps) X(nccl) X(rehearsal) X(limits) X(prices)                     \
   X(instance) X(place)                                                                            \
   X(run_file) X(rounds) X(result)                                                                 \
-  X(megatron) X(torchtitan) X(bridge) X(log) X(plan) X(arguments)
+  X(megatron) X(torchtitan) X(bridge) X(log) X(plan) X(arguments) X(words)
 /* clang-format on */
 
 typedef void fuzz_target(const char *text, size_t bytes);

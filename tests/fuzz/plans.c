@@ -1,5 +1,5 @@
-/* Runs that people have: launch scripts and configurations of frameworks, logs, plan files; and a plan's fields, adapters
- * and lists as arguments.  What was read is the same when it is written as a plan file and read again. */
+/* Runs that people have: launch scripts and configurations of frameworks, logs, plan files; a plan's fields, adapters
+ * and lists as arguments; changes of a plan by words.  What was read is the same when it is written as a plan file and read again. */
 #include <string.h>
 
 #include "core/alloc.h"
@@ -107,4 +107,28 @@ void fuzz_arguments(const char *text, size_t bytes) {
     require(pz_choices_check("n", &list, 1, &err[3]) == PZ_OK);
   if (was_read(pz_limits_complete(&space, word, NULL, &limits, &err[4]), &err[4]))
     require(limits.mm2 > 0);
+}
+
+/* Changes of a plan by words: what was read is the same when every field is written as its name and value. */
+void fuzz_words(const char *text, size_t bytes) {
+  struct pz_run_plan none = pz_run_plan_default(), *run = NULL, *again = NULL;
+  struct pz_error err = {0};
+  char a[PZ_FIELD_TEXT_MOST], b[PZ_FIELD_TEXT_MOST], words[4096];
+  if (bytes >= sizeof words) return;
+  memcpy(words, text, bytes);
+  words[bytes] = '\0';
+  if (!was_read(pz_run_plan_with(&none, words, &run, &err), &err)) return;
+  require(pz_plan_check_ranges(&run->plan, &err) == PZ_OK);
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    enum pz_plan_field f = (enum pz_plan_field)i;
+    enum pz_plan_kind kind = pz_plan_field(f)->kind;
+    if (pz_plan_is_unset(&run->plan, f)) continue;
+    if (kind == PZ_PLAN_KIND_TEXT || kind == PZ_PLAN_KIND_REAL) continue;
+    pz_plan_field_text(&run->plan, f, a, sizeof a);
+    snprintf(words, sizeof words, "%s %s", pz_plan_field_name(f), a);
+    require(pz_run_plan_with(&none, words, &again, &err) == PZ_OK);
+    require(strcmp(a, pz_plan_field_text(&again->plan, f, b, sizeof b)) == 0);
+    pz_run_plan_free(again);
+  }
+  pz_run_plan_free(run);
 }

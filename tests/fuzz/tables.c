@@ -143,6 +143,29 @@ void fuzz_steps(const char *text, size_t bytes) {
   unlink(path);
 }
 
+/* Logs of nccl-tests: what is fitted is a cluster that can be used. */
+void fuzz_nccl(const char *text, size_t bytes) {
+  static const char *const clusters[] = {NULL, "dgx-a100", "mi300x-8", "nvl72-gb200"};
+  struct pz_calibrate_network_options o = pz_calibrate_network_options_default();
+  struct pz_network_calibration *c = NULL;
+  struct pz_error err = {0};
+  char path[] = "/tmp/phaze-fuzz-XXXXXX";
+  if (bytes > 1 << 13) return;
+  int fd = mkstemp(path);
+  require(fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes && close(fd) == 0);
+  o.logs = path;
+  o.cluster = clusters[bytes % 4];
+  o.devices = bytes % 5 ? 0 : 16;
+  o.node_devices = bytes % 3 ? 0 : 8;
+  if (was_read(pz_calibrate_network(&o, &c, &err), &err)) {
+    require(pz_cluster_check(&c->cluster, &err) == PZ_OK);
+    for (uint32_t i = 0; i < c->n_tests; i++)
+      require(isfinite(c->tests[i].after[PZ_NETWORK_SIZES - 1]));
+  }
+  pz_network_calibration_free(c);
+  unlink(path);
+}
+
 /* Results of the rehearsal of tests/data/rehearsal/plan.json. */
 void fuzz_rehearsal(const char *text, size_t bytes) {
   struct pz_run_plan run = pz_run_plan_default();

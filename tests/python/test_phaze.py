@@ -505,6 +505,16 @@ class Runs(unittest.TestCase):
             self.assertAlmostEqual(d.b.p.step_s, p.step_s)
             self.assertIn("part of the step", str(d))
 
+    def test_changes_by_words_have_a_verdict(self):
+        run = phaze.read_plan({"model": "llama2-7b", "devices": 64, "batch": 512, "tp": 8})
+        d = phaze.diff(run, chip="h100", cluster="dgx-h100", changes="tp 4, recompute full")
+        self.assertEqual((d.b.plan.tp, d.b.plan.devices, d.b.plan.batch), (4, 64, 512))
+        self.assertEqual(d.changes, "tp 4, recompute full")
+        self.assertIn(f"is {100 * (1 - d.b.p.step_s / d.a.p.step_s):.1f}% faster: ", d.verdict)
+        self.assertTrue(str(d).startswith("tp 4, recompute full is "))
+        for wrong in ({"changes": "tpp 4"}, {}, {"b": run, "changes": "tp 4"}):
+            self.assertRaises(phaze.BadUse, phaze.diff, run, chip="h100", cluster="dgx-h100", **wrong)
+
     def test_what_does_not_fit_is_told_what_would(self):
         p = phaze.predict("llama2-70b", "a100-80", "dgx-a100", devices=64, tp=4, batch=64)
         self.assertFalse(p.fits)

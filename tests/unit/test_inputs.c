@@ -335,7 +335,7 @@ static void add_plan(int scene, const struct machine *m, const struct plan *x, b
   add(out, 'h', x->text, p.usable_host_bytes);
   add(out, 'p', x->text, p.needed_bytes);
   if (!all) return;
-  struct pz_expectation expected = pz_plan_expectation(&filled, &p, &m->chip);
+  struct pz_expectation expected = pz_plan_expectation(&filled, &p, 0, &m->chip, job.net);
   add(out, 'x', x->text, expected.error + (double)expected.runs);
   add(out, 'j', x->text, energy.dynamic_j + energy.static_j);
 }

@@ -12,6 +12,7 @@
 #include "core/alloc.h"
 #include "core/json.h"
 #include "launch/launch.h"
+#include "launch/megatron_args.h"
 #include "plan/plan_fill.h"
 #include "step/predict.h"
 
@@ -1080,6 +1081,80 @@ static void scripts_say_what_the_plan_says(void **state) {
   assert_true(experts > pz_test_part(200) && hidden > 0 && modules > 0 && titan_v > 0);
 }
 
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* A run with one option of a framework added to it; false: it has no place for such an option. */
+static bool with_option(const struct option *x, char *text, size_t size) {
+  static const char *const objects[][2] = {{"GPTModelProvider", "model"},
+                                           {"MLAModelProvider", "model"},
+                                           {"MixedPrecisionConfig", "precision"},
+                                           {"OptimizerConfig", "optimizer"},
+                                           {"DistributedDataParallelConfig", "ddp"},
+                                           {"TrainingConfig", "train"}};
+  static const char arguments[] =
+      "torchrun --nproc-per-node 8 x.py --num-layers 24 --hidden-size 2048 --num-attention-heads "
+      "16 "
+      "--seq-length 2048 --vocab-size 50257 --bf16 --micro-batch-size 2 --global-batch-size 64";
+  const char *dot = strchr(x->name, '.');
+  if (strncmp(x->framework, "megatron", 8) == 0) {
+    snprintf(text, size, "%s %s 1\n", arguments, x->name);
+    return strncmp(x->name, "--", 2) == 0;
+  }
+  if (strcmp(x->framework, "torchtitan") == 0) {
+    snprintf(text, size, "%s = 1\n[model]\nname = \"llama3\"\nflavor = \"8B\"\n", x->name);
+    return islower((unsigned char)*x->name);
+  }
+  if (strcmp(x->framework, "deepspeed") == 0) {
+    bool zero = strncmp(x->name, "zero_optimization.", 18) == 0;
+    snprintf(text, size,
+             "%s --deepspeed --zero-stage 3\ncat > x.json <<EOF\n{%s\"%s\": 0%s}\nEOF\n", arguments,
+             zero ? "\"zero_optimization\": {" : "", x->name + (zero ? 18 : 0), zero ? "}" : "");
+    return zero || !dot;
+  }
+  for (size_t i = 0; dot && i < sizeof objects / sizeof *objects; i++) {
+    if (strncmp(objects[i][0], x->name, (size_t)(dot - x->name)) != 0) continue;
+    snprintf(text, size, "from megatron.bridge.x import y\n%s%s = 3\nmodel.num_layers = 8\n",
+             objects[i][1], dot);
+    return true;
+  }
+  return false;
+}
+
+/* No option that a framework has is taken for another that is misspelt, and those of Megatron-LM that are read are known
+ * again without one of their letters. */
+static void real_options_are_not_misspelt(void **state) {
+  (void)state;
+  struct options *o = load_options();
+  size_t read = 0;
+  for (size_t i = 0; i < o->n; i++) {
+    struct option x = o->at[i];
+    struct pz_run_plan_options options = pz_run_plan_options_default();
+    struct pz_run_plan *r = NULL;
+    struct pz_error err = {0};
+    char text[800];
+    options.devices = 8;
+    if (!with_option(&x, text, sizeof text)) continue;
+    read++;
+    bool toml = strcmp(x.framework, "torchtitan") == 0;
+    if (pz_run_plan_read(toml ? "x.toml" : "x", text, strlen(text), &options, &r, &err) != PZ_OK &&
+        strstr(err.message, "did you mean"))
+      fail_msg("%s of %s: %s", x.name, x.framework, err.message);
+    pz_run_plan_free(r);
+    r = NULL;
+    err = (struct pz_error){0};
+    if (strncmp(x.framework, "megatron", 8) != 0 || !pz_megatron_reads(x.name + 2)) continue;
+    char less[120];
+    size_t middle = strlen(x.name) / 2;
+    snprintf(less, sizeof less, "%.*s%s", (int)middle, x.name, x.name + middle + 1);
+    x.name = less; /* without a letter in the middle */
+    assert_true(with_option(&x, text, sizeof text));
+    assert_int_equal(pz_run_plan_read("x", text, strlen(text), &options, &r, &err), PZ_BAD_INPUT);
+    if (!strstr(err.message, "did you mean --")) fail_msg("%s: %s", less, err.message);
+  }
+  assert_true(read > 1500);
+  free_options(o);
+}
+
 /* ---- predicted as the plan ------------------------------------------------------------------ */
 
 /* What random_plan leaves to the framework. */
@@ -1635,6 +1710,7 @@ static void shapes_are_those_of_the_configurations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(real_options_are_not_misspelt),
       cmocka_unit_test(scripts_say_what_the_plan_says),
       cmocka_unit_test(scripts_are_predicted_as_the_plan),
       cmocka_unit_test(what_cannot_be_is_refused),

@@ -14,8 +14,10 @@
 #include "cost/constants.h"
 #include "place/plan_question.h"
 #include "plan/framework_rules.h"
+
 #include "plan/pipeline_order.h"
 #include "plan/plan_fields.h"
+#include "step/expected_error.h"
 #include "step/recompute.h"
 #include "step/run_table.h"
 
@@ -261,6 +263,13 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   q->objective = (enum pz_plan_objective)below(r, PZ_PLAN_OBJECTIVES);
   q->tie = below(r, 2) ? 0.01 : below(r, 2) ? 0.1 : 0;
   q->top = below(r, 3) ? 1 : 4;
+  uint64_t own = *r + 2; /* the other draws stay as they are */
+  q->counted = below(&own, 2);
+  q->switches = below(&own, 3) == 0;
+  if (!q->switches) return;
+  if (below(&own, 4) == 0) q->fixed = below(&own, 2) ? PZ_PLAN_PIN(DISPATCHER) : PZ_PLAN_PIN(CUDA_GRAPHS);
+  if (below(&own, 4) == 0) q->without = (int)below(&own, 16);
+  q->plan.overlap = pz_framework_overlaps(framework, q->without);
 }
 
 static void random_case(uint64_t *r, struct random_case *c, uint32_t pins) {
@@ -322,6 +331,7 @@ struct listing {
   struct priced *priced; /* every one that fits, with every recomputation */
   uint32_t n_priced, cap_priced;
   double least_bytes;
+  int without; /* overlap that plans at hand have not though they can */
   uint64_t *random;
 };
 
@@ -329,10 +339,27 @@ static double usable_bytes(const struct pz_chip *chip) {
   return pz_usable_bytes(chip, &pz_constants_default);
 }
 
-static double value_by(const struct pz_plan_question *q, const struct pz_plan *p,
+/* Counted time by what a prediction says of its own error, which is told of each plan anew. */
+static double value_by(const struct random_case *c, const struct pz_plan *p,
                        const struct pz_prediction *x) {
+  const struct pz_plan_question *q = &c->q;
+  double s = x->step_s;
   if (q->objective == PZ_PLAN_MEMORY) return x->needed_bytes;
-  return q->objective == PZ_PLAN_COST ? x->step_s * (double)pz_plan_devices(p) : x->step_s;
+  if (q->counted) {
+    struct pz_feature_context f = {.experts = c->experts > 0,
+                                   .scans = c->hybrid,
+                                   .layers = c->layers,
+                                   .node = pz_min(c->net.level[0].devices, q->plan.devices)};
+    struct pz_risk_question of = {.chip = &c->chip,
+                                  .net = q->plan.devices > f.node ? &c->net : NULL,
+                                  .experts = f.experts,
+                                  .precision = q->plan.precision,
+                                  .devices = q->plan.devices,
+                                  .seq = c->seq};
+    struct pz_risk r = pz_risk_built_in(&of);
+    s *= 1 + pz_risk_error(&r, pz_plan_features(p, &f));
+  }
+  return q->objective == PZ_PLAN_COST ? s * (double)pz_plan_devices(p) : s;
 }
 
 /* What is sought of the plan, HUGE_VAL where it does not fit; now and then by a model of its own. */
@@ -353,7 +380,7 @@ static double value_of(struct listing *l, const struct pz_plan *p) {
     l->priced = realloc(l->priced, l->cap_priced * sizeof *l->priced);
     assert_non_null(l->priced);
   }
-  double value = value_by(q, p, &x);
+  double value = value_by(l->c, p, &x);
   l->priced[l->n_priced++] = (struct priced){value, simplicity_of(p, l->c->layers)};
   return value;
 }
@@ -364,6 +391,8 @@ static bool can_run(const struct listing *l, struct pz_plan *p) {
   p->devices = pz_plan_devices(p);
   p->overlap = q->plan.overlap;
   if (!(q->pinned & PZ_PLAN_PIN(OVERLAP))) p->overlap = pz_framework_overlap(p, &l->shape);
+  if ((pz_plan_overlap(p) & l->without) != l->without) return false;
+  p->overlap &= ~l->without;
   return pz_framework_can(p, &l->shape, NULL);
 }
 
@@ -494,7 +523,7 @@ static void list_recomputations(struct listing *l, struct pz_plan *p, bool away,
   }
 }
 
-static void list_ways(struct listing *l, struct pz_plan *p) {
+static void list_ways_with(struct listing *l, struct pz_plan *p) {
   const struct pz_plan *q = &l->c->q.plan;
   bool optimizer = q->offload & PZ_OFFLOAD_OPTIMIZER, fits = false;
   for (int part = 0; part <= (optimizer ? 4 : 0); part++) {
@@ -509,6 +538,18 @@ static void list_ways(struct listing *l, struct pz_plan *p) {
       list_recomputations(l, p, away, !part && !away, &fits);
     }
   }
+}
+
+/* With each part of the overlap that the framework has for such a plan. */
+static void list_ways(struct listing *l, struct pz_plan *p) {
+  const struct pz_plan_question *q = &l->c->q;
+  static const int parts[] = {0, PZ_OVERLAP_EP, PZ_OVERLAP_TP, PZ_OVERLAP_EP | PZ_OVERLAP_TP};
+  bool some = q->switches && q->counted && !(q->pinned & PZ_PLAN_PIN(OVERLAP));
+  for (int i = 0; i < (some ? 4 : 1); i++) {
+    l->without = parts[i];
+    list_ways_with(l, p);
+  }
+  l->without = 0;
 }
 
 /* All pairs of layers for the first and the last chunk that the space has. */
@@ -596,13 +637,32 @@ static void list_shape(struct listing *l, struct pz_plan p) {
   pz_step_model_free(l->m);
 }
 
+/* Every dispatcher that the framework has on such a chip, with and without CUDA graphs. */
+static void list_switches(struct listing *l, struct pz_plan p) {
+  const struct pz_plan_question *q = &l->c->q;
+  unsigned dispatchers = 1U << p.dispatcher;
+  int modules = 0;
+  if (q->switches && !(q->fixed & PZ_PLAN_PIN(DISPATCHER)) && p.ep > 1)
+    dispatchers |= pz_framework_dispatchers(p.framework, &l->c->chip, q->without);
+  if (q->switches && !(q->fixed & PZ_PLAN_PIN(CUDA_GRAPHS)))
+    modules = pz_framework_graphs(p.framework, &l->c->chip, &l->shape, q->without);
+  for (int graphs = 0; graphs <= (modules > 0); graphs++)
+    for (int d = 0; d < PZ_DISPATCHERS; d++) {
+      if (!(dispatchers >> d & 1)) continue;
+      struct pz_plan one = p;
+      one.dispatcher = d;
+      if (graphs) one.cuda_graphs = modules;
+      list_shape(l, one);
+    }
+}
+
 /* Experts on as many devices as there are, or on a power of two. */
 static void list_experts(struct listing *l, struct pz_plan p) {
   int64_t experts = pz_max(l->c->experts, 1);
   for (p.ep = 1; p.ep <= experts; p.ep++)
     if (experts % p.ep == 0 && ((p.ep & (p.ep - 1)) == 0 || p.ep == experts) &&
         PZ_PLAN_ALLOWS(&l->c->q, EP, ep, p.ep))
-      list_shape(l, p);
+      list_switches(l, p);
 }
 
 /* One stage, one replica. */
@@ -639,8 +699,8 @@ static int ascending(const void *a, const void *b) {
 
 /* ---- the best of all ------------------------------------------------------------------------ */
 
-static double found_value(const struct pz_plan_question *q, const struct pz_found_plan *f) {
-  return value_by(q, &f->plan, &f->p);
+static double found_value(const struct random_case *c, const struct pz_found_plan *f) {
+  return value_by(c, &f->plan, &f->p);
 }
 
 /* HBM so that some plans fit and others do not, or none: between the least that a plan needs and what the best needs. */
@@ -719,9 +779,9 @@ static bool agrees(const struct listing *l, enum pz_status status,
   if (!l->n) return true;
   for (uint32_t i = 0; i < found->n; i++) {
     const struct pz_plan *p = &found->list[i].plan;
-    if (!same_value(found_value(q, &found->list[i]), l->values[i]))
+    if (!same_value(found_value(l->c, &found->list[i]), l->values[i]))
       return print_message("number %u of the best: %.12g, found %.12g\n", i, l->values[i],
-                           found_value(q, &found->list[i])),
+                           found_value(l->c, &found->list[i])),
              false;
     if (p->recompute && !simplicity_of(p, l->c->layers).v[6])
       return print_message("number %u of the best recomputes no layer in full\n", i), false;
@@ -733,10 +793,10 @@ static bool agrees(const struct listing *l, enum pz_status status,
 static bool is_simplest(const struct listing *l, const struct pz_found_plans *found) {
   const struct pz_plan_question *q = &l->c->q;
   const struct pz_found_plan *own = &found->simplest;
-  double best = found_value(q, &found->list[0]), tie = q->objective == PZ_PLAN_TIME ? q->tie : 0;
+  double best = found_value(l->c, &found->list[0]), tie = q->objective == PZ_PLAN_TIME ? q->tie : 0;
   struct simplicity simplest = simplicity_of(&own->plan, l->c->layers), least = simplest;
-  if (found_value(q, own) > best * (1 + tie) || own->p.needed_bytes > l->hbm_bytes)
-    return print_message("simplest: %.12g, best %.12g\n", found_value(q, own), best), false;
+  if (found_value(l->c, own) > best * (1 + tie) || own->p.needed_bytes > l->hbm_bytes)
+    return print_message("simplest: %.12g, best %.12g\n", found_value(l->c, own), best), false;
   for (uint32_t i = 0; i < l->n_priced; i++) {
     const struct priced *x = &l->priced[i];
     if (x->value < best * (1 - 1e-12))
@@ -1298,9 +1358,9 @@ static int by_complexity(const struct pz_plan *a, const struct pz_plan *b) {
   return 0;
 }
 
-static bool is_tie(const struct pz_plan_question *q, const struct pz_found_plan *a,
+static bool is_tie(const struct random_case *c, const struct pz_found_plan *a,
                    const struct pz_found_plan *b) {
-  return found_value(q, a) == found_value(q, b) && a->p.step_s == b->p.step_s;
+  return found_value(c, a) == found_value(c, b) && a->p.step_s == b->p.step_s;
 }
 
 /* Plans with the same time come in the order of what they set up, however many are asked for: the first of few is the
@@ -1320,7 +1380,7 @@ static void the_simplest_of_equal_plans_comes_first(void **state) {
     c.q.top = 200;
     if (status == PZ_OK) assert_int_equal(pz_plan_search(&c.q, &arena, &many, NULL), PZ_OK);
     for (uint32_t k = 0; status == PZ_OK && k + 1 < many.n; k++) {
-      if (!is_tie(&c.q, &many.list[k], &many.list[k + 1])) continue;
+      if (!is_tie(&c, &many.list[k], &many.list[k + 1])) continue;
       int order = by_complexity(&many.list[k].plan, &many.list[k + 1].plan);
       assert_true(order <= 0);
       ties++;

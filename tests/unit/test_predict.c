@@ -262,6 +262,8 @@ static void conventional_mfu_has_the_stated_convention(void **state) {
     double params = 4 * layer + 32000.0 * 1024 + 1024, flop = 6 * params + 12.0 * 4 * 2048 * 2048;
     double unit = p.step_s * pz_chip_tensor_flop_per_s(&chip) / 2048;
     assert_true(fabs(p.mfu_conventional * unit / flop - 1) < 1e-9);
+    double per_device = p.flop_per_s_per_device * p.step_s / p.tokens;
+    assert_true(fabs(per_device / flop - 1) < 1e-9);
     assert_true(fabs(p.params - params - (i ? 0 : 32000.0 * 1024)) < 0.5);
     assert_true(p.hfu == p.mfu);
     plan.recompute = PZ_RECOMPUTATION_FULL;
@@ -614,10 +616,16 @@ static void costs_add_up(void **state) {
   assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_OK);
   assert_true(cost.steps == 1001 && fabs(cost.seconds / (1001 * r->p.step_s) - 1) < 1e-12);
   assert_true(fabs(cost.dollars / (2 * 16 * cost.seconds / 3600) - 1) < 1e-12);
-  assert_true(cost.energy_j > 0 && cost.goodput == 0 && cost.all_seconds == 0);
+  assert_true(cost.goodput == 0 && cost.all_seconds == 0);
+  assert_true(r->watts > 100 && r->watts <= chip.watts); /* more than at rest, within the limit */
+  assert_true(fabs(cost.energy_j / (16 * cost.seconds * r->watts) - 1) < 1e-12);
+  r->watts = 0; /* a chip of unknown power */
+  assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_OK);
+  assert_true(fabs(cost.energy_j / (16 * cost.seconds * chip.watts) - 1) < 1e-12);
   c.mtbf_s = 3600 * 5e4;
   assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_OK);
   assert_true(cost.goodput > 0.9 && cost.goodput < 1 && cost.all_dollars > cost.dollars);
+  assert_true(fabs(cost.all_energy_j * cost.goodput / cost.energy_j - 1) < 1e-12);
   assert_true(fabs(cost.job_mtbf_s * 16 / c.mtbf_s - 1) < 1e-12);
   assert_true(fabs(cost.checkpoint_s * 16 * 1.25e8 / (14 * r->p.params) - 1) < 1e-12);
   c.mtbf_s = 1;

@@ -67,6 +67,29 @@ static void words_are_a_shells(void **state) {
       {"say \"don't --a 1\"", "/say|/don't|--a|1"},
       {"a;b|c&&d", "/a|/b|/c|/d"},
       {"--x $((1/0)) $((9*(2+1)))", "/--x|$((1/0))|27"},
+      {"L=\"--a\"\nL+=\" --b\"\nrun $L 2>&1 2>x 3", "/--a|/--b|/run|/1|/x|3"},
+      /* conditions that the text decides */
+      {"X=1\nif [ \"$X\" = 1 ]; then a; else b; fi; c", "/a|/c"},
+      {"X=0\nif [ $X = 1 ]; then\n  L+=(--a 1\n  --b 2)\n  Y=3\nfi\n--c $Y", "/--c|$Y"},
+      {"X=2\nif [[ $X == 1 ]]; then a; elif [[ $X == 2 && -n y ]]; then b; else c; fi", "/b"},
+      {"X=3\nif (( X > 2 )); then a; fi; if ((X*2 == 5)); then b; fi; ((X)) && c", "/a|/c"},
+      {"[ -z \"${X:-}\" ] && a; [ -n \"${X:-}\" ] && b; [ 3 -ge 4 ] || c", "/a|/c"},
+      {"[ a = b ] && { a\n b\n}\n[[ ! a = b ]] && { c; }", "/c"},
+      {"false && a || b; true && c && d; ! true || e", "/b|/c|/d|/e"},
+      {"if [ 1 -eq 2 ]; then if true; then a; fi; b; fi; c", "/c"},
+      {"if [[ a = b || c = c && ! -z x ]]; then a; fi; test a = b || b", "/a|/b"},
+      {"if [[ (a = b || c = d) && -z x ]]; then a; fi; [ a -a -z b -o c ] && b", "/a|/b"},
+      {"X=7B\ncase $X in\n 7B|13B) a ;;\n *) b;;\nesac\nc", "/a|/c"},
+      {"case x in (y) a ;; \"x\") b\n c;; *) d\nesac; e", "/b|/c|/e"},
+      /* and that it does not: all is read */
+      {"if [ -f x ]; then a; else b; fi; [ -d y ] && c", "/a|/b|/c"},
+      {"if [ \"$X\" = 1 ]; then a; fi; if grep -q x y; then b; fi", "/a|/grep|-q|x|y|/b"},
+      {"while [ $# -gt 0 ]; do case $1 in --a) A=$2 ;; --b*) B=1;; esac; shift; done",
+       "/while|[|$#|-gt|0|]|/shift|/done"},
+      {"A=8\n[ -n \"$1\" ] && A=$1\nif [ $A = 8 ]; then a; fi; --x $A", "/a|/--x|8"},
+      {"A=1\n[ -f x ] && A=2\nif [ $A = 1 ]; then a; else b; fi", "/a|/b"},
+      {"if [ a; then b", "/b"},
+      {"fi; else; esac; }; a", "/a"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char got[400];
@@ -107,6 +130,26 @@ static void words_have_limits(void **state) {
   err = (struct pz_error){0};
   assert_int_equal(pz_shell_read("text", words, many, NULL, &arena, &t, &err), PZ_LIMIT);
   pz_free(words);
+}
+
+/* Lines with arguments that nothing decides are listed, others not. */
+static void guesses_are_listed(void **state) {
+  (void)state;
+  static const char text[] = "if [ -f x ]; then\n  A=1\nfi\n"
+                             "if [ -f x ]; then\n  A+=(--b 1)\nelse\n  A+=(--c 1)\nfi\n"
+                             "if [ 1 = 2 ]; then\n  A+=(--d)\nfi\n"
+                             "[ -f y ] && A+=(--e 1 --f 2)\n"
+                             "case $1 in\n  x) A+=(--g) ;;\nesac\n--h\n";
+  static const uint32_t lines[][2] = {{4, 6}, {6, 8}, {12, 12}, {14, 15}};
+  struct pz_shell_text t;
+  struct pz_error err = {0};
+  assert_int_equal(pz_shell_read("text", text, strlen(text), NULL, &arena, &t, &err), PZ_OK);
+  assert_int_equal(t.guesses.n, sizeof lines / sizeof *lines);
+  for (uint32_t i = 0; i < t.guesses.n; i++) {
+    const struct pz_shell_guess *g = pz_vec_at(&t.guesses, struct pz_shell_guess, i);
+    assert_int_equal(g->line, lines[i][0]);
+    assert_int_equal(g->last, lines[i][1]);
+  }
 }
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -388,6 +431,41 @@ static void wrong_arguments_are_told(void **state) {
        "divides the layers of a stage"},
       {ON8 GPT "--overlap-param-gather", "with it --overlap-grad-reduce"},
       {ON8 GPT "--tensor-model-parallel-size 2 --tp-comm-overlap", "with it --sequence-parallel"},
+      /* words that can only be meant for an argument */
+      {ON8 GPT "-tp 8", "x:1: '-tp' is no argument; did you mean --tensor-model-parallel-size? "
+                        "(--ignore tp leaves it out)"},
+      {ON8 GPT "--tp=8", "'--tp' is no argument; did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "-tensor-model-parallel-size 8", "did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "\xe2\x80\x93tensor-model-parallel-size 8", "mean --tensor-model-parallel-size?"},
+      {"A=(\xe2\x80\x94seq-length 8)\n" ON8 GPT, "x:1: '\xe2\x80\x94seq-length' is no argument"},
+      {ON8 GPT "-\xe2\x88\x92seq-length 8", "did you mean --seq-length?"},
+      {ON8 GPT "tensor-model-parallel-size 8", "did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "--swiglu bf16", "'bf16' is no argument; did you mean --bf16?"},
+      {ON8 GPT "--tensor-modle-parallel-size 8", "did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "--tensor_model_paralel_size 8", "did you mean --tensor-model-parallel-size?"},
+      {ON8 GPT "--pipeline-parallel-size 2", "did you mean --pipeline-model-parallel-size?"},
+      {ON8 GPT "--data-parallel-sharding-stratgy optim", "--data-parallel-sharding-strategy?"},
+      {ON8 GPT "--windw-size 8,0", "did you mean --window-size?"},
+      {ON8 "model.tensor_modle_parallel_size=8\n" GPT, "mean --tensor-model-parallel-size?"},
+      /* what Megatron-LM refuses */
+      {ON8 GPT "--fp16", "x:1: --fp16; accepted: --fp16 or --bf16, not both"},
+      {ON8 GPT "--fp4-format e2m1 --fp8-format hybrid", "--fp4-format or --fp8-format, not both"},
+      {ON8 GPT "--seq-length 4096",
+       "--max-position-embeddings 2048; accepted: at least --seq-length (4096)"},
+      {ON8 GPT "--recompute-granularity selective --recompute-method uniform",
+       "accepted: with it --recompute-granularity full, not selective"},
+      {ON8 GPT "--recompute-activations --recompute-num-layers 2", "full, not selective"},
+      {ON8 GPT "--recompute-granularity full --recompute-method block --recompute-num-layers 13 "
+               "--pipeline-model-parallel-size 2",
+       "--recompute-num-layers 13; accepted: at most the layers of a pipeline stage (12)"},
+      {ON8 GPT "--num-layers-per-virtual-pipeline-stage 2",
+       "with it --pipeline-model-parallel-size above 1"},
+      {ON8 LLAMA "--use-torch-fsdp2 --pipeline-model-parallel-size 4", "one pipeline stage"},
+      {ON8 LLAMA "--use-torch-fsdp2 --use-distributed-optimizer", "no --use-distributed-optimizer"},
+      {ON8 GPT "--use-torch-fsdp2", "x:1: --use-torch-fsdp2; accepted: with it --untie-embeddings"},
+      {ON8 MLA "--group-query-attention", "or --multi-latent-attention, not both"},
+      {ON8 GPT "--overlap-param-gather --use-distributed-optimizer",
+       "x:1: --overlap-param-gather; accepted: with it --overlap-grad-reduce"},
       {ON8 GPT "--swiglu", "swiglu, LayerNorm and learned positions is not covered"},
       {ON8 GPT "--normalization BatchNorm", "accepted: LayerNorm or RMSNorm"},
       {ON8 GPT "--position-embedding-type alibi", "accepted: learned_absolute or rope"},
@@ -435,6 +513,104 @@ static void options_fill_gaps(void **state) {
   static const char *const wrong[] = {"3=4", NULL};
   o.set = wrong;
   assert_int_equal(read_text("x", text, &o, &m, &err), PZ_BAD_USE);
+}
+
+/* Words among the arguments that mean nothing known are told, those of other commands and values are not; a name can be left
+ * out. */
+static void strays_are_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *notes; /* with bars between them */
+  } cases[] = {
+      {ON8 GPT "stray -x 3 --unheard-of a b -2 2>&1", "line 1: 'stray' is not understood|"
+                                                      "line 1: '-x' is not understood|"},
+      {"mkdir -p a; head -n 1 b | tail -c 3\nsrun -N 1 -l " ON8 GPT " # -tp 8\necho tp -tp", ""},
+      {ON8 GPT "--lr 1e-4 --data-path 0.5 a 0.5 b --rampup-batch-size 8 8 100 $MORE \"$@\"",
+       "--rampup-batch-size: the prediction is of the full global batch size|"},
+      {"python -u -m torch.distributed.launch --nproc_per_node 8 -x y x.py -z " GPT,
+       "line 1: '-z' is not understood|"},
+      {ON8 GPT "--sequence-parallel",
+       "--sequence-parallel has no effect without --tensor-model-parallel-size above 1|"},
+      {ON8 GPT "--recompute-method uniform",
+       "--recompute-method and --recompute-num-layers have no "
+       "effect without --recompute-granularity|"},
+      {"[ -f x ] && A=\"--seq-length 2048\"\n" ON8 GPT,
+       "arguments in lines 1 to 1 count, though the text does not decide whether they are run|"},
+      {"X=0\nif [ $X = 1 ]; then A+=\" --tensor-model-parallel-size 8\"; fi\n" ON8 GPT, ""},
+  };
+  struct pz_run_plan m;
+  struct pz_error err = {0};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char notes[600] = "";
+    if (read_text("x", cases[i].text, NULL, &m, &err) != PZ_OK) fail_msg("%s", err.message);
+    for (uint32_t k = 0; k < m.n_notes; k++) {
+      size_t n = strlen(notes);
+      snprintf(notes + n, sizeof notes - n, "%s|", m.notes[k]);
+    }
+    assert_string_equal(notes, cases[i].notes);
+    assert_int_equal(m.plan.tp, 1);
+  }
+  static const char *const ignore[] = {"tp", "tensor-modle-parallel-size", NULL};
+  const struct pz_run_plan_options leave = {.ignore = ignore};
+  const char *both = ON8 GPT "-tp 8 --tensor-modle-parallel-size 8";
+  assert_int_equal(read_text("x", both, &leave, &m, &err), PZ_OK);
+  assert_int_equal(m.plan.tp, 1);
+}
+
+/* ---- DeepSpeed's configuration -------------------------------------------------------------- */
+
+#define DEEP(stage)                                                                                \
+  ON8 LLAMA                                                                                        \
+      "--global-batch-size 64 --deepspeed --deepspeed_config ds.json --no-pipeline-parallel "      \
+      "--zero-stage " #stage "\n"
+#define CONFIG(text) "cat > ds.json <<'EOF'\n{" text "}\nEOF\n"
+#define ZERO3(text) DEEP(3) CONFIG("\"zero_optimization\": {\"stage\": 3" text "}")
+
+/* Without values as DeepSpeed's runtime/zero/config.py has them. */
+static void deepspeed_configurations_are_read(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *fields; /* or the message */
+    bool wrong;
+  } cases[] = {
+      {ZERO3(""), "zero 3 overlap grad,param", false},
+      {DEEP(3), "zero 3 overlap grad,param", false}, /* the configuration is elsewhere */
+      {DEEP(2), "zero 2 overlap none", false},
+      {DEEP(3) CONFIG("\"train_batch_size\": 64"), "overlap grad,param", false},
+      {ZERO3(", \"overlap_comm\": false"), "overlap none", false},
+      {ZERO3(", \"stage3_prefetch_bucket_size\": 0"), "overlap grad", false},
+      {ZERO3(", \"stage3_prefetch_bucket_size\": 5e7"), "overlap grad,param", false},
+      {DEEP(2) CONFIG("\"zero_optimization\": {\"overlap_comm\": true}"), "overlap grad", false},
+      {ZERO3(", \"offload_optimizer\": {\"device\": \"cpu\"}"), "offload optimizer", false},
+      {ZERO3(", \"offload_optimizer\": {\"device\": \"none\"}"), "offload none", false},
+      {ZERO3(", \"offload_param\": {\"device\": \"none\"}, \"mics_shard_size\": -1, "
+             "\"zero_hpz_partition_size\": 1, \"zero_quantized_weights\": false"),
+       "zero 3", false},
+      {ZERO3(", \"offload_param\": {\"device\": \"cpu\"}"),
+       "x:3: DeepSpeed's configuration: zero_optimization.offload_param is not covered; accepted: "
+       "the run without it (--ignore offload_param)",
+       true},
+      {ZERO3(", \"offload_optimizer\": {\"device\": \"nvme\"}"), "'nvme'; accepted: cpu or none",
+       true},
+      {ZERO3(", \"zero_hpz_partition_size\": 8"), "zero_hpz_partition_size is not covered", true},
+      {ZERO3(", \"overlap_com\": false"),
+       "zero_optimization.overlap_com is no key; did you mean overlap_comm?", true},
+      {DEEP(3) CONFIG("\"zero_optimizaton\": {}"), "did you mean zero_optimization?", true},
+      {DEEP(3) CONFIG("\"train_batch_size\": 32"),
+       "train_batch_size is 32; accepted: 64, as --global-batch-size", true},
+      {DEEP(2) CONFIG("\"zero_optimization\": {\"stage\": 3}"), "accepted: 2, as --zero-stage",
+       true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_run_plan m;
+    struct pz_error err = {0};
+    bool read = read_text("x", cases[i].text, NULL, &m, &err) == PZ_OK;
+    if (read == cases[i].wrong) fail_msg("%s: %s", cases[i].text, err.message);
+    if (!read && !strstr(err.message, cases[i].fields)) fail_msg("%s", err.message);
+    if (!read) continue;
+    expect_fields(cases[i].text, &m, cases[i].fields);
+    assert_int_equal(m.n_ignored, 0);
+  }
 }
 
 /* ---- torchtitan's configuration ------------------------------------------------------------- */
@@ -503,6 +679,26 @@ static void job_configurations_are_read(void **state) {
       {LLAMA8 "[optimizer]\nname = \"Muon\"\n", 8, NULL, "accepted: AdamW or Adam"},
       {LLAMA8 "[activation_checkpoint]\nselective_ac_option = \"3\"\n", 8, NULL,
        "accepted: op or 2"},
+      {LLAMA8 BATCH "[training]\ndataset = \"c4\"\n", 8, NULL,
+       "job.toml:8: training stands in line 4 already; accepted: once"},
+      {LLAMA8 BATCH "seq_len = 4096\n", 8, NULL,
+       "job.toml:8: training.seq_len stands in line 6 already; accepted: once"},
+      {LLAMA8 "[[x]]\ny = 1\n[[x]]\ny = 2\n[x.z]\ny = 1\n[parallelism]\n"
+              "tensor_parallel_degre = 2\n",
+       8, NULL,
+       "job.toml:11: parallelism.tensor_parallel_degre is no key; did you mean "
+       "parallelism.tensor_parallel_degree? (--ignore parallelism.tensor_parallel_degre leaves"},
+      {LLAMA8 "[paralelism]\npipeline_parallel_degree = 2\n", 8, NULL,
+       "did you mean parallelism.pipeline_parallel_degree?"},
+      {LLAMA8 "[training]\ntensor_parallel_degree = 2\n", 8, NULL,
+       "did you mean parallelism.tensor_parallel_degree?"},
+      {LLAMA8 "[optimizer]\nnmae = \"Muon\"\n", 8, NULL, "did you mean optimizer.name?"},
+      {"cat > job.toml <<'EOF'\n" LLAMA8 BATCH "EOF\ntorchrun --nproc_per_node 8 x.py "
+       "--job.config_file job.toml --metrics.log_freq 1\n",
+       0, "llama3.1-8b", "devices 8 mbs 2"},
+      {"cat > job.toml <<'EOF'\n" LLAMA8 BATCH "EOF\ntorchrun --nproc_per_node 8 x.py "
+       "--job.config_file job.toml --training.seq_len=4096\n",
+       0, NULL, "job.toml: --training.seq_len behind the configuration; accepted: the key in it"},
       {LLAMA8 "x = [1, [2, 3]\n", 8, NULL, "an array is not closed"},
       {LLAMA8 "x = \"a\ny = 1\n", 8, NULL, "job.toml:4: a quote is not closed"},
       {LLAMA8 "[table\n", 8, NULL, "a table is not closed"},
@@ -581,6 +777,19 @@ static void plans_are_read_back(void **state) {
     assert_int_equal(pz_plan_fill(&back.plan, NULL, &err), PZ_OK);
     expect_same(&m, &back);
   }
+}
+
+/* What 'phaze tune --json' prints is a plan file by its run. */
+static void tuned_runs_are_plan_files(void **state) {
+  (void)state;
+  static const char text[] = "{\"run\": {\"model\": \"gpt2\", \"chip\": \"h100\", \"devices\": 16, "
+                             "\"tp\": 2, \"batch\": 64},"
+                             " \"from\": {\"tp\": \"given\"}, \"prediction\": {\"step_s\": 1}}";
+  struct pz_run_plan r;
+  struct pz_error err = {0};
+  assert_int_equal(pz_plan_file_read("plan", text, strlen(text), &arena, &r, &err), PZ_OK);
+  expect_fields("tuned", &r, "model gpt2 chip h100 devices 16 tp 2 batch 64");
+  assert_int_equal(pz_plan_file_read("plan", "{\"run\": 3}", 10, &arena, &r, &err), PZ_BAD_INPUT);
 }
 
 static void wrong_plans_are_told(void **state) {
@@ -722,6 +931,26 @@ static void changed_arguments_are_the_plan(void **state) {
                            3);
 }
 
+/* A plan that its framework cannot run is priced, and the rule is told. */
+static void refused_runs_are_told(void **state) {
+  (void)state;
+  struct pz_run_plan m;
+  struct pz_plan_tuning *t;
+  struct pz_error err = {0};
+  static const char *const runs[] = {
+      ON8 LLAMA "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params "
+                "--global-batch-size 32 ",
+      ON8 LLAMA "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params "
+                "--global-batch-size 32 --pipeline-model-parallel-size 4"};
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(read_text("x", runs[i], NULL, &m, &err), PZ_OK);
+    t = tune(&m, "h100", "dgx-h100");
+    assert_int_equal(strstr(t->own.refusal, "ZeRO stages 2 and 3 (Megatron FSDP)") != NULL, i);
+    assert_int_equal(t->own.refusal[0] != '\0', i);
+    pz_plan_tuning_free(t);
+  }
+}
+
 /* A run that does not fit: changes that do. */
 static void misfits_are_mended(void **state) {
   (void)state;
@@ -814,20 +1043,165 @@ static void differences_sum_up(void **state) {
   }
 }
 
+/* ---- changes by words ----------------------------------------------------------------------- */
+
+/* As options of predict, and as the texts of plans that are printed. */
+static void changes_are_read(void **state) {
+  (void)state;
+  static const struct {
+    const char *words, *options;
+  } cases[] = {
+      {"tp 8, pp 2, recompute full", "tp 8;pp 2;recompute full"},
+      {"tp=8,pp=2", "tp 8;pp 2"},
+      {"--tp 8 --no-sp --framework Megatron --mtp", "tp 8;sp off;framework megatron;mtp on"},
+      {"tp 8 pp 2 recompute-layers 3", "tp 8;pp 2;recompute_layers 3"},
+      {"tp 8 -> 4, recompute none -> full", "tp 4;recompute full"},
+      {"sp, mtp", "sp on;mtp on"},
+      {"sp off, tp 2", "sp off;tp 2"},
+      {"tp 4 sp, cp 2 (all-to-all), ep 4", "tp 4;sp on;cp 2;cp_form all-to-all;ep 4"},
+      {"pp 4 x 5 in zb-v, mbs 2 in halves", "pp 4;vpp 5;pipeline zb-v;mbs 2;halves on"},
+      {"pp 4 x 5 chunks, ep 8 x etp 2", "pp 4;vpp 5;ep 8;etp 2"},
+      {"zero 1 over 8, 3 and 5 layers at the ends", "zero 1;shard 8;first_layers 3;last_layers 5"},
+      {"fp8 GEMMs (delayed), the first 2 layers bf16, the last 3 layers bf16, bf16 attn,mtp",
+       "precision fp8;fp8_recipe delayed;bf16_first_layers 2;bf16_layers 3;bf16_modules attn,mtp"},
+      {"torchtitan: deepep dispatcher, flash attention, compile",
+       "framework torchtitan;dispatcher deepep;attention flash;execution compile"},
+      {"overlap grad,param, ep 8", "overlap grad,param;ep 8"},
+      {"overlap grad, param", "overlap grad,param"},
+      {"recompute selective (moe_act,mlp), CUDA graphs attn,mlp",
+       "recompute selective;recompute_modules moe_act,mlp;cuda_graphs attn,mlp"},
+      {"recompute full (4 layers a chunk), lora:16:q+v",
+       "recompute full;recompute_layers 4;peft lora:16:q+v"},
+      {"activations of 4 layers a chunk and 25% of the optimizer on the host",
+       "offload activations,optimizer;offload_layers 4;offload_fraction 0.25"},
+      {"activations and the optimizer on the host", "offload activations,optimizer"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_plan want = pz_plan_default();
+    struct pz_error err = {0};
+    struct pz_run_plan none = pz_run_plan_default(), *run = NULL;
+    if (pz_run_plan_with(&none, cases[i].words, &run, &err) != PZ_OK)
+      fail_msg("%s: %s", cases[i].words, err.message);
+    char *at = pz_arena_strdup(&arena, cases[i].options);
+    while (at) {
+      char *next = strchr(at, ';'), *value = strchr(at, ' ');
+      if (next) *next++ = '\0';
+      *value++ = '\0';
+      if (pz_plan_set(&want, at, value, &err) != PZ_OK) fail_msg("%s", err.message);
+      at = next;
+    }
+    for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+      char x[PZ_FIELD_TEXT_MOST], y[PZ_FIELD_TEXT_MOST];
+      pz_plan_field_text(&run->plan, (enum pz_plan_field)f, x, sizeof x);
+      pz_plan_field_text(&want, (enum pz_plan_field)f, y, sizeof y);
+      if (strcmp(x, y) != 0)
+        fail_msg("%s: %s is %s, not %s", cases[i].words, pz_plan_field_name((enum pz_plan_field)f),
+                 x, y);
+    }
+    pz_run_plan_free(run);
+  }
+}
+
+static void wrong_changes_are_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *words, *message;
+  } cases[] = {{"recompue full", "did you mean recompute?"},
+               {"tp", "tp has no value"},
+               {"tp, pp 2", "tp has no value"},
+               {"tp eight", "tp is 'eight'; accepted: an integer"},
+               {"tp 4, tp 8", "tp is given twice, 4 and '8'"},
+               {"recompute some layers", "recompute is 'some'"},
+               {"chip", "chip has no value"},
+               {"tp 8 faster", "'faster' is no field of a plan"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_run_plan none = pz_run_plan_default(), *run = NULL;
+    struct pz_error err = {0};
+    assert_int_equal(pz_run_plan_with(&none, cases[i].words, &run, &err), PZ_BAD_USE);
+    assert_null(run);
+    if (!strstr(err.message, cases[i].message)) fail_msg("%s: %s", cases[i].words, err.message);
+  }
+  struct pz_run_plan none = pz_run_plan_default(), *run = NULL;
+  struct pz_error err = {0};
+  char many[1200];
+  for (size_t i = 0; i < sizeof many; i++) many[i] = i % 2 ? ' ' : 'x';
+  many[sizeof many - 1] = '\0';
+  assert_int_equal(pz_run_plan_with(&none, many, &run, &err), PZ_LIMIT);
+  assert_int_equal(pz_run_plan_with(&none, " , ", &run, &err), PZ_OK); /* no change */
+  pz_run_plan_free(run);
+  none.chip = "h100";
+  assert_int_equal(pz_run_plan_with(&none, "--chip h200 --cluster dgx-h200 -> x", &run, &err), PZ_OK);
+  assert_string_equal(run->chip, "h200");
+  assert_string_equal(run->cluster, "x");
+  pz_run_plan_free(run);
+}
+
+/* A run beside the same with changes: devices and batch stay, what follows from the changes is derived, and the verdict is
+ * of the step, of memory or of the framework. */
+static void verdicts_are_right(void **state) {
+  (void)state;
+  static const struct {
+    const char *run, *with, *changes, *verdict;
+  } cases[] = {
+      {RUN(",\"tp\":2,\"zero\":1"), "tp 4", "tp 4", "slower: +"},
+      {RUN(",\"tp\":4,\"zero\":1"), "tp 2", "tp 2", "faster: -"},
+      {RUN(",\"tp\":2,\"zero\":1"), "zero 1", "", "is as fast"},
+      {RUN(",\"zero\":1,\"mbs\":2"), "zero 0, recompute none", "zero 0",
+       "does not fit: "},
+      {RUN(",\"zero\":0,\"mbs\":2,\"recompute\":\"none\""), "zero 1, recompute full",
+       "zero 1, recompute full", "fits in memory, unlike the other, and is "},
+      {RUN(",\"zero\":2"), "pp 4", "pp 4", "is refused: megatron cannot run this plan: it has ZeRO"},
+      {"{\"model\":\"llama3-8b\",\"tp\":2,\"dp\":8,\"zero\":1}", "tp 4", "tp 4", "slower"},
+      {RUN(",\"tp\":2,\"zero\":1"), "devices 128", "devices 128", "by tokens a second and device"}};
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_run_plan *run = NULL, *with = NULL;
+    struct pz_plan_diff *d = NULL;
+    const char *text = cases[i].run;
+    if (pz_run_plan_read("x", text, strlen(text), NULL, &run, &err) != PZ_OK ||
+        pz_run_plan_with(run, cases[i].with, &with, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    struct pz_diff_side a = {sizeof a, run, &chip, &net}, b = {sizeof b, with, &chip, &net};
+    if (pz_plan_diff(&a, &b, &d, &err) != PZ_OK) fail_msg("%s: %s", cases[i].with, err.message);
+    assert_string_equal(d->changes, cases[i].changes);
+    if (!strstr(d->verdict, cases[i].verdict)) fail_msg("%s: %s", cases[i].with, d->verdict);
+    assert_int_equal(d->a.plan.batch, d->b.plan.batch);
+    if (i < 7) assert_int_equal(d->a.plan.devices, d->b.plan.devices);
+    double percent = 0, ratio = d->b.p.step_s / d->a.p.step_s;
+    if (i < 2 && sscanf(d->verdict, "is %lf%%", &percent) == 1)
+      assert_true(fabs(percent - 100 * fabs(ratio - 1)) < 0.051);
+    if (i < 2) assert_true(percent > 1);
+    pz_plan_diff_free(d);
+    pz_run_plan_free(with);
+    pz_run_plan_free(run);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(changes_are_read, begin, end),
+      cmocka_unit_test_setup_teardown(wrong_changes_are_told, begin, end),
+      cmocka_unit_test_setup_teardown(verdicts_are_right, begin, end),
       cmocka_unit_test_setup_teardown(words_are_a_shells, begin, end),
       cmocka_unit_test_setup_teardown(words_have_limits, begin, end),
+      cmocka_unit_test_setup_teardown(guesses_are_listed, begin, end),
       cmocka_unit_test_setup_teardown(arguments_are_read, begin, end),
       cmocka_unit_test_setup_teardown(wrong_arguments_are_told, begin, end),
       cmocka_unit_test_setup_teardown(options_fill_gaps, begin, end),
+      cmocka_unit_test_setup_teardown(strays_are_told, begin, end),
+      cmocka_unit_test_setup_teardown(deepspeed_configurations_are_read, begin, end),
       cmocka_unit_test_setup_teardown(job_configurations_are_read, begin, end),
       cmocka_unit_test_setup_teardown(other_keys_are_named, begin, end),
       cmocka_unit_test_setup_teardown(differences_sum_up, begin, end),
       cmocka_unit_test_setup_teardown(plans_are_read_back, begin, end),
+      cmocka_unit_test_setup_teardown(tuned_runs_are_plan_files, begin, end),
       cmocka_unit_test_setup_teardown(wrong_plans_are_told, begin, end),
       cmocka_unit_test_setup_teardown(changes_are_sound, begin, end),
       cmocka_unit_test_setup_teardown(changed_arguments_are_the_plan, begin, end),
+      cmocka_unit_test_setup_teardown(refused_runs_are_told, begin, end),
       cmocka_unit_test_setup_teardown(misfits_are_mended, begin, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
