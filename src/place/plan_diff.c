@@ -364,8 +364,8 @@ static const char *terms_text(const struct pz_prediction *a, const struct pz_pre
 
 static const char *misfit_text(const struct pz_prediction *p, struct pz_arena *arena) {
   const struct pz_part_info *part, *most = pz_memory_part_at(0);
-  bool host = p->peak_bytes <= p->usable_bytes;
-  double bytes = host ? p->host_bytes : p->peak_bytes;
+  bool host = p->needed_bytes <= p->usable_bytes;
+  double bytes = host ? p->host_bytes : p->needed_bytes;
   double more = bytes - (host ? p->usable_host_bytes : p->usable_bytes);
   for (size_t i = 1; (part = pz_memory_part_at(i)); i++)
     if (pz_memory_part(&p->peak, part) > pz_memory_part(&p->peak, most)) most = part;

@@ -971,8 +971,8 @@ static void recomputation_reserves_less(void **state) {
 }
 
 static struct pz_plan rehearsed_plan(const struct pz_csv *t, uint32_t i) {
-  static const char *const fields[] = {"devices", "tp",  "cp",    "pp",  "vpp",       "zero", "shard",
-                                       "mbs",     "batch", "seq", "recompute", "pipeline"};
+  static const char *const fields[] = {"devices", "tp",  "cp",    "pp",  "vpp",       "zero",
+                                       "shard",   "mbs", "batch", "seq", "recompute", "pipeline"};
   struct pz_plan p = pz_plan_default();
   assert_int_equal(pz_plan_set(&p, "framework", "torchtitan", NULL), PZ_OK);
   for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)

@@ -1129,7 +1129,8 @@ static void wrong_changes_are_told(void **state) {
   assert_int_equal(pz_run_plan_with(&none, " , ", &run, &err), PZ_OK); /* no change */
   pz_run_plan_free(run);
   none.chip = "h100";
-  assert_int_equal(pz_run_plan_with(&none, "--chip h200 --cluster dgx-h200 -> x", &run, &err), PZ_OK);
+  assert_int_equal(pz_run_plan_with(&none, "--chip h200 --cluster dgx-h200 -> x", &run, &err),
+                   PZ_OK);
   assert_string_equal(run->chip, "h200");
   assert_string_equal(run->cluster, "x");
   pz_run_plan_free(run);
@@ -1145,11 +1146,11 @@ static void verdicts_are_right(void **state) {
       {RUN(",\"tp\":2,\"zero\":1"), "tp 4", "tp 4", "slower: +"},
       {RUN(",\"tp\":4,\"zero\":1"), "tp 2", "tp 2", "faster: -"},
       {RUN(",\"tp\":2,\"zero\":1"), "zero 1", "", "is as fast"},
-      {RUN(",\"zero\":1,\"mbs\":2"), "zero 0, recompute none", "zero 0",
-       "does not fit: "},
+      {RUN(",\"zero\":1,\"mbs\":2"), "zero 0, recompute none", "zero 0", "does not fit: "},
       {RUN(",\"zero\":0,\"mbs\":2,\"recompute\":\"none\""), "zero 1, recompute full",
        "zero 1, recompute full", "fits in memory, unlike the other, and is "},
-      {RUN(",\"zero\":2"), "pp 4", "pp 4", "is refused: megatron cannot run this plan: it has ZeRO"},
+      {RUN(",\"zero\":2"), "pp 4", "pp 4",
+       "is refused: megatron cannot run this plan: it has ZeRO"},
       {"{\"model\":\"llama3-8b\",\"tp\":2,\"dp\":8,\"zero\":1}", "tp 4", "tp 4", "slower"},
       {RUN(",\"tp\":2,\"zero\":1"), "devices 128", "devices 128", "by tokens a second and device"}};
   struct pz_chip chip;
