@@ -178,10 +178,10 @@ static void name_row(struct pz_nccl_row *row, const struct test *t) {
   row->kind = t ? (enum pz_collective)t->kind : PZ_COLLECTIVE_ALL_REDUCE;
 }
 
-/* Rows before the first that is large enough to tell which test it is. */
+/* The test of rows before the first that is large enough to tell it, or before the line at the end that names it. */
 static void name_rows(struct reader *r) {
-  for (uint32_t i = r->unnamed; i < r->logs->rows.n; i++) {
-    struct pz_nccl_row *row = pz_vec_at(&r->logs->rows, struct pz_nccl_row, i);
+  for (; r->unnamed < r->logs->rows.n; r->unnamed++) {
+    struct pz_nccl_row *row = pz_vec_at(&r->logs->rows, struct pz_nccl_row, r->unnamed);
     if (!row->test) name_row(row, r->test);
   }
 }
@@ -229,7 +229,10 @@ static enum pz_status add_row(struct reader *r, int at) {
     return PZ_OK;
   read_number(r->word[at], &row.bytes);
   r->in_table = true;
-  if (!r->test && (r->test = guess_test(r, reduces, rate >= 1 ? bus / rate : 0))) name_rows(r);
+  if (!r->test) {
+    r->test = guess_test(r, reduces, rate >= 1 ? bus / rate : 0);
+    if (r->test) name_rows(r);
+  }
   if (!r->test && !reduces) return refuse_unnamed(r);
   if (r->test && r->test->kind == OTHER) return r->logs->others++, PZ_OK;
   if (!(row.bytes > 0 && us > 0)) return PZ_OK;
@@ -262,7 +265,10 @@ static enum pz_status read_line(struct reader *r, char *line) {
   int64_t rank;
   int at;
   if (named) {
+    bool waiting = !r->test && r->unnamed < r->logs->rows.n;
     r->test = named;
+    if (waiting && named->kind == OTHER) return refuse_unnamed(r);
+    name_rows(r);
     return PZ_OK;
   }
   cut(r, line);

@@ -123,6 +123,8 @@ static void other_logs_are_refused(void **state) {
        "t.log:5: the bus rate is 1.811 times the rate, of all_reduce over 4 devices it is 1.500"},
       {RANKS "1048576 262144 float none -1 100.0 10.49 15.73 0 101.0 10.38 15.57 0\n",
        "t.log:5: the log does not say which test it is of"},
+      {RANKS "8 2 float sum -1 10.0 0.00 0.00 0 10.0 0.00 0.00 0\nbroadcast_perf\n",
+       "the log does not say which test it is of"},
       {RANKS "8 2 float sum -1 10.0 0.00 0.00 0 10.0 0.00 0.00 0\n",
        "the log does not say which test it is of"},
   };
