@@ -456,6 +456,25 @@ static size_t override_of(const char *text) {
   return 0;
 }
 
+/* Tells the lines with arguments that may not be run, of many the first. */
+static void note_guesses(struct reader *r) {
+  enum { MOST = 20 };
+  const char *lines = "";
+  uint32_t n = 0, last = 0;
+  for (uint32_t i = 0; i < r->text.words.n && n < MOST && lines; i++) {
+    const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
+    if (!w->guessed || w->line == last || strncmp(w->text, "--", 2) != 0) continue;
+    lines = pz_arena_printf(r->arena, "%s%s%u", lines, n++ ? ", " : "", w->line);
+    last = w->line;
+  }
+  if (n)
+    note(r, lines ? pz_arena_printf(r->arena,
+                                    "arguments in line%s %s%s count, though the text does not "
+                                    "decide whether they are run",
+                                    pz_text_s(n), lines, n < MOST ? "" : " ...")
+                  : NULL);
+}
+
 static enum pz_status read_words(struct reader *r) {
   enum pz_status status = PZ_OK;
   bool list = false, open = false; /* of the program's arguments; they have begun in it */
@@ -493,21 +512,7 @@ static enum pz_status read_words(struct reader *r) {
       values = ANY_VALUES;
     }
   }
-  for (uint32_t i = 0; i < r->text.guesses.n && r->notes.n < 20; i++) {
-    const struct pz_shell_guess *g = pz_vec_at(&r->text.guesses, struct pz_shell_guess, i);
-    note(r, pz_arena_printf(r->arena,
-                            "arguments in lines %u to %u count, though the text does not decide "
-                            "whether they are run",
-                            g->line, g->last));
-  }
-  for (uint32_t i = 0; i < r->text.variables.n && status == PZ_OK; i++) {
-    const struct pz_shell_variable *v = pz_vec_at(&r->text.variables, struct pz_shell_variable, i);
-    if (v->other_line && !v->preset && r->notes.n < 20)
-      note(r, pz_arena_printf(r->arena,
-                              "variable %.40s has other values in lines %u and %u: the "
-                              "last before each use counts",
-                              v->name, v->other_line, v->line));
-  }
+  note_guesses(r);
   return status;
 }
 

@@ -133,24 +133,24 @@ static void words_have_limits(void **state) {
   pz_free(words);
 }
 
-/* Lines with arguments that nothing decides are listed, others not. */
-static void guesses_are_listed(void **state) {
+/* Arguments that nothing decides are marked, others not. */
+static void guesses_are_marked(void **state) {
   (void)state;
   static const char text[] = "if [ -f x ]; then\n  A=1\nfi\n"
                              "if [ -f x ]; then\n  A+=(--b 1)\nelse\n  A+=(--c 1)\nfi\n"
                              "if [ 1 = 2 ]; then\n  A+=(--d)\nfi\n"
                              "[ -f y ] && A+=(--e 1 --f 2)\n"
                              "case $1 in\n  x) A+=(--g) ;;\nesac\n--h\n";
-  static const uint32_t lines[][2] = {{4, 6}, {6, 8}, {12, 12}, {14, 15}};
+  char marked[80] = "";
   struct pz_shell_text t;
   struct pz_error err = {0};
   assert_int_equal(pz_shell_read("text", text, strlen(text), NULL, &arena, &t, &err), PZ_OK);
-  assert_int_equal(t.guesses.n, sizeof lines / sizeof *lines);
-  for (uint32_t i = 0; i < t.guesses.n; i++) {
-    const struct pz_shell_guess *g = pz_vec_at(&t.guesses, struct pz_shell_guess, i);
-    assert_int_equal(g->line, lines[i][0]);
-    assert_int_equal(g->last, lines[i][1]);
+  for (uint32_t i = 0; i < t.words.n; i++) {
+    const struct pz_shell_word *w = pz_vec_at(&t.words, struct pz_shell_word, i);
+    size_t n = strlen(marked);
+    snprintf(marked + n, sizeof marked - n, "%s%s", w->text, w->guessed ? "? " : " ");
   }
+  assert_string_equal(marked, "--b? 1? --c? 1? --e? 1? --f? 2? --g? --h ");
 }
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -537,7 +537,10 @@ static void strays_are_told(void **state) {
        "--recompute-method and --recompute-num-layers have no "
        "effect without --recompute-granularity|"},
       {"[ -f x ] && A=\"--seq-length 2048\"\n" ON8 GPT,
-       "arguments in lines 1 to 1 count, though the text does not decide whether they are run|"},
+       "arguments in line 1 count, though the text does not decide whether they are run|"},
+      {"[ -f x ] && A=\"--seq-length 2048 --bf16\n --bf16\"\n[ -f x ] || A+=\" --bf16\"\n" ON8
+           GPT,
+       "arguments in lines 1, 2, 3 count, though the text does not decide whether they are run|"},
       {"X=0\nif [ $X = 1 ]; then A+=\" --tensor-model-parallel-size 8\"; fi\n" ON8 GPT, ""},
   };
   struct pz_run_plan m;
@@ -1192,7 +1195,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(verdicts_are_right, begin, end),
       cmocka_unit_test_setup_teardown(words_are_a_shells, begin, end),
       cmocka_unit_test_setup_teardown(words_have_limits, begin, end),
-      cmocka_unit_test_setup_teardown(guesses_are_listed, begin, end),
+      cmocka_unit_test_setup_teardown(guesses_are_marked, begin, end),
       cmocka_unit_test_setup_teardown(arguments_are_read, begin, end),
       cmocka_unit_test_setup_teardown(wrong_arguments_are_told, begin, end),
       cmocka_unit_test_setup_teardown(options_fill_gaps, begin, end),
