@@ -773,8 +773,8 @@ struct pz_cluster {
   bool standard;          /* what these chips stand in where nothing else is known */
   int n_levels;
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
-  bool instant;   /* collectives and transfers between devices take no time */
-  bool any_units; /* numbers of a file that are far out of the usual range are meant */
+  bool instant;             /* collectives and transfers between devices take no time */
+  bool any_units;           /* numbers of a file that are far out of the usual range are meant */
   char calibrated[160];     /* measurements that its collectives were fitted to; "": none */
   double calibration_error; /* of that fit: mean relative error of large messages */
 };
@@ -1113,7 +1113,8 @@ enum { PZ_NETWORK_SIZES = 4 };
 struct pz_network_level_fit {
   uint32_t rows; /* whose outermost level this is; 0: its constants stay */
   double before_bytes_per_s, after_bytes_per_s; /* of a device, that large messages reach */
-  double before_s, after_s; /* innermost level: start of a collective; others: latency of a message */
+  double before_s,
+      after_s; /* innermost level: start of a collective; others: latency of a message */
   double least_bytes, most_bytes;
 };
 
@@ -1136,12 +1137,12 @@ struct pz_network_calibration {
 };
 
 struct pz_calibrate_network_options {
-  size_t size;           /* sizeof *this, set by the default */
-  const char *logs;      /* paths of outputs of nccl-tests, with commas between them */
-  const char *chip;      /* NULL: the device that the logs name, or else the first chip of the cluster */
-  const char *cluster;   /* the network's data sheet; NULL: the one that such chips stand in */
-  int64_t devices;       /* of every log; 0: as their ranks say */
-  int64_t node_devices;  /* of them in a node; 0: as their ranks say */
+  size_t size;      /* sizeof *this, set by the default */
+  const char *logs; /* paths of outputs of nccl-tests, with commas between them */
+  const char *chip; /* NULL: the device that the logs name, or else the first chip of the cluster */
+  const char *cluster;  /* the network's data sheet; NULL: the one that such chips stand in */
+  int64_t devices;      /* of every log; 0: as their ranks say */
+  int64_t node_devices; /* of them in a node; 0: as their ranks say */
 };
 
 PZ_API struct pz_calibrate_network_options pz_calibrate_network_options_default(void);

@@ -731,14 +731,14 @@ def search(models: Union[Path, Iterable[Path]], space: Union[Path, Mapping[str, 
            outer_bytes_per_s: Optional[float] = None, cluster: AnyCluster = None,
            mbs: Union[int, Sequence[int], None] = None, hbm_gib: Union[int, Sequence[int], None] = None,
            tp: Union[int, Sequence[int], None] = None, state: Optional[float] = None, steps: Optional[int] = None,
-           assumptions: int = 0, serial: bool = False, output: Optional[Path] = None, fresh: bool = False,
-           threads: int = 0, progress: Optional[Progress] = None, detail: bool = False) -> SearchResult:
+           assumptions: int = 0, serial: bool = False, memory_margin: Optional[float] = None,
+           output: Optional[Path] = None, fresh: bool = False, threads: int = 0, progress: Optional[Progress] = None, detail: bool = False) -> SearchResult:
     """The best chip of a design space for models, with proof.
 
     `space` is a name, a space.json file or such a description as a dict; `budget` a chip whose area, watts and
     dollars are the limits that are not given, or mm2.  `evaluator`: "training", by the best training plans
     (scale_up devices joined by the chip's links, outer_bytes_per_s between them; `serial`: operators one after
-    another, not scheduled beside each other), or "original", by schedules of
+    another, not scheduled beside each other; `memory_margin` in per cent, as for `place`), or "original", by schedules of
     layers (cluster, mbs, hbm_gib, tp, state, steps); the default is original in the space paper, else training.
     With `output` everything found is kept in that directory: a search that was interrupted goes on there when the
     same call is made again.  `progress` is told how far the search is (state.phase, done, total, note) in the
@@ -771,6 +771,8 @@ def _search_study(given: Mapping[str, Any]) -> Options:
     options = {k: given[k] for k in _SEARCHED if k in given}
     if given.get("budget") is not None:
         options["budget"] = str(given["budget"])
+    if given.get("memory_margin") is not None:
+        options["memory_margin"] = repr(float(given["memory_margin"]))
     return _study(given["models"], given.get("space"), given.get("cluster"), options)
 
 

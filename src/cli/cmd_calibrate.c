@@ -304,6 +304,8 @@ static enum pz_status calibrate_network(const struct settings *s, struct pz_erro
     pz_command_warn(s->common.quiet, fit->notes[i]);
   if (status == PZ_OK && s->out) {
     status = pz_file_output(s->out, fit->files, fit->n_files, err);
+    if (status == PZ_OK && s->cluster) status = pz_file_output(s->out, &s->cluster, 1, err);
+    if (status == PZ_OK && s->chip) status = pz_file_output(s->out, &s->chip, 1, err);
     if (status == PZ_OK) status = pz_cluster_text(&fit->cluster, &text, err);
     if (status == PZ_OK) status = pz_file_write(s->out, text, strlen(text), err);
     pz_text_free(text);

@@ -41,13 +41,15 @@ void pz_predict_print_rates(const struct pz_training_run *r) {
 
 void pz_predict_print_reserved(const struct pz_training_run *r) {
   const struct pz_prediction *p = &r->p;
-  bool rehearsed = p->needed_bytes == p->reserved_bytes || p->reserved_low_bytes == p->reserved_bytes;
+  bool rehearsed =
+      p->needed_bytes == p->reserved_bytes || p->reserved_low_bytes == p->reserved_bytes;
   printf("%.1f GB reserved, at most %.1f GB with %s (%.1f%%); %.1f GB installed, %.1f usable\n",
          p->reserved_bytes / 1e9, p->needed_bytes / 1e9,
          r->plan.memory_margin >= 0 ? "the margin asked for"
          : rehearsed                ? "the error of the rehearsal"
                                     : "the error of such plans",
-         100 * (p->needed_bytes / p->reserved_bytes - 1), r->hbm_bytes / 1e9, p->usable_bytes / 1e9);
+         100 * (p->needed_bytes / p->reserved_bytes - 1), r->hbm_bytes / 1e9,
+         p->usable_bytes / 1e9);
 }
 
 void pz_predict_print_misfit(const struct pz_predicted *x) {

@@ -165,25 +165,24 @@ static const struct test *guess_test(const struct reader *r, bool reduces, doubl
   return factor > 0.97 ? &tests[0] : &tests[2];
 }
 
-/* The test of the rows that follow, and of those before them, which were too small to tell. */
-static void set_test(struct reader *r, const struct test *t) {
-  r->test = t;
-  for (uint32_t i = r->logs->rows.n; t && i-- > r->first;) {
-    struct pz_nccl_row *row = pz_vec_at(&r->logs->rows, struct pz_nccl_row, i);
-    if (row->test) return;
-    row->test = t->name;
-    row->kind = (enum pz_collective)t->kind;
-    if (t->kind != OTHER) continue;
-    r->logs->rows.n = i;
-    r->logs->others++;
-  }
-}
-
 static enum pz_status refuse_unnamed(const struct reader *r) {
   return pz_fail(r->err, PZ_BAD_INPUT,
                  "%s:%u: the log does not say which test it is of; accepted: logs with the command "
                  "before the rows, as all_gather_perf, or a file name with all_gather in it",
                  r->name, r->line);
+}
+
+/* The test of the rows that follow, and of those before them, which were too small to tell. */
+static enum pz_status set_test(struct reader *r, const struct test *t) {
+  for (uint32_t i = r->logs->rows.n; t && i-- > r->first;) {
+    struct pz_nccl_row *row = pz_vec_at(&r->logs->rows, struct pz_nccl_row, i);
+    if (row->test) break;
+    if (t->kind == OTHER) return refuse_unnamed(r);
+    row->test = t->name;
+    row->kind = (enum pz_collective)t->kind;
+  }
+  r->test = t;
+  return PZ_OK;
 }
 
 /* Do the numbers of a row agree: the rate with size and time, the bus rate with test and devices?  Printed rates have two
@@ -222,20 +221,20 @@ static enum pz_status add_row(struct reader *r, int at) {
     return PZ_OK;
   read_number(r->word[at], &row.bytes);
   r->in_table = true;
-  if (!r->test) set_test(r, guess_test(r, reduces, rate >= 1 ? bus / rate : 0));
+  enum pz_status status = PZ_OK;
+  if (!r->test) status = set_test(r, guess_test(r, reduces, rate >= 1 ? bus / rate : 0));
   if (!r->test && !reduces) return refuse_unnamed(r);
   if (r->test && r->test->kind == OTHER) return r->logs->others++, PZ_OK;
   if (!(row.bytes > 0 && us > 0)) return PZ_OK;
   row.s = us / 1e6;
-  enum pz_status status = find_devices(r, &row.devices, &row.per_node);
+  if (status == PZ_OK) status = find_devices(r, &row.devices, &row.per_node);
   if (status == PZ_OK) status = check_row(r, &row, rate, bus);
   if (status == PZ_OK && r->logs->rows.n == PZ_NCCL_MOST_ROWS)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: more than %d rows; accepted: at most so many",
                    r->name, r->line, PZ_NCCL_MOST_ROWS);
   if (status == PZ_OK && !pz_vec_push(&r->logs->rows, &row))
     status = pz_fail(r->err, PZ_NO_MEMORY, "out of memory for rows");
-  if (status == PZ_OK) set_test(r, r->test);
-  return status;
+  return status == PZ_OK ? set_test(r, r->test) : status;
 }
 
 /* Where a row begins: two integers and the name of a type. */
@@ -253,7 +252,7 @@ static int row_at(const struct reader *r) {
 static enum pz_status read_line(struct reader *r, char *line) {
   const struct test *named = test_in(line, "_perf");
   bool rank;
-  if (named) return set_test(r, named), PZ_OK;
+  if (named) return set_test(r, named);
   cut(r, line);
   enum pz_status status = read_rank(r, &rank);
   int at = rank ? -1 : row_at(r);

@@ -345,9 +345,9 @@ static struct pz_wire_time inner_time(const struct pz_constants *k, const struct
 }
 
 /* Over several units of the innermost level.  Large messages go round a ring, small ones over trees where their latency is
- * shorter; an all-reduce is a reduce-scatter with an all-gather behind it.  Between two
- * units whose switches add up, two trees of half of the tensor each are faster: every unit sends the tensor once, which a ring
- * does nearly twice (NCCL's NVLS tree; 2 nodes of H100 reach 1.2 times the rate of their interfaces). */
+ * shorter; an all-reduce is a reduce-scatter with an all-gather behind it.  Between two units whose switches add up, two trees
+ * of half of the tensor each are faster: every unit sends the tensor once, which a ring does nearly twice (NCCL's NVLS tree;
+ * 2 nodes of H100 reach 1.2 times the rate of their interfaces). */
 static struct pz_wire_time outer_time(const struct pz_constants *k, const struct pz_cluster *net,
                                       double passes, double bytes, struct pz_group g) {
   struct crossing c = crossing_of(k, net, g);

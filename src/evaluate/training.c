@@ -78,12 +78,9 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
                                          struct pz_plan_question *out, struct pz_error *err) {
   const struct {
     const char *name, *value;
-  } fields[] = {{"precision", q->precision},
-                {"fp8_recipe", q->fp8_recipe},
-                {"moment_bytes", q->moment_bytes},
-                {"mtp", q->mtp},
-                {"offload", q->offload},
-                {"memory_margin", q->memory_margin}};
+  } fields[] = {{"precision", q->precision},       {"fp8_recipe", q->fp8_recipe},
+                {"moment_bytes", q->moment_bytes}, {"mtp", q->mtp},
+                {"offload", q->offload},           {"memory_margin", q->memory_margin}};
   struct pz_plan plan = pz_plan_default();
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
   bool stream = chip->execution == PZ_CHIP_STREAM;

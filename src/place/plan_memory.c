@@ -18,8 +18,8 @@ static int64_t stage_at(const struct pz_plan *p, int64_t i) {
   return i == 0 ? 0 : i == 1 ? p->pp - 1 : i - 1;
 }
 
-/* The largest stage, or one with more than is enough to know. */
-static double peak_bytes(const struct pz_step_shape *x, const struct pz_plan *p, double enough) {
+/* Bytes that the fullest stage may reserve, or those of a stage with more than is enough to know. */
+static double needed_bytes(const struct pz_step_shape *x, const struct pz_plan *p, double enough) {
   double most = 0;
   for (int64_t i = 0; i < p->pp && most <= enough; i++)
     most = pz_fmax(most, stage_bytes(x, p, stage_at(p, i)));
@@ -138,7 +138,7 @@ static int64_t most_layers(const struct pz_step_shape *x, const struct pz_plan *
 static double peak_with(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                         const struct pz_plan *p, int64_t layers, double enough) {
   for (int64_t k = 0; k < p->pp; k++) m->stages[k] = layers;
-  return peak_bytes(x, p, enough);
+  return needed_bytes(x, p, enough);
 }
 
 /* The least peak that recomputation can bring, or a bound of it that is more than matters. */
@@ -191,10 +191,11 @@ static double recompute_all(const struct pz_plan_memory *m, const struct pz_step
   p->recompute_layers = 0;
   p->recompute = PZ_RECOMPUTATION_NONE;
   /* with activations on the host all layers may be faster than none */
-  double none = p->offload & PZ_OFFLOAD_ACTIVATIONS ? HUGE_VAL : peak_bytes(x, p, m->enough_bytes);
+  double none =
+      p->offload & PZ_OFFLOAD_ACTIVATIONS ? HUGE_VAL : needed_bytes(x, p, m->enough_bytes);
   if (!memory && none <= m->hbm_bytes) return none;
   p->recompute = PZ_RECOMPUTATION_FULL;
-  double all = peak_bytes(x, p, m->enough_bytes);
+  double all = needed_bytes(x, p, m->enough_bytes);
   if (all <= none) return all;
   p->recompute = PZ_RECOMPUTATION_NONE;
   return none;
@@ -230,7 +231,7 @@ static double offload_fewest(const struct pz_plan_memory *m, const struct pz_ste
     if (!host_holds(m, x, p)) break;
     if (!pz_rule_list_group_can(&m->space->rules, PZ_RULE_RECOMPUTES, p, &m->space->model))
       continue;
-    double bytes = peak_bytes(x, p, m->enough_bytes);
+    double bytes = needed_bytes(x, p, m->enough_bytes);
     if (!memory && bytes <= m->hbm_bytes) return bytes;
     if (bytes < least) least = bytes, best = p->offload_layers;
   }
@@ -277,7 +278,7 @@ double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_
                            struct pz_plan *p) {
   if (pz_plan_chooses_layers(m->space->q, p)) return offload_fewest(m, x, p);
   double bytes = p->recompute == PZ_RECOMPUTATION_FULL ? recompute_fewest(m, x, p)
-                                                       : peak_bytes(x, p, m->enough_bytes);
+                                                       : needed_bytes(x, p, m->enough_bytes);
   return host_holds(m, x, p) ? bytes : HUGE_VAL;
 }
 

@@ -1,4 +1,6 @@
-/* What a plan needs of a device's memory and of the host's, and as little recomputation as brings it within. */
+/* What a plan needs of a device's memory and of the host's, and as little recomputation as brings it within.  It needs the
+ * bytes that its allocator may reserve (pz_step_needed_bytes): they fall with the peak, which the bisection over recomputed
+ * layers counts on. */
 #ifndef PZ_PLACE_PLAN_MEMORY_H
 #define PZ_PLACE_PLAN_MEMORY_H
 
@@ -7,7 +9,7 @@
 
 struct pz_plan_memory {
   const struct pz_plan_space *space;
-  double hbm_bytes;    /* that plans may take */
+  double hbm_bytes;    /* that the device offers (pz_usable_bytes) */
   double host_bytes;   /* of the host's memory for each device, the same */
   double enough_bytes; /* of a plan that needs more no more need be known */
   bool least;          /* of plans that do not fit is sought which needs least */

@@ -28,13 +28,13 @@ static bool tell_rows(const struct pz_plan_page *p, json_t *datasets) {
     const struct pz_training_run *r = x->run;
     char plan[PZ_PLAN_TEXT_MOST] = "";
     if (r) pz_plan_text(&r->plan, plan, sizeof plan);
-    good = pz_dataset_row(
-        rows, json_pack("[I,I,b,b,I,f,f,f,f,f,f,f,s]", (json_int_t)x->devices, (json_int_t)x->batch,
-                        r != NULL, r && pz_prediction_fits(&r->p),
-                        (json_int_t)(r ? r->plan.devices : 0), r ? r->p.step_s : 0,
-                        x->tokens_per_s_per_device, r ? r->p.mfu : 0, r ? r->p.mfu_conventional : 0,
-                        r ? r->p.peak_bytes : 0, r ? r->p.needed_bytes : 0,
-                        r ? r->p.usable_bytes : 0, plan));
+    good = pz_dataset_row(rows,
+                          json_pack("[I,I,b,b,I,f,f,f,f,f,f,f,s]", (json_int_t)x->devices,
+                                    (json_int_t)x->batch, r != NULL, r && pz_prediction_fits(&r->p),
+                                    (json_int_t)(r ? r->plan.devices : 0), r ? r->p.step_s : 0,
+                                    x->tokens_per_s_per_device, r ? r->p.mfu : 0,
+                                    r ? r->p.mfu_conventional : 0, r ? r->p.peak_bytes : 0,
+                                    r ? r->p.needed_bytes : 0, r ? r->p.usable_bytes : 0, plan));
   }
   return good;
 }

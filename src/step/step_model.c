@@ -271,9 +271,9 @@ void pz_step_model_free(struct pz_step_model *m) {
 static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
   return a->recompute == b->recompute && a->overlap == b->overlap && a->saved == b->saved &&
          a->modules == b->modules && a->pipeline == b->pipeline && a->dispatcher == b->dispatcher &&
-         a->cuda_graphs == b->cuda_graphs && a->devices == b->devices &&
-         a->shards == b->shards && a->expert_shards == b->expert_shards &&
-         a->several == b->several && a->gathers == b->gathers && a->autocasts == b->autocasts;
+         a->cuda_graphs == b->cuda_graphs && a->devices == b->devices && a->shards == b->shards &&
+         a->expert_shards == b->expert_shards && a->several == b->several &&
+         a->gathers == b->gathers && a->autocasts == b->autocasts;
 }
 
 /* The part of a torus that a job has decides about its collectives; other networks do not care. */

@@ -997,11 +997,11 @@ static double core_blocks(const struct pz_constants *k, const struct pz_plan *p,
 }
 
 static double allocator_bytes(const struct pz_memory_model *m, const struct pz_constants *k,
-                          const struct pz_plan *p, const struct pz_training_memory *peak) {
+                              const struct pz_plan *p, const struct pz_training_memory *peak) {
   const struct pz_framework *f = pz_plan_framework(p);
   double sum = pz_training_memory_sum(peak);
-  double moving = sum - peak->weight_bytes - peak->gradient_bytes - peak->optimizer_bytes -
-                  peak->reserve_bytes;
+  double moving =
+      sum - peak->weight_bytes - peak->gradient_bytes - peak->optimizer_bytes - peak->reserve_bytes;
   if (pz_framework_compiles(f)) return sum; /* its buffers are laid out before it runs */
   if (f->shards_stages) return sum + fsdp2_gaps(m, k, p, peak, moving);
   return pz_fmax(sum * (1 + k->reserved_other), sum - moving + core_blocks(k, p, peak));

@@ -65,8 +65,8 @@ enum { INPUTS = sizeof inputs / sizeof *inputs };
 /* ---- what is predicted ------------------------------------------------------------------------ */
 
 /* What the fields of a row change: letters, each with + (grows with the field), - (falls) or * (either).  t: time of steps
- * and operators, l: of a layer's operators on a part of the cores, m, h: usable memory of the device and of the host, p: peak
- * memory of a plan, a: area, w: watts, d: dollars, e: die edge, j: energy of a step, x: expected error or the runs that it is
+ * and operators, l: of a layer's operators on a part of the cores, m, h: usable memory of the device and of the host, p: memory
+ * that a plan needs, a: area, w: watts, d: dollars, e: die edge, j: energy of a step, x: expected error or the runs that it is
  * from, o: a plan is accepted.  All other letters stay as they are; but l may, and j where time, area or watts do. */
 struct row {
   enum where where;
@@ -113,6 +113,7 @@ static const struct row rows[] = {
      "correction.elementwise=1.1 correction.launches=1.1 correction.collectives=1.1",
      NULL, 0, 0},
     {CHIP, "t+w+", "rules.operand_bytes", NULL, TILES, 0},
+    {CHIP, "p+", "correction.memory=1.2", NULL, 0, 0},
     {CHIP, "x+", "correction.steps=8", "correction.error=1", 0, 0},
     {CHIP, "x*", "correction.error=0.01 correction.kinds=1", "correction.error=0.001", 0, 0},
     {CHIP, "h+", "host.bytes=1e11", NULL, 0, 0},
@@ -332,7 +333,7 @@ static void add_plan(int scene, const struct machine *m, const struct plan *x, b
   add(out, 't', x->text, p.step_s);
   add(out, 'm', x->text, p.usable_bytes);
   add(out, 'h', x->text, p.usable_host_bytes);
-  add(out, 'p', x->text, p.peak_bytes);
+  add(out, 'p', x->text, p.needed_bytes);
   if (!all) return;
   struct pz_expectation expected = pz_plan_expectation(&filled, &p, 0, &m->chip, job.net);
   add(out, 'x', x->text, expected.error + (double)expected.runs);

@@ -857,9 +857,9 @@ static void changes_that_make_a_plan_fit(void **state) {
 }
 
 /* 2,048 layers on 8 A100.  Each saves 44.1 MB of 8 samples of 2,048 tokens, with full recomputation its input alone, 16384 x 512
- * values of 2 bytes over 8 devices = 2.1 MB. The device offers
- * 83.2 GB, of which the allocator loses 7 of every 107: 77.76 GB.  110.30 GB are 32.54 GB more: 32.54 / (0.0441 - 0.0021) = 774.3, so
- * 775 layers are recomputed.  Where nothing fits, the search ends all the same: one by one, numbers of layers took 200 s. */
+ * values of 2 bytes over 8 devices = 2.1 MB.  The device offers 83.2 GB, of which the allocator loses 7 of every 107: 77.76 GB.
+ * 110.30 GB are 32.54 GB more: 32.54 / (0.0441 - 0.0021) = 774.3, so 775 layers are recomputed.  Where nothing fits, the
+ * search ends all the same: one by one, numbers of layers took 200 s. */
 static void changes_of_a_deep_model(void **state) {
   (void)state;
   struct pz_plan o = pz_plan_default();
@@ -949,6 +949,9 @@ static void intervals_of_reserved_bytes(void **state) {
                   p->needed_bytes < 1.2 * p->reserved_bytes);
     pz_training_run_free(r);
   }
+  struct pz_plan o = pz_plan_default();
+  assert_int_equal(pz_plan_set(&o, "memory_margin", "101", &err), PZ_BAD_USE);
+  assert_int_equal(pz_plan_set(&o, "memory_margin", "-1", &err), PZ_BAD_USE);
 }
 
 /* The bisection of the search counts on it: more recomputed layers never reserve more, from the first on that lowers the
@@ -971,8 +974,8 @@ static void recomputation_reserves_less(void **state) {
 }
 
 static struct pz_plan rehearsed_plan(const struct pz_csv *t, uint32_t i) {
-  static const char *const fields[] = {"devices", "tp",  "cp",    "pp",  "vpp",       "zero", "shard",
-                                       "mbs",     "batch", "seq", "recompute", "pipeline"};
+  static const char *const fields[] = {"devices", "tp",  "cp",    "pp",  "vpp",       "zero",
+                                       "shard",   "mbs", "batch", "seq", "recompute", "pipeline"};
   struct pz_plan p = pz_plan_default();
   assert_int_equal(pz_plan_set(&p, "framework", "torchtitan", NULL), PZ_OK);
   for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
