@@ -174,10 +174,12 @@ static void add_text(struct reader *r, struct pz_vec *list, const char *text) {
 
 static void note(struct reader *r, const char *text) { add_text(r, &r->notes, text); }
 
+static char dashed(char c) { return c == '_' ? '-' : c; }
+
 /* Names are compared with dashes for underscores; one that ends with a star by its beginning. */
 static bool matches(const char *pattern, const char *name) {
   for (; *pattern && *pattern != '*'; pattern++, name++)
-    if (*pattern != (*name == '_' ? '-' : *name)) return false;
+    if (dashed(*pattern) != dashed(*name)) return false;
   return *pattern == '*' || !*name;
 }
 
@@ -244,12 +246,10 @@ static const char *known_name(const void *ctx, size_t i) {
 static const char *meant_name(struct reader *r, const char *given) {
   char name[80];
   struct argument a;
-  size_t n = 0;
-  for (; given[n] && n + 1 < sizeof name; n++) name[n] = given[n] == '_' ? '-' : given[n];
-  name[n] = '\0';
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (field_name(f) && strcmp(pz_plan_field((enum pz_plan_field)f)->name, name) == 0)
-      return field_name(f);
+  enum pz_plan_field f = pz_plan_field_find(given);
+  pz_text_copy(name, sizeof name, given);
+  for (char *c = name; *c; c++) *c = dashed(*c);
+  if (f != PZ_PLAN_FIELDS && field_name((int)f)) return field_name((int)f);
   if (find(name, false, &a)) return a.name;
   bool many = r->n_unknown++ > 4096; /* comparing them all would take long */
   return many || is_silent_name(name) ? NULL : pz_text_misspelt(name, known_name, NULL);
@@ -359,8 +359,8 @@ static void ignore(struct reader *r, const char *name) {
 /* Words behind an argument that may be its values. */
 enum { ANY_VALUES = 1 << 30 };
 
-/* The argument at word i; *values: how many words behind it may be its values; *own: it is the program's, which is read. */
-static enum pz_status read_argument(struct reader *r, uint32_t i, int *values, bool *own) {
+/* The argument at word i; *values: how many words behind it may be its values. */
+static enum pz_status read_argument(struct reader *r, uint32_t i, int *values) {
   const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
   const char *equals = strchr(w->text, '='), *unknown;
   size_t n = equals ? (size_t)(equals - w->text) : strlen(w->text);
@@ -371,7 +371,6 @@ static enum pz_status read_argument(struct reader *r, uint32_t i, int *values, b
   bool known = find(name, w->batch, &a), left_out = !w->batch && is_among(r->o->ignore, name);
   const char *value = value_at(r, i, equals, a.kind == LIST, &unknown);
   *values = !known || a.kind == LIST ? ANY_VALUES : a.kind != FLAG && !equals;
-  *own = known && a.value != ARG_NODES && a.value != ARG_PROCESSES;
   if (known && !left_out) return take(r, &a, w->line, value, unknown);
   const struct refused *x = known ? NULL : find_refused(name);
   bool named = known || left_out || w->batch || (x && !strchr(x->name, '*'));
@@ -396,35 +395,13 @@ static enum pz_status read_letter(struct reader *r, uint32_t i) {
   return w->batch && strcmp(w->text, "-N") == 0 ? take(r, &nodes, w->line, value, unknown) : PZ_OK;
 }
 
-/* Bytes of the dashes at the beginning of a word: a shell's, or those of typography (U+2010 to U+2015, U+2212), which
- * documents and mails put in their place. */
-static size_t dashes_of(const char *text, bool *typographic) {
-  const unsigned char *c = (const unsigned char *)text;
-  for (*typographic = false;;) {
-    bool general = c[0] == 0xe2 && c[1] == 0x80 && c[2] >= 0x90 && c[2] <= 0x95;
-    if (general || (c[0] == 0xe2 && c[1] == 0x88 && c[2] == 0x92)) {
-      *typographic = true;
-      c += 3;
-    } else if (*c == '-') {
-      c++;
-    } else {
-      return (size_t)((const char *)c - text);
-    }
-  }
-}
-
-/* Is an argument of the program, not of its launcher, in the list or command that word i begins? */
-static bool has_arguments(const struct reader *r, uint32_t i) {
+/* Is a word an argument of the program that is read, not of its launcher? */
+static bool is_own(const struct pz_shell_word *w) {
   struct argument a;
-  for (uint32_t first = i; i < r->text.words.n; i++) {
-    const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
-    char name[80];
-    if (i > first && w->begins) return false;
-    if (w->batch || strncmp(w->text, "--", 2) != 0) continue;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(w->text + 2, "="), w->text + 2);
-    if (find(name, false, &a) && a.value != ARG_NODES && a.value != ARG_PROCESSES) return true;
-  }
-  return false;
+  char name[80];
+  if (w->batch || strncmp(w->text, "--", 2) != 0) return false;
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(w->text + 2, "="), w->text + 2);
+  return find(name, false, &a) && a.value != ARG_NODES && a.value != ARG_PROCESSES;
 }
 
 /* A word among the program's arguments that is neither an argument with two dashes nor the value of one.  What can only be
@@ -441,11 +418,6 @@ static enum pz_status read_stray(struct reader *r, const struct pz_shell_word *w
     note(r, text ? pz_text_plain(text) : NULL);
   }
   return PZ_OK;
-}
-
-static bool is_program(const char *text) {
-  size_t n = strlen(text);
-  return n > 3 && strcmp(text + n - 3, ".py") == 0;
 }
 
 /* Bytes before the name of an override of a configuration, "model.tensor_model_parallel_size=8"; 0: it is none. */
@@ -476,40 +448,42 @@ static void note_guesses(struct reader *r) {
 }
 
 static enum pz_status read_words(struct reader *r) {
+  const struct pz_shell_word *w = r->text.words.items;
   enum pz_status status = PZ_OK;
   bool list = false, open = false; /* of the program's arguments; they have begun in it */
   int values = 0;                  /* words that may still be those of the last argument */
-  for (uint32_t i = 0; i < r->text.words.n && status == PZ_OK; i++) {
-    const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
-    bool typographic, own = false, named = strpbrk(w->text, "-_") != NULL;
+  for (uint32_t i = 0; i < r->text.words.n && status == PZ_OK; i++, w++) {
+    /* documents and mails put dashes of typography (U+2010 to U+2015, U+2212) in the place of a shell's */
+    size_t dashes = strspn(w->text, "-\xe2\x80\x88\x90\x91\x92\x93\x94\x95"), n = strlen(w->text);
+    bool typographic = dashes > strspn(w->text, "-"), named = strpbrk(w->text, "-_") != NULL;
+    bool word = dashes && isalpha((unsigned char)w->text[dashes]);
     struct argument a;
-    size_t dashes = dashes_of(w->text, &typographic);
-    bool dashed = dashes && isalpha((unsigned char)w->text[dashes]);
     if (w->begins) {
-      list = has_arguments(r, i);
+      list = is_own(w);
+      for (uint32_t k = 1; i + k < r->text.words.n && !w[k].begins && !list; k++)
+        list = is_own(&w[k]);
       open = list && dashes;
       values = ANY_VALUES;
     }
-    if (strncmp(w->text, "--", 2) == 0 && !typographic && w->text[2]) {
-      status = read_argument(r, i, &values, &own);
-      open = open || (list && own);
+    if (dashes > 1 && !typographic && n > 2) {
+      status = read_argument(r, i, &values);
+      open = open || (list && is_own(w));
     } else if (w->batch) {
       status = read_letter(r, i);
-    } else if (dashed && (open || (typographic && meant_name(r, w->text + dashes)))) {
+    } else if (word && (open || (typographic && meant_name(r, w->text + dashes)))) {
       status = read_stray(r, w, dashes);
       values = ANY_VALUES;
     } else if (override_of(w->text)) {
       status = read_stray(r, w, override_of(w->text));
+    } else if (list && !dashes && n > 3 && strcmp(w->text + n - 3, ".py") == 0) {
+      open = true;
+      values = ANY_VALUES;
     } else if (list && named && find(w->text, false, &a)) {
       status = read_stray(r, w, 0);
     } else if (values) {
       values -= values < ANY_VALUES;
-    } else if (open && *w->text && !w->unknown) {
+    } else if (open && n && !w->unknown) {
       status = read_stray(r, w, 0);
-    }
-    if (list && !dashes && is_program(w->text)) {
-      open = true;
-      values = ANY_VALUES;
     }
   }
   note_guesses(r);
@@ -1004,11 +978,6 @@ static const char *const zero_refused[] = {
 
 static const char *listed_key(const void *list, size_t i) { return ((const char *const *)list)[i]; }
 
-static bool has_key(const char *const *list, const char *key) {
-  while (*list && strcmp(*list, key) != 0) list++;
-  return *list != NULL;
-}
-
 /* false, 0 or 1 of a size, -1 of none, {"device": "none"} */
 static bool turns_on(const json_t *value) {
   const char *device = json_string_value(json_object_get(value, "device"));
@@ -1023,21 +992,18 @@ static enum pz_status check_keys(struct reader *r, json_t *object, const char *p
   json_t *value;
   const char *key;
   json_object_foreach(object, key, value) {
-    const char *meant = has_key(known, key) || is_among(r->o->ignore, key)
-                            ? NULL
-                            : pz_text_misspelt(key, listed_key, known);
-    if (has_key(zero_refused, key) && !is_among(r->o->ignore, key)) {
-      if (turns_on(value))
-        return pz_fail(err, PZ_BAD_INPUT,
-                       "%s%s is not covered; accepted: the run without it (--ignore %s)", prefix,
-                       key, key);
-    } else if (meant) {
+    bool left_out = is_among(r->o->ignore, key), refused = is_among(zero_refused, key);
+    if (is_among(known, key) || (refused && !left_out && !turns_on(value))) continue;
+    const char *meant = refused || left_out ? NULL : pz_text_misspelt(key, listed_key, known);
+    if (refused && !left_out)
+      return pz_fail(err, PZ_BAD_INPUT,
+                     "%s%s is not covered; accepted: the run without it (--ignore %s)", prefix, key,
+                     key);
+    if (meant)
       return pz_fail(err, PZ_BAD_INPUT,
                      "%s%.60s is no key; did you mean %s? (--ignore %.60s leaves it out)", prefix,
                      key, meant, key);
-    } else if (!has_key(known, key)) {
-      ignore(r, pz_arena_printf(r->arena, "deepspeed.%s%.60s", prefix, key));
-    }
+    ignore(r, pz_arena_printf(r->arena, "deepspeed.%s%.60s", prefix, key));
   }
   return PZ_OK;
 }
@@ -1058,8 +1024,8 @@ static enum pz_status read_configuration(struct reader *r, json_t *j, struct pz_
   const json_t *beside = json_object_get(zero, "overlap_comm");
   const json_t *prefetch = json_object_get(zero, "stage3_prefetch_bucket_size");
   const json_t *away = json_object_get(zero, "offload_optimizer");
-  enum pz_status status = j ? check_deepspeed(j, err) : PZ_OK;
-  for (size_t i = 0; i < sizeof same / sizeof *same && status == PZ_OK && j; i++) {
+  enum pz_status status = check_deepspeed(j, err);
+  for (size_t i = 0; i < sizeof same / sizeof *same && status == PZ_OK; i++) {
     const json_t *value = pz_fields_value(&f, same[i].key);
     bool stage = same[i].field == PZ_PLAN_ZERO, told = stage || has(r, (int)same[i].field);
     int64_t own = stage ? o->zero : r->g[same[i].field].n;
@@ -1081,8 +1047,9 @@ static enum pz_status read_configuration(struct reader *r, json_t *j, struct pz_
     return pz_fail(err, PZ_BAD_INPUT,
                    "zero_optimization.offload_optimizer.device is '%.20s'; accepted: cpu or none",
                    device);
-  if (away && turns_on(away)) o->offload |= PZ_OFFLOAD_OPTIMIZER;
-  if (away && turns_on(away)) r->out->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
+  if (!away || !turns_on(away)) return PZ_OK;
+  o->offload |= PZ_OFFLOAD_OPTIMIZER;
+  r->out->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
   return PZ_OK;
 }
 
