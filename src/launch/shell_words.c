@@ -505,18 +505,12 @@ static enum pz_status draft_word(struct scanner *s, bool *list) {
 
 /* ---- conditions ----------------------------------------------------------------------------- */
 
-enum { MOST_TEST = 64 };
-
-/* Words of [ ... ], [[ ... ]] or test ...; an operator of [[ is a word. */
-struct test {
-  const char *word[MOST_TEST];
-  bool unknown[MOST_TEST];
-  int n, at;
+/* A op B, -z A or A, in a test. */
+struct term {
+  const char *word[3];
+  int n;
+  bool negated, unknown;
 };
-
-static const char *test_word(const struct test *t, int i) {
-  return t->at + i < t->n ? t->word[t->at + i] : "";
-}
 
 static bool is_either(const char *word, const char *a, const char *b) {
   return strcmp(word, a) == 0 || strcmp(word, b) == 0;
@@ -538,74 +532,57 @@ static enum truth is_like(const char *text, const char *pattern) {
   return strpbrk(pattern, "*?[") ? MAYBE : NO;
 }
 
-/* A op B, -z A or A. */
-static enum truth test_one(struct test *t) {
-  const char *first = test_word(t, 0), *op = test_word(t, 1), *last = test_word(t, 2);
-  int left = t->n - t->at;
-  bool number = *op == '-' && op[1] && op[2], unknown = t->unknown[t->at];
-  if (left > 2 &&
-      (number || is_either(op, "=", "==") || strcmp(op, "!=") == 0 || strpbrk(op, "<>~"))) {
-    char *a_end, *b_end;
-    long long a = strtoll(first, &a_end, 10), b = strtoll(last, &b_end, 10);
-    unknown = unknown || t->unknown[t->at + 2] || strpbrk(op, "<>~");
-    unknown = unknown || (number && (!*first || !*last || *a_end || *b_end));
-    t->at += 3;
-    if (unknown) return MAYBE;
-    if (number) return compare(op, a, b);
-    return *op == '!' ? not_of(is_like(first, last)) : is_like(first, last);
-  }
-  if (left > 1 && *first == '-' && first[1] && !first[2] && !is_either(op, "&&", "||")) {
-    bool empty = strcmp(first, "-z") == 0;
-    unknown = t->unknown[t->at + 1] || !(empty || strcmp(first, "-n") == 0);
-    t->at += 2;
-    return unknown ? MAYBE : empty == !*op ? YES : NO;
-  }
-  t->at++;
-  return unknown ? MAYBE : *first ? YES : NO;
+static enum truth term_value(const struct term *t) {
+  const char *first = t->word[0], *op = t->word[1], *last = t->word[2];
+  char *a_end, *b_end;
+  if (t->unknown || t->n < 1 || t->n > 3) return MAYBE;
+  if (t->n == 1) return *first ? YES : NO;
+  if (t->n == 2 && strcmp(first, "-z") == 0) return *op ? NO : YES;
+  if (t->n == 2) return strcmp(first, "-n") != 0 ? MAYBE : *op ? YES : NO;
+  if (is_either(op, "=", "==")) return is_like(first, last);
+  if (strcmp(op, "!=") == 0) return not_of(is_like(first, last));
+  long long a = strtoll(first, &a_end, 10), b = strtoll(last, &b_end, 10);
+  bool numbers = *first && *last && !*a_end && !*b_end;
+  return numbers && *op == '-' ? compare(op, a, b) : MAYBE;
 }
 
-/* Terms in brackets are not decided. */
-static enum truth evaluate(struct test *t) {
-  enum truth any = NO, all = YES;
-  if (!t->n) return NO;
-  for (; t->at < t->n; t->at++) {
-    bool negated = false;
-    for (; strcmp(test_word(t, 0), "!") == 0 && t->n - t->at > 1; t->at++) negated = !negated;
-    if (is_either(test_word(t, 0), "(", ")")) return MAYBE;
-    enum truth one = test_one(t);
-    all = both(all, negated ? not_of(one) : one);
-    if (is_either(test_word(t, 0), "||", "-o")) {
-      any = either(any, all);
-      all = YES;
-    } else if (t->at < t->n && !is_either(test_word(t, 0), "&&", "-a")) {
-      return MAYBE;
-    }
-  }
-  return either(any, all);
-}
-
-/* The value of a test up to its end, `close` or (NULL) that of the command. */
+/* The value of a test up to its end, `close` or (NULL) that of the command: terms joined by and, and these by or.  What is in
+ * brackets is not decided. */
 static enum pz_status read_test(struct scanner *s, const char *close, enum truth *out) {
-  struct test t = {.n = 0};
-  bool closed = false, list = false;
+  struct term t = {.n = 0};
+  enum truth any = NO, all = YES;
+  bool ended = false, closed = false, list = false, brackets = false;
   enum pz_status status = PZ_OK;
   s->tests = true;
-  while (!closed && status == PZ_OK) {
+  while (!ended && !closed && status == PZ_OK) {
     skip_gap(s);
     char c = peek(s, 0);
+    const char *word = s->word.text;
     bool sign = close && c && strchr("|&<>()", c);
-    if (!sign && at_end(s)) break;
+    ended = !sign && at_end(s);
     status = draft_word(s, &list); /* of no letters at a sign */
     for (int i = 0; i < 2 && sign && peek(s, 0) == c && (!i || strchr("|&", c)); s->at++, i++)
       status = put(s, &s->word, &c, 1);
-    closed = close && !s->word.quoted && strcmp(s->word.text, close) == 0;
-    if (closed || status != PZ_OK || t.n == MOST_TEST) continue;
-    t.unknown[t.n] = s->word.unknown || s->word.guessed;
-    t.word[t.n] = pz_arena_strdup(s->arena, s->word.text);
-    if (!t.word[t.n++]) status = no_memory(s);
+    closed = close && !s->word.quoted && strcmp(word, close) == 0;
+    bool or = is_either(word, "||", "-o");
+    if (ended || closed || or || is_either(word, "&&", "-a")) {
+      all = both(all, t.negated ? not_of(term_value(&t)) : term_value(&t));
+      if (or) any = either(any, all);
+      if (or) all = YES;
+      t = (struct term){.n = 0};
+    } else if (!t.n && strcmp(word, "!") == 0) {
+      t.negated = !t.negated;
+    } else {
+      brackets = brackets || is_either(word, "(", ")");
+      t.unknown = t.unknown || s->word.unknown || s->word.guessed;
+      const char *copy = pz_arena_strdup(s->arena, word);
+      if (!copy) status = no_memory(s);
+      if (t.n < 3) t.word[t.n] = copy;
+      t.n += t.n < 4;
+    }
   }
   s->tests = false;
-  *out = close && !closed ? MAYBE : evaluate(&t);
+  *out = brackets || (close && ended) ? MAYBE : either(any, all);
   return status;
 }
 
@@ -667,7 +644,7 @@ static enum pz_status read_case(struct scanner *s) {
   bool known = !s->word.unknown && !s->word.guessed;
   const char *subject = known ? pz_arena_strdup(s->arena, s->word.text) : NULL;
   if (known && !subject) return no_memory(s);
-  for (; isspace((unsigned char)peek(s, 0)); s->at++) s->line += peek(s, 0) == '\n';
+  skip_gap(s);
   if (peek(s, 0) != 'i' || peek(s, 1) != 'n' || !isspace((unsigned char)peek(s, 2))) return PZ_OK;
   s->at += 2;
   open_branch(s, 'c', NO, subject);

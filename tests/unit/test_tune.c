@@ -79,6 +79,7 @@ static void words_are_a_shells(void **state) {
       {"if [ 1 -eq 2 ]; then if true; then a; fi; b; fi; c", "/c"},
       {"if [[ a = b || c = c && ! -z x ]]; then a; fi; test a = b || b", "/a|/b"},
       {"if [[ (a = b || c = d) && -z x ]]; then a; fi; [ a -a -z b -o c ] && b", "/a|/b"},
+      {"if [[ (a || b || c) && -z x ]]; then a; fi; [ ! -n x -o -z \"\" ] && b", "/a|/b"},
       {"X=7B\ncase $X in\n 7B|13B) a ;;\n *) b;;\nesac\nc", "/a|/c"},
       {"case x in (y) a ;; \"x\") b\n c;; *) d\nesac; e", "/b|/c|/e"},
       /* and that it does not: all is read */
@@ -538,8 +539,7 @@ static void strays_are_told(void **state) {
        "effect without --recompute-granularity|"},
       {"[ -f x ] && A=\"--seq-length 2048\"\n" ON8 GPT,
        "arguments in line 1 count, though the text does not decide whether they are run|"},
-      {"[ -f x ] && A=\"--seq-length 2048 --bf16\n --bf16\"\n[ -f x ] || A+=\" --bf16\"\n" ON8
-           GPT,
+      {"[ -f x ] && A=\"--seq-length 2048 --bf16\n --bf16\"\n[ -f x ] || A+=\" --bf16\"\n" ON8 GPT,
        "arguments in lines 1, 2, 3 count, though the text does not decide whether they are run|"},
       {"X=0\nif [ $X = 1 ]; then A+=\" --tensor-model-parallel-size 8\"; fi\n" ON8 GPT, ""},
   };
