@@ -176,11 +176,11 @@ static void note(struct reader *r, const char *text) { add_text(r, &r->notes, te
 
 static char dashed(char c) { return c == '_' ? '-' : c; }
 
-/* Names are compared with dashes for underscores; one that ends with a star by its beginning. */
+/* Names are compared with dashes for underscores and up to their "="; one that ends with a star by its beginning. */
 static bool matches(const char *pattern, const char *name) {
   for (; *pattern && *pattern != '*'; pattern++, name++)
     if (dashed(*pattern) != dashed(*name)) return false;
-  return *pattern == '*' || !*name;
+  return *pattern == '*' || !*name || *name == '=';
 }
 
 /* The argument of a plain number of the plan, without its dashes; NULL: it has none. */
@@ -246,8 +246,9 @@ static const char *known_name(const void *ctx, size_t i) {
 static const char *meant_name(struct reader *r, const char *given) {
   char name[80];
   struct argument a;
-  enum pz_plan_field f = pz_plan_field_find(given);
   pz_text_copy(name, sizeof name, given);
+  name[strcspn(name, "=")] = '\0';
+  enum pz_plan_field f = pz_plan_field_find(name);
   for (char *c = name; *c; c++) *c = dashed(*c);
   if (f != PZ_PLAN_FIELDS && field_name((int)f)) return field_name((int)f);
   if (find(name, false, &a)) return a.name;
@@ -257,10 +258,11 @@ static const char *meant_name(struct reader *r, const char *given) {
 
 static enum pz_status misspelt(struct reader *r, const struct pz_shell_word *w, const char *name,
                                const char *meant) {
+  int n = (int)strcspn(w->text, "="), own = (int)strcspn(name, "=");
   enum pz_status status =
       pz_fail(r->err, PZ_BAD_INPUT,
-              "%s:%u: '%.*s' is no argument; did you mean --%s? (--ignore %.60s leaves it out)",
-              r->name, w->line, (int)strcspn(w->text, "="), w->text, meant, name);
+              "%s:%u: '%.*s' is no argument; did you mean --%s? (--ignore %.*s leaves it out)",
+              r->name, w->line, n, w->text, meant, own < 60 ? own : 60, name);
   pz_error_at(r->err, r->name, (int)w->line, 0);
   return status;
 }
@@ -398,18 +400,15 @@ static enum pz_status read_letter(struct reader *r, uint32_t i) {
 /* Is a word an argument of the program that is read, not of its launcher? */
 static bool is_own(const struct pz_shell_word *w) {
   struct argument a;
-  char name[80];
-  if (w->batch || strncmp(w->text, "--", 2) != 0) return false;
-  snprintf(name, sizeof name, "%.*s", (int)strcspn(w->text + 2, "="), w->text + 2);
-  return find(name, false, &a) && a.value != ARG_NODES && a.value != ARG_PROCESSES;
+  return !w->batch && strncmp(w->text, "--", 2) == 0 && find(w->text + 2, false, &a) &&
+         a.value != ARG_NODES && a.value != ARG_PROCESSES;
 }
 
 /* A word among the program's arguments that is neither an argument with two dashes nor the value of one.  What can only be
  * meant for an argument is an error. */
 static enum pz_status read_stray(struct reader *r, const struct pz_shell_word *w, size_t dashes) {
   struct argument a;
-  char name[80];
-  snprintf(name, sizeof name, "%.*s", (int)strcspn(w->text + dashes, "="), w->text + dashes);
+  const char *name = w->text + dashes;
   const char *meant = dashes ? meant_name(r, name) : find(name, false, &a) ? a.name : NULL;
   if (is_among(r->o->ignore, name)) return PZ_OK;
   if (meant) return misspelt(r, w, name, meant);
