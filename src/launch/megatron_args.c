@@ -628,17 +628,26 @@ static enum pz_status read_ends(struct reader *r, int64_t counted) {
   return PZ_OK;
 }
 
+/* Stages and chunks by their layers, as an argument has them. */
+static enum pz_status divide_layers(struct reader *r, int v, const int64_t *chunks, uint32_t n,
+                                    const char *accepted) {
+  struct pz_plan *o = &r->out->plan;
+  if (!pz_division_read(o, chunks, n)) return wrong(r, v, accepted);
+  mark(r, PZ_PLAN_VPP, v, v);
+  if (o->first_layers) mark(r, PZ_PLAN_FIRST_LAYERS, v, v);
+  if (o->last_layers) mark(r, PZ_PLAN_LAST_LAYERS, v, v);
+  return PZ_OK;
+}
+
 /* Et*18|t*21|t*20,L: layers of every chunk, t for each; of embedding, loss and multi-token prediction no number is read. */
 static enum pz_status read_layout(struct reader *r) {
   static const char accepted[] =
       "as many layers t as --num-layers, in chunks that the stages divide, those between the first "
       "and the last as even as can be";
   enum { MOST_CHUNKS = 4096 };
-  struct pz_plan *o = &r->out->plan;
   int64_t *chunks = pz_arena_alloc(r->arena, MOST_CHUNKS, sizeof *chunks), all = 0;
   uint32_t n = 1;
   if (!chunks) return no_memory(r);
-  memset(chunks, 0, MOST_CHUNKS * sizeof *chunks);
   for (const char *at = r->g[ARG_LAYOUT].text; *at;) {
     char kind = *at++;
     unsigned long times = 1;
@@ -655,12 +664,8 @@ static enum pz_status read_layout(struct reader *r) {
     chunks[n - 1] += (int64_t)times;
     all += (int64_t)times;
   }
-  if (all != r->g[ARG_LAYERS].n || !pz_division_read(o, chunks, n))
-    return wrong(r, ARG_LAYOUT, accepted);
-  mark(r, PZ_PLAN_VPP, ARG_LAYOUT, ARG_LAYOUT);
-  if (o->first_layers) mark(r, PZ_PLAN_FIRST_LAYERS, ARG_LAYOUT, ARG_LAYOUT);
-  if (o->last_layers) mark(r, PZ_PLAN_LAST_LAYERS, ARG_LAYOUT, ARG_LAYOUT);
-  return PZ_OK;
+  if (all != r->g[ARG_LAYERS].n) return wrong(r, ARG_LAYOUT, accepted);
+  return divide_layers(r, ARG_LAYOUT, chunks, n, accepted);
 }
 
 /* ---- hybrids -------------------------------------------------------------------------------- */
@@ -728,25 +733,19 @@ static enum pz_status check_hybrid_arguments(struct reader *r) {
 
 /* Stages of a pattern with bars. */
 static enum pz_status read_bars(struct reader *r) {
-  struct pz_plan *o = &r->out->plan;
+  static const char accepted[] = "bars between chunks that the stages divide, those between the "
+                                 "first and the last as even as can be";
   const char *at = r->g[ARG_PATTERN].text;
   int64_t *chunks = pz_arena_alloc(r->arena, PZ_MOST_MIXED_LAYERS + 1, sizeof *chunks);
   uint32_t n = 1;
   if (!chunks) return no_memory(r);
-  memset(chunks, 0, (PZ_MOST_MIXED_LAYERS + 1) * sizeof *chunks);
   for (; *at && *at != '/' && n <= PZ_MOST_MIXED_LAYERS; at++)
     if (*at == '|')
       n++;
     else
       chunks[n - 1]++;
-  if (n > PZ_MOST_MIXED_LAYERS || !pz_division_read(o, chunks, n))
-    return wrong(r, ARG_PATTERN,
-                 "bars between chunks that the stages divide, those between the first and the last "
-                 "as even as can be");
-  mark(r, PZ_PLAN_VPP, ARG_PATTERN, ARG_PATTERN);
-  if (o->first_layers) mark(r, PZ_PLAN_FIRST_LAYERS, ARG_PATTERN, ARG_PATTERN);
-  if (o->last_layers) mark(r, PZ_PLAN_LAST_LAYERS, ARG_PATTERN, ARG_PATTERN);
-  return PZ_OK;
+  if (n > PZ_MOST_MIXED_LAYERS) return wrong(r, ARG_PATTERN, accepted);
+  return divide_layers(r, ARG_PATTERN, chunks, n, accepted);
 }
 
 static enum pz_status read_stages(struct reader *r) {
@@ -1262,106 +1261,68 @@ static enum pz_status read_experts(struct reader *r) {
   return status;
 }
 
-/* Python's ([0]*3+[1]*58): lists in sums, repeated.  A pattern is a text of 0 and 1. */
+/* Python's ([0]*3+[1]*58): lists in sums, repeated. */
 struct pattern {
   const char *at;
-  struct pz_arena *arena;
-  size_t most; /* layers */
+  char *out; /* 0 and 1 by layer */
+  size_t n, most;
   int depth;
-  bool bad;
 };
 
-static const char *pattern_sum(struct pattern *p);
-
-static void skip_spaces(struct pattern *p) { p->at += strspn(p->at, " "); }
-
-static const char *pattern_fail(struct pattern *p) {
-  p->bad = true;
-  return "";
-}
-
-/* [0, 1, 1] */
-static const char *pattern_list(struct pattern *p) {
-  char *out = pz_arena_alloc(p->arena, p->most + 1, 1);
-  size_t n = 0;
-  if (!out) return pattern_fail(p);
-  for (p->at++;; p->at++) {
-    skip_spaces(p);
-    if ((*p->at != '0' && *p->at != '1') || n == p->most) return pattern_fail(p);
-    out[n++] = *p->at++;
-    skip_spaces(p);
-    if (*p->at == ']') break;
-    if (*p->at != ',') return pattern_fail(p);
-  }
+/* Is the next character this one?  Then it and the spaces around it are passed. */
+static bool passes(struct pattern *p, char c) {
+  p->at += strspn(p->at, " ");
+  if (*p->at != c) return false;
   p->at++;
-  out[n] = '\0';
-  return out;
+  p->at += strspn(p->at, " ");
+  return true;
 }
 
-/* A list or a sum in brackets, times a number. */
-static const char *pattern_term(struct pattern *p) {
-  const char *one;
-  skip_spaces(p);
-  if (*p->at == '(' && p->depth < 8) {
-    p->at++;
-    p->depth++;
-    one = pattern_sum(p);
-    p->depth--;
-    if (p->bad || *p->at != ')') return pattern_fail(p);
-    p->at++;
-  } else if (*p->at == '[') {
-    one = pattern_list(p);
-  } else {
-    return pattern_fail(p);
-  }
-  skip_spaces(p);
-  if (p->bad || *p->at != '*') return one;
-  p->at++;
-  skip_spaces(p);
-  size_t digits = strspn(p->at, "0123456789"), n = strlen(one);
-  unsigned long times = digits && digits < 8 ? strtoul(p->at, NULL, 10) : p->most + 1;
-  if (times > p->most || n * times > p->most) return pattern_fail(p);
-  p->at += digits;
-  skip_spaces(p);
-  char *all = pz_arena_alloc(p->arena, n * times + 1, 1);
-  if (!all) return pattern_fail(p);
-  for (size_t i = 0; i < times; i++) memcpy(all + i * n, one, n);
-  all[n * times] = '\0';
-  return all;
-}
-
-static const char *pattern_sum(struct pattern *p) {
-  const char *sum = pattern_term(p);
-  while (!p->bad && *p->at == '+') {
-    p->at++;
-    const char *next = pattern_term(p);
-    if (p->bad || strlen(sum) + strlen(next) > p->most) return pattern_fail(p);
-    sum = pz_arena_printf(p->arena, "%s%s", sum, next);
-    if (!sum) return pattern_fail(p);
-  }
-  return sum;
+/* Appends a sum of lists or sums in brackets, each times a number; false: it is none, or has too many layers. */
+static bool read_pattern(struct pattern *p) {
+  do {
+    size_t from = p->n;
+    if (passes(p, '(')) {
+      if (p->depth++ == 8 || !read_pattern(p) || !passes(p, ')')) return false;
+      p->depth--;
+    } else if (passes(p, '[')) {
+      do {
+        if ((*p->at != '0' && *p->at != '1') || p->n == p->most) return false;
+        p->out[p->n++] = *p->at++;
+      } while (passes(p, ','));
+      if (!passes(p, ']')) return false;
+    } else {
+      return false;
+    }
+    if (!passes(p, '*')) continue;
+    size_t digits = strspn(p->at, "0123456789"), length = p->n - from;
+    unsigned long times = digits && digits < 8 ? strtoul(p->at, NULL, 10) : p->most + 1;
+    if (times > p->most || from + length * times > p->most) return false;
+    for (size_t i = 1; i < times; i++) memcpy(p->out + from + i * length, p->out + from, length);
+    p->n = from + length * times;
+    p->at += digits;
+  } while (passes(p, '+'));
+  return true;
 }
 
 /* A text with 1 for each layer that has experts: all, every n-th from the first, or as a list says. */
 static enum pz_status expert_layers(struct reader *r, const char **out) {
   const struct given *g = &r->g[ARG_EXPERT_LAYERS];
   size_t layers = (size_t)r->g[ARG_LAYERS].n;
-  struct pattern p = {.at = g->set ? g->text : "1", .arena = r->arena, .most = layers};
+  const char *text = g->set ? g->text : "1";
   static const char accepted[] = "a number of layers, or a list with 0 or 1 for each layer";
   if (layers > 65536) return wrong(r, ARG_LAYERS, "at most 65536");
-  size_t digits = strspn(p.at, "0123456789");
-  if (digits && !p.at[digits]) {
-    unsigned long every = digits < 8 ? strtoul(p.at, NULL, 10) : 0;
-    char *text = pz_arena_alloc(r->arena, layers + 1, 1);
-    if (!text) return no_memory(r);
+  struct pattern p = {.at = text, .out = pz_arena_alloc(r->arena, layers + 1, 1), .most = layers};
+  if (!p.out) return no_memory(r);
+  *out = p.out;
+  size_t digits = strspn(text, "0123456789");
+  if (digits && !text[digits]) {
+    unsigned long every = digits < 8 ? strtoul(text, NULL, 10) : 0;
     if (!every) return wrong(r, ARG_EXPERT_LAYERS, accepted);
-    for (size_t i = 0; i < layers; i++) text[i] = i % every ? '0' : '1';
-    text[layers] = '\0';
-    *out = text;
+    for (size_t i = 0; i < layers; i++) p.out[i] = i % every ? '0' : '1';
     return PZ_OK;
   }
-  *out = pattern_sum(&p);
-  if (p.bad || *p.at || strlen(*out) != layers) return wrong(r, ARG_EXPERT_LAYERS, accepted);
+  if (!read_pattern(&p) || *p.at || p.n != layers) return wrong(r, ARG_EXPERT_LAYERS, accepted);
   return PZ_OK;
 }
 

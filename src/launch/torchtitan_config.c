@@ -684,7 +684,6 @@ enum pz_status pz_torchtitan_read(const char *name, const char *text, size_t byt
   t.read = pz_arena_alloc(arena, t.keys.n + 1, sizeof *t.read);
   if (!t.read) titan_lose(&t);
   if (t.status != PZ_OK) return t.status;
-  memset(t.read, 0, t.keys.n * sizeof *t.read);
   r.plan.framework = pz_framework_find("torchtitan");
   r.from[PZ_PLAN_FRAMEWORK] = "torchtitan's configuration";
   read_degrees(&t, text, bytes);

@@ -289,6 +289,9 @@ static const struct example {
      "ep 4 etp 1 tp 2 imbalance 1.25 overlap ep", "\"mlp_only_layers\":[0]}"},
     {"every second", ON8 MOE "--qk-layernorm --moe-layer-freq 2", "ep 1 etp 1",
      "\"mlp_only_layers\":[1,3,5,7]}"},
+    {"sums in sums",
+     ON8 MOE "--qk-layernorm --moe-layer-freq '(([1] + [0])*2+[1, 0 ])*0+(([0]+[1]*3))*2'",
+     "ep 1 etp 1", "\"mlp_only_layers\":[0,4]}"},
     {"etp as tp", ON8 MOE "--tensor-model-parallel-size 4 --sequence-parallel", "ep 1 etp 4", NULL},
     {"deepseek",
      ON8 MLA A2A "--moe-layer-freq '[0]*3 + [1]*5' --expert-model-parallel-size 8 "
