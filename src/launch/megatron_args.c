@@ -1515,18 +1515,23 @@ static void put_experts(const struct reader *r, int64_t width, const char *layer
   if (strchr(layers, '0')) fputc(']', out);
 }
 
-static void put_nemotron(const struct reader *r, const struct shape *x, int64_t width, FILE *out) {
-  int64_t dim = count(r, ARG_MAMBA_HEAD_DIM, 64);
+/* What all configurations but GPT-2's call alike. */
+static void put_shape(const struct reader *r, const struct shape *x, FILE *out) {
   put(out, "hidden_size", x->hidden);
   put(out, "num_attention_heads", x->heads);
-  put(out, "num_key_value_heads", x->kv_heads);
-  put(out, "head_dim", x->head_dim);
   put(out, "intermediate_size", x->ffn);
   put(out, "vocab_size", x->vocab);
   put(out, "max_position_embeddings", x->positions);
   put_truth(out, "tie_word_embeddings", !has(r, ARG_UNTIED));
-  fprintf(out, ",\"attention_dropout\":%g,\"hidden_dropout\":%g", x->attention_dropout,
-          x->hidden_dropout);
+  fprintf(out, ",\"attention_dropout\":%g", x->attention_dropout);
+}
+
+static void put_nemotron(const struct reader *r, const struct shape *x, int64_t width, FILE *out) {
+  int64_t dim = count(r, ARG_MAMBA_HEAD_DIM, 64);
+  put_shape(r, x, out);
+  put(out, "num_key_value_heads", x->kv_heads);
+  put(out, "head_dim", x->head_dim);
+  fprintf(out, ",\"hidden_dropout\":%g", x->hidden_dropout);
   fprintf(out, ",\"hybrid_override_pattern\":\"%s\"", r->letters);
   put(out, "mamba_num_heads", count(r, ARG_MAMBA_HEADS, pz_max(2 * x->hidden / dim, 1)));
   put(out, "mamba_head_dim", dim);
@@ -1571,14 +1576,8 @@ static void put_gpt2(const struct reader *r, const struct shape *x, FILE *out) {
 
 static void put_llama(const struct reader *r, const struct shape *x, FILE *out) {
   bool latent = has(r, ARG_LATENT), biases = !has(r, ARG_NO_BIAS);
-  put(out, "hidden_size", x->hidden);
   put(out, "num_hidden_layers", x->layers);
-  put(out, "num_attention_heads", x->heads);
-  put(out, "intermediate_size", x->ffn);
-  put(out, "vocab_size", x->vocab);
-  put(out, "max_position_embeddings", x->positions);
-  fprintf(out, ",\"attention_dropout\":%g", x->attention_dropout);
-  put_truth(out, "tie_word_embeddings", !has(r, ARG_UNTIED));
+  put_shape(r, x, out);
   if (!has(r, ARG_SWIGLU)) {
     fprintf(out,
             ",\"hidden_act\":\"gelu\",\"hidden_dropout\":%g,\"rotary_pct\":1.0,"
