@@ -521,6 +521,27 @@ static void mark(struct reader *r, int f, int a, int b) {
   if (!r->out->from[f]) r->lost = true;
 }
 
+/* clang-format off */
+/* Fields and the arguments that they come from, of several the first that is given, unless its reader says so. */
+static const struct { int field, argument; } origins[] = {
+    {PZ_PLAN_MBS, PZ_PLAN_MBS}, {PZ_PLAN_BATCH, PZ_PLAN_BATCH}, {PZ_PLAN_SEQ, PZ_PLAN_SEQ}, {PZ_PLAN_TP, PZ_PLAN_TP}, {PZ_PLAN_CP, PZ_PLAN_CP},
+    {PZ_PLAN_PP, PZ_PLAN_PP}, {PZ_PLAN_EP, PZ_PLAN_EP}, {PZ_PLAN_ETP, PZ_PLAN_ETP}, {PZ_PLAN_SP, ARG_SP}, {PZ_PLAN_MTP, ARG_PREDICT_LAYERS},
+    {PZ_PLAN_FIRST_LAYERS, PZ_PLAN_FIRST_LAYERS}, {PZ_PLAN_FIRST_LAYERS, ARG_EMBEDDING_AS_LAYER},
+    {PZ_PLAN_LAST_LAYERS, PZ_PLAN_LAST_LAYERS}, {PZ_PLAN_LAST_LAYERS, ARG_LOSS_AS_LAYER},
+    {PZ_PLAN_VPP, ARG_CHUNK_LAYERS}, {PZ_PLAN_VPP, PZ_PLAN_VPP}, {PZ_PLAN_RECOMPUTE, ARG_SELECTIVE}, {PZ_PLAN_RECOMPUTE, ARG_GRANULARITY},
+    {PZ_PLAN_RECOMPUTE_LAYERS, ARG_AGAIN_LAYERS}, {PZ_PLAN_ZERO, ARG_FSDP2}, {PZ_PLAN_ZERO, ARG_FSDP}, {PZ_PLAN_ZERO, ARG_DISTRIBUTED},
+    {PZ_PLAN_ZERO, ARG_ZERO_STAGE}, {PZ_PLAN_SHARD, ARG_INSTANCES}, {PZ_PLAN_OFFLOAD, ARG_HOST_OPTIMIZER}, {PZ_PLAN_OFFLOAD, ARG_FINE_OFFLOAD},
+    {PZ_PLAN_OFFLOAD, PZ_PLAN_OFFLOAD_LAYERS}, {PZ_PLAN_OFFLOAD, ARG_DEEP_HOST_LAYERS}, {PZ_PLAN_OFFLOAD, ARG_DEEP_HOST_OPTIMIZER},
+    {PZ_PLAN_OVERLAP, ARG_OVERLAP_TP}, {PZ_PLAN_OVERLAP, ARG_OVERLAP_PARAM}, {PZ_PLAN_OVERLAP, ARG_OVERLAP_GRAD},
+    {PZ_PLAN_GRAD_BYTES, ARG_GRAD_BF16}, {PZ_PLAN_FUSED_LOSS, ARG_LOSS_KERNEL}, {PZ_PLAN_FUSED_LOSS, ARG_LOSS_FUSION},
+    {PZ_PLAN_BF16_FIRST_LAYERS, ARG_WIDE_START}, {PZ_PLAN_BF16_FIRST_LAYERS, ARG_WIDE_LAYERS}, {PZ_PLAN_BF16_LAYERS, ARG_WIDE_END},
+    {PZ_PLAN_BF16_LAYERS, ARG_WIDE_LAYERS}, {PZ_PLAN_PRECISION, ARG_FP4_FORMAT}, {PZ_PLAN_PRECISION, ARG_FP8}, {PZ_PLAN_PRECISION, ARG_FP8_FORMAT},
+    {PZ_PLAN_PRECISION, ARG_BF16}, {PZ_PLAN_PRECISION, ARG_FP16}, {PZ_PLAN_ACT_PRECISION, ARG_FP8_ACTIVATION},
+    {PZ_PLAN_FP8_RECIPE, ARG_FP8_RECIPE}, {PZ_PLAN_FP8_RECIPE, ARG_FP8_FORMAT}, {PZ_PLAN_EXECUTION, ARG_GRAPH}, {PZ_PLAN_EXECUTION, ARG_GRAPH_IMPL},
+    {PZ_PLAN_ATTENTION, ARG_BACKEND}, {PZ_PLAN_ATTENTION, ARG_FLASH}, {PZ_PLAN_ATTENTION, ARG_IMPLEMENTATION}, {PZ_RUN_MODEL, ARG_LAYERS},
+};
+/* clang-format on */
+
 /* Plain numbers; what is not given is 1. */
 static enum pz_status read_numbers(struct reader *r) {
   static const enum pz_plan_field fields[] = {PZ_PLAN_MBS, PZ_PLAN_BATCH, PZ_PLAN_SEQ,
@@ -530,13 +551,10 @@ static enum pz_status read_numbers(struct reader *r) {
   o->framework = pz_framework_find(has(r, ARG_DEEPSPEED) ? "deepspeed" : "megatron");
   o->mbs = o->tp = o->cp = o->pp = o->vpp = o->ep = 1;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (!has(r, (int)fields[i])) continue;
-    pz_plan_field_store(o, fields[i], (double)r->g[fields[i]].n);
-    mark(r, (int)fields[i], (int)fields[i], (int)fields[i]);
+    if (has(r, (int)fields[i])) pz_plan_field_store(o, fields[i], (double)r->g[fields[i]].n);
   }
   o->cp_form = says(r, ARG_CP_FORM, "a2a") ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   o->sp = has(r, ARG_SP) && o->tp > 1;
-  mark(r, PZ_PLAN_SP, ARG_SP, ARG_SP);
   if (has(r, ARG_SP) && o->tp == 1)
     note(r, "--sequence-parallel has no effect without --tensor-model-parallel-size above 1");
   if (has(r, ARG_BF16) && has(r, ARG_FP16)) return wrong(r, ARG_FP16, "--fp16 or --bf16, not both");
@@ -623,8 +641,6 @@ static enum pz_status read_ends(struct reader *r, int64_t counted) {
     o->first_layers = even - has(r, ARG_EMBEDDING_AS_LAYER);
     o->last_layers = even - has(r, ARG_LOSS_AS_LAYER);
   }
-  mark(r, PZ_PLAN_FIRST_LAYERS, PZ_PLAN_FIRST_LAYERS, ARG_EMBEDDING_AS_LAYER);
-  mark(r, PZ_PLAN_LAST_LAYERS, PZ_PLAN_LAST_LAYERS, ARG_LOSS_AS_LAYER);
   return PZ_OK;
 }
 
@@ -774,7 +790,6 @@ static enum pz_status read_stages(struct reader *r) {
   if (o->pp == 1 && o->vpp > 1)
     return wrong(r, chunk ? (int)ARG_CHUNK_LAYERS : (int)PZ_PLAN_VPP,
                  "with it --pipeline-model-parallel-size above 1");
-  mark(r, PZ_PLAN_VPP, ARG_CHUNK_LAYERS, PZ_PLAN_VPP);
   return read_ends(r, layers);
 }
 
@@ -834,8 +849,6 @@ static enum pz_status read_recompute(struct reader *r) {
         r, ARG_AGAIN_LAYERS,
         "1; recomputing units of several layers (--recompute-method uniform) is not covered");
   }
-  mark(r, PZ_PLAN_RECOMPUTE, ARG_SELECTIVE, ARG_GRANULARITY);
-  if (o->recompute_layers) mark(r, PZ_PLAN_RECOMPUTE_LAYERS, ARG_AGAIN_LAYERS, ARG_AGAIN_LAYERS);
   return status == PZ_OK ? read_modules(r) : status;
 }
 
@@ -858,13 +871,10 @@ static enum pz_status read_sharding(struct reader *r) {
   if (stage > 3 || (stage && !has(r, ARG_DEEPSPEED)))
     return wrong(r, ARG_ZERO_STAGE, "0 to 3, with it --deepspeed");
   if (stage) o->zero = (int)stage;
-  if (has(r, ARG_DEEPSPEED)) mark(r, PZ_PLAN_ZERO, ARG_ZERO_STAGE, ARG_ZERO_STAGE);
-  mark(r, PZ_PLAN_ZERO, has(r, ARG_FSDP2) ? ARG_FSDP2 : ARG_FSDP, ARG_DISTRIBUTED);
   int64_t copies = count(r, ARG_INSTANCES, 1), replicas = o->devices / (o->tp * o->pp);
   if (copies == 1 || !o->zero) return PZ_OK;
   if (replicas % copies) return wrong(r, ARG_INSTANCES, "a number that divides the replicas");
   o->shard = replicas / copies;
-  mark(r, PZ_PLAN_SHARD, ARG_INSTANCES, ARG_INSTANCES);
   return PZ_OK;
 }
 
@@ -911,7 +921,6 @@ static enum pz_status read_host_optimizer(struct reader *r) {
            PZ_OK))
     return wrong(r, ARG_HOST_FRACTION, "a number from 0.01 to 1");
   if (o->offload_fraction == 1) o->offload_fraction = 0; /* all, as without it */
-  mark(r, PZ_PLAN_OFFLOAD, ARG_HOST_OPTIMIZER, ARG_HOST_OPTIMIZER);
   return PZ_OK;
 }
 
@@ -931,8 +940,6 @@ static enum pz_status read_host_layers(struct reader *r) {
   if (o->offload_layers || o->offload_modules || has(r, ARG_DEEP_HOST_LAYERS))
     o->offload |= PZ_OFFLOAD_ACTIVATIONS;
   if (has(r, ARG_DEEP_HOST_OPTIMIZER)) o->offload |= PZ_OFFLOAD_OPTIMIZER;
-  mark(r, PZ_PLAN_OFFLOAD, has(r, ARG_FINE_OFFLOAD) ? ARG_FINE_OFFLOAD : layers,
-       has(r, ARG_DEEP_HOST_LAYERS) ? ARG_DEEP_HOST_LAYERS : ARG_DEEP_HOST_OPTIMIZER);
   return PZ_OK;
 }
 
@@ -1088,9 +1095,6 @@ static enum pz_status read_overlap(struct reader *r) {
                  "with it --overlap-grad-reduce and --use-distributed-optimizer");
   if (tp && o->tp > 1 && !has(r, ARG_SP))
     return wrong(r, ARG_OVERLAP_TP, "with it --sequence-parallel");
-  mark(r, PZ_PLAN_OVERLAP, tp ? ARG_OVERLAP_TP : ARG_OVERLAP_PARAM, ARG_OVERLAP_GRAD);
-  mark(r, PZ_PLAN_GRAD_BYTES, ARG_GRAD_BF16, ARG_GRAD_BF16);
-  mark(r, PZ_PLAN_FUSED_LOSS, ARG_LOSS_KERNEL, ARG_LOSS_FUSION);
   enum pz_status status = read_host_layers(r);
   if (status != PZ_OK) return status;
   if (has(r, ARG_DEEPSPEED)) return read_deepspeed(r);
@@ -1100,13 +1104,10 @@ static enum pz_status read_overlap(struct reader *r) {
 }
 
 /* Layers in 16 bit at both ends, one unless it is said. */
-static enum pz_status read_wide_layers(struct reader *r) {
-  if (!has(r, ARG_WIDE_LAYERS)) return PZ_OK;
-  r->out->plan.bf16_first_layers = has(r, ARG_WIDE_START) ? r->g[ARG_WIDE_START].n : 1;
-  mark(r, PZ_PLAN_BF16_FIRST_LAYERS, ARG_WIDE_START, ARG_WIDE_LAYERS);
-  r->out->plan.bf16_layers = has(r, ARG_WIDE_END) ? r->g[ARG_WIDE_END].n : 1;
-  mark(r, PZ_PLAN_BF16_LAYERS, ARG_WIDE_END, ARG_WIDE_LAYERS);
-  return PZ_OK;
+static void read_wide_layers(struct reader *r) {
+  if (!has(r, ARG_WIDE_LAYERS)) return;
+  r->out->plan.bf16_first_layers = count(r, ARG_WIDE_START, 1);
+  r->out->plan.bf16_layers = count(r, ARG_WIDE_END, 1);
 }
 
 static enum pz_status read_precision(struct reader *r) {
@@ -1117,14 +1118,7 @@ static enum pz_status read_precision(struct reader *r) {
                  : fp8              ? PZ_PRECISION_FP8
                  : has(r, ARG_FP16) ? PZ_PRECISION_FP16
                                     : PZ_PRECISION_BF16;
-  if (fp4)
-    mark(r, PZ_PLAN_PRECISION, ARG_FP4_FORMAT, ARG_FP4_FORMAT);
-  else if (fp8)
-    mark(r, PZ_PLAN_PRECISION, ARG_FP8, ARG_FP8_FORMAT);
-  else
-    mark(r, PZ_PLAN_PRECISION, ARG_BF16, ARG_FP16);
   p->act_precision = has(r, ARG_FP8_ACTIVATION);
-  mark(r, PZ_PLAN_ACT_PRECISION, ARG_FP8_ACTIVATION, ARG_FP8_ACTIVATION);
   enum pz_status status = need_word(r, ARG_FP8_FORMAT, "hybrid or e4m3");
   if (status == PZ_OK) status = need_word(r, ARG_FP4_FORMAT, "e2m1");
   if (status == PZ_OK && fp4 && fp8)
@@ -1132,15 +1126,13 @@ static enum pz_status read_precision(struct reader *r) {
   if (status == PZ_OK && fp4)
     status = need_word(r, ARG_FP4_RECIPE, "nvfp4; others are not covered");
   if (status == PZ_OK && fp8) status = need_word(r, ARG_FP8_RECIPE, recipes);
-  if (status == PZ_OK && fp8 && !fp4) {
-    p->fp8_recipe = !has(r, ARG_FP8_RECIPE)                 ? PZ_FP8_DELAYED
-                    : says(r, ARG_FP8_RECIPE, "tensorwise") ? PZ_FP8_CURRENT
-                    : says(r, ARG_FP8_RECIPE, "blockwise")  ? PZ_FP8_BLOCKWISE
-                    : says(r, ARG_FP8_RECIPE, "mxfp8")      ? PZ_FP8_MX
-                                                            : PZ_FP8_DELAYED;
-    mark(r, PZ_PLAN_FP8_RECIPE, ARG_FP8_RECIPE, ARG_FP8_FORMAT);
-  }
-  return status == PZ_OK ? read_wide_layers(r) : status;
+  if (fp8 && !fp4)
+    p->fp8_recipe = says(r, ARG_FP8_RECIPE, "tensorwise")  ? PZ_FP8_CURRENT
+                    : says(r, ARG_FP8_RECIPE, "blockwise") ? PZ_FP8_BLOCKWISE
+                    : says(r, ARG_FP8_RECIPE, "mxfp8")     ? PZ_FP8_MX
+                                                           : PZ_FP8_DELAYED;
+  read_wide_layers(r);
+  return status;
 }
 
 /* CUDA graphs of modules; without a scope, or with that of the whole iteration, of everything. */
@@ -1150,7 +1142,6 @@ static enum pz_status read_graphs(struct reader *r) {
   bool modules = graph && has(r, ARG_GRAPH_SCOPE) && !says(r, ARG_GRAPH_SCOPE, "full") &&
                  !says(r, ARG_GRAPH_SCOPE, "full_iteration");
   o->execution = graph && !modules ? PZ_EXECUTION_GRAPH : PZ_EXECUTION_EAGER;
-  mark(r, PZ_PLAN_EXECUTION, ARG_GRAPH, ARG_GRAPH_IMPL);
   if (!modules) return PZ_OK;
   mark(r, PZ_PLAN_CUDA_GRAPHS, ARG_GRAPH_SCOPE, ARG_GRAPH_SCOPE);
   if (pz_plan_field_read(o, PZ_PLAN_CUDA_GRAPHS, r->g[ARG_GRAPH_SCOPE].text, NULL) == PZ_OK)
@@ -1175,7 +1166,6 @@ static enum pz_status read_kernels(struct reader *r) {
                          : has(r, ARG_FLASH2) || says(r, ARG_BACKEND, "flash") ? "fa2"
                          : says(r, ARG_BACKEND, "fused")                       ? "cudnn"
                                                                                : "";
-  mark(r, PZ_PLAN_ATTENTION, ARG_BACKEND, has(r, ARG_FLASH) ? ARG_FLASH : ARG_IMPLEMENTATION);
   if (o->attention_library[0]) mark(r, PZ_PLAN_ATTENTION_LIBRARY, ARG_BACKEND, ARG_BACKEND);
   return read_graphs(r);
 }
@@ -1253,9 +1243,6 @@ static enum pz_status read_experts(struct reader *r) {
   enum pz_status status = read_dispatcher(r);
   if (status == PZ_OK) status = check_expert_overlap(r);
   if (status == PZ_OK) status = read_capacity(r);
-  mark(r, PZ_PLAN_EP, PZ_PLAN_EP, PZ_PLAN_EP);
-  mark(r, PZ_PLAN_ETP, PZ_PLAN_ETP, PZ_PLAN_ETP);
-  mark(r, PZ_PLAN_MTP, ARG_PREDICT_LAYERS, ARG_PREDICT_LAYERS);
   if (status == PZ_OK && !has(r, ARG_GROUPED_PRODUCTS))
     note(r, "no --moe-grouped-gemm: the experts' products are predicted as grouped ones");
   return status;
@@ -1652,7 +1639,6 @@ static enum pz_status read_model(struct reader *r) {
   if (gated && x.hidden_dropout > 0)
     note(r, "dropout of hidden states is not counted for Llama's shape (--hidden-dropout "
             "0 turns it off; Megatron's default is 0.1)");
-  mark(r, PZ_RUN_MODEL, ARG_LAYERS, ARG_LAYERS);
   return PZ_OK;
 }
 
@@ -1668,6 +1654,9 @@ static enum pz_status read_all(struct reader *r, const char *text, size_t bytes)
   if (status == PZ_OK) status = read_letters(r);
   if (status == PZ_OK) status = need(r, ARG_LAYERS, "num-layers");
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == PZ_OK; i++) status = steps[i](r);
+  for (size_t i = 0; i < sizeof origins / sizeof *origins; i++)
+    if (!r->out->from[origins[i].field])
+      mark(r, origins[i].field, origins[i].argument, origins[i].argument);
   return status == PZ_OK && r->lost ? no_memory(r) : status;
 }
 
