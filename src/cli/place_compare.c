@@ -4,19 +4,20 @@
 
 #include "cli/place_training.h"
 #include "core/text.h"
-#include "plan/plan_fields.h"
 #include "report/training_json.h"
 
 /* The question that the plan answers; all else is searched, or is as its framework has it. */
 static void take_question(const struct pz_plan *from, struct pz_place_settings *s,
                           struct pz_place_training_settings *t) {
-  static const enum pz_plan_field fields[] = {PZ_PLAN_FRAMEWORK,  PZ_PLAN_PRECISION,
-                                              PZ_PLAN_FP8_RECIPE, PZ_PLAN_IMBALANCE,
-                                              PZ_PLAN_MTP,        PZ_PLAN_PEFT};
+  struct pz_plan *p = &t->plan;
   if (!s->batch && !t->batch_per_device) s->batch = from->batch;
   if (!s->seq) s->seq = from->seq;
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-    if (pz_plan_is_unset(&t->plan, fields[i])) pz_plan_field_copy(&t->plan, from, fields[i]);
+  if (p->framework < 0) p->framework = from->framework;
+  if (p->precision < 0) p->precision = from->precision;
+  if (p->fp8_recipe < 0) p->fp8_recipe = from->fp8_recipe;
+  if (!(p->imbalance > 0)) p->imbalance = from->imbalance;
+  p->mtp = p->mtp || from->mtp;
+  if (!p->peft) p->peft = from->peft;
 }
 
 enum pz_status pz_place_read_compared(struct pz_place_settings *s,

@@ -151,12 +151,9 @@ static enum pz_status no_memory(struct reader *r) {
 
 static enum pz_status wrong(struct reader *r, int v, const char *accepted) {
   const struct given *g = &r->g[v];
+  const char *value = g->flag ? "" : g->text ? g->text : "without a value";
   enum pz_status status = pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: --%s%s%.60s; accepted: %s", r->name,
-                                  g->line, g->name, g->flag ? "" : " ",
-                                  g->flag   ? ""
-                                  : g->text ? g->text
-                                            : "without a value",
-                                  accepted);
+                                  g->line, g->name, *value ? " " : "", value, accepted);
   pz_error_at(r->err, r->name, (int)g->line, 0);
   return status;
 }

@@ -161,8 +161,7 @@ struct sum {
   const struct pz_shell_text *t;
   const char *at, *end;
   int depth;
-  bool sure; /* guessed values do not count */
-  bool failed;
+  bool guessed, failed;
 };
 
 static int64_t sum_of(struct sum *x);
@@ -199,9 +198,9 @@ static int64_t factor_of(struct sum *x) {
   if (x->at < x->end && *x->at == '}') x->at++;
   if (!n || isdigit((unsigned char)*from)) return number_of(x, from, from + n);
   const struct pz_shell_variable *v = find(x->t, from, n);
-  if (v && !v->unknown && !(x->sure && v->guessed))
-    return number_of(x, v->value, v->value + strlen(v->value));
-  return x->failed = true, 0;
+  if (!v || v->unknown) return x->failed = true, 0;
+  x->guessed = x->guessed || v->guessed;
+  return number_of(x, v->value, v->value + strlen(v->value));
 }
 
 static const int64_t MOST_NUMBER = (int64_t)1 << 53;
@@ -296,6 +295,7 @@ static enum pz_status put_bracketed(struct scanner *s, const char *from, const c
     char text[32];
     int64_t v = sum_of(&x);
     snprintf(text, sizeof text, "%lld", (long long)v);
+    d->guessed = d->guessed || x.guessed;
     if (!x.failed && x.at == x.end) return put(s, d, text, strlen(text));
   }
   return put_unknown(s, d, from, n);
@@ -534,16 +534,16 @@ static enum truth is_like(const char *text, const char *pattern) {
 
 static enum truth term_value(const struct term *t) {
   const char *first = t->word[0], *op = t->word[1], *last = t->word[2];
-  char *a_end, *b_end;
+  struct sum x = {.failed = false};
   if (t->unknown || t->n < 1 || t->n > 3) return MAYBE;
   if (t->n == 1) return *first ? YES : NO;
   if (t->n == 2 && strcmp(first, "-z") == 0) return *op ? NO : YES;
   if (t->n == 2) return strcmp(first, "-n") != 0 ? MAYBE : *op ? YES : NO;
   if (is_either(op, "=", "==")) return is_like(first, last);
   if (strcmp(op, "!=") == 0) return not_of(is_like(first, last));
-  long long a = strtoll(first, &a_end, 10), b = strtoll(last, &b_end, 10);
-  bool numbers = *first && *last && !*a_end && !*b_end;
-  return numbers && *op == '-' ? compare(op, a, b) : MAYBE;
+  int64_t a = number_of(&x, first, first + strlen(first));
+  int64_t b = number_of(&x, last, last + strlen(last));
+  return !x.failed && *op == '-' ? compare(op, a, b) : MAYBE;
 }
 
 /* The value of a test up to its end, `close` or (NULL) that of the command: terms joined by and, and these by or.  What is in
@@ -591,13 +591,13 @@ static bool read_sums(struct scanner *s, enum truth *out) {
   const char *from = s->text + s->at, *end = closing(from, s->text + s->bytes, '(', ')');
   char op[3] = "";
   if (!end || end - from < 5 || end[-2] != ')') return false;
-  struct sum x = {.t = s->out, .at = from + 2, .end = end - 2, .sure = true};
+  struct sum x = {.t = s->out, .at = from + 2, .end = end - 2};
   for (; from < end; from++) s->line += *from == '\n';
   s->at = (size_t)(end - s->text);
   int64_t a = sum_of(&x);
   for (size_t n = 0; x.at < x.end && strchr("<>=!", *x.at) && n < 2;) op[n++] = *x.at++;
   int64_t b = *op ? sum_of(&x) : 0;
-  *out = x.failed || x.at < x.end ? MAYBE : compare(op, a, b);
+  *out = x.failed || x.guessed || x.at < x.end ? MAYBE : compare(op, a, b);
   return true;
 }
 

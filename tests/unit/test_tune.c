@@ -89,6 +89,7 @@ static void words_are_a_shells(void **state) {
        "/while|[|$#|-gt|0|]|/shift|/done"},
       {"A=8\n[ -n \"$1\" ] && A=$1\nif [ $A = 8 ]; then a; fi; --x $A", "/a|/--x|8"},
       {"A=1\n[ -f x ] && A=2\nif [ $A = 1 ]; then a; else b; fi", "/a|/b"},
+      {"A=1\n[ -f x ] && A=2\nif [ $((A)) = 1 ]; then a; else b; fi; ((A == 2)) || c", "/a|/b|/c"},
       {"if [ -f x ]; then a; elif true; then b; else c; fi", "/a|/b"},
       {"if [ a; then b", "/b"},
       {"fi; else; esac; }; a", "/a"},
