@@ -507,6 +507,7 @@ static enum pz_status make_shapes(struct pz_plan_space *s) {
 struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *s, const struct pz_plan_grid *g) {
   struct pz_plan p = pz_step_shape_plan(s->q, pz_shape_at(s, g->shape));
   set_variant(s, g->variant, &p);
+  p.overlap = 0; /* each plan has its own, and no plan of the grid counts as less than without */
   p.pp = g->pp;
   p.dp = g->dp;
   return p;
@@ -541,7 +542,6 @@ static enum pz_status add_grids(struct pz_plan_space *s) {
         for (g.variant = 0; g.variant < s->n_variants; g.variant++) {
           if (!has_variant(s, x, g.variant)) continue;
           p = pz_plan_grid_plan(s, &g);
-          p.overlap = 0; /* each plan has its own */
           g.bound_s = pz_plan_grid_bound_s(s->q, x, &g);
           g.bound = pz_plan_value(s, &p, g.bound_s, 0);
           if (!pz_vec_push(&s->grids, &g)) return pz_plan_no_memory(s);

@@ -105,7 +105,8 @@ static void find_strange(struct pz_risk *r, const struct pz_risk_question *q,
   for (size_t i = 0; i < sizeof of_chip / sizeof *of_chip; i++)
     if (s->chip && has[i] && !(s->with & PZ_FEATURE_BIT(of_chip[i])))
       n++, add_beyond(r->beyond, sizeof r->beyond, "%s on %s", features[of_chip[i]].text, line);
-  if (q->net && !s->net) n++, add_beyond(r->beyond, sizeof r->beyond, "network %s", q->net->name);
+  if (q->net && !s->net && !(q->net->calibration_error > 0))
+    n++, add_beyond(r->beyond, sizeof r->beyond, "network %s", q->net->name);
   if (q->seq > s->longest)
     n++, add_beyond(r->beyond, sizeof r->beyond, "sequence %s (longest validated %s)",
                     pz_text_count(here, sizeof here, q->seq),

@@ -549,6 +549,14 @@ static void list_ways(struct listing *l, struct pz_plan *p) {
     l->without = parts[i];
     list_ways_with(l, p);
   }
+  if (!some && q->switches && !(q->pinned & PZ_PLAN_PIN(OVERLAP)) && !below(l->random, 4)) {
+    uint64_t plans = l->plans; /* none of these is better than one with all overlap */
+    uint32_t n = l->n;
+    l->without = parts[1 + below(l->random, 3)];
+    list_ways_with(l, p);
+    l->plans = plans;
+    l->n = n;
+  }
   l->without = 0;
 }
 
@@ -736,9 +744,11 @@ struct tally {
 static void tell_case(int i, const struct random_case *c) {
   const struct pz_plan_question *q = &c->q;
   print_message(
-      "case %d: %s, %lld devices in %lld, batch %lld, %s, uniform %d, tie %g, shard %lld;", i,
-      c->config, (long long)q->plan.devices, (long long)c->net.level[0].devices,
-      (long long)q->plan.batch, pz_plan_objective_names[q->objective], q->uniform, q->tie,
+      "case %d: %s, %lld devices in %lld, batch %lld, %s, counted %d, switches %d, uniform %d, tie "
+      "%g, shard %lld;",
+      i, c->config, (long long)q->plan.devices, (long long)c->net.level[0].devices,
+      (long long)q->plan.batch, pz_plan_objective_names[q->objective], q->counted, q->switches,
+      q->uniform, q->tie,
       (long long)q->plan.shard);
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     static const uint64_t common =
