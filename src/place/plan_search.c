@@ -61,18 +61,22 @@ static enum pz_status check_question(const struct pz_plan_question *q, struct pz
 /* ---- ties ----------------------------------------------------------------------------------- */
 
 /* Plans whose values are as good as equal to the model: of those within the question's tie of the best, the simplest.
- * Simpler is, one after another: fewer kinds of parallelism (tensor, context, expert, pipeline; data parallelism is in
+ * Simpler is, one after another: less that no validated run has, where time is counted; fewer kinds of parallelism (tensor, context, expert, pipeline; data parallelism is in
  * all); smaller degrees (devices of a replica, ep, chunks); 1F1B; layers that divide evenly; less recomputation; less on
  * the host; a smaller microbatch; a lower ZeRO stage.  Grids are looked through from the simplest on, so that most are left out by their
  * degrees alone. */
-enum { KEY = 12, DEGREES = 3 }; /* numbers of a key; those that a grid decides */
-enum { RECOMPUTED = 6, LAYERS_AWAY = 9 };
+enum { KEY = 13, DEGREES = 4 }; /* numbers of a key; those that a grid decides, the first at least */
+enum { RECOMPUTED = 7, LAYERS_AWAY = 10 };
 
 struct tie_key {
   int64_t v[KEY];
 };
 
-static struct tie_key tie_key(const struct pz_plan *p, int64_t blocks) {
+static struct tie_key tie_key(const struct pz_plan_space *space, const struct pz_plan *p) {
+  int64_t blocks = space->n_blocks;
+  unsigned unseen = 0;
+  if (space->q->counted)
+    unseen = pz_risk_unseen(&space->risk, pz_plan_features(p, &space->features), NULL);
   int64_t recomputed = 0, away = 0;
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   for (int64_t j = 0; p->offload && j < p->pp * p->vpp; j++)
@@ -84,7 +88,7 @@ static struct tie_key tie_key(const struct pz_plan *p, int64_t blocks) {
                                                   [PZ_RECOMPUTATION_ALTERNATE] = 2,
                                                   [PZ_RECOMPUTATION_HALF] = 3,
                                                   [PZ_RECOMPUTATION_FULL] = 4};
-  return (struct tie_key){{(p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
+  return (struct tie_key){{unseen, (p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
                            p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp,
                            p->pipeline > PZ_PIPELINE_INTERLEAVED, p->first_layers || p->last_layers,
                            rank[p->recompute], recomputed, (int64_t)(1e6 * pz_plan_away(p)), away,
@@ -106,7 +110,7 @@ struct ties {
 
 static struct tie_key grid_key(const struct pz_plan_space *space, const struct pz_plan_grid *g) {
   struct pz_plan p = pz_plan_grid_plan(space, g);
-  return tie_key(&p, space->n_blocks);
+  return tie_key(space, &p);
 }
 
 static bool within(const struct ties *t, const struct pz_plan *p, double step_s) {
@@ -119,12 +123,11 @@ static bool within(const struct ties *t, const struct pz_plan *p, double step_s)
 static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
                                   struct pz_plan *p) {
   struct pz_plan_pricing *s = t->s;
-  int64_t blocks = s->space->n_blocks;
   double bound = 0, bytes = 0;
   bool away = pz_plan_chooses_layers(s->space->q, p);
   bool full = p->recompute == PZ_RECOMPUTATION_FULL && !away;
   struct pz_found_plan one;
-  struct tie_key key = tie_key(p, blocks);
+  struct tie_key key = tie_key(s->space, p);
   /* the least that it may come to: none at all is a way of its own, unless full is pinned */
   if (full) key.v[RECOMPUTED] = !(s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE));
   int known = full ? RECOMPUTED + 1 : away ? LAYERS_AWAY : KEY;
@@ -136,7 +139,7 @@ static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
   s->memory->least = false;
   status = pz_plan_memory_bytes(s->memory, x, p, &bytes);
   if (status != PZ_OK || bytes > s->memory->hbm_bytes) return status;
-  key = tie_key(p, blocks);
+  key = tie_key(s->space, p);
   if (compare_keys(&key, &t->best, KEY) >= 0) return PZ_OK;
   one.plan = *p;
   status = pz_step_price(x->m, p, &one.p, NULL, s->space->err);
@@ -182,7 +185,7 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
   const struct pz_found_plan *best = &s->found.list[0];
   double value = pz_plan_value(s->space, &best->plan, best->p.step_s, best->p.needed_bytes);
   struct ties t = {
-      .s = s, .limit = value * (1 + q->tie), .best = tie_key(&best->plan, s->space->n_blocks)};
+      .s = s, .limit = value * (1 + q->tie), .best = tie_key(s->space, &best->plan)};
   s->found.simplest = *best;
   if (!(q->tie > 0) || q->objective != PZ_PLAN_TIME || s->found.stopped) return PZ_OK;
   struct candidate *list = pz_arena_alloc(s->arena, grids->n, sizeof *list);

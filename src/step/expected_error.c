@@ -28,7 +28,8 @@ const char *pz_feature_text(enum pz_feature f) { return features[f].text; }
 
 bool pz_feature_is_fitted(enum pz_feature f) {
   static const uint64_t common = PZ_FEATURE_BIT(PZ_FEATURE_TP) | PZ_FEATURE_BIT(PZ_FEATURE_PP) |
-                                 PZ_FEATURE_BIT(PZ_FEATURE_MBS);
+                                 PZ_FEATURE_BIT(PZ_FEATURE_MBS) | PZ_FEATURE_BIT(PZ_FEATURE_EP) |
+                                 PZ_FEATURE_BIT(PZ_FEATURE_TOKEN_KERNELS);
   return features[f].role != MORE && !(common >> f & 1);
 }
 
@@ -111,7 +112,7 @@ static void find_strange(struct pz_risk *r, const struct pz_risk_question *q,
     n++, add_beyond(r->beyond, sizeof r->beyond, "sequence %s (longest validated %s)",
                     pz_text_count(here, sizeof here, q->seq),
                     pz_text_count(most, sizeof most, s->longest));
-  r->base += n * r->unseen;
+  r->beyond_runs = n;
   if (q->devices <= s->largest || s->largest <= 0) return;
   r->growth = pz_constants_default.error_growth * log2((double)q->devices / (double)s->largest);
   add_beyond(r->beyond, sizeof r->beyond, "%s devices (most validated %s)",
@@ -120,7 +121,7 @@ static void find_strange(struct pz_risk *r, const struct pz_risk_question *q,
 }
 
 struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *q) {
-  struct pz_risk r = {.base = 0};
+  struct pz_risk r = {.all = 0};
   struct strange s = {.largest = 0};
   struct row x;
   int f = 0;
@@ -129,7 +130,7 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *q) {
   line[strcspn(line, ",")] = '\0';
   while ((table = next_row(table, &x)) != NULL) {
     if (strcmp(x.kind, "all") == 0) {
-      r.base = x.variance;
+      r.all = x.variance;
       r.all_runs = x.runs;
       s.largest = x.most;
     }
@@ -147,12 +148,11 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *q) {
   }
   const struct pz_correction *c = &q->chip->correction;
   bool alike = c->kinds & pz_correction_kind(q->experts, q->precision);
-  if (c->error > 0 && (alike || c->error * c->error > r.base)) {
-    r.base = c->error * c->error; /* measured with the user's own steps, whatever features they have */
+  if (c->error > 0 && (alike || c->error * c->error > r.all)) {
+    r.all = c->error * c->error; /* measured with the user's own steps, whatever features they have */
     memset(r.own, 0, sizeof r.own);
     r.own_steps = true;
   }
-  r.all = r.base;
   if (r.all_runs) find_strange(&r, q, &s);
   return r;
 }
@@ -179,9 +179,9 @@ unsigned pz_risk_unseen(const struct pz_risk *r, uint64_t set, struct pz_expecta
 }
 
 double pz_risk_error(const struct pz_risk *r, uint64_t set) {
-  double variance = r->base + pz_risk_unseen(r, set, NULL) * r->unseen;
+  double variance = r->all, unseen = r->beyond_runs + pz_risk_unseen(r, set, NULL);
   for (uint64_t left = set; left; left &= left - 1) variance += r->own[__builtin_ctzll(left)];
-  return sqrt(variance) + r->growth;
+  return sqrt(variance) + sqrt(unseen * r->unseen) + r->growth;
 }
 
 struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const struct pz_prediction *p,

@@ -3,7 +3,7 @@
  * (step/plan_features.def) and a table of those that validated runs have, which `phaze validate --write-expected` fits
  * (study/error_fit.h) and which is built into the library (step/expected_error.csv):
  *
- *     error^2 = base + the sum of each feature's own variance + unseen x the features that no validated run has
+ *     error = sqrt(base + the sum of each feature's own variance) + unseen x sqrt(number of features that no validated run has)
  *
  * Two features that no run has together count as one that no run has.  So the error never falls when a plan has one feature
  * more, and bounds of the step stay bounds when they are multiplied by 1 + error. */
@@ -37,8 +37,8 @@ uint64_t pz_plan_features(const struct pz_plan *p, const struct pz_feature_conte
 
 const char *pz_feature_text(enum pz_feature f);
 
-/* May the fit give it a variance of its own?  Further doublings of a degree have none, nor have the degrees that most plans
- * have, whose errors say more about the tables that they are from. */
+/* May the fit give it a variance of its own?  Further doublings of a degree have none, nor has what most plans have, or most
+ * of those of models with experts: its errors cannot be told from those of the models, or of the tables that they are from. */
 bool pz_feature_is_fitted(enum pz_feature f);
 
 /* Features behind f in the table with which it is looked at together. */
@@ -46,8 +46,9 @@ uint64_t pz_feature_partners(enum pz_feature f);
 
 /* The error of all plans of a question: chip, network, devices and sequence are those of the question. */
 struct pz_risk {
-  double all, base;     /* variance of every plan; with what the question has and no validated run */
-  double unseen;        /* variance of a feature without a validated run */
+  double all;           /* variance of every plan */
+  double unseen;        /* squared error of a feature without a validated run */
+  unsigned beyond_runs; /* what the question has and no validated run */
   double growth;        /* of the error: devices beyond the largest validated run */
   double own[64];       /* variances of features */
   uint64_t seen;        /* features of validated runs */

@@ -101,6 +101,7 @@ static struct pz_risk seen_without(const struct fitted *f, uint32_t without) {
 /* A run whose source was left out. */
 struct left_out {
   double e2, explained, weight, unseen, ratio;
+  uint32_t source;
 };
 
 static int by_ratio(const void *a, const void *b) {
@@ -108,32 +109,47 @@ static int by_ratio(const void *a, const void *b) {
   return (x->ratio > y->ratio) - (x->ratio < y->ratio);
 }
 
-/* The variance of an unseen feature, by least squares over the runs that were left out; and the squared width in standard
- * deviations that covers as many of them as it should. */
+/* The ratio below which so many of the runs lie as should be covered. */
+static double covering(struct left_out *l, uint32_t n) {
+  double all = 0, covered = 0, ratio = 0;
+  qsort(l, n, sizeof *l, by_ratio);
+  for (uint32_t i = 0; i < n; i++) all += l[i].weight;
+  for (uint32_t i = 0; i < n && covered < COVERED * all; i++) {
+    covered += l[i].weight;
+    ratio = l[i].ratio;
+  }
+  return ratio;
+}
+
+/* The squared width in standard deviations that covers as many of the runs that were left out as it should, of those without
+ * unseen features; and the error that covers as many of the others when it is added for the root of their number. */
 static void fit_left_out(struct fitted *f, struct left_out *l, double *unseen, double *width2) {
   enum { MOST_UNSEEN = 6 }; /* more of them say no more */
-  double xy = 0, xx = 0, all = 0, covered = 0;
+  uint32_t known = 0;
   for (uint32_t s = 0; s < f->n_sources; s++) {
     struct pz_risk r = seen_without(f, s);
     fit(f, s);
     for (uint32_t i = 0; i < f->n; i++) {
       if (f->source[i] != s) continue;
       double n = pz_fmin(pz_risk_unseen(&r, f->run[i]->features, NULL), MOST_UNSEEN);
-      l[i] = (struct left_out){f->e2[i], f->e2[i] - f->rest[i], f->weight[i], n, 0};
-      xy += f->weight[i] * n * f->rest[i];
-      xx += f->weight[i] * n * n;
-      all += f->weight[i];
+      double explained = pz_fmax(f->e2[i] - f->rest[i], 1e-9);
+      l[i] = (struct left_out){f->e2[i], explained, f->weight[i], n, f->e2[i] / explained, s};
     }
   }
-  *unseen = xx > 0 ? pz_fmax(0, xy / xx) : 0;
-  for (uint32_t i = 0; i < f->n; i++)
-    l[i].ratio = l[i].e2 / pz_fmax(l[i].explained + *unseen * l[i].unseen, 1e-9);
-  qsort(l, f->n, sizeof *l, by_ratio);
-  *width2 = 1;
-  for (uint32_t i = 0; i < f->n && covered < COVERED * all; i++) {
-    covered += l[i].weight;
-    *width2 = l[i].ratio;
+  for (uint32_t i = 0; i < f->n; i++) /* those without unseen features to the front */
+    if (l[i].unseen == 0) {
+      struct left_out one = l[i];
+      l[i] = l[known];
+      l[known++] = one;
+    }
+  *width2 = covering(l, known);
+  for (uint32_t i = known; i < f->n; i++) { /* runs of a source err alike: each source counts as one */
+    uint32_t like = 0;
+    for (uint32_t j = known; j < f->n; j++) like += l[j].source == l[i].source;
+    l[i].weight = 1.0 / like;
+    l[i].ratio = (sqrt(l[i].e2) - sqrt(*width2 * l[i].explained)) / sqrt(l[i].unseen);
   }
+  *unseen = pz_fmax(0, covering(l + known, f->n - known));
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -205,7 +221,7 @@ static void put_table(struct fitted *f, struct left_out *l, FILE *out) {
   struct counted all = count(f, has_features, &nothing);
   fputs("kind,name,sources,runs,mean_error,variance,most,with\n", out);
   put_row("all", "all runs", &all, width2 * v.all, out);
-  put_row("unseen", "a feature without a validated run", &none, width2 * unseen, out);
+  put_row("unseen", "a feature without a validated run", &none, unseen * unseen, out);
   for (uint32_t i = 0; i < f->n; i++) longest.most = pz_max(longest.most, f->run[i]->seq);
   put_row("sequence", "longest", &longest, 0, out);
   for (int k = 0; k < PZ_FEATURES; k++) {

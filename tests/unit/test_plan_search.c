@@ -280,12 +280,40 @@ static void random_case(uint64_t *r, struct random_case *c, uint32_t pins) {
 
 /* How simple a plan is, the most important number first: kinds of parallelism, degrees, order, division, recomputation,
  * microbatch, ZeRO. */
-enum { SIMPLE = 12 };
+enum { SIMPLE = 13 };
+
+static struct pz_feature_context features_of(const struct random_case *c) {
+  return (struct pz_feature_context){
+      .experts = c->experts > 0,
+      .scans = c->hybrid,
+      .layers = c->layers,
+      .node = pz_min(c->net.level[0].devices, c->q.plan.devices)};
+}
+
+static struct pz_risk risk_of(const struct random_case *c) {
+  const struct pz_plan_question *q = &c->q;
+  struct pz_feature_context f = features_of(c);
+  struct pz_risk_question of = {.chip = &c->chip,
+                                .net = q->plan.devices > f.node ? &c->net : NULL,
+                                .experts = f.experts,
+                                .precision = q->plan.precision,
+                                .devices = q->plan.devices,
+                                .seq = c->seq};
+  return pz_risk_built_in(&of);
+}
+
+static int64_t unseen_of(const struct random_case *c, const struct pz_plan *p) {
+  struct pz_feature_context f = features_of(c);
+  struct pz_risk r = risk_of(c);
+  return c->q.counted ? pz_risk_unseen(&r, pz_plan_features(p, &f), NULL) : 0;
+}
+
 struct simplicity {
   int64_t v[SIMPLE];
 };
 
-static struct simplicity simplicity_of(const struct pz_plan *p, int64_t layers) {
+static struct simplicity simplicity_of(const struct random_case *c, const struct pz_plan *p) {
+  int64_t layers = c->layers;
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   int64_t rank[PZ_RECOMPUTATIONS] = {0, 1, 4, 2, 3}, recomputed = 0, how = rank[p->recompute];
   if (p->recompute == PZ_RECOMPUTATION_FULL) {
@@ -302,7 +330,7 @@ static struct simplicity simplicity_of(const struct pz_plan *p, int64_t layers) 
   int64_t part = p->offload & PZ_OFFLOAD_OPTIMIZER ? (int64_t)(1e6 * p->offload_fraction) : 0;
   int64_t kinds = (p->tp > 1) + (p->cp > 1) + (p->ep > 1) + (p->pp > 1);
   bool plain = p->pipeline == PZ_PIPELINE_1F1B || p->pipeline == PZ_PIPELINE_INTERLEAVED;
-  return (struct simplicity){{kinds, p->tp * p->cp * p->pp, p->ep, p->vpp, !plain,
+  return (struct simplicity){{unseen_of(c, p), kinds, p->tp * p->cp * p->pp, p->ep, p->vpp, !plain,
                               p->first_layers || p->last_layers, how, recomputed, part, away,
                               p->mbs, p->zero}};
 }
@@ -346,17 +374,8 @@ static double value_by(const struct random_case *c, const struct pz_plan *p,
   double s = x->step_s;
   if (q->objective == PZ_PLAN_MEMORY) return x->needed_bytes;
   if (q->counted) {
-    struct pz_feature_context f = {.experts = c->experts > 0,
-                                   .scans = c->hybrid,
-                                   .layers = c->layers,
-                                   .node = pz_min(c->net.level[0].devices, q->plan.devices)};
-    struct pz_risk_question of = {.chip = &c->chip,
-                                  .net = q->plan.devices > f.node ? &c->net : NULL,
-                                  .experts = f.experts,
-                                  .precision = q->plan.precision,
-                                  .devices = q->plan.devices,
-                                  .seq = c->seq};
-    struct pz_risk r = pz_risk_built_in(&of);
+    struct pz_feature_context f = features_of(c);
+    struct pz_risk r = risk_of(c);
     s *= 1 + pz_risk_error(&r, pz_plan_features(p, &f));
   }
   return q->objective == PZ_PLAN_COST ? s * (double)pz_plan_devices(p) : s;
@@ -381,7 +400,7 @@ static double value_of(struct listing *l, const struct pz_plan *p) {
     assert_non_null(l->priced);
   }
   double value = value_by(l->c, p, &x);
-  l->priced[l->n_priced++] = (struct priced){value, simplicity_of(p, l->c->layers)};
+  l->priced[l->n_priced++] = (struct priced){value, simplicity_of(l->c, p)};
   return value;
 }
 
@@ -793,7 +812,7 @@ static bool agrees(const struct listing *l, enum pz_status status,
       return print_message("number %u of the best: %.12g, found %.12g\n", i, l->values[i],
                            found_value(l->c, &found->list[i])),
              false;
-    if (p->recompute && !simplicity_of(p, l->c->layers).v[6])
+    if (p->recompute && !simplicity_of(l->c, p).v[7])
       return print_message("number %u of the best recomputes no layer in full\n", i), false;
   }
   return !found->has_least;
@@ -804,7 +823,7 @@ static bool is_simplest(const struct listing *l, const struct pz_found_plans *fo
   const struct pz_plan_question *q = &l->c->q;
   const struct pz_found_plan *own = &found->simplest;
   double best = found_value(l->c, &found->list[0]), tie = q->objective == PZ_PLAN_TIME ? q->tie : 0;
-  struct simplicity simplest = simplicity_of(&own->plan, l->c->layers), least = simplest;
+  struct simplicity simplest = simplicity_of(l->c, &own->plan), least = simplest;
   if (found_value(l->c, own) > best * (1 + tie) || own->p.needed_bytes > l->hbm_bytes)
     return print_message("simplest: %.12g, best %.12g\n", found_value(l->c, own), best), false;
   for (uint32_t i = 0; i < l->n_priced; i++) {
