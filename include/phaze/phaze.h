@@ -1910,7 +1910,7 @@ struct pz_training_place_options {
   int objective;    /* enum pz_plan_objective */
   double tie;       /* of time: plans within this part of the fastest are equal: of these the
                        simplest is chosen; 0: the best itself */
-  uint32_t top;     /* plans to return, at most 1000 */
+  uint32_t top;     /* plans to return, of as many kinds, at most 1000 */
   unsigned threads; /* 0: one per processor */
   bool uniform;     /* the same recomputation in every stage */
   bool all_devices; /* none stays idle */
@@ -1950,7 +1950,8 @@ struct pz_plan_certificate {
 };
 
 struct pz_training_plans {
-  struct pz_training_run **runs;   /* the chosen one, then the best in order */
+  struct pz_training_run **runs; /* the chosen one, then the best of other kinds in order: with and without tensor, context,
+                                    pipeline and expert parallelism, ZeRO-3, and offload */
   uint32_t n;                      /* 0: nothing fits */
   struct pz_training_run *fastest; /* the best by prediction, where a simpler one within the tie was
                                       chosen; else NULL */
@@ -1958,6 +1959,12 @@ struct pz_training_plans {
   const char *warning;             /* of the model: "", or what its user should know */
   struct pz_training_run *least; /* where nothing fits: the plan that needs least memory; or NULL */
   struct pz_plan_certificate certificate;
+  struct pz_training_run *all_devices; /* the best that leaves none idle, where the chosen one does; or NULL */
+  struct pz_switched {
+    const char *option; /* "overlap tp (--tp-comm-overlap)" */
+    double gain;        /* the step without it over the step, minus 1 */
+  } *switched; /* what the chosen plan has and its framework has not by default */
+  uint32_t n_switched;
   bool late; /* no plan ends by the deadline: these are the fastest that fit */
   bool
       stopped; /* cancelled, or the time was over: the best so far, certificate.gap from the best */

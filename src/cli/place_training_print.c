@@ -59,6 +59,28 @@ static void print_fastest(const struct pz_training_plans *p) {
          p->fastest->p.step_s, pz_plan_text(&p->fastest->plan, text, sizeof text));
 }
 
+/* What idle devices would bring, if that is less than nothing. */
+static void print_all_devices(const struct pz_training_plans *p, bool idle) {
+  char text[PZ_PLAN_TEXT_MOST];
+  if (!p->all_devices) {
+    if (idle) puts("no plan uses all of them");
+    return;
+  }
+  printf("with all devices: %.4g s, %+.2f%%, %.0f%% more or less: %s\n", p->all_devices->p.step_s,
+         100 * (p->all_devices->p.step_s / p->runs[0]->p.step_s - 1),
+         100 * p->all_devices->expected.error,
+         pz_plan_text(&p->all_devices->plan, text, sizeof text));
+}
+
+static void print_switched(const struct pz_training_plans *p) {
+  if (!p->n_switched) return;
+  printf("besides the framework's defaults, and what it saves of the step: ");
+  for (uint32_t i = 0; i < p->n_switched; i++)
+    printf("%s%s %.1f%%", i ? ", " : "", p->switched[i].option,
+           100 * (1 - 1 / (1 + p->switched[i].gain)));
+  putchar('\n');
+}
+
 /* ---- the next best -------------------------------------------------------------------------- */
 
 static void grown_cell(struct pz_table *t, const struct pz_training_run *best,
@@ -72,8 +94,8 @@ static void grown_cell(struct pz_table *t, const struct pz_training_run *best,
 }
 
 static enum pz_status print_others(struct pz_place_job *j, const struct pz_training_plans *p) {
-  static const char *const heads[] = {">s per step",    ">slower",        ">GB",
-                                      "next best plan", "what grew most", NULL};
+  static const char *const heads[] = {">s per step",       ">slower", ">error", ">at most GB",
+                                      "best of its kind", "what grew most", NULL};
   struct pz_table t;
   if (p->n < 2) return PZ_OK;
   pz_table_init(&t, &j->arena, heads);
@@ -82,7 +104,8 @@ static enum pz_status print_others(struct pz_place_job *j, const struct pz_train
     char text[PZ_PLAN_TEXT_MOST];
     pz_table_cell(&t, "%.4g", r->p.step_s);
     pz_table_cell(&t, "%+.2f%%", 100 * (r->p.step_s / p->runs[0]->p.step_s - 1));
-    pz_table_cell(&t, "%.1f", r->p.peak_bytes / 1e9);
+    pz_table_cell(&t, "%.0f%%", 100 * r->expected.error);
+    pz_table_cell(&t, "%.1f", r->p.needed_bytes / 1e9);
     pz_table_cell(&t, "%s", pz_plan_text(&r->plan, text, sizeof text));
     grown_cell(&t, p->runs[0], r);
   }
@@ -104,6 +127,8 @@ static enum pz_status print_rehearsal(const struct pz_place_job *j,
 
 enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_plans *p) {
   print_plan(j, p->runs[0]);
+  print_switched(p);
+  print_all_devices(p, p->runs[0]->plan.devices < j->options.plan.devices);
   print_fastest(p);
   print_certificate(p);
   enum pz_status status = pz_place_print_compared(j);

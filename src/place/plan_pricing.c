@@ -154,6 +154,7 @@ static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct 
     bool first = i < s->space->overlaps, all_overlap = i % s->space->overlaps == 0;
     if (all_overlap) s->most_overlap_s = -1;
     if (!pz_plan_space_take(s->space, p, i)) continue;
+    if (s->kind >= 0 && pz_plan_kind(p) != s->kind) continue;
     c->plans++;
     bool pinned = s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE) || s->space->way[0].activations;
     bool fits = s->space->ways.allowed[0] && c->by_memory == before;
@@ -182,7 +183,7 @@ enum pz_status pz_plan_pricing_grid(struct pz_plan_pricing *s, const struct pz_p
 
 enum pz_status pz_plan_pricing_begin(struct pz_plan_pricing *s, struct pz_plan_space *space,
                                      struct pz_plan_memory *memory, struct pz_arena *arena) {
-  *s = (struct pz_plan_pricing){.space = space, .memory = memory, .arena = arena};
+  *s = (struct pz_plan_pricing){.space = space, .memory = memory, .arena = arena, .kind = -1};
   s->top = space->q->top ? space->q->top : 1;
   if (space->q->deadline_s > 0) {
     double step_tokens = (double)(space->q->plan.batch * space->seq);

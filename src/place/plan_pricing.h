@@ -11,6 +11,7 @@ struct pz_plan_pricing {
   struct pz_arena *arena; /* of what is found */
   struct pz_found_plans found;
   uint32_t top;
+  int kind;                                /* of plans that are wanted; below 0: any */
   double cutoff_s;                         /* longer steps do not matter; 0: all do */
   const struct pz_step_shape *least_shape; /* of found.least, which is not priced yet */
   int64_t *least_stages;

@@ -23,6 +23,7 @@ struct pz_plan_question {
   double tie; /* plans whose value is within this part of the best's are equal to it; 0: none is */
   double tokens, deadline_s;      /* a run over so many tokens ends by then; deadline 0: whenever */
   uint32_t top;                   /* plans to return; 0: 1 */
+  uint32_t kinds; /* besides, the best plans of so many other kinds than the simplest's (pz_plan_kind) */
   unsigned threads;               /* 0: one per processor */
   struct pz_progress *progress;   /* NULL: none; the search ends when it is cancelled */
   double end_s;                   /* of pz_clock_s: it ends then; 0: when all is decided */
@@ -39,8 +40,8 @@ struct pz_found_plan {
 };
 
 struct pz_found_plans {
-  struct pz_found_plan *list; /* best first */
-  uint32_t n;                 /* 0: nothing fits */
+  struct pz_found_plan *list; /* best first; behind them those of other kinds, best first */
+  uint32_t n, n_kinds;        /* n 0: nothing fits */
   struct pz_plan_certificate certificate;
   struct pz_found_plan
       simplest; /* with a tie: the simplest plan that is equal to the best; may be the best */
@@ -58,6 +59,15 @@ struct pz_found_plans {
 PZ_NODISCARD enum pz_status pz_plan_question_of(const struct pz_job *job,
                                                 const struct pz_plan *plan, uint64_t pinned,
                                                 struct pz_plan_question *out, struct pz_error *err);
+
+/* Plans differ in kind by what they have at all: tensor, context, pipeline and expert parallelism, ZeRO-3, offload.  A
+ * number below PZ_PLAN_KINDS. */
+enum { PZ_PLAN_KINDS = 64 };
+static inline int pz_plan_kind(const struct pz_plan *p) {
+  return (p->tp > 1) | (pz_plan_cp(p) > 1) << 1 | (p->pp > 1) << 2 | (pz_plan_ep(p) > 1) << 3 |
+         (p->zero == 3) << 4 | (p->offload != 0) << 5;
+}
+enum { PZ_GRID_KINDS = 15, PZ_ZERO_3_KIND = 16, PZ_OFFLOAD_KIND = 32 }; /* the first: what a grid decides of it */
 
 /* May a field have the value v? */
 #define PZ_PLAN_ALLOWS(q, ID, field, v) (!((q)->pinned & PZ_PLAN_PIN(ID)) || (q)->plan.field == (v))

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/num.h"
 #include "core/text.h"
@@ -229,6 +230,70 @@ static enum pz_status price_grids(struct pz_plan_pricing *s) {
   return pz_step_price(s->least_shape->m, &least->plan, &least->p, NULL, space->err);
 }
 
+/* ---- other kinds ---------------------------------------------------------------------------- */
+
+/* Plans that take longer than this times the best are no candidates. */
+static const double CANDIDATE = 1.25;
+
+/* Could a plan of the grid be of this kind?  The framework may have no ZeRO-3 there. */
+static bool may_be(const struct pz_plan_space *space, struct pz_plan p, int kind) {
+  if ((pz_plan_kind(&p) ^ kind) & PZ_GRID_KINDS) return false;
+  p.zero = kind & PZ_ZERO_3_KIND ? 3 : 0;
+  pz_plan_space_settle(space, &p);
+  return !p.zero || pz_rule_list_group_can(&space->rules, PZ_RULE_SHARDS, &p, &space->model);
+}
+
+/* The best plan of a kind, if one fits. */
+static enum pz_status find_kind(const struct pz_plan_pricing *from, int kind,
+                                struct pz_found_plan *best, bool *has) {
+  struct pz_plan_pricing s = *from;
+  enum pz_status status = PZ_OK;
+  s.found = (struct pz_found_plans){.list = best};
+  s.top = 1;
+  s.kind = kind;
+  double limit_s = CANDIDATE * from->found.list[0].p.step_s;
+  s.cutoff_s = s.cutoff_s > 0 ? pz_fmin(s.cutoff_s, limit_s) : limit_s;
+  for (uint32_t i = 0; i < s.space->grids.n && status == PZ_OK; i++) {
+    const struct pz_plan_grid *g = pz_grid_at(s.space, i);
+    if (!pz_plan_pricing_promises(&s, g) ||
+        !may_be(s.space, pz_plan_grid_plan(s.space, g), kind))
+      continue;
+    status = pz_plan_pricing_grid(&s, g);
+  }
+  *has = s.found.n > 0;
+  return status;
+}
+
+static int by_counted(const struct pz_plan_space *space, const struct pz_found_plan *a,
+                      const struct pz_found_plan *b) {
+  double x = pz_plan_value(space, &a->plan, a->p.step_s, a->p.needed_bytes),
+         y = pz_plan_value(space, &b->plan, b->p.step_s, b->p.needed_bytes);
+  return (x > y) - (x < y);
+}
+
+static enum pz_status find_kinds(struct pz_plan_pricing *s) {
+  struct pz_found_plans *f = &s->found;
+  enum pz_status status = PZ_OK;
+  struct pz_found_plan *list = pz_arena_alloc(s->arena, f->n + PZ_PLAN_KINDS, sizeof *list);
+  if (!list) return pz_plan_no_memory(s->space);
+  memcpy(list, f->list, f->n * sizeof *list);
+  f->list = list;
+  for (int kind = 0; kind < PZ_PLAN_KINDS && status == PZ_OK; kind++) {
+    struct pz_found_plan one;
+    bool has = false;
+    bool away = kind & PZ_OFFLOAD_KIND;
+    if (kind == pz_plan_kind(&f->simplest.plan) || (away && !s->space->q->plan.offload)) continue;
+    status = find_kind(s, kind, &one, &has);
+    uint32_t at = f->n + f->n_kinds;
+    if (status != PZ_OK || !has) continue;
+    for (; at > f->n && by_counted(s->space, &one, &list[at - 1]) < 0; at--) list[at] = list[at - 1];
+    list[at] = one;
+    f->n_kinds++;
+  }
+  if (f->n_kinds > s->space->q->kinds) f->n_kinds = s->space->q->kinds;
+  return pricing_stop(s, status);
+}
+
 static enum pz_status search_space(const struct pz_plan_question *q, struct pz_arena *arena,
                                    struct pz_found_plans *out, struct pz_error *err) {
   struct pz_arena work;
@@ -246,6 +311,8 @@ static enum pz_status search_space(const struct pz_plan_question *q, struct pz_a
   if (status == PZ_OK) status = pz_plan_pricing_begin(&pricing, &space, &memory, arena);
   if (status == PZ_OK) status = price_grids(&pricing);
   if (status == PZ_OK && pricing.found.n) status = find_simplest(&pricing);
+  if (status == PZ_OK && pricing.found.n && q->kinds && !pricing.found.stopped)
+    status = find_kinds(&pricing);
   if (status == PZ_OK) {
     pricing.found.experts = space.model.experts;
     pz_text_copy(pricing.found.warning, sizeof pricing.found.warning, space.warning);

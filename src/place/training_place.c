@@ -81,7 +81,7 @@ static bool same_plan(const struct pz_found_plan *a, const struct pz_found_plan 
          pz_plan_ep(&a->plan) == pz_plan_ep(&b->plan) && a->plan.zero == b->plan.zero;
 }
 
-/* The chosen one first; then the best, without it. */
+/* The chosen one first; then the best of other kinds. */
 static enum pz_status detail_all(const struct pz_plan_question *q, const struct pz_found_plans *f,
                                  bool events, struct pz_training_plans *out, struct pz_arena *arena,
                                  struct pz_error *err) {
@@ -90,7 +90,7 @@ static enum pz_status detail_all(const struct pz_plan_question *q, const struct 
   out->experts = f->experts;
   out->late = f->late;
   out->stopped = f->stopped;
-  out->runs = pz_arena_alloc(arena, f->n + 2, sizeof(struct pz_training_run *));
+  out->runs = pz_arena_alloc(arena, f->n_kinds + 2, sizeof(struct pz_training_run *));
   out->warning = pz_arena_strdup(arena, f->warning);
   if (!out->runs || !out->warning) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   if (!f->n) return f->has_least ? detail(q, &f->least, false, &out->least, err) : PZ_OK;
@@ -98,12 +98,90 @@ static enum pz_status detail_all(const struct pz_plan_question *q, const struct 
   out->n = status == PZ_OK;
   if (status == PZ_OK && !same_plan(&f->simplest, &f->list[0]))
     status = detail(q, &f->list[0], false, &out->fastest, err);
-  for (uint32_t i = 0; i < f->n && out->n < q->top && status == PZ_OK; i++) {
-    if (same_plan(&f->simplest, &f->list[i])) continue;
-    status = detail(q, &f->list[i], false, &out->runs[out->n], err);
+  for (uint32_t i = 0; i < f->n_kinds && status == PZ_OK; i++) {
+    status = detail(q, &f->list[f->n + i], false, &out->runs[out->n], err);
     if (status == PZ_OK) out->n++;
   }
   return status;
+}
+
+/* ---- what the chosen plan owes to what is switched on ------------------------------------------ */
+
+/* Options of Megatron-LM, torchtitan and DeepSpeed; NULL: none. */
+static const struct {
+  int overlap;
+  const char *name, *core, *titan, *deepspeed;
+} overlap_options[] = {
+    {PZ_OVERLAP_GRAD, "grad", "--overlap-grad-reduce", NULL, "overlap_comm"},
+    {PZ_OVERLAP_PARAM, "param", "--overlap-param-gather", NULL, "stage3_prefetch_bucket_size"},
+    {PZ_OVERLAP_TP, "tp", "--tp-comm-overlap", "enable_async_tensor_parallel", NULL},
+    {PZ_OVERLAP_P2P, "p2p", NULL, NULL, NULL},
+    {PZ_OVERLAP_EP, "ep", "--overlap-moe-expert-parallel-comm",
+     "pipeline_parallel_expert_parallel_overlap", NULL}};
+
+/* The step without something, if the framework can run that. */
+static enum pz_status add_switched(const struct pz_plan_question *q, struct pz_plan without,
+                                   const char *option, struct pz_training_plans *out,
+                                   struct pz_error *err) {
+  struct pz_prediction p;
+  if (!option || !pz_framework_can(&without, NULL, NULL))
+    return option ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  enum pz_status status = pz_predict(&q->job, &without, &p, NULL, err);
+  if (status == PZ_OK)
+    out->switched[out->n_switched++] =
+        (struct pz_switched){option, p.step_s / out->runs[0]->p.step_s - 1};
+  return status;
+}
+
+static enum pz_status find_switched(const struct pz_plan_question *q, struct pz_training_plans *out,
+                                    struct pz_arena *arena, struct pz_error *err) {
+  enum { OVERLAPS = sizeof overlap_options / sizeof *overlap_options };
+  const struct pz_plan *p = &out->runs[0]->plan;
+  const struct pz_framework *f = pz_plan_framework(p);
+  enum pz_status status = PZ_OK;
+  out->switched = pz_arena_alloc(arena, OVERLAPS + 2, sizeof *out->switched);
+  if (!out->switched) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  for (size_t i = 0; i < OVERLAPS && status == PZ_OK; i++) {
+    int bit = overlap_options[i].overlap;
+    const char *flag = f->rules == PZ_RULES_CORE        ? overlap_options[i].core
+                       : f->rules == PZ_RULES_TITAN     ? overlap_options[i].titan
+                       : f->rules == PZ_RULES_DEEPSPEED ? overlap_options[i].deepspeed
+                                                        : NULL;
+    struct pz_plan without = *p;
+    without.overlap &= ~bit;
+    if (!(pz_plan_overlap(p) & bit) || f->plan.overlap & bit) continue;
+    status = add_switched(q, without,
+                          pz_arena_printf(arena, "overlap %s%s%s%s", overlap_options[i].name,
+                                          flag ? " (" : "", flag ? flag : "", flag ? ")" : ""),
+                          out, err);
+  }
+  struct pz_plan alltoall = *p, eager = *p;
+  alltoall.dispatcher = (int)f->dispatcher;
+  eager.cuda_graphs = 0;
+  if (status == PZ_OK && pz_plan_ep(p) > 1 && p->dispatcher != alltoall.dispatcher)
+    status = add_switched(q, alltoall,
+                          pz_arena_printf(arena, "dispatcher %s (--moe-flex-dispatcher-backend)",
+                                          pz_dispatcher_names[p->dispatcher]),
+                          out, err);
+  if (status == PZ_OK && p->cuda_graphs)
+    status = add_switched(q, eager, "cuda_graphs (--cuda-graph-impl transformer_engine)", out, err);
+  return status;
+}
+
+/* What it would be to leave no device idle. */
+static enum pz_status find_all_devices(const struct pz_plan_question *q, struct pz_arena *arena,
+                                       struct pz_training_plans *out, struct pz_error *err) {
+  struct pz_plan_question all = *q;
+  struct pz_found_plans found;
+  struct pz_error why = {0};
+  if (pz_plan_devices(&out->runs[0]->plan) == q->plan.devices) return PZ_OK;
+  all.all_devices = true;
+  all.top = 1;
+  all.kinds = 0;
+  enum pz_status status = pz_plan_search(&all, arena, &found, &why);
+  if (status == PZ_NO_MEMORY) return pz_fail(err, status, "%s", why.message);
+  return status == PZ_OK && found.n ? detail(q, &found.simplest, false, &out->all_devices, err)
+                                    : PZ_OK;
 }
 
 static enum pz_status search(const struct pz_job *job, const struct pz_training_place_options *o,
@@ -134,7 +212,7 @@ static enum pz_status search(const struct pz_job *job, const struct pz_training_
   if (o->plan.overlap < 0) q.plan.overlap = pz_framework_overlaps(q.plan.framework, o->without);
   q.tokens = o->tokens;
   q.deadline_s = o->deadline_s;
-  q.top = o->top;
+  q.kinds = o->top > 1 ? o->top - 1 : 0;
   q.threads = o->threads;
   if (o->seconds > 0) q.end_s = pz_clock_s() + o->seconds;
   if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);
@@ -142,6 +220,8 @@ static enum pz_status search(const struct pz_job *job, const struct pz_training_
   pz_arena_init(&arena, NULL);
   status = pz_plan_search(&q, &arena, &found, err);
   if (status == PZ_OK) status = detail_all(&q, &found, o->events, out, held, err);
+  if (status == PZ_OK && out->n) status = find_switched(&q, out, held, err);
+  if (status == PZ_OK && out->n) status = find_all_devices(&q, &arena, out, err);
   pz_arena_release(&arena);
   pz_free(config);
   return status;
@@ -182,6 +262,7 @@ void pz_training_plans_free(struct pz_training_plans *p) {
   if (!p) return;
   for (uint32_t i = 0; i < p->n; i++) pz_training_run_free(p->runs[i]);
   pz_training_run_free(p->fastest);
+  pz_training_run_free(p->all_devices);
   pz_training_run_free(p->least);
   pz_held_free(p);
 }

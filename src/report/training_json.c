@@ -164,6 +164,13 @@ json_t *pz_found_plans_json(const struct pz_training_plans *p) {
   json_object_set_new(j, "certificate", pz_plan_certificate_json(&p->certificate));
   if (p->stopped) json_object_set_new(j, "stopped", json_true());
   json_object_set_new(j, "others", others);
+  json_t *switched = json_array();
+  for (uint32_t i = 0; i < p->n_switched; i++)
+    json_array_append_new(switched, json_pack("{s:s,s:f}", "option", p->switched[i].option, "gain",
+                                              p->switched[i].gain));
+  json_object_set_new(j, "switched", switched);
+  if (p->all_devices)
+    json_object_set_new(j, "all_devices", pz_found_plan_json(p->all_devices, best));
   if (p->fastest) json_object_set_new(j, "fastest", pz_found_plan_json(p->fastest, best));
   if (p->experts) /* how these are divided is said of every plan */
     json_object_set_new(json_object_get(j, "plan"), "ep", json_integer((json_int_t)best->plan.ep));

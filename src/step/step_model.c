@@ -161,7 +161,7 @@ static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan
 /* Kernels of the chip at hand: those of one kind of plan alone are known. */
 static enum pz_status time_first(struct pz_step_model *m, const struct pz_plan *plan,
                                  struct pz_error *err) {
-  m->by[0].timed = m->by[1].timed = false;
+  for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) m->by[i].timed = false;
   m->n_of = 1;
   return time_kernels(m, plan, &m->of[0], err);
 }
@@ -202,7 +202,7 @@ static bool make_runs(struct pz_step_model *m) {
 static bool make_tables(struct pz_step_model *m, bool scheduled) {
   m->kernels = m->of[0].kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
   m->block_params = pz_calloc(m->kinds.n, sizeof *m->block_params);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) {
     struct pz_model_steps *s = &m->by[i].steps;
     s->block = pz_calloc(m->kinds.n, sizeof *s->block);
     s->again = pz_calloc(m->kinds.n, sizeof *s->again);
@@ -253,7 +253,7 @@ void pz_step_model_free(struct pz_step_model *m) {
   if (m->cost.chip.name[0]) pz_cost_release(&m->cost);
   for (int i = 0; i < PZ_STEP_VARIANTS; i++) pz_free(m->of[i].kernels);
   pz_free(m->block_params);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) {
     pz_free(m->by[i].steps.block);
     pz_free(m->by[i].steps.again);
   }
@@ -306,10 +306,12 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
   struct pz_step_context c = context(m, plan, microbatches, err);
   if (!c.scheduled) timing = PZ_TIMING_BOUND;
   if (timing == PZ_TIMING_SOLVED) c.solver_steps = PZ_PASS_STEPS;
-  struct pz_timed_steps *timed = &m->by[timing];
+  struct pz_timed_steps *all = m->by + (timing == PZ_TIMING_SOLVED ? PZ_TIMED_PLANS : 0);
+  for (int i = 0; i < PZ_TIMED_PLANS; i++)
+    if (all[i].timed && same(&key, &all[i].key)) return m->steps = &all[i].steps, PZ_OK;
+  struct pz_timed_steps *timed = &all[m->n_timed++ % PZ_TIMED_PLANS];
   struct pz_model_steps *t = &timed->steps;
   m->steps = t;
-  if (timed->timed && same(&key, &timed->key)) return PZ_OK;
   uint32_t kind = 0;
   t->before = t->after = (struct pz_layer_step){.forward_s = 0};
   timed->timed = false;

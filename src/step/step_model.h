@@ -29,7 +29,7 @@ static inline void pz_step_params_add(struct pz_step_params *to, const struct pz
   to->trained_expert += times * n->trained_expert;
 }
 
-enum { PZ_STEP_VARIANTS = 6 };
+enum { PZ_STEP_VARIANTS = 6, PZ_TIMED_PLANS = 8 };
 struct pz_step_model {
   struct pz_workload *w;
   struct pz_workload *half; /* of a plan with halves: what one of them runs; else NULL */
@@ -67,7 +67,8 @@ struct pz_step_model {
     } key;
     bool timed;
     struct pz_model_steps steps;
-  } by[2];
+  } by[2 * PZ_TIMED_PLANS]; /* bounds, then solved ones */
+  uint32_t n_timed;         /* the next one goes to the place of the oldest */
   const struct pz_model_steps *steps;
 };
 
