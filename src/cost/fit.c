@@ -39,20 +39,14 @@ static bool try_move(struct pz_fit *f, int i, double a, int j, double b, double 
   return false;
 }
 
-static bool move_one(struct pz_fit *f, double factor, double *best) {
-  bool better = false;
-  for (int i = 0; i < f->n; i++)
-    better |= try_move(f, i, factor, i, 1, best) || try_move(f, i, 1 / factor, i, 1, best);
-  return better;
-}
-
-/* Two at a time: start-up against rate, products against softmax lie in narrow valleys. */
-static bool move_two(struct pz_fit *f, double factor, double *best) {
+/* Moves one at a time, or two: start-up against rate, products against softmax lie in narrow valleys. */
+static bool move(struct pz_fit *f, bool two, double factor, double *best) {
   const double a[] = {factor, 1 / factor};
   bool better = false;
   for (int i = 0; i < f->n; i++)
-    for (int j = 0; j < i; j++)
-      for (int k = 0; k < 4; k++) better |= try_move(f, i, a[k & 1], j, a[k >> 1], best);
+    for (int j = two ? 0 : i; j < i + !two; j++)
+      for (int k = 0; k < (two ? 4 : 2); k++)
+        better |= try_move(f, i, a[k & 1], j, a[k >> 1], best);
   return better;
 }
 
@@ -63,8 +57,8 @@ void pz_fit_search(struct pz_fit *f) {
   if (f->n == 0) return;
   double best = f->loss(f->ctx), step = FIRST;
   for (int round = 0; round < MOST_ROUNDS && step > LAST && best < HUGE_VAL; round++) {
-    bool better = move_one(f, 1 + step, &best);
-    if (!better && f->n <= MOST_PAIRED) better = move_two(f, 1 + step, &best);
+    bool better = move(f, false, 1 + step, &best);
+    if (!better && f->n <= MOST_PAIRED) better = move(f, true, 1 + step, &best);
     if (!better) step /= 2;
   }
 }

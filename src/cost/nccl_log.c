@@ -53,7 +53,6 @@ enum { MOST_WORDS = 32 };
 struct reader {
   const char *name;
   uint32_t line;
-  struct pz_arena *arena;
   struct pz_error *err;
   struct pz_nccl_logs *logs;
   const struct test *test;
@@ -61,7 +60,7 @@ struct reader {
   int64_t last;          /* highest rank */
   struct pz_vec hosts;   /* const char *, of the first group */
   bool in_table;         /* rows follow the ranks that were listed */
-  uint32_t unnamed;      /* from this row on the test is not known yet */
+  uint32_t first;        /* row of the log */
   char *word[MOST_WORDS];
   int words;
 };
@@ -97,32 +96,25 @@ static int find_word(const struct reader *r, int from, const char *word) {
   return r->words;
 }
 
-/* "Rank 3 Group 0 Pid 4711 on HOST device 3 [0x18] NVIDIA H100": is the line that of a rank? */
-static bool is_rank(const struct reader *r, int64_t *rank, int *on) {
-  int at = find_word(r, 0, "Rank");
-  *on = find_word(r, at, "on");
-  return at + 1 < r->words && read_integer(r->word[at + 1], rank) && *rank < PZ_NCCL_MOST_RANKS &&
-         *on + 1 < r->words && find_word(r, *on, "device") < r->words;
-}
-
-static void keep_device(struct reader *r, int device) {
+/* "Rank 3 Group 0 Pid 4711 on HOST device 3 [0x18] NVIDIA H100"; *found: the line is that of a rank. */
+static enum pz_status read_rank(struct reader *r, bool *found) {
+  int at = find_word(r, 0, "Rank"), on = find_word(r, at, "on"), group = find_word(r, 0, "Group");
+  int device = find_word(r, on, "device");
   char *name = r->logs->device;
-  size_t size = sizeof r->logs->device;
-  if (*name) return;
-  for (int i = device + 2; i < r->words; i++)
-    snprintf(name + strlen(name), size - strlen(name), "%s%s", *name ? " " : "", r->word[i]);
-}
-
-static enum pz_status add_rank(struct reader *r, int64_t rank, int on) {
-  int group = find_word(r, 0, "Group");
+  size_t size = *name ? 0 : sizeof r->logs->device;
+  int64_t rank;
+  *found = at + 1 < r->words && read_integer(r->word[at + 1], &rank) && rank < PZ_NCCL_MOST_RANKS &&
+           on + 1 < r->words && device < r->words;
+  if (!*found) return PZ_OK;
   if (r->in_table) {
     r->ranks = r->listed = r->last = 0;
     r->hosts.n = 0;
     r->in_table = false;
   }
   r->listed++;
-  r->last = rank > r->last ? rank : r->last;
-  keep_device(r, find_word(r, on, "device"));
+  r->last = pz_max(r->last, rank);
+  for (int i = device + 2; i < r->words && size; i++)
+    snprintf(name + strlen(name), size - strlen(name), "%s%s", *name ? " " : "", r->word[i]);
   if (group + 1 < on && strcmp(r->word[group + 1], "0") != 0) return PZ_OK;
   r->ranks++;
   const char *host = r->word[on + 1];
@@ -173,24 +165,24 @@ static const struct test *guess_test(const struct reader *r, bool reduces, doubl
   return factor > 0.97 ? &tests[0] : &tests[2];
 }
 
-static void name_row(struct pz_nccl_row *row, const struct test *t) {
-  row->test = t ? t->name : NULL;
-  row->kind = t ? (enum pz_collective)t->kind : PZ_COLLECTIVE_ALL_REDUCE;
-}
-
-/* The test of rows before the first that is large enough to tell it, or before the line at the end that names it. */
-static void name_rows(struct reader *r) {
-  for (; r->unnamed < r->logs->rows.n; r->unnamed++) {
-    struct pz_nccl_row *row = pz_vec_at(&r->logs->rows, struct pz_nccl_row, r->unnamed);
-    if (!row->test) name_row(row, r->test);
-  }
-}
-
 static enum pz_status refuse_unnamed(const struct reader *r) {
   return pz_fail(r->err, PZ_BAD_INPUT,
                  "%s:%u: the log does not say which test it is of; accepted: logs with the command "
                  "before the rows, as all_gather_perf, or a file name with all_gather in it",
                  r->name, r->line);
+}
+
+/* The test of the rows that follow, and of those before them, which were too small to tell. */
+static enum pz_status set_test(struct reader *r, const struct test *t) {
+  for (uint32_t i = r->logs->rows.n; t && i-- > r->first;) {
+    struct pz_nccl_row *row = pz_vec_at(&r->logs->rows, struct pz_nccl_row, i);
+    if (row->test) break;
+    if (t->kind == OTHER) return refuse_unnamed(r);
+    row->test = t->name;
+    row->kind = (enum pz_collective)t->kind;
+  }
+  r->test = t;
+  return PZ_OK;
 }
 
 /* Do the numbers of a row agree: the rate with size and time, the bus rate with test and devices?  Printed rates have two
@@ -229,23 +221,20 @@ static enum pz_status add_row(struct reader *r, int at) {
     return PZ_OK;
   read_number(r->word[at], &row.bytes);
   r->in_table = true;
-  if (!r->test) {
-    r->test = guess_test(r, reduces, rate >= 1 ? bus / rate : 0);
-    if (r->test) name_rows(r);
-  }
+  enum pz_status status = PZ_OK;
+  if (!r->test) status = set_test(r, guess_test(r, reduces, rate >= 1 ? bus / rate : 0));
   if (!r->test && !reduces) return refuse_unnamed(r);
   if (r->test && r->test->kind == OTHER) return r->logs->others++, PZ_OK;
   if (!(row.bytes > 0 && us > 0)) return PZ_OK;
   row.s = us / 1e6;
-  name_row(&row, r->test);
-  enum pz_status status = find_devices(r, &row.devices, &row.per_node);
+  if (status == PZ_OK) status = find_devices(r, &row.devices, &row.per_node);
   if (status == PZ_OK) status = check_row(r, &row, rate, bus);
   if (status == PZ_OK && r->logs->rows.n == PZ_NCCL_MOST_ROWS)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: more than %d rows; accepted: at most so many",
                    r->name, r->line, PZ_NCCL_MOST_ROWS);
   if (status == PZ_OK && !pz_vec_push(&r->logs->rows, &row))
     status = pz_fail(r->err, PZ_NO_MEMORY, "out of memory for rows");
-  return status;
+  return status == PZ_OK ? set_test(r, r->test) : status;
 }
 
 /* Where a row begins: two integers and the name of a type. */
@@ -262,25 +251,18 @@ static int row_at(const struct reader *r) {
 
 static enum pz_status read_line(struct reader *r, char *line) {
   const struct test *named = test_in(line, "_perf");
-  int64_t rank;
-  int at;
-  if (named) {
-    bool waiting = !r->test && r->unnamed < r->logs->rows.n;
-    r->test = named;
-    if (waiting && named->kind == OTHER) return refuse_unnamed(r);
-    name_rows(r);
-    return PZ_OK;
-  }
+  bool rank;
+  if (named) return set_test(r, named);
   cut(r, line);
-  if (is_rank(r, &rank, &at)) return add_rank(r, rank, at);
-  at = row_at(r);
-  return at < 0 ? PZ_OK : add_row(r, at);
+  enum pz_status status = read_rank(r, &rank);
+  int at = rank ? -1 : row_at(r);
+  return at < 0 ? status : add_row(r, at);
 }
 
 enum pz_status pz_nccl_log_read(const char *name, char *text, struct pz_arena *arena,
                                 struct pz_nccl_logs *logs, struct pz_error *err) {
-  struct reader r = {.name = name, .arena = arena, .err = err, .logs = logs};
-  uint32_t rows = r.unnamed = logs->rows.n, others = logs->others;
+  struct reader r = {.name = name, .err = err, .logs = logs, .first = logs->rows.n};
+  uint32_t others = logs->others;
   enum pz_status status = PZ_OK;
   pz_vec_init(&r.hosts, arena, sizeof(const char *));
   for (char *line = text, *end; line && status == PZ_OK; line = end) {
@@ -289,8 +271,8 @@ enum pz_status pz_nccl_log_read(const char *name, char *text, struct pz_arena *a
     r.line++;
     status = read_line(&r, line);
   }
-  if (status == PZ_OK && logs->rows.n > rows && !r.test) status = refuse_unnamed(&r);
-  if (status == PZ_OK && logs->rows.n == rows && logs->others == others)
+  if (status == PZ_OK && logs->rows.n > r.first && !r.test) status = refuse_unnamed(&r);
+  if (status == PZ_OK && logs->rows.n == r.first && logs->others == others)
     status =
         pz_fail(err, PZ_BAD_INPUT,
                 "%s: no row of nccl-tests in %u lines; accepted: the output of all_reduce_perf, "

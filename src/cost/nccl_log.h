@@ -16,6 +16,10 @@ struct pz_nccl_row {
   enum pz_collective kind;
   double bytes, s;
   int64_t devices, per_node; /* of the group, and of them in one node */
+  /* For the fit of a network: */
+  struct pz_group group;
+  int level; /* outermost one that it crosses */
+  bool left_out;
 };
 
 struct pz_nccl_logs {

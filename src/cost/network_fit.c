@@ -30,30 +30,16 @@ static int size_class(double bytes) {
   return bytes <= SMALL_BYTES ? 0 : bytes <= LARGE_BYTES ? 1 : 2;
 }
 
-/* A row and where it lies in the network. */
-struct measured {
-  const struct pz_nccl_row *row;
-  struct pz_group group;
-  int level; /* outermost one that it crosses */
-  bool left_out;
-};
-
 struct fitter {
-  const struct pz_constants *k;
   struct pz_cluster *net;
-  struct measured *rows;
+  struct pz_nccl_row *rows;
   uint32_t n;
   int level; /* that is fitted */
   struct pz_fit fit;
 };
 
-static double predicted_s(const struct fitter *f, const struct pz_cluster *net, uint32_t i) {
-  const struct measured *m = &f->rows[i];
-  struct pz_group g = m->group;
-  if (m->row->kind == PZ_COLLECTIVE_SEND &&
-      m->level > 0) /* neighbours across the outermost level */
-    g.stride = f->net->level[m->level - 1].devices;
-  return pz_network_s(f->k, net, m->row->kind, m->row->bytes, g);
+static double predicted_s(const struct pz_cluster *net, const struct pz_nccl_row *row) {
+  return pz_network_s(&pz_constants_default, net, row->kind, row->bytes, row->group);
 }
 
 static double loss(void *ctx) {
@@ -61,9 +47,10 @@ static double loss(void *ctx) {
   double sum = 0;
   uint32_t n = 0;
   for (uint32_t i = 0; i < f->n; i++) {
-    if (f->rows[i].level != f->level || f->rows[i].left_out) continue;
-    double weight = WEIGHTS[size_class(f->rows[i].row->bytes)];
-    sum += weight * pz_fit_row_loss(log(predicted_s(f, f->net, i) / f->rows[i].row->s));
+    const struct pz_nccl_row *row = &f->rows[i];
+    if (row->level != f->level || row->left_out) continue;
+    sum +=
+        WEIGHTS[size_class(row->bytes)] * pz_fit_row_loss(log(predicted_s(f->net, row) / row->s));
     n++;
   }
   return n ? (sum + pz_fit_prior(&f->fit)) / n : HUGE_VAL;
@@ -72,9 +59,9 @@ static double loss(void *ctx) {
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 /* The group of a row: hosts of a few devices each inside one domain are packed; in nodes, devices are spread evenly where not
- * all of a node take part. */
-static enum pz_status place_row(const struct pz_nccl_row *row, struct pz_cluster *net,
-                                struct measured *m, struct pz_error *err) {
+ * all of a node take part.  Messages of sendrecv go to neighbours across the outermost level. */
+static enum pz_status place_row(struct pz_nccl_row *row, struct pz_cluster *net,
+                                struct pz_error *err) {
   int64_t node = net->level[0].devices, stride = 1;
   bool nodes = row->devices > row->per_node && node <= PZ_SERVER_DEVICES;
   if (node <= PZ_SERVER_DEVICES && (row->per_node > node || (nodes && node % row->per_node)))
@@ -90,175 +77,130 @@ static enum pz_status place_row(const struct pz_nccl_row *row, struct pz_cluster
                    row->log, row->line, row->devices, row->per_node, net->name);
   enum pz_status status =
       pz_cluster_reach(net, row->devices * stride, "the devices of the log", err);
-  *m = (struct measured){row, {row->devices, stride}, 0, false};
-  if (status == PZ_OK) m->level = (int)(pz_cluster_level(net, row->devices * stride) - net->level);
-  return status;
+  if (status != PZ_OK) return status;
+  row->level = (int)(pz_cluster_level(net, row->devices * stride) - net->level);
+  if (row->kind == PZ_COLLECTIVE_SEND && row->level) stride = net->level[row->level - 1].devices;
+  row->group = (struct pz_group){row->devices, stride};
+  return PZ_OK;
 }
 
-/* Seconds that the bytes of a row need at the full rate of its outermost level. */
-static double least_s(const struct pz_cluster *net, const struct measured *m) {
-  const struct pz_nccl_row *row = m->row;
-  double n = (double)m->group.devices, rate = net->level[m->level].bytes_per_s, below = 1;
-  if (m->level) below = (double)pz_max(1, net->level[m->level - 1].devices / m->group.stride);
-  double ring = row->bytes * (1 - 1 / n);
-  bool sums = net->level[0].collectives.switch_efficiency > 0;
-  switch (row->kind) {
-  case PZ_COLLECTIVE_ALL_REDUCE: return (sums ? 1 : 2) * ring / (below * rate);
-  case PZ_COLLECTIVE_ALL_TO_ALL: return row->bytes * (1 - below / n) / rate;
-  case PZ_COLLECTIVE_SEND: return row->bytes / rate;
-  default: return ring / (below * rate);
-  }
-}
-
-/* Rows that are faster than the links belong to another network.  All-reduces between two nodes may run over trees, which
- * send half of what a ring sends; the model has these only with sums in switches, and leaves them out otherwise. */
-static enum pz_status check_rate(const struct pz_cluster *net, struct measured *m,
+/* Rows that are faster than the bytes allow at the full rate of their outermost level belong to another network.  All-reduces
+ * between two nodes may run over trees, which send half of what a ring sends; the model has these only with sums in switches,
+ * and leaves them out otherwise. */
+static enum pz_status check_rate(const struct pz_cluster *net, struct pz_nccl_row *row,
                                  struct pz_error *err) {
   static const double SLACK = 1.03;
-  const struct pz_nccl_row *row = m->row;
-  double least = least_s(net, m), node = (double)(net->level[0].devices / m->group.stride);
-  bool sums = net->level[0].collectives.switch_efficiency > 0;
+  const struct pz_level *l = &net->level[row->level];
+  double n = (double)row->devices, node = (double)net->level[0].devices, below = 1;
+  bool rings =
+      row->kind == PZ_COLLECTIVE_ALL_REDUCE && !(net->level[0].collectives.switch_efficiency > 0);
+  if (row->level) below = (double)pz_max(1, l[-1].devices / row->group.stride);
+  double least = (rings ? 2 : 1) * (1 - 1 / n) / below * row->bytes / l->bytes_per_s;
+  if (row->kind == PZ_COLLECTIVE_ALL_TO_ALL) least = (1 - below / n) * row->bytes / l->bytes_per_s;
+  if (row->kind == PZ_COLLECTIVE_SEND) least = row->bytes / l->bytes_per_s;
   if (row->s * SLACK >= least) return PZ_OK;
-  m->left_out = row->kind == PZ_COLLECTIVE_ALL_REDUCE && m->level > 0 && !sums &&
-                (double)m->group.devices <= 2 * node;
-  if (m->left_out) return PZ_OK;
+  row->left_out = rings && row->level && n * (double)row->group.stride <= 2 * node;
+  if (row->left_out) return PZ_OK;
   return pz_fail(err, PZ_BAD_INPUT,
                  "%s:%u: %s of %.0f B over %" PRId64
                  " devices in %.4g us, %.4g at the full rate of %s of cluster %s (%.4g GB/s a "
                  "device); accepted: --cluster with the rates of this network",
                  row->log, row->line, row->test, row->bytes, row->devices, 1e6 * row->s,
-                 1e6 * least, net->level[m->level].name, net->name,
-                 net->level[m->level].bytes_per_s / 1e9);
+                 1e6 * least, l->name, net->name, l->bytes_per_s / 1e9);
 }
 
 /* ---- the account ---------------------------------------------------------------------------- */
 
 static void add_error(struct pz_network_error *e, int size, double before, double after) {
-  const int sizes[] = {size, PZ_NETWORK_SIZES - 1};
-  for (int i = 0; i < 2; i++) {
-    double n = ++e->rows[sizes[i]];
-    e->before[sizes[i]] += (before - e->before[sizes[i]]) / n;
-    e->after[sizes[i]] += (after - e->after[sizes[i]]) / n;
-  }
+  double n = ++e->rows[size];
+  e->before[size] += (before - e->before[size]) / n;
+  e->after[size] += (after - e->after[size]) / n;
 }
 
-/* Errors by test, and of all; rows that were left out. */
-static uint32_t find_errors(const struct fitter *f, const struct pz_cluster *before,
-                            struct pz_network_error *tests, struct pz_network_calibration *out) {
+/* Errors by test, and of all, the last. */
+static void find_errors(const struct fitter *f, const struct pz_cluster *before,
+                        struct pz_network_error *tests, struct pz_network_calibration *out) {
   struct pz_network_error all = {.test = "all"};
-  uint32_t left_out = 0;
   for (uint32_t i = 0, t; i < f->n; i++) {
-    const struct pz_nccl_row *row = f->rows[i].row;
-    left_out += f->rows[i].left_out;
-    if (f->rows[i].left_out) continue;
-    double was = fabs(predicted_s(f, before, i) / row->s - 1);
-    double is = fabs(predicted_s(f, f->net, i) / row->s - 1);
+    const struct pz_nccl_row *row = &f->rows[i];
+    if (row->left_out) continue;
     for (t = 0; t < out->n_tests && strcmp(tests[t].test, row->test) != 0;) t++;
     if (t == out->n_tests) tests[out->n_tests++].test = row->test;
-    add_error(&tests[t], size_class(row->bytes), was, is);
-    add_error(&all, size_class(row->bytes), was, is);
+    for (int k = 0; k < 4; k++)
+      add_error(k & 1 ? &all : &tests[t], k & 2 ? PZ_NETWORK_SIZES - 1 : size_class(row->bytes),
+                fabs(predicted_s(before, row) / row->s - 1),
+                fabs(predicted_s(f->net, row) / row->s - 1));
   }
   tests[out->n_tests++] = all;
   out->tests = tests;
   out->cluster.calibration_error = all.after[all.rows[2] ? 2 : PZ_NETWORK_SIZES - 1];
-  return left_out;
-}
-
-static double reached(const struct fitter *f, const struct pz_level *l, int level) {
-  double efficiency = l->collectives.efficiency;
-  return level ? pz_network_outer_rate(f->k, l)
-               : l->bytes_per_s * (efficiency > 0 ? efficiency : f->k->ring_efficiency);
-}
-
-/* Starts at the best point of a coarse grid over parts from 1 down and times from 0.5 us up: where another limit hides the
- * links, small steps change nothing. */
-static void begin_search(struct fitter *f) {
-  enum { STEPS = 12, MOST = 3 };
-  struct pz_fit_constant *v = f->fit.v;
-  double best = loss(f), at[MOST];
-  int points = 1;
-  for (int k = 0; k < f->fit.n; k++) {
-    at[k] = *v[k].at;
-    points *= STEPS;
-  }
-  for (int i = 0; i < points; i++) {
-    for (int k = 0, digits = i; k < f->fit.n; k++, digits /= STEPS)
-      *v[k].at = v[k].max < 1 ? pz_fmin(5e-7 * pow(2, digits % STEPS), v[k].max)
-                              : pow(0.75, digits % STEPS);
-    double now = loss(f);
-    for (int k = 0; now < best && k < f->fit.n; k++) at[k] = *v[k].at;
-    best = pz_fmin(best, now);
-  }
-  for (int k = 0; k < f->fit.n; k++) *v[k].at = at[k];
 }
 
 /* Fits one level where rows show it. */
 static void fit_level(struct fitter *f, struct pz_network_level_fit *out) {
+  const struct pz_constants *k = &pz_constants_default;
   struct pz_level *l = &f->net->level[f->level];
   struct pz_collective_facts *facts = &l->collectives;
   double *delay = f->level ? &l->latency_s : &facts->startup_s;
   for (uint32_t i = 0; i < f->n; i++) {
-    double bytes = f->rows[i].row->bytes;
+    double bytes = f->rows[i].bytes;
     if (f->rows[i].level != f->level || f->rows[i].left_out) continue;
     out->least_bytes = out->rows ? pz_fmin(out->least_bytes, bytes) : bytes;
     out->most_bytes = pz_fmax(out->most_bytes, bytes);
     out->rows++;
   }
-  out->before_bytes_per_s = out->after_bytes_per_s = reached(f, l, f->level);
-  if (!f->level && !(*delay > 0)) *delay = f->k->ring_startup_s;
+  if (!(facts->efficiency > 0))
+    facts->efficiency = f->level ? k->outer_efficiency : k->ring_efficiency;
+  if (!f->level && !(*delay > 0)) *delay = k->ring_startup_s;
   if (f->level) *delay = pz_fmax(*delay, 1e-7);
   if (f->level && !(facts->startup_s > 0)) facts->startup_s = FIRST_START_S;
-  out->before_s = out->after_s = *delay;
-  facts->efficiency = out->before_bytes_per_s / l->bytes_per_s;
-  if (!out->rows) return;
-  f->fit = (struct pz_fit){.loss = loss, .ctx = f};
-  pz_fit_add(&f->fit, &facts->efficiency, 0.01, 1);
-  pz_fit_add(&f->fit, delay, 1e-7, f->level ? MOST_LATENCY_S : 1e-3);
-  if (f->level) pz_fit_add(&f->fit, &facts->startup_s, 1e-7, 0.01);
-  pz_fit_add(&f->fit, &facts->switch_efficiency, 0.01, 1);
-  begin_search(f);
-  pz_fit_search(&f->fit);
-  out->after_bytes_per_s = reached(f, l, f->level);
+  out->before_bytes_per_s = facts->efficiency * l->bytes_per_s;
+  out->before_s = *delay;
+  if (out->rows) {
+    f->fit = (struct pz_fit){.loss = loss, .ctx = f};
+    pz_fit_add(&f->fit, &facts->efficiency, 0.01, 1);
+    pz_fit_add(&f->fit, delay, 1e-7, f->level ? MOST_LATENCY_S : 1e-3);
+    if (f->level) pz_fit_add(&f->fit, &facts->startup_s, 1e-7, 0.01);
+    pz_fit_add(&f->fit, &facts->switch_efficiency, 0.01, 1);
+    pz_fit_search(&f->fit);
+  }
+  out->after_bytes_per_s = facts->efficiency * l->bytes_per_s;
   out->after_s = *delay;
 }
 
 /* Fits the cluster in *out to the rows. */
 static enum pz_status fit(struct pz_network_calibration *out, const struct pz_chip *chip,
-                          const struct pz_vec *rows, struct pz_arena *arena, uint32_t *left_out,
-                          struct pz_error *err) {
+                          const struct pz_vec *rows, struct pz_arena *arena, struct pz_error *err) {
   const struct pz_cluster sheet = out->cluster;
   struct pz_cluster *net = &out->cluster;
-  struct fitter f = {.k = &pz_constants_default, .net = net, .n = rows->n};
+  struct fitter f = {.net = net, .rows = rows->items, .n = rows->n};
   struct pz_network_level_fit *levels =
       pz_arena_alloc(arena, PZ_CLUSTER_MOST_LEVELS, sizeof *levels);
   struct pz_network_error *tests = pz_arena_alloc(arena, MOST_TESTS + 1, sizeof *tests);
-  f.rows = pz_arena_alloc(arena, rows->n, sizeof *f.rows);
-  if (!f.rows || !levels || !tests) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the fit");
   enum pz_status status = PZ_OK;
+  if (!levels || !tests) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the fit");
   if (net->level[0].n_axes)
-    status = pz_fail(err, PZ_BAD_INPUT,
-                     "cluster %s is a torus; accepted: clusters of nodes, on which NCCL runs",
-                     net->name);
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "cluster %s is a torus; accepted: clusters of nodes, on which NCCL runs",
+                   net->name);
   net->level[0].collectives = pz_cluster_facts(net, &chip->collectives);
-  for (uint32_t i = 0; i < f.n && status == PZ_OK; i++)
-    status = place_row(pz_vec_at(rows, struct pz_nccl_row, i), net, &f.rows[i], err);
+  for (uint32_t i = 0; i < f.n && status == PZ_OK; i++) status = place_row(&f.rows[i], net, err);
   for (uint32_t i = 0; i < f.n && status == PZ_OK; i++) status = check_rate(net, &f.rows[i], err);
   if (status != PZ_OK) return status;
   struct pz_cluster before = *net;
   for (f.level = 0; f.level < net->n_levels; f.level++) fit_level(&f, &levels[f.level]);
   out->levels = levels;
-  *left_out = find_errors(&f, &before, tests, out);
-  if (*left_out == f.n)
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s: all %u all-reduces between two nodes are faster than a ring on cluster %s; "
-                   "accepted: logs of all_gather_perf or of more nodes, or another --cluster",
-                   f.rows[0].row->log, f.n, net->name);
+  find_errors(&f, &before, tests, out);
   for (int l = 0; l < net->n_levels; l++) {
     if (!levels[l].rows) net->level[l] = sheet.level[l];
     net->level[l].devices = sheet.level[l].devices;
   }
   net->devices = sheet.devices;
-  return PZ_OK;
+  if (tests[out->n_tests - 1].rows[PZ_NETWORK_SIZES - 1]) return PZ_OK;
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "%s: all %u all-reduces between two nodes are faster than a ring on cluster %s; "
+                 "accepted: logs of all_gather_perf or of more nodes, or another --cluster",
+                 f.rows[0].log, f.n, net->name);
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */
@@ -323,33 +265,38 @@ static enum pz_status read_logs(const char *paths, struct pz_nccl_logs *logs, st
   return status;
 }
 
-static bool note_fit(struct pz_network_calibration *c, uint32_t others, uint32_t left_out,
-                     struct pz_arena *arena) {
-  const char **list = pz_arena_alloc(arena, 3, sizeof *list);
-  bool good = list != NULL;
-  if (good && others)
-    good = (list[c->n_notes++] =
-                pz_arena_printf(arena, "%u rows of other tests are not used", others)) != NULL;
-  if (good && left_out)
-    good = (list[c->n_notes++] = pz_arena_printf(
-                arena,
-                "%u all-reduces between two nodes are faster than a ring on these links; they ran "
-                "over trees, and are left out",
-                left_out)) != NULL;
-  if (good && c->cluster.calibration_error > POOR)
-    list[c->n_notes++] = "the fit is poor: are cluster, devices and test those of the logs?";
-  c->notes = list;
-  return good;
+/* What the user should know of logs and fit. */
+static bool add_notes(struct pz_network_calibration *c, const struct pz_nccl_logs *logs,
+                      struct pz_arena *arena) {
+  uint32_t left_out = logs->rows.n - c->tests[c->n_tests - 1].rows[PZ_NETWORK_SIZES - 1];
+  const char **notes = pz_arena_alloc(arena, 3, sizeof *notes);
+  if (!notes) return false;
+  if (logs->others)
+    notes[c->n_notes++] =
+        pz_arena_printf(arena, "%u rows of other tests are not used", logs->others);
+  if (left_out)
+    notes[c->n_notes++] = pz_arena_printf(
+        arena,
+        "%u all-reduces between two nodes are faster than a ring on these links; they ran over "
+        "trees, and are left out",
+        left_out);
+  if (c->cluster.calibration_error > POOR)
+    notes[c->n_notes++] = "the fit is poor: are cluster, devices and test those of the logs?";
+  c->notes = notes;
+  for (uint32_t i = 0; i < c->n_notes; i++)
+    if (!notes[i]) return false;
+  return true;
 }
 
-static void name_cluster(struct pz_network_calibration *c, uint32_t rows) {
+static void name_cluster(struct pz_network_calibration *c) {
   struct pz_cluster *net = &c->cluster;
   const char *slash = strrchr(c->files[0], '/');
   char name[sizeof net->name];
   snprintf(name, sizeof name, "%.*s, calibrated", (int)sizeof name - 14, net->name);
   pz_text_copy(net->name, sizeof net->name, name);
-  snprintf(net->calibrated, sizeof net->calibrated, "nccl-tests, %u rows: %.80s%s", rows,
-           slash ? slash + 1 : c->files[0], c->n_files > 1 ? " and others" : "");
+  snprintf(net->calibrated, sizeof net->calibrated, "nccl-tests, %u rows: %.80s%s",
+           c->tests[c->n_tests - 1].rows[PZ_NETWORK_SIZES - 1], slash ? slash + 1 : c->files[0],
+           c->n_files > 1 ? " and others" : "");
   pz_text_plain(net->calibrated);
   net->standard = false;
 }
@@ -364,7 +311,6 @@ enum pz_status pz_calibrate_network(const struct pz_calibrate_network_options *o
   struct pz_arena *arena;
   struct pz_chip chip;
   struct pz_vec files;
-  uint32_t left_out = 0;
   void *made = NULL;
   enum pz_status status =
       pz_sized_take(&o, sizeof o, options, "pz_calibrate_network_options_default", err);
@@ -379,10 +325,10 @@ enum pz_status pz_calibrate_network(const struct pz_calibrate_network_options *o
   c->files = files.items;
   c->n_files = files.n;
   if (status == PZ_OK) status = find_machine(&o, logs.device, &chip, c, arena, err);
-  if (status == PZ_OK) status = fit(c, &chip, &logs.rows, arena, &left_out, err);
-  if (status == PZ_OK && !note_fit(c, logs.others, left_out, arena))
+  if (status == PZ_OK) status = fit(c, &chip, &logs.rows, arena, err);
+  if (status == PZ_OK && !add_notes(c, &logs, arena))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
-  if (status == PZ_OK) name_cluster(c, c->tests[c->n_tests - 1].rows[PZ_NETWORK_SIZES - 1]);
+  if (status == PZ_OK) name_cluster(c);
   return pz_held_give(status, made, out);
 }
 

@@ -151,12 +151,9 @@ static enum pz_status no_memory(struct reader *r) {
 
 static enum pz_status wrong(struct reader *r, int v, const char *accepted) {
   const struct given *g = &r->g[v];
+  const char *value = g->flag ? "" : g->text ? g->text : "without a value";
   enum pz_status status = pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: --%s%s%.60s; accepted: %s", r->name,
-                                  g->line, g->name, g->flag ? "" : " ",
-                                  g->flag   ? ""
-                                  : g->text ? g->text
-                                            : "without a value",
-                                  accepted);
+                                  g->line, g->name, *value ? " " : "", value, accepted);
   pz_error_at(r->err, r->name, (int)g->line, 0);
   return status;
 }
@@ -174,11 +171,13 @@ static void add_text(struct reader *r, struct pz_vec *list, const char *text) {
 
 static void note(struct reader *r, const char *text) { add_text(r, &r->notes, text); }
 
-/* Names are compared with dashes for underscores; one that ends with a star by its beginning. */
+static char dashed(char c) { return c == '_' ? '-' : c; }
+
+/* Names are compared with dashes for underscores and up to their "="; one that ends with a star by its beginning. */
 static bool matches(const char *pattern, const char *name) {
   for (; *pattern && *pattern != '*'; pattern++, name++)
-    if (*pattern != (*name == '_' ? '-' : *name)) return false;
-  return *pattern == '*' || !*name;
+    if (dashed(*pattern) != dashed(*name)) return false;
+  return *pattern == '*' || !*name || *name == '=';
 }
 
 /* The argument of a plain number of the plan, without its dashes; NULL: it has none. */
@@ -244,12 +243,11 @@ static const char *known_name(const void *ctx, size_t i) {
 static const char *meant_name(struct reader *r, const char *given) {
   char name[80];
   struct argument a;
-  size_t n = 0;
-  for (; given[n] && n + 1 < sizeof name; n++) name[n] = given[n] == '_' ? '-' : given[n];
-  name[n] = '\0';
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (field_name(f) && strcmp(pz_plan_field((enum pz_plan_field)f)->name, name) == 0)
-      return field_name(f);
+  pz_text_copy(name, sizeof name, given);
+  name[strcspn(name, "=")] = '\0';
+  enum pz_plan_field f = pz_plan_field_find(name);
+  for (char *c = name; *c; c++) *c = dashed(*c);
+  if (f != PZ_PLAN_FIELDS && field_name((int)f)) return field_name((int)f);
   if (find(name, false, &a)) return a.name;
   bool many = r->n_unknown++ > 4096; /* comparing them all would take long */
   return many || is_silent_name(name) ? NULL : pz_text_misspelt(name, known_name, NULL);
@@ -257,10 +255,11 @@ static const char *meant_name(struct reader *r, const char *given) {
 
 static enum pz_status misspelt(struct reader *r, const struct pz_shell_word *w, const char *name,
                                const char *meant) {
+  int n = (int)strcspn(w->text, "="), own = (int)strcspn(name, "=");
   enum pz_status status =
       pz_fail(r->err, PZ_BAD_INPUT,
-              "%s:%u: '%.*s' is no argument; did you mean --%s? (--ignore %.60s leaves it out)",
-              r->name, w->line, (int)strcspn(w->text, "="), w->text, meant, name);
+              "%s:%u: '%.*s' is no argument; did you mean --%s? (--ignore %.*s leaves it out)",
+              r->name, w->line, n, w->text, meant, own < 60 ? own : 60, name);
   pz_error_at(r->err, r->name, (int)w->line, 0);
   return status;
 }
@@ -359,8 +358,8 @@ static void ignore(struct reader *r, const char *name) {
 /* Words behind an argument that may be its values. */
 enum { ANY_VALUES = 1 << 30 };
 
-/* The argument at word i; *values: how many words behind it may be its values; *own: it is the program's, which is read. */
-static enum pz_status read_argument(struct reader *r, uint32_t i, int *values, bool *own) {
+/* The argument at word i; *values: how many words behind it may be its values. */
+static enum pz_status read_argument(struct reader *r, uint32_t i, int *values) {
   const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
   const char *equals = strchr(w->text, '='), *unknown;
   size_t n = equals ? (size_t)(equals - w->text) : strlen(w->text);
@@ -371,7 +370,6 @@ static enum pz_status read_argument(struct reader *r, uint32_t i, int *values, b
   bool known = find(name, w->batch, &a), left_out = !w->batch && is_among(r->o->ignore, name);
   const char *value = value_at(r, i, equals, a.kind == LIST, &unknown);
   *values = !known || a.kind == LIST ? ANY_VALUES : a.kind != FLAG && !equals;
-  *own = known && a.value != ARG_NODES && a.value != ARG_PROCESSES;
   if (known && !left_out) return take(r, &a, w->line, value, unknown);
   const struct refused *x = known ? NULL : find_refused(name);
   bool named = known || left_out || w->batch || (x && !strchr(x->name, '*'));
@@ -396,43 +394,18 @@ static enum pz_status read_letter(struct reader *r, uint32_t i) {
   return w->batch && strcmp(w->text, "-N") == 0 ? take(r, &nodes, w->line, value, unknown) : PZ_OK;
 }
 
-/* Bytes of the dashes at the beginning of a word: a shell's, or those of typography (U+2010 to U+2015, U+2212), which
- * documents and mails put in their place. */
-static size_t dashes_of(const char *text, bool *typographic) {
-  const unsigned char *c = (const unsigned char *)text;
-  for (*typographic = false;;) {
-    bool general = c[0] == 0xe2 && c[1] == 0x80 && c[2] >= 0x90 && c[2] <= 0x95;
-    if (general || (c[0] == 0xe2 && c[1] == 0x88 && c[2] == 0x92)) {
-      *typographic = true;
-      c += 3;
-    } else if (*c == '-') {
-      c++;
-    } else {
-      return (size_t)((const char *)c - text);
-    }
-  }
-}
-
-/* Is an argument of the program, not of its launcher, in the list or command that word i begins? */
-static bool has_arguments(const struct reader *r, uint32_t i) {
+/* Is a word an argument of the program that is read, not of its launcher? */
+static bool is_own(const struct pz_shell_word *w) {
   struct argument a;
-  for (uint32_t first = i; i < r->text.words.n; i++) {
-    const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
-    char name[80];
-    if (i > first && w->begins) return false;
-    if (w->batch || strncmp(w->text, "--", 2) != 0) continue;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(w->text + 2, "="), w->text + 2);
-    if (find(name, false, &a) && a.value != ARG_NODES && a.value != ARG_PROCESSES) return true;
-  }
-  return false;
+  return !w->batch && strncmp(w->text, "--", 2) == 0 && find(w->text + 2, false, &a) &&
+         a.value != ARG_NODES && a.value != ARG_PROCESSES;
 }
 
 /* A word among the program's arguments that is neither an argument with two dashes nor the value of one.  What can only be
  * meant for an argument is an error. */
 static enum pz_status read_stray(struct reader *r, const struct pz_shell_word *w, size_t dashes) {
   struct argument a;
-  char name[80];
-  snprintf(name, sizeof name, "%.*s", (int)strcspn(w->text + dashes, "="), w->text + dashes);
+  const char *name = w->text + dashes;
   const char *meant = dashes ? meant_name(r, name) : find(name, false, &a) ? a.name : NULL;
   if (is_among(r->o->ignore, name)) return PZ_OK;
   if (meant) return misspelt(r, w, name, meant);
@@ -443,11 +416,6 @@ static enum pz_status read_stray(struct reader *r, const struct pz_shell_word *w
   return PZ_OK;
 }
 
-static bool is_program(const char *text) {
-  size_t n = strlen(text);
-  return n > 3 && strcmp(text + n - 3, ".py") == 0;
-}
-
 /* Bytes before the name of an override of a configuration, "model.tensor_model_parallel_size=8"; 0: it is none. */
 static size_t override_of(const char *text) {
   static const char *const objects[] = {"model.", "train.", "ddp.", "optimizer.", "trainer."};
@@ -456,58 +424,65 @@ static size_t override_of(const char *text) {
   return 0;
 }
 
+/* Tells the lines with arguments that may not be run, of many the first. */
+static void note_guesses(struct reader *r) {
+  enum { MOST = 20 };
+  const char *lines = "";
+  uint32_t n = 0, last = 0;
+  for (uint32_t i = 0; i < r->text.words.n && n < MOST && lines; i++) {
+    const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
+    if (!w->guessed || w->line == last || strncmp(w->text, "--", 2) != 0) continue;
+    lines = pz_arena_printf(r->arena, "%s%s%u", lines, n++ ? ", " : "", w->line);
+    last = w->line;
+  }
+  if (n)
+    note(r, lines ? pz_arena_printf(r->arena,
+                                    "arguments in line%s %s%s count, though the text does not "
+                                    "decide whether they are run",
+                                    pz_text_s(n), lines, n < MOST ? "" : " ...")
+                  : NULL);
+}
+
 static enum pz_status read_words(struct reader *r) {
+  const struct pz_shell_word *w = r->text.words.items;
   enum pz_status status = PZ_OK;
   bool list = false, open = false; /* of the program's arguments; they have begun in it */
   int values = 0;                  /* words that may still be those of the last argument */
-  for (uint32_t i = 0; i < r->text.words.n && status == PZ_OK; i++) {
-    const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
-    bool typographic, own = false, named = strpbrk(w->text, "-_") != NULL;
+  for (uint32_t i = 0; i < r->text.words.n && status == PZ_OK; i++, w++) {
+    /* documents and mails put dashes of typography (U+2010 to U+2015, U+2212) in the place of a shell's */
+    size_t dashes = strspn(w->text, "-\xe2\x80\x88\x90\x91\x92\x93\x94\x95"), n = strlen(w->text);
+    bool typographic = dashes > strspn(w->text, "-"), named = strpbrk(w->text, "-_") != NULL;
+    bool word = dashes && isalpha((unsigned char)w->text[dashes]);
     struct argument a;
-    size_t dashes = dashes_of(w->text, &typographic);
-    bool dashed = dashes && isalpha((unsigned char)w->text[dashes]);
     if (w->begins) {
-      list = has_arguments(r, i);
+      list = is_own(w);
+      for (uint32_t k = 1; i + k < r->text.words.n && !w[k].begins && !list; k++)
+        list = is_own(&w[k]);
       open = list && dashes;
       values = ANY_VALUES;
     }
-    if (strncmp(w->text, "--", 2) == 0 && !typographic && w->text[2]) {
-      status = read_argument(r, i, &values, &own);
-      open = open || (list && own);
+    if (dashes > 1 && !typographic && n > 2) {
+      status = read_argument(r, i, &values);
+      open = open || (list && is_own(w));
     } else if (w->batch) {
       status = read_letter(r, i);
-    } else if (dashed && (open || (typographic && meant_name(r, w->text + dashes)))) {
+    } else if (word && (open || (typographic && meant_name(r, w->text + dashes)))) {
       status = read_stray(r, w, dashes);
       values = ANY_VALUES;
     } else if (override_of(w->text)) {
       status = read_stray(r, w, override_of(w->text));
+    } else if (list && !dashes && n > 3 && strcmp(w->text + n - 3, ".py") == 0) {
+      open = true;
+      values = ANY_VALUES;
     } else if (list && named && find(w->text, false, &a)) {
       status = read_stray(r, w, 0);
     } else if (values) {
       values -= values < ANY_VALUES;
-    } else if (open && *w->text && !w->unknown) {
+    } else if (open && n && !w->unknown) {
       status = read_stray(r, w, 0);
     }
-    if (list && !dashes && is_program(w->text)) {
-      open = true;
-      values = ANY_VALUES;
-    }
   }
-  for (uint32_t i = 0; i < r->text.guesses.n && r->notes.n < 20; i++) {
-    const struct pz_shell_guess *g = pz_vec_at(&r->text.guesses, struct pz_shell_guess, i);
-    note(r, pz_arena_printf(r->arena,
-                            "arguments in lines %u to %u count, though the text does not decide "
-                            "whether they are run",
-                            g->line, g->last));
-  }
-  for (uint32_t i = 0; i < r->text.variables.n && status == PZ_OK; i++) {
-    const struct pz_shell_variable *v = pz_vec_at(&r->text.variables, struct pz_shell_variable, i);
-    if (v->other_line && !v->preset && r->notes.n < 20)
-      note(r, pz_arena_printf(r->arena,
-                              "variable %.40s has other values in lines %u and %u: the "
-                              "last before each use counts",
-                              v->name, v->other_line, v->line));
-  }
+  note_guesses(r);
   return status;
 }
 
@@ -543,6 +518,27 @@ static void mark(struct reader *r, int f, int a, int b) {
   if (!r->out->from[f]) r->lost = true;
 }
 
+/* clang-format off */
+/* Fields and the arguments that they come from, of several the first that is given, unless its reader says so. */
+static const struct { int field, argument; } origins[] = {
+    {PZ_PLAN_MBS, PZ_PLAN_MBS}, {PZ_PLAN_BATCH, PZ_PLAN_BATCH}, {PZ_PLAN_SEQ, PZ_PLAN_SEQ}, {PZ_PLAN_TP, PZ_PLAN_TP}, {PZ_PLAN_CP, PZ_PLAN_CP},
+    {PZ_PLAN_PP, PZ_PLAN_PP}, {PZ_PLAN_EP, PZ_PLAN_EP}, {PZ_PLAN_ETP, PZ_PLAN_ETP}, {PZ_PLAN_SP, ARG_SP}, {PZ_PLAN_MTP, ARG_PREDICT_LAYERS},
+    {PZ_PLAN_FIRST_LAYERS, PZ_PLAN_FIRST_LAYERS}, {PZ_PLAN_FIRST_LAYERS, ARG_EMBEDDING_AS_LAYER},
+    {PZ_PLAN_LAST_LAYERS, PZ_PLAN_LAST_LAYERS}, {PZ_PLAN_LAST_LAYERS, ARG_LOSS_AS_LAYER},
+    {PZ_PLAN_VPP, ARG_CHUNK_LAYERS}, {PZ_PLAN_VPP, PZ_PLAN_VPP}, {PZ_PLAN_RECOMPUTE, ARG_SELECTIVE}, {PZ_PLAN_RECOMPUTE, ARG_GRANULARITY},
+    {PZ_PLAN_RECOMPUTE_LAYERS, ARG_AGAIN_LAYERS}, {PZ_PLAN_ZERO, ARG_FSDP2}, {PZ_PLAN_ZERO, ARG_FSDP}, {PZ_PLAN_ZERO, ARG_DISTRIBUTED},
+    {PZ_PLAN_ZERO, ARG_ZERO_STAGE}, {PZ_PLAN_SHARD, ARG_INSTANCES}, {PZ_PLAN_OFFLOAD, ARG_HOST_OPTIMIZER}, {PZ_PLAN_OFFLOAD, ARG_FINE_OFFLOAD},
+    {PZ_PLAN_OFFLOAD, PZ_PLAN_OFFLOAD_LAYERS}, {PZ_PLAN_OFFLOAD, ARG_DEEP_HOST_LAYERS}, {PZ_PLAN_OFFLOAD, ARG_DEEP_HOST_OPTIMIZER},
+    {PZ_PLAN_OVERLAP, ARG_OVERLAP_TP}, {PZ_PLAN_OVERLAP, ARG_OVERLAP_PARAM}, {PZ_PLAN_OVERLAP, ARG_OVERLAP_GRAD},
+    {PZ_PLAN_GRAD_BYTES, ARG_GRAD_BF16}, {PZ_PLAN_FUSED_LOSS, ARG_LOSS_KERNEL}, {PZ_PLAN_FUSED_LOSS, ARG_LOSS_FUSION},
+    {PZ_PLAN_BF16_FIRST_LAYERS, ARG_WIDE_START}, {PZ_PLAN_BF16_FIRST_LAYERS, ARG_WIDE_LAYERS}, {PZ_PLAN_BF16_LAYERS, ARG_WIDE_END},
+    {PZ_PLAN_BF16_LAYERS, ARG_WIDE_LAYERS}, {PZ_PLAN_PRECISION, ARG_FP4_FORMAT}, {PZ_PLAN_PRECISION, ARG_FP8}, {PZ_PLAN_PRECISION, ARG_FP8_FORMAT},
+    {PZ_PLAN_PRECISION, ARG_BF16}, {PZ_PLAN_PRECISION, ARG_FP16}, {PZ_PLAN_ACT_PRECISION, ARG_FP8_ACTIVATION},
+    {PZ_PLAN_FP8_RECIPE, ARG_FP8_RECIPE}, {PZ_PLAN_FP8_RECIPE, ARG_FP8_FORMAT}, {PZ_PLAN_EXECUTION, ARG_GRAPH}, {PZ_PLAN_EXECUTION, ARG_GRAPH_IMPL},
+    {PZ_PLAN_ATTENTION, ARG_BACKEND}, {PZ_PLAN_ATTENTION, ARG_FLASH}, {PZ_PLAN_ATTENTION, ARG_IMPLEMENTATION}, {PZ_RUN_MODEL, ARG_LAYERS},
+};
+/* clang-format on */
+
 /* Plain numbers; what is not given is 1. */
 static enum pz_status read_numbers(struct reader *r) {
   static const enum pz_plan_field fields[] = {PZ_PLAN_MBS, PZ_PLAN_BATCH, PZ_PLAN_SEQ,
@@ -552,13 +548,10 @@ static enum pz_status read_numbers(struct reader *r) {
   o->framework = pz_framework_find(has(r, ARG_DEEPSPEED) ? "deepspeed" : "megatron");
   o->mbs = o->tp = o->cp = o->pp = o->vpp = o->ep = 1;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (!has(r, (int)fields[i])) continue;
-    pz_plan_field_store(o, fields[i], (double)r->g[fields[i]].n);
-    mark(r, (int)fields[i], (int)fields[i], (int)fields[i]);
+    if (has(r, (int)fields[i])) pz_plan_field_store(o, fields[i], (double)r->g[fields[i]].n);
   }
   o->cp_form = says(r, ARG_CP_FORM, "a2a") ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   o->sp = has(r, ARG_SP) && o->tp > 1;
-  mark(r, PZ_PLAN_SP, ARG_SP, ARG_SP);
   if (has(r, ARG_SP) && o->tp == 1)
     note(r, "--sequence-parallel has no effect without --tensor-model-parallel-size above 1");
   if (has(r, ARG_BF16) && has(r, ARG_FP16)) return wrong(r, ARG_FP16, "--fp16 or --bf16, not both");
@@ -645,8 +638,17 @@ static enum pz_status read_ends(struct reader *r, int64_t counted) {
     o->first_layers = even - has(r, ARG_EMBEDDING_AS_LAYER);
     o->last_layers = even - has(r, ARG_LOSS_AS_LAYER);
   }
-  mark(r, PZ_PLAN_FIRST_LAYERS, PZ_PLAN_FIRST_LAYERS, ARG_EMBEDDING_AS_LAYER);
-  mark(r, PZ_PLAN_LAST_LAYERS, PZ_PLAN_LAST_LAYERS, ARG_LOSS_AS_LAYER);
+  return PZ_OK;
+}
+
+/* Stages and chunks by their layers, as an argument has them. */
+static enum pz_status divide_layers(struct reader *r, int v, const int64_t *chunks, uint32_t n,
+                                    const char *accepted) {
+  struct pz_plan *o = &r->out->plan;
+  if (!pz_division_read(o, chunks, n)) return wrong(r, v, accepted);
+  mark(r, PZ_PLAN_VPP, v, v);
+  if (o->first_layers) mark(r, PZ_PLAN_FIRST_LAYERS, v, v);
+  if (o->last_layers) mark(r, PZ_PLAN_LAST_LAYERS, v, v);
   return PZ_OK;
 }
 
@@ -656,11 +658,9 @@ static enum pz_status read_layout(struct reader *r) {
       "as many layers t as --num-layers, in chunks that the stages divide, those between the first "
       "and the last as even as can be";
   enum { MOST_CHUNKS = 4096 };
-  struct pz_plan *o = &r->out->plan;
   int64_t *chunks = pz_arena_alloc(r->arena, MOST_CHUNKS, sizeof *chunks), all = 0;
   uint32_t n = 1;
   if (!chunks) return no_memory(r);
-  memset(chunks, 0, MOST_CHUNKS * sizeof *chunks);
   for (const char *at = r->g[ARG_LAYOUT].text; *at;) {
     char kind = *at++;
     unsigned long times = 1;
@@ -677,12 +677,8 @@ static enum pz_status read_layout(struct reader *r) {
     chunks[n - 1] += (int64_t)times;
     all += (int64_t)times;
   }
-  if (all != r->g[ARG_LAYERS].n || !pz_division_read(o, chunks, n))
-    return wrong(r, ARG_LAYOUT, accepted);
-  mark(r, PZ_PLAN_VPP, ARG_LAYOUT, ARG_LAYOUT);
-  if (o->first_layers) mark(r, PZ_PLAN_FIRST_LAYERS, ARG_LAYOUT, ARG_LAYOUT);
-  if (o->last_layers) mark(r, PZ_PLAN_LAST_LAYERS, ARG_LAYOUT, ARG_LAYOUT);
-  return PZ_OK;
+  if (all != r->g[ARG_LAYERS].n) return wrong(r, ARG_LAYOUT, accepted);
+  return divide_layers(r, ARG_LAYOUT, chunks, n, accepted);
 }
 
 /* ---- hybrids -------------------------------------------------------------------------------- */
@@ -750,25 +746,19 @@ static enum pz_status check_hybrid_arguments(struct reader *r) {
 
 /* Stages of a pattern with bars. */
 static enum pz_status read_bars(struct reader *r) {
-  struct pz_plan *o = &r->out->plan;
+  static const char accepted[] = "bars between chunks that the stages divide, those between the "
+                                 "first and the last as even as can be";
   const char *at = r->g[ARG_PATTERN].text;
   int64_t *chunks = pz_arena_alloc(r->arena, PZ_MOST_MIXED_LAYERS + 1, sizeof *chunks);
   uint32_t n = 1;
   if (!chunks) return no_memory(r);
-  memset(chunks, 0, (PZ_MOST_MIXED_LAYERS + 1) * sizeof *chunks);
   for (; *at && *at != '/' && n <= PZ_MOST_MIXED_LAYERS; at++)
     if (*at == '|')
       n++;
     else
       chunks[n - 1]++;
-  if (n > PZ_MOST_MIXED_LAYERS || !pz_division_read(o, chunks, n))
-    return wrong(r, ARG_PATTERN,
-                 "bars between chunks that the stages divide, those between the first and the last "
-                 "as even as can be");
-  mark(r, PZ_PLAN_VPP, ARG_PATTERN, ARG_PATTERN);
-  if (o->first_layers) mark(r, PZ_PLAN_FIRST_LAYERS, ARG_PATTERN, ARG_PATTERN);
-  if (o->last_layers) mark(r, PZ_PLAN_LAST_LAYERS, ARG_PATTERN, ARG_PATTERN);
-  return PZ_OK;
+  if (n > PZ_MOST_MIXED_LAYERS) return wrong(r, ARG_PATTERN, accepted);
+  return divide_layers(r, ARG_PATTERN, chunks, n, accepted);
 }
 
 static enum pz_status read_stages(struct reader *r) {
@@ -797,7 +787,6 @@ static enum pz_status read_stages(struct reader *r) {
   if (o->pp == 1 && o->vpp > 1)
     return wrong(r, chunk ? (int)ARG_CHUNK_LAYERS : (int)PZ_PLAN_VPP,
                  "with it --pipeline-model-parallel-size above 1");
-  mark(r, PZ_PLAN_VPP, ARG_CHUNK_LAYERS, PZ_PLAN_VPP);
   return read_ends(r, layers);
 }
 
@@ -857,8 +846,6 @@ static enum pz_status read_recompute(struct reader *r) {
         r, ARG_AGAIN_LAYERS,
         "1; recomputing units of several layers (--recompute-method uniform) is not covered");
   }
-  mark(r, PZ_PLAN_RECOMPUTE, ARG_SELECTIVE, ARG_GRANULARITY);
-  if (o->recompute_layers) mark(r, PZ_PLAN_RECOMPUTE_LAYERS, ARG_AGAIN_LAYERS, ARG_AGAIN_LAYERS);
   return status == PZ_OK ? read_modules(r) : status;
 }
 
@@ -881,13 +868,10 @@ static enum pz_status read_sharding(struct reader *r) {
   if (stage > 3 || (stage && !has(r, ARG_DEEPSPEED)))
     return wrong(r, ARG_ZERO_STAGE, "0 to 3, with it --deepspeed");
   if (stage) o->zero = (int)stage;
-  if (has(r, ARG_DEEPSPEED)) mark(r, PZ_PLAN_ZERO, ARG_ZERO_STAGE, ARG_ZERO_STAGE);
-  mark(r, PZ_PLAN_ZERO, has(r, ARG_FSDP2) ? ARG_FSDP2 : ARG_FSDP, ARG_DISTRIBUTED);
   int64_t copies = count(r, ARG_INSTANCES, 1), replicas = o->devices / (o->tp * o->pp);
   if (copies == 1 || !o->zero) return PZ_OK;
   if (replicas % copies) return wrong(r, ARG_INSTANCES, "a number that divides the replicas");
   o->shard = replicas / copies;
-  mark(r, PZ_PLAN_SHARD, ARG_INSTANCES, ARG_INSTANCES);
   return PZ_OK;
 }
 
@@ -934,7 +918,6 @@ static enum pz_status read_host_optimizer(struct reader *r) {
            PZ_OK))
     return wrong(r, ARG_HOST_FRACTION, "a number from 0.01 to 1");
   if (o->offload_fraction == 1) o->offload_fraction = 0; /* all, as without it */
-  mark(r, PZ_PLAN_OFFLOAD, ARG_HOST_OPTIMIZER, ARG_HOST_OPTIMIZER);
   return PZ_OK;
 }
 
@@ -954,8 +937,6 @@ static enum pz_status read_host_layers(struct reader *r) {
   if (o->offload_layers || o->offload_modules || has(r, ARG_DEEP_HOST_LAYERS))
     o->offload |= PZ_OFFLOAD_ACTIVATIONS;
   if (has(r, ARG_DEEP_HOST_OPTIMIZER)) o->offload |= PZ_OFFLOAD_OPTIMIZER;
-  mark(r, PZ_PLAN_OFFLOAD, has(r, ARG_FINE_OFFLOAD) ? ARG_FINE_OFFLOAD : layers,
-       has(r, ARG_DEEP_HOST_LAYERS) ? ARG_DEEP_HOST_LAYERS : ARG_DEEP_HOST_OPTIMIZER);
   return PZ_OK;
 }
 
@@ -999,11 +980,6 @@ static const char *const zero_refused[] = {
 
 static const char *listed_key(const void *list, size_t i) { return ((const char *const *)list)[i]; }
 
-static bool has_key(const char *const *list, const char *key) {
-  while (*list && strcmp(*list, key) != 0) list++;
-  return *list != NULL;
-}
-
 /* false, 0 or 1 of a size, -1 of none, {"device": "none"} */
 static bool turns_on(const json_t *value) {
   const char *device = json_string_value(json_object_get(value, "device"));
@@ -1018,21 +994,18 @@ static enum pz_status check_keys(struct reader *r, json_t *object, const char *p
   json_t *value;
   const char *key;
   json_object_foreach(object, key, value) {
-    const char *meant = has_key(known, key) || is_among(r->o->ignore, key)
-                            ? NULL
-                            : pz_text_misspelt(key, listed_key, known);
-    if (has_key(zero_refused, key) && !is_among(r->o->ignore, key)) {
-      if (turns_on(value))
-        return pz_fail(err, PZ_BAD_INPUT,
-                       "%s%s is not covered; accepted: the run without it (--ignore %s)", prefix,
-                       key, key);
-    } else if (meant) {
+    bool left_out = is_among(r->o->ignore, key), refused = is_among(zero_refused, key);
+    if (is_among(known, key) || (refused && !left_out && !turns_on(value))) continue;
+    const char *meant = refused || left_out ? NULL : pz_text_misspelt(key, listed_key, known);
+    if (refused && !left_out)
+      return pz_fail(err, PZ_BAD_INPUT,
+                     "%s%s is not covered; accepted: the run without it (--ignore %s)", prefix, key,
+                     key);
+    if (meant)
       return pz_fail(err, PZ_BAD_INPUT,
                      "%s%.60s is no key; did you mean %s? (--ignore %.60s leaves it out)", prefix,
                      key, meant, key);
-    } else if (!has_key(known, key)) {
-      ignore(r, pz_arena_printf(r->arena, "deepspeed.%s%.60s", prefix, key));
-    }
+    ignore(r, pz_arena_printf(r->arena, "deepspeed.%s%.60s", prefix, key));
   }
   return PZ_OK;
 }
@@ -1053,8 +1026,8 @@ static enum pz_status read_configuration(struct reader *r, json_t *j, struct pz_
   const json_t *beside = json_object_get(zero, "overlap_comm");
   const json_t *prefetch = json_object_get(zero, "stage3_prefetch_bucket_size");
   const json_t *away = json_object_get(zero, "offload_optimizer");
-  enum pz_status status = j ? check_deepspeed(j, err) : PZ_OK;
-  for (size_t i = 0; i < sizeof same / sizeof *same && status == PZ_OK && j; i++) {
+  enum pz_status status = check_deepspeed(j, err);
+  for (size_t i = 0; i < sizeof same / sizeof *same && status == PZ_OK; i++) {
     const json_t *value = pz_fields_value(&f, same[i].key);
     bool stage = same[i].field == PZ_PLAN_ZERO, told = stage || has(r, (int)same[i].field);
     int64_t own = stage ? o->zero : r->g[same[i].field].n;
@@ -1076,8 +1049,9 @@ static enum pz_status read_configuration(struct reader *r, json_t *j, struct pz_
     return pz_fail(err, PZ_BAD_INPUT,
                    "zero_optimization.offload_optimizer.device is '%.20s'; accepted: cpu or none",
                    device);
-  if (away && turns_on(away)) o->offload |= PZ_OFFLOAD_OPTIMIZER;
-  if (away && turns_on(away)) r->out->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
+  if (!away || !turns_on(away)) return PZ_OK;
+  o->offload |= PZ_OFFLOAD_OPTIMIZER;
+  r->out->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
   return PZ_OK;
 }
 
@@ -1118,9 +1092,6 @@ static enum pz_status read_overlap(struct reader *r) {
                  "with it --overlap-grad-reduce and --use-distributed-optimizer");
   if (tp && o->tp > 1 && !has(r, ARG_SP))
     return wrong(r, ARG_OVERLAP_TP, "with it --sequence-parallel");
-  mark(r, PZ_PLAN_OVERLAP, tp ? ARG_OVERLAP_TP : ARG_OVERLAP_PARAM, ARG_OVERLAP_GRAD);
-  mark(r, PZ_PLAN_GRAD_BYTES, ARG_GRAD_BF16, ARG_GRAD_BF16);
-  mark(r, PZ_PLAN_FUSED_LOSS, ARG_LOSS_KERNEL, ARG_LOSS_FUSION);
   enum pz_status status = read_host_layers(r);
   if (status != PZ_OK) return status;
   if (has(r, ARG_DEEPSPEED)) return read_deepspeed(r);
@@ -1130,13 +1101,10 @@ static enum pz_status read_overlap(struct reader *r) {
 }
 
 /* Layers in 16 bit at both ends, one unless it is said. */
-static enum pz_status read_wide_layers(struct reader *r) {
-  if (!has(r, ARG_WIDE_LAYERS)) return PZ_OK;
-  r->out->plan.bf16_first_layers = has(r, ARG_WIDE_START) ? r->g[ARG_WIDE_START].n : 1;
-  mark(r, PZ_PLAN_BF16_FIRST_LAYERS, ARG_WIDE_START, ARG_WIDE_LAYERS);
-  r->out->plan.bf16_layers = has(r, ARG_WIDE_END) ? r->g[ARG_WIDE_END].n : 1;
-  mark(r, PZ_PLAN_BF16_LAYERS, ARG_WIDE_END, ARG_WIDE_LAYERS);
-  return PZ_OK;
+static void read_wide_layers(struct reader *r) {
+  if (!has(r, ARG_WIDE_LAYERS)) return;
+  r->out->plan.bf16_first_layers = count(r, ARG_WIDE_START, 1);
+  r->out->plan.bf16_layers = count(r, ARG_WIDE_END, 1);
 }
 
 static enum pz_status read_precision(struct reader *r) {
@@ -1147,14 +1115,7 @@ static enum pz_status read_precision(struct reader *r) {
                  : fp8              ? PZ_PRECISION_FP8
                  : has(r, ARG_FP16) ? PZ_PRECISION_FP16
                                     : PZ_PRECISION_BF16;
-  if (fp4)
-    mark(r, PZ_PLAN_PRECISION, ARG_FP4_FORMAT, ARG_FP4_FORMAT);
-  else if (fp8)
-    mark(r, PZ_PLAN_PRECISION, ARG_FP8, ARG_FP8_FORMAT);
-  else
-    mark(r, PZ_PLAN_PRECISION, ARG_BF16, ARG_FP16);
   p->act_precision = has(r, ARG_FP8_ACTIVATION);
-  mark(r, PZ_PLAN_ACT_PRECISION, ARG_FP8_ACTIVATION, ARG_FP8_ACTIVATION);
   enum pz_status status = need_word(r, ARG_FP8_FORMAT, "hybrid or e4m3");
   if (status == PZ_OK) status = need_word(r, ARG_FP4_FORMAT, "e2m1");
   if (status == PZ_OK && fp4 && fp8)
@@ -1162,15 +1123,13 @@ static enum pz_status read_precision(struct reader *r) {
   if (status == PZ_OK && fp4)
     status = need_word(r, ARG_FP4_RECIPE, "nvfp4; others are not covered");
   if (status == PZ_OK && fp8) status = need_word(r, ARG_FP8_RECIPE, recipes);
-  if (status == PZ_OK && fp8 && !fp4) {
-    p->fp8_recipe = !has(r, ARG_FP8_RECIPE)                 ? PZ_FP8_DELAYED
-                    : says(r, ARG_FP8_RECIPE, "tensorwise") ? PZ_FP8_CURRENT
-                    : says(r, ARG_FP8_RECIPE, "blockwise")  ? PZ_FP8_BLOCKWISE
-                    : says(r, ARG_FP8_RECIPE, "mxfp8")      ? PZ_FP8_MX
-                                                            : PZ_FP8_DELAYED;
-    mark(r, PZ_PLAN_FP8_RECIPE, ARG_FP8_RECIPE, ARG_FP8_FORMAT);
-  }
-  return status == PZ_OK ? read_wide_layers(r) : status;
+  if (fp8 && !fp4)
+    p->fp8_recipe = says(r, ARG_FP8_RECIPE, "tensorwise")  ? PZ_FP8_CURRENT
+                    : says(r, ARG_FP8_RECIPE, "blockwise") ? PZ_FP8_BLOCKWISE
+                    : says(r, ARG_FP8_RECIPE, "mxfp8")     ? PZ_FP8_MX
+                                                           : PZ_FP8_DELAYED;
+  read_wide_layers(r);
+  return status;
 }
 
 /* CUDA graphs of modules; without a scope, or with that of the whole iteration, of everything. */
@@ -1180,7 +1139,6 @@ static enum pz_status read_graphs(struct reader *r) {
   bool modules = graph && has(r, ARG_GRAPH_SCOPE) && !says(r, ARG_GRAPH_SCOPE, "full") &&
                  !says(r, ARG_GRAPH_SCOPE, "full_iteration");
   o->execution = graph && !modules ? PZ_EXECUTION_GRAPH : PZ_EXECUTION_EAGER;
-  mark(r, PZ_PLAN_EXECUTION, ARG_GRAPH, ARG_GRAPH_IMPL);
   if (!modules) return PZ_OK;
   mark(r, PZ_PLAN_CUDA_GRAPHS, ARG_GRAPH_SCOPE, ARG_GRAPH_SCOPE);
   if (pz_plan_field_read(o, PZ_PLAN_CUDA_GRAPHS, r->g[ARG_GRAPH_SCOPE].text, NULL) == PZ_OK)
@@ -1205,7 +1163,6 @@ static enum pz_status read_kernels(struct reader *r) {
                          : has(r, ARG_FLASH2) || says(r, ARG_BACKEND, "flash") ? "fa2"
                          : says(r, ARG_BACKEND, "fused")                       ? "cudnn"
                                                                                : "";
-  mark(r, PZ_PLAN_ATTENTION, ARG_BACKEND, has(r, ARG_FLASH) ? ARG_FLASH : ARG_IMPLEMENTATION);
   if (o->attention_library[0]) mark(r, PZ_PLAN_ATTENTION_LIBRARY, ARG_BACKEND, ARG_BACKEND);
   return read_graphs(r);
 }
@@ -1283,114 +1240,73 @@ static enum pz_status read_experts(struct reader *r) {
   enum pz_status status = read_dispatcher(r);
   if (status == PZ_OK) status = check_expert_overlap(r);
   if (status == PZ_OK) status = read_capacity(r);
-  mark(r, PZ_PLAN_EP, PZ_PLAN_EP, PZ_PLAN_EP);
-  mark(r, PZ_PLAN_ETP, PZ_PLAN_ETP, PZ_PLAN_ETP);
-  mark(r, PZ_PLAN_MTP, ARG_PREDICT_LAYERS, ARG_PREDICT_LAYERS);
   if (status == PZ_OK && !has(r, ARG_GROUPED_PRODUCTS))
     note(r, "no --moe-grouped-gemm: the experts' products are predicted as grouped ones");
   return status;
 }
 
-/* Python's ([0]*3+[1]*58): lists in sums, repeated.  A pattern is a text of 0 and 1. */
+/* Python's ([0]*3+[1]*58): lists in sums, repeated. */
 struct pattern {
   const char *at;
-  struct pz_arena *arena;
-  size_t most; /* layers */
+  char *out; /* 0 and 1 by layer */
+  size_t n, most;
   int depth;
-  bool bad;
 };
 
-static const char *pattern_sum(struct pattern *p);
-
-static void skip_spaces(struct pattern *p) { p->at += strspn(p->at, " "); }
-
-static const char *pattern_fail(struct pattern *p) {
-  p->bad = true;
-  return "";
-}
-
-/* [0, 1, 1] */
-static const char *pattern_list(struct pattern *p) {
-  char *out = pz_arena_alloc(p->arena, p->most + 1, 1);
-  size_t n = 0;
-  if (!out) return pattern_fail(p);
-  for (p->at++;; p->at++) {
-    skip_spaces(p);
-    if ((*p->at != '0' && *p->at != '1') || n == p->most) return pattern_fail(p);
-    out[n++] = *p->at++;
-    skip_spaces(p);
-    if (*p->at == ']') break;
-    if (*p->at != ',') return pattern_fail(p);
-  }
+/* Is the next character this one?  Then it and the spaces around it are passed. */
+static bool passes(struct pattern *p, char c) {
+  p->at += strspn(p->at, " ");
+  if (*p->at != c) return false;
   p->at++;
-  out[n] = '\0';
-  return out;
+  p->at += strspn(p->at, " ");
+  return true;
 }
 
-/* A list or a sum in brackets, times a number. */
-static const char *pattern_term(struct pattern *p) {
-  const char *one;
-  skip_spaces(p);
-  if (*p->at == '(' && p->depth < 8) {
-    p->at++;
-    p->depth++;
-    one = pattern_sum(p);
-    p->depth--;
-    if (p->bad || *p->at != ')') return pattern_fail(p);
-    p->at++;
-  } else if (*p->at == '[') {
-    one = pattern_list(p);
-  } else {
-    return pattern_fail(p);
-  }
-  skip_spaces(p);
-  if (p->bad || *p->at != '*') return one;
-  p->at++;
-  skip_spaces(p);
-  size_t digits = strspn(p->at, "0123456789"), n = strlen(one);
-  unsigned long times = digits && digits < 8 ? strtoul(p->at, NULL, 10) : p->most + 1;
-  if (times > p->most || n * times > p->most) return pattern_fail(p);
-  p->at += digits;
-  skip_spaces(p);
-  char *all = pz_arena_alloc(p->arena, n * times + 1, 1);
-  if (!all) return pattern_fail(p);
-  for (size_t i = 0; i < times; i++) memcpy(all + i * n, one, n);
-  all[n * times] = '\0';
-  return all;
-}
-
-static const char *pattern_sum(struct pattern *p) {
-  const char *sum = pattern_term(p);
-  while (!p->bad && *p->at == '+') {
-    p->at++;
-    const char *next = pattern_term(p);
-    if (p->bad || strlen(sum) + strlen(next) > p->most) return pattern_fail(p);
-    sum = pz_arena_printf(p->arena, "%s%s", sum, next);
-    if (!sum) return pattern_fail(p);
-  }
-  return sum;
+/* Appends a sum of lists or sums in brackets, each times a number; false: it is none, or has too many layers. */
+static bool read_pattern(struct pattern *p) {
+  do {
+    size_t from = p->n;
+    if (passes(p, '(')) {
+      if (p->depth++ == 8 || !read_pattern(p) || !passes(p, ')')) return false;
+      p->depth--;
+    } else if (passes(p, '[')) {
+      do {
+        if ((*p->at != '0' && *p->at != '1') || p->n == p->most) return false;
+        p->out[p->n++] = *p->at++;
+      } while (passes(p, ','));
+      if (!passes(p, ']')) return false;
+    } else {
+      return false;
+    }
+    if (!passes(p, '*')) continue;
+    size_t digits = strspn(p->at, "0123456789"), length = p->n - from;
+    unsigned long times = digits && digits < 8 ? strtoul(p->at, NULL, 10) : p->most + 1;
+    if (times > p->most || from + length * times > p->most) return false;
+    for (size_t i = 1; i < times; i++) memcpy(p->out + from + i * length, p->out + from, length);
+    p->n = from + length * times;
+    p->at += digits;
+  } while (passes(p, '+'));
+  return true;
 }
 
 /* A text with 1 for each layer that has experts: all, every n-th from the first, or as a list says. */
 static enum pz_status expert_layers(struct reader *r, const char **out) {
   const struct given *g = &r->g[ARG_EXPERT_LAYERS];
   size_t layers = (size_t)r->g[ARG_LAYERS].n;
-  struct pattern p = {.at = g->set ? g->text : "1", .arena = r->arena, .most = layers};
+  const char *text = g->set ? g->text : "1";
   static const char accepted[] = "a number of layers, or a list with 0 or 1 for each layer";
   if (layers > 65536) return wrong(r, ARG_LAYERS, "at most 65536");
-  size_t digits = strspn(p.at, "0123456789");
-  if (digits && !p.at[digits]) {
-    unsigned long every = digits < 8 ? strtoul(p.at, NULL, 10) : 0;
-    char *text = pz_arena_alloc(r->arena, layers + 1, 1);
-    if (!text) return no_memory(r);
+  struct pattern p = {.at = text, .out = pz_arena_alloc(r->arena, layers + 1, 1), .most = layers};
+  if (!p.out) return no_memory(r);
+  *out = p.out;
+  size_t digits = strspn(text, "0123456789");
+  if (digits && !text[digits]) {
+    unsigned long every = digits < 8 ? strtoul(text, NULL, 10) : 0;
     if (!every) return wrong(r, ARG_EXPERT_LAYERS, accepted);
-    for (size_t i = 0; i < layers; i++) text[i] = i % every ? '0' : '1';
-    text[layers] = '\0';
-    *out = text;
+    for (size_t i = 0; i < layers; i++) p.out[i] = i % every ? '0' : '1';
     return PZ_OK;
   }
-  *out = pattern_sum(&p);
-  if (p.bad || *p.at || strlen(*out) != layers) return wrong(r, ARG_EXPERT_LAYERS, accepted);
+  if (!read_pattern(&p) || *p.at || p.n != layers) return wrong(r, ARG_EXPERT_LAYERS, accepted);
   return PZ_OK;
 }
 
@@ -1583,18 +1499,23 @@ static void put_experts(const struct reader *r, int64_t width, const char *layer
   if (strchr(layers, '0')) fputc(']', out);
 }
 
-static void put_nemotron(const struct reader *r, const struct shape *x, int64_t width, FILE *out) {
-  int64_t dim = count(r, ARG_MAMBA_HEAD_DIM, 64);
+/* What all configurations but GPT-2's call alike. */
+static void put_shape(const struct reader *r, const struct shape *x, FILE *out) {
   put(out, "hidden_size", x->hidden);
   put(out, "num_attention_heads", x->heads);
-  put(out, "num_key_value_heads", x->kv_heads);
-  put(out, "head_dim", x->head_dim);
   put(out, "intermediate_size", x->ffn);
   put(out, "vocab_size", x->vocab);
   put(out, "max_position_embeddings", x->positions);
   put_truth(out, "tie_word_embeddings", !has(r, ARG_UNTIED));
-  fprintf(out, ",\"attention_dropout\":%g,\"hidden_dropout\":%g", x->attention_dropout,
-          x->hidden_dropout);
+  fprintf(out, ",\"attention_dropout\":%g", x->attention_dropout);
+}
+
+static void put_nemotron(const struct reader *r, const struct shape *x, int64_t width, FILE *out) {
+  int64_t dim = count(r, ARG_MAMBA_HEAD_DIM, 64);
+  put_shape(r, x, out);
+  put(out, "num_key_value_heads", x->kv_heads);
+  put(out, "head_dim", x->head_dim);
+  fprintf(out, ",\"hidden_dropout\":%g", x->hidden_dropout);
   fprintf(out, ",\"hybrid_override_pattern\":\"%s\"", r->letters);
   put(out, "mamba_num_heads", count(r, ARG_MAMBA_HEADS, pz_max(2 * x->hidden / dim, 1)));
   put(out, "mamba_head_dim", dim);
@@ -1639,14 +1560,8 @@ static void put_gpt2(const struct reader *r, const struct shape *x, FILE *out) {
 
 static void put_llama(const struct reader *r, const struct shape *x, FILE *out) {
   bool latent = has(r, ARG_LATENT), biases = !has(r, ARG_NO_BIAS);
-  put(out, "hidden_size", x->hidden);
   put(out, "num_hidden_layers", x->layers);
-  put(out, "num_attention_heads", x->heads);
-  put(out, "intermediate_size", x->ffn);
-  put(out, "vocab_size", x->vocab);
-  put(out, "max_position_embeddings", x->positions);
-  fprintf(out, ",\"attention_dropout\":%g", x->attention_dropout);
-  put_truth(out, "tie_word_embeddings", !has(r, ARG_UNTIED));
+  put_shape(r, x, out);
   if (!has(r, ARG_SWIGLU)) {
     fprintf(out,
             ",\"hidden_act\":\"gelu\",\"hidden_dropout\":%g,\"rotary_pct\":1.0,"
@@ -1721,7 +1636,6 @@ static enum pz_status read_model(struct reader *r) {
   if (gated && x.hidden_dropout > 0)
     note(r, "dropout of hidden states is not counted for Llama's shape (--hidden-dropout "
             "0 turns it off; Megatron's default is 0.1)");
-  mark(r, PZ_RUN_MODEL, ARG_LAYERS, ARG_LAYERS);
   return PZ_OK;
 }
 
@@ -1737,6 +1651,9 @@ static enum pz_status read_all(struct reader *r, const char *text, size_t bytes)
   if (status == PZ_OK) status = read_letters(r);
   if (status == PZ_OK) status = need(r, ARG_LAYERS, "num-layers");
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == PZ_OK; i++) status = steps[i](r);
+  for (size_t i = 0; i < sizeof origins / sizeof *origins; i++)
+    if (!r->out->from[origins[i].field])
+      mark(r, origins[i].field, origins[i].argument, origins[i].argument);
   return status == PZ_OK && r->lost ? no_memory(r) : status;
 }
 

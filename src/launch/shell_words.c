@@ -16,15 +16,13 @@ struct draft {
   const char *unknown;
 };
 
-enum truth { NO, YES, MAYBE };
+enum truth { NO, MAYBE, YES };
 
 /* An `if`, `case` or { that is open. */
 struct branch {
   char kind;            /* its first letter */
   enum truth past, now; /* was a branch before this one taken; is this one? */
   const char *subject;  /* of a case; NULL: it is unknown */
-  bool guessed;         /* it may be taken, and has arguments */
-  uint32_t line;        /* where this branch begins */
 };
 
 struct scanner {
@@ -76,14 +74,9 @@ static bool is_name(char c, bool first) {
   return c == '_' || isalpha((unsigned char)c) || (!first && isdigit((unsigned char)c));
 }
 
-static enum truth not_of(enum truth a) { return a == MAYBE ? MAYBE : a == NO ? YES : NO; }
-
-static enum truth both(enum truth a, enum truth b) {
-  if (a == NO || b == NO) return NO;
-  return a == YES && b == YES ? YES : MAYBE;
-}
-
-static enum truth either(enum truth a, enum truth b) { return not_of(both(not_of(a), not_of(b))); }
+static enum truth not_of(enum truth a) { return (enum truth)(YES - a); }
+static enum truth both(enum truth a, enum truth b) { return a < b ? a : b; }
+static enum truth either(enum truth a, enum truth b) { return a > b ? a : b; }
 
 /* Is what stands here run? */
 static enum truth is_run(const struct scanner *s) {
@@ -168,8 +161,7 @@ struct sum {
   const struct pz_shell_text *t;
   const char *at, *end;
   int depth;
-  bool sure; /* guessed values do not count */
-  bool failed;
+  bool guessed, failed;
 };
 
 static int64_t sum_of(struct sum *x);
@@ -206,9 +198,9 @@ static int64_t factor_of(struct sum *x) {
   if (x->at < x->end && *x->at == '}') x->at++;
   if (!n || isdigit((unsigned char)*from)) return number_of(x, from, from + n);
   const struct pz_shell_variable *v = find(x->t, from, n);
-  if (v && !v->unknown && !(x->sure && v->guessed))
-    return number_of(x, v->value, v->value + strlen(v->value));
-  return x->failed = true, 0;
+  if (!v || v->unknown) return x->failed = true, 0;
+  x->guessed = x->guessed || v->guessed;
+  return number_of(x, v->value, v->value + strlen(v->value));
 }
 
 static const int64_t MOST_NUMBER = (int64_t)1 << 53;
@@ -303,6 +295,7 @@ static enum pz_status put_bracketed(struct scanner *s, const char *from, const c
     char text[32];
     int64_t v = sum_of(&x);
     snprintf(text, sizeof text, "%lld", (long long)v);
+    d->guessed = d->guessed || x.guessed;
     if (!x.failed && x.at == x.end) return put(s, d, text, strlen(text));
   }
   return put_unknown(s, d, from, n);
@@ -452,28 +445,12 @@ static enum pz_status word_step(struct scanner *s, bool *list) {
   return put(s, d, &c, 1);
 }
 
-/* The innermost branch that may be taken has an argument, or the command behind && or ||. */
-static enum pz_status guess(struct scanner *s, uint32_t line) {
-  struct branch *maybe = NULL;
-  for (int i = 0; i < s->n_branches && i < MOST_DEPTH; i++)
-    if (s->branches[i].now == MAYBE) maybe = &s->branches[i];
-  if (maybe) maybe->guessed = true;
-  struct pz_shell_guess one = {line, line};
-  const struct pz_vec *all = &s->out->guesses;
-  bool told = all->n && pz_vec_at(all, struct pz_shell_guess, all->n - 1)->last == line;
-  return maybe || told || pz_vec_push(&s->out->guesses, &one) ? PZ_OK : no_memory(s);
-}
-
 static enum pz_status keep_word(struct scanner *s, uint32_t line) {
   struct draft *d = &s->word;
   bool redirected = peek(s, 0) && strchr("<>", peek(s, 0)) && s->at >= d->n &&
                     strspn(d->text, "0123456789") == d->n &&
                     memcmp(s->text + s->at - d->n, d->text, d->n) == 0; /* the 2 of 2>file */
   if ((!d->n && !d->quoted) || redirected) return PZ_OK;
-  if (is_run(s) == MAYBE && strncmp(d->text, "--", 2) == 0) {
-    enum pz_status status = guess(s, line);
-    if (status != PZ_OK) return status;
-  }
   s->kept_bytes += d->n;
   if (s->out->words.n >= PZ_SHELL_MOST_WORDS || s->kept_bytes > MOST_BYTES)
     return too_much(s, "too many words", PZ_SHELL_MOST_WORDS);
@@ -481,7 +458,8 @@ static enum pz_status keep_word(struct scanner *s, uint32_t line) {
                             .unknown = d->unknown,
                             .line = line,
                             .begins = s->begins,
-                            .batch = s->batch};
+                            .batch = s->batch,
+                            .guessed = is_run(s) == MAYBE};
   s->begins = false;
   return w.text && pz_vec_push(&s->out->words, &w) ? PZ_OK : no_memory(s);
 }
@@ -504,6 +482,16 @@ static size_t continuation(const struct scanner *s) {
   return peek(s, n) == '\n' ? n + 1 : 0;
 }
 
+/* Skips blanks and continued lines. */
+static void skip_gap(struct scanner *s) {
+  for (;;) {
+    size_t n = continuation(s);
+    if (!n && peek(s, 0) != ' ' && peek(s, 0) != '\t') return;
+    s->line += n > 0;
+    s->at += n ? n : 1;
+  }
+}
+
 /* A word without what it means; *list: as in word_step. */
 static enum pz_status draft_word(struct scanner *s, bool *list) {
   enum pz_status status = PZ_OK;
@@ -517,18 +505,12 @@ static enum pz_status draft_word(struct scanner *s, bool *list) {
 
 /* ---- conditions ----------------------------------------------------------------------------- */
 
-/* Words of [ ... ], [[ ... ]] or test ...; an operator of [[ is a word. */
-struct test {
-  struct {
-    const char *text;
-    bool unknown;
-  } word[64];
-  int n, at;
+/* A op B, -z A or A, in a test. */
+struct term {
+  const char *word[3];
+  int n;
+  bool negated, unknown;
 };
-
-static const char *test_word(const struct test *t, int i) {
-  return t->at + i < t->n ? t->word[t->at + i].text : "";
-}
 
 static bool is_either(const char *word, const char *a, const char *b) {
   return strcmp(word, a) == 0 || strcmp(word, b) == 0;
@@ -546,85 +528,61 @@ static enum truth compare(const char *op, int64_t a, int64_t b) {
 
 /* Does a text have what a pattern matches?  Of patterns, * alone and texts without signs are decided. */
 static enum truth is_like(const char *text, const char *pattern) {
-  if (strcmp(pattern, "*") == 0 || strcmp(text, pattern) == 0) return YES;
+  if (is_either(pattern, "*", text)) return YES;
   return strpbrk(pattern, "*?[") ? MAYBE : NO;
 }
 
-/* A op B, -z A or A. */
-static enum truth test_one(struct test *t) {
-  const char *first = test_word(t, 0), *op = test_word(t, 1), *last = test_word(t, 2);
-  int left = t->n - t->at;
-  bool number = *op == '-' && op[1] && op[2], same = is_either(op, "=", "==");
-  bool unknown = left > 0 && t->word[t->at].unknown;
-  if (left > 2 && (number || same || strcmp(op, "!=") == 0 || strpbrk(op, "<>~"))) {
-    char *a_end, *b_end;
-    long long a = strtoll(first, &a_end, 10), b = strtoll(last, &b_end, 10);
-    bool numbers = *first && *last && !*a_end && !*b_end;
-    unknown = unknown || t->word[t->at + 2].unknown || strpbrk(op, "<>~");
-    t->at += 3;
-    if (unknown || (number && !numbers)) return MAYBE;
-    return number ? compare(op, a, b) : same ? is_like(first, last) : not_of(is_like(first, last));
-  }
-  bool empty = strcmp(first, "-z") == 0;
-  if (left > 1 && *first == '-' && first[1] && !first[2] && !is_either(op, "&&", "||")) {
-    unknown = t->word[t->at + 1].unknown || !(empty || strcmp(first, "-n") == 0);
-    t->at += 2;
-    return unknown ? MAYBE : empty == !*op ? YES : NO;
-  }
-  t->at++;
-  return unknown ? MAYBE : *first ? YES : NO;
+static enum truth term_value(const struct term *t) {
+  const char *first = t->word[0], *op = t->word[1], *last = t->word[2];
+  struct sum x = {.failed = false};
+  if (t->unknown || t->n < 1 || t->n > 3) return MAYBE;
+  if (t->n == 1) return *first ? YES : NO;
+  if (t->n == 2 && strcmp(first, "-z") == 0) return *op ? NO : YES;
+  if (t->n == 2) return strcmp(first, "-n") != 0 ? MAYBE : *op ? YES : NO;
+  if (is_either(op, "=", "==")) return is_like(first, last);
+  if (strcmp(op, "!=") == 0) return not_of(is_like(first, last));
+  int64_t a = number_of(&x, first, first + strlen(first));
+  int64_t b = number_of(&x, last, last + strlen(last));
+  return !x.failed && *op == '-' ? compare(op, a, b) : MAYBE;
 }
 
-static enum truth evaluate(struct test *t) {
-  enum truth any = NO, all = YES;
-  while (t->at < t->n) {
-    bool negated = false;
-    for (; strcmp(test_word(t, 0), "!") == 0 && t->n - t->at > 1; t->at++) negated = !negated;
-    if (is_either(test_word(t, 0), "(", ")")) return MAYBE; /* not read */
-    enum truth one = test_one(t);
-    all = both(all, negated ? not_of(one) : one);
-    const char *joint = test_word(t, 0);
-    if (is_either(joint, "||", "-o")) {
-      any = either(any, all);
-      all = YES;
-    } else if (*joint && !is_either(joint, "&&", "-a")) {
-      return MAYBE;
-    }
-    t->at++;
-  }
-  return t->n ? either(any, all) : NO;
-}
-
-/* The value of a test up to its end, `close` or (NULL) that of the command. */
+/* The value of a test up to its end, `close` or (NULL) that of the command: terms joined by and, and these by or.  What is in
+ * brackets is not decided. */
 static enum pz_status read_test(struct scanner *s, const char *close, enum truth *out) {
-  struct test t = {.n = 0};
-  bool wide = close && close[1], closed = false, list = false;
+  struct term t = {.n = 0};
+  enum truth any = NO, all = YES;
+  bool ended = false, closed = false, list = false, brackets = false;
   enum pz_status status = PZ_OK;
   s->tests = true;
-  while (s->at < s->bytes && !closed && status == PZ_OK) {
-    char c = peek(s, 0), sign[3] = {c};
-    if (c == ' ' || c == '\t' || continuation(s)) {
-      s->line += continuation(s) > 0;
-      s->at += continuation(s) ? continuation(s) : 1;
-      continue;
-    }
-    if (isspace((unsigned char)c) || c == ';' || (!wide && strchr("|&<>()", c))) break;
-    if (wide && strchr("|&<>()", c)) {
-      if (peek(s, 1) == c && strchr("|&", c)) sign[1] = c;
-      s->at += strlen(sign);
-      s->word = (struct draft){.n = strlen(sign)};
-      memcpy(s->word.text, sign, sizeof sign);
+  while (!ended && !closed && status == PZ_OK) {
+    skip_gap(s);
+    char c = peek(s, 0);
+    const char *word = s->word.text;
+    bool sign = close && c && strchr("|&<>()", c);
+    ended = !sign && at_end(s);
+    status = draft_word(s, &list); /* of no letters at a sign */
+    for (int i = 0; i < 2 && sign && peek(s, 0) == c && (!i || strchr("|&", c)); s->at++, i++)
+      status = put(s, &s->word, &c, 1);
+    closed = close && !s->word.quoted && strcmp(word, close) == 0;
+    bool or = is_either(word, "||", "-o");
+    if (ended || closed || or || is_either(word, "&&", "-a")) {
+      all = both(all, t.negated ? not_of(term_value(&t)) : term_value(&t));
+      if (or) any = either(any, all);
+      if (or) all = YES;
+      t = (struct term){.n = 0};
+    } else if (!t.n && strcmp(word, "!") == 0) {
+      t.negated = !t.negated;
     } else {
-      status = draft_word(s, &list);
+      brackets = brackets || is_either(word, "(", ")");
+      t.unknown = t.unknown || s->word.unknown || s->word.guessed;
+      const char *copy = pz_arena_strdup(s->arena, word);
+      if (!copy) status = no_memory(s);
+      if (t.n < 3) t.word[t.n] = copy;
+      t.n += t.n < 4;
     }
-    closed = close && !s->word.quoted && strcmp(s->word.text, close) == 0;
-    if (closed || status != PZ_OK || t.n == (int)(sizeof t.word / sizeof *t.word)) continue;
-    t.word[t.n].unknown = s->word.unknown || s->word.guessed;
-    t.word[t.n].text = pz_arena_strdup(s->arena, s->word.text);
-    if (!t.word[t.n++].text) status = no_memory(s);
   }
   s->tests = false;
-  *out = close && !closed ? MAYBE : evaluate(&t);
+  *out = brackets || (close && ended) ? MAYBE : either(any, all);
   return status;
 }
 
@@ -633,15 +591,13 @@ static bool read_sums(struct scanner *s, enum truth *out) {
   const char *from = s->text + s->at, *end = closing(from, s->text + s->bytes, '(', ')');
   char op[3] = "";
   if (!end || end - from < 5 || end[-2] != ')') return false;
-  struct sum a = {.t = s->out, .at = from + 2, .end = end - 2, .sure = true}, b = a;
+  struct sum x = {.t = s->out, .at = from + 2, .end = end - 2};
   for (; from < end; from++) s->line += *from == '\n';
   s->at = (size_t)(end - s->text);
-  int64_t x = sum_of(&a), y = 0;
-  for (size_t n = 0; a.at < a.end && strchr("<>=!", *a.at) && n < 2;) op[n++] = *a.at++;
-  b.at = a.at;
-  if (*op) y = sum_of(&b);
-  bool whole = !a.failed && !b.failed && (*op ? b.at : a.at) == a.end;
-  *out = whole ? compare(*op ? op : "!=", x, y) : MAYBE;
+  int64_t a = sum_of(&x);
+  for (size_t n = 0; x.at < x.end && strchr("<>=!", *x.at) && n < 2;) op[n++] = *x.at++;
+  int64_t b = *op ? sum_of(&x) : 0;
+  *out = x.failed || x.guessed || x.at < x.end ? MAYBE : compare(op, a, b);
   return true;
 }
 
@@ -649,9 +605,9 @@ static bool read_sums(struct scanner *s, enum truth *out) {
 static void begin_command(struct scanner *s, enum truth value) {
   s->run = s->joint == '&' ? s->list : s->joint == '|' ? not_of(s->list) : YES;
   if (s->negated) value = not_of(value);
-  s->list = s->joint == '&'   ? both(s->list, value)
-            : s->joint == '|' ? either(s->list, value)
-                              : value;
+  if (s->joint == '&') value = both(s->list, value);
+  if (s->joint == '|') value = either(s->list, value);
+  s->list = value;
   s->command = s->negated = false;
 }
 
@@ -666,65 +622,61 @@ static struct branch *top_branch(struct scanner *s) {
   return s->n_branches && s->n_branches <= MOST_DEPTH ? &s->branches[s->n_branches - 1] : NULL;
 }
 
-/* The branch that is over leaves its lines where they were a guess; the next is taken if `value` and none before it was. */
-static enum pz_status next_branch(struct scanner *s, enum truth value) {
-  struct branch *b = top_branch(s);
-  if (!b) return PZ_OK;
-  struct pz_shell_guess one = {b->line, s->line};
-  bool lost = b->guessed && !pz_vec_push(&s->out->guesses, &one);
-  b->guessed = false;
-  b->line = s->line;
+/* The next branch is taken if `value` and none before it was. */
+static void next_branch(struct branch *b, enum truth value) {
+  if (!b) return;
   b->now = both(value, not_of(b->past));
   b->past = either(b->past, value);
-  return lost ? no_memory(s) : PZ_OK;
 }
 
-static void open_branch(struct scanner *s, struct branch b) {
-  b.line = s->line;
-  if (s->n_branches < MOST_DEPTH) s->branches[s->n_branches] = b;
+static void open_branch(struct scanner *s, char kind, enum truth now, const char *subject) {
+  if (s->n_branches < MOST_DEPTH)
+    s->branches[s->n_branches] = (struct branch){.kind = kind, .now = now, .subject = subject};
   s->n_branches++;
 }
 
 /* "case WORD in". */
 static enum pz_status read_case(struct scanner *s) {
-  struct branch b = {.kind = 'c', .now = NO};
   bool list = false;
-  while (peek(s, 0) == ' ') s->at++;
+  skip_gap(s);
   enum pz_status status = draft_word(s, &list);
   if (status != PZ_OK || list) return status;
-  if (!s->word.unknown && !s->word.guessed) b.subject = pz_arena_strdup(s->arena, s->word.text);
-  if (!s->word.unknown && !s->word.guessed && !b.subject) return no_memory(s);
-  while (isspace((unsigned char)peek(s, 0))) s->line += peek(s, 0) == '\n', s->at++;
+  bool known = !s->word.unknown && !s->word.guessed;
+  const char *subject = known ? pz_arena_strdup(s->arena, s->word.text) : NULL;
+  if (known && !subject) return no_memory(s);
+  skip_gap(s);
   if (peek(s, 0) != 'i' || peek(s, 1) != 'n' || !isspace((unsigned char)peek(s, 2))) return PZ_OK;
   s->at += 2;
-  open_branch(s, b);
+  open_branch(s, 'c', NO, subject);
   s->patterns = true;
   return PZ_OK;
 }
 
 /* A|B) of a case, or its end. */
 static enum pz_status read_pattern(struct scanner *s) {
-  const struct branch *b = top_branch(s);
-  bool list = false;
+  struct branch *b = top_branch(s);
+  bool list = false, end = false;
   enum truth any = NO;
+  enum pz_status status = PZ_OK;
   s->tests = true;
-  enum pz_status status = next_branch(s, NO);
-  for (char c = '|'; c == '|' && status == PZ_OK; c = peek(s, 0), s->at += c == '|' || c == ')') {
+  next_branch(b, NO);
+  for (char c = '|'; c == '|' && !end && status == PZ_OK; s->at += c == '|' || c == ')') {
     while (peek(s, 0) == ' ' || peek(s, 0) == '(') s->at++;
     status = draft_word(s, &list);
-    if (!s->word.quoted && strcmp(s->word.text, "esac") == 0) {
-      s->n_branches--;
-      s->patterns = s->tests = false;
-      return status;
-    }
+    end = !s->word.quoted && strcmp(s->word.text, "esac") == 0;
     bool known = b && b->subject && !s->word.unknown && !s->word.guessed;
     bool all = strcmp(s->word.text, "*") == 0;
     any = either(any, all ? YES : known ? is_like(b->subject, s->word.text) : MAYBE);
-    while (peek(s, 0) == ' ') s->at++;
+    skip_gap(s);
+    c = end ? '\0' : peek(s, 0);
   }
   s->patterns = s->tests = false;
-  end_command(s, 0);
-  return status == PZ_OK ? next_branch(s, any) : status;
+  if (end)
+    s->n_branches--;
+  else
+    next_branch(b, any);
+  if (!end) end_command(s, 0);
+  return status;
 }
 
 /* The word where a command begins, if it is a shell's own; else *known is false. */
@@ -748,13 +700,13 @@ static enum pz_status read_keyword(struct scanner *s, bool *known) {
     begin_command(s, w <= TEST ? value : strcmp(words[w], "false") == 0 ? NO : YES);
   } else if (w == BRACE) {
     begin_command(s, MAYBE);
-    open_branch(s, (struct branch){.kind = '{', .now = s->run});
+    open_branch(s, '{', s->run, NULL);
   } else if (w == CASE) {
     status = read_case(s);
   } else if (w == IF) {
-    open_branch(s, (struct branch){.kind = 'i', .now = YES});
+    open_branch(s, 'i', YES, NULL);
   } else if (b && w != DO && b->kind == (w == ESAC ? 'c' : w == END ? '{' : 'i')) {
-    status = next_branch(s, w == THEN ? s->list : w == ELSE ? YES : NO);
+    next_branch(b, w == THEN ? s->list : w == ELSE ? YES : NO);
     if (w == ELIF) b->now = YES;
     if (w >= FI) s->n_branches--;
   }
@@ -841,7 +793,6 @@ enum pz_status pz_shell_read(const char *name, const char *text, size_t bytes,
                         .err = err};
   pz_vec_init(&out->words, arena, sizeof(struct pz_shell_word));
   pz_vec_init(&out->variables, arena, sizeof(struct pz_shell_variable));
-  pz_vec_init(&out->guesses, arena, sizeof(struct pz_shell_guess));
   if (bytes > PZ_SHELL_MOST_BYTES)
     return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
                    PZ_SHELL_MOST_BYTES);

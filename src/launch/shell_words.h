@@ -3,7 +3,7 @@
  * Nothing is run.  Quotes, continued lines and comments are as in a shell; variables that the text itself assigns
  * (NAME=8, ${NAME}, ${NAME:-8}, $((A * B))) are put in.  The text is read from top to bottom.  Branches of `if` and `case`
  * and commands behind && and || are left out where the values in the text decide so; where they do not decide, all are
- * read, and the lines are listed.  A list of arguments, ARGS=(--a 1) or ARGS="--a 1", counts where it stands and is nothing where it is used. */
+ * read, and the words marked.  A list of arguments, ARGS=(--a 1) or ARGS="--a 1", counts where it stands and is nothing where it is used. */
 #ifndef PZ_LAUNCH_SHELL_WORDS_H
 #define PZ_LAUNCH_SHELL_WORDS_H
 
@@ -20,8 +20,9 @@ struct pz_shell_word {
   const char *text;    /* without quotes, variables put in */
   const char *unknown; /* a variable or command in it that has no known value; NULL: none */
   uint32_t line;
-  bool begins; /* a line, list or command: it is no value of the word before */
-  bool batch;  /* of a batch system's comment, #SBATCH */
+  bool begins;  /* a line, list or command: it is no value of the word before */
+  bool batch;   /* of a batch system's comment, #SBATCH */
+  bool guessed; /* nothing decides whether it is run */
 };
 
 struct pz_shell_variable {
@@ -34,15 +35,9 @@ struct pz_shell_variable {
   uint32_t other_line; /* where it has another value before; 0: nowhere */
 };
 
-/* Lines with arguments that were read, though nothing decides whether they are run. */
-struct pz_shell_guess {
-  uint32_t line, last;
-};
-
 struct pz_shell_text {
   struct pz_vec words;     /* struct pz_shell_word */
   struct pz_vec variables; /* struct pz_shell_variable */
-  struct pz_vec guesses;   /* struct pz_shell_guess */
 };
 
 /* Words of a text; `name` stands for it in messages, `presets` are NAME=VALUE, NULL behind the last (or NULL: none).

@@ -313,29 +313,10 @@ static void read_module(struct titan *t, const struct pz_document *d) {
   t->out->vocab = m.vocab;
 }
 
-static const char *flavor_at(const void *ctx, size_t i) {
-  (void)ctx;
-  static const char *const names[] = {"llama3 8B",
-                                      "70B",
-                                      "405B",
-                                      "llama2 7B",
-                                      "13B",
-                                      "70B",
-                                      "llama4 17bx16e",
-                                      "17bx128e",
-                                      "qwen3 0.6B to 32B",
-                                      "30B-A3B",
-                                      "235B-A22B",
-                                      "deepseek_v3 671B",
-                                      NULL};
-  return names[i];
-}
-
 static void read_model(struct titan *t, const char *text, size_t bytes) {
   const struct pz_toml_entry *name = titan_key(t, "model.name");
   const struct pz_toml_entry *flavor = titan_key(t, "model.flavor");
   struct pz_document d;
-  char names[200], message[300];
   if (!name || !flavor) {
     titan_wrong(t, NULL, "no model.name and model.flavor; accepted: torchtitan's configuration");
     return;
@@ -351,9 +332,9 @@ static void read_model(struct titan *t, const char *text, size_t bytes) {
     read_module(t, &d);
     return;
   }
-  snprintf(message, sizeof message, "with model.name: %s",
-           pz_text_join(names, sizeof names, flavor_at, NULL));
-  titan_wrong(t, flavor, message);
+  titan_wrong(t, flavor,
+              "with model.name: llama3 8B, 70B, 405B, llama2 7B, 13B, 70B, llama4 17bx16e, "
+              "17bx128e, qwen3 0.6B to 32B, 30B-A3B, 235B-A22B, deepseek_v3 671B");
 }
 
 /* ---- the plan ------------------------------------------------------------------------------- */
@@ -597,31 +578,27 @@ static const char *meant_key(const struct titan *t, const char *name) {
   return pz_text_misspelt(name, asked_name, t);
 }
 
-static bool is_silent(const char *name, bool *named) {
-  for (size_t k = 0; silent[k]; k++) {
-    *named = !strchr(silent[k], '*');
-    if (starts_like(silent[k], name)) return true;
-  }
-  return *named = false;
+/* 2: a key of this name shapes no step, 1: those with its beginning do not, 0: neither. */
+static int silence(const char *name) {
+  for (size_t k = 0; silent[k]; k++)
+    if (starts_like(silent[k], name)) return strchr(silent[k], '*') ? 1 : 2;
+  return 0;
 }
 
 /* Arguments behind the configuration, "--training.seq_len 8192", take the place of its keys. */
 static void check_arguments(struct titan *t, const char *text, size_t bytes,
                             const struct pz_document *d) {
   for (size_t i = 1; i + 2 < bytes && t->status == PZ_OK; i++) {
-    char name[80], what[240];
-    size_t n = 0;
-    bool named, begins = strchr(" \t\n\"'(", text[i - 1]) && memcmp(text + i, "--", 2) == 0;
+    char name[80] = "", what[240];
+    bool begins = strchr(" \t\n\"'(", text[i - 1]) && memcmp(text + i, "--", 2) == 0;
     if (!begins || (text + i >= d->text && text + i < d->text + d->bytes)) continue;
-    for (size_t k = i + 2; k < bytes && n + 1 < sizeof name; k++) {
+    for (size_t n = 0, k = i + 2; k < bytes && n + 1 < sizeof name; k++) {
       if (!islower((unsigned char)text[k]) && text[k] != '_' && text[k] != '.') break;
       name[n++] = text[k];
     }
-    name[n] = '\0';
-    if (!strchr(name, '.') || is_silent(name, &named) || is_ignored(t, name)) continue;
+    if (!strchr(name, '.') || silence(name) || is_ignored(t, name)) continue;
     snprintf(what, sizeof what,
-             "--%s behind the configuration; accepted: the key in it (--ignore %s "
-             "leaves it out)",
+             "--%s behind the configuration; accepted: the key in it (--ignore %s leaves it out)",
              name, name);
     titan_wrong(t, NULL, what);
   }
@@ -638,17 +615,16 @@ static void check_others(struct titan *t) {
     titan_wrong(t, e, accepted);
   }
   for (uint32_t i = 0; i < t->keys.n; i++) {
-    const char *name = pz_vec_at(&t->keys, struct pz_toml_entry, i)->name;
-    bool named, known = is_silent(name, &named) || t->read[i];
-    const char *meant = named || t->read[i] || is_ignored(t, name) ? NULL : meant_key(t, name);
+    const struct pz_toml_entry *e = pz_vec_at(&t->keys, struct pz_toml_entry, i);
+    bool left_out = is_ignored(t, e->name);
+    if (left_out) titan_add(t, &t->notes, pz_arena_printf(t->arena, "%s is left out", e->name));
+    if (left_out || t->read[i] || silence(e->name) == 2) continue;
+    const char *meant = meant_key(t, e->name);
     if (meant && t->status == PZ_OK)
-      t->status = pz_fail(
-          t->err, PZ_BAD_INPUT, "%s:%u: %s is no key; did you mean %s? (--ignore %s leaves it out)",
-          t->name, pz_vec_at(&t->keys, struct pz_toml_entry, i)->line, name, meant, name);
-    if (is_ignored(t, name))
-      titan_add(t, &t->notes, pz_arena_printf(t->arena, "%s is left out", name));
-    else if (!known && t->ignored.n < 1000)
-      titan_add(t, &t->ignored, name);
+      t->status = pz_fail(t->err, PZ_BAD_INPUT,
+                          "%s:%u: %s is no key; did you mean %s? (--ignore %s leaves it out)",
+                          t->name, e->line, e->name, meant, e->name);
+    if (!silence(e->name) && t->ignored.n < 1000) titan_add(t, &t->ignored, e->name);
   }
 }
 
@@ -689,7 +665,6 @@ enum pz_status pz_torchtitan_read(const char *name, const char *text, size_t byt
   t.read = pz_arena_alloc(arena, t.keys.n + 1, sizeof *t.read);
   if (!t.read) titan_lose(&t);
   if (t.status != PZ_OK) return t.status;
-  memset(t.read, 0, t.keys.n * sizeof *t.read);
   r.plan.framework = pz_framework_find("torchtitan");
   r.from[PZ_PLAN_FRAMEWORK] = "torchtitan's configuration";
   read_degrees(&t, text, bytes);

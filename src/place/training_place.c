@@ -242,6 +242,8 @@ enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
   if (status == PZ_OK) status = pz_need_range("batch", o.plan.batch, 1, 1 << 24, err);
   if (status == PZ_OK)
     status = pz_need_range("objective", o.objective, 0, PZ_PLAN_OBJECTIVES - 1, err);
+  if (status == PZ_OK) status = pz_need_range("top", o.top, 0, 1000, err);
+  if (status == PZ_OK) status = pz_need_range("risk", o.risk, 0, PZ_RISK_NONE, err);
   if (status == PZ_OK) status = check_pins(&o, err);
   if (status == PZ_OK && !(o.seconds >= 0 && o.seconds <= 1e9))
     status = pz_fail(err, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);

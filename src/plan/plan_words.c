@@ -60,33 +60,38 @@ struct plan_words {
   struct pz_error *err;
 };
 
-static enum pz_status words_no_memory(struct plan_words *w) {
-  return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the changes of a plan");
-}
-
+/* Of "tp 8 -> 4", the value that was is left out. */
 static enum pz_status split_words(struct plan_words *w, const char *text) {
   static const char separators[] = " \t\r\n=(),;";
   char *at = pz_arena_strdup(w->arena, text);
-  if (!at) return words_no_memory(w);
+  if (!at) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the changes of a plan");
   for (;;) {
-    size_t gap = strspn(at, separators);
-    bool comma = strcspn(at, ",;") < gap;
+    size_t gap = strspn(at, separators), n = strcspn(at + gap, separators);
+    bool comma = strcspn(at, ",;") < gap, arrow = n == 2 && memcmp(at + gap, "->", 2) == 0;
     memset(at, 0, gap);
     at += gap;
-    if (!*at) return PZ_OK;
+    if (!n) return PZ_OK;
     if (w->n == MOST_WORDS)
       return pz_fail(w->err, PZ_LIMIT, "more than %d words; accepted: at most %d", MOST_WORDS,
                      MOST_WORDS);
     w->word[w->n].text = at;
     w->word[w->n].after_comma = comma;
-    w->word[w->n++].tight = comma && gap == 1;
-    at += strcspn(at, separators);
+    w->word[w->n].tight = comma && gap == 1;
+    w->n += arrow ? -(w->n > 0) : 1;
+    at += n;
   }
 }
 
 /* The next word, if it belongs to what is read; else NULL. */
 static const char *next_word(const struct plan_words *w) {
   return w->at < w->n && !w->word[w->at].after_comma ? w->word[w->at].text : NULL;
+}
+
+/* The value behind the name of a field, or of the chip or the cluster. */
+static enum pz_status take_value(struct plan_words *w, const char *name, const char **value) {
+  *value = next_word(w);
+  if (*value) return w->at++, PZ_OK;
+  return pz_fail(w->err, PZ_BAD_USE, "%s has no value; accepted: %s with a value", name, name);
 }
 
 /* ---- one field ------------------------------------------------------------------------------ */
@@ -128,19 +133,8 @@ static enum pz_status set_field(struct plan_words *w, enum pz_plan_field f, cons
   }
   if (value && x->kind == PZ_PLAN_KIND_REAL && strchr(value, '%'))
     value = pz_arena_printf(w->arena, "%.10g", strtod(value, NULL) / (x->most > 1 ? 1 : 100));
-  return value ? pz_plan_field_read(&w->given, f, value, w->err) : words_no_memory(w);
-}
-
-/* The value behind the name of a field, or of the chip or the cluster. */
-static enum pz_status read_value(struct plan_words *w, const char *name, const char **value) {
-  *value = next_word(w);
-  if (!*value)
-    return pz_fail(w->err, PZ_BAD_USE, "%s has no value; accepted: %s with a value", name, name);
-  w->at++;
-  bool changed = w->at + 1 < w->n && strcmp(w->word[w->at].text, "->") == 0;
-  if (changed) *value = w->word[w->at + 1].text;
-  w->at += changed ? 2 : 0;
-  return PZ_OK;
+  return value ? pz_plan_field_read(&w->given, f, value, w->err)
+               : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the changes of a plan");
 }
 
 /* A switch alone is on. */
@@ -150,8 +144,7 @@ static enum pz_status read_field(struct plan_words *w, enum pz_plan_field f) {
   bool state = x->kind == PZ_PLAN_KIND_SWITCH || x->kind == PZ_PLAN_KIND_FLAG;
   const char *value = next_word(w);
   if (state && (!value || !is_name(states, value))) return set_field(w, f, "on");
-  enum pz_status status = read_value(w, x->name, &value);
-  return status == PZ_OK ? set_field(w, f, value) : status;
+  return take_value(w, x->name, &value) == PZ_OK ? set_field(w, f, value) : PZ_BAD_USE;
 }
 
 /* ---- the text ------------------------------------------------------------------------------- */
@@ -185,8 +178,8 @@ static enum pz_status read_next(struct plan_words *w) {
   w->at++;
   if (f != PZ_PLAN_FIELDS) return read_field(w, f);
   if (off != PZ_PLAN_FIELDS) return set_field(w, off, "off");
-  if (strcmp(name, "chip") == 0) return read_value(w, name, &w->run->chip);
-  if (strcmp(name, "cluster") == 0) return read_value(w, name, &w->run->cluster);
+  if (strcmp(name, "chip") == 0) return take_value(w, name, &w->run->chip);
+  if (strcmp(name, "cluster") == 0) return take_value(w, name, &w->run->cluster);
   if (word[strlen(word) - 1] == ':') word[strlen(word) - 1] = '\0'; /* "megatron: tp 8" */
   for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
     if (is_name(pz_plan_field(bare[i])->names, word)) return set_field(w, bare[i], word);

@@ -146,7 +146,8 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *q) {
     f++;
   }
   const struct pz_correction *c = &q->chip->correction;
-  if (c->error > 0 && c->kinds & pz_correction_kind(q->experts, q->precision)) {
+  bool alike = c->kinds & pz_correction_kind(q->experts, q->precision);
+  if (c->error > 0 && (alike || c->error * c->error > r.base)) {
     r.base = c->error * c->error; /* measured with the user's own steps, whatever features they have */
     memset(r.own, 0, sizeof r.own);
     r.own_steps = true;

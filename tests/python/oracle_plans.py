@@ -30,7 +30,7 @@ OVERLAP = names(lib.pz_overlap_names)
 FRAMEWORKS = phaze.frameworks()
 MEMORY = [f for f, _ in ffi.typeof("struct pz_training_memory").fields]
 NONE, SELECTIVE, FULL, ALTERNATE, HALF = (RECOMPUTE.index(n) for n in ("none", "selective", "full", "alternate", "half"))
-TURNS_ON = {"megatron": 1 << OVERLAP.index("grad") | 1 << OVERLAP.index("param") | 1 << OVERLAP.index("p2p")}
+TURNS_ON = dict.fromkeys(("megatron", "nemo", "torchtitan", "megatron-deepspeed", "deepspeed", "automodel", "maxtext"), 31)
 
 
 class TooMany(Exception):
@@ -360,6 +360,9 @@ class Oracle:
             o.pinned |= 1 << lib.PZ_PLAN_OVERLAP
         if case["offload"]:
             o.plan.offload = (1 if "activations" in case["offload"] else 0) | (2 if "optimizer" in case["offload"] else 0)
+        o.risk = 1  # none: the oracle has steps as they are predicted
+        o.plan.dispatcher = {"nemo": 2, "hai-llm": 1, "automodel": 1}.get(case["framework"], 0)
+        o.plan.cuda_graphs = 0
         o.objective = ["time", "memory", "cost"].index(case["objective"])
         o.tie, o.top, o.threads = tie, 1, 1
         o.uniform, o.all_devices = case["uniform"], case["all_devices"]

@@ -153,7 +153,8 @@ static const struct row rows[] = {
     {COLD_CONSTANT, "t+j+", "energy", NULL, 0, 0},
     {CLUSTER, "o+", "devices scales", NULL, 0, 0},
     {CLUSTER, "t-", "instant", NULL, 0, 0},
-    {CLUSTER, "", "standard any_units", NULL, 0, 0}, /* act where clusters are found and read */
+    /* act where clusters are found and read; in the expected error of networks without a validated run */
+    {CLUSTER, "", "standard any_units calibration_error", NULL, 0, 0},
     {LEVEL_OF, "t-", "devices bytes_per_s", NULL, 0, 0},
     {LEVEL_OF, "t+", "latency_s wrap mesh", NULL, 0, 0},
 };

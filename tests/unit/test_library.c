@@ -561,13 +561,16 @@ static void placements_are_predictions(void **state) {
   double bytes = number(c, "hbm.bytes_per_stack") / 4; /* so that stages recompute */
   set(c, "hbm.bytes_per_stack", bytes);
   assert_int_equal(pz_training_place("llama2-7b", c, &net, &o, &p, NULL), PZ_OK);
-  assert_int_equal(p->n, 20);
+  assert_true(p->n >= 1 && p->n <= 20);
+  double before = 0;
   for (uint32_t i = 0; i < p->n; i++) {
     struct pz_training_run *r = NULL;
     assert_int_equal(pz_training_predict("llama2-7b", c, &net, &p->runs[i]->plan, false, &r, NULL),
                      PZ_OK);
     assert_true(r->p.step_s == p->runs[i]->p.step_s && r->p.peak_bytes <= r->hbm_bytes);
-    assert_true(i == 0 || r->p.step_s >= p->runs[i - 1]->p.step_s);
+    double counted = r->p.step_s * (1 + p->runs[i]->expected.error);
+    assert_true(i < 2 || counted >= before * (1 - 1e-9)); /* the first is the simplest of the best */
+    before = counted;
     pz_training_run_free(r);
   }
   const struct pz_plan_certificate *k = &p->certificate;

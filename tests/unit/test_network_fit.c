@@ -99,6 +99,11 @@ static void small_rows_get_their_test_from_larger_ones(void **state) {
                    PZ_OK);
   assert_int_equal(logs.rows.n, 2); /* none of zero bytes */
   assert_string_equal(pz_vec_at(&logs.rows, struct pz_nccl_row, 0)->test, "all_reduce");
+  /* or from a command behind them */
+  static const char small[] = "8 2 float sum -1 10.0 0.00 0.00 0 10.0 0.00 0.00 0\n";
+  char *text = pz_arena_printf(&arena, "%sall_gather_perf\n", small);
+  assert_int_equal(read_text(text, &arena, &logs, &err), PZ_OK);
+  assert_string_equal(pz_vec_at(&logs.rows, struct pz_nccl_row, 0)->test, "all_gather");
   pz_arena_release(&arena);
 }
 

@@ -79,6 +79,7 @@ static void words_are_a_shells(void **state) {
       {"if [ 1 -eq 2 ]; then if true; then a; fi; b; fi; c", "/c"},
       {"if [[ a = b || c = c && ! -z x ]]; then a; fi; test a = b || b", "/a|/b"},
       {"if [[ (a = b || c = d) && -z x ]]; then a; fi; [ a -a -z b -o c ] && b", "/a|/b"},
+      {"if [[ (a || b || c) && -z x ]]; then a; fi; [ ! -n x -o -z \"\" ] && b", "/a|/b"},
       {"X=7B\ncase $X in\n 7B|13B) a ;;\n *) b;;\nesac\nc", "/a|/c"},
       {"case x in (y) a ;; \"x\") b\n c;; *) d\nesac; e", "/b|/c|/e"},
       /* and that it does not: all is read */
@@ -88,6 +89,7 @@ static void words_are_a_shells(void **state) {
        "/while|[|$#|-gt|0|]|/shift|/done"},
       {"A=8\n[ -n \"$1\" ] && A=$1\nif [ $A = 8 ]; then a; fi; --x $A", "/a|/--x|8"},
       {"A=1\n[ -f x ] && A=2\nif [ $A = 1 ]; then a; else b; fi", "/a|/b"},
+      {"A=1\n[ -f x ] && A=2\nif [ $((A)) = 1 ]; then a; else b; fi; ((A == 2)) || c", "/a|/b|/c"},
       {"if [ -f x ]; then a; elif true; then b; else c; fi", "/a|/b"},
       {"if [ a; then b", "/b"},
       {"fi; else; esac; }; a", "/a"},
@@ -133,24 +135,24 @@ static void words_have_limits(void **state) {
   pz_free(words);
 }
 
-/* Lines with arguments that nothing decides are listed, others not. */
-static void guesses_are_listed(void **state) {
+/* Arguments that nothing decides are marked, others not. */
+static void guesses_are_marked(void **state) {
   (void)state;
   static const char text[] = "if [ -f x ]; then\n  A=1\nfi\n"
                              "if [ -f x ]; then\n  A+=(--b 1)\nelse\n  A+=(--c 1)\nfi\n"
                              "if [ 1 = 2 ]; then\n  A+=(--d)\nfi\n"
                              "[ -f y ] && A+=(--e 1 --f 2)\n"
                              "case $1 in\n  x) A+=(--g) ;;\nesac\n--h\n";
-  static const uint32_t lines[][2] = {{4, 6}, {6, 8}, {12, 12}, {14, 15}};
+  char marked[80] = "";
   struct pz_shell_text t;
   struct pz_error err = {0};
   assert_int_equal(pz_shell_read("text", text, strlen(text), NULL, &arena, &t, &err), PZ_OK);
-  assert_int_equal(t.guesses.n, sizeof lines / sizeof *lines);
-  for (uint32_t i = 0; i < t.guesses.n; i++) {
-    const struct pz_shell_guess *g = pz_vec_at(&t.guesses, struct pz_shell_guess, i);
-    assert_int_equal(g->line, lines[i][0]);
-    assert_int_equal(g->last, lines[i][1]);
+  for (uint32_t i = 0; i < t.words.n; i++) {
+    const struct pz_shell_word *w = pz_vec_at(&t.words, struct pz_shell_word, i);
+    size_t n = strlen(marked);
+    snprintf(marked + n, sizeof marked - n, "%s%s", w->text, w->guessed ? "? " : " ");
   }
+  assert_string_equal(marked, "--b? 1? --c? 1? --e? 1? --f? 2? --g? --h ");
 }
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -288,6 +290,9 @@ static const struct example {
      "ep 4 etp 1 tp 2 imbalance 1.25 overlap ep", "\"mlp_only_layers\":[0]}"},
     {"every second", ON8 MOE "--qk-layernorm --moe-layer-freq 2", "ep 1 etp 1",
      "\"mlp_only_layers\":[1,3,5,7]}"},
+    {"sums in sums",
+     ON8 MOE "--qk-layernorm --moe-layer-freq '(([1] + [0])*2+[1, 0 ])*0+(([0]+[1]*3))*2'",
+     "ep 1 etp 1", "\"mlp_only_layers\":[0,4]}"},
     {"etp as tp", ON8 MOE "--tensor-model-parallel-size 4 --sequence-parallel", "ep 1 etp 4", NULL},
     {"deepseek",
      ON8 MLA A2A "--moe-layer-freq '[0]*3 + [1]*5' --expert-model-parallel-size 8 "
@@ -537,7 +542,9 @@ static void strays_are_told(void **state) {
        "--recompute-method and --recompute-num-layers have no "
        "effect without --recompute-granularity|"},
       {"[ -f x ] && A=\"--seq-length 2048\"\n" ON8 GPT,
-       "arguments in lines 1 to 1 count, though the text does not decide whether they are run|"},
+       "arguments in line 1 count, though the text does not decide whether they are run|"},
+      {"[ -f x ] && A=\"--seq-length 2048 --bf16\n --bf16\"\n[ -f x ] || A+=\" --bf16\"\n" ON8 GPT,
+       "arguments in lines 1, 2, 3 count, though the text does not decide whether they are run|"},
       {"X=0\nif [ $X = 1 ]; then A+=\" --tensor-model-parallel-size 8\"; fi\n" ON8 GPT, ""},
   };
   struct pz_run_plan m;
@@ -1193,7 +1200,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(verdicts_are_right, begin, end),
       cmocka_unit_test_setup_teardown(words_are_a_shells, begin, end),
       cmocka_unit_test_setup_teardown(words_have_limits, begin, end),
-      cmocka_unit_test_setup_teardown(guesses_are_listed, begin, end),
+      cmocka_unit_test_setup_teardown(guesses_are_marked, begin, end),
       cmocka_unit_test_setup_teardown(arguments_are_read, begin, end),
       cmocka_unit_test_setup_teardown(wrong_arguments_are_told, begin, end),
       cmocka_unit_test_setup_teardown(options_fill_gaps, begin, end),
