@@ -3132,7 +3132,8 @@ enum pz_validation_form {
   PZ_VALIDATION_ROWS,      /* CSV: a line a point */
   PZ_VALIDATION_LIMITS,   /* CSV: limits that hold now, mean errors rounded up with a little room */
   PZ_VALIDATION_EXPECTED, /* CSV: errors of runs by their features, which predictions are told with */
-  PZ_VALIDATION_PAGE      /* HTML: predicted against measured, and the errors by group */
+  PZ_VALIDATION_PAGE,     /* HTML: predicted against measured, and the errors by group */
+  PZ_VALIDATION_FEATURES  /* table for people: what errors come from, and how many runs are within their intervals */
 };
 
 /* *text is the caller's to give back with pz_text_free. */

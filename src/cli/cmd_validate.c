@@ -12,7 +12,7 @@ struct settings {
   struct pz_common common;
   const char *runs[MOST_TABLES + 1]; /* ends with NULL */
   const char *ops, *beside, *chip, *limits, *csv, *report, *write_limits, *write_expected;
-  bool rows, cold;
+  bool rows, cold, features;
   int64_t threads;
 };
 
@@ -29,6 +29,7 @@ static const struct pz_option options[] = {
     {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv|builtin-ops", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret); the built-in data have their own; builtin-ops, with --ops: those of operators by chip and kind, for groups of 20 rows or more"},
     {.name = "cold", .type = PZ_OPTION_FLAG, .offset = AT(cold), .help = "Predict training runs by the data sheets of their chips alone: nothing that was measured on a chip is used (errors by chip, and with constants that were fitted on other families of chips)"},
     {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
+    {.name = "features", .type = PZ_OPTION_FLAG, .offset = AT(features), .help = "Show the errors of training runs by what their plans have (expert parallelism, ZeRO-3, fp8 ...): what each adds to the error that is printed with predictions, how wide the interval is, and the part of the runs within it"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
     {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(report), .arg = "PAGE.html", .help = "Write predicted against measured, one point a row, as one self-contained HTML page"},
     {.name = "write-limits", .type = PZ_OPTION_TEXT, .offset = AT(write_limits), .arg = "OUT.csv", .help = "Write limits that hold now, with a little to spare, to this file"},
@@ -60,11 +61,15 @@ static enum pz_status write_files(const struct settings *s, const struct pz_vali
 
 static enum pz_status print(const struct settings *s, const struct pz_validation *v,
                             struct pz_arena *arena, struct pz_error *err) {
-  if (!s->common.json) return pz_validation_print(v, s->rows, arena, stdout);
+  if (!s->common.json && !s->features) return pz_validation_print(v, s->rows, arena, stdout);
   char *text = NULL;
   size_t bytes = 0;
   enum pz_status status = pz_validation_text(
-      v, s->rows ? PZ_VALIDATION_JSON_ROWS : PZ_VALIDATION_JSON, &text, &bytes, err);
+      v,
+      s->features ? PZ_VALIDATION_FEATURES
+      : s->rows   ? PZ_VALIDATION_JSON_ROWS
+                  : PZ_VALIDATION_JSON,
+      &text, &bytes, err);
   if (status == PZ_OK) fputs(text, stdout);
   pz_text_free(text);
   return status;

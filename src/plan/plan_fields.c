@@ -223,7 +223,7 @@ static enum pz_status wrong_word(const struct pz_plan_field_info *x, const char 
 
 static int word_at(const char *const *names, const char *word, size_t n) {
   for (int i = 0; names[i]; i++)
-    if (strlen(names[i]) == n && strncmp(names[i], word, n) == 0) return i;
+    if (pz_text_is(word, n, names[i])) return i;
   return -1;
 }
 

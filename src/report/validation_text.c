@@ -274,6 +274,10 @@ static bool put_limits(const struct pz_validation *v, FILE *out) {
   return true;
 }
 
+static bool put_told(const struct pz_validation *v, FILE *out) {
+  return pz_error_fit_tell(v->points, v->n_points, out);
+}
+
 static bool put_expected(const struct pz_validation *v, FILE *out) {
   return pz_error_fit_put(v->points, v->n_points, out);
 }
@@ -308,6 +312,7 @@ enum pz_status pz_validation_text(const struct pz_validation *v, enum pz_validat
   case PZ_VALIDATION_GROUPS: return make_text(v, put_groups, text, bytes, err);
   case PZ_VALIDATION_ROWS: return make_text(v, put_points, text, bytes, err);
   case PZ_VALIDATION_LIMITS: return make_text(v, put_limits, text, bytes, err);
+  case PZ_VALIDATION_FEATURES: return make_text(v, put_told, text, bytes, err);
   case PZ_VALIDATION_EXPECTED: return make_text(v, put_expected, text, bytes, err);
   case PZ_VALIDATION_PAGE: return pz_validation_page(v, text, bytes, err);
   }

@@ -217,7 +217,66 @@ static void put_table(struct fitted *f, struct left_out *l, FILE *out) {
   put_texts(f, "network", has_network, false, out);
 }
 
-bool pz_error_fit_put(const struct pz_validation_point *points, uint32_t n, FILE *out) {
+/* ---- for people ----------------------------------------------------------------------------- */
+
+static struct pz_risk risk_of_run(const struct pz_validation_point *p) {
+  struct pz_chip chip = {.name = ""};
+  struct pz_cluster net = {.n_levels = 0};
+  uint64_t set = p->features;
+  pz_text_copy(chip.name, sizeof chip.name, p->chip);
+  pz_text_copy(net.name, sizeof net.name, p->cluster);
+  struct pz_risk_question q = {
+      .chip = &chip,
+      .net = set & PZ_FEATURE_BIT(PZ_FEATURE_NODES) && *p->cluster ? &net : NULL,
+      .experts = set & PZ_FEATURE_BIT(PZ_FEATURE_EXPERTS),
+      .precision = set & PZ_FEATURE_BIT(PZ_FEATURE_EIGHT_BIT)  ? PZ_PRECISION_FP8
+                   : set & PZ_FEATURE_BIT(PZ_FEATURE_FOUR_BIT) ? PZ_PRECISION_NVFP4
+                                                               : PZ_PRECISION_BF16,
+      .devices = p->devices,
+      .seq = p->seq};
+  return pz_risk_built_in(&q);
+}
+
+static void tell_row(const struct fitted *f, const char *name, has_fn *has, const void *what,
+                     double own, FILE *out) {
+  struct counted c = count(f, has, what);
+  double width = 0;
+  uint32_t within = 0;
+  for (uint32_t i = 0; i < f->n; i++) {
+    const struct pz_validation_point *p = f->run[i];
+    if (!has(p, what)) continue;
+    struct pz_risk r = risk_of_run(p);
+    double error = pz_risk_error(&r, p->features);
+    width += error;
+    within += fabs(p->measured_s / p->predicted_s - 1) <= error;
+  }
+  if (c.runs)
+    fprintf(out, "%-56s %7u %5u %6.1f%% %6.1f%% %8.1f%% %6.0f%%\n", name, c.sources, c.runs,
+            100 * c.error / c.runs, 100 * own, 100 * width / c.runs, 100.0 * within / c.runs);
+}
+
+static bool has_unseen(const struct pz_validation_point *p, const void *what) {
+  struct pz_risk r = risk_of_run(p);
+  bool any = pz_risk_unseen(&r, p->features, NULL) || *r.beyond;
+  return any == *(const bool *)what;
+}
+
+static void tell_table(const struct fitted *f, FILE *out) {
+  const uint64_t all = 0;
+  const bool yes = true;
+  struct pz_chip none = {.name = ""};
+  struct pz_risk r = pz_risk_built_in(&(struct pz_risk_question){.chip = &none});
+  fprintf(out, "%-56s %7s %5s %7s %7s %9s %7s\n", "feature", "sources", "runs", "error", "adds",
+          "interval", "within");
+  tell_row(f, "all runs", has_features, &all, sqrt(r.all), out);
+  for (int k = 0; k < PZ_FEATURES; k++) {
+    uint64_t bit = PZ_FEATURE_BIT(k);
+    tell_row(f, pz_feature_text((enum pz_feature)k), has_features, &bit, sqrt(r.own[k]), out);
+  }
+  tell_row(f, "something that no validated run has", has_unseen, &yes, sqrt(r.unseen), out);
+}
+
+static bool with_runs(const struct pz_validation_point *points, uint32_t n, bool tell, FILE *out) {
   struct pz_arena arena;
   struct fitted f = {.n = 0};
   pz_arena_init(&arena, NULL);
@@ -230,7 +289,16 @@ bool pz_error_fit_put(const struct pz_validation_point *points, uint32_t n, FILE
   struct left_out *l = pz_arena_alloc(&arena, n + 1, sizeof *l);
   bool good = f.run && f.e2 && f.weight && f.rest && f.source && f.runs_of && l;
   if (good) take_runs(&f, points, n);
-  if (good) put_table(&f, l, out);
+  if (good && tell) tell_table(&f, out);
+  if (good && !tell) put_table(&f, l, out);
   pz_arena_release(&arena);
   return good;
+}
+
+bool pz_error_fit_put(const struct pz_validation_point *points, uint32_t n, FILE *out) {
+  return with_runs(points, n, false, out);
+}
+
+bool pz_error_fit_tell(const struct pz_validation_point *points, uint32_t n, FILE *out) {
+  return with_runs(points, n, true, out);
 }

@@ -11,6 +11,11 @@
 
 #include "study/points.h"
 
+/* For people: of each feature the runs that have it, their mean error, what it adds to the error to expect, and the part of
+ * the runs whose step is within the interval that is printed with predictions.  Both by the built-in table.  False: out of
+ * memory. */
+bool pz_error_fit_tell(const struct pz_validation_point *points, uint32_t n, FILE *out);
+
 /* Writes the table (CSV).  False: out of memory. */
 bool pz_error_fit_put(const struct pz_validation_point *points, uint32_t n, FILE *out);
 

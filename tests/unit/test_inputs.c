@@ -155,8 +155,8 @@ static const struct row rows[] = {
     {CLUSTER, "t-", "instant", NULL, 0, 0},
     /* act where clusters are found and read; in the expected error of networks without a validated run */
     {CLUSTER, "", "standard any_units calibration_error", NULL, 0, 0},
-    {LEVEL_OF, "t-", "devices bytes_per_s", NULL, 0, 0},
-    {LEVEL_OF, "t+", "latency_s wrap mesh", NULL, 0, 0},
+    {LEVEL_OF, "t-", "devices bytes_per_s efficiency=0.5 switch_efficiency=0.5", NULL, 0, 0},
+    {LEVEL_OF, "t+", "latency_s startup_s=1e-5 wrap mesh", NULL, 0, 0},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
