@@ -389,7 +389,8 @@ def _refuse(given: Mapping[str, Any], why: str) -> None:
 
 def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: int = 1024,
           batch: int = 4096, seq: Optional[int] = None, top: int = 1, framework: Optional[str] = None,
-          tie: float = 0.01, objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
+          tie: float = 0.001, objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
+          risk: Optional[str] = None, without: Optional[str] = None,
           events: bool = False, tokens: Optional[float] = None, deadline_s: Optional[float] = None,
           threads: int = 0, seconds: float = 300, progress: Optional[Progress] = None,
           tp: Union[int, Sequence[int], None] = None, mbs: Union[int, Sequence[int], None] = None,
@@ -399,8 +400,9 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
           plan_fields=None) -> Placement:
     """The best plan to train a model on so many devices, proved.  Degrees that are given (tp, pp, dp, cp, ep,
     mbs, zero, recompute ...) are pinned, the others are searched; `top` plans are returned.  Plans within
-    `tie` of the fastest are equal to the model: the first is the simplest of them, `fastest` the one with
-    the shortest predicted step.  With a `deadline_s` only plans with which a run over so many `tokens` ends by then;
+    `tie` of the best are equal to the model: the first is the simplest of them, `fastest` the best.  A step
+    counts as 1 + the error to expect of the plan times as long, unless `risk` is "none"; `without` names software
+    that is not to be used ("te,deepep,hybridep,cuda-graphs").  With a `deadline_s` only plans with which a run over so many `tokens` ends by then;
     where none does the fastest, and the result is `late`.  `progress` is told how far the search is, in the thread of the caller;
     returning False stops it, which then raises Stopped, and Ctrl-C stops it too.  After `seconds` (0: never) the search ends
     with the best plans so far: the result is `stopped`, and certificate.gap says how much better a plan could be.
@@ -427,8 +429,8 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     if evaluator not in (None, "default", "training", "original"):
         raise BadUse(f"evaluator {evaluator!r}; accepted: training, original")
     if evaluator == "original" or (evaluator != "training" and (described or _is_onnx(model))):
-        _refuse({"framework": framework, "objective": objective, "uniform": uniform, "all_devices": all_devices,
-                 "events": events, "tokens": tokens, "deadline_s": deadline_s, **plan_fields},
+        _refuse({"framework": framework, "objective": objective, "risk": risk, "without": without,
+                 "uniform": uniform, "all_devices": all_devices, "events": events, "tokens": tokens, "deadline_s": deadline_s, **plan_fields},
                 f"for chips that are built or of 16 nm and below; {machine.chip.name} is neither" if described
                 else "for models that frameworks train; an ONNX file is none" if _is_onnx(model)
                 else "for the evaluator training")
@@ -443,8 +445,8 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     _warn_of(model, seq)
     o = _place_options({"devices": devices, "batch": batch, "seq": seq, "framework": framework, "tp": tp,
                         "mbs": mbs, "recompute": recompute, **plan_fields},
-                       {"top": top, "tie": tie, "objective": objective, "uniform": uniform,
-                        "all_devices": all_devices, "events": events, "threads": threads, "tokens": tokens,
+                       {"top": top, "tie": tie, "objective": objective, "risk": risk, "without": without,
+                        "uniform": uniform, "all_devices": all_devices, "events": events, "threads": threads, "tokens": tokens,
                         "deadline_s": deadline_s, "seconds": seconds}, "place")
     return _place_training(model, machine, o, progress)
 
@@ -471,7 +473,7 @@ def place_instance(instance: Union[Path, Mapping[str, Any]], *, corrected: bool 
 
 
 def scale(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: Sequence[int],
-          batch: int = 4096, batch_per_device: Optional[int] = None, tie: float = 0.01,
+          batch: int = 4096, batch_per_device: Optional[int] = None, tie: float = 0.001,
           objective: Optional[str] = None, uniform: bool = False, all_devices: bool = False,
           tokens: Optional[float] = None, deadline_s: Optional[float] = None, threads: int = 0,
           seconds: float = 300, progress: Optional[Progress] = None, plan_fields=None) -> Scaling:

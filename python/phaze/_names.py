@@ -7,8 +7,8 @@ enum that is not named here has the name of its enumerator.
 # fields of these structs that are int in C, since they may be left open
 LEFT_OPEN = {"pz_plan", "pz_training_place_options", "pz_partition_options"}
 # names of those that are no fields of a plan; the others are in plan_fields.def (_plan_names.py of the build)
-FIELDS = {"objective": "pz_plan_objective_names"}
-SETS: dict = {}
+FIELDS = {"objective": "pz_plan_objective_names", "risk": "pz_plan_risk_names", "without": "pz_software_names"}
+SETS: dict = {"without": "pz_software_names"}
 
 # enums: a list of names that ends with NULL, or a function
 TYPES = {

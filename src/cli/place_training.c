@@ -30,8 +30,9 @@ static enum pz_status read_pin(const char *text, const char *name, int64_t *out,
   return status;
 }
 
-/* Plans within a hundredth are equal to the model: the simplest is printed. */
-static const double TIE = 0.01;
+/* Plans within a hundredth of the predicted time are equal to the model, of the counted time within a thousandth: the
+ * simplest is printed. */
+static const double TIE = 0.01, COUNTED_TIE = 0.001;
 
 static enum pz_status read_options(struct pz_place_job *j) {
   const struct pz_place_settings *s = j->q->s;
@@ -42,7 +43,7 @@ static enum pz_status read_options(struct pz_place_job *j) {
   o.objective = t->objective;
   o.risk = t->risk;
   o.without = t->without;
-  o.tie = TIE;
+  o.tie = t->risk == PZ_RISK_NONE ? TIE : COUNTED_TIE;
   o.top = (uint32_t)t->top;
   o.all_devices = t->all_devices;
   o.seconds = t->seconds;
