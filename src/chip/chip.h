@@ -78,7 +78,8 @@ enum pz_calibrated_by { PZ_CALIBRATED_SOMEHOW, PZ_CALIBRATED_BY_OPERATORS, PZ_CA
  * calibration gives; 0: as it gives it.  Of the training step alone (step/correction.h). */
 struct pz_correction {
   double gemms, attention, elementwise, launches, collectives;
-  double memory; /* bytes that the allocator reserved in a rehearsal over those predicted; 0: not known */
+  double
+      memory; /* bytes that the allocator reserved in a rehearsal over those predicted; 0: not known */
   int64_t steps; /* that it follows from */
   double error;  /* mean error of each of them by those of other runs; 0: not known */
   int64_t kinds; /* of runs among them: pz_correction_kind */

@@ -64,12 +64,11 @@ static enum pz_status print(const struct settings *s, const struct pz_validation
   if (!s->common.json && !s->features) return pz_validation_print(v, s->rows, arena, stdout);
   char *text = NULL;
   size_t bytes = 0;
-  enum pz_status status = pz_validation_text(
-      v,
-      s->features ? PZ_VALIDATION_FEATURES
-      : s->rows   ? PZ_VALIDATION_JSON_ROWS
-                  : PZ_VALIDATION_JSON,
-      &text, &bytes, err);
+  enum pz_status status = pz_validation_text(v,
+                                             s->features ? PZ_VALIDATION_FEATURES
+                                             : s->rows   ? PZ_VALIDATION_JSON_ROWS
+                                                         : PZ_VALIDATION_JSON,
+                                             &text, &bytes, err);
   if (status == PZ_OK) fputs(text, stdout);
   pz_text_free(text);
   return status;

@@ -60,8 +60,8 @@ static void print_fastest(const struct pz_training_plans *p, bool counted) {
   char by[32] = "less than 0.01%";
   if (less >= 0.01) snprintf(by, sizeof by, "%.2f%%", less);
   printf("%s, %s less than this simpler plan: %.4g s, %s\n",
-         counted ? "least counted time" : "fastest by prediction", by,
-         p->fastest->p.step_s, pz_plan_text(&p->fastest->plan, text, sizeof text));
+         counted ? "least counted time" : "fastest by prediction", by, p->fastest->p.step_s,
+         pz_plan_text(&p->fastest->plan, text, sizeof text));
 }
 
 /* What idle devices would bring, if that is less than nothing. */
@@ -99,7 +99,7 @@ static void grown_cell(struct pz_table *t, const struct pz_training_run *best,
 }
 
 static enum pz_status print_others(struct pz_place_job *j, const struct pz_training_plans *p) {
-  static const char *const heads[] = {">s per step",       ">slower", ">error", ">at most GB",
+  static const char *const heads[] = {">s per step",      ">slower",        ">error", ">at most GB",
                                       "best of its kind", "what grew most", NULL};
   struct pz_table t;
   if (p->n < 2) return PZ_OK;

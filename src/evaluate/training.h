@@ -20,8 +20,8 @@ struct pz_training_question {
   double outer_bytes_per_s;
   bool serial; /* operators one after another, on chips whose cores are scheduled too */
   bool whole;  /* no two halves of a microbatch in a pass */
-  const char *precision, *peft, *fp8_recipe, *moment_bytes, *mtp,
-      *offload, *memory_margin;   /* of every plan, as texts; NULL: the default */
+  const char *precision, *peft, *fp8_recipe, *moment_bytes, *mtp, *offload,
+      *memory_margin;             /* of every plan, as texts; NULL: the default */
   const struct pz_ending *ending; /* of what asks; NULL: none */
 };
 

@@ -68,8 +68,8 @@ static double with_waiting(const struct pz_plan_question *q) {
 }
 
 static double shape_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x) {
-  return pz_fmin(x->time[0].once_s, x->time[0].several_s) * pz_step_shape_share(q, x) * with_waiting(q) *
-         (1 - 1e-9);
+  return pz_fmin(x->time[0].once_s, x->time[0].several_s) * pz_step_shape_share(q, x) *
+         with_waiting(q) * (1 - 1e-9);
 }
 
 static int by_rank(const void *a, const void *b) {
@@ -177,7 +177,8 @@ static enum pz_status bound_grid(struct pz_plan_finder *f, struct pz_step_shape 
     struct pz_plan plan = pz_frontier_unpack(plans, p, &f->space, pz_grid_at(&f->space, grid));
     double s;
     /* gradients of one microbatch need not be added up */
-    double part = pz_plan_microbatches(&plan) == 1 ? pz_fmin(1, x->time[0].once_s / x->time[0].several_s) : 1;
+    double part =
+        pz_plan_microbatches(&plan) == 1 ? pz_fmin(1, x->time[0].once_s / x->time[0].several_s) : 1;
     if (pz_frontier_plan_s(plans, p, t) * part >= *least_s) continue;
     status = pz_step_bound(x->m, &plan, &s, f->space.err);
     if (status != PZ_OK || s * (1 - 1e-9) >= *least_s) continue;

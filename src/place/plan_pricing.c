@@ -55,7 +55,8 @@ static enum pz_status keep(struct pz_plan_pricing *s, const struct pz_found_plan
 static double most_bytes(const struct pz_plan_pricing *s) {
   const struct pz_found_plans *f = &s->found;
   if (s->memory->keeps) return s->memory->hbm_bytes;
-  if (!f->n) return f->has_least ? pz_fmax(s->memory->hbm_bytes, f->least.p.needed_bytes) : HUGE_VAL;
+  if (!f->n)
+    return f->has_least ? pz_fmax(s->memory->hbm_bytes, f->least.p.needed_bytes) : HUGE_VAL;
   bool memory = s->space->q->objective == PZ_PLAN_MEMORY && f->n == s->top;
   return memory ? f->list[f->n - 1].p.needed_bytes : s->memory->hbm_bytes;
 }

@@ -15,8 +15,8 @@ struct pz_plan_pricing {
   double cutoff_s;                         /* longer steps do not matter; 0: all do */
   const struct pz_step_shape *least_shape; /* of found.least, which is not priced yet */
   int64_t *least_stages;
-  struct pz_plan first; /* of the plan at hand the way whose bound was found first, unburdened */
-  double first_s;       /* below 0: not known */
+  struct pz_plan first;  /* of the plan at hand the way whose bound was found first, unburdened */
+  double first_s;        /* below 0: not known */
   double most_overlap_s; /* the bound of the way at hand with all overlap; below 0: not known */
 };
 

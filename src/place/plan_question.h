@@ -10,8 +10,9 @@ struct pz_plan_question {
   /* devices, batch, seq; what is the same in every plan (framework, attention, execution ...); pinned fields; and the
    * overlap that is wanted, of which each plan has what its framework can do there */
   struct pz_plan plan;
-  uint64_t pinned;  /* searched fields that are as in `plan`; overlap: exactly that */
-  bool switches;    /* what the framework can switch on is searched: the dispatcher of experts' tokens and CUDA graphs, unless
+  uint64_t pinned; /* searched fields that are as in `plan`; overlap: exactly that */
+  bool
+      switches; /* what the framework can switch on is searched: the dispatcher of experts' tokens and CUDA graphs, unless
                        `fixed` has them */
   uint64_t fixed;   /* a set of PZ_PLAN_PIN(DISPATCHER), PZ_PLAN_PIN(CUDA_GRAPHS) */
   int without;      /* a set of enum pz_software that the user lacks */
@@ -19,11 +20,13 @@ struct pz_plan_question {
   bool all_devices; /* none may stay idle */
   bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
   enum pz_plan_objective objective;
-  bool counted; /* steps count as 1 + the error that is to be expected of them (step/expected_error.h) times as long */
-  double tie; /* plans whose value is within this part of the best's are equal to it; 0: none is */
-  double tokens, deadline_s;      /* a run over so many tokens ends by then; deadline 0: whenever */
-  uint32_t top;                   /* plans to return; 0: 1 */
-  uint32_t kinds; /* besides, the best plans of so many other kinds than the simplest's (pz_plan_kind) */
+  bool
+      counted; /* steps count as 1 + the error that is to be expected of them (step/expected_error.h) times as long */
+  double tie;  /* plans whose value is within this part of the best's are equal to it; 0: none is */
+  double tokens, deadline_s; /* a run over so many tokens ends by then; deadline 0: whenever */
+  uint32_t top;              /* plans to return; 0: 1 */
+  uint32_t
+      kinds; /* besides, the best plans of so many other kinds than the simplest's (pz_plan_kind) */
   unsigned threads;               /* 0: one per processor */
   struct pz_progress *progress;   /* NULL: none; the search ends when it is cancelled */
   double end_s;                   /* of pz_clock_s: it ends then; 0: when all is decided */
@@ -67,7 +70,11 @@ static inline int pz_plan_kind(const struct pz_plan *p) {
   return (p->tp > 1) | (pz_plan_cp(p) > 1) << 1 | (p->pp > 1) << 2 | (pz_plan_ep(p) > 1) << 3 |
          (p->zero == 3) << 4 | (p->offload != 0) << 5;
 }
-enum { PZ_GRID_KINDS = 15, PZ_ZERO_3_KIND = 16, PZ_OFFLOAD_KIND = 32 }; /* the first: what a grid decides of it */
+enum {
+  PZ_GRID_KINDS = 15,
+  PZ_ZERO_3_KIND = 16,
+  PZ_OFFLOAD_KIND = 32
+}; /* the first: what a grid decides of it */
 
 /* May a field have the value v? */
 #define PZ_PLAN_ALLOWS(q, ID, field, v) (!((q)->pinned & PZ_PLAN_PIN(ID)) || (q)->plan.field == (v))

@@ -65,7 +65,10 @@ static enum pz_status check_question(const struct pz_plan_question *q, struct pz
  * all); smaller degrees (devices of a replica, ep, chunks); 1F1B; layers that divide evenly; less recomputation; less on
  * the host; a smaller microbatch; a lower ZeRO stage.  Grids are looked through from the simplest on, so that most are left out by their
  * degrees alone. */
-enum { KEY = 13, DEGREES = 4 }; /* numbers of a key; those that a grid decides, the first at least */
+enum {
+  KEY = 13,
+  DEGREES = 4
+}; /* numbers of a key; those that a grid decides, the first at least */
 enum { RECOMPUTED = 7, LAYERS_AWAY = 10 };
 
 struct tie_key {
@@ -88,11 +91,11 @@ static struct tie_key tie_key(const struct pz_plan_space *space, const struct pz
                                                   [PZ_RECOMPUTATION_ALTERNATE] = 2,
                                                   [PZ_RECOMPUTATION_HALF] = 3,
                                                   [PZ_RECOMPUTATION_FULL] = 4};
-  return (struct tie_key){{unseen, (p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
-                           p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp,
-                           p->pipeline > PZ_PIPELINE_INTERLEAVED, p->first_layers || p->last_layers,
-                           rank[p->recompute], recomputed, (int64_t)(1e6 * pz_plan_away(p)), away,
-                           p->mbs, p->zero}};
+  return (struct tie_key){
+      {unseen, (p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
+       p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp, p->pipeline > PZ_PIPELINE_INTERLEAVED,
+       p->first_layers || p->last_layers, rank[p->recompute], recomputed,
+       (int64_t)(1e6 * pz_plan_away(p)), away, p->mbs, p->zero}};
 }
 
 /* By the first n numbers: negative, 0 or positive. */
@@ -184,8 +187,7 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
   const struct pz_vec *grids = &s->space->grids;
   const struct pz_found_plan *best = &s->found.list[0];
   double value = pz_plan_value(s->space, &best->plan, best->p.step_s, best->p.needed_bytes);
-  struct ties t = {
-      .s = s, .limit = value * (1 + q->tie), .best = tie_key(s->space, &best->plan)};
+  struct ties t = {.s = s, .limit = value * (1 + q->tie), .best = tie_key(s->space, &best->plan)};
   s->found.simplest = *best;
   if (!(q->tie > 0) || q->objective != PZ_PLAN_TIME || s->found.stopped) return PZ_OK;
   struct candidate *list = pz_arena_alloc(s->arena, grids->n, sizeof *list);
@@ -258,8 +260,7 @@ static enum pz_status find_kind(const struct pz_plan_pricing *from, int kind,
   s.cutoff_s = s.cutoff_s > 0 ? pz_fmin(s.cutoff_s, limit_s) : limit_s;
   for (uint32_t i = 0; i < s.space->grids.n && status == PZ_OK; i++) {
     const struct pz_plan_grid *g = pz_grid_at(s.space, i);
-    if (!pz_plan_pricing_promises(&s, g) ||
-        !may_be(s.space, pz_plan_grid_plan(s.space, g), kind))
+    if (!pz_plan_pricing_promises(&s, g) || !may_be(s.space, pz_plan_grid_plan(s.space, g), kind))
       continue;
     status = pz_plan_pricing_grid(&s, g);
   }
@@ -289,7 +290,8 @@ static enum pz_status find_kinds(struct pz_plan_pricing *s) {
     status = find_kind(s, kind, &one, &has);
     uint32_t at = f->n + f->n_kinds;
     if (status != PZ_OK || !has) continue;
-    for (; at > f->n && by_counted(s->space, &one, &list[at - 1]) < 0; at--) list[at] = list[at - 1];
+    for (; at > f->n && by_counted(s->space, &one, &list[at - 1]) < 0; at--)
+      list[at] = list[at - 1];
     list[at] = one;
     f->n_kinds++;
   }

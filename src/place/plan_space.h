@@ -16,7 +16,8 @@ struct pz_step_shape {
   bool sp, halves;
   struct pz_step_model *m; /* NULL: made anew when a plan is priced */
   struct pz_shape_time {
-    double once_s, several_s; /* a microbatch through all layers, as the only one and as one of several */
+    double once_s,
+        several_s; /* a microbatch through all layers, as the only one and as one of several */
   } time[PZ_PLAN_VARIANTS];
   bool never_once; /* no plan of it has a single microbatch: once_s is several_s */
   uint32_t first_grid, n_grids;
@@ -40,7 +41,6 @@ struct pz_plan_variant {
 /* The model for the question's chip, where there is none.  Errors as pz_step_model_new. */
 PZ_NODISCARD enum pz_status pz_step_shape_open(const struct pz_plan_question *q,
                                                struct pz_step_shape *x, struct pz_error *err);
-
 
 /* The part of all microbatches that every device has to work on, if all have the same. */
 double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_step_shape *x);
@@ -92,11 +92,12 @@ struct pz_plan_space {
   struct pz_model_shape model;
   struct pz_rule_list rules;
   struct pz_feature_context features; /* of all plans, and ... */
-  struct pz_risk risk;                /* ... the errors to expect, where time is counted with them */
+  struct pz_risk risk; /* ... the errors to expect, where time is counted with them */
   struct pz_plan_way
       way[PZ_PLAN_WAYS]; /* the first: nothing recomputed, nothing away that is not asked for */
   size_t n_ways;
-  size_t overlaps; /* that a plan may have on each of its ways: all that its framework can, and without some of it */
+  size_t
+      overlaps; /* that a plan may have on each of its ways: all that its framework can, and without some of it */
   struct pz_plan_variant variant[PZ_PLAN_VARIANTS]; /* the first: as the question has it */
   uint32_t n_variants;
   struct pz_plan_ways ways;        /* of the plan at hand */

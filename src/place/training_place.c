@@ -19,8 +19,11 @@
 #include "step/prediction.h"
 
 struct pz_training_place_options pz_training_place_options_default(void) {
-  struct pz_training_place_options o = {
-      .size = sizeof o, .plan = pz_plan_default(), .top = 1, .risk = PZ_RISK_COUNTED, .seconds = PZ_PLAN_SECONDS};
+  struct pz_training_place_options o = {.size = sizeof o,
+                                        .plan = pz_plan_default(),
+                                        .top = 1,
+                                        .risk = PZ_RISK_COUNTED,
+                                        .seconds = PZ_PLAN_SECONDS};
   o.plan.devices = o.plan.batch = 1;
   return o;
 }

@@ -149,7 +149,8 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *q) {
   const struct pz_correction *c = &q->chip->correction;
   bool alike = c->kinds & pz_correction_kind(q->experts, q->precision);
   if (c->error > 0 && (alike || c->error * c->error > r.all)) {
-    r.all = c->error * c->error; /* measured with the user's own steps, whatever features they have */
+    r.all =
+        c->error * c->error; /* measured with the user's own steps, whatever features they have */
     memset(r.own, 0, sizeof r.own);
     r.own_steps = true;
   }
@@ -189,8 +190,7 @@ struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const stru
                                           const struct pz_cluster *net) {
   struct pz_expectation e = {.runs = 0};
   int64_t devices = pz_plan_devices(plan), node = net && net->n_levels ? pz_cluster_node(net) : 8;
-  struct pz_feature_context c = {.experts = p->active_params < p->params,
-                                 .scans = p->scan_layers > 0,
+  struct pz_feature_context c = {.experts = p->active_params<p->params, .scans = p->scan_layers> 0,
                                  .sparse = p->sparse_layers > 0,
                                  .layers = layers,
                                  .node = node};

@@ -54,7 +54,7 @@ struct pz_risk {
   uint64_t seen;        /* features of validated runs */
   uint64_t strange[64]; /* of each the later features that no run has together with it */
   uint32_t runs[64], all_runs;
-  bool own_steps; /* of the user say how large the error is */
+  bool own_steps;   /* of the user say how large the error is */
   char beyond[300]; /* of the question, "; " between; "": nothing */
 };
 

@@ -38,14 +38,15 @@ struct pz_step_model {
   double imbalance; /* of that load, at least 1 */
   struct pz_cost cost;
   const struct pz_constants *k;
-  struct pz_layer_kernels *kernels; /* by layer of w, or of half: those of the plan that was timed last */
+  struct pz_layer_kernels
+      *kernels; /* by layer of w, or of half: those of the plan that was timed last */
   /* the same of plans with other dispatchers of experts' tokens or CUDA graphs */
   struct pz_kernels_of {
     int dispatcher, cuda_graphs;
     struct pz_layer_kernels *kernels;
   } of[PZ_STEP_VARIANTS];
   int n_of;
-  struct pz_op_run *runs;           /* theirs, where operators are scheduled; else NULL */
+  struct pz_op_run *runs; /* theirs, where operators are scheduled; else NULL */
   struct pz_solved_passes *solved;
   struct pz_layer_kinds kinds;         /* of repeated layers */
   int64_t n_blocks;                    /* of all kinds */

@@ -50,7 +50,7 @@ struct pz_memory_model {
   bool copies_context;                /* the result of attention is saved twice */
   bool one_copy;                      /* 8-bit operands with one scale need no transposed copy */
   double reserve_bytes;               /* work space of libraries */
-  double measured;                    /* reserved bytes of a rehearsal over those predicted; 0: none */
+  double measured; /* reserved bytes of a rehearsal over those predicted; 0: none */
   double core_bytes[PZ_MEMORY_KINDS]; /* by kind: what the attention core saves */
 };
 

@@ -143,7 +143,8 @@ static void fit_left_out(struct fitted *f, struct left_out *l, double *unseen, d
       l[known++] = one;
     }
   *width2 = covering(l, known);
-  for (uint32_t i = known; i < f->n; i++) { /* runs of a source err alike: each source counts as one */
+  for (uint32_t i = known; i < f->n;
+       i++) { /* runs of a source err alike: each source counts as one */
     uint32_t like = 0;
     for (uint32_t j = known; j < f->n; j++) like += l[j].source == l[i].source;
     l[i].weight = 1.0 / like;

@@ -97,11 +97,11 @@ static int64_t node_devices(const char *cluster) {
 static void set_features(const struct pz_run_row *run, int64_t layers, int64_t node,
                          struct pz_validation_point *p) {
   if (!run->predicted) return;
-  struct pz_feature_context c = {.experts = run->p.active_params < run->p.params,
-                                 .scans = run->p.scan_layers > 0,
-                                 .sparse = run->p.sparse_layers > 0,
-                                 .layers = layers,
-                                 .node = node};
+  struct pz_feature_context c = {
+      .experts = run->p.active_params<run->p.params, .scans = run->p.scan_layers> 0,
+      .sparse = run->p.sparse_layers > 0,
+      .layers = layers,
+      .node = node};
   p->features = pz_plan_features(run->plan, &c);
   p->seq = (int64_t)(run->p.tokens / (double)run->plan->batch + 0.5);
 }

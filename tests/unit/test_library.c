@@ -569,7 +569,8 @@ static void placements_are_predictions(void **state) {
                      PZ_OK);
     assert_true(r->p.step_s == p->runs[i]->p.step_s && r->p.peak_bytes <= r->hbm_bytes);
     double counted = r->p.step_s * (1 + p->runs[i]->expected.error);
-    assert_true(i < 2 || counted >= before * (1 - 1e-9)); /* the first is the simplest of the best */
+    assert_true(i < 2 ||
+                counted >= before * (1 - 1e-9)); /* the first is the simplest of the best */
     before = counted;
     pz_training_run_free(r);
   }

@@ -267,7 +267,8 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   q->counted = below(&own, 2);
   q->switches = below(&own, 3) == 0;
   if (!q->switches) return;
-  if (below(&own, 4) == 0) q->fixed = below(&own, 2) ? PZ_PLAN_PIN(DISPATCHER) : PZ_PLAN_PIN(CUDA_GRAPHS);
+  if (below(&own, 4) == 0)
+    q->fixed = below(&own, 2) ? PZ_PLAN_PIN(DISPATCHER) : PZ_PLAN_PIN(CUDA_GRAPHS);
   if (below(&own, 4) == 0) q->without = (int)below(&own, 16);
   q->plan.overlap = pz_framework_overlaps(framework, q->without);
 }
@@ -283,11 +284,10 @@ static void random_case(uint64_t *r, struct random_case *c, uint32_t pins) {
 enum { SIMPLE = 13 };
 
 static struct pz_feature_context features_of(const struct random_case *c) {
-  return (struct pz_feature_context){
-      .experts = c->experts > 0,
-      .scans = c->hybrid,
-      .layers = c->layers,
-      .node = pz_min(c->net.level[0].devices, c->q.plan.devices)};
+  return (struct pz_feature_context){.experts = c->experts > 0,
+                                     .scans = c->hybrid,
+                                     .layers = c->layers,
+                                     .node = pz_min(c->net.level[0].devices, c->q.plan.devices)};
 }
 
 static struct pz_risk risk_of(const struct random_case *c) {
@@ -767,8 +767,7 @@ static void tell_case(int i, const struct random_case *c) {
       "%g, shard %lld;",
       i, c->config, (long long)q->plan.devices, (long long)c->net.level[0].devices,
       (long long)q->plan.batch, pz_plan_objective_names[q->objective], q->counted, q->switches,
-      q->uniform, q->tie,
-      (long long)q->plan.shard);
+      q->uniform, q->tie, (long long)q->plan.shard);
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     static const uint64_t common =
         PZ_PLAN_PIN(FRAMEWORK) | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(EXECUTION) |

@@ -261,8 +261,8 @@ struct line {
 static const char *read_line(const char *at, struct line *l) {
   const char *next = strchr(at, '\n');
   if (!next || !next[1]) return NULL;
-  int n = sscanf(next + 1, "%*[^,],%119[^,],%u,%u,%lf,%lf,%lld,%llx", l->name, &l->sources, &l->runs,
-                 &l->error, &l->variance, &l->most, &l->with);
+  int n = sscanf(next + 1, "%*[^,],%119[^,],%u,%u,%lf,%lf,%lld,%llx", l->name, &l->sources,
+                 &l->runs, &l->error, &l->variance, &l->most, &l->with);
   assert_int_equal(n, 7);
   return next + 1;
 }
@@ -331,9 +331,7 @@ static const char *own_table(char *text, size_t bytes) {
                               "sequence,longest,0,0,0,0,8192,0\n");
   for (int f = 0; f < PZ_FEATURES; f++) {
     /* tp and ep have not been run together */
-    uint64_t with = f == PZ_FEATURE_TP   ? seen & ~F(EP)
-                    : f == PZ_FEATURE_EP ? seen & ~F(TP)
-                                         : seen;
+    uint64_t with = f == PZ_FEATURE_TP ? seen & ~F(EP) : f == PZ_FEATURE_EP ? seen & ~F(TP) : seen;
     bool has = seen >> f & 1;
     n += (size_t)snprintf(text + n, bytes - n, "feature,%s,1,%d,0.05,%g,%d,%llx\n",
                           pz_feature_text((enum pz_feature)f), has ? 7 + f : 0,
@@ -367,12 +365,13 @@ static void errors_add_in_squares(void **state) {
       {F(MEGATRON), 0.0100, 0},
       {F(MEGATRON) | F(TP) | F(PP), 0.0100, 0},
       {F(MEGATRON) | F(EP), 0.0144, 0},
-      {F(MEGATRON) | F(TP) | F(EP), 0.0144, 1}, /* not together */
-      {F(MEGATRON) | F(PP) | F(ZERO_3), 0.0100, 1}, /* not at all: its pairs do not count */
+      {F(MEGATRON) | F(TP) | F(EP), 0.0144, 1},             /* not together */
+      {F(MEGATRON) | F(PP) | F(ZERO_3), 0.0100, 1},         /* not at all: its pairs do not count */
       {F(MEGATRON) | F(CP) | F(CP_2) | F(CP_4), 0.0100, 3}, /* three doublings */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    assert_true(fabs(error_of(t, &q, cases[i].set) - (sqrt(cases[i].variance) + 0.05 * sqrt(cases[i].unseen))) < 1e-12);
+    assert_true(fabs(error_of(t, &q, cases[i].set) -
+                     (sqrt(cases[i].variance) + 0.05 * sqrt(cases[i].unseen))) < 1e-12);
   q.net = &other;
   assert_true(fabs(error_of(t, &q, F(MEGATRON)) - 0.15) < 1e-12);
   q.net = &measured;
@@ -445,10 +444,8 @@ static void intervals_hold_the_runs(void **state) {
     if (p->kind != PZ_POINT_RUN || strcmp(p->quality, "ok") != 0 || !(p->predicted_s > 0)) continue;
     struct pz_chip chip = {.name = ""};
     pz_text_copy(chip.name, sizeof chip.name, p->chip);
-    struct pz_risk_question q = {.chip = &chip,
-                                 .experts = p->features & F(EXPERTS),
-                                 .devices = p->devices,
-                                 .seq = p->seq};
+    struct pz_risk_question q = {
+        .chip = &chip, .experts = p->features & F(EXPERTS), .devices = p->devices, .seq = p->seq};
     struct pz_risk r = pz_risk_built_in(&q);
     runs++;
     within += fabs(p->measured_s / p->predicted_s - 1) <= pz_risk_error(&r, p->features);
@@ -482,7 +479,8 @@ static void expected_error_takes_microseconds(void **state) {
   struct pz_prediction p = {.tokens = 4096, .params = 1, .active_params = 1};
   struct pz_chip chip = {.name = "my-chip"};
   clock_t begin = clock();
-  for (int i = 0; i < 1000; i++) assert_true(pz_plan_expectation(&plan, &p, 32, &chip, NULL).runs > 0);
+  for (int i = 0; i < 1000; i++)
+    assert_true(pz_plan_expectation(&plan, &p, 32, &chip, NULL).runs > 0);
   double us = 1e3 * (double)(clock() - begin) / (double)CLOCKS_PER_SEC;
   print_message("  %.1f us\n", us);
   assert_true(us < 2000); /* far above, also with sanitizers */
