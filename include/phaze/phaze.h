@@ -1690,8 +1690,9 @@ struct pz_prediction {
   double tokens, params; /* tokens of a step, parameters of the model */
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
   double mfu_conventional; /* mfu with attention in full in every layer, as papers print it */
-  double usable_bytes; /* of a device's HBM that the allocator can reserve: it fits if needed_bytes is within */
-  double host_bytes;   /* of the host's memory for each device, of the stage with most; 0: none */
+  double
+      usable_bytes; /* of a device's HBM that the allocator can reserve: it fits if needed_bytes is within */
+  double host_bytes; /* of the host's memory for each device, of the stage with most; 0: none */
   double
       offload_s; /* of parts.transfer_s: activations on their way to the host and back that show */
   double scan_layers;   /* layers with a state-space scan in the place of attention */
@@ -1740,7 +1741,8 @@ struct pz_training_run {
   struct pz_pipeline_event *events;  /* of one replica; NULL: not asked for */
   uint32_t n_events;
   struct pz_expectation {
-    double error;  /* 8 of 10 runs like this measure a step within so large a part of the predicted one */
+    double
+        error; /* 8 of 10 runs like this measure a step within so large a part of the predicted one */
     uint32_t runs; /* validated ones that have a feature of the plan, of its rarest; 0: not known */
     char of[400];  /* where the error comes from, for people: "all runs 9%, experts 6%"; the parts
                       add in squares */
@@ -1891,8 +1893,9 @@ PZ_API struct pz_stage_layers pz_training_run_stage(const struct pz_training_run
  * a step. */
 enum pz_plan_objective { PZ_PLAN_TIME, PZ_PLAN_MEMORY, PZ_PLAN_COST, PZ_PLAN_OBJECTIVES };
 PZ_API extern const char *const pz_plan_objective_names[];
-PZ_API extern const char *const pz_plan_risk_names[]; /* by enum pz_plan_risk; NULL after the last */
-PZ_API extern const char *const pz_software_names[];  /* by bit of enum pz_software */
+PZ_API extern const char
+    *const pz_plan_risk_names[];                     /* by enum pz_plan_risk; NULL after the last */
+PZ_API extern const char *const pz_software_names[]; /* by bit of enum pz_software */
 
 /* What a search for plans may take by default: the best one so far is the answer then, with its gap. */
 enum { PZ_PLAN_SECONDS = 300 };
@@ -1933,7 +1936,8 @@ enum pz_plan_risk { PZ_RISK_COUNTED, PZ_RISK_NONE };
 
 /* Software that a plan may need besides its framework. */
 enum pz_software {
-  PZ_SOFTWARE_TE = 1, /* Transformer Engine: overlap of tensor-parallel communication, CUDA graphs */
+  PZ_SOFTWARE_TE =
+      1, /* Transformer Engine: overlap of tensor-parallel communication, CUDA graphs */
   PZ_SOFTWARE_DEEPEP = 2,
   PZ_SOFTWARE_HYBRIDEP = 4,
   PZ_SOFTWARE_GRAPHS = 8 /* CUDA graphs */
@@ -1950,7 +1954,8 @@ struct pz_plan_certificate {
 };
 
 struct pz_training_plans {
-  struct pz_training_run **runs; /* the chosen one, then the best of other kinds in order: with and without tensor, context,
+  struct pz_training_run **
+      runs; /* the chosen one, then the best of other kinds in order: with and without tensor, context,
                                     pipeline and expert parallelism, ZeRO-3, and offload */
   uint32_t n;                      /* 0: nothing fits */
   struct pz_training_run *fastest; /* the best by prediction, where a simpler one within the tie was
@@ -1959,11 +1964,12 @@ struct pz_training_plans {
   const char *warning;             /* of the model: "", or what its user should know */
   struct pz_training_run *least; /* where nothing fits: the plan that needs least memory; or NULL */
   struct pz_plan_certificate certificate;
-  struct pz_training_run *all_devices; /* the best that leaves none idle, where the chosen one does; or NULL */
+  struct pz_training_run
+      *all_devices; /* the best that leaves none idle, where the chosen one does; or NULL */
   struct pz_switched {
     const char *option; /* "overlap tp (--tp-comm-overlap)" */
     double gain;        /* the step without it over the step, minus 1 */
-  } *switched; /* what the chosen plan has and its framework has not by default */
+  } * switched;         /* what the chosen plan has and its framework has not by default */
   uint32_t n_switched;
   bool late; /* no plan ends by the deadline: these are the fastest that fit */
   bool
@@ -2453,7 +2459,8 @@ struct pz_study_options {
   uint32_t n_weight; /* of `weight`, of the objective weighted: n_models; 0: not told */
 
   const char *fp8_recipe, *moment_bytes, *mtp, *offload; /* as precision and peft */
-  const char *memory_margin; /* evaluator training: of every plan, a text of pz_plan_set; NULL: default */
+  const char
+      *memory_margin; /* evaluator training: of every plan, a text of pz_plan_set; NULL: default */
 };
 
 /* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the
@@ -2993,10 +3000,10 @@ struct pz_validation_point {
   double measured_s, predicted_s;         /* 0: none */
   double measured_bytes, predicted_bytes; /* 0: none */
   const char *reason;                     /* why there is no prediction; "" if there is one */
-  const char *choices;  /* of the plan: equal for runs of one plan; NULL: as no other */
+  const char *choices; /* of the plan: equal for runs of one plan; NULL: as no other */
   uint64_t features; /* of its plan, by which errors to expect are found (step/plan_features.def) */
-  const char *cluster;  /* of a run: the network's name; "" if not known */
-  int64_t seq;          /* tokens of a sample, of a run that is predicted */
+  const char *cluster; /* of a run: the network's name; "" if not known */
+  int64_t seq;         /* tokens of a sample, of a run that is predicted */
 };
 
 /* Errors are predicted over measured minus 1.  Means are NaN where nothing was counted. */
@@ -3133,7 +3140,7 @@ enum pz_validation_form {
   PZ_VALIDATION_LIMITS,   /* CSV: limits that hold now, mean errors rounded up with a little room */
   PZ_VALIDATION_EXPECTED, /* CSV: errors of runs by their features, which predictions are told with */
   PZ_VALIDATION_PAGE,     /* HTML: predicted against measured, and the errors by group */
-  PZ_VALIDATION_FEATURES  /* table for people: what errors come from, and how many runs are within their intervals */
+  PZ_VALIDATION_FEATURES /* table for people: what errors come from, and how many runs are within their intervals */
 };
 
 /* *text is the caller's to give back with pz_text_free. */
