@@ -275,6 +275,14 @@ static void recompute_bytes(struct layer_pass *x, double bytes) {
   x->freed += bytes;
 }
 
+/* What weighting the experts' results saves of them (frameworks.def, routed_saved). */
+static void keep_weighted(const struct pz_plan *p, const struct pz_layer *l, struct layer_pass *x) {
+  double bytes = pz_plan_framework(p)->routed_saved / HALF_BYTES * routed_bytes(l);
+  x->forward_peak += bytes;
+  x->saved += bytes;
+  x->freed -= bytes;
+}
+
 static double known_core_bytes(const struct pz_memory_model *m, const struct pz_layer *l) {
   for (uint32_t k = 0; k < m->kinds->n && k < PZ_MEMORY_KINDS; k++)
     if (&m->w->layers[m->kinds->layer[k]] == l) return m->core_bytes[k];
@@ -526,6 +534,7 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   if (loss == PZ_LOSS_FP32) copy_logits(&x, (double)l->logits);
   if (loss == PZ_LOSS_BESIDE) x.backward_peak += HALF_BYTES * (double)l->logits;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
+  if (!recomputed) keep_weighted(s->p, l, &x);
   if (recomputed) recompute(s->m, l, s->p, how, &x);
   if (recomputed) recompute_bytes(&x, -torch_ring_results(s->p, l));
   x.backward_peak += torch_ring_bytes(s->p, l);

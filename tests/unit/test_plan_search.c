@@ -1147,7 +1147,7 @@ static void bounds_are_below_prices(void **state) {
       "  %d plans, %d wrong; with even stages %.2f%% below (%d), zero bubble %.1f%% (%d)\n", 10 * n,
       wrong, 100 * mean, kinds[0].n, 100 * zero, kinds[1].n);
   assert_int_equal(wrong, 0);
-  assert_true(mean <= 0.03);
+  assert_true(kinds[0].n == 0 || mean <= 0.03);
 }
 
 /* ---- published plans ------------------------------------------------------------------------ */
@@ -1419,7 +1419,7 @@ static void the_simplest_of_equal_plans_comes_first(void **state) {
     pz_arena_release(&arena);
   }
   print_message("  %d pairs of plans with the same time, %d of them told apart\n", ties, ordered);
-  assert_true(ordered > 0);
+  assert_true(ordered > 0 || !ties); /* few questions may have none */
 }
 
 /* ---- questions that have no answer ---------------------------------------------------------- */
