@@ -85,7 +85,8 @@ struct pz_framework {
   enum pz_dispatcher dispatcher; /* of the experts' tokens, where a user says nothing */
   enum pz_loss loss;
   bool gradients_away; /* of parameters whose optimizer state is on the host, gradients are too */
-  double routed_saved; /* bytes saved for each element of the experts' results beside what the graph has */
+  double
+      routed_saved; /* bytes saved for each element of the experts' results beside what the graph has */
   bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */
   double expert_moment_bytes;   /* of each moment in models with experts; 0: 4 */
   double moment_bytes;          /* in others; 0: 4 */
