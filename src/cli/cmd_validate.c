@@ -163,6 +163,9 @@ static enum pz_exit run(int argc, char **argv) {
   if (s.cold && (s.ops || s.beside))
     return pz_command_misuse(&pz_cmd_validate,
                              "--cold is of training runs: without --ops and --beside");
+  if (s.features && (s.common.json || s.rows))
+    return pz_command_misuse(&pz_cmd_validate,
+                             "--features cannot be combined with --json or --rows");
   return pz_call_end(&call, validate(&s, &call.err));
 }
 
