@@ -895,7 +895,7 @@ static void equals_brute_force(void **state) {
   for (int f = 0; f < FRAMEWORKS; f++) {
     struct tally t = {0};
     int answered = f < LAUNCHABLE ? n / 6 : n / 15, i = 0;
-    for (; t.answered < answered && i < 20 * answered; i++)
+    for (; t.answered < answered && i < 60 * answered; i++)
       one_listing(&r, i, pz_framework_find(frameworks[f]), &t);
     print_message("  %s: %d of %d cases have an answer, %d have experts, %lld plans; memory "
                   "binds in %d, nothing fits in %d; in %d another plan is simpler; %d differ\n",
