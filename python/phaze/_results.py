@@ -203,7 +203,8 @@ class Prediction(_Held, records.TrainingRun):
             lines.append(f"host:    {p.host_bytes / 1e9:.1f} of {p.usable_host_bytes / 1e9:.1f} GB usable for each device")
         e = self.expected
         if e.runs:
-            lines.append(f"error:   {100 * e.error:.0f}%, in 8 of 10 runs ({e.of})")
+            lines.append(f"range:   {p.step_s * (1 - e.error):.4g} to {p.step_s * (1 + e.error):.4g} s in 8 of 10 runs, "
+                         f"+-{100 * e.error:.0f}% ({e.of})")
         if e.beyond:
             lines.append(f"beyond the validated runs: {e.beyond}")
         if self.cluster and self.cluster.devices > self.cluster.stated_devices:

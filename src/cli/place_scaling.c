@@ -122,7 +122,7 @@ static void print_best(const struct priced_scaling *x) {
            t->deadline ? t->deadline : "", n, pz_text_s((double)n), c->seconds / DAY_S);
   printf(", %s device-hours", pz_text_count(text, sizeof text, (int64_t)(c->device_hours + 0.5)));
   if (t->price > 0) printf(", $%s", pz_text_count(text, sizeof text, (int64_t)(c->dollars + 0.5)));
-  if (run->expected.runs) printf("; %.0f%% more or less", 100 * run->expected.error);
+  if (run->expected.runs) printf("; +-%.0f%%", 100 * run->expected.error);
   putchar('\n');
 }
 

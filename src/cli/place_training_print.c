@@ -64,14 +64,14 @@ static void print_fastest(const struct pz_training_plans *p, bool counted) {
          pz_plan_text(&p->fastest->plan, text, sizeof text));
 }
 
-/* What idle devices would bring, if that is less than nothing. */
+/* The best plan that uses all devices, where the chosen one leaves some idle. */
 static void print_all_devices(const struct pz_training_plans *p, bool idle) {
   char text[PZ_PLAN_TEXT_MOST];
   if (!p->all_devices) {
     if (idle) puts("no plan uses all of them");
     return;
   }
-  printf("with all devices: %.4g s, %+.2f%%, %.0f%% more or less: %s\n", p->all_devices->p.step_s,
+  printf("with all devices: %.4g s (%+.2f%%), +-%.0f%%: %s\n", p->all_devices->p.step_s,
          100 * (p->all_devices->p.step_s / p->runs[0]->p.step_s - 1),
          100 * p->all_devices->expected.error,
          pz_plan_text(&p->all_devices->plan, text, sizeof text));
@@ -79,7 +79,7 @@ static void print_all_devices(const struct pz_training_plans *p, bool idle) {
 
 static void print_switched(const struct pz_training_plans *p) {
   if (!p->n_switched) return;
-  printf("besides the framework's defaults, and what it saves of the step: ");
+  printf("switched on beyond the framework's defaults, with the time that it saves: ");
   for (uint32_t i = 0; i < p->n_switched; i++)
     printf("%s%s %.1f%%", i ? ", " : "", p->switched[i].option,
            100 * (1 - 1 / (1 + p->switched[i].gain)));

@@ -15,7 +15,7 @@ static const double DAY_S = 86400;
 void pz_predict_print_expected(const struct pz_expectation *e, double step_s) {
   char least[32], most[32];
   if (!e->runs) return;
-  printf("8 of 10 such runs measure %s to %s s: %.0f%% more or less (%s)\n",
+  printf("expected range: %s to %s s in 8 of 10 runs, +-%.0f%% (%s)\n",
          pz_text_number(least, sizeof least, step_s * (1 - e->error)),
          pz_text_number(most, sizeof most, step_s * (1 + e->error)), 100 * e->error, e->of);
   if (e->beyond[0]) {

@@ -56,11 +56,12 @@ struct reader {
   struct pz_error *err;
   struct pz_nccl_logs *logs;
   const struct test *test;
-  int64_t ranks, listed; /* of the first group; of all groups */
-  int64_t last;          /* highest rank */
-  struct pz_vec hosts;   /* const char *, of the first group */
-  bool in_table;         /* rows follow the ranks that were listed */
-  uint32_t first;        /* row of the log */
+  int64_t ranks;       /* of the first group of a split job */
+  int64_t listed;      /* of all groups of the header */
+  int64_t last;        /* highest rank */
+  struct pz_vec hosts; /* const char *, of the first group */
+  bool in_table;       /* rows follow the ranks that were listed */
+  uint32_t first;      /* row of the log */
   char *word[MOST_WORDS];
   int words;
 };

@@ -424,7 +424,8 @@ static size_t override_of(const char *text) {
   return 0;
 }
 
-/* Tells the lines with arguments that may not be run, of many the first. */
+/* Warns of arguments in branches that the script may not take, with the numbers of their lines,
+ * or of the first of many. */
 static void note_guesses(struct reader *r) {
   enum { MOST = 20 };
   const char *lines = "";

@@ -237,7 +237,7 @@ static enum pz_status price_grids(struct pz_plan_pricing *s) {
 
 /* ---- other kinds ---------------------------------------------------------------------------- */
 
-/* Plans that take longer than this times the best are no candidates. */
+/* A kind whose best plan takes longer than this times the best of all is not listed.  Chosen. */
 static const double CANDIDATE = 1.25;
 
 /* Could a plan of the grid be of this kind?  The framework may have no ZeRO-3 there. */
@@ -296,7 +296,8 @@ static enum pz_status find_kinds(struct pz_plan_pricing *s) {
     f->n_kinds++;
   }
   if (f->n_kinds > s->space->q->kinds) f->n_kinds = s->space->q->kinds;
-  return pricing_stop(s, status);
+  if (status == PZ_STOPPED && s->space->err) *s->space->err = (struct pz_error){0};
+  return status == PZ_STOPPED ? PZ_OK : status; /* the best plan itself is proved */
 }
 
 static enum pz_status search_space(const struct pz_plan_question *q, struct pz_arena *arena,

@@ -84,24 +84,23 @@ static bool has_variant(const struct pz_plan_space *s, const struct pz_step_shap
   return x->ep > 1 || s->variant[variant].dispatcher == s->variant[0].dispatcher;
 }
 
-/* The dispatchers that the framework has on the chip, each without and with CUDA graphs of what can be captured. */
+/* Each dispatcher that the framework has on the chip, without CUDA graphs and with graphs of all that it can capture.  The
+ * first variant is what the question says, or the framework's default. */
 static void list_variants(struct pz_plan_space *s) {
   const struct pz_plan_question *q = s->q;
-  struct pz_plan_variant own = {q->plan.dispatcher, q->plan.cuda_graphs};
+  uint64_t open = q->switches ? ~q->fixed : 0;
+  int own = q->plan.dispatcher, graphs = 0;
   unsigned dispatchers = 0;
-  int graphs = own.cuda_graphs;
-  if (q->switches && !(q->fixed & PZ_PLAN_PIN(DISPATCHER)) && s->model.experts)
+  if (open & PZ_PLAN_PIN(DISPATCHER) && s->model.experts)
     dispatchers = pz_framework_dispatchers(q->plan.framework, q->job.chip, q->without);
-  if (q->switches && !(q->fixed & PZ_PLAN_PIN(CUDA_GRAPHS)))
+  if (open & PZ_PLAN_PIN(CUDA_GRAPHS))
     graphs = pz_framework_graphs(q->plan.framework, q->job.chip, &s->model, q->without);
   for (int d = -1; d < PZ_DISPATCHERS; d++) {
-    if (d == own.dispatcher || (d >= 0 && !(dispatchers >> d & 1))) continue;
-    own.dispatcher = d < 0 ? q->plan.dispatcher : d;
-    own.cuda_graphs = q->plan.cuda_graphs;
-    s->variant[s->n_variants++] = own;
-    own.cuda_graphs = graphs;
-    if (graphs != q->plan.cuda_graphs) s->variant[s->n_variants++] = own;
-    own.dispatcher = q->plan.dispatcher;
+    int dispatcher = d < 0 ? own : d;
+    if (d >= 0 && (d == own || !(dispatchers >> d & 1))) continue;
+    s->variant[s->n_variants++] = (struct pz_plan_variant){dispatcher, q->plan.cuda_graphs};
+    if (graphs && graphs != q->plan.cuda_graphs)
+      s->variant[s->n_variants++] = (struct pz_plan_variant){dispatcher, graphs};
   }
 }
 

@@ -18,7 +18,7 @@ static struct pz_network_calibration *calibrated(const struct pz_calibrate_netwo
   return c;
 }
 
-/* Rows of a text as of a log. */
+/* Reads a text as if it were a log file. */
 static enum pz_status read_text(const char *text, struct pz_arena *arena, struct pz_nccl_logs *logs,
                                 struct pz_error *err) {
   char *own = pz_arena_strdup(arena, text);

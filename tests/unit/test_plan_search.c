@@ -266,6 +266,7 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   uint64_t own = *r + 2; /* the other draws stay as they are */
   q->counted = below(&own, 2);
   q->switches = below(&own, 3) == 0;
+  if (q->objective == PZ_PLAN_TIME && below(&own, 2)) q->kinds = PZ_PLAN_KINDS;
   if (!q->switches) return;
   if (below(&own, 4) == 0)
     q->fixed = below(&own, 2) ? PZ_PLAN_PIN(DISPATCHER) : PZ_PLAN_PIN(CUDA_GRAPHS);
@@ -343,7 +344,8 @@ static int compare_simplicity(const struct simplicity *a, const struct simplicit
 
 /* A plan that fits. */
 struct priced {
-  double value;
+  double value, step_s;
+  int kind;
   struct simplicity simplicity;
 };
 
@@ -400,7 +402,8 @@ static double value_of(struct listing *l, const struct pz_plan *p) {
     assert_non_null(l->priced);
   }
   double value = value_by(l->c, p, &x);
-  l->priced[l->n_priced++] = (struct priced){value, simplicity_of(l->c, p)};
+  l->priced[l->n_priced++] =
+      (struct priced){value, x.step_s, pz_plan_kind(p), simplicity_of(l->c, p)};
   return value;
 }
 
@@ -840,6 +843,30 @@ static bool is_simplest(const struct listing *l, const struct pz_found_plans *fo
   return print_message("\n"), false;
 }
 
+/* Of each other kind whose plans are not too slow, the best is found, in order; checked where that is asked for. */
+static bool has_kinds(const struct listing *l, const struct pz_found_plans *found) {
+  double best[PZ_PLAN_KINDS], before = 0;
+  uint32_t n = 0;
+  if (!l->c->q.kinds) return found->n_kinds == 0;
+  for (int k = 0; k < PZ_PLAN_KINDS; k++) best[k] = HUGE_VAL;
+  for (uint32_t i = 0; i < l->n_priced; i++) {
+    const struct priced *x = &l->priced[i];
+    if (x->step_s < 1.25 * found->list[0].p.step_s) best[x->kind] = fmin(best[x->kind], x->value);
+  }
+  best[pz_plan_kind(&found->simplest.plan)] = HUGE_VAL;
+  for (int k = 0; k < PZ_PLAN_KINDS; k++) n += best[k] < HUGE_VAL;
+  if (found->n_kinds != n) return print_message("%u kinds, found %u\n", n, found->n_kinds), false;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_found_plan *f = &found->list[found->n + i];
+    double value = found_value(l->c, f), right = best[pz_plan_kind(&f->plan)];
+    if (!same_value(value, right) || value < before)
+      return print_message("kind %d: %.12g, found %.12g\n", pz_plan_kind(&f->plan), right, value),
+             false;
+    before = value;
+  }
+  return true;
+}
+
 /* The plan itself, by a model of its own. */
 static bool predicts(const struct pz_plan_question *q, const struct pz_found_plan *f) {
   struct pz_prediction p;
@@ -861,7 +888,8 @@ static void compare_listing(uint64_t *r, int i, struct random_case *c, struct ta
   bool good = agrees(&l, status, &found), answered = status == PZ_OK && found.n;
   if (good && status == PZ_OK && (found.n || found.has_least))
     good = predicts(&c->q, found.n ? &found.list[found.n - 1] : &found.least);
-  if (good && answered) good = is_simplest(&l, &found) && predicts(&c->q, &found.simplest);
+  if (good && answered)
+    good = is_simplest(&l, &found) && predicts(&c->q, &found.simplest) && has_kinds(&l, &found);
   if (!good) {
     tell_case(i, c);
     if (status != PZ_OK) print_message("%s\n", err.message);

@@ -135,7 +135,7 @@ static void words_have_limits(void **state) {
   pz_free(words);
 }
 
-/* Arguments that nothing decides are marked, others not. */
+/* Only arguments whose condition the script does not decide are marked as guesses. */
 static void guesses_are_marked(void **state) {
   (void)state;
   static const char text[] = "if [ -f x ]; then\n  A=1\nfi\n"

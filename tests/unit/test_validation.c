@@ -318,7 +318,7 @@ static void chips_without_their_measurements(void **state) {
   pz_arena_release(&arena);
 }
 
-/* A table of a few features; chips, networks and the sequence behind them. */
+/* A table in which runs have six of the features; its last rows name a chip line and a network. */
 #define F(f) PZ_FEATURE_BIT(PZ_FEATURE_##f)
 #define GROWTH 0.020 /* error_growth of cost/constants.def */
 

@@ -184,7 +184,7 @@ function showOld() {
 function showFacts(r, job) {
   const p = r.plan;
   while (facts.firstChild) facts.removeChild(facts.firstChild);
-  fact("step", seconds(r.step_s), !r.expected_error ? "" : `8 of 10 such runs measure ${seconds(r.step_s * (1 - r.expected_error.error))} to ${seconds(r.step_s * (1 + r.expected_error.error))}` +
+  fact("step", seconds(r.step_s), !r.expected_error ? "" : `${seconds(r.step_s * (1 - r.expected_error.error))} to ${seconds(r.step_s * (1 + r.expected_error.error))} in 8 of 10 runs (${visible(r.expected_error.of)})` +
     (r.expected_error.beyond.length ? `; beyond the validated: ${visible(r.expected_error.beyond.join("; "))}` : ""));
   fact("tokens/s per device", number(r.tokens_per_s_per_device), `${number(r.samples_per_s)} samples/s`);
   fact("MFU", percent(r.mfu, 1), `conventional ${percent(r.mfu_conventional, 1)}, HFU ${percent(r.hfu, 1)}`);
