@@ -5,6 +5,9 @@ target_compile_options(phaze_flags INTERFACE
   -Wvla -Wcast-qual -Wstrict-prototypes -Wmissing-prototypes -Wnull-dereference
   -fno-fast-math -ffp-contract=off -fvisibility=hidden
   -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+if(CMAKE_C_COMPILER_ID STREQUAL GNU)
+  target_compile_options(phaze_flags INTERFACE -Werror=clobbered) # of the borders of calls (src/core/call.h)
+endif()
 target_compile_definitions(phaze_flags INTERFACE _POSIX_C_SOURCE=200809L)
 if(PHAZE_WERROR)
   target_compile_options(phaze_flags INTERFACE -Werror)

@@ -381,7 +381,7 @@ static enum pz_status correct(const struct settings *s, struct pz_error *err) {
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
   if (!!s.ops + !!s.steps + !!s.network != 1)
     return pz_command_misuse(

@@ -202,7 +202,7 @@ static enum pz_status print_fields(const char *file, bool as_json, struct pz_err
 
 static enum pz_exit run_chips(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   if (!pz_call_begin(&call, &pz_cmd_chips, argc, argv, &s)) return call.code;
   enum pz_status status = s.fields >= 0
                               ? print_fields(pz_file_names[s.fields], s.common.json, &call.err)
@@ -399,7 +399,7 @@ static enum pz_status print_power(const struct pz_chip *c, const char *path, boo
 
 static enum pz_exit run_chip(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   struct pz_chip c;
   if (!pz_call_begin(&call, &pz_cmd_chip, argc, argv, &s)) return call.code;
   enum pz_status status = pz_chip_read_units(argv[1], s.any_units, &c, &call.err);

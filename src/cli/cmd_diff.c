@@ -323,7 +323,7 @@ static bool mark_sets(struct pz_arena *arena, int argc, char **argv) {
 static enum pz_exit run(int argc, char **argv) {
   SETTINGS s = defaults;
   struct diff x = {.s = &s, .a.letter = "A", .b.letter = "B"};
-  struct pz_call call;
+  struct pz_long_call call;
   enum pz_status status = PZ_NO_MEMORY;
   pz_arena_init(&x.arena, NULL);
   bool begun = mark_sets(&x.arena, argc, argv);

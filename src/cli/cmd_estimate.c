@@ -342,7 +342,7 @@ static enum pz_status estimate(const struct settings *s, const char *model, stru
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   if (!pz_call_begin(&call, &pz_cmd_estimate, argc, argv, &s)) return call.code;
   if (!s.machine.chip) return pz_command_misuse(&pz_cmd_estimate, "--chip CHIP is required");
   if (call.n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)

@@ -152,7 +152,7 @@ static const char *misuse(const struct settings *s, char **models, int n) {
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   if (!pz_call_begin(&call, &pz_cmd_explore, argc, argv, &s)) return call.code;
   const char *wrong = misuse(&s, argv + 1, call.n_args);
   if (wrong) return pz_command_misuse(&pz_cmd_explore, wrong);

@@ -198,7 +198,7 @@ static enum pz_status show(const struct settings *s, const struct pz_workload *w
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   struct pz_workload *w = NULL;
   if (!pz_call_begin(&call, &pz_cmd_graph, argc, argv, &s)) return call.code;
   if (s.common.json && s.dot)

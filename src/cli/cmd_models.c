@@ -75,7 +75,7 @@ static enum pz_status print(bool as_json, struct pz_error *err) {
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   if (!pz_call_begin(&call, &pz_cmd_models, argc, argv, &s)) return call.code;
   return pz_call_end(&call, print(s.common.json, &call.err));
 }

@@ -253,7 +253,7 @@ static enum pz_status compare(struct rehearse_input *x, bool *fits, struct pz_er
 
 static enum pz_exit run(int argc, char **argv) {
   SETTINGS s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   struct rehearse_input x = {.s = &s};
   bool fits = true;
   if (!pz_call_begin(&call, &pz_cmd_rehearse, argc, argv, &s)) return call.code;

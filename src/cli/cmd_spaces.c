@@ -81,7 +81,7 @@ static enum pz_status describe(const char *name, const struct settings *set, jso
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   if (!pz_call_begin(&call, &pz_cmd_spaces, argc, argv, &s)) return call.code;
   enum pz_status status = PZ_OK;
   json_t *list = json_array(), *space;

@@ -102,7 +102,7 @@ static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_e
 
 static enum pz_exit run(int argc, char **argv) {
   SETTINGS s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   if (!pz_call_begin(&call, &pz_cmd_tune, argc, argv, &s)) return call.code;
   const atomic_bool *stop = pz_command_listen();
   enum pz_exit code = pz_call_end(&call, tune_file(&s, argv[1], &call.err));

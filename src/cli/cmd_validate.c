@@ -156,7 +156,7 @@ static enum pz_status validate(const struct settings *s, struct pz_error *err) {
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_call call;
+  struct pz_long_call call;
   if (!pz_call_begin(&call, &pz_cmd_validate, argc, argv, &s)) return call.code;
   if (limits_of_ops(&s) && !s.ops)
     return pz_command_misuse(&pz_cmd_validate, "--limits " PZ_LIMITS_OPS " needs --ops");

@@ -31,10 +31,10 @@ bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *s
   return false;
 }
 
-bool pz_call_begin(struct pz_call *call, const struct pz_command *c, int argc, char **argv,
+bool pz_call_begin(struct pz_long_call *call, const struct pz_command *c, int argc, char **argv,
                    void *settings) {
   char what[80] = "takes no arguments";
-  *call = (struct pz_call){0};
+  *call = (struct pz_long_call){0};
   if (!pz_command_begin(c, argc, argv, settings, &call->n_args, &call->code)) return false;
   if (c->n_args < 0 || call->n_args == c->n_args) return true;
   if (c->n_args) snprintf(what, sizeof what, "expected one %s", c->argument);
@@ -42,7 +42,7 @@ bool pz_call_begin(struct pz_call *call, const struct pz_command *c, int argc, c
   return false;
 }
 
-enum pz_exit pz_call_end(const struct pz_call *call, enum pz_status status) {
+enum pz_exit pz_call_end(const struct pz_long_call *call, enum pz_status status) {
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&call->err);
 }
 

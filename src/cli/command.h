@@ -54,18 +54,18 @@ bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *s
                       int *n_args, enum pz_exit *code);
 
 /* One run of a command, between its options and its exit status. */
-struct pz_call {
+struct pz_long_call {
   int n_args;
   struct pz_error err;
   enum pz_exit code;
 };
 
 /* pz_command_begin, and the number of arguments is checked.  False: return call->code. */
-bool pz_call_begin(struct pz_call *call, const struct pz_command *c, int argc, char **argv,
+bool pz_call_begin(struct pz_long_call *call, const struct pz_command *c, int argc, char **argv,
                    void *settings);
 
 /* The exit status of a run that ended with `status` and call->err, which is printed. */
-enum pz_exit pz_call_end(const struct pz_call *call, enum pz_status status);
+enum pz_exit pz_call_end(const struct pz_long_call *call, enum pz_status status);
 
 /* An option whose field stands at `from` or after it and differs between two settings, or NULL. */
 const struct pz_option *pz_command_changed(const struct pz_command *c, size_t from, const void *a,

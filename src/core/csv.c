@@ -211,3 +211,24 @@ enum pz_status pz_csv_files(const char *path, struct pz_arena *arena, const char
   *files = list.items;
   return PZ_OK;
 }
+
+/* ---- raising -------------------------------------------------------------------------------- */
+
+struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes) {
+  struct pz_csv *csv = pz_alloc(call, 1, sizeof *csv);
+  pz_must(call, pz_csv_parse(name, text, bytes, call->arena, csv, pz_call_error(call)));
+  return csv;
+}
+
+double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t r,
+                   uint32_t column, double most) {
+  double number = 0;
+  pz_must(call, pz_csv_number(name, csv, r, column, most, &number, pz_call_error(call)));
+  return number;
+}
+
+const char *const *pz_csv_list(struct pz_call *call, const char *path) {
+  const char *const *files = NULL;
+  pz_must(call, pz_csv_files(path, call->arena, &files, pz_call_error(call)));
+  return files;
+}

@@ -41,4 +41,14 @@ void pz_csv_put(const char *text, FILE *out);
 PZ_NODISCARD enum pz_status pz_csv_files(const char *path, struct pz_arena *arena,
                                          const char *const **files, struct pz_error *err);
 
+/* Like pz_csv_parse(), in the memory of the call. */
+struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes);
+
+/* Like pz_csv_number(). */
+double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t r,
+                   uint32_t column, double most);
+
+/* Like pz_csv_files(). */
+const char *const *pz_csv_list(struct pz_call *call, const char *path);
+
 #endif

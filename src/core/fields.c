@@ -369,3 +369,11 @@ enum pz_status pz_fields_finish(struct pz_fields *f) {
   if (f->status == PZ_OK || f->missing) check_keys(f, f->root, "");
   return f->status;
 }
+
+struct pz_fields pz_fields_of(struct pz_call *call, const char *name, const json_t *root) {
+  return (struct pz_fields){.name = name, .root = root, .err = pz_call_error(call)};
+}
+
+void pz_fields_end(struct pz_call *call, struct pz_fields *f) {
+  pz_must(call, pz_fields_finish(f));
+}

@@ -86,4 +86,10 @@ void pz_fields_refuse(struct pz_fields *f, const char *keys, const char *accepte
  * missing, which may be the same one.  Returns the status. */
 PZ_NODISCARD enum pz_status pz_fields_finish(struct pz_fields *f);
 
+/* Fields of a JSON object, whose first error pz_fields_end() raises. */
+struct pz_fields pz_fields_of(struct pz_call *call, const char *name, const json_t *root);
+
+/* Like pz_fields_finish(), and raises the first error of all fields that were read. */
+void pz_fields_end(struct pz_call *call, struct pz_fields *f);
+
 #endif

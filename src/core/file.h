@@ -3,7 +3,7 @@
 #ifndef PZ_CORE_FILE_H
 #define PZ_CORE_FILE_H
 
-#include "core/arena.h"
+#include "core/call.h"
 
 /* Does a word name a file rather than a preset?  It has a slash or ends with .json or
  * .onnx. */
@@ -58,5 +58,14 @@ PZ_NODISCARD enum pz_status pz_file_list(const char *path, struct pz_arena *aren
  * others read (/dev/stdout is none); and where pz_file_writable says so. */
 PZ_NODISCARD enum pz_status pz_file_output(const char *path, const char *const *inputs, size_t n,
                                            struct pz_error *err);
+
+/* Like pz_file_read().  The text is freed when the call ends, or with pz_close(). */
+char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes);
+
+/* Like pz_file_map().  The file is unmapped when the call ends. */
+const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path, size_t limit);
+
+/* Like pz_file_list(). */
+const char *const *pz_file_names_in(struct pz_call *call, const char *path);
 
 #endif

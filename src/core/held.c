@@ -28,6 +28,8 @@ enum pz_status pz_held_give(enum pz_status status, void *object, void *out) {
   return status;
 }
 
+void *pz_held_of(struct pz_arena *arena) { return (union head *)(void *)arena + 1; }
+
 void pz_held_free(void *object) {
   union head *head = object;
   if (!head) return;

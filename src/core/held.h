@@ -11,6 +11,9 @@ PZ_NODISCARD enum pz_status pz_held_new(size_t bytes, const char *what, void **o
 /* Give it to a caller (out: of the pointer to it) where status is PZ_OK, free it otherwise.  Returns status. */
 PZ_NODISCARD enum pz_status pz_held_give(enum pz_status status, void *object, void *out);
 
+/* The object that the arena belongs to. */
+void *pz_held_of(struct pz_arena *arena);
+
 /* Accepts NULL. */
 void pz_held_free(void *object);
 

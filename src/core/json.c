@@ -123,3 +123,27 @@ const char *pz_json_type(const json_t *value) {
       [JSON_FALSE] = "false",        [JSON_NULL] = "null"};
   return value ? name[json_typeof(value)] : "nothing";
 }
+
+/* ---- raising -------------------------------------------------------------------------------- */
+
+static void release_value(void *value) { json_decref(value); }
+
+json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, size_t bytes) {
+  json_t *value = NULL;
+  pz_must(call, pz_json_parse(name, text, bytes, &value, pz_call_error(call)));
+  pz_defer(call, release_value, value);
+  return value;
+}
+
+json_t *pz_json_built(struct pz_call *call, json_t *value) {
+  if (value) pz_defer(call, release_value, value);
+  if (!value || pz_json_lost()) pz_raise(call, PZ_NO_MEMORY, "out of memory while building JSON");
+  return value;
+}
+
+void pz_json_print(struct pz_call *call, struct pz_buffer *b, const json_t *value) {
+  size_t flags = JSON_INDENT(1) | JSON_ENCODE_ANY | JSON_ENSURE_ASCII;
+  bool whole = json_dump_callback(value, append, b, flags) == 0 && !pz_json_lost();
+  if (!whole) pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
+  pz_buffer_add(call, b, "\n", 1);
+}

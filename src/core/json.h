@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "core/status.h"
+#include "core/buffer.h"
 
 /* Parse one JSON object.  `name` stands for the text in messages.  The reference in *out is the
  * caller's. */
@@ -29,5 +29,14 @@ char *pz_json_brief(const json_t *value, char *buf, size_t size);
 
 /* "an object", "a string", ... */
 const char *pz_json_type(const json_t *value);
+
+/* Parses one JSON object; `name` stands for the text in messages.  The value is released when the call ends. */
+json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, size_t bytes);
+
+/* Checks that a document was built completely, and releases it when the call ends. */
+json_t *pz_json_built(struct pz_call *call, json_t *value);
+
+/* Appends the indented text of a value: ASCII with a closing newline, keys in the order of insertion, 17 digits. */
+void pz_json_print(struct pz_call *call, struct pz_buffer *b, const json_t *value);
 
 #endif

@@ -80,3 +80,8 @@ enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes, uin
   s->value = value;
   return PZ_OK;
 }
+
+void pz_map_set(struct pz_call *call, struct pz_map *map, const void *key, size_t bytes,
+                uint32_t value) {
+  if (pz_map_put(map, key, bytes, value) != PZ_OK) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+}

@@ -3,7 +3,7 @@
 #ifndef PZ_CORE_MAP_H
 #define PZ_CORE_MAP_H
 
-#include "core/arena.h"
+#include "core/call.h"
 
 struct pz_map_slot;
 
@@ -27,5 +27,9 @@ uint32_t pz_map_get(const struct pz_map *map, const void *key, size_t bytes);
 /* Set `key` to `value` (not PZ_NONE).  PZ_NO_MEMORY is the only error. */
 PZ_NODISCARD enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes,
                                        uint32_t value);
+
+/* Sets `key` to `value`, which must not be PZ_NONE. */
+void pz_map_set(struct pz_call *call, struct pz_map *map, const void *key, size_t bytes,
+                uint32_t value);
 
 #endif

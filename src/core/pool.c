@@ -116,3 +116,62 @@ void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx) {
   while (pool->busy) pthread_cond_wait(&pool->done, &pool->lock);
   pthread_mutex_unlock(&pool->lock);
 }
+
+/* ---- raising -------------------------------------------------------------------------------- */
+
+static void free_pool(void *pool) { pz_pool_free(pool); }
+
+struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads) {
+  struct pz_pool *pool = NULL;
+  pz_must(call, pz_pool_new(threads, &pool, pz_call_error(call)));
+  pz_defer(call, free_pool, pool);
+  return pool;
+}
+
+/* The tasks of one loop. */
+struct tasks {
+  pz_task_fn *fn;
+  void *ctx;
+  pthread_mutex_t lock;  /* of error */
+  atomic_size_t failed;  /* the lowest item that raised an error, or SIZE_MAX */
+  struct pz_error error; /* of that item */
+};
+
+/* One item within its border. */
+struct task {
+  const struct tasks *tasks;
+  size_t i;
+  unsigned worker;
+};
+
+static void run_task(struct pz_call *call, void *ctx) {
+  const struct task *t = ctx;
+  t->tasks->fn(call, t->tasks->ctx, t->i, t->worker);
+}
+
+/* Items are handed out in ascending order, so every item below a failed one has been started. */
+static void run_bordered(void *ctx, size_t i, unsigned worker) {
+  struct tasks *all = ctx;
+  struct task task = {all, i, worker};
+  struct pz_error error = {0};
+  if (i > atomic_load(&all->failed)) return;
+  if (pz_border(run_task, &task, &error) == PZ_OK) return;
+  pthread_mutex_lock(&all->lock);
+  if (i < atomic_load(&all->failed)) {
+    atomic_store(&all->failed, i);
+    all->error = error;
+  }
+  pthread_mutex_unlock(&all->lock);
+}
+
+void pz_pool_run(struct pz_call *call, struct pz_pool *pool, size_t n, pz_task_fn *fn, void *ctx) {
+  struct tasks all = {.fn = fn, .ctx = ctx};
+  atomic_init(&all.failed, SIZE_MAX);
+  pthread_mutex_init(&all.lock, NULL);
+  if (pool)
+    pz_pool_for(pool, n, run_bordered, &all);
+  else
+    for (size_t i = 0; i < n; i++) run_bordered(&all, i, 0);
+  pthread_mutex_destroy(&all.lock);
+  if (atomic_load(&all.failed) != SIZE_MAX) pz_raise_again(call, &all.error);
+}

@@ -4,7 +4,7 @@
 #ifndef PZ_CORE_POOL_H
 #define PZ_CORE_POOL_H
 
-#include "core/status.h"
+#include "core/call.h"
 
 struct pz_pool;
 
@@ -20,5 +20,16 @@ unsigned pz_pool_threads(const struct pz_pool *pool);
 
 /* Run fn for i = 0 .. n-1 and wait.  Not reentrant. */
 void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx);
+
+/* A pool that is freed when the call ends. */
+struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads);
+
+/* One task: item i, on worker 0 .. threads-1.  `task` is a call of its own, whose memory ends with the task; results go
+ * to memory that the caller provides. */
+typedef void pz_task_fn(struct pz_call *task, void *ctx, size_t i, unsigned worker);
+
+/* Runs fn for i = 0 .. n-1, on the threads of the pool, or on this thread if pool is NULL.  If tasks raise errors, the
+ * error of the lowest i is raised here, after all threads have stopped; items above it may have been left out. */
+void pz_pool_run(struct pz_call *call, struct pz_pool *pool, size_t n, pz_task_fn *fn, void *ctx);
 
 #endif

@@ -279,3 +279,8 @@ enum pz_status pz_record_read(const struct pz_record *r, const json_t *json, con
   }
   return PZ_OK;
 }
+
+void pz_record_parse(struct pz_call *call, const struct pz_record *r, const json_t *json,
+                     const char *where, void *value) {
+  pz_must(call, pz_record_read(r, json, where, call->arena, value, pz_call_error(call)));
+}

@@ -4,7 +4,7 @@
 #ifndef PZ_CORE_RECORD_H
 #define PZ_CORE_RECORD_H
 
-#include "core/arena.h"
+#include "core/call.h"
 #include "core/json.h"
 
 enum pz_field_type {
@@ -80,5 +80,9 @@ json_t *pz_record_json(const struct pz_record *r, const void *value);
 PZ_NODISCARD enum pz_status pz_record_read(const struct pz_record *r, const json_t *json,
                                            const char *where, struct pz_arena *arena, void *value,
                                            struct pz_error *err);
+
+/* Like pz_record_read(), in the memory of the call. */
+void pz_record_parse(struct pz_call *call, const struct pz_record *r, const json_t *json,
+                     const char *where, void *value);
 
 #endif

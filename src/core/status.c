@@ -10,6 +10,15 @@
 
 enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const char *file, int line,
                             const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  status = pz_error_setv(err, status, file, line, format, args);
+  va_end(args);
+  return status;
+}
+
+enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const char *file,
+                             int line, const char *format, va_list args) {
   if (!err || err->status != PZ_OK) return status;
   /* What is found wrong after that can be what there was no memory for. */
   bool no_memory = status != PZ_NO_MEMORY && pz_json_lost();
@@ -18,11 +27,8 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
   err->status = status;
   err->origin_file = file;
   err->origin_line = line;
-  va_list args;
-  va_start(args, format);
   int n = no_memory ? snprintf(err->message, sizeof err->message, "out of memory; then: ") : 0;
   vsnprintf(err->message + n, sizeof err->message - (size_t)n, format, args);
-  va_end(args);
   pz_text_plain(err->message);
   return status;
 }

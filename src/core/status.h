@@ -3,6 +3,8 @@
 #ifndef PZ_CORE_STATUS_H
 #define PZ_CORE_STATUS_H
 
+#include <stdarg.h>
+
 #include "phaze/phaze.h"
 
 /* Record an error and return its status.  `err` may be NULL. */
@@ -10,6 +12,9 @@
 
 enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const char *file, int line,
                             const char *format, ...) PZ_PRINTF(5, 6);
+
+enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const char *file,
+                             int line, const char *format, va_list args);
 
 /* PZ_BAD_USE where a pointer that a caller must give is NULL; `what` names it. */
 PZ_NODISCARD enum pz_status pz_need(const void *given, const char *what, struct pz_error *err);

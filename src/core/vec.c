@@ -54,3 +54,16 @@ void pz_heap_pop(struct pz_vec *heap, pz_heap_before *before, void *out) {
   }
   if (n) memcpy(at(heap, i), last, heap->item_bytes);
 }
+
+/* ---- raising -------------------------------------------------------------------------------- */
+
+void *pz_append(struct pz_call *call, struct pz_vec *vec, const void *item) {
+  void *slot = pz_vec_push(vec, item);
+  if (!slot) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  return slot;
+}
+
+void pz_heap_add(struct pz_call *call, struct pz_vec *heap, pz_heap_before *before,
+                 const void *item) {
+  if (!pz_heap_push(heap, before, item)) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+}

@@ -2,7 +2,7 @@
 #ifndef PZ_CORE_VEC_H
 #define PZ_CORE_VEC_H
 
-#include "core/arena.h"
+#include "core/call.h"
 
 struct pz_vec {
   struct pz_arena *arena;
@@ -29,5 +29,13 @@ bool pz_heap_push(struct pz_vec *heap, pz_heap_before *before, const void *item)
 
 /* Take the first item of a heap that is not empty. */
 void pz_heap_pop(struct pz_vec *heap, pz_heap_before *before, void *out);
+
+/* Appends a copy of *item, or zeroes when item is NULL, and returns the new item. */
+void *pz_append(struct pz_call *call, struct pz_vec *vec, const void *item)
+    __attribute__((returns_nonnull));
+
+/* Adds a copy of *item to a heap.  The item must not lie in the heap itself. */
+void pz_heap_add(struct pz_call *call, struct pz_vec *heap, pz_heap_before *before,
+                 const void *item);
 
 #endif

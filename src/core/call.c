@@ -1,0 +1,215 @@
+#include "core/call.h"
+
+#include <assert.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/held.h"
+
+/* A function to call when the border ends.  Nodes live in the arena of the border and are used again. */
+struct deferred {
+  struct deferred *older;
+  pz_close_fn *fn;
+  void *what;
+};
+
+struct pz_border {
+  jmp_buf jump;
+  bool raised;
+  struct pz_border *outer; /* the border that this one is nested in, in the same thread */
+  struct pz_error *err;    /* of the caller, or NULL */
+  struct pz_error error;
+  struct pz_arena arena;
+  struct deferred *newest, *unused;
+};
+
+/* The border that an error of this thread must be raised to. */
+static _Thread_local struct pz_border *innermost;
+
+/* ---- borders -------------------------------------------------------------------------------- */
+
+static void open_border(struct pz_border *border, struct pz_error *err) {
+  border->raised = false;
+  border->outer = innermost;
+  border->err = err;
+  border->newest = border->unused = NULL;
+  memset(&border->error, 0, sizeof border->error);
+  pz_arena_init(&border->arena, NULL);
+  innermost = border;
+}
+
+static enum pz_status close_border(struct pz_border *border) {
+  for (struct deferred *d; (d = border->newest);) {
+    border->newest = d->older;
+    d->fn(d->what);
+  }
+  pz_arena_release(&border->arena);
+  innermost = border->outer;
+  enum pz_status status = border->raised ? border->error.status : PZ_OK;
+  if (status != PZ_OK && border->err && border->err->status == PZ_OK) *border->err = border->error;
+  return status;
+}
+
+/* setjmp() may leave local variables undefined, so the border has none that change after it. */
+enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error *err) {
+  struct pz_border border;
+  struct pz_call call = {&border, &border.arena};
+  open_border(&border, err);
+  if (setjmp(border.jump) == 0) fn(&call, ctx);
+  return close_border(&border);
+}
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+static _Noreturn void jump_to_border(struct pz_border *border) {
+  assert(border == innermost && "an error may not cross an inner border");
+  border->raised = true;
+  longjmp(border->jump, 1);
+}
+
+_Noreturn void pz_raise_from(struct pz_call *call, enum pz_status status,
+                             const struct pz_origin *origin, const char *format, ...) {
+  struct pz_error *error = &call->border->error;
+  va_list args;
+  error->status = PZ_OK; /* an error that the caller tolerated may have been stored before */
+  pz_error_at(error, origin->input, origin->row, origin->column);
+  va_start(args, format);
+  pz_error_setv(error, status, origin->file, origin->line, format, args);
+  va_end(args);
+  jump_to_border(call->border);
+}
+
+_Noreturn void pz_raise_again(struct pz_call *call, const struct pz_error *error) {
+  assert(error->status != PZ_OK);
+  if (error != &call->border->error) call->border->error = *error;
+  jump_to_border(call->border);
+}
+
+struct pz_error *pz_call_error(struct pz_call *call) {
+  return &call->border->error;
+}
+
+void pz_must(struct pz_call *call, enum pz_status status) {
+  if (status == PZ_OK) return;
+  if (call->border->error.status == PZ_OK) pz_raise(call, status, "%s", pz_status_name(status));
+  jump_to_border(call->border);
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+void *pz_alloc(struct pz_call *call, size_t n, size_t bytes) {
+  void *block = pz_arena_alloc(call->arena, n, bytes);
+  if (!block) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  return block;
+}
+
+void *pz_copy(struct pz_call *call, const void *items, size_t n, size_t bytes) {
+  void *copy = pz_alloc(call, n, bytes);
+  if (n && bytes) memcpy(copy, items, n * bytes);
+  return copy;
+}
+
+char *pz_copy_text(struct pz_call *call, const char *text) {
+  return pz_copy(call, text, strlen(text) + 1, 1);
+}
+
+char *pz_format(struct pz_call *call, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, format, args);
+  va_end(args);
+  char *text = pz_arena_alloc(call->arena, (size_t)(n < 0 ? 0 : n) + 1, 1);
+  if (text && n >= 0) vsnprintf(text, (size_t)n + 1, format, again);
+  va_end(again);
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  return text;
+}
+
+struct pz_call pz_call_in(const struct pz_call *call, struct pz_arena *arena) {
+  return (struct pz_call){call->border, arena};
+}
+
+struct pz_call pz_scratch(struct pz_call *call) {
+  struct pz_call scratch;
+  pz_object_new(call, 0, &scratch);
+  return scratch;
+}
+
+void pz_scratch_end(struct pz_call *scratch) {
+  struct pz_call call = *scratch;
+  pz_close(&call, pz_held_of(scratch->arena));
+}
+
+/* ---- what has to be closed ------------------------------------------------------------------ */
+
+void pz_defer(struct pz_call *call, pz_close_fn *fn, void *what) {
+  struct pz_border *border = call->border;
+  struct deferred *d = border->unused;
+  if (d)
+    border->unused = d->older;
+  else
+    d = pz_arena_alloc(&border->arena, 1, sizeof *d);
+  if (!d) {
+    fn(what);
+    pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  }
+  *d = (struct deferred){border->newest, fn, what};
+  border->newest = d;
+}
+
+/* Removes the newest entry of `what` from the list and returns its function. */
+static pz_close_fn *forget(struct pz_border *border, const void *what) {
+  struct deferred **link = &border->newest;
+  while (*link && (*link)->what != what) link = &(*link)->older;
+  struct deferred *d = *link;
+  assert(d && "what is closed was deferred");
+  if (!d) return NULL;
+  *link = d->older;
+  d->older = border->unused;
+  border->unused = d;
+  return d->fn;
+}
+
+void pz_close(struct pz_call *call, void *what) {
+  pz_close_fn *fn = forget(call->border, what);
+  if (fn) fn(what);
+}
+
+void pz_undefer(struct pz_call *call, const void *what) { forget(call->border, what); }
+
+/* ---- objects that outlive the call ---------------------------------------------------------- */
+
+void *pz_object_new(struct pz_call *call, size_t bytes, struct pz_call *own) {
+  struct pz_arena *arena;
+  void *object;
+  pz_must(call, pz_held_new(bytes, "an object", &object, &arena, &call->border->error));
+  pz_defer(call, pz_held_free, object);
+  *own = pz_call_in(call, arena);
+  return object;
+}
+
+void *pz_object_keep(struct pz_call *call, void *object) {
+  pz_undefer(call, object);
+  return object;
+}
+
+void pz_object_free(void *object) { pz_held_free(object); }
+
+/* ---- arguments of public functions ---------------------------------------------------------- */
+
+void pz_require(struct pz_call *call, const void *given, const char *what) {
+  if (!given) pz_raise(call, PZ_BAD_USE, "%s is NULL", what);
+}
+
+void pz_require_range(struct pz_call *call, const char *what, int64_t value, int64_t min,
+                      int64_t max) {
+  pz_must(call, pz_need_range(what, value, min, max, pz_call_error(call)));
+}
+
+void pz_require_options(struct pz_call *call, void *own, size_t own_bytes, const void *given,
+                        const char *default_fn) {
+  pz_must(call, pz_sized_take(own, own_bytes, given, default_fn, pz_call_error(call)));
+}
