@@ -1,9 +1,10 @@
+/* The allocator of the process, and the bookkeeping of failed allocations of jansson. */
 #include "core/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct pz_allocator *used; /* NULL: the C library */
+static const struct pz_allocator *used; /* NULL stands for the C library */
 
 void pz_alloc_set(const struct pz_allocator *allocator) { used = allocator; }
 
@@ -20,7 +21,7 @@ void *pz_calloc(size_t n, size_t bytes) {
 }
 
 void *pz_realloc(void *block, size_t bytes) {
-  if (!bytes) bytes = 1; /* zero would free the block, or not */
+  if (!bytes) bytes = 1; /* with zero bytes it is undefined whether realloc frees the block */
   return used ? used->resize(used->ctx, block, bytes) : realloc(block, bytes);
 }
 
@@ -50,10 +51,12 @@ static _Thread_local struct {
   size_t bytes;
 } reserve;
 
-/* NULL where there is none, or a smaller one. */
+/* The reserved block if it is large enough, or NULL. */
 static void *take_reserve(size_t bytes) {
-  void *block = bytes <= reserve.bytes ? reserve.block : NULL;
-  if (block) reserve.block = NULL, reserve.bytes = 0;
+  if (bytes > reserve.bytes) return NULL;
+  void *block = reserve.block;
+  reserve.block = NULL;
+  reserve.bytes = 0;
   return block;
 }
 
@@ -65,7 +68,7 @@ void *pz_json_alloc(size_t bytes) {
 }
 
 bool pz_json_reserve(size_t bytes) {
-  if (!used) return true; /* jansson has not got our functions */
+  if (!used) return true; /* jansson uses malloc */
   void *block = pz_malloc(bytes);
   if (block) reserve.block = block, reserve.bytes = bytes;
   return block != NULL;

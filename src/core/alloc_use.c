@@ -1,4 +1,4 @@
-/* pz_alloc_use: our allocator below jansson and SQLite too. */
+/* pz_alloc_use(): sets the allocator of the library, of jansson and of SQLite. */
 #include <jansson.h>
 #include <sqlite3.h>
 #include <stdalign.h>
@@ -9,7 +9,7 @@
 
 /* ---- SQLite --------------------------------------------------------------------------------- */
 
-/* SQLite asks for the size of a block, so it stands before it. */
+/* SQLite asks for the size of a block, which is therefore stored in front of it. */
 enum { HEAD = alignof(max_align_t) > sizeof(int) ? alignof(max_align_t) : sizeof(int) };
 
 static void *with_head(void *block, int bytes) {

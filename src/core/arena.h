@@ -1,11 +1,10 @@
-/* Arena: many small allocations, freed together.  Sized for one workload, schedule or search state;
- * memory comes in blocks that double up to 1 MiB.  Nothing is freed singly. */
+/* Arena: many small allocations that are freed together.  Memory comes in blocks that double in size up to 1 MiB. */
 #ifndef PZ_CORE_ARENA_H
 #define PZ_CORE_ARENA_H
 
 #include "core/status.h"
 
-/* Where blocks come from.  Tests pass one that counts, or that fails at the n-th call. */
+/* The source of blocks.  Tests use one that counts, or that fails at the n-th call. */
 struct pz_mem {
   void *(*alloc)(void *ctx, size_t bytes);
   void (*free)(void *ctx, void *block, size_t bytes);
@@ -15,7 +14,7 @@ struct pz_mem {
 struct pz_arena_block;
 
 struct pz_arena {
-  const struct pz_mem *mem; /* NULL: the C library */
+  const struct pz_mem *mem; /* NULL stands for pz_malloc() and pz_free() */
   struct pz_arena_block *blocks;
   size_t used, size, total_bytes;
 };
@@ -23,11 +22,11 @@ struct pz_arena {
 void pz_arena_init(struct pz_arena *arena, const struct pz_mem *mem);
 void pz_arena_release(struct pz_arena *arena);
 
-/* Zeroed memory for n items of `bytes` each, aligned for any type; NULL when there is none (or n *
- * bytes overflows).  n * bytes == 0 gives a valid pointer. */
+/* Zeroed memory for n items of `bytes` each, aligned for any type.  NULL if there is no memory or n * bytes overflows; a valid
+ * pointer if n * bytes is 0. */
 void *pz_arena_alloc(struct pz_arena *arena, size_t n, size_t bytes);
 
-/* Copy of a string, or formatted text; NULL when out of memory. */
+/* A copy of a string, or formatted text.  NULL if there is no memory. */
 char *pz_arena_strdup(struct pz_arena *arena, const char *s);
 char *pz_arena_printf(struct pz_arena *arena, const char *format, ...) PZ_PRINTF(2, 3);
 

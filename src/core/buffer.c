@@ -1,4 +1,4 @@
-/* fopencookie is of GNU; the open_memstream of POSIX allocates by itself. */
+/* Streams come from fopencookie(), a GNU function, because open_memstream() of POSIX would not use our allocator. */
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier) */
 
 #include "core/buffer.h"
@@ -23,14 +23,14 @@ bool pz_buffer_append(struct pz_buffer *b, const char *text, size_t bytes) {
   return true;
 }
 
-static ssize_t put(void *cookie, const char *text, size_t bytes) {
+static ssize_t write_cookie(void *cookie, const char *text, size_t bytes) {
   if (pz_buffer_append(cookie, text, bytes)) return (ssize_t)bytes;
   errno = ENOMEM;
-  return 0; /* of a cookie's function: an error */
+  return 0; /* means an error to fopencookie() */
 }
 
 FILE *pz_buffer_stream(struct pz_buffer *b) {
-  return fopencookie(b, "w", (cookie_io_functions_t){.write = put});
+  return fopencookie(b, "w", (cookie_io_functions_t){.write = write_cookie});
 }
 
 bool pz_buffer_close(FILE *stream) {

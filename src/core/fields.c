@@ -1,3 +1,6 @@
+/* Every read goes through find_value(), which remembers the keys that were asked for and follows alternatives ("a|b") and
+ * paths ("a.b").  refuse_value() stores the first error.  At the end pz_fields_finish() walks over the object and refuses keys
+ * that nobody has asked for (check_keys), with the nearest known key. */
 #include "core/fields.h"
 
 #include <assert.h>
@@ -8,8 +11,9 @@
 
 #include "core/text.h"
 
-static void refuse(struct pz_fields *f, const char *key, const json_t *value,
-                   const char *accepted) {
+/* Stores an error about a field, unless there is one already.  A NULL value means that the field is missing. */
+static void refuse_value(struct pz_fields *f, const char *key, const json_t *value,
+                         const char *accepted) {
   if (f->status != PZ_OK) return;
   char found[80];
   if (value)
@@ -29,8 +33,8 @@ static char *copy_part(char *to, size_t size, const char *from, size_t n) {
   return to;
 }
 
-/* Field "a.b" is field b of the object a; an `a` that is no object is refused. */
-static const json_t *descend(struct pz_fields *f, const char *path) {
+/* The value at a path ("a.b" is field b of the object a), or NULL.  Refuses an `a` that is not an object. */
+static const json_t *value_at_path(struct pz_fields *f, const char *path) {
   char name[64];
   const json_t *v = f->root;
   for (const char *at = path; v && *at;) {
@@ -38,7 +42,7 @@ static const json_t *descend(struct pz_fields *f, const char *path) {
     v = json_object_get(v, copy_part(name, sizeof name, at, n));
     at += n;
     if (*at && v && !json_is_null(v) && !json_is_object(v)) {
-      refuse(f, copy_part(name, sizeof name, path, (size_t)(at - path)), v, "an object");
+      refuse_value(f, copy_part(name, sizeof name, path, (size_t)(at - path)), v, "an object");
       return NULL;
     }
     at += *at == '.';
@@ -46,14 +50,14 @@ static const json_t *descend(struct pz_fields *f, const char *path) {
   return v;
 }
 
-static void remember(struct pz_fields *f, const char *keys) {
+static void remember_keys(struct pz_fields *f, const char *keys) {
   for (int i = 0; i < f->n_asked; i++)
     if (f->asked[i] == keys || strcmp(f->asked[i], keys) == 0) return;
   assert(f->n_asked < PZ_FIELDS_MOST);
   if (f->n_asked < PZ_FIELDS_MOST) f->asked[f->n_asked++] = keys;
 }
 
-/* An entry of a list need not be an object, as every file is. */
+/* Refuses a root that is not an object.  Files are objects, but the entries of a list need not be. */
 static void check_root(struct pz_fields *f) {
   char found[80];
   if (f->status != PZ_OK || !f->root || json_is_object(f->root)) return;
@@ -62,14 +66,13 @@ static void check_root(struct pz_fields *f) {
   pz_error_at(f->err, f->name, 0, 0);
 }
 
-/* The first alternative that is present; its name goes to key.  NULL (and the first name) if none
- * is. */
-static const json_t *lookup(struct pz_fields *f, const char *keys, char *key, size_t size) {
-  remember(f, keys);
+/* The first alternative of `keys` that is present, and its name in `key`; or NULL, and the name of the first alternative. */
+static const json_t *find_value(struct pz_fields *f, const char *keys, char *key, size_t size) {
+  remember_keys(f, keys);
   check_root(f);
   for (const char *at = keys; *at;) {
     size_t n = strcspn(at, "|");
-    const json_t *v = descend(f, copy_part(key, size, at, n));
+    const json_t *v = value_at_path(f, copy_part(key, size, at, n));
     if (v && !json_is_null(v)) return v;
     at += n + (at[n] == '|');
   }
@@ -79,29 +82,29 @@ static const json_t *lookup(struct pz_fields *f, const char *keys, char *key, si
 
 void pz_fields_refuse(struct pz_fields *f, const char *keys, const char *accepted) {
   char key[64];
-  const json_t *v = lookup(f, keys, key, sizeof key);
-  refuse(f, key, v, accepted);
+  const json_t *v = find_value(f, keys, key, sizeof key);
+  refuse_value(f, key, v, accepted);
 }
 
 const json_t *pz_fields_value(struct pz_fields *f, const char *keys) {
   char key[64];
-  return lookup(f, keys, key, sizeof key);
+  return find_value(f, keys, key, sizeof key);
 }
 
 void pz_fields_allow(struct pz_fields *f, const char *const *keys, size_t n) {
-  for (size_t i = 0; i < n; i++) remember(f, keys[i]);
+  for (size_t i = 0; i < n; i++) remember_keys(f, keys[i]);
 }
 
 static int64_t read_int(struct pz_fields *f, const char *keys, struct pz_range range, bool must,
                         int64_t absent) {
   char key[64], accepted[80];
-  const json_t *v = lookup(f, keys, key, sizeof key);
+  const json_t *v = find_value(f, keys, key, sizeof key);
   if (f->status != PZ_OK || (!v && !must)) return absent;
   int64_t n = v && json_is_integer(v) ? json_integer_value(v) : range.min - 1;
   if (n >= range.min && n <= range.max) return n;
   snprintf(accepted, sizeof accepted, "an integer from %" PRId64 " to %" PRId64, range.min,
            range.max);
-  refuse(f, key, v, accepted);
+  refuse_value(f, key, v, accepted);
   return range.min;
 }
 
@@ -117,12 +120,12 @@ int64_t pz_fields_int_or(struct pz_fields *f, const char *keys, struct pz_range 
 static double read_real(struct pz_fields *f, const char *keys, double min, double max, bool must,
                         double absent) {
   char key[64], accepted[80];
-  const json_t *v = lookup(f, keys, key, sizeof key);
+  const json_t *v = find_value(f, keys, key, sizeof key);
   if (f->status != PZ_OK || (!v && !must)) return absent;
   double x = json_number_value(v);
   if (json_is_number(v) && x >= min && x <= max) return x;
   snprintf(accepted, sizeof accepted, "a number from %g to %g", min, max);
-  refuse(f, key, v, accepted);
+  refuse_value(f, key, v, accepted);
   return absent;
 }
 
@@ -137,23 +140,24 @@ double pz_fields_real_or(struct pz_fields *f, const char *keys, double min, doub
 
 bool pz_fields_bool_or(struct pz_fields *f, const char *keys, bool absent) {
   char key[64];
-  const json_t *v = lookup(f, keys, key, sizeof key);
+  const json_t *v = find_value(f, keys, key, sizeof key);
   if (f->status != PZ_OK || !v) return absent;
-  if (!json_is_boolean(v)) refuse(f, key, v, "true or false");
+  if (!json_is_boolean(v)) refuse_value(f, key, v, "true or false");
   return json_is_true(v);
 }
 
 const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char *absent) {
   char key[64];
-  const json_t *v = lookup(f, keys, key, sizeof key);
+  const json_t *v = find_value(f, keys, key, sizeof key);
   if (f->status != PZ_OK || !v) return absent;
   bool good = json_is_string(v) && pz_text_is_plain(json_string_value(v));
   if (!good)
-    refuse(f, key, v, json_is_string(v) ? "a string without control characters" : "a string");
+    refuse_value(f, key, v, json_is_string(v) ? "a string without control characters" : "a string");
   return good ? json_string_value(v) : absent;
 }
 
-/* The value with the power of 1000 that brings it into the usual range, nearest to its middle; NULL: none does. */
+/* The value times the power of 1000 that brings it nearest to the middle of the usual range, or NULL if none brings it into the
+ * range. */
 static const char *meant_number(const struct pz_key *row, double value, char *buf, size_t size) {
   enum { LARGEST_POWER = 18 };
   double middle = row->usual_min > 0 ? sqrt(row->usual_min * row->usual_max) : row->usual_max;
@@ -183,7 +187,7 @@ static void usual_range_text(const struct pz_key *row, char *buf, size_t size) {
 
 void pz_fields_check_usual(struct pz_fields *f, const struct pz_key *row) {
   char key[64], range[64], meant[40];
-  const json_t *v = lookup(f, row->key, key, sizeof key);
+  const json_t *v = find_value(f, row->key, key, sizeof key);
   double value = json_number_value(v);
   bool readable = row->type == PZ_KEY_INT ? json_is_integer(v) : json_is_number(v);
   bool usual = value >= row->usual_min && value <= row->usual_max;
@@ -247,58 +251,60 @@ void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *lis
   json_array_append_new(list, o);
 }
 
-/* ---- keys that nobody asked for ------------------------------------------------------------- */
+/* ---- unknown keys ------------------------------------------------------------- */
 
 enum { LONGEST_KEY = 64 };
 
-/* The names known in one object: the parts of the keys asked for that follow `prefix`. */
-struct known {
+/* The names that are known within one object: the parts behind `prefix` of the keys that were asked for. */
+struct known_names {
   char name[PZ_FIELDS_MOST][LONGEST_KEY];
   size_t n;
 };
 
 static const char *known_name(const void *ctx, size_t i) {
-  const struct known *k = ctx;
+  const struct known_names *k = ctx;
   return i < k->n ? k->name[i] : NULL;
 }
 
-static void add_known(struct known *k, const char *name, size_t length) {
+static void add_known_name(struct known_names *k, const char *name, size_t length) {
   char text[LONGEST_KEY];
   snprintf(text, sizeof text, "%.*s", (int)length, name);
   for (size_t i = 0; i < k->n; i++)
     if (strcmp(k->name[i], text) == 0) return;
-  if (k->n < PZ_FIELDS_MOST) memcpy(k->name[k->n++], text, sizeof text);
+  if (k->n == PZ_FIELDS_MOST) return;
+  memcpy(k->name[k->n], text, sizeof text);
+  k->n++;
 }
 
-static void list_known(const struct pz_fields *f, const char *prefix, struct known *k) {
+static void list_known_names(const struct pz_fields *f, const char *prefix, struct known_names *k) {
   size_t before = strlen(prefix);
   k->n = 0;
   for (int i = 0; i < f->n_asked; i++)
     for (const char *at = f->asked[i]; *at;) {
       size_t n = strcspn(at, "|");
       if (n > before && strncmp(at, prefix, before) == 0)
-        add_known(k, at + before, strcspn(at + before, ".|"));
+        add_known_name(k, at + before, strcspn(at + before, ".|"));
       at += n + (at[n] == '|');
     }
 }
 
-/* Was this key asked for, or only fields inside it? */
-enum known_as { UNKNOWN, FIELD, OBJECT };
+enum key_kind { UNKNOWN_KEY, FIELD_KEY, OBJECT_KEY };
 
-static enum known_as known_as(const struct pz_fields *f, const char *path) {
+/* Was a key asked for as a field, or only fields inside of it, which makes it an object? */
+static enum key_kind kind_of_key(const struct pz_fields *f, const char *path) {
   size_t length = strlen(path);
-  enum known_as as = UNKNOWN;
+  enum key_kind kind = UNKNOWN_KEY;
   for (int i = 0; i < f->n_asked; i++)
     for (const char *at = f->asked[i], *bar; at; at = bar ? bar + 1 : NULL) {
       bar = strchr(at, '|');
       if (strncmp(at, path, length) != 0) continue;
-      if (!at[length] || at[length] == '|') return FIELD;
-      if (at[length] == '.') as = OBJECT;
+      if (!at[length] || at[length] == '|') return FIELD_KEY;
+      if (at[length] == '.') kind = OBJECT_KEY;
     }
-  return as;
+  return kind;
 }
 
-/* Equal with '.' and '_' taken for one another? */
+/* Are two keys equal if '.' and '_' count as the same character? */
 static bool same_path(const char *a, const char *b, size_t n) {
   for (size_t i = 0; i < n; i++) {
     bool joint = (a[i] == '.' || a[i] == '_') && (b[i] == '.' || b[i] == '_');
@@ -307,9 +313,9 @@ static bool same_path(const char *a, const char *b, size_t n) {
   return true;
 }
 
-/* "hbm_stacks" and "hbm.stacks" as a key are meant for field stacks of the object hbm: the path of
- * that into buf. */
-static bool meant_path(const struct pz_fields *f, const char *key, char buf[LONGEST_KEY]) {
+/* A key like "hbm_stacks" or "hbm.stacks" is meant for the field stacks of the object hbm.  Writes that path into buf, or returns
+ * false. */
+static bool find_meant_path(const struct pz_fields *f, const char *key, char buf[LONGEST_KEY]) {
   size_t length = strlen(key);
   for (int i = 0; i < f->n_asked; i++)
     for (const char *at = f->asked[i]; *at;) {
@@ -323,14 +329,15 @@ static bool meant_path(const struct pz_fields *f, const char *key, char buf[LONG
   return false;
 }
 
+/* Stores the error about an unknown key, also in the place of one about a missing field, which may be the same field misspelt. */
 static void refuse_key(struct pz_fields *f, const char *prefix, const char *key) {
-  struct known k;
+  struct known_names k;
   char list[600], path[LONGEST_KEY];
-  int prefix_length = *prefix ? (int)strlen(prefix) - 1 : 0; /* without its dot */
-  list_known(f, prefix, &k);
+  int prefix_length = *prefix ? (int)strlen(prefix) - 1 : 0; /* without the dot */
+  list_known_names(f, prefix, &k);
   const char *near = pz_text_nearest(key, known_name, &k);
   if (f->missing && f->err) *f->err = (struct pz_error){0};
-  if (meant_path(f, key, path)) {
+  if (find_meant_path(f, key, path)) {
     const char *leaf = strrchr(path, '.') + 1;
     f->status = pz_fail(f->err, PZ_BAD_INPUT,
                         "%s: unknown key '%s%.60s'; did you mean '%s' (%s in the object '%.*s')?",
@@ -345,22 +352,22 @@ static void refuse_key(struct pz_fields *f, const char *prefix, const char *key)
   pz_error_at(f->err, f->name, 0, 0);
 }
 
-/* False: a key of this object, or of one inside it, was refused.  No deeper than the keys asked
- * for. */
+/* Checks the keys of an object and of the objects inside of it, no deeper than keys were asked for.  Returns false if one was
+ * refused. */
 static bool check_keys(struct pz_fields *f, const json_t *object, const char *prefix) {
   char path[2 * LONGEST_KEY];
-  void *it = json_object_iter((json_t *)(uintptr_t)object);
-  for (; it; it = json_object_iter_next((json_t *)(uintptr_t)object, it)) {
+  json_t *o = (json_t *)(uintptr_t)object; /* jansson's iterators have no const variant */
+  for (void *it = json_object_iter(o); it; it = json_object_iter_next(o, it)) {
     const char *key = json_object_iter_key(it);
     int n = snprintf(path, sizeof path, "%s%s", prefix, key);
-    bool joined = strchr(key, '.'); /* "a.b" is no field of an object a */
-    enum known_as as = n < LONGEST_KEY && !joined ? known_as(f, path) : UNKNOWN;
-    if (as == UNKNOWN) {
+    bool is_path = strchr(key, '.'); /* a key "a.b" is not the field b of an object a */
+    enum key_kind kind = n < LONGEST_KEY && !is_path ? kind_of_key(f, path) : UNKNOWN_KEY;
+    if (kind == UNKNOWN_KEY) {
       refuse_key(f, prefix, key);
       return false;
     }
     snprintf(path, sizeof path, "%s%.60s.", prefix, key);
-    if (as == OBJECT && !check_keys(f, json_object_iter_value(it), path)) return false;
+    if (kind == OBJECT_KEY && !check_keys(f, json_object_iter_value(it), path)) return false;
   }
   return true;
 }

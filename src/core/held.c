@@ -4,7 +4,7 @@
 
 #include "core/alloc.h"
 
-/* Stands before the object. */
+/* The arena is stored in front of the object. */
 union head {
   struct pz_arena arena;
   max_align_t align;

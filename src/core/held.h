@@ -1,14 +1,14 @@
-/* What a call of the public header makes: an object and an arena for what it points to, freed together. */
+/* Objects that outlive a call, with an arena for what they point to.  core/call.h has the functions that raise. */
 #ifndef PZ_CORE_HELD_H
 #define PZ_CORE_HELD_H
 
 #include "core/arena.h"
 
-/* An object of so many bytes, zero, and its arena.  PZ_NO_MEMORY: out of memory for `what`. */
+/* Makes a zeroed object of `bytes` bytes and its arena. */
 PZ_NODISCARD enum pz_status pz_held_new(size_t bytes, const char *what, void **object,
                                         struct pz_arena **arena, struct pz_error *err);
 
-/* Give it to a caller (out: of the pointer to it) where status is PZ_OK, free it otherwise.  Returns status. */
+/* Stores the object in the pointer at `out` if status is PZ_OK, and frees it otherwise.  Returns status. */
 PZ_NODISCARD enum pz_status pz_held_give(enum pz_status status, void *object, void *out);
 
 /* The object that the arena belongs to. */

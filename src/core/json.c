@@ -5,9 +5,9 @@
 
 #include "core/alloc.h"
 
-/* jansson's reader goes on without memory for a character, or calls the text invalid: what it says
- * is not to be relied on once an allocation failed. */
-static bool no_memory(const json_t *value, const json_error_t *where) {
+/* Did memory run out while jansson was reading?  Its reader then continues with a character missing or calls the text invalid, so
+ * its result cannot be relied on. */
+static bool ran_out_of_memory(const json_t *value, const json_error_t *where) {
   return pz_json_lost() ||
          (!value && (!where->text[0] || json_error_code(where) == json_error_out_of_memory));
 }
@@ -16,7 +16,7 @@ struct source {
   const char *at, *end;
 };
 
-/* One byte, or none: the end of the text, or an allocation has failed. */
+/* Hands jansson the next byte, or none at the end of the text and after an allocation has failed. */
 static size_t next_byte(void *buffer, size_t size, void *source) {
   struct source *s = source;
   if (size == 0 || s->at == s->end || pz_json_lost()) return 0;
@@ -24,10 +24,10 @@ static size_t next_byte(void *buffer, size_t size, void *source) {
   return 1;
 }
 
-/* jansson 2.14 passes over that the buffer of the token at hand could not grow: where the lost byte is a closing
- * quote it copies past the buffer's end.  So the first allocation that fails gets a block put by, twice as large
- * as the longest token, and the text ends there. */
-static json_t *load(const char *text, size_t bytes, json_error_t *where) {
+/* Parses a text.  jansson 2.14 ignores that the buffer of the current token could not grow, and if the lost byte is a closing quote
+ * it copies past the end of the buffer.  Therefore the first allocation that fails gets a reserved block, twice as large as the
+ * longest token, and the text ends there. */
+static json_t *parse_text(const char *text, size_t bytes, json_error_t *where) {
   enum { LEAST = 64 };
   struct source source = {text, text + bytes};
   size_t most;
@@ -39,8 +39,8 @@ static json_t *load(const char *text, size_t bytes, json_error_t *where) {
   return value;
 }
 
-/* What would do in the place of what the reader has found. */
-static const char *accepted(const json_error_t *where) {
+/* What is accepted instead of the text that caused the error. */
+static const char *accepted_instead(const json_error_t *where) {
   switch (json_error_code(where)) {
   case json_error_duplicate_key: return "each key once";
   case json_error_invalid_utf8: return "UTF-8";
@@ -54,14 +54,15 @@ static const char *accepted(const json_error_t *where) {
 enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, json_t **out,
                              struct pz_error *err) {
   json_error_t where = {.line = -1};
-  json_t *value = load(text, bytes, &where);
-  if (no_memory(value, &where)) {
+  json_t *value = parse_text(text, bytes, &where);
+  if (ran_out_of_memory(value, &where)) {
     json_decref(value);
     return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", name);
   }
   if (!value) {
-    enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s:%d:%d: not valid JSON: %s; accepted: %s",
-                                    name, where.line, where.column, where.text, accepted(&where));
+    enum pz_status status =
+        pz_fail(err, PZ_BAD_INPUT, "%s:%d:%d: not valid JSON: %s; accepted: %s", name, where.line,
+                where.column, where.text, accepted_instead(&where));
     pz_error_at(err, name, where.line, where.column);
     return status;
   }

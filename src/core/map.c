@@ -16,7 +16,7 @@ uint64_t pz_hash(const void *key, size_t bytes) {
   return h;
 }
 
-/* By words, since keys are mostly arrays of them: multiplied, and the upper half folded onto the lower. */
+/* Works on whole words, since most keys are arrays of them: multiplies, and folds the upper half onto the lower. */
 uint64_t pz_hash_key(const void *key, size_t bytes) {
   const unsigned char *p = key;
   uint64_t h = 0x9e3779b97f4a7c15u ^ bytes, word;
@@ -34,7 +34,7 @@ void pz_map_init(struct pz_map *map, struct pz_arena *arena) {
   *map = (struct pz_map){.arena = arena};
 }
 
-/* The slot that holds the key, or the free one where it belongs.  The table is never full. */
+/* The slot of the key, or the free slot where it belongs.  The table is never full. */
 static struct pz_map_slot *find(const struct pz_map *map, uint64_t hash, const void *key,
                                 size_t bytes) {
   uint32_t mask = map->cap - 1;

@@ -1,5 +1,5 @@
-/* Hash map from byte strings to 32-bit values, inside an arena.  Keys are copied.  Iteration order
- * is never exposed, so results cannot depend on it. */
+/* Hash map from byte strings to 32-bit values in an arena.  Keys are copied.  There is no iteration, so results cannot depend on
+ * its order. */
 #ifndef PZ_CORE_MAP_H
 #define PZ_CORE_MAP_H
 
@@ -13,18 +13,18 @@ struct pz_map {
   uint32_t n, cap;
 };
 
-/* 64-bit FNV-1a: stable over machines and runs, so it may be stored. */
+/* 64-bit FNV-1a, which is the same on all machines and in all versions and may be stored. */
 uint64_t pz_hash(const void *key, size_t bytes);
 
-/* For tables in memory: faster, and free to change from version to version. */
+/* A faster hash for tables in memory, which may change from version to version. */
 uint64_t pz_hash_key(const void *key, size_t bytes);
 
 void pz_map_init(struct pz_map *map, struct pz_arena *arena);
 
-/* Value of `key`, or PZ_NONE. */
+/* The value of `key`, or PZ_NONE. */
 uint32_t pz_map_get(const struct pz_map *map, const void *key, size_t bytes);
 
-/* Set `key` to `value` (not PZ_NONE).  PZ_NO_MEMORY is the only error. */
+/* Like pz_map_set(), but returns PZ_NO_MEMORY if there is no memory. */
 PZ_NODISCARD enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes,
                                        uint32_t value);
 

@@ -1,12 +1,12 @@
-/* Numbers: overflow-checked integers, so that sizes and FLOP counts are exact or an error; the
- * smaller and the larger of two. */
+/* Numbers: integers with checks for overflow, so that sizes and FLOP counts are exact or an error; minimum and maximum; random
+ * numbers. */
 #ifndef PZ_CORE_NUM_H
 #define PZ_CORE_NUM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* *acc *= f, *acc += t; false (and *acc untouched) when the result leaves int64_t. */
+/* *acc *= f and *acc += t.  Return false, and leave *acc alone, if the result does not fit into int64_t. */
 static inline bool pz_mul(int64_t *acc, int64_t f) {
   int64_t r;
   if (__builtin_mul_overflow(*acc, f, &r)) return false;
@@ -26,7 +26,7 @@ static inline int64_t pz_ceil_div(int64_t a, int64_t b) { return a / b + (a % b 
 static inline int64_t pz_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t pz_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* fmin and fmax without the call; neither number may be NaN. */
+/* Inline fmin() and fmax() for numbers that are not NaN. */
 static inline double pz_fmin(double a, double b) { return a < b ? a : b; }
 static inline double pz_fmax(double a, double b) { return a > b ? a : b; }
 
@@ -40,14 +40,14 @@ static inline uint64_t pz_random_next(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-/* 31 bits of a 64-bit linear congruential generator (Knuth's MMIX; TAOCP 2, 3.3.4): of the problems
- * that tests and benchmarks draw, which are to stay the same. */
+/* 31 bits of a 64-bit linear congruential generator (Knuth's MMIX; TAOCP 2, 3.3.4), with which tests and benchmarks draw problems
+ * that must stay the same. */
 static inline uint32_t pz_random_lcg(uint64_t *state) {
   *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (uint32_t)(*state >> 33);
 }
 
-/* Below n > 0; the bias is n / 2^64. */
+/* A number below n, with a bias of n / 2^64. */
 static inline uint32_t pz_random_below(uint64_t *state, uint32_t n) {
   return (uint32_t)(pz_random_next(state) % n);
 }

@@ -1,3 +1,4 @@
+/* Threads wait for the next loop (wait_for_loops) and take its items one after another in ascending order (work_on_items). */
 #include "core/pool.h"
 
 #include <pthread.h>
@@ -17,9 +18,9 @@ struct worker {
 struct pz_pool {
   pthread_mutex_t lock;
   pthread_cond_t start, done;
-  unsigned threads; /* with the caller */
+  unsigned threads; /* including the caller */
   struct worker *workers;
-  /* the loop under way; changed under lock */
+  /* the current loop; changed only under the lock */
   uint64_t round;
   unsigned busy;
   bool quit;
@@ -29,7 +30,7 @@ struct pz_pool {
   atomic_size_t next;
 };
 
-static void take_items(struct pz_pool *pool, unsigned worker) {
+static void work_on_items(struct pz_pool *pool, unsigned worker) {
   for (;;) {
     size_t i = atomic_fetch_add(&pool->next, 1);
     if (i >= pool->n) return;
@@ -37,7 +38,7 @@ static void take_items(struct pz_pool *pool, unsigned worker) {
   }
 }
 
-static void *work(void *arg) {
+static void *wait_for_loops(void *arg) {
   struct worker *w = arg;
   struct pz_pool *pool = w->pool;
   uint64_t seen = 0;
@@ -47,7 +48,7 @@ static void *work(void *arg) {
     if (pool->quit) break;
     seen = pool->round;
     pthread_mutex_unlock(&pool->lock);
-    take_items(pool, w->index);
+    work_on_items(pool, w->index);
     pthread_mutex_lock(&pool->lock);
     if (--pool->busy == 0) pthread_cond_signal(&pool->done);
   }
@@ -79,7 +80,7 @@ enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_err
   for (pool->threads = 1; pool->threads < threads; pool->threads++) {
     struct worker *w = &workers[pool->threads];
     *w = (struct worker){.pool = pool, .index = pool->threads};
-    if (pthread_create(&w->thread, NULL, work, w) != 0) break;
+    if (pthread_create(&w->thread, NULL, wait_for_loops, w) != 0) break;
   }
   *out = pool;
   return PZ_OK;
@@ -111,7 +112,7 @@ void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx) {
   pool->round++;
   pthread_cond_broadcast(&pool->start);
   pthread_mutex_unlock(&pool->lock);
-  take_items(pool, 0);
+  work_on_items(pool, 0);
   pthread_mutex_lock(&pool->lock);
   while (pool->busy) pthread_cond_wait(&pool->done, &pool->lock);
   pthread_mutex_unlock(&pool->lock);

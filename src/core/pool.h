@@ -1,6 +1,5 @@
-/* Thread pool: one parallel loop at a time over independent items.  Which thread takes which item
- * is not determined; results must go to the item's own place, so that any number of threads gives
- * the same bytes. */
+/* Thread pool: one parallel loop at a time over independent items.  Which thread works on which item is not determined, so results
+ * must be stored in a place of the item's own; then any number of threads gives the same result. */
 #ifndef PZ_CORE_POOL_H
 #define PZ_CORE_POOL_H
 
@@ -8,17 +7,17 @@
 
 struct pz_pool;
 
-/* Work on item i; `worker` (0 .. threads-1) picks per-thread scratch. */
+/* Works on item i; `worker` (0 .. threads-1) selects the scratch memory of the thread. */
 typedef void pz_pool_fn(void *ctx, size_t i, unsigned worker);
 
-/* `threads` >= 1, the caller's own included; 0 takes the number of processors.  Where fewer threads
- * can be had, it goes on with those. */
+/* A pool with a number of threads that includes the caller's own; 0 stands for the number of processors.  If not all threads can be
+ * started, the pool has fewer. */
 PZ_NODISCARD enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out,
                                         struct pz_error *err);
 void pz_pool_free(struct pz_pool *pool);
 unsigned pz_pool_threads(const struct pz_pool *pool);
 
-/* Run fn for i = 0 .. n-1 and wait.  Not reentrant. */
+/* Runs fn for i = 0 .. n-1 and waits until all are done.  Not reentrant. */
 void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx);
 
 /* A pool that is freed when the call ends. */

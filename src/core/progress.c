@@ -1,3 +1,5 @@
+/* parts_of() and gap_parts() make the parts of a line, bar_line() and plain_line() join as many of them as there is room for, and
+ * show_if_due() decides whether it is time to report. */
 #include "core/progress.h"
 
 #include <inttypes.h>
@@ -45,7 +47,7 @@ int pz_terminal_columns(FILE *out) {
 
 /* ---- one line ------------------------------------------------------------------------------- */
 
-/* What a line may say.  Label, percentage and time always stand there. */
+/* The parts of a progress line.  Label, percentage and time are always shown. */
 struct parts {
   char label[96], percent[16], time[48], count[96], rate[64];
   const char *note;
@@ -62,19 +64,19 @@ static void bar_text(double fraction, int width, char *bar) {
   memcpy(bar + 1 + width, "] ", 3);
 }
 
-/* The first so many columns of a text, the last two as dots. */
+/* Shortens a text to a number of columns, of which the last two become dots. */
 static void shorten(char *text, int columns) {
   int n = 0;
   if (pz_text_columns(text) <= columns) return;
   for (char *at = text; *at; at++) {
     if (((unsigned char)*at & 0xC0) != 0x80 && n++ == columns - 2) {
-      memcpy(at, "..", 3); /* two columns more are behind: there are the bytes for it */
+      memcpy(at, "..", 3); /* at least two more columns follow, so there is room */
       return;
     }
   }
 }
 
-/* ", a clause" while there is room. */
+/* Appends ", clause" if there is room for it. */
 static bool add_clause(char *line, size_t size, const char *text, size_t n, int room) {
   char clause[128];
   snprintf(clause, sizeof clause, ", %.*s", (int)n, text);
@@ -94,8 +96,8 @@ static void add_note(char *line, size_t size, const char *note, int room) {
   }
 }
 
-/* On a terminal: in at most `room` columns.  The note goes first, then the bar shrinks, then rate
- * and count go, then the bar; the label is shortened last. */
+/* Makes the line for a terminal, in at most `room` columns.  If room is scarce, the note is dropped first, then the bar shrinks,
+ * then rate and count are dropped, then the bar; the label is shortened last. */
 static void bar_line(struct parts *p, int room, char *line, size_t size) {
   char bar[MOST_BAR + 4];
   int always =
@@ -134,19 +136,20 @@ static struct parts parts_of(struct pz_progress *p, double now, bool ended) {
   if (fraction > p->fraction) p->fraction = fraction;
   x.fraction = p->fraction;
   memcpy(x.label, p->label, sizeof x.label);
-  snprintf(x.percent, sizeof x.percent, "%d%%", (int)(100 * x.fraction + 1e-9)); /* 100: all */
+  snprintf(x.percent, sizeof x.percent, "%d%%",
+           (int)(100 * x.fraction + 1e-9)); /* 100 only when all items are done */
   snprintf(x.count, sizeof x.count, "%" PRIu64 " of %" PRIu64 " %s", done, total, p->unit);
   if (ended && done == total)
     snprintf(x.time, sizeof x.time, "took %s", pz_text_duration(text, sizeof text, spent));
   else
     snprintf(x.time, sizeof x.time, "%s left",
              pz_text_duration(text, sizeof text, rate > 0 ? (double)(total - done) / rate : -1));
-  if (rate >= 1) /* a slower one says nothing that the time left does not */
+  if (rate >= 1) /* a lower rate adds nothing to the remaining time */
     snprintf(x.rate, sizeof x.rate, "%s%s/s", pz_text_si(text, sizeof text, rate, ""), p->unit);
   return x;
 }
 
-/* "perf: gap 12.3%, 170 chips left, target 5%, 8 s, a note": what is proved, in the place of a percentage. */
+/* The parts of a line that shows the gap instead of a percentage: "perf: gap 12.3%, 170 chips left, target 5%, 8 s, a note". */
 static struct parts gap_parts(const struct pz_progress *p, double now, bool ended) {
   uint64_t left = p->total - p->done;
   struct parts x = {.note = p->note, .fraction = -1}; /* no bar */
@@ -169,11 +172,11 @@ static struct parts gap_parts(const struct pz_progress *p, double now, bool ende
   return x;
 }
 
-static void show(struct pz_progress *p, double now, bool ended) {
+static void print_line(struct pz_progress *p, double now, bool ended) {
   struct parts x = p->target < 0 ? parts_of(p, now, ended) : gap_parts(p, now, ended);
   char line[600];
   bool bar = p->style == PZ_PROGRESS_BAR;
-  /* a bar that fills the last column might wrap, and could not be drawn over */
+  /* a bar in the last column might wrap, and then it could not be redrawn in place */
   int room = (p->columns ? p->columns : pz_terminal_columns(p->out)) - 1;
   if (bar)
     bar_line(&x, room, line, sizeof line);
@@ -185,7 +188,7 @@ static void show(struct pz_progress *p, double now, bool ended) {
   p->shown = true;
 }
 
-static void call(struct pz_progress *p, double now, bool ended) {
+static void call_back(struct pz_progress *p, double now, bool ended) {
   struct pz_progress_state s = {.phase = p->label,
                                 .unit = p->unit,
                                 .note = p->note,
@@ -204,15 +207,15 @@ static double interval_s(enum pz_progress_style style) {
   return style == PZ_PROGRESS_BAR ? BAR_EVERY_S : LINE_EVERY_S;
 }
 
-/* One thread at a time; the others do not wait for it. */
+/* Reports if it is time to.  One thread reports at a time, and the others do not wait for it. */
 static void show_if_due(struct pz_progress *p) {
   if (p->style == PZ_PROGRESS_SILENT || atomic_exchange(&p->printing, true)) return;
   double now = p->now_s();
   if (now - p->shown_s >= interval_s(p->style)) {
     if (p->style == PZ_PROGRESS_CALL)
-      call(p, now, false);
+      call_back(p, now, false);
     else
-      show(p, now, false);
+      print_line(p, now, false);
   }
   atomic_store(&p->printing, false);
 }
@@ -248,7 +251,7 @@ void pz_progress_start_call(struct pz_progress *p, pz_progress_fn *fn, void *ctx
 void pz_progress_next(struct pz_progress *p, const char *label, const char *unit, uint64_t total) {
   if (!p) return;
   begin_phase(p, label, unit, total);
-  if (p->style == PZ_PROGRESS_CALL) call(p, p->start_s, false);
+  if (p->style == PZ_PROGRESS_CALL) call_back(p, p->start_s, false);
   if (p->style == PZ_PROGRESS_BAR) show_if_due(p);
 }
 
@@ -279,7 +282,7 @@ void pz_progress_follow(struct pz_progress *p, const struct pz_progress_state *s
     pz_progress_set(p, s->done, s->total, s->note);
   if (!s->ended) return;
   pz_progress_finish(p, NULL);
-  p->label[0] = '\0'; /* the next phase may have the same */
+  p->label[0] = '\0'; /* the next phase may have the same label */
 }
 
 void pz_progress_add(struct pz_progress *p, uint64_t more) {
@@ -294,12 +297,12 @@ void pz_progress_finish(struct pz_progress *p, const char *note) {
   bool bar = p->style == PZ_PROGRESS_BAR;
   if (note) pz_text_plain(pz_text_copy(p->note, sizeof p->note, note));
   if (p->style == PZ_PROGRESS_CALL) {
-    call(p, now, true);
+    call_back(p, now, true);
   } else if (bar && now - p->start_s < HARDLY_SEEN_S) {
     fputs("\r\033[K", p->out);
     fflush(p->out);
   } else {
-    show(p, now, true);
+    print_line(p, now, true);
     if (bar) fputc('\n', p->out);
   }
   p->shown = false;

@@ -1,8 +1,8 @@
-/* Progress on stderr: a live bar with time left and rate on a terminal, a plain line every few
- * seconds elsewhere.  The clock only decides when to print, never what is computed.
+/* Progress of long work: on a terminal a bar with the remaining time and the rate, elsewhere a line every few seconds, or calls
+ * of a function.  The clock decides when to report and never what is computed.
  *
- * Long work has phases, one after the other on the same stream; each counts its own total, which
- * may fall while it runs.  The fraction shown never falls within a phase. */
+ * Long work has phases, one after the other on the same stream.  Each counts towards a total of its own, which may change
+ * while it runs.  The fraction that is shown never falls within a phase. */
 #ifndef PZ_CORE_PROGRESS_H
 #define PZ_CORE_PROGRESS_H
 
@@ -16,7 +16,7 @@ enum pz_progress_style {
   PZ_PROGRESS_SILENT,
   PZ_PROGRESS_LINES,
   PZ_PROGRESS_BAR,
-  PZ_PROGRESS_CALL /* nothing is printed: a function is called */
+  PZ_PROGRESS_CALL /* calls a function instead of printing */
 };
 
 struct pz_progress {
@@ -25,56 +25,56 @@ struct pz_progress {
   char label[96], note[256];
   const char *unit;
   _Atomic uint64_t total, done;
-  double gap, target;      /* as pz_progress_gap has them; target below 0: the phase has none */
-  double start_s, shown_s; /* of the phase; of the last print, in whichever phase */
-  double fraction;         /* the largest that was shown */
+  double gap, target; /* of pz_progress_gap(); a negative target means that the phase has none */
+  double start_s, shown_s; /* start of the phase; the last report of any phase */
+  double fraction;         /* the largest fraction that was shown */
   double (*now_s)(void);   /* replaceable in tests */
-  int columns;             /* 0: those of the terminal; replaceable in tests */
-  bool shown;              /* something of this phase was */
-  atomic_bool printing;    /* a thread is */
-  pz_progress_fn *call;    /* of PZ_PROGRESS_CALL, ... */
+  int columns;             /* 0 means those of the terminal; replaceable in tests */
+  bool shown;              /* this phase has been reported */
+  atomic_bool printing;    /* a thread is reporting */
+  pz_progress_fn *call;    /* PZ_PROGRESS_CALL: the function, ... */
   void *ctx;
-  atomic_bool *stop; /* ... and what is set when it returns false */
+  atomic_bool *stop; /* ... and the flag that is set when it returns false */
 };
 
-/* Style for a stream: a bar on a terminal, lines elsewhere. */
+/* The style for a stream: a bar on a terminal, lines elsewhere. */
 enum pz_progress_style pz_progress_style_of(FILE *out);
 
-/* The label is copied, the unit is not. */
+/* Starts the first phase.  The label is copied, the unit is not. */
 void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style style,
                        const char *label, const char *unit, uint64_t total);
 
-/* Call a function at the beginning and end of every phase, and from time to time between them, by
- * one thread at a time.  When it returns false, *stop is set. */
+/* Has a function called at the beginning and end of every phase and from time to time between them, by one thread at a time.
+ * When it returns false, *stop is set. */
 void pz_progress_start_call(struct pz_progress *p, pz_progress_fn *call, void *ctx,
                             atomic_bool *stop);
 
-/* The next phase on the same stream; the one before has been finished.  NULL: nothing to do. */
+/* Starts the next phase on the same stream after the one before has been finished.  Does nothing if p is NULL. */
 void pz_progress_next(struct pz_progress *p, const char *label, const char *unit, uint64_t total);
 
-/* `done` of the total are done; `note` (NULL: as before) is shown behind, as many of its clauses as
- * there is room for.  Cheap when nothing is due.  No other thread may report meanwhile. */
+/* Reports that `done` items of the total are done.  As many clauses of `note` as there is room for are shown after the numbers;
+ * NULL keeps the last note.  This is cheap when no report is due.  No other thread may report meanwhile. */
 void pz_progress_update(struct pz_progress *p, uint64_t done, const char *note);
 
-/* The same with another total. */
+/* Like pz_progress_update(), with another total. */
 void pz_progress_set(struct pz_progress *p, uint64_t done, uint64_t total, const char *note);
 
-/* The same in a search that goes on until its gap is the target: the gap, what is left and the time
- * spent are shown, no time left, which its pace does not say. */
+/* Like pz_progress_set(), for a search that ends when its gap reaches the target: gap = {the gap, the target}.  Shows the gap,
+ * the remaining items and the time spent, but no remaining time, which the pace of a search does not tell. */
 void pz_progress_gap(struct pz_progress *p, uint64_t done, uint64_t total, const double gap[2],
                      const char *note);
 
-/* What a function of PZ_PROGRESS_CALL was told. */
+/* Reports the state that a function of PZ_PROGRESS_CALL received. */
 void pz_progress_follow(struct pz_progress *p, const struct pz_progress_state *s);
 
-/* So many more are done; any thread may say so.  NULL: nothing to do. */
+/* Reports that `more` further items are done.  Any thread may call it.  Does nothing if p is NULL. */
 void pz_progress_add(struct pz_progress *p, uint64_t more);
 
-/* Show the last state and leave the line; a bar that was hardly seen is wiped out instead.  NULL:
- * nothing to do. */
+/* Ends the phase with a last report.  A bar that was visible for less than half a second is erased instead.  Does nothing if p
+ * is NULL. */
 void pz_progress_finish(struct pz_progress *p, const char *note);
 
-/* Was the work cancelled?  NULL: never. */
+/* Has the work been cancelled?  False if p is NULL. */
 static inline bool pz_progress_stopped(const struct pz_progress *p) {
   return p && p->stop && atomic_load(p->stop);
 }
@@ -82,14 +82,14 @@ static inline bool pz_progress_stopped(const struct pz_progress *p) {
 /* Seconds of a monotonic clock. */
 double pz_clock_s(void);
 
-/* When work is to end that others watch. */
+/* The conditions under which long work ends early. */
 struct pz_ending {
-  struct pz_progress *progress; /* NULL: none; the work ends when it is cancelled */
+  struct pz_progress *progress; /* the work ends when this is cancelled; may be NULL */
   double
-      end_s; /* of pz_clock_s: the time is over then; 0: never; it changes while no thread works */
+      end_s; /* the time of pz_clock_s() at which the work ends, or 0; changes only between rounds of work */
 };
 
-/* NULL: never.  Whoever cancels the work is asked too, from time to time. */
+/* Shall the work end?  Reports progress from time to time, so that the work can be cancelled.  False if e is NULL. */
 static inline bool pz_ending_is_here(const struct pz_ending *e) {
   if (!e) return false;
   pz_progress_add(e->progress, 0);
@@ -100,13 +100,13 @@ static inline bool pz_ending_is_here(const struct pz_ending *e) {
 
 enum pz_colour { PZ_PLAIN, PZ_BOLD, PZ_RED, PZ_GREEN };
 
-/* Is `out` a terminal that shall have colour? */
+/* Is `out` a terminal on which colour is wanted? */
 bool pz_colour_on(FILE *out);
 
-/* What switches to a colour on `out`, or "". */
+/* The escape sequence that switches to a colour on `out`, or "". */
 const char *pz_colour(FILE *out, enum pz_colour c);
 
-/* Columns of the terminal; many where `out` is none. */
+/* The columns of the terminal, or a large number if `out` is not a terminal. */
 int pz_terminal_columns(FILE *out);
 
 #endif

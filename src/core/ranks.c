@@ -1,3 +1,5 @@
+/* Exchanges of one value (pz_ranks_share, pz_ranks_same) and rounds of many items (pz_round_run).  With one rank all of it runs
+ * in this process. */
 #include "core/ranks.h"
 
 #include <string.h>
@@ -5,7 +7,8 @@
 #include "core/alloc.h"
 #include "core/map.h"
 
-static const struct pz_ranks *all, *used; /* NULL: one; those that take part at the moment */
+static const struct pz_ranks *all;  /* NULL stands for one rank */
+static const struct pz_ranks *used; /* the ranks that take part at the moment: all or NULL */
 
 void pz_ranks_use(const struct pz_ranks *ranks) { all = used = ranks; }
 void pz_ranks_alone(bool alone) { used = alone ? NULL : all; }
@@ -26,8 +29,8 @@ bool pz_bytes_take(struct pz_bytes *b, void *out, size_t n) {
 
 /* ---- sharing -------------------------------------------------------------------------------- */
 
-/* Rank 0 only has something to bring: what it failed with, or the bytes. */
-static enum pz_status take_shared(void *into, unsigned rank, const char *bytes, size_t n) {
+/* Receives the part of rank 0; the other ranks contribute nothing. */
+static enum pz_status receive_shared(void *into, unsigned rank, const char *bytes, size_t n) {
   struct pz_buffer *b = into;
   if (rank || !n) return PZ_OK;
   return pz_buffer_append(b, bytes, n) ? PZ_OK : PZ_NO_MEMORY;
@@ -40,7 +43,7 @@ enum pz_status pz_ranks_share(struct pz_buffer *b, enum pz_status status, struct
     mine = (struct pz_ranks_part){status, err->message, strlen(err->message)};
   else if (!used->rank && b->text)
     mine = (struct pz_ranks_part){PZ_OK, b->text, b->bytes};
-  return used->exchange(used->ctx, &mine, take_shared, b, err);
+  return used->exchange(used->ctx, &mine, receive_shared, b, err);
 }
 
 enum pz_status pz_ranks_share_flag(bool *flag, struct pz_error *err) {
@@ -86,10 +89,10 @@ enum pz_status pz_ranks_same(const char *what, const char *text, struct pz_error
 
 struct dealing {
   const struct pz_round *r;
-  bool *mine; /* by item: done here */
+  bool *mine; /* by item: was it done on this rank? */
 };
 
-/* One thread: as many items as it comes to. */
+/* Runs on each thread and works on items until none remains. */
 static void work_on_items(void *ctx, size_t thread, unsigned worker) {
   struct dealing *d = ctx;
   (void)thread;

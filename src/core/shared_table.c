@@ -9,13 +9,13 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share words, which must d
 
 enum { LEAST_SLOTS = 64, MOST_PROBES = 32, BYTES_PER_SLOT = 256, ALIGNMENT = 16 };
 
-/* The word is 0 in an empty slot.  Whoever sets it to the key's hash and WRITTEN owns the slot until it says READY, or
- * UNUSED where the block is full; after that it does not change. */
+/* The word of an empty slot is 0.  A writer sets it to the hash of the key and WRITTEN, and owns the slot until it sets READY, or
+ * UNUSED if the block is full.  After that the word does not change. */
 enum { WRITTEN = 1, READY = 2, UNUSED = 3, STATES = 3 };
 
 struct pz_shared_slot {
   _Atomic uint64_t word;
-  uint64_t at; /* of the entry: the length of its key, the key, the value, each aligned */
+  uint64_t at; /* offset of the entry: length of the key, key, value, each aligned */
 };
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -50,7 +50,8 @@ static bool holds(const unsigned char *entry, const void *key, size_t bytes) {
   return n == bytes && memcmp(key_of(entry), key, bytes) == 0;
 }
 
-/* The slot of the key (*found), or an empty one for it; NULL: neither is in the neighbourhood, or it is being written. */
+/* The slot of the key, with *found set, or an empty slot for it.  NULL if the neighbourhood has neither, or the entry is being
+ * written. */
 static struct pz_shared_slot *find_slot(const struct pz_shared_table *t, uint64_t hash,
                                         const void *key, size_t bytes, bool *found) {
   *found = false;
@@ -84,8 +85,8 @@ const void *pz_shared_table_get(const struct pz_shared_table *t, const void *key
   return found ? value_at(t, s, bytes) : NULL;
 }
 
-/* Space for an entry, or NULL. */
-static unsigned char *take_space(const struct pz_shared_table *t, size_t bytes) {
+/* Reserves space for an entry, or returns NULL. */
+static unsigned char *reserve_space(const struct pz_shared_table *t, size_t bytes) {
   uint64_t used = atomic_load_explicit(t->used, memory_order_relaxed);
   do {
     if (bytes > t->room || used > t->room - bytes) return NULL;
@@ -94,8 +95,8 @@ static unsigned char *take_space(const struct pz_shared_table *t, size_t bytes) 
   return t->entries + used;
 }
 
-/* An empty slot becomes this one's; false: another was faster. */
-static bool own_slot(struct pz_shared_slot *s, uint64_t hash) {
+/* Claims an empty slot.  Returns false if another thread or process was faster. */
+static bool claim_slot(struct pz_shared_slot *s, uint64_t hash) {
   uint64_t none = 0;
   return atomic_compare_exchange_strong_explicit(&s->word, &none, hash | WRITTEN,
                                                  memory_order_acquire, memory_order_relaxed);
@@ -113,8 +114,8 @@ const void *pz_shared_table_put(const struct pz_shared_table *t, const void *key
     s = find_slot(t, hash, key, key_bytes, &found);
     if (found) return value_at(t, s, key_bytes);
     if (!s) return NULL;
-  } while (!own_slot(s, hash));
-  unsigned char *entry = take_space(t, bytes);
+  } while (!claim_slot(s, hash));
+  unsigned char *entry = reserve_space(t, bytes);
   if (entry) {
     memcpy(entry, &n, sizeof n);
     memcpy(entry + ALIGNMENT, key, key_bytes);

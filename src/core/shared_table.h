@@ -1,8 +1,7 @@
-/* A cache in a block of memory that many threads, and many processes, read and write at once without locks: a hash table
- * of fixed size with open addressing, and behind it the entries one after another.  Keys and values are bytes of any
- * length.  What belongs to a key depends on the key alone, so it does not matter who has put it there, or whether anybody
- * has.  Nothing is changed or removed: what was found stays where it is as long as the block; where the block, or a
- * neighbourhood of the table, is full a value is not kept. */
+/* A cache in a block of memory that many threads and processes read and write at once without locks: a hash table of fixed size
+ * with open addressing, followed by the entries.  Keys and values are bytes of any length.  The value of a key depends on the
+ * key alone, so it does not matter who stored it, or whether anybody did.  Entries are never changed or removed, and pointers
+ * to values stay valid as long as the block.  When the block or a neighbourhood of the table is full, values are not stored. */
 #ifndef PZ_CORE_SHARED_TABLE_H
 #define PZ_CORE_SHARED_TABLE_H
 
@@ -12,30 +11,31 @@
 
 struct pz_shared_slot;
 
-/* The first word of a key says what of: none may be taken for another's. */
+/* The first word of a key is the kind of value, so that kinds cannot be confused. */
 enum pz_shared_of { PZ_SHARED_MAPPING = 1, PZ_SHARED_CYCLES, PZ_SHARED_FRONTIER };
 
-/* Where things are in the block, as one process sees it. */
+/* The parts of the block, by their addresses in one process. */
 struct pz_shared_table {
-  struct pz_shared_slot *slots; /* NULL: nothing is kept */
+  struct pz_shared_slot *slots; /* NULL if nothing can be stored */
   size_t n_slots;               /* a power of two */
-  _Atomic uint64_t *used;       /* bytes of entries; then how many have a turn */
+  _Atomic uint64_t
+      *used; /* bytes of entries; the next word counts calls of pz_shared_table_turn() */
   unsigned char *entries;
   size_t room; /* bytes for entries */
 };
 
-/* A block that was all zeroes when the first began to use it, aligned for any type.  Borrowed.  NULL or a small one:
- * nothing is kept. */
+/* Uses a block of the caller, which must be aligned for any type and must have been all zeroes before its first use by any process.
+ * With NULL or a small block nothing is stored. */
 void pz_shared_table_init(struct pz_shared_table *t, void *block, size_t bytes);
 
-/* 0, 1/2, 1/4, 3/4, 1/8 ...: where in a common list each of several users begins, so that they do not find out the same
- * at the same time (van der Corput's sequence).  0 where t is NULL or keeps nothing. */
+/* The part of a common list at which a further user should begin, so that several users do not compute the same values at the
+ * same time: 0, 1/2, 1/4, 3/4, 1/8 ... (van der Corput's sequence).  0 if t is NULL or stores nothing. */
 double pz_shared_table_turn(const struct pz_shared_table *t);
 
-/* The value of a key, aligned for any type; NULL where it is not there, or t is NULL. */
+/* The value of a key, aligned for any type, or NULL if there is none or t is NULL. */
 const void *pz_shared_table_get(const struct pz_shared_table *t, const void *key, size_t key_bytes);
 
-/* Keep a copy, and give it back: another's, where there is one already.  NULL: it is not kept, or t is NULL. */
+/* Stores a copy of a value and returns it, or the value that is there already.  NULL if it cannot be stored or t is NULL. */
 const void *pz_shared_table_put(const struct pz_shared_table *t, const void *key, size_t key_bytes,
                                 const void *value, size_t value_bytes);
 

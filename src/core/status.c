@@ -20,7 +20,7 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
 enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const char *file,
                              int line, const char *format, va_list args) {
   if (!err || err->status != PZ_OK) return status;
-  /* What is found wrong after that can be what there was no memory for. */
+  /* After jansson has run out of memory, what seems wrong may be only missing. */
   bool no_memory = status != PZ_NO_MEMORY && pz_json_lost();
   if (no_memory) status = PZ_NO_MEMORY;
   if (status == PZ_NO_MEMORY) pz_json_lost_set(false);

@@ -1,5 +1,5 @@
-/* Status and error context.  An error is born in one place, pz_fail, which records the sentence for
- * people, the input it is about and the source line.  The first error wins. */
+/* Errors of functions that return a status.  pz_fail() records the sentence for people and the source line; the first error wins.
+ * Functions that raise use core/call.h. */
 #ifndef PZ_CORE_STATUS_H
 #define PZ_CORE_STATUS_H
 
@@ -7,7 +7,7 @@
 
 #include "phaze/phaze.h"
 
-/* Record an error and return its status.  `err` may be NULL. */
+/* Records an error and returns its status.  `err` may be NULL. */
 #define pz_fail(err, status, ...) pz_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
 
 enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const char *file, int line,
@@ -16,10 +16,10 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
 enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const char *file,
                              int line, const char *format, va_list args);
 
-/* PZ_BAD_USE where a pointer that a caller must give is NULL; `what` names it. */
+/* Returns PZ_BAD_USE if a pointer that the caller has to give is NULL; `what` names it. */
 PZ_NODISCARD enum pz_status pz_need(const void *given, const char *what, struct pz_error *err);
 
-/* The same for several: pz_need_each(err, {model, "model"}, {out, "out"}). */
+/* The same for several pointers: pz_need_each(err, {model, "model"}, {out, "out"}). */
 struct pz_needed {
   const void *given;
   const char *what;
@@ -28,18 +28,15 @@ struct pz_needed {
   pz_need_list((const struct pz_needed[]){__VA_ARGS__, {NULL, NULL}}, (err))
 PZ_NODISCARD enum pz_status pz_need_list(const struct pz_needed *list, struct pz_error *err);
 
-/* PZ_BAD_USE for a number out of range. */
+/* Returns PZ_BAD_USE unless min <= value <= max. */
 PZ_NODISCARD enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
                                           struct pz_error *err);
 
-/* Options of the public header are structs with their size in front, so that programs built with an
- * older header, whose struct is shorter, get the defaults for what they do not know.  `own` holds the
- * defaults, own_size bytes; take over what the caller's struct has.  PZ_BAD_USE for one without a size,
- * or longer than this library knows; `name` is its default function. */
+/* Like pz_require_options(), but returns the error. */
 PZ_NODISCARD enum pz_status pz_sized_take(void *own, size_t own_size, const void *caller,
                                           const char *name, struct pz_error *err);
 
-/* Attach the input an error is about, and the place in it (1-based, 0 = unknown). */
+/* Stores the input that an error is about and the place in it; rows and columns count from 1, and 0 means unknown. */
 void pz_error_at(struct pz_error *err, const char *input, int line, int column);
 
 #endif

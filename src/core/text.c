@@ -45,13 +45,15 @@ const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx)
   return best;
 }
 
-/* Is `word` the name without one of its words, as "tensor-parallel" is of "tensor-model-parallel"? */
+/* Is `word` the name without one of its parts, as "tensor-parallel" is "tensor-model-parallel" without "model"? */
 static bool lacks_one_word(const char *word, const char *name) {
   static const char marks[] = "-_.";
   size_t n = strlen(word), all = strlen(name);
   for (size_t at = 0; at < all && strpbrk(word, marks);) {
     size_t length = strcspn(name + at, marks), next = at + length + 1;
-    size_t cut = next > all && at ? at - 1 : at; /* with the mark behind it, or before the last */
+    size_t cut = next > all && at
+                     ? at - 1
+                     : at; /* a part goes with the mark behind it, the last with the one before */
     if (n + length + 1 == all && memcmp(word, name, cut) == 0 &&
         strcmp(word + cut, name + cut + length + 1) == 0)
       return true;
@@ -67,7 +69,7 @@ const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx
     size_t n = strlen(word), own = strlen(name(ctx, i)), d = n > own ? n - own : own - n;
     if (lacks_one_word(word, name(ctx, i)))
       d = 0;
-    else if (d <= limit) /* they differ by so many letters at least */
+    else if (d <= limit) /* the difference in length is a lower bound of the distance */
       d = distance(word, name(ctx, i));
     if (d < best_distance) {
       best_distance = d;
@@ -77,9 +79,12 @@ const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx
   return best;
 }
 
-/* Does `text` begin with `start`, whatever the case of letters? */
+/* Does `text` begin with `start`, without regard to case? */
 static bool begins(const char *text, const char *start) {
-  while (*start && tolower((unsigned char)*text) == tolower((unsigned char)*start)) text++, start++;
+  while (*start && tolower((unsigned char)*text) == tolower((unsigned char)*start)) {
+    text++;
+    start++;
+  }
   return !*start;
 }
 
@@ -89,18 +94,19 @@ bool pz_text_is(const char *text, size_t n, const char *word) {
 
 bool pz_text_same(const char *a, const char *b) { return pz_text_is(a, strlen(a), b); }
 
-/* The ways in which a name can have been meant, the best first. */
-enum likeness { BEGINS, CONTAINS, NEAR, BEGUN, LIKENESSES };
+/* How a name can resemble the word, best first: the name begins with it, contains it, is spelled like it, or is a beginning of it. */
+enum resemblance { BEGINS, CONTAINS, NEAR, IS_BEGINNING, RESEMBLANCES };
 
-struct meant {
-  enum likeness how;
-  const char *word, *best; /* best: the only one that is like it in this way; NULL: ask each */
+struct resembling {
+  enum resemblance how;
+  const char *word,
+      *best; /* best is the only name that resembles the word in this way, or NULL if several may */
   pz_name_at *name;
   const void *ctx;
 };
 
-static bool is_like(const struct meant *m, const char *name) {
-  enum { LEAST = 2 }; /* letters: one is in too many names */
+static bool resembles(const struct resembling *m, const char *name) {
+  enum { LEAST = 2 }; /* letters; too many names contain a single one */
   if (m->best) return name == m->best;
   if (m->how == BEGINS) return begins(name, m->word);
   if (strlen(m->word) < LEAST) return false;
@@ -108,14 +114,21 @@ static bool is_like(const struct meant *m, const char *name) {
   return *name;
 }
 
-static const char *meant_at(const void *ctx, size_t i) {
-  const struct meant *m = ctx;
-  for (size_t k = 0; m->name(m->ctx, k); k++)
-    if (is_like(m, m->name(m->ctx, k)) && i-- == 0) return m->name(m->ctx, k);
+/* Name i of those that resemble the word (pz_name_at). */
+static const char *resembling_name(const void *ctx, size_t i) {
+  const struct resembling *m = ctx;
+  size_t seen = 0;
+  for (size_t k = 0; m->name(m->ctx, k); k++) {
+    const char *name = m->name(m->ctx, k);
+    if (!resembles(m, name)) continue;
+    if (seen == i) return name;
+    seen++;
+  }
   return NULL;
 }
 
-static const char *longest_begun(const struct meant *m) {
+/* The longest name with which the word begins, or NULL. */
+static const char *longest_beginning(const struct resembling *m) {
   const char *best = NULL;
   for (size_t k = 0; m->name(m->ctx, k); k++) {
     const char *name = m->name(m->ctx, k);
@@ -125,15 +138,16 @@ static const char *longest_begun(const struct meant *m) {
 }
 
 char *pz_text_meant(char *buf, size_t size, const char *word, pz_name_at *name, const void *ctx) {
-  struct meant m = {.word = word, .name = name, .ctx = ctx};
+  struct resembling m = {.word = word, .name = name, .ctx = ctx};
   char list[200];
   buf[0] = '\0';
-  for (m.how = BEGINS; *word && m.how < LIKENESSES; m.how++) {
+  for (m.how = BEGINS; *word && m.how < RESEMBLANCES; m.how++) {
     if (m.how >= NEAR)
-      m.best = m.how == NEAR ? pz_text_nearest(word, name, ctx) : longest_begun(&m);
+      m.best = m.how == NEAR ? pz_text_nearest(word, name, ctx) : longest_beginning(&m);
     if (m.how >= NEAR && !m.best) continue;
-    if (!meant_at(&m, 0)) continue;
-    snprintf(buf, size, " (did you mean %s?)", pz_text_join(list, sizeof list, meant_at, &m));
+    if (!resembling_name(&m, 0)) continue;
+    snprintf(buf, size, " (did you mean %s?)",
+             pz_text_join(list, sizeof list, resembling_name, &m));
     break;
   }
   return buf;
@@ -165,10 +179,10 @@ char *pz_text_copy(char *buf, size_t size, const char *s) {
   return buf;
 }
 
-/* Bytes of the character at s, of n bytes that are left; 0: it is none. */
+/* The bytes of the UTF-8 character at s, of which n bytes remain, or 0 if there is no valid character. */
 static size_t character_bytes(const unsigned char *s, size_t n) {
   static const struct {
-    unsigned char first, last, least, most; /* first byte; second byte */
+    unsigned char first, last, least, most; /* range of the first byte, range of the second byte */
     size_t bytes;
   } forms[] = {
       {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
@@ -185,38 +199,38 @@ static size_t character_bytes(const unsigned char *s, size_t n) {
   return 0;
 }
 
-/* Bytes of the character at s, of n that are left.  *steers: it would steer a terminal, as control
- * characters (C0, delete, C1), marks that turn the direction of writing (U+061C, U+200E, U+200F,
- * U+202A to U+202E, U+2066 to U+2069), separators of lines (U+2028, U+2029) and bytes that are no UTF-8 do. */
-static size_t next_character(const char *s, size_t n, bool *steers) {
+/* The bytes of the character at s, of which n bytes remain.  Sets *unsafe if it could control a terminal: control characters (C0,
+ * delete, C1), marks that change the direction of writing (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), line
+ * separators (U+2028, U+2029) and bytes that are not UTF-8. */
+static size_t next_character(const char *s, size_t n, bool *unsafe) {
   const unsigned char *c = (const unsigned char *)s;
   size_t bytes = character_bytes(c, n);
-  *steers = !bytes || c[0] < ' ' || c[0] == 0x7f || (bytes == 2 && c[0] == 0xC2 && c[1] < 0xA0);
-  if (bytes == 2 && c[0] == 0xD8) *steers = c[1] == 0x9C;
+  *unsafe = !bytes || c[0] < ' ' || c[0] == 0x7f || (bytes == 2 && c[0] == 0xC2 && c[1] < 0xA0);
+  if (bytes == 2 && c[0] == 0xD8) *unsafe = c[1] == 0x9C;
   if (bytes == 3 && c[0] == 0xE2 && c[1] == 0x80)
-    *steers = c[2] == 0x8E || c[2] == 0x8F || (c[2] >= 0xA8 && c[2] <= 0xAE);
-  if (bytes == 3 && c[0] == 0xE2 && c[1] == 0x81) *steers = c[2] >= 0xA6 && c[2] <= 0xA9;
+    *unsafe = c[2] == 0x8E || c[2] == 0x8F || (c[2] >= 0xA8 && c[2] <= 0xAE);
+  if (bytes == 3 && c[0] == 0xE2 && c[1] == 0x81) *unsafe = c[2] >= 0xA6 && c[2] <= 0xA9;
   return bytes ? bytes : 1;
 }
 
 bool pz_text_is_plain(const char *s) {
-  bool steers = false;
-  for (size_t left = strlen(s); left && !steers;) {
-    size_t n = next_character(s, left, &steers);
+  bool unsafe = false;
+  for (size_t left = strlen(s); left && !unsafe;) {
+    size_t n = next_character(s, left, &unsafe);
     s += n;
     left -= n;
   }
-  return !steers;
+  return !unsafe;
 }
 
 char *pz_text_plain(char *s) {
   char *to = s;
   const char *at = s;
   for (size_t left = s ? strlen(s) : 0; left;) {
-    bool steers;
-    size_t n = next_character(at, left, &steers);
-    memmove(to, steers ? "?" : at, steers ? 1 : n);
-    to += steers ? 1 : n;
+    bool unsafe;
+    size_t n = next_character(at, left, &unsafe);
+    memmove(to, unsafe ? "?" : at, unsafe ? 1 : n);
+    to += unsafe ? 1 : n;
     at += n;
     left -= n;
   }

@@ -1,4 +1,4 @@
-/* Text helpers: the nearest known word to a misspelt one, joined lists, readable numbers. */
+/* Texts: the known word that a misspelt one is meant for, joined lists, texts that are safe to print, readable numbers. */
 #ifndef PZ_CORE_TEXT_H
 #define PZ_CORE_TEXT_H
 
@@ -6,59 +6,58 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Names are given by an iterator: name(i) for i = 0, 1, ...; NULL ends. */
+/* A list of names: name(ctx, 0), name(ctx, 1), ... until NULL. */
 typedef const char *pz_name_at(const void *ctx, size_t i);
 
-/* The name nearest to `word` by edit distance, or NULL if none is near enough to be meant. */
+/* The name with the smallest edit distance from `word`, or NULL if none is near enough to be meant. */
 const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx);
 
-/* The name that `word` is certainly meant for: at most a fifth of its letters differ, or it lacks one
- * of the name's words.  NULL: it may be a word of its own. */
+/* The name that `word` is certainly meant for: at most a fifth of the letters differ, or `word` lacks one of the parts of the
+ * name.  NULL if `word` may be a different word. */
 const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx);
 
-/* Are they the same, whatever the case of letters? */
+/* Are two texts equal except for the case of letters? */
 bool pz_text_same(const char *a, const char *b);
-/* The same of the first n characters of `text`, a word of a list. */
+/* Like pz_text_same(), for the first n characters of `text`. */
 bool pz_text_is(const char *text, size_t n, const char *word);
 
-/* " (did you mean a100-40, a100-80?)" into buf: the names that begin with `word`, or else have it
- * in them, whatever the case of letters; or else the nearest; or else the longest that `word`
- * begins with; "" if there is none.  Returns buf. */
+/* Writes " (did you mean a100-40, a100-80?)" into buf and returns buf.  The names are those that begin with `word`, or else those that
+ * contain it, without regard to case; or else the nearest one; or else the longest one with which `word` begins.  If there is
+ * none, buf is "". */
 char *pz_text_meant(char *buf, size_t size, const char *word, pz_name_at *name, const void *ctx);
 
-/* "a, b, c" into buf; cut with "..." when too long.  Returns buf. */
+/* Writes "a, b, c" into buf, cut with "..." if it is too long, and returns buf. */
 char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx);
 
-/* As much of s as fits, cut between UTF-8 characters.  Returns buf. */
+/* Copies as much of s as fits, cut between UTF-8 characters, and returns buf. */
 char *pz_text_copy(char *buf, size_t size, const char *s);
 
-/* Control characters (C0, delete, C1), marks of the direction of writing and bytes that are no UTF-8
- * as '?': names from outside must not steer the terminal.  Every error, log line, progress note and
- * table cell goes through it; what is printed otherwise has to.  Returns s, which may be NULL. */
+/* Replaces control characters (C0, delete, C1), marks of the direction of writing and bytes that are not UTF-8 by '?', because names
+ * from outside must not control the terminal.  Errors, log lines, progress notes and table cells go through it, and everything
+ * else that is printed has to.  Returns s, which may be NULL. */
 char *pz_text_plain(char *s);
 bool pz_text_is_plain(const char *s);
 
-/* Bytes before the first that is no UTF-8 (RFC 3629: shortest forms, no surrogates); `bytes` if all
- * is. */
+/* The number of bytes before the first one that is not UTF-8 (RFC 3629: shortest forms, no surrogates), or `bytes`. */
 size_t pz_text_utf8(const char *s, size_t bytes);
 
-/* Columns on a terminal: characters of UTF-8, each taken for one. */
+/* The columns of a text on a terminal, one for each UTF-8 character. */
 int pz_text_columns(const char *s);
 
-/* "s" for all counts but one: "%d layer%s". */
+/* The plural ending for "%d layer%s": "" if count is 1, "s" otherwise. */
 static inline const char *pz_text_s(double count) { return count == 1 ? "" : "s"; }
 
-/* 1,557,611,200 into buf.  Returns buf. */
+/* Writes a number as 1,557,611,200 into buf and returns buf. */
 char *pz_text_count(char *buf, size_t size, int64_t value);
 
-/* "19.6 GB", "3.25 TFLOP", "812 B": three digits and a decimal SI prefix.  Returns buf. */
+/* Writes "19.6 GB", "3.25 TFLOP" or "812 B" into buf, with three digits and a decimal SI prefix, and returns buf. */
 char *pz_text_si(char *buf, size_t size, double value, const char *unit);
 
-/* 31278, 748.9, 0.0312: four digits or all of a larger number, never an exponent above 1e-4.
- * Returns buf. */
+/* Writes 31278, 748.9 or 0.0312 into buf and returns buf: four digits, or all digits of a larger number, without an exponent unless
+ * it is below 1e-4. */
 char *pz_text_number(char *buf, size_t size, double value);
 
-/* "48 s", "2 min 05 s", "3 h 20 min". Returns buf. */
+/* Writes "48 s", "2 min 05 s" or "3 h 20 min" into buf and returns buf. */
 char *pz_text_duration(char *buf, size_t size, double seconds);
 
 #endif

@@ -1,3 +1,4 @@
+/* Events are collected in a vector and sorted by time when the trace ends. */
 #include "core/trace_events.h"
 
 #include <inttypes.h>
@@ -9,7 +10,7 @@ static const double TICKS_PER_US = 1024;
 
 struct event {
   int64_t tick;
-  uint32_t serial; /* equal times keep the order they were made in */
+  uint32_t serial; /* events at equal times keep the order in which they were added */
   json_t *json;
 };
 

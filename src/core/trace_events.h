@@ -9,32 +9,34 @@
 struct pz_trace_events {
   struct pz_arena arena;
   struct pz_vec events;
-  json_t *all;      /* names, and in the end events */
-  const char *unit; /* that viewers show: "ms" or "ns" */
-  bool good;        /* there was memory for all of them */
+  json_t *all;      /* names of processes and threads, followed by the events in the end */
+  const char *unit; /* the unit that viewers show: "ms" or "ns" */
+  bool good;        /* no event was lost for lack of memory */
 };
 
 void pz_trace_begin(struct pz_trace_events *t, const char *unit);
 
-/* "process_name" (thread 0) or "thread_name"; takes over the reference; NULL: a text that is not UTF-8. */
+/* Names a process (`what` is "process_name", thread 0) or a thread ("thread_name").  Takes over the reference to the name, which is
+ * NULL for a text that is not UTF-8. */
 void pz_trace_name(struct pz_trace_events *t, const char *what, int process, int thread,
                    json_t *name);
 
-/* Times are whole 1024ths of a microsecond.  They are exact in binary, so the end of an event is not after the start of the
- * next on its thread, also in viewers that cut both to nanoseconds and drop what overlaps. */
+/* Times are whole 1024ths of a microsecond, which are exact in binary.  The end of an event is therefore never after the start of
+ * the next one on its thread, also in viewers that truncate both to nanoseconds and drop overlapping events. */
 int64_t pz_trace_ticks(double us);
 double pz_trace_us(int64_t ticks);
 
-/* An event that begins then; takes over the reference; NULL: there was no memory for it. */
+/* Adds an event that begins at a time.  Takes over the reference, which is NULL if there was no memory for the event. */
 void pz_trace_add(struct pz_trace_events *t, int64_t tick, json_t *event);
 
-/* From start to end on a thread of the process PZ_TRACE_PROCESS; `microbatch` -1: no number behind the name.  One that
- * takes no time is left out. */
+/* Adds a span from span_s[0] to span_s[1] on a thread of the process PZ_TRACE_PROCESS, unless it is empty.  Its name is `kind`,
+ * followed by the number of the microbatch unless that is negative. */
 enum { PZ_TRACE_PROCESS = 1 };
 void pz_trace_span(struct pz_trace_events *t, int thread, const char *kind, int64_t microbatch,
                    const double span_s[2]);
 
-/* The JSON text (the caller's to pz_free), names first, then events in order of time; gives back the events in any case. */
+/* Makes the JSON text, with names first and then events in order of time, to be freed with pz_free().  The events are freed in any
+ * case. */
 PZ_NODISCARD enum pz_status pz_trace_end(struct pz_trace_events *t, char **text,
                                          struct pz_error *err);
 

@@ -45,12 +45,15 @@ bool pz_heap_push(struct pz_vec *heap, pz_heap_before *before, const void *item)
 
 void pz_heap_pop(struct pz_vec *heap, pz_heap_before *before, void *out) {
   uint32_t i = 0, n = --heap->n;
-  const char *last = at(heap, n); /* stays there until the next push */
+  const char *last = at(heap, n); /* remains readable until the next item is added */
   memcpy(out, at(heap, 0), heap->item_bytes);
-  for (uint32_t c; (c = 2 * i + 1) < n; i = c) {
-    if (c + 1 < n && before(at(heap, c + 1), at(heap, c))) c++;
-    if (!before(at(heap, c), last)) break;
-    memcpy(at(heap, i), at(heap, c), heap->item_bytes);
+  for (;;) {
+    uint32_t child = 2 * i + 1;
+    if (child >= n) break;
+    if (child + 1 < n && before(at(heap, child + 1), at(heap, child))) child++;
+    if (!before(at(heap, child), last)) break;
+    memcpy(at(heap, i), at(heap, child), heap->item_bytes);
+    i = child;
   }
   if (n) memcpy(at(heap, i), last, heap->item_bytes);
 }

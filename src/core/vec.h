@@ -1,4 +1,4 @@
-/* Growing array of equal items inside an arena, indexed with 32 bits. */
+/* Growing array of equal items in an arena, indexed with 32 bits, and binary heaps in such arrays. */
 #ifndef PZ_CORE_VEC_H
 #define PZ_CORE_VEC_H
 
@@ -13,21 +13,21 @@ struct pz_vec {
 
 void pz_vec_init(struct pz_vec *vec, struct pz_arena *arena, size_t item_bytes);
 
-/* Append a copy of *item (zeroes when NULL).  Returns the new item, or NULL when out of memory. */
+/* Like pz_append(), but returns NULL if there is no memory. */
 void *pz_vec_push(struct pz_vec *vec, const void *item);
 
-/* Item i as a T; i must be below vec.n. */
+/* The address of item i, as a T *. */
 #define pz_vec_at(vec, T, i) (&((T *)(vec)->items)[i])
 
-/* A binary heap in a vector: the item that comes before all others is the first. */
+/* ---- heaps: the first item comes before all others ------------------------------------------------ */
 
-/* Does item a come before item b?  A strict order, so that the first does not depend on how the heap was made. */
+/* Does item a come before item b?  The order must be strict, so that the first item does not depend on the history of the heap. */
 typedef bool pz_heap_before(const void *a, const void *b);
 
-/* Add a copy of an item, which is not in the heap.  False: out of memory. */
+/* Like pz_heap_add(), but returns false if there is no memory. */
 bool pz_heap_push(struct pz_vec *heap, pz_heap_before *before, const void *item);
 
-/* Take the first item of a heap that is not empty. */
+/* Removes the first item of a heap that is not empty, and copies it to *out. */
 void pz_heap_pop(struct pz_vec *heap, pz_heap_before *before, void *out);
 
 /* Appends a copy of *item, or zeroes when item is NULL, and returns the new item. */
