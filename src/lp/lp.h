@@ -17,7 +17,7 @@ struct pz_lp {
 enum { PZ_LP_NAME = 24 }; /* bytes of a name, which starts with a letter */
 
 struct pz_lp_col {
-  double lower, upper, cost; /* upper DBL_MAX: no limit */
+  double lower, upper, cost; /* upper is DBL_MAX for no limit */
   bool integer;
   char name[PZ_LP_NAME];
 };
@@ -52,13 +52,13 @@ struct pz_lp_result {
   bool found;   /* x is a solution */
   bool optimal; /* no other solution is better */
   bool failed;  /* memory ran out, or CBC ended before it had a result, mostly for that reason */
-  int signal;   /* that ended CBC; 0: none */
+  int signal;   /* that ended CBC, or 0 */
   double objective, bound;
   double *x; /* by column, in the arena of the program */
 };
 
 /* Solves the program by CBC, in a process of its own: CBC ends the process when it lacks memory, and on some models that it
- * finds hard.  `seconds` is a time limit (0: none); `start` is a solution to begin with, or NULL. */
+ * finds hard.  `seconds` is a time limit, or 0; `start` is a solution to begin with, or NULL. */
 void pz_lp_solve(const struct pz_lp *lp, double seconds, const double *start,
                  struct pz_lp_result *out);
 

@@ -29,22 +29,22 @@ struct pz_simplex {
 };
 
 /* Returns false if memory ran out. */
-bool pz_simplex_init(struct pz_simplex *x, uint32_t most_rows, struct pz_arena *arena);
+bool pz_simplex_init(struct pz_simplex *lp, uint32_t most_rows, struct pz_arena *arena);
 
 /* Append a row or a column, and return its index.  All rows come before the first column. */
-uint32_t pz_simplex_row(struct pz_simplex *x, double right);
-uint32_t pz_simplex_col(struct pz_simplex *x, double cost);
+uint32_t pz_simplex_row(struct pz_simplex *lp, double right);
+uint32_t pz_simplex_col(struct pz_simplex *lp, double cost);
 
 /* Sets an entry of the last column. */
-void pz_simplex_put(struct pz_simplex *x, uint32_t row, double value);
+void pz_simplex_put(struct pz_simplex *lp, uint32_t row, double value);
 
 /* Changes the cost of a column. */
-void pz_simplex_cost(struct pz_simplex *x, uint32_t col, double cost);
+void pz_simplex_cost(struct pz_simplex *lp, uint32_t col, double cost);
 
 /* Solves from the current basis; afterwards `dual` has the dual values.  Returns false if there is no solution. */
-bool pz_simplex_solve(struct pz_simplex *x);
+bool pz_simplex_solve(struct pz_simplex *lp);
 
 /* Writes the values of the basic columns, by column.  All others are zero and not written. */
-void pz_simplex_values(const struct pz_simplex *x, double *value);
+void pz_simplex_values(const struct pz_simplex *lp, double *value);
 
 #endif

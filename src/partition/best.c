@@ -22,7 +22,7 @@ struct candidate {
   double bound_s;                   /* on its plans, by the caller's bounds */
   double least_s;                   /* on its plans, by the bounds of its schedules */
   struct pz_layer_time (*times)[2]; /* by layer */
-  int64_t *tried_steps;             /* by layer: steps of its schedule; 0: not scheduled */
+  int64_t *tried_steps;             /* by layer: steps of its schedule; 0 if not scheduled */
   uint32_t n_open;                  /* schedules that are not proven optimal */
 };
 

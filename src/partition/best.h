@@ -38,10 +38,10 @@ struct pz_plan_inputs {
   int recompute;       /* PZ_RECOMPUTATION_NONE, _FULL, or PZ_AS_FRAMEWORK to try both */
   int64_t quick_steps; /* of a schedule at first ... */
   int64_t steps;       /* ... and where it decides */
-  const struct pz_fixed
-      *given; /* stages and split of the plan, with as many replicas as devices and
-                                   microbatches allow; NULL: every division is tried */
-  const struct pz_plan_bounds *bounds; /* NULL: none */
+  /* Stages and split of a given plan, with as many replicas as devices and microbatches allow.  If NULL, every division is
+   * tried. */
+  const struct pz_fixed *given;
+  const struct pz_plan_bounds *bounds; /* may be NULL */
   bool check; /* check the plans that are found (those with given stages are not) */
 };
 
@@ -55,8 +55,8 @@ struct pz_plan_record {
 };
 
 struct pz_plan_choice {
-  bool below;           /* false: no plan is below the limit, and the rest is without meaning */
-  double time_s;        /* of a batch with the best plan; HUGE_VAL: none fits */
+  bool below;           /* if false, no plan is below the limit, and the rest is without meaning */
+  double time_s;        /* of a batch with the best plan; HUGE_VAL if none fits */
   double lower_bound_s; /* on all plans; below time_s only because of open schedules */
   uint32_t n_open;      /* open schedules of all variants that may still be better */
   uint32_t n_open_here; /* open schedules of the plan's own variant */
@@ -64,7 +64,7 @@ struct pz_plan_choice {
   uint64_t n_looked; /* variants whose layers were scheduled */
 };
 
-/* Finds the best plan, or nothing if bounds show on the way that no plan is below limit_s (HUGE_VAL: no limit).  The choice
+/* Finds the best plan, or nothing if bounds show on the way that no plan is below limit_s (HUGE_VAL for no limit).  The choice
  * depends on the inputs except the bounds.  Among equally fast plans it is the variant listed first, and saved activations
  * before recompute. */
 struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *in,
@@ -89,7 +89,7 @@ struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan
 /* The best plans, one for each variant with and without recompute, the best first. */
 struct pz_plan_list {
   struct pz_place_model *plans;
-  uint32_t n; /* 0: no plan fits */
+  uint32_t n; /* 0 if no plan fits */
   double lower_bound_s;
   struct pz_fit fit;    /* if no plan fits: the least memory with which one would, ... */
   uint32_t fit_variant; /* ... of this variant */

@@ -231,7 +231,7 @@ _Noreturn static void raise_infeasible(struct pz_call *call, const struct pz_pla
 }
 
 struct find_args {
-  struct pz_instance *x;
+  struct pz_instance *instance;
   struct pz_arena *arena;
   bool found;
 };
@@ -239,21 +239,21 @@ struct find_args {
 static void find_instance_plan(struct pz_call *call, void *ctx) {
   struct find_args *args = ctx;
   struct pz_call own = pz_call_in(call, args->arena);
-  args->found = pz_place_find_fastest(&own, &args->x->p, DBL_MAX, &args->x->plan);
+  args->found = pz_place_find_fastest(&own, &args->instance->p, DBL_MAX, &args->instance->plan);
 }
 
-void pz_place_solve_instance(struct pz_call *call, struct pz_instance *x, bool check) {
-  struct find_args find = {x, call->arena, false};
+void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance, bool check) {
+  struct find_args find = {instance, call->arena, false};
   struct pz_error error = {0};
   double start_s = pz_clock_s();
   enum pz_status status = pz_border(find_instance_plan, &find, &error);
-  x->solve_s = pz_clock_s() - start_s;
-  if (status != PZ_OK) pz_raise(call, status, "%s: %s", x->name, error.message);
-  if (!find.found) raise_infeasible(call, &x->p);
-  if (check) pz_place_check(call, &x->p, &x->plan);
+  instance->solve_s = pz_clock_s() - start_s;
+  if (status != PZ_OK) pz_raise(call, status, "%s: %s", instance->name, error.message);
+  if (!find.found) raise_infeasible(call, &instance->p);
+  if (check) pz_place_check(call, &instance->p, &instance->plan);
   struct pz_place_solution expert;
-  x->fixed_reason = pz_fixed_plan_evaluate(call, &x->p, &x->fixed, &expert);
-  if (!x->fixed_reason) x->fixed_s = expert.time_s;
+  instance->fixed_reason = pz_fixed_plan_evaluate(call, &instance->p, &instance->fixed, &expert);
+  if (!instance->fixed_reason) instance->fixed_s = expert.time_s;
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */
@@ -263,22 +263,22 @@ struct pz_instance_options pz_instance_options_default(void) {
 }
 
 /* Copies the plan that was found. */
-static void describe_instance_plan(struct pz_call *call, const struct pz_instance *x,
+static void describe_instance_plan(struct pz_call *call, const struct pz_instance *instance,
                                    struct pz_instance_plan *out) {
-  const struct pz_place_width *w = &x->p.widths[x->plan.width];
+  const struct pz_place_width *w = &instance->p.widths[instance->plan.width];
   *out = (struct pz_instance_plan){.tp = w->t,
-                                   .dp = x->plan.d,
-                                   .n_stages = x->plan.n_stages,
-                                   .step_s = x->plan.time_s,
-                                   .slowest_stage_s = x->plan.maxload_s,
-                                   .exchange_s = x->plan.allreduce_s,
-                                   .hbm_bytes = x->p.hbm_bytes,
-                                   .expert_s = x->fixed_s,
-                                   .solve_s = x->solve_s};
-  if (x->fixed_reason) out->expert = pz_copy_text(call, x->fixed_reason);
+                                   .dp = instance->plan.d,
+                                   .n_stages = instance->plan.n_stages,
+                                   .step_s = instance->plan.time_s,
+                                   .slowest_stage_s = instance->plan.maxload_s,
+                                   .exchange_s = instance->plan.allreduce_s,
+                                   .hbm_bytes = instance->p.hbm_bytes,
+                                   .expert_s = instance->fixed_s,
+                                   .solve_s = instance->solve_s};
+  if (instance->fixed_reason) out->expert = pz_copy_text(call, instance->fixed_reason);
   out->stages = pz_alloc(call, out->n_stages, sizeof *out->stages);
   for (uint32_t k = 0; k < out->n_stages; k++) {
-    const struct pz_stage *s = &x->plan.stages[k];
+    const struct pz_stage *s = &instance->plan.stages[k];
     int64_t *nodes = pz_alloc(call, s->n, sizeof *nodes);
     for (uint32_t i = 0; i < s->n; i++) nodes[i] = w->layers[s->layers[i]].id;
     out->stages[k] =
@@ -296,18 +296,18 @@ struct instance_args {
 static void partition_instance(struct pz_call *call, void *ctx) {
   const struct instance_args *args = ctx;
   struct pz_instance_options o = pz_instance_options_default();
-  struct pz_instance x;
+  struct pz_instance instance;
   pz_require_options(call, &o, sizeof o, args->options, "pz_instance_options_default");
   pz_require(call, args->name, "name");
   pz_require(call, args->text, "text");
   pz_require(call, args->out, "out");
-  pz_place_read_instance(call, args->name, args->text, args->bytes, &x);
-  x.p.semantics = o.corrected ? PZ_SEMANTICS_CORRECTED : PZ_SEMANTICS_ORIGINAL;
-  x.fixed.split = o.compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
-  pz_place_solve_instance(call, &x, o.check);
+  pz_place_read_instance(call, args->name, args->text, args->bytes, &instance);
+  instance.p.semantics = o.corrected ? PZ_SEMANTICS_CORRECTED : PZ_SEMANTICS_ORIGINAL;
+  instance.fixed.split = o.compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
+  pz_place_solve_instance(call, &instance, o.check);
   struct pz_call own;
   struct pz_instance_plan *plan = pz_object_new(call, sizeof *plan, &own);
-  describe_instance_plan(&own, &x, plan);
+  describe_instance_plan(&own, &instance, plan);
   *args->out = pz_object_keep(call, plan);
 }
 

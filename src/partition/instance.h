@@ -20,6 +20,6 @@ void pz_place_read_instance(struct pz_call *call, const char *name, const char *
 
 /* Finds the best plan, and the time of the expert's plan.  `check` has the independent checker look at the plan.  Raises
  * PZ_NO_ANSWER if no plan fits; the message says how much memory would do. */
-void pz_place_solve_instance(struct pz_call *call, struct pz_instance *x, bool check);
+void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance, bool check);
 
 #endif

@@ -13,17 +13,17 @@
 /* ---- what memory allows --------------------------------------------------------------------- */
 
 /* Bytes of stage i from the end.  The first stage of the model keeps no input for recompute. */
-static double stage_memory_bytes(const struct pz_place_bound *x, double param_bytes,
+static double stage_memory_bytes(const struct pz_place_bound *bound, double param_bytes,
                                  double act_bytes, uint32_t i, bool is_first) {
   double kept_bytes = act_bytes;
-  if (x->p.recompute) kept_bytes = is_first ? 0 : x->edge_bytes;
-  return x->p.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
+  if (bound->p.recompute) kept_bytes = is_first ? 0 : bound->edge_bytes;
+  return bound->p.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
 }
 
 /* No plan needs fewer stages: from the end, every stage is as long as memory allows.  A stage that begins the model keeps
  * no input, so it may fit where a shorter one does not. */
-static uint32_t least_stages_by_memory(const struct pz_place_bound *x) {
-  const struct pz_place_width *w = &x->p.widths[0];
+static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
+  const struct pz_place_width *w = &bound->p.widths[0];
   uint32_t end = w->n;
   for (uint32_t i = 1; i <= w->n; i++) {
     double param_bytes = 0, act_bytes = 0;
@@ -31,10 +31,11 @@ static uint32_t least_stages_by_memory(const struct pz_place_bound *x) {
     for (uint32_t at = end; at > 0; at--) {
       param_bytes += w->layers[at - 1].param_bytes;
       act_bytes += w->layers[at - 1].act_bytes;
-      bool fits = stage_memory_bytes(x, param_bytes, act_bytes, i, false) <= x->p.hbm_bytes;
+      bool fits = stage_memory_bytes(bound, param_bytes, act_bytes, i, false) <= bound->p.hbm_bytes;
       if (begin == at && fits) begin = at - 1;
     }
-    bool rest_fits = stage_memory_bytes(x, param_bytes, act_bytes, i, true) <= x->p.hbm_bytes;
+    bool rest_fits =
+        stage_memory_bytes(bound, param_bytes, act_bytes, i, true) <= bound->p.hbm_bytes;
     if (begin == 0 || rest_fits) return i;
     end = begin;
   }
@@ -42,11 +43,12 @@ static uint32_t least_stages_by_memory(const struct pz_place_bound *x) {
 }
 
 /* Can some layer alone be the first of s stages, beside the microbatches in flight? */
-static bool first_stage_fits(const struct pz_place_bound *x, uint32_t s) {
-  const struct pz_place_width *w = &x->p.widths[0];
+static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t s) {
+  const struct pz_place_width *w = &bound->p.widths[0];
   for (uint32_t i = 0; i < w->n; i++) {
     const struct pz_place_layer *l = &w->layers[i];
-    if (stage_memory_bytes(x, l->param_bytes, l->act_bytes, s, true) <= x->p.hbm_bytes) return true;
+    if (stage_memory_bytes(bound, l->param_bytes, l->act_bytes, s, true) <= bound->p.hbm_bytes)
+      return true;
   }
   return false;
 }
@@ -59,36 +61,37 @@ static int64_t most_replicas(const struct pz_place_problem *p, uint32_t s) {
 
 /* Of s stages, the largest has at least its even share of parameters and the largest layer.  The first has at least the
  * first layer. */
-static void prepare_domain(struct pz_call *call, struct pz_place_bound *x) {
-  const struct pz_place_problem *p = &x->p;
+static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
+  const struct pz_place_problem *p = &bound->p;
   const struct pz_place_width *w = &p->widths[0];
   double all_bytes = 0, largest_bytes = 0;
-  for (uint32_t i = 0; i < x->n_runs; i++)
-    if (x->runs[i] > x->runs[x->main_run]) x->main_run = i;
+  for (uint32_t i = 0; i < bound->n_runs; i++)
+    if (bound->runs[i] > bound->runs[bound->main_run]) bound->main_run = i;
   for (uint32_t e = 0; e < w->n_edges; e++)
-    if (e == 0 || w->edges[e].bytes < x->edge_bytes) x->edge_bytes = w->edges[e].bytes;
+    if (e == 0 || w->edges[e].bytes < bound->edge_bytes) bound->edge_bytes = w->edges[e].bytes;
   for (uint32_t i = 0; i < w->n; i++) {
     all_bytes += w->layers[i].param_bytes;
     largest_bytes = fmax(largest_bytes, w->layers[i].param_bytes);
   }
-  x->transfer_s = x->edge_bytes / p->bytes_per_s;
-  x->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
-  x->least_stages = least_stages_by_memory(x);
-  x->most_stages = w->n;
-  while (x->most_stages > 0 &&
-         (most_replicas(p, x->most_stages) < 1 || !first_stage_fits(x, x->most_stages)))
-    x->most_stages--;
-  x->charged_bytes = pz_alloc(call, (size_t)x->most_stages + 1, sizeof *x->charged_bytes);
-  x->rounds = pz_alloc(call, (size_t)x->most_stages + 1, sizeof *x->rounds);
-  for (uint32_t s = 1; s <= x->most_stages; s++) {
+  bound->transfer_s = bound->edge_bytes / p->bytes_per_s;
+  bound->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
+  bound->least_stages = least_stages_by_memory(bound);
+  bound->most_stages = w->n;
+  while (bound->most_stages > 0 &&
+         (most_replicas(p, bound->most_stages) < 1 || !first_stage_fits(bound, bound->most_stages)))
+    bound->most_stages--;
+  bound->charged_bytes =
+      pz_alloc(call, (size_t)bound->most_stages + 1, sizeof *bound->charged_bytes);
+  bound->rounds = pz_alloc(call, (size_t)bound->most_stages + 1, sizeof *bound->rounds);
+  for (uint32_t s = 1; s <= bound->most_stages; s++) {
     if (s == 1)
-      x->charged_bytes[s] = all_bytes;
+      bound->charged_bytes[s] = all_bytes;
     else if (p->semantics == PZ_SEMANTICS_CORRECTED)
-      x->charged_bytes[s] = fmax(all_bytes / s, largest_bytes);
+      bound->charged_bytes[s] = fmax(all_bytes / s, largest_bytes);
     else
-      x->charged_bytes[s] = w->layers[0].param_bytes;
+      bound->charged_bytes[s] = w->layers[0].param_bytes;
     int64_t rounds = pz_ceil_div(p->microbatches, most_replicas(p, s)) + s - 1;
-    x->rounds[s] = (double)rounds;
+    bound->rounds[s] = (double)rounds;
   }
 }
 
@@ -96,9 +99,9 @@ void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem 
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out) {
   struct pz_place_bound *inner = pz_alloc(call, p->n_domains, sizeof *inner);
   for (uint32_t i = 0; i <= p->n_domains; i++) {
-    struct pz_place_bound *x = i < p->n_domains ? &inner[i] : out;
-    *x = (struct pz_place_bound){.p = pz_place_within(p, i), .runs = runs, .n_runs = n_runs};
-    prepare_domain(call, x);
+    struct pz_place_bound *bound = i < p->n_domains ? &inner[i] : out;
+    *bound = (struct pz_place_bound){.p = pz_place_within(p, i), .runs = runs, .n_runs = n_runs};
+    prepare_domain(call, bound);
   }
   out->inner = inner;
   out->n_inner = p->n_domains;
@@ -119,25 +122,25 @@ struct chain_work {
   double last_s;                         /* of the last layer, unless it is of the main run */
 };
 
-static struct chain_work sum_work(const struct pz_place_bound *x, const double *fwd_s,
+static struct chain_work sum_work(const struct pz_place_bound *bound, const double *fwd_s,
                                   const double *bwd_s) {
-  uint32_t last = x->n_runs - 1;
-  struct chain_work w = {.main_fwd_s = fwd_s[x->main_run],
-                         .main_bwd_s = bwd_s[x->main_run],
-                         .n_main = x->runs[x->main_run]};
-  for (uint32_t i = 0; i < x->n_runs; i++) {
-    double n = x->runs[i], both_s = fwd_s[i] + bwd_s[i];
-    w.fwd_s += n * fwd_s[i];
-    w.bwd_s += n * bwd_s[i];
-    w.longest_s = pz_fmax(w.longest_s, both_s);
-    if (fwd_s[i] > w.most_forward * both_s) w.most_forward = fwd_s[i] / both_s;
+  uint32_t last = bound->n_runs - 1;
+  struct chain_work work = {.main_fwd_s = fwd_s[bound->main_run],
+                            .main_bwd_s = bwd_s[bound->main_run],
+                            .n_main = bound->runs[bound->main_run]};
+  for (uint32_t i = 0; i < bound->n_runs; i++) {
+    double n = bound->runs[i], both_s = fwd_s[i] + bwd_s[i];
+    work.fwd_s += n * fwd_s[i];
+    work.bwd_s += n * bwd_s[i];
+    work.longest_s = pz_fmax(work.longest_s, both_s);
+    if (fwd_s[i] > work.most_forward * both_s) work.most_forward = fwd_s[i] / both_s;
   }
-  if (x->main_run > 0) {
-    w.first_fwd_s = fwd_s[0];
-    w.first_bwd_s = bwd_s[0];
+  if (bound->main_run > 0) {
+    work.first_fwd_s = fwd_s[0];
+    work.first_bwd_s = bwd_s[0];
   }
-  if (x->main_run < last) w.last_s = fwd_s[last] + bwd_s[last];
-  return w;
+  if (bound->main_run < last) work.last_s = fwd_s[last] + bwd_s[last];
+  return work;
 }
 
 /* `count` stages whose load with k layers of the main run is at least offset_s[j] + k layer_s[j], for both j. */
@@ -177,64 +180,68 @@ static double least_load_s(const struct stage_kind kinds[3], double n, double lo
 }
 
 /* With saved activations, s >= 2: inner stages wait for two transfers, the stages at the ends for one. */
-static double kept_load_s(const struct pz_place_bound *x, const struct chain_work *w, double s,
-                          double load_s) {
-  double layer_s = w->main_fwd_s + w->main_bwd_s, t = x->transfer_s;
-  double first_s = t + w->first_fwd_s + w->first_bwd_s, last_s = t + w->last_s;
+static double kept_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
+                          double s, double load_s) {
+  double layer_s = work->main_fwd_s + work->main_bwd_s, t = bound->transfer_s;
+  double first_s = t + work->first_fwd_s + work->first_bwd_s, last_s = t + work->last_s;
   const struct stage_kind kinds[3] = {{1, {first_s, first_s}, {layer_s, layer_s}},
                                       {s - 2, {2 * t, 2 * t}, {layer_s, layer_s}},
                                       {1, {last_s, last_s}, {layer_s, layer_s}}};
-  return least_load_s(kinds, w->n_main, load_s);
+  return least_load_s(kinds, work->n_main, load_s);
 }
 
 /* With recompute, s >= 2: all stages but the last run forward twice, and the gradient arrives meanwhile. */
-static double recompute_load_s(const struct pz_place_bound *x, const struct chain_work *w, double s,
-                               double load_s) {
-  double once_s = w->main_fwd_s + w->main_bwd_s, twice_s = once_s + w->main_fwd_s;
-  double t = x->transfer_s, first_s = w->first_fwd_s + w->first_bwd_s, last_s = t + w->last_s;
+static double recompute_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
+                               double s, double load_s) {
+  double once_s = work->main_fwd_s + work->main_bwd_s, twice_s = once_s + work->main_fwd_s;
+  double t = bound->transfer_s, first_s = work->first_fwd_s + work->first_bwd_s,
+         last_s = t + work->last_s;
   const struct stage_kind kinds[3] = {
-      {1, {first_s + w->first_fwd_s, t + first_s}, {twice_s, once_s}},
+      {1, {first_s + work->first_fwd_s, t + first_s}, {twice_s, once_s}},
       {s - 2, {t, 2 * t}, {twice_s, once_s}},
       {1, {last_s, last_s}, {once_s, once_s}}};
-  return least_load_s(kinds, w->n_main, load_s);
+  return least_load_s(kinds, work->n_main, load_s);
 }
 
 /* The load if s stages share work and transfers evenly. */
-static double even_load_s(const struct pz_place_bound *x, const struct chain_work *w, double s) {
-  double once_s = w->fwd_s + w->bwd_s;
+static double even_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
+                          double s) {
+  double once_s = work->fwd_s + work->bwd_s;
   if (s == 1) return once_s;
-  if (x->p.recompute) return (once_s + w->fwd_s + (s - 1) * x->transfer_s) / (s + w->most_forward);
-  return (once_s + 2 * (s - 1) * x->transfer_s) / s;
+  if (bound->p.recompute)
+    return (once_s + work->fwd_s + (s - 1) * bound->transfer_s) / (s + work->most_forward);
+  return (once_s + 2 * (s - 1) * bound->transfer_s) / s;
 }
 
-static double domain_bound_s(const struct pz_place_bound *x, const double *fwd_s,
+static double domain_bound_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
-  struct chain_work w = sum_work(x, fwd_s, bwd_s);
+  struct chain_work work = sum_work(bound, fwd_s, bwd_s);
   double best_s = HUGE_VAL;
-  if (x->least_stages > x->most_stages) return HUGE_VAL;
-  if ((w.fwd_s + w.bwd_s) * x->share >= limit_s) return limit_s;
-  for (uint32_t s = x->least_stages; s <= x->most_stages; s++) {
+  if (bound->least_stages > bound->most_stages) return HUGE_VAL;
+  if ((work.fwd_s + work.bwd_s) * bound->share >= limit_s) return limit_s;
+  for (uint32_t s = bound->least_stages; s <= bound->most_stages; s++) {
     double cutoff_s = best_s < limit_s ? best_s : limit_s;
-    double load_s = pz_fmax(even_load_s(x, &w, s), w.longest_s);
-    if (load_s * ROUNDING * x->rounds[s] >= cutoff_s) continue;
+    double load_s = pz_fmax(even_load_s(bound, &work, s), work.longest_s);
+    if (load_s * ROUNDING * bound->rounds[s] >= cutoff_s) continue;
     if (s > 1)
-      load_s = x->p.recompute ? recompute_load_s(x, &w, s, load_s) : kept_load_s(x, &w, s, load_s);
+      load_s = bound->p.recompute ? recompute_load_s(bound, &work, s, load_s)
+                                  : kept_load_s(bound, &work, s, load_s);
     load_s *= ROUNDING;
-    if (load_s * x->rounds[s] >= cutoff_s) continue;
-    int64_t devices = (int64_t)s * x->p.widths[0].t;
+    if (load_s * bound->rounds[s] >= cutoff_s) continue;
+    int64_t devices = (int64_t)s * bound->p.widths[0].t;
     struct pz_replicas replicas =
-        pz_place_best_replicas(&x->p, load_s, s, devices, x->charged_bytes[s], HUGE_VAL);
+        pz_place_best_replicas(&bound->p, load_s, s, devices, bound->charged_bytes[s], HUGE_VAL);
     best_s = pz_fmin(best_s, replicas.time_s);
   }
   return best_s < HUGE_VAL ? best_s : limit_s;
 }
 
-double pz_place_bound_time_s(const struct pz_place_bound *x, const double *fwd_s,
+double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
-  double best_s = domain_bound_s(x, fwd_s, bwd_s, limit_s);
-  for (uint32_t i = 0; i < x->n_inner; i++) {
+  double best_s = domain_bound_s(bound, fwd_s, bwd_s, limit_s);
+  for (uint32_t i = 0; i < bound->n_inner; i++) {
     double cutoff_s = best_s < limit_s ? best_s : limit_s;
-    double inner_s = domain_bound_s(&x->inner[i], fwd_s, bwd_s, cutoff_s);
+    double inner_s = domain_bound_s(&bound->inner[i], fwd_s, bwd_s, cutoff_s);
     if (inner_s < best_s) best_s = inner_s;
   }
   return best_s;
@@ -243,7 +250,7 @@ double pz_place_bound_time_s(const struct pz_place_bound *x, const double *fwd_s
 /* ---- for callers that return a status ---- */
 
 struct bound_args {
-  struct pz_place_bound *x;
+  struct pz_place_bound *bound;
   const struct pz_place_problem *p;
   const uint32_t *runs;
   uint32_t n_runs;
@@ -253,12 +260,12 @@ struct bound_args {
 static void prepare_bound(struct pz_call *call, void *ctx) {
   const struct bound_args *args = ctx;
   struct pz_call own = pz_call_in(call, args->arena);
-  pz_place_bound_prepare(&own, args->p, args->runs, args->n_runs, args->x);
+  pz_place_bound_prepare(&own, args->p, args->runs, args->n_runs, args->bound);
 }
 
-enum pz_status pz_place_bound_init(struct pz_place_bound *x, const struct pz_place_problem *p,
+enum pz_status pz_place_bound_init(struct pz_place_bound *bound, const struct pz_place_problem *p,
                                    const uint32_t *runs, uint32_t n_runs, struct pz_arena *arena,
                                    struct pz_error *err) {
-  struct bound_args args = {x, p, runs, n_runs, arena};
+  struct bound_args args = {bound, p, runs, n_runs, arena};
   return pz_border(prepare_bound, &args, err);
 }

@@ -75,7 +75,7 @@ struct pz_stage {
 
 struct pz_place_solution {
   uint32_t width;  /* index of the problem's widths */
-  uint32_t domain; /* index of the problem's domains; n_domains: the whole network */
+  uint32_t domain; /* index of the problem's domains, or n_domains for the whole network */
   int64_t d;
   struct pz_stage *stages; /* from the first to the last */
   uint32_t n_stages;
@@ -84,7 +84,7 @@ struct pz_place_solution {
 
 /* ---- formulas ------------------------------------------------------------------------------- */
 
-/* The problem of plans inside one domain (n_domains: in the whole network). */
+/* The problem of plans inside one domain, or in the whole network if `domain` is n_domains. */
 struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32_t domain);
 
 /* The gradient all-reduce, and the time of a batch, as above. */
@@ -128,7 +128,7 @@ enum pz_fixed_split {
 };
 
 struct pz_fixed {
-  int64_t stages; /* 0: no plan is given */
+  int64_t stages; /* 0 if no plan is given */
   enum pz_fixed_split split;
   int64_t t, d;
   int64_t first, layers; /* id of the first repeated layer, and the number of repeated layers */
@@ -163,14 +163,14 @@ struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz
  * tensor-parallel degree, after J. Tarnawski, D. Narayanan, A. Phanishayee, "Piper:
  * Multidimensional Planner for DNN Parallelization", NeurIPS 2021. */
 
-/* Finds the fastest plan of at most limit_s (DBL_MAX: no limit); among equally fast plans the limit may decide which is
+/* Finds the fastest plan of at most limit_s (DBL_MAX for no limit); among equally fast plans the limit may decide which is
  * found.  Returns false if there is none.  Raises PZ_BAD_INPUT for a graph with too many cuts into two parts. */
 bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *p, double limit_s,
                            struct pz_place_solution *out);
 
 /* For infeasible problems: the least memory with which some plan is feasible, and its stage with the most memory. */
 struct pz_fit {
-  double hbm_bytes;         /* to a thousandth; DBL_MAX: no amount would do */
+  double hbm_bytes;         /* to a thousandth; DBL_MAX if no amount would do */
   uint32_t stage, n_stages; /* the stage counts from 0 */
   uint32_t n_layers;        /* of the stage */
   int64_t first, last;      /* ids of its first and last layer */
@@ -193,16 +193,16 @@ void pz_place_check(struct pz_call *call, const struct pz_place_problem *p,
 
 struct pz_place_bound {
   struct pz_place_problem p; /* the times of its layers are not used */
-  uint32_t least_stages,
-      most_stages;           /* that memory and devices allow; most_stages 0: no plan is feasible */
+  uint32_t least_stages;     /* by memory */
+  uint32_t most_stages;      /* by devices and memory; 0 if no plan is feasible */
   const uint32_t *runs;      /* lengths of the runs of equal layers */
   uint32_t n_runs, main_run; /* main_run is the longest */
-  double edge_bytes, transfer_s; /* of the smallest transfer between two stages */
-  double share; /* the step over the work of a microbatch, if devices shared all work evenly */
-  double *charged_bytes; /* by number of stages: parameters of the charged stage, at least */
-  double *rounds;        /* by number of stages: least number of rounds of the slowest stage */
-  const struct pz_place_bound
-      *inner; /* one for each domain of the network, which p does not have */
+  double edge_bytes;         /* of the smallest transfer between two layers */
+  double transfer_s;         /* its time */
+  double share;              /* step over work of a microbatch, if devices shared all work evenly */
+  double *charged_bytes;     /* by number of stages: parameters of the charged stage, at least */
+  double *rounds;            /* by number of stages: least number of rounds of the slowest stage */
+  const struct pz_place_bound *inner; /* one for each domain of the network; p has none */
   uint32_t n_inner;
 };
 
@@ -211,8 +211,8 @@ void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem 
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out);
 
 /* A lower bound on the time of plans whose layers take at least fwd_s and bwd_s (by run).  A result that is not below
- * limit_s may be any such number.  HUGE_VAL: no plan is feasible. */
-double pz_place_bound_time_s(const struct pz_place_bound *x, const double *fwd_s,
+ * limit_s may be any such number.  Returns HUGE_VAL if no plan is feasible. */
+double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s);
 
 /* ---- for callers that return a status ---- */
@@ -221,7 +221,7 @@ PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
                                            struct pz_layer_time (*times)[2], bool least,
                                            struct pz_arena *arena, struct pz_place_width *out,
                                            struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_place_bound_init(struct pz_place_bound *x,
+PZ_NODISCARD enum pz_status pz_place_bound_init(struct pz_place_bound *bound,
                                                 const struct pz_place_problem *p,
                                                 const uint32_t *runs, uint32_t n_runs,
                                                 struct pz_arena *arena, struct pz_error *err);

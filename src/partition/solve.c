@@ -31,11 +31,11 @@ struct stage_cost {
  * the difference of two cuts.  On a chain, cuts are prefixes.  A cell of the table belongs to the last k stages, n_single of
  * them on one device, that begin at a cut. */
 struct stage_table {
-  const struct pz_place_problem *p;
-  const struct pz_place_width *w;
-  const uint64_t *cuts; /* sets of layers, n_words each; NULL: prefixes */
-  uint32_t n_cuts,
-      n_words; /* cuts go from the empty set to the whole; each comes after those within it */
+  const struct pz_place_problem *problem;
+  const struct pz_place_width *width;
+  const uint64_t *cuts;     /* sets of layers, n_words each; NULL if cuts are prefixes */
+  uint32_t n_cuts;          /* from the empty set to the whole; each comes after those within it */
+  uint32_t n_words;         /* of a set */
   struct stage_cost *costs; /* [from][to] */
   uint32_t most_stages;
   uint32_t n_classes;   /* n_single goes from 0 to n_classes - 1 */
@@ -51,44 +51,47 @@ struct stage_table {
 /* The best plan so far. */
 struct incumbent {
   struct pz_replicas replicas;
-  uint32_t n_stages;                   /* 0: none at this width */
+  uint32_t n_stages;                   /* 0 if there is none at this width */
   uint32_t ends[PZ_PLACE_MOST_LAYERS]; /* of its stages, as cuts */
 };
 
-static size_t cell_of(const struct stage_table *x, uint32_t k, uint32_t n_single, uint32_t cut) {
-  return ((size_t)k * x->n_classes + n_single) * x->n_cuts + cut;
+static size_t cell_of(const struct stage_table *table, uint32_t k, uint32_t n_single,
+                      uint32_t cut) {
+  return ((size_t)k * table->n_classes + n_single) * table->n_cuts + cut;
 }
 
-static struct stage_cost *cost_of(const struct stage_table *x, uint32_t from, uint32_t to) {
-  return &x->costs[(size_t)from * x->n_cuts + to];
+static struct stage_cost *cost_of(const struct stage_table *table, uint32_t from, uint32_t to) {
+  return &table->costs[(size_t)from * table->n_cuts + to];
 }
 
 /* The cost of all layers as one stage. */
-static const struct stage_cost *whole_cost(const struct stage_table *x) {
-  return cost_of(x, 0, x->n_cuts - 1);
+static const struct stage_cost *whole_cost(const struct stage_table *table) {
+  return cost_of(table, 0, table->n_cuts - 1);
 }
 
 /* Load and memory of stage i from the end (problem.h). */
-static double stage_load_s(const struct stage_table *x, const struct stage_cost *c, uint32_t i) {
-  return x->p->recompute && i > 1 ? c->recompute_s : c->kept_s;
+static double stage_load_s(const struct stage_table *table, const struct stage_cost *c,
+                           uint32_t i) {
+  return table->problem->recompute && i > 1 ? c->recompute_s : c->kept_s;
 }
 
-static double stage_memory_bytes(const struct stage_table *x, const struct stage_cost *c,
+static double stage_memory_bytes(const struct stage_table *table, const struct stage_cost *c,
                                  uint32_t i) {
-  double kept_bytes = x->p->recompute ? c->in_bytes : c->act_bytes;
-  return x->p->state * c->param_bytes + c->act_bytes + (double)(i - 1) * kept_bytes;
+  double kept_bytes = table->problem->recompute ? c->in_bytes : c->act_bytes;
+  return table->problem->state * c->param_bytes + c->act_bytes + (double)(i - 1) * kept_bytes;
 }
 
-static bool stage_fits(const struct stage_table *x, const struct stage_cost *c, uint32_t i) {
-  return stage_memory_bytes(x, c, i) <= x->p->hbm_bytes && c->param_bytes <= x->cap_bytes;
+static bool stage_fits(const struct stage_table *table, const struct stage_cost *c, uint32_t i) {
+  return stage_memory_bytes(table, c, i) <= table->problem->hbm_bytes &&
+         c->param_bytes <= table->cap_bytes;
 }
 
-static bool uses_one_device(const struct stage_table *x, const struct stage_cost *c) {
-  return x->w->t > 1 && !c->tensor_parallel;
+static bool uses_one_device(const struct stage_table *table, const struct stage_cost *c) {
+  return table->width->t > 1 && !c->tensor_parallel;
 }
 
-static int64_t devices_of(const struct stage_table *x, uint32_t n_stages, uint32_t n_single) {
-  return (int64_t)(n_stages - n_single) * x->w->t + n_single;
+static int64_t devices_of(const struct stage_table *table, uint32_t n_stages, uint32_t n_single) {
+  return (int64_t)(n_stages - n_single) * table->width->t + n_single;
 }
 
 /* ---- cuts ----------------------------------------------------------------------------------- */
@@ -101,18 +104,19 @@ static bool set_is_within(const uint64_t *set, const uint64_t *other, uint32_t n
   return true;
 }
 
-static const uint64_t *cut_set(const struct stage_table *x, uint32_t cut) {
-  return &x->cuts[(size_t)cut * x->n_words];
+static const uint64_t *cut_set(const struct stage_table *table, uint32_t cut) {
+  return &table->cuts[(size_t)cut * table->n_words];
 }
 
-static bool is_in_stage(const struct stage_table *x, uint32_t from, uint32_t to, uint32_t layer) {
-  if (!x->cuts) return layer >= from && layer < to;
-  return set_has(cut_set(x, to), layer) && !set_has(cut_set(x, from), layer);
+static bool is_in_stage(const struct stage_table *table, uint32_t from, uint32_t to,
+                        uint32_t layer) {
+  if (!table->cuts) return layer >= from && layer < to;
+  return set_has(cut_set(table, to), layer) && !set_has(cut_set(table, from), layer);
 }
 
-static bool is_stage(const struct stage_table *x, uint32_t from, uint32_t to) {
-  if (from >= to || !x->cuts) return from < to;
-  return set_is_within(cut_set(x, from), cut_set(x, to), x->n_words);
+static bool is_stage(const struct stage_table *table, uint32_t from, uint32_t to) {
+  if (from >= to || !table->cuts) return from < to;
+  return set_is_within(cut_set(table, from), cut_set(table, to), table->n_words);
 }
 
 static bool is_chain(const struct pz_place_width *w) {
@@ -125,8 +129,8 @@ static bool is_chain(const struct pz_place_width *w) {
 }
 
 /* Finds all cuts, breadth first, so that each comes after those within it. */
-static void find_cuts(struct pz_call *call, struct stage_table *x) {
-  uint32_t n = x->w->n, n_words = (n + 63) / 64;
+static void find_cuts(struct pz_call *call, struct stage_table *table) {
+  uint32_t n = table->width->n, n_words = (n + 63) / 64;
   size_t bytes = n_words * sizeof(uint64_t);
   struct pz_vec cuts;
   struct pz_map seen;
@@ -135,8 +139,8 @@ static void find_cuts(struct pz_call *call, struct stage_table *x) {
   pz_vec_init(&cuts, call->arena, bytes);
   pz_map_init(&seen, call->arena);
   pz_append(call, &cuts, NULL); /* the empty set */
-  for (uint32_t e = 0; e < x->w->n_edges; e++) {
-    const struct pz_place_edge *edge = &x->w->edges[e];
+  for (uint32_t e = 0; e < table->width->n_edges; e++) {
+    const struct pz_place_edge *edge = &table->width->edges[e];
     uint64_t *of_layer = &predecessors[(size_t)edge->to * n_words];
     of_layer[edge->from / 64] |= UINT64_C(1) << (edge->from % 64);
   }
@@ -153,33 +157,33 @@ static void find_cuts(struct pz_call *call, struct stage_table *x) {
   if (cuts.n > MOST_CUTS)
     pz_raise(call, PZ_BAD_INPUT, "the layers branch too much: more than %d cuts into two parts",
              MOST_CUTS);
-  x->cuts = cuts.items;
-  x->n_cuts = cuts.n;
-  x->n_words = n_words;
+  table->cuts = cuts.items;
+  table->n_cuts = cuts.n;
+  table->n_words = n_words;
 }
 
 /* ---- costs of stages ------------------------------------------------------------------------ */
 
 /* The cost of one stage in any graph.  arrive_s is scratch by direction and layer: when the last input from another stage
  * arrives. */
-static void cost_graph_stage(const struct stage_table *x, uint32_t from, uint32_t to,
+static void cost_graph_stage(const struct stage_table *table, uint32_t from, uint32_t to,
                              double *arrive_s[2]) {
-  const struct pz_place_width *w = x->w;
-  struct stage_cost *c = cost_of(x, from, to);
+  const struct pz_place_width *w = table->width;
+  struct stage_cost *c = cost_of(table, from, to);
   double forward_s = 0, backward_s = 0, sum_fwd_s = 0, sum_bwd_s = 0;
   for (int d = 0; d < 2; d++) memset(arrive_s[d], 0, w->n * sizeof *arrive_s[d]);
   for (uint32_t e = 0; e < w->n_edges; e++) {
     const struct pz_place_edge *edge = &w->edges[e];
-    bool leaves = is_in_stage(x, from, to, edge->from);
-    bool enters = is_in_stage(x, from, to, edge->to);
+    bool leaves = is_in_stage(table, from, to, edge->from);
+    bool enters = is_in_stage(table, from, to, edge->to);
     if (leaves == enters) continue; /* the edge is inside the stage, or elsewhere */
     double *latest_s =
         enters ? &arrive_s[PZ_FORWARD][edge->to] : &arrive_s[PZ_BACKWARD][edge->from];
-    *latest_s = pz_fmax(*latest_s, edge->bytes / x->p->bytes_per_s);
+    *latest_s = pz_fmax(*latest_s, edge->bytes / table->problem->bytes_per_s);
     if (enters) c->in_bytes += edge->bytes;
   }
   for (uint32_t i = 0; i < w->n; i++) {
-    if (!is_in_stage(x, from, to, i)) continue;
+    if (!is_in_stage(table, from, to, i)) continue;
     const struct pz_place_layer *l = &w->layers[i];
     forward_s = pz_fmax(forward_s, arrive_s[PZ_FORWARD][i]) + l->fwd_s;
     sum_fwd_s += l->fwd_s;
@@ -188,28 +192,28 @@ static void cost_graph_stage(const struct stage_table *x, uint32_t from, uint32_
     c->tensor_parallel = c->tensor_parallel || l->tensor_parallel;
   }
   for (uint32_t i = w->n; i > 0; i--) {
-    if (!is_in_stage(x, from, to, i - 1)) continue;
+    if (!is_in_stage(table, from, to, i - 1)) continue;
     backward_s = pz_fmax(backward_s, arrive_s[PZ_BACKWARD][i - 1]) + w->layers[i - 1].bwd_s;
     sum_bwd_s += w->layers[i - 1].bwd_s;
   }
   c->kept_s = forward_s + backward_s;
   c->recompute_s = forward_s + pz_fmax(backward_s, sum_fwd_s + sum_bwd_s);
   c->work_s = sum_fwd_s + sum_bwd_s;
-  c->recompute_work_s = c->work_s + (x->p->recompute ? sum_fwd_s : 0);
+  c->recompute_work_s = c->work_s + (table->problem->recompute ? sum_fwd_s : 0);
 }
 
 /* On a chain, for every stage that begins at `from`: the sums, and the forward pass.  Until cost_chain_backward() has
  * completed the stage, kept_s is the time of forward with waiting, and recompute_s that of forward alone. */
-static void cost_chain_forward(const struct stage_table *x, uint32_t from, double *arrive_s,
+static void cost_chain_forward(const struct stage_table *table, uint32_t from, double *arrive_s,
                                double *arrive_bytes) {
-  const struct pz_place_width *w = x->w;
+  const struct pz_place_width *w = table->width;
   struct stage_cost sum = {0};
   memset(arrive_s, 0, w->n * sizeof *arrive_s);
   memset(arrive_bytes, 0, w->n * sizeof *arrive_bytes);
   for (uint32_t e = 0; e < w->n_edges; e++) {
     const struct pz_place_edge *edge = &w->edges[e];
     if (edge->from >= from || edge->to < from) continue;
-    arrive_s[edge->to] = pz_fmax(arrive_s[edge->to], edge->bytes / x->p->bytes_per_s);
+    arrive_s[edge->to] = pz_fmax(arrive_s[edge->to], edge->bytes / table->problem->bytes_per_s);
     arrive_bytes[edge->to] += edge->bytes;
   }
   for (uint32_t i = from; i < w->n; i++) {
@@ -217,28 +221,29 @@ static void cost_chain_forward(const struct stage_table *x, uint32_t from, doubl
     sum.kept_s = pz_fmax(sum.kept_s, arrive_s[i]) + l->fwd_s;
     sum.recompute_s += l->fwd_s;
     sum.work_s += l->fwd_s + l->bwd_s;
-    sum.recompute_work_s += (x->p->recompute ? 2 : 1) * l->fwd_s + l->bwd_s;
+    sum.recompute_work_s += (table->problem->recompute ? 2 : 1) * l->fwd_s + l->bwd_s;
     sum.param_bytes += l->param_bytes;
     sum.act_bytes += l->act_bytes;
     sum.in_bytes += arrive_bytes[i];
     sum.tensor_parallel = sum.tensor_parallel || l->tensor_parallel;
-    *cost_of(x, from, i + 1) = sum;
+    *cost_of(table, from, i + 1) = sum;
   }
 }
 
 /* Then, for every stage that ends at `to`: the backward pass. */
-static void cost_chain_backward(const struct stage_table *x, uint32_t to, double *arrive_s) {
-  const struct pz_place_width *w = x->w;
+static void cost_chain_backward(const struct stage_table *table, uint32_t to, double *arrive_s) {
+  const struct pz_place_width *w = table->width;
   double backward_s = 0, sum_bwd_s = 0;
   memset(arrive_s, 0, w->n * sizeof *arrive_s);
   for (uint32_t e = 0; e < w->n_edges; e++) {
     const struct pz_place_edge *edge = &w->edges[e];
     if (edge->from < to && edge->to >= to)
-      arrive_s[edge->from] = pz_fmax(arrive_s[edge->from], edge->bytes / x->p->bytes_per_s);
+      arrive_s[edge->from] =
+          pz_fmax(arrive_s[edge->from], edge->bytes / table->problem->bytes_per_s);
   }
   for (uint32_t from = to; from > 0; from--) {
     uint32_t i = from - 1; /* the first layer of the stage */
-    struct stage_cost *c = cost_of(x, i, to);
+    struct stage_cost *c = cost_of(table, i, to);
     backward_s = pz_fmax(backward_s, arrive_s[i]) + w->layers[i].bwd_s;
     sum_bwd_s += w->layers[i].bwd_s;
     double forward_s = c->kept_s, sum_fwd_s = c->recompute_s;
@@ -247,65 +252,66 @@ static void cost_chain_backward(const struct stage_table *x, uint32_t to, double
   }
 }
 
-static void cost_all_stages(struct pz_call *call, struct stage_table *x) {
-  double *scratch[2] = {pz_alloc(call, x->w->n, sizeof(double)),
-                        pz_alloc(call, x->w->n, sizeof(double))};
-  bool chain = is_chain(x->w);
-  if (!chain) find_cuts(call, x);
-  uint32_t n = x->n_cuts;
-  x->costs = pz_alloc(call, (size_t)n * n, sizeof *x->costs);
+static void cost_all_stages(struct pz_call *call, struct stage_table *table) {
+  double *scratch[2] = {pz_alloc(call, table->width->n, sizeof(double)),
+                        pz_alloc(call, table->width->n, sizeof(double))};
+  bool chain = is_chain(table->width);
+  if (!chain) find_cuts(call, table);
+  uint32_t n = table->n_cuts;
+  table->costs = pz_alloc(call, (size_t)n * n, sizeof *table->costs);
   if (chain) {
     for (uint32_t from = 0; from + 1 < n; from++)
-      cost_chain_forward(x, from, scratch[0], scratch[1]);
-    for (uint32_t to = 1; to < n; to++) cost_chain_backward(x, to, scratch[0]);
+      cost_chain_forward(table, from, scratch[0], scratch[1]);
+    for (uint32_t to = 1; to < n; to++) cost_chain_backward(table, to, scratch[0]);
     return;
   }
   for (uint32_t from = 0; from < n; from++)
     for (uint32_t to = from + 1; to < n; to++)
-      if (is_stage(x, from, to)) cost_graph_stage(x, from, to, scratch);
+      if (is_stage(table, from, to)) cost_graph_stage(table, from, to, scratch);
 }
 
 /* ---- rows of the table ---------------------------------------------------------------------- */
 
 /* Improves the cells of k stages that begin at `from` by those whose first stage ends at `to`. */
-static void try_stage(struct stage_table *x, uint32_t k, uint32_t from, uint32_t to) {
-  const struct stage_cost *stage = cost_of(x, from, to);
-  if (!stage_fits(x, stage, k)) return;
-  double load_s = stage_load_s(x, stage, k);
-  bool single = uses_one_device(x, stage);
-  for (uint32_t c = single; c < x->n_classes; c++) {
-    double maxload_s = pz_fmax(load_s, x->maxload_s[cell_of(x, k - 1, c - single, to)]);
-    size_t cell = cell_of(x, k, c, from);
-    if (maxload_s >= x->maxload_s[cell]) continue;
-    x->maxload_s[cell] = maxload_s;
-    x->end[cell] = to;
+static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint32_t to) {
+  const struct stage_cost *stage = cost_of(table, from, to);
+  if (!stage_fits(table, stage, k)) return;
+  double load_s = stage_load_s(table, stage, k);
+  bool single = uses_one_device(table, stage);
+  for (uint32_t c = single; c < table->n_classes; c++) {
+    double maxload_s = pz_fmax(load_s, table->maxload_s[cell_of(table, k - 1, c - single, to)]);
+    size_t cell = cell_of(table, k, c, from);
+    if (maxload_s >= table->maxload_s[cell]) continue;
+    table->maxload_s[cell] = maxload_s;
+    table->end[cell] = to;
   }
 }
 
 /* On a chain, for k > 1: is this stage so long that neither it nor any longer one improves a cell?  Work grows with the
  * stage. */
-static bool is_too_long(const struct stage_table *x, uint32_t k, uint32_t from, uint32_t to,
+static bool is_too_long(const struct stage_table *table, uint32_t k, uint32_t from, uint32_t to,
                         double limit_s) {
-  const struct stage_cost *stage = cost_of(x, from, to);
+  const struct stage_cost *stage = cost_of(table, from, to);
   double worst_s = 0;
-  if (x->p->state * stage->param_bytes + stage->act_bytes > x->p->hbm_bytes) return true;
-  for (uint32_t c = 0; c < x->n_classes; c++)
-    worst_s = pz_fmax(worst_s, x->maxload_s[cell_of(x, k, c, from)]);
+  if (table->problem->state * stage->param_bytes + stage->act_bytes > table->problem->hbm_bytes)
+    return true;
+  for (uint32_t c = 0; c < table->n_classes; c++)
+    worst_s = pz_fmax(worst_s, table->maxload_s[cell_of(table, k, c, from)]);
   return stage->recompute_work_s >= worst_s || stage->recompute_work_s >= limit_s;
 }
 
 /* On a chain: the first end that leaves no more work than k - 1 stages can do within the limit.  The last stage has less
  * work than its layers suggest, because it does not recompute. */
-static uint32_t first_useful_end(const struct stage_table *x, uint32_t k, uint32_t from,
+static uint32_t first_useful_end(const struct stage_table *table, uint32_t k, uint32_t from,
                                  double limit_s) {
-  uint32_t n = x->n_cuts, low = from + 1, high = n - k;
-  const struct stage_cost *all = cost_of(x, from, n - 1);
+  uint32_t n = table->n_cuts, low = from + 1, high = n - k;
+  const struct stage_cost *all = cost_of(table, from, n - 1);
   double saved_s = all->recompute_work_s - all->work_s; /* by the last stage, at most */
   double least_s =
       all->recompute_work_s - (k - 1) * limit_s - pz_fmax(0, saved_s < limit_s ? saved_s : limit_s);
   while (low < high) {
     uint32_t middle = (low + high) / 2;
-    if (cost_of(x, from, middle)->recompute_work_s < least_s * (1 - 1e-12))
+    if (cost_of(table, from, middle)->recompute_work_s < least_s * (1 - 1e-12))
       low = middle + 1;
     else
       high = middle;
@@ -314,110 +320,112 @@ static uint32_t first_useful_end(const struct stage_table *x, uint32_t k, uint32
 }
 
 /* Fills the cells of k > 1 stages that begin at `from`, with loads below the limit. */
-static void fill_cells(struct stage_table *x, uint32_t k, uint32_t from, double limit_s) {
-  uint32_t n = x->n_cuts;
-  if (x->cuts) {
+static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, double limit_s) {
+  uint32_t n = table->n_cuts;
+  if (table->cuts) {
     for (uint32_t to = from + 1; to < n; to++)
-      if (is_stage(x, from, to)) try_stage(x, k, from, to);
+      if (is_stage(table, from, to)) try_stage(table, k, from, to);
     return;
   }
   if (from + k >= n) return;
-  const struct stage_cost *rest = cost_of(x, from, n - 1);
+  const struct stage_cost *rest = cost_of(table, from, n - 1);
   if (rest->work_s >= limit_s * k || rest->recompute_work_s >= limit_s * (k + 1)) return;
-  for (uint32_t to = first_useful_end(x, k, from, limit_s); to + k <= n; to++) {
-    if (is_too_long(x, k, from, to, limit_s)) return;
-    try_stage(x, k, from, to);
+  for (uint32_t to = first_useful_end(table, k, from, limit_s); to + k <= n; to++) {
+    if (is_too_long(table, k, from, to, limit_s)) return;
+    try_stage(table, k, from, to);
   }
 }
 
 /* On a chain: the least number of stages, from s on, of a better plan whose last k stages begin at `from`.  The stages
  * before them must do the work before it. */
-static uint32_t fewest_stages(const struct stage_table *x, uint32_t k, uint32_t from, uint32_t s) {
-  if (x->cuts || from == 0) return s;
-  double before_s = cost_of(x, 0, from)->recompute_work_s;
+static uint32_t fewest_stages(const struct stage_table *table, uint32_t k, uint32_t from,
+                              uint32_t s) {
+  if (table->cuts || from == 0) return s;
+  double before_s = cost_of(table, 0, from)->recompute_work_s;
   if (s == k) s++;
-  while (s <= x->most_stages && (s - k) * (x->limits_of_s / x->rounds[s]) <= before_s) s++;
+  while (s <= table->most_stages && (s - k) * (table->limits_of_s / table->rounds[s]) <= before_s)
+    s++;
   return s;
 }
 
 /* Fills the row of the last k stages, as far as it can lead to a plan that is better than the incumbent. */
-static void fill_row(struct stage_table *x, uint32_t k, const struct incumbent *best) {
-  uint32_t n = x->n_cuts, most = x->most_stages, s = k;
-  if (x->limits_of_s != best->replicas.time_s) {
-    x->limits_of_s = best->replicas.time_s;
+static void fill_row(struct stage_table *table, uint32_t k, const struct incumbent *best) {
+  uint32_t n = table->n_cuts, most = table->most_stages, s = k;
+  if (table->limits_of_s != best->replicas.time_s) {
+    table->limits_of_s = best->replicas.time_s;
     for (uint32_t i = most; i > 0; i--)
-      x->load_limit_s[i] =
-          pz_fmax(i < most ? x->load_limit_s[i + 1] : 0, x->limits_of_s / x->rounds[i]);
+      table->load_limit_s[i] =
+          pz_fmax(i < most ? table->load_limit_s[i + 1] : 0, table->limits_of_s / table->rounds[i]);
   }
-  for (uint32_t c = 0; c < x->n_classes; c++)
-    for (uint32_t cut = 0; cut < n; cut++) x->maxload_s[cell_of(x, k, c, cut)] = DBL_MAX;
+  for (uint32_t c = 0; c < table->n_classes; c++)
+    for (uint32_t cut = 0; cut < n; cut++) table->maxload_s[cell_of(table, k, c, cut)] = DBL_MAX;
   for (uint32_t from = 0; from + 1 < n; from++) {
-    s = fewest_stages(x, k, from, s);
+    s = fewest_stages(table, k, from, s);
     if (s > most) return;
     if (k == 1)
-      try_stage(x, 1, from, n - 1);
+      try_stage(table, 1, from, n - 1);
     else
-      fill_cells(x, k, from, x->load_limit_s[s]);
+      fill_cells(table, k, from, table->load_limit_s[s]);
   }
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
 /* Makes the plan of s stages the incumbent: n_single of them are on one device, and the first ends at first_end. */
-static void set_incumbent(const struct stage_table *x, struct incumbent *best,
+static void set_incumbent(const struct stage_table *table, struct incumbent *best,
                           struct pz_replicas replicas, uint32_t s, uint32_t n_single,
                           uint32_t first_end) {
   uint32_t cut = first_end;
-  uint32_t single = n_single - uses_one_device(x, cost_of(x, 0, first_end));
+  uint32_t single = n_single - uses_one_device(table, cost_of(table, 0, first_end));
   best->replicas = replicas;
   best->n_stages = s;
   best->ends[0] = first_end;
   for (uint32_t k = s - 1; k > 0; k--) {
-    uint32_t to = x->end[cell_of(x, k, single, cut)];
-    single -= uses_one_device(x, cost_of(x, cut, to));
+    uint32_t to = table->end[cell_of(table, k, single, cut)];
+    single -= uses_one_device(table, cost_of(table, cut, to));
     best->ends[s - k] = to;
     cut = to;
   }
 }
 
 /* May some plan of s or more stages be better than the incumbent? */
-static bool may_improve(const struct stage_table *x, const struct incumbent *best, uint32_t s) {
-  double work_s = whole_cost(x)->work_s;
-  for (; s <= x->most_stages; s++)
-    if (work_s / s * x->rounds[s] < best->replicas.time_s) return true;
+static bool may_improve(const struct stage_table *table, const struct incumbent *best, uint32_t s) {
+  double work_s = whole_cost(table)->work_s;
+  for (; s <= table->most_stages; s++)
+    if (work_s / s * table->rounds[s] < best->replicas.time_s) return true;
   return false;
 }
 
 /* The first stage is charged: for each length of it, the rest has the least maxload. */
-static void solve_original(struct stage_table *x, struct incumbent *best) {
-  for (uint32_t s = 1; s <= x->most_stages && may_improve(x, best, s); s++) {
-    for (uint32_t to = 1; to < x->n_cuts; to++) {
-      const struct stage_cost *first = cost_of(x, 0, to);
-      if (!is_stage(x, 0, to) || !stage_fits(x, first, s)) continue;
-      bool single = uses_one_device(x, first);
-      for (uint32_t c = single; c < x->n_classes; c++) {
-        double rest_s = x->maxload_s[cell_of(x, s - 1, c - single, to)];
-        double maxload_s = pz_fmax(stage_load_s(x, first, s), rest_s);
-        int64_t devices = devices_of(x, s, c);
-        if (maxload_s == DBL_MAX || devices > x->p->devices) continue;
+static void solve_original(struct stage_table *table, struct incumbent *best) {
+  for (uint32_t s = 1; s <= table->most_stages && may_improve(table, best, s); s++) {
+    for (uint32_t to = 1; to < table->n_cuts; to++) {
+      const struct stage_cost *first = cost_of(table, 0, to);
+      if (!is_stage(table, 0, to) || !stage_fits(table, first, s)) continue;
+      bool single = uses_one_device(table, first);
+      for (uint32_t c = single; c < table->n_classes; c++) {
+        double rest_s = table->maxload_s[cell_of(table, s - 1, c - single, to)];
+        double maxload_s = pz_fmax(stage_load_s(table, first, s), rest_s);
+        int64_t devices = devices_of(table, s, c);
+        if (maxload_s == DBL_MAX || devices > table->problem->devices) continue;
         struct pz_replicas found = pz_place_best_replicas(
-            x->p, maxload_s, s, devices, first->param_bytes, best->replicas.time_s);
-        if (found.d) set_incumbent(x, best, found, s, c, to);
+            table->problem, maxload_s, s, devices, first->param_bytes, best->replicas.time_s);
+        if (found.d) set_incumbent(table, best, found, s, c, to);
       }
     }
-    if (s < x->most_stages) fill_row(x, s, best);
+    if (s < table->most_stages) fill_row(table, s, best);
   }
 }
 
 /* Parameters of the largest stage of the plan of s stages in the table. */
-static double largest_stage_bytes(const struct stage_table *x, uint32_t s, uint32_t n_single) {
+static double largest_stage_bytes(const struct stage_table *table, uint32_t s, uint32_t n_single) {
   double largest = 0;
   uint32_t cut = 0;
   for (uint32_t k = s; k > 0; k--) {
-    uint32_t to = x->end[cell_of(x, k, n_single, cut)];
-    const struct stage_cost *stage = cost_of(x, cut, to);
+    uint32_t to = table->end[cell_of(table, k, n_single, cut)];
+    const struct stage_cost *stage = cost_of(table, cut, to);
     largest = pz_fmax(largest, stage->param_bytes);
-    n_single -= uses_one_device(x, stage);
+    n_single -= uses_one_device(table, stage);
     cut = to;
   }
   return largest;
@@ -426,21 +434,22 @@ static double largest_stage_bytes(const struct stage_table *x, uint32_t s, uint3
 /* Tries the plan of s stages in the table.  Returns parameter bytes that the largest stage of a better plan of this maxload
  * stays below, or 0 if there is no better plan.  The time grows with these bytes, and at those of the plan found it is no
  * better; bisection starts from the even share, and its upper end is safe. */
-static double try_table_plan(const struct stage_table *x, struct incumbent *best, uint32_t s,
+static double try_table_plan(const struct stage_table *table, struct incumbent *best, uint32_t s,
                              uint32_t n_single) {
-  double maxload_s = x->maxload_s[cell_of(x, s, n_single, 0)];
-  int64_t devices = devices_of(x, s, n_single);
-  if (maxload_s == DBL_MAX || devices > x->p->devices) return 0;
-  double high = largest_stage_bytes(x, s, n_single);
+  double maxload_s = table->maxload_s[cell_of(table, s, n_single, 0)];
+  int64_t devices = devices_of(table, s, n_single);
+  if (maxload_s == DBL_MAX || devices > table->problem->devices) return 0;
+  double high = largest_stage_bytes(table, s, n_single);
   struct pz_replicas found =
-      pz_place_best_replicas(x->p, maxload_s, s, devices, high, best->replicas.time_s);
-  if (found.d) set_incumbent(x, best, found, s, n_single, x->end[cell_of(x, s, n_single, 0)]);
+      pz_place_best_replicas(table->problem, maxload_s, s, devices, high, best->replicas.time_s);
+  if (found.d)
+    set_incumbent(table, best, found, s, n_single, table->end[cell_of(table, s, n_single, 0)]);
   double limit_s = best->replicas.time_s;
-  double low = pz_fmax(whole_cost(x)->param_bytes / s, x->largest_bytes);
-  if (!pz_place_best_replicas(x->p, maxload_s, s, devices, low, limit_s).d) return 0;
+  double low = pz_fmax(whole_cost(table)->param_bytes / s, table->largest_bytes);
+  if (!pz_place_best_replicas(table->problem, maxload_s, s, devices, low, limit_s).d) return 0;
   for (int probe = 0; probe < 12; probe++) {
     double middle = (low + high) / 2;
-    if (pz_place_best_replicas(x->p, maxload_s, s, devices, middle, limit_s).d)
+    if (pz_place_best_replicas(table->problem, maxload_s, s, devices, middle, limit_s).d)
       low = middle;
     else
       high = middle;
@@ -450,23 +459,23 @@ static double try_table_plan(const struct stage_table *x, struct incumbent *best
 
 /* The largest stage is charged: least maxload with stages of at most cap_bytes parameters, for a falling cap.  Each step
  * puts the largest stages of plans that could still be beaten out of reach. */
-static void solve_corrected(struct stage_table *x, struct incumbent *best) {
-  uint32_t last = x->most_stages; /* plans of more stages are settled */
-  x->cap_bytes = DBL_MAX;
+static void solve_corrected(struct stage_table *table, struct incumbent *best) {
+  uint32_t last = table->most_stages; /* plans of more stages are settled */
+  table->cap_bytes = DBL_MAX;
   for (;;) {
     double most_bytes = 0;
     uint32_t last_open = 0;
-    for (uint32_t s = 1; s <= last && may_improve(x, best, s); s++) {
-      fill_row(x, s, best);
-      for (uint32_t c = 0; c < x->n_classes; c++) {
-        double bytes = try_table_plan(x, best, s, c);
+    for (uint32_t s = 1; s <= last && may_improve(table, best, s); s++) {
+      fill_row(table, s, best);
+      for (uint32_t c = 0; c < table->n_classes; c++) {
+        double bytes = try_table_plan(table, best, s, c);
         if (bytes > 0) last_open = s;
         most_bytes = pz_fmax(most_bytes, bytes);
       }
     }
     if (most_bytes <= 0) return;
     last = last_open;
-    x->cap_bytes = nextafter(most_bytes, 0);
+    table->cap_bytes = nextafter(most_bytes, 0);
   }
 }
 
@@ -474,40 +483,41 @@ static void solve_corrected(struct stage_table *x, struct incumbent *best) {
 
 /* The time of the plan whose stages, from the end, are as long as their load stays within load_s.  DBL_MAX if it needs more
  * than s stages, or something does not fit. */
-static double greedy_time_s(const struct stage_table *x, uint32_t s, double load_s) {
-  bool largest_charged = x->p->semantics == PZ_SEMANTICS_CORRECTED;
+static double greedy_time_s(const struct stage_table *table, uint32_t s, double load_s) {
+  bool largest_charged = table->problem->semantics == PZ_SEMANTICS_CORRECTED;
   double maxload_s = 0, charged_bytes = 0;
-  uint32_t cut = x->n_cuts - 1, k = 0, n_single = 0;
+  uint32_t cut = table->n_cuts - 1, k = 0, n_single = 0;
   while (cut > 0 && k < s) {
     uint32_t from = cut;
     k++;
     while (from > 0) {
-      const struct stage_cost *longer = cost_of(x, from - 1, cut);
-      bool extends = stage_load_s(x, longer, k) <= load_s && stage_fits(x, longer, k);
+      const struct stage_cost *longer = cost_of(table, from - 1, cut);
+      bool extends = stage_load_s(table, longer, k) <= load_s && stage_fits(table, longer, k);
       if (!extends) break;
       from--;
     }
     if (from == cut) return DBL_MAX;
-    const struct stage_cost *c = cost_of(x, from, cut);
-    maxload_s = pz_fmax(maxload_s, stage_load_s(x, c, k));
+    const struct stage_cost *c = cost_of(table, from, cut);
+    maxload_s = pz_fmax(maxload_s, stage_load_s(table, c, k));
     charged_bytes = largest_charged ? pz_fmax(charged_bytes, c->param_bytes) : c->param_bytes;
-    n_single += uses_one_device(x, c);
+    n_single += uses_one_device(table, c);
     cut = from;
   }
-  int64_t devices = devices_of(x, k, n_single);
-  if (cut > 0 || devices > x->p->devices) return DBL_MAX;
-  return pz_place_best_replicas(x->p, maxload_s, k, devices, charged_bytes, DBL_MAX).time_s;
+  int64_t devices = devices_of(table, k, n_single);
+  if (cut > 0 || devices > table->problem->devices) return DBL_MAX;
+  return pz_place_best_replicas(table->problem, maxload_s, k, devices, charged_bytes, DBL_MAX)
+      .time_s;
 }
 
 /* On a chain: lowers the incumbent's time to a time that some plan has, near the best.  The dynamic program finds that plan
  * or a better one. */
-static void initial_upper_bound(const struct stage_table *x, struct incumbent *best) {
-  if (x->cuts) return;
-  double work_s = whole_cost(x)->work_s, time_s = best->replicas.time_s;
-  for (uint32_t s = 1; s <= x->most_stages; s += 1 + s / 3) {
+static void initial_upper_bound(const struct stage_table *table, struct incumbent *best) {
+  if (table->cuts) return;
+  double work_s = whole_cost(table)->work_s, time_s = best->replicas.time_s;
+  for (uint32_t s = 1; s <= table->most_stages; s += 1 + s / 3) {
     double low = work_s / s, high = 4 * low;
     for (int probe = 0; probe < 8; probe++) {
-      double middle = (low + high) / 2, greedy_s = greedy_time_s(x, s, middle);
+      double middle = (low + high) / 2, greedy_s = greedy_time_s(table, s, middle);
       if (greedy_s < time_s) time_s = greedy_s;
       if (greedy_s < DBL_MAX)
         high = middle;
@@ -522,58 +532,58 @@ static void initial_upper_bound(const struct stage_table *x, struct incumbent *b
 
 /* ---- the solution --------------------------------------------------------------------------- */
 
-static void make_stage_table(struct pz_call *call, struct stage_table *x) {
-  const struct pz_place_problem *p = x->p;
-  cost_all_stages(call, x);
-  size_t row = (size_t)x->n_classes * x->n_cuts, n = (x->most_stages + (size_t)1) * row;
-  x->maxload_s = pz_alloc(call, n, sizeof *x->maxload_s);
-  x->end = pz_alloc(call, n, sizeof *x->end);
-  x->rounds = pz_alloc(call, x->most_stages + 1, sizeof *x->rounds);
-  x->load_limit_s = pz_alloc(call, x->most_stages + 1, sizeof *x->load_limit_s);
-  for (size_t i = 0; i < row; i++) x->maxload_s[i] = DBL_MAX;
-  x->maxload_s[cell_of(x, 0, 0, x->n_cuts - 1)] = 0;      /* no stages, after all layers */
-  int64_t least_devices = x->n_classes > 1 ? 1 : x->w->t; /* of a stage */
-  for (uint32_t s = 1; s <= x->most_stages; s++) {
+static void make_stage_table(struct pz_call *call, struct stage_table *table) {
+  const struct pz_place_problem *p = table->problem;
+  cost_all_stages(call, table);
+  size_t row = (size_t)table->n_classes * table->n_cuts, n = (table->most_stages + (size_t)1) * row;
+  table->maxload_s = pz_alloc(call, n, sizeof *table->maxload_s);
+  table->end = pz_alloc(call, n, sizeof *table->end);
+  table->rounds = pz_alloc(call, table->most_stages + 1, sizeof *table->rounds);
+  table->load_limit_s = pz_alloc(call, table->most_stages + 1, sizeof *table->load_limit_s);
+  for (size_t i = 0; i < row; i++) table->maxload_s[i] = DBL_MAX;
+  table->maxload_s[cell_of(table, 0, 0, table->n_cuts - 1)] = 0; /* no stages, after all layers */
+  int64_t least_devices = table->n_classes > 1 ? 1 : table->width->t; /* of a stage */
+  for (uint32_t s = 1; s <= table->most_stages; s++) {
     int64_t d = pz_min(p->devices / (s * least_devices), p->microbatches);
-    x->rounds[s] = d < 1 ? DBL_MAX : (double)(pz_ceil_div(p->microbatches, d) + s - 1);
+    table->rounds[s] = d < 1 ? DBL_MAX : (double)(pz_ceil_div(p->microbatches, d) + s - 1);
   }
-  for (uint32_t i = 0; i < x->w->n; i++)
-    x->largest_bytes = pz_fmax(x->largest_bytes, x->w->layers[i].param_bytes);
+  for (uint32_t i = 0; i < table->width->n; i++)
+    table->largest_bytes = pz_fmax(table->largest_bytes, table->width->layers[i].param_bytes);
 }
 
 /* The incumbent with its stages in full. */
 static struct pz_place_solution describe_incumbent(struct pz_call *call,
-                                                   const struct stage_table *x,
+                                                   const struct stage_table *table,
                                                    const struct incumbent *best) {
-  const struct pz_place_width *w = x->w;
+  const struct pz_place_width *w = table->width;
   uint32_t n = best->n_stages, from = 0, *layers = pz_alloc(call, w->n, sizeof *layers);
   double charged_bytes = 0;
-  struct pz_place_solution plan = {.width = (uint32_t)(w - x->p->widths),
+  struct pz_place_solution plan = {.width = (uint32_t)(w - table->problem->widths),
                                    .d = best->replicas.d,
                                    .stages = pz_alloc(call, n, sizeof *plan.stages),
                                    .n_stages = n,
                                    .time_s = best->replicas.time_s};
   for (uint32_t k = 0; k < n; k++) {
     uint32_t to = best->ends[k];
-    const struct stage_cost *c = cost_of(x, from, to);
+    const struct stage_cost *c = cost_of(table, from, to);
     struct pz_stage *stage = &plan.stages[k];
     *stage = (struct pz_stage){.layers = layers,
                                .devices = c->tensor_parallel ? w->t : 1,
-                               .load_s = stage_load_s(x, c, n - k),
+                               .load_s = stage_load_s(table, c, n - k),
                                .param_bytes = c->param_bytes,
-                               .memory_bytes = stage_memory_bytes(x, c, n - k)};
+                               .memory_bytes = stage_memory_bytes(table, c, n - k)};
     for (uint32_t i = 0; i < w->n; i++) {
-      if (!is_in_stage(x, from, to, i)) continue;
+      if (!is_in_stage(table, from, to, i)) continue;
       layers[stage->n] = i;
       stage->n++;
     }
     layers += stage->n;
     plan.maxload_s = pz_fmax(plan.maxload_s, stage->load_s);
-    if (k == 0 || x->p->semantics == PZ_SEMANTICS_CORRECTED)
+    if (k == 0 || table->problem->semantics == PZ_SEMANTICS_CORRECTED)
       charged_bytes = pz_fmax(charged_bytes, c->param_bytes);
     from = to;
   }
-  plan.allreduce_s = pz_place_allreduce_s(x->p, plan.d, charged_bytes);
+  plan.allreduce_s = pz_place_allreduce_s(table->problem, plan.d, charged_bytes);
   return plan;
 }
 
@@ -581,23 +591,23 @@ static struct pz_place_solution describe_incumbent(struct pz_call *call,
 static void solve_width(struct pz_call *call, const struct pz_place_problem *p,
                         const struct pz_place_width *w, struct incumbent *best,
                         struct pz_place_solution *out) {
-  struct stage_table x = {.p = p,
-                          .w = w,
-                          .n_cuts = w->n + 1,
-                          .most_stages = (uint32_t)pz_min(p->devices, w->n),
-                          .n_classes = 1,
-                          .cap_bytes = DBL_MAX,
-                          .limits_of_s = -1};
-  for (uint32_t i = 0; i < w->n && w->t > 1; i++) x.n_classes += !w->layers[i].tensor_parallel;
+  struct stage_table table = {.problem = p,
+                              .width = w,
+                              .n_cuts = w->n + 1,
+                              .most_stages = (uint32_t)pz_min(p->devices, w->n),
+                              .n_classes = 1,
+                              .cap_bytes = DBL_MAX,
+                              .limits_of_s = -1};
+  for (uint32_t i = 0; i < w->n && w->t > 1; i++) table.n_classes += !w->layers[i].tensor_parallel;
   struct pz_call tables = pz_scratch(call); /* they are large */
-  make_stage_table(&tables, &x);
+  make_stage_table(&tables, &table);
   best->n_stages = 0;
-  initial_upper_bound(&x, best);
+  initial_upper_bound(&table, best);
   if (p->semantics == PZ_SEMANTICS_ORIGINAL)
-    solve_original(&x, best);
+    solve_original(&table, best);
   else
-    solve_corrected(&x, best);
-  if (best->n_stages) *out = describe_incumbent(call, &x, best);
+    solve_corrected(&table, best);
+  if (best->n_stages) *out = describe_incumbent(call, &table, best);
   pz_scratch_end(&tables);
 }
 

@@ -85,12 +85,12 @@ struct constant_grid {
 struct fitted_chip {
   const char *family;
   enum pz_chip_execution execution;
-  uint32_t stride; /* every stride-th run is in the sample; 0: no run is compared */
+  uint32_t stride; /* every stride-th run is in the sample; 0 if no run is compared */
 };
 
 /* A point that is a dense 16-bit run on a chip; others are not used. */
 struct fitted_point {
-  const struct fitted_chip *chip; /* NULL: not used */
+  const struct fitted_chip *chip; /* NULL if the point is not used */
   bool sampled;
 };
 

@@ -88,7 +88,7 @@ static void improve_variance(struct error_fit *fit, uint32_t without, uint64_t f
   *variance = better;
 }
 
-/* Fits the variances to all sources but one (`without`; n_sources stands for none), by coordinate descent.  Leaves in the
+/* Fits the variances to all sources but one (`without`, or n_sources to use all), by coordinate descent.  Leaves in the
  * runs what the variances do not explain. */
 static struct variances fit_variances(struct error_fit *fit, uint32_t without) {
   struct variances v = {.all = 0};

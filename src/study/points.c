@@ -376,7 +376,7 @@ void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader
 struct preset_step {
   const char *model;
   const struct pz_chip *chip;
-  double layers; /* 0: all of the model */
+  double layers; /* 0 if all layers of the model ran */
   double seq, mbs;
   bool flash, recompute;
 };
@@ -388,7 +388,7 @@ static double step_cell(struct pz_call *call, const char *name, const struct pz_
   return pz_csv_real(call, name, csv, row, column, 1e15);
 }
 
-/* The configuration of a preset, cut to some layers (0: all).  The text is freed when the call ends, or with
+/* The configuration of a preset, cut to a number of layers unless `layers` is 0.  The text is freed when the call ends, or with
  * pz_close(). */
 static char *config_with_layers(struct pz_call *call, const struct pz_preset *preset,
                                 int64_t layers) {

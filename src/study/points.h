@@ -16,12 +16,14 @@
 /* Where the points go and how they are predicted.  The readers allocate in their call what the points refer to, so the
  * call has to live as long as the points.  In all readers, `name` stands for the table in messages. */
 struct pz_point_reader {
-  struct pz_vec *points;        /* of struct pz_validation_point */
-  unsigned threads;             /* 0: one per processor */
-  struct pz_progress *progress; /* NULL: none.  When it is cancelled, readers raise PZ_STOPPED. */
-  const struct pz_cold
-      *cold; /* predict chips by their data sheets with these constants; NULL: as measured */
-  struct pz_vec *tables; /* collects the tables of runs (struct pz_run_table); may be NULL */
+  struct pz_vec *points; /* of struct pz_validation_point */
+  unsigned threads;      /* 0 uses one per processor */
+  /* May be NULL.  When it is cancelled, readers raise PZ_STOPPED. */
+  struct pz_progress *progress;
+  /* If not NULL, chips are predicted by their data sheets with these constants. */
+  const struct pz_cold *cold;
+  /* If not NULL, collects the tables of runs (struct pz_run_table). */
+  struct pz_vec *tables;
 };
 
 /* The names of operator groups that span all chips begin with this. */

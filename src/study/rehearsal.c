@@ -219,13 +219,14 @@ struct rehearsal_results {
   struct pz_rehearsal *out;
 };
 
-static void add_note(struct pz_call *call, struct rehearsal_results *x, const char *text) {
-  for (uint32_t i = 0; i < x->notes.n; i++)
-    if (strcmp(*pz_vec_at(&x->notes, const char *, i), text) == 0) return;
-  pz_append(call, &x->notes, &text);
+static void add_note(struct pz_call *call, struct rehearsal_results *results, const char *text) {
+  for (uint32_t i = 0; i < results->notes.n; i++)
+    if (strcmp(*pz_vec_at(&results->notes, const char *, i), text) == 0) return;
+  pz_append(call, &results->notes, &text);
 }
 
-static void note_omissions(struct pz_call *call, struct rehearsal_results *x, const char *list) {
+static void note_omissions(struct pz_call *call, struct rehearsal_results *results,
+                           const char *list) {
   const char *stubs = "", *rest = list;
   while (*rest) {
     size_t length;
@@ -236,12 +237,12 @@ static void note_omissions(struct pz_call *call, struct rehearsal_results *x, co
         effect = omissible[i].effect;
     if (length == 0) continue;
     if (effect)
-      add_note(call, x, pz_format(call, "%.*s was left out: %s", (int)length, item, effect));
+      add_note(call, results, pz_format(call, "%.*s was left out: %s", (int)length, item, effect));
     else
       stubs = pz_format(call, "%s%s%.*s", stubs, *stubs ? ", " : "", (int)length, item);
   }
   if (*stubs)
-    add_note(call, x,
+    add_note(call, results,
              pz_format(call, "stubs took the place of %s, without effect on the figures", stubs));
 }
 
@@ -257,91 +258,95 @@ enum { MOST_ROWS = 4096 };
 
 static const double MOST_BYTES = 1e15, MOST_S = 1e6;
 
-_Noreturn static void refuse_cell(struct pz_call *call, const struct rehearsal_results *x,
+_Noreturn static void refuse_cell(struct pz_call *call, const struct rehearsal_results *results,
                                   uint32_t row, uint32_t column, const char *accepted) {
-  pz_raise(call, PZ_BAD_INPUT, "%s:%u: %s is '%.60s'; accepted: %s", x->name, x->csv->lines[row],
-           x->csv->cells[column], pz_csv_cell(x->csv, row, column), accepted);
+  pz_raise(call, PZ_BAD_INPUT, "%s:%u: %s is '%.60s'; accepted: %s", results->name,
+           results->csv->lines[row], results->csv->cells[column],
+           pz_csv_cell(results->csv, row, column), accepted);
 }
 
-static int64_t integer_cell(struct pz_call *call, const struct rehearsal_results *x, uint32_t row,
-                            uint32_t column, int64_t most) {
-  double v = pz_csv_real(call, x->name, x->csv, row, column, (double)most);
-  if (v != floor(v)) refuse_cell(call, x, row, column, "a whole number");
+static int64_t integer_cell(struct pz_call *call, const struct rehearsal_results *results,
+                            uint32_t row, uint32_t column, int64_t most) {
+  double v = pz_csv_real(call, results->name, results->csv, row, column, (double)most);
+  if (v != floor(v)) refuse_cell(call, results, row, column, "a whole number");
   return (int64_t)v;
 }
 
 /* Reads status, rank and stage of a row, and refuses results of another plan or framework. */
-static void read_identity(struct pz_call *call, const struct rehearsal_results *x, uint32_t row,
-                          struct pz_rehearsed_rank *rank) {
-  const struct pz_plan *p = &x->plan->predicted.plan;
-  const char *digest = pz_csv_cell(x->csv, row, PLAN);
-  if (strcmp(digest, x->plan->digest) != 0)
+static void read_identity(struct pz_call *call, const struct rehearsal_results *results,
+                          uint32_t row, struct pz_rehearsed_rank *rank) {
+  const struct pz_plan *p = &results->plan->predicted.plan;
+  const char *digest = pz_csv_cell(results->csv, row, PLAN);
+  if (strcmp(digest, results->plan->digest) != 0)
     pz_raise(call, PZ_BAD_INPUT,
              "%s:%u: results of the plan '%.20s', but this plan is %s; accepted: what the script "
              "of 'phaze rehearse' for this plan printed",
-             x->name, x->csv->lines[row], digest, x->plan->digest);
-  const char *status = pz_csv_cell(x->csv, row, STATUS);
+             results->name, results->csv->lines[row], digest, results->plan->digest);
+  const char *status = pz_csv_cell(results->csv, row, STATUS);
   int k = 0;
   while (pz_rank_status_names[k] && strcmp(pz_rank_status_names[k], status) != 0) k++;
-  if (!pz_rank_status_names[k]) refuse_cell(call, x, row, STATUS, "ok, oom, failed");
+  if (!pz_rank_status_names[k]) refuse_cell(call, results, row, STATUS, "ok, oom, failed");
   rank->status = (enum pz_rank_status)k;
-  const char *framework = pz_csv_cell(x->csv, row, FRAMEWORK);
+  const char *framework = pz_csv_cell(results->csv, row, FRAMEWORK);
   bool failed_before_start = rank->status == PZ_RANK_FAILED && !*framework;
   if (!failed_before_start && pz_framework_find(framework) != p->framework)
-    refuse_cell(call, x, row, FRAMEWORK, pz_framework_names[p->framework]);
-  rank->rank = integer_cell(call, x, row, RANK, p->devices - 1);
-  rank->stage = integer_cell(call, x, row, STAGE, p->pp - 1);
+    refuse_cell(call, results, row, FRAMEWORK, pz_framework_names[p->framework]);
+  rank->rank = integer_cell(call, results, row, RANK, p->devices - 1);
+  rank->stage = integer_cell(call, results, row, STAGE, p->pp - 1);
   if (rank->rank / (p->devices / p->pp) != rank->stage)
-    refuse_cell(call, x, row, STAGE, "the stage of the rank");
+    refuse_cell(call, results, row, STAGE, "the stage of the rank");
 }
 
 /* Reads what was measured.  Returns the memory of the device that it was measured on. */
-static double read_figures(struct pz_call *call, const struct rehearsal_results *x, uint32_t row,
-                           struct pz_rehearsed_rank *rank) {
+static double read_figures(struct pz_call *call, const struct rehearsal_results *results,
+                           uint32_t row, struct pz_rehearsed_rank *rank) {
   static const uint32_t columns[PZ_REHEARSAL_MEASURES] = {STEP_S, STATIC_BYTES, PEAK_BYTES,
                                                           RESERVED_BYTES};
   double *m = rank->measured;
   for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++) {
     double most = columns[i] == STEP_S ? MOST_S : MOST_BYTES;
-    m[i] = pz_csv_real(call, x->name, x->csv, row, columns[i], most);
+    m[i] = pz_csv_real(call, results->name, results->csv, row, columns[i], most);
   }
-  double device_bytes = pz_csv_real(call, x->name, x->csv, row, DEVICE_BYTES, MOST_BYTES);
-  rank->microbatches = integer_cell(call, x, row, MICROBATCHES, 1 << 24);
+  double device_bytes =
+      pz_csv_real(call, results->name, results->csv, row, DEVICE_BYTES, MOST_BYTES);
+  rank->microbatches = integer_cell(call, results, row, MICROBATCHES, 1 << 24);
   if (rank->status != PZ_RANK_OK) return device_bytes;
   for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++)
-    if (!(m[i] > 0)) refuse_cell(call, x, row, columns[i], "a number above 0 where status is ok");
-  if (!rank->microbatches) refuse_cell(call, x, row, MICROBATCHES, "1 or more where status is ok");
+    if (!(m[i] > 0))
+      refuse_cell(call, results, row, columns[i], "a number above 0 where status is ok");
+  if (!rank->microbatches)
+    refuse_cell(call, results, row, MICROBATCHES, "1 or more where status is ok");
   if (m[PZ_REHEARSAL_STATIC] > m[PZ_REHEARSAL_PEAK])
-    refuse_cell(call, x, row, STATIC_BYTES, "at most peak_bytes");
+    refuse_cell(call, results, row, STATIC_BYTES, "at most peak_bytes");
   if (m[PZ_REHEARSAL_PEAK] > m[PZ_REHEARSAL_RESERVED])
-    refuse_cell(call, x, row, PEAK_BYTES, "at most reserved_bytes");
+    refuse_cell(call, results, row, PEAK_BYTES, "at most reserved_bytes");
   if (!(device_bytes >= m[PZ_REHEARSAL_RESERVED]))
-    refuse_cell(call, x, row, DEVICE_BYTES, "at least reserved_bytes");
+    refuse_cell(call, results, row, DEVICE_BYTES, "at least reserved_bytes");
   return device_bytes;
 }
 
 /* ---- results: a rank against its prediction ------------------------------------------------- */
 
-static void note_rank(struct pz_call *call, struct rehearsal_results *x,
+static void note_rank(struct pz_call *call, struct rehearsal_results *results,
                       const struct pz_rehearsed_rank *rank, int64_t microbatches,
                       double device_bytes) {
   static const double MOST_DIFFERENCE = 0.05; /* between two statements of one device's memory */
-  const struct pz_chip *chip = x->plan->job.chip;
+  const struct pz_chip *chip = results->plan->job.chip;
   double hbm_bytes = (double)pz_chip_hbm_bytes(chip);
-  note_omissions(call, x, rank->left_out);
+  note_omissions(call, results, rank->left_out);
   if (rank->status != PZ_RANK_OK)
-    add_note(call, x,
+    add_note(call, results,
              pz_format(call, "rank %" PRId64 " %s: %s", rank->rank,
                        rank->status == PZ_RANK_OOM ? "ran out of memory" : "was not measured",
                        *rank->message ? rank->message : "there is no message"));
   if (rank->status == PZ_RANK_OK && rank->microbatches != microbatches)
-    add_note(call, x,
+    add_note(call, results,
              pz_format(call,
                        "rank %" PRId64 " ran %" PRId64 " microbatches of %" PRId64
                        ": with more in flight it can hold more",
                        rank->rank, rank->microbatches, microbatches));
   if (device_bytes > 0 && fabs(device_bytes / hbm_bytes - 1) > MOST_DIFFERENCE)
-    add_note(call, x,
+    add_note(call, results,
              pz_format(call,
                        "the device has %.1f GB and %s %.1f GB; the rehearsal is meant for a device "
                        "of the same kind",
@@ -349,7 +354,7 @@ static void note_rank(struct pz_call *call, struct rehearsal_results *x,
 }
 
 /* Adds a rank as a measured step of `run`, which is the plan as it ran. */
-static void add_measured_step(struct pz_call *call, struct rehearsal_results *x, uint32_t row,
+static void add_measured_step(struct pz_call *call, struct rehearsal_results *results, uint32_t row,
                               const struct pz_rehearsed_rank *rank, const struct pz_plan *run) {
   static const double MOST_FACTOR = 10; /* of a correction in a chip file */
   double measured_s = rank->measured[PZ_REHEARSAL_COMPUTE];
@@ -359,26 +364,26 @@ static void add_measured_step(struct pz_call *call, struct rehearsal_results *x,
     pz_raise(call, PZ_BAD_INPUT,
              "%s:%u: step_s is %.4g where %.4g s are predicted; accepted: seconds of a step within "
              "a factor of %g",
-             x->name, x->csv->lines[row], measured_s, predicted_s, MOST_FACTOR);
+             results->name, results->csv->lines[row], measured_s, predicted_s, MOST_FACTOR);
   struct pz_measured_step step = {.id = pz_format(call, "rank %" PRId64, rank->rank),
-                                  .job = &x->plan->job,
+                                  .job = &results->plan->job,
                                   .plan = pz_copy(call, run, 1, sizeof *run),
                                   .measured_s = measured_s,
                                   .microbatches = rank->microbatches,
                                   .stage = rank->stage};
-  pz_append(call, &x->steps, &step);
+  pz_append(call, &results->steps, &step);
 }
 
 /* Reads a row and predicts the rank as it ran: without what the machine lacked.  The bytes that the plan itself needs
  * follow from the assumption that the omissions change measured and predicted bytes by the same ratio. */
-static void read_rank(struct pz_call *call, struct rehearsal_results *x, uint32_t row) {
-  struct pz_rehearsed_rank *rank = &x->out->ranks[row];
-  const struct pz_training_run *predicted = &x->plan->predicted;
-  const struct pz_job *job = &x->plan->job;
-  rank->left_out = pz_csv_cell(x->csv, row, LEFT_OUT);
-  rank->message = pz_csv_cell(x->csv, row, MESSAGE);
-  read_identity(call, x, row, rank);
-  double device_bytes = read_figures(call, x, row, rank);
+static void read_rank(struct pz_call *call, struct rehearsal_results *results, uint32_t row) {
+  struct pz_rehearsed_rank *rank = &results->out->ranks[row];
+  const struct pz_training_run *predicted = &results->plan->predicted;
+  const struct pz_job *job = &results->plan->job;
+  rank->left_out = pz_csv_cell(results->csv, row, LEFT_OUT);
+  rank->message = pz_csv_cell(results->csv, row, MESSAGE);
+  read_identity(call, results, row, rank);
+  double device_bytes = read_figures(call, results, row, rank);
 
   struct pz_plan run = predicted->plan;
   if (is_left_out(rank->left_out, "sequence_parallel")) run.sp = 0;
@@ -401,8 +406,8 @@ static void read_rank(struct pz_call *call, struct rehearsal_results *x, uint32_
   if (measured)
     rank->needed_bytes = rank->measured[PZ_REHEARSAL_RESERVED] *
                          predicted->reserved_bytes[rank->stage] / alone.reserved_bytes;
-  note_rank(call, x, rank, alone.microbatches, device_bytes);
-  if (measured) add_measured_step(call, x, row, rank, &run);
+  note_rank(call, results, rank, alone.microbatches, device_bytes);
+  if (measured) add_measured_step(call, results, row, rank, &run);
 }
 
 /* ---- results: all ranks --------------------------------------------------------------------- */
@@ -430,18 +435,18 @@ static const struct pz_csv *read_results_table(struct pz_call *call, const char 
 }
 
 /* Describes what ran and where, and notes the critical stages without a rank. */
-static void describe_rehearsal(struct pz_call *call, struct rehearsal_results *x) {
-  struct pz_rehearsal *out = x->out;
+static void describe_rehearsal(struct pz_call *call, struct rehearsal_results *results) {
+  struct pz_rehearsal *out = results->out;
   uint32_t first = 0; /* rank that ran */
   while (first + 1 < out->n_ranks && out->ranks[first].status == PZ_RANK_FAILED) first++;
-  memcpy(out->plan, x->plan->digest, sizeof out->plan);
-  out->framework = pz_framework_names[x->plan->predicted.plan.framework];
-  out->version = pz_csv_cell(x->csv, first, VERSION);
-  out->torch = pz_csv_cell(x->csv, first, TORCH);
-  out->device = pz_csv_cell(x->csv, first, DEVICE);
-  out->p = x->plan->predicted.p;
+  memcpy(out->plan, results->plan->digest, sizeof out->plan);
+  out->framework = pz_framework_names[results->plan->predicted.plan.framework];
+  out->version = pz_csv_cell(results->csv, first, VERSION);
+  out->torch = pz_csv_cell(results->csv, first, TORCH);
+  out->device = pz_csv_cell(results->csv, first, DEVICE);
+  out->p = results->plan->predicted.p;
   out->complete = true;
-  struct critical_stages critical = critical_stages_of(&x->plan->predicted);
+  struct critical_stages critical = critical_stages_of(&results->plan->predicted);
   for (int i = 0; i < critical.n; i++) {
     bool has_rank = false, has_run = false;
     for (uint32_t k = 0; k < out->n_ranks; k++) {
@@ -451,15 +456,15 @@ static void describe_rehearsal(struct pz_call *call, struct rehearsal_results *x
     }
     if (!has_run) out->complete = false;
     if (!has_rank)
-      add_note(call, x,
+      add_note(call, results,
                pz_format(call, "no rank of stage %" PRId64 " was run: %s", critical.stage[i] + 1,
                          critical.reason[i]));
   }
 }
 
 /* Decides whether the plan fits. */
-static void judge_memory(struct pz_call *call, struct rehearsal_results *x) {
-  struct pz_rehearsal *out = x->out;
+static void judge_memory(struct pz_call *call, struct rehearsal_results *results) {
+  struct pz_rehearsal *out = results->out;
   uint32_t n_ran = 0;
   out->fits = true;
   out->spare_bytes = HUGE_VAL;
@@ -474,7 +479,7 @@ static void judge_memory(struct pz_call *call, struct rehearsal_results *x) {
   if (out->spare_bytes == HUGE_VAL) out->spare_bytes = 0;
   const char *why = out->ranks[0].message;
   if (n_ran == 0)
-    pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran; rank %" PRId64 ": %.300s", x->name,
+    pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran; rank %" PRId64 ": %.300s", results->name,
              out->ranks[0].rank, *why ? why : "it failed without a message");
 }
 
@@ -491,18 +496,18 @@ static double memory_factor(const struct pz_rehearsal *r) {
 }
 
 /* Corrects the chip's factors of compute and of memory by the measured ranks, and predicts the plan again. */
-static void correct_chip(struct pz_call *call, struct rehearsal_results *x) {
+static void correct_chip(struct pz_call *call, struct rehearsal_results *results) {
   enum { COMPUTE_FACTORS = 4 };
-  const struct pz_measured_step *steps = x->steps.items;
-  const struct pz_training_run *predicted = &x->plan->predicted;
-  struct pz_rehearsal *out = x->out;
-  uint32_t n = x->steps.n;
+  const struct pz_measured_step *steps = results->steps.items;
+  const struct pz_training_run *predicted = &results->plan->predicted;
+  struct pz_rehearsal *out = results->out;
+  uint32_t n = results->steps.n;
   if (n == 0) return;
   struct pz_step_sensitivity *sensitivities = pz_alloc(call, n, sizeof *sensitivities);
   struct pz_step_factor *factors = pz_alloc(call, COMPUTE_FACTORS, sizeof *factors);
   double *corrected_s = pz_alloc(call, n, sizeof *corrected_s);
   pz_must(call, pz_step_sensitivities(steps, n, 1, sensitivities, pz_call_error(call)));
-  struct pz_chip *chip = pz_copy(call, x->plan->job.chip, 1, sizeof *chip);
+  struct pz_chip *chip = pz_copy(call, results->plan->job.chip, 1, sizeof *chip);
   struct pz_correction c = pz_correction_fit(steps, sensitivities, n, n);
   c.collectives = chip->correction.collectives;
   c.memory = memory_factor(out);
@@ -510,9 +515,9 @@ static void correct_chip(struct pz_call *call, struct rehearsal_results *x) {
   bool has_experts = predicted->p.active_params < predicted->p.params;
   c.kinds = pz_correction_kind(has_experts, predicted->plan.precision);
   pz_correction_tell(&c, sensitivities, n, factors, COMPUTE_FACTORS);
-  pz_chip_name_calibrated(chip, x->name);
+  pz_chip_name_calibrated(chip, results->name);
   chip->correction = c;
-  struct pz_job job = x->plan->job;
+  struct pz_job job = results->plan->job;
   job.chip = chip;
   pz_must(call, pz_steps_corrected(steps, n, &c, 1, corrected_s, pz_call_error(call)));
   pz_must(call, pz_predict(&job, &predicted->plan, &out->corrected, NULL, pz_call_error(call)));
@@ -542,19 +547,19 @@ static void read_results(struct pz_call *call, void *ctx) {
   pz_require(call, args->out, "out");
   struct pz_call own;
   struct pz_rehearsal *out = pz_object_new(call, sizeof *out, &own);
-  struct rehearsal_results x = {.name = args->name, .out = out};
-  pz_vec_init(&x.steps, own.arena, sizeof(struct pz_measured_step));
-  pz_vec_init(&x.notes, own.arena, sizeof(const char *));
-  x.plan = predict_rehearsed_plan(&own, args->side);
-  x.csv = read_results_table(&own, args->name, args->text, args->bytes);
-  out->n_ranks = x.csv->rows;
-  out->ranks = pz_alloc(&own, x.csv->rows, sizeof *out->ranks);
-  for (uint32_t row = 0; row < x.csv->rows; row++) read_rank(&own, &x, row);
-  describe_rehearsal(&own, &x);
-  judge_memory(&own, &x);
-  correct_chip(&own, &x);
-  out->notes = x.notes.items;
-  out->n_notes = x.notes.n;
+  struct rehearsal_results results = {.name = args->name, .out = out};
+  pz_vec_init(&results.steps, own.arena, sizeof(struct pz_measured_step));
+  pz_vec_init(&results.notes, own.arena, sizeof(const char *));
+  results.plan = predict_rehearsed_plan(&own, args->side);
+  results.csv = read_results_table(&own, args->name, args->text, args->bytes);
+  out->n_ranks = results.csv->rows;
+  out->ranks = pz_alloc(&own, results.csv->rows, sizeof *out->ranks);
+  for (uint32_t row = 0; row < results.csv->rows; row++) read_rank(&own, &results, row);
+  describe_rehearsal(&own, &results);
+  judge_memory(&own, &results);
+  correct_chip(&own, &results);
+  out->notes = results.notes.items;
+  out->n_notes = results.notes.n;
   *args->out = pz_object_keep(call, out);
 }
 

@@ -26,14 +26,14 @@ struct step_reader {
   struct pz_vec files; /* const char *: all that were read */
 };
 
-static void add_file_read(struct pz_call *call, struct step_reader *x, const char *path) {
+static void add_file_read(struct pz_call *call, struct step_reader *reader, const char *path) {
   const char *own = pz_copy_text(call, path);
-  pz_append(call, &x->files, &own);
+  pz_append(call, &reader->files, &own);
 }
 
 /* Adds the file of a model, chip or cluster, unless it is built in. */
-static void add_named_file(struct pz_call *call, struct step_reader *x, const char *name) {
-  if (name && pz_file_named(name)) add_file_read(call, x, name);
+static void add_named_file(struct pz_call *call, struct step_reader *reader, const char *name) {
+  if (name && pz_file_named(name)) add_file_read(call, reader, name);
 }
 
 /* Compares names up to the comma: a calibrated chip is named "h100, calibrated with ...". */
@@ -43,12 +43,13 @@ static bool is_same_chip(const struct pz_chip *a, const struct pz_chip *b) {
 }
 
 /* Adds a step, and checks that its time can be one of this run. */
-static void add_step(struct pz_call *call, struct step_reader *x, const char *where,
+static void add_step(struct pz_call *call, struct step_reader *reader, const char *where,
                      const struct pz_measured_step *step, struct pz_vec *steps) {
   struct pz_job *job = pz_copy(call, step->job, 1, sizeof *job);
   struct pz_measured_step added = *step;
   struct pz_prediction p;
-  if (x->options->chip) job->chip = &x->chip; /* even if its file has other values than the run's */
+  if (reader->options->chip)
+    job->chip = &reader->chip; /* even if its file has other values than the run's */
   added.job = job;
   pz_append(call, steps, &added);
   pz_must(call, pz_predict(job, step->plan, &p, NULL, pz_call_error(call)));
@@ -58,35 +59,35 @@ static void add_step(struct pz_call *call, struct step_reader *x, const char *wh
 /* ---- the steps of a table ------------------------------------------------------------------- */
 
 /* Returns why a row is not used, or NULL. */
-static const char *reason_to_skip(const struct step_reader *x, const struct pz_run_table *t,
+static const char *reason_to_skip(const struct step_reader *reader, const struct pz_run_table *t,
                                   uint32_t i) {
   const struct pz_run_row *row = &t->rows[i];
   if (!row->predicted) return row->reason;
   if (!(row->measured_s > 0)) return "no step_time_s";
   if (strcmp(row->quality, "ok") != 0) return row->quality;
-  if (x->options->chip && !is_same_chip(pz_run_table_job(t, i)->chip, &x->chip))
+  if (reader->options->chip && !is_same_chip(pz_run_table_job(t, i)->chip, &reader->chip))
     return "of another chip";
   return NULL;
 }
 
-static void add_table(struct pz_call *call, struct step_reader *x, const char *path,
+static void add_table(struct pz_call *call, struct step_reader *reader, const char *path,
                       const char *text, size_t bytes, struct pz_vec *steps) {
   static const char *const file_columns[] = {"model", "chip", "cluster"};
-  const struct pz_calibrate_steps_options *o = x->options;
+  const struct pz_calibrate_steps_options *o = reader->options;
   struct pz_run_terms terms = {.chip = o->chip, .cluster = o->cluster, .threads = o->threads};
   struct pz_run_table t;
   pz_must(call, pz_run_table_with(&terms, path, text, bytes, call->arena, &t, pz_call_error(call)));
   for (uint32_t i = 0; i < t.n_rows; i++) {
     const struct pz_run_row *row = &t.rows[i];
     uint32_t line = t.csv.lines[i];
-    const char *reason = reason_to_skip(x, &t, i);
+    const char *reason = reason_to_skip(reader, &t, i);
     if (reason) {
       const char *note = pz_format(call, "%s:%u: not used: %s", path, line, reason);
-      pz_append(call, &x->notes, &note);
+      pz_append(call, &reader->notes, &note);
     }
     for (size_t k = 0; k < sizeof file_columns / sizeof *file_columns; k++) {
       uint32_t column = pz_csv_column(&t.csv, file_columns[k]);
-      if (column != PZ_NONE) add_named_file(call, x, pz_csv_cell(&t.csv, i, column));
+      if (column != PZ_NONE) add_named_file(call, reader, pz_csv_cell(&t.csv, i, column));
     }
     if (reason) continue;
     char where[300];
@@ -95,7 +96,7 @@ static void add_table(struct pz_call *call, struct step_reader *x, const char *p
                                     .job = pz_run_table_job(&t, i),
                                     .plan = row->plan,
                                     .measured_s = row->measured_s};
-    add_step(call, x, where, &step, steps);
+    add_step(call, reader, where, &step, steps);
   }
 }
 
@@ -104,15 +105,15 @@ static void add_table(struct pz_call *call, struct step_reader *x, const char *p
 static void free_run_plan(void *run) { pz_run_plan_free(run); }
 
 /* The run of a log: as the log shows it, or as the file `plan` describes it.  Freed when the call ends. */
-static const struct pz_run_plan *read_logged_run(struct pz_call *call, const struct step_reader *x,
-                                                 const char *path, const char *text, size_t bytes,
-                                                 const char *plan) {
+static const struct pz_run_plan *read_logged_run(struct pz_call *call,
+                                                 const struct step_reader *reader, const char *path,
+                                                 const char *text, size_t bytes, const char *plan) {
   struct pz_run_plan_options o = pz_run_plan_options_default();
   struct pz_run_plan *run = NULL;
   if (plan) {
     size_t plan_bytes = 0;
     char *plan_text = pz_file_text(call, plan, PZ_PLAN_FILE_MOST_BYTES, &plan_bytes);
-    o.devices = x->options->devices;
+    o.devices = reader->options->devices;
     o.log = text;
     o.log_name = path;
     pz_must(call, pz_run_plan_read(plan, plan_text, plan_bytes, &o, &run, pz_call_error(call)));
@@ -124,10 +125,10 @@ static const struct pz_run_plan *read_logged_run(struct pz_call *call, const str
   return run;
 }
 
-static void add_log(struct pz_call *call, struct step_reader *x, const char *path, const char *text,
-                    size_t bytes, const char *plan_path, struct pz_vec *steps) {
-  const struct pz_calibrate_steps_options *o = x->options;
-  const struct pz_run_plan *run = read_logged_run(call, x, path, text, bytes, plan_path);
+static void add_log(struct pz_call *call, struct step_reader *reader, const char *path,
+                    const char *text, size_t bytes, const char *plan_path, struct pz_vec *steps) {
+  const struct pz_calibrate_steps_options *o = reader->options;
+  const struct pz_run_plan *run = read_logged_run(call, reader, path, text, bytes, plan_path);
   const char *chip_name = o->chip ? o->chip : run->chip;
   const char *cluster_name = o->cluster ? o->cluster : run->cluster;
   if (!chip_name)
@@ -147,10 +148,10 @@ static void add_log(struct pz_call *call, struct step_reader *x, const char *pat
                        .net = network->own_link ? NULL : &network->cluster};
   struct pz_measured_step step = {
       .id = pz_copy_text(call, path), .job = &job, .plan = plan, .measured_s = run->measured_s};
-  add_named_file(call, x, run->model);
-  add_named_file(call, x, chip_name);
-  add_named_file(call, x, cluster_name);
-  add_step(call, x, path, &step, steps);
+  add_named_file(call, reader, run->model);
+  add_named_file(call, reader, chip_name);
+  add_named_file(call, reader, cluster_name);
+  add_step(call, reader, path, &step, steps);
 }
 
 /* ---- all files ------------------------------------------------------------------------------ */
@@ -165,7 +166,7 @@ static char *next_word(char **rest) {
 }
 
 /* Reads the steps of files; `plans` are the plans of the logs, or NULL.  Returns a vector of struct pz_measured_step. */
-static struct pz_vec read_steps(struct pz_call *call, struct step_reader *x, const char *paths,
+static struct pz_vec read_steps(struct pz_call *call, struct step_reader *reader, const char *paths,
                                 const char *plans) {
   struct pz_vec steps;
   pz_vec_init(&steps, call->arena, sizeof(struct pz_measured_step));
@@ -176,20 +177,20 @@ static struct pz_vec read_steps(struct pz_call *call, struct step_reader *x, con
     if (plans && !plan)
       pz_raise(call, PZ_BAD_USE, "--plan '%s'; accepted: one for each log", plans);
     if (plan && !*plan) plan = NULL;
-    add_file_read(call, x, path);
-    if (plan) add_file_read(call, x, plan);
+    add_file_read(call, reader, path);
+    if (plan) add_file_read(call, reader, plan);
     size_t bytes = 0;
     char *text = pz_file_text(call, path, PZ_CSV_MOST_BYTES, &bytes);
     if (pz_run_log_is(text, bytes))
-      add_log(call, x, path, text, bytes, plan, &steps);
+      add_log(call, reader, path, text, bytes, plan, &steps);
     else if (plan)
       pz_raise(call, PZ_BAD_USE, "%s is no log; accepted: --plan with logs", path);
     else
-      add_table(call, x, path, text, bytes, &steps);
+      add_table(call, reader, path, text, bytes, &steps);
     pz_close(call, text);
   }
   if (plans_rest) pz_raise(call, PZ_BAD_USE, "--plan '%s'; accepted: one for each log", plans);
-  const char *note = x->notes.n ? *pz_vec_at(&x->notes, const char *, 0) : "";
+  const char *note = reader->notes.n ? *pz_vec_at(&reader->notes, const char *, 0) : "";
   if (!steps.n)
     pz_raise(call, PZ_BAD_INPUT, "%s: no step to use%s%s", paths, *note ? "; " : "", note);
   return steps;
@@ -249,7 +250,7 @@ static int64_t kinds_of_runs(const struct pz_vec *steps) {
 
 /* The chip of all steps with the correction, under a name that says where it is from; NULL if the steps are of several
  * chips.  The factor of memory stays, because steps say nothing about it. */
-static const struct pz_chip *corrected_chip(struct pz_call *call, const struct step_reader *x,
+static const struct pz_chip *corrected_chip(struct pz_call *call, const struct step_reader *reader,
                                             const struct pz_vec *steps,
                                             const struct pz_correction *c) {
   const struct pz_measured_step *step = steps->items;
@@ -257,14 +258,14 @@ static const struct pz_chip *corrected_chip(struct pz_call *call, const struct s
     if (!is_same_chip(step[0].job->chip, step[i].job->chip)) return NULL;
   struct pz_chip *chip = pz_copy(call, step[0].job->chip, 1, sizeof *chip);
   double memory = chip->correction.memory;
-  pz_chip_name_calibrated(chip, x->options->steps);
+  pz_chip_name_calibrated(chip, reader->options->steps);
   chip->correction = *c;
   chip->correction.memory = memory;
   return chip;
 }
 
 /* Notes on how far the result can be trusted. */
-static void add_warnings(struct pz_call *call, struct step_reader *x,
+static void add_warnings(struct pz_call *call, struct step_reader *reader,
                          const struct pz_step_calibration *out, bool several_runs) {
   enum { FEW_STEPS = 3 };
   static const double LARGE_ERROR = 0.5;
@@ -276,20 +277,20 @@ static void add_warnings(struct pz_call *call, struct step_reader *x,
   static const char *const unlike =
       "steps left out are predicted no better by the others: measure more, or steps that are more "
       "alike";
-  if (out->n_steps < FEW_STEPS || !several_runs) pz_append(call, &x->notes, &few);
-  if (out->errors.before > LARGE_ERROR) pz_append(call, &x->notes, &far);
-  if (out->errors.left_out > out->errors.before) pz_append(call, &x->notes, &unlike);
+  if (out->n_steps < FEW_STEPS || !several_runs) pz_append(call, &reader->notes, &few);
+  if (out->errors.before > LARGE_ERROR) pz_append(call, &reader->notes, &far);
+  if (out->errors.left_out > out->errors.before) pz_append(call, &reader->notes, &unlike);
 }
 
 /* `call` allocates in the object that is returned. */
-static void calibrate_steps(struct pz_call *call, struct step_reader *x,
+static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
                             struct pz_step_calibration *out) {
   /* The least error that is stated for a corrected chip: no group of published runs is predicted better
    * (bench/steps.csv). */
   static const double LEAST_ERROR = 0.025;
-  const struct pz_calibrate_steps_options *o = x->options;
-  struct pz_vec steps = read_steps(call, x, o->steps, o->plan), held = {.n = 0};
-  if (o->held) held = read_steps(call, x, o->held, NULL);
+  const struct pz_calibrate_steps_options *o = reader->options;
+  struct pz_vec steps = read_steps(call, reader, o->steps, o->plan), held = {.n = 0};
+  if (o->held) held = read_steps(call, reader, o->held, NULL);
   const struct pz_measured_step *step = steps.items;
   uint32_t n = steps.n;
   struct pz_step_sensitivity *s = pz_alloc(call, n, sizeof *s);
@@ -317,8 +318,8 @@ static void calibrate_steps(struct pz_call *call, struct step_reader *x,
   pz_correction_tell(&c, s, n, factors, PZ_CORRECTION_FACTORS);
   out->factors = factors;
   out->n_factors = PZ_CORRECTION_FACTORS;
-  out->chip = corrected_chip(call, x, &steps, &c);
-  add_warnings(call, x, out, several_runs);
+  out->chip = corrected_chip(call, reader, &steps, &c);
+  add_warnings(call, reader, out, several_runs);
 }
 
 struct calibrate_args {
@@ -329,22 +330,22 @@ struct calibrate_args {
 static void run_step_calibration(struct pz_call *call, void *ctx) {
   const struct calibrate_args *args = ctx;
   struct pz_calibrate_steps_options o = pz_calibrate_steps_options_default();
-  struct step_reader x = {.options = &o};
+  struct step_reader reader = {.options = &o};
   pz_require_options(call, &o, sizeof o, args->options, "pz_calibrate_steps_options_default");
   pz_require(call, o.steps, "steps");
   pz_require(call, args->out, "out");
-  if (o.chip) pz_must(call, pz_chip_read(o.chip, &x.chip, pz_call_error(call)));
+  if (o.chip) pz_must(call, pz_chip_read(o.chip, &reader.chip, pz_call_error(call)));
   struct pz_call own;
   struct pz_step_calibration *out = pz_object_new(call, sizeof *out, &own);
-  pz_vec_init(&x.notes, own.arena, sizeof(const char *));
-  pz_vec_init(&x.files, own.arena, sizeof(const char *));
-  add_named_file(&own, &x, o.chip);
-  add_named_file(&own, &x, o.cluster);
-  calibrate_steps(&own, &x, out);
-  out->notes = x.notes.items;
-  out->n_notes = x.notes.n;
-  out->files = x.files.items;
-  out->n_files = x.files.n;
+  pz_vec_init(&reader.notes, own.arena, sizeof(const char *));
+  pz_vec_init(&reader.files, own.arena, sizeof(const char *));
+  add_named_file(&own, &reader, o.chip);
+  add_named_file(&own, &reader, o.cluster);
+  calibrate_steps(&own, &reader, out);
+  out->notes = reader.notes.items;
+  out->n_notes = reader.notes.n;
+  out->files = reader.files.items;
+  out->n_files = reader.files.n;
   *args->out = pz_object_keep(call, out);
 }
 
