@@ -10,8 +10,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/progress.h"
-#include "partition/instance.h"
-#include "partition/problem.h"
+#include "unit/partition_calls.h"
 
 static struct pz_place_problem read_problem(const char *folder, const char *name,
                                             struct pz_arena *arena) {

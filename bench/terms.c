@@ -43,7 +43,7 @@ static bool score(const struct table *t, const struct pz_constants *k, bool expe
     const struct pz_run_row *r = &runs.rows[i];
     if (!r->predicted || !(r->measured_s > 0) || strcmp(r->quality, "ok") != 0 ||
         left_out(t, r->group) ||
-        !(experts ? r->p.active_params < r->p.params : pz_points_dense(&runs.csv, i)))
+        !(experts ? r->p.active_params < r->p.params : pz_run_is_dense_bf16(&runs.csv, i)))
       continue;
     double e = r->p.step_s / r->measured_s - 1;
     sum += fabs(e);

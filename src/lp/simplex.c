@@ -1,166 +1,191 @@
+/* Primal simplex on a dense basis inverse (G. B. Dantzig; revised form).
+ *
+ * pz_simplex_solve() runs optimize(): find_duals(), then pivots, each with an entering column of negative reduced cost
+ * (partial pricing over a list of candidates) and a leaving row by the ratio test.  If the solution has drifted from the
+ * right-hand sides by rounding, invert() computes the inverse again from the columns. */
 #include "lp/simplex.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Columns that every row has: what it has too much, and what it lacks, at a high cost. */
-enum { SLACK = 1 << 29, SHORT = 1 << 30, CANDIDATES = PZ_SIMPLEX_CANDIDATES };
+/* Two implicit columns of every row: its surplus over the right-hand side, and its shortage, at a high cost.  Their numbers
+ * are SURPLUS + row and SHORTAGE + row. */
+enum { SURPLUS = 1 << 29, SHORTAGE = 1 << 30, CANDIDATES = PZ_SIMPLEX_CANDIDATES };
 
-static const double SHORT_COST = 1e4, LEAST = 1e-10;
+static const double SHORTAGE_COST = 1e4, LEAST_GAIN = 1e-10;
 
-struct col {
+struct simplex_column {
   double cost;
-  uint32_t first, n; /* entries */
+  uint32_t first, n; /* its entries */
   bool basic;
 };
 
-struct entry {
+struct simplex_entry {
   double value;
   uint32_t row;
 };
 
-bool pz_simplex_init(struct pz_simplex *x, uint32_t most_rows, struct pz_arena *arena) {
+bool pz_simplex_init(struct pz_simplex *lp, uint32_t most_rows, struct pz_arena *arena) {
   size_t n = most_rows;
-  *x = (struct pz_simplex){.most_rows = most_rows};
-  pz_vec_init(&x->cols, arena, sizeof(struct col));
-  pz_vec_init(&x->entries, arena, sizeof(struct entry));
-  x->inverse = pz_arena_alloc(arena, n * n, sizeof *x->inverse);
-  x->right = pz_arena_alloc(arena, n, sizeof *x->right);
-  x->value = pz_arena_alloc(arena, n, sizeof *x->value);
-  x->dual = pz_arena_alloc(arena, n, sizeof *x->dual);
-  x->column = pz_arena_alloc(arena, n, sizeof *x->column);
-  x->list = pz_arena_alloc(arena, n, sizeof *x->list);
-  x->basic = pz_arena_alloc(arena, n, sizeof *x->basic);
-  return x->inverse && x->right && x->value && x->dual && x->column && x->list && x->basic;
+  *lp = (struct pz_simplex){.most_rows = most_rows};
+  pz_vec_init(&lp->cols, arena, sizeof(struct simplex_column));
+  pz_vec_init(&lp->entries, arena, sizeof(struct simplex_entry));
+  lp->inverse = pz_arena_alloc(arena, n * n, sizeof *lp->inverse);
+  lp->right = pz_arena_alloc(arena, n, sizeof *lp->right);
+  lp->value = pz_arena_alloc(arena, n, sizeof *lp->value);
+  lp->dual = pz_arena_alloc(arena, n, sizeof *lp->dual);
+  lp->column = pz_arena_alloc(arena, n, sizeof *lp->column);
+  lp->list = pz_arena_alloc(arena, n, sizeof *lp->list);
+  lp->basic = pz_arena_alloc(arena, n, sizeof *lp->basic);
+  return lp->inverse && lp->right && lp->value && lp->dual && lp->column && lp->list && lp->basic;
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-static struct col *col_at(const struct pz_simplex *x, uint32_t c) {
-  return pz_vec_at(&x->cols, struct col, c);
+static struct simplex_column *column_at(const struct pz_simplex *lp, uint32_t c) {
+  return pz_vec_at(&lp->cols, struct simplex_column, c);
 }
 
-static const struct entry *entries_of(const struct pz_simplex *x, const struct col *col) {
-  return pz_vec_at(&x->entries, struct entry, col->first);
+static const struct simplex_entry *entries_of(const struct pz_simplex *lp,
+                                              const struct simplex_column *col) {
+  return pz_vec_at(&lp->entries, struct simplex_entry, col->first);
 }
 
-static double *line_at(const struct pz_simplex *x, uint32_t row) {
-  return &x->inverse[(size_t)row * x->most_rows];
+static double *inverse_row(const struct pz_simplex *lp, uint32_t row) {
+  return &lp->inverse[(size_t)row * lp->most_rows];
 }
 
-/* Moved by parts of a millionth, another for each row.  What it lacks, all, is basic. */
-uint32_t pz_simplex_row(struct pz_simplex *x, double right) {
-  uint32_t row = x->n_rows++;
-  x->value[row] = x->right[row] = right - 1e-6 * right * (1 + fmod(row * 0.6180339887498949, 1));
-  line_at(x, row)[row] = 1;
-  x->basic[row] = SHORT + row;
+/* The right-hand side is perturbed by one to two millionths, differently for each row: multiples of the golden ratio are
+ * spread evenly.  The shortage of the row begins as its basic column. */
+uint32_t pz_simplex_row(struct pz_simplex *lp, double right) {
+  uint32_t row = lp->n_rows;
+  lp->n_rows++;
+  lp->right[row] = right - 1e-6 * right * (1 + fmod(row * 0.6180339887498949, 1));
+  lp->value[row] = lp->right[row];
+  inverse_row(lp, row)[row] = 1;
+  lp->basic[row] = SHORTAGE + row;
   return row;
 }
 
-uint32_t pz_simplex_col(struct pz_simplex *x, double cost) {
-  struct col c = {.cost = cost, .first = x->entries.n};
-  if (!pz_vec_push(&x->cols, &c)) x->failed = true;
-  return x->cols.n - 1;
+uint32_t pz_simplex_col(struct pz_simplex *lp, double cost) {
+  struct simplex_column c = {.cost = cost, .first = lp->entries.n};
+  if (!pz_vec_push(&lp->cols, &c)) lp->failed = true;
+  return lp->cols.n - 1;
 }
 
-void pz_simplex_put(struct pz_simplex *x, uint32_t row, double value) {
-  struct entry e = {value, row};
-  if (x->failed || !pz_vec_push(&x->entries, &e))
-    x->failed = true;
-  else
-    col_at(x, x->cols.n - 1)->n++;
+void pz_simplex_put(struct pz_simplex *lp, uint32_t row, double value) {
+  struct simplex_entry e = {value, row};
+  if (lp->failed || !pz_vec_push(&lp->entries, &e)) {
+    lp->failed = true;
+    return;
+  }
+  column_at(lp, lp->cols.n - 1)->n++;
 }
 
-void pz_simplex_cost(struct pz_simplex *x, uint32_t col, double cost) {
-  col_at(x, col)->cost = cost;
+void pz_simplex_cost(struct pz_simplex *lp, uint32_t col, double cost) {
+  column_at(lp, col)->cost = cost;
 }
 
 /* ---- the simplex ---------------------------------------------------------------------------- */
 
-static double basic_cost(const struct pz_simplex *x, uint32_t row) {
-  uint32_t b = x->basic[row];
-  return b >= SHORT ? SHORT_COST : b >= SLACK ? 0 : col_at(x, b)->cost;
+static double basic_cost(const struct pz_simplex *lp, uint32_t row) {
+  uint32_t basic = lp->basic[row];
+  if (basic >= SHORTAGE) return SHORTAGE_COST;
+  return basic >= SURPLUS ? 0 : column_at(lp, basic)->cost;
 }
 
-static void find_duals(struct pz_simplex *x) {
-  memset(x->dual, 0, x->n_rows * sizeof *x->dual);
-  for (uint32_t k = 0; k < x->n_rows; k++) {
-    double cost = basic_cost(x, k);
+static void find_duals(struct pz_simplex *lp) {
+  memset(lp->dual, 0, lp->n_rows * sizeof *lp->dual);
+  for (uint32_t k = 0; k < lp->n_rows; k++) {
+    double cost = basic_cost(lp, k);
     if (!(cost < 0 || cost > 0)) continue;
-    const double *line = line_at(x, k);
-    for (uint32_t i = 0; i < x->n_rows; i++) x->dual[i] += cost * line[i];
+    const double *line = inverse_row(lp, k);
+    for (uint32_t i = 0; i < lp->n_rows; i++) lp->dual[i] += cost * line[i];
   }
-  x->work += (int64_t)x->n_rows * x->n_rows;
+  lp->work += (int64_t)lp->n_rows * lp->n_rows;
 }
 
-static double reduced_cost(struct pz_simplex *x, uint32_t c) {
-  if (c >= SLACK) return x->dual[c - SLACK];
-  const struct col *col = col_at(x, c);
-  const struct entry *e = entries_of(x, col);
-  double d = col->cost;
-  for (uint32_t k = 0; k < col->n; k++) d -= e[k].value * x->dual[e[k].row];
-  x->work += 8 + 4 * (int64_t)col->n;
-  return d;
+/* The reduced cost of a column: its cost minus its value at the dual prices. */
+static double reduced_cost(struct pz_simplex *lp, uint32_t c) {
+  if (c >= SURPLUS) return lp->dual[c - SURPLUS];
+  const struct simplex_column *col = column_at(lp, c);
+  const struct simplex_entry *e = entries_of(lp, col);
+  double reduced = col->cost;
+  for (uint32_t k = 0; k < col->n; k++) reduced -= e[k].value * lp->dual[e[k].row];
+  lp->work += 8 + 4 * (int64_t)col->n;
+  return reduced;
 }
 
-static void keep_candidate(struct pz_simplex *x, uint32_t c, double d) {
-  if (x->n_candidates == CANDIDATES && x->candidate[CANDIDATES - 1].reduced <= d) return;
-  uint32_t at = x->n_candidates < CANDIDATES ? x->n_candidates++ : CANDIDATES - 1;
-  for (; at > 0 && x->candidate[at - 1].reduced > d; at--) x->candidate[at] = x->candidate[at - 1];
-  x->candidate[at].col = c;
-  x->candidate[at].reduced = d;
-}
-
-/* Those whose costs are furthest below what they are worth. */
-static void find_candidates(struct pz_simplex *x) {
-  x->n_candidates = 0;
-  for (uint32_t c = 0; c < x->cols.n; c++) {
-    double d = col_at(x, c)->basic ? 0 : reduced_cost(x, c);
-    if (d < -LEAST) keep_candidate(x, c, d);
+/* Inserts a candidate in order; the worst is dropped if there are too many. */
+static void insert_candidate(struct pz_simplex *lp, uint32_t c, double reduced) {
+  uint32_t at = lp->n_candidates;
+  if (at == CANDIDATES) {
+    at = CANDIDATES - 1;
+    if (lp->candidate[at].reduced <= reduced) return;
+  } else {
+    lp->n_candidates++;
   }
-  for (uint32_t i = 0; i < x->n_rows; i++)
-    if (x->dual[i] < -LEAST) keep_candidate(x, SLACK + i, x->dual[i]);
+  for (; at > 0 && lp->candidate[at - 1].reduced > reduced; at--)
+    lp->candidate[at] = lp->candidate[at - 1];
+  lp->candidate[at].col = c;
+  lp->candidate[at].reduced = reduced;
 }
 
-/* The best candidate as things stand; PZ_NONE: no column is worth more than it costs. */
-static uint32_t choose_entering(struct pz_simplex *x, double *reduced) {
+/* Finds the columns with the most negative reduced costs. */
+static void find_candidates(struct pz_simplex *lp) {
+  lp->n_candidates = 0;
+  for (uint32_t c = 0; c < lp->cols.n; c++) {
+    double reduced = column_at(lp, c)->basic ? 0 : reduced_cost(lp, c);
+    if (reduced < -LEAST_GAIN) insert_candidate(lp, c, reduced);
+  }
+  for (uint32_t i = 0; i < lp->n_rows; i++)
+    if (lp->dual[i] < -LEAST_GAIN) insert_candidate(lp, SURPLUS + i, lp->dual[i]);
+}
+
+/* The candidate with the most negative reduced cost now.  Returns PZ_NONE if the basis is optimal. */
+static uint32_t choose_entering(struct pz_simplex *lp, double *least_reduced) {
   for (int pass = 0; pass < 2; pass++) {
     uint32_t best = PZ_NONE;
-    *reduced = -LEAST;
-    for (uint32_t k = 0; k < x->n_candidates; k++) {
-      uint32_t c = x->candidate[k].col;
-      double d = c < SLACK && col_at(x, c)->basic ? 0 : reduced_cost(x, c);
-      if (d < *reduced) *reduced = d, best = c;
+    *least_reduced = -LEAST_GAIN;
+    for (uint32_t k = 0; k < lp->n_candidates; k++) {
+      uint32_t c = lp->candidate[k].col;
+      bool is_basic = c < SURPLUS && column_at(lp, c)->basic;
+      double reduced = is_basic ? 0 : reduced_cost(lp, c);
+      if (!(reduced < *least_reduced)) continue;
+      *least_reduced = reduced;
+      best = c;
     }
     if (best != PZ_NONE) return best;
-    if (pass == 0) find_candidates(x);
+    if (pass == 0) find_candidates(lp);
   }
   return PZ_NONE;
 }
 
-/* The inverse times the entering column. */
-static void find_column(struct pz_simplex *x, uint32_t entering) {
-  memset(x->column, 0, x->n_rows * sizeof *x->column);
-  if (entering >= SLACK) {
-    for (uint32_t k = 0; k < x->n_rows; k++) x->column[k] = -line_at(x, k)[entering - SLACK];
+/* Multiplies the inverse by the entering column. */
+static void multiply_column(struct pz_simplex *lp, uint32_t entering) {
+  memset(lp->column, 0, lp->n_rows * sizeof *lp->column);
+  if (entering >= SURPLUS) {
+    for (uint32_t k = 0; k < lp->n_rows; k++)
+      lp->column[k] = -inverse_row(lp, k)[entering - SURPLUS];
     return;
   }
-  const struct col *col = col_at(x, entering);
-  const struct entry *e = entries_of(x, col);
-  for (uint32_t k = 0; k < x->n_rows; k++)
-    for (uint32_t i = 0; i < col->n; i++) x->column[k] += e[i].value * line_at(x, k)[e[i].row];
+  const struct simplex_column *col = column_at(lp, entering);
+  const struct simplex_entry *e = entries_of(lp, col);
+  for (uint32_t k = 0; k < lp->n_rows; k++)
+    for (uint32_t i = 0; i < col->n; i++)
+      lp->column[k] += e[i].value * inverse_row(lp, k)[e[i].row];
 }
 
-/* The row whose basic value is used up first; of those nearly as early the one with the largest
- * pivot. */
-static uint32_t choose_leaving(const struct pz_simplex *x) {
+/* The ratio test: the row whose basic value reaches 0 first.  Among rows with nearly equal ratios, the one with the largest
+ * pivot.  Returns PZ_NONE if no value ever does. */
+static uint32_t choose_leaving(const struct pz_simplex *lp) {
   uint32_t best = PZ_NONE;
   double least = 0;
-  for (uint32_t k = 0; k < x->n_rows; k++) {
-    if (x->column[k] < 1e-9) continue;
-    double ratio = fmax(0, x->value[k]) / x->column[k];
-    if (best == PZ_NONE || ratio < least - 1e-12 ||
-        (ratio < least + 1e-12 && x->column[k] > x->column[best])) {
+  for (uint32_t k = 0; k < lp->n_rows; k++) {
+    if (lp->column[k] < 1e-9) continue;
+    double ratio = fmax(0, lp->value[k]) / lp->column[k];
+    bool is_less = best == PZ_NONE || ratio < least - 1e-12;
+    if (is_less || (ratio < least + 1e-12 && lp->column[k] > lp->column[best])) {
       least = best == PZ_NONE ? ratio : fmin(least, ratio);
       best = k;
     }
@@ -168,104 +193,111 @@ static uint32_t choose_leaving(const struct pz_simplex *x) {
   return best;
 }
 
-/* The entering column is now basic in this row. */
-static void eliminate(struct pz_simplex *x, uint32_t entering, uint32_t row) {
-  double by = 1 / x->column[row], *line = line_at(x, row);
-  for (uint32_t i = 0; i < x->n_rows; i++) line[i] *= by;
-  for (uint32_t k = 0; k < x->n_rows; k++) {
-    double f = x->column[k], *other = line_at(x, k);
-    if (k == row || !(f < 0 || f > 0)) continue;
-    for (uint32_t i = 0; i < x->n_rows; i++) other[i] -= f * line[i];
+/* Makes the entering column basic in a row, and updates the inverse. */
+static void replace_basic(struct pz_simplex *lp, uint32_t entering, uint32_t row) {
+  double scale = 1 / lp->column[row], *line = inverse_row(lp, row);
+  for (uint32_t i = 0; i < lp->n_rows; i++) line[i] *= scale;
+  for (uint32_t k = 0; k < lp->n_rows; k++) {
+    double factor = lp->column[k], *other = inverse_row(lp, k);
+    if (k == row || !(factor < 0 || factor > 0)) continue;
+    for (uint32_t i = 0; i < lp->n_rows; i++) other[i] -= factor * line[i];
   }
-  if (x->basic[row] < SLACK) col_at(x, x->basic[row])->basic = false;
-  if (entering < SLACK) col_at(x, entering)->basic = true;
-  x->basic[row] = entering;
-  x->work += (int64_t)x->n_rows * x->n_rows;
+  if (lp->basic[row] < SURPLUS) column_at(lp, lp->basic[row])->basic = false;
+  if (entering < SURPLUS) column_at(lp, entering)->basic = true;
+  lp->basic[row] = entering;
+  lp->work += (int64_t)lp->n_rows * lp->n_rows;
 }
 
-static void pivot(struct pz_simplex *x, uint32_t entering, uint32_t row, double reduced) {
-  double step = fmax(0, x->value[row]) / x->column[row];
-  for (uint32_t k = 0; k < x->n_rows; k++) x->value[k] -= x->column[k] * step;
-  x->value[row] = step;
-  eliminate(x, entering, row);
-  const double *line = line_at(x, row);
-  for (uint32_t i = 0; i < x->n_rows; i++) x->dual[i] += reduced * line[i];
+/* Moves along the entering column until the row leaves the basis, and updates values and duals. */
+static void pivot(struct pz_simplex *lp, uint32_t entering, uint32_t row, double reduced) {
+  double step = fmax(0, lp->value[row]) / lp->column[row];
+  for (uint32_t k = 0; k < lp->n_rows; k++) lp->value[k] -= lp->column[k] * step;
+  lp->value[row] = step;
+  replace_basic(lp, entering, row);
+  const double *line = inverse_row(lp, row);
+  for (uint32_t i = 0; i < lp->n_rows; i++) lp->dual[i] += reduced * line[i];
 }
 
-/* Do the basic values still make the right-hand sides? */
-static bool drifted(struct pz_simplex *x) {
-  double *sum = x->column;
-  memset(sum, 0, x->n_rows * sizeof *sum);
-  for (uint32_t k = 0; k < x->n_rows; k++) {
-    uint32_t b = x->basic[k];
-    if (b >= SLACK) {
-      sum[b & (SLACK - 1)] += b >= SHORT ? x->value[k] : -x->value[k];
+/* Do the basic values no longer sum up to the right-hand sides? */
+static bool has_drifted(struct pz_simplex *lp) {
+  double *sum = lp->column;
+  memset(sum, 0, lp->n_rows * sizeof *sum);
+  for (uint32_t k = 0; k < lp->n_rows; k++) {
+    uint32_t basic = lp->basic[k];
+    if (basic >= SURPLUS) {
+      uint32_t row = basic & (SURPLUS - 1);
+      sum[row] += basic >= SHORTAGE ? lp->value[k] : -lp->value[k];
       continue;
     }
-    const struct col *col = col_at(x, b);
-    const struct entry *e = entries_of(x, col);
-    for (uint32_t i = 0; i < col->n; i++) sum[e[i].row] += e[i].value * x->value[k];
+    const struct simplex_column *col = column_at(lp, basic);
+    const struct simplex_entry *e = entries_of(lp, col);
+    for (uint32_t i = 0; i < col->n; i++) sum[e[i].row] += e[i].value * lp->value[k];
   }
-  for (uint32_t i = 0; i < x->n_rows; i++)
-    if (!(fabs(sum[i] - x->right[i]) < 1e-7 * (1 + fabs(x->right[i])))) return true;
+  for (uint32_t i = 0; i < lp->n_rows; i++)
+    if (!(fabs(sum[i] - lp->right[i]) < 1e-7 * (1 + fabs(lp->right[i])))) return true;
   return false;
 }
 
-static uint32_t largest_short(const struct pz_simplex *x) {
+/* Of the rows whose shortage is basic, the one with the largest pivot; PZ_NONE if all pivots are too small. */
+static uint32_t largest_pivot(const struct pz_simplex *lp) {
   uint32_t row = PZ_NONE;
   double most = 1e-9;
-  for (uint32_t k = 0; k < x->n_rows; k++)
-    if (x->basic[k] >= SHORT && fabs(x->column[k]) > most) most = fabs(x->column[k]), row = k;
+  for (uint32_t k = 0; k < lp->n_rows; k++) {
+    if (lp->basic[k] < SHORTAGE || !(fabs(lp->column[k]) > most)) continue;
+    most = fabs(lp->column[k]);
+    row = k;
+  }
   return row;
 }
 
-/* The inverse once more, from the columns. */
-static void invert(struct pz_simplex *x) {
-  uint32_t *list = x->list;
-  memcpy(list, x->basic, x->n_rows * sizeof *list);
-  for (uint32_t k = 0; k < x->n_rows; k++) {
-    memset(line_at(x, k), 0, x->most_rows * sizeof *x->inverse);
-    line_at(x, k)[k] = 1;
-    x->basic[k] = SHORT + k;
-    if (list[k] < SLACK) col_at(x, list[k])->basic = false;
+/* Computes the inverse again from the basic columns. */
+static void invert(struct pz_simplex *lp) {
+  uint32_t *list = lp->list;
+  memcpy(list, lp->basic, lp->n_rows * sizeof *list);
+  for (uint32_t k = 0; k < lp->n_rows; k++) {
+    memset(inverse_row(lp, k), 0, lp->most_rows * sizeof *lp->inverse);
+    inverse_row(lp, k)[k] = 1;
+    lp->basic[k] = SHORTAGE + k;
+    if (list[k] < SURPLUS) column_at(lp, list[k])->basic = false;
   }
-  for (uint32_t k = 0; k < x->n_rows; k++) {
-    if (list[k] >= SHORT) continue;
-    find_column(x, list[k]);
-    uint32_t row = largest_short(x);
-    if (row != PZ_NONE) eliminate(x, list[k], row);
+  for (uint32_t k = 0; k < lp->n_rows; k++) {
+    if (list[k] >= SHORTAGE) continue;
+    multiply_column(lp, list[k]);
+    uint32_t row = largest_pivot(lp);
+    if (row != PZ_NONE) replace_basic(lp, list[k], row);
   }
-  for (uint32_t k = 0; k < x->n_rows; k++) {
-    x->value[k] = 0;
-    for (uint32_t i = 0; i < x->n_rows; i++) x->value[k] += line_at(x, k)[i] * x->right[i];
+  for (uint32_t k = 0; k < lp->n_rows; k++) {
+    lp->value[k] = 0;
+    for (uint32_t i = 0; i < lp->n_rows; i++) lp->value[k] += inverse_row(lp, k)[i] * lp->right[i];
   }
-  find_duals(x);
+  find_duals(lp);
 }
 
-static bool optimize(struct pz_simplex *x) {
-  uint32_t most = 50 * x->n_rows + 1000;
-  find_duals(x);
-  x->n_candidates = 0;
-  for (uint32_t k = 0; k < most && !x->failed; k++) {
+/* Pivots until the basis is optimal.  Returns false if it is not within the limit of pivots, or the program is unbounded. */
+static bool optimize(struct pz_simplex *lp) {
+  uint32_t most_pivots = 50 * lp->n_rows + 1000;
+  find_duals(lp);
+  lp->n_candidates = 0;
+  for (uint32_t k = 0; k < most_pivots && !lp->failed; k++) {
     double reduced;
-    uint32_t entering = choose_entering(x, &reduced);
+    uint32_t entering = choose_entering(lp, &reduced);
     if (entering == PZ_NONE) return true;
-    find_column(x, entering);
-    uint32_t row = choose_leaving(x);
+    multiply_column(lp, entering);
+    uint32_t row = choose_leaving(lp);
     if (row == PZ_NONE) return false;
-    pivot(x, entering, row, reduced);
+    pivot(lp, entering, row, reduced);
   }
   return false;
 }
 
-bool pz_simplex_solve(struct pz_simplex *x) {
-  if (x->failed) return false;
-  if (optimize(x) && !drifted(x)) return true;
-  invert(x);
-  return optimize(x) && !drifted(x);
+bool pz_simplex_solve(struct pz_simplex *lp) {
+  if (lp->failed) return false;
+  if (optimize(lp) && !has_drifted(lp)) return true;
+  invert(lp);
+  return optimize(lp) && !has_drifted(lp);
 }
 
-void pz_simplex_values(const struct pz_simplex *x, double *value) {
-  for (uint32_t k = 0; k < x->n_rows; k++)
-    if (x->basic[k] < SLACK) value[x->basic[k]] = fmax(0, x->value[k]);
+void pz_simplex_values(const struct pz_simplex *lp, double *value) {
+  for (uint32_t k = 0; k < lp->n_rows; k++)
+    if (lp->basic[k] < SURPLUS) value[lp->basic[k]] = fmax(0, lp->value[k]);
 }

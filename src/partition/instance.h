@@ -1,27 +1,25 @@
-/* Placement problems in the original program's JSON format. */
+/* Placement problems in the JSON format of the original program. */
 #ifndef PZ_PARTITION_INSTANCE_H
 #define PZ_PARTITION_INSTANCE_H
 
 #include "partition/problem.h"
 
 struct pz_instance {
-  const char *name; /* the caller's */
+  const char *name; /* not copied */
   struct pz_place_problem p;
-  struct pz_fixed fixed; /* the expert plan to compare with */
+  struct pz_fixed fixed; /* the expert's plan to compare with */
   struct pz_place_solution plan;
-  double solve_s;            /* that finding it took */
-  double fixed_s;            /* time of a batch with the expert plan ... */
-  struct pz_error fixed_err; /* ... or why it has none */
+  double solve_s;           /* time that finding the plan took */
+  double fixed_s;           /* time of a batch with the expert's plan ... */
+  const char *fixed_reason; /* ... or why there is none; NULL if there is one */
 };
 
-/* The problem and its expert plan; the arena holds them. */
-PZ_NODISCARD enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,
-                                           struct pz_arena *arena, struct pz_instance *out,
-                                           struct pz_error *err);
+/* Reads the problem and its expert's plan. */
+void pz_place_read_instance(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                            struct pz_instance *out);
 
-/* The best plan, and the time of the expert's.  `check`: by the independent checker.  PZ_NO_ANSWER
- * when no plan fits; the message says how much memory would do. */
-PZ_NODISCARD enum pz_status pz_place_instance(struct pz_instance *x, bool check,
-                                              struct pz_arena *arena, struct pz_error *err);
+/* Finds the best plan, and the time of the expert's plan.  `check` has the independent checker look at the plan.  Raises
+ * PZ_NO_ANSWER if no plan fits; the message says how much memory would do. */
+void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance, bool check);
 
 #endif

@@ -1,44 +1,55 @@
+/* A lower bound on the step time of all plans of a model (problem.h names the relaxations).
+ *
+ * prepare_domain() tabulates, for every number of stages that memory and devices allow, the parameters that are charged at
+ * least and the least number of rounds.  pz_place_bound_time_s() then bounds the time for given layer times: for each
+ * number of stages the load of the slowest stage, first from the even share of the work (even_load_s) and then from whole
+ * layers (kept_load_s, recompute_load_s), and the best number of replicas for that load. */
 #include "partition/problem.h"
 
 #include <math.h>
 
 #include "core/num.h"
 
-#define NO_MEMORY "out of memory for the bounds"
-
 /* ---- what memory allows --------------------------------------------------------------------- */
 
-static double memory_of(const struct pz_place_bound *x, double params, double acts, uint32_t i,
-                        bool first) {
-  double kept = x->p.recompute ? (first ? 0 : x->edge_bytes) : acts;
-  return x->p.state * params + acts + (double)(i - 1) * kept;
+/* Bytes of stage i from the end.  The first stage of the model keeps no input for recompute. */
+static double stage_memory_bytes(const struct pz_place_bound *bound, double param_bytes,
+                                 double act_bytes, uint32_t i, bool is_first) {
+  double kept_bytes = act_bytes;
+  if (bound->p.recompute) kept_bytes = is_first ? 0 : bound->edge_bytes;
+  return bound->p.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
 }
 
-/* Stages from the end, each as long as memory allows: no plan needs fewer.  One that begins the model
- * keeps nothing that enters it, so it may fit where a shorter one does not. */
-static uint32_t fewest(const struct pz_place_bound *x) {
-  const struct pz_place_width *w = &x->p.widths[0];
-  uint32_t to = w->n;
+/* No plan needs fewer stages: from the end, every stage is as long as memory allows.  A stage that begins the model keeps
+ * no input, so it may fit where a shorter one does not. */
+static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
+  const struct pz_place_width *w = &bound->p.widths[0];
+  uint32_t end = w->n;
   for (uint32_t i = 1; i <= w->n; i++) {
-    double params = 0, acts = 0;
-    uint32_t from = to; /* where the i-th can begin at the earliest */
-    for (uint32_t at = to; at > 0; at--) {
-      params += w->layers[at - 1].param_bytes;
-      acts += w->layers[at - 1].act_bytes;
-      if (from == at && memory_of(x, params, acts, i, false) <= x->p.hbm_bytes) from = at - 1;
+    double param_bytes = 0, act_bytes = 0;
+    uint32_t begin = end; /* the earliest layer at which stage i can begin */
+    for (uint32_t at = end; at > 0; at--) {
+      param_bytes += w->layers[at - 1].param_bytes;
+      act_bytes += w->layers[at - 1].act_bytes;
+      bool fits = stage_memory_bytes(bound, param_bytes, act_bytes, i, false) <= bound->p.hbm_bytes;
+      if (begin == at && fits) begin = at - 1;
     }
-    if (from == 0 || memory_of(x, params, acts, i, true) <= x->p.hbm_bytes) return i;
-    to = from;
+    bool rest_fits =
+        stage_memory_bytes(bound, param_bytes, act_bytes, i, true) <= bound->p.hbm_bytes;
+    if (begin == 0 || rest_fits) return i;
+    end = begin;
   }
   return w->n + 1;
 }
 
-/* A first stage of the cheapest layer alone must fit beside what is in flight. */
-static bool one_fits(const struct pz_place_bound *x, uint32_t s) {
-  const struct pz_place_width *w = &x->p.widths[0];
-  for (uint32_t i = 0; i < w->n; i++)
-    if (memory_of(x, w->layers[i].param_bytes, w->layers[i].act_bytes, s, true) <= x->p.hbm_bytes)
+/* Can some layer alone be the first of s stages, beside the microbatches in flight? */
+static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t s) {
+  const struct pz_place_width *w = &bound->p.widths[0];
+  for (uint32_t i = 0; i < w->n; i++) {
+    const struct pz_place_layer *l = &w->layers[i];
+    if (stage_memory_bytes(bound, l->param_bytes, l->act_bytes, s, true) <= bound->p.hbm_bytes)
       return true;
+  }
   return false;
 }
 
@@ -48,176 +59,213 @@ static int64_t most_replicas(const struct pz_place_problem *p, uint32_t s) {
   return pz_min(p->devices / ((int64_t)s * p->widths[0].t), p->microbatches);
 }
 
-/* Of s stages the largest has an even share and the largest layer; the first has the first layer.
- */
-static enum pz_status init_domain(struct pz_place_bound *x, struct pz_arena *arena,
-                                  struct pz_error *err) {
-  const struct pz_place_problem *p = &x->p;
+/* Of s stages, the largest has at least its even share of parameters and the largest layer.  The first has at least the
+ * first layer. */
+static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
+  const struct pz_place_problem *p = &bound->p;
   const struct pz_place_width *w = &p->widths[0];
-  double all = 0, most = 0;
-  for (uint32_t i = 0; i < x->n_runs; i++)
-    if (x->runs[i] > x->runs[x->main_run]) x->main_run = i;
+  double all_bytes = 0, largest_bytes = 0;
+  for (uint32_t i = 0; i < bound->n_runs; i++)
+    if (bound->runs[i] > bound->runs[bound->main_run]) bound->main_run = i;
   for (uint32_t e = 0; e < w->n_edges; e++)
-    if (e == 0 || w->edges[e].bytes < x->edge_bytes) x->edge_bytes = w->edges[e].bytes;
-  x->transfer_s = x->edge_bytes / p->bytes_per_s;
-  x->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
-  x->least_stages = fewest(x);
-  x->most_stages = w->n;
-  while (x->most_stages > 0 &&
-         (most_replicas(p, x->most_stages) < 1 || !one_fits(x, x->most_stages)))
-    x->most_stages--;
-  x->params = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *x->params);
-  x->rounds = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *x->rounds);
-  if (!x->params || !x->rounds) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+    if (e == 0 || w->edges[e].bytes < bound->edge_bytes) bound->edge_bytes = w->edges[e].bytes;
   for (uint32_t i = 0; i < w->n; i++) {
-    all += w->layers[i].param_bytes;
-    most = fmax(most, w->layers[i].param_bytes);
+    all_bytes += w->layers[i].param_bytes;
+    largest_bytes = fmax(largest_bytes, w->layers[i].param_bytes);
   }
-  for (uint32_t s = 1; s <= x->most_stages; s++) {
-    bool largest = p->semantics == PZ_SEMANTICS_CORRECTED;
-    x->params[s] = s == 1 ? all : largest ? fmax(all / s, most) : w->layers[0].param_bytes;
-    int64_t least = pz_ceil_div(p->microbatches, most_replicas(p, s)) + s - 1;
-    x->rounds[s] = (double)least;
+  bound->transfer_s = bound->edge_bytes / p->bytes_per_s;
+  bound->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
+  bound->least_stages = least_stages_by_memory(bound);
+  bound->most_stages = w->n;
+  while (bound->most_stages > 0 &&
+         (most_replicas(p, bound->most_stages) < 1 || !first_stage_fits(bound, bound->most_stages)))
+    bound->most_stages--;
+  bound->charged_bytes =
+      pz_alloc(call, (size_t)bound->most_stages + 1, sizeof *bound->charged_bytes);
+  bound->rounds = pz_alloc(call, (size_t)bound->most_stages + 1, sizeof *bound->rounds);
+  for (uint32_t s = 1; s <= bound->most_stages; s++) {
+    if (s == 1)
+      bound->charged_bytes[s] = all_bytes;
+    else if (p->semantics == PZ_SEMANTICS_CORRECTED)
+      bound->charged_bytes[s] = fmax(all_bytes / s, largest_bytes);
+    else
+      bound->charged_bytes[s] = w->layers[0].param_bytes;
+    int64_t rounds = pz_ceil_div(p->microbatches, most_replicas(p, s)) + s - 1;
+    bound->rounds[s] = (double)rounds;
   }
-  return PZ_OK;
 }
 
-enum pz_status pz_place_bound_init(struct pz_place_bound *x, const struct pz_place_problem *p,
-                                   const uint32_t *runs, uint32_t n_runs, struct pz_arena *arena,
-                                   struct pz_error *err) {
-  struct pz_place_bound *inner = pz_arena_alloc(arena, p->n_domains, sizeof *inner);
-  if (!inner) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i <= p->n_domains && status == PZ_OK; i++) {
-    struct pz_place_bound *at = i < p->n_domains ? &inner[i] : x;
-    *at = (struct pz_place_bound){.p = pz_place_within(p, i), .runs = runs, .n_runs = n_runs};
-    status = init_domain(at, arena, err);
+void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *p,
+                            const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out) {
+  struct pz_place_bound *inner = pz_alloc(call, p->n_domains, sizeof *inner);
+  for (uint32_t i = 0; i <= p->n_domains; i++) {
+    struct pz_place_bound *bound = i < p->n_domains ? &inner[i] : out;
+    *bound = (struct pz_place_bound){.p = pz_place_within(p, i), .runs = runs, .n_runs = n_runs};
+    prepare_domain(call, bound);
   }
-  x->inner = inner;
-  x->n_inner = p->n_domains;
-  return status;
+  out->inner = inner;
+  out->n_inner = p->n_domains;
 }
-
-/* Sums here are made in another order than the solver's. */
-static const double SLACK = 1 - 1e-9;
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-struct work {
-  double fwd_s, bwd_s, most_s; /* of all layers; of the longest one */
-  double forward_part;         /* the largest part that forward has of a layer */
-  double main_fwd_s, main_bwd_s, main_n;
-  double first_fwd_s, first_bwd_s, last_s; /* of the layers at both ends, if not repeated ones */
+/* The solver adds in another order, so its sums may be smaller by rounding. */
+static const double ROUNDING = 1 - 1e-9;
+
+/* The layer times of one question, summed up. */
+struct chain_work {
+  double fwd_s, bwd_s;                   /* of all layers */
+  double longest_s;                      /* of one layer, both directions */
+  double most_forward;                   /* the largest part that forward has of a layer's time */
+  double main_fwd_s, main_bwd_s, n_main; /* of one layer of the main run, and their number */
+  double first_fwd_s, first_bwd_s;       /* of the first layer, unless it is of the main run */
+  double last_s;                         /* of the last layer, unless it is of the main run */
 };
 
-static struct work sum(const struct pz_place_bound *x, const double *fwd_s, const double *bwd_s) {
-  uint32_t last = x->n_runs - 1;
-  struct work w = {.main_fwd_s = fwd_s[x->main_run],
-                   .main_bwd_s = bwd_s[x->main_run],
-                   .main_n = x->runs[x->main_run]};
-  for (uint32_t i = 0; i < x->n_runs; i++) {
-    double n = x->runs[i], both = fwd_s[i] + bwd_s[i];
-    w.fwd_s += n * fwd_s[i];
-    w.bwd_s += n * bwd_s[i];
-    w.most_s = pz_fmax(w.most_s, both);
-    if (fwd_s[i] > w.forward_part * both) w.forward_part = fwd_s[i] / both;
+static struct chain_work sum_work(const struct pz_place_bound *bound, const double *fwd_s,
+                                  const double *bwd_s) {
+  uint32_t last = bound->n_runs - 1;
+  struct chain_work work = {.main_fwd_s = fwd_s[bound->main_run],
+                            .main_bwd_s = bwd_s[bound->main_run],
+                            .n_main = bound->runs[bound->main_run]};
+  for (uint32_t i = 0; i < bound->n_runs; i++) {
+    double n = bound->runs[i], both_s = fwd_s[i] + bwd_s[i];
+    work.fwd_s += n * fwd_s[i];
+    work.bwd_s += n * bwd_s[i];
+    work.longest_s = pz_fmax(work.longest_s, both_s);
+    if (fwd_s[i] > work.most_forward * both_s) work.most_forward = fwd_s[i] / both_s;
   }
-  if (x->main_run > 0) w.first_fwd_s = fwd_s[0], w.first_bwd_s = bwd_s[0];
-  if (x->main_run < last) w.last_s = fwd_s[last] + bwd_s[last];
-  return w;
+  if (bound->main_run > 0) {
+    work.first_fwd_s = fwd_s[0];
+    work.first_bwd_s = bwd_s[0];
+  }
+  if (bound->main_run < last) work.last_s = fwd_s[last] + bwd_s[last];
+  return work;
 }
 
-/* Stages of one kind: with k repeated layers the load is at least offset + k each, in two ways. */
+/* `count` stages whose load with k layers of the main run is at least offset_s[j] + k layer_s[j], for both j. */
 struct stage_kind {
   double count;
-  double offset[2], each[2];
+  double offset_s[2], layer_s[2];
 };
 
-/* Repeated layers that such a stage can have under a load. */
-static double layer_capacity(const struct stage_kind *k, double load) {
+/* How many layers of the main run such a stage can have under a load. */
+static double layer_capacity(const struct stage_kind *kind, double load_s) {
   double most = HUGE_VAL;
-  for (int i = 0; i < 2; i++) {
-    double n = (load - k->offset[i]) / k->each[i];
+  for (int j = 0; j < 2; j++) {
+    double n = (load_s - kind->offset_s[j]) / kind->layer_s[j];
     if (n < most) most = n;
   }
   if (!(most < PZ_PLACE_MOST_LAYERS)) return PZ_PLACE_MOST_LAYERS;
   return most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
 }
 
-/* The least load from `load` on under which the stages can have n repeated layers.  It goes
- * from one load at which a kind can have one more to the next. */
-static double least_load(const struct stage_kind kinds[3], double n, double load) {
+/* The least load, from load_s on, under which the stages can have n layers of the main run.  Each step goes to the next load
+ * at which some kind of stage can have one layer more. */
+static double least_load_s(const struct stage_kind kinds[3], double n, double load_s) {
   for (int tries = 0; tries < 32; tries++) {
-    double all = 0, next = HUGE_VAL;
+    double capacity = 0, next_s = HUGE_VAL;
     for (int i = 0; i < 3; i++) {
-      const struct stage_kind *k = &kinds[i];
-      double own = layer_capacity(k, load), more = k->offset[0] + (own + 1) * k->each[0];
-      more = pz_fmax(more, k->offset[1] + (own + 1) * k->each[1]);
-      all += k->count * own;
-      if (k->count > 0 && more < next) next = more;
+      const struct stage_kind *kind = &kinds[i];
+      double own = layer_capacity(kind, load_s);
+      double one_more_s = pz_fmax(kind->offset_s[0] + (own + 1) * kind->layer_s[0],
+                                  kind->offset_s[1] + (own + 1) * kind->layer_s[1]);
+      capacity += kind->count * own;
+      if (kind->count > 0 && one_more_s < next_s) next_s = one_more_s;
     }
-    if (all >= n || !(next > load)) break;
-    load = next;
+    if (capacity >= n || !(next_s > load_s)) break;
+    load_s = next_s;
   }
-  return load;
+  return load_s;
 }
 
-/* Keeping activations, two stages or more: some stage has its even share; stages inside wait for
- * two transfers, those at the ends for one. */
-static double kept_load(const struct pz_place_bound *x, const struct work *w, double s,
-                        double load) {
-  double both = w->main_fwd_s + w->main_bwd_s, t = x->transfer_s;
-  double first = t + w->first_fwd_s + w->first_bwd_s, last = t + w->last_s;
-  const struct stage_kind kinds[3] = {{1, {first, first}, {both, both}},
-                                      {s - 2, {2 * t, 2 * t}, {both, both}},
-                                      {1, {last, last}, {both, both}}};
-  return least_load(kinds, w->main_n, load);
+/* With saved activations, s >= 2: inner stages wait for two transfers, the stages at the ends for one. */
+static double kept_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
+                          double s, double load_s) {
+  double layer_s = work->main_fwd_s + work->main_bwd_s, t = bound->transfer_s;
+  double first_s = t + work->first_fwd_s + work->first_bwd_s, last_s = t + work->last_s;
+  const struct stage_kind kinds[3] = {{1, {first_s, first_s}, {layer_s, layer_s}},
+                                      {s - 2, {2 * t, 2 * t}, {layer_s, layer_s}},
+                                      {1, {last_s, last_s}, {layer_s, layer_s}}};
+  return least_load_s(kinds, work->n_main, load_s);
 }
 
-/* Recomputing: stages but the last compute forward twice, and meanwhile the gradient arrives. */
-static double recompute_load(const struct pz_place_bound *x, const struct work *w, double s,
-                             double load) {
-  double once = w->main_fwd_s + w->main_bwd_s, twice = once + w->main_fwd_s, t = x->transfer_s;
-  double first = w->first_fwd_s + w->first_bwd_s, last = t + w->last_s;
-  const struct stage_kind kinds[3] = {{1, {first + w->first_fwd_s, t + first}, {twice, once}},
-                                      {s - 2, {t, 2 * t}, {twice, once}},
-                                      {1, {last, last}, {once, once}}};
-  return least_load(kinds, w->main_n, load);
+/* With recompute, s >= 2: all stages but the last run forward twice, and the gradient arrives meanwhile. */
+static double recompute_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
+                               double s, double load_s) {
+  double once_s = work->main_fwd_s + work->main_bwd_s, twice_s = once_s + work->main_fwd_s;
+  double t = bound->transfer_s, first_s = work->first_fwd_s + work->first_bwd_s,
+         last_s = t + work->last_s;
+  const struct stage_kind kinds[3] = {
+      {1, {first_s + work->first_fwd_s, t + first_s}, {twice_s, once_s}},
+      {s - 2, {t, 2 * t}, {twice_s, once_s}},
+      {1, {last_s, last_s}, {once_s, once_s}}};
+  return least_load_s(kinds, work->n_main, load_s);
 }
 
-/* The even share of the work and of the transfers. */
-static double even_load(const struct pz_place_bound *x, const struct work *w, double s) {
-  double once = w->fwd_s + w->bwd_s;
-  if (s == 1) return once;
-  return x->p.recompute ? (once + w->fwd_s + (s - 1) * x->transfer_s) / (s + w->forward_part)
-                        : (once + 2 * (s - 1) * x->transfer_s) / s;
+/* The load if s stages share work and transfers evenly. */
+static double even_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
+                          double s) {
+  double once_s = work->fwd_s + work->bwd_s;
+  if (s == 1) return once_s;
+  if (bound->p.recompute)
+    return (once_s + work->fwd_s + (s - 1) * bound->transfer_s) / (s + work->most_forward);
+  return (once_s + 2 * (s - 1) * bound->transfer_s) / s;
 }
 
-static double domain_time_s(const struct pz_place_bound *x, const double *fwd_s,
-                            const double *bwd_s, double limit_s) {
-  struct work w = sum(x, fwd_s, bwd_s);
-  double best = HUGE_VAL;
-  if (x->least_stages > x->most_stages) return HUGE_VAL;
-  if ((w.fwd_s + w.bwd_s) * x->share >= limit_s) return limit_s;
-  for (uint32_t s = x->least_stages; s <= x->most_stages; s++) {
-    double load = pz_fmax(even_load(x, &w, s), w.most_s), most = best < limit_s ? best : limit_s;
-    if (load * SLACK * x->rounds[s] >= most) continue;
-    if (s > 1) load = x->p.recompute ? recompute_load(x, &w, s, load) : kept_load(x, &w, s, load);
-    load *= SLACK;
-    if (load * x->rounds[s] >= most) continue;
-    struct pz_replicas r =
-        pz_place_best_d(&x->p, load, s, (int64_t)s * x->p.widths[0].t, x->params[s], HUGE_VAL);
-    best = pz_fmin(best, r.time_s); /* DBL_MAX: none */
-  }
-  return best < HUGE_VAL ? best : limit_s;
-}
-
-double pz_place_bound_time_s(const struct pz_place_bound *x, const double *fwd_s,
+static double domain_bound_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
-  double best = domain_time_s(x, fwd_s, bwd_s, limit_s);
-  for (uint32_t i = 0; i < x->n_inner; i++) {
-    double now = domain_time_s(&x->inner[i], fwd_s, bwd_s, best < limit_s ? best : limit_s);
-    best = now < best ? now : best;
+  struct chain_work work = sum_work(bound, fwd_s, bwd_s);
+  double best_s = HUGE_VAL;
+  if (bound->least_stages > bound->most_stages) return HUGE_VAL;
+  if ((work.fwd_s + work.bwd_s) * bound->share >= limit_s) return limit_s;
+  for (uint32_t s = bound->least_stages; s <= bound->most_stages; s++) {
+    double cutoff_s = best_s < limit_s ? best_s : limit_s;
+    double load_s = pz_fmax(even_load_s(bound, &work, s), work.longest_s);
+    if (load_s * ROUNDING * bound->rounds[s] >= cutoff_s) continue;
+    if (s > 1)
+      load_s = bound->p.recompute ? recompute_load_s(bound, &work, s, load_s)
+                                  : kept_load_s(bound, &work, s, load_s);
+    load_s *= ROUNDING;
+    if (load_s * bound->rounds[s] >= cutoff_s) continue;
+    int64_t devices = (int64_t)s * bound->p.widths[0].t;
+    struct pz_replicas replicas =
+        pz_place_best_replicas(&bound->p, load_s, s, devices, bound->charged_bytes[s], HUGE_VAL);
+    best_s = pz_fmin(best_s, replicas.time_s);
   }
-  return best;
+  return best_s < HUGE_VAL ? best_s : limit_s;
+}
+
+double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
+                             const double *bwd_s, double limit_s) {
+  double best_s = domain_bound_s(bound, fwd_s, bwd_s, limit_s);
+  for (uint32_t i = 0; i < bound->n_inner; i++) {
+    double cutoff_s = best_s < limit_s ? best_s : limit_s;
+    double inner_s = domain_bound_s(&bound->inner[i], fwd_s, bwd_s, cutoff_s);
+    if (inner_s < best_s) best_s = inner_s;
+  }
+  return best_s;
+}
+
+/* ---- for callers that return a status ---- */
+
+struct bound_args {
+  struct pz_place_bound *bound;
+  const struct pz_place_problem *p;
+  const uint32_t *runs;
+  uint32_t n_runs;
+  struct pz_arena *arena;
+};
+
+static void prepare_bound(struct pz_call *call, void *ctx) {
+  const struct bound_args *args = ctx;
+  struct pz_call own = pz_call_in(call, args->arena);
+  pz_place_bound_prepare(&own, args->p, args->runs, args->n_runs, args->bound);
+}
+
+enum pz_status pz_place_bound_init(struct pz_place_bound *bound, const struct pz_place_problem *p,
+                                   const uint32_t *runs, uint32_t n_runs, struct pz_arena *arena,
+                                   struct pz_error *err) {
+  struct bound_args args = {bound, p, runs, n_runs, arena};
+  return pz_border(prepare_bound, &args, err);
 }

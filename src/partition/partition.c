@@ -1,3 +1,8 @@
+/* The original system's partition of a model: pz_partition_model(), and the description of a plan.
+ *
+ * pz_partition_model() builds the variants of the model, chooses the best plans (best.h), and describes each with
+ * pz_partition_describe(): stages with their layers and memory, and the parts of the step.  The tables of fields in the
+ * middle are the JSON form of the description. */
 #include "partition/partition.h"
 
 #include <float.h>
@@ -6,71 +11,68 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/held.h"
 #include "core/num.h"
 #include "core/options.h"
 #include "core/text.h"
 #include "core/vec.h"
 #include "partition/best.h"
 
-static enum pz_status no_memory(struct pz_error *err) {
-  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
-}
+/* ---- the description of a plan -------------------------------------------------------------- */
 
-/* ---- a plan from its solution --------------------------------------------------------------- */
-
-/* All stages wait for the slowest, so the step is what it does, and the time it waits itself. */
+/* The parts of the step are those of the slowest stage, because all others wait for it, and the time that this stage waits
+ * itself. */
 static struct pz_step_parts step_parts(const struct pz_place_model *m) {
   const struct pz_place_solution *plan = &m->plan;
-  const struct pz_stage *s = &plan->stages[0];
   const struct pz_place_layer *layers = m->p.widths[plan->width].layers;
+  uint32_t slowest = 0;
   for (uint32_t k = 1; k < plan->n_stages; k++)
-    if (plan->stages[k].load_s > s->load_s) s = &plan->stages[k];
-  double own = 0, link = 0, microbatches = (double)pz_ceil_div(m->p.microbatches, plan->d);
-  double forwards = m->p.recompute && s != &plan->stages[plan->n_stages - 1] ? 2 : 1;
+    if (plan->stages[k].load_s > plan->stages[slowest].load_s) slowest = k;
+  const struct pz_stage *s = &plan->stages[slowest];
+  double microbatches = (double)pz_ceil_div(m->p.microbatches, plan->d);
+  double n_forwards = m->p.recompute && slowest != plan->n_stages - 1 ? 2 : 1;
+  double layers_s = 0, link_s = 0;
   for (uint32_t i = 0; i < s->n; i++) {
     const struct pz_place_layer *l = &layers[s->layers[i]];
-    own += l->fwd_s * forwards + l->bwd_s;
-    link += l->link_s[PZ_FORWARD] * forwards + l->link_s[PZ_BACKWARD];
+    layers_s += l->fwd_s * n_forwards + l->bwd_s;
+    link_s += l->link_s[PZ_FORWARD] * n_forwards + l->link_s[PZ_BACKWARD];
   }
-  return (struct pz_step_parts){.compute_s = microbatches * (own - link),
-                                .collectives_s = microbatches * link,
-                                .transfers_s = microbatches * fmax(0, s->load_s - own),
+  return (struct pz_step_parts){.compute_s = microbatches * (layers_s - link_s),
+                                .collectives_s = microbatches * link_s,
+                                .transfers_s = microbatches * fmax(0, s->load_s - layers_s),
                                 .bubble_s = plan->maxload_s * (plan->n_stages - 1),
                                 .exchange_s = plan->allreduce_s};
 }
 
-/* Its layers in the order of the model: those of one name that follow each other are one entry. */
-static bool list_layers(const struct pz_place_layer *layers, const struct pz_stage *s,
-                        struct pz_arena *arena, struct pz_partition_stage *out) {
-  struct pz_partition_layers *list = pz_arena_alloc(arena, s->n, sizeof *list);
-  for (uint32_t i = 0; list && i < s->n; i++) {
+/* Lists the layers of a stage in the order of the model; consecutive layers of one name are one entry. */
+static void list_stage_layers(struct pz_call *call, const struct pz_place_layer *layers,
+                              const struct pz_stage *s, struct pz_partition_stage *out) {
+  struct pz_partition_layers *list = pz_alloc(call, s->n, sizeof *list);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
     const char *name = layers[s->layers[i]].name;
-    if (!out->n_layers || strcmp(list[out->n_layers - 1].name, name) != 0) {
-      list[out->n_layers].name = pz_arena_strdup(arena, name);
-      if (!list[out->n_layers++].name) return false;
+    if (n == 0 || strcmp(list[n - 1].name, name) != 0) {
+      list[n].name = pz_copy_text(call, name);
+      n++;
     }
-    list[out->n_layers - 1].count++;
+    list[n - 1].count++;
   }
   out->layers = list;
+  out->n_layers = n;
   out->layer_count = s->n;
-  return list;
 }
 
-/* memory = state P + A + (i - 1) K of the i-th stage from the end (problem.h), told apart. */
-static enum pz_status make_stages(const struct pz_place_model *m, struct pz_arena *arena,
-                                  struct pz_partition *out) {
+/* Fills the stages, whose memory is divided into the terms of the formula in problem.h. */
+static void describe_stages(struct pz_call *call, const struct pz_place_model *m,
+                            struct pz_partition *out) {
   const struct pz_place_solution *plan = &m->plan;
   const struct pz_place_width *w = &m->p.widths[plan->width];
-  uint32_t stage[PZ_PLACE_MOST_LAYERS] = {0};
-  out->stages = pz_arena_alloc(arena, plan->n_stages, sizeof *out->stages);
-  if (!out->stages) return PZ_NO_MEMORY;
+  uint32_t stage_of[PZ_PLACE_MOST_LAYERS] = {0};
   for (uint32_t k = 0; k < plan->n_stages; k++)
-    for (uint32_t i = 0; i < plan->stages[k].n; i++) stage[plan->stages[k].layers[i]] = k;
+    for (uint32_t i = 0; i < plan->stages[k].n; i++) stage_of[plan->stages[k].layers[i]] = k;
+  out->stages = pz_alloc(call, plan->n_stages, sizeof *out->stages);
   for (uint32_t k = 0; k < plan->n_stages; k++) {
     const struct pz_stage *s = &plan->stages[k];
-    struct pz_stage_sum sum = pz_stage_sum(&m->p, w, stage, k, plan->n_stages);
+    struct pz_stage_sum sum = pz_stage_sum(&m->p, w, stage_of, k, plan->n_stages);
     out->stages[k] =
         (struct pz_partition_stage){.devices = s->devices,
                                     .forward_s = sum.forward_s,
@@ -82,49 +84,47 @@ static enum pz_status make_stages(const struct pz_place_model *m, struct pz_aren
                                     .in_flight_bytes = sum.in_flight_bytes,
                                     .memory_bytes = s->memory_bytes};
     out->devices_used += s->devices * plan->d;
-    if (!list_layers(w->layers, s, arena, &out->stages[k])) return PZ_NO_MEMORY;
+    list_stage_layers(call, w->layers, s, &out->stages[k]);
   }
-  return PZ_OK;
 }
 
-enum pz_status pz_partition_make(const struct pz_place_model *m, double lower_bound_s,
-                                 struct pz_arena *arena, struct pz_partition *out,
-                                 struct pz_error *err) {
+struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_place_model *m,
+                                          double lower_bound_s) {
   const struct pz_place_solution *plan = &m->plan;
-  struct pz_partition made = {.pp = plan->n_stages,
-                              .tp = m->p.widths[plan->width].t,
-                              .dp = plan->d,
-                              .batch = m->batch,
-                              .mbs = m->mbs,
-                              .seq = m->seq,
-                              .microbatches = pz_ceil_div(m->p.microbatches, plan->d),
-                              .recompute = m->p.recompute,
-                              .hbm_bytes = m->p.hbm_bytes,
-                              .step_s = plan->time_s,
-                              .lower_bound_s = lower_bound_s,
-                              .slowest_stage_s = plan->maxload_s,
-                              .parts = step_parts(m),
-                              .samples_per_s = (double)m->batch / plan->time_s,
-                              .tokens_per_s = (double)(m->batch * m->seq) / plan->time_s,
-                              .n_open_schedules = m->n_open,
-                              .worst_schedule_gap = m->worst_gap};
-  if (make_stages(m, arena, &made) != PZ_OK) return no_memory(err);
-  double peak = (double)made.devices_used * m->peak_flop_per_s;
-  made.flop_utilisation = m->sample_flop * (double)m->batch / (plan->time_s * peak);
-  *out = made;
-  return PZ_OK;
+  struct pz_partition out = {.pp = plan->n_stages,
+                             .tp = m->p.widths[plan->width].t,
+                             .dp = plan->d,
+                             .batch = m->batch,
+                             .mbs = m->mbs,
+                             .seq = m->seq,
+                             .microbatches = pz_ceil_div(m->p.microbatches, plan->d),
+                             .recompute = m->p.recompute,
+                             .hbm_bytes = m->p.hbm_bytes,
+                             .step_s = plan->time_s,
+                             .lower_bound_s = lower_bound_s,
+                             .slowest_stage_s = plan->maxload_s,
+                             .parts = step_parts(m),
+                             .samples_per_s = (double)m->batch / plan->time_s,
+                             .tokens_per_s = (double)(m->batch * m->seq) / plan->time_s,
+                             .n_open_schedules = m->n_open,
+                             .worst_schedule_gap = m->worst_gap};
+  describe_stages(call, m, &out);
+  double peak_flop_per_s = (double)out.devices_used * m->peak_flop_per_s;
+  out.flop_utilisation = m->sample_flop * (double)m->batch / (plan->time_s * peak_flop_per_s);
+  return out;
 }
 
 /* ---- as text and JSON ----------------------------------------------------------------------- */
 
 const char *pz_partition_stage_text(const struct pz_partition_stage *s, char *buf, size_t size) {
-  size_t at = 0;
+  size_t length = 0;
   if (size) buf[0] = '\0';
-  for (uint32_t i = 0; i < s->n_layers && at + 1 < size; i++) {
+  for (uint32_t i = 0; i < s->n_layers && length + 1 < size; i++) {
     const struct pz_partition_layers *l = &s->layers[i];
-    int wrote = snprintf(buf + at, size - at, l->count > 1 ? "%s%s x %u" : "%s%s", at ? ", " : "",
-                         l->name, l->count);
-    at += wrote > 0 ? (size_t)wrote : 0;
+    char repeated[16] = "";
+    if (l->count > 1) snprintf(repeated, sizeof repeated, " x %u", l->count);
+    int n = snprintf(buf + length, size - length, "%s%s%s", length ? ", " : "", l->name, repeated);
+    if (n > 0) length += (size_t)n;
   }
   return buf;
 }
@@ -142,7 +142,7 @@ static const struct pz_field layers_fields[] = {
     PZ_FIELD(struct pz_partition_layers, count, PZ_FIELD_COUNT)};
 static const struct pz_record layers_record = PZ_RECORD(layers_fields, struct pz_partition_layers);
 
-/* The layers in words, for people: not read back. */
+/* The layers as text, for people; not read back. */
 static json_t *write_layers(const void *value) {
   const struct pz_partition_stage *s = value;
   char text[256];
@@ -191,17 +191,12 @@ const struct pz_record pz_partition_record = PZ_RECORD(plan_fields, struct pz_pa
 
 /* ---- the best plans of a model on a chip ---------------------------------------------------- */
 
-enum { MOST_DEGREE = 64, MOST_MICROBATCH = 8 }; /* of the lists where none is given */
+enum { MOST_TP = 64, MOST_MBS = 8 }; /* that are tried if the options list none */
 
-struct job {
-  const char *model;
-  struct pz_partition_options o;
-  struct pz_cost cost;
-  struct pz_arena work;
+struct variant_list {
   struct pz_variant *variants;
-  uint32_t n_variants;
-  double sample_flop;
-  struct pz_error *err;
+  uint32_t n;
+  double sample_flop; /* of the GEMMs of a sample in the undivided model, forward and backward */
 };
 
 struct pz_partition_options pz_partition_options_default(void) {
@@ -214,130 +209,163 @@ struct pz_partition_options pz_partition_options_default(void) {
                                        .workload = pz_workload_options_default()};
 }
 
-static enum pz_status check_options(const struct pz_partition_options *o, struct pz_error *err) {
-  enum pz_status status = pz_need_range("devices", o->devices, 1, 1 << 30, err);
-  if (status == PZ_OK) status = pz_need_range("batch", o->batch, 1, 1 << 30, err);
-  if (status == PZ_OK) status = pz_choices_check("mbs", &o->mbs, 0, err);
-  if (status == PZ_OK) status = pz_choices_check("tp", &o->tp, 0, err);
-  if (status == PZ_OK) status = pz_need_range("steps", o->steps, 1, INT64_MAX, err);
-  if (status == PZ_OK) status = pz_need_range("n_next", o->n_next, 0, 999, err);
-  if (status != PZ_OK) return status;
+static void check_options(struct pz_call *call, const struct pz_partition_options *o) {
+  pz_require_range(call, "devices", o->devices, 1, 1 << 30);
+  pz_require_range(call, "batch", o->batch, 1, 1 << 30);
+  pz_must(call, pz_choices_check("mbs", &o->mbs, 0, pz_call_error(call)));
+  pz_must(call, pz_choices_check("tp", &o->tp, 0, pz_call_error(call)));
+  pz_require_range(call, "steps", o->steps, 1, INT64_MAX);
+  pz_require_range(call, "n_next", o->n_next, 0, 999);
   if (o->recompute != PZ_AS_FRAMEWORK && o->recompute != PZ_RECOMPUTATION_NONE &&
       o->recompute != PZ_RECOMPUTATION_FULL)
-    return pz_fail(err, PZ_BAD_USE,
-                   "recompute %d; accepted: none (%d), full (%d), or searched (%d)", o->recompute,
-                   PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL, PZ_AS_FRAMEWORK);
+    pz_raise(call, PZ_BAD_USE, "recompute %d; accepted: none (%d), full (%d), or searched (%d)",
+             o->recompute, PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL, PZ_AS_FRAMEWORK);
   if (!(o->state >= 1 && o->state <= 100))
-    return pz_fail(err, PZ_BAD_USE, "state: %g; accepted: 1 to 100", o->state);
+    pz_raise(call, PZ_BAD_USE, "state: %g; accepted: 1 to 100", o->state);
   if (!(o->hbm_bytes >= 0 && o->hbm_bytes < 1e18))
-    return pz_fail(err, PZ_BAD_USE, "hbm_bytes: %g; accepted: 0 and above", o->hbm_bytes);
-  return PZ_OK;
+    pz_raise(call, PZ_BAD_USE, "hbm_bytes: %g; accepted: 0 and above", o->hbm_bytes);
 }
 
-/* Each microbatch size at each tensor-parallel degree; what cannot be is left out, with a note. */
-static enum pz_status build_variants(struct job *j) {
-  struct pz_choices mbs = j->o.mbs, tp = j->o.tp;
-  struct pz_workload_options how = j->o.workload;
-  struct pz_variant_choices choices = {&mbs, &tp, j->o.batch,
-                                       pz_min(j->o.devices, j->cost.net.devices)};
-  struct pz_workload *whole = NULL; /* the undivided model: its work, and what must be said of it */
+static void free_variants(void *what) {
+  const struct variant_list *list = what;
+  for (uint32_t i = 0; i < list->n; i++) pz_workload_free(list->variants[i].w);
+}
+
+/* Builds a variant for each microbatch size and tensor-parallel degree.  Impossible ones are left out, with a note to the
+ * caller.  The workloads are freed when the call ends. */
+static struct variant_list *build_variants(struct pz_call *call, const char *model,
+                                           const struct pz_partition_options *o,
+                                           int64_t most_devices) {
+  struct variant_list *list = pz_alloc(call, 1, sizeof *list);
+  struct pz_choices mbs = o->mbs, tp = o->tp;
+  if (!mbs.n) mbs = pz_choices_powers(pz_min(o->batch, MOST_MBS));
+  if (!tp.n) tp = pz_choices_powers(pz_min(o->devices, MOST_TP));
+  struct pz_variant_choices choices = {&mbs, &tp, o->batch, pz_min(o->devices, most_devices)};
   struct pz_vec notes;
-  pz_vec_init(&notes, &j->work, sizeof(struct pz_note));
-  if (!mbs.n) mbs = pz_choices_powers(pz_min(j->o.batch, MOST_MICROBATCH));
-  if (!tp.n) tp = pz_choices_powers(pz_min(j->o.devices, MOST_DEGREE));
-  j->variants = pz_arena_alloc(&j->work, (size_t)tp.n * (size_t)mbs.n, sizeof *j->variants);
-  if (!j->variants) return no_memory(j->err);
-  enum pz_status status = pz_workload_load(j->model, &how, &whole, j->err);
-  if (status != PZ_OK) return status;
-  const struct pz_totals *sum = &whole->totals;
-  j->sample_flop = (double)(sum->matmul_forward_flop + sum->matmul_backward_flop);
-  if (whole->warning) status = pz_note_add(&notes, 0, whole->warning, j->err);
+  pz_vec_init(&notes, call->arena, sizeof(struct pz_note));
+
+  struct pz_workload *whole = NULL; /* the undivided model */
+  pz_must(call, pz_workload_load(model, &o->workload, &whole, pz_call_error(call)));
+  const struct pz_totals *totals = &whole->totals;
+  list->sample_flop = (double)(totals->matmul_forward_flop + totals->matmul_backward_flop);
+  enum pz_status noted = PZ_OK;
+  if (whole->warning) noted = pz_note_add(&notes, 0, whole->warning, pz_call_error(call));
   pz_workload_free(whole);
-  if (status == PZ_OK)
-    status =
-        pz_variants_load(j->model, &choices, &how, &notes, j->variants, &j->n_variants, j->err);
-  for (uint32_t i = 0; i < notes.n && j->o.note && status == PZ_OK; i++) {
+  pz_must(call, noted);
+
+  list->variants = pz_alloc(call, (size_t)tp.n * (size_t)mbs.n, sizeof *list->variants);
+  pz_defer(call, free_variants, list);
+  pz_must(call, pz_variants_load(model, &choices, &o->workload, &notes, list->variants, &list->n,
+                                 pz_call_error(call)));
+  for (uint32_t i = 0; i < notes.n && o->note; i++) {
     const struct pz_note *note = pz_vec_at(&notes, struct pz_note, i);
-    j->o.note(j->o.note_ctx, note->lists, note->text);
+    o->note(o->note_ctx, note->lists, note->text);
   }
-  return status;
+  return list;
 }
 
-static enum pz_status say_what_is_missing(const struct job *j, const struct pz_plan_list *found) {
+_Noreturn static void raise_no_plan(struct pz_call *call, const struct pz_partition_options *o,
+                                    const struct variant_list *list,
+                                    const struct pz_plan_list *found) {
   const struct pz_fit *fit = &found->fit;
-  const struct pz_variant *v = &j->variants[found->fit_variant];
-  char has[32], wants[32], params[32];
+  const struct pz_variant *v = &list->variants[found->fit_variant];
+  char given[32], needed[32], params[32];
   if (fit->hbm_bytes == DBL_MAX)
-    return pz_fail(j->err, PZ_NO_ANSWER,
-                   "no feasible plan on %" PRId64 " device%s; more are needed", j->o.devices,
-                   pz_text_s((double)j->o.devices));
-  return pz_fail(
-      j->err, PZ_NO_ANSWER,
-      "no feasible plan with %s of HBM per device; the minimum is %s, with tensor parallel "
-      "%" PRId64 ", microbatch %" PRId64 ", activations %s, where stage %u of %u has "
-      "%u layer%s with %s of parameters",
-      pz_text_si(has, sizeof has, j->o.hbm_bytes, "B"),
-      pz_text_si(wants, sizeof wants, fit->hbm_bytes, "B"), v->tp, v->mbs,
-      found->fit_recompute ? "recomputed" : "kept", fit->stage + 1, fit->n_stages, fit->n_layers,
-      pz_text_s(fit->n_layers), pz_text_si(params, sizeof params, fit->param_bytes, "B"));
+    pz_raise(call, PZ_NO_ANSWER, "no feasible plan on %" PRId64 " device%s; more are needed",
+             o->devices, pz_text_s((double)o->devices));
+  pz_raise(call, PZ_NO_ANSWER,
+           "no feasible plan with %s of HBM per device; the minimum is %s, with tensor parallel "
+           "%" PRId64 ", microbatch %" PRId64 ", activations %s, where stage %u of %u has "
+           "%u layer%s with %s of parameters",
+           pz_text_si(given, sizeof given, o->hbm_bytes, "B"),
+           pz_text_si(needed, sizeof needed, fit->hbm_bytes, "B"), v->tp, v->mbs,
+           found->fit_recompute ? "recomputed" : "kept", fit->stage + 1, fit->n_stages,
+           fit->n_layers, pz_text_s(fit->n_layers),
+           pz_text_si(params, sizeof params, fit->param_bytes, "B"));
 }
 
-static enum pz_status solve(struct job *j, struct pz_partitions *p, struct pz_arena *arena) {
-  struct pz_plan_list found = {0};
-  enum pz_status status = build_variants(j);
-  const struct pz_plan_inputs in = {
-      .cost = &j->cost,
-      .variants = j->variants,
-      .n_variants = j->n_variants,
-      .devices = j->o.devices,
-      .batch = j->o.batch,
-      .hbm_bytes = j->o.hbm_bytes,
-      .state = j->o.state,
-      .sample_flop = j->sample_flop,
-      .semantics = j->o.first_stage_gradients ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED,
-      .recompute = j->o.recompute,
-      .quick_steps = j->o.steps,
-      .steps = j->o.steps,
-      .check = j->o.check};
-  if (status == PZ_OK) status = pz_plan_best(&in, j->o.n_next, &j->work, &found, j->err);
-  if (status == PZ_OK && !found.n) status = say_what_is_missing(j, &found);
-  if (status != PZ_OK) return status;
-  p->plans = pz_arena_alloc(arena, found.n, sizeof *p->plans);
-  if (!p->plans) return no_memory(j->err);
-  for (; p->n_plans < found.n && status == PZ_OK; p->n_plans++)
-    status = pz_partition_make(&found.plans[p->n_plans], found.lower_bound_s, arena,
-                               &p->plans[p->n_plans], j->err);
-  return status;
+static void release_cost(void *cost) { pz_cost_release(cost); }
+
+struct partition_args {
+  const char *model;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  const struct pz_partition_options *options;
+  struct pz_partitions **out;
+};
+
+static void partition_model(struct pz_call *call, void *ctx) {
+  const struct partition_args *args = ctx;
+  struct pz_partition_options o = pz_partition_options_default();
+  struct pz_cluster wide;
+  const struct pz_cluster *net = NULL;
+  pz_require_options(call, &o, sizeof o, args->options, "pz_partition_options_default");
+  pz_require(call, args->model, "model");
+  pz_require(call, args->out, "out");
+  pz_must(call, pz_chip_check(args->chip, pz_call_error(call)));
+  check_options(call, &o);
+  pz_must(call, pz_cluster_take(args->net, o.devices, &wide, &net, pz_call_error(call)));
+  if (!(o.hbm_bytes > 0)) o.hbm_bytes = (double)pz_chip_hbm_bytes(args->chip);
+  struct pz_cost *cost = pz_alloc(call, 1, sizeof *cost);
+  pz_cost_init(cost, args->chip, net);
+  pz_defer(call, release_cost, cost);
+  if (!cost->net.n_levels)
+    pz_raise(call, PZ_BAD_INPUT, "chip %s has no link between devices; set link.bytes_per_s",
+             args->chip->name);
+  const struct variant_list *list = build_variants(call, args->model, &o, cost->net.devices);
+  const struct pz_plan_inputs in = {.cost = cost,
+                                    .variants = list->variants,
+                                    .n_variants = list->n,
+                                    .devices = o.devices,
+                                    .batch = o.batch,
+                                    .hbm_bytes = o.hbm_bytes,
+                                    .state = o.state,
+                                    .sample_flop = list->sample_flop,
+                                    .semantics = o.first_stage_gradients ? PZ_SEMANTICS_ORIGINAL
+                                                                         : PZ_SEMANTICS_CORRECTED,
+                                    .recompute = o.recompute,
+                                    .quick_steps = o.steps,
+                                    .steps = o.steps,
+                                    .check = o.check};
+  struct pz_plan_list found = pz_plan_list_best(call, &in, o.n_next);
+  if (!found.n) raise_no_plan(call, &o, list, &found);
+  struct pz_call own;
+  struct pz_partitions *out = pz_object_new(call, sizeof *out, &own);
+  out->n_plans = found.n;
+  out->plans = pz_alloc(&own, found.n, sizeof *out->plans);
+  for (uint32_t i = 0; i < found.n; i++)
+    out->plans[i] = pz_partition_describe(&own, &found.plans[i], found.lower_bound_s);
+  *args->out = pz_object_keep(call, out);
 }
 
 enum pz_status pz_partition_model(const char *model, const struct pz_chip *chip,
                                   const struct pz_cluster *net,
                                   const struct pz_partition_options *options,
                                   struct pz_partitions **out, struct pz_error *err) {
-  struct job j = {.model = model, .o = pz_partition_options_default(), .err = err};
-  struct pz_cluster wide;
-  struct pz_arena *arena;
-  void *made = NULL;
-  enum pz_status status =
-      pz_sized_take(&j.o, sizeof j.o, options, "pz_partition_options_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {model, "model"}, {out, "out"});
-  if (status == PZ_OK) status = pz_chip_check(chip, err);
-  if (status == PZ_OK) status = check_options(&j.o, err);
-  if (status == PZ_OK) status = pz_cluster_take(net, j.o.devices, &wide, &net, err);
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the plans", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  if (!(j.o.hbm_bytes > 0)) j.o.hbm_bytes = (double)pz_chip_hbm_bytes(chip);
-  pz_cost_init(&j.cost, chip, net);
-  pz_arena_init(&j.work, NULL);
-  status = j.cost.net.n_levels
-               ? solve(&j, made, arena)
-               : pz_fail(err, PZ_BAD_INPUT,
-                         "chip %s has no link between devices; set link.bytes_per_s", chip->name);
-  for (uint32_t i = 0; i < j.n_variants; i++) pz_workload_free(j.variants[i].w);
-  pz_arena_release(&j.work);
-  pz_cost_release(&j.cost);
-  status = pz_held_give(status, made, out);
-  return status == PZ_NO_MEMORY ? no_memory(err) : status;
+  struct partition_args args = {model, chip, net, options, out};
+  return pz_border(partition_model, &args, err);
 }
 
-void pz_partitions_free(struct pz_partitions *p) { pz_held_free(p); }
+void pz_partitions_free(struct pz_partitions *p) { pz_object_free(p); }
+
+/* ---- for callers that return a status ---- */
+
+struct describe_args {
+  const struct pz_place_model *m;
+  double lower_bound_s;
+  struct pz_arena *arena;
+  struct pz_partition *out;
+};
+
+static void describe_model(struct pz_call *call, void *ctx) {
+  const struct describe_args *args = ctx;
+  struct pz_call own = pz_call_in(call, args->arena);
+  *args->out = pz_partition_describe(&own, args->m, args->lower_bound_s);
+}
+
+enum pz_status pz_partition_make(const struct pz_place_model *m, double lower_bound_s,
+                                 struct pz_arena *arena, struct pz_partition *out,
+                                 struct pz_error *err) {
+  struct describe_args args = {m, lower_bound_s, arena, out};
+  return pz_border(describe_model, &args, err);
+}

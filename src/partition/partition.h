@@ -1,6 +1,6 @@
-/* The original system's plan to train a model on a cluster, as people and programs are told of it:
- * degrees, times, memory, stages.  A plain value: it knows nothing of the solver, the workload or the
- * chip that it was made with, and can be kept, printed and compared after they are gone. */
+/* The original system's plan to train a model on a cluster, as it is shown to users: degrees, times, memory, stages.  A
+ * plain value: it refers to neither the solver nor the workload nor the chip that it was made with, and can be kept,
+ * printed and compared after they are gone. */
 #ifndef PZ_PARTITION_PARTITION_H
 #define PZ_PARTITION_PARTITION_H
 
@@ -8,13 +8,18 @@
 
 struct pz_place_model;
 
-/* A solved problem, told as a plan; lower_bound_s as in pz_partition.  Everything is copied into the
- * arena.  Errors: no memory.  Cost: stages x layers x edges. */
+/* Describes a solved problem; lower_bound_s is that of struct pz_partition.  Everything is copied into the memory of the
+ * call.  Cost: stages x layers x edges. */
+struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_place_model *m,
+                                          double lower_bound_s);
+
+/* Fields of struct pz_partition, for results that contain plans. */
+extern const struct pz_record pz_partition_record;
+
+/* ---- for callers that return a status ---- */
+
 PZ_NODISCARD enum pz_status pz_partition_make(const struct pz_place_model *m, double lower_bound_s,
                                               struct pz_arena *arena, struct pz_partition *out,
                                               struct pz_error *err);
-
-/* Fields of struct pz_partition, for results that hold plans. */
-extern const struct pz_record pz_partition_record;
 
 #endif

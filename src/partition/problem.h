@@ -1,31 +1,36 @@
-/* A placement problem: the layers of a model, with their costs for every tensor-parallel degree, to
- * be divided into pipeline stages and replicated over devices so that the step time is minimal.  A
- * width is a tensor-parallel degree.
+/* The original system's placement problem: divide the layers of a model into pipeline stages, and replicate the pipeline
+ * over devices, so that the step time is minimal.
  *
  * Stages are numbered from the end (the last is 1).  With M microbatches, s stages, d replicas:
  *     time      = maxload (ceil(M / d) + s - 1) + allreduce
  *     allreduce = 4 (d - 1) / d P / bw
  *     memory    = state P + A + (i - 1) K    of stage i
- * P are parameter bytes, A activations kept, K what each further microbatch in flight keeps: A, or
- * with recomputation the input bytes of the stage. */
+ * maxload is the time of the slowest stage for one microbatch, P are parameter bytes, A saved activations, and K what each
+ * further microbatch in flight keeps: A, or with recompute the input bytes of the stage.
+ *
+ * The room works in this order: problem.c has the formulas and plans that are given; solve.c finds the best plan;
+ * checker.c checks a plan without the solver; lower_bound.c bounds the time of all plans; best.h chooses among variants of
+ * a model; partition.h describes a plan for users; instance.h reads problems from files.  None of it knows how a training
+ * framework runs a plan: that is src/step. */
 #ifndef PZ_PARTITION_PROBLEM_H
 #define PZ_PARTITION_PROBLEM_H
 
-#include "core/arena.h"
+#include "core/call.h"
 
-/* Whose parameters the gradient all-reduce is charged for. */
+/* The stage whose parameters the gradient all-reduce is charged for. */
 enum pz_semantics {
-  PZ_SEMANTICS_ORIGINAL, /* the first stage's, as the published program does */
-  PZ_SEMANTICS_CORRECTED /* the largest stage's */
+  PZ_SEMANTICS_ORIGINAL, /* the first stage, as in the published program */
+  PZ_SEMANTICS_CORRECTED /* the stage with the most parameters */
 };
 
 struct pz_place_layer {
   int64_t id;
-  const char *name; /* of a model's layer; else NULL */
+  const char *name; /* NULL unless the layer is of a model */
   double fwd_s, bwd_s;
-  double link_s[2]; /* collectives of a model's layer, by direction; may overlap with the rest */
+  double link_s
+      [2]; /* time of collectives by direction, of a model's layer; may overlap with the rest */
   double param_bytes, act_bytes;
-  bool tensor_parallel; /* a stage with such a layer takes t devices, others one */
+  bool tensor_parallel; /* a stage with such a layer uses t devices, other stages one */
 };
 
 struct pz_place_edge {
@@ -33,7 +38,7 @@ struct pz_place_edge {
   double bytes;
 };
 
-/* The layers at one width, in topological order: among ready ones the one listed first. */
+/* The layers at one tensor-parallel degree ("width"), in topological order: among ready layers the one listed first. */
 struct pz_place_width {
   int64_t t;
   const struct pz_place_layer *layers;
@@ -41,7 +46,7 @@ struct pz_place_width {
   uint32_t n, n_edges;
 };
 
-/* A part of the network: plans on at most so many devices stay inside it and have its bandwidth. */
+/* A part of the network.  Plans on at most this many devices stay inside one such part and use its bandwidth. */
 struct pz_place_domain {
   int64_t devices;
   double bytes_per_s;
@@ -54,105 +59,103 @@ struct pz_place_problem {
   int64_t devices, microbatches;
   struct pz_place_domain domains[PZ_PLACE_MOST_DOMAINS]; /* smaller than `devices`, ascending */
   uint32_t n_domains;
-  double state; /* bytes held for a byte of parameters: 2, with Adam 3 */
+  double state; /* bytes held for each byte of parameters: 2, with Adam 3 */
   bool recompute;
   enum pz_semantics semantics;
   const struct pz_place_width *widths;
   uint32_t n_widths;
 };
 
-/* A stage: which layers, what it takes. */
 struct pz_stage {
-  const uint32_t *layers; /* indices in the width's layers, ascending */
+  const uint32_t *layers; /* indices of the width's layers, ascending */
   uint32_t n;
   int64_t devices;
   double load_s, param_bytes, memory_bytes;
 };
 
 struct pz_place_solution {
-  uint32_t width;  /* index in the problem's */
-  uint32_t domain; /* the same; n_domains: the whole network */
+  uint32_t width;  /* index of the problem's widths */
+  uint32_t domain; /* index of the problem's domains, or n_domains for the whole network */
   int64_t d;
   struct pz_stage *stages; /* from the first to the last */
   uint32_t n_stages;
   double maxload_s, allreduce_s, time_s;
 };
 
-/* The problem as a plan in one domain (n_domains: the whole network) sees it. */
+/* ---- formulas ------------------------------------------------------------------------------- */
+
+/* The problem of plans inside one domain, or in the whole network if `domain` is n_domains. */
 struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32_t domain);
 
-/* The time of a batch, and its gradient all-reduce. */
+/* The gradient all-reduce, and the time of a batch, as above. */
 double pz_place_allreduce_s(const struct pz_place_problem *p, int64_t d, double param_bytes);
 double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
                        int64_t d, double param_bytes);
 
-/* The best number of replicas of s stages that take n_devices together. */
+/* A number of replicas; d is 0 and time_s DBL_MAX if there is none below a limit. */
 struct pz_replicas {
-  int64_t d;     /* 0: none is below limit_s ... */
-  double time_s; /* ... and this is DBL_MAX */
+  int64_t d;
+  double time_s;
 };
-struct pz_replicas pz_place_best_d(const struct pz_place_problem *p, double maxload_s,
-                                   uint32_t n_stages, int64_t n_devices, double param_bytes,
-                                   double limit_s);
 
-/* What one stage of a plan takes, from its layers: the formulas above, plainly, for plans that are
- * given and for the checker.  The solver has a table of its own (solve.c), so that each can test the
- * other. */
+/* The best number of replicas of a pipeline of n_stages stages on n_devices devices, with a time below limit_s. */
+struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *p, double maxload_s,
+                                          uint32_t n_stages, int64_t n_devices, double param_bytes,
+                                          double limit_s);
+
+/* Time and memory of one stage, computed from its layers by the formulas above.  For plans that are given and for the
+ * checker; the solver has a table of its own, so that each can test the other. */
 struct pz_stage_sum {
-  double forward_s, backward_s; /* with waiting for what comes from outside; backward with forward
-                                   again where it is recomputed */
-  double load_s;                /* both */
+  double forward_s;  /* includes waiting for inputs from other stages */
+  double backward_s; /* the same; includes the second forward pass if the stage recomputes */
+  double load_s;     /* forward_s + backward_s */
   double param_bytes, act_bytes;
   double in_flight_bytes; /* (i - 1) K */
   double memory_bytes;
   bool tensor_parallel;
 };
 
-/* stage[i]: which of the stages, from 0, layer i is in; the sum of stage k. */
+/* The sum of stage k; stage_of[i] is the stage of layer i, from 0. */
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *p, const struct pz_place_width *w,
-                                 const uint32_t *stage, uint32_t k, uint32_t n_stages);
+                                 const uint32_t *stage_of, uint32_t k, uint32_t n_stages);
 
 /* ---- plans that are given ------------------------------------------------------------------- */
 
-/* As experts' plans are: repeated layers divided evenly into stages, in one of two ways. */
+/* How the repeated layers of an expert's plan are divided into stages. */
 enum pz_fixed_split {
-  PZ_SPLIT_EVEN,  /* layer i of L in stage floor(i p / L); what stands before or after goes along */
-  PZ_SPLIT_COMPAT /* as the original program, off by one: the first L nodes, ceil(L / p) each */
+  PZ_SPLIT_EVEN, /* layer i of L in stage floor(i p / L); layers before and after belong to the stages at the ends */
+  PZ_SPLIT_COMPAT /* as the original program divides, off by one: the first L nodes, ceil(L / p) in each stage */
 };
 
 struct pz_fixed {
-  int64_t stages; /* 0: there is no such plan */
+  int64_t stages; /* 0 if no plan is given */
   enum pz_fixed_split split;
   int64_t t, d;
-  int64_t first, layers; /* id of the first repeated layer; how many there are */
+  int64_t first, layers; /* id of the first repeated layer, and the number of repeated layers */
 };
 
-/* The plan in full; the arena holds it.  PZ_NO_ANSWER when it cannot be: `err` says why. */
-PZ_NODISCARD enum pz_status pz_fixed_plan(const struct pz_place_problem *p,
-                                          const struct pz_fixed *f, struct pz_arena *arena,
-                                          struct pz_place_solution *out, struct pz_error *err);
+/* Evaluates a given plan.  Returns NULL, or a sentence that says why the plan is impossible. */
+const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_problem *p,
+                                   const struct pz_fixed *f, struct pz_place_solution *out);
 
 /* ---- the problem of a model ----------------------------------------------------------------- */
 
-/* A problem of one width on so many devices; layers, memory and microbatches are yet to be set.  The
- * bandwidth is that of the innermost level of the network that joins all devices; plans that need
- * fewer have that of the levels inside it. */
+/* A problem of one width on `devices` devices; the caller sets layers, memory and microbatches.  The bandwidth is that of
+ * the innermost level of the network that joins all devices; the levels inside it become domains. */
 struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices);
 
-/* A layer's schedule in one direction. */
+/* The schedule of a layer in one direction. */
 struct pz_layer_time {
-  double s, least_s; /* its makespan, and the bound: no schedule is shorter */
-  double link_s;     /* collectives in it; may overlap with the rest */
-  bool open;         /* not proven the best */
+  double s;       /* its makespan */
+  double least_s; /* a lower bound on the makespan of every schedule */
+  double link_s;  /* collectives in it; may overlap with the rest */
+  bool open;      /* it is not proven optimal */
 };
 
-/* A workload's layers one by one, as often as they stand in the model, each with an edge to the
- * next: times[i] are those of w->layers[i], by direction, or with `least` their bounds.  Names are
- * the workload's. */
-PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
-                                           struct pz_layer_time (*times)[2], bool least,
-                                           struct pz_arena *arena, struct pz_place_width *out,
-                                           struct pz_error *err);
+/* The layers of a workload one by one, repeated as in the model, each with an edge to the next.  times[i] are the times of
+ * w->layers[i] by direction, of which `least` selects the lower bounds.  Names stay the workload's. */
+struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *w,
+                                           struct pz_layer_time (*times)[2], bool least);
 
 /* ---- solve.c ---------------------------------------------------------------------------------
  *
@@ -160,59 +163,67 @@ PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
  * tensor-parallel degree, after J. Tarnawski, D. Narayanan, A. Phanishayee, "Piper:
  * Multidimensional Planner for DNN Parallelization", NeurIPS 2021. */
 
-/* Of plans that take at most limit_s (DBL_MAX: all), the fastest; of equally fast plans a limit may
- * give another.  PZ_NO_ANSWER when there is none.  Errors: no memory; a graph with too many cuts into
- * two parts. */
-PZ_NODISCARD enum pz_status pz_place_solve(const struct pz_place_problem *p, double limit_s,
-                                           struct pz_arena *arena, struct pz_place_solution *out,
-                                           struct pz_error *err);
+/* Finds the fastest plan of at most limit_s (DBL_MAX for no limit); among equally fast plans the limit may decide which is
+ * found.  Returns false if there is none.  Raises PZ_BAD_INPUT for a graph with too many cuts into two parts. */
+bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *p, double limit_s,
+                           struct pz_place_solution *out);
 
-/* For infeasible problems: the least memory with which a plan would be feasible. */
+/* For infeasible problems: the least memory with which some plan is feasible, and its stage with the most memory. */
 struct pz_fit {
-  double hbm_bytes;         /* the least that would do, to a thousandth; DBL_MAX: no amount would */
-  uint32_t stage, n_stages; /* of the plan that fits it: the stage that takes most (from 0) */
-  uint32_t n_layers;        /* of that stage ... */
-  int64_t first, last;      /* ... and their ids */
+  double hbm_bytes;         /* to a thousandth; DBL_MAX if no amount would do */
+  uint32_t stage, n_stages; /* the stage counts from 0 */
+  uint32_t n_layers;        /* of the stage */
+  int64_t first, last;      /* ids of its first and last layer */
   double param_bytes, memory_bytes;
 };
 
-struct pz_fit pz_fit_least(const struct pz_place_problem *p);
+struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *p);
 
-/* Independent checker of a plan: recomputed from the layers; shares only the formula of the time with the
- * solver.  PZ_INTERNAL, with what is wrong. */
-PZ_NODISCARD enum pz_status pz_partition_check(const struct pz_place_problem *p,
-                                               const struct pz_place_solution *plan,
-                                               struct pz_error *err);
+/* Checks a plan by recomputing it from the layers; shares only the formulas with the solver.  Raises PZ_INTERNAL if
+ * something is wrong. */
+void pz_place_check(struct pz_call *call, const struct pz_place_problem *p,
+                    const struct pz_place_solution *plan);
 
 /* ---- lower_bound.c ---------------------------------------------------------------------------
  *
- * A lower bound on the step time of any plan of a model, in a fraction of a microsecond.  Memory does not
- * depend on the speed of a chip, so the numbers of stages it rules out are computed once; afterwards only
- * the layers' times enter.  Relaxations: stages share the work evenly except for whole repeated layers, the
- * largest stage has its even share of parameters, transfers are the smallest between any two layers. */
+ * A lower bound on the step time of any plan of a model, in a fraction of a microsecond.  The numbers of stages that
+ * memory rules out do not depend on the speed of a chip and are computed once; afterwards only the times of the layers
+ * matter.  Relaxations: stages share the work evenly except for whole repeated layers, the largest stage has its even share
+ * of parameters, and every transfer is the smallest between any two layers. */
 
 struct pz_place_bound {
-  struct pz_place_problem p;          /* its layers' times are not looked at */
-  uint32_t least_stages, most_stages; /* that memory and devices allow; most 0: none */
-  const uint32_t *runs;               /* of equal layers: how many each has */
-  uint32_t n_runs, main_run;          /* the longest */
-  double edge_bytes, transfer_s;      /* between two stages, at least */
-  double share;   /* of the work of a microbatch, if devices shared it all evenly */
-  double *params; /* by stages: of the stage that is charged, at least */
-  double *rounds; /* by stages: microbatches' times, at least */
-  const struct pz_place_bound *inner; /* of each domain of the network, which p does not have */
+  struct pz_place_problem p; /* the times of its layers are not used */
+  uint32_t least_stages;     /* by memory */
+  uint32_t most_stages;      /* by devices and memory; 0 if no plan is feasible */
+  const uint32_t *runs;      /* lengths of the runs of equal layers */
+  uint32_t n_runs, main_run; /* main_run is the longest */
+  double edge_bytes;         /* of the smallest transfer between two layers */
+  double transfer_s;         /* its time */
+  double share;              /* step over work of a microbatch, if devices shared all work evenly */
+  double *charged_bytes;     /* by number of stages: parameters of the charged stage, at least */
+  double *rounds;            /* by number of stages: least number of rounds of the slowest stage */
+  const struct pz_place_bound *inner; /* one for each domain of the network; p has none */
   uint32_t n_inner;
 };
 
-/* For a problem of one width, a chain of runs of equal layers. */
-PZ_NODISCARD enum pz_status pz_place_bound_init(struct pz_place_bound *x,
+/* For a problem of one width whose layers are a chain of runs of equal layers.  `runs` has to live as long. */
+void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *p,
+                            const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out);
+
+/* A lower bound on the time of plans whose layers take at least fwd_s and bwd_s (by run).  A result that is not below
+ * limit_s may be any such number.  Returns HUGE_VAL if no plan is feasible. */
+double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
+                             const double *bwd_s, double limit_s);
+
+/* ---- for callers that return a status ---- */
+
+PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
+                                           struct pz_layer_time (*times)[2], bool least,
+                                           struct pz_arena *arena, struct pz_place_width *out,
+                                           struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_place_bound_init(struct pz_place_bound *bound,
                                                 const struct pz_place_problem *p,
                                                 const uint32_t *runs, uint32_t n_runs,
                                                 struct pz_arena *arena, struct pz_error *err);
-
-/* No plan whose layers take at least these times (by run) is faster.  `limit_s`: nothing from there
- * on is of interest, and the result may be anything not below it.  HUGE_VAL: nothing fits. */
-double pz_place_bound_time_s(const struct pz_place_bound *x, const double *fwd_s,
-                             const double *bwd_s, double limit_s);
 
 #endif

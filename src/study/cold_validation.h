@@ -1,19 +1,19 @@
-/* Runs on built chips, predicted by the chips' data sheets alone (chip/cold.h): errors by chip, and with constants that
- * were fitted on the runs of other lines of chips. */
+/* Errors of "cold" predictions: runs on existing chips that are predicted by the data sheet of the chip alone (chip/cold.h).
+ *
+ * Two questions are answered: how large are the errors on each chip, and how large are they on a family of chips if the
+ * constants are fitted on all other families. */
 #ifndef PZ_STUDY_COLD_VALIDATION_H
 #define PZ_STUDY_COLD_VALIDATION_H
 
 #include "study/points.h"
 
-/* Errors by chip of points that were predicted so.  Makes *out, but for the families; the points' arena holds it.
- * PZ_NO_MEMORY is the only error. */
-PZ_NODISCARD enum pz_status pz_cold_chips(const struct pz_vec *points, struct pz_cold_errors *out);
+/* Errors by chip, of points that were predicted by data sheets.  The families are left empty. */
+struct pz_cold_errors pz_cold_chip_errors(struct pz_call *call, const struct pz_vec *points);
 
-/* The families of chips, each left out of a fit: constants are fitted on runs of the others.  `tables`: struct
- * pz_run_table, read with the usual constants; `points`: their rows, one after another; e: of pz_cold_chips.  Cost: that
- * of some ten thousand predictions. */
-PZ_NODISCARD enum pz_status pz_cold_families(const struct pz_vec *tables,
-                                             const struct pz_vec *points, unsigned threads,
-                                             struct pz_cold_errors *e, struct pz_error *err);
+/* Fills the families of `errors`, which is a result of pz_cold_chip_errors().  `tables` (struct pz_run_table) were
+ * predicted by data sheets, and `points` are their rows in order.  Costs about ten thousand predictions. */
+void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *tables,
+                                const struct pz_vec *points, unsigned threads,
+                                struct pz_cold_errors *errors);
 
 #endif

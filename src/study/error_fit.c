@@ -1,179 +1,204 @@
+/* Fits the table of expected errors, and shows how well the built-in table covers the runs.
+ *
+ * error_fit_of() collects the training runs that count.  fit_variances() fits the variances of all features by coordinate
+ * descent, optionally without one source.  fit_left_out() repeats it without each source in turn, for the width of the
+ * interval and the error of an unseen feature.  pz_error_fit_write_csv() writes the table; its rows also say which features,
+ * chips and networks validated runs have.  The method is weighted least squares on squared errors with a ridge term; the
+ * constants below are chosen, not derived. */
 #include "study/error_fit.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/alloc.h"
 #include "core/num.h"
 #include "core/text.h"
 #include "step/expected_error.h"
 
-/* Chosen: an error counts as at most so much; runs of a source as at most so many; a feature's variance is drawn towards 0
- * by so many runs without error; the fit's steps. */
-static const double MOST_ERROR = 0.3, SOURCE_RUNS = 12, DRAWN_BY = 40;
-enum { FIT_STEPS = 60 };
+static const double MOST_ERROR = 0.3; /* larger errors count as this one */
+static const double SOURCE_RUNS = 12; /* runs that a source counts for, at most */
+static const double SHRINK_RUNS = 40; /* runs without error that shrink the variance of a feature */
+enum {
+  FIT_STEPS = 60,
+  MOST_UNSEEN = 6 /* a run with more unseen features counts as one with these */
+};
 
-/* Part of the runs of left-out sources within the interval.  The model's constants were fitted to these runs: of published
- * runs that no constant has seen, 8 of 10 are within it. */
+/* Part of the left-out runs that the interval is to cover.  The constants of the model were fitted to these runs; of
+ * published runs that no constant has seen, it covers 8 of 10. */
 static const double COVERED = 0.87;
 
-struct fitted {
-  uint32_t n;
-  const struct pz_validation_point **run;
-  double *e2;     /* squared errors */
-  double *weight; /* of the run */
-  double *rest;   /* e2 less what is explained */
-  uint32_t *source, *runs_of;
-  uint32_t n_sources;
+struct error_run {
+  const struct pz_validation_point *point;
+  double squared_error;
+  double unexplained; /* squared error minus the variances of its features */
+  double weight;
+  uint32_t source; /* runs of one group are from one source */
 };
+
+struct error_fit {
+  struct error_run *runs;
+  uint32_t n, n_sources;
+};
+
+static struct error_fit error_fit_of(struct pz_call *call, const struct pz_validation_point *points,
+                                     uint32_t n) {
+  struct error_fit fit = {.runs = pz_alloc(call, n, sizeof *fit.runs)};
+  uint32_t *runs_of_source = pz_alloc(call, n, sizeof *runs_of_source);
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_validation_point *p = &points[i];
+    if (p->kind != PZ_POINT_RUN || !p->features || !pz_point_is_ok(p) || !pz_point_is_compared(p))
+      continue;
+    uint32_t source = fit.n_sources;
+    for (uint32_t j = 0; j < fit.n && source == fit.n_sources; j++)
+      if (strcmp(fit.runs[j].point->group, p->group) == 0) source = fit.runs[j].source;
+    if (source == fit.n_sources) fit.n_sources++;
+    runs_of_source[source]++;
+    double e = pz_fmin(fabs(p->measured_s / p->predicted_s - 1), MOST_ERROR);
+    fit.runs[fit.n] = (struct error_run){.point = p, .squared_error = e * e, .source = source};
+    fit.n++;
+  }
+  for (uint32_t i = 0; i < fit.n; i++)
+    fit.runs[i].weight = pz_fmin(1, SOURCE_RUNS / runs_of_source[fit.runs[i].source]);
+  return fit;
+}
+
+/* ---- the fit -------------------------------------------------------------------------------- */
 
 struct variances {
-  double all, own[PZ_FEATURES];
+  double all; /* of every run */
+  double own[PZ_FEATURES];
 };
 
-static bool is_counted(const struct pz_validation_point *p) {
-  return p->kind == PZ_POINT_RUN && p->features && strcmp(p->quality, "ok") == 0 &&
-         p->predicted_s > 0 && p->measured_s > 0;
-}
-
-static void take_runs(struct fitted *f, const struct pz_validation_point *points, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) {
-    if (!is_counted(&points[i])) continue;
-    uint32_t k = f->n, s = f->n_sources;
-    for (uint32_t j = 0; j < k && s == f->n_sources; j++)
-      if (strcmp(f->run[j]->group, points[i].group) == 0) s = f->source[j];
-    if (s == f->n_sources) f->n_sources++;
-    f->run[k] = &points[i];
-    f->source[k] = s;
-    f->runs_of[s]++;
-    double e = pz_fmin(fabs(points[i].measured_s / points[i].predicted_s - 1), MOST_ERROR);
-    f->e2[k] = e * e;
-    f->n++;
-  }
-  for (uint32_t i = 0; i < f->n; i++)
-    f->weight[i] = pz_fmin(1, SOURCE_RUNS / f->runs_of[f->source[i]]);
-}
-
-/* One number of the sum, 0 or more, as the others leave it. */
-static void improve(struct fitted *f, uint32_t without, uint64_t feature, double drawn_by,
-                    double *v) {
+/* Sets one variance to its least-squares value, at least 0, while all others stay.  `feature` is the bit of a feature, or 0
+ * for the variance of every run.  Runs of the source `without` do not count. */
+static void improve_variance(struct error_fit *fit, uint32_t without, uint64_t feature,
+                             double shrink_runs, double *variance) {
   double sum = 0, weight = 0;
-  for (uint32_t i = 0; i < f->n; i++) {
-    if (f->source[i] == without || (feature && !(f->run[i]->features & feature))) continue;
-    sum += f->weight[i] * (f->rest[i] + *v);
-    weight += f->weight[i];
+  for (uint32_t i = 0; i < fit->n; i++) {
+    const struct error_run *run = &fit->runs[i];
+    if (run->source == without || (feature && !(run->point->features & feature))) continue;
+    sum += run->weight * (run->unexplained + *variance);
+    weight += run->weight;
   }
-  double better = weight > 0 ? pz_fmax(0, sum / (weight + drawn_by)) : 0;
-  for (uint32_t i = 0; i < f->n; i++)
-    if (!feature || f->run[i]->features & feature) f->rest[i] += *v - better;
-  *v = better;
+  double better = weight > 0 ? pz_fmax(0, sum / (weight + shrink_runs)) : 0;
+  for (uint32_t i = 0; i < fit->n; i++) {
+    struct error_run *run = &fit->runs[i];
+    if (!feature || run->point->features & feature) run->unexplained += *variance - better;
+  }
+  *variance = better;
 }
 
-/* By the sources but one; f->rest is then what each run has more than is explained. */
-static struct variances fit(struct fitted *f, uint32_t without) {
+/* Fits the variances to all sources but one (`without`, or n_sources to use all), by coordinate descent.  Leaves in the
+ * runs what the variances do not explain. */
+static struct variances fit_variances(struct error_fit *fit, uint32_t without) {
   struct variances v = {.all = 0};
-  memcpy(f->rest, f->e2, f->n * sizeof *f->rest);
+  for (uint32_t i = 0; i < fit->n; i++) fit->runs[i].unexplained = fit->runs[i].squared_error;
   for (int step = 0; step < FIT_STEPS; step++) {
-    improve(f, without, 0, 0, &v.all);
+    improve_variance(fit, without, 0, 0, &v.all);
     for (int k = 0; k < PZ_FEATURES; k++)
       if (pz_feature_is_fitted((enum pz_feature)k))
-        improve(f, without, PZ_FEATURE_BIT(k), DRAWN_BY, &v.own[k]);
+        improve_variance(fit, without, PZ_FEATURE_BIT(k), SHRINK_RUNS, &v.own[k]);
   }
   return v;
 }
 
-/* What the runs of all sources but one have. */
-static struct pz_risk seen_without(const struct fitted *f, uint32_t without) {
-  struct pz_risk r = {.seen = 0};
-  uint64_t with[PZ_FEATURES] = {0};
-  for (uint32_t i = 0; i < f->n; i++) {
-    uint64_t set = f->source[i] == without ? 0 : f->run[i]->features;
-    r.seen |= set;
-    for (; set; set &= set - 1) with[__builtin_ctzll(set)] |= f->run[i]->features;
+/* The features, alone and in pairs, that the runs of all sources but one have. */
+static struct pz_risk features_seen_without(const struct error_fit *fit, uint32_t without) {
+  struct pz_risk seen = {.seen = 0};
+  uint64_t together[PZ_FEATURES] = {0};
+  for (uint32_t i = 0; i < fit->n; i++) {
+    if (fit->runs[i].source == without) continue;
+    uint64_t features = fit->runs[i].point->features;
+    seen.seen |= features;
+    for (int k = 0; k < PZ_FEATURES; k++)
+      if (features & PZ_FEATURE_BIT(k)) together[k] |= features;
   }
   for (int k = 0; k < PZ_FEATURES; k++)
-    r.strange[k] = pz_feature_partners((enum pz_feature)k) & ~with[k];
-  return r;
+    seen.strange[k] = pz_feature_partners((enum pz_feature)k) & ~together[k];
+  return seen;
 }
 
-/* A run whose source was left out. */
-struct left_out {
-  double e2, explained, weight, unseen, ratio;
+/* A run that was compared with the fit of the other sources. */
+struct left_out_run {
+  double squared_error, explained;
+  double n_unseen; /* its features that no other source has */
+  double weight;
+  double ratio; /* what is to be covered, see fit_left_out() */
   uint32_t source;
 };
 
-static int by_ratio(const void *a, const void *b) {
-  const struct left_out *x = a, *y = b;
+static int compare_ratios(const void *a, const void *b) {
+  const struct left_out_run *x = a, *y = b;
   return (x->ratio > y->ratio) - (x->ratio < y->ratio);
 }
 
-/* The ratio below which so many of the runs lie as should be covered. */
-static double covering(struct left_out *l, uint32_t n) {
+/* The least ratio that covers the wanted part of the runs.  Sorts the runs. */
+static double covering_ratio(struct left_out_run *runs, uint32_t n) {
   double all = 0, covered = 0, ratio = 0;
-  qsort(l, n, sizeof *l, by_ratio);
-  for (uint32_t i = 0; i < n; i++) all += l[i].weight;
+  qsort(runs, n, sizeof *runs, compare_ratios);
+  for (uint32_t i = 0; i < n; i++) all += runs[i].weight;
   for (uint32_t i = 0; i < n && covered < COVERED * all; i++) {
-    covered += l[i].weight;
-    ratio = l[i].ratio;
+    covered += runs[i].weight;
+    ratio = runs[i].ratio;
   }
   return ratio;
 }
 
-/* The squared width in standard deviations that covers as many of the runs that were left out as it should, of those without
- * unseen features; and the error that covers as many of the others when it is added for the root of their number. */
-static void fit_left_out(struct fitted *f, struct left_out *l, double *unseen, double *width2) {
-  enum { MOST_UNSEEN = 6 }; /* more of them say no more */
-  uint32_t known = 0;
-  for (uint32_t s = 0; s < f->n_sources; s++) {
-    struct pz_risk r = seen_without(f, s);
-    fit(f, s);
-    for (uint32_t i = 0; i < f->n; i++) {
-      if (f->source[i] != s) continue;
-      double n = pz_fmin(pz_risk_unseen(&r, f->run[i]->features, NULL), MOST_UNSEEN);
-      double explained = pz_fmax(f->e2[i] - f->rest[i], 1e-9);
-      l[i] = (struct left_out){f->e2[i], explained, f->weight[i], n, f->e2[i] / explained, s};
-    }
-  }
-  for (uint32_t i = 0; i < f->n; i++) /* those without unseen features to the front */
-    if (l[i].unseen == 0) {
-      struct left_out one = l[i];
-      l[i] = l[known];
-      l[known++] = one;
-    }
-  *width2 = covering(l, known);
-  for (uint32_t i = known; i < f->n;
-       i++) { /* runs of a source err alike: each source counts as one */
-    uint32_t like = 0;
-    for (uint32_t j = known; j < f->n; j++) like += l[j].source == l[i].source;
-    l[i].weight = 1.0 / like;
-    l[i].ratio = (sqrt(l[i].e2) - sqrt(*width2 * l[i].explained)) / sqrt(l[i].unseen);
-  }
-  *unseen = pz_fmax(0, covering(l + known, f->n - known));
-}
-
-/* ---- the table ------------------------------------------------------------------------------ */
-
-/* A row for the runs that have something: a feature, or a text of their own. */
-struct counted {
-  uint32_t runs, sources;
-  double error;
-  int64_t most;
-  uint64_t with;
+struct interval {
+  double squared_width; /* in variances */
+  double unseen_error;  /* added once, times the root of the number of unseen features */
 };
 
-static void put_row(const char *kind, const char *name, const struct counted *c, double variance,
-                    FILE *out) {
-  fprintf(out, "%s,%s,%u,%u,%.4f,%.6f,%" PRId64 ",%" PRIx64 "\n", kind, name, c->sources, c->runs,
-          c->runs ? c->error / c->runs : 0, variance, c->most, c->with);
+/* The interval that covers the left-out runs: its width from the runs without unseen features, the error of an unseen
+ * feature from the others.  Among these every source counts as one, because its runs err alike. */
+static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit) {
+  struct left_out_run *left_out = pz_alloc(call, fit->n, sizeof *left_out);
+  for (uint32_t source = 0; source < fit->n_sources; source++) {
+    struct pz_risk seen = features_seen_without(fit, source);
+    fit_variances(fit, source);
+    for (uint32_t i = 0; i < fit->n; i++) {
+      const struct error_run *run = &fit->runs[i];
+      if (run->source != source) continue;
+      double explained = pz_fmax(run->squared_error - run->unexplained, 1e-9);
+      left_out[i] = (struct left_out_run){
+          .squared_error = run->squared_error,
+          .explained = explained,
+          .n_unseen = pz_fmin(pz_risk_unseen(&seen, run->point->features, NULL), MOST_UNSEEN),
+          .weight = run->weight,
+          .ratio = run->squared_error / explained,
+          .source = source};
+    }
+  }
+  uint32_t n_known = 0; /* runs without unseen features go to the front */
+  for (uint32_t i = 0; i < fit->n; i++) {
+    if (left_out[i].n_unseen != 0) continue;
+    struct left_out_run known = left_out[i];
+    left_out[i] = left_out[n_known];
+    left_out[n_known] = known;
+    n_known++;
+  }
+  struct interval interval = {.squared_width = covering_ratio(left_out, n_known)};
+  for (uint32_t i = n_known; i < fit->n; i++) {
+    struct left_out_run *run = &left_out[i];
+    uint32_t n_of_source = 0;
+    for (uint32_t j = n_known; j < fit->n; j++)
+      if (left_out[j].source == run->source) n_of_source++;
+    double covered = sqrt(interval.squared_width * run->explained);
+    run->weight = 1.0 / n_of_source;
+    run->ratio = (sqrt(run->squared_error) - covered) / sqrt(run->n_unseen);
+  }
+  interval.unseen_error = pz_fmax(0, covering_ratio(left_out + n_known, fit->n - n_known));
+  return interval;
 }
 
-typedef bool has_fn(const struct pz_validation_point *p, const void *what);
+/* ---- runs that have something in common ----------------------------------------------------- */
+
+/* Does a run have what a row of a table is about? */
+typedef bool run_filter(const struct pz_validation_point *p, const void *what);
 
 static bool has_features(const struct pz_validation_point *p, const void *what) {
-  uint64_t set = *(const uint64_t *)what;
-  return (p->features & set) == set;
+  const uint64_t *features = what;
+  return (p->features & *features) == *features;
 }
 
 static bool has_chip(const struct pz_validation_point *p, const void *what) {
@@ -184,138 +209,173 @@ static bool has_network(const struct pz_validation_point *p, const void *what) {
   return strcmp(p->cluster, what) == 0;
 }
 
-static struct counted count(const struct fitted *f, has_fn *has, const void *what) {
-  struct counted c = {.runs = 0};
-  for (uint32_t i = 0; i < f->n; i++) {
-    const struct pz_validation_point *p = f->run[i];
-    bool first = has(p, what);
-    if (!first) continue;
-    for (uint32_t j = 0; j < i && first; j++)
-      first = f->source[j] != f->source[i] || !has(f->run[j], what);
-    c.sources += first;
+struct run_count {
+  uint32_t runs, sources;
+  double error_sum;
+  int64_t most;      /* devices of the largest run */
+  uint64_t features; /* that any of the runs has */
+};
+
+static struct run_count count_runs(const struct error_fit *fit, run_filter *filter,
+                                   const void *what) {
+  struct run_count c = {.runs = 0};
+  for (uint32_t i = 0; i < fit->n; i++) {
+    const struct pz_validation_point *p = fit->runs[i].point;
+    if (!filter(p, what)) continue;
+    bool new_source = true;
+    for (uint32_t j = 0; j < i && new_source; j++)
+      new_source = fit->runs[j].source != fit->runs[i].source || !filter(fit->runs[j].point, what);
+    if (new_source) c.sources++;
     c.runs++;
-    c.error += fabs(p->predicted_s / p->measured_s - 1);
+    c.error_sum += fabs(p->predicted_s / p->measured_s - 1);
     c.most = pz_max(c.most, p->devices);
-    c.with |= p->features;
+    c.features |= p->features;
   }
   return c;
 }
 
-/* A row for each text of the runs. */
-static void put_texts(const struct fitted *f, const char *kind, has_fn *has, bool chips,
-                      FILE *out) {
-  for (uint32_t i = 0; i < f->n; i++) {
-    const char *text = chips ? pz_chip_line(f->run[i]->chip) : f->run[i]->cluster;
-    bool first = *text;
-    for (uint32_t j = 0; j < i && first; j++) first = !has(f->run[j], text);
-    struct counted c = count(f, has, text);
-    if (first) put_row(kind, text, &c, 0, out);
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static void write_row(const char *kind, const char *name, const struct run_count *c,
+                      double variance, FILE *out) {
+  fprintf(out, "%s,%s,%u,%u,%.4f,%.6f,%" PRId64 ",%" PRIx64 "\n", kind, name, c->sources, c->runs,
+          c->runs ? c->error_sum / c->runs : 0, variance, c->most, c->features);
+}
+
+/* Writes a row for each chip, or for each network, that runs have. */
+static void write_names(const struct error_fit *fit, bool chips, FILE *out) {
+  run_filter *filter = chips ? has_chip : has_network;
+  for (uint32_t i = 0; i < fit->n; i++) {
+    const struct pz_validation_point *p = fit->runs[i].point;
+    const char *name = chips ? pz_chip_line(p->chip) : p->cluster;
+    bool is_new = *name;
+    for (uint32_t j = 0; j < i && is_new; j++) is_new = !filter(fit->runs[j].point, name);
+    if (!is_new) continue;
+    struct run_count c = count_runs(fit, filter, name);
+    write_row(chips ? "chip" : "network", name, &c, 0, out);
   }
 }
 
-static void put_table(struct fitted *f, struct left_out *l, FILE *out) {
-  double unseen, width2;
-  struct counted none = {.runs = 0}, longest = {.runs = 0};
-  const uint64_t nothing = 0;
-  fit_left_out(f, l, &unseen, &width2);
-  struct variances v = fit(f, f->n_sources);
-  struct counted all = count(f, has_features, &nothing);
+void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_point *points,
+                            uint32_t n, FILE *out) {
+  struct pz_call work = pz_scratch(call);
+  struct error_fit fit = error_fit_of(&work, points, n);
+  struct interval interval = fit_left_out(&work, &fit);
+  struct variances v = fit_variances(&fit, fit.n_sources);
+  const uint64_t no_feature = 0;
+  const struct run_count none = {.runs = 0};
+  struct run_count all = count_runs(&fit, has_features, &no_feature), longest = none;
+  for (uint32_t i = 0; i < fit.n; i++) longest.most = pz_max(longest.most, fit.runs[i].point->seq);
   fputs("kind,name,sources,runs,mean_error,variance,most,with\n", out);
-  put_row("all", "all runs", &all, width2 * v.all, out);
-  put_row("unseen", "a feature without a validated run", &none, unseen * unseen, out);
-  for (uint32_t i = 0; i < f->n; i++) longest.most = pz_max(longest.most, f->run[i]->seq);
-  put_row("sequence", "longest", &longest, 0, out);
+  write_row("all", "all runs", &all, interval.squared_width * v.all, out);
+  write_row("unseen", "a feature without a validated run", &none,
+            interval.unseen_error * interval.unseen_error, out);
+  write_row("sequence", "longest", &longest, 0, out);
   for (int k = 0; k < PZ_FEATURES; k++) {
-    uint64_t bit = PZ_FEATURE_BIT(k);
-    struct counted c = count(f, has_features, &bit);
-    put_row("feature", pz_feature_text((enum pz_feature)k), &c, width2 * v.own[k], out);
+    uint64_t feature = PZ_FEATURE_BIT(k);
+    struct run_count c = count_runs(&fit, has_features, &feature);
+    write_row("feature", pz_feature_text((enum pz_feature)k), &c, interval.squared_width * v.own[k],
+              out);
   }
-  put_texts(f, "chip", has_chip, true, out);
-  put_texts(f, "network", has_network, false, out);
+  write_names(&fit, true, out);
+  write_names(&fit, false, out);
+  pz_scratch_end(&work);
 }
 
 /* ---- for people ----------------------------------------------------------------------------- */
 
-static struct pz_risk risk_of_run(const struct pz_validation_point *p) {
+/* The expected error of a run by the built-in table, from what the point knows of the run. */
+static struct pz_risk built_in_risk(const struct pz_validation_point *p) {
   struct pz_chip chip = {.name = ""};
   struct pz_cluster net = {.n_levels = 0};
-  uint64_t set = p->features;
+  bool has_several_nodes = p->features & PZ_FEATURE_BIT(PZ_FEATURE_NODES);
   pz_text_copy(chip.name, sizeof chip.name, p->chip);
   pz_text_copy(net.name, sizeof net.name, p->cluster);
-  struct pz_risk_question q = {
-      .chip = &chip,
-      .net = set & PZ_FEATURE_BIT(PZ_FEATURE_NODES) && *p->cluster ? &net : NULL,
-      .experts = set & PZ_FEATURE_BIT(PZ_FEATURE_EXPERTS),
-      .precision = set & PZ_FEATURE_BIT(PZ_FEATURE_EIGHT_BIT)  ? PZ_PRECISION_FP8
-                   : set & PZ_FEATURE_BIT(PZ_FEATURE_FOUR_BIT) ? PZ_PRECISION_NVFP4
-                                                               : PZ_PRECISION_BF16,
-      .devices = p->devices,
-      .seq = p->seq};
+  struct pz_risk_question q = {.chip = &chip,
+                               .net = has_several_nodes && *p->cluster ? &net : NULL,
+                               .experts = p->features & PZ_FEATURE_BIT(PZ_FEATURE_EXPERTS),
+                               .precision = PZ_PRECISION_BF16,
+                               .devices = p->devices,
+                               .seq = p->seq};
+  if (p->features & PZ_FEATURE_BIT(PZ_FEATURE_EIGHT_BIT))
+    q.precision = PZ_PRECISION_FP8;
+  else if (p->features & PZ_FEATURE_BIT(PZ_FEATURE_FOUR_BIT))
+    q.precision = PZ_PRECISION_NVFP4;
   return pz_risk_built_in(&q);
 }
 
-static void tell_row(const struct fitted *f, const char *name, has_fn *has, const void *what,
-                     double own, FILE *out) {
-  struct counted c = count(f, has, what);
-  double width = 0;
-  uint32_t within = 0;
-  for (uint32_t i = 0; i < f->n; i++) {
-    const struct pz_validation_point *p = f->run[i];
-    if (!has(p, what)) continue;
-    struct pz_risk r = risk_of_run(p);
-    double error = pz_risk_error(&r, p->features);
-    width += error;
-    within += fabs(p->measured_s / p->predicted_s - 1) <= error;
-  }
-  if (c.runs)
-    fprintf(out, "%-56s %7u %5u %6.1f%% %6.1f%% %8.1f%% %6.0f%%\n", name, c.sources, c.runs,
-            100 * c.error / c.runs, 100 * own, 100 * width / c.runs, 100.0 * within / c.runs);
-}
-
 static bool has_unseen(const struct pz_validation_point *p, const void *what) {
-  struct pz_risk r = risk_of_run(p);
-  bool any = pz_risk_unseen(&r, p->features, NULL) || *r.beyond;
-  return any == *(const bool *)what;
+  const bool *wanted = what;
+  struct pz_risk risk = built_in_risk(p);
+  bool any = pz_risk_unseen(&risk, p->features, NULL) || *risk.beyond;
+  return any == *wanted;
 }
 
-static void tell_table(const struct fitted *f, FILE *out) {
-  const uint64_t all = 0;
+/* Prints a line for the runs that pass the filter; nothing if there are none.  `own` is the error that the feature adds. */
+static void print_feature(const struct error_fit *fit, const char *name, run_filter *filter,
+                          const void *what, double own, FILE *out) {
+  struct run_count c = count_runs(fit, filter, what);
+  double width_sum = 0;
+  uint32_t n_within = 0;
+  for (uint32_t i = 0; i < fit->n; i++) {
+    const struct pz_validation_point *p = fit->runs[i].point;
+    if (!filter(p, what)) continue;
+    struct pz_risk risk = built_in_risk(p);
+    double width = pz_risk_error(&risk, p->features);
+    width_sum += width;
+    if (fabs(p->measured_s / p->predicted_s - 1) <= width) n_within++;
+  }
+  if (!c.runs) return;
+  fprintf(out, "%-56s %7u %5u %6.1f%% %6.1f%% %8.1f%% %6.0f%%\n", name, c.sources, c.runs,
+          100 * c.error_sum / c.runs, 100 * own, 100 * width_sum / c.runs,
+          100.0 * n_within / c.runs);
+}
+
+void pz_error_fit_print(struct pz_call *call, const struct pz_validation_point *points, uint32_t n,
+                        FILE *out) {
+  struct pz_call work = pz_scratch(call);
+  struct error_fit fit = error_fit_of(&work, points, n);
+  const uint64_t no_feature = 0;
   const bool yes = true;
-  struct pz_chip none = {.name = ""};
-  struct pz_risk r = pz_risk_built_in(&(struct pz_risk_question){.chip = &none});
+  struct pz_chip unnamed = {.name = ""};
+  struct pz_risk risk = pz_risk_built_in(&(struct pz_risk_question){.chip = &unnamed});
   fprintf(out, "%-56s %7s %5s %7s %7s %9s %7s\n", "feature", "sources", "runs", "error", "adds",
           "interval", "within");
-  tell_row(f, "all runs", has_features, &all, sqrt(r.all), out);
+  print_feature(&fit, "all runs", has_features, &no_feature, sqrt(risk.all), out);
   for (int k = 0; k < PZ_FEATURES; k++) {
-    uint64_t bit = PZ_FEATURE_BIT(k);
-    tell_row(f, pz_feature_text((enum pz_feature)k), has_features, &bit, sqrt(r.own[k]), out);
+    uint64_t feature = PZ_FEATURE_BIT(k);
+    print_feature(&fit, pz_feature_text((enum pz_feature)k), has_features, &feature,
+                  sqrt(risk.own[k]), out);
   }
-  tell_row(f, "something that no validated run has", has_unseen, &yes, sqrt(r.unseen), out);
+  print_feature(&fit, "something that no validated run has", has_unseen, &yes, sqrt(risk.unseen),
+                out);
+  pz_scratch_end(&work);
 }
 
-static bool with_runs(const struct pz_validation_point *points, uint32_t n, bool tell, FILE *out) {
-  struct pz_arena arena;
-  struct fitted f = {.n = 0};
-  pz_arena_init(&arena, NULL);
-  f.run = pz_arena_alloc(&arena, n + 1, sizeof(struct pz_validation_point *));
-  f.e2 = pz_arena_alloc(&arena, n + 1, sizeof *f.e2);
-  f.weight = pz_arena_alloc(&arena, n + 1, sizeof *f.weight);
-  f.rest = pz_arena_alloc(&arena, n + 1, sizeof *f.rest);
-  f.source = pz_arena_alloc(&arena, n + 1, sizeof *f.source);
-  f.runs_of = pz_arena_alloc(&arena, n + 1, sizeof *f.runs_of);
-  struct left_out *l = pz_arena_alloc(&arena, n + 1, sizeof *l);
-  bool good = f.run && f.e2 && f.weight && f.rest && f.source && f.runs_of && l;
-  if (good) take_runs(&f, points, n);
-  if (good && tell) tell_table(&f, out);
-  if (good && !tell) put_table(&f, l, out);
-  pz_arena_release(&arena);
-  return good;
+/* ---- for callers that return a status ---- */
+
+struct error_fit_args {
+  const struct pz_validation_point *points;
+  uint32_t n;
+  FILE *out;
+};
+
+static void write_csv_of_args(struct pz_call *call, void *ctx) {
+  struct error_fit_args *args = ctx;
+  pz_error_fit_write_csv(call, args->points, args->n, args->out);
+}
+
+static void print_args(struct pz_call *call, void *ctx) {
+  struct error_fit_args *args = ctx;
+  pz_error_fit_print(call, args->points, args->n, args->out);
 }
 
 bool pz_error_fit_put(const struct pz_validation_point *points, uint32_t n, FILE *out) {
-  return with_runs(points, n, false, out);
+  struct error_fit_args args = {points, n, out};
+  return pz_border(write_csv_of_args, &args, NULL) == PZ_OK;
 }
 
 bool pz_error_fit_tell(const struct pz_validation_point *points, uint32_t n, FILE *out) {
-  return with_runs(points, n, true, out);
+  struct error_fit_args args = {points, n, out};
+  return pz_border(print_args, &args, NULL) == PZ_OK;
 }

@@ -1,9 +1,14 @@
+/* Reads tables of measurements and predicts their rows.
+ *
+ * One section for each kind of table: training runs, operators, kernels beside communication, and steps of preset models.
+ * Every section reads the columns that the point describes, predicts the row with the model that users call (nothing here
+ * computes a time), and appends a point.  A row that the model does not cover becomes a point with a reason and without a
+ * prediction. */
 #include "study/points.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "chip/chip.h"
 #include "core/alloc.h"
@@ -17,503 +22,468 @@
 #include "step/prediction.h"
 #include "workload/workload.h"
 
-static enum pz_status no_memory(const struct pz_point_reader *r, const char *name) {
-  return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", name);
+struct pz_errors *pz_errors_find(struct pz_call *call, struct pz_vec *list, const char *name,
+                                 enum pz_point_kind kind) {
+  for (uint32_t i = 0; i < list->n; i++) {
+    struct pz_errors *e = pz_vec_at(list, struct pz_errors, i);
+    if (e->kind == kind && strcmp(e->name, name) == 0) return e;
+  }
+  struct pz_errors fresh = {.name = name, .kind = kind};
+  return pz_append(call, list, &fresh);
 }
 
-/* A column by name; PZ_BAD_INPUT if there is none. */
-static enum pz_status find_column(const struct pz_point_reader *r, const char *name,
-                                  const struct pz_csv *csv, const char *head, uint32_t *at) {
-  *at = pz_csv_column(csv, head);
-  if (*at != PZ_NONE) return PZ_OK;
-  return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column '%s'", name, head);
+/* ---- cells ---------------------------------------------------------------------------------- */
+
+/* The cell of an optional column: "" if the table does not have it. */
+static const char *optional_cell(const struct pz_csv *csv, uint32_t row, const char *head) {
+  uint32_t column = pz_csv_column(csv, head);
+  return column == PZ_NONE ? "" : pz_csv_cell(csv, row, column);
+}
+
+static bool cell_equals(const struct pz_csv *csv, uint32_t row, const char *head,
+                        const char *word) {
+  return strcmp(optional_cell(csv, row, head), word) == 0;
+}
+
+/* A count that the reader of the table has checked before. */
+static int64_t checked_count(const struct pz_csv *csv, uint32_t row, const char *head) {
+  return (int64_t)strtod(optional_cell(csv, row, head), NULL);
+}
+
+static const char *append_cell_to_key(struct pz_call *call, const char *key,
+                                      const struct pz_csv *csv, uint32_t row, const char *head) {
+  return pz_format(call, "%s%s|", key, optional_cell(csv, row, head));
 }
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-/* The cell of a column that a table need not have. */
-static const char *cell_of(const struct pz_csv *csv, uint32_t row, const char *head) {
-  uint32_t at = pz_csv_column(csv, head);
-  return at == PZ_NONE ? "" : pz_csv_cell(csv, row, at);
-}
-
-static bool cell_is(const struct pz_csv *csv, uint32_t row, const char *head, const char *word) {
-  return strcmp(cell_of(csv, row, head), word) == 0;
-}
-
-/* A count that the table of runs has checked. */
-static int64_t count_of(const struct pz_csv *csv, uint32_t row, const char *head) {
-  return (int64_t)strtod(cell_of(csv, row, head), NULL);
-}
-
-/* What plans of one model, machine and batch have in common. */
-static char *job_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
+/* A key that is equal for runs of one model, machine and batch, which therefore differ in their plans only. */
+static const char *job_key(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
   static const char *const heads[] = {"group",    "layers", "hidden",     "heads",    "kv_heads",
                                       "head_dim", "ffn",    "mlp",        "vocab",    "seq",
                                       "experts",  "topk",   "expert_ffn", "chip",     "cluster",
                                       "n_dev",    "gbs",    "precision",  "framework"};
-  char *job = pz_arena_strdup(arena, "");
-  for (size_t i = 0; i < sizeof heads / sizeof *heads && job; i++)
-    job = pz_arena_printf(arena, "%s%s|", job, cell_of(csv, row, heads[i]));
-  return job;
+  const char *key = "";
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+    key = append_cell_to_key(call, key, csv, row, heads[i]);
+  return key;
 }
 
-static char *plan_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
-  static const char *const degrees[] = {"tp", "cp", "pp", "vpp", "dp", "ep"};
-  char *plan = pz_arena_printf(arena, "mbs %s", cell_of(csv, row, "mbs"));
-  for (size_t i = 0; i < sizeof degrees / sizeof *degrees && plan; i++) {
-    const char *n = cell_of(csv, row, degrees[i]);
-    if (*n && strcmp(n, "1") != 0) plan = pz_arena_printf(arena, "%s, %s %s", plan, degrees[i], n);
+/* A key that is equal for runs of one plan: every field of the plan that the table has, and two choices that are columns
+ * but not fields. */
+static const char *plan_key(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
+  static const char *const more[] = {"cuda_graphs", "dispatcher"};
+  const char *key = "";
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+    const struct pz_plan_field_info *field = pz_plan_field((enum pz_plan_field)f);
+    key = append_cell_to_key(call, key, csv, row, field->column ? field->column : field->name);
   }
-  const char *again = cell_of(csv, row, "recompute");
-  if (plan && *again && strcmp(again, "none") != 0)
-    plan = pz_arena_printf(arena, "%s, recompute %s", plan, again);
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+    key = append_cell_to_key(call, key, csv, row, more[i]);
+  return key;
+}
+
+/* The plan for people: microbatch, degrees above 1, and recompute. */
+static const char *describe_plan(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
+  static const char *const degrees[] = {"tp", "cp", "pp", "vpp", "dp", "ep"};
+  const char *plan = pz_format(call, "mbs %s", optional_cell(csv, row, "mbs"));
+  for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
+    const char *degree = optional_cell(csv, row, degrees[i]);
+    if (*degree && strcmp(degree, "1") != 0)
+      plan = pz_format(call, "%s, %s %s", plan, degrees[i], degree);
+  }
+  const char *recompute = optional_cell(csv, row, "recompute");
+  if (*recompute && strcmp(recompute, "none") != 0)
+    plan = pz_format(call, "%s, recompute %s", plan, recompute);
   return plan;
 }
 
-/* Every field of the plan as the table has it, and what else tables say of plans. */
-static char *choices_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
-  static const char *const more[] = {"cuda_graphs", "dispatcher"};
-  char *text = pz_arena_strdup(arena, "");
-  for (int f = 0; f < PZ_PLAN_FIELDS && text; f++) {
-    const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
-    text =
-        pz_arena_printf(arena, "%s%s|", text, cell_of(csv, row, x->column ? x->column : x->name));
-  }
-  for (size_t i = 0; i < sizeof more / sizeof *more && text; i++)
-    text = pz_arena_printf(arena, "%s%s|", text, cell_of(csv, row, more[i]));
-  return text;
+/* What distinguishes the work of a run, for the totals of a validation. */
+static const char *work_of_run(const struct pz_csv *csv, uint32_t row) {
+  bool peft = !cell_equals(csv, row, "peft", "") && !cell_equals(csv, row, "peft", "none");
+  if (peft) return "LoRA";
+  if (!cell_equals(csv, row, "ssm", "")) return "state-space layers";
+  if (!cell_equals(csv, row, "experts", "")) return "experts";
+  if (cell_equals(csv, row, "precision", "nvfp4")) return "nvfp4";
+  return cell_equals(csv, row, "precision", "fp8") ? "fp8" : "16-bit";
 }
 
-/* Devices of the innermost level; 8 where the network is not known, 0 when out of memory. */
-static int64_t node_devices(const char *cluster) {
+bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row) {
+  bool pipelined =
+      cell_equals(csv, row, "pipeline", "1f1b") || cell_equals(csv, row, "pipeline", "interleaved");
+  bool context_parallel = !cell_equals(csv, row, "cp", "") && !cell_equals(csv, row, "cp", "1");
+  bool bf16 =
+      strcmp(work_of_run(csv, row), "16-bit") == 0 && cell_equals(csv, row, "precision", "bf16");
+  return bf16 && !context_parallel && pipelined;
+}
+
+/* Devices of a node, which is the innermost level of the network.  8 if the network is unknown. */
+static int64_t devices_per_node(struct pz_call *call, const char *cluster) {
   struct pz_cluster net;
-  struct pz_error why = {0};
-  if (pz_cluster_load(cluster, &net, &why) != PZ_OK) return why.status == PZ_NO_MEMORY ? 0 : 8;
-  return net.n_levels > 0 ? net.level[0].devices : 8;
+  struct pz_error error = {0};
+  enum pz_status status = pz_cluster_load(cluster, &net, &error);
+  if (status == PZ_NO_MEMORY) pz_raise_again(call, &error);
+  return status == PZ_OK && net.n_levels > 0 ? net.level[0].devices : 8;
 }
 
-/* Also the sequence. */
-static void set_features(const struct pz_run_row *run, int64_t layers, int64_t node,
-                         struct pz_validation_point *p) {
-  if (!run->predicted) return;
-  struct pz_feature_context c = {
-      .experts = run->p.active_params<run->p.params, .scans = run->p.scan_layers> 0,
-      .sparse = run->p.sparse_layers > 0,
-      .layers = layers,
-      .node = node};
-  p->features = pz_plan_features(run->plan, &c);
-  p->seq = (int64_t)(run->p.tokens / (double)run->plan->batch + 0.5);
-}
-
-static bool is_lora(const struct pz_csv *csv, uint32_t row) {
-  return !cell_is(csv, row, "peft", "") && !cell_is(csv, row, "peft", "none");
-}
-
-/* What a run is made of, for totals. */
-static const char *work_of(const struct pz_csv *csv, uint32_t row) {
-  if (is_lora(csv, row)) return "LoRA";
-  if (!cell_is(csv, row, "ssm", "")) return "state-space layers";
-  if (!cell_is(csv, row, "experts", "")) return "experts";
-  if (cell_is(csv, row, "precision", "nvfp4")) return "nvfp4";
-  return cell_is(csv, row, "precision", "fp8") ? "fp8" : "16-bit";
-}
-
-bool pz_points_dense(const struct pz_csv *csv, uint32_t row) {
-  bool pipeline =
-      cell_is(csv, row, "pipeline", "1f1b") || cell_is(csv, row, "pipeline", "interleaved");
-  bool cp = !cell_is(csv, row, "cp", "") && !cell_is(csv, row, "cp", "1");
-  return strcmp(work_of(csv, row), "16-bit") == 0 && cell_is(csv, row, "precision", "bf16") &&
-         !cp && pipeline;
-}
-
-static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_run_table *t,
-                              uint32_t row) {
-  const struct pz_csv *csv = &t->csv;
-  const struct pz_run_row *run = &t->rows[row];
-  struct pz_arena *arena = r->points->arena;
-  struct pz_validation_point p = {.kind = PZ_POINT_RUN,
-                                  .id = run->id,
-                                  .group = run->group,
-                                  .quality = run->quality,
-                                  .chip = cell_of(csv, row, "chip"),
-                                  .cluster = cell_of(csv, row, "cluster"),
-                                  .framework = cell_of(csv, row, "framework"),
-                                  .model = cell_of(csv, row, "model"),
-                                  .shape = pz_arena_printf(arena, "%s layers of %s",
-                                                           cell_of(csv, row, "layers"),
-                                                           cell_of(csv, row, "hidden")),
-                                  .plan = plan_of(csv, row, arena),
-                                  .job = job_of(csv, row, arena),
-                                  .choices = choices_of(csv, row, arena),
-                                  .devices = count_of(csv, row, "n_dev"),
-                                  .batch = count_of(csv, row, "gbs"),
-                                  .dense = pz_points_dense(csv, row),
-                                  .work = work_of(csv, row),
-                                  .measured_s = run->measured_s,
-                                  .measured_bytes = run->measured_bytes,
-                                  .predicted_s = run->predicted ? run->p.step_s : 0,
-                                  .predicted_bytes = run->predicted ? run->p.peak_bytes : 0,
-                                  .reason = run->reason};
+static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
+                    const struct pz_run_table *table, uint32_t row) {
+  const struct pz_csv *csv = &table->csv;
+  const struct pz_run_row *run = &table->rows[row];
+  const char *layers = optional_cell(csv, row, "layers");
+  struct pz_validation_point p = {
+      .kind = PZ_POINT_RUN,
+      .id = run->id,
+      .group = run->group,
+      .quality = run->quality,
+      .chip = optional_cell(csv, row, "chip"),
+      .cluster = optional_cell(csv, row, "cluster"),
+      .framework = optional_cell(csv, row, "framework"),
+      .model = optional_cell(csv, row, "model"),
+      .shape = pz_format(call, "%s layers of %s", layers, optional_cell(csv, row, "hidden")),
+      .plan = describe_plan(call, csv, row),
+      .job = job_key(call, csv, row),
+      .choices = plan_key(call, csv, row),
+      .devices = checked_count(csv, row, "n_dev"),
+      .batch = checked_count(csv, row, "gbs"),
+      .dense = pz_run_is_dense_bf16(csv, row),
+      .work = work_of_run(csv, row),
+      .measured_s = run->measured_s,
+      .measured_bytes = run->measured_bytes,
+      .reason = run->reason};
   p.tpu = strncmp(p.chip, "tpu", 3) == 0;
-  p.context = count_of(csv, row, "cp") > 1;
-  p.zero_bubble = strncmp(cell_of(csv, row, "pipeline"), "zb", 2) == 0;
-  int64_t node = node_devices(cell_of(csv, row, "cluster"));
-  p.one_node = p.devices <= node;
-  set_features(run, count_of(csv, row, "layers"), node, &p);
-  bool good = node > 0 && p.shape && p.plan && p.job && p.choices;
-  return good && pz_vec_push(r->points, &p) ? PZ_OK : PZ_NO_MEMORY;
+  p.context = checked_count(csv, row, "cp") > 1;
+  p.zero_bubble = strncmp(optional_cell(csv, row, "pipeline"), "zb", 2) == 0;
+  int64_t per_node = devices_per_node(call, p.cluster);
+  p.one_node = p.devices <= per_node;
+  if (run->predicted) {
+    bool has_experts = run->p.active_params < run->p.params;
+    bool has_scans = run->p.scan_layers > 0;
+    struct pz_feature_context context = {.experts = has_experts,
+                                         .scans = has_scans,
+                                         .sparse = run->p.sparse_layers > 0,
+                                         .layers = checked_count(csv, row, "layers"),
+                                         .node = per_node};
+    p.predicted_s = run->p.step_s;
+    p.predicted_bytes = run->p.peak_bytes;
+    p.features = pz_plan_features(run->plan, &context);
+    p.seq = (int64_t)(run->p.tokens / (double)run->plan->batch + 0.5);
+  }
+  pz_append(call, reader->points, &p);
 }
 
-enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name, const char *text,
-                              size_t bytes) {
-  struct pz_run_table *t = pz_arena_alloc(r->points->arena, 1, sizeof *t);
-  if (!t) return no_memory(r, name);
-  struct pz_run_terms terms = {.cold = r->cold, .threads = r->threads, .progress = r->progress};
-  enum pz_status status = pz_run_table_with(&terms, name, text, bytes, r->points->arena, t, r->err);
-  if (status != PZ_OK) return status;
-  for (uint32_t i = 0; i < t->n_rows; i++)
-    if (add_run(r, t, i) != PZ_OK) return no_memory(r, name);
-  return !r->tables || pz_vec_push(r->tables, t) ? PZ_OK : no_memory(r, name);
+void pz_points_add_runs(struct pz_call *call, const struct pz_point_reader *reader,
+                        const char *name, const char *text, size_t bytes) {
+  struct pz_run_terms terms = {
+      .cold = reader->cold, .threads = reader->threads, .progress = reader->progress};
+  struct pz_run_table *table = pz_alloc(call, 1, sizeof *table);
+  pz_must(call,
+          pz_run_table_with(&terms, name, text, bytes, call->arena, table, pz_call_error(call)));
+  for (uint32_t i = 0; i < table->n_rows; i++) add_run(call, reader, table, i);
+  if (reader->tables) pz_append(call, reader->tables, table);
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
-/* Rows, the chips they are of, and for each thread what it knows of each chip. */
-struct operators {
-  const struct pz_measured *m;
-  const char *given; /* a preset or a path: the first chip, that of rows which name none */
-  bool has_given;    /* there are rows of it */
+/* Measured operators with the chips that they ran on.  Each thread has a cost model of each chip. */
+struct operator_table {
+  const struct pz_measured *measured;
+  const char *chip_name; /* of chips[0], which is that of rows without a chip: a preset or a path */
+  bool has_rows_of_own_chip; /* some row is predicted on chips[0] */
   struct pz_chip chips[32];
   uint32_t n_chips;
-  uint32_t *at;        /* of a row: index of its chip */
-  const char **reason; /* of a row that is not predicted */
-  struct pz_cost *costs;
-  double *us;
-  enum pz_status *status;
+  uint32_t *chip_of_row;
+  const char **reason;   /* by row: why it is not predicted, or NULL */
+  struct pz_cost *costs; /* [thread][chip] */
+  double *predicted_us;  /* by row */
   struct pz_progress *progress;
 };
 
-/* The chip of a row, a preset, loaded when it is met first.  The given one is also that of rows which name it. */
-static enum pz_status find_chip(const struct pz_point_reader *r, struct operators *o,
-                                const struct pz_ops_row *row, uint32_t *at) {
-  *at = 0;
-  while (*at < o->n_chips && row->chip && strcmp(o->chips[*at].name, row->chip) != 0) ++*at;
-  o->has_given |= *at == 0;
-  if (*at < o->n_chips) return PZ_OK;
-  if (o->n_chips == sizeof o->chips / sizeof *o->chips)
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: more than %u chips", row->table, row->line,
-                   o->n_chips);
-  return pz_chip_read(row->chip, &o->chips[o->n_chips++], r->err);
-}
-
-static enum pz_status find_chips(const struct pz_point_reader *r, struct operators *o) {
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < o->m->n && status == PZ_OK; i++) {
-    const struct pz_ops_row *row = &o->m->rows[i];
-    o->reason[i] = row->reason;
-    if (!row->reason) status = find_chip(r, o, row, &o->at[i]);
-    if (status == PZ_OK && !row->reason) o->reason[i] = pz_ops_not_on(&o->chips[o->at[i]], row);
+/* Finds the chip of every row that may be predicted, and loads a preset when it is met first. */
+static void assign_chips(struct pz_call *call, struct operator_table *t) {
+  const uint32_t most_chips = sizeof t->chips / sizeof *t->chips;
+  for (uint32_t i = 0; i < t->measured->n; i++) {
+    const struct pz_ops_row *row = &t->measured->rows[i];
+    t->reason[i] = row->reason;
+    if (row->reason) continue;
+    uint32_t chip = 0;
+    while (chip < t->n_chips && row->chip && strcmp(t->chips[chip].name, row->chip) != 0) chip++;
+    if (chip == 0) t->has_rows_of_own_chip = true;
+    if (chip == t->n_chips) {
+      if (chip == most_chips)
+        pz_raise(call, PZ_BAD_INPUT, "%s:%u: more than %u chips", row->table, row->line, chip);
+      pz_must(call, pz_chip_read(row->chip, &t->chips[chip], pz_call_error(call)));
+      t->n_chips++;
+    }
+    t->chip_of_row[i] = chip;
+    t->reason[i] = pz_ops_not_on(&t->chips[chip], row);
   }
-  return status;
 }
 
-static void predict_operator(void *ctx, size_t i, unsigned worker) {
-  struct operators *o = ctx;
-  struct pz_cost *cost = &o->costs[worker * o->n_chips + o->at[i]];
-  struct pz_error err;
-  pz_progress_add(o->progress, 1);
-  if (!o->reason[i] && !pz_progress_stopped(o->progress))
-    o->status[i] = pz_ops_us(cost, &o->m->rows[i], &o->us[i], &err);
+static void predict_operator(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
+  struct operator_table *t = ctx;
+  struct pz_cost *cost = &t->costs[worker * t->n_chips + t->chip_of_row[i]];
+  pz_progress_add(t->progress, 1);
+  if (t->reason[i] || pz_progress_stopped(t->progress)) return;
+  pz_must(task, pz_ops_us(cost, &t->measured->rows[i], &t->predicted_us[i], pz_call_error(task)));
 }
 
-static enum pz_status predict_operators(const struct pz_point_reader *r, struct operators *o) {
-  struct pz_arena *arena = r->points->arena;
-  struct pz_pool *pool = NULL;
-  enum pz_status status = pz_pool_new(r->threads, &pool, r->err);
-  if (status != PZ_OK) return status;
-  size_t n = (size_t)pz_pool_threads(pool) * o->n_chips;
-  o->costs = pz_arena_alloc(arena, n, sizeof *o->costs);
-  o->us = pz_arena_alloc(arena, o->m->n, sizeof *o->us);
-  o->status = pz_arena_alloc(arena, o->m->n, sizeof *o->status);
-  if (!o->costs || !o->us || !o->status) {
-    pz_pool_free(pool);
-    return no_memory(r, o->m->name);
+static void release_cost(void *cost) { pz_cost_release(cost); }
+
+/* Predicts all rows on the threads of a pool; `call` is for memory that only this table needs. */
+static void predict_operators(struct pz_call *call, unsigned threads, struct operator_table *t) {
+  const struct pz_measured *measured = t->measured;
+  struct pz_pool *pool = pz_pool_open(call, threads);
+  size_t n_costs = (size_t)pz_pool_threads(pool) * t->n_chips;
+  t->costs = pz_alloc(call, n_costs, sizeof *t->costs);
+  t->predicted_us = pz_alloc(call, measured->n, sizeof *t->predicted_us);
+  for (size_t i = 0; i < n_costs; i++) {
+    pz_cost_init(&t->costs[i], &t->chips[i % t->n_chips], NULL);
+    pz_defer(call, release_cost, &t->costs[i]);
   }
-  for (size_t i = 0; i < n; i++) pz_cost_init(&o->costs[i], &o->chips[i % o->n_chips], NULL);
-  pz_progress_next(o->progress, o->m->name, "operators", o->m->n);
-  pz_pool_for(pool, o->m->n, predict_operator, o);
-  pz_progress_finish(o->progress, NULL);
-  if (pz_progress_stopped(o->progress)) status = pz_fail(r->err, PZ_STOPPED, "stopped");
-  for (uint32_t i = 0; i < o->m->n && status == PZ_OK; i++)
-    if (o->status[i] != PZ_OK) /* for its message */
-      status = pz_ops_us(&o->costs[o->at[i]], &o->m->rows[i], &o->us[i], r->err);
-  for (size_t i = 0; i < n; i++) pz_cost_release(&o->costs[i]);
-  pz_pool_free(pool);
-  return status;
+  pz_progress_next(t->progress, measured->name, "operators", measured->n);
+  pz_pool_run(call, pool, measured->n, predict_operator, t);
+  pz_progress_finish(t->progress, NULL);
+  if (pz_progress_stopped(t->progress)) pz_raise(call, PZ_STOPPED, "stopped");
+  for (size_t i = n_costs; i > 0; i--) pz_close(call, &t->costs[i - 1]);
+  pz_close(call, pool);
 }
 
-static bool make_operator(const struct operators *o, uint32_t i, struct pz_arena *arena,
-                          struct pz_validation_point *p) {
-  const struct pz_ops_row *row = &o->m->rows[i];
-  const char *chip = row->chip ? row->chip : o->given;
-  const char *group = row->group ? row->group : pz_ops_name(row->op), *reason = o->reason[i];
-  *p = (struct pz_validation_point){
-      .kind = PZ_POINT_OPERATOR,
-      .group = row->reason ? group : pz_arena_printf(arena, "%s %s", chip, group),
-      .id = row->reason ? pz_arena_printf(arena, "%s:%u", row->table, row->line)
-                        : pz_ops_text(row, arena),
-      .work = row->chip && !reason ? pz_arena_printf(arena, PZ_ALL_CHIPS "%s", group) : NULL,
-      .quality = row->slow ? "slow: the table marks it" : "ok",
-      .chip = chip,
-      .framework = "",
-      .model = "",
-      .shape = "",
-      .plan = "",
-      .devices = 1,
-      .one_node = true,
-      .measured_s = row->us * 1e-6,
-      .predicted_s = reason ? 0 : o->us[i] * 1e-6,
-      .reason = reason ? reason : ""};
-  return p->group && p->id && (p->work || !row->chip || reason);
+static struct pz_validation_point operator_point(struct pz_call *call,
+                                                 const struct operator_table *t, uint32_t i) {
+  const struct pz_ops_row *row = &t->measured->rows[i];
+  const char *chip = row->chip ? row->chip : t->chip_name;
+  const char *group = row->group ? row->group : pz_ops_name(row->op);
+  const char *reason = t->reason[i];
+  struct pz_validation_point p = {.kind = PZ_POINT_OPERATOR,
+                                  .quality = row->slow ? "slow: the table marks it" : "ok",
+                                  .chip = chip,
+                                  .framework = "",
+                                  .model = "",
+                                  .shape = "",
+                                  .plan = "",
+                                  .devices = 1,
+                                  .one_node = true,
+                                  .measured_s = row->us * 1e-6,
+                                  .predicted_s = reason ? 0 : t->predicted_us[i] * 1e-6,
+                                  .reason = reason ? reason : ""};
+  if (row->reason) {
+    p.group = group;
+    p.id = pz_format(call, "%s:%u", row->table, row->line);
+  } else {
+    p.group = pz_format(call, "%s %s", chip, group);
+    p.id = pz_ops_text(row, call->arena);
+    if (!p.id) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", t->measured->name);
+  }
+  if (row->chip && !reason) p.work = pz_format(call, PZ_ALL_CHIPS "%s", group);
+  return p;
 }
 
-/* By group, then in the order of the tables. */
-static int by_group(const void *a, const void *b) {
+/* Orders pointers into one array of points: by group, then as the tables list them. */
+static int compare_groups(const void *a, const void *b) {
   const struct pz_validation_point *const *x = a, *const *y = b;
   int order = strcmp((*x)->group, (*y)->group);
-  return order ? order : *x < *y ? -1 : *x > *y;
+  if (order != 0) return order;
+  return (*x > *y) - (*x < *y);
 }
 
-enum pz_status pz_points_operators(const struct pz_point_reader *r, const struct pz_measured *m,
-                                   const char *chip, bool *given) {
-  struct pz_arena *arena = r->points->arena;
-  struct operators *o = pz_arena_alloc(arena, 1, sizeof *o);
-  struct pz_validation_point *points = pz_arena_alloc(arena, m->n, sizeof *points);
-  const struct pz_validation_point **order = pz_arena_alloc(arena, m->n, sizeof *order);
-  bool chips = false;
-  if (o)
-    *o = (struct operators){.m = m,
-                            .given = chip,
-                            .n_chips = 1,
-                            .progress = r->progress,
-                            .at = pz_arena_alloc(arena, m->n, sizeof *o->at),
-                            .reason = pz_arena_alloc(arena, m->n, sizeof *o->reason)};
-  if (!o || !o->at || !o->reason || !points || !order) return no_memory(r, m->name);
-  enum pz_status status = pz_chip_read(chip, &o->chips[0], r->err);
-  if (status == PZ_OK) status = find_chips(r, o);
-  if (status == PZ_OK) status = predict_operators(r, o);
-  if (status != PZ_OK) return status;
-  *given = o->has_given;
-  for (uint32_t i = 0; i < m->n; i++) {
-    chips |= m->rows[i].chip != NULL;
-    if (!make_operator(o, i, arena, &points[i])) return no_memory(r, m->name);
+bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader *reader,
+                             const struct pz_measured *measured, const char *chip) {
+  struct pz_call work = pz_scratch(call);
+  uint32_t n = measured->n;
+  struct operator_table *t = pz_alloc(&work, 1, sizeof *t);
+  struct pz_validation_point *points = pz_alloc(&work, n, sizeof *points);
+  const struct pz_validation_point **order = pz_alloc(&work, n, sizeof *order);
+  t->measured = measured;
+  t->chip_name = chip;
+  t->n_chips = 1;
+  t->progress = reader->progress;
+  t->chip_of_row = pz_alloc(&work, n, sizeof *t->chip_of_row);
+  t->reason = pz_alloc(&work, n, sizeof *t->reason);
+  pz_must(call, pz_chip_read(chip, &t->chips[0], pz_call_error(call)));
+  assign_chips(call, t);
+  predict_operators(&work, reader->threads, t);
+
+  bool names_chips = false;
+  for (uint32_t i = 0; i < n; i++) {
+    if (measured->rows[i].chip) names_chips = true;
+    points[i] = operator_point(call, t, i);
     order[i] = &points[i];
   }
-  if (chips) qsort(order, m->n, sizeof *order, by_group);
-  for (uint32_t i = 0; i < m->n; i++)
-    if (!pz_vec_push(r->points, order[i])) return no_memory(r, m->name);
-  return PZ_OK;
+  if (names_chips) qsort(order, n, sizeof *order, compare_groups);
+  for (uint32_t i = 0; i < n; i++) pz_append(call, reader->points, order[i]);
+  bool has_rows_of_own_chip = t->has_rows_of_own_chip;
+  pz_scratch_end(&work);
+  return has_rows_of_own_chip;
 }
 
 /* ---- kernels beside communication ----------------------------------------------------------- */
 
-static const char *beside_group(const struct pz_beside_row *row, struct pz_arena *arena) {
-  switch (row->beside) {
-  case PZ_BESIDE_RESIDENT:
-    return pz_arena_printf(arena, "beside: %lld core%s", (long long)row->sms,
-                           pz_text_s((double)row->sms));
-  case PZ_BESIDE_ENGINE: return "beside: copy engine";
-  default: return "beside: host";
-  }
-}
-
-/* Kernel, sizes, and what ran beside it. */
-static char *beside_id(const struct pz_beside_row *row, struct pz_arena *arena) {
-  char k[40] = "";
-  if (row->k) snprintf(k, sizeof k, " x %lld", (long long)row->k);
-  return pz_arena_printf(arena, "%s %lld x %lld%s, %s", row->compute, (long long)row->m,
-                         (long long)row->n, k, pz_beside_names[row->beside]);
-}
-
-static char *beside_plan(const struct pz_beside_row *row, struct pz_arena *arena) {
-  char us[32];
-  if (!(row->slowdown > 0)) return pz_arena_strdup(arena, "");
-  if (!(row->own_alone_s > 0)) return pz_arena_printf(arena, "%.2f times as long", row->slowdown);
-  return pz_arena_printf(arena, "%.2f times as long; %s ms with the predicted time alone",
-                         row->slowdown,
-                         pz_text_number(us, sizeof us, 1e3 * row->own_alone_s * row->slowdown));
-}
-
-static enum pz_status add_beside(const struct pz_point_reader *r, const char *name,
-                                 const char *chip, const struct pz_beside_row *row) {
-  struct pz_arena *arena = r->points->arena;
+static void add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
+                           const char *chip, const struct pz_beside_row *row) {
   struct pz_validation_point p = {.kind = PZ_POINT_OPERATOR,
-                                  .group = beside_group(row, arena),
-                                  .id = beside_id(row, arena),
                                   .quality = "ok",
                                   .chip = chip,
                                   .framework = "",
                                   .model = "",
                                   .shape = "",
-                                  .plan = beside_plan(row, arena),
+                                  .plan = "",
                                   .devices = 1,
                                   .one_node = true,
                                   .measured_s = row->together_s,
                                   .predicted_s = row->alone_s * row->slowdown,
                                   .reason = row->reason};
-  return p.group && p.id && p.plan && pz_vec_push(r->points, &p) ? PZ_OK : no_memory(r, name);
+  switch (row->beside) {
+  case PZ_BESIDE_RESIDENT:
+    p.group =
+        pz_format(call, "beside: %lld core%s", (long long)row->sms, pz_text_s((double)row->sms));
+    break;
+  case PZ_BESIDE_ENGINE: p.group = "beside: copy engine"; break;
+  default: p.group = "beside: host";
+  }
+  const char *k = row->k ? pz_format(call, " x %lld", (long long)row->k) : "";
+  p.id = pz_format(call, "%s %lld x %lld%s, %s", row->compute, (long long)row->m, (long long)row->n,
+                   k, pz_beside_names[row->beside]);
+  if (row->slowdown > 0) {
+    p.plan = pz_format(call, "%.2f times as long", row->slowdown);
+    if (row->own_alone_s > 0) {
+      char ms[32];
+      pz_text_number(ms, sizeof ms, 1e3 * row->own_alone_s * row->slowdown);
+      p.plan = pz_format(call, "%s; %s ms with the predicted time alone", p.plan, ms);
+    }
+  }
+  pz_append(call, reader->points, &p);
 }
 
-enum pz_status pz_points_beside(const struct pz_point_reader *r, const char *name, const char *text,
-                                size_t bytes, const char *chip_name) {
+void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
+                              const char *name, const char *text, size_t bytes,
+                              const char *chip_name) {
   const struct pz_beside_row *rows = NULL;
-  struct pz_csv csv;
-  struct pz_chip chip;
-  struct pz_cost cost;
-  enum pz_status status = pz_chip_read(chip_name, &chip, r->err);
-  if (status == PZ_OK) status = pz_csv_parse(name, text, bytes, r->points->arena, &csv, r->err);
-  if (status != PZ_OK) return status;
-  pz_cost_init(&cost, &chip, NULL);
-  status = pz_beside_predict(&cost, name, &csv, r->points->arena, &rows, r->err);
-  for (uint32_t i = 0; i < csv.rows && status == PZ_OK; i++)
-    status = add_beside(r, name, chip_name, &rows[i]);
-  pz_cost_release(&cost);
-  return status;
+  struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
+  struct pz_cost *cost = pz_alloc(call, 1, sizeof *cost);
+  pz_must(call, pz_chip_read(chip_name, chip, pz_call_error(call)));
+  const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
+  pz_cost_init(cost, chip, NULL);
+  pz_defer(call, release_cost, cost);
+  pz_must(call, pz_beside_predict(cost, name, csv, call->arena, &rows, pz_call_error(call)));
+  for (uint32_t i = 0; i < csv->rows; i++) add_overlapped(call, reader, chip_name, &rows[i]);
+  pz_close(call, cost);
 }
 
 /* ---- steps of preset models ----------------------------------------------------------------- */
 
-struct step {
-  const char *name; /* of the table */
-  const struct pz_csv *csv;
-  uint32_t row;
+/* A row of a table of steps: what ran. */
+struct preset_step {
+  const char *model;
   const struct pz_chip *chip;
-  double layers, seq, mbs;
-  bool flash, again;
+  double layers; /* 0 if all layers of the model ran */
+  double seq, mbs;
+  bool flash, recompute;
 };
 
-/* The preset's configuration with so many layers; 0: all of them.  The caller's to pz_free. */
-static enum pz_status cut_config(const struct pz_preset *preset, int64_t layers, char **out,
-                                 struct pz_error *err) {
+static double step_cell(struct pz_call *call, const char *name, const struct pz_csv *csv,
+                        uint32_t row, const char *head) {
+  uint32_t column = pz_csv_column(csv, head);
+  if (column == PZ_NONE) pz_raise(call, PZ_BAD_INPUT, "%s:1: no column '%s'", name, head);
+  return pz_csv_real(call, name, csv, row, column, 1e15);
+}
+
+/* The configuration of a preset, cut to a number of layers unless `layers` is 0.  The text is freed when the call ends, or with
+ * pz_close(). */
+static char *config_with_layers(struct pz_call *call, const struct pz_preset *preset,
+                                int64_t layers) {
   static const char *const keys[] = {"n_layer", "num_hidden_layers"};
-  json_t *config = NULL;
-  enum pz_status status =
-      pz_json_parse(preset->name, preset->config, strlen(preset->config), &config, err);
-  if (status != PZ_OK) return status;
+  json_t *config = pz_json_read(call, preset->name, preset->config, strlen(preset->config));
   for (size_t i = 0; i < sizeof keys / sizeof *keys && layers > 0; i++)
     if (json_object_get(config, keys[i]))
       json_object_set_new(config, keys[i], json_integer(layers));
-  *out = pz_json_dump(config, JSON_COMPACT);
-  json_decref(config);
-  return *out ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", preset->name);
+  char *text = pz_json_dump(config, JSON_COMPACT);
+  pz_close(call, config);
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", preset->name);
+  pz_defer(call, pz_free, text);
+  return text;
 }
 
-/* Seconds of forward and backward, and whether the host's launches take longer than the kernels:
- * such steps differ by up to 1.9 times between runs of the same code. */
-static enum pz_status predict_passes(const struct step *s, const char *config, double *seconds,
-                                     bool *launch_bound, struct pz_error *err) {
-  struct pz_job job = {
-      .model = cell_of(s->csv, s->row, "model"), .config = config, .chip = s->chip};
+/* Predicts forward and backward, which is what these measurements contain.  Steps whose kernels take less time than the
+ * host needs to launch them differ by up to 1.9 times between runs of the same code, and are marked. */
+static void predict_passes(struct pz_call *call, const struct preset_step *s,
+                           const struct pz_preset *preset, struct pz_validation_point *p) {
+  char *config = config_with_layers(call, preset, (int64_t)s->layers);
+  struct pz_job job = {.model = s->model, .config = config, .chip = s->chip};
   struct pz_plan plan = pz_plan_default();
   plan.framework = pz_framework_find("transformers");
   plan.seq = (int64_t)s->seq;
-  plan.mbs = plan.batch = (int64_t)s->mbs;
+  plan.mbs = (int64_t)s->mbs;
+  plan.batch = plan.mbs;
   plan.attention = s->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
-  plan.recompute = s->again ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
+  plan.recompute = s->recompute ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
   plan.execution = PZ_EXECUTION_EAGER;
   plan.overlap = 0;
   plan.grad_bytes = 2;
-  struct pz_prediction p;
-  enum pz_status status = pz_plan_fill(&plan, s->chip, err);
-  if (status == PZ_OK) status = pz_predict(&job, &plan, &p, NULL, err);
-  if (status != PZ_OK) return status;
-  *seconds = p.step_s - p.parts.optimizer_s;
-  *launch_bound = pz_launch_bound(&p.parts);
-  return PZ_OK;
+  struct pz_prediction prediction;
+  pz_must(call, pz_plan_fill(&plan, s->chip, pz_call_error(call)));
+  pz_must(call, pz_predict(&job, &plan, &prediction, NULL, pz_call_error(call)));
+  pz_close(call, config);
+  p->predicted_s = prediction.step_s - prediction.parts.optimizer_s;
+  if (pz_launch_bound(&prediction.parts)) p->quality = "launch-bound: differs between runs";
 }
 
-/* Peak of weights and gradients in 16 bit, activations and loss, as eager kernels keep them. */
-static enum pz_status predict_peak(const struct step *s, double *bytes, struct pz_error *err) {
+/* Peak bytes of weights and gradients in 16 bits, activations and loss, as eager kernels keep them. */
+static double predict_eager_peak(struct pz_call *call, const struct preset_step *s) {
   struct pz_workload_options o = pz_workload_options_default();
-  struct pz_workload *w = NULL;
+  struct pz_workload *workload = NULL;
   o.kernels = PZ_KERNELS_EAGER;
   o.seq = (int64_t)s->seq;
   o.mbs = (int64_t)s->mbs;
   o.num_layers = (int64_t)s->layers;
   o.attention = s->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
-  o.recompute = s->again ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
-  enum pz_status status = pz_workload_load(cell_of(s->csv, s->row, "model"), &o, &w, err);
-  if (status == PZ_OK) *bytes = (double)w->totals.peak_bytes;
-  pz_workload_free(w);
-  return status;
+  o.recompute = s->recompute ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
+  pz_must(call, pz_workload_load(s->model, &o, &workload, pz_call_error(call)));
+  double bytes = (double)workload->totals.peak_bytes;
+  pz_workload_free(workload);
+  return bytes;
 }
 
-static enum pz_status read_step(const struct pz_point_reader *r, struct step *s,
-                                struct pz_validation_point *p) {
-  const struct {
-    const char *head;
-    double *to;
-  } list[] = {{"layers", &s->layers},
-              {"seq", &s->seq},
-              {"mbs", &s->mbs},
-              {"fwd_bwd_s", &p->measured_s},
-              {"peak_bytes", &p->measured_bytes}};
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-    uint32_t at = 0;
-    enum pz_status status = find_column(r, s->name, s->csv, list[i].head, &at);
-    if (status == PZ_OK)
-      status = pz_csv_number(s->name, s->csv, s->row, at, 1e15, list[i].to, r->err);
-    if (status != PZ_OK) return status;
-  }
-  s->flash = cell_is(s->csv, s->row, "attn", "sdpa");
-  s->again = cell_is(s->csv, s->row, "recompute", "True");
-  return PZ_OK;
-}
-
-static enum pz_status add_step(const struct pz_point_reader *r, struct step *s) {
-  struct pz_arena *arena = r->points->arena;
-  const char *model = cell_of(s->csv, s->row, "model");
+static void add_preset_step(struct pz_call *call, const struct pz_point_reader *reader,
+                            const char *name, const struct pz_csv *csv, uint32_t row,
+                            const struct pz_chip *chip) {
+  const char *model = optional_cell(csv, row, "model");
   const struct pz_preset *preset = pz_preset_find(model);
+  if (!preset) pz_raise(call, PZ_BAD_INPUT, "%s: unknown model '%s'", name, model);
+  struct preset_step s = {.model = model,
+                          .chip = chip,
+                          .flash = cell_equals(csv, row, "attn", "sdpa"),
+                          .recompute = cell_equals(csv, row, "recompute", "True")};
+  s.layers = step_cell(call, name, csv, row, "layers");
+  s.seq = step_cell(call, name, csv, row, "seq");
+  s.mbs = step_cell(call, name, csv, row, "mbs");
   struct pz_validation_point p = {.kind = PZ_POINT_PASSES,
                                   .group = "h200_steps",
                                   .quality = "ok",
-                                  .chip = s->chip->name,
+                                  .chip = chip->name,
                                   .framework = "transformers",
                                   .model = model,
+                                  .shape = "all layers",
                                   .devices = 1,
+                                  .batch = (int64_t)s.mbs,
                                   .one_node = true,
                                   .reason = ""};
-  char *config = NULL;
-  bool launch_bound = false;
-  if (!preset) return pz_fail(r->err, PZ_BAD_INPUT, "%s: unknown model '%s'", s->name, model);
-  enum pz_status status = read_step(r, s, &p);
-  if (status == PZ_OK) status = cut_config(preset, (int64_t)s->layers, &config, r->err);
-  if (status == PZ_OK) status = predict_passes(s, config, &p.predicted_s, &launch_bound, r->err);
-  if (status == PZ_OK) status = predict_peak(s, &p.predicted_bytes, r->err);
-  pz_free(config);
-  if (status != PZ_OK) return status;
-  if (launch_bound) p.quality = "launch-bound: differs between runs";
-  p.batch = (int64_t)s->mbs;
-  p.plan = pz_arena_printf(arena, "mbs %.0f, %s%s", s->mbs, s->flash ? "flash" : "standard",
-                           s->again ? ", recompute full" : "");
-  p.shape = s->layers > 0 ? pz_arena_printf(arena, "%.0f layer%s", s->layers, pz_text_s(s->layers))
-                          : "all layers";
-  p.id = pz_arena_printf(arena, "%s, %s, %.0f x %.0f tokens", model, p.shape ? p.shape : "", s->mbs,
-                         s->seq);
-  return p.shape && p.plan && p.id && pz_vec_push(r->points, &p) ? PZ_OK : no_memory(r, s->name);
+  p.measured_s = step_cell(call, name, csv, row, "fwd_bwd_s");
+  p.measured_bytes = step_cell(call, name, csv, row, "peak_bytes");
+  predict_passes(call, &s, preset, &p);
+  p.predicted_bytes = predict_eager_peak(call, &s);
+  if (s.layers > 0) p.shape = pz_format(call, "%.0f layer%s", s.layers, pz_text_s(s.layers));
+  p.plan = pz_format(call, "mbs %.0f, %s%s", s.mbs, s.flash ? "flash" : "standard",
+                     s.recompute ? ", recompute full" : "");
+  p.id = pz_format(call, "%s, %s, %.0f x %.0f tokens", model, p.shape, s.mbs, s.seq);
+  pz_append(call, reader->points, &p);
 }
 
-enum pz_status pz_points_steps(const struct pz_point_reader *r, const char *name, const char *text,
-                               size_t bytes, const char *chip_name) {
-  struct pz_csv csv;
-  struct pz_chip *chip = pz_arena_alloc(r->points->arena, 1, sizeof *chip);
-  if (!chip) return no_memory(r, name);
-  enum pz_status status = pz_chip_read(chip_name, chip, r->err);
-  if (status == PZ_OK) status = pz_csv_parse(name, text, bytes, r->points->arena, &csv, r->err);
-  for (uint32_t i = 0; status == PZ_OK && i < csv.rows; i++) {
-    struct step s = {.name = name, .csv = &csv, .row = i, .chip = chip};
-    if (cell_is(&csv, i, "status", "ok")) status = add_step(r, &s);
-  }
-  return status;
+void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *reader,
+                         const char *name, const char *text, size_t bytes, const char *chip_name) {
+  struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
+  pz_must(call, pz_chip_read(chip_name, chip, pz_call_error(call)));
+  const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
+  for (uint32_t i = 0; i < csv->rows; i++)
+    if (cell_equals(csv, i, "status", "ok")) add_preset_step(call, reader, name, csv, i, chip);
 }

@@ -1,50 +1,67 @@
-/* Points of a validation: one measurement beside its prediction, read from a table of training runs
- * (place/run_table.h), of operators (cost/measured_ops.h), of kernels beside communication (cost/beside_table.h), or of
- * single-device steps. */
+/* Validation points: a point is one measurement together with its prediction.
+ *
+ * Each reader below takes one kind of table, predicts its rows, and appends a point for every row: training runs
+ * (step/run_table.h), operators (cost/measured_ops.h), kernels that ran beside communication (cost/beside_table.h), and
+ * steps on one device.  What is made of the points is not known here: study/validate.h groups and judges them. */
 #ifndef PZ_STUDY_POINTS_H
 #define PZ_STUDY_POINTS_H
+
+#include <string.h>
 
 #include "core/csv.h"
 #include "core/vec.h"
 #include "cost/measured_ops.h"
 #include "step/run_table.h"
 
-/* All of it lives in the arena of `points` (struct pz_validation_point), to which the rows of a table are
- * added.  `name` stands for the table in messages. */
+/* Where the points go and how they are predicted.  The readers allocate in their call what the points refer to, so the
+ * call has to live as long as the points.  In all readers, `name` stands for the table in messages. */
 struct pz_point_reader {
-  struct pz_vec *points;
-  unsigned threads;
-  struct pz_progress *progress; /* NULL: none; where it is stopped, readers end with PZ_STOPPED */
-  struct pz_error *err;
-  const struct pz_cold
-      *cold; /* runs on chips by their data sheets, with these constants; NULL: as measured */
-  struct pz_vec *tables; /* of runs that were read (struct pz_run_table), or NULL */
+  struct pz_vec *points; /* of struct pz_validation_point */
+  unsigned threads;      /* 0 uses one per processor */
+  /* May be NULL.  When it is cancelled, readers raise PZ_STOPPED. */
+  struct pz_progress *progress;
+  /* If not NULL, chips are predicted by their data sheets with these constants. */
+  const struct pz_cold *cold;
+  /* If not NULL, collects the tables of runs (struct pz_run_table). */
+  struct pz_vec *tables;
 };
 
-/* A table of runs, predicted on all threads. */
-PZ_NODISCARD enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name,
-                                           const char *text, size_t bytes);
-
-/* Is a row of such a table a dense model in bf16, without context parallelism, 1F1B or interleaved?  The model of a
- * step was made for these first. */
-bool pz_points_dense(const struct pz_csv *csv, uint32_t row);
-
-/* What the groups of a kind of operators on all chips begin with. */
+/* The names of operator groups that span all chips begin with this. */
 #define PZ_ALL_CHIPS "all chips "
 
-/* Measured operators, predicted on all threads.  Rows that name no chip, or the name of `chip` (a preset or a file), are
- * of it, others of presets; *given: are there any of `chip`? */
-PZ_NODISCARD enum pz_status pz_points_operators(const struct pz_point_reader *r,
-                                                const struct pz_measured *m, const char *chip,
-                                                bool *given);
+/* Adds the training runs of a table. */
+void pz_points_add_runs(struct pz_call *call, const struct pz_point_reader *reader,
+                        const char *name, const char *text, size_t bytes);
 
-/* Kernels measured beside communication on a chip: the columns of cost/beside_table.h.  Predicted is the measured time
- * alone, as many times longer as the model says; `plan` has this number, and the time from the predicted time alone. */
-PZ_NODISCARD enum pz_status pz_points_beside(const struct pz_point_reader *r, const char *name,
-                                             const char *text, size_t bytes, const char *chip);
+/* Adds measured operators.  Rows that name no chip, or that name `chip` (a preset or a file), are predicted on it; other
+ * rows on the presets that they name.  Returns whether any row was predicted on `chip`. */
+bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader *reader,
+                             const struct pz_measured *measured, const char *chip);
 
-/* Steps of preset models on one device of a chip: the columns of tests/data/h200_steps.csv. */
-PZ_NODISCARD enum pz_status pz_points_steps(const struct pz_point_reader *r, const char *name,
-                                            const char *text, size_t bytes, const char *chip);
+/* Adds kernels that were measured beside communication on `chip`.  Such a point compares the measured time with the
+ * kernel's measured time alone, multiplied by the predicted slowdown.  Its `plan` states the slowdown, and the time that
+ * follows from the predicted time alone. */
+void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
+                              const char *name, const char *text, size_t bytes, const char *chip);
+
+/* Adds steps of preset models on one device of `chip`, from a table with the columns of tests/data/h200_steps.csv. */
+void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *reader,
+                         const char *name, const char *text, size_t bytes, const char *chip);
+
+/* Is a row of a table of runs a dense model in bf16, without context parallelism, under 1F1B or interleaved 1F1B?  The
+ * model of a training step was made for these first. */
+bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row);
+
+static inline bool pz_point_is_ok(const struct pz_validation_point *p) {
+  return strcmp(p->quality, "ok") == 0;
+}
+
+static inline bool pz_point_is_compared(const struct pz_validation_point *p) {
+  return p->predicted_s > 0 && p->measured_s > 0;
+}
+
+/* The errors of a group in a vector of struct pz_errors, which are added at the end if the group is new. */
+struct pz_errors *pz_errors_find(struct pz_call *call, struct pz_vec *list, const char *name,
+                                 enum pz_point_kind kind);
 
 #endif

@@ -1,12 +1,16 @@
-/* Rehearsals: the script that measures single ranks of a plan, and its results compared with the prediction.  The results
- * correct the chip's factors of compute by the fit of step/correction, each rank being a step without network. */
+/* Rehearsals: single ranks of a plan are run alone, each on one GPU, and compared with the prediction.
+ *
+ * pz_rehearsal_script() writes the script that measures the ranks of the critical stages (launch/rehearsal.h has the
+ * harness).  pz_rehearsal_read() reads what the script printed: read_rank() compares each row with the prediction of that
+ * rank alone (step/rank_alone.h), judge_memory() says whether the plan fits, and correct_chip() fits the chip's factors of
+ * compute by step/correction.h, each rank being a step without network.  Nothing is learnt about collectives. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "chip/chip.h"
+#include "core/alloc.h"
 #include "core/csv.h"
-#include "core/held.h"
 #include "core/map.h"
 #include "core/num.h"
 #include "core/text.h"
@@ -23,30 +27,19 @@ const char *const pz_rehearsal_measure_names[] = {"compute_s", "static_bytes", "
                                                   "reserved_bytes", NULL};
 const char *const pz_rank_status_names[] = {"ok", "oom", "failed", NULL};
 
-/* ---- the plan ----------------------------------------------------------------------------------- */
+/* ---- the plan ------------------------------------------------------------------------------- */
 
-struct rehearsed {
-  struct pz_run_plan r;
+struct rehearsed_plan {
+  struct pz_run_plan given;
   struct pz_job job;
-  struct pz_cluster wide;
-  struct pz_training_run own; /* the prediction of the plan */
+  struct pz_cluster wide; /* the network of the job, if it has to be widened */
+  struct pz_training_run predicted;
   char digest[17];
-  struct pz_arena *arena;
-  struct pz_error *err;
-
-  const char *name; /* of the results */
-  struct pz_csv csv;
-  struct pz_vec steps, notes;
-  struct pz_rehearsal *out;
 };
 
-static enum pz_status rehearsal_no_memory(const struct rehearsed *x) {
-  return pz_fail(x->err, PZ_NO_MEMORY, "out of memory for the rehearsal");
-}
-
-/* Identifies what a launch script runs: the size of the model and the fields that any version of this program states, not
- * what the prediction assumes about kernels. */
-static void find_digest(struct rehearsed *x) {
+/* The digest identifies what a launch script runs: the size of the model, and the fields that every version of this program
+ * states.  Fields that are assumptions of the prediction, for example about kernels, are left out. */
+static void set_digest(struct rehearsed_plan *plan) {
   /* clang-format off */
   static const enum pz_plan_field fields[] = {
       PZ_PLAN_FRAMEWORK, PZ_PLAN_DEVICES, PZ_PLAN_SEQ, PZ_PLAN_BATCH, PZ_PLAN_MBS, PZ_PLAN_TP, PZ_PLAN_SP, PZ_PLAN_CP,
@@ -54,41 +47,44 @@ static void find_digest(struct rehearsed *x) {
       PZ_PLAN_LAST_LAYERS, PZ_PLAN_ZERO, PZ_PLAN_SHARD, PZ_PLAN_RECOMPUTE, PZ_PLAN_RECOMPUTE_LAYERS,
       PZ_PLAN_RECOMPUTE_MODULES, PZ_PLAN_EXECUTION, PZ_PLAN_PRECISION, PZ_PLAN_PEFT, PZ_PLAN_OFFLOAD};
   /* clang-format on */
+  const struct pz_training_run *run = &plan->predicted;
   char text[4096];
-  int n = snprintf(text, sizeof text, "%" PRId64 " %.0f %.0f", x->own.layers, x->own.p.params,
-                   x->own.p.active_params);
+  int n = snprintf(text, sizeof text, "%" PRId64 " %.0f %.0f", run->layers, run->p.params,
+                   run->p.active_params);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     char value[PZ_FIELD_TEXT_MOST];
-    pz_plan_field_text(&x->own.plan, fields[i], value, sizeof value);
+    pz_plan_field_text(&run->plan, fields[i], value, sizeof value);
     if ((size_t)n < sizeof text - 300)
       n += snprintf(text + n, sizeof text - (size_t)n, " %s", value);
   }
-  snprintf(x->digest, sizeof x->digest, "%016" PRIx64, pz_hash(text, (size_t)n));
+  snprintf(plan->digest, sizeof plan->digest, "%016" PRIx64, pz_hash(text, (size_t)n));
 }
 
-static enum pz_status predict_side(const struct pz_diff_side *given, struct rehearsed *x) {
-  struct pz_diff_side o = {.size = sizeof o};
+static struct rehearsed_plan *predict_rehearsed_plan(struct pz_call *call,
+                                                     const struct pz_diff_side *given) {
+  struct rehearsed_plan *plan = pz_alloc(call, 1, sizeof *plan);
+  struct pz_diff_side side = {.size = sizeof side};
   struct pz_plan filled;
-  x->r = pz_run_plan_default();
-  enum pz_status status = pz_sized_take(&o, sizeof o, given, "struct pz_diff_side", x->err);
-  if (status == PZ_OK) status = pz_need_each(x->err, {o.run, "run"}, {o.chip, "chip"});
-  if (status == PZ_OK)
-    status = pz_sized_take(&x->r, sizeof x->r, o.run, "pz_run_plan_default", x->err);
-  if (status != PZ_OK) return status;
-  x->job =
-      (struct pz_job){.model = x->r.model, .config = x->r.config, .chip = o.chip, .net = o.net};
-  status = pz_training_question(&x->job, &x->r.plan, x, &filled, &x->wide, x->err);
-  if (status == PZ_OK) status = pz_rehearsal_check(filled.framework, x->err);
-  if (status == PZ_OK)
-    status = pz_training_run_make(&x->job, &filled, false, x->arena, &x->own, x->err);
-  if (status == PZ_OK) find_digest(x);
-  return status;
+  pz_require_options(call, &side, sizeof side, given, "struct pz_diff_side");
+  pz_require(call, side.run, "run");
+  pz_require(call, side.chip, "chip");
+  plan->given = pz_run_plan_default();
+  pz_require_options(call, &plan->given, sizeof plan->given, side.run, "pz_run_plan_default");
+  plan->job = (struct pz_job){
+      .model = plan->given.model, .config = plan->given.config, .chip = side.chip, .net = side.net};
+  pz_must(call, pz_training_question(&plan->job, &plan->given.plan, plan, &filled, &plan->wide,
+                                     pz_call_error(call)));
+  pz_must(call, pz_rehearsal_check(filled.framework, pz_call_error(call)));
+  pz_must(call, pz_training_run_make(&plan->job, &filled, false, call->arena, &plan->predicted,
+                                     pz_call_error(call)));
+  set_digest(plan);
+  return plan;
 }
 
-/* ---- the script --------------------------------------------------------------------------------- */
+/* ---- the script ----------------------------------------------------------------------------- */
 
-enum { MOST_STAGES = 3, FIRST = 1, LAST = 2, FULLEST = 4 };
-static const char *const stage_reasons[] = {
+enum { MOST_CRITICAL = 3, FIRST = 1, LAST = 2, FULLEST = 4 };
+static const char *const critical_reasons[] = {
     [FIRST] = "the first stage",
     [LAST] = "the last stage",
     [FIRST | LAST] = "the only stage",
@@ -97,66 +93,89 @@ static const char *const stage_reasons[] = {
     [LAST | FULLEST] = "the last stage, which has the most memory by the prediction",
     [FIRST | LAST | FULLEST] = "the only stage"};
 
-/* The stages that decide, in order; returns their number. */
-static int critical_stages(const struct pz_training_run *r, int64_t stages[MOST_STAGES],
-                           const char *reasons[MOST_STAGES]) {
-  int64_t last = r->plan.pp - 1, fullest = r->p.peak_stage;
-  int n = 0;
-  for (int64_t k = 0; k <= last; k++) {
-    int why = (k == 0 ? FIRST : 0) | (k == last ? LAST : 0) | (k == fullest ? FULLEST : 0);
+/* The stages that decide whether the plan fits and how fast it is, in order. */
+struct critical_stages {
+  int64_t stage[MOST_CRITICAL];
+  const char *reason[MOST_CRITICAL];
+  int n;
+};
+
+static struct critical_stages critical_stages_of(const struct pz_training_run *run) {
+  struct critical_stages critical = {.n = 0};
+  for (int64_t k = 0; k < run->plan.pp; k++) {
+    int why = 0;
+    if (k == 0) why |= FIRST;
+    if (k == run->plan.pp - 1) why |= LAST;
+    if (k == run->p.peak_stage) why |= FULLEST;
     if (!why) continue;
-    stages[n] = k;
-    reasons[n++] = stage_reasons[why];
+    critical.stage[critical.n] = k;
+    critical.reason[critical.n] = critical_reasons[why];
+    critical.n++;
   }
-  return n;
+  return critical;
+}
+
+struct script_args {
+  const struct pz_diff_side *side;
+  const char *launch;
+  const char *const *set;
+  char **text;
+};
+
+/* A launch script of the user runs as it is if it starts torchrun.  Otherwise the script is the one that this program emits
+ * for the plan. */
+static void write_script(struct pz_call *call, void *ctx) {
+  const struct script_args *args = ctx;
+  pz_require(call, args->side, "side");
+  pz_require(call, args->text, "text");
+  const struct rehearsed_plan *plan = predict_rehearsed_plan(call, args->side);
+  const struct critical_stages critical = critical_stages_of(&plan->predicted);
+  const char *launch = args->launch;
+  bool is_json = launch && launch[strspn(launch, " \t\r\n")] == '{';
+  bool runs_as_given = launch && !is_json && strstr(launch, "torchrun");
+  struct pz_rehearsal_job job = {.model = plan->given.model,
+                                 .plan = &plan->predicted.plan,
+                                 .digest = plan->digest,
+                                 .emitted = !runs_as_given,
+                                 .stages = critical.stage,
+                                 .reasons = critical.reason,
+                                 .n_stages = critical.n};
+  if (runs_as_given) {
+    struct pz_model_shape shape = {.vocab = 0};
+    const char *config = plan->given.config;
+    if (config)
+      pz_must(call,
+              pz_model_shape_parse(job.model, config, strlen(config), &shape, pz_call_error(call)));
+    job.launch = launch;
+    job.vocab = shape.vocab;
+    job.set = args->set;
+  } else {
+    char *emitted = NULL;
+    if (plan->given.config)
+      pz_raise(call, PZ_BAD_USE,
+               "the run does not name its model; accepted: a launch script that starts torchrun, "
+               "or a plan of a model that has a name or a path");
+    pz_must(call, pz_launch_text(job.model, plan->job.chip, plan->job.net, job.plan, &emitted,
+                                 pz_call_error(call)));
+    pz_defer(call, pz_free, emitted);
+    job.launch = emitted;
+  }
+  pz_must(call, pz_rehearsal_write(&job, args->text, pz_call_error(call)));
 }
 
 enum pz_status pz_rehearsal_script(const struct pz_diff_side *side, const char *launch,
                                    const char *const *set, char **text, struct pz_error *err) {
-  struct pz_arena arena;
-  struct rehearsed x = {.arena = &arena, .err = err};
-  int64_t stages[MOST_STAGES];
-  const char *reasons[MOST_STAGES];
-  char *emitted = NULL;
-  bool json = launch && launch[strspn(launch, " \t\r\n")] == '{';
-  bool own = launch && !json && strstr(launch, "torchrun");
-  enum pz_status status = pz_need_each(err, {side, "side"}, {text, "text"});
-  if (status != PZ_OK) return status;
-  pz_arena_init(&arena, NULL);
-  status = predict_side(side, &x);
-  if (status == PZ_OK && !own && x.r.config)
-    status = pz_fail(err, PZ_BAD_USE,
-                     "the run does not name its model; accepted: a launch script that starts "
-                     "torchrun, or a plan of a model that has a name or a path");
-  if (status == PZ_OK && !own)
-    status = pz_launch_text(x.r.model, x.job.chip, x.job.net, &x.own.plan, &emitted, err);
-  struct pz_model_shape shape = {.vocab = 0};
-  if (status == PZ_OK && own && x.r.config)
-    status = pz_model_shape_parse(x.r.model, x.r.config, strlen(x.r.config), &shape, err);
-  if (status == PZ_OK) {
-    struct pz_rehearsal_job job = {.model = x.r.model,
-                                   .plan = &x.own.plan,
-                                   .digest = x.digest,
-                                   .launch = own ? launch : emitted,
-                                   .emitted = !own,
-                                   .vocab = shape.vocab,
-                                   .set = own ? set : NULL,
-                                   .stages = stages,
-                                   .reasons = reasons,
-                                   .n_stages = critical_stages(&x.own, stages, reasons)};
-    status = pz_rehearsal_write(&job, text, err);
-  }
-  pz_text_free(emitted);
-  pz_arena_release(&arena);
-  return status;
+  struct script_args args = {side, launch, set, text};
+  return pz_border(write_script, &args, err);
 }
 
-/* ---- results: what was left out ----------------------------------------------------------------- */
+/* ---- results: what the machine lacked ------------------------------------------------------- */
 
-/* Packages and features that a machine may lack, and the effect on the figures; NULL: a stub replaces it without effect. */
+/* Packages and features that a machine may lack, and the effect of leaving them out on the figures.  Without an effect: a
+ * stub replaces the package, and the figures are the same. */
 static const struct {
   const char *name, *effect;
-} leavable[] = {
+} omissible[] = {
     {"transformer_engine",
      "PyTorch's kernels take the place of Transformer Engine's: GEMMs are the same, norms and "
      "other element-wise kernels are slower, and memory differs by what the layers save"},
@@ -171,52 +190,63 @@ static const struct {
     {"datasets", NULL},
     {"tokenizers", NULL}};
 
-static bool leaves_out(const char *list, const char *name) {
-  size_t n = strlen(name);
-  for (const char *at = list; *at; at += strcspn(at, ";"), at += *at == ';')
-    if (strcspn(at, ";") == n && strncmp(at, name, n) == 0) return true;
+/* Splits off the first item of a list that ";" separates: returns its text and length, and moves *rest behind it. */
+static const char *next_omission(const char **rest, size_t *length) {
+  const char *item = *rest;
+  *length = strcspn(item, ";");
+  *rest = item + *length;
+  if (**rest == ';') ++*rest;
+  return item;
+}
+
+static bool is_left_out(const char *list, const char *name) {
+  const char *rest = list;
+  while (*rest) {
+    size_t length;
+    const char *item = next_omission(&rest, &length);
+    if (length == strlen(name) && strncmp(item, name, length) == 0) return true;
+  }
   return false;
 }
 
-/* Returns the plan that ran: the rehearsed plan without what the machine lacks. */
-static struct pz_plan plan_run(const struct pz_plan *p, const char *left_out) {
-  struct pz_plan run = *p;
-  if (leaves_out(left_out, "sequence_parallel")) run.sp = 0;
-  if (leaves_out(left_out, "use_precision_aware_optimizer")) {
-    run.moment_bytes = 4;
-    run.main_params = PZ_MAIN_FP32;
-  }
-  return run;
+/* The results that are read, and what is collected from their rows. */
+struct rehearsal_results {
+  const char *name;
+  const struct pz_csv *csv;
+  const struct rehearsed_plan *plan;
+  struct pz_vec steps; /* struct pz_measured_step: the ranks that were measured */
+  struct pz_vec notes; /* const char *, without repetitions */
+  struct pz_rehearsal *out;
+};
+
+static void add_note(struct pz_call *call, struct rehearsal_results *results, const char *text) {
+  for (uint32_t i = 0; i < results->notes.n; i++)
+    if (strcmp(*pz_vec_at(&results->notes, const char *, i), text) == 0) return;
+  pz_append(call, &results->notes, &text);
 }
 
-static enum pz_status add_note(struct rehearsed *x, const char *text) {
-  for (uint32_t i = 0; text && i < x->notes.n; i++)
-    if (strcmp(*pz_vec_at(&x->notes, const char *, i), text) == 0) return PZ_OK;
-  return text && pz_vec_push(&x->notes, &text) ? PZ_OK : rehearsal_no_memory(x);
-}
-
-static enum pz_status note_left_out(struct rehearsed *x, const char *list) {
-  const char *stubs = "";
-  enum pz_status status = PZ_OK;
-  for (const char *at = list; *at && status == PZ_OK && stubs; at += *at == ';') {
-    int n = (int)strcspn(at, ";");
+static void note_omissions(struct pz_call *call, struct rehearsal_results *results,
+                           const char *list) {
+  const char *stubs = "", *rest = list;
+  while (*rest) {
+    size_t length;
+    const char *item = next_omission(&rest, &length);
     const char *effect = "what this does to the figures is not known";
-    for (size_t i = 0; i < sizeof leavable / sizeof *leavable; i++)
-      if (strlen(leavable[i].name) == (size_t)n && strncmp(leavable[i].name, at, (size_t)n) == 0)
-        effect = leavable[i].effect;
-    if (n && effect)
-      status = add_note(x, pz_arena_printf(x->arena, "%.*s was left out: %s", n, at, effect));
-    else if (n)
-      stubs = pz_arena_printf(x->arena, "%s%s%.*s", stubs, *stubs ? ", " : "", n, at);
-    at += n;
+    for (size_t i = 0; i < sizeof omissible / sizeof *omissible; i++)
+      if (strlen(omissible[i].name) == length && strncmp(omissible[i].name, item, length) == 0)
+        effect = omissible[i].effect;
+    if (length == 0) continue;
+    if (effect)
+      add_note(call, results, pz_format(call, "%.*s was left out: %s", (int)length, item, effect));
+    else
+      stubs = pz_format(call, "%s%s%.*s", stubs, *stubs ? ", " : "", (int)length, item);
   }
-  if (status == PZ_OK && stubs && *stubs)
-    stubs = pz_arena_printf(x->arena, "stubs took the place of %s, without effect on the figures",
-                            stubs);
-  return status == PZ_OK && (!stubs || *stubs) ? add_note(x, stubs) : status;
+  if (*stubs)
+    add_note(call, results,
+             pz_format(call, "stubs took the place of %s, without effect on the figures", stubs));
 }
 
-/* ---- results: a row ----------------------------------------------------------------------------- */
+/* ---- results: the figures of a row ---------------------------------------------------------- */
 
 /* clang-format off */
 enum { /* columns */
@@ -228,302 +258,316 @@ enum { MOST_ROWS = 4096 };
 
 static const double MOST_BYTES = 1e15, MOST_S = 1e6;
 
-static enum pz_status row_refuse(const struct rehearsed *x, uint32_t r, uint32_t column,
-                                 const char *accepted) {
-  return pz_fail(x->err, PZ_BAD_INPUT, "%s:%u: %s is '%.60s'; accepted: %s", x->name,
-                 x->csv.lines[r], x->csv.cells[column], pz_csv_cell(&x->csv, r, column), accepted);
+_Noreturn static void refuse_cell(struct pz_call *call, const struct rehearsal_results *results,
+                                  uint32_t row, uint32_t column, const char *accepted) {
+  pz_raise(call, PZ_BAD_INPUT, "%s:%u: %s is '%.60s'; accepted: %s", results->name,
+           results->csv->lines[row], results->csv->cells[column],
+           pz_csv_cell(results->csv, row, column), accepted);
 }
 
-static enum pz_status row_integer(const struct rehearsed *x, uint32_t r, uint32_t column,
-                                  int64_t most, int64_t *out) {
-  double v = 0;
-  enum pz_status status = pz_csv_number(x->name, &x->csv, r, column, (double)most, &v, x->err);
-  if (status == PZ_OK && v != floor(v)) status = row_refuse(x, r, column, "a whole number");
-  if (status == PZ_OK) *out = (int64_t)v;
-  return status;
+static int64_t integer_cell(struct pz_call *call, const struct rehearsal_results *results,
+                            uint32_t row, uint32_t column, int64_t most) {
+  double v = pz_csv_real(call, results->name, results->csv, row, column, (double)most);
+  if (v != floor(v)) refuse_cell(call, results, row, column, "a whole number");
+  return (int64_t)v;
 }
 
-/* Reads the rank and the stage of a row, and refuses results of another plan or framework. */
-static enum pz_status read_place(const struct rehearsed *x, uint32_t r,
-                                 struct pz_rehearsed_rank *out) {
-  const struct pz_plan *p = &x->own.plan;
-  const char *framework = pz_csv_cell(&x->csv, r, FRAMEWORK);
-  const char *status_word = pz_csv_cell(&x->csv, r, STATUS),
-             *digest = pz_csv_cell(&x->csv, r, PLAN);
-  if (strcmp(digest, x->digest) != 0)
-    return pz_fail(x->err, PZ_BAD_INPUT,
-                   "%s:%u: results of the plan '%.20s', but this plan is %s; accepted: what the "
-                   "script of 'phaze rehearse' for this plan printed",
-                   x->name, x->csv.lines[r], digest, x->digest);
+/* Reads status, rank and stage of a row, and refuses results of another plan or framework. */
+static void read_identity(struct pz_call *call, const struct rehearsal_results *results,
+                          uint32_t row, struct pz_rehearsed_rank *rank) {
+  const struct pz_plan *p = &results->plan->predicted.plan;
+  const char *digest = pz_csv_cell(results->csv, row, PLAN);
+  if (strcmp(digest, results->plan->digest) != 0)
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:%u: results of the plan '%.20s', but this plan is %s; accepted: what the script "
+             "of 'phaze rehearse' for this plan printed",
+             results->name, results->csv->lines[row], digest, results->plan->digest);
+  const char *status = pz_csv_cell(results->csv, row, STATUS);
   int k = 0;
-  while (pz_rank_status_names[k] && strcmp(pz_rank_status_names[k], status_word) != 0) k++;
-  if (!pz_rank_status_names[k]) return row_refuse(x, r, STATUS, "ok, oom, failed");
-  out->status = (enum pz_rank_status)k;
-  bool none = out->status == PZ_RANK_FAILED && !*framework;
-  if (!none && pz_framework_find(framework) != p->framework)
-    return row_refuse(x, r, FRAMEWORK, pz_framework_names[p->framework]);
-  enum pz_status status = row_integer(x, r, RANK, p->devices - 1, &out->rank);
-  if (status == PZ_OK) status = row_integer(x, r, STAGE, p->pp - 1, &out->stage);
-  if (status == PZ_OK && out->rank / (p->devices / p->pp) != out->stage)
-    status = row_refuse(x, r, STAGE, "the stage of the rank");
-  return status;
+  while (pz_rank_status_names[k] && strcmp(pz_rank_status_names[k], status) != 0) k++;
+  if (!pz_rank_status_names[k]) refuse_cell(call, results, row, STATUS, "ok, oom, failed");
+  rank->status = (enum pz_rank_status)k;
+  const char *framework = pz_csv_cell(results->csv, row, FRAMEWORK);
+  bool failed_before_start = rank->status == PZ_RANK_FAILED && !*framework;
+  if (!failed_before_start && pz_framework_find(framework) != p->framework)
+    refuse_cell(call, results, row, FRAMEWORK, pz_framework_names[p->framework]);
+  rank->rank = integer_cell(call, results, row, RANK, p->devices - 1);
+  rank->stage = integer_cell(call, results, row, STAGE, p->pp - 1);
+  if (rank->rank / (p->devices / p->pp) != rank->stage)
+    refuse_cell(call, results, row, STAGE, "the stage of the rank");
 }
 
-static enum pz_status read_figures(const struct rehearsed *x, uint32_t r,
-                                   struct pz_rehearsed_rank *out, double *device_bytes) {
+/* Reads what was measured.  Returns the memory of the device that it was measured on. */
+static double read_figures(struct pz_call *call, const struct rehearsal_results *results,
+                           uint32_t row, struct pz_rehearsed_rank *rank) {
   static const uint32_t columns[PZ_REHEARSAL_MEASURES] = {STEP_S, STATIC_BYTES, PEAK_BYTES,
                                                           RESERVED_BYTES};
-  double *m = out->measured;
-  enum pz_status status = PZ_OK;
-  for (int i = 0; i < PZ_REHEARSAL_MEASURES && status == PZ_OK; i++)
-    status = pz_csv_number(x->name, &x->csv, r, columns[i], i ? MOST_BYTES : MOST_S, &m[i], x->err);
-  if (status == PZ_OK)
-    status = pz_csv_number(x->name, &x->csv, r, DEVICE_BYTES, MOST_BYTES, device_bytes, x->err);
-  if (status == PZ_OK) status = row_integer(x, r, MICROBATCHES, 1 << 24, &out->microbatches);
-  if (status != PZ_OK || out->status != PZ_RANK_OK) return status;
+  double *m = rank->measured;
+  for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++) {
+    double most = columns[i] == STEP_S ? MOST_S : MOST_BYTES;
+    m[i] = pz_csv_real(call, results->name, results->csv, row, columns[i], most);
+  }
+  double device_bytes =
+      pz_csv_real(call, results->name, results->csv, row, DEVICE_BYTES, MOST_BYTES);
+  rank->microbatches = integer_cell(call, results, row, MICROBATCHES, 1 << 24);
+  if (rank->status != PZ_RANK_OK) return device_bytes;
   for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++)
-    if (!(m[i] > 0)) return row_refuse(x, r, columns[i], "a number above 0 where status is ok");
-  if (!out->microbatches) return row_refuse(x, r, MICROBATCHES, "1 or more where status is ok");
+    if (!(m[i] > 0))
+      refuse_cell(call, results, row, columns[i], "a number above 0 where status is ok");
+  if (!rank->microbatches)
+    refuse_cell(call, results, row, MICROBATCHES, "1 or more where status is ok");
   if (m[PZ_REHEARSAL_STATIC] > m[PZ_REHEARSAL_PEAK])
-    return row_refuse(x, r, STATIC_BYTES, "at most peak_bytes");
+    refuse_cell(call, results, row, STATIC_BYTES, "at most peak_bytes");
   if (m[PZ_REHEARSAL_PEAK] > m[PZ_REHEARSAL_RESERVED])
-    return row_refuse(x, r, PEAK_BYTES, "at most reserved_bytes");
-  if (!(*device_bytes >= m[PZ_REHEARSAL_RESERVED]))
-    return row_refuse(x, r, DEVICE_BYTES, "at least reserved_bytes");
-  return PZ_OK;
+    refuse_cell(call, results, row, PEAK_BYTES, "at most reserved_bytes");
+  if (!(device_bytes >= m[PZ_REHEARSAL_RESERVED]))
+    refuse_cell(call, results, row, DEVICE_BYTES, "at least reserved_bytes");
+  return device_bytes;
 }
 
-/* ---- results: a rank against its prediction ----------------------------------------------------- */
+/* ---- results: a rank against its prediction ------------------------------------------------- */
 
-static enum pz_status note_rank(struct rehearsed *x, const struct pz_rehearsed_rank *k,
-                                int64_t microbatches, double device_bytes) {
-  static const double ALIKE = 0.05; /* of two statements of a device's memory */
-  double hbm = (double)pz_chip_hbm_bytes(x->job.chip);
-  enum pz_status status = note_left_out(x, k->left_out);
-  if (status == PZ_OK && k->status != PZ_RANK_OK)
-    status = add_note(
-        x, pz_arena_printf(x->arena, "rank %" PRId64 " %s: %s", k->rank,
-                           k->status == PZ_RANK_OOM ? "ran out of memory" : "was not measured",
-                           *k->message ? k->message : "there is no message"));
-  if (status == PZ_OK && k->status == PZ_RANK_OK && k->microbatches != microbatches)
-    status = add_note(x, pz_arena_printf(x->arena,
-                                         "rank %" PRId64 " ran %" PRId64 " microbatches of %" PRId64
-                                         ": with more in flight it can hold more",
-                                         k->rank, k->microbatches, microbatches));
-  if (status == PZ_OK && device_bytes > 0 && fabs(device_bytes / hbm - 1) > ALIKE)
-    status = add_note(x, pz_arena_printf(x->arena,
-                                         "the device has %.1f GB and %s %.1f GB; the rehearsal is "
-                                         "meant for a device of the same kind",
-                                         device_bytes / 1e9, x->job.chip->name, hbm / 1e9));
-  return status;
+static void note_rank(struct pz_call *call, struct rehearsal_results *results,
+                      const struct pz_rehearsed_rank *rank, int64_t microbatches,
+                      double device_bytes) {
+  static const double MOST_DIFFERENCE = 0.05; /* between two statements of one device's memory */
+  const struct pz_chip *chip = results->plan->job.chip;
+  double hbm_bytes = (double)pz_chip_hbm_bytes(chip);
+  note_omissions(call, results, rank->left_out);
+  if (rank->status != PZ_RANK_OK)
+    add_note(call, results,
+             pz_format(call, "rank %" PRId64 " %s: %s", rank->rank,
+                       rank->status == PZ_RANK_OOM ? "ran out of memory" : "was not measured",
+                       *rank->message ? rank->message : "there is no message"));
+  if (rank->status == PZ_RANK_OK && rank->microbatches != microbatches)
+    add_note(call, results,
+             pz_format(call,
+                       "rank %" PRId64 " ran %" PRId64 " microbatches of %" PRId64
+                       ": with more in flight it can hold more",
+                       rank->rank, rank->microbatches, microbatches));
+  if (device_bytes > 0 && fabs(device_bytes / hbm_bytes - 1) > MOST_DIFFERENCE)
+    add_note(call, results,
+             pz_format(call,
+                       "the device has %.1f GB and %s %.1f GB; the rehearsal is meant for a device "
+                       "of the same kind",
+                       device_bytes / 1e9, chip->name, hbm_bytes / 1e9));
 }
 
-/* Finds the bytes that the plan itself needs: what was left out is taken to change measured and predicted bytes by the same
- * ratio.  The device of the rehearsal and the chip of the plan both limit the usable bytes. */
-static void find_need(const struct rehearsed *x, struct pz_rehearsed_rank *k, double device_bytes) {
-  double hbm = (double)pz_chip_hbm_bytes(x->job.chip),
-         reserved = k->measured[PZ_REHEARSAL_RESERVED];
-  double device = device_bytes > 0 ? pz_fmin(device_bytes, hbm) : hbm;
-  double predicted = x->own.reserved_bytes[k->stage];
-  k->usable_bytes = device - pz_reserved_bytes(x->job.chip, &pz_constants_default);
-  if (k->status == PZ_RANK_OK)
-    k->needed_bytes = reserved * predicted / k->predicted[PZ_REHEARSAL_RESERVED];
+/* Adds a rank as a measured step of `run`, which is the plan as it ran. */
+static void add_measured_step(struct pz_call *call, struct rehearsal_results *results, uint32_t row,
+                              const struct pz_rehearsed_rank *rank, const struct pz_plan *run) {
+  static const double MOST_FACTOR = 10; /* of a correction in a chip file */
+  double measured_s = rank->measured[PZ_REHEARSAL_COMPUTE];
+  double predicted_s = rank->predicted[PZ_REHEARSAL_COMPUTE];
+  double ratio = measured_s / predicted_s;
+  if (!(ratio >= 1 / MOST_FACTOR && ratio <= MOST_FACTOR))
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:%u: step_s is %.4g where %.4g s are predicted; accepted: seconds of a step within "
+             "a factor of %g",
+             results->name, results->csv->lines[row], measured_s, predicted_s, MOST_FACTOR);
+  struct pz_measured_step step = {.id = pz_format(call, "rank %" PRId64, rank->rank),
+                                  .job = &results->plan->job,
+                                  .plan = pz_copy(call, run, 1, sizeof *run),
+                                  .measured_s = measured_s,
+                                  .microbatches = rank->microbatches,
+                                  .stage = rank->stage};
+  pz_append(call, &results->steps, &step);
 }
 
-static enum pz_status add_measured(struct rehearsed *x, uint32_t r, struct pz_rehearsed_rank *k,
-                                   const struct pz_plan *run) {
-  static const double FACTOR = 10; /* what a chip file accepts */
-  double measured_s = k->measured[PZ_REHEARSAL_COMPUTE];
-  double ratio = measured_s / k->predicted[PZ_REHEARSAL_COMPUTE];
-  if (!(ratio >= 1 / FACTOR && ratio <= FACTOR))
-    return pz_fail(x->err, PZ_BAD_INPUT,
-                   "%s:%u: step_s is %.4g where %.4g s are predicted; accepted: seconds of a step "
-                   "within a factor of %g",
-                   x->name, x->csv.lines[r], measured_s, k->predicted[PZ_REHEARSAL_COMPUTE],
-                   FACTOR);
-  struct pz_plan *own = pz_arena_alloc(x->arena, 1, sizeof *own);
-  struct pz_measured_step m = {.id = pz_arena_printf(x->arena, "rank %" PRId64, k->rank),
-                               .job = &x->job,
-                               .plan = own,
-                               .measured_s = measured_s,
-                               .microbatches = k->microbatches,
-                               .stage = k->stage};
-  if (!own || !m.id || !pz_vec_push(&x->steps, &m)) return rehearsal_no_memory(x);
-  *own = *run;
-  return PZ_OK;
-}
+/* Reads a row and predicts the rank as it ran: without what the machine lacked.  The bytes that the plan itself needs
+ * follow from the assumption that the omissions change measured and predicted bytes by the same ratio. */
+static void read_rank(struct pz_call *call, struct rehearsal_results *results, uint32_t row) {
+  struct pz_rehearsed_rank *rank = &results->out->ranks[row];
+  const struct pz_training_run *predicted = &results->plan->predicted;
+  const struct pz_job *job = &results->plan->job;
+  rank->left_out = pz_csv_cell(results->csv, row, LEFT_OUT);
+  rank->message = pz_csv_cell(results->csv, row, MESSAGE);
+  read_identity(call, results, row, rank);
+  double device_bytes = read_figures(call, results, row, rank);
 
-static enum pz_status read_row(struct rehearsed *x, uint32_t r) {
-  struct pz_rehearsed_rank *k = &x->out->ranks[r];
+  struct pz_plan run = predicted->plan;
+  if (is_left_out(rank->left_out, "sequence_parallel")) run.sp = 0;
+  if (is_left_out(rank->left_out, "use_precision_aware_optimizer")) {
+    run.moment_bytes = 4;
+    run.main_params = PZ_MAIN_FP32;
+  }
+  bool measured = rank->status == PZ_RANK_OK;
+  int64_t microbatches = measured ? rank->microbatches : predicted->p.microbatches;
   struct pz_rank_alone alone;
-  double device_bytes = 0;
-  k->left_out = pz_csv_cell(&x->csv, r, LEFT_OUT);
-  k->message = pz_csv_cell(&x->csv, r, MESSAGE);
-  enum pz_status status = read_place(x, r, k);
-  if (status == PZ_OK) status = read_figures(x, r, k, &device_bytes);
-  if (status != PZ_OK) return status;
-  struct pz_plan run = plan_run(&x->own.plan, k->left_out);
-  int64_t n = k->status == PZ_RANK_OK ? k->microbatches : x->own.p.microbatches;
-  status = pz_rank_alone(&x->job, &run, k->stage, n, &alone, x->err);
-  if (status != PZ_OK) return status;
-  k->predicted[PZ_REHEARSAL_COMPUTE] = alone.compute_s;
-  k->predicted[PZ_REHEARSAL_STATIC] = alone.static_bytes;
-  k->predicted[PZ_REHEARSAL_PEAK] = alone.peak_bytes;
-  k->predicted[PZ_REHEARSAL_RESERVED] = alone.reserved_bytes;
-  find_need(x, k, device_bytes);
-  status = note_rank(x, k, alone.microbatches, device_bytes);
-  return status == PZ_OK && k->status == PZ_RANK_OK ? add_measured(x, r, k, &run) : status;
+  pz_must(call, pz_rank_alone(job, &run, rank->stage, microbatches, &alone, pz_call_error(call)));
+  rank->predicted[PZ_REHEARSAL_COMPUTE] = alone.compute_s;
+  rank->predicted[PZ_REHEARSAL_STATIC] = alone.static_bytes;
+  rank->predicted[PZ_REHEARSAL_PEAK] = alone.peak_bytes;
+  rank->predicted[PZ_REHEARSAL_RESERVED] = alone.reserved_bytes;
+
+  double hbm_bytes = (double)pz_chip_hbm_bytes(job->chip);
+  double smaller_bytes = device_bytes > 0 ? pz_fmin(device_bytes, hbm_bytes) : hbm_bytes;
+  rank->usable_bytes = smaller_bytes - pz_reserved_bytes(job->chip, &pz_constants_default);
+  if (measured)
+    rank->needed_bytes = rank->measured[PZ_REHEARSAL_RESERVED] *
+                         predicted->reserved_bytes[rank->stage] / alone.reserved_bytes;
+  note_rank(call, results, rank, alone.microbatches, device_bytes);
+  if (measured) add_measured_step(call, results, row, rank, &run);
 }
 
-/* ---- results: the whole ------------------------------------------------------------------------- */
+/* ---- results: all ranks --------------------------------------------------------------------- */
 
-static enum pz_status read_table(struct rehearsed *x, const char *text, size_t bytes) {
+static const struct pz_csv *read_results_table(struct pz_call *call, const char *name,
+                                               const char *text, size_t bytes) {
   static const char head[] = PZ_REHEARSAL_COLUMNS;
+  const size_t n = sizeof head - 1;
   if (bytes > PZ_REHEARSAL_MOST_BYTES)
-    return pz_fail(x->err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", x->name, bytes,
-                   PZ_REHEARSAL_MOST_BYTES);
-  size_t n = sizeof head - 1;
+    pz_raise(call, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+             PZ_REHEARSAL_MOST_BYTES);
   if (bytes <= n || memcmp(text, head, n) != 0 || (text[n] != '\n' && text[n] != '\r'))
-    return pz_fail(x->err, PZ_BAD_INPUT,
-                   "%s:1: no results of a rehearsal; accepted: what the script of 'phaze rehearse' "
-                   "printed, which begins with " PZ_REHEARSAL_COLUMNS,
-                   x->name);
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:1: no results of a rehearsal; accepted: what the script of 'phaze rehearse' "
+             "printed, which begins with " PZ_REHEARSAL_COLUMNS,
+             name);
   if (text[bytes - 1] != '\n')
-    return pz_fail(x->err, PZ_BAD_INPUT,
-                   "%s: the last line is not complete; accepted: all that the rehearsal printed",
-                   x->name);
-  enum pz_status status = pz_csv_parse(x->name, text, bytes, x->arena, &x->csv, x->err);
-  if (status == PZ_OK && !x->csv.rows)
-    status = pz_fail(x->err, PZ_BAD_INPUT, "%s: no rank; accepted: a row for each", x->name);
-  if (status == PZ_OK && x->csv.rows > MOST_ROWS)
-    status = pz_fail(x->err, PZ_LIMIT, "%s: %u rows; accepted: at most %d", x->name, x->csv.rows,
-                     MOST_ROWS);
-  return status;
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s: the last line is not complete; accepted: all that the rehearsal printed", name);
+  const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
+  if (!csv->rows) pz_raise(call, PZ_BAD_INPUT, "%s: no rank; accepted: a row for each", name);
+  if (csv->rows > MOST_ROWS)
+    pz_raise(call, PZ_LIMIT, "%s: %u rows; accepted: at most %d", name, csv->rows, MOST_ROWS);
+  return csv;
 }
 
 /* Describes what ran and where, and notes the critical stages without a rank. */
-static enum pz_status describe(struct rehearsed *x) {
-  struct pz_rehearsal *out = x->out;
-  int64_t stages[MOST_STAGES];
-  const char *reasons[MOST_STAGES];
-  enum pz_status status = PZ_OK;
-  uint32_t first = 0;
+static void describe_rehearsal(struct pz_call *call, struct rehearsal_results *results) {
+  struct pz_rehearsal *out = results->out;
+  uint32_t first = 0; /* rank that ran */
   while (first + 1 < out->n_ranks && out->ranks[first].status == PZ_RANK_FAILED) first++;
-  memcpy(out->plan, x->digest, sizeof out->plan);
-  out->framework = pz_framework_names[x->own.plan.framework];
-  out->version = pz_csv_cell(&x->csv, first, VERSION);
-  out->torch = pz_csv_cell(&x->csv, first, TORCH);
-  out->device = pz_csv_cell(&x->csv, first, DEVICE);
-  out->p = x->own.p;
+  memcpy(out->plan, results->plan->digest, sizeof out->plan);
+  out->framework = pz_framework_names[results->plan->predicted.plan.framework];
+  out->version = pz_csv_cell(results->csv, first, VERSION);
+  out->torch = pz_csv_cell(results->csv, first, TORCH);
+  out->device = pz_csv_cell(results->csv, first, DEVICE);
+  out->p = results->plan->predicted.p;
   out->complete = true;
-  int n = critical_stages(&x->own, stages, reasons);
-  for (int i = 0; i < n && status == PZ_OK; i++) {
-    bool found = false, ran = false;
+  struct critical_stages critical = critical_stages_of(&results->plan->predicted);
+  for (int i = 0; i < critical.n; i++) {
+    bool has_rank = false, has_run = false;
     for (uint32_t k = 0; k < out->n_ranks; k++) {
-      bool here = out->ranks[k].stage == stages[i];
-      found = found || here;
-      ran = ran || (here && out->ranks[k].status != PZ_RANK_FAILED);
+      if (out->ranks[k].stage != critical.stage[i]) continue;
+      has_rank = true;
+      if (out->ranks[k].status != PZ_RANK_FAILED) has_run = true;
     }
-    out->complete = out->complete && ran;
-    if (!found)
-      status = add_note(x, pz_arena_printf(x->arena, "no rank of stage %" PRId64 " was run: %s",
-                                           stages[i] + 1, reasons[i]));
+    if (!has_run) out->complete = false;
+    if (!has_rank)
+      add_note(call, results,
+               pz_format(call, "no rank of stage %" PRId64 " was run: %s", critical.stage[i] + 1,
+                         critical.reason[i]));
   }
-  return status;
 }
 
-/* Does the plan fit? */
-static enum pz_status judge_memory(struct rehearsed *x) {
-  struct pz_rehearsal *out = x->out;
-  uint32_t ran = 0;
+/* Decides whether the plan fits. */
+static void judge_memory(struct pz_call *call, struct rehearsal_results *results) {
+  struct pz_rehearsal *out = results->out;
+  uint32_t n_ran = 0;
   out->fits = true;
   out->spare_bytes = HUGE_VAL;
   for (uint32_t i = 0; i < out->n_ranks; i++) {
-    const struct pz_rehearsed_rank *k = &out->ranks[i];
-    if (k->status == PZ_RANK_FAILED) continue;
-    ran++;
-    if (k->status == PZ_RANK_OK)
-      out->spare_bytes = pz_fmin(out->spare_bytes, k->usable_bytes - k->needed_bytes);
-    if (k->status == PZ_RANK_OOM || k->needed_bytes > k->usable_bytes) out->fits = false;
+    const struct pz_rehearsed_rank *rank = &out->ranks[i];
+    if (rank->status == PZ_RANK_FAILED) continue;
+    n_ran++;
+    if (rank->status == PZ_RANK_OK)
+      out->spare_bytes = pz_fmin(out->spare_bytes, rank->usable_bytes - rank->needed_bytes);
+    if (rank->status == PZ_RANK_OOM || rank->needed_bytes > rank->usable_bytes) out->fits = false;
   }
   if (out->spare_bytes == HUGE_VAL) out->spare_bytes = 0;
-  if (ran) return PZ_OK;
   const char *why = out->ranks[0].message;
-  return pz_fail(x->err, PZ_NO_ANSWER, "%s: no rank ran; rank %" PRId64 ": %.300s", x->name,
-                 out->ranks[0].rank, *why ? why : "it failed without a message");
+  if (n_ran == 0)
+    pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran; rank %" PRId64 ": %.300s", results->name,
+             out->ranks[0].rank, *why ? why : "it failed without a message");
 }
 
-/* Reserved bytes over those predicted, of the rank with the largest ratio, within what a chip file accepts. */
-static double measured_memory(const struct pz_rehearsal *r) {
+/* Measured over predicted reserved bytes, of the rank with the largest ratio, within what a chip file accepts. */
+static double memory_factor(const struct pz_rehearsal *r) {
   double most = 0;
-  for (uint32_t i = 0; i < r->n_ranks; i++)
-    if (r->ranks[i].status == PZ_RANK_OK)
-      most = pz_fmax(most, r->ranks[i].measured[PZ_REHEARSAL_RESERVED] /
-                               r->ranks[i].predicted[PZ_REHEARSAL_RESERVED]);
+  for (uint32_t i = 0; i < r->n_ranks; i++) {
+    const struct pz_rehearsed_rank *rank = &r->ranks[i];
+    if (rank->status == PZ_RANK_OK)
+      most = pz_fmax(most, rank->measured[PZ_REHEARSAL_RESERVED] /
+                               rank->predicted[PZ_REHEARSAL_RESERVED]);
+  }
   return pz_fmin(pz_fmax(most, 0.5), 2);
 }
 
-/* The chip with factors of compute by the measured ranks, and their memory.  Nothing is learnt of collectives. */
-static enum pz_status correct(struct rehearsed *x) {
+/* Corrects the chip's factors of compute and of memory by the measured ranks, and predicts the plan again. */
+static void correct_chip(struct pz_call *call, struct rehearsal_results *results) {
   enum { COMPUTE_FACTORS = 4 };
-  const struct pz_measured_step *steps = x->steps.items;
-  struct pz_rehearsal *out = x->out;
-  uint32_t n = x->steps.n, at = 0;
-  if (!n) return PZ_OK;
-  struct pz_step_sensitivity *s = pz_arena_alloc(x->arena, n, sizeof *s);
-  struct pz_step_factor *factors = pz_arena_alloc(x->arena, COMPUTE_FACTORS, sizeof *factors);
-  struct pz_chip *chip = pz_arena_alloc(x->arena, 1, sizeof *chip);
-  double *corrected_s = pz_arena_alloc(x->arena, n, sizeof *corrected_s);
-  if (!s || !factors || !chip || !corrected_s) return rehearsal_no_memory(x);
-  enum pz_status status = pz_step_sensitivities(steps, n, 1, s, x->err);
-  if (status != PZ_OK) return status;
-  struct pz_correction c = pz_correction_fit(steps, s, n, n);
-  *chip = *x->job.chip;
+  const struct pz_measured_step *steps = results->steps.items;
+  const struct pz_training_run *predicted = &results->plan->predicted;
+  struct pz_rehearsal *out = results->out;
+  uint32_t n = results->steps.n;
+  if (n == 0) return;
+  struct pz_step_sensitivity *sensitivities = pz_alloc(call, n, sizeof *sensitivities);
+  struct pz_step_factor *factors = pz_alloc(call, COMPUTE_FACTORS, sizeof *factors);
+  double *corrected_s = pz_alloc(call, n, sizeof *corrected_s);
+  pz_must(call, pz_step_sensitivities(steps, n, 1, sensitivities, pz_call_error(call)));
+  struct pz_chip *chip = pz_copy(call, results->plan->job.chip, 1, sizeof *chip);
+  struct pz_correction c = pz_correction_fit(steps, sensitivities, n, n);
   c.collectives = chip->correction.collectives;
-  c.memory = measured_memory(out);
+  c.memory = memory_factor(out);
   c.steps = n;
-  c.kinds = pz_correction_kind(x->own.p.active_params < x->own.p.params, x->own.plan.precision);
-  pz_correction_tell(&c, s, n, factors, COMPUTE_FACTORS);
-  pz_chip_name_calibrated(chip, x->name);
+  bool has_experts = predicted->p.active_params < predicted->p.params;
+  c.kinds = pz_correction_kind(has_experts, predicted->plan.precision);
+  pz_correction_tell(&c, sensitivities, n, factors, COMPUTE_FACTORS);
+  pz_chip_name_calibrated(chip, results->name);
   chip->correction = c;
-  struct pz_job job = x->job;
+  struct pz_job job = results->plan->job;
   job.chip = chip;
-  status = pz_steps_corrected(steps, n, &c, 1, corrected_s, x->err);
-  if (status == PZ_OK) status = pz_predict(&job, &x->own.plan, &out->corrected, NULL, x->err);
-  for (uint32_t i = 0; i < out->n_ranks && status == PZ_OK; i++)
-    if (out->ranks[i].status == PZ_RANK_OK) out->ranks[i].corrected_s = corrected_s[at++];
+  pz_must(call, pz_steps_corrected(steps, n, &c, 1, corrected_s, pz_call_error(call)));
+  pz_must(call, pz_predict(&job, &predicted->plan, &out->corrected, NULL, pz_call_error(call)));
+  uint32_t step = 0;
+  for (uint32_t i = 0; i < out->n_ranks; i++) {
+    if (out->ranks[i].status != PZ_RANK_OK) continue;
+    out->ranks[i].corrected_s = corrected_s[step];
+    step++;
+  }
   out->chip = chip;
   out->factors = factors;
   out->n_factors = COMPUTE_FACTORS;
-  return status;
+}
+
+struct read_args {
+  const struct pz_diff_side *side;
+  const char *name, *text;
+  size_t bytes;
+  struct pz_rehearsal **out;
+};
+
+static void read_results(struct pz_call *call, void *ctx) {
+  const struct read_args *args = ctx;
+  pz_require(call, args->side, "side");
+  pz_require(call, args->name, "name");
+  pz_require(call, args->text, "text");
+  pz_require(call, args->out, "out");
+  struct pz_call own;
+  struct pz_rehearsal *out = pz_object_new(call, sizeof *out, &own);
+  struct rehearsal_results results = {.name = args->name, .out = out};
+  pz_vec_init(&results.steps, own.arena, sizeof(struct pz_measured_step));
+  pz_vec_init(&results.notes, own.arena, sizeof(const char *));
+  results.plan = predict_rehearsed_plan(&own, args->side);
+  results.csv = read_results_table(&own, args->name, args->text, args->bytes);
+  out->n_ranks = results.csv->rows;
+  out->ranks = pz_alloc(&own, results.csv->rows, sizeof *out->ranks);
+  for (uint32_t row = 0; row < results.csv->rows; row++) read_rank(&own, &results, row);
+  describe_rehearsal(&own, &results);
+  judge_memory(&own, &results);
+  correct_chip(&own, &results);
+  out->notes = results.notes.items;
+  out->n_notes = results.notes.n;
+  *args->out = pz_object_keep(call, out);
 }
 
 enum pz_status pz_rehearsal_read(const struct pz_diff_side *side, const char *name,
                                  const char *text, size_t bytes, struct pz_rehearsal **out,
                                  struct pz_error *err) {
-  struct pz_arena *arena;
-  void *made = NULL;
-  enum pz_status status =
-      pz_need_each(err, {side, "side"}, {name, "name"}, {text, "text"}, {out, "out"});
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the rehearsal", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  struct rehearsed own = {.arena = arena, .err = err, .name = name, .out = made}, *x = &own;
-  pz_vec_init(&x->steps, arena, sizeof(struct pz_measured_step));
-  pz_vec_init(&x->notes, arena, sizeof(const char *));
-  status = predict_side(side, x);
-  if (status == PZ_OK) status = read_table(x, text, bytes);
-  if (status == PZ_OK) {
-    x->out->n_ranks = x->csv.rows;
-    x->out->ranks = pz_arena_alloc(arena, x->csv.rows, sizeof *x->out->ranks);
-    if (!x->out->ranks) status = rehearsal_no_memory(x);
-  }
-  for (uint32_t r = 0; status == PZ_OK && r < x->csv.rows; r++) status = read_row(x, r);
-  if (status == PZ_OK) status = describe(x);
-  if (status == PZ_OK) status = judge_memory(x);
-  if (status == PZ_OK) status = correct(x);
-  x->out->notes = x->notes.items;
-  x->out->n_notes = x->notes.n;
-  return pz_held_give(status, made, out);
+  struct read_args args = {side, name, text, bytes, out};
+  return pz_border(read_results, &args, err);
 }
 
-void pz_rehearsal_free(struct pz_rehearsal *r) { pz_held_free(r); }
+void pz_rehearsal_free(struct pz_rehearsal *r) { pz_object_free(r); }

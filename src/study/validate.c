@@ -1,231 +1,247 @@
+/* Validates the model: predictions beside measurements, their errors by group, and limits on them.
+ *
+ * validate_into() is the whole procedure: it reads the shipped data or the given tables as points (study/points.h),
+ * summarizes them (groups, totals over training runs, and how well predictions order the plans of one model), and compares
+ * the summary with limits.  With the option `cold`, runs are predicted from the data sheets of their chips alone
+ * (study/cold_validation.h).  Printing is the task of src/report. */
 #include "study/validate.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
-#include "core/alloc.h"
-#include "core/csv.h"
 #include "core/file.h"
-#include "core/held.h"
-#include "core/status.h"
-#include "step/run_table.h"
 #include "study/cold_validation.h"
 #include "study/measured.h"
 #include "study/rank.h"
 
 const char *const pz_point_kind_names[] = {"run", "passes", "operator", NULL};
 
-static bool is_ok(const struct pz_validation_point *p) { return strcmp(p->quality, "ok") == 0; }
-
-static bool is_compared(const struct pz_validation_point *p) {
-  return p->predicted_s > 0 && p->measured_s > 0;
-}
-
 /* ---- groups --------------------------------------------------------------------------------- */
 
-static void add_point(struct pz_errors *g, const struct pz_validation_point *p) {
-  if (!is_compared(p)) {
-    g->not_predicted++;
+static void add_point_errors(struct pz_errors *e, const struct pz_validation_point *p) {
+  if (!pz_point_is_compared(p)) {
+    e->not_predicted++;
     return;
   }
-  pz_errors_time(g, p->id, p->predicted_s / p->measured_s - 1);
+  pz_errors_time(e, p->id, p->predicted_s / p->measured_s - 1);
   if (p->measured_bytes > 0 && p->predicted_bytes > 0)
-    pz_errors_memory(g, p->predicted_bytes / p->measured_bytes - 1);
+    pz_errors_memory(e, p->predicted_bytes / p->measured_bytes - 1);
 }
 
-/* The group of that name and kind; a new one at the end. */
-static struct pz_errors *errors_of(struct pz_vec *list, const char *name, enum pz_point_kind kind) {
-  for (uint32_t i = 0; i < list->n; i++) {
-    struct pz_errors *g = pz_vec_at(list, struct pz_errors, i);
-    if (g->kind == kind && strcmp(g->name, name) == 0) return g;
-  }
-  struct pz_errors fresh = {.name = name, .kind = kind};
-  return pz_vec_push(list, &fresh);
-}
-
-/* Operators of many chips are counted with those of their kind on all chips, too. */
-static enum pz_status make_groups(const struct pz_validation_point *points, uint32_t n, bool ok,
-                                  struct pz_vec *list) {
+/* Groups the points of quality ok, or all others, in a vector of struct pz_errors.  An operator that is measured on many
+ * chips counts twice: in the group of its chip, and in the group of its kind on all chips. */
+static struct pz_vec group_errors(struct pz_call *call, const struct pz_validation_point *points,
+                                  uint32_t n, bool ok) {
+  struct pz_vec groups;
+  pz_vec_init(&groups, call->arena, sizeof(struct pz_errors));
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_validation_point *p = &points[i];
-    if (is_ok(p) != ok) continue;
-    struct pz_errors *g = errors_of(list, p->group, p->kind);
-    if (!g) return PZ_NO_MEMORY;
-    add_point(g, p);
+    if (pz_point_is_ok(p) == ok)
+      add_point_errors(pz_errors_find(call, &groups, p->group, p->kind), p);
   }
-  for (uint32_t i = 0; i < n; i++) {
+  for (uint32_t i = 0; i < n && ok; i++) {
     const struct pz_validation_point *p = &points[i];
-    if (!ok || !is_ok(p) || p->kind != PZ_POINT_OPERATOR || !p->work) continue;
-    struct pz_errors *g = errors_of(list, p->work, p->kind);
-    if (!g) return PZ_NO_MEMORY;
-    add_point(g, p);
+    if (pz_point_is_ok(p) && p->kind == PZ_POINT_OPERATOR && p->work)
+      add_point_errors(pz_errors_find(call, &groups, p->work, p->kind), p);
   }
-  for (uint32_t i = 0; i < list->n; i++) pz_errors_finish(pz_vec_at(list, struct pz_errors, i));
-  return PZ_OK;
+  for (uint32_t i = 0; i < groups.n; i++) pz_errors_finish(pz_vec_at(&groups, struct pz_errors, i));
+  return groups;
 }
 
-/* ---- totals --------------------------------------------------------------------------------- */
+/* ---- totals over training runs -------------------------------------------------------------- */
 
-static bool any_run(const struct pz_validation_point *p) { return p != NULL; }
-static bool dense_gpu(const struct pz_validation_point *p) { return p->dense && !p->tpu; }
-static bool single_node(const struct pz_validation_point *p) { return dense_gpu(p) && p->one_node; }
-static bool on_tpu(const struct pz_validation_point *p) { return p->tpu; }
-static bool works_by(const struct pz_validation_point *p, const char *work) {
-  return p->work && strcmp(p->work, work) == 0;
-}
-static bool experts(const struct pz_validation_point *p) { return works_by(p, "experts"); }
-static bool dense_fp8(const struct pz_validation_point *p) { return works_by(p, "fp8"); }
-static bool nvfp4(const struct pz_validation_point *p) { return works_by(p, "nvfp4"); }
-static bool lora(const struct pz_validation_point *p) { return works_by(p, "LoRA"); }
-static bool hybrid(const struct pz_validation_point *p) {
-  return works_by(p, "state-space layers");
-}
-static bool context(const struct pz_validation_point *p) {
-  return p->context && !p->tpu && (dense_fp8(p) || works_by(p, "16-bit"));
-}
-static bool zero_bubble(const struct pz_validation_point *p) { return p->zero_bubble; }
+enum run_total {
+  TOTAL_ALL,
+  TOTAL_DENSE,
+  TOTAL_DENSE_NODE,
+  TOTAL_TPU,
+  TOTAL_EXPERTS,
+  TOTAL_FP8,
+  TOTAL_CONTEXT,
+  TOTAL_ZERO_BUBBLE,
+  TOTAL_NVFP4,
+  TOTAL_LORA,
+  TOTAL_HYBRID,
+  TOTALS
+};
 
-static const struct {
-  const char *name;
-  bool (*has)(const struct pz_validation_point *p);
-} totals[] = {{"all runs", any_run},
-              {"dense bf16 on GPUs", dense_gpu},
-              {"dense bf16 on GPUs, single node", single_node},
-              {"on TPUs", on_tpu},
-              {"with experts", experts},
-              {"dense fp8", dense_fp8},
-              {"dense, context parallel, on GPUs", context},
-              {"zero bubble", zero_bubble},
-              {"dense nvfp4", nvfp4},
-              {"LoRA", lora},
-              {"with state-space layers", hybrid}};
-enum { TOTALS = sizeof totals / sizeof *totals };
+static const char *const total_names[TOTALS] = {
+    [TOTAL_ALL] = "all runs",
+    [TOTAL_DENSE] = "dense bf16 on GPUs",
+    [TOTAL_DENSE_NODE] = "dense bf16 on GPUs, single node",
+    [TOTAL_TPU] = "on TPUs",
+    [TOTAL_EXPERTS] = "with experts",
+    [TOTAL_FP8] = "dense fp8",
+    [TOTAL_CONTEXT] = "dense, context parallel, on GPUs",
+    [TOTAL_ZERO_BUBBLE] = "zero bubble",
+    [TOTAL_NVFP4] = "dense nvfp4",
+    [TOTAL_LORA] = "LoRA",
+    [TOTAL_HYBRID] = "with state-space layers"};
 
-static enum pz_status make_totals(const struct pz_validation_point *points, uint32_t n,
-                                  struct pz_arena *arena, struct pz_validation *v) {
-  struct pz_errors *list = pz_arena_alloc(arena, TOTALS, sizeof *list);
-  if (!list) return PZ_NO_MEMORY;
-  for (uint32_t k = 0; k < TOTALS; k++) {
-    list[k] = (struct pz_errors){.name = totals[k].name, .kind = PZ_POINT_RUN};
-    for (uint32_t i = 0; i < n; i++)
-      if (points[i].kind == PZ_POINT_RUN && is_ok(&points[i]) && totals[k].has(&points[i]))
-        add_point(&list[k], &points[i]);
-    pz_errors_finish(&list[k]);
+static bool run_counts_in(enum run_total total, const struct pz_validation_point *p) {
+  const char *work = p->work ? p->work : "";
+  switch (total) {
+  case TOTAL_ALL: return true;
+  case TOTAL_DENSE: return p->dense && !p->tpu;
+  case TOTAL_DENSE_NODE: return p->dense && !p->tpu && p->one_node;
+  case TOTAL_TPU: return p->tpu;
+  case TOTAL_EXPERTS: return strcmp(work, "experts") == 0;
+  case TOTAL_FP8: return strcmp(work, "fp8") == 0;
+  case TOTAL_CONTEXT:
+    return p->context && !p->tpu && (strcmp(work, "fp8") == 0 || strcmp(work, "16-bit") == 0);
+  case TOTAL_ZERO_BUBBLE: return p->zero_bubble;
+  case TOTAL_NVFP4: return strcmp(work, "nvfp4") == 0;
+  case TOTAL_LORA: return strcmp(work, "LoRA") == 0;
+  case TOTAL_HYBRID: return strcmp(work, "state-space layers") == 0;
+  case TOTALS: break;
   }
-  v->totals = list;
-  v->n_totals = TOTALS;
-  return PZ_OK;
+  return false;
+}
+
+static const struct pz_errors *total_errors(struct pz_call *call,
+                                            const struct pz_validation_point *points, uint32_t n) {
+  struct pz_errors *totals = pz_alloc(call, TOTALS, sizeof *totals);
+  for (enum run_total t = 0; t < TOTALS; t++) {
+    totals[t] = (struct pz_errors){.name = total_names[t], .kind = PZ_POINT_RUN};
+    for (uint32_t i = 0; i < n; i++) {
+      const struct pz_validation_point *p = &points[i];
+      if (p->kind == PZ_POINT_RUN && pz_point_is_ok(p) && run_counts_in(t, p))
+        add_point_errors(&totals[t], p);
+    }
+    pz_errors_finish(&totals[t]);
+  }
+  return totals;
 }
 
 /* ---- order of plans ------------------------------------------------------------------------- */
 
-static bool has_order(const struct pz_validation_point *p) {
-  return p->job && is_ok(p) && is_compared(p);
+static bool is_ordered(const struct pz_validation_point *p) {
+  return p->job && pz_point_is_ok(p) && pz_point_is_compared(p);
 }
 
-/* Plans like that of point i, if none stands before it. */
-static uint32_t plans_like(const struct pz_validation_point *points, uint32_t n, uint32_t i,
-                           const struct pz_validation_point **plans) {
-  uint32_t found = 0;
-  for (uint32_t j = 0; j < n; j++) {
-    if (!has_order(&points[j]) || strcmp(points[j].job, points[i].job) != 0) continue;
-    if (j < i) return 0;
-    plans[found++] = &points[j];
-  }
-  return found;
-}
-
-static bool same_plan(const struct pz_validation_point *a, const struct pz_validation_point *b) {
-  return a == b || (a->choices && b->choices && strcmp(a->choices, b->choices) == 0);
-}
-
-/* Runs of one plan count once, with the median of their times, so that a plan that was measured often weighs no more than
- * another.  Returns how many plans there are; `times` is scratch for n numbers. */
-static uint32_t distinct_plans(const struct pz_validation_point *const *plans, uint32_t n,
-                               double *predicted, double *measured, double *times) {
-  uint32_t found = 0;
+/* Collects the runs of the same job as run `first`.  Returns 0 if an earlier run has this job, whose runs were collected
+ * then. */
+static uint32_t collect_runs_of_job(const struct pz_validation_point *points, uint32_t n,
+                                    uint32_t first, const struct pz_validation_point **runs) {
+  uint32_t n_runs = 0;
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t runs = 0, before = 0;
-    while (!same_plan(plans[before], plans[i])) before++;
-    if (before < i) continue;
-    for (uint32_t j = i; j < n; j++)
-      if (same_plan(plans[i], plans[j])) times[runs++] = plans[j]->measured_s;
-    predicted[found] = plans[i]->predicted_s;
-    measured[found++] = pz_median(times, runs);
+    if (!is_ordered(&points[i]) || strcmp(points[i].job, points[first].job) != 0) continue;
+    if (i < first) return 0;
+    runs[n_runs] = &points[i];
+    n_runs++;
   }
-  return found;
+  return n_runs;
 }
 
-static enum pz_status make_order(const struct pz_validation_point *const *plans, uint32_t n,
-                                 struct pz_arena *arena, struct pz_vec *orders) {
-  double *x = pz_arena_alloc(arena, 4 * (size_t)n, sizeof *x);
-  if (!x) return PZ_NO_MEMORY;
-  double *predicted = x, *measured = x + n, *ranks = x + 2 * (size_t)n;
-  n = distinct_plans(plans, n, predicted, measured, ranks);
-  if (n < PZ_LEAST_PLANS) return PZ_OK;
-  struct pz_plan_order o = {.model = plans[0]->model,
-                            .shape = plans[0]->shape,
-                            .group = plans[0]->group,
-                            .chip = plans[0]->chip,
-                            .devices = plans[0]->devices,
-                            .batch = plans[0]->batch,
+/* A run without choices has the same plan as itself alone. */
+static bool has_same_plan(const struct pz_validation_point *a,
+                          const struct pz_validation_point *b) {
+  if (a == b) return true;
+  return a->choices && b->choices && strcmp(a->choices, b->choices) == 0;
+}
+
+/* Finds the distinct plans of some runs and returns their number.  The runs of one plan count once, with the median of
+ * their times, so that a plan that was measured often weighs no more than another.  `times` is scratch for n numbers. */
+static uint32_t merge_runs_of_plans(const struct pz_validation_point *const *runs, uint32_t n,
+                                    double *predicted, double *measured, double *times) {
+  uint32_t n_plans = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t first_of_plan = 0, n_times = 0;
+    while (!has_same_plan(runs[first_of_plan], runs[i])) first_of_plan++;
+    if (first_of_plan < i) continue;
+    for (uint32_t j = i; j < n; j++) {
+      if (!has_same_plan(runs[i], runs[j])) continue;
+      times[n_times] = runs[j]->measured_s;
+      n_times++;
+    }
+    predicted[n_plans] = runs[i]->predicted_s;
+    measured[n_plans] = pz_median(times, n_times);
+    n_plans++;
+  }
+  return n_plans;
+}
+
+/* How well the plans of one job are ordered; nothing is appended if there are too few of them. */
+static void append_order(struct pz_call *call, const struct pz_validation_point *const *runs,
+                         uint32_t n_runs, struct pz_vec *orders) {
+  double *predicted = pz_alloc(call, n_runs, sizeof *predicted);
+  double *measured = pz_alloc(call, n_runs, sizeof *measured);
+  double *scratch = pz_alloc(call, 2 * (size_t)n_runs, sizeof *scratch);
+  uint32_t n = merge_runs_of_plans(runs, n_runs, predicted, measured, scratch);
+  if (n < PZ_LEAST_PLANS) return;
+  struct pz_plan_order o = {.model = runs[0]->model,
+                            .shape = runs[0]->shape,
+                            .group = runs[0]->group,
+                            .chip = runs[0]->chip,
+                            .devices = runs[0]->devices,
+                            .batch = runs[0]->batch,
                             .plans = n,
-                            .rank_correlation = pz_spearman(predicted, measured, n, ranks),
+                            .rank_correlation = pz_spearman(predicted, measured, n, scratch),
                             .regret = pz_regret(predicted, measured, n)};
-  o.name = pz_arena_printf(arena, "%s (%s) on %" PRId64 " x %s, batch %" PRId64, o.model, o.shape,
-                           o.devices, o.chip, o.batch);
-  return o.name && pz_vec_push(orders, &o) ? PZ_OK : PZ_NO_MEMORY;
+  o.name = pz_format(call, "%s (%s) on %" PRId64 " x %s, batch %" PRId64, o.model, o.shape,
+                     o.devices, o.chip, o.batch);
+  pz_append(call, orders, &o);
 }
 
-/* The mean of orders of one group; of all where `group` is NULL. */
-static struct pz_order_mean order_mean(const struct pz_vec *orders, const char *group) {
+/* The mean over the orders of one group, or over all orders if `group` is NULL. */
+static struct pz_order_mean mean_of_orders(const struct pz_vec *orders, const char *group) {
   struct pz_order_mean m = {.name = group ? group : "all models"};
-  uint32_t ranked = 0;
+  uint32_t n_correlations = 0;
   for (uint32_t i = 0; i < orders->n; i++) {
     const struct pz_plan_order *o = pz_vec_at(orders, struct pz_plan_order, i);
     if (group && strcmp(o->group, group) != 0) continue;
     m.n++;
     m.regret += o->regret;
     if (isnan(o->rank_correlation)) continue;
-    ranked++;
+    n_correlations++;
     m.rank_correlation += o->rank_correlation;
   }
   m.regret /= m.n ? (double)m.n : (double)NAN;
-  m.rank_correlation /= ranked ? (double)ranked : (double)NAN;
+  m.rank_correlation /= n_correlations ? (double)n_correlations : (double)NAN;
   return m;
 }
 
-static enum pz_status make_order_means(const struct pz_vec *orders, struct pz_vec *means) {
-  for (uint32_t i = 0; i < orders->n; i++) {
-    const char *group = pz_vec_at(orders, struct pz_plan_order, i)->group;
-    bool known = false;
-    for (uint32_t k = 0; k < means->n && !known; k++)
-      known = strcmp(pz_vec_at(means, struct pz_order_mean, k)->name, group) == 0;
-    struct pz_order_mean m = order_mean(orders, group);
-    if (!known && !pz_vec_push(means, &m)) return PZ_NO_MEMORY;
-  }
-  struct pz_order_mean all = order_mean(orders, NULL);
-  return orders->n == 0 || pz_vec_push(means, &all) ? PZ_OK : PZ_NO_MEMORY;
-}
-
-static enum pz_status make_orders(const struct pz_validation_point *points, uint32_t n,
-                                  struct pz_arena *arena, struct pz_validation *v) {
-  const struct pz_validation_point **plans = pz_arena_alloc(arena, n, sizeof *plans);
+/* Fills the orders of v, one for each job with enough plans, and their means by group and over all. */
+static void order_plans(struct pz_call *call, const struct pz_validation_point *points, uint32_t n,
+                        struct pz_validation *v) {
+  const struct pz_validation_point **runs = pz_alloc(call, n, sizeof *runs);
   struct pz_vec orders, means;
-  pz_vec_init(&orders, arena, sizeof(struct pz_plan_order));
-  pz_vec_init(&means, arena, sizeof(struct pz_order_mean));
-  if (!plans) return PZ_NO_MEMORY;
+  pz_vec_init(&orders, call->arena, sizeof(struct pz_plan_order));
+  pz_vec_init(&means, call->arena, sizeof(struct pz_order_mean));
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t k = has_order(&points[i]) ? plans_like(points, n, i, plans) : 0;
-    if (k && make_order(plans, k, arena, &orders) != PZ_OK) return PZ_NO_MEMORY;
+    uint32_t n_runs = is_ordered(&points[i]) ? collect_runs_of_job(points, n, i, runs) : 0;
+    if (n_runs > 0) append_order(call, runs, n_runs, &orders);
   }
-  if (make_order_means(&orders, &means) != PZ_OK) return PZ_NO_MEMORY;
+  for (uint32_t i = 0; i < orders.n; i++) {
+    const char *group = pz_vec_at(&orders, struct pz_plan_order, i)->group;
+    bool known = false;
+    for (uint32_t k = 0; k < means.n && !known; k++)
+      known = strcmp(pz_vec_at(&means, struct pz_order_mean, k)->name, group) == 0;
+    struct pz_order_mean m = mean_of_orders(&orders, group);
+    if (!known) pz_append(call, &means, &m);
+  }
+  struct pz_order_mean all = mean_of_orders(&orders, NULL);
+  if (orders.n > 0) pz_append(call, &means, &all);
   v->orders = orders.items;
   v->n_orders = orders.n;
   v->order_means = means.items;
   v->n_order_means = means.n;
-  return PZ_OK;
+}
+
+struct pz_validation pz_validation_summarize(struct pz_call *call,
+                                             const struct pz_validation_point *points, uint32_t n) {
+  struct pz_vec groups = group_errors(call, points, n, true);
+  struct pz_vec apart = group_errors(call, points, n, false);
+  struct pz_validation v = {.points = points,
+                            .n_points = n,
+                            .groups = groups.items,
+                            .n_groups = groups.n,
+                            .apart = apart.items,
+                            .n_apart = apart.n,
+                            .totals = total_errors(call, points, n),
+                            .n_totals = TOTALS};
+  order_plans(call, points, n, &v);
+  return v;
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
@@ -233,49 +249,38 @@ static enum pz_status make_orders(const struct pz_validation_point *points, uint
 const char *const pz_limit_heads[PZ_LIMITEDS + 1] = {
     "group", "mean_error", "memory_error", "not_predicted", "rank_correlation", "regret"};
 
-static enum pz_status read_limit(const char *name, const struct pz_csv *csv, uint32_t row,
-                                 struct pz_limit *out, struct pz_error *err) {
-  out->group = pz_csv_cell(csv, row, 0);
-  for (uint32_t k = 0; k < PZ_LIMITEDS; k++) {
-    enum pz_status status = pz_csv_number(name, csv, row, k + 1, 1e6, &out->value[k], err);
-    if (status != PZ_OK) return status;
-    if (!*pz_csv_cell(csv, row, k + 1)) out->value[k] = (double)NAN;
+void pz_limits_parse(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                     struct pz_validation *v) {
+  const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
+  bool columns_known = csv->columns == PZ_LIMITEDS + 1;
+  for (uint32_t c = 0; columns_known && c < csv->columns; c++)
+    columns_known = strcmp(csv->cells[c], pz_limit_heads[c]) == 0;
+  if (!columns_known)
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:1: unknown columns; accepted: group,mean_error,memory_error,not_predicted,"
+             "rank_correlation,regret",
+             name);
+  struct pz_limit *limits = pz_alloc(call, csv->rows, sizeof *limits);
+  for (uint32_t i = 0; i < csv->rows; i++) {
+    limits[i].group = pz_csv_cell(csv, i, 0);
+    for (uint32_t k = 0; k < PZ_LIMITEDS; k++) {
+      limits[i].value[k] = pz_csv_real(call, name, csv, i, k + 1, 1e6);
+      if (!*pz_csv_cell(csv, i, k + 1)) limits[i].value[k] = (double)NAN;
+    }
   }
-  return PZ_OK;
-}
-
-enum pz_status pz_limits_read(const char *name, const char *text, size_t bytes,
-                              struct pz_arena *arena, struct pz_validation *out,
-                              struct pz_error *err) {
-  struct pz_csv csv;
-  enum pz_status status = pz_csv_parse(name, text, bytes, arena, &csv, err);
-  if (status != PZ_OK) return status;
-  bool known = csv.columns == PZ_LIMITEDS + 1;
-  for (uint32_t c = 0; known && c < csv.columns; c++)
-    known = strcmp(csv.cells[c], pz_limit_heads[c]) == 0;
-  if (!known)
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:1: unknown columns; accepted: group,mean_error,memory_error,not_predicted,"
-                   "rank_correlation,regret",
-                   name);
-  struct pz_limit *list = pz_arena_alloc(arena, csv.rows, sizeof *list);
-  if (!list) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  for (uint32_t i = 0; i < csv.rows && status == PZ_OK; i++)
-    status = read_limit(name, &csv, i, &list[i], err);
-  if (status != PZ_OK) return status;
-  out->limits = list;
-  out->n_limits = csv.rows;
-  return PZ_OK;
+  v->limits = limits;
+  v->n_limits = csv->rows;
 }
 
 double pz_limit_of(const struct pz_validation *v, const char *name, enum pz_limited what) {
-  for (uint32_t i = 0; i < v->n_limits; i++) /* a name may stand in several rows */
+  for (uint32_t i = 0; i < v->n_limits; i++) /* several rows may limit one name */
     if (strcmp(v->limits[i].group, name) == 0 && !isnan(v->limits[i].value[what]))
       return v->limits[i].value[what];
   return (double)NAN;
 }
 
-static void take_errors(const struct pz_errors *list, uint32_t n, const char *name, double *value) {
+static void look_up_errors(const struct pz_errors *list, uint32_t n, const char *name,
+                           double value[PZ_LIMITEDS]) {
   for (uint32_t i = 0; i < n; i++) {
     if (strcmp(list[i].name, name) != 0) continue;
     value[PZ_LIMITED_TIME] = list[i].mean;
@@ -284,200 +289,165 @@ static void take_errors(const struct pz_errors *list, uint32_t n, const char *na
   }
 }
 
-static void take_order(double rank, double regret, double *value) {
-  value[PZ_LIMITED_RANK] = rank;
-  value[PZ_LIMITED_REGRET] = regret;
-}
-
-/* What was found under a name that a limit has; NaN: nothing. */
-static void found_values(const struct pz_validation *v, const char *name, double *value) {
+/* The values that a limit under `name` is compared with; NaN if there is no such value. */
+static void look_up_values(const struct pz_validation *v, const char *name,
+                           double value[PZ_LIMITEDS]) {
   for (int k = 0; k < PZ_LIMITEDS; k++) value[k] = (double)NAN;
-  take_errors(v->groups, v->n_groups, name, value);
-  take_errors(v->totals, v->n_totals, name, value);
-  for (uint32_t i = 0; i < v->n_orders; i++)
-    if (strcmp(v->orders[i].name, name) == 0)
-      take_order(v->orders[i].rank_correlation, v->orders[i].regret, value);
-  for (uint32_t i = 0; i < v->n_order_means; i++)
-    if (strcmp(v->order_means[i].name, name) == 0)
-      take_order(v->order_means[i].rank_correlation, v->order_means[i].regret, value);
+  look_up_errors(v->groups, v->n_groups, name, value);
+  look_up_errors(v->totals, v->n_totals, name, value);
+  for (uint32_t i = 0; i < v->n_orders; i++) {
+    if (strcmp(v->orders[i].name, name) != 0) continue;
+    value[PZ_LIMITED_RANK] = v->orders[i].rank_correlation;
+    value[PZ_LIMITED_REGRET] = v->orders[i].regret;
+  }
+  for (uint32_t i = 0; i < v->n_order_means; i++) {
+    if (strcmp(v->order_means[i].name, name) != 0) continue;
+    value[PZ_LIMITED_RANK] = v->order_means[i].rank_correlation;
+    value[PZ_LIMITED_REGRET] = v->order_means[i].regret;
+  }
 }
 
-/* A value of NaN keeps no limit. */
-static bool keeps(enum pz_limited what, double value, double limit) {
-  return isnan(limit) || (what == PZ_LIMITED_RANK ? value >= limit : value <= limit);
+/* Comparisons are false for NaN, so a limit without a value to compare is not satisfied. */
+static bool satisfies_limit(enum pz_limited what, double value, double limit) {
+  if (isnan(limit)) return true;
+  return what == PZ_LIMITED_RANK ? value >= limit : value <= limit;
 }
 
-enum pz_status pz_limits_check(struct pz_arena *arena, struct pz_validation *v) {
+void pz_limits_compare(struct pz_call *call, struct pz_validation *v) {
   struct pz_vec broken;
-  pz_vec_init(&broken, arena, sizeof(struct pz_broken_limit));
+  pz_vec_init(&broken, call->arena, sizeof(struct pz_broken_limit));
   for (uint32_t i = 0; i < v->n_limits; i++) {
-    const struct pz_limit *l = &v->limits[i];
+    const struct pz_limit *limit = &v->limits[i];
     double value[PZ_LIMITEDS];
-    found_values(v, l->group, value);
+    look_up_values(v, limit->group, value);
     for (enum pz_limited k = 0; k < PZ_LIMITEDS; k++) {
-      struct pz_broken_limit b = {l->group, k, value[k], l->value[k]};
-      if (!keeps(k, value[k], l->value[k]) && !pz_vec_push(&broken, &b)) return PZ_NO_MEMORY;
+      struct pz_broken_limit b = {limit->group, k, value[k], limit->value[k]};
+      if (!satisfies_limit(k, value[k], limit->value[k])) pz_append(call, &broken, &b);
     }
   }
   v->broken = broken.items;
   v->n_broken = broken.n;
-  return PZ_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
-
-enum pz_status pz_validation_make(const struct pz_validation_point *points, uint32_t n,
-                                  struct pz_arena *arena, struct pz_validation *out) {
-  struct pz_validation v = {.points = points, .n_points = n};
-  struct pz_vec groups, apart;
-  pz_vec_init(&groups, arena, sizeof(struct pz_errors));
-  pz_vec_init(&apart, arena, sizeof(struct pz_errors));
-  enum pz_status status = make_groups(points, n, true, &groups);
-  if (status == PZ_OK) status = make_groups(points, n, false, &apart);
-  if (status == PZ_OK) status = make_totals(points, n, arena, &v);
-  if (status == PZ_OK) status = make_orders(points, n, arena, &v);
-  if (status != PZ_OK) return status;
-  v.groups = groups.items;
-  v.n_groups = groups.n;
-  v.apart = apart.items;
-  v.n_apart = apart.n;
-  *out = v;
-  return PZ_OK;
-}
-
-static const char DEFAULT_CHIP[] = "h200";
-
-static enum pz_status read_operators(const struct pz_point_reader *r, const char *name,
-                                     const char *text) {
-  struct pz_measured m;
-  struct pz_csv csv;
-  enum pz_status status = pz_csv_parse(name, text, strlen(text), r->points->arena, &csv, r->err);
-  if (status == PZ_OK) status = pz_measured_read(name, &csv, r->points->arena, &m, r->err);
-  bool given;
-  return status == PZ_OK ? pz_points_operators(r, &m, "h200", &given) : status;
-}
-
-/* Without the calibration of their chips: training runs alone. */
-static enum pz_status read_shipped(const struct pz_point_reader *r) {
-  enum pz_status status = PZ_OK;
-  const struct pz_embedded *e = pz_embedded_operators;
-  for (; e->name && status == PZ_OK && !r->cold; e++) status = read_operators(r, e->name, e->text);
-  for (e = pz_embedded_steps; e->name && status == PZ_OK && !r->cold; e++)
-    status = pz_points_steps(r, e->name, e->text, strlen(e->text), "h200");
-  for (e = pz_embedded_runs; e->name && status == PZ_OK; e++)
-    status = pz_points_runs(r, e->name, e->text, strlen(e->text));
-  return status;
-}
-
-/* A table of runs, or of kernels beside communication on a chip. */
-static enum pz_status read_file(const struct pz_point_reader *r, const char *path,
-                                const char *beside_chip) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, r->err);
-  if (status == PZ_OK)
-    status = beside_chip ? pz_points_beside(r, path, text, bytes, beside_chip)
-                         : pz_points_runs(r, path, text, bytes);
-  pz_free(text);
-  return status;
-}
-
-/* A table of operators or a directory of such. */
-static enum pz_status read_ops(const struct pz_point_reader *r, const char *path, const char *chip,
-                               struct pz_vec *notes) {
-  struct pz_arena *arena = r->points->arena;
-  struct pz_measured m;
-  bool given = false, room = true;
-  enum pz_status status = pz_measured_load(path, arena, &m, r->err);
-  if (status == PZ_OK) status = pz_points_operators(r, &m, chip, &given);
-  if (status != PZ_OK) return status;
-  for (uint32_t i = 0; i < m.n_skipped; i++) room = room && pz_vec_push(notes, &m.skipped[i]);
-  if (!given && strcmp(chip, DEFAULT_CHIP) != 0) {
-    const char *note = pz_arena_printf(
-        arena, "%s: no predicted row is of chip %s; rows are predicted with the presets they name",
-        path, chip);
-    room = room && note && pz_vec_push(notes, &note);
-  }
-  return room ? PZ_OK : pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", path);
-}
-
-/* Of the built-in limits of operators those of the groups that are there, with enough rows; a mean over all chips depends
- * on their mix. */
-static enum pz_status keep_found(struct pz_arena *arena, struct pz_validation *v) {
-  static const uint32_t LEAST_ROWS = 20; /* the mean of fewer says little */
+/* Drops built-in limits of operators that do not apply to the given tables: those of groups with few rows, whose mean says
+ * little, and those over all chips, whose mean depends on the mix of chips. */
+static void drop_inapplicable_limits(struct pz_call *call, struct pz_validation *v) {
+  static const uint32_t LEAST_ROWS = 20;
   struct pz_vec kept;
-  pz_vec_init(&kept, arena, sizeof(struct pz_limit));
+  pz_vec_init(&kept, call->arena, sizeof(struct pz_limit));
   for (uint32_t i = 0; i < v->n_limits; i++) {
+    const struct pz_limit *limit = &v->limits[i];
+    bool all_chips = strncmp(limit->group, PZ_ALL_CHIPS, sizeof PZ_ALL_CHIPS - 1) == 0;
     bool found = false;
     for (uint32_t g = 0; g < v->n_groups && !found; g++)
-      found = v->groups[g].n >= LEAST_ROWS && strcmp(v->groups[g].name, v->limits[i].group) == 0;
-    if (strncmp(v->limits[i].group, PZ_ALL_CHIPS, sizeof PZ_ALL_CHIPS - 1) == 0) continue;
-    if (found && !pz_vec_push(&kept, &v->limits[i])) return PZ_NO_MEMORY;
+      found = v->groups[g].n >= LEAST_ROWS && strcmp(v->groups[g].name, limit->group) == 0;
+    if (found && !all_chips) pz_append(call, &kept, limit);
   }
   v->limits = kept.items;
   v->n_limits = kept.n;
-  return PZ_OK;
 }
 
-static enum pz_status read_limits(const struct pz_validate_options *o, bool shipped,
-                                  struct pz_arena *arena, struct pz_validation *v,
-                                  struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  bool ops = o->limits && strcmp(o->limits, PZ_LIMITS_OPS) == 0;
-  const char *own = ops ? "limits_ops" : shipped && !o->limits && !o->cold ? "limits" : NULL;
-  if (own) {
-    const char *known = pz_embedded_text(pz_embedded_limits, own);
-    enum pz_status status = pz_limits_read(own, known, strlen(known), arena, v, err);
-    if (status == PZ_OK && ops) status = keep_found(arena, v);
-    return status == PZ_NO_MEMORY ? pz_fail(err, status, "out of memory for the limits") : status;
+/* Reads the limits that the options name.  Without the option, the shipped data have built-in limits. */
+static void read_limits(struct pz_call *call, const struct pz_validate_options *o, bool shipped,
+                        struct pz_validation *v) {
+  const char *built_in = NULL;
+  bool for_operators = o->limits && strcmp(o->limits, PZ_LIMITS_OPS) == 0;
+  if (for_operators) built_in = "limits_ops";
+  if (!o->limits && shipped && !o->cold) built_in = "limits";
+  if (built_in) {
+    const char *text = pz_embedded_text(pz_embedded_limits, built_in);
+    pz_limits_parse(call, built_in, text, strlen(text), v);
+    if (for_operators) drop_inapplicable_limits(call, v);
+  } else if (o->limits) {
+    size_t bytes = 0;
+    char *text = pz_file_text(call, o->limits, PZ_CSV_MOST_BYTES, &bytes);
+    pz_limits_parse(call, o->limits, text, bytes, v);
+    pz_close(call, text);
   }
-  if (!o->limits) return PZ_OK;
-  enum pz_status status = pz_file_read(o->limits, PZ_CSV_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_limits_read(o->limits, text, bytes, arena, v, err);
-  pz_free(text);
-  return status;
 }
 
-static enum pz_status validate_in(const struct pz_validate_options *o, struct pz_arena *arena,
-                                  struct pz_validation *out, struct pz_error *err) {
+/* ---- the whole procedure -------------------------------------------------------------------- */
+
+static const char DEFAULT_CHIP[] = "h200";
+
+/* The built-in measurements.  If chips are predicted by their data sheets, training runs alone: operators and steps were
+ * used to calibrate the chip that they were measured on. */
+static void read_shipped(struct pz_call *call, const struct pz_point_reader *reader) {
+  const struct pz_embedded *e = pz_embedded_operators;
+  for (; e->name && !reader->cold; e++) {
+    struct pz_measured measured;
+    const struct pz_csv *csv = pz_csv_read(call, e->name, e->text, strlen(e->text));
+    pz_must(call, pz_measured_read(e->name, csv, call->arena, &measured, pz_call_error(call)));
+    pz_points_add_operators(call, reader, &measured, "h200");
+  }
+  for (e = pz_embedded_steps; e->name && !reader->cold; e++)
+    pz_points_add_steps(call, reader, e->name, e->text, strlen(e->text), "h200");
+  for (e = pz_embedded_runs; e->name; e++)
+    pz_points_add_runs(call, reader, e->name, e->text, strlen(e->text));
+}
+
+/* A table of operators, or a directory of such tables. */
+static void read_operator_tables(struct pz_call *call, const struct pz_point_reader *reader,
+                                 const char *path, const char *chip, struct pz_vec *notes) {
+  struct pz_measured measured;
+  pz_must(call, pz_measured_load(path, call->arena, &measured, pz_call_error(call)));
+  bool chip_used = pz_points_add_operators(call, reader, &measured, chip);
+  for (uint32_t i = 0; i < measured.n_skipped; i++) pz_append(call, notes, &measured.skipped[i]);
+  if (chip_used || strcmp(chip, DEFAULT_CHIP) == 0) return;
+  const char *note = pz_format(
+      call, "%s: no predicted row is of chip %s; rows are predicted with the presets they name",
+      path, chip);
+  pz_append(call, notes, &note);
+}
+
+static void read_tables(struct pz_call *call, const struct pz_point_reader *reader,
+                        const struct pz_validate_options *o, struct pz_vec *notes) {
+  size_t bytes = 0;
+  for (const char *const *path = o->runs; path && *path; path++) {
+    char *text = pz_file_text(call, *path, PZ_CSV_MOST_BYTES, &bytes);
+    pz_points_add_runs(call, reader, *path, text, bytes);
+    pz_close(call, text);
+  }
+  if (o->ops) read_operator_tables(call, reader, o->ops, o->chip, notes);
+  if (o->beside) {
+    char *text = pz_file_text(call, o->beside, PZ_CSV_MOST_BYTES, &bytes);
+    pz_points_add_overlapped(call, reader, o->beside, text, bytes, o->chip);
+    pz_close(call, text);
+  }
+}
+
+/* `call` allocates in the object that is returned. */
+static void validate_into(struct pz_call *call, const struct pz_validate_options *o,
+                          struct pz_validation *out) {
   struct pz_vec points, notes, tables;
   struct pz_cold usual = pz_cold_usual();
   struct pz_progress progress;
   atomic_bool stop = false;
-  if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);
-  struct pz_point_reader r = {.points = &points,
-                              .threads = o->threads,
-                              .progress = o->progress ? &progress : NULL,
-                              .err = err,
-                              .cold = o->cold ? &usual : NULL,
-                              .tables = &tables};
   bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]);
   if (o->cold && (o->ops || o->beside))
-    return pz_fail(err, PZ_BAD_USE, "cold is of training runs; accepted: without ops and beside");
-  pz_vec_init(&notes, arena, sizeof(const char *));
-  pz_vec_init(&tables, arena, sizeof(struct pz_run_table));
-  pz_vec_init(&points, arena, sizeof(struct pz_validation_point));
-  enum pz_status status = shipped ? read_shipped(&r) : PZ_OK;
-  for (const char *const *path = o->runs; path && *path && status == PZ_OK; path++)
-    status = read_file(&r, *path, NULL);
-  if (status == PZ_OK && o->ops) status = read_ops(&r, o->ops, o->chip, &notes);
-  if (status == PZ_OK && o->beside) status = read_file(&r, o->beside, o->chip);
-  if (status != PZ_OK) return status;
-  struct pz_validation v;
-  status = pz_validation_make(points.items, points.n, arena, &v);
-  if (status != PZ_OK) return pz_fail(err, status, "out of memory for the validation");
+    pz_raise(call, PZ_BAD_USE, "cold is of training runs; accepted: without ops and beside");
+  if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);
+  pz_vec_init(&notes, call->arena, sizeof(const char *));
+  pz_vec_init(&tables, call->arena, sizeof(struct pz_run_table));
+  pz_vec_init(&points, call->arena, sizeof(struct pz_validation_point));
+  struct pz_point_reader reader = {.points = &points,
+                                   .threads = o->threads,
+                                   .progress = o->progress ? &progress : NULL,
+                                   .cold = o->cold ? &usual : NULL,
+                                   .tables = &tables};
+  if (shipped) read_shipped(call, &reader);
+  read_tables(call, &reader, o, &notes);
+
+  struct pz_validation v = pz_validation_summarize(call, points.items, points.n);
   v.notes = notes.items;
   v.n_notes = notes.n;
-  if (o->cold && pz_cold_chips(&points, &v.cold) != PZ_OK)
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
-  if (o->cold) status = pz_cold_families(&tables, &points, o->threads, &v.cold, err);
-  if (status != PZ_OK) return status;
-  status = read_limits(o, shipped, arena, &v, err);
-  if (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK)
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
-  if (status == PZ_OK) *out = v;
-  return status;
+  if (o->cold) {
+    v.cold = pz_cold_chip_errors(call, &points);
+    pz_cold_leave_out_families(call, &tables, &points, o->threads, &v.cold);
+  }
+  read_limits(call, o, shipped, &v);
+  pz_limits_compare(call, &v);
+  *out = v;
 }
 
 struct pz_validate_options pz_validate_options_default(void) {
@@ -485,17 +455,27 @@ struct pz_validate_options pz_validate_options_default(void) {
                                       .chip = DEFAULT_CHIP};
 }
 
-enum pz_status pz_validate(const struct pz_validate_options *options, struct pz_validation **out,
-                           struct pz_error *err) {
+struct validate_args {
+  const struct pz_validate_options *options;
+  struct pz_validation **out;
+};
+
+static void run_validation(struct pz_call *call, void *ctx) {
+  struct validate_args *args = ctx;
   struct pz_validate_options o = pz_validate_options_default();
-  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_validate_options_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {out, "out"}, {o.chip, "chip"});
-  if (status != PZ_OK) return status;
-  struct pz_arena *arena;
-  void *made;
-  status = pz_held_new(sizeof **out, "the validation", &made, &arena, err);
-  if (status == PZ_OK) status = pz_held_give(validate_in(&o, arena, made, err), made, out);
-  return status;
+  pz_require_options(call, &o, sizeof o, args->options, "pz_validate_options_default");
+  pz_require(call, args->out, "out");
+  pz_require(call, o.chip, "chip");
+  struct pz_call own;
+  struct pz_validation *v = pz_object_new(call, sizeof *v, &own);
+  validate_into(&own, &o, v);
+  *args->out = pz_object_keep(call, v);
 }
 
-void pz_validation_free(struct pz_validation *v) { pz_held_free(v); }
+enum pz_status pz_validate(const struct pz_validate_options *options, struct pz_validation **out,
+                           struct pz_error *err) {
+  struct validate_args args = {options, out};
+  return pz_border(run_validation, &args, err);
+}
+
+void pz_validation_free(struct pz_validation *v) { pz_object_free(v); }

@@ -1,26 +1,28 @@
-/* Validation: predictions beside measurements, by group, with limits that must hold.
+/* Validation: compares predictions with measurements, by group, and checks limits on the errors.
  *
- * The shipped data (study/measured.h) are the regression test of truth: a change of the model that
- * makes a group worse than its limit is found by pz_validation's `broken`.  Sized for thousands of
- * rows. */
+ * The shipped data (study/measured.h) are the regression test of the model's accuracy: a change that makes a group worse
+ * than its limit appears in `broken` of struct pz_validation.  Designed for thousands of rows.  pz_validate() of
+ * phaze/phaze.h does all of it; the parts below are for tests. */
 #ifndef PZ_STUDY_VALIDATE_H
 #define PZ_STUDY_VALIDATE_H
 
 #include "study/points.h"
 
-/* The parts, for tests: groups, totals and orders of points that are there; limits from a CSV text
- * with the columns of pz_limit_heads (an empty cell: no limit). */
+/* Groups, totals and plan orders of points.  The rest of the result is empty. */
+struct pz_validation pz_validation_summarize(struct pz_call *call,
+                                             const struct pz_validation_point *points, uint32_t n);
+
+/* Columns of a table of limits. */
 extern const char *const pz_limit_heads[PZ_LIMITEDS + 1];
-PZ_NODISCARD enum pz_status pz_validation_make(const struct pz_validation_point *points, uint32_t n,
-                                               struct pz_arena *arena, struct pz_validation *out);
-PZ_NODISCARD enum pz_status pz_limits_read(const char *name, const char *text, size_t bytes,
-                                           struct pz_arena *arena, struct pz_validation *out,
-                                           struct pz_error *err);
 
-/* The limit of a group, total, model or mean; NaN: none. */
+/* Reads the limits of v from a CSV text with the columns of pz_limit_heads.  An empty cell sets no limit. */
+void pz_limits_parse(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                     struct pz_validation *v);
+
+/* Fills `broken` of v.  A limit on a group that does not exist is broken. */
+void pz_limits_compare(struct pz_call *call, struct pz_validation *v);
+
+/* The limit of a group, a total, a model or a mean; NaN if it has none. */
 double pz_limit_of(const struct pz_validation *v, const char *name, enum pz_limited what);
-
-/* Compare; fills `broken`.  A limit for a group that is not there is broken. */
-PZ_NODISCARD enum pz_status pz_limits_check(struct pz_arena *arena, struct pz_validation *v);
 
 #endif

@@ -1,9 +1,8 @@
 /* Instances of scheduling, with a schedule that is checked, and of placement, with a plan that is checked or none. */
 #include <float.h>
 
+#include "../unit/partition_calls.h"
 #include "fuzz.h"
-#include "partition/instance.h"
-#include "partition/problem.h"
 #include "schedule/model/instance.h"
 #include "schedule/solve.h"
 

@@ -8,6 +8,7 @@
 
 #include "place/plan_question.h"
 #include "search/tighten.h"
+#include "unit/partition_calls.h"
 #include "unit/studying.h"
 
 static uint64_t seed = 7;
@@ -378,8 +379,7 @@ static void no_schedule_is_below_the_tables(void **state) {
     for (uint32_t l = 0; l < w->n_layers; l++)
       for (int d = 0; d < 2; d++) {
         struct pz_layer_time t;
-        assert_int_equal(pz_layer_schedule(&e->cost, &w->layers[l].ops[d], 300, NULL, &t, &err),
-                         PZ_OK);
+        assert_int_equal(layer_time(&e->cost, &w->layers[l].ops[d], 300, &t, &err), PZ_OK);
         double bound = pz_bounds_layer_s(e->at, load, l, (enum pz_direction)d);
         assert_true(bound <= t.s);
         sum += bound / t.s;

@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "cost/cost.h"
 #include "onnx/import.h"
-#include "partition/best.h"
+#include "unit/partition_calls.h"
 
 static const char *data_path(const char *name, char *buf, size_t size) {
   snprintf(buf, size, "%s/onnx/%s.onnx", PHAZE_TEST_DATA, name);
@@ -117,7 +117,7 @@ static double step_s(const char *model, const char *chip, const struct pz_worklo
   for (uint32_t i = 0; i < w->n_layers; i++)
     for (int d = 0; d < 2; d++) {
       struct pz_layer_time t;
-      assert_int_equal(pz_layer_schedule(&cost, &w->layers[i].ops[d], 200, NULL, &t, &err), PZ_OK);
+      assert_int_equal(layer_time(&cost, &w->layers[i].ops[d], 200, &t, &err), PZ_OK);
       s += t.s * (double)w->layers[i].count;
     }
   pz_cost_release(&cost);

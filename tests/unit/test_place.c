@@ -8,10 +8,9 @@
 
 #include "core/csv.h"
 #include "core/file.h"
-#include "partition/best.h"
-#include "partition/instance.h"
 #include "partition/partition.h"
 #include "partition/problem.h"
+#include "unit/partition_calls.h"
 
 static uint64_t seed = 5;
 
@@ -531,9 +530,9 @@ static void schedule_all(const struct pz_plan_inputs *in, uint32_t variant,
     for (int d = 0; d < 2; d++) {
       struct pz_layer_time *t = &times[i][d], more;
       const struct pz_ops *ops = &w->layers[i].ops[d];
-      assert_int_equal(pz_layer_schedule(in->cost, ops, in->quick_steps, NULL, t, &err), PZ_OK);
+      assert_int_equal(layer_time(in->cost, ops, in->quick_steps, t, &err), PZ_OK);
       if (!t->open) continue;
-      assert_int_equal(pz_layer_schedule(in->cost, ops, in->steps, NULL, &more, &err), PZ_OK);
+      assert_int_equal(layer_time(in->cost, ops, in->steps, &more, &err), PZ_OK);
       more.least_s = fmax(more.least_s, t->least_s);
       if (more.s < t->s) *t = more;
       t->least_s = fmin(t->s, more.least_s);
@@ -647,8 +646,7 @@ static void draw_bounds(const struct pz_plan_inputs *in, struct pz_arena *arena,
       b->layer_s[v][d] = pz_arena_alloc(arena, w->n_layers, sizeof(double));
       for (uint32_t i = 0; i < w->n_layers; i++) {
         struct pz_layer_time t;
-        assert_int_equal(pz_layer_schedule(in->cost, &w->layers[i].ops[d], 20, NULL, &t, &err),
-                         PZ_OK);
+        assert_int_equal(layer_time(in->cost, &w->layers[i].ops[d], 20, &t, &err), PZ_OK);
         b->layer_s[v][d][i] = t.least_s / (1 + draw(2));
       }
     }

@@ -72,6 +72,32 @@ static struct pz_validation_point point_of(const char *group, const char *job, d
                                       .reason = ""};
 }
 
+/* What a test asks of the functions below, whose errors are raised. */
+struct summary_test {
+  const struct pz_validation_point *points;
+  uint32_t n;
+  const char *limits; /* NULL: none */
+  struct pz_arena *arena;
+  struct pz_validation v;
+};
+
+static void summarize_and_compare(struct pz_call *call, void *ctx) {
+  struct summary_test *t = ctx;
+  struct pz_call own = pz_call_in(call, t->arena);
+  t->v = pz_validation_summarize(&own, t->points, t->n);
+  if (!t->limits) return;
+  pz_limits_parse(&own, "l.csv", t->limits, strlen(t->limits), &t->v);
+  pz_limits_compare(&own, &t->v);
+}
+
+static struct pz_validation summarize(const struct pz_validation_point *points, uint32_t n,
+                                      const char *limits, struct pz_arena *arena) {
+  struct summary_test t = {.points = points, .n = n, .limits = limits, .arena = arena};
+  struct pz_error err = {0};
+  if (pz_border(summarize_and_compare, &t, &err) != PZ_OK) fail_msg("%s", err.message);
+  return t.v;
+}
+
 static void groups_have_means_of_what_was_compared(void **state) {
   (void)state;
   struct pz_arena arena;
@@ -86,7 +112,7 @@ static void groups_have_means_of_what_was_compared(void **state) {
   p[7].measured_bytes = 100;
   p[7].predicted_bytes = 90;
   pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_validation_make(p, 8, &arena, &v), PZ_OK);
+  v = summarize(p, 8, NULL, &arena);
   assert_int_equal(v.n_groups, 2);
   assert_int_equal(v.groups[0].n, 5);
   assert_int_equal(v.groups[0].not_predicted, 1);
@@ -117,15 +143,15 @@ static void runs_of_one_plan_count_once(void **state) {
     p[i].choices = choices[i];
   }
   pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_validation_make(p, 7, &arena, &v), PZ_OK);
+  v = summarize(p, 7, NULL, &arena);
   assert_int_equal(v.n_orders, 1);
   assert_int_equal(v.orders[0].plans, 5);
   assert_true(v.orders[0].rank_correlation == 1 && v.orders[0].regret == 0);
   for (int i = 1; i < 6; i += 2) p[i].choices = "a"; /* fewer plans than an order needs */
-  assert_int_equal(pz_validation_make(p, 7, &arena, &v), PZ_OK);
+  v = summarize(p, 7, NULL, &arena);
   assert_int_equal(v.n_orders, 0);
   for (int i = 0; i < 7; i++) p[i].choices = NULL;
-  assert_int_equal(pz_validation_make(p, 7, &arena, &v), PZ_OK);
+  v = summarize(p, 7, NULL, &arena);
   assert_int_equal(v.orders[0].plans, 7);
   assert_true(v.orders[0].regret == 1); /* the run of 2 s in place of that of 1 s */
   pz_arena_release(&arena);
@@ -133,18 +159,12 @@ static void runs_of_one_plan_count_once(void **state) {
 
 static struct pz_validation with_limits(struct pz_arena *arena, const char *rows) {
   static struct pz_validation_point p[2];
-  struct pz_validation v;
-  struct pz_error err = {0};
   char text[300];
   p[0] = point_of("a", NULL, 10, 11);
   p[1] = point_of("a", NULL, 10, 0);
   snprintf(text, sizeof text,
            "group,mean_error,memory_error,not_predicted,rank_correlation,regret\n%s", rows);
-  assert_int_equal(pz_validation_make(p, 2, arena, &v), PZ_OK);
-  if (pz_limits_read("limits", text, strlen(text), arena, &v, &err) != PZ_OK)
-    fail_msg("%s", err.message);
-  assert_int_equal(pz_limits_check(arena, &v), PZ_OK);
-  return v;
+  return summarize(p, 2, text, arena);
 }
 
 static void limits_are_kept_or_told(void **state) {
@@ -186,12 +206,10 @@ static void wrong_limits_are_told(void **state) {
                 "accepted: a number from 0"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_arena arena;
-    struct pz_validation v = {.n_points = 0};
+    struct summary_test t = {.limits = cases[i].text, .arena = &arena};
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
-    assert_int_equal(
-        pz_limits_read("l.csv", cases[i].text, strlen(cases[i].text), &arena, &v, &err),
-        PZ_BAD_INPUT);
+    assert_int_equal(pz_border(summarize_and_compare, &t, &err), PZ_BAD_INPUT);
     if (!strstr(err.message, cases[i].message)) fail_msg("%s", err.message);
     pz_arena_release(&arena);
   }
@@ -296,26 +314,27 @@ static void expected_errors_are_those_of_now(void **state) {
 
 /* The built-in runs without what was measured on their chips: no chip is favoured by much, and the spread that is told with
  * such predictions is what these have. */
-static void chips_without_their_measurements(void **state) {
-  (void)state;
-  struct pz_arena arena;
+static void check_cold_chips(struct pz_call *call, void *ctx) {
+  (void)ctx;
   struct pz_vec points;
-  struct pz_error err = {0};
   struct pz_cold usual = pz_cold_usual();
-  struct pz_cold_errors e = {0};
-  pz_arena_init(&arena, NULL);
-  pz_vec_init(&points, &arena, sizeof(struct pz_validation_point));
-  struct pz_point_reader r = {.points = &points, .threads = 2, .err = &err, .cold = &usual};
+  pz_vec_init(&points, call->arena, sizeof(struct pz_validation_point));
+  struct pz_point_reader reader = {.points = &points, .threads = 2, .cold = &usual};
   for (const struct pz_embedded *t = pz_embedded_runs; t->name; t++)
-    if (pz_points_runs(&r, t->name, t->text, strlen(t->text)) != PZ_OK) fail_msg("%s", err.message);
-  assert_int_equal(pz_cold_chips(&points, &e), PZ_OK);
+    pz_points_add_runs(call, &reader, t->name, t->text, strlen(t->text));
+  struct pz_cold_errors e = pz_cold_chip_errors(call, &points);
   assert_true(e.n_chips >= 10 && e.n_others >= 10 && e.mean <= 0.105);
   for (uint32_t i = 0; i < e.n_chips; i++)
     if (e.chips[i].n >= 4 && fabs(e.chips[i].bias) > 0.12)
       fail_msg("%s: bias %g", e.chips[i].name, e.chips[i].bias);
   if (fabs(e.spread - pz_cold_spread()) > 0.01)
     fail_msg("spread %g, told as %g", e.spread, pz_cold_spread());
-  pz_arena_release(&arena);
+}
+
+static void chips_without_their_measurements(void **state) {
+  (void)state;
+  struct pz_error err = {0};
+  if (pz_border(check_cold_chips, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
 }
 
 /* A table in which runs have six of the features; its last rows name a chip line and a network. */

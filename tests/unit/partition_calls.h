@@ -1,0 +1,104 @@
+/* Functions of src/partition for tests: each in a border of its own, which returns a status. */
+#ifndef PZ_TEST_PARTITION_CALLS_H
+#define PZ_TEST_PARTITION_CALLS_H
+
+#include "partition/best.h"
+#include "partition/instance.h"
+
+/* The arguments of all of them. */
+struct partition_call {
+  struct pz_arena *arena;
+  const struct pz_place_problem *p;
+  const struct pz_place_solution *plan;
+  const struct pz_fixed *fixed;
+  const struct pz_plan_inputs *in;
+  struct pz_cost *cost;
+  const struct pz_ops *ops;
+  const char *name, *text;
+  size_t bytes;
+  double limit_s;
+  int64_t steps;
+  uint32_t n_next;
+  void *out;
+};
+
+static inline void call_place_solve(struct pz_call *call, void *ctx) {
+  struct partition_call *x = ctx;
+  struct pz_call own = pz_call_in(call, x->arena);
+  if (!pz_place_find_fastest(&own, x->p, x->limit_s, x->out))
+    pz_raise(call, PZ_NO_ANSWER, "no feasible plan");
+}
+
+static inline enum pz_status pz_place_solve(const struct pz_place_problem *p, double limit_s,
+                                            struct pz_arena *arena, struct pz_place_solution *out,
+                                            struct pz_error *err) {
+  struct partition_call x = {.arena = arena, .p = p, .limit_s = limit_s, .out = out};
+  return pz_border(call_place_solve, &x, err);
+}
+
+static inline void call_place_check(struct pz_call *call, void *ctx) {
+  struct partition_call *x = ctx;
+  pz_place_check(call, x->p, x->plan);
+}
+
+static inline enum pz_status pz_partition_check(const struct pz_place_problem *p,
+                                                const struct pz_place_solution *plan,
+                                                struct pz_error *err) {
+  struct partition_call x = {.p = p, .plan = plan};
+  return pz_border(call_place_check, &x, err);
+}
+
+static inline void call_place_parse(struct pz_call *call, void *ctx) {
+  struct partition_call *x = ctx;
+  struct pz_call own = pz_call_in(call, x->arena);
+  pz_place_read_instance(&own, x->name, x->text, x->bytes, x->out);
+}
+
+static inline enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,
+                                            struct pz_arena *arena, struct pz_instance *out,
+                                            struct pz_error *err) {
+  struct partition_call x = {
+      .arena = arena, .name = name, .text = text, .bytes = bytes, .out = out};
+  return pz_border(call_place_parse, &x, err);
+}
+
+static inline void call_fixed_plan(struct pz_call *call, void *ctx) {
+  struct partition_call *x = ctx;
+  struct pz_call own = pz_call_in(call, x->arena);
+  const char *reason = pz_fixed_plan_evaluate(&own, x->p, x->fixed, x->out);
+  if (reason) pz_raise(call, PZ_NO_ANSWER, "%s", reason);
+}
+
+static inline enum pz_status pz_fixed_plan(const struct pz_place_problem *p,
+                                           const struct pz_fixed *fixed, struct pz_arena *arena,
+                                           struct pz_place_solution *out, struct pz_error *err) {
+  struct partition_call x = {.arena = arena, .p = p, .fixed = fixed, .out = out};
+  return pz_border(call_fixed_plan, &x, err);
+}
+
+static inline void call_plan_best(struct pz_call *call, void *ctx) {
+  struct partition_call *x = ctx;
+  struct pz_call own = pz_call_in(call, x->arena);
+  *(struct pz_plan_list *)x->out = pz_plan_list_best(&own, x->in, x->n_next);
+}
+
+static inline enum pz_status pz_plan_best(const struct pz_plan_inputs *in, uint32_t n_next,
+                                          struct pz_arena *arena, struct pz_plan_list *out,
+                                          struct pz_error *err) {
+  struct partition_call x = {.arena = arena, .in = in, .n_next = n_next, .out = out};
+  return pz_border(call_plan_best, &x, err);
+}
+
+static inline void call_layer_time(struct pz_call *call, void *ctx) {
+  struct partition_call *x = ctx;
+  *(struct pz_layer_time *)x->out = pz_layer_time_of(call, x->cost, x->ops, x->steps);
+}
+
+static inline enum pz_status layer_time(struct pz_cost *cost, const struct pz_ops *ops,
+                                        int64_t steps, struct pz_layer_time *out,
+                                        struct pz_error *err) {
+  struct partition_call x = {.cost = cost, .ops = ops, .steps = steps, .out = out};
+  return pz_border(call_layer_time, &x, err);
+}
+
+#endif
