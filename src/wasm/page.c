@@ -65,7 +65,8 @@ int pz_page_run(char *words, size_t bytes) {
     argv[argc++] = words + at;
   }
   for (size_t i = 0; argc && pz_command_at(i); i++)
-    if (strcmp(pz_command_at(i)->name, argv[0]) == 0) return (int)pz_command_at(i)->run(argc, argv);
+    if (strcmp(pz_command_at(i)->name, argv[0]) == 0)
+      return (int)pz_command_invoke(pz_command_at(i), argc, argv);
   pz_fail(&err, PZ_BAD_USE, "unknown command '%s'; accepted: chip, chips, estimate, place, predict",
           argc ? argv[0] : "");
   return (int)pz_command_fail(&err);
