@@ -1,4 +1,7 @@
-/* phaze tune: a run that people have, what it takes, and what would make it faster. */
+/* phaze tune: reads the training run of a user, predicts it, and searches for what would make it faster.
+ *
+ * tune() reads the run, opens its machine, calls tune_run() for the prediction, the best plan and the single changes, and
+ * prints them (tune_print.c). */
 #include <string.h>
 
 #include "cli/tune_options.h"
@@ -22,91 +25,74 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* ---- the run -------------------------------------------------------------------------------- */
-
-static enum pz_status read_run(struct pz_tuned *x, const char *path, struct pz_error *err) {
-  const SETTINGS *s = x->s;
-  struct pz_run_plan_options o = pz_run_plan_options_default();
-  o.vocab = s->vocab;
-  o.devices = s->devices;
-  o.set = s->set;
-  o.ignore = s->ignore;
-  return pz_machine_run(path, &o, &x->name, &x->run, err);
+void pz_tune_warn(bool quiet, const struct pz_run_plan *r) {
+  enum { MOST_BYTES = 300 }; /* of names; the rest is cut with "..." */
+  char names[400] = "", line[480];
+  size_t n = 0;
+  for (uint32_t i = 0; i < r->n_notes; i++) pz_command_warn(quiet, r->notes[i]);
+  for (uint32_t i = 0; i < r->n_ignored && n < MOST_BYTES; i++) {
+    bool is_key = strchr(r->ignored[i], '.'); /* of a configuration, not an argument */
+    n += (size_t)snprintf(names + n, sizeof names - n, "%s%s%s", i ? ", " : "", is_key ? "" : "--",
+                          r->ignored[i]);
+  }
+  if (!n) return;
+  snprintf(line, sizeof line, "not understood, and not counted: %s%s", names,
+           n >= MOST_BYTES ? " ..." : "");
+  pz_command_warn(quiet, line);
 }
 
-/* What is wrong with the run is said of its file. */
-static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
+static void free_tuning(void *tuning) { pz_plan_tuning_free(tuning); }
+
+/* Fills x->t.  The message of every error about the run contains the name of its file. */
+static void tune_run(struct pz_call *call, struct pz_tuned *x) {
   struct pz_tune_options o = pz_tune_options_default();
+  struct pz_progress progress;
   struct pz_error why = {0};
+  struct pz_plan_tuning *tuning = NULL;
   o.threads = (unsigned)x->s->threads;
   o.measured_s = x->measured_s;
   o.seconds = x->s->seconds;
   o.progress = pz_command_progress;
-  struct pz_progress progress;
   o.ctx = &progress;
   pz_command_progress_start(&progress, x->s->common.quiet, false);
   enum pz_status status =
-      pz_plan_tune(x->run, &x->machine.chip, pz_machine_net(&x->machine), &o, &x->t, &why);
-  bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  if (input && !strstr(why.message, x->name))
-    return pz_fail(err, status, "%s: %s", x->name, why.message);
-  if (status != PZ_OK) *err = why;
-  return status;
+      pz_plan_tune(x->run, &x->machine->chip, pz_machine_net(x->machine), &o, &tuning, &why);
+  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
+  if (about_input && !strstr(why.message, x->name))
+    pz_raise(call, status, "%s: %s", x->name, why.message);
+  if (status != PZ_OK) pz_raise_again(call, &why);
+  pz_defer(call, free_tuning, tuning);
+  x->t = tuning;
 }
 
-/* ---- the command ---------------------------------------------------------------------------- */
-
-void pz_tune_warn(bool quiet, const struct pz_run_plan *r) {
-  char text[400] = "";
-  size_t n = 0;
-  for (uint32_t i = 0; i < r->n_notes; i++) pz_command_warn(quiet, r->notes[i]);
-  for (uint32_t i = 0; i < r->n_ignored && n < 300; i++)
-    n += (size_t)snprintf(text + n, sizeof text - n, "%s%s%s", i ? ", " : "",
-                          strchr(r->ignored[i], '.') ? "" : "--", r->ignored[i]);
-  if (!n) return;
-  char line[480];
-  snprintf(line, sizeof line, "not understood, and not counted: %s%s", text,
-           n >= 300 ? " ..." : "");
-  pz_command_warn(quiet, line);
-}
-
-static enum pz_status tell(const struct pz_tuned *x, struct pz_error *err) {
-  return x->s->common.json ? pz_command_json(pz_tune_json(x), err) : pz_tune_print(x, err);
-}
-
-/* The run does not fit, and nothing else does. */
-static enum pz_status check_answer(const struct pz_tuned *x, struct pz_error *err) {
-  const struct pz_plan_tuning *t = x->t;
-  if (t->fits || t->has_best || t->n_changes) return PZ_OK;
-  return pz_fail(err, PZ_NO_ANSWER,
-                 "the run does not fit in memory, and no plan on its %lld devices does: %.1f GB "
-                 "needed, %.1f GB usable",
-                 (long long)t->own.plan.devices, t->least_bytes / 1e9, t->limit_bytes / 1e9);
-}
-
-static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_error *err) {
-  struct pz_tuned x = {.s = s};
-  enum pz_status status = read_run(&x, path, err);
-  if (status == PZ_OK) x.measured_s = s->measured_s > 0 ? s->measured_s : x.run->measured_s;
-  if (status == PZ_OK) pz_tune_warn(s->common.quiet, x.run);
-  if (status == PZ_OK)
-    status = pz_machine_of_run(&s->machine, x.name, s->common.quiet, x.run, &x.machine, err);
-  if (status == PZ_OK) status = tune(&x, err);
-  if (status == PZ_OK && x.t->own.refusal[0]) pz_command_warn(s->common.quiet, x.t->own.refusal);
-  if (status == PZ_OK) status = tell(&x, err);
-  if (status == PZ_OK) status = check_answer(&x, err);
-  pz_plan_tuning_free(x.t);
-  pz_run_plan_free(x.run);
-  return status;
-}
-
-static enum pz_exit run(int argc, char **argv) {
+static void tune(struct pz_call *call, struct pz_invocation *in) {
   SETTINGS s = defaults;
-  struct pz_long_call call;
-  if (!pz_call_begin(&call, &pz_cmd_tune, argc, argv, &s)) return call.code;
+  struct pz_tuned x = {.s = &s};
+  if (!pz_command_options(call, in, &s)) return;
   const atomic_bool *stop = pz_command_listen();
-  enum pz_exit code = pz_call_end(&call, tune_file(&s, argv[1], &call.err));
-  return code == PZ_EXIT_DONE && atomic_load(stop) ? PZ_EXIT_STOPPED : code;
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  o.vocab = s.vocab;
+  o.devices = s.devices;
+  o.set = s.set;
+  o.ignore = s.ignore;
+  x.run = pz_machine_read_run(call, in->args[0], &o, &x.name);
+  x.measured_s = s.measured_s > 0 ? s.measured_s : x.run->measured_s;
+  pz_tune_warn(s.common.quiet, x.run);
+  x.machine = pz_machine_of(call, &s.machine, x.name, s.common.quiet, x.run);
+  tune_run(call, &x);
+  const struct pz_plan_tuning *t = x.t;
+  if (t->own.refusal[0]) pz_command_warn(s.common.quiet, t->own.refusal);
+  if (s.common.json)
+    pz_tune_print_json(call, &x);
+  else
+    pz_tune_print(call, &x);
+  bool any_fits = t->fits || t->has_best || t->n_changes;
+  if (!any_fits)
+    pz_raise(call, PZ_NO_ANSWER,
+             "the run does not fit in memory, and no plan on its %lld devices does: %.1f GB "
+             "needed, %.1f GB usable",
+             (long long)t->own.plan.devices, t->least_bytes / 1e9, t->limit_bytes / 1e9);
+  if (atomic_load(stop)) in->exit = PZ_EXIT_STOPPED;
 }
 
 const struct pz_command pz_cmd_tune = {
@@ -131,5 +117,5 @@ const struct pz_command pz_cmd_tune = {
     .defaults = &defaults,
     .n_args = 1,
     .argument = "FILE",
-    .run = run,
+    .body = tune,
 };

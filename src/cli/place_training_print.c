@@ -1,4 +1,5 @@
-/* phaze place --semantics training: the plans that were found, for people. */
+/* The plans that phaze place --semantics training found, as text.  pz_place_print() prints the best plan with its rates, the
+ * alternatives to it and the certificate, then the parts of the step, the memory of the stages and the next best plans. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -7,19 +8,17 @@
 #include "report/table.h"
 #include "report/training_json.h"
 
-static void print_title(const struct pz_place_job *j, const struct pz_training_run *r) {
-  const struct pz_machine *m = &j->machine;
-  char name[256];
-  printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
-         pz_text_plain(pz_text_copy(name, sizeof name, j->q->model)), j->options.plan.devices,
-         m->chip.name, m->at.own_link ? "" : " in ", m->at.own_link ? "" : m->at.cluster.name,
-         r->p.step_s);
-}
+/* ---- the best plan -------------------------------------------------------------------------- */
 
 static void print_plan(const struct pz_place_job *j, const struct pz_training_run *r) {
   const struct pz_plan *o = &r->plan;
-  char line[PZ_PLAN_LINE_MOST];
-  print_title(j, r);
+  const struct pz_machine *m = j->machine;
+  bool own_link = m->network.own_link;
+  char name[256], line[PZ_PLAN_LINE_MOST];
+  printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
+         pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->options.plan.devices,
+         m->chip.name, own_link ? "" : " in ", own_link ? "" : m->network.cluster.name,
+         r->p.step_s);
   printf("%s\n", pz_plan_line(o, false, line, sizeof line));
   printf("layers: %s", r->layers_text);
   if (o->first_layers && o->vpp > 1)
@@ -36,6 +35,43 @@ static void print_plan(const struct pz_place_job *j, const struct pz_training_ru
   pz_predict_print_expected(&r->expected, r->p.step_s);
 }
 
+static void print_switched(const struct pz_training_plans *p) {
+  if (!p->n_switched) return;
+  printf("switched on beyond the framework's defaults, with the time that it saves: ");
+  for (uint32_t i = 0; i < p->n_switched; i++)
+    printf("%s%s %.1f%%", i ? ", " : "", p->switched[i].option,
+           100 * (1 - 1 / (1 + p->switched[i].gain)));
+  putchar('\n');
+}
+
+/* Prints the best plan that uses all devices, if the chosen plan leaves some idle. */
+static void print_all_devices(const struct pz_training_plans *p, bool idle) {
+  const struct pz_training_run *all = p->all_devices;
+  char text[PZ_PLAN_TEXT_MOST];
+  if (all)
+    printf("with all devices: %.4g s (%+.2f%%), +-%.0f%%: %s\n", all->p.step_s,
+           100 * (all->p.step_s / p->runs[0]->p.step_s - 1), 100 * all->expected.error,
+           pz_plan_text(&all->plan, text, sizeof text));
+  else if (idle)
+    puts("no plan uses all of them");
+}
+
+/* The time by which plans are ranked: `counted` adds the expected error. */
+static double ranked_s(const struct pz_training_run *r, bool counted) {
+  return r->p.step_s * (counted ? 1 + r->expected.error : 1);
+}
+
+/* Prints the fastest plan, if a simpler one of nearly the same time was chosen. */
+static void print_fastest(const struct pz_training_plans *p, bool counted) {
+  char text[256], saved[32] = "less than 0.01%";
+  if (!p->fastest) return;
+  double percent = 100 * (1 - ranked_s(p->fastest, counted) / ranked_s(p->runs[0], counted));
+  if (percent >= 0.01) snprintf(saved, sizeof saved, "%.2f%%", percent);
+  printf("%s, %s less than this simpler plan: %.4g s, %s\n",
+         counted ? "least counted time" : "fastest by prediction", saved, p->fastest->p.step_s,
+         pz_plan_text(&p->fastest->plan, text, sizeof text));
+}
+
 static void print_certificate(const struct pz_training_plans *p) {
   const struct pz_plan_certificate *c = &p->certificate;
   char plans[32], solved[32], bound[32], memory[32], gap[32] = "0";
@@ -48,62 +84,25 @@ static void print_certificate(const struct pz_training_plans *p) {
          pz_text_count(memory, sizeof memory, (int64_t)c->by_memory), gap);
 }
 
-static double counted_s(const struct pz_training_run *r, bool counted) {
-  return r->p.step_s * (counted ? 1 + r->expected.error : 1);
-}
-
-/* Where a simpler plan was chosen: the best. */
-static void print_fastest(const struct pz_training_plans *p, bool counted) {
-  char text[256];
-  if (!p->fastest) return;
-  double less = 100 * (1 - counted_s(p->fastest, counted) / counted_s(p->runs[0], counted));
-  char by[32] = "less than 0.01%";
-  if (less >= 0.01) snprintf(by, sizeof by, "%.2f%%", less);
-  printf("%s, %s less than this simpler plan: %.4g s, %s\n",
-         counted ? "least counted time" : "fastest by prediction", by, p->fastest->p.step_s,
-         pz_plan_text(&p->fastest->plan, text, sizeof text));
-}
-
-/* The best plan that uses all devices, where the chosen one leaves some idle. */
-static void print_all_devices(const struct pz_training_plans *p, bool idle) {
-  char text[PZ_PLAN_TEXT_MOST];
-  if (!p->all_devices) {
-    if (idle) puts("no plan uses all of them");
-    return;
-  }
-  printf("with all devices: %.4g s (%+.2f%%), +-%.0f%%: %s\n", p->all_devices->p.step_s,
-         100 * (p->all_devices->p.step_s / p->runs[0]->p.step_s - 1),
-         100 * p->all_devices->expected.error,
-         pz_plan_text(&p->all_devices->plan, text, sizeof text));
-}
-
-static void print_switched(const struct pz_training_plans *p) {
-  if (!p->n_switched) return;
-  printf("switched on beyond the framework's defaults, with the time that it saves: ");
-  for (uint32_t i = 0; i < p->n_switched; i++)
-    printf("%s%s %.1f%%", i ? ", " : "", p->switched[i].option,
-           100 * (1 - 1 / (1 + p->switched[i].gain)));
-  putchar('\n');
-}
-
 /* ---- the next best -------------------------------------------------------------------------- */
 
-static void grown_cell(struct pz_table *t, const struct pz_training_run *best,
-                       const struct pz_training_run *r) {
-  double grew;
-  const struct pz_part_info *part = pz_grown_part(&best->p, &r->p, &grew);
-  if (part && grew > 1e-4 * best->p.step_s)
-    pz_table_cell(t, "%s +%.3g s", pz_time_part_label(&r->p, part), grew);
+/* Appends the part of the step that is longer than that of the best plan by most. */
+static void append_grown_part(struct pz_table *t, const struct pz_training_run *best,
+                              const struct pz_training_run *r) {
+  double grown_s;
+  const struct pz_part_info *part = pz_grown_part(&best->p, &r->p, &grown_s);
+  if (part && grown_s > 1e-4 * best->p.step_s)
+    pz_table_cell(t, "%s +%.3g s", pz_time_part_label(&r->p, part), grown_s);
   else
     pz_table_cell(t, "-");
 }
 
-static enum pz_status print_others(struct pz_place_job *j, const struct pz_training_plans *p) {
+static void print_others(struct pz_call *call, const struct pz_training_plans *p) {
   static const char *const heads[] = {">s per step",      ">slower",        ">error", ">at most GB",
                                       "best of its kind", "what grew most", NULL};
   struct pz_table t;
-  if (p->n < 2) return PZ_OK;
-  pz_table_init(&t, &j->arena, heads);
+  if (p->n < 2) return;
+  pz_table_init(&t, call->arena, heads);
   for (uint32_t i = 1; i < p->n; i++) {
     const struct pz_training_run *r = p->runs[i];
     char text[PZ_PLAN_TEXT_MOST];
@@ -112,38 +111,42 @@ static enum pz_status print_others(struct pz_place_job *j, const struct pz_train
     pz_table_cell(&t, "%.0f%%", 100 * r->expected.error);
     pz_table_cell(&t, "%.1f", r->p.needed_bytes / 1e9);
     pz_table_cell(&t, "%s", pz_plan_text(&r->plan, text, sizeof text));
-    grown_cell(&t, p->runs[0], r);
+    append_grown_part(&t, p->runs[0], r);
   }
   putchar('\n');
-  return pz_table_print(&t, 0, stdout);
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-/* The next step: a plan that a script can launch can be tried on one GPU. */
-static enum pz_status print_rehearsal(const struct pz_place_job *j,
-                                      const struct pz_training_run *r) {
-  int f = r->plan.framework;
-  bool rehearsed = f == pz_framework_find("torchtitan") || f == pz_framework_find("megatron");
-  if (!rehearsed || r->plan.devices == 1 || *r->refusal) return PZ_OK;
-  enum pz_status status = pz_launch_check(j->q->model, &j->machine.chip, f, NULL);
+/* Suggests to rehearse the plan on one GPU, if a script can be written for it. */
+static void suggest_rehearsal(struct pz_call *call, const struct pz_place_job *j,
+                              const struct pz_training_run *r) {
+  int framework = r->plan.framework;
+  bool supported =
+      framework == pz_framework_find("torchtitan") || framework == pz_framework_find("megatron");
+  if (!supported || r->plan.devices == 1 || *r->refusal) return;
+  enum pz_status status = pz_launch_check(j->model, &j->machine->chip, framework, NULL);
+  if (status == PZ_NO_MEMORY) pz_must(call, status);
   if (status == PZ_OK)
     printf("\nto try the plan on one GPU: save it with --json, then 'phaze rehearse'\n");
-  return status == PZ_NO_MEMORY ? status : PZ_OK; /* no script is written for the model or chip */
 }
 
-enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_plans *p) {
-  print_plan(j, p->runs[0]);
+void pz_place_print(struct pz_call *call, const struct pz_place_job *j,
+                    const struct pz_training_plans *p) {
+  const struct pz_training_run *best = p->runs[0];
+  int64_t devices = j->options.plan.devices;
+  print_plan(j, best);
   print_switched(p);
-  print_all_devices(p, p->runs[0]->plan.devices < j->options.plan.devices);
+  print_all_devices(p, best->plan.devices < devices);
   print_fastest(p, j->options.risk == PZ_RISK_COUNTED);
   print_certificate(p);
-  enum pz_status status = pz_place_print_compared(j);
-  if (status == PZ_OK) status = pz_predict_print_parts(&p->runs[0]->p, &j->arena);
-  if (status == PZ_OK) status = pz_predict_print_memory(p->runs[0], &j->arena);
-  if (status == PZ_OK) status = print_others(j, p);
-  struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = p->runs[0]};
-  if (status == PZ_OK && j->q->t->tokens) status = pz_predict_print_cost(&x, &j->cost, &j->arena);
-  if (status == PZ_OK && j->late)
-    printf("\nno plan on %" PRId64 " device%s ends within %s; this is the fastest\n",
-           j->options.plan.devices, pz_text_s((double)j->options.plan.devices), j->q->t->deadline);
-  return status == PZ_OK ? print_rehearsal(j, p->runs[0]) : status;
+  if (j->diff) pz_place_print_compared(call, j);
+  pz_predict_print_parts(call, &best->p);
+  pz_predict_print_memory(call, best);
+  print_others(call, p);
+  struct pz_predicted priced = {.s = &j->priced, .machine = j->machine, .run = best};
+  if (j->t->tokens) pz_predict_print_cost(call, &priced, &j->cost);
+  if (j->late)
+    printf("\nno plan on %" PRId64 " device%s ends within %s; this is the fastest\n", devices,
+           pz_text_s((double)devices), j->t->deadline);
+  suggest_rehearsal(call, j, best);
 }

@@ -1,3 +1,5 @@
+/* Prints the schedules of phaze schedule: pz_schedule_view_json() as JSON, pz_schedule_view_print() as a table with the
+ * model or plan above it, and as Gantt charts if they are asked for.  An instance has one schedule and no table. */
 #include "cli/schedule_view.h"
 
 #include <inttypes.h>
@@ -8,21 +10,21 @@
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 static json_t *totals_json(const struct pz_schedule_view *v) {
-  double s[2] = {0};
+  double sum_s[2] = {0}; /* of each direction */
   for (uint32_t i = 0; i < v->n; i++)
-    s[v->list[i]->direction] += v->list[i]->makespan_s * (double)v->list[i]->count;
-  return json_pack("{s:f,s:f}", "forward_s", s[PZ_FORWARD], "backward_s", s[PZ_BACKWARD]);
+    sum_s[v->list[i]->direction] += v->list[i]->makespan_s * (double)v->list[i]->count;
+  return json_pack("{s:f,s:f}", "forward_s", sum_s[PZ_FORWARD], "backward_s", sum_s[PZ_BACKWARD]);
 }
 
-static double seconds_of(const struct pz_schedule_view *v, uint32_t i) {
+static double solving_s(const struct pz_schedule_view *v, uint32_t i) {
   return v->seconds ? v->seconds[i] : -1;
 }
 
 json_t *pz_schedule_view_json(const struct pz_schedule_view *v) {
-  if (!v->model) return pz_scheduled_json(v->list[0], seconds_of(v, 0));
+  if (!v->model) return pz_scheduled_json(v->list[0], solving_s(v, 0));
   json_t *layers = json_array();
   for (uint32_t i = 0; i < v->n; i++)
-    json_array_append_new(layers, pz_scheduled_json(v->list[i], seconds_of(v, i)));
+    json_array_append_new(layers, pz_scheduled_json(v->list[i], solving_s(v, i)));
   json_t *root = json_pack("{s:s,s:s}", "model", v->model, "chip", v->chip);
   if (v->passes) {
     json_object_set_new(root, "cluster", v->cluster ? json_string(v->cluster) : json_null());
@@ -40,7 +42,7 @@ json_t *pz_schedule_view_json(const struct pz_schedule_view *v) {
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static enum pz_status print_instance(const struct pz_layer_schedule *s, struct pz_arena *arena) {
+static void print_instance(struct pz_call *call, const struct pz_layer_schedule *s) {
   char gap[16];
   printf("makespan %.9g, ", s->makespan_s);
   if (s->optimal)
@@ -55,22 +57,20 @@ static enum pz_status print_instance(const struct pz_layer_schedule *s, struct p
         100 * s->use[PZ_TENSOR_CORES], 100 * s->use[PZ_VECTOR_CORES], s->serial_s / s->makespan_s);
   else
     printf("no operator takes time\n\n");
-  return pz_gantt_print(s, arena, stdout);
+  pz_must(call, pz_gantt_print(s, call->arena, stdout));
 }
 
-static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_arena *arena) {
-  enum pz_status status = PZ_OK;
+static void print_charts(struct pz_call *call, const struct pz_schedule_view *v) {
   char title[256];
   static const char *const modes[] = {"mode: number of tensor (t) and vector (v) cores",
                                       "mode: number of tensor (t) and vector (v) cores",
                                       "mode: one core of its type (single), or all (intra)"};
   printf("\n%s\nbars: # tensor cores, = vector cores only, ~ collectives; times in us\n",
          modes[v->how->modes]);
-  for (uint32_t i = 0; i < v->n && status == PZ_OK; i++) {
+  for (uint32_t i = 0; i < v->n; i++) {
     printf("\n%s\n", pz_scheduled_title(v->list[i], title));
-    status = pz_gantt_print(v->list[i], arena, stdout);
+    pz_must(call, pz_gantt_print(v->list[i], call->arena, stdout));
   }
-  return status;
 }
 
 static void print_workload(const struct pz_schedule_view *v) {
@@ -95,13 +95,16 @@ static void print_plan(const struct pz_schedule_view *v) {
          p->seq, p->mbs, v->passes->microbatches);
 }
 
-enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v, struct pz_arena *arena) {
-  if (!v->model) return print_instance(v->list[0], arena);
+void pz_schedule_view_print(struct pz_call *call, const struct pz_schedule_view *v) {
+  if (!v->model) {
+    print_instance(call, v->list[0]);
+    return;
+  }
   if (v->passes)
     print_plan(v);
   else
     print_workload(v);
-  enum pz_status status = pz_scheduled_table(v->list, v->n, v->whole, arena, stdout);
+  pz_must(call, pz_scheduled_table(v->list, v->n, v->whole, call->arena, stdout));
   fputs(v->passes
             ? "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; %: utilisation "
               "over "
@@ -111,5 +114,5 @@ enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v, struct p
               "in its "
               "fastest mode\n",
         stdout);
-  return status == PZ_OK && v->charts ? print_charts(v, arena) : status;
+  if (v->charts) print_charts(call, v);
 }

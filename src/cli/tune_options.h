@@ -1,4 +1,4 @@
-/* phaze tune: its settings, and what it prints. */
+/* phaze tune: its settings and its output. */
 #ifndef PZ_CLI_TUNE_OPTIONS_H
 #define PZ_CLI_TUNE_OPTIONS_H
 
@@ -15,22 +15,21 @@ struct pz_tune_settings {
   const char *ignore[PZ_TUNE_MOST_SETS + 1];
 };
 
-/* A run that was read, and what was found. */
+/* A run that was read, and the answer. */
 struct pz_tuned {
   const struct pz_tune_settings *s;
-  const char *name; /* of the file */
+  const char *name; /* of the file, for messages */
   struct pz_run_plan *run;
-  struct pz_machine machine;
-  struct pz_plan_tuning *t;
+  const struct pz_machine *machine;
+  const struct pz_plan_tuning *t;
   double measured_s; /* 0: not measured */
 };
 
-/* What was read and does not count, as warnings. */
+/* Prints the notes on a run that was read and the arguments that were ignored, as warnings. */
 void pz_tune_warn(bool quiet, const struct pz_run_plan *r);
 
-PZ_NODISCARD enum pz_status pz_tune_print(const struct pz_tuned *x, struct pz_error *err);
-
-/* The same and more as JSON, a new reference. */
-json_t *pz_tune_json(const struct pz_tuned *x);
+/* Prints the answer as tables, or as JSON with more details. */
+void pz_tune_print(struct pz_call *call, const struct pz_tuned *x);
+void pz_tune_print_json(struct pz_call *call, const struct pz_tuned *x);
 
 #endif

@@ -1,19 +1,19 @@
-/* phaze tune: the run, its prediction, the best plan and the changes, as tables and as JSON. */
+/* The answer of phaze tune.  pz_tune_print() prints the run as it was read, its prediction, the best plans and the single
+ * changes; pz_tune_print_json() writes the same with all fields of the plans. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/tune_options.h"
-#include "core/alloc.h"
 #include "report/table.h"
 #include "report/training_json.h"
 
-/* ---- the run -------------------------------------------------------------------------------- */
+/* ---- the run and its prediction ------------------------------------------------------------- */
 
-static enum pz_status print_run(const struct pz_tuned *x, struct pz_arena *arena) {
+static void print_run(struct pz_call *call, const struct pz_tuned *x) {
   static const char *const heads[] = {"run", "value", "from", NULL};
   struct pz_table t;
-  pz_table_init(&t, arena, heads);
+  pz_table_init(&t, call->arena, heads);
   for (uint32_t i = 0; i < x->t->n_fields; i++) {
     const struct pz_field_origin *f = &x->t->fields[i];
     if (!f->shown) continue;
@@ -21,59 +21,58 @@ static enum pz_status print_run(const struct pz_tuned *x, struct pz_arena *arena
     pz_table_cell(&t, "%s", f->value);
     pz_table_cell(&t, "%s", f->from);
   }
-  return pz_table_print(&t, 0, stdout);
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-/* ---- its prediction ------------------------------------------------------------------------- */
-
-static enum pz_status print_parts(const struct pz_tuned *x, struct pz_arena *arena) {
+static void print_parts(struct pz_call *call, const struct pz_prediction *p) {
   static const char *const heads[] = {"part of the step", ">seconds", ">share", NULL};
-  const struct pz_prediction *p = &x->t->own.p;
   const struct pz_part_info *part;
   struct pz_table t;
-  pz_table_init(&t, arena, heads);
+  pz_table_init(&t, call->arena, heads);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
-    double s = pz_time_part(&p->parts, part);
-    if (!(s > 1e-4 * p->step_s)) continue;
+    double part_s = pz_time_part(&p->parts, part);
+    bool negligible = !(part_s > 1e-4 * p->step_s);
+    if (negligible) continue;
     pz_table_cell(&t, "%s", pz_time_part_label(p, part));
-    pz_table_cell(&t, "%.4g", s);
-    pz_table_cell(&t, "%.1f%%", 100 * s / p->step_s);
+    pz_table_cell(&t, "%.4g", part_s);
+    pz_table_cell(&t, "%.1f%%", 100 * part_s / p->step_s);
   }
-  return pz_table_print(&t, 0, stdout);
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-/* A measured step corrects all times: then the errors of other runs say nothing. */
-static void print_measured(const struct pz_tuned *x) {
-  double measured = x->measured_s, p = x->t->uncorrected_s;
-  if (measured > 0)
-    printf("measured: %.4g s per step, where %.4g s are predicted, %.1f%% too %s; all times here "
-           "are corrected by it\n",
-           measured, p, 100 * (p > measured ? p / measured - 1 : 1 - p / measured),
-           p > measured ? "long" : "short");
-  else
+/* All times are corrected by a measured step.  The expected error, which comes from other runs, is then not shown. */
+static void print_accuracy(const struct pz_tuned *x) {
+  double measured_s = x->measured_s, predicted_s = x->t->uncorrected_s;
+  if (!(measured_s > 0)) {
     pz_predict_print_expected(&x->t->own.expected, x->t->own.p.step_s);
+    return;
+  }
+  bool too_long = predicted_s > measured_s;
+  double error = too_long ? predicted_s / measured_s - 1 : 1 - predicted_s / measured_s;
+  printf("measured: %.4g s per step, where %.4g s are predicted, %.1f%% too %s; all times here "
+         "are corrected by it\n",
+         measured_s, predicted_s, 100 * error, too_long ? "long" : "short");
 }
 
-static enum pz_status print_prediction(const struct pz_tuned *x, struct pz_arena *arena) {
+static void print_prediction(struct pz_call *call, const struct pz_tuned *x) {
   const struct pz_training_run *own = &x->t->own;
   const struct pz_prediction *p = &own->p;
-  bool fits = x->t->fits;
   printf("\n%s: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
          x->measured_s > 0 ? "corrected" : "predicted", p->step_s, 100 * p->mfu,
          100 * p->mfu_conventional, p->tokens_per_s_per_device);
-  print_measured(x);
-  printf("memory: %s, ", fits ? "fits" : "does not fit");
+  print_accuracy(x);
+  printf("memory: %s, ", x->t->fits ? "fits" : "does not fit");
   pz_predict_print_reserved(own);
   if (p->host_bytes > 0)
     printf("on the host: %.1f of %.1f GB usable for each device\n", p->host_bytes / 1e9,
            p->usable_host_bytes / 1e9);
   putchar('\n');
-  return print_parts(x, arena);
+  print_parts(call, p);
 }
 
 /* ---- other plans ---------------------------------------------------------------------------- */
 
-/* What to change, in the words of the file that was read. */
+/* Returns the arguments to change: those of Megatron-LM if the run was read from them, otherwise options of phaze. */
 static const char *change_text(const struct pz_tuned *x, const struct pz_plan_change *c) {
   return x->run->megatron ? c->megatron : c->options;
 }
@@ -83,9 +82,9 @@ static void print_best(const struct pz_tuned *x, const char *title,
   const char *text = change_text(x, c);
   char line[PZ_PLAN_LINE_MOST];
   if (x->t->fits && c->gain <= 0) {
-    bool change = x->t->n_changes && x->t->changes[0].gain > 0;
+    bool faster_change = x->t->n_changes && x->t->changes[0].gain > 0;
     printf("\n%s: none %sis faster than the run\n", title,
-           change ? "of those searched, which fill whole nodes, " : "");
+           faster_change ? "of those searched, which fill whole nodes, " : "");
     return;
   }
   printf("\n%s: %.4g s per step (%+.1f%%), MFU %.1f%%, %.1f GB\n", title, c->p.step_s,
@@ -94,7 +93,7 @@ static void print_best(const struct pz_tuned *x, const char *title,
   printf("\n  %s\n", *text ? text : "no change");
 }
 
-static void print_bests(const struct pz_tuned *x) {
+static void print_best_plans(const struct pz_tuned *x) {
   const struct pz_plan_tuning *t = x->t;
   const struct pz_plan_certificate *c = &t->certificate;
   if (t->why)
@@ -117,15 +116,15 @@ static void print_bests(const struct pz_tuned *x) {
   putchar('\n');
 }
 
-static enum pz_status print_changes(const struct pz_tuned *x, struct pz_arena *arena) {
-  const char *const heads[] = {"single change", ">s per step", ">time", ">GB", NULL};
+static void print_changes(struct pz_call *call, const struct pz_tuned *x) {
+  static const char *const heads[] = {"single change", ">s per step", ">time", ">GB", NULL};
   struct pz_table t;
   if (!x->t->n_changes) {
     printf("\nno single change that fits in memory %s (%u tried)\n",
            x->t->fits ? "is faster" : "was found", x->t->n_tried);
-    return PZ_OK;
+    return;
   }
-  pz_table_init(&t, arena, heads);
+  pz_table_init(&t, call->arena, heads);
   for (uint32_t i = 0; i < x->t->n_changes && i < PZ_TUNE_MOST_CHANGES; i++) {
     const struct pz_plan_change *c = &x->t->changes[i];
     pz_table_cell(&t, "%s", change_text(x, c));
@@ -134,19 +133,14 @@ static enum pz_status print_changes(const struct pz_tuned *x, struct pz_arena *a
     pz_table_cell(&t, "%.1f", c->p.peak_bytes / 1e9);
   }
   putchar('\n');
-  return pz_table_print(&t, 0, stdout);
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-enum pz_status pz_tune_print(const struct pz_tuned *x, struct pz_error *err) {
-  struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = print_run(x, &arena);
-  if (status == PZ_OK) status = print_prediction(x, &arena);
-  if (status == PZ_OK) print_bests(x);
-  if (status == PZ_OK) status = print_changes(x, &arena);
-  pz_arena_release(&arena);
-  return status == PZ_NO_MEMORY ? pz_fail(err, PZ_NO_MEMORY, "out of memory for the tables")
-                                : status;
+void pz_tune_print(struct pz_call *call, const struct pz_tuned *x) {
+  print_run(call, x);
+  print_prediction(call, x);
+  print_best_plans(x);
+  print_changes(call, x);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -157,61 +151,57 @@ static json_t *texts_json(const char *const *list, uint32_t n) {
   return j;
 }
 
-static json_t *from_json(const struct pz_plan_tuning *t) {
-  json_t *j = json_object();
-  for (uint32_t i = 0; i < t->n_fields; i++)
-    json_object_set_new(j, t->fields[i].name, json_string(t->fields[i].from));
-  return j;
-}
-
-/* The run with another plan, as a plan file. */
-static json_t *run_json(const struct pz_tuned *x, const struct pz_plan *plan) {
+/* Adds the run with another plan to a JSON object, in the format of a plan file. */
+static void add_run(struct pz_call *call, json_t *out, const char *key, const struct pz_tuned *x,
+                    const struct pz_plan *plan) {
   struct pz_run_plan run = *x->run;
-  struct pz_error err = {0};
-  json_t *j = NULL;
   char *text = NULL;
   run.plan = *plan;
-  if (pz_run_plan_text(&run, &text, &err) != PZ_OK ||
-      pz_json_parse("plan", text, strlen(text), &j, &err) != PZ_OK)
-    pz_json_lost_set(true);
-  pz_text_free(text);
+  pz_must(call, pz_run_plan_text(&run, &text, pz_call_error(call)));
+  pz_command_own_text(call, text);
+  json_object_set(out, key, pz_json_read(call, "plan", text, strlen(text)));
+}
+
+/* Returns a change of the plan as JSON, or null if there is none.  The value belongs to the call. */
+static json_t *change_json(struct pz_call *call, const struct pz_tuned *x,
+                           const struct pz_plan_change *c) {
+  if (!c) return json_null();
+  json_t *j = pz_json_built(call, json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:f}", "field",
+                                            pz_plan_field_name(c->field), "options", c->options,
+                                            "megatron", c->megatron, "step_s", c->p.step_s, "gain",
+                                            c->gain, "mfu", c->p.mfu, "mfu_conventional",
+                                            c->p.mfu_conventional, "peak_bytes", c->p.peak_bytes));
+  add_run(call, j, "plan", x, &c->plan);
   return j;
 }
 
-static json_t *plan_json(const struct pz_tuned *x, bool has, const struct pz_plan_change *c) {
-  if (!has) return json_null();
-  return json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:f,s:o}", "field", pz_plan_field_name(c->field),
-                   "options", c->options, "megatron", c->megatron, "step_s", c->p.step_s, "gain",
-                   c->gain, "mfu", c->p.mfu, "mfu_conventional", c->p.mfu_conventional,
-                   "peak_bytes", c->p.peak_bytes, "plan", run_json(x, &c->plan));
-}
-
-static json_t *measured_json(const struct pz_tuned *x) {
-  double s = x->measured_s;
-  return s > 0 ? json_pack("{s:f,s:f,s:f}", "step_s", s, "predicted_s", x->t->uncorrected_s,
-                           "error", x->t->uncorrected_s / s - 1)
-               : json_null();
-}
-
-json_t *pz_tune_json(const struct pz_tuned *x) {
+void pz_tune_print_json(struct pz_call *call, const struct pz_tuned *x) {
   const struct pz_plan_tuning *t = x->t;
   const struct pz_plan_certificate *c = &t->certificate;
-  json_t *j = json_object(), *changes = json_array();
-  for (uint32_t i = 0; i < t->n_changes && i < PZ_TUNE_MOST_CHANGES; i++)
-    json_array_append_new(changes, plan_json(x, true, &t->changes[i]));
-  json_object_set_new(j, "run", run_json(x, &t->own.plan));
-  json_object_set_new(j, "from", from_json(t));
+  json_t *j = pz_json_built(call, json_object());
+  add_run(call, j, "run", x, &t->own.plan);
+  json_t *from = json_object();
+  for (uint32_t i = 0; i < t->n_fields; i++)
+    json_object_set_new(from, t->fields[i].name, json_string(t->fields[i].from));
+  json_object_set_new(j, "from", from);
   json_object_set_new(j, "ignored", texts_json(x->run->ignored, x->run->n_ignored));
   json_object_set_new(j, "notes", texts_json(x->run->notes, x->run->n_notes));
   json_object_set_new(j, "prediction", pz_training_run_json(&t->own));
-  json_object_set_new(j, "measured", measured_json(x));
-  json_object_set_new(j, "best", plan_json(x, t->has_best, &t->best));
-  json_object_set_new(j, "overlapped", plan_json(x, t->has_overlapped, &t->overlapped));
+  json_t *measured = json_null();
+  if (x->measured_s > 0)
+    measured = json_pack("{s:f,s:f,s:f}", "step_s", x->measured_s, "predicted_s", t->uncorrected_s,
+                         "error", t->uncorrected_s / x->measured_s - 1);
+  json_object_set_new(j, "measured", measured);
+  json_object_set(j, "best", change_json(call, x, t->has_best ? &t->best : NULL));
+  json_object_set(j, "overlapped", change_json(call, x, t->has_overlapped ? &t->overlapped : NULL));
   json_object_set_new(j, "certificate",
                       json_pack("{s:I,s:I,s:I,s:f}", "plans", (json_int_t)c->plans, "solved",
                                 (json_int_t)c->solved, "excluded",
                                 (json_int_t)(c->by_bound + c->by_memory), "gap", c->gap));
   if (t->stopped) json_object_set_new(j, "stopped", json_true());
-  json_object_set_new(j, "changes", changes);
-  return j;
+  json_t *changes = pz_json_built(call, json_array());
+  for (uint32_t i = 0; i < t->n_changes && i < PZ_TUNE_MOST_CHANGES; i++)
+    json_array_append(changes, change_json(call, x, &t->changes[i]));
+  json_object_set(j, "changes", changes);
+  pz_command_print_json(call, json_incref(j));
 }
