@@ -1,147 +1,138 @@
+/* The reader splits the text into cells line by line (read_line, read_quoted_cell, read_plain_cell) after it has checked
+ * that the text is UTF-8, because every cell may end up in a message. */
 #include "core/csv.h"
-#include "core/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
 #include "core/text.h"
 
-struct reader {
+struct csv_reader {
+  struct pz_call *call;
   const char *name, *at, *end;
-  struct pz_arena *arena;
   struct pz_vec cells;
-  struct pz_vec lines; /* where each row begins */
-  int line, newlines;  /* where we are; line ends inside the quotes of this row */
-  struct pz_error *err;
+  int line, newlines; /* the current line; line breaks within quotes of the current row */
 };
 
-static enum pz_status fail(struct reader *r, const char *what, const char *accepted) {
-  enum pz_status status =
-      pz_fail(r->err, PZ_BAD_INPUT, "%s:%d: %s; accepted: %s", r->name, r->line, what, accepted);
-  pz_error_at(r->err, r->name, r->line, 0);
-  return status;
+static _Noreturn void raise_at_line(struct csv_reader *r, const char *found, const char *accepted) {
+  pz_raise_at(r->call, PZ_BAD_INPUT, r->name, r->line, 0, "%s:%d: %s; accepted: %s", r->name,
+              r->line, found, accepted);
 }
 
-static enum pz_status keep(struct reader *r, const char *text, size_t n) {
-  char *copy = pz_arena_alloc(r->arena, n + 1, 1);
-  if (copy && n) memcpy(copy, text, n);
-  const char *cell = copy;
-  if (copy && pz_vec_push(&r->cells, &cell)) return PZ_OK;
-  return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
-}
-
-/* The closing quote of a cell that begins at `at`, or NULL; two quotes stand for one. */
-static const char *closing(const char *at, const char *end) {
-  for (at++; at < end; at++)
-    if (*at == '"') {
-      if (at + 1 >= end || at[1] != '"') return at;
-      at++;
-    }
+/* The quote that closes the cell at `at`, or NULL.  Two quotes within a cell stand for one. */
+static const char *closing_quote(const char *at, const char *end) {
+  for (at++; at < end; at++) {
+    if (*at != '"') continue;
+    bool doubled = at + 1 < end && at[1] == '"';
+    if (!doubled) return at;
+    at++;
+  }
   return NULL;
 }
 
-static enum pz_status quoted(struct reader *r) {
-  const char *close = closing(r->at, r->end);
-  if (!close) return fail(r, "a quote is not closed", "one behind the cell, two for one inside");
-  char *out = pz_arena_alloc(r->arena, (size_t)(close - r->at), 1);
+static void read_quoted_cell(struct csv_reader *r) {
+  const char *close = closing_quote(r->at, r->end);
+  if (!close) raise_at_line(r, "a quote is not closed", "one behind the cell, two for one inside");
+  char *cell = pz_alloc(r->call, (size_t)(close - r->at), 1);
   size_t n = 0;
-  if (!out) return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
   for (r->at++; r->at < close; r->at++) {
-    r->at += *r->at == '"';
-    r->newlines += *r->at == '\n';
-    out[n++] = *r->at;
+    if (*r->at == '"') r->at++;
+    if (*r->at == '\n') r->newlines++;
+    cell[n++] = *r->at;
   }
   r->at = close + 1;
-  const char *cell = out;
-  if (pz_vec_push(&r->cells, &cell)) return PZ_OK;
-  return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
+  pz_append(r->call, &r->cells, &cell);
 }
 
-static enum pz_status plain(struct reader *r) {
+static void read_plain_cell(struct csv_reader *r) {
   const char *start = r->at;
   while (r->at < r->end && *r->at != ',' && *r->at != '\n' && *r->at != '\r') r->at++;
-  return keep(r, start, (size_t)(r->at - start));
+  size_t n = (size_t)(r->at - start);
+  char *cell = pz_alloc(r->call, n + 1, 1);
+  memcpy(cell, start, n);
+  pz_append(r->call, &r->cells, &cell);
 }
 
-/* One line; *n is the number of its cells. */
-static enum pz_status line(struct reader *r, uint32_t *n) {
+/* Reads one line and returns the number of its cells. */
+static uint32_t read_line(struct csv_reader *r) {
   uint32_t first = r->cells.n;
   for (;;) {
-    enum pz_status status = r->at < r->end && *r->at == '"' ? quoted(r) : plain(r);
-    if (status != PZ_OK) return status;
+    if (r->at < r->end && *r->at == '"')
+      read_quoted_cell(r);
+    else
+      read_plain_cell(r);
     if (r->cells.n - first > PZ_CSV_MOST_COLUMNS)
-      return fail(r, "more than 256 columns", "at most 256");
-    if (r->at < r->end && *r->at == ',') {
-      r->at++;
-      continue;
-    }
-    if (r->at < r->end && *r->at == '\r') r->at++;
-    if (r->at < r->end && *r->at != '\n')
-      return fail(r, "text after a closing quote, or a carriage return without a line feed",
-                  "a comma or the end of the line there");
-    if (r->at < r->end) r->at++;
-    *n = r->cells.n - first;
-    return PZ_OK;
+      raise_at_line(r, "more than 256 columns", "at most 256");
+    if (r->at == r->end || *r->at != ',') break;
+    r->at++;
   }
+  if (r->at < r->end && *r->at == '\r') r->at++;
+  if (r->at < r->end && *r->at != '\n')
+    raise_at_line(r, "text after a closing quote, or a carriage return without a line feed",
+                  "a comma or the end of the line there");
+  if (r->at < r->end) r->at++;
+  return r->cells.n - first;
 }
 
-static enum pz_status check_heads(struct reader *r, const struct pz_csv *csv) {
-  r->line = 1;
-  char what[120];
-  for (uint32_t i = 0; i < csv->columns; i++)
-    for (uint32_t k = 0; k < i; k++)
-      if (strcmp(csv->cells[i], csv->cells[k]) == 0) {
-        snprintf(what, sizeof what, "columns %u and %u are both '%.60s'", k + 1, i + 1,
-                 csv->cells[i]);
-        return fail(r, what, "each name once");
-      }
-  return PZ_OK;
-}
-
-enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
-                            struct pz_arena *arena, struct pz_csv *out, struct pz_error *err) {
-  struct reader r = {
-      .name = name, .at = text, .end = text + bytes, .arena = arena, .line = 1, .err = err};
-  struct pz_csv csv = {0};
-  pz_vec_init(&r.cells, arena, sizeof(const char *));
-  pz_vec_init(&r.lines, arena, sizeof(uint32_t));
+static void require_text(struct csv_reader *r, const char *text, size_t bytes) {
   const char *nul = memchr(text, '\0', bytes);
   size_t good = nul ? (size_t)(nul - text) : pz_text_utf8(text, bytes);
-  for (size_t i = 0; good < bytes && i < good; i++) r.line += text[i] == '\n';
-  if (good < bytes)
-    return fail(&r, nul ? "a NUL byte" : "a byte that is not UTF-8", "a text file in UTF-8");
-  if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) r.at += 3;
-  for (bool head = true; r.at < r.end || head; head = false) {
-    uint32_t n = 0, begin = (uint32_t)r.line;
+  if (good == bytes) return;
+  for (size_t i = 0; i < good; i++) r->line += text[i] == '\n';
+  raise_at_line(r, nul ? "a NUL byte" : "a byte that is not UTF-8", "a text file in UTF-8");
+}
+
+static void require_unique_headers(struct csv_reader *r, const struct pz_csv *csv) {
+  r->line = 1;
+  for (uint32_t i = 0; i < csv->columns; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (strcmp(csv->cells[i], csv->cells[k]) == 0)
+        raise_at_line(
+            r,
+            pz_format(r->call, "columns %u and %u are both '%.60s'", k + 1, i + 1, csv->cells[i]),
+            "each name once");
+}
+
+struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes) {
+  struct csv_reader r = {.call = call, .name = name, .at = text, .end = text + bytes, .line = 1};
+  struct pz_csv *csv = pz_alloc(call, 1, sizeof *csv);
+  struct pz_vec lines;
+  pz_vec_init(&r.cells, call->arena, sizeof(const char *));
+  pz_vec_init(&lines, call->arena, sizeof(uint32_t));
+  require_text(&r, text, bytes);
+  bool byte_order_mark = bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
+  if (byte_order_mark) r.at += 3;
+  csv->columns = read_line(&r);
+  r.line += 1 + r.newlines;
+  while (r.at < r.end) {
+    uint32_t begin = (uint32_t)r.line;
     r.newlines = 0;
-    if (csv.rows == PZ_CSV_MOST_ROWS)
-      return pz_fail(err, PZ_LIMIT, "%s: accepted: at most %d rows", name, PZ_CSV_MOST_ROWS);
-    enum pz_status status = line(&r, &n);
-    if (status != PZ_OK) return status;
-    if (head)
-      csv.columns = n;
-    else if (n == csv.columns && pz_vec_push(&r.lines, &begin))
-      csv.rows++;
-    else if (n == 1 && !**pz_vec_at(&r.cells, const char *, r.cells.n - 1))
+    if (csv->rows == PZ_CSV_MOST_ROWS)
+      pz_raise(call, PZ_LIMIT, "%s: accepted: at most %d rows", name, PZ_CSV_MOST_ROWS);
+    uint32_t n = read_line(&r);
+    bool empty = n == 1 && !**pz_vec_at(&r.cells, const char *, r.cells.n - 1);
+    if (n == csv->columns) {
+      pz_append(call, &lines, &begin);
+      csv->rows++;
+    } else if (empty) {
       r.cells.n--;
-    else {
-      char what[60], accepted[60];
-      snprintf(what, sizeof what, "%u cell%s", n, pz_text_s(n));
-      snprintf(accepted, sizeof accepted, "%u, as many as the header has", csv.columns);
-      return fail(&r, what, accepted);
+    } else {
+      raise_at_line(&r, pz_format(call, "%u cell%s", n, pz_text_s(n)),
+                    pz_format(call, "%u, as many as the header has", csv->columns));
     }
     r.line += 1 + r.newlines;
   }
-  csv.cells = r.cells.items;
-  csv.lines = r.lines.items;
-  *out = csv;
-  return check_heads(&r, &csv);
+  csv->cells = r.cells.items;
+  csv->lines = lines.items;
+  require_unique_headers(&r, csv);
+  return csv;
 }
 
-uint32_t pz_csv_column(const struct pz_csv *csv, const char *head) {
+uint32_t pz_csv_column(const struct pz_csv *csv, const char *header) {
   for (uint32_t i = 0; i < csv->columns; i++)
-    if (strcmp(csv->cells[i], head) == 0) return i;
+    if (strcmp(csv->cells[i], header) == 0) return i;
   return PZ_NONE;
 }
 
@@ -149,18 +140,18 @@ const char *pz_csv_cell(const struct pz_csv *csv, uint32_t r, uint32_t column) {
   return csv->cells[(size_t)(r + 1) * csv->columns + column];
 }
 
-enum pz_status pz_csv_number(const char *name, const struct pz_csv *csv, uint32_t r,
-                             uint32_t column, double most, double *out, struct pz_error *err) {
+double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t r,
+                   uint32_t column, double most) {
   const char *text = pz_csv_cell(csv, r, column);
   char *end;
+  if (!*text) return 0;
   errno = 0;
-  double v = *text ? strtod(text, &end) : 0;
-  if (*text && (*end || errno || !(v >= 0 && v <= most)))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:%u: column '%s' is '%.40s'; accepted: a number from 0 to %g", name,
-                   csv->lines[r], csv->cells[column], text, most);
-  *out = v;
-  return PZ_OK;
+  double value = strtod(text, &end);
+  bool accepted = !*end && !errno && value >= 0 && value <= most;
+  if (!accepted)
+    pz_raise(call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: a number from 0 to %g",
+             name, csv->lines[r], csv->cells[column], text, most);
+  return value;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -172,8 +163,10 @@ static bool is_number(const char *s) {
 }
 
 void pz_csv_put(const char *s, FILE *out) {
-  const char *mark = *s && strchr("=+-@\t\r", *s) && !is_number(s) ? "'" : "";
-  if (!s[strcspn(s, ",\"\r\n")]) {
+  bool like_formula = *s && strchr("=+-@\t\r", *s) && !is_number(s);
+  const char *mark = like_formula ? "'" : "";
+  bool needs_quotes = s[strcspn(s, ",\"\r\n")];
+  if (!needs_quotes) {
     fprintf(out, "%s%s", mark, s);
     return;
   }
@@ -187,48 +180,76 @@ void pz_csv_put(const char *s, FILE *out) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static bool has_end(const char *name, const char *end) {
+static bool ends_with(const char *name, const char *end) {
   size_t n = strlen(name), k = strlen(end);
   return n > k && strcmp(name + n - k, end) == 0;
 }
 
+const char *const *pz_csv_list(struct pz_call *call, const char *path) {
+  struct pz_vec files;
+  pz_vec_init(&files, call->arena, sizeof(const char *));
+  if (!pz_file_is_directory(path)) {
+    pz_append(call, &files, &path);
+  } else {
+    for (const char *const *name = pz_file_names_in(call, path); *name; name++) {
+      if (!ends_with(*name, ".csv") && !ends_with(*name, "_perf.txt")) continue;
+      const char *file = pz_format(call, "%s/%s", path, *name);
+      pz_append(call, &files, &file);
+    }
+  }
+  pz_append(call, &files, NULL);
+  return files.items;
+}
+
+/* ---- for callers that return a status ---------------------------------------------------------- */
+
+struct request {
+  const char *name, *text;
+  size_t bytes;
+  struct pz_arena *arena;
+  const struct pz_csv *csv;
+  uint32_t row, column;
+  double most, number;
+  const char *const *files;
+};
+
+static void parse(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  struct pz_call own = pz_call_in(call, x->arena);
+  x->csv = pz_csv_read(&own, x->name, x->text, x->bytes);
+}
+
+enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
+                            struct pz_arena *arena, struct pz_csv *out, struct pz_error *err) {
+  struct request x = {.name = name, .text = text, .bytes = bytes, .arena = arena};
+  enum pz_status status = pz_border(parse, &x, err);
+  if (status == PZ_OK) *out = *x.csv;
+  return status;
+}
+
+static void read_number(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  x->number = pz_csv_real(call, x->name, x->csv, x->row, x->column, x->most);
+}
+
+enum pz_status pz_csv_number(const char *name, const struct pz_csv *csv, uint32_t r,
+                             uint32_t column, double most, double *out, struct pz_error *err) {
+  struct request x = {.name = name, .csv = csv, .row = r, .column = column, .most = most};
+  enum pz_status status = pz_border(read_number, &x, err);
+  if (status == PZ_OK) *out = x.number;
+  return status;
+}
+
+static void list_files(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  struct pz_call own = pz_call_in(call, x->arena);
+  x->files = pz_csv_list(&own, x->name);
+}
+
 enum pz_status pz_csv_files(const char *path, struct pz_arena *arena, const char *const **files,
                             struct pz_error *err) {
-  const char *const *names = NULL;
-  struct pz_vec list;
-  bool directory = pz_file_is_directory(path), room = true;
-  enum pz_status status = directory ? pz_file_list(path, arena, &names, err) : PZ_OK;
-  if (status != PZ_OK) return status;
-  pz_vec_init(&list, arena, sizeof(const char *));
-  if (!directory) room = pz_vec_push(&list, &path) != NULL;
-  for (; directory && *names && room; names++) {
-    if (!has_end(*names, ".csv") && !has_end(*names, "_perf.txt")) continue;
-    const char *file = pz_arena_printf(arena, "%s/%s", path, *names);
-    room = file && pz_vec_push(&list, &file);
-  }
-  if (!room || !pz_vec_push(&list, NULL))
-    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", path);
-  *files = list.items;
-  return PZ_OK;
-}
-
-/* ---- raising -------------------------------------------------------------------------------- */
-
-struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes) {
-  struct pz_csv *csv = pz_alloc(call, 1, sizeof *csv);
-  pz_must(call, pz_csv_parse(name, text, bytes, call->arena, csv, pz_call_error(call)));
-  return csv;
-}
-
-double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t r,
-                   uint32_t column, double most) {
-  double number = 0;
-  pz_must(call, pz_csv_number(name, csv, r, column, most, &number, pz_call_error(call)));
-  return number;
-}
-
-const char *const *pz_csv_list(struct pz_call *call, const char *path) {
-  const char *const *files = NULL;
-  pz_must(call, pz_csv_files(path, call->arena, &files, pz_call_error(call)));
-  return files;
+  struct request x = {.name = path, .arena = arena};
+  enum pz_status status = pz_border(list_files, &x, err);
+  if (status == PZ_OK) *files = x.files;
+  return status;
 }

@@ -1,27 +1,89 @@
-/* The raising functions of core/file.h, the same on every platform. */
+/* Functions of core/file.h that return a status, for callers that do not raise yet. */
 #include "core/alloc.h"
 #include "core/file.h"
 
-static void free_text(void *text) { pz_free(text); }
+#include <string.h>
 
-char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes) {
+#include "core/vec.h"
+
+struct request {
+  const char *path;
+  size_t limit, *bytes, n;
+  char **text;
+  struct pz_file_bytes *content;
+  const char *written;
+  const char *const *inputs, *const **names;
+  struct pz_arena *arena;
+};
+
+static void read_text(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  *x->text = pz_file_text(call, x->path, x->limit, x->bytes);
+  pz_undefer(call, *x->text);
+}
+
+enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
+                            struct pz_error *err) {
+  struct request x = {.path = path, .limit = limit, .text = text, .bytes = bytes};
+  return pz_border(read_text, &x, err);
+}
+
+enum pz_status pz_file_map(const char *path, size_t limit, struct pz_file_bytes *out,
+                           struct pz_error *err) {
   char *text = NULL;
-  pz_must(call, pz_file_read(path, limit, &text, bytes, pz_call_error(call)));
-  pz_defer(call, free_text, text);
-  return text;
+  size_t bytes = 0;
+  enum pz_status status = pz_file_read(path, limit, &text, &bytes, err);
+  if (status == PZ_OK) *out = (struct pz_file_bytes){text, bytes};
+  return status;
 }
 
-static void unmap(void *bytes) { pz_file_unmap(bytes); }
+void pz_file_unmap(struct pz_file_bytes *m) { pz_free((void *)(uintptr_t)m->data); }
 
-const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path, size_t limit) {
-  struct pz_file_bytes *bytes = pz_alloc(call, 1, sizeof *bytes);
-  pz_must(call, pz_file_map(path, limit, bytes, pz_call_error(call)));
-  pz_defer(call, unmap, bytes);
-  return bytes;
+static void check_writable(struct pz_call *call, void *ctx) {
+  pz_file_require_writable(call, ((struct request *)ctx)->path);
 }
 
-const char *const *pz_file_names_in(struct pz_call *call, const char *path) {
-  const char *const *names = NULL;
-  pz_must(call, pz_file_list(path, call->arena, &names, pz_call_error(call)));
-  return names;
+enum pz_status pz_file_writable(const char *path, struct pz_error *err) {
+  struct request x = {.path = path};
+  return pz_border(check_writable, &x, err);
+}
+
+static void save(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  pz_file_save(call, x->path, x->written, x->n);
+}
+
+enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
+                             struct pz_error *err) {
+  struct request x = {.path = path, .written = text, .n = bytes};
+  return pz_border(save, &x, err);
+}
+
+static void check_output(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  pz_file_require_output(call, x->path, x->inputs, x->n);
+}
+
+enum pz_status pz_file_output(const char *path, const char *const *inputs, size_t n,
+                              struct pz_error *err) {
+  struct request x = {.path = path, .inputs = inputs, .n = n};
+  return pz_border(check_output, &x, err);
+}
+
+static void list_names(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  struct pz_call own = pz_call_in(call, x->arena);
+  *x->names = pz_file_names_in(&own, x->path);
+}
+
+enum pz_status pz_file_list(const char *path, struct pz_arena *arena, const char *const **names,
+                            struct pz_error *err) {
+  struct request x = {.path = path, .arena = arena, .names = names};
+  return pz_border(list_names, &x, err);
+}
+
+const char *pz_file_with(const char *path, const char *text, struct pz_arena *arena) {
+  const char *slash = strrchr(path, '/'), *end = strrchr(slash ? slash : path, '.');
+  size_t n = end ? (size_t)(end - path) : strlen(path);
+  return pz_arena_printf(arena, "%.*s%s%s", (int)n, path, text, path + n);
 }

@@ -34,58 +34,58 @@ bool pz_file_named(const char *word) {
          (n > 5 && strcmp(word + n - 5, ".onnx") == 0);
 }
 
-enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
-                            struct pz_error *err) {
+static const struct memory_file *require_file(struct pz_call *call, const char *path,
+                                              size_t limit) {
   const struct memory_file *f = find_file(path);
-  if (!f) return pz_fail(err, PZ_IO, "%s: the page has no such file", path);
+  if (!f) pz_raise(call, PZ_IO, "%s: the page has no such file", path);
   if (f->bytes > limit)
-    return pz_fail(err, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
+    pz_raise(call, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
+  return f;
+}
+
+static void free_text(void *text) { pz_free(text); }
+
+char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes) {
+  const struct memory_file *f = require_file(call, path, limit);
   char *copy = pz_malloc(f->bytes + 1);
-  if (!copy) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", path);
+  if (!copy) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", path);
+  pz_defer(call, free_text, copy);
   memcpy(copy, f->text, f->bytes + 1);
-  *text = copy;
   *bytes = f->bytes;
-  return PZ_OK;
+  return copy;
 }
 
-enum pz_status pz_file_map(const char *path, size_t limit, struct pz_file_bytes *out,
-                           struct pz_error *err) {
-  const struct memory_file *f = find_file(path);
-  if (!f || f->bytes > limit)
-    return pz_fail(err, PZ_IO, "%s: the page has no such file of at most %zu bytes", path, limit);
-  *out = (struct pz_file_bytes){f->text, f->bytes, false};
-  return PZ_OK;
+const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path, size_t limit) {
+  const struct memory_file *f = require_file(call, path, limit);
+  struct pz_file_bytes *content = pz_alloc(call, 1, sizeof *content);
+  *content = (struct pz_file_bytes){f->text, f->bytes};
+  return content;
 }
 
-void pz_file_unmap(struct pz_file_bytes *m) { *m = (struct pz_file_bytes){0}; }
-
-enum pz_status pz_file_writable(const char *path, struct pz_error *err) {
-  if (!path[0] || strlen(path) >= MOST_NAME)
-    return pz_fail(err, PZ_LIMIT, "'%.20s...': accepted: a name of 1 to %d bytes", path,
-                   MOST_NAME - 1);
-  if (find_file(path)) return PZ_OK;
-  for (int i = 0; i < MOST_FILES; i++)
-    if (!files[i].name[0]) return PZ_OK;
-  return pz_fail(err, PZ_LIMIT, "%s: the page has %d files, the most there can be", path,
-                 MOST_FILES);
-}
-
-enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
-                             struct pz_error *err) {
-  enum pz_status status = pz_file_writable(path, err);
-  char *copy = status == PZ_OK ? pz_malloc(bytes + 1) : NULL;
+/* The entry for a path: the existing one, or a free one. */
+static struct memory_file *find_entry(struct pz_call *call, const char *path) {
   struct memory_file *f = find_file(path);
-  if (status != PZ_OK) return status;
-  if (!copy) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while writing", path);
+  if (!path[0] || strlen(path) >= MOST_NAME)
+    pz_raise(call, PZ_LIMIT, "'%.20s...': accepted: a name of 1 to %d bytes", path, MOST_NAME - 1);
   for (int i = 0; i < MOST_FILES && !f; i++)
     if (!files[i].name[0]) f = &files[i];
+  if (!f)
+    pz_raise(call, PZ_LIMIT, "%s: the page has %d files, the most there can be", path, MOST_FILES);
+  return f;
+}
+
+void pz_file_require_writable(struct pz_call *call, const char *path) { find_entry(call, path); }
+
+void pz_file_save(struct pz_call *call, const char *path, const char *text, size_t bytes) {
+  struct memory_file *f = find_entry(call, path);
+  char *copy = pz_malloc(bytes + 1);
+  if (!copy) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while writing", path);
   memcpy(copy, text, bytes);
   copy[bytes] = '\0';
   pz_free(f->text);
   strcpy(f->name, path);
   f->text = copy;
   f->bytes = bytes;
-  return PZ_OK;
 }
 
 bool pz_file_same(const char *a, const char *b) { return strcmp(a, b) == 0; }
@@ -97,8 +97,13 @@ bool pz_file_is_directory(const char *path) {
   return false;
 }
 
-enum pz_status pz_file_output(const char *path, const char *const *inputs, size_t n,
-                              struct pz_error *err) {
-  (void)inputs, (void)n;
-  return pz_file_writable(path, err);
+void pz_file_require_output(struct pz_call *call, const char *path, const char *const *inputs,
+                            size_t n) {
+  (void)inputs;
+  (void)n;
+  find_entry(call, path);
+}
+
+const char *const *pz_file_names_in(struct pz_call *call, const char *path) {
+  pz_raise(call, PZ_IO, "%s: the page has no folders", path);
 }

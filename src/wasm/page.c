@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/place_model.h"
 #include "core/alloc.h"
+#include "core/call.h"
 #include "core/file.h"
 #include "onnx/import.h"
 #include "report/page.h"
@@ -49,27 +50,41 @@ size_t pz_page_bytes_of(const char *name) {
 PAGE_CALL("version") const char *pz_page_version(void);
 const char *pz_page_version(void) { return "phaze page " PZ_VERSION; }
 
-/* Run a command: its words, each ending with a zero.  The exit status of the command. */
-PAGE_CALL("run") int pz_page_run(char *words, size_t bytes);
-int pz_page_run(char *words, size_t bytes) {
+/* A command of the page: its words, each ending with a zero, and the exit status that it ends with. */
+struct page_command {
+  char *words;
+  size_t bytes;
+  enum pz_exit code;
+};
+
+static void run_command(struct pz_call *call, void *ctx) {
+  struct page_command *c = ctx;
   char *argv[MOST_WORDS + 1] = {NULL};
   int argc = 0;
+  for (size_t at = 0; at < c->bytes; at += strlen(c->words + at) + 1) {
+    if (argc == MOST_WORDS) pz_raise(call, PZ_LIMIT, "more than %d words in a command", MOST_WORDS);
+    argv[argc++] = c->words + at;
+  }
+  for (size_t i = 0; argc && pz_command_at(i); i++) {
+    const struct pz_command *command = pz_command_at(i);
+    if (strcmp(command->name, argv[0]) != 0) continue;
+    c->code = pz_command_invoke(command, argc, argv);
+    return;
+  }
+  pz_raise(call, PZ_BAD_USE,
+           "unknown command '%s'; accepted: chip, chips, estimate, place, predict",
+           argc ? argv[0] : "");
+}
+
+/* Runs a command and returns its exit status. */
+PAGE_CALL("run") int pz_page_run(char *words, size_t bytes);
+int pz_page_run(char *words, size_t bytes) {
+  struct page_command command = {words, bytes, 0};
   struct pz_error err = {0};
   json_set_alloc_funcs(pz_json_alloc, pz_free);
-  pz_json_lost_set(false); /* by an earlier command */
-  for (size_t at = 0; at < bytes; at += strlen(words + at) + 1) {
-    if (argc == MOST_WORDS) {
-      pz_fail(&err, PZ_LIMIT, "more than %d words in a command", MOST_WORDS);
-      return (int)pz_command_fail(&err);
-    }
-    argv[argc++] = words + at;
-  }
-  for (size_t i = 0; argc && pz_command_at(i); i++)
-    if (strcmp(pz_command_at(i)->name, argv[0]) == 0)
-      return (int)pz_command_invoke(pz_command_at(i), argc, argv);
-  pz_fail(&err, PZ_BAD_USE, "unknown command '%s'; accepted: chip, chips, estimate, place, predict",
-          argc ? argv[0] : "");
-  return (int)pz_command_fail(&err);
+  pz_json_lost_set(false); /* an earlier command may have run out of memory */
+  if (pz_border(run_command, &command, &err) != PZ_OK) command.code = pz_command_fail(&err);
+  return (int)command.code;
 }
 
 /* ---- what it has of phaze ------------------------------------------------------------------- */

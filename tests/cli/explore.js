@@ -195,6 +195,24 @@ async function widthTest() {
     });
 }
 
+// Errors are raised and caught inside of the module: it answers after a hundred of them as before.
+async function raisedErrorsTest(page) {
+  const wrongWords = Array.from({ length: 100 }, (_, i) => ({ words: [`nonsense${i}`], may_fail: true }));
+  const { trap, results } = await page.eval(`(async () => {
+    const text = id => document.getElementById(id).textContent;
+    const worker = new Worker(URL.createObjectURL(new Blob([text("engine")], { type: "text/javascript" })));
+    worker.postMessage({ module: await WebAssembly.compile(Uint8Array.from(atob(JSON.parse(text("document")).wasm), c => c.charCodeAt(0))) });
+    const answer = new Promise(resolve => { worker.onmessage = e => resolve(e.data); });
+    worker.postMessage({ id: 1, files: {}, commands: ${JSON.stringify(wrongWords.concat({ words: ["chips", "--json"] }))} });
+    return answer;
+  })()`);
+  if (trap) return fail(`a raised error ends the module: ${trap}`);
+  wrongWords.forEach(({ words }, i) => {
+    if (results[i].code !== 2 || !results[i].err.includes(`unknown command '${words[0]}'`)) fail(`${words[0]}: ${results[i].code} ${results[i].err}`);
+  });
+  if (results[100].code !== 0 || JSON.parse(results[100].out).chips.length < 10) fail("no answer after errors");
+}
+
 (async () => {
   await withPage("file://" + file, { width: 1280, height: 900 }, async page => {
     await page.until(`${state} === "ready"`, 30);
@@ -207,6 +225,7 @@ async function widthTest() {
     await addressTest(page);
     await noAnswerTest(page);
     await runTest(page);
+    await raisedErrorsTest(page);
     complaints(page.events).forEach(fail);
   });
   await ownStepsTest();

@@ -283,6 +283,21 @@ class Searches(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError):
             phaze.search("gpt2", **SEARCH, progress=lambda state: 1 // 0)
 
+    def test_errors_below_a_callback_are_its_own(self):
+        """The library raises inside a callback that it has called itself: only the inner call ends."""
+        errors = []
+
+        def ask(state):
+            with self.assertRaises(phaze.Error) as caught:
+                phaze.predict("no-such-model", "h100", devices=8)
+            errors.append(str(caught.exception))
+            self.assertGreater(phaze.predict("gpt2", "h100", devices=8, batch=64).step_s, 0)
+            return True
+
+        plans = phaze.place("llama3-8b", "h100", "dgx-h100", devices=64, batch=512, progress=ask)
+        self.assertTrue(errors and all("no-such-model" in text for text in errors), errors)
+        self.assertEqual(plans.step_s, phaze.place("llama3-8b", "h100", "dgx-h100", devices=64, batch=512).step_s)
+
     def test_it_is_verified(self):
         found = phaze.search("gpt2", **SEARCH, output=self.run_folder, detail=True)
         self.assertTrue(found.detail.plans and found.chips)

@@ -36,7 +36,10 @@ function engine(module) {
       exports.memory.grow(1024);
     } catch (e) { /* there is no more: the C library has got what it asked for */ }
   }
-  exports = new WebAssembly.Instance(module, { wasi_snapshot_preview1: system, env: { emscripten_notify_memory_growth: growMore } }).exports;
+  // The upper half of a 64-bit result, where emscripten's longjmp keeps the value of setjmp.
+  let upperHalf = 0;
+  const env = { emscripten_notify_memory_growth: growMore, getTempRet0: () => upperHalf, setTempRet0: value => { upperHalf = value; } };
+  exports = new WebAssembly.Instance(module, { wasi_snapshot_preview1: system, env }).exports;
   exports._initialize();
 
   // Bytes in the module's memory while f runs.
