@@ -11,6 +11,7 @@
 
 #include "chip/chip.h"
 #include "cli/machine_options.h"
+#include "cli/owned.h"
 #include "cli/workload_options.h"
 #include "core/csv.h"
 #include "core/file.h"
@@ -170,14 +171,12 @@ static void print_op_times(struct pz_call *call, const struct pz_csv *csv,
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-static void free_op_times(void *times) { pz_op_times_free(times); }
-
 static void estimate_table(struct pz_call *call, const struct settings *s, struct pz_cost *cost) {
   struct pz_op_times *times = NULL;
   size_t bytes = 0;
   const char *text = pz_file_text(call, s->ops, PZ_CSV_MOST_BYTES, &bytes);
   pz_must(call, pz_cost_table(cost, s->ops, text, bytes, &times, pz_call_error(call)));
-  pz_defer(call, free_op_times, times);
+  pz_defer(call, pz_free_op_times, times);
   const struct pz_csv *csv = pz_csv_read(call, s->ops, text, bytes);
   if (s->common.json)
     pz_command_print_json(call, table_json(csv, times));
@@ -274,8 +273,6 @@ static double trained_params(const struct pz_workload *w) {
   return sum;
 }
 
-static void free_workload(void *w) { pz_workload_free(w); }
-
 static void estimate_model(struct pz_call *call, const struct settings *s, const char *model,
                            struct pz_cost *cost) {
   const struct pz_chip *chip = pz_cost_chip(cost);
@@ -284,7 +281,7 @@ static void estimate_model(struct pz_call *call, const struct settings *s, const
   struct pz_estimate optimizer;
   char context[64];
   pz_must(call, pz_workload_load(model, &s->w, &w, pz_call_error(call)));
-  pz_defer(call, free_workload, w);
+  pz_defer(call, pz_free_workload, w);
   pz_command_warn(s->common.quiet, w->warning);
   json_t *root = pz_json_built(
       call, json_pack("{s:s,s:s,s:[]}", "model", w->model, "chip", chip->name, "layers"));

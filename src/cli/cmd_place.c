@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/place_training.h"
 #include "core/file.h"
 #include "core/options.h"
@@ -172,8 +173,6 @@ static void print_instance(struct pz_call *call, const struct pz_instance_plan *
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-static void free_instance_plan(void *plan) { pz_instance_plan_free(plan); }
-
 static void place_instance(struct pz_call *call, const struct settings *s) {
   struct pz_instance_options o = pz_instance_options_default();
   struct pz_instance_plan *found = NULL;
@@ -183,7 +182,7 @@ static void place_instance(struct pz_call *call, const struct settings *s) {
   o.check = s->check;
   const char *text = pz_file_text(call, s->instance, PZ_INSTANCE_MOST_BYTES, &bytes);
   pz_must(call, pz_partition_instance(s->instance, text, bytes, &o, &found, pz_call_error(call)));
-  pz_defer(call, free_instance_plan, found);
+  pz_defer(call, pz_free_instance_plan, found);
   if (s->common.json)
     pz_command_print_json(call, instance_json(found));
   else

@@ -3,11 +3,14 @@
  * predict() checks the arguments and calls predict_file() for a plan file, predict_plan() for a model with options, or
  * pz_predict_runs() for a table.  predict_plan() opens the machine, asks the library for the prediction, writes the files
  * that are asked for, and prints the answer as a script, JSON or text.  The text is in predict_print.c, the cost of a run
- * in predict_cost.c, --explain in predict_explain.c and --runs in predict_runs.c. */
+ * in predict_cost.c and --runs in predict_runs.c. */
+#include <stdio.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "core/file.h"
+#include "report/table.h"
 #include "report/training_json.h"
 
 static const struct pz_predict_settings defaults = {.plan =
@@ -52,33 +55,37 @@ void pz_predict_write_trace(struct pz_call *call, const struct pz_training_run *
                             const char *model, const char *path) {
   char *text = NULL;
   pz_must(call, pz_training_run_trace(r, model, &text, pz_call_error(call)));
-  pz_command_own_text(call, text);
-  pz_must(call, pz_file_write(path, text, strlen(text), pz_call_error(call)));
+  pz_command_save_text(call, path, text);
 }
 
 static const char EXPLORE[] = "explore.html";
 
-/* Returns whether the folder of `path` contains a page of `phaze explore`, to which a page of a plan then links. */
-static bool is_explore_beside(struct pz_call *call, const char *path) {
+struct page_test {
+  const char *page;
+  bool is_explore;
+};
+
+/* Tests for the title of a page of `phaze explore` in the first bytes of a file. */
+static void test_page(struct pz_call *call, void *ctx) {
   static const char title[] = "<title>phaze explore</title>";
   enum { HEAD_BYTES = 1 << 12, MOST_BYTES = 1 << 24 };
+  struct page_test *test = ctx;
   const size_t n = strlen(title);
-  const char *slash = strrchr(path, '/');
-  int folder_bytes = slash ? (int)(slash - path) + 1 : 0;
-  const char *page = pz_format(call, "%.*s%s", folder_bytes, path, EXPLORE);
-  struct pz_file_bytes file;
-  if (pz_file_map(page, MOST_BYTES, &file, NULL) != PZ_OK) return false;
-  const char *at = file.data, *end = at + (file.bytes < HEAD_BYTES ? file.bytes : HEAD_BYTES);
-  bool found = false;
-  for (; at + n <= end && !found; at++) found = memcmp(at, title, n) == 0;
-  pz_file_unmap(&file);
-  return found;
+  const struct pz_file_bytes *file = pz_file_open(call, test->page, MOST_BYTES);
+  size_t head_bytes = file->bytes < HEAD_BYTES ? file->bytes : HEAD_BYTES;
+  const char *at = file->data, *end = at + head_bytes;
+  for (; at + n <= end && !test->is_explore; at++) test->is_explore = memcmp(at, title, n) == 0;
 }
 
 void pz_predict_write_page(struct pz_call *call, const char *path, const char *model,
                            const struct pz_machine *m, const struct pz_scaling *s) {
   char *text = NULL;
   size_t bytes = 0;
+  /* The page links to a page of `phaze explore` in the same folder, if there is one. */
+  const char *slash = strrchr(path, '/');
+  int folder_bytes = slash ? (int)(slash - path) + 1 : 0;
+  struct page_test beside = {.page = pz_format(call, "%.*s%s", folder_bytes, path, EXPLORE)};
+  bool found = pz_border(test_page, &beside, NULL) == PZ_OK && beside.is_explore;
   struct pz_plan_page page = {.size = sizeof page,
                               .model = model,
                               .chip = &m->chip,
@@ -86,10 +93,77 @@ void pz_predict_write_page(struct pz_call *call, const char *path, const char *m
                               .rows = s->rows,
                               .n_rows = s->n_rows,
                               .weak = s->weak,
-                              .explore = is_explore_beside(call, path) ? EXPLORE : NULL};
+                              .explore = found ? EXPLORE : NULL};
   pz_must(call, pz_plan_page(&page, &text, &bytes, pz_call_error(call)));
-  pz_command_own_text(call, text);
-  pz_must(call, pz_file_write(path, text, bytes, pz_call_error(call)));
+  pz_defer(call, pz_free_text, text);
+  pz_file_save(call, path, text, bytes);
+}
+
+/* ---- the explanation ------------------------------------------------------------------------ */
+
+/* Returns the explanation of the prediction, or NULL without --explain. */
+static const struct pz_explanation *explain_plan(struct pz_call *call,
+                                                 const struct pz_predicted *x) {
+  struct pz_explanation *e = NULL;
+  if (!x->s->explain) return NULL;
+  pz_must(call, pz_training_explain(x->model, &x->machine->chip, pz_machine_net(x->machine),
+                                    &x->s->plan, &e, pz_call_error(call)));
+  pz_defer(call, pz_free_explanation, e);
+  return e;
+}
+
+static void append_change(struct pz_table *t, double change) {
+  if (change > 5e-6 || change < -5e-6)
+    pz_table_cell(t, "%+.2f%%", 100 * change);
+  else
+    pz_table_cell(t, "-");
+}
+
+static void print_explanation(struct pz_call *call, const struct pz_predicted *x,
+                              const struct pz_explanation *e) {
+  static const char *const field_heads[] = {"plan", "value", "from", NULL};
+  static const char *const constant_heads[] = {"constant", ">value", "unit",   ">step",
+                                               ">memory",  "part",   "source", NULL};
+  struct pz_table fields, constants;
+  pz_table_init(&fields, call->arena, field_heads);
+  for (uint32_t i = 0; i < e->n_fields; i++) {
+    pz_table_cell(&fields, "%s", e->fields[i].name);
+    pz_table_cell(&fields, "%s", e->fields[i].value);
+    pz_table_cell(&fields, "%s", e->fields[i].from);
+  }
+  putchar('\n');
+  pz_must(call, pz_table_print(&fields, 0, stdout));
+  pz_table_init(&constants, call->arena, constant_heads);
+  for (uint32_t i = 0; i < e->n_constants; i++) {
+    const struct pz_constant_effect *c = &e->constants[i];
+    pz_table_cell(&constants, "%s", c->name);
+    pz_table_cell(&constants, "%g", c->value);
+    pz_table_cell(&constants, "%s", c->unit[0] ? c->unit : "-");
+    append_change(&constants, c->step_change);
+    append_change(&constants, c->memory_change);
+    pz_table_cell(&constants, "%s", c->part);
+    pz_table_cell(&constants, "%s: %s", c->kind, c->source);
+  }
+  printf(
+      "\nConstants that count for this plan; step, memory: the change if one is a tenth larger.\n"
+      "Rates of the chip and of the network are in 'phaze chip %s' and its cluster.\n",
+      x->machine->chip.name);
+  pz_must(call, pz_table_print(&constants, 0, stdout));
+}
+
+static json_t *explanation_json(const struct pz_explanation *e) {
+  json_t *from = json_object(), *constants = json_array();
+  for (uint32_t i = 0; i < e->n_fields; i++)
+    json_object_set_new(from, e->fields[i].name, json_string(e->fields[i].from));
+  for (uint32_t i = 0; i < e->n_constants; i++) {
+    const struct pz_constant_effect *c = &e->constants[i];
+    json_array_append_new(constants, json_pack("{s:s,s:f,s:s,s:s,s:s,s:s,s:f,s:f}", "name", c->name,
+                                               "value", c->value, "unit", c->unit, "kind", c->kind,
+                                               "source", c->source, "part", c->part, "step_change",
+                                               c->step_change, "memory_change", c->memory_change));
+  }
+  return json_pack("{s:o,s:f,s:o}", "from", from, "raised_by", e->raised_by, "constants",
+                   constants);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
@@ -99,7 +173,7 @@ static void print_plan_script(struct pz_call *call, const struct pz_predicted *x
   char *text = NULL;
   pz_must(call, pz_launch_text(x->model, &x->machine->chip, pz_machine_net(x->machine),
                                &x->run->plan, &text, pz_call_error(call)));
-  pz_command_own_text(call, text);
+  pz_defer(call, pz_free_text, text);
   if (pz_prediction_fits(&x->run->p)) {
     fputs(text, stdout);
     return;
@@ -109,19 +183,6 @@ static void print_plan_script(struct pz_call *call, const struct pz_predicted *x
   printf("%.*s# ", (int)interpreter_line, text);
   pz_predict_print_misfit(x);
   fputs(text + interpreter_line, stdout);
-}
-
-static void free_explanation(void *explanation) { pz_explanation_free(explanation); }
-
-/* Returns the explanation of the prediction, or NULL without --explain. */
-static const struct pz_explanation *explain_plan(struct pz_call *call,
-                                                 const struct pz_predicted *x) {
-  struct pz_explanation *e = NULL;
-  if (!x->s->explain) return NULL;
-  pz_must(call, pz_training_explain(x->model, &x->machine->chip, pz_machine_net(x->machine),
-                                    &x->s->plan, &e, pz_call_error(call)));
-  pz_defer(call, free_explanation, e);
-  return e;
 }
 
 static void print_predicted_json(struct pz_call *call, const struct pz_predicted *x) {
@@ -137,7 +198,7 @@ static void print_predicted_json(struct pz_call *call, const struct pz_predicted
   if (!pz_prediction_fits(&x->run->p))
     json_object_set(j, "fits_with", pz_predict_changes_json(call, x));
   const struct pz_explanation *e = explain_plan(call, x);
-  if (e) json_object_set_new(j, "explain", pz_predict_explain_json(e));
+  if (e) json_object_set_new(j, "explain", explanation_json(e));
   pz_command_print_json(call, json_incref(j));
 }
 
@@ -153,8 +214,6 @@ static void warn_of_partial_nodes(const struct pz_predicted *x) {
            (long long)devices, (long long)node, net->name);
   pz_command_warn(x->s->common.quiet, text);
 }
-
-static void free_training_run(void *run) { pz_training_run_free(run); }
 
 /* Predicts a plan and prints the answer.  Returns whether the plan fits in memory. */
 static bool predict_plan(struct pz_call *call, const struct pz_predict_settings *s,
@@ -174,13 +233,13 @@ static bool predict_plan(struct pz_call *call, const struct pz_predict_settings 
     pz_raise(call, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
   struct pz_machine *machine = pz_machine_open(call, &s->machine, use);
   if (s->no_network) pz_network_make_instant(&machine->network, &machine->chip, use.devices);
-  if (s->trace) pz_must(call, pz_file_output(s->trace, NULL, 0, err));
-  if (s->report) pz_must(call, pz_file_output(s->report, NULL, 0, err));
+  if (s->trace) pz_file_require_output(call, s->trace, NULL, 0);
+  if (s->report) pz_file_require_output(call, s->report, NULL, 0);
 
   struct pz_training_run *run = NULL;
   pz_must(call, pz_training_predict(model, &machine->chip, pz_machine_net(machine), &plan,
                                     s->trace != NULL, &run, err));
-  pz_defer(call, free_training_run, run);
+  pz_defer(call, pz_free_training_run, run);
   struct pz_predicted x = {.s = s, .model = model, .machine = machine, .run = run};
   warn_of_partial_nodes(&x);
   if (run->refusal[0] && !s->emit) pz_command_warn(s->common.quiet, run->refusal);
@@ -202,7 +261,7 @@ static bool predict_plan(struct pz_call *call, const struct pz_predict_settings 
   } else {
     pz_predict_print(call, &x);
     const struct pz_explanation *e = explain_plan(call, &x);
-    if (e) pz_predict_explain(call, &x, e);
+    if (e) print_explanation(call, &x, e);
   }
   return pz_prediction_fits(&run->p);
 }

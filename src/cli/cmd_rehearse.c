@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/tune_options.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -52,8 +53,6 @@ struct rehearse_input {
   struct pz_diff_side side; /* the same for the library */
 };
 
-static void free_run_plan(void *run) { pz_run_plan_free(run); }
-
 static void read_input(struct pz_call *call, struct rehearse_input *x, const char *path) {
   const SETTINGS *s = x->s;
   struct pz_run_plan_options o = pz_run_plan_options_default();
@@ -66,7 +65,7 @@ static void read_input(struct pz_call *call, struct rehearse_input *x, const cha
   o.ignore = s->ignore;
   x->text = pz_file_text(call, standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
   pz_must(call, pz_run_plan_read(x->name, x->text, bytes, &o, &x->run, pz_call_error(call)));
-  pz_defer(call, free_run_plan, x->run);
+  pz_defer(call, pz_free_run_plan, x->run);
   if (s->framework) {
     const char *asked_name = frameworks[s->framework];
     int asked = pz_framework_find(asked_name), own = x->run->plan.framework;
@@ -88,7 +87,7 @@ static void read_input(struct pz_call *call, struct rehearse_input *x, const cha
 static void print_script(struct pz_call *call, const struct rehearse_input *x) {
   char *script = NULL;
   pz_must(call, pz_rehearsal_script(&x->side, x->text, x->s->set, &script, pz_call_error(call)));
-  pz_command_own_text(call, script);
+  pz_defer(call, pz_free_text, script);
   fputs(script, stdout);
 }
 
@@ -235,11 +234,9 @@ static void write_corrected_chip(struct pz_call *call, const struct rehearse_inp
   if (!r->chip)
     pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran to its end: nothing to write to %s",
              x->s->results, path);
-  pz_must(call, pz_file_output(path, inputs, n, pz_call_error(call)));
+  pz_file_require_output(call, path, inputs, n);
   pz_machine_save_chip(call, r->chip, path);
 }
-
-static void free_rehearsal(void *rehearsal) { pz_rehearsal_free(rehearsal); }
 
 /* Returns whether the plan fits by what was measured. */
 static bool compare_results(struct pz_call *call, const struct rehearse_input *x) {
@@ -248,7 +245,7 @@ static bool compare_results(struct pz_call *call, const struct rehearse_input *x
   size_t bytes = 0;
   const char *text = pz_file_text(call, s->results, PZ_REHEARSAL_MOST_BYTES, &bytes);
   pz_must(call, pz_rehearsal_read(&x->side, s->results, text, bytes, &r, pz_call_error(call)));
-  pz_defer(call, free_rehearsal, r);
+  pz_defer(call, pz_free_rehearsal, r);
   if (s->out) write_corrected_chip(call, x, r);
   if (s->common.json)
     pz_command_print_json(call, results_json(x, r));

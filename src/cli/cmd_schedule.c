@@ -2,17 +2,19 @@
  * training plan, or for an instance file.
  *
  * schedule() checks the arguments; then schedule_instance(), schedule_plan() or schedule_model() solves the schedules
- * into the lists of a struct schedule_job, and report_schedules() writes the trace and prints them (schedule_view.c). */
+ * into the lists of a struct schedule_job, and report_schedules() writes the trace and prints them. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "cli/machine_options.h"
-#include "cli/schedule_view.h"
+#include "cli/owned.h"
 #include "cli/workload_options.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
 #include "core/vec.h"
+#include "report/gantt.h"
+#include "report/schedule_table.h"
 
 struct settings {
   struct pz_common common;
@@ -67,54 +69,146 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
+/* What is scheduled, and the schedules. */
 struct schedule_job {
   const struct settings *s;
   struct pz_schedule_options how;
-  struct pz_vec list;                     /* const struct pz_layer_schedule *: those to show */
-  struct pz_vec seconds;                  /* double: solving time of each; none for a plan */
-  const struct pz_plan_schedules *passes; /* of a plan; NULL: none */
   struct pz_progress progress;
+  struct pz_vec list;    /* const struct pz_layer_schedule *: those to show; one for an instance */
+  struct pz_vec seconds; /* double: solving time of each; none for a plan */
+  const char *model;     /* NULL: an instance */
+  const struct pz_workload *workload;     /* of a model without a plan, else NULL */
+  const struct pz_plan_schedules *passes; /* of a model with a plan, else NULL */
+  const char *chip, *cluster;             /* cluster of a plan; NULL: the chip's own link */
 };
 
-/* ---- reporting ------------------------------------------------------------------------------ */
+/* ---- output --------------------------------------------------------------------------------- */
 
-static void write_schedule_trace(struct pz_call *call, const struct schedule_job *j) {
-  char *text = NULL;
-  pz_must(call, pz_schedule_trace(j->list.items, j->list.n, &text, pz_call_error(call)));
-  pz_command_own_text(call, text);
-  pz_must(call, pz_file_write(j->s->trace, text, strlen(text), pz_call_error(call)));
+static const struct pz_layer_schedule *schedule_at(const struct schedule_job *j, uint32_t i) {
+  return *pz_vec_at(&j->list, const struct pz_layer_schedule *, i);
 }
 
-/* Writes and prints the schedules.  `view` says what they belong to; everything else in it is filled here. */
-static void report_schedules(struct pz_call *call, const struct schedule_job *j,
-                             struct pz_schedule_view view) {
-  const struct settings *s = j->s;
-  view.list = j->list.items;
-  view.seconds = j->seconds.items;
-  view.n = j->list.n;
-  view.passes = j->passes;
-  view.how = &j->how;
-  view.whole = !s->layers;
-  view.charts = s->layers || s->gantt;
-  if (s->trace) write_schedule_trace(call, j);
-  if (s->common.verbose && !s->common.quiet)
-    pz_must(call, pz_scheduled_statistics(view.list, view.n, call->arena, stderr));
-  if (s->common.json)
-    pz_command_print_json(call, pz_schedule_view_json(&view));
+static json_t *schedule_json(const struct schedule_job *j, uint32_t i) {
+  double solving_s = j->seconds.n ? *pz_vec_at(&j->seconds, double, i) : -1;
+  return pz_scheduled_json(schedule_at(j, i), solving_s);
+}
+
+static json_t *schedules_json(const struct schedule_job *j) {
+  double sum_s[2] = {0}; /* of each direction */
+  if (!j->model) return schedule_json(j, 0);
+  json_t *layers = json_array();
+  for (uint32_t i = 0; i < j->list.n; i++) {
+    const struct pz_layer_schedule *made = schedule_at(j, i);
+    json_array_append_new(layers, schedule_json(j, i));
+    sum_s[made->direction] += made->makespan_s * (double)made->count;
+  }
+  json_t *root = json_pack("{s:s,s:s}", "model", j->model, "chip", j->chip);
+  if (j->passes) {
+    json_object_set_new(root, "cluster", j->cluster ? json_string(j->cluster) : json_null());
+    json_object_set_new(root, "plan", pz_scheduled_plan_json(j->passes));
+    json_object_set_new(root, "microbatches", json_integer((json_int_t)j->passes->microbatches));
+  } else {
+    json_object_set_new(root, "modes", json_string(pz_modes_names[j->how.modes]));
+  }
+  if (j->how.modes == PZ_MODES_TWO)
+    json_object_set_new(root, "exclusive", json_string(pz_exclusive_names[j->how.exclusive]));
+  json_object_set_new(root, "layers", layers);
+  if (!j->s->layers)
+    json_object_set_new(
+        root, "totals",
+        json_pack("{s:f,s:f}", "forward_s", sum_s[PZ_FORWARD], "backward_s", sum_s[PZ_BACKWARD]));
+  return root;
+}
+
+static void print_instance(struct pz_call *call, const struct pz_layer_schedule *s) {
+  char gap[16];
+  printf("makespan %.9g, ", s->makespan_s);
+  if (s->optimal)
+    printf("optimal\n");
   else
-    pz_schedule_view_print(call, &view);
+    printf("gap at most %s (lower bound %.9g)\n",
+           pz_scheduled_gap_text(pz_scheduled_gap(s), false, gap), s->lower_bound_s);
+  if (s->makespan_s > 0)
+    printf(
+        "utilisation: tensor cores %.0f%%, vector cores %.0f%%; speedup over sequential execution "
+        "%.2fx\n\n",
+        100 * s->use[PZ_TENSOR_CORES], 100 * s->use[PZ_VECTOR_CORES], s->serial_s / s->makespan_s);
+  else
+    printf("no operator takes time\n\n");
+  pz_must(call, pz_gantt_print(s, call->arena, stdout));
+}
+
+static void print_title(const struct schedule_job *j) {
+  if (j->passes) {
+    const struct pz_plan *p = &j->passes->plan;
+    char line[PZ_PLAN_LINE_MOST];
+    printf("%s on %" PRId64 " x %s%s%s\n%s\n", j->model, p->devices, j->chip,
+           j->cluster ? " in " : "", j->cluster ? j->cluster : "",
+           pz_plan_line(p, true, line, sizeof line));
+    printf("sequence %" PRId64 ", microbatch %" PRId64 "; a step runs each pass %" PRId64
+           " times on each replica\n\n",
+           p->seq, p->mbs, j->passes->microbatches);
+    return;
+  }
+  const struct pz_workload_options *o = &j->workload->options;
+  enum pz_mode_set modes = j->how.modes;
+  char context[64];
+  printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "%s",
+         j->model, j->chip, o->seq, o->mbs, o->tp, pz_workload_context(o, context, sizeof context));
+  if (modes != PZ_MODES_ALL) printf(", modes %s", pz_modes_names[modes]);
+  if (modes == PZ_MODES_TWO) printf(", exclusive %s", pz_exclusive_names[j->how.exclusive]);
+  printf("\n\n");
+}
+
+/* Prints the table of the schedules, and the Gantt chart of each if layers were chosen or --gantt was given. */
+static void print_schedules(struct pz_call *call, const struct schedule_job *j) {
+  static const char cores[] = "mode: number of tensor (t) and vector (v) cores";
+  static const char single[] = "mode: one core of its type (single), or all (intra)";
+  print_title(j);
+  pz_must(call, pz_scheduled_table(j->list.items, j->list.n, !j->s->layers, call->arena, stdout));
+  fputs(j->passes
+            ? "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; %: utilisation "
+              "over the\nmakespan; speedup: over operators one after another (execution serial)\n"
+            : "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; tensor .. glb: "
+              "utilisation\nover the makespan; speedup: over sequential execution, each operator "
+              "in its fastest mode\n",
+        stdout);
+  if (!j->s->layers && !j->s->gantt) return;
+  printf("\n%s\nbars: # tensor cores, = vector cores only, ~ collectives; times in us\n",
+         j->how.modes == PZ_MODES_TWO ? single : cores);
+  for (uint32_t i = 0; i < j->list.n; i++) {
+    char title[256];
+    printf("\n%s\n", pz_scheduled_title(schedule_at(j, i), title));
+    pz_must(call, pz_gantt_print(schedule_at(j, i), call->arena, stdout));
+  }
+}
+
+/* Writes the trace of the schedules and prints them. */
+static void report_schedules(struct pz_call *call, const struct schedule_job *j) {
+  const struct settings *s = j->s;
+  if (s->trace) {
+    char *trace = NULL;
+    pz_must(call, pz_schedule_trace(j->list.items, j->list.n, &trace, pz_call_error(call)));
+    pz_command_save_text(call, s->trace, trace);
+  }
+  if (s->common.verbose && !s->common.quiet)
+    pz_must(call, pz_scheduled_statistics(j->list.items, j->list.n, call->arena, stderr));
+  if (s->common.json)
+    pz_command_print_json(call, schedules_json(j));
+  else if (j->model)
+    print_schedules(call, j);
+  else
+    print_instance(call, schedule_at(j, 0));
 }
 
 /* ---- an instance, or the layers of a model --------------------------------------------------- */
-
-static void free_schedule(void *schedule) { pz_layer_schedule_free(schedule); }
 
 /* Appends a schedule, which the call frees, with the time that it took. */
 static void append_schedule(struct pz_call *call, struct schedule_job *j,
                             struct pz_layer_schedule *made, double start_s) {
   double took_s = pz_clock_s() - start_s;
   char title[256];
-  pz_defer(call, free_schedule, made);
+  pz_defer(call, pz_free_layer_schedule, made);
   if (j->s->common.verbose && !j->s->common.quiet)
     pz_command_say("%s: %" PRId64 " steps in %.3f s", pz_scheduled_title(made, title), made->steps,
                    took_s);
@@ -132,7 +226,7 @@ static void schedule_instance(struct pz_call *call, struct schedule_job *j) {
   const char *text = pz_file_text(call, path, PZ_INSTANCE_MOST_BYTES, &bytes);
   pz_must(call, pz_schedule_instance(path, text, bytes, &j->how, &made, pz_call_error(call)));
   append_schedule(call, j, made, start_s);
-  report_schedules(call, j, (struct pz_schedule_view){.model = NULL});
+  report_schedules(call, j);
 }
 
 /* Returns the name after the next comma, or NULL after the last. */
@@ -184,8 +278,6 @@ static void schedule_layer(struct pz_call *call, struct schedule_job *j, struct 
 
 static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
 
-static void free_workload(void *w) { pz_workload_free(w); }
-
 static void schedule_model(struct pz_call *call, struct schedule_job *j, const char *model) {
   const struct settings *s = j->s;
   struct pz_workload *w = NULL;
@@ -194,7 +286,7 @@ static void schedule_model(struct pz_call *call, struct schedule_job *j, const c
   struct pz_machine_use use = {option, group, s->common.quiet, .training = false};
   struct pz_cost *cost = pz_machine_cost(call, &s->machine, use);
   pz_must(call, pz_workload_load(model, &s->model.w, &w, pz_call_error(call)));
-  pz_defer(call, free_workload, w);
+  pz_defer(call, pz_free_workload, w);
   pz_command_warn(s->common.quiet, w->warning);
 
   const char **names = pz_alloc(call, w->n_layers + 1, sizeof *names);
@@ -211,14 +303,13 @@ static void schedule_model(struct pz_call *call, struct schedule_job *j, const c
   }
   pz_progress_update(&j->progress, j->list.n, NULL);
   pz_close(call, &j->progress);
-  report_schedules(call, j,
-                   (struct pz_schedule_view){
-                       .model = w->model, .workload = w, .chip = pz_cost_chip(cost)->name});
+  j->model = w->model;
+  j->workload = w;
+  j->chip = pz_cost_chip(cost)->name;
+  report_schedules(call, j);
 }
 
 /* ---- a training plan ------------------------------------------------------------------------ */
-
-static void free_passes(void *passes) { pz_plan_schedules_free(passes); }
 
 /* All passes of the plan are solved at once; the list contains those of the chosen layers. */
 static void schedule_plan(struct pz_call *call, struct schedule_job *j) {
@@ -237,7 +328,7 @@ static void schedule_plan(struct pz_call *call, struct schedule_job *j) {
   pz_must(call, pz_training_schedule(r->model, &machine->chip, pz_machine_net(machine), &r->plan,
                                      &j->how, &p, pz_call_error(call)));
   pz_close(call, &j->progress);
-  pz_defer(call, free_passes, p);
+  pz_defer(call, pz_free_plan_schedules, p);
   j->passes = p;
 
   const char **names = pz_alloc(call, p->n + 1, sizeof *names);
@@ -249,10 +340,10 @@ static void schedule_plan(struct pz_call *call, struct schedule_job *j) {
     if (is_chosen(s->layers, pass->layer)) pz_append(call, &j->list, &pass);
   }
   check_layers(call, s->layers, r->model, names);
-  report_schedules(call, j,
-                   (struct pz_schedule_view){.model = r->model,
-                                             .chip = machine->chip.name,
-                                             .cluster = pz_machine_net_name(machine)});
+  j->model = r->model;
+  j->chip = machine->chip.name;
+  j->cluster = pz_machine_net_name(machine);
+  report_schedules(call, j);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
@@ -316,7 +407,7 @@ static void schedule(struct pz_call *call, struct pz_invocation *in) {
   pz_progress_start(&j->progress, stderr,
                     s.common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
                     "problems", 0);
-  if (s.trace) pz_must(call, pz_file_output(s.trace, NULL, 0, pz_call_error(call)));
+  if (s.trace) pz_file_require_output(call, s.trace, NULL, 0);
   if (s.instance)
     schedule_instance(call, j);
   else if (s.plan)

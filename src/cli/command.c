@@ -9,7 +9,9 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "core/alloc.h"
+#include "core/file.h"
 #include "core/text.h"
 #include "ranks/start.h"
 
@@ -72,9 +74,10 @@ void pz_command_print_json(struct pz_call *call, json_t *value) {
   fputs(text->text, stdout);
 }
 
-static void free_text(void *text) { pz_text_free(text); }
-
-void pz_command_own_text(struct pz_call *call, char *text) { pz_defer(call, free_text, text); }
+void pz_command_save_text(struct pz_call *call, const char *path, char *text) {
+  pz_defer(call, pz_free_text, text);
+  pz_file_save(call, path, text, strlen(text));
+}
 
 const struct pz_option *pz_command_changed(const struct pz_command *c, size_t from, const void *a,
                                            const void *b) {

@@ -63,8 +63,8 @@ _Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *in,
 /* Prints a JSON value to stdout.  The reference passes to the call. */
 void pz_command_print_json(struct pz_call *call, json_t *value);
 
-/* Frees a text that a public function returned when the call ends. */
-void pz_command_own_text(struct pz_call *call, char *text);
+/* Writes a text that a public function returned to a file.  The text passes to the call. */
+void pz_command_save_text(struct pz_call *call, const char *path, char *text);
 
 /* ---- options that every subcommand has ------------------------------------------------------- */
 

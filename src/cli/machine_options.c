@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "core/file.h"
 #include "report/table.h"
 
@@ -47,14 +48,12 @@ struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine
   return m;
 }
 
-static void free_cost(void *cost) { pz_cost_free(cost); }
-
 struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_options *o,
                                 struct pz_machine_use use) {
   const struct pz_machine *m = pz_machine_open(call, o, use);
   struct pz_cost *cost = NULL;
   pz_must(call, pz_cost_new(&m->chip, pz_machine_net(m), &cost, pz_call_error(call)));
-  pz_defer(call, free_cost, cost);
+  pz_defer(call, pz_free_cost, cost);
   return cost;
 }
 
@@ -79,8 +78,6 @@ json_t *pz_machine_warnings(const struct pz_machine *m) {
 
 /* ---- training runs -------------------------------------------------------------------------- */
 
-static void free_run_plan(void *run) { pz_run_plan_free(run); }
-
 struct pz_run_plan *pz_machine_read_run(struct pz_call *call, const char *path,
                                         const struct pz_run_plan_options *o, const char **name) {
   struct pz_run_plan *run = NULL;
@@ -89,7 +86,7 @@ struct pz_run_plan *pz_machine_read_run(struct pz_call *call, const char *path,
   *name = standard ? "standard input" : path;
   char *text = pz_file_text(call, standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
   pz_must(call, pz_run_plan_read(*name, text, bytes, o, &run, pz_call_error(call)));
-  pz_defer(call, free_run_plan, run);
+  pz_defer(call, pz_free_run_plan, run);
   return run;
 }
 
@@ -140,8 +137,7 @@ bool pz_machine_is_plan(const char *path) {
 void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, const char *path) {
   char *text = NULL;
   pz_must(call, pz_chip_text(chip, &text, pz_call_error(call)));
-  pz_command_own_text(call, text);
-  pz_must(call, pz_file_write(path, text, strlen(text), pz_call_error(call)));
+  pz_command_save_text(call, path, text);
 }
 
 void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *factors,

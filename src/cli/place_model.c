@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "core/file.h"
 #include "core/options.h"
 #include "core/progress.h"
@@ -41,8 +42,6 @@ static void print_note(void *ctx, unsigned lists, const char *text) {
   if (!lists || lists & given) pz_command_warn(j->s->quiet, text);
 }
 
-static void free_partitions(void *partitions) { pz_partitions_free(partitions); }
-
 static void find_partitions(struct pz_call *call, struct partition_job *j, bool first_stage,
                             bool check) {
   const struct pz_place_settings *s = j->s;
@@ -65,7 +64,7 @@ static void find_partitions(struct pz_call *call, struct partition_job *j, bool 
   if (is_given(s->tp)) pz_must(call, pz_choices_parse(s->tp, "tp", 1 << 20, &o.tp, err));
   pz_must(call, pz_partition_model(j->model, &j->machine->chip, pz_machine_net(j->machine), &o,
                                    &found, err));
-  pz_defer(call, free_partitions, found);
+  pz_defer(call, pz_free_partitions, found);
   j->found = found;
 }
 
@@ -125,13 +124,6 @@ static void print_partitions(struct pz_call *call, const struct partition_job *j
   print_others(call, j->found);
 }
 
-static void write_partition_trace(struct pz_call *call, const struct partition_job *j) {
-  char *text = NULL;
-  pz_must(call, pz_partition_trace(&j->found->plans[0], j->model, &text, pz_call_error(call)));
-  pz_command_own_text(call, text);
-  pz_must(call, pz_file_write(j->s->trace, text, strlen(text), pz_call_error(call)));
-}
-
 void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s, const char *model,
                         bool first_stage, bool check, bool json) {
   double start_s = pz_clock_s();
@@ -142,10 +134,14 @@ void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s,
   struct pz_machine_use use = {"devices", s->devices, s->quiet, .training = false};
   struct partition_job j = {
       .s = s, .model = model, .machine = pz_machine_open(call, &s->machine, use)};
-  if (s->trace) pz_must(call, pz_file_output(s->trace, NULL, 0, pz_call_error(call)));
+  if (s->trace) pz_file_require_output(call, s->trace, NULL, 0);
   find_partitions(call, &j, first_stage, check);
   j.seconds = pz_clock_s() - start_s;
-  if (s->trace) write_partition_trace(call, &j);
+  if (s->trace) {
+    char *trace = NULL;
+    pz_must(call, pz_partition_trace(&j.found->plans[0], model, &trace, pz_call_error(call)));
+    pz_command_save_text(call, s->trace, trace);
+  }
   if (json)
     pz_command_print_json(call, partitions_json(&j));
   else

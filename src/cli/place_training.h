@@ -1,6 +1,5 @@
 /* phaze place --semantics training: the best plan as training frameworks execute it, or how the best plan scales over a
- * list of numbers of devices.  place_training.c reads the options and searches, place_training_print.c prints the plans,
- * place_scaling.c the scaling, and place_compare.c compares the user's own plan with the best one. */
+ * list of numbers of devices.  */
 #ifndef PZ_CLI_PLACE_TRAINING_H
 #define PZ_CLI_PLACE_TRAINING_H
 
@@ -48,31 +47,10 @@ struct pz_place_job {
  * signal ended the search; the answer is printed in both cases. */
 enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *j);
 
-/* ---- its parts ------------------------------------------------------------------------------ */
-
-/* Returns the cost of a run over the tokens of --tokens with a plan. */
-struct pz_run_cost pz_place_cost(struct pz_call *call, const struct pz_place_job *j,
-                                 const struct pz_training_run *run);
-
-/* Prints the best plan, its time and memory, and the next best plans. */
-void pz_place_print(struct pz_call *call, const struct pz_place_job *j,
-                    const struct pz_training_plans *p);
-
 /* Reads the plan to compare.  It determines what the options leave open: chip, devices, batch, sequence length, framework
  * and precision. */
 struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *s,
                                            struct pz_place_training_settings *t,
                                            bool devices_given);
-
-/* Sets j->diff.  Raises PZ_BAD_USE if the compared plan is for another model. */
-void pz_place_compare(struct pz_call *call, struct pz_place_job *j,
-                      const struct pz_training_run *best);
-
-/* Prints j->diff, which is not NULL, or returns it as JSON, a new reference. */
-void pz_place_print_compared(struct pz_call *call, const struct pz_place_job *j);
-json_t *pz_place_compared_json(const struct pz_place_job *j);
-
-/* Searches once for each number of devices and prints a row for each. */
-void pz_place_scaling(struct pz_call *call, struct pz_place_job *j);
 
 #endif

@@ -63,13 +63,7 @@ struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predict
 void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *x,
                            const struct pz_run_cost *c);
 
-/* ---- explanations, files, tables of runs ---------------------------------------------------- */
-
-/* Prints where every field of the plan comes from, and the constants of the model that matter for it; or returns that as
- * JSON, a new reference. */
-void pz_predict_explain(struct pz_call *call, const struct pz_predicted *x,
-                        const struct pz_explanation *e);
-json_t *pz_predict_explain_json(const struct pz_explanation *e);
+/* ---- files and tables of runs ---------------------------------------------------------------- */
 
 /* Writes the pipeline of a run as a trace, and plans as an HTML page. */
 void pz_predict_write_trace(struct pz_call *call, const struct pz_training_run *r,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "core/text.h"
 #include "report/table.h"
@@ -182,14 +183,12 @@ void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run 
 
 enum { MOST_CHANGES = 5 };
 
-static void free_changes(void *changes) { pz_plan_changes_free(changes); }
-
 static const struct pz_plan_changes *find_changes(struct pz_call *call,
                                                   const struct pz_predicted *x) {
   struct pz_plan_changes *changes = NULL;
   pz_must(call, pz_training_changes(x->model, &x->machine->chip, pz_machine_net(x->machine), x->run,
                                     &changes, pz_call_error(call)));
-  pz_defer(call, free_changes, changes);
+  pz_defer(call, pz_free_plan_changes, changes);
   return changes;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "core/csv.h"
 #include "core/file.h"
@@ -83,25 +84,6 @@ static void print_reasons(struct pz_call *call, const struct pz_runs *t) {
   pz_must(call, pz_table_print(&table, 0, stdout));
 }
 
-static bool is_any_measured(const struct pz_runs *t) {
-  for (uint32_t i = 0; i < t->n_rows; i++)
-    if (t->rows[i].measured_s > 0 || t->rows[i].measured_bytes > 0) return true;
-  return false;
-}
-
-static void print_runs(struct pz_call *call, const struct pz_runs *t) {
-  if (!is_any_measured(t)) {
-    print_rows(call, t);
-    return;
-  }
-  print_groups(call, t->groups, t->n_groups);
-  if (t->n_apart) {
-    printf("\nRows whose quality is not ok:\n");
-    print_groups(call, t->apart, t->n_apart);
-  }
-  print_reasons(call, t);
-}
-
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 static json_t *error_json(double e) { return isnan(e) ? json_null() : json_real(e); }
@@ -145,8 +127,6 @@ static json_t *rows_json(const struct pz_runs *t) {
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static void free_runs(void *runs) { pz_runs_free(runs); }
-
 void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *s) {
   struct pz_error *err = pz_call_error(call);
   struct pz_runs *runs = NULL;
@@ -155,25 +135,36 @@ void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *s) 
   if (s->csv && pz_file_same(s->runs, s->csv))
     pz_raise(call, PZ_BAD_USE, "--csv %s is the table that is read; accepted: another file",
              s->csv);
-  if (s->csv) pz_must(call, pz_file_output(s->csv, NULL, 0, err));
+  if (s->csv) pz_file_require_output(call, s->csv, NULL, 0);
   const char *text = pz_file_text(call, s->runs, PZ_CSV_MOST_BYTES, &bytes);
   if (s->no_network)
     pz_must(call, pz_runs_predict_alone(s->runs, text, bytes, threads, &runs, err));
   else
     pz_must(call, pz_runs_predict(s->runs, text, bytes, threads, &runs, err));
-  pz_defer(call, free_runs, runs);
+  pz_defer(call, pz_free_runs, runs);
   if (s->csv) {
     char *csv = NULL;
     size_t csv_bytes = 0;
     pz_must(call, pz_runs_csv(runs, &csv, &csv_bytes, err));
-    pz_command_own_text(call, csv);
-    pz_must(call, pz_file_write(s->csv, csv, csv_bytes, err));
+    pz_defer(call, pz_free_text, csv);
+    pz_file_save(call, s->csv, csv, csv_bytes);
   }
-  if (s->common.json)
+  bool any_measured = false;
+  for (uint32_t i = 0; i < runs->n_rows; i++)
+    if (runs->rows[i].measured_s > 0 || runs->rows[i].measured_bytes > 0) any_measured = true;
+  if (s->common.json) {
     pz_command_print_json(call, json_pack("{s:o,s:o,s:o}", "groups",
                                           groups_json(runs->groups, runs->n_groups),
                                           "other_quality", groups_json(runs->apart, runs->n_apart),
                                           "rows", rows_json(runs)));
-  else
-    print_runs(call, runs);
+  } else if (any_measured) {
+    print_groups(call, runs->groups, runs->n_groups);
+    if (runs->n_apart) {
+      printf("\nRows whose quality is not ok:\n");
+      print_groups(call, runs->apart, runs->n_apart);
+    }
+    print_reasons(call, runs);
+  } else {
+    print_rows(call, runs);
+  }
 }
