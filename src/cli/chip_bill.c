@@ -1,3 +1,6 @@
+/* The cost breakdown of a chip (area of its dies by block, power, production cost, edge): printed for one chip, as a table
+ * of all presets whose real dies are known, and with the constants of the model.  The model itself is chip/bill.c behind
+ * pz_chip_bill(); this file only shows its results beside the known values. */
 #include "cli/chip_bill.h"
 
 #include <math.h>
@@ -8,103 +11,106 @@
 
 /* ---- one chip ------------------------------------------------------------------------------- */
 
+static struct pz_known load_known(struct pz_call *call, const char *chip) {
+  struct pz_known known;
+  pz_must(call, pz_known_load(chip, &known, pz_call_error(call)));
+  return known;
+}
+
 static void set_known(json_t *o, const char *key, const char *error, double known, double bill) {
   if (known <= 0) return;
   json_object_set_new(o, key, json_real(known));
   json_object_set_new(o, error, json_real(bill / known - 1));
 }
 
-enum pz_status pz_bill_known_json(const char *chip, const struct pz_chip *c, json_t **out,
-                                  struct pz_error *err) {
-  struct pz_known k;
-  enum pz_status status = pz_known_load(chip, &k, err);
-  if (status != PZ_OK || !k.die[0]) return status;
-  struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
-  json_t *o = json_pack("{s:s,s:b}", "die", k.die, "fitted", k.fitted);
-  set_known(o, "mm2", "area_error", k.mm2, b.area_mm2);
-  set_known(o, "watts", "watts_error", k.watts, b.watts);
-  *out = o;
-  return PZ_OK;
+json_t *pz_bill_known(struct pz_call *call, const char *chip, const struct pz_chip *c) {
+  struct pz_known known = load_known(call, chip);
+  if (!known.die[0]) return NULL;
+  struct pz_bill bill = pz_chip_bill(c, PZ_BILL_LIKELY);
+  json_t *o = json_pack("{s:s,s:b}", "die", known.die, "fitted", known.fitted);
+  set_known(o, "mm2", "area_error", known.mm2, bill.area_mm2);
+  set_known(o, "watts", "watts_error", known.watts, bill.watts);
+  return o;
 }
 
-static void print_area(const char *label, double mm2, double of) {
-  if (mm2 > 0) printf("  %-24s %9.3f mm2 %5.1f%%\n", label, mm2, 100 * mm2 / of);
+static void print_area(const char *label, double mm2, double total_mm2) {
+  if (mm2 > 0) printf("  %-24s %9.3f mm2 %5.1f%%\n", label, mm2, 100 * mm2 / total_mm2);
 }
 
-static void print_whole(const char *label, double v, const char *unit) {
-  if (v > 0) printf("  %-24s %9.0f %s\n", label, v, unit);
+static void print_amount(const char *label, double amount, const char *unit) {
+  if (amount > 0) printf("  %-24s %9.0f %s\n", label, amount, unit);
 }
 
-static void print_bill_parts(const struct pz_bill *b, const char *unit) {
-  const struct pz_bill_part *p;
-  for (size_t i = 0; (p = pz_bill_part_at(i)); i++) {
-    double v = *(const double *)(const void *)((const char *)b + p->offset);
-    if (strcmp(p->unit, unit) != 0) continue;
-    if (*unit == 'm')
-      print_area(p->label, v, b->area_mm2);
+/* Prints the parts of the breakdown that have a unit: "mm2", "W" or "$". */
+static void print_bill_parts(const struct pz_bill *bill, const char *unit) {
+  const struct pz_bill_part *part;
+  for (size_t i = 0; (part = pz_bill_part_at(i)); i++) {
+    if (strcmp(part->unit, unit) != 0) continue;
+    double amount = *(const double *)(const void *)((const char *)bill + part->offset);
+    if (strcmp(unit, "mm2") == 0)
+      print_area(part->label, amount, bill->area_mm2);
     else
-      print_whole(p->label, v, unit);
+      print_amount(part->label, amount, unit);
   }
 }
 
-/* Of a sum: what sources leave open, and what is known. */
-static void print_range(double v, double low, double high, const char *unit, double known) {
+/* Prints the range of a sum that the sources leave open, and its known value (0: unknown) with the error. */
+static void print_range(double sum, double low, double high, const char *unit, double known) {
   if (low < high) printf("  %-24s %9.0f to %.0f %s\n", "range of sources", low, high, unit);
   if (known > 0)
-    printf("  %-24s %9.0f %s, error %+.1f%%\n", "known", known, unit, 100 * (v / known - 1));
+    printf("  %-24s %9.0f %s, error %+.1f%%\n", "known", known, unit, 100 * (sum / known - 1));
 }
 
-enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct pz_error *err) {
-  struct pz_known k;
-  enum pz_status status = pz_known_load(chip, &k, err);
-  if (status != PZ_OK) return status;
-  struct pz_bill likely = pz_chip_bill(c, PZ_BILL_LIKELY), low = pz_chip_bill(c, PZ_BILL_LOW),
-                 high = pz_chip_bill(c, PZ_BILL_HIGH), *l = &likely;
-  const struct pz_package *p = &c->package;
-  printf("\narea of %lld die%s (%s model%s%s)\n", (long long)l->dies, l->dies > 1 ? "s" : "",
-         pz_tech_at(pz_chip_bill_tech(c))->name, p->io_dies ? ", I/O dies " : "",
-         p->io_dies ? pz_tech_at(p->io_tech)->name : "");
-  print_bill_parts(l, "mm2");
-  print_area("total", l->area_mm2, l->area_mm2);
-  print_range(l->area_mm2, low.area_mm2, high.area_mm2, "mm2", k.mm2);
-  printf("\npower at peak: %s\n", l->static_watts > 0
+void pz_bill_show(struct pz_call *call, const char *chip, const struct pz_chip *c) {
+  const struct pz_known known = load_known(call, chip);
+  const struct pz_bill bill = pz_chip_bill(c, PZ_BILL_LIKELY);
+  const struct pz_bill low = pz_chip_bill(c, PZ_BILL_LOW);
+  const struct pz_bill high = pz_chip_bill(c, PZ_BILL_HIGH);
+  const struct pz_package *package = &c->package;
+  printf("\narea of %lld die%s (%s model%s%s)\n", (long long)bill.dies, bill.dies > 1 ? "s" : "",
+         pz_tech_at(pz_chip_bill_tech(c))->name, package->io_dies ? ", I/O dies " : "",
+         package->io_dies ? pz_tech_at(package->io_tech)->name : "");
+  print_bill_parts(&bill, "mm2");
+  print_area("total", bill.area_mm2, bill.area_mm2);
+  print_range(bill.area_mm2, low.area_mm2, high.area_mm2, "mm2", known.mm2);
+  printf("\npower at peak: %s\n", bill.static_watts > 0
                                       ? "static, links, and the larger of products and HBM"
                                       : "all units at full rate");
-  print_bill_parts(l, "W");
-  print_whole("total", l->watts, "W");
-  print_range(l->watts, low.watts, high.watts, "W", k.watts);
-  if (pz_chip_peak_watts(c) > l->watts)
-    print_whole("clock held, full rate", pz_chip_peak_watts(c), "W");
-  if (c->watts > 0 && c->watts != k.watts) print_whole("data sheet or limit", c->watts, "W");
-  if (l->dollars > 0) printf("\nprice of production\n");
-  print_bill_parts(l, "$");
-  print_whole("total", l->dollars, "$");
-  print_range(l->dollars, low.dollars, high.dollars, "$", 0);
-  if (l->edge_mm > 0)
-    printf("\nedge: HBM and links take %.0f of %.0f mm\n", l->edge_mm, l->edge_room_mm);
-  return PZ_OK;
+  print_bill_parts(&bill, "W");
+  print_amount("total", bill.watts, "W");
+  print_range(bill.watts, low.watts, high.watts, "W", known.watts);
+  double peak_watts = pz_chip_peak_watts(c);
+  if (peak_watts > bill.watts) print_amount("clock held, full rate", peak_watts, "W");
+  if (c->watts > 0 && c->watts != known.watts) print_amount("data sheet or limit", c->watts, "W");
+  if (bill.dollars > 0) printf("\nprice of production\n");
+  print_bill_parts(&bill, "$");
+  print_amount("total", bill.dollars, "$");
+  print_range(bill.dollars, low.dollars, high.dollars, "$", 0);
+  if (bill.edge_mm > 0)
+    printf("\nedge: HBM and links take %.0f of %.0f mm\n", bill.edge_mm, bill.edge_room_mm);
 }
 
 /* ---- known dies ----------------------------------------------------------------------------- */
 
-struct mean {
+struct mean_error {
   double sum;
   int n;
 };
 
-static void add_error(struct mean *m, double bill, double known) {
+static void add_error(struct mean_error *m, double bill, double known) {
   m->sum += fabs(bill / known - 1);
   m->n++;
 }
 
-static double mean_error(const struct mean *m) { return m->n ? m->sum / m->n : 0; }
+static double mean_of_errors(const struct mean_error *m) { return m->n ? m->sum / m->n : 0; }
 
-/* Area and watts: of all, and of those that nothing was fitted to. */
-struct errors {
-  struct mean area[2], watts[2];
+/* Each for all dies, and for those that no constant was fitted to ("judged"). */
+enum { ALL_DIES, JUDGED_DIES };
+struct die_errors {
+  struct mean_error area[2], watts[2];
 };
 
-static void die_cells(struct pz_table *t, double bill, double known) {
+static void append_error_cells(struct pz_table *t, double bill, double known) {
   pz_table_cell(t, "%.0f", bill);
   if (known > 0) {
     pz_table_cell(t, "%.0f", known);
@@ -115,142 +121,179 @@ static void die_cells(struct pz_table *t, double bill, double known) {
   }
 }
 
-static bool seen_before(size_t preset, const char *die) {
-  struct pz_known k;
+/* Returns whether an earlier preset has the same die, whose area then counts already. */
+static bool is_repeated_die(size_t preset, const char *die) {
+  struct pz_known earlier;
   for (size_t i = 0; i < preset; i++)
-    if (pz_known_load(pz_chip_preset_name(i), &k, NULL) == PZ_OK && strcmp(k.die, die) == 0)
+    if (pz_known_load(pz_chip_preset_name(i), &earlier, NULL) == PZ_OK &&
+        strcmp(earlier.die, die) == 0)
       return true;
   return false;
 }
 
-static enum pz_status die_row(size_t preset, struct pz_table *t, json_t *list, struct errors *e,
-                              struct pz_error *err) {
+/* Adds a preset to the table, the JSON array and the errors, unless nothing is known of its dies. */
+static void append_die(struct pz_call *call, size_t preset, struct pz_table *t, json_t *list,
+                       struct die_errors *errors) {
   const char *name = pz_chip_preset_name(preset);
+  const struct pz_known known = load_known(call, name);
   struct pz_chip c;
-  struct pz_known k;
-  json_t *known = NULL;
-  enum pz_status status = pz_known_load(name, &k, err);
-  if (status != PZ_OK || !k.die[0]) return status;
-  status = pz_chip_read(name, &c, err);
-  if (status == PZ_OK) status = pz_bill_known_json(name, &c, &known, err);
-  if (status != PZ_OK) return status;
-  struct pz_bill b = pz_chip_bill(&c, PZ_BILL_LIKELY);
+  if (!known.die[0]) return;
+  pz_must(call, pz_chip_read(name, &c, pz_call_error(call)));
+  const struct pz_bill bill = pz_chip_bill(&c, PZ_BILL_LIKELY);
   pz_table_cell(t, "%s", name);
-  pz_table_cell(t, "%s", k.die);
+  pz_table_cell(t, "%s", known.die);
   pz_table_cell(t, "%s", pz_tech_at(pz_chip_bill_tech(&c))->name);
-  pz_table_cell(t, "%lld", (long long)b.dies);
-  die_cells(t, b.area_mm2, k.mm2);
-  die_cells(t, b.watts, k.watts);
-  pz_table_cell(t, "%.0f", b.dollars);
-  pz_table_cell(t, "%s", k.fitted ? "fitted" : "judged");
-  for (int judged = 0; judged <= !k.fitted; judged++) {
-    if (k.mm2 > 0 && !seen_before(preset, k.die)) add_error(&e->area[judged], b.area_mm2, k.mm2);
-    if (k.watts > 0) add_error(&e->watts[judged], b.watts, k.watts);
+  pz_table_cell(t, "%lld", (long long)bill.dies);
+  append_error_cells(t, bill.area_mm2, known.mm2);
+  append_error_cells(t, bill.watts, known.watts);
+  pz_table_cell(t, "%.0f", bill.dollars);
+  pz_table_cell(t, "%s", known.fitted ? "fitted" : "judged");
+  int last_group = known.fitted ? ALL_DIES : JUDGED_DIES;
+  for (int group = ALL_DIES; group <= last_group; group++) {
+    if (known.mm2 > 0 && !is_repeated_die(preset, known.die))
+      add_error(&errors->area[group], bill.area_mm2, known.mm2);
+    if (known.watts > 0) add_error(&errors->watts[group], bill.watts, known.watts);
   }
-  json_object_set_new(known, "chip", json_string(name));
-  json_object_set_new(known, "area_mm2", json_real(b.area_mm2));
-  json_object_set_new(known, "bill_watts", json_real(b.watts));
-  json_object_set_new(known, "dollars", json_real(b.dollars));
-  json_array_append_new(list, known);
-  return PZ_OK;
+  json_t *row = pz_bill_known(call, name, &c);
+  json_object_set_new(row, "chip", json_string(name));
+  json_object_set_new(row, "area_mm2", json_real(bill.area_mm2));
+  json_object_set_new(row, "bill_watts", json_real(bill.watts));
+  json_object_set_new(row, "dollars", json_real(bill.dollars));
+  json_array_append_new(list, row);
 }
 
-static enum pz_status print_errors(const struct pz_table *t, const struct errors *e) {
-  enum pz_status status = pz_table_print(t, 0, stdout);
-  printf("\nmean error of area: %.1f%% of %d dies, %.1f%% of the %d judged\n",
-         100 * mean_error(&e->area[0]), e->area[0].n, 100 * mean_error(&e->area[1]), e->area[1].n);
-  printf("mean error of watts: %.1f%% of %d chips, %.1f%% of the %d judged\n",
-         100 * mean_error(&e->watts[0]), e->watts[0].n, 100 * mean_error(&e->watts[1]),
-         e->watts[1].n);
-  return status;
-}
-
-enum pz_status pz_bill_print_dies(bool as_json, struct pz_error *err) {
+void pz_bill_show_dies(struct pz_call *call, bool as_json) {
   static const char *const heads[] = {"chip",   "die",    "tech",   ">dies",  ">mm2",
                                       ">known", ">error", ">watts", ">known", ">error",
                                       ">$",     "share",  NULL};
-  struct pz_arena arena;
   struct pz_table t;
-  struct errors e = {0};
-  json_t *list = json_array();
-  enum pz_status status = PZ_OK;
-  pz_arena_init(&arena, NULL);
-  pz_table_init(&t, &arena, heads);
-  for (size_t i = 0; pz_chip_preset_name(i) && status == PZ_OK; i++)
-    status = die_row(i, &t, list, &e, err);
-  json_t *root =
-      json_pack("{s:o,s:f,s:f,s:f,s:f}", "dies", list, "area_error", mean_error(&e.area[0]),
-                "area_error_judged", mean_error(&e.area[1]), "watts_error", mean_error(&e.watts[0]),
-                "watts_error_judged", mean_error(&e.watts[1]));
-  if (status == PZ_OK && as_json) status = pz_command_json(json_incref(root), err);
-  if (status == PZ_OK && !as_json) status = print_errors(&t, &e);
-  json_decref(root);
-  pz_arena_release(&arena);
-  return status;
+  struct die_errors e = {0};
+  json_t *list = pz_json_built(call, json_array());
+  pz_table_init(&t, call->arena, heads);
+  for (size_t i = 0; pz_chip_preset_name(i); i++) append_die(call, i, &t, list, &e);
+  double area = mean_of_errors(&e.area[ALL_DIES]), watts = mean_of_errors(&e.watts[ALL_DIES]);
+  double area_judged = mean_of_errors(&e.area[JUDGED_DIES]);
+  double watts_judged = mean_of_errors(&e.watts[JUDGED_DIES]);
+  if (as_json) {
+    pz_command_print_json(call, json_pack("{s:O,s:f,s:f,s:f,s:f}", "dies", list, "area_error", area,
+                                          "area_error_judged", area_judged, "watts_error", watts,
+                                          "watts_error_judged", watts_judged));
+    return;
+  }
+  pz_must(call, pz_table_print(&t, 0, stdout));
+  printf("\nmean error of area: %.1f%% of %d dies, %.1f%% of the %d judged\n", 100 * area,
+         e.area[ALL_DIES].n, 100 * area_judged, e.area[JUDGED_DIES].n);
+  printf("mean error of watts: %.1f%% of %d chips, %.1f%% of the %d judged\n", 100 * watts,
+         e.watts[ALL_DIES].n, 100 * watts_judged, e.watts[JUDGED_DIES].n);
 }
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
-static enum pz_status cold_table(struct pz_arena *arena) {
-  static const char *const heads[] = {"constant", ">value", ">low", ">high",
-                                      "kind",     "source", NULL};
+static void print_constants(struct pz_call *call) {
+  static const char *const silicon_heads[] = {
+      "constant", "unit", ">16nm", ">7nm", ">5nm", ">3nm", ">low", ">high", "kind", "source", NULL};
+  static const char *const cold_heads[] = {"constant", ">value", ">low", ">high",
+                                           "kind",     "source", NULL};
+  const struct pz_silicon *s;
   const struct pz_cold_info *c;
-  struct pz_table t;
-  pz_table_init(&t, arena, heads);
-  for (size_t i = 0; (c = pz_cold_at(i)); i++) {
-    pz_table_cell(&t, "%s", c->name);
-    pz_table_cell(&t, "%.4g", c->value);
-    pz_table_cell(&t, "%.4g", c->low);
-    pz_table_cell(&t, "%.4g", c->high);
-    pz_table_cell(&t, "%s", c->kind);
-    pz_table_cell(&t, "%s", c->source);
+  struct pz_table silicon, cold;
+  pz_table_init(&silicon, call->arena, silicon_heads);
+  for (size_t i = 0; (s = pz_silicon_at(i)); i++) {
+    pz_table_cell(&silicon, "%s", s->name);
+    pz_table_cell(&silicon, "%s", s->unit);
+    for (int node = 0; node < 4; node++) pz_table_cell(&silicon, "%.4g", s->value[node]);
+    pz_table_cell(&silicon, "x%.2f", s->low);
+    pz_table_cell(&silicon, "x%.2f", s->high);
+    pz_table_cell(&silicon, "%s", s->kind);
+    pz_table_cell(&silicon, "%s", s->source);
   }
+  pz_must(call, pz_table_print(&silicon, 0, stdout));
   printf("\nWhat programs reach on chips that nobody measured (step times: %.0f%% from chip to "
          "chip)\n",
          100 * pz_cold_spread());
-  return pz_table_print(&t, 0, stdout);
-}
-
-static enum pz_status constants_table(void) {
-  static const char *const heads[] = {"constant", "unit",  ">16nm", ">7nm",   ">5nm", ">3nm",
-                                      ">low",     ">high", "kind",  "source", NULL};
-  const struct pz_silicon *s;
-  struct pz_arena arena;
-  struct pz_table t;
-  pz_arena_init(&arena, NULL);
-  pz_table_init(&t, &arena, heads);
-  for (size_t i = 0; (s = pz_silicon_at(i)); i++) {
-    pz_table_cell(&t, "%s", s->name);
-    pz_table_cell(&t, "%s", s->unit);
-    for (int k = 0; k < 4; k++) pz_table_cell(&t, "%.4g", s->value[k]);
-    pz_table_cell(&t, "x%.2f", s->low);
-    pz_table_cell(&t, "x%.2f", s->high);
-    pz_table_cell(&t, "%s", s->kind);
-    pz_table_cell(&t, "%s", s->source);
+  pz_table_init(&cold, call->arena, cold_heads);
+  for (size_t i = 0; (c = pz_cold_at(i)); i++) {
+    pz_table_cell(&cold, "%s", c->name);
+    pz_table_cell(&cold, "%.4g", c->value);
+    pz_table_cell(&cold, "%.4g", c->low);
+    pz_table_cell(&cold, "%.4g", c->high);
+    pz_table_cell(&cold, "%s", c->kind);
+    pz_table_cell(&cold, "%s", c->source);
   }
-  enum pz_status status = pz_table_print(&t, 0, stdout);
-  if (status == PZ_OK) status = cold_table(&arena);
-  pz_arena_release(&arena);
-  return status;
+  pz_must(call, pz_table_print(&cold, 0, stdout));
 }
 
-enum pz_status pz_bill_print_constants(bool as_json, struct pz_error *err) {
+void pz_bill_show_constants(struct pz_call *call, bool as_json) {
+  if (!as_json) {
+    print_constants(call);
+    return;
+  }
   const struct pz_silicon *s;
   const struct pz_cold_info *c;
-  if (!as_json) return constants_table();
-  json_t *list = json_array();
+  json_t *silicon = json_array(), *cold = json_array();
   for (size_t i = 0; (s = pz_silicon_at(i)); i++)
-    json_array_append_new(list, json_pack("{s:s,s:s,s:[f,f,f,f],s:f,s:f,s:s,s:s}", "name", s->name,
-                                          "unit", s->unit, "values", s->value[0], s->value[1],
-                                          s->value[2], s->value[3], "low", s->low, "high", s->high,
-                                          "kind", s->kind, "source", s->source));
-  json_t *cold = json_array();
+    json_array_append_new(
+        silicon, json_pack("{s:s,s:s,s:[f,f,f,f],s:f,s:f,s:s,s:s}", "name", s->name, "unit",
+                           s->unit, "values", s->value[0], s->value[1], s->value[2], s->value[3],
+                           "low", s->low, "high", s->high, "kind", s->kind, "source", s->source));
   for (size_t i = 0; (c = pz_cold_at(i)); i++)
     json_array_append_new(cold, json_pack("{s:s,s:f,s:f,s:f,s:s,s:s}", "name", c->name, "value",
                                           c->value, "low", c->low, "high", c->high, "kind", c->kind,
                                           "source", c->source));
-  return pz_command_json(json_pack("{s:[s,s,s,s],s:o,s:o,s:f}", "nodes", "16nm", "7nm", "5nm",
-                                   "3nm", "constants", list, "cold", cold, "cold_spread",
-                                   pz_cold_spread()),
-                         err);
+  pz_command_print_json(call, json_pack("{s:[s,s,s,s],s:o,s:o,s:f}", "nodes", "16nm", "7nm", "5nm",
+                                        "3nm", "constants", silicon, "cold", cold, "cold_spread",
+                                        pz_cold_spread()));
+}
+
+/* ---- for callers that return a status ------------------------------------------------------- */
+
+/* The arguments of all functions below; each uses some of them. */
+struct bill_request {
+  const char *name;
+  const struct pz_chip *chip;
+  bool as_json;
+  json_t *known;
+};
+
+static void make_known(struct pz_call *call, void *ctx) {
+  struct bill_request *r = ctx;
+  r->known = pz_bill_known(call, r->name, r->chip);
+}
+
+enum pz_status pz_bill_known_json(const char *chip, const struct pz_chip *c, json_t **out,
+                                  struct pz_error *err) {
+  struct bill_request r = {.name = chip, .chip = c};
+  enum pz_status status = pz_border(make_known, &r, err);
+  if (r.known) *out = r.known;
+  return status;
+}
+
+static void show_bill(struct pz_call *call, void *ctx) {
+  const struct bill_request *r = ctx;
+  pz_bill_show(call, r->name, r->chip);
+}
+
+enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct pz_error *err) {
+  struct bill_request r = {.name = chip, .chip = c};
+  return pz_border(show_bill, &r, err);
+}
+
+static void show_dies(struct pz_call *call, void *ctx) {
+  const struct bill_request *r = ctx;
+  pz_bill_show_dies(call, r->as_json);
+}
+
+enum pz_status pz_bill_print_dies(bool as_json, struct pz_error *err) {
+  struct bill_request r = {.as_json = as_json};
+  return pz_border(show_dies, &r, err);
+}
+
+static void show_constants(struct pz_call *call, void *ctx) {
+  const struct bill_request *r = ctx;
+  pz_bill_show_constants(call, r->as_json);
+}
+
+enum pz_status pz_bill_print_constants(bool as_json, struct pz_error *err) {
+  struct bill_request r = {.as_json = as_json};
+  return pz_border(show_constants, &r, err);
 }

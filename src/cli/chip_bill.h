@@ -1,22 +1,33 @@
-/* The bill of a chip, printed and as JSON; the known dies beside it; the constants behind it. */
+/* The cost breakdown of a chip as text and JSON, compared with known dies, and the constants behind it. */
 #ifndef PZ_CLI_CHIP_BILL_H
 #define PZ_CLI_CHIP_BILL_H
 
 #include "chip/chip.h"
+#include "core/call.h"
 #include "core/json.h"
 
-/* What is known of the preset's dies, with the bill's errors; NULL where nothing is. */
+/* Returns what is known of the dies of a preset and the errors of the breakdown, a new reference, or NULL if nothing is
+ * known. */
+json_t *pz_bill_known(struct pz_call *call, const char *chip, const struct pz_chip *c);
+
+/* Prints the breakdown of area, power, production cost and edge.  `chip` is the name of a preset or a path. */
+void pz_bill_show(struct pz_call *call, const char *chip, const struct pz_chip *c);
+
+/* Prints area and power of every preset with known dies, computed and known, and the mean errors.  Presets with the same
+ * die count once in the mean error of the area. */
+void pz_bill_show_dies(struct pz_call *call, bool as_json);
+
+/* Prints the constants of silicon.def, and those of chip/cold.def: the efficiency of programs on unmeasured chips. */
+void pz_bill_show_constants(struct pz_call *call, bool as_json);
+
+/* ---- for callers that return a status ------------------------------------------------------- */
+
+/* *out does not change if nothing is known. */
 PZ_NODISCARD enum pz_status pz_bill_known_json(const char *chip, const struct pz_chip *c,
                                                json_t **out, struct pz_error *err);
-
 PZ_NODISCARD enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c,
                                           struct pz_error *err);
-
-/* Every preset of a known die: area and watts by the bill and as known, errors, their means; by die
- * for areas, so that presets of one die count once. */
 PZ_NODISCARD enum pz_status pz_bill_print_dies(bool as_json, struct pz_error *err);
-
-/* silicon.def, and chip/cold.def: what programs reach on chips that nobody measured. */
 PZ_NODISCARD enum pz_status pz_bill_print_constants(bool as_json, struct pz_error *err);
 
 #endif

@@ -1,17 +1,14 @@
-/* phaze compare answers three questions: the searched chip beside those of other methods of the same space; the common chip
- * under the original system's assumptions; and given chips beside each other. */
-#include <stdlib.h>
+/* phaze compare answers three questions, each with a table or JSON: how the searched chip compares with the chips of other
+ * methods in the same space (compare_baselines); how the common chip depends on the original system's assumptions
+ * (compare_assumptions); and how given chips compare, bought or rented (compare_chips). */
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "cli/study_run.h"
-#include "core/alloc.h"
 #include "core/file.h"
-#include "core/options.h"
 #include "report/comparison.h"
 #include "report/original_table.h"
-
-enum { CHIPS_FIELDS = 5 }; /* of a plan, as texts */
 
 struct settings {
   struct pz_common common;
@@ -19,9 +16,9 @@ struct settings {
   int64_t seed;
   bool original, alone;
   const char *chips;
-  bool cold;                              /* with --chips only, as what follows */
-  struct pz_plan plan;                    /* fields that every plan has */
-  const char *tokens, *deadline, *prices; /* NULL: not asked for */
+  bool cold;                              /* this member and those below: only with --chips */
+  struct pz_plan plan;                    /* fields that the plans of all chips have */
+  const char *tokens, *deadline, *prices; /* this member and those below: only with --tokens */
   double price;
 };
 
@@ -69,181 +66,193 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
+/* ---- options that exclude each other -------------------------------------------------------- */
+
 static const char *original_misuse(const struct settings *s, int n_models) {
   if (n_models < 2) return "--original-assumptions requires two or more MODELs";
   if (s->study.dir) return "--original-assumptions and --output cannot be combined";
   if (s->study.pareto) return "--original-assumptions and --pareto cannot be combined";
   if (s->seed != PZ_COMPARE_SEED) return "--original-assumptions and --seed cannot be combined";
-  return s->study.objective ? "--original-assumptions and --objective cannot be combined" : NULL;
+  if (s->study.objective) return "--original-assumptions and --objective cannot be combined";
+  return NULL;
 }
 
-/* An option that has no meaning with --chips, or without it; NULL: none. */
-static const char *chips_misuse(const struct settings *s, char *text, size_t size) {
-  struct settings known = *s;
+/* Returns a message about an option that has no meaning with --chips, or only with it, or NULL.  `allowed` has the defaults
+ * for all options that have no meaning; an option that differs from it was given in vain. */
+static const char *chips_misuse(struct pz_call *call, const struct settings *s) {
+  struct settings allowed = *s;
   if (s->chips) {
-    known = defaults;
-    known.common = s->common;
-    known.study.original.cluster = s->study.original.cluster;
-    known.study.training = s->study.training;
-    known.study.training.gap = NULL;
-    known.study.devices = s->study.devices;
-    known.study.batch = s->study.batch;
-    known.study.seq = s->study.seq;
-    known.study.threads = s->study.threads;
-    known.chips = s->chips;
+    allowed = defaults;
+    allowed.common = s->common;
+    allowed.study.original.cluster = s->study.original.cluster;
+    allowed.study.training = s->study.training;
+    allowed.study.training.gap = NULL;
+    allowed.study.devices = s->study.devices;
+    allowed.study.batch = s->study.batch;
+    allowed.study.seq = s->study.seq;
+    allowed.study.threads = s->study.threads;
+    allowed.chips = s->chips;
   }
-  known.cold = s->chips && s->cold;
-  known.plan = s->chips ? s->plan : defaults.plan;
-  known.tokens = s->chips ? s->tokens : NULL;
-  known.deadline = known.tokens ? s->deadline : NULL;
-  known.prices = known.tokens ? s->prices : NULL;
-  known.price = known.tokens ? s->price : 0;
+  allowed.cold = s->chips && s->cold;
+  allowed.plan = s->chips ? s->plan : defaults.plan;
+  allowed.tokens = s->chips ? s->tokens : NULL;
+  allowed.deadline = allowed.tokens ? s->deadline : NULL;
+  allowed.prices = allowed.tokens ? s->prices : NULL;
+  allowed.price = allowed.tokens ? s->price : 0;
   const struct pz_option *o =
-      pz_command_changed(&pz_cmd_compare, offsetof(struct settings, study), s, &known);
-  if (!o) return s->chips ? NULL : pz_study_misuse(&pz_cmd_compare, s, &s->study, text, size);
-  bool rent = o->offset >= offsetof(struct settings, tokens);
-  snprintf(text, size,
-           s->chips && rent ? "--%s requires --tokens"
-           : s->chips       ? "--chips and --%s cannot be combined"
-                            : "--%s requires --chips",
-           o->name);
-  return text;
+      pz_command_changed(&pz_cmd_compare, offsetof(struct settings, study), s, &allowed);
+  if (!o) return s->chips ? NULL : pz_study_misuse(call, &pz_cmd_compare, s, &s->study);
+  if (!s->chips) return pz_format(call, "--%s requires --chips", o->name);
+  bool of_rent = o->offset >= offsetof(struct settings, tokens);
+  return pz_format(call, of_rent ? "--%s requires --tokens" : "--chips and --%s cannot be combined",
+                   o->name);
 }
 
-/* ---- the three questions: each ends with JSON, or printed ------------------------------------ */
+static void check_options(struct pz_call *call, struct pz_invocation *in,
+                          const struct settings *s) {
+  const char *wrong = pz_study_run_misuse(&s->study, in->n_args);
+  if (!wrong && s->original) wrong = original_misuse(s, in->n_args);
+  if (!wrong && s->alone && !s->original) wrong = "--alone requires --original-assumptions";
+  if (!wrong) wrong = chips_misuse(call, s);
+  if (!wrong && s->price > 0 && s->prices) wrong = "--price and --price-table cannot be combined";
+  if (wrong) pz_command_refuse(call, in, wrong);
+}
+
+/* ---- the searched chip and the baselines ---------------------------------------------------- */
 
 struct comparison {
   const struct settings *s;
-  struct pz_study_run *run;
-  bool none;             /* a model fits on no chip, or none ends by the deadline */
-  struct pz_arena arena; /* for tables */
+  struct pz_study_run run;
+  char **models;
+  int n_models;
+  bool none; /* a model fits on no chip, or meets the deadline on none */
 };
 
-/* JSON to stdout where it is asked for; takes it over.  NULL: out of memory. */
-static enum pz_status tell_json(struct comparison *x, json_t *json) {
-  return json ? pz_command_json(json, x->run->err)
-              : pz_fail(x->run->err, PZ_NO_MEMORY, "out of memory for the result");
-}
-
-/* The search and every baseline. */
-static enum pz_status compare_methods(struct comparison *x) {
-  struct pz_study_run *r = x->run;
+static void compare_baselines(struct pz_call *call, struct comparison *x) {
+  struct pz_study_run *r = &x->run;
   uint64_t seed = (uint64_t)x->s->seed;
-  enum pz_status status = pz_study_run_search(r);
-  if (status == PZ_OK) status = pz_run_compare(r->run, &seed, r->err);
-  if (status != PZ_OK) return status;
+  pz_study_run_open(call, r);
+  pz_study_run_search(call, r);
+  pz_must(call, pz_run_compare(r->run, &seed, pz_call_error(call)));
   const struct pz_result *result = pz_run_result(r->run);
-  status = x->s->common.json ? tell_json(x, pz_comparison_report_json(result))
-                             : pz_comparison_print(result, &x->arena, stdout);
-  return status == PZ_OK ? pz_study_run_report(r) : status;
+  if (x->s->common.json)
+    pz_command_print_json(call, json_incref(pz_comparison_document(call, result)));
+  else
+    pz_comparison_table(call, result, stdout);
+  pz_study_run_report(call, r);
 }
 
-/* Under the original system's assumptions. */
-static enum pz_status compare_original(struct comparison *x) {
-  const struct pz_run_options *o = &x->run->options;
-  struct pz_original *rows = pz_calloc(1, sizeof *rows);
-  if (!rows) return pz_fail(x->run->err, PZ_NO_MEMORY, "out of memory for the result");
-  enum pz_status status = pz_original_run(&x->run->study, x->s->alone, o->threads, o->progress,
-                                          o->ctx, rows, x->run->err);
-  if (status == PZ_OK)
-    status = x->s->common.json ? tell_json(x, pz_original_json(rows))
-                               : pz_original_print(rows, &x->arena, stdout);
-  pz_free(rows);
-  return status;
+/* ---- the original system's assumptions ------------------------------------------------------ */
+
+static void compare_assumptions(struct pz_call *call, struct comparison *x) {
+  const struct pz_run_options *o = &x->run.options;
+  struct pz_original *rows = pz_alloc(call, 1, sizeof *rows);
+  pz_study_run_open(call, &x->run);
+  pz_must(call, pz_original_run(&x->run.study, x->s->alone, o->threads, o->progress, o->ctx, rows,
+                                pz_call_error(call)));
+  if (x->s->common.json)
+    pz_command_print_json(call, pz_original_json(rows));
+  else
+    pz_original_table(call, rows, stdout);
 }
 
-/* What a run on rented chips is asked for; *table, the price table's text, is to be freed. */
-static enum pz_status read_rent(const struct settings *s, struct pz_rent_options *rent,
-                                char **table, struct pz_error *err) {
-  size_t bytes = 0;
-  *rent = pz_rent_options_default();
-  enum pz_status status = pz_read_tokens(s->tokens, &rent->tokens, err);
-  if (status == PZ_OK && s->deadline)
-    status = pz_read_deadline(s->deadline, &rent->deadline_s, err);
-  if (status == PZ_OK)
-    status = pz_choices_parse(s->study.devices, "devices", 1 << 24, &rent->devices, err);
-  if (status == PZ_OK && s->prices)
-    status = pz_file_read(s->prices, PZ_PRICES_MOST_BYTES, table, &bytes, err);
-  if (status == PZ_OK && *table && strlen(*table) != bytes) {
-    int line = 1;
-    for (const char *c = *table; *c; c++) line += *c == '\n';
-    status = pz_fail(err, PZ_BAD_INPUT, "%s:%d: a NUL byte; accepted: a text file in UTF-8",
-                     s->prices, line);
+/* ---- given chips ---------------------------------------------------------------------------- */
+
+static struct pz_rent_options read_rent_options(struct pz_call *call, const struct settings *s) {
+  struct pz_rent_options rent = pz_rent_options_default();
+  rent.tokens = pz_parse_tokens(call, s->tokens);
+  if (s->deadline) rent.deadline_s = pz_parse_deadline(call, s->deadline);
+  pz_must(call, pz_choices_parse(s->study.devices, "devices", 1 << 24, &rent.devices,
+                                 pz_call_error(call)));
+  rent.price = s->price;
+  rent.prices_name = s->prices;
+  if (s->prices) {
+    size_t bytes = 0;
+    const char *table = pz_file_text(call, s->prices, PZ_PRICES_MOST_BYTES, &bytes);
+    if (strlen(table) != bytes) {
+      int line = 1;
+      for (const char *c = table; *c; c++)
+        if (*c == '\n') line++;
+      pz_raise(call, PZ_BAD_INPUT, "%s:%d: a NUL byte; accepted: a text file in UTF-8", s->prices,
+               line);
+    }
+    rent.prices = table;
   }
-  rent->price = s->price;
-  rent->prices = *table;
-  rent->prices_name = s->prices;
-  return status;
+  return rent;
 }
 
-/* The fields that every plan is to have, as texts of the study. */
-static void set_plan(const struct pz_plan *p, char texts[][PZ_FIELD_TEXT_MOST],
-                     struct pz_study_options *study) {
+/* Copies the plan fields that were given to the options of the study, which stores them as texts. */
+static void set_plan_fields(struct pz_call *call, const struct pz_plan *p,
+                            struct pz_study_options *study) {
   const struct {
     enum pz_plan_field field;
-    const char **to;
-  } list[CHIPS_FIELDS] = {{PZ_PLAN_PRECISION, &study->precision},
-                          {PZ_PLAN_FP8_RECIPE, &study->fp8_recipe},
-                          {PZ_PLAN_MOMENT_BYTES, &study->moment_bytes},
-                          {PZ_PLAN_MTP, &study->mtp},
-                          {PZ_PLAN_OFFLOAD, &study->offload}};
-  for (int i = 0; i < CHIPS_FIELDS; i++)
-    if (pz_plan_given(p) >> list[i].field & 1)
-      *list[i].to = pz_plan_field_text(p, list[i].field, texts[i], sizeof texts[i]);
+    const char **text;
+  } fields[] = {{PZ_PLAN_PRECISION, &study->precision},
+                {PZ_PLAN_FP8_RECIPE, &study->fp8_recipe},
+                {PZ_PLAN_MOMENT_BYTES, &study->moment_bytes},
+                {PZ_PLAN_MTP, &study->mtp},
+                {PZ_PLAN_OFFLOAD, &study->offload}};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    char text[PZ_FIELD_TEXT_MOST];
+    bool given = (pz_plan_given(p) >> fields[i].field & 1) != 0;
+    if (given)
+      *fields[i].text =
+          pz_copy_text(call, pz_plan_field_text(p, fields[i].field, text, sizeof text));
+  }
   study->peft = p->peft;
 }
 
-/* Given chips. */
-static enum pz_status compare_chips(struct comparison *x) {
-  struct pz_study_run *r = x->run;
+static void compare_chips(struct pz_call *call, struct comparison *x) {
   const struct settings *s = x->s;
-  char *text = NULL, *table = NULL, texts[CHIPS_FIELDS][PZ_FIELD_TEXT_MOST];
+  struct pz_study_run *r = &x->run;
+  struct pz_study_options *study = &r->study;
   struct pz_rent_options rent;
-  json_t *root = NULL;
-  r->study.cluster = r->s->original.cluster;
-  set_plan(&s->plan, texts, &r->study);
-  enum pz_status status = s->tokens ? read_rent(s, &rent, &table, r->err) : PZ_OK;
-  if (status == PZ_OK)
-    status = pz_chips_rent(&r->study, s->chips, s->cold, s->tokens ? &rent : NULL, &r->options,
-                           &text, r->err);
-  pz_text_free(table);
-  if (status == PZ_OK) status = pz_json_parse("the comparison", text, strlen(text), &root, r->err);
-  pz_text_free(text);
-  if (status == PZ_OK) x->none = pz_compared_chips_none(root, &r->study);
-  if (status == PZ_OK && x->s->common.json) return tell_json(x, root);
-  const struct pz_rent_titles titles = {s->tokens, s->deadline};
-  if (status == PZ_OK)
-    status = s->tokens ? pz_rented_chips_print(root, &r->study, &titles, &x->arena, stdout)
-                       : pz_compared_chips_print(root, &r->study, &x->arena, stdout);
-  json_decref(root);
-  return status;
+  char *text = NULL;
+  study->cluster = s->study.original.cluster;
+  set_plan_fields(call, &s->plan, study);
+  if (s->tokens) rent = read_rent_options(call, s);
+  pz_must(call, pz_chips_rent(study, s->chips, s->cold, s->tokens ? &rent : NULL, &r->options,
+                              &text, pz_call_error(call)));
+  pz_defer(call, pz_free_text, text);
+  json_t *root = pz_json_read(call, "the comparison", text, strlen(text));
+  x->none = pz_compared_chips_none(root, study);
+  if (s->common.json) {
+    pz_command_print_json(call, json_incref(root));
+  } else if (s->tokens) {
+    const struct pz_rent_titles titles = {s->tokens, s->deadline};
+    pz_rented_chips_table(call, root, study, &titles, stdout);
+  } else {
+    pz_compared_chips_table(call, root, study, stdout);
+  }
 }
 
-static enum pz_exit run(int argc, char **argv) {
-  char text[120];
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static void answer_question(struct pz_call *call, void *ctx) {
+  struct comparison *x = ctx;
+  pz_study_run_begin(call, &x->run, x->models, x->n_models);
+  if (x->s->chips)
+    compare_chips(call, x);
+  else if (x->s->original)
+    compare_assumptions(call, x);
+  else
+    compare_baselines(call, x);
+}
+
+static void compare(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_error err = {0};
-  struct pz_study_run r = {.common = &s.common, .s = &s.study, .err = &err};
-  struct comparison x = {.s = &s, .run = &r};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_compare, argc, argv, &s, &n_args, &code)) return code;
-  if (!s.chips && !s.study.evaluator && s.study.semantics < 0) /* as baselines are judged */
+  if (!pz_command_options(call, in, &s)) return;
+  bool evaluator_given = s.study.evaluator || s.study.semantics >= 0;
+  if (!s.chips && !evaluator_given) /* the baselines exist for this evaluator only */
     s.study.evaluator = PZ_EVALUATOR_ORIGINAL;
-  const char *wrong = pz_study_run_misuse(&s.study, n_args);
-  if (!wrong && s.original) wrong = original_misuse(&s, n_args);
-  if (!wrong && s.alone && !s.original) wrong = "--alone requires --original-assumptions";
-  if (!wrong) wrong = chips_misuse(&s, text, sizeof text);
-  if (!wrong && s.price > 0 && s.prices) wrong = "--price and --price-table cannot be combined";
-  if (wrong) return pz_command_misuse(&pz_cmd_compare, wrong);
+  check_options(call, in, &s);
   s.study.several_devices = s.chips && s.tokens;
-  pz_arena_init(&x.arena, NULL);
-  enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args, !s.chips);
-  if (status == PZ_OK)
-    status = s.chips ? compare_chips(&x) : s.original ? compare_original(&x) : compare_methods(&x);
-  pz_arena_release(&x.arena);
-  code = pz_study_run_end(&r, status);
-  return code == PZ_EXIT_DONE && x.none ? PZ_EXIT_NO_ANSWER : code;
+  struct comparison x = {.s = &s,
+                         .run = {.common = &s.common, .s = &s.study},
+                         .models = in->args,
+                         .n_models = in->n_args};
+  pz_study_run_work(call, in, &s.study, answer_question, &x);
+  if (x.none) in->exit = PZ_EXIT_NO_ANSWER;
 }
 
 const struct pz_command pz_cmd_compare = {
@@ -281,5 +290,6 @@ const struct pz_command pz_cmd_compare = {
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .ranks = true,
-    .run = run,
+    .n_args = -1,
+    .body = compare,
 };

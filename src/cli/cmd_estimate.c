@@ -1,5 +1,9 @@
-/* phaze estimate: latency and energy of operators on a chip: all of a model, one matrix product, or
- * a table of operators. */
+/* phaze estimate: latency and energy of operators on a chip, for all operators of a model, for one matrix product with the
+ * mapping that was chosen for it, or for a table of operators.
+ *
+ * estimate_operators() checks the arguments and opens an estimator of the machine; then estimate_gemm(), estimate_table()
+ * or estimate_model() prints the answer.  The estimates themselves come from pz_cost_product(), pz_cost_table() and
+ * pz_cost_op(). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,6 +11,7 @@
 
 #include "chip/chip.h"
 #include "cli/machine_options.h"
+#include "cli/owned.h"
 #include "cli/workload_options.h"
 #include "core/csv.h"
 #include "core/file.h"
@@ -38,19 +43,21 @@ static const struct pz_option options[] = {
 
 /* ---- one product ---------------------------------------------------------------------------- */
 
-static enum pz_status parse_gemm(const char *text, struct pz_product *p, struct pz_error *err) {
-  int64_t *v[] = {&p->batch, &p->m, &p->n, &p->k};
+static struct pz_product parse_gemm(struct pz_call *call, const char *text) {
+  struct pz_product p = {0};
+  int64_t *const sizes[] = {&p.batch, &p.m, &p.n, &p.k};
   const char *at = text;
   for (int i = 0; i < 4; i++) {
     char *end;
     long long n = strtoll(at, &end, 10);
-    if (end == at || n < 1 || n > 1LL << 40 || *end != (i < 3 ? ',' : '\0'))
-      return pz_fail(err, PZ_BAD_USE,
-                     "--gemm: '%s'; accepted: B,M,N,K, four integers from 1 to 2^40", text);
-    *v[i] = n;
+    char separator = i < 3 ? ',' : '\0';
+    if (end == at || n < 1 || n > 1LL << 40 || *end != separator)
+      pz_raise(call, PZ_BAD_USE, "--gemm: '%s'; accepted: B,M,N,K, four integers from 1 to 2^40",
+               text);
+    *sizes[i] = n;
     at = end + 1;
   }
-  return PZ_OK;
+  return p;
 }
 
 static json_t *tile_json(const int64_t t[PZ_DIMS]) {
@@ -73,14 +80,17 @@ static json_t *mapping_json(const struct pz_mapping *o) {
                    "local", o->local_bytes, "glb", o->glb_bytes, "hbm", o->hbm_bytes, "mapping", m);
 }
 
-static void print_times(const struct pz_mapping *o) {
+/* Prints the time that each resource needs and marks the bottleneck, then the traffic and the mapping. */
+static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
   const double s[] = {o->compute_s, o->hbm_s, o->glb_s, o->local_s, o->startup_s};
+  char local[32], glb[32], hbm[32];
   for (enum pz_bound b = PZ_BOUND_COMPUTE; b <= PZ_BOUND_STARTUP; b++)
     printf("  %-8s %12.3f us%s\n", pz_bound_name(b), s[b] * 1e6,
            b == o->bound ? "   <- bottleneck" : "");
-}
-
-static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
+  printf("\ntraffic: %s HBM, %s global buffer, %s local buffers\n\n",
+         pz_text_si(hbm, sizeof hbm, o->hbm_bytes, "B"),
+         pz_text_si(glb, sizeof glb, o->glb_bytes, "B"),
+         pz_text_si(local, sizeof local, o->local_bytes, "B"));
   printf("mapping\n  tiles          %" PRId64 " of m x n x k = %" PRId64 " x %" PRId64 " x %" PRId64
          ", on %" PRId64 " core%s in %" PRId64 " round%s\n",
          o->items, o->tile[PZ_DIM_M], o->tile[PZ_DIM_N], o->tile[PZ_DIM_K], c->tensor.cores,
@@ -97,33 +107,26 @@ static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
   printf("\n");
 }
 
-static enum pz_status estimate_gemm(const struct settings *s, struct pz_cost *cost,
-                                    struct pz_error *err) {
-  struct pz_product p = {0};
+static void estimate_gemm(struct pz_call *call, const struct settings *s, struct pz_cost *cost) {
+  const struct pz_product p = parse_gemm(call, s->gemm);
+  const struct pz_chip *chip = pz_cost_chip(cost);
   struct pz_mapping o;
-  char local[32], glb[32], hbm[32];
-  enum pz_status status = parse_gemm(s->gemm, &p, err);
-  if (status == PZ_OK) status = pz_cost_product(cost, &p, &o, err);
-  if (status != PZ_OK) return status;
-  o.energy_j += o.latency_s * pz_power_static_watts(pz_cost_chip(cost));
-  if (s->common.json) return pz_command_json(mapping_json(&o), err);
+  pz_must(call, pz_cost_product(cost, &p, &o, pz_call_error(call)));
+  o.energy_j += o.latency_s * pz_power_static_watts(chip);
+  if (s->common.json) {
+    pz_command_print_json(call, mapping_json(&o));
+    return;
+  }
   printf("%" PRId64 " x (%" PRId64 " x %" PRId64 ")(%" PRId64 " x %" PRId64
-         ") on %s: %.3f us, %.3g J, %.1f%% of "
-         "peak\n\n",
-         p.batch, p.m, p.k, p.k, p.n, pz_cost_chip(cost)->name, o.latency_s * 1e6, o.energy_j,
+         ") on %s: %.3f us, %.3g J, %.1f%% of peak\n\n",
+         p.batch, p.m, p.k, p.k, p.n, chip->name, o.latency_s * 1e6, o.energy_j,
          100 * o.utilisation);
-  print_times(&o);
-  printf("\ntraffic: %s HBM, %s global buffer, %s local buffers\n\n",
-         pz_text_si(hbm, sizeof hbm, o.hbm_bytes, "B"),
-         pz_text_si(glb, sizeof glb, o.glb_bytes, "B"),
-         pz_text_si(local, sizeof local, o.local_bytes, "B"));
-  print_mapping(pz_cost_chip(cost), &o);
-  return PZ_OK;
+  print_mapping(chip, &o);
 }
 
 /* ---- a table of operators ------------------------------------------------------------------- */
 
-/* A number where the cell is a decimal one that JSON can hold, else its text. */
+/* Returns a number if the cell is a decimal number that JSON can represent, otherwise its text. */
 static json_t *cell_json(const char *text) {
   char *end;
   bool decimal = *text && strspn(text, "0123456789+-.eE") == strlen(text);
@@ -137,58 +140,53 @@ static json_t *cell_json(const char *text) {
   return s ? s : json_string("(not UTF-8)");
 }
 
-static json_t *ops_json(const struct pz_csv *csv, const struct pz_op_times *t) {
+static json_t *table_json(const struct pz_csv *csv, const struct pz_op_times *times) {
   json_t *list = json_array();
   for (uint32_t r = 0; r < csv->rows; r++) {
     json_t *o = json_object();
     for (uint32_t k = 0; k < csv->columns; k++)
       json_object_set_new(o, csv->cells[k], cell_json(pz_csv_cell(csv, r, k)));
-    json_object_set_new(o, "predicted_us", json_real(t->rows[r].us));
+    json_object_set_new(o, "predicted_us", json_real(times->rows[r].us));
     json_array_append_new(list, o);
   }
   return json_pack("{s:o}", "ops", list);
 }
 
-static enum pz_status ops_table(struct pz_arena *arena, const struct pz_csv *csv,
-                                const struct pz_op_times *times) {
+/* Prints the columns of the file, as many as a table has room for, and the predicted times. */
+static void print_op_times(struct pz_call *call, const struct pz_csv *csv,
+                           const struct pz_op_times *times) {
   const char *heads[PZ_TABLE_MOST_COLUMNS + 1];
   uint32_t shown =
       csv->columns < PZ_TABLE_MOST_COLUMNS - 1 ? csv->columns : PZ_TABLE_MOST_COLUMNS - 1;
   struct pz_table t;
-  for (uint32_t k = 0; k < shown; k++)
-    if (!(heads[k] = k ? pz_arena_printf(arena, ">%s", csv->cells[k]) : csv->cells[k]))
-      return PZ_NO_MEMORY;
+  heads[0] = csv->cells[0];
+  for (uint32_t k = 1; k < shown; k++) heads[k] = pz_format(call, ">%s", csv->cells[k]);
   heads[shown] = ">predicted_us";
   heads[shown + 1] = NULL;
-  pz_table_init(&t, arena, heads);
+  pz_table_init(&t, call->arena, heads);
   for (uint32_t r = 0; r < csv->rows; r++) {
     for (uint32_t k = 0; k < shown; k++) pz_table_cell(&t, "%s", pz_csv_cell(csv, r, k));
     pz_table_cell(&t, "%.2f", times->rows[r].us);
   }
-  return pz_table_print(&t, 0, stdout);
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-static enum pz_status estimate_ops(const struct settings *s, struct pz_cost *cost,
-                                   struct pz_error *err) {
-  struct pz_arena arena;
-  struct pz_csv csv;
-  struct pz_op_times *t = NULL;
-  char *text = NULL;
+static void estimate_table(struct pz_call *call, const struct settings *s, struct pz_cost *cost) {
+  struct pz_op_times *times = NULL;
   size_t bytes = 0;
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_file_read(s->ops, PZ_CSV_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_cost_table(cost, s->ops, text, bytes, &t, err);
-  if (status == PZ_OK) status = pz_csv_parse(s->ops, text, bytes, &arena, &csv, err);
-  if (status == PZ_OK)
-    status = s->common.json ? pz_command_json(ops_json(&csv, t), err) : ops_table(&arena, &csv, t);
-  pz_op_times_free(t);
-  pz_text_free(text);
-  pz_arena_release(&arena);
-  return status;
+  const char *text = pz_file_text(call, s->ops, PZ_CSV_MOST_BYTES, &bytes);
+  pz_must(call, pz_cost_table(cost, s->ops, text, bytes, &times, pz_call_error(call)));
+  pz_defer(call, pz_free_op_times, times);
+  const struct pz_csv *csv = pz_csv_read(call, s->ops, text, bytes);
+  if (s->common.json)
+    pz_command_print_json(call, table_json(csv, times));
+  else
+    print_op_times(call, csv, times);
 }
 
 /* ---- a model -------------------------------------------------------------------------------- */
 
+/* Of both directions, which are its indices. */
 struct sums {
   double latency_s[2], energy_j[2];
 };
@@ -202,7 +200,8 @@ static json_t *estimate_json(const struct pz_op *op, const struct pz_estimate *e
                    e->utilisation);
 }
 
-static void estimate_row(struct pz_table *t, const struct pz_op *op, const struct pz_estimate *e) {
+static void append_estimate_row(struct pz_table *t, const struct pz_op *op,
+                                const struct pz_estimate *e) {
   pz_table_cell(t, "%s", op->name);
   pz_table_cell(t, "%s", pz_op_class_name(op->op_class));
   pz_table_cell(t, "%.2f", e->latency_s * 1e6);
@@ -214,46 +213,38 @@ static void estimate_row(struct pz_table *t, const struct pz_op *op, const struc
     pz_table_cell(t, "%s", "");
 }
 
-static enum pz_status estimate_ops_of(struct pz_cost *cost, const struct pz_layer *l,
-                                      enum pz_direction d, struct pz_table *t, json_t *list,
-                                      struct sums *sums, struct pz_error *err) {
-  for (uint32_t i = 0; i < l->ops[d].n; i++) {
-    struct pz_estimate e;
-    enum pz_status status = pz_cost_op(cost, &l->ops[d].op[i], &e, err);
-    if (status != PZ_OK) return status;
-    estimate_row(t, &l->ops[d].op[i], &e);
-    json_array_append_new(list, estimate_json(&l->ops[d].op[i], &e));
-    sums->latency_s[d] += e.latency_s;
-    sums->energy_j[d] += e.energy_j;
-  }
-  return PZ_OK;
-}
-
-static enum pz_status estimate_layer(struct pz_cost *cost, const struct pz_layer *l, bool show,
-                                     json_t *o, struct sums *total, struct pz_error *err) {
+/* Estimates the operators of a layer, prints them as a table for each direction unless the output is JSON, and adds them
+ * to the JSON object of the layer and to the sums over all layers. */
+static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const struct pz_layer *l,
+                           bool print, json_t *layer, struct sums *total) {
   static const char *const heads[] = {"operator", "class",        ">us", ">mJ",
                                       "bound",    ">utilisation", NULL};
-  static const char *const name[] = {"forward", "backward"};
+  static const char *const names[] = {"forward", "backward"};
   for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-    struct pz_arena arena;
+    struct pz_call scratch = pz_scratch(call);
     struct pz_table t;
     struct sums s = {0};
-    json_t *list = json_array();
-    pz_arena_init(&arena, NULL);
-    pz_table_init(&t, &arena, heads);
-    enum pz_status status = estimate_ops_of(cost, l, d, &t, list, &s, err);
-    json_object_set_new(o, name[d], list);
-    if (status == PZ_OK && show) {
-      printf("\n%s x%" PRId64 ", %s: %.2f us in sequence\n", l->name, l->count, name[d],
-             s.latency_s[d] * 1e6);
-      status = pz_table_print(&t, 2, stdout);
+    json_t *list = pz_json_built(call, json_array());
+    pz_table_init(&t, scratch.arena, heads);
+    for (uint32_t i = 0; i < l->ops[d].n; i++) {
+      const struct pz_op *op = &l->ops[d].op[i];
+      struct pz_estimate e;
+      pz_must(call, pz_cost_op(cost, op, &e, pz_call_error(call)));
+      append_estimate_row(&t, op, &e);
+      json_array_append_new(list, estimate_json(op, &e));
+      s.latency_s[d] += e.latency_s;
+      s.energy_j[d] += e.energy_j;
     }
-    pz_arena_release(&arena);
-    if (status != PZ_OK) return status;
+    json_object_set(layer, names[d], list);
+    if (print) {
+      printf("\n%s x%" PRId64 ", %s: %.2f us in sequence\n", l->name, l->count, names[d],
+             s.latency_s[d] * 1e6);
+      pz_must(call, pz_table_print(&t, 2, stdout));
+    }
     total->latency_s[d] += s.latency_s[d] * (double)l->count;
     total->energy_j[d] += s.energy_j[d] * (double)l->count;
+    pz_scratch_end(&scratch);
   }
-  return PZ_OK;
 }
 
 static json_t *totals_json(const struct sums *t, double optimizer_s) {
@@ -274,7 +265,7 @@ static void print_totals(const struct pz_workload *w, const struct pz_chip *c, c
          100 * flop / s / pz_chip_tensor_flop_per_s(c));
 }
 
-/* On this device: without adapters all. */
+/* Returns the number of parameters on this device that are trained: all unless adapters are used. */
 static double trained_params(const struct pz_workload *w) {
   double sum = 0;
   for (uint32_t i = 0; i < w->n_layers; i++)
@@ -282,72 +273,65 @@ static double trained_params(const struct pz_workload *w) {
   return sum;
 }
 
-static enum pz_status estimate_model(const struct settings *s, struct pz_cost *cost,
-                                     const struct pz_workload *w, struct pz_error *err) {
-  char context[64];
+static void estimate_model(struct pz_call *call, const struct settings *s, const char *model,
+                           struct pz_cost *cost) {
+  const struct pz_chip *chip = pz_cost_chip(cost);
+  struct pz_workload *w = NULL;
   struct sums total = {0};
   struct pz_estimate optimizer;
-  json_t *root =
-      json_pack("{s:s,s:s,s:[]}", "model", w->model, "chip", pz_cost_chip(cost)->name, "layers");
-  enum pz_status status = PZ_OK;
+  char context[64];
+  pz_must(call, pz_workload_load(model, &s->w, &w, pz_call_error(call)));
+  pz_defer(call, pz_free_workload, w);
+  pz_command_warn(s->common.quiet, w->warning);
+  json_t *root = pz_json_built(
+      call, json_pack("{s:s,s:s,s:[]}", "model", w->model, "chip", chip->name, "layers"));
   if (!s->common.json)
     printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64
            "%s\n",
-           w->model, pz_cost_chip(cost)->name, w->options.seq, w->options.mbs, w->options.tp,
+           w->model, chip->name, w->options.seq, w->options.mbs, w->options.tp,
            pz_workload_context(&w->options, context, sizeof context));
-  for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++) {
+  for (uint32_t i = 0; i < w->n_layers; i++) {
     const struct pz_layer *l = &w->layers[i];
-    json_t *o = json_pack("{s:s,s:I}", "name", l->name, "count", (json_int_t)l->count);
-    status = estimate_layer(cost, l, !s->common.json, o, &total, err);
-    json_array_append_new(json_object_get(root, "layers"), o);
+    json_t *layer =
+        pz_json_built(call, json_pack("{s:s,s:I}", "name", l->name, "count", (json_int_t)l->count));
+    estimate_layer(call, cost, l, !s->common.json, layer, &total);
+    json_array_append(json_object_get(root, "layers"), layer);
   }
-  pz_cost_optimizer(pz_cost_chip(cost), trained_params(w), PZ_ADAM_BYTES, &optimizer);
-  json_object_set_new(root, "totals", totals_json(&total, optimizer.latency_s));
-  if (status == PZ_OK && s->common.json) return pz_command_json(root, err);
-  json_decref(root);
-  if (status == PZ_OK) print_totals(w, pz_cost_chip(cost), &total, optimizer.latency_s);
-  return status;
-}
-
-static enum pz_status load_and_estimate(const struct settings *s, const char *model,
-                                        struct pz_cost *cost, struct pz_error *err) {
-  struct pz_workload *w = NULL;
-  enum pz_status status = pz_workload_load(model, &s->w, &w, err);
-  if (status == PZ_OK) pz_command_warn(s->common.quiet, w->warning);
-  if (status == PZ_OK) status = estimate_model(s, cost, w, err);
-  pz_workload_free(w);
-  return status;
+  pz_cost_optimizer(chip, trained_params(w), PZ_ADAM_BYTES, &optimizer);
+  if (s->common.json) {
+    json_object_set_new(root, "totals", totals_json(&total, optimizer.latency_s));
+    pz_command_print_json(call, json_incref(root));
+  } else {
+    print_totals(w, chip, &total, optimizer.latency_s);
+  }
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static enum pz_status estimate(const struct settings *s, const char *model, struct pz_error *err) {
-  struct pz_cost *cost = NULL;
-  uint64_t asked, found;
-  const char *option = NULL;
-  int64_t group = pz_workload_group(&s->w, &option);
-  struct pz_machine_use use = {option, group, s->common.quiet, false};
-  enum pz_status status = pz_machine_cost(&s->machine, use, &cost, err);
-  if (status != PZ_OK) return status;
-  status = s->gemm  ? estimate_gemm(s, cost, err)
-           : s->ops ? estimate_ops(s, cost, err)
-                    : load_and_estimate(s, model, cost, err);
-  pz_cost_counts(cost, &asked, &found);
-  if (s->common.verbose)
-    pz_command_say("estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)", asked, found,
-                   asked ? 100.0 * (double)found / (double)asked : 0.0);
-  pz_cost_free(cost);
-  return status;
+static void print_cache_counts(struct pz_cost *cost) {
+  uint64_t lookups, hits;
+  pz_cost_counts(cost, &lookups, &hits);
+  pz_command_say("estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)", lookups, hits,
+                 lookups ? 100.0 * (double)hits / (double)lookups : 0.0);
 }
 
-static enum pz_exit run(int argc, char **argv) {
+static void estimate_operators(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_long_call call;
-  if (!pz_call_begin(&call, &pz_cmd_estimate, argc, argv, &s)) return call.code;
-  if (!s.machine.chip) return pz_command_misuse(&pz_cmd_estimate, "--chip CHIP is required");
-  if (call.n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)
-    return pz_command_misuse(&pz_cmd_estimate, "expected exactly one of MODEL, --gemm and --ops");
-  return pz_call_end(&call, estimate(&s, argv[1], &call.err));
+  if (!pz_command_options(call, in, &s)) return;
+  if (!s.machine.chip) pz_command_refuse(call, in, "--chip CHIP is required");
+  if (in->n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)
+    pz_command_refuse(call, in, "expected exactly one of MODEL, --gemm and --ops");
+  const char *option = NULL;
+  int64_t group = pz_workload_group(&s.w, &option);
+  struct pz_machine_use use = {option, group, s.common.quiet, .training = false};
+  struct pz_cost *cost = pz_machine_cost(call, &s.machine, use);
+  if (s.gemm)
+    estimate_gemm(call, &s, cost);
+  else if (s.ops)
+    estimate_table(call, &s, cost);
+  else
+    estimate_model(call, &s, in->args[0], cost);
+  if (s.common.verbose) print_cache_counts(cost);
 }
 
 const struct pz_command pz_cmd_estimate = {
@@ -366,5 +350,5 @@ const struct pz_command pz_cmd_estimate = {
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .n_args = -1,
-    .run = run,
+    .body = estimate_operators,
 };

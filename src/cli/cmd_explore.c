@@ -1,13 +1,14 @@
-/* phaze explore: one HTML page that computes predictions and plans by itself. */
+/* phaze explore: writes one HTML page that computes predictions and plans by itself (report/explore_page.c).  The options are
+ * the settings that the page begins with. */
 
 /* readlink is of POSIX. */
 #define _POSIX_C_SOURCE 200809L /* NOLINT(bugprone-reserved-identifier) */
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/machine_options.h"
+#include "cli/owned.h"
 #include "core/file.h"
 #include "core/text.h"
 
@@ -16,9 +17,9 @@ enum { MOST_MODELS = 64 };
 struct settings {
   struct pz_common common;
   struct pz_machine_options machine;
-  int64_t devices, batch, seq, tp, pp, vpp, dp, cp, ep, mbs; /* 0: not pinned */
-  int recompute, zero, precision, fp8_recipe;                /* of their names; NOT_GIVEN */
-  int offload;                                               /* a set of pz_offload_names */
+  int64_t devices, batch, seq, tp, pp, vpp, dp, cp, ep, mbs; /* 0 if not pinned */
+  int recompute, zero, precision, fp8_recipe; /* indices of their names, or NOT_GIVEN */
+  int offload;                                /* a set of pz_offload_names */
   const char *framework, *peft, *out, *wasm;
 };
 
@@ -59,33 +60,32 @@ static const struct pz_option options[] = {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* The path of share/phaze/NAME of the installation that this program stands in, or of wasm/NAME in the build folder.
- * False: there is none. */
-static bool shared_file(const char *name, char *path, size_t size) {
-  /* from the folder of the program: bin/phaze, or build/release/src/phaze */
-  static const char *const places[] = {"../share/phaze", "../wasm", "../../wasm"};
+/* Returns the path of share/phaze/NAME in the installation of this program, or of wasm/NAME in its build folder, or NULL. */
+static const char *find_shared_file(struct pz_call *call, const char *name) {
+  /* relative to the folder of the program: bin/phaze, or build/release/src/phaze */
+  static const char *const folders[] = {"../share/phaze", "../wasm", "../../wasm"};
   char program[2048];
   ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (n <= 0) return false;
+  if (n <= 0) return NULL;
   program[n] = '\0';
   char *slash = strrchr(program, '/');
-  if (!slash) return false;
+  if (!slash) return NULL;
   *slash = '\0';
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    int bytes = snprintf(path, size, "%s/%s/%s", program, places[i], name);
-    if (bytes > 0 && (size_t)bytes < size && access(path, R_OK) == 0) return true;
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    const char *path = pz_format(call, "%s/%s/%s", program, folders[i], name);
+    if (access(path, R_OK) == 0) return path;
   }
-  return false;
+  return NULL;
 }
 
-static enum pz_status find_wasm(const struct settings *s, char *path, size_t size,
-                                struct pz_error *err) {
-  if (s->wasm) return pz_text_copy(path, size, s->wasm), PZ_OK;
-  if (shared_file("explore.wasm", path, size)) return PZ_OK;
-  return pz_fail(err, PZ_IO,
-                 "explore.wasm, the WebAssembly of the page, is not installed; build it with "
-                 "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "
-                 "name one with --wasm FILE");
+static const char *find_wasm(struct pz_call *call, const struct settings *s) {
+  const char *path = s->wasm ? s->wasm : find_shared_file(call, "explore.wasm");
+  if (!path)
+    pz_raise(call, PZ_IO,
+             "explore.wasm, the WebAssembly of the page, is not installed; build it with "
+             "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "
+             "name one with --wasm FILE");
+  return path;
 }
 
 static const char *framework_name(const void *unused, size_t i) {
@@ -93,7 +93,7 @@ static const char *framework_name(const void *unused, size_t i) {
   return pz_framework_names[i];
 }
 
-static enum pz_status set_plan(const struct settings *s, struct pz_plan *p, struct pz_error *err) {
+static void set_plan(struct pz_call *call, const struct settings *s, struct pz_plan *p) {
   if (s->devices) p->devices = s->devices;
   if (s->batch) p->batch = s->batch;
   p->seq = s->seq;
@@ -111,53 +111,46 @@ static enum pz_status set_plan(const struct settings *s, struct pz_plan *p, stru
   p->peft = s->peft;
   p->offload = s->offload;
   p->framework = pz_framework_find(s->framework);
-  if (!s->framework || p->framework >= 0) return PZ_OK;
   char names[400];
-  return pz_fail(err, PZ_BAD_USE, "--framework '%.60s'; accepted: %s", s->framework,
-                 pz_text_join(names, sizeof names, framework_name, NULL));
+  if (s->framework && p->framework < 0)
+    pz_raise(call, PZ_BAD_USE, "--framework '%.60s'; accepted: %s", s->framework,
+             pz_text_join(names, sizeof names, framework_name, NULL));
 }
 
-static enum pz_status explore(const struct settings *s, char **models, struct pz_error *err) {
-  struct pz_explore_options o = pz_explore_options_default();
-  struct pz_machine machine;
-  struct pz_machine_use use = {"devices", s->devices ? s->devices : 1, s->common.quiet, false};
-  char *text = NULL, wasm[4096];
-  size_t bytes = 0;
-  o.models = (const char *const *)models;
-  o.chip = s->machine.chip;
-  o.cluster = s->machine.cluster;
-  o.wasm = wasm;
-  enum pz_status status = pz_machine_load(&s->machine, use, &machine, err);
-  if (status == PZ_OK) status = set_plan(s, &o.plan, err);
-  if (status == PZ_OK) status = pz_file_output(s->out, NULL, 0, err);
-  if (status == PZ_OK) status = find_wasm(s, wasm, sizeof wasm, err);
-  if (status == PZ_OK) status = pz_explore_page(&o, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_file_write(s->out, text, bytes, err);
-  if (status == PZ_OK && !s->common.quiet)
-    pz_command_say("wrote %s, %.1f MB; it opens offline", s->out, (double)bytes / 1e6);
-  pz_text_free(text);
-  return status;
-}
-
-static const char *misuse(const struct settings *s, char **models, int n) {
+/* Returns an error message if the arguments are inconsistent, otherwise NULL. */
+static const char *explore_misuse(const struct settings *s, char **models, int n) {
   if (n < 1 || n > MOST_MODELS) return "expected 1 to 64 MODELs";
   if (!s->machine.chip) return "--chip is required";
   if (s->common.json) return "--json does not apply: the page has its answers as JSON";
+  bool overwrites = pz_machine_reads(&s->machine, s->out);
+  if (s->wasm && pz_file_same(s->out, s->wasm)) overwrites = true;
   for (int i = 0; i < n; i++)
-    if (pz_file_same(s->out, models[i])) return "--output would overwrite the input file";
-  if (pz_machine_reads(&s->machine, s->out) || (s->wasm && pz_file_same(s->out, s->wasm)))
-    return "--output would overwrite the input file";
-  return NULL;
+    if (pz_file_same(s->out, models[i])) overwrites = true;
+  return overwrites ? "--output would overwrite the input file" : NULL;
 }
 
-static enum pz_exit run(int argc, char **argv) {
+static void explore(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_long_call call;
-  if (!pz_call_begin(&call, &pz_cmd_explore, argc, argv, &s)) return call.code;
-  const char *wrong = misuse(&s, argv + 1, call.n_args);
-  if (wrong) return pz_command_misuse(&pz_cmd_explore, wrong);
-  argv[1 + call.n_args] = NULL;
-  return pz_call_end(&call, explore(&s, argv + 1, &call.err));
+  char *text = NULL;
+  size_t bytes = 0;
+  if (!pz_command_options(call, in, &s)) return;
+  const char *wrong = explore_misuse(&s, in->args, in->n_args);
+  if (wrong) pz_command_refuse(call, in, wrong);
+  in->args[in->n_args] = NULL; /* ends the list of models */
+  struct pz_explore_options o = pz_explore_options_default();
+  struct pz_machine_use use = {"devices", s.devices ? s.devices : 1, s.common.quiet, false};
+  pz_machine_open(call, &s.machine, use); /* checks chip and cluster, and warns */
+  set_plan(call, &s, &o.plan);
+  pz_file_require_output(call, s.out, NULL, 0);
+  o.models = (const char *const *)in->args;
+  o.chip = s.machine.chip;
+  o.cluster = s.machine.cluster;
+  o.wasm = find_wasm(call, &s);
+  pz_must(call, pz_explore_page(&o, &text, &bytes, pz_call_error(call)));
+  pz_defer(call, pz_free_text, text);
+  pz_file_save(call, s.out, text, bytes);
+  if (!s.common.quiet)
+    pz_command_say("wrote %s, %.1f MB; it opens offline", s.out, (double)bytes / 1e6);
 }
 
 const struct pz_command pz_cmd_explore = {
@@ -178,5 +171,5 @@ const struct pz_command pz_cmd_explore = {
     .defaults = &defaults,
     .n_args = -1,
     .argument = "MODEL",
-    .run = run,
+    .body = explore,
 };

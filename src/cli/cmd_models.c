@@ -1,4 +1,4 @@
-/* phaze models: a list of the built-in models with their sizes. */
+/* phaze models: lists the built-in models with their sizes. */
 #include <inttypes.h>
 
 #include "cli/command.h"
@@ -13,71 +13,52 @@ static const struct settings defaults;
 
 static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings)};
 
-static json_t *model_json(const struct pz_workload *w, const char *hub) {
-  json_t *o = json_object();
-  json_object_set_new(o, "name", json_string(w->model));
-  json_object_set_new(o, "hugging_face", hub ? json_string(hub) : json_null());
-  json_object_set_new(o, "family", json_string(w->family));
+static json_t *model_json(const struct pz_workload *w, const char *hub_name) {
   const struct {
     const char *key;
     int64_t value;
-  } field[] = {
+  } sizes[] = {
       {"layers", w->options.num_layers}, {"hidden", w->hidden},   {"heads", w->heads},
       {"kv_heads", w->kv_heads},         {"ffn", w->ffn},         {"vocab", w->vocab},
       {"positions", w->positions},       {"seq", w->options.seq}, {"params", w->totals.params}};
-  for (size_t i = 0; i < sizeof field / sizeof *field; i++)
-    json_object_set_new(o, field[i].key, json_integer(field[i].value));
+  json_t *o =
+      json_pack("{s:s,s:s?,s:s}", "name", w->model, "hugging_face", hub_name, "family", w->family);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    json_object_set_new(o, sizes[i].key, json_integer(sizes[i].value));
   return o;
 }
 
-static void model_row(struct pz_table *t, const struct pz_workload *w, const char *hub) {
+static void append_model(struct pz_table *t, const struct pz_workload *w, const char *hub_name) {
   char params[32];
+  const int64_t sizes[] = {
+      w->options.num_layers, w->hidden, w->heads, w->kv_heads, w->ffn, w->vocab, w->options.seq};
   pz_table_cell(t, "%s", w->model);
   pz_table_cell(t, "%s", w->family);
-  const int64_t number[] = {
-      w->options.num_layers, w->hidden, w->heads, w->kv_heads, w->ffn, w->vocab, w->options.seq};
-  for (size_t i = 0; i < sizeof number / sizeof *number; i++)
-    pz_table_cell(t, "%" PRId64, number[i]);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) pz_table_cell(t, "%" PRId64, sizes[i]);
   pz_table_cell(t, "%s", pz_text_count(params, sizeof params, w->totals.params));
-  pz_table_cell(t, "%s", hub ? hub : "");
+  pz_table_cell(t, "%s", hub_name ? hub_name : "");
 }
 
-static enum pz_status list(struct pz_table *t, json_t *models, struct pz_error *err) {
-  for (size_t i = 0; pz_preset_name(i); i++) {
-    struct pz_workload_options o = pz_workload_options_default();
-    struct pz_workload *w = NULL;
-    enum pz_status status = pz_workload_load(pz_preset_name(i), &o, &w, err);
-    if (status != PZ_OK) return status;
-    model_row(t, w, pz_preset_hub_name(i));
-    json_array_append_new(models, model_json(w, pz_preset_hub_name(i)));
-    pz_workload_free(w);
-  }
-  return PZ_OK;
-}
-
-static enum pz_status print(bool as_json, struct pz_error *err) {
+static void list_models(struct pz_call *call, struct pz_invocation *in) {
   static const char *const heads[] = {"model",  "family",  ">layers",      ">hidden",
                                       ">heads", ">kv",     ">ffn",         ">vocab",
                                       ">seq",   ">params", "Hugging Face", NULL};
-  struct pz_arena arena;
-  struct pz_table t;
-  json_t *models = json_array();
-  pz_arena_init(&arena, NULL);
-  pz_table_init(&t, &arena, heads);
-  enum pz_status status = list(&t, models, err);
-  json_t *root = json_pack("{s:o}", "models", models);
-  if (status == PZ_OK && as_json) status = pz_command_json(json_incref(root), err);
-  if (status == PZ_OK && !as_json) status = pz_table_print(&t, 0, stdout);
-  json_decref(root);
-  pz_arena_release(&arena);
-  return status;
-}
-
-static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_long_call call;
-  if (!pz_call_begin(&call, &pz_cmd_models, argc, argv, &s)) return call.code;
-  return pz_call_end(&call, print(s.common.json, &call.err));
+  if (!pz_command_options(call, in, &s)) return;
+  struct pz_table *t = pz_table_new(call, heads);
+  json_t *models = pz_json_built(call, json_array());
+  for (size_t i = 0; pz_preset_name(i); i++) {
+    struct pz_workload_options o = pz_workload_options_default();
+    struct pz_workload *w = NULL;
+    pz_must(call, pz_workload_load(pz_preset_name(i), &o, &w, pz_call_error(call)));
+    append_model(t, w, pz_preset_hub_name(i));
+    json_array_append_new(models, model_json(w, pz_preset_hub_name(i)));
+    pz_workload_free(w);
+  }
+  if (s.common.json)
+    pz_command_print_json(call, json_pack("{s:O}", "models", models));
+  else
+    pz_table_write(call, t, 0, stdout);
 }
 
 const struct pz_command pz_cmd_models = {
@@ -94,5 +75,5 @@ const struct pz_command pz_cmd_models = {
               "  phaze models --json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
-    .run = run,
+    .body = list_models,
 };

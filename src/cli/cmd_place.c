@@ -1,9 +1,13 @@
-/* phaze place: the fastest division of a model into pipeline stages, data-parallel replicas and
- * tensor-parallel groups, for a model on a chip or for an instance file of the original program. */
+/* phaze place: the fastest division of a model into pipeline stages, data-parallel replicas and tensor-parallel groups, for a
+ * model on a chip, or for an instance file of the original program.
+ *
+ * place() checks the arguments, choose_semantics() decides which model of a step answers, and then place_instance(),
+ * pz_place_training() (place_training.c) or pz_place_partition() (place_model.c) searches and prints. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/place_training.h"
 #include "core/file.h"
 #include "core/options.h"
@@ -15,11 +19,11 @@ struct settings {
   const char *instance;
   int semantics, evaluator;
   bool compat, check;
-  struct pz_place_settings model;             /* from here on: with a MODEL only */
-  struct pz_place_training_settings training; /* the last: with training semantics only */
+  struct pz_place_settings model;             /* this field and the next: with a MODEL only */
+  struct pz_place_training_settings training; /* with training semantics only */
 };
 
-enum { NOT_GIVEN = -1 }; /* a choice the user left open */
+enum { NOT_GIVEN = -1 }; /* a choice that the user left open */
 
 static const struct settings defaults = {.semantics = NOT_GIVEN,
                                          .model = {.devices_text = "1024"},
@@ -34,7 +38,7 @@ enum { ORIGINAL, CORRECTED, TRAINING, DEFAULT_BATCH = 4096 };
 static const char *const semantics_names[] = {"original", "corrected", "training", NULL};
 static const char *const recompute_names[] = {"auto", "on",   "off",  "selective", "alternate",
                                               "half", "full", "none", NULL};
-static const int recomputations[] = {/* by name */
+static const int recomputations[] = {/* in the order of recompute_names */
                                      PZ_AS_FRAMEWORK,
                                      PZ_RECOMPUTATION_FULL,
                                      PZ_RECOMPUTATION_NONE,
@@ -84,7 +88,7 @@ static const struct pz_option options[] = {
     PZ_IMPORT_OPTIONS(struct settings, model.import),
     {.name = "batch-per-device", .type = PZ_OPTION_INT, .offset = AT(training.batch_per_device), .arg = "B", .min = 1, .max = 1 << 24,
      .help = "Training: samples for each device instead of --batch (weak scaling)"},
-    /* fields of a plan: those that are searched are pinned where they are given, the others are the same in every plan */
+    /* Fields of a plan.  A given field that is otherwise searched is fixed; the others are the same in all plans. */
 #define PLAN_OF(field) AT(training.plan.field)
 #define OWN .hidden = true,
 #define SEARCH(x) .standard = "searched",
@@ -115,6 +119,8 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
+/* ---- an instance file ----------------------------------------------------------------------- */
+
 static json_t *stage_json(const struct pz_instance_stage *s) {
   json_t *nodes = json_array();
   for (uint32_t i = 0; i < s->n_nodes; i++) json_array_append_new(nodes, json_integer(s->nodes[i]));
@@ -122,124 +128,90 @@ static json_t *stage_json(const struct pz_instance_stage *s) {
                    "load", s->load_s, "memory", s->memory_bytes);
 }
 
-static json_t *instance_json(const struct pz_instance_plan *a) {
+static json_t *instance_json(const struct pz_instance_plan *p) {
   json_t *stages = json_array();
-  for (uint32_t k = 0; k < a->n_stages; k++)
-    json_array_append_new(stages, stage_json(&a->stages[k]));
+  for (uint32_t k = 0; k < p->n_stages; k++)
+    json_array_append_new(stages, stage_json(&p->stages[k]));
   return json_pack("{s:o,s:I,s:I,s:f,s:o,s:s,s:f}", "stages", stages, "dataParallelDegree",
-                   (json_int_t)a->dp, "tensorParallelDegree", (json_int_t)a->tp,
-                   "finalTimePerBatch", a->step_s, "fixedStrategyTimePerBatch",
-                   a->expert ? json_null() : json_real(a->expert_s), "fixedStrategy",
-                   a->expert ? a->expert : "evaluated", "solve_seconds", a->solve_s);
+                   (json_int_t)p->dp, "tensorParallelDegree", (json_int_t)p->tp,
+                   "finalTimePerBatch", p->step_s, "fixedStrategyTimePerBatch",
+                   p->expert ? json_null() : json_real(p->expert_s), "fixedStrategy",
+                   p->expert ? p->expert : "evaluated", "solve_seconds", p->solve_s);
 }
 
-/* "-1 .. 7" of the ids in a stage. */
-static const char *span(const struct pz_instance_stage *s, char buf[64]) {
-  if (s->n_nodes == 1)
-    snprintf(buf, 64, "%" PRId64, s->nodes[0]);
-  else
-    snprintf(buf, 64, "%" PRId64 " .. %" PRId64, s->nodes[0], s->nodes[s->n_nodes - 1]);
-  return buf;
-}
-
-static enum pz_status print_instance(const struct pz_instance_plan *a) {
+static void print_instance(struct pz_call *call, const struct pz_instance_plan *p) {
   static const char *const heads[] = {">stage",        "layers",  ">count",    ">devices",
                                       ">s/microbatch", ">memory", ">of limit", NULL};
-  struct pz_arena arena;
   struct pz_table t;
-  pz_arena_init(&arena, NULL);
-  pz_table_init(&t, &arena, heads);
-  for (uint32_t k = 0; k < a->n_stages; k++) {
-    const struct pz_instance_stage *s = &a->stages[k];
-    char buf[64];
+  pz_table_init(&t, call->arena, heads);
+  for (uint32_t k = 0; k < p->n_stages; k++) {
+    const struct pz_instance_stage *s = &p->stages[k];
+    char text[64];
     pz_table_cell(&t, "%u", k + 1);
-    pz_table_cell(&t, "%s", span(s, buf));
+    if (s->n_nodes == 1)
+      pz_table_cell(&t, "%" PRId64, s->nodes[0]);
+    else
+      pz_table_cell(&t, "%" PRId64 " .. %" PRId64, s->nodes[0], s->nodes[s->n_nodes - 1]);
     pz_table_cell(&t, "%u", s->n_nodes);
     pz_table_cell(&t, "%" PRId64, s->devices);
     pz_table_cell(&t, "%.6g", s->load_s);
-    pz_table_cell(&t, "%s", pz_text_si(buf, sizeof buf, s->memory_bytes, "B"));
-    pz_table_cell(&t, "%.0f%%", a->hbm_bytes > 0 ? 100 * s->memory_bytes / a->hbm_bytes : 0);
+    pz_table_cell(&t, "%s", pz_text_si(text, sizeof text, s->memory_bytes, "B"));
+    pz_table_cell(&t, "%.0f%%", p->hbm_bytes > 0 ? 100 * s->memory_bytes / p->hbm_bytes : 0);
   }
   printf("%.9g s per batch: %u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 "\n",
-         a->step_s, a->n_stages, a->n_stages == 1 ? "" : "s", a->dp, a->dp == 1 ? "" : "s", a->tp);
-  printf("slowest stage %.6g s per microbatch, gradient all-reduce %.6g s\n", a->slowest_stage_s,
-         a->exchange_s);
-  double times = a->step_s > 0 ? a->expert_s / a->step_s : HUGE_VAL;
-  if (a->expert)
-    printf("expert plan: %s\n", a->expert);
-  else if (times < HUGE_VAL)
-    printf("expert plan: %.9g s per batch, %.2fx as long\n", a->expert_s, times);
+         p->step_s, p->n_stages, p->n_stages == 1 ? "" : "s", p->dp, p->dp == 1 ? "" : "s", p->tp);
+  printf("slowest stage %.6g s per microbatch, gradient all-reduce %.6g s\n", p->slowest_stage_s,
+         p->exchange_s);
+  double ratio = p->step_s > 0 ? p->expert_s / p->step_s : HUGE_VAL;
+  if (p->expert)
+    printf("expert plan: %s\n", p->expert);
+  else if (ratio < HUGE_VAL)
+    printf("expert plan: %.9g s per batch, %.2fx as long\n", p->expert_s, ratio);
   else
-    printf("expert plan: %.9g s per batch\n", a->expert_s); /* of no time there is no multiple */
+    printf("expert plan: %.9g s per batch\n", p->expert_s);
   putchar('\n');
-  enum pz_status status = pz_table_print(&t, 0, stdout);
-  pz_arena_release(&arena);
-  return status;
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-static enum pz_status place_instance(const struct settings *s, struct pz_error *err) {
+static void place_instance(struct pz_call *call, const struct settings *s) {
   struct pz_instance_options o = pz_instance_options_default();
   struct pz_instance_plan *found = NULL;
-  char *text = NULL;
   size_t bytes = 0;
   o.corrected = s->semantics == CORRECTED;
   o.compat = s->compat;
   o.check = s->check;
-  enum pz_status status = pz_file_read(s->instance, PZ_INSTANCE_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_partition_instance(s->instance, text, bytes, &o, &found, err);
-  if (status == PZ_OK)
-    status = s->common.json ? pz_command_json(instance_json(found), err) : print_instance(found);
-  pz_instance_plan_free(found);
-  pz_text_free(text);
-  return status;
+  const char *text = pz_file_text(call, s->instance, PZ_INSTANCE_MOST_BYTES, &bytes);
+  pz_must(call, pz_partition_instance(s->instance, text, bytes, &o, &found, pz_call_error(call)));
+  pz_defer(call, pz_free_instance_plan, found);
+  if (s->common.json)
+    pz_command_print_json(call, instance_json(found));
+  else
+    print_instance(call, found);
 }
 
-/* What is wrong with the arguments, or NULL. */
-static const char *misuse(const struct settings *s, const struct settings *none, int n_args,
-                          const char *model, char buf[80]) {
-  const struct pz_option *o = pz_command_changed(&pz_cmd_place, AT(model), s, none);
-  if (n_args + (s->instance != NULL) != 1) return "expected either a MODEL or --instance FILE.json";
-  if (s->instance && o) {
-    char name[40];
-    snprintf(buf, 80, "--%s requires a MODEL, it does not apply to --instance",
-             pz_option_name(o, name, sizeof name));
-    return buf;
-  }
-  if (s->instance) return NULL;
-  const char *trace = s->model.trace;
-  if (trace && (pz_file_same(trace, model) || pz_machine_reads(&s->model.machine, trace)))
-    return "--trace would overwrite the input file";
-  const char *page = s->training.report;
-  if (page && (pz_file_same(page, model) || pz_machine_reads(&s->model.machine, page)))
-    return "--report would overwrite the input file";
-  if (s->compat) return "--expert-compat requires --instance";
-  if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";
-  const struct pz_place_training_settings *t = &s->training;
-  if (!t->compare && (t->vocab || t->set[0] || t->ignore[0]))
-    return "--vocab, --set and --ignore require --compare FILE";
-  return s->model.machine.chip || t->compare ? NULL : "--chip CHIP is required";
-}
+/* ---- the semantics -------------------------------------------------------------------------- */
 
-/* What the user left open; ONNX graphs have no training frameworks. */
-static enum pz_status choose_semantics(struct settings *s, const char *model,
-                                       struct pz_error *err) {
+/* Chooses the semantics that the user left open: original for an instance file, training for a model on a chip that is
+ * built or of a modern technology, and corrected otherwise.  ONNX graphs have no training framework. */
+static void choose_semantics(struct pz_call *call, struct settings *s, const char *model) {
   struct pz_chip chip;
   if (s->evaluator) s->semantics = s->evaluator == PZ_EVALUATOR_TRAINING ? TRAINING : CORRECTED;
-  if (s->semantics != NOT_GIVEN) return PZ_OK;
-  s->semantics = s->instance ? ORIGINAL : CORRECTED;
-  if (s->instance) return PZ_OK;
-  enum pz_status status =
-      pz_chip_read_units(s->model.machine.chip, s->model.machine.any_units, &chip, err);
+  if (s->semantics != NOT_GIVEN) return;
+  s->semantics = ORIGINAL;
+  if (s->instance) return;
+  pz_must(call, pz_chip_read_units(s->model.machine.chip, s->model.machine.any_units, &chip,
+                                   pz_call_error(call)));
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
-  bool paper = status == PZ_OK && !(pz_tech_at(chip.tech)->static_w_per_mm2 > 0); /* 45, 22 nm */
-  if (status == PZ_OK && !onnx && (pz_chip_built(&chip) || !paper)) s->semantics = TRAINING;
-  return status;
+  /* The technologies of the original system, 45 and 22 nm, have no static power. */
+  bool original_technology = !(pz_tech_at(chip.tech)->static_w_per_mm2 > 0);
+  bool training = !onnx && (pz_chip_built(&chip) || !original_technology);
+  s->semantics = training ? TRAINING : CORRECTED;
 }
 
-/* An option that was given and is not for training plans; NULL: none. */
-static const struct pz_option *not_of_training(const struct settings *s,
-                                               const struct settings *none) {
+/* Returns an option that was given but has no meaning for training plans, or NULL. */
+static const struct pz_option *find_untrained_option(const struct settings *s,
+                                                     const struct settings *none) {
   static const char *const names[] = {"check",     "optimizer", "dim",
                                       "batch-dim", "layers",    "unknown-ops"};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
@@ -249,91 +221,107 @@ static const struct pz_option *not_of_training(const struct settings *s,
   return NULL;
 }
 
-/* Options that the semantics do not have. */
-static enum pz_status check_semantics(const struct settings *s, const struct settings *none,
-                                      struct pz_error *err) {
+/* Raises PZ_BAD_USE for options that the chosen semantics do not have. */
+static void check_semantics(struct pz_call *call, const struct settings *s,
+                            const struct settings *none) {
+  const char *semantics = semantics_names[s->semantics];
+  if (s->semantics == TRAINING) {
+    if (s->instance)
+      pz_raise(call, PZ_BAD_USE,
+               "--semantics training with --instance; accepted: original, corrected");
+    const struct pz_option *other = find_untrained_option(s, none);
+    if (other)
+      pz_raise(call, PZ_BAD_USE,
+               "--%s with --semantics training; accepted: with --semantics corrected, original",
+               other->name);
+    return;
+  }
   const struct pz_option *only = pz_command_changed(&pz_cmd_place, AT(training), s, none);
   char name[64];
-  if (s->semantics != TRAINING && only)
-    return pz_fail(err, PZ_BAD_USE,
-                   "--%s with --semantics %s; accepted: with --semantics training (the default but "
-                   "for chips of 22 nm)",
-                   pz_option_name(only, name, sizeof name), semantics_names[s->semantics]);
+  if (only)
+    pz_raise(call, PZ_BAD_USE,
+             "--%s with --semantics %s; accepted: with --semantics training (the default but "
+             "for chips of 22 nm)",
+             pz_option_name(only, name, sizeof name), semantics);
   int recompute = s->model.recompute;
-  if (s->semantics != TRAINING && recompute != PZ_AS_FRAMEWORK &&
-      recompute != PZ_RECOMPUTATION_NONE && recompute != PZ_RECOMPUTATION_FULL)
-    return pz_fail(err, PZ_BAD_USE, "--recompute %s with --semantics %s; accepted: auto, on, off",
-                   pz_recomputation_names[recompute], semantics_names[s->semantics]);
-  if (s->semantics == TRAINING && s->instance)
-    return pz_fail(err, PZ_BAD_USE,
-                   "--semantics training with --instance; accepted: original, corrected");
-  const struct pz_option *other = s->semantics == TRAINING ? not_of_training(s, none) : NULL;
-  if (other)
-    return pz_fail(err, PZ_BAD_USE,
-                   "--%s with --semantics training; accepted: with --semantics corrected, original",
-                   other->name);
-  return PZ_OK;
+  if (recompute != PZ_AS_FRAMEWORK && recompute != PZ_RECOMPUTATION_NONE &&
+      recompute != PZ_RECOMPUTATION_FULL)
+    pz_raise(call, PZ_BAD_USE, "--recompute %s with --semantics %s; accepted: auto, on, off",
+             pz_recomputation_names[recompute], semantics);
 }
 
-static enum pz_status place_model(struct settings *s, const char *model,
-                                  const struct pz_run_plan *compared, enum pz_exit *code,
-                                  struct pz_error *err) {
-  struct pz_place_question q = {.s = &s->model,
-                                .t = &s->training,
-                                .model = model,
-                                .compared = compared,
-                                .json = s->common.json};
+/* Searches with the chosen semantics, prints the answer, and returns the exit status. */
+static enum pz_exit place_model(struct pz_call *call, struct settings *s, const char *model,
+                                const struct pz_run_plan *compared) {
+  struct pz_place_job job = {.s = &s->model,
+                             .t = &s->training,
+                             .model = model,
+                             .compared = compared,
+                             .json = s->common.json};
   const char *devices = s->model.devices_text;
   int64_t most = s->semantics == TRAINING ? 1 << 24 : 1 << 30;
-  enum pz_status status = pz_choices_parse(devices, "devices", most, &q.devices, err);
-  if (status != PZ_OK) return status;
-  if (s->semantics == TRAINING) return pz_place_training(&q, code, err);
-  if (q.devices.n > 1)
-    return pz_fail(err, PZ_BAD_USE,
-                   "--devices %s with --semantics %s; accepted: one number (a list with "
-                   "--semantics training)",
-                   devices, semantics_names[s->semantics]);
-  s->model.devices = q.devices.v[0];
+  pz_must(call, pz_choices_parse(devices, "devices", most, &job.devices, pz_call_error(call)));
+  if (s->semantics == TRAINING) return pz_place_training(call, &job);
+  if (job.devices.n > 1)
+    pz_raise(call, PZ_BAD_USE,
+             "--devices %s with --semantics %s; accepted: one number (a list with "
+             "--semantics training)",
+             devices, semantics_names[s->semantics]);
+  s->model.devices = job.devices.v[0];
   if (!s->model.batch) s->model.batch = DEFAULT_BATCH;
-  return pz_place_a_model(&s->model, model, s->semantics == ORIGINAL, s->check, s->common.json,
-                          err);
+  pz_place_partition(call, &s->model, model, s->semantics == ORIGINAL, s->check, s->common.json);
+  return PZ_EXIT_DONE;
 }
 
-static enum pz_status place_any(struct settings *s, const struct settings *none, const char *model,
-                                enum pz_exit *code, struct pz_error *err) {
-  struct pz_run_plan *compared = NULL;
-  enum pz_status status = PZ_OK;
-  bool devices_given = s->model.devices_text != none->model.devices_text;
-  if (s->training.compare)
-    status = pz_place_read_compared(&s->model, &s->training, devices_given, &compared, err);
-  if (status == PZ_OK) status = choose_semantics(s, model, err);
-  if (status == PZ_OK) status = check_semantics(s, none, err);
-#ifndef NDEBUG
-  s->check = true;
-#endif
-  if (status == PZ_OK)
-    status = s->instance ? place_instance(s, err) : place_model(s, model, compared, code, err);
-  pz_run_plan_free(compared);
-  return status;
+/* ---- the command ---------------------------------------------------------------------------- */
+
+/* Returns what is wrong with the arguments, or NULL. */
+static const char *find_misuse(struct pz_call *call, const struct settings *s,
+                               const struct settings *none, int n_args, const char *model) {
+  const struct pz_machine_options *machine = &s->model.machine;
+  const struct pz_place_training_settings *t = &s->training;
+  if (n_args + (s->instance != NULL) != 1) return "expected either a MODEL or --instance FILE.json";
+  if (s->instance) {
+    const struct pz_option *o = pz_command_changed(&pz_cmd_place, AT(model), s, none);
+    char name[40];
+    if (!o) return NULL;
+    return pz_format(call, "--%s requires a MODEL, it does not apply to --instance",
+                     pz_option_name(o, name, sizeof name));
+  }
+  const char *trace = s->model.trace, *page = t->report;
+  if (trace && (pz_file_same(trace, model) || pz_machine_reads(machine, trace)))
+    return "--trace would overwrite the input file";
+  if (page && (pz_file_same(page, model) || pz_machine_reads(machine, page)))
+    return "--report would overwrite the input file";
+  if (s->compat) return "--expert-compat requires --instance";
+  if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";
+  if (!t->compare && (t->vocab || t->set[0] || t->ignore[0]))
+    return "--vocab, --set and --ignore require --compare FILE";
+  return machine->chip || t->compare ? NULL : "--chip CHIP is required";
 }
 
-static enum pz_exit run(int argc, char **argv) {
+static void place(struct pz_call *call, struct pz_invocation *in) {
   const struct settings none = defaults;
   struct settings s = none;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_place, argc, argv, &s, &n_args, &code)) return code;
-  char buf[80];
-  const char *wrong = misuse(&s, &none, n_args, argv[1], buf);
-  if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
+  if (!pz_command_options(call, in, &s)) return;
+  const char *model = in->args[0];
+  const char *misuse = find_misuse(call, &s, &none, in->n_args, model);
+  if (misuse) pz_command_refuse(call, in, misuse);
   s.model.quiet = s.common.quiet;
   s.model.recompute = recomputations[s.model.recompute];
-  enum pz_exit answer = PZ_EXIT_DONE;
-  enum pz_status status = place_any(&s, &none, argv[1], &answer, &err);
-  if (status != PZ_OK) return pz_command_fail(&err);
-  code = pz_command_end();
-  return code == PZ_EXIT_DONE ? answer : code;
+  const struct pz_run_plan *compared = NULL;
+  bool devices_given = s.model.devices_text != none.model.devices_text;
+  if (s.training.compare)
+    compared = pz_place_read_compared(call, &s.model, &s.training, devices_given);
+  choose_semantics(call, &s, model);
+  check_semantics(call, &s, &none);
+#ifndef NDEBUG
+  s.check = true;
+#endif
+  if (s.instance)
+    place_instance(call, &s);
+  else
+    in->exit = place_model(call, &s, model, compared);
 }
 
 const struct pz_command pz_cmd_place = {
@@ -369,5 +357,6 @@ const struct pz_command pz_cmd_place = {
         "  phaze place gpt3-175b --chip tpuv4 --mbs 1,2 --tp 1,2,4,8 --recompute on\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
-    .run = run,
+    .n_args = -1,
+    .body = place,
 };

@@ -1,8 +1,16 @@
-/* phaze predict: what one training plan takes, or every run of a table. */
+/* phaze predict: step time and memory of a training plan, or of every run of a table.
+ *
+ * predict() checks the arguments and calls predict_file() for a plan file, predict_plan() for a model with options, or
+ * pz_predict_runs() for a table.  predict_plan() opens the machine, asks the library for the prediction, writes the files
+ * that are asked for, and prints the answer as a script, JSON or text.  The text is in predict_print.c, the cost of a run
+ * in predict_cost.c and --runs in predict_runs.c. */
+#include <stdio.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "core/file.h"
+#include "report/table.h"
 #include "report/training_json.h"
 
 static const struct pz_predict_settings defaults = {.plan =
@@ -41,56 +49,43 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* ---- one plan ------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
-static json_t *predicted_json(const struct pz_predicted *x) {
-  json_t *j = json_pack("{s:o,s:s,s:s?}", "model", json_string(x->model), "chip",
-                        x->machine.chip.name, "cluster", pz_machine_net_name(&x->machine));
-  json_t *run = pz_training_run_json(x->run);
-  if (j && run) json_object_update(j, run);
-  json_decref(run);
-  if (x->s->no_network) json_object_set_new(j, "no_network", json_true());
-  pz_machine_files_json(&x->s->machine, j);
-  json_object_set_new(j, "warnings", pz_machine_warnings(&x->machine));
-  json_object_set_new(j, "cost", x->s->tokens ? pz_run_cost_json(&x->cost) : json_null());
-  return j;
-}
-
-enum pz_status pz_predict_write_trace(const struct pz_training_run *r, const char *model,
-                                      const char *path, struct pz_error *err) {
+void pz_predict_write_trace(struct pz_call *call, const struct pz_training_run *r,
+                            const char *model, const char *path) {
   char *text = NULL;
-  enum pz_status status = pz_training_run_trace(r, model, &text, err);
-  if (status == PZ_OK) status = pz_file_write(path, text, strlen(text), err);
-  pz_text_free(text);
-  return status;
+  pz_must(call, pz_training_run_trace(r, model, &text, pz_call_error(call)));
+  pz_command_save_text(call, path, text);
 }
 
 static const char EXPLORE[] = "explore.html";
 
-/* Does a page of `phaze explore` lie in the same folder? */
-static bool explore_beside(const char *path, struct pz_arena *arena) {
+struct page_test {
+  const char *page;
+  bool is_explore;
+};
+
+/* Tests for the title of a page of `phaze explore` in the first bytes of a file. */
+static void test_page(struct pz_call *call, void *ctx) {
   static const char title[] = "<title>phaze explore</title>";
-  enum { HEAD = 1 << 12, MOST_BYTES = 1 << 24 };
-  struct pz_file_bytes m;
-  const char *slash = strrchr(path, '/');
-  const char *beside =
-      pz_arena_printf(arena, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, EXPLORE);
-  if (!beside || pz_file_map(beside, MOST_BYTES, &m, NULL) != PZ_OK) return false;
-  const char *at = m.data, *end = at + (m.bytes < HEAD ? m.bytes : HEAD);
-  size_t n = strlen(title);
-  bool found = false;
-  for (; at + n <= end && !found; at++) found = memcmp(at, title, n) == 0;
-  pz_file_unmap(&m);
-  return found;
+  enum { HEAD_BYTES = 1 << 12, MOST_BYTES = 1 << 24 };
+  struct page_test *test = ctx;
+  const size_t n = strlen(title);
+  const struct pz_file_bytes *file = pz_file_open(call, test->page, MOST_BYTES);
+  size_t head_bytes = file->bytes < HEAD_BYTES ? file->bytes : HEAD_BYTES;
+  const char *at = file->data, *end = at + head_bytes;
+  for (; at + n <= end && !test->is_explore; at++) test->is_explore = memcmp(at, title, n) == 0;
 }
 
-enum pz_status pz_predict_write_page(const char *path, const char *model,
-                                     const struct pz_machine *m, const struct pz_scaling *s,
-                                     struct pz_error *err) {
-  struct pz_arena arena;
+void pz_predict_write_page(struct pz_call *call, const char *path, const char *model,
+                           const struct pz_machine *m, const struct pz_scaling *s) {
   char *text = NULL;
   size_t bytes = 0;
-  pz_arena_init(&arena, NULL);
+  /* The page links to a page of `phaze explore` in the same folder, if there is one. */
+  const char *slash = strrchr(path, '/');
+  int folder_bytes = slash ? (int)(slash - path) + 1 : 0;
+  struct page_test beside = {.page = pz_format(call, "%.*s%s", folder_bytes, path, EXPLORE)};
+  bool found = pz_border(test_page, &beside, NULL) == PZ_OK && beside.is_explore;
   struct pz_plan_page page = {.size = sizeof page,
                               .model = model,
                               .chip = &m->chip,
@@ -98,162 +93,231 @@ enum pz_status pz_predict_write_page(const char *path, const char *model,
                               .rows = s->rows,
                               .n_rows = s->n_rows,
                               .weak = s->weak,
-                              .explore = explore_beside(path, &arena) ? EXPLORE : NULL};
-  enum pz_status status = pz_plan_page(&page, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
-  pz_text_free(text);
-  pz_arena_release(&arena);
-  return status;
+                              .explore = found ? EXPLORE : NULL};
+  pz_must(call, pz_plan_page(&page, &text, &bytes, pz_call_error(call)));
+  pz_defer(call, pz_free_text, text);
+  pz_file_save(call, path, text, bytes);
 }
 
-static enum pz_status explain(const struct pz_predicted *x, struct pz_explanation **out,
-                              struct pz_error *err) {
-  if (!x->s->explain) return PZ_OK;
-  return pz_training_explain(x->model, &x->machine.chip, pz_machine_net(&x->machine), &x->s->plan,
-                             out, err);
-}
+/* ---- the explanation ------------------------------------------------------------------------ */
 
-static enum pz_status tell_json(const struct pz_predicted *x, struct pz_error *err) {
-  json_t *j = predicted_json(x), *changes = NULL;
+/* Returns the explanation of the prediction, or NULL without --explain. */
+static const struct pz_explanation *explain_plan(struct pz_call *call,
+                                                 const struct pz_predicted *x) {
   struct pz_explanation *e = NULL;
-  enum pz_status status = PZ_OK;
-  if (!pz_prediction_fits(&x->run->p)) status = pz_predict_changes_json(x, &changes, err);
-  if (changes) json_object_set_new(j, "fits_with", changes);
-  if (status == PZ_OK) status = explain(x, &e, err);
-  if (e) json_object_set_new(j, "explain", pz_predict_explain_json(e));
-  pz_explanation_free(e);
-  if (status == PZ_OK) return pz_command_json(j, err);
-  json_decref(j);
-  return status;
+  if (!x->s->explain) return NULL;
+  pz_must(call, pz_training_explain(x->model, &x->machine->chip, pz_machine_net(x->machine),
+                                    &x->s->plan, &e, pz_call_error(call)));
+  pz_defer(call, pz_free_explanation, e);
+  return e;
 }
 
-static enum pz_status emit(const struct pz_predicted *x, struct pz_error *err) {
-  char *text = NULL;
-  enum pz_status status = pz_launch_text(x->model, &x->machine.chip, pz_machine_net(&x->machine),
-                                         &x->run->plan, &text, err);
-  if (status == PZ_OK && !pz_prediction_fits(&x->run->p)) {
-    size_t first = strcspn(text, "\n") + 1; /* the interpreter stands there */
-    pz_command_warn(x->s->common.quiet, "the plan does not fit in memory");
-    printf("%.*s# ", (int)first, text);
-    pz_predict_print_misfit(x);
-    fputs(text + first, stdout);
-  } else if (status == PZ_OK) {
-    fputs(text, stdout);
+static void append_change(struct pz_table *t, double change) {
+  if (change > 5e-6 || change < -5e-6)
+    pz_table_cell(t, "%+.2f%%", 100 * change);
+  else
+    pz_table_cell(t, "-");
+}
+
+static void print_explanation(struct pz_call *call, const struct pz_predicted *x,
+                              const struct pz_explanation *e) {
+  static const char *const field_heads[] = {"plan", "value", "from", NULL};
+  static const char *const constant_heads[] = {"constant", ">value", "unit",   ">step",
+                                               ">memory",  "part",   "source", NULL};
+  struct pz_table fields, constants;
+  pz_table_init(&fields, call->arena, field_heads);
+  for (uint32_t i = 0; i < e->n_fields; i++) {
+    pz_table_cell(&fields, "%s", e->fields[i].name);
+    pz_table_cell(&fields, "%s", e->fields[i].value);
+    pz_table_cell(&fields, "%s", e->fields[i].from);
   }
-  pz_text_free(text);
-  return status;
+  putchar('\n');
+  pz_must(call, pz_table_print(&fields, 0, stdout));
+  pz_table_init(&constants, call->arena, constant_heads);
+  for (uint32_t i = 0; i < e->n_constants; i++) {
+    const struct pz_constant_effect *c = &e->constants[i];
+    pz_table_cell(&constants, "%s", c->name);
+    pz_table_cell(&constants, "%g", c->value);
+    pz_table_cell(&constants, "%s", c->unit[0] ? c->unit : "-");
+    append_change(&constants, c->step_change);
+    append_change(&constants, c->memory_change);
+    pz_table_cell(&constants, "%s", c->part);
+    pz_table_cell(&constants, "%s: %s", c->kind, c->source);
+  }
+  printf(
+      "\nConstants that count for this plan; step, memory: the change if one is a tenth larger.\n"
+      "Rates of the chip and of the network are in 'phaze chip %s' and its cluster.\n",
+      x->machine->chip.name);
+  pz_must(call, pz_table_print(&constants, 0, stdout));
 }
 
-static enum pz_status tell(const struct pz_predicted *x, struct pz_error *err) {
-  struct pz_explanation *e = NULL;
-  if (x->s->emit) return emit(x, err);
-  if (x->s->common.json) return tell_json(x, err);
-  enum pz_status status = pz_predict_print(x, err);
-  if (status == PZ_OK) status = explain(x, &e, err);
-  if (e) status = pz_predict_explain(x, e);
-  pz_explanation_free(e);
-  return status;
+static json_t *explanation_json(const struct pz_explanation *e) {
+  json_t *from = json_object(), *constants = json_array();
+  for (uint32_t i = 0; i < e->n_fields; i++)
+    json_object_set_new(from, e->fields[i].name, json_string(e->fields[i].from));
+  for (uint32_t i = 0; i < e->n_constants; i++) {
+    const struct pz_constant_effect *c = &e->constants[i];
+    json_array_append_new(constants, json_pack("{s:s,s:f,s:s,s:s,s:s,s:s,s:f,s:f}", "name", c->name,
+                                               "value", c->value, "unit", c->unit, "kind", c->kind,
+                                               "source", c->source, "part", c->part, "step_change",
+                                               c->step_change, "memory_change", c->memory_change));
+  }
+  return json_pack("{s:o,s:f,s:o}", "from", from, "raised_by", e->raised_by, "constants",
+                   constants);
 }
 
-/* Nodes are filled, or a part of one is used: else the network is told too well. */
-static void warn_of_nodes(const struct pz_predicted *x) {
-  const struct pz_cluster *net = pz_machine_net(&x->machine);
-  int64_t node = net ? net->level[0].devices : 0, n = x->run->plan.devices;
+/* ---- the answer ----------------------------------------------------------------------------- */
+
+/* Prints the plan as a script.  A plan that does not fit is marked by a comment in its second line. */
+static void print_plan_script(struct pz_call *call, const struct pz_predicted *x) {
+  char *text = NULL;
+  pz_must(call, pz_launch_text(x->model, &x->machine->chip, pz_machine_net(x->machine),
+                               &x->run->plan, &text, pz_call_error(call)));
+  pz_defer(call, pz_free_text, text);
+  if (pz_prediction_fits(&x->run->p)) {
+    fputs(text, stdout);
+    return;
+  }
+  size_t interpreter_line = strcspn(text, "\n") + 1;
+  pz_command_warn(x->s->common.quiet, "the plan does not fit in memory");
+  printf("%.*s# ", (int)interpreter_line, text);
+  pz_predict_print_misfit(x);
+  fputs(text + interpreter_line, stdout);
+}
+
+static void print_predicted_json(struct pz_call *call, const struct pz_predicted *x) {
+  json_t *j = pz_json_built(call, json_pack("{s:o,s:s,s:s?}", "model", json_string(x->model),
+                                            "chip", x->machine->chip.name, "cluster",
+                                            pz_machine_net_name(x->machine)));
+  json_t *run = pz_json_built(call, pz_training_run_json(x->run));
+  json_object_update(j, run);
+  if (x->s->no_network) json_object_set_new(j, "no_network", json_true());
+  pz_machine_files_json(&x->s->machine, j);
+  json_object_set_new(j, "warnings", pz_machine_warnings(x->machine));
+  json_object_set_new(j, "cost", x->s->tokens ? pz_run_cost_json(&x->cost) : json_null());
+  if (!pz_prediction_fits(&x->run->p))
+    json_object_set(j, "fits_with", pz_predict_changes_json(call, x));
+  const struct pz_explanation *e = explain_plan(call, x);
+  if (e) json_object_set_new(j, "explain", explanation_json(e));
+  pz_command_print_json(call, json_incref(j));
+}
+
+/* Warns if the plan uses a part of a node only, because then the model of the network is too optimistic. */
+static void warn_of_partial_nodes(const struct pz_predicted *x) {
+  const struct pz_cluster *net = pz_machine_net(x->machine);
+  if (!net || net->instant || net->n_levels < 2) return;
+  int64_t node = net->level[0].devices, devices = x->run->plan.devices;
   char text[160];
-  if (!net || net->instant || net->n_levels < 2 || n <= node || n % node == 0) return;
+  if (devices <= node || devices % node == 0) return;
   snprintf(text, sizeof text,
            "%lld devices do not fill groups of %lld, the innermost level of cluster %s",
-           (long long)n, (long long)node, net->name);
+           (long long)devices, (long long)node, net->name);
   pz_command_warn(x->s->common.quiet, text);
 }
 
-/* The run of a plan file becomes the settings' plan, chip and cluster, as far as these were not given. */
-static enum pz_status read_plan(const char *path, struct pz_predict_settings *s,
-                                struct pz_run_plan **out, struct pz_error *err) {
+/* Predicts a plan and prints the answer.  Returns whether the plan fits in memory. */
+static bool predict_plan(struct pz_call *call, const struct pz_predict_settings *s,
+                         const char *model) {
+  struct pz_error *err = pz_call_error(call);
+  struct pz_plan plan = s->plan;
+  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&s->plan), s->common.quiet,
+                               .training = true};
+  if (s->emit) {
+    int emitted = pz_framework_find(pz_launch_names[s->emit]);
+    if (plan.framework >= 0 && plan.framework != emitted)
+      pz_raise(call, PZ_BAD_USE, "framework %s with --emit %s; accepted: the same",
+               pz_framework_names[plan.framework], pz_launch_names[s->emit]);
+    plan.framework = emitted;
+  }
+  if (plan.sp == 1 && plan.tp <= 1)
+    pz_raise(call, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
+  struct pz_machine *machine = pz_machine_open(call, &s->machine, use);
+  if (s->no_network) pz_network_make_instant(&machine->network, &machine->chip, use.devices);
+  if (s->trace) pz_file_require_output(call, s->trace, NULL, 0);
+  if (s->report) pz_file_require_output(call, s->report, NULL, 0);
+
+  struct pz_training_run *run = NULL;
+  pz_must(call, pz_training_predict(model, &machine->chip, pz_machine_net(machine), &plan,
+                                    s->trace != NULL, &run, err));
+  pz_defer(call, pz_free_training_run, run);
+  struct pz_predicted x = {.s = s, .model = model, .machine = machine, .run = run};
+  warn_of_partial_nodes(&x);
+  if (run->refusal[0] && !s->emit) pz_command_warn(s->common.quiet, run->refusal);
+  if (s->tokens) x.cost = pz_predict_cost(call, &x);
+  if (s->trace) pz_predict_write_trace(call, run, model, s->trace);
+  if (s->report) {
+    struct pz_scaling_row row = {.devices = run->plan.devices,
+                                 .batch = run->plan.batch,
+                                 .run = run,
+                                 .tokens_per_s_per_device = run->p.tokens_per_s_per_device};
+    struct pz_scaling one = {.rows = &row, .n_rows = 1};
+    pz_predict_write_page(call, s->report, model, machine, &one);
+  }
+
+  if (s->emit) {
+    print_plan_script(call, &x);
+  } else if (s->common.json) {
+    print_predicted_json(call, &x);
+  } else {
+    pz_predict_print(call, &x);
+    const struct pz_explanation *e = explain_plan(call, &x);
+    if (e) print_explanation(call, &x, e);
+  }
+  return pz_prediction_fits(&run->p);
+}
+
+/* ---- a plan file ---------------------------------------------------------------------------- */
+
+struct file_prediction {
+  struct pz_predict_settings *s;
+  const char *path;
+  bool fits;
+};
+
+/* Predicts the run of a plan file.  Options that were given override its plan, chip and cluster. */
+static void predict_run_of_file(struct pz_call *call, void *ctx) {
+  struct file_prediction *f = ctx;
+  struct pz_predict_settings *s = f->s;
   struct pz_run_plan_options o = pz_run_plan_options_default();
-  struct pz_run_plan *r = NULL;
   const char *name;
-  enum pz_status status = pz_machine_run(path, &o, &name, &r, err);
-  *out = r;
-  if (status == PZ_OK && r->config)
-    status = pz_fail(err, PZ_BAD_INPUT,
-                     "%s describes its model by a config; accepted: a model by its name or the "
-                     "path of its config.json",
-                     name);
-  if (status != PZ_OK) return status;
+  struct pz_run_plan *r = pz_machine_read_run(call, f->path, &o, &name);
+  if (r->config)
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s describes its model by a config; accepted: a model by its name or the path of its "
+             "config.json",
+             name);
   pz_run_plan_change(r, &s->plan);
   s->plan = r->plan;
   if (!s->machine.chip) s->machine.chip = r->chip;
   if (!s->machine.cluster) s->machine.cluster = r->cluster;
-  return s->machine.chip
-             ? PZ_OK
-             : pz_fail(err, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP", name);
+  if (!s->machine.chip) pz_raise(call, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP", name);
+  f->fits = predict_plan(call, s, r->model);
 }
 
-/* `fits`: the plan does. */
-static enum pz_status predict_plan(const struct pz_predict_settings *s, const char *model,
-                                   bool *fits, struct pz_error *err) {
-  struct pz_predicted x = {.s = s, .model = model};
-  struct pz_plan plan = s->plan;
-  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&s->plan), s->common.quiet,
-                               .training = true};
-  enum pz_status status = PZ_OK;
-  if (s->emit) {
-    int emitted = pz_framework_find(pz_launch_names[s->emit]);
-    if (plan.framework >= 0 && plan.framework != emitted)
-      status = pz_fail(err, PZ_BAD_USE, "framework %s with --emit %s; accepted: the same",
-                       pz_framework_names[plan.framework], pz_launch_names[s->emit]);
-    plan.framework = emitted;
-  }
-  if (status == PZ_OK && plan.sp == 1 && plan.tp <= 1)
-    status = pz_fail(err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
-  if (status == PZ_OK) status = pz_machine_load(&s->machine, use, &x.machine, err);
-  if (status == PZ_OK && s->no_network)
-    pz_network_make_instant(&x.machine.at, &x.machine.chip, use.devices);
-  if (status == PZ_OK && s->trace) status = pz_file_output(s->trace, NULL, 0, err);
-  if (status == PZ_OK && s->report) status = pz_file_output(s->report, NULL, 0, err);
-  if (status == PZ_OK)
-    status = pz_training_predict(model, &x.machine.chip, pz_machine_net(&x.machine), &plan,
-                                 s->trace != NULL, &x.run, err);
-  if (status == PZ_OK) warn_of_nodes(&x);
-  if (status == PZ_OK && x.run->refusal[0] && !s->emit)
-    pz_command_warn(s->common.quiet, x.run->refusal);
-  if (status == PZ_OK && s->tokens) status = pz_predict_cost(&x, &x.cost, err);
-  if (status == PZ_OK && s->trace) status = pz_predict_write_trace(x.run, model, s->trace, err);
-  if (status == PZ_OK && s->report) {
-    struct pz_scaling_row row = {.devices = x.run->plan.devices,
-                                 .batch = x.run->plan.batch,
-                                 .run = x.run,
-                                 .tokens_per_s_per_device = x.run->p.tokens_per_s_per_device};
-    struct pz_scaling one = {.rows = &row, .n_rows = 1};
-    status = pz_predict_write_page(s->report, model, &x.machine, &one, err);
-  }
-  if (status == PZ_OK) status = tell(&x, err);
-  if (status == PZ_OK) *fits = pz_prediction_fits(&x.run->p);
-  pz_training_run_free(x.run);
-  return status;
-}
-
-/* What is wrong with the plan is said of its file. */
-static enum pz_status predict_file(struct pz_predict_settings *s, const char *path, bool *fits,
-                                   struct pz_error *err) {
-  struct pz_run_plan *file = NULL;
+/* Like predict_plan(), for a plan file, whose name the message of every error about the input contains. */
+static bool predict_file(struct pz_call *call, struct pz_predict_settings *s, const char *path) {
+  struct file_prediction f = {.s = s, .path = path};
   struct pz_error why = {0};
-  enum pz_status status = read_plan(path, s, &file, &why);
-  if (status == PZ_OK) status = predict_plan(s, file->model, fits, &why);
-  bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  if (input && !strstr(why.message, path))
-    status = pz_fail(err, status, "%s: %s", path, why.message);
-  else
-    *err = why;
-  pz_run_plan_free(file);
-  return status;
+  enum pz_status status = pz_border(predict_run_of_file, &f, &why);
+  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
+  if (about_input && !strstr(why.message, path))
+    pz_raise(call, status, "%s: %s", path, why.message);
+  if (status != PZ_OK) pz_raise_again(call, &why);
+  return f.fits;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Options that need another; NULL, or what is wrong. */
-static const char *needs_another(const struct pz_predict_settings *s) {
+/* Returns what is wrong with the combination of options, or NULL.  `is_plan`: the argument is a plan file. */
+static const char *find_misuse(struct pz_call *call, const struct pz_predict_settings *s,
+                               const char *model, bool is_plan) {
+  const struct pz_option *alone =
+      s->runs ? pz_command_changed(&pz_cmd_predict, AT(machine), s, &defaults) : NULL;
+  if (alone) {
+    char name[64];
+    return pz_format(call, "--%s is for one MODEL; --runs takes all from the table",
+                     pz_option_name(alone, name, sizeof name));
+  }
   if (s->csv && !s->runs) return "--csv requires --runs";
   if (s->emit && (s->common.json || s->explain || s->tokens || s->no_network))
     return "--emit cannot be combined with --json, --explain, --tokens or --no-network";
@@ -261,24 +325,8 @@ static const char *needs_another(const struct pz_predict_settings *s) {
     return "--price and --mtbf-hours require --tokens";
   if (!(s->mtbf_hours > 0) && (s->checkpoint_s >= 0 || s->restart_s >= 0))
     return "--checkpoint-s and --restart-s require --mtbf-hours";
-  return NULL;
-}
-
-/* The same with what the settings are for; `text` may hold it. */
-static const char *misuse(const struct pz_predict_settings *s, const char *model, bool plan,
-                          char *text, size_t size) {
-  const struct pz_option *alone =
-      s->runs ? pz_command_changed(&pz_cmd_predict, AT(machine), s, &defaults) : NULL;
-  if (alone) {
-    char name[64];
-    snprintf(text, size, "--%s is for one MODEL; --runs takes all from the table",
-             pz_option_name(alone, name, sizeof name));
-    return text;
-  }
-  const char *wrong = needs_another(s);
-  if (wrong) return wrong;
   if (s->runs) return NULL;
-  if (!s->machine.chip && !plan) return "--chip is required with a MODEL";
+  if (!s->machine.chip && !is_plan) return "--chip is required with a MODEL";
   if (s->trace && (pz_file_same(s->trace, model) || pz_machine_reads(&s->machine, s->trace)))
     return "--trace would overwrite the input file";
   if (s->report && (pz_file_same(s->report, model) || pz_machine_reads(&s->machine, s->report)))
@@ -286,26 +334,23 @@ static const char *misuse(const struct pz_predict_settings *s, const char *model
   return NULL;
 }
 
-static enum pz_exit run(int argc, char **argv) {
+static void predict(struct pz_call *call, struct pz_invocation *in) {
   SETTINGS s = defaults;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_predict, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args != (s.runs ? 0 : 1))
-    return pz_command_misuse(&pz_cmd_predict,
-                             "expected one MODEL or PLAN.json, or --runs FILE.csv");
-  char text[120];
-  bool plan = !s.runs && pz_machine_is_plan(argv[1]);
-  const char *wrong = misuse(&s, argv[1], plan, text, sizeof text);
-  if (wrong) return pz_command_misuse(&pz_cmd_predict, wrong);
+  if (!pz_command_options(call, in, &s)) return;
+  if (in->n_args != (s.runs ? 0 : 1))
+    pz_command_refuse(call, in, "expected one MODEL or PLAN.json, or --runs FILE.csv");
+  const char *model = in->args[0];
+  bool is_plan = !s.runs && pz_machine_is_plan(model);
+  const char *misuse = find_misuse(call, &s, model, is_plan);
+  if (misuse) pz_command_refuse(call, in, misuse);
   bool fits = true;
-  enum pz_status status = plan     ? predict_file(&s, argv[1], &fits, &err)
-                          : s.runs ? pz_predict_runs(&s, &err)
-                                   : predict_plan(&s, argv[1], &fits, &err);
-  if (status != PZ_OK) return pz_command_fail(&err);
-  code = pz_command_end();
-  return code == PZ_EXIT_DONE && !fits ? PZ_EXIT_NO_ANSWER : code;
+  if (s.runs)
+    pz_predict_runs(call, &s);
+  else if (is_plan)
+    fits = predict_file(call, &s, model);
+  else
+    fits = predict_plan(call, &s, model);
+  if (!fits) in->exit = PZ_EXIT_NO_ANSWER;
 }
 
 const struct pz_command pz_cmd_predict = {
@@ -336,5 +381,6 @@ const struct pz_command pz_cmd_predict = {
         "  phaze predict --runs runs.csv --csv predicted.csv\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
-    .run = run,
+    .n_args = -1,
+    .body = predict,
 };

@@ -1,9 +1,14 @@
-/* phaze rehearse: the script that runs single ranks of a plan on one GPU, and what its results say of the plan. */
+/* phaze rehearse: prints the script that runs single ranks of a plan on one GPU, or compares the results of that script
+ * with the prediction.
+ *
+ * rehearse() reads the plan and its machine with read_input(); then print_script() prints the script, or
+ * compare_results() reads the results, writes the corrected chip, and prints the comparison.  The script and the
+ * comparison are made by pz_rehearsal_script() and pz_rehearsal_read(). */
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/tune_options.h"
-#include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "report/table.h"
@@ -38,30 +43,17 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* PLAN, with its text. */
+/* The plan to rehearse. */
 struct rehearse_input {
   const SETTINGS *s;
-  const char *name;
-  char *text;
+  const char *name; /* of the file, for messages */
+  const char *text; /* of the file, which the script starts if it is a launch script */
   struct pz_run_plan *run;
-  struct pz_machine machine;
-  struct pz_diff_side side;
+  const struct pz_machine *machine;
+  struct pz_diff_side side; /* the same for the library */
 };
 
-static enum pz_status take_framework(struct rehearse_input *x, struct pz_error *err) {
-  int *own = &x->run->plan.framework, asked = x->s->framework;
-  if (!asked) return PZ_OK;
-  int framework = pz_framework_find(frameworks[asked]);
-  if (*own >= 0 && *own != framework)
-    return pz_fail(err, PZ_BAD_USE,
-                   "--framework %s, but %s is a plan of %s; accepted: a plan of this framework "
-                   "('phaze place --framework %s')",
-                   frameworks[asked], x->name, pz_framework_names[*own], frameworks[asked]);
-  *own = framework;
-  return PZ_OK;
-}
-
-static enum pz_status read_input(struct rehearse_input *x, const char *path, struct pz_error *err) {
+static void read_input(struct pz_call *call, struct rehearse_input *x, const char *path) {
   const SETTINGS *s = x->s;
   struct pz_run_plan_options o = pz_run_plan_options_default();
   size_t bytes = 0;
@@ -71,113 +63,122 @@ static enum pz_status read_input(struct rehearse_input *x, const char *path, str
   o.devices = s->devices;
   o.set = s->set;
   o.ignore = s->ignore;
-  enum pz_status status =
-      pz_file_read(standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &x->text, &bytes, err);
-  if (status == PZ_OK) status = pz_run_plan_read(x->name, x->text, bytes, &o, &x->run, err);
-  if (status == PZ_OK) status = take_framework(x, err);
-  if (status == PZ_OK) pz_tune_warn(s->common.quiet, x->run);
-  if (status == PZ_OK)
-    status = pz_machine_of_run(&s->machine, x->name, s->common.quiet, x->run, &x->machine, err);
+  x->text = pz_file_text(call, standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
+  pz_must(call, pz_run_plan_read(x->name, x->text, bytes, &o, &x->run, pz_call_error(call)));
+  pz_defer(call, pz_free_run_plan, x->run);
+  if (s->framework) {
+    const char *asked_name = frameworks[s->framework];
+    int asked = pz_framework_find(asked_name), own = x->run->plan.framework;
+    if (own >= 0 && own != asked)
+      pz_raise(call, PZ_BAD_USE,
+               "--framework %s, but %s is a plan of %s; accepted: a plan of this framework "
+               "('phaze place --framework %s')",
+               asked_name, x->name, pz_framework_names[own], asked_name);
+    x->run->plan.framework = asked;
+  }
+  pz_tune_warn(s->common.quiet, x->run);
+  x->machine = pz_machine_of(call, &s->machine, x->name, s->common.quiet, x->run);
   x->side = (struct pz_diff_side){.size = sizeof x->side,
                                   .run = x->run,
-                                  .chip = &x->machine.chip,
-                                  .net = pz_machine_net(&x->machine)};
-  return status;
+                                  .chip = &x->machine->chip,
+                                  .net = pz_machine_net(x->machine)};
 }
 
-static enum pz_status print_script(struct rehearse_input *x, struct pz_error *err) {
+static void print_script(struct pz_call *call, const struct rehearse_input *x) {
   char *script = NULL;
-  enum pz_status status = pz_rehearsal_script(&x->side, x->text, x->s->set, &script, err);
-  if (status == PZ_OK) fputs(script, stdout);
-  pz_text_free(script);
-  return status;
+  pz_must(call, pz_rehearsal_script(&x->side, x->text, x->s->set, &script, pz_call_error(call)));
+  pz_defer(call, pz_free_text, script);
+  fputs(script, stdout);
 }
 
 /* ---- the comparison as tables ----------------------------------------------------------------- */
 
-static void figure_cells(struct pz_table *t, const struct pz_rehearsed_rank *k, int i) {
+/* Appends the row of measure i of a rank: the error of the prediction, and with the measured compute. */
+static void append_measure(struct pz_table *t, const struct pz_rehearsed_rank *k, int i) {
   static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
                                        "reserved (GB)"};
-  double by = i == PZ_REHEARSAL_COMPUTE ? 1 : 1e9, m = k->measured[i], p = k->predicted[i];
-  const char *word = k->status == PZ_RANK_OOM ? "out of memory" : "failed";
+  bool is_time = i == PZ_REHEARSAL_COMPUTE;
+  double unit = is_time ? 1 : 1e9, measured = k->measured[i], predicted = k->predicted[i];
   pz_table_cell(t, "%" PRId64, k->rank);
   pz_table_cell(t, "%" PRId64, k->stage + 1);
   pz_table_cell(t, "%s", labels[i]);
-  pz_table_cell(t, by > 1 ? "%.1f" : "%.4g", p / by);
-  if (m > 0)
-    pz_table_cell(t, by > 1 ? "%.1f" : "%.4g", m / by);
+  pz_table_cell(t, is_time ? "%.4g" : "%.1f", predicted / unit);
+  if (measured > 0)
+    pz_table_cell(t, is_time ? "%.4g" : "%.1f", measured / unit);
   else
-    pz_table_cell(t, "%s", word);
+    pz_table_cell(t, "%s", k->status == PZ_RANK_OOM ? "out of memory" : "failed");
   if (k->status == PZ_RANK_OK)
-    pz_table_cell(t, "%+.1f%%", 100 * (p / m - 1));
+    pz_table_cell(t, "%+.1f%%", 100 * (predicted / measured - 1));
   else
     pz_table_cell(t, "-");
-  if (k->corrected_s > 0 && by == 1)
-    pz_table_cell(t, "%+.1f%%", 100 * (k->corrected_s / m - 1));
+  if (k->corrected_s > 0 && is_time)
+    pz_table_cell(t, "%+.1f%%", 100 * (k->corrected_s / measured - 1));
   else
     pz_table_cell(t, "-");
 }
 
-static enum pz_status print_ranks(const struct pz_rehearsal *r, struct pz_arena *arena) {
+static void print_ranks(struct pz_call *call, const struct pz_rehearsal *r) {
   static const char *const heads[] = {">rank",     ">stage", "measure",    ">predicted",
                                       ">measured", ">error", ">corrected", NULL};
   struct pz_table t;
-  pz_table_init(&t, arena, heads);
+  pz_table_init(&t, call->arena, heads);
   for (uint32_t k = 0; k < r->n_ranks; k++)
     for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++)
       if (r->ranks[k].status == PZ_RANK_OK || i == PZ_REHEARSAL_RESERVED)
-        figure_cells(&t, &r->ranks[k], i);
-  return pz_table_print(&t, 0, stdout);
+        append_measure(&t, &r->ranks[k], i);
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
+/* Prints whether the plan fits, by the rank with the least memory to spare. */
 static void print_fit(const struct pz_rehearsal *r) {
-  const struct pz_rehearsed_rank *most = NULL;
+  const struct pz_rehearsed_rank *tightest = NULL;
   putchar('\n');
   for (uint32_t i = 0; i < r->n_ranks; i++) {
     const struct pz_rehearsed_rank *k = &r->ranks[i];
     if (k->status == PZ_RANK_OOM)
       printf("the plan does not fit: rank %" PRId64 " ran out of memory\n", k->rank);
     if (k->status == PZ_RANK_OK &&
-        (!most || k->usable_bytes - k->needed_bytes < most->usable_bytes - most->needed_bytes))
-      most = k;
+        (!tightest ||
+         k->usable_bytes - k->needed_bytes < tightest->usable_bytes - tightest->needed_bytes))
+      tightest = k;
   }
-  if (!most) return;
+  if (!tightest) return;
   double spare_gb = r->spare_bytes / 1e9;
-  printf("%s: rank %" PRId64 " reserves %.1f GB of %.1f GB usable, %.1f GB %s\n",
-         spare_gb < 0  ? "the plan does not fit"
-         : !r->fits    ? "the other ranks fit"
-         : r->complete ? "the plan fits"
-                       : "the ranks that ran fit, but not all that decide were measured",
-         most->rank, most->needed_bytes / 1e9, most->usable_bytes / 1e9,
-         spare_gb < 0 ? -spare_gb : spare_gb, spare_gb < 0 ? "too much" : "to spare");
-  double more = most->measured[PZ_REHEARSAL_RESERVED] - most->predicted[PZ_REHEARSAL_RESERVED];
-  if (more > 0) printf("that is %.1f GB more than predicted\n", more / 1e9);
+  bool lacking = spare_gb < 0;
+  const char *verdict = "the ranks that ran fit, but not all that decide were measured";
+  if (lacking)
+    verdict = "the plan does not fit";
+  else if (!r->fits)
+    verdict = "the other ranks fit";
+  else if (r->complete)
+    verdict = "the plan fits";
+  printf("%s: rank %" PRId64 " reserves %.1f GB of %.1f GB usable, %.1f GB %s\n", verdict,
+         tightest->rank, tightest->needed_bytes / 1e9, tightest->usable_bytes / 1e9,
+         lacking ? -spare_gb : spare_gb, lacking ? "too much" : "to spare");
+  double excess_bytes =
+      tightest->measured[PZ_REHEARSAL_RESERVED] - tightest->predicted[PZ_REHEARSAL_RESERVED];
+  if (excess_bytes > 0) printf("that is %.1f GB more than predicted\n", excess_bytes / 1e9);
 }
 
-static enum pz_status print_results(const struct rehearse_input *x, const struct pz_rehearsal *r,
-                                    struct pz_error *err) {
-  struct pz_arena arena;
+static void print_results(struct pz_call *call, const struct rehearse_input *x,
+                          const struct pz_rehearsal *r) {
   char text[700];
-  pz_arena_init(&arena, NULL);
   snprintf(text, sizeof text,
            "%.200s on %" PRId64
            " x %s: %u rank%s rehearsed with %s %.60s, PyTorch %.60s, on one %.100s",
-           x->run->model, x->run->plan.devices, x->machine.chip.name, r->n_ranks,
+           x->run->model, x->run->plan.devices, x->machine->chip.name, r->n_ranks,
            pz_text_s(r->n_ranks), r->framework, r->version, r->torch, r->device);
   printf("%s\n\n", pz_text_plain(text));
-  enum pz_status status = print_ranks(r, &arena);
+  print_ranks(call, r);
   print_fit(r);
-  if (status == PZ_OK && r->chip) {
-    status = pz_machine_print_factors(r->factors, r->n_factors, &arena);
+  if (r->chip) {
+    pz_machine_show_factors(call, r->factors, r->n_factors);
     printf("\nstep with network and pipeline: %.4g s predicted, %.4g s with the measured compute\n",
            r->p.step_s, r->corrected.step_s);
   }
   for (uint32_t i = 0; i < r->n_notes; i++)
     printf("%snote: %s\n", i ? "" : "\n",
            pz_text_plain(pz_text_copy(text, sizeof text, r->notes[i])));
-  pz_arena_release(&arena);
-  if (status != PZ_OK && err->status == PZ_OK) return pz_fail(err, status, "out of memory");
-  return status;
 }
 
 /* ---- the comparison as JSON ------------------------------------------------------------------- */
@@ -205,7 +206,7 @@ static json_t *results_json(const struct rehearse_input *x, const struct pz_rehe
   for (uint32_t i = 0; i < r->n_ranks; i++) json_array_append_new(ranks, rank_json(&r->ranks[i]));
   for (uint32_t i = 0; i < r->n_notes; i++) json_array_append_new(notes, json_string(r->notes[i]));
   json_t *o = json_pack("{s:o,s:s,s:s,s:s,s:s,s:s,s:s}", "model", json_string(x->run->model),
-                        "chip", x->machine.chip.name, "plan", r->plan, "framework", r->framework,
+                        "chip", x->machine->chip.name, "plan", r->plan, "framework", r->framework,
                         "version", r->version, "torch", r->torch, "device", r->device);
   json_object_set_new(o, "ranks", ranks);
   json_object_set_new(o, "fits", json_boolean(r->fits));
@@ -222,57 +223,68 @@ static json_t *results_json(const struct rehearse_input *x, const struct pz_rehe
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
-static enum pz_status write_corrected(const struct rehearse_input *x, const struct pz_rehearsal *r,
-                                      const char *path, struct pz_error *err) {
+/* Writes the chip with the measured factors of compute, unless that would overwrite a file that was read. */
+static void write_corrected_chip(struct pz_call *call, const struct rehearse_input *x,
+                                 const struct pz_rehearsal *r) {
+  const char *path = x->s->out;
   const char *inputs[4] = {x->s->results, x->name};
   size_t n = 2;
   if (x->run->chip && pz_file_named(x->run->chip)) inputs[n++] = x->run->chip;
   if (x->run->cluster && pz_file_named(x->run->cluster)) inputs[n++] = x->run->cluster;
   if (!r->chip)
-    return pz_fail(err, PZ_NO_ANSWER, "%s: no rank ran to its end: nothing to write to %s",
-                   x->s->results, path);
-  enum pz_status status = pz_file_output(path, inputs, n, err);
-  return status == PZ_OK ? pz_machine_write_chip(r->chip, path, err) : status;
+    pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran to its end: nothing to write to %s",
+             x->s->results, path);
+  pz_file_require_output(call, path, inputs, n);
+  pz_machine_save_chip(call, r->chip, path);
 }
 
-static enum pz_status compare(struct rehearse_input *x, bool *fits, struct pz_error *err) {
+/* Returns whether the plan fits by what was measured. */
+static bool compare_results(struct pz_call *call, const struct rehearse_input *x) {
+  const SETTINGS *s = x->s;
   struct pz_rehearsal *r = NULL;
-  char *text = NULL;
   size_t bytes = 0;
-  enum pz_status status = pz_file_read(x->s->results, PZ_REHEARSAL_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_rehearsal_read(&x->side, x->s->results, text, bytes, &r, err);
-  if (status == PZ_OK && x->s->out) status = write_corrected(x, r, x->s->out, err);
-  if (status == PZ_OK)
-    status =
-        x->s->common.json ? pz_command_json(results_json(x, r), err) : print_results(x, r, err);
-  if (status == PZ_OK) *fits = r->fits;
-  pz_rehearsal_free(r);
-  pz_free(text);
-  return status;
+  const char *text = pz_file_text(call, s->results, PZ_REHEARSAL_MOST_BYTES, &bytes);
+  pz_must(call, pz_rehearsal_read(&x->side, s->results, text, bytes, &r, pz_call_error(call)));
+  pz_defer(call, pz_free_rehearsal, r);
+  if (s->out) write_corrected_chip(call, x, r);
+  if (s->common.json)
+    pz_command_print_json(call, results_json(x, r));
+  else
+    print_results(call, x, r);
+  return r->fits;
 }
 
-static enum pz_exit run(int argc, char **argv) {
-  SETTINGS s = defaults;
-  struct pz_long_call call;
-  struct rehearse_input x = {.s = &s};
-  bool fits = true;
-  if (!pz_call_begin(&call, &pz_cmd_rehearse, argc, argv, &s)) return call.code;
-  if (!s.results && (s.out || s.common.json))
-    return pz_command_misuse(&pz_cmd_rehearse, s.out ? "-o requires --results FILE.csv"
-                                                     : "--json requires --results FILE.csv");
-  struct pz_error why = {0};
-  enum pz_status status = read_input(&x, argv[1], &why);
-  if (status == PZ_OK) status = s.results ? compare(&x, &fits, &why) : print_script(&x, &why);
-  bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  bool named = strstr(why.message, x.name) || (s.results && strstr(why.message, s.results));
-  if (input && !named)
-    status = pz_fail(&call.err, status, "%s: %s", x.name, why.message);
+struct rehearsal_work {
+  struct rehearse_input input;
+  const char *path;
+  bool fits;
+};
+
+static void rehearse_plan(struct pz_call *call, void *ctx) {
+  struct rehearsal_work *work = ctx;
+  read_input(call, &work->input, work->path);
+  if (work->input.s->results)
+    work->fits = compare_results(call, &work->input);
   else
-    call.err = why;
-  pz_run_plan_free(x.run);
-  pz_free(x.text);
-  enum pz_exit code = pz_call_end(&call, status);
-  return code == PZ_EXIT_DONE && !fits ? PZ_EXIT_NO_ANSWER : code;
+    print_script(call, &work->input);
+}
+
+/* The message of every error about the input contains the name of the plan or of the results. */
+static void rehearse(struct pz_call *call, struct pz_invocation *in) {
+  SETTINGS s = defaults;
+  if (!pz_command_options(call, in, &s)) return;
+  if (!s.results && s.out) pz_command_refuse(call, in, "-o requires --results FILE.csv");
+  if (!s.results && s.common.json)
+    pz_command_refuse(call, in, "--json requires --results FILE.csv");
+  struct rehearsal_work work = {.input = {.s = &s}, .path = in->args[0], .fits = true};
+  struct pz_error why = {0};
+  enum pz_status status = pz_border(rehearse_plan, &work, &why);
+  const char *name = work.input.name;
+  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
+  bool named = strstr(why.message, name) || (s.results && strstr(why.message, s.results));
+  if (about_input && !named) pz_raise(call, status, "%s: %s", name, why.message);
+  if (status != PZ_OK) pz_raise_again(call, &why);
+  if (!work.fits) in->exit = PZ_EXIT_NO_ANSWER;
 }
 
 const struct pz_command pz_cmd_rehearse = {
@@ -301,5 +313,5 @@ const struct pz_command pz_cmd_rehearse = {
     .defaults = &defaults,
     .n_args = 1,
     .argument = "PLAN",
-    .run = run,
+    .body = rehearse,
 };

@@ -1,4 +1,4 @@
-/* phaze report: a run as one HTML file. */
+/* phaze report: writes a saved run as one HTML file, and the data of its charts as CSV files. */
 #include "cli/command.h"
 #include "cli/report_file.h"
 #include "cli/study_run.h"
@@ -26,63 +26,40 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* The run's result with all that a report shows: what the run does not have is made. */
-static enum pz_status complete(struct pz_run *r, struct pz_error *err) {
-  enum pz_status status = pz_run_detail(r, err);
-  bool baselines = status == PZ_OK && !pz_run_result(r)->training_detail;
-  return baselines ? pz_run_compare(r, NULL, err) : status;
-}
-
-static enum pz_status make(const struct settings *s, const char *dir, const char *file,
-                           json_t **document, struct pz_error *err) {
-  struct pz_run *r = NULL;
-  struct pz_progress progress;
-  enum pz_progress_style style =
-      s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
-  struct pz_run_options o = pz_run_options_default();
-  o.dir = dir;
-  o.threads = (unsigned)s->threads;
-  o.progress = pz_command_progress;
-  o.ctx = &progress;
-  pz_progress_start(&progress, stderr, style, "report", "parts", 1);
-  enum pz_status status = pz_run_look(&o, &r, err);
-  if (status == PZ_OK) status = pz_file_output(file, NULL, 0, err); /* asked before long work */
-  if (status == PZ_OK) status = complete(r, err);
-  if (status == PZ_OK)
-    status = pz_report_write(pz_run_result(r), file, s->csv, s->common.json ? document : NULL, err);
-  pz_run_close(r);
-  return status;
-}
-
-static enum pz_status report(const struct settings *s, const char *dir, struct pz_error *err) {
-  char path[4096];
-  const char *file = s->file ? s->file : path;
-  json_t *document = NULL;
-  enum pz_status status = pz_report_path(dir, path, sizeof path, err);
-  if (status == PZ_OK) status = make(s, dir, file, &document, err);
-  if (status == PZ_OK && s->common.json)
-    status = pz_command_json(document, err);
-  else if (status == PZ_OK)
-    printf("%s\n", pz_text_plain(s->file ? pz_text_copy(path, sizeof path, file) : path));
-  return status;
-}
-
-static bool is_run(const char *dir, const char *file) {
+static bool is_run_file(const char *dir, const char *file) {
   char path[4096];
   int n = snprintf(path, sizeof path, "%s/run.sqlite", dir);
   return n > 0 && (size_t)n < sizeof path && pz_file_same(path, file);
 }
 
-static enum pz_exit run(int argc, char **argv) {
+static void report(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_report, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args != 1) return pz_command_misuse(&pz_cmd_report, "expected one run directory");
-  if (s.file && is_run(argv[1], s.file))
-    return pz_command_misuse(&pz_cmd_report, "--output would overwrite the run");
-  return report(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  struct pz_progress progress;
+  struct pz_run *run = NULL;
+  if (!pz_command_options(call, in, &s)) return;
+  const char *dir = in->args[0];
+  if (in->n_args != 1) pz_command_refuse(call, in, "expected one run directory");
+  if (s.file && is_run_file(dir, s.file))
+    pz_command_refuse(call, in, "--output would overwrite the run");
+  const char *default_file = pz_report_path(call, dir);
+  const char *file = s.file ? s.file : default_file;
+  struct pz_run_options o = pz_run_options_default();
+  o.dir = dir;
+  o.threads = (unsigned)s.threads;
+  o.progress = pz_command_progress;
+  o.ctx = &progress;
+  pz_progress_start(&progress, stderr,
+                    s.common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "report",
+                    "parts", 1);
+  pz_must(call, pz_run_look(&o, &run, pz_call_error(call)));
+  pz_defer(call, pz_study_run_close, run);
+  pz_file_require_output(call, file, NULL, 0); /* asked before the long work */
+  pz_report_complete(call, run);
+  json_t *document = pz_report_write(call, pz_run_result(run), file, s.csv);
+  if (s.common.json)
+    pz_command_print_json(call, json_incref(document));
+  else
+    printf("%s\n", pz_text_plain(pz_copy_text(call, file)));
 }
 
 const struct pz_command pz_cmd_report = {
@@ -100,5 +77,6 @@ const struct pz_command pz_cmd_report = {
               "  phaze report run -o six-models.html --csv tables\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
-    .run = run,
+    .n_args = -1,
+    .body = report,
 };

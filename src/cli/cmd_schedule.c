@@ -1,16 +1,20 @@
-/* phaze schedule: the shortest schedule of operators on a chip's cores, for the layers of a model,
- * for the passes of a training plan, or for an instance file. */
+/* phaze schedule: the shortest schedule of operators on a chip's cores, for the layers of a model, for the passes of a
+ * training plan, or for an instance file.
+ *
+ * schedule() checks the arguments; then schedule_instance(), schedule_plan() or schedule_model() solves the schedules
+ * into the lists of a struct schedule_job, and report_schedules() writes the trace and prints them. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "cli/machine_options.h"
-#include "cli/schedule_view.h"
+#include "cli/owned.h"
 #include "cli/workload_options.h"
-#include "core/alloc.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
 #include "core/vec.h"
+#include "report/gantt.h"
+#include "report/schedule_table.h"
 
 struct settings {
   struct pz_common common;
@@ -18,10 +22,10 @@ struct settings {
   int exclusive, solver;
   int64_t steps;
   double seconds;
-  struct pz_machine_options machine; /* from here on: of a MODEL or a plan only */
+  struct pz_machine_options machine; /* this field and those below: not with --instance */
   const char *layers;
   bool gantt;
-  struct of_model { /* of a MODEL only */
+  struct { /* with a MODEL only */
     int modes;
     struct pz_workload_options w;
   } model;
@@ -29,7 +33,7 @@ struct settings {
 
 static const struct settings defaults = {.model = {.w = PZ_WORKLOAD_DEFAULTS}};
 
-enum { NOT_GIVEN = -1 }; /* a choice the user left open */
+enum { NOT_GIVEN = -1 }; /* a choice that the user left open */
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
@@ -65,24 +69,319 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* What is being made, and its report. */
-struct job {
+/* What is scheduled, and the schedules. */
+struct schedule_job {
   const struct settings *s;
   struct pz_schedule_options how;
-  struct pz_arena arena;
-  struct pz_vec list;               /* struct pz_layer_schedule * */
-  struct pz_vec seconds;            /* double: what solving each took; of a plan none */
-  struct pz_plan_schedules *passes; /* of a plan: it holds the list */
   struct pz_progress progress;
-  struct pz_error *err;
+  struct pz_vec list;    /* const struct pz_layer_schedule *: those to show; one for an instance */
+  struct pz_vec seconds; /* double: solving time of each; none for a plan */
+  const char *model;     /* NULL: an instance */
+  const struct pz_workload *workload;     /* of a model without a plan, else NULL */
+  const struct pz_plan_schedules *passes; /* of a model with a plan, else NULL */
+  const char *chip, *cluster;             /* cluster of a plan; NULL: the chip's own link */
 };
 
-/* ---- solving -------------------------------------------------------------------------------- */
+/* ---- output --------------------------------------------------------------------------------- */
 
-/* A choice that was not given is the first. */
+static const struct pz_layer_schedule *schedule_at(const struct schedule_job *j, uint32_t i) {
+  return *pz_vec_at(&j->list, const struct pz_layer_schedule *, i);
+}
+
+static json_t *schedule_json(const struct schedule_job *j, uint32_t i) {
+  double solving_s = j->seconds.n ? *pz_vec_at(&j->seconds, double, i) : -1;
+  return pz_scheduled_json(schedule_at(j, i), solving_s);
+}
+
+static json_t *schedules_json(const struct schedule_job *j) {
+  double sum_s[2] = {0}; /* of each direction */
+  if (!j->model) return schedule_json(j, 0);
+  json_t *layers = json_array();
+  for (uint32_t i = 0; i < j->list.n; i++) {
+    const struct pz_layer_schedule *made = schedule_at(j, i);
+    json_array_append_new(layers, schedule_json(j, i));
+    sum_s[made->direction] += made->makespan_s * (double)made->count;
+  }
+  json_t *root = json_pack("{s:s,s:s}", "model", j->model, "chip", j->chip);
+  if (j->passes) {
+    json_object_set_new(root, "cluster", j->cluster ? json_string(j->cluster) : json_null());
+    json_object_set_new(root, "plan", pz_scheduled_plan_json(j->passes));
+    json_object_set_new(root, "microbatches", json_integer((json_int_t)j->passes->microbatches));
+  } else {
+    json_object_set_new(root, "modes", json_string(pz_modes_names[j->how.modes]));
+  }
+  if (j->how.modes == PZ_MODES_TWO)
+    json_object_set_new(root, "exclusive", json_string(pz_exclusive_names[j->how.exclusive]));
+  json_object_set_new(root, "layers", layers);
+  if (!j->s->layers)
+    json_object_set_new(
+        root, "totals",
+        json_pack("{s:f,s:f}", "forward_s", sum_s[PZ_FORWARD], "backward_s", sum_s[PZ_BACKWARD]));
+  return root;
+}
+
+static void print_instance(struct pz_call *call, const struct pz_layer_schedule *s) {
+  char gap[16];
+  printf("makespan %.9g, ", s->makespan_s);
+  if (s->optimal)
+    printf("optimal\n");
+  else
+    printf("gap at most %s (lower bound %.9g)\n",
+           pz_scheduled_gap_text(pz_scheduled_gap(s), false, gap), s->lower_bound_s);
+  if (s->makespan_s > 0)
+    printf(
+        "utilisation: tensor cores %.0f%%, vector cores %.0f%%; speedup over sequential execution "
+        "%.2fx\n\n",
+        100 * s->use[PZ_TENSOR_CORES], 100 * s->use[PZ_VECTOR_CORES], s->serial_s / s->makespan_s);
+  else
+    printf("no operator takes time\n\n");
+  pz_must(call, pz_gantt_print(s, call->arena, stdout));
+}
+
+static void print_title(const struct schedule_job *j) {
+  if (j->passes) {
+    const struct pz_plan *p = &j->passes->plan;
+    char line[PZ_PLAN_LINE_MOST];
+    printf("%s on %" PRId64 " x %s%s%s\n%s\n", j->model, p->devices, j->chip,
+           j->cluster ? " in " : "", j->cluster ? j->cluster : "",
+           pz_plan_line(p, true, line, sizeof line));
+    printf("sequence %" PRId64 ", microbatch %" PRId64 "; a step runs each pass %" PRId64
+           " times on each replica\n\n",
+           p->seq, p->mbs, j->passes->microbatches);
+    return;
+  }
+  const struct pz_workload_options *o = &j->workload->options;
+  enum pz_mode_set modes = j->how.modes;
+  char context[64];
+  printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "%s",
+         j->model, j->chip, o->seq, o->mbs, o->tp, pz_workload_context(o, context, sizeof context));
+  if (modes != PZ_MODES_ALL) printf(", modes %s", pz_modes_names[modes]);
+  if (modes == PZ_MODES_TWO) printf(", exclusive %s", pz_exclusive_names[j->how.exclusive]);
+  printf("\n\n");
+}
+
+/* Prints the table of the schedules, and the Gantt chart of each if layers were chosen or --gantt was given. */
+static void print_schedules(struct pz_call *call, const struct schedule_job *j) {
+  static const char cores[] = "mode: number of tensor (t) and vector (v) cores";
+  static const char single[] = "mode: one core of its type (single), or all (intra)";
+  print_title(j);
+  pz_must(call, pz_scheduled_table(j->list.items, j->list.n, !j->s->layers, call->arena, stdout));
+  fputs(j->passes
+            ? "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; %: utilisation "
+              "over the\nmakespan; speedup: over operators one after another (execution serial)\n"
+            : "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; tensor .. glb: "
+              "utilisation\nover the makespan; speedup: over sequential execution, each operator "
+              "in its fastest mode\n",
+        stdout);
+  if (!j->s->layers && !j->s->gantt) return;
+  printf("\n%s\nbars: # tensor cores, = vector cores only, ~ collectives; times in us\n",
+         j->how.modes == PZ_MODES_TWO ? single : cores);
+  for (uint32_t i = 0; i < j->list.n; i++) {
+    char title[256];
+    printf("\n%s\n", pz_scheduled_title(schedule_at(j, i), title));
+    pz_must(call, pz_gantt_print(schedule_at(j, i), call->arena, stdout));
+  }
+}
+
+/* Writes the trace of the schedules and prints them. */
+static void report_schedules(struct pz_call *call, const struct schedule_job *j) {
+  const struct settings *s = j->s;
+  if (s->trace) {
+    char *trace = NULL;
+    pz_must(call, pz_schedule_trace(j->list.items, j->list.n, &trace, pz_call_error(call)));
+    pz_command_save_text(call, s->trace, trace);
+  }
+  if (s->common.verbose && !s->common.quiet)
+    pz_must(call, pz_scheduled_statistics(j->list.items, j->list.n, call->arena, stderr));
+  if (s->common.json)
+    pz_command_print_json(call, schedules_json(j));
+  else if (j->model)
+    print_schedules(call, j);
+  else
+    print_instance(call, schedule_at(j, 0));
+}
+
+/* ---- an instance, or the layers of a model --------------------------------------------------- */
+
+/* Appends a schedule, which the call frees, with the time that it took. */
+static void append_schedule(struct pz_call *call, struct schedule_job *j,
+                            struct pz_layer_schedule *made, double start_s) {
+  double took_s = pz_clock_s() - start_s;
+  char title[256];
+  pz_defer(call, pz_free_layer_schedule, made);
+  if (j->s->common.verbose && !j->s->common.quiet)
+    pz_command_say("%s: %" PRId64 " steps in %.3f s", pz_scheduled_title(made, title), made->steps,
+                   took_s);
+  pz_append(call, &j->seconds, &took_s);
+  pz_append(call, &j->list, &made);
+}
+
+static void schedule_instance(struct pz_call *call, struct schedule_job *j) {
+  const char *path = j->s->instance;
+  struct pz_layer_schedule *made = NULL;
+  size_t bytes = 0;
+  double start_s = pz_clock_s();
+  j->progress.total = 1;
+  pz_progress_update(&j->progress, 0, path);
+  const char *text = pz_file_text(call, path, PZ_INSTANCE_MOST_BYTES, &bytes);
+  pz_must(call, pz_schedule_instance(path, text, bytes, &j->how, &made, pz_call_error(call)));
+  append_schedule(call, j, made, start_s);
+  report_schedules(call, j);
+}
+
+/* Returns the name after the next comma, or NULL after the last. */
+static const char *next_name(const char *at) {
+  const char *comma = strchr(at, ',');
+  return comma ? comma + 1 : NULL;
+}
+
+/* Returns whether the comma-separated list contains a layer, which is true of all layers without a list. */
+static bool is_chosen(const char *list, const char *layer) {
+  size_t n = strlen(layer);
+  if (!list) return true;
+  for (const char *at = list; at; at = next_name(at))
+    if (strcspn(at, ",") == n && strncmp(at, layer, n) == 0) return true;
+  return false;
+}
+
+static const char *name_at(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
+
+/* Raises PZ_BAD_USE if a name of the list is none of the layers in `names`, which ends with NULL. */
+static void check_layers(struct pz_call *call, const char *list, const char *model,
+                         const char *const *names) {
+  for (const char *at = list; at; at = next_name(at)) {
+    char all[256];
+    size_t n = strcspn(at, ","), i = 0;
+    while (names[i] && (strlen(names[i]) != n || strncmp(at, names[i], n) != 0)) i++;
+    if (!names[i])
+      pz_raise(call, PZ_BAD_USE, "--layer: %s has no layer '%.*s'; accepted: %s", model, (int)n, at,
+               pz_text_join(all, sizeof all, name_at, names));
+  }
+}
+
+/* Solves one pass of a layer.  Its integer program is written to the file that was named, with "-LAYER-PASS" before the
+ * end of the name. */
+static void schedule_layer(struct pz_call *call, struct schedule_job *j, struct pz_cost *cost,
+                           const struct pz_layer *l, enum pz_direction d) {
+  static const char *const passes[] = {"forward", "backward"};
+  struct pz_schedule_options how = j->how;
+  struct pz_layer_schedule *made = NULL;
+  double start_s = pz_clock_s();
+  if (how.lp) {
+    how.lp = pz_file_with(how.lp, pz_format(call, "-%s-%s", l->name, passes[d]), call->arena);
+    if (!how.lp) pz_must(call, PZ_NO_MEMORY);
+  }
+  pz_progress_update(&j->progress, j->list.n, pz_format(call, "%s %s", l->name, passes[d]));
+  pz_must(call, pz_schedule_layer(cost, l, d, &how, &made, pz_call_error(call)));
+  append_schedule(call, j, made, start_s);
+}
+
+static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
+
+static void schedule_model(struct pz_call *call, struct schedule_job *j, const char *model) {
+  const struct settings *s = j->s;
+  struct pz_workload *w = NULL;
+  const char *option = NULL;
+  int64_t group = pz_workload_group(&s->model.w, &option);
+  struct pz_machine_use use = {option, group, s->common.quiet, .training = false};
+  struct pz_cost *cost = pz_machine_cost(call, &s->machine, use);
+  pz_must(call, pz_workload_load(model, &s->model.w, &w, pz_call_error(call)));
+  pz_defer(call, pz_free_workload, w);
+  pz_command_warn(s->common.quiet, w->warning);
+
+  const char **names = pz_alloc(call, w->n_layers + 1, sizeof *names);
+  pz_defer(call, finish_progress, &j->progress);
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    names[i] = w->layers[i].name;
+    if (is_chosen(s->layers, names[i])) j->progress.total += 2;
+  }
+  check_layers(call, s->layers, w->model, names);
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    if (!is_chosen(s->layers, names[i])) continue;
+    schedule_layer(call, j, cost, &w->layers[i], PZ_FORWARD);
+    schedule_layer(call, j, cost, &w->layers[i], PZ_BACKWARD);
+  }
+  pz_progress_update(&j->progress, j->list.n, NULL);
+  pz_close(call, &j->progress);
+  j->model = w->model;
+  j->workload = w;
+  j->chip = pz_cost_chip(cost)->name;
+  report_schedules(call, j);
+}
+
+/* ---- a training plan ------------------------------------------------------------------------ */
+
+/* All passes of the plan are solved at once; the list contains those of the chosen layers. */
+static void schedule_plan(struct pz_call *call, struct schedule_job *j) {
+  const struct settings *s = j->s;
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  struct pz_plan_schedules *p = NULL;
+  const char *name;
+  struct pz_run_plan *r = pz_machine_read_run(call, s->plan, &o, &name);
+  if (r->config)
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s has a config of its own; accepted: a model by its name or path", name);
+  const struct pz_machine *machine = pz_machine_of(call, &s->machine, name, s->common.quiet, r);
+  j->progress.total = 1;
+  pz_progress_update(&j->progress, 0, name);
+  pz_defer(call, finish_progress, &j->progress);
+  pz_must(call, pz_training_schedule(r->model, &machine->chip, pz_machine_net(machine), &r->plan,
+                                     &j->how, &p, pz_call_error(call)));
+  pz_close(call, &j->progress);
+  pz_defer(call, pz_free_plan_schedules, p);
+  j->passes = p;
+
+  const char **names = pz_alloc(call, p->n + 1, sizeof *names);
+  uint32_t n_names = 0;
+  for (uint32_t i = 0; i < p->n; i++) {
+    const struct pz_layer_schedule *pass = &p->list[i];
+    bool first_of_layer = !n_names || strcmp(pass->layer, names[n_names - 1]) != 0;
+    if (first_of_layer) names[n_names++] = pass->layer;
+    if (is_chosen(s->layers, pass->layer)) pz_append(call, &j->list, &pass);
+  }
+  check_layers(call, s->layers, r->model, names);
+  j->model = r->model;
+  j->chip = machine->chip.name;
+  j->cluster = pz_machine_net_name(machine);
+  report_schedules(call, j);
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+/* Returns what is wrong with the arguments, or NULL.  `none` are the settings without any option. */
+static const char *find_misuse(struct pz_call *call, const struct settings *s,
+                               const struct settings *none, int n_args, const char *model) {
+  const char *input = model;
+  if (s->plan) input = s->plan;
+  if (s->instance) input = s->instance;
+  const struct pz_option *o =
+      pz_command_changed(&pz_cmd_schedule, s->instance ? AT(machine) : AT(model), s, none);
+  if (n_args + (s->instance != NULL) + (s->plan != NULL) != 1)
+    return "expected either a MODEL, --plan FILE.json or --instance FILE.json";
+  if (s->trace && (pz_file_same(s->trace, input) || pz_machine_reads(&s->machine, s->trace)))
+    return "--trace would overwrite the input file";
+  bool ilp = s->solver == PZ_SOLVER_ILP;
+  if ((ilp && s->steps > 0) || (!ilp && s->seconds > 0))
+    return "--steps requires --solver exact, --time-limit requires --solver ilp";
+  if (ilp && s->disable) return "--disable requires --solver exact";
+  if (s->trace && s->lp && pz_file_same(s->trace, s->lp))
+    return "--trace and --write-lp name the same file";
+  if ((s->instance || s->plan) && o)
+    return pz_format(call, "--%s requires a MODEL, it does not apply to --%s", o->name,
+                     s->instance ? "instance" : "plan");
+  if (s->instance) return NULL;
+  if (!s->machine.chip && !s->plan) return "--chip CHIP is required";
+  if (s->exclusive != NOT_GIVEN && s->model.modes != PZ_MODES_TWO)
+    return "--exclusive requires --modes two or --instance";
+  if (s->common.json && s->gantt) return "--json and --gantt cannot be combined";
+  return NULL;
+}
+
+/* A choice that was not given is the first one. */
 static struct pz_schedule_options solve_options(const struct settings *s) {
   struct pz_schedule_options o = pz_schedule_options_default();
-  o.steps = s->steps ? s->steps : s->plan ? PZ_PASS_STEPS : PZ_SCHEDULE_STEPS;
+  o.steps = s->plan ? PZ_PASS_STEPS : PZ_SCHEDULE_STEPS;
+  if (s->steps) o.steps = s->steps;
   if (s->model.modes != NOT_GIVEN) o.modes = (enum pz_mode_set)s->model.modes;
   if (s->exclusive != NOT_GIVEN) o.exclusive = (enum pz_exclusive)s->exclusive;
   o.solver = (enum pz_solver)s->solver;
@@ -93,243 +392,28 @@ static struct pz_schedule_options solve_options(const struct settings *s) {
   return o;
 }
 
-static enum pz_status keep(struct job *j, struct pz_layer_schedule *made, double start) {
-  double took = pz_clock_s() - start;
-  char title[256];
-  if (j->s->common.verbose && !j->s->common.quiet)
-    pz_command_say("%s: %" PRId64 " steps in %.3f s", pz_scheduled_title(made, title), made->steps,
-                   took);
-  if (pz_vec_push(&j->seconds, &took) && pz_vec_push(&j->list, &made)) return PZ_OK;
-  pz_layer_schedule_free(made);
-  return PZ_NO_MEMORY;
-}
-
-static enum pz_status solve_instance(struct job *j) {
-  struct pz_layer_schedule *made = NULL;
-  char *text = NULL;
-  size_t bytes = 0;
-  double start = pz_clock_s();
-  j->progress.total = 1;
-  pz_progress_update(&j->progress, 0, j->s->instance);
-  enum pz_status status =
-      pz_file_read(j->s->instance, PZ_INSTANCE_MOST_BYTES, &text, &bytes, j->err);
-  if (status == PZ_OK)
-    status = pz_schedule_instance(j->s->instance, text, bytes, &j->how, &made, j->err);
-  pz_free(text);
-  return status == PZ_OK ? keep(j, made, start) : status;
-}
-
-/* The integer program is in the file that was named, with "-LAYER-PASS" before its end. */
-static enum pz_status solve_layer(struct job *j, struct pz_cost *cost, const struct pz_layer *l,
-                                  enum pz_direction d) {
-  static const char *const names[] = {"forward", "backward"};
-  struct pz_schedule_options how = j->how;
-  struct pz_layer_schedule *made = NULL;
-  double start = pz_clock_s();
-  const char *title = pz_arena_printf(&j->arena, "%s %s", l->name, names[d]);
-  const char *end = pz_arena_printf(&j->arena, "-%s-%s", l->name, names[d]);
-  if (!title || !end) return PZ_NO_MEMORY;
-  if (how.lp && !(how.lp = pz_file_with(how.lp, end, &j->arena))) return PZ_NO_MEMORY;
-  pz_progress_update(&j->progress, j->list.n, title);
-  enum pz_status status = pz_schedule_layer(cost, l, d, &how, &made, j->err);
-  return status == PZ_OK ? keep(j, made, start) : status;
-}
-
-/* ---- which layers --------------------------------------------------------------------------- */
-
-/* Is a layer in the list with commas?  Without a list all are. */
-static bool is_chosen(const char *list, const char *layer) {
-  size_t n = strlen(layer);
-  for (const char *at = list; at; at = (at = strchr(at, ',')) ? at + 1 : NULL)
-    if (strcspn(at, ",") == n && strncmp(at, layer, n) == 0) return true;
-  return !list;
-}
-
-static const char *name_at(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
-
-/* Does every name of the list have a layer?  `names` ends with NULL. */
-static enum pz_status check_list(const char *list, const char *model, const char *const *names,
-                                 struct pz_error *err) {
-  for (const char *at = list; at; at = (at = strchr(at, ',')) ? at + 1 : NULL) {
-    char all[256];
-    size_t n = strcspn(at, ","), i = 0;
-    while (names[i] && (strlen(names[i]) != n || strncmp(at, names[i], n) != 0)) i++;
-    if (!names[i])
-      return pz_fail(err, PZ_BAD_USE, "--layer: %s has no layer '%.*s'; accepted: %s", model,
-                     (int)n, at, pz_text_join(all, sizeof all, name_at, names));
-  }
-  return PZ_OK;
-}
-
-static enum pz_status solve_layers(struct job *j, struct pz_cost *cost,
-                                   const struct pz_workload *w) {
-  const char **names = pz_arena_alloc(&j->arena, w->n_layers + 1, sizeof *names);
-  if (!names) return PZ_NO_MEMORY;
-  for (uint32_t i = 0; i < w->n_layers; i++) {
-    names[i] = w->layers[i].name;
-    j->progress.total += 2 * is_chosen(j->s->layers, names[i]);
-  }
-  enum pz_status status = check_list(j->s->layers, w->model, names, j->err);
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++)
-      if (is_chosen(j->s->layers, names[i])) status = solve_layer(j, cost, &w->layers[i], d);
-  return status;
-}
-
-/* All passes are made; the list has those that are shown. */
-static enum pz_status choose_passes(struct job *j, const char *model) {
-  const struct pz_plan_schedules *p = j->passes;
-  const char **names = pz_arena_alloc(&j->arena, p->n + 1, sizeof *names);
-  uint32_t n = 0;
-  if (!names) return PZ_NO_MEMORY;
-  for (uint32_t i = 0; i < p->n; i++) {
-    const struct pz_layer_schedule *s = &p->list[i];
-    if (!n || strcmp(s->layer, names[n - 1]) != 0) names[n++] = s->layer;
-    if (is_chosen(j->s->layers, s->layer) && !pz_vec_push(&j->list, &s)) return PZ_NO_MEMORY;
-  }
-  return check_list(j->s->layers, model, names, j->err);
-}
-
-/* ---- the command ---------------------------------------------------------------------------- */
-
-static enum pz_status write_trace(struct job *j) {
-  char *text = NULL;
-  if (!j->s->trace) return PZ_OK;
-  enum pz_status status = pz_schedule_trace(j->list.items, j->list.n, &text, j->err);
-  if (status == PZ_OK) status = pz_file_write(j->s->trace, text, strlen(text), j->err);
-  pz_free(text);
-  return status;
-}
-
-/* `v`: what the schedules are of. */
-static enum pz_status report(struct job *j, struct pz_schedule_view v) {
-  v.list = j->list.items;
-  v.seconds = j->seconds.items;
-  v.n = j->list.n;
-  v.passes = j->passes;
-  v.how = &j->how;
-  v.whole = !j->s->layers;
-  v.charts = j->s->layers || j->s->gantt;
-  enum pz_status status = write_trace(j);
-  if (status == PZ_OK && j->s->common.verbose && !j->s->common.quiet)
-    status = pz_scheduled_statistics(v.list, v.n, &j->arena, stderr);
-  if (status != PZ_OK) return status;
-  return j->s->common.json ? pz_command_json(pz_schedule_view_json(&v), j->err)
-                           : pz_schedule_view_print(&v, &j->arena);
-}
-
-static enum pz_status schedule_model(struct job *j, const char *model) {
-  struct pz_cost *cost = NULL;
-  struct pz_workload *w = NULL;
-  const char *option = NULL;
-  int64_t group = pz_workload_group(&j->s->model.w, &option);
-  struct pz_machine_use use = {option, group, j->s->common.quiet, false};
-  enum pz_status status = pz_machine_cost(&j->s->machine, use, &cost, j->err);
-  if (status != PZ_OK) return status;
-  status = pz_workload_load(model, &j->s->model.w, &w, j->err);
-  if (status == PZ_OK) {
-    pz_command_warn(j->s->common.quiet, w->warning);
-    status = solve_layers(j, cost, w);
-    pz_progress_update(&j->progress, j->list.n, NULL);
-    pz_progress_finish(&j->progress, NULL);
-  }
-  if (status == PZ_OK)
-    status = report(j, (struct pz_schedule_view){
-                           .model = w->model, .workload = w, .chip = pz_cost_chip(cost)->name});
-  pz_workload_free(w);
-  pz_cost_free(cost);
-  return status;
-}
-
-static enum pz_status schedule_plan(struct job *j) {
-  const struct settings *s = j->s;
-  struct pz_machine machine;
-  struct pz_run_plan *r = NULL;
-  const char *name;
-  enum pz_status status = pz_machine_run(s->plan, NULL, &name, &r, j->err);
-  if (status == PZ_OK && r->config)
-    status = pz_fail(j->err, PZ_BAD_INPUT,
-                     "%s has a config of its own; accepted: a model by its name or path", name);
-  if (status == PZ_OK)
-    status = pz_machine_of_run(&s->machine, name, s->common.quiet, r, &machine, j->err);
-  if (status == PZ_OK) {
-    j->progress.total = 1;
-    pz_progress_update(&j->progress, 0, name);
-    status = pz_training_schedule(r->model, &machine.chip, pz_machine_net(&machine), &r->plan,
-                                  &j->how, &j->passes, j->err);
-    pz_progress_finish(&j->progress, NULL);
-  }
-  if (status == PZ_OK) status = choose_passes(j, r->model);
-  if (status == PZ_OK)
-    status = report(j, (struct pz_schedule_view){.model = r->model,
-                                                 .chip = machine.chip.name,
-                                                 .cluster = pz_machine_net_name(&machine)});
-  pz_run_plan_free(r);
-  return status;
-}
-
-static enum pz_status schedule(const struct settings *s, const char *model, struct pz_error *err) {
-  struct job j = {.s = s, .how = solve_options(s), .err = err};
-  pz_arena_init(&j.arena, NULL);
-  pz_vec_init(&j.list, &j.arena, sizeof(struct pz_layer_schedule *));
-  pz_vec_init(&j.seconds, &j.arena, sizeof(double));
-  pz_progress_start(&j.progress, stderr,
-                    s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
-                    "problems", 0);
-  enum pz_status status = s->trace ? pz_file_output(s->trace, NULL, 0, err) : PZ_OK;
-  if (status == PZ_OK)
-    status = s->instance ? solve_instance(&j)
-             : s->plan   ? schedule_plan(&j)
-                         : schedule_model(&j, model);
-  if (status == PZ_OK && s->instance) status = report(&j, (struct pz_schedule_view){.model = NULL});
-  if (status == PZ_NO_MEMORY && err->status == PZ_OK)
-    status = pz_fail(err, status, "out of memory for the schedules");
-  for (uint32_t i = 0; i < j.list.n && !j.passes; i++)
-    pz_layer_schedule_free(*pz_vec_at(&j.list, struct pz_layer_schedule *, i));
-  pz_plan_schedules_free(j.passes);
-  pz_arena_release(&j.arena);
-  return status;
-}
-
-/* What is wrong with the arguments, or NULL. */
-static const char *misuse(const struct settings *s, const struct settings *none, int n_args,
-                          const char *model, char buf[80]) {
-  const char *input = s->instance ? s->instance : s->plan ? s->plan : model;
-  const struct pz_option *o =
-      pz_command_changed(&pz_cmd_schedule, s->instance ? AT(machine) : AT(model), s, none);
-  if (n_args + (s->instance != NULL) + (s->plan != NULL) != 1)
-    return "expected either a MODEL, --plan FILE.json or --instance FILE.json";
-  if (s->trace && (pz_file_same(s->trace, input) || pz_machine_reads(&s->machine, s->trace)))
-    return "--trace would overwrite the input file";
-  if (s->solver == PZ_SOLVER_ILP ? s->steps > 0 : s->seconds > 0)
-    return "--steps requires --solver exact, --time-limit requires --solver ilp";
-  if (s->solver == PZ_SOLVER_ILP && s->disable) return "--disable requires --solver exact";
-  if (s->trace && s->lp && pz_file_same(s->trace, s->lp))
-    return "--trace and --write-lp name the same file";
-  if ((s->instance || s->plan) && o) {
-    snprintf(buf, 80, "--%s requires a MODEL, it does not apply to --%s", o->name,
-             s->instance ? "instance" : "plan");
-    return buf;
-  }
-  if (s->instance) return NULL;
-  if (!s->machine.chip && !s->plan) return "--chip CHIP is required";
-  if (s->exclusive != NOT_GIVEN && s->model.modes != PZ_MODES_TWO)
-    return "--exclusive requires --modes two or --instance";
-  return s->common.json && s->gantt ? "--json and --gantt cannot be combined" : NULL;
-}
-
-static enum pz_exit run(int argc, char **argv) {
+static void schedule(struct pz_call *call, struct pz_invocation *in) {
   struct settings none = defaults;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  char buf[80];
-  int n_args;
   none.exclusive = none.model.modes = NOT_GIVEN;
   struct settings s = none;
-  if (!pz_command_begin(&pz_cmd_schedule, argc, argv, &s, &n_args, &code)) return code;
-  const char *wrong = misuse(&s, &none, n_args, argv[1], buf);
-  if (wrong) return pz_command_misuse(&pz_cmd_schedule, wrong);
-  return schedule(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  if (!pz_command_options(call, in, &s)) return;
+  const char *misuse = find_misuse(call, &s, &none, in->n_args, in->args[0]);
+  if (misuse) pz_command_refuse(call, in, misuse);
+  struct schedule_job *j = pz_alloc(call, 1, sizeof *j);
+  j->s = &s;
+  j->how = solve_options(&s);
+  pz_vec_init(&j->list, call->arena, sizeof(struct pz_layer_schedule *));
+  pz_vec_init(&j->seconds, call->arena, sizeof(double));
+  pz_progress_start(&j->progress, stderr,
+                    s.common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
+                    "problems", 0);
+  if (s.trace) pz_file_require_output(call, s.trace, NULL, 0);
+  if (s.instance)
+    schedule_instance(call, j);
+  else if (s.plan)
+    schedule_plan(call, j);
+  else
+    schedule_model(call, j, in->args[0]);
 }
 
 const struct pz_command pz_cmd_schedule = {
@@ -355,5 +439,6 @@ const struct pz_command pz_cmd_schedule = {
               "  phaze schedule --instance problem.json --solver ilp\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
-    .run = run,
+    .n_args = -1,
+    .body = schedule,
 };

@@ -1,4 +1,5 @@
-/* phaze search: the best chip of a design space for given models, with their training plans. */
+/* phaze search: finds the best chip of a design space for given models, with their training plans, and prints it with the
+ * proof (report/result_table.h). */
 #include "cli/study_run.h"
 #include "report/result_table.h"
 
@@ -23,35 +24,36 @@ static json_t *timing_json(const struct pz_study_run *r) {
   return timing;
 }
 
-static enum pz_status tell(struct pz_study_run *r) {
-  struct pz_arena arena;
+struct search_work {
+  struct pz_study_run run;
+  char **models;
+  int n_models;
+};
+
+static void search_and_print(struct pz_call *call, void *ctx) {
+  struct search_work *work = ctx;
+  struct pz_study_run *r = &work->run;
+  pz_study_run_begin(call, r, work->models, work->n_models);
+  pz_study_run_open(call, r);
+  pz_study_run_search(call, r);
   if (r->common->json) {
-    json_t *result = pz_result_report_json(pz_run_result(r->run), timing_json(r));
-    return result ? pz_command_json(result, r->err)
-                  : pz_fail(r->err, PZ_NO_MEMORY, "out of memory for the result");
+    json_t *timing = pz_json_built(call, timing_json(r));
+    json_t *document = pz_result_document(call, pz_run_result(r->run), timing);
+    pz_command_print_json(call, json_incref(document));
+  } else {
+    pz_result_table(call, pz_run_result(r->run), stdout);
   }
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_result_print(pz_run_result(r->run), &arena, stdout);
-  pz_arena_release(&arena);
-  return status;
+  pz_study_run_report(call, r);
 }
 
-static enum pz_exit run(int argc, char **argv) {
-  char text[120];
+static void search(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_error err = {0};
-  struct pz_study_run r = {.common = &s.common, .s = &s.study, .err = &err};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_search, argc, argv, &s, &n_args, &code)) return code;
-  const char *wrong = pz_study_run_misuse(&s.study, n_args);
-  if (!wrong) wrong = pz_study_misuse(&pz_cmd_search, &s, &s.study, text, sizeof text);
-  if (wrong) return pz_command_misuse(&pz_cmd_search, wrong);
-  enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args, true);
-  if (status == PZ_OK) status = pz_study_run_search(&r);
-  if (status == PZ_OK) status = tell(&r);
-  if (status == PZ_OK) status = pz_study_run_report(&r);
-  return pz_study_run_end(&r, status);
+  if (!pz_command_options(call, in, &s)) return;
+  const char *wrong = pz_study_run_misuse(&s.study, in->n_args);
+  if (!wrong) wrong = pz_study_misuse(call, in->command, &s, &s.study);
+  if (wrong) pz_command_refuse(call, in, wrong);
+  struct search_work work = {{.common = &s.common, .s = &s.study}, in->args, in->n_args};
+  pz_study_run_work(call, in, &s.study, search_and_print, &work);
 }
 
 const struct pz_command pz_cmd_search = {
@@ -90,5 +92,6 @@ const struct pz_command pz_cmd_search = {
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .ranks = true,
-    .run = run,
+    .n_args = -1,
+    .body = search,
 };

@@ -1,7 +1,8 @@
-/* phaze spaces: the built-in design spaces, or spaces from files. */
+/* phaze spaces: shows the built-in design spaces, or spaces from files, by printing the JSON of pz_space_describe(). */
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/owned.h"
 #include "core/text.h"
 
 struct settings {
@@ -20,22 +21,27 @@ static const struct pz_option options[] = {
      .help = "Limits: those of a chip, or an area in mm2 (default: the area of the base chip)"},
 };
 
-static void print_texts(const char *name, const json_t *list) {
-  printf("  %-19s", name);
+static const char *text_in(const json_t *o, const char *key) {
+  return json_string_value(json_object_get(o, key));
+}
+
+static void print_names(const char *label, const json_t *list) {
+  printf("  %-19s", label);
   for (size_t i = 0; i < json_array_size(list); i++)
     printf(" %s", json_string_value(json_array_get(list, i)));
   printf("\n");
 }
 
-/* "4 .. 512 (27)", or what stands for it. */
-static void print_axis(const char *name, const json_t *v) {
-  size_t n = json_array_size(v);
+/* Prints "4 .. 512 (27)" for 27 values, the value if there is one, or that lanes follow from the columns. */
+static void print_axis(const char *name, const json_t *values) {
+  size_t n = json_array_size(values);
+  long long first = json_integer_value(json_array_get(values, 0));
   printf("  %-19s ", name);
   if (n > 1)
-    printf("%lld .. %lld (%zu)\n", (long long)json_integer_value(json_array_get(v, 0)),
-           (long long)json_integer_value(json_array_get(v, n - 1)), n);
-  else if (n)
-    printf("%lld\n", (long long)json_integer_value(json_array_get(v, 0)));
+    printf("%lld .. %lld (%zu)\n", first,
+           (long long)json_integer_value(json_array_get(values, n - 1)), n);
+  else if (n == 1)
+    printf("%lld\n", first);
   else
     printf("as many as columns\n");
 }
@@ -43,59 +49,52 @@ static void print_axis(const char *name, const json_t *v) {
 static void print_space(const json_t *o) {
   char chips[32], within[32];
   const json_t *hbm = json_object_get(o, "hbm"), *base = json_object_get(o, "base");
-  int64_t n = json_integer_value(json_object_get(o, "chips"));
-  const char *key;
-  json_t *v;
-  printf("%s: %s\n", json_string_value(json_object_get(o, "name")),
-         json_string_value(json_object_get(o, "about")));
-  printf("  %s chip%s", pz_text_count(chips, sizeof chips, n), pz_text_s((double)n));
-  if (json_number_value(json_object_get(o, "limit_mm2")) > 0)
+  int64_t n_chips = json_integer_value(json_object_get(o, "chips"));
+  double limit_mm2 = json_number_value(json_object_get(o, "limit_mm2"));
+  const char *axis;
+  json_t *values;
+  printf("%s: %s\n", text_in(o, "name"), text_in(o, "about"));
+  printf("  %s chip%s", pz_text_count(chips, sizeof chips, n_chips), pz_text_s((double)n_chips));
+  if (limit_mm2 > 0)
     printf(", %s within %.6g mm2",
            pz_text_count(within, sizeof within, json_integer_value(json_object_get(o, "within"))),
-           json_number_value(json_object_get(o, "limit_mm2")));
+           limit_mm2);
   printf("\n");
-  print_texts("nodes", json_object_get(o, "nodes"));
-  print_texts("arrays", json_object_get(o, "arrays"));
-  if (hbm) print_texts("hbm", hbm);
-  if (base)
-    printf("  %-19s %s, for what is not listed\n", "base",
-           json_string_value(json_object_get(base, "name")));
-  json_object_foreach(json_object_get(o, "axes"), key, v) print_axis(key, v);
+  print_names("nodes", json_object_get(o, "nodes"));
+  print_names("arrays", json_object_get(o, "arrays"));
+  if (hbm) print_names("hbm", hbm);
+  if (base) printf("  %-19s %s, for what is not listed\n", "base", text_in(base, "name"));
+  json_object_foreach(json_object_get(o, "axes"), axis, values) print_axis(axis, values);
 }
 
-static enum pz_status describe(const char *name, const struct settings *set, json_t *list,
-                               struct pz_error *err) {
-  struct pz_space *s = NULL;
+static void close_space(void *space) { pz_space_close(space); }
+
+/* Appends the description of a space, a preset or a file, to a list. */
+static void append_space(struct pz_call *call, const char *name, const char *budget, json_t *list) {
+  struct pz_space *space = NULL;
   char *text = NULL;
-  json_t *o = NULL;
-  enum pz_status status = pz_space_open(name, &s, err);
-  if (status == PZ_OK) status = pz_space_describe(s, set->budget, &text, err);
-  if (status == PZ_OK) status = pz_json_parse(name, text, strlen(text), &o, err);
-  if (status == PZ_OK && json_array_append(list, o) != 0)
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the spaces");
-  json_decref(o);
-  pz_text_free(text);
-  pz_space_close(s);
-  return status;
+  pz_must(call, pz_space_open(name, &space, pz_call_error(call)));
+  pz_defer(call, close_space, space);
+  pz_must(call, pz_space_describe(space, budget, &text, pz_call_error(call)));
+  pz_defer(call, pz_free_text, text);
+  json_t *description = pz_json_read(call, name, text, strlen(text));
+  if (json_array_append(list, description) != 0)
+    pz_raise(call, PZ_NO_MEMORY, "out of memory for the spaces");
 }
 
-static enum pz_exit run(int argc, char **argv) {
+static void show_spaces(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_long_call call;
-  if (!pz_call_begin(&call, &pz_cmd_spaces, argc, argv, &s)) return call.code;
-  enum pz_status status = PZ_OK;
-  json_t *list = json_array(), *space;
-  size_t at;
-  for (int i = 0; i < call.n_args && status == PZ_OK; i++)
-    status = describe(argv[i + 1], &s, list, &call.err);
-  for (size_t i = 0; call.n_args == 0 && pz_space_preset_name(i) && status == PZ_OK; i++)
-    status = describe(pz_space_preset_name(i), &s, list, &call.err);
-  if (status == PZ_OK && s.common.json)
-    status = pz_command_json(json_incref(list), &call.err);
-  else if (status == PZ_OK)
-    json_array_foreach(list, at, space) print_space(space);
-  json_decref(list);
-  return pz_call_end(&call, status);
+  json_t *list, *space;
+  size_t i;
+  if (!pz_command_options(call, in, &s)) return;
+  list = pz_json_built(call, json_array());
+  for (int k = 0; k < in->n_args; k++) append_space(call, in->args[k], s.budget, list);
+  for (size_t k = 0; in->n_args == 0 && pz_space_preset_name(k); k++)
+    append_space(call, pz_space_preset_name(k), s.budget, list);
+  if (s.common.json)
+    pz_command_print_json(call, json_incref(list));
+  else
+    json_array_foreach(list, i, space) print_space(space);
 }
 
 const struct pz_command pz_cmd_spaces = {
@@ -119,5 +118,5 @@ const struct pz_command pz_cmd_spaces = {
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .n_args = -1,
-    .run = run,
+    .body = show_spaces,
 };

@@ -1,7 +1,9 @@
-/* phaze validate: predictions beside measurements, and limits that must hold. */
+/* phaze validate: compares predictions with measurements, prints the errors and writes them to files, and checks the limits
+ * that they must keep. */
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/owned.h"
 #include "core/csv.h"
 #include "core/file.h"
 #include "report/validation_table.h"
@@ -38,135 +40,125 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-static enum pz_status write_file(const char *path, enum pz_validation_form form,
-                                 const struct pz_validation *v, struct pz_error *err) {
+/* ---- output --------------------------------------------------------------------------------- */
+
+static char *validation_text(struct pz_call *call, const struct pz_validation *v,
+                             enum pz_validation_form form) {
   char *text = NULL;
   size_t bytes = 0;
-  if (!path) return PZ_OK;
-  enum pz_status status = pz_validation_text(v, form, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
-  pz_text_free(text);
-  return status;
+  pz_must(call, pz_validation_text(v, form, &text, &bytes, pz_call_error(call)));
+  return text;
 }
 
-static enum pz_status write_files(const struct settings *s, const struct pz_validation *v,
-                                  struct pz_error *err) {
-  enum pz_status status =
-      write_file(s->csv, s->rows ? PZ_VALIDATION_ROWS : PZ_VALIDATION_GROUPS, v, err);
-  if (status == PZ_OK) status = write_file(s->report, PZ_VALIDATION_PAGE, v, err);
-  if (status == PZ_OK) status = write_file(s->write_limits, PZ_VALIDATION_LIMITS, v, err);
-  if (status == PZ_OK) status = write_file(s->write_expected, PZ_VALIDATION_EXPECTED, v, err);
-  return status;
+static void write_files(struct pz_call *call, const struct settings *s,
+                        const struct pz_validation *v) {
+  const struct {
+    const char *path;
+    enum pz_validation_form form;
+  } files[] = {{s->csv, s->rows ? PZ_VALIDATION_ROWS : PZ_VALIDATION_GROUPS},
+               {s->report, PZ_VALIDATION_PAGE},
+               {s->write_limits, PZ_VALIDATION_LIMITS},
+               {s->write_expected, PZ_VALIDATION_EXPECTED}};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    if (files[i].path)
+      pz_command_save_text(call, files[i].path, validation_text(call, v, files[i].form));
 }
 
-static enum pz_status print(const struct settings *s, const struct pz_validation *v,
-                            struct pz_arena *arena, struct pz_error *err) {
-  if (!s->common.json && !s->features) return pz_validation_print(v, s->rows, arena, stdout);
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_validation_text(v,
-                                             s->features ? PZ_VALIDATION_FEATURES
-                                             : s->rows   ? PZ_VALIDATION_JSON_ROWS
-                                                         : PZ_VALIDATION_JSON,
-                                             &text, &bytes, err);
-  if (status == PZ_OK) fputs(text, stdout);
-  pz_text_free(text);
-  return status;
+static void print_validation(struct pz_call *call, const struct settings *s,
+                             const struct pz_validation *v) {
+  if (!s->common.json && !s->features) {
+    pz_validation_tables(call, v, s->rows, stdout);
+    return;
+  }
+  enum pz_validation_form form = s->rows ? PZ_VALIDATION_JSON_ROWS : PZ_VALIDATION_JSON;
+  char *text = validation_text(call, v, s->features ? PZ_VALIDATION_FEATURES : form);
+  pz_defer(call, pz_free_text, text);
+  fputs(text, stdout);
 }
 
-/* Every limit that does not hold on a line of stderr; PZ_NO_ANSWER if there is one. */
-static enum pz_status tell_broken(const struct pz_validation *v, struct pz_error *err) {
-  char text[300];
-  for (uint32_t i = 0; i < v->n_broken; i++)
-    fprintf(stderr, "phaze validate: %s\n", pz_broken_limit_text(&v->broken[i], text, sizeof text));
-  if (!v->n_broken) return PZ_OK;
-  return pz_fail(err, PZ_NO_ANSWER, "%u limit%s broken", v->n_broken,
-                 v->n_broken == 1 ? " is" : "s are");
-}
+/* ---- checks and warnings -------------------------------------------------------------------- */
 
-/* Outputs that are not among the files that are read. */
-static enum pz_status check_outputs(const struct settings *s, struct pz_arena *arena,
-                                    struct pz_error *err) {
+/* Checks that no output would overwrite a file that is read. */
+static void check_outputs(struct pz_call *call, const struct settings *s) {
   const char *const outputs[] = {s->csv, s->report, s->write_limits, s->write_expected};
   const char *const others[] = {s->beside, s->limits,
                                 s->chip && pz_file_named(s->chip) ? s->chip : NULL};
-  const char *const *ops = NULL;
+  const char *const *tables = s->ops ? pz_csv_list(call, s->ops) : NULL;
   struct pz_vec inputs;
-  bool room = true;
-  pz_vec_init(&inputs, arena, sizeof(const char *));
-  enum pz_status status = s->ops ? pz_csv_files(s->ops, arena, &ops, err) : PZ_OK;
-  if (status != PZ_OK) return status;
-  for (; ops && *ops; ops++) room = room && pz_vec_push(&inputs, ops);
-  for (int i = 0; s->runs[i]; i++) room = room && pz_vec_push(&inputs, &s->runs[i]);
+  pz_vec_init(&inputs, call->arena, sizeof(const char *));
+  for (; tables && *tables; tables++) pz_append(call, &inputs, tables);
+  for (int i = 0; s->runs[i]; i++) pz_append(call, &inputs, &s->runs[i]);
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (others[i]) room = room && pz_vec_push(&inputs, &others[i]);
-  if (!room) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the names of files");
-  for (size_t i = 0; i < sizeof outputs / sizeof *outputs && status == PZ_OK; i++)
-    if (outputs[i]) status = pz_file_output(outputs[i], inputs.items, inputs.n, err);
-  return status;
+    if (others[i]) pz_append(call, &inputs, &others[i]);
+  for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+    if (outputs[i]) pz_file_require_output(call, outputs[i], inputs.items, inputs.n);
 }
 
-/* A given chip that no row is of, where it is the default: pz_validate, which has a note of others, cannot know that it
- * was given. */
-static void tell_unused_chip(const struct settings *s, const struct pz_validation *v,
-                             const char *chip) {
-  bool used = !s->ops || !s->chip || strcmp(s->chip, chip) != 0;
+/* Warns about a --chip that no row uses, if it is the default chip.  pz_validate() has a note about other chips, but cannot
+ * know that the default was given. */
+static void warn_about_unused_chip(const struct settings *s, const struct pz_validation *v,
+                                   const char *default_chip) {
+  if (!s->ops || !s->chip || strcmp(s->chip, default_chip) != 0) return;
+  for (uint32_t i = 0; i < v->n_points; i++) {
+    const struct pz_validation_point *p = &v->points[i];
+    bool predicted = p->kind == PZ_POINT_OPERATOR && !*p->reason;
+    if (predicted && strcmp(p->chip, default_chip) == 0) return;
+  }
   char text[300];
-  for (uint32_t i = 0; i < v->n_points && !used; i++)
-    used = v->points[i].kind == PZ_POINT_OPERATOR && !*v->points[i].reason &&
-           strcmp(v->points[i].chip, chip) == 0;
-  if (used) return;
   snprintf(text, sizeof text,
            "%.200s: no predicted row is of chip %s; rows are predicted with the presets they name",
-           s->ops, chip);
+           s->ops, default_chip);
   pz_command_warn(s->common.quiet, text);
 }
 
-static bool limits_of_ops(const struct settings *s) {
+static bool uses_limits_of_ops(const struct settings *s) {
   return s->limits && strcmp(s->limits, PZ_LIMITS_OPS) == 0;
 }
 
-static enum pz_status validate(const struct settings *s, struct pz_error *err) {
-  struct pz_validate_options o = pz_validate_options_default();
-  struct pz_arena arena;
-  struct pz_validation *v = NULL;
-  o.runs = s->runs;
-  o.ops = s->ops;
-  o.beside = s->beside;
-  if (s->chip) o.chip = s->chip;
-  o.limits = s->limits;
-  o.cold = s->cold;
-  o.threads = (unsigned)s->threads;
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = check_outputs(s, &arena, err);
-  if (status == PZ_OK) status = pz_validate(&o, &v, err);
-  for (uint32_t i = 0; status == PZ_OK && i < v->n_notes; i++)
-    pz_command_warn(s->common.quiet, v->notes[i]);
-  if (status == PZ_OK) tell_unused_chip(s, v, pz_validate_options_default().chip);
-  if (status == PZ_OK && limits_of_ops(s) && v->n_limits == 0)
-    pz_command_warn(s->common.quiet, "no limit of " PZ_LIMITS_OPS
-                                     " is of a group with 20 rows or more: none is checked");
-  if (status == PZ_OK) status = write_files(s, v, err);
-  if (status == PZ_OK) status = print(s, v, &arena, err);
-  if (status == PZ_OK) status = tell_broken(v, err);
-  pz_arena_release(&arena);
-  pz_validation_free(v);
-  return status;
+/* Prints a line to stderr for every limit that is broken, and raises PZ_NO_ANSWER if there are any. */
+static void report_broken_limits(struct pz_call *call, const struct pz_validation *v) {
+  char text[300];
+  for (uint32_t i = 0; i < v->n_broken; i++)
+    fprintf(stderr, "phaze validate: %s\n", pz_broken_limit_text(&v->broken[i], text, sizeof text));
+  if (v->n_broken)
+    pz_raise(call, PZ_NO_ANSWER, "%u limit%s broken", v->n_broken,
+             v->n_broken == 1 ? " is" : "s are");
 }
 
-static enum pz_exit run(int argc, char **argv) {
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static void free_validation(void *v) { pz_validation_free(v); }
+
+static void validate(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_long_call call;
-  if (!pz_call_begin(&call, &pz_cmd_validate, argc, argv, &s)) return call.code;
-  if (limits_of_ops(&s) && !s.ops)
-    return pz_command_misuse(&pz_cmd_validate, "--limits " PZ_LIMITS_OPS " needs --ops");
+  struct pz_validation *v = NULL;
+  if (!pz_command_options(call, in, &s)) return;
+  if (uses_limits_of_ops(&s) && !s.ops)
+    pz_command_refuse(call, in, "--limits " PZ_LIMITS_OPS " needs --ops");
   if (s.cold && (s.ops || s.beside))
-    return pz_command_misuse(&pz_cmd_validate,
-                             "--cold is of training runs: without --ops and --beside");
+    pz_command_refuse(call, in, "--cold is of training runs: without --ops and --beside");
   if (s.features && (s.common.json || s.rows))
-    return pz_command_misuse(&pz_cmd_validate,
-                             "--features cannot be combined with --json or --rows");
-  return pz_call_end(&call, validate(&s, &call.err));
+    pz_command_refuse(call, in, "--features cannot be combined with --json or --rows");
+  struct pz_validate_options o = pz_validate_options_default();
+  const char *default_chip = o.chip;
+  o.runs = s.runs;
+  o.ops = s.ops;
+  o.beside = s.beside;
+  if (s.chip) o.chip = s.chip;
+  o.limits = s.limits;
+  o.cold = s.cold;
+  o.threads = (unsigned)s.threads;
+  check_outputs(call, &s);
+  pz_must(call, pz_validate(&o, &v, pz_call_error(call)));
+  pz_defer(call, free_validation, v);
+  for (uint32_t i = 0; i < v->n_notes; i++) pz_command_warn(s.common.quiet, v->notes[i]);
+  warn_about_unused_chip(&s, v, default_chip);
+  if (uses_limits_of_ops(&s) && v->n_limits == 0)
+    pz_command_warn(s.common.quiet, "no limit of " PZ_LIMITS_OPS
+                                    " is of a group with 20 rows or more: none is checked");
+  write_files(call, &s, v);
+  print_validation(call, &s, v);
+  report_broken_limits(call, v);
 }
 
 const struct pz_command pz_cmd_validate = {
@@ -190,5 +182,5 @@ const struct pz_command pz_cmd_validate = {
         "  phaze validate --report validation.html\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
-    .run = run,
+    .body = validate,
 };

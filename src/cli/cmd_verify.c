@@ -1,8 +1,9 @@
-/* phaze verify: recomputes a run from its inputs and compares. */
+/* phaze verify: recomputes a saved run from its inputs and compares it with what was recorded, check by check, and at the end
+ * the report in its folder. */
 #include <unistd.h>
 
-#include "cli/command.h"
 #include "cli/report_file.h"
+#include "cli/study_run.h"
 #include "core/progress.h"
 #include "core/ranks.h"
 #include "core/text.h"
@@ -28,75 +29,63 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-struct telling {
-  const struct settings *s;
+struct verification {
+  bool json;
   json_t *checks;
 };
 
-static void say(void *ctx, bool holds, const char *text) {
-  struct telling *t = ctx;
+/* Records one check, and prints it unless the result is printed as JSON.  Called by the library. */
+static void print_check(void *ctx, bool holds, const char *text) {
+  struct verification *v = ctx;
   char line[1024];
-  json_array_append_new(t->checks, json_pack("{s:b,s:s}", "holds", holds, "check", text));
-  if (!t->s->common.json)
+  json_array_append_new(v->checks, json_pack("{s:b,s:s}", "holds", holds, "check", text));
+  if (!v->json)
     printf("%s%-6s%s %s\n", pz_colour(stdout, holds ? PZ_GREEN : PZ_RED), holds ? "holds" : "WRONG",
            pz_colour(stdout, PZ_PLAIN), pz_text_plain(pz_text_copy(line, sizeof line, text)));
   fflush(stdout);
 }
 
-/* The page in the directory, if there is one, against the one that the run gives. */
-static enum pz_status check_report(struct telling *t, const char *dir, bool *holds,
-                                   struct pz_error *err) {
-  char path[4096];
+/* Compares the page in the folder, if there is one, with the one that the run gives.  Returns whether they are the same.
+ * The first rank alone reads the page. */
+static bool report_holds(struct pz_call *call, const struct settings *s, const char *dir,
+                         struct verification *v) {
   struct pz_run *run = NULL;
   struct pz_run_options o = pz_run_options_default();
-  bool there = false, same = false;
+  const char *path = pz_report_path(call, dir);
+  bool exists = pz_ranks_first() && access(path, F_OK) == 0, same = false;
+  pz_must(call, pz_ranks_share_flag(&exists, pz_call_error(call)));
+  if (!exists) return true;
   o.dir = dir;
-  o.threads = (unsigned)t->s->threads;
-  enum pz_status status = pz_report_path(dir, path, sizeof path, err);
-  if (status == PZ_OK) there = pz_ranks_first() && access(path, F_OK) == 0;
-  if (status == PZ_OK) status = pz_ranks_share_flag(&there, err);
-  if (status != PZ_OK || !there) return status;
-  status = pz_run_look(&o, &run, err);
-  if (status == PZ_OK) status = pz_run_detail(run, err);
-  if (status == PZ_OK && !pz_run_result(run)->training_detail)
-    status = pz_run_compare(run, NULL, err);
-  if (status == PZ_OK && pz_ranks_first())
-    status = pz_report_same(pz_run_result(run), path, &there, &same, err);
-  pz_run_close(run);
-  if (status != PZ_OK || !there) return status;
-  say(t, same, same ? "report.html: shows the run" : "report.html: is not the page of this run");
-  *holds = *holds && same;
-  return PZ_OK;
-}
-
-static enum pz_status verify(const struct settings *s, const char *dir, bool *holds,
-                             struct pz_error *err) {
-  struct telling t = {s, json_array()};
-  struct pz_verify_options o = pz_verify_options_default();
   o.threads = (unsigned)s->threads;
-  o.sample = (uint32_t)s->sample;
-  o.all = s->all;
-  o.say = say;
-  o.ctx = &t;
-  enum pz_status status = pz_verify(dir, &o, holds, err);
-  if (status == PZ_OK && *holds) status = check_report(&t, dir, holds, err);
-  if (status == PZ_OK && s->common.json)
-    status = pz_command_json(json_pack("{s:b,s:O}", "holds", *holds, "checks", t.checks), err);
-  json_decref(t.checks);
-  return status;
+  pz_must(call, pz_run_look(&o, &run, pz_call_error(call)));
+  pz_defer(call, pz_study_run_close, run);
+  pz_report_complete(call, run);
+  if (pz_ranks_first()) same = pz_report_matches(call, pz_run_result(run), path, &exists);
+  pz_close(call, run);
+  if (!exists) return true;
+  print_check(v, same,
+              same ? "report.html: shows the run" : "report.html: is not the page of this run");
+  return same;
 }
 
-static enum pz_exit run(int argc, char **argv) {
+static void verify(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  int n_args;
+  if (!pz_command_options(call, in, &s)) return;
+  if (in->n_args != 1) pz_command_refuse(call, in, "expected one run directory");
+  const char *dir = in->args[0];
+  struct verification v = {s.common.json, pz_json_built(call, json_array())};
+  struct pz_verify_options o = pz_verify_options_default();
   bool holds = false;
-  if (!pz_command_begin(&pz_cmd_verify, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args != 1) return pz_command_misuse(&pz_cmd_verify, "expected one run directory");
-  if (verify(&s, argv[1], &holds, &err) != PZ_OK) return pz_command_fail(&err);
-  enum pz_exit end = pz_command_end();
-  return end == PZ_EXIT_DONE && !holds ? PZ_EXIT_NO_ANSWER : end;
+  o.threads = (unsigned)s.threads;
+  o.sample = (uint32_t)s.sample;
+  o.all = s.all;
+  o.say = print_check;
+  o.ctx = &v;
+  pz_must(call, pz_verify(dir, &o, &holds, pz_call_error(call)));
+  if (holds) holds = report_holds(call, &s, dir, &v);
+  if (s.common.json)
+    pz_command_print_json(call, json_pack("{s:b,s:O}", "holds", holds, "checks", v.checks));
+  if (!holds) in->exit = PZ_EXIT_NO_ANSWER;
 }
 
 const struct pz_command pz_cmd_verify = {
@@ -120,5 +109,6 @@ const struct pz_command pz_cmd_verify = {
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .ranks = true,
-    .run = run,
+    .n_args = -1,
+    .body = verify,
 };

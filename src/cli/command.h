@@ -1,4 +1,9 @@
-/* Subcommands.  Each is one file that defines a pz_command, listed in command_table.c. */
+/* Subcommands of the program phaze.
+ *
+ * A subcommand is one file cmd_NAME.c that defines a struct pz_command, which command_table.c lists.  Its body runs under
+ * one border (core/call.h): pz_command_invoke() calls the body, prints an error that the body raised, flushes stdout and
+ * returns the exit status.  A body first calls pz_command_options(), which fills the settings of the subcommand from its
+ * table of options.  Results go to stdout, everything else to stderr. */
 #ifndef PZ_CLI_COMMAND_H
 #define PZ_CLI_COMMAND_H
 
@@ -6,7 +11,7 @@
 #include "core/options.h"
 #include "core/progress.h"
 
-/* What users see as exit status. */
+/* Exit statuses of the program. */
 enum pz_exit {
   PZ_EXIT_DONE = 0,
   PZ_EXIT_NO_ANSWER = 1,
@@ -15,6 +20,8 @@ enum pz_exit {
   PZ_EXIT_STOPPED = 130 /* 128 + SIGINT, the convention of shells */
 };
 
+struct pz_invocation;
+
 struct pz_command {
   const char *name;
   const char *synopsis; /* arguments after the name */
@@ -22,17 +29,46 @@ struct pz_command {
   const char *detail;   /* paragraphs and examples for --help and the man page; lines that begin
                          * with a space keep their line break */
   struct pz_option_table table;
-  const void *defaults; /* settings shown as defaults */
+  const void *defaults; /* settings from which --help shows the default values */
   bool ranks;           /* divides its work among ranks under mpirun */
-  int n_args;           /* what pz_call_begin accepts; -1: any number */
-  const char *argument; /* the one, for messages */
-  enum pz_exit (*run)(int argc, char **argv);
+  int n_args;           /* required number of arguments; -1: the body checks it */
+  const char *argument; /* name of the required argument, for messages */
+  void (*body)(struct pz_call *call, struct pz_invocation *in);
+  enum pz_exit (*run)(int argc, char **argv); /* instead of `body`, see the end of this file */
 };
 
-/* Command i of the table, NULL after the last. */
-const struct pz_command *pz_command_at(size_t i);
+/* One run of a subcommand. */
+struct pz_invocation {
+  const struct pz_command *command;
+  int argc;
+  char **argv; /* argv[0] is the name of the subcommand */
+  int n_args;
+  char **args;            /* the arguments that are no options, after pz_command_options() */
+  enum pz_exit exit;      /* exit status if no error is raised; the body may change PZ_EXIT_DONE */
+  bool bad_option, usage; /* how to print an error: with the subcommand's name, with its synopsis */
+};
 
-/* Options every command has; put them first in its table and settings. */
+/* Runs a subcommand and returns its exit status.  Errors are printed to stderr. */
+enum pz_exit pz_command_invoke(const struct pz_command *c, int argc, char **argv);
+
+/* ---- for the bodies of subcommands ---------------------------------------------------------- */
+
+/* Parses the options into `settings`, which contain the defaults and begin with a struct pz_common, and checks the number
+ * of arguments.  Returns false if --help was given and the help has been printed: then the body returns. */
+bool pz_command_options(struct pz_call *call, struct pz_invocation *in, void *settings);
+
+/* Raises PZ_BAD_USE because of the arguments: the message is followed by the synopsis. */
+_Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *in, const char *what);
+
+/* Prints a JSON value to stdout.  The reference passes to the call. */
+void pz_command_print_json(struct pz_call *call, json_t *value);
+
+/* Writes a text that a public function returned to a file.  The text passes to the call. */
+void pz_command_save_text(struct pz_call *call, const char *path, char *text);
+
+/* ---- options that every subcommand has ------------------------------------------------------- */
+
+/* The first member of the settings of every subcommand; PZ_COMMON_OPTIONS begins its table of options. */
 struct pz_common {
   bool help, quiet, json, verbose;
 };
@@ -48,65 +84,75 @@ struct pz_common {
    .help = "Print more detail on stderr"}
 /* clang-format on */
 
-/* Parse a command's options and show its help when asked for.  True: go on, with *n_args arguments
- * at argv[1..]; false: return *code. */
-bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings,
-                      int *n_args, enum pz_exit *code);
-
-/* One run of a command, between its options and its exit status. */
-struct pz_long_call {
-  int n_args;
-  struct pz_error err;
-  enum pz_exit code;
-};
-
-/* pz_command_begin, and the number of arguments is checked.  False: return call->code. */
-bool pz_call_begin(struct pz_long_call *call, const struct pz_command *c, int argc, char **argv,
-                   void *settings);
-
-/* The exit status of a run that ended with `status` and call->err, which is printed. */
-enum pz_exit pz_call_end(const struct pz_long_call *call, enum pz_status status);
-
-/* An option whose field stands at `from` or after it and differs between two settings, or NULL. */
+/* Returns the first option that is stored at `from` or after it and differs between two settings, or NULL. */
 const struct pz_option *pz_command_changed(const struct pz_command *c, size_t from, const void *a,
                                            const void *b);
 
-/* Print an error to stderr; the exit status that belongs to it. */
-enum pz_exit pz_command_fail(const struct pz_error *err);
+/* ---- messages, progress and signals --------------------------------------------------------- */
 
-/* A warning on stderr, unless quiet; NULL: none. */
+/* Prints a line of information to stderr. */
+void pz_command_say(const char *format, ...) PZ_PRINTF(1, 2);
+
+/* Prints a warning to stderr, unless `quiet` is set or `text` is NULL. */
 void pz_command_warn(bool quiet, const char *text);
 
-/* From now on SIGINT and SIGTERM set what is returned, once: the second one ends the process. */
+/* Prints an error to stderr and returns the exit status that belongs to it. */
+enum pz_exit pz_command_fail(const struct pz_error *err);
+
+/* Makes SIGINT and SIGTERM set the flag that is returned.  A second signal ends the process. */
 atomic_bool *pz_command_listen(void);
 
-/* A command whose work can be stopped: progress on stderr, with lines where it is no terminal only if so asked for.  The
- * function for the library, with the progress as its context, is false once a signal came. */
+/* Starts progress on stderr for work that a signal can stop.  Unless stderr is a terminal, lines are printed only if
+ * `lines` is set.  pz_command_progress() is the function for the library, with the progress as its context; it returns
+ * false as soon as a signal has come. */
 void pz_command_progress_start(struct pz_progress *p, bool quiet, bool lines);
 bool pz_command_progress(void *ctx, const struct pz_progress_state *s);
 
-/* A line of information on stderr. */
-void pz_command_say(const char *format, ...) PZ_PRINTF(1, 2);
+/* ---- the program ---------------------------------------------------------------------------- */
 
-/* A wrong number of arguments. */
-enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what);
+/* Returns subcommand i of the table, or NULL after the last. */
+const struct pz_command *pz_command_at(size_t i);
 
-/* Flush stdout; a full disk or closed pipe is an error, and so is a JSON value for a part of which
- * there was no memory. */
-enum pz_exit pz_command_end(void);
-
-/* Print a JSON value to stdout; takes over the reference. */
-PZ_NODISCARD enum pz_status pz_command_json(json_t *value, struct pz_error *err);
-
-/* The whole command, after pz_alloc_use: finds the subcommand and runs it.  The exit status. */
+/* The whole program, after pz_alloc_use(): finds the subcommand, runs it, and returns the exit status. */
 int pz_command_main(int argc, char **argv);
 
-/* The man page, made from the tables. */
+/* Flushes stdout and returns the exit status.  A full disk, a closed pipe, and a JSON document for which memory ran out
+ * are errors, which are printed. */
+enum pz_exit pz_command_end(void);
+
+/* Prints the man page in roff format, made from the tables of the subcommands. */
 void pz_command_man(FILE *out);
 
 extern const struct pz_command pz_cmd_chip, pz_cmd_chips, pz_cmd_compare, pz_cmd_estimate,
     pz_cmd_explore, pz_cmd_graph, pz_cmd_models, pz_cmd_place, pz_cmd_report, pz_cmd_schedule,
     pz_cmd_search, pz_cmd_spaces, pz_cmd_verify, pz_cmd_predict, pz_cmd_validate, pz_cmd_calibrate,
     pz_cmd_tune, pz_cmd_diff, pz_cmd_rehearse;
+
+/* ---- for subcommands with `run` instead of `body` -------------------------------------------- */
+
+/* Parses the options of a subcommand.  Returns true if the subcommand goes on, with *n_args arguments at argv[1], and
+ * false if it returns *code: an error or the help has been printed. */
+bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings,
+                      int *n_args, enum pz_exit *code);
+
+/* State of a run between its options and its exit status. */
+struct pz_long_call {
+  int n_args;
+  struct pz_error err;
+  enum pz_exit code;
+};
+
+/* Like pz_command_begin(), and checks the number of arguments.  If it returns false, the subcommand returns call->code. */
+bool pz_call_begin(struct pz_long_call *call, const struct pz_command *c, int argc, char **argv,
+                   void *settings);
+
+/* Returns the exit status of a run that ended with `status`, after printing call->err or flushing stdout. */
+enum pz_exit pz_call_end(const struct pz_long_call *call, enum pz_status status);
+
+/* Prints that the arguments are wrong, with the synopsis, and returns PZ_EXIT_BAD_USE. */
+enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what);
+
+/* Prints a JSON value to stdout and releases the reference. */
+PZ_NODISCARD enum pz_status pz_command_json(json_t *value, struct pz_error *err);
 
 #endif

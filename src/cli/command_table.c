@@ -1,4 +1,4 @@
-/* The subcommands there are. */
+/* The subcommands, in the order in which the usage and the man page show them. */
 #include "cli/command.h"
 
 static const struct pz_command *const table[] = {

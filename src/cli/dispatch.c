@@ -1,4 +1,5 @@
-/* Finds the subcommand and runs it. */
+/* The program: pz_command_main() finds the subcommand in the table and runs it, among ranks if it supports them, or
+ * prints the version, the usage, the man page or the completion script. */
 #include "cli/command.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ static const char *command_name(const void *ctx, size_t i) {
   return pz_command_at(i) ? pz_command_at(i)->name : NULL;
 }
 
-static void usage(FILE *out) {
+static void print_usage(FILE *out) {
   fprintf(out,
           "phaze %s: find the best accelerator chip for training models, and how to train\nthem on "
           "a cluster of it\n\nUsage: phaze COMMAND [arguments] [options]\n\nCommands:\n",
@@ -28,7 +29,7 @@ static void usage(FILE *out) {
                "    phaze search gpt2-xl llama2-7b -o run\n");
 }
 
-static enum pz_exit unknown(const char *name) {
+static enum pz_exit refuse_name(const char *name) {
   char list[200], meant[160];
   struct pz_error err = {0};
   pz_fail(&err, PZ_BAD_USE, "unknown command '%s'%s; accepted: %s", name,
@@ -37,7 +38,7 @@ static enum pz_exit unknown(const char *name) {
   return pz_command_fail(&err);
 }
 
-static enum pz_exit completion(const char *shell) {
+static enum pz_exit print_completion(const char *shell) {
   if (shell && strcmp(shell, "bash") == 0) {
     pz_completion_print(stdout);
     return pz_command_end();
@@ -48,36 +49,34 @@ static enum pz_exit completion(const char *shell) {
   return pz_command_fail(&err);
 }
 
-/* A command that can divide its work among ranks does so under mpirun; others run as ever. */
-static int run(const struct pz_command *c, int argc, char **argv) {
+/* Under mpirun, a command that can divide its work among ranks does so; the others run in every rank. */
+static int run_command(const struct pz_command *c, int argc, char **argv) {
   struct pz_error err = {0};
-  if (!c->ranks) return (int)c->run(argc, argv);
+  if (!c->ranks) return (int)pz_command_invoke(c, argc, argv);
   if (pz_ranks_start(&err) != PZ_OK) return (int)pz_command_fail(&err);
-  return pz_ranks_end((int)c->run(argc, argv));
-}
-
-static void version(void) {
-  const char *mpi = pz_ranks_library();
-  printf("phaze %s\nMPI: %s\n", pz_version(), mpi ? mpi : "not built in");
+  return pz_ranks_end((int)pz_command_invoke(c, argc, argv));
 }
 
 int pz_command_main(int argc, char **argv) {
   if (argc < 2) {
-    usage(stderr);
+    print_usage(stderr);
     return PZ_EXIT_BAD_USE;
   }
   const char *name = argv[1];
   for (size_t i = 0; pz_command_at(i); i++)
-    if (strcmp(pz_command_at(i)->name, name) == 0) return run(pz_command_at(i), argc - 1, argv + 1);
-  if (strcmp(name, "--version") == 0)
-    version();
-  else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-    usage(stdout);
-  else if (strcmp(name, "--man") == 0)
+    if (strcmp(pz_command_at(i)->name, name) == 0)
+      return run_command(pz_command_at(i), argc - 1, argv + 1);
+  if (strcmp(name, "--version") == 0) {
+    const char *mpi = pz_ranks_library();
+    printf("phaze %s\nMPI: %s\n", pz_version(), mpi ? mpi : "not built in");
+  } else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    print_usage(stdout);
+  } else if (strcmp(name, "--man") == 0) {
     pz_command_man(stdout);
-  else if (strcmp(name, "--completion") == 0)
-    return (int)completion(argc > 2 ? argv[2] : NULL);
-  else
-    return (int)unknown(name);
+  } else if (strcmp(name, "--completion") == 0) {
+    return (int)print_completion(argc > 2 ? argv[2] : NULL);
+  } else {
+    return (int)refuse_name(name);
+  }
   return (int)pz_command_end();
 }

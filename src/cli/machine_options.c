@@ -1,17 +1,16 @@
+/* Reads the chip and the network that the options or the file of a training run name (machine_options.h): first the
+ * network of a chip, then runs and plan files, then the description of a chip as output. */
 #include "cli/machine_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "cli/owned.h"
 #include "core/file.h"
 #include "report/table.h"
 
-bool pz_machine_reads(const struct pz_machine_options *o, const char *path) {
-  return (o->chip && pz_file_named(o->chip) && pz_file_same(o->chip, path)) ||
-         (o->cluster && pz_file_named(o->cluster) && pz_file_same(o->cluster, path));
-}
+/* ---- chip and network ----------------------------------------------------------------------- */
 
 void pz_machine_tell_scale(const struct pz_cluster *net) {
   if (net->devices > net->stated_devices)
@@ -19,6 +18,50 @@ void pz_machine_tell_scale(const struct pz_cluster *net) {
             "phaze: cluster %s: %" PRId64 " devices, scaled out from %" PRId64
             " at the rates of its outermost level\n",
             net->name, net->devices, net->stated_devices);
+}
+
+struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine_options *o,
+                                   struct pz_machine_use use) {
+  struct pz_error *err = pz_call_error(call);
+  struct pz_machine *m = pz_alloc(call, 1, sizeof *m);
+  struct pz_cluster *named = NULL;
+  pz_must(call, pz_chip_read_units(o->chip, o->any_units, &m->chip, err));
+  if (o->cluster) {
+    named = pz_alloc(call, 1, sizeof *named);
+    pz_must(call, pz_cluster_read_units(o->cluster, o->any_units, named, err));
+  }
+  if (use.training) {
+    pz_must(call, pz_network_find(&m->chip, named, use.devices, use.option, &m->network, err));
+  } else {
+    /* Without a plan, only a cluster that was named is used, or else the chip's own link. */
+    m->network.own_link = !named;
+    if (named) {
+      m->network.cluster = *named;
+      pz_must(call, pz_cluster_reach(&m->network.cluster, use.devices, use.option, err));
+    }
+  }
+  if (use.quiet) return m;
+  if (m->network.standard)
+    pz_command_say("no --cluster: %s, the network of %s", m->network.cluster.name, m->chip.name);
+  if (*m->network.warning) pz_command_warn(false, m->network.warning);
+  if (!m->network.own_link) pz_machine_tell_scale(&m->network.cluster);
+  return m;
+}
+
+struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_options *o,
+                                struct pz_machine_use use) {
+  const struct pz_machine *m = pz_machine_open(call, o, use);
+  struct pz_cost *cost = NULL;
+  pz_must(call, pz_cost_new(&m->chip, pz_machine_net(m), &cost, pz_call_error(call)));
+  pz_defer(call, pz_free_cost, cost);
+  return cost;
+}
+
+bool pz_machine_reads(const struct pz_machine_options *o, const char *path) {
+  bool chip_file = o->chip && pz_file_named(o->chip);
+  bool cluster_file = o->cluster && pz_file_named(o->cluster);
+  return (chip_file && pz_file_same(o->chip, path)) ||
+         (cluster_file && pz_file_same(o->cluster, path));
 }
 
 void pz_machine_files_json(const struct pz_machine_options *o, json_t *j) {
@@ -29,111 +72,88 @@ void pz_machine_files_json(const struct pz_machine_options *o, json_t *j) {
 
 json_t *pz_machine_warnings(const struct pz_machine *m) {
   json_t *list = json_array();
-  if (*m->at.warning) json_array_append_new(list, json_string(m->at.warning));
+  if (*m->network.warning) json_array_append_new(list, json_string(m->network.warning));
   return list;
 }
 
-/* Groups of devices that are no plan have the network that is named, or the chip's own link. */
-static enum pz_status find_network(const struct pz_cluster *named, struct pz_machine_use use,
-                                   struct pz_machine *m, struct pz_error *err) {
-  if (use.training) return pz_network_find(&m->chip, named, use.devices, use.option, &m->at, err);
-  m->at = (struct pz_network){.own_link = !named};
-  if (!named) return PZ_OK;
-  m->at.cluster = *named;
-  return pz_cluster_reach(&m->at.cluster, use.devices, use.option, err);
-}
+/* ---- training runs -------------------------------------------------------------------------- */
 
-enum pz_status pz_machine_load(const struct pz_machine_options *o, struct pz_machine_use use,
-                               struct pz_machine *out, struct pz_error *err) {
-  struct pz_cluster named;
-  enum pz_status status = pz_chip_read_units(o->chip, o->any_units, &out->chip, err);
-  if (status == PZ_OK && o->cluster)
-    status = pz_cluster_read_units(o->cluster, o->any_units, &named, err);
-  if (status == PZ_OK) status = find_network(o->cluster ? &named : NULL, use, out, err);
-  if (status != PZ_OK) return status;
-  if (out->at.standard && !use.quiet)
-    pz_command_say("no --cluster: %s, the network of %s", out->at.cluster.name, out->chip.name);
-  if (*out->at.warning) pz_command_warn(use.quiet, out->at.warning);
-  if (!out->at.own_link && !use.quiet) pz_machine_tell_scale(&out->at.cluster);
-  return PZ_OK;
-}
-
-enum pz_status pz_machine_cost(const struct pz_machine_options *o, struct pz_machine_use use,
-                               struct pz_cost **cost, struct pz_error *err) {
-  struct pz_machine m;
-  enum pz_status status = pz_machine_load(o, use, &m, err);
-  return status == PZ_OK ? pz_cost_new(&m.chip, pz_machine_net(&m), cost, err) : status;
-}
-
-enum pz_status pz_machine_run(const char *path, const struct pz_run_plan_options *o,
-                              const char **name, struct pz_run_plan **out, struct pz_error *err) {
-  char *text = NULL;
+struct pz_run_plan *pz_machine_read_run(struct pz_call *call, const char *path,
+                                        const struct pz_run_plan_options *o, const char **name) {
+  struct pz_run_plan *run = NULL;
   size_t bytes = 0;
   bool standard = strcmp(path, "-") == 0;
   *name = standard ? "standard input" : path;
-  enum pz_status status =
-      pz_file_read(standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_run_plan_read(*name, text, bytes, o, out, err);
-  pz_free(text);
-  return status;
+  char *text = pz_file_text(call, standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
+  pz_must(call, pz_run_plan_read(*name, text, bytes, o, &run, pz_call_error(call)));
+  pz_defer(call, pz_free_run_plan, run);
+  return run;
+}
+
+struct pz_machine *pz_machine_of(struct pz_call *call, const struct pz_machine_options *o,
+                                 const char *name, bool quiet, struct pz_run_plan *run) {
+  if (o->chip) {
+    run->from[PZ_RUN_CHIP] = "--chip";
+    run->chip = o->chip;
+  }
+  if (o->cluster) {
+    run->from[PZ_RUN_CLUSTER] = "--cluster";
+    run->cluster = o->cluster;
+  }
+  if (!run->chip)
+    pz_raise(call, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP, and --cluster NET", name);
+  struct pz_machine_options merged = {run->chip, run->cluster, o->any_units};
+  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&run->plan), quiet,
+                               .training = true};
+  return pz_machine_open(call, &merged, use);
+}
+
+struct plan_test {
+  const char *path;
+  bool is_plan;
+};
+
+static void test_plan_file(struct pz_call *call, void *ctx) {
+  struct plan_test *test = ctx;
+  size_t bytes = 0;
+  char *text = pz_file_text(call, test->path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
+  if (text[strspn(text, " \t\r\n")] != '{') return;
+  test->is_plan = true; /* the reader of plans reports what is wrong with malformed JSON */
+  json_t *root = pz_json_read(call, test->path, text, bytes);
+  test->is_plan = json_object_get(root, "model") || json_object_get(root, "plan") ||
+                  json_object_get(root, "run");
 }
 
 bool pz_machine_is_plan(const char *path) {
+  struct plan_test test = {.path = path};
+  if (!pz_file_is_regular(path)) return false;
+  enum pz_status status = pz_border(test_plan_file, &test, NULL);
+  (void)status; /* whoever reads the file next reports the error */
+  return test.is_plan;
+}
+
+/* ---- calibrated chips ----------------------------------------------------------------------- */
+
+void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, const char *path) {
   char *text = NULL;
-  size_t bytes = 0;
-  json_t *root = NULL;
-  if (!pz_file_is_regular(path) ||
-      pz_file_read(path, PZ_PLAN_FILE_MOST_BYTES, &text, &bytes, NULL) != PZ_OK)
-    return false;
-  size_t blank = strspn(text, " \t\r\n");
-  bool object = text[blank] == '{';
-  /* what is no JSON is for the reader of plans to refuse */
-  bool plan = object && (pz_json_parse(path, text, bytes, &root, NULL) != PZ_OK ||
-                         json_object_get(root, "model") || json_object_get(root, "plan") ||
-                         json_object_get(root, "run"));
-  json_decref(root);
-  pz_free(text);
-  return plan;
+  pz_must(call, pz_chip_text(chip, &text, pz_call_error(call)));
+  pz_command_save_text(call, path, text);
 }
 
-enum pz_status pz_machine_of_run(const struct pz_machine_options *o, const char *name, bool quiet,
-                                 struct pz_run_plan *r, struct pz_machine *out,
-                                 struct pz_error *err) {
-  if (o->chip) r->from[PZ_RUN_CHIP] = "--chip";
-  if (o->cluster) r->from[PZ_RUN_CLUSTER] = "--cluster";
-  if (o->chip) r->chip = o->chip;
-  if (o->cluster) r->cluster = o->cluster;
-  if (!r->chip)
-    return pz_fail(err, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP, and --cluster NET",
-                   name);
-  struct pz_machine_options m = {r->chip, r->cluster, o->any_units};
-  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&r->plan), quiet, .training = true};
-  return pz_machine_load(&m, use, out, err);
-}
-
-enum pz_status pz_machine_write_chip(const struct pz_chip *chip, const char *path,
-                                     struct pz_error *err) {
-  char *text = NULL;
-  enum pz_status status = pz_chip_text(chip, &text, err);
-  if (status == PZ_OK) status = pz_file_write(path, text, strlen(text), err);
-  pz_text_free(text);
-  return status;
-}
-
-enum pz_status pz_machine_print_factors(const struct pz_step_factor *factors, uint32_t n,
-                                        struct pz_arena *arena) {
+void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *factors,
+                             uint32_t n) {
   static const char *const names[] = {"GEMMs", "attention", "element-wise, optimizer", "launches",
                                       "collectives, transfers"};
   static const char *const heads[] = {"part of the step", ">share", ">time by", NULL};
   struct pz_table t;
-  pz_table_init(&t, arena, heads);
+  pz_table_init(&t, call->arena, heads);
   for (uint32_t i = 0; i < n; i++) {
     pz_table_cell(&t, "%s", names[i]);
     pz_table_cell(&t, "%.0f%%", 100 * factors[i].share);
     pz_table_cell(&t, "%+.1f%%", 100 * (factors[i].factor - 1));
   }
   printf("\n");
-  return pz_table_print(&t, 0, stdout);
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
 json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n) {
@@ -142,4 +162,81 @@ json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n
     json_array_append_new(list, json_pack("{s:s,s:f,s:f}", "name", factors[i].name, "factor",
                                           factors[i].factor, "share", factors[i].share));
   return list;
+}
+
+/* ---- for callers that return a status ------------------------------------------------------- */
+
+/* The arguments of all functions below; each uses some of them. */
+struct machine_request {
+  const struct pz_machine_options *options;
+  struct pz_machine_use use;
+  const char *path, *name;
+  const struct pz_run_plan_options *run_options;
+  struct pz_run_plan *run;
+  const struct pz_chip *chip;
+  const struct pz_step_factor *factors;
+  uint32_t n;
+  struct pz_machine *out;
+};
+
+static void open_machine(struct pz_call *call, void *ctx) {
+  struct machine_request *r = ctx;
+  *r->out = *pz_machine_open(call, r->options, r->use);
+}
+
+enum pz_status pz_machine_load(const struct pz_machine_options *o, struct pz_machine_use use,
+                               struct pz_machine *out, struct pz_error *err) {
+  struct machine_request r = {.options = o, .use = use, .out = out};
+  return pz_border(open_machine, &r, err);
+}
+
+static void read_run(struct pz_call *call, void *ctx) {
+  struct machine_request *r = ctx;
+  r->run = pz_machine_read_run(call, r->path, r->run_options, &r->name);
+  pz_undefer(call, r->run);
+}
+
+enum pz_status pz_machine_run(const char *path, const struct pz_run_plan_options *o,
+                              const char **name, struct pz_run_plan **out, struct pz_error *err) {
+  struct machine_request r = {.path = path, .run_options = o};
+  enum pz_status status = pz_border(read_run, &r, err);
+  *name = r.name;
+  if (status == PZ_OK) *out = r.run;
+  return status;
+}
+
+static void open_machine_of_run(struct pz_call *call, void *ctx) {
+  struct machine_request *r = ctx;
+  *r->out = *pz_machine_of(call, r->options, r->name, r->use.quiet, r->run);
+}
+
+enum pz_status pz_machine_of_run(const struct pz_machine_options *o, const char *name, bool quiet,
+                                 struct pz_run_plan *run, struct pz_machine *out,
+                                 struct pz_error *err) {
+  struct machine_request r = {
+      .options = o, .name = name, .use.quiet = quiet, .run = run, .out = out};
+  return pz_border(open_machine_of_run, &r, err);
+}
+
+static void save_chip(struct pz_call *call, void *ctx) {
+  const struct machine_request *r = ctx;
+  pz_machine_save_chip(call, r->chip, r->path);
+}
+
+enum pz_status pz_machine_write_chip(const struct pz_chip *chip, const char *path,
+                                     struct pz_error *err) {
+  struct machine_request r = {.chip = chip, .path = path};
+  return pz_border(save_chip, &r, err);
+}
+
+static void show_factors(struct pz_call *call, void *ctx) {
+  const struct machine_request *r = ctx;
+  pz_machine_show_factors(call, r->factors, r->n);
+}
+
+enum pz_status pz_machine_print_factors(const struct pz_step_factor *factors, uint32_t n,
+                                        struct pz_arena *arena) {
+  struct machine_request r = {.factors = factors, .n = n};
+  (void)arena;
+  return pz_border(show_factors, &r, NULL);
 }

@@ -1,4 +1,4 @@
-/* phaze: the command line. */
+/* The program phaze: sets the allocator and runs the command line (dispatch.c). */
 #include "cli/command.h"
 #include "core/alloc.h"
 

@@ -1,5 +1,5 @@
-/* phaze place with a MODEL: the best plan for every combination of microbatch size, tensor-parallel
- * degree and recomputation. */
+/* phaze place with a MODEL: the options of all its semantics, and the search of the original and corrected semantics, whose
+ * plans divide scheduled layers into pipeline stages. */
 #ifndef PZ_CLI_PLACE_MODEL_H
 #define PZ_CLI_PLACE_MODEL_H
 
@@ -8,21 +8,21 @@
 
 struct pz_place_settings {
   struct pz_machine_options machine;
-  const char *devices_text; /* a number, or for training plans a list */
-  const char *mbs, *tp;     /* lists, or NULL: auto */
+  const char *devices_text; /* a number, or with training semantics a list */
+  const char *mbs, *tp;     /* lists; NULL: auto */
   int64_t devices, batch, seq;
   double hbm_gb;                     /* 0: the chip's */
   int recompute;                     /* enum pz_recomputation; PZ_AS_FRAMEWORK: auto */
   int optimizer;                     /* 0: Adam, 1: SGD */
-  int emit;                          /* of pz_launch_names */
+  int emit;                          /* index into pz_launch_names; 0: none */
   const char *trace;                 /* NULL: none */
   bool quiet;                        /* no notes on stderr */
-  struct pz_workload_options import; /* what concerns ONNX files alone */
+  struct pz_workload_options import; /* options for ONNX files only */
 };
 
-/* first_stage: as the original system, gradients of the first stage are all-reduced. */
-PZ_NODISCARD enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *model,
-                                             bool first_stage, bool check, bool json,
-                                             struct pz_error *err);
+/* Prints the best plan over all microbatch sizes, tensor-parallel degrees and recomputation.  first_stage: only the
+ * gradients of the first stage are all-reduced, as in the original system. */
+void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s, const char *model,
+                        bool first_stage, bool check, bool json);
 
 #endif

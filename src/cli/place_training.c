@@ -1,44 +1,75 @@
+/* phaze place --semantics training: the best plan as training frameworks execute it, or how the best plan scales over a
+ * list of numbers of devices.
+ *
+ * pz_place_training() at the end checks the options, opens the machine, reads the options of the search, and calls
+ * place_once() for one number of devices or place_scaling() for several.  The searches themselves are
+ * pz_training_place() and pz_training_scale().  place_once() compares the answer with the user's own plan
+ * (compare_plans()), writes the files that are asked for, and prints a launch script, JSON or text. */
 #include "cli/place_training.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "core/file.h"
 #include "core/options.h"
+#include "core/text.h"
+#include "report/table.h"
 #include "report/training_json.h"
 
+static const double DAY_S = 86400;
 enum { DEFAULT_BATCH = 4096 };
 
-/* ---- what was asked for --------------------------------------------------------------------- */
-
-/* What is searched. */
-enum { PZ_FREE = -1 };
-
-/* One number of an option that may be a list elsewhere; NULL or auto: it is searched. */
-static enum pz_status read_pin(const char *text, const char *name, int64_t *out,
-                               struct pz_error *err) {
-  struct pz_choices list;
-  *out = PZ_FREE;
-  if (!text || strcmp(text, "auto") == 0) return PZ_OK;
-  enum pz_status status = pz_choices_parse(text, name, 1 << 20, &list, err);
-  if (status == PZ_OK && list.n > 1)
-    status = pz_fail(err, PZ_BAD_USE,
-                     "--%s %s with --semantics training; accepted: one number, or auto (all are "
-                     "searched)",
-                     name, text);
-  if (status == PZ_OK) *out = list.v[0];
-  return status;
-}
-
-/* Plans within a hundredth of the predicted time are equal to the model, of the counted time within a thousandth: the
- * simplest is printed. */
+/* Plans tie if their predicted times differ by less than a hundredth, or their counted times (risk) by less than a
+ * thousandth.  Of plans that tie, the simplest is chosen. */
 static const double TIE = 0.01, COUNTED_TIE = 0.001;
 
-static enum pz_status read_options(struct pz_place_job *j) {
-  const struct pz_place_settings *s = j->q->s;
-  const struct pz_place_training_settings *t = j->q->t;
+/* ---- options -------------------------------------------------------------------------------- */
+
+static void check_combination(struct pz_call *call, const struct pz_place_job *j) {
+  const struct pz_place_settings *s = j->s;
+  const struct pz_place_training_settings *t = j->t;
+  const char *several = NULL, *wrong = NULL;
+  if (s->batch && t->batch_per_device)
+    wrong = "--batch and --batch-per-device; accepted: one of them";
+  else if (t->price > 0 && !t->tokens)
+    wrong = "--price requires --tokens";
+  else if (t->deadline && !t->tokens)
+    wrong = "--deadline requires --tokens";
+  else if (s->emit && (t->tokens || t->top > 1 || s->trace || t->report || t->compare))
+    wrong = "--emit cannot be combined with --tokens, --top, --trace, --report or --compare";
+  if (wrong) pz_raise(call, PZ_BAD_USE, "%s", wrong);
+  if (j->devices.n == 1) return;
+  if (s->emit)
+    several = "emit";
+  else if (s->trace)
+    several = "trace";
+  else if (t->top > 1)
+    several = "top";
+  if (several)
+    pz_raise(call, PZ_BAD_USE, "--%s with several --devices; accepted: one number of devices",
+             several);
+}
+
+/* Fixes a degree that is otherwise searched.  `text` is a list in other semantics; NULL and auto leave it open. */
+static void read_degree(struct pz_call *call, const char *text, const char *name, int64_t *degree) {
+  struct pz_choices list;
+  if (!text || strcmp(text, "auto") == 0) return;
+  pz_must(call, pz_choices_parse(text, name, 1 << 20, &list, pz_call_error(call)));
+  if (list.n > 1)
+    pz_raise(call, PZ_BAD_USE,
+             "--%s %s with --semantics training; accepted: one number, or auto (all are searched)",
+             name, text);
+  *degree = list.v[0];
+}
+
+static void read_options(struct pz_call *call, struct pz_place_job *j,
+                         struct pz_progress *progress) {
+  const struct pz_place_settings *s = j->s;
+  const struct pz_place_training_settings *t = j->t;
   struct pz_training_place_options o = pz_training_place_options_default();
-  int64_t tp = PZ_FREE, mbs = PZ_FREE;
   o.plan = t->plan;
   o.objective = t->objective;
   o.risk = t->risk;
@@ -48,173 +79,542 @@ static enum pz_status read_options(struct pz_place_job *j) {
   o.all_devices = t->all_devices;
   o.seconds = t->seconds;
   o.progress = pz_command_progress;
-  o.ctx = &j->progress;
+  o.ctx = progress;
   o.events = s->trace != NULL;
   o.plan.seq = s->seq;
   o.plan.batch = s->batch ? s->batch : DEFAULT_BATCH;
-  o.plan.devices = j->q->devices.v[0];
+  o.plan.devices = j->devices.v[0];
   o.plan.recompute = s->recompute;
-  enum pz_status status = read_pin(s->tp, "tp", &tp, j->err);
-  if (status == PZ_OK) status = read_pin(s->mbs, "mbs", &mbs, j->err);
-  if (tp != PZ_FREE) o.plan.tp = tp;
-  if (mbs != PZ_FREE) o.plan.mbs = mbs;
-  if (status == PZ_OK && o.plan.sp == 1 && o.plan.tp == 1)
-    status = pz_fail(j->err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
-  if (status == PZ_OK && j->emit) {
-    int emitted = pz_framework_find(pz_launch_names[j->emit]);
+  read_degree(call, s->tp, "tp", &o.plan.tp);
+  read_degree(call, s->mbs, "mbs", &o.plan.mbs);
+  if (o.plan.sp == 1 && o.plan.tp == 1)
+    pz_raise(call, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
+  if (s->emit) {
+    int emitted = pz_framework_find(pz_launch_names[s->emit]);
     if (o.plan.framework >= 0 && o.plan.framework != emitted)
-      status = pz_fail(j->err, PZ_BAD_USE, "--framework %s with --emit %s; accepted: the same",
-                       pz_framework_names[o.plan.framework], pz_launch_names[j->emit]);
+      pz_raise(call, PZ_BAD_USE, "--framework %s with --emit %s; accepted: the same",
+               pz_framework_names[o.plan.framework], pz_launch_names[s->emit]);
     o.plan.framework = emitted;
   }
-  if (status == PZ_OK && t->deadline) status = pz_read_tokens(t->tokens, &o.tokens, j->err);
-  if (status == PZ_OK && t->deadline) status = pz_read_deadline(t->deadline, &o.deadline_s, j->err);
+  if (t->deadline) {
+    o.tokens = pz_parse_tokens(call, t->tokens);
+    o.deadline_s = pz_parse_deadline(call, t->deadline);
+  }
   o.pinned = pz_plan_given(&o.plan) & pz_plan_searched();
   j->options = o;
-  return status;
 }
 
-/* --hbm: the chip with that much memory. */
-static void set_hbm(struct pz_chip *c, double gib) {
-  if (gib > 0) c->hbm.bytes_per_stack = (int64_t)floor(gib * 0x1p30 / (double)c->hbm.stacks);
-}
-
-/* Scripts are written for GPUs, and for models whose shape a framework can be told. */
-static enum pz_status check_emit(const struct pz_place_job *j) {
+/* Raises PZ_NO_ANSWER unless a script can be written: only for GPUs and models whose shape a framework can be told. */
+static void check_emit(struct pz_call *call, const struct pz_place_job *j) {
   struct pz_error why = {0};
-  if (!j->emit) return PZ_OK;
   enum pz_status status =
-      pz_launch_check(j->q->model, &j->machine.chip, j->options.plan.framework, &why);
-  if (status == PZ_OK) return PZ_OK;
-  return pz_fail(j->err, status == PZ_BAD_USE ? PZ_NO_ANSWER : status, "%s", why.message);
+      pz_launch_check(j->model, &j->machine->chip, j->options.plan.framework, &why);
+  if (status == PZ_BAD_USE) pz_raise(call, PZ_NO_ANSWER, "%s", why.message);
+  if (status != PZ_OK) pz_raise(call, status, "%s", why.message);
 }
 
-/* ---- one search ----------------------------------------------------------------------------- */
+/* ---- the cost of a run ---------------------------------------------------------------------- */
 
-static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_training_plans *p) {
-  const struct pz_place_question *q = j->q;
-  json_t *out =
-      json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(q->model), "chip",
-                j->machine.chip.name, "cluster", pz_machine_net_name(&j->machine), "devices",
-                (json_int_t)j->options.plan.devices, "batch", (json_int_t)j->options.plan.batch);
-  json_t *found = pz_found_plans_json(p);
-  if (out && found) json_object_update(out, found);
-  json_decref(found);
-  pz_machine_files_json(&q->s->machine, out);
-  json_object_set_new(out, "warnings", pz_machine_warnings(&j->machine));
-  json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
-  if (j->diff) json_object_set_new(out, "compare", pz_place_compared_json(j));
-  if (q->t->deadline) json_object_set_new(out, "late", json_boolean(j->late));
-  return pz_command_json(out, j->err);
+/* Returns the cost of a run over the tokens of --tokens with a plan. */
+static struct pz_run_cost cost_of_run(struct pz_call *call, const struct pz_place_job *j,
+                                      const struct pz_training_run *run) {
+  struct pz_predicted x = {.s = &j->priced, .machine = j->machine, .run = run};
+  return pz_predict_cost(call, &x);
 }
 
-enum pz_status pz_place_cost(struct pz_place_job *j, struct pz_training_run *run,
-                             struct pz_run_cost *out) {
-  const struct pz_place_training_settings *t = j->q->t;
-  j->cost_asked = (struct pz_predict_settings){
-      .tokens = t->tokens, .price = t->price, .checkpoint_s = -1, .restart_s = -1};
-  struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = run};
-  return pz_predict_cost(&x, out, j->err);
+/* ---- the user's own plan -------------------------------------------------------------------- */
+
+/* Completes the options by the plan: the question that it answers.  Everything else is searched, or has the default of
+ * the framework. */
+static void complete_settings(const struct pz_plan *from, struct pz_place_settings *s,
+                              struct pz_place_training_settings *t) {
+  struct pz_plan *p = &t->plan;
+  if (!s->batch && !t->batch_per_device) s->batch = from->batch;
+  if (!s->seq) s->seq = from->seq;
+  if (p->framework < 0) p->framework = from->framework;
+  if (p->precision < 0) p->precision = from->precision;
+  if (p->fp8_recipe < 0) p->fp8_recipe = from->fp8_recipe;
+  if (!(p->imbalance > 0)) p->imbalance = from->imbalance;
+  p->mtp = p->mtp || from->mtp;
+  if (!p->peft) p->peft = from->peft;
 }
 
-static enum pz_status write_page(const struct pz_place_job *j, const struct pz_training_run *best) {
-  const struct pz_plan *o = &j->options.plan;
-  struct pz_scaling_row row = {.devices = o->devices,
-                               .batch = o->batch,
-                               .run = best,
-                               .tokens_per_s_per_device =
-                                   best->p.tokens / best->p.step_s / (double)o->devices};
-  struct pz_scaling one = {.rows = &row, .n_rows = 1};
-  return pz_predict_write_page(j->q->t->report, j->q->model, &j->machine, &one, j->err);
+struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *s,
+                                           struct pz_place_training_settings *t,
+                                           bool devices_given) {
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  struct pz_choices devices = {.n = 0};
+  const char *name;
+  if (devices_given)
+    pz_must(call,
+            pz_choices_parse(s->devices_text, "devices", 1 << 24, &devices, pz_call_error(call)));
+  if (devices.n > 1)
+    pz_raise(call, PZ_BAD_USE, "--compare with several --devices; accepted: one number of devices");
+  if (devices.n == 1) o.devices = devices.v[0];
+  o.vocab = t->vocab;
+  o.set = t->set;
+  o.ignore = t->ignore;
+  struct pz_run_plan *r = pz_machine_read_run(call, t->compare, &o, &name);
+  if (!s->machine.chip && !s->machine.cluster) s->machine.cluster = r->cluster;
+  if (!s->machine.chip) s->machine.chip = r->chip;
+  if (!s->machine.chip) pz_raise(call, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP", name);
+  if (!devices_given) {
+    snprintf(t->own_devices, sizeof t->own_devices, "%lld",
+             (long long)pz_plan_asked_devices(&r->plan));
+    s->devices_text = t->own_devices;
+  }
+  complete_settings(&r->plan, s, t);
+  return r;
 }
 
-/* The chosen plan as the launch script of its framework. */
-static enum pz_status emit(const struct pz_place_job *j, const struct pz_training_run *r) {
+static void compare_plans(struct pz_call *call, struct pz_place_job *j,
+                          const struct pz_training_run *best) {
+  static const double SAME_MODEL =
+      0.02; /* difference in parameters: vocabularies are padded differently */
+  const char *file = j->t->compare;
+  const struct pz_cluster *net = pz_machine_net(j->machine);
+  struct pz_run_plan theirs = *j->compared, ours = *j->compared;
+  struct pz_plan_diff *diff = NULL;
+  struct pz_error why = {0};
+  /* Both sides train the model of the file, with the batch and sequence length of the question; the number of devices was
+   * read with that of the question. */
+  theirs.plan.batch = best->plan.batch;
+  theirs.plan.seq = best->plan.seq;
+  ours.plan = best->plan;
+  struct pz_diff_side a = {sizeof a, &theirs, &j->machine->chip, net};
+  struct pz_diff_side b = {sizeof b, &ours, &j->machine->chip, net};
+  enum pz_status status = pz_plan_diff(&a, &b, &diff, &why);
+  if (status != PZ_OK) pz_raise(call, status, "%s: %s", file, why.message);
+  pz_defer(call, pz_free_plan_diff, diff);
+  if (diff->a.refusal[0]) pz_command_warn(j->s->quiet, diff->a.refusal);
+  bool same_model = fabs(diff->b.p.params / best->p.params - 1) < SAME_MODEL;
+  if (!same_model)
+    pz_raise(call, PZ_BAD_USE,
+             "%s trains a model of %.4g billion parameters, but %s has %.4g billion; accepted: "
+             "a plan of the same model",
+             file, diff->b.p.params / 1e9, j->model, best->p.params / 1e9);
+  j->diff = diff;
+}
+
+static void print_compared(struct pz_call *call, const struct pz_place_job *j) {
+  const struct pz_plan_diff *d = j->diff;
+  const struct pz_place_training_settings *t = j->t;
+  char text[800], ours[32], theirs[32];
+  printf("\nyour plan (%s): %.4g s per step, MFU %.1f%%, %.1f GB%s\n",
+         pz_text_plain(pz_text_copy(text, sizeof text, t->compare)), d->a.p.step_s,
+         100 * d->a.p.mfu, d->a.p.peak_bytes / 1e9,
+         pz_prediction_fits(&d->a.p) ? "" : " (does not fit)");
+  if (!d->n_path) {
+    printf("the recommended plan is the same\n");
+    return;
+  }
+  printf("the recommended plan %s\n", d->verdict);
+  for (uint32_t i = 0; i < d->n_path; i++)
+    printf("%s%s", i ? ", " : "changes: ",
+           pz_text_plain(pz_text_copy(text, sizeof text, d->path[i].change)));
+  putchar('\n');
+  if (!t->tokens) return;
+  const struct pz_run_cost own = cost_of_run(call, j, &d->a);
+  printf("over %s tokens: %s instead of %s days", t->tokens,
+         pz_text_number(ours, sizeof ours, j->cost.seconds / 86400),
+         pz_text_number(theirs, sizeof theirs, own.seconds / 86400));
+  if (t->price > 0)
+    printf(", %s instead of %s dollars", pz_text_number(ours, sizeof ours, j->cost.dollars),
+           pz_text_number(theirs, sizeof theirs, own.dollars));
+  putchar('\n');
+}
+
+static json_t *compared_json(const struct pz_place_job *j) {
+  const struct pz_plan_diff *d = j->diff;
+  return json_pack("{s:s,s:s,s:s,s:f,s:o}", "file", j->t->compare, "changes", d->changes, "verdict",
+                   d->verdict, "gain", 1 - d->b.p.step_s / d->a.p.step_s, "prediction",
+                   pz_training_run_json(&d->a));
+}
+
+/* ---- one number of devices, as text -------------------------------------------------------------------------- */
+
+static void print_plan(const struct pz_place_job *j, const struct pz_training_run *r) {
+  const struct pz_plan *o = &r->plan;
+  const struct pz_machine *m = j->machine;
+  bool own_link = m->network.own_link;
+  char name[256], line[PZ_PLAN_LINE_MOST];
+  printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
+         pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->options.plan.devices,
+         m->chip.name, own_link ? "" : " in ", own_link ? "" : m->network.cluster.name,
+         r->p.step_s);
+  printf("%s\n", pz_plan_line(o, false, line, sizeof line));
+  printf("layers: %s", r->layers_text);
+  if (o->first_layers && o->vpp > 1)
+    printf(" (first chunk %" PRId64 ", last chunk %" PRId64 ")", o->first_layers, o->last_layers);
+  printf("\nrecompute: %s\n", r->recompute_text);
+  printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
+         " sample%s on each replica\n",
+         o->batch, o->seq, r->p.microbatches, r->p.microbatches == 1 ? "" : "es", o->mbs,
+         pz_text_s((double)o->mbs));
+  if (o->devices < j->options.plan.devices)
+    printf("%" PRId64 " device%s used, %" PRId64 " idle\n", o->devices,
+           o->devices == 1 ? " is" : "s are", j->options.plan.devices - o->devices);
+  pz_predict_print_rates(r);
+  pz_predict_print_expected(&r->expected, r->p.step_s);
+}
+
+static void print_switched(const struct pz_training_plans *p) {
+  if (!p->n_switched) return;
+  printf("switched on beyond the framework's defaults, with the time that it saves: ");
+  for (uint32_t i = 0; i < p->n_switched; i++)
+    printf("%s%s %.1f%%", i ? ", " : "", p->switched[i].option,
+           100 * (1 - 1 / (1 + p->switched[i].gain)));
+  putchar('\n');
+}
+
+/* Prints the best plan that uses all devices, if the chosen plan leaves some idle. */
+static void print_all_devices(const struct pz_training_plans *p, bool idle) {
+  const struct pz_training_run *all = p->all_devices;
+  char text[PZ_PLAN_TEXT_MOST];
+  if (all)
+    printf("with all devices: %.4g s (%+.2f%%), +-%.0f%%: %s\n", all->p.step_s,
+           100 * (all->p.step_s / p->runs[0]->p.step_s - 1), 100 * all->expected.error,
+           pz_plan_text(&all->plan, text, sizeof text));
+  else if (idle)
+    puts("no plan uses all of them");
+}
+
+/* The time by which plans are ranked: `counted` adds the expected error. */
+static double ranked_s(const struct pz_training_run *r, bool counted) {
+  return r->p.step_s * (counted ? 1 + r->expected.error : 1);
+}
+
+/* Prints the fastest plan, if a simpler one of nearly the same time was chosen. */
+static void print_fastest(const struct pz_training_plans *p, bool counted) {
+  char text[256], saved[32] = "less than 0.01%";
+  if (!p->fastest) return;
+  double percent = 100 * (1 - ranked_s(p->fastest, counted) / ranked_s(p->runs[0], counted));
+  if (percent >= 0.01) snprintf(saved, sizeof saved, "%.2f%%", percent);
+  printf("%s, %s less than this simpler plan: %.4g s, %s\n",
+         counted ? "least counted time" : "fastest by prediction", saved, p->fastest->p.step_s,
+         pz_plan_text(&p->fastest->plan, text, sizeof text));
+}
+
+static void print_certificate(const struct pz_training_plans *p) {
+  const struct pz_plan_certificate *c = &p->certificate;
+  char plans[32], solved[32], bound[32], memory[32], gap[32] = "0";
+  if (c->gap > 0) snprintf(gap, sizeof gap, "%.3g%%", 100 * c->gap);
+  printf("%s: %s plans, %s simulated, %s excluded by their bound, %s by memory; gap %s\n",
+         p->stopped ? "the best so far" : "proved",
+         pz_text_count(plans, sizeof plans, (int64_t)c->plans),
+         pz_text_count(solved, sizeof solved, (int64_t)c->solved),
+         pz_text_count(bound, sizeof bound, (int64_t)c->by_bound),
+         pz_text_count(memory, sizeof memory, (int64_t)c->by_memory), gap);
+}
+
+/* Appends the part of the step that is longer than that of the best plan by most. */
+static void append_grown_part(struct pz_table *t, const struct pz_training_run *best,
+                              const struct pz_training_run *r) {
+  double grown_s;
+  const struct pz_part_info *part = pz_grown_part(&best->p, &r->p, &grown_s);
+  if (part && grown_s > 1e-4 * best->p.step_s)
+    pz_table_cell(t, "%s +%.3g s", pz_time_part_label(&r->p, part), grown_s);
+  else
+    pz_table_cell(t, "-");
+}
+
+static void print_others(struct pz_call *call, const struct pz_training_plans *p) {
+  static const char *const heads[] = {">s per step",      ">slower",        ">error", ">at most GB",
+                                      "best of its kind", "what grew most", NULL};
+  struct pz_table t;
+  if (p->n < 2) return;
+  pz_table_init(&t, call->arena, heads);
+  for (uint32_t i = 1; i < p->n; i++) {
+    const struct pz_training_run *r = p->runs[i];
+    char text[PZ_PLAN_TEXT_MOST];
+    pz_table_cell(&t, "%.4g", r->p.step_s);
+    pz_table_cell(&t, "%+.2f%%", 100 * (r->p.step_s / p->runs[0]->p.step_s - 1));
+    pz_table_cell(&t, "%.0f%%", 100 * r->expected.error);
+    pz_table_cell(&t, "%.1f", r->p.needed_bytes / 1e9);
+    pz_table_cell(&t, "%s", pz_plan_text(&r->plan, text, sizeof text));
+    append_grown_part(&t, p->runs[0], r);
+  }
+  putchar('\n');
+  pz_must(call, pz_table_print(&t, 0, stdout));
+}
+
+/* Suggests to rehearse the plan on one GPU, if a script can be written for it. */
+static void suggest_rehearsal(struct pz_call *call, const struct pz_place_job *j,
+                              const struct pz_training_run *r) {
+  int framework = r->plan.framework;
+  bool supported =
+      framework == pz_framework_find("torchtitan") || framework == pz_framework_find("megatron");
+  if (!supported || r->plan.devices == 1 || *r->refusal) return;
+  enum pz_status status = pz_launch_check(j->model, &j->machine->chip, framework, NULL);
+  if (status == PZ_NO_MEMORY) pz_must(call, status);
+  if (status == PZ_OK)
+    printf("\nto try the plan on one GPU: save it with --json, then 'phaze rehearse'\n");
+}
+
+static void print_plans(struct pz_call *call, const struct pz_place_job *j,
+                        const struct pz_training_plans *p) {
+  const struct pz_training_run *best = p->runs[0];
+  int64_t devices = j->options.plan.devices;
+  print_plan(j, best);
+  print_switched(p);
+  print_all_devices(p, best->plan.devices < devices);
+  print_fastest(p, j->options.risk == PZ_RISK_COUNTED);
+  print_certificate(p);
+  if (j->diff) print_compared(call, j);
+  pz_predict_print_parts(call, &best->p);
+  pz_predict_print_memory(call, best);
+  print_others(call, p);
+  struct pz_predicted priced = {.s = &j->priced, .machine = j->machine, .run = best};
+  if (j->t->tokens) pz_predict_print_cost(call, &priced, &j->cost);
+  if (j->late)
+    printf("\nno plan on %" PRId64 " device%s ends within %s; this is the fastest\n", devices,
+           pz_text_s((double)devices), j->t->deadline);
+  suggest_rehearsal(call, j, best);
+}
+
+/* ---- one number of devices ------------------------------------------------------------------ */
+
+static void print_plans_json(struct pz_call *call, const struct pz_place_job *j,
+                             const struct pz_training_plans *p) {
+  json_t *out = pz_json_built(call, json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model",
+                                              json_string(j->model), "chip", j->machine->chip.name,
+                                              "cluster", pz_machine_net_name(j->machine), "devices",
+                                              (json_int_t)j->options.plan.devices, "batch",
+                                              (json_int_t)j->options.plan.batch));
+  json_object_update(out, pz_json_built(call, pz_found_plans_json(p)));
+  pz_machine_files_json(&j->s->machine, out);
+  json_object_set_new(out, "warnings", pz_machine_warnings(j->machine));
+  json_object_set_new(out, "cost", j->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
+  if (j->diff) json_object_set_new(out, "compare", compared_json(j));
+  if (j->t->deadline) json_object_set_new(out, "late", json_boolean(j->late));
+  pz_command_print_json(call, json_incref(out));
+}
+
+/* Prints the launch script of the plan to stdout, and its prediction to stderr. */
+static void print_launch_script(struct pz_call *call, const struct pz_place_job *j,
+                                const struct pz_training_run *r) {
   char *text = NULL;
-  enum pz_status status = pz_launch_text(j->q->model, &j->machine.chip, pz_machine_net(&j->machine),
-                                         &r->plan, &text, j->err);
-  if (status != PZ_OK) return status;
+  pz_must(call, pz_launch_text(j->model, &j->machine->chip, pz_machine_net(j->machine), &r->plan,
+                               &text, pz_call_error(call)));
+  pz_defer(call, pz_free_text, text);
   fputs(text, stdout);
-  pz_text_free(text);
-  if (!j->q->s->quiet && fflush(stdout) == 0)
+  if (!j->s->quiet && fflush(stdout) == 0)
     pz_command_say("%.4g s per step, MFU %.1f%%, %.1f GB of a device's memory", r->p.step_s,
                    100 * r->p.mfu, r->p.peak_bytes / 1e9);
-  return PZ_OK;
 }
 
-static enum pz_status tell_plans(struct pz_place_job *j, const struct pz_training_plans *p) {
-  struct pz_training_run *best = p->runs[0];
-  if (j->emit) return emit(j, best);
-  enum pz_status status = PZ_OK;
-  j->late = p->late;
-  if (j->q->t->tokens) status = pz_place_cost(j, best, &j->cost);
-  if (status == PZ_OK && j->q->compared) status = pz_place_compare(j, best);
-  if (status == PZ_OK && j->q->s->trace)
-    status = pz_predict_write_trace(best, j->q->model, j->q->s->trace, j->err);
-  if (status == PZ_OK && j->q->t->report) status = write_page(j, best);
-  if (status != PZ_OK) return status;
-  return j->q->json ? tell_json(j, p) : pz_place_print(j, p);
-}
-
-static enum pz_status place_one(struct pz_place_job *j) {
-  const struct pz_cluster *net = pz_machine_net(&j->machine);
-  const struct pz_chip *chip = &j->machine.chip;
-  struct pz_training_plans *p = NULL;
+static void place_once(struct pz_call *call, struct pz_place_job *j) {
+  const struct pz_place_training_settings *t = j->t;
+  const struct pz_cluster *net = pz_machine_net(j->machine);
+  const struct pz_chip *chip = &j->machine->chip;
   struct pz_plan *asked = &j->options.plan;
-  bool weak = j->q->t->batch_per_device > 0;
-  if (weak) asked->batch = j->q->t->batch_per_device * asked->devices;
-  enum pz_status status = pz_training_place(j->q->model, chip, net, &j->options, &p, j->err);
-  if (status == PZ_OK && *p->warning) pz_command_warn(j->q->s->quiet, p->warning);
-  if (status == PZ_OK && !p->n)
-    status = pz_training_nothing_fits(j->q->model, chip, net, &j->options, weak, p, j->err);
-  if (status == PZ_OK) status = tell_plans(j, p);
-  pz_training_plans_free(p);
-  return status;
+  struct pz_training_plans *p = NULL;
+  bool weak = t->batch_per_device > 0;
+  if (weak) asked->batch = t->batch_per_device * asked->devices;
+  pz_must(call, pz_training_place(j->model, chip, net, &j->options, &p, pz_call_error(call)));
+  pz_defer(call, pz_free_training_plans, p);
+  if (*p->warning) pz_command_warn(j->s->quiet, p->warning);
+  if (!p->n)
+    pz_must(call, pz_training_nothing_fits(j->model, chip, net, &j->options, weak, p,
+                                           pz_call_error(call)));
+  const struct pz_training_run *best = p->runs[0];
+  if (j->s->emit) {
+    print_launch_script(call, j, best);
+    return;
+  }
+  j->late = p->late;
+  if (t->tokens) j->cost = cost_of_run(call, j, best);
+  if (j->compared) compare_plans(call, j, best);
+  if (j->s->trace) pz_predict_write_trace(call, best, j->model, j->s->trace);
+  if (t->report) {
+    double rate = best->p.tokens / best->p.step_s / (double)asked->devices;
+    struct pz_scaling_row row = {.devices = asked->devices,
+                                 .batch = asked->batch,
+                                 .run = best,
+                                 .tokens_per_s_per_device = rate};
+    struct pz_scaling one = {.rows = &row, .n_rows = 1};
+    pz_predict_write_page(call, t->report, j->model, j->machine, &one);
+  }
+  if (j->json)
+    print_plans_json(call, j, p);
+  else
+    print_plans(call, j, p);
 }
 
-/* ---- the command ---------------------------------------------------------------------------- */
+/* ---- several numbers of devices -------------------------------------------------------------- */
 
-/* Options that cannot be combined; NULL, or what is wrong. */
-static const char *misuse(const struct pz_place_question *q) {
-  const struct pz_place_training_settings *t = q->t;
-  if (q->s->batch && t->batch_per_device)
-    return "--batch and --batch-per-device; accepted: one of them";
-  if (t->price > 0 && !t->tokens) return "--price requires --tokens";
-  if (t->deadline && !t->tokens) return "--deadline requires --tokens";
-  if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace || t->report || t->compare))
-    return "--emit cannot be combined with --tokens, --top, --trace, --report or --compare";
-  if (q->devices.n == 1) return NULL;
-  if (q->s->emit) return "--emit with several --devices; accepted: one number of devices";
-  if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
-  if (t->top > 1) return "--top with several --devices; accepted: one number of devices";
-  return NULL;
+/* A scaling with the cost of a run in each row, if --tokens asks for it. */
+struct priced_scaling {
+  struct pz_place_job *j;
+  const struct pz_scaling *s;
+  struct pz_run_cost *cost; /* of each row; NULL: not asked for */
+  uint32_t cheapest; /* row with the least device-hours that ends by the deadline; n_rows: none */
+  uint32_t soonest;  /* row that ends first */
+};
+
+static void price_rows(struct pz_call *call, struct priced_scaling *x) {
+  const uint32_t none = x->s->n_rows;
+  struct pz_run_cost *cost = pz_alloc(call, x->s->n_rows, sizeof *cost);
+  x->cost = cost;
+  for (uint32_t i = 0; i < x->s->n_rows; i++) {
+    const struct pz_training_plans *p = x->s->rows[i].plans;
+    if (!p->n) continue;
+    cost[i] = cost_of_run(call, x->j, p->runs[0]);
+    if (x->soonest == none || cost[i].seconds < cost[x->soonest].seconds) x->soonest = i;
+    if (p->late) continue;
+    if (x->cheapest == none || cost[i].device_hours < cost[x->cheapest].device_hours)
+      x->cheapest = i;
+  }
+  x->j->late = x->cheapest == none;
 }
 
-enum pz_status pz_place_training(const struct pz_place_question *q, enum pz_exit *code,
-                                 struct pz_error *err) {
-  struct pz_place_job j = {.q = q, .err = err};
-  j.emit = q->s->emit;
-  struct pz_machine_use use = {"devices", q->devices.v[q->devices.n - 1], q->s->quiet,
+static json_t *row_json(const struct priced_scaling *x, uint32_t i) {
+  const struct pz_scaling_row *row = &x->s->rows[i];
+  const struct pz_training_plans *p = row->plans;
+  json_t *j = json_pack("{s:I,s:I,s:b,s:o}", "devices", (json_int_t)row->devices, "batch",
+                        (json_int_t)row->batch, "fits", p->n > 0, "certificate",
+                        pz_plan_certificate_json(&p->certificate));
+  if (p->stopped) json_object_set_new(j, "stopped", json_true());
+  if (!p->n) return j;
+  const struct pz_training_run *r = p->runs[0];
+  json_object_set_new(j, "step_s", json_real(r->p.step_s));
+  json_object_set_new(j, "mfu", json_real(r->p.mfu));
+  json_object_set_new(j, "mfu_conventional", json_real(r->p.mfu_conventional));
+  json_object_set_new(j, "devices_used", json_integer((json_int_t)r->plan.devices));
+  json_object_set_new(j, "tokens_per_s", json_real(r->p.tokens / r->p.step_s));
+  json_object_set_new(j, "tokens_per_s_per_device", json_real(row->tokens_per_s_per_device));
+  json_object_set_new(j, "efficiency", json_real(row->efficiency));
+  json_object_set_new(j, "plan", pz_found_plan_json(r, NULL));
+  if (!x->cost) return j;
+  json_object_set_new(j, "cost", pz_run_cost_json(&x->cost[i]));
+  json_object_set_new(j, "cheapest", json_boolean(i == x->cheapest));
+  if (x->j->t->deadline) json_object_set_new(j, "late", json_boolean(p->late));
+  return j;
+}
+
+static void print_scaling_json(struct pz_call *call, const struct priced_scaling *x) {
+  const struct pz_place_job *j = x->j;
+  json_t *rows = json_array();
+  for (uint32_t i = 0; i < x->s->n_rows; i++) json_array_append_new(rows, row_json(x, i));
+  json_t *out = json_pack("{s:o,s:s,s:s?,s:s,s:o}", "model", json_string(j->model), "chip",
+                          j->machine->chip.name, "cluster", pz_machine_net_name(j->machine),
+                          "scaling", x->s->weak ? "weak" : "strong", "rows", rows);
+  json_object_set_new(out, "warnings", pz_machine_warnings(j->machine));
+  pz_command_print_json(call, out);
+}
+
+static void append_row(struct pz_table *t, const struct priced_scaling *x, uint32_t i) {
+  const struct pz_scaling_row *row = &x->s->rows[i];
+  const struct pz_training_run *r = row->run;
+  const struct pz_run_cost *c = x->cost ? &x->cost[i] : NULL;
+  bool price = c && x->j->t->price > 0;
+  char rate[32], text[PZ_PLAN_TEXT_MOST], gap[40] = "";
+  pz_table_cell(t, "%" PRId64, row->devices);
+  pz_table_cell(t, "%" PRId64, row->batch);
+  if (!r) {
+    int empty = 4;
+    if (c) empty++;
+    if (price) empty++;
+    for (int k = 0; k < empty; k++) pz_table_cell(t, "-");
+    pz_table_cell(t, row->plans->stopped ? "not found in time" : "nothing fits");
+    return;
+  }
+  pz_table_cell(t, "%.4g", r->p.step_s);
+  pz_table_cell(t, "%s", pz_text_number(rate, sizeof rate, row->tokens_per_s_per_device));
+  pz_table_cell(t, "%.1f%%", 100 * row->efficiency);
+  pz_table_cell(t, "%.1f%%", 100 * r->p.mfu);
+  if (c) pz_table_cell(t, "%.1f%s", c->seconds / DAY_S, row->plans->late ? " late" : "");
+  if (price) pz_table_number(t, c->dollars);
+  pz_plan_text(&r->plan, text, sizeof text);
+  size_t n = strlen(text);
+  if (r->plan.devices < row->devices)
+    snprintf(text + n, sizeof text - n, ", %" PRId64 " idle", row->devices - r->plan.devices);
+  if (row->plans->stopped)
+    snprintf(gap, sizeof gap, " (so far, gap %.3g%%)", 100 * row->plans->certificate.gap);
+  pz_table_cell(t, "%s%s", text, gap);
+}
+
+/* Prints the row to rent: the cheapest within the deadline, or the one that ends first if all are late. */
+static void print_recommendation(const struct priced_scaling *x) {
+  const struct pz_place_training_settings *t = x->j->t;
+  bool late = x->cheapest == x->s->n_rows;
+  uint32_t row = late ? x->soonest : x->cheapest;
+  const struct pz_run_cost *c = &x->cost[row];
+  const struct pz_training_run *run = x->s->rows[row].run;
+  int64_t n = run->plan.devices;
+  char text[40];
+  if (late)
+    printf("\nno number of devices ends within %s; nearest", t->deadline);
+  else
+    printf("\n%s%s%s", t->price > 0 ? "cheapest" : "fewest device-hours",
+           t->deadline ? " within " : "", t->deadline ? t->deadline : "");
+  printf(": %" PRId64 " device%s, %.1f days", n, pz_text_s((double)n), c->seconds / DAY_S);
+  printf(", %s device-hours", pz_text_count(text, sizeof text, (int64_t)(c->device_hours + 0.5)));
+  if (t->price > 0) printf(", $%s", pz_text_count(text, sizeof text, (int64_t)(c->dollars + 0.5)));
+  if (run->expected.runs) printf("; +-%.0f%%", 100 * run->expected.error);
+  putchar('\n');
+}
+
+static void print_scaling(struct pz_call *call, const struct priced_scaling *x) {
+  const struct pz_place_job *j = x->j;
+  const char *heads[10] = {">devices",         ">batch",      ">s per step",
+                           ">tokens/s/device", ">efficiency", ">MFU"};
+  size_t n = 6;
+  if (x->cost) heads[n++] = ">days";
+  if (x->cost && j->t->price > 0) heads[n++] = ">dollars";
+  heads[n] = "best plan";
+  const char *net = pz_machine_net_name(j->machine);
+  char name[256];
+  struct pz_table t;
+  pz_table_init(&t, call->arena, heads);
+  for (uint32_t i = 0; i < x->s->n_rows; i++) append_row(&t, x, i);
+  printf("%s on %s%s%s: %s scaling, the best plan for each number of devices\n\n",
+         pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->machine->chip.name,
+         net ? " in " : "", net ? net : "", x->s->weak ? "weak" : "strong");
+  pz_must(call, pz_table_print(&t, 0, stdout));
+  if (x->cost) print_recommendation(x);
+}
+
+static void place_scaling(struct pz_call *call, struct pz_place_job *j) {
+  struct pz_scaling *s = NULL;
+  pz_must(call,
+          pz_training_scale(j->model, &j->machine->chip, pz_machine_net(j->machine), &j->options,
+                            &j->devices, j->t->batch_per_device, &s, pz_call_error(call)));
+  pz_defer(call, pz_free_scaling, s);
+  if (j->t->report) pz_predict_write_page(call, j->t->report, j->model, j->machine, s);
+  struct priced_scaling x = {.j = j, .s = s, .cheapest = s->n_rows, .soonest = s->n_rows};
+  if (j->t->tokens) price_rows(call, &x);
+  if (j->json)
+    print_scaling_json(call, &x);
+  else
+    print_scaling(call, &x);
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *j) {
+  const struct pz_place_settings *s = j->s;
+  struct pz_progress progress;
+  check_combination(call, j);
+  struct pz_machine_use use = {"devices", j->devices.v[j->devices.n - 1], s->quiet,
                                .training = true};
-  const char *wrong = misuse(q);
-  if (wrong) return pz_fail(err, PZ_BAD_USE, "%s", wrong);
-  enum pz_status status = pz_machine_load(&q->s->machine, use, &j.machine, err);
-  if (status == PZ_OK) status = read_options(&j);
-  if (status == PZ_OK) status = check_emit(&j);
-  if (status == PZ_OK && q->s->trace) status = pz_file_output(q->s->trace, NULL, 0, err);
-  if (status == PZ_OK && q->t->report) status = pz_file_output(q->t->report, NULL, 0, err);
-  if (status != PZ_OK) return status;
-  set_hbm(&j.machine.chip, q->s->hbm_gb);
-  pz_arena_init(&j.arena, NULL);
-  pz_command_progress_start(&j.progress, q->s->quiet, false);
+  j->machine = pz_machine_open(call, &s->machine, use);
+  read_options(call, j, &progress);
+  if (s->emit) check_emit(call, j);
+  if (s->trace) pz_file_require_output(call, s->trace, NULL, 0);
+  if (j->t->report) pz_file_require_output(call, j->t->report, NULL, 0);
+  if (s->hbm_gb > 0) {
+    struct pz_chip *c = &j->machine->chip;
+    c->hbm.bytes_per_stack = (int64_t)floor(s->hbm_gb * 0x1p30 / (double)c->hbm.stacks);
+  }
+  j->priced = (struct pz_predict_settings){
+      .tokens = j->t->tokens, .price = j->t->price, .checkpoint_s = -1, .restart_s = -1};
+  pz_command_progress_start(&progress, s->quiet, false);
   const atomic_bool *stop = pz_command_listen();
-  status = q->devices.n > 1 ? pz_place_scaling(&j) : place_one(&j);
-  if (status == PZ_NO_MEMORY && err->status == PZ_OK)
-    status = pz_fail(err, status, "out of memory for the plans");
-  pz_plan_diff_free(j.diff);
-  pz_arena_release(&j.arena);
-  *code = status == PZ_OK && atomic_load(stop) ? PZ_EXIT_STOPPED
-          : j.late                             ? PZ_EXIT_NO_ANSWER
-                                               : PZ_EXIT_DONE;
-  return status;
+  if (j->devices.n > 1)
+    place_scaling(call, j);
+  else
+    place_once(call, j);
+  if (atomic_load(stop)) return PZ_EXIT_STOPPED;
+  return j->late ? PZ_EXIT_NO_ANSWER : PZ_EXIT_DONE;
 }

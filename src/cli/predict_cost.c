@@ -1,4 +1,5 @@
-/* phaze predict --tokens: what a whole run costs, and with failures. */
+/* The cost of a whole training run (--tokens): its options are parsed, pz_predict_cost() asks the library, and
+ * pz_predict_print_cost() prints time, device-hours, dollars and energy, without failures and with them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,57 +11,57 @@
 
 static const double DAY_S = 86400, HOUR_S = 3600, MWH_J = 3.6e9;
 
-enum pz_status pz_read_tokens(const char *text, double *out, struct pz_error *err) {
+double pz_parse_tokens(struct pz_call *call, const char *text) {
   static const char suffixes[] = "KMGBT";
   static const double factors[] = {1e3, 1e6, 1e9, 1e9, 1e12};
   char *end;
-  double v = strtod(text, &end);
+  double tokens = strtod(text, &end);
+  bool valid = *text >= '0' && *text <= '9'; /* no sign, no "inf", no "nan" */
   const char *suffix = *end ? strchr(suffixes, *end) : NULL;
-  bool digit = *text >= '0' && *text <= '9'; /* no sign, no "inf", no "nan" */
   if (suffix && !end[1])
-    v *= factors[suffix - suffixes];
+    tokens *= factors[suffix - suffixes];
   else if (*end)
-    digit = false;
-  if (!digit || !(v >= 1 && v <= 1e18))
-    return pz_fail(err, PZ_BAD_USE,
-                   "--tokens: '%.40s'; accepted: a number from 1 to 1e18, with K, M, G or B, or T "
-                   "behind it for 10^3, 10^6, 10^9, 10^12",
-                   text);
-  *out = v;
-  return PZ_OK;
+    valid = false;
+  if (!valid || !(tokens >= 1 && tokens <= 1e18))
+    pz_raise(call, PZ_BAD_USE,
+             "--tokens: '%.40s'; accepted: a number from 1 to 1e18, with K, M, G or B, or T "
+             "behind it for 10^3, 10^6, 10^9, 10^12",
+             text);
+  return tokens;
 }
 
-enum pz_status pz_read_deadline(const char *text, double *out, struct pz_error *err) {
+double pz_parse_deadline(struct pz_call *call, const char *text) {
   char *end;
-  double v = strtod(text, &end);
+  double value = strtod(text, &end), unit_s = 0;
   bool digit = *text >= '0' && *text <= '9';
-  double unit = *end == 'd' ? DAY_S : *end == 'h' ? HOUR_S : 0;
-  if (!digit || !(unit > 0) || end[1] || !(v > 0 && v <= 1e6))
-    return pz_fail(err, PZ_BAD_USE,
-                   "--deadline: '%.40s'; accepted: days or hours above 0, at most 1e6: 30d, 36h",
-                   text);
-  *out = v * unit;
-  return PZ_OK;
+  if (*end == 'd') unit_s = DAY_S;
+  if (*end == 'h') unit_s = HOUR_S;
+  if (!digit || !(unit_s > 0) || end[1] || !(value > 0 && value <= 1e6))
+    pz_raise(call, PZ_BAD_USE,
+             "--deadline: '%.40s'; accepted: days or hours above 0, at most 1e6: 30d, 36h", text);
+  return value * unit_s;
 }
 
-enum pz_status pz_predict_cost(const struct pz_predicted *x, struct pz_run_cost *out,
-                               struct pz_error *err) {
+struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predicted *x) {
   const struct pz_predict_settings *s = x->s;
   struct pz_run_cost_options o = pz_run_cost_options_default();
-  enum pz_status status = pz_read_tokens(s->tokens, &o.tokens, err);
+  struct pz_run_cost cost;
+  o.tokens = pz_parse_tokens(call, s->tokens);
   o.price = s->price;
   o.mtbf_s = s->mtbf_hours * HOUR_S;
   o.checkpoint_s = s->checkpoint_s;
   o.restart_s = s->restart_s;
-  return status == PZ_OK ? pz_run_cost(x->run, &x->machine.chip, &o, out, err) : status;
+  pz_must(call, pz_run_cost(x->run, &x->machine->chip, &o, &cost, pz_call_error(call)));
+  return cost;
 }
 
-/* ---- printed -------------------------------------------------------------------------------- */
+/* ---- as text -------------------------------------------------------------------------------- */
 
-static void cost_row(struct pz_table *t, const char *name, double v, double with, bool failures) {
+static void append_cost_row(struct pz_table *t, const char *name, double value,
+                            double with_failures, bool failures) {
   pz_table_cell(t, "%s", name);
-  pz_table_number(t, v);
-  if (failures) pz_table_number(t, with);
+  pz_table_number(t, value);
+  if (failures) pz_table_number(t, with_failures);
 }
 
 static void print_failures(const struct pz_predicted *x, const struct pz_run_cost *c) {
@@ -74,24 +75,53 @@ static void print_failures(const struct pz_predicted *x, const struct pz_run_cos
          pz_text_duration(restart, sizeof restart, c->restart_s));
 }
 
-enum pz_status pz_predict_print_cost(const struct pz_predicted *x, const struct pz_run_cost *c,
-                                     struct pz_arena *arena) {
+void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *x,
+                           const struct pz_run_cost *c) {
   bool failures = c->goodput > 0;
-  char *head = pz_arena_printf(arena, "cost of %s tokens", x->s->tokens);
-  const char *heads[] = {head, failures ? ">no failures" : ">total",
-                         failures ? ">with failures" : NULL, NULL};
+  const char *heads[] = {pz_format(call, "cost of %s tokens", x->s->tokens),
+                         failures ? ">no failures" : ">total", failures ? ">with failures" : NULL,
+                         NULL};
+  const char *energy = x->run->watts > 0 ? "MWh of the devices" : "MWh at data-sheet power";
   struct pz_table t;
-  if (!head) return PZ_NO_MEMORY;
-  pz_table_init(&t, arena, heads);
-  cost_row(&t, "steps", c->steps, c->steps, failures);
-  cost_row(&t, "days", c->seconds / DAY_S, c->all_seconds / DAY_S, failures);
-  cost_row(&t, "device-hours", c->device_hours, c->all_device_hours, failures);
-  if (x->s->price > 0) cost_row(&t, "dollars", c->dollars, c->all_dollars, failures);
+  pz_table_init(&t, call->arena, heads);
+  append_cost_row(&t, "steps", c->steps, c->steps, failures);
+  append_cost_row(&t, "days", c->seconds / DAY_S, c->all_seconds / DAY_S, failures);
+  append_cost_row(&t, "device-hours", c->device_hours, c->all_device_hours, failures);
+  if (x->s->price > 0) append_cost_row(&t, "dollars", c->dollars, c->all_dollars, failures);
   if (c->energy_j > 0)
-    cost_row(&t, x->run->watts > 0 ? "MWh of the devices" : "MWh at data-sheet power",
-             c->energy_j / MWH_J, c->all_energy_j / MWH_J, failures);
+    append_cost_row(&t, energy, c->energy_j / MWH_J, c->all_energy_j / MWH_J, failures);
   putchar('\n');
-  enum pz_status status = pz_table_print(&t, 0, stdout);
-  if (status == PZ_OK && failures) print_failures(x, c);
+  pz_must(call, pz_table_print(&t, 0, stdout));
+  if (failures) print_failures(x, c);
+}
+
+/* ---- for callers that return a status ------------------------------------------------------- */
+
+struct parsed_text {
+  const char *text;
+  double value;
+};
+
+static void parse_tokens(struct pz_call *call, void *ctx) {
+  struct parsed_text *p = ctx;
+  p->value = pz_parse_tokens(call, p->text);
+}
+
+enum pz_status pz_read_tokens(const char *text, double *out, struct pz_error *err) {
+  struct parsed_text p = {.text = text};
+  enum pz_status status = pz_border(parse_tokens, &p, err);
+  if (status == PZ_OK) *out = p.value;
+  return status;
+}
+
+static void parse_deadline(struct pz_call *call, void *ctx) {
+  struct parsed_text *p = ctx;
+  p->value = pz_parse_deadline(call, p->text);
+}
+
+enum pz_status pz_read_deadline(const char *text, double *out, struct pz_error *err) {
+  struct parsed_text p = {.text = text};
+  enum pz_status status = pz_border(parse_deadline, &p, err);
+  if (status == PZ_OK) *out = p.value;
   return status;
 }

@@ -1,4 +1,5 @@
-/* phaze predict: its settings, and the parts of the command that stand in files of their own. */
+/* phaze predict: its settings, and the functions of its files predict_*.c, some of which `phaze place`, `tune` and `diff`
+ * use too: printing a prediction, what a whole run costs, the trace of a pipeline and the page of a plan. */
 #ifndef PZ_CLI_PREDICT_OPTIONS_H
 #define PZ_CLI_PREDICT_OPTIONS_H
 
@@ -12,70 +13,70 @@ struct pz_predict_settings {
   const char *runs, *csv;
   bool no_network;
   int64_t threads;
-  struct pz_machine_options machine; /* from here on: of one plan */
-  struct pz_plan plan;               /* unset: not given */
+  struct pz_machine_options machine; /* this field and those below: not with --runs */
+  struct pz_plan plan;               /* fields that are not given are unset */
   bool explain;
   const char *trace, *report;
-  int emit;           /* of pz_launch_names */
+  int emit;           /* index into pz_launch_names */
   const char *tokens; /* NULL: the cost of a run is not asked for */
   double price, mtbf_hours, checkpoint_s, restart_s;
 };
 
-/* A prediction and what it is of. */
+/* The prediction of one plan, and what it was made for. */
 struct pz_predicted {
   const struct pz_predict_settings *s;
   const char *model;
-  struct pz_machine machine;
-  struct pz_training_run *run;
+  const struct pz_machine *machine;
+  const struct pz_training_run *run;
   struct pz_run_cost cost; /* with s->tokens */
 };
 
-/* The prediction as tables. */
-PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
-void pz_predict_print_misfit(const struct pz_predicted *x); /* of a plan that does not fit */
-/* What the allocator reserves, at most, and what the device offers: a line without its beginning. */
+/* ---- the prediction as text (predict_print.c) ----------------------------------------------- */
+
+void pz_predict_print(struct pz_call *call, const struct pz_predicted *x);
+
+/* Prints which memory is too small, for a plan that does not fit. */
+void pz_predict_print_misfit(const struct pz_predicted *x);
+
+/* Prints the memory that the allocator reserves, its upper limit, and the memory of the device, to the end of the line. */
 void pz_predict_print_reserved(const struct pz_training_run *r);
 
-/* Parts of them, which other commands print too: rates and MFU, the expected error, the parts of a
- * step, memory by stage. */
-int pz_predict_decimals(double step_s); /* behind the point, so that the step has four digits */
+/* Returns the number of decimals with which seconds of a step have four digits. */
+int pz_predict_decimals(double step_s);
+
 void pz_predict_print_rates(const struct pz_training_run *r);
 void pz_predict_print_expected(const struct pz_expectation *e, double step_s);
-PZ_NODISCARD enum pz_status pz_predict_print_parts(const struct pz_prediction *p,
-                                                   struct pz_arena *arena);
-PZ_NODISCARD enum pz_status pz_predict_print_memory(const struct pz_training_run *r,
-                                                    struct pz_arena *arena);
+void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *p);
+void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run *r);
 
-/* For a plan that does not fit: what would, as JSON; a new reference. */
-PZ_NODISCARD enum pz_status pz_predict_changes_json(const struct pz_predicted *x, json_t **out,
-                                                    struct pz_error *err);
+/* Returns changes with which a plan fits that does not fit as it is, as JSON.  The value belongs to the call. */
+json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted *x);
 
-/* "15T" as 15e12; "30d" or "36h" as seconds. */
+/* ---- the cost of a run (predict_cost.c) ----------------------------------------------------- */
+
+/* Parses a number of tokens, "15T" is 15e12, and a deadline in seconds, "30d" or "36h". */
+double pz_parse_tokens(struct pz_call *call, const char *text);
+double pz_parse_deadline(struct pz_call *call, const char *text);
+
+/* Returns the cost of a run over x->s->tokens. */
+struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predicted *x);
+void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *x,
+                           const struct pz_run_cost *c);
+
+/* ---- files and tables of runs ---------------------------------------------------------------- */
+
+/* Writes the pipeline of a run as a trace, and plans as an HTML page. */
+void pz_predict_write_trace(struct pz_call *call, const struct pz_training_run *r,
+                            const char *model, const char *path);
+void pz_predict_write_page(struct pz_call *call, const char *path, const char *model,
+                           const struct pz_machine *m, const struct pz_scaling *s);
+
+/* Predicts every run of the table s->runs. */
+void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *s);
+
+/* ---- for callers that return a status ------------------------------------------------------- */
+
 PZ_NODISCARD enum pz_status pz_read_tokens(const char *text, double *out, struct pz_error *err);
 PZ_NODISCARD enum pz_status pz_read_deadline(const char *text, double *out, struct pz_error *err);
-
-/* What a run over the tokens costs, and that as a table. */
-PZ_NODISCARD enum pz_status pz_predict_cost(const struct pz_predicted *x, struct pz_run_cost *out,
-                                            struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_predict_print_cost(const struct pz_predicted *x,
-                                                  const struct pz_run_cost *c,
-                                                  struct pz_arena *arena);
-
-/* Where every field of the plan comes from, and the constants that count; as tables and as JSON, a new reference. */
-PZ_NODISCARD enum pz_status pz_predict_explain(const struct pz_predicted *x,
-                                               const struct pz_explanation *e);
-json_t *pz_predict_explain_json(const struct pz_explanation *e);
-
-/* The pipeline of a run as a file, and plans as a page. */
-PZ_NODISCARD enum pz_status pz_predict_write_trace(const struct pz_training_run *r,
-                                                   const char *model, const char *path,
-                                                   struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_predict_write_page(const char *path, const char *model,
-                                                  const struct pz_machine *m,
-                                                  const struct pz_scaling *s, struct pz_error *err);
-
-/* Every run of a table. */
-PZ_NODISCARD enum pz_status pz_predict_runs(const struct pz_predict_settings *s,
-                                            struct pz_error *err);
 
 #endif

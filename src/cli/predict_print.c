@@ -1,9 +1,12 @@
-/* phaze predict: one plan as tables for people. */
+/* The prediction of one plan as text.  pz_predict_print() prints the plan with its rates, the parts of the step, the
+ * memory of each stage, changes with which a plan fits that does not, and the cost of a run.  Other subcommands print
+ * parts of it with the same functions. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/predict_options.h"
 #include "core/text.h"
 #include "report/table.h"
@@ -43,11 +46,10 @@ void pz_predict_print_reserved(const struct pz_training_run *r) {
   const struct pz_prediction *p = &r->p;
   bool rehearsed =
       p->needed_bytes == p->reserved_bytes || p->reserved_low_bytes == p->reserved_bytes;
+  const char *margin = rehearsed ? "the error of the rehearsal" : "the error of such plans";
+  if (r->plan.memory_margin >= 0) margin = "the margin asked for";
   printf("%.1f GB reserved, at most %.1f GB with %s (%.1f%%); %.1f GB installed, %.1f usable\n",
-         p->reserved_bytes / 1e9, p->needed_bytes / 1e9,
-         r->plan.memory_margin >= 0 ? "the margin asked for"
-         : rehearsed                ? "the error of the rehearsal"
-                                    : "the error of such plans",
+         p->reserved_bytes / 1e9, p->needed_bytes / 1e9, margin,
          100 * (p->needed_bytes / p->reserved_bytes - 1), r->hbm_bytes / 1e9,
          p->usable_bytes / 1e9);
 }
@@ -69,11 +71,11 @@ static void print_plan(const struct pz_predicted *x) {
   char name[256], line[PZ_PLAN_LINE_MOST];
   if (!pz_prediction_fits(p)) pz_predict_print_misfit(x);
   printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, x->model)),
-         o->devices, x->machine.chip.name);
+         o->devices, x->machine->chip.name);
   if (x->s->no_network)
     printf(" without network");
-  else if (!x->machine.at.own_link)
-    printf(" in %s", x->machine.at.cluster.name);
+  else if (!x->machine->network.own_link)
+    printf(" in %s", x->machine->network.cluster.name);
   else if (o->devices > 1)
     printf(" linked at the chip's own rate");
   printf(": %.4g s per step\n", p->step_s);
@@ -91,151 +93,143 @@ static void print_plan(const struct pz_predicted *x) {
 /* ---- the step ------------------------------------------------------------------------------- */
 
 int pz_predict_decimals(double step_s) {
-  double d = 3 - floor(log10(step_s));
-  return d < 0 ? 0 : d > 9 ? 9 : (int)d;
+  double decimals = 3 - floor(log10(step_s));
+  if (decimals < 0) return 0;
+  return decimals > 9 ? 9 : (int)decimals;
 }
 
-enum pz_status pz_predict_print_parts(const struct pz_prediction *p, struct pz_arena *arena) {
-  bool hides = p->tensor_hidden_s + p->expert_hidden_s + p->gradient_hidden_s > 0;
+void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *p) {
+  bool any_hidden = p->tensor_hidden_s + p->expert_hidden_s + p->gradient_hidden_s > 0;
   const char *const heads[] = {"part of the step", ">seconds", ">share",
-                               hides ? ">hidden (s)" : NULL, NULL};
+                               any_hidden ? ">hidden (s)" : NULL, NULL};
   const struct pz_part_info *part;
-  int digits = pz_predict_decimals(p->step_s);
+  int decimals = pz_predict_decimals(p->step_s);
   struct pz_table t;
-  pz_table_init(&t, arena, heads);
+  pz_table_init(&t, call->arena, heads);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
-    double s = pz_time_part(&p->parts, part), hidden = pz_hidden_part(p, part);
-    if (!(s > 1e-9 * p->step_s) && !(hidden > 0)) continue; /* none */
+    double part_s = pz_time_part(&p->parts, part), hidden_s = pz_hidden_part(p, part);
+    bool negligible = !(part_s > 1e-9 * p->step_s) && !(hidden_s > 0);
+    if (negligible) continue;
     pz_table_cell(&t, "%s", pz_time_part_label(p, part));
-    pz_table_cell(&t, "%.*f", digits, s);
-    pz_table_cell(&t, "%.1f%%", 100 * s / p->step_s);
-    if (hidden > 0)
-      pz_table_cell(&t, "%.*f", digits, hidden);
-    else if (hides)
+    pz_table_cell(&t, "%.*f", decimals, part_s);
+    pz_table_cell(&t, "%.1f%%", 100 * part_s / p->step_s);
+    if (hidden_s > 0)
+      pz_table_cell(&t, "%.*f", decimals, hidden_s);
+    else if (any_hidden)
       pz_table_cell(&t, "-");
   }
   putchar('\n');
-  return pz_table_print(&t, 0, stdout);
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static bool same_memory(const struct pz_training_memory *a, const struct pz_training_memory *b) {
+static bool is_same_memory(const struct pz_training_memory *a, const struct pz_training_memory *b) {
   const struct pz_part_info *part;
   for (size_t i = 0; (part = pz_memory_part_at(i)); i++)
     if (pz_memory_part(a, part) != pz_memory_part(b, part)) return false;
   return true;
 }
 
-static void stage_row(struct pz_table *t, const struct pz_training_run *r, int64_t from,
-                      int64_t to) {
-  const struct pz_training_memory *m = &r->stages[from];
+/* Appends the row of the stages first to last, whose memory is the same. */
+static void append_stages(struct pz_table *t, const struct pz_training_run *r, int64_t first,
+                          int64_t last) {
+  const struct pz_training_memory *m = &r->stages[first];
   const struct pz_part_info *part;
   double sum = 0;
-  if (from == to)
-    pz_table_cell(t, "%" PRId64, from + 1);
+  if (first == last)
+    pz_table_cell(t, "%" PRId64, first + 1);
   else
-    pz_table_cell(t, "%" PRId64 "-%" PRId64, from + 1, to + 1);
+    pz_table_cell(t, "%" PRId64 "-%" PRId64, first + 1, last + 1);
   for (size_t i = 0; (part = pz_memory_part_at(i)); i++) {
     pz_table_cell(t, "%.2f", pz_memory_part(m, part) / 1e9);
     sum += pz_memory_part(m, part);
   }
   pz_table_cell(t, "%.2f", sum / 1e9);
-  pz_table_cell(t, "%.2f", r->reserved_bytes[from] / 1e9);
+  pz_table_cell(t, "%.2f", r->reserved_bytes[first] / 1e9);
   pz_table_cell(t, "%.0f%%", 100 * sum / r->hbm_bytes);
 }
 
-/* One row for stages in a row that hold the same. */
-enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct pz_arena *arena) {
+/* Successive stages with the same memory share a row. */
+void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run *r) {
   const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {">stage"};
   const struct pz_part_info *part;
   struct pz_table t;
   size_t n = 0;
-  for (; (part = pz_memory_part_at(n)) && n < PZ_TABLE_MOST_COLUMNS - 4; n++) {
-    char *head = pz_arena_printf(arena, ">%s", part->label);
-    if (!head) return PZ_NO_MEMORY;
-    heads[n + 1] = head;
-  }
+  for (; (part = pz_memory_part_at(n)) && n < PZ_TABLE_MOST_COLUMNS - 4; n++)
+    heads[n + 1] = pz_format(call, ">%s", part->label);
   heads[n + 1] = ">sum";
   heads[n + 2] = ">reserved";
   heads[n + 3] = ">of HBM";
-  pz_table_init(&t, arena, heads);
-  for (int64_t k = 0, end; k < r->plan.pp; k = end + 1) {
-    for (end = k; end + 1 < r->plan.pp && same_memory(&r->stages[k], &r->stages[end + 1]);) end++;
-    stage_row(&t, r, k, end);
+  pz_table_init(&t, call->arena, heads);
+  for (int64_t first = 0, last; first < r->plan.pp; first = last + 1) {
+    last = first;
+    while (last + 1 < r->plan.pp && is_same_memory(&r->stages[first], &r->stages[last + 1])) last++;
+    append_stages(&t, r, first, last);
   }
   bool fits = r->p.needed_bytes <= r->p.usable_bytes;
   printf("\nPeak memory of a device by stage (GB): %s, ", fits ? "fits" : "does not fit");
   pz_predict_print_reserved(r);
-  enum pz_status status = pz_table_print(&t, 0, stdout);
+  pz_must(call, pz_table_print(&t, 0, stdout));
   if (r->p.host_bytes > 0)
     printf("on the host: %s, %.1f of %.1f GB usable for each device%s\n",
            r->p.host_bytes <= r->p.usable_host_bytes ? "fits" : "does not fit",
            r->p.host_bytes / 1e9, r->p.usable_host_bytes / 1e9,
            r->p.offload_s > 0 ? "; stage transfers include activations on their way there and back"
                               : "");
-  return status;
 }
 
-/* ---- what would fit ------------------------------------------------------------------------- */
+/* ---- changes with which a plan fits ---------------------------------------------------------- */
 
 enum { MOST_CHANGES = 5 };
 
-static enum pz_status find_changes(const struct pz_predicted *x, struct pz_plan_changes **out,
-                                   struct pz_error *err) {
-  return pz_training_changes(x->model, &x->machine.chip, pz_machine_net(&x->machine), x->run, out,
-                             err);
+static const struct pz_plan_changes *find_changes(struct pz_call *call,
+                                                  const struct pz_predicted *x) {
+  struct pz_plan_changes *changes = NULL;
+  pz_must(call, pz_training_changes(x->model, &x->machine->chip, pz_machine_net(x->machine), x->run,
+                                    &changes, pz_call_error(call)));
+  pz_defer(call, pz_free_plan_changes, changes);
+  return changes;
 }
 
-enum pz_status pz_predict_changes_json(const struct pz_predicted *x, json_t **out,
-                                       struct pz_error *err) {
-  struct pz_plan_changes *c = NULL;
-  enum pz_status status = find_changes(x, &c, err);
-  *out = json_array();
-  for (uint32_t i = 0; c && i < c->n; i++)
-    json_array_append_new(*out,
+json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted *x) {
+  const struct pz_plan_changes *c = find_changes(call, x);
+  json_t *list = pz_json_built(call, json_array());
+  for (uint32_t i = 0; i < c->n; i++)
+    json_array_append_new(list,
                           json_pack("{s:s,s:f,s:f}", "options", c->list[i].options, "step_s",
                                     c->list[i].p.step_s, "peak_bytes", c->list[i].p.peak_bytes));
-  pz_plan_changes_free(c);
-  return status;
+  return list;
 }
 
-static enum pz_status print_changes(const struct pz_predicted *x, struct pz_arena *arena,
-                                    struct pz_error *err) {
+static void print_changes(struct pz_call *call, const struct pz_predicted *x) {
   static const char *const heads[] = {"fits with", ">s per step", ">GB", NULL};
-  struct pz_plan_changes *c = NULL;
   struct pz_table t;
-  fflush(stdout); /* the prediction is read while changes are looked for */
-  enum pz_status status = find_changes(x, &c, err);
-  if (status != PZ_OK) return status;
+  fflush(stdout); /* so that the prediction can be read during the search */
+  const struct pz_plan_changes *c = find_changes(call, x);
   putchar('\n');
-  if (!c->n)
+  if (!c->n) {
     printf("It fits with no one or two of: more recomputation, a higher ZeRO stage, smaller\n"
            "microbatches, other --tp or --pp on these devices.\n");
-  pz_table_init(&t, arena, heads);
+    return;
+  }
+  pz_table_init(&t, call->arena, heads);
   for (uint32_t i = 0; i < c->n && i < MOST_CHANGES; i++) {
     pz_table_cell(&t, "%s", c->list[i].options);
     pz_table_cell(&t, "%.4g", c->list[i].p.step_s);
     pz_table_cell(&t, "%.1f", c->list[i].p.peak_bytes / 1e9);
   }
-  if (c->n) status = pz_table_print(&t, 0, stdout);
-  pz_plan_changes_free(c);
-  return status;
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err) {
-  struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+void pz_predict_print(struct pz_call *call, const struct pz_predicted *x) {
   print_plan(x);
-  enum pz_status status = pz_predict_print_parts(&x->run->p, &arena);
-  if (status == PZ_OK) status = pz_predict_print_memory(x->run, &arena);
-  if (status == PZ_OK && !pz_prediction_fits(&x->run->p)) status = print_changes(x, &arena, err);
-  if (status == PZ_OK && x->s->tokens) status = pz_predict_print_cost(x, &x->cost, &arena);
-  if (status == PZ_OK)
-    printf("\nMFU counts 6 FLOP a parameter and token, %sand of attention the keys that a token\n"
-           "attends to, over the data-sheet peak; the conventional MFU counts attention in full,\n"
-           "as papers do; HFU adds recomputation to MFU.\n",
-           x->run->plan.peft ? "4 where it is frozen,\n" : "");
-  pz_arena_release(&arena);
-  return status;
+  pz_predict_print_parts(call, &x->run->p);
+  pz_predict_print_memory(call, x->run);
+  if (!pz_prediction_fits(&x->run->p)) print_changes(call, x);
+  if (x->s->tokens) pz_predict_print_cost(call, x, &x->cost);
+  printf("\nMFU counts 6 FLOP a parameter and token, %sand of attention the keys that a token\n"
+         "attends to, over the data-sheet peak; the conventional MFU counts attention in full,\n"
+         "as papers do; HFU adds recomputation to MFU.\n",
+         x->run->plan.peft ? "4 where it is frozen,\n" : "");
 }

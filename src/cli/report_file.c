@@ -1,75 +1,76 @@
+/* Writing reports, and comparing a report that exists with the one that a run gives. */
 #include "cli/report_file.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "cli/owned.h"
 #include "core/file.h"
 #include "report/page.h"
 #include "report/report_data.h"
 
-enum pz_status pz_report_path(const char *dir, char *buf, size_t size, struct pz_error *err) {
-  int n = snprintf(buf, size, "%s/report.html", dir);
-  return n > 0 && (size_t)n < size ? PZ_OK
-                                   : pz_fail(err, PZ_BAD_INPUT, "%s: the name is too long", dir);
+enum { LONGEST_PATH = 4096 };
+
+const char *pz_report_path(struct pz_call *call, const char *dir) {
+  const char *path = pz_format(call, "%s/report.html", dir);
+  if (strlen(path) >= LONGEST_PATH) pz_raise(call, PZ_BAD_INPUT, "%s: the name is too long", dir);
+  return path;
 }
 
-enum pz_status pz_report_write(const struct pz_result *r, const char *path, const char *csv,
-                               json_t **document, struct pz_error *err) {
-  json_t *made = NULL;
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_report_data(r, &made, err);
-  if (status == PZ_OK) status = pz_page_text("report_page", made, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
-  if (status == PZ_OK && csv)
-    status = pz_dataset_write(json_object_get(made, "datasets"), csv, err);
-  pz_free(text);
-  if (status == PZ_OK && document)
-    *document = made;
-  else
-    json_decref(made);
-  return status;
+void pz_report_complete(struct pz_call *call, struct pz_run *run) {
+  pz_must(call, pz_run_detail(run, pz_call_error(call)));
+  if (!pz_run_result(run)->training_detail)
+    pz_must(call, pz_run_compare(run, NULL, pz_call_error(call)));
 }
 
-/* ---- a page that may stand there ------------------------------------------------------------ */
+json_t *pz_report_write(struct pz_call *call, const struct pz_result *r, const char *path,
+                        const char *csv) {
+  json_t *document = pz_report_document(call, r);
+  struct pz_buffer *page = pz_page_html(call, "report_page", document);
+  pz_file_save(call, path, page->text, page->bytes);
+  if (csv) pz_dataset_save(call, json_object_get(document, "datasets"), csv);
+  return document;
+}
 
-static enum pz_status compare(const char *path, const char *text, size_t bytes, bool *there,
-                              bool *same, struct pz_error *err) {
+/* ---- a report that exists ------------------------------------------------------------------- */
+
+struct page {
+  char *text;
+  size_t bytes;
+};
+
+static struct page page_of_result(struct pz_call *call, const struct pz_result *r) {
+  struct page page = {NULL, 0};
+  pz_must(call, pz_result_text(r, PZ_RESULT_PAGE, &page.text, &page.bytes, pz_call_error(call)));
+  pz_defer(call, pz_free_text, page.text);
+  return page;
+}
+
+static bool file_has_text(struct pz_call *call, const char *path, const struct page *page,
+                          bool *exists) {
   char *old = NULL;
   size_t n = 0;
-  *same = false;
-  *there = access(path, F_OK) == 0;
-  if (!*there) return PZ_OK;
   struct pz_error why = {0};
-  enum pz_status status = pz_file_read(path, bytes, &old, &n, &why);
-  *same = status == PZ_OK && n == bytes && memcmp(old, text, n) == 0;
-  pz_free(old);
-  if (status == PZ_OK || status == PZ_LIMIT) return PZ_OK; /* a larger one is another */
-  return pz_fail(err, status, "%s", why.message);
+  *exists = access(path, F_OK) == 0;
+  if (!*exists) return false;
+  enum pz_status status = pz_file_read(path, page->bytes, &old, &n, &why);
+  if (status == PZ_LIMIT) return false; /* the file is larger than the page */
+  if (status != PZ_OK) pz_raise_again(call, &why);
+  pz_defer(call, pz_free_text, old);
+  return n == page->bytes && memcmp(old, page->text, n) == 0;
 }
 
-enum pz_status pz_report_same(const struct pz_result *r, const char *path, bool *there, bool *same,
-                              struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_result_text(r, PZ_RESULT_PAGE, &text, &bytes, err);
-  if (status == PZ_OK) status = compare(path, text, bytes, there, same, err);
-  pz_free(text);
-  return status;
+bool pz_report_matches(struct pz_call *call, const struct pz_result *r, const char *path,
+                       bool *exists) {
+  struct page page = page_of_result(call, r);
+  return file_has_text(call, path, &page, exists);
 }
 
-enum pz_status pz_report_update(const struct pz_result *r, const char *path, bool *written,
-                                struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  bool there, same = false;
-  enum pz_status status = pz_result_text(r, PZ_RESULT_PAGE, &text, &bytes, err);
-  if (status == PZ_OK) status = compare(path, text, bytes, &there, &same, err);
-  *written = status == PZ_OK && !same;
-  if (*written) status = pz_file_output(path, NULL, 0, err);
-  if (*written && status == PZ_OK) status = pz_file_write(path, text, bytes, err);
-  pz_free(text);
-  return status;
+bool pz_report_update(struct pz_call *call, const struct pz_result *r, const char *path) {
+  struct page page = page_of_result(call, r);
+  bool exists;
+  if (file_has_text(call, path, &page, &exists)) return false;
+  pz_file_require_output(call, path, NULL, 0);
+  pz_file_save(call, path, page.text, page.bytes);
+  return true;
 }

@@ -1,26 +1,26 @@
-/* The file of a report. */
+/* The report of a run as a file. */
 #ifndef PZ_CLI_REPORT_FILE_H
 #define PZ_CLI_REPORT_FILE_H
 
 #include "core/json.h"
 
-/* DIR/report.html into buf. */
-PZ_NODISCARD enum pz_status pz_report_path(const char *dir, char *buf, size_t size,
-                                           struct pz_error *err);
+/* Returns DIR/report.html. */
+const char *pz_report_path(struct pz_call *call, const char *dir);
 
-/* The page of a result with comparison and detail, and unless `csv` is NULL the data of its charts
- * as files in that directory.  Unless `document` is NULL it takes the data (new reference). */
-PZ_NODISCARD enum pz_status pz_report_write(const struct pz_result *r, const char *path,
-                                            const char *csv, json_t **document,
-                                            struct pz_error *err);
+/* Computes what a report shows and a run lacks: its details and, by the evaluator original, the baselines. */
+void pz_report_complete(struct pz_call *call, struct pz_run *run);
 
-/* Does the file at `path` hold the page of the result, byte for byte?  *there says whether there is
- * one.  What is no regular file is PZ_IO. */
-PZ_NODISCARD enum pz_status pz_report_same(const struct pz_result *r, const char *path, bool *there,
-                                           bool *same, struct pz_error *err);
+/* Writes the page of a complete result and returns its data.  Unless `csv` is NULL, the data of the charts are written as CSV
+ * files into that folder. */
+json_t *pz_report_write(struct pz_call *call, const struct pz_result *r, const char *path,
+                        const char *csv);
 
-/* Write the page unless it stands there; *written says which. */
-PZ_NODISCARD enum pz_status pz_report_update(const struct pz_result *r, const char *path,
-                                             bool *written, struct pz_error *err);
+/* Returns whether the file at `path` is the page of the result, byte for byte.  *exists says whether there is such a file.
+ * Raises PZ_IO if it is not a regular file. */
+bool pz_report_matches(struct pz_call *call, const struct pz_result *r, const char *path,
+                       bool *exists);
+
+/* Writes the page unless the file has the same contents, and returns whether it was written. */
+bool pz_report_update(struct pz_call *call, const struct pz_result *r, const char *path);
 
 #endif

@@ -1,3 +1,5 @@
+/* Reads the settings of the commands that search into the options of the library: pz_study_misuse() checks that options and
+ * evaluator go together, pz_study_options_of() parses lists and numbers that the option tables leave as text. */
 #include "cli/study_options.h"
 
 #include <stdlib.h>
@@ -11,88 +13,107 @@ const char *const pz_rules_names[] = {"corrected", "original", NULL};
 const char *const pz_study_execution_names[] = {"scheduled", "serial", NULL};
 const char *const pz_per_names[] = {"chip", "dollar", "watt", "ownership", "joule", NULL};
 
+/* The evaluator that was chosen, also by the older option --semantics, or else the one that belongs to the space. */
 static enum pz_evaluator_kind evaluator_of(const struct pz_study_settings *s) {
   if (s->evaluator) return (enum pz_evaluator_kind)s->evaluator;
   if (s->semantics >= 0) return s->semantics ? PZ_EVALUATOR_TRAINING : PZ_EVALUATOR_ORIGINAL;
   return strcmp(s->space, "paper") == 0 ? PZ_EVALUATOR_ORIGINAL : PZ_EVALUATOR_TRAINING;
 }
 
-const char *pz_study_misuse(const struct pz_command *c, const void *settings,
-                            const struct pz_study_settings *s, char *text, size_t size) {
+const char *pz_study_misuse(struct pz_call *call, const struct pz_command *c, const void *settings,
+                            const struct pz_study_settings *s) {
   static const struct pz_study_settings usual = PZ_STUDY_SETTINGS_DEFAULT;
   bool training = evaluator_of(s) == PZ_EVALUATOR_TRAINING;
-  size_t at = (size_t)((const char *)s - (const char *)settings), n = 0;
+  const char *own = settings;
+  size_t study_at = (size_t)((const char *)s - own);
+  /* the members of the other evaluator, in the settings of the command */
+  size_t from = study_at + (training ? offsetof(struct pz_study_settings, original)
+                                     : offsetof(struct pz_study_settings, training));
+  size_t to = from + (training ? sizeof s->original : sizeof s->training);
   for (size_t i = 0; i < c->table.n; i++) {
     const struct pz_option *o = &c->table.options[i];
-    size_t from = at + (training ? offsetof(struct pz_study_settings, original)
-                                 : offsetof(struct pz_study_settings, training));
-    size_t to = from + (training ? sizeof s->original : sizeof s->training);
     if (o->offset < from || o->offset >= to) continue;
-    n = o->type == PZ_OPTION_CHOICE ? sizeof(int) : 8; /* a pointer, an int64_t or a double */
-    if (memcmp((const char *)settings + o->offset, (const char *)&usual + o->offset - at, n) == 0)
-      continue;
+    size_t bytes = o->type == PZ_OPTION_CHOICE ? sizeof(int) : 8; /* pointer, int64_t or double */
+    const char *usual_value = (const char *)&usual + o->offset - study_at;
+    if (memcmp(own + o->offset, usual_value, bytes) == 0) continue;
     char name[40];
-    snprintf(text, size, "--%s requires --evaluator %s", pz_option_name(o, name, sizeof name),
-             training ? "original" : "training");
-    return text;
+    return pz_format(call, "--%s requires --evaluator %s", pz_option_name(o, name, sizeof name),
+                     training ? "original" : "training");
   }
   if (s->evaluator && s->semantics >= 0) return "--evaluator and --semantics cannot be combined";
-  return s->objective && s->per >= 0 ? "--objective and --per cannot be combined" : NULL;
+  if (s->objective && s->per >= 0) return "--objective and --per cannot be combined";
+  return NULL;
 }
 
-/* "1%" or "0.01" */
-static enum pz_status read_gap(const char *text, double *out, struct pz_error *err) {
+/* Parses "1%" or "0.01". */
+static double parse_gap(struct pz_call *call, const char *text) {
   char *end;
-  double v = strtod(text, &end);
-  if (end != text && strcmp(end, "%") == 0) v /= 100, end++;
-  if (end == text || *end || !(v >= 0 && v <= 1))
-    return pz_fail(err, PZ_BAD_USE, "--gap %.40s; accepted: 0%% to 100%%", text);
-  return *out = v, PZ_OK;
+  double gap = strtod(text, &end);
+  if (end != text && strcmp(end, "%") == 0) {
+    gap /= 100;
+    end++;
+  }
+  bool valid = end != text && !*end && gap >= 0 && gap <= 1;
+  if (!valid) pz_raise(call, PZ_BAD_USE, "--gap %.40s; accepted: 0%% to 100%%", text);
+  return gap;
 }
 
-/* One positive number for each model. */
-static enum pz_status read_weights(const char *text, uint32_t n, double *out,
-                                   struct pz_error *err) {
+/* Parses one positive number for each of n models. */
+static void parse_weights(struct pz_call *call, const char *text, uint32_t n, double *weights) {
   const char *at = text;
   for (uint32_t i = 0; i < n; i++) {
     char *end;
-    out[i] = strtod(at, &end);
-    if (end == at || !(out[i] > 0 && out[i] < 1e9) || *end != (i + 1 < n ? ',' : '\0'))
-      return pz_fail(err, PZ_BAD_USE,
-                     "--weights '%s'; accepted: one number above 0 for each of the %u models, "
-                     "comma-separated",
-                     text, n);
+    weights[i] = strtod(at, &end);
+    bool positive = end != at && weights[i] > 0 && weights[i] < 1e9;
+    char expected_end = i + 1 < n ? ',' : '\0';
+    if (!positive || *end != expected_end)
+      pz_raise(call, PZ_BAD_USE,
+               "--weights '%s'; accepted: one number above 0 for each of the %u models, "
+               "comma-separated",
+               text, n);
     at = end + 1;
   }
-  return PZ_OK;
 }
 
-static enum pz_status read_lists(const struct pz_study_settings *s, struct pz_study_options *o,
-                                 struct pz_error *err) {
-  enum pz_status status = PZ_OK;
+/* Parses --devices.  The largest number counts; several are accepted only by commands that say so. */
+static int64_t parse_devices(struct pz_call *call, const struct pz_study_settings *s) {
+  struct pz_choices devices;
+  if (s->several_devices) {
+    pz_must(call, pz_choices_parse(s->devices, "devices", 1 << 30, &devices, pz_call_error(call)));
+  } else {
+    bool is_list = pz_choices_parse(s->devices, "devices", 1 << 30, &devices, NULL) == PZ_OK;
+    if (!is_list || devices.n > 1)
+      pz_raise(call, PZ_BAD_USE, "--devices: '%.40s'; accepted: an integer from 1 to 1073741824%s",
+               s->devices, is_list ? ", several with 'phaze compare --chips --tokens'" : "");
+  }
+  return devices.v[devices.n - 1];
+}
+
+/* Parses the lists of values to search and the weights of the objective. */
+static void parse_lists(struct pz_call *call, const struct pz_study_settings *s,
+                        struct pz_study_options *o) {
+  struct pz_error *err = pz_call_error(call);
   const char *mbs = s->original.mbs, *hbm = s->original.hbm, *tp = s->original.tp;
-  if (mbs) status = pz_choices_parse(mbs, "mbs", 1 << 20, &o->mbs, err);
-  if (hbm && status == PZ_OK) status = pz_choices_parse(hbm, "hbm", 1 << 20, &o->hbm_gib, err);
-  if (tp && status == PZ_OK) status = pz_choices_parse(tp, "tp", 1 << 20, &o->tp, err);
-  while (!tp && o->tp.v[o->tp.n - 1] > o->devices) o->tp.n--; /* 1 stays */
-  if (s->weights && status == PZ_OK) {
-    status = read_weights(s->weights, o->n_models, o->weight, err);
+  if (mbs) pz_must(call, pz_choices_parse(mbs, "mbs", 1 << 20, &o->mbs, err));
+  if (hbm) pz_must(call, pz_choices_parse(hbm, "hbm", 1 << 20, &o->hbm_gib, err));
+  if (tp) pz_must(call, pz_choices_parse(tp, "tp", 1 << 20, &o->tp, err));
+  while (!tp && o->tp.v[o->tp.n - 1] > o->devices) o->tp.n--; /* the first choice is 1 and stays */
+  if (s->weights) {
+    parse_weights(call, s->weights, o->n_models, o->weight);
     o->n_weight = o->n_models;
   }
-  if (status == PZ_OK && (s->weights != NULL) != (s->objective == PZ_OBJECTIVE_WEIGHTED))
-    status = pz_fail(err, PZ_BAD_USE, "--weights and --objective weighted require each other");
-  return status;
+  if ((s->weights != NULL) != (s->objective == PZ_OBJECTIVE_WEIGHTED))
+    pz_raise(call, PZ_BAD_USE, "--weights and --objective weighted require each other");
 }
 
-enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, int n_models,
-                             struct pz_study_options *out, struct pz_error *err) {
+struct pz_study_options pz_study_options_of(struct pz_call *call, const struct pz_study_settings *s,
+                                            char **models, int n_models) {
   static const enum pz_objective_kind per_objective[] = {
       PZ_OBJECTIVE_GEOMEAN, PZ_OBJECTIVE_PER_DOLLAR, PZ_OBJECTIVE_PER_WATT,
       PZ_OBJECTIVE_PER_OWNERSHIP, PZ_OBJECTIVE_PER_JOULE};
   struct pz_study_options o = pz_study_options_default();
   if (n_models > PZ_SEARCH_MOST_MODELS)
-    return pz_fail(err, PZ_BAD_USE, "%d models; accepted: at most %d", n_models,
-                   PZ_SEARCH_MOST_MODELS);
+    pz_raise(call, PZ_BAD_USE, "%d models; accepted: at most %d", n_models, PZ_SEARCH_MOST_MODELS);
   for (int i = 0; i < n_models; i++) o.models[o.n_models++] = models[i];
   o.space = s->space;
   o.node = s->node;
@@ -101,15 +122,7 @@ enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, i
   o.limit_watts = s->limit_watts;
   o.limit_dollars = s->limit_dollars;
   o.evaluator = evaluator_of(s);
-  struct pz_choices devices;
-  enum pz_status many =
-      pz_choices_parse(s->devices, "devices", 1 << 30, &devices, s->several_devices ? err : NULL);
-  if (!s->several_devices && (many != PZ_OK || devices.n > 1))
-    many =
-        pz_fail(err, PZ_BAD_USE, "--devices: '%.40s'; accepted: an integer from 1 to 1073741824%s",
-                s->devices, many == PZ_OK ? ", several with 'phaze compare --chips --tokens'" : "");
-  if (many != PZ_OK) return many;
-  o.devices = devices.v[devices.n - 1];
+  o.devices = parse_devices(call, s);
   o.batch = s->batch;
   o.workload = pz_workload_import(&s->import);
   o.workload.seq = s->seq;
@@ -124,13 +137,11 @@ enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, i
   o.outer_bytes_per_s = s->training.outer_gb_per_s * 1e9;
   o.serial = s->training.serial;
   o.memory_margin = s->training.memory_margin;
+  if (s->training.gap) o.gap = parse_gap(call, s->training.gap);
   if (s->original.cluster) o.cluster = s->original.cluster;
   o.steps = s->original.steps;
-  o.state = s->original.optimizer ? 2 : 3;
+  o.state = s->original.optimizer ? 2 : 3; /* bytes per byte of weights: sgd, adam */
   o.assumptions = s->original.rules ? PZ_ASSUME_ALL : 0;
-  enum pz_status gap = s->training.gap ? read_gap(s->training.gap, &o.gap, err) : PZ_OK;
-  if (gap != PZ_OK) return gap;
-  enum pz_status status = read_lists(s, &o, err);
-  if (status == PZ_OK) *out = o;
-  return status;
+  parse_lists(call, s, &o);
+  return o;
 }

@@ -1,4 +1,5 @@
-/* Options of the commands that search: design space, cluster, choices to search, objective. */
+/* Options of the commands that search: the design space and its limits, the workload, the objective, and for each of the two
+ * evaluators what only it knows. */
 #ifndef PZ_CLI_STUDY_OPTIONS_H
 #define PZ_CLI_STUDY_OPTIONS_H
 
@@ -8,26 +9,27 @@
 struct pz_study_settings {
   const char *space, *node, *budget;
   double limit_mm2, limit_watts, limit_dollars;
-  int evaluator, semantics, per; /* the last two: older words, -1 where they are not given */
-  const char *weights;           /* a list; NULL: the default */
-  const char *devices;           /* a number; a list only where several are accepted */
-  bool several_devices;
+  int evaluator;
+  int semantics, per;   /* older names of evaluator and objective; -1 if they are not given */
+  const char *weights;  /* a list, or NULL for the default */
+  const char *devices;  /* a number, or a list if several_devices is set */
+  bool several_devices; /* set by the command, not by an option */
   int64_t batch, seq, threads, rounds, seconds;
-  struct pz_workload_options import; /* what concerns ONNX files alone */
+  struct pz_workload_options import; /* options of ONNX files only */
   int objective;
   bool each_model, exhaustive, pareto;
   double pareto_tolerance; /* percent */
-  const char *dir;         /* where the run is kept; NULL: nowhere */
+  const char *dir;         /* folder of the saved run, or NULL */
   bool fresh, no_report;
-  struct { /* of the evaluator training */
+  struct { /* options of the evaluator training */
     const char *gap;
     int64_t scale_up;
     double outer_gb_per_s;
     int serial;
     const char *memory_margin;
   } training;
-  struct {                                /* of the evaluator original */
-    const char *cluster, *mbs, *hbm, *tp; /* the last three: lists; each NULL: the default */
+  struct {                                /* options of the evaluator original */
+    const char *cluster, *mbs, *hbm, *tp; /* the last three are lists; NULL is the default */
     int64_t steps;
     int optimizer, rules;
   } original;
@@ -48,7 +50,7 @@ extern const char *const pz_optimizer_names[],
                                                             *const pz_study_execution_names[];
 
 /* clang-format off */
-/* T: the settings struct; F: its field of type struct pz_study_settings. */
+/* T is the type of the settings, F their member of type struct pz_study_settings. */
 #define PZ_STUDY_OPTIONS(T, F)                                                                           \
   {.name = "space", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.space), .arg = "SPACE",              \
    .help = "Design space: a name listed by 'phaze spaces', or a space.json file (default: paper)"},      \
@@ -137,14 +139,13 @@ extern const char *const pz_optimizer_names[],
    .help = "With --output: do not write DIR/report.html"}
 /* clang-format on */
 
-/* What is wrong with the settings of a command, or NULL; a text is written to `text`.  `at`: where they stand in its
- * settings. */
-const char *pz_study_misuse(const struct pz_command *c, const void *settings,
-                            const struct pz_study_settings *s, char *text, size_t size);
+/* Returns an error message if options of one evaluator were given to the other one, or if options cannot be combined;
+ * otherwise NULL.  `s` is a member of the command's settings. */
+const char *pz_study_misuse(struct pz_call *call, const struct pz_command *c, const void *settings,
+                            const struct pz_study_settings *s);
 
-/* Models and settings into options. */
-PZ_NODISCARD enum pz_status pz_study_read(const struct pz_study_settings *s, char **models,
-                                          int n_models, struct pz_study_options *out,
-                                          struct pz_error *err);
+/* Returns the options of a study of these models. */
+struct pz_study_options pz_study_options_of(struct pz_call *call, const struct pz_study_settings *s,
+                                            char **models, int n_models);
 
 #endif

@@ -1,5 +1,5 @@
-/* One run of 'phaze search' or 'phaze compare' as a command: progress, signals, notes, the HTML
- * report, and the exit status. */
+/* One run of 'phaze search' or 'phaze compare' as a command: progress, signals, warnings, the HTML report, and what is said
+ * after an interruption. */
 #ifndef PZ_CLI_STUDY_RUN_H
 #define PZ_CLI_STUDY_RUN_H
 
@@ -9,28 +9,34 @@
 struct pz_study_run {
   const struct pz_common *common;
   const struct pz_study_settings *s;
-  struct pz_study_options study; /* by the settings */
-  struct pz_run_options options; /* likewise */
-  struct pz_run *run;            /* NULL: not begun */
+  struct pz_study_options study;
+  struct pz_run_options options;
+  struct pz_run *run; /* NULL until it is opened */
   double start_s;
   struct pz_progress progress;
-  struct pz_error *err;
 };
 
-/* What is wrong with the arguments, or NULL. */
+/* Returns an error message if the arguments are inconsistent, otherwise NULL. */
 const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models);
 
-/* Options read; and if it is to be opened, inputs too, nothing searched yet.  To be ended, whatever comes back. */
-PZ_NODISCARD enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models,
-                                               bool open);
+/* Runs the work of a command.  If a signal interrupts it, stderr says how to resume, and the command exits with
+ * PZ_EXIT_STOPPED. */
+void pz_study_run_work(struct pz_call *call, struct pz_invocation *in,
+                       const struct pz_study_settings *s, pz_call_fn *work, void *ctx);
 
-/* The result: from the directory, or by searching. */
-PZ_NODISCARD enum pz_status pz_study_run_search(struct pz_study_run *r);
+/* Reads the settings and starts the progress. */
+void pz_study_run_begin(struct pz_call *call, struct pz_study_run *r, char **models, int n_models);
 
-/* DIR/report.html, unless one stands there that shows the same, or none is wanted. */
-PZ_NODISCARD enum pz_status pz_study_run_report(struct pz_study_run *r);
+/* Opens the run and reads its inputs; nothing is searched yet.  The run is closed when the call ends. */
+void pz_study_run_open(struct pz_call *call, struct pz_study_run *r);
 
-/* Release all of it; the exit status for what the run came to, with what there is to say. */
-enum pz_exit pz_study_run_end(struct pz_study_run *r, enum pz_status status);
+/* Loads the result from the folder of the run, or searches. */
+void pz_study_run_search(struct pz_call *call, struct pz_study_run *r);
+
+/* Writes DIR/report.html, unless it exists with the same contents or no report is wanted. */
+void pz_study_run_report(struct pz_call *call, struct pz_study_run *r);
+
+/* For pz_defer(). */
+void pz_study_run_close(void *run);
 
 #endif

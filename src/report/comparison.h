@@ -1,4 +1,4 @@
-/* Comparisons: the search beside the baselines, as a table and as JSON, and given chips beside each other as tables. */
+/* Comparisons as tables and JSON: the searched chip with baselines, and given chips with each other, bought or rented. */
 #ifndef PZ_REPORT_COMPARISON_H
 #define PZ_REPORT_COMPARISON_H
 
@@ -7,26 +7,24 @@
 #include "core/json.h"
 #include "study/result.h"
 
-/* With what it was made of, for machines.  New reference; NULL: no memory. */
-json_t *pz_comparison_report_json(const struct pz_result *r);
+/* The comparison with the baselines, with its inputs, for machines and for the terminal. */
+json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *r);
+void pz_comparison_table(struct pz_call *call, const struct pz_result *r, FILE *out);
 
-PZ_NODISCARD enum pz_status pz_comparison_print(const struct pz_result *r, struct pz_arena *arena,
-                                                FILE *out);
+/* Prints the JSON that pz_chips_compare() returned for these options. */
+void pz_compared_chips_table(struct pz_call *call, const json_t *root,
+                             const struct pz_study_options *o, FILE *out);
 
-/* What pz_chips_compare answered to these options. */
-PZ_NODISCARD enum pz_status pz_compared_chips_print(const json_t *root,
-                                                    const struct pz_study_options *o,
-                                                    struct pz_arena *arena, FILE *out);
-
-/* What pz_chips_rent answered; tokens and deadline (NULL: none) as they were written. */
+/* Prints the JSON that pz_chips_rent() returned.  Tokens and deadline are printed as the user wrote them; the deadline may
+ * be NULL. */
 struct pz_rent_titles {
   const char *tokens, *deadline;
 };
-PZ_NODISCARD enum pz_status pz_rented_chips_print(const json_t *root,
-                                                  const struct pz_study_options *o,
-                                                  const struct pz_rent_titles *titles,
-                                                  struct pz_arena *arena, FILE *out);
-/* Has one of the models no chip that it fits on, or none that meets the deadline? */
+void pz_rented_chips_table(struct pz_call *call, const json_t *root,
+                           const struct pz_study_options *o, const struct pz_rent_titles *titles,
+                           FILE *out);
+
+/* Returns whether one of the models fits on no chip, or meets the deadline on none. */
 bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *o);
 
 #endif

@@ -1,28 +1,27 @@
-/* Datasets: the tables behind a report's charts, as JSON for the page and as CSV files.  Charts use
- * no other data, so the CSV files hold everything that is plotted. */
+/* Datasets: the tables behind the charts of a report, as JSON for the page and as CSV files.  Charts use no other data, so
+ * that the CSV files contain everything that is plotted. */
 #ifndef PZ_REPORT_DATASET_H
 #define PZ_REPORT_DATASET_H
 
 #include "core/json.h"
 
-/* A new dataset in `datasets`: {name: {columns: [...], rows: []}}; `columns` with commas between.
- * Returns its rows, which belong to it; NULL when out of memory. */
-json_t *pz_dataset_add(json_t *datasets, const char *name, const char *columns);
+/* Adds the dataset {name: {columns: [...], rows: []}} to `datasets`; `columns` are separated by commas.  Returns its rows,
+ * which belong to the dataset. */
+json_t *pz_dataset_new(struct pz_call *call, json_t *datasets, const char *name,
+                       const char *columns);
 
-/* The rows of a dataset that was added; NULL: there is none. */
+/* Returns the rows of a dataset, or NULL if it was not added. */
 json_t *pz_dataset_rows(const json_t *datasets, const char *name);
 
-/* Append a row, an array with a value for each column; takes over the reference.  False when it is
- * NULL or cannot be kept. */
-bool pz_dataset_row(json_t *rows, json_t *row);
+/* Appends a row, an array with a value for each column, and owns it from then on.  Raises PZ_NO_MEMORY if `row` is NULL:
+ * jansson had no memory for it, or it contains a number that is not finite or a text that is not UTF-8. */
+void pz_dataset_append(struct pz_call *call, json_t *rows, json_t *row);
 
-/* One dataset as CSV (RFC 4180, but with line feeds; a text that spreadsheets would run as a
- * formula begins with an apostrophe) into *text: malloc'd, the caller's to free. */
-PZ_NODISCARD enum pz_status pz_dataset_csv(const json_t *dataset, char **text,
-                                           struct pz_error *err);
+/* Returns one dataset as CSV (RFC 4180, but with line feeds).  A text that spreadsheets would run as a formula begins with
+ * an apostrophe. */
+const char *pz_dataset_text(struct pz_call *call, const json_t *dataset);
 
-/* Every dataset as DIR/NAME.csv; the directory is made if missing. */
-PZ_NODISCARD enum pz_status pz_dataset_write(const json_t *datasets, const char *dir,
-                                             struct pz_error *err);
+/* Writes every dataset to DIR/NAME.csv and creates the directory if it does not exist. */
+void pz_dataset_save(struct pz_call *call, const json_t *datasets, const char *dir);
 
 #endif

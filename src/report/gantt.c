@@ -1,3 +1,5 @@
+/* Text Gantt charts: the chart is a table, whose bar column gets the width that the other columns leave.  It is therefore built
+ * twice, first without bars to measure the other columns. */
 #include "report/gantt.h"
 
 #include <inttypes.h>
@@ -8,31 +10,30 @@
 
 enum { LONGEST_NAME = 32, LEAST_BAR = 20, MOST_BAR = 60 };
 
-struct chart {
-  const struct pz_layer_schedule *s;
-  const struct pz_scheduled_operator **order; /* that are shown */
-  uint32_t n;
-};
-
-static const char *name_text(const char *name, char buf[LONGEST_NAME + 1]) {
+/* Shortens a long name to "NAME.." and keeps a suffix such as " (1)", which says which half of a microbatch it is. */
+static const char *short_name(const char *name, char buf[LONGEST_NAME + 1]) {
   if (strlen(name) <= LONGEST_NAME) return name;
   char cut[LONGEST_NAME - 1];
-  size_t n = strlen(name) - 4; /* which half of a microbatch stands at the end */
-  const char *half = strncmp(name + n, " (", 2) == 0 ? name + n : "";
+  const char *last_four = name + strlen(name) - 4;
+  const char *half = strncmp(last_four, " (", 2) == 0 ? last_four : "";
   pz_text_copy(cut, sizeof cut - strlen(half), name);
   snprintf(buf, LONGEST_NAME + 1, "%s..%s", cut, half);
   return buf;
 }
 
-/* "8t", "4t+2v", "8t+link", "link"; "single" and "intra" of the two-mode problem. */
+/* Returns "8t" for 8 tensor cores, "4t+2v" with vector cores, "8t+link" with the link, or the mode's own name, which is
+ * "link", or "single" and "intra" in two-mode problems. */
 static const char *mode_text(const struct pz_scheduled_operator *o, char buf[48]) {
   long long tensor = o->tensor_cores, vector = o->vector_cores;
   const char *link = o->used[PZ_LINK] > 0 ? "+link" : "";
-  if (!strchr("0123456789", *o->mode)) return o->mode;
+  bool mode_is_number = strchr("0123456789", *o->mode) != NULL;
+  if (!mode_is_number) return o->mode;
   if (tensor && vector)
     snprintf(buf, 48, "%lldt+%lldv%s", tensor, vector, link);
+  else if (tensor)
+    snprintf(buf, 48, "%lldt%s", tensor, link);
   else
-    snprintf(buf, 48, "%lld%c%s", tensor ? tensor : vector, tensor ? 't' : 'v', link);
+    snprintf(buf, 48, "%lldv%s", vector, link);
   return buf;
 }
 
@@ -44,7 +45,7 @@ static void time_cell(struct pz_table *t, const struct pz_layer_schedule *s, dou
     pz_table_cell(t, "%.9g", time * to_us);
 }
 
-static char ink(enum pz_op_class c) {
+static char bar_letter(enum pz_op_class c) {
   switch (c) {
   case PZ_CLASS_TENSOR:
   case PZ_CLASS_FUSED: return '#';
@@ -55,7 +56,7 @@ static char ink(enum pz_op_class c) {
   return '=';
 }
 
-/* At least one character, so that nothing is invisible; '|' has no length at all. */
+/* Every bar has at least one character, so that nothing is invisible; '|' marks an operator without duration. */
 static void bar_cell(struct pz_table *t, const struct pz_scheduled_operator *o, double makespan,
                      int width) {
   char buf[MOST_BAR + 1];
@@ -65,45 +66,62 @@ static void bar_cell(struct pz_table *t, const struct pz_scheduled_operator *o, 
   if (to <= from) to = from + 1;
   if (to > width) to = width;
   memset(buf, ' ', sizeof buf);
-  memset(buf + from, o->end_s > o->start_s ? ink(o->op_class) : '|', (size_t)(to - from));
+  memset(buf + from, o->end_s > o->start_s ? bar_letter(o->op_class) : '|', (size_t)(to - from));
   buf[to] = '\0';
   pz_table_cell(t, "%s", buf);
 }
 
-/* The rows with bars of a width; 0: without. */
-static void fill(const struct chart *c, struct pz_table *t, struct pz_arena *arena, int width) {
-  static const char *const of_layer[] = {">op", "operator", "mode", ">start", ">end", "", NULL};
-  static const char *const of_instance[] = {">op", "mode", ">start", ">end", "", NULL};
-  pz_table_init(t, arena, c->s->layer ? of_layer : of_instance);
-  for (uint32_t i = 0; i < c->n; i++) {
-    const struct pz_scheduled_operator *o = c->order[i];
+/* Returns the chart with bars of that width, or without bars if it is 0. */
+static struct pz_table *build_chart(struct pz_call *call, const struct pz_layer_schedule *s,
+                                    const struct pz_scheduled_operator *const *operators,
+                                    uint32_t n, int bar_width) {
+  static const char *const layer_heads[] = {">op", "operator", "mode", ">start", ">end", "", NULL};
+  static const char *const instance_heads[] = {">op", "mode", ">start", ">end", "", NULL};
+  struct pz_table *t = pz_table_new(call, s->layer ? layer_heads : instance_heads);
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_scheduled_operator *o = operators[i];
     char name[LONGEST_NAME + 1], mode[48];
     pz_table_cell(t, "%" PRId64, o->id);
-    if (c->s->layer) pz_table_cell(t, "%s", name_text(o->name, name));
+    if (s->layer) pz_table_cell(t, "%s", short_name(o->name, name));
     pz_table_cell(t, "%s", mode_text(o, mode));
-    time_cell(t, c->s, o->start_s);
-    time_cell(t, c->s, o->end_s);
-    if (width)
-      bar_cell(t, o, c->s->makespan_s, width);
+    time_cell(t, s, o->start_s);
+    time_cell(t, s, o->end_s);
+    if (bar_width)
+      bar_cell(t, o, s->makespan_s, bar_width);
     else
       pz_table_cell(t, "%s", "");
   }
+  return t;
 }
 
-/* Set twice: the bars get what the other columns leave. */
+void pz_gantt_chart(struct pz_call *call, const struct pz_layer_schedule *s, FILE *out) {
+  uint32_t n;
+  const struct pz_scheduled_operator **operators = pz_shown_operators(call, s, &n);
+  struct pz_table *without_bars = build_chart(call, s, operators, n, 0);
+  int width = PZ_GANTT_COLUMNS - pz_table_width(without_bars);
+  if (width < LEAST_BAR) width = LEAST_BAR;
+  if (width > MOST_BAR) width = MOST_BAR;
+  pz_table_write(call, build_chart(call, s, operators, n, width), 0, out);
+  uint32_t hidden = s->n_operators - n;
+  if (hidden)
+    fprintf(out, "not shown: %" PRIu32 " operator%s of zero duration\n", hidden, pz_text_s(hidden));
+}
+
+/* ---- for callers that return a status ------------------------------------------------------- */
+
+struct gantt_printing {
+  const struct pz_layer_schedule *schedule;
+  FILE *out;
+};
+
+static void print_gantt(struct pz_call *call, void *ctx) {
+  const struct gantt_printing *x = ctx;
+  pz_gantt_chart(call, x->schedule, x->out);
+}
+
 enum pz_status pz_gantt_print(const struct pz_layer_schedule *s, struct pz_arena *arena,
                               FILE *out) {
-  struct chart c = {.s = s};
-  struct pz_table t;
-  c.order = pz_scheduled_order(s, arena, &c.n);
-  if (!c.order) return PZ_NO_MEMORY;
-  fill(&c, &t, arena, 0);
-  int left = PZ_GANTT_COLUMNS - pz_table_width(&t);
-  fill(&c, &t, arena, left < LEAST_BAR ? LEAST_BAR : left > MOST_BAR ? MOST_BAR : left);
-  enum pz_status status = pz_table_print(&t, 0, out);
-  uint32_t hidden = s->n_operators - c.n;
-  if (hidden)
-    fprintf(out, "not shown: %" PRIu32 " operator%s of zero duration\n", hidden,
-            hidden == 1 ? "" : "s");
-  return status;
+  struct gantt_printing x = {s, out};
+  (void)arena;
+  return pz_border(print_gantt, &x, NULL);
 }

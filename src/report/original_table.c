@@ -1,3 +1,6 @@
+/* A row of the table is one set of the original's assumptions: first all of them, then one after another corrected, then
+ * each one alone while all others are corrected.  Every row has the best common chip under its assumptions and its throughput
+ * over that of the reference under the same assumptions. */
 #include "report/original_table.h"
 
 #include <math.h>
@@ -5,7 +8,7 @@
 #include "report/table.h"
 #include "study/result.h"
 
-/* What the original's authors report of their common chip. */
+/* Numbers that the original's authors report for their common chip. */
 static const double REPORTED_RATIO = 2.9, REPORTED_AREA_PART = 0.91, REPORTED_HBM_GB = 64;
 static const char REPORTED_CORES[] = "many vector cores, large tensor cores";
 
@@ -22,22 +25,21 @@ void pz_original_reported_print(FILE *out) {
       REPORTED_RATIO, 100 * REPORTED_AREA_PART, REPORTED_CORES, REPORTED_HBM_GB);
 }
 
-/* What a row of the sequence corrects, or the assumption that stands alone. */
-static void put_name(struct pz_table *t, const struct pz_original_row *row) {
-  enum pz_assumption a = 0;
+/* Names the correction of a row, or the assumption that is not corrected in a row of one assumption. */
+static void name_cell(struct pz_table *t, const struct pz_original_row *row) {
   if (row->assumptions == PZ_ASSUME_ALL) {
     pz_table_cell(t, "%s", row->walk ? "nothing; chip by the original's search" : "nothing");
     return;
   }
-  if (row->alone)
+  enum pz_assumption a = 0;
+  if (row->alone) {
     while (!pz_assumed(row->assumptions, a)) a++;
-  else
-    while (a + 1 < PZ_ASSUMPTIONS && !pz_assumed(row->assumptions, a + 1)) a++;
-  const struct pz_assumption_info *info = pz_assumption_at(a);
-  if (row->alone)
-    pz_table_cell(t, "%s", info->name);
-  else
-    pz_table_cell(t, "+ %s%s", info->corrected, row->assumptions ? "" : " (all)");
+    pz_table_cell(t, "%s", pz_assumption_at(a)->name);
+    return;
+  }
+  /* assumptions are corrected in their order, so that the newest correction is the last one before those that remain */
+  while (a + 1 < PZ_ASSUMPTIONS && !pz_assumed(row->assumptions, a + 1)) a++;
+  pz_table_cell(t, "+ %s%s", pz_assumption_at(a)->corrected, row->assumptions ? "" : " (all)");
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -49,11 +51,10 @@ static json_t *set_json(pz_assumptions set) {
   return list;
 }
 
-/* The models' ratios in few numbers, and their arithmetic mean. */
 struct row_ratios {
-  struct pz_ratios few;
-  double ratio[PZ_SEARCH_MOST_MODELS]; /* NaN: none */
-  double mean;
+  double ratio[PZ_SEARCH_MOST_MODELS]; /* of each model; NaN if unknown */
+  struct pz_ratios summary;
+  double mean; /* arithmetic, over the models that have a ratio */
 };
 
 static struct row_ratios row_ratios(const struct pz_original *r,
@@ -65,13 +66,13 @@ static struct row_ratios row_ratios(const struct pz_original *r,
     x.ratio[m] = known ? row->samples_per_s[m] / row->reference[m] : (double)NAN;
     if (known) sum += x.ratio[m];
   }
-  x.few = pz_ratios_of(x.ratio, r->models, r->n_models);
-  x.mean = x.few.n_models ? sum / x.few.n_models : 0;
+  x.summary = pz_ratios_of(x.ratio, r->models, r->n_models);
+  x.mean = x.summary.n_models ? sum / x.summary.n_models : 0;
   return x;
 }
 
 static json_t *ratios_json(const struct row_ratios *x) {
-  const struct pz_ratios *f = &x->few;
+  const struct pz_ratios *f = &x->summary;
   if (f->n_models < 2) return json_null();
   return json_pack("{s:I,s:f,s:f,s:{s:s,s:f},s:{s:s,s:f},s:f}", "models", (json_int_t)f->n_models,
                    "geometric_mean", f->geometric_mean, "median", f->median, "least", "model",
@@ -108,60 +109,42 @@ json_t *pz_original_json(const struct pz_original *r) {
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static void put_ratio(struct pz_table *t, const struct row_ratios *x, double ratio) {
-  if (x->few.n_models > 1)
-    pz_table_cell(t, "%.2f", ratio);
-  else
-    pz_table_cell(t, "-");
-}
-
-static void put_row(struct pz_table *t, const struct pz_original *r,
-                    const struct pz_original_row *row) {
+static void append_row(struct pz_table *t, const struct pz_original *r,
+                       const struct pz_original_row *row) {
   struct row_ratios x = row_ratios(r, row);
-  put_name(t, row);
+  bool several = x.summary.n_models > 1;
+  name_cell(t, row);
   pz_table_cell(t, "%s", row->chip);
   pz_table_cell(t, "%.0f", row->hbm_gib);
   pz_table_cell(t, "%.1f%%", 100 * row->area_part);
-  put_ratio(t, &x, x.mean);
-  put_ratio(t, &x, x.few.geometric_mean);
-  put_ratio(t, &x, x.few.median);
-  if (x.few.n_models > 1)
-    pz_table_cell(t, "%.2f .. %.2f", x.few.least, x.few.most);
-  else
-    pz_table_cell(t, "-");
-  if (row->walk)
-    pz_table_cell(t, "-");
-  else
-    pz_table_cell(t, "%.2g%%", 100 * row->gap);
+  pz_table_known(t, several, "%.2f", x.mean);
+  pz_table_known(t, several, "%.2f", x.summary.geometric_mean);
+  pz_table_known(t, several, "%.2f", x.summary.median);
+  pz_table_known(t, several, "%.2f .. %.2f", x.summary.least, x.summary.most);
+  pz_table_known(t, !row->walk, "%.2g%%", 100 * row->gap);
 }
 
-static void begin(struct pz_table *t, struct pz_arena *arena, const char *title) {
+static void print_rows(struct pz_call *call, const struct pz_original *r, bool alone,
+                       const char *title, FILE *out) {
   const char *heads[] = {title,      "common chip", ">HBM GiB", ">area", ">mean",
                          ">geomean", ">median",     ">range",   ">gap",  NULL};
-  pz_table_init(t, arena, heads);
-}
-
-static enum pz_status print_rows(const struct pz_original *r, bool alone, const char *title,
-                                 struct pz_arena *arena, FILE *out) {
-  struct pz_table t;
-  begin(&t, arena, title);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t i = 0; i < r->n_rows; i++)
-    if (r->rows[i].alone == alone) put_row(&t, r, &r->rows[i]);
-  return pz_table_print(&t, 0, out);
+    if (r->rows[i].alone == alone) append_row(t, r, &r->rows[i]);
+  pz_table_write(call, t, 0, out);
 }
 
-enum pz_status pz_original_print(const struct pz_original *r, struct pz_arena *arena, FILE *out) {
+void pz_original_table(struct pz_call *call, const struct pz_original *r, FILE *out) {
+  bool any_alone = r->n_rows && r->rows[r->n_rows - 1].alone;
   pz_original_reported_print(out);
   fputc('\n', out);
-  enum pz_status status = print_rows(r, false, "corrected so far", arena, out);
-  bool alone = r->n_rows && r->rows[r->n_rows - 1].alone;
-  if (alone) fputc('\n', out);
-  if (status == PZ_OK && alone)
-    status = print_rows(r, true, "not corrected, all others are", arena, out);
+  print_rows(call, r, false, "corrected so far", out);
+  if (any_alone) {
+    fputc('\n', out);
+    print_rows(call, r, true, "not corrected, all others are", out);
+  }
   fputs("\nmean, geomean, median, range: throughput of the common chip over that of tpuv4 with "
-        "expert "
-        "plans, both under\nthe assumptions of the row; gap: no chip's objective is higher by more "
-        "than this\n",
+        "expert plans, both under\nthe assumptions of the row; gap: no chip's objective is higher "
+        "by more than this\n",
         out);
-  return status;
 }

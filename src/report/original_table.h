@@ -1,21 +1,20 @@
-/* The common chip under the original system's assumptions, as a table and as JSON, beside what the
- * original's authors report. */
+/* The common chip under the assumptions of the original Phaze system, as a table and as JSON, beside the numbers that its
+ * authors report. */
 #ifndef PZ_REPORT_ORIGINAL_TABLE_H
 #define PZ_REPORT_ORIGINAL_TABLE_H
 
 #include <stdio.h>
 
-#include "core/arena.h"
 #include "core/json.h"
 
-/* What the original's authors report of their common chip.  New reference; NULL: no memory. */
+/* The authors' numbers for their common chip.  pz_original_reported_json() returns a new reference, or NULL if out of
+ * memory. */
 json_t *pz_original_reported_json(void);
 void pz_original_reported_print(FILE *out);
 
-/* New reference; NULL: no memory. */
+/* Returns a new reference, or NULL if out of memory. */
 json_t *pz_original_json(const struct pz_original *r);
 
-PZ_NODISCARD enum pz_status pz_original_print(const struct pz_original *r, struct pz_arena *arena,
-                                              FILE *out);
+void pz_original_table(struct pz_call *call, const struct pz_original *r, FILE *out);
 
 #endif

@@ -1,20 +1,22 @@
-/* A plan of a model as text and table: its degrees, the parts of its step time, its stages. */
+/* A partition of a model over a cluster (place/partition) as text, as a table and as JSON. */
 #ifndef PZ_REPORT_PLAN_TABLE_H
 #define PZ_REPORT_PLAN_TABLE_H
 
 #include <stdio.h>
 
-#include "core/arena.h"
 #include "core/json.h"
 
-/* "14 stages, 72 replicas, tensor parallel 1, microbatch 1, activations kept" into buf. */
+/* Writes "14 stages, 72 replicas, tensor parallel 1, microbatch 1, activations kept" into buf and returns buf. */
 const char *pz_partition_text(const struct pz_partition *p, char *buf, size_t size);
 
-/* One row for each stage, equal neighbours together. */
+/* Prints one row for each stage; equal neighbours share a row. */
+void pz_partition_table(struct pz_call *call, const struct pz_partition *p, FILE *out);
+
+/* Returns a new reference, or NULL if out of memory.  `with_stages` includes every stage. */
+json_t *pz_partition_json(const struct pz_partition *p, bool with_stages);
+
+/* For callers that return a status: pz_partition_table(). */
 PZ_NODISCARD enum pz_status pz_plan_table(const struct pz_partition *p, struct pz_arena *arena,
                                           FILE *out);
-
-/* `whole`: with every stage.  New reference; NULL: no memory. */
-json_t *pz_partition_json(const struct pz_partition *p, bool whole);
 
 #endif

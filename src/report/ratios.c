@@ -9,9 +9,7 @@ void pz_ratios_print(const struct pz_ratios *r, FILE *out) {
 
 void pz_ratio_cell(struct pz_table *t, double samples_per_s, double ratio) {
   if (!(samples_per_s > 0))
-    pz_table_cell(t, "%s", "no fit");
-  else if (isnan(ratio))
-    pz_table_cell(t, "%s", "-");
+    pz_table_cell(t, "no fit");
   else
-    pz_table_cell(t, "%.2fx", ratio);
+    pz_table_known(t, !isnan(ratio), "%.2fx", ratio);
 }

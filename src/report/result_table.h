@@ -4,13 +4,11 @@
 
 #include <stdio.h>
 
-#include "core/arena.h"
 #include "core/json.h"
 
-PZ_NODISCARD enum pz_status pz_result_print(const struct pz_result *r, struct pz_arena *arena,
-                                            FILE *out);
+void pz_result_table(struct pz_call *call, const struct pz_result *r, FILE *out);
 
-/* The same for machines, with the time that it took; takes over the reference.  NULL: no memory. */
-json_t *pz_result_report_json(const struct pz_result *r, json_t *timing);
+/* The same for machines, with the time that the search needed. */
+json_t *pz_result_document(struct pz_call *call, const struct pz_result *r, json_t *timing);
 
 #endif

@@ -1,49 +1,53 @@
-/* A solved schedule in reports: as JSON, and several as a table. */
+/* Solved schedules in reports: one as JSON, several as a table, and what the techniques of the solver did. */
 #ifndef PZ_REPORT_SCHEDULE_TABLE_H
 #define PZ_REPORT_SCHEDULE_TABLE_H
 
 #include <stdio.h>
 
-#include "core/arena.h"
 #include "core/json.h"
 
-/* "block backward", or the name of an instance, into buf.  Returns buf. */
+/* Writes "block backward", or the name of an instance, into buf and returns buf. */
 const char *pz_scheduled_title(const struct pz_layer_schedule *s, char buf[256]);
 
-/* A unit of its times in microseconds: seconds, or the unit of an instance, printed as it is. */
+/* Returns the factor from the schedule's time unit to microseconds.  The unit of a layer is the second; the unit of an
+ * instance is unknown, and its times are printed as they are. */
 static inline double pz_scheduled_us(const struct pz_layer_schedule *s) {
   return s->layer ? 1e6 : 1;
 }
 
-/* How far the makespan may be above the best, as a part of it. */
+/* Returns the gap between makespan and lower bound as a fraction of the makespan. */
 double pz_scheduled_gap(const struct pz_layer_schedule *s);
 
-/* "optimal", "1.55%", "<0.01%" into buf.  Returns buf. */
+/* Writes "optimal", "1.55%" or "<0.01%" into buf and returns buf. */
 const char *pz_scheduled_gap_text(double gap, bool optimal, char buf[16]);
 
-/* Decimals with which times up to this many microseconds stay narrow. */
+/* Returns the number of decimals with which times up to `most_us` microseconds stay narrow. */
 int pz_scheduled_decimals(double most_us);
 
-/* Times in the unit of the problem; solve_s: what solving took, below 0: not known.  NULL when out of memory. */
+/* Returns a new reference, or NULL if out of memory.  Times are in the schedule's unit; solve_s is the time of the solver,
+ * below 0 if it is unknown. */
 json_t *pz_scheduled_json(const struct pz_layer_schedule *s, double solve_s);
 
-/* The plan, as in predictions. */
+/* Returns the plan in the format of predictions. */
 json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *s);
 
-/* One row for each, times in microseconds, and with `total` the sums of both directions over all
- * layers. */
+/* Prints one row for each schedule, with times in microseconds.  `total` adds the sums over all layers for both passes. */
+void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
+                        uint32_t n, bool total, FILE *out);
+
+/* Prints what each technique of the solver did, summed over all schedules; nothing if none did anything. */
+void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedule *const *list,
+                             uint32_t n, FILE *out);
+
+/* Returns the operators that are shown, which are those with a class, sorted by start, end and number, and their number. */
+const struct pz_scheduled_operator **
+pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *s, uint32_t *n);
+
+/* For callers that return a status: pz_schedules_table() and pz_schedules_statistics(). */
 PZ_NODISCARD enum pz_status pz_scheduled_table(const struct pz_layer_schedule *const *list,
                                                uint32_t n, bool total, struct pz_arena *arena,
                                                FILE *out);
-
-/* What each technique of the solver did, in all of them together; nothing where none did
- * anything. */
 PZ_NODISCARD enum pz_status pz_scheduled_statistics(const struct pz_layer_schedule *const *list,
                                                     uint32_t n, struct pz_arena *arena, FILE *out);
-
-/* The operators that are shown, those of class none left out, by start, end and number: *n of them, in the
- * arena; NULL when out of memory. */
-const struct pz_scheduled_operator **pz_scheduled_order(const struct pz_layer_schedule *s,
-                                                        struct pz_arena *arena, uint32_t *n);
 
 #endif

@@ -1,29 +1,44 @@
-/* Schedules and pipelines as trace-event files. */
+/* Schedules and pipelines as trace-event files (core/trace_events.h).  pz_schedule_trace() makes one process for each
+ * schedule, with the operators in lanes (threads) and a counter for each resource; pz_partition_trace() makes one process
+ * with a thread for each pipeline stage. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/status.h"
+#include "core/alloc.h"
 #include "core/trace_events.h"
 #include "report/schedule_table.h"
 
-/* Times of viewers are 64-bit nanoseconds. */
+/* Viewers store times as 64-bit nanoseconds. */
 static const double MOST_US = 1e12;
 
-struct trace {
-  struct pz_arena arena;
-  struct pz_trace_events events;
-  int threads; /* numbered over all processes: some viewers know threads by number alone */
-};
+/* Frees events that were begun if an error is raised before they are written. */
+static void discard_events(void *events) {
+  char *text = NULL;
+  if (pz_trace_end(events, &text, NULL) == PZ_OK) pz_free(text);
+}
 
-static int64_t ticks_of(const struct pz_layer_schedule *s, double time) {
-  return pz_trace_ticks(time * pz_scheduled_us(s));
+static struct pz_trace_events *begin_events(struct pz_call *call, const char *unit) {
+  struct pz_trace_events *events = pz_alloc(call, 1, sizeof *events);
+  pz_trace_begin(events, unit);
+  pz_defer(call, discard_events, events);
+  return events;
+}
+
+static void end_events(struct pz_call *call, struct pz_trace_events *events, char **text) {
+  pz_undefer(call, events);
+  pz_must(call, pz_trace_end(events, text, pz_call_error(call)));
 }
 
 /* ---- operators in lanes --------------------------------------------------------------------- */
 
+struct schedule_trace {
+  struct pz_trace_events *events;
+  int threads; /* numbered over all processes, because some viewers identify threads by number alone */
+};
+
 enum lane_kind { LANE_TENSOR, LANE_VECTOR, LANE_LINK, LANE_KINDS };
 
-static enum lane_kind kind_of(enum pz_op_class c) {
+static enum lane_kind lane_kind_of(enum pz_op_class c) {
   switch (c) {
   case PZ_CLASS_TENSOR:
   case PZ_CLASS_FUSED: return LANE_TENSOR;
@@ -34,181 +49,206 @@ static enum lane_kind kind_of(enum pz_op_class c) {
   return LANE_KINDS;
 }
 
-static void add_op(struct trace *t, const struct pz_layer_schedule *s,
-                   const struct pz_scheduled_operator *o, int pid, int tid) {
+static int64_t ticks_of(const struct pz_layer_schedule *s, double time) {
+  return pz_trace_ticks(time * pz_scheduled_us(s));
+}
+
+static void add_operator(struct pz_trace_events *events, const struct pz_layer_schedule *s,
+                         const struct pz_scheduled_operator *o, int process, int thread) {
   int64_t start = ticks_of(s, o->start_s), end = ticks_of(s, o->end_s);
   const char *op_class = pz_op_class_name(o->op_class);
   json_t *args = json_pack("{s:I,s:s,s:s?,s:I,s:I,s:f}", "op", (json_int_t)o->id, "class", op_class,
                            "mode", o->mode, "tensor_cores", (json_int_t)o->tensor_held,
                            "vector_cores", (json_int_t)o->vector_held, "joules", o->energy_j);
-  pz_trace_add(&t->events, start,
+  pz_trace_add(events, start,
                json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "name", o->name, "cat", op_class,
-                         "ph", "X", "pid", pid, "tid", tid, "ts", pz_trace_us(start), "dur",
+                         "ph", "X", "pid", process, "tid", thread, "ts", pz_trace_us(start), "dur",
                          pz_trace_us(end - start), "args", args));
 }
 
-/* Every operator goes to the first lane of its kind that is free when it starts. */
-static void add_lanes(struct trace *t, const struct pz_layer_schedule *s, enum lane_kind kind,
-                      int pid, const struct pz_scheduled_operator **order, uint32_t n) {
+/* Adds the operators of one kind.  Each goes to the first lane that is free when it starts. */
+static void add_lanes(struct pz_call *call, struct schedule_trace *t,
+                      const struct pz_layer_schedule *s, enum lane_kind kind, int process,
+                      const struct pz_scheduled_operator *const *operators, uint32_t n) {
   static const char *const names[] = {"tensor cores", "vector cores", "collectives"};
-  uint32_t lanes = 0;
-  int64_t *free_at = pz_arena_alloc(&t->arena, n, sizeof *free_at);
-  int first = t->threads + 1;
-  if (!free_at) t->events.good = false;
-  for (uint32_t i = 0; i < n && free_at; i++) {
+  int64_t *free_at = pz_alloc(call, n, sizeof *free_at);
+  int first_thread = t->threads + 1;
+  uint32_t n_lanes = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_scheduled_operator *o = operators[i];
+    if (lane_kind_of(o->op_class) != kind) continue;
     uint32_t lane = 0;
-    if (kind_of(order[i]->op_class) != kind) continue;
-    while (lane < lanes && free_at[lane] > ticks_of(s, order[i]->start_s)) lane++;
-    if (lane == lanes)
-      pz_trace_name(&t->events, "thread_name", pid, first + (int)lanes++, json_string(names[kind]));
-    free_at[lane] = ticks_of(s, order[i]->end_s);
-    add_op(t, s, order[i], pid, first + (int)lane);
+    while (lane < n_lanes && free_at[lane] > ticks_of(s, o->start_s)) lane++;
+    int thread = first_thread + (int)lane;
+    if (lane == n_lanes) {
+      pz_trace_name(t->events, "thread_name", process, thread, json_string(names[kind]));
+      n_lanes++;
+    }
+    free_at[lane] = ticks_of(s, o->end_s);
+    add_operator(t->events, s, o, process, thread);
   }
-  t->threads += (int)lanes;
+  t->threads += (int)n_lanes;
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-struct change {
+/* A change of the used resources when an operator starts or ends. */
+struct usage_change {
   int64_t tick;
   double by[PZ_RESOURCES];
 };
 
-static int by_tick(const void *a, const void *b) {
-  int64_t x = ((const struct change *)a)->tick, y = ((const struct change *)b)->tick;
+static int compare_ticks(const void *a, const void *b) {
+  int64_t x = ((const struct usage_change *)a)->tick, y = ((const struct usage_change *)b)->tick;
   return (x > y) - (x < y);
 }
 
-static uint32_t changes_of(const struct pz_layer_schedule *s, struct change *changes) {
-  uint32_t n = 0;
+static struct usage_change *list_changes(struct pz_call *call, const struct pz_layer_schedule *s,
+                                         uint32_t *n) {
+  struct usage_change *changes = pz_alloc(call, s->n_operators, 2 * sizeof *changes);
+  *n = 0;
   for (uint32_t i = 0; i < s->n_operators; i++) {
     const struct pz_scheduled_operator *o = &s->operators[i];
-    struct change on = {.tick = ticks_of(s, o->start_s)}, off = {.tick = ticks_of(s, o->end_s)};
+    struct usage_change *start = &changes[(*n)++], *end = &changes[(*n)++];
+    start->tick = ticks_of(s, o->start_s);
+    end->tick = ticks_of(s, o->end_s);
     for (int r = 0; r < PZ_RESOURCES; r++) {
-      on.by[r] = o->used[r];
-      off.by[r] = -on.by[r];
+      start->by[r] = o->used[r];
+      end->by[r] = -o->used[r];
     }
-    changes[n++] = on;
-    changes[n++] = off;
   }
-  qsort(changes, n, sizeof *changes, by_tick);
-  return n;
+  qsort(changes, *n, sizeof *changes, compare_ticks);
+  return changes;
 }
 
-static void add_value(struct trace *t, int64_t tick, int pid, enum pz_resource r, double used) {
+/* Rates, from PZ_HBM_RATE on, are fractions of the chip's and shown in percent; the others are counts. */
+static void add_counter_value(struct pz_trace_events *events, int64_t tick, int process,
+                              enum pz_resource r, double used) {
   static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link",
                                                   "hbm",          "glb",          "power"};
-  bool rate = r >= PZ_HBM_RATE; /* a part of it */
+  bool rate = r >= PZ_HBM_RATE;
   json_t *value = rate ? json_real(100 * used) : json_integer((json_int_t)used);
-  pz_trace_add(&t->events, tick,
-               json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", names[r], "ph", "C", "pid", pid, "ts",
-                         pz_trace_us(tick), "args", rate ? "percent" : "used", value));
+  pz_trace_add(events, tick,
+               json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", names[r], "ph", "C", "pid", process,
+                         "ts", pz_trace_us(tick), "args", rate ? "percent" : "used", value));
 }
 
-/* A value wherever it changes; resources that are never used have none. */
-static void add_counters(struct trace *t, const struct pz_layer_schedule *s, int pid,
-                         struct change *changes) {
+/* Adds a value wherever it changes.  Resources that are never used have no counter. */
+static void add_counters(struct pz_call *call, struct pz_trace_events *events,
+                         const struct pz_layer_schedule *s, int process) {
   double used[PZ_RESOURCES] = {0}, shown[PZ_RESOURCES];
-  uint32_t n = changes_of(s, changes);
+  uint32_t n;
+  struct usage_change *changes = list_changes(call, s, &n);
   for (int r = 0; r < PZ_RESOURCES; r++) shown[r] = s->use[r] > 0 ? -1 : 0;
   for (uint32_t i = 0; i < n; i++) {
     for (int r = 0; r < PZ_RESOURCES; r++) used[r] += changes[i].by[r];
-    if (i + 1 < n && changes[i + 1].tick == changes[i].tick) continue;
+    bool more_at_this_tick = i + 1 < n && changes[i + 1].tick == changes[i].tick;
+    if (more_at_this_tick) continue;
     for (int r = 0; r < PZ_RESOURCES; r++) {
       if (s->use[r] > 0 && used[r] != shown[r])
-        add_value(t, changes[i].tick, pid, (enum pz_resource)r, used[r]);
+        add_counter_value(events, changes[i].tick, process, (enum pz_resource)r, used[r]);
       shown[r] = used[r];
     }
   }
 }
 
-/* ---- all ------------------------------------------------------------------------------------ */
+/* ---- schedules ------------------------------------------------------------------------------ */
 
-static void add_schedule(struct trace *t, const struct pz_layer_schedule *s, int pid) {
+struct schedules {
+  const struct pz_layer_schedule *const *list;
   uint32_t n;
+  char **text;
+};
+
+static void check_trace_limits(struct pz_call *call, const struct schedules *x) {
+  uint64_t n_operators = 0;
   char title[256];
-  const struct pz_scheduled_operator **order = pz_scheduled_order(s, &t->arena, &n);
-  struct change *changes = pz_arena_alloc(&t->arena, s->n_operators, 2 * sizeof *changes);
-  if (!order || !changes) {
-    t->events.good = false;
-    return;
+  for (uint32_t i = 0; i < x->n; i++) {
+    const struct pz_layer_schedule *s = x->list[i];
+    pz_require(call, s, "schedule");
+    n_operators += s->n_operators;
+    double us = s->makespan_s * pz_scheduled_us(s);
+    if (!(us <= MOST_US))
+      pz_raise(call, PZ_LIMIT, "a trace of %s would take %.3g us; accepted: at most %.0g us",
+               pz_scheduled_title(s, title), us, MOST_US);
   }
-  pz_trace_name(&t->events, "process_name", pid, 0, json_string(pz_scheduled_title(s, title)));
-  for (int k = 0; k < LANE_KINDS; k++) add_lanes(t, s, (enum lane_kind)k, pid, order, n);
-  add_counters(t, s, pid, changes);
+  if (n_operators > PZ_TRACE_MOST_OPS)
+    pz_raise(call, PZ_LIMIT, "a trace of %llu operators; accepted: at most %d",
+             (unsigned long long)n_operators, PZ_TRACE_MOST_OPS);
 }
 
-static enum pz_status check_limits(const struct pz_layer_schedule *const *list, uint32_t n,
-                                   struct pz_error *err) {
-  uint64_t ops = 0;
-  char title[256];
-  for (uint32_t i = 0; i < n; i++) {
-    enum pz_status status = pz_need(list[i], "schedule", err);
-    if (status != PZ_OK) return status;
-    ops += list[i]->n_operators;
-    double us = list[i]->makespan_s * pz_scheduled_us(list[i]);
-    if (!(us <= MOST_US))
-      return pz_fail(err, PZ_LIMIT, "a trace of %s would take %.3g us; accepted: at most %.0g us",
-                     pz_scheduled_title(list[i], title), us, MOST_US);
+static void trace_schedules(struct pz_call *call, void *ctx) {
+  const struct schedules *x = ctx;
+  pz_require(call, x->list, "list");
+  pz_require(call, x->text, "text");
+  check_trace_limits(call, x);
+  struct schedule_trace t = {.events = begin_events(call, "ns"), .threads = (int)x->n};
+  for (uint32_t i = 0; i < x->n; i++) {
+    const struct pz_layer_schedule *s = x->list[i];
+    int process = (int)i + 1;
+    char title[256];
+    uint32_t n;
+    const struct pz_scheduled_operator **operators = pz_shown_operators(call, s, &n);
+    pz_trace_name(t.events, "process_name", process, 0, json_string(pz_scheduled_title(s, title)));
+    for (int k = 0; k < LANE_KINDS; k++)
+      add_lanes(call, &t, s, (enum lane_kind)k, process, operators, n);
+    add_counters(call, t.events, s, process);
   }
-  if (ops <= PZ_TRACE_MOST_OPS) return PZ_OK;
-  return pz_fail(err, PZ_LIMIT, "a trace of %llu operators; accepted: at most %d",
-                 (unsigned long long)ops, PZ_TRACE_MOST_OPS);
+  end_events(call, t.events, x->text);
 }
 
 enum pz_status pz_schedule_trace(const struct pz_layer_schedule *const *list, uint32_t n,
                                  char **text, struct pz_error *err) {
-  enum pz_status status = pz_need_each(err, {list, "list"}, {text, "text"});
-  if (status == PZ_OK) status = check_limits(list, n, err);
-  if (status != PZ_OK) return status;
-  struct trace t = {.threads = (int)n};
-  pz_arena_init(&t.arena, NULL);
-  pz_trace_begin(&t.events, "ns");
-  for (uint32_t i = 0; i < n; i++) add_schedule(&t, list[i], (int)i + 1);
-  status = pz_trace_end(&t.events, text, err);
-  pz_arena_release(&t.arena);
-  return status;
+  struct schedules x = {list, n, text};
+  return pz_border(trace_schedules, &x, err);
 }
 
-/* ---- pipelines ---------------------------------------------------------------------------------- */
+/* ---- pipelines ------------------------------------------------------------------------------ */
 
-/* Beyond so many events only the first microbatches are shown, and the name says so. */
+/* If a pipeline has more events, only its first microbatches are shown, and the name of the process says so. */
 enum { PIPELINE_MOST = 1 << 17 };
 
-struct pipeline {
-  const struct pz_partition *p;
-  struct pz_trace_events events;
-  int64_t shown; /* microbatches of a replica that are shown */
-};
-
-static void add_stage(struct pipeline *t, uint32_t k) {
-  const struct pz_partition *p = t->p;
-  const struct pz_partition_stage *s = &p->stages[k];
+static void add_stage(struct pz_trace_events *events, const struct pz_partition *p, uint32_t stage,
+                      int64_t microbatches_shown) {
+  const struct pz_partition_stage *s = &p->stages[stage];
   char text[256];
-  int thread = (int)k + 1;
+  int thread = (int)stage + 1;
   pz_partition_stage_text(s, text, sizeof text);
-  pz_trace_name(&t->events, "thread_name", PZ_TRACE_PROCESS, thread,
+  pz_trace_name(events, "thread_name", PZ_TRACE_PROCESS, thread,
                 json_sprintf("stage %d: %s", thread, text));
-  for (int64_t j = 0; j < t->shown; j++) {
-    double from = (double)(j + k) * p->slowest_stage_s, middle = from + s->forward_s;
-    pz_trace_span(&t->events, thread, "forward", j, (double[2]){from, middle});
-    pz_trace_span(&t->events, thread, "backward", j, (double[2]){middle, from + s->load_s});
+  for (int64_t j = 0; j < microbatches_shown; j++) {
+    double start = (double)(j + stage) * p->slowest_stage_s, middle = start + s->forward_s;
+    pz_trace_span(events, thread, "forward", j, (double[2]){start, middle});
+    pz_trace_span(events, thread, "backward", j, (double[2]){middle, start + s->load_s});
   }
   double end = (double)(p->microbatches + p->pp - 1) * p->slowest_stage_s;
-  pz_trace_span(&t->events, thread, "gradients", -1, (double[2]){end, end + p->parts.exchange_s});
+  pz_trace_span(events, thread, "gradients", -1, (double[2]){end, end + p->parts.exchange_s});
+}
+
+struct pipeline {
+  const struct pz_partition *partition;
+  const char *model;
+  char **text;
+};
+
+static void trace_pipeline(struct pz_call *call, void *ctx) {
+  const struct pipeline *x = ctx;
+  const struct pz_partition *p = x->partition;
+  pz_require(call, p, "p");
+  pz_require(call, x->model, "model");
+  pz_require(call, x->text, "text");
+  int64_t all = p->microbatches, shown = PIPELINE_MOST / (2 * (int64_t)p->pp);
+  if (shown > all) shown = all;
+  struct pz_trace_events *events = begin_events(call, "ms");
+  pz_trace_name(events, "process_name", PZ_TRACE_PROCESS, 0,
+                json_sprintf("%s: %s%lld of %lld microbatches of one replica", x->model,
+                             shown < all ? "the first " : "", (long long)shown, (long long)all));
+  for (uint32_t k = 0; k < p->pp; k++) add_stage(events, p, k, shown);
+  end_events(call, events, x->text);
 }
 
 enum pz_status pz_partition_trace(const struct pz_partition *p, const char *model, char **text,
                                   struct pz_error *err) {
-  enum pz_status status = pz_need_each(err, {p, "p"}, {model, "model"}, {text, "text"});
-  if (status != PZ_OK) return status;
-  int64_t all = p->microbatches, most = PIPELINE_MOST / (2 * (int64_t)p->pp);
-  struct pipeline t = {.p = p, .shown = all < most ? all : most};
-  pz_trace_begin(&t.events, "ms");
-  pz_trace_name(&t.events, "process_name", PZ_TRACE_PROCESS, 0,
-                json_sprintf("%s: %s%lld of %lld microbatches of one replica", model,
-                             t.shown < all ? "the first " : "", (long long)t.shown,
-                             (long long)all));
-  for (uint32_t k = 0; k < p->pp; k++) add_stage(&t, k);
-  return pz_trace_end(&t.events, text, err);
+  struct pipeline x = {p, model, text};
+  return pz_border(trace_pipeline, &x, err);
 }

@@ -4,14 +4,15 @@
 
 #include <stdio.h>
 
+#include "core/call.h"
 #include "study/validate.h"
 
-/* Errors by group, totals, what is shown apart, and the order of plans; or, with `rows`, every
- * point.  PZ_NO_MEMORY is the only error. */
-PZ_NODISCARD enum pz_status pz_validation_print(const struct pz_validation *v, bool rows,
-                                                struct pz_arena *arena, FILE *out);
+/* Prints errors by group, totals, groups that are not counted, and how well the order of plans is predicted.  With `rows` it
+ * prints every point instead; a validation of chips without their measurements has tables of its own. */
+void pz_validation_tables(struct pz_call *call, const struct pz_validation *v, bool rows,
+                          FILE *out);
 
-/* "vtrain_multi_node: mean error 5.6%, limit 5%". Returns buf. */
+/* Writes "vtrain_multi_node: mean error 5.60%, limit 5.00%: worse by 0.60 points" into buf and returns buf. */
 char *pz_broken_limit_text(const struct pz_broken_limit *b, char *buf, size_t size);
 
 #endif

@@ -1,13 +1,10 @@
-/* A validation as JSON, as tables and as a page. */
-
+/* A validation as JSON, CSV tables, limits and a page: pz_validation_text() returns one of these forms.  The record tables
+ * below describe the JSON; the functions after them print one form each. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "core/alloc.h"
 #include "core/csv.h"
-#include "core/num.h"
 #include "core/record.h"
 #include "report/validation_page.h"
 #include "study/error_fit.h"
@@ -111,210 +108,220 @@ static const struct pz_field validation_fields[] = {
     V(orders, "plans", &order_record),
     V(order_means, "plan_means", &mean_record),
     V(broken, "broken_limits", &broken_record),
-    V(points, "rows", &point_record)}; /* the last, which may be left out */
+    V(points, "rows", &point_record)}; /* the last field may be omitted */
 enum { FIELDS = sizeof validation_fields / sizeof *validation_fields };
 static const struct pz_record with_rows = {validation_fields, FIELDS, sizeof(struct pz_validation)};
 static const struct pz_record without_rows = {validation_fields, FIELDS - 1,
                                               sizeof(struct pz_validation)};
 
-static enum pz_status json_text(const struct pz_validation *v, bool rows, char **text,
-                                size_t *bytes, struct pz_error *err) {
-  json_t *j = pz_record_json(rows ? &with_rows : &without_rows, v);
-  if (j && v->cold.n_chips + v->cold.n_others &&
-      json_object_set_new(j, "cold", pz_record_json(&cold_record, &v->cold)) != 0) {
-    json_decref(j);
-    j = NULL;
-  }
-  enum pz_status status = pz_json_text(j, text, err);
-  if (status == PZ_OK) *bytes = strlen(*text);
-  json_decref(j);
-  return status;
+static void append_json(struct pz_call *call, const struct pz_validation *v, bool rows,
+                        struct pz_buffer *text) {
+  json_t *root = pz_json_built(call, pz_record_json(rows ? &with_rows : &without_rows, v));
+  bool has_cold_chips = v->cold.n_chips + v->cold.n_others > 0;
+  if (has_cold_chips &&
+      json_object_set_new(root, "cold", pz_record_json(&cold_record, &v->cold)) != 0)
+    pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
+  pz_json_print(call, text, root);
 }
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
-/* A fraction with so many digits behind the point; nothing for NaN.  A comma before it. */
-static void put_part(double x, FILE *out) {
+/* Prints a comma and a fraction, or nothing after the comma if it is NaN. */
+static void print_fraction(double x, FILE *out) {
   fputc(',', out);
   if (!isnan(x)) fprintf(out, "%.4f", x);
 }
 
-static void put_text(const char *text, FILE *out) {
-  pz_csv_put(text, out);
+static void print_errors(const char *set, const struct pz_errors *g, FILE *out) {
+  pz_csv_put(set, out);
   fputc(',', out);
-}
-
-static void put_errors(const char *set, const struct pz_errors *g, FILE *out) {
-  put_text(set, out);
   pz_csv_put(g->name, out);
   fprintf(out, ",%u,%u", g->n, g->not_predicted);
-  const double list[] = {g->mean, g->bias, g->worst};
-  for (int i = 0; i < 3; i++) put_part(list[i], out);
+  print_fraction(g->mean, out);
+  print_fraction(g->bias, out);
+  print_fraction(g->worst, out);
   fprintf(out, ",%u", g->n_memory);
-  put_part(g->memory_mean, out);
-  put_part(g->memory_worst, out);
+  print_fraction(g->memory_mean, out);
+  print_fraction(g->memory_worst, out);
   fputs(",,\n", out);
 }
 
-static void put_order(const char *set, const char *name, uint32_t n, double rank, double regret,
-                      FILE *out) {
-  put_text(set, out);
+static void print_order(const char *set, const char *name, uint32_t n, double rank, double regret,
+                        FILE *out) {
+  pz_csv_put(set, out);
+  fputc(',', out);
   pz_csv_put(name, out);
   fprintf(out, ",%u,,,,,,,", n);
-  put_part(rank, out);
-  put_part(regret, out);
+  print_fraction(rank, out);
+  print_fraction(regret, out);
   fputc('\n', out);
 }
 
-static bool put_groups(const struct pz_validation *v, FILE *out) {
+static void print_groups(struct pz_call *call, const struct pz_validation *v, FILE *out) {
+  (void)call;
   fputs("set,group,rows,not_predicted,mean_error,bias,worst,memory_rows,memory_error,memory_worst,"
         "rank_correlation,regret\n",
         out);
   for (uint32_t i = 0; i < v->n_groups; i++)
-    put_errors(pz_point_kind_names[v->groups[i].kind], &v->groups[i], out);
-  for (uint32_t i = 0; i < v->n_totals; i++) put_errors("total", &v->totals[i], out);
-  for (uint32_t i = 0; i < v->n_apart; i++) put_errors("quality not ok", &v->apart[i], out);
-  for (uint32_t i = 0; i < v->cold.n_chips; i++) put_errors("chip", &v->cold.chips[i], out);
+    print_errors(pz_point_kind_names[v->groups[i].kind], &v->groups[i], out);
+  for (uint32_t i = 0; i < v->n_totals; i++) print_errors("total", &v->totals[i], out);
+  for (uint32_t i = 0; i < v->n_apart; i++) print_errors("quality not ok", &v->apart[i], out);
+  for (uint32_t i = 0; i < v->cold.n_chips; i++) print_errors("chip", &v->cold.chips[i], out);
   for (uint32_t i = 0; i < v->cold.n_others; i++)
-    put_errors("8 bits or experts", &v->cold.others[i], out);
+    print_errors("8 bits or experts", &v->cold.others[i], out);
   for (uint32_t i = 0; i < v->cold.n_families; i++)
     fprintf(out, "family left out,%s,%u,,%.4f,%.4f,,,,,,\n", v->cold.families[i].name,
             v->cold.families[i].n, v->cold.families[i].mean, v->cold.families[i].bias);
   for (uint32_t i = 0; i < v->n_orders; i++)
-    put_order("plans of one model", v->orders[i].name, v->orders[i].plans,
-              v->orders[i].rank_correlation, v->orders[i].regret, out);
+    print_order("plans of one model", v->orders[i].name, v->orders[i].plans,
+                v->orders[i].rank_correlation, v->orders[i].regret, out);
   for (uint32_t i = 0; i < v->n_order_means; i++)
-    put_order("mean over models", v->order_means[i].name, v->order_means[i].n,
-              v->order_means[i].rank_correlation, v->order_means[i].regret, out);
-  return true;
+    print_order("mean over models", v->order_means[i].name, v->order_means[i].n,
+                v->order_means[i].rank_correlation, v->order_means[i].regret, out);
 }
 
-/* A number above 0; nothing for what is not known.  A comma behind it. */
-static void put_known(double x, FILE *out) {
+/* Prints a number, or nothing if it is unknown (0), and a comma. */
+static void print_known(double x, FILE *out) {
   if (x > 0) fprintf(out, "%.6g", x);
   fputc(',', out);
 }
 
-static void put_point(const struct pz_validation_point *p, FILE *out) {
-  const char *const texts[] = {pz_point_kind_names[p->kind],
-                               p->group,
-                               p->id,
-                               p->quality,
-                               p->chip,
-                               p->framework,
-                               p->model,
-                               p->plan};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text(texts[i], out);
-  fprintf(out, "%lld,%lld,", (long long)p->devices, (long long)p->batch);
-  put_known(p->measured_s, out);
-  put_known(p->predicted_s, out);
-  if (p->measured_s > 0 && p->predicted_s > 0)
-    fprintf(out, "%.4f", p->predicted_s / p->measured_s - 1);
-  fputc(',', out);
-  put_known(p->measured_bytes, out);
-  put_known(p->measured_bytes > 0 ? p->predicted_bytes : 0, out);
-  pz_csv_put(p->reason, out);
-  fputc('\n', out);
-}
-
-static bool put_points(const struct pz_validation *v, FILE *out) {
+static void print_points(struct pz_call *call, const struct pz_validation *v, FILE *out) {
+  (void)call;
   fputs(
       "kind,group,id,quality,chip,framework,model,plan,devices,batch,measured_s,predicted_s,error,"
       "measured_bytes,predicted_bytes,not_predicted\n",
       out);
-  for (uint32_t i = 0; i < v->n_points; i++) put_point(&v->points[i], out);
-  return true;
+  for (uint32_t i = 0; i < v->n_points; i++) {
+    const struct pz_validation_point *p = &v->points[i];
+    const char *const texts[] = {pz_point_kind_names[p->kind],
+                                 p->group,
+                                 p->id,
+                                 p->quality,
+                                 p->chip,
+                                 p->framework,
+                                 p->model,
+                                 p->plan};
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+      pz_csv_put(texts[k], out);
+      fputc(',', out);
+    }
+    fprintf(out, "%lld,%lld,", (long long)p->devices, (long long)p->batch);
+    print_known(p->measured_s, out);
+    print_known(p->predicted_s, out);
+    if (p->measured_s > 0 && p->predicted_s > 0)
+      fprintf(out, "%.4f", p->predicted_s / p->measured_s - 1);
+    fputc(',', out);
+    print_known(p->measured_bytes, out);
+    print_known(p->measured_bytes > 0 ? p->predicted_bytes : 0, out);
+    pz_csv_put(p->reason, out);
+    fputc('\n', out);
+  }
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* An error of 3.72% becomes a limit of 4.1%: a tenth more, and up to the next 0.1%. */
-static void put_limit(double error, FILE *out) {
+/* The mean over fewer rows of an operator says little, and so does the order of fewer plans, where one pair of plans that
+ * changes places moves the correlation much.  They get no limit. */
+static const uint32_t LEAST_LIMITED_ROWS = 4, LEAST_LIMITED_PLANS = 8;
+
+/* Prints the limit of an error: a tenth more, rounded up to 0.1%, so that 3.72% becomes 4.1%. */
+static void print_error_limit(double error, FILE *out) {
   fputc(',', out);
   if (!isnan(error)) fprintf(out, "%.3f", ceil(error * 1.1 * 1000 - 1e-9) / 1000);
 }
 
-/* A rank correlation may lose 0.05, a regret gain a point: few plans are near each other. */
-static void put_order_limit(const char *name, double rank, double regret, FILE *out) {
+/* A rank correlation may fall by 0.05, and a regret may rise by one point, because few plans are close to each other. */
+static void print_order_limit(const char *name, double rank, double regret, FILE *out) {
   pz_csv_put(name, out);
   fputs(",,,,", out);
   if (!isnan(rank)) fprintf(out, "%.2f", fmax(0, floor((rank - 0.05) * 100 + 1e-9) / 100));
   fprintf(out, ",%.2f\n", ceil((regret + 0.01) * 100 - 1e-9) / 100);
 }
 
-/* Of models with many plans: a pair that changes places says little about few. */
-static const uint32_t LEAST_LIMITED_PLANS = 8;
-
-static void put_order_limits(const struct pz_validation *v, FILE *out) {
-  for (uint32_t i = 0; i < v->n_orders; i++)
-    if (v->orders[i].plans >= LEAST_LIMITED_PLANS)
-      put_order_limit(v->orders[i].name, v->orders[i].rank_correlation, v->orders[i].regret, out);
-  for (uint32_t i = 0; i < v->n_order_means; i++)
-    put_order_limit(v->order_means[i].name, v->order_means[i].rank_correlation,
-                    v->order_means[i].regret, out);
+static void print_group_limit(const struct pz_errors *g, FILE *out) {
+  if (g->n + g->not_predicted == 0) return;
+  bool few = g->kind == PZ_POINT_OPERATOR && g->n < LEAST_LIMITED_ROWS;
+  pz_csv_put(g->name, out);
+  print_error_limit(few ? (double)NAN : g->mean, out);
+  print_error_limit(g->memory_mean, out);
+  fprintf(out, ",%u,,\n", g->not_predicted);
 }
 
-/* Of operators the mean of fewer rows says little. */
-static const uint32_t LEAST_LIMITED_ROWS = 4;
-
-static bool put_limits(const struct pz_validation *v, FILE *out) {
+static void print_limits(struct pz_call *call, const struct pz_validation *v, FILE *out) {
+  (void)call;
   for (int k = 0; k <= PZ_LIMITEDS; k++)
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
-  for (uint32_t i = 0; i < v->n_groups + v->n_totals; i++) {
-    const struct pz_errors *g = i < v->n_groups ? &v->groups[i] : &v->totals[i - v->n_groups];
-    if (i == v->n_groups) continue; /* all runs: rows that are newly predicted change its mean */
-    if (g->n + g->not_predicted == 0) continue;
-    bool few = g->kind == PZ_POINT_OPERATOR && g->n < LEAST_LIMITED_ROWS;
-    pz_csv_put(g->name, out);
-    put_limit(few ? (double)NAN : g->mean, out);
-    put_limit(g->memory_mean, out);
-    fprintf(out, ",%u,,\n", g->not_predicted);
-  }
-  put_order_limits(v, out);
-  return true;
+  for (uint32_t i = 0; i < v->n_groups; i++) print_group_limit(&v->groups[i], out);
+  /* the first total, over all runs, has no limit: its mean changes when more runs can be predicted */
+  for (uint32_t i = 1; i < v->n_totals; i++) print_group_limit(&v->totals[i], out);
+  for (uint32_t i = 0; i < v->n_orders; i++)
+    if (v->orders[i].plans >= LEAST_LIMITED_PLANS)
+      print_order_limit(v->orders[i].name, v->orders[i].rank_correlation, v->orders[i].regret, out);
+  for (uint32_t i = 0; i < v->n_order_means; i++)
+    print_order_limit(v->order_means[i].name, v->order_means[i].rank_correlation,
+                      v->order_means[i].regret, out);
 }
 
-static bool put_told(const struct pz_validation *v, FILE *out) {
-  return pz_error_fit_tell(v->points, v->n_points, out);
+/* ---- the model of expected errors ----------------------------------------------------------- */
+
+static void print_error_features(struct pz_call *call, const struct pz_validation *v, FILE *out) {
+  if (!pz_error_fit_tell(v->points, v->n_points, out))
+    pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
 }
 
-static bool put_expected(const struct pz_validation *v, FILE *out) {
-  return pz_error_fit_put(v->points, v->n_points, out);
+static void print_expected_errors(struct pz_call *call, const struct pz_validation *v, FILE *out) {
+  if (!pz_error_fit_put(v->points, v->n_points, out))
+    pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
 }
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* False: out of memory. */
-typedef bool put_fn(const struct pz_validation *v, FILE *out);
+typedef void print_fn(struct pz_call *call, const struct pz_validation *v, FILE *out);
 
-static enum pz_status make_text(const struct pz_validation *v, put_fn *put, char **text,
-                                size_t *bytes, struct pz_error *err) {
-  struct pz_buffer b = {0};
-  FILE *out = pz_buffer_stream(&b);
-  if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the table");
-  bool put_all = put(v, out);
-  if (pz_buffer_close(out) && put_all) {
-    *text = b.text;
-    *bytes = b.bytes;
-    return PZ_OK;
+static struct pz_buffer *printed(struct pz_call *call, const struct pz_validation *v,
+                                 print_fn *print) {
+  struct pz_buffer *text = pz_buffer_new(call);
+  FILE *out = pz_buffer_open(call, text);
+  print(call, v, out);
+  pz_buffer_flush(call, out);
+  return text;
+}
+
+struct validation_text {
+  const struct pz_validation *validation;
+  enum pz_validation_form form;
+  char **text;
+  size_t *bytes;
+};
+
+static void write_validation_text(struct pz_call *call, void *ctx) {
+  struct validation_text *x = ctx;
+  const struct pz_validation *v = x->validation;
+  struct pz_buffer *text = NULL;
+  pz_require(call, v, "validation");
+  pz_require(call, x->text, "text");
+  pz_require(call, x->bytes, "bytes");
+  switch (x->form) {
+  case PZ_VALIDATION_JSON:
+  case PZ_VALIDATION_JSON_ROWS:
+    text = pz_buffer_new(call);
+    append_json(call, v, x->form == PZ_VALIDATION_JSON_ROWS, text);
+    break;
+  case PZ_VALIDATION_GROUPS: text = printed(call, v, print_groups); break;
+  case PZ_VALIDATION_ROWS: text = printed(call, v, print_points); break;
+  case PZ_VALIDATION_LIMITS: text = printed(call, v, print_limits); break;
+  case PZ_VALIDATION_FEATURES: text = printed(call, v, print_error_features); break;
+  case PZ_VALIDATION_EXPECTED: text = printed(call, v, print_expected_errors); break;
+  case PZ_VALIDATION_PAGE: text = pz_validation_html(call, v); break;
   }
-  pz_free(b.text);
-  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the table");
+  if (!text) pz_raise(call, PZ_BAD_USE, "form %d of a validation is not known", (int)x->form);
+  *x->text = pz_buffer_take(call, text);
+  *x->bytes = text->bytes;
 }
 
 enum pz_status pz_validation_text(const struct pz_validation *v, enum pz_validation_form form,
                                   char **text, size_t *bytes, struct pz_error *err) {
-  enum pz_status status = pz_need_each(err, {v, "validation"}, {text, "text"}, {bytes, "bytes"});
-  if (status != PZ_OK) return status;
-  switch (form) {
-  case PZ_VALIDATION_JSON: return json_text(v, false, text, bytes, err);
-  case PZ_VALIDATION_JSON_ROWS: return json_text(v, true, text, bytes, err);
-  case PZ_VALIDATION_GROUPS: return make_text(v, put_groups, text, bytes, err);
-  case PZ_VALIDATION_ROWS: return make_text(v, put_points, text, bytes, err);
-  case PZ_VALIDATION_LIMITS: return make_text(v, put_limits, text, bytes, err);
-  case PZ_VALIDATION_FEATURES: return make_text(v, put_told, text, bytes, err);
-  case PZ_VALIDATION_EXPECTED: return make_text(v, put_expected, text, bytes, err);
-  case PZ_VALIDATION_PAGE: return pz_validation_page(v, text, bytes, err);
-  }
-  return pz_fail(err, PZ_BAD_USE, "form %d of a validation is not known", (int)form);
+  struct validation_text x = {v, form, text, bytes};
+  return pz_border(write_validation_text, &x, err);
 }

@@ -68,7 +68,7 @@ static void run_command(struct pz_call *call, void *ctx) {
   for (size_t i = 0; argc && pz_command_at(i); i++) {
     const struct pz_command *command = pz_command_at(i);
     if (strcmp(command->name, argv[0]) != 0) continue;
-    c->code = command->run(argc, argv);
+    c->code = pz_command_invoke(command, argc, argv);
     return;
   }
   pz_raise(call, PZ_BAD_USE,
@@ -116,10 +116,10 @@ enum pz_status pz_ilp_write(const struct pz_problem *p, const char *path, struct
   return pz_fail(err, PZ_BAD_USE, "a page has no integer programs");
 }
 
-enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *model,
-                                bool first_stage, bool check, bool json, struct pz_error *err) {
+void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s, const char *model,
+                        bool first_stage, bool check, bool json) {
   (void)s, (void)model, (void)first_stage, (void)check, (void)json;
-  return pz_fail(err, PZ_BAD_USE, "a page plans with --semantics training alone");
+  pz_raise(call, PZ_BAD_USE, "a page plans with --semantics training alone");
 }
 
 const char *const pz_file_names[] = {"chip", "cluster", "space", NULL};
