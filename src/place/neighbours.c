@@ -1,10 +1,14 @@
+/* Visits the neighbours of a plan (neighbours.h), and finds changes with which a plan fits (pz_training_changes).
+ *
+ * pz_neighbours_visit() changes one field after another: degrees (change_degree), recomputation, offload, ZeRO stage,
+ * overlaps and switches.  try_neighbour() sets the fields that follow from the change, asks the framework's rules, and
+ * prices the plan.  For recomputed and offloaded layers the fewest that fit are found by bisection. */
 #include "place/neighbours.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "chip/chip.h"
-#include "core/held.h"
 #include "core/num.h"
 #include "core/vec.h"
 #include "cost/constants.h"
@@ -14,93 +18,113 @@
 #include "step/step_model.h"
 #include "workload/workload.h"
 
-enum { MOST_MBS = 64 };
+enum { MAX_MBS = 64 };
 
-enum pz_status pz_neighbourhood_of(const struct pz_job *job, const struct pz_plan *plan,
-                                   struct pz_neighbourhood *out, struct pz_error *err) {
+static void free_step_model(void *model) { pz_step_model_free(model); }
+
+/* A model that is freed when the call ends. */
+static struct pz_step_model *open_step_model(struct pz_call *call, const struct pz_job *job,
+                                             const struct pz_plan *plan) {
   struct pz_step_model *m = NULL;
-  enum pz_status status = pz_step_model_new(job, plan, &m, err);
-  if (status != PZ_OK) return status;
-  *out = (struct pz_neighbourhood){.job = job,
-                                   .plan = plan,
-                                   .layers = m->n_blocks,
-                                   .node = m->cost.net.n_levels ? pz_cluster_node(&m->cost.net)
-                                                                : plan->devices,
-                                   .overlap = plan->overlap,
-                                   .fields = ~PZ_PLAN_PIN(OFFLOAD)}; /* it brings memory alone */
-  status = pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, &out->model);
-  if (!out->model.heads) out->model.heads = out->model.kv_heads = 1;
-  pz_step_model_free(m);
-  return status == PZ_OK ? PZ_OK : pz_fail(err, status, "out of memory for the plan's changes");
+  pz_must(call, pz_step_model_new(job, plan, &m, pz_call_error(call)));
+  pz_defer(call, free_step_model, m);
+  return m;
 }
 
-/* The walk over the neighbours. */
-struct walk {
+struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct pz_job *job,
+                                              const struct pz_plan *plan) {
+  struct pz_step_model *m = open_step_model(call, job, plan);
+  struct pz_neighbourhood n = {.job = job,
+                               .plan = plan,
+                               .layers = m->n_blocks,
+                               .node = m->cost.net.n_levels ? pz_cluster_node(&m->cost.net)
+                                                            : plan->devices,
+                               .overlap = plan->overlap,
+                               .fields = ~PZ_PLAN_PIN(OFFLOAD)};
+  pz_must(call, pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, &n.model));
+  if (!n.model.heads) n.model.heads = n.model.kv_heads = 1;
+  pz_close(call, m);
+  return n;
+}
+
+/* ---- one neighbour -------------------------------------------------------------------------- */
+
+struct neighbour_walk {
   const struct pz_neighbourhood *n;
   pz_neighbour_fn *fn;
   void *ctx;
-  bool probes;      /* plans are neither priced nor handed on: only `fits` is asked for */
-  bool taken, fits; /* the last one; it fits in the memory of the device */
-  struct pz_error *err;
+  bool only_memory; /* fn is not called, and `fits` is all that is of interest */
+  bool accepted;    /* whether fn returned true for the last plan */
+  bool fits;        /* whether the last plan fits in the memory of the device */
 };
 
-/* Memory first: a plan that needs more than the limit is not simulated, and has no step. */
-static enum pz_status price(struct walk *w, const struct pz_plan *p, struct pz_prediction *out,
-                            struct pz_error *err) {
-  const struct pz_neighbourhood *n = w->n;
-  struct pz_step_model *m = NULL;
-  *out = (struct pz_prediction){0};
-  enum pz_status status = pz_plan_check(p, err);
-  if (status == PZ_OK) status = pz_step_model_new(n->job, p, &m, err);
-  if (status == PZ_OK) status = pz_step_check(m, p, err);
-  for (int64_t k = 0; k < p->pp && status == PZ_OK; k++) {
-    out->needed_bytes = pz_fmax(out->needed_bytes, pz_step_needed_bytes(m, p, k));
-    out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(m, p, k));
+/* A neighbour that is being priced. */
+struct neighbour {
+  struct neighbour_walk *walk;
+  struct pz_plan plan;
+  enum pz_plan_field field;
+  bool can_run;
+  struct pz_prediction p;
+};
+
+/* Completes the plan and prices it, if its framework can run it.  Memory comes first: a plan that needs more than the
+ * limit is not simulated, and its step is 0.  Errors mean that this is not a plan. */
+static void price_neighbour(struct pz_call *call, void *ctx) {
+  struct neighbour *x = ctx;
+  struct neighbour_walk *walk = x->walk;
+  const struct pz_neighbourhood *n = walk->n;
+  struct pz_plan *p = &x->plan;
+  struct pz_error *err = pz_call_error(call);
+  pz_must(call, pz_plan_fill(p, n->job->chip, err));
+  if (x->field != PZ_PLAN_OVERLAP) p->overlap = pz_framework_overlap(p, &n->model);
+  if (!pz_framework_can(p, &n->model, NULL)) return;
+  pz_must(call, pz_plan_check(p, err));
+  struct pz_step_model *m = open_step_model(call, n->job, p);
+  pz_must(call, pz_step_check(m, p, err));
+  for (int64_t k = 0; k < p->pp; k++) {
+    x->p.needed_bytes = pz_fmax(x->p.needed_bytes, pz_step_needed_bytes(m, p, k));
+    x->p.host_bytes = pz_fmax(x->p.host_bytes, pz_step_host_bytes(m, p, k));
   }
-  if (m) out->usable_host_bytes = pz_usable_host_bytes(&m->cost.chip, m->k);
-  w->fits = status == PZ_OK && out->needed_bytes <= n->limit_bytes;
-  if (w->fits && !w->probes && pz_neighbour_fits(n, out))
-    status = pz_step_price(m, p, out, NULL, err);
-  pz_step_model_free(m);
-  return status;
+  x->p.usable_host_bytes = pz_usable_host_bytes(&m->cost.chip, m->k);
+  walk->fits = x->p.needed_bytes <= n->limit_bytes;
+  if (!walk->only_memory && pz_neighbour_fits(n, &x->p))
+    pz_must(call, pz_step_price(m, p, &x->p, NULL, err));
+  x->can_run = true;
 }
 
-/* What follows from a changed degree: replicas, shards, the order of the pipeline, the overlap.  Then it is priced, if it
- * is a plan at all. */
-static enum pz_status try_plan(struct walk *w, struct pz_plan p, enum pz_plan_field field) {
-  const struct pz_plan *own = w->n->plan;
-  struct pz_prediction priced;
-  struct pz_error why = {0};
+/* Sets the fields that follow from a changed degree: replicas, sharding group, pipeline order and overlap.  Then prices
+ * the plan and calls fn, unless it is not a plan. */
+static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, struct pz_plan p,
+                          enum pz_plan_field field) {
+  const struct pz_plan *own = walk->n->plan;
   int64_t replica = p.tp * p.cp * p.pp;
-  w->taken = w->fits = false;
-  if (p.devices % replica) return PZ_OK;
+  walk->accepted = walk->fits = false;
+  if (p.devices % replica) return;
   p.dp = p.devices / replica;
-  bool same = p.dp * p.cp == own->dp * own->cp;
-  p.shard = pz_plan_hybrid(own) && same && field != PZ_PLAN_ZERO ? own->shard : 0;
+  bool same_replicas = p.dp * p.cp == own->dp * own->cp;
+  bool keeps_shard = pz_plan_hybrid(own) && same_replicas && field != PZ_PLAN_ZERO;
+  p.shard = keeps_shard ? own->shard : 0;
   if (p.tp == 1) p.sp = 0;
-  if (w->n->etp_is_tp) p.etp = p.tp;
+  if (walk->n->etp_is_tp) p.etp = p.tp;
   if (p.pp != own->pp || p.vpp != own->vpp) {
-    bool plain = p.pipeline == PZ_PIPELINE_INTERLEAVED || p.vpp > 1;
     p.first_layers = p.last_layers = 0;
-    if (plain) p.pipeline = PZ_AS_FRAMEWORK;
+    if (p.pipeline == PZ_PIPELINE_INTERLEAVED || p.vpp > 1) p.pipeline = PZ_AS_FRAMEWORK;
   }
-  if (field != PZ_PLAN_OVERLAP) p.overlap = w->n->overlap;
-  enum pz_status status = pz_plan_fill(&p, w->n->job->chip, &why);
-  if (status != PZ_OK) return PZ_OK;
-  if (field != PZ_PLAN_OVERLAP) p.overlap = pz_framework_overlap(&p, &w->n->model);
-  if (!pz_framework_can(&p, &w->n->model, NULL)) return PZ_OK;
-  status = price(w, &p, &priced, &why);
-  if (status == PZ_NO_MEMORY) return pz_fail(w->err, status, "%s", why.message);
-  if (status != PZ_OK || !isfinite(priced.step_s) || !isfinite(priced.peak_bytes)) return PZ_OK;
-  if (w->probes) return PZ_OK;
-  return w->fn(w->ctx, &p, &priced, field, &w->taken);
+  if (field != PZ_PLAN_OVERLAP) p.overlap = walk->n->overlap;
+  struct neighbour x = {.walk = walk, .plan = p, .field = field};
+  struct pz_error err = {0};
+  enum pz_status status = pz_border(price_neighbour, &x, &err);
+  if (status == PZ_NO_MEMORY) pz_raise_again(call, &err);
+  bool priced = status == PZ_OK && x.can_run && isfinite(x.p.step_s) && isfinite(x.p.peak_bytes);
+  if (priced && !walk->only_memory)
+    walk->accepted = walk->fn(call, walk->ctx, &x.plan, &x.p, field);
 }
 
 /* ---- degrees -------------------------------------------------------------------------------- */
 
-/* Could the plan have this degree?  Parts of a sample's tokens are pairs of halves, so that the causal work is even;
- * experts go to twice the devices, or to half of them. */
-static bool is_degree(const struct pz_neighbourhood *n, enum pz_plan_field field, int64_t v) {
+/* Whether the plan could have the degree v.  Context parallelism divides a sample into pairs of halves, so that the causal
+ * work is even.  Expert parallelism is doubled or halved. */
+static bool can_have_degree(const struct pz_neighbourhood *n, enum pz_plan_field field, int64_t v) {
   const struct pz_plan *own = n->plan;
   const struct pz_model_shape *m = &n->model;
   switch (field) {
@@ -114,231 +138,231 @@ static bool is_degree(const struct pz_neighbourhood *n, enum pz_plan_field field
   }
 }
 
-static enum pz_status try_degree(struct walk *w, enum pz_plan_field field) {
-  const struct pz_plan *own = w->n->plan;
-  int64_t most = field == PZ_PLAN_TP    ? pz_min(w->n->node, own->devices)
-                 : field == PZ_PLAN_CP  ? own->devices
-                 : field == PZ_PLAN_EP  ? 2 * own->ep
-                 : field == PZ_PLAN_MBS ? MOST_MBS
-                                        : w->n->layers;
-  enum pz_status status = PZ_OK;
-  for (int64_t v = 1; v <= most && status == PZ_OK; v += field == PZ_PLAN_CP ? v : 1) {
+static int64_t largest_degree(const struct pz_neighbourhood *n, enum pz_plan_field field) {
+  switch (field) {
+  case PZ_PLAN_TP: return pz_min(n->node, n->plan->devices);
+  case PZ_PLAN_CP: return n->plan->devices;
+  case PZ_PLAN_EP: return 2 * n->plan->ep;
+  case PZ_PLAN_MBS: return MAX_MBS;
+  default: return n->layers;
+  }
+}
+
+static void change_degree(struct pz_call *call, struct neighbour_walk *walk,
+                          enum pz_plan_field field) {
+  const struct pz_plan *own = walk->n->plan;
+  int64_t most = largest_degree(walk->n, field);
+  for (int64_t v = 1; v <= most; v += field == PZ_PLAN_CP ? v : 1) {
     struct pz_plan p = *own;
     int64_t *degree = (int64_t *)(void *)((char *)&p + pz_plan_field(field)->offset);
-    if (*degree == v || !is_degree(w->n, field, v)) continue;
+    if (*degree == v || !can_have_degree(walk->n, field, v)) continue;
     *degree = v;
     if (field == PZ_PLAN_TP && own->tp == 1) p.sp = 1;
     if (p.pp == 1) p.vpp = 1;
-    status = try_plan(w, p, field);
+    try_neighbour(call, walk, p, field);
   }
-  return status;
 }
 
 /* ---- memory and execution ------------------------------------------------------------------- */
 
-/* Tries the fewest layers of each chunk, though not all, with which plan p fits on the device: memory falls with every layer, so
- * that bisection finds them.  `layers` is p's number of them. */
-static enum pz_status try_fewest(struct walk *w, struct pz_plan *p, int64_t *layers,
-                                 enum pz_plan_field field) {
-  int64_t chunk = pz_ceil_div(w->n->layers, p->pp * p->vpp), too_few = 0, enough = chunk;
-  enum pz_status status = PZ_OK;
-  w->probes = true;
-  for (int64_t n = chunk - 1; too_few + 1 < enough && status == PZ_OK;
-       n = too_few + (enough - too_few) / 2) {
+/* Tries the fewest layers of each chunk, but not all, with which the plan p fits.  `layers` is the member of p with their
+ * number.  Memory falls with every layer, so that bisection finds them. */
+static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk, struct pz_plan *p,
+                              int64_t *layers, enum pz_plan_field field) {
+  int64_t chunk = pz_ceil_div(walk->n->layers, p->pp * p->vpp);
+  int64_t too_few = 0, enough = chunk, n = chunk - 1;
+  walk->only_memory = true;
+  while (too_few + 1 < enough) {
     *layers = n;
-    status = try_plan(w, *p, field);
-    if (w->fits)
+    try_neighbour(call, walk, *p, field);
+    if (walk->fits)
       enough = n;
     else
       too_few = n;
+    n = too_few + (enough - too_few) / 2;
   }
-  w->probes = w->taken = false;
+  walk->only_memory = walk->accepted = false;
   *layers = enough;
-  return status == PZ_OK && enough < chunk ? try_plan(w, *p, field) : status;
+  if (enough < chunk) try_neighbour(call, walk, *p, field);
 }
 
-/* None, selective, full; full of some layers of each chunk: the fewest that fit. */
-static enum pz_status try_recompute(struct walk *w) {
+/* Tries no, selective and full recomputation, and full recomputation of the fewest layers that fit. */
+static void change_recompute(struct pz_call *call, struct neighbour_walk *walk) {
   static const int modes[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
                               PZ_RECOMPUTATION_FULL};
-  const struct pz_plan *own = w->n->plan;
-  enum pz_status status = PZ_OK;
+  const struct pz_plan *own = walk->n->plan;
   struct pz_plan p = *own;
   p.recompute_layers = 0;
   p.recompute_modules = 0;
   p.stage_recompute = NULL;
-  for (size_t i = 0; i < sizeof modes / sizeof *modes && status == PZ_OK; i++) {
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
     p.recompute = modes[i];
     if (own->recompute != modes[i] || own->recompute_layers || own->recompute_modules)
-      status = try_plan(w, p, PZ_PLAN_RECOMPUTE);
+      try_neighbour(call, walk, p, PZ_PLAN_RECOMPUTE);
   }
   p.recompute = PZ_RECOMPUTATION_FULL;
-  return status == PZ_OK ? try_fewest(w, &p, &p.recompute_layers, PZ_PLAN_RECOMPUTE_LAYERS)
-                         : status;
+  try_fewest_layers(call, walk, &p, &p.recompute_layers, PZ_PLAN_RECOMPUTE_LAYERS);
 }
 
-/* Activations of the fewest layers on the host; the optimizer there, the least of quarters that is taken. */
-static enum pz_status try_offload(struct walk *w) {
-  const struct pz_plan *own = w->n->plan;
+/* Tries to offload the activations of the fewest layers that fit, then of all layers; and the fewest quarters of the
+ * optimizer. */
+static void change_offload(struct pz_call *call, struct neighbour_walk *walk) {
+  const struct pz_plan *own = walk->n->plan;
   struct pz_plan activations = *own;
-  if (own->offload) return PZ_OK;
+  if (own->offload) return;
   activations.offload = PZ_OFFLOAD_ACTIVATIONS;
-  enum pz_status status = try_fewest(w, &activations, &activations.offload_layers, PZ_PLAN_OFFLOAD);
+  try_fewest_layers(call, walk, &activations, &activations.offload_layers, PZ_PLAN_OFFLOAD);
   activations.offload_layers = 0;
-  if (status == PZ_OK && !w->taken) status = try_plan(w, activations, PZ_PLAN_OFFLOAD);
-  w->taken = false;
-  for (int quarter = 1; quarter <= 4 && status == PZ_OK && !w->taken; quarter++) {
+  if (!walk->accepted) try_neighbour(call, walk, activations, PZ_PLAN_OFFLOAD);
+  walk->accepted = false;
+  for (int quarter = 1; quarter <= 4 && !walk->accepted; quarter++) {
     struct pz_plan p = *own;
     p.offload = PZ_OFFLOAD_OPTIMIZER;
     p.offload_fraction = quarter / 4.0;
-    status = try_plan(w, p, PZ_PLAN_OFFLOAD);
-    p.zero = 1; /* some frameworks have it in this stage alone, with one replica too */
-    if (status == PZ_OK && !w->taken && !own->zero && own->dp * own->cp == 1)
-      status = try_plan(w, p, PZ_PLAN_OFFLOAD);
+    try_neighbour(call, walk, p, PZ_PLAN_OFFLOAD);
+    p.zero =
+        1; /* some frameworks offload the optimizer only in this stage, also with a single replica */
+    if (!walk->accepted && !own->zero && own->dp * own->cp == 1)
+      try_neighbour(call, walk, p, PZ_PLAN_OFFLOAD);
   }
-  return status;
 }
 
-static enum pz_status try_zero(struct walk *w) {
-  const struct pz_plan *own = w->n->plan;
-  enum pz_status status = PZ_OK;
-  for (int zero = 0; zero <= 3 && own->dp * own->cp > 1 && status == PZ_OK; zero++) {
+static void change_zero(struct pz_call *call, struct neighbour_walk *walk) {
+  const struct pz_plan *own = walk->n->plan;
+  for (int zero = 0; zero <= 3 && own->dp * own->cp > 1; zero++) {
     struct pz_plan p = *own;
     p.zero = zero;
-    if (zero != own->zero) status = try_plan(w, p, PZ_PLAN_ZERO);
+    if (zero != own->zero) try_neighbour(call, walk, p, PZ_PLAN_ZERO);
   }
-  return status;
 }
 
-/* Each overlap that is off turned on, where there is something to overlap. */
-static enum pz_status try_overlaps(struct walk *w) {
-  const struct pz_plan *own = w->n->plan;
+/* Turns on each overlap that is off, where there is something to overlap. */
+static void change_overlaps(struct pz_call *call, struct neighbour_walk *walk) {
+  const struct pz_plan *own = walk->n->plan;
   bool several = own->dp * own->cp > 1;
-  const bool has[] = {several, several && own->zero, own->tp > 1, own->pp > 1, own->ep > 1};
-  enum pz_status status = PZ_OK;
-  for (int i = 0; pz_overlap_names[i] && status == PZ_OK; i++) {
+  const bool applies[] = {several, several && own->zero, own->tp > 1, own->pp > 1, own->ep > 1};
+  for (int i = 0; pz_overlap_names[i]; i++) {
     struct pz_plan p = *own;
     p.overlap |= 1 << i;
-    if (has[i] && p.overlap != own->overlap) status = try_plan(w, p, PZ_PLAN_OVERLAP);
+    if (applies[i] && p.overlap != own->overlap) try_neighbour(call, walk, p, PZ_PLAN_OVERLAP);
   }
-  return status;
 }
 
-static enum pz_status try_switches(struct walk *w) {
-  struct pz_plan sp = *w->n->plan, flash = sp;
-  enum pz_status status = PZ_OK;
+static void change_switches(struct pz_call *call, struct neighbour_walk *walk) {
+  struct pz_plan sp = *walk->n->plan, flash = sp;
   sp.sp = !sp.sp;
-  if (sp.tp > 1) status = try_plan(w, sp, PZ_PLAN_SP);
+  if (sp.tp > 1) try_neighbour(call, walk, sp, PZ_PLAN_SP);
   flash.attention = PZ_ATTENTION_FLASH;
-  if (status == PZ_OK && w->n->plan->attention != PZ_ATTENTION_FLASH)
-    status = try_plan(w, flash, PZ_PLAN_ATTENTION);
-  return status;
+  if (walk->n->plan->attention != PZ_ATTENTION_FLASH)
+    try_neighbour(call, walk, flash, PZ_PLAN_ATTENTION);
 }
 
-enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_neighbour_fn *fn, void *ctx,
-                             struct pz_error *err) {
+void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *n,
+                         pz_neighbour_fn *fn, void *ctx) {
   static const enum pz_plan_field degrees[] = {PZ_PLAN_TP,  PZ_PLAN_CP, PZ_PLAN_PP,
                                                PZ_PLAN_VPP, PZ_PLAN_EP, PZ_PLAN_MBS};
-  static const struct {
-    enum pz_status (*walk)(struct walk *);
-    uint64_t field;
-  } others[] = {{try_recompute, PZ_PLAN_PIN(RECOMPUTE)},
-                {try_offload, PZ_PLAN_PIN(OFFLOAD)},
-                {try_zero, PZ_PLAN_PIN(ZERO)},
-                {try_overlaps, PZ_PLAN_PIN(OVERLAP)},
-                {try_switches, PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)}};
-  struct walk w = {.n = n, .fn = fn, .ctx = ctx, .err = err};
-  enum pz_status status = PZ_OK;
-  for (size_t i = 0; i < sizeof degrees / sizeof *degrees && status == PZ_OK; i++)
-    if (n->fields >> degrees[i] & 1) status = try_degree(&w, degrees[i]);
-  for (size_t i = 0; i < sizeof others / sizeof *others && status == PZ_OK; i++)
-    if (n->fields & others[i].field) status = others[i].walk(&w);
-  return status;
+  struct neighbour_walk walk = {.n = n, .fn = fn, .ctx = ctx};
+  for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+    if (n->fields >> degrees[i] & 1) change_degree(call, &walk, degrees[i]);
+  if (n->fields & PZ_PLAN_PIN(RECOMPUTE)) change_recompute(call, &walk);
+  if (n->fields & PZ_PLAN_PIN(OFFLOAD)) change_offload(call, &walk);
+  if (n->fields & PZ_PLAN_PIN(ZERO)) change_zero(call, &walk);
+  if (n->fields & PZ_PLAN_PIN(OVERLAP)) change_overlaps(call, &walk);
+  if (n->fields & (PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION))) change_switches(call, &walk);
 }
 
-/* ---- what would fit ------------------------------------------------------------------------- */
+void pz_plan_change_describe(struct pz_call *call, const struct pz_training_run *run,
+                             struct pz_plan_change *c) {
+  c->gain = 1 - c->p.step_s / run->p.step_s;
+  c->options = pz_plan_options_text(&run->plan, &c->plan, call->arena);
+  if (!c->options) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+}
 
-struct fitting {
-  const struct pz_neighbourhood *of;
-  int deeper; /* changes that may follow */
-  bool two;   /* changes together are looked for */
-  struct pz_vec found;
-  struct pz_error *err;
+/* ---- changes with which a plan fits --------------------------------------------------------- */
+
+struct fitting_search {
+  const struct pz_neighbourhood *n; /* of the run's plan */
+  bool two_changes;                 /* pairs of changes are looked for */
+  bool is_second;                   /* the neighbours being visited have a first change already */
+  struct pz_vec found;              /* struct pz_plan_change */
 };
 
-static bool is_found(const struct fitting *f, const struct pz_prediction *p) {
-  for (uint32_t i = 0; i < f->found.n; i++) {
-    const struct pz_prediction *q = &pz_vec_at(&f->found, struct pz_plan_change, i)->p;
-    if (q->step_s == p->step_s && q->peak_bytes == p->peak_bytes) return true;
+/* Lists the neighbour if it fits, unless a listed plan has the same step and memory. */
+static bool accept_fitting(struct pz_call *call, void *ctx, const struct pz_plan *plan,
+                           const struct pz_prediction *p, enum pz_plan_field field) {
+  struct fitting_search *search = ctx;
+  bool fits = pz_neighbour_fits(search->n, p);
+  if (fits) {
+    struct pz_plan_change one = {
+        .plan = *plan, .field = search->two_changes ? PZ_PLAN_FIELDS : field, .p = *p};
+    bool listed = false;
+    for (uint32_t i = 0; i < search->found.n && !listed; i++) {
+      const struct pz_prediction *q = &pz_vec_at(&search->found, struct pz_plan_change, i)->p;
+      listed = q->step_s == p->step_s && q->peak_bytes == p->peak_bytes;
+    }
+    if (!listed) pz_append(call, &search->found, &one);
+  } else if (search->two_changes && !search->is_second) {
+    struct pz_neighbourhood second = *search->n;
+    second.plan = plan;
+    search->is_second = true;
+    pz_neighbours_visit(call, &second, accept_fitting, search);
+    search->is_second = false;
   }
-  return false;
+  return fits;
 }
 
-static enum pz_status take_fitting(void *ctx, const struct pz_plan *plan,
-                                   const struct pz_prediction *p, enum pz_plan_field field,
-                                   bool *taken) {
-  struct fitting *f = ctx;
-  struct pz_plan_change one = {.plan = *plan, .field = f->two ? PZ_PLAN_FIELDS : field, .p = *p};
-  *taken = pz_neighbour_fits(f->of, p);
-  if (*taken && !is_found(f, p) && !pz_vec_push(&f->found, &one))
-    return pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the plan's changes");
-  if (*taken || !f->deeper) return PZ_OK;
-  struct pz_neighbourhood second = *f->of;
-  second.plan = plan;
-  f->deeper--;
-  enum pz_status status = pz_neighbours(&second, take_fitting, f, f->err);
-  f->deeper++;
-  return status;
-}
-
-static int by_time(const void *a, const void *b) {
+static int by_step(const void *a, const void *b) {
   const struct pz_plan_change *x = a, *y = b;
   if (x->p.step_s != y->p.step_s) return x->p.step_s < y->p.step_s ? -1 : 1;
   return (x->p.peak_bytes > y->p.peak_bytes) - (x->p.peak_bytes < y->p.peak_bytes);
 }
 
-enum pz_status pz_plan_change_tell(const struct pz_training_run *run, struct pz_plan_change *c,
-                                   struct pz_arena *arena, struct pz_error *err) {
-  c->gain = 1 - c->p.step_s / run->p.step_s;
-  c->options = pz_plan_options_text(&run->plan, &c->plan, arena);
-  return c->options ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the changes");
-}
+struct changes_args {
+  const char *model;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  const struct pz_training_run *run;
+  struct pz_plan_changes **out;
+};
 
-static enum pz_status find_fitting(const struct pz_job *job, const struct pz_training_run *r,
-                                   struct pz_arena *arena, struct pz_plan_changes *out,
-                                   struct pz_error *err) {
-  struct pz_neighbourhood of;
-  enum pz_status status = pz_neighbourhood_of(job, &r->plan, &of, err);
-  /* others bring no memory */
-  of.limit_bytes = r->p.usable_bytes;
-  of.fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(RECOMPUTE) |
-              PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(SP);
-  struct fitting f = {.of = &of, .err = err};
-  pz_vec_init(&f.found, arena, sizeof(struct pz_plan_change));
-  if (status == PZ_OK) status = pz_neighbours(&of, take_fitting, &f, err);
-  f.deeper = f.two = 1;
-  if (status == PZ_OK && !f.found.n) status = pz_neighbours(&of, take_fitting, &f, err);
-  if (status != PZ_OK) return status;
-  if (f.found.n) qsort(f.found.items, f.found.n, sizeof(struct pz_plan_change), by_time);
-  *out = (struct pz_plan_changes){f.found.items, f.found.n};
-  for (uint32_t i = 0; i < out->n && status == PZ_OK; i++)
-    status = pz_plan_change_tell(r, &out->list[i], arena, err);
-  return status;
+/* Finds single changes with which the plan of a run fits; if there are none, pairs of changes. */
+static void find_fitting_changes(struct pz_call *call, void *ctx) {
+  struct changes_args *x = ctx;
+  struct pz_job job = {.model = x->model, .chip = x->chip};
+  struct pz_cluster wide;
+  struct pz_call own;
+  pz_require(call, x->model, "model");
+  pz_require(call, x->run, "run");
+  pz_require(call, x->out, "out");
+  pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
+  pz_must(call,
+          pz_cluster_take(x->net, x->run->plan.devices, &wide, &job.net, pz_call_error(call)));
+  struct pz_plan_changes *changes = pz_object_new(call, sizeof *changes, &own);
+  struct pz_neighbourhood n = pz_neighbourhood_make(call, &job, &x->run->plan);
+  n.limit_bytes = x->run->p.usable_bytes;
+  /* changes of other fields save no memory */
+  n.fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(RECOMPUTE) |
+             PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(SP);
+  struct fitting_search search = {.n = &n};
+  pz_vec_init(&search.found, own.arena, sizeof(struct pz_plan_change));
+  pz_neighbours_visit(call, &n, accept_fitting, &search);
+  if (!search.found.n) {
+    search.two_changes = true;
+    pz_neighbours_visit(call, &n, accept_fitting, &search);
+  }
+  changes->list = search.found.items;
+  changes->n = search.found.n;
+  if (changes->n) qsort(changes->list, changes->n, sizeof *changes->list, by_step);
+  for (uint32_t i = 0; i < changes->n; i++)
+    pz_plan_change_describe(&own, x->run, &changes->list[i]);
+  *x->out = pz_object_keep(call, changes);
 }
 
 enum pz_status pz_training_changes(const char *model, const struct pz_chip *chip,
                                    const struct pz_cluster *net, const struct pz_training_run *r,
                                    struct pz_plan_changes **out, struct pz_error *err) {
-  struct pz_job job = {.model = model, .chip = chip};
-  struct pz_cluster wide;
-  struct pz_arena *arena;
-  void *made = NULL;
-  enum pz_status status = pz_need_each(err, {model, "model"}, {r, "run"}, {out, "out"});
-  if (status == PZ_OK) status = pz_chip_check(chip, err);
-  if (status == PZ_OK) status = pz_cluster_take(net, r->plan.devices, &wide, &job.net, err);
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the changes", &made, &arena, err);
-  if (status == PZ_OK) status = find_fitting(&job, r, arena, made, err);
-  return pz_held_give(status, made, out);
+  struct changes_args x = {model, chip, net, r, out};
+  return pz_border(find_fitting_changes, &x, err);
 }
 
-void pz_plan_changes_free(struct pz_plan_changes *c) { pz_held_free(c); }
+void pz_plan_changes_free(struct pz_plan_changes *c) { pz_object_free(c); }

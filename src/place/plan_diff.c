@@ -1,15 +1,16 @@
-/* Two runs: the fields in which they differ, and a path of plans from one to the other on which each change is priced
- * (pz_step_price by pz_predict).  The path changes one field at a time, in the order of plan_fields.def, model, chip and
- * cluster first; where no single change gives a plan that can run, the fewest that do together, up to MOST_TOGETHER, else
- * all that are left.  What follows from other fields (replicas, order of the pipeline ...) is no change of its own. */
+/* Compares two runs: the fields in which they differ, a path of plans from one to the other on which each change is
+ * priced, and a verdict.
+ *
+ * read_side() predicts both runs.  find_differences() lists the fields that differ.  walk_path() changes one field at a
+ * time, in the order of plan_fields.def with model, chip and cluster first; where no single change gives a plan that can
+ * run, it makes the fewest changes that do together, up to MAX_TOGETHER, else all that are left.  A field that follows
+ * from others (replicas, pipeline order etc.) is not a change of its own.  Prices are those of pz_predict(). */
 #include <math.h>
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
-#include "core/held.h"
+#include "core/call.h"
 #include "core/num.h"
-#include "core/status.h"
 #include "core/text.h"
 #include "core/vec.h"
 #include "place/neighbours.h"
@@ -17,88 +18,85 @@
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
 
-enum { MACHINE = PZ_PLAN_FIELDS, ITEMS, MOST_TOGETHER = 3 };
+/* Items that a path may change: plan fields by number, and the machine (model, chip and cluster together). */
+enum { MACHINE = PZ_PLAN_FIELDS, ITEMS, MAX_TOGETHER = 3 };
 
 struct diff_side {
   struct pz_run_plan r;
   struct pz_job job;
   struct pz_cluster wide;
-  struct pz_plan told;  /* the filled plan, with one way to say the same */
-  struct pz_plan asked; /* that without what follows from its other fields */
+  struct pz_plan
+      canonical; /* the filled plan; fields that say the same in several ways say it in one */
+  struct pz_plan chosen; /* the canonical plan with the fields that follow from others unset */
   struct pz_model_shape model;
-  bool runs; /* its framework can run it */
+  bool runs; /* whether its framework can run it */
 };
 
 struct diff_walk {
   struct diff_side a, b;
-  struct pz_plan at;       /* a's asked plan, with what was changed taken from b */
-  const struct pz_job *on; /* a's or b's */
-  int items[ITEMS];        /* that are left to change */
-  int n;
-  bool lost;          /* memory ran out where a plan was tried */
+  struct pz_plan plan;      /* a's chosen plan with the changes up to now */
+  const struct pz_job *job; /* a's or b's */
+  int items[ITEMS];         /* that are left to change */
+  int n_items;
   struct pz_vec path; /* struct pz_diff_change */
-  struct pz_plan_diff *out;
-  struct pz_arena *arena;
-  struct pz_error *err;
+  struct pz_plan_diff *diff;
 };
-
-static enum pz_status diff_no_memory(struct pz_error *err) {
-  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the difference");
-}
 
 /* ---- both sides ----------------------------------------------------------------------------- */
 
-static struct pz_plan plan_asked(const struct pz_plan *p) {
-  struct pz_plan a = *p;
-  a.dp = a.etp = 0;
-  if (p->sp || p->tp == 1) a.sp = PZ_AS_FRAMEWORK;
-  if (pz_plan_etp(p) != pz_plan_etp(&a)) a.etp = p->etp;
-  if (!pz_plan_hybrid(p)) a.shard = 0;
+static struct pz_plan chosen_plan(const struct pz_plan *p) {
+  struct pz_plan c = *p;
+  c.dp = c.etp = 0;
+  if (p->sp || p->tp == 1) c.sp = PZ_AS_FRAMEWORK;
+  if (pz_plan_etp(p) != pz_plan_etp(&c)) c.etp = p->etp;
+  if (!pz_plan_hybrid(p)) c.shard = 0;
   if (p->pipeline == (p->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B))
-    a.pipeline = PZ_AS_FRAMEWORK;
-  return a;
+    c.pipeline = PZ_AS_FRAMEWORK;
+  return c;
 }
 
-/* Ends of a pipeline that its division has without a word, moments and a loss that are the framework's own. */
-static struct pz_plan plan_told(const struct pz_training_run *r, bool experts) {
-  struct pz_plan t = r->plan, even = r->plan;
-  bool same = true;
+/* Unsets first and last layers that the even division has anyway, and moments and a fused loss that are the framework's
+ * own. */
+static struct pz_plan canonical_plan(const struct pz_training_run *r, bool experts) {
+  struct pz_plan p = r->plan, even = r->plan;
+  bool is_even = true;
   even.first_layers = even.last_layers = 0;
-  for (int64_t j = 0; j < t.pp * t.vpp && same; j++)
-    same = pz_plan_blocks(&t, r->layers, j) == pz_plan_blocks(&even, r->layers, j);
-  if (same) t = even;
-  t.fused_loss = t.fused_loss && pz_plan_framework(&t)->loss != PZ_LOSS_IN_PLACE;
-  even = t;
-  even.moment_bytes = 0;
-  return pz_plan_moment_bytes(&even, experts) == pz_plan_moment_bytes(&t, experts) ? even : t;
+  for (int64_t j = 0; j < p.pp * p.vpp && is_even; j++)
+    is_even = pz_plan_blocks(&p, r->layers, j) == pz_plan_blocks(&even, r->layers, j);
+  if (is_even) p = even;
+  p.fused_loss = p.fused_loss && pz_plan_framework(&p)->loss != PZ_LOSS_IN_PLACE;
+  struct pz_plan default_moments = p;
+  default_moments.moment_bytes = 0;
+  bool same_moments =
+      pz_plan_moment_bytes(&default_moments, experts) == pz_plan_moment_bytes(&p, experts);
+  return same_moments ? default_moments : p;
 }
 
-static enum pz_status side_take(const struct pz_diff_side *given, struct diff_side *s,
-                                struct pz_arena *arena, struct pz_training_run *run,
-                                struct pz_error *err) {
+/* Predicts the run of one side.  The result's arena holds it. */
+static void read_side(struct pz_call *call, const struct pz_diff_side *given, struct diff_side *s,
+                      struct pz_call *result, struct pz_training_run *run) {
   struct pz_diff_side o = {.size = sizeof o};
-  struct pz_neighbourhood near;
   struct pz_error why = {0};
   struct pz_plan filled;
-  enum pz_status status = pz_sized_take(&o, sizeof o, given, "struct pz_diff_side", err);
+  pz_require_options(call, &o, sizeof o, given, "struct pz_diff_side");
   s->r = pz_run_plan_default();
-  if (status == PZ_OK)
-    status = pz_sized_take(&s->r, sizeof s->r, o.run, "pz_run_plan_default", err);
-  if (status != PZ_OK) return status;
+  pz_require_options(call, &s->r, sizeof s->r, o.run, "pz_run_plan_default");
   s->job =
       (struct pz_job){.model = s->r.model, .config = s->r.config, .chip = o.chip, .net = o.net};
-  status = pz_training_question(&s->job, &s->r.plan, run, &filled, &s->wide, err);
-  if (status == PZ_OK) status = pz_training_run_make(&s->job, &filled, false, arena, run, err);
-  if (status == PZ_OK) status = pz_neighbourhood_of(&s->job, &run->plan, &near, err);
-  if (status != PZ_OK) return status;
-  s->model = near.model;
-  s->told = plan_told(run, s->model.experts > 0);
-  s->asked = plan_asked(&s->told);
+  pz_must(call,
+          pz_training_question(&s->job, &s->r.plan, run, &filled, &s->wide, pz_call_error(call)));
+  pz_must(call,
+          pz_training_run_make(&s->job, &filled, false, result->arena, run, pz_call_error(call)));
+  s->model = pz_neighbourhood_make(call, &s->job, &run->plan).model;
+  s->canonical = canonical_plan(run, s->model.experts > 0);
+  s->chosen = chosen_plan(&s->canonical);
   s->runs = pz_framework_can(&run->plan, &s->model, &why);
   pz_text_copy(run->refusal, sizeof run->refusal, why.message);
-  return PZ_OK;
 }
 
+/* ---- differences ---------------------------------------------------------------------------- */
+
+/* Compares two JSON values and releases them. */
 static bool same_json(json_t *a, json_t *b) {
   bool same = a && b && json_equal(a, b);
   json_decref(a);
@@ -110,18 +108,12 @@ static bool same_text(const char *a, const char *b) {
   return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static bool same_model(const struct diff_walk *w) {
-  return same_text(w->a.job.model, w->b.job.model) && same_text(w->a.job.config, w->b.job.config);
-}
-
-static bool same_chip(const struct diff_walk *w) {
-  const struct pz_chip *a = w->a.job.chip, *b = w->b.job.chip;
+static bool same_chip(const struct pz_chip *a, const struct pz_chip *b) {
   return a == b || same_json(pz_chip_json(a), pz_chip_json(b));
 }
 
-/* Scaled out they may have other devices. */
-static bool same_net(const struct diff_walk *w) {
-  const struct pz_cluster *a = w->a.job.net, *b = w->b.job.net;
+/* Networks are compared without their number of devices, which may be scaled. */
+static bool same_network(const struct pz_cluster *a, const struct pz_cluster *b) {
   if (!a || !b) return a == b;
   struct pz_cluster x = *a, y = *b;
   x.devices = y.devices = pz_max(a->devices, b->devices);
@@ -129,292 +121,301 @@ static bool same_net(const struct diff_walk *w) {
   return same_json(pz_cluster_json(&x), pz_cluster_json(&y));
 }
 
-/* ---- fields --------------------------------------------------------------------------------- */
-
-static bool same_stages(const struct pz_plan *a, const struct pz_plan *b) {
-  const int64_t *x = a->stage_recompute, *y = b->stage_recompute;
-  if (!x || !y) return x == y;
-  return a->pp == b->pp && memcmp(x, y, (size_t)a->pp * sizeof *x) == 0;
-}
-
 static bool same_field(const struct pz_plan *a, const struct pz_plan *b, enum pz_plan_field f) {
   char x[PZ_FIELD_TEXT_MOST], y[PZ_FIELD_TEXT_MOST];
-  if (f == PZ_PLAN_STAGE_RECOMPUTE) return same_stages(a, b);
+  if (f == PZ_PLAN_STAGE_RECOMPUTE) {
+    const int64_t *i = a->stage_recompute, *k = b->stage_recompute;
+    if (!i || !k) return i == k;
+    return a->pp == b->pp && memcmp(i, k, (size_t)a->pp * sizeof *i) == 0;
+  }
   return strcmp(pz_plan_field_text(a, f, x, sizeof x), pz_plan_field_text(b, f, y, sizeof y)) == 0;
 }
 
-/* Do both say the same? */
-static bool same_told(const struct pz_plan *a, const struct pz_plan *b) {
-  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
-    enum pz_plan_field f = (enum pz_plan_field)i;
-    bool told =
-        f == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_told(a, f) || pz_plan_field_told(b, f);
-    if (told && !same_field(a, b, f)) return false;
-  }
+/* Whether the field says something about one of the plans, and they differ in it. */
+static bool differs_visibly(const struct pz_plan *a, const struct pz_plan *b,
+                            enum pz_plan_field f) {
+  bool visible =
+      f == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_told(a, f) || pz_plan_field_told(b, f);
+  return visible && !same_field(a, b, f);
+}
+
+static bool same_plan(const struct pz_plan *a, const struct pz_plan *b) {
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++)
+    if (differs_visibly(a, b, (enum pz_plan_field)i)) return false;
   return true;
 }
 
-static enum pz_status add_field(struct diff_walk *w, const char *name, const char *a,
-                                const char *b) {
-  struct pz_plan_diff *d = w->out;
-  struct pz_field_difference *x = &d->fields[d->n_fields];
+static void add_difference(struct pz_call *result, struct pz_plan_diff *d, const char *name,
+                           const char *a, const char *b) {
+  struct pz_field_difference *x = &d->fields[d->n_fields++];
   x->name = name;
-  x->a = pz_arena_strdup(w->arena, a ? a : "-");
-  x->b = pz_arena_strdup(w->arena, b ? b : "-");
-  d->n_fields++;
-  return x->a && x->b ? PZ_OK : diff_no_memory(w->err);
+  x->a = pz_copy_text(result, a ? a : "-");
+  x->b = pz_copy_text(result, b ? b : "-");
 }
 
-/* Fields that differ, and of these the items of the path. */
-static enum pz_status find_fields(struct diff_walk *w) {
-  const struct pz_plan *a = &w->a.told, *b = &w->b.told;
-  bool model = !same_model(w), chip = !same_chip(w), net = !same_net(w);
-  enum pz_status status = PZ_OK;
-  w->out->fields = pz_arena_alloc(w->arena, PZ_RUN_FIELDS, sizeof *w->out->fields);
-  if (!w->out->fields) return diff_no_memory(w->err);
-  if (model || chip || net) w->items[w->n++] = MACHINE;
-  if (model) status = add_field(w, "model", w->a.job.model, w->b.job.model);
-  if (status == PZ_OK && chip)
-    status = add_field(w, "chip", w->a.job.chip->name, w->b.job.chip->name);
-  if (status == PZ_OK && net)
-    status = add_field(w, "cluster", w->a.job.net ? w->a.job.net->name : NULL,
-                       w->b.job.net ? w->b.job.net->name : NULL);
-  for (int i = 0; i < PZ_PLAN_FIELDS && status == PZ_OK; i++) {
+/* Lists the fields that differ, and the items of the path. */
+static void find_differences(struct pz_call *result, struct diff_walk *w) {
+  const struct pz_job *job_a = &w->a.job, *job_b = &w->b.job;
+  const struct pz_plan *a = &w->a.canonical, *b = &w->b.canonical;
+  struct pz_plan_diff *d = w->diff;
+  bool model = !same_text(job_a->model, job_b->model) || !same_text(job_a->config, job_b->config);
+  bool chip = !same_chip(job_a->chip, job_b->chip);
+  bool net = !same_network(job_a->net, job_b->net);
+  d->fields = pz_alloc(result, PZ_RUN_FIELDS, sizeof *d->fields);
+  if (model || chip || net) w->items[w->n_items++] = MACHINE;
+  if (model) add_difference(result, d, "model", job_a->model, job_b->model);
+  if (chip) add_difference(result, d, "chip", job_a->chip->name, job_b->chip->name);
+  if (net)
+    add_difference(result, d, "cluster", job_a->net ? job_a->net->name : NULL,
+                   job_b->net ? job_b->net->name : NULL);
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_field f = (enum pz_plan_field)i;
     char x[PZ_FIELD_TEXT_MOST], y[PZ_FIELD_TEXT_MOST];
-    bool list = f == PZ_PLAN_STAGE_RECOMPUTE;
-    if (same_field(a, b, f)) continue;
-    if (!list && !pz_plan_field_told(a, f) && !pz_plan_field_told(b, f)) continue;
-    bool follows = pz_plan_is_unset(&w->a.asked, f) && pz_plan_is_unset(&w->b.asked, f);
-    if (!follows) w->items[w->n++] = i;
-    status = add_field(w, pz_plan_field_name(f),
-                       list ? w->out->a.recompute_text : pz_plan_field_text(a, f, x, sizeof x),
-                       list ? w->out->b.recompute_text : pz_plan_field_text(b, f, y, sizeof y));
+    if (!differs_visibly(a, b, f)) continue;
+    bool follows = pz_plan_is_unset(&w->a.chosen, f) && pz_plan_is_unset(&w->b.chosen, f);
+    if (!follows) w->items[w->n_items++] = i;
+    if (f == PZ_PLAN_STAGE_RECOMPUTE)
+      add_difference(result, d, pz_plan_field_name(f), d->a.recompute_text, d->b.recompute_text);
+    else
+      add_difference(result, d, pz_plan_field_name(f), pz_plan_field_text(a, f, x, sizeof x),
+                     pz_plan_field_text(b, f, y, sizeof y));
   }
-  return status;
 }
 
 /* ---- the path ------------------------------------------------------------------------------- */
 
-/* Items chosen of those that are left, by position, ascending. */
-struct diff_choice {
+/* A subset of the items that are left, by ascending position. */
+struct item_choice {
   int at[ITEMS];
   int n;
 };
 
-/* The plan with the chosen items as b has them; false: it cannot be, or its framework cannot run it though it can run
- * both ends.  The overlap is what of it the framework can do there. */
-static bool try_choice(struct diff_walk *w, const struct diff_choice *c,
-                       struct pz_diff_change *out) {
-  struct pz_plan p = w->at;
-  const struct pz_job *on = w->on;
+/* Sets the item in the plan, or in the job, as b has it. */
+static void set_item(const struct diff_walk *w, int item, struct pz_plan *plan,
+                     const struct pz_job **job) {
+  if (item == MACHINE)
+    *job = &w->b.job;
+  else
+    pz_plan_field_copy(plan, &w->b.chosen, (enum pz_plan_field)item);
+}
+
+/* Prices the plan with the chosen items as b has them; with all items, it is b itself.  Returns false if that is not a
+ * plan, or if its framework cannot run it although it can run both ends.  It overlaps what its framework can overlap. */
+static bool try_items(struct pz_call *call, const struct diff_walk *w,
+                      const struct item_choice *choice, struct pz_diff_change *out) {
+  struct pz_plan p = w->plan;
+  const struct pz_job *job = w->job;
   struct pz_error why = {0};
-  if (c->n == w->n) {
-    out->plan = w->b.told;
-    out->p = w->out->b.p;
+  if (choice->n == w->n_items) {
+    out->plan = w->b.canonical;
+    out->p = w->diff->b.p;
     return true;
   }
-  for (int i = 0; i < c->n; i++) {
-    int item = w->items[c->at[i]];
-    if (item == MACHINE)
-      on = &w->b.job;
-    else
-      pz_plan_field_copy(&p, &w->b.asked, (enum pz_plan_field)item);
-  }
-  const struct pz_model_shape *model = on == &w->b.job ? &w->b.model : &w->a.model;
-  if (pz_plan_fill(&p, on->chip, &why) != PZ_OK) return false;
+  for (int i = 0; i < choice->n; i++) set_item(w, w->items[choice->at[i]], &p, &job);
+  const struct pz_model_shape *model = job == &w->b.job ? &w->b.model : &w->a.model;
+  if (pz_plan_fill(&p, job->chip, &why) != PZ_OK) return false;
   if (w->a.runs && w->b.runs) {
     p.overlap = pz_framework_overlap(&p, model);
     if (!pz_framework_can(&p, model, NULL)) return false;
   }
   out->plan = p;
-  enum pz_status status = pz_predict(on, &p, &out->p, NULL, &why);
-  if (status == PZ_NO_MEMORY) w->lost = true; /* the plan may be one that can be */
+  enum pz_status status = pz_predict(job, &p, &out->p, NULL, &why);
+  if (status == PZ_NO_MEMORY) pz_raise_again(call, &why);
   return status == PZ_OK && isfinite(out->p.step_s) && isfinite(out->p.peak_bytes);
 }
 
-/* The first choice of `size` items from position `from` on that can run. */
-static bool find_choice(struct diff_walk *w, int size, int from, struct diff_choice *c,
-                        struct pz_diff_change *out) {
-  if (!size) return try_choice(w, c, out);
-  for (int i = from; i + size <= w->n; i++) {
-    c->at[c->n++] = i;
-    if (find_choice(w, size - 1, i + 1, c, out)) return true;
-    c->n--;
+/* Extends the choice by `size` items from position `from` on.  Returns whether one of these choices can run; then it is
+ * the choice, in the order of the items. */
+static bool find_runnable_items(struct pz_call *call, const struct diff_walk *w, int size, int from,
+                                struct item_choice *choice, struct pz_diff_change *out) {
+  if (!size) return try_items(call, w, choice, out);
+  for (int i = from; i + size <= w->n_items; i++) {
+    choice->at[choice->n++] = i;
+    if (find_runnable_items(call, w, size - 1, i + 1, choice, out)) return true;
+    choice->n--;
   }
   return false;
 }
 
-static const char *field_value(const struct pz_plan_diff *d, const char *name, bool b) {
+static const struct pz_field_difference *find_difference(const struct pz_plan_diff *d,
+                                                         const char *name) {
   for (uint32_t i = 0; i < d->n_fields; i++)
-    if (strcmp(d->fields[i].name, name) == 0) return b ? d->fields[i].b : d->fields[i].a;
+    if (strcmp(d->fields[i].name, name) == 0) return &d->fields[i];
   return NULL;
 }
 
-/* "tp 8 -> 4, pp 4 -> 2"; *to, which may be NULL for no memory: "tp 4, pp 2" behind what it had. */
-static const char *change_text(const struct diff_walk *w, const struct diff_choice *c,
-                               const char **to) {
-  static const char *const outside[] = {"model", "chip", "cluster"};
+/* Describes the chosen items: "tp 8 -> 4, pp 4 -> 2".  Appends their new values to *values: "tp 4, pp 2". */
+static const char *describe_items(struct pz_call *result, const struct diff_walk *w,
+                                  const struct item_choice *choice, const char **values) {
+  static const char *const machine[] = {"model", "chip", "cluster"};
   const char *text = "";
-  for (int i = 0; i < c->n && text; i++) {
-    int item = w->items[c->at[i]];
-    for (int k = 0; k < (item == MACHINE ? 3 : 1) && text; k++) {
+  for (int i = 0; i < choice->n; i++) {
+    int item = w->items[choice->at[i]];
+    int names = item == MACHINE ? 3 : 1;
+    for (int k = 0; k < names; k++) {
       const char *name =
-          item == MACHINE ? outside[k] : pz_plan_field_name((enum pz_plan_field)item);
-      const char *a = field_value(w->out, name, false), *b = field_value(w->out, name, true);
-      if (!a) continue;
-      text = pz_arena_printf(w->arena, "%s%s%s %s -> %s", text, *text ? ", " : "", name, a, b);
-      if (*to) *to = pz_arena_printf(w->arena, "%s%s%s %s", *to, **to ? ", " : "", name, b);
+          item == MACHINE ? machine[k] : pz_plan_field_name((enum pz_plan_field)item);
+      const struct pz_field_difference *f = find_difference(w->diff, name);
+      if (!f) continue;
+      text = pz_format(result, "%s%s%s %s -> %s", text, *text ? ", " : "", name, f->a, f->b);
+      *values = pz_format(result, "%s%s%s %s", *values, **values ? ", " : "", name, f->b);
     }
   }
   return text;
 }
 
-/* Takes the chosen items off those that are left. */
-static void leave_items(struct diff_walk *w, const struct diff_choice *c) {
-  int left = 0;
-  for (int i = 0, k = 0; i < w->n; i++) {
-    int item = w->items[i];
-    if (k == c->n || c->at[k] != i) {
-      w->items[left++] = item;
-      continue;
+/* Changes the chosen items for good, and removes them from those that are left. */
+static void change_items(struct diff_walk *w, const struct item_choice *choice) {
+  int left = 0, chosen = 0;
+  for (int i = 0; i < w->n_items; i++) {
+    if (chosen < choice->n && choice->at[chosen] == i) {
+      set_item(w, w->items[i], &w->plan, &w->job);
+      chosen++;
+    } else {
+      w->items[left++] = w->items[i];
     }
-    k++;
-    if (item == MACHINE)
-      w->on = &w->b.job;
-    else
-      pz_plan_field_copy(&w->at, &w->b.asked, (enum pz_plan_field)item);
   }
-  w->n = left;
+  w->n_items = left;
 }
 
-/* Is it b, though items are left, which follow from the others? */
-static bool is_there(const struct diff_walk *w, const struct pz_plan *p) {
-  for (int i = 0; i < w->n; i++)
+/* Whether the plan is b, and the items that are left follow from others. */
+static bool only_followers_left(const struct diff_walk *w, const struct pz_plan *p) {
+  for (int i = 0; i < w->n_items; i++)
     if (w->items[i] == MACHINE) return false;
-  return w->n && same_told(p, &w->b.told);
+  return w->n_items && same_plan(p, &w->b.canonical);
 }
 
-static enum pz_status walk_path(struct diff_walk *w) {
-  struct pz_prediction before = w->out->a.p;
-  struct pz_plan plan = w->a.told;
-  while (w->n) {
-    const struct pz_job *on = w->on;
-    struct pz_diff_change one = {.plan = w->at};
-    struct diff_choice c = {.n = 0};
+static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_walk *w) {
+  struct pz_plan_diff *d = w->diff;
+  struct pz_prediction before = d->a.p;
+  struct pz_plan plan = w->a.canonical;
+  while (w->n_items) {
+    const struct pz_job *job = w->job;
+    struct pz_diff_change one = {.plan = w->plan};
+    struct item_choice choice = {.n = 0};
     bool found = false;
-    for (int size = 1; size <= MOST_TOGETHER && size <= w->n && !found; size++)
-      found = find_choice(w, size, 0, &c, &one);
-    if (!found) {
-      for (c.n = 0; c.n < w->n; c.n++) c.at[c.n] = c.n;
-      (void)try_choice(w, &c, &one); /* all that are left: b itself */
+    for (int size = 1; size <= MAX_TOGETHER && size <= w->n_items && !found; size++)
+      found = find_runnable_items(call, w, size, 0, &choice, &one);
+    if (!found) { /* all that are left, which gives b itself */
+      for (choice.n = 0; choice.n < w->n_items; choice.n++) choice.at[choice.n] = choice.n;
+      (void)try_items(call, w, &choice, &one);
     }
-    if (w->lost) return diff_no_memory(w->err);
-    one.fields = (uint32_t)c.n;
-    const char *to = w->out->changes;
-    one.change = change_text(w, &c, &to);
-    leave_items(w, &c);
-    if (is_there(w, &one.plan)) {
-      one.p = w->out->b.p;
-      w->n = 0;
+    const char *values = d->changes;
+    one.fields = (uint32_t)choice.n;
+    one.change = describe_items(result, w, &choice, &values);
+    change_items(w, &choice);
+    if (only_followers_left(w, &one.plan)) {
+      one.p = d->b.p;
+      w->n_items = 0;
     }
     one.step_s = one.p.step_s - before.step_s;
     one.peak_bytes = one.p.peak_bytes - before.peak_bytes;
-    bool changed = on != w->on || !same_told(&plan, &one.plan); /* else it follows from others */
-    if (!one.change || !to || (changed && !pz_vec_push(&w->path, &one)))
-      return diff_no_memory(w->err);
-    if (changed) w->out->changes = to;
+    bool changed = job != w->job || !same_plan(&plan, &one.plan);
+    if (changed) {
+      pz_append(call, &w->path, &one);
+      d->changes = values;
+    }
     before = one.p;
     plan = one.plan;
   }
-  w->out->path = w->path.items;
-  w->out->n_path = w->path.n;
-  return PZ_OK;
+  d->path = w->path.items;
+  d->n_path = w->path.n;
 }
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
-/* ": +0.9 s tensor-parallel collectives, -0.1 s GEMMs, +0.01 s others": the parts that differ most, at least by a
- * thousandth of the step. */
-static const char *terms_text(const struct pz_prediction *a, const struct pz_prediction *b,
-                              struct pz_arena *arena) {
-  enum { MOST_TERMS = 3 };
-  struct pz_training_parts left = b->parts; /* of what is told as of a */
-  const struct pz_part_info *part, *most;
+/* Lists the parts that differ most, by at least a thousandth of the step:
+ * ": +0.9 s tensor-parallel collectives, -0.1 s GEMMs, +0.01 s others". */
+static const char *describe_parts(struct pz_call *result, const struct pz_prediction *a,
+                                  const struct pz_prediction *b) {
+  enum { MAX_PARTS = 3 };
+  struct pz_training_parts left = b->parts; /* parts that are listed are set to those of a */
+  const struct pz_part_info *part;
   const char *text = "";
-  double others = b->step_s - a->step_s;
-  for (int n = 0; n < MOST_TERMS && text; n++) {
-    double more = 0;
-    most = NULL;
+  double others_s = b->step_s - a->step_s;
+  for (int n = 0; n < MAX_PARTS; n++) {
+    const struct pz_part_info *most = NULL;
+    double most_s = 0;
     for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
-      double one = pz_time_part(&left, part) - pz_time_part(&a->parts, part);
-      if (fabs(one) < fmax(fabs(more), 1e-3 * a->step_s)) continue;
-      more = one;
+      double more_s = pz_time_part(&left, part) - pz_time_part(&a->parts, part);
+      if (fabs(more_s) < fmax(fabs(most_s), 1e-3 * a->step_s)) continue;
+      most_s = more_s;
       most = part;
     }
     if (!most) break;
-    text = pz_arena_printf(arena, "%s%s %+.2g s %s", text, *text ? "," : ":", more,
-                           pz_time_part_label(b->scan_layers > 0 ? b : a, most));
+    text = pz_format(result, "%s%s %+.2g s %s", text, *text ? "," : ":", most_s,
+                     pz_time_part_label(b->scan_layers > 0 ? b : a, most));
     *(double *)(void *)((char *)&left + most->offset) = pz_time_part(&a->parts, most);
-    others -= more;
+    others_s -= most_s;
   }
-  bool told = text && *text && fabs(others) >= 1e-3 * a->step_s;
-  return told ? pz_arena_printf(arena, "%s, %+.2g s others", text, others) : text;
+  bool has_others = *text && fabs(others_s) >= 1e-3 * a->step_s;
+  return has_others ? pz_format(result, "%s, %+.2g s others", text, others_s) : text;
 }
 
-static const char *misfit_text(const struct pz_prediction *p, struct pz_arena *arena) {
+static const char *describe_misfit(struct pz_call *result, const struct pz_prediction *p) {
   const struct pz_part_info *part, *most = pz_memory_part_at(0);
-  bool host = p->needed_bytes <= p->usable_bytes;
-  double bytes = host ? p->host_bytes : p->needed_bytes;
-  double more = bytes - (host ? p->usable_host_bytes : p->usable_bytes);
+  if (p->needed_bytes <= p->usable_bytes)
+    return pz_format(result,
+                     "does not fit: needs %.1f GB of the host's memory for a device, %.1f GB more "
+                     "than usable",
+                     p->host_bytes / 1e9, (p->host_bytes - p->usable_host_bytes) / 1e9);
   for (size_t i = 1; (part = pz_memory_part_at(i)); i++)
     if (pz_memory_part(&p->peak, part) > pz_memory_part(&p->peak, most)) most = part;
-  const char *text =
-      pz_arena_printf(arena, "does not fit: needs %.1f GB %sa device, %.1f GB more than usable",
-                      bytes / 1e9, host ? "of the host's memory for " : "", more / 1e9);
-  if (!text || host) return text;
-  return pz_arena_printf(arena, "%s; the largest part is %s, %.1f GB", text, most->label,
-                         pz_memory_part(&p->peak, most) / 1e9);
+  return pz_format(result,
+                   "does not fit: needs %.1f GB a device, %.1f GB more than usable; the largest "
+                   "part is %s, %.1f GB",
+                   p->needed_bytes / 1e9, (p->needed_bytes - p->usable_bytes) / 1e9, most->label,
+                   pz_memory_part(&p->peak, most) / 1e9);
 }
 
-/* Runs of as many tokens on as many devices are compared by their steps, others by tokens of a device. */
-static const char *verdict_text(const struct pz_plan_diff *d, struct pz_arena *arena) {
+/* Runs with the same tokens per step on the same number of devices are compared by the parts of their steps, others by
+ * tokens per second and device. */
+static const char *describe_verdict(struct pz_call *result, const struct pz_plan_diff *d) {
   const struct pz_prediction *a = &d->a.p, *b = &d->b.p;
-  bool same = a->tokens == b->tokens && d->a.plan.devices == d->b.plan.devices;
+  bool same_work = a->tokens == b->tokens && d->a.plan.devices == d->b.plan.devices;
   double longer = a->tokens_per_s_per_device / b->tokens_per_s_per_device;
   double percent = 100 * fabs(longer - 1);
   const char *fits = pz_prediction_fits(a) ? "" : "fits in memory, unlike the other, and ";
-  if (d->b.refusal[0]) return pz_arena_printf(arena, "is refused: %s", d->b.refusal);
-  if (!pz_prediction_fits(b)) return misfit_text(b, arena);
-  const char *why = same ? terms_text(a, b, arena) : " by tokens a second and device";
-  if (!why) return NULL;
-  if (longer >= 2) return pz_arena_printf(arena, "%stakes %.3g times as long%s", fits, longer, why);
-  if (percent < 0.05) return pz_arena_printf(arena, "%sis as fast%s", fits, why);
-  return pz_arena_printf(arena, "%sis %.1f%% %s%s", fits, percent, longer > 1 ? "slower" : "faster",
-                         why);
+  if (d->b.refusal[0]) return pz_format(result, "is refused: %s", d->b.refusal);
+  if (!pz_prediction_fits(b)) return describe_misfit(result, b);
+  const char *why = same_work ? describe_parts(result, a, b) : " by tokens a second and device";
+  if (longer >= 2) return pz_format(result, "%stakes %.3g times as long%s", fits, longer, why);
+  if (percent < 0.05) return pz_format(result, "%sis as fast%s", fits, why);
+  return pz_format(result, "%sis %.1f%% %s%s", fits, percent, longer > 1 ? "slower" : "faster",
+                   why);
+}
+
+struct diff_args {
+  const struct pz_diff_side *a, *b;
+  struct pz_plan_diff **out;
+};
+
+static void compare_runs(struct pz_call *call, void *ctx) {
+  struct diff_args *x = ctx;
+  struct pz_call result;
+  pz_require(call, x->a, "a");
+  pz_require(call, x->b, "b");
+  pz_require(call, x->out, "out");
+  struct pz_plan_diff *d = pz_object_new(call, sizeof *d, &result);
+  /* what is predicted may point into the sides, so that these are in the result's memory */
+  struct diff_walk *w = pz_alloc(&result, 1, sizeof *w);
+  w->diff = d;
+  pz_vec_init(&w->path, result.arena, sizeof(struct pz_diff_change));
+  read_side(call, x->a, &w->a, &result, &d->a);
+  read_side(call, x->b, &w->b, &result, &d->b);
+  d->changes = "";
+  w->plan = w->a.chosen;
+  w->job = &w->a.job;
+  find_differences(&result, w);
+  walk_path(call, &result, w);
+  d->verdict = describe_verdict(&result, d);
+  *x->out = pz_object_keep(call, d);
 }
 
 enum pz_status pz_plan_diff(const struct pz_diff_side *a, const struct pz_diff_side *b,
                             struct pz_plan_diff **out, struct pz_error *err) {
-  struct pz_arena *arena;
-  void *made = NULL;
-  enum pz_status status = pz_need_each(err, {a, "a"}, {b, "b"}, {out, "out"});
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the difference", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  struct pz_plan_diff *d = made;
-  struct diff_walk *w = pz_arena_alloc(arena, 1, sizeof *w);
-  if (!w) return pz_held_give(diff_no_memory(err), made, out);
-  *w = (struct diff_walk){.out = d, .arena = arena, .err = err};
-  pz_vec_init(&w->path, arena, sizeof(struct pz_diff_change));
-  status = side_take(a, &w->a, arena, &d->a, err);
-  if (status == PZ_OK) status = side_take(b, &w->b, arena, &d->b, err);
-  d->changes = "";
-  w->at = w->a.asked;
-  w->on = &w->a.job;
-  if (status == PZ_OK) status = find_fields(w);
-  if (status == PZ_OK) status = walk_path(w);
-  if (status == PZ_OK && !(d->verdict = verdict_text(d, arena))) status = diff_no_memory(err);
-  return pz_held_give(status, made, out);
+  struct diff_args x = {a, b, out};
+  return pz_border(compare_runs, &x, err);
 }
 
-void pz_plan_diff_free(struct pz_plan_diff *d) { pz_held_free(d); }
+void pz_plan_diff_free(struct pz_plan_diff *d) { pz_object_free(d); }

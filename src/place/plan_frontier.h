@@ -1,22 +1,26 @@
-/* Plans that may be the fastest on some chip, by grid or by shape, for the HBM at hand.  The pipeline's lower bound is the
- * largest, over the stages, of a sum of terms (place/step_terms.h); a plan none of whose stages runs more of a term than
- * another's is never slower than that one. */
+/* Frontiers: the plans of a grid, or of a shape, that may be the fastest on some chip with given HBM.
+ *
+ * The pipeline's lower bound is the largest, over the stages, of a sum of terms (place/step_terms.h).  Therefore a plan
+ * none of whose stages runs more of any term than a stage of another plan is never slower than that plan, whatever the
+ * chip.  Frontiers are made when they are first asked for, and shared with the finders of other threads and ranks. */
 #ifndef PZ_PLACE_PLAN_FRONTIER_H
 #define PZ_PLACE_PLAN_FRONTIER_H
 
 #include "place/plan_memory.h"
 #include "place/step_terms.h"
 
-/* What differs from the other plans of a grid; of a shape's frontier the counts alone. */
+/* The fields in which a plan differs from the other plans of its grid.  In the frontier of a shape only the counts are
+ * set. */
 struct pz_frontier_plan {
   uint32_t first_count, n_counts;
-  uint32_t first_stage; /* recomputed layers by stage; PZ_NONE: of all alike */
+  uint32_t first_stage; /* index of the recomputed layers by stage; PZ_NONE: all stages are alike */
   int32_t vpp, first_layers, last_layers, recompute_layers;
   uint8_t zero, pipeline, recompute;
 };
 
-/* In one piece without pointers, so that other processes may have made it: plans follow, then counts of the terms that a
- * model with so many kinds of layers has (double, pz_term_at), then recomputed layers of stages (int64_t). */
+/* A frontier is one piece of memory without pointers, because other processes may have made it.  The header is followed
+ * by n_plans plans, n_counts counts of the terms that a model with this many kinds of layers has (double, pz_term_at),
+ * and n_stages numbers of recomputed layers (int64_t). */
 struct pz_frontier {
   uint32_t n_plans, n_counts, n_stages, kinds;
 };
@@ -25,11 +29,11 @@ static inline const struct pz_frontier_plan *pz_frontier_plans(const struct pz_f
   return (const struct pz_frontier_plan *)(f + 1);
 }
 
-/* A plan of the grid's frontier; its layers by stage lie in the piece. */
+/* Expands a plan of a grid's frontier.  Its layers by stage point into the frontier. */
 struct pz_plan pz_frontier_unpack(const struct pz_frontier *f, const struct pz_frontier_plan *p,
                                   const struct pz_plan_space *space, const struct pz_plan_grid *g);
 
-/* No pipeline of the plan, or of any, is faster when terms take so long; nothing for transfers. */
+/* Lower bounds of the pipeline's time, of one plan or of all plans, if the terms take these times and transfers none. */
 double pz_frontier_plan_s(const struct pz_frontier *f, const struct pz_frontier_plan *p,
                           const struct pz_term_seconds *t);
 double pz_frontier_least_s(const struct pz_frontier *f, const struct pz_term_seconds *t);
@@ -38,21 +42,22 @@ struct pz_plan_frontiers {
   struct pz_plan_space *space;
   struct pz_plan_memory *memory;
   struct pz_arena arena;
-  struct pz_map at;    /* by grid or shape and HBM */
-  struct pz_vec known; /* const struct pz_frontier *: in the arena, or in what finders share */
+  struct pz_map index; /* by grid or shape, and HBM */
+  struct pz_vec
+      known; /* const struct pz_frontier *: in the arena, or in the table that finders share */
 };
 
 void pz_plan_frontiers_init(struct pz_plan_frontiers *s, struct pz_plan_space *space,
                             struct pz_plan_memory *memory);
 void pz_plan_frontiers_release(struct pz_plan_frontiers *s);
 
-/* Forgets all, if there is much. */
+/* Forgets all frontiers if they use much memory. */
 void pz_plan_frontiers_trim(struct pz_plan_frontiers *s);
 
-/* Each made when it is first asked for, unless a finder that shares its table has made it; *out until all is forgotten. */
-PZ_NODISCARD enum pz_status pz_plan_frontier_grid(struct pz_plan_frontiers *s, uint32_t grid,
-                                                  const struct pz_frontier **out);
-PZ_NODISCARD enum pz_status pz_plan_frontier_shape(struct pz_plan_frontiers *s, uint32_t shape,
-                                                   const struct pz_frontier **out);
+/* The frontier of a grid or of a shape.  It is valid until frontiers are trimmed. */
+const struct pz_frontier *pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *s,
+                                                uint32_t grid);
+const struct pz_frontier *pz_plan_frontier_shape(struct pz_call *call, struct pz_plan_frontiers *s,
+                                                 uint32_t shape);
 
 #endif

@@ -1,3 +1,9 @@
+/* Chooses the least recomputation and offload with which a plan fits in memory (plan_memory.h).
+ *
+ * pz_plan_memory_once() dispatches: choose_offloaded_layers() for activations on the host, choose_recomputed_layers() for
+ * full recomputation, and needed_bytes() for plans that leave nothing to choose.  The peak of a stage falls with every
+ * recomputed layer except at the few layer counts that next_rise() finds, so that the fewest layers are found by
+ * bisection between these. */
 #include "place/plan_memory.h"
 
 #include <math.h>
@@ -7,71 +13,76 @@
 #include "core/num.h"
 #include "cost/constants.h"
 
-enum { MOST_KEPT_BYTES = 256 << 20 };
+enum { MAX_CACHE_BYTES = 256 << 20 };
 
-static double stage_bytes(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage) {
-  return pz_step_needed_bytes(x->m, p, stage);
-}
-
-/* Stages in an order that begins with the first and the last, which hold most as a rule. */
+/* The i-th stage to look at: the first and the last stage, which usually need most memory, come first. */
 static int64_t stage_at(const struct pz_plan *p, int64_t i) {
-  return i == 0 ? 0 : i == 1 ? p->pp - 1 : i - 1;
+  if (i == 0) return 0;
+  return i == 1 ? p->pp - 1 : i - 1;
 }
 
-/* Bytes that the fullest stage may reserve, or those of a stage with more than is enough to know. */
-static double needed_bytes(const struct pz_step_shape *x, const struct pz_plan *p, double enough) {
+/* Bytes that the fullest stage may reserve, or those of the first stage found that exceeds the cutoff. */
+static double needed_bytes(const struct pz_step_shape *x, const struct pz_plan *p,
+                           double cutoff_bytes) {
   double most = 0;
-  for (int64_t i = 0; i < p->pp && most <= enough; i++)
-    most = pz_fmax(most, stage_bytes(x, p, stage_at(p, i)));
+  for (int64_t i = 0; i < p->pp && most <= cutoff_bytes; i++)
+    most = pz_fmax(most, pz_step_needed_bytes(x->model, p, stage_at(p, i)));
   return most;
 }
 
-/* Has the host's memory room for what the plan has there? */
-static bool host_holds(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                       const struct pz_plan *p) {
+static bool fits_on_host(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                         const struct pz_plan *p) {
   for (int64_t k = 0; p->offload && k < p->pp; k++)
-    if (pz_step_host_bytes(x->m, p, k) > m->host_bytes) return false;
+    if (pz_step_host_bytes(x->model, p, k) > m->host_bytes) return false;
   return true;
 }
 
-/* ---- recomputation -------------------------------------------------------------------------- */
+/* ---- recomputed layers of a stage ----------------------------------------------------------- */
 
-/* The most layers that a chunk of the stage has. */
+/* The number of layers of the largest chunk of a stage. */
 static int64_t chunk_layers(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage) {
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   int64_t most = 0;
   for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
     int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
-    most = pz_max(most, pz_plan_blocks(p, x->m->n_blocks, chunk));
+    most = pz_max(most, pz_plan_blocks(p, x->model->n_blocks, chunk));
   }
   return most;
 }
 
+static int64_t largest_chunk_layers(const struct pz_step_shape *x, const struct pz_plan *p) {
+  int64_t most = 0;
+  for (int64_t k = 0; k < p->pp; k++) most = pz_max(most, chunk_layers(x, p, k));
+  return most;
+}
+
 /* The fewest of the n layers from `start` on that contain `count` layers of a kind. */
-static int64_t layers_with(const struct pz_layer_kinds *k, uint32_t kind, int64_t start, int64_t n,
-                           int64_t count) {
-  while (n > 1 && pz_kind_count(k, kind, start, n - 1) >= count) n--;
+static int64_t layers_with(const struct pz_layer_kinds *kinds, uint32_t kind, int64_t start,
+                           int64_t n, int64_t count) {
+  while (n > 1 && pz_kind_count(kinds, kind, start, n - 1) >= count) n--;
   return n;
 }
 
-/* The next number of recomputed layers above `low` that may take more memory than one layer less: with it the first layer of
- * a kind in one of the stage's chunks is recomputed, whose backward pass comes last, when FSDP2's sharded gradients of all
- * others have been added; or the last one, whose result is then made a second time.  One more than there are if none is. */
+/* The smallest number of recomputed layers above `low` that may need more memory than one layer less.  These are the
+ * numbers that newly recompute in some chunk
+ * - the first layer of a kind: its backward pass comes last, when FSDP2 has added the sharded gradients of all others;
+ * - or the last layer of a kind, whose output then exists twice.
+ * Returns one more than the layers of a chunk if there is none. */
 static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage,
                          int64_t low) {
   struct pz_pipeline_shape shape = pz_plan_shape(p);
-  const struct pz_layer_kinds *k = &x->m->kinds;
+  const struct pz_layer_kinds *kinds = &x->model->kinds;
   int64_t rise = chunk_layers(x, p, stage) + 1;
   bool fsdp2 = pz_plan_framework(p)->shards_stages && p->zero >= 2;
   for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
     int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
-    int64_t n = pz_plan_blocks(p, k->n_blocks, chunk);
-    int64_t start = k->n > 1 ? pz_plan_start(p, k->n_blocks, chunk) : 0;
-    for (uint32_t i = 0; i < k->n; i++) {
-      int64_t all = pz_kind_count(k, i, start, n);
+    int64_t n = pz_plan_blocks(p, kinds->n_blocks, chunk);
+    int64_t start = kinds->n > 1 ? pz_plan_start(p, kinds->n_blocks, chunk) : 0;
+    for (uint32_t i = 0; i < kinds->n; i++) {
+      int64_t all = pz_kind_count(kinds, i, start, n);
       if (!all) continue;
-      int64_t first = fsdp2 ? layers_with(k, i, start, n, 1) : 0;
-      int64_t last = layers_with(k, i, start, n, all);
+      int64_t first = fsdp2 ? layers_with(kinds, i, start, n, 1) : 0;
+      int64_t last = layers_with(kinds, i, start, n, all);
       if (first > low)
         rise = pz_min(rise, first);
       else if (last > low)
@@ -81,32 +92,24 @@ static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p,
   return rise;
 }
 
-/* How layers may be recomputed; in DualPipe two stages hold each chunk. */
-static enum pz_recompute_form recompute_form(const struct pz_plan_memory *m,
-                                             const struct pz_plan *p) {
-  enum pz_recompute_form form = pz_framework_recompute(p);
-  bool alike = m->space->q->uniform || p->pipeline == PZ_PIPELINE_DUALPIPE;
-  return alike && form < PZ_RECOMPUTE_ALIKE ? PZ_RECOMPUTE_ALIKE : form;
-}
-
 static double bytes_with(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                          const struct pz_plan *p, int64_t stage, int64_t layers) {
-  m->stages[stage] = layers;
-  return stage_bytes(x, p, stage);
+  m->stage_layers[stage] = layers;
+  return pz_step_needed_bytes(x->model, p, stage);
 }
 
-/* The fewest layers with which the stage stays within the limit; -1: none do.  From one rise to the next bytes fall with
- * every layer. */
-static int64_t fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                      const struct pz_plan *p, int64_t stage, double limit) {
+/* The fewest recomputed layers with which the stage stays within the limit, or -1 if there are none.  Between two rises
+ * the bytes fall with every layer. */
+static int64_t fewest_layers(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                             const struct pz_plan *p, int64_t stage, double limit_bytes) {
   int64_t most = chunk_layers(x, p, stage);
   for (int64_t first = 0, rise; first <= most; first = rise) {
     rise = next_rise(x, p, stage, first);
     int64_t low = first, high = rise - 1;
-    if (bytes_with(m, x, p, stage, high) > limit) continue;
+    if (bytes_with(m, x, p, stage, high) > limit_bytes) continue;
     while (low < high) {
       int64_t middle = low + (high - low) / 2;
-      if (bytes_with(m, x, p, stage, middle) <= limit)
+      if (bytes_with(m, x, p, stage, middle) <= limit_bytes)
         high = middle;
       else
         low = middle + 1;
@@ -116,9 +119,9 @@ static int64_t fewest(const struct pz_plan_memory *m, const struct pz_step_shape
   return -1;
 }
 
-/* Bytes of the stage with the recomputation that leaves the fewest. */
-static double least_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                          const struct pz_plan *p, int64_t stage) {
+/* Bytes of the stage with the number of recomputed layers that needs least. */
+static double least_stage_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                                const struct pz_plan *p, int64_t stage) {
   int64_t most = chunk_layers(x, p, stage);
   double least = HUGE_VAL;
   for (int64_t low = 0, rise; low <= most; low = rise) {
@@ -128,179 +131,174 @@ static double least_bytes(const struct pz_plan_memory *m, const struct pz_step_s
   return least;
 }
 
-static int64_t most_layers(const struct pz_step_shape *x, const struct pz_plan *p) {
-  int64_t most = 0;
-  for (int64_t k = 0; k < p->pp; k++) most = pz_max(most, chunk_layers(x, p, k));
-  return most;
+/* ---- recomputed layers of a plan ------------------------------------------------------------ */
+
+/* How freely the layers can be chosen.  In DualPipe two stages hold each chunk, which must recompute the same layers. */
+static enum pz_recompute_form recompute_form(const struct pz_plan_memory *m,
+                                             const struct pz_plan *p) {
+  enum pz_recompute_form form = pz_framework_recompute(p);
+  bool alike = m->space->q->uniform || p->pipeline == PZ_PIPELINE_DUALPIPE;
+  return alike && form < PZ_RECOMPUTE_ALIKE ? PZ_RECOMPUTE_ALIKE : form;
 }
 
-/* Of the plan whose stages recompute so many layers alike. */
-static double peak_with(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                        const struct pz_plan *p, int64_t layers, double enough) {
-  for (int64_t k = 0; k < p->pp; k++) m->stages[k] = layers;
-  return needed_bytes(x, p, enough);
-}
-
-/* The least peak that recomputation can bring, or a bound of it that is more than matters. */
-static double least_peak(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                         const struct pz_plan *p) {
-  double peak = 0, enough = m->enough_bytes;
-  for (int64_t i = 0; i < p->pp && peak <= enough; i++)
-    peak = pz_fmax(peak, least_bytes(m, x, p, stage_at(p, i)));
-  if (recompute_form(m, p) == PZ_RECOMPUTE_BY_STAGE || peak > enough) return peak;
-  peak = HUGE_VAL;
-  for (int64_t n = 0; n <= most_layers(x, p); n++)
-    peak = pz_fmin(peak, peak_with(m, x, p, n, pz_fmin(peak, enough)));
-  return peak;
-}
-
-/* The same layers of every stage, at least so many. */
-static bool recompute_alike(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                            struct pz_plan *p, double limit, int64_t from) {
-  int64_t n = from, most = most_layers(x, p);
-  while (n <= most && peak_with(m, x, p, n, limit) > limit) n++;
-  p->stage_recompute = NULL;
-  p->recompute_layers = n;
-  if (n == 0) p->recompute = PZ_RECOMPUTATION_NONE;
-  return n <= most;
-}
-
-/* Full recomputation of as few layers as the limit asks for, or none; false: it is not enough. */
-static bool recompute_within(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                             struct pz_plan *p, double limit) {
-  int64_t most = 0;
+static void recompute_by_stage(const struct pz_plan_memory *m, struct pz_plan *p) {
   p->recompute = PZ_RECOMPUTATION_FULL;
-  p->stage_recompute = m->stages;
+  p->stage_recompute = m->stage_layers;
   p->n_stage_recompute = p->pp;
-  for (int64_t i = 0; i < p->pp; i++) {
-    int64_t k = stage_at(p, i), n = fewest(m, x, p, k, limit);
-    if (n < 0) return false;
-    m->stages[k] = n;
-    most = pz_max(most, n);
-  }
-  if (recompute_form(m, p) != PZ_RECOMPUTE_BY_STAGE) return recompute_alike(m, x, p, limit, most);
-  if (!most) p->recompute = PZ_RECOMPUTATION_NONE, p->stage_recompute = NULL;
-  return true;
 }
 
-/* Full recomputation of all layers, or of none where these fit; for the least memory whichever has less. */
-static double recompute_all(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                            struct pz_plan *p) {
+/* Needed bytes of a plan in which all stages recompute this number of layers. */
+static double bytes_with_alike(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                               const struct pz_plan *p, int64_t layers, double cutoff_bytes) {
+  for (int64_t k = 0; k < p->pp; k++) m->stage_layers[k] = layers;
+  return needed_bytes(x, p, cutoff_bytes);
+}
+
+/* The least bytes that any choice of recomputed layers needs, or a lower bound of them above the cutoff. */
+static double least_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                          const struct pz_plan *p) {
+  double bytes = 0, cutoff = m->cutoff_bytes;
+  for (int64_t i = 0; i < p->pp && bytes <= cutoff; i++)
+    bytes = pz_fmax(bytes, least_stage_bytes(m, x, p, stage_at(p, i)));
+  if (recompute_form(m, p) == PZ_RECOMPUTE_BY_STAGE || bytes > cutoff) return bytes;
+  bytes = HUGE_VAL;
+  for (int64_t n = 0; n <= largest_chunk_layers(x, p); n++)
+    bytes = pz_fmin(bytes, bytes_with_alike(m, x, p, n, pz_fmin(bytes, cutoff)));
+  return bytes;
+}
+
+/* Sets full recomputation of the fewest layers with which every stage stays within the limit, or no recomputation if the
+ * plan fits without.  Returns false if the limit cannot be kept. */
+static bool recompute_within(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                             struct pz_plan *p, double limit_bytes) {
+  int64_t layers = 0; /* the most that a stage needs */
+  recompute_by_stage(m, p);
+  for (int64_t i = 0; i < p->pp; i++) {
+    int64_t stage = stage_at(p, i);
+    int64_t n = fewest_layers(m, x, p, stage, limit_bytes);
+    if (n < 0) return false;
+    m->stage_layers[stage] = n;
+    layers = pz_max(layers, n);
+  }
+  if (recompute_form(m, p) == PZ_RECOMPUTE_BY_STAGE) {
+    if (layers) return true;
+    p->recompute = PZ_RECOMPUTATION_NONE;
+    p->stage_recompute = NULL;
+    return true;
+  }
+  int64_t most = largest_chunk_layers(x, p);
+  while (layers <= most && bytes_with_alike(m, x, p, layers, limit_bytes) > limit_bytes) layers++;
+  p->stage_recompute = NULL;
+  p->recompute_layers = layers;
+  if (layers == 0) p->recompute = PZ_RECOMPUTATION_NONE;
+  return layers <= most;
+}
+
+/* Sets full recomputation of all layers, or none if the plan fits without.  For the objective "memory", sets whichever
+ * needs less.  Returns the needed bytes. */
+static double recompute_all_or_none(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                                    struct pz_plan *p) {
   bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
   p->stage_recompute = NULL;
   p->recompute_layers = 0;
   p->recompute = PZ_RECOMPUTATION_NONE;
-  /* with activations on the host all layers may be faster than none */
-  double none =
-      p->offload & PZ_OFFLOAD_ACTIVATIONS ? HUGE_VAL : needed_bytes(x, p, m->enough_bytes);
+  /* with activations on the host, recomputing all layers may be faster than recomputing none */
+  double none = HUGE_VAL;
+  if (!(p->offload & PZ_OFFLOAD_ACTIVATIONS)) none = needed_bytes(x, p, m->cutoff_bytes);
   if (!memory && none <= m->hbm_bytes) return none;
   p->recompute = PZ_RECOMPUTATION_FULL;
-  double all = needed_bytes(x, p, m->enough_bytes);
+  double all = needed_bytes(x, p, m->cutoff_bytes);
   if (all <= none) return all;
   p->recompute = PZ_RECOMPUTATION_NONE;
   return none;
 }
 
-/* Full recomputation: as little as memory asks for, or as brings the least memory.  The peak, or a bound of it that is
- * within HBM if it is. */
-static double recompute_fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                               struct pz_plan *p) {
+/* Sets full recomputation of the fewest layers that memory requires, or of those with the least memory.  Returns the
+ * needed bytes, or an upper bound within the HBM if the plan fits. */
+static double choose_recomputed_layers(const struct pz_plan_memory *m,
+                                       const struct pz_step_shape *x, struct pz_plan *p) {
   bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
-  if (recompute_form(m, p) == PZ_RECOMPUTE_ALL) return recompute_all(m, x, p);
+  if (recompute_form(m, p) == PZ_RECOMPUTE_ALL) return recompute_all_or_none(m, x, p);
   if (!memory && recompute_within(m, x, p, m->hbm_bytes)) return m->hbm_bytes;
-  if (!memory && !m->least) return HUGE_VAL;
-  p->recompute = PZ_RECOMPUTATION_FULL;
-  p->stage_recompute = m->stages;
-  p->n_stage_recompute = p->pp;
-  double least = least_peak(m, x, p);
-  if (least > m->enough_bytes) return HUGE_VAL;
+  if (!memory && !m->seeks_least) return HUGE_VAL;
+  recompute_by_stage(m, p);
+  double least = least_bytes(m, x, p);
+  if (least > m->cutoff_bytes) return HUGE_VAL;
   return recompute_within(m, x, p, least) ? least : HUGE_VAL;
 }
 
-/* ---- activations on the host ----------------------------------------------------------------- */
+/* ---- activations on the host ---------------------------------------------------------------- */
 
-/* Those of as few layers of each chunk as memory asks for, or as bring the least, as far as the host's memory goes.
- * Frameworks may have fewer than all layers there alone, or all alone. */
-static double offload_fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                             struct pz_plan *p) {
+/* Offloads the activations of the fewest layers of each chunk that memory requires, or of those with the least memory, as
+ * far as the host's memory goes.  Some frameworks can offload only all layers, others only fewer than all. */
+static double choose_offloaded_layers(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                                      struct pz_plan *p) {
   bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
-  int64_t most = most_layers(x, p), best = -1;
+  int64_t most = largest_chunk_layers(x, p), best = -1;
   double least = HUGE_VAL;
   for (int64_t n = 1; n <= most; n++) {
-    p->offload_layers = n < most ? n : 0;
-    if (!host_holds(m, x, p)) break;
+    p->offload_layers = n < most ? n : 0; /* 0 stands for all */
+    if (!fits_on_host(m, x, p)) break;
     if (!pz_rule_list_group_can(&m->space->rules, PZ_RULE_RECOMPUTES, p, &m->space->model))
       continue;
-    double bytes = needed_bytes(x, p, m->enough_bytes);
+    double bytes = needed_bytes(x, p, m->cutoff_bytes);
     if (!memory && bytes <= m->hbm_bytes) return bytes;
-    if (bytes < least) least = bytes, best = p->offload_layers;
+    if (bytes < least) {
+      least = bytes;
+      best = p->offload_layers;
+    }
   }
   p->offload_layers = best;
-  return best < 0 || !(memory || m->least) ? HUGE_VAL : least;
-}
-
-/* ---- memory of plans on many chips ---------------------------------------------------------- */
-
-/* What a plan needs with this much HBM: bytes, and the recomputation that brings them. */
-struct needed {
-  double bytes;
-  int recompute;
-  int64_t layers, away;
-  const int64_t *stages;
-};
-
-static void begin_kept(struct pz_plan_memory *m) {
-  pz_arena_init(&m->kept_arena, NULL);
-  pz_map_init(&m->kept_at, &m->kept_arena);
-  pz_vec_init(&m->kept, &m->kept_arena, sizeof(struct needed));
-}
-
-void pz_plan_memory_init(struct pz_plan_memory *m, const struct pz_plan_space *space, bool keeps) {
-  *m = (struct pz_plan_memory){.space = space, .keeps = keeps};
-  begin_kept(m);
-}
-
-void pz_plan_memory_release(struct pz_plan_memory *m) { pz_arena_release(&m->kept_arena); }
-
-enum pz_status pz_plan_memory_begin(struct pz_plan_memory *m, struct pz_arena *arena) {
-  m->stages = pz_arena_alloc(arena, (size_t)m->space->n_blocks + 2, sizeof *m->stages);
-  return m->stages ? PZ_OK : pz_plan_no_memory(m->space);
-}
-
-void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chip) {
-  const struct pz_constants *k = m->space->q->job.constants;
-  m->hbm_bytes = pz_usable_bytes(chip, k ? k : &pz_constants_default);
-  m->host_bytes = pz_usable_host_bytes(chip, k ? k : &pz_constants_default);
-  m->enough_bytes = m->hbm_bytes;
+  return best < 0 || !(memory || m->seeks_least) ? HUGE_VAL : least;
 }
 
 double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                            struct pz_plan *p) {
-  if (pz_plan_chooses_layers(m->space->q, p)) return offload_fewest(m, x, p);
-  double bytes = p->recompute == PZ_RECOMPUTATION_FULL ? recompute_fewest(m, x, p)
-                                                       : needed_bytes(x, p, m->enough_bytes);
-  return host_holds(m, x, p) ? bytes : HUGE_VAL;
+  if (pz_plan_offload_is_open(m->space->q, p)) return choose_offloaded_layers(m, x, p);
+  double bytes = p->recompute == PZ_RECOMPUTATION_FULL ? choose_recomputed_layers(m, x, p)
+                                                       : needed_bytes(x, p, m->cutoff_bytes);
+  return fits_on_host(m, x, p) ? bytes : HUGE_VAL;
 }
 
-static enum pz_status keep_needed(struct pz_plan_memory *m, const int64_t *key, size_t bytes,
-                                  const struct pz_plan *p, struct needed *n) {
-  uint32_t at = m->kept.n;
-  if (n->stages) {
-    int64_t *copy = pz_arena_alloc(&m->kept_arena, (size_t)p->pp, sizeof *copy);
-    if (!copy) return PZ_NO_MEMORY;
-    memcpy(copy, n->stages, (size_t)p->pp * sizeof *copy);
-    n->stages = copy;
-  }
-  if (!pz_vec_push(&m->kept, n)) return PZ_NO_MEMORY;
-  return pz_map_put(&m->kept_at, key, bytes, at);
+/* ---- the cache ------------------------------------------------------------------------------ */
+
+/* The bytes that a plan needs with some HBM, and the choices that pz_plan_memory_once() made. */
+struct cached_memory {
+  double bytes;
+  int recompute;
+  int64_t recompute_layers, offload_layers;
+  const int64_t *stage_recompute;
+};
+
+static void begin_cache(struct pz_plan_memory *m) {
+  pz_arena_init(&m->cache_arena, NULL);
+  pz_map_init(&m->cache_index, &m->cache_arena);
+  pz_vec_init(&m->cache, &m->cache_arena, sizeof(struct cached_memory));
 }
 
-enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_step_shape *x,
-                                    struct pz_plan *p, double *bytes) {
-  if (!m->keeps) return *bytes = pz_plan_memory_once(m, x, p), PZ_OK;
-  if (m->kept_arena.total_bytes > MOST_KEPT_BYTES) {
-    pz_arena_release(&m->kept_arena);
-    begin_kept(m);
+void pz_plan_memory_init(struct pz_call *call, struct pz_plan_memory *m,
+                         const struct pz_plan_space *space, bool caches) {
+  *m = (struct pz_plan_memory){.space = space, .caches = caches};
+  begin_cache(m);
+  m->stage_layers = pz_alloc(call, (size_t)space->n_blocks + 2, sizeof *m->stage_layers);
+}
+
+void pz_plan_memory_release(struct pz_plan_memory *m) { pz_arena_release(&m->cache_arena); }
+
+void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chip) {
+  const struct pz_constants *given = m->space->q->job.constants;
+  const struct pz_constants *constants = given ? given : &pz_constants_default;
+  m->hbm_bytes = pz_usable_bytes(chip, constants);
+  m->host_bytes = pz_usable_host_bytes(chip, constants);
+  m->cutoff_bytes = m->hbm_bytes;
+}
+
+double pz_plan_memory_bytes(struct pz_call *call, struct pz_plan_memory *m,
+                            const struct pz_step_shape *x, struct pz_plan *p) {
+  if (!m->caches) return pz_plan_memory_once(m, x, p);
+  if (m->cache_arena.total_bytes > MAX_CACHE_BYTES) {
+    pz_arena_release(&m->cache_arena);
+    begin_cache(m);
   }
   const int64_t key[] = {x - pz_shape_at(m->space, 0),
                          p->pp,
@@ -315,23 +313,28 @@ enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_st
                          (int64_t)(1e6 * p->offload_fraction),
                          (int64_t)m->hbm_bytes,
                          (int64_t)m->host_bytes};
-  uint32_t at = pz_map_get(&m->kept_at, key, sizeof key);
-  struct needed n;
+  uint32_t at = pz_map_get(&m->cache_index, key, sizeof key);
+  struct cached_memory entry;
   if (at == PZ_NONE) {
-    n.bytes = pz_plan_memory_once(m, x, p);
-    bool fits = n.bytes <= m->hbm_bytes;
-    n.recompute = p->recompute;
-    n.layers = p->recompute_layers;
-    n.away = p->offload_layers;
-    n.stages = fits ? p->stage_recompute : NULL;
-    if (keep_needed(m, key, sizeof key, p, &n) != PZ_OK) return pz_plan_no_memory(m->space);
+    struct pz_call cache = pz_call_in(call, &m->cache_arena);
+    entry.bytes = pz_plan_memory_once(m, x, p);
+    entry.recompute = p->recompute;
+    entry.recompute_layers = p->recompute_layers;
+    entry.offload_layers = p->offload_layers;
+    entry.stage_recompute = NULL;
+    if (entry.bytes <= m->hbm_bytes && p->stage_recompute)
+      entry.stage_recompute =
+          pz_copy(&cache, p->stage_recompute, (size_t)p->pp, sizeof *p->stage_recompute);
+    at = m->cache.n;
+    pz_append(&cache, &m->cache, &entry);
+    pz_map_set(&cache, &m->cache_index, key, sizeof key, at);
   } else {
-    n = *pz_vec_at(&m->kept, struct needed, at);
+    entry = *pz_vec_at(&m->cache, struct cached_memory, at);
   }
-  p->recompute = n.recompute;
-  p->recompute_layers = n.layers;
-  p->offload_layers = n.away;
-  p->stage_recompute = n.stages;
+  p->recompute = entry.recompute;
+  p->recompute_layers = entry.recompute_layers;
+  p->offload_layers = entry.offload_layers;
+  p->stage_recompute = entry.stage_recompute;
   p->n_stage_recompute = p->pp;
-  return *bytes = n.bytes, PZ_OK;
+  return entry.bytes;
 }

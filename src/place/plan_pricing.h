@@ -1,5 +1,7 @@
-/* Plans priced one after another, and the best of them: each is excluded by a lower bound or by its memory, or its step is
- * simulated. */
+/* Prices plans one after another and keeps the best.
+ *
+ * Each plan is excluded by a lower bound of its step or by its memory, or else its step is simulated.  The certificate in
+ * `found` counts which. */
 #ifndef PZ_PLACE_PLAN_PRICING_H
 #define PZ_PLACE_PLAN_PRICING_H
 
@@ -8,44 +10,45 @@
 struct pz_plan_pricing {
   struct pz_plan_space *space;
   struct pz_plan_memory *memory;
-  struct pz_arena *arena; /* of what is found */
+  struct pz_arena *results; /* holds the stages of the plans in `found` */
   struct pz_found_plans found;
   uint32_t top;
-  int kind;                                /* of plans that are wanted; below 0: any */
-  double cutoff_s;                         /* longer steps do not matter; 0: all do */
-  const struct pz_step_shape *least_shape; /* of found.least, which is not priced yet */
+  int wanted_kind;                   /* only plans of this kind are priced; -1: all */
+  double cutoff_s;                   /* longer steps are not of interest; 0: all are */
+  struct pz_step_shape *least_shape; /* the shape of found.least, which is not priced yet */
   int64_t *least_stages;
-  struct pz_plan first;  /* of the plan at hand the way whose bound was found first, unburdened */
-  double first_s;        /* below 0: not known */
-  double most_overlap_s; /* the bound of the way at hand with all overlap; below 0: not known */
+
+  /* Bounds that the ways of the current plan share; below 0: not known. */
+  struct pz_plan
+      first_relaxed;    /* the relaxation (pz_plan_relaxed) of the way that was bounded first, */
+  double first_bound_s; /* and its bound */
+  double full_overlap_bound_s; /* bound of the current way with all overlap */
 };
 
-/* For a space that is listed; the arena holds what is found. */
-PZ_NODISCARD enum pz_status pz_plan_pricing_begin(struct pz_plan_pricing *s,
-                                                  struct pz_plan_space *space,
-                                                  struct pz_plan_memory *memory,
-                                                  struct pz_arena *arena);
+/* Begins the pricing of a listed space.  The call's memory holds the list of found plans, and `results` their stages. */
+void pz_plan_pricing_init(struct pz_call *call, struct pz_plan_pricing *s,
+                          struct pz_plan_space *space, struct pz_plan_memory *memory,
+                          struct pz_arena *results);
 
-/* Could a plan of the grid be among the best? */
+/* Whether a plan of the grid could be among the best, by the grid's bound. */
 bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_plan_grid *g);
 
-/* All plans of a grid; where it promises nothing their number, excluded by its bound. */
-PZ_NODISCARD enum pz_status pz_plan_pricing_grid(struct pz_plan_pricing *s,
-                                                 const struct pz_plan_grid *g);
+/* Prices all plans of a grid.  If it promises nothing, its plans are only counted as excluded by a bound.  Raises
+ * PZ_STOPPED when the search has to stop. */
+void pz_plan_pricing_grid(struct pz_call *call, struct pz_plan_pricing *s,
+                          const struct pz_plan_grid *g);
 
-/* A lower bound of the step of a plan that is unburdened: that of the way looked at first, where it is the same plan. */
-PZ_NODISCARD enum pz_status pz_plan_pricing_least_s(struct pz_plan_pricing *s,
-                                                    const struct pz_step_shape *x,
-                                                    const struct pz_plan *least, double *bound_s);
+/* A lower bound of the step of a relaxed plan.  Most ways of a plan have the same relaxation, so that the bound of the
+ * first one is remembered. */
+double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *s,
+                               struct pz_step_shape *x, const struct pz_plan *relaxed);
 
-/* One plan that fits, simulated. */
-PZ_NODISCARD enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s,
-                                                const struct pz_step_shape *x,
-                                                const struct pz_plan *p);
+/* Simulates a plan that fits, and keeps it if it is among the best. */
+void pz_plan_pricing_add(struct pz_call *call, struct pz_plan_pricing *s, struct pz_step_shape *x,
+                         const struct pz_plan *p);
 
-/* A copy whose stages the arena holds. */
-PZ_NODISCARD enum pz_status pz_plan_pricing_copy(struct pz_plan_pricing *s,
-                                                 const struct pz_found_plan *one,
-                                                 struct pz_found_plan *out);
+/* A copy of a plan whose stages are in the memory of the results. */
+struct pz_found_plan pz_plan_pricing_copy(struct pz_call *call, const struct pz_plan_pricing *s,
+                                          const struct pz_found_plan *one);
 
 #endif

@@ -1,121 +1,150 @@
-/* The question of a search for training plans, and its answer. */
+/* The question that a search for training plans answers, and its answer.
+ *
+ * pz_plan_question_make() builds a question from a plan with unset fields, and pz_find_plans() answers it.  The comment
+ * of pz_find_plans() defines the space of plans; plan_space.c lists it, plan_memory.c and plan_pricing.c price its plans,
+ * and plan_search.c puts them together.  pz_plan_finder (plan_finder.h) answers the same question for many chips. */
 #ifndef PZ_PLACE_PLAN_QUESTION_H
 #define PZ_PLACE_PLAN_QUESTION_H
 
+#include "core/call.h"
 #include "core/progress.h"
 #include "step/step_model.h"
 
 struct pz_plan_question {
   struct pz_job job;
-  /* devices, batch, seq; what is the same in every plan (framework, attention, execution ...); pinned fields; and the
-   * overlap that is wanted, of which each plan has what its framework can do there */
+  /* Gives devices, batch, sequence length, the fields that all plans have in common (framework, attention, execution
+   * etc.), the values of pinned fields, and the wanted overlap.  Every plan overlaps what its framework can overlap of
+   * that. */
   struct pz_plan plan;
-  uint64_t pinned; /* searched fields that are as in `plan`; overlap: exactly that */
-  bool
-      switches; /* what the framework can switch on is searched: the dispatcher of experts' tokens and CUDA graphs, unless
-                       `fixed` has them */
-  uint64_t fixed;   /* a set of PZ_PLAN_PIN(DISPATCHER), PZ_PLAN_PIN(CUDA_GRAPHS) */
-  int without;      /* a set of enum pz_software that the user lacks */
-  bool uniform;     /* the same recomputation in every stage */
-  bool all_devices; /* none may stay idle */
-  bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
+  uint64_t
+      pinned; /* searched fields that every plan has as in `plan`; a pinned overlap is matched exactly */
+
+  /* The search also chooses what the framework can switch on, unless it is in `fixed`: the dispatcher of expert tokens
+   * and CUDA graphs. */
+  bool switches;
+  uint64_t fixed; /* a set of PZ_PLAN_PIN(DISPATCHER) and PZ_PLAN_PIN(CUDA_GRAPHS) */
+  int without;    /* a set of enum pz_software that the user does not have */
+
+  bool uniform;     /* every stage recomputes the same number of layers */
+  bool all_devices; /* no device may be idle */
+  bool even;        /* layers are divided evenly (pz_plan_blocks) and in no other way */
+
   enum pz_plan_objective objective;
   bool
-      counted; /* steps count as 1 + the error that is to be expected of them (step/expected_error.h) times as long */
-  double tie;  /* plans whose value is within this part of the best's are equal to it; 0: none is */
-  double tokens, deadline_s; /* a run over so many tokens ends by then; deadline 0: whenever */
-  uint32_t top;              /* plans to return; 0: 1 */
+      counted; /* steps are rated as (1 + expected error) times as long, see step/expected_error.h */
+  double
+      tie; /* plans within this fraction of the best value are equally good; 0: only the best is */
+  double tokens, deadline_s; /* a run over `tokens` has to end within deadline_s; 0: no deadline */
+  uint32_t top;              /* number of plans to return; 0 means 1 */
   uint32_t
-      kinds; /* besides, the best plans of so many other kinds than the simplest's (pz_plan_kind) */
-  unsigned threads;               /* 0: one per processor */
-  struct pz_progress *progress;   /* NULL: none; the search ends when it is cancelled */
-  double end_s;                   /* of pz_clock_s: it ends then; 0: when all is decided */
-  const struct pz_ending *ending; /* of the work that this search is a part of; NULL: none */
-  /* of a finder: what it finds out is kept there for finders of other threads and ranks, under a number that those of the
-   * same question alone have, whatever chip and network; NULL: nowhere */
+      kinds; /* number of further plans to return, each the best of a kind (pz_plan_kind) other than the simplest's */
+
+  unsigned threads;             /* 0: one per processor */
+  struct pz_progress *progress; /* NULL: none.  The search stops when it is cancelled. */
+  double end_s; /* the search stops at this time of pz_clock_s(); 0: no time limit */
+  const struct pz_ending
+      *ending; /* the end of the larger work that this search belongs to, or NULL */
+
+  /* A finder stores its frontiers and tables here for the finders of other threads and ranks, or nowhere if it is NULL.
+   * `shared_as` is a number that only finders of the same question have in common, whatever their chip and network. */
   const struct pz_shared_table *shared;
   uint32_t shared_as;
 };
 
 struct pz_found_plan {
-  struct pz_plan plan; /* stage_recompute: in the arena */
+  struct pz_plan plan; /* its stage_recompute is in the memory of the results */
   struct pz_prediction p;
 };
 
 struct pz_found_plans {
-  struct pz_found_plan *list; /* best first; behind them those of other kinds, best first */
-  uint32_t n, n_kinds;        /* n 0: nothing fits */
+  struct pz_found_plan
+      *list; /* n plans, best first, followed by n_kinds plans of other kinds, best first */
+  uint32_t n, n_kinds; /* n is 0 if no plan fits */
   struct pz_plan_certificate certificate;
   struct pz_found_plan
-      simplest; /* with a tie: the simplest plan that is equal to the best; may be the best */
-  struct pz_found_plan
-      least; /* where nothing fits: the plan of the space that needs least memory, priced */
+      simplest; /* the simplest plan that ties with the best; may be the best itself */
+  struct pz_found_plan least; /* if no plan fits: the plan that needs the least memory, priced */
   bool has_least;
-  bool late;         /* no plan ends by the deadline: these are the fastest that fit */
-  bool stopped;      /* before all was decided: the best so far, with the certificate's gap */
-  int64_t experts;   /* of the model */
-  char warning[200]; /* of the model: "" or what its user should know */
+  bool late; /* no plan meets the deadline; the listed plans are the fastest that fit */
+  bool
+      stopped; /* the search stopped early: the list is the best so far, with the gap in the certificate */
+  int64_t experts;   /* number of experts of the model */
+  char warning[200]; /* what the user should know about the model, or "" */
 };
 
-/* The question of a plan that may leave fields unset: the framework's defaults filled in, and the overlap that it can have
- * besides; nothing is pinned but what `pinned` says.  Errors as pz_plan_fill. */
-PZ_NODISCARD enum pz_status pz_plan_question_of(const struct pz_job *job,
-                                                const struct pz_plan *plan, uint64_t pinned,
-                                                struct pz_plan_question *out, struct pz_error *err);
+/* Makes the question for a plan that may leave fields unset: these get the framework's defaults, and the overlap that
+ * the framework can switch on besides.  Only the fields in `pinned` are pinned.  Raises the errors of pz_plan_fill(). */
+struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct pz_job *job,
+                                              const struct pz_plan *plan, uint64_t pinned);
 
-/* Plans differ in kind by what they have at all: tensor, context, pipeline and expert parallelism, ZeRO-3, offload.  A
- * number below PZ_PLAN_KINDS. */
+/* The kind of a plan is the set of techniques that it uses at all: tensor, context, pipeline and expert parallelism,
+ * ZeRO-3, offload.  The number is below PZ_PLAN_KINDS. */
 enum { PZ_PLAN_KINDS = 64 };
 static inline int pz_plan_kind(const struct pz_plan *p) {
   return (p->tp > 1) | (pz_plan_cp(p) > 1) << 1 | (p->pp > 1) << 2 | (pz_plan_ep(p) > 1) << 3 |
          (p->zero == 3) << 4 | (p->offload != 0) << 5;
 }
 enum {
-  PZ_GRID_KINDS = 15,
+  PZ_GRID_KINDS = 15, /* the bits that all plans of a grid have in common */
   PZ_ZERO_3_KIND = 16,
   PZ_OFFLOAD_KIND = 32
-}; /* the first: what a grid decides of it */
+};
 
-/* May a field have the value v? */
+/* Whether the question allows the value v for a field. */
 #define PZ_PLAN_ALLOWS(q, ID, field, v) (!((q)->pinned & PZ_PLAN_PIN(ID)) || (q)->plan.field == (v))
 
-/* Is the search to end, cancelled or at its time? */
+/* Whether the search has to stop because it was cancelled or its time is over. */
 static inline bool pz_plan_question_over(const struct pz_plan_question *q) {
   return pz_progress_stopped(q->progress) || (q->end_s > 0 && pz_clock_s() > q->end_s) ||
          pz_ending_is_here(q->ending);
 }
 
-/* The fastest training plan: over tensor, sequence, context and expert parallelism, stages and chunks, replicas,
- * microbatch, ZeRO and recomputation, within memory, on whole nodes.  Every plan of the space is priced, or excluded
- * by a lower bound or by its memory, so what is found is the best by the model.
+/* Finds the best training plan over tensor, sequence, context and expert parallelism, stages and chunks, replicas,
+ * microbatch size, ZeRO stage, recomputation and offload, within memory and on whole nodes.  Every plan of the space is
+ * priced, or excluded by a lower bound or by its memory, so the result is the best plan by the model.
  *
- * The space: plans that the framework can run (pz_framework_can), of these: tp divides heads, KV heads and what else
- * the model's layers demand, and stays inside a node (pz_cluster_node) unless it is pinned; sequence parallelism where
- * tp divides a device's part of the sequence; cp powers of two up to 32 (or as pinned), with flash attention, where its
- * double divides the sequence.  Of models with experts ep: powers of two up to 1,024 that divide the experts, and their
- * number; it divides tp x cp x dp, each expert lies on one device; ep 1: experts are divided as the other layers are.
- * mbs is at most 128, and dp times mbs divides the batch.  A job takes a part of one node, or of several all devices or
- * the largest power of two (64 of a domain of 72), the same of each; others stay idle.  Stages have at least one layer.
- * Interleaving where stages divide the microbatches, and chunks the layers or two more than these (embedding and head
- * count as one layer each).  Where the framework has them: ZB-H1, ZB-2P without chunks, ZB-V and DualPipeV with two,
- * whose number is bound as that of interleaved ones, and DualPipe with an even number of stages and of microbatches, at
- * least two of these for each stage.  Layers are divided evenly (pz_plan_blocks); or all chunks but the first and the
- * last have m layers, m the mean rounded up or one more, and these two the rest in any way, at most m each; two chunks
- * in any way.  At most 1,024 chunks, and 2^24 passes of a step.  ZeRO 0 to 3 where a stage has replicas of all or of
- * experts, else 0, and 1 where that alone has a field, moments of fewer bits or weights in 8 bit alone; over plan.shard replicas where that is
- * set and divides them.  Recomputation: none; selective; alternate; full of each stage's first n layers of a chunk, n
- * of each stage (of all alike, or all layers, where the framework has nothing else, and alike in DualPipe) the fewest
- * that memory asks for, or for the least memory those that bring it, whatever the deadline.  Where a plan fits without
- * recomputation, the same with it is slower and counts as excluded by a bound (but where a stage that waits for a
- * slower one hides more of its gradients behind it: 0.004% was seen).  "full" pinned means the same fewest layers;
- * "half" and GPipe only where they are pinned, "half" also where the framework has no number of layers to choose.
- * Where plan.offload allows it, also activations on the host, of the fewest layers of each chunk that memory asks for
- * (or of plan.offload_layers, or of plan.offload_modules), with none of the layers recomputed in full or with all; and
- * the state of 0, 1/4, 1/2, 3/4 or all of the parameters (or of plan.offload_fraction).
+ * The space contains the plans that the framework can run (pz_framework_can) with:
+ * - tp that divides the heads, the KV heads and whatever else the model's layers require, and that stays within a node
+ *   (pz_cluster_node) unless it is pinned; sequence parallelism where tp divides a device's part of the sequence.
+ * - cp: powers of two up to 32, or as pinned, with flash attention, where 2 cp divides the sequence.
+ * - ep: for models with experts, powers of two up to 1,024 that divide the experts, and the number of experts.  ep
+ *   divides tp x cp x dp, and each expert is on one device.  With ep 1 experts are divided like the other layers.
+ * - mbs up to 128; dp times mbs divides the batch.
+ * - devices: a part of one node, or of several nodes all devices or the largest power of two (64 of a domain of 72), the
+ *   same number in each.  The other devices are idle.
+ * - stages with at least one layer.  Interleaving where the stages divide the microbatches, and the chunks divide the
+ *   layers or the layers plus two (embedding and head count as one layer each).  Where the framework has them: ZB-H1,
+ *   ZB-2P without chunks, ZB-V and DualPipeV with two chunks under the condition of interleaving, and DualPipe with an
+ *   even number of stages and an even number of microbatches, at least two per stage.
+ * - layers divided evenly (pz_plan_blocks), or unevenly: all chunks but the first and the last have m layers, m being
+ *   the rounded-up mean or one more, and the first and the last divide the rest in any way with at most m each.  Two
+ *   chunks divide the layers in any way.  At most 1,024 chunks and 2^24 passes per step.
+ * - ZeRO stages 0 to 3 where a stage has replicas of all or of expert parameters.  Otherwise stage 0, and stage 1 where
+ *   only that stage offers a pinned field, moments of fewer bits, or 8-bit weights.  plan.shard limits the group of
+ *   replicas that state is sharded over, where it divides them.
+ * - recomputation: none, selective, alternate, or full recomputation of the first n layers of each chunk.  n is chosen
+ *   per stage as the smallest number with which the stage fits (the same for all stages in DualPipe, or all layers, if
+ *   the framework has nothing else).  For the objective "memory" n is the number with the least memory, whatever the
+ *   deadline.  If a plan fits without recomputation, the same plan with recomputation is slower and counts as excluded by
+ *   a bound.  (A stage that waits for a slower one may hide more of its gradients behind recomputation; 0.004% was
+ *   seen.)  A pinned "full" means the same smallest n; "half" and GPipe are used only if they are pinned, "half" also if
+ *   the framework cannot choose the number of layers.
+ * - offload, where plan.offload allows it: activations of the fewest layers per chunk that memory requires (or of
+ *   plan.offload_layers or plan.offload_modules), with no or all of these layers fully recomputed; and optimizer state of
+ *   0, 1/4, 1/2, 3/4 or all parameters (or of plan.offload_fraction).
  *
- * PZ_BAD_USE where the question has no plan at all, PZ_NO_ANSWER where the framework has none for the model (the message
- * says why, or that the time was over before one was found), PZ_STOPPED where it was cancelled before; n 0 where none fits.
- * The arena holds the plans.  Deterministic, whatever the threads, unless it is stopped. */
+ * Raises PZ_BAD_USE if the question has no plan at all, PZ_NO_ANSWER if the framework has none for the model or the time
+ * was over before one was found, and PZ_STOPPED if the search was cancelled before.  The result has n = 0 if no plan fits.
+ * It is deterministic for any number of threads, unless the search stops early. */
+struct pz_found_plans *pz_find_plans(struct pz_call *call, const struct pz_plan_question *q);
+
+/* ---- for callers that return a status ---- */
+
+PZ_NODISCARD enum pz_status pz_plan_question_of(const struct pz_job *job,
+                                                const struct pz_plan *plan, uint64_t pinned,
+                                                struct pz_plan_question *out, struct pz_error *err);
+
+/* The arena holds the plans. */
 PZ_NODISCARD enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
                                            struct pz_found_plans *out, struct pz_error *err);
 

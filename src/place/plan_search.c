@@ -1,3 +1,13 @@
+/* Searches the best training plan (place/plan_question.h).
+ *
+ * search_space() lists the space of plans and prices its grids in the order of their bounds (price_grids), so that most
+ * grids are excluded by the best plans that were found before.  Then it looks for the simplest plan that ties with the
+ * best (find_simplest), and for the best plans of other kinds (find_kinds).  Each of these phases may be stopped by the
+ * caller or by the time limit: what was found until then is the answer.
+ *
+ * A plan is simpler than another by the numbers of its simplicity key, in this order: features that no validated run
+ * has, if expected errors count; kinds of parallelism (tensor, context, expert, pipeline); degrees; pipeline order;
+ * division of layers; recomputation; offload; microbatch size; ZeRO stage. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,338 +21,397 @@ const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 const char *const pz_plan_risk_names[] = {"counted", "none", NULL};
 const char *const pz_software_names[] = {"te", "deepep", "hybridep", "cuda-graphs", NULL};
 
+/* Kinds are listed if the step of their best plan is within this factor of the best step.  Chosen, not measured. */
+static const double KIND_STEP_FACTOR = 1.25;
+
 /* ---- the question --------------------------------------------------------------------------- */
 
-enum pz_status pz_plan_question_of(const struct pz_job *job, const struct pz_plan *plan,
-                                   uint64_t pinned, struct pz_plan_question *out,
-                                   struct pz_error *err) {
+struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct pz_job *job,
+                                              const struct pz_plan *plan, uint64_t pinned) {
   struct pz_plan_question q = {.job = *job, .plan = *plan, .pinned = pinned, .top = 1};
-  /* the framework's defaults are those of one device: what is counted or searched is for the search */
-  struct pz_plan one = *plan, none = pz_plan_default();
+  /* the defaults are those of a plan for one device, without the fields that the search decides */
+  struct pz_plan defaults = *plan, none = pz_plan_default();
   uint64_t searched = pz_plan_searched();
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_kind kind = pz_plan_field((enum pz_plan_field)i)->kind;
     if (kind == PZ_PLAN_KIND_COUNT || kind >= PZ_PLAN_KIND_LIST) searched |= UINT64_C(1) << i;
-    if (searched >> i & 1) pz_plan_field_copy(&one, &none, (enum pz_plan_field)i);
+    if (searched >> i & 1) pz_plan_field_copy(&defaults, &none, (enum pz_plan_field)i);
   }
-  one.recompute_modules = 0;
-  enum pz_status status = pz_plan_fill(&one, job->chip, err);
-  if (status != PZ_OK) return status;
-  const struct pz_framework *f = pz_plan_framework(&one);
+  defaults.recompute_modules = 0;
+  pz_must(call, pz_plan_fill(&defaults, job->chip, pz_call_error(call)));
+  const struct pz_framework *f = pz_plan_framework(&defaults);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++)
     if (!(searched >> i & 1) && pz_plan_is_unset(plan, (enum pz_plan_field)i))
-      pz_plan_field_copy(&q.plan, &one, (enum pz_plan_field)i);
+      pz_plan_field_copy(&q.plan, &defaults, (enum pz_plan_field)i);
   if (plan->overlap < 0) q.plan.overlap = f->plan.overlap | f->turns_on;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE)) || plan->recompute != PZ_RECOMPUTATION_SELECTIVE)
     q.plan.recompute_modules = 0;
-  return *out = q, PZ_OK;
+  return q;
 }
 
-static enum pz_status check_question(const struct pz_plan_question *q, struct pz_error *err) {
+static void check_question(struct pz_call *call, const struct pz_plan_question *q) {
   const struct pz_plan *p = &q->plan;
-  enum pz_status status = pz_need_range("devices", p->devices, 1, 1 << 24, err);
-  if (status == PZ_OK) status = pz_need_range("batch", p->batch, 1, 1 << 24, err);
-  if (status == PZ_OK) status = pz_need_range("top", q->top, 0, 1000, err);
-  if (status == PZ_OK && (p->shard < 0 || p->shard > p->devices))
-    status = pz_fail(err, PZ_BAD_USE, "sharding over %lld replicas; accepted: 0 (all) to %lld",
-                     (long long)p->shard, (long long)p->devices);
-  if (status == PZ_OK && p->offload_layers && !(p->offload & PZ_OFFLOAD_ACTIVATIONS))
-    status =
-        pz_fail(err, PZ_BAD_USE, "offload_layers without offload activations; accepted: with it");
-  if (status == PZ_OK && !(q->tie >= 0 && q->tie <= 1))
-    status = pz_fail(err, PZ_BAD_USE, "tie %g; accepted: 0 to 1", q->tie);
-  if (status == PZ_OK && !(q->deadline_s >= 0 && q->deadline_s <= 1e30))
-    status = pz_fail(err, PZ_BAD_USE, "deadline_s %g; accepted: 0 (none) to 1e30", q->deadline_s);
-  if (status == PZ_OK && q->deadline_s > 0 && !(q->tokens >= 1 && q->tokens <= 1e30))
-    status = pz_fail(err, PZ_BAD_USE, "tokens %g with a deadline; accepted: 1 to 1e30", q->tokens);
-  return status;
+  pz_require_range(call, "devices", p->devices, 1, 1 << 24);
+  pz_require_range(call, "batch", p->batch, 1, 1 << 24);
+  pz_require_range(call, "top", q->top, 0, 1000);
+  if (p->shard < 0 || p->shard > p->devices)
+    pz_raise(call, PZ_BAD_USE, "sharding over %lld replicas; accepted: 0 (all) to %lld",
+             (long long)p->shard, (long long)p->devices);
+  if (p->offload_layers && !(p->offload & PZ_OFFLOAD_ACTIVATIONS))
+    pz_raise(call, PZ_BAD_USE, "offload_layers without offload activations; accepted: with it");
+  if (!(q->tie >= 0 && q->tie <= 1)) pz_raise(call, PZ_BAD_USE, "tie %g; accepted: 0 to 1", q->tie);
+  if (!(q->deadline_s >= 0 && q->deadline_s <= 1e30))
+    pz_raise(call, PZ_BAD_USE, "deadline_s %g; accepted: 0 (none) to 1e30", q->deadline_s);
+  if (q->deadline_s > 0 && !(q->tokens >= 1 && q->tokens <= 1e30))
+    pz_raise(call, PZ_BAD_USE, "tokens %g with a deadline; accepted: 1 to 1e30", q->tokens);
 }
 
-/* ---- ties ----------------------------------------------------------------------------------- */
+/* ---- simplicity ----------------------------------------------------------------------------- */
 
-/* Plans whose values are as good as equal to the model: of those within the question's tie of the best, the simplest.
- * Simpler is, one after another: less that no validated run has, where time is counted; fewer kinds of parallelism (tensor, context, expert, pipeline; data parallelism is in
- * all); smaller degrees (devices of a replica, ep, chunks); 1F1B; layers that divide evenly; less recomputation; less on
- * the host; a smaller microbatch; a lower ZeRO stage.  Grids are looked through from the simplest on, so that most are left out by their
- * degrees alone. */
 enum {
-  KEY = 13,
-  DEGREES = 4
-}; /* numbers of a key; those that a grid decides, the first at least */
-enum { RECOMPUTED = 7, LAYERS_AWAY = 10 };
-
-struct tie_key {
-  int64_t v[KEY];
+  KEY_NUMBERS = 13,
+  KEY_GRID_NUMBERS = 4,      /* the first numbers are at least those of the plan's grid */
+  KEY_RECOMPUTED_LAYERS = 7, /* index of the number of recomputed layers */
+  KEY_OFFLOADED_LAYERS = 10
 };
 
-static struct tie_key tie_key(const struct pz_plan_space *space, const struct pz_plan *p) {
-  int64_t blocks = space->n_blocks;
-  unsigned unseen = 0;
-  if (space->q->counted)
-    unseen = pz_risk_unseen(&space->risk, pz_plan_features(p, &space->features), NULL);
-  int64_t recomputed = 0, away = 0;
+/* The numbers that simplicity depends on, most important first; less is simpler. */
+struct simplicity {
+  int64_t number[KEY_NUMBERS];
+};
+
+static struct simplicity plan_simplicity(const struct pz_plan_space *space,
+                                         const struct pz_plan *p) {
+  static const int64_t recompute_rank[PZ_RECOMPUTATIONS] = {[PZ_RECOMPUTATION_SELECTIVE] = 1,
+                                                            [PZ_RECOMPUTATION_ALTERNATE] = 2,
+                                                            [PZ_RECOMPUTATION_HALF] = 3,
+                                                            [PZ_RECOMPUTATION_FULL] = 4};
   struct pz_pipeline_shape shape = pz_plan_shape(p);
+  int64_t unvalidated = 0, recomputed = 0, offloaded = 0;
+  if (space->q->counted)
+    unvalidated = pz_risk_unseen(&space->risk, pz_plan_features(p, &space->features), NULL);
   for (int64_t j = 0; p->offload && j < p->pp * p->vpp; j++)
-    away += pz_plan_offloaded(p, pz_plan_blocks(p, blocks, j));
+    offloaded += pz_plan_offloaded(p, pz_plan_blocks(p, space->n_blocks, j));
   for (int64_t j = 0; p->recompute == PZ_RECOMPUTATION_FULL && j < p->pp * p->vpp; j++)
     recomputed += pz_plan_recomputed(p, pz_pipeline_stage_of(&shape, (uint32_t)j),
-                                     pz_plan_blocks(p, blocks, j));
-  static const int64_t rank[PZ_RECOMPUTATIONS] = {[PZ_RECOMPUTATION_SELECTIVE] = 1,
-                                                  [PZ_RECOMPUTATION_ALTERNATE] = 2,
-                                                  [PZ_RECOMPUTATION_HALF] = 3,
-                                                  [PZ_RECOMPUTATION_FULL] = 4};
-  return (struct tie_key){
-      {unseen, (p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
+                                     pz_plan_blocks(p, space->n_blocks, j));
+  return (struct simplicity){
+      {unvalidated, (p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
        p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp, p->pipeline > PZ_PIPELINE_INTERLEAVED,
-       p->first_layers || p->last_layers, rank[p->recompute], recomputed,
-       (int64_t)(1e6 * pz_plan_away(p)), away, p->mbs, p->zero}};
+       p->first_layers || p->last_layers, recompute_rank[p->recompute], recomputed,
+       (int64_t)(1e6 * pz_plan_away(p)), offloaded, p->mbs, p->zero}};
 }
 
-/* By the first n numbers: negative, 0 or positive. */
-static int compare_keys(const struct tie_key *a, const struct tie_key *b, int n) {
+/* Compares the first n numbers: negative if a is simpler, 0 or positive otherwise. */
+static int compare_simplicity(const struct simplicity *a, const struct simplicity *b, int n) {
   for (int i = 0; i < n; i++)
-    if (a->v[i] != b->v[i]) return a->v[i] < b->v[i] ? -1 : 1;
+    if (a->number[i] != b->number[i]) return a->number[i] < b->number[i] ? -1 : 1;
   return 0;
 }
 
-struct ties {
-  struct pz_plan_pricing *s;
+/* A search for the simplest plan whose value is within the limit. */
+struct tie_search {
+  struct pz_plan_pricing *pricing;
   double limit; /* of the value */
-  struct tie_key best;
+  struct simplicity simplest;
 };
 
-static struct tie_key grid_key(const struct pz_plan_space *space, const struct pz_plan_grid *g) {
-  struct pz_plan p = pz_plan_grid_plan(space, g);
-  return tie_key(space, &p);
+static bool ties_with_best(const struct tie_search *ties, const struct pz_plan *p, double step_s) {
+  double cutoff_s = ties->pricing->cutoff_s;
+  bool in_time = !(cutoff_s > 0) || step_s <= cutoff_s;
+  return in_time && pz_plan_value(ties->pricing->space, p, step_s, 0) <= ties->limit;
 }
 
-static bool within(const struct ties *t, const struct pz_plan *p, double step_s) {
-  double cutoff_s = t->s->cutoff_s;
-  return (!(cutoff_s > 0) || step_s <= cutoff_s) &&
-         pz_plan_value(t->s->space, p, step_s, 0) <= t->limit;
+/* Tries one plan in one way: keeps it if it is simpler than the simplest so far, ties with the best, and fits. */
+static void try_simpler_way(struct pz_call *call, struct tie_search *ties, struct pz_step_shape *x,
+                            struct pz_plan *p) {
+  struct pz_plan_pricing *pricing = ties->pricing;
+  struct pz_plan_memory *memory = pricing->memory;
+  const struct pz_plan_question *q = pricing->space->q;
+  bool open_offload = pz_plan_offload_is_open(q, p);
+  bool open_recompute = p->recompute == PZ_RECOMPUTATION_FULL && !open_offload;
+  struct simplicity key = plan_simplicity(pricing->space, p);
+  /* Before memory has chosen the layers, only the numbers up to theirs are known.  At least one layer is recomputed,
+   * because no recomputation is a way of its own, unless full recomputation is pinned. */
+  int known = KEY_NUMBERS;
+  if (open_recompute) {
+    key.number[KEY_RECOMPUTED_LAYERS] = !(q->pinned & PZ_PLAN_PIN(RECOMPUTE));
+    known = KEY_RECOMPUTED_LAYERS + 1;
+  } else if (open_offload) {
+    known = KEY_OFFLOADED_LAYERS;
+  }
+  if (compare_simplicity(&key, &ties->simplest, known) > 0) return;
+  struct pz_plan relaxed = pz_plan_relaxed(p);
+  if (!ties_with_best(ties, p, pz_plan_pricing_bound_s(call, pricing, x, &relaxed))) return;
+  memory->cutoff_bytes = memory->hbm_bytes;
+  memory->seeks_least = false;
+  if (pz_plan_memory_bytes(call, memory, x, p) > memory->hbm_bytes) return;
+  key = plan_simplicity(pricing->space, p);
+  if (compare_simplicity(&key, &ties->simplest, KEY_NUMBERS) >= 0) return;
+  struct pz_found_plan one = {.plan = *p};
+  pz_must(call, pz_step_price(x->model, p, &one.p, NULL, pz_call_error(call)));
+  if (!ties_with_best(ties, p, one.p.step_s)) return;
+  ties->simplest = key;
+  pricing->found.simplest = pz_plan_pricing_copy(call, pricing, &one);
 }
 
-/* One plan on its way: is it simpler, equal in value, and does it fit? */
-static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
-                                  struct pz_plan *p) {
-  struct pz_plan_pricing *s = t->s;
-  double bound = 0, bytes = 0;
-  bool away = pz_plan_chooses_layers(s->space->q, p);
-  bool full = p->recompute == PZ_RECOMPUTATION_FULL && !away;
-  struct pz_found_plan one;
-  struct tie_key key = tie_key(s->space, p);
-  /* the least that it may come to: none at all is a way of its own, unless full is pinned */
-  if (full) key.v[RECOMPUTED] = !(s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE));
-  int known = full ? RECOMPUTED + 1 : away ? LAYERS_AWAY : KEY;
-  if (compare_keys(&key, &t->best, known) > 0) return PZ_OK;
-  struct pz_plan least = pz_plan_unburdened(p);
-  enum pz_status status = pz_plan_pricing_least_s(s, x, &least, &bound);
-  if (status != PZ_OK || !within(t, p, bound)) return status;
-  s->memory->enough_bytes = s->memory->hbm_bytes;
-  s->memory->least = false;
-  status = pz_plan_memory_bytes(s->memory, x, p, &bytes);
-  if (status != PZ_OK || bytes > s->memory->hbm_bytes) return status;
-  key = tie_key(s->space, p);
-  if (compare_keys(&key, &t->best, KEY) >= 0) return PZ_OK;
-  one.plan = *p;
-  status = pz_step_price(x->m, p, &one.p, NULL, s->space->err);
-  if (status != PZ_OK || !within(t, p, one.p.step_s)) return status;
-  t->best = key;
-  return pz_plan_pricing_copy(s, &one, &s->found.simplest);
+static void try_simpler_plan(struct pz_call *call, void *ctx, struct pz_step_shape *x,
+                             struct pz_plan *p) {
+  struct tie_search *ties = ctx;
+  struct pz_plan_space *space = ties->pricing->space;
+  ties->pricing->first_bound_s = -1;
+  pz_progress_add(space->q->progress, 0);
+  pz_plan_space_check_stop(call, space);
+  for (size_t i = 0; i < pz_plan_space_ways(space); i++)
+    if (pz_plan_apply_way(space, p, i)) try_simpler_way(call, ties, x, p);
 }
 
-static enum pz_status try_ways(void *ctx, const struct pz_step_shape *x, struct pz_plan *p) {
-  struct ties *t = ctx;
-  enum pz_status status = PZ_OK;
-  t->s->first_s = -1;
-  pz_progress_add(t->s->space->q->progress, 0);
-  if (pz_plan_question_over(t->s->space->q)) return PZ_STOPPED;
-  for (size_t i = 0; i < pz_plan_space_ways(t->s->space) && status == PZ_OK; i++)
-    if (pz_plan_space_take(t->s->space, p, i)) status = try_simpler(t, x, p);
-  return status;
-}
-
-/* A grid that may have a tie. */
-struct candidate {
-  struct tie_key key;
+/* A grid that may have a plan that ties with the best. */
+struct tie_grid {
+  struct simplicity key;
   uint32_t grid;
 };
 
 static int by_simplicity(const void *a, const void *b) {
-  const struct candidate *x = a, *y = b;
-  int c = compare_keys(&x->key, &y->key, DEGREES);
-  return c ? c : (x->grid > y->grid) - (x->grid < y->grid);
+  const struct tie_grid *x = a, *y = b;
+  int order = compare_simplicity(&x->key, &y->key, KEY_GRID_NUMBERS);
+  return order ? order : (x->grid > y->grid) - (x->grid < y->grid);
 }
 
-/* A search that ends early ends well where it has a plan. */
-static enum pz_status pricing_stop(struct pz_plan_pricing *s, enum pz_status status) {
-  if (status != PZ_STOPPED || !s->found.n) return status;
-  s->found.stopped = true;
-  if (s->space->err) *s->space->err = (struct pz_error){0};
-  return PZ_OK;
-}
-
-static enum pz_status find_simplest(struct pz_plan_pricing *s) {
-  const struct pz_plan_question *q = s->space->q;
-  const struct pz_vec *grids = &s->space->grids;
-  const struct pz_found_plan *best = &s->found.list[0];
-  double value = pz_plan_value(s->space, &best->plan, best->p.step_s, best->p.needed_bytes);
-  struct ties t = {.s = s, .limit = value * (1 + q->tie), .best = tie_key(s->space, &best->plan)};
-  s->found.simplest = *best;
-  if (!(q->tie > 0) || q->objective != PZ_PLAN_TIME || s->found.stopped) return PZ_OK;
-  struct candidate *list = pz_arena_alloc(s->arena, grids->n, sizeof *list);
-  if (!list) return pz_plan_no_memory(s->space);
+/* Finds the simplest plan that ties with the best.  Grids are visited from the simplest on, so that most of them are
+ * excluded by their degrees. */
+static void find_simplest(struct pz_call *call, void *ctx) {
+  struct pz_plan_pricing *pricing = ctx;
+  struct pz_plan_space *space = pricing->space;
+  const struct pz_plan_question *q = space->q;
+  const struct pz_found_plan *best = &pricing->found.list[0];
+  double value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.needed_bytes);
+  struct tie_search ties = {.pricing = pricing,
+                            .limit = value * (1 + q->tie),
+                            .simplest = plan_simplicity(space, &best->plan)};
+  struct tie_grid *list = pz_alloc(call, space->grids.n, sizeof *list);
   uint32_t n = 0;
-  for (uint32_t i = 0; i < grids->n; i++) {
-    const struct pz_plan_grid *g = pz_grid_at(s->space, i);
-    if (g->bound <= t.limit) list[n++] = (struct candidate){grid_key(s->space, g), i};
+  for (uint32_t i = 0; i < space->grids.n; i++) {
+    const struct pz_plan_grid *g = pz_grid_at(space, i);
+    if (g->bound > ties.limit) continue;
+    struct pz_plan p = pz_plan_grid_plan(space, g);
+    list[n++] = (struct tie_grid){plan_simplicity(space, &p), i};
   }
   qsort(list, n, sizeof *list, by_simplicity);
-  pz_progress_next(q->progress, "simplest", "grids", n);
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
-    if (compare_keys(&list[i].key, &t.best, DEGREES) > 0) break;
-    const struct pz_plan_grid *g = pz_grid_at(s->space, list[i].grid);
-    status = pz_plan_space_each(s->space, g, false, try_ways, &t);
+  pz_plan_begin_progress(call, q, "simplest", "grids", n);
+  for (uint32_t i = 0; i < n; i++) {
+    if (compare_simplicity(&list[i].key, &ties.simplest, KEY_GRID_NUMBERS) > 0) break;
+    pz_plan_grid_visit(call, space, pz_grid_at(space, list[i].grid), false, try_simpler_plan,
+                       &ties);
     pz_progress_add(q->progress, 1);
   }
-  pz_progress_finish(q->progress, NULL);
-  return pricing_stop(s, status);
 }
 
-/* ---- the search ----------------------------------------------------------------------------- */
+/* ---- the best plans ------------------------------------------------------------------------- */
 
-static enum pz_status price_grids(struct pz_plan_pricing *s) {
-  struct pz_plan_space *space = s->space;
-  struct pz_found_plan *least = &s->found.least;
-  enum pz_status status = PZ_OK;
-  pz_plan_grids_sort(&space->grids);
-  pz_progress_next(space->q->progress, "plans", "grids", space->grids.n);
-  for (uint32_t i = 0; i < space->grids.n && status == PZ_OK && !s->found.stopped; i++) {
-    const struct pz_plan_grid *g = pz_grid_at(space, i);
-    status = pricing_stop(s, pz_plan_pricing_grid(s, g));
-    if (s->found.stopped) { /* no plan of this grid or a later one is better than its bound */
-      const struct pz_found_plan *best = &s->found.list[0];
-      double value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.needed_bytes);
-      s->found.certificate.gap = pz_fmax(0, 1 - g->bound / value);
-    }
+struct grid_loop {
+  struct pz_plan_pricing *pricing;
+  const struct pz_plan_grid *grid; /* the one that is being priced */
+};
+
+static void price_sorted_grids(struct pz_call *call, void *ctx) {
+  struct grid_loop *loop = ctx;
+  struct pz_plan_space *space = loop->pricing->space;
+  pz_plan_begin_progress(call, space->q, "plans", "grids", space->grids.n);
+  for (uint32_t i = 0; i < space->grids.n; i++) {
+    loop->grid = pz_grid_at(space, i);
+    pz_plan_pricing_grid(call, loop->pricing, loop->grid);
     pz_progress_add(space->q->progress, 1);
   }
-  pz_progress_finish(space->q->progress, NULL);
-  if (status == PZ_OK && !s->found.certificate.plans) return pz_plan_space_empty(space);
-  if (s->found.n) s->found.has_least = false;
-  if (status != PZ_OK || !s->found.has_least) return status;
-  return pz_step_price(s->least_shape->m, &least->plan, &least->p, NULL, space->err);
+}
+
+/* Runs a phase of the search.  Returns whether it came to its end; if not, it was stopped and the
+ * best plans so far are the answer.  Raises PZ_STOPPED if there are none. */
+static bool run_phase(struct pz_call *call, struct pz_plan_pricing *pricing, pz_call_fn *phase,
+                      void *ctx) {
+  struct pz_error err = {0};
+  enum pz_status status = pz_border(phase, ctx, &err);
+  if (status == PZ_OK) return true;
+  if (status != PZ_STOPPED || !pricing->found.n) pz_raise_again(call, &err);
+  return false;
+}
+
+/* Prices all grids, lowest bound first.  If this is stopped, the certificate's gap is that of the current grid: no plan
+ * of this grid or a later one is better than its bound.  If no plan fits, prices the plan that needs the least memory. */
+static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
+  struct pz_plan_space *space = pricing->space;
+  struct pz_found_plans *found = &pricing->found;
+  struct grid_loop loop = {.pricing = pricing};
+  pz_plan_grids_sort(&space->grids);
+  if (!run_phase(call, pricing, price_sorted_grids, &loop)) {
+    const struct pz_found_plan *best = &found->list[0];
+    double value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.needed_bytes);
+    found->stopped = true;
+    found->certificate.gap = pz_fmax(0, 1 - loop.grid->bound / value);
+  }
+  if (!found->certificate.plans) pz_plan_space_refuse(call, space);
+  if (found->n) found->has_least = false;
+  if (found->has_least)
+    pz_must(call, pz_step_price(pricing->least_shape->model, &found->least.plan, &found->least.p,
+                                NULL, pz_call_error(call)));
 }
 
 /* ---- other kinds ---------------------------------------------------------------------------- */
 
-/* A kind whose best plan takes longer than this times the best of all is not listed.  Chosen. */
-static const double CANDIDATE = 1.25;
-
-/* Could a plan of the grid be of this kind?  The framework may have no ZeRO-3 there. */
-static bool may_be(const struct pz_plan_space *space, struct pz_plan p, int kind) {
+/* Whether a plan of the grid could be of this kind.  The framework may have no ZeRO-3 there. */
+static bool grid_may_have_kind(const struct pz_plan_space *space, const struct pz_plan_grid *g,
+                               int kind) {
+  struct pz_plan p = pz_plan_grid_plan(space, g);
   if ((pz_plan_kind(&p) ^ kind) & PZ_GRID_KINDS) return false;
   p.zero = kind & PZ_ZERO_3_KIND ? 3 : 0;
-  pz_plan_space_settle(space, &p);
+  pz_plan_set_derived(space, &p);
   return !p.zero || pz_rule_list_group_can(&space->rules, PZ_RULE_SHARDS, &p, &space->model);
 }
 
-/* The best plan of a kind, if one fits. */
-static enum pz_status find_kind(const struct pz_plan_pricing *from, int kind,
-                                struct pz_found_plan *best, bool *has) {
-  struct pz_plan_pricing s = *from;
-  enum pz_status status = PZ_OK;
-  s.found = (struct pz_found_plans){.list = best};
-  s.top = 1;
-  s.kind = kind;
-  double limit_s = CANDIDATE * from->found.list[0].p.step_s;
-  s.cutoff_s = s.cutoff_s > 0 ? pz_fmin(s.cutoff_s, limit_s) : limit_s;
-  for (uint32_t i = 0; i < s.space->grids.n && status == PZ_OK; i++) {
-    const struct pz_plan_grid *g = pz_grid_at(s.space, i);
-    if (!pz_plan_pricing_promises(&s, g) || !may_be(s.space, pz_plan_grid_plan(s.space, g), kind))
-      continue;
-    status = pz_plan_pricing_grid(&s, g);
+/* Finds the best plan of a kind.  Returns whether one fits. */
+static bool find_best_of_kind(struct pz_call *call, const struct pz_plan_pricing *all, int kind,
+                              struct pz_found_plan *best) {
+  struct pz_plan_pricing pricing = *all;
+  double limit_s = KIND_STEP_FACTOR * all->found.list[0].p.step_s;
+  pricing.found = (struct pz_found_plans){.list = best};
+  pricing.top = 1;
+  pricing.wanted_kind = kind;
+  pricing.cutoff_s = all->cutoff_s > 0 ? pz_fmin(all->cutoff_s, limit_s) : limit_s;
+  for (uint32_t i = 0; i < pricing.space->grids.n; i++) {
+    const struct pz_plan_grid *g = pz_grid_at(pricing.space, i);
+    if (pz_plan_pricing_promises(&pricing, g) && grid_may_have_kind(pricing.space, g, kind))
+      pz_plan_pricing_grid(call, &pricing, g);
   }
-  *has = s.found.n > 0;
-  return status;
+  return pricing.found.n > 0;
 }
 
-static int by_counted(const struct pz_plan_space *space, const struct pz_found_plan *a,
-                      const struct pz_found_plan *b) {
-  double x = pz_plan_value(space, &a->plan, a->p.step_s, a->p.needed_bytes),
-         y = pz_plan_value(space, &b->plan, b->p.step_s, b->p.needed_bytes);
-  return (x > y) - (x < y);
+static bool has_less_value(const struct pz_plan_space *space, const struct pz_found_plan *a,
+                           const struct pz_found_plan *b) {
+  return pz_plan_value(space, &a->plan, a->p.step_s, a->p.needed_bytes) <
+         pz_plan_value(space, &b->plan, b->p.step_s, b->p.needed_bytes);
 }
 
-static enum pz_status find_kinds(struct pz_plan_pricing *s) {
-  struct pz_found_plans *f = &s->found;
-  enum pz_status status = PZ_OK;
-  struct pz_found_plan *list = pz_arena_alloc(s->arena, f->n + PZ_PLAN_KINDS, sizeof *list);
-  if (!list) return pz_plan_no_memory(s->space);
-  memcpy(list, f->list, f->n * sizeof *list);
-  f->list = list;
-  for (int kind = 0; kind < PZ_PLAN_KINDS && status == PZ_OK; kind++) {
+/* Appends the best plans of other kinds than the simplest plan's to the list, best first. */
+static void find_kinds(struct pz_call *call, void *ctx) {
+  struct pz_plan_pricing *pricing = ctx;
+  struct pz_found_plans *found = &pricing->found;
+  struct pz_call results = pz_call_in(call, pricing->results);
+  struct pz_found_plan *list = pz_alloc(&results, found->n + PZ_PLAN_KINDS, sizeof *list);
+  memcpy(list, found->list, found->n * sizeof *list);
+  found->list = list;
+  for (int kind = 0; kind < PZ_PLAN_KINDS; kind++) {
+    bool offloads = kind & PZ_OFFLOAD_KIND;
+    if (kind == pz_plan_kind(&found->simplest.plan)) continue;
+    if (offloads && !pricing->space->q->plan.offload) continue;
     struct pz_found_plan one;
-    bool has = false;
-    bool away = kind & PZ_OFFLOAD_KIND;
-    if (kind == pz_plan_kind(&f->simplest.plan) || (away && !s->space->q->plan.offload)) continue;
-    status = find_kind(s, kind, &one, &has);
-    uint32_t at = f->n + f->n_kinds;
-    if (status != PZ_OK || !has) continue;
-    for (; at > f->n && by_counted(s->space, &one, &list[at - 1]) < 0; at--)
+    if (!find_best_of_kind(call, pricing, kind, &one)) continue;
+    uint32_t at = found->n + found->n_kinds;
+    for (; at > found->n && has_less_value(pricing->space, &one, &list[at - 1]); at--)
       list[at] = list[at - 1];
     list[at] = one;
-    f->n_kinds++;
+    found->n_kinds++;
   }
-  if (f->n_kinds > s->space->q->kinds) f->n_kinds = s->space->q->kinds;
-  if (status == PZ_STOPPED && s->space->err) *s->space->err = (struct pz_error){0};
-  return status == PZ_STOPPED ? PZ_OK : status; /* the best plan itself is proved */
 }
 
-static enum pz_status search_space(const struct pz_plan_question *q, struct pz_arena *arena,
-                                   struct pz_found_plans *out, struct pz_error *err) {
-  struct pz_arena work;
-  struct pz_plan_space space;
+/* ---- the search ----------------------------------------------------------------------------- */
+
+struct space_search {
+  const struct pz_plan_question *q;
+  struct pz_arena *results;
+  struct pz_found_plans *found;
+};
+
+static void search_space(struct pz_call *call, void *ctx) {
+  struct space_search *search = ctx;
+  const struct pz_plan_question *q = search->q;
+  struct pz_call results = pz_call_in(call, search->results);
+  struct pz_plan_space *space = pz_alloc(call, 1, sizeof *space);
   struct pz_plan_memory memory;
   struct pz_plan_pricing pricing;
-  enum pz_status status = check_question(q, err);
-  if (status != PZ_OK) return status;
-  pz_arena_init(&work, NULL);
-  pz_plan_space_init(&space, q, &work);
-  pz_plan_memory_init(&memory, &space, false);
+  check_question(call, q);
+  pz_plan_space_init(space, q, call->arena);
+  pz_defer(call, pz_plan_space_release, space);
+  pz_plan_space_list(call, space);
+  pz_plan_memory_init(call, &memory, space, false);
   pz_plan_memory_set_chip(&memory, q->job.chip);
-  status = pz_plan_space_list(&space, err);
-  if (status == PZ_OK) status = pz_plan_memory_begin(&memory, &work);
-  if (status == PZ_OK) status = pz_plan_pricing_begin(&pricing, &space, &memory, arena);
-  if (status == PZ_OK) status = price_grids(&pricing);
-  if (status == PZ_OK && pricing.found.n) status = find_simplest(&pricing);
-  if (status == PZ_OK && pricing.found.n && q->kinds && !pricing.found.stopped)
-    status = find_kinds(&pricing);
-  if (status == PZ_OK) {
-    pricing.found.experts = space.model.experts;
-    pz_text_copy(pricing.found.warning, sizeof pricing.found.warning, space.warning);
-    *out = pricing.found;
+  pz_plan_pricing_init(&results, &pricing, space, &memory, search->results);
+  struct pz_found_plans *found = &pricing.found;
+  price_grids(call, &pricing);
+  if (found->n) found->simplest = found->list[0];
+  bool seeks_ties = q->tie > 0 && q->objective == PZ_PLAN_TIME;
+  if (found->n && seeks_ties && !found->stopped)
+    found->stopped = !run_phase(call, &pricing, find_simplest, &pricing);
+  if (found->n && q->kinds && !found->stopped) {
+    /* kinds that are not decided when this is stopped are missing, but the best plan is proved */
+    (void)run_phase(call, &pricing, find_kinds, &pricing);
+    found->n_kinds = (uint32_t)pz_min(found->n_kinds, q->kinds);
   }
-  pz_plan_memory_release(&memory);
-  pz_plan_space_release(&space);
-  pz_arena_release(&work);
-  return status;
+  found->experts = space->model.experts;
+  pz_text_copy(found->warning, sizeof found->warning, space->warning);
+  *search->found = *found;
+}
+
+/* Searches the space with its working memory in a border of its own; the results are in the memory of the call. */
+static enum pz_status search_question(struct pz_call *call, const struct pz_plan_question *q,
+                                      struct pz_found_plans *found, struct pz_error *err) {
+  struct space_search search = {q, call->arena, found};
+  return pz_border(search_space, &search, err);
+}
+
+struct pz_found_plans *pz_find_plans(struct pz_call *call, const struct pz_plan_question *q) {
+  struct pz_found_plans *found = pz_alloc(call, 1, sizeof *found);
+  struct pz_error err = {0};
+  enum pz_status status = search_question(call, q, found, &err);
+  bool out_of_time = status == PZ_STOPPED && !q->ending && !pz_progress_stopped(q->progress);
+  if (out_of_time)
+    pz_raise(call, PZ_NO_ANSWER,
+             "the time was over before a plan was found that fits; accepted: more seconds");
+  if (status != PZ_OK) pz_raise_again(call, &err);
+  if (found->n || !(q->deadline_s > 0)) return found;
+  /* no plan meets the deadline: search the fastest plans that fit */
+  struct pz_plan_question fastest = *q;
+  fastest.deadline_s = 0;
+  fastest.objective = PZ_PLAN_TIME;
+  if (search_question(call, &fastest, found, &err) != PZ_OK) pz_raise_again(call, &err);
+  found->late = found->n > 0;
+  return found;
+}
+
+/* ---- for callers that return a status ---- */
+
+struct question_args {
+  const struct pz_job *job;
+  const struct pz_plan *plan;
+  uint64_t pinned;
+  struct pz_plan_question *out;
+};
+
+static void make_question(struct pz_call *call, void *ctx) {
+  struct question_args *x = ctx;
+  *x->out = pz_plan_question_make(call, x->job, x->plan, x->pinned);
+}
+
+enum pz_status pz_plan_question_of(const struct pz_job *job, const struct pz_plan *plan,
+                                   uint64_t pinned, struct pz_plan_question *out,
+                                   struct pz_error *err) {
+  struct question_args x = {job, plan, pinned, out};
+  return pz_border(make_question, &x, err);
+}
+
+struct search_args {
+  const struct pz_plan_question *q;
+  struct pz_arena *arena;
+  struct pz_found_plans *out;
+};
+
+static void answer_question(struct pz_call *call, void *ctx) {
+  struct search_args *x = ctx;
+  struct pz_call results = pz_call_in(call, x->arena);
+  *x->out = *pz_find_plans(&results, x->q);
 }
 
 enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
                               struct pz_found_plans *out, struct pz_error *err) {
-  enum pz_status status = search_space(q, arena, out, err);
-  if (status == PZ_STOPPED && !q->ending && !pz_progress_stopped(q->progress)) {
-    if (err) *err = (struct pz_error){0};
-    return pz_fail(err, PZ_NO_ANSWER,
-                   "the time was over before a plan was found that fits; accepted: more seconds");
-  }
-  if (status != PZ_OK || out->n || !(q->deadline_s > 0)) return status;
-  struct pz_plan_question fastest = *q;
-  fastest.deadline_s = 0;
-  fastest.objective = PZ_PLAN_TIME;
-  status = search_space(&fastest, arena, out, err);
-  if (status == PZ_OK) out->late = out->n > 0;
-  return status;
+  struct search_args x = {q, arena, out};
+  return pz_border(answer_question, &x, err);
 }

@@ -1,5 +1,11 @@
-/* The space of training plans, as place/plan_question.h states it: shapes, of these grids of stages and replicas, of these
- * plans.  It prices nothing but the layers of each shape. */
+/* The space of training plans that place/plan_question.h defines, in four levels: shapes, grids, plans, ways.
+ *
+ * A shape fixes the sizes of the microbatch and of the parallel groups; its plans share one model of a step.  A grid adds
+ * the numbers of stages and replicas, and has a lower bound for all its plans.  pz_plan_grid_visit() enumerates the
+ * plans of a grid by chunks, pipeline order, ZeRO stage and division of layers.  Each plan can be run in several ways:
+ * recomputation, offload and overlap, which pz_plan_apply_way() sets.
+ *
+ * The space is listed with pz_plan_space_list().  It knows nothing about prices except the layer times of each shape. */
 #ifndef PZ_PLACE_PLAN_SPACE_H
 #define PZ_PLACE_PLAN_SPACE_H
 
@@ -8,56 +14,41 @@
 #include "plan/framework_rules.h"
 #include "step/expected_error.h"
 
-/* A size of a microbatch and of the tensor-parallel, context-parallel and expert-parallel groups, with the model of a step
- * that all plans of this size share. */
 enum { PZ_PLAN_VARIANTS = 6 };
+
+/* Time of one microbatch through all layers, as the only microbatch of a step and as one of several. */
+struct pz_shape_time {
+  double single_s, several_s;
+};
+
 struct pz_step_shape {
   int64_t tp, cp, ep, mbs;
   bool sp, halves;
-  struct pz_step_model *m; /* NULL: made anew when a plan is priced */
-  struct pz_shape_time {
-    double once_s,
-        several_s; /* a microbatch through all layers, as the only one and as one of several */
-  } time[PZ_PLAN_VARIANTS];
-  bool never_once; /* no plan of it has a single microbatch: once_s is several_s */
+  struct pz_step_model *model; /* NULL until pz_step_shape_open() */
+  struct pz_shape_time time[PZ_PLAN_VARIANTS];
+  bool
+      always_several; /* no plan of the shape has a single microbatch, so single_s is not computed */
+  /* used by the finder: */
   uint32_t first_grid, n_grids;
-  uint32_t like; /* a shape that has the same plans, layers and memory but for halves; or itself */
-  uint64_t timed_for; /* key of the chip */
-  enum pz_status status;
-  struct pz_error err;
+  uint32_t
+      representative; /* the shape with the same plans, layers and memory, equal but for `halves`; or this one */
+  uint64_t timed_for; /* key of the chip that the model is timed for; 0: none */
 };
-
-/* One stage, one replica, nothing sharded or recomputed. */
-struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q, const struct pz_step_shape *x);
-
-/* The plan of this shape whose layers take the least time, for lower bounds. */
-struct pz_plan pz_step_shape_least(const struct pz_plan_question *q, const struct pz_step_shape *x);
 
 /* What a framework can switch on in every plan of a shape. */
 struct pz_plan_variant {
   int dispatcher, cuda_graphs;
 };
 
-/* The model for the question's chip, where there is none.  Errors as pz_step_model_new. */
-PZ_NODISCARD enum pz_status pz_step_shape_open(const struct pz_plan_question *q,
-                                               struct pz_step_shape *x, struct pz_error *err);
-
-/* The part of all microbatches that every device has to work on, if all have the same. */
-double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_step_shape *x);
-
-static inline double pz_layer_step_s(const struct pz_layer_step *t) {
-  return t->forward_s + t->backward_s;
-}
-
-/* Stages and replicas of a shape, with a bound for all plans that have them. */
+/* The stages and replicas of a shape, with lower bounds for all plans that have them. */
 struct pz_plan_grid {
   uint32_t shape, variant;
   int64_t pp, dp;
-  double bound_s, bound; /* of the step, of what is sought */
+  double bound_s, bound; /* lower bounds of the step and of the objective */
 };
 
-/* Ways to need less memory, each with the plans of a grid: a recomputation; activations on the host, of as few layers as
- * memory asks for unless the question has their number; and a part of the optimizer there. */
+/* A way to need less memory: a recomputation, offloaded activations (of as few layers as memory requires, unless the
+ * question gives their number) and a fraction of the optimizer on the host. */
 enum {
   PZ_PLAN_RECOMPUTATIONS = 5,
   PZ_PLAN_FRACTIONS = 5,
@@ -69,12 +60,7 @@ struct pz_plan_way {
   double fraction;
 };
 
-/* Layers of the first and the last chunk; 0: even. */
-struct pz_plan_division {
-  int64_t first, last;
-};
-
-/* Which of them a plan may have, and its overlap with each; how many. */
+/* The ways that a plan may be run in, the overlap that it has with each, and their number with all overlaps. */
 struct pz_plan_ways {
   bool allowed[PZ_PLAN_WAYS];
   int overlap[PZ_PLAN_WAYS];
@@ -83,42 +69,48 @@ struct pz_plan_ways {
 
 struct pz_plan_space {
   const struct pz_plan_question *q;
-  struct pz_error *err;
   struct pz_vec shapes,
-      grids; /* struct pz_step_shape, struct pz_plan_grid: those of a shape together */
-  struct pz_vec divisions; /* struct pz_plan_division: of the chunks at hand */
-  struct pz_vec divisors;  /* of the batch, up to the devices: int64_t */
-  int64_t node, n_blocks, seq;
+      grids; /* struct pz_step_shape, struct pz_plan_grid; the grids of a shape are adjacent */
+  struct pz_vec divisions; /* struct plan_division: divisions of layers for the current chunks */
+  struct pz_vec divisors;  /* int64_t: divisors of the batch, up to the number of devices */
+  int64_t node, n_blocks, seq; /* devices per node, repeated layers, sequence length */
   struct pz_model_shape model;
   struct pz_rule_list rules;
-  struct pz_feature_context features; /* of all plans, and ... */
-  struct pz_risk risk; /* ... the errors to expect, where time is counted with them */
+  struct pz_feature_context features; /* context of the features that all plans have in common */
+  struct pz_risk risk;                /* expected errors by feature, if the question counts them */
   struct pz_plan_way
-      way[PZ_PLAN_WAYS]; /* the first: nothing recomputed, nothing away that is not asked for */
+      way[PZ_PLAN_WAYS]; /* the first recomputes and offloads nothing that is not asked for */
   size_t n_ways;
   size_t
-      overlaps; /* that a plan may have on each of its ways: all that its framework can, and without some of it */
-  struct pz_plan_variant variant[PZ_PLAN_VARIANTS]; /* the first: as the question has it */
+      n_overlaps; /* overlaps per way: all that the framework can do, and the same without some of it */
+  struct pz_plan_variant variant[PZ_PLAN_VARIANTS]; /* the first is the question's own */
   uint32_t n_variants;
-  struct pz_plan_ways ways;        /* of the plan at hand */
-  unsigned orders, recomputations; /* that the framework has: sets */
+  struct pz_plan_ways ways;                 /* of the plan that is being visited */
+  unsigned pipeline_orders, recomputations; /* sets of what the framework has */
   char warning[200];
 };
 
-/* The question outlives it; the arena holds the lists. */
+/* ---- the whole space ------------------------------------------------------------------------ */
+
+/* Begins an empty space.  The question must outlive it, and the arena holds its lists. */
 void pz_plan_space_init(struct pz_plan_space *s, const struct pz_plan_question *q,
                         struct pz_arena *arena);
-void pz_plan_space_release(struct pz_plan_space *s);
 
-/* Shapes and their models, grids and their bounds.  Later errors go to `err` too. */
-PZ_NODISCARD enum pz_status pz_plan_space_list(struct pz_plan_space *s, struct pz_error *err);
+/* Closes the models of all shapes; a pz_close_fn. */
+void pz_plan_space_release(void *space);
 
-/* PZ_BAD_USE with a message: no plan has these degrees. */
-PZ_NODISCARD enum pz_status pz_plan_space_empty(const struct pz_plan_space *s);
+/* Lists the shapes with their models, and the grids with their bounds.  Raises an error if there are none. */
+void pz_plan_space_list(struct pz_call *call, struct pz_plan_space *s);
 
-/* What the question's objective makes of a plan; less is better.  It does not fall with a feature more of the plan. */
-double pz_plan_value(const struct pz_plan_space *s, const struct pz_plan *p, double step_s,
-                     double needed_bytes);
+/* Raises the reason why the space has no plan. */
+_Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_space *s);
+
+/* Raises PZ_STOPPED if the search was cancelled or its time is over. */
+void pz_plan_space_check_stop(struct pz_call *call, const struct pz_plan_space *s);
+
+/* Begins a phase of the question's progress, which is finished when the call ends. */
+void pz_plan_begin_progress(struct pz_call *call, const struct pz_plan_question *q,
+                            const char *label, const char *unit, uint64_t total);
 
 static inline struct pz_step_shape *pz_shape_at(const struct pz_plan_space *s, uint32_t i) {
   return pz_vec_at(&s->shapes, struct pz_step_shape, i);
@@ -128,53 +120,77 @@ static inline struct pz_plan_grid *pz_grid_at(const struct pz_plan_space *s, uin
   return pz_vec_at(&s->grids, struct pz_plan_grid, i);
 }
 
-/* Times of an open shape, in that of the framework's orders of a pipeline that is fastest.  The shape holds the message of
- * an error. */
-PZ_NODISCARD enum pz_status pz_step_shape_time(const struct pz_plan_space *s,
-                                               struct pz_step_shape *x);
+/* The value of a plan by the question's objective; less is better.  It never falls when a plan has one more feature. */
+double pz_plan_value(const struct pz_plan_space *s, const struct pz_plan *p, double step_s,
+                     double needed_bytes);
 
-/* With one chunk a stage, nothing sharded or recomputed. */
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+/* The plan of a shape with one stage and one replica, nothing sharded and nothing recomputed. */
+struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q, const struct pz_step_shape *x);
+
+/* The plan of a shape whose layers take the least time, for lower bounds. */
+struct pz_plan pz_step_shape_fastest(const struct pz_plan_question *q,
+                                     const struct pz_step_shape *x);
+
+/* Makes the model for the question's chip, unless the shape has one.  Raises the errors of pz_step_model_new(). */
+void pz_step_shape_open(struct pz_call *call, const struct pz_plan_question *q,
+                        struct pz_step_shape *x);
+
+/* Computes the times of an open shape in every variant, each in the pipeline order that is fastest. */
+void pz_step_shape_time(struct pz_call *call, const struct pz_plan_space *s,
+                        struct pz_step_shape *x);
+
+/* The number of microbatches that every device processes if all devices do equal work; not an integer in general. */
+double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_step_shape *x);
+
+static inline double pz_layer_step_s(const struct pz_layer_step *t) {
+  return t->forward_s + t->backward_s;
+}
+
+/* ---- grids ---------------------------------------------------------------------------------- */
+
+/* The plan of a grid with one chunk per stage, nothing sharded and nothing recomputed. */
 struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *s, const struct pz_plan_grid *g);
 
-enum pz_status pz_plan_no_memory(const struct pz_plan_space *s);
-enum pz_status pz_plan_stopped(const struct pz_plan_space *s);
-
-/* No plan of the grid is faster: its stages share all layers at best evenly, and nothing else takes time. */
+/* A lower bound of the step: the stages share all layers evenly at best, and nothing else takes time. */
 double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x,
                             const struct pz_plan_grid *g);
 
-/* Lowest bound first. */
+/* Sorts grids by ascending bound. */
 void pz_plan_grids_sort(struct pz_vec *grids);
 
-/* Ways and overlaps: overlap counts fastest, first with all that the framework can. */
+/* ---- plans of a grid ------------------------------------------------------------------------ */
+
+/* Calls fn for every plan of a grid; fn chooses among the ways.  With `dominant`, plans with most chunks come first and
+ * plans that are never better than another one are left out. */
+typedef void pz_plan_fn(struct pz_call *call, void *ctx, struct pz_step_shape *x,
+                        struct pz_plan *p);
+void pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *s, const struct pz_plan_grid *g,
+                        bool dominant, pz_plan_fn *fn, void *ctx);
+
+/* The number of plans of a grid in all their ways. */
+uint64_t pz_plan_grid_count(struct pz_call *call, struct pz_plan_space *s,
+                            const struct pz_plan_grid *g);
+
+/* The number of ways and overlaps.  The overlap is the fast-running index, beginning with all that the framework can do. */
 static inline size_t pz_plan_space_ways(const struct pz_plan_space *s) {
-  return s->n_ways * s->overlaps;
+  return s->n_ways * s->n_overlaps;
 }
 
-/* May a plan that pz_plan_space_each has come to go this one of the ways, with this overlap?  The plan is told of both. */
-bool pz_plan_space_take(const struct pz_plan_space *s, struct pz_plan *p, size_t way);
+/* Sets the way and its overlap in the plan that is being visited.  Returns whether the plan may be run that way. */
+bool pz_plan_apply_way(const struct pz_plan_space *s, struct pz_plan *p, size_t way);
 
-/* Is the number of layers whose activations go to the host for memory to choose? */
-static inline bool pz_plan_chooses_layers(const struct pz_plan_question *q,
-                                          const struct pz_plan *p) {
+/* Sets the fields that follow from the others: devices, and the overlap that the framework has for such a plan. */
+void pz_plan_set_derived(const struct pz_plan_space *s, struct pz_plan *p);
+
+/* Whether memory decides how many layers have their activations on the host. */
+static inline bool pz_plan_offload_is_open(const struct pz_plan_question *q,
+                                           const struct pz_plan *p) {
   return p->offload & PZ_OFFLOAD_ACTIVATIONS && !q->plan.offload_layers && !q->plan.offload_modules;
 }
 
-/* A plan before memory has asked for anything: no slower than with it. */
-struct pz_plan pz_plan_unburdened(const struct pz_plan *p);
-
-/* Fields that follow from the others: devices, and the overlap that the framework has for such a plan. */
-void pz_plan_space_settle(const struct pz_plan_space *s, struct pz_plan *p);
-
-/* Every plan of a grid, but for its way, which fn chooses.  `dominant`: most chunks first, without those that
- * another one is always better than.  Ends with what fn returns where that is not PZ_OK. */
-typedef enum pz_status pz_plan_fn(void *ctx, const struct pz_step_shape *x, struct pz_plan *p);
-PZ_NODISCARD enum pz_status pz_plan_space_each(struct pz_plan_space *s,
-                                               const struct pz_plan_grid *g, bool dominant,
-                                               pz_plan_fn *fn, void *ctx);
-
-/* Their number, ways counted. */
-PZ_NODISCARD enum pz_status pz_plan_space_count(struct pz_plan_space *s,
-                                                const struct pz_plan_grid *g, uint64_t *plans);
+/* The same plan without full recomputation and offloaded activations.  It is not slower, so its bound holds for both. */
+struct pz_plan pz_plan_relaxed(const struct pz_plan *p);
 
 #endif

@@ -1,13 +1,16 @@
-/* What would make a run faster: the best plan for the same model, devices and batch, and the single changes that bring
- * most, all that its framework can run.  By the model of pz_predict; framework, attention, execution and gradient types
- * stay as the run has them. */
+/* Finds what would make a run faster: the best plan for the same model, devices and batch, and the single changes that
+ * bring most.
+ *
+ * tune() predicts the run itself, searches the best plans with the overlap that the run has and with all overlap
+ * (search_best_plans), prices the neighbours of its plan (find_changes), and describes what it found.  Framework,
+ * attention, execution and gradient types stay as the run has them.  Every plan is one that the framework can run, and
+ * times are those of pz_predict().  With a measured step, the chip is corrected first so that the prediction matches. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "chip/chip.h"
-#include "core/held.h"
+#include "core/call.h"
 #include "core/num.h"
-#include "core/status.h"
 #include "core/text.h"
 #include "core/vec.h"
 #include "launch/megatron_args.h"
@@ -17,166 +20,167 @@
 #include "step/correction.h"
 #include "step/prediction.h"
 
-/* A change that brings less is none: below what the model can tell apart. */
+/* Changes must save at least this fraction of the step: less is below what the model can distinguish. */
 static const double LEAST_GAIN = 1e-3;
 
-struct tuning_job {
-  struct pz_run_plan r; /* filled */
+struct tuning {
+  struct pz_run_plan run; /* filled */
   struct pz_job job;
   unsigned threads;
   struct pz_progress *progress;
-  double seconds; /* of each search; 0: any */
-  struct pz_arena *arena;
-  struct pz_plan_tuning *out;
+  double search_seconds;   /* time limit of each search; 0: none */
+  struct pz_arena *memory; /* of the result */
+  struct pz_plan_tuning *result;
   struct pz_neighbourhood near;
-  struct pz_plan own;  /* with the model's sequence length */
-  struct pz_vec found; /* struct pz_plan_change */
-  struct pz_error *err;
+  struct pz_plan own;    /* the run's plan with the model's sequence length */
+  struct pz_vec changes; /* struct pz_plan_change */
 };
 
-static enum pz_status predict_own(struct tuning_job *j) {
-  struct pz_plan_tuning *t = j->out;
-  struct pz_training_run *own = &t->own;
-  enum pz_status status = pz_training_run_make(&j->job, &j->r.plan, false, j->arena, own, j->err);
-  if (status != PZ_OK) return status;
-  bool runs = own->p.peak_bytes <= own->hbm_bytes;
-  t->limit_bytes = runs ? pz_fmax(own->p.usable_bytes, own->p.needed_bytes) : own->p.usable_bytes;
-  t->fits = own->p.needed_bytes <= t->limit_bytes && own->p.host_bytes <= own->p.usable_host_bytes;
-  j->own = own->plan;
-  j->r.plan.seq = own->plan.seq;
-  return PZ_OK;
+static void predict_run(struct pz_call *call, struct tuning *tuning) {
+  struct pz_plan_tuning *t = tuning->result;
+  struct pz_training_run *run = &t->own;
+  pz_must(call, pz_training_run_make(&tuning->job, &tuning->run.plan, false, tuning->memory, run,
+                                     pz_call_error(call)));
+  /* the run exists: if its peak is within the HBM, what it needs is allowed even above what counts as usable */
+  t->limit_bytes = run->p.usable_bytes;
+  if (run->p.peak_bytes <= run->hbm_bytes)
+    t->limit_bytes = pz_fmax(run->p.usable_bytes, run->p.needed_bytes);
+  t->fits = run->p.needed_bytes <= t->limit_bytes && run->p.host_bytes <= run->p.usable_host_bytes;
+  tuning->own = run->plan;
+  tuning->run.plan.seq = run->plan.seq;
 }
 
 /* ---- single changes ------------------------------------------------------------------------- */
 
-/* Kept where it fits and is worth it. */
-static enum pz_status take_change(void *ctx, const struct pz_plan *plan,
-                                  const struct pz_prediction *p, enum pz_plan_field field,
-                                  bool *taken) {
-  struct tuning_job *j = ctx;
-  const struct pz_training_run *own = &j->out->own;
+/* Lists a neighbour that fits and is noticeably faster; if the run itself does not fit, every neighbour that fits. */
+static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan *plan,
+                          const struct pz_prediction *p, enum pz_plan_field field) {
+  struct tuning *tuning = ctx;
+  const struct pz_training_run *run = &tuning->result->own;
   struct pz_plan_change one = {.plan = *plan, .field = field, .p = *p};
-  bool faster = p->step_s < own->p.step_s * (1 - LEAST_GAIN);
-  j->out->n_tried++;
-  *taken = pz_neighbour_fits(&j->near, p) && (faster || !j->out->fits);
-  if (*taken && !pz_vec_push(&j->found, &one))
-    return pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the plan's changes");
-  return PZ_OK;
+  bool faster = p->step_s < run->p.step_s * (1 - LEAST_GAIN);
+  bool accepted = pz_neighbour_fits(&tuning->near, p) && (faster || !tuning->result->fits);
+  tuning->result->n_tried++;
+  if (accepted) pz_append(call, &tuning->changes, &one);
+  return accepted;
 }
 
-static int by_time(const void *a, const void *b) {
+static int by_step(const void *a, const void *b) {
   const struct pz_plan_change *x = a, *y = b;
   if (x->p.step_s != y->p.step_s) return x->p.step_s < y->p.step_s ? -1 : 1;
   if (x->p.peak_bytes != y->p.peak_bytes) return x->p.peak_bytes < y->p.peak_bytes ? -1 : 1;
   return (x->field > y->field) - (x->field < y->field);
 }
 
-static enum pz_status find_changes(struct tuning_job *j) {
-  enum pz_status status = pz_neighbours(&j->near, take_change, j, j->err);
-  if (status != PZ_OK) return status;
-  if (j->found.n) qsort(j->found.items, j->found.n, sizeof(struct pz_plan_change), by_time);
-  j->out->changes = j->found.items;
-  j->out->n_changes = j->found.n;
-  return PZ_OK;
+static void find_changes(struct pz_call *call, struct tuning *tuning) {
+  struct pz_plan_tuning *t = tuning->result;
+  pz_neighbours_visit(call, &tuning->near, accept_change, tuning);
+  t->changes = tuning->changes.items;
+  t->n_changes = tuning->changes.n;
+  if (t->n_changes) qsort(t->changes, t->n_changes, sizeof *t->changes, by_step);
 }
 
 /* ---- the best plan -------------------------------------------------------------------------- */
 
-/* The best plan where these overlaps are wanted. */
-static enum pz_status find_best(struct tuning_job *j, int overlap, bool *has,
-                                struct pz_plan_change *out, struct pz_plan_certificate *c) {
-  struct pz_found_plans found;
-  struct pz_plan wanted = j->own;
-  struct pz_plan_question q;
-  wanted.overlap = overlap;
+struct best_search {
+  struct tuning *tuning;
+  int overlap; /* wanted */
+  bool *found;
+  struct pz_plan_change *best;
+  struct pz_plan_certificate *certificate;
+};
+
+/* Searches the best plan with the wanted overlap. */
+static void search_best_plan(struct pz_call *call, void *ctx) {
+  struct best_search *search = ctx;
+  struct tuning *tuning = search->tuning;
+  struct pz_call result = pz_call_in(call, tuning->memory);
+  struct pz_plan wanted = tuning->own;
+  wanted.overlap = search->overlap;
   wanted.shard = wanted.ep = wanted.etp = wanted.recompute_modules = 0;
   wanted.stage_recompute = NULL;
-  enum pz_status status = pz_plan_question_of(&j->job, &wanted, 0, &q, j->err);
+  struct pz_plan_question q = pz_plan_question_make(call, &tuning->job, &wanted, 0);
   q.uniform = true;
-  q.threads = j->threads;
-  q.progress = j->progress;
-  if (j->seconds > 0) q.end_s = pz_clock_s() + j->seconds;
-  if (status == PZ_OK) status = pz_plan_search(&q, j->arena, &found, j->err);
-  if (status != PZ_OK) return status;
-  if (found.has_least) j->out->least_bytes = found.least.p.needed_bytes;
-  *c = found.certificate;
-  *has = found.n > 0;
-  j->out->stopped = j->out->stopped || found.stopped;
-  if (!*has) return PZ_OK;
-  *out = (struct pz_plan_change){
-      .plan = found.list[0].plan, .field = PZ_PLAN_FIELDS, .p = found.list[0].p};
-  status = pz_plan_fill(&out->plan, j->job.chip, j->err);
-  if (j->own.etp) out->plan.etp = pz_plan_etp(&out->plan);
-  /* what such a plan has no use for */
-  out->plan.overlap = pz_plan_overlap(&out->plan);
-  return status;
+  q.threads = tuning->threads;
+  q.progress = tuning->progress;
+  if (tuning->search_seconds > 0) q.end_s = pz_clock_s() + tuning->search_seconds;
+  const struct pz_found_plans *found = pz_find_plans(&result, &q);
+  if (found->has_least) tuning->result->least_bytes = found->least.p.needed_bytes;
+  *search->certificate = found->certificate;
+  *search->found = found->n > 0;
+  tuning->result->stopped = tuning->result->stopped || found->stopped;
+  if (!found->n) return;
+  *search->best = (struct pz_plan_change){
+      .plan = found->list[0].plan, .field = PZ_PLAN_FIELDS, .p = found->list[0].p};
+  struct pz_plan *plan = &search->best->plan;
+  pz_must(call, pz_plan_fill(plan, tuning->job.chip, pz_call_error(call)));
+  if (tuning->own.etp) plan->etp = pz_plan_etp(plan);
+  plan->overlap = pz_plan_overlap(plan); /* without overlaps that have nothing to overlap here */
 }
 
-/* A question without any plan (devices that fill no nodes ...) leaves the single changes. */
-static enum pz_status find_plans(struct tuning_job *j) {
-  struct pz_plan_tuning *t = j->out;
+/* Searches the best plan with the run's overlap, and if that is not all, the best plan with all overlap.  If the question
+ * has no plan at all, for example because the devices fill no nodes, only the single changes are left. */
+static void search_best_plans(struct pz_call *call, struct tuning *tuning) {
+  struct pz_plan_tuning *t = tuning->result;
   struct pz_plan_certificate unused;
-  struct pz_error why = {0}, *err = j->err;
-  j->err = &why;
-  enum pz_status status = find_best(j, j->near.overlap, &t->has_best, &t->best, &t->certificate);
-  if (status == PZ_OK && j->near.overlap != PZ_OVERLAP_ALL) {
-    status = find_best(j, PZ_OVERLAP_ALL, &t->has_overlapped, &t->overlapped, &unused);
-    bool over = status == PZ_STOPPED || (status == PZ_NO_ANSWER && j->seconds > 0);
-    if (t->has_best && over) t->stopped = true, status = PZ_OK;
+  struct pz_error why = {0};
+  struct best_search own = {tuning, tuning->near.overlap, &t->has_best, &t->best, &t->certificate};
+  struct best_search overlapped = {tuning, PZ_OVERLAP_ALL, &t->has_overlapped, &t->overlapped,
+                                   &unused};
+  enum pz_status status = pz_border(search_best_plan, &own, &why);
+  if (status == PZ_OK && tuning->near.overlap != PZ_OVERLAP_ALL) {
+    status = pz_border(search_best_plan, &overlapped, &why);
+    bool over = status == PZ_STOPPED || (status == PZ_NO_ANSWER && tuning->search_seconds > 0);
+    if (t->has_best && over) {
+      t->stopped = true;
+      return;
+    }
   }
-  j->err = err;
-  if (status == PZ_OK) return PZ_OK;
-  if (status != PZ_BAD_USE && status != PZ_NO_ANSWER)
-    return pz_fail(err, status, "%s", why.message);
+  if (status == PZ_OK) return;
+  if (status != PZ_BAD_USE && status != PZ_NO_ANSWER) pz_raise_again(call, &why);
+  struct pz_call result = pz_call_in(call, tuning->memory);
   t->has_best = t->has_overlapped = false;
-  t->why = pz_arena_strdup(j->arena, why.message);
-  return t->why ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan's changes");
+  t->why = pz_copy_text(&result, why.message);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* A plan file is Megatron's where it says so and asks for nothing that Megatron cannot do. */
-static bool is_megatron(const struct pz_run_plan *r) {
-  return r->megatron || (r->plan.framework == pz_framework_find("megatron") &&
-                         (r->plan.vpp > 1 || !pz_plan_overlaps(&r->plan, PZ_OVERLAP_P2P)));
+static void describe_change(struct pz_call *call, struct tuning *tuning, struct pz_plan_change *c) {
+  struct pz_call result = pz_call_in(call, tuning->memory);
+  const struct pz_run_plan *run = &tuning->run;
+  /* a plan file counts as Megatron's unless it asks for something that Megatron cannot do */
+  bool can_be_megatron = run->plan.vpp > 1 || !pz_plan_overlaps(&run->plan, PZ_OVERLAP_P2P);
+  bool is_megatron =
+      run->megatron || (run->plan.framework == pz_framework_find("megatron") && can_be_megatron);
+  pz_plan_change_describe(&result, &tuning->result->own, c);
+  if (is_megatron)
+    pz_must(call,
+            pz_megatron_changes(run, &c->plan, tuning->memory, &c->megatron, pz_call_error(call)));
 }
 
-static enum pz_status tell_change(struct tuning_job *j, struct pz_plan_change *c) {
-  enum pz_status status = pz_plan_change_tell(&j->out->own, c, j->arena, j->err);
-  if (status == PZ_OK && is_megatron(&j->r))
-    status = pz_megatron_changes(&j->r, &c->plan, j->arena, &c->megatron, j->err);
-  return status;
-}
-
-static enum pz_status tell_all(struct tuning_job *j) {
-  struct pz_plan_tuning *t = j->out;
-  enum pz_status status = pz_run_plan_fields(&j->r, j->arena, &t->fields, &t->n_fields, j->err);
-  if (status == PZ_OK && t->has_best) status = tell_change(j, &t->best);
-  if (status == PZ_OK && t->has_overlapped) status = tell_change(j, &t->overlapped);
-  for (uint32_t i = 0; i < t->n_changes && status == PZ_OK; i++)
-    status = tell_change(j, &t->changes[i]);
-  return status;
-}
-
-static enum pz_status tune(struct tuning_job *j) {
-  enum pz_status status = predict_own(j);
-  if (status == PZ_OK) status = pz_neighbourhood_of(&j->job, &j->own, &j->near, j->err);
+static void tune(struct pz_call *call, struct tuning *tuning) {
+  struct pz_plan_tuning *t = tuning->result;
   struct pz_error why = {0};
-  if (status == PZ_OK) (void)pz_framework_can(&j->own, &j->near.model, &why);
-  pz_text_copy(j->out->own.refusal, sizeof j->out->own.refusal, why.message);
-  if (status != PZ_OK) return status;
-  j->r.layers = j->near.layers;
-  j->near.limit_bytes = j->out->limit_bytes;
-  j->near.etp_is_tp = j->own.etp && !j->r.from[PZ_PLAN_ETP];
-  /* transfers beside compute come by themselves where stages have chunks, unless the run turns them off */
-  struct pz_plan chunks = j->own;
+  predict_run(call, tuning);
+  tuning->near = pz_neighbourhood_make(call, &tuning->job, &tuning->own);
+  (void)pz_framework_can(&tuning->own, &tuning->near.model, &why);
+  pz_text_copy(t->own.refusal, sizeof t->own.refusal, why.message);
+  tuning->run.layers = tuning->near.layers;
+  tuning->near.limit_bytes = t->limit_bytes;
+  tuning->near.etp_is_tp = tuning->own.etp && !tuning->run.from[PZ_PLAN_ETP];
+  /* stages with chunks overlap transfers with compute by default, unless the run turns that off */
+  struct pz_plan chunks = tuning->own;
   chunks.pp = chunks.vpp = 2;
   chunks.overlap = 0;
-  bool by_itself = pz_framework_overlap(&chunks, NULL) & PZ_OVERLAP_P2P;
-  if (by_itself && !j->r.p2p_off) j->near.overlap |= PZ_OVERLAP_P2P;
-  status = find_plans(j);
-  if (status == PZ_OK) status = find_changes(j);
-  return status == PZ_OK ? tell_all(j) : status;
+  bool by_default = pz_framework_overlap(&chunks, NULL) & PZ_OVERLAP_P2P;
+  if (by_default && !tuning->run.p2p_off) tuning->near.overlap |= PZ_OVERLAP_P2P;
+  search_best_plans(call, tuning);
+  find_changes(call, tuning);
+  pz_must(call, pz_run_plan_fields(&tuning->run, tuning->memory, &t->fields, &t->n_fields,
+                                   pz_call_error(call)));
+  if (t->has_best) describe_change(call, tuning, &t->best);
+  if (t->has_overlapped) describe_change(call, tuning, &t->overlapped);
+  for (uint32_t i = 0; i < t->n_changes; i++) describe_change(call, tuning, &t->changes[i]);
 }
 
 struct pz_tune_options pz_tune_options_default(void) {
@@ -184,63 +188,78 @@ struct pz_tune_options pz_tune_options_default(void) {
                                   .seconds = PZ_PLAN_SECONDS};
 }
 
-/* All parts of the step longer, or shorter, until it takes what was measured. */
-static enum pz_status correct(struct pz_job *job, const struct pz_plan *plan, double measured_s,
-                              struct pz_chip *chip, double *uncorrected_s, struct pz_error *err) {
+/* Corrects all parts of the step on the chip by the same factor until the prediction matches the measured step, and makes
+ * it the job's chip.  Returns the step by prediction alone. */
+static double correct_chip(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
+                           double measured_s, struct pz_chip *chip) {
   struct pz_prediction p;
-  enum pz_status status = pz_predict(job, plan, &p, NULL, err);
-  if (status == PZ_OK) status = pz_measured_step_check("measured", &p, measured_s, err);
-  if (status != PZ_OK) return status;
-  *uncorrected_s = p.step_s;
+  pz_must(call, pz_predict(job, plan, &p, NULL, pz_call_error(call)));
+  pz_must(call, pz_measured_step_check("measured", &p, measured_s, pz_call_error(call)));
+  double uncorrected_s = p.step_s;
+  *chip = *job->chip;
   job->chip = chip;
-  for (int again = 0; again < 4 && status == PZ_OK; again++) { /* some latencies stay */
+  for (int pass = 0; pass < 4; pass++) { /* repeated, because some latencies are not corrected */
     for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
       double *factor = pz_correction_factor(&chip->correction, f);
       *factor = pz_fmin(pz_fmax(pz_corrected(*factor) * measured_s / p.step_s, 0.1), 10);
     }
-    status = pz_predict(job, plan, &p, NULL, err);
+    pz_must(call, pz_predict(job, plan, &p, NULL, pz_call_error(call)));
   }
-  return status;
+  return uncorrected_s;
+}
+
+struct tune_args {
+  const struct pz_run_plan *run;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  const struct pz_tune_options *options;
+  struct pz_plan_tuning **out;
+};
+
+static void check_and_tune(struct pz_call *call, void *ctx) {
+  struct tune_args *x = ctx;
+  struct pz_tune_options o = pz_tune_options_default();
+  struct tuning tuning = {.run = pz_run_plan_default()};
+  struct pz_run_plan *run = &tuning.run;
+  struct pz_progress progress;
+  struct pz_cluster wide;
+  struct pz_chip corrected;
+  struct pz_call own;
+  double uncorrected_s = 0;
+  atomic_bool stop = false;
+  pz_require(call, x->run, "run");
+  pz_require_options(call, run, sizeof *run, x->run, "pz_run_plan_default");
+  pz_require_options(call, &o, sizeof o, x->options, "pz_tune_options_default");
+  pz_require(call, run->model, "model");
+  pz_require(call, x->out, "out");
+  pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
+  if (!(o.seconds >= 0 && o.seconds <= 1e9))
+    pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);
+  pz_must(call, pz_plan_fill(&run->plan, x->chip, pz_call_error(call)));
+  tuning.job = (struct pz_job){.model = run->model, .config = run->config, .chip = x->chip};
+  pz_must(call,
+          pz_cluster_take(x->net, run->plan.devices, &wide, &tuning.job.net, pz_call_error(call)));
+  if (o.measured_s > 0)
+    uncorrected_s = correct_chip(call, &tuning.job, &run->plan, o.measured_s, &corrected);
+  if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
+  tuning.progress = o.progress ? &progress : NULL;
+  tuning.threads = o.threads;
+  tuning.search_seconds = o.seconds / 2;
+  if (!run->megatron)
+    run->p2p_off = run->plan.vpp > 1 && !pz_plan_overlaps(&run->plan, PZ_OVERLAP_P2P);
+  tuning.result = pz_object_new(call, sizeof *tuning.result, &own);
+  tuning.memory = own.arena;
+  tuning.result->uncorrected_s = uncorrected_s;
+  pz_vec_init(&tuning.changes, own.arena, sizeof(struct pz_plan_change));
+  tune(call, &tuning);
+  *x->out = pz_object_keep(call, tuning.result);
 }
 
 enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *chip,
                             const struct pz_cluster *net, const struct pz_tune_options *options,
                             struct pz_plan_tuning **out, struct pz_error *err) {
-  struct pz_tune_options o = pz_tune_options_default();
-  struct tuning_job j = {.r = pz_run_plan_default(), .err = err};
-  struct pz_progress progress;
-  struct pz_cluster wide;
-  struct pz_chip corrected;
-  double uncorrected_s = 0;
-  atomic_bool stop = false;
-  void *made = NULL;
-  enum pz_status status = pz_need(r, "run", err);
-  if (status == PZ_OK) status = pz_sized_take(&j.r, sizeof j.r, r, "pz_run_plan_default", err);
-  if (status == PZ_OK)
-    status = pz_sized_take(&o, sizeof o, options, "pz_tune_options_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {j.r.model, "model"}, {out, "out"});
-  if (status == PZ_OK) status = pz_chip_check(chip, err);
-  if (status == PZ_OK && !(o.seconds >= 0 && o.seconds <= 1e9))
-    status = pz_fail(err, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);
-  if (status == PZ_OK) status = pz_plan_fill(&j.r.plan, chip, err);
-  j.job = (struct pz_job){.model = j.r.model, .config = j.r.config, .chip = chip};
-  if (status == PZ_OK) status = pz_cluster_take(net, j.r.plan.devices, &wide, &j.job.net, err);
-  if (status == PZ_OK && o.measured_s > 0) {
-    corrected = *chip;
-    status = correct(&j.job, &j.r.plan, o.measured_s, &corrected, &uncorrected_s, err);
-  }
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the tuning", &made, &j.arena, err);
-  if (status != PZ_OK) return status;
-  if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
-  j.progress = o.progress ? &progress : NULL;
-  j.threads = o.threads;
-  j.seconds = o.seconds / 2;
-  if (!j.r.megatron) j.r.p2p_off = j.r.plan.vpp > 1 && !pz_plan_overlaps(&j.r.plan, PZ_OVERLAP_P2P);
-  j.out = made;
-  j.out->uncorrected_s = uncorrected_s;
-  pz_vec_init(&j.found, j.arena, sizeof(struct pz_plan_change));
-  status = tune(&j);
-  return pz_held_give(status, made, out);
+  struct tune_args x = {r, chip, net, options, out};
+  return pz_border(check_and_tune, &x, err);
 }
 
-void pz_plan_tuning_free(struct pz_plan_tuning *t) { pz_held_free(t); }
+void pz_plan_tuning_free(struct pz_plan_tuning *t) { pz_object_free(t); }

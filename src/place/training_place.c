@@ -1,5 +1,8 @@
-/* The best plans of a training run, for programs: options checked, the search, and each plan it found predicted with its
- * detail; and where nothing fits, what would have to change. */
+/* The best plans of a training run, for programs.
+ *
+ * pz_training_place() checks the options, searches the plans (search_and_predict) and predicts each plan that it returns
+ * with its detail.  pz_training_nothing_fits() explains why no plan fits, and tries which single changes of the question
+ * would have one.  pz_training_scale() repeats the search for several numbers of devices. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,9 +11,8 @@
 
 #include "chip/chip.h"
 #include "core/alloc.h"
-#include "core/held.h"
+#include "core/call.h"
 #include "core/num.h"
-#include "core/status.h"
 #include "core/text.h"
 #include "cost/constants.h"
 #include "place/plan_question.h"
@@ -30,179 +32,51 @@ struct pz_training_place_options pz_training_place_options_default(void) {
 
 /* ---- the question --------------------------------------------------------------------------- */
 
-/* Pins that no plan can have together. */
-static enum pz_status check_pins(const struct pz_training_place_options *o, struct pz_error *err) {
+/* Raises an error for pinned fields that no plan can have together. */
+static void check_pins(struct pz_call *call, const struct pz_training_place_options *o) {
   const struct pz_plan *p = &o->plan;
-  uint64_t searched = pz_plan_searched();
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    if (!(o->pinned >> f & 1)) continue;
-    if (!(searched >> f & 1))
-      return pz_fail(err, PZ_BAD_USE, "%s is pinned; it is the same in every plan",
-                     pz_plan_field((enum pz_plan_field)f)->name);
-    if (pz_plan_is_unset(p, (enum pz_plan_field)f))
-      return pz_fail(err, PZ_BAD_USE, "%s is pinned, and unset; accepted: a value",
-                     pz_plan_field((enum pz_plan_field)f)->name);
+  uint64_t pins = o->pinned, searched = pz_plan_searched();
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    enum pz_plan_field f = (enum pz_plan_field)i;
+    if (!(pins >> i & 1)) continue;
+    if (!(searched >> i & 1))
+      pz_raise(call, PZ_BAD_USE, "%s is pinned; it is the same in every plan",
+               pz_plan_field(f)->name);
+    if (pz_plan_is_unset(p, f))
+      pz_raise(call, PZ_BAD_USE, "%s is pinned, and unset; accepted: a value",
+               pz_plan_field(f)->name);
   }
   if (p->stage_recompute)
-    return pz_fail(err, PZ_BAD_USE,
-                   "stage_recompute; accepted: recompute full, place finds the "
-                   "layers of each stage");
-  uint64_t pins = o->pinned;
-  int64_t tp = pins & PZ_PLAN_PIN(TP) ? p->tp : 1, pp = pins & PZ_PLAN_PIN(PP) ? p->pp : 1,
-          dp = pins & PZ_PLAN_PIN(DP) ? p->dp : 1, mbs = pins & PZ_PLAN_PIN(MBS) ? p->mbs : 1;
+    pz_raise(call, PZ_BAD_USE,
+             "stage_recompute; accepted: recompute full, place finds the layers of each stage");
+  int64_t tp = pins & PZ_PLAN_PIN(TP) ? p->tp : 1, pp = pins & PZ_PLAN_PIN(PP) ? p->pp : 1;
+  int64_t dp = pins & PZ_PLAN_PIN(DP) ? p->dp : 1, mbs = pins & PZ_PLAN_PIN(MBS) ? p->mbs : 1;
   if (pins & PZ_PLAN_PIN(VPP) && pins & PZ_PLAN_PIN(PP) && p->vpp > 1 && p->pp == 1)
-    return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
-                   (long long)p->vpp);
+    pz_raise(call, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
+             (long long)p->vpp);
   if ((double)tp * (double)pp * (double)dp > (double)p->devices)
-    return pz_fail(err, PZ_BAD_USE,
-                   "tp %lld x pp %lld x dp %lld with %lld devices; accepted: at most that",
-                   (long long)tp, (long long)pp, (long long)dp, (long long)p->devices);
+    pz_raise(call, PZ_BAD_USE,
+             "tp %lld x pp %lld x dp %lld with %lld devices; accepted: at most that", (long long)tp,
+             (long long)pp, (long long)dp, (long long)p->devices);
   if (p->batch % mbs || p->batch / mbs % dp)
-    return pz_fail(
-        err, PZ_BAD_USE,
-        "a batch of %lld is not divided by mbs %lld x dp %lld; accepted: a multiple of these",
-        (long long)p->batch, (long long)mbs, (long long)dp);
-  return PZ_OK;
+    pz_raise(call, PZ_BAD_USE,
+             "a batch of %lld is not divided by mbs %lld x dp %lld; accepted: a multiple of these",
+             (long long)p->batch, (long long)mbs, (long long)dp);
 }
 
-/* ---- the answer ----------------------------------------------------------------------------- */
+static void free_text(void *text) { pz_free(text); }
 
-static enum pz_status detail(const struct pz_plan_question *q, const struct pz_found_plan *found,
-                             bool events, struct pz_training_run **out, struct pz_error *err) {
-  struct pz_plan p = found->plan;
-  if (!p.zero) p.shard = 0; /* nothing is sharded: it need not divide the replicas */
-  enum pz_status status =
-      pz_training_predict(q->job.model, q->job.chip, q->job.net, &p, events, out, err);
-  if (status == PZ_OK) assert((*out)->p.step_s == found->p.step_s);
-  return status;
-}
-
-static bool same_plan(const struct pz_found_plan *a, const struct pz_found_plan *b) {
-  return a->p.step_s == b->p.step_s && a->p.peak_bytes == b->p.peak_bytes &&
-         a->plan.tp == b->plan.tp && pz_plan_cp(&a->plan) == pz_plan_cp(&b->plan) &&
-         a->plan.pp == b->plan.pp && a->plan.vpp == b->plan.vpp && a->plan.mbs == b->plan.mbs &&
-         pz_plan_ep(&a->plan) == pz_plan_ep(&b->plan) && a->plan.zero == b->plan.zero;
-}
-
-/* The chosen one first; then the best of other kinds. */
-static enum pz_status detail_all(const struct pz_plan_question *q, const struct pz_found_plans *f,
-                                 bool events, struct pz_training_plans *out, struct pz_arena *arena,
-                                 struct pz_error *err) {
-  enum pz_status status = PZ_OK;
-  out->certificate = f->certificate;
-  out->experts = f->experts;
-  out->late = f->late;
-  out->stopped = f->stopped;
-  out->runs = pz_arena_alloc(arena, f->n_kinds + 2, sizeof(struct pz_training_run *));
-  out->warning = pz_arena_strdup(arena, f->warning);
-  if (!out->runs || !out->warning) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  if (!f->n) return f->has_least ? detail(q, &f->least, false, &out->least, err) : PZ_OK;
-  status = detail(q, &f->simplest, events, &out->runs[0], err);
-  out->n = status == PZ_OK;
-  if (status == PZ_OK && !same_plan(&f->simplest, &f->list[0]))
-    status = detail(q, &f->list[0], false, &out->fastest, err);
-  for (uint32_t i = 0; i < f->n_kinds && status == PZ_OK; i++) {
-    status = detail(q, &f->list[f->n + i], false, &out->runs[out->n], err);
-    if (status == PZ_OK) out->n++;
-  }
-  return status;
-}
-
-/* ---- what the chosen plan owes to what is switched on ------------------------------------------ */
-
-/* Options of Megatron-LM, torchtitan and DeepSpeed; NULL: none. */
-static const struct {
-  int overlap;
-  const char *name, *core, *titan, *deepspeed;
-} overlap_options[] = {
-    {PZ_OVERLAP_GRAD, "grad", "--overlap-grad-reduce", NULL, "overlap_comm"},
-    {PZ_OVERLAP_PARAM, "param", "--overlap-param-gather", NULL, "stage3_prefetch_bucket_size"},
-    {PZ_OVERLAP_TP, "tp", "--tp-comm-overlap", "enable_async_tensor_parallel", NULL},
-    {PZ_OVERLAP_P2P, "p2p", NULL, NULL, NULL},
-    {PZ_OVERLAP_EP, "ep", "--overlap-moe-expert-parallel-comm",
-     "pipeline_parallel_expert_parallel_overlap", NULL}};
-
-/* The step without something, if the framework can run that. */
-static enum pz_status add_switched(const struct pz_plan_question *q, struct pz_plan without,
-                                   const char *option, struct pz_training_plans *out,
-                                   struct pz_error *err) {
-  struct pz_prediction p;
-  if (!option || !pz_framework_can(&without, NULL, NULL))
-    return option ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  enum pz_status status = pz_predict(&q->job, &without, &p, NULL, err);
-  if (status == PZ_OK)
-    out->switched[out->n_switched++] =
-        (struct pz_switched){option, p.step_s / out->runs[0]->p.step_s - 1};
-  return status;
-}
-
-static enum pz_status find_switched(const struct pz_plan_question *q, struct pz_training_plans *out,
-                                    struct pz_arena *arena, struct pz_error *err) {
-  enum { OVERLAPS = sizeof overlap_options / sizeof *overlap_options };
-  const struct pz_plan *p = &out->runs[0]->plan;
-  const struct pz_framework *f = pz_plan_framework(p);
-  enum pz_status status = PZ_OK;
-  out->switched = pz_arena_alloc(arena, OVERLAPS + 2, sizeof *out->switched);
-  if (!out->switched) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  for (size_t i = 0; i < OVERLAPS && status == PZ_OK; i++) {
-    int bit = overlap_options[i].overlap;
-    const char *flag = f->rules == PZ_RULES_CORE        ? overlap_options[i].core
-                       : f->rules == PZ_RULES_TITAN     ? overlap_options[i].titan
-                       : f->rules == PZ_RULES_DEEPSPEED ? overlap_options[i].deepspeed
-                                                        : NULL;
-    struct pz_plan without = *p;
-    without.overlap &= ~bit;
-    if (!(pz_plan_overlap(p) & bit) || f->plan.overlap & bit) continue;
-    status = add_switched(q, without,
-                          pz_arena_printf(arena, "overlap %s%s%s%s", overlap_options[i].name,
-                                          flag ? " (" : "", flag ? flag : "", flag ? ")" : ""),
-                          out, err);
-  }
-  struct pz_plan alltoall = *p, eager = *p;
-  alltoall.dispatcher = (int)f->dispatcher;
-  eager.cuda_graphs = 0;
-  if (status == PZ_OK && pz_plan_ep(p) > 1 && p->dispatcher != alltoall.dispatcher)
-    status = add_switched(q, alltoall,
-                          pz_arena_printf(arena, "dispatcher %s (--moe-flex-dispatcher-backend)",
-                                          pz_dispatcher_names[p->dispatcher]),
-                          out, err);
-  if (status == PZ_OK && p->cuda_graphs)
-    status = add_switched(q, eager, "cuda_graphs (--cuda-graph-impl transformer_engine)", out, err);
-  return status;
-}
-
-/* What it would be to leave no device idle. */
-static enum pz_status find_all_devices(const struct pz_plan_question *q, struct pz_arena *arena,
-                                       struct pz_training_plans *out, struct pz_error *err) {
-  struct pz_plan_question all = *q;
-  struct pz_found_plans found;
-  struct pz_error why = {0};
-  if (pz_plan_devices(&out->runs[0]->plan) == q->plan.devices) return PZ_OK;
-  all.all_devices = true;
-  all.top = 1;
-  all.kinds = 0;
-  enum pz_status status = pz_plan_search(&all, arena, &found, &why);
-  if (status == PZ_NO_MEMORY) return pz_fail(err, status, "%s", why.message);
-  return status == PZ_OK && found.n ? detail(q, &found.simplest, false, &out->all_devices, err)
-                                    : PZ_OK;
-}
-
-static enum pz_status search(const struct pz_job *job, const struct pz_training_place_options *o,
-                             struct pz_training_plans *out, struct pz_arena *held,
-                             struct pz_error *err) {
-  struct pz_cluster wide;
-  struct pz_job at = *job;
-  struct pz_progress progress;
-  atomic_bool stop = false;
-  struct pz_plan_question q;
-  struct pz_found_plans found;
-  struct pz_arena arena;
+/* Makes the question of the options.  Texts and the network live as long as the call and `wide`. */
+static struct pz_plan_question place_question(struct pz_call *call, const struct pz_job *job,
+                                              const struct pz_training_place_options *o,
+                                              struct pz_cluster *wide) {
+  struct pz_job on = *job;
   char *config = NULL;
-  enum pz_status status = pz_cluster_take(job->net, o->plan.devices, &wide, &at.net, err);
-  if (status == PZ_OK) status = pz_model_config(job->model, &config, err);
-  at.config = config;
-  if (status == PZ_OK) status = pz_plan_question_of(&at, &o->plan, o->pinned, &q, err);
-  if (status != PZ_OK) return pz_free(config), status;
+  pz_must(call, pz_cluster_take(job->net, o->plan.devices, wide, &on.net, pz_call_error(call)));
+  pz_must(call, pz_model_config(job->model, &config, pz_call_error(call)));
+  if (config) pz_defer(call, free_text, config);
+  on.config = config;
+  struct pz_plan_question q = pz_plan_question_make(call, &on, &o->plan, o->pinned);
   q.uniform = o->uniform;
   q.all_devices = o->all_devices;
   q.objective = (enum pz_plan_objective)o->objective;
@@ -218,265 +92,460 @@ static enum pz_status search(const struct pz_job *job, const struct pz_training_
   q.kinds = o->top > 1 ? o->top - 1 : 0;
   q.threads = o->threads;
   if (o->seconds > 0) q.end_s = pz_clock_s() + o->seconds;
+  return q;
+}
+
+/* ---- the answer ----------------------------------------------------------------------------- */
+
+/* Predicts a plan that was found, with its detail. */
+static struct pz_training_run *predict_found(struct pz_call *call, const struct pz_plan_question *q,
+                                             const struct pz_found_plan *found, bool events) {
+  struct pz_training_run *run = NULL;
+  struct pz_plan p = found->plan;
+  if (!p.zero) p.shard = 0; /* nothing is sharded, so that it need not divide the replicas */
+  pz_must(call, pz_training_predict(q->job.model, q->job.chip, q->job.net, &p, events, &run,
+                                    pz_call_error(call)));
+  assert(run->p.step_s == found->p.step_s);
+  return run;
+}
+
+static bool same_plan(const struct pz_found_plan *a, const struct pz_found_plan *b) {
+  return a->p.step_s == b->p.step_s && a->p.peak_bytes == b->p.peak_bytes &&
+         a->plan.tp == b->plan.tp && pz_plan_cp(&a->plan) == pz_plan_cp(&b->plan) &&
+         a->plan.pp == b->plan.pp && a->plan.vpp == b->plan.vpp && a->plan.mbs == b->plan.mbs &&
+         pz_plan_ep(&a->plan) == pz_plan_ep(&b->plan) && a->plan.zero == b->plan.zero;
+}
+
+/* Predicts the simplest of the best plans, then the best plans of other kinds. */
+static void predict_all_found(struct pz_call *call, struct pz_call *own,
+                              const struct pz_plan_question *q, const struct pz_found_plans *f,
+                              bool events, struct pz_training_plans *out) {
+  out->certificate = f->certificate;
+  out->experts = f->experts;
+  out->late = f->late;
+  out->stopped = f->stopped;
+  out->runs = pz_alloc(own, f->n_kinds + 2, sizeof(struct pz_training_run *));
+  out->warning = pz_copy_text(own, f->warning);
+  if (!f->n) {
+    if (f->has_least) out->least = predict_found(call, q, &f->least, false);
+    return;
+  }
+  out->runs[0] = predict_found(call, q, &f->simplest, events);
+  out->n = 1;
+  if (!same_plan(&f->simplest, &f->list[0]))
+    out->fastest = predict_found(call, q, &f->list[0], false);
+  for (uint32_t i = 0; i < f->n_kinds; i++) {
+    out->runs[out->n] = predict_found(call, q, &f->list[f->n + i], false);
+    out->n++;
+  }
+}
+
+/* ---- what the chosen plan owes to options that are switched on ------------------------------ */
+
+/* The options of Megatron-LM, torchtitan and DeepSpeed for an overlap, or NULL. */
+static const struct {
+  int overlap;
+  const char *name, *core, *titan, *deepspeed;
+} overlap_options[] = {
+    {PZ_OVERLAP_GRAD, "grad", "--overlap-grad-reduce", NULL, "overlap_comm"},
+    {PZ_OVERLAP_PARAM, "param", "--overlap-param-gather", NULL, "stage3_prefetch_bucket_size"},
+    {PZ_OVERLAP_TP, "tp", "--tp-comm-overlap", "enable_async_tensor_parallel", NULL},
+    {PZ_OVERLAP_P2P, "p2p", NULL, NULL, NULL},
+    {PZ_OVERLAP_EP, "ep", "--overlap-moe-expert-parallel-comm",
+     "pipeline_parallel_expert_parallel_overlap", NULL}};
+
+/* Adds how much longer the step is without an option, if the framework can run that. */
+static void add_switched(struct pz_call *call, const struct pz_plan_question *q,
+                         const struct pz_plan *without, const char *option,
+                         struct pz_training_plans *out) {
+  struct pz_prediction p;
+  if (!pz_framework_can(without, NULL, NULL)) return;
+  pz_must(call, pz_predict(&q->job, without, &p, NULL, pz_call_error(call)));
+  out->switched[out->n_switched++] =
+      (struct pz_switched){option, p.step_s / out->runs[0]->p.step_s - 1};
+}
+
+static void find_switched(struct pz_call *call, struct pz_call *own,
+                          const struct pz_plan_question *q, struct pz_training_plans *out) {
+  enum { OVERLAPS = sizeof overlap_options / sizeof *overlap_options };
+  const struct pz_plan *p = &out->runs[0]->plan;
+  const struct pz_framework *f = pz_plan_framework(p);
+  out->switched = pz_alloc(own, OVERLAPS + 2, sizeof *out->switched);
+  for (size_t i = 0; i < OVERLAPS; i++) {
+    int overlap = overlap_options[i].overlap;
+    const char *name = overlap_options[i].name, *flag = NULL;
+    struct pz_plan without = *p;
+    without.overlap &= ~overlap;
+    bool is_default = f->plan.overlap & overlap;
+    if (!(pz_plan_overlap(p) & overlap) || is_default) continue;
+    if (f->rules == PZ_RULES_CORE) flag = overlap_options[i].core;
+    if (f->rules == PZ_RULES_TITAN) flag = overlap_options[i].titan;
+    if (f->rules == PZ_RULES_DEEPSPEED) flag = overlap_options[i].deepspeed;
+    add_switched(call, q, &without,
+                 flag ? pz_format(own, "overlap %s (%s)", name, flag)
+                      : pz_format(own, "overlap %s", name),
+                 out);
+  }
+  struct pz_plan alltoall = *p, eager = *p;
+  alltoall.dispatcher = (int)f->dispatcher;
+  eager.cuda_graphs = 0;
+  if (pz_plan_ep(p) > 1 && p->dispatcher != alltoall.dispatcher)
+    add_switched(call, q, &alltoall,
+                 pz_format(own, "dispatcher %s (--moe-flex-dispatcher-backend)",
+                           pz_dispatcher_names[p->dispatcher]),
+                 out);
+  if (p->cuda_graphs)
+    add_switched(call, q, &eager, "cuda_graphs (--cuda-graph-impl transformer_engine)", out);
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+struct all_devices_search {
+  const struct pz_plan_question *q;
+  struct pz_training_plans *out;
+};
+
+/* If the chosen plan leaves devices idle, finds the best plan that does not. */
+static void find_all_devices(struct pz_call *call, void *ctx) {
+  struct all_devices_search *search = ctx;
+  struct pz_plan_question all = *search->q;
+  all.all_devices = true;
+  all.top = 1;
+  all.kinds = 0;
+  const struct pz_found_plans *found = pz_find_plans(call, &all);
+  if (found->n) search->out->all_devices = predict_found(call, &all, &found->simplest, false);
+}
+
+static void search_and_predict(struct pz_call *call, struct pz_call *own, const struct pz_job *job,
+                               const struct pz_training_place_options *o,
+                               struct pz_training_plans *out) {
+  struct pz_cluster wide;
+  struct pz_progress progress;
+  struct pz_error err = {0};
+  atomic_bool stop = false;
+  struct pz_plan_question q = place_question(call, job, o, &wide);
   if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);
   q.progress = o->progress ? &progress : NULL;
-  pz_arena_init(&arena, NULL);
-  status = pz_plan_search(&q, &arena, &found, err);
-  if (status == PZ_OK) status = detail_all(&q, &found, o->events, out, held, err);
-  if (status == PZ_OK && out->n) status = find_switched(&q, out, held, err);
-  if (status == PZ_OK && out->n) status = find_all_devices(&q, &arena, out, err);
-  pz_arena_release(&arena);
-  pz_free(config);
-  return status;
+  const struct pz_found_plans *found = pz_find_plans(call, &q);
+  predict_all_found(call, own, &q, found, o->events, out);
+  if (!out->n) return;
+  find_switched(call, own, &q, out);
+  if (pz_plan_devices(&out->runs[0]->plan) == q.plan.devices) return;
+  /* the answer is complete without the plan on all devices, so that other errors do not matter */
+  struct all_devices_search search = {&q, out};
+  if (pz_border(find_all_devices, &search, &err) == PZ_NO_MEMORY) pz_raise_again(call, &err);
+}
+
+struct place_args {
+  const char *model;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  const struct pz_training_place_options *options;
+  struct pz_training_plans **out;
+};
+
+/* Frees the runs of an answer; a pz_close_fn. */
+static void free_runs(void *plans) {
+  struct pz_training_plans *p = plans;
+  for (uint32_t i = 0; i < p->n; i++) pz_training_run_free(p->runs[i]);
+  pz_training_run_free(p->fastest);
+  pz_training_run_free(p->all_devices);
+  pz_training_run_free(p->least);
+}
+
+static void check_and_place(struct pz_call *call, void *ctx) {
+  struct place_args *x = ctx;
+  struct pz_training_place_options o = pz_training_place_options_default();
+  struct pz_job job = {.model = x->model, .chip = x->chip, .net = x->net};
+  struct pz_call own;
+  pz_require_options(call, &o, sizeof o, x->options, "pz_training_place_options_default");
+  pz_require(call, x->model, "model");
+  pz_require(call, x->out, "out");
+  pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
+  pz_must(call, pz_plan_check_ranges(&o.plan, pz_call_error(call)));
+  pz_require_range(call, "devices", o.plan.devices, 1, 1 << 24);
+  pz_require_range(call, "batch", o.plan.batch, 1, 1 << 24);
+  pz_require_range(call, "objective", o.objective, 0, PZ_PLAN_OBJECTIVES - 1);
+  pz_require_range(call, "top", o.top, 0, 1000);
+  pz_require_range(call, "risk", o.risk, 0, PZ_RISK_NONE);
+  check_pins(call, &o);
+  if (!(o.seconds >= 0 && o.seconds <= 1e9))
+    pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);
+  struct pz_training_plans *out = pz_object_new(call, sizeof *out, &own);
+  pz_defer(call, free_runs, out);
+  search_and_predict(call, &own, &job, &o, out);
+  pz_undefer(call, out); /* free_runs */
+  *x->out = pz_object_keep(call, out);
 }
 
 enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
                                  const struct pz_cluster *net,
                                  const struct pz_training_place_options *options,
                                  struct pz_training_plans **out, struct pz_error *err) {
-  struct pz_training_place_options o = pz_training_place_options_default();
-  struct pz_job job = {.model = model, .chip = chip, .net = net};
-  enum pz_status status =
-      pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {model, "model"}, {out, "out"});
-  if (status == PZ_OK) status = pz_chip_check(chip, err);
-  if (status == PZ_OK) status = pz_plan_check_ranges(&o.plan, err);
-  if (status == PZ_OK) status = pz_need_range("devices", o.plan.devices, 1, 1 << 24, err);
-  if (status == PZ_OK) status = pz_need_range("batch", o.plan.batch, 1, 1 << 24, err);
-  if (status == PZ_OK)
-    status = pz_need_range("objective", o.objective, 0, PZ_PLAN_OBJECTIVES - 1, err);
-  if (status == PZ_OK) status = pz_need_range("top", o.top, 0, 1000, err);
-  if (status == PZ_OK) status = pz_need_range("risk", o.risk, 0, PZ_RISK_NONE, err);
-  if (status == PZ_OK) status = check_pins(&o, err);
-  if (status == PZ_OK && !(o.seconds >= 0 && o.seconds <= 1e9))
-    status = pz_fail(err, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);
-  if (status != PZ_OK) return status;
-  struct pz_arena *arena;
-  void *made;
-  status = pz_held_new(sizeof **out, "the plans", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  status = search(&job, &o, made, arena, err);
-  if (status == PZ_OK)
-    *out = made;
-  else
-    pz_training_plans_free(made);
-  return status;
+  struct place_args x = {model, chip, net, options, out};
+  return pz_border(check_and_place, &x, err);
 }
 
 void pz_training_plans_free(struct pz_training_plans *p) {
-  if (!p) return;
-  for (uint32_t i = 0; i < p->n; i++) pz_training_run_free(p->runs[i]);
-  pz_training_run_free(p->fastest);
-  pz_training_run_free(p->all_devices);
-  pz_training_run_free(p->least);
-  pz_held_free(p);
+  if (p) free_runs(p);
+  pz_object_free(p);
 }
 
 /* ---- nothing fits --------------------------------------------------------------------------- */
 
-enum { MOST_TIMES = 64, LEAST_SEQ = 128 };
+enum { MAX_DEVICES_FACTOR = 64, MIN_SEQ = 128 };
 
-/* Has a search with these options, begun then, ended without an answer because its time was over? */
-static bool was_late(const struct pz_training_place_options *o, double begin_s,
-                     enum pz_status status) {
+/* Whether a search with these options, begun at begin_s, ended without an answer because its time was over. */
+static bool ran_out_of_time(const struct pz_training_place_options *o, double begin_s,
+                            enum pz_status status) {
   return status == PZ_NO_ANSWER && o->seconds > 0 && pz_clock_s() > begin_s + o->seconds;
 }
 
-/* The question, and the message as it grows. */
-struct answer {
+/* A question without a plan that fits, and a list of the changes with which one does. */
+struct misfit {
   const char *model;
   const struct pz_chip *chip;
   const struct pz_cluster *net;
   const struct pz_training_place_options *asked;
-  bool weak;
-  double end_s; /* of all changes together; 0: none */
-  bool late;    /* some were not decided by then */
-  char changes[560];
-  size_t n;
+  bool weak;         /* the batch grows with the devices */
+  double end_s;      /* time limit of all changes together; 0: none */
+  bool out_of_time;  /* some changes were not decided before it */
+  char changes[560]; /* text */
+  size_t n;          /* its length */
 };
 
-/* Does a plan fit with these options?  Then the change is told. */
-static enum pz_status try_change(struct answer *a, const struct pz_chip *chip,
-                                 const struct pz_training_place_options *options,
-                                 const char *change, bool *fits) {
+/* Searches a plan with these options.  Returns whether one fits; then the change is appended to the text. */
+static bool try_change(struct pz_call *call, struct misfit *m, const struct pz_chip *chip,
+                       const struct pz_training_place_options *options, const char *change) {
   struct pz_training_place_options o = *options;
-  struct pz_training_plans *p = NULL;
+  struct pz_training_plans *plans = NULL;
   struct pz_error why = {0};
   double begin_s = pz_clock_s();
-  *fits = false;
-  a->late = a->late || (a->end_s > 0 && begin_s >= a->end_s);
-  if (a->late) return PZ_OK;
-  if (a->end_s > 0) o.seconds = a->end_s - begin_s;
-  enum pz_status status = pz_training_place(a->model, chip, a->net, &o, &p, &why);
-  a->late = was_late(&o, begin_s, status);
-  *fits = status == PZ_OK && p->n > 0;
-  if (*fits) {
+  m->out_of_time = m->out_of_time || (m->end_s > 0 && begin_s >= m->end_s);
+  if (m->out_of_time) return false;
+  if (m->end_s > 0) o.seconds = m->end_s - begin_s;
+  enum pz_status status = pz_training_place(m->model, chip, m->net, &o, &plans, &why);
+  if (status == PZ_NO_MEMORY || status == PZ_STOPPED) pz_raise_again(call, &why);
+  m->out_of_time = ran_out_of_time(&o, begin_s, status);
+  bool fits = status == PZ_OK && plans->n > 0; /* other errors: the changed question has no plan */
+  if (fits) {
     char plan[256];
-    int n = snprintf(a->changes + a->n, sizeof a->changes - a->n, "%s%s (%s)", a->n ? "; " : "",
-                     change, pz_plan_text(&p->runs[0]->plan, plan, sizeof plan));
-    if (n > 0 && (size_t)n < sizeof a->changes - a->n)
-      a->n += (size_t)n;
+    int n = snprintf(m->changes + m->n, sizeof m->changes - m->n, "%s%s (%s)", m->n ? "; " : "",
+                     change, pz_plan_text(&plans->runs[0]->plan, plan, sizeof plan));
+    bool has_room = n > 0 && (size_t)n < sizeof m->changes - m->n;
+    if (has_room)
+      m->n += (size_t)n;
     else
-      a->changes[a->n] = 0; /* it is too long */
+      m->changes[m->n] = 0;
   }
-  pz_training_plans_free(p);
-  /* a question without plans is no change */
-  return status == PZ_NO_MEMORY || status == PZ_STOPPED ? status : PZ_OK;
+  pz_training_plans_free(plans);
+  return fits;
 }
 
-/* A field that was pinned, searched. */
-static enum pz_status try_pins(struct answer *a) {
-  enum pz_status status = PZ_OK;
-  for (int f = 0; f < PZ_PLAN_FIELDS && status == PZ_OK; f++) {
-    struct pz_training_place_options o = *a->asked;
+/* Searches each pinned field. */
+static void try_without_pins(struct pz_call *call, struct misfit *m) {
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+    struct pz_training_place_options o = *m->asked;
     char change[64], value[PZ_FIELD_TEXT_MOST];
-    bool fits;
     if (!(o.pinned >> f & 1)) continue;
     o.pinned &= ~(UINT64_C(1) << f);
     pz_plan_field_text(&o.plan, (enum pz_plan_field)f, value, sizeof value);
     snprintf(change, sizeof change, "without %s %.30s", pz_plan_field((enum pz_plan_field)f)->name,
              value);
-    status = try_change(a, a->chip, &o, change, &fits);
+    (void)try_change(call, m, m->chip, &o, change);
   }
-  return status;
 }
 
-static enum pz_status try_devices(struct answer *a) {
-  struct pz_training_place_options o = *a->asked;
-  enum pz_status status = PZ_OK;
+static void try_more_devices(struct pz_call *call, struct misfit *m) {
+  struct pz_training_place_options o = *m->asked;
   bool fits = false;
-  for (int64_t times = 2; times <= MOST_TIMES && !fits && status == PZ_OK; times *= 2) {
+  for (int64_t factor = 2; factor <= MAX_DEVICES_FACTOR && !fits; factor *= 2) {
     char change[48];
-    o.plan.devices = a->asked->plan.devices * times;
+    o.plan.devices = m->asked->plan.devices * factor;
     if (o.plan.devices > 1 << 24) break;
-    if (a->weak) o.plan.batch = a->asked->plan.batch * times;
+    if (m->weak) o.plan.batch = m->asked->plan.batch * factor;
     snprintf(change, sizeof change, "%" PRId64 " devices", o.plan.devices);
-    status = try_change(a, a->chip, &o, change, &fits);
+    fits = try_change(call, m, m->chip, &o, change);
   }
-  return status;
 }
 
-static enum pz_status try_hbm(struct answer *a, double least_bytes) {
-  struct pz_chip chip = *a->chip;
-  double gib = ceil(pz_hbm_needed(a->chip, &pz_constants_default, least_bytes) / 0x1p30);
+static void try_more_hbm(struct pz_call *call, struct misfit *m, double least_bytes) {
+  struct pz_chip chip = *m->chip;
+  double gib = ceil(pz_hbm_needed(m->chip, &pz_constants_default, least_bytes) / 0x1p30);
   char change[48];
-  bool fits;
   chip.hbm.bytes_per_stack = (int64_t)ceil(gib * 0x1p30 / (double)chip.hbm.stacks);
   snprintf(change, sizeof change, "%.0f GiB of HBM", gib);
-  return try_change(a, &chip, a->asked, change, &fits);
+  (void)try_change(call, m, &chip, m->asked, change);
 }
 
-static enum pz_status try_seq(struct answer *a, int64_t seq) {
-  struct pz_training_place_options o = *a->asked;
-  enum pz_status status = PZ_OK;
+static void try_shorter_samples(struct pz_call *call, struct misfit *m, int64_t seq) {
+  struct pz_training_place_options o = *m->asked;
   bool fits = false;
-  for (o.plan.seq = seq / 2; o.plan.seq >= LEAST_SEQ && !fits && status == PZ_OK; o.plan.seq /= 2) {
+  for (o.plan.seq = seq / 2; o.plan.seq >= MIN_SEQ && !fits; o.plan.seq /= 2) {
     char change[48];
     snprintf(change, sizeof change, "%" PRId64 " tokens a sample", o.plan.seq);
-    status = try_change(a, a->chip, &o, change, &fits);
+    fits = try_change(call, m, m->chip, &o, change);
   }
-  return status;
 }
 
-static const struct pz_part_info *largest_part(const struct pz_training_memory *m) {
-  const struct pz_part_info *most = NULL, *part;
-  for (size_t i = 0; (part = pz_memory_part_at(i)); i++)
-    if (!most || pz_memory_part(m, part) > pz_memory_part(m, most)) most = part;
-  return most;
-}
-
-/* Weights that could be divided further, if the framework did. */
-static const char *framework_note(const struct pz_training_run *r) {
-  struct pz_plan sharded = r->plan;
-  sharded.zero = 3;
-  return r->plan.pp > 1 && r->plan.zero < 2 && !pz_framework_can(&sharded, NULL, NULL)
-             ? "; this framework has ZeRO 2 and 3 only without pipeline stages"
-             : "";
-}
-
-static enum pz_status tell_changes(const struct answer *a, const struct pz_training_run *r,
-                                   struct pz_error *err) {
-  const struct pz_part_info *part = largest_part(&r->p.peak);
+/* Raises the error that says what lacks memory, and with which changes a plan fits. */
+_Noreturn static void raise_misfit(struct pz_call *call, const struct misfit *m,
+                                   const struct pz_training_run *r) {
+  const struct pz_part_info *largest = NULL, *part;
   char name[120], plan[256];
-  return pz_fail(err, PZ_NO_ANSWER,
-                 "no plan of %s fits on %" PRId64
-                 " x %s: the least is at most %.1f GB a device of %.1f GB usable "
-                 "(%s), most of it %s, %.1f GB%s. Fits with: %s%s",
-                 pz_text_plain(pz_text_copy(name, sizeof name, a->model)), a->asked->plan.devices,
-                 a->chip->name, r->p.needed_bytes / 1e9, r->p.usable_bytes / 1e9,
-                 pz_plan_text(&r->plan, plan, sizeof plan), part->label,
-                 pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
-                 a->n      ? a->changes
-                 : a->late ? "no change that was tried"
-                           : "no single change of devices, HBM or sequence length",
-                 a->late ? "; the time was over before all changes were tried" : "");
+  for (size_t i = 0; (part = pz_memory_part_at(i)); i++)
+    if (!largest || pz_memory_part(&r->p.peak, part) > pz_memory_part(&r->p.peak, largest))
+      largest = part;
+  struct pz_plan zero_3 = r->plan;
+  zero_3.zero = 3;
+  bool cannot_shard = r->plan.pp > 1 && r->plan.zero < 2 && !pz_framework_can(&zero_3, NULL, NULL);
+  const char *changes = m->changes;
+  if (!m->n && m->out_of_time) changes = "no change that was tried";
+  if (!m->n && !m->out_of_time) changes = "no single change of devices, HBM or sequence length";
+  pz_raise(call, PZ_NO_ANSWER,
+           "no plan of %s fits on %" PRId64
+           " x %s: the least is at most %.1f GB a device of %.1f GB usable "
+           "(%s), most of it %s, %.1f GB%s. Fits with: %s%s",
+           pz_text_plain(pz_text_copy(name, sizeof name, m->model)), m->asked->plan.devices,
+           m->chip->name, r->p.needed_bytes / 1e9, r->p.usable_bytes / 1e9,
+           pz_plan_text(&r->plan, plan, sizeof plan), largest->label,
+           pz_memory_part(&r->p.peak, largest) / 1e9,
+           cannot_shard ? "; this framework has ZeRO 2 and 3 only without pipeline stages" : "",
+           changes, m->out_of_time ? "; the time was over before all changes were tried" : "");
+}
+
+struct misfit_args {
+  const char *model;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  const struct pz_training_place_options *options;
+  bool weak;
+  const struct pz_training_plans *plans;
+};
+
+/* Explains why no plan fits; always raises. */
+static void explain_misfit(struct pz_call *call, void *ctx) {
+  const struct misfit_args *x = ctx;
+  struct pz_training_place_options o = pz_training_place_options_default();
+  const struct pz_training_plans *p = x->plans;
+  struct misfit m = {
+      .model = x->model, .chip = x->chip, .net = x->net, .asked = &o, .weak = x->weak};
+  pz_require_options(call, &o, sizeof o, x->options, "pz_training_place_options_default");
+  pz_require(call, x->model, "model");
+  pz_require(call, x->chip, "chip");
+  pz_require(call, p, "plans");
+  if (p->n) pz_raise(call, PZ_BAD_USE, "a plan fits");
+  if (!p->least && p->certificate.by_memory)
+    pz_raise(call, PZ_NO_ANSWER,
+             "no plan has what offload asks for within the host's memory, %.1f GB usable for "
+             "each device; accepted: less of it",
+             pz_usable_host_bytes(x->chip, &pz_constants_default) / 1e9);
+  if (!p->least)
+    pz_raise(call, PZ_BAD_USE,
+             "no plan has these degrees on %" PRId64 " devices with a batch of %" PRId64
+             "; accepted: vpp whose chunks divide the layers, with microbatches that "
+             "stages divide, and a ZeRO stage that the framework has",
+             o.plan.devices, o.plan.batch);
+  o.tie = 0; /* any plan that fits is sufficient */
+  if (o.seconds > 0) m.end_s = pz_clock_s() + o.seconds;
+  try_without_pins(call, &m);
+  try_more_devices(call, &m);
+  try_more_hbm(call, &m, p->least->p.needed_bytes);
+  if (!m.n) try_shorter_samples(call, &m, p->least->plan.seq);
+  raise_misfit(call, &m, p->least);
 }
 
 enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip *chip,
                                         const struct pz_cluster *net,
                                         const struct pz_training_place_options *options, bool weak,
                                         const struct pz_training_plans *p, struct pz_error *err) {
-  struct pz_training_place_options o = pz_training_place_options_default();
-  struct answer a = {.model = model, .chip = chip, .net = net, .asked = &o, .weak = weak};
-  enum pz_status status =
-      pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {model, "model"}, {chip, "chip"}, {p, "plans"});
-  if (status == PZ_OK && p->n) status = pz_fail(err, PZ_BAD_USE, "a plan fits");
-  if (status == PZ_OK && !p->least && p->certificate.by_memory)
-    return pz_fail(err, PZ_NO_ANSWER,
-                   "no plan has what offload asks for within the host's memory, %.1f GB usable for "
-                   "each device; accepted: less of it",
-                   pz_usable_host_bytes(chip, &pz_constants_default) / 1e9);
-  if (status == PZ_OK && !p->least)
-    status = pz_fail(err, PZ_BAD_USE,
-                     "no plan has these degrees on %" PRId64 " devices with a batch of %" PRId64
-                     "; accepted: vpp whose chunks divide the layers, with microbatches that "
-                     "stages divide, and a ZeRO stage that the framework has",
-                     o.plan.devices, o.plan.batch);
-  o.tie = 0; /* any plan that fits will do */
-  if (o.seconds > 0) a.end_s = pz_clock_s() + o.seconds;
-  if (status == PZ_OK) status = try_pins(&a);
-  if (status == PZ_OK) status = try_devices(&a);
-  if (status == PZ_OK) status = try_hbm(&a, p->least->p.needed_bytes);
-  if (status == PZ_OK && !a.n) status = try_seq(&a, p->least->plan.seq);
-  if (status == PZ_NO_MEMORY) return pz_fail(err, status, "out of memory for the plans");
-  if (status == PZ_STOPPED) return pz_fail(err, status, "stopped");
-  return status == PZ_OK ? tell_changes(&a, p->least, err) : status;
+  struct misfit_args x = {model, chip, net, options, weak, p};
+  return pz_border(explain_misfit, &x, err);
 }
 
 /* ---- scaling -------------------------------------------------------------------------------- */
 
-/* Idle devices are paid for: they count. */
-static void rate_row(struct pz_scaling_row *x) {
-  x->run = x->plans->n ? x->plans->runs[0] : NULL;
-  if (x->run) x->tokens_per_s_per_device = x->run->p.tokens / x->run->p.step_s / (double)x->devices;
-}
-
-static enum pz_status scale_row(const struct pz_job *job, const struct pz_training_place_options *o,
-                                int64_t batch_per_device, struct pz_scaling_row *x,
-                                struct pz_error *err) {
+/* Finds the best plan for the row's number of devices.  A row without plans whose time was over does not end the others.
+ * Returns false if the search was stopped. */
+static bool scale_row(struct pz_call *call, const struct pz_job *job,
+                      const struct pz_training_place_options *o, int64_t batch_per_device,
+                      struct pz_scaling_row *row, struct pz_error *why) {
   struct pz_training_place_options at = *o;
-  struct pz_error why = {0};
-  struct pz_arena *arena;
-  void *none;
   double begin_s = pz_clock_s();
-  at.plan.devices = x->devices;
-  if (batch_per_device) at.plan.batch = batch_per_device * x->devices;
-  x->batch = at.plan.batch;
-  enum pz_status status = pz_training_place(job->model, job->chip, job->net, &at, &x->plans, &why);
-  if (status == PZ_STOPPED) return pz_fail(err, status, "%s", why.message);
-  if (was_late(&at, begin_s, status)) { /* a row without plans, the others have theirs */
-    status = pz_held_new(sizeof *x->plans, "the plans", &none, &arena, err);
-    if (status != PZ_OK) return status;
-    x->plans = none;
-    x->plans->stopped = true;
-    return PZ_OK;
+  at.plan.devices = row->devices;
+  if (batch_per_device) at.plan.batch = batch_per_device * row->devices;
+  row->batch = at.plan.batch;
+  enum pz_status status = pz_training_place(job->model, job->chip, job->net, &at, &row->plans, why);
+  if (status == PZ_STOPPED) return false;
+  if (ran_out_of_time(&at, begin_s, status)) {
+    struct pz_call own;
+    struct pz_training_plans *none = pz_object_new(call, sizeof *none, &own);
+    none->stopped = true;
+    row->plans = pz_object_keep(call, none);
+    return true;
   }
   if (status != PZ_OK)
-    return pz_fail(err, status, "%lld device%s: %s", (long long)x->devices,
-                   pz_text_s((double)x->devices), why.message);
-  rate_row(x);
-  return PZ_OK;
+    pz_raise(call, status, "%lld device%s: %s", (long long)row->devices,
+             pz_text_s((double)row->devices), why->message);
+  row->run = row->plans->n ? row->plans->runs[0] : NULL;
+  if (row->run) /* idle devices count, because they are paid for */
+    row->tokens_per_s_per_device = row->run->p.tokens / row->run->p.step_s / (double)row->devices;
+  return true;
+}
+
+/* Frees the plans of all rows; a pz_close_fn. */
+static void free_rows(void *scaling) {
+  struct pz_scaling *s = scaling;
+  for (uint32_t i = 0; i < s->n_rows; i++) pz_training_plans_free(s->rows[i].plans);
+}
+
+struct scale_args {
+  const char *model;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  const struct pz_training_place_options *options;
+  const struct pz_choices *devices;
+  int64_t batch_per_device;
+  struct pz_scaling **out;
+};
+
+static void scale_devices(struct pz_call *call, void *ctx) {
+  struct scale_args *x = ctx;
+  struct pz_training_place_options o = pz_training_place_options_default();
+  struct pz_job job = {.model = x->model, .chip = x->chip, .net = x->net};
+  struct pz_call own;
+  double first = 0; /* tokens per second and device of the first row with a plan */
+  pz_require_options(call, &o, sizeof o, x->options, "pz_training_place_options_default");
+  pz_require(call, x->devices, "devices");
+  pz_require(call, x->out, "out");
+  pz_require_range(call, "devices", x->devices->n, 1, PZ_CHOICES_MOST);
+  pz_require_range(call, "batch_per_device", x->batch_per_device, 0, 1 << 24);
+  struct pz_scaling *s = pz_object_new(call, sizeof *s, &own);
+  pz_defer(call, free_rows, s);
+  s->weak = x->batch_per_device > 0;
+  s->rows = pz_alloc(&own, (size_t)x->devices->n, sizeof *s->rows);
+  for (int i = 0; i < x->devices->n; i++) {
+    struct pz_scaling_row *row = &s->rows[s->n_rows++];
+    struct pz_error why = {0};
+    row->devices = x->devices->v[i];
+    if (!scale_row(call, &job, &o, x->batch_per_device, row, &why)) {
+      if (i == 0) pz_raise_again(call, &why);
+      s->n_rows--; /* the rows before are the answer */
+      break;
+    }
+    if (!(first > 0)) first = row->tokens_per_s_per_device;
+    if (first > 0) row->efficiency = row->tokens_per_s_per_device / first;
+  }
+  if (!(first > 0)) {
+    const struct pz_training_plans *last = s->rows[s->n_rows - 1].plans;
+    struct misfit_args misfit = {x->model, x->chip, x->net, &o, s->weak, last};
+    if (last->stopped)
+      pz_raise(call, PZ_NO_ANSWER,
+               "the time was over before a plan was found that fits; accepted: more seconds");
+    explain_misfit(call, &misfit);
+  }
+  pz_undefer(call, s); /* free_rows */
+  *x->out = pz_object_keep(call, s);
 }
 
 enum pz_status pz_training_scale(const char *model, const struct pz_chip *chip,
@@ -484,51 +553,11 @@ enum pz_status pz_training_scale(const char *model, const struct pz_chip *chip,
                                  const struct pz_training_place_options *options,
                                  const struct pz_choices *devices, int64_t batch_per_device,
                                  struct pz_scaling **out, struct pz_error *err) {
-  struct pz_training_place_options o = pz_training_place_options_default();
-  struct pz_job job = {.model = model, .chip = chip, .net = net};
-  struct pz_arena *arena;
-  void *made = NULL;
-  double first = 0;
-  enum pz_status status =
-      pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {devices, "devices"}, {out, "out"});
-  if (status == PZ_OK) status = pz_need_range("devices", devices->n, 1, PZ_CHOICES_MOST, err);
-  if (status == PZ_OK)
-    status = pz_need_range("batch_per_device", batch_per_device, 0, 1 << 24, err);
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the plans", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  struct pz_scaling *s = made;
-  s->weak = batch_per_device > 0;
-  s->rows = pz_arena_alloc(arena, (size_t)devices->n, sizeof *s->rows);
-  if (!s->rows) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  for (int i = 0; i < devices->n && status == PZ_OK; i++) {
-    struct pz_scaling_row *x = &s->rows[s->n_rows++];
-    x->devices = devices->v[i];
-    status = scale_row(&job, &o, batch_per_device, x, err);
-    if (status == PZ_STOPPED && i > 0) { /* rows until then are an answer */
-      s->n_rows--;
-      if (err) *err = (struct pz_error){0};
-      status = PZ_OK;
-      break;
-    }
-    if (!(first > 0)) first = x->tokens_per_s_per_device;
-    if (first > 0) x->efficiency = x->tokens_per_s_per_device / first;
-  }
-  const struct pz_training_plans *last =
-      s->n_rows && status == PZ_OK ? s->rows[s->n_rows - 1].plans : NULL;
-  if (last && !(first > 0) && last->stopped)
-    status = pz_fail(err, PZ_NO_ANSWER,
-                     "the time was over before a plan was found that fits; accepted: more seconds");
-  else if (last && !(first > 0))
-    status = pz_training_nothing_fits(model, chip, net, &o, s->weak, last, err);
-  if (status == PZ_OK)
-    *out = s;
-  else
-    pz_scaling_free(s);
-  return status;
+  struct scale_args x = {model, chip, net, options, devices, batch_per_device, out};
+  return pz_border(scale_devices, &x, err);
 }
 
 void pz_scaling_free(struct pz_scaling *s) {
-  for (uint32_t i = 0; s && i < s->n_rows; i++) pz_training_plans_free(s->rows[i].plans);
-  pz_held_free(s);
+  if (s) free_rows(s);
+  pz_object_free(s);
 }
