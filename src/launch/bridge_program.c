@@ -1,25 +1,27 @@
-/* A program for NeMo's Megatron Bridge, as far as `--emit nemo` writes it: fields of the model, of precision and optimizer
- * ("model.hidden_size = 8192"), and keywords of DistributedDataParallelConfig and TrainingConfig.  They set what
- * arguments of Megatron-LM do, so each is read as the argument it stands for, in its line. */
+/* Reader of a program for NeMo's Megatron Bridge, in the form that `--emit nemo` writes: fields of the model, precision
+ * and optimizer ("model.hidden_size = 8192"), and keywords of DistributedDataParallelConfig and TrainingConfig.
+ *
+ * Every field sets what an argument of Megatron-LM sets.  write_arguments() therefore rewrites the program as arguments, each
+ * on the line of its field, and pz_megatron_read() reads these.  Adapters, which Megatron-LM has no arguments for, are read by
+ * read_adapters(). */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/status.h"
+#include "core/buffer.h"
 #include "launch/megatron_args.h"
 #include "launch/run_readers.h"
 #include "plan/plan.h"
 
-enum { MOST_BYTES = 1 << 20 };
+enum { MOST_PROGRAM_BYTES = 1 << 20 };
 
-/* Fields that are called otherwise than their argument; of those that turn off, the argument that they leave out.
- * NULL: nothing that a plan says. */
-static const struct renamed {
+/* Fields whose argument has another name.  A field with `off` stands for an argument that turns it off.  An argument NULL
+ * stands for a field that a plan does not depend on. */
+static const struct renamed_field {
   const char *field, *argument;
   bool off;
-} renamed[] = {
+} renamed_fields[] = {
     {"num_moe_experts", "num-experts", false},
     {"layernorm_epsilon", "norm-epsilon", false},
     {"gated_linear_unit", "swiglu", false},
@@ -52,137 +54,156 @@ static const struct renamed {
     {"use_te_rng_tracker", NULL, false},
 };
 
-static bool is_word(const char *word, size_t n, const char *text) {
-  return strlen(text) == n && memcmp(word, text, n) == 0;
+/* A part of the program. */
+struct span {
+  const char *text;
+  size_t n;
+};
+
+static bool is_span(struct span span, const char *text) {
+  return strlen(text) == span.n && memcmp(span.text, text, span.n) == 0;
 }
 
-/* A value of Python's as words: strings and lists without their signs, a type or member by its last name. */
-static void put_value(const char *value, size_t n, FILE *out) {
-  bool list = n && *value == '[', text = n && (*value == '"' || *value == '\'');
-  fputs(list ? " " : " '", out);
-  if (!list && !text && memchr(value, '.', n) && isalpha((unsigned char)*value)) {
-    const char *dot = memchr(value, '.', n);
-    n -= (size_t)(dot + 1 - value);
-    value = dot + 1;
+/* Returns a span without the spaces at its beginning and its end. */
+static struct span trim_spaces(struct span span) {
+  while (span.n && *span.text == ' ') {
+    span.text++;
+    span.n--;
   }
-  if (is_word(value, n, "bfloat16")) value = "bf16", n = 4;
-  if (is_word(value, n, "uint8")) value = "fp8", n = 3;
-  if (is_word(value, n, "float16")) value = "fp16", n = 4;
-  for (size_t i = 0; i < n; i++)
-    if (list && strchr("[],\"'", value[i]))
+  while (span.n && span.text[span.n - 1] == ' ') span.n--;
+  return span;
+}
+
+/* Writes a value of Python as words of a shell: strings and lists without quotes and brackets, a type or a member of an
+ * enumeration by its last name. */
+static void write_value(struct span value, FILE *out) {
+  static const char *const types[][2] = {
+      {"bfloat16", "bf16"}, {"uint8", "fp8"}, {"float16", "fp16"}};
+  bool is_list = value.n && *value.text == '[';
+  bool is_string = value.n && (*value.text == '"' || *value.text == '\'');
+  const char *dot = memchr(value.text, '.', value.n);
+  if (!is_list && !is_string && dot && isalpha((unsigned char)*value.text)) {
+    value.n -= (size_t)(dot + 1 - value.text);
+    value.text = dot + 1;
+  }
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (is_span(value, types[i][0])) value = (struct span){types[i][1], strlen(types[i][1])};
+  fputs(is_list ? " " : " '", out);
+  for (size_t i = 0; i < value.n; i++) {
+    char c = value.text[i];
+    if (is_list && strchr("[],\"'", c))
       fputc(' ', out);
-    else if (!strchr("\"'\\$`", value[i])) /* nothing of it is a shell's */
-      fputc(value[i], out);
-  if (!list) fputc('\'', out);
+    else if (!strchr("\"'\\$`", c)) /* no character that a shell interprets */
+      fputc(c, out);
+  }
+  if (!is_list) fputc('\'', out);
 }
 
-/* NAME=VALUE of a field or keyword: a truth is an argument or none. */
-static void put_field(const char *field, size_t n, const char *value, size_t length, FILE *out) {
-  bool yes = is_word(value, length, "True"), no = is_word(value, length, "False");
-  bool off = false, same = true;
-  const char *name = NULL;
-  if (is_word(value, length, "None")) return;
-  for (size_t i = 0; i < sizeof renamed / sizeof *renamed && same; i++) {
-    if (!is_word(field, n, renamed[i].field)) continue;
-    same = false;
-    off = renamed[i].off;
-    name = renamed[i].argument;
+/* Writes a field or keyword NAME=VALUE as an argument.  A truth value is a flag or nothing. */
+static void write_field(struct span field, struct span value, FILE *out) {
+  bool is_true = is_span(value, "True"), is_false = is_span(value, "False");
+  bool off = false, has_own_name = true;
+  const char *argument = NULL;
+  if (is_span(value, "None")) return;
+  for (size_t i = 0; i < sizeof renamed_fields / sizeof *renamed_fields; i++) {
+    if (!is_span(field, renamed_fields[i].field)) continue;
+    has_own_name = false;
+    off = renamed_fields[i].off;
+    argument = renamed_fields[i].argument;
+    break;
   }
-  for (int f = 0; f < PZ_PLAN_FIELDS && same; f++) {
-    const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
-    const char *own = x->in[PZ_LAUNCH_BRIDGE], *megatron = x->in[PZ_LAUNCH_MEGATRON];
-    if (!own || !megatron || !is_word(field, n, own)) continue;
-    same = false;
-    name = megatron + 2;
+  for (int f = 0; f < PZ_PLAN_FIELDS && has_own_name; f++) {
+    const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)f);
+    const char *bridge = info->in[PZ_LAUNCH_BRIDGE], *megatron = info->in[PZ_LAUNCH_MEGATRON];
+    if (!bridge || !megatron || !is_span(field, bridge)) continue;
+    has_own_name = false;
+    argument = megatron + 2;
   }
-  if ((!same && !name) || ((yes || no) && yes == off)) return;
-  fprintf(out, " --%s", same ? "" : name);
-  for (size_t i = 0; i < n && same; i++) fputc(field[i] == '_' ? '-' : field[i], out);
-  if (!yes && !no) put_value(value, length, out);
+  bool is_truth = is_true || is_false;
+  bool is_default = is_truth && is_true == off;
+  if ((!has_own_name && !argument) || is_default) return;
+  fputs(" --", out);
+  if (argument) fputs(argument, out);
+  for (size_t i = 0; i < field.n && has_own_name; i++)
+    fputc(field.text[i] == '_' ? '-' : field.text[i], out);
+  if (!is_truth) write_value(value, out);
 }
 
-/* What of a program's calls is read. */
-static bool is_read_call(const char *line, size_t n) {
+/* Does the line end with the beginning of a call whose keywords are read? */
+static bool begins_read_call(struct span line) {
   static const char *const calls[] = {"DistributedDataParallelConfig(", "TrainingConfig("};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    size_t length = strlen(calls[i]);
-    if (n >= length && memcmp(line + n - length, calls[i], length) == 0) return true;
+    size_t n = strlen(calls[i]);
+    if (line.n >= n && memcmp(line.text + line.n - n, calls[i], n) == 0) return true;
   }
   return false;
 }
 
-static const char *find_text(const char *line, size_t n, const char *text) {
-  size_t length = strlen(text);
-  for (size_t i = 0; i + length <= n; i++)
-    if (memcmp(line + i, text, length) == 0) return line + i;
-  return NULL;
-}
-
-/* A line of the program as arguments; `inside`: it stands in a call that is read. */
-static void put_line(const char *line, size_t n, bool *inside, FILE *out) {
+/* Writes a line of the program as arguments.  *inside says whether the line is in a call whose keywords are read. */
+static void write_line(struct span line, bool *inside, FILE *out) {
   static const char *const objects[] = {"model.", "precision.", "optimizer.", "ddp.", "train."};
-  while (n && isspace((unsigned char)line[n - 1])) n--;
-  if (*inside && n && *line == ')') *inside = false;
-  if (is_read_call(line, n)) *inside = true;
-  if (find_text(line, n, "MLAModelProvider()")) fputs(" --multi-latent-attention", out);
-  if (find_text(line, n, "activation_func = squared_relu")) fputs(" --squared-relu", out);
-  if (find_text(line, n, "\"bf16_mixed\"")) fputs(" --bf16", out);
-  if (find_text(line, n, "\"fp16_mixed\"")) fputs(" --fp16", out);
-  const char *equals = memchr(line, '=', n);
+  static const char *const marks[][2] = {{"MLAModelProvider()", " --multi-latent-attention"},
+                                         {"activation_func = squared_relu", " --squared-relu"},
+                                         {"\"bf16_mixed\"", " --bf16"},
+                                         {"\"fp16_mixed\"", " --fp16"}};
+  while (line.n && isspace((unsigned char)line.text[line.n - 1])) line.n--;
+  if (*inside && line.n && *line.text == ')') *inside = false;
+  if (begins_read_call(line)) *inside = true;
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+    if (pz_find_text(line.text, line.n, marks[i][0])) fputs(marks[i][1], out);
+  const char *equals = memchr(line.text, '=', line.n), *end = line.text + line.n;
   if (!equals) return;
-  const char *name = line, *last = equals, *value = equals + 1, *end = line + n;
-  bool field = false;
-  for (size_t i = 0; i < sizeof objects / sizeof *objects && !field; i++) {
-    size_t length = strlen(objects[i]);
-    field = n > length && memcmp(line, objects[i], length) == 0;
-    if (field) name += length;
+  struct span name = {line.text, (size_t)(equals - line.text)};
+  struct span value = {equals + 1, (size_t)(end - equals - 1)};
+  size_t object = 0;
+  for (size_t i = 0; i < sizeof objects / sizeof *objects && !object; i++) {
+    size_t n = strlen(objects[i]);
+    if (line.n > n && memcmp(line.text, objects[i], n) == 0) object = n;
   }
-  if (!field && !(*inside && *line == ' ')) return;
-  while (name < last && *name == ' ') name++;
-  while (last > name && last[-1] == ' ') last--;
-  while (value < end && *value == ' ') value++;
-  if (!field && end > value && end[-1] == ',') end--;
-  for (const char *c = name; c < last; c++)
-    if (!isalnum((unsigned char)*c) && *c != '_') return;
-  if (last > name && end > value)
-    put_field(name, (size_t)(last - name), value, (size_t)(end - value), out);
+  bool is_keyword = !object && *inside && *line.text == ' ';
+  if (!object && !is_keyword) return;
+  name = trim_spaces((struct span){name.text + object, name.n - object});
+  value = trim_spaces(value);
+  if (is_keyword && value.n && value.text[value.n - 1] == ',') value.n--;
+  for (size_t i = 0; i < name.n; i++)
+    if (!isalnum((unsigned char)name.text[i]) && name.text[i] != '_') return;
+  if (name.n && value.n) write_field(name, value, out);
 }
 
 bool pz_bridge_is(const char *text, size_t bytes) {
-  return find_text(text, bytes, "from megatron.bridge.") != NULL;
+  return pz_find_text(text, bytes, "from megatron.bridge.") != NULL;
 }
 
-/* The text with the program's lines as arguments, and the others as they are. */
-static char *bridge_arguments(const char *text, size_t bytes) {
-  struct pz_document d = {text, bytes, 1};
-  struct pz_buffer b = {.text = NULL};
-  FILE *out = pz_buffer_stream(&b);
+/* Writes the text with the lines of the program as arguments.  Other lines of a script stay as they are. */
+static void write_arguments(const char *text, size_t bytes, FILE *out) {
+  struct pz_document program = {text, bytes, 1};
   bool inside = false;
-  (void)pz_script_document(text, bytes, ".py", &d);
-  const char *end = text + bytes;
-  for (const char *at = text, *next; out && at < end; at = next + 1) {
-    next = memchr(at, '\n', (size_t)(end - at));
-    if (!next) next = end;
-    if (at >= d.text && at < d.text + d.bytes)
-      put_line(at, (size_t)(next - at), &inside, out);
+  (void)pz_script_document(text, bytes, ".py", &program);
+  const char *end = text + bytes, *program_end = program.text + program.bytes;
+  for (const char *at = text; at < end;) {
+    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    if (!line_end) line_end = end;
+    struct span line = {at, (size_t)(line_end - at)};
+    if (at >= program.text && at < program_end)
+      write_line(line, &inside, out);
     else
-      fwrite(at, 1, (size_t)(next - at), out);
+      fwrite(line.text, 1, line.n, out);
     fputc('\n', out);
+    at = line_end + 1;
   }
-  if (out && pz_buffer_close(out)) return b.text;
-  pz_free(b.text);
-  return NULL;
 }
 
 /* ---- adapters ------------------------------------------------------------------------------- */
 
-/* Fields of LoRA (megatron/bridge/peft/lora.py) and what they are without being named; others do not matter here. */
+/* Fields of LoRA (megatron/bridge/peft/lora.py) that a plan has, with their defaults. */
 struct adapters {
-  char modules[400];
+  char modules[400]; /* names joined by + */
   double rank, dropout;
 };
+static const struct adapters default_adapters = {"linear_qkv+linear_proj+linear_fc1+linear_fc2", 32,
+                                                 0};
 
-/* The end of a value: the comma or bracket behind it. */
+/* Returns the end of a value: the comma or bracket behind it. */
 static const char *value_end(const char *at, const char *end) {
   int depth = 0;
   char quote = 0;
@@ -194,41 +215,38 @@ static const char *value_end(const char *at, const char *end) {
     } else if (depth == 0 && (*at == ',' || *at == ')')) {
       break;
     } else {
-      depth += (*at == '[' || *at == '(') - (*at == ']' || *at == ')');
+      if (*at == '[' || *at == '(') depth++;
+      if (*at == ']' || *at == ')') depth--;
     }
   }
   return at;
 }
 
-/* Of what stands there, the rest of its line, for a message. */
-static int line_part(const char *at, const char *end) {
-  int n = 0;
-  while (at + n < end && at[n] != '\n' && n < 60) n++;
-  return n;
-}
-
-static void take_modules(const char *at, const char *end, struct adapters *out) {
+static void read_modules(struct span value, struct adapters *out) {
+  const char *end = value.text + value.n;
   size_t n = 0;
-  for (; at < end && n + 2 < sizeof out->modules; at++)
+  for (const char *at = value.text; at < end && n + 2 < sizeof out->modules; at++) {
+    /* no + for a comma behind the last name; all names have underscores */
+    bool separates = *at == ',' && n && memchr(at, '_', (size_t)(end - at));
     if (isalnum((unsigned char)*at) || *at == '_')
       out->modules[n++] = *at;
-    else if (*at == ',' && n && memchr(at, '_', (size_t)(end - at))) /* not one behind the last */
+    else if (separates)
       out->modules[n++] = '+';
-  out->modules[n] = 0;
+  }
+  out->modules[n] = '\0';
 }
 
-static bool take_number(const char *at, const char *end, double *out) {
+static bool parse_adapter_number(struct span value, double *out) {
   char number[32], *rest;
-  size_t n = (size_t)(end - at);
-  if (!n || n >= sizeof number) return false;
-  memcpy(number, at, n);
-  number[n] = 0;
+  if (!value.n || value.n >= sizeof number) return false;
+  memcpy(number, value.text, value.n);
+  number[value.n] = '\0';
   *out = strtod(number, &rest);
   return rest != number && !rest[strspn(rest, " \n")] && *out >= 0;
 }
 
-/* One keyword of the call, "dim=16"; false: not one that is known, with such a value. */
-static bool take_keyword(const char *at, const char *end, struct adapters *out) {
+/* Reads one keyword of the call, such as "dim=16".  Returns false if its name is unknown or its value not accepted. */
+static bool read_keyword_argument(struct span keyword, struct adapters *out) {
   static const char *const others[] = {"alpha",
                                        "dropout_position",
                                        "lora_A_init_method",
@@ -237,78 +255,93 @@ static bool take_keyword(const char *at, const char *end, struct adapters *out) 
                                        "lora_dtype",
                                        "share_expert_adapters",
                                        "normalize_moe_lora"};
-  const char *equals = memchr(at, '=', (size_t)(end - at));
+  const char *equals = memchr(keyword.text, '=', keyword.n);
   if (!equals) return false;
-  const char *name = at, *last = equals, *value = equals + 1;
-  while (last > name && last[-1] == ' ') last--;
-  while (value < end && isspace((unsigned char)*value)) value++;
-  size_t n = (size_t)(last - name);
-  if (is_word(name, n, "dim")) return take_number(value, end, &out->rank) && out->rank >= 1;
-  if (is_word(name, n, "dropout")) return take_number(value, end, &out->dropout);
-  if (is_word(name, n, "target_modules"))
-    return *value == '[' && (take_modules(value, end, out), true);
+  struct span name = {keyword.text, (size_t)(equals - keyword.text)};
+  struct span value = {equals + 1, keyword.n - name.n - 1};
+  while (name.n && name.text[name.n - 1] == ' ') name.n--;
+  while (value.n && isspace((unsigned char)*value.text)) {
+    value.text++;
+    value.n--;
+  }
+  if (is_span(name, "dim")) return parse_adapter_number(value, &out->rank) && out->rank >= 1;
+  if (is_span(name, "dropout")) return parse_adapter_number(value, &out->dropout);
+  if (is_span(name, "target_modules")) {
+    if (!value.n || *value.text != '[') return false;
+    read_modules(value, out);
+    return true;
+  }
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (is_word(name, n, others[i])) return true;
+    if (is_span(name, others[i])) return true;
   return false;
 }
 
-/* "peft = LoRA(...)" as a plan has it.  *out NULL: the program has none. */
-static enum pz_status bridge_adapters(const char *name, const char *text, size_t bytes,
-                                      struct pz_arena *arena, const char **out,
-                                      struct pz_error *err) {
-  struct adapters a = {"linear_qkv+linear_proj+linear_fc1+linear_fc2", 32, 0};
-  const char *end = text + bytes, *at = text;
-  size_t line = 1;
-  *out = NULL;
-  for (const char *next; at < end; at = next + 1, line++) { /* the line that names them */
-    next = memchr(at, '\n', (size_t)(end - at));
-    if (!next) next = end;
-    while (at < next && *at == ' ') at++;
-    if (next - at < 5 || memcmp(at, "peft", 4) != 0 || !strchr(" =", at[4])) continue;
-    while (at < next && *at != '=') at++;
-    break;
+/* Finds the = of "peft = ..." and counts its line.  Returns the end of the text if there is none. */
+static const char *find_adapters(const char *text, const char *end, size_t *line) {
+  const char *at = text;
+  for (*line = 1; at < end; ++*line) {
+    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    if (!line_end) line_end = end;
+    while (at < line_end && *at == ' ') at++;
+    if (line_end - at >= 5 && memcmp(at, "peft", 4) == 0 && strchr(" =", at[4])) {
+      while (at < line_end && *at != '=') at++;
+      return at;
+    }
+    at = line_end + 1;
   }
-  if (at >= end) return PZ_OK;
+  return end;
+}
+
+/* Returns the adapters of "peft = LoRA(...)" as a plan names them, or NULL if the program has none. */
+static const char *read_adapters(struct pz_call *call, const char *name, const char *text,
+                                 size_t bytes) {
+  struct adapters adapters = default_adapters;
+  const char *end = text + bytes;
+  size_t line;
+  const char *at = find_adapters(text, end, &line);
+  if (at >= end) return NULL;
   for (at++; at < end && *at == ' ';) at++;
-  if (end - at >= 4 && memcmp(at, "None", 4) == 0) return PZ_OK;
-  bool good = end - at > 5 && memcmp(at, "LoRA(", 5) == 0;
-  for (at += good ? 5 : 0; good && at < end;) {
+  if (end - at >= 4 && memcmp(at, "None", 4) == 0) return NULL;
+  bool is_read = end - at > 5 && memcmp(at, "LoRA(", 5) == 0;
+  if (is_read) at += 5;
+  while (is_read && at < end) {
     while (at < end && isspace((unsigned char)*at)) at++;
     if (at < end && *at == ')') break;
     const char *last = value_end(at, end);
-    good = take_keyword(at, last, &a);
-    if (good) at = last < end && *last == ',' ? last + 1 : last;
+    is_read = read_keyword_argument((struct span){at, (size_t)(last - at)}, &adapters);
+    if (is_read) at = last < end && *last == ',' ? last + 1 : last;
   }
-  if (!good)
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:%zu: peft '%.*s'; accepted: LoRA(target_modules=[...], dim=..., alpha=..., "
-                   "dropout=...) by keywords",
-                   name, line, line_part(at, end), at);
-  *out = a.dropout > 0 ? pz_arena_printf(arena, "lora:%.0f:%s:%.10g", a.rank, a.modules, a.dropout)
-                       : pz_arena_printf(arena, "lora:%.0f:%s", a.rank, a.modules);
-  return *out ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  if (!is_read) {
+    int shown = 0; /* the rest of the line, cut to fit */
+    while (at + shown < end && at[shown] != '\n' && shown < 60) shown++;
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:%zu: peft '%.*s'; accepted: LoRA(target_modules=[...], dim=..., alpha=..., "
+             "dropout=...) by keywords",
+             name, line, shown, at);
+  }
+  if (adapters.dropout > 0)
+    return pz_format(call, "lora:%.0f:%s:%.10g", adapters.rank, adapters.modules, adapters.dropout);
+  return pz_format(call, "lora:%.0f:%s", adapters.rank, adapters.modules);
 }
 
-enum pz_status pz_bridge_read(const char *name, const char *text, size_t bytes,
-                              const struct pz_run_plan_options *o, struct pz_arena *arena,
-                              struct pz_run_plan *out, struct pz_error *err) {
-  struct pz_run_plan m;
-  if (bytes > MOST_BYTES)
-    return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes, MOST_BYTES);
-  char *arguments = bridge_arguments(text, bytes);
-  if (!arguments) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  enum pz_status status = pz_megatron_read(name, arguments, strlen(arguments), o, arena, &m, err);
-  pz_free(arguments);
-  if (status != PZ_OK) return status;
-  m.plan.framework = pz_framework_find("nemo");
-  m.plan.fused_loss = false; /* its recipes have Transformer Engine's kernel */
-  if (m.plan.moment_bytes == 0) m.plan.moment_bytes = 4;
-  pz_moments_settle(&m.plan, m.plan.etp > 0);
-  m.megatron = false;
-  status = bridge_adapters(name, text, bytes, arena, &m.plan.peft, err);
-  if (status != PZ_OK) return status;
-  if (m.plan.peft) m.from[PZ_PLAN_PEFT] = "LoRA";
-  m.from[PZ_PLAN_FRAMEWORK] = "Megatron Bridge's fields";
-  *out = m;
-  return PZ_OK;
+void pz_bridge_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                    const struct pz_run_plan_options *options, struct pz_run_plan *run) {
+  if (bytes > MOST_PROGRAM_BYTES)
+    pz_raise(call, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+             MOST_PROGRAM_BYTES);
+  struct pz_buffer *arguments = pz_buffer_new(call);
+  FILE *out = pz_buffer_open(call, arguments);
+  write_arguments(text, bytes, out);
+  pz_buffer_flush(call, out);
+  pz_buffer_add(call, arguments, "", 0); /* an empty program has a text too */
+  pz_megatron_read(call, name, arguments->text, strlen(arguments->text), options, run);
+  struct pz_plan *plan = &run->plan;
+  plan->framework = pz_framework_find("nemo");
+  plan->fused_loss = false; /* its recipes use Transformer Engine's kernel by default */
+  if (plan->moment_bytes == 0) plan->moment_bytes = 4;
+  pz_plan_settle_moments(plan, plan->etp > 0);
+  run->megatron = false;
+  plan->peft = read_adapters(call, name, text, bytes);
+  if (plan->peft) run->from[PZ_PLAN_PEFT] = "LoRA";
+  run->from[PZ_PLAN_FRAMEWORK] = "Megatron Bridge's fields";
 }

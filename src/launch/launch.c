@@ -1,3 +1,6 @@
+/* Launch scripts: pz_launch_text() checks what a program asks for, pz_launch_fill() derives the nodes and pz_launch_script()
+ * writes the script with the framework's writer.  pz_write_...() are the parts that the writers share.
+ * pz_launch_comments_read() reads the comments that pz_write_script_head() writes. */
 #include "launch/launch.h"
 
 #include <inttypes.h>
@@ -5,116 +8,120 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
 #include "core/num.h"
-#include "core/status.h"
 #include "core/text.h"
 
 const char *const pz_launch_names[] = {"none", "megatron", "torchtitan", "nemo", "deepspeed", NULL};
 
-static pz_launch_writer *const writers[] = {NULL, pz_launch_megatron, pz_launch_torchtitan,
-                                            pz_launch_nemo, pz_launch_deepspeed};
+static pz_script_writer *const writers[] = {NULL, pz_write_megatron_script,
+                                            pz_write_torchtitan_script, pz_write_nemo_script,
+                                            pz_write_deepspeed_script};
 
-/* Devices of a node where no cluster says so. */
-enum { NODE_DEVICES = 8 };
+/* Devices of a node if no cluster is given. */
+enum { DEFAULT_NODE_DEVICES = 8 };
 
-/* Trays of a rack: its domain of 72 devices is 18 nodes of 4 (NVIDIA GB200 NVL72 data sheet). */
-enum { RACK_DEVICES = 72, TRAY_DEVICES = 4 };
+/* A rack whose 72 devices form one domain consists of 18 nodes with 4 devices (NVIDIA GB200 NVL72 data sheet). */
+enum { RACK_DEVICES = 72, RACK_NODE_DEVICES = 4 };
 
 /* ---- nodes and layers ----------------------------------------------------------------------- */
 
-/* Whole nodes, or the largest power of two of each node's devices, as place takes them (64 of 72, 4 of 6). */
-static enum pz_status fill_nodes(const struct pz_cluster *net, struct pz_launch *l,
-                                 struct pz_error *err) {
-  int64_t n = l->plan.devices, node = net ? pz_cluster_node(net) : NODE_DEVICES, part = 1;
-  while (2 * part <= node) part *= 2;
-  bool trays = node == RACK_DEVICES;
-  if (trays) node = TRAY_DEVICES;
-  if (n < node) node = n;
-  while ((!net || trays) && n % node) node--; /* as many of each */
-  if (n % node && n % part == 0) node = part;
-  if (n % node)
-    return pz_fail(err, PZ_BAD_USE,
-                   "%" PRId64 " devices on nodes of %" PRId64 "; accepted: multiples of %" PRId64,
-                   n, node, node);
-  l->gpus = node;
-  l->nodes = n / node;
-  return PZ_OK;
+/* Sets the nodes of a launch.  Whole nodes are used, or the largest power of two of each node's devices, as the placement
+ * does (64 of 72, 4 of 6). */
+static void fill_nodes(struct pz_call *call, const struct pz_cluster *cluster,
+                       struct pz_launch *launch) {
+  int64_t devices = launch->plan.devices, power_of_two = 1;
+  int64_t node = cluster ? pz_cluster_node(cluster) : DEFAULT_NODE_DEVICES;
+  while (2 * power_of_two <= node) power_of_two *= 2;
+  bool is_rack = node == RACK_DEVICES;
+  if (is_rack) node = RACK_NODE_DEVICES;
+  if (devices < node) node = devices;
+  bool may_use_part = !cluster || is_rack;
+  while (may_use_part && devices % node) node--;
+  if (devices % node && devices % power_of_two == 0) node = power_of_two;
+  if (devices % node)
+    pz_raise(call, PZ_BAD_USE,
+             "%" PRId64 " devices on nodes of %" PRId64 "; accepted: multiples of %" PRId64,
+             devices, node, node);
+  launch->gpus_per_node = node;
+  launch->nodes = devices / node;
 }
 
-enum pz_status pz_launch_fill(const char *model, const struct pz_plan *plan,
-                              const struct pz_cluster *net, struct pz_launch *out,
-                              struct pz_error *err) {
-  struct pz_launch l = {.model = model, .plan = *plan};
-  enum pz_status status = pz_model_shape_load(model, &l.shape, err);
-  if (status == PZ_OK) status = fill_nodes(net, &l, err);
-  if (status == PZ_OK) *out = l;
-  return status;
+struct pz_launch pz_launch_fill(struct pz_call *call, const char *model, const struct pz_plan *plan,
+                                const struct pz_cluster *cluster) {
+  struct pz_launch launch = {.model = model, .plan = *plan};
+  pz_must(call, pz_model_shape_load(model, &launch.shape, pz_call_error(call)));
+  fill_nodes(call, cluster, &launch);
+  return launch;
 }
 
-double pz_launch_drop(const struct pz_launch *l, double of_model) {
-  return pz_plan_framework(&l->plan)->dropout ? of_model : 0;
+double pz_launch_dropout(const struct pz_launch *launch, double model_dropout) {
+  return pz_plan_framework(&launch->plan)->dropout ? model_dropout : 0;
 }
 
-void pz_launch_number(const struct pz_launch *l, enum pz_plan_field f, enum pz_launcher whose,
-                      const char *before, const char *between, FILE *out) {
+void pz_write_plan_field(const struct pz_launch *launch, enum pz_plan_field field,
+                         enum pz_launcher launcher, const char *before, const char *between,
+                         FILE *out) {
   char value[PZ_FIELD_TEXT_MOST];
-  fprintf(out, "%s%s%s%s\n", before, pz_plan_field(f)->in[whose], between,
-          pz_plan_field_text(&l->plan, f, value, sizeof value));
+  fprintf(out, "%s%s%s%s\n", before, pz_plan_field(field)->in[launcher], between,
+          pz_plan_field_text(&launch->plan, field, value, sizeof value));
 }
 
-void pz_launch_words(FILE *out, bool on, const char *words) {
-  if (on) fprintf(out, "  %s\n", words);
+void pz_write_if(FILE *out, bool on, const char *arguments) {
+  if (on) fprintf(out, "  %s\n", arguments);
 }
 
 /* ---- the script ----------------------------------------------------------------------------- */
 
+/* Comments that pz_launch_comments_read() recognises. */
 static const char script_head[] = "#!/usr/bin/env bash\n# ";
 static const char not_set[] = "\n# Not set by this script:";
+static const char unset_library[] = " attention_library=", unset_imbalance[] = " imbalance=";
 
-/* Fields that the prediction depends on and no argument has: which FlashAttention or SDPA backend is installed and
- * chosen, and how unevenly tokens fall to experts. */
-static void put_unset(const struct pz_launch *l, FILE *out) {
-  const struct pz_plan *p = &l->plan;
-  const char *library = p->attention_library;
-  bool flash = p->attention == PZ_ATTENTION_FLASH;
-  bool older = strcmp(library, "fa1") == 0 || strcmp(library, "fa2") == 0;
-  const struct pz_framework *f = pz_plan_framework(p);
-  bool named =
-      flash && (f->rules == PZ_RULES_CORE    ? strcmp(library, "fa3") == 0
-                : f->rules == PZ_RULES_TITAN ? strcmp(library, f->plan.attention_library) != 0
-                                             : !older);
-  bool uneven = l->shape.experts && p->imbalance > 1;
-  if (!named && !uneven) return;
+/* Writes a comment with fields that the prediction depends on and that no argument sets: which FlashAttention or SDPA
+ * backend is installed and chosen, and how unevenly tokens are routed to experts. */
+static void write_unset_fields(const struct pz_launch *launch, FILE *out) {
+  const struct pz_plan *plan = &launch->plan;
+  const struct pz_framework *framework = pz_plan_framework(plan);
+  const char *library = plan->attention_library;
+  bool is_unset_library = strcmp(library, "fa1") != 0 && strcmp(library, "fa2") != 0;
+  if (framework->rules == PZ_RULES_CORE)
+    is_unset_library = strcmp(library, "fa3") == 0;
+  else if (framework->rules == PZ_RULES_TITAN)
+    is_unset_library = strcmp(library, framework->plan.attention_library) != 0;
+  bool names_library = plan->attention == PZ_ATTENTION_FLASH && is_unset_library;
+  bool names_imbalance = launch->shape.experts && plan->imbalance > 1;
+  if (!names_library && !names_imbalance) return;
   fputs(not_set + 1, out);
-  if (named) fprintf(out, " attention_library=%s", library);
-  if (uneven) fprintf(out, " imbalance=%.17g", p->imbalance);
+  if (names_library) fprintf(out, "%s%s", unset_library, library);
+  if (names_imbalance) fprintf(out, "%s%.17g", unset_imbalance, plan->imbalance);
   fputc('\n', out);
 }
 
-void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out) {
-  const struct pz_plan *p = &l->plan;
+void pz_write_script_head(const struct pz_launch *launch, const char *framework, FILE *out) {
+  const struct pz_plan *plan = &launch->plan;
   char text[PZ_PLAN_TEXT_MOST], model[400];
-  pz_text_plain(pz_text_copy(model, sizeof model, l->model)); /* nothing of it ends the comment */
+  pz_text_plain(
+      pz_text_copy(model, sizeof model, launch->model)); /* so that it cannot end the comment */
   fprintf(out,
           "%s%s with %s: %" PRId64 " node%s x %" PRId64 " GPU%s, batch %" PRId64 " x %" PRId64
           " tokens\n# %s\n",
-          script_head, model, framework, l->nodes, pz_text_s((double)l->nodes), l->gpus,
-          pz_text_s((double)l->gpus), p->batch, p->seq, pz_plan_text(p, text, sizeof text));
-  put_unset(l, out);
-  if (pz_shape_outgrown(&l->shape, p->seq))
+          script_head, model, framework, launch->nodes, pz_text_s((double)launch->nodes),
+          launch->gpus_per_node, pz_text_s((double)launch->gpus_per_node), plan->batch, plan->seq,
+          pz_plan_text(plan, text, sizeof text));
+  write_unset_fields(launch, out);
+  if (pz_shape_outgrown(&launch->shape, plan->seq))
     fprintf(out,
             "# The model has %" PRId64 " rotary positions: they are stretched as Llama 3.1's are, "
             "by a factor of %.10g.\n",
-            l->shape.positions, pz_shape_rope_factor(&l->shape, p->seq));
+            launch->shape.positions, pz_shape_rope_factor(&launch->shape, plan->seq));
   fprintf(out,
           "#\n"
           "# Run it on every node with NODE_RANK and MASTER_ADDR set, or once under Slurm:\n"
           "#   srun --nodes=%" PRId64 " --ntasks-per-node=1 --gpus-per-node=%" PRId64
           " bash SCRIPT\n"
           "set -euo pipefail\n\n",
-          l->nodes, l->gpus);
-  if (l->nodes > 1)
+          launch->nodes, launch->gpus_per_node);
+  if (launch->nodes > 1)
     fputs("if [[ -n ${SLURM_JOB_NODELIST:-} ]]; then\n"
           "  NODE_RANK=${NODE_RANK:-${SLURM_NODEID:?run this script with srun}}\n"
           "  MASTER_ADDR=${MASTER_ADDR:-$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head "
@@ -128,66 +135,67 @@ void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out)
   fputs("MASTER_PORT=${MASTER_PORT:-29500}\n", out);
 }
 
-void pz_launch_need(FILE *out, const char *name, const char *text) {
-  fprintf(out, "%s=${%s:?set it to %s}\n", name, name, text);
+void pz_write_required_variable(FILE *out, const char *name, const char *meaning) {
+  fprintf(out, "%s=${%s:?set it to %s}\n", name, name, meaning);
 }
 
-void pz_launch_schedule(const struct pz_launch *l, FILE *out) {
+void pz_write_schedule_arguments(const struct pz_launch *launch, FILE *out) {
   fputs("  --train-iters \"${TRAIN_ITERS:-1000}\"\n"
         "  --lr \"${LR:-1e-4}\"\n  --min-lr \"${MIN_LR:-1e-5}\"\n  --lr-decay-style cosine\n"
         "  --lr-warmup-fraction \"${WARMUP_FRACTION:-0.01}\"\n"
         "  --weight-decay 0.1\n  --adam-beta2 0.95\n  --clip-grad 1.0\n",
         out);
-  pz_launch_words(out, true, l->plan.precision == PZ_PRECISION_FP16 ? "--fp16" : "--bf16");
+  pz_write_if(out, true, launch->plan.precision == PZ_PRECISION_FP16 ? "--fp16" : "--bf16");
 }
 
-void pz_launch_saving(FILE *out) {
+void pz_write_saving_arguments(FILE *out) {
   fputs("  --log-interval 1\n  --eval-iters 0\n"
         "  --save \"$CHECKPOINT_PATH\"\n  --load \"$CHECKPOINT_PATH\"\n  --save-interval 1000\n"
         ")\n\n",
         out);
 }
 
-void pz_launch_torchrun(const struct pz_launch *l, FILE *out) {
+void pz_write_torchrun(const struct pz_launch *launch, FILE *out) {
   fprintf(out,
           "exec torchrun --nnodes %" PRId64 " --nproc-per-node %" PRId64
           " --node-rank \"$NODE_RANK\" \\\n"
           "  --master-addr \"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" \\\n",
-          l->nodes, l->gpus);
+          launch->nodes, launch->gpus_per_node);
 }
 
-enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
-                                struct pz_error *err) {
-  struct pz_buffer b = {0};
-  struct pz_launch own = *l;
+/* Raises PZ_BAD_USE if the script's framework cannot run the plan. */
+static void check_framework_runs(struct pz_call *call, const struct pz_plan *plan,
+                                 const struct pz_model_shape *shape) {
+  struct pz_error *err = pz_call_error(call);
+  pz_must(call, pz_plan_check(plan, err));
+  pz_must(call, pz_plan_check_layers(plan, shape->layers, err));
+  bool runs =
+      pz_framework_trains(plan->framework, shape, err) && pz_framework_can(plan, shape, err);
+  if (!runs) pz_must(call, PZ_BAD_USE);
+}
+
+struct pz_buffer *pz_launch_script(struct pz_call *call, int i, const struct pz_launch *launch) {
+  struct pz_launch own = *launch;
   own.plan.framework = pz_framework_find(pz_launch_names[i]);
-  (void)pz_plan_recompute_alike(&own.plan, l->shape.layers);
-  enum pz_status status = pz_plan_check(&own.plan, err);
-  if (status == PZ_OK) status = pz_plan_check_layers(&own.plan, l->shape.layers, err);
-  if (status == PZ_OK && !(pz_framework_trains(own.plan.framework, &l->shape, err) &&
-                           pz_framework_can(&own.plan, &l->shape, err)))
-    status = PZ_BAD_USE;
-  if (status != PZ_OK) return status;
-  own.plan.framework = l->plan.framework;
+  (void)pz_plan_recompute_alike(&own.plan, launch->shape.layers);
+  check_framework_runs(call, &own.plan, &launch->shape);
+  own.plan.framework = launch->plan.framework;
   own.plan.overlap = pz_plan_overlap(&own.plan);
-  FILE *out = pz_buffer_stream(&b);
-  if (out) writers[i](&own, out);
-  if (!out || !pz_buffer_close(out)) {
-    pz_free(b.text);
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the launch script");
-  }
-  *text = b.text;
-  return PZ_OK;
+  struct pz_buffer *script = pz_buffer_new(call);
+  FILE *out = pz_buffer_open(call, script);
+  writers[i](&own, out);
+  pz_buffer_flush(call, out);
+  return script;
 }
 
-/* ---- read back ------------------------------------------------------------------------------ */
+/* ---- comments that are read back ------------------------------------------------------------ */
 
-/* Are they the same as far as the words of a script say and a step depends on it?  Feed-forward layers of a model whose
- * layers all have experts are no part of it, nor are layers that predict where none of them runs. */
+/* Do two models have the same shape, as far as a script's arguments state it and a step depends on it?  The feed-forward
+ * width is ignored if all layers have experts, and so are prediction layers if the plan runs none. */
 static bool is_same_shape(const struct pz_model_shape *a, const struct pz_model_shape *b,
-                          const struct pz_plan *p) {
+                          const struct pz_plan *plan) {
   const struct pz_recurrence *x = &a->recurrence, *y = &b->recurrence;
-  bool drops = pz_plan_framework(p)->dropout;
+  bool has_dropout = pz_plan_framework(plan)->dropout;
   return a->family == b->family && a->layers == b->layers && a->hidden == b->hidden &&
          a->heads == b->heads && a->vocab == b->vocab && a->kv_rank == b->kv_rank &&
          (a->kv_rank ? a->q_rank == b->q_rank && a->nope_dim == b->nope_dim &&
@@ -196,63 +204,85 @@ static bool is_same_shape(const struct pz_model_shape *a, const struct pz_model_
          ((a->experts && !a->dense_layers) || a->ffn == b->ffn) && a->experts == b->experts &&
          a->topk == b->topk && a->expert_ffn == b->expert_ffn && a->shared_ffn == b->shared_ffn &&
          a->dense_layers == b->dense_layers && a->latent == b->latent &&
-         (!p->mtp || a->predict_layers == b->predict_layers) && x->heads == y->heads &&
+         (!plan->mtp || a->predict_layers == b->predict_layers) && x->heads == y->heads &&
          x->head_dim == y->head_dim && x->state == y->state && x->groups == y->groups &&
          x->conv == y->conv && strcmp(a->pattern, b->pattern) == 0 && a->tied == b->tied &&
          a->qkv_bias == b->qkv_bias && a->bias == b->bias && a->qk_norm == b->qk_norm &&
          a->out_gate == b->out_gate && a->gated == b->gated && a->squared == b->squared &&
-         (!drops || (a->drop_attention == b->drop_attention && a->drop_hidden == b->drop_hidden));
+         (!has_dropout ||
+          (a->drop_attention == b->drop_attention && a->drop_hidden == b->drop_hidden));
 }
 
-enum pz_status pz_launch_comments_read(const char *text, size_t bytes, struct pz_arena *arena,
-                                       struct pz_run_plan *run, struct pz_error *err) {
-  static const char library[] = " attention_library=", imbalance[] = " imbalance=";
+/* Reads the fields that a comment of write_unset_fields() states, unless the arguments state them. */
+static void read_unset_fields(struct pz_call *call, const char *head, struct pz_run_plan *run) {
+  struct pz_plan *plan = &run->plan;
+  const char *comment = strstr(head, not_set);
+  if (!comment) return;
+  const char *library = strstr(comment, unset_library);
+  const char *imbalance = strstr(comment, unset_imbalance);
+  /* the arguments for FlashAttention 2 do not exclude version 3 */
+  bool is_open = plan->attention != PZ_ATTENTION_STANDARD &&
+                 (!plan->attention_library || strcmp(plan->attention_library, "fa2") == 0);
+  if (library && is_open) {
+    library += sizeof unset_library - 1;
+    plan->attention_library = pz_format(call, "%.*s", (int)strcspn(library, " \n"), library);
+    run->from[PZ_PLAN_ATTENTION_LIBRARY] = "a comment";
+  }
+  if (imbalance && plan->imbalance == 0) {
+    plan->imbalance = strtod(imbalance + sizeof unset_imbalance - 1, NULL);
+    run->from[PZ_PLAN_IMBALANCE] = "a comment";
+  }
+}
+
+/* Two descriptions of a model that are compared. */
+struct model_match {
+  const char *preset;
+  const struct pz_run_plan *run;
+  bool is_same;
+};
+
+static void match_model(struct pz_call *call, void *ctx) {
+  struct model_match *match = ctx;
+  struct pz_model_shape preset, read;
+  const char *config = match->run->config;
+  pz_must(call, pz_model_shape_load(match->preset, &preset, pz_call_error(call)));
+  pz_must(call,
+          pz_model_shape_parse(match->preset, config, strlen(config), &read, pz_call_error(call)));
+  match->is_same = is_same_shape(&preset, &read, &match->run->plan);
+}
+
+void pz_launch_comments_read(struct pz_call *call, const char *text, size_t bytes,
+                             struct pz_run_plan *run) {
   char head[1024];
-  struct pz_model_shape own, read;
-  struct pz_plan *p = &run->plan;
   size_t n = bytes < sizeof head ? bytes : sizeof head - 1, start = sizeof script_head - 1;
   memcpy(head, text, n);
   head[n] = '\0';
-  char *end = strstr(head, "\n#\n"), *name = head + start;
-  if (strncmp(head, script_head, start) != 0 || !end) return PZ_OK;
+  char *end = strstr(head, "\n#\n");
+  if (strncmp(head, script_head, start) != 0 || !end) return;
   *end = '\0';
-  const char *unset = strstr(head, not_set);
-  const char *kernels = unset ? strstr(unset, library) : NULL;
-  const char *uneven = unset ? strstr(unset, imbalance) : NULL;
-  /* the words of flash attention are those of FlashAttention 2 and 3, or name none */
-  bool open = p->attention != PZ_ATTENTION_STANDARD &&
-              (!p->attention_library || strcmp(p->attention_library, "fa2") == 0);
-  if (kernels && open) {
-    kernels += sizeof library - 1;
-    p->attention_library = pz_arena_printf(arena, "%.*s", (int)strcspn(kernels, " \n"), kernels);
-    if (!p->attention_library) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the script");
-    run->from[PZ_PLAN_ATTENTION_LIBRARY] = "a comment";
-  }
-  if (uneven && p->imbalance == 0) {
-    p->imbalance = strtod(uneven + sizeof imbalance - 1, NULL);
-    run->from[PZ_PLAN_IMBALANCE] = "a comment";
-  }
-  char *with = strstr(name, " with ");
-  if (with) *with = '\0';
-  char *before =
-      with ? strrchr(name, '\n') : NULL; /* a line that the plan does not fit in memory */
-  if (before) name = before + sizeof "\n# " - 1;
-  const char *preset = with && run->config ? pz_preset_named(name) : NULL;
-  if (!preset) return PZ_OK;
-  enum pz_status status = pz_model_shape_load(preset, &own, err);
-  if (status == PZ_OK)
-    status = pz_model_shape_parse(preset, run->config, strlen(run->config), &read, err);
-  if (status == PZ_OK && is_same_shape(&own, &read, p)) {
+  read_unset_fields(call, head, run);
+  char *name = head + start, *with = strstr(name, " with ");
+  if (!with || !run->config) return;
+  *with = '\0';
+  char *line =
+      strrchr(name, '\n'); /* behind a line which says that the plan does not fit in memory */
+  if (line) name = line + sizeof "\n# " - 1;
+  const char *preset = pz_preset_named(name);
+  if (!preset) return;
+  /* no script is written for models whose shape cannot be loaded, so that other errors mean no match */
+  struct pz_error err = {0};
+  struct model_match match = {.preset = preset, .run = run};
+  if (pz_border(match_model, &match, &err) == PZ_NO_MEMORY) pz_raise_again(call, &err);
+  if (match.is_same) {
     run->model = preset;
     run->config = NULL;
   }
-  return status == PZ_NO_MEMORY ? status : PZ_OK; /* of other models no script is known */
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */
 
-/* Position of a framework among the names; 0: no scripts are written for it. */
-static int launch_find(int framework) {
+/* Returns the position of a framework in pz_launch_names, or 0 if no scripts are written for it. */
+static int find_launch(int framework) {
   for (int i = 1; pz_launch_names[i]; i++)
     if (pz_framework_find(pz_launch_names[i]) == framework) return i;
   return 0;
@@ -263,33 +293,56 @@ static const char *launch_name(const void *ctx, size_t i) {
   return pz_launch_names[i + 1];
 }
 
-enum pz_status pz_launch_check(const char *model, const struct pz_chip *chip, int framework,
-                               struct pz_error *err) {
+/* Arguments of pz_launch_check() and pz_launch_text(). */
+struct launch_request {
+  const char *model;
+  const struct pz_chip *chip;
+  const struct pz_cluster *cluster;
+  const struct pz_plan *plan;
+  int framework;
+  char **text;
+};
+
+static void check_launch(struct pz_call *call, void *ctx) {
+  const struct launch_request *x = ctx;
   struct pz_model_shape shape;
   char names[80];
-  int i = launch_find(framework);
-  enum pz_status status = pz_need_each(err, {model, "model"}, {chip, "chip"});
-  if (status != PZ_OK) return status;
+  int i = find_launch(x->framework);
+  pz_require(call, x->model, "model");
+  pz_require(call, x->chip, "chip");
   if (!i)
-    return pz_fail(err, PZ_BAD_USE, "no script is written for this framework; accepted: %s",
-                   pz_text_join(names, sizeof names, launch_name, NULL));
-  if (chip->execution != PZ_CHIP_STREAM)
-    return pz_fail(err, PZ_NO_ANSWER, "no script: %s runs on GPUs, %s is none", pz_launch_names[i],
-                   chip->name);
-  return pz_model_shape_load(model, &shape, err);
+    pz_raise(call, PZ_BAD_USE, "no script is written for this framework; accepted: %s",
+             pz_text_join(names, sizeof names, launch_name, NULL));
+  if (x->chip->execution != PZ_CHIP_STREAM)
+    pz_raise(call, PZ_NO_ANSWER, "no script: %s runs on GPUs, %s is none", pz_launch_names[i],
+             x->chip->name);
+  pz_must(call, pz_model_shape_load(x->model, &shape, pz_call_error(call)));
+}
+
+enum pz_status pz_launch_check(const char *model, const struct pz_chip *chip, int framework,
+                               struct pz_error *err) {
+  struct launch_request x = {.model = model, .chip = chip, .framework = framework};
+  return pz_border(check_launch, &x, err);
+}
+
+static void write_launch(struct pz_call *call, void *ctx) {
+  struct launch_request *x = ctx;
+  struct pz_plan plan = pz_plan_default();
+  pz_require_options(call, &plan, sizeof plan, x->plan, "pz_plan_default");
+  pz_require(call, x->text, "text");
+  x->framework = plan.framework;
+  check_launch(call, x);
+  pz_must(call, pz_plan_check_ranges(&plan, pz_call_error(call)));
+  pz_must(call, pz_plan_check_stages(&plan, pz_call_error(call)));
+  struct pz_launch launch = pz_launch_fill(call, x->model, &plan, x->cluster);
+  launch.blackwell = pz_chip_has_nvfp4(x->chip);
+  *x->text = pz_buffer_take(call, pz_launch_script(call, find_launch(plan.framework), &launch));
 }
 
 enum pz_status pz_launch_text(const char *model, const struct pz_chip *chip,
                               const struct pz_cluster *net, const struct pz_plan *plan, char **text,
                               struct pz_error *err) {
-  struct pz_launch l;
-  struct pz_plan p = pz_plan_default();
-  enum pz_status status = pz_sized_take(&p, sizeof p, plan, "pz_plan_default", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_launch_check(model, chip, p.framework, err);
-  if (status == PZ_OK) status = pz_plan_check_ranges(&p, err);
-  if (status == PZ_OK) status = pz_plan_check_stages(&p, err);
-  if (status == PZ_OK) status = pz_launch_fill(model, &p, net, &l, err);
-  if (status == PZ_OK) l.blackwell = pz_chip_has_nvfp4(chip);
-  return status == PZ_OK ? pz_launch_script(launch_find(p.framework), &l, text, err) : status;
+  struct launch_request x = {
+      .model = model, .chip = chip, .cluster = net, .plan = plan, .text = text};
+  return pz_border(write_launch, &x, err);
 }

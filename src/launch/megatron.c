@@ -1,66 +1,68 @@
-/* Megatron-LM: pretrain_gpt.py, or pretrain_hybrid.py, with its arguments. */
+/* Writer of scripts for Megatron-LM: pretrain_gpt.py, or pretrain_hybrid.py, with its arguments.  pz_write_megatron_script() finds the
+ * releases of Megatron Core that have all arguments of the plan (find_releases), lets the script check the installed release, and
+ * writes the lists of arguments; what Megatron Bridge shares is written by megatron_core.c. */
 #include <inttypes.h>
 
 #include "launch/megatron_core.h"
 
-static void put_plan(const struct pz_launch *l, enum pz_plan_field f, FILE *out) {
-  pz_launch_number(l, f, PZ_LAUNCH_MEGATRON, "  ", " ", out);
+static void write_megatron_field(const struct pz_launch *launch, enum pz_plan_field f, FILE *out) {
+  pz_write_plan_field(launch, f, PZ_LAUNCH_MEGATRON, "  ", " ", out);
 }
 
-static void put_sharding(const struct pz_launch *l, FILE *out) {
-  const struct pz_plan *p = &l->plan;
-  const char *moments = pz_core_moments(l);
-  pz_launch_words(out, p->zero > 0, "--use-distributed-optimizer");
-  pz_launch_words(out, pz_core_is_aware(l), "--use-precision-aware-optimizer");
+static void write_optimizer_arguments(const struct pz_launch *launch, FILE *out) {
+  const struct pz_plan *plan = &launch->plan;
+  const char *moments = pz_core_moment_type(launch);
+  pz_write_if(out, plan->zero > 0, "--use-distributed-optimizer");
+  pz_write_if(out, pz_core_is_precision_aware(launch), "--use-precision-aware-optimizer");
   if (moments) fprintf(out, "  --exp-avg-dtype %s\n  --exp-avg-sq-dtype %s\n", moments, moments);
-  pz_launch_words(out, p->main_params == PZ_MAIN_FP16, "--main-params-dtype fp16");
-  if (pz_plan_away(p) > 0)
+  pz_write_if(out, plan->main_params == PZ_MAIN_FP16, "--main-params-dtype fp16");
+  if (pz_plan_away(plan) > 0)
     fprintf(out,
             "  --optimizer-cpu-offload\n  --optimizer-offload-fraction %.10g\n"
             "  --overlap-cpu-optimizer-d2h-h2d\n",
-            pz_plan_away(p));
-  if (p->zero > 1)
+            pz_plan_away(plan));
+  if (plan->zero > 1)
     fprintf(out,
             "  --use-megatron-fsdp\n  --data-parallel-sharding-strategy %s\n"
             "  --no-gradient-accumulation-fusion\n  --init-model-with-meta-device\n"
             "  --ckpt-format fsdp_dtensor\n",
-            pz_core_strategies[p->zero]);
-  if (p->zero && p->shard < pz_plan_replicas(p))
+            pz_core_strategies[plan->zero]);
+  if (plan->zero && plan->shard < pz_plan_replicas(plan))
     fprintf(out, "  --num-distributed-optimizer-instances %" PRId64 "\n",
-            pz_plan_replicas(p) / p->shard);
-  pz_launch_words(out, pz_plan_overlaps(p, PZ_OVERLAP_GRAD), "--overlap-grad-reduce");
-  pz_launch_words(out, pz_plan_overlaps(p, PZ_OVERLAP_PARAM), "--overlap-param-gather");
+            pz_plan_replicas(plan) / plan->shard);
+  pz_write_if(out, pz_plan_overlaps(plan, PZ_OVERLAP_GRAD), "--overlap-grad-reduce");
+  pz_write_if(out, pz_plan_overlaps(plan, PZ_OVERLAP_PARAM), "--overlap-param-gather");
 }
 
-static void put_training(const struct pz_launch *l, FILE *out) {
-  const struct pz_plan *p = &l->plan;
+static void write_training_arguments(const struct pz_launch *launch, FILE *out) {
+  const struct pz_plan *plan = &launch->plan;
   fputs("TRAINING_ARGS=(\n", out);
-  put_plan(l, PZ_PLAN_MBS, out);
-  put_plan(l, PZ_PLAN_BATCH, out);
-  put_plan(l, PZ_PLAN_SEQ, out);
-  pz_launch_schedule(l, out);
-  const char *format = pz_core_fp8_format(p);
+  write_megatron_field(launch, PZ_PLAN_MBS, out);
+  write_megatron_field(launch, PZ_PLAN_BATCH, out);
+  write_megatron_field(launch, PZ_PLAN_SEQ, out);
+  pz_write_schedule_arguments(launch, out);
+  const char *format = pz_core_fp8_format(plan);
   if (format)
     fprintf(out, "  --fp8-format %s\n  --fp8-recipe %s\n", format,
-            pz_core_fp8_recipes[p->fp8_recipe]);
-  pz_launch_words(out, p->precision == PZ_PRECISION_NVFP4,
-                  "--fp4-format e2m1\n  --fp4-recipe nvfp4");
-  if (pz_plan_wide_layers(p))
+            pz_core_fp8_recipes[plan->fp8_recipe]);
+  pz_write_if(out, plan->precision == PZ_PRECISION_NVFP4,
+              "--fp4-format e2m1\n  --fp4-recipe nvfp4");
+  if (pz_plan_wide_layers(plan))
     fprintf(out,
             "  --first-last-layers-bf16\n  --num-layers-at-start-in-bf16 %" PRId64 "\n"
             "  --num-layers-at-end-in-bf16 %" PRId64 "\n",
-            p->bf16_first_layers, p->bf16_layers);
-  pz_launch_words(out, true, "--make-vocab-size-divisible-by 128");
-  pz_launch_words(out, p->grad_bytes == 2, "--grad-reduce-in-bf16");
-  pz_core_recompute(l, PZ_LAUNCH_MEGATRON, out);
-  /* It would be of tokens x tokens for every sample, and the kernels of causal attention need none. */
-  pz_launch_words(out, true, "--no-create-attention-mask-in-dataloader");
-  /* From core 0.16 on it has no default, and training divides the iterations by it. */
-  pz_launch_words(out, true, "--eval-interval 1000");
-  pz_launch_saving(out);
+            plan->bf16_first_layers, plan->bf16_layers);
+  pz_write_if(out, true, "--make-vocab-size-divisible-by 128");
+  pz_write_if(out, plan->grad_bytes == 2, "--grad-reduce-in-bf16");
+  pz_core_write_recomputation(launch, PZ_LAUNCH_MEGATRON, out);
+  /* The mask would have tokens x tokens entries for every sample, and kernels of causal attention do not need it. */
+  pz_write_if(out, true, "--no-create-attention-mask-in-dataloader");
+  /* Training divides the iterations by it, and from core 0.16 on it has no default. */
+  pz_write_if(out, true, "--eval-interval 1000");
+  pz_write_saving_arguments(out);
 }
 
-static void put_data(const struct pz_launch *l, FILE *out) {
+static void write_data_arguments(const struct pz_launch *launch, FILE *out) {
   fprintf(
       out,
       "if [[ ${MOCK_DATA:-0} == 1 ]]; then\n"
@@ -73,48 +75,49 @@ static void put_data(const struct pz_launch *l, FILE *out) {
       "    --tokenizer-type HuggingFaceTokenizer --tokenizer-model \"$TOKENIZER\" --vocab-size "
       "%" PRId64 ")\n"
       "fi\n\n",
-      l->shape.vocab - 1, l->shape.vocab);
+      launch->shape.vocab - 1, launch->shape.vocab);
 }
 
-/* Releases of Megatron Core, 0.least to 0.most, whose arguments the plan's are.  Sources: megatron/training/arguments.py of
- * each release (tests/data/launch_options.csv).  From 0.19 on it refuses Transformer Engine's loss. */
+/* Releases of Megatron Core, 0.oldest to 0.newest, that have all arguments of the plan.  Sources: megatron/training/arguments.py of each
+ * release (tests/data/launch_options.csv).  From 0.19 on it refuses Transformer Engine's loss. */
 enum { OLDEST_CORE = 14, NEWEST_CORE = 20 };
 
-struct releases {
-  int least, most;
+struct core_releases {
+  int oldest, newest;
 };
 
-static struct releases releases_of(const struct pz_launch *l) {
-  const struct pz_plan *p = &l->plan;
-  const struct pz_model_shape *s = &l->shape;
-  bool away = p->offload & PZ_OFFLOAD_ACTIVATIONS;
-  bool hybridep = pz_plan_dispatcher(p) == PZ_DISPATCHER_HYBRIDEP && pz_plan_ep(p) > 1;
+static struct core_releases find_releases(const struct pz_launch *launch) {
+  const struct pz_plan *plan = &launch->plan;
+  const struct pz_model_shape *shape = &launch->shape;
+  bool offloads = plan->offload & PZ_OFFLOAD_ACTIVATIONS;
+  bool hybridep = pz_plan_dispatcher(plan) == PZ_DISPATCHER_HYBRIDEP && pz_plan_ep(plan) > 1;
   const struct {
     bool has;
-    int least;
-  } needs[] = {{p->precision == PZ_PRECISION_NVFP4, 15},
-               {p->precision == PZ_PRECISION_FP16 && s->experts, 16},
-               {p->cuda_graphs > 0 || away || hybridep || s->kv_heads % p->tp, 16},
-               {p->execution == PZ_EXECUTION_GRAPH && p->recompute != PZ_RECOMPUTATION_NONE, 16},
-               {s->family == PZ_SHAPE_QWEN3_NEXT, p->cp > 1 ? 18 : 16},
-               {s->family == PZ_SHAPE_NEMOTRON_H, 18},
-               {away && p->offload_modules & PZ_AWAY_EXPERTS, 19}};
-  struct releases r = {OLDEST_CORE, p->fused_loss ? 18 : NEWEST_CORE};
+    int oldest;
+  } needs[] = {
+      {plan->precision == PZ_PRECISION_NVFP4, 15},
+      {plan->precision == PZ_PRECISION_FP16 && shape->experts, 16},
+      {plan->cuda_graphs > 0 || offloads || hybridep || shape->kv_heads % plan->tp, 16},
+      {plan->execution == PZ_EXECUTION_GRAPH && plan->recompute != PZ_RECOMPUTATION_NONE, 16},
+      {shape->family == PZ_SHAPE_QWEN3_NEXT, plan->cp > 1 ? 18 : 16},
+      {shape->family == PZ_SHAPE_NEMOTRON_H, 18},
+      {offloads && plan->offload_modules & PZ_AWAY_EXPERTS, 19}};
+  struct core_releases r = {OLDEST_CORE, plan->fused_loss ? 18 : NEWEST_CORE};
   for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
-    if (needs[i].has && needs[i].least > r.least) r.least = needs[i].least;
+    if (needs[i].has && needs[i].oldest > r.oldest) r.oldest = needs[i].oldest;
   return r;
 }
 
-/* A script stops with releases that it is not for, and says where a release is newer than those that it was held against. */
-static void put_release_check(struct releases r, FILE *out) {
+/* Writes a check that stops the script on other releases, and warns of releases newer than those that it was tested with. */
+static void write_release_check(struct core_releases r, FILE *out) {
   fprintf(
       out,
       "core=0\n"
       "if [[ $(cat \"$MEGATRON_PATH/megatron/core/package_info.py\") =~ MINOR\\ =\\ ([0-9]+) ]]; "
       "then core=${BASH_REMATCH[1]}; fi\n"
       "if ((core < %d",
-      r.least);
-  if (r.most < NEWEST_CORE) fprintf(out, " || core > %d", r.most);
+      r.oldest);
+  if (r.newest < NEWEST_CORE) fprintf(out, " || core > %d", r.newest);
   fprintf(
       out,
       ")); then\n"
@@ -124,29 +127,29 @@ static void put_release_check(struct releases r, FILE *out) {
       "elif ((core > %d)); then\n"
       "  echo \"Megatron Core 0.$core is newer than 0.%d, the last that this script was held "
       "against\" >&2\nfi\n",
-      r.least, r.most, NEWEST_CORE, NEWEST_CORE);
+      r.oldest, r.newest, NEWEST_CORE, NEWEST_CORE);
 }
 
-void pz_launch_megatron(const struct pz_launch *l, FILE *out) {
-  struct releases r = releases_of(l);
+void pz_write_megatron_script(const struct pz_launch *launch, FILE *out) {
+  struct core_releases r = find_releases(launch);
   char name[60];
-  snprintf(name, sizeof name, "Megatron-LM (core 0.%d to 0.%d)", r.least, r.most);
-  pz_launch_head(l, name, out);
-  pz_launch_need(out, "MEGATRON_PATH", "the folder of Megatron-LM");
-  pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
-  put_release_check(r, out);
-  pz_core_environment(l, PZ_LAUNCH_MEGATRON, out);
+  snprintf(name, sizeof name, "Megatron-LM (core 0.%d to 0.%d)", r.oldest, r.newest);
+  pz_write_script_head(launch, name, out);
+  pz_write_required_variable(out, "MEGATRON_PATH", "the folder of Megatron-LM");
+  pz_write_required_variable(out, "CHECKPOINT_PATH", "a folder for checkpoints");
+  write_release_check(r, out);
+  pz_core_write_environment(launch, PZ_LAUNCH_MEGATRON, out);
   fputs("MODEL_ARGS=(\n", out);
-  pz_core_model(l, PZ_LAUNCH_MEGATRON, out);
+  pz_core_write_model(launch, PZ_LAUNCH_MEGATRON, out);
   fputs(")\n\nPARALLEL_ARGS=(\n", out);
-  pz_core_parallel(l, PZ_LAUNCH_MEGATRON, out);
-  put_sharding(l, out);
+  pz_core_write_parallelism(launch, PZ_LAUNCH_MEGATRON, out);
+  write_optimizer_arguments(launch, out);
   fputs(")\n\n", out);
-  put_training(l, out);
-  put_data(l, out);
-  pz_launch_torchrun(l, out);
+  write_training_arguments(launch, out);
+  write_data_arguments(launch, out);
+  pz_write_torchrun(launch, out);
   fprintf(out, "  \"$MEGATRON_PATH/pretrain_%s.py\" \\\n",
-          l->shape.family == PZ_SHAPE_NEMOTRON_H ? "hybrid" : "gpt");
+          launch->shape.family == PZ_SHAPE_NEMOTRON_H ? "hybrid" : "gpt");
   fputs("  \"${MODEL_ARGS[@]}\" \"${PARALLEL_ARGS[@]}\" \"${TRAINING_ARGS[@]}\" "
         "\"${DATA_ARGS[@]}\"\n",
         out);

@@ -1,27 +1,31 @@
-/* A Megatron-LM run from its arguments: a launch script as people run pretrain_gpt.py, or a plain list of arguments.
- * Names and defaults are those of Megatron-LM's megatron/training/arguments.py (core 0.15); devices are torchrun's nodes and
- * processes, or Slurm's.
+/* Reader of a Megatron-LM run from its arguments: a launch script as users run pretrain_gpt.py, or a plain list of arguments.
  *
- * Arguments that shape the step and are not covered (windows, other optimizers ...) are errors by name; what does not shape it
- * is passed over.  Words that can only be meant for an argument that matters are errors with its name; others that are not
- * known are listed.  Dense models of two shapes: GPT (gelu, LayerNorm) and Llama (swiglu, RMSNorm), with experts those of
- * Mixtral, Qwen3 and DeepSeek-V3. */
+ * Names and defaults are those of Megatron-LM's megatron/training/arguments.py (core 0.15).  The number of devices follows from
+ * torchrun's nodes and processes, or from Slurm's.  Dense models of two shapes are read, GPT (gelu, LayerNorm) and Llama
+ * (swiglu, RMSNorm), models with experts of Mixtral, Qwen3 and DeepSeek-V3, and the hybrids Nemotron-H and Qwen3-Next.
+ *
+ * Arguments that change the step and are not covered (attention windows, other optimizers ...) are errors.  Arguments that do
+ * not change the step are skipped.  A word that looks like a misspelt argument of the first kind or of one that is read is an
+ * error that suggests its name; other unknown words are listed. */
 #ifndef PZ_LAUNCH_MEGATRON_ARGS_H
 #define PZ_LAUNCH_MEGATRON_ARGS_H
 
 #include "plan/plan_file.h"
 
-/* PZ_BAD_INPUT says what is missing, not covered or wrong, with its line.  The arena holds all. */
-PZ_NODISCARD enum pz_status pz_megatron_read(const char *name, const char *text, size_t bytes,
-                                             const struct pz_run_plan_options *o,
-                                             struct pz_arena *arena, struct pz_run_plan *out,
-                                             struct pz_error *err);
+/* Reads a run.  `name` stands for the text in messages.  Raises PZ_BAD_INPUT, with the line, for what is missing, not covered
+ * or wrong.  The run is undefined after an error. */
+void pz_megatron_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                      const struct pz_run_plan_options *options, struct pz_run_plan *run);
 
-/* Is an argument, without its dashes, read? */
+/* Is an argument, given without its dashes, read? */
 bool pz_megatron_reads(const char *name);
 
-/* What to change in the arguments of a run to get another plan of the same model, devices and batch:
- * "--micro-batch-size 2", "remove --sequence-parallel"; "" where they are the same. */
+/* Returns what to change in the arguments of a run to get another plan of the same model, devices and batch:
+ * "--micro-batch-size 2", "remove --sequence-parallel", or "" if the plans are the same. */
+const char *pz_megatron_describe_changes(struct pz_call *call, const struct pz_run_plan *run,
+                                         const struct pz_plan *to);
+
+/* ---- for callers that return a status ---- */
 PZ_NODISCARD enum pz_status pz_megatron_changes(const struct pz_run_plan *m,
                                                 const struct pz_plan *to, struct pz_arena *arena,
                                                 const char **text, struct pz_error *err);

@@ -1,33 +1,41 @@
-/* Models and plans in the words of Megatron Core, as both of its launchers write them: arguments of Megatron-LM, or the
- * fields of Megatron Bridge that they set. */
+/* Models and plans in the words of Megatron Core, as both of its launchers write them: as arguments of Megatron-LM, or as the
+ * fields of Megatron Bridge that these arguments set.  `launcher` is PZ_LAUNCH_MEGATRON or PZ_LAUNCH_BRIDGE. */
 #ifndef PZ_LAUNCH_MEGATRON_CORE_H
 #define PZ_LAUNCH_MEGATRON_CORE_H
 
 #include "launch/launch.h"
 
-/* `whose`: PZ_LAUNCH_MEGATRON or PZ_LAUNCH_BRIDGE. */
-void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
-void pz_core_parallel(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
-/* The type of Adam's moments; NULL: fp32. */
-const char *pz_core_moments(const struct pz_launch *l);
-/* Is the optimizer one whose state may have other types, or lie on the host? */
-bool pz_core_is_aware(const struct pz_launch *l);
-void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
+void pz_core_write_model(const struct pz_launch *launch, enum pz_launcher launcher, FILE *out);
+void pz_core_write_parallelism(const struct pz_launch *launch, enum pz_launcher launcher,
+                               FILE *out);
 
-/* Hardware queues, as CUDA's variable has them. */
-void pz_core_environment(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
+/* Writes recomputation, activations on the host and CUDA graphs. */
+void pz_core_write_recomputation(const struct pz_launch *launch, enum pz_launcher launcher,
+                                 FILE *out);
 
-/* What Megatron FSDP divides, by ZeRO stage. */
+/* Writes environment variables: the number of hardware queues. */
+void pz_core_write_environment(const struct pz_launch *launch, enum pz_launcher launcher,
+                               FILE *out);
+
+/* Returns the type of Adam's moments, or NULL for fp32. */
+const char *pz_core_moment_type(const struct pz_launch *launch);
+
+/* Must the optimizer be the precision-aware one, whose state may have other types or be on the host? */
+bool pz_core_is_precision_aware(const struct pz_launch *launch);
+
+/* Sharding strategies of Megatron FSDP, by ZeRO stage. */
 extern const char *const pz_core_strategies[4];
 
-/* Et*18|t*21|t*20,L: embedding, the layers of every chunk of so many, of multi-token prediction, and loss. */
-void pz_core_layout(const struct pz_plan *p, int64_t layers, int64_t predict, FILE *out);
+/* Writes a pipeline layout such as Et*18|t*21|t*20,L: the embedding, the number of layers of each chunk, the layers of multi-token
+ * prediction, and the loss. */
+void pz_core_write_layout(const struct pz_plan *plan, int64_t layers, int64_t prediction_layers,
+                          FILE *out);
 
-/* Modules of selective recomputation, of Megatron Bridge as strings of Python. */
-void pz_core_modules(const struct pz_plan *p, bool bridge, FILE *out);
+/* Writes the modules of selective recomputation, for Megatron Bridge as strings of Python. */
+void pz_core_write_modules(const struct pz_plan *plan, bool bridge, FILE *out);
 
-/* 8-bit GEMMs: the format's name, NULL: none; and names of the recipes, by enum pz_fp8_recipe. */
-const char *pz_core_fp8_format(const struct pz_plan *p);
+/* Returns the format of 8-bit GEMMs, or NULL if the plan has none.  Recipes are indexed by enum pz_fp8_recipe. */
+const char *pz_core_fp8_format(const struct pz_plan *plan);
 extern const char *const pz_core_fp8_recipes[];
 
 #endif

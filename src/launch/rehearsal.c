@@ -1,34 +1,34 @@
+/* Writer of rehearsal scripts.  pz_write_rehearsal() writes, in order, the comments of the script's head, the environment of
+ * the job, the harness and the launch script as files, and a call for each rank that is run. */
 #include "launch/rehearsal.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/text.h"
 
-/* Frameworks whose ranks start alone, and the variable of their folder. */
-static const struct {
+/* Frameworks that can run a rank alone, and the variable with the folder of their sources. */
+static const struct rehearsed_framework {
   const char *name, *folder;
 } rehearsed[] = {{"torchtitan", "TORCHTITAN_PATH"}, {"megatron", "MEGATRON_PATH"}};
-enum { REHEARSED = sizeof rehearsed / sizeof *rehearsed };
 
-static int rehearsed_find(int framework) {
-  for (int i = 0; i < REHEARSED; i++)
-    if (pz_framework_find(rehearsed[i].name) == framework) return i;
-  return -1;
+static const struct rehearsed_framework *find_rehearsed(struct pz_call *call, int framework) {
+  for (size_t i = 0; i < sizeof rehearsed / sizeof *rehearsed; i++)
+    if (pz_framework_find(rehearsed[i].name) == framework) return &rehearsed[i];
+  pz_raise(call, PZ_BAD_USE,
+           "a plan of %s cannot be rehearsed; accepted: plans of torchtitan and megatron",
+           framework >= 0 ? pz_framework_names[framework] : "no framework");
 }
 
-enum pz_status pz_rehearsal_check(int framework, struct pz_error *err) {
-  if (rehearsed_find(framework) >= 0) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE,
-                 "a plan of %s cannot be rehearsed; accepted: plans of torchtitan and megatron",
-                 framework >= 0 ? pz_framework_names[framework] : "no framework");
+void pz_require_rehearsable(struct pz_call *call, int framework) {
+  (void)find_rehearsed(call, framework);
 }
 
 /* Returns a sentence about what is untested in rehearsals of such a plan, or NULL. */
-static const char *rehearsal_limit(const struct pz_plan *p) {
-  if (p->pp > 1 && (p->pipeline == PZ_PIPELINE_ZB_V || p->pipeline == PZ_PIPELINE_DUALPIPE_V))
+static const char *rehearsal_limit(const struct pz_plan *plan) {
+  if (plan->pp > 1 &&
+      (plan->pipeline == PZ_PIPELINE_ZB_V || plan->pipeline == PZ_PIPELINE_DUALPIPE_V))
     return "V-shaped schedules are untested in rehearsals: a rank that cannot run alone is "
            "reported as failed";
   return NULL;
@@ -39,66 +39,68 @@ static const char *rehearsal_limit(const struct pz_plan *p) {
 /* Does a line of the text consist of this word? */
 static bool has_line(const char *text, const char *word) {
   size_t n = strlen(word);
-  for (const char *at = text; at; at = strchr(at, '\n')) {
-    at += *at == '\n';
-    if (strncmp(at, word, n) == 0 && (!at[n] || at[n] == '\n')) return true;
+  while (text) {
+    if (strncmp(text, word, n) == 0 && (!text[n] || text[n] == '\n')) return true;
+    text = strchr(text, '\n');
+    if (text) text++;
   }
   return false;
 }
 
-/* Lets the script write a file, by a here-document whose delimiter is not a line of the text. */
-static void put_file(FILE *out, const char *name, const char *text) {
-  char end[32] = "END_OF_FILE";
-  for (int i = 2; has_line(text, end); i++) snprintf(end, sizeof end, "END_OF_FILE_%d", i);
+/* Writes a here-document that creates a file.  Its delimiter is not a line of the text. */
+static void write_file(FILE *out, const char *name, const char *text) {
+  char delimiter[32] = "END_OF_FILE";
+  for (int i = 2; has_line(text, delimiter); i++)
+    snprintf(delimiter, sizeof delimiter, "END_OF_FILE_%d", i);
   size_t n = strlen(text);
-  fprintf(out, "cat >\"$WORK/%s\" <<'%s'\n%s%s%s\n\n", name, end, text,
-          n && text[n - 1] == '\n' ? "" : "\n", end);
+  bool ends_line = n && text[n - 1] == '\n';
+  fprintf(out, "cat >\"$WORK/%s\" <<'%s'\n%s%s%s\n\n", name, delimiter, text, ends_line ? "" : "\n",
+          delimiter);
 }
 
-static void put_quoted(FILE *out, const char *text) {
-  fputc('\'', out);
-  for (; *text; text++) fputs(*text == '\'' ? "'\\''" : (const char[]){*text, '\0'}, out);
-  fputc('\'', out);
-}
-
-/* Checks the values of the script's variables, with which phaze read it. */
-static enum pz_status check_set(const char *const *set, struct pz_error *err) {
-  for (; set && *set; set++) {
-    const char *at = *set;
-    while (isalnum((unsigned char)*at) || *at == '_') at++;
-    if (*at != '=' || at == *set || isdigit((unsigned char)**set))
-      return pz_fail(err, PZ_BAD_USE, "--set %.80s; accepted: NAME=VALUE of a shell variable",
-                     *set);
+/* Checks the variables of the launch script, with whose values the script was read. */
+static void check_variables(struct pz_call *call, const char *const *variables) {
+  for (; variables && *variables; variables++) {
+    const char *name = *variables, *end = name;
+    while (isalnum((unsigned char)*end) || *end == '_') end++;
+    if (*end != '=' || end == name || isdigit((unsigned char)*name))
+      pz_raise(call, PZ_BAD_USE, "--set %.80s; accepted: NAME=VALUE of a shell variable", name);
   }
-  return PZ_OK;
 }
 
-static void put_set(FILE *out, const char *const *set) {
-  for (; set && *set; set++) {
-    size_t n = strcspn(*set, "=") + 1;
-    fprintf(out, "export %.*s", (int)n, *set);
-    put_quoted(out, *set + n);
-    fputc('\n', out);
+/* Writes "export NAME='VALUE'" for each variable. */
+static void write_variables(FILE *out, const char *const *variables) {
+  for (; variables && *variables; variables++) {
+    size_t n = strcspn(*variables, "=") + 1;
+    fprintf(out, "export %.*s'", (int)n, *variables);
+    for (const char *c = *variables + n; *c; c++) {
+      if (*c == '\'')
+        fputs("'\\''", out);
+      else
+        fputc(*c, out);
+    }
+    fputs("'\n", out);
   }
 }
 
 /* ---- the script ------------------------------------------------------------------------------- */
 
-static void put_head(const struct pz_rehearsal_job *j, FILE *out) {
-  const struct pz_plan *p = j->plan;
-  const char *limit = rehearsal_limit(p);
-  char text[PZ_PLAN_LINE_MOST], model[400];
-  pz_text_plain(pz_text_copy(model, sizeof model, j->model));
+static void write_head(const struct pz_rehearsal_job *job, const char *folder, FILE *out) {
+  const struct pz_plan *plan = job->plan;
+  const char *limit = rehearsal_limit(plan);
+  char text[PZ_PLAN_LINE_MOST], model[400], variable[80] = "";
+  pz_text_plain(pz_text_copy(model, sizeof model, job->model));
   fprintf(out,
           "#!/usr/bin/env bash\n# Rehearsal of %s on %" PRId64
           " GPU%s: it runs %d rank%s of the job "
           "alone on one GPU and prints CSV.\n# %s\n#\n",
-          model, p->devices, pz_text_s((double)p->devices), j->n_stages,
-          pz_text_s((double)j->n_stages), pz_plan_line(p, true, text, sizeof text));
-  for (int i = 0; i < j->n_stages; i++)
+          model, plan->devices, pz_text_s((double)plan->devices), job->n_stages,
+          pz_text_s((double)job->n_stages), pz_plan_line(plan, true, text, sizeof text));
+  for (int i = 0; i < job->n_stages; i++)
     fprintf(out, "# Rank %" PRId64 ", of stage %" PRId64 ": %s.\n",
-            pz_rehearsal_rank(p, j->stages[i]), j->stages[i] + 1, j->reasons[i]);
+            pz_rehearsal_rank(plan, job->stages[i]), job->stages[i] + 1, job->reasons[i]);
   if (limit) fprintf(out, "# Caution: %s.\n", limit);
+  if (job->emitted) snprintf(variable, sizeof variable, "%s=FOLDER ", folder);
   fprintf(
       out,
       "#\n# Run it on a machine with one GPU of the kind that the plan is for:\n"
@@ -106,18 +108,15 @@ static void put_head(const struct pz_rehearsal_job *j, FILE *out) {
       "# STEPS is the number of steps of each rank, SECONDS_PER_RANK the time that each may use, "
       "and PYTHON the interpreter.\n"
       "set -uo pipefail\n\n",
-      j->emitted
-          ? (rehearsed_find(p->framework) ? "MEGATRON_PATH=FOLDER " : "TORCHTITAN_PATH=FOLDER ")
-          : "");
+      variable);
 }
 
-/* Environment of the job: no cluster and no data, and checkpoints go to the folder of the rehearsal. */
-static void put_environment(const struct pz_rehearsal_job *j, FILE *out) {
-  const struct pz_plan *p = j->plan;
-  const char *folder = rehearsed[rehearsed_find(p->framework)].folder;
-  if (j->emitted)
+/* Writes the environment of the job: one node and no cluster, generated data, and checkpoints in the rehearsal's folder. */
+static void write_environment(const struct pz_rehearsal_job *job, const char *folder, FILE *out) {
+  const struct pz_plan *plan = job->plan;
+  if (job->emitted)
     fprintf(out, "export %s=${%s:?set it to the folder of %s}\n", folder, folder,
-            pz_framework_names[p->framework]);
+            pz_framework_names[plan->framework]);
   fputs("WORK=$(mktemp -d \"${TMPDIR:-/tmp}/phaze-rehearsal-XXXXXX\") || exit 1\n"
         "mkdir \"$WORK/bin\" \"$WORK/data\" \"$WORK/checkpoints\"\n"
         "cat >\"$WORK/bin/torchrun\" <<END_OF_FILE\n"
@@ -136,12 +135,13 @@ static void put_environment(const struct pz_rehearsal_job *j, FILE *out) {
   fprintf(out,
           "export REHEARSE_PLAN=%s REHEARSE_FRAMEWORK=%s REHEARSE_DEVICES=%" PRId64 "\n"
           "export REHEARSE_STEPS=${STEPS:-5} REHEARSE_SECONDS=${SECONDS_PER_RANK:-150}\n",
-          j->digest, pz_framework_names[p->framework], p->devices);
-  if (j->vocab) fprintf(out, "export REHEARSE_VOCAB=%" PRId64 "\n", j->vocab);
-  put_set(out, j->set);
+          job->digest, pz_framework_names[plan->framework], plan->devices);
+  if (job->vocab) fprintf(out, "export REHEARSE_VOCAB=%" PRId64 "\n", job->vocab);
+  write_variables(out, job->set);
   fputc('\n', out);
 }
 
+/* A shell function that runs one rank with a limit of time and prints its line of CSV. */
 static const char run_ranks[] =
     "failed=0\n"
     "rehearse() { # RANK STAGE\n"
@@ -162,33 +162,49 @@ static const char run_ranks[] =
     "  echo \"$row\"\n"
     "}\n\n";
 
-static void put_script(const struct pz_rehearsal_job *j, FILE *out) {
-  const char *limit = rehearsal_limit(j->plan);
-  put_head(j, out);
-  put_environment(j, out);
-  put_file(out, "rehearse.py", pz_embedded_text(pz_embedded_harness, "rehearse"));
-  put_file(out, "launch.sh", j->launch);
+struct pz_buffer *pz_write_rehearsal(struct pz_call *call, const struct pz_rehearsal_job *job) {
+  const char *limit = rehearsal_limit(job->plan);
+  const char *folder = find_rehearsed(call, job->plan->framework)->folder;
+  check_variables(call, job->set);
+  struct pz_buffer *script = pz_buffer_new(call);
+  FILE *out = pz_buffer_open(call, script);
+  write_head(job, folder, out);
+  write_environment(job, folder, out);
+  write_file(out, "rehearse.py", pz_embedded_text(pz_embedded_harness, "rehearse"));
+  write_file(out, "launch.sh", job->launch);
   fputs(run_ranks, out);
   if (limit) fprintf(out, "echo \"phaze: %s\" >&2\n", limit);
   fputs("echo " PZ_REHEARSAL_COLUMNS "\n", out);
-  for (int i = 0; i < j->n_stages; i++)
-    fprintf(out, "rehearse %" PRId64 " %" PRId64 "\n", pz_rehearsal_rank(j->plan, j->stages[i]),
-            j->stages[i]);
+  for (int i = 0; i < job->n_stages; i++)
+    fprintf(out, "rehearse %" PRId64 " %" PRId64 "\n", pz_rehearsal_rank(job->plan, job->stages[i]),
+            job->stages[i]);
   fputs("exit $failed\n", out);
+  pz_buffer_flush(call, out);
+  return script;
+}
+
+/* ---- for callers that return a status ---- */
+
+static void check_rehearsal(struct pz_call *call, void *ctx) {
+  pz_require_rehearsable(call, *(const int *)ctx);
+}
+
+enum pz_status pz_rehearsal_check(int framework, struct pz_error *err) {
+  return pz_border(check_rehearsal, &framework, err);
+}
+
+struct rehearsal_writing {
+  const struct pz_rehearsal_job *job;
+  char **text;
+};
+
+static void write_rehearsal_text(struct pz_call *call, void *ctx) {
+  const struct rehearsal_writing *x = ctx;
+  *x->text = pz_buffer_take(call, pz_write_rehearsal(call, x->job));
 }
 
 enum pz_status pz_rehearsal_write(const struct pz_rehearsal_job *job, char **text,
                                   struct pz_error *err) {
-  struct pz_buffer b = {0};
-  enum pz_status status = pz_rehearsal_check(job->plan->framework, err);
-  if (status == PZ_OK) status = check_set(job->set, err);
-  if (status != PZ_OK) return status;
-  FILE *out = pz_buffer_stream(&b);
-  if (out) put_script(job, out);
-  if (!out || !pz_buffer_close(out)) {
-    pz_free(b.text);
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the rehearsal");
-  }
-  *text = b.text;
-  return PZ_OK;
+  struct rehearsal_writing x = {job, text};
+  return pz_border(write_rehearsal_text, &x, err);
 }

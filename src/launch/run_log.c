@@ -1,128 +1,136 @@
+/* Reader of the logs of Megatron-LM and torchtitan.  pz_run_log_step() searches the log for the times of iterations and
+ * returns their median.  pz_run_log_arguments() reads the table of arguments that Megatron-LM prints (list_logged_arguments)
+ * and writes it as command-line arguments (write_argument), which megatron_args.c reads.  If a run was started again within
+ * one log, the last start counts. */
 #include "launch/run_log.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/buffer.h"
 #include "core/vec.h"
 #include "launch/megatron_args.h"
+#include "launch/run_readers.h"
 
 static const char megatron_step[] = "elapsed time per iteration (ms):", torchtitan_step[] = "tps:";
 
 /* ---- steps -------------------------------------------------------------------------------------- */
 
-static const char *find(const char *at, const char *end, const char *word) {
-  size_t n = strlen(word);
-  for (; (size_t)(end - at) >= n; at++) {
-    at = memchr(at, *word, (size_t)(end - at) - n + 1);
-    if (!at) return NULL;
-    if (memcmp(at, word, n) == 0) return at;
-  }
-  return NULL;
-}
-
-/* The arguments of the last run that a log shows: it may have been started again.  NULL: none. */
-static const char *last_run(const char *text, const char *end) {
+/* Returns where the arguments of the last run in the log begin, or NULL if it shows none. */
+static const char *find_last_run(const char *text, size_t bytes) {
   static const char head[] = "- arguments -";
-  const char *last = NULL;
-  for (const char *at = text; (at = find(at, end, head)); at += sizeof head - 1) last = at;
+  const char *last = NULL, *end = text + bytes;
+  const char *at = pz_find_text(text, bytes, head);
+  while (at) {
+    last = at;
+    at += sizeof head - 1;
+    at = pz_find_text(at, (size_t)(end - at), head);
+  }
   return last;
 }
 
-/* A number with or without commas behind `at`, with colours of a terminal before it; 0: there is none. */
-static double number_at(const char *at, const char *end) {
+/* Returns the number at `at`, which may have commas and may follow the colour codes of a terminal, or 0. */
+static double parse_logged_number(const char *at, const char *end) {
   char text[32];
   size_t n = 0;
-  while (at < end && (*at == ' ' || *at == '\x1b'))
-    if (*at++ == '\x1b')
-      while (at < end && *at++ != 'm') continue;
-  for (; at < end && n + 1 < sizeof text && (isdigit((unsigned char)*at) || strchr(".,eE+-", *at));
-       at++)
+  while (at < end && (*at == ' ' || *at == '\x1b')) {
+    bool is_colour = *at == '\x1b';
+    at++;
+    if (!is_colour) continue;
+    while (at < end && *at != 'm') at++;
+    if (at < end) at++;
+  }
+  for (; at < end && n + 1 < sizeof text; at++) {
+    if (!isdigit((unsigned char)*at) && !strchr(".,eE+-", *at)) break;
     if (*at != ',') text[n++] = *at;
+  }
   text[n] = '\0';
   return strtod(text, NULL);
 }
 
-static int by_value(const void *a, const void *b) {
+static int compare_reals(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-/* The median of the numbers behind a word, without the first tenth; 0: there are none. */
-static enum pz_status median(const char *name, const char *text, size_t bytes, const char *word,
-                             double *out, struct pz_error *err) {
+/* Returns the median of the numbers that follow a word, without the first tenth of them, or 0 if there are none. */
+static double median_behind(struct pz_call *call, const char *text, size_t bytes,
+                            const char *word) {
+  struct pz_call scratch = pz_scratch(call);
   const char *end = text + bytes;
-  struct pz_arena arena;
   struct pz_vec all;
-  enum pz_status status = PZ_OK;
-  *out = 0;
-  pz_arena_init(&arena, NULL);
-  pz_vec_init(&all, &arena, sizeof(double));
-  for (const char *at = text; (at = find(at, end, word)) && status == PZ_OK;) {
+  double median = 0;
+  pz_vec_init(&all, scratch.arena, sizeof(double));
+  const char *at = pz_find_text(text, bytes, word);
+  while (at) {
     at += strlen(word);
-    double v = number_at(at, end);
-    if (v > 0 && v < 1e15 && !pz_vec_push(&all, &v))
-      status = pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+    double value = parse_logged_number(at, end);
+    if (value > 0 && value < 1e15) pz_append(&scratch, &all, &value);
+    at = pz_find_text(at, (size_t)(end - at), word);
   }
   uint32_t skip = all.n > 1 ? (all.n + 9) / 10 : 0, n = all.n - skip;
-  if (status == PZ_OK && n) {
-    double *v = pz_vec_at(&all, double, skip);
-    qsort(v, n, sizeof *v, by_value);
-    *out = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+  if (n) {
+    double *values = pz_vec_at(&all, double, skip);
+    qsort(values, n, sizeof *values, compare_reals);
+    median = n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
   }
-  pz_arena_release(&arena);
-  return status;
+  pz_scratch_end(&scratch);
+  return median;
 }
 
 bool pz_run_log_is(const char *text, size_t bytes) {
-  const char *end = text + bytes;
-  return find(text, end, megatron_step) || last_run(text, end) ||
-         (find(text, end, torchtitan_step) && find(text, end, "loss:"));
+  if (pz_find_text(text, bytes, megatron_step) || find_last_run(text, bytes)) return true;
+  return pz_find_text(text, bytes, torchtitan_step) && pz_find_text(text, bytes, "loss:");
 }
 
-enum pz_status pz_run_log_step(const char *name, const char *text, size_t bytes,
-                               struct pz_logged_step *out, struct pz_error *err) {
-  double ms;
-  const char *run = last_run(text, text + bytes);
-  if (run) bytes -= (size_t)(run - text);
-  if (run) text = run;
-  enum pz_status status = median(name, text, bytes, megatron_step, &ms, err);
-  if (status == PZ_OK)
-    status = median(name, text, bytes, torchtitan_step, &out->tokens_per_s_per_device, err);
-  out->step_s = ms / 1e3;
-  if (status == PZ_OK && !(ms > 0) && !(out->tokens_per_s_per_device > 0))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s: no iteration; accepted: a log of Megatron-LM with '%s', or of torchtitan "
-                   "with '%s'",
-                   name, megatron_step, torchtitan_step);
-  return status;
+struct pz_logged_step pz_run_log_step(struct pz_call *call, const char *name, const char *text,
+                                      size_t bytes) {
+  const char *run = find_last_run(text, bytes);
+  if (run) {
+    bytes -= (size_t)(run - text);
+    text = run;
+  }
+  struct pz_logged_step logged = {.step_s = median_behind(call, text, bytes, megatron_step) / 1e3,
+                                  .tokens_per_s_per_device =
+                                      median_behind(call, text, bytes, torchtitan_step)};
+  if (!(logged.step_s > 0) && !(logged.tokens_per_s_per_device > 0))
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s: no iteration; accepted: a log of Megatron-LM with '%s', or of torchtitan "
+             "with '%s'",
+             name, megatron_step, torchtitan_step);
+  return logged;
 }
 
 /* ---- arguments ---------------------------------------------------------------------------------- */
 
-/* "  tensor_model_parallel_size ...................... 8" */
-struct shown {
+/* An argument as Megatron-LM logs it: "  tensor_model_parallel_size ...................... 8". */
+struct logged_argument {
   char name[80], value[400];
   uint32_t line;
 };
 
-static bool read_shown(const char *line, const char *end, struct shown *out) {
-  while (line < end && *line == ' ') line++;
-  const char *rank = line; /* "0: " of srun -l, "[default0]:" of torchrun */
+enum { MOST_LOGGED_ARGUMENTS = 4096 };
+
+static const char *skip_spaces(const char *at, const char *end) {
+  while (at < end && *at == ' ') at++;
+  return at;
+}
+
+/* Reads a line of the log: a name with dashes for underscores, dots and a value.  Returns false for other lines. */
+static bool read_logged_argument(const char *line, const char *end, struct logged_argument *out) {
+  line = skip_spaces(line, end);
+  const char *rank = line; /* a prefix "0: " of srun -l, or "[default0]:" of torchrun */
   while (rank < end && (isalnum((unsigned char)*rank) || strchr("[]_", *rank))) rank++;
-  if (rank > line && rank < end && *rank == ':') line = rank + 1;
-  while (line < end && *line == ' ') line++;
+  if (rank > line && rank < end && *rank == ':') line = skip_spaces(rank + 1, end);
   size_t n = 0, dots = 0;
   while (line + n < end && (isalnum((unsigned char)line[n]) || line[n] == '_')) n++;
   if (!n || n >= sizeof out->name) return false;
   for (size_t i = 0; i < n; i++) out->name[i] = line[i] == '_' ? '-' : line[i];
   out->name[n] = '\0';
-  line += n;
-  while (line < end && *line == ' ') line++;
+  line = skip_spaces(line + n, end);
   while (line + dots < end && line[dots] == '.') dots++;
-  line += dots;
-  while (line < end && *line == ' ') line++;
+  line = skip_spaces(line + dots, end);
   while (end > line && isspace((unsigned char)end[-1])) end--;
   n = (size_t)(end - line);
   if (!dots || n >= sizeof out->value) return false;
@@ -131,169 +139,156 @@ static bool read_shown(const char *line, const char *end, struct shown *out) {
   return true;
 }
 
-/* Arguments that do nothing while another is off: Megatron-LM shows their defaults all the same.  A star: all that begin
- * so. */
-static const struct {
-  const char *name, *needs;
-} conditions[] = {{"num-query-groups", "group-query-attention"},
-                  {"q-lora-rank", "multi-latent-attention"},
-                  {"kv-lora-rank", "multi-latent-attention"},
-                  {"qk-head-dim", "multi-latent-attention"},
-                  {"qk-pos-emb-head-dim", "multi-latent-attention"},
-                  {"v-head-dim", "multi-latent-attention"},
-                  {"moe-*", "num-experts"},
-                  {"fp8-recipe", "fp8"},
-                  {"fp4-recipe", "fp4"},
-                  {"num-layers-at-start-in-bf16", "first-last-layers-bf16"},
-                  {"num-layers-at-end-in-bf16", "first-last-layers-bf16"},
-                  {"exp-avg-dtype", "use-precision-aware-optimizer"},
-                  {"exp-avg-sq-dtype", "use-precision-aware-optimizer"},
-                  {"data-parallel-sharding-strategy", "use-megatron-fsdp"},
-                  {"cross-entropy-fusion-impl", "cross-entropy-loss-fusion"}};
-
-/* What Megatron-LM keeps under another name than the argument's, or the other way round. */
-static const struct {
-  const char *shown, *value, *argument; /* value NULL: any, which the argument has */
-} renamed[] = {{"fp8", NULL, "fp8-format"},
-               {"fp4", NULL, "fp4-format"},
-               {"add-bias-linear", "False", "disable-bias-linear"},
-               {"overlap-p2p-comm", "False", "no-overlap-p2p-communication"}};
+/* Returns the arguments between "--- arguments ---" and "--- end of arguments ---" of the last run, as a vector of struct
+ * logged_argument. */
+static struct pz_vec list_logged_arguments(struct pz_call *call, const char *text, size_t bytes) {
+  struct pz_vec all;
+  const char *end = text + bytes, *begin = find_last_run(text, bytes);
+  pz_vec_init(&all, call->arena, sizeof(struct logged_argument));
+  if (!begin) return all;
+  const char *last = pz_find_text(begin, (size_t)(end - begin), "- end of arguments -");
+  if (!last) last = end;
+  uint32_t line_number = 1;
+  for (const char *c = text; c < begin; c++) line_number += *c == '\n';
+  for (const char *line = begin; line < last && all.n < MOST_LOGGED_ARGUMENTS; line_number++) {
+    struct logged_argument argument = {.line = line_number};
+    const char *next = memchr(line, '\n', (size_t)(last - line));
+    if (!next) next = last;
+    if (read_logged_argument(line, next, &argument)) pz_append(call, &all, &argument);
+    line = next + 1;
+  }
+  return all;
+}
 
 static bool is_off(const char *value) {
   return strcmp(value, "None") == 0 || strcmp(value, "False") == 0 || strcmp(value, "none") == 0 ||
          strcmp(value, "[]") == 0 || !*value;
 }
 
-static bool matches(const char *pattern, const char *name) {
-  size_t n = strlen(pattern);
-  return pattern[n - 1] == '*' ? strncmp(pattern, name, n - 1) == 0 : strcmp(pattern, name) == 0;
-}
-
-static const char *value_of(const struct pz_vec *all, const char *name) {
+static const char *logged_value(const struct pz_vec *all, const char *name) {
   for (uint32_t i = 0; i < all->n; i++) {
-    const struct shown *s = pz_vec_at(all, struct shown, i);
-    if (strcmp(s->name, name) == 0) return s->value;
+    const struct logged_argument *argument = pz_vec_at(all, struct logged_argument, i);
+    if (strcmp(argument->name, name) == 0) return argument->value;
   }
   return "None";
 }
 
+/* Is the switch on that the argument belongs to?  Megatron-LM logs defaults also where they have no effect.  A name that
+ * ends with a star stands for all names that begin with it. */
 static bool has_effect(const struct pz_vec *all, const char *name) {
-  for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
-    if (matches(conditions[i].name, name) && is_off(value_of(all, conditions[i].needs)))
-      return false;
+  static const struct {
+    const char *name, *needs;
+  } conditions[] = {{"num-query-groups", "group-query-attention"},
+                    {"q-lora-rank", "multi-latent-attention"},
+                    {"kv-lora-rank", "multi-latent-attention"},
+                    {"qk-head-dim", "multi-latent-attention"},
+                    {"qk-pos-emb-head-dim", "multi-latent-attention"},
+                    {"v-head-dim", "multi-latent-attention"},
+                    {"moe-*", "num-experts"},
+                    {"fp8-recipe", "fp8"},
+                    {"fp4-recipe", "fp4"},
+                    {"num-layers-at-start-in-bf16", "first-last-layers-bf16"},
+                    {"num-layers-at-end-in-bf16", "first-last-layers-bf16"},
+                    {"exp-avg-dtype", "use-precision-aware-optimizer"},
+                    {"exp-avg-sq-dtype", "use-precision-aware-optimizer"},
+                    {"data-parallel-sharding-strategy", "use-megatron-fsdp"},
+                    {"cross-entropy-fusion-impl", "cross-entropy-loss-fusion"}};
+  for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++) {
+    const char *pattern = conditions[i].name;
+    size_t n = strcspn(pattern, "*");
+    bool matches = strncmp(pattern, name, n) == 0 && (pattern[n] == '*' || !name[n]);
+    if (matches && is_off(logged_value(all, conditions[i].needs))) return false;
+  }
   return true;
 }
 
-/* "['core_attn', 'mlp']" as words, "AttnBackend.flash" as flash, "torch.bfloat16" as bf16. */
-static void put_value(struct pz_buffer *b, const char *value) {
+/* Writes "--name value".  Python's notation becomes words: "['core_attn', 'mlp']" a list, "AttnBackend.flash" flash, and
+ * "torch.bfloat16" bf16.  Characters that a shell interprets are left out. */
+static void write_argument(struct pz_call *call, struct pz_buffer *out, const char *name,
+                           const char *value) {
   static const char *const types[][2] = {
       {"torch.float32", "fp32"}, {"torch.bfloat16", "bf16"}, {"torch.float16", "fp16"}};
-  char words[sizeof((struct shown *)0)->value];
-  size_t n = 0;
+  pz_buffer_print(call, out, "--%s", name);
+  if (strcmp(value, "True") == 0) return;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (strcmp(value, types[i][0]) == 0) value = types[i][1];
   const char *dot = strchr(value, '.');
   if (dot && isalpha((unsigned char)*value) && isalpha((unsigned char)dot[1])) value = dot + 1;
-  for (; *value; value++) /* nothing that a shell would read */
-    if (isalnum((unsigned char)*value) || strchr("._+-/:|*", *value))
-      words[n++] = *value;
-    else if (*value == ' ')
-      words[n++] = ' ';
-  pz_buffer_append(b, " ", 1);
-  pz_buffer_append(b, words, n);
+  pz_buffer_add(call, out, " ", 1);
+  for (; *value; value++)
+    if (isalnum((unsigned char)*value) || strchr("._+-/:|* ", *value))
+      pz_buffer_add(call, out, value, 1);
 }
 
-/* On the line that it has in the log, for messages. */
-static void go_to_line(struct pz_buffer *b, uint32_t *line, uint32_t to) {
-  for (; *line < to; ++*line) pz_buffer_append(b, "\n", 1);
-}
-
-static void put_argument(struct pz_buffer *b, const char *name, const char *value) {
-  pz_buffer_append(b, "--", 2);
-  pz_buffer_append(b, name, strlen(name));
-  if (strcmp(value, "True") != 0) put_value(b, value);
-}
-
-static void put_shown(struct pz_buffer *b, const struct pz_vec *all, const struct shown *s) {
+/* Writes a logged argument if it has an effect and megatron_args.c reads it. */
+static void write_logged_argument(struct pz_call *call, struct pz_buffer *out,
+                                  const struct pz_vec *all,
+                                  const struct logged_argument *argument) {
+  /* logged names that differ from the argument's; `value` is the one that sets it, NULL: any but those that mean off */
+  static const struct {
+    const char *logged, *value, *argument;
+  } renamed[] = {{"fp8", NULL, "fp8-format"},
+                 {"fp4", NULL, "fp4-format"},
+                 {"add-bias-linear", "False", "disable-bias-linear"},
+                 {"overlap-p2p-comm", "False", "no-overlap-p2p-communication"}};
   for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
-    if (strcmp(renamed[i].shown, s->name) != 0) continue;
-    if (renamed[i].value && strcmp(renamed[i].value, s->value) == 0)
-      put_argument(b, renamed[i].argument, "True");
-    else if (!renamed[i].value && !is_off(s->value))
-      put_argument(b, renamed[i].argument, s->value);
+    if (strcmp(renamed[i].logged, argument->name) != 0) continue;
+    if (renamed[i].value && strcmp(renamed[i].value, argument->value) == 0)
+      write_argument(call, out, renamed[i].argument, "True");
+    else if (!renamed[i].value && !is_off(argument->value))
+      write_argument(call, out, renamed[i].argument, argument->value);
     return;
   }
-  if (pz_megatron_reads(s->name) && !is_off(s->value) && has_effect(all, s->name))
-    put_argument(b, s->name, s->value);
+  if (pz_megatron_reads(argument->name) && !is_off(argument->value) &&
+      has_effect(all, argument->name))
+    write_argument(call, out, argument->name, argument->value);
 }
 
-/* Between "--- arguments ---" and "--- end of arguments ---"; ranks and times may stand before them. */
-static enum pz_status list_shown(const char *name, const char *text, size_t bytes,
-                                 struct pz_vec *all, struct pz_error *err) {
-  const char *end = text + bytes, *begin = last_run(text, end);
-  const char *last = begin ? find(begin, end, "- end of arguments -") : NULL;
-  if (!begin) return PZ_OK;
-  if (!last) last = end;
-  uint32_t at = 1;
-  for (const char *c = text; (c = memchr(c, '\n', (size_t)(begin - c))); c++) at++;
-  for (const char *line = begin; line < last; at++) {
-    const char *next = memchr(line, '\n', (size_t)(last - line));
-    struct shown s;
-    if (!next) next = last;
-    s.line = at;
-    if (all->n < 4096 && read_shown(line, next, &s) && !pz_vec_push(all, &s))
-      return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-    line = next + 1;
-  }
-  return PZ_OK;
-}
-
-/* Devices of the run; 0: the log does not say. */
-static enum pz_status shown_devices(const char *name, const struct pz_vec *all, int64_t *out,
-                                    struct pz_error *err) {
-  static const long MOST = 1 << 24;
-  *out = 0;
+/* Returns the number of devices that the log shows, or 0. */
+static int64_t logged_devices(struct pz_call *call, const char *name, const struct pz_vec *all) {
+  static const long most = 1 << 24;
   for (uint32_t i = 0; i < all->n; i++) {
-    const struct shown *s = pz_vec_at(all, struct shown, i);
+    const struct logged_argument *argument = pz_vec_at(all, struct logged_argument, i);
+    if (strcmp(argument->name, "world-size") != 0 || is_off(argument->value)) continue;
     char *end;
-    if (strcmp(s->name, "world-size") != 0 || is_off(s->value)) continue;
-    long n = strtol(s->value, &end, 10);
-    if (*end || n < 1 || n > MOST)
-      return pz_fail(err, PZ_BAD_INPUT, "%s:%u: world_size '%.40s'; accepted: 1 to %ld", name,
-                     s->line, s->value, MOST);
-    return *out = n, PZ_OK;
+    long n = strtol(argument->value, &end, 10);
+    if (*end || n < 1 || n > most)
+      pz_raise(call, PZ_BAD_INPUT, "%s:%u: world_size '%.40s'; accepted: 1 to %ld", name,
+               argument->line, argument->value, most);
+    return n;
   }
-  return PZ_OK;
+  return 0;
 }
 
-enum pz_status pz_run_log_arguments(const char *name, const char *text, size_t bytes,
-                                    struct pz_arena *arena, const char **arguments,
-                                    int64_t *devices, struct pz_error *err) {
-  struct pz_vec all;
-  struct pz_buffer b = {.failed = false};
-  pz_vec_init(&all, arena, sizeof(struct shown));
-  enum pz_status status = list_shown(name, text, bytes, &all, err);
-  *arguments = NULL;
-  *devices = 0;
-  if (status == PZ_OK) status = shown_devices(name, &all, devices, err);
-  if (status != PZ_OK || !all.n) return status;
-  /* behind so many lines of earlier runs that they alone fill a script, lines are those from its arguments on */
+struct pz_logged_run pz_run_log_arguments(struct pz_call *call, const char *name, const char *text,
+                                          size_t bytes) {
+  /* Arguments are written on the lines that they have in the log, for messages.  If these lines alone would exceed the
+   * length of a script, lines count from the first argument. */
   enum { MOST_LINES = 1 << 19 };
-  uint32_t first = pz_vec_at(&all, struct shown, 0)->line, line = first < MOST_LINES ? 1 : first;
+  struct pz_logged_run run = {.arguments = NULL};
+  struct pz_call scratch = pz_scratch(call);
+  struct pz_buffer *out = pz_buffer_new(call);
+  struct pz_vec all = list_logged_arguments(&scratch, text, bytes);
+  run.devices = logged_devices(call, name, &all);
+  if (!all.n) return run;
+  uint32_t first = pz_vec_at(&all, struct logged_argument, 0)->line;
+  uint32_t line = first < MOST_LINES ? 1 : first;
   for (uint32_t i = 0; i < all.n; i++) {
-    const struct shown *s = pz_vec_at(&all, struct shown, i);
-    go_to_line(&b, &line, s->line);
-    put_shown(&b, &all, s);
+    const struct logged_argument *argument = pz_vec_at(&all, struct logged_argument, i);
+    for (; line < argument->line; line++) pz_buffer_add(call, out, "\n", 1);
+    write_logged_argument(call, out, &all, argument);
   }
-  go_to_line(&b, &line, line + 1);
+  pz_buffer_add(call, out, "\n", 1);
   /* " > padded vocab (size: 50257) with 47 dummy tokens (new size: 50304)" */
-  const char *padded = find(text, text + bytes, "(new size: ");
-  if (padded && is_off(value_of(&all, "padded-vocab-size"))) {
+  static const char padded_size[] = "(new size: ";
+  const char *padded = pz_find_text(text, bytes, padded_size);
+  if (padded && is_off(logged_value(&all, "padded-vocab-size"))) {
     char number[24];
-    snprintf(number, sizeof number, "%.0f", number_at(padded + 11, text + bytes));
-    put_argument(&b, "padded-vocab-size", number);
+    double size = parse_logged_number(padded + sizeof padded_size - 1, text + bytes);
+    snprintf(number, sizeof number, "%.0f", size);
+    write_argument(call, out, "padded-vocab-size", number);
   }
-  *arguments = b.failed ? NULL : pz_arena_strdup(arena, b.text ? b.text : "");
-  pz_free(b.text);
-  return *arguments ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  run.arguments = out->text;
+  pz_scratch_end(&scratch);
+  return run;
 }

@@ -1,28 +1,34 @@
-/* Logs of training runs: the time of a step, and of Megatron-LM's the arguments that it prints at the start.
+/* Reader of the logs of training runs: the time of a step, and the arguments that Megatron-LM prints at its start.
  *
- * A step is the median over the iterations that are logged, without the first tenth, which warms up.  Megatron-LM logs
- * "elapsed time per iteration (ms): 1234.5", torchtitan "tps: 6,500", tokens of a device in a second. */
+ * The time of a step is the median over the logged iterations without the first tenth, which warms up.  Megatron-LM logs
+ * "elapsed time per iteration (ms): 1234.5", torchtitan logs "tps: 6,500", the tokens per second of one device. */
 #ifndef PZ_LAUNCH_RUN_LOG_H
 #define PZ_LAUNCH_RUN_LOG_H
 
-#include "core/arena.h"
+#include "core/call.h"
 
-/* Does the text log iterations of one of them? */
+/* Is the text a log with iterations or arguments of Megatron-LM, or with iterations of torchtitan? */
 bool pz_run_log_is(const char *text, size_t bytes);
 
-/* What a log says of a step; 0: not logged. */
+/* Speed of a logged run; 0 stands for a value that is not logged. */
 struct pz_logged_step {
-  double step_s;                  /* of Megatron-LM's */
-  double tokens_per_s_per_device; /* of torchtitan's */
+  double step_s;                  /* logged by Megatron-LM */
+  double tokens_per_s_per_device; /* logged by torchtitan */
 };
 
-PZ_NODISCARD enum pz_status pz_run_log_step(const char *name, const char *text, size_t bytes,
-                                            struct pz_logged_step *out, struct pz_error *err);
+/* Raises PZ_BAD_INPUT if the log has no iteration. */
+struct pz_logged_step pz_run_log_step(struct pz_call *call, const char *name, const char *text,
+                                      size_t bytes);
 
-/* The arguments of Megatron-LM that a log shows and pz_megatron_read knows, as a plain list, and its processes; NULL: it
- * shows none.  What a switch that is off leaves without effect is left out. */
-PZ_NODISCARD enum pz_status pz_run_log_arguments(const char *name, const char *text, size_t bytes,
-                                                 struct pz_arena *arena, const char **arguments,
-                                                 int64_t *devices, struct pz_error *err);
+struct pz_logged_run {
+  const char *arguments; /* NULL if the log shows none */
+  int64_t devices;       /* 0 if the log does not say */
+};
+
+/* Returns the arguments of Megatron-LM that a log shows and pz_megatron_read() knows, as a plain list of arguments on the
+ * lines that they have in the log.  Arguments without effect, because the switch that they belong to is off, are left
+ * out. */
+struct pz_logged_run pz_run_log_arguments(struct pz_call *call, const char *name, const char *text,
+                                          size_t bytes);
 
 #endif

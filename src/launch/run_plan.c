@@ -1,9 +1,8 @@
-/* Runs that people have, for programs: a plan file, or the words of a framework, read; and written as a plan file. */
+/* Training runs as users have them: pz_run_plan_read() recognises a plan file, a log, or a launch script or configuration of a
+ * framework, calls its reader, and adds what comments and a log say.  pz_run_plan_text() writes a run as a plan file. */
 #include <ctype.h>
 #include <string.h>
 
-#include "core/held.h"
-#include "core/status.h"
 #include "launch/launch.h"
 #include "launch/megatron_args.h"
 #include "launch/run_log.h"
@@ -13,113 +12,139 @@ struct pz_run_plan_options pz_run_plan_options_default(void) {
   return (struct pz_run_plan_options){.size = sizeof(struct pz_run_plan_options)};
 }
 
+struct run_reading {
+  const char *name, *text;
+  size_t bytes;
+  const struct pz_run_plan_options *options;
+  struct pz_run_plan **out;
+};
+
+static void read_plan_file(struct pz_call *call, const struct run_reading *x,
+                           const struct pz_run_plan_options *options, struct pz_run_plan *run) {
+  const char *misplaced = NULL;
+  if (options->ignore && options->ignore[0]) misplaced = "ignore";
+  if (options->set && options->set[0]) misplaced = "set";
+  if (options->vocab) misplaced = "vocab";
+  if (misplaced)
+    pz_raise(call, PZ_BAD_USE,
+             "--%s is for Megatron's arguments; %s is a plan file, whose model has it", misplaced,
+             x->name);
+  pz_must(call,
+          pz_plan_file_read(x->name, x->text, x->bytes, call->arena, run, pz_call_error(call)));
+  if (options->devices) {
+    run->plan.devices = options->devices;
+    run->plan.dp = 0;
+    run->from[PZ_PLAN_DEVICES] = "--devices";
+    run->from[PZ_PLAN_DP] = NULL;
+  }
+}
+
+/* Reads the run of a log from the arguments that the log shows. */
+static void read_log(struct pz_call *call, const struct run_reading *x,
+                     const struct pz_run_plan_options *options, struct pz_run_plan *run) {
+  struct pz_run_plan_options own = *options;
+  struct pz_logged_run logged = pz_run_log_arguments(call, x->name, x->text, x->bytes);
+  if (!logged.arguments)
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s: the log does not show the arguments of its run; accepted: its launch "
+             "script or configuration, with the step that it shows (calibrate: --plan "
+             "FILE; tune FILE --measured-s S)",
+             x->name);
+  if (!own.devices) own.devices = logged.devices;
+  pz_megatron_read(call, x->name, logged.arguments, strlen(logged.arguments), &own, run);
+  if (!options->devices) run->from[PZ_PLAN_DEVICES] = "world_size of the log";
+}
+
+/* Stores the time of a step that a log shows.  torchtitan logs tokens per second and device, which the run's batch turns
+ * into a time. */
+static void read_measured_step(struct pz_call *call, const char *name, const char *text,
+                               size_t bytes, struct pz_run_plan *run) {
+  struct pz_logged_step logged = pz_run_log_step(call, name, text, bytes);
+  const struct pz_plan *plan = &run->plan;
+  int64_t devices = pz_plan_asked_devices(plan);
+  run->measured_s = logged.step_s;
+  if (logged.step_s > 0) return;
+  const char *missing = NULL;
+  if (plan->batch <= 0) missing = "batch";
+  if (plan->seq <= 0) missing = "sequence length";
+  if (devices <= 0) missing = "devices";
+  if (missing)
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s: tokens in a second, and the run does not say its %s; accepted: with it", name,
+             missing);
+  run->measured_s =
+      (double)plan->seq * (double)plan->batch / (logged.tokens_per_s_per_device * (double)devices);
+}
+
 static bool is_json(const char *text, size_t bytes) {
   size_t i = 0;
   while (i < bytes && isspace((unsigned char)text[i])) i++;
   return i < bytes && text[i] == '{';
 }
 
-static enum pz_status read_plan_file(const char *name, const char *text, size_t bytes,
-                                     const struct pz_run_plan_options *o, struct pz_arena *arena,
-                                     struct pz_run_plan *out, struct pz_error *err) {
-  bool set = o->set && o->set[0], ignore = o->ignore && o->ignore[0];
-  if (o->vocab || set || ignore)
-    return pz_fail(err, PZ_BAD_USE,
-                   "--%s is for Megatron's arguments; %s is a plan file, whose model has it",
-                   o->vocab ? "vocab" : (set ? "set" : "ignore"), name);
-  enum pz_status status = pz_plan_file_read(name, text, bytes, arena, out, err);
-  if (status == PZ_OK && o->devices) {
-    out->plan.devices = o->devices;
-    out->plan.dp = 0;
-    out->from[PZ_PLAN_DEVICES] = "--devices";
-    out->from[PZ_PLAN_DP] = NULL;
+static void read_run(struct pz_call *call, void *ctx) {
+  const struct run_reading *x = ctx;
+  struct pz_run_plan_options options = pz_run_plan_options_default();
+  const char *name = x->name, *text = x->text;
+  size_t bytes = x->bytes;
+  if (x->options)
+    pz_require_options(call, &options, sizeof options, x->options, "pz_run_plan_options_default");
+  pz_require(call, name, "name");
+  pz_require(call, text, "text");
+  pz_require(call, x->out, "out");
+  const char *nul = bytes ? memchr(text, '\0', bytes) : NULL;
+  if (nul) {
+    int line = 1;
+    for (const char *c = text; c < nul; c++) line += *c == '\n';
+    pz_raise(call, PZ_BAD_INPUT, "%s:%d: a NUL byte; accepted: text", name, line);
   }
-  return status;
-}
-
-/* The run of a log by the arguments that it shows. */
-static enum pz_status read_log(const char *name, const char *text, size_t bytes,
-                               const struct pz_run_plan_options *options, struct pz_arena *arena,
-                               struct pz_run_plan *out, struct pz_error *err) {
-  struct pz_run_plan_options o = *options;
-  const char *arguments;
-  int64_t devices;
-  enum pz_status status = pz_run_log_arguments(name, text, bytes, arena, &arguments, &devices, err);
-  if (status == PZ_OK && !arguments)
-    status = pz_fail(err, PZ_BAD_INPUT,
-                     "%s: the log does not show the arguments of its run; accepted: its launch "
-                     "script or configuration, with the step that it shows (calibrate: --plan "
-                     "FILE; tune FILE --measured-s S)",
-                     name);
-  if (status != PZ_OK) return status;
-  if (!o.devices) o.devices = devices;
-  status = pz_megatron_read(name, arguments, strlen(arguments), &o, arena, out, err);
-  if (status == PZ_OK && !options->devices) out->from[PZ_PLAN_DEVICES] = "world_size of the log";
-  return status;
-}
-
-/* The step that a log shows for the run. */
-static enum pz_status read_step(const char *name, const char *text, size_t bytes,
-                                struct pz_run_plan *r, struct pz_error *err) {
-  struct pz_logged_step s = {.step_s = 0};
-  enum pz_status status = pz_run_log_step(name, text, bytes, &s, err);
-  const struct pz_plan *p = &r->plan;
-  int64_t devices = pz_plan_asked_devices(p);
-  if (status != PZ_OK) return status;
-  r->measured_s = s.step_s;
-  if (s.step_s > 0) return PZ_OK;
-  if (!(p->seq > 0 && p->batch > 0 && devices > 0))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s: tokens in a second, and the run does not say its %s; accepted: with it",
-                   name, devices > 0 ? (p->seq > 0 ? "batch" : "sequence length") : "devices");
-  r->measured_s = (double)p->seq * (double)p->batch / (s.tokens_per_s_per_device * (double)devices);
-  return PZ_OK;
+  struct pz_call own;
+  struct pz_run_plan *run = pz_object_new(call, sizeof *run, &own);
+  bool is_log = pz_run_log_is(text, bytes);
+  if (is_json(text, bytes))
+    read_plan_file(&own, x, &options, run);
+  else if (is_log)
+    read_log(&own, x, &options, run);
+  else if (pz_torchtitan_is(name, text, bytes))
+    pz_torchtitan_read(&own, name, text, bytes, &options, run);
+  else if (pz_bridge_is(text, bytes))
+    pz_bridge_read(&own, name, text, bytes, &options, run);
+  else
+    pz_megatron_read(&own, name, text, bytes, &options, run);
+  pz_launch_comments_read(&own, text, bytes, run);
+  if (options.log)
+    read_measured_step(call, options.log_name ? options.log_name : "the log", options.log,
+                       strlen(options.log), run);
+  else if (is_log)
+    read_measured_step(call, name, text, bytes, run);
+  *x->out = pz_object_keep(call, run);
 }
 
 enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes,
                                 const struct pz_run_plan_options *options, struct pz_run_plan **out,
                                 struct pz_error *err) {
-  struct pz_run_plan_options o = pz_run_plan_options_default();
-  struct pz_arena *arena;
-  void *made = NULL;
-  enum pz_status status = PZ_OK;
-  if (options) status = pz_sized_take(&o, sizeof o, options, "pz_run_plan_options_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the run", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  const char *nul = bytes ? memchr(text, '\0', bytes) : NULL;
-  if (nul) {
-    int line = 1;
-    for (const char *c = text; c < nul; c++) line += *c == '\n';
-    status = pz_fail(err, PZ_BAD_INPUT, "%s:%d: a NUL byte; accepted: text", name, line);
-  } else if (is_json(text, bytes))
-    status = read_plan_file(name, text, bytes, &o, arena, made, err);
-  else if (pz_run_log_is(text, bytes))
-    status = read_log(name, text, bytes, &o, arena, made, err);
-  else if (pz_torchtitan_is(name, text, bytes))
-    status = pz_torchtitan_read(name, text, bytes, &o, arena, made, err);
-  else if (pz_bridge_is(text, bytes))
-    status = pz_bridge_read(name, text, bytes, &o, arena, made, err);
-  else
-    status = pz_megatron_read(name, text, bytes, &o, arena, made, err);
-  if (status == PZ_OK) status = pz_launch_comments_read(text, bytes, arena, made, err);
-  if (status == PZ_OK && (o.log || pz_run_log_is(text, bytes)))
-    status = read_step(!o.log       ? name
-                       : o.log_name ? o.log_name
-                                    : "the log",
-                       o.log ? o.log : text, o.log ? strlen(o.log) : bytes, made, err);
-  return pz_held_give(status, made, out);
+  struct run_reading x = {name, text, bytes, options, out};
+  return pz_border(read_run, &x, err);
 }
 
-void pz_run_plan_free(struct pz_run_plan *r) { pz_held_free(r); }
+void pz_run_plan_free(struct pz_run_plan *r) { pz_object_free(r); }
+
+struct run_writing {
+  const struct pz_run_plan *run;
+  char **text;
+};
+
+static void write_run(struct pz_call *call, void *ctx) {
+  const struct run_writing *x = ctx;
+  struct pz_run_plan run = pz_run_plan_default();
+  pz_require_options(call, &run, sizeof run, x->run, "pz_run_plan_default");
+  pz_require(call, x->text, "text");
+  struct pz_buffer *out = pz_buffer_new(call);
+  pz_json_print(call, out, pz_json_built(call, pz_run_plan_json(&run)));
+  *x->text = pz_buffer_take(call, out);
+}
 
 enum pz_status pz_run_plan_text(const struct pz_run_plan *r, char **text, struct pz_error *err) {
-  struct pz_run_plan own = pz_run_plan_default();
-  enum pz_status status = pz_sized_take(&own, sizeof own, r, "pz_run_plan_default", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status != PZ_OK) return status;
-  json_t *j = pz_run_plan_json(&own);
-  status = pz_json_text(j, text, err);
-  json_decref(j);
-  return status;
+  struct run_writing x = {r, text};
+  return pz_border(write_run, &x, err);
 }

@@ -1,27 +1,39 @@
+/* What the readers of runs share: the files that a script writes, and how stated layers and moments are stored in a plan. */
 #include "launch/run_readers.h"
 
 #include <string.h>
 
 #include "plan/plan.h"
 
-/* ---- files in scripts ----------------------------------------------------------------------- */
+/* ---- texts and files in scripts ------------------------------------------------------------- */
 
-/* The word behind <<, without quotes; its length, 0: no here-document begins in the line. */
-static size_t here_word(const char *line, const char *end, const char **word) {
+const char *pz_find_text(const char *text, size_t bytes, const char *word) {
+  size_t n = strlen(word);
+  const char *end = text + bytes;
+  while ((size_t)(end - text) >= n) {
+    const char *at = memchr(text, *word, (size_t)(end - text) - n + 1);
+    if (!at || memcmp(at, word, n) == 0) return at;
+    text = at + 1;
+  }
+  return NULL;
+}
+
+/* Finds the delimiter behind << in a line, without quotes.  Returns its length, or 0 if no here-document begins. */
+static size_t find_delimiter(const char *line, const char *end, const char **delimiter) {
   for (const char *at = line; at + 2 < end; at++) {
     if (at[0] != '<' || at[1] != '<' || at[2] == '<') continue;
     at += 2;
     if (*at == '-') at++;
     while (at < end && (*at == '\'' || *at == '"' || *at == ' ')) at++;
-    *word = at;
+    *delimiter = at;
     while (at < end && *at != '\'' && *at != '"' && *at != ' ' && *at != ';') at++;
-    return (size_t)(at - *word);
+    return (size_t)(at - *delimiter);
   }
   return 0;
 }
 
-/* Does a word of the line end so, with or without a quote behind it? */
-static bool has_ending(const char *line, const char *end, const char *ending) {
+/* Does a word of the line have this ending, with or without a quote behind it? */
+static bool has_word_ending(const char *line, const char *end, const char *ending) {
   size_t n = strlen(ending);
   for (const char *at = line; at + n < end; at++)
     if (memcmp(at, ending, n) == 0 && strchr("\"' ", at[n])) return true;
@@ -30,49 +42,56 @@ static bool has_ending(const char *line, const char *end, const char *ending) {
 
 bool pz_script_document(const char *text, size_t bytes, const char *ending,
                         struct pz_document *out) {
-  const char *end = text + bytes, *word = NULL, *start = NULL;
-  size_t length = 0;
-  uint32_t line = 1, first = 0;
-  for (const char *at = text, *next; at < end; at = next + 1, line++) {
-    next = memchr(at, '\n', (size_t)(end - at));
-    if (!next) next = end;
-    if (length) {
-      if ((size_t)(next - at) != length || memcmp(at, word, length) != 0) continue;
+  const char *end = text + bytes;
+  const char *delimiter = NULL, *start = NULL; /* start: of a document with the right name */
+  size_t length = 0;                           /* of the delimiter; 0 outside of documents */
+  uint32_t line = 1, first_line = 0;
+  for (const char *at = text; at < end; line++) {
+    const char *line_end = memchr(at, '\n', (size_t)(end - at));
+    if (!line_end) line_end = end;
+    if (!length) {
+      length = find_delimiter(at, line_end, &delimiter);
+      bool is_wanted = length && has_word_ending(at, line_end, ending) && line_end < end;
+      start = is_wanted ? line_end + 1 : NULL;
+      first_line = line + 1;
+    } else if ((size_t)(line_end - at) == length && memcmp(at, delimiter, length) == 0) {
+      if (start) {
+        *out = (struct pz_document){start, (size_t)(at - start), first_line};
+        return true;
+      }
       length = 0;
-      if (!start) continue;
-      *out = (struct pz_document){start, (size_t)(at - start), first};
-      return true;
     }
-    length = here_word(at, next, &word);
-    start = length && has_ending(at, next, ending) && next < end ? next + 1 : NULL;
-    first = line + 1;
+    at = line_end + 1;
   }
   return false;
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-bool pz_division_read(struct pz_plan *p, const int64_t *layers, uint32_t n) {
-  struct pz_plan even = *p, ends;
+bool pz_plan_divide_layers(struct pz_plan *plan, const int64_t *layers, uint32_t n) {
   int64_t all = 0;
-  bool is_even = true, is_ends = true;
-  if (!n || n % p->pp) return false;
-  even.vpp = n / p->pp;
+  if (!n || n % plan->pp) return false;
+  struct pz_plan even = *plan;
+  even.vpp = n / plan->pp;
   even.first_layers = even.last_layers = 0;
-  ends = even;
-  ends.first_layers = layers[0];
-  ends.last_layers = layers[n - 1];
+  struct pz_plan uneven_ends = even;
+  uneven_ends.first_layers = layers[0];
+  uneven_ends.last_layers = layers[n - 1];
+  bool is_even = true, has_uneven_ends = n > 1;
   for (uint32_t j = 0; j < n; j++) all += layers[j];
   for (uint32_t j = 0; j < n; j++) {
     is_even = is_even && pz_plan_blocks(&even, all, j) == layers[j];
-    is_ends = is_ends && n > 1 && pz_plan_blocks(&ends, all, j) == layers[j];
+    has_uneven_ends = has_uneven_ends && pz_plan_blocks(&uneven_ends, all, j) == layers[j];
   }
-  if (is_even || is_ends) *p = is_even ? even : ends;
-  return is_even || is_ends;
+  if (is_even)
+    *plan = even;
+  else if (has_uneven_ends)
+    *plan = uneven_ends;
+  return is_even || has_uneven_ends;
 }
 
-void pz_moments_settle(struct pz_plan *p, bool experts) {
-  double given = p->moment_bytes > 0 ? p->moment_bytes : 4;
-  p->moment_bytes = 0;
-  if (pz_plan_moment_bytes(p, experts) != given) p->moment_bytes = given;
+void pz_plan_settle_moments(struct pz_plan *plan, bool experts) {
+  double given = plan->moment_bytes > 0 ? plan->moment_bytes : 4;
+  plan->moment_bytes = 0;
+  if (pz_plan_moment_bytes(plan, experts) != given) plan->moment_bytes = given;
 }

@@ -1,3 +1,13 @@
+/* Reader of shell scripts as words, without running them.
+ *
+ * pz_shell_read() scans the text once.  scan_step() handles what stands between words (line ends, comments, operators) and
+ * calls read_word() for a word.  draft_word() builds the word in scanner.word: it removes quotes and expands variables
+ * (expand_dollar) and arithmetic (evaluate_sum).  The finished word is then a keyword of the shell (read_keyword), an
+ * assignment (assign) or a word of the result (append_word).
+ *
+ * Whether a command is run is computed in Kleene's three-valued logic: NO, MAYBE and YES, where "and" is the minimum and
+ * "or" the maximum.  Words that are not run are dropped, words that may be run are marked as guesses.  The scanner keeps a
+ * stack of open `if`, `case` and { with the truth of their current branch. */
 #include "launch/shell_words.h"
 
 #include <ctype.h>
@@ -5,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 16, MOST_BYTES = 4 << 20 };
+enum { MOST_DEPTH = 16, MOST_STORED_BYTES = 4 << 20, MOST_UNKNOWN = 60 };
 
 /* A word under construction. */
 struct draft {
   char text[PZ_SHELL_MOST_VALUE + 1];
   size_t n;
-  bool quoted; /* an empty word counts */
+  bool quoted; /* has quotes, so that it counts even if it is empty */
   bool guessed;
   const char *unknown;
 };
@@ -20,790 +30,922 @@ enum truth { NO, MAYBE, YES };
 
 /* An `if`, `case` or { that is open. */
 struct branch {
-  char kind;            /* its first letter */
-  enum truth past, now; /* was a branch before this one taken; is this one? */
-  const char *subject;  /* of a case; NULL: it is unknown */
+  char kind;           /* i, c or { */
+  enum truth past;     /* was an earlier branch of it run? */
+  enum truth now;      /* is the current branch run? */
+  const char *subject; /* word of a `case`, NULL if its value is unknown */
 };
 
 struct scanner {
+  struct pz_call *call;
   const char *name, *text;
   size_t bytes, at;
   uint32_t line;
-  char open;       /* a quote around arguments */
-  uint32_t opened; /* its line */
-  size_t open_end; /* where it is closed */
-  uint32_t depth;  /* of lists in brackets */
-  bool begins, batch;
-  bool command, patterns, tests; /* a command begins; patterns of a case; inside a test */
-  bool negated;                  /* by a ! before the command */
-  char joint;                    /* & or | where the command stands behind && or || */
-  enum truth list, run;          /* the value of the commands joined so; does the command run? */
+
+  /* Lists of arguments: in quotes, ARGS="--a 1", or in parentheses. */
+  char list_quote; /* the quote that closes the list, or 0 */
+  uint32_t list_quote_line;
+  size_t list_quote_end;
+  uint32_t parentheses;
+
+  bool begins_next;   /* the next word begins a line, list or command */
+  bool in_batch;      /* inside a comment #SBATCH */
+  bool at_command;    /* the next word is the first of a command */
+  bool at_pattern;    /* the next word is a pattern of a `case` */
+  bool in_test;       /* inside [ ], [[ ]] or test */
+  bool negated;       /* a ! stands before the command */
+  char joined_by;     /* & or |: the next command follows && or || */
+  enum truth joined;  /* value of the commands that && and || join so far */
+  enum truth command; /* is the current command run, branches aside? */
   struct branch branches[MOST_DEPTH];
   int n_branches;
-  size_t kept_bytes; /* of all words and values */
+
+  size_t stored_bytes; /* of all words and values */
   struct draft word;
-  struct pz_arena *arena;
-  struct pz_shell_text *out;
-  struct pz_error *err;
+  struct pz_shell_text out;
 };
 
-/* ---- errors and small things ---------------------------------------------------------------- */
+/* ---- errors and characters ------------------------------------------------------------------ */
 
-static enum pz_status no_memory(struct scanner *s) {
-  return pz_fail(s->err, PZ_NO_MEMORY, "%s: out of memory", s->name);
+static _Noreturn void fail_in_line(const struct scanner *scanner, uint32_t line, const char *what,
+                                   const char *accepted) {
+  pz_raise_at(scanner->call, PZ_BAD_INPUT, scanner->name, (int)line, 0, "%s:%u: %s; accepted: %s",
+              scanner->name, line, what, accepted);
 }
 
-static enum pz_status bad(struct scanner *s, uint32_t line, const char *what,
-                          const char *accepted) {
-  enum pz_status status =
-      pz_fail(s->err, PZ_BAD_INPUT, "%s:%u: %s; accepted: %s", s->name, line, what, accepted);
-  pz_error_at(s->err, s->name, (int)line, 0);
-  return status;
+static _Noreturn void fail_limit(const struct scanner *scanner, const char *what, long most) {
+  pz_raise(scanner->call, PZ_LIMIT, "%s:%u: %s; accepted: at most %ld", scanner->name,
+           scanner->line, what, most);
 }
 
-static enum pz_status too_much(struct scanner *s, const char *what, long most) {
-  return pz_fail(s->err, PZ_LIMIT, "%s:%u: %s; accepted: at most %ld", s->name, s->line, what,
-                 most);
+/* Returns the character `ahead` of the current one, or 0 behind the text. */
+static char peek(const struct scanner *scanner, size_t ahead) {
+  size_t at = scanner->at + ahead;
+  return at < scanner->bytes ? scanner->text[at] : '\0';
 }
 
-static char peek(const struct scanner *s, size_t ahead) {
-  return s->at + ahead < s->bytes ? s->text[s->at + ahead] : '\0';
-}
-
-static bool is_name(char c, bool first) {
+static bool is_name_character(char c, bool first) {
   return c == '_' || isalpha((unsigned char)c) || (!first && isdigit((unsigned char)c));
 }
 
-static enum truth not_of(enum truth a) { return (enum truth)(YES - a); }
-static enum truth both(enum truth a, enum truth b) { return a < b ? a : b; }
-static enum truth either(enum truth a, enum truth b) { return a > b ? a : b; }
+/* Returns the length of the name that a text begins with, 0 if there is none. */
+static size_t name_length(const char *text, size_t n) {
+  size_t length = 0;
+  while (length < n && is_name_character(text[length], length == 0)) length++;
+  return length;
+}
 
-/* Is what stands here run? */
-static enum truth is_run(const struct scanner *s) {
-  enum truth run = s->run;
-  for (int i = 0; i < s->n_branches && i < MOST_DEPTH; i++) run = both(run, s->branches[i].now);
+static enum truth truth_not(enum truth a) { return (enum truth)(YES - a); }
+static enum truth truth_and(enum truth a, enum truth b) { return a < b ? a : b; }
+static enum truth truth_or(enum truth a, enum truth b) { return a > b ? a : b; }
+
+/* Is the current command run, given the branches that it stands in? */
+static enum truth is_run(const struct scanner *scanner) {
+  enum truth run = scanner->command;
+  for (int i = 0; i < scanner->n_branches && i < MOST_DEPTH; i++)
+    run = truth_and(run, scanner->branches[i].now);
   return run;
 }
 
-static enum pz_status put(struct scanner *s, struct draft *d, const char *text, size_t n) {
-  if (d->n + n > PZ_SHELL_MOST_VALUE)
-    return too_much(s, "a word is too long (bytes)", PZ_SHELL_MOST_VALUE);
-  memcpy(d->text + d->n, text, n);
-  d->n += n;
-  d->text[d->n] = '\0';
-  return PZ_OK;
+static void append_text(struct scanner *scanner, const char *text, size_t n) {
+  struct draft *word = &scanner->word;
+  if (word->n + n > PZ_SHELL_MOST_VALUE)
+    fail_limit(scanner, "a word is too long (bytes)", PZ_SHELL_MOST_VALUE);
+  memcpy(word->text + word->n, text, n);
+  word->n += n;
+  word->text[word->n] = '\0';
 }
 
-/* What has no value stands in the word as it was written. */
-static enum pz_status put_unknown(struct scanner *s, struct draft *d, const char *from, size_t n) {
-  char *copy = pz_arena_printf(s->arena, "%.*s", n < 60 ? (int)n : 60, from);
-  if (!copy) return no_memory(s);
-  d->unknown = copy;
-  return put(s, d, from, n < 60 ? n : 60);
+/* Appends an expansion whose value is unknown as it is written, and notes it as unknown. */
+static void append_unknown(struct scanner *scanner, const char *text, size_t n) {
+  if (n > MOST_UNKNOWN) n = MOST_UNKNOWN;
+  scanner->word.unknown = pz_format(scanner->call, "%.*s", (int)n, text);
+  append_text(scanner, text, n);
 }
 
 /* ---- variables ------------------------------------------------------------------------------ */
 
-static struct pz_shell_variable *find(const struct pz_shell_text *t, const char *name, size_t n) {
-  for (uint32_t i = 0; i < t->variables.n; i++) {
-    struct pz_shell_variable *v = pz_vec_at(&t->variables, struct pz_shell_variable, i);
+static struct pz_shell_variable *find_variable(const struct pz_shell_text *text, const char *name,
+                                               size_t n) {
+  for (uint32_t i = 0; i < text->variables.n; i++) {
+    struct pz_shell_variable *v = pz_vec_at(&text->variables, struct pz_shell_variable, i);
     if (strlen(v->name) == n && memcmp(v->name, name, n) == 0) return v;
   }
   return NULL;
 }
 
-static bool same_value(const struct pz_shell_variable *a, const char *value) {
-  return a->list || (a->value && value && strcmp(a->value, value) == 0);
-}
-
-/* value NULL: a list of arguments. */
-static enum pz_status assign(struct scanner *s, const char *name, size_t n, const char *value,
-                             const char *unknown) {
-  struct pz_shell_variable *v = find(s->out, name, n);
-  bool guessed = s->word.guessed || is_run(s) == MAYBE;
-  if (v && (v->preset || (guessed && unknown && !v->unknown))) return PZ_OK;
-  if (!v && s->out->variables.n >= PZ_SHELL_MOST_VARIABLES)
-    return too_much(s, "too many variables", PZ_SHELL_MOST_VARIABLES);
-  s->kept_bytes += value ? strlen(value) : 0;
-  if (s->kept_bytes > MOST_BYTES) return too_much(s, "too long values (bytes)", MOST_BYTES);
-  struct pz_shell_variable one = {
-      .line = s->line, .unknown = unknown, .list = !value, .guessed = guessed};
-  one.name = v ? v->name : pz_arena_printf(s->arena, "%.*s", (int)n, name);
-  one.value = value ? pz_arena_strdup(s->arena, value) : "";
-  if (!one.name || !one.value) return no_memory(s);
-  if (v && !v->unknown && !unknown && !one.list && !same_value(v, value)) one.other_line = v->line;
-  if (v)
-    *v = one;
-  else if (!pz_vec_push(&s->out->variables, &one))
-    return no_memory(s);
-  return PZ_OK;
-}
-
-static enum pz_status take_presets(struct scanner *s, const char *const *presets) {
-  for (; presets && *presets; presets++) {
-    size_t n = 0;
-    while (is_name((*presets)[n], n == 0)) n++;
-    if (!n || (*presets)[n] != '=')
-      return pz_fail(s->err, PZ_BAD_USE, "variable '%.60s'; accepted: NAME=VALUE", *presets);
-    if (strlen(*presets) > PZ_SHELL_MOST_VALUE)
-      return too_much(s, "a variable is too long (bytes)", PZ_SHELL_MOST_VALUE);
-    enum pz_status status = assign(s, *presets, n, *presets + n + 1, NULL);
-    if (status != PZ_OK) return status;
-    struct pz_shell_variable *made = find(s->out, *presets, n);
-    if (made) made->preset = true;
+/* Assigns a value to a variable; NULL stands for a list of arguments.  A value that is known is not replaced by one that is
+ * unknown and only guessed. */
+static void assign(struct scanner *scanner, const char *name, size_t n, const char *value,
+                   const char *unknown) {
+  struct pz_shell_variable *old = find_variable(&scanner->out, name, n);
+  bool guessed = scanner->word.guessed || is_run(scanner) == MAYBE;
+  if (old && (old->preset || (guessed && unknown && !old->unknown))) return;
+  if (!old && scanner->out.variables.n >= PZ_SHELL_MOST_VARIABLES)
+    fail_limit(scanner, "too many variables", PZ_SHELL_MOST_VARIABLES);
+  if (value) scanner->stored_bytes += strlen(value);
+  if (scanner->stored_bytes > MOST_STORED_BYTES)
+    fail_limit(scanner, "too long values (bytes)", MOST_STORED_BYTES);
+  struct pz_shell_variable new = {.name = old ? old->name
+                                              : pz_format(scanner->call, "%.*s", (int)n, name),
+                                  .value = value ? pz_copy_text(scanner->call, value) : "",
+                                  .line = scanner->line,
+                                  .unknown = unknown,
+                                  .list = !value,
+                                  .guessed = guessed};
+  if (!old) {
+    pz_append(scanner->call, &scanner->out.variables, &new);
+    return;
   }
-  return PZ_OK;
+  bool both_known = !old->unknown && !unknown && value && !old->list;
+  if (both_known && strcmp(old->value, value) != 0) new.other_line = old->line;
+  *old = new;
 }
 
-/* ---- $((A * B)) ----------------------------------------------------------------------------- */
+static void assign_presets(struct scanner *scanner, const char *const *presets) {
+  for (; presets && *presets; presets++) {
+    const char *text = *presets;
+    size_t bytes = strlen(text), n = name_length(text, bytes);
+    if (!n || text[n] != '=')
+      pz_raise(scanner->call, PZ_BAD_USE, "variable '%.60s'; accepted: NAME=VALUE", text);
+    if (bytes > PZ_SHELL_MOST_VALUE)
+      fail_limit(scanner, "a variable is too long (bytes)", PZ_SHELL_MOST_VALUE);
+    assign(scanner, text, n, text + n + 1, NULL);
+    struct pz_shell_variable *variable = find_variable(&scanner->out, text, n);
+    if (variable) variable->preset = true;
+  }
+}
 
-struct sum {
-  const struct pz_shell_text *t;
+/* ---- arithmetic: $((A * B)) ----------------------------------------------------------------- */
+
+/* An arithmetic expression under evaluation.  Once it has failed, its value is meaningless. */
+struct arithmetic {
+  const struct pz_shell_text *text;
   const char *at, *end;
   int depth;
-  bool guessed, failed;
+  bool guessed; /* uses a variable that is a guess */
+  bool failed;
 };
 
-static int64_t sum_of(struct sum *x);
+static int64_t evaluate_sum(struct arithmetic *x);
 
-static void skip_blanks(struct sum *x) {
+static bool is_next(const struct arithmetic *x, char c) { return x->at < x->end && *x->at == c; }
+
+/* Returns the operator at hand and moves behind it, or returns 0 if it is none of `operators`. */
+static char next_operator(struct arithmetic *x, const char *operators) {
   while (x->at < x->end && isspace((unsigned char)*x->at)) x->at++;
+  if (x->at >= x->end || !strchr(operators, *x->at)) return '\0';
+  x->at++;
+  return x->at[-1];
 }
 
-static int64_t number_of(struct sum *x, const char *text, const char *end) {
+/* Parses a decimal number of at most 15 digits. */
+static int64_t parse_digits(struct arithmetic *x, const char *text, size_t n) {
   char digits[20] = {0};
-  size_t n = (size_t)(end - text);
-  if (!n || n > 15) return x->failed = true, 0;
-  for (size_t i = 0; i < n; i++)
-    if (!isdigit((unsigned char)text[i])) return x->failed = true, 0;
+  bool is_number = n && n <= 15;
+  for (size_t i = 0; i < n && is_number; i++) is_number = isdigit((unsigned char)text[i]);
+  if (!is_number) {
+    x->failed = true;
+    return 0;
+  }
   memcpy(digits, text, n);
   return strtoll(digits, NULL, 10);
 }
 
-/* A number, a variable with or without $ and braces, or a sum in brackets. */
-static int64_t factor_of(struct sum *x) {
-  skip_blanks(x);
-  if (x->at < x->end && *x->at == '(' && x->depth < MOST_DEPTH) {
+/* Evaluates a number, a variable with or without $ and braces, or a sum in parentheses. */
+static int64_t evaluate_factor(struct arithmetic *x) {
+  while (x->at < x->end && isspace((unsigned char)*x->at)) x->at++;
+  if (is_next(x, '(') && x->depth < MOST_DEPTH) {
     x->at++;
     x->depth++;
-    int64_t v = sum_of(x);
+    int64_t value = evaluate_sum(x);
     x->depth--;
-    if (x->at >= x->end || *x->at++ != ')') x->failed = true;
-    return v;
+    if (!is_next(x, ')')) x->failed = true;
+    if (x->at < x->end) x->at++;
+    return value;
   }
-  while (x->at < x->end && (*x->at == '$' || *x->at == '{')) x->at++;
+  while (is_next(x, '$') || is_next(x, '{')) x->at++;
   const char *from = x->at;
-  while (x->at < x->end && is_name(*x->at, false)) x->at++;
+  while (x->at < x->end && is_name_character(*x->at, false)) x->at++;
   size_t n = (size_t)(x->at - from);
-  if (x->at < x->end && *x->at == '}') x->at++;
-  if (!n || isdigit((unsigned char)*from)) return number_of(x, from, from + n);
-  const struct pz_shell_variable *v = find(x->t, from, n);
-  if (!v || v->unknown) return x->failed = true, 0;
-  x->guessed = x->guessed || v->guessed;
-  return number_of(x, v->value, v->value + strlen(v->value));
+  if (is_next(x, '}')) x->at++;
+  if (!n || isdigit((unsigned char)*from)) return parse_digits(x, from, n);
+  const struct pz_shell_variable *variable = find_variable(x->text, from, n);
+  if (!variable || variable->unknown) {
+    x->failed = true;
+    return 0;
+  }
+  x->guessed = x->guessed || variable->guessed;
+  return parse_digits(x, variable->value, strlen(variable->value));
 }
 
-static const int64_t MOST_NUMBER = (int64_t)1 << 53;
-
-static int64_t within(struct sum *x, double v, int64_t exact) {
-  if (!(v < (double)MOST_NUMBER && v > -(double)MOST_NUMBER)) x->failed = true;
-  return x->failed ? 0 : exact;
+/* Is a result small enough to be exact in a double too?  Otherwise the evaluation fails. */
+static bool is_exact(struct arithmetic *x, double value) {
+  static const double limit = (double)((int64_t)1 << 53);
+  if (!(value < limit && value > -limit)) x->failed = true;
+  return !x->failed;
 }
 
-static int64_t product_of(struct sum *x) {
-  int64_t v = factor_of(x);
-  for (skip_blanks(x); x->at < x->end && strchr("*/%", *x->at); skip_blanks(x)) {
-    char op = *x->at++;
-    int64_t w = factor_of(x);
-    if (op != '*' && w == 0) x->failed = true;
+static int64_t evaluate_product(struct arithmetic *x) {
+  int64_t value = evaluate_factor(x);
+  for (;;) {
+    char operator= next_operator(x, "*/%");
+    if (!operator) return value;
+    int64_t factor = evaluate_factor(x);
+    if (operator!= '*' && factor == 0) x->failed = true;
     if (x->failed) return 0;
-    double product = (double)v * (double)w;
-    if (op == '*')
-      v = within(x, product, product < 9e15 && product > -9e15 ? v * w : 0);
+    if (operator== '*')
+      value = is_exact(x, (double)value * (double)factor) ? value * factor : 0;
     else
-      v = op == '/' ? v / w : v % w;
+      value = operator== '/' ? value / factor : value % factor;
   }
-  return v;
 }
 
-static int64_t sum_of(struct sum *x) {
-  int64_t v = product_of(x);
-  for (skip_blanks(x); x->at < x->end && strchr("+-", *x->at); skip_blanks(x)) {
-    char op = *x->at++;
-    int64_t w = product_of(x);
-    v = within(x, (double)v + (double)w, op == '+' ? v + w : v - w);
+static int64_t evaluate_sum(struct arithmetic *x) {
+  int64_t value = evaluate_product(x);
+  for (;;) {
+    char operator= next_operator(x, "+-");
+    if (!operator) return value;
+    int64_t term = evaluate_product(x);
+    int64_t sum = operator== '+' ? value + term : value - term;
+    value = is_exact(x, (double)value + (double)term) ? sum : 0;
   }
-  return v;
 }
 
-/* ---- what a dollar stands for --------------------------------------------------------------- */
+/* ---- expansions: what begins with a dollar -------------------------------------------------- */
 
-static enum pz_status expand(struct scanner *s, const char **at, const char *end, struct draft *d,
-                             int depth);
+static const char *expand_dollar(struct scanner *scanner, const char *dollar, const char *end,
+                                 int depth);
 
-/* The place behind the bracket that closes the one at `at`; NULL: none does. */
-static const char *closing(const char *at, const char *end, char open, char close) {
-  for (int depth = 0; at < end; at++) {
+/* Returns the place behind the bracket that closes the one at `at`, or NULL. */
+static const char *behind_closing(const char *at, const char *end, char open, char close) {
+  int depth = 0;
+  for (; at < end; at++) {
     if (*at == open) depth++;
-    if (*at == close && --depth == 0) return at + 1;
+    if (*at == close) depth--;
+    if (*at == close && depth == 0) return at + 1;
   }
   return NULL;
 }
 
-static enum pz_status put_variable(struct scanner *s, const struct pz_shell_variable *v,
-                                   struct draft *d) {
-  if (v->unknown) d->unknown = v->unknown;
-  d->guessed = d->guessed || v->guessed;
-  return v->list ? PZ_OK : put(s, d, v->value, strlen(v->value));
+static void append_variable(struct scanner *scanner, const struct pz_shell_variable *variable) {
+  struct draft *word = &scanner->word;
+  if (variable->unknown) word->unknown = variable->unknown;
+  word->guessed = word->guessed || variable->guessed;
+  if (!variable->list) append_text(scanner, variable->value, strlen(variable->value));
 }
 
-/* The word of ${NAME:-word}. */
-static enum pz_status put_default(struct scanner *s, const char *at, const char *end,
-                                  struct draft *d, int depth) {
-  enum pz_status status = PZ_OK;
-  while (at < end && status == PZ_OK) {
+/* Expands the text between the braces of ${...}: NAME, NAME[@], NAME:-word or NAME:=word. */
+static void expand_braces(struct scanner *scanner, const char *from, const char *end, int depth) {
+  const char *at = from;
+  while (at < end && is_name_character(*at, false)) at++;
+  struct pz_shell_variable *variable = find_variable(&scanner->out, from, (size_t)(at - from));
+  bool all = end - at == 3 && (memcmp(at, "[@]", 3) == 0 || memcmp(at, "[*]", 3) == 0);
+  const char *operator= at<end && * at == ':' ? at + 1 : at;
+  bool has_default = operator<end &&(*operator== '-' || * operator== '=');
+  if (variable && !variable->unknown && (at == end || all || has_default)) {
+    append_variable(scanner, variable);
+    return;
+  }
+  if (!has_default || at == from) {
+    append_unknown(scanner, from - 2, (size_t)(end - from) + 3); /* with the dollar and braces */
+    return;
+  }
+  at = operator+ 1;
+  while (at < end) {
     if (*at == '$') {
-      status = expand(s, &at, end, d, depth + 1);
+      at = expand_dollar(scanner, at, end, depth + 1);
     } else {
-      if (*at != '"' && *at != '\'') status = put(s, d, at, 1);
+      if (*at != '"' && *at != '\'') append_text(scanner, at, 1);
       at++;
     }
   }
-  return status;
 }
 
-/* Between the braces of ${...}. */
-static enum pz_status put_braced(struct scanner *s, const char *from, const char *end,
-                                 struct draft *d, int depth) {
-  const char *at = from;
-  while (at < end && (is_name(*at, false))) at++;
-  struct pz_shell_variable *v = find(s->out, from, (size_t)(at - from));
-  bool all = end - at == 3 && (memcmp(at, "[@]", 3) == 0 || memcmp(at, "[*]", 3) == 0);
-  const char *word = at + (at < end && *at == ':');
-  bool absent = word < end && (*word == '-' || *word == '=');
-  if (v && !v->unknown && (at == end || all || absent)) return put_variable(s, v, d);
-  if (absent && at > from) return put_default(s, word + 1, end, d, depth);
-  return put_unknown(s, d, from - 2, (size_t)(end - from) + 3);
-}
-
-/* $((...)) and $(...) */
-static enum pz_status put_bracketed(struct scanner *s, const char *from, const char *end,
-                                    struct draft *d) {
+/* Expands $((...)).  The output of a command, $(...), is unknown. */
+static void expand_parentheses(struct scanner *scanner, const char *from, const char *end) {
   size_t n = (size_t)(end - from);
   if (n >= 6 && from[2] == '(' && end[-2] == ')') {
-    struct sum x = {.t = s->out, .at = from + 3, .end = end - 2};
+    struct arithmetic x = {.text = &scanner->out, .at = from + 3, .end = end - 2};
     char text[32];
-    int64_t v = sum_of(&x);
-    snprintf(text, sizeof text, "%lld", (long long)v);
-    d->guessed = d->guessed || x.guessed;
-    if (!x.failed && x.at == x.end) return put(s, d, text, strlen(text));
+    int64_t value = evaluate_sum(&x);
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    scanner->word.guessed = scanner->word.guessed || x.guessed;
+    if (!x.failed && x.at == x.end) {
+      append_text(scanner, text, strlen(text));
+      return;
+    }
   }
-  return put_unknown(s, d, from, n);
+  append_unknown(scanner, from, n);
 }
 
-/* *at is a dollar; moved behind what it stands before. */
-static enum pz_status expand(struct scanner *s, const char **at, const char *end, struct draft *d,
-                             int depth) {
-  const char *from = *at, *next = from + 1, *behind;
-  if (depth > MOST_DEPTH) return bad(s, s->line, "variables are nested too deep", "at most 16");
-  if (next < end && (*next == '{' || *next == '(')) {
-    bool brace = *next == '{';
-    behind = closing(next, end, *next, brace ? '}' : ')');
-    if (!behind)
-      return bad(s, s->line, brace ? "'${' is not closed" : "'$(' is not closed",
-                 brace ? "'}' behind it" : "')' behind it");
-    *at = behind;
-    return brace ? put_braced(s, next + 1, behind - 1, d, depth)
-                 : put_bracketed(s, from, behind, d);
+/* Appends the expansion of a dollar and what follows it to the word.  Returns the place behind the expansion. */
+static const char *expand_dollar(struct scanner *scanner, const char *dollar, const char *end,
+                                 int depth) {
+  const char *next = dollar + 1;
+  if (depth > MOST_DEPTH)
+    fail_in_line(scanner, scanner->line, "variables are nested too deep", "at most 16");
+  if (next < end && *next == '{') {
+    const char *behind = behind_closing(next, end, '{', '}');
+    if (!behind) fail_in_line(scanner, scanner->line, "'${' is not closed", "'}' behind it");
+    expand_braces(scanner, next + 1, behind - 1, depth);
+    return behind;
   }
-  if (next < end && is_name(*next, true)) {
-    while (next < end && is_name(*next, false)) next++;
-    struct pz_shell_variable *v = find(s->out, from + 1, (size_t)(next - from - 1));
-    *at = next;
-    return v ? put_variable(s, v, d) : put_unknown(s, d, from, (size_t)(next - from));
+  if (next < end && *next == '(') {
+    const char *behind = behind_closing(next, end, '(', ')');
+    if (!behind) fail_in_line(scanner, scanner->line, "'$(' is not closed", "')' behind it");
+    expand_parentheses(scanner, dollar, behind);
+    return behind;
+  }
+  size_t n = name_length(next, (size_t)(end - next));
+  if (n) {
+    struct pz_shell_variable *variable = find_variable(&scanner->out, next, n);
+    if (variable)
+      append_variable(scanner, variable);
+    else
+      append_unknown(scanner, dollar, n + 1);
+    return next + n;
   }
   bool special = next < end && (isdigit((unsigned char)*next) || strchr("@*#?$!-", *next));
-  *at = next + special;
-  return special ? put_unknown(s, d, from, 2) : put(s, d, "$", 1);
+  if (special)
+    append_unknown(scanner, dollar, 2);
+  else
+    append_text(scanner, "$", 1);
+  return special ? next + 1 : next;
 }
 
-static enum pz_status expand_here(struct scanner *s, struct draft *d) {
-  const char *at = s->text + s->at, *from = at;
-  enum pz_status status = expand(s, &at, s->text + s->bytes, d, 0);
-  for (; from < at; from++) s->line += *from == '\n';
-  s->at = (size_t)(at - s->text);
-  return status;
+/* Expands the dollar at the current place of the text. */
+static void expand_here(struct scanner *scanner) {
+  const char *from = scanner->text + scanner->at;
+  const char *behind = expand_dollar(scanner, from, scanner->text + scanner->bytes, 0);
+  for (const char *c = from; c < behind; c++) scanner->line += *c == '\n';
+  scanner->at = (size_t)(behind - scanner->text);
 }
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* The quote that closes the one here; s->bytes: none does. */
-static size_t closing_quote(const struct scanner *s) {
-  char quote = s->text[s->at];
-  for (size_t i = s->at + 1; i < s->bytes; i++) {
-    if (s->text[i] == '\\' && quote == '"')
+/* Returns the place of the quote that closes the one here, or the end of the text if none does. */
+static size_t closing_quote(const struct scanner *scanner) {
+  char quote = scanner->text[scanner->at];
+  for (size_t i = scanner->at + 1; i < scanner->bytes; i++) {
+    if (scanner->text[i] == '\\' && quote == '"')
       i++;
-    else if (s->text[i] == quote)
+    else if (scanner->text[i] == quote)
       return i;
   }
-  return s->bytes;
+  return scanner->bytes;
 }
 
-/* Are there several words between quotes, with arguments among them?  One argument is a list where it is `assigned`. */
-static bool quotes_arguments(const struct scanner *s, size_t end, bool assigned) {
-  bool blank = assigned, argument = false;
-  for (size_t i = s->at + 1; i < end; i++) {
-    bool first = i == s->at + 1 || isspace((unsigned char)s->text[i - 1]);
-    blank = blank || isspace((unsigned char)s->text[i]);
-    argument = argument || (first && i + 2 < end && s->text[i] == '-' && s->text[i + 1] == '-' &&
-                            isalpha((unsigned char)s->text[i + 2]));
+/* Do the quotes here enclose several words with an argument --name among them?  One argument is enough if the text is
+ * assigned to a variable. */
+static bool quotes_arguments(const struct scanner *scanner, size_t end, bool is_assigned) {
+  const char *text = scanner->text;
+  bool blank = is_assigned, argument = false;
+  for (size_t i = scanner->at + 1; i < end; i++) {
+    bool first = i == scanner->at + 1 || isspace((unsigned char)text[i - 1]);
+    blank = blank || isspace((unsigned char)text[i]);
+    argument = argument || (first && i + 2 < end && text[i] == '-' && text[i + 1] == '-' &&
+                            isalpha((unsigned char)text[i + 2]));
   }
   return blank && argument;
 }
 
-/* The name of NAME= or NAME+= at the end of what was read so far; 0: it is none. */
-static size_t assigned_name(const struct draft *d) {
-  size_t n = 0;
-  while (n < d->n && is_name(d->text[n], n == 0)) n++;
-  size_t behind = n + (d->text[n] == '+');
-  return n && behind < d->n && d->text[behind] == '=' ? n : 0;
+/* Returns the length of the name if the word so far is NAME=... or NAME+=..., otherwise 0. */
+static size_t assigned_name(const struct draft *word) {
+  size_t n = name_length(word->text, word->n);
+  size_t equals = n + (word->text[n] == '+');
+  return n && equals < word->n && word->text[equals] == '=' ? n : 0;
 }
 
-static bool ends_with_equals(const struct draft *d) {
-  size_t n = assigned_name(d);
-  return n && d->text[d->n - 1] == '=' && d->n <= n + 2;
+/* Is the word so far NAME= or NAME+=, without a value? */
+static bool ends_with_equals(const struct draft *word) {
+  size_t n = assigned_name(word);
+  return n && word->text[word->n - 1] == '=' && word->n <= n + 2;
 }
 
-static enum pz_status quoted(struct scanner *s, size_t end) {
-  struct draft *d = &s->word;
-  char quote = s->text[s->at];
-  enum pz_status status = PZ_OK;
-  d->quoted = true;
-  s->at++;
-  while (s->at < end && status == PZ_OK) {
-    char c = s->text[s->at], next = peek(s, 1);
+/* Appends the text up to the quote at `end` that closes the one here. */
+static void read_quoted(struct scanner *scanner, size_t end) {
+  char quote = scanner->text[scanner->at];
+  scanner->word.quoted = true;
+  scanner->at++;
+  while (scanner->at < end) {
+    char c = scanner->text[scanner->at], next = peek(scanner, 1);
     if (quote == '"' && c == '$') {
-      status = expand_here(s, d);
+      expand_here(scanner);
       continue;
     }
     if (quote == '"' && c == '\\' && next && strchr("\"\\$`\n", next)) {
-      s->at++;
+      scanner->at++;
       c = next;
     }
-    s->line += c == '\n';
-    status = put(s, d, &c, 1);
-    s->at++;
+    scanner->line += c == '\n';
+    append_text(scanner, &c, 1);
+    scanner->at++;
   }
-  if (s->at < end + 1) s->at = end + 1;
-  return status;
+  if (scanner->at <= end) scanner->at = end + 1;
 }
 
-/* A command between back quotes: its output is not known. */
-static enum pz_status back_quoted(struct scanner *s) {
-  size_t end = closing_quote(s), from = s->at;
-  if (end == s->bytes) return bad(s, s->line, "'`' is not closed", "another behind it");
-  for (size_t i = from; i < end; i++) s->line += s->text[i] == '\n';
-  s->at = end + 1;
-  return put_unknown(s, &s->word, s->text + from, end + 1 - from);
+/* Reads a command between back quotes, whose output is unknown. */
+static void read_back_quoted(struct scanner *scanner) {
+  size_t end = closing_quote(scanner), from = scanner->at;
+  if (end == scanner->bytes)
+    fail_in_line(scanner, scanner->line, "'`' is not closed", "another behind it");
+  for (size_t i = from; i < end; i++) scanner->line += scanner->text[i] == '\n';
+  scanner->at = end + 1;
+  append_unknown(scanner, scanner->text + from, end + 1 - from);
 }
 
-/* Is the word over here? */
-static bool at_end(const struct scanner *s) {
-  char c = peek(s, 0);
-  return s->at >= s->bytes || isspace((unsigned char)c) || (c && strchr(";|&<>()", c)) ||
-         (s->open && c == s->open);
+/* Reads the quote at hand.  Returns true if it begins a list of arguments, whose words are then read one by one. */
+static bool read_quote(struct scanner *scanner) {
+  const struct draft *word = &scanner->word;
+  char quote = peek(scanner, 0);
+  size_t end = closing_quote(scanner);
+  bool is_apostrophe = scanner->list_quote && end >= scanner->list_quote_end;
+  if (is_apostrophe) {
+    scanner->at++;
+    append_text(scanner, &quote, 1);
+    return false;
+  }
+  if (end == scanner->bytes)
+    fail_in_line(scanner, scanner->line, "a quote is not closed", "another behind it");
+  bool may_begin_list = !scanner->in_test && !scanner->list_quote &&
+                        (!word->n || ends_with_equals(word)) &&
+                        quotes_arguments(scanner, end, word->n > 0);
+  if (!may_begin_list) {
+    read_quoted(scanner, end);
+    return false;
+  }
+  scanner->list_quote = quote;
+  scanner->list_quote_line = scanner->line;
+  scanner->list_quote_end = end;
+  scanner->at++;
+  return true;
 }
 
-/* One step of a word; *list: it turned out to assign a list, which begins here. */
-static enum pz_status word_step(struct scanner *s, bool *list) {
-  struct draft *d = &s->word;
-  char c = peek(s, 0);
-  if (c == '\'' || c == '"') {
-    size_t end = closing_quote(s);
-    if (s->open && end >= s->open_end) return s->at++, put(s, d, &c, 1); /* an apostrophe */
-    if (end == s->bytes) return bad(s, s->line, "a quote is not closed", "another behind it");
-    if (!s->tests && !s->open && quotes_arguments(s, end, d->n > 0) &&
-        (!d->n || ends_with_equals(d))) {
-      s->open = c;
-      s->opened = s->line;
-      s->open_end = end;
-      s->at++;
-      *list = true;
-      return PZ_OK;
+static bool is_at_word_end(const struct scanner *scanner) {
+  char c = peek(scanner, 0);
+  return scanner->at >= scanner->bytes || isspace((unsigned char)c) ||
+         (c && strchr(";|&<>()", c)) || (scanner->list_quote && c == scanner->list_quote);
+}
+
+/* Builds the next word in scanner.word.  Returns true if the word turned out to assign a list of arguments in quotes. */
+static bool draft_word(struct scanner *scanner) {
+  struct draft *word = &scanner->word;
+  word->n = 0;
+  word->text[0] = '\0';
+  word->quoted = word->guessed = false;
+  word->unknown = NULL;
+  while (!is_at_word_end(scanner)) {
+    char c = peek(scanner, 0);
+    bool escapes = c == '\\' && scanner->at + 1 < scanner->bytes;
+    if (c == '\'' || c == '"') {
+      if (read_quote(scanner)) return true;
+    } else if (c == '$') {
+      expand_here(scanner);
+    } else if (c == '`') {
+      read_back_quoted(scanner);
+    } else if (escapes && peek(scanner, 1) == '\n') {
+      scanner->line++;
+      scanner->at += 2;
+    } else {
+      if (escapes) scanner->at++;
+      c = peek(scanner, 0);
+      scanner->at++;
+      append_text(scanner, &c, 1);
     }
-    return quoted(s, end);
   }
-  if (c == '$') return expand_here(s, d);
-  if (c == '`') return back_quoted(s);
-  if (c == '\\' && s->at + 1 < s->bytes) {
-    s->at++;
-    c = peek(s, 0);
-    s->line += c == '\n';
-    if (c == '\n') return s->at++, PZ_OK;
-  }
-  s->at++;
-  return put(s, d, &c, 1);
+  return false;
 }
 
-static enum pz_status keep_word(struct scanner *s, uint32_t line) {
-  struct draft *d = &s->word;
-  bool redirected = peek(s, 0) && strchr("<>", peek(s, 0)) && s->at >= d->n &&
-                    strspn(d->text, "0123456789") == d->n &&
-                    memcmp(s->text + s->at - d->n, d->text, d->n) == 0; /* the 2 of 2>file */
-  if ((!d->n && !d->quoted) || redirected) return PZ_OK;
-  s->kept_bytes += d->n;
-  if (s->out->words.n >= PZ_SHELL_MOST_WORDS || s->kept_bytes > MOST_BYTES)
-    return too_much(s, "too many words", PZ_SHELL_MOST_WORDS);
-  struct pz_shell_word w = {.text = pz_arena_strdup(s->arena, d->text),
-                            .unknown = d->unknown,
-                            .line = line,
-                            .begins = s->begins,
-                            .batch = s->batch,
-                            .guessed = is_run(s) == MAYBE};
-  s->begins = false;
-  return w.text && pz_vec_push(&s->out->words, &w) ? PZ_OK : no_memory(s);
+/* Appends the drafted word to the result, unless it is empty or the file descriptor of a redirection. */
+static void append_word(struct scanner *scanner, uint32_t line) {
+  const struct draft *word = &scanner->word;
+  char next = peek(scanner, 0);
+  /* the 2 of 2>file */
+  bool is_descriptor = next && strchr("<>", next) && scanner->at >= word->n &&
+                       strspn(word->text, "0123456789") == word->n &&
+                       memcmp(scanner->text + scanner->at - word->n, word->text, word->n) == 0;
+  if ((!word->n && !word->quoted) || is_descriptor) return;
+  scanner->stored_bytes += word->n;
+  if (scanner->out.words.n >= PZ_SHELL_MOST_WORDS || scanner->stored_bytes > MOST_STORED_BYTES)
+    fail_limit(scanner, "too many words", PZ_SHELL_MOST_WORDS);
+  struct pz_shell_word new = {.text = pz_copy_text(scanner->call, word->text),
+                              .unknown = word->unknown,
+                              .line = line,
+                              .begins = scanner->begins_next,
+                              .batch = scanner->in_batch,
+                              .guessed = is_run(scanner) == MAYBE};
+  scanner->begins_next = false;
+  pz_append(scanner->call, &scanner->out.words, &new);
 }
 
-static enum pz_status keep(struct scanner *s, bool list, uint32_t line) {
-  struct draft *d = &s->word;
-  size_t name = assigned_name(d);
-  if (list) s->begins = true;
-  if (is_run(s) == NO) return PZ_OK;
-  if (!name) return list ? PZ_OK : keep_word(s, line);
-  size_t behind = name + (d->text[name] == '+') + 1;
-  return assign(s, d->text, name, list ? NULL : d->text + behind, d->unknown);
-}
-
-/* A backslash before the end of a line, blanks between them forgiven; 0: it is none. */
-static size_t continuation(const struct scanner *s) {
+/* Returns the length of a backslash and line end here, with blanks between them forgiven, or 0. */
+static size_t continuation_length(const struct scanner *scanner) {
   size_t n = 1;
-  if (peek(s, 0) != '\\') return 0;
-  while (peek(s, n) == ' ' || peek(s, n) == '\t' || peek(s, n) == '\r') n++;
-  return peek(s, n) == '\n' ? n + 1 : 0;
+  if (peek(scanner, 0) != '\\') return 0;
+  while (peek(scanner, n) == ' ' || peek(scanner, n) == '\t' || peek(scanner, n) == '\r') n++;
+  return peek(scanner, n) == '\n' ? n + 1 : 0;
 }
 
-/* Skips blanks and continued lines. */
-static void skip_gap(struct scanner *s) {
+static void skip_blanks_and_continuations(struct scanner *scanner) {
   for (;;) {
-    size_t n = continuation(s);
-    if (!n && peek(s, 0) != ' ' && peek(s, 0) != '\t') return;
-    s->line += n > 0;
-    s->at += n ? n : 1;
+    size_t n = continuation_length(scanner);
+    if (!n && peek(scanner, 0) != ' ' && peek(scanner, 0) != '\t') return;
+    scanner->line += n > 0;
+    scanner->at += n ? n : 1;
   }
 }
 
-/* A word without what it means; *list: as in word_step. */
-static enum pz_status draft_word(struct scanner *s, bool *list) {
-  enum pz_status status = PZ_OK;
-  s->word.n = 0;
-  s->word.text[0] = '\0';
-  s->word.quoted = s->word.guessed = false;
-  s->word.unknown = NULL;
-  while (!at_end(s) && !*list && status == PZ_OK) status = word_step(s, list);
-  return status;
-}
+/* ---- tests ---------------------------------------------------------------------------------- */
 
-/* ---- conditions ----------------------------------------------------------------------------- */
-
-/* A op B, -z A or A, in a test. */
+/* A term of a test: A op B, -z A or A. */
 struct term {
   const char *word[3];
-  int n;
-  bool negated, unknown;
+  int n;        /* words, at most 4 are counted */
+  bool negated; /* by a ! */
+  bool unknown; /* a word has an unknown or guessed value */
 };
 
 static bool is_either(const char *word, const char *a, const char *b) {
   return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* A op B of numbers. */
-static enum truth compare(const char *op, int64_t a, int64_t b) {
-  static const char *const ops[][2] = {{"-lt", "<"},  {"-eq", "=="}, {"-gt", ">"},
-                                       {"-ge", ">="}, {"-ne", "!="}, {"-le", "<="}};
-  int order = a < b ? 0 : a == b ? 1 : 2;
-  for (int i = 0; i < 6; i++) /* the last three are the first, negated */
-    if (is_either(op, ops[i][0], ops[i][1])) return (order == i % 3) == (i < 3) ? YES : NO;
+static enum truth compare_numbers(const char *operator, int64_t a, int64_t b) {
+  const struct {
+    const char *word, *sign;
+    bool holds;
+  } operators[] = {{"-lt", "<", a < b},   {"-le", "<=", a <= b}, {"-eq", "==", a == b},
+                   {"-ne", "!=", a != b}, {"-ge", ">=", a >= b}, {"-gt", ">", a > b}};
+  for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+    if (is_either(operator, operators[i].word, operators[i].sign))
+      return operators[i].holds ? YES : NO;
   return MAYBE;
 }
 
-/* Does a text have what a pattern matches?  Of patterns, * alone and texts without signs are decided. */
-static enum truth is_like(const char *text, const char *pattern) {
+/* Does a text match a pattern of the shell?  Only the pattern * and texts without wildcards are decided. */
+static enum truth matches_pattern(const char *text, const char *pattern) {
   if (is_either(pattern, "*", text)) return YES;
   return strpbrk(pattern, "*?[") ? MAYBE : NO;
 }
 
-static enum truth term_value(const struct term *t) {
-  const char *first = t->word[0], *op = t->word[1], *last = t->word[2];
-  struct sum x = {.failed = false};
-  if (t->unknown || t->n < 1 || t->n > 3) return MAYBE;
-  if (t->n == 1) return *first ? YES : NO;
-  if (t->n == 2 && strcmp(first, "-z") == 0) return *op ? NO : YES;
-  if (t->n == 2) return strcmp(first, "-n") != 0 ? MAYBE : *op ? YES : NO;
-  if (is_either(op, "=", "==")) return is_like(first, last);
-  if (strcmp(op, "!=") == 0) return not_of(is_like(first, last));
-  int64_t a = number_of(&x, first, first + strlen(first));
-  int64_t b = number_of(&x, last, last + strlen(last));
-  return !x.failed && *op == '-' ? compare(op, a, b) : MAYBE;
+static enum truth term_value(const struct term *term) {
+  const char *first = term->word[0], *second = term->word[1], *third = term->word[2];
+  if (term->unknown || term->n < 1 || term->n > 3) return MAYBE;
+  if (term->n == 1) return *first ? YES : NO;
+  if (term->n == 2) {
+    if (strcmp(first, "-z") == 0) return *second ? NO : YES;
+    if (strcmp(first, "-n") == 0) return *second ? YES : NO;
+    return MAYBE;
+  }
+  if (is_either(second, "=", "==")) return matches_pattern(first, third);
+  if (strcmp(second, "!=") == 0) return truth_not(matches_pattern(first, third));
+  struct arithmetic x = {.failed = false};
+  int64_t a = parse_digits(&x, first, strlen(first));
+  int64_t b = parse_digits(&x, third, strlen(third));
+  return !x.failed && *second == '-' ? compare_numbers(second, a, b) : MAYBE;
 }
 
-/* The value of a test up to its end, `close` or (NULL) that of the command: terms joined by and, and these by or.  What is in
- * brackets is not decided. */
-static enum pz_status read_test(struct scanner *s, const char *close, enum truth *out) {
-  struct term t = {.n = 0};
+/* Reads a test and returns its value: terms joined by "and", and these by "or".  `close` is the word that ends the test, or
+ * NULL if it ends with the command.  Terms in parentheses are not decided. */
+static enum truth read_test(struct scanner *scanner, const char *close) {
+  struct term term = {.n = 0};
   enum truth any = NO, all = YES;
-  bool ended = false, closed = false, list = false, brackets = false;
-  enum pz_status status = PZ_OK;
-  s->tests = true;
-  while (!ended && !closed && status == PZ_OK) {
-    skip_gap(s);
-    char c = peek(s, 0);
-    const char *word = s->word.text;
-    bool sign = close && c && strchr("|&<>()", c);
-    ended = !sign && at_end(s);
-    status = draft_word(s, &list); /* of no letters at a sign */
-    for (int i = 0; i < 2 && sign && peek(s, 0) == c && (!i || strchr("|&", c)); s->at++, i++)
-      status = put(s, &s->word, &c, 1);
-    closed = close && !s->word.quoted && strcmp(word, close) == 0;
-    bool or = is_either(word, "||", "-o");
-    if (ended || closed || or || is_either(word, "&&", "-a")) {
-      all = both(all, t.negated ? not_of(term_value(&t)) : term_value(&t));
-      if (or) any = either(any, all);
-      if (or) all = YES;
-      t = (struct term){.n = 0};
-    } else if (!t.n && strcmp(word, "!") == 0) {
-      t.negated = !t.negated;
+  bool ended = false, closed = false, parentheses = false;
+  const struct draft *draft = &scanner->word;
+  const char *word = draft->text;
+  scanner->in_test = true;
+  while (!ended && !closed) {
+    skip_blanks_and_continuations(scanner);
+    char c = peek(scanner, 0);
+    bool is_sign = close && c && strchr("|&<>()", c);
+    ended = !is_sign && is_at_word_end(scanner);
+    (void)draft_word(scanner); /* an empty word if a sign stands here */
+    if (is_sign) {
+      bool is_double = strchr("|&", c) && peek(scanner, 1) == c;
+      append_text(scanner, scanner->text + scanner->at, is_double ? 2 : 1);
+      scanner->at += is_double ? 2 : 1;
+    }
+    closed = close && !draft->quoted && strcmp(word, close) == 0;
+    bool is_or = is_either(word, "||", "-o");
+    if (ended || closed || is_or || is_either(word, "&&", "-a")) {
+      enum truth value = term_value(&term);
+      all = truth_and(all, term.negated ? truth_not(value) : value);
+      if (is_or) {
+        any = truth_or(any, all);
+        all = YES;
+      }
+      term = (struct term){.n = 0};
+    } else if (!term.n && strcmp(word, "!") == 0) {
+      term.negated = !term.negated;
     } else {
-      brackets = brackets || is_either(word, "(", ")");
-      t.unknown = t.unknown || s->word.unknown || s->word.guessed;
-      const char *copy = pz_arena_strdup(s->arena, word);
-      if (!copy) status = no_memory(s);
-      if (t.n < 3) t.word[t.n] = copy;
-      t.n += t.n < 4;
+      parentheses = parentheses || is_either(word, "(", ")");
+      term.unknown = term.unknown || draft->unknown || draft->guessed;
+      if (term.n < 3) term.word[term.n] = pz_copy_text(scanner->call, word);
+      if (term.n < 4) term.n++;
     }
   }
-  s->tests = false;
-  *out = brackets || (close && ended) ? MAYBE : either(any, all);
-  return status;
+  scanner->in_test = false;
+  return parentheses || (close && ended) ? MAYBE : truth_or(any, all);
 }
 
-/* ((A > B)) from here on; false: it is none. */
-static bool read_sums(struct scanner *s, enum truth *out) {
-  const char *from = s->text + s->at, *end = closing(from, s->text + s->bytes, '(', ')');
-  char op[3] = "";
+/* Reads ((A > B)) and returns true, with its value in *value.  Returns false if no such command begins here. */
+static bool read_arithmetic_command(struct scanner *scanner, enum truth *value) {
+  const char *from = scanner->text + scanner->at;
+  const char *end = behind_closing(from, scanner->text + scanner->bytes, '(', ')');
+  char operator[3] = "";
   if (!end || end - from < 5 || end[-2] != ')') return false;
-  struct sum x = {.t = s->out, .at = from + 2, .end = end - 2};
-  for (; from < end; from++) s->line += *from == '\n';
-  s->at = (size_t)(end - s->text);
-  int64_t a = sum_of(&x);
-  for (size_t n = 0; x.at < x.end && strchr("<>=!", *x.at) && n < 2;) op[n++] = *x.at++;
-  int64_t b = *op ? sum_of(&x) : 0;
-  *out = x.failed || x.guessed || x.at < x.end ? MAYBE : compare(op, a, b);
+  for (const char *c = from; c < end; c++) scanner->line += *c == '\n';
+  scanner->at = (size_t)(end - scanner->text);
+  struct arithmetic x = {.text = &scanner->out, .at = from + 2, .end = end - 2};
+  int64_t a = evaluate_sum(&x);
+  for (size_t n = 0; n < 2 && x.at < x.end && strchr("<>=!", *x.at); n++) {
+    operator[n] = * x.at;
+    x.at++;
+  }
+  int64_t b = *operator? evaluate_sum(&x) : 0;
+  bool decided = !x.failed && !x.guessed && x.at >= x.end;
+  *value = decided ? compare_numbers(operator, a, b) : MAYBE;
   return true;
 }
 
-/* The command that begins here has this value. */
-static void begin_command(struct scanner *s, enum truth value) {
-  s->run = s->joint == '&' ? s->list : s->joint == '|' ? not_of(s->list) : YES;
-  if (s->negated) value = not_of(value);
-  if (s->joint == '&') value = both(s->list, value);
-  if (s->joint == '|') value = either(s->list, value);
-  s->list = value;
-  s->command = s->negated = false;
+/* ---- commands and branches ------------------------------------------------------------------ */
+
+/* Notes that a command with this exit value begins here: it runs if what is before && or || lets it. */
+static void begin_command(struct scanner *scanner, enum truth value) {
+  enum truth joined = scanner->joined;
+  if (scanner->negated) value = truth_not(value);
+  scanner->command = YES;
+  if (scanner->joined_by == '&') {
+    scanner->command = joined;
+    value = truth_and(joined, value);
+  } else if (scanner->joined_by == '|') {
+    scanner->command = truth_not(joined);
+    value = truth_or(joined, value);
+  }
+  scanner->joined = value;
+  scanner->at_command = scanner->negated = false;
 }
 
-static void end_command(struct scanner *s, char joint) {
-  s->command = true;
-  s->joint = joint;
-  if (!joint) s->run = YES;
+/* Notes the end of a command.  `joined_by` is & or | if && or || follows, otherwise 0. */
+static void end_command(struct scanner *scanner, char joined_by) {
+  scanner->at_command = true;
+  scanner->joined_by = joined_by;
+  if (!joined_by) scanner->command = YES;
 }
 
-/* The innermost; NULL: none is open, or so many that they do not count. */
-static struct branch *top_branch(struct scanner *s) {
-  return s->n_branches && s->n_branches <= MOST_DEPTH ? &s->branches[s->n_branches - 1] : NULL;
+/* Returns the innermost open branch, or NULL if none is open or if too many are open to be tracked. */
+static struct branch *innermost_branch(struct scanner *scanner) {
+  int n = scanner->n_branches;
+  return n && n <= MOST_DEPTH ? &scanner->branches[n - 1] : NULL;
 }
 
-/* The next branch is taken if `value` and none before it was. */
-static void next_branch(struct branch *b, enum truth value) {
-  if (!b) return;
-  b->now = both(value, not_of(b->past));
-  b->past = either(b->past, value);
+static void open_branch(struct scanner *scanner, char kind, enum truth now, const char *subject) {
+  struct branch new = {.kind = kind, .now = now, .subject = subject};
+  if (scanner->n_branches < MOST_DEPTH) scanner->branches[scanner->n_branches] = new;
+  scanner->n_branches++;
 }
 
-static void open_branch(struct scanner *s, char kind, enum truth now, const char *subject) {
-  if (s->n_branches < MOST_DEPTH)
-    s->branches[s->n_branches] = (struct branch){.kind = kind, .now = now, .subject = subject};
-  s->n_branches++;
+/* Begins the next branch, which is run if its condition holds and no branch before it was run. */
+static void begin_branch(struct branch *branch, enum truth condition) {
+  if (!branch) return;
+  branch->now = truth_and(condition, truth_not(branch->past));
+  branch->past = truth_or(branch->past, condition);
 }
 
-/* "case WORD in". */
-static enum pz_status read_case(struct scanner *s) {
-  bool list = false;
-  skip_gap(s);
-  enum pz_status status = draft_word(s, &list);
-  if (status != PZ_OK || list) return status;
-  bool known = !s->word.unknown && !s->word.guessed;
-  const char *subject = known ? pz_arena_strdup(s->arena, s->word.text) : NULL;
-  if (known && !subject) return no_memory(s);
-  skip_gap(s);
-  if (peek(s, 0) != 'i' || peek(s, 1) != 'n' || !isspace((unsigned char)peek(s, 2))) return PZ_OK;
-  s->at += 2;
-  open_branch(s, 'c', NO, subject);
-  s->patterns = true;
-  return PZ_OK;
+/* Reads "WORD in" behind `case`. */
+static void read_case(struct scanner *scanner) {
+  const struct draft *word = &scanner->word;
+  skip_blanks_and_continuations(scanner);
+  if (draft_word(scanner)) return;
+  bool known = !word->unknown && !word->guessed;
+  const char *subject = known ? pz_copy_text(scanner->call, word->text) : NULL;
+  skip_blanks_and_continuations(scanner);
+  bool is_in = peek(scanner, 0) == 'i' && peek(scanner, 1) == 'n' &&
+               isspace((unsigned char)peek(scanner, 2));
+  if (!is_in) return;
+  scanner->at += 2;
+  open_branch(scanner, 'c', NO, subject);
+  scanner->at_pattern = true;
 }
 
-/* A|B) of a case, or its end. */
-static enum pz_status read_pattern(struct scanner *s) {
-  struct branch *b = top_branch(s);
-  bool list = false, end = false;
+/* Reads the patterns A|B) of a case, or `esac`. */
+static void read_patterns(struct scanner *scanner) {
+  struct branch *branch = innermost_branch(scanner);
+  const struct draft *word = &scanner->word;
   enum truth any = NO;
-  enum pz_status status = PZ_OK;
-  s->tests = true;
-  next_branch(b, NO);
-  for (char c = '|'; c == '|' && !end && status == PZ_OK; s->at += c == '|' || c == ')') {
-    while (peek(s, 0) == ' ' || peek(s, 0) == '(') s->at++;
-    status = draft_word(s, &list);
-    end = !s->word.quoted && strcmp(s->word.text, "esac") == 0;
-    bool known = b && b->subject && !s->word.unknown && !s->word.guessed;
-    bool all = strcmp(s->word.text, "*") == 0;
-    any = either(any, all ? YES : known ? is_like(b->subject, s->word.text) : MAYBE);
-    skip_gap(s);
-    c = end ? '\0' : peek(s, 0);
+  bool is_esac = false, more = true;
+  scanner->in_test = true;
+  begin_branch(branch, NO);
+  while (more) {
+    while (peek(scanner, 0) == ' ' || peek(scanner, 0) == '(') scanner->at++;
+    (void)draft_word(scanner);
+    is_esac = !word->quoted && strcmp(word->text, "esac") == 0;
+    bool known = branch && branch->subject && !word->unknown && !word->guessed;
+    enum truth matches = known ? matches_pattern(branch->subject, word->text) : MAYBE;
+    if (strcmp(word->text, "*") == 0) matches = YES;
+    any = truth_or(any, matches);
+    skip_blanks_and_continuations(scanner);
+    char separator = is_esac ? '\0' : peek(scanner, 0);
+    more = separator == '|';
+    if (separator == '|' || separator == ')') scanner->at++;
   }
-  s->patterns = s->tests = false;
-  if (end)
-    s->n_branches--;
-  else
-    next_branch(b, any);
-  if (!end) end_command(s, 0);
-  return status;
+  scanner->at_pattern = scanner->in_test = false;
+  if (is_esac) {
+    scanner->n_branches--;
+  } else {
+    begin_branch(branch, any);
+    end_command(scanner, 0);
+  }
 }
 
-/* The word where a command begins, if it is a shell's own; else *known is false. */
-static enum pz_status read_keyword(struct scanner *s, bool *known) {
-  static const char *const words[] = {"if", "then", "elif", "else",  "fi", "esac",
-                                      "}",  "case", "do",   "{",     "!",  "[",
-                                      "[[", "test", "true", "false", ":"};
-  enum { IF, THEN, ELIF, ELSE, FI, ESAC, END, CASE, DO, BRACE, NOT, SINGLE, DOUBLE, TEST, TRUE };
-  struct branch *b = top_branch(s);
-  int w = 0, n = sizeof words / sizeof *words;
-  enum truth value = MAYBE;
-  enum pz_status status = PZ_OK;
-  while (w < n && strcmp(words[w], s->word.text) != 0) w++;
-  *known = w < n && !s->word.quoted;
-  if (!*known) {
-    begin_command(s, assigned_name(&s->word) ? YES : MAYBE);
-  } else if (w == NOT) {
-    s->negated = !s->negated;
-  } else if (w >= SINGLE) {
-    if (w <= TEST) status = read_test(s, w == SINGLE ? "]" : w == DOUBLE ? "]]" : NULL, &value);
-    begin_command(s, w <= TEST ? value : strcmp(words[w], "false") == 0 ? NO : YES);
-  } else if (w == BRACE) {
-    begin_command(s, MAYBE);
-    open_branch(s, '{', s->run, NULL);
-  } else if (w == CASE) {
-    status = read_case(s);
-  } else if (w == IF) {
-    open_branch(s, 'i', YES, NULL);
-  } else if (b && w != DO && b->kind == (w == ESAC ? 'c' : w == END ? '{' : 'i')) {
-    next_branch(b, w == THEN ? s->list : w == ELSE ? YES : NO);
-    if (w == ELIF) b->now = YES;
-    if (w >= FI) s->n_branches--;
+/* Reads the drafted word as a keyword of the shell, with what belongs to it.  Returns false if it is the name of a command
+ * or an assignment. */
+static bool read_keyword(struct scanner *scanner) {
+  static const char *const words[] = {"if", "then", "elif", "else", "fi",   "esac",
+                                      "}",  "case", "do",   "{",    "!",    "[",
+                                      "[[", "test", "true", ":",    "false"};
+  enum {
+    IF,
+    THEN,
+    ELIF,
+    ELSE,
+    FI,
+    ESAC,
+    CLOSING_BRACE,
+    CASE,
+    DO,
+    OPENING_BRACE,
+    NOT,
+    BRACKET,
+    DOUBLE_BRACKET,
+    TEST,
+    TRUE,
+    COLON,
+    FALSE,
+    KEYWORDS
+  };
+  struct branch *branch = innermost_branch(scanner);
+  int keyword = 0;
+  while (keyword < KEYWORDS && strcmp(words[keyword], scanner->word.text) != 0) keyword++;
+  if (keyword == KEYWORDS || scanner->word.quoted) {
+    begin_command(scanner, assigned_name(&scanner->word) ? YES : MAYBE);
+    return false;
   }
-  if (*known && w < NOT) end_command(s, 0);
-  return status;
+  bool in_if = branch && branch->kind == 'i';
+  switch (keyword) {
+  case IF: open_branch(scanner, 'i', YES, NULL); break;
+  case THEN:
+    if (in_if) begin_branch(branch, scanner->joined);
+    break;
+  case ELIF:
+    if (in_if) begin_branch(branch, NO);
+    if (in_if) branch->now = YES; /* its condition is evaluated */
+    break;
+  case ELSE:
+    if (in_if) begin_branch(branch, YES);
+    break;
+  case FI:
+    if (in_if) scanner->n_branches--;
+    break;
+  case ESAC:
+    if (branch && branch->kind == 'c') scanner->n_branches--;
+    break;
+  case CLOSING_BRACE:
+    if (branch && branch->kind == '{') scanner->n_branches--;
+    break;
+  case CASE: read_case(scanner); break;
+  case DO: break;
+  case OPENING_BRACE:
+    begin_command(scanner, MAYBE);
+    open_branch(scanner, '{', scanner->command, NULL);
+    break;
+  case NOT: scanner->negated = !scanner->negated; return true;
+  case BRACKET: begin_command(scanner, read_test(scanner, "]")); return true;
+  case DOUBLE_BRACKET: begin_command(scanner, read_test(scanner, "]]")); return true;
+  case TEST: begin_command(scanner, read_test(scanner, NULL)); return true;
+  default: begin_command(scanner, keyword == FALSE ? NO : YES); return true;
+  }
+  end_command(scanner, 0);
+  return true;
 }
 
-static enum pz_status read_word(struct scanner *s) {
-  uint32_t line = s->line;
-  bool list = false, known = false, command = s->command && !s->open && !s->depth && !s->batch;
-  enum pz_status status = draft_word(s, &list);
-  if (status == PZ_OK && !list && peek(s, 0) == '(' && ends_with_equals(&s->word)) {
-    s->at++;
-    s->depth++;
-    list = true;
+/* Reads a word and what it means: a keyword, an assignment, the beginning of a list of arguments, or a word of the
+ * result. */
+static void read_word(struct scanner *scanner) {
+  uint32_t line = scanner->line;
+  const struct draft *word = &scanner->word;
+  bool is_command =
+      scanner->at_command && !scanner->list_quote && !scanner->parentheses && !scanner->in_batch;
+  bool is_list = draft_word(scanner);
+  if (!is_list && peek(scanner, 0) == '(' && ends_with_equals(word)) {
+    scanner->at++;
+    scanner->parentheses++;
+    is_list = true;
   }
-  if (status == PZ_OK && command) status = read_keyword(s, &known);
-  return status == PZ_OK && !known ? keep(s, list, line) : status;
+  if (is_command && read_keyword(scanner)) return;
+  if (is_list) scanner->begins_next = true;
+  if (is_run(scanner) == NO) return;
+  size_t name = assigned_name(word);
+  if (name) {
+    const char *value = word->text + name + (word->text[name] == '+') + 1;
+    assign(scanner, word->text, name, is_list ? NULL : value, word->unknown);
+  } else if (!is_list) {
+    append_word(scanner, line);
+  }
 }
 
 /* ---- between words -------------------------------------------------------------------------- */
 
-static void skip_comment(struct scanner *s) {
-  if (s->bytes - s->at > 7 && memcmp(s->text + s->at, "#SBATCH", 7) == 0) {
-    s->batch = s->begins = true;
-    s->at += 7;
+/* Skips a comment, except that one of Slurm's batch system, #SBATCH, is read. */
+static void skip_comment(struct scanner *scanner) {
+  static const char slurm[] = "#SBATCH";
+  size_t n = sizeof slurm - 1;
+  if (scanner->bytes - scanner->at > n && memcmp(scanner->text + scanner->at, slurm, n) == 0) {
+    scanner->in_batch = scanner->begins_next = true;
+    scanner->at += n;
     return;
   }
-  while (s->at < s->bytes && s->text[s->at] != '\n') s->at++;
+  while (scanner->at < scanner->bytes && scanner->text[scanner->at] != '\n') scanner->at++;
 }
 
-static enum pz_status step(struct scanner *s) {
-  char c = s->text[s->at];
-  size_t n = continuation(s);
-  bool top = !s->depth && !s->open;
+/* Reads one of ; | & < > ( ), or one that is doubled: what separates commands ends a command. */
+static void read_operator(struct scanner *scanner) {
+  char c = peek(scanner, 0), next = peek(scanner, 1);
+  char before = scanner->at ? scanner->text[scanner->at - 1] : '\0';
+  bool top = !scanner->parentheses && !scanner->list_quote;
+  bool doubled = top && next == c && !strchr("()", c);
+  bool redirects = c == '&' && (next == '>' || before == '<' || before == '>');
+  bool ends_command = c == ';' || (c == '&' && !redirects) || (c == '|' && doubled);
+  if (c == ')' && scanner->parentheses) scanner->parentheses--;
+  scanner->begins_next = true;
+  scanner->at += doubled ? 2 : 1;
+  if (top && ends_command) end_command(scanner, doubled && c != ';' ? c : 0);
+  const struct branch *branch = innermost_branch(scanner);
+  if (c == ';' && doubled && branch && branch->kind == 'c') scanner->at_pattern = true;
+}
+
+/* Reads a word, or what stands between words: blanks, a line end, a comment or an operator. */
+static void scan_step(struct scanner *scanner) {
+  char c = scanner->text[scanner->at];
+  size_t continuation = continuation_length(scanner);
+  bool top = !scanner->parentheses && !scanner->list_quote;
   enum truth value;
-  if (s->patterns && !isspace((unsigned char)c) && c != '#' && !n) return read_pattern(s);
-  if (n || c == '\n') {
-    s->line++;
-    if (!n && top) end_command(s, 0);
-    s->begins = s->begins || (!n && !s->depth && !s->open);
-    s->batch = s->batch && n;
-    s->at += n ? n : 1;
+  if (continuation) {
+    scanner->line++;
+    scanner->at += continuation;
+  } else if (scanner->at_pattern && !isspace((unsigned char)c) && c != '#') {
+    read_patterns(scanner);
+  } else if (c == '\n') {
+    scanner->line++;
+    scanner->at++;
+    scanner->in_batch = false;
+    if (top) {
+      end_command(scanner, 0);
+      scanner->begins_next = true;
+    }
   } else if (isspace((unsigned char)c)) {
-    s->at++;
+    scanner->at++;
   } else if (c == '#') {
-    skip_comment(s);
-  } else if (s->open && c == s->open) {
-    s->open = '\0';
-    s->begins = true;
-    s->at++;
-  } else if (c == '(' && top && s->command && peek(s, 1) == '(' && read_sums(s, &value)) {
-    begin_command(s, value);
+    skip_comment(scanner);
+  } else if (scanner->list_quote && c == scanner->list_quote) {
+    scanner->list_quote = '\0';
+    scanner->begins_next = true;
+    scanner->at++;
+  } else if (c == '(' && top && scanner->at_command && peek(scanner, 1) == '(' &&
+             read_arithmetic_command(scanner, &value)) {
+    begin_command(scanner, value);
   } else if (strchr(";|&<>()", c)) {
-    bool twice = top && peek(s, 1) == c && !strchr("()", c);
-    bool redirects = c == '&' && (peek(s, 1) == '>' || (s->at && strchr("<>", s->text[s->at - 1])));
-    if (c == ')' && s->depth) s->depth--;
-    s->begins = true;
-    s->at += 1 + twice;
-    if (top && (c == ';' || (c == '&' && !redirects) || (c == '|' && twice)))
-      end_command(s, twice && c != ';' ? c : 0);
-    struct branch *b = c == ';' && twice ? top_branch(s) : NULL;
-    if (b && b->kind == 'c') s->patterns = true;
+    read_operator(scanner);
   } else {
-    return read_word(s);
+    read_word(scanner);
   }
-  return PZ_OK;
 }
 
-enum pz_status pz_shell_read(const char *name, const char *text, size_t bytes,
-                             const char *const *presets, struct pz_arena *arena,
-                             struct pz_shell_text *out, struct pz_error *err) {
-  struct scanner *s = pz_arena_alloc(arena, 1, sizeof *s);
-  if (!s) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  *s = (struct scanner){.name = name,
-                        .text = text,
-                        .bytes = bytes,
-                        .line = 1,
-                        .begins = true,
-                        .command = true,
-                        .run = YES,
-                        .arena = arena,
-                        .out = out,
-                        .err = err};
-  pz_vec_init(&out->words, arena, sizeof(struct pz_shell_word));
-  pz_vec_init(&out->variables, arena, sizeof(struct pz_shell_variable));
+struct pz_shell_text pz_shell_read(struct pz_call *call, const char *name, const char *text,
+                                   size_t bytes, const char *const *presets) {
+  struct scanner *scanner = pz_alloc(call, 1, sizeof *scanner);
+  *scanner = (struct scanner){.call = call,
+                              .name = name,
+                              .text = text,
+                              .bytes = bytes,
+                              .line = 1,
+                              .begins_next = true,
+                              .at_command = true,
+                              .command = YES};
+  pz_vec_init(&scanner->out.words, call->arena, sizeof(struct pz_shell_word));
+  pz_vec_init(&scanner->out.variables, call->arena, sizeof(struct pz_shell_variable));
   if (bytes > PZ_SHELL_MOST_BYTES)
-    return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
-                   PZ_SHELL_MOST_BYTES);
+    pz_raise(call, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+             PZ_SHELL_MOST_BYTES);
+  /* The text before a zero byte is read first, so that the error names its line. */
   const char *zero = bytes ? memchr(text, '\0', bytes) : NULL;
-  if (zero) s->bytes = (size_t)(zero - text); /* read up to there, for the line */
-  enum pz_status status = take_presets(s, presets);
-  while (s->at < s->bytes && status == PZ_OK) status = step(s);
-  if (status == PZ_OK && zero) status = bad(s, s->line, "a zero byte", "text");
-  if (status == PZ_OK && s->open)
-    status = bad(s, s->opened, "a quote is not closed", "another behind it");
-  if (status == PZ_OK && s->depth)
-    status = bad(s, s->line, "a list '(' is not closed", "')' behind it");
-  return status;
+  if (zero) scanner->bytes = (size_t)(zero - text);
+  assign_presets(scanner, presets);
+  while (scanner->at < scanner->bytes) scan_step(scanner);
+  if (zero) fail_in_line(scanner, scanner->line, "a zero byte", "text");
+  if (scanner->list_quote)
+    fail_in_line(scanner, scanner->list_quote_line, "a quote is not closed", "another behind it");
+  if (scanner->parentheses)
+    fail_in_line(scanner, scanner->line, "a list '(' is not closed", "')' behind it");
+  return scanner->out;
 }

@@ -1,9 +1,11 @@
-/* A shell script, or a plain list of arguments, as words: what a reader of launch scripts needs, and no shell.
+/* Reader of a shell script, or of a plain list of arguments, as words.  It serves readers of launch scripts and is no
+ * shell: nothing is run.
  *
- * Nothing is run.  Quotes, continued lines and comments are as in a shell; variables that the text itself assigns
- * (NAME=8, ${NAME}, ${NAME:-8}, $((A * B))) are put in.  The text is read from top to bottom.  Branches of `if` and `case`
- * and commands behind && and || are left out where the values in the text decide so; where they do not decide, all are
- * read, and the words marked.  A list of arguments, ARGS=(--a 1) or ARGS="--a 1", counts where it stands and is nothing where it is used. */
+ * Quotes, continued lines and comments are read as a shell reads them.  Variables that the text itself assigns (NAME=8,
+ * ${NAME}, ${NAME:-8}, $((A * B))) are expanded.  The text is read from top to bottom.  Branches of `if` and `case`, and
+ * commands behind && and ||, are left out if the values in the text decide that they are not run; if the text does not
+ * decide it, they are read and their words are marked as guesses.  An array or string of arguments, ARGS=(--a 1) or
+ * ARGS="--a 1", is read where it is assigned, and its expansion "${ARGS[@]}" is empty. */
 #ifndef PZ_LAUNCH_SHELL_WORDS_H
 #define PZ_LAUNCH_SHELL_WORDS_H
 
@@ -17,22 +19,23 @@ enum {
 };
 
 struct pz_shell_word {
-  const char *text;    /* without quotes, variables put in */
-  const char *unknown; /* a variable or command in it that has no known value; NULL: none */
+  const char *text;    /* without quotes, variables expanded */
+  const char *unknown; /* a variable or command in the word whose value is unknown, or NULL */
   uint32_t line;
-  bool begins;  /* a line, list or command: it is no value of the word before */
-  bool batch;   /* of a batch system's comment, #SBATCH */
-  bool guessed; /* nothing decides whether it is run */
+  bool
+      begins; /* first word of a line, list or command: it is not the value of the word before it */
+  bool batch; /* in a comment for the batch system, #SBATCH */
+  bool guessed; /* the text does not decide whether the word's command is run */
 };
 
 struct pz_shell_variable {
   const char *name, *value;
-  const char *unknown; /* as of a word */
+  const char *unknown; /* like that of a word */
   uint32_t line;
-  bool list;           /* of arguments: it was read where it stands */
-  bool preset;         /* by the caller: assignments do not change it */
-  bool guessed;        /* by a branch of which nothing decides whether it is taken */
-  uint32_t other_line; /* where it has another value before; 0: nowhere */
+  bool list;           /* a list of arguments, whose words were read at the assignment */
+  bool preset;         /* set by the caller; assignments do not change it */
+  bool guessed;        /* assigned in a branch that may not be run */
+  uint32_t other_line; /* line of an earlier assignment of another value, or 0 */
 };
 
 struct pz_shell_text {
@@ -40,11 +43,10 @@ struct pz_shell_text {
   struct pz_vec variables; /* struct pz_shell_variable */
 };
 
-/* Words of a text; `name` stands for it in messages, `presets` are NAME=VALUE, NULL behind the last (or NULL: none).
- * PZ_BAD_INPUT with a line for a quote or bracket that is not closed, a zero byte, and a preset that is no assignment;
- * PZ_LIMIT above the limits.  The arena holds all. */
-PZ_NODISCARD enum pz_status pz_shell_read(const char *name, const char *text, size_t bytes,
-                                          const char *const *presets, struct pz_arena *arena,
-                                          struct pz_shell_text *out, struct pz_error *err);
+/* Reads a text.  `name` stands for it in messages; `presets` is a list NAME=VALUE that ends with NULL, or NULL.  Raises
+ * PZ_BAD_INPUT with a line for a quote or bracket that is not closed and for a zero byte, PZ_BAD_USE for a preset that is
+ * no assignment, and PZ_LIMIT above the limits. */
+struct pz_shell_text pz_shell_read(struct pz_call *call, const char *name, const char *text,
+                                   size_t bytes, const char *const *presets);
 
 #endif

@@ -1,232 +1,251 @@
+/* Reader of TOML by recursive descent.  pz_toml_read() reads line by line: read_table_header() for [table], otherwise
+ * read_entry() for key = value, whose value read_value() reads as a string, an array or a word.  A key is stored with the
+ * name of its table in front.  Source: toml.io, version 1.0. */
 #include "launch/toml.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/status.h"
 #include "core/text.h"
 
 struct toml_reader {
-  const char *name, *at, *end;
+  struct pz_call *call;
+  const char *name; /* of the file, for messages */
+  const char *at, *end;
   uint32_t line;
-  struct pz_arena *arena;
-  struct pz_error *err;
-  struct pz_vec tables; /* struct pz_toml_entry without values */
-  uint32_t own;         /* the first key of a table of which there may be several, [[table]] */
+  struct pz_vec tables;  /* struct pz_toml_entry without a value: the headers [table] so far */
+  struct pz_vec entries; /* struct pz_toml_entry */
+  uint32_t
+      first_entry_of_header; /* keys before it belong to other elements of an array of tables */
 };
 
-static enum pz_status toml_wrong(struct toml_reader *r, const char *what) {
-  enum pz_status status = pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: %s", r->name, r->line, what);
-  pz_error_at(r->err, r->name, (int)r->line, 0);
-  return status;
+static _Noreturn void toml_fail(struct toml_reader *reader, uint32_t line, const char *what) {
+  pz_raise_at(reader->call, PZ_BAD_INPUT, reader->name, (int)line, 0, "%s:%u: %s", reader->name,
+              line, what);
 }
 
-static enum pz_status toml_no_memory(struct toml_reader *r) {
-  return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
+/* Returns the next character, or -1 at the end of the text. */
+static int next_char(const struct toml_reader *reader) {
+  return reader->at < reader->end ? (unsigned char)*reader->at : -1;
 }
 
-static int toml_peek(const struct toml_reader *r) {
-  return r->at < r->end ? (unsigned char)*r->at : -1;
+static void skip_blanks(struct toml_reader *reader) {
+  while (reader->at < reader->end &&
+         (*reader->at == ' ' || *reader->at == '\t' || *reader->at == '\r'))
+    reader->at++;
 }
 
-/* Spaces; with `lines` also line ends and comments. */
-static void toml_skip(struct toml_reader *r, bool lines) {
-  for (; r->at < r->end; r->at++) {
-    if (*r->at == '#' && lines)
-      while (r->at + 1 < r->end && r->at[1] != '\n') r->at++;
-    else if (*r->at == '\n' && lines)
-      r->line++;
-    else if (*r->at != ' ' && *r->at != '\t' && *r->at != '\r')
+/* Skips blanks, line ends and comments. */
+static void skip_blanks_and_lines(struct toml_reader *reader) {
+  for (;;) {
+    skip_blanks(reader);
+    int c = next_char(reader);
+    if (c == '#') {
+      while (reader->at < reader->end && *reader->at != '\n') reader->at++;
+    } else if (c == '\n') {
+      reader->line++;
+      reader->at++;
+    } else {
       return;
+    }
   }
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* A quoted text, with escapes of quotes, slashes and white space; of others the character itself. */
-static enum pz_status toml_string(struct toml_reader *r, const char **out) {
-  char quote = *r->at;
-  bool many = r->end - r->at >= 3 && r->at[1] == quote && r->at[2] == quote;
-  const char *start = r->at += many ? 3 : 1;
-  uint32_t first = r->line;
-  for (;; r->at++) {
-    if (r->at >= r->end || (*r->at == '\n' && !many)) {
-      r->line = first;
-      return toml_wrong(r, "a quote is not closed; accepted: another behind the text");
-    }
-    if (*r->at == '\n') r->line++;
-    if (*r->at == '\\' && quote == '"' && r->at + 1 < r->end)
-      r->at++;
-    else if (*r->at == quote &&
-             (!many || (r->end - r->at >= 3 && r->at[1] == quote && r->at[2] == quote)))
+/* Do three quotes begin here, which delimit a string of several lines? */
+static bool is_triple_quote(const struct toml_reader *reader, char quote) {
+  return reader->end - reader->at >= 3 && reader->at[0] == quote && reader->at[1] == quote &&
+         reader->at[2] == quote;
+}
+
+/* Reads a quoted string.  Of the escape sequences \n and \t are translated; any other stands for its second character. */
+static char *read_string(struct toml_reader *reader) {
+  char quote = *reader->at;
+  bool multiline = is_triple_quote(reader, quote);
+  reader->at += multiline ? 3 : 1;
+  const char *start = reader->at;
+  uint32_t first_line = reader->line;
+  for (;; reader->at++) {
+    if (reader->at >= reader->end || (*reader->at == '\n' && !multiline))
+      toml_fail(reader, first_line, "a quote is not closed; accepted: another behind the text");
+    if (*reader->at == '\n') reader->line++;
+    bool is_escape = *reader->at == '\\' && quote == '"' && reader->at + 1 < reader->end;
+    if (is_escape)
+      reader->at++;
+    else if (multiline ? is_triple_quote(reader, quote) : *reader->at == quote)
       break;
   }
-  size_t n = (size_t)(r->at - start), k = 0;
-  char *text = pz_arena_alloc(r->arena, n + 1, 1);
-  if (!text) return toml_no_memory(r);
+  size_t n = (size_t)(reader->at - start), length = 0;
+  char *text = pz_alloc(reader->call, n + 1, 1);
   for (size_t i = 0; i < n; i++) {
-    if (quote == '"' && start[i] == '\\' && i + 1 < n) {
-      char c = start[++i];
-      text[k++] = c == 'n' ? '\n' : c == 't' ? '\t' : c;
-    } else {
-      text[k++] = start[i];
+    char c = start[i];
+    if (quote == '"' && c == '\\' && i + 1 < n) {
+      i++;
+      c = start[i] == 'n' ? '\n' : start[i];
+      if (start[i] == 't') c = '\t';
     }
+    text[length] = c;
+    length++;
   }
-  text[k] = '\0';
-  r->at += many ? 3 : 1;
-  *out = text;
-  return PZ_OK;
+  reader->at += multiline ? 3 : 1;
+  return text;
 }
 
-static enum pz_status toml_value(struct toml_reader *r, int depth, struct pz_toml_value *out);
-
-static enum pz_status toml_array(struct toml_reader *r, int depth, struct pz_toml_value *out) {
-  struct pz_vec items;
-  enum pz_status status = PZ_OK;
-  if (depth >= PZ_TOML_MOST_NESTED)
-    return pz_fail(r->err, PZ_LIMIT, "%s:%u: accepted: at most %d arrays in each other", r->name,
-                   r->line, PZ_TOML_MOST_NESTED);
-  pz_vec_init(&items, r->arena, sizeof(struct pz_toml_value));
-  for (r->at++;;) {
-    struct pz_toml_value one;
-    toml_skip(r, true);
-    if (toml_peek(r) == ']') break;
-    status = toml_value(r, depth + 1, &one);
-    if (status != PZ_OK) return status;
-    if (!pz_vec_push(&items, &one)) return toml_no_memory(r);
-    toml_skip(r, true);
-    if (toml_peek(r) == ',')
-      r->at++;
-    else if (toml_peek(r) != ']')
-      return toml_wrong(r, "an array is not closed; accepted: , or ] behind a value");
+/* Reads a number, truth value, date, inline table or shell variable: everything up to the end of the value. */
+static struct pz_toml_value read_bare_word(struct toml_reader *reader) {
+  const char *start = reader->at;
+  int open_braces = 0;
+  for (; reader->at < reader->end && *reader->at != '\n'; reader->at++) {
+    if (*reader->at == '{') open_braces++;
+    if (*reader->at == '}') open_braces--;
+    if (!open_braces && strchr(",]#\r", *reader->at)) break;
   }
-  r->at++;
-  *out =
-      (struct pz_toml_value){.kind = PZ_TOML_ARRAY, .text = "", .items = items.items, .n = items.n};
-  return PZ_OK;
-}
-
-/* A number, truth, date, inline table or variable: all of it up to what ends a value. */
-static enum pz_status toml_word(struct toml_reader *r, struct pz_toml_value *out) {
-  const char *start = r->at;
-  int open = 0;
-  for (; r->at < r->end && *r->at != '\n'; r->at++) {
-    if (*r->at == '{') open++;
-    if (*r->at == '}') open--;
-    if (!open && strchr(",]#\r", *r->at)) break;
-  }
-  const char *last = r->at;
+  const char *last = reader->at;
   while (last > start && isspace((unsigned char)last[-1])) last--;
-  if (last == start) return toml_wrong(r, "a key without a value; accepted: key = value");
-  char *text = pz_arena_printf(r->arena, "%.*s", (int)(last - start), start);
-  if (!text) return toml_no_memory(r);
-  *out = (struct pz_toml_value){.kind = PZ_TOML_WORD, .text = text};
-  return PZ_OK;
+  if (last == start)
+    toml_fail(reader, reader->line, "a key without a value; accepted: key = value");
+  const char *text = pz_format(reader->call, "%.*s", (int)(last - start), start);
+  return (struct pz_toml_value){.kind = PZ_TOML_WORD, .text = text};
 }
 
-static enum pz_status toml_value(struct toml_reader *r, int depth, struct pz_toml_value *out) {
-  int c = toml_peek(r);
-  if (c == '[') return toml_array(r, depth, out);
-  if (c != '"' && c != '\'') return toml_word(r, out);
-  *out = (struct pz_toml_value){.kind = PZ_TOML_STRING};
-  return toml_string(r, &out->text);
+static struct pz_toml_value read_value(struct toml_reader *reader, int depth);
+
+static struct pz_toml_value read_array(struct toml_reader *reader, int depth) {
+  struct pz_vec items;
+  if (depth >= PZ_TOML_MOST_NESTED)
+    pz_raise(reader->call, PZ_LIMIT, "%s:%u: accepted: at most %d arrays in each other",
+             reader->name, reader->line, PZ_TOML_MOST_NESTED);
+  pz_vec_init(&items, reader->call->arena, sizeof(struct pz_toml_value));
+  reader->at++;
+  for (;;) {
+    skip_blanks_and_lines(reader);
+    if (next_char(reader) == ']') break;
+    struct pz_toml_value item = read_value(reader, depth + 1);
+    pz_append(reader->call, &items, &item);
+    skip_blanks_and_lines(reader);
+    if (next_char(reader) == ',')
+      reader->at++;
+    else if (next_char(reader) != ']')
+      toml_fail(reader, reader->line, "an array is not closed; accepted: , or ] behind a value");
+  }
+  reader->at++;
+  return (struct pz_toml_value){
+      .kind = PZ_TOML_ARRAY, .text = "", .items = items.items, .n = items.n};
+}
+
+static struct pz_toml_value read_value(struct toml_reader *reader, int depth) {
+  int c = next_char(reader);
+  if (c == '[') return read_array(reader, depth);
+  if (c != '"' && c != '\'') return read_bare_word(reader);
+  return (struct pz_toml_value){.kind = PZ_TOML_STRING, .text = read_string(reader)};
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* a.b."c" up to what follows it. */
-static enum pz_status toml_name(struct toml_reader *r, const char *table, const char **out) {
+/* Reads a key such as a.b."c" and returns it behind the name of its table, which may be NULL.  Control characters are
+ * replaced, because names appear in messages. */
+static const char *read_key(struct toml_reader *reader, const char *table) {
   char text[PZ_TOML_MOST_NAME + 1];
   size_t n = 0;
   for (const char *c = table; c && *c && n < sizeof text; c++) text[n++] = *c;
   for (;;) {
-    const char *part = NULL;
-    toml_skip(r, false);
-    const char *start = r->at;
-    if (toml_peek(r) == '"' || toml_peek(r) == '\'') {
-      enum pz_status status = toml_string(r, &part);
-      if (status != PZ_OK) return status;
+    skip_blanks(reader);
+    const char *part = reader->at;
+    size_t length;
+    int c = next_char(reader);
+    if (c == '"' || c == '\'') {
+      part = read_string(reader);
+      length = strlen(part);
     } else {
-      while (r->at < r->end && (isalnum((unsigned char)*r->at) || *r->at == '_' || *r->at == '-'))
-        r->at++;
-      if (r->at == start) return toml_wrong(r, "accepted: [table], or key = value");
+      while (reader->at < reader->end &&
+             (isalnum((unsigned char)*reader->at) || *reader->at == '_' || *reader->at == '-'))
+        reader->at++;
+      length = (size_t)(reader->at - part);
+      if (!length) toml_fail(reader, reader->line, "accepted: [table], or key = value");
     }
-    size_t length = part ? strlen(part) : (size_t)(r->at - start);
     if (n + length + 2 > sizeof text)
-      return pz_fail(r->err, PZ_LIMIT, "%s:%u: a key of more than %d bytes", r->name, r->line,
-                     PZ_TOML_MOST_NAME);
+      pz_raise(reader->call, PZ_LIMIT, "%s:%u: a key of more than %d bytes", reader->name,
+               reader->line, PZ_TOML_MOST_NAME);
     if (n) text[n++] = '.';
-    memcpy(text + n, part ? part : start, length);
+    memcpy(text + n, part, length);
     n += length;
-    toml_skip(r, false);
-    if (toml_peek(r) != '.') break;
-    r->at++;
+    skip_blanks(reader);
+    if (next_char(reader) != '.') break;
+    reader->at++;
   }
   text[n] = '\0';
-  *out = pz_arena_strdup(r->arena, pz_text_plain(text));
-  return *out ? PZ_OK : toml_no_memory(r);
+  return pz_copy_text(reader->call, pz_text_plain(text));
 }
 
-/* Adds a table or key, which TOML allows once. */
-static enum pz_status toml_add(struct toml_reader *r, struct pz_vec *all, uint32_t first,
-                               const struct pz_toml_entry *e) {
-  char what[PZ_TOML_MOST_NAME + 80];
-  for (uint32_t i = first; i < all->n; i++) {
-    const struct pz_toml_entry *old = pz_vec_at(all, struct pz_toml_entry, i);
-    if (strcmp(old->name, e->name) != 0) continue;
-    r->line = e->line;
-    snprintf(what, sizeof what, "%s stands in line %u already; accepted: once", e->name, old->line);
-    return toml_wrong(r, what);
+/* Appends a table or key, which TOML allows only once among those from `first` on. */
+static void append_once(struct toml_reader *reader, struct pz_vec *list, uint32_t first,
+                        const struct pz_toml_entry *entry) {
+  for (uint32_t i = first; i < list->n; i++) {
+    const struct pz_toml_entry *older = pz_vec_at(list, struct pz_toml_entry, i);
+    if (strcmp(older->name, entry->name) != 0) continue;
+    char what[PZ_TOML_MOST_NAME + 80];
+    snprintf(what, sizeof what, "%s stands in line %u already; accepted: once", entry->name,
+             older->line);
+    toml_fail(reader, entry->line, what);
   }
-  if (all->n >= PZ_TOML_MOST_KEYS)
-    return pz_fail(r->err, PZ_LIMIT, "%s:%u: accepted: at most %d keys", r->name, r->line,
-                   PZ_TOML_MOST_KEYS);
-  return pz_vec_push(all, e) ? PZ_OK : toml_no_memory(r);
+  if (list->n >= PZ_TOML_MOST_KEYS)
+    pz_raise(reader->call, PZ_LIMIT, "%s:%u: accepted: at most %d keys", reader->name, reader->line,
+             PZ_TOML_MOST_KEYS);
+  pz_append(reader->call, list, entry);
 }
 
-/* [table] or [[table]]. */
-static enum pz_status toml_table(struct toml_reader *r, const char **table, uint32_t keys) {
-  int brackets = r->at + 1 < r->end && r->at[1] == '[' ? 2 : 1;
-  bool several = brackets > 1;
-  r->at += brackets;
-  enum pz_status status = toml_name(r, NULL, table);
-  r->own = several ? keys : 0;
-  if (status == PZ_OK && !several)
-    status = toml_add(r, &r->tables, 0, &(struct pz_toml_entry){.name = *table, .line = r->line});
-  for (; brackets > 0 && status == PZ_OK; brackets--, r->at++)
-    if (toml_peek(r) != ']') status = toml_wrong(r, "a table is not closed; accepted: [table]");
-  return status;
+/* Reads [table], or [[table]], which begins another element of an array of tables.  Returns the name. */
+static const char *read_table_header(struct toml_reader *reader) {
+  bool is_element = reader->at + 1 < reader->end && reader->at[1] == '[';
+  int brackets = is_element ? 2 : 1;
+  reader->at += brackets;
+  const char *table = read_key(reader, NULL);
+  reader->first_entry_of_header = is_element ? reader->entries.n : 0;
+  if (!is_element) {
+    struct pz_toml_entry header = {.name = table, .line = reader->line};
+    append_once(reader, &reader->tables, 0, &header);
+  }
+  for (; brackets > 0; brackets--) {
+    if (next_char(reader) != ']')
+      toml_fail(reader, reader->line, "a table is not closed; accepted: [table]");
+    reader->at++;
+  }
+  return table;
 }
 
-static enum pz_status toml_entry(struct toml_reader *r, const char *table, struct pz_vec *out) {
-  struct pz_toml_entry e = {.line = r->line};
-  enum pz_status status = toml_name(r, table, &e.name);
-  if (status != PZ_OK) return status;
-  if (toml_peek(r) != '=') return toml_wrong(r, "accepted: [table], or key = value");
-  r->at++;
-  toml_skip(r, false);
-  status = toml_value(r, 0, &e.value);
-  if (status != PZ_OK) return status;
-  return toml_add(r, out, r->own, &e);
+static void read_entry(struct toml_reader *reader, const char *table) {
+  struct pz_toml_entry entry = {.line = reader->line};
+  entry.name = read_key(reader, table);
+  if (next_char(reader) != '=')
+    toml_fail(reader, reader->line, "accepted: [table], or key = value");
+  reader->at++;
+  skip_blanks(reader);
+  entry.value = read_value(reader, 0);
+  append_once(reader, &reader->entries, reader->first_entry_of_header, &entry);
 }
 
-enum pz_status pz_toml_read(const char *name, const char *text, size_t bytes, uint32_t line,
-                            struct pz_arena *arena, struct pz_vec *out, struct pz_error *err) {
-  struct toml_reader r = {name, text, text + bytes, line, arena, err, .own = 0};
+struct pz_vec pz_toml_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                           uint32_t first_line) {
+  struct toml_reader reader = {
+      .call = call, .name = name, .at = text, .end = text + bytes, .line = first_line};
   const char *table = NULL;
-  enum pz_status status = PZ_OK;
-  pz_vec_init(out, arena, sizeof(struct pz_toml_entry));
-  pz_vec_init(&r.tables, arena, sizeof(struct pz_toml_entry));
+  pz_vec_init(&reader.entries, call->arena, sizeof(struct pz_toml_entry));
+  pz_vec_init(&reader.tables, call->arena, sizeof(struct pz_toml_entry));
   if (bytes > PZ_TOML_MOST_BYTES)
-    return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
-                   PZ_TOML_MOST_BYTES);
-  if (memchr(text, '\0', bytes)) return toml_wrong(&r, "a zero byte; accepted: text");
-  for (toml_skip(&r, true); r.at < r.end && status == PZ_OK; toml_skip(&r, true)) {
-    status = *r.at == '[' ? toml_table(&r, &table, out->n) : toml_entry(&r, table, out);
-    toml_skip(&r, false);
-    if (status == PZ_OK && r.at < r.end && *r.at != '\n' && *r.at != '#')
-      status = toml_wrong(&r, "accepted: the end of the line behind a value");
+    pz_raise(call, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+             PZ_TOML_MOST_BYTES);
+  if (memchr(text, '\0', bytes)) toml_fail(&reader, first_line, "a zero byte; accepted: text");
+  for (skip_blanks_and_lines(&reader); reader.at < reader.end; skip_blanks_and_lines(&reader)) {
+    if (*reader.at == '[')
+      table = read_table_header(&reader);
+    else
+      read_entry(&reader, table);
+    skip_blanks(&reader);
+    bool is_line_end = reader.at >= reader.end || *reader.at == '\n' || *reader.at == '#';
+    if (!is_line_end)
+      toml_fail(&reader, reader.line, "accepted: the end of the line behind a value");
   }
-  return status;
+  return reader.entries;
 }

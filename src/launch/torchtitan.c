@@ -1,105 +1,108 @@
-/* torchtitan 0.2.2, the last release: a configuration in TOML, and a module that registers the
- * model's shape (its configurations name shapes of the package alone). */
+/* Writer of scripts for torchtitan 0.2.2, the last release that reads TOML: a configuration (write_job_config), and a module that
+ * registers the model's shape (write_model_module), because configurations name only shapes that the package has.
+ * torchtitan_config.c reads both back. */
 #include <inttypes.h>
 
 #include "launch/launch.h"
 
-/* PyTorch's names of schedules. */
-static const char *const orders[PZ_PIPELINES] = {[PZ_PIPELINE_1F1B] = "1F1B",
-                                                 [PZ_PIPELINE_INTERLEAVED] = "Interleaved1F1B",
-                                                 [PZ_PIPELINE_GPIPE] = "GPipe",
-                                                 [PZ_PIPELINE_ZB_V] = "ZBVZeroBubble",
-                                                 [PZ_PIPELINE_DUALPIPE_V] = "DualPipeV"};
+/* PyTorch's names of pipeline schedules. */
+static const char *const schedule_names[PZ_PIPELINES] = {[PZ_PIPELINE_1F1B] = "1F1B",
+                                                         [PZ_PIPELINE_INTERLEAVED] =
+                                                             "Interleaved1F1B",
+                                                         [PZ_PIPELINE_GPIPE] = "GPipe",
+                                                         [PZ_PIPELINE_ZB_V] = "ZBVZeroBubble",
+                                                         [PZ_PIPELINE_DUALPIPE_V] = "DualPipeV"};
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-static void put(FILE *out, const char *name, int64_t value) {
+static void write_keyword(FILE *out, const char *name, int64_t value) {
   fprintf(out, "    %s=%" PRId64 ",\n", name, value);
 }
 
-/* Its feed-forward width is 8/3 of the hidden one, times a factor, up to a multiple: the width
- * itself is the multiple, and the factor brings the product below it. */
-static void put_llama(const struct pz_launch *l, FILE *out) {
-  const struct pz_model_shape *s = &l->shape;
-  double factor = pz_shape_rope_factor(s, l->plan.seq);
-  put(out, "n_kv_heads", s->kv_heads);
-  put(out, "multiple_of", s->ffn);
-  if (8 * s->hidden / 3 > s->ffn)
+/* torchtitan computes the feed-forward width as 8/3 of the hidden size, times a factor, rounded up to a multiple.  The multiple is therefore
+ * the width itself, and the factor makes the product smaller than it. */
+static void write_llama_arguments(const struct pz_launch *launch, FILE *out) {
+  const struct pz_model_shape *shape = &launch->shape;
+  double factor = pz_shape_rope_factor(shape, launch->plan.seq);
+  write_keyword(out, "n_kv_heads", shape->kv_heads);
+  write_keyword(out, "multiple_of", shape->ffn);
+  if (8 * shape->hidden / 3 > shape->ffn)
     fprintf(out, "    ffn_dim_multiplier=%.6g,\n",
-            0.5 * (double)s->ffn / (double)(8 * s->hidden / 3));
+            0.5 * (double)shape->ffn / (double)(8 * shape->hidden / 3));
   fprintf(out, "    rope_scaling_args=RoPEScalingArgs(scaling_factor=%.10g",
           factor > 0 ? factor : 1);
-  if (s->rope == PZ_ROPE_LLAMA3)
+  if (shape->rope == PZ_ROPE_LLAMA3)
     fprintf(out,
             ", low_freq_factor=%.10g, high_freq_factor=%.10g,\n"
             "        original_max_position_embeddings=%.10g",
-            s->rope_low, s->rope_high, s->rope_original);
+            shape->rope_low, shape->rope_high, shape->rope_original);
   fputs("),\n", out);
 }
 
-static void put_experts(const struct pz_model_shape *s, FILE *out) {
-  bool v3 = s->family == PZ_SHAPE_DEEPSEEK_V3;
-  put(out, "moe_inter_dim", s->expert_ffn);
+static void write_moe_arguments(const struct pz_model_shape *shape, FILE *out) {
+  bool v3 = shape->family == PZ_SHAPE_DEEPSEEK_V3;
+  write_keyword(out, "moe_inter_dim", shape->expert_ffn);
   fprintf(out,
           "    moe_args=MoEArgs(\n        num_experts=%" PRId64
           ",\n        num_shared_experts=%" PRId64 ",\n        top_k=%" PRId64
           ",\n        score_func=\"%s\",\n        route_norm=True,\n        route_scale=%.10g,\n"
           "        score_before_experts=False,\n",
-          s->experts, s->shared_ffn / s->expert_ffn, s->topk, v3 ? "sigmoid" : "softmax",
-          s->routed_scale);
-  if (s->groups > 1)
+          shape->experts, shape->shared_ffn / shape->expert_ffn, shape->topk,
+          v3 ? "sigmoid" : "softmax", shape->routed_scale);
+  if (shape->groups > 1)
     fprintf(out,
             "        num_expert_groups=%" PRId64 ",\n        num_limited_groups=%" PRId64 ",\n",
-            s->groups, s->group_topk);
+            shape->groups, shape->group_topk);
   fputs("    ),\n", out);
 }
 
-static void put_qwen(const struct pz_launch *l, FILE *out) {
-  const struct pz_model_shape *s = &l->shape;
-  put(out, "n_kv_heads", s->kv_heads);
-  put(out, "head_dim", s->head_dim);
-  put(out, "hidden_dim", s->ffn);
-  fprintf(out, "    qk_norm=True,\n    enable_weight_tying=%s,\n", s->tied ? "True" : "False");
-  if (!s->experts) return;
+static void write_qwen_arguments(const struct pz_launch *launch, FILE *out) {
+  const struct pz_model_shape *shape = &launch->shape;
+  write_keyword(out, "n_kv_heads", shape->kv_heads);
+  write_keyword(out, "head_dim", shape->head_dim);
+  write_keyword(out, "hidden_dim", shape->ffn);
+  fprintf(out, "    qk_norm=True,\n    enable_weight_tying=%s,\n", shape->tied ? "True" : "False");
+  if (!shape->experts) return;
   fputs("    moe_enabled=True,\n", out);
-  put_experts(s, out);
+  write_moe_arguments(shape, out);
 }
 
-static void put_deepseek(const struct pz_launch *l, FILE *out) {
-  const struct pz_model_shape *s = &l->shape;
-  put(out, "inter_dim", s->ffn);
-  put(out, "n_dense_layers", s->dense_layers);
-  put_experts(s, out);
-  put(out, "q_lora_rank", s->q_rank);
-  put(out, "kv_lora_rank", s->kv_rank);
-  put(out, "qk_nope_head_dim", s->nope_dim);
-  put(out, "qk_rope_head_dim", s->rope_dim);
-  put(out, "v_head_dim", s->v_dim);
-  if (s->rope == PZ_ROPE_YARN)
+static void write_deepseek_arguments(const struct pz_launch *launch, FILE *out) {
+  const struct pz_model_shape *shape = &launch->shape;
+  write_keyword(out, "inter_dim", shape->ffn);
+  write_keyword(out, "n_dense_layers", shape->dense_layers);
+  write_moe_arguments(shape, out);
+  write_keyword(out, "q_lora_rank", shape->q_rank);
+  write_keyword(out, "kv_lora_rank", shape->kv_rank);
+  write_keyword(out, "qk_nope_head_dim", shape->nope_dim);
+  write_keyword(out, "qk_rope_head_dim", shape->rope_dim);
+  write_keyword(out, "v_head_dim", shape->v_dim);
+  if (shape->rope == PZ_ROPE_YARN)
     fprintf(out,
             "    original_seq_len=%.10g,\n    rope_factor=%.10g,\n    beta_fast=%.10g,\n"
             "    beta_slow=%.10g,\n    mscale=%.10g,\n",
-            s->rope_original, s->rope_factor, s->rope_fast, s->rope_slow, s->rope_mscale);
+            shape->rope_original, shape->rope_factor, shape->rope_fast, shape->rope_slow,
+            shape->rope_mscale);
   else
-    fputs("    rope_factor=1.0,\n", out); /* its default is 40 */
+    fputs("    rope_factor=1.0,\n", out); /* the default is 40 */
 }
 
-/* The package of each family, the class of its arguments, and what is its own. */
+/* The package of each family, the class of its arguments, and the writer of arguments that only this family has. */
 static const struct package {
   const char *name, *arguments;
-  void (*put)(const struct pz_launch *l, FILE *out);
+  void (*write)(const struct pz_launch *launch, FILE *out);
 } packages[PZ_SHAPE_FAMILIES] = {
-    [PZ_SHAPE_LLAMA] = {"llama3", "TransformerModelArgs", put_llama},
-    [PZ_SHAPE_QWEN3] = {"qwen3", "Qwen3ModelArgs", put_qwen},
-    [PZ_SHAPE_DEEPSEEK_V3] = {"deepseek_v3", "DeepSeekV3ModelArgs", put_deepseek}};
+    [PZ_SHAPE_LLAMA] = {"llama3", "TransformerModelArgs", write_llama_arguments},
+    [PZ_SHAPE_QWEN3] = {"qwen3", "Qwen3ModelArgs", write_qwen_arguments},
+    [PZ_SHAPE_DEEPSEEK_V3] = {"deepseek_v3", "DeepSeekV3ModelArgs", write_deepseek_arguments}};
 
-/* A converter that freezes the model and gives linear layers of these names adapters, which stay in 16 bit.  It comes
- * after the converter to 8 bit and derives from the layers that this has made: torchao makes its own layer of whatever
- * is an nn.Linear, without what a subclass has added (torchao/float8/float8_linear_utils.py, swap_linear_layers;
- * torchao/prototype/mx_formats/mx_linear.py, MXLinear.from_float).  Its name is what the plan says: torchtitan_config.c
- * reads it.  Of the first checkpoint the model's own weights are loaded: dcp.load refuses keys that it does not have, and
- * exclude_from_loading names whole states alone (torchtitan/components/checkpoint.py). */
-static void put_adapters(const struct pz_launch *l, FILE *out) {
+/* Writes a model converter that freezes the model and adds adapters in 16 bit to the linear layers with these names.  It runs after the
+ * converter to 8 bit and derives from the layers that this one made: torchao replaces every nn.Linear by its own layer, and loses what a
+ * subclass has added (torchao/float8/float8_linear_utils.py, swap_linear_layers; torchao/prototype/mx_formats/mx_linear.py,
+ * MXLinear.from_float).  The converter's name is the plan's text of the adapters, which torchtitan_config.c reads.  From the first
+ * checkpoint only the model's own weights are loaded: dcp.load refuses keys that the checkpoint does not have, and exclude_from_loading
+ * names whole states (torchtitan/components/checkpoint.py). */
+static void write_adapter_converter(const struct pz_launch *launch, FILE *out) {
   static const struct {
     int module;
     const char *name;
@@ -109,7 +112,8 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
       {PZ_LORA_UP, "w3"},         {PZ_LORA_QUERY_DOWN, "wq_a"}, {PZ_LORA_QUERY_UP, "wq_b"},
       {PZ_LORA_KV_DOWN, "wkv_a"}, {PZ_LORA_KV_UP, "wkv_b"}};
   struct pz_lora lora;
-  if (!pz_plan_adapts(&l->plan) || pz_lora_parse(l->plan.peft, &lora, NULL) != PZ_OK) return;
+  if (!pz_plan_adapts(&launch->plan) || pz_lora_parse(launch->plan.peft, &lora, NULL) != PZ_OK)
+    return;
   char read[80] = "x";
   if (lora.dropout > 0)
     snprintf(read, sizeof read, "nn.functional.dropout(x, %.10g, self.training)", lora.dropout);
@@ -155,13 +159,13 @@ static void put_adapters(const struct pz_launch *l, FILE *out) {
           "        state_dict = {k: v for k, v in state_dict.items() if \".lora_\" not in k}\n"
           "    load_all(self, state_dict, checkpoint_id, **form)\n\n\n"
           "CheckpointManager.dcp_load = load_model\n",
-          lora.rank, lora.rank, read, l->plan.peft);
+          lora.rank, lora.rank, read, launch->plan.peft);
 }
 
-static void put_module(const struct pz_launch *l, FILE *out) {
-  const struct pz_model_shape *s = &l->shape;
-  const struct package *k = &packages[s->family];
-  bool adapts = pz_plan_adapts(&l->plan);
+static void write_model_module(const struct pz_launch *launch, FILE *out) {
+  const struct pz_model_shape *shape = &launch->shape;
+  const struct package *package = &packages[shape->family];
+  bool adapts = pz_plan_adapts(&launch->plan);
   fprintf(out,
           "cat > \"$RUN_PATH/phaze_model.py\" <<'EOF'\n"
           "%sfrom torchtitan.models.%s import get_train_spec\n"
@@ -169,83 +173,94 @@ static void put_module(const struct pz_launch *l, FILE *out) {
           adapts ? "import functools\n\nfrom torch import nn\n"
                    "from torchtitan.components.checkpoint import CheckpointManager\n"
                  : "",
-          k->name, k->name, s->family == PZ_SHAPE_LLAMA ? "RoPEScalingArgs, " : "", k->arguments);
-  if (s->experts) fputs("from torchtitan.models.moe import MoEArgs\n", out);
+          package->name, package->name, shape->family == PZ_SHAPE_LLAMA ? "RoPEScalingArgs, " : "",
+          package->arguments);
+  if (shape->experts) fputs("from torchtitan.models.moe import MoEArgs\n", out);
   if (adapts)
     fputs("from torchtitan.protocols.model_converter import register_model_converter\n", out);
   fprintf(out,
           "from torchtitan.protocols.train_spec import register_train_spec\n\n"
           "spec = get_train_spec()\n"
           "spec.model_args = {\"plan\": %s(\n",
-          k->arguments);
-  put(out, "dim", s->hidden);
-  put(out, "n_layers", s->layers);
-  put(out, "n_heads", s->heads);
-  put(out, "vocab_size", s->vocab);
-  put(out, "max_seq_len", s->positions > l->plan.seq ? s->positions : l->plan.seq);
-  fprintf(out, "    norm_eps=%.10g,\n    rope_theta=%.10g,\n", s->norm_eps, s->rotary_base);
-  k->put(l, out);
+          package->arguments);
+  write_keyword(out, "dim", shape->hidden);
+  write_keyword(out, "n_layers", shape->layers);
+  write_keyword(out, "n_heads", shape->heads);
+  write_keyword(out, "vocab_size", shape->vocab);
+  write_keyword(out, "max_seq_len",
+                shape->positions > launch->plan.seq ? shape->positions : launch->plan.seq);
+  fprintf(out, "    norm_eps=%.10g,\n    rope_theta=%.10g,\n", shape->norm_eps, shape->rotary_base);
+  package->write(launch, out);
   fputs(")}\nregister_train_spec(\"phaze\", spec)\n", out);
-  put_adapters(l, out);
+  write_adapter_converter(launch, out);
   fputs("EOF\n\n", out);
 }
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
-static void put_stages(const struct pz_launch *l, FILE *out) {
-  int64_t n = l->plan.pp * l->plan.vpp, layer = 0;
+static void write_module_lists(const struct pz_launch *launch, FILE *out) {
+  int64_t n = launch->plan.pp * launch->plan.vpp, layer = 0;
   fputs("module_fqns_per_model_part = [\n", out);
   for (int64_t j = 0; j < n; j++) {
     const char *comma = "";
     fputs("  [", out);
-    if (j == 0) fprintf(out, "\"tok_embeddings\""), comma = ", ";
-    for (int64_t i = pz_plan_blocks(&l->plan, l->shape.layers, j); i > 0; i--, comma = ", ")
-      fprintf(out, "%s\"layers.%" PRId64 "\"", comma, layer++);
+    if (j == 0) {
+      fputs("\"tok_embeddings\"", out);
+      comma = ", ";
+    }
+    int64_t end = layer + pz_plan_blocks(&launch->plan, launch->shape.layers, j);
+    for (; layer < end; layer++) {
+      fprintf(out, "%s\"layers.%" PRId64 "\"", comma, layer);
+      comma = ", ";
+    }
     if (j == n - 1) fprintf(out, "%s\"norm\", \"output\"", comma);
     fputs("],\n", out);
   }
   fputs("]\n", out);
 }
 
-static void put_parallel(const struct pz_launch *l, FILE *out) {
-  const struct pz_plan *p = &l->plan;
-  int64_t shard = p->zero ? p->shard / p->cp : 1;
+static void write_parallelism(const struct pz_launch *launch, FILE *out) {
+  const struct pz_plan *plan = &launch->plan;
+  int64_t shard = plan->zero ? plan->shard / plan->cp : 1;
   fprintf(out,
           "[parallelism]\ndata_parallel_replicate_degree = %" PRId64
           "\ndata_parallel_shard_degree = %" PRId64 "\nfsdp_reshard_after_forward = \"%s\"\n"
           "tensor_parallel_degree = %" PRId64 "\nenable_async_tensor_parallel = %s\n"
           "pipeline_parallel_degree = %" PRId64 "\ncontext_parallel_degree = %" PRId64 "\n"
           "expert_parallel_degree = %" PRId64 "\n",
-          p->dp / shard, shard, p->zero == 3 ? "always" : "never", p->tp,
-          p->tp > 1 && p->overlap & PZ_OVERLAP_TP ? "true" : "false", p->pp, p->cp, p->ep);
-  if (p->ep > 1) fprintf(out, "expert_tensor_parallel_degree = %" PRId64 "\n", pz_plan_etp(p));
-  if (p->pp > 1 && p->pipeline == PZ_PIPELINE_DUALPIPE_V)
+          plan->dp / shard, shard, plan->zero == 3 ? "always" : "never", plan->tp,
+          plan->tp > 1 && plan->overlap & PZ_OVERLAP_TP ? "true" : "false", plan->pp, plan->cp,
+          plan->ep);
+  if (plan->ep > 1)
+    fprintf(out, "expert_tensor_parallel_degree = %" PRId64 "\n", pz_plan_etp(plan));
+  if (plan->pp > 1 && plan->pipeline == PZ_PIPELINE_DUALPIPE_V)
     fprintf(out, "pipeline_parallel_expert_parallel_overlap = %s\n",
-            p->ep > 1 && p->overlap & PZ_OVERLAP_EP ? "true" : "false");
-  if (p->pp > 1) {
+            plan->ep > 1 && plan->overlap & PZ_OVERLAP_EP ? "true" : "false");
+  if (plan->pp > 1) {
     fprintf(out,
             "pipeline_parallel_schedule = \"%s\"\npipeline_parallel_microbatch_size = %" PRId64
             "\n",
-            orders[p->pipeline], p->mbs);
-    put_stages(l, out);
+            schedule_names[plan->pipeline], plan->mbs);
+    write_module_lists(launch, out);
   }
   fputc('\n', out);
 }
 
-/* A pipeline cuts its local batch into microbatches; without one the local batch is what runs at
- * once, and the rest is accumulated. */
-static void put_training(const struct pz_launch *l, FILE *out) {
-  const struct pz_plan *p = &l->plan;
+/* With a pipeline, the local batch is split into microbatches.  Without one, the local batch is one microbatch, and gradients are
+ * accumulated up to the global batch. */
+static void write_training(const struct pz_launch *launch, FILE *out) {
+  const struct pz_plan *plan = &launch->plan;
   fprintf(out,
           "[training]\nlocal_batch_size = %" PRId64 "\nglobal_batch_size = %" PRId64
           "\nseq_len = %" PRId64 "\nsteps = ${TRAIN_STEPS:-1000}\nmax_norm = 1.0\n"
           "dataset = $(toml \"${DATASET:-c4}\")\ndataset_path = $(toml \"$DATA_PATH\")\n"
           "mixed_precision_param = \"bfloat16\"\nmixed_precision_reduce = \"float32\"\n\n",
-          p->pp > 1 ? pz_plan_microbatches(&l->plan) * p->mbs : p->mbs, p->batch, p->seq);
+          plan->pp > 1 ? pz_plan_microbatches(&launch->plan) * plan->mbs : plan->mbs, plan->batch,
+          plan->seq);
 }
 
-static void put_recompute(const struct pz_launch *l, FILE *out) {
-  int r = l->plan.recompute;
+static void write_checkpointing_and_compile(const struct pz_launch *launch, FILE *out) {
+  int r = launch->plan.recompute;
   bool part = r == PZ_RECOMPUTATION_ALTERNATE || r == PZ_RECOMPUTATION_HALF;
   fprintf(out, "[activation_checkpoint]\nmode = \"%s\"\n",
           part                         ? "selective"
@@ -254,19 +269,19 @@ static void put_recompute(const struct pz_launch *l, FILE *out) {
   if (part)
     fprintf(out, "selective_ac_option = \"%s\"\n", r == PZ_RECOMPUTATION_ALTERNATE ? "op" : "2");
   fprintf(out, "\n[compile]\nenable = %s\ncomponents = [\"model\", \"loss\"]\n\n",
-          l->plan.execution == PZ_EXECUTION_COMPILE ? "true" : "false");
+          launch->plan.execution == PZ_EXECUTION_COMPILE ? "true" : "false");
 }
 
-static void put_config(const struct pz_launch *l, FILE *out) {
-  const char *quantize = l->plan.precision != PZ_PRECISION_FP8 ? NULL
-                         : l->plan.fp8_recipe == PZ_FP8_MX     ? "mx"
-                                                               : "float8";
-  bool adapts = pz_plan_adapts(&l->plan);
+static void write_job_config(const struct pz_launch *launch, FILE *out) {
+  const char *quantize = launch->plan.precision != PZ_PRECISION_FP8 ? NULL
+                         : launch->plan.fp8_recipe == PZ_FP8_MX     ? "mx"
+                                                                    : "float8";
+  bool adapts = pz_plan_adapts(&launch->plan);
   char converters[512] = "";
   if (quantize || adapts)
     snprintf(converters, sizeof converters, "converters = [%s%s%s%s%s%s]\n",
              quantize ? "\"quantize.linear." : "", quantize ? quantize : "", quantize ? "\"" : "",
-             adapts ? (quantize ? ", \"" : "\"") : "", adapts ? l->plan.peft : "",
+             adapts ? (quantize ? ", \"" : "\"") : "", adapts ? launch->plan.peft : "",
              adapts ? "\"" : "");
   fprintf(
       out,
@@ -280,25 +295,26 @@ static void put_config(const struct pz_launch *l, FILE *out) {
   if (quantize)
     fprintf(out, "[quantize.linear.%s]\n%sfilter_fqns = [\"output\"]\n\n", quantize,
             *quantize == 'm' ? "recipe_name = \"mxfp8_cublas\"\n" : "");
-  put_training(l, out);
-  put_parallel(l, out);
-  put_recompute(l, out);
+  write_training(launch, out);
+  write_parallelism(launch, out);
+  write_checkpointing_and_compile(launch, out);
   fprintf(out,
           "[checkpoint]\nenable = true\nfolder = \"checkpoint\"\ninterval = 1000\n%s\n"
           "[metrics]\nlog_freq = 1\nEOF\n\n",
           adapts ? "initial_load_path = $(toml \"$PRETRAINED_CHECKPOINT\")\n" : "");
 }
 
-void pz_launch_torchtitan(const struct pz_launch *l, FILE *out) {
-  pz_launch_head(l, "torchtitan 0.2.2", out);
-  pz_launch_need(out, "TORCHTITAN_PATH", "the folder of torchtitan at its tag v0.2.2");
-  pz_launch_need(out, "DATA_PATH", "the folder of the data set DATASET (c4 by default)");
-  pz_launch_need(out, "TOKENIZER", "a folder with a Hugging Face tokenizer");
-  pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints and logs");
-  if (pz_plan_adapts(&l->plan))
-    pz_launch_need(out, "PRETRAINED_CHECKPOINT",
-                   "weights of the model without adapters, a checkpoint of torchtitan");
-  /* a field that 0.2.2 has and 0.2.1 has not; later versions read no TOML */
+void pz_write_torchtitan_script(const struct pz_launch *launch, FILE *out) {
+  pz_write_script_head(launch, "torchtitan 0.2.2", out);
+  pz_write_required_variable(out, "TORCHTITAN_PATH", "the folder of torchtitan at its tag v0.2.2");
+  pz_write_required_variable(out, "DATA_PATH",
+                             "the folder of the data set DATASET (c4 by default)");
+  pz_write_required_variable(out, "TOKENIZER", "a folder with a Hugging Face tokenizer");
+  pz_write_required_variable(out, "CHECKPOINT_PATH", "a folder for checkpoints and logs");
+  if (pz_plan_adapts(&launch->plan))
+    pz_write_required_variable(out, "PRETRAINED_CHECKPOINT",
+                               "weights of the model without adapters, a checkpoint of torchtitan");
+  /* 0.2.2 has this field and 0.2.1 does not; later versions do not read TOML */
   fputs("if ! grep -qs context_parallel_load_balancer "
         "\"$TORCHTITAN_PATH/torchtitan/config/job_config.py\"; then\n"
         "  echo \"this script is for torchtitan 0.2.2, and $TORCHTITAN_PATH is another version\" "
@@ -312,11 +328,11 @@ void pz_launch_torchtitan(const struct pz_launch *l, FILE *out) {
         "  printf '\"%s\"' \"$s\"\n"
         "}\n\n",
         out);
-  put_module(l, out);
-  put_config(l, out);
+  write_model_module(launch, out);
+  write_job_config(launch, out);
   fputs("export PYTHONPATH=$RUN_PATH:$TORCHTITAN_PATH${PYTHONPATH:+:$PYTHONPATH}\n"
         "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n",
         out);
-  pz_launch_torchrun(l, out);
+  pz_write_torchrun(launch, out);
   fputs("  -m torchtitan.train --job.config_file \"$RUN_PATH/plan.toml\"\n", out);
 }

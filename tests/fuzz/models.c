@@ -108,8 +108,19 @@ void fuzz_layers(const char *text, size_t bytes) {
   parse_onnx(model, model_bytes, &o);
 }
 
+struct script_request {
+  int framework;
+  const struct pz_launch *launch;
+  char **text;
+};
+
+static void write_script(struct pz_call *call, void *ctx) {
+  const struct script_request *x = ctx;
+  *x->text = pz_buffer_take(call, pz_launch_script(call, x->framework, x->launch));
+}
+
 static void print(const struct pz_model_shape *s, int64_t pp) {
-  struct pz_launch l = {.model = "fuzz", .shape = *s, .nodes = pp, .gpus = 4};
+  struct pz_launch l = {.model = "fuzz", .shape = *s, .nodes = pp, .gpus_per_node = 4};
   struct pz_error err = {0};
   l.plan = pz_plan_default();
   l.plan.tp = 2;
@@ -120,7 +131,8 @@ static void print(const struct pz_model_shape *s, int64_t pp) {
   require(pz_plan_fill(&l.plan, NULL, &err) == PZ_OK);
   for (int i = 1; pz_launch_names[i]; i++) {
     char *text = NULL;
-    if (was_read(pz_launch_script(i, &l, &text, &err), &err))
+    struct script_request x = {i, &l, &text};
+    if (was_read(pz_border(write_script, &x, &err), &err))
       require(strstr(text, "torchrun"));
     else
       require(!text);

@@ -29,21 +29,34 @@ static void write_and_read(const struct pz_run_plan *r, struct pz_arena *arena) 
   pz_free(text);
 }
 
-typedef enum pz_status run_reader(const char *name, const char *text, size_t bytes,
-                                  const struct pz_run_plan_options *o, struct pz_arena *arena,
-                                  struct pz_run_plan *out, struct pz_error *err);
+typedef void run_reader(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                        const struct pz_run_plan_options *o, struct pz_run_plan *out);
+
+struct reading {
+  run_reader *reader;
+  const char *text;
+  size_t bytes;
+  struct pz_arena *arena;
+  struct pz_run_plan run;
+};
+
+static void read_run(struct pz_call *call, void *ctx) {
+  static const char *const set[] = {"N=8", NULL};
+  struct reading *x = ctx;
+  struct pz_call results = pz_call_in(call, x->arena);
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  o.set = set;
+  o.devices = x->bytes % 2 ? 64 : 0;
+  x->reader(&results, "fuzz", x->text, x->bytes, &o, &x->run);
+}
 
 static void read_with(run_reader *reader, const char *text, size_t bytes) {
-  static const char *const set[] = {"N=8", NULL};
-  struct pz_run_plan_options o = pz_run_plan_options_default();
-  struct pz_run_plan r;
   struct pz_arena arena;
+  struct reading x = {.reader = reader, .text = text, .bytes = bytes, .arena = &arena};
   struct pz_error err = {0};
   if (bytes > 1 << 16) return;
-  o.set = set;
-  o.devices = bytes % 2 ? 64 : 0;
   pz_arena_init(&arena, NULL);
-  if (was_read(reader("fuzz", text, bytes, &o, &arena, &r, &err), &err)) write_and_read(&r, &arena);
+  if (was_read(pz_border(read_run, &x, &err), &err)) write_and_read(&x.run, &arena);
   pz_arena_release(&arena);
 }
 
@@ -51,11 +64,10 @@ void fuzz_megatron(const char *text, size_t bytes) { read_with(pz_megatron_read,
 void fuzz_torchtitan(const char *text, size_t bytes) { read_with(pz_torchtitan_read, text, bytes); }
 void fuzz_bridge(const char *text, size_t bytes) { read_with(pz_bridge_read, text, bytes); }
 
-static enum pz_status read_plan(const char *name, const char *text, size_t bytes,
-                                const struct pz_run_plan_options *o, struct pz_arena *arena,
-                                struct pz_run_plan *out, struct pz_error *err) {
+static void read_plan(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                      const struct pz_run_plan_options *o, struct pz_run_plan *out) {
   (void)o;
-  return pz_plan_file_read(name, text, bytes, arena, out, err);
+  pz_must(call, pz_plan_file_read(name, text, bytes, call->arena, out, pz_call_error(call)));
 }
 void fuzz_plan(const char *text, size_t bytes) { read_with(read_plan, text, bytes); }
 

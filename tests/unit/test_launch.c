@@ -47,6 +47,44 @@ static const struct model {
               {"phi4", NULL},          {"nemotron-3-nano", NULL},    {"nemotron-3-super", NULL},
               {"nemotron-h-8b", NULL}, {"qwen3-next-80b-a3b", NULL}, {"qwen3.5-27b", NULL}};
 
+/* Like pz_launch_script(), with a status; *text is freed with pz_text_free(). */
+struct script_request {
+  int framework;
+  const struct pz_launch *launch;
+  char **text;
+};
+
+static void write_script(struct pz_call *call, void *ctx) {
+  const struct script_request *x = ctx;
+  *x->text = pz_buffer_take(call, pz_launch_script(call, x->framework, x->launch));
+}
+
+static enum pz_status launch_script(int framework, const struct pz_launch *launch, char **text,
+                                    struct pz_error *err) {
+  struct script_request x = {framework, launch, text};
+  return pz_border(write_script, &x, err);
+}
+
+/* Like pz_launch_fill(), with a status. */
+struct fill_request {
+  const char *model;
+  const struct pz_plan *plan;
+  const struct pz_cluster *net;
+  struct pz_launch *launch;
+};
+
+static void fill_launch(struct pz_call *call, void *ctx) {
+  const struct fill_request *x = ctx;
+  *x->launch = pz_launch_fill(call, x->model, x->plan, x->net);
+}
+
+static enum pz_status launch_fill(const char *model, const struct pz_plan *plan,
+                                  const struct pz_cluster *net, struct pz_launch *launch,
+                                  struct pz_error *err) {
+  struct fill_request x = {model, plan, net, launch};
+  return pz_border(fill_launch, &x, err);
+}
+
 static bool is_hybrid(const struct pz_model_shape *s) { return s->recurrence.heads > 0; }
 
 static struct pz_model_shape shape_of(const struct model *m) {
@@ -204,7 +242,7 @@ static int64_t check_nodes(const struct pz_launch *l, const char *text) {
   assert_non_null(at);
   read_flags(at, at + strlen(at), &e);
   same(&e, "--nnodes", l->nodes);
-  same(&e, "--nproc-per-node", l->gpus);
+  same(&e, "--nproc-per-node", l->gpus_per_node);
   same_text(&e, "--node-rank", "$NODE_RANK");
   same_text(&e, "--master-addr", "$MASTER_ADDR");
   int64_t world = number(&e, "--nnodes", 0) * number(&e, "--nproc-per-node", 0);
@@ -921,8 +959,8 @@ static struct pz_launch random_launch(uint64_t *seed, int64_t *again) {
   random_experts(seed, &l.plan, &l.shape);
   random_stages(seed, &l.plan, l.shape.layers, again);
   if (pz_plan_fill(&l.plan, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
-  l.gpus = l.plan.devices % 8 ? l.plan.devices : 8;
-  l.nodes = l.plan.devices / l.gpus;
+  l.gpus_per_node = l.plan.devices % 8 ? l.plan.devices : 8;
+  l.nodes = l.plan.devices / l.gpus_per_node;
   return l;
 }
 
@@ -1045,7 +1083,7 @@ static void scripts_say_what_the_plan_says(void **state) {
     for (int f = 1; f < FRAMEWORKS; f++) {
       struct pz_error err = {0};
       char *text = NULL;
-      enum pz_status status = pz_launch_script(f, &l, &text, &err);
+      enum pz_status status = launch_script(f, &l, &text, &err);
       if (status == PZ_OK) {
         struct pz_launch seen = l;
         made[f]++;
@@ -1420,7 +1458,7 @@ static const struct refusal refusals[] = {
 
 /* 8 devices: tp 2, pp 2, dp 2. */
 static struct pz_launch plain_launch(int framework, const char *model) {
-  struct pz_launch l = {.model = model, .nodes = 1, .gpus = 8};
+  struct pz_launch l = {.model = model, .nodes = 1, .gpus_per_node = 8};
   struct pz_error err = {0};
   bool titan = framework == TORCHTITAN;
   l.plan = pz_plan_default();
@@ -1442,7 +1480,7 @@ static void what_cannot_be_is_refused(void **state) {
     struct pz_launch l = plain_launch(r->framework, r->model);
     char *text = NULL;
     r->change(&l);
-    if (pz_launch_script(r->framework, &l, &text, &err) != PZ_BAD_USE)
+    if (launch_script(r->framework, &l, &text, &err) != PZ_BAD_USE)
       fail_msg("%s of %s: not '%s'", pz_launch_names[r->framework], r->model, r->message);
     assert_null(text);
     if (!strstr(err.message, r->message) || !strstr(err.message, "accepted"))
@@ -1489,7 +1527,7 @@ static void adapters_in_other_words(void **state) {
     char *text = NULL;
     l.plan.peft = list[i].framework == NEMO ? "lora:8:linear_qkv+linear_proj" : "lora:8:q+v";
     if (list[i].framework == TORCHTITAN) l.plan.tp = l.plan.pp = 1, l.plan.dp = l.plan.shard = 8;
-    if (pz_launch_script(list[i].framework, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (launch_script(list[i].framework, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
     char *other = replaced(text, list[i].part, list[i].with);
     enum pz_status status = pz_run_plan_read("a script", other, strlen(other), NULL, &run, &err);
     if (status != (list[i].read ? PZ_OK : PZ_BAD_INPUT))
@@ -1535,7 +1573,7 @@ static void adapters_are_written_and_read(void **state) {
     char *text = NULL;
     l.plan.peft = list[i].peft;
     if (list[i].framework == TORCHTITAN) l.plan.tp = l.plan.pp = 1, l.plan.dp = l.plan.shard = 8;
-    if (pz_launch_script(list[i].framework, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (launch_script(list[i].framework, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
     if (!strstr(text, list[i].written)) fail_msg("no '%s' in:\n%s", list[i].written, text);
     assert_non_null(strstr(text, "PRETRAINED_CHECKPOINT"));
     if (list[i].framework == TORCHTITAN)
@@ -1567,7 +1605,7 @@ static void adapters_of_8_bit_layers(void **state) {
     l.plan.tp = l.plan.pp = 1, l.plan.dp = l.plan.shard = 8;
     l.plan.precision = PZ_PRECISION_FP8;
     l.plan.fp8_recipe = mx ? PZ_FP8_MX : PZ_FP8_CURRENT;
-    if (pz_launch_script(TORCHTITAN, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (launch_script(TORCHTITAN, &l, &text, &err) != PZ_OK) fail_msg("%s", err.message);
     if (!strstr(text, written[mx])) fail_msg("no '%s' in:\n%s", written[mx], text);
     assert_non_null(strstr(text, "module.__class__ = adapted(type(module))\n"));
     assert_null(strstr(text, "(nn.Linear):\n"));
@@ -1604,23 +1642,23 @@ static void nodes_are_whole(void **state) {
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   o.dp = 24;
   assert_int_equal(pz_plan_fill(&o, NULL, &err), PZ_OK);
-  assert_int_equal(pz_launch_fill("llama2-7b", &o, &net, &l, &err), PZ_OK);
+  assert_int_equal(launch_fill("llama2-7b", &o, &net, &l, &err), PZ_OK);
   assert_int_equal(l.nodes, 3);
-  assert_int_equal(l.gpus, 8);
+  assert_int_equal(l.gpus_per_node, 8);
   o.devices = o.dp = 4;
-  assert_int_equal(pz_launch_fill("llama2-7b", &o, NULL, &l, &err), PZ_OK);
+  assert_int_equal(launch_fill("llama2-7b", &o, NULL, &l, &err), PZ_OK);
   assert_int_equal(l.nodes, 1);
-  assert_int_equal(l.gpus, 4);
+  assert_int_equal(l.gpus_per_node, 4);
   o.devices = o.dp = 12;
-  assert_int_equal(pz_launch_fill("llama2-7b", &o, &net, &l, &err), PZ_BAD_USE);
+  assert_int_equal(launch_fill("llama2-7b", &o, &net, &l, &err), PZ_BAD_USE);
   assert_non_null(strstr(err.message, "accepted: multiples of 8"));
   net.level[0].devices = 6; /* 4 of each node, as place takes them */
   o.devices = o.dp = 16;
-  assert_int_equal(pz_launch_fill("llama2-7b", &o, &net, &l, &err), PZ_OK);
-  assert_true(l.nodes == 4 && l.gpus == 4);
+  assert_int_equal(launch_fill("llama2-7b", &o, &net, &l, &err), PZ_OK);
+  assert_true(l.nodes == 4 && l.gpus_per_node == 4);
   o.devices = o.dp = 12; /* without a cluster as many of each node as 8 hold */
-  assert_int_equal(pz_launch_fill("llama2-7b", &o, NULL, &l, &err), PZ_OK);
-  assert_true(l.nodes == 2 && l.gpus == 6);
+  assert_int_equal(launch_fill("llama2-7b", &o, NULL, &l, &err), PZ_OK);
+  assert_true(l.nodes == 2 && l.gpus_per_node == 6);
 }
 
 /* A model of Llama's or DeepSeek's family with this in its config.json, run with so many tokens: part of its script, or
@@ -1670,7 +1708,8 @@ static void rotary_scaling_is_told(void **state) {
     const struct scaling *x = &scalings[i];
     char config[900], *text = NULL;
     struct pz_error err = {0};
-    struct pz_launch l = {.model = "scaled", .nodes = 1, .gpus = 8, .plan = pz_plan_default()};
+    struct pz_launch l = {
+        .model = "scaled", .nodes = 1, .gpus_per_node = 8, .plan = pz_plan_default()};
     snprintf(config, sizeof config,
              "{\"model_type\":\"%s\",\"num_hidden_layers\":4,\"hidden_size\":1024,"
              "\"num_attention_heads\":8,\"intermediate_size\":4096,\"vocab_size\":1024,"
@@ -1684,7 +1723,7 @@ static void rotary_scaling_is_told(void **state) {
     l.plan.dp = 8;
     l.plan.seq = x->seq;
     assert_int_equal(pz_plan_fill(&l.plan, NULL, &err), PZ_OK);
-    enum pz_status status = pz_launch_script(x->framework, &l, &text, &err);
+    enum pz_status status = launch_script(x->framework, &l, &text, &err);
     if (!strstr(status == PZ_OK ? text : err.message, x->words))
       fail_msg("%zu: no '%s' in %s", i, x->words, status == PZ_OK ? text : err.message);
     pz_free(text);

@@ -28,12 +28,32 @@ static int end(void **state) {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
+struct word_reading {
+  const char *text;
+  size_t bytes;
+  struct pz_shell_text words;
+};
+
+static void read_words(struct pz_call *call, void *ctx) {
+  struct word_reading *x = ctx;
+  struct pz_call results = pz_call_in(call, &arena);
+  x->words = pz_shell_read(&results, "text", x->text, x->bytes, NULL);
+}
+
+/* Reads words into the arena of the tests. */
+static enum pz_status shell_words(const char *text, size_t bytes, struct pz_shell_text *out,
+                                  struct pz_error *err) {
+  struct word_reading x = {.text = text, .bytes = bytes};
+  enum pz_status status = pz_border(read_words, &x, err);
+  *out = x.words;
+  return status;
+}
+
 /* Words of a text with bars between them; a slash before one that begins something. */
 static void words_of(const char *text, char *out, size_t size) {
   struct pz_shell_text t;
   struct pz_error err = {0};
-  if (pz_shell_read("text", text, strlen(text), NULL, &arena, &t, &err) != PZ_OK)
-    fail_msg("%s: %s", text, err.message);
+  if (shell_words(text, strlen(text), &t, &err) != PZ_OK) fail_msg("%s: %s", text, err.message);
   out[0] = '\0';
   for (uint32_t i = 0; i < t.words.n; i++) {
     const struct pz_shell_word *w = pz_vec_at(&t.words, struct pz_shell_word, i);
@@ -114,24 +134,21 @@ static void words_have_limits(void **state) {
   struct pz_shell_text t;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_error err = {0};
-    assert_int_equal(
-        pz_shell_read("text", cases[i].text, strlen(cases[i].text), NULL, &arena, &t, &err),
-        PZ_BAD_INPUT);
+    assert_int_equal(shell_words(cases[i].text, strlen(cases[i].text), &t, &err), PZ_BAD_INPUT);
     assert_string_equal(err.message, cases[i].message);
   }
   struct pz_error err = {0};
-  assert_int_equal(pz_shell_read("text", "a\0b", 3, NULL, &arena, &t, &err), PZ_BAD_INPUT);
+  assert_int_equal(shell_words("a\0b", 3, &t, &err), PZ_BAD_INPUT);
   /* a variable that doubles itself */
   char doubled[400] = "A=0123456789abcdef\n";
   for (int i = 0; i < 20; i++) strcat(doubled, "A=$A$A\n");
   err = (struct pz_error){0};
-  assert_int_equal(pz_shell_read("text", doubled, strlen(doubled), NULL, &arena, &t, &err),
-                   PZ_LIMIT);
+  assert_int_equal(shell_words(doubled, strlen(doubled), &t, &err), PZ_LIMIT);
   size_t many = 2 * PZ_SHELL_MOST_WORDS + 2;
   char *words = pz_malloc(many);
   for (size_t i = 0; i < many; i++) words[i] = i % 2 ? ' ' : 'a';
   err = (struct pz_error){0};
-  assert_int_equal(pz_shell_read("text", words, many, NULL, &arena, &t, &err), PZ_LIMIT);
+  assert_int_equal(shell_words(words, many, &t, &err), PZ_LIMIT);
   pz_free(words);
 }
 
@@ -146,7 +163,7 @@ static void guesses_are_marked(void **state) {
   char marked[80] = "";
   struct pz_shell_text t;
   struct pz_error err = {0};
-  assert_int_equal(pz_shell_read("text", text, strlen(text), NULL, &arena, &t, &err), PZ_OK);
+  assert_int_equal(shell_words(text, strlen(text), &t, &err), PZ_OK);
   for (uint32_t i = 0; i < t.words.n; i++) {
     const struct pz_shell_word *w = pz_vec_at(&t.words, struct pz_shell_word, i);
     size_t n = strlen(marked);
@@ -310,11 +327,24 @@ static const struct example {
      "tp 4", NULL},
 };
 
+struct run_request {
+  const char *name, *text;
+  const struct pz_run_plan_options *options;
+  struct pz_run_plan *run;
+};
+
+static void read_megatron(struct pz_call *call, void *ctx) {
+  const struct run_request *x = ctx;
+  struct pz_call results = pz_call_in(call, &arena);
+  pz_megatron_read(&results, x->name, x->text, strlen(x->text), x->options, x->run);
+}
+
 static enum pz_status read_text(const char *name, const char *text,
                                 const struct pz_run_plan_options *o, struct pz_run_plan *m,
                                 struct pz_error *err) {
   static const struct pz_run_plan_options none = {.vocab = 0};
-  return pz_megatron_read(name, text, strlen(text), o ? o : &none, &arena, m, err);
+  struct run_request x = {name, text, o ? o : &none, m};
+  return pz_border(read_megatron, &x, err);
 }
 
 /* Fields of the plan, then those beside it. */

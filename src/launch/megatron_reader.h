@@ -1,0 +1,111 @@
+/* What the reader of Megatron-LM's arguments (megatron_args.h) shares between its files: the arguments that were given, and how
+ * they are asked for.  megatron_args.c fills them from the words of a script; then megatron_plan.c, deepspeed_config.c and
+ * megatron_model.c turn them into the run's plan and model. */
+#ifndef PZ_LAUNCH_MEGATRON_READER_H
+#define PZ_LAUNCH_MEGATRON_READER_H
+
+#include "launch/megatron_args.h"
+#include "launch/shell_words.h"
+
+/* An argument: the PZ_PLAN_... of a plain number of the plan, or one of megatron_arguments.def. */
+enum {
+  ARG_BEFORE = PZ_PLAN_FIELDS - 1,
+#define ARGUMENT(id, kind, name) ARG_##id,
+#define ALSO(value, kind, name)
+#define SBATCH(id, kind, name) ARG_##id,
+#include "launch/megatron_arguments.def"
+#undef ARGUMENT
+#undef ALSO
+#undef SBATCH
+  ARGS
+};
+
+/* The value that was given for an argument. */
+struct pz_given_argument {
+  bool is_given, is_flag;
+  const char *name;    /* as the table of arguments spells it */
+  const char *text;    /* NULL for a flag */
+  const char *unknown; /* a variable in the text whose value is unknown, or NULL */
+  uint32_t line;
+  int64_t count; /* value of a COUNT or AMOUNT */
+  double real;   /* value of a REAL */
+};
+
+struct pz_megatron_reader {
+  struct pz_call *call;
+  const char *name; /* of the text, for messages */
+  const char *text;
+  size_t bytes;
+  const struct pz_run_plan_options *options;
+  struct pz_shell_text words;
+  struct pz_given_argument given[ARGS];
+  struct pz_vec ignored, notes; /* const char * */
+  uint32_t n_compared;          /* unknown names that were compared with known ones */
+  const char
+      *layer_letters; /* --hybrid-layer-pattern without bars; NULL: no hybrid with Mamba layers */
+  const char *prediction_letters; /* letters of one of its layers that predict, or "" */
+  struct pz_run_plan *run;
+};
+
+/* ---- arguments that were given (megatron_args.c) -------------------------------------------- */
+
+bool pz_given(const struct pz_megatron_reader *reader, int argument);
+
+/* Returns the number that was given, or `absent`. */
+int64_t pz_given_count(const struct pz_megatron_reader *reader, int argument, int64_t absent);
+
+/* Was the argument given with this text? */
+bool pz_given_is(const struct pz_megatron_reader *reader, int argument, const char *text);
+
+/* Raises PZ_BAD_INPUT about the value of an argument. */
+_Noreturn void pz_reject_given(struct pz_megatron_reader *reader, int argument,
+                               const char *accepted);
+
+/* Raises PZ_BAD_INPUT if an argument was not given; `name` names it. */
+void pz_need_given(struct pz_megatron_reader *reader, int argument, const char *name);
+
+/* Raises PZ_BAD_INPUT if an argument was given with another word than those of the text `accepted`, for example "auto, flash
+ * or local; others are not covered". */
+void pz_need_given_word(struct pz_megatron_reader *reader, int argument, const char *accepted);
+
+/* Reads the text of an argument as an integer from 1 to 2^26. */
+int64_t pz_read_given_count(struct pz_megatron_reader *reader, int argument);
+
+/* Raises PZ_BAD_INPUT if an argument was given that is only covered for some models, and this is none of them. */
+void pz_refuse_uncovered(struct pz_megatron_reader *reader, int argument);
+
+/* Notes that a field of the plan comes from the first of two arguments that was given. */
+void pz_set_origin(struct pz_megatron_reader *reader, int field, int argument, int other);
+
+/* Appends a note about the run for people. */
+void pz_add_note(struct pz_megatron_reader *reader, const char *note);
+
+/* Lists a name as ignored. */
+void pz_add_ignored(struct pz_megatron_reader *reader, const char *name);
+
+/* Does the user ask to ignore the argument or key? */
+bool pz_is_ignored(const struct pz_megatron_reader *reader, const char *name);
+
+/* Is a name in a list that ends with NULL?  Dashes and underscores are the same, and a pattern that ends with a star stands for
+ * all names that begin with it. */
+bool pz_name_is_among(const char *const *patterns, const char *name);
+
+/* ---- what they mean ------------------------------------------------------------------------- */
+
+/* Reads the plan (megatron_plan.c). */
+void pz_read_megatron_plan(struct pz_megatron_reader *reader);
+
+/* Reads the configuration of DeepSpeed that the script writes (deepspeed_config.c). */
+void pz_read_deepspeed_config(struct pz_megatron_reader *reader);
+
+/* Reads the model as a config.json (megatron_model.c). */
+void pz_read_megatron_model(struct pz_megatron_reader *reader);
+
+/* Reads the letters of --hybrid-layer-pattern, which also give the number of layers. */
+void pz_read_layer_letters(struct pz_megatron_reader *reader);
+
+static inline bool pz_has_experts(const struct pz_megatron_reader *reader) {
+  return pz_given_count(reader, ARG_EXPERTS, 0) > 0;
+}
+
+#endif
