@@ -1,3 +1,5 @@
+/* The table of the baselines, and what they share: the best plans and the experts' plans on one chip, model by model in
+ * parallel (for_each_model), and the best of several chips (pz_baseline_see), with as little effort as proves it. */
 #include "baseline/baseline.h"
 
 #include <math.h>
@@ -5,158 +7,126 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
 
-static const struct pz_baseline table[] = {
-    {"tpuv4-expert", "the original system's TPUv4, experts' plans", pz_baseline_tpuv4_expert},
-    {"tpuv4-placed", "the same chip, plans by the placement search", pz_baseline_tpuv4_placed},
-    {"tpuv4-real-expert", "the real TPUv4, experts' plans", pz_baseline_tpuv4_real_expert},
-    {"tpuv4-real-placed", "the same chip, plans by the placement search",
-     pz_baseline_tpuv4_real_placed},
-    {"spotlight-expert", "Bayesian optimisation of the chip alone, experts' plans",
-     pz_baseline_spotlight_expert},
-    {"spotlight-placed", "the same chip, plans by the placement search",
-     pz_baseline_spotlight_placed},
-    {"original", "the original system's sweep over decreasing areas", pz_baseline_original},
-    {"random", "the best of as many random chips as the search evaluated", pz_baseline_random},
-};
-
-const struct pz_baseline *pz_baseline_at(size_t i) {
-  return i < sizeof table / sizeof *table ? &table[i] : NULL;
+void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_question *q) {
+  if (q->stop && atomic_load(q->stop)) pz_raise(call, PZ_STOPPED, "stopped");
 }
 
-const struct pz_baseline *pz_baseline_find(const char *name) {
-  for (size_t i = 0; pz_baseline_at(i); i++)
-    if (strcmp(table[i].name, name) == 0) return &table[i];
-  return NULL;
-}
+/* ---- plans on one chip ---------------------------------------------------------------------- */
 
-static enum pz_status may_go_on(const struct pz_baseline_question *q, struct pz_error *err) {
-  return q->stop && atomic_load(q->stop) ? pz_fail(err, PZ_STOPPED, "stopped") : PZ_OK;
-}
+/* Evaluates one model on the chip of ctx. */
+typedef void model_fn(struct pz_call *call, void *ctx, uint32_t model,
+                      struct pz_original_worker *w);
 
-typedef enum pz_status model_fn(void *ctx, uint32_t model, struct pz_original_worker *e,
-                                struct pz_error *err);
-
-struct each {
+struct model_tasks {
   const struct pz_baseline_question *q;
   model_fn *fn;
   void *ctx;
 };
 
-static enum pz_status do_model(void *ctx, size_t i, unsigned worker, struct pz_error *err) {
-  const struct each *x = ctx;
-  return x->fn(x->ctx, x->q->objective->models[i], pz_original_worker(x->q->by, worker), err);
+static void run_model_task(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
+  const struct model_tasks *x = ctx;
+  pz_baseline_check_stop(task, x->q);
+  x->fn(task, x->ctx, x->q->objective->models[i], pz_original_worker(x->q->by, worker));
 }
 
-/* A piece of work for each model of the objective. */
-static enum pz_status each_model(const struct pz_baseline_question *q, model_fn *fn, void *ctx,
-                                 struct pz_error *err) {
-  struct each x = {q, fn, ctx};
-  struct pz_search_work work = {.fn = do_model, .ctx = &x};
-  enum pz_status status = PZ_OK;
-  if (q->worker < 0) return pz_search_deal(q->search, q->objective->n, &work, err);
-  for (uint32_t i = 0; i < q->objective->n && status == PZ_OK; i++)
-    status = do_model(&x, i, (unsigned)q->worker, err);
-  return status;
+static void for_each_model(struct pz_call *call, const struct pz_baseline_question *q, model_fn *fn,
+                           void *ctx) {
+  struct model_tasks x = {q, fn, ctx};
+  if (q->worker < 0) {
+    struct pz_search_tasks tasks = {.fn = run_model_task, .ctx = &x};
+    pz_search_run_tasks(call, q->search, q->objective->n, &tasks);
+    return;
+  }
+  for (uint32_t i = 0; i < q->objective->n; i++) run_model_task(call, &x, i, (unsigned)q->worker);
 }
 
-/* ---- the best plans on a chip --------------------------------------------------------------- */
-
-/* A chip; its point if it is of the space.  What its models do with the memory that was asked for,
- * or with the most; and the least with which each does the same. */
-struct site {
+/* The best plans on a chip. */
+struct placing {
   const struct pz_baseline_question *q;
   const struct pz_chip *chip;
-  const struct pz_point *point;
-  double hbm_gib; /* 0: the most */
-  double rate[PZ_SEARCH_MOST_MODELS], least_gib[PZ_SEARCH_MOST_MODELS];
+  const struct pz_point *point; /* NULL: the chip is not of the space */
+  double samples_per_s[PZ_SEARCH_MOST_MODELS];
+  double least_gib[PZ_SEARCH_MOST_MODELS]; /* the least memory with the same throughput */
 };
 
-static enum pz_status rate(const struct site *at, struct pz_original_worker *e, uint32_t model,
-                           double hbm_gib, double *samples_per_s, struct pz_error *err) {
-  struct pz_evaluation v = {.step_s = HUGE_VAL};
-  enum pz_status status = may_go_on(at->q, err);
-  if (status == PZ_OK)
-    status =
-        at->point
-            ? pz_original_value(e, at->point, model, hbm_gib, PZ_EFFORT_FULL, HUGE_VAL, &v, err)
-            : pz_original_value_of_chip(e, at->chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
-  *samples_per_s = v.step_s < HUGE_VAL ? (double)at->q->task->o.batch / v.step_s : 0;
-  return status;
+static double throughput_with(struct pz_call *call, const struct placing *x,
+                              struct pz_original_worker *w, uint32_t model, double hbm_gib) {
+  pz_baseline_check_stop(call, x->q);
+  struct pz_evaluation v =
+      x->point ? pz_original_evaluate(call, w, x->point, model, hbm_gib, PZ_EFFORT_FULL, HUGE_VAL)
+               : pz_original_evaluate_chip(call, w, x->chip, model, hbm_gib, PZ_EFFORT_FULL);
+  return v.step_s < HUGE_VAL ? (double)x->q->task->o.batch / v.step_s : 0;
 }
 
-/* More memory is never slower. */
-static enum pz_status place_model(void *ctx, uint32_t m, struct pz_original_worker *e,
-                                  struct pz_error *err) {
-  struct site *at = ctx;
-  const struct pz_choices *hbm = &at->q->task->o.hbm_gib;
-  double most = at->hbm_gib > 0 ? at->hbm_gib : pz_task_most_hbm(at->q->task), now = -1;
-  enum pz_status status = rate(at, e, m, most, &at->rate[m], err);
-  at->least_gib[m] = most;
-  if (at->hbm_gib > 0) return status;
-  for (int h = 0; h + 1 < hbm->n && now < at->rate[m] && status == PZ_OK; h++) {
-    status = rate(at, e, m, (double)hbm->v[h], &now, err);
-    if (now >= at->rate[m]) at->least_gib[m] = (double)hbm->v[h];
+/* More memory is never slower, so that the first choice that is as fast as the largest is the least. */
+static void place_model(struct pz_call *call, void *ctx, uint32_t m, struct pz_original_worker *w) {
+  struct placing *x = ctx;
+  const struct pz_choices *hbm = &x->q->task->o.hbm_gib;
+  double most_gib = pz_task_most_hbm(x->q->task);
+  x->samples_per_s[m] = throughput_with(call, x, w, m, most_gib);
+  x->least_gib[m] = most_gib;
+  for (int h = 0; h + 1 < hbm->n; h++) {
+    double gib = (double)hbm->v[h];
+    if (throughput_with(call, x, w, m, gib) >= x->samples_per_s[m]) {
+      x->least_gib[m] = gib;
+      return;
+    }
   }
-  return status;
 }
 
-static enum pz_status place(struct site *at, struct pz_baseline_answer *out, struct pz_error *err) {
-  struct pz_baseline_answer a = {.chip = *at->chip, .n_evaluated = 1};
-  enum pz_status status = each_model(at->q, place_model, at, err);
-  if (status != PZ_OK) return status;
-  for (uint32_t i = 0; i < at->q->objective->n; i++) {
-    uint32_t m = at->q->objective->models[i];
-    a.samples_per_s[m] = at->rate[m];
-    a.hbm_gib = fmax(a.hbm_gib, at->least_gib[m]);
+static struct pz_baseline_answer place_models(struct pz_call *call, struct placing *x) {
+  struct pz_baseline_answer answer = {.chip = *x->chip, .n_evaluated = 1};
+  for_each_model(call, x->q, place_model, x);
+  for (uint32_t i = 0; i < x->q->objective->n; i++) {
+    uint32_t m = x->q->objective->models[i];
+    answer.samples_per_s[m] = x->samples_per_s[m];
+    answer.hbm_gib = fmax(answer.hbm_gib, x->least_gib[m]);
   }
-  *out = a;
-  return PZ_OK;
+  return answer;
 }
 
-enum pz_status pz_baseline_place(const struct pz_baseline_question *q, const struct pz_chip *chip,
-                                 double hbm_gib, struct pz_baseline_answer *out,
-                                 struct pz_error *err) {
-  return place(&(struct site){.q = q, .chip = chip, .hbm_gib = hbm_gib}, out, err);
+struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
+                                            const struct pz_baseline_question *q,
+                                            const struct pz_chip *chip) {
+  struct placing x = {.q = q, .chip = chip};
+  return place_models(call, &x);
 }
 
-enum pz_status pz_baseline_place_point(const struct pz_baseline_question *q, uint32_t point,
-                                       double hbm_gib, struct pz_baseline_answer *out,
-                                       struct pz_error *err) {
+struct pz_baseline_answer pz_baseline_place_point(struct pz_call *call,
+                                                  const struct pz_baseline_question *q,
+                                                  uint32_t point) {
   struct pz_chip chip;
   pz_space_chip(q->task->space, &q->points[point], &chip);
-  struct site at = {.q = q, .chip = &chip, .point = &q->points[point], .hbm_gib = hbm_gib};
-  return place(&at, out, err);
+  struct placing x = {.q = q, .chip = &chip, .point = &q->points[point]};
+  return place_models(call, &x);
 }
 
-struct expert {
-  const struct pz_baseline_question *q;
+/* The experts' plans on a chip. */
+struct expert_plans {
   const struct pz_chip *chip;
   struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
 };
 
-static enum pz_status ask_expert(void *ctx, uint32_t m, struct pz_original_worker *e,
-                                 struct pz_error *err) {
-  struct expert *x = ctx;
-  enum pz_status status = may_go_on(x->q, err);
-  return status == PZ_OK ? pz_reference_on(e, x->chip, m, &x->reference[m], err) : status;
+static void find_expert_plan(struct pz_call *call, void *ctx, uint32_t m,
+                             struct pz_original_worker *w) {
+  struct expert_plans *x = ctx;
+  x->reference[m] = pz_reference_on(call, w, x->chip, m);
 }
 
-enum pz_status pz_baseline_expert(const struct pz_baseline_question *q, const struct pz_chip *chip,
-                                  struct pz_baseline_answer *out, struct pz_error *err) {
-  struct expert x = {.q = q, .chip = chip};
-  struct pz_baseline_answer a = {.chip = *chip, .n_evaluated = 1};
-  enum pz_status status = each_model(q, ask_expert, &x, err);
-  if (status != PZ_OK) return status;
+struct pz_baseline_answer pz_baseline_expert(struct pz_call *call,
+                                             const struct pz_baseline_question *q,
+                                             const struct pz_chip *chip) {
+  struct expert_plans x = {.chip = chip};
+  struct pz_baseline_answer answer = {.chip = *chip, .n_evaluated = 1};
+  for_each_model(call, q, find_expert_plan, &x);
   for (uint32_t i = 0; i < q->objective->n; i++) {
     uint32_t m = q->objective->models[i];
-    a.samples_per_s[m] = x.reference[m].samples_per_s;
-    a.expert[m] = x.reference[m].expert;
-    a.hbm_gib = fmax(a.hbm_gib, x.reference[m].hbm_gib);
+    answer.samples_per_s[m] = x.reference[m].samples_per_s;
+    answer.expert[m] = x.reference[m].expert;
+    answer.hbm_gib = fmax(answer.hbm_gib, x.reference[m].hbm_gib);
   }
-  *out = a;
-  return PZ_OK;
+  return answer;
 }
 
 /* ---- the best of several chips -------------------------------------------------------------- */
@@ -166,6 +136,13 @@ double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point
   pz_space_chip(q->task->space, &q->points[point], &chip);
   return pz_chip_taken(&chip).mm2 * 1e6;
 }
+
+/* A chip with its steps and its value, which are bounds until they are evaluated. */
+struct seen_chip {
+  struct pz_baseline_best now;
+  struct pz_taken taken;
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
+};
 
 static bool may_lead(const struct pz_baseline_best *best, const struct pz_baseline_best *now) {
   if (!best->any) return now->value > 0;
@@ -178,109 +155,149 @@ static unsigned worker_of(const struct pz_baseline_question *q) {
   return q->worker < 0 ? 0 : (unsigned)q->worker;
 }
 
-/* What a model's step takes there: at least, by a first look, or found with full effort. */
-static enum pz_status look(const struct pz_baseline_question *q, uint32_t point, uint32_t model,
-                           enum pz_effort effort, double *step_s, struct pz_error *err) {
-  const struct pz_point *p = &q->points[point];
-  struct pz_evaluation e;
-  enum pz_status status = may_go_on(q, err);
-  if (status == PZ_OK)
-    status = pz_search_evaluate(q->search, worker_of(q), p, model, PZ_EFFORT_QUICK, &e, err);
-  if (status == PZ_OK && effort == PZ_EFFORT_FULL && e.least_s < e.step_s)
-    status = pz_search_evaluate(q->search, worker_of(q), p, model, PZ_EFFORT_FULL, &e, err);
-  if (status == PZ_OK) *step_s = effort == PZ_EFFORT_FULL ? e.step_s : e.least_s;
-  return status;
-}
-
-/* A chip and its value: at first the bound from the tables. */
-struct shown {
-  struct pz_baseline_best now;
-  struct pz_taken taken;
-  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-};
-
-static void judge(const struct pz_baseline_question *q, struct shown *c) {
-  c->now.value = pz_objective_value(q->objective, c->steps, &c->taken);
-}
-
-static enum pz_status show(const struct pz_baseline_question *q, uint32_t point, struct shown *c,
-                           struct pz_error *err) {
+static void bound_chip(struct pz_call *call, const struct pz_baseline_question *q, uint32_t point,
+                       struct seen_chip *c) {
   struct pz_box b = pz_box_of(&q->points[point]);
   struct pz_boxed chip;
-  *c = (struct shown){.now = {.any = true, .point = point}};
+  *c = (struct seen_chip){.now = {.any = true, .point = point}};
   pz_boxed_set(q->task->space, &b, &chip);
   c->taken = chip.least;
   c->now.area_um2 = c->taken.mm2 * 1e6;
-  return pz_search_bound(q->search, worker_of(q), q->objective, &chip, c->steps, &c->now.value,
-                         err);
+  c->now.value =
+      pz_search_upper_bound(call, q->search, worker_of(q), q->objective, &chip, c->steps);
 }
 
-/* Effort is spent only as long as the chip may still be the best. */
-static enum pz_status see(const struct pz_baseline_question *q, uint32_t point,
-                          struct pz_baseline_best *best, struct pz_error *err) {
+/* The step of a model on a chip: with quick effort a lower bound, with full effort the best that was found. */
+static double evaluate_step(struct pz_call *call, const struct pz_baseline_question *q,
+                            uint32_t point, uint32_t model, enum pz_effort effort) {
+  const struct pz_point *p = &q->points[point];
+  unsigned worker = worker_of(q);
+  pz_baseline_check_stop(call, q);
+  struct pz_evaluation e =
+      pz_search_evaluate_chip(call, q->search, worker, p, model, PZ_EFFORT_QUICK);
+  if (effort == PZ_EFFORT_FULL && e.least_s < e.step_s)
+    e = pz_search_evaluate_chip(call, q->search, worker, p, model, PZ_EFFORT_FULL);
+  return effort == PZ_EFFORT_FULL ? e.step_s : e.least_s;
+}
+
+/* Effort is spent only while the chip may still be the best. */
+static void see_chip(struct pz_call *call, const struct pz_baseline_question *q, uint32_t point,
+                     struct pz_baseline_best *best) {
   const struct pz_objective *o = q->objective;
-  struct shown c;
-  enum pz_status status = show(q, point, &c, err);
+  struct seen_chip c;
+  bound_chip(call, q, point, &c);
   for (enum pz_effort effort = PZ_EFFORT_QUICK; effort <= PZ_EFFORT_FULL; effort++)
-    for (uint32_t i = 0; i < o->n && status == PZ_OK && may_lead(best, &c.now); i++) {
-      status = look(q, point, o->models[i], effort, &c.steps[o->models[i]].step_s, err);
-      judge(q, &c);
+    for (uint32_t i = 0; i < o->n && may_lead(best, &c.now); i++) {
+      uint32_t m = o->models[i];
+      c.steps[m].step_s = evaluate_step(call, q, point, m, effort);
+      c.now.value = pz_objective_value(o, c.steps, &c.taken);
     }
   c.now.n_seen = best->n_seen;
-  if (status == PZ_OK && may_lead(best, &c.now)) *best = c.now;
-  return status;
+  if (may_lead(best, &c.now)) *best = c.now;
 }
 
-enum pz_status pz_baseline_value(const struct pz_baseline_question *q, uint32_t point,
-                                 double *value, struct pz_error *err) {
+double pz_baseline_value(struct pz_call *call, const struct pz_baseline_question *q,
+                         uint32_t point) {
   const struct pz_objective *o = q->objective;
-  struct shown c;
-  enum pz_status status = show(q, point, &c, err);
-  for (uint32_t i = 0; i < o->n && status == PZ_OK && c.now.value > 0; i++) {
-    double *step_s = &c.steps[o->models[i]].step_s;
-    status = look(q, point, o->models[i], PZ_EFFORT_FULL, step_s, err);
-    if (!(*step_s < HUGE_VAL)) return *value = 0, status;
+  struct seen_chip c;
+  bound_chip(call, q, point, &c);
+  for (uint32_t i = 0; i < o->n && c.now.value > 0; i++) {
+    uint32_t m = o->models[i];
+    c.steps[m].step_s = evaluate_step(call, q, point, m, PZ_EFFORT_FULL);
+    if (!(c.steps[m].step_s < HUGE_VAL)) return 0;
   }
-  judge(q, &c);
-  *value = c.now.value;
-  return status;
+  return pz_objective_value(o, c.steps, &c.taken);
 }
 
-struct ranked {
+struct ranked_point {
   double bound;
   uint32_t point;
 };
 
-static int by_bound(const void *a, const void *b) {
-  const struct ranked *x = a, *y = b;
+static int compare_ranked(const void *a, const void *b) {
+  const struct ranked_point *x = a, *y = b;
   if (x->bound != y->bound) return x->bound > y->bound ? -1 : 1;
   return (x->point > y->point) - (x->point < y->point);
 }
 
-enum pz_status pz_baseline_see(const struct pz_baseline_question *q, const uint32_t *points,
-                               uint32_t n, struct pz_baseline_best *best, struct pz_error *err) {
-  struct ranked *list = pz_calloc(n ? n : 1, sizeof *list);
-  enum pz_status status = PZ_OK;
-  if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chips to look at");
-  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
-    struct shown c;
-    status = show(q, points[i], &c, err);
-    list[i] = (struct ranked){c.now.value, points[i]};
+void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *q,
+                     const uint32_t *points, uint32_t n, struct pz_baseline_best *best) {
+  struct ranked_point *list = pz_alloc(call, n, sizeof *list);
+  for (uint32_t i = 0; i < n; i++) {
+    struct seen_chip c;
+    bound_chip(call, q, points[i], &c);
+    list[i] = (struct ranked_point){c.now.value, points[i]};
   }
-  qsort(list, n, sizeof *list, by_bound);
-  for (uint32_t i = 0; i < n && status == PZ_OK; i++) status = see(q, list[i].point, best, err);
+  qsort(list, n, sizeof *list, compare_ranked);
+  for (uint32_t i = 0; i < n; i++) see_chip(call, q, list[i].point, best);
   best->n_seen += n;
-  pz_free(list);
-  return status;
 }
 
-enum pz_status pz_baseline_conclude(const struct pz_baseline_question *q,
-                                    const struct pz_baseline_best *best,
-                                    struct pz_baseline_answer *out, struct pz_error *err) {
+struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
+                                               const struct pz_baseline_question *q,
+                                               const struct pz_baseline_best *best) {
   if (!best->any)
-    return pz_fail(err, PZ_NO_ANSWER, "none of the %u chips evaluated can run all models",
-                   best->n_seen);
-  enum pz_status status = pz_baseline_place_point(q, best->point, 0, out, err);
-  if (status == PZ_OK) out->n_evaluated = best->n_seen;
-  return status;
+    pz_raise(call, PZ_NO_ANSWER, "none of the %u chips evaluated can run all models", best->n_seen);
+  struct pz_baseline_answer answer = pz_baseline_place_point(call, q, best->point);
+  answer.n_evaluated = best->n_seen;
+  return answer;
+}
+
+/* ---- the table, with functions for callers that return a status ---- */
+
+struct baseline_args {
+  pz_baseline_fn *fn;
+  const struct pz_baseline_question *q;
+  struct pz_baseline_answer *out;
+};
+
+static void run_baseline(struct pz_call *call, void *ctx) {
+  const struct baseline_args *x = ctx;
+  *x->out = x->fn(call, x->q);
+}
+
+#define STATUS_FUNCTION(baseline)                                                                  \
+  static enum pz_status baseline##_status(const struct pz_baseline_question *q,                    \
+                                          struct pz_baseline_answer *out, struct pz_error *err) {  \
+    struct baseline_args x = {pz_baseline_##baseline, q, out};                                     \
+    return pz_border(run_baseline, &x, err);                                                       \
+  }
+STATUS_FUNCTION(tpuv4_expert)
+STATUS_FUNCTION(tpuv4_placed)
+STATUS_FUNCTION(tpuv4_real_expert)
+STATUS_FUNCTION(tpuv4_real_placed)
+STATUS_FUNCTION(spotlight_expert)
+STATUS_FUNCTION(spotlight_placed)
+STATUS_FUNCTION(random)
+
+enum pz_status pz_baseline_original(const struct pz_baseline_question *q,
+                                    struct pz_baseline_answer *out, struct pz_error *err) {
+  struct baseline_args x = {pz_baseline_sweep, q, out};
+  return pz_border(run_baseline, &x, err);
+}
+
+#define BASELINE(name, baseline, about)                                                            \
+  { name, about, pz_baseline_##baseline, baseline##_status }
+static const struct pz_baseline baselines[] = {
+    BASELINE("tpuv4-expert", tpuv4_expert, "the original system's TPUv4, experts' plans"),
+    BASELINE("tpuv4-placed", tpuv4_placed, "the same chip, plans by the placement search"),
+    BASELINE("tpuv4-real-expert", tpuv4_real_expert, "the real TPUv4, experts' plans"),
+    BASELINE("tpuv4-real-placed", tpuv4_real_placed,
+             "the same chip, plans by the placement search"),
+    BASELINE("spotlight-expert", spotlight_expert,
+             "Bayesian optimisation of the chip alone, experts' plans"),
+    BASELINE("spotlight-placed", spotlight_placed, "the same chip, plans by the placement search"),
+    {"original", "the original system's sweep over decreasing areas", pz_baseline_sweep,
+     pz_baseline_original},
+    BASELINE("random", random, "the best of as many random chips as the search evaluated"),
+};
+
+const struct pz_baseline *pz_baseline_at(size_t i) {
+  return i < sizeof baselines / sizeof *baselines ? &baselines[i] : NULL;
+}
+
+const struct pz_baseline *pz_baseline_find(const char *name) {
+  for (size_t i = 0; pz_baseline_at(i); i++)
+    if (strcmp(baselines[i].name, name) == 0) return &baselines[i];
+  return NULL;
 }

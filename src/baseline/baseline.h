@@ -1,25 +1,24 @@
-/* Other ways to choose a chip and its plans, to compare the search with.  A baseline is one file
- * and one row (or a row for each variant) of the table in baseline.c; all are judged by the same
- * costs, schedules and placements. */
+/* Baselines: other ways to choose a chip and its plans, which the search is compared with.  A baseline is one function and
+ * one row of the table in baseline.c; all are judged by the same costs, schedules and placements. */
 #ifndef PZ_BASELINE_BASELINE_H
 #define PZ_BASELINE_BASELINE_H
 
 #include "baseline/expert_plan.h"
 #include "search/search.h"
 
-/* What a baseline is given: for which models, judged how, and the means to evaluate. */
 struct pz_baseline_question {
   struct pz_search *search;
-  const struct pz_original_task *task; /* of the search, and so are the points */
-  const struct pz_point *points;
+  const struct pz_original_task *task; /* of the search */
+  const struct pz_point *points;       /* the chips of the space within the limits */
   uint32_t n_points;
   const struct pz_objective *objective;
-  uint32_t evaluations; /* chips that the search looked at for this objective: random's share */
+  uint32_t
+      evaluations; /* chips that the search evaluated for this objective: `random` evaluates as many */
   uint64_t seed;
-  const atomic_bool *stop; /* NULL, or ends it soon with PZ_STOPPED when true */
+  const atomic_bool *stop; /* may be NULL; ends the baseline soon with PZ_STOPPED when true */
   struct pz_evaluator *by; /* `original` */
-  /* The thread of the piece of work that asks, beside others about other models; PZ_BASELINE_ALL:
-   * nothing else runs, and the answer may take all threads. */
+  /* The worker of the calling task, if other tasks run beside it.  PZ_BASELINE_ALL: nothing else runs, and the baseline
+   * may use all threads. */
   int worker;
 };
 
@@ -27,77 +26,83 @@ enum { PZ_BASELINE_ALL = -1 };
 
 struct pz_baseline_answer {
   struct pz_chip chip;
-  double hbm_gib; /* where models take different ones: the most of them */
-  double samples_per_s[PZ_SEARCH_MOST_MODELS]; /* by model of the portfolio; 0: nothing fits, or
-                                                  not asked for */
-  bool expert[PZ_SEARCH_MOST_MODELS];          /* likewise: an expert's plan, not the search's */
-  uint32_t n_evaluated;                        /* chips it looked at */
+  double hbm_gib; /* the largest that a model needs */
+  /* Of each model of the portfolio; 0: nothing fits, or the model is not asked for. */
+  double samples_per_s[PZ_SEARCH_MOST_MODELS];
+  bool expert[PZ_SEARCH_MOST_MODELS]; /* whether it is an expert's plan instead of the search's */
+  uint32_t n_evaluated;               /* chips that the baseline evaluated */
 };
 
-/* The same question gives the same answer.  PZ_NO_ANSWER where chips
- * are chosen by the objective and none that it looked at takes all models. */
-typedef enum pz_status pz_baseline_fn(const struct pz_baseline_question *q,
-                                      struct pz_baseline_answer *out, struct pz_error *err);
+/* The same question gives the same answer.  Raises PZ_NO_ANSWER if chips are chosen by the objective and none of those
+ * that were evaluated runs all models. */
+typedef struct pz_baseline_answer pz_baseline_fn(struct pz_call *call,
+                                                 const struct pz_baseline_question *q);
 
 struct pz_baseline {
   const char *name, *about;
-  pz_baseline_fn *run;
+  pz_baseline_fn *answer;
+  /* ---- for callers that return a status ---- */
+  enum pz_status (*run)(const struct pz_baseline_question *q, struct pz_baseline_answer *out,
+                        struct pz_error *err);
 };
 
-/* Baseline i of the table, NULL after the last; by name, NULL: there is none. */
+/* Baseline i of the table, NULL after the last; and by name, NULL if there is none. */
 const struct pz_baseline *pz_baseline_at(size_t i);
 const struct pz_baseline *pz_baseline_find(const char *name);
 
 /* ---- helpers of the baselines --------------------------------------------------------------- */
 
-/* The best plans of the question's models on any chip with so much memory; 0: the smallest choice
- * of the task with which every model is as fast as with the largest. */
-PZ_NODISCARD enum pz_status pz_baseline_place(const struct pz_baseline_question *q,
-                                              const struct pz_chip *chip, double hbm_gib,
-                                              struct pz_baseline_answer *out, struct pz_error *err);
+/* Raises PZ_STOPPED if the question says so. */
+void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_question *q);
 
-/* The same on a chip of the space: bounds make it faster. */
-PZ_NODISCARD enum pz_status pz_baseline_place_point(const struct pz_baseline_question *q,
-                                                    uint32_t point, double hbm_gib,
-                                                    struct pz_baseline_answer *out,
-                                                    struct pz_error *err);
+/* The best plans of the question's models on any chip, each with the least memory with which the model is as fast as with
+ * the largest. */
+struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
+                                            const struct pz_baseline_question *q,
+                                            const struct pz_chip *chip);
 
-/* The experts' plans, as pz_reference_on has them. */
-PZ_NODISCARD enum pz_status pz_baseline_expert(const struct pz_baseline_question *q,
-                                               const struct pz_chip *chip,
-                                               struct pz_baseline_answer *out,
-                                               struct pz_error *err);
+/* The same on a chip of the space, where bounds make it faster. */
+struct pz_baseline_answer
+pz_baseline_place_point(struct pz_call *call, const struct pz_baseline_question *q, uint32_t point);
 
-/* The area of a chip of the space: of equals the smaller is taken, then the lower id. */
+/* The experts' plans, as pz_reference_on() chooses them. */
+struct pz_baseline_answer pz_baseline_expert(struct pz_call *call,
+                                             const struct pz_baseline_question *q,
+                                             const struct pz_chip *chip);
+
+/* The area of a chip of the space.  Of equal chips the smaller is better, then the one with the lower index. */
 double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point);
 
-/* The best of the chips of the space seen so far; zero to begin with. */
+/* The best of the chips that were seen so far.  Zero to begin with. */
 struct pz_baseline_best {
   bool any;
   uint32_t point, n_seen;
   double value, area_um2;
 };
 
-/* Look at chips.  What counts is their value with full effort, and their order does not matter: the
- * most promising come first, and where bounds say that one is not the best it is not evaluated. */
-PZ_NODISCARD enum pz_status pz_baseline_see(const struct pz_baseline_question *q,
-                                            const uint32_t *points, uint32_t n,
-                                            struct pz_baseline_best *best, struct pz_error *err);
+/* Finds the best of these chips and those seen before, by their values with full effort.  The result does not depend on
+ * the order: the most promising chips come first, and those that bounds exclude are not evaluated. */
+void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *q,
+                     const uint32_t *points, uint32_t n, struct pz_baseline_best *best);
 
-/* The value of one chip of the space with full effort; 0 where a model has no plan. */
-PZ_NODISCARD enum pz_status pz_baseline_value(const struct pz_baseline_question *q, uint32_t point,
-                                              double *value, struct pz_error *err);
+/* The value of one chip of the space with full effort; 0 if a model has no plan. */
+double pz_baseline_value(struct pz_call *call, const struct pz_baseline_question *q,
+                         uint32_t point);
 
-/* Answer with the best of them.  PZ_NO_ANSWER if there is none. */
-PZ_NODISCARD enum pz_status pz_baseline_conclude(const struct pz_baseline_question *q,
-                                                 const struct pz_baseline_best *best,
-                                                 struct pz_baseline_answer *out,
-                                                 struct pz_error *err);
+/* The answer with the best of them.  Raises PZ_NO_ANSWER if there is none. */
+struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
+                                               const struct pz_baseline_question *q,
+                                               const struct pz_baseline_best *best);
 
-/* ---- the rows ------------------------------------------------------------------------------- */
+/* ---- the baselines -------------------------------------------------------------------------- */
 
 pz_baseline_fn pz_baseline_tpuv4_expert, pz_baseline_tpuv4_real_expert, pz_baseline_tpuv4_placed,
     pz_baseline_tpuv4_real_placed, pz_baseline_spotlight_expert, pz_baseline_spotlight_placed,
-    pz_baseline_original, pz_baseline_random;
+    pz_baseline_sweep, pz_baseline_random;
+
+/* ---- for callers that return a status ---- */
+PZ_NODISCARD enum pz_status pz_baseline_original(const struct pz_baseline_question *q,
+                                                 struct pz_baseline_answer *out,
+                                                 struct pz_error *err);
 
 #endif

@@ -1,3 +1,5 @@
+/* The regression of linear_gp.h in sums over the samples: pz_linear_gp_add() updates them, pz_linear_gp_fit() factors the
+ * posterior precision A = L L' and solves for the weights, and pz_linear_gp_predict() uses both. */
 #include "baseline/linear_gp.h"
 
 #include <math.h>
@@ -5,14 +7,14 @@
 
 enum { N = PZ_GP_WEIGHTS };
 
-static void with_constant(const double x[PZ_GP_FEATURES], double z[N]) {
+static void prepend_one(const double x[PZ_GP_FEATURES], double z[N]) {
   z[0] = 1;
   memcpy(z + 1, x, PZ_GP_FEATURES * sizeof *x);
 }
 
 void pz_linear_gp_add(struct pz_linear_gp *g, const double x[PZ_GP_FEATURES], double y) {
   double z[N];
-  with_constant(x, z);
+  prepend_one(x, z);
   for (int i = 0; i < N; i++) {
     for (int k = 0; k < N; k++) g->gram[i][k] += z[i] * z[k];
     g->zy[i] += z[i] * y;
@@ -22,8 +24,8 @@ void pz_linear_gp_add(struct pz_linear_gp *g, const double x[PZ_GP_FEATURES], do
   g->n++;
 }
 
-/* The posterior precision, I + Z'Z / noise, as a product of triangles: always positive definite. */
-static void factorise(struct pz_linear_gp *g, double noise) {
+/* Factors the posterior precision, I + Z'Z / noise, which is positive definite: A = L L'. */
+static void factor_precision(struct pz_linear_gp *g, double noise) {
   for (int i = 0; i < N; i++)
     for (int k = 0; k <= i; k++) {
       double s = (i == k) + g->gram[i][k] / noise;
@@ -32,7 +34,7 @@ static void factorise(struct pz_linear_gp *g, double noise) {
     }
 }
 
-/* v := L^-1 v, and v := L'^-1 v. */
+/* v := L^-1 v */
 static void solve_lower(const struct pz_linear_gp *g, double v[N]) {
   for (int i = 0; i < N; i++) {
     for (int j = 0; j < i; j++) v[i] -= g->factor[i][j] * v[j];
@@ -40,8 +42,9 @@ static void solve_lower(const struct pz_linear_gp *g, double v[N]) {
   }
 }
 
+/* v := L'^-1 v */
 static void solve_upper(const struct pz_linear_gp *g, double v[N]) {
-  for (int i = N; i-- > 0;) {
+  for (int i = N - 1; i >= 0; i--) {
     for (int j = i + 1; j < N; j++) v[i] -= g->factor[j][i] * v[j];
     v[i] /= g->factor[i][i];
   }
@@ -52,7 +55,7 @@ void pz_linear_gp_fit(struct pz_linear_gp *g, double noise) {
   g->mean = g->y / n;
   double variance = g->yy / n - g->mean * g->mean;
   g->sd = variance > 0 ? sqrt(variance) : 1;
-  factorise(g, noise);
+  factor_precision(g, noise);
   for (int i = 0; i < N; i++) g->weight[i] = (g->zy[i] - g->gram[i][0] * g->mean) / g->sd / noise;
   solve_lower(g, g->weight);
   solve_upper(g, g->weight);
@@ -61,7 +64,7 @@ void pz_linear_gp_fit(struct pz_linear_gp *g, double noise) {
 void pz_linear_gp_predict(const struct pz_linear_gp *g, const double x[PZ_GP_FEATURES],
                           double *mean, double *sd) {
   double z[N], m = 0, variance = 0;
-  with_constant(x, z);
+  prepend_one(x, z);
   for (int i = 0; i < N; i++) m += z[i] * g->weight[i];
   solve_lower(g, z);
   for (int i = 0; i < N; i++) variance += z[i] * z[i];

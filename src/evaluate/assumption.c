@@ -1,3 +1,4 @@
+/* The assumptions of the original system: their names, and how they change the chip and the network. */
 #include "evaluate/assumption.h"
 
 static const struct pz_assumption_info table[PZ_ASSUMPTIONS] = {
@@ -14,23 +15,21 @@ const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a) {
   return (size_t)a < PZ_ASSUMPTIONS ? &table[a] : NULL;
 }
 
-/* The mapper that the original calls has its bandwidths written in: words of 16 bits per cycle for
- * reads and for writes each, in total over all cores.  Its tiles divide a product without loss, an
- * operand has a local buffer of its own, sums have 16 bits, nothing is buffered twice and arrays
- * fill in no time.  Its vector cores are described by cycles alone. */
-static void fix_bandwidth(struct pz_chip *c) {
+/* The original system's mapper has its bandwidths written in its source: words of 16 bits per cycle, for reads and for
+ * writes each, in total over all cores.  Its tiles divide a GEMM without remainder, every operand has a local buffer of
+ * its own, sums have 16 bits, nothing is double-buffered, and arrays fill in no time.  Its vector cores are described by
+ * cycles alone. */
+void pz_assume_chip(pz_assumptions set, struct pz_chip *c) {
   enum { LOCAL_WORDS = 64, GLB_WORDS = 256, HBM_WORDS = 128, WORD_BYTES = 2 };
+  if (!pz_assumed(set, PZ_ASSUME_FIXED_BANDWIDTH)) return;
   double words_per_s = WORD_BYTES * c->clock_hz;
   c->tensor.local_total_bytes_per_s = LOCAL_WORDS * words_per_s;
   c->glb_bytes_per_s = GLB_WORDS * words_per_s;
-  c->glb_core_bytes_per_s = c->hbm.core_bytes_per_s = 0;
+  c->glb_core_bytes_per_s = 0;
+  c->hbm.core_bytes_per_s = 0;
   c->hbm.bytes_per_s_per_stack = HBM_WORDS * words_per_s / (double)c->hbm.stacks;
   c->rules = (struct pz_rules){
       .duplex = true, .partitioned = true, .operand_bytes = WORD_BYTES, .sum_bytes = WORD_BYTES};
-}
-
-void pz_assume_chip(pz_assumptions set, struct pz_chip *c) {
-  if (pz_assumed(set, PZ_ASSUME_FIXED_BANDWIDTH)) fix_bandwidth(c);
 }
 
 void pz_assume_network(pz_assumptions set, struct pz_cluster *net) {

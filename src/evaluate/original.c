@@ -1,12 +1,14 @@
+/* The evaluator `original`.  A worker is moved to a chip (go_to_chip) or to a box (go_to_box), and then asked for plans or
+ * bounds of models, one after another.  Plans come from pz_plan_choose(), which is given the tables of bounds through
+ * three callbacks. */
 #include "evaluate/original.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "partition/partition.h"
 
-/* Beyond this many mappings the cache starts anew. */
+/* When the cache of mappings has more entries than this, it is emptied. */
 enum { MOST_MAPPINGS = 200000 };
 
 struct original {
@@ -17,74 +19,71 @@ struct original {
   unsigned n_workers;
 };
 
-static const struct pz_evaluator_ops ops;
+static const struct pz_evaluator_ops original_ops;
 
-static struct original *of(struct pz_evaluator *e) { return (struct original *)e; }
+static struct original *original_of(struct pz_evaluator *e) { return (struct original *)e; }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------- */
 
-static void free_original(struct pz_evaluator *e) {
-  struct original *o = of(e);
+/* Releases what does not lie in the memory of the evaluator. */
+static void release_original(void *original) {
+  struct original *o = original;
   for (unsigned i = 0; o->workers && i < o->n_workers; i++) {
     pz_cost_release(&o->workers[i].cost);
     pz_arena_release(&o->workers[i].arena);
   }
   pz_bounds_free(o->bounds);
-  pz_free(o->workers);
-  pz_free(o);
 }
 
-/* What tables are made of does not depend on the other axes. */
-static enum pz_status check_space(const struct pz_space *s, struct pz_error *err) {
+static void free_original(struct pz_evaluator *e) {
+  release_original(e);
+  pz_object_free(e);
+}
+
+/* The tables of bounds do not have the other axes. */
+static void check_axes(struct pz_call *call, const struct pz_space *s) {
   static const enum pz_axis fixed[] = {PZ_AXIS_LOCAL_KIB, PZ_AXIS_GLB_BYTES_PER_CYCLE,
                                        PZ_AXIS_CLOCK_MHZ, PZ_AXIS_HBM_STACKS,
                                        PZ_AXIS_LINK_GB_PER_S};
-  const char *wrong = s->n_nodes > 1 ? "nodes" : s->n_hbm > 1 ? "hbm" : NULL;
+  const char *wrong = NULL;
+  if (s->n_hbm > 1) wrong = "hbm";
+  if (s->n_nodes > 1) wrong = "nodes";
   for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
     if (s->n[fixed[i]] > 1) wrong = pz_axis_name(fixed[i]);
   if (!s->has_base) wrong = "no base chip, and";
-  if (!wrong) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE,
-                 "--evaluator original: the space %s has %s%s to choose; accepted: a space with a "
-                 "base chip that chooses arrays, cores, lanes and the global buffer, as paper",
-                 s->name, wrong, s->has_base ? "" : " other axes");
+  if (wrong)
+    pz_raise(call, PZ_BAD_USE,
+             "--evaluator original: the space %s has %s%s to choose; accepted: a space with a "
+             "base chip that chooses arrays, cores, lanes and the global buffer, as paper",
+             s->name, wrong, s->has_base ? "" : " other axes");
 }
 
-static enum pz_status make_workers(struct original *o, bool exhaustive, struct pz_error *err) {
-  o->workers = pz_calloc(o->n_workers, sizeof *o->workers);
-  for (unsigned i = 0; o->workers && i < o->n_workers; i++) {
-    struct pz_original_worker *w = &o->workers[i];
-    w->task = o->task;
-    w->unbounded = exhaustive;
-    pz_cost_init(&w->cost, &o->task->space->base, &o->task->net);
-    pz_arena_init(&w->arena, NULL);
-    w->at = pz_bounds_at_new(o->bounds, &w->arena);
-    if (!w->at) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the search");
-  }
-  return o->workers ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the search");
-}
-
-enum pz_status pz_original_new(const struct pz_original_task *task, bool exhaustive,
-                               struct pz_pool *pool, struct pz_watch watch,
-                               struct pz_evaluator **out, struct pz_error *err) {
-  enum pz_status status = check_space(task->space, err);
-  if (status != PZ_OK) return status;
-  struct original *o = pz_calloc(1, sizeof *o);
-  if (!o) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the search");
-  o->base.ops = &ops;
+struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_original_task *task,
+                                        bool exhaustive, struct pz_pool *pool,
+                                        struct pz_watch watch) {
+  struct pz_call own;
+  check_axes(call, task->space);
+  struct original *o = pz_object_new(call, sizeof *o, &own);
+  pz_defer(call, release_original, o);
+  o->base.ops = &original_ops;
   o->task = task;
   o->n_workers = pz_pool_threads(pool);
-  status = pz_bounds_new(task, pool, watch, &o->bounds, err);
-  if (status == PZ_OK) status = make_workers(o, exhaustive, err);
-  if (status == PZ_OK)
-    *out = &o->base;
-  else
-    free_original(&o->base);
-  return status;
+  o->bounds = pz_bounds_create(call, task, pool, watch);
+  o->workers = pz_alloc(&own, o->n_workers, sizeof *o->workers);
+  for (unsigned i = 0; i < o->n_workers; i++) {
+    struct pz_original_worker *w = &o->workers[i];
+    pz_cost_init(&w->cost, &task->space->base, &task->net);
+    pz_arena_init(&w->arena, NULL);
+    w->task = task;
+    w->ignores_bounds = exhaustive;
+    w->at = pz_bounds_at_new(&own, o->bounds);
+  }
+  pz_undefer(call, o);
+  return pz_object_keep(call, o);
 }
 
 struct pz_original_worker *pz_original_worker(struct pz_evaluator *e, unsigned worker) {
-  return &of(e)->workers[worker];
+  return &original_of(e)->workers[worker];
 }
 
 uint64_t pz_original_variants(const struct pz_evaluator *e) {
@@ -94,9 +93,9 @@ uint64_t pz_original_variants(const struct pz_evaluator *e) {
   return n;
 }
 
-/* ---- the tables' bounds ---------------------------------------------------------------------- */
+/* ---- the tables as bounds of pz_plan_choose() ----------------------------------------------- */
 
-/* Variants of one model are numbered from its first. */
+/* Variants of one model, which pz_plan_choose() numbers from 0. */
 struct table_bounds {
   struct pz_bounds_at *at;
   uint32_t first;
@@ -121,11 +120,11 @@ static double plan_bound_s(void *ctx, uint32_t variant, bool recompute, const do
 
 /* ---- a model on a chip ----------------------------------------------------------------------- */
 
-struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *e, uint32_t model,
+struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *w, uint32_t model,
                                          double hbm_gib, enum pz_effort effort) {
-  const struct pz_original_task *t = e->task;
+  const struct pz_original_task *t = w->task;
   const struct pz_portfolio *p = t->portfolio;
-  return (struct pz_plan_inputs){.cost = &e->cost,
+  return (struct pz_plan_inputs){.cost = &w->cost,
                                  .variants = &p->variants[p->first[model]],
                                  .n_variants = p->first[model + 1] - p->first[model],
                                  .devices = t->o.devices,
@@ -139,72 +138,73 @@ struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *e, uint32_t 
                                  .steps = effort == PZ_EFFORT_FULL ? t->o.steps : t->o.quick_steps};
 }
 
-static void go(struct pz_original_worker *e, const struct pz_chip *chip, const struct pz_point *p) {
-  if (e->cost.mappings.n > MOST_MAPPINGS) {
-    pz_cost_release(&e->cost);
-    pz_cost_init(&e->cost, chip, &e->task->net);
+/* Moves the worker to a chip.  p is NULL if the chip is not of the space. */
+static void go_to_chip(struct pz_original_worker *w, const struct pz_chip *chip,
+                       const struct pz_point *p) {
+  if (w->cost.mappings.n > MOST_MAPPINGS) {
+    pz_cost_release(&w->cost);
+    pz_cost_init(&w->cost, chip, &w->task->net);
   }
-  pz_cost_set_chip(&e->cost, chip, &e->task->net);
-  e->in_box = false;
-  e->outside = !p || !pz_bounds_cover(e->at, p);
-  if (!e->outside) pz_bounds_go(e->at, p);
+  pz_cost_set_chip(&w->cost, chip, &w->task->net);
+  w->is_at_box = false;
+  w->is_outside = !p || !pz_bounds_cover(w->at, p);
+  if (!w->is_outside) pz_bounds_go(w->at, p);
 }
 
-/* On the chip at hand. */
-static enum pz_status evaluate(struct pz_original_worker *e, uint32_t model, double hbm_gib,
-                               enum pz_effort effort, double limit_s, struct pz_evaluation *out,
-                               struct pz_error *err) {
-  struct pz_plan_inputs in = pz_original_inputs(e, model, hbm_gib, effort);
-  struct table_bounds tables = {e->at, e->task->portfolio->first[model]};
+/* Evaluates a model on the current chip. */
+static struct pz_evaluation evaluate_here(struct pz_call *call, struct pz_original_worker *w,
+                                          uint32_t model, double hbm_gib, enum pz_effort effort,
+                                          double limit_s) {
+  struct pz_plan_inputs in = pz_original_inputs(w, model, hbm_gib, effort);
+  struct table_bounds tables = {w->at, w->task->portfolio->first[model]};
   const struct pz_plan_bounds bounds = {&tables, variant_bound_s, layer_bound_s, plan_bound_s};
   struct pz_plan_choice found;
-  if (!e->unbounded && !e->outside) in.bounds = &bounds;
-  enum pz_status status = pz_plan_choose(&in, limit_s, &e->arena, &found, err);
-  if (status != PZ_OK) return status;
-  e->n_variants += found.n_looked;
-  *out = (struct pz_evaluation){.step_s = HUGE_VAL, .least_s = limit_s};
-  if (!found.below) return PZ_OK;
-  *out = (struct pz_evaluation){.effort = effort,
+  if (!w->ignores_bounds && !w->is_outside) in.bounds = &bounds;
+  pz_must(call, pz_plan_choose(&in, limit_s, &w->arena, &found, pz_call_error(call)));
+  w->n_variants += found.n_looked;
+  if (!found.below) return (struct pz_evaluation){.step_s = HUGE_VAL, .least_s = limit_s};
+  if (found.plan.n_stages) found.plan.variant += tables.first;
+  return (struct pz_evaluation){.effort = effort,
                                 .step_s = found.time_s,
                                 .least_s = found.lower_bound_s,
                                 .n_open = found.n_open,
                                 .plan = found.plan};
-  if (found.plan.n_stages) out->plan.variant += tables.first;
-  return PZ_OK;
 }
 
-enum pz_status pz_original_value(struct pz_original_worker *e, const struct pz_point *p,
-                                 uint32_t model, double hbm_gib, enum pz_effort effort,
-                                 double limit_s, struct pz_evaluation *out, struct pz_error *err) {
+struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *w,
+                                          const struct pz_point *p, uint32_t model, double hbm_gib,
+                                          enum pz_effort effort, double limit_s) {
   struct pz_chip chip;
-  pz_space_chip(e->task->space, p, &chip);
-  go(e, &chip, p);
-  if (e->outside || !pz_bounds_impossible(e->at))
-    return evaluate(e, model, hbm_gib, effort, limit_s, out, err);
-  *out = (struct pz_evaluation){.effort = effort, .step_s = HUGE_VAL, .least_s = HUGE_VAL};
-  return PZ_OK;
+  pz_space_chip(w->task->space, p, &chip);
+  go_to_chip(w, &chip, p);
+  if (!w->is_outside && pz_bounds_impossible(w->at))
+    return (struct pz_evaluation){.effort = effort, .step_s = HUGE_VAL, .least_s = HUGE_VAL};
+  return evaluate_here(call, w, model, hbm_gib, effort, limit_s);
 }
 
-enum pz_status pz_original_value_of_chip(struct pz_original_worker *e, const struct pz_chip *chip,
-                                         uint32_t model, double hbm_gib, enum pz_effort effort,
-                                         struct pz_evaluation *out, struct pz_error *err) {
-  go(e, chip, NULL);
-  return evaluate(e, model, hbm_gib, effort, HUGE_VAL, out, err);
+struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call, struct pz_original_worker *w,
+                                               const struct pz_chip *chip, uint32_t model,
+                                               double hbm_gib, enum pz_effort effort) {
+  go_to_chip(w, chip, NULL);
+  return evaluate_here(call, w, model, hbm_gib, effort, HUGE_VAL);
 }
 
-static enum pz_status value(struct pz_evaluator *e, unsigned worker, const struct pz_boxed *chip,
-                            uint32_t model, enum pz_effort effort, double limit_s,
-                            struct pz_evaluation *out, struct pz_error *err) {
-  const struct pz_original_task *t = of(e)->task;
+/* ---- the operations of the evaluator -------------------------------------------------------- */
+
+static struct pz_evaluation evaluate_original(struct pz_call *call, struct pz_evaluator *e,
+                                              unsigned worker, const struct pz_boxed *chip,
+                                              uint32_t model, enum pz_effort effort,
+                                              double limit_s) {
+  struct original *o = original_of(e);
   struct pz_point p = pz_box_point(&chip->box);
-  return pz_original_value(&of(e)->workers[worker], &p, model, pz_task_most_hbm(t), effort, limit_s,
-                           out, err);
+  return pz_original_evaluate(call, &o->workers[worker], &p, model, pz_task_most_hbm(o->task),
+                              effort, limit_s);
 }
 
-/* Where its tables stand; models are asked one after another. */
-static void go_box(struct pz_original_worker *w, const struct pz_box *b) {
+/* Moves the bounds of the worker to a box, unless they are there already: models are asked one after another. */
+static void go_to_box(struct pz_original_worker *w, const struct pz_box *b) {
   struct pz_point p = pz_box_point(b);
-  if (w->in_box && w->box.kind == b->kind && memcmp(w->box.lo, b->lo, sizeof b->lo) == 0 &&
+  if (w->is_at_box && w->box.kind == b->kind && memcmp(w->box.lo, b->lo, sizeof b->lo) == 0 &&
       memcmp(w->box.hi, b->hi, sizeof b->hi) == 0)
     return;
   if (pz_box_is_chip(b) && pz_bounds_cover(w->at, &p))
@@ -212,43 +212,127 @@ static void go_box(struct pz_original_worker *w, const struct pz_box *b) {
   else
     pz_bounds_go_box(w->at, b);
   w->box = *b;
-  w->in_box = true;
+  w->is_at_box = true;
 }
 
-static enum pz_status bound(struct pz_evaluator *e, unsigned worker, const struct pz_boxed *b,
-                            uint32_t model, int level, double enough_s, double *step_s,
-                            struct pz_error *err) {
-  /* a hair below: its chips' come through other roundings */
-  static const double HAIR = 1 - 1e-9;
-  struct pz_original_worker *w = &of(e)->workers[worker];
-  (void)level, (void)enough_s, (void)err;
-  go_box(w, &b->box);
-  *step_s = pz_bounds_model_s(w->at, model) * (pz_box_is_chip(&b->box) ? 1 : HAIR);
-  return PZ_OK;
+/* The bound of a box is lowered a little, because the bounds of its chips are rounded in another way. */
+static double bound_original(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
+                             const struct pz_boxed *b, uint32_t model, int level, double enough_s) {
+  static const double ROUNDING = 1 - 1e-9;
+  struct pz_original_worker *w = &original_of(e)->workers[worker];
+  (void)call, (void)level, (void)enough_s;
+  go_to_box(w, &b->box);
+  return pz_bounds_model_s(w->at, model) * (pz_box_is_chip(&b->box) ? 1 : ROUNDING);
 }
 
-static const struct pz_evaluator_ops ops = {
-    .name = "original", .free = free_original, .bound = bound, .value = value};
+static const struct pz_evaluator_ops original_ops = {.name = "original",
+                                                     .free = free_original,
+                                                     .bound = bound_original,
+                                                     .evaluate = evaluate_original,
+                                                     .value = pz_evaluator_value};
 
 /* ---- a plan in full ------------------------------------------------------------------------- */
 
-enum pz_status pz_original_plan(struct pz_original_worker *e, const struct pz_chip *chip,
+void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *w,
+                              const struct pz_chip *chip, double hbm_gib,
+                              const struct pz_evaluation *v, struct pz_partition *out) {
+  const struct pz_portfolio *p = w->task->portfolio;
+  if (v->plan.variant >= p->n_variants)
+    pz_raise(call, PZ_INTERNAL, "%s: the recorded plan is of no variant", chip->name);
+  uint32_t m = p->variants[v->plan.variant].model;
+  struct pz_call work = pz_scratch(call);
+  struct pz_plan_record record = v->plan;
+  struct pz_place_model model;
+  record.variant -= p->first[m];
+  go_to_chip(w, chip, NULL);
+  struct pz_plan_inputs in = pz_original_inputs(w, m, hbm_gib, v->effort);
+  pz_must(call, pz_plan_restore(&in, &record, v->step_s, work.arena, &model, pz_call_error(call)));
+  pz_must(call, pz_partition_make(&model, v->least_s, call->arena, out, pz_call_error(call)));
+  pz_scratch_end(&work);
+}
+
+/* ---- for callers that return a status ---- */
+
+/* Arguments and results of all functions below; each uses some of them. */
+struct original_args {
+  const struct pz_original_task *task;
+  bool exhaustive;
+  struct pz_pool *pool;
+  struct pz_watch watch;
+  struct pz_original_worker *worker;
+  const struct pz_point *point;
+  const struct pz_chip *chip;
+  uint32_t model;
+  double hbm_gib, limit_s;
+  enum pz_effort effort;
+  const struct pz_evaluation *evaluation;
+  struct pz_arena *arena;
+  struct pz_evaluator *evaluator;
+  struct pz_evaluation *found;
+  struct pz_partition *plan;
+};
+
+static void run_create(struct pz_call *call, void *ctx) {
+  struct original_args *x = ctx;
+  x->evaluator = pz_original_create(call, x->task, x->exhaustive, x->pool, x->watch);
+}
+
+enum pz_status pz_original_new(const struct pz_original_task *task, bool exhaustive,
+                               struct pz_pool *pool, struct pz_watch watch,
+                               struct pz_evaluator **out, struct pz_error *err) {
+  struct original_args x = {.task = task, .exhaustive = exhaustive, .pool = pool, .watch = watch};
+  enum pz_status status = pz_border(run_create, &x, err);
+  if (status == PZ_OK) *out = x.evaluator;
+  return status;
+}
+
+static void run_evaluate_point(struct pz_call *call, void *ctx) {
+  const struct original_args *x = ctx;
+  *x->found =
+      pz_original_evaluate(call, x->worker, x->point, x->model, x->hbm_gib, x->effort, x->limit_s);
+}
+
+enum pz_status pz_original_value(struct pz_original_worker *w, const struct pz_point *p,
+                                 uint32_t model, double hbm_gib, enum pz_effort effort,
+                                 double limit_s, struct pz_evaluation *out, struct pz_error *err) {
+  struct original_args x = {.worker = w,
+                            .point = p,
+                            .model = model,
+                            .hbm_gib = hbm_gib,
+                            .effort = effort,
+                            .limit_s = limit_s,
+                            .found = out};
+  return pz_border(run_evaluate_point, &x, err);
+}
+
+static void run_evaluate_chip(struct pz_call *call, void *ctx) {
+  const struct original_args *x = ctx;
+  *x->found = pz_original_evaluate_chip(call, x->worker, x->chip, x->model, x->hbm_gib, x->effort);
+}
+
+enum pz_status pz_original_value_of_chip(struct pz_original_worker *w, const struct pz_chip *chip,
+                                         uint32_t model, double hbm_gib, enum pz_effort effort,
+                                         struct pz_evaluation *out, struct pz_error *err) {
+  struct original_args x = {.worker = w,
+                            .chip = chip,
+                            .model = model,
+                            .hbm_gib = hbm_gib,
+                            .effort = effort,
+                            .found = out};
+  return pz_border(run_evaluate_chip, &x, err);
+}
+
+static void run_restore_plan(struct pz_call *call, void *ctx) {
+  const struct original_args *x = ctx;
+  struct pz_call in_arena = pz_call_in(call, x->arena);
+  pz_original_restore_plan(&in_arena, x->worker, x->chip, x->hbm_gib, x->evaluation, x->plan);
+}
+
+enum pz_status pz_original_plan(struct pz_original_worker *w, const struct pz_chip *chip,
                                 double hbm_gib, const struct pz_evaluation *v,
                                 struct pz_arena *arena, struct pz_partition *out,
                                 struct pz_error *err) {
-  const struct pz_portfolio *p = e->task->portfolio;
-  if (v->plan.variant >= p->n_variants)
-    return pz_fail(err, PZ_INTERNAL, "%s: the recorded plan is of no variant", chip->name);
-  uint32_t m = p->variants[v->plan.variant].model;
-  struct pz_plan_record record = v->plan;
-  struct pz_place_model model;
-  struct pz_arena work;
-  record.variant -= p->first[m];
-  go(e, chip, NULL);
-  pz_arena_init(&work, arena->mem);
-  struct pz_plan_inputs in = pz_original_inputs(e, m, hbm_gib, v->effort);
-  enum pz_status status = pz_plan_restore(&in, &record, v->step_s, &work, &model, err);
-  if (status == PZ_OK) status = pz_partition_make(&model, v->least_s, arena, out, err);
-  pz_arena_release(&work);
-  return status;
+  struct original_args x = {
+      .worker = w, .chip = chip, .hbm_gib = hbm_gib, .evaluation = v, .arena = arena, .plan = out};
+  return pz_border(run_restore_plan, &x, err);
 }

@@ -1,3 +1,5 @@
+/* Builds the portfolio of a search: for each model, check_model() loads it undivided, and then pz_variants_load() builds a
+ * workload for each microbatch size and tensor-parallel degree. */
 #include "evaluate/portfolio.h"
 
 #include <string.h>
@@ -6,77 +8,69 @@
 #include "partition/problem.h"
 #include "workload/workload.h"
 
-struct maker {
-  struct pz_portfolio *p;
-  const struct pz_variant_choices *c;
-  struct pz_error *err;
-};
+static void free_workload(void *workload) { pz_workload_free(workload); }
 
-static enum pz_status check_model(const struct maker *m, uint32_t i, const struct pz_workload *w) {
-  if (w->totals.layers > PZ_PLACE_MOST_LAYERS)
-    return pz_fail(m->err, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", m->p->models[i],
-                   (long long)w->totals.layers, PZ_PLACE_MOST_LAYERS);
-  m->p->seq[i] = w->options.seq;
-  m->p->sample_flop[i] = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop) /
-                         (double)w->options.mbs;
-  return w->warning ? pz_note_add(&m->p->notes, 0, w->warning, m->err) : PZ_OK;
-}
-
-/* The undivided model: is it known, how large is it? */
-static enum pz_status look_at(const struct maker *m, uint32_t i) {
-  struct pz_workload_options o = m->p->built;
+/* Checks that the undivided model is known, given once, and not too deep, and stores its size. */
+static void check_model(struct pz_call *call, struct pz_portfolio *p, uint32_t i) {
+  struct pz_workload_options o = p->built;
   struct pz_workload *w = NULL;
+  if (!pz_text_is_plain(p->models[i])) /* the name is stored, and shown in tables and pages */
+    pz_raise(call, PZ_BAD_INPUT, "%s: accepted: a path without control characters", p->models[i]);
   for (uint32_t k = 0; k < i; k++)
-    if (strcmp(m->p->models[k], m->p->models[i]) == 0)
-      return pz_fail(m->err, PZ_BAD_USE, "%s is given twice", m->p->models[i]);
-  enum pz_status status = pz_workload_load(m->p->models[i], &o, &w, m->err);
-  if (status == PZ_OK) status = check_model(m, i, w);
-  pz_workload_free(w);
-  return status;
+    if (strcmp(p->models[k], p->models[i]) == 0)
+      pz_raise(call, PZ_BAD_USE, "%s is given twice", p->models[i]);
+  pz_must(call, pz_workload_load(p->models[i], &o, &w, pz_call_error(call)));
+  pz_defer(call, free_workload, w);
+  if (w->totals.layers > PZ_PLACE_MOST_LAYERS)
+    pz_raise(call, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", p->models[i],
+             (long long)w->totals.layers, PZ_PLACE_MOST_LAYERS);
+  p->seq[i] = w->options.seq;
+  p->sample_flop[i] = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop) /
+                      (double)w->options.mbs;
+  if (w->warning) pz_must(call, pz_note_add(&p->notes, 0, w->warning, pz_call_error(call)));
+  pz_close(call, w);
 }
 
-static enum pz_status add_model(const struct maker *m, uint32_t i) {
-  struct pz_portfolio *p = m->p;
+static void add_model(struct pz_call *call, struct pz_portfolio *p, uint32_t i,
+                      const struct pz_variant_choices *choices) {
   struct pz_variant *list = &p->variants[p->n_variants];
   uint32_t n = 0;
-  if (!pz_text_is_plain(p->models[i])) /* kept, and shown in tables and pages */
-    return pz_fail(m->err, PZ_BAD_INPUT, "%s: accepted: a path without control characters",
-                   p->models[i]);
-  enum pz_status status = look_at(m, i);
-  if (status == PZ_OK)
-    status = pz_variants_load(p->models[i], m->c, &p->built, &p->notes, list, &n, m->err);
+  check_model(call, p, i);
+  enum pz_status status =
+      pz_variants_load(p->models[i], choices, &p->built, &p->notes, list, &n, pz_call_error(call));
   for (uint32_t k = 0; k < n; k++) {
     list[k].model = i;
     if (list[k].w->n_layers > p->most_layers) p->most_layers = list[k].w->n_layers;
   }
   p->first[i] = p->n_variants;
-  p->n_variants += n;
-  return status;
+  p->n_variants += n; /* also after an error, because these are to be freed */
+  pz_must(call, status);
 }
 
-enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
-                                 uint32_t n_models, const struct pz_variant_choices *choices,
-                                 const struct pz_workload_options *how, struct pz_error *err) {
-  struct maker m = {p, choices, err};
+static void release_portfolio(void *portfolio) { pz_portfolio_release(portfolio); }
+
+void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const char *const *models,
+                        uint32_t n_models, const struct pz_variant_choices *choices,
+                        const struct pz_workload_options *how) {
   if (n_models < 1 || n_models > PZ_SEARCH_MOST_MODELS)
-    return pz_fail(err, PZ_BAD_USE, "%u models; accepted: 1 to %d", n_models,
-                   PZ_SEARCH_MOST_MODELS);
-  *p = (struct pz_portfolio){.n_models = n_models, .built = *how};
+    pz_raise(call, PZ_BAD_USE, "%u models; accepted: 1 to %d", n_models, PZ_SEARCH_MOST_MODELS);
+  struct pz_portfolio *p = pz_alloc(call, 1, sizeof *p);
+  struct pz_call own = pz_call_in(call, &p->arena);
+  p->n_models = n_models;
+  p->built = *how;
   pz_arena_init(&p->arena, NULL);
+  pz_defer(call, release_portfolio, p);
   pz_vec_init(&p->notes, &p->arena, sizeof(struct pz_note));
-  p->variants =
-      pz_arena_alloc(&p->arena, (size_t)n_models * (size_t)(choices->mbs->n * choices->tp->n),
-                     sizeof *p->variants);
-  enum pz_status status =
-      p->variants ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
-  for (uint32_t i = 0; i < n_models && status == PZ_OK; i++) {
-    p->models[i] = pz_arena_strdup(&p->arena, models[i]);
-    status = p->models[i] ? add_model(&m, i)
-                          : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
+  size_t most_variants = (size_t)n_models * (size_t)(choices->mbs->n * choices->tp->n);
+  p->variants = pz_alloc(&own, most_variants, sizeof *p->variants);
+  for (uint32_t i = 0; i < n_models; i++) {
+    p->models[i] = pz_copy_text(&own, models[i]);
+    add_model(call, p, i, choices);
   }
   p->first[n_models] = p->n_variants;
-  if (status != PZ_OK) pz_portfolio_release(p);
-  return status;
+  pz_undefer(call, p);
+  *out = *p;
+  out->notes.arena = &out->arena;
 }
 
 void pz_portfolio_release(struct pz_portfolio *p) {
@@ -84,4 +78,26 @@ void pz_portfolio_release(struct pz_portfolio *p) {
   for (uint32_t i = 0; p->variants && i < p->n_variants; i++) pz_workload_free(p->variants[i].w);
   pz_arena_release(&p->arena);
   *p = (struct pz_portfolio){0};
+}
+
+/* ---- for callers that return a status ---- */
+
+struct portfolio_args {
+  struct pz_portfolio *portfolio;
+  const char *const *models;
+  uint32_t n_models;
+  const struct pz_variant_choices *choices;
+  const struct pz_workload_options *how;
+};
+
+static void run_build(struct pz_call *call, void *ctx) {
+  const struct portfolio_args *x = ctx;
+  pz_portfolio_build(call, x->portfolio, x->models, x->n_models, x->choices, x->how);
+}
+
+enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
+                                 uint32_t n_models, const struct pz_variant_choices *choices,
+                                 const struct pz_workload_options *how, struct pz_error *err) {
+  struct portfolio_args x = {p, models, n_models, choices, how};
+  return pz_border(run_build, &x, err);
 }

@@ -1,9 +1,9 @@
-/* The models of a search, built once: a variant is one of them at a microbatch size and a
- * tensor-parallel degree.  Read-only after construction, so that threads share it. */
+/* The models of a search, built once.  A variant is a model with a microbatch size and a tensor-parallel degree.  Threads
+ * share the portfolio, because nothing changes it after it was built. */
 #ifndef PZ_EVALUATE_PORTFOLIO_H
 #define PZ_EVALUATE_PORTFOLIO_H
 
-#include "core/arena.h"
+#include "core/call.h"
 #include "core/options.h"
 #include "workload/variants.h"
 
@@ -11,24 +11,29 @@ struct pz_portfolio {
   struct pz_arena arena;
   uint32_t n_models, n_variants;
   const char *models[PZ_SEARCH_MOST_MODELS];
-  uint32_t first[PZ_SEARCH_MOST_MODELS + 1]; /* variants of model i: first[i] .. first[i + 1] */
+  uint32_t first[PZ_SEARCH_MOST_MODELS + 1]; /* variants of model i: first[i] to first[i + 1] - 1 */
   int64_t seq[PZ_SEARCH_MOST_MODELS];
-  double sample_flop[PZ_SEARCH_MOST_MODELS]; /* of the products, forward and backward */
+  double sample_flop[PZ_SEARCH_MOST_MODELS]; /* of the GEMMs of a sample, forward and backward */
   struct pz_variant *variants;
-  uint32_t most_layers;             /* distinct ones of any variant */
-  struct pz_workload_options built; /* how: mbs and tp are each variant's */
+  uint32_t most_layers;             /* the largest number of distinct layers of a variant */
+  struct pz_workload_options built; /* the options, except mbs and tp, which are each variant's */
   struct pz_vec notes;              /* struct pz_note: what the user should know of the models */
 };
 
-/* Widths that do not divide a model or are above the devices, and microbatch sizes above the batch,
- * are left out for it, with a note; none left is an error, and so are unknown models, one given
- * twice, and models with more layers than placement takes.  Texts in `how` stay the caller's and
- * must live as long.  On success the portfolio is the caller's to release. */
+/* Builds a portfolio, which the caller releases.  The texts in `how` are borrowed.  Tensor-parallel degrees that do not
+ * divide a model or exceed the devices, and microbatch sizes above the batch, are left out for that model, with a note.
+ * Raises an error if no variant of a model remains, and for unknown models, a model that is given twice, and models with
+ * more layers than placement supports. */
+void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const char *const *models,
+                        uint32_t n_models, const struct pz_variant_choices *choices,
+                        const struct pz_workload_options *how);
+void pz_portfolio_release(struct pz_portfolio *p);
+
+/* ---- for callers that return a status ---- */
 PZ_NODISCARD enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
                                               uint32_t n_models,
                                               const struct pz_variant_choices *choices,
                                               const struct pz_workload_options *how,
                                               struct pz_error *err);
-void pz_portfolio_release(struct pz_portfolio *p);
 
 #endif

@@ -1,5 +1,5 @@
-/* The inputs of a search: space, models, cluster, and how a plan is judged.  Read-only after
- * construction, so that threads share it. */
+/* The inputs of a search with the evaluator `original`: space, models, cluster, and how a plan is judged.  Threads share
+ * them, because nothing changes them after construction. */
 #ifndef PZ_EVALUATE_TASK_H
 #define PZ_EVALUATE_TASK_H
 
@@ -12,9 +12,10 @@
 
 struct pz_task_options {
   int64_t devices, batch;
-  double state;               /* bytes held for a byte of parameters */
-  struct pz_choices hbm_gib;  /* of a chip; more is never slower, so the search takes the most */
-  int64_t quick_steps, steps; /* of a schedule: at first, and where it decides */
+  double state; /* bytes of state per byte of parameters */
+  struct pz_choices
+      hbm_gib; /* of a chip; more is never slower, so that the search uses the largest */
+  int64_t quick_steps, steps; /* effort limits of a schedule: with quick and with full effort */
 };
 
 struct pz_original_task {
@@ -23,17 +24,18 @@ struct pz_original_task {
   struct pz_cluster net;
   pz_assumptions assumptions; /* of the original system; 0: none */
   struct pz_task_options o;
-  double most_mm2; /* of the limits; 0: none */
+  double most_mm2; /* limit of the area; 0: none */
 };
 
-/* Whose gradients the data-parallel all-reduce is charged for. */
+/* For which stages the data-parallel all-reduce of gradients is charged. */
 enum pz_semantics pz_task_semantics(const struct pz_original_task *t);
 
-/* The placement problem of a variant with this much memory, without layers. */
+/* The placement problem of a variant on chips with `hbm_gib` of memory, without its layers. */
 struct pz_place_problem pz_task_problem(const struct pz_original_task *t,
-                                        const struct pz_variant *l, double hbm_gib, bool recompute);
+                                        const struct pz_variant *variant, double hbm_gib,
+                                        bool recompute);
 
-/* The most memory there is to choose, GiB. */
+/* The largest memory of a chip that may be chosen, GiB. */
 double pz_task_most_hbm(const struct pz_original_task *t);
 
 #endif

@@ -1,3 +1,6 @@
+/* The evaluator `training`.  Each worker has a plan finder (place/plan_finder.h) for each model, and all finders share
+ * the times of GEMMs through a table in memory.  The functions of struct pz_evaluator_ops are at the end: bounds are
+ * those of the largest chip of a box, because more of any resource is never slower. */
 #include "evaluate/training.h"
 
 #include <math.h>
@@ -11,41 +14,42 @@
 #include "core/shared_table.h"
 #include "step/step_energy.h"
 
-/* What threads and ranks share of the times of GEMMs; used as it fills. */
+/* Size of the table of GEMM times that threads and ranks share; pages are used only as it fills. */
 enum { SHARED_BYTES = 192 << 20 };
 
 struct training {
   struct pz_evaluator base;
   struct pz_training_question q;
   unsigned n_workers;
-  struct pz_plan_finder **finder;  /* by worker and model */
-  struct pz_arena *plans;          /* by worker: of chips of another class than the space's */
-  struct pz_product_times **times; /* by worker: of all models; NULL: borrowed */
+  struct pz_plan_finder **finders; /* [worker][model] */
+  struct pz_arena *plans; /* of each worker: plans for chips of another class than the space's */
+  struct pz_product_times **times; /* of each worker, for all models; NULL: borrowed */
   struct pz_shared_table shared;
-  void *block; /* its memory, unless that is of all ranks */
+  void *block; /* memory of `shared`, unless it is that of all ranks */
 };
 
-static const struct pz_evaluator_ops ops;
+static const struct pz_evaluator_ops training_ops;
 
-static struct training *of(struct pz_evaluator *e) { return (struct training *)e; }
+static struct training *training_of(struct pz_evaluator *e) { return (struct training *)e; }
 
 /* ---- the question --------------------------------------------------------------------------- */
 
-/* "@SEQ" or "@SEQxBATCH" at the end of a text; its length, 0: there is none. */
-static size_t read_suffix(const char *text, int64_t *seq, int64_t *batch) {
-  enum { MOST = 1 << 24 };
+/* Reads "@SEQ" or "@SEQxBATCH" at the end of a text.  Returns its length, or 0 if there is none. */
+static size_t read_size_suffix(const char *text, int64_t *seq, int64_t *batch) {
+  enum { LARGEST = 1 << 24 };
   const char *at = strrchr(text, '@');
   char *end;
   if (!at || at == text || at[1] < '1' || at[1] > '9') return 0;
   *seq = strtol(at + 1, &end, 10);
   if (*end == 'x' && end[1] >= '1' && end[1] <= '9') *batch = strtol(end + 1, &end, 10);
-  return *end || *seq > MOST || *batch > MOST ? 0 : strlen(at);
+  if (*end || *seq > LARGEST || *batch > LARGEST) return 0;
+  return strlen(at);
 }
 
 const char *pz_model_of_text(const char *text, struct pz_arena *arena, int64_t *seq,
                              int64_t *batch) {
   int64_t own_seq = 0, own_batch = 0;
-  size_t suffix = read_suffix(text, &own_seq, &own_batch);
+  size_t suffix = read_size_suffix(text, &own_seq, &own_batch);
   char *name = pz_arena_strdup(arena, text);
   if (name && suffix) name[strlen(name) - suffix] = 0;
   *seq = suffix ? own_seq : 0;
@@ -73,9 +77,14 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *q,
   return net;
 }
 
-enum pz_status pz_training_plan_question(const struct pz_training_question *q, uint32_t model,
-                                         const struct pz_chip *chip, const struct pz_cluster *net,
-                                         struct pz_plan_question *out, struct pz_error *err) {
+static const char *default_framework(const struct pz_chip *chip, const struct pz_plan *plan) {
+  if (chip->execution != PZ_CHIP_STREAM) return "compiled";
+  return pz_plan_adapts(plan) ? "nemo" : "megatron";
+}
+
+struct pz_plan_question pz_training_ask(struct pz_call *call, const struct pz_training_question *q,
+                                        uint32_t model, const struct pz_chip *chip,
+                                        const struct pz_cluster *net) {
   const struct {
     const char *name, *value;
   } fields[] = {{"precision", q->precision},       {"fp8_recipe", q->fp8_recipe},
@@ -83,126 +92,99 @@ enum pz_status pz_training_plan_question(const struct pz_training_question *q, u
                 {"offload", q->offload},           {"memory_margin", q->memory_margin}};
   struct pz_plan plan = pz_plan_default();
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
-  bool stream = chip->execution == PZ_CHIP_STREAM;
+  struct pz_plan_question question;
   plan.peft = q->peft;
-  plan.framework = pz_framework_find(!stream                 ? "compiled"
-                                     : pz_plan_adapts(&plan) ? "nemo"
-                                                             : "megatron");
+  plan.framework = pz_framework_find(default_framework(chip, &plan));
   if (q->serial && chip->execution != PZ_CHIP_STREAM) plan.execution = PZ_EXECUTION_SERIAL;
   if (q->whole) plan.halves = 0;
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   plan.devices = q->devices;
   plan.batch = pz_training_batch(q, model);
-  enum pz_status status = PZ_OK;
-  for (size_t i = 0; i < sizeof fields / sizeof *fields && status == PZ_OK; i++)
-    if (fields[i].value) status = pz_plan_set(&plan, fields[i].name, fields[i].value, err);
-  if (status == PZ_OK)
-    status = pz_plan_question_of(&job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0, out, err);
-  if (status != PZ_OK) return status;
-  out->threads = 1;
-  out->all_devices = true;
-  out->ending = q->ending;
-  return status;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    if (fields[i].value)
+      pz_must(call, pz_plan_set(&plan, fields[i].name, fields[i].value, pz_call_error(call)));
+  pz_must(call, pz_plan_question_of(&job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0, &question,
+                                    pz_call_error(call)));
+  question.threads = 1;
+  question.all_devices = true;
+  question.ending = q->ending;
+  return question;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------- */
 
-static void free_training(struct pz_evaluator *e) {
-  struct training *t = of(e);
-  for (size_t i = 0; t->finder && i < (size_t)t->n_workers * t->q.n_models; i++)
-    pz_plan_finder_free(t->finder[i]);
+/* Releases what does not lie in the memory of the evaluator. */
+static void release_training(void *training) {
+  struct training *t = training;
+  for (size_t i = 0; t->finders && i < (size_t)t->n_workers * t->q.n_models; i++)
+    pz_plan_finder_free(t->finders[i]);
   for (unsigned i = 0; t->plans && i < t->n_workers; i++) pz_arena_release(&t->plans[i]);
   for (unsigned i = 0; t->times && i < t->n_workers; i++) pz_product_times_free(t->times[i]);
-  pz_free(t->times);
-  pz_free(t->plans);
-  pz_free(t->finder);
   pz_free(t->block);
-  pz_free(t);
 }
 
-/* With several ranks on a node or several threads; without memory for it each finds out all by itself. */
-static enum pz_status share_memory(struct training *t, const struct pz_pool *pool,
-                                   struct pz_error *err) {
+static void free_training(struct pz_evaluator *e) {
+  release_training(e);
+  pz_object_free(e);
+}
+
+/* Ranks of a node share a table, or else the threads of this rank.  Without memory for it, every thread computes all times
+ * itself. */
+static void create_shared_table(struct pz_call *call, struct training *t, bool has_pool) {
   void *block = NULL;
-  enum pz_status status = pool ? pz_ranks_shared(SHARED_BYTES, &block, err) : PZ_OK;
-  if (!block && t->n_workers > 1) block = t->block = pz_calloc(1, SHARED_BYTES);
+  if (has_pool) pz_must(call, pz_ranks_shared(SHARED_BYTES, &block, pz_call_error(call)));
+  if (!block && t->n_workers > 1) {
+    t->block = pz_calloc(1, SHARED_BYTES);
+    block = t->block;
+  }
   pz_shared_table_init(&t->shared, block, SHARED_BYTES);
-  return status;
 }
 
-struct making {
+struct finder_creation {
   struct training *t;
   const struct pz_chip *like;
-  struct pz_product_times *times; /* borrowed; NULL: each worker's own */
-  struct pz_error *err;           /* by worker */
+  struct pz_product_times *times; /* borrowed; NULL: every worker has its own */
 };
 
-/* All models of a worker by one thread: they share the times. */
-static void make_finders_of(void *ctx, size_t worker, unsigned thread) {
-  struct making *m = ctx;
-  struct training *t = m->t;
-  struct pz_cluster net = pz_training_cluster(&t->q, m->like);
-  enum pz_status status = PZ_OK;
+/* One thread creates all finders of a worker, because they share its times. */
+static void create_finders_of_worker(struct pz_call *call, void *ctx, size_t worker,
+                                     unsigned thread) {
+  const struct finder_creation *x = ctx;
+  struct training *t = x->t;
+  struct pz_cluster net = pz_training_cluster(&t->q, x->like);
   (void)thread;
-  for (uint32_t model = 0; model < t->q.n_models && status == PZ_OK; model++) {
-    struct pz_plan_question one;
-    status = pz_training_plan_question(&t->q, model, m->like, &net, &one, &m->err[worker]);
+  for (uint32_t model = 0; model < t->q.n_models; model++) {
+    struct pz_plan_question one = pz_training_ask(call, &t->q, model, x->like, &net);
     one.shared = &t->shared;
     one.shared_as = model;
-    one.job.times = m->times ? m->times : t->times[worker];
-    if (status == PZ_OK)
-      status =
-          pz_plan_finder_new(&one, &t->finder[worker * t->q.n_models + model], &m->err[worker]);
+    one.job.times = x->times ? x->times : t->times[worker];
+    pz_must(call, pz_plan_finder_new(&one, &t->finders[worker * t->q.n_models + model],
+                                     pz_call_error(call)));
   }
-  m->err[worker].status = status;
 }
 
-static enum pz_status make_finders(struct training *t, const struct pz_chip *like,
-                                   struct pz_pool *pool, struct pz_product_times *times,
-                                   struct pz_error *err) {
-  struct making m = {t, like, times, pz_calloc(t->n_workers, sizeof *m.err)};
-  enum pz_status status = PZ_OK;
-  t->finder = pz_calloc((size_t)t->n_workers * t->q.n_models, sizeof *t->finder);
-  if (!t->finder || !m.err)
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  else if (pool)
-    pz_pool_for(pool, t->n_workers, make_finders_of, &m);
-  else
-    make_finders_of(&m, 0, 0);
-  for (unsigned i = 0; i < t->n_workers && status == PZ_OK; i++)
-    if (m.err[i].status != PZ_OK) status = pz_fail(err, m.err[i].status, "%s", m.err[i].message);
-  pz_free(m.err);
-  return status;
-}
-
-static enum pz_status make_times(struct training *t, struct pz_error *err) {
-  t->times = pz_calloc(t->n_workers, sizeof *t->times);
-  enum pz_status status =
-      t->times ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  for (unsigned i = 0; i < t->n_workers && status == PZ_OK; i++)
-    status = pz_product_times_new(&t->shared, &t->times[i], err);
-  return status;
-}
-
-enum pz_status pz_training_new(const struct pz_training_question *q, const struct pz_chip *like,
-                               struct pz_pool *pool, struct pz_product_times *times,
-                               struct pz_evaluator **out, struct pz_error *err) {
-  struct training *t = pz_calloc(1, sizeof *t);
-  if (!t) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  t->base.ops = &ops;
+struct pz_evaluator *pz_training_create(struct pz_call *call, const struct pz_training_question *q,
+                                        const struct pz_chip *like, struct pz_pool *pool,
+                                        struct pz_product_times *times) {
+  struct pz_call own;
+  struct training *t = pz_object_new(call, sizeof *t, &own);
+  pz_defer(call, release_training, t);
+  t->base.ops = &training_ops;
   t->q = *q;
   t->n_workers = pool ? pz_pool_threads(pool) : 1;
-  enum pz_status status = share_memory(t, pool, err);
-  t->plans = pz_calloc(t->n_workers, sizeof *t->plans);
-  if (!t->plans) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  for (unsigned i = 0; t->plans && i < t->n_workers; i++) pz_arena_init(&t->plans[i], NULL);
-  if (status == PZ_OK && !times) status = make_times(t, err);
-  if (status == PZ_OK) status = make_finders(t, like, pool, times, err);
-  if (status == PZ_OK)
-    *out = &t->base;
-  else
-    free_training(&t->base);
-  return status;
+  create_shared_table(call, t, pool != NULL);
+  t->plans = pz_alloc(&own, t->n_workers, sizeof *t->plans);
+  for (unsigned i = 0; i < t->n_workers; i++) pz_arena_init(&t->plans[i], NULL);
+  if (!times) {
+    t->times = pz_alloc(&own, t->n_workers, sizeof *t->times);
+    for (unsigned i = 0; i < t->n_workers; i++)
+      pz_must(call, pz_product_times_new(&t->shared, &t->times[i], pz_call_error(call)));
+  }
+  t->finders = pz_alloc(&own, (size_t)t->n_workers * t->q.n_models, sizeof *t->finders);
+  struct finder_creation x = {t, like, times};
+  pz_pool_run(call, pool, t->n_workers, create_finders_of_worker, &x);
+  pz_undefer(call, t);
+  return pz_object_keep(call, t);
 }
 
 struct pz_product_times *pz_training_times(const struct pz_evaluator *e, unsigned worker) {
@@ -213,121 +195,201 @@ const struct pz_training_question *pz_training_asked(const struct pz_evaluator *
   return &((const struct training *)e)->q;
 }
 
-/* ---- values and bounds ---------------------------------------------------------------------- */
+/* ---- bounds --------------------------------------------------------------------------------- */
 
 static struct pz_plan_finder *finder_of(struct training *t, unsigned worker, uint32_t model) {
-  return t->finder[(size_t)worker * t->q.n_models + model];
+  return t->finders[(size_t)worker * t->q.n_models + model];
 }
 
-/* Do its buffers hold a tile? */
+/* Whether the buffers of the chip hold a tile.  Otherwise it runs nothing. */
 static bool holds_tiles(const struct pz_chip *c) {
   return c->tensor.local_bytes >= pz_chip_least_local_bytes(c) &&
          c->glb_bytes >= pz_chip_least_glb_bytes(c);
 }
 
-/* Products have nested mappings (cost/mapper.h), as chips of a space say; more of any resource has more of them, none
- * slower: the largest chip of a box bounds all.  Their relaxation is tried first: it often is enough for a bound. */
-static enum pz_status bound(struct pz_evaluator *e, unsigned worker, const struct pz_boxed *b,
-                            uint32_t model, int level, double enough_s, double *step_s,
-                            struct pz_error *err) {
-  struct training *t = of(e);
+/* GEMMs have nested mappings (cost/mapper.h), as the rules of the space's chips require.  With more of a resource there
+ * are more mappings and none is slower, so that the largest chip of a box bounds all of them.  Level 0 is a relaxation,
+ * which often suffices. */
+static double bound_training(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
+                             const struct pz_boxed *b, uint32_t model, int level, double enough_s) {
+  struct training *t = training_of(e);
   struct pz_cluster net = pz_training_cluster(&t->q, &b->hi);
   struct pz_plan_finder *f = finder_of(t, worker, model);
-  if (!holds_tiles(&b->hi)) return *step_s = HUGE_VAL, PZ_OK;
-  return level ? pz_plan_finder_bound_s(f, &b->hi, &net, enough_s, step_s, err)
-               : pz_plan_finder_floor_s(f, &b->hi, &net, enough_s, step_s, err);
+  struct pz_error *err = pz_call_error(call);
+  double step_s = HUGE_VAL;
+  if (!holds_tiles(&b->hi)) return HUGE_VAL;
+  pz_must(call, level ? pz_plan_finder_bound_s(f, &b->hi, &net, enough_s, &step_s, err)
+                      : pz_plan_finder_floor_s(f, &b->hi, &net, enough_s, &step_s, err));
+  return step_s;
 }
 
-/* The energy of any chip of a box is at least static_watts of the smallest, which area and clock raise, times a lower bound
- * on the step of the largest, plus this: what must be computed, at the voltage of the slowest clock, and moved past the
- * largest global buffer. */
-static enum pz_status least_j(struct pz_evaluator *e, unsigned worker, const struct pz_boxed *b,
-                              uint32_t model, double *joules, struct pz_error *err) {
-  return pz_plan_finder_least_j(finder_of(of(e), worker, model), &b->hi, b->least.voltage2, joules,
-                                err);
+/* The energy of any chip of a box is at least static_watts of its smallest chip, which area and clock raise, times a lower
+ * bound on the step of its largest chip, plus this: the energy to compute everything at the voltage of the slowest clock,
+ * and to move what the largest global buffer cannot hold. */
+static double least_joules(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
+                           const struct pz_boxed *b, uint32_t model) {
+  double joules = 0;
+  pz_must(call, pz_plan_finder_least_j(finder_of(training_of(e), worker, model), &b->hi,
+                                       b->least.voltage2, &joules, pz_call_error(call)));
+  return joules;
 }
 
-static enum pz_status estimate(struct pz_evaluator *e, unsigned worker, const struct pz_boxed *b,
-                               uint32_t model, double *step_s, struct pz_error *err) {
-  struct training *t = of(e);
+static double estimate_training(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
+                                const struct pz_boxed *b, uint32_t model) {
+  struct training *t = training_of(e);
   struct pz_cluster net = pz_training_cluster(&t->q, &b->hi);
-  if (!holds_tiles(&b->hi)) return *step_s = HUGE_VAL, PZ_OK;
-  return pz_plan_finder_again_s(finder_of(t, worker, model), &b->hi, &net, step_s, err);
+  double step_s = HUGE_VAL;
+  if (!holds_tiles(&b->hi)) return HUGE_VAL;
+  pz_must(call, pz_plan_finder_again_s(finder_of(t, worker, model), &b->hi, &net, &step_s,
+                                       pz_call_error(call)));
+  return step_s;
 }
 
-static enum pz_status find(struct training *t, unsigned worker, const struct pz_chip *chip,
-                           uint32_t model, double limit_s, struct pz_found_plans *out,
-                           double *least_s, struct pz_error *err) {
+/* ---- plans ---------------------------------------------------------------------------------- */
+
+/* The plans with a step below limit_s; none if the chip cannot run anything. */
+static struct pz_found_plans find_plans(struct pz_call *call, struct training *t, unsigned worker,
+                                        const struct pz_chip *chip, uint32_t model, double limit_s,
+                                        double *least_s) {
   struct pz_cluster net = pz_training_cluster(&t->q, chip);
-  *out = (struct pz_found_plans){.n = 0};
-  if (!holds_tiles(chip)) return PZ_OK;
-  return pz_plan_finder_find(finder_of(t, worker, model), chip, &net, limit_s, out, least_s, err);
+  struct pz_found_plans found = {.n = 0};
+  if (!holds_tiles(chip)) return found;
+  pz_must(call, pz_plan_finder_find(finder_of(t, worker, model), chip, &net, limit_s, &found,
+                                    least_s, pz_call_error(call)));
+  return found;
 }
 
-static enum pz_status plan_j(struct training *t, unsigned worker, const struct pz_chip *chip,
-                             uint32_t model, const struct pz_found_plan *found, double *dynamic_j,
-                             struct pz_error *err) {
+static double energy_of_plan(struct pz_call *call, struct training *t, unsigned worker,
+                             const struct pz_chip *chip, uint32_t model,
+                             const struct pz_found_plan *found) {
   struct pz_cluster net = pz_training_cluster(&t->q, chip);
-  return pz_plan_finder_plan_j(finder_of(t, worker, model), chip, &net, &found->plan,
-                               found->p.params, dynamic_j, err);
+  double dynamic_j = 0;
+  pz_must(call, pz_plan_finder_plan_j(finder_of(t, worker, model), chip, &net, &found->plan,
+                                      found->p.params, &dynamic_j, pz_call_error(call)));
+  return dynamic_j;
 }
 
-static enum pz_status value(struct pz_evaluator *e, unsigned worker, const struct pz_boxed *chip,
-                            uint32_t model, enum pz_effort effort, double limit_s,
-                            struct pz_evaluation *out, struct pz_error *err) {
-  struct pz_found_plans found;
+static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_evaluator *e,
+                                              unsigned worker, const struct pz_boxed *chip,
+                                              uint32_t model, enum pz_effort effort,
+                                              double limit_s) {
+  struct training *t = training_of(e);
   double least_s = limit_s;
-  enum pz_status status = find(of(e), worker, &chip->lo, model, limit_s, &found, &least_s, err);
-  if (status != PZ_OK) return status;
-  *out = (struct pz_evaluation){.effort = limit_s < HUGE_VAL ? PZ_EFFORT_NONE : effort,
-                                .step_s = HUGE_VAL,
-                                .least_s = limit_s};
-  if (!found.n) return PZ_OK;
-  out->effort = effort;
-  out->step_s = found.list[0].p.step_s;
-  out->least_s = least_s;
-  out->n_open = least_s < out->step_s;
-  return plan_j(of(e), worker, &chip->lo, model, &found.list[0], &out->dynamic_j, err);
+  struct pz_found_plans found = find_plans(call, t, worker, &chip->lo, model, limit_s, &least_s);
+  if (!found.n)
+    return (struct pz_evaluation){.effort = limit_s < HUGE_VAL ? PZ_EFFORT_NONE : effort,
+                                  .step_s = HUGE_VAL,
+                                  .least_s = limit_s};
+  double step_s = found.list[0].p.step_s;
+  return (struct pz_evaluation){
+      .effort = effort,
+      .step_s = step_s,
+      .least_s = least_s,
+      .n_open = least_s < step_s,
+      .dynamic_j = energy_of_plan(call, t, worker, &chip->lo, model, &found.list[0])};
 }
 
-/* By a search of its own: the finders know chips of one class. */
-static enum pz_status plan_elsewhere(struct training *t, unsigned worker,
+/* The finders know chips of one class only: a plan for a chip of another class needs a search of its own. */
+static bool find_plan_of_other_class(struct pz_call *call, struct training *t, unsigned worker,
                                      const struct pz_chip *chip, uint32_t model,
-                                     struct pz_found_plan *out, double *dynamic_j, bool *fits,
-                                     struct pz_error *err) {
+                                     struct pz_found_plan *out, double *dynamic_j) {
   struct pz_cluster net = pz_training_cluster(&t->q, chip);
-  struct pz_plan_question one;
   struct pz_found_plans found = {.n = 0};
   struct pz_step_energy energy = {0};
   pz_arena_release(&t->plans[worker]);
   pz_arena_init(&t->plans[worker], NULL);
-  enum pz_status status = pz_training_plan_question(&t->q, model, chip, &net, &one, err);
-  if (status == PZ_OK) status = pz_plan_search(&one, &t->plans[worker], &found, err);
-  *fits = status == PZ_OK && found.n;
-  if (!*fits) return status;
+  struct pz_plan_question one = pz_training_ask(call, &t->q, model, chip, &net);
+  pz_must(call, pz_plan_search(&one, &t->plans[worker], &found, pz_call_error(call)));
+  if (!found.n) return false;
   *out = found.list[0];
-  status = pz_step_energy(&one.job, &out->plan, &out->p, &energy, err);
-  return *dynamic_j = energy.dynamic_j, status;
+  pz_must(call, pz_step_energy(&one.job, &out->plan, &out->p, &energy, pz_call_error(call)));
+  *dynamic_j = energy.dynamic_j;
+  return true;
+}
+
+bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
+                           const struct pz_chip *chip, uint32_t model, struct pz_found_plan *out,
+                           double *dynamic_j) {
+  struct training *t = training_of(e);
+  double least_s;
+  if (chip->execution != PZ_CHIP_SCHEDULED)
+    return find_plan_of_other_class(call, t, worker, chip, model, out, dynamic_j);
+  struct pz_found_plans found = find_plans(call, t, worker, chip, model, HUGE_VAL, &least_s);
+  if (!found.n) return false;
+  *out = found.list[0];
+  *dynamic_j = energy_of_plan(call, t, worker, chip, model, out);
+  return true;
+}
+
+static const struct pz_evaluator_ops training_ops = {.name = "training",
+                                                     .has_cheap_bounds = true,
+                                                     .free = free_training,
+                                                     .bound = bound_training,
+                                                     .least_j = least_joules,
+                                                     .estimate = estimate_training,
+                                                     .evaluate = evaluate_training,
+                                                     .value = pz_evaluator_value};
+
+/* ---- for callers that return a status ---- */
+
+/* Arguments and results of all functions below; each uses some of them. */
+struct training_args {
+  const struct pz_training_question *q;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  struct pz_pool *pool;
+  struct pz_product_times *times;
+  struct pz_evaluator *evaluator;
+  unsigned worker;
+  uint32_t model;
+  struct pz_plan_question *question;
+  struct pz_found_plan *plan;
+  double *dynamic_j;
+  bool fits;
+};
+
+static void run_ask(struct pz_call *call, void *ctx) {
+  const struct training_args *x = ctx;
+  *x->question = pz_training_ask(call, x->q, x->model, x->chip, x->net);
+}
+
+enum pz_status pz_training_plan_question(const struct pz_training_question *q, uint32_t model,
+                                         const struct pz_chip *chip, const struct pz_cluster *net,
+                                         struct pz_plan_question *out, struct pz_error *err) {
+  struct training_args x = {.q = q, .model = model, .chip = chip, .net = net, .question = out};
+  return pz_border(run_ask, &x, err);
+}
+
+static void run_create(struct pz_call *call, void *ctx) {
+  struct training_args *x = ctx;
+  x->evaluator = pz_training_create(call, x->q, x->chip, x->pool, x->times);
+}
+
+enum pz_status pz_training_new(const struct pz_training_question *q, const struct pz_chip *like,
+                               struct pz_pool *pool, struct pz_product_times *times,
+                               struct pz_evaluator **out, struct pz_error *err) {
+  struct training_args x = {.q = q, .chip = like, .pool = pool, .times = times};
+  enum pz_status status = pz_border(run_create, &x, err);
+  if (status == PZ_OK) *out = x.evaluator;
+  return status;
+}
+
+static void run_find_plan(struct pz_call *call, void *ctx) {
+  struct training_args *x = ctx;
+  x->fits = pz_training_find_plan(call, x->evaluator, x->worker, x->chip, x->model, x->plan,
+                                  x->dynamic_j);
 }
 
 enum pz_status pz_training_plan(struct pz_evaluator *e, unsigned worker, const struct pz_chip *chip,
                                 uint32_t model, struct pz_found_plan *out, double *dynamic_j,
                                 bool *fits, struct pz_error *err) {
-  struct pz_found_plans found;
-  double least_s;
-  if (chip->execution != PZ_CHIP_SCHEDULED)
-    return plan_elsewhere(of(e), worker, chip, model, out, dynamic_j, fits, err);
-  enum pz_status status = find(of(e), worker, chip, model, HUGE_VAL, &found, &least_s, err);
-  *fits = status == PZ_OK && found.n;
-  if (!*fits) return status;
-  *out = found.list[0];
-  return plan_j(of(e), worker, chip, model, out, dynamic_j, err);
+  struct training_args x = {.evaluator = e,
+                            .worker = worker,
+                            .chip = chip,
+                            .model = model,
+                            .plan = out,
+                            .dynamic_j = dynamic_j};
+  enum pz_status status = pz_border(run_find_plan, &x, err);
+  *fits = x.fits;
+  return status;
 }
-
-static const struct pz_evaluator_ops ops = {.name = "training",
-                                            .cheap = true,
-                                            .free = free_training,
-                                            .bound = bound,
-                                            .least_j = least_j,
-                                            .estimate = estimate,
-                                            .value = value};

@@ -1,9 +1,14 @@
+/* Objectives.  pz_objective_value() dispatches by the kind: means of throughputs (geometric_mean, arithmetic_mean), the
+ * least regret over the models, throughput per joule, or throughput divided by a cost of the chip (cost_divisor).
+ * pz_objective_limit_s() inverts it in one step by bisection, so that an evaluation can stop early. */
 #include "search/objective.h"
 
 #include <math.h>
 
-static double rate(const struct pz_objective *o, const struct pz_step_cost *s, uint32_t m) {
-  return s[m].step_s < HUGE_VAL ? o->batch[m] / s[m].step_s : 0;
+/* Samples per second; 0 if no plan fits. */
+static double throughput(const struct pz_objective *o, const struct pz_step_cost *steps,
+                         uint32_t entry) {
+  return steps[entry].step_s < HUGE_VAL ? o->batch[entry] / steps[entry].step_s : 0;
 }
 
 double pz_objective_joules(const struct pz_objective *o, const struct pz_step_cost *step,
@@ -11,52 +16,54 @@ double pz_objective_joules(const struct pz_objective *o, const struct pz_step_co
   return o->devices * t->static_watts * step->step_s + step->dynamic_j;
 }
 
-/* Geometric mean of the throughputs over the reference's. */
-static double geomean(const struct pz_objective *o, const struct pz_step_cost *s, bool weighted) {
+/* Geometric mean of the throughputs, relative to the reference chip. */
+static double geometric_mean(const struct pz_objective *o, const struct pz_step_cost *steps,
+                             bool weighted) {
   double sum = 0, weights = 0;
   for (uint32_t i = 0; i < o->n; i++) {
     uint32_t m = o->models[i];
-    double w = weighted ? o->weight[m] : 1;
-    if (!(s[m].step_s < HUGE_VAL)) return 0;
-    sum += w * log(o->reference[m].step_s / s[m].step_s);
-    weights += w;
+    double weight = weighted ? o->weight[m] : 1;
+    if (!(steps[m].step_s < HUGE_VAL)) return 0;
+    sum += weight * log(o->reference[m].step_s / steps[m].step_s);
+    weights += weight;
   }
   return exp(sum / weights);
 }
 
-static double mean(const struct pz_objective *o, const struct pz_step_cost *s) {
+static double arithmetic_mean(const struct pz_objective *o, const struct pz_step_cost *steps) {
   double sum = 0;
-  for (uint32_t i = 0; i < o->n; i++) sum += rate(o, s, o->models[i]);
+  for (uint32_t i = 0; i < o->n; i++) sum += throughput(o, steps, o->models[i]);
   return sum / o->n;
 }
 
-/* A single model regrets nothing on its own best chip: then its throughput decides. */
-static double regret(const struct pz_objective *o, const struct pz_step_cost *s) {
+/* The least throughput relative to that of the model's own best chip.  A single model regrets nothing on its own best
+ * chip; then its throughput decides. */
+static double least_regret(const struct pz_objective *o, const struct pz_step_cost *steps) {
   double least = HUGE_VAL;
-  if (o->n == 1) return geomean(o, s, false);
+  if (o->n == 1) return geometric_mean(o, steps, false);
   for (uint32_t i = 0; i < o->n; i++) {
-    double part = rate(o, s, o->models[i]) / o->best_alone[o->models[i]];
+    double part = throughput(o, steps, o->models[i]) / o->best_alone[o->models[i]];
     least = part < least ? part : least;
   }
   return least;
 }
 
-static double per_joule(const struct pz_objective *o, const struct pz_step_cost *s,
-                        const struct pz_taken *t) {
+static double throughput_per_joule(const struct pz_objective *o, const struct pz_step_cost *steps,
+                                   const struct pz_taken *t) {
   double sum = 0;
   for (uint32_t i = 0; i < o->n; i++) {
     uint32_t m = o->models[i];
-    if (!(s[m].step_s < HUGE_VAL)) return 0;
+    if (!(steps[m].step_s < HUGE_VAL)) return 0;
     sum += log(pz_objective_joules(o, &o->reference[m], &o->reference_taken) /
-               pz_objective_joules(o, &s[m], t));
+               pz_objective_joules(o, &steps[m], t));
   }
   return exp(sum / o->n);
 }
 
 static const struct {
   const char *unit;
-  bool bill;
-} table[] = {
+  bool needs_bill;
+} objectives[] = {
     [PZ_OBJECTIVE_GEOMEAN] = {"times the reference (geometric mean)", false},
     [PZ_OBJECTIVE_MEAN] = {"samples/s on average", false},
     [PZ_OBJECTIVE_WEIGHTED] = {"times the reference (weighted geometric mean)", false},
@@ -73,8 +80,8 @@ const char *const pz_objective_names[] = {"throughput", "mean",    "weighted",  
                                           "per-watt",   "per-mm2", "per-dollar", "per-ownership",
                                           "per-joule",  NULL};
 
-/* What the throughput is divided by. */
-static double price(enum pz_objective_kind kind, const struct pz_taken *t) {
+/* The cost that the throughput is divided by. */
+static double cost_divisor(enum pz_objective_kind kind, const struct pz_taken *t) {
   switch (kind) {
   case PZ_OBJECTIVE_PER_WATT: return t->watts;
   case PZ_OBJECTIVE_PER_MM2: return t->mm2;
@@ -87,45 +94,47 @@ static double price(enum pz_objective_kind kind, const struct pz_taken *t) {
 double pz_objective_value(const struct pz_objective *o, const struct pz_step_cost *steps,
                           const struct pz_taken *t) {
   switch (o->kind) {
-  case PZ_OBJECTIVE_MEAN: return mean(o, steps);
-  case PZ_OBJECTIVE_REGRET: return regret(o, steps);
-  case PZ_OBJECTIVE_PER_JOULE: return per_joule(o, steps, t);
+  case PZ_OBJECTIVE_MEAN: return arithmetic_mean(o, steps);
+  case PZ_OBJECTIVE_REGRET: return least_regret(o, steps);
+  case PZ_OBJECTIVE_PER_JOULE: return throughput_per_joule(o, steps, t);
   default:
-    return geomean(o, steps, o->kind == PZ_OBJECTIVE_WEIGHTED) /
-           (price(o->kind, t) / price(o->kind, &o->reference_taken));
+    return geometric_mean(o, steps, o->kind == PZ_OBJECTIVE_WEIGHTED) /
+           (cost_divisor(o->kind, t) / cost_divisor(o->kind, &o->reference_taken));
   }
 }
 
+/* Doubles the step until the value falls below `least`, then bisects.  1,100 doublings pass the range of doubles. */
 double pz_objective_limit_s(const struct pz_objective *o, const struct pz_step_cost *steps,
                             const struct pz_taken *t, uint32_t model, double least) {
-  static const double HAIR = 1e-9;
+  static const double TOLERANCE = 1e-9;
   struct pz_step_cost s[PZ_SEARCH_MOST_MODELS];
   if (!(least > 0)) return HUGE_VAL;
   for (uint32_t i = 0; i < o->n; i++) s[o->models[i]] = steps[o->models[i]];
-  double low = steps[model].step_s, high = low; /* low reaches it, high does not */
+  double reaching_s = steps[model].step_s, failing_s = reaching_s;
   if (!(pz_objective_value(o, s, t) >= least)) return 0;
   for (int i = 0; i < 1100; i++) {
-    s[model].step_s = high *= 2;
-    if (!(high < HUGE_VAL)) return HUGE_VAL;
+    failing_s *= 2;
+    s[model].step_s = failing_s;
+    if (!(failing_s < HUGE_VAL)) return HUGE_VAL;
     if (!(pz_objective_value(o, s, t) >= least)) break;
-    low = high;
+    reaching_s = failing_s;
   }
-  while (high - low > HAIR * low) {
-    s[model].step_s = low + (high - low) / 2;
+  while (failing_s - reaching_s > TOLERANCE * reaching_s) {
+    s[model].step_s = reaching_s + (failing_s - reaching_s) / 2;
     if (pz_objective_value(o, s, t) >= least)
-      low = s[model].step_s;
+      reaching_s = s[model].step_s;
     else
-      high = s[model].step_s;
+      failing_s = s[model].step_s;
   }
-  return high * (1 + HAIR);
+  return failing_s * (1 + TOLERANCE);
 }
 
 const char *pz_objective_unit(enum pz_objective_kind kind) {
-  return (size_t)kind < sizeof table / sizeof *table ? table[kind].unit : "unknown";
+  return (size_t)kind < sizeof objectives / sizeof *objectives ? objectives[kind].unit : "unknown";
 }
 
 bool pz_objective_needs_energy(const struct pz_objective *o) {
   return o->kind == PZ_OBJECTIVE_PER_JOULE;
 }
 
-bool pz_objective_needs_bill(enum pz_objective_kind kind) { return table[kind].bill; }
+bool pz_objective_needs_bill(enum pz_objective_kind kind) { return objectives[kind].needs_bill; }

@@ -1,4 +1,8 @@
-/* Outcomes of boxes as bytes: between ranks, and in run files. */
+/* Outcomes of boxes as bytes, which travel between ranks and are stored in run files.  pz_outcome_pack() and the read_
+ * functions below have the same order of fields.  Bytes of a run file may be damaged, so that reading checks every value,
+ * and pz_outcome_is_of() checks whether the outcome belongs to its box.
+ *
+ * pz_outcome_pack() may run inside an exchange of ranks and raises nothing: a failed buffer is noticed by its owner. */
 #include <string.h>
 
 #include "search/state.h"
@@ -13,218 +17,217 @@ void pz_outcome_begin(struct pz_outcome *x) {
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-#define PUT(out, value) pz_buffer_append(out, (const char *)&(value), sizeof(value))
+#define PACK(out, value) pz_buffer_append(out, (const char *)&(value), sizeof(value))
 
-static void put_box(struct pz_buffer *out, const struct pz_box *b) {
-  PUT(out, b->kind);
-  PUT(out, b->lo);
-  PUT(out, b->hi);
+static void pack_box(struct pz_buffer *out, const struct pz_box *b) {
+  PACK(out, b->kind);
+  PACK(out, b->lo);
+  PACK(out, b->hi);
 }
 
-static void put_known(struct pz_buffer *out, const struct pz_found_step *k) {
+static void pack_found_step(struct pz_buffer *out, const struct pz_found_step *k) {
   const struct pz_plan_record *plan = &k->e.plan;
   uint8_t effort = (uint8_t)k->e.effort, recompute = plan->recompute;
-  PUT(out, k->id);
-  PUT(out, k->entry);
-  PUT(out, effort);
-  PUT(out, k->e.step_s);
-  PUT(out, k->e.least_s);
-  PUT(out, k->e.dynamic_j);
-  PUT(out, k->e.n_open);
-  PUT(out, plan->variant);
-  PUT(out, recompute);
-  PUT(out, plan->d);
-  PUT(out, plan->n_stages);
+  PACK(out, k->id);
+  PACK(out, k->entry);
+  PACK(out, effort);
+  PACK(out, k->e.step_s);
+  PACK(out, k->e.least_s);
+  PACK(out, k->e.dynamic_j);
+  PACK(out, k->e.n_open);
+  PACK(out, plan->variant);
+  PACK(out, recompute);
+  PACK(out, plan->d);
+  PACK(out, plan->n_stages);
   pz_buffer_append(out, (const char *)plan->layers, plan->n_stages * sizeof *plan->layers);
 }
 
 void pz_outcome_pack(void *ctx, size_t i, struct pz_buffer *out) {
   const struct pz_outcome *x = &((const struct pz_driver *)ctx)->outcome[i];
   uint8_t status = (uint8_t)x->status, priced = x->priced;
-  PUT(out, status);
+  PACK(out, status);
   if (x->status != PZ_OK) {
-    PUT(out, x->err.message);
+    PACK(out, x->err.message);
     return;
   }
-  PUT(out, priced);
-  PUT(out, x->value);
-  if (x->value > 0) put_box(out, &x->candidate);
-  PUT(out, x->boxes.n);
+  PACK(out, priced);
+  PACK(out, x->value);
+  if (x->value > 0) pack_box(out, &x->candidate);
+  PACK(out, x->boxes.n);
   for (uint32_t k = 0; k < x->boxes.n; k++) {
     const struct pz_closed_box *b = pz_vec_at(&x->boxes, struct pz_closed_box, k);
     uint8_t end = (uint8_t)b->end;
-    put_box(out, &b->box);
-    PUT(out, end);
-    PUT(out, b->bound);
-    PUT(out, b->value);
+    pack_box(out, &b->box);
+    PACK(out, end);
+    PACK(out, b->bound);
+    PACK(out, b->value);
   }
-  PUT(out, x->children.n);
+  PACK(out, x->children.n);
   for (uint32_t k = 0; k < x->children.n; k++) {
     const struct pz_open_box *b = pz_vec_at(&x->children, struct pz_open_box, k);
     uint8_t effort = (uint8_t)b->effort;
-    put_box(out, &b->box);
-    PUT(out, effort);
-    PUT(out, b->bound);
-    PUT(out, b->value);
+    pack_box(out, &b->box);
+    PACK(out, effort);
+    PACK(out, b->bound);
+    PACK(out, b->value);
   }
-  PUT(out, x->known.n);
+  PACK(out, x->known.n);
   for (uint32_t k = 0; k < x->known.n; k++)
-    put_known(out, pz_vec_at(&x->known, struct pz_found_step, k));
+    pack_found_step(out, pz_vec_at(&x->known, struct pz_found_step, k));
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* PZ_BAD_INPUT where bytes are missing, or are not what pz_outcome_pack writes. */
-#define GET(in, value) (pz_bytes_take(in, &(value), sizeof(value)) ? PZ_OK : PZ_BAD_INPUT)
-#define NEED(call)                                                                                 \
-  do {                                                                                             \
-    enum pz_status need_status = (call);                                                           \
-    if (need_status != PZ_OK) return need_status;                                                  \
-  } while (0)
-
-static enum pz_status is(bool good) { return good ? PZ_OK : PZ_BAD_INPUT; }
-
-static enum pz_status push(struct pz_vec *v, const void *item) {
-  return pz_vec_push(v, item) ? PZ_OK : PZ_NO_MEMORY;
+static void require_valid(struct pz_call *call, bool valid) {
+  if (!valid) pz_raise(call, PZ_BAD_INPUT, "the bytes are not those of an outcome");
 }
 
-static enum pz_status get_flag(struct pz_bytes *in, bool *out) {
-  uint8_t flag = 0;
-  NEED(GET(in, flag));
-  *out = flag;
-  return is(flag <= 1);
+static void read_bytes(struct pz_call *call, struct pz_bytes *in, void *out, size_t n) {
+  require_valid(call, pz_bytes_take(in, out, n));
 }
 
-/* Times, values and bounds. */
-static enum pz_status get_real(struct pz_bytes *in, double *out) {
-  NEED(GET(in, *out));
-  return is(*out >= 0);
+#define READ(call, in, value) read_bytes(call, in, &(value), sizeof(value))
+
+static bool read_flag(struct pz_call *call, struct pz_bytes *in) {
+  uint8_t flag;
+  READ(call, in, flag);
+  require_valid(call, flag <= 1);
+  return flag;
 }
 
-/* A box of the space. */
-static enum pz_status get_box(const struct pz_driver *d, struct pz_bytes *in, struct pz_box *b) {
-  const struct pz_space *s = d->s->q.space;
-  memset(b, 0, sizeof *b);
-  NEED(GET(in, b->kind));
-  NEED(GET(in, b->lo));
-  NEED(GET(in, b->hi));
-  bool good = b->kind < pz_space_kinds(s);
+/* Times, values and bounds are never negative. */
+static double read_real(struct pz_call *call, struct pz_bytes *in) {
+  double real;
+  READ(call, in, real);
+  require_valid(call, real >= 0);
+  return real;
+}
+
+static enum pz_effort read_effort(struct pz_call *call, struct pz_bytes *in) {
+  uint8_t effort;
+  READ(call, in, effort);
+  require_valid(call, effort == PZ_EFFORT_QUICK || effort == PZ_EFFORT_FULL);
+  return (enum pz_effort)effort;
+}
+
+static struct pz_box read_box(struct pz_call *call, const struct pz_space *s, struct pz_bytes *in) {
+  struct pz_box b;
+  memset(&b, 0, sizeof b);
+  READ(call, in, b.kind);
+  READ(call, in, b.lo);
+  READ(call, in, b.hi);
+  require_valid(call, b.kind < pz_space_kinds(s));
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    good = good && b->lo[a] <= b->hi[a] && b->hi[a] < s->n[a];
-  return is(good);
+    require_valid(call, b.lo[a] <= b.hi[a] && b.hi[a] < s->n[a]);
+  return b;
 }
 
-static enum pz_status get_effort(struct pz_bytes *in, enum pz_effort *out) {
-  uint8_t effort = 0;
-  NEED(GET(in, effort));
-  *out = (enum pz_effort)effort;
-  return is(effort == PZ_EFFORT_QUICK || effort == PZ_EFFORT_FULL);
-}
-
-static enum pz_status get_layers(struct pz_bytes *in, struct pz_arena *arena,
-                                 struct pz_plan_record *plan) {
-  NEED(GET(in, plan->n_stages));
+static void read_found_step(struct pz_call *call, const struct pz_search_question *q,
+                            struct pz_bytes *in, struct pz_outcome *x) {
+  struct pz_call in_outcome = pz_call_in(call, &x->arena);
+  struct pz_found_step k;
+  struct pz_plan_record *plan = &k.e.plan;
+  memset(&k, 0, sizeof k);
+  READ(call, in, k.id);
+  READ(call, in, k.entry);
+  k.e.effort = read_effort(call, in);
+  k.e.step_s = read_real(call, in);
+  k.e.least_s = read_real(call, in);
+  k.e.dynamic_j = read_real(call, in);
+  READ(call, in, k.e.n_open);
+  READ(call, in, plan->variant);
+  plan->recompute = read_flag(call, in);
+  READ(call, in, plan->d);
+  READ(call, in, plan->n_stages);
   size_t bytes = plan->n_stages * sizeof *plan->layers;
-  NEED(is(bytes <= in->left));
-  uint16_t *layers = pz_arena_alloc(arena, plan->n_stages, sizeof *layers);
-  if (!layers) return PZ_NO_MEMORY;
+  require_valid(call, bytes <= in->left); /* before memory is allocated for them */
+  uint16_t *layers = pz_alloc(&in_outcome, plan->n_stages, sizeof *layers);
+  read_bytes(call, in, layers, bytes);
   plan->layers = layers;
-  return is(pz_bytes_take(in, layers, bytes));
+  require_valid(call, k.entry < q->n_entries && k.e.least_s <= k.e.step_s &&
+                          k.id < (uint64_t)pz_space_chips(q->space));
+  pz_append(call, &x->known, &k);
 }
 
-static enum pz_status get_known(const struct pz_driver *d, struct pz_bytes *in,
-                                struct pz_arena *arena, struct pz_found_step *k) {
-  struct pz_plan_record *plan = &k->e.plan;
-  memset(k, 0, sizeof *k);
-  NEED(GET(in, k->id));
-  NEED(GET(in, k->entry));
-  NEED(get_effort(in, &k->e.effort));
-  NEED(get_real(in, &k->e.step_s));
-  NEED(get_real(in, &k->e.least_s));
-  NEED(get_real(in, &k->e.dynamic_j));
-  NEED(GET(in, k->e.n_open));
-  NEED(GET(in, plan->variant));
-  NEED(get_flag(in, &plan->recompute));
-  NEED(GET(in, plan->d));
-  NEED(get_layers(in, arena, plan));
-  return is(k->entry < d->s->q.n_entries && k->e.least_s <= k->e.step_s &&
-            k->id < (uint64_t)pz_space_chips(d->s->q.space));
-}
+struct unpacking {
+  struct pz_driver *d;
+  struct pz_outcome *x;
+  struct pz_bytes *in;
+};
 
-static enum pz_status get_closed(const struct pz_driver *d, struct pz_bytes *in,
-                                 struct pz_outcome *x) {
-  struct pz_closed_box b = {.value = 0};
-  uint8_t end = PZ_BOX_ENDS;
-  NEED(get_box(d, in, &b.box));
-  NEED(GET(in, end));
-  NEED(get_real(in, &b.bound));
-  NEED(get_real(in, &b.value));
-  NEED(is(end < PZ_BOX_OPEN));
-  b.end = (enum pz_box_end)end;
-  return push(&x->boxes, &b);
-}
-
-static enum pz_status get_child(const struct pz_driver *d, struct pz_bytes *in,
-                                struct pz_outcome *x) {
-  struct pz_open_box b = {.value = 0};
-  NEED(get_box(d, in, &b.box));
-  NEED(get_effort(in, &b.effort));
-  NEED(get_real(in, &b.bound));
-  NEED(get_real(in, &b.value));
-  return push(&x->children, &b);
-}
-
-static enum pz_status get_outcome(const struct pz_driver *d, struct pz_bytes *in,
-                                  struct pz_outcome *x) {
-  uint32_t n = 0;
-  NEED(get_flag(in, &x->priced));
-  NEED(get_real(in, &x->value));
-  if (x->value > 0) NEED(get_box(d, in, &x->candidate));
-  NEED(is(!(x->value > 0) || pz_box_is_chip(&x->candidate)));
-  NEED(GET(in, n));
-  for (; n; n--) NEED(get_closed(d, in, x));
-  NEED(GET(in, n));
-  for (; n; n--) NEED(get_child(d, in, x));
-  NEED(GET(in, n));
-  for (; n; n--) {
-    struct pz_found_step k;
-    NEED(get_known(d, in, &x->arena, &k));
-    NEED(push(&x->known, &k));
+static void read_outcome(struct pz_call *call, void *ctx) {
+  const struct unpacking *u = ctx;
+  const struct pz_search_question *q = &u->d->s->q;
+  struct pz_outcome *x = u->x;
+  struct pz_bytes *in = u->in;
+  uint8_t status;
+  uint32_t n;
+  READ(call, in, status);
+  require_valid(call, status <= PZ_STOPPED);
+  x->status = (enum pz_status)status;
+  if (x->status != PZ_OK) {
+    READ(call, in, x->err.message);
+    return;
   }
-  return PZ_OK;
+  x->priced = read_flag(call, in);
+  x->value = read_real(call, in);
+  if (x->value > 0) {
+    x->candidate = read_box(call, q->space, in);
+    require_valid(call, pz_box_is_chip(&x->candidate));
+  }
+  READ(call, in, n);
+  for (uint32_t i = 0; i < n; i++) {
+    uint8_t end;
+    struct pz_closed_box b = {.box = read_box(call, q->space, in)};
+    READ(call, in, end);
+    b.bound = read_real(call, in);
+    b.value = read_real(call, in);
+    require_valid(call, end < PZ_BOX_OPEN);
+    b.end = (enum pz_box_end)end;
+    pz_append(call, &x->boxes, &b);
+  }
+  READ(call, in, n);
+  for (uint32_t i = 0; i < n; i++) {
+    struct pz_open_box b = {.box = read_box(call, q->space, in)};
+    b.effort = read_effort(call, in);
+    b.bound = read_real(call, in);
+    b.value = read_real(call, in);
+    pz_append(call, &x->children, &b);
+  }
+  READ(call, in, n);
+  for (uint32_t i = 0; i < n; i++) read_found_step(call, q, in, x);
 }
 
+/* Called inside an exchange of ranks, so that it has a border of its own. */
 enum pz_status pz_outcome_unpack(void *ctx, size_t i, struct pz_bytes *in) {
   struct pz_driver *d = ctx;
-  struct pz_outcome *x = &d->outcome[i];
-  uint8_t status = 0;
-  NEED(GET(in, status));
-  NEED(is(status <= PZ_STOPPED));
-  x->status = (enum pz_status)status;
-  return x->status == PZ_OK ? get_outcome(d, in, x) : GET(in, x->err.message);
+  struct unpacking u = {d, &d->outcome[i], in};
+  return pz_border(read_outcome, &u, NULL);
 }
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-static bool inside(const struct pz_box *b, const struct pz_box *all) {
-  bool in = b->kind == all->kind;
+static bool is_within(const struct pz_box *b, const struct pz_box *outer) {
+  if (b->kind != outer->kind) return false;
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    in = in && b->lo[a] >= all->lo[a] && b->hi[a] <= all->hi[a];
-  return in;
+    if (b->lo[a] < outer->lo[a] || b->hi[a] > outer->hi[a]) return false;
+  return true;
 }
 
 bool pz_outcome_is_of(const struct pz_outcome *x, const struct pz_box *box, bool whole) {
   int64_t chips = 0;
-  bool in = x->status == PZ_OK && (!(x->value > 0) || inside(&x->candidate, box));
-  for (uint32_t k = 0; k < x->boxes.n && in; k++) {
+  if (x->status != PZ_OK) return false;
+  if (x->value > 0 && !is_within(&x->candidate, box)) return false;
+  for (uint32_t k = 0; k < x->boxes.n; k++) {
     const struct pz_box *b = &pz_vec_at(&x->boxes, struct pz_closed_box, k)->box;
-    in = inside(b, box);
+    if (!is_within(b, box)) return false;
     chips += pz_box_chips(b);
   }
-  for (uint32_t k = 0; k < x->children.n && in; k++) {
+  for (uint32_t k = 0; k < x->children.n; k++) {
     const struct pz_open_box *b = pz_vec_at(&x->children, struct pz_open_box, k);
-    in = inside(&b->box, box) && (b->effort == PZ_EFFORT_QUICK || pz_box_is_chip(&b->box));
+    if (!is_within(&b->box, box)) return false;
+    if (b->effort != PZ_EFFORT_QUICK && !pz_box_is_chip(&b->box)) return false;
     chips += pz_box_chips(&b->box);
   }
-  return in && chips == (whole ? pz_box_chips(box) : 0);
+  return chips == (whole ? pz_box_chips(box) : 0);
 }

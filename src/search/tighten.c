@@ -1,3 +1,8 @@
+/* Branch and reduce on one box (Ryoo and Sahinidis, 1996).  pz_box_bound() combines the evaluators' bounds on steps to a
+ * bound on the value.  pz_box_tighten() cuts slabs from the top of an axis if even the smallest chips there violate a
+ * limit (cut_top), and from its bottom if even the best chips there are not above the cutoff (cut_bottom).  More of any
+ * axis is never slower and never smaller, which is why both can bisect.  pz_box_choose_split() and pz_box_greedy() only
+ * guide the search; no proof depends on them. */
 #include "search/tighten.h"
 
 #include <math.h>
@@ -7,63 +12,58 @@
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-static enum pz_status bound_entry(const struct pz_box_task *t, const struct pz_boxed *b,
-                                  uint32_t entry, int level, double enough_s, double *step_s) {
-  const struct pz_search_entry *e = &t->q->entries[entry];
-  return e->by->ops->bound(e->by, t->worker, b, e->model, level, enough_s, step_s, t->err);
+static void set_least_energy(struct pz_call *call, const struct pz_box_task *t,
+                             const struct pz_boxed *b, struct pz_step_cost *steps) {
+  bool needed = pz_objective_needs_energy(t->o);
+  for (uint32_t i = 0; i < t->o->n; i++) {
+    uint32_t m = t->o->models[i];
+    const struct pz_search_entry *e = &t->q->entries[m];
+    bool known = needed && e->by->ops->least_j;
+    steps[m].dynamic_j = known ? e->by->ops->least_j(call, e->by, t->worker, b, e->model) : 0;
+  }
 }
 
-static enum pz_status least_energy(const struct pz_box_task *t, const struct pz_boxed *b,
-                                   struct pz_step_cost *steps) {
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < t->o->n && status == PZ_OK; i++) {
-    const struct pz_search_entry *e = &t->q->entries[t->o->models[i]];
-    double *joules = &steps[t->o->models[i]].dynamic_j;
-    *joules = 0;
-    if (pz_objective_needs_energy(t->o) && e->by->ops->least_j)
-      status = e->by->ops->least_j(e->by, t->worker, b, e->model, joules, t->err);
-  }
-  return status;
-}
-
-enum pz_status pz_box_bound(const struct pz_box_task *t, const struct pz_boxed *b, int level,
-                            struct pz_step_cost *steps, double *bound) {
-  enum pz_status status = least_energy(t, b, steps);
-  for (uint32_t i = 0; i < t->o->n && status == PZ_OK; i++) {
+double pz_box_bound(struct pz_call *call, const struct pz_box_task *t, const struct pz_boxed *b,
+                    int level, struct pz_step_cost *steps) {
+  set_least_energy(call, t, b, steps);
+  for (uint32_t i = 0; i < t->o->n; i++) {
     uint32_t m = t->o->models[i];
-    status = bound_entry(t, b, m, 0, HUGE_VAL, &steps[m].step_s);
+    const struct pz_search_entry *e = &t->q->entries[m];
+    steps[m].step_s = e->by->ops->bound(call, e->by, t->worker, b, e->model, 0, HUGE_VAL);
   }
-  *bound = status == PZ_OK ? pz_objective_value(t->o, steps, &b->least) : HUGE_VAL;
-  for (uint32_t i = 0; i < t->o->n && level && status == PZ_OK && *bound > t->cutoff; i++) {
+  double bound = pz_objective_value(t->o, steps, &b->least);
+  for (uint32_t i = 0; i < t->o->n && level && bound > t->cutoff; i++) {
     uint32_t m = t->o->models[i];
-    double step_s = 0, enough_s = pz_objective_limit_s(t->o, steps, &b->least, m, t->cutoff);
-    if (!t->q->entries[m].by->ops->cheap) continue; /* level 0 is all there is */
-    status = bound_entry(t, b, m, level, enough_s, &step_s);
+    const struct pz_search_entry *e = &t->q->entries[m];
+    if (!e->by->ops->has_cheap_bounds) continue; /* it has level 0 only */
+    double enough_s = pz_objective_limit_s(t->o, steps, &b->least, m, t->cutoff);
+    double step_s = e->by->ops->bound(call, e->by, t->worker, b, e->model, level, enough_s);
     steps[m].step_s = pz_fmax(steps[m].step_s, step_s);
-    *bound = pz_objective_value(t->o, steps, &b->least);
+    bound = pz_objective_value(t->o, steps, &b->least);
   }
-  return status;
+  return bound;
 }
 
-/* Of level 0. */
-static enum pz_status floor_of(const struct pz_box_task *t, const struct pz_box *b, double *bound) {
+static double quick_bound(struct pz_call *call, const struct pz_box_task *t,
+                          const struct pz_box *b) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  struct pz_boxed x;
-  pz_boxed_set(t->q->space, b, &x);
-  return pz_box_bound(t, &x, 0, steps, bound);
+  struct pz_boxed boxed;
+  pz_boxed_set(t->q->space, b, &boxed);
+  return pz_box_bound(call, t, &boxed, 0, steps);
 }
 
 /* ---- cutting -------------------------------------------------------------------------------- */
 
-static bool breaks(const struct pz_box_task *t, const struct pz_box *b) {
-  struct pz_boxed x;
-  pz_boxed_set(t->q->space, b, &x);
-  return pz_boxed_breaks(&x, &t->q->limits) != NULL;
+/* Whether all chips of the box violate a limit. */
+static bool is_infeasible(const struct pz_box_task *t, const struct pz_box *b) {
+  struct pz_boxed boxed;
+  pz_boxed_set(t->q->space, b, &boxed);
+  return pz_boxed_breaks(&boxed, &t->q->limits) != NULL;
 }
 
-enum pz_status pz_box_close(const struct pz_box_task *t, const struct pz_closed_box *b) {
-  if (pz_vec_push(t->boxes, b)) return PZ_OK;
-  return pz_fail(t->err, PZ_NO_MEMORY, "out of memory for the boxes");
+void pz_box_close(struct pz_call *call, const struct pz_box_task *t,
+                  const struct pz_closed_box *b) {
+  pz_append(call, t->closed, b);
 }
 
 /* The part of the box from `from` to `to` on an axis. */
@@ -74,13 +74,13 @@ static struct pz_box slab(const struct pz_box *b, enum pz_axis a, int from, int 
   return s;
 }
 
-/* The largest value of an axis with which not even the least of everything else breaks a limit. */
-static int highest(const struct pz_box_task *t, const struct pz_box *b, enum pz_axis a) {
-  int low = b->lo[a], high = b->hi[a]; /* low does not break; above high all do */
+/* The highest index on an axis with which the smallest chip of the rest of the box violates no limit. */
+static int highest_feasible(const struct pz_box_task *t, const struct pz_box *b, enum pz_axis a) {
+  int low = b->lo[a], high = b->hi[a]; /* low is feasible, everything above high is not */
   while (low < high) {
     int middle = (low + high + 1) / 2;
     struct pz_box s = slab(b, a, middle, b->hi[a]);
-    if (breaks(t, &s))
+    if (is_infeasible(t, &s))
       high = middle - 1;
     else
       low = middle;
@@ -88,178 +88,178 @@ static int highest(const struct pz_box_task *t, const struct pz_box *b, enum pz_
   return high;
 }
 
-static enum pz_status cut_top(const struct pz_box_task *t, struct pz_box *b, enum pz_axis a,
-                              bool *changed) {
-  int high = highest(t, b, a);
-  if (high == b->hi[a]) return PZ_OK;
+/* Returns whether a slab was cut off. */
+static bool cut_top(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b,
+                    enum pz_axis a) {
+  int high = highest_feasible(t, b, a);
+  if (high == b->hi[a]) return false;
   struct pz_closed_box top = {slab(b, a, high + 1, b->hi[a]), PZ_BOX_INFEASIBLE, 0, 0};
   b->hi[a] = (uint8_t)high;
-  *changed = true;
-  return pz_box_close(t, &top);
+  pz_box_close(call, t, &top);
+  return true;
 }
 
-/* With the least values of an axis even the most of everything else is not enough. */
-static enum pz_status cut_bottom(const struct pz_box_task *t, struct pz_box *b, enum pz_axis a,
-                                 bool *changed) {
-  int low = b->lo[a], high = b->hi[a]; /* below low none is enough; high may be */
+/* Returns whether a slab was cut off. */
+static bool cut_bottom(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b,
+                       enum pz_axis a) {
+  int low = b->lo[a], high = b->hi[a]; /* everything below low is excluded; high may not be */
   double bound = 0;
   while (low < high) {
     int middle = (low + high) / 2;
     struct pz_box s = slab(b, a, b->lo[a], middle);
-    double most = 0;
-    enum pz_status status = floor_of(t, &s, &most);
-    if (status != PZ_OK) return status;
-    if (most <= t->cutoff) {
+    double slab_bound = quick_bound(call, t, &s);
+    if (slab_bound <= t->cutoff) {
       low = middle + 1;
-      bound = most;
+      bound = slab_bound;
     } else {
       high = middle;
     }
   }
-  if (low == b->lo[a]) return PZ_OK;
+  if (low == b->lo[a]) return false;
   struct pz_closed_box bottom = {slab(b, a, b->lo[a], low - 1), PZ_BOX_BOUND, bound, 0};
   b->lo[a] = (uint8_t)low;
-  *changed = true;
-  return pz_box_close(t, &bottom);
+  pz_box_close(call, t, &bottom);
+  return true;
 }
 
-/* One pass over the axes. */
-static enum pz_status cut(const struct pz_box_task *t, struct pz_box *b, bool *left,
-                          bool *changed) {
-  enum pz_status status = PZ_OK;
-  double most = HUGE_VAL;
-  *changed = *left = false;
-  if (breaks(t, b)) return pz_box_close(t, &(struct pz_closed_box){*b, PZ_BOX_INFEASIBLE, 0, 0});
-  if (t->cheap) status = floor_of(t, b, &most);
-  if (status == PZ_OK && most <= t->cutoff)
-    return pz_box_close(t, &(struct pz_closed_box){*b, PZ_BOX_BOUND, most, 0});
-  for (enum pz_axis a = 0; a < PZ_AXES && status == PZ_OK; a++)
-    if (b->lo[a] < b->hi[a]) status = cut_top(t, b, a, changed);
-  for (enum pz_axis a = 0; t->cheap && a < PZ_AXES && status == PZ_OK; a++)
-    if (b->lo[a] < b->hi[a]) status = cut_bottom(t, b, a, changed);
-  *left = true;
-  return status;
+/* One pass over the axes.  Returns false if nothing remains of the box. */
+static bool cut_all_axes(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b,
+                         bool *changed) {
+  *changed = false;
+  if (is_infeasible(t, b)) {
+    pz_box_close(call, t, &(struct pz_closed_box){*b, PZ_BOX_INFEASIBLE, 0, 0});
+    return false;
+  }
+  double bound = t->cheap_bounds ? quick_bound(call, t, b) : HUGE_VAL;
+  if (bound <= t->cutoff) {
+    pz_box_close(call, t, &(struct pz_closed_box){*b, PZ_BOX_BOUND, bound, 0});
+    return false;
+  }
+  for (enum pz_axis a = 0; a < PZ_AXES; a++)
+    if (b->lo[a] < b->hi[a] && cut_top(call, t, b, a)) *changed = true;
+  for (enum pz_axis a = 0; t->cheap_bounds && a < PZ_AXES; a++)
+    if (b->lo[a] < b->hi[a] && cut_bottom(call, t, b, a)) *changed = true;
+  return true;
 }
 
-enum pz_status pz_box_tighten(const struct pz_box_task *t, struct pz_box *b, bool *left) {
-  bool changed = false;
-  enum pz_status status = cut(t, b, left, &changed);
-  while (status == PZ_OK && changed && *left) status = cut(t, b, left, &changed);
-  return status;
+bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b) {
+  bool changed = true, remains = true;
+  while (changed && remains) remains = cut_all_axes(call, t, b, &changed);
+  return remains;
 }
 
 /* ---- splitting ------------------------------------------------------------------------------ */
 
-/* What the box is worth, about; of some use only after its bound. */
-static enum pz_status estimate_of(const struct pz_box_task *t, const struct pz_box *b,
-                                  double *value) {
+/* Estimates the value of the best chip of a box.  Meaningful only after a bound of level 1 of a box around it. */
+static double estimate_value(struct pz_call *call, const struct pz_box_task *t,
+                             const struct pz_box *b) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  struct pz_boxed x;
-  pz_boxed_set(t->q->space, b, &x);
-  enum pz_status status = least_energy(t, &x, steps);
-  for (uint32_t i = 0; i < t->o->n && status == PZ_OK; i++) {
+  struct pz_boxed boxed;
+  pz_boxed_set(t->q->space, b, &boxed);
+  set_least_energy(call, t, &boxed, steps);
+  for (uint32_t i = 0; i < t->o->n; i++) {
     uint32_t m = t->o->models[i];
     const struct pz_search_entry *e = &t->q->entries[m];
-    status = e->by->ops->estimate(e->by, t->worker, &x, e->model, &steps[m].step_s, t->err);
+    steps[m].step_s = e->by->ops->estimate(call, e->by, t->worker, &boxed, e->model);
   }
-  *value = pz_objective_value(t->o, steps, &x.least);
-  return status;
+  return pz_objective_value(t->o, steps, &boxed.least);
 }
 
-static enum pz_status score_axis(const struct pz_box_task *t, const struct pz_box *b,
-                                 enum pz_axis a, double all, double *score) {
+/* The value that both halves lose, the lesser half most of all: smaller is better. */
+static double score_split(struct pz_call *call, const struct pz_box_task *t, const struct pz_box *b,
+                          enum pz_axis a, double whole_value) {
   int middle = (b->lo[a] + b->hi[a]) / 2;
   struct pz_box low = slab(b, a, b->lo[a], middle), high = slab(b, a, middle + 1, b->hi[a]);
-  double x = 0, y = 0;
-  if (!breaks(t, &high))
-    for (enum pz_axis k = 0; k < PZ_AXES; k++) high.hi[k] = (uint8_t)highest(t, &high, k);
-  enum pz_status status = estimate_of(t, &low, &x);
-  if (status == PZ_OK) status = estimate_of(t, &high, &y);
-  x /= all;
-  y /= all;
-  *score = x * y * pz_fmax(x, y) * pz_fmax(x, y); /* what both lose, most of all the lesser */
-  return status;
+  if (!is_infeasible(t, &high))
+    for (enum pz_axis k = 0; k < PZ_AXES; k++) high.hi[k] = (uint8_t)highest_feasible(t, &high, k);
+  double x = estimate_value(call, t, &low);
+  double y = estimate_value(call, t, &high);
+  x /= whole_value;
+  y /= whole_value;
+  return x * y * pz_fmax(x, y) * pz_fmax(x, y);
 }
 
-/* The axis on which the highest value is most times the lowest. */
-static enum pz_axis widest(const struct pz_space *s, const struct pz_box *b) {
-  enum pz_axis best = PZ_AXES;
-  double most = 0;
+/* The axis with the largest ratio of its highest to its lowest value. */
+static enum pz_axis widest_axis(const struct pz_space *s, const struct pz_box *b) {
+  enum pz_axis widest = PZ_AXES;
+  double largest = 0;
   for (enum pz_axis a = 0; a < PZ_AXES; a++) {
     if (b->lo[a] == b->hi[a]) continue;
     double ratio = (double)s->value[a][b->hi[a]] / (double)s->value[a][b->lo[a]];
-    if (ratio > most) most = ratio, best = a;
+    if (ratio > largest) {
+      largest = ratio;
+      widest = a;
+    }
   }
-  return best;
+  return widest;
 }
 
-enum pz_status pz_box_split_axis(const struct pz_box_task *t, const struct pz_box *b,
-                                 enum pz_axis *axis, uint8_t *at) {
-  enum pz_status status = PZ_OK;
-  double all = 0, least = HUGE_VAL;
-  *axis = PZ_AXES;
-  if (t->cheap) status = estimate_of(t, b, &all);
-  for (enum pz_axis a = 0; t->cheap && a < PZ_AXES && status == PZ_OK; a++) {
-    double score = 0;
-    if (b->lo[a] == b->hi[a]) continue;
-    status = score_axis(t, b, a, all, &score);
-    if (*axis != PZ_AXES && score >= least) continue;
-    *axis = a;
-    least = score;
+struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *t,
+                                        const struct pz_box *b) {
+  enum pz_axis axis = PZ_AXES;
+  if (t->cheap_bounds) {
+    double whole_value = estimate_value(call, t, b), least = HUGE_VAL;
+    for (enum pz_axis a = 0; a < PZ_AXES; a++) {
+      if (b->lo[a] == b->hi[a]) continue;
+      double score = score_split(call, t, b, a, whole_value);
+      if (axis != PZ_AXES && score >= least) continue;
+      axis = a;
+      least = score;
+    }
+  } else {
+    axis = widest_axis(t->q->space, b);
   }
-  if (!t->cheap) *axis = widest(t->q->space, b);
-  *at = (uint8_t)((b->lo[*axis] + b->hi[*axis]) / 2);
-  return status;
+  return (struct pz_box_split){axis, (uint8_t)((b->lo[axis] + b->hi[axis]) / 2)};
 }
 
-/* ---- good chips ----------------------------------------------------------------------------- */
+/* ---- a greedy chip -------------------------------------------------------------------------- */
 
-/* The largest part of a limit that a chip takes. */
-static double used(const struct pz_limits *l, const struct pz_taken *t) {
+/* The largest part of a limit that a chip uses. */
+static double used_part(const struct pz_limits *l, const struct pz_taken *t) {
   double most = 0;
   if (l->mm2 > 0) most = pz_fmax(most, t->mm2 / l->mm2);
   if (l->watts > 0) most = pz_fmax(most, t->watts / l->watts);
   return l->dollars > 0 ? pz_fmax(most, t->dollars / l->dollars) : most;
 }
 
-/* One more of an axis: what it gains for what it costs; not above 0 where it breaks a limit. */
-static enum pz_status gain_of(const struct pz_box_task *t, const struct pz_box *chip,
-                              enum pz_axis a, double now, double before, double *gain) {
+/* The gain in value, per part of the limits, of the next higher value on an axis.  0 if a limit is violated there. */
+static double gain_of_axis(struct pz_call *call, const struct pz_box_task *t,
+                           const struct pz_box *chip, enum pz_axis a, double value_now,
+                           double part_now) {
   struct pz_box more = *chip;
-  struct pz_boxed x;
+  struct pz_boxed boxed;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  double then = 0;
-  more.lo[a] = ++more.hi[a];
-  *gain = 0;
-  pz_boxed_set(t->q->space, &more, &x);
-  if (pz_boxed_breaks(&x, &t->q->limits)) return PZ_OK;
-  enum pz_status status = pz_box_bound(t, &x, 0, steps, &then);
-  double cost = pz_fmax(used(&t->q->limits, &x.least) - before, 1e-6);
-  *gain = (log(then + 1e-300) - log(now + 1e-300) + 1e-9) / cost;
-  return status;
+  more.hi[a]++;
+  more.lo[a] = more.hi[a];
+  pz_boxed_set(t->q->space, &more, &boxed);
+  if (pz_boxed_breaks(&boxed, &t->q->limits)) return 0;
+  double value = pz_box_bound(call, t, &boxed, 0, steps);
+  double cost = pz_fmax(used_part(&t->q->limits, &boxed.least) - part_now, 1e-6);
+  return (log(value + 1e-300) - log(value_now + 1e-300) + 1e-9) / cost;
 }
 
-enum pz_status pz_box_greedy(const struct pz_box_task *t, const struct pz_box *b,
-                             struct pz_point *out) {
+struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *t,
+                              const struct pz_box *b) {
   struct pz_box chip = *b;
-  enum pz_status status = PZ_OK;
   memcpy(chip.hi, chip.lo, sizeof chip.hi);
-  for (enum pz_axis best = 0; best != PZ_AXES && status == PZ_OK;) {
-    struct pz_boxed x;
+  for (;;) {
+    struct pz_boxed boxed;
     struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-    double now = 0, gain = 0;
-    best = PZ_AXES;
-    pz_boxed_set(t->q->space, &chip, &x);
-    status = pz_box_bound(t, &x, 0, steps, &now);
-    double before = used(&t->q->limits, &x.least);
-    for (enum pz_axis a = 0; a < PZ_AXES && status == PZ_OK; a++) {
-      double g = 0;
+    enum pz_axis best = PZ_AXES;
+    double best_gain = 0;
+    pz_boxed_set(t->q->space, &chip, &boxed);
+    double value = pz_box_bound(call, t, &boxed, 0, steps);
+    double part = used_part(&t->q->limits, &boxed.least);
+    for (enum pz_axis a = 0; a < PZ_AXES; a++) {
       if (chip.hi[a] == b->hi[a]) continue;
-      status = gain_of(t, &chip, a, now, before, &g);
-      if (g > gain) gain = g, best = a;
+      double gain = gain_of_axis(call, t, &chip, a, value, part);
+      if (gain > best_gain) {
+        best_gain = gain;
+        best = a;
+      }
     }
-    if (best != PZ_AXES) chip.lo[best] = ++chip.hi[best];
+    if (best == PZ_AXES) return pz_box_point(&chip);
+    chip.hi[best]++;
+    chip.lo[best] = chip.hi[best];
   }
-  *out = pz_box_point(&chip);
-  return status;
 }

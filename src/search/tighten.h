@@ -1,43 +1,43 @@
-/* Parts of a box that cannot hold the best chip are cut off; what is left is split. */
+/* Operations on one box: bounds, cutting off parts that cannot contain the best chip, splitting, and a greedy chip. */
 #ifndef PZ_SEARCH_TIGHTEN_H
 #define PZ_SEARCH_TIGHTEN_H
 
 #include "core/vec.h"
 #include "search/question.h"
 
-/* One box in the hands of one thread. */
+/* The processing of one box by one thread. */
 struct pz_box_task {
   const struct pz_search_question *q;
   const struct pz_objective *o;
   unsigned worker;
-  bool cheap;           /* bounds of level 0 may be asked for often */
-  double cutoff;        /* a value that is not above it does not matter */
-  struct pz_vec *boxes; /* closed ones: struct pz_closed_box */
-  struct pz_error *err;
+  bool cheap_bounds;     /* see struct pz_evaluator_ops */
+  double cutoff;         /* chips are of interest only if their value is above it */
+  struct pz_vec *closed; /* struct pz_closed_box */
 };
 
-/* An upper bound on what chips of the box are worth, and the lower bounds on steps (by entry) that it follows from: of level
- * 0, and of level 1, with which it ends at the cutoff or below it. */
-PZ_NODISCARD enum pz_status pz_box_bound(const struct pz_box_task *t, const struct pz_boxed *b,
-                                         int level, struct pz_step_cost *steps, double *bound);
+/* Returns an upper bound on the value of every chip of the box; *steps receives the lower bounds on steps, indexed by
+ * entry, that it follows from.  Level 1 is tighter than level 0, and ends as soon as the bound is not above the cutoff. */
+double pz_box_bound(struct pz_call *call, const struct pz_box_task *t, const struct pz_boxed *b,
+                    int level, struct pz_step_cost *steps);
 
-/* Close a box. */
-PZ_NODISCARD enum pz_status pz_box_close(const struct pz_box_task *t,
-                                         const struct pz_closed_box *b);
+void pz_box_close(struct pz_call *call, const struct pz_box_task *t, const struct pz_closed_box *b);
 
-/* Close slabs of the box by limits and, where they are cheap, bounds until nothing changes.  *left: false where nothing is
- * left. */
-PZ_NODISCARD enum pz_status pz_box_tighten(const struct pz_box_task *t, struct pz_box *b,
-                                           bool *left);
+/* Closes slabs of the box by limits and, if they are cheap, by bounds, until nothing changes.  Returns false if nothing
+ * remains of the box. */
+bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b);
 
-/* Where to split a box of more than one chip: [lo, *at] and [*at + 1, hi] of the axis whose halves are worth least; where
- * nothing is known of that, of the widest. */
-PZ_NODISCARD enum pz_status pz_box_split_axis(const struct pz_box_task *t, const struct pz_box *b,
-                                              enum pz_axis *axis, uint8_t *at);
+/* Where to split a box of more than one chip: into [lo, at] and [at + 1, hi] of the axis whose halves have the least
+ * estimated values; without estimates, of the widest axis. */
+struct pz_box_split {
+  enum pz_axis axis;
+  uint8_t at;
+};
+struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *t,
+                                        const struct pz_box *b);
 
-/* Take from the box its chip that takes all it can: from the smallest upward, whatever gains most for its part of the
+/* A good chip of the box: beginning with the smallest, repeatedly raises the axis that gains most for its share of the
  * limits. */
-PZ_NODISCARD enum pz_status pz_box_greedy(const struct pz_box_task *t, const struct pz_box *b,
-                                          struct pz_point *chip);
+struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *t,
+                              const struct pz_box *b);
 
 #endif

@@ -1,3 +1,5 @@
+/* Boxes of chips.  pz_boxed_set() adds the smallest and the largest chip, between which all costs of the box's chips are,
+ * because more of any axis never costs less. */
 #include "space/box.h"
 
 #include <string.h>
@@ -19,9 +21,10 @@ int64_t pz_box_chips(const struct pz_box *b) {
 bool pz_box_is_chip(const struct pz_box *b) { return memcmp(b->lo, b->hi, sizeof b->lo) == 0; }
 
 bool pz_box_has(const struct pz_box *b, const struct pz_point *p) {
-  bool has = b->kind == p->kind;
-  for (int i = 0; i < PZ_AXES; i++) has = has && b->lo[i] <= p->at[i] && p->at[i] <= b->hi[i];
-  return has;
+  if (b->kind != p->kind) return false;
+  for (enum pz_axis a = 0; a < PZ_AXES; a++)
+    if (p->at[a] < b->lo[a] || p->at[a] > b->hi[a]) return false;
+  return true;
 }
 
 struct pz_box pz_box_of(const struct pz_point *p) {
@@ -49,7 +52,7 @@ void pz_boxed_set(const struct pz_space *s, const struct pz_box *b, struct pz_bo
   } else {
     pz_space_chip(s, &hi, &out->hi);
     out->most = pz_chip_taken(&out->hi);
-    out->hi.static_mm2 = out->least.mm2; /* that no chip of the box has less of */
+    out->hi.static_mm2 = out->least.mm2; /* the static power of no chip of the box is below this */
     out->hi.bounds_others = true;
   }
 }

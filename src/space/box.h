@@ -1,4 +1,4 @@
-/* A box of chips: of one technology, array and HBM generation, from a lowest to a highest value on every axis. */
+/* A box of chips: all of one kind (technology, array and HBM generation), from a lowest to a highest value on each axis. */
 #ifndef PZ_SPACE_BOX_H
 #define PZ_SPACE_BOX_H
 
@@ -6,16 +6,16 @@
 
 struct pz_box {
   uint32_t kind;
-  uint8_t lo[PZ_AXES], hi[PZ_AXES]; /* both inclusive */
+  uint8_t lo[PZ_AXES], hi[PZ_AXES]; /* indices of values, both inclusive */
 };
 
-/* How a box left a search. */
+/* Why a search closed a box. */
 enum pz_box_end {
-  PZ_BOX_INFEASIBLE, /* every chip breaks a limit */
-  PZ_BOX_BOUND,      /* none is better than the best known by more than the gap */
-  PZ_BOX_PARTLY,     /* the same of one chip, after some of its models were evaluated */
-  PZ_BOX_EVALUATED,  /* one chip, every model */
-  PZ_BOX_OPEN,       /* it did not: the search ended before */
+  PZ_BOX_INFEASIBLE, /* every chip violates a limit */
+  PZ_BOX_BOUND,      /* no chip is better than the best known one by more than the gap */
+  PZ_BOX_PARTLY, /* one chip that cannot win, which followed from evaluating some of its models */
+  PZ_BOX_EVALUATED, /* one chip, evaluated with every model */
+  PZ_BOX_OPEN,      /* not closed: the search ended before */
   PZ_BOX_ENDS
 };
 extern const char *const pz_box_end_names[]; /* ends with NULL */
@@ -24,8 +24,8 @@ extern const char *const pz_box_end_names[]; /* ends with NULL */
 struct pz_closed_box {
   struct pz_box box;
   enum pz_box_end end;
-  double bound; /* no chip of it is worth more */
-  double value; /* of a chip that was evaluated; else 0 */
+  double bound; /* no chip of the box has a higher value */
+  double value; /* of an evaluated chip, otherwise 0 */
 };
 
 /* All chips of one kind. */
@@ -35,10 +35,10 @@ int64_t pz_box_chips(const struct pz_box *b);
 bool pz_box_is_chip(const struct pz_box *b);
 bool pz_box_has(const struct pz_box *b, const struct pz_point *p);
 struct pz_box pz_box_of(const struct pz_point *p);
-/* Its first chip, which a box of one has. */
+/* The first chip of a box, which is the only one of a box with one chip. */
 struct pz_point pz_box_point(const struct pz_box *b);
 
-/* A box with its smallest and its largest chip and what these take. */
+/* A box with its smallest and its largest chip, and their costs. */
 struct pz_boxed {
   struct pz_box box;
   struct pz_chip lo, hi;
@@ -47,10 +47,10 @@ struct pz_boxed {
 
 void pz_boxed_set(const struct pz_space *s, const struct pz_box *b, struct pz_boxed *out);
 
-/* The first limit that all of its chips break; NULL: none. */
+/* The first limit that every chip of the box violates; NULL: none. */
 const char *pz_boxed_breaks(const struct pz_boxed *x, const struct pz_limits *l);
 
-/* Is every chip of the space in exactly one box?  The list is put into another order. */
+/* Whether every chip of the space is in exactly one box.  The list is reordered. */
 bool pz_boxes_cover(const struct pz_space *s, struct pz_closed_box *list, uint32_t n);
 
 #endif

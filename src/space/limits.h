@@ -1,4 +1,4 @@
-/* What a chip takes of area, power, money and edge, and may take. */
+/* Costs of a chip (area, power, money, die edge), and limits on them. */
 #ifndef PZ_SPACE_LIMITS_H
 #define PZ_SPACE_LIMITS_H
 
@@ -7,41 +7,45 @@
 /* 0: no limit. */
 struct pz_limits {
   double mm2, watts, dollars;
-  double least_mm2; /* of chips with several cores of both kinds */
+  double least_mm2; /* the least area of chips with several cores of both kinds */
 };
 
-/* What a chip takes.  More of any axis of a space never makes one smaller. */
+/* The costs of a chip.  More of any axis of a space never lowers one. */
 struct pz_taken {
   double mm2, watts, dollars;
+  double least_watts; /* at rest; equal to watts if the clock is never lowered */
+  double static_watts;
+  double edge_mm, edge_room_mm; /* die edge that the interfaces need, and that the dies have */
+  double owner_dollars;         /* chip, its part of server and network, and energy over its life */
   double
-      least_watts; /* it cannot take less: at rest; the same as watts where nothing lowers the clock */
-  double static_watts;          /* whatever it does */
-  double edge_mm, edge_room_mm; /* of its dies: needed, there */
-  double owner_dollars;         /* chip, its part of server and network, energy of its life */
-  double voltage2; /* the least at work, over that at its node's reference clock, squared */
-  bool several;    /* cores of both kinds */
+      voltage2; /* the least squared voltage at work, relative to that of the node's reference clock */
+  bool several; /* several cores of both kinds */
 };
 
 struct pz_taken pz_chip_taken(const struct pz_chip *c);
 
-/* The first limit that every chip between two breaks, the smallest and the largest of which take this; NULL: none. */
+/* The first limit that every chip between a smallest and a largest one, with these costs, violates; NULL: none. */
 const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *least,
                              const struct pz_taken *most);
 
-/* Of each limit that chips break, what the one nearest to it takes; all 0 at first. */
+/* For each limit, the smallest violation of all chips that were added.  Zero to begin with. */
 enum { PZ_EXCESSES = 5 };
 struct pz_excess {
   double taken[PZ_EXCESSES], limit[PZ_EXCESSES];
 };
 void pz_excess_add(struct pz_excess *x, const struct pz_limits *l, const struct pz_taken *least,
                    const struct pz_taken *most);
-/* "30 mm2 of at most 20, 45 W of at most 40" into buf.  Returns buf. */
+/* Writes "30 mm2 of at most 20, 45 W of at most 40" into buf, and returns it. */
 char *pz_excess_text(const struct pz_excess *x, char *buf, size_t size);
 
-/* Limits that are not set yet (0) become those of a budget: a number of mm2, or a chip's area and, where its technology has
- * them, peak watts and dollars.  Without a budget (NULL) and any limit, the base chip's area is one.  least_mm2 follows.
- * PZ_BAD_USE where the budget is of another technology than the space, and `node` (NULL: none) was not chosen: the message
- * says what to write. */
+/* Sets the limits that are 0 from a budget: a number of mm2, or a chip, with its area and, if its technology has them, its
+ * peak watts and its dollars.  Without a budget (NULL) and any limit, the area is limited to the base chip's.  Then sets
+ * least_mm2.  Raises PZ_BAD_USE if the budget is of another technology than the space and `node` (NULL: none) was not
+ * chosen; the message says what to write. */
+void pz_limits_apply_budget(struct pz_call *call, const struct pz_space *s, const char *budget,
+                            const char *node, struct pz_limits *limits);
+
+/* ---- for callers that return a status ---- */
 PZ_NODISCARD enum pz_status pz_limits_complete(const struct pz_space *s, const char *budget,
                                                const char *node, struct pz_limits *limits,
                                                struct pz_error *err);

@@ -1,3 +1,8 @@
+/* Design spaces: reading and writing their files, and the chips of their points.
+ *
+ * pz_space_read() reads axes (read_axis), then kinds (read_nodes, read_hbm, read_arrays), and fills what is left out from
+ * the base chip.  pz_space_chip() turns a point into a chip: the base chip resized, or a plain chip, with the values of
+ * the axes. */
 #include "space/space.h"
 
 #include <stdio.h>
@@ -12,8 +17,8 @@
 #include "core/num.h"
 #include "core/text.h"
 
-/* JEDEC rates of a stack of 1,024 data lines at 3.6 Gb/s (JESD235D), 6.4 (JESD238) and, HBM3E as B200 runs it, 7.8; and
- * bytes as products have them: A100 80 GB, H100, B200. */
+/* A stack has 1,024 data lines, at 3.6 Gb/s (JEDEC JESD235D), 6.4 Gb/s (JESD238), and 7.8 Gb/s (HBM3E, as B200 runs it).
+ * Its bytes are those of products: A100 80 GB, H100 and B200. */
 const struct pz_hbm_generation pz_hbm_generations[PZ_HBM_GENERATIONS] = {
     {"hbm2e", 460e9, INT64_C(16) << 30},
     {"hbm3", 819e9, INT64_C(16) << 30},
@@ -23,9 +28,9 @@ const struct pz_hbm_generation pz_hbm_generations[PZ_HBM_GENERATIONS] = {
 #define AXIS(name, most, unit, about)                                                              \
   { name, "axes." name "|" name, most, unit, about }
 static const struct axis {
-  const char *name, *key; /* in files: in "axes", or beside it */
+  const char *name, *key; /* the key in files: in "axes", or beside it */
   int32_t most;
-  const char *unit, *about; /* as of struct pz_key */
+  const char *unit, *about; /* see struct pz_key */
 } axes[PZ_AXES] = {
     AXIS("tensor_cores", 1 << 20, "", "Tensor cores"),
     AXIS("local_kib", 1 << 20, "KiB", "Buffer of one tensor core"),
@@ -41,9 +46,9 @@ static const struct axis {
 
 const char *pz_axis_name(enum pz_axis a) { return (size_t)a < PZ_AXES ? axes[a].name : NULL; }
 
-/* ---- reading: axes -------------------------------------------------------------------------- */
+/* ---- reading axes --------------------------------------------------------------------------- */
 
-/* Increasing integers, in the order in which they are added. */
+/* Increasing integers from 1 to `most`. */
 struct values {
   int32_t *list;
   int n;
@@ -51,9 +56,10 @@ struct values {
 };
 
 static bool add_value(struct values *v, int64_t x) {
-  if (v->n == PZ_SPACE_MOST_VALUES || x < (v->n ? v->list[v->n - 1] + 1 : 1) || x > v->most)
-    return false;
-  v->list[v->n++] = (int32_t)x;
+  int64_t least = v->n ? v->list[v->n - 1] + 1 : 1;
+  if (v->n == PZ_SPACE_MOST_VALUES || x < least || x > v->most) return false;
+  v->list[v->n] = (int32_t)x;
+  v->n++;
   return true;
 }
 
@@ -73,53 +79,51 @@ static bool read_range(const json_t *range, struct values *v) {
 }
 
 static bool read_list(const json_t *list, struct values *v) {
-  const json_t *item;
-  size_t i;
-  if (!json_is_array(list) || !json_array_size(list)) return false;
-  json_array_foreach((json_t *)(uintptr_t)list, i,
-                     item) if (!json_is_integer(item) ||
-                               !add_value(v, json_integer_value(item))) return false;
-  return true;
+  size_t n = json_array_size(list); /* 0 if it is not an array */
+  for (size_t i = 0; i < n; i++) {
+    const json_t *item = json_array_get(list, i);
+    if (!json_is_integer(item) || !add_value(v, json_integer_value(item))) return false;
+  }
+  return n > 0;
 }
 
 static void read_values(struct pz_fields *f, const char *key, const json_t *json,
                         struct values *v) {
   char accepted[160];
-  if (json_is_object(json) ? read_range(json, v) : read_list(json, v)) return;
+  bool valid = json_is_object(json) ? read_range(json, v) : read_list(json, v);
+  if (valid) return;
   snprintf(accepted, sizeof accepted,
            "1 to %d increasing integers from 1 to %d, or {\"from\", \"to\", \"step\"}",
            PZ_SPACE_MOST_VALUES, v->most);
   pz_fields_refuse(f, key, accepted);
 }
 
-static void set_only(struct pz_space *s, enum pz_axis a, int32_t value) {
+static void set_only_value(struct pz_space *s, enum pz_axis a, int32_t value) {
   s->n[a] = 1;
   s->value[a][0] = value;
 }
 
+/* With a base, an axis may be left out, and lanes may be as many as the array has columns: either by the word "columns",
+ * or, if the axes are beside the other keys, by leaving them out. */
 static void read_axis(struct pz_fields *f, struct pz_space *s, enum pz_axis a) {
   const json_t *json = pz_fields_value(f, axes[a].key);
   const char *word = json_string_value(json);
-  bool lanes = s->has_base && a == PZ_AXIS_LANES;
-  bool listed = !json_object_get(f->root, "axes");
-  struct values v = {s->value[a], 0, axes[a].most};
-  if (lanes && (json ? word && strcmp(word, "columns") == 0 : listed))
-    set_only(s, a, PZ_SPACE_AS_COLUMNS);
-  else if (s->has_base && !json)
-    set_only(s, a, PZ_SPACE_OF_BASE);
-  else {
+  bool lanes_of_base = s->has_base && a == PZ_AXIS_LANES;
+  bool is_columns = json ? word && strcmp(word, "columns") == 0 : !json_object_get(f->root, "axes");
+  if (lanes_of_base && is_columns) {
+    set_only_value(s, a, PZ_SPACE_AS_COLUMNS);
+  } else if (s->has_base && !json) {
+    set_only_value(s, a, PZ_SPACE_OF_BASE);
+  } else {
+    struct values v = {s->value[a], 0, axes[a].most};
     read_values(f, axes[a].key, json, &v);
     s->n[a] = v.n;
   }
 }
 
-/* ---- reading: kinds ------------------------------------------------------------------------- */
+/* ---- reading kinds -------------------------------------------------------------------------- */
 
-/* A text of a list; NULL where it is none. */
-static const char *text_at(const json_t *list, size_t i) {
-  return json_string_value(json_array_get(list, i));
-}
-
+/* The three functions below return false for a text that is unknown or given twice. */
 static bool add_node(struct pz_space *s, const char *name) {
   for (enum pz_tech t = 0; name && t < PZ_TECHS; t++) {
     if (strcmp(pz_tech_at(t)->name, name) != 0) continue;
@@ -132,12 +136,13 @@ static bool add_node(struct pz_space *s, const char *name) {
 }
 
 static bool add_array(struct pz_space *s, const char *text) {
+  enum { LARGEST = 1 << 14 };
   char *end;
   if (!text || *text < '1' || *text > '9' || s->n_arrays == PZ_SPACE_MOST_ARRAYS) return false;
   int64_t rows = strtol(text, &end, 10);
   if (*end != 'x' || end[1] < '1' || end[1] > '9') return false;
   int64_t cols = strtol(end + 1, &end, 10);
-  if (*end || rows > 1 << 14 || cols > 1 << 14) return false;
+  if (*end || rows > LARGEST || cols > LARGEST) return false;
   for (int i = 0; i < s->n_arrays; i++)
     if (s->array[i].rows == rows && s->array[i].cols == cols) return false;
   s->array[s->n_arrays++] = (struct pz_array_shape){rows, cols};
@@ -155,26 +160,28 @@ static bool add_hbm(struct pz_space *s, const char *name) {
   return false;
 }
 
-/* With a base a list may be absent. */
+/* Reads a list of texts with one of these functions.  With a base, the list may be left out. */
 static void read_texts(struct pz_fields *f, const char *key, const char *accepted,
                        struct pz_space *s, bool (*add)(struct pz_space *, const char *)) {
   const json_t *list = pz_fields_value(f, key);
   if (s->has_base && !list) return;
   size_t n = json_array_size(list);
-  bool good = n > 0 && n <= PZ_SPACE_MOST_ARRAYS;
-  for (size_t i = 0; i < n && good; i++) good = add(s, text_at(list, i));
-  if (!good) pz_fields_refuse(f, key, accepted);
+  bool valid = n > 0 && n <= PZ_SPACE_MOST_ARRAYS;
+  for (size_t i = 0; i < n && valid; i++)
+    valid = add(s, json_string_value(json_array_get(list, i)));
+  if (!valid) pz_fields_refuse(f, key, accepted);
 }
 
-/* So that a step from one array to the next is a small one. */
-static int by_units(const void *a, const void *b) {
+/* Arrays are sorted by their number of units, so that a step from one to the next is small. */
+static int compare_arrays(const void *a, const void *b) {
   const struct pz_array_shape *x = a, *y = b;
-  int64_t m = x->rows * x->cols, n = y->rows * y->cols;
-  return m != n ? (m > n) - (m < n) : (x->rows > y->rows) - (x->rows < y->rows);
+  int64_t x_units = x->rows * x->cols, y_units = y->rows * y->cols;
+  if (x_units != y_units) return (x_units > y_units) - (x_units < y_units);
+  return (x->rows > y->rows) - (x->rows < y->rows);
 }
 
-/* Axes "rows" and "cols": all products of them.  False: there are none. */
-static bool read_products(struct pz_fields *f, struct pz_space *s) {
+/* Reads the axes "rows" and "cols", all products of which are arrays.  Returns false if there are none. */
+static bool read_array_products(struct pz_fields *f, struct pz_space *s) {
   static const char rows_key[] = "axes.rows|rows", cols_key[] = "axes.cols|cols";
   const json_t *rows_json = pz_fields_value(f, rows_key), *cols_json = pz_fields_value(f, cols_key);
   int32_t row_list[PZ_SPACE_MOST_VALUES], col_list[PZ_SPACE_MOST_VALUES];
@@ -182,67 +189,23 @@ static bool read_products(struct pz_fields *f, struct pz_space *s) {
   if (!rows_json && !cols_json) return false;
   read_values(f, rows_key, rows_json, &rows);
   read_values(f, cols_key, cols_json, &cols);
-  if (rows.n * cols.n > PZ_SPACE_MOST_ARRAYS)
+  if (rows.n * cols.n > PZ_SPACE_MOST_ARRAYS) {
     pz_fields_refuse(f, rows_key, "at most 256 products of rows and cols");
-  else
-    for (int r = 0; r < rows.n; r++)
-      for (int c = 0; c < cols.n; c++)
-        s->array[s->n_arrays++] = (struct pz_array_shape){rows.list[r], cols.list[c]};
-  qsort(s->array, (size_t)s->n_arrays, sizeof *s->array, by_units);
+    return true;
+  }
+  for (int r = 0; r < rows.n; r++)
+    for (int c = 0; c < cols.n; c++)
+      s->array[s->n_arrays++] = (struct pz_array_shape){rows.list[r], cols.list[c]};
+  qsort(s->array, (size_t)s->n_arrays, sizeof *s->array, compare_arrays);
   return true;
 }
 
-static void read_kinds(struct pz_fields *f, struct pz_space *s) {
-  char names[80], accepted[160];
-  snprintf(accepted, sizeof accepted, "a list of different ones of %s",
-           pz_text_join(names, sizeof names, pz_tech_name_at, NULL));
-  read_texts(f, "nodes", accepted, s, add_node);
-  read_texts(f, "hbm", "a list of different ones of hbm2e, hbm3, hbm3e", s, add_hbm);
-  if (!read_products(f, s))
-    read_texts(f, "arrays", "a list of different shapes like \"64x128\", rows x columns", s,
-               add_array);
-}
+/* ---- reading files -------------------------------------------------------------------------- */
 
-static void fill_from_base(struct pz_space *s) {
-  if (!s->n_nodes) s->node[s->n_nodes++] = s->base.tech;
-  if (!s->n_arrays)
-    s->array[s->n_arrays++] = (struct pz_array_shape){s->base.tensor.rows, s->base.tensor.cols};
-  if (!s->n_hbm) s->hbm[s->n_hbm++] = PZ_SPACE_OF_BASE;
-}
-
-/* ---- reading: the whole --------------------------------------------------------------------- */
-
-static enum pz_status check_size(const char *name, const struct pz_space *s, struct pz_error *err) {
-  double n = pz_space_kinds(s);
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= s->n[a];
-  if (n <= 0x1p62) return PZ_OK;
-  return pz_fail(err, PZ_LIMIT, "%s: %.3g chips; accepted: at most 2^62", name, n);
-}
-
-/* Has every array a buffer that holds a tile of it? */
-static enum pz_status check_buffers(const char *name, const struct pz_space *s,
-                                    struct pz_error *err) {
-  struct pz_point p = {0};
-  struct pz_chip c;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) p.at[a] = (uint8_t)(s->n[a] - 1);
-  for (uint32_t k = 0; k < pz_space_kinds(s); k++) {
-    p.kind = k;
-    pz_space_chip(s, &p, &c);
-    int64_t local = pz_chip_least_local_bytes(&c), glb = pz_chip_least_glb_bytes(&c);
-    if (c.tensor.local_bytes < local || c.glb_bytes < glb)
-      return pz_fail(
-          err, PZ_BAD_INPUT,
-          "%s: no buffer of the space holds a tile of an array of %lld x %lld; accepted: "
-          "local_kib of %lld and glb_mib of %lld or more",
-          name, (long long)c.tensor.rows, (long long)c.tensor.cols,
-          (long long)pz_ceil_div(local, 1 << 10), (long long)pz_ceil_div(glb, 1 << 20));
-  }
-  return PZ_OK;
-}
-
-/* What is no axis.  The base is read when all else is known to be good. */
-static void read_space(struct pz_fields *f, struct pz_space *s) {
-  static const char *const words[] = {"sources"};
+/* Reads everything but the base chip, which is read only when the rest is valid. */
+static void read_space_fields(struct pz_fields *f, struct pz_space *s) {
+  static const char *const ignored[] = {"sources"};
+  char names[80], nodes_accepted[160];
   json_t *axes_given = json_object_get(f->root, "axes"), *value;
   const char *key;
   if (axes_given && !json_is_object(axes_given)) pz_fields_refuse(f, "axes", "an object of axes");
@@ -252,68 +215,90 @@ static void read_space(struct pz_fields *f, struct pz_space *s) {
   }
   pz_text_plain(pz_text_copy(s->name, sizeof s->name, pz_fields_text_or(f, "name", f->name)));
   pz_text_copy(s->about, sizeof s->about, pz_fields_text_or(f, "about", ""));
-  /* a file with its axes on the top level has one in any case */
+  /* A file with its axes beside the other keys always has a base. */
   s->has_base = pz_fields_value(f, "base") || json_object_get(f->root, "tensor_cores");
   s->least_part = pz_fields_real_or(f, "least_part", 0, 1, 0);
-  read_kinds(f, s);
+  snprintf(nodes_accepted, sizeof nodes_accepted, "a list of different ones of %s",
+           pz_text_join(names, sizeof names, pz_tech_name_at, NULL));
+  read_texts(f, "nodes", nodes_accepted, s, add_node);
+  read_texts(f, "hbm", "a list of different ones of hbm2e, hbm3, hbm3e", s, add_hbm);
+  if (!read_array_products(f, s))
+    read_texts(f, "arrays", "a list of different shapes like \"64x128\", rows x columns", s,
+               add_array);
   for (enum pz_axis a = 0; a < PZ_AXES; a++) read_axis(f, s, a);
-  pz_fields_allow(f, words, sizeof words / sizeof *words);
+  pz_fields_allow(f, ignored, sizeof ignored / sizeof *ignored);
 }
 
-static enum pz_status read_root(const char *name, const json_t *root, struct pz_space *s,
-                                struct pz_error *err) {
-  struct pz_fields f = {.name = name, .root = root, .err = err};
-  read_space(&f, s);
-  enum pz_status status = pz_fields_finish(&f);
-  if (status == PZ_OK && s->has_base) {
-    pz_chip_read_base(&f, "tpuv4", &s->base);
-    status = f.status;
-    fill_from_base(s);
+static void check_size(struct pz_call *call, const char *name, const struct pz_space *s) {
+  double n = pz_space_kinds(s);
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= s->n[a];
+  if (!(n <= 0x1p62)) pz_raise(call, PZ_LIMIT, "%s: %.3g chips; accepted: at most 2^62", name, n);
+}
+
+/* Checks that the largest buffers of the space hold a tile of every array. */
+static void check_buffers(struct pz_call *call, const char *name, const struct pz_space *s) {
+  struct pz_point p = {0};
+  struct pz_chip c;
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) p.at[a] = (uint8_t)(s->n[a] - 1);
+  for (uint32_t k = 0; k < pz_space_kinds(s); k++) {
+    p.kind = k;
+    pz_space_chip(s, &p, &c);
+    int64_t local = pz_chip_least_local_bytes(&c), glb = pz_chip_least_glb_bytes(&c);
+    if (c.tensor.local_bytes < local || c.glb_bytes < glb)
+      pz_raise(call, PZ_BAD_INPUT,
+               "%s: no buffer of the space holds a tile of an array of %lld x %lld; accepted: "
+               "local_kib of %lld and glb_mib of %lld or more",
+               name, (long long)c.tensor.rows, (long long)c.tensor.cols,
+               (long long)pz_ceil_div(local, 1 << 10), (long long)pz_ceil_div(glb, 1 << 20));
   }
-  if (status == PZ_OK) status = check_size(name, s, err);
-  return status == PZ_OK ? check_buffers(name, s, err) : status;
 }
 
-enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
-                              struct pz_space *out, struct pz_error *err) {
-  json_t *root = NULL;
-  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
-  if (status != PZ_OK) return status;
-  struct pz_space *s = pz_calloc(1, sizeof *s);
-  status = s ? read_root(name, root, s, err)
-             : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory for the space", name);
-  if (status == PZ_OK) *out = *s;
-  pz_free(s);
-  json_decref(root);
-  return status;
+void pz_space_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                   struct pz_space *out) {
+  struct pz_fields f = pz_fields_of(call, name, pz_json_read(call, name, text, bytes));
+  struct pz_space *s = pz_alloc(call, 1, sizeof *s);
+  read_space_fields(&f, s);
+  pz_fields_end(call, &f);
+  if (s->has_base) {
+    pz_chip_read_base(&f, "tpuv4", &s->base);
+    pz_must(call, f.status);
+    if (!s->n_nodes) s->node[s->n_nodes++] = s->base.tech;
+    if (!s->n_arrays)
+      s->array[s->n_arrays++] = (struct pz_array_shape){s->base.tensor.rows, s->base.tensor.cols};
+    if (!s->n_hbm) s->hbm[s->n_hbm++] = PZ_SPACE_OF_BASE;
+  }
+  check_size(call, name, s);
+  check_buffers(call, name, s);
+  *out = *s;
 }
 
 const char *pz_space_preset_name(size_t i) { return pz_embedded_name(pz_embedded_spaces, i); }
 
-enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_error *err) {
+static void free_text(void *text) { pz_free(text); }
+
+void pz_space_read_named(struct pz_call *call, const char *space, struct pz_space *out) {
   size_t bytes = 0;
   char *text = NULL;
-  enum pz_status status = pz_embedded_load(
-      pz_embedded_spaces, "space", "a name listed by 'phaze spaces'", space, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_space_parse(space, text, bytes, out, err);
-  pz_free(text);
-  return status;
+  pz_must(call, pz_embedded_load(pz_embedded_spaces, "space", "a name listed by 'phaze spaces'",
+                                 space, &text, &bytes, pz_call_error(call)));
+  pz_defer(call, free_text, text);
+  pz_space_read(call, space, text, bytes, out);
 }
 
-enum pz_status pz_space_set_node(struct pz_space *s, const char *node, struct pz_error *err) {
+void pz_space_choose_node(struct pz_call *call, struct pz_space *s, const char *node) {
   char names[120] = "";
   for (int i = 0; i < s->n_nodes; i++) {
     const char *name = pz_tech_at(s->node[i])->name;
     if (strcmp(name, node) == 0) {
       s->node[0] = s->node[i];
       s->n_nodes = 1;
-      return PZ_OK;
+      return;
     }
     size_t n = strlen(names);
     snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", name);
   }
-  return pz_fail(err, PZ_BAD_USE, "--node %.40s; accepted: those of the space %s, %s", node,
-                 s->name, names);
+  pz_raise(call, PZ_BAD_USE, "--node %.40s; accepted: those of the space %s, %s", node, s->name,
+           names);
 }
 
 /* ---- chips ---------------------------------------------------------------------------------- */
@@ -333,8 +318,8 @@ int64_t pz_space_chips(const struct pz_space *s) {
 }
 
 struct pz_kind pz_space_kind(const struct pz_space *s, uint32_t kind) {
-  int k = (int)kind, rest = k / s->n_hbm;
-  return (struct pz_kind){rest / s->n_arrays, rest % s->n_arrays, k % s->n_hbm};
+  int k = (int)kind, node_and_array = k / s->n_hbm;
+  return (struct pz_kind){node_and_array / s->n_arrays, node_and_array % s->n_arrays, k % s->n_hbm};
 }
 
 uint64_t pz_space_id(const struct pz_space *s, const struct pz_point *p) {
@@ -345,7 +330,7 @@ uint64_t pz_space_id(const struct pz_space *s, const struct pz_point *p) {
 
 struct pz_point pz_space_point(const struct pz_space *s, uint64_t id) {
   struct pz_point p = {0};
-  for (enum pz_axis a = PZ_AXES; a-- > 0;) {
+  for (int a = PZ_AXES - 1; a >= 0; a--) {
     p.at[a] = (uint8_t)(id % (uint64_t)s->n[a]);
     id /= (uint64_t)s->n[a];
   }
@@ -353,24 +338,26 @@ struct pz_point pz_space_point(const struct pz_space *s, uint64_t id) {
   return p;
 }
 
-static void name_chip(struct pz_chip *c, const char *hbm, int64_t link) {
+/* "4x128x128-16x128-32M", followed by "-2xhbm3-100" if the space chooses HBM or links. */
+static void name_chip(struct pz_chip *c, const char *hbm, int64_t link_gb_per_s) {
   const struct pz_tensor_cores *t = &c->tensor;
   int n = snprintf(c->name, sizeof c->name, "%lldx%lldx%lld-%lldx%lld-%lldM", (long long)t->cores,
                    (long long)t->rows, (long long)t->cols, (long long)c->vector.cores,
                    (long long)c->vector.lanes, (long long)(c->glb_bytes >> 20));
-  if (n > 0 && (size_t)n < sizeof c->name && (hbm || link > 0))
-    snprintf(c->name + n, sizeof c->name - (size_t)n, "-%lldx%s-%lld", (long long)c->hbm.stacks,
-             hbm ? hbm : "hbm",
-             link > 0 ? (long long)link : (long long)(c->link_bytes_per_s / 1e9));
+  bool is_cut = n <= 0 || (size_t)n >= sizeof c->name;
+  if (is_cut || (!hbm && link_gb_per_s <= 0)) return;
+  if (link_gb_per_s <= 0) link_gb_per_s = (int64_t)(c->link_bytes_per_s / 1e9);
+  snprintf(c->name + n, sizeof c->name - (size_t)n, "-%lldx%s-%lld", (long long)c->hbm.stacks,
+           hbm ? hbm : "hbm", (long long)link_gb_per_s);
 }
 
-/* A chip of no base: what the axes do not say. */
-static struct pz_chip plain_chip(const int64_t v[PZ_AXES]) {
+/* A chip without a base, before the values of the axes are set. */
+static struct pz_chip plain_chip(const int64_t value[PZ_AXES]) {
   enum { WORDS_PER_LANE = 16, LEAST_LOCAL = 1024, REGISTER_BYTES = 32 };
   struct pz_chip c = {.link_latency_s = 1e-6};
-  c.clock_hz = (double)v[PZ_AXIS_CLOCK_MHZ] * 1e6;
+  c.clock_hz = (double)value[PZ_AXIS_CLOCK_MHZ] * 1e6;
   c.tensor.register_bytes = REGISTER_BYTES;
-  c.vector.local_bytes = pz_max(WORDS_PER_LANE * v[PZ_AXIS_LANES], LEAST_LOCAL);
+  c.vector.local_bytes = pz_max(WORDS_PER_LANE * value[PZ_AXIS_LANES], LEAST_LOCAL);
   c.rules = (struct pz_rules){.fill = true,
                               .double_buffer = true,
                               .vector_memory = true,
@@ -379,69 +366,73 @@ static struct pz_chip plain_chip(const int64_t v[PZ_AXES]) {
   return c;
 }
 
-/* The base with buffers of this array, these lanes and this clock: as many bytes a unit and a cycle. */
-static struct pz_chip based_chip(const struct pz_space *s, const struct pz_array_shape *array,
-                                 const int64_t v[PZ_AXES]) {
-  struct pz_chip_size z = {s->base.tensor.cores, array->rows,          array->cols,
-                           s->base.vector.cores, s->base.vector.lanes, s->base.glb_bytes};
+/* The base chip with this array, these lanes and this clock.  Its buffers keep their bytes per unit, and their rates keep
+ * their bytes per cycle. */
+static struct pz_chip resized_base(const struct pz_space *s, const struct pz_array_shape *array,
+                                   const int64_t value[PZ_AXES]) {
+  struct pz_chip_size size = {s->base.tensor.cores, array->rows,          array->cols,
+                              s->base.vector.cores, s->base.vector.lanes, s->base.glb_bytes};
   struct pz_chip c;
-  if (v[PZ_AXIS_LANES] != PZ_SPACE_OF_BASE) z.lanes = v[PZ_AXIS_LANES];
-  pz_chip_resize(&s->base, &z, &c);
-  if (v[PZ_AXIS_CLOCK_MHZ] > 0) c.clock_hz = (double)v[PZ_AXIS_CLOCK_MHZ] * 1e6;
-  double faster = c.clock_hz / s->base.clock_hz;
-  c.glb_bytes_per_s *= faster;
-  c.glb_core_bytes_per_s *= faster;
-  c.tensor.local_bytes_per_s *= faster;
-  c.tensor.local_total_bytes_per_s *= faster;
+  if (value[PZ_AXIS_LANES] != PZ_SPACE_OF_BASE) size.lanes = value[PZ_AXIS_LANES];
+  pz_chip_resize(&s->base, &size, &c);
+  if (value[PZ_AXIS_CLOCK_MHZ] > 0) c.clock_hz = (double)value[PZ_AXIS_CLOCK_MHZ] * 1e6;
+  double speedup = c.clock_hz / s->base.clock_hz;
+  c.glb_bytes_per_s *= speedup;
+  c.glb_core_bytes_per_s *= speedup;
+  c.tensor.local_bytes_per_s *= speedup;
+  c.tensor.local_total_bytes_per_s *= speedup;
   return c;
 }
 
-/* As a compiler runs it: maps nest, nobody has measured it. */
-static void compile(struct pz_chip *c) {
-  c->execution = PZ_CHIP_SCHEDULED;
-  c->rules.nested_mapping = c->rules.rate_levels = true;
-}
-
-/* Unless the base was measured, and chips of its kind are taken to run as it does. */
-static void set_class(const struct pz_space *s, struct pz_chip *c) {
+/* Sets how the chip executes programs, and removes measurements of the base, which hold for chips of the space only if
+ * they run as the base does. */
+static void set_execution(const struct pz_space *s, struct pz_chip *c) {
+  if (s->compiled || !s->has_base) {
+    c->execution = PZ_CHIP_SCHEDULED;
+    c->rules.nested_mapping = true;
+    c->rules.rate_levels = true;
+  }
   if (s->has_base && !s->compiled && !s->base.cold) return;
   pz_calibration_none(c->glb_bytes, &c->calibration);
   c->cold = false;
   if (!s->cold) return;
   c->watts = s->watts;
-  (void)!pz_chip_set_class(c, s->constants, NULL); /* fails for launched kernels only */
+  (void)!pz_chip_set_class(c, s->constants, NULL); /* fails only for launched kernels */
 }
 
 void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz_chip *out) {
-  int64_t v[PZ_AXES];
+  int64_t value[PZ_AXES];
   struct pz_kind k = pz_space_kind(s, p->kind);
   const struct pz_array_shape *array = &s->array[k.array];
-  const struct pz_hbm_generation *g =
+  const struct pz_hbm_generation *hbm =
       s->hbm[k.hbm] == PZ_SPACE_OF_BASE ? NULL : &pz_hbm_generations[s->hbm[k.hbm]];
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) v[a] = s->value[a][p->at[a]];
-  if (v[PZ_AXIS_LANES] == PZ_SPACE_AS_COLUMNS) v[PZ_AXIS_LANES] = array->cols;
-  struct pz_chip c = s->has_base ? based_chip(s, array, v) : plain_chip(v);
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) value[a] = s->value[a][p->at[a]];
+  if (value[PZ_AXIS_LANES] == PZ_SPACE_AS_COLUMNS) value[PZ_AXIS_LANES] = array->cols;
+  struct pz_chip c = s->has_base ? resized_base(s, array, value) : plain_chip(value);
   c.tech = s->node[k.node];
   c.tensor.rows = array->rows;
   c.tensor.cols = array->cols;
-  if (v[PZ_AXIS_TENSOR_CORES] > 0) c.tensor.cores = v[PZ_AXIS_TENSOR_CORES];
-  if (v[PZ_AXIS_LOCAL_KIB] > 0) c.tensor.local_bytes = v[PZ_AXIS_LOCAL_KIB] << 10;
-  if (v[PZ_AXIS_VECTOR_CORES] > 0) c.vector.cores = v[PZ_AXIS_VECTOR_CORES];
-  if (v[PZ_AXIS_LANES] > 0) c.vector.lanes = v[PZ_AXIS_LANES];
-  if (v[PZ_AXIS_GLB_MIB] > 0) c.glb_bytes = v[PZ_AXIS_GLB_MIB] << 20;
-  if (v[PZ_AXIS_GLB_BYTES_PER_CYCLE] > 0)
-    c.glb_bytes_per_s = (double)v[PZ_AXIS_GLB_BYTES_PER_CYCLE] * c.clock_hz;
-  if (v[PZ_AXIS_HBM_STACKS] > 0) c.hbm.stacks = v[PZ_AXIS_HBM_STACKS];
-  if (g) c.hbm.bytes_per_stack = g->bytes, c.hbm.bytes_per_s_per_stack = g->bytes_per_s;
-  if (v[PZ_AXIS_LINK_GB_PER_S] > 0) c.link_bytes_per_s = (double)v[PZ_AXIS_LINK_GB_PER_S] * 1e9;
-  if (s->compiled || !s->has_base) compile(&c);
-  set_class(s, &c);
-  name_chip(&c, g ? g->name : NULL, v[PZ_AXIS_LINK_GB_PER_S]);
+  if (value[PZ_AXIS_TENSOR_CORES] > 0) c.tensor.cores = value[PZ_AXIS_TENSOR_CORES];
+  if (value[PZ_AXIS_LOCAL_KIB] > 0) c.tensor.local_bytes = value[PZ_AXIS_LOCAL_KIB] << 10;
+  if (value[PZ_AXIS_VECTOR_CORES] > 0) c.vector.cores = value[PZ_AXIS_VECTOR_CORES];
+  if (value[PZ_AXIS_LANES] > 0) c.vector.lanes = value[PZ_AXIS_LANES];
+  if (value[PZ_AXIS_GLB_MIB] > 0) c.glb_bytes = value[PZ_AXIS_GLB_MIB] << 20;
+  if (value[PZ_AXIS_GLB_BYTES_PER_CYCLE] > 0)
+    c.glb_bytes_per_s = (double)value[PZ_AXIS_GLB_BYTES_PER_CYCLE] * c.clock_hz;
+  if (value[PZ_AXIS_HBM_STACKS] > 0) c.hbm.stacks = value[PZ_AXIS_HBM_STACKS];
+  if (hbm) {
+    c.hbm.bytes_per_stack = hbm->bytes;
+    c.hbm.bytes_per_s_per_stack = hbm->bytes_per_s;
+  }
+  if (value[PZ_AXIS_LINK_GB_PER_S] > 0)
+    c.link_bytes_per_s = (double)value[PZ_AXIS_LINK_GB_PER_S] * 1e9;
+  set_execution(s, &c);
+  name_chip(&c, hbm ? hbm->name : NULL, value[PZ_AXIS_LINK_GB_PER_S]);
   snprintf(c.about, sizeof c.about, "a chip of the space %s", s->name);
   *out = c;
 }
 
-/* ---- fields for people ---------------------------------------------------------------------- */
+/* ---- documentation of fields ------------------------------------------------------------------ */
 
 void pz_space_fields(json_t *list) {
   enum { OTHER = PZ_KEY_OTHER, MUST = PZ_KEY_MUST };
@@ -528,12 +519,53 @@ json_t *pz_space_json(const struct pz_space *s) {
     json_array_append_new(hbm, json_string(pz_space_hbm_name(s, i)));
   json_t *all = json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "name", s->name, "about", s->about, "nodes",
                           nodes, "arrays", arrays, "hbm", hbm, "axes", axes_json(s));
-  bool good = all;
+  bool complete = all;
   if (s->hbm[0] == PZ_SPACE_OF_BASE) json_object_del(all, "hbm");
   if (s->least_part > 0)
-    good = good && json_object_set_new(all, "least_part", json_real(s->least_part)) == 0;
-  if (s->has_base) good = good && json_object_set_new(all, "base", pz_chip_json(&s->base)) == 0;
-  if (good) return all;
+    complete = complete && json_object_set_new(all, "least_part", json_real(s->least_part)) == 0;
+  if (s->has_base)
+    complete = complete && json_object_set_new(all, "base", pz_chip_json(&s->base)) == 0;
+  if (complete) return all;
   json_decref(all);
   return NULL;
+}
+
+/* ---- for callers that return a status ---- */
+
+/* Arguments of all functions below; each uses some of them. */
+struct space_args {
+  const char *name, *text;
+  size_t bytes;
+  struct pz_space *space;
+};
+
+static void run_read(struct pz_call *call, void *ctx) {
+  const struct space_args *x = ctx;
+  pz_space_read(call, x->name, x->text, x->bytes, x->space);
+}
+
+enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
+                              struct pz_space *out, struct pz_error *err) {
+  struct space_args x = {name, text, bytes, out};
+  return pz_border(run_read, &x, err);
+}
+
+static void run_read_named(struct pz_call *call, void *ctx) {
+  const struct space_args *x = ctx;
+  pz_space_read_named(call, x->name, x->space);
+}
+
+enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_error *err) {
+  struct space_args x = {.name = space, .space = out};
+  return pz_border(run_read_named, &x, err);
+}
+
+static void run_choose_node(struct pz_call *call, void *ctx) {
+  const struct space_args *x = ctx;
+  pz_space_choose_node(call, x->space, x->name);
+}
+
+enum pz_status pz_space_set_node(struct pz_space *s, const char *node, struct pz_error *err) {
+  struct space_args x = {.name = node, .space = s};
+  return pz_border(run_choose_node, &x, err);
 }

@@ -1,3 +1,7 @@
+/* The wrapper of SQLite.  pz_db_open() opens a path as a URI and restricts what its schema may do; pz_db_prepare(),
+ * pz_db_write() and pz_db_next() execute statements; pz_db_raise() maps SQLite's error codes to a status.
+ *
+ * SQLite never calls back into this program, so no error can cross one of its frames. */
 #include "store/db.h"
 
 #include <ctype.h>
@@ -5,22 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Others that hold a lock, such as a person's sqlite3, are waited for this long. */
-enum { PATIENCE_MS = 5000, LONGEST_URI = 3 * PZ_DB_LONGEST_PATH + 32 };
+/* How long to wait for a lock of another program, such as somebody's sqlite3 shell. */
+enum { LOCK_TIMEOUT_MS = 5000, LONGEST_URI = 3 * PZ_DB_LONGEST_PATH + 32 };
 
-/* Paths go as URIs in every mode, whatever the default of the library is: "immutable" needs it.
- * All but the plainest characters are escaped, slashes too, as two of them would begin a host. */
-static void write_uri(char uri[LONGEST_URI], const char *path, const char *query) {
-  size_t n = (size_t)snprintf(uri, LONGEST_URI, "file:");
-  for (const char *c = path; *c && n + 4 < LONGEST_URI; c++)
-    if (isalnum((unsigned char)*c) || strchr("._-", *c))
-      uri[n++] = *c;
-    else
-      n += (size_t)snprintf(uri + n, LONGEST_URI - n, "%%%02X", (unsigned)(unsigned char)*c);
-  snprintf(uri + n, LONGEST_URI - n, "%s", query);
-}
+/* ---- errors --------------------------------------------------------------------------------- */
 
-static enum pz_status kind_of_error(int code) {
+static enum pz_status status_of_sqlite(int code) {
   switch (code & 0xff) {
   case SQLITE_NOMEM: return PZ_NO_MEMORY;
   case SQLITE_TOOBIG: return PZ_LIMIT;
@@ -36,8 +30,8 @@ static enum pz_status kind_of_error(int code) {
   }
 }
 
-/* Reading can take writing too, of the index of the journal at least: there a disk is full. */
-static bool is_of_writing(int code, int system) {
+/* Reading can fail because of a full disk, too: SQLite writes at least the index of the log. */
+static bool is_write_error(int code, int system) {
   switch (code) {
   case SQLITE_IOERR_WRITE:
   case SQLITE_IOERR_FSYNC:
@@ -47,48 +41,54 @@ static bool is_of_writing(int code, int system) {
   }
 }
 
-enum pz_status pz_db_fail(const struct pz_db *db, const char *verb, struct pz_error *err) {
+_Noreturn void pz_db_raise(struct pz_call *call, const struct pz_db *db, const char *verb) {
   int code = db->conn ? sqlite3_extended_errcode(db->conn) : SQLITE_NOMEM;
   int system = db->conn ? sqlite3_system_errno(db->conn) : 0;
-  bool tell = system && ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN);
-  if (is_of_writing(code, tell ? system : 0)) verb = "write";
-  bool known = db->conn && (code & 0xff) != SQLITE_NOMEM; /* else it may tell of something else */
-  enum pz_status status = kind_of_error(code);
-  pz_fail(err, status, "%s: cannot %s: %s%s%s%s", db->path, verb,
-          known ? sqlite3_errmsg(db->conn) : "out of memory", tell ? ": " : "",
-          tell ? strerror(system) : "",
-          status == PZ_BAD_INPUT ? "; accepted: a file as SQLite wrote it" : "");
-  pz_error_at(err, db->path, 0, 0);
-  return status;
+  int family = code & 0xff;
+  /* The numbers of the system are stale unless the failure was one of the operating system. */
+  bool of_system = system && (family == SQLITE_IOERR || family == SQLITE_CANTOPEN);
+  if (is_write_error(code, of_system ? system : 0)) verb = "write";
+  /* Without memory, SQLite may not have replaced the message of an earlier error. */
+  bool has_message = db->conn && family != SQLITE_NOMEM;
+  enum pz_status status = status_of_sqlite(code);
+  pz_raise_at(call, status, db->path, 0, 0, "%s: cannot %s: %s%s%s%s", db->path, verb,
+              has_message ? sqlite3_errmsg(db->conn) : "out of memory", of_system ? ": " : "",
+              of_system ? strerror(system) : "",
+              status == PZ_BAD_INPUT ? "; accepted: a file as SQLite wrote it" : "");
 }
 
-static void distrust(sqlite3 *conn) {
-  sqlite3_extended_result_codes(conn, 1);
-  sqlite3_db_config(conn, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-  sqlite3_db_config(conn, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-  sqlite3_busy_timeout(conn, PATIENCE_MS);
+/* ---- opening and closing -------------------------------------------------------------------- */
+
+/* Writes the path as a URI, which the option "immutable" requires.  All but the plainest characters are escaped, and
+ * so are slashes, because two of them would begin the name of a host. */
+static void write_uri(char uri[LONGEST_URI], const char *path, const char *query) {
+  size_t n = (size_t)snprintf(uri, LONGEST_URI, "file:");
+  for (const char *c = path; *c && n + 4 < LONGEST_URI; c++) {
+    if (isalnum((unsigned char)*c) || strchr("._-", *c))
+      uri[n++] = *c;
+    else
+      n += (size_t)snprintf(uri + n, LONGEST_URI - n, "%%%02X", (unsigned)(unsigned char)*c);
+  }
+  snprintf(uri + n, LONGEST_URI - n, "%s", query);
 }
 
-enum pz_status pz_db_open(struct pz_db *db, const char *path, enum pz_db_mode mode,
-                          struct pz_error *err) {
+void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum pz_db_mode mode) {
   static const int flags[] = {[PZ_DB_FROZEN] = SQLITE_OPEN_READONLY,
                               [PZ_DB_READ] = SQLITE_OPEN_READONLY,
                               [PZ_DB_WRITE] = SQLITE_OPEN_READWRITE,
                               [PZ_DB_CREATE] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE};
   char uri[LONGEST_URI];
   *db = (struct pz_db){0};
-  if (strlen(path) >= sizeof db->path)
-    return pz_fail(err, PZ_LIMIT, "%s: the path is too long", path);
+  if (strlen(path) >= sizeof db->path) pz_raise(call, PZ_LIMIT, "%s: the path is too long", path);
   memcpy(db->path, path, strlen(path) + 1);
   write_uri(uri, path, mode == PZ_DB_FROZEN ? "?immutable=1" : "");
-  enum pz_status status = PZ_OK;
   if (sqlite3_open_v2(uri, &db->conn, flags[mode] | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
-    status = pz_db_fail(db, "open", err);
-  if (db->conn) distrust(db->conn);
-  if (status == PZ_OK)
-    status = pz_db_exec(db, "PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY", err);
-  if (status != PZ_OK) pz_db_close(db);
-  return status;
+    pz_db_raise(call, db, "open");
+  sqlite3_extended_result_codes(db->conn, 1);
+  sqlite3_db_config(db->conn, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+  sqlite3_db_config(db->conn, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+  sqlite3_busy_timeout(db->conn, LOCK_TIMEOUT_MS);
+  pz_db_exec(call, db, "PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY");
 }
 
 void pz_db_close(struct pz_db *db) {
@@ -96,55 +96,63 @@ void pz_db_close(struct pz_db *db) {
   db->conn = NULL;
 }
 
-enum pz_status pz_db_exec(const struct pz_db *db, const char *sql, struct pz_error *err) {
-  return sqlite3_exec(db->conn, sql, NULL, NULL, NULL) == SQLITE_OK ? PZ_OK
-                                                                    : pz_db_fail(db, "write", err);
+static void close_database(void *db) { pz_db_close(db); }
+
+struct pz_db *pz_db_open_in_call(struct pz_call *call, const char *path, enum pz_db_mode mode) {
+  struct pz_db *db = pz_alloc(call, 1, sizeof *db);
+  pz_defer(call, close_database, db);
+  pz_db_open(call, db, path, mode);
+  return db;
 }
 
-enum pz_status pz_db_prepare(const struct pz_db *db, const char *sql, sqlite3_stmt **out,
-                             struct pz_error *err) {
-  return sqlite3_prepare_v2(db->conn, sql, -1, out, NULL) == SQLITE_OK
-             ? PZ_OK
-             : pz_db_fail(db, "read", err);
+/* ---- statements ----------------------------------------------------------------------------- */
+
+void pz_db_exec(struct pz_call *call, const struct pz_db *db, const char *sql) {
+  if (sqlite3_exec(db->conn, sql, NULL, NULL, NULL) != SQLITE_OK) pz_db_raise(call, db, "write");
 }
 
-enum pz_status pz_db_write(const struct pz_db *db, sqlite3_stmt *stmt, struct pz_error *err) {
-  enum pz_status status = PZ_OK;
-  if (sqlite3_step(stmt) != SQLITE_DONE) status = pz_db_fail(db, "write", err);
-  sqlite3_reset(stmt);
-  return status;
-}
+static void finalize_statement(void *stmt) { sqlite3_finalize(stmt); }
 
-enum pz_status pz_db_next(const struct pz_db *db, sqlite3_stmt *stmt, bool *row,
-                          struct pz_error *err) {
-  int code = sqlite3_step(stmt);
-  if (code != SQLITE_ROW && code != SQLITE_DONE) return pz_db_fail(db, "read", err);
-  *row = code == SQLITE_ROW;
-  return PZ_OK;
-}
-
-enum pz_status pz_db_number(const struct pz_db *db, const char *sql, int64_t *out,
-                            struct pz_error *err) {
+sqlite3_stmt *pz_db_prepare(struct pz_call *call, const struct pz_db *db, const char *sql) {
   sqlite3_stmt *stmt = NULL;
-  bool row = false;
-  enum pz_status status = pz_db_prepare(db, sql, &stmt, err);
-  if (status == PZ_OK) status = pz_db_next(db, stmt, &row, err);
-  if (status == PZ_OK) *out = row ? sqlite3_column_int64(stmt, 0) : 0;
-  sqlite3_finalize(stmt);
-  return status;
+  if (sqlite3_prepare_v2(db->conn, sql, -1, &stmt, NULL) != SQLITE_OK)
+    pz_db_raise(call, db, "read");
+  pz_defer(call, finalize_statement, stmt);
+  return stmt;
 }
 
-bool pz_db_within(const struct pz_db *db) { return !sqlite3_get_autocommit(db->conn); }
-
-enum pz_status pz_db_begin(const struct pz_db *db, struct pz_error *err) {
-  return pz_db_within(db) ? PZ_OK : pz_db_exec(db, "BEGIN IMMEDIATE", err);
+void pz_db_write(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt) {
+  if (sqlite3_step(stmt) != SQLITE_DONE) pz_db_raise(call, db, "write");
+  sqlite3_reset(stmt);
 }
 
-enum pz_status pz_db_commit(const struct pz_db *db, struct pz_error *err) {
-  return pz_db_within(db) ? pz_db_exec(db, "COMMIT", err) : PZ_OK;
+bool pz_db_next(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt) {
+  int code = sqlite3_step(stmt);
+  if (code != SQLITE_ROW && code != SQLITE_DONE) pz_db_raise(call, db, "read");
+  return code == SQLITE_ROW;
 }
 
-void pz_db_drop(const struct pz_db *db) {
-  /* SQLite may have dropped it already, which is as good. */
-  if (pz_db_within(db)) sqlite3_exec(db->conn, "ROLLBACK", NULL, NULL, NULL);
+int64_t pz_db_number(struct pz_call *call, const struct pz_db *db, const char *sql) {
+  sqlite3_stmt *stmt = pz_db_prepare(call, db, sql);
+  int64_t number = pz_db_next(call, db, stmt) ? sqlite3_column_int64(stmt, 0) : 0;
+  pz_close(call, stmt);
+  return number;
+}
+
+/* ---- transactions --------------------------------------------------------------------------- */
+
+/* After some errors SQLite has rolled back by itself. */
+static void roll_back(void *what) {
+  const struct pz_db *db = what;
+  if (!sqlite3_get_autocommit(db->conn)) sqlite3_exec(db->conn, "ROLLBACK", NULL, NULL, NULL);
+}
+
+void pz_db_begin(struct pz_call *call, struct pz_db *db) {
+  pz_db_exec(call, db, "BEGIN IMMEDIATE");
+  pz_defer(call, roll_back, db);
+}
+
+void pz_db_commit(struct pz_call *call, struct pz_db *db) {
+  pz_db_exec(call, db, "COMMIT");
+  pz_undefer(call, db);
 }

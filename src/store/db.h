@@ -1,62 +1,60 @@
-/* SQLite wrapper: opening in one of four ways, errors that name the file, and statements that write
- * or return rows.  Knows no tables. */
+/* SQLite for run files: opening a database in one of four modes, statements, transactions, and errors that name the
+ * file.  Knows no tables.
+ *
+ * Statements and transactions belong to the call: what pz_db_prepare() and pz_db_begin() open is finalized or rolled
+ * back when the call ends with an error. */
 #ifndef PZ_STORE_DB_H
 #define PZ_STORE_DB_H
 
 #include <sqlite3.h>
 
-#include "core/status.h"
+#include "core/call.h"
 
 enum { PZ_DB_LONGEST_PATH = 4096 };
 
 enum pz_db_mode {
-  PZ_DB_FROZEN, /* reads; nobody writes meanwhile: takes no locks and leaves no trace */
-  PZ_DB_READ,   /* reads beside a writer, or what a killed writer left; may leave a -shm file */
+  PZ_DB_FROZEN, /* read while nobody writes: uses no locks and creates no files */
+  PZ_DB_READ,   /* read beside a writer, or after a killed one; may create a -shm file */
   PZ_DB_WRITE,
   PZ_DB_CREATE
 };
 
 struct pz_db {
-  sqlite3 *conn;
+  sqlite3 *conn; /* NULL: closed */
   char path[PZ_DB_LONGEST_PATH];
 };
 
-/* Open `path`, or leave *db closed.  What the file holds is not looked at before the first
- * statement.  Its schema is not trusted: no functions with side effects, no writes to internals. */
-PZ_NODISCARD enum pz_status pz_db_open(struct pz_db *db, const char *path, enum pz_db_mode mode,
-                                       struct pz_error *err);
-/* Accepts one that is closed. */
+/* Opens `path`.  The content is not read before the first statement.  The schema of the file is not trusted: it can
+ * neither call functions with side effects nor write to internal tables.  The caller closes *db with pz_db_close(), also
+ * when an error was raised. */
+void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum pz_db_mode mode);
+
+/* Accepts a closed database. */
 void pz_db_close(struct pz_db *db);
 
-/* The error SQLite reports last, as "PATH: cannot VERB: ...". */
-enum pz_status pz_db_fail(const struct pz_db *db, const char *verb, struct pz_error *err);
+/* A database that is closed when the call ends, or with pz_close(). */
+struct pz_db *pz_db_open_in_call(struct pz_call *call, const char *path, enum pz_db_mode mode);
 
-/* Statements without results. */
-PZ_NODISCARD enum pz_status pz_db_exec(const struct pz_db *db, const char *sql,
-                                       struct pz_error *err);
+/* Raises SQLite's latest error as "PATH: cannot VERB: ...". */
+_Noreturn void pz_db_raise(struct pz_call *call, const struct pz_db *db, const char *verb);
 
-/* On success *out is the caller's, for sqlite3_finalize. */
-PZ_NODISCARD enum pz_status pz_db_prepare(const struct pz_db *db, const char *sql,
-                                          sqlite3_stmt **out, struct pz_error *err);
+/* Executes statements without results. */
+void pz_db_exec(struct pz_call *call, const struct pz_db *db, const char *sql);
 
-/* Run a statement that gives no rows, and make it ready for the next. */
-PZ_NODISCARD enum pz_status pz_db_write(const struct pz_db *db, sqlite3_stmt *stmt,
-                                        struct pz_error *err);
+/* A statement that is finalized when the call ends, or with pz_close(). */
+sqlite3_stmt *pz_db_prepare(struct pz_call *call, const struct pz_db *db, const char *sql);
 
-/* Go to the next row; *row is false after the last. */
-PZ_NODISCARD enum pz_status pz_db_next(const struct pz_db *db, sqlite3_stmt *stmt, bool *row,
-                                       struct pz_error *err);
+/* Executes a statement that returns no rows, and resets it for the next use. */
+void pz_db_write(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt);
 
-/* The one number a query gives; 0 when it gives none. */
-PZ_NODISCARD enum pz_status pz_db_number(const struct pz_db *db, const char *sql, int64_t *out,
-                                         struct pz_error *err);
+/* Steps to the next row.  Returns false after the last one. */
+bool pz_db_next(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt);
 
-/* A transaction is open. */
-bool pz_db_within(const struct pz_db *db);
+/* The one number that a query returns, or 0 if it returns no row. */
+int64_t pz_db_number(struct pz_call *call, const struct pz_db *db, const char *sql);
 
-/* Begin, unless within one; commit, if within one; drop, if within one. */
-PZ_NODISCARD enum pz_status pz_db_begin(const struct pz_db *db, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_db_commit(const struct pz_db *db, struct pz_error *err);
-void pz_db_drop(const struct pz_db *db);
+/* A transaction.  It is rolled back if the call ends before pz_db_commit(). */
+void pz_db_begin(struct pz_call *call, struct pz_db *db);
+void pz_db_commit(struct pz_call *call, struct pz_db *db);
 
 #endif

@@ -1,3 +1,5 @@
+/* Digests of run files: hash_row() hashes one row of any table, pz_digest_rows() adds the hashes of many, and the table
+ * `digests` has the sum for each part.  pz_digest_check() compares the two. */
 #include "store/digest.h"
 
 #include <string.h>
@@ -8,7 +10,7 @@
 const char *const pz_part_names[PZ_PARTS] = {"inputs", "result", "comparison",  "detail",
                                              "rounds", "boxes",  "evaluations", "timings"};
 
-static const char *const queries[PZ_PARTS] = {
+static const char *const part_queries[PZ_PARTS] = {
     [PZ_PART_INPUTS] = "SELECT inputs FROM run",
     [PZ_PART_RESULT] = "SELECT result FROM run",
     [PZ_PART_COMPARISON] = "SELECT comparison FROM run",
@@ -19,17 +21,20 @@ static const char *const queries[PZ_PARTS] = {
     [PZ_PART_TIMINGS] = "SELECT * FROM timings",
 };
 
-/* ---- rows ----------------------------------------------------------------------------------- */
+/* ---- hashes of rows ------------------------------------------------------------------------- */
 
-/* A cell with its type and column; *whole is false where there was no memory for a text. */
-static uint64_t hash_cell(sqlite3_stmt *stmt, int column, bool *whole) {
+/* Hashes a cell with its type and its column. */
+static uint64_t hash_cell(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt,
+                          int column) {
   int type = sqlite3_column_type(stmt, column);
   uint64_t bits = 0, hash;
   if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
     const void *bytes = type == SQLITE_TEXT ? (const void *)sqlite3_column_text(stmt, column)
                                             : sqlite3_column_blob(stmt, column);
     size_t n = (size_t)sqlite3_column_bytes(stmt, column);
-    *whole = *whole && (bytes || (type == SQLITE_BLOB && !n));
+    bool is_empty_blob = type == SQLITE_BLOB && n == 0;
+    if (!bytes && !is_empty_blob)
+      pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", db->path);
     hash = bytes ? pz_hash(bytes, n) : 0;
   } else {
     double real = sqlite3_column_double(stmt, column);
@@ -42,128 +47,88 @@ static uint64_t hash_cell(sqlite3_stmt *stmt, int column, bool *whole) {
   return pz_random_next(&hash);
 }
 
-/* Cells follow each other: two that change places give another sum. */
-static uint64_t hash_row(sqlite3_stmt *stmt, bool *whole) {
+/* The hashes of the cells are chained, so that two cells that change places give another hash. */
+static uint64_t hash_row(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt) {
   uint64_t hash = 1;
   for (int i = 0; i < sqlite3_column_count(stmt); i++) {
-    hash ^= hash_cell(stmt, i, whole);
+    hash ^= hash_cell(call, db, stmt, i);
     hash = pz_random_next(&hash);
   }
   return hash;
 }
 
-enum pz_status pz_digest_rows(const struct pz_db *db, sqlite3_stmt *stmt, uint64_t *sum,
-                              struct pz_error *err) {
-  bool row = true, whole = true;
-  enum pz_status status = PZ_OK;
-  *sum = 0;
-  while (status == PZ_OK && row && whole) {
-    status = pz_db_next(db, stmt, &row, err);
-    if (status == PZ_OK && row) *sum += hash_row(stmt, &whole);
-  }
-  sqlite3_reset(stmt);
-  if (status != PZ_OK || whole) return status;
-  return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", db->path);
-}
-
-enum pz_status pz_digest_part(const struct pz_db *db, enum pz_part part, uint64_t *sum,
-                              struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status = pz_db_prepare(db, queries[part], &stmt, err);
-  if (status == PZ_OK) status = pz_digest_rows(db, stmt, sum, err);
-  sqlite3_finalize(stmt);
-  return status;
-}
-
-/* ---- what is kept of them ------------------------------------------------------------------- */
-
-/* As SQLite's integers are: signed. */
-static int64_t to_signed(uint64_t sum) {
-  int64_t value;
-  memcpy(&value, &sum, sizeof value);
-  return value;
-}
-
-static enum pz_status write_digest(const struct pz_db *db, enum pz_part part, uint64_t sum,
-                                   struct pz_error *err) {
-  static const char sql[] = "INSERT OR REPLACE INTO digests(part, digest) VALUES(?, ?)";
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status = pz_db_prepare(db, sql, &stmt, err);
-  if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, pz_part_names[part], -1, SQLITE_STATIC);
-    sqlite3_bind_int64(stmt, 2, to_signed(sum));
-    status = pz_db_write(db, stmt, err);
-  }
-  sqlite3_finalize(stmt);
-  return status;
-}
-
-/* *found is false where there is none. */
-static enum pz_status read_digest(const struct pz_db *db, enum pz_part part, uint64_t *sum,
-                                  bool *found, struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status =
-      pz_db_prepare(db, "SELECT digest FROM digests WHERE part = ?", &stmt, err);
-  *sum = 0;
-  if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, pz_part_names[part], -1, SQLITE_STATIC);
-    status = pz_db_next(db, stmt, found, err);
-  }
-  if (status == PZ_OK && *found) *sum = (uint64_t)sqlite3_column_int64(stmt, 0);
-  sqlite3_finalize(stmt);
-  return status;
-}
-
-enum pz_status pz_digest_store(const struct pz_db *db, enum pz_part part, struct pz_error *err) {
+uint64_t pz_digest_rows(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt) {
   uint64_t sum = 0;
-  enum pz_status status = pz_digest_part(db, part, &sum, err);
-  return status == PZ_OK ? write_digest(db, part, sum, err) : status;
+  while (pz_db_next(call, db, stmt)) sum += hash_row(call, db, stmt);
+  sqlite3_reset(stmt);
+  return sum;
 }
 
-enum pz_status pz_digest_add(const struct pz_db *db, enum pz_part part, uint64_t sum,
-                             struct pz_error *err) {
-  uint64_t before = 0;
-  bool found = false;
-  enum pz_status status = read_digest(db, part, &before, &found, err);
-  return status == PZ_OK ? write_digest(db, part, before + sum, err) : status;
+uint64_t pz_digest_part(struct pz_call *call, const struct pz_db *db, enum pz_part part) {
+  sqlite3_stmt *stmt = pz_db_prepare(call, db, part_queries[part]);
+  uint64_t sum = pz_digest_rows(call, db, stmt);
+  pz_close(call, stmt);
+  return sum;
+}
+
+/* ---- the table of digests ------------------------------------------------------------------- */
+
+static void write_digest(struct pz_call *call, const struct pz_db *db, enum pz_part part,
+                         uint64_t sum) {
+  int64_t stored; /* integers of SQLite are signed */
+  memcpy(&stored, &sum, sizeof stored);
+  sqlite3_stmt *stmt =
+      pz_db_prepare(call, db, "INSERT OR REPLACE INTO digests(part, digest) VALUES(?, ?)");
+  sqlite3_bind_text(stmt, 1, pz_part_names[part], -1, SQLITE_STATIC);
+  sqlite3_bind_int64(stmt, 2, stored);
+  pz_db_write(call, db, stmt);
+  pz_close(call, stmt);
+}
+
+/* Returns false, and a sum of 0, if the part has no digest. */
+static bool read_digest(struct pz_call *call, const struct pz_db *db, enum pz_part part,
+                        uint64_t *sum) {
+  sqlite3_stmt *stmt = pz_db_prepare(call, db, "SELECT digest FROM digests WHERE part = ?");
+  sqlite3_bind_text(stmt, 1, pz_part_names[part], -1, SQLITE_STATIC);
+  bool found = pz_db_next(call, db, stmt);
+  *sum = found ? (uint64_t)sqlite3_column_int64(stmt, 0) : 0;
+  pz_close(call, stmt);
+  return found;
+}
+
+void pz_digest_store(struct pz_call *call, const struct pz_db *db, enum pz_part part) {
+  write_digest(call, db, part, pz_digest_part(call, db, part));
+}
+
+void pz_digest_add(struct pz_call *call, const struct pz_db *db, enum pz_part part, uint64_t sum) {
+  uint64_t before;
+  read_digest(call, db, part, &before);
+  write_digest(call, db, part, before + sum);
 }
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-static enum pz_status refuse(const struct pz_db *db, const char *what, const char *name,
-                             struct pz_error *err) {
-  enum pz_status status =
-      pz_fail(err, PZ_BAD_INPUT,
+static _Noreturn void raise_damaged(struct pz_call *call, const struct pz_db *db, const char *what,
+                                    const char *part) {
+  pz_raise_at(call, PZ_BAD_INPUT, db->path, 0, 0,
               "%s: the file is damaged: %s%s; accepted: a copy of it from before, or --fresh",
-              db->path, what, name);
-  pz_error_at(err, db->path, 0, 0);
-  return status;
+              db->path, what, part);
 }
 
-static enum pz_status check_file(const struct pz_db *db, struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  bool row = false;
-  char what[200] = "";
-  enum pz_status status = pz_db_prepare(db, "PRAGMA integrity_check(1)", &stmt, err);
-  if (status == PZ_OK) status = pz_db_next(db, stmt, &row, err);
+void pz_digest_check(struct pz_call *call, const struct pz_db *db) {
+  char finding[200] = "";
+  sqlite3_stmt *stmt = pz_db_prepare(call, db, "PRAGMA integrity_check(1)");
+  bool row = pz_db_next(call, db, stmt);
   const char *text = row ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
-  if (text) strncat(what, text, sizeof what - 1);
-  bool whole = strcmp(what, "ok") == 0;
-  sqlite3_finalize(stmt);
-  if (status != PZ_OK || whole) return status;
-  if (!text) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", db->path);
-  return refuse(db, what, "", err);
-}
-
-enum pz_status pz_digest_check(const struct pz_db *db, struct pz_error *err) {
-  enum pz_status status = check_file(db, err);
-  for (enum pz_part p = 0; p < PZ_PARTS && status == PZ_OK; p++) {
-    uint64_t kept = 0, sum = 0;
-    bool found = false;
-    status = read_digest(db, p, &kept, &found, err);
-    if (status == PZ_OK) status = pz_digest_part(db, p, &sum, err);
-    if (status == PZ_OK && (!found || kept != sum))
-      status = refuse(db, "another digest than recorded: ", pz_part_names[p], err);
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", db->path);
+  strncat(finding, text, sizeof finding - 1);
+  pz_close(call, stmt);
+  if (strcmp(finding, "ok") != 0) raise_damaged(call, db, finding, "");
+  for (enum pz_part part = 0; part < PZ_PARTS; part++) {
+    uint64_t stored;
+    bool found = read_digest(call, db, part, &stored);
+    uint64_t computed = pz_digest_part(call, db, part);
+    if (!found || stored != computed)
+      raise_damaged(call, db, "another digest than recorded: ", pz_part_names[part]);
   }
-  return status;
 }

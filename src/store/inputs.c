@@ -1,3 +1,6 @@
+/* Describes the difference between the inputs of two runs in one sentence.  pz_inputs_differ() follows the first
+ * difference downward, one level of objects and arrays at a time (descend()), as far as the two can be compared part by
+ * part. */
 #include "store/inputs.h"
 
 #include <stdio.h>
@@ -7,107 +10,100 @@
 
 enum { LONGEST_NAME = 160, LONGEST_VALUE = 160 };
 
-/* A value in both, NULL where there is none, and its name from the top. */
-struct place {
-  char name[LONGEST_NAME];
+/* A value in both documents (NULL where it is missing), and its path from the top. */
+struct compared_value {
+  char path[LONGEST_NAME];
   json_t *was, *now;
 };
 
-/* The first key whose values differ, and how many do. */
-static size_t differing_keys(json_t *was, json_t *now, const char **first) {
+/* The number of keys whose values differ; *first is the first of them. */
+static size_t count_differing_keys(json_t *was, json_t *now, const char **first) {
   size_t n = 0;
   const char *key;
   json_t *value;
   json_object_foreach(was, key, value) {
-    if (!json_equal(value, json_object_get(now, key)) && n++ == 0) *first = key;
+    if (json_equal(value, json_object_get(now, key))) continue;
+    if (n == 0) *first = key;
+    n++;
   }
   json_object_foreach(now, key, value) {
-    if (!json_object_get(was, key) && n++ == 0) *first = key;
+    if (json_object_get(was, key)) continue;
+    if (n == 0) *first = key;
+    n++;
   }
   return n;
 }
 
-static size_t differing_item(json_t *was, json_t *now) {
-  size_t i = 0;
-  while (json_equal(json_array_get(was, i), json_array_get(now, i))) i++;
-  return i;
+static void append_to_path(struct compared_value *v, const char *separator, const char *key) {
+  size_t n = strlen(v->path);
+  snprintf(v->path + n, sizeof v->path - n, "%s%s", separator, key);
 }
 
-static void append(struct place *p, const char *dot, const char *key) {
-  size_t n = strlen(p->name);
-  snprintf(p->name + n, sizeof p->name - n, "%s%s", dot, key);
-}
-
-/* One level down to a difference, if the two can be compared part by part. */
-static bool descend(struct place *p) {
-  char index[32];
-  if (json_is_object(p->was) && json_is_object(p->now)) {
+/* Goes one level down to the first difference.  Returns false if the two cannot be compared part by part. */
+static bool descend(struct compared_value *v) {
+  if (json_is_object(v->was) && json_is_object(v->now)) {
     const char *key = "";
-    if (differing_keys(p->was, p->now, &key) == 0) return false;
-    append(p, *p->name ? "." : "", key);
-    p->was = json_object_get(p->was, key);
-    p->now = json_object_get(p->now, key);
+    if (count_differing_keys(v->was, v->now, &key) == 0) return false;
+    append_to_path(v, *v->path ? "." : "", key);
+    v->was = json_object_get(v->was, key);
+    v->now = json_object_get(v->now, key);
     return true;
   }
-  if (!json_is_array(p->was) || !json_is_array(p->now) ||
-      json_array_size(p->was) != json_array_size(p->now))
+  if (!json_is_array(v->was) || !json_is_array(v->now) ||
+      json_array_size(v->was) != json_array_size(v->now))
     return false;
-  size_t i = differing_item(p->was, p->now);
+  char index[32];
+  size_t i = 0;
+  while (json_equal(json_array_get(v->was, i), json_array_get(v->now, i))) i++;
   snprintf(index, sizeof index, "[%zu]", i);
-  append(p, "", index);
-  p->was = json_array_get(p->was, i);
-  p->now = json_array_get(p->now, i);
+  append_to_path(v, "", index);
+  v->was = json_array_get(v->was, i);
+  v->now = json_array_get(v->now, i);
   return true;
-}
-
-static const char *brief(const json_t *value, char buf[LONGEST_VALUE]) {
-  return value ? pz_json_brief(value, buf, LONGEST_VALUE) : "absent";
 }
 
 /* ---- lists of named objects, such as the models --------------------------------------------- */
 
-static const char *name_at(const void *list, size_t i) {
+static const char *name_in_list(const void *list, size_t i) {
   return json_string_value(json_object_get(json_array_get(list, i), "name"));
 }
 
-static bool have_other_names(const json_t *was, const json_t *now) {
+static bool are_lists_with_other_names(const json_t *was, const json_t *now) {
   size_t n = json_array_size(was), i = 0;
-  if (!name_at(was, 0) || !name_at(now, 0)) return false;
-  while (i < n && name_at(was, i) && name_at(now, i) && !strcmp(name_at(was, i), name_at(now, i)))
+  if (!name_in_list(was, 0) || !name_in_list(now, 0)) return false;
+  while (i < n && name_in_list(was, i) && name_in_list(now, i) &&
+         strcmp(name_in_list(was, i), name_in_list(now, i)) == 0)
     i++;
   return i < n || json_array_size(now) > n;
 }
 
-/* "models were gpt2 and are bert-base, gpt2 now" */
-static void tell_names(const struct place *p, char *buf, size_t size) {
-  char before[LONGEST_VALUE], after[LONGEST_VALUE];
-  snprintf(buf, size, "%s were %s and are %s now", p->name,
-           pz_text_join(before, sizeof before, name_at, p->was),
-           pz_text_join(after, sizeof after, name_at, p->now));
-}
+/* ---- the sentence --------------------------------------------------------------------------- */
 
-static void tell_values(const struct place *p, char *buf, size_t size) {
-  char before[LONGEST_VALUE], after[LONGEST_VALUE];
-  snprintf(buf, size, "%s was %s and is %s now", p->name, brief(p->was, before),
-           brief(p->now, after));
+static const char *brief_value(const json_t *value, char buf[LONGEST_VALUE]) {
+  return value ? pz_json_brief(value, buf, LONGEST_VALUE) : "absent";
 }
 
 bool pz_inputs_differ(json_t *was, json_t *now, char *buf, size_t size) {
-  struct place p = {.was = was, .now = now};
-  const char *key, *named = NULL; /* the innermost object with a name on the way */
-  size_t n = differing_keys(was, now, &key);
+  char before[LONGEST_VALUE], after[LONGEST_VALUE];
+  struct compared_value v = {.was = was, .now = now};
+  const char *key, *innermost_name = NULL; /* of the named objects on the way down */
+  size_t n = count_differing_keys(was, now, &key);
   if (n == 0) return false;
-  while (!have_other_names(p.was, p.now) && descend(&p)) {
-    const char *name = json_string_value(json_object_get(p.was, "name"));
-    if (name) named = name;
+  while (!are_lists_with_other_names(v.was, v.now) && descend(&v)) {
+    const char *name = json_string_value(json_object_get(v.was, "name"));
+    if (name) innermost_name = name;
   }
-  size_t length = strlen(p.name);
-  if (have_other_names(p.was, p.now))
-    tell_names(&p, buf, size);
-  else if (named && length > 7 && strcmp(p.name + length - 7, ".digest") == 0)
-    snprintf(buf, size, "%s has other contents now", named);
+  size_t length = strlen(v.path), suffix = strlen(".digest");
+  bool is_digest = length > suffix && strcmp(v.path + length - suffix, ".digest") == 0;
+  if (are_lists_with_other_names(v.was, v.now))
+    snprintf(buf, size, "%s were %s and are %s now", v.path,
+             pz_text_join(before, sizeof before, name_in_list, v.was),
+             pz_text_join(after, sizeof after, name_in_list, v.now));
+  else if (innermost_name && is_digest)
+    snprintf(buf, size, "%s has other contents now", innermost_name);
   else
-    tell_values(&p, buf, size);
+    snprintf(buf, size, "%s was %s and is %s now", v.path, brief_value(v.was, before),
+             brief_value(v.now, after));
   length = strlen(buf);
   if (n > 1)
     snprintf(buf + length, size - length, ", and %zu other input%s", n - 1,

@@ -1,3 +1,6 @@
+/* Files and locks of a run directory.  A writer calls pz_run_dir_lock(), then pz_run_dir_move_aside() for --fresh, and
+ * pz_run_dir_prepare() and pz_run_dir_accept() around the creation of a new run; a reader calls pz_run_dir_share().
+ * A database consists of several files (`companions`), which are always moved and removed together. */
 #include "store/run_dir.h"
 
 #include <errno.h>
@@ -8,35 +11,39 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A directory leaves room for the names in it, a database for the endings of its companions. */
+/* Paths leave room for the names in the directory and for the endings of a database's companions. */
 enum {
-  MOST_ASIDE = 9999,
+  MOST_OLD_RUNS = 9999,
   LONGEST_ENDING = 32,
   LONGEST_RUN = PZ_DB_LONGEST_PATH - LONGEST_ENDING,
   LONGEST_DIR = LONGEST_RUN - LONGEST_ENDING
 };
 
-/* What SQLite keeps beside a database; the database itself comes last, so that a log is never left
- * beside a name under which a new database could take it for its own. */
+/* The files of a database.  The database itself is the last, so that a log is never left beside a name under which a new
+ * database could mistake it for its own. */
 static const char *const companions[] = {"-journal", "-wal", "-shm", ""};
 enum { N_COMPANIONS = sizeof companions / sizeof *companions };
+typedef char companion_path[PZ_DB_LONGEST_PATH + LONGEST_ENDING];
 
-static enum pz_status fail_io(struct pz_error *err, const char *path, const char *verb,
-                              const char *accepted) {
-  enum pz_status status =
-      pz_fail(err, PZ_IO, "%s: cannot %s: %s; accepted: %s", path, verb, strerror(errno), accepted);
-  pz_error_at(err, path, 0, 0);
-  return status;
+static _Noreturn void raise_io(struct pz_call *call, const char *path, const char *verb,
+                               const char *accepted) {
+  pz_raise_at(call, PZ_IO, path, 0, 0, "%s: cannot %s: %s; accepted: %s", path, verb,
+              strerror(errno), accepted);
 }
 
-enum pz_status pz_run_dir_init(struct pz_run_dir *d, const char *dir, struct pz_error *err) {
+void pz_run_dir_init(struct pz_call *call, struct pz_run_dir *d, const char *dir) {
   size_t n = strlen(dir);
   *d = (struct pz_run_dir){.lock = -1};
-  if (n == 0) return pz_fail(err, PZ_BAD_USE, "the name of the run directory is empty");
-  if (n > LONGEST_DIR) return pz_fail(err, PZ_LIMIT, "%s: the path is too long", dir);
+  if (n == 0) pz_raise(call, PZ_BAD_USE, "the name of the run directory is empty");
+  if (n > LONGEST_DIR) pz_raise(call, PZ_LIMIT, "%s: the path is too long", dir);
   memcpy(d->dir, dir, n + 1);
   snprintf(d->run, sizeof d->run, "%.*s/run.sqlite", LONGEST_DIR, dir);
-  return PZ_OK;
+}
+
+/* ---- locks ---------------------------------------------------------------------------------- */
+
+static void write_lock_path(const struct pz_run_dir *d, char path[PZ_DB_LONGEST_PATH]) {
+  snprintf(path, PZ_DB_LONGEST_PATH, "%.*s/lock", LONGEST_DIR, d->dir);
 }
 
 void pz_run_dir_release(struct pz_run_dir *d) {
@@ -44,68 +51,27 @@ void pz_run_dir_release(struct pz_run_dir *d) {
   d->lock = -1;
 }
 
-static void write_lock_path(const struct pz_run_dir *d, char path[PZ_DB_LONGEST_PATH]) {
-  snprintf(path, PZ_DB_LONGEST_PATH, "%.*s/lock", LONGEST_DIR, d->dir);
-}
-
-static bool try_lock(int fd, int how) {
+static bool try_lock(int fd, int operation) {
   int code;
-  do code = flock(fd, how | LOCK_NB);
+  do code = flock(fd, operation | LOCK_NB);
   while (code != 0 && errno == EINTR);
   return code == 0;
 }
 
-enum pz_status pz_run_dir_lock(struct pz_run_dir *d, struct pz_error *err) {
+void pz_run_dir_lock(struct pz_call *call, struct pz_run_dir *d) {
   char path[PZ_DB_LONGEST_PATH];
   if (mkdir(d->dir, 0777) != 0 && errno != EEXIST)
-    return fail_io(err, d->dir, "create the directory",
-                   "an existing directory, or one whose parent is writable");
+    raise_io(call, d->dir, "create the directory",
+             "an existing directory, or one whose parent is writable");
   write_lock_path(d, path);
   d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (d->lock < 0)
-    return fail_io(err, path, "open it to write", "a directory that can be written to");
-  if (try_lock(d->lock, LOCK_EX)) return PZ_OK;
-  enum pz_status status =
-      errno == EWOULDBLOCK
-          ? pz_fail(err, PZ_IO,
-                    "%s: another phaze is running there; accepted: another directory, or this one "
-                    "after that has ended",
-                    d->dir)
-          : fail_io(err, path, "lock it", "a file system with locks");
-  pz_run_dir_release(d);
-  return status;
-}
-
-static enum pz_status check_regular(const char *path, struct pz_error *err) {
-  struct stat st;
-  if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return PZ_OK;
-  enum pz_status status =
-      pz_fail(err, PZ_IO, "%s: is not a regular file; accepted: the directory of a run", path);
-  pz_error_at(err, path, 0, 0);
-  return status;
-}
-
-enum pz_status pz_run_dir_check(const struct pz_run_dir *d, struct pz_error *err) {
-  char path[PZ_DB_LONGEST_PATH + LONGEST_ENDING];
-  enum pz_status status = PZ_OK;
-  for (int i = 0; i < N_COMPANIONS && status == PZ_OK; i++) {
-    snprintf(path, sizeof path, "%s%s", d->run, companions[i]);
-    status = check_regular(path, err);
-  }
-  if (status != PZ_OK) return status;
-  write_lock_path(d, path);
-  return check_regular(path, err);
-}
-
-static bool refuses_writing(const char *path) {
-  return access(path, W_OK) != 0 && (errno == EACCES || errno == EROFS || errno == EPERM);
-}
-
-bool pz_run_dir_is_shut(const struct pz_run_dir *d) {
-  char lock[PZ_DB_LONGEST_PATH];
-  write_lock_path(d, lock);
-  return pz_run_dir_has_run(d) &&
-         (refuses_writing(d->dir) || refuses_writing(d->run) || refuses_writing(lock));
+  if (d->lock < 0) raise_io(call, path, "open it to write", "a directory that can be written to");
+  if (try_lock(d->lock, LOCK_EX)) return;
+  if (errno != EWOULDBLOCK) raise_io(call, path, "lock it", "a file system with locks");
+  pz_raise(call, PZ_IO,
+           "%s: another phaze is running there; accepted: another directory, or this one after "
+           "that has ended",
+           d->dir);
 }
 
 bool pz_run_dir_share(struct pz_run_dir *d) {
@@ -113,9 +79,39 @@ bool pz_run_dir_share(struct pz_run_dir *d) {
   write_lock_path(d, path);
   d->lock = open(path, O_RDONLY | O_CLOEXEC);
   if (d->lock < 0 || try_lock(d->lock, LOCK_SH)) return true;
-  bool writer = errno == EWOULDBLOCK;
+  bool has_writer = errno == EWOULDBLOCK;
   pz_run_dir_release(d);
-  return !writer;
+  return !has_writer;
+}
+
+/* ---- state of the directory ----------------------------------------------------------------- */
+
+static void check_regular(struct pz_call *call, const char *path) {
+  struct stat st;
+  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    pz_raise_at(call, PZ_IO, path, 0, 0,
+                "%s: is not a regular file; accepted: the directory of a run", path);
+}
+
+void pz_run_dir_check(struct pz_call *call, const struct pz_run_dir *d) {
+  companion_path path;
+  for (int i = 0; i < N_COMPANIONS; i++) {
+    snprintf(path, sizeof path, "%s%s", d->run, companions[i]);
+    check_regular(call, path);
+  }
+  write_lock_path(d, path);
+  check_regular(call, path);
+}
+
+static bool refuses_writing(const char *path) {
+  return access(path, W_OK) != 0 && (errno == EACCES || errno == EROFS || errno == EPERM);
+}
+
+bool pz_run_dir_is_read_only(const struct pz_run_dir *d) {
+  char lock[PZ_DB_LONGEST_PATH];
+  write_lock_path(d, lock);
+  return pz_run_dir_has_run(d) &&
+         (refuses_writing(d->dir) || refuses_writing(d->run) || refuses_writing(lock));
 }
 
 bool pz_run_dir_has_run(const struct pz_run_dir *d) {
@@ -124,30 +120,30 @@ bool pz_run_dir_has_run(const struct pz_run_dir *d) {
 }
 
 bool pz_run_dir_has_log(const struct pz_run_dir *d) {
-  char path[PZ_DB_LONGEST_PATH + LONGEST_ENDING];
+  companion_path path;
   struct stat st;
   snprintf(path, sizeof path, "%s-wal", d->run);
   return stat(path, &st) == 0 && st.st_size > 0;
 }
 
-/* ---- moving aside --------------------------------------------------------------------------- */
+/* ---- renaming an old run -------------------------------------------------------------------- */
 
-/* Merge the log, so that there is one file to keep.  Where that fails the log goes along: closing
- * must not remove the one beside what is not a database. */
-static void merge_log(const struct pz_run_dir *d) {
-  struct pz_db db;
-  int64_t version;
-  if (pz_db_open(&db, d->run, PZ_DB_WRITE, NULL) != PZ_OK) return;
-  sqlite3_db_config(db.conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-  /* SQLite finds the log when it first reads. */
-  if (pz_db_number(&db, "PRAGMA user_version", &version, NULL) == PZ_OK &&
-      sqlite3_wal_checkpoint_v2(db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK)
-    sqlite3_db_config(db.conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-  pz_db_close(&db);
+/* Merges the log, so that one file remains to be renamed.  If that fails, the log is renamed with the database: closing
+ * must not remove the log of a file that is not a database. */
+static void merge_log(struct pz_call *call, void *ctx) {
+  const struct pz_run_dir *d = ctx;
+  struct pz_db *db = pz_db_open_in_call(call, d->run, PZ_DB_WRITE);
+  sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+  (void)pz_db_number(call, db,
+                     "PRAGMA user_version"); /* SQLite opens the log when it first reads */
+  if (sqlite3_wal_checkpoint_v2(db->conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) ==
+      SQLITE_OK)
+    sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
 }
 
-static bool is_free(const char *stem) {
-  char path[PZ_DB_LONGEST_PATH + LONGEST_ENDING];
+/* Whether no file of a database exists under this name. */
+static bool is_unused_name(const char *stem) {
+  companion_path path;
   struct stat st;
   for (int i = 0; i < N_COMPANIONS; i++) {
     snprintf(path, sizeof path, "%s%s", stem, companions[i]);
@@ -156,63 +152,55 @@ static bool is_free(const char *stem) {
   return true;
 }
 
-static bool move(const char *from, const char *to) {
-  char a[PZ_DB_LONGEST_PATH + LONGEST_ENDING], b[sizeof a];
-  for (int i = 0; i < N_COMPANIONS; i++) {
-    snprintf(a, sizeof a, "%s%s", from, companions[i]);
-    snprintf(b, sizeof b, "%s%s", to, companions[i]);
-    if (rename(a, b) != 0 && errno != ENOENT) return false;
-  }
-  return true;
-}
-
-enum pz_status pz_run_dir_move_aside(struct pz_run_dir *d, struct pz_error *err) {
+void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *d) {
   char to[PZ_DB_LONGEST_PATH];
-  int k = 1;
-  if (is_free(d->run)) return PZ_OK;
-  merge_log(d);
-  do snprintf(to, sizeof to, "%.*s/run-%d.sqlite", LONGEST_DIR, d->dir, k);
-  while (!is_free(to) && ++k <= MOST_ASIDE);
-  if (k > MOST_ASIDE)
-    return pz_fail(err, PZ_LIMIT, "%s: it already holds %d old runs; accepted: another directory",
-                   d->dir, MOST_ASIDE);
-  return move(d->run, to) ? PZ_OK : fail_io(err, d->run, "rename it", "a writable directory");
+  if (is_unused_name(d->run)) return;
+  (void)!pz_border(merge_log, d, NULL); /* after a failure, the log is renamed, too */
+  for (int k = 1;; k++) {
+    if (k > MOST_OLD_RUNS)
+      pz_raise(call, PZ_LIMIT, "%s: it already holds %d old runs; accepted: another directory",
+               d->dir, MOST_OLD_RUNS);
+    snprintf(to, sizeof to, "%.*s/run-%d.sqlite", LONGEST_DIR, d->dir, k);
+    if (is_unused_name(to)) break;
+  }
+  for (int i = 0; i < N_COMPANIONS; i++) {
+    companion_path old_path, new_path;
+    snprintf(old_path, sizeof old_path, "%s%s", d->run, companions[i]);
+    snprintf(new_path, sizeof new_path, "%s%s", to, companions[i]);
+    if (rename(old_path, new_path) != 0 && errno != ENOENT)
+      raise_io(call, d->run, "rename it", "a writable directory");
+  }
 }
 
 /* ---- a new run ------------------------------------------------------------------------------ */
 
-void pz_run_dir_discard(const char *part) {
-  char path[PZ_DB_LONGEST_PATH + LONGEST_ENDING];
+static void remove_database(void *stem) {
+  companion_path path;
   for (int i = 0; i < N_COMPANIONS; i++) {
-    snprintf(path, sizeof path, "%s%s", part, companions[i]);
+    snprintf(path, sizeof path, "%s%s", (const char *)stem, companions[i]);
     unlink(path);
   }
 }
 
-enum pz_status pz_run_dir_part(const struct pz_run_dir *d, char part[PZ_DB_LONGEST_PATH],
-                               struct pz_error *err) {
-  if (!is_free(d->run))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s: is missing, but files that belong to it exist; accepted: another "
-                   "directory, or --fresh",
-                   d->run);
-  snprintf(part, PZ_DB_LONGEST_PATH, "%.*s.part", LONGEST_RUN, d->run);
-  pz_run_dir_discard(part);
-  return PZ_OK;
+char *pz_run_dir_prepare(struct pz_call *call, const struct pz_run_dir *d) {
+  if (!is_unused_name(d->run))
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s: is missing, but files that belong to it exist; accepted: another directory, or "
+             "--fresh",
+             d->run);
+  char *part = pz_format(call, "%.*s.part", LONGEST_RUN, d->run);
+  remove_database(part);
+  pz_defer(call, remove_database, part);
+  return part;
 }
 
-/* The name is to last, not only the file. */
-static void sync_dir(const char *dir) {
-  int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  fsync(fd);
-  close(fd);
-}
-
-enum pz_status pz_run_dir_accept(const struct pz_run_dir *d, const char *part,
-                                 struct pz_error *err) {
+void pz_run_dir_accept(struct pz_call *call, const struct pz_run_dir *d, char *part) {
   if (rename(part, d->run) != 0)
-    return fail_io(err, d->run, "make it", "a directory that can be written to");
-  sync_dir(d->dir);
-  return PZ_OK;
+    raise_io(call, d->run, "make it", "a directory that can be written to");
+  int fd = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) {
+    fsync(fd); /* the new name has to be permanent, not only the file */
+    close(fd);
+  }
+  pz_close(call, part);
 }

@@ -1,9 +1,17 @@
+/* The run file of a search, over SQLite (store/db.h), its schema (store/schema.h) and its directory (store/run_dir.h).
+ *
+ * pz_run_file_open_for_writing() first opens an existing run without touching it and compares its inputs with those of
+ * the current command; only then the file is opened for writing.  A new run is prepared beside and renamed, so that a
+ * run exists completely or not at all.  Everything that is written goes through begin_writing() and pz_db_commit(), and
+ * the digest of the part (store/digest.h) is changed in the same transaction.
+ *
+ * The rounds of a search are bytes whose meaning only the search knows. */
 #include "store/run_file.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "core/buffer.h"
 #include "core/json.h"
 #include "store/inputs.h"
 #include "store/run_dir.h"
@@ -11,372 +19,295 @@
 
 #define ADVICE "; accepted: another directory, or --fresh"
 #define WHOLE "; accepted: as 'phaze search -o' of this version wrote it"
-#define NO_MEMORY "%s: out of memory for the run file"
 
 struct pz_run_file {
-  struct pz_db db;
   struct pz_run_dir dir;
+  struct pz_db db;
   struct pz_round_store rounds;
-  bool writes; /* else opened to look */
-  char *inputs;
+  bool is_writable;
+  const char *inputs;
 };
 
-/* ---- single texts --------------------------------------------------------------------------- */
-
-static enum pz_status refuse(const struct pz_run_file *f, const char *what, struct pz_error *err) {
-  enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s: %s" WHOLE, f->db.path, what);
-  pz_error_at(err, f->db.path, 0, 0);
-  return status;
+static _Noreturn void raise_bad_file(struct pz_call *call, const struct pz_run_file *f,
+                                     const char *what) {
+  pz_raise_at(call, PZ_BAD_INPUT, f->db.path, 0, 0, "%s: %s" WHOLE, f->db.path, what);
 }
 
-static enum pz_status copy_text(const struct pz_run_file *f, sqlite3_stmt *stmt, char **out,
-                                struct pz_error *err) {
-  const char *text = (const char *)sqlite3_column_text(stmt, 0);
-  size_t n = (size_t)sqlite3_column_bytes(stmt, 0);
-  char *copy = text ? pz_malloc(n + 1) : NULL;
-  if (!copy) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", f->db.path);
-  memcpy(copy, text, n);
-  copy[n] = '\0';
-  if (strlen(copy) == n) {
-    *out = copy;
-    return PZ_OK;
+/* A text of the table `run`, freed when the call ends; NULL if the column is NULL. */
+static struct pz_buffer *read_run_text(struct pz_call *call, const struct pz_run_file *f,
+                                       const char *sql) {
+  struct pz_buffer *text = NULL;
+  sqlite3_stmt *stmt = pz_db_prepare(call, &f->db, sql);
+  if (!pz_db_next(call, &f->db, stmt)) raise_bad_file(call, f, "table run: it has no row");
+  if (sqlite3_column_type(stmt, 0) != SQLITE_NULL) {
+    const char *bytes = (const char *)sqlite3_column_text(stmt, 0);
+    size_t n = (size_t)sqlite3_column_bytes(stmt, 0);
+    if (!bytes) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", f->db.path);
+    text = pz_buffer_new(call);
+    pz_buffer_add(call, text, bytes, n);
+    if (strlen(text->text) != n) raise_bad_file(call, f, "table run: a text has a NUL byte");
   }
-  pz_free(copy);
-  return refuse(f, "table run: a text has a NUL byte", err);
+  pz_close(call, stmt);
+  return text;
 }
 
-/* A text of the table run; NULL where there is none. */
-static enum pz_status read_text(const struct pz_run_file *f, const char *sql, char **out,
-                                struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  bool row = false;
-  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
-  if (status == PZ_OK) status = pz_db_next(&f->db, stmt, &row, err);
-  if (status == PZ_OK && !row) status = refuse(f, "table run: it has no row", err);
-  if (status == PZ_OK && sqlite3_column_type(stmt, 0) == SQLITE_NULL)
-    *out = NULL;
-  else if (status == PZ_OK)
-    status = copy_text(f, stmt, out, err);
-  sqlite3_finalize(stmt);
-  return status;
-}
-
-/* ---- transactions --------------------------------------------------------------------------- */
-
-static enum pz_status may_write(const struct pz_run_file *f, struct pz_error *err) {
-  return f->writes ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s: was opened read-only", f->db.path);
-}
-
-static enum pz_status begin(struct pz_run_file *f, struct pz_error *err) {
-  enum pz_status status = may_write(f, err);
-  return status == PZ_OK ? pz_db_begin(&f->db, err) : status;
-}
-
-/* All that was written, or nothing of it. */
-static enum pz_status end(struct pz_run_file *f, enum pz_status status, struct pz_error *err) {
-  if (status == PZ_OK) status = pz_db_commit(&f->db, err);
-  if (status != PZ_OK) pz_db_drop(&f->db);
-  return status;
+/* Begins a transaction, which is rolled back unless it is committed. */
+static void begin_writing(struct pz_call *call, struct pz_run_file *f) {
+  if (!f->is_writable) pz_raise(call, PZ_BAD_USE, "%s: was opened read-only", f->db.path);
+  pz_db_begin(call, &f->db);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-static enum pz_status find_round(const struct pz_run_file *f, uint32_t run, uint32_t round,
-                                 const char *sql, sqlite3_stmt **out, struct pz_error *err) {
-  enum pz_status status = pz_db_prepare(&f->db, sql, out, err);
-  if (status != PZ_OK) return status;
-  sqlite3_bind_int64(*out, 1, run);
-  sqlite3_bind_int64(*out, 2, round);
-  return PZ_OK;
+struct stored_round {
+  struct pz_run_file *file;
+  uint32_t run, round;
+  struct pz_buffer *read_into;
+  const struct pz_buffer *written;
+};
+
+static sqlite3_stmt *prepare_for_round(struct pz_call *call, const struct stored_round *r,
+                                       const char *sql) {
+  sqlite3_stmt *stmt = pz_db_prepare(call, &r->file->db, sql);
+  sqlite3_bind_int64(stmt, 1, r->run);
+  sqlite3_bind_int64(stmt, 2, r->round);
+  return stmt;
 }
 
-static enum pz_status read_round(void *ctx, uint32_t run, uint32_t round, struct pz_buffer *b,
-                                 struct pz_error *err) {
-  const struct pz_run_file *f = ctx;
-  sqlite3_stmt *stmt = NULL;
-  bool row = false;
-  enum pz_status status =
-      find_round(f, run, round, "SELECT found FROM rounds WHERE run = ? AND round = ?", &stmt, err);
-  if (status == PZ_OK) status = pz_db_next(&f->db, stmt, &row, err);
-  if (status == PZ_OK && row) {
-    const char *bytes = sqlite3_column_blob(stmt, 0);
-    size_t n = (size_t)sqlite3_column_bytes(stmt, 0);
-    if (!pz_buffer_append(b, bytes ? bytes : "", n))
-      status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, f->db.path);
-  }
-  sqlite3_finalize(stmt);
-  return status;
+static void read_round(struct pz_call *call, void *ctx) {
+  const struct stored_round *r = ctx;
+  sqlite3_stmt *stmt =
+      prepare_for_round(call, r, "SELECT found FROM rounds WHERE run = ? AND round = ?");
+  if (!pz_db_next(call, &r->file->db, stmt)) return;
+  const char *bytes = sqlite3_column_blob(stmt, 0);
+  pz_buffer_add(call, r->read_into, bytes ? bytes : "", (size_t)sqlite3_column_bytes(stmt, 0));
 }
 
-static enum pz_status write_round(struct pz_run_file *f, uint32_t run, uint32_t round,
-                                  const struct pz_buffer *b, struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  uint64_t sum = 0;
-  enum pz_status status = find_round(
-      f, run, round, "INSERT INTO rounds(run, round, found) VALUES(?, ?, ?)", &stmt, err);
-  if (status == PZ_OK) {
-    sqlite3_bind_blob64(stmt, 3, b->text ? b->text : "", b->bytes, SQLITE_STATIC);
-    status = pz_db_write(&f->db, stmt, err);
-  }
-  sqlite3_finalize(stmt);
-  stmt = NULL;
-  if (status == PZ_OK)
-    status =
-        find_round(f, run, round, "SELECT * FROM rounds WHERE run = ? AND round = ?", &stmt, err);
-  if (status == PZ_OK) status = pz_digest_rows(&f->db, stmt, &sum, err);
-  sqlite3_finalize(stmt);
-  return status == PZ_OK ? pz_digest_add(&f->db, PZ_PART_ROUNDS, sum, err) : status;
+static void write_round(struct pz_call *call, void *ctx) {
+  const struct stored_round *r = ctx;
+  struct pz_db *db = &r->file->db;
+  begin_writing(call, r->file);
+  sqlite3_stmt *insert =
+      prepare_for_round(call, r, "INSERT INTO rounds(run, round, found) VALUES(?, ?, ?)");
+  sqlite3_bind_blob64(insert, 3, r->written->text ? r->written->text : "", r->written->bytes,
+                      SQLITE_STATIC);
+  pz_db_write(call, db, insert);
+  pz_close(call, insert);
+  sqlite3_stmt *select =
+      prepare_for_round(call, r, "SELECT * FROM rounds WHERE run = ? AND round = ?");
+  uint64_t sum = pz_digest_rows(call, db, select);
+  pz_close(call, select);
+  pz_digest_add(call, db, PZ_PART_ROUNDS, sum);
+  pz_db_commit(call, db);
 }
 
-static enum pz_status keep_round(void *ctx, uint32_t run, uint32_t round, const struct pz_buffer *b,
-                                 struct pz_error *err) {
-  struct pz_run_file *f = ctx;
-  enum pz_status status = begin(f, err);
-  return status == PZ_OK ? end(f, write_round(f, run, round, b, err), err) : status;
+/* The two functions of struct pz_round_store, which return a status. */
+static enum pz_status read_stored_round(void *ctx, uint32_t run, uint32_t round,
+                                        struct pz_buffer *b, struct pz_error *err) {
+  struct stored_round r = {ctx, run, round, b, NULL};
+  return pz_border(read_round, &r, err);
 }
 
-const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *f) { return &f->rounds; }
+static enum pz_status write_stored_round(void *ctx, uint32_t run, uint32_t round,
+                                         const struct pz_buffer *b, struct pz_error *err) {
+  struct stored_round r = {ctx, run, round, NULL, b};
+  return pz_border(write_round, &r, err);
+}
 
-const char *pz_run_file_inputs(const struct pz_run_file *f) { return f->inputs; }
+/* ---- opening and closing -------------------------------------------------------------------- */
 
-/* ---- opening -------------------------------------------------------------------------------- */
+static void close_handles(void *file) {
+  struct pz_run_file *f = file;
+  pz_db_close(&f->db);
+  pz_run_dir_release(&f->dir);
+}
 
-static struct pz_run_file *new_file(void) {
-  struct pz_run_file *f = pz_calloc(1, sizeof *f);
-  if (!f) return NULL;
-  f->rounds = (struct pz_round_store){f, read_round, keep_round};
+void pz_run_file_close(struct pz_run_file *f) {
+  if (f) close_handles(f);
+  pz_object_free(f);
+}
+
+/* A closed file, which is closed and freed if the call ends before keep_run_file(). */
+static struct pz_run_file *new_run_file(struct pz_call *call, struct pz_call *own) {
+  struct pz_run_file *f = pz_object_new(call, sizeof *f, own);
+  f->rounds = (struct pz_round_store){f, read_stored_round, write_stored_round};
   f->dir.lock = -1;
+  pz_defer(call, close_handles, f);
   return f;
 }
 
-/* Hand it over, or close it. */
-static enum pz_status deliver(struct pz_run_file *f, enum pz_status status,
-                              struct pz_run_file **out) {
-  if (status == PZ_OK)
-    *out = f;
-  else
-    pz_run_file_close(f);
-  return status;
+static struct pz_run_file *keep_run_file(struct pz_call *call, struct pz_run_file *f) {
+  pz_undefer(call, f);
+  return pz_object_keep(call, f);
 }
 
-/* Open it without touching it, see that it is a run file, and read its inputs. */
-static enum pz_status examine(struct pz_run_file *f, enum pz_db_mode mode, const char *advice,
-                              json_t **inputs, struct pz_error *err) {
-  char name[PZ_DB_LONGEST_PATH + 32];
-  enum pz_status status = pz_db_open(&f->db, f->dir.run, mode, err);
-  if (status == PZ_OK) status = pz_schema_check(&f->db, advice, err);
-  if (status == PZ_OK)
-    status = read_text(f, "SELECT inputs FROM run WHERE one = 1", &f->inputs, err);
-  if (status != PZ_OK) return status;
-  if (!f->inputs) return refuse(f, "table run: it has no inputs", err);
-  snprintf(name, sizeof name, "%s: table run, inputs", f->db.path);
-  return pz_json_parse(name, f->inputs, strlen(f->inputs), inputs, err);
+/* Opens the run without changing it, checks that it is a run file, and returns its inputs. */
+static json_t *open_and_read_inputs(struct pz_call *call, struct pz_run_file *f,
+                                    struct pz_call *own, enum pz_db_mode mode, const char *advice) {
+  pz_db_open(call, &f->db, f->dir.run, mode);
+  pz_schema_check(call, &f->db, advice);
+  struct pz_buffer *text = read_run_text(call, f, "SELECT inputs FROM run WHERE one = 1");
+  if (!text) raise_bad_file(call, f, "table run: it has no inputs");
+  f->inputs = pz_copy_text(own, text->text);
+  return pz_json_read(call, pz_format(call, "%s: table run, inputs", f->db.path), f->inputs,
+                      strlen(f->inputs));
 }
 
-/* Is the run that stands here the one that is asked for?  It stays open to look at. */
-static enum pz_status compare(struct pz_run_file *f, json_t *now, struct pz_error *err) {
-  json_t *was = NULL;
+/* Opens the existing run for reading, and raises an error if it was made with other inputs. */
+static void open_with_inputs(struct pz_call *call, struct pz_run_file *f, struct pz_call *own,
+                             json_t *now) {
   char difference[600];
   enum pz_db_mode mode = pz_run_dir_has_log(&f->dir) ? PZ_DB_READ : PZ_DB_FROZEN;
-  enum pz_status status = examine(f, mode, ADVICE, &was, err);
-  if (status == PZ_OK && pz_inputs_differ(was, now, difference, sizeof difference))
-    status = pz_fail(err, PZ_BAD_INPUT, "%s: was made with different inputs: %s" ADVICE, f->db.path,
-                     difference);
-  json_decref(was);
-  return status;
+  json_t *was = open_and_read_inputs(call, f, own, mode, ADVICE);
+  if (pz_inputs_differ(was, now, difference, sizeof difference))
+    pz_raise(call, PZ_BAD_INPUT, "%s: was made with different inputs: %s" ADVICE, f->db.path,
+             difference);
 }
 
-/* In a directory that cannot be written to a finished run can be read. */
-static enum pz_status compare_finished(struct pz_run_file *f, json_t *now, struct pz_error *err) {
-  char *result = NULL;
-  bool alone = pz_run_dir_share(&f->dir);
-  if (!alone) return pz_fail(err, PZ_IO, "%s: another phaze is running there", f->dir.dir);
-  enum pz_status status = compare(f, now, err);
-  if (status == PZ_OK) status = pz_run_file_text(f, PZ_PART_RESULT, &result, err);
-  if (status == PZ_OK && !result)
-    status = pz_fail(err, PZ_IO,
-                     "%s: the run is not finished; accepted: a directory that can be written to",
-                     f->dir.run);
-  pz_free(result);
-  return status;
+/* In a directory that cannot be written to, a finished run can be read. */
+static void open_finished(struct pz_call *call, struct pz_run_file *f, struct pz_call *own,
+                          json_t *now) {
+  if (!pz_run_dir_share(&f->dir))
+    pz_raise(call, PZ_IO, "%s: another phaze is running there", f->dir.dir);
+  open_with_inputs(call, f, own, now);
+  if (!pz_run_file_read_text(call, f, PZ_PART_RESULT))
+    pz_raise(call, PZ_IO,
+             "%s: the run is not finished; accepted: a directory that can be written to",
+             f->dir.run);
 }
 
-/* Prepared beside, so that a run is there whole or not at all. */
-static enum pz_status create(struct pz_run_file *f, const char *inputs, struct pz_error *err) {
-  char part[PZ_DB_LONGEST_PATH];
-  struct pz_db db = {0};
-  enum pz_status status = pz_run_dir_part(&f->dir, part, err);
-  if (status != PZ_OK) return status;
-  status = pz_db_open(&db, part, PZ_DB_CREATE, err);
-  if (status == PZ_OK) status = pz_schema_make(&db, inputs, err);
-  if (status == PZ_OK) status = pz_schema_log(&db, err);
-  pz_db_close(&db);
-  if (status == PZ_OK) status = pz_run_dir_accept(&f->dir, part, err);
-  pz_run_dir_discard(part);
-  if (status != PZ_OK) return status;
-  f->inputs = pz_strdup(inputs);
-  return f->inputs ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", f->dir.run);
+static void create_run(struct pz_call *call, struct pz_run_file *f, struct pz_call *own,
+                       const char *inputs) {
+  char *part = pz_run_dir_prepare(call, &f->dir);
+  struct pz_db *db = pz_db_open_in_call(call, part, PZ_DB_CREATE);
+  pz_schema_make(call, db, inputs);
+  pz_schema_log(call, db);
+  pz_close(call, db);
+  pz_run_dir_accept(call, &f->dir, part);
+  f->inputs = pz_copy_text(own, inputs);
 }
 
-static enum pz_status open_to_write(struct pz_run_file *f, struct pz_error *err) {
-  enum pz_status status = pz_db_open(&f->db, f->dir.run, PZ_DB_WRITE, err);
-  if (status == PZ_OK) status = pz_schema_log(&f->db, err);
-  /* Safe from the end of the process, which is what is promised; the disk's cache is not waited
-   * for at every commit. */
-  if (status == PZ_OK) status = pz_db_exec(&f->db, "PRAGMA synchronous = NORMAL", err);
-  f->writes = status == PZ_OK;
-  return status;
-}
-
-static enum pz_status open_locked(struct pz_run_file *f, const char *inputs, json_t *now,
-                                  bool fresh, struct pz_error *err) {
-  enum pz_status status = pz_run_dir_lock(&f->dir, err);
-  if (status == PZ_OK && fresh) status = pz_run_dir_move_aside(&f->dir, err);
-  if (status == PZ_OK)
-    status = pz_run_dir_has_run(&f->dir) ? compare(f, now, err) : create(f, inputs, err);
-  if (f->db.conn) pz_db_close(&f->db);
-  return status == PZ_OK ? open_to_write(f, err) : status;
-}
-
-enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
-                                struct pz_run_file **out, struct pz_error *err) {
-  struct pz_run_file *f = new_file();
-  json_t *now = NULL;
-  if (!f) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, dir);
-  enum pz_status status = pz_json_parse("inputs", inputs, strlen(inputs), &now, err);
-  if (status == PZ_OK) status = pz_run_dir_init(&f->dir, dir, err);
-  if (status == PZ_OK) status = pz_run_dir_check(&f->dir, err);
-  if (status == PZ_OK && !fresh && pz_run_dir_is_shut(&f->dir))
-    status = compare_finished(f, now, err);
-  else if (status == PZ_OK)
-    status = open_locked(f, inputs, now, fresh, err);
-  json_decref(now);
-  return deliver(f, status, out);
-}
-
-enum pz_status pz_run_file_in_memory(const char *inputs, struct pz_run_file **out,
-                                     struct pz_error *err) {
-  struct pz_run_file *f = new_file();
-  if (!f) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, "memory");
-  enum pz_status status = pz_db_open(&f->db, ":memory:", PZ_DB_CREATE, err);
-  if (status == PZ_OK) status = pz_schema_make(&f->db, inputs, err);
-  f->writes = true;
-  f->inputs = pz_strdup(inputs);
-  if (status == PZ_OK && !f->inputs) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, "memory");
-  return deliver(f, status, out);
-}
-
-static enum pz_status look(struct pz_run_file *f, struct pz_error *err) {
-  json_t *inputs = NULL;
-  if (!pz_run_dir_has_run(&f->dir))
-    return pz_fail(err, PZ_IO, "%s: no run found; accepted: the directory of a search", f->dir.dir);
-  enum pz_status status = pz_run_dir_check(&f->dir, err);
-  if (status != PZ_OK) return status;
-  bool alone = pz_run_dir_share(&f->dir);
-  bool frozen = alone && !pz_run_dir_has_log(&f->dir);
-  if (!frozen) pz_run_dir_release(&f->dir); /* SQLite's own locks are enough */
-  status = examine(f, frozen ? PZ_DB_FROZEN : PZ_DB_READ, WHOLE, &inputs, err);
-  json_decref(inputs);
-  return status;
-}
-
-enum pz_status pz_run_file_look(const char *dir, struct pz_run_file **out, struct pz_error *err) {
-  struct pz_run_file *f = new_file();
-  if (!f) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, dir);
-  enum pz_status status = pz_run_dir_init(&f->dir, dir, err);
-  if (status == PZ_OK) status = look(f, err);
-  return deliver(f, status, out);
-}
-
-enum pz_status pz_run_file_check(struct pz_run_file *f, struct pz_error *err) {
-  return pz_digest_check(&f->db, err);
-}
-
-enum pz_status pz_run_file_same(const struct pz_run_file *f, const struct pz_run_file *g,
-                                enum pz_part part, bool *same, struct pz_error *err) {
-  uint64_t a = 0, b = 0;
-  enum pz_status status = pz_digest_part(&f->db, part, &a, err);
-  if (status == PZ_OK) status = pz_digest_part(&g->db, part, &b, err);
-  *same = a == b;
-  return status;
-}
-
-bool pz_run_file_is_read_only(const struct pz_run_file *f) { return !f->writes; }
-
-void pz_run_file_close(struct pz_run_file *f) {
-  if (!f) return;
+struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const char *dir,
+                                                 const char *inputs, bool fresh) {
+  struct pz_call own;
+  struct pz_run_file *f = new_run_file(call, &own);
+  json_t *now = pz_json_read(call, "inputs", inputs, strlen(inputs));
+  pz_run_dir_init(call, &f->dir, dir);
+  pz_run_dir_check(call, &f->dir);
+  if (!fresh && pz_run_dir_is_read_only(&f->dir)) {
+    open_finished(call, f, &own, now);
+    return keep_run_file(call, f);
+  }
+  pz_run_dir_lock(call, &f->dir);
+  if (fresh) pz_run_dir_move_aside(call, &f->dir);
+  if (pz_run_dir_has_run(&f->dir))
+    open_with_inputs(call, f, &own, now);
+  else
+    create_run(call, f, &own, inputs);
   pz_db_close(&f->db);
-  pz_run_dir_release(&f->dir);
-  pz_free(f->inputs);
-  pz_free(f);
+  pz_db_open(call, &f->db, f->dir.run, PZ_DB_WRITE);
+  pz_schema_log(call, &f->db);
+  /* A commit must survive the end of the process, but need not wait for the cache of the disk. */
+  pz_db_exec(call, &f->db, "PRAGMA synchronous = NORMAL");
+  f->is_writable = true;
+  return keep_run_file(call, f);
 }
+
+struct pz_run_file *pz_run_file_open_in_memory(struct pz_call *call, const char *inputs) {
+  struct pz_call own;
+  struct pz_run_file *f = new_run_file(call, &own);
+  pz_db_open(call, &f->db, ":memory:", PZ_DB_CREATE);
+  pz_schema_make(call, &f->db, inputs);
+  f->inputs = pz_copy_text(&own, inputs);
+  f->is_writable = true;
+  return keep_run_file(call, f);
+}
+
+struct pz_run_file *pz_run_file_open_for_reading(struct pz_call *call, const char *dir) {
+  struct pz_call own;
+  struct pz_run_file *f = new_run_file(call, &own);
+  pz_run_dir_init(call, &f->dir, dir);
+  if (!pz_run_dir_has_run(&f->dir))
+    pz_raise(call, PZ_IO, "%s: no run found; accepted: the directory of a search", f->dir.dir);
+  pz_run_dir_check(call, &f->dir);
+  bool no_writer = pz_run_dir_share(&f->dir);
+  bool frozen = no_writer && !pz_run_dir_has_log(&f->dir);
+  if (!frozen) pz_run_dir_release(&f->dir); /* SQLite's own locks are enough */
+  open_and_read_inputs(call, f, &own, frozen ? PZ_DB_FROZEN : PZ_DB_READ, WHOLE);
+  return keep_run_file(call, f);
+}
+
+/* ---- questions about a file ----------------------------------------------------------------- */
+
+void pz_run_file_verify(struct pz_call *call, struct pz_run_file *f) {
+  pz_digest_check(call, &f->db);
+}
+
+bool pz_run_file_has_same_part(struct pz_call *call, const struct pz_run_file *f,
+                               const struct pz_run_file *g, enum pz_part part) {
+  return pz_digest_part(call, &f->db, part) == pz_digest_part(call, &g->db, part);
+}
+
+bool pz_run_file_is_read_only(const struct pz_run_file *f) { return !f->is_writable; }
+
+const char *pz_run_file_inputs(const struct pz_run_file *f) { return f->inputs; }
+
+const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *f) { return &f->rounds; }
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* "3 0 12": which value of each axis. */
+/* "3 0 12": the index of the value on each axis. */
 static void write_axes(const uint8_t *at, char *text, size_t size) {
   size_t n = 0;
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
     n += (size_t)snprintf(text + n, size - n, "%s%d", a ? " " : "", at[a]);
 }
 
-static enum pz_status write_box(const struct pz_run_file *f, sqlite3_stmt *stmt,
-                                const struct pz_closed_box *b, struct pz_error *err) {
-  char lo[8 * PZ_AXES], hi[8 * PZ_AXES];
-  write_axes(b->box.lo, lo, sizeof lo);
-  write_axes(b->box.hi, hi, sizeof hi);
-  sqlite3_bind_int64(stmt, 3, b->box.kind);
-  sqlite3_bind_text(stmt, 4, lo, -1, SQLITE_STATIC);
-  sqlite3_bind_text(stmt, 5, hi, -1, SQLITE_STATIC);
-  sqlite3_bind_text(stmt, 6, pz_box_end_names[b->end], -1, SQLITE_STATIC);
-  sqlite3_bind_double(stmt, 7, b->bound);
-  sqlite3_bind_double(stmt, 8, b->value);
-  return pz_db_write(&f->db, stmt, err);
-}
-
-static enum pz_status write_boxes(const struct pz_run_file *f, const struct pz_run_tables *t,
-                                  struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status = pz_db_exec(&f->db, "DELETE FROM boxes", err);
-  if (status == PZ_OK)
-    status = pz_db_prepare(&f->db,
-                           "INSERT INTO boxes(run, i, kind, lo, hi, how, bound, value) "
-                           "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-                           &stmt, err);
-  for (uint32_t r = 0; r < t->n_runs && status == PZ_OK; r++)
-    for (uint32_t i = 0; i < t->runs[r].n_boxes && status == PZ_OK; i++) {
+static void write_boxes(struct pz_call *call, const struct pz_run_file *f,
+                        const struct pz_run_tables *t) {
+  pz_db_exec(call, &f->db, "DELETE FROM boxes");
+  sqlite3_stmt *stmt = pz_db_prepare(call, &f->db,
+                                     "INSERT INTO boxes(run, i, kind, lo, hi, how, bound, value) "
+                                     "VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
+  for (uint32_t r = 0; r < t->n_runs; r++)
+    for (uint32_t i = 0; i < t->runs[r].n_boxes; i++) {
+      const struct pz_closed_box *b = &t->runs[r].boxes[i];
+      char lo[8 * PZ_AXES], hi[8 * PZ_AXES];
+      write_axes(b->box.lo, lo, sizeof lo);
+      write_axes(b->box.hi, hi, sizeof hi);
       sqlite3_bind_int64(stmt, 1, r);
       sqlite3_bind_int64(stmt, 2, i);
-      status = write_box(f, stmt, &t->runs[r].boxes[i], err);
+      sqlite3_bind_int64(stmt, 3, b->box.kind);
+      sqlite3_bind_text(stmt, 4, lo, -1, SQLITE_STATIC);
+      sqlite3_bind_text(stmt, 5, hi, -1, SQLITE_STATIC);
+      sqlite3_bind_text(stmt, 6, pz_box_end_names[b->end], -1, SQLITE_STATIC);
+      sqlite3_bind_double(stmt, 7, b->bound);
+      sqlite3_bind_double(stmt, 8, b->value);
+      pz_db_write(call, &f->db, stmt);
     }
-  sqlite3_finalize(stmt);
-  return status == PZ_OK ? pz_digest_store(&f->db, PZ_PART_BOXES, err) : status;
+  pz_close(call, stmt);
+  pz_digest_store(call, &f->db, PZ_PART_BOXES);
 }
 
-/* "8 8 9": layers of each stage. */
-static enum pz_status bind_stages(const struct pz_run_file *f, sqlite3_stmt *stmt, int column,
-                                  const struct pz_plan_record *p, struct pz_error *err) {
-  struct pz_buffer b = {0};
-  for (uint32_t i = 0; i < p->n_stages; i++) {
-    char text[16];
-    int n = snprintf(text, sizeof text, "%s%u", i ? " " : "", (unsigned)p->layers[i]);
-    pz_buffer_append(&b, text, (size_t)n);
-  }
-  bool failed = b.failed || sqlite3_bind_text(stmt, column, b.text ? b.text : "", -1,
-                                              SQLITE_TRANSIENT) != SQLITE_OK;
-  pz_free(b.text);
-  return failed ? pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, f->db.path) : PZ_OK;
+/* "8 8 9": the number of layers in each stage. */
+static const char *write_stages(struct pz_call *call, struct pz_buffer *text,
+                                const struct pz_plan_record *p) {
+  text->bytes = 0;
+  pz_buffer_add(call, text, "", 0);
+  for (uint32_t i = 0; i < p->n_stages; i++)
+    pz_buffer_print(call, text, "%s%u", i ? " " : "", (unsigned)p->layers[i]);
+  return text->text;
 }
 
-static enum pz_status write_evaluations(const struct pz_run_file *f, const struct pz_run_tables *t,
-                                        struct pz_error *err) {
-  static const char sql[] =
+static void write_evaluations(struct pz_call *call, const struct pz_run_file *f,
+                              const struct pz_run_tables *t) {
+  struct pz_buffer *stages = pz_buffer_new(call);
+  pz_db_exec(call, &f->db, "DELETE FROM evaluations");
+  sqlite3_stmt *stmt = pz_db_prepare(
+      call, &f->db,
       "INSERT INTO evaluations(chip, model, effort, step_s, least_s, dynamic_j, n_open, variant, "
-      "recompute, dp, stages) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status = pz_db_exec(&f->db, "DELETE FROM evaluations", err);
-  if (status == PZ_OK) status = pz_db_prepare(&f->db, sql, &stmt, err);
-  for (uint32_t i = 0; i < t->n_known && status == PZ_OK; i++) {
+      "recompute, dp, stages) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  for (uint32_t i = 0; i < t->n_known; i++) {
     const struct pz_found_step *k = &t->known[i];
     const struct pz_plan_record *p = &k->e.plan;
     sqlite3_bind_int64(stmt, 1, (sqlite3_int64)k->id);
@@ -389,45 +320,40 @@ static enum pz_status write_evaluations(const struct pz_run_file *f, const struc
     sqlite3_bind_int64(stmt, 8, p->variant);
     sqlite3_bind_int64(stmt, 9, p->recompute);
     sqlite3_bind_int64(stmt, 10, p->d);
-    status = bind_stages(f, stmt, 11, p, err);
-    if (status == PZ_OK) status = pz_db_write(&f->db, stmt, err);
+    sqlite3_bind_text(stmt, 11, write_stages(call, stages, p), -1, SQLITE_STATIC);
+    pz_db_write(call, &f->db, stmt);
   }
-  sqlite3_finalize(stmt);
-  return status == PZ_OK ? pz_digest_store(&f->db, PZ_PART_EVALUATIONS, err) : status;
+  pz_close(call, stmt);
+  pz_digest_store(call, &f->db, PZ_PART_EVALUATIONS);
 }
 
-enum pz_status pz_run_file_set_tables(struct pz_run_file *f, const struct pz_run_tables *t,
-                                      struct pz_error *err) {
-  enum pz_status status = begin(f, err);
-  if (status != PZ_OK) return status;
-  status = write_boxes(f, t, err);
-  if (status == PZ_OK) status = write_evaluations(f, t, err);
-  return end(f, status, err);
+void pz_run_file_write_tables(struct pz_call *call, struct pz_run_file *f,
+                              const struct pz_run_tables *t) {
+  begin_writing(call, f);
+  write_boxes(call, f, t);
+  write_evaluations(call, f, t);
+  pz_db_commit(call, &f->db);
 }
 
 /* ---- single values -------------------------------------------------------------------------- */
 
-enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what, double seconds,
-                                      struct pz_error *err) {
-  static const char sql[] = "INSERT OR REPLACE INTO timings(what, seconds) VALUES(?, ?)";
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status = begin(f, err);
-  if (status != PZ_OK) return status;
-  status = pz_db_prepare(&f->db, sql, &stmt, err);
-  if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, what, -1, SQLITE_STATIC);
-    sqlite3_bind_double(stmt, 2, seconds);
-    status = pz_db_write(&f->db, stmt, err);
-  }
-  sqlite3_finalize(stmt);
-  if (status == PZ_OK) status = pz_digest_store(&f->db, PZ_PART_TIMINGS, err);
-  return end(f, status, err);
+void pz_run_file_write_timing(struct pz_call *call, struct pz_run_file *f, const char *what,
+                              double seconds) {
+  begin_writing(call, f);
+  sqlite3_stmt *stmt =
+      pz_db_prepare(call, &f->db, "INSERT OR REPLACE INTO timings(what, seconds) VALUES(?, ?)");
+  sqlite3_bind_text(stmt, 1, what, -1, SQLITE_STATIC);
+  sqlite3_bind_double(stmt, 2, seconds);
+  pz_db_write(call, &f->db, stmt);
+  pz_close(call, stmt);
+  pz_digest_store(call, &f->db, PZ_PART_TIMINGS);
+  pz_db_commit(call, &f->db);
 }
 
 /* Columns of the table run. */
 static const struct {
   const char *set, *get;
-} texts[PZ_PARTS] = {
+} text_queries[PZ_PARTS] = {
     [PZ_PART_RESULT] = {"UPDATE run SET result = ? WHERE one = 1",
                         "SELECT result FROM run WHERE one = 1"},
     [PZ_PART_COMPARISON] = {"UPDATE run SET comparison = ? WHERE one = 1",
@@ -436,26 +362,141 @@ static const struct {
                         "SELECT detail FROM run WHERE one = 1"},
 };
 
+void pz_run_file_write_text(struct pz_call *call, struct pz_run_file *f, enum pz_part part,
+                            const char *text) {
+  begin_writing(call, f);
+  sqlite3_stmt *stmt = pz_db_prepare(call, &f->db, text_queries[part].set);
+  sqlite3_bind_text(stmt, 1, text, -1, SQLITE_STATIC);
+  pz_db_write(call, &f->db, stmt);
+  pz_close(call, stmt);
+  pz_digest_store(call, &f->db, part);
+  pz_db_commit(call, &f->db);
+  /* The text is safe in the log, too: a reader in the way, or a full disk, is not an error. */
+  sqlite3_wal_checkpoint_v2(f->db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+}
+
+const char *pz_run_file_read_text(struct pz_call *call, struct pz_run_file *f, enum pz_part part) {
+  const struct pz_buffer *text = read_run_text(call, f, text_queries[part].get);
+  return text ? text->text : NULL;
+}
+
+/* ---- for callers that return a status ---- */
+
+/* Arguments and results of all functions below; each uses some of them. */
+struct run_file_args {
+  struct pz_run_file *file;
+  const struct pz_run_file *first, *second;
+  const char *dir, *inputs, *text;
+  const struct pz_run_tables *tables;
+  double seconds;
+  enum pz_part part;
+  bool fresh, same;
+  char *text_found;
+};
+
+static void run_open_for_writing(struct pz_call *call, void *ctx) {
+  struct run_file_args *x = ctx;
+  x->file = pz_run_file_open_for_writing(call, x->dir, x->inputs, x->fresh);
+}
+
+enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
+                                struct pz_run_file **out, struct pz_error *err) {
+  struct run_file_args x = {.dir = dir, .inputs = inputs, .fresh = fresh};
+  enum pz_status status = pz_border(run_open_for_writing, &x, err);
+  if (status == PZ_OK) *out = x.file;
+  return status;
+}
+
+static void run_open_in_memory(struct pz_call *call, void *ctx) {
+  struct run_file_args *x = ctx;
+  x->file = pz_run_file_open_in_memory(call, x->inputs);
+}
+
+enum pz_status pz_run_file_in_memory(const char *inputs, struct pz_run_file **out,
+                                     struct pz_error *err) {
+  struct run_file_args x = {.inputs = inputs};
+  enum pz_status status = pz_border(run_open_in_memory, &x, err);
+  if (status == PZ_OK) *out = x.file;
+  return status;
+}
+
+static void run_open_for_reading(struct pz_call *call, void *ctx) {
+  struct run_file_args *x = ctx;
+  x->file = pz_run_file_open_for_reading(call, x->dir);
+}
+
+enum pz_status pz_run_file_look(const char *dir, struct pz_run_file **out, struct pz_error *err) {
+  struct run_file_args x = {.dir = dir};
+  enum pz_status status = pz_border(run_open_for_reading, &x, err);
+  if (status == PZ_OK) *out = x.file;
+  return status;
+}
+
+static void run_verify(struct pz_call *call, void *ctx) {
+  pz_run_file_verify(call, ((struct run_file_args *)ctx)->file);
+}
+
+enum pz_status pz_run_file_check(struct pz_run_file *f, struct pz_error *err) {
+  struct run_file_args x = {.file = f};
+  return pz_border(run_verify, &x, err);
+}
+
+static void run_has_same_part(struct pz_call *call, void *ctx) {
+  struct run_file_args *x = ctx;
+  x->same = pz_run_file_has_same_part(call, x->first, x->second, x->part);
+}
+
+enum pz_status pz_run_file_same(const struct pz_run_file *f, const struct pz_run_file *g,
+                                enum pz_part part, bool *same, struct pz_error *err) {
+  struct run_file_args x = {.first = f, .second = g, .part = part};
+  enum pz_status status = pz_border(run_has_same_part, &x, err);
+  *same = x.same;
+  return status;
+}
+
+static void run_write_tables(struct pz_call *call, void *ctx) {
+  const struct run_file_args *x = ctx;
+  pz_run_file_write_tables(call, x->file, x->tables);
+}
+
+enum pz_status pz_run_file_set_tables(struct pz_run_file *f, const struct pz_run_tables *t,
+                                      struct pz_error *err) {
+  struct run_file_args x = {.file = f, .tables = t};
+  return pz_border(run_write_tables, &x, err);
+}
+
+static void run_write_timing(struct pz_call *call, void *ctx) {
+  const struct run_file_args *x = ctx;
+  pz_run_file_write_timing(call, x->file, x->text, x->seconds);
+}
+
+enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what, double seconds,
+                                      struct pz_error *err) {
+  struct run_file_args x = {.file = f, .text = what, .seconds = seconds};
+  return pz_border(run_write_timing, &x, err);
+}
+
+static void run_write_text(struct pz_call *call, void *ctx) {
+  const struct run_file_args *x = ctx;
+  pz_run_file_write_text(call, x->file, x->part, x->text);
+}
+
 enum pz_status pz_run_file_set_text(struct pz_run_file *f, enum pz_part part, const char *text,
                                     struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status = begin(f, err);
-  if (status != PZ_OK) return status;
-  status = pz_db_prepare(&f->db, texts[part].set, &stmt, err);
-  if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, text, -1, SQLITE_STATIC);
-    status = pz_db_write(&f->db, stmt, err);
-  }
-  sqlite3_finalize(stmt);
-  if (status == PZ_OK) status = pz_digest_store(&f->db, part, err);
-  status = end(f, status, err);
-  /* The text is safe in the log too: a reader in the way, or a full disk, is no failure. */
-  if (status == PZ_OK)
-    sqlite3_wal_checkpoint_v2(f->db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-  return status;
+  struct run_file_args x = {.file = f, .part = part, .text = text};
+  return pz_border(run_write_text, &x, err);
+}
+
+static void run_read_text(struct pz_call *call, void *ctx) {
+  struct run_file_args *x = ctx;
+  struct pz_buffer *text = read_run_text(call, x->file, text_queries[x->part].get);
+  x->text_found = text ? pz_buffer_take(call, text) : NULL;
 }
 
 enum pz_status pz_run_file_text(struct pz_run_file *f, enum pz_part part, char **text,
                                 struct pz_error *err) {
-  return read_text(f, texts[part].get, text, err);
+  struct run_file_args x = {.file = f, .part = part};
+  enum pz_status status = pz_border(run_read_text, &x, err);
+  if (status == PZ_OK) *text = x.text_found;
+  return status;
 }

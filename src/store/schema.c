@@ -1,3 +1,5 @@
+/* The tables of a run file.  A file is one of ours if it has our application id, this version, and exactly the
+ * statements of `tables` as its schema: pz_schema_make() writes them, and pz_schema_check() compares them. */
 #include "store/schema.h"
 
 #include <inttypes.h>
@@ -7,11 +9,11 @@
 
 #include "store/digest.h"
 
-/* "phaz"; a change to a table is a new version. */
+/* The application id is "phaz".  Every change of a table needs a new version. */
 #define APPLICATION "1885888890"
 #define VERSION "6"
 
-/* By name.  STRICT: a column holds its type or nothing is stored. */
+/* Sorted by name.  STRICT tables reject values of another type than the column's. */
 static const struct {
   const char *name, *sql;
 } tables[] = {
@@ -34,89 +36,79 @@ static const struct {
 };
 enum { N_TABLES = sizeof tables / sizeof *tables };
 
-static enum pz_status make_tables(const struct pz_db *db, const char *inputs,
-                                  struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  enum pz_status status = pz_db_exec(
-      db, "PRAGMA application_id = " APPLICATION "; PRAGMA user_version = " VERSION, err);
-  for (int i = 0; i < N_TABLES && status == PZ_OK; i++) status = pz_db_exec(db, tables[i].sql, err);
-  if (status == PZ_OK)
-    status = pz_db_prepare(db, "INSERT INTO run(one, inputs) VALUES(1, ?)", &stmt, err);
-  if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, inputs, -1, SQLITE_STATIC);
-    status = pz_db_write(db, stmt, err);
-  }
-  sqlite3_finalize(stmt);
-  for (enum pz_part p = 0; p < PZ_PARTS && status == PZ_OK; p++)
-    status = pz_digest_store(db, p, err);
-  return status;
+void pz_schema_make(struct pz_call *call, struct pz_db *db, const char *inputs) {
+  pz_db_begin(call, db);
+  pz_db_exec(call, db, "PRAGMA application_id = " APPLICATION "; PRAGMA user_version = " VERSION);
+  for (int i = 0; i < N_TABLES; i++) pz_db_exec(call, db, tables[i].sql);
+  sqlite3_stmt *stmt = pz_db_prepare(call, db, "INSERT INTO run(one, inputs) VALUES(1, ?)");
+  sqlite3_bind_text(stmt, 1, inputs, -1, SQLITE_STATIC);
+  pz_db_write(call, db, stmt);
+  pz_close(call, stmt);
+  for (enum pz_part part = 0; part < PZ_PARTS; part++) pz_digest_store(call, db, part);
+  pz_db_commit(call, db);
 }
 
-enum pz_status pz_schema_make(const struct pz_db *db, const char *inputs, struct pz_error *err) {
-  enum pz_status status = pz_db_begin(db, err);
-  if (status == PZ_OK) status = make_tables(db, inputs, err);
-  return status == PZ_OK ? pz_db_commit(db, err) : status;
-}
-
-enum pz_status pz_schema_log(const struct pz_db *db, struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  bool row = false, on = false;
-  enum pz_status status = pz_db_prepare(db, "PRAGMA journal_mode = WAL", &stmt, err);
-  if (status == PZ_OK) status = pz_db_next(db, stmt, &row, err);
+void pz_schema_log(struct pz_call *call, const struct pz_db *db) {
+  sqlite3_stmt *stmt = pz_db_prepare(call, db, "PRAGMA journal_mode = WAL");
+  bool row = pz_db_next(call, db, stmt);
   const unsigned char *mode = row ? sqlite3_column_text(stmt, 0) : NULL;
-  on = mode && strcmp((const char *)mode, "wal") == 0;
-  sqlite3_finalize(stmt);
-  if (status != PZ_OK || on) return status;
-  return pz_fail(err, PZ_IO,
-                 "%s: SQLite's write-ahead log does not work on this file system; accepted: a "
-                 "local one",
-                 db->path);
+  bool is_on = mode && strcmp((const char *)mode, "wal") == 0;
+  pz_close(call, stmt);
+  if (!is_on)
+    pz_raise(
+        call, PZ_IO,
+        "%s: SQLite's write-ahead log does not work on this file system; accepted: a local one",
+        db->path);
 }
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-static enum pz_status refuse(const struct pz_db *db, const char *what, const char *advice,
-                             struct pz_error *err) {
-  enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s: %s%s", db->path, what, advice);
-  pz_error_at(err, db->path, 0, 0);
-  return status;
+static _Noreturn void raise_foreign(struct pz_call *call, const struct pz_db *db, const char *what,
+                                    const char *advice) {
+  pz_raise_at(call, PZ_BAD_INPUT, db->path, 0, 0, "%s: %s%s", db->path, what, advice);
 }
 
-static enum pz_status check_head(const struct pz_db *db, const char *advice, struct pz_error *err) {
-  int64_t application = 0, version = 0;
-  char what[120];
-  enum pz_status status = pz_db_number(db, "PRAGMA application_id", &application, NULL);
-  if (status == PZ_OK) status = pz_db_number(db, "PRAGMA user_version", &version, NULL);
-  if (status != PZ_OK && status != PZ_BAD_INPUT) return pz_db_fail(db, "read", err);
-  if (status == PZ_BAD_INPUT || application != atoll(APPLICATION))
-    return refuse(db, "is not a phaze run file", advice, err);
-  if (version == atoll(VERSION)) return PZ_OK;
-  snprintf(what, sizeof what,
-           "is a run file of version %" PRId64 ", and this phaze writes version " VERSION, version);
-  return refuse(db, what, advice, err);
+struct file_header {
+  const struct pz_db *db;
+  int64_t application, version;
+};
+
+static void read_header(struct pz_call *call, void *ctx) {
+  struct file_header *header = ctx;
+  header->application = pz_db_number(call, header->db, "PRAGMA application_id");
+  header->version = pz_db_number(call, header->db, "PRAGMA user_version");
 }
 
-static bool is_table(sqlite3_stmt *stmt, int i) {
-  const char *name = (const char *)sqlite3_column_text(stmt, 0);
-  const char *sql = (const char *)sqlite3_column_text(stmt, 1);
-  return i < N_TABLES && name && sql && strcmp(name, tables[i].name) == 0 &&
-         strcmp(sql, tables[i].sql) == 0;
-}
-
-enum pz_status pz_schema_check(const struct pz_db *db, const char *advice, struct pz_error *err) {
-  sqlite3_stmt *stmt = NULL;
-  bool row = true, same = true;
-  int n = 0;
-  enum pz_status status = check_head(db, advice, err);
-  if (status == PZ_OK)
-    status = pz_db_prepare(db, "SELECT name, sql FROM sqlite_schema ORDER BY name", &stmt, err);
-  while (status == PZ_OK && row && same) {
-    status = pz_db_next(db, stmt, &row, err);
-    if (status == PZ_OK && row) same = is_table(stmt, n++);
+/* A file that SQLite cannot read as a database is not a run file, whatever SQLite says about it. */
+static void check_header(struct pz_call *call, const struct pz_db *db, const char *advice) {
+  struct file_header header = {.db = db};
+  struct pz_error why = {0};
+  enum pz_status status = pz_border(read_header, &header, &why);
+  if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &why);
+  if (status == PZ_BAD_INPUT || header.application != atoll(APPLICATION))
+    raise_foreign(call, db, "is not a phaze run file", advice);
+  if (header.version != atoll(VERSION)) {
+    char what[120];
+    snprintf(what, sizeof what,
+             "is a run file of version %" PRId64 ", and this phaze writes version " VERSION,
+             header.version);
+    raise_foreign(call, db, what, advice);
   }
-  sqlite3_finalize(stmt);
-  if (status != PZ_OK) return status;
-  return same && n == N_TABLES
-             ? PZ_OK
-             : refuse(db, "its tables are not those of a phaze run file", advice, err);
+}
+
+void pz_schema_check(struct pz_call *call, const struct pz_db *db, const char *advice) {
+  bool same = true;
+  int n = 0;
+  check_header(call, db, advice);
+  sqlite3_stmt *stmt = pz_db_prepare(call, db, "SELECT name, sql FROM sqlite_schema ORDER BY name");
+  while (same && pz_db_next(call, db, stmt)) {
+    const char *name = (const char *)sqlite3_column_text(stmt, 0);
+    const char *sql = (const char *)sqlite3_column_text(stmt, 1);
+    same = n < N_TABLES && name && sql && strcmp(name, tables[n].name) == 0 &&
+           strcmp(sql, tables[n].sql) == 0;
+    n++;
+  }
+  pz_close(call, stmt);
+  if (!same || n != N_TABLES)
+    raise_foreign(call, db, "its tables are not those of a phaze run file", advice);
 }

@@ -4,17 +4,15 @@
 
 #include "store/db.h"
 
-/* Make the tables in an empty database.  Then all is in the file: pz_schema_log may follow. */
-PZ_NODISCARD enum pz_status pz_schema_make(const struct pz_db *db, const char *inputs,
-                                           struct pz_error *err);
+/* Creates the tables in an empty database, in one transaction. */
+void pz_schema_make(struct pz_call *call, struct pz_db *db, const char *inputs);
 
-/* Is it a run file with exactly these tables?  So no views, triggers or virtual tables of other
- * hands are ever run.  `advice` ends the message. */
-PZ_NODISCARD enum pz_status pz_schema_check(const struct pz_db *db, const char *advice,
-                                            struct pz_error *err);
+/* Checks that the database is a run file with exactly these tables, so that no foreign view, trigger or virtual table is
+ * ever executed.  `advice` ends the error message. */
+void pz_schema_check(struct pz_call *call, const struct pz_db *db, const char *advice);
 
-/* Write with a log: readers and the writer do not wait for each other, and a commit survives the
- * process.  PZ_IO where the file system cannot. */
-PZ_NODISCARD enum pz_status pz_schema_log(const struct pz_db *db, struct pz_error *err);
+/* Switches to the write-ahead log: readers and the writer do not wait for each other, and a commit survives the process.
+ * Raises PZ_IO where the file system does not support it. */
+void pz_schema_log(struct pz_call *call, const struct pz_db *db);
 
 #endif

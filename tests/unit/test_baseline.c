@@ -124,9 +124,29 @@ static void check_placed(const struct world *w, const struct pz_baseline_answer 
   assert_true(least);
 }
 
+struct expert_question {
+  struct pz_original_worker *worker;
+  const struct pz_chip *chip;
+  uint32_t model;
+  double hbm_gib;
+  struct pz_expert_result result;
+};
+
+static void run_expert(struct pz_call *call, void *ctx) {
+  struct expert_question *x = ctx;
+  x->result = pz_expert_evaluate(call, x->worker, x->chip, x->model, x->hbm_gib);
+}
+
+static struct pz_expert_result expert_result(const struct world *w, const struct pz_chip *chip,
+                                             uint32_t model, double hbm_gib) {
+  struct expert_question x = {
+      .worker = pz_original_worker(w->by, 0), .chip = chip, .model = model, .hbm_gib = hbm_gib};
+  must(pz_border(run_expert, &x, &err));
+  return x.result;
+}
+
 static void check_expert(const struct world *w, const struct pz_baseline_answer *a) {
-  struct pz_expert_result r;
-  must(pz_expert_evaluate(pz_original_worker(w->by, 0), &a->chip, 0, 32, &r, &err));
+  struct pz_expert_result r = expert_result(w, &a->chip, 0, 32);
   assert_true(a->expert[0]);
   assert_false(a->expert[1]);
   assert_int_equal((int)a->hbm_gib, 32);
@@ -285,7 +305,7 @@ static void test_no_answer(void **state) {
   (void)state;
   make_world(&w, two, 1, &tight);
   assert_int_equal(pz_baseline_original(&w.q, &a, &err), PZ_NO_ANSWER);
-  assert_int_equal(pz_baseline_random(&w.q, &a, &err), PZ_NO_ANSWER);
+  assert_int_equal(pz_baseline_find("random")->run(&w.q, &a, &err), PZ_NO_ANSWER);
   assert_int_equal(a.n_evaluated, 99);
   assert_near(ask(&w, "spotlight-placed").samples_per_s[0], 0, 0);
   w.q.stop = &stop;
@@ -359,8 +379,7 @@ static void test_expert_plans(void **state) {
   make_world(&w, models, 8, &o);
   must(pz_chip_read("tpuv4", &chip, &err));
   for (uint32_t m = 0; m < 8; m++) {
-    struct pz_expert_result r;
-    must(pz_expert_evaluate(pz_original_worker(w.by, 0), &chip, m, 80, &r, &err));
+    struct pz_expert_result r = expert_result(&w, &chip, m, 80);
     assert_true(r.time_s < HUGE_VAL);
     assert_int_equal(r.stages, pdt[m][0]);
     assert_int_equal(r.d, pdt[m][1]);

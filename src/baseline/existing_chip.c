@@ -1,0 +1,37 @@
+/* Baselines: an existing chip, with the experts' plans or with the best plans for it. */
+#include "baseline/baseline.h"
+#include "chip/chip.h"
+
+static struct pz_baseline_answer expert_on(struct pz_call *call,
+                                           const struct pz_baseline_question *q, const char *name) {
+  struct pz_chip chip;
+  pz_must(call, pz_chip_load_described(name, &chip, pz_call_error(call)));
+  return pz_baseline_expert(call, q, &chip);
+}
+
+static struct pz_baseline_answer place_on(struct pz_call *call,
+                                          const struct pz_baseline_question *q, const char *name) {
+  struct pz_chip chip;
+  pz_must(call, pz_chip_load_described(name, &chip, pz_call_error(call)));
+  return pz_baseline_place(call, q, &chip);
+}
+
+struct pz_baseline_answer pz_baseline_tpuv4_expert(struct pz_call *call,
+                                                   const struct pz_baseline_question *q) {
+  return expert_on(call, q, "tpuv4");
+}
+
+struct pz_baseline_answer pz_baseline_tpuv4_real_expert(struct pz_call *call,
+                                                        const struct pz_baseline_question *q) {
+  return expert_on(call, q, "tpuv4-real");
+}
+
+struct pz_baseline_answer pz_baseline_tpuv4_placed(struct pz_call *call,
+                                                   const struct pz_baseline_question *q) {
+  return place_on(call, q, "tpuv4");
+}
+
+struct pz_baseline_answer pz_baseline_tpuv4_real_placed(struct pz_call *call,
+                                                        const struct pz_baseline_question *q) {
+  return place_on(call, q, "tpuv4-real");
+}
