@@ -1,3 +1,7 @@
+/* The fields of a result, as tables that core/record.h writes to JSON and reads back.  The tables come in the order of the
+ * document; fields that are no plain values have codecs (chip, plan, ratios, uncertainty).  pz_result_parse() and its
+ * relatives read a document and check that its parts fit each other: every model has its plan, and comparison and detail
+ * belong to the result. */
 #include "study/result_json.h"
 
 #include <math.h>
@@ -10,7 +14,7 @@
 #include "partition/partition.h"
 #include "plan/plan_fields.h"
 
-/* ---- fields of their own kind --------------------------------------------------------------- */
+/* ---- chips and ratios ----------------------------------------------------------------------- */
 
 static json_t *write_chip(const void *value) {
   return pz_chip_json(*(const struct pz_chip *const *)value);
@@ -20,14 +24,13 @@ static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void
                                 struct pz_error *err) {
   char *text = pz_json_dump(json, JSON_COMPACT | JSON_ENCODE_ANY);
   struct pz_chip *chip = pz_arena_alloc(arena, 1, sizeof *chip);
-  if (!text || !chip) {
-    pz_free(text);
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for a chip");
-  }
-  enum pz_status status =
-      pz_chip_read_text_units("the result's chip", text, strlen(text), true, chip, err);
-  *(const struct pz_chip **)value = chip;
+  enum pz_status status = PZ_NO_MEMORY;
+  if (text && chip)
+    status = pz_chip_read_text_units("the result's chip", text, strlen(text), true, chip, err);
+  else
+    pz_fail(err, status, "out of memory for a chip");
   pz_free(text);
+  *(const struct pz_chip **)value = chip;
   return status;
 }
 
@@ -51,7 +54,7 @@ static const struct pz_field ratios_fields[] = {
     {.key = "most", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &most_record}};
 static const struct pz_record ratios_record = PZ_RECORD(ratios_fields, struct pz_ratios);
 
-/* Of fewer than two models there are none. */
+/* Ratios are summarised for two or more models; otherwise they are null. */
 static json_t *write_ratios(const void *value) {
   const struct pz_ratios *r = value;
   return r->n_models < 2 ? json_null() : pz_record_json(&ratios_record, r);
@@ -173,11 +176,11 @@ static const struct pz_field_codec uncertainty_codec = {write_uncertainty, read_
       PZ_FIELD_MANY(struct pz_answer, models, PZ_FIELD_LIST, "models", &answer_model_record),      \
       PZ_FIELD_BY(struct pz_answer, ratios, "ratios", &ratios_codec)
 
-/* The common one: its certificate stands beside it. */
+/* The best chip of all models.  Its certificate is a member of the result. */
 static const struct pz_field best_fields[] = {ANSWER_FIELDS};
 static const struct pz_record best_record = PZ_RECORD(best_fields, struct pz_answer);
 
-/* Of one model. */
+/* The best chip of one model alone. */
 static const struct pz_field alone_fields[] = {
     PZ_FIELD_AS(struct pz_answer, name, PZ_FIELD_TEXT, "model"), ANSWER_FIELDS,
     PZ_FIELD_IN(struct pz_answer, certificate, PZ_FIELD_STRUCT, "certificate",
@@ -281,7 +284,7 @@ static const struct pz_record front_record = PZ_RECORD(front_fields, struct pz_r
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
-/* What stands beside the answers. */
+/* The members of the result besides its answers. */
 static const struct pz_field rest_fields[] = {
     PZ_FIELD_MANY(struct pz_result, references, PZ_FIELD_LIST, "reference", &reference_record),
     PZ_FIELD_IN(struct pz_result, reference_chip, PZ_FIELD_STRUCT, "reference_chip",
@@ -303,13 +306,18 @@ json_t *pz_result_inputs_json(const struct pz_result *r) {
   json_t *json = NULL;
   enum pz_status status =
       pz_json_parse("inputs", r->inputs.json, strlen(r->inputs.json), &json, NULL);
-  if (status != PZ_OK) pz_json_lost_set(true); /* it was read before: memory is what it lacked */
+  if (status != PZ_OK) pz_json_lost_set(true); /* it was parsed before, so that memory is lacking */
   return status == PZ_OK ? json : NULL;
 }
 
-/* Of each model alone: none where it was not asked for. */
+/* The number of answers for a model alone.  A single model is the common answer and is listed once more as its own. */
+static uint32_t count_alone(const struct pz_result *r) {
+  uint32_t n_models = r->inputs.options.n_models;
+  return r->n_answers > 1 || n_models == 1 ? n_models : 0;
+}
+
 static json_t *alone_json(const struct pz_result *r) {
-  uint32_t n = r->n_answers > 1 || r->inputs.options.n_models == 1 ? r->inputs.options.n_models : 0;
+  uint32_t n = count_alone(r);
   json_t *list = json_array();
   for (uint32_t m = 0; m < n && list; m++)
     if (json_array_append_new(list, pz_record_json(&alone_record, &r->answers[m])) != 0) {
@@ -334,7 +342,7 @@ json_t *pz_result_json(const struct pz_result *r) {
   return NULL;
 }
 
-/* Watts of a device in the steps told, and joules of all devices over one. */
+/* The power is that of one device during a step, the energy that of all devices over the step. */
 json_t *pz_result_told_json(const struct pz_result *r) {
   const struct pz_answer *best = pz_result_best(r);
   json_t *root = pz_result_json(r), *told = json_object_get(root, "best");
@@ -353,82 +361,58 @@ json_t *pz_result_told_json(const struct pz_result *r) {
   return root;
 }
 
-static enum pz_status read_alone(const json_t *list, struct pz_result *r, struct pz_error *err) {
-  uint32_t n = r->n_answers > 1 || r->inputs.options.n_models == 1 ? r->inputs.options.n_models : 0;
-  if (json_array_size(list) != n)
-    return pz_fail(err, PZ_BAD_INPUT, "the result has %zu models alone; accepted: %u",
-                   json_array_size(list), n);
-  for (uint32_t m = 0; m < n; m++) {
-    struct pz_answer *a = &r->answers[m];
-    enum pz_status status = pz_record_read(&alone_record, json_array_get(list, m),
-                                           "the result: per_model", r->arena, a, err);
-    if (status != PZ_OK) return status;
-    if (a->n_models != 1 || !a->name)
-      return pz_fail(err, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1",
-                     a->n_models);
-  }
-  return PZ_OK;
-}
-
-/* Every model has its plan. */
-static enum pz_status check_plans(const struct pz_answer *a, const struct pz_study_options *o,
-                                  struct pz_error *err) {
-  for (uint32_t i = 0; i < a->n_models; i++) {
-    const struct pz_answer_model *m = &a->models[i];
-    if (o->evaluator == PZ_EVALUATOR_TRAINING ? !m->training : !m->plan)
-      return pz_fail(err, PZ_BAD_INPUT, "the result: %s has no plan", m->model);
-  }
-  return PZ_OK;
-}
-
-static enum pz_status read_best(const json_t *root, struct pz_result *r, struct pz_error *err) {
-  struct pz_answer *best = &r->answers[r->n_answers - 1];
-  enum pz_status status = pz_record_read(&best_record, json_object_get(root, "best"),
-                                         "the result: best", r->arena, best, err);
-  if (status == PZ_OK)
-    status = pz_record_read(&certificate_record, json_object_get(root, "certificate"),
-                            "the result: certificate", r->arena, &best->certificate, err);
-  if (status == PZ_OK && best->n_models != r->inputs.options.n_models)
-    status = pz_fail(err, PZ_BAD_INPUT, "the result: best has %u models; accepted: %u",
-                     best->n_models, r->inputs.options.n_models);
-  if (!best->name) best->name = "common";
-  return status;
-}
-
-/* The fields of one record out of a larger object. */
-static enum pz_status read_rest(const json_t *root, struct pz_result *r, struct pz_error *err) {
-  json_t *own = json_object();
-  bool good = own;
-  for (size_t i = 0; i < rest_record.n_fields && good; i++) {
-    json_t *v = json_object_get(root, rest_record.fields[i].key);
-    good = !v || json_object_set(own, rest_record.fields[i].key, v) == 0;
-  }
-  enum pz_status status = good ? pz_record_read(&rest_record, own, "the result", r->arena, r, err)
-                               : pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
-  json_decref(own);
-  if (status == PZ_OK && r->n_references != r->inputs.options.n_models)
-    return pz_fail(err, PZ_BAD_INPUT, "the result has %u references; accepted: %u", r->n_references,
-                   r->inputs.options.n_models);
-  return status;
-}
-
-enum pz_status pz_result_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
+void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *r) {
+  struct pz_call own = pz_call_in(call, r->arena);
   const json_t *inputs = json_object_get(json, "inputs");
-  if (!inputs) return pz_fail(err, PZ_BAD_INPUT, "the result has no inputs");
+  if (!inputs) pz_raise(call, PZ_BAD_INPUT, "the result has no inputs");
   char *text = pz_json_dump(inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-  if (!text) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
-  enum pz_status status = pz_result_set_inputs(r, text, err);
-  pz_free(text);
-  if (status != PZ_OK) return status;
-  uint32_t n = r->inputs.options.n_models;
-  r->n_answers = n > 1 && r->inputs.options.each_model ? n + 1 : 1;
-  r->answers = pz_arena_alloc(r->arena, r->n_answers, sizeof *r->answers);
-  if (!r->answers) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
-  status = read_alone(json_object_get(json, "per_model"), r, err);
-  if (status == PZ_OK) status = read_best(json, r, err);
-  for (uint32_t i = 0; i < r->n_answers && status == PZ_OK; i++)
-    status = check_plans(&r->answers[i], &r->inputs.options, err);
-  return status == PZ_OK ? read_rest(json, r, err) : status;
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
+  pz_defer(call, pz_free, text);
+  pz_result_set_inputs(call, r, text);
+  pz_close(call, text);
+  const struct pz_study_options *o = &r->inputs.options;
+  r->n_answers = o->n_models > 1 && o->each_model ? o->n_models + 1 : 1;
+  r->answers = pz_alloc(&own, r->n_answers, sizeof *r->answers);
+
+  const json_t *alone = json_object_get(json, "per_model");
+  uint32_t n_alone = count_alone(r);
+  if (json_array_size(alone) != n_alone)
+    pz_raise(call, PZ_BAD_INPUT, "the result has %zu models alone; accepted: %u",
+             json_array_size(alone), n_alone);
+  for (uint32_t m = 0; m < n_alone; m++) {
+    struct pz_answer *a = &r->answers[m];
+    pz_record_parse(&own, &alone_record, json_array_get(alone, m), "the result: per_model", a);
+    if (a->n_models != 1 || !a->name)
+      pz_raise(call, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1", a->n_models);
+  }
+
+  struct pz_answer *best = &r->answers[r->n_answers - 1];
+  pz_record_parse(&own, &best_record, json_object_get(json, "best"), "the result: best", best);
+  pz_record_parse(&own, &certificate_record, json_object_get(json, "certificate"),
+                  "the result: certificate", &best->certificate);
+  if (best->n_models != o->n_models)
+    pz_raise(call, PZ_BAD_INPUT, "the result: best has %u models; accepted: %u", best->n_models,
+             o->n_models);
+  if (!best->name) best->name = "common";
+  for (uint32_t i = 0; i < r->n_answers; i++)
+    for (uint32_t k = 0; k < r->answers[i].n_models; k++) {
+      const struct pz_answer_model *m = &r->answers[i].models[k];
+      bool has_plan = o->evaluator == PZ_EVALUATOR_TRAINING ? m->training != NULL : m->plan != NULL;
+      if (!has_plan) pz_raise(call, PZ_BAD_INPUT, "the result: %s has no plan", m->model);
+    }
+
+  /* A record refuses keys that it does not have, so that its own are read from an object without the others. */
+  json_t *rest = pz_json_built(call, json_object());
+  for (size_t i = 0; i < rest_record.n_fields; i++) {
+    const char *key = rest_record.fields[i].key;
+    json_t *value = json_object_get(json, key);
+    if (value && json_object_set(rest, key, value) != 0)
+      pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
+  }
+  pz_record_parse(&own, &rest_record, rest, "the result", r);
+  if (r->n_references != o->n_models)
+    pz_raise(call, PZ_BAD_INPUT, "the result has %u references; accepted: %u", r->n_references,
+             o->n_models);
 }
 
 /* ---- the comparison ------------------------------------------------------------------------- */
@@ -477,30 +461,29 @@ json_t *pz_comparison_json(const struct pz_result *r) {
   return pz_record_json(&comparison_record, r->comparison);
 }
 
-/* Is it of the result: every method for each of its answers, by name? */
+/* Returns true if the comparison has every method for each answer of the result, and the search as the last method. */
 static bool comparison_fits(const struct pz_result *r, const struct pz_comparison *c) {
-  bool good = c->n_runs == r->n_answers;
-  for (uint32_t i = 0; i < c->n_runs && good; i++) {
+  if (c->n_runs != r->n_answers) return false;
+  for (uint32_t i = 0; i < c->n_runs; i++) {
     const struct pz_comparison_run *run = &c->runs[i];
-    good = run->name && strcmp(run->name, r->answers[i].name) == 0 &&
-           run->n_methods == c->runs[0].n_methods && run->n_methods > 0;
-    for (uint32_t k = 0; k < run->n_methods && good; k++)
-      good = run->methods[k].name && run->methods[k].about &&
-             run->methods[k].n_models == r->answers[i].n_models;
-    good = good && strcmp(run->methods[run->n_methods - 1].name, PZ_METHOD_SEARCH) == 0;
+    if (!run->name || strcmp(run->name, r->answers[i].name) != 0) return false;
+    if (run->n_methods != c->runs[0].n_methods || run->n_methods == 0) return false;
+    for (uint32_t k = 0; k < run->n_methods; k++) {
+      const struct pz_method_result *m = &run->methods[k];
+      if (!m->name || !m->about || m->n_models != r->answers[i].n_models) return false;
+    }
+    if (strcmp(run->methods[run->n_methods - 1].name, PZ_METHOD_SEARCH) != 0) return false;
   }
-  return good;
+  return true;
 }
 
-enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
-  struct pz_comparison *c = pz_arena_alloc(r->arena, 1, sizeof *c);
-  if (!c) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the comparison");
-  enum pz_status status =
-      pz_record_read(&comparison_record, json, "the comparison", r->arena, c, err);
-  if (status == PZ_OK && !comparison_fits(r, c))
-    status = pz_fail(err, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
-  if (status == PZ_OK) r->comparison = c;
-  return status;
+void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *r) {
+  struct pz_call own = pz_call_in(call, r->arena);
+  struct pz_comparison *c = pz_alloc(&own, 1, sizeof *c);
+  pz_record_parse(&own, &comparison_record, json, "the comparison", c);
+  if (!comparison_fits(r, c))
+    pz_raise(call, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
+  r->comparison = c;
 }
 
 /* ---- the detail ----------------------------------------------------------------------------- */
@@ -581,7 +564,7 @@ json_t *pz_detail_json(const struct pz_result *r) {
   return pz_record_json(&detail_record, r->detail);
 }
 
-/* Do its plans and schedules name models and layers? */
+/* Returns true if plans and shown chips refer to models and answers of the result, and schedules have names. */
 static bool detail_fits(const struct pz_result *r, const struct pz_result_detail *d) {
   for (uint32_t i = 0; i < d->n_plans; i++)
     if (d->plans[i].model >= r->inputs.options.n_models) return false;
@@ -592,13 +575,39 @@ static bool detail_fits(const struct pz_result *r, const struct pz_result_detail
   return true;
 }
 
+void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *r) {
+  struct pz_call own = pz_call_in(call, r->arena);
+  struct pz_result_detail *d = pz_alloc(&own, 1, sizeof *d);
+  pz_record_parse(&own, &detail_record, json, "the report's data", d);
+  if (!detail_fits(r, d))
+    pz_raise(call, PZ_BAD_INPUT, "the report's data are not of this run; see phaze verify");
+  r->detail = d;
+}
+
+/* ---- for callers that return a status ---- */
+
+struct result_reading {
+  void (*parse)(struct pz_call *call, const json_t *json, struct pz_result *r);
+  const json_t *json;
+  struct pz_result *r;
+};
+
+static void read_result_part(struct pz_call *call, void *ctx) {
+  const struct result_reading *x = ctx;
+  x->parse(call, x->json, x->r);
+}
+
+enum pz_status pz_result_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
+  struct result_reading x = {pz_result_parse, json, r};
+  return pz_border(read_result_part, &x, err);
+}
+
+enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
+  struct result_reading x = {pz_comparison_parse, json, r};
+  return pz_border(read_result_part, &x, err);
+}
+
 enum pz_status pz_detail_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
-  struct pz_result_detail *d = pz_arena_alloc(r->arena, 1, sizeof *d);
-  if (!d) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the report's data");
-  enum pz_status status =
-      pz_record_read(&detail_record, json, "the report's data", r->arena, d, err);
-  if (status == PZ_OK && !detail_fits(r, d))
-    status = pz_fail(err, PZ_BAD_INPUT, "the report's data are not of this run; see phaze verify");
-  if (status == PZ_OK) r->detail = d;
-  return status;
+  struct result_reading x = {pz_detail_parse, json, r};
+  return pz_border(read_result_part, &x, err);
 }

@@ -1,14 +1,13 @@
-/* A model on a chip by the evaluator training, as results tell it. */
+/* A model on a chip by the evaluator training, in the form of results. */
 #ifndef PZ_STUDY_TRAINING_ANSWER_H
 #define PZ_STUDY_TRAINING_ANSWER_H
 
+#include "core/call.h"
 #include "evaluate/training.h"
 
-/* Its best plan, energy, and power within limit_watts; the arena holds lists of the plan.  PZ_BAD_INPUT where none fits. */
-PZ_NODISCARD enum pz_status pz_training_answer_make(struct pz_evaluator *e,
-                                                    const struct pz_chip *chip, uint32_t model,
-                                                    double limit_watts, struct pz_arena *arena,
-                                                    struct pz_training_answer *out,
-                                                    struct pz_error *err);
+/* The best plan of a model on a chip with its time, energy and power.  Raises PZ_BAD_INPUT if no plan fits. */
+struct pz_training_answer pz_training_answer(struct pz_call *call, struct pz_evaluator *e,
+                                             const struct pz_chip *chip, uint32_t model,
+                                             double limit_watts);
 
 #endif
