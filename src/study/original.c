@@ -12,7 +12,7 @@
 #include "study/study.h"
 
 /* Lists the rows: the original's own search; then, for k = 0 to all, the first k assumptions corrected; then each assumption
- * alone, of which the last one equals the last row but one of the sequence before. */
+ * alone.  The last assumption alone occurs twice, because it also ends the sequence. */
 static uint32_t list_rows(bool alone, struct pz_original_row rows[PZ_ORIGINAL_MOST_ROWS]) {
   uint32_t n = 0;
   rows[n++] = (struct pz_original_row){.assumptions = PZ_ASSUME_ALL, .walk = true};

@@ -153,7 +153,7 @@ struct pz_front pz_pareto_front(struct pz_call *call, struct pz_study *s, struct
 
 /* ---- thinning ------------------------------------------------------------------------------- */
 
-/* By how much a kept point may be worse than one that it stands for. */
+/* By how much a kept point may be worse, in each criterion, than a point that is left out. */
 struct front_slack {
   double value, area_um2, watts;
 };
@@ -183,7 +183,7 @@ void pz_front_thin(struct pz_front *f, double tolerance) {
     for (uint32_t k = 0; k < f->n && !covered; k++)
       covered = f->points[k].kept && is_close_to(&f->points[k], p, &slack);
     if (covered) continue;
-    /* Keep the fastest point that may stand for it; points are sorted by area, so that it is the smallest of these. */
+    /* Keep the fastest point that covers it, and of equally fast ones the smallest: points are sorted by area. */
     struct pz_front_point *best = &f->points[i];
     for (uint32_t k = 0; k < f->n; k++)
       if (is_close_to(&f->points[k], p, &slack) && f->points[k].value > best->value)

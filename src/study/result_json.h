@@ -10,8 +10,7 @@
 /* The result of the search, without comparison and detail. */
 json_t *pz_result_json(const struct pz_result *r);
 
-/* The same with figures that are computed for readers: the power of the best chip in each step, and the energy of each
- * model's step. */
+/* The same as it is shown to people, with the power of the best chip in each step and the energy of each model's step. */
 json_t *pz_result_told_json(const struct pz_result *r);
 
 /* The inputs of the search. */
@@ -25,14 +24,5 @@ json_t *pz_detail_json(const struct pz_result *r);
 void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *r);
 void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *r);
 void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *r);
-
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_result_read(const json_t *json, struct pz_result *r,
-                                           struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r,
-                                               struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_detail_read(const json_t *json, struct pz_result *r,
-                                           struct pz_error *err);
 
 #endif

@@ -8,10 +8,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "study/pareto.h"
 #include "study/robustness.h"
-#include "study/training_answer.h"
 
 struct result_maker {
   struct pz_call *call;
@@ -47,13 +47,38 @@ static struct pz_certificate make_certificate(const struct pz_objective_run *run
                                  .finished = run->finished};
 }
 
+/* Finds the best plan of a model on a chip with its energy: static power of all devices over the step, and the dynamic
+ * energy of its operations.  Chips of a library, which has no static power and links, have no power at full load. */
 static const struct pz_training_answer *make_training_answer(struct result_maker *m,
                                                              const struct pz_chip *chip,
                                                              double limit_watts, uint32_t model,
                                                              double *samples_per_s) {
+  const struct pz_training_question *q = &m->s->training;
   struct pz_training_answer *a = pz_alloc(&m->own, 1, sizeof *a);
-  *a = pz_training_answer(&m->own, m->s->by, chip, model, limit_watts);
-  *samples_per_s = (double)pz_training_batch(&m->s->training, model) / a->step_s;
+  struct pz_found_plan found;
+  double dynamic_j = 0, static_watts = pz_chip_taken(chip).static_watts;
+  bool fits = false;
+  pz_must(m->call, pz_training_plan(m->s->by, 0, chip, model, &found, &dynamic_j, &fits,
+                                    pz_call_error(m->call)));
+  if (!fits)
+    pz_raise(m->call, PZ_BAD_INPUT, "no plan of %s fits on %s", q->models[model], chip->name);
+  double joules = (double)q->devices * static_watts * found.p.step_s + dynamic_j;
+  bool library = pz_tech_is_library(pz_tech_at(chip->tech));
+  *a = (struct pz_training_answer){.plan = found.plan,
+                                   .step_s = found.p.step_s,
+                                   .mfu = found.p.mfu,
+                                   .mfu_conventional = found.p.mfu_conventional,
+                                   .joules = joules,
+                                   .full_watts =
+                                       library ? 0 : joules / ((double)q->devices * found.p.step_s),
+                                   .peak_bytes = found.p.peak_bytes,
+                                   .usable_bytes = found.p.usable_bytes,
+                                   .parts = found.p.parts,
+                                   .limit_watts = limit_watts};
+  if (found.plan.stage_recompute) /* belongs to the evaluator, until its next call */
+    a->plan.stage_recompute = pz_copy(&m->own, found.plan.stage_recompute, (size_t)found.plan.pp,
+                                      sizeof *found.plan.stage_recompute);
+  *samples_per_s = (double)pz_training_batch(q, model) / a->step_s;
   return a;
 }
 

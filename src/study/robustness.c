@@ -171,16 +171,6 @@ static void add_best_of_kinds(struct pz_call *call, struct robustness *w) {
   pz_scratch_end(&work);
 }
 
-/* The chip that is both steps away from the best one. */
-static struct pz_point join_steps(const struct pz_point *best, const struct pz_point *a,
-                                  const struct pz_point *b) {
-  struct pz_point p = *a;
-  if (b->kind != best->kind) p.kind = b->kind;
-  for (int i = 0; i < PZ_AXES; i++)
-    if (b->at[i] != best->at[i]) p.at[i] = b->at[i];
-  return p;
-}
-
 static void evaluate_near(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct robustness *w = ctx;
   w->values[i] = value_above(call, w->s->search, &w->run->objective, worker, &w->candidates[i],
@@ -193,11 +183,16 @@ static void find_candidates(struct pz_call *call, struct robustness *w, const st
       .run = evaluate_near, .ctx = w, .results = w->values, .result_bytes = sizeof *w->values};
   add_best_of_kinds(call, w);
   /* One step from the best chip, and two: more of one axis for less of another. */
+  const struct pz_point *best = &w->run->best;
   for (uint32_t i = 0; i < n_steps; i++) {
     add_candidate(w, &steps[i].point);
     for (uint32_t k = i + 1; k < n_steps; k++) {
-      struct pz_point p = join_steps(&w->run->best, &steps[i].point, &steps[k].point);
-      add_candidate(w, &p);
+      struct pz_point both = steps[i].point;
+      const struct pz_point *second = &steps[k].point;
+      if (second->kind != best->kind) both.kind = second->kind;
+      for (int a = 0; a < PZ_AXES; a++)
+        if (second->at[a] != best->at[a]) both.at[a] = second->at[a];
+      add_candidate(w, &both);
     }
   }
   pz_study_run_tasks(call, w->s->search, w->n, &tasks);

@@ -134,38 +134,34 @@ static void list_steps(struct sensitivity *w) {
 
 /* ---- evaluating ----------------------------------------------------------------------------- */
 
-/* Finds the best plan of a model on the chip of a step with the evaluator training. */
-static struct pz_evaluation find_step_plan(struct pz_call *call, struct pz_study *s,
-                                           const struct pz_point *at, uint32_t model,
-                                           unsigned worker, struct pz_step_plan *plan) {
-  struct pz_evaluation e = {.step_s = HUGE_VAL};
-  struct pz_box one = pz_box_of(at);
-  struct pz_boxed chip;
-  struct pz_found_plan found;
-  pz_boxed_set(&s->space, &one, &chip);
-  pz_must(call, pz_training_plan(s->by, worker, &chip.lo, model, &found, &e.dynamic_j, &plan->fits,
-                                 pz_call_error(call)));
-  if (!plan->fits) return e;
-  e.step_s = e.least_s = plan->step_s = found.p.step_s;
-  plan->parts = found.p.parts;
-  pz_plan_text(&found.plan, plan->text, sizeof plan->text);
-  return e;
-}
-
+/* Task i: the best plan of a model of the objective on the chip of a step. */
 static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct sensitivity *w = ctx;
+  struct pz_study *s = w->s;
   struct step_outcome *out = &w->outcomes[i];
   const struct pz_objective *o = &w->run->objective;
   size_t step = i / o->n;
   uint32_t m = o->models[i % o->n];
   const struct pz_point *at = &w->steps[step].point;
-  struct pz_evaluation e;
-  if (pz_study_is_training(w->s))
-    e = find_step_plan(call, w->s, at, m, worker, &out->plan);
-  else
+  struct pz_error *err = pz_call_error(call);
+  struct pz_evaluation e = {.step_s = HUGE_VAL};
+  if (pz_study_is_training(s)) {
+    struct pz_box one = pz_box_of(at);
+    struct pz_boxed chip;
+    struct pz_found_plan found;
+    struct pz_step_plan *plan = &out->plan;
+    pz_boxed_set(&s->space, &one, &chip);
     pz_must(call,
-            pz_original_value(pz_original_worker(w->s->by, worker), at, m, w->step_hbm_gib[step],
-                              PZ_EFFORT_FULL, HUGE_VAL, &e, pz_call_error(call)));
+            pz_training_plan(s->by, worker, &chip.lo, m, &found, &e.dynamic_j, &plan->fits, err));
+    if (plan->fits) {
+      plan->step_s = e.step_s = e.least_s = found.p.step_s;
+      plan->parts = found.p.parts;
+      pz_plan_text(&found.plan, plan->text, sizeof plan->text);
+    }
+  } else {
+    pz_must(call, pz_original_value(pz_original_worker(s->by, worker), at, m, w->step_hbm_gib[step],
+                                    PZ_EFFORT_FULL, HUGE_VAL, &e, err));
+  }
   out->found = (struct pz_step_cost){e.step_s, e.dynamic_j};
   out->least = (struct pz_step_cost){e.step_s < HUGE_VAL ? e.least_s : HUGE_VAL, e.dynamic_j};
   pz_progress_add(w->watch.progress, 1);

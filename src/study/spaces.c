@@ -8,42 +8,37 @@
 #include "search/search.h"
 
 struct space_opening {
-  const char *space; /* name or file; or else: */
-  const char *name, *text;
+  const char *name; /* of the space; with `from_text`, the name of the text in messages */
+  bool from_text;
+  const char *text;
   size_t bytes;
   struct pz_space **out;
 };
 
 static void open_space(struct pz_call *call, void *ctx) {
   struct space_opening *x = ctx;
-  pz_require(call, x->space, "space");
-  pz_require(call, x->out, "out");
+  struct pz_error *err = pz_call_error(call);
   struct pz_call own;
+  pz_require(call, x->name, x->from_text ? "name" : "space");
+  if (x->from_text) pz_require(call, x->text, "text");
+  pz_require(call, x->out, "out");
   struct pz_space *s = pz_object_new(call, sizeof *s, &own);
-  pz_must(call, pz_space_load(x->space, s, pz_call_error(call)));
+  if (x->from_text)
+    pz_must(call, pz_space_parse(x->name, x->text, x->bytes, s, err));
+  else
+    pz_must(call, pz_space_load(x->name, s, err));
   *x->out = pz_object_keep(call, s);
 }
 
 enum pz_status pz_space_open(const char *space, struct pz_space **out, struct pz_error *err) {
-  struct space_opening x = {.space = space, .out = out};
+  struct space_opening x = {.name = space, .out = out};
   return pz_border(open_space, &x, err);
-}
-
-static void open_space_text(struct pz_call *call, void *ctx) {
-  struct space_opening *x = ctx;
-  pz_require(call, x->name, "name");
-  pz_require(call, x->text, "text");
-  pz_require(call, x->out, "out");
-  struct pz_call own;
-  struct pz_space *s = pz_object_new(call, sizeof *s, &own);
-  pz_must(call, pz_space_parse(x->name, x->text, x->bytes, s, pz_call_error(call)));
-  *x->out = pz_object_keep(call, s);
 }
 
 enum pz_status pz_space_open_text(const char *name, const char *text, size_t bytes,
                                   struct pz_space **out, struct pz_error *err) {
-  struct space_opening x = {.name = name, .text = text, .bytes = bytes, .out = out};
-  return pz_border(open_space_text, &x, err);
+  struct space_opening x = {name, true, text, bytes, out};
+  return pz_border(open_space, &x, err);
 }
 
 void pz_space_close(struct pz_space *s) { pz_object_free(s); }

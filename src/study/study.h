@@ -98,13 +98,4 @@ double pz_study_smallest_memory(struct pz_call *call, struct pz_study *s,
 void pz_study_chip(const struct pz_study *s, const struct pz_objective_run *run, double hbm_gib,
                    struct pz_chip *out);
 
-/* ---- for callers that return a status ---- */
-
-/* On success the study is the caller's to release. */
-PZ_NODISCARD enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *o,
-                                          unsigned threads, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_study_watch *w,
-                                             struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_study_run(struct pz_study *s, uint32_t i, struct pz_error *err);
-
 #endif

@@ -47,57 +47,49 @@ void pz_study_hash_models(struct pz_call *call, struct pz_study *s) {
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+static const char *const execution_names[] = {"scheduled", "serial", NULL};
+
 static json_t *choices_json(const struct pz_choices *c) {
   json_t *list = json_array();
   for (int i = 0; i < c->n; i++) json_array_append_new(list, json_integer(c->v[i]));
   return list;
 }
 
-/* The options for reading ONNX files.  Texts that are not given are null. */
-static json_t *import_json(const struct pz_workload_options *w) {
-  json_t *dims = json_array();
-  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++)
-    json_array_append_new(dims, json_string(w->dims[i]));
-  return json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers", w->layers, "batch_dim",
-                   w->batch_dim, "unknown_ops", (int)w->unknown_ops);
-}
-
-static const char *const execution_names[] = {"scheduled", "serial", NULL};
-
-static json_t *training_json(const struct pz_study *s) {
-  json_t *j = json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)s->o.scale_up, "outer_bytes_per_s",
-                        s->o.outer_bytes_per_s, "execution", execution_names[s->o.serial]);
-  if (s->o.memory_margin) json_object_set_new(j, "memory_margin", json_string(s->o.memory_margin));
-  return j;
-}
-
-static json_t *original_json(const struct pz_study *s) {
-  const struct pz_study_options *o = &s->o;
-  return json_pack("{s:o,s:o,s:o,s:o,s:f,s:I,s:I}", "cluster", pz_cluster_json(&s->task.net), "mbs",
-                   choices_json(&o->mbs), "hbm_gib", choices_json(&o->hbm_gib), "tp",
-                   choices_json(&o->tp), "state", o->state, "steps", (json_int_t)o->steps,
-                   "assumptions", (json_int_t)o->assumptions);
-}
-
 json_t *pz_study_inputs(const struct pz_study *s) {
   const struct pz_study_options *o = &s->o;
-  json_t *models = json_array(), *weights = json_array();
+  const struct pz_workload_options *w = &o->workload;
+  json_t *models = json_array(), *weights = json_array(), *dims = json_array();
   for (uint32_t i = 0; i < o->n_models; i++) {
     json_array_append_new(models, json_pack("{s:s,s:I,s:s}", "name", o->models[i], "seq",
                                             (json_int_t)s->seq[i], "digest", s->digest[i]));
     json_array_append_new(weights, json_real(o->weight[i]));
   }
-  json_t *own = pz_study_is_training(s) ? training_json(s) : original_json(s);
+  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++)
+    json_array_append_new(dims, json_string(w->dims[i]));
+  /* How ONNX files are read; texts that were not given are null. */
+  json_t *import = json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers", w->layers, "batch_dim",
+                             w->batch_dim, "unknown_ops", (int)w->unknown_ops);
+  json_t *own; /* the options of the evaluator */
+  bool training = pz_study_is_training(s);
+  if (training) {
+    own = json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)o->scale_up, "outer_bytes_per_s",
+                    o->outer_bytes_per_s, "execution", execution_names[o->serial]);
+    if (o->memory_margin) json_object_set_new(own, "memory_margin", json_string(o->memory_margin));
+  } else {
+    own = json_pack("{s:o,s:o,s:o,s:o,s:f,s:I,s:I}", "cluster", pz_cluster_json(&s->task.net),
+                    "mbs", choices_json(&o->mbs), "hbm_gib", choices_json(&o->hbm_gib), "tp",
+                    choices_json(&o->tp), "state", o->state, "steps", (json_int_t)o->steps,
+                    "assumptions", (json_int_t)o->assumptions);
+  }
   return json_pack("{s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:I,s:I,s:I,s:s,s:o,s:b,s:f,s:b,s:b,s:f,s:o,s:o}",
                    "version", pz_version(), "evaluator", pz_evaluator_names[o->evaluator], "models",
                    models, "space", pz_space_json(&s->space), "limit_mm2", s->limits.mm2,
                    "limit_watts", s->limits.watts, "limit_dollars", s->limits.dollars, "devices",
-                   (json_int_t)o->devices, "batch", (json_int_t)o->batch, "seq",
-                   (json_int_t)o->workload.seq, "objective", pz_objective_names[o->objective],
-                   "weights", weights, "each_model", o->each_model, "gap", o->gap, "exhaustive",
-                   o->exhaustive, "pareto", o->pareto, "pareto_tolerance", o->pareto_tolerance,
-                   "import", import_json(&o->workload),
-                   pz_study_is_training(s) ? "training" : "original", own);
+                   (json_int_t)o->devices, "batch", (json_int_t)o->batch, "seq", (json_int_t)w->seq,
+                   "objective", pz_objective_names[o->objective], "weights", weights, "each_model",
+                   o->each_model, "gap", o->gap, "exhaustive", o->exhaustive, "pareto", o->pareto,
+                   "pareto_tolerance", o->pareto_tolerance, "import", import,
+                   training ? "training" : "original", own);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

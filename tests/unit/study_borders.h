@@ -1,10 +1,11 @@
-/* Functions of src/study for tests that check a status. */
+/* Functions of src/study for tests and benchmarks that check a status. */
 #ifndef PZ_TESTS_STUDY_BORDERS_H
 #define PZ_TESTS_STUDY_BORDERS_H
 
 #include "study/compare.h"
 #include "study/detail.h"
 #include "study/pareto.h"
+#include "study/result_json.h"
 #include "study/result_make.h"
 #include "study/robustness.h"
 
@@ -21,10 +22,72 @@ struct study_arguments {
   struct pz_moved_question moved;
   unsigned worker;
   struct pz_moved *moved_out;
-  const json_t *inputs;
+  const json_t *inputs; /* or another document to parse */
   struct pz_arena *arena;
   struct pz_study_options *options;
+  const struct pz_study_options *given;
+  unsigned threads;
+  const struct pz_study_watch *study_watch;
+  uint32_t run_number;
+  void (*parse)(struct pz_call *call, const json_t *json, struct pz_result *r);
 };
+
+/* On success the study is the caller's to release. */
+static inline void open_study_in_border(struct pz_call *call, void *ctx) {
+  struct study_arguments *x = ctx;
+  pz_study_open(call, x->s, x->given, x->threads);
+  pz_undefer(call, x->s);
+}
+
+static inline enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *o,
+                                           unsigned threads, struct pz_error *err) {
+  struct study_arguments x = {.s = s, .given = o, .threads = threads};
+  return pz_border(open_study_in_border, &x, err);
+}
+
+static inline void start_study_in_border(struct pz_call *call, void *ctx) {
+  struct study_arguments *x = ctx;
+  pz_study_start(call, x->s, x->study_watch);
+}
+
+static inline enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_study_watch *w,
+                                              struct pz_error *err) {
+  struct study_arguments x = {.s = s, .study_watch = w};
+  return pz_border(start_study_in_border, &x, err);
+}
+
+static inline void run_objective_in_border(struct pz_call *call, void *ctx) {
+  struct study_arguments *x = ctx;
+  pz_study_run_objective(call, x->s, x->run_number);
+}
+
+static inline enum pz_status pz_study_run(struct pz_study *s, uint32_t i, struct pz_error *err) {
+  struct study_arguments x = {.s = s, .run_number = i};
+  return pz_border(run_objective_in_border, &x, err);
+}
+
+static inline void parse_result_in_border(struct pz_call *call, void *ctx) {
+  struct study_arguments *x = ctx;
+  x->parse(call, x->inputs, x->r);
+}
+
+static inline enum pz_status pz_result_read(const json_t *json, struct pz_result *r,
+                                            struct pz_error *err) {
+  struct study_arguments x = {.inputs = json, .r = r, .parse = pz_result_parse};
+  return pz_border(parse_result_in_border, &x, err);
+}
+
+static inline enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r,
+                                                struct pz_error *err) {
+  struct study_arguments x = {.inputs = json, .r = r, .parse = pz_comparison_parse};
+  return pz_border(parse_result_in_border, &x, err);
+}
+
+static inline enum pz_status pz_detail_read(const json_t *json, struct pz_result *r,
+                                            struct pz_error *err) {
+  struct study_arguments x = {.inputs = json, .r = r, .parse = pz_detail_parse};
+  return pz_border(parse_result_in_border, &x, err);
+}
 
 static inline void make_result_in_border(struct pz_call *call, void *ctx) {
   struct study_arguments *x = ctx;
