@@ -15,7 +15,7 @@
 #include "core/alloc.h"
 #include "core/ranks.h"
 #include "core/vec.h"
-#include "study/study.h"
+#include "unit/study_borders.h"
 
 /* Of a cluster's network: a small message between nodes, and what one node receives. */
 static const double LATENCY_S = 5e-6, BYTES_PER_S = 10e9;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/progress.h"
-#include "study/study.h"
+#include "unit/study_borders.h"
 
 static const char *const models[] = {"bert-large", "gpt2-xl",       "opt-350m",
                                      "llama2-7b",  "megatron-8.3b", "gpt3-175b"};

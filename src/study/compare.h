@@ -1,14 +1,14 @@
-/* The search beside the other ways to choose a chip, each judged by the same costs, schedules and
- * placements.  Given chips beside each other are another question: chip_comparison.c. */
+/* Compares the search with other methods to choose a chip, each judged by the same costs, schedules and placements.
+ * Comparing given chips is another question: chip_comparison.c. */
 #ifndef PZ_STUDY_COMPARE_H
 #define PZ_STUDY_COMPARE_H
 
 #include "study/result.h"
 #include "study/study.h"
 
-/* Every baseline, then the search, for each objective run of a study that has been run; into the
- * result's comparison.  `seed` is of the baselines that draw at random, `watch` may be zero. */
-PZ_NODISCARD enum pz_status pz_compare(struct pz_study *s, uint64_t seed, struct pz_watch watch,
-                                       struct pz_result *r, struct pz_error *err);
+/* Runs every baseline for each objective run of a study that has been run, and sets the comparison of the result, in which
+ * the search is the last method.  The seed is that of baselines that draw at random; `watch` may be zero. */
+void pz_compare_methods(struct pz_call *call, struct pz_study *s, uint64_t seed,
+                        struct pz_watch watch, struct pz_result *r);
 
 #endif

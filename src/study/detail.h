@@ -1,18 +1,17 @@
-/* What a report shows beside the answers: every chip and how it left each objective run, the plans
- * of the evaluated ones with what limits them, and the schedules of the common chip's layers. */
+/* What a report of the evaluator original shows beside the answers: every chip and how it was decided in each objective
+ * run, the plans of evaluated chips with what limits them, and the schedules of the layers on the common chip. */
 #ifndef PZ_STUDY_DETAIL_H
 #define PZ_STUDY_DETAIL_H
 
 #include "study/result.h"
 #include "study/study.h"
 
-/* Into a result that was made of the study, whose objective runs are done; so that the detail does
- * not depend on what else was asked, before a comparison.  On all threads. */
-PZ_NODISCARD enum pz_status pz_detail_make(struct pz_study *s, struct pz_watch watch,
-                                           struct pz_result *r, struct pz_error *err);
+/* Sets the detail of a result that was made of this study.  It runs on all threads.  It has to be made before a comparison:
+ * otherwise it would depend on the evaluations of the baselines. */
+void pz_detail_build(struct pz_call *call, struct pz_study *s, struct pz_watch watch,
+                     struct pz_result *r);
 
-/* Chips and their statuses alone. */
-PZ_NODISCARD enum pz_status pz_detail_chips(const struct pz_study *s, struct pz_result *r,
-                                            struct pz_error *err);
+/* Sets only the chips of the result and their statuses. */
+void pz_detail_list_chips(struct pz_call *call, const struct pz_study *s, struct pz_result *r);
 
 #endif

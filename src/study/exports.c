@@ -1,3 +1,5 @@
+/* Writes chip.json and cluster.json of a search.  export_text() makes the text of a file, pz_export_check() compares it with
+ * the file in the directory, and pz_exports_write() replaces a file that differs but keeps the old one under a new name. */
 #include "study/exports.h"
 
 #include <errno.h>
@@ -14,71 +16,66 @@
 
 const char *const pz_export_names[PZ_EXPORTS] = {"chip.json", "cluster.json"};
 
-/* The text of a file, to be given back with pz_free; NULL: the run has none. */
-static enum pz_status text_of(const struct pz_result *r, int i, char **text, struct pz_error *err) {
+/* The text of file i, or NULL if the result does not export it. */
+static const char *export_text(struct pz_call *call, const struct pz_result *r, int i) {
   const struct pz_study_options *o = &r->inputs.options;
-  const struct pz_chip *c = pz_result_best(r)->chip;
-  *text = NULL;
-  if (i == 0) return pz_chip_text(c, text, err);
-  if (o->evaluator != PZ_EVALUATOR_TRAINING) return PZ_OK;
-  struct pz_training_question q = {
-      .devices = o->devices, .scale_up = o->scale_up, .outer_bytes_per_s = o->outer_bytes_per_s};
-  struct pz_cluster net = pz_training_cluster(&q, c);
-  json_t *json = pz_cluster_json(&net);
-  enum pz_status status = pz_json_text(json, text, err);
-  json_decref(json);
-  return status;
+  const struct pz_chip *chip = pz_result_best(r)->chip;
+  char *text = NULL;
+  if (i == 0) {
+    pz_must(call, pz_chip_text(chip, &text, pz_call_error(call)));
+  } else {
+    if (o->evaluator != PZ_EVALUATOR_TRAINING) return NULL;
+    struct pz_training_question q = {
+        .devices = o->devices, .scale_up = o->scale_up, .outer_bytes_per_s = o->outer_bytes_per_s};
+    struct pz_cluster net = pz_training_cluster(&q, chip);
+    const json_t *json = pz_json_built(call, pz_cluster_json(&net));
+    pz_must(call, pz_json_text(json, &text, pz_call_error(call)));
+  }
+  pz_defer(call, pz_free, text);
+  return text;
 }
 
-static enum pz_status path_of(const char *dir, int i, char path[4096], struct pz_error *err) {
-  int n = snprintf(path, 4096, "%s/%s", dir, pz_export_names[i]);
-  return n > 0 && n < 4096 ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%.200s: the name is too long", dir);
+static const char *export_path(struct pz_call *call, const char *dir, int i) {
+  enum { LONGEST_PATH = 4095 };
+  const char *path = pz_format(call, "%s/%s", dir, pz_export_names[i]);
+  if (strlen(path) > LONGEST_PATH) pz_raise(call, PZ_BAD_USE, "%.200s: the name is too long", dir);
+  return path;
 }
 
-/* What stands there under the name, a link too, is kept: as chip-1.json, chip-2.json ... */
-static enum pz_status move_aside(const char *path, struct pz_error *err) {
-  char to[4200];
-  size_t stem = strlen(path) - strlen(".json");
+/* Renames an existing file or link to chip-1.json, chip-2.json ..., the first name that is free. */
+static void move_export_aside(struct pz_call *call, const char *path) {
   struct stat s;
+  if (lstat(path, &s) != 0) return;
+  int stem = (int)(strlen(path) - strlen(".json"));
+  const char *to;
   int n = 0;
-  if (lstat(path, &s) != 0) return PZ_OK;
-  do snprintf(to, sizeof to, "%.*s-%d.json", (int)stem, path, ++n);
-  while (lstat(to, &s) == 0);
-  return rename(path, to) == 0 ? PZ_OK
-                               : pz_fail(err, PZ_IO, "cannot rename %s: %s", path, strerror(errno));
+  do {
+    n++;
+    to = pz_format(call, "%.*s-%d.json", stem, path, n);
+  } while (lstat(to, &s) == 0);
+  if (rename(path, to) != 0) pz_raise(call, PZ_IO, "cannot rename %s: %s", path, strerror(errno));
 }
 
-enum pz_status pz_exports_write(const char *dir, const struct pz_result *r, struct pz_error *err) {
-  char path[4096];
-  enum pz_status status = PZ_OK;
-  for (int i = 0; i < PZ_EXPORTS && status == PZ_OK; i++) {
-    char *text = NULL;
-    bool there = false, same = false;
-    status = text_of(r, i, &text, err);
-    if (status == PZ_OK) status = path_of(dir, i, path, err);
-    if (status == PZ_OK) status = pz_export_same(dir, r, i, &there, &same, err);
-    if (status == PZ_OK && text && !same) status = move_aside(path, err);
-    if (status == PZ_OK && text && !same) status = pz_file_write(path, text, strlen(text), err);
-    pz_free(text);
+void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_result *r) {
+  for (int i = 0; i < PZ_EXPORTS; i++) {
+    const char *text = export_text(call, r, i), *path = export_path(call, dir, i);
+    if (!text || pz_export_check(call, dir, r, i) == PZ_EXPORT_SAME) continue;
+    move_export_aside(call, path);
+    pz_must(call, pz_file_write(path, text, strlen(text), pz_call_error(call)));
   }
-  return status;
 }
 
-enum pz_status pz_export_same(const char *dir, const struct pz_result *r, int i, bool *there,
-                              bool *same, struct pz_error *err) {
+enum pz_export_state pz_export_check(struct pz_call *call, const char *dir,
+                                     const struct pz_result *r, int i) {
   enum { MOST_BYTES = 1 << 20 };
-  char path[4096], *text = NULL, *own = NULL;
+  const char *path = export_path(call, dir, i), *text = export_text(call, r, i);
+  char *found = NULL;
   size_t bytes = 0;
-  enum pz_status status = path_of(dir, i, path, err);
-  if (status == PZ_OK) status = text_of(r, i, &text, err);
-  *same = false;
-  *there = status == PZ_OK && text && access(path, F_OK) == 0;
-  if (*there) {
-    enum pz_status read = pz_file_read(path, MOST_BYTES, &own, &bytes, NULL);
-    *same = read == PZ_OK && strcmp(own, text) == 0;
-    if (read == PZ_NO_MEMORY) status = pz_fail(err, read, "out of memory for %s", path);
-  }
-  pz_free(own);
-  pz_free(text);
-  return status;
+  if (!text || access(path, F_OK) != 0) return PZ_EXPORT_MISSING;
+  enum pz_status status = pz_file_read(path, MOST_BYTES, &found, &bytes, NULL);
+  if (status == PZ_NO_MEMORY) pz_raise(call, status, "out of memory for %s", path);
+  /* A file that cannot be read is not the one that was written. */
+  bool same = status == PZ_OK && strcmp(found, text) == 0;
+  pz_free(found);
+  return same ? PZ_EXPORT_SAME : PZ_EXPORT_OTHER;
 }

@@ -1,4 +1,4 @@
-/* Files beside a run for other commands: the best chip, and by the evaluator training the cluster of it. */
+/* Files beside a run for other commands: the best chip and, with the evaluator training, its cluster. */
 #ifndef PZ_STUDY_EXPORTS_H
 #define PZ_STUDY_EXPORTS_H
 
@@ -7,12 +7,13 @@
 enum { PZ_EXPORTS = 2 };
 extern const char *const pz_export_names[PZ_EXPORTS]; /* "chip.json", "cluster.json" */
 
-/* Write them into the run's directory; another file of the name is renamed, chip.json to chip-1.json. */
-PZ_NODISCARD enum pz_status pz_exports_write(const char *dir, const struct pz_result *r,
-                                             struct pz_error *err);
+/* Writes the files into the directory of the run.  Another file of the same name is renamed, as chip.json to chip-1.json. */
+void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_result *r);
 
-/* Is file i what the run says?  *there: false where there is none. */
-PZ_NODISCARD enum pz_status pz_export_same(const char *dir, const struct pz_result *r, int i,
-                                           bool *there, bool *same, struct pz_error *err);
+enum pz_export_state { PZ_EXPORT_MISSING, PZ_EXPORT_SAME, PZ_EXPORT_OTHER };
+
+/* Compares file i with what the result would export.  A file that the result does not export counts as missing. */
+enum pz_export_state pz_export_check(struct pz_call *call, const char *dir,
+                                     const struct pz_result *r, int i);
 
 #endif

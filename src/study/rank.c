@@ -1,13 +1,17 @@
+/* Rank statistics over a few plans: see rank.h.  rank_list() ranks one list; pz_spearman() correlates the ranks of two. */
 #include "study/rank.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Rank of each number: how many are below it, and half of those that equal it. */
+/* The rank of each number, from 1: the count of smaller numbers, plus half of the equal ones, itself included, plus 1/2. */
 static void rank_list(const double *x, uint32_t n, double *rank) {
   for (uint32_t i = 0; i < n; i++) {
     rank[i] = 0.5;
-    for (uint32_t j = 0; j < n; j++) rank[i] += x[j] < x[i] ? 1 : x[j] == x[i] ? 0.5 : 0;
+    for (uint32_t j = 0; j < n; j++) {
+      if (x[j] < x[i]) rank[i] += 1;
+      if (x[j] == x[i]) rank[i] += 0.5;
+    }
   }
 }
 
@@ -34,12 +38,12 @@ double pz_regret(const double *predicted, const double *measured, uint32_t n) {
   return measured[chosen] / measured[best] - 1;
 }
 
-static int by_value(const void *a, const void *b) {
+static int compare_numbers(const void *a, const void *b) {
   const double *x = a, *y = b;
-  return *x < *y ? -1 : *x > *y;
+  return (*x > *y) - (*x < *y);
 }
 
 double pz_median(double *x, uint32_t n) {
-  qsort(x, n, sizeof *x, by_value);
+  qsort(x, n, sizeof *x, compare_numbers);
   return (x[(n - 1) / 2] + x[n / 2]) / 2;
 }

@@ -1,3 +1,5 @@
+/* Parts of a result that need no search: access to its chips, the summary of throughput ratios, and the inputs, which
+ * pz_result_set_inputs() restores from JSON. */
 #include "study/result.h"
 
 #include <math.h>
@@ -14,32 +16,28 @@ void pz_result_init(struct pz_result *r, struct pz_arena *arena) {
 }
 
 const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint64_t id) {
-  uint32_t lo = 0, hi = r->n_chips;
-  while (lo < hi) {
-    uint32_t mid = lo + (hi - lo) / 2;
-    if (r->chips[mid].id < id)
-      lo = mid + 1;
+  uint32_t low = 0, high = r->n_chips; /* chips are sorted by id */
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (r->chips[middle].id < id)
+      low = middle + 1;
     else
-      hi = mid;
+      high = middle;
   }
-  return lo < r->n_chips && r->chips[lo].id == id ? &r->chips[lo] : NULL;
-}
-
-static enum pz_status no_memory(struct pz_error *err) {
-  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
+  return low < r->n_chips && r->chips[low].id == id ? &r->chips[low] : NULL;
 }
 
 /* ---- ratios --------------------------------------------------------------------------------- */
 
 struct ratio {
-  double v;
-  uint32_t at; /* in the list of models */
+  double value;
+  uint32_t model;
 };
 
-static int by_size(const void *a, const void *b) {
+static int compare_ratios(const void *a, const void *b) {
   const struct ratio *x = a, *y = b;
-  if (x->v != y->v) return x->v < y->v ? -1 : 1;
-  return (x->at > y->at) - (x->at < y->at);
+  if (x->value != y->value) return x->value < y->value ? -1 : 1;
+  return (x->model > y->model) - (x->model < y->model);
 }
 
 struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, uint32_t n_all) {
@@ -47,80 +45,62 @@ struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, u
   uint32_t n = 0;
   double logs = 0;
   for (uint32_t i = 0; i < n_all; i++) {
-    if (!(ratios[i] > 0)) continue;
+    bool counts = ratios[i] > 0; /* not NaN */
+    if (!counts) continue;
     list[n++] = (struct ratio){ratios[i], i};
     logs += log(ratios[i]);
   }
   if (n < 2) return (struct pz_ratios){.n_models = n};
-  qsort(list, n, sizeof *list, by_size);
-  uint32_t last = n - 1, most = last;
-  while (most > 0 && list[most - 1].v == list[last].v) most--;
+  qsort(list, n, sizeof *list, compare_ratios);
+  uint32_t last = n - 1;
+  uint32_t most = last; /* the first model with the largest ratio */
+  while (most > 0 && list[most - 1].value == list[last].value) most--;
   return (struct pz_ratios){.n_models = n,
                             .geometric_mean = exp(logs / n),
-                            .median = (list[last / 2].v + list[n / 2].v) / 2,
-                            .least_model = models[list[0].at],
-                            .most_model = models[list[most].at],
-                            .least = list[0].v,
-                            .most = list[most].v};
+                            .median = (list[last / 2].value + list[n / 2].value) / 2,
+                            .least_model = models[list[0].model],
+                            .most_model = models[list[most].model],
+                            .least = list[0].value,
+                            .most = list[most].value};
 }
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-/* A text of an object, copied, without control characters; "" where there is none, NULL when out of memory. */
-static const char *copy_text(struct pz_arena *arena, const json_t *o, const char *key) {
-  const char *text = json_string_value(json_object_get(o, key));
-  return pz_text_plain(pz_arena_strdup(arena, text ? text : ""));
+/* A copy of an object's text without control characters; "" if the object does not have it. */
+static const char *plain_text(struct pz_call *call, const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return pz_text_plain(pz_copy_text(call, text ? text : ""));
 }
 
-static bool set_models(struct pz_result *r, const json_t *models) {
-  struct pz_result_inputs *in = &r->inputs;
-  bool good = true;
-  for (uint32_t i = 0; i < in->options.n_models && good; i++) {
-    const json_t *m = json_array_get(models, i);
-    in->models[i] = (struct pz_result_input_model){in->options.models[i],
-                                                   json_integer_value(json_object_get(m, "seq")),
-                                                   copy_text(r->arena, m, "digest")};
-    good = in->models[i].digest;
-  }
-  return good;
+static double chip_area_mm2(struct pz_call *call, const json_t *json) {
+  struct pz_chip chip;
+  char *text = pz_json_dump(json, JSON_COMPACT | JSON_ENCODE_ANY);
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
+  pz_defer(call, pz_free, text);
+  pz_must(call, pz_chip_read_text_units("inputs: base chip", text, strlen(text), true, &chip,
+                                        pz_call_error(call)));
+  pz_close(call, text);
+  return pz_chip_bill(&chip, PZ_BILL_LIKELY).area_mm2;
 }
 
-static enum pz_status set_space(struct pz_result *r, const json_t *space, struct pz_error *err) {
+void pz_result_set_inputs(struct pz_call *call, struct pz_result *r, const char *json) {
+  struct pz_call own = pz_call_in(call, r->arena);
   struct pz_result_inputs *in = &r->inputs;
-  const json_t *own = json_object_get(space, "base");
-  struct pz_chip base;
-  enum pz_status status = PZ_OK;
-  if (own) {
-    char *text = pz_json_dump(own, JSON_COMPACT | JSON_ENCODE_ANY);
-    if (!text) return no_memory(err);
-    status = pz_chip_read_text_units("inputs: base chip", text, strlen(text), true, &base, err);
-    pz_free(text);
-    if (status == PZ_OK) in->base_mm2 = pz_chip_bill(&base, PZ_BILL_LIKELY).area_mm2;
-  }
-  in->space_name = copy_text(r->arena, space, "name");
-  in->space_about = copy_text(r->arena, space, "about");
-  if (status == PZ_OK && !(in->space_name && in->space_about)) status = no_memory(err);
-  return status;
-}
-
-static enum pz_status set_inputs(struct pz_result *r, const json_t *root, struct pz_error *err) {
-  struct pz_result_inputs *in = &r->inputs;
+  const json_t *root = pz_json_read(call, "inputs", json, strlen(json));
+  const json_t *space = json_object_get(root, "space"), *base = json_object_get(space, "base");
   const json_t *cluster = json_object_get(json_object_get(root, "original"), "cluster");
-  enum pz_status status = pz_study_from_inputs(root, r->arena, &in->options, err);
-  if (status == PZ_OK) status = set_space(r, json_object_get(root, "space"), err);
-  if (status != PZ_OK) return status;
-  in->cluster_name = copy_text(r->arena, cluster, "name");
-  in->cluster_about = copy_text(r->arena, cluster, "about");
-  bool good = set_models(r, json_object_get(root, "models"));
-  return good && in->cluster_name && in->cluster_about ? PZ_OK : no_memory(err);
-}
-
-enum pz_status pz_result_set_inputs(struct pz_result *r, const char *json, struct pz_error *err) {
-  json_t *root = NULL;
-  enum pz_status status = pz_json_parse("inputs", json, strlen(json), &root, err);
-  if (status == PZ_OK) status = set_inputs(r, root, err);
-  json_decref(root);
-  if (status != PZ_OK) return status;
-  r->inputs.json = pz_arena_strdup(r->arena, json);
-  return r->inputs.json ? PZ_OK : no_memory(err);
+  const json_t *models = json_object_get(root, "models");
+  in->options = pz_study_options_from_inputs(&own, root);
+  if (base) in->base_mm2 = chip_area_mm2(call, base);
+  in->space_name = plain_text(&own, space, "name");
+  in->space_about = plain_text(&own, space, "about");
+  in->cluster_name = plain_text(&own, cluster, "name");
+  in->cluster_about = plain_text(&own, cluster, "about");
+  for (uint32_t i = 0; i < in->options.n_models; i++) {
+    const json_t *model = json_array_get(models, i);
+    in->models[i] = (struct pz_result_input_model){
+        in->options.models[i], json_integer_value(json_object_get(model, "seq")),
+        plain_text(&own, model, "digest")};
+  }
+  in->json = pz_copy_text(&own, json);
 }

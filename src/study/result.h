@@ -1,25 +1,24 @@
-/* A finished search as a plain struct: what was asked, the best chips with their plans and
- * certificates, and where asked for the other ways to choose, and the details that a report shows.
- * Tables, JSON, pages and run files are made from it; nothing in it depends on the clock except
- * `seconds`.  All memory is the result's own. */
+/* The result of a search as a plain struct: the inputs, the best chips with their plans and certificates, and if asked for
+ * a comparison of methods and the details that a report shows.  Tables, JSON, pages and run files are made from it.
+ * Nothing in it depends on the clock except `seconds`. */
 #ifndef PZ_STUDY_RESULT_H
 #define PZ_STUDY_RESULT_H
 
 #include "core/arena.h"
+#include "core/call.h"
 
-/* An empty result whose parts will lie in the arena: they are freed with it. */
+/* An empty result, whose parts will be allocated in the arena. */
 void pz_result_init(struct pz_result *r, struct pz_arena *arena);
 
-/* The last answer: of all models, or of the one. */
+/* The answer for all models, or for the only one. */
 static inline const struct pz_answer *pz_result_best(const struct pz_result *r) {
   return &r->answers[r->n_answers - 1];
 }
 
-/* What was asked, from the JSON that run files keep. */
-PZ_NODISCARD enum pz_status pz_result_set_inputs(struct pz_result *r, const char *json,
-                                                 struct pz_error *err);
+/* Sets r->inputs from the JSON that run files hold. */
+void pz_result_set_inputs(struct pz_call *call, struct pz_result *r, const char *json);
 
-/* The summary of throughput ratios; those that are not above 0 do not count. */
+/* Geometric mean, median, minimum and maximum of throughput ratios.  Ratios that are not above 0 are left out. */
 struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, uint32_t n);
 
 #endif

@@ -1,3 +1,7 @@
+/* The fields of a result, as tables that core/record.h writes to JSON and reads back.  The tables come in the order of the
+ * document; fields that are no plain values have codecs (chip, plan, ratios, uncertainty).  pz_result_parse() and its
+ * relatives read a document and check that its parts fit each other: every model has its plan, and comparison and detail
+ * belong to the result. */
 #include "study/result_json.h"
 
 #include <math.h>
@@ -10,7 +14,12 @@
 #include "partition/partition.h"
 #include "plan/plan_fields.h"
 
-/* ---- fields of their own kind --------------------------------------------------------------- */
+/* Defines the table of a struct's fields and the record NAME_record that contains it. */
+#define RECORD(name, type, ...)                                                                    \
+  static const struct pz_field name##_fields[] = {__VA_ARGS__};                                    \
+  static const struct pz_record name##_record = PZ_RECORD(name##_fields, type)
+
+/* ---- chips and ratios ----------------------------------------------------------------------- */
 
 static json_t *write_chip(const void *value) {
   return pz_chip_json(*(const struct pz_chip *const *)value);
@@ -20,38 +29,31 @@ static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void
                                 struct pz_error *err) {
   char *text = pz_json_dump(json, JSON_COMPACT | JSON_ENCODE_ANY);
   struct pz_chip *chip = pz_arena_alloc(arena, 1, sizeof *chip);
-  if (!text || !chip) {
-    pz_free(text);
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for a chip");
-  }
-  enum pz_status status =
-      pz_chip_read_text_units("the result's chip", text, strlen(text), true, chip, err);
-  *(const struct pz_chip **)value = chip;
+  enum pz_status status = PZ_NO_MEMORY;
+  if (text && chip)
+    status = pz_chip_read_text_units("the result's chip", text, strlen(text), true, chip, err);
+  else
+    pz_fail(err, status, "out of memory for a chip");
   pz_free(text);
+  *(const struct pz_chip **)value = chip;
   return status;
 }
 
 static const struct pz_field_codec chip_codec = {write_chip, read_chip};
 
-static const struct pz_field extreme_fields[] = {
-    PZ_FIELD_AS(struct pz_ratios, least_model, PZ_FIELD_TEXT, "model"),
-    PZ_FIELD_AS(struct pz_ratios, least, PZ_FIELD_REAL, "ratio")};
-static const struct pz_record least_record = PZ_RECORD(extreme_fields, struct pz_ratios);
+RECORD(least, struct pz_ratios, PZ_FIELD_AS(struct pz_ratios, least_model, PZ_FIELD_TEXT, "model"),
+       PZ_FIELD_AS(struct pz_ratios, least, PZ_FIELD_REAL, "ratio"));
 
-static const struct pz_field most_fields[] = {
-    PZ_FIELD_AS(struct pz_ratios, most_model, PZ_FIELD_TEXT, "model"),
-    PZ_FIELD_AS(struct pz_ratios, most, PZ_FIELD_REAL, "ratio")};
-static const struct pz_record most_record = PZ_RECORD(most_fields, struct pz_ratios);
+RECORD(most, struct pz_ratios, PZ_FIELD_AS(struct pz_ratios, most_model, PZ_FIELD_TEXT, "model"),
+       PZ_FIELD_AS(struct pz_ratios, most, PZ_FIELD_REAL, "ratio"));
 
-static const struct pz_field ratios_fields[] = {
-    PZ_FIELD_AS(struct pz_ratios, n_models, PZ_FIELD_COUNT, "models"),
-    PZ_FIELD(struct pz_ratios, geometric_mean, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_ratios, median, PZ_FIELD_REAL),
-    {.key = "least", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &least_record},
-    {.key = "most", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &most_record}};
-static const struct pz_record ratios_record = PZ_RECORD(ratios_fields, struct pz_ratios);
+RECORD(ratios, struct pz_ratios, PZ_FIELD_AS(struct pz_ratios, n_models, PZ_FIELD_COUNT, "models"),
+       PZ_FIELD(struct pz_ratios, geometric_mean, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_ratios, median, PZ_FIELD_REAL),
+       {.key = "least", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &least_record},
+       {.key = "most", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &most_record});
 
-/* Of fewer than two models there are none. */
+/* Ratios are summarised for two or more models; otherwise they are null. */
 static json_t *write_ratios(const void *value) {
   const struct pz_ratios *r = value;
   return r->n_models < 2 ? json_null() : pz_record_json(&ratios_record, r);
@@ -84,64 +86,54 @@ static enum pz_status read_plan(const json_t *json, struct pz_arena *arena, void
 
 static const struct pz_field_codec plan_codec = {write_plan, read_plan};
 
-static const struct pz_field parts_fields[] = {
-    PZ_FIELD(struct pz_training_parts, products_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, attention_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, elementwise_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, launch_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, tensor_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, expert_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, transfer_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, bubble_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, gradient_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, waiting_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_parts, optimizer_s, PZ_FIELD_REAL)};
-static const struct pz_record parts_record = PZ_RECORD(parts_fields, struct pz_training_parts);
+RECORD(parts, struct pz_training_parts,
+       PZ_FIELD(struct pz_training_parts, products_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, attention_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, elementwise_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, launch_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, tensor_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, expert_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, transfer_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, bubble_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, gradient_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, waiting_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_parts, optimizer_s, PZ_FIELD_REAL));
 
-static const struct pz_field training_fields[] = {
-    PZ_FIELD_BY(struct pz_training_answer, plan, "plan", &plan_codec),
-    PZ_FIELD(struct pz_training_answer, step_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_answer, mfu, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_answer, mfu_conventional, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_answer, joules, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_answer, peak_bytes, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_training_answer, usable_bytes, PZ_FIELD_REAL),
-    PZ_FIELD_IN(struct pz_training_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
-    PZ_FIELD(struct pz_training_answer, full_watts, PZ_FIELD_REAL_KNOWN),
-    PZ_FIELD(struct pz_training_answer, limit_watts, PZ_FIELD_REAL)};
-static const struct pz_record training_record =
-    PZ_RECORD(training_fields, struct pz_training_answer);
+RECORD(training, struct pz_training_answer,
+       PZ_FIELD_BY(struct pz_training_answer, plan, "plan", &plan_codec),
+       PZ_FIELD(struct pz_training_answer, step_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_answer, mfu, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_answer, mfu_conventional, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_answer, joules, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_answer, peak_bytes, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_training_answer, usable_bytes, PZ_FIELD_REAL),
+       PZ_FIELD_IN(struct pz_training_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
+       PZ_FIELD(struct pz_training_answer, full_watts, PZ_FIELD_REAL_KNOWN),
+       PZ_FIELD(struct pz_training_answer, limit_watts, PZ_FIELD_REAL));
 
-static const struct pz_field answer_model_fields[] = {
-    PZ_FIELD(struct pz_answer_model, model, PZ_FIELD_TEXT),
-    PZ_FIELD_AS(struct pz_answer_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
-    PZ_FIELD_AS(struct pz_answer_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
-    PZ_FIELD_IN(struct pz_answer_model, plan, PZ_FIELD_OPTIONAL, "plan", &pz_partition_record),
-    PZ_FIELD_IN(struct pz_answer_model, training, PZ_FIELD_OPTIONAL, "training", &training_record)};
-static const struct pz_record answer_model_record =
-    PZ_RECORD(answer_model_fields, struct pz_answer_model);
+RECORD(answer_model, struct pz_answer_model, PZ_FIELD(struct pz_answer_model, model, PZ_FIELD_TEXT),
+       PZ_FIELD_AS(struct pz_answer_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
+       PZ_FIELD_AS(struct pz_answer_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
+       PZ_FIELD_IN(struct pz_answer_model, plan, PZ_FIELD_OPTIONAL, "plan", &pz_partition_record),
+       PZ_FIELD_IN(struct pz_answer_model, training, PZ_FIELD_OPTIONAL, "training",
+                   &training_record));
 
-static const struct pz_field certificate_fields[] = {
-    PZ_FIELD_AS(struct pz_certificate, n_chips, PZ_FIELD_INT, "chips"),
-    PZ_FIELD_AS(struct pz_certificate, n_infeasible, PZ_FIELD_INT, "infeasible"),
-    PZ_FIELD_AS(struct pz_certificate, n_excluded, PZ_FIELD_INT, "excluded"),
-    PZ_FIELD_AS(struct pz_certificate, n_excluded_by_schedules, PZ_FIELD_INT,
-                "excluded_by_schedules"),
-    PZ_FIELD_AS(struct pz_certificate, n_evaluated, PZ_FIELD_INT, "evaluated"),
-    PZ_FIELD_AS(struct pz_certificate, n_boxes, PZ_FIELD_INT, "boxes"),
-    PZ_FIELD_AS(struct pz_certificate, n_rounds, PZ_FIELD_INT, "rounds"),
-    PZ_FIELD_AS(struct pz_certificate, n_open, PZ_FIELD_INT, "open_schedules"),
-    PZ_FIELD(struct pz_certificate, gap, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_certificate, finished, PZ_FIELD_BOOL)};
-static const struct pz_record certificate_record =
-    PZ_RECORD(certificate_fields, struct pz_certificate);
+RECORD(certificate, struct pz_certificate,
+       PZ_FIELD_AS(struct pz_certificate, n_chips, PZ_FIELD_INT, "chips"),
+       PZ_FIELD_AS(struct pz_certificate, n_infeasible, PZ_FIELD_INT, "infeasible"),
+       PZ_FIELD_AS(struct pz_certificate, n_excluded, PZ_FIELD_INT, "excluded"),
+       PZ_FIELD_AS(struct pz_certificate, n_excluded_by_schedules, PZ_FIELD_INT,
+                   "excluded_by_schedules"),
+       PZ_FIELD_AS(struct pz_certificate, n_evaluated, PZ_FIELD_INT, "evaluated"),
+       PZ_FIELD_AS(struct pz_certificate, n_boxes, PZ_FIELD_INT, "boxes"),
+       PZ_FIELD_AS(struct pz_certificate, n_rounds, PZ_FIELD_INT, "rounds"),
+       PZ_FIELD_AS(struct pz_certificate, n_open, PZ_FIELD_INT, "open_schedules"),
+       PZ_FIELD(struct pz_certificate, gap, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_certificate, finished, PZ_FIELD_BOOL));
 
-static const struct pz_field uncertainty_fields[] = {
-    PZ_FIELD(struct pz_uncertainty, spread, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_uncertainty, low, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_uncertainty, high, PZ_FIELD_REAL)};
-static const struct pz_record uncertainty_record =
-    PZ_RECORD(uncertainty_fields, struct pz_uncertainty);
+RECORD(uncertainty, struct pz_uncertainty, PZ_FIELD(struct pz_uncertainty, spread, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_uncertainty, low, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_uncertainty, high, PZ_FIELD_REAL));
 
 static json_t *write_uncertainty(const void *value) {
   const struct pz_uncertainty *u = value;
@@ -173,334 +165,275 @@ static const struct pz_field_codec uncertainty_codec = {write_uncertainty, read_
       PZ_FIELD_MANY(struct pz_answer, models, PZ_FIELD_LIST, "models", &answer_model_record),      \
       PZ_FIELD_BY(struct pz_answer, ratios, "ratios", &ratios_codec)
 
-/* The common one: its certificate stands beside it. */
-static const struct pz_field best_fields[] = {ANSWER_FIELDS};
-static const struct pz_record best_record = PZ_RECORD(best_fields, struct pz_answer);
+/* The best chip of all models.  Its certificate is a member of the result. */
+RECORD(best, struct pz_answer, ANSWER_FIELDS);
 
-/* Of one model. */
-static const struct pz_field alone_fields[] = {
-    PZ_FIELD_AS(struct pz_answer, name, PZ_FIELD_TEXT, "model"), ANSWER_FIELDS,
-    PZ_FIELD_IN(struct pz_answer, certificate, PZ_FIELD_STRUCT, "certificate",
-                &certificate_record)};
-static const struct pz_record alone_record = PZ_RECORD(alone_fields, struct pz_answer);
+/* The best chip of one model alone. */
+RECORD(alone, struct pz_answer, PZ_FIELD_AS(struct pz_answer, name, PZ_FIELD_TEXT, "model"),
+       ANSWER_FIELDS,
+       PZ_FIELD_IN(struct pz_answer, certificate, PZ_FIELD_STRUCT, "certificate",
+                   &certificate_record));
 
 /* ---- references, steps, front --------------------------------------------------------------- */
 
-static const struct pz_field expert_fields[] = {
-    PZ_FIELD_AS(struct pz_reference_plan, pp, PZ_FIELD_INT, "n_stages"),
-    PZ_FIELD_AS(struct pz_reference_plan, dp, PZ_FIELD_INT, "data_parallel"),
-    PZ_FIELD_AS(struct pz_reference_plan, tp, PZ_FIELD_INT, "tensor_parallel"),
-    PZ_FIELD_AS(struct pz_reference_plan, mbs, PZ_FIELD_INT, "microbatch"),
-    PZ_FIELD(struct pz_reference_plan, recompute, PZ_FIELD_BOOL)};
-static const struct pz_record expert_record = PZ_RECORD(expert_fields, struct pz_reference_plan);
+RECORD(expert, struct pz_reference_plan,
+       PZ_FIELD_AS(struct pz_reference_plan, pp, PZ_FIELD_INT, "n_stages"),
+       PZ_FIELD_AS(struct pz_reference_plan, dp, PZ_FIELD_INT, "data_parallel"),
+       PZ_FIELD_AS(struct pz_reference_plan, tp, PZ_FIELD_INT, "tensor_parallel"),
+       PZ_FIELD_AS(struct pz_reference_plan, mbs, PZ_FIELD_INT, "microbatch"),
+       PZ_FIELD(struct pz_reference_plan, recompute, PZ_FIELD_BOOL));
 
-static const struct pz_field reference_fields[] = {
-    PZ_FIELD(struct pz_result_reference, model, PZ_FIELD_TEXT),
-    PZ_FIELD_AS(struct pz_result_reference, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
-    PZ_FIELD(struct pz_result_reference, hbm_gib, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_reference, expert, PZ_FIELD_BOOL),
-    PZ_FIELD_IN(struct pz_result_reference, plan, PZ_FIELD_OPTIONAL, "plan", &expert_record),
-    PZ_FIELD_IN(struct pz_result_reference, training, PZ_FIELD_OPTIONAL, "training",
-                &training_record)};
-static const struct pz_record reference_record =
-    PZ_RECORD(reference_fields, struct pz_result_reference);
+RECORD(reference, struct pz_result_reference,
+       PZ_FIELD(struct pz_result_reference, model, PZ_FIELD_TEXT),
+       PZ_FIELD_AS(struct pz_result_reference, samples_per_s, PZ_FIELD_REAL,
+                   "throughput_samples_s"),
+       PZ_FIELD(struct pz_result_reference, hbm_gib, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_reference, expert, PZ_FIELD_BOOL),
+       PZ_FIELD_IN(struct pz_result_reference, plan, PZ_FIELD_OPTIONAL, "plan", &expert_record),
+       PZ_FIELD_IN(struct pz_result_reference, training, PZ_FIELD_OPTIONAL, "training",
+                   &training_record));
 
-static const struct pz_field summary_fields[] = {
-    PZ_FIELD(struct pz_result_chip_summary, name, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_result_chip_summary, area_mm2, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_chip_summary, peak_watts, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_chip_summary, dollars, PZ_FIELD_REAL_KNOWN),
-    PZ_FIELD(struct pz_result_chip_summary, clock_hz, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_chip_summary, tdp_watts, PZ_FIELD_REAL_KNOWN),
-    PZ_FIELD(struct pz_result_chip_summary, breaks, PZ_FIELD_TEXT_OR_NULL)};
-static const struct pz_record summary_record =
-    PZ_RECORD(summary_fields, struct pz_result_chip_summary);
+RECORD(summary, struct pz_result_chip_summary,
+       PZ_FIELD(struct pz_result_chip_summary, name, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_result_chip_summary, area_mm2, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_chip_summary, peak_watts, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_chip_summary, dollars, PZ_FIELD_REAL_KNOWN),
+       PZ_FIELD(struct pz_result_chip_summary, clock_hz, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_chip_summary, tdp_watts, PZ_FIELD_REAL_KNOWN),
+       PZ_FIELD(struct pz_result_chip_summary, breaks, PZ_FIELD_TEXT_OR_NULL));
 
-static const struct pz_field step_answer_fields[] = {
-    PZ_FIELD(struct pz_step_answer, model, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_step_answer, step_s, PZ_FIELD_REAL),
-    PZ_FIELD_IN(struct pz_step_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
-    PZ_FIELD(struct pz_step_answer, plan, PZ_FIELD_TEXT)};
-static const struct pz_record step_answer_record =
-    PZ_RECORD(step_answer_fields, struct pz_step_answer);
+RECORD(step_answer, struct pz_step_answer, PZ_FIELD(struct pz_step_answer, model, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_step_answer, step_s, PZ_FIELD_REAL),
+       PZ_FIELD_IN(struct pz_step_answer, parts, PZ_FIELD_STRUCT, "parts", &parts_record),
+       PZ_FIELD(struct pz_step_answer, plan, PZ_FIELD_TEXT));
 
-static const struct pz_field step_fields[] = {
-    PZ_FIELD(struct pz_result_step, parameter, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_result_step, from, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_result_step, to, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_result_step, objective, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_step, change, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_step, change_at_most, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_step, area_mm2, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_step, peak_watts, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_step, dollars, PZ_FIELD_REAL_KNOWN),
-    PZ_FIELD(struct pz_result_step, breaks, PZ_FIELD_TEXT_OR_NULL),
-    PZ_FIELD(struct pz_result_step, where, PZ_FIELD_TEXT_OR_NULL),
-    PZ_FIELD(struct pz_result_step, where_change, PZ_FIELD_REAL),
-    PZ_FIELD_MANY(struct pz_result_step, models, PZ_FIELD_LIST, "models", &step_answer_record)};
-static const struct pz_record step_record = PZ_RECORD(step_fields, struct pz_result_step);
+RECORD(step, struct pz_result_step, PZ_FIELD(struct pz_result_step, parameter, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_result_step, from, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_result_step, to, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_result_step, objective, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_step, change, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_step, change_at_most, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_step, area_mm2, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_step, peak_watts, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_step, dollars, PZ_FIELD_REAL_KNOWN),
+       PZ_FIELD(struct pz_result_step, breaks, PZ_FIELD_TEXT_OR_NULL),
+       PZ_FIELD(struct pz_result_step, where, PZ_FIELD_TEXT_OR_NULL),
+       PZ_FIELD(struct pz_result_step, where_change, PZ_FIELD_REAL),
+       PZ_FIELD_MANY(struct pz_result_step, models, PZ_FIELD_LIST, "models", &step_answer_record));
 
-static const struct pz_field moved_fields[] = {
-    PZ_FIELD(struct pz_moved_constant, constant, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_moved_constant, value, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_moved_constant, objective, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_moved_constant, change, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_moved_constant, better, PZ_FIELD_TEXT_OR_NULL),
-    PZ_FIELD(struct pz_moved_constant, better_by, PZ_FIELD_REAL)};
-static const struct pz_record moved_record = PZ_RECORD(moved_fields, struct pz_moved_constant);
+RECORD(moved, struct pz_moved_constant, PZ_FIELD(struct pz_moved_constant, constant, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_moved_constant, value, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_moved_constant, objective, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_moved_constant, change, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_moved_constant, better, PZ_FIELD_TEXT_OR_NULL),
+       PZ_FIELD(struct pz_moved_constant, better_by, PZ_FIELD_REAL));
 
-static const struct pz_field robustness_fields[] = {
-    PZ_FIELD_MANY(struct pz_robustness, moves, PZ_FIELD_LIST, "constants", &moved_record),
-    PZ_FIELD_AS(struct pz_robustness, n_candidates, PZ_FIELD_COUNT, "candidates"),
-    PZ_FIELD(struct pz_robustness, tolerance, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_robustness, robust, PZ_FIELD_BOOL)};
-static const struct pz_record robustness_record =
-    PZ_RECORD(robustness_fields, struct pz_robustness);
+RECORD(robustness, struct pz_robustness,
+       PZ_FIELD_MANY(struct pz_robustness, moves, PZ_FIELD_LIST, "constants", &moved_record),
+       PZ_FIELD_AS(struct pz_robustness, n_candidates, PZ_FIELD_COUNT, "candidates"),
+       PZ_FIELD(struct pz_robustness, tolerance, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_robustness, robust, PZ_FIELD_BOOL));
 
-static const struct pz_field executions_fields[] = {
-    PZ_FIELD(struct pz_executions, serial, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_executions, whole, PZ_FIELD_REAL)};
-static const struct pz_record executions_record =
-    PZ_RECORD(executions_fields, struct pz_executions);
+RECORD(executions, struct pz_executions, PZ_FIELD(struct pz_executions, serial, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_executions, whole, PZ_FIELD_REAL));
 
-static const struct pz_field front_chip_fields[] = {
-    PZ_FIELD(struct pz_result_front_chip, chip, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_result_front_chip, objective, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_front_chip, area_mm2, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_front_chip, peak_watts, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_front_chip, knee, PZ_FIELD_BOOL)};
-static const struct pz_record front_chip_record =
-    PZ_RECORD(front_chip_fields, struct pz_result_front_chip);
+RECORD(front_chip, struct pz_result_front_chip,
+       PZ_FIELD(struct pz_result_front_chip, chip, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_result_front_chip, objective, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_front_chip, area_mm2, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_front_chip, peak_watts, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_result_front_chip, knee, PZ_FIELD_BOOL));
 
-static const struct pz_field front_fields[] = {
-    PZ_FIELD_MANY(struct pz_result_front, points, PZ_FIELD_LIST, "points", &front_chip_record),
-    PZ_FIELD(struct pz_result_front, tolerance, PZ_FIELD_REAL),
-    PZ_FIELD_AS(struct pz_result_front, n_front_chips, PZ_FIELD_COUNT, "front_chips"),
-    PZ_FIELD_AS(struct pz_result_front, n_evaluated, PZ_FIELD_COUNT, "evaluated")};
-static const struct pz_record front_record = PZ_RECORD(front_fields, struct pz_result_front);
+RECORD(front, struct pz_result_front,
+       PZ_FIELD_MANY(struct pz_result_front, points, PZ_FIELD_LIST, "points", &front_chip_record),
+       PZ_FIELD(struct pz_result_front, tolerance, PZ_FIELD_REAL),
+       PZ_FIELD_AS(struct pz_result_front, n_front_chips, PZ_FIELD_COUNT, "front_chips"),
+       PZ_FIELD_AS(struct pz_result_front, n_evaluated, PZ_FIELD_COUNT, "evaluated"));
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
-/* What stands beside the answers. */
-static const struct pz_field rest_fields[] = {
-    PZ_FIELD_MANY(struct pz_result, references, PZ_FIELD_LIST, "reference", &reference_record),
-    PZ_FIELD_IN(struct pz_result, reference_chip, PZ_FIELD_STRUCT, "reference_chip",
-                &summary_record),
-    PZ_FIELD_MANY(struct pz_result, sensitivity, PZ_FIELD_LIST, "sensitivity", &step_record),
-    PZ_FIELD_IN(struct pz_result, robustness, PZ_FIELD_OPTIONAL, "robustness", &robustness_record),
-    PZ_FIELD_IN(struct pz_result, executions, PZ_FIELD_OPTIONAL, "executions", &executions_record),
-    PZ_FIELD_IN(struct pz_result, front, PZ_FIELD_OPTIONAL, "pareto", &front_record)};
-static const struct pz_record rest_record = PZ_RECORD(rest_fields, struct pz_result);
-
-static json_t *objective_json(const struct pz_result *r) {
-  enum pz_objective_kind kind = r->inputs.options.objective;
-  return json_pack("{s:s,s:s,s:s}", "name", pz_objective_names[kind], "meaning",
-                   pz_objective_unit(kind), "evaluator",
-                   pz_evaluator_names[r->inputs.options.evaluator]);
-}
+/* The members of the result besides its answers. */
+RECORD(rest, struct pz_result,
+       PZ_FIELD_MANY(struct pz_result, references, PZ_FIELD_LIST, "reference", &reference_record),
+       PZ_FIELD_IN(struct pz_result, reference_chip, PZ_FIELD_STRUCT, "reference_chip",
+                   &summary_record),
+       PZ_FIELD_MANY(struct pz_result, sensitivity, PZ_FIELD_LIST, "sensitivity", &step_record),
+       PZ_FIELD_IN(struct pz_result, robustness, PZ_FIELD_OPTIONAL, "robustness",
+                   &robustness_record),
+       PZ_FIELD_IN(struct pz_result, executions, PZ_FIELD_OPTIONAL, "executions",
+                   &executions_record),
+       PZ_FIELD_IN(struct pz_result, front, PZ_FIELD_OPTIONAL, "pareto", &front_record));
 
 json_t *pz_result_inputs_json(const struct pz_result *r) {
   json_t *json = NULL;
   enum pz_status status =
       pz_json_parse("inputs", r->inputs.json, strlen(r->inputs.json), &json, NULL);
-  if (status != PZ_OK) pz_json_lost_set(true); /* it was read before: memory is what it lacked */
+  if (status != PZ_OK) pz_json_lost_set(true); /* it was parsed before, so that memory is lacking */
   return status == PZ_OK ? json : NULL;
 }
 
-/* Of each model alone: none where it was not asked for. */
-static json_t *alone_json(const struct pz_result *r) {
-  uint32_t n = r->n_answers > 1 || r->inputs.options.n_models == 1 ? r->inputs.options.n_models : 0;
-  json_t *list = json_array();
-  for (uint32_t m = 0; m < n && list; m++)
-    if (json_array_append_new(list, pz_record_json(&alone_record, &r->answers[m])) != 0) {
-      json_decref(list);
-      return NULL;
-    }
-  return list;
+/* The number of answers for a model alone.  A single model is the common answer and is listed once more as its own. */
+static uint32_t count_alone(const struct pz_result *r) {
+  uint32_t n_models = r->inputs.options.n_models;
+  return r->n_answers > 1 || n_models == 1 ? n_models : 0;
 }
 
 json_t *pz_result_json(const struct pz_result *r) {
   const struct pz_answer *best = pz_result_best(r);
-  json_t *rest = pz_record_json(&rest_record, r);
-  json_t *root = json_pack("{s:o,s:o,s:o}", "best", pz_record_json(&best_record, best), "per_model",
-                           alone_json(r), "certificate",
-                           pz_record_json(&certificate_record, &best->certificate));
-  bool good = root && rest && json_object_update(root, rest) == 0 &&
-              json_object_set_new(root, "objective", objective_json(r)) == 0 &&
-              json_object_set_new(root, "inputs", pz_result_inputs_json(r)) == 0;
+  const struct pz_study_options *o = &r->inputs.options;
+  uint32_t n_alone = count_alone(r);
+  json_t *rest = pz_record_json(&rest_record, r), *alone = json_array();
+  bool good = rest && alone;
+  for (uint32_t m = 0; m < n_alone && good; m++)
+    good = json_array_append_new(alone, pz_record_json(&alone_record, &r->answers[m])) == 0;
+  json_t *root =
+      json_pack("{s:o,s:o,s:o}", "best", pz_record_json(&best_record, best), "per_model", alone,
+                "certificate", pz_record_json(&certificate_record, &best->certificate));
+  json_t *objective =
+      json_pack("{s:s,s:s,s:s}", "name", pz_objective_names[o->objective], "meaning",
+                pz_objective_unit(o->objective), "evaluator", pz_evaluator_names[o->evaluator]);
+  good = root && good && json_object_update(root, rest) == 0;
+  if (json_object_set_new(root, "objective", objective) != 0) good = false;
+  if (json_object_set_new(root, "inputs", pz_result_inputs_json(r)) != 0) good = false;
   json_decref(rest);
   if (good) return root;
   json_decref(root);
   return NULL;
 }
 
-/* Watts of a device in the steps told, and joules of all devices over one. */
+/* The power is that of one device during a step, the energy that of all devices over the step. */
 json_t *pz_result_told_json(const struct pz_result *r) {
   const struct pz_answer *best = pz_result_best(r);
-  json_t *root = pz_result_json(r), *told = json_object_get(root, "best");
+  json_t *root = pz_result_json(r), *shown = json_object_get(root, "best");
   if (!root || !best->n_models || !best->models[0].training) return root;
   json_t *watts = json_array();
   for (uint32_t i = 0; i < best->n_models; i++) {
     const struct pz_training_answer *t = best->models[i].training;
     json_array_append_new(watts, t->full_watts > 0 ? json_real(t->full_watts) : json_null());
-    json_object_set_new(json_array_get(json_object_get(told, "models"), i), "joules",
+    json_object_set_new(json_array_get(json_object_get(shown, "models"), i), "joules",
                         json_real(t->joules));
   }
-  json_object_set_new(told, "power",
+  json_object_set_new(shown, "power",
                       json_pack("{s:f,s:o,s:f}", "limit_watts",
                                 best->models[0].training->limit_watts, "full_watts", watts,
                                 "gemm_hz", pz_chip_gemm_hz(best->chip)));
   return root;
 }
 
-static enum pz_status read_alone(const json_t *list, struct pz_result *r, struct pz_error *err) {
-  uint32_t n = r->n_answers > 1 || r->inputs.options.n_models == 1 ? r->inputs.options.n_models : 0;
-  if (json_array_size(list) != n)
-    return pz_fail(err, PZ_BAD_INPUT, "the result has %zu models alone; accepted: %u",
-                   json_array_size(list), n);
-  for (uint32_t m = 0; m < n; m++) {
-    struct pz_answer *a = &r->answers[m];
-    enum pz_status status = pz_record_read(&alone_record, json_array_get(list, m),
-                                           "the result: per_model", r->arena, a, err);
-    if (status != PZ_OK) return status;
-    if (a->n_models != 1 || !a->name)
-      return pz_fail(err, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1",
-                     a->n_models);
-  }
-  return PZ_OK;
-}
-
-/* Every model has its plan. */
-static enum pz_status check_plans(const struct pz_answer *a, const struct pz_study_options *o,
-                                  struct pz_error *err) {
-  for (uint32_t i = 0; i < a->n_models; i++) {
-    const struct pz_answer_model *m = &a->models[i];
-    if (o->evaluator == PZ_EVALUATOR_TRAINING ? !m->training : !m->plan)
-      return pz_fail(err, PZ_BAD_INPUT, "the result: %s has no plan", m->model);
-  }
-  return PZ_OK;
-}
-
-static enum pz_status read_best(const json_t *root, struct pz_result *r, struct pz_error *err) {
-  struct pz_answer *best = &r->answers[r->n_answers - 1];
-  enum pz_status status = pz_record_read(&best_record, json_object_get(root, "best"),
-                                         "the result: best", r->arena, best, err);
-  if (status == PZ_OK)
-    status = pz_record_read(&certificate_record, json_object_get(root, "certificate"),
-                            "the result: certificate", r->arena, &best->certificate, err);
-  if (status == PZ_OK && best->n_models != r->inputs.options.n_models)
-    status = pz_fail(err, PZ_BAD_INPUT, "the result: best has %u models; accepted: %u",
-                     best->n_models, r->inputs.options.n_models);
-  if (!best->name) best->name = "common";
-  return status;
-}
-
-/* The fields of one record out of a larger object. */
-static enum pz_status read_rest(const json_t *root, struct pz_result *r, struct pz_error *err) {
-  json_t *own = json_object();
-  bool good = own;
-  for (size_t i = 0; i < rest_record.n_fields && good; i++) {
-    json_t *v = json_object_get(root, rest_record.fields[i].key);
-    good = !v || json_object_set(own, rest_record.fields[i].key, v) == 0;
-  }
-  enum pz_status status = good ? pz_record_read(&rest_record, own, "the result", r->arena, r, err)
-                               : pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
-  json_decref(own);
-  if (status == PZ_OK && r->n_references != r->inputs.options.n_models)
-    return pz_fail(err, PZ_BAD_INPUT, "the result has %u references; accepted: %u", r->n_references,
-                   r->inputs.options.n_models);
-  return status;
-}
-
-enum pz_status pz_result_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
+void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *r) {
+  struct pz_call own = pz_call_in(call, r->arena);
   const json_t *inputs = json_object_get(json, "inputs");
-  if (!inputs) return pz_fail(err, PZ_BAD_INPUT, "the result has no inputs");
+  if (!inputs) pz_raise(call, PZ_BAD_INPUT, "the result has no inputs");
   char *text = pz_json_dump(inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-  if (!text) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
-  enum pz_status status = pz_result_set_inputs(r, text, err);
-  pz_free(text);
-  if (status != PZ_OK) return status;
-  uint32_t n = r->inputs.options.n_models;
-  r->n_answers = n > 1 && r->inputs.options.each_model ? n + 1 : 1;
-  r->answers = pz_arena_alloc(r->arena, r->n_answers, sizeof *r->answers);
-  if (!r->answers) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
-  status = read_alone(json_object_get(json, "per_model"), r, err);
-  if (status == PZ_OK) status = read_best(json, r, err);
-  for (uint32_t i = 0; i < r->n_answers && status == PZ_OK; i++)
-    status = check_plans(&r->answers[i], &r->inputs.options, err);
-  return status == PZ_OK ? read_rest(json, r, err) : status;
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
+  pz_defer(call, pz_free, text);
+  pz_result_set_inputs(call, r, text);
+  pz_close(call, text);
+  const struct pz_study_options *o = &r->inputs.options;
+  r->n_answers = o->n_models > 1 && o->each_model ? o->n_models + 1 : 1;
+  r->answers = pz_alloc(&own, r->n_answers, sizeof *r->answers);
+
+  const json_t *alone = json_object_get(json, "per_model");
+  uint32_t n_alone = count_alone(r);
+  if (json_array_size(alone) != n_alone)
+    pz_raise(call, PZ_BAD_INPUT, "the result has %zu models alone; accepted: %u",
+             json_array_size(alone), n_alone);
+  for (uint32_t m = 0; m < n_alone; m++) {
+    struct pz_answer *a = &r->answers[m];
+    pz_record_parse(&own, &alone_record, json_array_get(alone, m), "the result: per_model", a);
+    if (a->n_models != 1 || !a->name)
+      pz_raise(call, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1", a->n_models);
+  }
+
+  struct pz_answer *best = &r->answers[r->n_answers - 1];
+  pz_record_parse(&own, &best_record, json_object_get(json, "best"), "the result: best", best);
+  pz_record_parse(&own, &certificate_record, json_object_get(json, "certificate"),
+                  "the result: certificate", &best->certificate);
+  if (best->n_models != o->n_models)
+    pz_raise(call, PZ_BAD_INPUT, "the result: best has %u models; accepted: %u", best->n_models,
+             o->n_models);
+  if (!best->name) best->name = "common";
+  for (uint32_t i = 0; i < r->n_answers; i++)
+    for (uint32_t k = 0; k < r->answers[i].n_models; k++) {
+      const struct pz_answer_model *m = &r->answers[i].models[k];
+      bool has_plan = o->evaluator == PZ_EVALUATOR_TRAINING ? m->training != NULL : m->plan != NULL;
+      if (!has_plan) pz_raise(call, PZ_BAD_INPUT, "the result: %s has no plan", m->model);
+    }
+
+  /* A record refuses keys that it does not have, so that its own are read from an object without the others. */
+  json_t *rest = pz_json_built(call, json_object());
+  for (size_t i = 0; i < rest_record.n_fields; i++) {
+    const char *key = rest_record.fields[i].key;
+    json_t *value = json_object_get(json, key);
+    if (value && json_object_set(rest, key, value) != 0)
+      pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
+  }
+  pz_record_parse(&own, &rest_record, rest, "the result", r);
+  if (r->n_references != o->n_models)
+    pz_raise(call, PZ_BAD_INPUT, "the result has %u references; accepted: %u", r->n_references,
+             o->n_models);
 }
 
 /* ---- the comparison ------------------------------------------------------------------------- */
 
-static const struct pz_field method_model_fields[] = {
-    PZ_FIELD(struct pz_method_model, model, PZ_FIELD_TEXT),
-    PZ_FIELD_AS(struct pz_method_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
-    PZ_FIELD_AS(struct pz_method_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
-    PZ_FIELD(struct pz_method_model, expert_plan, PZ_FIELD_BOOL)};
-static const struct pz_record method_model_record =
-    PZ_RECORD(method_model_fields, struct pz_method_model);
+RECORD(method_model, struct pz_method_model, PZ_FIELD(struct pz_method_model, model, PZ_FIELD_TEXT),
+       PZ_FIELD_AS(struct pz_method_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
+       PZ_FIELD_AS(struct pz_method_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
+       PZ_FIELD(struct pz_method_model, expert_plan, PZ_FIELD_BOOL));
 
-static const struct pz_field method_fields[] = {
-    PZ_FIELD(struct pz_method_result, name, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_method_result, about, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_method_result, chip, PZ_FIELD_TEXT_OR_NULL),
-    PZ_FIELD(struct pz_method_result, tensor_cores, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_method_result, rows, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_method_result, cols, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_method_result, vector_cores, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_method_result, lanes, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_method_result, glb_bytes, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_method_result, hbm_gib, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_method_result, area_mm2, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_method_result, area_part, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_method_result, objective, PZ_FIELD_REAL),
-    PZ_FIELD_BY(struct pz_method_result, ratios, "ratios", &ratios_codec),
-    PZ_FIELD_MANY(struct pz_method_result, models, PZ_FIELD_LIST, "models", &method_model_record),
-    PZ_FIELD_AS(struct pz_method_result, n_evaluated, PZ_FIELD_COUNT, "evaluated")};
-static const struct pz_record method_record = PZ_RECORD(method_fields, struct pz_method_result);
+RECORD(method, struct pz_method_result, PZ_FIELD(struct pz_method_result, name, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_method_result, about, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_method_result, chip, PZ_FIELD_TEXT_OR_NULL),
+       PZ_FIELD(struct pz_method_result, tensor_cores, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_method_result, rows, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_method_result, cols, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_method_result, vector_cores, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_method_result, lanes, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_method_result, glb_bytes, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_method_result, hbm_gib, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_method_result, area_mm2, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_method_result, area_part, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_method_result, objective, PZ_FIELD_REAL),
+       PZ_FIELD_BY(struct pz_method_result, ratios, "ratios", &ratios_codec),
+       PZ_FIELD_MANY(struct pz_method_result, models, PZ_FIELD_LIST, "models",
+                     &method_model_record),
+       PZ_FIELD_AS(struct pz_method_result, n_evaluated, PZ_FIELD_COUNT, "evaluated"));
 
-static const struct pz_field comparison_run_fields[] = {
-    PZ_FIELD(struct pz_comparison_run, name, PZ_FIELD_TEXT),
-    PZ_FIELD_MANY(struct pz_comparison_run, methods, PZ_FIELD_LIST, "methods", &method_record)};
-static const struct pz_record comparison_run_record =
-    PZ_RECORD(comparison_run_fields, struct pz_comparison_run);
+RECORD(comparison_run, struct pz_comparison_run,
+       PZ_FIELD(struct pz_comparison_run, name, PZ_FIELD_TEXT),
+       PZ_FIELD_MANY(struct pz_comparison_run, methods, PZ_FIELD_LIST, "methods", &method_record));
 
-static const struct pz_field comparison_fields[] = {
-    PZ_FIELD(struct pz_comparison, seed, PZ_FIELD_INT),
-    PZ_FIELD_MANY(struct pz_comparison, runs, PZ_FIELD_LIST, "objective_runs",
-                  &comparison_run_record)};
-static const struct pz_record comparison_record =
-    PZ_RECORD(comparison_fields, struct pz_comparison);
+RECORD(comparison, struct pz_comparison, PZ_FIELD(struct pz_comparison, seed, PZ_FIELD_INT),
+       PZ_FIELD_MANY(struct pz_comparison, runs, PZ_FIELD_LIST, "objective_runs",
+                     &comparison_run_record));
 
 json_t *pz_comparison_json(const struct pz_result *r) {
   return pz_record_json(&comparison_record, r->comparison);
 }
 
-/* Is it of the result: every method for each of its answers, by name? */
+/* Returns true if the comparison has every method for each answer of the result, and the search as the last method. */
 static bool comparison_fits(const struct pz_result *r, const struct pz_comparison *c) {
-  bool good = c->n_runs == r->n_answers;
-  for (uint32_t i = 0; i < c->n_runs && good; i++) {
+  if (c->n_runs != r->n_answers) return false;
+  for (uint32_t i = 0; i < c->n_runs; i++) {
     const struct pz_comparison_run *run = &c->runs[i];
-    good = run->name && strcmp(run->name, r->answers[i].name) == 0 &&
-           run->n_methods == c->runs[0].n_methods && run->n_methods > 0;
-    for (uint32_t k = 0; k < run->n_methods && good; k++)
-      good = run->methods[k].name && run->methods[k].about &&
-             run->methods[k].n_models == r->answers[i].n_models;
-    good = good && strcmp(run->methods[run->n_methods - 1].name, PZ_METHOD_SEARCH) == 0;
+    if (!run->name || strcmp(run->name, r->answers[i].name) != 0) return false;
+    if (run->n_methods != c->runs[0].n_methods || run->n_methods == 0) return false;
+    for (uint32_t k = 0; k < run->n_methods; k++) {
+      const struct pz_method_result *m = &run->methods[k];
+      if (!m->name || !m->about || m->n_models != r->answers[i].n_models) return false;
+    }
+    if (strcmp(run->methods[run->n_methods - 1].name, PZ_METHOD_SEARCH) != 0) return false;
   }
-  return good;
+  return true;
 }
 
-enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
-  struct pz_comparison *c = pz_arena_alloc(r->arena, 1, sizeof *c);
-  if (!c) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the comparison");
-  enum pz_status status =
-      pz_record_read(&comparison_record, json, "the comparison", r->arena, c, err);
-  if (status == PZ_OK && !comparison_fits(r, c))
-    status = pz_fail(err, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
-  if (status == PZ_OK) r->comparison = c;
-  return status;
+void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *r) {
+  struct pz_call own = pz_call_in(call, r->arena);
+  struct pz_comparison *c = pz_alloc(&own, 1, sizeof *c);
+  pz_record_parse(&own, &comparison_record, json, "the comparison", c);
+  if (!comparison_fits(r, c))
+    pz_raise(call, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
+  r->comparison = c;
 }
 
 /* ---- the detail ----------------------------------------------------------------------------- */
@@ -512,76 +445,66 @@ enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r, struc
       PZ_FIELD_AS(s, use[PZ_HBM_RATE], PZ_FIELD_REAL, "hbm_use"),                                  \
       PZ_FIELD_AS(s, use[PZ_GLB_RATE], PZ_FIELD_REAL, "glb_use")
 
-static const struct pz_field chip_plan_fields[] = {
-    PZ_FIELD(struct pz_chip_plan, chip_id, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_chip_plan, model, PZ_FIELD_COUNT),
-    PZ_FIELD(struct pz_chip_plan, samples_per_s, PZ_FIELD_REAL),
-    PZ_FIELD_AS(struct pz_chip_plan, pp, PZ_FIELD_INT, "n_stages"),
-    PZ_FIELD_AS(struct pz_chip_plan, dp, PZ_FIELD_INT, "data_parallel"),
-    PZ_FIELD_AS(struct pz_chip_plan, tp, PZ_FIELD_INT, "tensor_parallel"),
-    PZ_FIELD_AS(struct pz_chip_plan, mbs, PZ_FIELD_INT, "microbatch"),
-    PZ_FIELD(struct pz_chip_plan, recompute, PZ_FIELD_BOOL),
-    PZ_FIELD_AS(struct pz_chip_plan, parts.compute_s, PZ_FIELD_REAL, "compute_s"),
-    PZ_FIELD_AS(struct pz_chip_plan, parts.collectives_s, PZ_FIELD_REAL, "collectives_s"),
-    PZ_FIELD_AS(struct pz_chip_plan, parts.transfers_s, PZ_FIELD_REAL, "transfers_s"),
-    PZ_FIELD_AS(struct pz_chip_plan, parts.bubble_s, PZ_FIELD_REAL, "bubble_s"),
-    PZ_FIELD_AS(struct pz_chip_plan, parts.exchange_s, PZ_FIELD_REAL, "exchange_s"),
-    USE_FIELDS(struct pz_chip_plan)};
-static const struct pz_record chip_plan_record = PZ_RECORD(chip_plan_fields, struct pz_chip_plan);
+RECORD(chip_plan, struct pz_chip_plan, PZ_FIELD(struct pz_chip_plan, chip_id, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_chip_plan, model, PZ_FIELD_COUNT),
+       PZ_FIELD(struct pz_chip_plan, samples_per_s, PZ_FIELD_REAL),
+       PZ_FIELD_AS(struct pz_chip_plan, pp, PZ_FIELD_INT, "n_stages"),
+       PZ_FIELD_AS(struct pz_chip_plan, dp, PZ_FIELD_INT, "data_parallel"),
+       PZ_FIELD_AS(struct pz_chip_plan, tp, PZ_FIELD_INT, "tensor_parallel"),
+       PZ_FIELD_AS(struct pz_chip_plan, mbs, PZ_FIELD_INT, "microbatch"),
+       PZ_FIELD(struct pz_chip_plan, recompute, PZ_FIELD_BOOL),
+       PZ_FIELD_AS(struct pz_chip_plan, parts.compute_s, PZ_FIELD_REAL, "compute_s"),
+       PZ_FIELD_AS(struct pz_chip_plan, parts.collectives_s, PZ_FIELD_REAL, "collectives_s"),
+       PZ_FIELD_AS(struct pz_chip_plan, parts.transfers_s, PZ_FIELD_REAL, "transfers_s"),
+       PZ_FIELD_AS(struct pz_chip_plan, parts.bubble_s, PZ_FIELD_REAL, "bubble_s"),
+       PZ_FIELD_AS(struct pz_chip_plan, parts.exchange_s, PZ_FIELD_REAL, "exchange_s"),
+       USE_FIELDS(struct pz_chip_plan));
 
 static const char *const class_names[] = {"tensor", "vector", "fused", "none", "collective", NULL};
 static const char *const direction_names[] = {"forward", "backward", NULL};
 
-static const struct pz_field operator_fields[] = {
-    PZ_FIELD(struct pz_scheduled_operator, name, PZ_FIELD_TEXT),
-    PZ_FIELD_NAMED(struct pz_scheduled_operator, op_class, "class", class_names),
-    PZ_FIELD(struct pz_scheduled_operator, tensor_cores, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_scheduled_operator, vector_cores, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_scheduled_operator, start_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_scheduled_operator, end_s, PZ_FIELD_REAL),
-    PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_LINK], PZ_FIELD_REAL, "link"),
-    PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_HBM_RATE], PZ_FIELD_REAL, "hbm"),
-    PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_GLB_RATE], PZ_FIELD_REAL, "glb"),
-    PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_POWER], PZ_FIELD_REAL, "power")};
-static const struct pz_record operator_record =
-    PZ_RECORD(operator_fields, struct pz_scheduled_operator);
+RECORD(operator, struct pz_scheduled_operator,
+       PZ_FIELD(struct pz_scheduled_operator, name, PZ_FIELD_TEXT),
+       PZ_FIELD_NAMED(struct pz_scheduled_operator, op_class, "class", class_names),
+       PZ_FIELD(struct pz_scheduled_operator, tensor_cores, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_scheduled_operator, vector_cores, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_scheduled_operator, start_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_scheduled_operator, end_s, PZ_FIELD_REAL),
+       PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_LINK], PZ_FIELD_REAL, "link"),
+       PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_HBM_RATE], PZ_FIELD_REAL, "hbm"),
+       PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_GLB_RATE], PZ_FIELD_REAL, "glb"),
+       PZ_FIELD_AS(struct pz_scheduled_operator, used[PZ_POWER], PZ_FIELD_REAL, "power"));
 
-static const struct pz_field schedule_fields[] = {
-    PZ_FIELD(struct pz_layer_schedule, model, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_layer_schedule, layer, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_layer_schedule, count, PZ_FIELD_INT),
-    PZ_FIELD_NAMED(struct pz_layer_schedule, direction, "direction", direction_names),
-    PZ_FIELD(struct pz_layer_schedule, makespan_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_layer_schedule, lower_bound_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_layer_schedule, optimal, PZ_FIELD_BOOL),
-    PZ_FIELD(struct pz_layer_schedule, serial_s, PZ_FIELD_REAL),
-    USE_FIELDS(struct pz_layer_schedule),
-    PZ_FIELD_AS(struct pz_layer_schedule, use[PZ_POWER], PZ_FIELD_REAL, "power_use"),
-    PZ_FIELD_MANY(struct pz_layer_schedule, operators, PZ_FIELD_TABLE, "operators",
-                  &operator_record)};
-static const struct pz_record schedule_record =
-    PZ_RECORD(schedule_fields, struct pz_layer_schedule);
+RECORD(schedule, struct pz_layer_schedule, PZ_FIELD(struct pz_layer_schedule, model, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_layer_schedule, layer, PZ_FIELD_TEXT),
+       PZ_FIELD(struct pz_layer_schedule, count, PZ_FIELD_INT),
+       PZ_FIELD_NAMED(struct pz_layer_schedule, direction, "direction", direction_names),
+       PZ_FIELD(struct pz_layer_schedule, makespan_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_layer_schedule, lower_bound_s, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_layer_schedule, optimal, PZ_FIELD_BOOL),
+       PZ_FIELD(struct pz_layer_schedule, serial_s, PZ_FIELD_REAL),
+       USE_FIELDS(struct pz_layer_schedule),
+       PZ_FIELD_AS(struct pz_layer_schedule, use[PZ_POWER], PZ_FIELD_REAL, "power_use"),
+       PZ_FIELD_MANY(struct pz_layer_schedule, operators, PZ_FIELD_TABLE, "operators",
+                     &operator_record));
 
-static const struct pz_field shown_fields[] = {
-    PZ_FIELD(struct pz_shown_chip, answer, PZ_FIELD_COUNT),
-    PZ_FIELD(struct pz_shown_chip, chip_id, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_shown_chip, value, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_shown_chip, bound, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_shown_chip, evaluated, PZ_FIELD_BOOL)};
-static const struct pz_record shown_record = PZ_RECORD(shown_fields, struct pz_shown_chip);
+RECORD(shown, struct pz_shown_chip, PZ_FIELD(struct pz_shown_chip, answer, PZ_FIELD_COUNT),
+       PZ_FIELD(struct pz_shown_chip, chip_id, PZ_FIELD_INT),
+       PZ_FIELD(struct pz_shown_chip, value, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_shown_chip, bound, PZ_FIELD_REAL),
+       PZ_FIELD(struct pz_shown_chip, evaluated, PZ_FIELD_BOOL));
 
-static const struct pz_field detail_fields[] = {
-    PZ_FIELD_MANY(struct pz_result_detail, shown, PZ_FIELD_TABLE, "chips", &shown_record),
-    PZ_FIELD_MANY(struct pz_result_detail, plans, PZ_FIELD_TABLE, "plans", &chip_plan_record),
-    PZ_FIELD_MANY(struct pz_result_detail, schedules, PZ_FIELD_LIST, "schedules",
-                  &schedule_record)};
-static const struct pz_record detail_record = PZ_RECORD(detail_fields, struct pz_result_detail);
+RECORD(detail, struct pz_result_detail,
+       PZ_FIELD_MANY(struct pz_result_detail, shown, PZ_FIELD_TABLE, "chips", &shown_record),
+       PZ_FIELD_MANY(struct pz_result_detail, plans, PZ_FIELD_TABLE, "plans", &chip_plan_record),
+       PZ_FIELD_MANY(struct pz_result_detail, schedules, PZ_FIELD_LIST, "schedules",
+                     &schedule_record));
 
 json_t *pz_detail_json(const struct pz_result *r) {
   return pz_record_json(&detail_record, r->detail);
 }
 
-/* Do its plans and schedules name models and layers? */
+/* Returns true if plans and shown chips refer to models and answers of the result, and schedules have names. */
 static bool detail_fits(const struct pz_result *r, const struct pz_result_detail *d) {
   for (uint32_t i = 0; i < d->n_plans; i++)
     if (d->plans[i].model >= r->inputs.options.n_models) return false;
@@ -592,13 +515,11 @@ static bool detail_fits(const struct pz_result *r, const struct pz_result_detail
   return true;
 }
 
-enum pz_status pz_detail_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
-  struct pz_result_detail *d = pz_arena_alloc(r->arena, 1, sizeof *d);
-  if (!d) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the report's data");
-  enum pz_status status =
-      pz_record_read(&detail_record, json, "the report's data", r->arena, d, err);
-  if (status == PZ_OK && !detail_fits(r, d))
-    status = pz_fail(err, PZ_BAD_INPUT, "the report's data are not of this run; see phaze verify");
-  if (status == PZ_OK) r->detail = d;
-  return status;
+void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *r) {
+  struct pz_call own = pz_call_in(call, r->arena);
+  struct pz_result_detail *d = pz_alloc(&own, 1, sizeof *d);
+  pz_record_parse(&own, &detail_record, json, "the report's data", d);
+  if (!detail_fits(r, d))
+    pz_raise(call, PZ_BAD_INPUT, "the report's data are not of this run; see phaze verify");
+  r->detail = d;
 }

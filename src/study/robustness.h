@@ -1,29 +1,32 @@
-/* Is the best chip the best because of what is not known of chips without measurements?  It and others when each of the
- * constants of cold.def has the least or the most of its range. */
+/* Does the choice of the best chip depend on what is not known of chips without measurements?  The best chip and others
+ * close to it are compared again with each constant of cold.def at either end of its range. */
 #ifndef PZ_STUDY_ROBUSTNESS_H
 #define PZ_STUDY_ROBUSTNESS_H
 
 #include "study/sensitivity.h"
 
-/* Of candidates that are better than the best chip by more than the search's gap the best: its number, -1 where none is. */
-struct pz_moved {
-  double value; /* of the best chip */
-  int better;
-  double better_value;
+/* Chips to compare when constants of data-sheet chips are changed. */
+struct pz_moved_question {
+  const struct pz_objective *objective; /* with its reference */
+  const struct pz_cold *constants;
+  const struct pz_point *best, *candidates; /* candidates beyond the limits do not count */
+  uint32_t n;
 };
 
-/* With these constants of chips, by an objective with its reference; candidates beyond the limits do not count.  By the
- * calling thread, which is this worker of the search's pool. */
-PZ_NODISCARD enum pz_status pz_moved_find(struct pz_study *s, const struct pz_objective *o,
-                                          const struct pz_cold *k, const struct pz_point *best,
-                                          const struct pz_point *candidates, uint32_t n,
-                                          unsigned worker, struct pz_moved *out,
-                                          struct pz_error *err);
+struct pz_moved {
+  double value; /* of the best chip */
+  int better;   /* the candidate that is better by the most, and by more than the gap; -1: none */
+  double better_value; /* its value */
+};
 
-/* On all threads, of the evaluator training; `steps`: of the sensitivity.  The arena holds it. */
-PZ_NODISCARD enum pz_status pz_robustness_make(struct pz_study *s, const struct pz_objective_run *c,
-                                               const struct pz_step *steps, uint32_t n_steps,
-                                               struct pz_watch watch, struct pz_arena *arena,
-                                               struct pz_robustness **out, struct pz_error *err);
+/* Runs in the calling thread, which is this worker of the search's pool. */
+struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *s,
+                                 const struct pz_moved_question *q, unsigned worker);
+
+/* Runs on all threads, for the evaluator training only.  `steps` are those of the sensitivity. */
+struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *s,
+                                         const struct pz_objective_run *run,
+                                         const struct pz_step *steps, uint32_t n_steps,
+                                         struct pz_watch watch);
 
 #endif

@@ -1,6 +1,6 @@
-/* One run of a search, from its inputs to a result: with a directory every part is kept there and
- * found again, so that an interrupted run goes on, a finished one is not repeated, and a comparison
- * or a report continues from a finished search. */
+/* One run of a search, from its inputs to a result.  A run with a directory saves every part in DIR/run.sqlite and finds
+ * it there again: an interrupted search continues, a finished one is not repeated, and comparisons and reports start from
+ * the saved result. */
 #ifndef PZ_STUDY_RUN_H
 #define PZ_STUDY_RUN_H
 
@@ -10,30 +10,34 @@
 
 struct pz_run {
   struct pz_run_options o;
-  char *dir; /* the options', copied */
+  const char *dir; /* NULL: nothing is saved */
   struct pz_study study;
-  struct pz_run_file *file; /* NULL: not kept */
+  struct pz_run_file *file; /* NULL: not saved, or not rank 0 */
   struct pz_result result;  /* n_answers 0: not found yet */
-  struct pz_arena arena;    /* of the result */
   struct pz_run_times times;
-  double run_s[PZ_SEARCH_MOST_MODELS + 1]; /* seconds of each objective run; 0: not done */
+  double run_s[PZ_SEARCH_MOST_MODELS + 1]; /* seconds of each objective run; 0: not run */
   struct pz_progress progress;
   atomic_bool stop;
-  struct pz_watch watch; /* of these two */
-  bool reused;           /* the result was in the directory */
-  bool changed;          /* something was found that the directory did not have */
-  bool restored;         /* the study's objective runs are done, or were restored */
-  bool has_study, looking;
+  struct pz_watch watch; /* `progress` and `stop` */
+  bool reused;           /* the result was read from the directory */
+  bool changed;          /* something was found that the directory did not hold */
+  bool restored; /* the objective runs of `study` have been run, or restored from their rounds */
+  bool has_study;
+  bool read_only; /* the run file is opened for reading */
 };
 
-/* As pz_run_look, of a file that may be damaged: for verification, which says so. */
-PZ_NODISCARD enum pz_status pz_run_look_unchecked(const struct pz_run_options *options,
-                                                  struct pz_run **out, struct pz_error *err);
+/* Opens a saved run for reading.  `check` refuses a file whose digests do not match its contents.  The run is closed when
+ * the call ends. */
+struct pz_run *pz_run_open_saved(struct pz_call *call, const struct pz_run_options *options,
+                                 bool check);
 
-/* The run with these inputs again, into a file in memory: every part of it as it should be.  Rounds come from `rounds`, a run
- * that was looked at, or are searched anew (NULL), as many as it has.  For verification: on all ranks. */
-PZ_NODISCARD enum pz_status pz_run_again(const struct pz_run *kept, bool replay, bool detail,
-                                         const uint64_t *seed, struct pz_run **out,
-                                         struct pz_error *err);
+/* Runs the search with the inputs of a saved run again, as many rounds as that one had, into a run file in memory, for
+ * verification.  `replay` restores rounds that the saved run holds instead of searching them.  `detail` and `seed` (NULL:
+ * none) ask for the report's data and the comparison too.  All ranks call it.  The run is closed when the call ends. */
+struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved, bool replay,
+                                bool detail, const uint64_t *seed);
+
+/* Like pz_run_compare(). */
+void pz_run_find_comparison(struct pz_call *call, struct pz_run *r, const uint64_t *seed);
 
 #endif

@@ -15,20 +15,19 @@ struct pz_step_plan {
 };
 
 struct pz_step {
-  const char *what; /* the axis, "rows", "cols", "hbm" or "hbm_gib" */
+  const char *what; /* the axis, or "rows", "cols", "array", "hbm" or "hbm_gib" */
   char from[24], to[24];
   struct pz_point point;
-  double value, bound; /* of the objective: found, at most */
+  double value, bound; /* of the objective: found, and no more than this */
   struct pz_taken taken;
-  const char *breaks; /* the limit that it does not keep; NULL: none */
-  const struct pz_step_plan
-      *plans; /* by model, in the study's arena; of the evaluator training, else NULL */
+  const char *breaks; /* the limit that the chip breaks, or NULL */
+  /* By model, in the arena of the study.  NULL with the evaluator original. */
+  const struct pz_step_plan *plans;
 };
 
-/* On all threads.  `hbm_gib`: of the best chip. */
-PZ_NODISCARD enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_objective_run *c,
-                                           double hbm_gib, struct pz_watch watch,
-                                           struct pz_step steps[PZ_MOST_STEPS], uint32_t *n,
-                                           struct pz_error *err);
+/* Evaluates all steps on all threads and returns their number.  hbm_gib is the memory of the best chip. */
+uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *s,
+                              const struct pz_objective_run *run, double hbm_gib,
+                              struct pz_watch watch, struct pz_step steps[PZ_MOST_STEPS]);
 
 #endif

@@ -1,87 +1,106 @@
-/* Design spaces for users of the library. */
+/* Design spaces and the fields of our file formats, for users of the library: opening a space, describing it as JSON
+ * together with the number of its chips, and listing the fields that chip, cluster and space files accept. */
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/call.h"
 #include "core/json.h"
 #include "search/search.h"
 
-static enum pz_status make(struct pz_space **out, struct pz_error *err) {
-  *out = pz_calloc(1, sizeof **out);
-  return *out ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the space");
-}
+struct space_opening {
+  const char *name; /* of the space; with `from_text`, the name of the text in messages */
+  bool from_text;
+  const char *text;
+  size_t bytes;
+  struct pz_space **out;
+};
 
-static enum pz_status hand_over(struct pz_space *s, enum pz_status status, struct pz_space **out) {
-  if (status == PZ_OK)
-    *out = s;
+static void open_space(struct pz_call *call, void *ctx) {
+  struct space_opening *x = ctx;
+  struct pz_error *err = pz_call_error(call);
+  struct pz_call own;
+  pz_require(call, x->name, x->from_text ? "name" : "space");
+  if (x->from_text) pz_require(call, x->text, "text");
+  pz_require(call, x->out, "out");
+  struct pz_space *s = pz_object_new(call, sizeof *s, &own);
+  if (x->from_text)
+    pz_must(call, pz_space_parse(x->name, x->text, x->bytes, s, err));
   else
-    pz_free(s);
-  return status;
+    pz_must(call, pz_space_load(x->name, s, err));
+  *x->out = pz_object_keep(call, s);
 }
 
 enum pz_status pz_space_open(const char *space, struct pz_space **out, struct pz_error *err) {
-  struct pz_space *s = NULL;
-  if (!space || !out) return pz_need(NULL, space ? "out" : "space", err);
-  enum pz_status status = make(&s, err);
-  return status == PZ_OK ? hand_over(s, pz_space_load(space, s, err), out) : status;
+  struct space_opening x = {.name = space, .out = out};
+  return pz_border(open_space, &x, err);
 }
 
 enum pz_status pz_space_open_text(const char *name, const char *text, size_t bytes,
                                   struct pz_space **out, struct pz_error *err) {
-  struct pz_space *s = NULL;
-  enum pz_status status = pz_need(name, "name", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
-  if (status == PZ_OK) status = make(&s, err);
-  return status == PZ_OK ? hand_over(s, pz_space_parse(name, text, bytes, s, err), out) : status;
+  struct space_opening x = {name, true, text, bytes, out};
+  return pz_border(open_space, &x, err);
 }
 
-void pz_space_close(struct pz_space *s) { pz_free(s); }
+void pz_space_close(struct pz_space *s) { pz_object_free(s); }
 
-/* How many are within the limits, where they can be listed. */
-static enum pz_status count(const struct pz_space *s, const char *budget, json_t *o,
-                            struct pz_error *err) {
-  struct pz_limits l = {.mm2 = 0};
-  struct pz_arena arena;
-  struct pz_point *points;
-  uint32_t n = 0;
-  enum pz_status status = pz_limits_complete(s, budget, NULL, &l, err);
-  if (status != PZ_OK || pz_space_chips(s) > PZ_SPACE_MOST_LISTED) return status;
-  pz_arena_init(&arena, NULL);
-  status = pz_space_list(s, &l, &arena, &points, &n, err);
-  pz_arena_release(&arena);
-  if (status == PZ_OK && (json_object_set_new(o, "within", json_integer(n)) != 0 ||
-                          json_object_set_new(o, "limit_mm2", json_real(l.mm2)) != 0))
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the space");
-  return status;
+struct space_description {
+  const struct pz_space *space;
+  const char *budget;
+  char **text;
+};
+
+static void describe_space(struct pz_call *call, void *ctx) {
+  struct space_description *x = ctx;
+  struct pz_error *err = pz_call_error(call);
+  struct pz_limits limits = {.mm2 = 0};
+  pz_require(call, x->space, "space");
+  pz_require(call, x->text, "text");
+  json_t *o = pz_json_built(call, pz_space_json(x->space));
+  int64_t n_chips = pz_space_chips(x->space);
+  json_object_set_new(o, "chips", json_integer(n_chips));
+  pz_must(call, pz_limits_complete(x->space, x->budget, NULL, &limits, err));
+  if (n_chips <= PZ_SPACE_MOST_LISTED) {
+    struct pz_call work = pz_scratch(call);
+    struct pz_point *points;
+    uint32_t n_within = 0;
+    pz_must(call, pz_space_list(x->space, &limits, work.arena, &points, &n_within, err));
+    pz_scratch_end(&work);
+    json_object_set_new(o, "within", json_integer(n_within));
+    json_object_set_new(o, "limit_mm2", json_real(limits.mm2));
+  }
+  pz_must(call, pz_json_text(o, x->text, err));
 }
 
 enum pz_status pz_space_describe(const struct pz_space *s, const char *budget, char **text,
                                  struct pz_error *err) {
-  enum pz_status status = pz_need(s, "space", err);
-  if (status == PZ_OK) status = pz_need(text, "text", err);
-  if (status != PZ_OK) return status;
-  json_t *o = pz_space_json(s);
-  if (!o || json_object_set_new(o, "chips", json_integer((json_int_t)pz_space_chips(s))) != 0)
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the space");
-  if (status == PZ_OK) status = count(s, budget, o, err);
-  if (status == PZ_OK) status = pz_json_text(o, text, err);
-  json_decref(o);
-  return status;
+  struct space_description x = {s, budget, text};
+  return pz_border(describe_space, &x, err);
 }
+
+/* ---- fields of files ------------------------------------------------------------------------ */
 
 const char *const pz_file_names[] = {"chip", "cluster", "space", NULL};
 
-enum pz_status pz_file_fields(const char *file, char **text, struct pz_error *err) {
+struct field_listing {
+  const char *file;
+  char **text;
+};
+
+static void list_file_fields(struct pz_call *call, void *ctx) {
   static void (*const describe[])(json_t *) = {pz_chip_fields, pz_cluster_fields, pz_space_fields};
-  enum pz_status status = pz_need_each(err, {file, "file"}, {text, "text"});
+  struct field_listing *x = ctx;
+  pz_require(call, x->file, "file");
+  pz_require(call, x->text, "text");
   size_t i = 0;
-  while (status == PZ_OK && pz_file_names[i] && strcmp(pz_file_names[i], file) != 0) i++;
-  if (status == PZ_OK && !pz_file_names[i])
-    status = pz_fail(err, PZ_BAD_USE, "file '%.40s'; accepted: chip, cluster or space", file);
-  if (status != PZ_OK) return status;
-  json_t *o = json_pack("{s:[]}", "fields");
-  if (o) describe[i](json_object_get(o, "fields"));
-  status = pz_json_text(o, text, err);
-  json_decref(o);
-  return status;
+  while (pz_file_names[i] && strcmp(pz_file_names[i], x->file) != 0) i++;
+  if (!pz_file_names[i])
+    pz_raise(call, PZ_BAD_USE, "file '%.40s'; accepted: chip, cluster or space", x->file);
+  json_t *o = pz_json_built(call, json_pack("{s:[]}", "fields"));
+  describe[i](json_object_get(o, "fields"));
+  pz_must(call, pz_json_text(o, x->text, pz_call_error(call)));
+}
+
+enum pz_status pz_file_fields(const char *file, char **text, struct pz_error *err) {
+  struct field_listing x = {file, text};
+  return pz_border(list_file_fields, &x, err);
 }

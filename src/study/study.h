@@ -1,5 +1,8 @@
-/* A study: models, a design space under limits, and how chips are judged; the best chip for all models and for each alone.
- * `phaze search` runs it, `phaze verify` recomputes it from a run's inputs. */
+/* A study: models, a design space under limits, and an objective; it finds the best chip for all models together and, if
+ * asked for, for each model alone.  `phaze search` runs it, `phaze verify` recomputes it from the inputs of a saved run.
+ *
+ * pz_study_open() reads and checks the inputs, pz_study_start() makes the evaluator and the search and evaluates the
+ * reference chip, and pz_study_run_objective() runs one search.  A study knows nothing of results, tables and files. */
 #ifndef PZ_STUDY_STUDY_H
 #define PZ_STUDY_STUDY_H
 
@@ -10,23 +13,27 @@
 #include "search/search.h"
 
 struct pz_study {
-  struct pz_study_options o; /* with what was left open decided: evaluator, gap, each_model */
+  struct pz_study_options o; /* with decided defaults for evaluator, gap and each_model */
   struct pz_space space;
   struct pz_limits limits;
-  const char *names[PZ_SEARCH_MOST_MODELS]; /* of models, without what is behind an @ */
+  const char *names[PZ_SEARCH_MOST_MODELS]; /* of models, without @SEQxBATCH */
   int64_t seq[PZ_SEARCH_MOST_MODELS];       /* tokens per sample */
-  char digest[PZ_SEARCH_MOST_MODELS][24];   /* of what a model computes */
+  char digest[PZ_SEARCH_MOST_MODELS][24];   /* hash of each model's workload */
 
-  struct pz_training_question training; /* of the evaluator training */
-  struct pz_ending ending;              /* of the call at hand, for that evaluator */
-  struct pz_vec notes; /* likewise: struct pz_note, what the user should know of models */
+  /* Evaluator training */
+  struct pz_training_question training;
+  struct pz_ending ending; /* progress of the current call */
+  struct pz_vec notes;     /* struct pz_note: warnings about models for the user */
 
-  struct pz_portfolio portfolio; /* of the evaluator original, and so are these: */
+  /* Evaluator original */
+  struct pz_portfolio portfolio;
   struct pz_original_task task;
   struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
 
-  struct pz_point *points; /* chips within the limits, in the order of pz_point_order; of the */
-  uint32_t n_points;       /* evaluator training only where a front is asked for */
+  /* The chips within the limits, in the order of pz_point_order().  With the evaluator training they are listed only if
+   * a Pareto front is asked for. */
+  struct pz_point *points;
+  uint32_t n_points;
 
   struct pz_pool *pool;
   struct pz_evaluator *by;
@@ -34,65 +41,60 @@ struct pz_study {
   struct pz_chip reference_chip;
   struct pz_taken reference_taken;
   struct pz_step_cost reference_step[PZ_SEARCH_MOST_MODELS]; /* step_s HUGE_VAL: no plan fits */
-  struct pz_objective_run
-      objective_run[PZ_SEARCH_MOST_MODELS + 1];   /* of each model, if asked for; the common one */
-  int64_t most_rounds[PZ_SEARCH_MOST_MODELS + 1]; /* of each; 0: until its gap is proved */
+
+  /* The runs of the single models, if asked for, then the common one. */
+  struct pz_objective_run objective_run[PZ_SEARCH_MOST_MODELS + 1];
+  int64_t most_rounds[PZ_SEARCH_MOST_MODELS + 1]; /* 0: until the gap is proved */
   uint32_t n_runs;
   struct pz_arena arena;
 };
 
-/* What a study is watched with, and where its rounds are kept; each may be NULL. */
 struct pz_study_watch {
-  struct pz_watch watch;
-  const struct pz_round_store *store;
+  struct pz_watch watch;              /* may be zero */
+  const struct pz_round_store *store; /* where rounds are saved and restored from; NULL: nowhere */
 };
 
-/* Inputs read and checked; nothing is searched yet.  On success the study is the caller's to release; it must not be
- * moved. */
-PZ_NODISCARD enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *o,
-                                          unsigned threads, struct pz_error *err);
-void pz_study_release(struct pz_study *s);
+/* Reads and checks all inputs; nothing is searched yet.  The study is released when the call ends, unless the caller keeps
+ * it with pz_undefer(call, s).  It must not be moved. */
+void pz_study_open(struct pz_call *call, struct pz_study *s, const struct pz_study_options *o,
+                   unsigned threads);
+void pz_study_release(struct pz_study *s); /* accepts NULL */
 
 static inline bool pz_study_is_training(const struct pz_study *s) {
   return s->o.evaluator == PZ_EVALUATOR_TRAINING;
 }
 
-/* A file may change under its name: s->digest and s->seq of every model. */
-PZ_NODISCARD enum pz_status pz_study_digest_models(struct pz_study *s, struct pz_error *err);
+/* Sets s->digest and s->seq of every model.  The digest tells whether a model file has changed under the same name. */
+void pz_study_hash_models(struct pz_call *call, struct pz_study *s);
 
-/* All that the answer depends on, with contents instead of names of files.  NULL: no memory. */
+/* Everything that the answer depends on, with the contents of files instead of their names.  Returns a new reference, or
+ * NULL if there is no memory. */
 json_t *pz_study_inputs(const struct pz_study *s);
 
-/* The options that such inputs were made with; texts go to the arena.  What they say of models' contents is for the caller to
- * compare. */
-PZ_NODISCARD enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena,
-                                                 struct pz_study_options *out,
-                                                 struct pz_error *err);
+/* The options that such inputs were made from.  Digests of models are not compared with the models of today. */
+struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const json_t *inputs);
 
-/* Evaluator, search and references: then the study can be asked. */
-PZ_NODISCARD enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_study_watch *w,
-                                             struct pz_error *err);
+/* Makes the evaluator and the search, and evaluates the reference chip. */
+void pz_study_start(struct pz_call *call, struct pz_study *s, const struct pz_study_watch *w);
 
-/* The references anew, after the task's assumptions have changed. */
-PZ_NODISCARD enum pz_status pz_study_references(struct pz_study *s, struct pz_watch watch,
-                                                struct pz_error *err);
+/* Evaluates the reference chip again, after the assumptions of the task have changed. */
+void pz_study_find_references(struct pz_call *call, struct pz_study *s, struct pz_watch watch);
 
-/* Objective run i, in order: later ones use what earlier ones found. */
-PZ_NODISCARD enum pz_status pz_study_run(struct pz_study *s, uint32_t i, struct pz_error *err);
+/* Runs the search of objective run i.  Runs are called in order, because later ones reuse evaluations of earlier ones. */
+void pz_study_run_objective(struct pz_call *call, struct pz_study *s, uint32_t i);
 
-/* What objective run i maximises. */
+/* The objective that run i maximises. */
 struct pz_objective pz_study_objective(struct pz_study *s, uint32_t i);
 
-/* The name of an objective run: a model's, or "common". */
+/* The name of objective run i: that of its model, or "common". */
 const char *pz_study_run_name(const struct pz_study *s, uint32_t i);
 
-/* The least memory of those to choose with which the best chip of an objective run is as good, GiB; of the evaluator
- * training that of the chip. */
-PZ_NODISCARD enum pz_status pz_study_least_memory(struct pz_study *s,
-                                                  const struct pz_objective_run *run,
-                                                  double *hbm_gib, struct pz_error *err);
+/* GiB of HBM for the best chip of an objective run.  The evaluator original chooses the smallest of its memory sizes with
+ * which the chip is as fast as with the largest; with the evaluator training the size is that of the chip. */
+double pz_study_smallest_memory(struct pz_call *call, struct pz_study *s,
+                                const struct pz_objective_run *run);
 
-/* The best chip of an objective run with so much memory. */
+/* The best chip of an objective run, with this memory. */
 void pz_study_chip(const struct pz_study *s, const struct pz_objective_run *run, double hbm_gib,
                    struct pz_chip *out);
 

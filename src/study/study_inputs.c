@@ -1,4 +1,6 @@
-/* What a study was asked, as JSON and back; what models compute in a few digits. */
+/* The inputs of a study as JSON and back.  pz_study_hash_models() reduces what each model computes to a hash,
+ * pz_study_inputs() writes all options with the contents of the files that they name, and pz_study_options_from_inputs()
+ * restores the options.  A saved run holds this JSON: a search continues only if its inputs are equal. */
 #include "study/study.h"
 
 #include <stdio.h>
@@ -12,43 +14,40 @@
 
 /* ---- models --------------------------------------------------------------------------------- */
 
-static enum pz_status digest(const struct pz_workload *w, char out[24], struct pz_error *err) {
+static void hash_workload(struct pz_call *call, const struct pz_workload *w, char out[24]) {
   json_t *built = pz_workload_json(w);
   char *text = built ? pz_json_dump(built, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-  if (text) snprintf(out, 24, "%016llx", (unsigned long long)pz_hash(text, strlen(text)));
-  bool good = text;
-  pz_free(text);
   json_decref(built);
-  return good ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the models");
+  snprintf(out, 24, "%016llx", (unsigned long long)pz_hash(text, strlen(text)));
+  pz_free(text);
 }
 
-static enum pz_status digest_training(struct pz_study *s, uint32_t i, struct pz_error *err) {
-  struct pz_workload_options o = s->o.workload;
-  struct pz_workload *w = NULL;
-  if (s->training.model_seq[i]) o.seq = s->training.model_seq[i];
-  enum pz_status status = pz_workload_load(s->names[i], &o, &w, err);
-  if (status != PZ_OK) return status;
-  s->seq[i] = w->options.seq;
-  status = digest(w, s->digest[i], err);
-  if (status == PZ_OK && w->warning) status = pz_note_add(&s->notes, 0, w->warning, err);
-  pz_workload_free(w);
-  return status;
-}
+static void free_workload(void *w) { pz_workload_free(w); }
 
-enum pz_status pz_study_digest_models(struct pz_study *s, struct pz_error *err) {
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < s->o.n_models && status == PZ_OK; i++) {
-    if (pz_study_is_training(s)) {
-      status = digest_training(s, i, err);
-    } else {
+void pz_study_hash_models(struct pz_call *call, struct pz_study *s) {
+  struct pz_error *err = pz_call_error(call);
+  for (uint32_t i = 0; i < s->o.n_models; i++) {
+    if (!pz_study_is_training(s)) {
       s->seq[i] = s->portfolio.seq[i];
-      status = digest(s->portfolio.variants[s->portfolio.first[i]].w, s->digest[i], err);
+      hash_workload(call, s->portfolio.variants[s->portfolio.first[i]].w, s->digest[i]);
+      continue;
     }
+    struct pz_workload_options o = s->o.workload;
+    struct pz_workload *w = NULL;
+    if (s->training.model_seq[i]) o.seq = s->training.model_seq[i];
+    pz_must(call, pz_workload_load(s->names[i], &o, &w, err));
+    pz_defer(call, free_workload, w);
+    s->seq[i] = w->options.seq;
+    hash_workload(call, w, s->digest[i]);
+    if (w->warning) pz_must(call, pz_note_add(&s->notes, 0, w->warning, err));
+    pz_close(call, w);
   }
-  return status;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
+
+static const char *const execution_names[] = {"scheduled", "serial", NULL};
 
 static json_t *choices_json(const struct pz_choices *c) {
   json_t *list = json_array();
@@ -56,94 +55,88 @@ static json_t *choices_json(const struct pz_choices *c) {
   return list;
 }
 
-/* How ONNX files are read; texts that are not given are null. */
-static json_t *import_json(const struct pz_workload_options *w) {
-  json_t *dims = json_array();
-  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++)
-    json_array_append_new(dims, json_string(w->dims[i]));
-  return json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers", w->layers, "batch_dim",
-                   w->batch_dim, "unknown_ops", (int)w->unknown_ops);
-}
-
-static const char *const execution_names[] = {"scheduled", "serial", NULL};
-
-static json_t *training_json(const struct pz_study *s) {
-  json_t *j = json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)s->o.scale_up, "outer_bytes_per_s",
-                        s->o.outer_bytes_per_s, "execution", execution_names[s->o.serial]);
-  if (s->o.memory_margin) json_object_set_new(j, "memory_margin", json_string(s->o.memory_margin));
-  return j;
-}
-
-static json_t *original_json(const struct pz_study *s) {
-  const struct pz_study_options *o = &s->o;
-  return json_pack("{s:o,s:o,s:o,s:o,s:f,s:I,s:I}", "cluster", pz_cluster_json(&s->task.net), "mbs",
-                   choices_json(&o->mbs), "hbm_gib", choices_json(&o->hbm_gib), "tp",
-                   choices_json(&o->tp), "state", o->state, "steps", (json_int_t)o->steps,
-                   "assumptions", (json_int_t)o->assumptions);
-}
-
 json_t *pz_study_inputs(const struct pz_study *s) {
   const struct pz_study_options *o = &s->o;
-  json_t *models = json_array(), *weights = json_array();
+  const struct pz_workload_options *w = &o->workload;
+  json_t *models = json_array(), *weights = json_array(), *dims = json_array();
   for (uint32_t i = 0; i < o->n_models; i++) {
     json_array_append_new(models, json_pack("{s:s,s:I,s:s}", "name", o->models[i], "seq",
                                             (json_int_t)s->seq[i], "digest", s->digest[i]));
     json_array_append_new(weights, json_real(o->weight[i]));
   }
-  json_t *own = pz_study_is_training(s) ? training_json(s) : original_json(s);
+  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++)
+    json_array_append_new(dims, json_string(w->dims[i]));
+  /* How ONNX files are read; texts that were not given are null. */
+  json_t *import = json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers", w->layers, "batch_dim",
+                             w->batch_dim, "unknown_ops", (int)w->unknown_ops);
+  json_t *own; /* the options of the evaluator */
+  bool training = pz_study_is_training(s);
+  if (training) {
+    own = json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)o->scale_up, "outer_bytes_per_s",
+                    o->outer_bytes_per_s, "execution", execution_names[o->serial]);
+    if (o->memory_margin) json_object_set_new(own, "memory_margin", json_string(o->memory_margin));
+  } else {
+    own = json_pack("{s:o,s:o,s:o,s:o,s:f,s:I,s:I}", "cluster", pz_cluster_json(&s->task.net),
+                    "mbs", choices_json(&o->mbs), "hbm_gib", choices_json(&o->hbm_gib), "tp",
+                    choices_json(&o->tp), "state", o->state, "steps", (json_int_t)o->steps,
+                    "assumptions", (json_int_t)o->assumptions);
+  }
   return json_pack("{s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:I,s:I,s:I,s:s,s:o,s:b,s:f,s:b,s:b,s:f,s:o,s:o}",
                    "version", pz_version(), "evaluator", pz_evaluator_names[o->evaluator], "models",
                    models, "space", pz_space_json(&s->space), "limit_mm2", s->limits.mm2,
                    "limit_watts", s->limits.watts, "limit_dollars", s->limits.dollars, "devices",
-                   (json_int_t)o->devices, "batch", (json_int_t)o->batch, "seq",
-                   (json_int_t)o->workload.seq, "objective", pz_objective_names[o->objective],
-                   "weights", weights, "each_model", o->each_model, "gap", o->gap, "exhaustive",
-                   o->exhaustive, "pareto", o->pareto, "pareto_tolerance", o->pareto_tolerance,
-                   "import", import_json(&o->workload),
-                   pz_study_is_training(s) ? "training" : "original", own);
+                   (json_int_t)o->devices, "batch", (json_int_t)o->batch, "seq", (json_int_t)w->seq,
+                   "objective", pz_objective_names[o->objective], "weights", weights, "each_model",
+                   o->each_model, "gap", o->gap, "exhaustive", o->exhaustive, "pareto", o->pareto,
+                   "pareto_tolerance", o->pareto_tolerance, "import", import,
+                   training ? "training" : "original", own);
 }
 
-/* ---- and back ------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
-/* A copy of a text that is there; without memory for it that is the error, and no other follows. */
-static const char *copy_text(struct pz_fields *f, struct pz_arena *arena, const char *text) {
-  const char *copy = text ? pz_arena_strdup(arena, text) : NULL;
-  if (!copy && f->status == PZ_OK)
-    f->status = pz_fail(f->err, PZ_NO_MEMORY, "%s: out of memory", f->name);
-  return copy;
-}
+/* Readers keep the first error and go on, because pz_fields_end() has to know every key that is accepted. */
 
-/* The text of an object; NULL where there is none. */
-static const char *object_text(struct pz_fields *f, const char *key, struct pz_arena *arena) {
+/* An object as text, or NULL if there is none. */
+static const char *object_text(struct pz_call *call, struct pz_fields *f, const char *key) {
   const json_t *value = pz_fields_value(f, key);
   if (!json_is_object(value)) return NULL;
   char *text = pz_json_dump(value, JSON_COMPACT);
-  const char *copy = copy_text(f, arena, text);
-  pz_free(text);
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", f->name);
+  pz_defer(call, pz_free, text);
+  const char *copy = pz_copy_text(call, text);
+  pz_close(call, text);
   return copy;
 }
 
-/* Ascending positive numbers, as pz_choices_parse would have made them. */
+/* A copy of a member of an object, or NULL if it is no text. */
+static const char *member_text(struct pz_call *call, const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? pz_copy_text(call, text) : NULL;
+}
+
+/* Increasing positive numbers, as pz_choices_parse() makes them. */
 static void read_choices(struct pz_fields *f, const char *key, struct pz_choices *out) {
   const json_t *list = pz_fields_value(f, key);
   size_t n = json_array_size(list);
   bool good = n >= 1 && n <= PZ_CHOICES_MOST;
+  int64_t previous = 0;
   out->n = 0;
   for (size_t i = 0; i < n && good; i++) {
-    int64_t v = json_integer_value(json_array_get(list, i));
-    good = v > (i ? out->v[i - 1] : 0) && v <= 1 << 20;
-    out->v[out->n++] = v;
+    int64_t value = json_integer_value(json_array_get(list, i));
+    good = value > previous && value <= 1 << 20;
+    out->v[out->n++] = value;
+    previous = value;
   }
   if (!good) pz_fields_refuse(f, key, "a list of increasing positive integers");
 }
 
-static void read_models(struct pz_fields *f, struct pz_arena *arena, struct pz_study_options *o) {
+static void read_input_models(struct pz_call *call, struct pz_fields *f,
+                              struct pz_study_options *o) {
   const json_t *models = pz_fields_value(f, "models"), *weights = pz_fields_value(f, "weights");
   size_t n = json_array_size(models);
   bool good = n >= 1 && n <= PZ_SEARCH_MOST_MODELS && json_array_size(weights) == n;
   for (size_t i = 0; i < n && good; i++) {
-    const char *name = json_string_value(json_object_get(json_array_get(models, i), "name"));
-    o->models[i] = name ? copy_text(f, arena, name) : NULL;
+    o->models[i] = member_text(call, json_array_get(models, i), "name");
     o->weight[i] = json_number_value(json_array_get(weights, i));
     good = o->models[i] && o->weight[i] > 0;
   }
@@ -151,32 +144,24 @@ static void read_models(struct pz_fields *f, struct pz_arena *arena, struct pz_s
   if (!good) pz_fields_refuse(f, "models", "models with names, as many weights above 0");
 }
 
-/* The text of a field, or NULL where it is null. */
-static const char *import_text(struct pz_fields *f, struct pz_arena *arena, const json_t *o,
-                               const char *key) {
-  const char *text = json_string_value(json_object_get(o, key));
-  return text ? copy_text(f, arena, text) : NULL;
-}
-
-static void read_import(struct pz_fields *f, struct pz_arena *arena,
-                        struct pz_workload_options *w) {
-  const json_t *o = pz_fields_value(f, "import"), *dims = json_object_get(o, "dims");
-  json_int_t unknown = json_integer_value(json_object_get(o, "unknown_ops"));
+static void read_import(struct pz_call *call, struct pz_fields *f, struct pz_workload_options *w) {
+  const json_t *import = pz_fields_value(f, "import"), *dims = json_object_get(import, "dims");
+  json_int_t unknown = json_integer_value(json_object_get(import, "unknown_ops"));
   size_t n = json_array_size(dims);
   bool good =
-      json_is_object(o) && n <= PZ_MOST_DIMS && unknown >= 0 && unknown <= PZ_UNKNOWN_VECTOR;
+      json_is_object(import) && n <= PZ_MOST_DIMS && unknown >= 0 && unknown <= PZ_UNKNOWN_VECTOR;
   for (size_t i = 0; i < n && good; i++) {
     const char *text = json_string_value(json_array_get(dims, i));
-    w->dims[i] = text ? copy_text(f, arena, text) : NULL;
+    w->dims[i] = text ? pz_copy_text(call, text) : NULL;
     good = w->dims[i];
   }
-  w->layers = import_text(f, arena, o, "layers");
-  w->batch_dim = import_text(f, arena, o, "batch_dim");
+  w->layers = member_text(call, import, "layers");
+  w->batch_dim = member_text(call, import, "batch_dim");
   w->unknown_ops = (enum pz_unknown_ops)unknown;
   if (!good) pz_fields_refuse(f, "import", "how ONNX files are read");
 }
 
-/* The place of a text in a list that ends with NULL. */
+/* The index of a text in a list that ends with NULL. */
 static int read_name(struct pz_fields *f, const char *key, const char *const *names) {
   const char *name = pz_fields_text_or(f, key, "");
   for (int i = 0; names[i]; i++)
@@ -185,58 +170,45 @@ static int read_name(struct pz_fields *f, const char *key, const char *const *na
   return 0;
 }
 
-static void read_original(struct pz_fields *f, struct pz_arena *arena, struct pz_study_options *o) {
+struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const json_t *inputs) {
+  static const struct pz_range COUNT = {1, 1 << 30}, SEQ = {0, 1 << 24};
   static const struct pz_range STEPS = {1, 1000000000000000}, SET = {0, PZ_ASSUME_ALL};
-  o->cluster_text = object_text(f, "original.cluster", arena);
-  read_choices(f, "original.mbs", &o->mbs);
-  read_choices(f, "original.hbm_gib", &o->hbm_gib);
-  read_choices(f, "original.tp", &o->tp);
-  o->state = pz_fields_real(f, "original.state", 1, 100);
-  o->steps = pz_fields_int(f, "original.steps", STEPS);
-  o->assumptions = (unsigned)pz_fields_int(f, "original.assumptions", SET);
-  if (!o->cluster_text) pz_fields_refuse(f, "original.cluster", "a cluster");
-}
-
-static void read_training(struct pz_fields *f, struct pz_study_options *o) {
-  static const struct pz_range MANY = {1, 1 << 30};
-  o->scale_up = pz_fields_int(f, "training.scale_up", MANY);
-  o->outer_bytes_per_s = pz_fields_real(f, "training.outer_bytes_per_s", 1, 1e18);
-  o->serial = read_name(f, "training.execution", execution_names) == 1;
-  o->memory_margin = pz_fields_text_or(f, "training.memory_margin", NULL);
-}
-
-static void read_numbers(struct pz_fields *f, struct pz_study_options *o) {
-  static const struct pz_range MANY = {1, 1 << 30}, SEQ = {0, 1 << 24};
-  o->devices = pz_fields_int(f, "devices", MANY);
-  o->batch = pz_fields_int(f, "batch", MANY);
-  o->workload.seq = pz_fields_int(f, "seq", SEQ);
-  o->limit_mm2 = pz_fields_real(f, "limit_mm2", 0, 1e9);
-  o->limit_watts = pz_fields_real(f, "limit_watts", 0, 1e9);
-  o->limit_dollars = pz_fields_real(f, "limit_dollars", 0, 1e9);
-  o->each_model = pz_fields_bool_or(f, "each_model", false);
-  o->gap = pz_fields_real(f, "gap", 0, 1);
-  o->exhaustive = pz_fields_bool_or(f, "exhaustive", false);
-  o->pareto = pz_fields_bool_or(f, "pareto", false);
-  o->pareto_tolerance = pz_fields_real(f, "pareto_tolerance", 0, 1);
-}
-
-enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena,
-                                    struct pz_study_options *out, struct pz_error *err) {
-  struct pz_fields f = {.name = "inputs", .root = inputs, .err = err};
+  struct pz_fields f = pz_fields_of(call, "inputs", inputs);
   struct pz_study_options o = pz_study_options_default();
   (void)pz_fields_text_or(&f, "version", "");
-  read_numbers(&f, &o);
-  read_models(&f, arena, &o);
-  read_import(&f, arena, &o.workload);
+  o.devices = pz_fields_int(&f, "devices", COUNT);
+  o.batch = pz_fields_int(&f, "batch", COUNT);
+  o.workload.seq = pz_fields_int(&f, "seq", SEQ);
+  o.limit_mm2 = pz_fields_real(&f, "limit_mm2", 0, 1e9);
+  o.limit_watts = pz_fields_real(&f, "limit_watts", 0, 1e9);
+  o.limit_dollars = pz_fields_real(&f, "limit_dollars", 0, 1e9);
+  o.each_model = pz_fields_bool_or(&f, "each_model", false);
+  o.gap = pz_fields_real(&f, "gap", 0, 1);
+  o.exhaustive = pz_fields_bool_or(&f, "exhaustive", false);
+  o.pareto = pz_fields_bool_or(&f, "pareto", false);
+  o.pareto_tolerance = pz_fields_real(&f, "pareto_tolerance", 0, 1);
+  read_input_models(call, &f, &o);
+  read_import(call, &f, &o.workload);
   o.objective = (enum pz_objective_kind)read_name(&f, "objective", pz_objective_names);
   o.evaluator = (enum pz_evaluator_kind)read_name(&f, "evaluator", pz_evaluator_names);
-  if (o.evaluator == PZ_EVALUATOR_TRAINING)
-    read_training(&f, &o);
-  else
-    read_original(&f, arena, &o);
-  o.space_text = object_text(&f, "space", arena);
+  if (o.evaluator == PZ_EVALUATOR_TRAINING) {
+    o.scale_up = pz_fields_int(&f, "training.scale_up", COUNT);
+    o.outer_bytes_per_s = pz_fields_real(&f, "training.outer_bytes_per_s", 1, 1e18);
+    o.serial = read_name(&f, "training.execution", execution_names) == 1;
+    const char *margin = pz_fields_text_or(&f, "training.memory_margin", NULL);
+    if (margin) o.memory_margin = pz_copy_text(call, margin);
+  } else {
+    o.cluster_text = object_text(call, &f, "original.cluster");
+    read_choices(&f, "original.mbs", &o.mbs);
+    read_choices(&f, "original.hbm_gib", &o.hbm_gib);
+    read_choices(&f, "original.tp", &o.tp);
+    o.state = pz_fields_real(&f, "original.state", 1, 100);
+    o.steps = pz_fields_int(&f, "original.steps", STEPS);
+    o.assumptions = (unsigned)pz_fields_int(&f, "original.assumptions", SET);
+    if (!o.cluster_text) pz_fields_refuse(&f, "original.cluster", "a cluster");
+  }
+  o.space_text = object_text(call, &f, "space");
   if (!o.space_text) pz_fields_refuse(&f, "space", "a space");
-  enum pz_status status = pz_fields_finish(&f);
-  if (status == PZ_OK) *out = o;
-  return status;
+  pz_fields_end(call, &f);
+  return o;
 }

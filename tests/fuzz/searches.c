@@ -3,13 +3,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../unit/study_borders.h"
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "fuzz.h"
 #include "search/state.h"
 #include "store/run_file.h"
-#include "study/result_json.h"
 
 /* ---- run.sqlite: looking leaves the bytes as they are ------------------------------------------- */
 

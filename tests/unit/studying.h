@@ -4,6 +4,7 @@
 
 #include "core/alloc.h"
 #include "study/study.h"
+#include "unit/study_borders.h"
 #include "unit/testing.h"
 
 /* All objective runs; the study is the caller's to release if that goes well. */

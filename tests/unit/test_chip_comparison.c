@@ -6,7 +6,7 @@
 #include "chip/chip.h"
 #include "core/json.h"
 #include "space/limits.h"
-#include "study/study.h"
+#include "unit/study_borders.h"
 #include "testing.h"
 
 static struct pz_study_options question(void) {
