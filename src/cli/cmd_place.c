@@ -121,17 +121,17 @@ static const struct pz_option options[] = {
 
 /* ---- an instance file ----------------------------------------------------------------------- */
 
-static json_t *stage_json(const struct pz_instance_stage *s) {
-  json_t *nodes = json_array();
-  for (uint32_t i = 0; i < s->n_nodes; i++) json_array_append_new(nodes, json_integer(s->nodes[i]));
-  return json_pack("{s:o,s:I,s:f,s:f}", "nodes", nodes, "devicesForStage", (json_int_t)s->devices,
-                   "load", s->load_s, "memory", s->memory_bytes);
-}
-
 static json_t *instance_json(const struct pz_instance_plan *p) {
   json_t *stages = json_array();
-  for (uint32_t k = 0; k < p->n_stages; k++)
-    json_array_append_new(stages, stage_json(&p->stages[k]));
+  for (uint32_t k = 0; k < p->n_stages; k++) {
+    const struct pz_instance_stage *s = &p->stages[k];
+    json_t *nodes = json_array();
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+      json_array_append_new(nodes, json_integer(s->nodes[i]));
+    json_array_append_new(stages, json_pack("{s:o,s:I,s:f,s:f}", "nodes", nodes, "devicesForStage",
+                                            (json_int_t)s->devices, "load", s->load_s, "memory",
+                                            s->memory_bytes));
+  }
   return json_pack("{s:o,s:I,s:I,s:f,s:o,s:s,s:f}", "stages", stages, "dataParallelDegree",
                    (json_int_t)p->dp, "tensorParallelDegree", (json_int_t)p->tp,
                    "finalTimePerBatch", p->step_s, "fixedStrategyTimePerBatch",
@@ -288,10 +288,9 @@ static const char *find_misuse(struct pz_call *call, const struct settings *s,
     return pz_format(call, "--%s requires a MODEL, it does not apply to --instance",
                      pz_option_name(o, name, sizeof name));
   }
-  const char *trace = s->model.trace, *page = t->report;
-  if (trace && (pz_file_same(trace, model) || pz_machine_reads(machine, trace)))
+  if (pz_machine_overwrites(machine, model, s->model.trace))
     return "--trace would overwrite the input file";
-  if (page && (pz_file_same(page, model) || pz_machine_reads(machine, page)))
+  if (pz_machine_overwrites(machine, model, t->report))
     return "--report would overwrite the input file";
   if (s->compat) return "--expert-compat requires --instance";
   if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";

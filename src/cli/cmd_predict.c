@@ -299,10 +299,7 @@ static bool predict_file(struct pz_call *call, struct pz_predict_settings *s, co
   struct file_prediction f = {.s = s, .path = path};
   struct pz_error why = {0};
   enum pz_status status = pz_border(predict_run_of_file, &f, &why);
-  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  if (about_input && !strstr(why.message, path))
-    pz_raise(call, status, "%s: %s", path, why.message);
-  if (status != PZ_OK) pz_raise_again(call, &why);
+  if (status != PZ_OK) pz_command_raise_about(call, path, &why);
   return f.fits;
 }
 
@@ -327,9 +324,9 @@ static const char *find_misuse(struct pz_call *call, const struct pz_predict_set
     return "--checkpoint-s and --restart-s require --mtbf-hours";
   if (s->runs) return NULL;
   if (!s->machine.chip && !is_plan) return "--chip is required with a MODEL";
-  if (s->trace && (pz_file_same(s->trace, model) || pz_machine_reads(&s->machine, s->trace)))
+  if (pz_machine_overwrites(&s->machine, model, s->trace))
     return "--trace would overwrite the input file";
-  if (s->report && (pz_file_same(s->report, model) || pz_machine_reads(&s->machine, s->report)))
+  if (pz_machine_overwrites(&s->machine, model, s->report))
     return "--report would overwrite the input file";
   return NULL;
 }

@@ -93,39 +93,40 @@ static void print_script(struct pz_call *call, const struct rehearse_input *x) {
 
 /* ---- the comparison as tables ----------------------------------------------------------------- */
 
-/* Appends the row of measure i of a rank: the error of the prediction, and with the measured compute. */
-static void append_measure(struct pz_table *t, const struct pz_rehearsed_rank *k, int i) {
-  static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
-                                       "reserved (GB)"};
-  bool is_time = i == PZ_REHEARSAL_COMPUTE;
-  double unit = is_time ? 1 : 1e9, measured = k->measured[i], predicted = k->predicted[i];
-  pz_table_cell(t, "%" PRId64, k->rank);
-  pz_table_cell(t, "%" PRId64, k->stage + 1);
-  pz_table_cell(t, "%s", labels[i]);
-  pz_table_cell(t, is_time ? "%.4g" : "%.1f", predicted / unit);
-  if (measured > 0)
-    pz_table_cell(t, is_time ? "%.4g" : "%.1f", measured / unit);
-  else
-    pz_table_cell(t, "%s", k->status == PZ_RANK_OOM ? "out of memory" : "failed");
-  if (k->status == PZ_RANK_OK)
+static void append_error(struct pz_table *t, bool known, double predicted, double measured) {
+  if (known)
     pz_table_cell(t, "%+.1f%%", 100 * (predicted / measured - 1));
-  else
-    pz_table_cell(t, "-");
-  if (k->corrected_s > 0 && is_time)
-    pz_table_cell(t, "%+.1f%%", 100 * (k->corrected_s / measured - 1));
   else
     pz_table_cell(t, "-");
 }
 
+/* Prints a row for each measure of each rank: predicted, measured, the error of the prediction, and the error of the time
+ * that was corrected.  A rank that failed has the row of its reserved memory only. */
 static void print_ranks(struct pz_call *call, const struct pz_rehearsal *r) {
   static const char *const heads[] = {">rank",     ">stage", "measure",    ">predicted",
                                       ">measured", ">error", ">corrected", NULL};
+  static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
+                                       "reserved (GB)"};
   struct pz_table t;
   pz_table_init(&t, call->arena, heads);
-  for (uint32_t k = 0; k < r->n_ranks; k++)
-    for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++)
-      if (r->ranks[k].status == PZ_RANK_OK || i == PZ_REHEARSAL_RESERVED)
-        append_measure(&t, &r->ranks[k], i);
+  for (uint32_t n = 0; n < r->n_ranks; n++)
+    for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++) {
+      const struct pz_rehearsed_rank *k = &r->ranks[n];
+      double measured = k->measured[i], predicted = k->predicted[i];
+      bool ok = k->status == PZ_RANK_OK, is_time = i == PZ_REHEARSAL_COMPUTE;
+      double unit = is_time ? 1 : 1e9;
+      if (!ok && i != PZ_REHEARSAL_RESERVED) continue;
+      pz_table_cell(&t, "%" PRId64, k->rank);
+      pz_table_cell(&t, "%" PRId64, k->stage + 1);
+      pz_table_cell(&t, "%s", labels[i]);
+      pz_table_cell(&t, is_time ? "%.4g" : "%.1f", predicted / unit);
+      if (measured > 0)
+        pz_table_cell(&t, is_time ? "%.4g" : "%.1f", measured / unit);
+      else
+        pz_table_cell(&t, "%s", k->status == PZ_RANK_OOM ? "out of memory" : "failed");
+      append_error(&t, ok, predicted, measured);
+      append_error(&t, is_time && k->corrected_s > 0, k->corrected_s, measured);
+    }
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
@@ -279,11 +280,9 @@ static void rehearse(struct pz_call *call, struct pz_invocation *in) {
   struct rehearsal_work work = {.input = {.s = &s}, .path = in->args[0], .fits = true};
   struct pz_error why = {0};
   enum pz_status status = pz_border(rehearse_plan, &work, &why);
-  const char *name = work.input.name;
-  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  bool named = strstr(why.message, name) || (s.results && strstr(why.message, s.results));
-  if (about_input && !named) pz_raise(call, status, "%s: %s", name, why.message);
-  if (status != PZ_OK) pz_raise_again(call, &why);
+  bool about_results = s.results && strstr(why.message, s.results);
+  if (status != PZ_OK)
+    pz_command_raise_about(call, about_results ? s.results : work.input.name, &why);
   if (!work.fits) in->exit = PZ_EXIT_NO_ANSWER;
 }
 

@@ -358,7 +358,7 @@ static const char *find_misuse(struct pz_call *call, const struct settings *s,
       pz_command_changed(&pz_cmd_schedule, s->instance ? AT(machine) : AT(model), s, none);
   if (n_args + (s->instance != NULL) + (s->plan != NULL) != 1)
     return "expected either a MODEL, --plan FILE.json or --instance FILE.json";
-  if (s->trace && (pz_file_same(s->trace, input) || pz_machine_reads(&s->machine, s->trace)))
+  if (pz_machine_overwrites(&s->machine, input, s->trace))
     return "--trace would overwrite the input file";
   bool ilp = s->solver == PZ_SOLVER_ILP;
   if ((ilp && s->steps > 0) || (!ilp && s->seconds > 0))
@@ -377,21 +377,6 @@ static const char *find_misuse(struct pz_call *call, const struct settings *s,
   return NULL;
 }
 
-/* A choice that was not given is the first one. */
-static struct pz_schedule_options solve_options(const struct settings *s) {
-  struct pz_schedule_options o = pz_schedule_options_default();
-  o.steps = s->plan ? PZ_PASS_STEPS : PZ_SCHEDULE_STEPS;
-  if (s->steps) o.steps = s->steps;
-  if (s->model.modes != NOT_GIVEN) o.modes = (enum pz_mode_set)s->model.modes;
-  if (s->exclusive != NOT_GIVEN) o.exclusive = (enum pz_exclusive)s->exclusive;
-  o.solver = (enum pz_solver)s->solver;
-  o.seconds = s->seconds;
-  o.disable = s->disable;
-  o.lp = s->lp;
-  o.views = true;
-  return o;
-}
-
 static void schedule(struct pz_call *call, struct pz_invocation *in) {
   struct settings none = defaults;
   none.exclusive = none.model.modes = NOT_GIVEN;
@@ -401,7 +386,18 @@ static void schedule(struct pz_call *call, struct pz_invocation *in) {
   if (misuse) pz_command_refuse(call, in, misuse);
   struct schedule_job *j = pz_alloc(call, 1, sizeof *j);
   j->s = &s;
-  j->how = solve_options(&s);
+  /* A choice that was not given keeps its default. */
+  struct pz_schedule_options *how = &j->how;
+  *how = pz_schedule_options_default();
+  how->steps = s.plan ? PZ_PASS_STEPS : PZ_SCHEDULE_STEPS;
+  if (s.steps) how->steps = s.steps;
+  if (s.model.modes != NOT_GIVEN) how->modes = (enum pz_mode_set)s.model.modes;
+  if (s.exclusive != NOT_GIVEN) how->exclusive = (enum pz_exclusive)s.exclusive;
+  how->solver = (enum pz_solver)s.solver;
+  how->seconds = s.seconds;
+  how->disable = s.disable;
+  how->lp = s.lp;
+  how->views = true;
   pz_vec_init(&j->list, call->arena, sizeof(struct pz_layer_schedule *));
   pz_vec_init(&j->seconds, call->arena, sizeof(double));
   pz_progress_start(&j->progress, stderr,

@@ -67,22 +67,6 @@ static void print_run(struct pz_call *call, const struct tuned_run *x) {
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-static void print_parts(struct pz_call *call, const struct pz_prediction *p) {
-  static const char *const heads[] = {"part of the step", ">seconds", ">share", NULL};
-  const struct pz_part_info *part;
-  struct pz_table t;
-  pz_table_init(&t, call->arena, heads);
-  for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
-    double part_s = pz_time_part(&p->parts, part);
-    bool negligible = !(part_s > 1e-4 * p->step_s);
-    if (negligible) continue;
-    pz_table_cell(&t, "%s", pz_time_part_label(p, part));
-    pz_table_cell(&t, "%.4g", part_s);
-    pz_table_cell(&t, "%.1f%%", 100 * part_s / p->step_s);
-  }
-  pz_must(call, pz_table_print(&t, 0, stdout));
-}
-
 /* All times are corrected by a measured step.  The expected error, which comes from other runs, is then not shown. */
 static void print_accuracy(const struct tuned_run *x) {
   double measured_s = x->measured_s, predicted_s = x->t->uncorrected_s;
@@ -98,8 +82,11 @@ static void print_accuracy(const struct tuned_run *x) {
 }
 
 static void print_prediction(struct pz_call *call, const struct tuned_run *x) {
+  static const char *const heads[] = {"part of the step", ">seconds", ">share", NULL};
   const struct pz_training_run *own = &x->t->own;
   const struct pz_prediction *p = &own->p;
+  const struct pz_part_info *part;
+  struct pz_table t;
   printf("\n%s: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
          x->measured_s > 0 ? "corrected" : "predicted", p->step_s, 100 * p->mfu,
          100 * p->mfu_conventional, p->tokens_per_s_per_device);
@@ -110,7 +97,16 @@ static void print_prediction(struct pz_call *call, const struct tuned_run *x) {
     printf("on the host: %.1f of %.1f GB usable for each device\n", p->host_bytes / 1e9,
            p->usable_host_bytes / 1e9);
   putchar('\n');
-  print_parts(call, p);
+  pz_table_init(&t, call->arena, heads);
+  for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
+    double part_s = pz_time_part(&p->parts, part);
+    bool negligible = !(part_s > 1e-4 * p->step_s);
+    if (negligible) continue;
+    pz_table_cell(&t, "%s", pz_time_part_label(p, part));
+    pz_table_cell(&t, "%.4g", part_s);
+    pz_table_cell(&t, "%.1f%%", 100 * part_s / p->step_s);
+  }
+  pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
 /* ---- other plans ---------------------------------------------------------------------------- */
@@ -281,10 +277,7 @@ static void tune_run(struct pz_call *call, struct tuned_run *x) {
   pz_command_progress_start(&progress, x->s->common.quiet, false);
   enum pz_status status =
       pz_plan_tune(x->run, &x->machine->chip, pz_machine_net(x->machine), &o, &tuning, &why);
-  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  if (about_input && !strstr(why.message, x->name))
-    pz_raise(call, status, "%s: %s", x->name, why.message);
-  if (status != PZ_OK) pz_raise_again(call, &why);
+  if (status != PZ_OK) pz_command_raise_about(call, x->name, &why);
   pz_defer(call, pz_free_plan_tuning, tuning);
   x->t = tuning;
 }

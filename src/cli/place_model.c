@@ -81,27 +81,11 @@ static json_t *partitions_json(const struct partition_job *j) {
                    j->seconds);
 }
 
-static void print_others(struct pz_call *call, const struct pz_partitions *found) {
+static void print_partitions(struct pz_call *call, const struct partition_job *j) {
   static const char *const heads[] = {">slower",     ">stages",     ">replicas", ">tensor parallel",
                                       ">microbatch", "activations", NULL};
-  const struct pz_partition *list = found->plans;
-  struct pz_table t;
-  if (found->n_plans < 2) return;
-  pz_table_init(&t, call->arena, heads);
-  for (uint32_t i = 1; i < found->n_plans; i++) {
-    pz_table_cell(&t, "%.2f%%", 100 * (list[i].step_s / list[0].step_s - 1));
-    pz_table_cell(&t, "%u", list[i].pp);
-    pz_table_cell(&t, "%" PRId64, list[i].dp);
-    pz_table_cell(&t, "%" PRId64, list[i].tp);
-    pz_table_cell(&t, "%" PRId64, list[i].mbs);
-    pz_table_cell(&t, "%s", list[i].recompute ? "recomputed" : "kept");
-  }
-  printf("\nNext best:\n");
-  pz_must(call, pz_table_print(&t, 0, stdout));
-}
-
-static void print_partitions(struct pz_call *call, const struct partition_job *j) {
-  const struct pz_partition *plan = j->found->plans;
+  const struct pz_partition *plan = j->found->plans; /* the best; the others follow it */
+  struct pz_table others;
   const struct pz_step_parts *p = &plan->parts;
   double step_s = plan->step_s;
   char tokens[32], rate[32], text[128], name[1024];
@@ -121,7 +105,19 @@ static void print_partitions(struct pz_call *call, const struct partition_job *j
   if (plan->n_open_schedules)
     printf("\nLayer schedules not proven optimal: %u, gap at most %.2g%%\n", plan->n_open_schedules,
            100 * plan->worst_schedule_gap);
-  print_others(call, j->found);
+  if (j->found->n_plans < 2) return;
+  pz_table_init(&others, call->arena, heads);
+  for (uint32_t i = 1; i < j->found->n_plans; i++) {
+    const struct pz_partition *other = &plan[i];
+    pz_table_cell(&others, "%.2f%%", 100 * (other->step_s / step_s - 1));
+    pz_table_cell(&others, "%u", other->pp);
+    pz_table_cell(&others, "%" PRId64, other->dp);
+    pz_table_cell(&others, "%" PRId64, other->tp);
+    pz_table_cell(&others, "%" PRId64, other->mbs);
+    pz_table_cell(&others, "%s", other->recompute ? "recomputed" : "kept");
+  }
+  printf("\nNext best:\n");
+  pz_must(call, pz_table_print(&others, 0, stdout));
 }
 
 void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s, const char *model,

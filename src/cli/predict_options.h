@@ -44,6 +44,7 @@ void pz_predict_print_reserved(const struct pz_training_run *r);
 /* Returns the number of decimals with which seconds of a step have four digits. */
 int pz_predict_decimals(double step_s);
 
+void pz_predict_print_batch(const struct pz_training_run *r);
 void pz_predict_print_rates(const struct pz_training_run *r);
 void pz_predict_print_expected(const struct pz_expectation *e, double step_s);
 void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *p);

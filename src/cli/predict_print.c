@@ -28,6 +28,14 @@ void pz_predict_print_expected(const struct pz_expectation *e, double step_s) {
   }
 }
 
+void pz_predict_print_batch(const struct pz_training_run *r) {
+  const struct pz_plan *o = &r->plan;
+  int64_t n = r->p.microbatches;
+  printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
+         " sample%s on each replica\n",
+         o->batch, o->seq, n, n == 1 ? "" : "es", o->mbs, pz_text_s((double)o->mbs));
+}
+
 void pz_predict_print_rates(const struct pz_training_run *r) {
   const struct pz_prediction *p = &r->p;
   char samples[32], tokens[32], daily[32];
@@ -80,10 +88,7 @@ static void print_plan(const struct pz_predicted *x) {
     printf(" linked at the chip's own rate");
   printf(": %.4g s per step\n", p->step_s);
   printf("%s\n", pz_plan_line(o, true, line, sizeof line));
-  printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
-         " sample%s on each replica\n",
-         o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
-         pz_text_s((double)o->mbs));
+  pz_predict_print_batch(x->run);
   pz_predict_print_rates(x->run);
   if (!x->s->no_network) pz_predict_print_expected(&x->run->expected, x->run->p.step_s);
   if (x->run->launch_bound)
