@@ -254,7 +254,7 @@ static void check_semantics(struct pz_call *call, const struct settings *s,
 static enum pz_exit place_model(struct pz_call *call, struct settings *s, const char *model,
                                 const struct pz_run_plan *compared) {
   struct pz_place_job job = {.s = &s->model,
-                             .t = &s->training,
+                             .training = &s->training,
                              .model = model,
                              .compared = compared,
                              .json = s->common.json};
