@@ -1,3 +1,6 @@
+/* Parsing: pz_options_read() finds the option that each word names (find_option) and stores its value by its type
+ * (set_value).  A name that the command does not have is answered with the option that is probably meant (meant_option).
+ * Printing: --help and the man page come from the same table. */
 #include "core/options.h"
 
 #include <ctype.h>
@@ -8,16 +11,21 @@
 
 #include "core/text.h"
 
+/* Name i of the options that are not hidden (pz_name_at). */
 static const char *visible_name(const void *ctx, size_t i) {
   const struct pz_option_table *t = ctx;
-  for (size_t k = 0; k < t->n; k++)
-    if (!t->options[k].hidden && i-- == 0) return t->options[k].name;
+  size_t seen = 0;
+  for (size_t k = 0; k < t->n; k++) {
+    if (t->options[k].hidden) continue;
+    if (seen == i) return t->options[k].name;
+    seen++;
+  }
   return NULL;
 }
 
 static const char *choice_name(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
-static char *spelled(const char *name, char *buf, size_t size) {
+static char *with_dashes(const char *name, char *buf, size_t size) {
   pz_text_copy(buf, size, name);
   for (char *c = buf; *c; c++)
     if (*c == '_') *c = '-';
@@ -25,24 +33,27 @@ static char *spelled(const char *name, char *buf, size_t size) {
 }
 
 char *pz_option_name(const struct pz_option *o, char *buf, size_t size) {
-  return spelled(o->name, buf, size);
+  return with_dashes(o->name, buf, size);
 }
 
-static bool is_named(const struct pz_option *o, const char *name, size_t n) {
+/* ---- parsing: which option ------------------------------------------------------------------ */
+
+static bool has_name(const struct pz_option *o, const char *name, size_t n) {
   char own[64];
   pz_option_name(o, own, sizeof own);
   return !o->hidden && strlen(own) == n && strncmp(own, name, n) == 0;
 }
 
-/* *off: by its "no-". */
+/* The option with this name, or NULL.  Sets *off if the name is "no-" before the name of a switch. */
 static const struct pz_option *find_name(const struct pz_option_table *t, const char *name,
                                          size_t n, bool *off) {
   *off = false;
   for (size_t i = 0; i < t->n; i++)
-    if (is_named(&t->options[i], name, n)) return &t->options[i];
+    if (has_name(&t->options[i], name, n)) return &t->options[i];
+  if (n <= 3 || strncmp(name, "no-", 3) != 0) return NULL;
   *off = true;
-  for (size_t i = 0; i < t->n && n > 3 && strncmp(name, "no-", 3) == 0; i++)
-    if (t->options[i].type == PZ_OPTION_SWITCH && is_named(&t->options[i], name + 3, n - 3))
+  for (size_t i = 0; i < t->n; i++)
+    if (t->options[i].type == PZ_OPTION_SWITCH && has_name(&t->options[i], name + 3, n - 3))
       return &t->options[i];
   return NULL;
 }
@@ -53,132 +64,9 @@ static const struct pz_option *find_letter(const struct pz_option_table *t, char
   return NULL;
 }
 
-static enum pz_status set_int(const struct pz_option *o, const char *text, int64_t *out,
-                              struct pz_error *err) {
-  char *end;
-  errno = 0;
-  long long v = strtoll(text, &end, 10);
-  char name[64];
-  if (end == text || *end || errno || (double)v < o->min || (double)v > o->max)
-    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: an integer from %.0f to %.0f",
-                   pz_option_name(o, name, sizeof name), text, o->min, o->max);
-  *out = v;
-  return PZ_OK;
-}
-
-static enum pz_status set_number(const struct pz_option *o, const char *text, int *out,
-                                 struct pz_error *err) {
-  int64_t v = 0;
-  enum pz_status status = set_int(o, text, &v, err);
-  if (status == PZ_OK) *out = (int)v;
-  return status;
-}
-
-static enum pz_status set_real(const struct pz_option *o, const char *text, double *out,
-                               struct pz_error *err) {
-  char *end, name[64];
-  double v = strtod(text, &end);
-  if (end == text || *end || !(v >= o->min && v <= o->max))
-    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: a number from %g to %g",
-                   pz_option_name(o, name, sizeof name), text, o->min, o->max);
-  *out = v;
-  return PZ_OK;
-}
-
-static enum pz_status set_choice(const struct pz_option *o, const char *text, int *out,
-                                 struct pz_error *err) {
-  for (int i = 0; o->choices[i]; i++)
-    if (pz_text_same(o->choices[i], text)) {
-      *out = i;
-      return PZ_OK;
-    }
-  char list[256], name[64];
-  return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: %s", pz_option_name(o, name, sizeof name),
-                 text, pz_text_join(list, sizeof list, choice_name, o->choices));
-}
-
-static enum pz_status set_set(const struct pz_option *o, const char *text, int *out,
-                              struct pz_error *err) {
-  char list[256], name[64];
-  int set = 0, all = 0;
-  for (int i = 0; o->choices[i]; i++) all |= 1 << i;
-  bool none = pz_text_same(text, "none");
-  if (none || pz_text_same(text, "all")) return *out = none ? 0 : all, PZ_OK;
-  for (const char *at = text;; at++) {
-    size_t n = strcspn(at, ",");
-    int i = 0;
-    while (o->choices[i] && !pz_text_is(at, n, o->choices[i])) i++;
-    if (!o->choices[i])
-      return pz_fail(err, PZ_BAD_USE, "--%s: '%.*s'; accepted: none, all, or a list of %s",
-                     pz_option_name(o, name, sizeof name), n < 40 ? (int)n : 40, at,
-                     pz_text_join(list, sizeof list, choice_name, o->choices));
-    set |= 1 << i;
-    at += n;
-    if (!*at) return *out = set, PZ_OK;
-  }
-}
-
-static enum pz_status add_text(const struct pz_option *o, const char *text, const char **list,
-                               struct pz_error *err) {
-  for (int i = 0; i < (int)o->max; i++)
-    if (!list[i]) {
-      list[i] = text;
-      return PZ_OK;
-    }
-  return pz_fail(err, PZ_BAD_USE, "--%s: given too many times; accepted: at most %.0f", o->name,
-                 o->max);
-}
-
-static enum pz_status set_value(const struct pz_option *o, const char *text, void *settings,
-                                struct pz_error *err) {
-  void *at = (char *)settings + o->offset;
-  switch (o->type) {
-  case PZ_OPTION_FLAG: *(bool *)at = true; return PZ_OK;
-  case PZ_OPTION_INT: return set_int(o, text, at, err);
-  case PZ_OPTION_NUMBER: return set_number(o, text, at, err);
-  case PZ_OPTION_SET: return set_set(o, text, at, err);
-  case PZ_OPTION_SWITCH: *(int *)at = text == NULL; return PZ_OK;
-  case PZ_OPTION_REAL: return set_real(o, text, at, err);
-  case PZ_OPTION_CHOICE: return set_choice(o, text, at, err);
-  case PZ_OPTION_TEXT: *(const char **)at = text; return PZ_OK;
-  case PZ_OPTION_TEXTS: return add_text(o, text, at, err);
-  }
-  return pz_fail(err, PZ_INTERNAL, "--%s: unknown option type", o->name);
-}
-
-/* What other programs call it: the option that is meant, where the command has it.  `value`: what follows, or NULL. */
-static const char *meant_option(const struct pz_option_table *t, const char *word,
-                                const char *value) {
-  static const char *const other[][2] = {
-      {"gpu", "devices"},      {"gpus", "devices"},         {"num-gpus", "devices"},
-      {"n-gpus", "devices"},   {"ngpus", "devices"},        {"world-size", "devices"},
-      {"gbs", "batch"},        {"global-batch", "batch"},   {"global-batch-size", "batch"},
-      {"batch-size", "batch"}, {"micro-batch-size", "mbs"}, {"seq-len", "seq"},
-      {"seq-length", "seq"},   {"tensor-parallel", "tp"},   {"pipeline-parallel", "pp"},
-      {"data-parallel", "dp"}, {"network", "cluster"},      {"nodes", "devices"}};
-  bool off, chip = value && isalpha((unsigned char)*value); /* "--gpu h100" */
-  if (chip && strcmp(word, "gpu") == 0 && find_name(t, "chip", 4, &off)) return "chip";
-  for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-    if (strcmp(other[i][0], word) == 0 && find_name(t, other[i][1], strlen(other[i][1]), &off))
-      return other[i][1];
-  return pz_text_nearest(word, visible_name, t);
-}
-
-/* `value`: written in the same word, or else `next`, the word behind it. */
-static enum pz_status unknown(const struct pz_option_table *t, const char *word, const char *value,
-                              const char *next, struct pz_error *err) {
-  char bare[80], meant[64];
-  snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
-  const char *near =
-      strncmp(bare, "--", 2) == 0 ? meant_option(t, bare + 2, value ? value : next) : NULL;
-  return pz_fail(err, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", bare,
-                 near ? "; did you mean --" : "", near ? spelled(near, meant, sizeof meant) : "",
-                 near ? "?" : "");
-}
-
-/* The option that `word` names, and its value where it is written in the same word. */
-static const struct pz_option *recognise(const struct pz_option_table *t, const char *word,
-                                         const char **value, bool *off) {
+/* The option that a word of the command line names, or NULL.  *value is its value if that is part of the word ("--tp=8"). */
+static const struct pz_option *find_option(const struct pz_option_table *t, const char *word,
+                                           const char **value, bool *off) {
   *value = NULL;
   *off = false;
   if (word[1] != '-') return word[2] ? NULL : find_letter(t, word[1]);
@@ -187,63 +75,186 @@ static const struct pz_option *recognise(const struct pz_option_table *t, const 
   return find_name(t, word + 2, n, off);
 }
 
-/* Options without a value. */
-static bool is_bare(const struct pz_option *o) {
-  return o->type == PZ_OPTION_FLAG || o->type == PZ_OPTION_SWITCH;
+/* The option that is probably meant by a name that the command does not have: by the names that other programs use, or by
+ * similar spelling.  `value` follows the name on the command line and may be NULL. */
+static const char *meant_option(const struct pz_option_table *t, const char *name,
+                                const char *value) {
+  static const char *const synonyms[][2] = {
+      {"gpu", "devices"},      {"gpus", "devices"},         {"num-gpus", "devices"},
+      {"n-gpus", "devices"},   {"ngpus", "devices"},        {"world-size", "devices"},
+      {"gbs", "batch"},        {"global-batch", "batch"},   {"global-batch-size", "batch"},
+      {"batch-size", "batch"}, {"micro-batch-size", "mbs"}, {"seq-len", "seq"},
+      {"seq-length", "seq"},   {"tensor-parallel", "tp"},   {"pipeline-parallel", "pp"},
+      {"data-parallel", "dp"}, {"network", "cluster"},      {"nodes", "devices"}};
+  bool off;
+  bool value_is_chip = value && isalpha((unsigned char)*value); /* "--gpu h100" */
+  if (value_is_chip && strcmp(name, "gpu") == 0 && find_name(t, "chip", 4, &off)) return "chip";
+  for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+    const char *own = synonyms[i][1];
+    if (strcmp(synonyms[i][0], name) == 0 && find_name(t, own, strlen(own), &off)) return own;
+  }
+  return pz_text_nearest(name, visible_name, t);
 }
 
-/* "--kernels fused|eager" into buf. */
-static void spell(const struct pz_option *o, char *buf, size_t size) {
+/* `value` is what follows the "=" in the word, or else the next word, or NULL. */
+static _Noreturn void raise_unknown(struct pz_call *call, const struct pz_option_table *t,
+                                    const char *word, const char *value) {
+  char name[80], meant[64];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+  const char *near = strncmp(name, "--", 2) == 0 ? meant_option(t, name + 2, value) : NULL;
+  pz_raise(call, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", name,
+           near ? "; did you mean --" : "", near ? with_dashes(near, meant, sizeof meant) : "",
+           near ? "?" : "");
+}
+
+/* ---- parsing: values ------------------------------------------------------------------------ */
+
+/* Ends the call with "--name: 'found'; accepted: ...". */
+static _Noreturn void raise_value(struct pz_call *call, const struct pz_option *o,
+                                  const char *found, const char *accepted) {
+  char name[64];
+  pz_raise(call, PZ_BAD_USE, "--%s: '%s'; accepted: %s", pz_option_name(o, name, sizeof name),
+           found, accepted);
+}
+
+static int64_t parse_int(struct pz_call *call, const struct pz_option *o, const char *text) {
+  char *end;
+  errno = 0;
+  long long value = strtoll(text, &end, 10);
+  bool is_integer = end != text && !*end && !errno;
+  if (!is_integer || (double)value < o->min || (double)value > o->max)
+    raise_value(call, o, text, pz_format(call, "an integer from %.0f to %.0f", o->min, o->max));
+  return value;
+}
+
+static double parse_real(struct pz_call *call, const struct pz_option *o, const char *text) {
+  char *end;
+  double value = strtod(text, &end);
+  bool in_range = value >= o->min && value <= o->max;
+  if (end == text || *end || !in_range)
+    raise_value(call, o, text, pz_format(call, "a number from %g to %g", o->min, o->max));
+  return value;
+}
+
+static const char *choice_names(struct pz_call *call, const struct pz_option *o) {
+  enum { MOST = 256 };
+  return pz_text_join(pz_alloc(call, MOST, 1), MOST, choice_name, o->choices);
+}
+
+static int parse_choice(struct pz_call *call, const struct pz_option *o, const char *text) {
+  for (int i = 0; o->choices[i]; i++)
+    if (pz_text_same(o->choices[i], text)) return i;
+  raise_value(call, o, text, choice_names(call, o));
+}
+
+/* A bit for each choice that a list with commas names; "none" and "all" are accepted too. */
+static int parse_set(struct pz_call *call, const struct pz_option *o, const char *text) {
+  int set = 0, all = 0;
+  for (int i = 0; o->choices[i]; i++) all |= 1 << i;
+  if (pz_text_same(text, "none")) return 0;
+  if (pz_text_same(text, "all")) return all;
+  for (const char *word = text;; word++) {
+    size_t n = strcspn(word, ",");
+    int i = 0;
+    while (o->choices[i] && !pz_text_is(word, n, o->choices[i])) i++;
+    if (!o->choices[i])
+      raise_value(call, o, pz_format(call, "%.*s", n < 40 ? (int)n : 40, word),
+                  pz_format(call, "none, all, or a list of %s", choice_names(call, o)));
+    set |= 1 << i;
+    word += n;
+    if (!*word) return set;
+  }
+}
+
+static void append_text(struct pz_call *call, const struct pz_option *o, const char *text,
+                        const char **list) {
+  for (int i = 0; i < (int)o->max; i++)
+    if (!list[i]) {
+      list[i] = text;
+      return;
+    }
+  pz_raise(call, PZ_BAD_USE, "--%s: given too many times; accepted: at most %.0f", o->name, o->max);
+}
+
+/* Stores the value of an option in its field of the settings; `text` is NULL for a switch that is on. */
+static void set_value(struct pz_call *call, const struct pz_option *o, const char *text,
+                      void *settings) {
+  void *at = (char *)settings + o->offset;
+  switch (o->type) {
+  case PZ_OPTION_FLAG: *(bool *)at = true; break;
+  case PZ_OPTION_INT: *(int64_t *)at = parse_int(call, o, text); break;
+  case PZ_OPTION_NUMBER: *(int *)at = (int)parse_int(call, o, text); break;
+  case PZ_OPTION_SET: *(int *)at = parse_set(call, o, text); break;
+  case PZ_OPTION_SWITCH: *(int *)at = text == NULL; break;
+  case PZ_OPTION_REAL: *(double *)at = parse_real(call, o, text); break;
+  case PZ_OPTION_CHOICE: *(int *)at = parse_choice(call, o, text); break;
+  case PZ_OPTION_TEXT: *(const char **)at = text; break;
+  case PZ_OPTION_TEXTS: append_text(call, o, text, at); break;
+  }
+}
+
+/* Flags and switches have no value. */
+static bool has_value(const struct pz_option *o) {
+  return o->type != PZ_OPTION_FLAG && o->type != PZ_OPTION_SWITCH;
+}
+
+/* The option as --help shows it: "--kernels fused|eager". */
+static void print_usage(const struct pz_option *o, char *buf, size_t size) {
   char name[64];
   int n = snprintf(buf, size, "--%s", pz_option_name(o, name, sizeof name));
   if (o->type == PZ_OPTION_SWITCH) n += snprintf(buf + n, size - (size_t)n, ", --no-%s", name);
-  if (o->type == PZ_OPTION_CHOICE && !o->arg)
+  if (!has_value(o)) return;
+  if (o->type == PZ_OPTION_CHOICE && !o->arg) {
     for (int i = 0; o->choices[i] && n > 0 && (size_t)n < size; i++)
       n += snprintf(buf + n, size - (size_t)n, "%s%s", i ? "|" : " ", o->choices[i]);
-  else if (!is_bare(o))
-    snprintf(buf + n, size - (size_t)n, " %s",
-             o->arg                     ? o->arg
-             : o->type == PZ_OPTION_SET ? "LIST"
-                                        : "N");
+    return;
+  }
+  const char *standard = o->type == PZ_OPTION_SET ? "LIST" : "N";
+  snprintf(buf + n, size - (size_t)n, " %s", o->arg ? o->arg : standard);
 }
 
-static enum pz_status no_value(const struct pz_option *o, struct pz_error *err) {
-  char text[240], name[64];
-  spell(o, text, sizeof text);
-  return pz_fail(err, PZ_BAD_USE, "--%s needs a value: %s", pz_option_name(o, name, sizeof name),
-                 text);
+static _Noreturn void raise_no_value(struct pz_call *call, const struct pz_option *o) {
+  char usage[240], name[64];
+  print_usage(o, usage, sizeof usage);
+  pz_raise(call, PZ_BAD_USE, "--%s needs a value: %s", pz_option_name(o, name, sizeof name), usage);
 }
 
-enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings, int argc,
-                                char **argv, int *n_args, struct pz_error *err) {
-  bool only_args = false;
-  *n_args = 0;
+int pz_options_read(struct pz_call *call, const struct pz_option_table *table, void *settings,
+                    int argc, char **argv) {
+  bool options_ended = false;
+  int n_args = 0;
   for (int i = 1; i < argc; i++) {
-    char *word = argv[i];
-    if (only_args || word[0] != '-' || !word[1]) {
-      argv[1 + (*n_args)++] = word;
+    char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
+    bool is_option = !options_ended && word[0] == '-' && word[1];
+    if (!is_option) {
+      argv[1 + n_args] = word;
+      n_args++;
       continue;
     }
     if (strcmp(word, "--") == 0) {
-      only_args = true;
+      options_ended = true;
       continue;
     }
     const char *value;
     bool off;
-    const struct pz_option *o = recognise(table, word, &value, &off);
-    if (!o) return unknown(table, word, value, i + 1 < argc ? argv[i + 1] : NULL, err);
-    if (is_bare(o) && value)
-      return pz_fail(err, PZ_BAD_USE, "%.*s takes no value; found '%s'", (int)strcspn(word, "="),
-                     word, value);
-    if (!is_bare(o) && !value && i + 1 == argc) return no_value(o, err);
-    if (!is_bare(o) && !value) value = argv[++i];
-    if (!is_bare(o) && !*value) return no_value(o, err);
-    if (off) value = "off";
-    enum pz_status status = set_value(o, value, settings, err);
-    if (status != PZ_OK) return status;
+    const struct pz_option *o = find_option(table, word, &value, &off);
+    if (!o) raise_unknown(call, table, word, value ? value : next);
+    if (has_value(o)) {
+      if (!value) {
+        value = next;
+        i++;
+      }
+      if (!value || !*value) raise_no_value(call, o);
+    } else if (value) {
+      pz_raise(call, PZ_BAD_USE, "%.*s takes no value; found '%s'", (int)strcspn(word, "="), word,
+               value);
+    }
+    set_value(call, o, off ? "off" : value, settings);
   }
-  return PZ_OK;
+  return n_args;
 }
+
+/* ---- help ----------------------------------------------------------------------------------- */
 
 bool pz_option_same(const struct pz_option *o, const void *a, const void *b) {
   const void *x = (const char *)a + o->offset, *y = (const char *)b + o->offset;
@@ -261,8 +272,8 @@ bool pz_option_same(const struct pz_option *o, const void *a, const void *b) {
   return true;
 }
 
-/* " (default 1)" into buf, or nothing where there is none to show. */
-static void spell_default(const struct pz_option *o, const void *settings, char *buf, size_t size) {
+/* Prints " (default 1)" into buf, or nothing if there is no default to show. */
+static void print_default(const struct pz_option *o, const void *settings, char *buf, size_t size) {
   buf[0] = '\0';
   if (o->standard) snprintf(buf, size, " (default: %s)", o->standard);
   if (!settings || o->standard) return;
@@ -273,17 +284,20 @@ static void spell_default(const struct pz_option *o, const void *settings, char 
     snprintf(buf, size, " (default %s)", o->choices[*(const int *)at]);
 }
 
-/* --help: options in a column of HELP_LEFT characters, texts behind it wrapped at HELP_WIDTH. */
+/* --help has the options in a column of HELP_LEFT characters and texts beside it, wrapped at HELP_WIDTH. */
 enum { HELP_LEFT = 23, HELP_INDENT = 2 + 4 + HELP_LEFT + 1, HELP_WIDTH = 80 };
 
-static void put_wrapped(const char *text, FILE *out) {
+static void print_wrapped(const char *text, FILE *out) {
   int column = HELP_INDENT;
   while (*text) {
     int n = (int)strcspn(text, " ");
-    if (column > HELP_INDENT && column + 1 + n > HELP_WIDTH)
-      fprintf(out, "\n%*s", column = HELP_INDENT, "");
-    else if (column > HELP_INDENT)
-      fputc(' ', out), column++;
+    if (column > HELP_INDENT && column + 1 + n > HELP_WIDTH) {
+      fprintf(out, "\n%*s", HELP_INDENT, "");
+      column = HELP_INDENT;
+    } else if (column > HELP_INDENT) {
+      fputc(' ', out);
+      column++;
+    }
     fprintf(out, "%.*s", n, text);
     column += n;
     text += n;
@@ -297,20 +311,20 @@ void pz_options_help(const struct pz_option_table *table, const void *settings, 
     const struct pz_option *o = &table->options[i];
     char left[240], standard[120], text[640], letter[8] = "    ";
     if (o->hidden) continue;
-    spell(o, left, sizeof left);
-    spell_default(o, settings, standard, sizeof standard);
+    print_usage(o, left, sizeof left);
+    print_default(o, settings, standard, sizeof standard);
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     if (strlen(left) > HELP_LEFT)
       fprintf(out, "  %s%s\n%*s", letter, left, HELP_INDENT, "");
     else
       fprintf(out, "  %s%-*s ", letter, HELP_LEFT, left);
     snprintf(text, sizeof text, "%s%s", o->help, standard);
-    put_wrapped(text, out);
+    print_wrapped(text, out);
   }
 }
 
-/* A leading dot would be a request, a backslash an escape. */
-static void roff(const char *s, FILE *out) {
+/* Prints a text for roff, in which a leading dot is a request and a backslash an escape. */
+static void print_roff(const char *s, FILE *out) {
   if (*s == '.' || *s == '\'') fputs("\\&", out);
   for (; *s; s++) {
     if (*s == '\\' || *s == '-') fputc('\\', out);
@@ -323,62 +337,117 @@ void pz_options_man(const struct pz_option_table *table, const void *settings, F
     const struct pz_option *o = &table->options[i];
     char left[240], standard[120];
     if (o->hidden) continue;
-    spell(o, left, sizeof left);
-    spell_default(o, settings, standard, sizeof standard);
+    print_usage(o, left, sizeof left);
+    print_default(o, settings, standard, sizeof standard);
     fprintf(out, ".TP\n");
     if (o->letter) fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
     fprintf(out, "\\fB");
-    roff(left, out);
+    print_roff(left, out);
     fprintf(out, "\\fR\n");
-    roff(o->help, out);
+    print_roff(o->help, out);
     fprintf(out, "%s.\n", standard);
   }
 }
 
 /* ---- lists of numbers ----------------------------------------------------------------------- */
 
-/* Put v in its place; false when there is no room. */
-static bool insert(struct pz_choices *c, int64_t v) {
+/* Inserts a number into the ascending list, unless it is there already.  Returns false if the list is full. */
+static bool insert_number(struct pz_choices *c, int64_t number) {
   int at = c->n;
-  while (at > 0 && c->v[at - 1] > v) at--;
-  if (at > 0 && c->v[at - 1] == v) return true;
+  while (at > 0 && c->v[at - 1] > number) at--;
+  bool present = at > 0 && c->v[at - 1] == number;
+  if (present) return true;
   if (c->n == PZ_CHOICES_MOST) return false;
   for (int i = c->n; i > at; i--) c->v[i] = c->v[i - 1];
-  c->v[at] = v;
+  c->v[at] = number;
   c->n++;
   return true;
 }
 
 struct pz_choices pz_choices_powers(int64_t most) {
   struct pz_choices c = {.n = 0};
-  for (int64_t v = 1; v <= most && c.n < PZ_CHOICES_MOST; v *= 2) c.v[c.n++] = v;
+  for (int64_t v = 1; v <= most && c.n < PZ_CHOICES_MOST; v *= 2) {
+    c.v[c.n] = v;
+    c.n++;
+  }
   return c;
+}
+
+void pz_choices_require(struct pz_call *call, const char *what, const struct pz_choices *c,
+                        int least) {
+  enum { MOST = 1 << 20 };
+  bool good = c->n >= least && c->n <= PZ_CHOICES_MOST;
+  for (int i = 0; good && i < c->n; i++) {
+    int64_t before = i ? c->v[i - 1] : 0;
+    good = c->v[i] > before && c->v[i] <= MOST;
+  }
+  if (!good)
+    pz_raise(call, PZ_BAD_USE, "%s: accepted: %d to %d numbers from 1 to %d, ascending", what,
+             least, PZ_CHOICES_MOST, MOST);
+}
+
+struct pz_choices pz_choices_read(struct pz_call *call, const char *text, const char *name,
+                                  int64_t most) {
+  struct pz_choices c = {.n = 0};
+  for (const char *at = text;; at++) {
+    char *end;
+    errno = 0;
+    long long number = strtoll(at, &end, 10);
+    bool accepted = end != at && !errno && number >= 1 && number <= most;
+    accepted = accepted && (!*end || *end == ',') && insert_number(&c, number);
+    if (!accepted)
+      pz_raise(call, PZ_BAD_USE,
+               "--%s '%s'; accepted: up to %d comma-separated integers from 1 to %lld", name, text,
+               PZ_CHOICES_MOST, (long long)most);
+    if (!*end) return c;
+    at = end;
+  }
+}
+
+/* ---- for callers that return a status ---------------------------------------------------------- */
+
+struct request {
+  const struct pz_option_table *table;
+  void *settings;
+  int argc, n;
+  char **argv;
+  const char *text, *name;
+  int64_t most;
+  struct pz_choices *out;
+  const struct pz_choices *checked;
+};
+
+static void parse_options(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  x->n = pz_options_read(call, x->table, x->settings, x->argc, x->argv);
+}
+
+enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings, int argc,
+                                char **argv, int *n_args, struct pz_error *err) {
+  struct request x = {.table = table, .settings = settings, .argc = argc, .argv = argv};
+  enum pz_status status = pz_border(parse_options, &x, err);
+  *n_args = x.n;
+  return status;
+}
+
+static void check_choices(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  pz_choices_require(call, x->name, x->checked, x->n);
 }
 
 enum pz_status pz_choices_check(const char *what, const struct pz_choices *c, int least,
                                 struct pz_error *err) {
-  enum { MOST = 1 << 20 };
-  bool good = c->n >= least && c->n <= PZ_CHOICES_MOST;
-  for (int i = 0; good && i < c->n; i++) good = c->v[i] > (i ? c->v[i - 1] : 0) && c->v[i] <= MOST;
-  return good ? PZ_OK
-              : pz_fail(err, PZ_BAD_USE, "%s: accepted: %d to %d numbers from 1 to %d, ascending",
-                        what, least, PZ_CHOICES_MOST, MOST);
+  struct request x = {.name = what, .checked = c, .n = least};
+  return pz_border(check_choices, &x, err);
+}
+
+static void parse_choices(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  *x->out = pz_choices_read(call, x->text, x->name, x->most);
 }
 
 enum pz_status pz_choices_parse(const char *text, const char *name, int64_t most,
                                 struct pz_choices *out, struct pz_error *err) {
-  struct pz_choices c = {.n = 0};
-  for (const char *at = text;;) {
-    char *end;
-    errno = 0;
-    long long v = strtoll(at, &end, 10);
-    if (end == at || errno || v < 1 || v > most || (*end && *end != ',') || !insert(&c, v))
-      return pz_fail(err, PZ_BAD_USE,
-                     "--%s '%s'; accepted: up to %d comma-separated integers from 1 to %lld", name,
-                     text, PZ_CHOICES_MOST, (long long)most);
-    if (!*end) break;
-    at = end + 1;
-  }
-  *out = c;
-  return PZ_OK;
+  struct request x = {.text = text, .name = name, .most = most, .out = out};
+  return pz_border(parse_choices, &x, err);
 }

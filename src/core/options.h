@@ -1,35 +1,35 @@
-/* Options: one table per command, from which parsing, range checks, --help and the man page are
- * generated. */
+/* Options of a subcommand: one table, from which parsing, range checks, --help and the man page follow. */
 #ifndef PZ_CORE_OPTIONS_H
 #define PZ_CORE_OPTIONS_H
 
 #include <stdio.h>
 
-#include "core/status.h"
+#include "core/call.h"
 
 enum pz_option_type {
-  PZ_OPTION_FLAG,   /* bool */
+  PZ_OPTION_FLAG,   /* bool: true if given */
   PZ_OPTION_INT,    /* int64_t in [min, max] */
   PZ_OPTION_NUMBER, /* int in [min, max] */
   PZ_OPTION_REAL,   /* double in [min, max] */
   PZ_OPTION_CHOICE, /* int: the index in choices */
-  PZ_OPTION_SET,    /* int: a bit for each of choices that a list with commas names; none, all */
-  PZ_OPTION_SWITCH, /* int: --name 1, --no-name 0 */
-  PZ_OPTION_TEXT,   /* const char *, points into argv */
-  PZ_OPTION_TEXTS,  /* const char *[max], filled in order each time it is given */
+  PZ_OPTION_SET, /* int: a bit for each choice that a comma-separated list names, or none, or all */
+  PZ_OPTION_SWITCH, /* int: 1 with --name, 0 with --no-name */
+  PZ_OPTION_TEXT,   /* const char *, which points into argv */
+  PZ_OPTION_TEXTS,  /* const char *[max], filled in order */
 };
 
 struct pz_option {
-  const char *name; /* without dashes; - for _ */
-  char letter;      /* 0: none */
+  const char *name; /* without leading dashes, with _ for - */
+  char letter;      /* short name, or 0 */
   enum pz_option_type type;
-  size_t offset;   /* in the command's settings struct, which holds the defaults before parsing */
-  const char *arg; /* NULL: N, or LIST */
+  size_t
+      offset; /* in the struct of the command's settings, which holds the defaults before parsing */
+  const char *arg; /* what --help calls the value; NULL for N, or LIST of a set */
   const char *help;
   double min, max;
   const char *const *choices; /* ends with NULL */
-  bool hidden;                /* there is no such option */
-  const char *standard;       /* what --help calls the default; NULL: that of the settings */
+  bool hidden;                /* the command refuses the option */
+  const char *standard; /* what --help calls the default; NULL for the value in the settings */
 };
 
 struct pz_option_table {
@@ -37,23 +37,21 @@ struct pz_option_table {
   size_t n;
 };
 
-/* Parse argv[1..].  Values go to `settings`; what is no option is moved to the front of argv[1..]
- * in order and counted in *n_args.  `--` ends options.  Errors say what was found and what is
- * accepted. */
-PZ_NODISCARD enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings,
-                                             int argc, char **argv, int *n_args,
-                                             struct pz_error *err);
+/* Parses argv[1..] into `settings`, moves the words that are no options to the front of argv[1..] in their order, and
+ * returns their number.  Options end with `--`.  Errors name the word that was found and what is accepted. */
+int pz_options_read(struct pz_call *call, const struct pz_option_table *table, void *settings,
+                    int argc, char **argv);
 
-/* The name as it is written: with - for _.  Returns buf. */
+/* The name of an option on the command line, with - for _.  Returns buf. */
 char *pz_option_name(const struct pz_option *o, char *buf, size_t size);
 
-/* Does an option have the same value in two settings? */
+/* Does an option have the same value in two settings of a command? */
 bool pz_option_same(const struct pz_option *o, const void *a, const void *b);
 
-/* Aligned lines for --help; `settings` (may be NULL) holds the defaults to show. */
+/* Prints aligned lines for --help; `settings` holds the defaults to show, or is NULL. */
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out);
 
-/* The same as .TP entries of a man page. */
+/* Prints the same as .TP entries of a man page. */
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out);
 
 /* ---- lists of numbers to choose from, as given on the command line: 1,2,4 ------------------- */
@@ -61,11 +59,21 @@ void pz_options_man(const struct pz_option_table *table, const void *settings, F
 /* Powers of two from 1 to `most`. */
 struct pz_choices pz_choices_powers(int64_t most);
 
-/* PZ_BAD_USE unless it has at least `least` numbers from 1 to 2^20, ascending. */
+/* Raises PZ_BAD_USE unless the list has at least `least` ascending numbers from 1 to 2^20. */
+void pz_choices_require(struct pz_call *call, const char *what, const struct pz_choices *c,
+                        int least);
+
+/* Reads comma-separated numbers from 1 to `most`; `name` is that of the option, for messages. */
+struct pz_choices pz_choices_read(struct pz_call *call, const char *text, const char *name,
+                                  int64_t most);
+
+/* ---- for callers that return a status ---------------------------------------------------------- */
+
+PZ_NODISCARD enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings,
+                                             int argc, char **argv, int *n_args,
+                                             struct pz_error *err);
 PZ_NODISCARD enum pz_status pz_choices_check(const char *what, const struct pz_choices *c,
                                              int least, struct pz_error *err);
-
-/* Numbers from 1 to `most` with commas; `name` is the option's, for the message. */
 PZ_NODISCARD enum pz_status pz_choices_parse(const char *text, const char *name, int64_t most,
                                              struct pz_choices *out, struct pz_error *err);
 

@@ -1,3 +1,4 @@
+/* field_json() writes a field and read_field() reads it; both are one switch over the types of fields. */
 #include "core/record.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 
 static json_t *field_json(const struct pz_field *f, const void *value);
 
-/* One item of a list, as a row of a table: its fields in their order. */
+/* An item of a table as a row: the values of its fields in their order. */
 static json_t *row_json(const struct pz_record *r, const char *item) {
   json_t *row = json_array();
   for (size_t k = 0; k < r->n_fields && row; k++)
@@ -46,7 +47,7 @@ static json_t *table_json(const struct pz_field *f, const char *items, uint32_t 
   return table;
 }
 
-/* The value of field `f` of the struct at `value`. */
+/* Field `f` of the struct at `value`. */
 static json_t *field_json(const struct pz_field *f, const void *value) {
   const char *at = (const char *)value + f->offset;
   switch (f->type) {
@@ -94,165 +95,129 @@ json_t *pz_record_json(const struct pz_record *r, const void *value) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-struct place {
-  const char *where;
-  struct pz_arena *arena;
-  struct pz_error *err;
-};
+static void read_field(struct pz_call *call, const struct pz_field *f, const json_t *json,
+                       const char *where, void *value);
 
-static enum pz_status read_field(const struct place *p, const struct pz_field *f,
-                                 const json_t *json, void *value);
-
-static enum pz_status no_memory(const struct place *p) {
-  return pz_fail(p->err, PZ_NO_MEMORY, "%s: out of memory", p->where);
+static _Noreturn void raise_field(struct pz_call *call, const char *where, const struct pz_field *f,
+                                  const json_t *found, const char *accepted) {
+  pz_raise(call, PZ_BAD_INPUT, "%s.%s: found %s; accepted: %s", where, f->key, pz_json_type(found),
+           accepted);
 }
 
-static enum pz_status refuse(const struct place *p, const struct pz_field *f, const json_t *found,
-                             const char *accepted) {
-  return pz_fail(p->err, PZ_BAD_INPUT, "%s.%s: found %s; accepted: %s", p->where, f->key,
-                 pz_json_type(found), accepted);
-}
-
-static enum pz_status read_text(const struct place *p, const struct pz_field *f, const json_t *json,
-                                const char **out) {
+static const char *read_text(struct pz_call *call, const struct pz_field *f, const json_t *json,
+                             const char *where) {
   const char *text = json_string_value(json);
   bool may_be_null = f->type == PZ_FIELD_TEXT_OR_NULL;
-  *out = NULL;
-  if (may_be_null && json_is_null(json)) return PZ_OK;
-  if (!text) return refuse(p, f, json, may_be_null ? "a string, or null" : "a string");
-  if (!pz_text_is_plain(text)) return refuse(p, f, json, "one without control characters");
-  *out = pz_arena_strdup(p->arena, text);
-  return *out ? PZ_OK : no_memory(p);
+  if (may_be_null && json_is_null(json)) return NULL;
+  if (!text) raise_field(call, where, f, json, may_be_null ? "a string, or null" : "a string");
+  if (!pz_text_is_plain(text)) raise_field(call, where, f, json, "one without control characters");
+  return pz_copy_text(call, text);
 }
 
-static enum pz_status read_enum(const struct place *p, const struct pz_field *f, const json_t *json,
-                                unsigned *out) {
+static unsigned read_enum(struct pz_call *call, const struct pz_field *f, const json_t *json,
+                          const char *where) {
   const char *name = json_string_value(json);
   for (unsigned i = 0; name && f->names[i]; i++)
-    if (strcmp(f->names[i], name) == 0) {
-      *out = i;
-      return PZ_OK;
+    if (strcmp(f->names[i], name) == 0) return i;
+  raise_field(call, where, f, json, "one of the names this program writes");
+}
+
+static double read_real(struct pz_call *call, const struct pz_field *f, const json_t *json,
+                        const char *where) {
+  if (json_is_number(json)) return json_number_value(json);
+  bool may_be_null = f->type != PZ_FIELD_REAL;
+  if (!may_be_null || !json_is_null(json)) raise_field(call, where, f, json, "a number");
+  return f->type == PZ_FIELD_REAL_OR_NULL ? (double)NAN : 0;
+}
+
+static uint32_t read_count(struct pz_call *call, const struct pz_field *f, const json_t *json,
+                           const char *where) {
+  json_int_t count = json_integer_value(json);
+  if (!json_is_integer(json) || count < 0 || count > UINT32_MAX)
+    raise_field(call, where, f, json, "an integer from 0 to 4294967295");
+  return (uint32_t)count;
+}
+
+/* Reads a list of objects, or a table: {columns, rows} with the values of each row in the order of the record's fields. */
+static void read_items(struct pz_call *call, const struct pz_field *f, const json_t *json,
+                       const char *where, void *value) {
+  const struct pz_record *r = f->record;
+  const json_t *list = json;
+  if (f->type == PZ_FIELD_TABLE) {
+    const json_t *columns = json_object_get(json, "columns");
+    bool same = json_array_size(columns) == r->n_fields;
+    for (size_t k = 0; k < r->n_fields && same; k++) {
+      const char *key = json_string_value(json_array_get(columns, k));
+      same = key && strcmp(key, r->fields[k].key) == 0;
     }
-  return refuse(p, f, json, "one of the names this program writes");
-}
-
-/* One row of a table into the item. */
-static enum pz_status read_row(const struct place *p, const struct pz_record *r, const json_t *row,
-                               char *item) {
-  if (json_array_size(row) != r->n_fields)
-    return pz_fail(p->err, PZ_BAD_INPUT, "%s: a row of %zu values; accepted: %zu", p->where,
-                   json_array_size(row), r->n_fields);
-  for (size_t k = 0; k < r->n_fields; k++) {
-    enum pz_status status = read_field(p, &r->fields[k], json_array_get(row, k), item);
-    if (status != PZ_OK) return status;
+    if (!same)
+      raise_field(call, where, f, json, "a table with the columns that this program writes");
+    list = json_object_get(json, "rows");
   }
-  return PZ_OK;
-}
-
-static enum pz_status read_items(const struct place *p, const struct pz_field *f,
-                                 const json_t *list, char **items, uint32_t *n) {
-  size_t size = f->record->size;
-  *n = 0;
-  if (!json_is_array(list)) return refuse(p, f, list, "an array");
-  if (json_array_size(list) > PZ_RECORD_MOST)
-    return refuse(p, f, list, "an array of at most 2097152 items");
-  *items = pz_arena_alloc(p->arena, json_array_size(list), size);
-  if (!*items) return no_memory(p);
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    char where[300];
-    struct place inside = {where, p->arena, p->err};
-    snprintf(where, sizeof where, "%s.%s[%zu]", p->where, f->key, i);
+  size_t n = json_array_size(list);
+  if (!json_is_array(list)) raise_field(call, where, f, list, "an array");
+  if (n > PZ_RECORD_MOST) raise_field(call, where, f, list, "an array of at most 2097152 items");
+  char *items = pz_alloc(call, n, r->size);
+  for (size_t i = 0; i < n; i++) {
     const json_t *one = json_array_get(list, i);
-    char *item = *items + i * size;
-    enum pz_status status = f->type == PZ_FIELD_TABLE
-                                ? read_row(&inside, f->record, one, item)
-                                : pz_record_read(f->record, one, where, p->arena, item, p->err);
-    if (status != PZ_OK) return status;
-    ++*n;
+    char *item = items + i * r->size, item_where[300];
+    snprintf(item_where, sizeof item_where, "%s.%s[%zu]", where, f->key, i);
+    if (f->type == PZ_FIELD_LIST) {
+      pz_record_parse(call, r, one, item_where, item);
+      continue;
+    }
+    if (json_array_size(one) != r->n_fields)
+      pz_raise(call, PZ_BAD_INPUT, "%s: a row of %zu values; accepted: %zu", item_where,
+               json_array_size(one), r->n_fields);
+    for (size_t k = 0; k < r->n_fields; k++)
+      read_field(call, &r->fields[k], json_array_get(one, k), item_where, item);
   }
-  return PZ_OK;
-}
-
-static enum pz_status read_table(const struct place *p, const struct pz_field *f,
-                                 const json_t *json, char **items, uint32_t *n) {
-  const json_t *columns = json_object_get(json, "columns");
-  bool same = json_array_size(columns) == f->record->n_fields;
-  for (size_t k = 0; k < f->record->n_fields && same; k++) {
-    const char *key = json_string_value(json_array_get(columns, k));
-    same = key && strcmp(key, f->record->fields[k].key) == 0;
-  }
-  if (!same) return refuse(p, f, json, "a table with the columns that this program writes");
-  return read_items(p, f, json_object_get(json, "rows"), items, n);
-}
-
-static enum pz_status read_many(const struct place *p, const struct pz_field *f, const json_t *json,
-                                void *value) {
-  char *items = NULL;
-  uint32_t n = 0;
-  enum pz_status status = f->type == PZ_FIELD_TABLE ? read_table(p, f, json, &items, &n)
-                                                    : read_items(p, f, json, &items, &n);
+  uint32_t count = (uint32_t)n;
   memcpy((char *)value + f->offset, &items, sizeof items);
-  memcpy((char *)value + f->count_offset, &n, sizeof n);
-  return status;
+  memcpy((char *)value + f->count_offset, &count, sizeof count);
 }
 
-static enum pz_status read_optional(const struct place *p, const struct pz_field *f,
-                                    const json_t *json, void *at) {
-  char where[300];
-  void *one = NULL;
-  enum pz_status status = PZ_OK;
-  snprintf(where, sizeof where, "%s.%s", p->where, f->key);
-  if (!json_is_null(json)) {
-    one = pz_arena_alloc(p->arena, 1, f->record->size);
-    status = one ? pz_record_read(f->record, json, where, p->arena, one, p->err) : no_memory(p);
-  }
-  memcpy(at, &one, sizeof one);
-  return status;
-}
-
-static enum pz_status read_real(const struct place *p, const struct pz_field *f, const json_t *json,
-                                double *out) {
-  bool null = f->type != PZ_FIELD_REAL && json_is_null(json);
-  *out = null && f->type == PZ_FIELD_REAL_OR_NULL ? (double)NAN : json_number_value(json);
-  return null || json_is_number(json) ? PZ_OK : refuse(p, f, json, "a number");
-}
-
-static enum pz_status read_count(const struct place *p, const struct pz_field *f,
-                                 const json_t *json, uint32_t *out) {
-  json_int_t v = json_integer_value(json);
-  if (!json_is_integer(json) || v < 0 || v > UINT32_MAX)
-    return refuse(p, f, json, "an integer from 0 to 4294967295");
-  *out = (uint32_t)v;
-  return PZ_OK;
-}
-
-static enum pz_status read_field(const struct place *p, const struct pz_field *f,
-                                 const json_t *json, void *value) {
+/* Reads field `f` of the struct at `value`; `where` is the place of the struct in messages. */
+static void read_field(struct pz_call *call, const struct pz_field *f, const json_t *json,
+                       const char *where, void *value) {
   void *at = (char *)value + f->offset;
-  char where[300];
+  char inner_where[300];
   switch (f->type) {
   case PZ_FIELD_REAL:
   case PZ_FIELD_REAL_OR_NULL:
-  case PZ_FIELD_REAL_KNOWN: return read_real(p, f, json, at);
+  case PZ_FIELD_REAL_KNOWN: *(double *)at = read_real(call, f, json, where); break;
   case PZ_FIELD_INT:
+    if (!json_is_integer(json)) raise_field(call, where, f, json, "an integer");
     *(int64_t *)at = json_integer_value(json);
-    return json_is_integer(json) ? PZ_OK : refuse(p, f, json, "an integer");
-  case PZ_FIELD_COUNT: return read_count(p, f, json, at);
+    break;
+  case PZ_FIELD_COUNT: *(uint32_t *)at = read_count(call, f, json, where); break;
   case PZ_FIELD_BOOL:
+    if (!json_is_boolean(json)) raise_field(call, where, f, json, "true or false");
     *(bool *)at = json_is_true(json);
-    return json_is_boolean(json) ? PZ_OK : refuse(p, f, json, "true or false");
+    break;
   case PZ_FIELD_TEXT:
-  case PZ_FIELD_TEXT_OR_NULL: return read_text(p, f, json, at);
-  case PZ_FIELD_ENUM: return read_enum(p, f, json, at);
+  case PZ_FIELD_TEXT_OR_NULL: *(const char **)at = read_text(call, f, json, where); break;
+  case PZ_FIELD_ENUM: *(unsigned *)at = read_enum(call, f, json, where); break;
   case PZ_FIELD_STRUCT:
-    snprintf(where, sizeof where, "%s.%s", p->where, f->key);
-    return pz_record_read(f->record, json, where, p->arena, at, p->err);
-  case PZ_FIELD_OPTIONAL: return read_optional(p, f, json, at);
-  case PZ_FIELD_LIST:
-  case PZ_FIELD_TABLE: return read_many(p, f, json, value);
-  case PZ_FIELD_CUSTOM: return f->codec->read ? f->codec->read(json, p->arena, at, p->err) : PZ_OK;
+    snprintf(inner_where, sizeof inner_where, "%s.%s", where, f->key);
+    pz_record_parse(call, f->record, json, inner_where, at);
+    break;
+  case PZ_FIELD_OPTIONAL: {
+    void *one = NULL;
+    snprintf(inner_where, sizeof inner_where, "%s.%s", where, f->key);
+    if (!json_is_null(json)) {
+      one = pz_alloc(call, 1, f->record->size);
+      pz_record_parse(call, f->record, json, inner_where, one);
+    }
+    memcpy(at, &one, sizeof one);
+    break;
   }
-  return pz_fail(p->err, PZ_INTERNAL, "%s.%s: a field of no type", p->where, f->key);
+  case PZ_FIELD_LIST:
+  case PZ_FIELD_TABLE: read_items(call, f, json, where, value); break;
+  case PZ_FIELD_CUSTOM:
+    if (f->codec->read) pz_must(call, f->codec->read(json, call->arena, at, pz_call_error(call)));
+    break;
+  }
 }
 
 static bool has_key(const struct pz_record *r, const char *key) {
@@ -261,26 +226,40 @@ static bool has_key(const struct pz_record *r, const char *key) {
   return false;
 }
 
-enum pz_status pz_record_read(const struct pz_record *r, const json_t *json, const char *where,
-                              struct pz_arena *arena, void *value, struct pz_error *err) {
-  struct place p = {where, arena, err};
-  const char *key;
-  json_t *v;
-  if (!json_is_object(json))
-    return pz_fail(err, PZ_BAD_INPUT, "%s: found %s; accepted: an object", where,
-                   pz_json_type(json));
-  json_object_foreach((json_t *)(uintptr_t)json, key, v) if (!has_key(r, key)) return pz_fail(
-      err, PZ_BAD_INPUT, "%s: unknown key '%s'", where, key);
-  for (size_t i = 0; i < r->n_fields; i++) {
-    const json_t *one = json_object_get(json, r->fields[i].key);
-    if (!one) return pz_fail(err, PZ_BAD_INPUT, "%s: '%s' is missing", where, r->fields[i].key);
-    enum pz_status status = read_field(&p, &r->fields[i], one, value);
-    if (status != PZ_OK) return status;
-  }
-  return PZ_OK;
-}
-
 void pz_record_parse(struct pz_call *call, const struct pz_record *r, const json_t *json,
                      const char *where, void *value) {
-  pz_must(call, pz_record_read(r, json, where, call->arena, value, pz_call_error(call)));
+  if (!json_is_object(json))
+    pz_raise(call, PZ_BAD_INPUT, "%s: found %s; accepted: an object", where, pz_json_type(json));
+  json_t *object = (json_t *)(uintptr_t)json; /* jansson's iterators have no const variant */
+  for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i))
+    if (!has_key(r, json_object_iter_key(i)))
+      pz_raise(call, PZ_BAD_INPUT, "%s: unknown key '%s'", where, json_object_iter_key(i));
+  for (size_t i = 0; i < r->n_fields; i++) {
+    const struct pz_field *f = &r->fields[i];
+    const json_t *member = json_object_get(json, f->key);
+    if (!member) pz_raise(call, PZ_BAD_INPUT, "%s: '%s' is missing", where, f->key);
+    read_field(call, f, member, where, value);
+  }
+}
+
+/* ---- for callers that return a status ---------------------------------------------------------- */
+
+struct request {
+  const struct pz_record *record;
+  const json_t *json;
+  const char *where;
+  struct pz_arena *arena;
+  void *value;
+};
+
+static void parse_record(struct pz_call *call, void *ctx) {
+  struct request *x = ctx;
+  struct pz_call own = pz_call_in(call, x->arena);
+  pz_record_parse(&own, x->record, x->json, x->where, x->value);
+}
+
+enum pz_status pz_record_read(const struct pz_record *r, const json_t *json, const char *where,
+                              struct pz_arena *arena, void *value, struct pz_error *err) {
+  struct request x = {r, json, where, arena, value};
+  return pz_border(parse_record, &x, err);
 }

@@ -1,6 +1,6 @@
-/* Plain structs as JSON and back, by a table of their fields: what is written can be read, and both
- * are described once.  Reading has limits and messages of its own: a missing field, one of another
- * type and one that is not in the table are errors that say where. */
+/* Structs as JSON and back, by a table of their fields, so that what is written can be read and the format is described
+ * once.  The reader has limits and messages of its own: a missing field, a field of another type and a key that is not in
+ * the table are errors that name the place. */
 #ifndef PZ_CORE_RECORD_H
 #define PZ_CORE_RECORD_H
 
@@ -10,24 +10,24 @@
 enum pz_field_type {
   PZ_FIELD_REAL,         /* double */
   PZ_FIELD_REAL_OR_NULL, /* double; NaN is null */
-  PZ_FIELD_REAL_KNOWN,   /* double; 0, not known, is null */
+  PZ_FIELD_REAL_KNOWN,   /* double; 0 means unknown and is null */
   PZ_FIELD_INT,          /* int64_t */
   PZ_FIELD_COUNT,        /* uint32_t */
   PZ_FIELD_BOOL,
   PZ_FIELD_TEXT,         /* const char *, never NULL */
   PZ_FIELD_TEXT_OR_NULL, /* const char *; NULL is null */
-  PZ_FIELD_ENUM,         /* an enum, by the name at its index in `names` */
-  PZ_FIELD_STRUCT,       /* in place */
-  PZ_FIELD_OPTIONAL,     /* a pointer to one; NULL is null */
-  PZ_FIELD_LIST,         /* a pointer, and its uint32_t count: an array of objects */
-  PZ_FIELD_TABLE,        /* the same: {columns, rows}, for long lists of numbers and texts */
-  PZ_FIELD_CUSTOM        /* by two functions */
+  PZ_FIELD_ENUM,         /* an enum, by its name in `names` */
+  PZ_FIELD_STRUCT,       /* a struct within the struct */
+  PZ_FIELD_OPTIONAL,     /* a pointer to a struct; NULL is null */
+  PZ_FIELD_LIST,         /* a pointer to structs and a uint32_t count: an array of objects */
+  PZ_FIELD_TABLE,        /* the same as {columns, rows}, for long lists of numbers and texts */
+  PZ_FIELD_CUSTOM        /* whatever its codec reads and writes */
 };
 
 struct pz_record;
 
-/* How a field that is no record of ours is written and read.  `write` returns a new reference, NULL
- * when out of memory; `read` NULL: it is skipped. */
+/* Functions for a field that no other type describes.  `write` returns a new reference, or NULL if out of memory.  A field whose
+ * `read` is NULL is skipped by the reader. */
 struct pz_field_codec {
   json_t *(*write)(const void *value);
   enum pz_status (*read)(const json_t *json, struct pz_arena *arena, void *value,
@@ -37,7 +37,7 @@ struct pz_field_codec {
 struct pz_field {
   const char *key;
   enum pz_field_type type;
-  size_t offset, count_offset; /* the count's of a list or table */
+  size_t offset, count_offset; /* of the field, and of the count of a list or table */
   const struct pz_record *record;
   const char *const *names; /* ends with NULL */
   const struct pz_field_codec *codec;
@@ -48,7 +48,7 @@ struct pz_record {
   size_t n_fields, size;
 };
 
-/* Rows of such tables. */
+/* Rows of a table of fields. */
 #define PZ_FIELD(s, f, t)                                                                          \
   { .key = #f, .type = (t), .offset = offsetof(s, f) }
 #define PZ_FIELD_AS(s, f, t, name)                                                                 \
@@ -71,18 +71,19 @@ struct pz_record {
 /* Longest list that is read. */
 enum { PZ_RECORD_MOST = 1 << 21 };
 
-/* A struct as a JSON object, keys in the order of the table.  New reference; NULL: no memory, or a
- * number that is not finite. */
+/* A struct as a JSON object with keys in the order of the table.  Returns a new reference, or NULL if memory ran out or a
+ * number is not finite. */
 json_t *pz_record_json(const struct pz_record *r, const void *value);
 
-/* Read an object into *value; lists and texts go to the arena.  `where` begins the place in
- * messages.  On error the struct is in part filled, and of no use. */
+/* Reads an object into *value, with lists and texts in the memory of the call.  `where` is the place of the object in messages.
+ * After an error the struct is partly filled and of no use. */
+void pz_record_parse(struct pz_call *call, const struct pz_record *r, const json_t *json,
+                     const char *where, void *value);
+
+/* ---- for callers that return a status ---------------------------------------------------------- */
+
 PZ_NODISCARD enum pz_status pz_record_read(const struct pz_record *r, const json_t *json,
                                            const char *where, struct pz_arena *arena, void *value,
                                            struct pz_error *err);
-
-/* Like pz_record_read(), in the memory of the call. */
-void pz_record_parse(struct pz_call *call, const struct pz_record *r, const json_t *json,
-                     const char *where, void *value);
 
 #endif
