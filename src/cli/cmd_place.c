@@ -210,8 +210,8 @@ static void choose_semantics(struct pz_call *call, struct settings *s, const cha
 }
 
 /* Returns an option that was given but has no meaning for training plans, or NULL. */
-static const struct pz_option *find_untrained_option(const struct settings *s,
-                                                     const struct settings *none) {
+static const struct pz_option *find_non_training_option(const struct settings *s,
+                                                        const struct settings *none) {
   static const char *const names[] = {"check",     "optimizer", "dim",
                                       "batch-dim", "layers",    "unknown-ops"};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
@@ -229,7 +229,7 @@ static void check_semantics(struct pz_call *call, const struct settings *s,
     if (s->instance)
       pz_raise(call, PZ_BAD_USE,
                "--semantics training with --instance; accepted: original, corrected");
-    const struct pz_option *other = find_untrained_option(s, none);
+    const struct pz_option *other = find_non_training_option(s, none);
     if (other)
       pz_raise(call, PZ_BAD_USE,
                "--%s with --semantics training; accepted: with --semantics corrected, original",
@@ -260,7 +260,7 @@ static enum pz_exit place_model(struct pz_call *call, struct settings *s, const 
                              .json = s->common.json};
   const char *devices = s->model.devices_text;
   int64_t most = s->semantics == TRAINING ? 1 << 24 : 1 << 30;
-  pz_must(call, pz_choices_parse(devices, "devices", most, &job.devices, pz_call_error(call)));
+  job.devices = pz_choices_read(call, devices, "devices", most);
   if (s->semantics == TRAINING) return pz_place_training(call, &job);
   if (job.devices.n > 1)
     pz_raise(call, PZ_BAD_USE,

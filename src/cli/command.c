@@ -47,8 +47,7 @@ bool pz_command_options(struct pz_call *call, struct pz_invocation *in, void *se
   const struct pz_command *c = in->command;
   const struct pz_common *common = settings;
   in->bad_option = true;
-  pz_must(call, pz_options_parse(&c->table, settings, in->argc, in->argv, &in->n_args,
-                                 pz_call_error(call)));
+  in->n_args = pz_options_read(call, &c->table, settings, in->argc, in->argv);
   in->bad_option = false;
   in->args = in->argv + 1;
   if (common->verbose) pz_ranks_verbose();

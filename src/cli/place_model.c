@@ -46,7 +46,6 @@ static void print_note(void *ctx, unsigned lists, const char *text) {
 static void find_partitions(struct pz_call *call, struct partition_job *job, bool first_stage,
                             bool check) {
   const struct pz_place_settings *s = job->s;
-  struct pz_error *err = pz_call_error(call);
   struct pz_partition_options o = pz_partition_options_default();
   struct pz_partitions *found = NULL;
   o.devices = s->devices;
@@ -61,10 +60,10 @@ static void find_partitions(struct pz_call *call, struct partition_job *job, boo
   o.workload.seq = s->seq;
   o.note = print_note;
   o.note_ctx = job;
-  if (is_given(s->mbs)) pz_must(call, pz_choices_parse(s->mbs, "mbs", 1 << 20, &o.mbs, err));
-  if (is_given(s->tp)) pz_must(call, pz_choices_parse(s->tp, "tp", 1 << 20, &o.tp, err));
+  if (is_given(s->mbs)) o.mbs = pz_choices_read(call, s->mbs, "mbs", 1 << 20);
+  if (is_given(s->tp)) o.tp = pz_choices_read(call, s->tp, "tp", 1 << 20);
   pz_must(call, pz_partition_model(job->model, &job->machine->chip, pz_machine_net(job->machine),
-                                   &o, &found, err));
+                                   &o, &found, pz_call_error(call)));
   pz_defer(call, pz_free_partitions, found);
   job->found = found;
 }

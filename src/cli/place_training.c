@@ -55,9 +55,8 @@ static void check_combination(struct pz_call *call, const struct pz_place_job *j
 
 /* Fixes a degree that is otherwise searched.  `text` is a list in other semantics; NULL and auto leave it open. */
 static void read_degree(struct pz_call *call, const char *text, const char *name, int64_t *degree) {
-  struct pz_choices list;
   if (!text || strcmp(text, "auto") == 0) return;
-  pz_must(call, pz_choices_parse(text, name, 1 << 20, &list, pz_call_error(call)));
+  const struct pz_choices list = pz_choices_read(call, text, name, 1 << 20);
   if (list.n > 1)
     pz_raise(call, PZ_BAD_USE,
              "--%s %s with --semantics training; accepted: one number, or auto (all are searched)",
@@ -118,8 +117,8 @@ static void check_emit(struct pz_call *call, const struct pz_place_job *job) {
 /* Returns the cost of a run over the tokens of --tokens with a plan. */
 static struct pz_run_cost cost_of_run(struct pz_call *call, const struct pz_place_job *job,
                                       const struct pz_training_run *run) {
-  struct pz_predicted x = {.s = &job->priced, .machine = job->machine, .run = run};
-  return pz_predict_cost(call, &x);
+  struct pz_predicted priced = {.s = &job->priced, .machine = job->machine, .run = run};
+  return pz_predict_cost(call, &priced);
 }
 
 /* ---- the user's own plan -------------------------------------------------------------------- */
@@ -145,9 +144,7 @@ struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place
   struct pz_run_plan_options o = pz_run_plan_options_default();
   struct pz_choices devices = {.n = 0};
   const char *name;
-  if (devices_given)
-    pz_must(call,
-            pz_choices_parse(s->devices_text, "devices", 1 << 24, &devices, pz_call_error(call)));
+  if (devices_given) devices = pz_choices_read(call, s->devices_text, "devices", 1 << 24);
   if (devices.n > 1)
     pz_raise(call, PZ_BAD_USE, "--compare with several --devices; accepted: one number of devices");
   if (devices.n == 1) o.devices = devices.v[0];
@@ -169,8 +166,8 @@ struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place
 
 static void compare_plans(struct pz_call *call, struct pz_place_job *job,
                           const struct pz_training_run *best) {
-  static const double SAME_MODEL =
-      0.02; /* difference in parameters: vocabularies are padded differently */
+  /* Vocabularies are padded differently, so that the numbers of parameters of one model differ by up to this ratio. */
+  static const double SAME_MODEL = 0.02;
   const char *file = job->training->compare;
   const struct pz_cluster *net = pz_machine_net(job->machine);
   struct pz_run_plan theirs = *job->compared, ours = *job->compared;

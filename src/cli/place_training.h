@@ -1,5 +1,5 @@
 /* phaze place --semantics training: the best plan as training frameworks execute it, or how the best plan scales over a
- * list of numbers of devices.  */
+ * list of numbers of devices. */
 #ifndef PZ_CLI_PLACE_TRAINING_H
 #define PZ_CLI_PLACE_TRAINING_H
 
