@@ -247,12 +247,6 @@ static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const str
   }
 }
 
-static json_t *totals_json(const struct sums *t, double optimizer_s) {
-  return json_pack("{s:f,s:f,s:f,s:f,s:f}", "forward_s", t->latency_s[0], "backward_s",
-                   t->latency_s[1], "forward_j", t->energy_j[0], "backward_j", t->energy_j[1],
-                   "optimizer_s", optimizer_s);
-}
-
 static void print_totals(const struct pz_workload *w, const struct pz_chip *c, const struct sums *t,
                          double optimizer_s) {
   double s = t->latency_s[0] + t->latency_s[1];
@@ -299,7 +293,11 @@ static void estimate_model(struct pz_call *call, const struct settings *s, const
   }
   pz_cost_optimizer(chip, trained_params(w), PZ_ADAM_BYTES, &optimizer);
   if (s->common.json) {
-    json_object_set_new(root, "totals", totals_json(&total, optimizer.latency_s));
+    json_object_set_new(root, "totals",
+                        json_pack("{s:f,s:f,s:f,s:f,s:f}", "forward_s", total.latency_s[0],
+                                  "backward_s", total.latency_s[1], "forward_j", total.energy_j[0],
+                                  "backward_j", total.energy_j[1], "optimizer_s",
+                                  optimizer.latency_s));
     pz_command_print_json(call, json_incref(root));
   } else {
     print_totals(w, chip, &total, optimizer.latency_s);
@@ -307,13 +305,6 @@ static void estimate_model(struct pz_call *call, const struct settings *s, const
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
-
-static void print_cache_counts(struct pz_cost *cost) {
-  uint64_t lookups, hits;
-  pz_cost_counts(cost, &lookups, &hits);
-  pz_command_say("estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)", lookups, hits,
-                 lookups ? 100.0 * (double)hits / (double)lookups : 0.0);
-}
 
 static void estimate_operators(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
@@ -331,7 +322,12 @@ static void estimate_operators(struct pz_call *call, struct pz_invocation *in) {
     estimate_table(call, &s, cost);
   else
     estimate_model(call, &s, in->args[0], cost);
-  if (s.common.verbose) print_cache_counts(cost);
+  if (s.common.verbose) {
+    uint64_t lookups, hits;
+    pz_cost_counts(cost, &lookups, &hits);
+    pz_command_say("estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)", lookups, hits,
+                   lookups ? 100.0 * (double)hits / (double)lookups : 0.0);
+  }
 }
 
 const struct pz_command pz_cmd_estimate = {

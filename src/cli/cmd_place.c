@@ -121,17 +121,17 @@ static const struct pz_option options[] = {
 
 /* ---- an instance file ----------------------------------------------------------------------- */
 
-static json_t *stage_json(const struct pz_instance_stage *s) {
-  json_t *nodes = json_array();
-  for (uint32_t i = 0; i < s->n_nodes; i++) json_array_append_new(nodes, json_integer(s->nodes[i]));
-  return json_pack("{s:o,s:I,s:f,s:f}", "nodes", nodes, "devicesForStage", (json_int_t)s->devices,
-                   "load", s->load_s, "memory", s->memory_bytes);
-}
-
 static json_t *instance_json(const struct pz_instance_plan *p) {
   json_t *stages = json_array();
-  for (uint32_t k = 0; k < p->n_stages; k++)
-    json_array_append_new(stages, stage_json(&p->stages[k]));
+  for (uint32_t k = 0; k < p->n_stages; k++) {
+    const struct pz_instance_stage *s = &p->stages[k];
+    json_t *nodes = json_array();
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+      json_array_append_new(nodes, json_integer(s->nodes[i]));
+    json_array_append_new(stages, json_pack("{s:o,s:I,s:f,s:f}", "nodes", nodes, "devicesForStage",
+                                            (json_int_t)s->devices, "load", s->load_s, "memory",
+                                            s->memory_bytes));
+  }
   return json_pack("{s:o,s:I,s:I,s:f,s:o,s:s,s:f}", "stages", stages, "dataParallelDegree",
                    (json_int_t)p->dp, "tensorParallelDegree", (json_int_t)p->tp,
                    "finalTimePerBatch", p->step_s, "fixedStrategyTimePerBatch",
@@ -210,8 +210,8 @@ static void choose_semantics(struct pz_call *call, struct settings *s, const cha
 }
 
 /* Returns an option that was given but has no meaning for training plans, or NULL. */
-static const struct pz_option *find_untrained_option(const struct settings *s,
-                                                     const struct settings *none) {
+static const struct pz_option *find_non_training_option(const struct settings *s,
+                                                        const struct settings *none) {
   static const char *const names[] = {"check",     "optimizer", "dim",
                                       "batch-dim", "layers",    "unknown-ops"};
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
@@ -229,7 +229,7 @@ static void check_semantics(struct pz_call *call, const struct settings *s,
     if (s->instance)
       pz_raise(call, PZ_BAD_USE,
                "--semantics training with --instance; accepted: original, corrected");
-    const struct pz_option *other = find_untrained_option(s, none);
+    const struct pz_option *other = find_non_training_option(s, none);
     if (other)
       pz_raise(call, PZ_BAD_USE,
                "--%s with --semantics training; accepted: with --semantics corrected, original",
@@ -254,13 +254,13 @@ static void check_semantics(struct pz_call *call, const struct settings *s,
 static enum pz_exit place_model(struct pz_call *call, struct settings *s, const char *model,
                                 const struct pz_run_plan *compared) {
   struct pz_place_job job = {.s = &s->model,
-                             .t = &s->training,
+                             .training = &s->training,
                              .model = model,
                              .compared = compared,
                              .json = s->common.json};
   const char *devices = s->model.devices_text;
   int64_t most = s->semantics == TRAINING ? 1 << 24 : 1 << 30;
-  pz_must(call, pz_choices_parse(devices, "devices", most, &job.devices, pz_call_error(call)));
+  job.devices = pz_choices_read(call, devices, "devices", most);
   if (s->semantics == TRAINING) return pz_place_training(call, &job);
   if (job.devices.n > 1)
     pz_raise(call, PZ_BAD_USE,
@@ -288,10 +288,9 @@ static const char *find_misuse(struct pz_call *call, const struct settings *s,
     return pz_format(call, "--%s requires a MODEL, it does not apply to --instance",
                      pz_option_name(o, name, sizeof name));
   }
-  const char *trace = s->model.trace, *page = t->report;
-  if (trace && (pz_file_same(trace, model) || pz_machine_reads(machine, trace)))
+  if (pz_machine_overwrites(machine, model, s->model.trace))
     return "--trace would overwrite the input file";
-  if (page && (pz_file_same(page, model) || pz_machine_reads(machine, page)))
+  if (pz_machine_overwrites(machine, model, t->report))
     return "--report would overwrite the input file";
   if (s->compat) return "--expert-compat requires --instance";
   if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";

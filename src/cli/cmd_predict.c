@@ -103,11 +103,12 @@ void pz_predict_write_page(struct pz_call *call, const char *path, const char *m
 
 /* Returns the explanation of the prediction, or NULL without --explain. */
 static const struct pz_explanation *explain_plan(struct pz_call *call,
-                                                 const struct pz_predicted *x) {
+                                                 const struct pz_predicted *predicted) {
   struct pz_explanation *e = NULL;
-  if (!x->s->explain) return NULL;
-  pz_must(call, pz_training_explain(x->model, &x->machine->chip, pz_machine_net(x->machine),
-                                    &x->s->plan, &e, pz_call_error(call)));
+  if (!predicted->s->explain) return NULL;
+  pz_must(call, pz_training_explain(predicted->model, &predicted->machine->chip,
+                                    pz_machine_net(predicted->machine), &predicted->s->plan, &e,
+                                    pz_call_error(call)));
   pz_defer(call, pz_free_explanation, e);
   return e;
 }
@@ -119,7 +120,7 @@ static void append_change(struct pz_table *t, double change) {
     pz_table_cell(t, "-");
 }
 
-static void print_explanation(struct pz_call *call, const struct pz_predicted *x,
+static void print_explanation(struct pz_call *call, const struct pz_predicted *predicted,
                               const struct pz_explanation *e) {
   static const char *const field_heads[] = {"plan", "value", "from", NULL};
   static const char *const constant_heads[] = {"constant", ">value", "unit",   ">step",
@@ -147,7 +148,7 @@ static void print_explanation(struct pz_call *call, const struct pz_predicted *x
   printf(
       "\nConstants that count for this plan; step, memory: the change if one is a tenth larger.\n"
       "Rates of the chip and of the network are in 'phaze chip %s' and its cluster.\n",
-      x->machine->chip.name);
+      predicted->machine->chip.name);
   pz_must(call, pz_table_print(&constants, 0, stdout));
 }
 
@@ -169,50 +170,53 @@ static json_t *explanation_json(const struct pz_explanation *e) {
 /* ---- the answer ----------------------------------------------------------------------------- */
 
 /* Prints the plan as a script.  A plan that does not fit is marked by a comment in its second line. */
-static void print_plan_script(struct pz_call *call, const struct pz_predicted *x) {
+static void print_plan_script(struct pz_call *call, const struct pz_predicted *predicted) {
   char *text = NULL;
-  pz_must(call, pz_launch_text(x->model, &x->machine->chip, pz_machine_net(x->machine),
-                               &x->run->plan, &text, pz_call_error(call)));
+  pz_must(call, pz_launch_text(predicted->model, &predicted->machine->chip,
+                               pz_machine_net(predicted->machine), &predicted->run->plan, &text,
+                               pz_call_error(call)));
   pz_defer(call, pz_free_text, text);
-  if (pz_prediction_fits(&x->run->p)) {
+  if (pz_prediction_fits(&predicted->run->p)) {
     fputs(text, stdout);
     return;
   }
   size_t interpreter_line = strcspn(text, "\n") + 1;
-  pz_command_warn(x->s->common.quiet, "the plan does not fit in memory");
+  pz_command_warn(predicted->s->common.quiet, "the plan does not fit in memory");
   printf("%.*s# ", (int)interpreter_line, text);
-  pz_predict_print_misfit(x);
+  pz_predict_print_misfit(predicted);
   fputs(text + interpreter_line, stdout);
 }
 
-static void print_predicted_json(struct pz_call *call, const struct pz_predicted *x) {
-  json_t *j = pz_json_built(call, json_pack("{s:o,s:s,s:s?}", "model", json_string(x->model),
-                                            "chip", x->machine->chip.name, "cluster",
-                                            pz_machine_net_name(x->machine)));
-  json_t *run = pz_json_built(call, pz_training_run_json(x->run));
+static void print_predicted_json(struct pz_call *call, const struct pz_predicted *predicted) {
+  json_t *j =
+      pz_json_built(call, json_pack("{s:o,s:s,s:s?}", "model", json_string(predicted->model),
+                                    "chip", predicted->machine->chip.name, "cluster",
+                                    pz_machine_net_name(predicted->machine)));
+  json_t *run = pz_json_built(call, pz_training_run_json(predicted->run));
   json_object_update(j, run);
-  if (x->s->no_network) json_object_set_new(j, "no_network", json_true());
-  pz_machine_files_json(&x->s->machine, j);
-  json_object_set_new(j, "warnings", pz_machine_warnings(x->machine));
-  json_object_set_new(j, "cost", x->s->tokens ? pz_run_cost_json(&x->cost) : json_null());
-  if (!pz_prediction_fits(&x->run->p))
-    json_object_set(j, "fits_with", pz_predict_changes_json(call, x));
-  const struct pz_explanation *e = explain_plan(call, x);
+  if (predicted->s->no_network) json_object_set_new(j, "no_network", json_true());
+  pz_machine_files_json(&predicted->s->machine, j);
+  json_object_set_new(j, "warnings", pz_machine_warnings(predicted->machine));
+  json_object_set_new(j, "cost",
+                      predicted->s->tokens ? pz_run_cost_json(&predicted->cost) : json_null());
+  if (!pz_prediction_fits(&predicted->run->p))
+    json_object_set(j, "fits_with", pz_predict_changes_json(call, predicted));
+  const struct pz_explanation *e = explain_plan(call, predicted);
   if (e) json_object_set_new(j, "explain", explanation_json(e));
   pz_command_print_json(call, json_incref(j));
 }
 
 /* Warns if the plan uses a part of a node only, because then the model of the network is too optimistic. */
-static void warn_of_partial_nodes(const struct pz_predicted *x) {
-  const struct pz_cluster *net = pz_machine_net(x->machine);
+static void warn_of_partial_nodes(const struct pz_predicted *predicted) {
+  const struct pz_cluster *net = pz_machine_net(predicted->machine);
   if (!net || net->instant || net->n_levels < 2) return;
-  int64_t node = net->level[0].devices, devices = x->run->plan.devices;
+  int64_t node = net->level[0].devices, devices = predicted->run->plan.devices;
   char text[160];
   if (devices <= node || devices % node == 0) return;
   snprintf(text, sizeof text,
            "%lld devices do not fill groups of %lld, the innermost level of cluster %s",
            (long long)devices, (long long)node, net->name);
-  pz_command_warn(x->s->common.quiet, text);
+  pz_command_warn(predicted->s->common.quiet, text);
 }
 
 /* Predicts a plan and prints the answer.  Returns whether the plan fits in memory. */
@@ -240,10 +244,10 @@ static bool predict_plan(struct pz_call *call, const struct pz_predict_settings 
   pz_must(call, pz_training_predict(model, &machine->chip, pz_machine_net(machine), &plan,
                                     s->trace != NULL, &run, err));
   pz_defer(call, pz_free_training_run, run);
-  struct pz_predicted x = {.s = s, .model = model, .machine = machine, .run = run};
-  warn_of_partial_nodes(&x);
+  struct pz_predicted predicted = {.s = s, .model = model, .machine = machine, .run = run};
+  warn_of_partial_nodes(&predicted);
   if (run->refusal[0] && !s->emit) pz_command_warn(s->common.quiet, run->refusal);
-  if (s->tokens) x.cost = pz_predict_cost(call, &x);
+  if (s->tokens) predicted.cost = pz_predict_cost(call, &predicted);
   if (s->trace) pz_predict_write_trace(call, run, model, s->trace);
   if (s->report) {
     struct pz_scaling_row row = {.devices = run->plan.devices,
@@ -255,13 +259,13 @@ static bool predict_plan(struct pz_call *call, const struct pz_predict_settings 
   }
 
   if (s->emit) {
-    print_plan_script(call, &x);
+    print_plan_script(call, &predicted);
   } else if (s->common.json) {
-    print_predicted_json(call, &x);
+    print_predicted_json(call, &predicted);
   } else {
-    pz_predict_print(call, &x);
-    const struct pz_explanation *e = explain_plan(call, &x);
-    if (e) print_explanation(call, &x, e);
+    pz_predict_print(call, &predicted);
+    const struct pz_explanation *e = explain_plan(call, &predicted);
+    if (e) print_explanation(call, &predicted, e);
   }
   return pz_prediction_fits(&run->p);
 }
@@ -299,10 +303,7 @@ static bool predict_file(struct pz_call *call, struct pz_predict_settings *s, co
   struct file_prediction f = {.s = s, .path = path};
   struct pz_error why = {0};
   enum pz_status status = pz_border(predict_run_of_file, &f, &why);
-  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  if (about_input && !strstr(why.message, path))
-    pz_raise(call, status, "%s: %s", path, why.message);
-  if (status != PZ_OK) pz_raise_again(call, &why);
+  if (status != PZ_OK) pz_command_raise_about(call, path, &why);
   return f.fits;
 }
 
@@ -327,9 +328,9 @@ static const char *find_misuse(struct pz_call *call, const struct pz_predict_set
     return "--checkpoint-s and --restart-s require --mtbf-hours";
   if (s->runs) return NULL;
   if (!s->machine.chip && !is_plan) return "--chip is required with a MODEL";
-  if (s->trace && (pz_file_same(s->trace, model) || pz_machine_reads(&s->machine, s->trace)))
+  if (pz_machine_overwrites(&s->machine, model, s->trace))
     return "--trace would overwrite the input file";
-  if (s->report && (pz_file_same(s->report, model) || pz_machine_reads(&s->machine, s->report)))
+  if (pz_machine_overwrites(&s->machine, model, s->report))
     return "--report would overwrite the input file";
   return NULL;
 }

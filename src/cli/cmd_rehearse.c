@@ -53,79 +53,82 @@ struct rehearse_input {
   struct pz_diff_side side; /* the same for the library */
 };
 
-static void read_input(struct pz_call *call, struct rehearse_input *x, const char *path) {
-  const SETTINGS *s = x->s;
+static void read_input(struct pz_call *call, struct rehearse_input *input, const char *path) {
+  const SETTINGS *s = input->s;
   struct pz_run_plan_options o = pz_run_plan_options_default();
   size_t bytes = 0;
   bool standard = strcmp(path, "-") == 0;
-  x->name = standard ? "standard input" : path;
+  input->name = standard ? "standard input" : path;
   o.vocab = s->vocab;
   o.devices = s->devices;
   o.set = s->set;
   o.ignore = s->ignore;
-  x->text = pz_file_text(call, standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
-  pz_must(call, pz_run_plan_read(x->name, x->text, bytes, &o, &x->run, pz_call_error(call)));
-  pz_defer(call, pz_free_run_plan, x->run);
+  input->text = pz_file_text(call, standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
+  pz_must(call,
+          pz_run_plan_read(input->name, input->text, bytes, &o, &input->run, pz_call_error(call)));
+  pz_defer(call, pz_free_run_plan, input->run);
   if (s->framework) {
     const char *asked_name = frameworks[s->framework];
-    int asked = pz_framework_find(asked_name), own = x->run->plan.framework;
+    int asked = pz_framework_find(asked_name), own = input->run->plan.framework;
     if (own >= 0 && own != asked)
       pz_raise(call, PZ_BAD_USE,
                "--framework %s, but %s is a plan of %s; accepted: a plan of this framework "
                "('phaze place --framework %s')",
-               asked_name, x->name, pz_framework_names[own], asked_name);
-    x->run->plan.framework = asked;
+               asked_name, input->name, pz_framework_names[own], asked_name);
+    input->run->plan.framework = asked;
   }
-  pz_tune_warn(s->common.quiet, x->run);
-  x->machine = pz_machine_of(call, &s->machine, x->name, s->common.quiet, x->run);
-  x->side = (struct pz_diff_side){.size = sizeof x->side,
-                                  .run = x->run,
-                                  .chip = &x->machine->chip,
-                                  .net = pz_machine_net(x->machine)};
+  pz_tune_warn(s->common.quiet, input->run);
+  input->machine = pz_machine_of(call, &s->machine, input->name, s->common.quiet, input->run);
+  input->side = (struct pz_diff_side){.size = sizeof input->side,
+                                      .run = input->run,
+                                      .chip = &input->machine->chip,
+                                      .net = pz_machine_net(input->machine)};
 }
 
-static void print_script(struct pz_call *call, const struct rehearse_input *x) {
+static void print_script(struct pz_call *call, const struct rehearse_input *input) {
   char *script = NULL;
-  pz_must(call, pz_rehearsal_script(&x->side, x->text, x->s->set, &script, pz_call_error(call)));
+  pz_must(call, pz_rehearsal_script(&input->side, input->text, input->s->set, &script,
+                                    pz_call_error(call)));
   pz_defer(call, pz_free_text, script);
   fputs(script, stdout);
 }
 
 /* ---- the comparison as tables ----------------------------------------------------------------- */
 
-/* Appends the row of measure i of a rank: the error of the prediction, and with the measured compute. */
-static void append_measure(struct pz_table *t, const struct pz_rehearsed_rank *k, int i) {
-  static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
-                                       "reserved (GB)"};
-  bool is_time = i == PZ_REHEARSAL_COMPUTE;
-  double unit = is_time ? 1 : 1e9, measured = k->measured[i], predicted = k->predicted[i];
-  pz_table_cell(t, "%" PRId64, k->rank);
-  pz_table_cell(t, "%" PRId64, k->stage + 1);
-  pz_table_cell(t, "%s", labels[i]);
-  pz_table_cell(t, is_time ? "%.4g" : "%.1f", predicted / unit);
-  if (measured > 0)
-    pz_table_cell(t, is_time ? "%.4g" : "%.1f", measured / unit);
-  else
-    pz_table_cell(t, "%s", k->status == PZ_RANK_OOM ? "out of memory" : "failed");
-  if (k->status == PZ_RANK_OK)
+static void append_error(struct pz_table *t, bool known, double predicted, double measured) {
+  if (known)
     pz_table_cell(t, "%+.1f%%", 100 * (predicted / measured - 1));
-  else
-    pz_table_cell(t, "-");
-  if (k->corrected_s > 0 && is_time)
-    pz_table_cell(t, "%+.1f%%", 100 * (k->corrected_s / measured - 1));
   else
     pz_table_cell(t, "-");
 }
 
+/* Prints a row for each measure of each rank: predicted, measured, the error of the prediction, and the error of the time
+ * that was corrected.  A rank that failed has the row of its reserved memory only. */
 static void print_ranks(struct pz_call *call, const struct pz_rehearsal *r) {
   static const char *const heads[] = {">rank",     ">stage", "measure",    ">predicted",
                                       ">measured", ">error", ">corrected", NULL};
+  static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
+                                       "reserved (GB)"};
   struct pz_table t;
   pz_table_init(&t, call->arena, heads);
-  for (uint32_t k = 0; k < r->n_ranks; k++)
-    for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++)
-      if (r->ranks[k].status == PZ_RANK_OK || i == PZ_REHEARSAL_RESERVED)
-        append_measure(&t, &r->ranks[k], i);
+  for (uint32_t n = 0; n < r->n_ranks; n++)
+    for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++) {
+      const struct pz_rehearsed_rank *k = &r->ranks[n];
+      double measured = k->measured[i], predicted = k->predicted[i];
+      bool ok = k->status == PZ_RANK_OK, is_time = i == PZ_REHEARSAL_COMPUTE;
+      double unit = is_time ? 1 : 1e9;
+      if (!ok && i != PZ_REHEARSAL_RESERVED) continue;
+      pz_table_cell(&t, "%" PRId64, k->rank);
+      pz_table_cell(&t, "%" PRId64, k->stage + 1);
+      pz_table_cell(&t, "%s", labels[i]);
+      pz_table_cell(&t, is_time ? "%.4g" : "%.1f", predicted / unit);
+      if (measured > 0)
+        pz_table_cell(&t, is_time ? "%.4g" : "%.1f", measured / unit);
+      else
+        pz_table_cell(&t, "%s", k->status == PZ_RANK_OOM ? "out of memory" : "failed");
+      append_error(&t, ok, predicted, measured);
+      append_error(&t, is_time && k->corrected_s > 0, k->corrected_s, measured);
+    }
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
@@ -160,13 +163,13 @@ static void print_fit(const struct pz_rehearsal *r) {
   if (excess_bytes > 0) printf("that is %.1f GB more than predicted\n", excess_bytes / 1e9);
 }
 
-static void print_results(struct pz_call *call, const struct rehearse_input *x,
+static void print_results(struct pz_call *call, const struct rehearse_input *input,
                           const struct pz_rehearsal *r) {
   char text[700];
   snprintf(text, sizeof text,
            "%.200s on %" PRId64
            " x %s: %u rank%s rehearsed with %s %.60s, PyTorch %.60s, on one %.100s",
-           x->run->model, x->run->plan.devices, x->machine->chip.name, r->n_ranks,
+           input->run->model, input->run->plan.devices, input->machine->chip.name, r->n_ranks,
            pz_text_s(r->n_ranks), r->framework, r->version, r->torch, r->device);
   printf("%s\n\n", pz_text_plain(text));
   print_ranks(call, r);
@@ -201,13 +204,14 @@ static json_t *rank_json(const struct pz_rehearsed_rank *k) {
   return o;
 }
 
-static json_t *results_json(const struct rehearse_input *x, const struct pz_rehearsal *r) {
+static json_t *results_json(const struct rehearse_input *input, const struct pz_rehearsal *r) {
   json_t *ranks = json_array(), *notes = json_array();
   for (uint32_t i = 0; i < r->n_ranks; i++) json_array_append_new(ranks, rank_json(&r->ranks[i]));
   for (uint32_t i = 0; i < r->n_notes; i++) json_array_append_new(notes, json_string(r->notes[i]));
-  json_t *o = json_pack("{s:o,s:s,s:s,s:s,s:s,s:s,s:s}", "model", json_string(x->run->model),
-                        "chip", x->machine->chip.name, "plan", r->plan, "framework", r->framework,
-                        "version", r->version, "torch", r->torch, "device", r->device);
+  json_t *o =
+      json_pack("{s:o,s:s,s:s,s:s,s:s,s:s,s:s}", "model", json_string(input->run->model), "chip",
+                input->machine->chip.name, "plan", r->plan, "framework", r->framework, "version",
+                r->version, "torch", r->torch, "device", r->device);
   json_object_set_new(o, "ranks", ranks);
   json_object_set_new(o, "fits", json_boolean(r->fits));
   json_object_set_new(o, "complete", json_boolean(r->complete));
@@ -224,44 +228,44 @@ static json_t *results_json(const struct rehearse_input *x, const struct pz_rehe
 /* ---- the command ------------------------------------------------------------------------------ */
 
 /* Writes the chip with the measured factors of compute, unless that would overwrite a file that was read. */
-static void write_corrected_chip(struct pz_call *call, const struct rehearse_input *x,
+static void write_corrected_chip(struct pz_call *call, const struct rehearse_input *input,
                                  const struct pz_rehearsal *r) {
-  const char *path = x->s->out;
-  const char *inputs[4] = {x->s->results, x->name};
+  const char *path = input->s->out;
+  const char *inputs[4] = {input->s->results, input->name};
   size_t n = 2;
-  if (x->run->chip && pz_file_named(x->run->chip)) inputs[n++] = x->run->chip;
-  if (x->run->cluster && pz_file_named(x->run->cluster)) inputs[n++] = x->run->cluster;
+  if (input->run->chip && pz_file_named(input->run->chip)) inputs[n++] = input->run->chip;
+  if (input->run->cluster && pz_file_named(input->run->cluster)) inputs[n++] = input->run->cluster;
   if (!r->chip)
     pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran to its end: nothing to write to %s",
-             x->s->results, path);
+             input->s->results, path);
   pz_file_require_output(call, path, inputs, n);
   pz_machine_save_chip(call, r->chip, path);
 }
 
 /* Returns whether the plan fits by what was measured. */
-static bool compare_results(struct pz_call *call, const struct rehearse_input *x) {
-  const SETTINGS *s = x->s;
+static bool compare_results(struct pz_call *call, const struct rehearse_input *input) {
+  const SETTINGS *s = input->s;
   struct pz_rehearsal *r = NULL;
   size_t bytes = 0;
   const char *text = pz_file_text(call, s->results, PZ_REHEARSAL_MOST_BYTES, &bytes);
-  pz_must(call, pz_rehearsal_read(&x->side, s->results, text, bytes, &r, pz_call_error(call)));
+  pz_must(call, pz_rehearsal_read(&input->side, s->results, text, bytes, &r, pz_call_error(call)));
   pz_defer(call, pz_free_rehearsal, r);
-  if (s->out) write_corrected_chip(call, x, r);
+  if (s->out) write_corrected_chip(call, input, r);
   if (s->common.json)
-    pz_command_print_json(call, results_json(x, r));
+    pz_command_print_json(call, results_json(input, r));
   else
-    print_results(call, x, r);
+    print_results(call, input, r);
   return r->fits;
 }
 
-struct rehearsal_work {
+struct rehearsal {
   struct rehearse_input input;
   const char *path;
   bool fits;
 };
 
 static void rehearse_plan(struct pz_call *call, void *ctx) {
-  struct rehearsal_work *work = ctx;
+  struct rehearsal *work = ctx;
   read_input(call, &work->input, work->path);
   if (work->input.s->results)
     work->fits = compare_results(call, &work->input);
@@ -276,14 +280,12 @@ static void rehearse(struct pz_call *call, struct pz_invocation *in) {
   if (!s.results && s.out) pz_command_refuse(call, in, "-o requires --results FILE.csv");
   if (!s.results && s.common.json)
     pz_command_refuse(call, in, "--json requires --results FILE.csv");
-  struct rehearsal_work work = {.input = {.s = &s}, .path = in->args[0], .fits = true};
+  struct rehearsal work = {.input = {.s = &s}, .path = in->args[0], .fits = true};
   struct pz_error why = {0};
   enum pz_status status = pz_border(rehearse_plan, &work, &why);
-  const char *name = work.input.name;
-  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  bool named = strstr(why.message, name) || (s.results && strstr(why.message, s.results));
-  if (about_input && !named) pz_raise(call, status, "%s: %s", name, why.message);
-  if (status != PZ_OK) pz_raise_again(call, &why);
+  bool about_results = s.results && strstr(why.message, s.results);
+  if (status != PZ_OK)
+    pz_command_raise_about(call, about_results ? s.results : work.input.name, &why);
   if (!work.fits) in->exit = PZ_EXIT_NO_ANSWER;
 }
 

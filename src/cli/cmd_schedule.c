@@ -84,36 +84,36 @@ struct schedule_job {
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-static const struct pz_layer_schedule *schedule_at(const struct schedule_job *j, uint32_t i) {
-  return *pz_vec_at(&j->list, const struct pz_layer_schedule *, i);
+static const struct pz_layer_schedule *schedule_at(const struct schedule_job *job, uint32_t i) {
+  return *pz_vec_at(&job->list, const struct pz_layer_schedule *, i);
 }
 
-static json_t *schedule_json(const struct schedule_job *j, uint32_t i) {
-  double solving_s = j->seconds.n ? *pz_vec_at(&j->seconds, double, i) : -1;
-  return pz_scheduled_json(schedule_at(j, i), solving_s);
+static json_t *schedule_json(const struct schedule_job *job, uint32_t i) {
+  double solving_s = job->seconds.n ? *pz_vec_at(&job->seconds, double, i) : -1;
+  return pz_scheduled_json(schedule_at(job, i), solving_s);
 }
 
-static json_t *schedules_json(const struct schedule_job *j) {
+static json_t *schedules_json(const struct schedule_job *job) {
   double sum_s[2] = {0}; /* of each direction */
-  if (!j->model) return schedule_json(j, 0);
+  if (!job->model) return schedule_json(job, 0);
   json_t *layers = json_array();
-  for (uint32_t i = 0; i < j->list.n; i++) {
-    const struct pz_layer_schedule *made = schedule_at(j, i);
-    json_array_append_new(layers, schedule_json(j, i));
+  for (uint32_t i = 0; i < job->list.n; i++) {
+    const struct pz_layer_schedule *made = schedule_at(job, i);
+    json_array_append_new(layers, schedule_json(job, i));
     sum_s[made->direction] += made->makespan_s * (double)made->count;
   }
-  json_t *root = json_pack("{s:s,s:s}", "model", j->model, "chip", j->chip);
-  if (j->passes) {
-    json_object_set_new(root, "cluster", j->cluster ? json_string(j->cluster) : json_null());
-    json_object_set_new(root, "plan", pz_scheduled_plan_json(j->passes));
-    json_object_set_new(root, "microbatches", json_integer((json_int_t)j->passes->microbatches));
+  json_t *root = json_pack("{s:s,s:s}", "model", job->model, "chip", job->chip);
+  if (job->passes) {
+    json_object_set_new(root, "cluster", job->cluster ? json_string(job->cluster) : json_null());
+    json_object_set_new(root, "plan", pz_scheduled_plan_json(job->passes));
+    json_object_set_new(root, "microbatches", json_integer((json_int_t)job->passes->microbatches));
   } else {
-    json_object_set_new(root, "modes", json_string(pz_modes_names[j->how.modes]));
+    json_object_set_new(root, "modes", json_string(pz_modes_names[job->how.modes]));
   }
-  if (j->how.modes == PZ_MODES_TWO)
-    json_object_set_new(root, "exclusive", json_string(pz_exclusive_names[j->how.exclusive]));
+  if (job->how.modes == PZ_MODES_TWO)
+    json_object_set_new(root, "exclusive", json_string(pz_exclusive_names[job->how.exclusive]));
   json_object_set_new(root, "layers", layers);
-  if (!j->s->layers)
+  if (!job->s->layers)
     json_object_set_new(
         root, "totals",
         json_pack("{s:f,s:f}", "forward_s", sum_s[PZ_FORWARD], "backward_s", sum_s[PZ_BACKWARD]));
@@ -138,95 +138,97 @@ static void print_instance(struct pz_call *call, const struct pz_layer_schedule 
   pz_must(call, pz_gantt_print(s, call->arena, stdout));
 }
 
-static void print_title(const struct schedule_job *j) {
-  if (j->passes) {
-    const struct pz_plan *p = &j->passes->plan;
+static void print_title(const struct schedule_job *job) {
+  if (job->passes) {
+    const struct pz_plan *p = &job->passes->plan;
     char line[PZ_PLAN_LINE_MOST];
-    printf("%s on %" PRId64 " x %s%s%s\n%s\n", j->model, p->devices, j->chip,
-           j->cluster ? " in " : "", j->cluster ? j->cluster : "",
+    printf("%s on %" PRId64 " x %s%s%s\n%s\n", job->model, p->devices, job->chip,
+           job->cluster ? " in " : "", job->cluster ? job->cluster : "",
            pz_plan_line(p, true, line, sizeof line));
     printf("sequence %" PRId64 ", microbatch %" PRId64 "; a step runs each pass %" PRId64
            " times on each replica\n\n",
-           p->seq, p->mbs, j->passes->microbatches);
+           p->seq, p->mbs, job->passes->microbatches);
     return;
   }
-  const struct pz_workload_options *o = &j->workload->options;
-  enum pz_mode_set modes = j->how.modes;
+  const struct pz_workload_options *o = &job->workload->options;
+  enum pz_mode_set modes = job->how.modes;
   char context[64];
   printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "%s",
-         j->model, j->chip, o->seq, o->mbs, o->tp, pz_workload_context(o, context, sizeof context));
+         job->model, job->chip, o->seq, o->mbs, o->tp,
+         pz_workload_context(o, context, sizeof context));
   if (modes != PZ_MODES_ALL) printf(", modes %s", pz_modes_names[modes]);
-  if (modes == PZ_MODES_TWO) printf(", exclusive %s", pz_exclusive_names[j->how.exclusive]);
+  if (modes == PZ_MODES_TWO) printf(", exclusive %s", pz_exclusive_names[job->how.exclusive]);
   printf("\n\n");
 }
 
 /* Prints the table of the schedules, and the Gantt chart of each if layers were chosen or --gantt was given. */
-static void print_schedules(struct pz_call *call, const struct schedule_job *j) {
+static void print_schedules(struct pz_call *call, const struct schedule_job *job) {
   static const char cores[] = "mode: number of tensor (t) and vector (v) cores";
   static const char single[] = "mode: one core of its type (single), or all (intra)";
-  print_title(j);
-  pz_must(call, pz_scheduled_table(j->list.items, j->list.n, !j->s->layers, call->arena, stdout));
-  fputs(j->passes
+  print_title(job);
+  pz_must(call,
+          pz_scheduled_table(job->list.items, job->list.n, !job->s->layers, call->arena, stdout));
+  fputs(job->passes
             ? "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; %: utilisation "
               "over the\nmakespan; speedup: over operators one after another (execution serial)\n"
             : "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; tensor .. glb: "
               "utilisation\nover the makespan; speedup: over sequential execution, each operator "
               "in its fastest mode\n",
         stdout);
-  if (!j->s->layers && !j->s->gantt) return;
+  if (!job->s->layers && !job->s->gantt) return;
   printf("\n%s\nbars: # tensor cores, = vector cores only, ~ collectives; times in us\n",
-         j->how.modes == PZ_MODES_TWO ? single : cores);
-  for (uint32_t i = 0; i < j->list.n; i++) {
+         job->how.modes == PZ_MODES_TWO ? single : cores);
+  for (uint32_t i = 0; i < job->list.n; i++) {
     char title[256];
-    printf("\n%s\n", pz_scheduled_title(schedule_at(j, i), title));
-    pz_must(call, pz_gantt_print(schedule_at(j, i), call->arena, stdout));
+    printf("\n%s\n", pz_scheduled_title(schedule_at(job, i), title));
+    pz_must(call, pz_gantt_print(schedule_at(job, i), call->arena, stdout));
   }
 }
 
 /* Writes the trace of the schedules and prints them. */
-static void report_schedules(struct pz_call *call, const struct schedule_job *j) {
-  const struct settings *s = j->s;
+static void report_schedules(struct pz_call *call, const struct schedule_job *job) {
+  const struct settings *s = job->s;
   if (s->trace) {
     char *trace = NULL;
-    pz_must(call, pz_schedule_trace(j->list.items, j->list.n, &trace, pz_call_error(call)));
+    pz_must(call, pz_schedule_trace(job->list.items, job->list.n, &trace, pz_call_error(call)));
     pz_command_save_text(call, s->trace, trace);
   }
   if (s->common.verbose && !s->common.quiet)
-    pz_must(call, pz_scheduled_statistics(j->list.items, j->list.n, call->arena, stderr));
+    pz_must(call, pz_scheduled_statistics(job->list.items, job->list.n, call->arena, stderr));
   if (s->common.json)
-    pz_command_print_json(call, schedules_json(j));
-  else if (j->model)
-    print_schedules(call, j);
+    pz_command_print_json(call, schedules_json(job));
+  else if (job->model)
+    print_schedules(call, job);
   else
-    print_instance(call, schedule_at(j, 0));
+    print_instance(call, schedule_at(job, 0));
 }
 
 /* ---- an instance, or the layers of a model --------------------------------------------------- */
 
 /* Appends a schedule, which the call frees, with the time that it took. */
-static void append_schedule(struct pz_call *call, struct schedule_job *j,
+static void append_schedule(struct pz_call *call, struct schedule_job *job,
                             struct pz_layer_schedule *made, double start_s) {
   double took_s = pz_clock_s() - start_s;
   char title[256];
   pz_defer(call, pz_free_layer_schedule, made);
-  if (j->s->common.verbose && !j->s->common.quiet)
+  if (job->s->common.verbose && !job->s->common.quiet)
     pz_command_say("%s: %" PRId64 " steps in %.3f s", pz_scheduled_title(made, title), made->steps,
                    took_s);
-  pz_append(call, &j->seconds, &took_s);
-  pz_append(call, &j->list, &made);
+  pz_append(call, &job->seconds, &took_s);
+  pz_append(call, &job->list, &made);
 }
 
-static void schedule_instance(struct pz_call *call, struct schedule_job *j) {
-  const char *path = j->s->instance;
+static void schedule_instance(struct pz_call *call, struct schedule_job *job) {
+  const char *path = job->s->instance;
   struct pz_layer_schedule *made = NULL;
   size_t bytes = 0;
   double start_s = pz_clock_s();
-  j->progress.total = 1;
-  pz_progress_update(&j->progress, 0, path);
+  job->progress.total = 1;
+  pz_progress_update(&job->progress, 0, path);
   const char *text = pz_file_text(call, path, PZ_INSTANCE_MOST_BYTES, &bytes);
-  pz_must(call, pz_schedule_instance(path, text, bytes, &j->how, &made, pz_call_error(call)));
-  append_schedule(call, j, made, start_s);
-  report_schedules(call, j);
+  pz_must(call, pz_schedule_instance(path, text, bytes, &job->how, &made, pz_call_error(call)));
+  append_schedule(call, job, made, start_s);
+  report_schedules(call, job);
 }
 
 /* Returns the name after the next comma, or NULL after the last. */
@@ -261,25 +263,25 @@ static void check_layers(struct pz_call *call, const char *list, const char *mod
 
 /* Solves one pass of a layer.  Its integer program is written to the file that was named, with "-LAYER-PASS" before the
  * end of the name. */
-static void schedule_layer(struct pz_call *call, struct schedule_job *j, struct pz_cost *cost,
+static void schedule_layer(struct pz_call *call, struct schedule_job *job, struct pz_cost *cost,
                            const struct pz_layer *l, enum pz_direction d) {
   static const char *const passes[] = {"forward", "backward"};
-  struct pz_schedule_options how = j->how;
+  struct pz_schedule_options how = job->how;
   struct pz_layer_schedule *made = NULL;
   double start_s = pz_clock_s();
   if (how.lp) {
     how.lp = pz_file_with(how.lp, pz_format(call, "-%s-%s", l->name, passes[d]), call->arena);
     if (!how.lp) pz_must(call, PZ_NO_MEMORY);
   }
-  pz_progress_update(&j->progress, j->list.n, pz_format(call, "%s %s", l->name, passes[d]));
+  pz_progress_update(&job->progress, job->list.n, pz_format(call, "%s %s", l->name, passes[d]));
   pz_must(call, pz_schedule_layer(cost, l, d, &how, &made, pz_call_error(call)));
-  append_schedule(call, j, made, start_s);
+  append_schedule(call, job, made, start_s);
 }
 
 static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
 
-static void schedule_model(struct pz_call *call, struct schedule_job *j, const char *model) {
-  const struct settings *s = j->s;
+static void schedule_model(struct pz_call *call, struct schedule_job *job, const char *model) {
+  const struct settings *s = job->s;
   struct pz_workload *w = NULL;
   const char *option = NULL;
   int64_t group = pz_workload_group(&s->model.w, &option);
@@ -290,30 +292,30 @@ static void schedule_model(struct pz_call *call, struct schedule_job *j, const c
   pz_command_warn(s->common.quiet, w->warning);
 
   const char **names = pz_alloc(call, w->n_layers + 1, sizeof *names);
-  pz_defer(call, finish_progress, &j->progress);
+  pz_defer(call, finish_progress, &job->progress);
   for (uint32_t i = 0; i < w->n_layers; i++) {
     names[i] = w->layers[i].name;
-    if (is_chosen(s->layers, names[i])) j->progress.total += 2;
+    if (is_chosen(s->layers, names[i])) job->progress.total += 2;
   }
   check_layers(call, s->layers, w->model, names);
   for (uint32_t i = 0; i < w->n_layers; i++) {
     if (!is_chosen(s->layers, names[i])) continue;
-    schedule_layer(call, j, cost, &w->layers[i], PZ_FORWARD);
-    schedule_layer(call, j, cost, &w->layers[i], PZ_BACKWARD);
+    schedule_layer(call, job, cost, &w->layers[i], PZ_FORWARD);
+    schedule_layer(call, job, cost, &w->layers[i], PZ_BACKWARD);
   }
-  pz_progress_update(&j->progress, j->list.n, NULL);
-  pz_close(call, &j->progress);
-  j->model = w->model;
-  j->workload = w;
-  j->chip = pz_cost_chip(cost)->name;
-  report_schedules(call, j);
+  pz_progress_update(&job->progress, job->list.n, NULL);
+  pz_close(call, &job->progress);
+  job->model = w->model;
+  job->workload = w;
+  job->chip = pz_cost_chip(cost)->name;
+  report_schedules(call, job);
 }
 
 /* ---- a training plan ------------------------------------------------------------------------ */
 
 /* All passes of the plan are solved at once; the list contains those of the chosen layers. */
-static void schedule_plan(struct pz_call *call, struct schedule_job *j) {
-  const struct settings *s = j->s;
+static void schedule_plan(struct pz_call *call, struct schedule_job *job) {
+  const struct settings *s = job->s;
   struct pz_run_plan_options o = pz_run_plan_options_default();
   struct pz_plan_schedules *p = NULL;
   const char *name;
@@ -322,14 +324,14 @@ static void schedule_plan(struct pz_call *call, struct schedule_job *j) {
     pz_raise(call, PZ_BAD_INPUT,
              "%s has a config of its own; accepted: a model by its name or path", name);
   const struct pz_machine *machine = pz_machine_of(call, &s->machine, name, s->common.quiet, r);
-  j->progress.total = 1;
-  pz_progress_update(&j->progress, 0, name);
-  pz_defer(call, finish_progress, &j->progress);
+  job->progress.total = 1;
+  pz_progress_update(&job->progress, 0, name);
+  pz_defer(call, finish_progress, &job->progress);
   pz_must(call, pz_training_schedule(r->model, &machine->chip, pz_machine_net(machine), &r->plan,
-                                     &j->how, &p, pz_call_error(call)));
-  pz_close(call, &j->progress);
+                                     &job->how, &p, pz_call_error(call)));
+  pz_close(call, &job->progress);
   pz_defer(call, pz_free_plan_schedules, p);
-  j->passes = p;
+  job->passes = p;
 
   const char **names = pz_alloc(call, p->n + 1, sizeof *names);
   uint32_t n_names = 0;
@@ -337,13 +339,13 @@ static void schedule_plan(struct pz_call *call, struct schedule_job *j) {
     const struct pz_layer_schedule *pass = &p->list[i];
     bool first_of_layer = !n_names || strcmp(pass->layer, names[n_names - 1]) != 0;
     if (first_of_layer) names[n_names++] = pass->layer;
-    if (is_chosen(s->layers, pass->layer)) pz_append(call, &j->list, &pass);
+    if (is_chosen(s->layers, pass->layer)) pz_append(call, &job->list, &pass);
   }
   check_layers(call, s->layers, r->model, names);
-  j->model = r->model;
-  j->chip = machine->chip.name;
-  j->cluster = pz_machine_net_name(machine);
-  report_schedules(call, j);
+  job->model = r->model;
+  job->chip = machine->chip.name;
+  job->cluster = pz_machine_net_name(machine);
+  report_schedules(call, job);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
@@ -358,7 +360,7 @@ static const char *find_misuse(struct pz_call *call, const struct settings *s,
       pz_command_changed(&pz_cmd_schedule, s->instance ? AT(machine) : AT(model), s, none);
   if (n_args + (s->instance != NULL) + (s->plan != NULL) != 1)
     return "expected either a MODEL, --plan FILE.json or --instance FILE.json";
-  if (s->trace && (pz_file_same(s->trace, input) || pz_machine_reads(&s->machine, s->trace)))
+  if (pz_machine_overwrites(&s->machine, input, s->trace))
     return "--trace would overwrite the input file";
   bool ilp = s->solver == PZ_SOLVER_ILP;
   if ((ilp && s->steps > 0) || (!ilp && s->seconds > 0))
@@ -377,21 +379,6 @@ static const char *find_misuse(struct pz_call *call, const struct settings *s,
   return NULL;
 }
 
-/* A choice that was not given is the first one. */
-static struct pz_schedule_options solve_options(const struct settings *s) {
-  struct pz_schedule_options o = pz_schedule_options_default();
-  o.steps = s->plan ? PZ_PASS_STEPS : PZ_SCHEDULE_STEPS;
-  if (s->steps) o.steps = s->steps;
-  if (s->model.modes != NOT_GIVEN) o.modes = (enum pz_mode_set)s->model.modes;
-  if (s->exclusive != NOT_GIVEN) o.exclusive = (enum pz_exclusive)s->exclusive;
-  o.solver = (enum pz_solver)s->solver;
-  o.seconds = s->seconds;
-  o.disable = s->disable;
-  o.lp = s->lp;
-  o.views = true;
-  return o;
-}
-
 static void schedule(struct pz_call *call, struct pz_invocation *in) {
   struct settings none = defaults;
   none.exclusive = none.model.modes = NOT_GIVEN;
@@ -399,21 +386,32 @@ static void schedule(struct pz_call *call, struct pz_invocation *in) {
   if (!pz_command_options(call, in, &s)) return;
   const char *misuse = find_misuse(call, &s, &none, in->n_args, in->args[0]);
   if (misuse) pz_command_refuse(call, in, misuse);
-  struct schedule_job *j = pz_alloc(call, 1, sizeof *j);
-  j->s = &s;
-  j->how = solve_options(&s);
-  pz_vec_init(&j->list, call->arena, sizeof(struct pz_layer_schedule *));
-  pz_vec_init(&j->seconds, call->arena, sizeof(double));
-  pz_progress_start(&j->progress, stderr,
+  struct schedule_job *job = pz_alloc(call, 1, sizeof *job);
+  job->s = &s;
+  /* A choice that was not given keeps its default. */
+  struct pz_schedule_options *how = &job->how;
+  *how = pz_schedule_options_default();
+  how->steps = s.plan ? PZ_PASS_STEPS : PZ_SCHEDULE_STEPS;
+  if (s.steps) how->steps = s.steps;
+  if (s.model.modes != NOT_GIVEN) how->modes = (enum pz_mode_set)s.model.modes;
+  if (s.exclusive != NOT_GIVEN) how->exclusive = (enum pz_exclusive)s.exclusive;
+  how->solver = (enum pz_solver)s.solver;
+  how->seconds = s.seconds;
+  how->disable = s.disable;
+  how->lp = s.lp;
+  how->views = true;
+  pz_vec_init(&job->list, call->arena, sizeof(struct pz_layer_schedule *));
+  pz_vec_init(&job->seconds, call->arena, sizeof(double));
+  pz_progress_start(&job->progress, stderr,
                     s.common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
                     "problems", 0);
   if (s.trace) pz_file_require_output(call, s.trace, NULL, 0);
   if (s.instance)
-    schedule_instance(call, j);
+    schedule_instance(call, job);
   else if (s.plan)
-    schedule_plan(call, j);
+    schedule_plan(call, job);
   else
-    schedule_model(call, j, in->args[0]);
+    schedule_model(call, job, in->args[0]);
 }
 
 const struct pz_command pz_cmd_schedule = {

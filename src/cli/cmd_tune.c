@@ -53,12 +53,12 @@ struct tuned_run {
 
 /* ---- the run and its prediction ------------------------------------------------------------- */
 
-static void print_run(struct pz_call *call, const struct tuned_run *x) {
+static void print_run(struct pz_call *call, const struct tuned_run *tuned) {
   static const char *const heads[] = {"run", "value", "from", NULL};
   struct pz_table t;
   pz_table_init(&t, call->arena, heads);
-  for (uint32_t i = 0; i < x->t->n_fields; i++) {
-    const struct pz_field_origin *f = &x->t->fields[i];
+  for (uint32_t i = 0; i < tuned->t->n_fields; i++) {
+    const struct pz_field_origin *f = &tuned->t->fields[i];
     if (!f->shown) continue;
     pz_table_cell(&t, "%s", f->name);
     pz_table_cell(&t, "%s", f->value);
@@ -67,10 +67,36 @@ static void print_run(struct pz_call *call, const struct tuned_run *x) {
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-static void print_parts(struct pz_call *call, const struct pz_prediction *p) {
+/* All times are corrected by a measured step.  The expected error, which comes from other runs, is then not shown. */
+static void print_accuracy(const struct tuned_run *tuned) {
+  double measured_s = tuned->measured_s, predicted_s = tuned->t->uncorrected_s;
+  if (!(measured_s > 0)) {
+    pz_predict_print_expected(&tuned->t->own.expected, tuned->t->own.p.step_s);
+    return;
+  }
+  bool too_long = predicted_s > measured_s;
+  double error = too_long ? predicted_s / measured_s - 1 : 1 - predicted_s / measured_s;
+  printf("measured: %.4g s per step, where %.4g s are predicted, %.1f%% too %s; all times here "
+         "are corrected by it\n",
+         measured_s, predicted_s, 100 * error, too_long ? "long" : "short");
+}
+
+static void print_prediction(struct pz_call *call, const struct tuned_run *tuned) {
   static const char *const heads[] = {"part of the step", ">seconds", ">share", NULL};
+  const struct pz_training_run *own = &tuned->t->own;
+  const struct pz_prediction *p = &own->p;
   const struct pz_part_info *part;
   struct pz_table t;
+  printf("\n%s: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
+         tuned->measured_s > 0 ? "corrected" : "predicted", p->step_s, 100 * p->mfu,
+         100 * p->mfu_conventional, p->tokens_per_s_per_device);
+  print_accuracy(tuned);
+  printf("memory: %s, ", tuned->t->fits ? "fits" : "does not fit");
+  pz_predict_print_reserved(own);
+  if (p->host_bytes > 0)
+    printf("on the host: %.1f of %.1f GB usable for each device\n", p->host_bytes / 1e9,
+           p->usable_host_bytes / 1e9);
+  putchar('\n');
   pz_table_init(&t, call->arena, heads);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
     double part_s = pz_time_part(&p->parts, part);
@@ -83,49 +109,19 @@ static void print_parts(struct pz_call *call, const struct pz_prediction *p) {
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-/* All times are corrected by a measured step.  The expected error, which comes from other runs, is then not shown. */
-static void print_accuracy(const struct tuned_run *x) {
-  double measured_s = x->measured_s, predicted_s = x->t->uncorrected_s;
-  if (!(measured_s > 0)) {
-    pz_predict_print_expected(&x->t->own.expected, x->t->own.p.step_s);
-    return;
-  }
-  bool too_long = predicted_s > measured_s;
-  double error = too_long ? predicted_s / measured_s - 1 : 1 - predicted_s / measured_s;
-  printf("measured: %.4g s per step, where %.4g s are predicted, %.1f%% too %s; all times here "
-         "are corrected by it\n",
-         measured_s, predicted_s, 100 * error, too_long ? "long" : "short");
-}
-
-static void print_prediction(struct pz_call *call, const struct tuned_run *x) {
-  const struct pz_training_run *own = &x->t->own;
-  const struct pz_prediction *p = &own->p;
-  printf("\n%s: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
-         x->measured_s > 0 ? "corrected" : "predicted", p->step_s, 100 * p->mfu,
-         100 * p->mfu_conventional, p->tokens_per_s_per_device);
-  print_accuracy(x);
-  printf("memory: %s, ", x->t->fits ? "fits" : "does not fit");
-  pz_predict_print_reserved(own);
-  if (p->host_bytes > 0)
-    printf("on the host: %.1f of %.1f GB usable for each device\n", p->host_bytes / 1e9,
-           p->usable_host_bytes / 1e9);
-  putchar('\n');
-  print_parts(call, p);
-}
-
 /* ---- other plans ---------------------------------------------------------------------------- */
 
 /* Returns the arguments to change: those of Megatron-LM if the run was read from them, otherwise options of phaze. */
-static const char *change_text(const struct tuned_run *x, const struct pz_plan_change *c) {
-  return x->run->megatron ? c->megatron : c->options;
+static const char *change_text(const struct tuned_run *tuned, const struct pz_plan_change *c) {
+  return tuned->run->megatron ? c->megatron : c->options;
 }
 
-static void print_best(const struct tuned_run *x, const char *title,
+static void print_best(const struct tuned_run *tuned, const char *title,
                        const struct pz_plan_change *c) {
-  const char *text = change_text(x, c);
+  const char *text = change_text(tuned, c);
   char line[PZ_PLAN_LINE_MOST];
-  if (x->t->fits && c->gain <= 0) {
-    bool faster_change = x->t->n_changes && x->t->changes[0].gain > 0;
+  if (tuned->t->fits && c->gain <= 0) {
+    bool faster_change = tuned->t->n_changes && tuned->t->changes[0].gain > 0;
     printf("\n%s: none %sis faster than the run\n", title,
            faster_change ? "of those searched, which fill whole nodes, " : "");
     return;
@@ -136,8 +132,8 @@ static void print_best(const struct tuned_run *x, const char *title,
   printf("\n  %s\n", *text ? text : "no change");
 }
 
-static void print_best_plans(const struct tuned_run *x) {
-  const struct pz_plan_tuning *t = x->t;
+static void print_best_plans(const struct tuned_run *tuned) {
+  const struct pz_plan_tuning *t = tuned->t;
   const struct pz_plan_certificate *c = &t->certificate;
   if (t->why)
     printf("\nbest plan for the same devices and batch: %s\n", t->why);
@@ -146,10 +142,10 @@ static void print_best_plans(const struct tuned_run *x) {
            "%.1f GB\n",
            t->least_bytes / 1e9);
   else
-    print_best(x, "best plan for the same devices and batch", &t->best);
+    print_best(tuned, "best plan for the same devices and batch", &t->best);
   bool overlapped =
       t->has_overlapped && (!t->has_best || t->overlapped.p.step_s < t->best.p.step_s * 0.999);
-  if (overlapped) print_best(x, "best plan with every overlap turned on", &t->overlapped);
+  if (overlapped) print_best(tuned, "best plan with every overlap turned on", &t->overlapped);
   if (t->why) return;
   if (t->has_overlapped && !overlapped) printf("  other overlaps make it no faster\n");
   printf("  of %" PRIu64 " plans: %" PRIu64 " simulated, %" PRIu64 " excluded by a bound, %" PRIu64
@@ -159,18 +155,18 @@ static void print_best_plans(const struct tuned_run *x) {
   putchar('\n');
 }
 
-static void print_changes(struct pz_call *call, const struct tuned_run *x) {
+static void print_changes(struct pz_call *call, const struct tuned_run *tuned) {
   static const char *const heads[] = {"single change", ">s per step", ">time", ">GB", NULL};
   struct pz_table t;
-  if (!x->t->n_changes) {
+  if (!tuned->t->n_changes) {
     printf("\nno single change that fits in memory %s (%u tried)\n",
-           x->t->fits ? "is faster" : "was found", x->t->n_tried);
+           tuned->t->fits ? "is faster" : "was found", tuned->t->n_tried);
     return;
   }
   pz_table_init(&t, call->arena, heads);
-  for (uint32_t i = 0; i < x->t->n_changes && i < MOST_CHANGES; i++) {
-    const struct pz_plan_change *c = &x->t->changes[i];
-    pz_table_cell(&t, "%s", change_text(x, c));
+  for (uint32_t i = 0; i < tuned->t->n_changes && i < MOST_CHANGES; i++) {
+    const struct pz_plan_change *c = &tuned->t->changes[i];
+    pz_table_cell(&t, "%s", change_text(tuned, c));
     pz_table_cell(&t, "%.4g", c->p.step_s);
     pz_table_cell(&t, "%+.1f%%", -100 * c->gain);
     pz_table_cell(&t, "%.1f", c->p.peak_bytes / 1e9);
@@ -179,11 +175,11 @@ static void print_changes(struct pz_call *call, const struct tuned_run *x) {
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-static void print_answer(struct pz_call *call, const struct tuned_run *x) {
-  print_run(call, x);
-  print_prediction(call, x);
-  print_best_plans(x);
-  print_changes(call, x);
+static void print_answer(struct pz_call *call, const struct tuned_run *tuned) {
+  print_run(call, tuned);
+  print_prediction(call, tuned);
+  print_best_plans(tuned);
+  print_changes(call, tuned);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -195,9 +191,9 @@ static json_t *texts_json(const char *const *list, uint32_t n) {
 }
 
 /* Adds the run with another plan to a JSON object, in the format of a plan file. */
-static void add_run(struct pz_call *call, json_t *out, const char *key, const struct tuned_run *x,
-                    const struct pz_plan *plan) {
-  struct pz_run_plan run = *x->run;
+static void add_run(struct pz_call *call, json_t *out, const char *key,
+                    const struct tuned_run *tuned, const struct pz_plan *plan) {
+  struct pz_run_plan run = *tuned->run;
   char *text = NULL;
   run.plan = *plan;
   pz_must(call, pz_run_plan_text(&run, &text, pz_call_error(call)));
@@ -206,7 +202,7 @@ static void add_run(struct pz_call *call, json_t *out, const char *key, const st
 }
 
 /* Returns a change of the plan as JSON, or null if there is none.  The value belongs to the call. */
-static json_t *change_json(struct pz_call *call, const struct tuned_run *x,
+static json_t *change_json(struct pz_call *call, const struct tuned_run *tuned,
                            const struct pz_plan_change *c) {
   if (!c) return json_null();
   json_t *j = pz_json_built(call, json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:f}", "field",
@@ -214,29 +210,30 @@ static json_t *change_json(struct pz_call *call, const struct tuned_run *x,
                                             "megatron", c->megatron, "step_s", c->p.step_s, "gain",
                                             c->gain, "mfu", c->p.mfu, "mfu_conventional",
                                             c->p.mfu_conventional, "peak_bytes", c->p.peak_bytes));
-  add_run(call, j, "plan", x, &c->plan);
+  add_run(call, j, "plan", tuned, &c->plan);
   return j;
 }
 
-static void print_answer_json(struct pz_call *call, const struct tuned_run *x) {
-  const struct pz_plan_tuning *t = x->t;
+static void print_answer_json(struct pz_call *call, const struct tuned_run *tuned) {
+  const struct pz_plan_tuning *t = tuned->t;
   const struct pz_plan_certificate *c = &t->certificate;
   json_t *j = pz_json_built(call, json_object());
-  add_run(call, j, "run", x, &t->own.plan);
+  add_run(call, j, "run", tuned, &t->own.plan);
   json_t *from = json_object();
   for (uint32_t i = 0; i < t->n_fields; i++)
     json_object_set_new(from, t->fields[i].name, json_string(t->fields[i].from));
   json_object_set_new(j, "from", from);
-  json_object_set_new(j, "ignored", texts_json(x->run->ignored, x->run->n_ignored));
-  json_object_set_new(j, "notes", texts_json(x->run->notes, x->run->n_notes));
+  json_object_set_new(j, "ignored", texts_json(tuned->run->ignored, tuned->run->n_ignored));
+  json_object_set_new(j, "notes", texts_json(tuned->run->notes, tuned->run->n_notes));
   json_object_set_new(j, "prediction", pz_training_run_json(&t->own));
   json_t *measured = json_null();
-  if (x->measured_s > 0)
-    measured = json_pack("{s:f,s:f,s:f}", "step_s", x->measured_s, "predicted_s", t->uncorrected_s,
-                         "error", t->uncorrected_s / x->measured_s - 1);
+  if (tuned->measured_s > 0)
+    measured = json_pack("{s:f,s:f,s:f}", "step_s", tuned->measured_s, "predicted_s",
+                         t->uncorrected_s, "error", t->uncorrected_s / tuned->measured_s - 1);
   json_object_set_new(j, "measured", measured);
-  json_object_set(j, "best", change_json(call, x, t->has_best ? &t->best : NULL));
-  json_object_set(j, "overlapped", change_json(call, x, t->has_overlapped ? &t->overlapped : NULL));
+  json_object_set(j, "best", change_json(call, tuned, t->has_best ? &t->best : NULL));
+  json_object_set(j, "overlapped",
+                  change_json(call, tuned, t->has_overlapped ? &t->overlapped : NULL));
   json_object_set_new(j, "certificate",
                       json_pack("{s:I,s:I,s:I,s:f}", "plans", (json_int_t)c->plans, "solved",
                                 (json_int_t)c->solved, "excluded",
@@ -244,7 +241,7 @@ static void print_answer_json(struct pz_call *call, const struct tuned_run *x) {
   if (t->stopped) json_object_set_new(j, "stopped", json_true());
   json_t *changes = pz_json_built(call, json_array());
   for (uint32_t i = 0; i < t->n_changes && i < MOST_CHANGES; i++)
-    json_array_append(changes, change_json(call, x, &t->changes[i]));
+    json_array_append(changes, change_json(call, tuned, &t->changes[i]));
   json_object_set(j, "changes", changes);
   pz_command_print_json(call, json_incref(j));
 }
@@ -267,31 +264,28 @@ void pz_tune_warn(bool quiet, const struct pz_run_plan *r) {
   pz_command_warn(quiet, line);
 }
 
-/* Fills x->t.  The message of every error about the run contains the name of its file. */
-static void tune_run(struct pz_call *call, struct tuned_run *x) {
+/* Fills tuned->t.  The message of every error about the run contains the name of its file. */
+static void tune_run(struct pz_call *call, struct tuned_run *tuned) {
   struct pz_tune_options o = pz_tune_options_default();
   struct pz_progress progress;
   struct pz_error why = {0};
   struct pz_plan_tuning *tuning = NULL;
-  o.threads = (unsigned)x->s->threads;
-  o.measured_s = x->measured_s;
-  o.seconds = x->s->seconds;
+  o.threads = (unsigned)tuned->s->threads;
+  o.measured_s = tuned->measured_s;
+  o.seconds = tuned->s->seconds;
   o.progress = pz_command_progress;
   o.ctx = &progress;
-  pz_command_progress_start(&progress, x->s->common.quiet, false);
-  enum pz_status status =
-      pz_plan_tune(x->run, &x->machine->chip, pz_machine_net(x->machine), &o, &tuning, &why);
-  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
-  if (about_input && !strstr(why.message, x->name))
-    pz_raise(call, status, "%s: %s", x->name, why.message);
-  if (status != PZ_OK) pz_raise_again(call, &why);
+  pz_command_progress_start(&progress, tuned->s->common.quiet, false);
+  enum pz_status status = pz_plan_tune(tuned->run, &tuned->machine->chip,
+                                       pz_machine_net(tuned->machine), &o, &tuning, &why);
+  if (status != PZ_OK) pz_command_raise_about(call, tuned->name, &why);
   pz_defer(call, pz_free_plan_tuning, tuning);
-  x->t = tuning;
+  tuned->t = tuning;
 }
 
 static void tune(struct pz_call *call, struct pz_invocation *in) {
   SETTINGS s = defaults;
-  struct tuned_run x = {.s = &s};
+  struct tuned_run tuned = {.s = &s};
   if (!pz_command_options(call, in, &s)) return;
   const atomic_bool *stop = pz_command_listen();
   struct pz_run_plan_options o = pz_run_plan_options_default();
@@ -299,17 +293,17 @@ static void tune(struct pz_call *call, struct pz_invocation *in) {
   o.devices = s.devices;
   o.set = s.set;
   o.ignore = s.ignore;
-  x.run = pz_machine_read_run(call, in->args[0], &o, &x.name);
-  x.measured_s = s.measured_s > 0 ? s.measured_s : x.run->measured_s;
-  pz_tune_warn(s.common.quiet, x.run);
-  x.machine = pz_machine_of(call, &s.machine, x.name, s.common.quiet, x.run);
-  tune_run(call, &x);
-  const struct pz_plan_tuning *t = x.t;
+  tuned.run = pz_machine_read_run(call, in->args[0], &o, &tuned.name);
+  tuned.measured_s = s.measured_s > 0 ? s.measured_s : tuned.run->measured_s;
+  pz_tune_warn(s.common.quiet, tuned.run);
+  tuned.machine = pz_machine_of(call, &s.machine, tuned.name, s.common.quiet, tuned.run);
+  tune_run(call, &tuned);
+  const struct pz_plan_tuning *t = tuned.t;
   if (t->own.refusal[0]) pz_command_warn(s.common.quiet, t->own.refusal);
   if (s.common.json)
-    print_answer_json(call, &x);
+    print_answer_json(call, &tuned);
   else
-    print_answer(call, &x);
+    print_answer(call, &tuned);
   bool any_fits = t->fits || t->has_best || t->n_changes;
   if (!any_fits)
     pz_raise(call, PZ_NO_ANSWER,

@@ -47,8 +47,7 @@ bool pz_command_options(struct pz_call *call, struct pz_invocation *in, void *se
   const struct pz_command *c = in->command;
   const struct pz_common *common = settings;
   in->bad_option = true;
-  pz_must(call, pz_options_parse(&c->table, settings, in->argc, in->argv, &in->n_args,
-                                 pz_call_error(call)));
+  in->n_args = pz_options_read(call, &c->table, settings, in->argc, in->argv);
   in->bad_option = false;
   in->args = in->argv + 1;
   if (common->verbose) pz_ranks_verbose();
@@ -77,6 +76,15 @@ void pz_command_print_json(struct pz_call *call, json_t *value) {
 void pz_command_save_text(struct pz_call *call, const char *path, char *text) {
   pz_defer(call, pz_free_text, text);
   pz_file_save(call, path, text, strlen(text));
+}
+
+_Noreturn void pz_command_raise_about(struct pz_call *call, const char *input,
+                                      const struct pz_error *why) {
+  enum pz_status status = why->status;
+  bool about_input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
+  if (about_input && !strstr(why->message, input))
+    pz_raise(call, status, "%s: %s", input, why->message);
+  pz_raise_again(call, why);
 }
 
 const struct pz_option *pz_command_changed(const struct pz_command *c, size_t from, const void *a,
@@ -177,16 +185,6 @@ static void print_roff(const char *s, FILE *out) {
   if (!filled) fputs(".fi\n", out);
 }
 
-static void print_man_section(const struct pz_command *c, FILE *out) {
-  fprintf(out, ".SH PHAZE %s\n.B phaze %s\n", c->name, c->name);
-  print_roff(c->synopsis, out);
-  fprintf(out, "\n.PP\n");
-  print_roff(c->summary, out);
-  fprintf(out, ".\n.PP\n");
-  print_roff(c->detail, out);
-  pz_options_man(&c->table, c->defaults, out);
-}
-
 void pz_command_man(FILE *out) {
   fprintf(out,
           ".TH PHAZE 1 \"\" \"phaze %s\" \"User commands\"\n.SH NAME\nphaze \\- find the best "
@@ -204,7 +202,16 @@ void pz_command_man(FILE *out) {
                "and tensor parallelism), and searches a design space for the best chip.  Each "
                "part has a subcommand; doc/ explains the models and algorithms.\n.PP\nResults "
                "go to stdout, warnings and progress to stderr.\n");
-  for (size_t i = 0; pz_command_at(i); i++) print_man_section(pz_command_at(i), out);
+  for (size_t i = 0; pz_command_at(i); i++) {
+    const struct pz_command *c = pz_command_at(i);
+    fprintf(out, ".SH PHAZE %s\n.B phaze %s\n", c->name, c->name);
+    print_roff(c->synopsis, out);
+    fprintf(out, "\n.PP\n");
+    print_roff(c->summary, out);
+    fprintf(out, ".\n.PP\n");
+    print_roff(c->detail, out);
+    pz_options_man(&c->table, c->defaults, out);
+  }
   fprintf(out, ".SH OTHER OPTIONS\n.TP\n.B phaze \\-\\-version\nPrint the version.\n.TP\n.B phaze "
                "\\-\\-completion bash\nPrint the bash completion script, to be sourced.\n.TP\n.B "
                "phaze \\-\\-man\nPrint this page in roff format.\n");

@@ -60,6 +60,11 @@ bool pz_command_options(struct pz_call *call, struct pz_invocation *in, void *se
 /* Raises PZ_BAD_USE because of the arguments: the message is followed by the synopsis. */
 _Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *in, const char *what);
 
+/* Raises an error that an inner border has caught.  If it is about the input and its message does not contain the name of
+ * the input, the name is put before the message. */
+_Noreturn void pz_command_raise_about(struct pz_call *call, const char *input,
+                                      const struct pz_error *why);
+
 /* Prints a JSON value to stdout.  The reference passes to the call. */
 void pz_command_print_json(struct pz_call *call, json_t *value);
 

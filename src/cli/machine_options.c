@@ -64,6 +64,11 @@ bool pz_machine_reads(const struct pz_machine_options *o, const char *path) {
          (cluster_file && pz_file_same(o->cluster, path));
 }
 
+bool pz_machine_overwrites(const struct pz_machine_options *o, const char *input,
+                           const char *path) {
+  return path && (pz_file_same(path, input) || pz_machine_reads(o, path));
+}
+
 void pz_machine_files_json(const struct pz_machine_options *o, json_t *j) {
   if (o->chip && pz_file_named(o->chip)) json_object_set_new(j, "chip_file", json_string(o->chip));
   if (o->cluster && pz_file_named(o->cluster))

@@ -76,6 +76,9 @@ bool pz_machine_is_plan(const char *path);
 /* Returns whether a path is the file of the chip or of the cluster. */
 bool pz_machine_reads(const struct pz_machine_options *o, const char *path);
 
+/* Returns whether an output to `path` (NULL: none) would overwrite the input or a file of the machine. */
+bool pz_machine_overwrites(const struct pz_machine_options *o, const char *input, const char *path);
+
 /* Adds the paths of the files of chip and cluster to a JSON object.  Readers of plans use them instead of the names. */
 void pz_machine_files_json(const struct pz_machine_options *o, json_t *j);
 

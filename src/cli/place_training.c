@@ -28,9 +28,9 @@ static const double TIE = 0.01, COUNTED_TIE = 0.001;
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-static void check_combination(struct pz_call *call, const struct pz_place_job *j) {
-  const struct pz_place_settings *s = j->s;
-  const struct pz_place_training_settings *t = j->t;
+static void check_combination(struct pz_call *call, const struct pz_place_job *job) {
+  const struct pz_place_settings *s = job->s;
+  const struct pz_place_training_settings *t = job->training;
   const char *several = NULL, *wrong = NULL;
   if (s->batch && t->batch_per_device)
     wrong = "--batch and --batch-per-device; accepted: one of them";
@@ -41,7 +41,7 @@ static void check_combination(struct pz_call *call, const struct pz_place_job *j
   else if (s->emit && (t->tokens || t->top > 1 || s->trace || t->report || t->compare))
     wrong = "--emit cannot be combined with --tokens, --top, --trace, --report or --compare";
   if (wrong) pz_raise(call, PZ_BAD_USE, "%s", wrong);
-  if (j->devices.n == 1) return;
+  if (job->devices.n == 1) return;
   if (s->emit)
     several = "emit";
   else if (s->trace)
@@ -55,9 +55,8 @@ static void check_combination(struct pz_call *call, const struct pz_place_job *j
 
 /* Fixes a degree that is otherwise searched.  `text` is a list in other semantics; NULL and auto leave it open. */
 static void read_degree(struct pz_call *call, const char *text, const char *name, int64_t *degree) {
-  struct pz_choices list;
   if (!text || strcmp(text, "auto") == 0) return;
-  pz_must(call, pz_choices_parse(text, name, 1 << 20, &list, pz_call_error(call)));
+  const struct pz_choices list = pz_choices_read(call, text, name, 1 << 20);
   if (list.n > 1)
     pz_raise(call, PZ_BAD_USE,
              "--%s %s with --semantics training; accepted: one number, or auto (all are searched)",
@@ -65,10 +64,10 @@ static void read_degree(struct pz_call *call, const char *text, const char *name
   *degree = list.v[0];
 }
 
-static void read_options(struct pz_call *call, struct pz_place_job *j,
+static void read_options(struct pz_call *call, struct pz_place_job *job,
                          struct pz_progress *progress) {
-  const struct pz_place_settings *s = j->s;
-  const struct pz_place_training_settings *t = j->t;
+  const struct pz_place_settings *s = job->s;
+  const struct pz_place_training_settings *t = job->training;
   struct pz_training_place_options o = pz_training_place_options_default();
   o.plan = t->plan;
   o.objective = t->objective;
@@ -83,7 +82,7 @@ static void read_options(struct pz_call *call, struct pz_place_job *j,
   o.events = s->trace != NULL;
   o.plan.seq = s->seq;
   o.plan.batch = s->batch ? s->batch : DEFAULT_BATCH;
-  o.plan.devices = j->devices.v[0];
+  o.plan.devices = job->devices.v[0];
   o.plan.recompute = s->recompute;
   read_degree(call, s->tp, "tp", &o.plan.tp);
   read_degree(call, s->mbs, "mbs", &o.plan.mbs);
@@ -101,14 +100,14 @@ static void read_options(struct pz_call *call, struct pz_place_job *j,
     o.deadline_s = pz_parse_deadline(call, t->deadline);
   }
   o.pinned = pz_plan_given(&o.plan) & pz_plan_searched();
-  j->options = o;
+  job->options = o;
 }
 
 /* Raises PZ_NO_ANSWER unless a script can be written: only for GPUs and models whose shape a framework can be told. */
-static void check_emit(struct pz_call *call, const struct pz_place_job *j) {
+static void check_emit(struct pz_call *call, const struct pz_place_job *job) {
   struct pz_error why = {0};
   enum pz_status status =
-      pz_launch_check(j->model, &j->machine->chip, j->options.plan.framework, &why);
+      pz_launch_check(job->model, &job->machine->chip, job->options.plan.framework, &why);
   if (status == PZ_BAD_USE) pz_raise(call, PZ_NO_ANSWER, "%s", why.message);
   if (status != PZ_OK) pz_raise(call, status, "%s", why.message);
 }
@@ -116,10 +115,10 @@ static void check_emit(struct pz_call *call, const struct pz_place_job *j) {
 /* ---- the cost of a run ---------------------------------------------------------------------- */
 
 /* Returns the cost of a run over the tokens of --tokens with a plan. */
-static struct pz_run_cost cost_of_run(struct pz_call *call, const struct pz_place_job *j,
+static struct pz_run_cost cost_of_run(struct pz_call *call, const struct pz_place_job *job,
                                       const struct pz_training_run *run) {
-  struct pz_predicted x = {.s = &j->priced, .machine = j->machine, .run = run};
-  return pz_predict_cost(call, &x);
+  struct pz_predicted priced = {.s = &job->priced, .machine = job->machine, .run = run};
+  return pz_predict_cost(call, &priced);
 }
 
 /* ---- the user's own plan -------------------------------------------------------------------- */
@@ -145,9 +144,7 @@ struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place
   struct pz_run_plan_options o = pz_run_plan_options_default();
   struct pz_choices devices = {.n = 0};
   const char *name;
-  if (devices_given)
-    pz_must(call,
-            pz_choices_parse(s->devices_text, "devices", 1 << 24, &devices, pz_call_error(call)));
+  if (devices_given) devices = pz_choices_read(call, s->devices_text, "devices", 1 << 24);
   if (devices.n > 1)
     pz_raise(call, PZ_BAD_USE, "--compare with several --devices; accepted: one number of devices");
   if (devices.n == 1) o.devices = devices.v[0];
@@ -167,13 +164,13 @@ struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place
   return r;
 }
 
-static void compare_plans(struct pz_call *call, struct pz_place_job *j,
+static void compare_plans(struct pz_call *call, struct pz_place_job *job,
                           const struct pz_training_run *best) {
-  static const double SAME_MODEL =
-      0.02; /* difference in parameters: vocabularies are padded differently */
-  const char *file = j->t->compare;
-  const struct pz_cluster *net = pz_machine_net(j->machine);
-  struct pz_run_plan theirs = *j->compared, ours = *j->compared;
+  /* Vocabularies are padded differently, so that the numbers of parameters of one model differ by up to this ratio. */
+  static const double SAME_MODEL = 0.02;
+  const char *file = job->training->compare;
+  const struct pz_cluster *net = pz_machine_net(job->machine);
+  struct pz_run_plan theirs = *job->compared, ours = *job->compared;
   struct pz_plan_diff *diff = NULL;
   struct pz_error why = {0};
   /* Both sides train the model of the file, with the batch and sequence length of the question; the number of devices was
@@ -181,24 +178,24 @@ static void compare_plans(struct pz_call *call, struct pz_place_job *j,
   theirs.plan.batch = best->plan.batch;
   theirs.plan.seq = best->plan.seq;
   ours.plan = best->plan;
-  struct pz_diff_side a = {sizeof a, &theirs, &j->machine->chip, net};
-  struct pz_diff_side b = {sizeof b, &ours, &j->machine->chip, net};
+  struct pz_diff_side a = {sizeof a, &theirs, &job->machine->chip, net};
+  struct pz_diff_side b = {sizeof b, &ours, &job->machine->chip, net};
   enum pz_status status = pz_plan_diff(&a, &b, &diff, &why);
   if (status != PZ_OK) pz_raise(call, status, "%s: %s", file, why.message);
   pz_defer(call, pz_free_plan_diff, diff);
-  if (diff->a.refusal[0]) pz_command_warn(j->s->quiet, diff->a.refusal);
+  if (diff->a.refusal[0]) pz_command_warn(job->s->quiet, diff->a.refusal);
   bool same_model = fabs(diff->b.p.params / best->p.params - 1) < SAME_MODEL;
   if (!same_model)
     pz_raise(call, PZ_BAD_USE,
              "%s trains a model of %.4g billion parameters, but %s has %.4g billion; accepted: "
              "a plan of the same model",
-             file, diff->b.p.params / 1e9, j->model, best->p.params / 1e9);
-  j->diff = diff;
+             file, diff->b.p.params / 1e9, job->model, best->p.params / 1e9);
+  job->diff = diff;
 }
 
-static void print_compared(struct pz_call *call, const struct pz_place_job *j) {
-  const struct pz_plan_diff *d = j->diff;
-  const struct pz_place_training_settings *t = j->t;
+static void print_compared(struct pz_call *call, const struct pz_place_job *job) {
+  const struct pz_plan_diff *d = job->diff;
+  const struct pz_place_training_settings *t = job->training;
   char text[800], ours[32], theirs[32];
   printf("\nyour plan (%s): %.4g s per step, MFU %.1f%%, %.1f GB%s\n",
          pz_text_plain(pz_text_copy(text, sizeof text, t->compare)), d->a.p.step_s,
@@ -214,32 +211,32 @@ static void print_compared(struct pz_call *call, const struct pz_place_job *j) {
            pz_text_plain(pz_text_copy(text, sizeof text, d->path[i].change)));
   putchar('\n');
   if (!t->tokens) return;
-  const struct pz_run_cost own = cost_of_run(call, j, &d->a);
+  const struct pz_run_cost own = cost_of_run(call, job, &d->a);
   printf("over %s tokens: %s instead of %s days", t->tokens,
-         pz_text_number(ours, sizeof ours, j->cost.seconds / 86400),
+         pz_text_number(ours, sizeof ours, job->cost.seconds / 86400),
          pz_text_number(theirs, sizeof theirs, own.seconds / 86400));
   if (t->price > 0)
-    printf(", %s instead of %s dollars", pz_text_number(ours, sizeof ours, j->cost.dollars),
+    printf(", %s instead of %s dollars", pz_text_number(ours, sizeof ours, job->cost.dollars),
            pz_text_number(theirs, sizeof theirs, own.dollars));
   putchar('\n');
 }
 
-static json_t *compared_json(const struct pz_place_job *j) {
-  const struct pz_plan_diff *d = j->diff;
-  return json_pack("{s:s,s:s,s:s,s:f,s:o}", "file", j->t->compare, "changes", d->changes, "verdict",
-                   d->verdict, "gain", 1 - d->b.p.step_s / d->a.p.step_s, "prediction",
+static json_t *compared_json(const struct pz_place_job *job) {
+  const struct pz_plan_diff *d = job->diff;
+  return json_pack("{s:s,s:s,s:s,s:f,s:o}", "file", job->training->compare, "changes", d->changes,
+                   "verdict", d->verdict, "gain", 1 - d->b.p.step_s / d->a.p.step_s, "prediction",
                    pz_training_run_json(&d->a));
 }
 
-/* ---- one number of devices, as text -------------------------------------------------------------------------- */
+/* ---- one number of devices, as text --------------------------------------------------------- */
 
-static void print_plan(const struct pz_place_job *j, const struct pz_training_run *r) {
+static void print_plan(const struct pz_place_job *job, const struct pz_training_run *r) {
   const struct pz_plan *o = &r->plan;
-  const struct pz_machine *m = j->machine;
+  const struct pz_machine *m = job->machine;
   bool own_link = m->network.own_link;
   char name[256], line[PZ_PLAN_LINE_MOST];
   printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
-         pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->options.plan.devices,
+         pz_text_plain(pz_text_copy(name, sizeof name, job->model)), job->options.plan.devices,
          m->chip.name, own_link ? "" : " in ", own_link ? "" : m->network.cluster.name,
          r->p.step_s);
   printf("%s\n", pz_plan_line(o, false, line, sizeof line));
@@ -247,36 +244,12 @@ static void print_plan(const struct pz_place_job *j, const struct pz_training_ru
   if (o->first_layers && o->vpp > 1)
     printf(" (first chunk %" PRId64 ", last chunk %" PRId64 ")", o->first_layers, o->last_layers);
   printf("\nrecompute: %s\n", r->recompute_text);
-  printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
-         " sample%s on each replica\n",
-         o->batch, o->seq, r->p.microbatches, r->p.microbatches == 1 ? "" : "es", o->mbs,
-         pz_text_s((double)o->mbs));
-  if (o->devices < j->options.plan.devices)
+  pz_predict_print_batch(r);
+  if (o->devices < job->options.plan.devices)
     printf("%" PRId64 " device%s used, %" PRId64 " idle\n", o->devices,
-           o->devices == 1 ? " is" : "s are", j->options.plan.devices - o->devices);
+           o->devices == 1 ? " is" : "s are", job->options.plan.devices - o->devices);
   pz_predict_print_rates(r);
   pz_predict_print_expected(&r->expected, r->p.step_s);
-}
-
-static void print_switched(const struct pz_training_plans *p) {
-  if (!p->n_switched) return;
-  printf("switched on beyond the framework's defaults, with the time that it saves: ");
-  for (uint32_t i = 0; i < p->n_switched; i++)
-    printf("%s%s %.1f%%", i ? ", " : "", p->switched[i].option,
-           100 * (1 - 1 / (1 + p->switched[i].gain)));
-  putchar('\n');
-}
-
-/* Prints the best plan that uses all devices, if the chosen plan leaves some idle. */
-static void print_all_devices(const struct pz_training_plans *p, bool idle) {
-  const struct pz_training_run *all = p->all_devices;
-  char text[PZ_PLAN_TEXT_MOST];
-  if (all)
-    printf("with all devices: %.4g s (%+.2f%%), +-%.0f%%: %s\n", all->p.step_s,
-           100 * (all->p.step_s / p->runs[0]->p.step_s - 1), 100 * all->expected.error,
-           pz_plan_text(&all->plan, text, sizeof text));
-  else if (idle)
-    puts("no plan uses all of them");
 }
 
 /* The time by which plans are ranked: `counted` adds the expected error. */
@@ -284,19 +257,34 @@ static double ranked_s(const struct pz_training_run *r, bool counted) {
   return r->p.step_s * (counted ? 1 + r->expected.error : 1);
 }
 
-/* Prints the fastest plan, if a simpler one of nearly the same time was chosen. */
-static void print_fastest(const struct pz_training_plans *p, bool counted) {
-  char text[256], saved[32] = "less than 0.01%";
-  if (!p->fastest) return;
-  double percent = 100 * (1 - ranked_s(p->fastest, counted) / ranked_s(p->runs[0], counted));
-  if (percent >= 0.01) snprintf(saved, sizeof saved, "%.2f%%", percent);
-  printf("%s, %s less than this simpler plan: %.4g s, %s\n",
-         counted ? "least counted time" : "fastest by prediction", saved, p->fastest->p.step_s,
-         pz_plan_text(&p->fastest->plan, text, sizeof text));
-}
-
-static void print_certificate(const struct pz_training_plans *p) {
+/* Prints what the plan switches on, the plans that were not chosen although they use all devices or are slightly faster, and
+ * the certificate of the search. */
+static void print_alternatives(const struct pz_place_job *job, const struct pz_training_plans *p) {
+  const struct pz_training_run *best = p->runs[0], *all = p->all_devices, *fastest = p->fastest;
   const struct pz_plan_certificate *c = &p->certificate;
+  char text[PZ_PLAN_TEXT_MOST];
+  if (p->n_switched) {
+    printf("switched on beyond the framework's defaults, with the time that it saves: ");
+    for (uint32_t i = 0; i < p->n_switched; i++)
+      printf("%s%s %.1f%%", i ? ", " : "", p->switched[i].option,
+             100 * (1 - 1 / (1 + p->switched[i].gain)));
+    putchar('\n');
+  }
+  if (all)
+    printf("with all devices: %.4g s (%+.2f%%), +-%.0f%%: %s\n", all->p.step_s,
+           100 * (all->p.step_s / best->p.step_s - 1), 100 * all->expected.error,
+           pz_plan_text(&all->plan, text, sizeof text));
+  else if (best->plan.devices < job->options.plan.devices)
+    puts("no plan uses all of them");
+  if (fastest) {
+    bool counted = job->options.risk == PZ_RISK_COUNTED;
+    double saved = 1 - ranked_s(fastest, counted) / ranked_s(best, counted);
+    char percent[32] = "less than 0.01%";
+    if (100 * saved >= 0.01) snprintf(percent, sizeof percent, "%.2f%%", 100 * saved);
+    printf("%s, %s less than this simpler plan: %.4g s, %s\n",
+           counted ? "least counted time" : "fastest by prediction", percent, fastest->p.step_s,
+           pz_plan_text(&fastest->plan, text, sizeof text));
+  }
   char plans[32], solved[32], bound[32], memory[32], gap[32] = "0";
   if (c->gap > 0) snprintf(gap, sizeof gap, "%.3g%%", 100 * c->gap);
   printf("%s: %s plans, %s simulated, %s excluded by their bound, %s by memory; gap %s\n",
@@ -307,125 +295,119 @@ static void print_certificate(const struct pz_training_plans *p) {
          pz_text_count(memory, sizeof memory, (int64_t)c->by_memory), gap);
 }
 
-/* Appends the part of the step that is longer than that of the best plan by most. */
-static void append_grown_part(struct pz_table *t, const struct pz_training_run *best,
-                              const struct pz_training_run *r) {
-  double grown_s;
-  const struct pz_part_info *part = pz_grown_part(&best->p, &r->p, &grown_s);
-  if (part && grown_s > 1e-4 * best->p.step_s)
-    pz_table_cell(t, "%s +%.3g s", pz_time_part_label(&r->p, part), grown_s);
-  else
-    pz_table_cell(t, "-");
-}
-
+/* Prints the next best plans, each with the part of its step that is longer than that of the best plan by most. */
 static void print_others(struct pz_call *call, const struct pz_training_plans *p) {
   static const char *const heads[] = {">s per step",      ">slower",        ">error", ">at most GB",
                                       "best of its kind", "what grew most", NULL};
+  const struct pz_prediction *best = &p->runs[0]->p;
   struct pz_table t;
   if (p->n < 2) return;
   pz_table_init(&t, call->arena, heads);
   for (uint32_t i = 1; i < p->n; i++) {
     const struct pz_training_run *r = p->runs[i];
     char text[PZ_PLAN_TEXT_MOST];
+    double grown_s;
+    const struct pz_part_info *part = pz_grown_part(best, &r->p, &grown_s);
     pz_table_cell(&t, "%.4g", r->p.step_s);
-    pz_table_cell(&t, "%+.2f%%", 100 * (r->p.step_s / p->runs[0]->p.step_s - 1));
+    pz_table_cell(&t, "%+.2f%%", 100 * (r->p.step_s / best->step_s - 1));
     pz_table_cell(&t, "%.0f%%", 100 * r->expected.error);
     pz_table_cell(&t, "%.1f", r->p.needed_bytes / 1e9);
     pz_table_cell(&t, "%s", pz_plan_text(&r->plan, text, sizeof text));
-    append_grown_part(&t, p->runs[0], r);
+    if (part && grown_s > 1e-4 * best->step_s)
+      pz_table_cell(&t, "%s +%.3g s", pz_time_part_label(&r->p, part), grown_s);
+    else
+      pz_table_cell(&t, "-");
   }
   putchar('\n');
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
 /* Suggests to rehearse the plan on one GPU, if a script can be written for it. */
-static void suggest_rehearsal(struct pz_call *call, const struct pz_place_job *j,
+static void suggest_rehearsal(struct pz_call *call, const struct pz_place_job *job,
                               const struct pz_training_run *r) {
   int framework = r->plan.framework;
   bool supported =
       framework == pz_framework_find("torchtitan") || framework == pz_framework_find("megatron");
   if (!supported || r->plan.devices == 1 || *r->refusal) return;
-  enum pz_status status = pz_launch_check(j->model, &j->machine->chip, framework, NULL);
+  enum pz_status status = pz_launch_check(job->model, &job->machine->chip, framework, NULL);
   if (status == PZ_NO_MEMORY) pz_must(call, status);
   if (status == PZ_OK)
     printf("\nto try the plan on one GPU: save it with --json, then 'phaze rehearse'\n");
 }
 
-static void print_plans(struct pz_call *call, const struct pz_place_job *j,
+static void print_plans(struct pz_call *call, const struct pz_place_job *job,
                         const struct pz_training_plans *p) {
   const struct pz_training_run *best = p->runs[0];
-  int64_t devices = j->options.plan.devices;
-  print_plan(j, best);
-  print_switched(p);
-  print_all_devices(p, best->plan.devices < devices);
-  print_fastest(p, j->options.risk == PZ_RISK_COUNTED);
-  print_certificate(p);
-  if (j->diff) print_compared(call, j);
+  int64_t devices = job->options.plan.devices;
+  print_plan(job, best);
+  print_alternatives(job, p);
+  if (job->diff) print_compared(call, job);
   pz_predict_print_parts(call, &best->p);
   pz_predict_print_memory(call, best);
   print_others(call, p);
-  struct pz_predicted priced = {.s = &j->priced, .machine = j->machine, .run = best};
-  if (j->t->tokens) pz_predict_print_cost(call, &priced, &j->cost);
-  if (j->late)
+  struct pz_predicted priced = {.s = &job->priced, .machine = job->machine, .run = best};
+  if (job->training->tokens) pz_predict_print_cost(call, &priced, &job->cost);
+  if (job->late)
     printf("\nno plan on %" PRId64 " device%s ends within %s; this is the fastest\n", devices,
-           pz_text_s((double)devices), j->t->deadline);
-  suggest_rehearsal(call, j, best);
+           pz_text_s((double)devices), job->training->deadline);
+  suggest_rehearsal(call, job, best);
 }
 
 /* ---- one number of devices ------------------------------------------------------------------ */
 
-static void print_plans_json(struct pz_call *call, const struct pz_place_job *j,
+static void print_plans_json(struct pz_call *call, const struct pz_place_job *job,
                              const struct pz_training_plans *p) {
-  json_t *out = pz_json_built(call, json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model",
-                                              json_string(j->model), "chip", j->machine->chip.name,
-                                              "cluster", pz_machine_net_name(j->machine), "devices",
-                                              (json_int_t)j->options.plan.devices, "batch",
-                                              (json_int_t)j->options.plan.batch));
+  json_t *out = pz_json_built(
+      call, json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(job->model), "chip",
+                      job->machine->chip.name, "cluster", pz_machine_net_name(job->machine),
+                      "devices", (json_int_t)job->options.plan.devices, "batch",
+                      (json_int_t)job->options.plan.batch));
   json_object_update(out, pz_json_built(call, pz_found_plans_json(p)));
-  pz_machine_files_json(&j->s->machine, out);
-  json_object_set_new(out, "warnings", pz_machine_warnings(j->machine));
-  json_object_set_new(out, "cost", j->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
-  if (j->diff) json_object_set_new(out, "compare", compared_json(j));
-  if (j->t->deadline) json_object_set_new(out, "late", json_boolean(j->late));
+  pz_machine_files_json(&job->s->machine, out);
+  json_object_set_new(out, "warnings", pz_machine_warnings(job->machine));
+  json_object_set_new(out, "cost",
+                      job->training->tokens ? pz_run_cost_json(&job->cost) : json_null());
+  if (job->diff) json_object_set_new(out, "compare", compared_json(job));
+  if (job->training->deadline) json_object_set_new(out, "late", json_boolean(job->late));
   pz_command_print_json(call, json_incref(out));
 }
 
 /* Prints the launch script of the plan to stdout, and its prediction to stderr. */
-static void print_launch_script(struct pz_call *call, const struct pz_place_job *j,
+static void print_launch_script(struct pz_call *call, const struct pz_place_job *job,
                                 const struct pz_training_run *r) {
   char *text = NULL;
-  pz_must(call, pz_launch_text(j->model, &j->machine->chip, pz_machine_net(j->machine), &r->plan,
-                               &text, pz_call_error(call)));
+  pz_must(call, pz_launch_text(job->model, &job->machine->chip, pz_machine_net(job->machine),
+                               &r->plan, &text, pz_call_error(call)));
   pz_defer(call, pz_free_text, text);
   fputs(text, stdout);
-  if (!j->s->quiet && fflush(stdout) == 0)
+  if (!job->s->quiet && fflush(stdout) == 0)
     pz_command_say("%.4g s per step, MFU %.1f%%, %.1f GB of a device's memory", r->p.step_s,
                    100 * r->p.mfu, r->p.peak_bytes / 1e9);
 }
 
-static void place_once(struct pz_call *call, struct pz_place_job *j) {
-  const struct pz_place_training_settings *t = j->t;
-  const struct pz_cluster *net = pz_machine_net(j->machine);
-  const struct pz_chip *chip = &j->machine->chip;
-  struct pz_plan *asked = &j->options.plan;
+static void place_once(struct pz_call *call, struct pz_place_job *job) {
+  const struct pz_place_training_settings *t = job->training;
+  const struct pz_cluster *net = pz_machine_net(job->machine);
+  const struct pz_chip *chip = &job->machine->chip;
+  struct pz_plan *asked = &job->options.plan;
   struct pz_training_plans *p = NULL;
   bool weak = t->batch_per_device > 0;
   if (weak) asked->batch = t->batch_per_device * asked->devices;
-  pz_must(call, pz_training_place(j->model, chip, net, &j->options, &p, pz_call_error(call)));
+  pz_must(call, pz_training_place(job->model, chip, net, &job->options, &p, pz_call_error(call)));
   pz_defer(call, pz_free_training_plans, p);
-  if (*p->warning) pz_command_warn(j->s->quiet, p->warning);
+  if (*p->warning) pz_command_warn(job->s->quiet, p->warning);
   if (!p->n)
-    pz_must(call, pz_training_nothing_fits(j->model, chip, net, &j->options, weak, p,
+    pz_must(call, pz_training_nothing_fits(job->model, chip, net, &job->options, weak, p,
                                            pz_call_error(call)));
   const struct pz_training_run *best = p->runs[0];
-  if (j->s->emit) {
-    print_launch_script(call, j, best);
+  if (job->s->emit) {
+    print_launch_script(call, job, best);
     return;
   }
-  j->late = p->late;
-  if (t->tokens) j->cost = cost_of_run(call, j, best);
-  if (j->compared) compare_plans(call, j, best);
-  if (j->s->trace) pz_predict_write_trace(call, best, j->model, j->s->trace);
+  job->late = p->late;
+  if (t->tokens) job->cost = cost_of_run(call, job, best);
+  if (job->compared) compare_plans(call, job, best);
+  if (job->s->trace) pz_predict_write_trace(call, best, job->model, job->s->trace);
   if (t->report) {
     double rate = best->p.tokens / best->p.step_s / (double)asked->devices;
     struct pz_scaling_row row = {.devices = asked->devices,
@@ -433,43 +415,44 @@ static void place_once(struct pz_call *call, struct pz_place_job *j) {
                                  .run = best,
                                  .tokens_per_s_per_device = rate};
     struct pz_scaling one = {.rows = &row, .n_rows = 1};
-    pz_predict_write_page(call, t->report, j->model, j->machine, &one);
+    pz_predict_write_page(call, t->report, job->model, job->machine, &one);
   }
-  if (j->json)
-    print_plans_json(call, j, p);
+  if (job->json)
+    print_plans_json(call, job, p);
   else
-    print_plans(call, j, p);
+    print_plans(call, job, p);
 }
 
 /* ---- several numbers of devices -------------------------------------------------------------- */
 
 /* A scaling with the cost of a run in each row, if --tokens asks for it. */
 struct priced_scaling {
-  struct pz_place_job *j;
-  const struct pz_scaling *s;
+  struct pz_place_job *job;
+  const struct pz_scaling *found;
   struct pz_run_cost *cost; /* of each row; NULL: not asked for */
   uint32_t cheapest; /* row with the least device-hours that ends by the deadline; n_rows: none */
   uint32_t soonest;  /* row that ends first */
 };
 
-static void price_rows(struct pz_call *call, struct priced_scaling *x) {
-  const uint32_t none = x->s->n_rows;
-  struct pz_run_cost *cost = pz_alloc(call, x->s->n_rows, sizeof *cost);
-  x->cost = cost;
-  for (uint32_t i = 0; i < x->s->n_rows; i++) {
-    const struct pz_training_plans *p = x->s->rows[i].plans;
+static void price_rows(struct pz_call *call, struct priced_scaling *scaling) {
+  const uint32_t none = scaling->found->n_rows;
+  struct pz_run_cost *cost = pz_alloc(call, scaling->found->n_rows, sizeof *cost);
+  scaling->cost = cost;
+  for (uint32_t i = 0; i < scaling->found->n_rows; i++) {
+    const struct pz_training_plans *p = scaling->found->rows[i].plans;
     if (!p->n) continue;
-    cost[i] = cost_of_run(call, x->j, p->runs[0]);
-    if (x->soonest == none || cost[i].seconds < cost[x->soonest].seconds) x->soonest = i;
+    cost[i] = cost_of_run(call, scaling->job, p->runs[0]);
+    if (scaling->soonest == none || cost[i].seconds < cost[scaling->soonest].seconds)
+      scaling->soonest = i;
     if (p->late) continue;
-    if (x->cheapest == none || cost[i].device_hours < cost[x->cheapest].device_hours)
-      x->cheapest = i;
+    if (scaling->cheapest == none || cost[i].device_hours < cost[scaling->cheapest].device_hours)
+      scaling->cheapest = i;
   }
-  x->j->late = x->cheapest == none;
+  scaling->job->late = scaling->cheapest == none;
 }
 
-static json_t *row_json(const struct priced_scaling *x, uint32_t i) {
-  const struct pz_scaling_row *row = &x->s->rows[i];
+static json_t *row_json(const struct priced_scaling *scaling, uint32_t i) {
+  const struct pz_scaling_row *row = &scaling->found->rows[i];
   const struct pz_training_plans *p = row->plans;
   json_t *j = json_pack("{s:I,s:I,s:b,s:o}", "devices", (json_int_t)row->devices, "batch",
                         (json_int_t)row->batch, "fits", p->n > 0, "certificate",
@@ -485,29 +468,30 @@ static json_t *row_json(const struct priced_scaling *x, uint32_t i) {
   json_object_set_new(j, "tokens_per_s_per_device", json_real(row->tokens_per_s_per_device));
   json_object_set_new(j, "efficiency", json_real(row->efficiency));
   json_object_set_new(j, "plan", pz_found_plan_json(r, NULL));
-  if (!x->cost) return j;
-  json_object_set_new(j, "cost", pz_run_cost_json(&x->cost[i]));
-  json_object_set_new(j, "cheapest", json_boolean(i == x->cheapest));
-  if (x->j->t->deadline) json_object_set_new(j, "late", json_boolean(p->late));
+  if (!scaling->cost) return j;
+  json_object_set_new(j, "cost", pz_run_cost_json(&scaling->cost[i]));
+  json_object_set_new(j, "cheapest", json_boolean(i == scaling->cheapest));
+  if (scaling->job->training->deadline) json_object_set_new(j, "late", json_boolean(p->late));
   return j;
 }
 
-static void print_scaling_json(struct pz_call *call, const struct priced_scaling *x) {
-  const struct pz_place_job *j = x->j;
+static void print_scaling_json(struct pz_call *call, const struct priced_scaling *scaling) {
+  const struct pz_place_job *job = scaling->job;
   json_t *rows = json_array();
-  for (uint32_t i = 0; i < x->s->n_rows; i++) json_array_append_new(rows, row_json(x, i));
-  json_t *out = json_pack("{s:o,s:s,s:s?,s:s,s:o}", "model", json_string(j->model), "chip",
-                          j->machine->chip.name, "cluster", pz_machine_net_name(j->machine),
-                          "scaling", x->s->weak ? "weak" : "strong", "rows", rows);
-  json_object_set_new(out, "warnings", pz_machine_warnings(j->machine));
+  for (uint32_t i = 0; i < scaling->found->n_rows; i++)
+    json_array_append_new(rows, row_json(scaling, i));
+  json_t *out = json_pack("{s:o,s:s,s:s?,s:s,s:o}", "model", json_string(job->model), "chip",
+                          job->machine->chip.name, "cluster", pz_machine_net_name(job->machine),
+                          "scaling", scaling->found->weak ? "weak" : "strong", "rows", rows);
+  json_object_set_new(out, "warnings", pz_machine_warnings(job->machine));
   pz_command_print_json(call, out);
 }
 
-static void append_row(struct pz_table *t, const struct priced_scaling *x, uint32_t i) {
-  const struct pz_scaling_row *row = &x->s->rows[i];
+static void append_row(struct pz_table *t, const struct priced_scaling *scaling, uint32_t i) {
+  const struct pz_scaling_row *row = &scaling->found->rows[i];
   const struct pz_training_run *r = row->run;
-  const struct pz_run_cost *c = x->cost ? &x->cost[i] : NULL;
-  bool price = c && x->j->t->price > 0;
+  const struct pz_run_cost *c = scaling->cost ? &scaling->cost[i] : NULL;
+  bool price = c && scaling->job->training->price > 0;
   char rate[32], text[PZ_PLAN_TEXT_MOST], gap[40] = "";
   pz_table_cell(t, "%" PRId64, row->devices);
   pz_table_cell(t, "%" PRId64, row->batch);
@@ -535,12 +519,12 @@ static void append_row(struct pz_table *t, const struct priced_scaling *x, uint3
 }
 
 /* Prints the row to rent: the cheapest within the deadline, or the one that ends first if all are late. */
-static void print_recommendation(const struct priced_scaling *x) {
-  const struct pz_place_training_settings *t = x->j->t;
-  bool late = x->cheapest == x->s->n_rows;
-  uint32_t row = late ? x->soonest : x->cheapest;
-  const struct pz_run_cost *c = &x->cost[row];
-  const struct pz_training_run *run = x->s->rows[row].run;
+static void print_recommendation(const struct priced_scaling *scaling) {
+  const struct pz_place_training_settings *t = scaling->job->training;
+  bool late = scaling->cheapest == scaling->found->n_rows;
+  uint32_t row = late ? scaling->soonest : scaling->cheapest;
+  const struct pz_run_cost *c = &scaling->cost[row];
+  const struct pz_training_run *run = scaling->found->rows[row].run;
   int64_t n = run->plan.devices;
   char text[40];
   if (late)
@@ -555,66 +539,70 @@ static void print_recommendation(const struct priced_scaling *x) {
   putchar('\n');
 }
 
-static void print_scaling(struct pz_call *call, const struct priced_scaling *x) {
-  const struct pz_place_job *j = x->j;
+static void print_scaling(struct pz_call *call, const struct priced_scaling *scaling) {
+  const struct pz_place_job *job = scaling->job;
   const char *heads[10] = {">devices",         ">batch",      ">s per step",
                            ">tokens/s/device", ">efficiency", ">MFU"};
   size_t n = 6;
-  if (x->cost) heads[n++] = ">days";
-  if (x->cost && j->t->price > 0) heads[n++] = ">dollars";
+  if (scaling->cost) heads[n++] = ">days";
+  if (scaling->cost && job->training->price > 0) heads[n++] = ">dollars";
   heads[n] = "best plan";
-  const char *net = pz_machine_net_name(j->machine);
+  const char *net = pz_machine_net_name(job->machine);
   char name[256];
   struct pz_table t;
   pz_table_init(&t, call->arena, heads);
-  for (uint32_t i = 0; i < x->s->n_rows; i++) append_row(&t, x, i);
+  for (uint32_t i = 0; i < scaling->found->n_rows; i++) append_row(&t, scaling, i);
   printf("%s on %s%s%s: %s scaling, the best plan for each number of devices\n\n",
-         pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->machine->chip.name,
-         net ? " in " : "", net ? net : "", x->s->weak ? "weak" : "strong");
+         pz_text_plain(pz_text_copy(name, sizeof name, job->model)), job->machine->chip.name,
+         net ? " in " : "", net ? net : "", scaling->found->weak ? "weak" : "strong");
   pz_must(call, pz_table_print(&t, 0, stdout));
-  if (x->cost) print_recommendation(x);
+  if (scaling->cost) print_recommendation(scaling);
 }
 
-static void place_scaling(struct pz_call *call, struct pz_place_job *j) {
+static void place_scaling(struct pz_call *call, struct pz_place_job *job) {
   struct pz_scaling *s = NULL;
-  pz_must(call,
-          pz_training_scale(j->model, &j->machine->chip, pz_machine_net(j->machine), &j->options,
-                            &j->devices, j->t->batch_per_device, &s, pz_call_error(call)));
+  pz_must(call, pz_training_scale(job->model, &job->machine->chip, pz_machine_net(job->machine),
+                                  &job->options, &job->devices, job->training->batch_per_device, &s,
+                                  pz_call_error(call)));
   pz_defer(call, pz_free_scaling, s);
-  if (j->t->report) pz_predict_write_page(call, j->t->report, j->model, j->machine, s);
-  struct priced_scaling x = {.j = j, .s = s, .cheapest = s->n_rows, .soonest = s->n_rows};
-  if (j->t->tokens) price_rows(call, &x);
-  if (j->json)
-    print_scaling_json(call, &x);
+  if (job->training->report)
+    pz_predict_write_page(call, job->training->report, job->model, job->machine, s);
+  struct priced_scaling scaling = {
+      .job = job, .found = s, .cheapest = s->n_rows, .soonest = s->n_rows};
+  if (job->training->tokens) price_rows(call, &scaling);
+  if (job->json)
+    print_scaling_json(call, &scaling);
   else
-    print_scaling(call, &x);
+    print_scaling(call, &scaling);
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *j) {
-  const struct pz_place_settings *s = j->s;
+enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job) {
+  const struct pz_place_settings *s = job->s;
   struct pz_progress progress;
-  check_combination(call, j);
-  struct pz_machine_use use = {"devices", j->devices.v[j->devices.n - 1], s->quiet,
+  check_combination(call, job);
+  struct pz_machine_use use = {"devices", job->devices.v[job->devices.n - 1], s->quiet,
                                .training = true};
-  j->machine = pz_machine_open(call, &s->machine, use);
-  read_options(call, j, &progress);
-  if (s->emit) check_emit(call, j);
+  job->machine = pz_machine_open(call, &s->machine, use);
+  read_options(call, job, &progress);
+  if (s->emit) check_emit(call, job);
   if (s->trace) pz_file_require_output(call, s->trace, NULL, 0);
-  if (j->t->report) pz_file_require_output(call, j->t->report, NULL, 0);
+  if (job->training->report) pz_file_require_output(call, job->training->report, NULL, 0);
   if (s->hbm_gb > 0) {
-    struct pz_chip *c = &j->machine->chip;
+    struct pz_chip *c = &job->machine->chip;
     c->hbm.bytes_per_stack = (int64_t)floor(s->hbm_gb * 0x1p30 / (double)c->hbm.stacks);
   }
-  j->priced = (struct pz_predict_settings){
-      .tokens = j->t->tokens, .price = j->t->price, .checkpoint_s = -1, .restart_s = -1};
+  job->priced = (struct pz_predict_settings){.tokens = job->training->tokens,
+                                             .price = job->training->price,
+                                             .checkpoint_s = -1,
+                                             .restart_s = -1};
   pz_command_progress_start(&progress, s->quiet, false);
   const atomic_bool *stop = pz_command_listen();
-  if (j->devices.n > 1)
-    place_scaling(call, j);
+  if (job->devices.n > 1)
+    place_scaling(call, job);
   else
-    place_once(call, j);
+    place_once(call, job);
   if (atomic_load(stop)) return PZ_EXIT_STOPPED;
-  return j->late ? PZ_EXIT_NO_ANSWER : PZ_EXIT_DONE;
+  return job->late ? PZ_EXIT_NO_ANSWER : PZ_EXIT_DONE;
 }

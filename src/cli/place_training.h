@@ -1,5 +1,5 @@
 /* phaze place --semantics training: the best plan as training frameworks execute it, or how the best plan scales over a
- * list of numbers of devices.  */
+ * list of numbers of devices. */
 #ifndef PZ_CLI_PLACE_TRAINING_H
 #define PZ_CLI_PLACE_TRAINING_H
 
@@ -28,7 +28,7 @@ struct pz_place_training_settings {
 /* A question and its answer. */
 struct pz_place_job {
   const struct pz_place_settings *s; /* batch 0: not given */
-  const struct pz_place_training_settings *t;
+  const struct pz_place_training_settings *training;
   const char *model;
   struct pz_choices devices;          /* several: scaling */
   const struct pz_run_plan *compared; /* NULL: none */
@@ -45,7 +45,7 @@ struct pz_place_job {
 
 /* Searches and prints the answer.  Returns PZ_EXIT_NO_ANSWER if no plan ends by the deadline, and PZ_EXIT_STOPPED if a
  * signal ended the search; the answer is printed in both cases. */
-enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *j);
+enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job);
 
 /* Reads the plan to compare.  It determines what the options leave open: chip, devices, batch, sequence length, framework
  * and precision. */

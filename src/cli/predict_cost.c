@@ -42,8 +42,8 @@ double pz_parse_deadline(struct pz_call *call, const char *text) {
   return value * unit_s;
 }
 
-struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predicted *x) {
-  const struct pz_predict_settings *s = x->s;
+struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predicted *predicted) {
+  const struct pz_predict_settings *s = predicted->s;
   struct pz_run_cost_options o = pz_run_cost_options_default();
   struct pz_run_cost cost;
   o.tokens = pz_parse_tokens(call, s->tokens);
@@ -51,7 +51,8 @@ struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predict
   o.mtbf_s = s->mtbf_hours * HOUR_S;
   o.checkpoint_s = s->checkpoint_s;
   o.restart_s = s->restart_s;
-  pz_must(call, pz_run_cost(x->run, &x->machine->chip, &o, &cost, pz_call_error(call)));
+  pz_must(call,
+          pz_run_cost(predicted->run, &predicted->machine->chip, &o, &cost, pz_call_error(call)));
   return cost;
 }
 
@@ -64,35 +65,35 @@ static void append_cost_row(struct pz_table *t, const char *name, double value,
   if (failures) pz_table_number(t, with_failures);
 }
 
-static void print_failures(const struct pz_predicted *x, const struct pz_run_cost *c) {
+static void print_failures(const struct pz_predicted *predicted, const struct pz_run_cost *c) {
   char device[40], every[40], checkpoint[40], interval[40], restart[40];
   printf("failures: of a device one in %s hours, of the job one in %s; goodput %.1f%%\n"
          "checkpoints: %s each, one after every %s of training; restart %s\n",
-         pz_text_number(device, sizeof device, x->s->mtbf_hours),
+         pz_text_number(device, sizeof device, predicted->s->mtbf_hours),
          pz_text_duration(every, sizeof every, c->job_mtbf_s), 100 * c->goodput,
          pz_text_duration(checkpoint, sizeof checkpoint, c->checkpoint_s),
          pz_text_duration(interval, sizeof interval, c->interval_s),
          pz_text_duration(restart, sizeof restart, c->restart_s));
 }
 
-void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *x,
+void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *predicted,
                            const struct pz_run_cost *c) {
   bool failures = c->goodput > 0;
-  const char *heads[] = {pz_format(call, "cost of %s tokens", x->s->tokens),
+  const char *heads[] = {pz_format(call, "cost of %s tokens", predicted->s->tokens),
                          failures ? ">no failures" : ">total", failures ? ">with failures" : NULL,
                          NULL};
-  const char *energy = x->run->watts > 0 ? "MWh of the devices" : "MWh at data-sheet power";
+  const char *energy = predicted->run->watts > 0 ? "MWh of the devices" : "MWh at data-sheet power";
   struct pz_table t;
   pz_table_init(&t, call->arena, heads);
   append_cost_row(&t, "steps", c->steps, c->steps, failures);
   append_cost_row(&t, "days", c->seconds / DAY_S, c->all_seconds / DAY_S, failures);
   append_cost_row(&t, "device-hours", c->device_hours, c->all_device_hours, failures);
-  if (x->s->price > 0) append_cost_row(&t, "dollars", c->dollars, c->all_dollars, failures);
+  if (predicted->s->price > 0) append_cost_row(&t, "dollars", c->dollars, c->all_dollars, failures);
   if (c->energy_j > 0)
     append_cost_row(&t, energy, c->energy_j / MWH_J, c->all_energy_j / MWH_J, failures);
   putchar('\n');
   pz_must(call, pz_table_print(&t, 0, stdout));
-  if (failures) print_failures(x, c);
+  if (failures) print_failures(predicted, c);
 }
 
 /* ---- for callers that return a status ------------------------------------------------------- */

@@ -33,10 +33,10 @@ struct pz_predicted {
 
 /* ---- the prediction as text (predict_print.c) ----------------------------------------------- */
 
-void pz_predict_print(struct pz_call *call, const struct pz_predicted *x);
+void pz_predict_print(struct pz_call *call, const struct pz_predicted *predicted);
 
 /* Prints which memory is too small, for a plan that does not fit. */
-void pz_predict_print_misfit(const struct pz_predicted *x);
+void pz_predict_print_misfit(const struct pz_predicted *predicted);
 
 /* Prints the memory that the allocator reserves, its upper limit, and the memory of the device, to the end of the line. */
 void pz_predict_print_reserved(const struct pz_training_run *r);
@@ -44,13 +44,14 @@ void pz_predict_print_reserved(const struct pz_training_run *r);
 /* Returns the number of decimals with which seconds of a step have four digits. */
 int pz_predict_decimals(double step_s);
 
+void pz_predict_print_batch(const struct pz_training_run *r);
 void pz_predict_print_rates(const struct pz_training_run *r);
 void pz_predict_print_expected(const struct pz_expectation *e, double step_s);
 void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *p);
 void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run *r);
 
 /* Returns changes with which a plan fits that does not fit as it is, as JSON.  The value belongs to the call. */
-json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted *x);
+json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted *predicted);
 
 /* ---- the cost of a run (predict_cost.c) ----------------------------------------------------- */
 
@@ -58,9 +59,9 @@ json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted 
 double pz_parse_tokens(struct pz_call *call, const char *text);
 double pz_parse_deadline(struct pz_call *call, const char *text);
 
-/* Returns the cost of a run over x->s->tokens. */
-struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predicted *x);
-void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *x,
+/* Returns the cost of a run over predicted->s->tokens. */
+struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predicted *predicted);
+void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *predicted,
                            const struct pz_run_cost *c);
 
 /* ---- files and tables of runs ---------------------------------------------------------------- */

@@ -28,6 +28,14 @@ void pz_predict_print_expected(const struct pz_expectation *e, double step_s) {
   }
 }
 
+void pz_predict_print_batch(const struct pz_training_run *r) {
+  const struct pz_plan *o = &r->plan;
+  int64_t n = r->p.microbatches;
+  printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
+         " sample%s on each replica\n",
+         o->batch, o->seq, n, n == 1 ? "" : "es", o->mbs, pz_text_s((double)o->mbs));
+}
+
 void pz_predict_print_rates(const struct pz_training_run *r) {
   const struct pz_prediction *p = &r->p;
   char samples[32], tokens[32], daily[32];
@@ -54,39 +62,37 @@ void pz_predict_print_reserved(const struct pz_training_run *r) {
          p->usable_bytes / 1e9);
 }
 
-void pz_predict_print_misfit(const struct pz_predicted *x) {
-  const struct pz_prediction *p = &x->run->p;
+void pz_predict_print_misfit(const struct pz_predicted *predicted) {
+  const struct pz_prediction *p = &predicted->run->p;
   if (p->needed_bytes > p->usable_bytes) {
     printf("does not fit in memory: ");
-    pz_predict_print_reserved(x->run);
+    pz_predict_print_reserved(predicted->run);
   }
   if (p->host_bytes > p->usable_host_bytes)
     printf("does not fit in the host's memory: %.1f GB needed for each device, %.1f GB usable\n",
            p->host_bytes / 1e9, p->usable_host_bytes / 1e9);
 }
 
-static void print_plan(const struct pz_predicted *x) {
-  const struct pz_plan *o = &x->run->plan;
-  const struct pz_prediction *p = &x->run->p;
+static void print_plan(const struct pz_predicted *predicted) {
+  const struct pz_plan *o = &predicted->run->plan;
+  const struct pz_prediction *p = &predicted->run->p;
   char name[256], line[PZ_PLAN_LINE_MOST];
-  if (!pz_prediction_fits(p)) pz_predict_print_misfit(x);
-  printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, x->model)),
-         o->devices, x->machine->chip.name);
-  if (x->s->no_network)
+  if (!pz_prediction_fits(p)) pz_predict_print_misfit(predicted);
+  printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, predicted->model)),
+         o->devices, predicted->machine->chip.name);
+  if (predicted->s->no_network)
     printf(" without network");
-  else if (!x->machine->network.own_link)
-    printf(" in %s", x->machine->network.cluster.name);
+  else if (!predicted->machine->network.own_link)
+    printf(" in %s", predicted->machine->network.cluster.name);
   else if (o->devices > 1)
     printf(" linked at the chip's own rate");
   printf(": %.4g s per step\n", p->step_s);
   printf("%s\n", pz_plan_line(o, true, line, sizeof line));
-  printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
-         " sample%s on each replica\n",
-         o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
-         pz_text_s((double)o->mbs));
-  pz_predict_print_rates(x->run);
-  if (!x->s->no_network) pz_predict_print_expected(&x->run->expected, x->run->p.step_s);
-  if (x->run->launch_bound)
+  pz_predict_print_batch(predicted->run);
+  pz_predict_print_rates(predicted->run);
+  if (!predicted->s->no_network)
+    pz_predict_print_expected(&predicted->run->expected, predicted->run->p.step_s);
+  if (predicted->run->launch_bound)
     printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
 }
 
@@ -184,16 +190,17 @@ void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run 
 enum { MOST_CHANGES = 5 };
 
 static const struct pz_plan_changes *find_changes(struct pz_call *call,
-                                                  const struct pz_predicted *x) {
+                                                  const struct pz_predicted *predicted) {
   struct pz_plan_changes *changes = NULL;
-  pz_must(call, pz_training_changes(x->model, &x->machine->chip, pz_machine_net(x->machine), x->run,
-                                    &changes, pz_call_error(call)));
+  pz_must(call, pz_training_changes(predicted->model, &predicted->machine->chip,
+                                    pz_machine_net(predicted->machine), predicted->run, &changes,
+                                    pz_call_error(call)));
   pz_defer(call, pz_free_plan_changes, changes);
   return changes;
 }
 
-json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted *x) {
-  const struct pz_plan_changes *c = find_changes(call, x);
+json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted *predicted) {
+  const struct pz_plan_changes *c = find_changes(call, predicted);
   json_t *list = pz_json_built(call, json_array());
   for (uint32_t i = 0; i < c->n; i++)
     json_array_append_new(list,
@@ -202,11 +209,11 @@ json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted 
   return list;
 }
 
-static void print_changes(struct pz_call *call, const struct pz_predicted *x) {
+static void print_changes(struct pz_call *call, const struct pz_predicted *predicted) {
   static const char *const heads[] = {"fits with", ">s per step", ">GB", NULL};
   struct pz_table t;
   fflush(stdout); /* so that the prediction can be read during the search */
-  const struct pz_plan_changes *c = find_changes(call, x);
+  const struct pz_plan_changes *c = find_changes(call, predicted);
   putchar('\n');
   if (!c->n) {
     printf("It fits with no one or two of: more recomputation, a higher ZeRO stage, smaller\n"
@@ -222,14 +229,14 @@ static void print_changes(struct pz_call *call, const struct pz_predicted *x) {
   pz_must(call, pz_table_print(&t, 0, stdout));
 }
 
-void pz_predict_print(struct pz_call *call, const struct pz_predicted *x) {
-  print_plan(x);
-  pz_predict_print_parts(call, &x->run->p);
-  pz_predict_print_memory(call, x->run);
-  if (!pz_prediction_fits(&x->run->p)) print_changes(call, x);
-  if (x->s->tokens) pz_predict_print_cost(call, x, &x->cost);
+void pz_predict_print(struct pz_call *call, const struct pz_predicted *predicted) {
+  print_plan(predicted);
+  pz_predict_print_parts(call, &predicted->run->p);
+  pz_predict_print_memory(call, predicted->run);
+  if (!pz_prediction_fits(&predicted->run->p)) print_changes(call, predicted);
+  if (predicted->s->tokens) pz_predict_print_cost(call, predicted, &predicted->cost);
   printf("\nMFU counts 6 FLOP a parameter and token, %sand of attention the keys that a token\n"
          "attends to, over the data-sheet peak; the conventional MFU counts attention in full,\n"
          "as papers do; HFU adds recomputation to MFU.\n",
-         x->run->plan.peft ? "4 where it is frozen,\n" : "");
+         predicted->run->plan.peft ? "4 where it is frozen,\n" : "");
 }

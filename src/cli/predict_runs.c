@@ -37,13 +37,13 @@ static void print_groups(struct pz_call *call, const struct pz_errors *list, uin
   pz_must(call, pz_table_print(&table, 0, stdout));
 }
 
-static void print_rows(struct pz_call *call, const struct pz_runs *t) {
+static void print_rows(struct pz_call *call, const struct pz_runs *runs) {
   static const char *const heads[] = {"run",          ">devices", ">step (s)", ">tokens/s a device",
                                       ">memory (GB)", ">of HBM",  "reason",    NULL};
   struct pz_table table;
   pz_table_init(&table, call->arena, heads);
-  for (uint32_t i = 0; i < t->n_rows; i++) {
-    const struct pz_run_row *row = &t->rows[i];
+  for (uint32_t i = 0; i < runs->n_rows; i++) {
+    const struct pz_run_row *row = &runs->rows[i];
     pz_table_cell(&table, "%s", row->id);
     if (!row->predicted) {
       for (int k = 0; k < 5; k++) pz_table_cell(&table, "-");
@@ -61,19 +61,19 @@ static void print_rows(struct pz_call *call, const struct pz_runs *t) {
 }
 
 /* Prints each reason why rows are not predicted once, with the number of its rows and the first of them. */
-static void print_reasons(struct pz_call *call, const struct pz_runs *t) {
+static void print_reasons(struct pz_call *call, const struct pz_runs *runs) {
   static const char *const heads[] = {">rows", "the first", "reason", NULL};
   struct pz_table table;
   bool any = false;
   pz_table_init(&table, call->arena, heads);
-  for (uint32_t i = 0; i < t->n_rows; i++) {
-    const struct pz_run_row *row = &t->rows[i];
+  for (uint32_t i = 0; i < runs->n_rows; i++) {
+    const struct pz_run_row *row = &runs->rows[i];
     if (row->predicted) continue;
     uint32_t first = 0, n = 0;
-    while (strcmp(t->rows[first].reason, row->reason) != 0) first++;
+    while (strcmp(runs->rows[first].reason, row->reason) != 0) first++;
     if (first < i) continue; /* printed before */
-    for (uint32_t k = i; k < t->n_rows; k++)
-      if (strcmp(t->rows[k].reason, row->reason) == 0) n++;
+    for (uint32_t k = i; k < runs->n_rows; k++)
+      if (strcmp(runs->rows[k].reason, row->reason) == 0) n++;
     pz_table_cell(&table, "%u", n);
     pz_table_cell(&table, "%s", row->id);
     pz_table_cell(&table, "%s", row->reason);
@@ -109,10 +109,10 @@ static json_t *groups_json(const struct pz_errors *list, uint32_t n) {
   return groups;
 }
 
-static json_t *rows_json(const struct pz_runs *t) {
+static json_t *rows_json(const struct pz_runs *runs) {
   json_t *rows = json_array();
-  for (uint32_t i = 0; i < t->n_rows; i++) {
-    const struct pz_run_row *row = &t->rows[i];
+  for (uint32_t i = 0; i < runs->n_rows; i++) {
+    const struct pz_run_row *row = &runs->rows[i];
     json_t *j = json_pack("{s:o}", "id", cell_json(row->id));
     json_object_set_new(j, "step_s", row->predicted ? json_real(row->p.step_s) : json_null());
     json_object_set_new(j, "peak_bytes",

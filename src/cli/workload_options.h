@@ -1,4 +1,5 @@
-/* Options of every command that takes a MODEL: how its operator graphs are built. */
+/* Options of every subcommand with a MODEL: how its operator graphs are built.  PZ_WORKLOAD_OPTIONS puts them into a table;
+ * PZ_IMPORT_OPTIONS are those for ONNX files only. */
 #ifndef PZ_CLI_WORKLOAD_OPTIONS_H
 #define PZ_CLI_WORKLOAD_OPTIONS_H
 
@@ -76,20 +77,21 @@
    .help = "ONNX: reject unknown operator types, or count them as element-wise work"}
 /* clang-format on */
 
-/* The largest group of devices that a workload's operators join, and the option that asks for it. */
+/* Returns the number of devices in the largest group that the operators of a workload communicate in, and the name of
+ * the option that asks for it. */
 static inline int64_t pz_workload_group(const struct pz_workload_options *w, const char **option) {
   const struct {
     const char *name;
     int64_t n;
-  } all[] = {{"tp", w->tp}, {"ep", w->ep}, {"etp", w->etp}, {"cp", w->cp}};
-  int most = 0;
+  } groups[] = {{"tp", w->tp}, {"ep", w->ep}, {"etp", w->etp}, {"cp", w->cp}};
+  int largest = 0;
   for (int i = 1; i < 4; i++)
-    if (all[i].n > all[most].n) most = i;
-  *option = all[most].name;
-  return all[most].n;
+    if (groups[i].n > groups[largest].n) largest = i;
+  *option = groups[largest].name;
+  return groups[largest].n;
 }
 
-/* ", context parallel 4 (ring)", where there is any. */
+/* Writes ", context parallel 4 (ring)" to buf, or "" without context parallelism.  Returns buf. */
 static inline const char *pz_workload_context(const struct pz_workload_options *w, char *buf,
                                               size_t size) {
   buf[0] = '\0';
@@ -99,7 +101,7 @@ static inline const char *pz_workload_context(const struct pz_workload_options *
   return buf;
 }
 
-/* The defaults with the ONNX options of `from`. */
+/* Returns the default options with the options for ONNX files of `from`. */
 static inline struct pz_workload_options
 pz_workload_import(const struct pz_workload_options *from) {
   struct pz_workload_options w = pz_workload_options_default();
