@@ -229,11 +229,14 @@ static void predict_operator(struct pz_call *task, void *ctx, size_t i, unsigned
 }
 
 static void release_cost(void *cost) { pz_cost_release(cost); }
+static void free_pool(void *pool) { pz_pool_free(pool); }
 
 /* Predicts all rows on the threads of a pool; `call` is for memory that only this table needs. */
 static void predict_operators(struct pz_call *call, unsigned threads, struct operator_table *t) {
   const struct pz_measured *measured = t->measured;
-  struct pz_pool *pool = pz_pool_open(call, threads);
+  struct pz_pool *pool = NULL; /* by pz_pool_new(), which the test of failed allocations replaces */
+  pz_must(call, pz_pool_new(threads, &pool, pz_call_error(call)));
+  pz_defer(call, free_pool, pool);
   size_t n_costs = (size_t)pz_pool_threads(pool) * t->n_chips;
   t->costs = pz_alloc(call, n_costs, sizeof *t->costs);
   t->predicted_us = pz_alloc(call, measured->n, sizeof *t->predicted_us);
