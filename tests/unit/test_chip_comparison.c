@@ -6,8 +6,8 @@
 #include "chip/chip.h"
 #include "core/json.h"
 #include "space/limits.h"
-#include "unit/study_borders.h"
 #include "testing.h"
+#include "unit/study_borders.h"
 
 static struct pz_study_options question(void) {
   struct pz_study_options o = pz_study_options_default();
