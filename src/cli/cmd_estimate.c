@@ -43,23 +43,6 @@ static const struct pz_option options[] = {
 
 /* ---- one product ---------------------------------------------------------------------------- */
 
-static struct pz_product parse_gemm(struct pz_call *call, const char *text) {
-  struct pz_product p = {0};
-  int64_t *const sizes[] = {&p.batch, &p.m, &p.n, &p.k};
-  const char *at = text;
-  for (int i = 0; i < 4; i++) {
-    char *end;
-    long long n = strtoll(at, &end, 10);
-    char separator = i < 3 ? ',' : '\0';
-    if (end == at || n < 1 || n > 1LL << 40 || *end != separator)
-      pz_raise(call, PZ_BAD_USE, "--gemm: '%s'; accepted: B,M,N,K, four integers from 1 to 2^40",
-               text);
-    *sizes[i] = n;
-    at = end + 1;
-  }
-  return p;
-}
-
 static json_t *tile_json(const int64_t t[PZ_DIMS]) {
   return json_pack("{s:I,s:I,s:I}", "m", (json_int_t)t[0], "n", (json_int_t)t[1], "k",
                    (json_int_t)t[2]);
@@ -108,9 +91,20 @@ static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
 }
 
 static void estimate_gemm(struct pz_call *call, const struct settings *s, struct pz_cost *cost) {
-  const struct pz_product p = parse_gemm(call, s->gemm);
   const struct pz_chip *chip = pz_cost_chip(cost);
+  struct pz_product p = {0};
   struct pz_mapping o;
+  int64_t *const sizes[] = {&p.batch, &p.m, &p.n, &p.k};
+  const char *at = s->gemm;
+  for (int i = 0; i < 4; i++) {
+    char *end, separator = i < 3 ? ',' : '\0';
+    long long n = strtoll(at, &end, 10);
+    if (end == at || n < 1 || n > 1LL << 40 || *end != separator)
+      pz_raise(call, PZ_BAD_USE, "--gemm: '%s'; accepted: B,M,N,K, four integers from 1 to 2^40",
+               s->gemm);
+    *sizes[i] = n;
+    at = end + 1;
+  }
   pz_must(call, pz_cost_product(cost, &p, &o, pz_call_error(call)));
   o.energy_j += o.latency_s * pz_power_static_watts(chip);
   if (s->common.json) {

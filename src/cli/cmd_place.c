@@ -209,31 +209,22 @@ static void choose_semantics(struct pz_call *call, struct settings *s, const cha
   s->semantics = training ? TRAINING : CORRECTED;
 }
 
-/* Returns an option that was given but has no meaning for training plans, or NULL. */
-static const struct pz_option *find_non_training_option(const struct settings *s,
-                                                        const struct settings *none) {
-  static const char *const names[] = {"check",     "optimizer", "dim",
-                                      "batch-dim", "layers",    "unknown-ops"};
-  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-      if (strcmp(options[i].name, names[k]) == 0 && !pz_option_same(&options[i], s, none))
-        return &options[i];
-  return NULL;
-}
-
 /* Raises PZ_BAD_USE for options that the chosen semantics do not have. */
 static void check_semantics(struct pz_call *call, const struct settings *s,
                             const struct settings *none) {
+  static const char *const not_training[] = {"check",     "optimizer", "dim",
+                                             "batch-dim", "layers",    "unknown-ops"};
   const char *semantics = semantics_names[s->semantics];
   if (s->semantics == TRAINING) {
     if (s->instance)
       pz_raise(call, PZ_BAD_USE,
                "--semantics training with --instance; accepted: original, corrected");
-    const struct pz_option *other = find_non_training_option(s, none);
-    if (other)
-      pz_raise(call, PZ_BAD_USE,
-               "--%s with --semantics training; accepted: with --semantics corrected, original",
-               other->name);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+      for (size_t k = 0; k < sizeof not_training / sizeof *not_training; k++)
+        if (strcmp(options[i].name, not_training[k]) == 0 && !pz_option_same(&options[i], s, none))
+          pz_raise(call, PZ_BAD_USE,
+                   "--%s with --semantics training; accepted: with --semantics corrected, original",
+                   options[i].name);
     return;
   }
   const struct pz_option *only = pz_command_changed(&pz_cmd_place, AT(training), s, none);

@@ -1,8 +1,8 @@
 /* phaze rehearse: prints the script that runs single ranks of a plan on one GPU, or compares the results of that script
  * with the prediction.
  *
- * rehearse() reads the plan and its machine with read_input(); then print_script() prints the script, or
- * compare_results() reads the results, writes the corrected chip, and prints the comparison.  The script and the
+ * rehearse() calls rehearse_plan(), which reads the plan and its machine and prints the script, or
+ * compare_results(), which reads the results, writes the corrected chip and prints the comparison.  The script and the
  * comparison are made by pz_rehearsal_script() and pz_rehearsal_read(). */
 #include <inttypes.h>
 #include <string.h>
@@ -83,14 +83,6 @@ static void read_input(struct pz_call *call, struct rehearse_input *input, const
                                       .run = input->run,
                                       .chip = &input->machine->chip,
                                       .net = pz_machine_net(input->machine)};
-}
-
-static void print_script(struct pz_call *call, const struct rehearse_input *input) {
-  char *script = NULL;
-  pz_must(call, pz_rehearsal_script(&input->side, input->text, input->s->set, &script,
-                                    pz_call_error(call)));
-  pz_defer(call, pz_free_text, script);
-  fputs(script, stdout);
 }
 
 /* ---- the comparison as tables ----------------------------------------------------------------- */
@@ -264,13 +256,20 @@ struct rehearsal {
   bool fits;
 };
 
+/* Prints the script, or compares the results of an earlier run of it. */
 static void rehearse_plan(struct pz_call *call, void *ctx) {
   struct rehearsal *work = ctx;
-  read_input(call, &work->input, work->path);
-  if (work->input.s->results)
-    work->fits = compare_results(call, &work->input);
-  else
-    print_script(call, &work->input);
+  struct rehearse_input *input = &work->input;
+  char *script = NULL;
+  read_input(call, input, work->path);
+  if (input->s->results) {
+    work->fits = compare_results(call, input);
+    return;
+  }
+  pz_must(call, pz_rehearsal_script(&input->side, input->text, input->s->set, &script,
+                                    pz_call_error(call)));
+  pz_defer(call, pz_free_text, script);
+  fputs(script, stdout);
 }
 
 /* The message of every error about the input contains the name of the plan or of the results. */

@@ -49,23 +49,21 @@ static enum pz_exit print_completion(const char *shell) {
   return pz_command_fail(&err);
 }
 
-/* Under mpirun, a command that can divide its work among ranks does so; the others run in every rank. */
-static int run_command(const struct pz_command *c, int argc, char **argv) {
-  struct pz_error err = {0};
-  if (!c->ranks) return (int)pz_command_invoke(c, argc, argv);
-  if (pz_ranks_start(&err) != PZ_OK) return (int)pz_command_fail(&err);
-  return pz_ranks_end((int)pz_command_invoke(c, argc, argv));
-}
-
 int pz_command_main(int argc, char **argv) {
   if (argc < 2) {
     print_usage(stderr);
     return PZ_EXIT_BAD_USE;
   }
   const char *name = argv[1];
-  for (size_t i = 0; pz_command_at(i); i++)
-    if (strcmp(pz_command_at(i)->name, name) == 0)
-      return run_command(pz_command_at(i), argc - 1, argv + 1);
+  for (size_t i = 0; pz_command_at(i); i++) {
+    const struct pz_command *c = pz_command_at(i);
+    struct pz_error err = {0};
+    if (strcmp(c->name, name) != 0) continue;
+    /* Under mpirun, a command that can divide its work among ranks does so; the others run in every rank. */
+    if (c->ranks && pz_ranks_start(&err) != PZ_OK) return (int)pz_command_fail(&err);
+    int code = (int)pz_command_invoke(c, argc - 1, argv + 1);
+    return c->ranks ? pz_ranks_end(code) : code;
+  }
   if (strcmp(name, "--version") == 0) {
     const char *mpi = pz_ranks_library();
     printf("phaze %s\nMPI: %s\n", pz_version(), mpi ? mpi : "not built in");

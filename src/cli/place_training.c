@@ -103,15 +103,6 @@ static void read_options(struct pz_call *call, struct pz_place_job *job,
   job->options = o;
 }
 
-/* Raises PZ_NO_ANSWER unless a script can be written: only for GPUs and models whose shape a framework can be told. */
-static void check_emit(struct pz_call *call, const struct pz_place_job *job) {
-  struct pz_error why = {0};
-  enum pz_status status =
-      pz_launch_check(job->model, &job->machine->chip, job->options.plan.framework, &why);
-  if (status == PZ_BAD_USE) pz_raise(call, PZ_NO_ANSWER, "%s", why.message);
-  if (status != PZ_OK) pz_raise(call, status, "%s", why.message);
-}
-
 /* ---- the cost of a run ---------------------------------------------------------------------- */
 
 /* Returns the cost of a run over the tokens of --tokens with a plan. */
@@ -122,21 +113,6 @@ static struct pz_run_cost cost_of_run(struct pz_call *call, const struct pz_plac
 }
 
 /* ---- the user's own plan -------------------------------------------------------------------- */
-
-/* Completes the options by the plan: the question that it answers.  Everything else is searched, or has the default of
- * the framework. */
-static void complete_settings(const struct pz_plan *from, struct pz_place_settings *s,
-                              struct pz_place_training_settings *t) {
-  struct pz_plan *p = &t->plan;
-  if (!s->batch && !t->batch_per_device) s->batch = from->batch;
-  if (!s->seq) s->seq = from->seq;
-  if (p->framework < 0) p->framework = from->framework;
-  if (p->precision < 0) p->precision = from->precision;
-  if (p->fp8_recipe < 0) p->fp8_recipe = from->fp8_recipe;
-  if (!(p->imbalance > 0)) p->imbalance = from->imbalance;
-  p->mtp = p->mtp || from->mtp;
-  if (!p->peft) p->peft = from->peft;
-}
 
 struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *s,
                                            struct pz_place_training_settings *t,
@@ -160,7 +136,18 @@ struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place
              (long long)pz_plan_asked_devices(&r->plan));
     s->devices_text = t->own_devices;
   }
-  complete_settings(&r->plan, s, t);
+  /* The plan also determines the question where the options leave it open.  Everything else is searched, or has the
+   * default of the framework. */
+  const struct pz_plan *own = &r->plan;
+  struct pz_plan *plan = &t->plan;
+  if (!s->batch && !t->batch_per_device) s->batch = own->batch;
+  if (!s->seq) s->seq = own->seq;
+  if (plan->framework < 0) plan->framework = own->framework;
+  if (plan->precision < 0) plan->precision = own->precision;
+  if (plan->fp8_recipe < 0) plan->fp8_recipe = own->fp8_recipe;
+  if (!(plan->imbalance > 0)) plan->imbalance = own->imbalance;
+  plan->mtp = plan->mtp || own->mtp;
+  if (!plan->peft) plan->peft = own->peft;
   return r;
 }
 
@@ -219,13 +206,6 @@ static void print_compared(struct pz_call *call, const struct pz_place_job *job)
     printf(", %s instead of %s dollars", pz_text_number(ours, sizeof ours, job->cost.dollars),
            pz_text_number(theirs, sizeof theirs, own.dollars));
   putchar('\n');
-}
-
-static json_t *compared_json(const struct pz_place_job *job) {
-  const struct pz_plan_diff *d = job->diff;
-  return json_pack("{s:s,s:s,s:s,s:f,s:o}", "file", job->training->compare, "changes", d->changes,
-                   "verdict", d->verdict, "gain", 1 - d->b.p.step_s / d->a.p.step_s, "prediction",
-                   pz_training_run_json(&d->a));
 }
 
 /* ---- one number of devices, as text --------------------------------------------------------- */
@@ -367,7 +347,13 @@ static void print_plans_json(struct pz_call *call, const struct pz_place_job *jo
   json_object_set_new(out, "warnings", pz_machine_warnings(job->machine));
   json_object_set_new(out, "cost",
                       job->training->tokens ? pz_run_cost_json(&job->cost) : json_null());
-  if (job->diff) json_object_set_new(out, "compare", compared_json(job));
+  const struct pz_plan_diff *d = job->diff;
+  if (d)
+    json_object_set_new(out, "compare",
+                        json_pack("{s:s,s:s,s:s,s:f,s:o}", "file", job->training->compare,
+                                  "changes", d->changes, "verdict", d->verdict, "gain",
+                                  1 - d->b.p.step_s / d->a.p.step_s, "prediction",
+                                  pz_training_run_json(&d->a)));
   if (job->training->deadline) json_object_set_new(out, "late", json_boolean(job->late));
   pz_command_print_json(call, json_incref(out));
 }
@@ -586,7 +572,14 @@ enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job) {
                                .training = true};
   job->machine = pz_machine_open(call, &s->machine, use);
   read_options(call, job, &progress);
-  if (s->emit) check_emit(call, job);
+  if (s->emit) {
+    /* Scripts can be written only for GPUs, and for models whose shape a framework can be told. */
+    struct pz_error why = {0};
+    enum pz_status status =
+        pz_launch_check(job->model, &job->machine->chip, job->options.plan.framework, &why);
+    if (status == PZ_BAD_USE) pz_raise(call, PZ_NO_ANSWER, "%s", why.message);
+    if (status != PZ_OK) pz_raise_again(call, &why);
+  }
   if (s->trace) pz_file_require_output(call, s->trace, NULL, 0);
   if (job->training->report) pz_file_require_output(call, job->training->report, NULL, 0);
   if (s->hbm_gb > 0) {

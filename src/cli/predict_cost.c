@@ -65,17 +65,6 @@ static void append_cost_row(struct pz_table *t, const char *name, double value,
   if (failures) pz_table_number(t, with_failures);
 }
 
-static void print_failures(const struct pz_predicted *predicted, const struct pz_run_cost *c) {
-  char device[40], every[40], checkpoint[40], interval[40], restart[40];
-  printf("failures: of a device one in %s hours, of the job one in %s; goodput %.1f%%\n"
-         "checkpoints: %s each, one after every %s of training; restart %s\n",
-         pz_text_number(device, sizeof device, predicted->s->mtbf_hours),
-         pz_text_duration(every, sizeof every, c->job_mtbf_s), 100 * c->goodput,
-         pz_text_duration(checkpoint, sizeof checkpoint, c->checkpoint_s),
-         pz_text_duration(interval, sizeof interval, c->interval_s),
-         pz_text_duration(restart, sizeof restart, c->restart_s));
-}
-
 void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *predicted,
                            const struct pz_run_cost *c) {
   bool failures = c->goodput > 0;
@@ -93,7 +82,15 @@ void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *pred
     append_cost_row(&t, energy, c->energy_j / MWH_J, c->all_energy_j / MWH_J, failures);
   putchar('\n');
   pz_must(call, pz_table_print(&t, 0, stdout));
-  if (failures) print_failures(predicted, c);
+  if (!failures) return;
+  char device[40], every[40], checkpoint[40], interval[40], restart[40];
+  printf("failures: of a device one in %s hours, of the job one in %s; goodput %.1f%%\n"
+         "checkpoints: %s each, one after every %s of training; restart %s\n",
+         pz_text_number(device, sizeof device, predicted->s->mtbf_hours),
+         pz_text_duration(every, sizeof every, c->job_mtbf_s), 100 * c->goodput,
+         pz_text_duration(checkpoint, sizeof checkpoint, c->checkpoint_s),
+         pz_text_duration(interval, sizeof interval, c->interval_s),
+         pz_text_duration(restart, sizeof restart, c->restart_s));
 }
 
 /* ---- for callers that return a status ------------------------------------------------------- */

@@ -73,29 +73,6 @@ void pz_predict_print_misfit(const struct pz_predicted *predicted) {
            p->host_bytes / 1e9, p->usable_host_bytes / 1e9);
 }
 
-static void print_plan(const struct pz_predicted *predicted) {
-  const struct pz_plan *o = &predicted->run->plan;
-  const struct pz_prediction *p = &predicted->run->p;
-  char name[256], line[PZ_PLAN_LINE_MOST];
-  if (!pz_prediction_fits(p)) pz_predict_print_misfit(predicted);
-  printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, predicted->model)),
-         o->devices, predicted->machine->chip.name);
-  if (predicted->s->no_network)
-    printf(" without network");
-  else if (!predicted->machine->network.own_link)
-    printf(" in %s", predicted->machine->network.cluster.name);
-  else if (o->devices > 1)
-    printf(" linked at the chip's own rate");
-  printf(": %.4g s per step\n", p->step_s);
-  printf("%s\n", pz_plan_line(o, true, line, sizeof line));
-  pz_predict_print_batch(predicted->run);
-  pz_predict_print_rates(predicted->run);
-  if (!predicted->s->no_network)
-    pz_predict_print_expected(&predicted->run->expected, predicted->run->p.step_s);
-  if (predicted->run->launch_bound)
-    printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
-}
-
 /* ---- the step ------------------------------------------------------------------------------- */
 
 int pz_predict_decimals(double step_s) {
@@ -230,10 +207,29 @@ static void print_changes(struct pz_call *call, const struct pz_predicted *predi
 }
 
 void pz_predict_print(struct pz_call *call, const struct pz_predicted *predicted) {
-  print_plan(predicted);
-  pz_predict_print_parts(call, &predicted->run->p);
+  const struct pz_plan *o = &predicted->run->plan;
+  const struct pz_prediction *p = &predicted->run->p;
+  char name[256], line[PZ_PLAN_LINE_MOST];
+  if (!pz_prediction_fits(p)) pz_predict_print_misfit(predicted);
+  printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, predicted->model)),
+         o->devices, predicted->machine->chip.name);
+  if (predicted->s->no_network)
+    printf(" without network");
+  else if (!predicted->machine->network.own_link)
+    printf(" in %s", predicted->machine->network.cluster.name);
+  else if (o->devices > 1)
+    printf(" linked at the chip's own rate");
+  printf(": %.4g s per step\n", p->step_s);
+  printf("%s\n", pz_plan_line(o, true, line, sizeof line));
+  pz_predict_print_batch(predicted->run);
+  pz_predict_print_rates(predicted->run);
+  if (!predicted->s->no_network)
+    pz_predict_print_expected(&predicted->run->expected, predicted->run->p.step_s);
+  if (predicted->run->launch_bound)
+    printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
+  pz_predict_print_parts(call, p);
   pz_predict_print_memory(call, predicted->run);
-  if (!pz_prediction_fits(&predicted->run->p)) print_changes(call, predicted);
+  if (!pz_prediction_fits(p)) print_changes(call, predicted);
   if (predicted->s->tokens) pz_predict_print_cost(call, predicted, &predicted->cost);
   printf("\nMFU counts 6 FLOP a parameter and token, %sand of attention the keys that a token\n"
          "attends to, over the data-sheet peak; the conventional MFU counts attention in full,\n"
