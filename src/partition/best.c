@@ -33,7 +33,7 @@ struct ranked_plan {
   bool recompute;
 };
 
-struct plan_search {
+struct variant_search {
   const struct pz_plan_inputs *in;
   double *layer_s[2];             /* scratch by direction and layer */
   struct candidate *candidates;   /* all variants, the lowest bound first */
@@ -42,7 +42,8 @@ struct plan_search {
   uint64_t n_looked;
 };
 
-static bool allows(const struct pz_plan_inputs *in, bool recompute) {
+/* Are plans that recompute (or that do not) wanted? */
+static bool tries_recompute(const struct pz_plan_inputs *in, bool recompute) {
   return in->recompute != (recompute ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL);
 }
 
@@ -64,13 +65,13 @@ static bool is_better_plan(const struct ranked_plan *a, const struct ranked_plan
 }
 
 /* The time of the last incumbent; HUGE_VAL while there are fewer than asked for. */
-static double incumbent_s(const struct plan_search *search) {
+static double incumbent_s(const struct variant_search *search) {
   uint32_t n = search->n_incumbents;
   return n < search->most_incumbents ? HUGE_VAL : search->incumbents[n - 1].time_s;
 }
 
 /* A plan of this time or longer does not become an incumbent.  If the plan would win a tie, only a longer one does not. */
-static double cutoff_s(const struct plan_search *search, uint32_t variant, bool recompute) {
+static double cutoff_s(const struct variant_search *search, uint32_t variant, bool recompute) {
   double time_s = incumbent_s(search);
   struct ranked_plan tie = {time_s, variant, recompute};
   if (!(time_s < HUGE_VAL)) return time_s;
@@ -78,7 +79,7 @@ static double cutoff_s(const struct plan_search *search, uint32_t variant, bool 
   return wins ? nextafter(time_s, HUGE_VAL) : time_s;
 }
 
-static void update_incumbents(struct plan_search *search, struct ranked_plan found) {
+static void update_incumbents(struct variant_search *search, struct ranked_plan found) {
   struct ranked_plan *list = search->incumbents;
   uint32_t i = 0, n = search->n_incumbents;
   while (i < n && (list[i].variant != found.variant || list[i].recompute != found.recompute)) i++;
@@ -112,7 +113,7 @@ struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost
 
 /* Schedules one layer in both directions, unless it is proven optimal or was tried with as many steps.  Of two tries it
  * keeps the shorter schedule and the higher bound. */
-static void schedule_layer(struct pz_call *call, const struct plan_search *search,
+static void schedule_layer(struct pz_call *call, const struct variant_search *search,
                            struct candidate *c, uint32_t layer, int64_t steps) {
   if (c->tried_steps[layer] >= steps) return;
   for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
@@ -128,7 +129,7 @@ static void schedule_layer(struct pz_call *call, const struct plan_search *searc
   c->tried_steps[layer] = steps;
 }
 
-static void schedule_layers(struct pz_call *call, const struct plan_search *search,
+static void schedule_layers(struct pz_call *call, const struct variant_search *search,
                             struct candidate *c, int64_t steps) {
   c->n_open = 0;
   for (uint32_t i = 0; i < c->w->n_layers; i++) {
@@ -141,7 +142,7 @@ static void schedule_layers(struct pz_call *call, const struct plan_search *sear
 
 /* Writes the times of the layers to the scratch: those found, or lower bounds on them.  The bounds of layers that are not
  * scheduled yet are the caller's. */
-static void set_layer_s(struct plan_search *search, const struct candidate *c, bool least) {
+static void set_layer_s(struct variant_search *search, const struct candidate *c, bool least) {
   const struct pz_plan_bounds *b = search->in->bounds;
   for (uint32_t i = 0; i < c->w->n_layers; i++)
     for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
@@ -153,18 +154,19 @@ static void set_layer_s(struct plan_search *search, const struct candidate *c, b
 }
 
 /* A lower bound on the plans of a candidate, from what is known about its layers. */
-static double known_bound_s(struct plan_search *search, const struct candidate *c, double limit_s) {
+static double known_bound_s(struct variant_search *search, const struct candidate *c,
+                            double limit_s) {
   const struct pz_plan_bounds *b = search->in->bounds;
   double bound_s = HUGE_VAL, *fwd_s = search->layer_s[0], *bwd_s = search->layer_s[1];
   set_layer_s(search, c, true);
   for (int r = 0; r < 2; r++)
-    if (allows(search->in, r))
+    if (tries_recompute(search->in, r))
       bound_s = fmin(bound_s, b->plan_s(b->ctx, c->variant, r, fwd_s, bwd_s, limit_s));
   return bound_s;
 }
 
 /* Do the caller's bounds show that no plan with these times, or with their lower bounds, becomes an incumbent? */
-static bool is_ruled_out(struct plan_search *search, const struct candidate *c, bool least,
+static bool is_ruled_out(struct variant_search *search, const struct candidate *c, bool least,
                          bool recompute) {
   const struct pz_plan_bounds *b = search->in->bounds;
   double limit_s = cutoff_s(search, c->variant, recompute);
@@ -191,9 +193,9 @@ static struct pz_place_problem candidate_problem(const struct pz_plan_inputs *in
 }
 
 /* Finds the best plan of at most limit_s.  Returns false if there is none. */
-static bool place(struct pz_call *call, const struct pz_plan_inputs *in, const struct candidate *c,
-                  const struct pz_place_problem *p, double limit_s,
-                  struct pz_place_solution *plan) {
+static bool place_layers(struct pz_call *call, const struct pz_plan_inputs *in,
+                         const struct candidate *c, const struct pz_place_problem *p,
+                         double limit_s, struct pz_place_solution *plan) {
   if (in->given) {
     struct pz_fixed f = *in->given;
     uint32_t repeated = main_layer(c->w);
@@ -211,19 +213,19 @@ static bool place(struct pz_call *call, const struct pz_plan_inputs *in, const s
 /* Places a candidate with the times found, or with their lower bounds.  Returns the time of its best plan, or HUGE_VAL if
  * there is none that matters.  With the times found, the plan becomes an incumbent; if runners-up are asked for, too, the
  * incumbents do not limit the solver. */
-static double place_candidate(struct pz_call *call, struct plan_search *search,
+static double place_candidate(struct pz_call *call, struct variant_search *search,
                               const struct candidate *c, bool least) {
   const struct pz_plan_inputs *in = search->in;
   const struct pz_place_width width = pz_place_layer_chain(call, c->w, c->times, least);
   double best_s = HUGE_VAL;
   for (int r = 0; r < 2; r++) {
-    if (!allows(in, r) || is_ruled_out(search, c, least, r)) continue;
+    if (!tries_recompute(in, r) || is_ruled_out(search, c, least, r)) continue;
     struct pz_place_problem p = candidate_problem(in, c, &width, r);
     struct pz_place_solution plan;
     bool limited = least || search->most_incumbents == 1;
-    if (!place(call, in, c, &p, limited ? incumbent_s(search) : DBL_MAX, &plan)) continue;
+    if (!place_layers(call, in, c, &p, limited ? incumbent_s(search) : DBL_MAX, &plan)) continue;
     bool recomputes_nothing = r && plan.n_stages == 1; /* the last stage never recomputes */
-    if (!least && recomputes_nothing && allows(in, false)) continue;
+    if (!least && recomputes_nothing && tries_recompute(in, false)) continue;
     best_s = fmin(best_s, plan.time_s);
     if (!least) update_incumbents(search, (struct ranked_plan){plan.time_s, c->variant, r});
   }
@@ -234,8 +236,8 @@ static double place_candidate(struct pz_call *call, struct plan_search *search,
 
 /* Schedules a candidate with few steps.  With bounds, the repeated layer goes first, because it may rule out plans below
  * limit_s by itself.  Returns whether there may be a plan below limit_s. */
-static bool schedule_quickly(struct pz_call *call, struct plan_search *search, struct candidate *c,
-                             double limit_s) {
+static bool schedule_quickly(struct pz_call *call, struct variant_search *search,
+                             struct candidate *c, double limit_s) {
   const struct pz_plan_inputs *in = search->in;
   search->n_looked++;
   if (in->bounds) {
@@ -247,7 +249,7 @@ static bool schedule_quickly(struct pz_call *call, struct plan_search *search, s
 }
 
 /* Places every candidate that may be the best. */
-static void place_candidates(struct pz_call *call, struct plan_search *search) {
+static void place_candidates(struct pz_call *call, struct variant_search *search) {
   const struct pz_plan_inputs *in = search->in;
   int n_passes = in->steps > in->quick_steps ? 2 : 1;
   for (int pass = 0; pass < n_passes; pass++)
@@ -267,7 +269,7 @@ static void place_candidates(struct pz_call *call, struct plan_search *search) {
 }
 
 /* A lower bound on all plans.  *n_open is the number of schedules because of which it is below the best plan. */
-static double search_bound_s(const struct plan_search *search, uint32_t *n_open) {
+static double search_bound_s(const struct variant_search *search, uint32_t *n_open) {
   double best_s = search->n_incumbents ? search->incumbents[0].time_s : HUGE_VAL;
   double bound_s = best_s;
   *n_open = 0;
@@ -298,13 +300,14 @@ static struct candidate candidate_new(struct pz_call *call, const struct pz_plan
                         .times = pz_alloc(call, w->n_layers, sizeof *c.times),
                         .tried_steps = pz_alloc(call, w->n_layers, sizeof *c.tried_steps)};
   for (int r = 0; b && r < 2; r++)
-    if (allows(in, r)) c.bound_s = fmin(c.bound_s, b->variant_s(b->ctx, variant, r));
+    if (tries_recompute(in, r)) c.bound_s = fmin(c.bound_s, b->variant_s(b->ctx, variant, r));
   return c;
 }
 
-static struct plan_search plan_search_new(struct pz_call *call, const struct pz_plan_inputs *in,
-                                          uint32_t most_incumbents) {
-  struct plan_search search = {.in = in, .most_incumbents = most_incumbents};
+static struct variant_search variant_search_new(struct pz_call *call,
+                                                const struct pz_plan_inputs *in,
+                                                uint32_t most_incumbents) {
+  struct variant_search search = {.in = in, .most_incumbents = most_incumbents};
   uint32_t most_layers = 0;
   for (uint32_t i = 0; i < in->n_variants; i++) {
     const struct pz_workload *w = in->variants[i].w;
@@ -321,7 +324,7 @@ static struct plan_search plan_search_new(struct pz_call *call, const struct pz_
   return search;
 }
 
-static struct candidate *candidate_of(const struct plan_search *search, uint32_t variant) {
+static struct candidate *candidate_of(const struct variant_search *search, uint32_t variant) {
   uint32_t i = 0;
   while (search->candidates[i].variant != variant) i++;
   return &search->candidates[i];
@@ -344,7 +347,8 @@ static struct pz_place_model solve_in_full(struct pz_call *call, const struct pz
       const struct pz_layer_time *t = &c->times[i][d];
       if (t->s > 0) m.worst_gap = fmax(m.worst_gap, 1 - t->least_s / t->s);
     }
-  if (!place(call, in, c, &m.p, DBL_MAX, &m.plan)) pz_raise(call, PZ_NO_ANSWER, "no feasible plan");
+  if (!place_layers(call, in, c, &m.p, DBL_MAX, &m.plan))
+    pz_raise(call, PZ_NO_ANSWER, "no feasible plan");
   m.p.bytes_per_s = pz_place_within(&m.p, m.plan.domain).bytes_per_s;
   return m;
 }
@@ -353,7 +357,7 @@ struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_pl
                                         double limit_s) {
   struct pz_plan_choice choice = {.time_s = HUGE_VAL, .lower_bound_s = HUGE_VAL};
   struct pz_call work = pz_scratch(call);
-  struct plan_search search = plan_search_new(&work, in, 1);
+  struct variant_search search = variant_search_new(&work, in, 1);
   choice.below = !in->bounds || !(limit_s < HUGE_VAL);
   for (uint32_t i = 0; i < in->n_variants && !choice.below; i++) {
     struct candidate *c = &search.candidates[i];
@@ -394,7 +398,7 @@ struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan
   alone.bounds = NULL;
   alone.check = true;
   struct pz_call work = pz_scratch(call);
-  struct plan_search search = {.in = &alone};
+  struct variant_search search = {.in = &alone};
   struct candidate c = candidate_new(&work, &alone, record->variant);
   struct pz_place_model model;
   for (int64_t steps = in->quick_steps;; steps = in->steps) {
@@ -410,7 +414,7 @@ struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan
 }
 
 /* If nothing fits: the variant that needs the least memory. */
-static void find_least_memory(struct pz_call *call, const struct plan_search *search,
+static void find_least_memory(struct pz_call *call, const struct variant_search *search,
                               struct pz_plan_list *out) {
   const struct pz_plan_inputs *in = search->in;
   out->fit.hbm_bytes = DBL_MAX;
@@ -419,7 +423,7 @@ static void find_least_memory(struct pz_call *call, const struct plan_search *se
     schedule_layers(call, search, c, in->quick_steps);
     struct pz_place_width width = pz_place_layer_chain(call, c->w, c->times, false);
     for (int r = 0; r < 2; r++) {
-      if (!allows(in, r)) continue;
+      if (!tries_recompute(in, r)) continue;
       struct pz_place_problem p = candidate_problem(in, c, &width, r);
       struct pz_fit fit = pz_place_least_memory(call, &p);
       if (fit.hbm_bytes >= out->fit.hbm_bytes) continue;
@@ -433,7 +437,7 @@ static void find_least_memory(struct pz_call *call, const struct plan_search *se
 struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan_inputs *in,
                                       uint32_t n_next) {
   struct pz_call work = pz_scratch(call);
-  struct plan_search search = plan_search_new(&work, in, 1 + n_next);
+  struct variant_search search = variant_search_new(&work, in, 1 + n_next);
   struct pz_plan_list list = {0};
   uint32_t n_open;
   place_candidates(&work, &search);

@@ -27,8 +27,8 @@ struct pz_place_layer {
   int64_t id;
   const char *name; /* NULL unless the layer is of a model */
   double fwd_s, bwd_s;
-  double link_s
-      [2]; /* time of collectives by direction, of a model's layer; may overlap with the rest */
+  /* Time of collectives by direction, if the layer is of a model.  They may overlap with the rest. */
+  double link_s[2];
   double param_bytes, act_bytes;
   bool tensor_parallel; /* a stage with such a layer uses t devices, other stages one */
 };

@@ -252,24 +252,30 @@ static void predict_operators(struct pz_call *call, unsigned threads, struct ope
   pz_close(call, pool);
 }
 
+/* A point of an operator on one device, without what only training runs have. */
+static struct pz_validation_point new_operator_point(const char *chip) {
+  return (struct pz_validation_point){.kind = PZ_POINT_OPERATOR,
+                                      .quality = "ok",
+                                      .chip = chip,
+                                      .framework = "",
+                                      .model = "",
+                                      .shape = "",
+                                      .plan = "",
+                                      .devices = 1,
+                                      .one_node = true};
+}
+
 static struct pz_validation_point operator_point(struct pz_call *call,
                                                  const struct operator_table *t, uint32_t i) {
   const struct pz_ops_row *row = &t->measured->rows[i];
   const char *chip = row->chip ? row->chip : t->chip_name;
   const char *group = row->group ? row->group : pz_ops_name(row->op);
   const char *reason = t->reason[i];
-  struct pz_validation_point p = {.kind = PZ_POINT_OPERATOR,
-                                  .quality = row->slow ? "slow: the table marks it" : "ok",
-                                  .chip = chip,
-                                  .framework = "",
-                                  .model = "",
-                                  .shape = "",
-                                  .plan = "",
-                                  .devices = 1,
-                                  .one_node = true,
-                                  .measured_s = row->us * 1e-6,
-                                  .predicted_s = reason ? 0 : t->predicted_us[i] * 1e-6,
-                                  .reason = reason ? reason : ""};
+  struct pz_validation_point p = new_operator_point(chip);
+  if (row->slow) p.quality = "slow: the table marks it";
+  p.measured_s = row->us * 1e-6;
+  p.predicted_s = reason ? 0 : t->predicted_us[i] * 1e-6;
+  p.reason = reason ? reason : "";
   if (row->reason) {
     p.group = group;
     p.id = pz_format(call, "%s:%u", row->table, row->line);
@@ -324,18 +330,10 @@ bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader 
 
 static void add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
                            const char *chip, const struct pz_beside_row *row) {
-  struct pz_validation_point p = {.kind = PZ_POINT_OPERATOR,
-                                  .quality = "ok",
-                                  .chip = chip,
-                                  .framework = "",
-                                  .model = "",
-                                  .shape = "",
-                                  .plan = "",
-                                  .devices = 1,
-                                  .one_node = true,
-                                  .measured_s = row->together_s,
-                                  .predicted_s = row->alone_s * row->slowdown,
-                                  .reason = row->reason};
+  struct pz_validation_point p = new_operator_point(chip);
+  p.measured_s = row->together_s;
+  p.predicted_s = row->alone_s * row->slowdown;
+  p.reason = row->reason;
   switch (row->beside) {
   case PZ_BESIDE_RESIDENT:
     p.group =
