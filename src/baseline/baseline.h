@@ -1,5 +1,5 @@
-/* Baselines: other ways to choose a chip and its plans, which the search is compared with.  A baseline is one function and
- * one row of the table in baseline.c; all are judged by the same costs, schedules and placements. */
+/* Baselines: other ways to choose a chip and its plans, which the search is compared with.  A baseline is one function
+ * and one row of the table in baseline.c; all are judged by the same costs, schedules and placements. */
 #ifndef PZ_BASELINE_BASELINE_H
 #define PZ_BASELINE_BASELINE_H
 
@@ -55,8 +55,8 @@ const struct pz_baseline *pz_baseline_find(const char *name);
 /* Raises PZ_STOPPED if the question says so. */
 void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_question *q);
 
-/* The best plans of the question's models on any chip, each with the least memory with which the model is as fast as with
- * the largest. */
+/* The best plans of the question's models on any chip, each with the least memory with which the model is as fast as
+ * with the largest. */
 struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
                                             const struct pz_baseline_question *q,
                                             const struct pz_chip *chip);

@@ -1,6 +1,6 @@
-/* The expert plans of the original system, evaluated with the same costs as all other plans.  pz_expert_evaluate() loads
- * the model at the plan's tensor-parallel degree with every microbatch size of the portfolio, and lets pz_plan_choose()
- * find the best of them with a fixed number of stages. */
+/* The expert plans of the original system, evaluated with the same costs as all other plans.  pz_expert_evaluate()
+ * loads the model at the plan's tensor-parallel degree with every microbatch size of the portfolio, and lets
+ * pz_plan_choose() find the best of them with a fixed number of stages. */
 #include "baseline/expert_plan.h"
 
 #include <math.h>

@@ -27,7 +27,8 @@ struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_origi
                                            double hbm_gib);
 
 /* The throughput of a model on a chip without a search for plans: the expert's plan with 32 GiB; if that does not fit,
- * with the least memory with which it does; if none is known or none fits, the best plan in the same order of memories. */
+ * with the least memory with which it does; if none is known or none fits, the best plan in the same order of memories.
+ */
 struct pz_reference {
   double samples_per_s, hbm_gib; /* 0: nothing fits */
   bool expert;                   /* otherwise it is the plan of the placement search */

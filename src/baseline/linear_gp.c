@@ -1,5 +1,5 @@
-/* The regression of linear_gp.h in sums over the samples: pz_linear_gp_add() updates them, pz_linear_gp_fit() factors the
- * posterior precision A = L L' and solves for the weights, and pz_linear_gp_predict() uses both. */
+/* The regression of linear_gp.h in sums over the samples: pz_linear_gp_add() updates them, pz_linear_gp_fit() factors
+ * the posterior precision A = L L' and solves for the weights, and pz_linear_gp_predict() uses both. */
 #include "baseline/linear_gp.h"
 
 #include <math.h>
@@ -24,28 +24,10 @@ void pz_linear_gp_add(struct pz_linear_gp *g, const double x[PZ_GP_FEATURES], do
   g->n++;
 }
 
-/* Factors the posterior precision, I + Z'Z / noise, which is positive definite: A = L L'. */
-static void factor_precision(struct pz_linear_gp *g, double noise) {
-  for (int i = 0; i < N; i++)
-    for (int k = 0; k <= i; k++) {
-      double s = (i == k) + g->gram[i][k] / noise;
-      for (int j = 0; j < k; j++) s -= g->factor[i][j] * g->factor[k][j];
-      g->factor[i][k] = i == k ? sqrt(s) : s / g->factor[k][k];
-    }
-}
-
 /* v := L^-1 v */
 static void solve_lower(const struct pz_linear_gp *g, double v[N]) {
   for (int i = 0; i < N; i++) {
     for (int j = 0; j < i; j++) v[i] -= g->factor[i][j] * v[j];
-    v[i] /= g->factor[i][i];
-  }
-}
-
-/* v := L'^-1 v */
-static void solve_upper(const struct pz_linear_gp *g, double v[N]) {
-  for (int i = N - 1; i >= 0; i--) {
-    for (int j = i + 1; j < N; j++) v[i] -= g->factor[j][i] * v[j];
     v[i] /= g->factor[i][i];
   }
 }
@@ -55,10 +37,21 @@ void pz_linear_gp_fit(struct pz_linear_gp *g, double noise) {
   g->mean = g->y / n;
   double variance = g->yy / n - g->mean * g->mean;
   g->sd = variance > 0 ? sqrt(variance) : 1;
-  factor_precision(g, noise);
-  for (int i = 0; i < N; i++) g->weight[i] = (g->zy[i] - g->gram[i][0] * g->mean) / g->sd / noise;
-  solve_lower(g, g->weight);
-  solve_upper(g, g->weight);
+  /* The posterior precision is A = I + Z'Z / noise = L L', which is positive definite. */
+  for (int i = 0; i < N; i++)
+    for (int k = 0; k <= i; k++) {
+      double s = (i == k) + g->gram[i][k] / noise;
+      for (int j = 0; j < k; j++) s -= g->factor[i][j] * g->factor[k][j];
+      g->factor[i][k] = i == k ? sqrt(s) : s / g->factor[k][k];
+    }
+  /* The weights are A^-1 Z'y / noise, with standardised values y: solve with L, then with L'. */
+  double *weight = g->weight;
+  for (int i = 0; i < N; i++) weight[i] = (g->zy[i] - g->gram[i][0] * g->mean) / g->sd / noise;
+  solve_lower(g, weight);
+  for (int i = N - 1; i >= 0; i--) {
+    for (int j = i + 1; j < N; j++) weight[i] -= g->factor[j][i] * weight[j];
+    weight[i] /= g->factor[i][i];
+  }
 }
 
 void pz_linear_gp_predict(const struct pz_linear_gp *g, const double x[PZ_GP_FEATURES],

@@ -1,6 +1,6 @@
 /* Gaussian process regression with a linear kernel, k(x, x') = 1 + x.x' (both terms with a prior variance of 1), and
- * noise.  With f features this is Bayesian linear regression on f + 1 weights (Rasmussen and Williams, Gaussian Processes
- * for Machine Learning, 2006, section 2.1): a fit costs n f^2 for n samples, and a prediction f^2.
+ * noise.  With f features this is Bayesian linear regression on f + 1 weights (Rasmussen and Williams, Gaussian
+ * Processes for Machine Learning, 2006, section 2.1): a fit costs n f^2 for n samples, and a prediction f^2.
  *
  * Features should be of order one; values are standardised here. */
 #ifndef PZ_BASELINE_LINEAR_GP_H

@@ -1,9 +1,9 @@
-/* The original system's search (Solver/solver.py of its released code): it walks over the chips in buckets of area, from
- * the largest down, until the best values of the last five buckets do not rise from one to the next.  It proves nothing:
- * a better chip may be smaller.
+/* The original system's search (Solver/solver.py of its released code): it walks over the chips in buckets of area,
+ * from the largest down, until the best values of the last five buckets do not rise from one to the next.  It proves
+ * nothing: a better chip may be smaller.
  *
- * Unlike there, each model may have its own microbatch size, memory and recomputation, and the walk does not end before a
- * chip was found. */
+ * Unlike there, each model may have its own microbatch size, memory and recomputation, and the walk does not end before
+ * a chip was found. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
-/* A chip found by Bayesian optimisation in the manner of Spotlight (Sakhuja, Shi, Lin, HPCA 2023).  It minimises the delay
- * of the models' operators on a single chip, one after another on all cores, and knows nothing of placement.
+/* A chip found by Bayesian optimisation in the manner of Spotlight (Sakhuja, Shi, Lin, HPCA 2023).  It minimises the
+ * delay of the models' operators on a single chip, one after another on all cores, and knows nothing of placement.
  *
  * The delay is modelled by a Gaussian process with a linear kernel (linear_gp.h) on a few features that matter to a
- * designer.  Everything is in logarithms, in which products of sizes are sums.  optimise() evaluates a few random chips,
- * and then rounds of those whose predicted delay, minus its standard deviation, is least. */
+ * designer.  Everything is in logarithms, in which products of sizes are sums.  optimise() evaluates a few random
+ * chips, and then rounds of those whose predicted delay, minus its standard deviation, is least. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -40,36 +40,34 @@ struct tuner {
 
 /* ---- the delay of a chip -------------------------------------------------------------------- */
 
-/* Time of a training microbatch of one sample on the current chip. */
-static double model_delay_s(struct pz_call *call, struct tuner *t, const struct pz_workload *w) {
-  double delay_s = 0;
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
-      const struct pz_ops *ops = &w->layers[i].ops[direction];
-      for (uint32_t k = 0; k < ops->n; k++) {
-        struct pz_estimate e;
-        pz_must(call, pz_cost_op(&t->cost, &ops->op[k], &e, pz_call_error(call)));
-        delay_s += (double)w->layers[i].count * e.latency_s;
-      }
-    }
-  return delay_s;
-}
-
-/* Logarithm of the product of all models' delays, so that every model has the same weight. */
+/* Logarithm of the product of all models' delays, so that every model has the same weight.  The delay of a model is the
+ * time of a training microbatch of one sample. */
 static double log_delay(struct pz_call *call, struct tuner *t, uint32_t point) {
   struct pz_chip chip;
   double sum = 0;
   pz_space_chip(t->q->task->space, &t->q->points[point], &chip);
   pz_cost_set_chip(&t->cost, &chip, &t->q->task->net);
-  for (uint32_t i = 0; i < t->q->objective->n; i++)
-    sum += log(model_delay_s(call, t, t->workloads[i]));
+  for (uint32_t m = 0; m < t->q->objective->n; m++) {
+    const struct pz_workload *w = t->workloads[m];
+    double delay_s = 0;
+    for (uint32_t i = 0; i < w->n_layers; i++)
+      for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
+        const struct pz_ops *ops = &w->layers[i].ops[direction];
+        for (uint32_t k = 0; k < ops->n; k++) {
+          struct pz_estimate e;
+          pz_must(call, pz_cost_op(&t->cost, &ops->op[k], &e, pz_call_error(call)));
+          delay_s += (double)w->layers[i].count * e.latency_s;
+        }
+      }
+    sum += log(delay_s);
+  }
   return sum;
 }
 
 /* ---- features ------------------------------------------------------------------------------- */
 
-/* Products of sizes are exact integers: chips with equal products have equal features to the last bit, so that ties do not
- * depend on rounding. */
+/* Products of sizes are exact integers: chips with equal products have equal features to the last bit, so that ties do
+ * not depend on rounding. */
 static void describe_chip(const struct pz_chip *c, double x[PZ_GP_FEATURES]) {
   const struct pz_tensor_cores *t = &c->tensor;
   const struct pz_vector_cores *v = &c->vector;

@@ -17,8 +17,8 @@ const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a) {
 
 /* The original system's mapper has its bandwidths written in its source: words of 16 bits per cycle, for reads and for
  * writes each, in total over all cores.  Its tiles divide a GEMM without remainder, every operand has a local buffer of
- * its own, sums have 16 bits, nothing is double-buffered, and arrays fill in no time.  Its vector cores are described by
- * cycles alone. */
+ * its own, sums have 16 bits, nothing is double-buffered, and arrays fill in no time.  Its vector cores are described
+ * by cycles alone. */
 void pz_assume_chip(pz_assumptions set, struct pz_chip *c) {
   enum { LOCAL_WORDS = 64, GLB_WORDS = 256, HBM_WORDS = 128, WORD_BYTES = 2 };
   if (!pz_assumed(set, PZ_ASSUME_FIXED_BANDWIDTH)) return;

@@ -1,10 +1,10 @@
 /* Tables of bounds, and the bounds of chips and boxes that follow from them.
  *
- * pz_bounds_create() collects the operators of all variants, each once (collect_operators), and their dependencies as one
- * graph for each layer and direction.  Then it fills the tables in parallel: one for each shape of tensor core
- * (fill_shape) and one for each number of lanes (fill_lanes).  In the tables of work, an operator may run on any number of
- * cores that is a mode of the chip (all cores, or a power of two): least_work() takes the cheapest, so that the sum over a
- * layer bounds every schedule.
+ * pz_bounds_create() collects the operators of all variants, each once (collect_operators), and their dependencies as
+ * one graph for each layer and direction.  Then it fills the tables in parallel: one for each shape of tensor core
+ * (fill_shape) and one for each number of lanes (fill_lanes).  In the tables of work, an operator may run on any number
+ * of cores that is a mode of the chip (all cores, or a power of two): least_work() takes the cheapest, so that the sum
+ * over a layer bounds every schedule.
  *
  * pz_bounds_go() selects the rows of a chip, pz_bounds_go_box() the least of all rows in a box, and pz_bounds_layer_s()
  * combines them. */
@@ -48,7 +48,8 @@ struct core_list {
   uint16_t of_axis[PZ_SPACE_MOST_VALUES]; /* from the index on the axis to the index in n */
 };
 
-/* The table of one shape of tensor core.  "axis" is the index on the axis of tensor cores, "cores" that in core_list. */
+/* The table of one shape of tensor core.  "axis" is the index on the axis of tensor cores, "cores" that in core_list.
+ */
 struct shape {
   bool is_used;      /* has a table */
   bool is_within;    /* has chips within the limit of area */
@@ -265,8 +266,8 @@ static double least_work(const struct core_list *l, int axis, const double *late
 
 /* ---- the tables of shapes ------------------------------------------------------------------- */
 
-/* Marks the shapes that need tables, with their largest number of cores: those with which the smallest chip is within the
- * limit of area, and one step beyond, because neighbours of chips are asked for, too. */
+/* Marks the shapes that need tables, with their largest number of cores: those with which the smallest chip is within
+ * the limit of area, and one step beyond, because neighbours of chips are asked for, too. */
 static void mark_used_shapes(struct pz_bounds *b) {
   const struct pz_space *space = b->task->space;
   for (int i = 0; i < space->n_arrays; i++) {
@@ -289,15 +290,6 @@ static void mark_used_shapes(struct pz_bounds *b) {
 
 static double *new_table(struct pz_call *own, int rows, uint32_t columns) {
   return pz_alloc(own, (size_t)rows * columns, sizeof(double));
-}
-
-static void allocate_shape(struct pz_call *own, struct pz_bounds *b, struct shape *s) {
-  int n_glb = b->task->space->n[PZ_AXIS_GLB_MIB];
-  s->core_s = new_table(own, b->tensor.of_axis[s->most_axis] + 1, b->gemms.n);
-  s->hbm_s = new_table(own, n_glb, b->gemms.n);
-  s->startup_s = new_table(own, 1, b->gemms.n);
-  s->work_s = new_table(own, s->most_axis + 1, b->graphs.n);
-  s->traffic_s = new_table(own, n_glb, b->graphs.n);
 }
 
 /* Maps all GEMMs on one shape.  Returns the status of the mapper, with its error in *err. */
@@ -379,11 +371,6 @@ static void list_lanes(struct pz_bounds *b) {
   }
 }
 
-static void allocate_lanes(struct pz_call *own, struct pz_bounds *b, struct lanes *l) {
-  l->latency_s = new_table(own, b->vector.count, n_others(b));
-  l->work_s = new_table(own, b->task->space->n[PZ_AXIS_VECTOR_CORES], b->graphs.n);
-}
-
 static void fill_lanes(struct pz_call *call, struct pz_bounds *b, uint32_t index, unsigned worker) {
   const struct pz_space *s = b->task->space;
   struct lanes *l = &b->lanes[index];
@@ -438,19 +425,28 @@ static void fill_table(struct pz_call *task, void *ctx, size_t i, unsigned worke
 
 static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
 
-/* Allocates the tables and fills them in parallel.  If no shape within the limit is possible, the reason of the first is
- * raised. */
+/* Allocates the tables and fills them in parallel.  If no shape within the limit is possible, the reason of the first
+ * is raised. */
 static void fill_tables(struct pz_call *call, struct pz_call *own, struct pz_bounds *b,
                         struct pz_pool *pool) {
-  int n_shapes = b->task->space->n_arrays, n_used = b->n_lanes;
+  const struct pz_space *space = b->task->space;
+  int n_shapes = space->n_arrays, n_used = b->n_lanes, n_glb = space->n[PZ_AXIS_GLB_MIB];
   const struct pz_error *why = NULL;
   struct table_filling f = {b, pz_alloc(call, (size_t)n_shapes, sizeof *f.why_impossible)};
   for (int i = 0; i < n_shapes; i++) {
-    if (!b->shape[i].is_used) continue;
-    allocate_shape(own, b, &b->shape[i]);
+    struct shape *s = &b->shape[i];
+    if (!s->is_used) continue;
+    s->core_s = new_table(own, b->tensor.of_axis[s->most_axis] + 1, b->gemms.n);
+    s->hbm_s = new_table(own, n_glb, b->gemms.n);
+    s->startup_s = new_table(own, 1, b->gemms.n);
+    s->work_s = new_table(own, s->most_axis + 1, b->graphs.n);
+    s->traffic_s = new_table(own, n_glb, b->graphs.n);
     n_used++;
   }
-  for (int i = 0; i < b->n_lanes; i++) allocate_lanes(own, b, &b->lanes[i]);
+  for (int i = 0; i < b->n_lanes; i++) {
+    b->lanes[i].latency_s = new_table(own, b->vector.count, n_others(b));
+    b->lanes[i].work_s = new_table(own, space->n[PZ_AXIS_VECTOR_CORES], b->graphs.n);
+  }
   pz_progress_next(b->watch.progress, "tables", "tables", (uint64_t)n_used);
   pz_defer(call, finish_progress, b->watch.progress);
   pz_pool_run(call, pool, (size_t)(n_shapes + b->n_lanes), fill_table, &f);

@@ -1,10 +1,10 @@
 /* Upper bounds on the throughput of every chip of a space, before any is evaluated.
  *
- * Shared work is done once, in tables: GEMMs by the shape of the tensor cores, the number of cores and the global buffer;
- * vector operators by lanes and cores.  The bound of a chip then needs only look-ups.  The bound of a layer is the larger
- * of its critical path, with every operator on all cores, and the work of each resource over its capacity; the bounds of
- * the layers give a lower bound on the step of any plan (partition/lower_bound.h).  A chip takes about 50 microseconds
- * for six models with 24 variants each. */
+ * Shared work is done once, in tables: GEMMs by the shape of the tensor cores, the number of cores and the global
+ * buffer; vector operators by lanes and cores.  The bound of a chip then needs only look-ups.  The bound of a layer is
+ * the larger of its critical path, with every operator on all cores, and the work of each resource over its capacity;
+ * the bounds of the layers give a lower bound on the step of any plan (partition/lower_bound.h).  A chip takes about 50
+ * microseconds for six models with 24 variants each. */
 #ifndef PZ_EVALUATE_BOUNDS_H
 #define PZ_EVALUATE_BOUNDS_H
 
@@ -40,8 +40,8 @@ bool pz_bounds_impossible(const struct pz_bounds_at *at);
 /* Moves to a chip that the tables have. */
 void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p);
 
-/* Moves to a box.  Every table is used at its best value in the box, so that the functions below return bounds for all of
- * its chips that the tables have. */
+/* Moves to a box.  Every table is used at its best value in the box, so that the functions below return bounds for all
+ * of its chips that the tables have. */
 void pz_bounds_go_box(struct pz_bounds_at *at, const struct pz_box *box);
 
 /* Lower bound on the step of every plan of a variant on the current chip; HUGE_VAL if none fits.  A result that is not

@@ -1,6 +1,6 @@
-/* The evaluator `original`.  A worker is moved to a chip (go_to_chip) or to a box (go_to_box), and then asked for plans or
- * bounds of models, one after another.  Plans come from pz_plan_choose(), which is given the tables of bounds through
- * three callbacks. */
+/* The evaluator `original`.  A worker is moved to a chip (go_to_chip) or to a box (go_to_box), and then asked for plans
+ * or bounds of models, one after another.  Plans come from pz_plan_choose(), which is given the tables of bounds
+ * through three callbacks. */
 #include "evaluate/original.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The evaluator `original`: the layers of a model are scheduled on the cores of a chip and divided into the stages of a
- * pipeline, as the original system does.  It finds the best plan (partition/best.h) over the portfolio's variants, guided
- * by tables of bounds (evaluate/bounds.h). */
+ * pipeline, as the original system does.  It finds the best plan (partition/best.h) over the portfolio's variants,
+ * guided by tables of bounds (evaluate/bounds.h). */
 #ifndef PZ_EVALUATE_ORIGINAL_H
 #define PZ_EVALUATE_ORIGINAL_H
 
@@ -22,8 +22,8 @@ struct pz_original_worker {
 };
 
 /* An evaluator for the threads of a pool; the caller frees it with pz_evaluator_free().  With `exhaustive`, bounds skip
- * nothing.  The task is borrowed.  Raises PZ_BAD_USE if the space has several values on an axis other than arrays, cores,
- * lanes and the global buffer, and PZ_STOPPED when stopped. */
+ * nothing.  The task is borrowed.  Raises PZ_BAD_USE if the space has several values on an axis other than arrays,
+ * cores, lanes and the global buffer, and PZ_STOPPED when stopped. */
 struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_original_task *task,
                                         bool exhaustive, struct pz_pool *pool,
                                         struct pz_watch watch);
@@ -31,8 +31,8 @@ struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_or
 struct pz_original_worker *pz_original_worker(struct pz_evaluator *e, unsigned worker);
 uint64_t pz_original_variants(const struct pz_evaluator *e); /* evaluated by all workers */
 
-/* The best plan of a model on the chip at a point with `hbm_gib` of memory.  If bounds show that no plan is below limit_s,
- * the effort is PZ_EFFORT_NONE.  The plan lives as long as the evaluator. */
+/* The best plan of a model on the chip at a point with `hbm_gib` of memory.  If bounds show that no plan is below
+ * limit_s, the effort is PZ_EFFORT_NONE.  The plan lives as long as the evaluator. */
 struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *w,
                                           const struct pz_point *p, uint32_t model, double hbm_gib,
                                           enum pz_effort effort, double limit_s);

@@ -1,5 +1,5 @@
-/* Builds the portfolio of a search: for each model, check_model() loads it undivided, and then pz_variants_load() builds a
- * workload for each microbatch size and tensor-parallel degree. */
+/* Builds the portfolio of a search: for each model, check_model() loads it undivided, and then pz_variants_load()
+ * builds a workload for each microbatch size and tensor-parallel degree. */
 #include "evaluate/portfolio.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The inputs of a search with the evaluator `original`: space, models, cluster, and how a plan is judged.  Threads share
- * them, because nothing changes them after construction. */
+/* The inputs of a search with the evaluator `original`: space, models, cluster, and how a plan is judged.  Threads
+ * share them, because nothing changes them after construction. */
 #ifndef PZ_EVALUATE_TASK_H
 #define PZ_EVALUATE_TASK_H
 

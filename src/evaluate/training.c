@@ -77,11 +77,6 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *q,
   return net;
 }
 
-static const char *default_framework(const struct pz_chip *chip, const struct pz_plan *plan) {
-  if (chip->execution != PZ_CHIP_STREAM) return "compiled";
-  return pz_plan_adapts(plan) ? "nemo" : "megatron";
-}
-
 struct pz_plan_question pz_training_ask(struct pz_call *call, const struct pz_training_question *q,
                                         uint32_t model, const struct pz_chip *chip,
                                         const struct pz_cluster *net) {
@@ -93,9 +88,12 @@ struct pz_plan_question pz_training_ask(struct pz_call *call, const struct pz_tr
   struct pz_plan plan = pz_plan_default();
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
   struct pz_plan_question question;
+  bool launches_kernels = chip->execution == PZ_CHIP_STREAM;
   plan.peft = q->peft;
-  plan.framework = pz_framework_find(default_framework(chip, &plan));
-  if (q->serial && chip->execution != PZ_CHIP_STREAM) plan.execution = PZ_EXECUTION_SERIAL;
+  const char *framework = "compiled";
+  if (launches_kernels) framework = pz_plan_adapts(&plan) ? "nemo" : "megatron";
+  plan.framework = pz_framework_find(framework);
+  if (q->serial && !launches_kernels) plan.execution = PZ_EXECUTION_SERIAL;
   if (q->whole) plan.halves = 0;
   plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   plan.devices = q->devices;
@@ -126,18 +124,6 @@ static void release_training(void *training) {
 static void free_training(struct pz_evaluator *e) {
   release_training(e);
   pz_object_free(e);
-}
-
-/* Ranks of a node share a table, or else the threads of this rank.  Without memory for it, every thread computes all times
- * itself. */
-static void create_shared_table(struct pz_call *call, struct training *t, bool has_pool) {
-  void *block = NULL;
-  if (has_pool) pz_must(call, pz_ranks_shared(SHARED_BYTES, &block, pz_call_error(call)));
-  if (!block && t->n_workers > 1) {
-    t->block = pz_calloc(1, SHARED_BYTES);
-    block = t->block;
-  }
-  pz_shared_table_init(&t->shared, block, SHARED_BYTES);
 }
 
 struct finder_creation {
@@ -172,7 +158,15 @@ struct pz_evaluator *pz_training_create(struct pz_call *call, const struct pz_tr
   t->base.ops = &training_ops;
   t->q = *q;
   t->n_workers = pool ? pz_pool_threads(pool) : 1;
-  create_shared_table(call, t, pool != NULL);
+  /* The ranks of a node share a table, or else the threads of this rank.  Without memory for it, every thread computes
+   * all times itself. */
+  void *block = NULL;
+  if (pool) pz_must(call, pz_ranks_shared(SHARED_BYTES, &block, pz_call_error(call)));
+  if (!block && t->n_workers > 1) {
+    t->block = pz_calloc(1, SHARED_BYTES);
+    block = t->block;
+  }
+  pz_shared_table_init(&t->shared, block, SHARED_BYTES);
   t->plans = pz_alloc(&own, t->n_workers, sizeof *t->plans);
   for (unsigned i = 0; i < t->n_workers; i++) pz_arena_init(&t->plans[i], NULL);
   if (!times) {
@@ -223,9 +217,9 @@ static double bound_training(struct pz_call *call, struct pz_evaluator *e, unsig
   return step_s;
 }
 
-/* The energy of any chip of a box is at least static_watts of its smallest chip, which area and clock raise, times a lower
- * bound on the step of its largest chip, plus this: the energy to compute everything at the voltage of the slowest clock,
- * and to move what the largest global buffer cannot hold. */
+/* The energy of any chip of a box is at least static_watts of its smallest chip, which area and clock raise, times a
+ * lower bound on the step of its largest chip, plus this: the energy to compute everything at the voltage of the
+ * slowest clock, and to move what the largest global buffer cannot hold. */
 static double least_joules(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
                            const struct pz_boxed *b, uint32_t model) {
   double joules = 0;

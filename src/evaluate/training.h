@@ -26,8 +26,8 @@ struct pz_training_question {
   const struct pz_ending *ending; /* of the search; may be NULL */
 };
 
-/* Parses "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH", a model with its own sequence length and global batch size (0 if not
- * given).  Returns the name, in the arena; NULL: out of memory. */
+/* Parses "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH", a model with its own sequence length and global batch size (0 if
+ * not given).  Returns the name, in the arena; NULL: out of memory. */
 const char *pz_model_of_text(const char *text, struct pz_arena *arena, int64_t *seq,
                              int64_t *batch);
 
@@ -44,9 +44,9 @@ struct pz_plan_question pz_training_ask(struct pz_call *call, const struct pz_tr
                                         uint32_t model, const struct pz_chip *chip,
                                         const struct pz_cluster *net);
 
-/* An evaluator for the threads of a pool, or (NULL) for one thread that shares nothing with others.  `like` is any chip of
- * the space.  `times` are borrowed from another evaluator for chips of the same space (pz_training_times), or NULL.  The
- * question is copied, its texts are not.  The caller frees it with pz_evaluator_free(). */
+/* An evaluator for the threads of a pool, or (NULL) for one thread that shares nothing with others.  `like` is any chip
+ * of the space.  `times` are borrowed from another evaluator for chips of the same space (pz_training_times), or NULL.
+ * The question is copied, its texts are not.  The caller frees it with pz_evaluator_free(). */
 struct pz_evaluator *pz_training_create(struct pz_call *call, const struct pz_training_question *q,
                                         const struct pz_chip *like, struct pz_pool *pool,
                                         struct pz_product_times *times);

@@ -1,6 +1,6 @@
-/* Objectives: the value of a chip, computed from the steps of the entries on it and its costs.  Every objective is one row
- * of the table in objective.c.  Bounds rely on monotonicity: a value must not decrease when a step gets shorter or uses
- * less energy, or when the chip costs less. */
+/* Objectives: the value of a chip, computed from the steps of the entries on it and its costs.  Every objective is one
+ * row of the table in objective.c.  Bounds rely on monotonicity: a value must not decrease when a step gets shorter or
+ * uses less energy, or when the chip costs less. */
 #ifndef PZ_SEARCH_OBJECTIVE_H
 #define PZ_SEARCH_OBJECTIVE_H
 

@@ -13,8 +13,8 @@ struct pz_search_entry {
   const char *name; /* for people */
 };
 
-/* Storage of the outcomes of rounds, as bytes whose meaning only the search knows.  `run` and `round` count the objective
- * runs, and the rounds of each, from 0.  All calls come from one thread. */
+/* Storage of the outcomes of rounds, as bytes whose meaning only the search knows.  `run` and `round` count the
+ * objective runs, and the rounds of each, from 0.  All calls come from one thread. */
 struct pz_round_store {
   void *ctx;
   /* Appends the bytes of a stored round to *b, whose text the caller frees with pz_free().  b->text stays NULL if the

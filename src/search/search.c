@@ -6,9 +6,9 @@
  *     branch               rounds of open boxes: process_box() closes, splits or evaluates each
  *     conclude             the certificate and the bound
  *
- * run_round() is the only place where boxes are processed in parallel.  It reads the outcomes of a round from the store,
- * or shares its boxes among the threads of all ranks and stores them; then it merges the outcomes in the order of the
- * boxes, so that the state does not depend on who computed what.
+ * run_round() is the only place where boxes are processed in parallel.  It reads the outcomes of a round from the
+ * store, or shares its boxes among the threads of all ranks and stores them; then it merges the outcomes in the order
+ * of the boxes, so that the state does not depend on who computed what.
  *
  * A task of a round ends at a border of its own: a failure is part of its outcome, which all ranks exchange. */
 #include "search/search.h"
@@ -239,8 +239,8 @@ static bool evaluate_entry(struct pz_call *call, struct pz_driver *d, unsigned w
   return true;
 }
 
-/* Evaluates all entries, until the chip cannot win; with full effort, those whose interval is still open again.  Returns
- * whether every entry was evaluated. */
+/* Evaluates all entries, until the chip cannot win; with full effort, those whose interval is still open again.
+ * Returns whether every entry was evaluated. */
 static bool evaluate_chip(struct pz_call *call, struct pz_driver *d, unsigned worker,
                           const struct pz_boxed *chip, enum pz_effort effort,
                           struct chip_steps *steps, struct pz_outcome *x) {
@@ -277,8 +277,8 @@ static void try_chip(struct pz_call *call, struct pz_driver *d, const struct pz_
   x->value = pz_objective_value(&d->run->objective, steps.found, &chip.least);
 }
 
-/* Evaluates a chip of the certificate, with lower bounds on its steps in steps->least.  It is closed, or opened again for
- * full effort. */
+/* Evaluates a chip of the certificate, with lower bounds on its steps in steps->least.  It is closed, or opened again
+ * for full effort. */
 static void decide_chip(struct pz_call *call, struct pz_driver *d, const struct pz_box_task *t,
                         const struct pz_open_box *one, const struct pz_boxed *chip,
                         struct chip_steps *steps, struct pz_outcome *x) {
@@ -286,30 +286,20 @@ static void decide_chip(struct pz_call *call, struct pz_driver *d, const struct 
   bool whole = evaluate_chip(call, d, t->worker, chip, one->effort, steps, x);
   double bound = pz_fmin(pz_objective_value(o, steps->least, &chip->least), one->bound);
   if (!whole) {
-    pz_box_close(call, t, &(struct pz_closed_box){one->box, PZ_BOX_PARTLY, bound, 0});
+    pz_append(call, t->closed, &(struct pz_closed_box){one->box, PZ_BOX_PARTLY, bound, 0});
     return;
   }
   double value = pz_objective_value(o, steps->found, &chip->least);
   x->value = value;
   x->candidate = one->box;
   if (bound <= value || one->effort == PZ_EFFORT_FULL)
-    pz_box_close(call, t, &(struct pz_closed_box){one->box, PZ_BOX_EVALUATED, bound, value});
+    pz_append(call, t->closed, &(struct pz_closed_box){one->box, PZ_BOX_EVALUATED, bound, value});
   else
     pz_append(call, &x->children,
               &(struct pz_open_box){one->box, bound, value, 0, PZ_EFFORT_FULL, false});
 }
 
 /* ---- one box -------------------------------------------------------------------------------- */
-
-static void split_box(struct pz_call *call, const struct pz_box_task *t, const struct pz_box *b,
-                      double bound, struct pz_outcome *x) {
-  struct pz_open_box low = {*b, bound, 0, 0, PZ_EFFORT_QUICK, false}, high = low;
-  struct pz_box_split split = pz_box_choose_split(call, t, b);
-  low.box.hi[split.axis] = split.at;
-  high.box.lo[split.axis] = (uint8_t)(split.at + 1);
-  pz_append(call, &x->children, &low);
-  pz_append(call, &x->children, &high);
-}
 
 /* Evaluates a good chip of a promising box. */
 static void dive(struct pz_call *call, struct pz_driver *d, const struct pz_box_task *t,
@@ -327,7 +317,7 @@ static void process_box(struct pz_call *call, struct pz_driver *d, const struct 
   struct chip_steps steps;
   if (one.bound <= t->cutoff) {
     enum pz_box_end end = was_evaluated ? PZ_BOX_EVALUATED : PZ_BOX_BOUND;
-    pz_box_close(call, t, &(struct pz_closed_box){one.box, end, one.bound, one.value});
+    pz_append(call, t->closed, &(struct pz_closed_box){one.box, end, one.bound, one.value});
     return;
   }
   if (!was_evaluated && !pz_box_tighten(call, t, &one.box)) return;
@@ -336,14 +326,19 @@ static void process_box(struct pz_call *call, struct pz_driver *d, const struct 
   x->priced = true;
   one.bound = pz_fmin(bound, one.bound);
   if (one.bound <= t->cutoff && !was_evaluated) {
-    pz_box_close(call, t, &(struct pz_closed_box){one.box, PZ_BOX_BOUND, one.bound, 0});
+    pz_append(call, t->closed, &(struct pz_closed_box){one.box, PZ_BOX_BOUND, one.bound, 0});
     return;
   }
   if (pz_box_is_chip(&one.box)) {
     decide_chip(call, d, t, &one, &boxed, &steps, x);
     return;
   }
-  split_box(call, t, &one.box, one.bound, x);
+  struct pz_open_box low = {one.box, one.bound, 0, 0, PZ_EFFORT_QUICK, false}, high = low;
+  struct pz_box_split split = pz_box_choose_split(call, t, &one.box);
+  low.box.hi[split.axis] = split.at;
+  high.box.lo[split.axis] = (uint8_t)(split.at + 1);
+  pz_append(call, &x->children, &low);
+  pz_append(call, &x->children, &high);
   if (one.dives) dive(call, d, t, &one.box, x);
 }
 
@@ -429,17 +424,6 @@ static void share_round(struct pz_call *call, struct pz_driver *d) {
   pz_must(call, pz_round_run(d->s->pool, &round, pz_call_error(call)));
 }
 
-/* Only rank 0 has the store. */
-static void store_round(struct pz_call *call, struct pz_driver *d) {
-  const struct pz_round_store *store = d->s->q.store;
-  if (!store) return;
-  struct pz_buffer *b = pz_buffer_new(call);
-  for (uint32_t i = 0; i < d->n_round; i++) pz_outcome_pack(d, i, b);
-  if (b->failed) pz_raise(call, PZ_NO_MEMORY, NO_MEMORY);
-  pz_must(call, store->keep(store->ctx, d->number, d->at_round, b, pz_call_error(call)));
-  pz_close(call, b);
-}
-
 /* Reads the outcomes of the round from the store.  Returns false if it does not have them.  Rank 0 has the store: its
  * bytes, or its error, are exchanged, so that all ranks do the same. */
 static bool replay_round(struct pz_call *call, struct pz_driver *d) {
@@ -468,9 +452,10 @@ static bool replay_round(struct pz_call *call, struct pz_driver *d) {
   return is_stored;
 }
 
-/* Computes and stores a round.  Returns false if the time of the run ended during it: then the round counts as not begun.
- * (A search that is cancelled ends in pz_round_run() instead.) */
+/* Computes and stores a round.  Returns false if the time of the run ended during it: then the round counts as not
+ * begun. (A search that is cancelled ends in pz_round_run() instead.) */
 static bool compute_round(struct pz_call *call, struct pz_driver *d) {
+  const struct pz_round_store *store = d->s->q.store;
   share_round(call, d);
   for (uint32_t i = 0; i < d->n_round; i++) {
     const struct pz_outcome *x = &d->outcome[i];
@@ -480,7 +465,13 @@ static bool compute_round(struct pz_call *call, struct pz_driver *d) {
     d->out_of_time = true;
     return false;
   }
-  store_round(call, d);
+  if (store) { /* only rank 0 has it */
+    struct pz_buffer *b = pz_buffer_new(call);
+    for (uint32_t i = 0; i < d->n_round; i++) pz_outcome_pack(d, i, b);
+    if (b->failed) pz_raise(call, PZ_NO_MEMORY, NO_MEMORY);
+    pz_must(call, store->keep(store->ctx, d->number, d->at_round, b, pz_call_error(call)));
+    pz_close(call, b);
+  }
   return true;
 }
 
@@ -536,8 +527,8 @@ static void try_greedy_chips(struct pz_call *call, struct pz_driver *d) {
   }
 }
 
-/* Makes *b the best chip with one step up on one axis and one step down on another; PZ_AXES stands for no axis.  Returns
- * false if that is not a chip of the space within the limits. */
+/* Makes *b the best chip with one step up on one axis and one step down on another; PZ_AXES stands for no axis.
+ * Returns false if that is not a chip of the space within the limits. */
 static bool make_neighbour(const struct pz_driver *d, int up, int down, struct pz_box *b) {
   const struct pz_space *s = d->s->q.space;
   struct pz_boxed boxed;
@@ -556,8 +547,8 @@ static bool make_neighbour(const struct pz_driver *d, int up, int down, struct p
   return !pz_boxed_breaks(&boxed, &d->s->q.limits);
 }
 
-/* Local search from the best chip: exchanges a step on one axis for a step on another, while the value rises by a tenth of
- * the gap that is asked for, or by 0.5%. */
+/* Local search from the best chip: exchanges a step on one axis for a step on another, while the value rises by a tenth
+ * of the gap that is asked for, or by 0.5%. */
 static void climb(struct pz_call *call, struct pz_driver *d) {
   static const double PART_OF_GAP = 0.1, MOST_RISE = 0.005;
   struct pz_box list[(PZ_AXES + 1) * (PZ_AXES + 1)];
@@ -657,20 +648,10 @@ static _Noreturn void raise_no_chip(struct pz_call *call, const struct pz_driver
            d->s->q.space->name, name);
 }
 
-/* The number of schedules on a chip that are not proved optimal. */
-static uint32_t count_open_schedules(struct pz_driver *d, const struct pz_closed_box *b) {
-  const struct pz_objective *o = &d->run->objective;
-  struct pz_point p = pz_box_point(&b->box);
-  struct pz_evaluation e;
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < o->n; i++)
-    if (pz_search_known(d->s, &p, o->models[i], &e)) n += e.n_open;
-  return n;
-}
-
 /* Completes the certificate with the boxes that are still open, and computes the bound of the run. */
 static void conclude(struct pz_call *call, struct pz_driver *d) {
   struct pz_objective_run *r = d->run;
+  const struct pz_objective *o = &r->objective;
   r->finished = d->heap.n == 0 && !d->out_of_time;
   while (d->heap.n) {
     struct pz_open_box x;
@@ -686,13 +667,18 @@ static void conclude(struct pz_call *call, struct pz_driver *d) {
     const struct pz_closed_box *b = &r->boxes[i];
     if (b->end == PZ_BOX_INFEASIBLE || !(b->bound > r->value)) continue;
     r->bound = pz_fmax(r->bound, b->bound);
-    if (b->end == PZ_BOX_EVALUATED) r->n_open += count_open_schedules(d, b);
+    if (b->end != PZ_BOX_EVALUATED) continue;
+    struct pz_point p = pz_box_point(&b->box);
+    struct pz_evaluation e;
+    for (uint32_t k = 0; k < o->n; k++)
+      if (pz_search_known(d->s, &p, o->models[k], &e)) r->n_open += e.n_open;
   }
 }
 
 /* ---- an objective run ----------------------------------------------------------------------- */
 
-/* Raises an error if the objective, or a limit, needs dollars or a bill that a technology of the space does not have. */
+/* Raises an error if the objective, or a limit, needs dollars or a bill that a technology of the space does not have.
+ */
 static void check_objective(struct pz_call *call, const struct pz_driver *d) {
   const struct pz_space *s = d->s->q.space;
   enum pz_objective_kind kind = d->run->objective.kind;

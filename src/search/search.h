@@ -2,8 +2,8 @@
  *
  * A box is closed if its smallest chip violates a limit, or if the evaluators' bound on its chips is not above the best
  * known value by more than the gap.  Otherwise its axes are tightened by both rules (branch and reduce: Ryoo and
- * Sahinidis, 1996) and it is split, down to single chips, which are evaluated: with little effort first, with full effort
- * if an interval remains that may contain the best value.
+ * Sahinidis, 1996) and it is split, down to single chips, which are evaluated: with little effort first, with full
+ * effort if an interval remains that may contain the best value.
  *
  * Boxes are processed in rounds of a fixed number, and every box is judged against the best chip of the rounds before.
  * Therefore the result and the certificate are the same for any number of threads and ranks, and after any
@@ -20,9 +20,9 @@ struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_
                                    struct pz_pool *pool);
 void pz_search_free(struct pz_search *s); /* accepts NULL */
 
-/* Finds the best chip by run->objective in at most run->most_rounds rounds.  `number` is the objective run in the store.
- * Evaluations of earlier runs are reused.  Raises PZ_NO_ANSWER if no chip within the limits runs every entry, and
- * PZ_STOPPED when the search was stopped. */
+/* Finds the best chip by run->objective in at most run->most_rounds rounds.  `number` is the objective run in the
+ * store. Evaluations of earlier runs are reused.  Raises PZ_NO_ANSWER if no chip within the limits runs every entry,
+ * and PZ_STOPPED when the search was stopped. */
 void pz_search_optimize(struct pz_call *call, struct pz_search *s, uint32_t number,
                         struct pz_objective_run *run);
 
@@ -38,8 +38,8 @@ struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_sea
 /* All known evaluations, sorted by chip, entry and effort. */
 struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *s, uint32_t *n);
 
-/* An upper bound on the value of every chip of a box, from the evaluators' bounds of level 0.  *steps receives the lower
- * bounds on the steps, indexed by entry. */
+/* An upper bound on the value of every chip of a box, from the evaluators' bounds of level 0.  *steps receives the
+ * lower bounds on the steps, indexed by entry. */
 double pz_search_upper_bound(struct pz_call *call, struct pz_search *s, unsigned worker,
                              const struct pz_objective *o, const struct pz_boxed *b,
                              struct pz_step_cost *steps);

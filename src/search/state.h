@@ -19,8 +19,8 @@ struct pz_search {
 
 enum { PZ_MOST_ROUND = 64 };
 
-/* An open box with an upper bound on its chips.  With PZ_EFFORT_FULL it is one chip that was evaluated with less effort,
- * and whose value is known. */
+/* An open box with an upper bound on its chips.  With PZ_EFFORT_FULL it is one chip that was evaluated with less
+ * effort, and whose value is known. */
 struct pz_open_box {
   struct pz_box box;
   double bound, value;
@@ -76,8 +76,8 @@ void pz_outcome_pack(void *ctx, size_t i, struct pz_buffer *out);
 /* Returns PZ_BAD_INPUT for bytes that pz_outcome_pack() does not write. */
 PZ_NODISCARD enum pz_status pz_outcome_unpack(void *ctx, size_t i, struct pz_bytes *in);
 
-/* Whether an outcome can be that of this box: all its boxes are within it.  With `whole` they must have as many chips as
- * the box; otherwise there must be none, because only one chip of it was evaluated. */
+/* Whether an outcome can be that of this box: all its boxes are within it.  With `whole` they must have as many chips
+ * as the box; otherwise there must be none, because only one chip of it was evaluated. */
 bool pz_outcome_is_of(const struct pz_outcome *x, const struct pz_box *box, bool whole);
 
 #endif

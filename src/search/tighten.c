@@ -1,5 +1,5 @@
-/* Branch and reduce on one box (Ryoo and Sahinidis, 1996).  pz_box_bound() combines the evaluators' bounds on steps to a
- * bound on the value.  pz_box_tighten() cuts slabs from the top of an axis if even the smallest chips there violate a
+/* Branch and reduce on one box (Ryoo and Sahinidis, 1996).  pz_box_bound() combines the evaluators' bounds on steps to
+ * a bound on the value.  pz_box_tighten() cuts slabs from the top of an axis if even the smallest chips there violate a
  * limit (cut_top), and from its bottom if even the best chips there are not above the cutoff (cut_bottom).  More of any
  * axis is never slower and never smaller, which is why both can bisect.  pz_box_choose_split() and pz_box_greedy() only
  * guide the search; no proof depends on them. */
@@ -61,11 +61,6 @@ static bool is_infeasible(const struct pz_box_task *t, const struct pz_box *b) {
   return pz_boxed_breaks(&boxed, &t->q->limits) != NULL;
 }
 
-void pz_box_close(struct pz_call *call, const struct pz_box_task *t,
-                  const struct pz_closed_box *b) {
-  pz_append(call, t->closed, b);
-}
-
 /* The part of the box from `from` to `to` on an axis. */
 static struct pz_box slab(const struct pz_box *b, enum pz_axis a, int from, int to) {
   struct pz_box s = *b;
@@ -95,7 +90,7 @@ static bool cut_top(struct pz_call *call, const struct pz_box_task *t, struct pz
   if (high == b->hi[a]) return false;
   struct pz_closed_box top = {slab(b, a, high + 1, b->hi[a]), PZ_BOX_INFEASIBLE, 0, 0};
   b->hi[a] = (uint8_t)high;
-  pz_box_close(call, t, &top);
+  pz_append(call, t->closed, &top);
   return true;
 }
 
@@ -118,7 +113,7 @@ static bool cut_bottom(struct pz_call *call, const struct pz_box_task *t, struct
   if (low == b->lo[a]) return false;
   struct pz_closed_box bottom = {slab(b, a, b->lo[a], low - 1), PZ_BOX_BOUND, bound, 0};
   b->lo[a] = (uint8_t)low;
-  pz_box_close(call, t, &bottom);
+  pz_append(call, t->closed, &bottom);
   return true;
 }
 
@@ -127,12 +122,12 @@ static bool cut_all_axes(struct pz_call *call, const struct pz_box_task *t, stru
                          bool *changed) {
   *changed = false;
   if (is_infeasible(t, b)) {
-    pz_box_close(call, t, &(struct pz_closed_box){*b, PZ_BOX_INFEASIBLE, 0, 0});
+    pz_append(call, t->closed, &(struct pz_closed_box){*b, PZ_BOX_INFEASIBLE, 0, 0});
     return false;
   }
   double bound = t->cheap_bounds ? quick_bound(call, t, b) : HUGE_VAL;
   if (bound <= t->cutoff) {
-    pz_box_close(call, t, &(struct pz_closed_box){*b, PZ_BOX_BOUND, bound, 0});
+    pz_append(call, t->closed, &(struct pz_closed_box){*b, PZ_BOX_BOUND, bound, 0});
     return false;
   }
   for (enum pz_axis a = 0; a < PZ_AXES; a++)

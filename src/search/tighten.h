@@ -16,11 +16,10 @@ struct pz_box_task {
 };
 
 /* Returns an upper bound on the value of every chip of the box; *steps receives the lower bounds on steps, indexed by
- * entry, that it follows from.  Level 1 is tighter than level 0, and ends as soon as the bound is not above the cutoff. */
+ * entry, that it follows from.  Level 1 is tighter than level 0, and ends as soon as the bound is not above the cutoff.
+ */
 double pz_box_bound(struct pz_call *call, const struct pz_box_task *t, const struct pz_boxed *b,
                     int level, struct pz_step_cost *steps);
-
-void pz_box_close(struct pz_call *call, const struct pz_box_task *t, const struct pz_closed_box *b);
 
 /* Closes slabs of the box by limits and, if they are cheap, by bounds, until nothing changes.  Returns false if nothing
  * remains of the box. */

@@ -1,5 +1,5 @@
-/* Boxes of chips.  pz_boxed_set() adds the smallest and the largest chip, between which all costs of the box's chips are,
- * because more of any axis never costs less. */
+/* Boxes of chips.  pz_boxed_set() adds the smallest and the largest chip, between which all costs of the box's chips
+ * are, because more of any axis never costs less. */
 #include "space/box.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* A box of chips: all of one kind (technology, array and HBM generation), from a lowest to a highest value on each axis. */
+/* A box of chips: all of one kind (technology, array and HBM generation), from a lowest to a highest value on each
+ * axis. */
 #ifndef PZ_SPACE_BOX_H
 #define PZ_SPACE_BOX_H
 

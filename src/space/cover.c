@@ -1,6 +1,6 @@
-/* Checks that a list of boxes contains every chip of a space exactly once.  It is a part of the proof and therefore knows
- * nothing of how the boxes were found: it looks for an axis and a value at which the boxes divide into two groups, and
- * recurses into both, down to single boxes. */
+/* Checks that a list of boxes contains every chip of a space exactly once.  It is a part of the proof and therefore
+ * knows nothing of how the boxes were found: it looks for an axis and a value at which the boxes divide into two
+ * groups, and recurses into both, down to single boxes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -38,10 +38,10 @@ void pz_excess_add(struct pz_excess *x, const struct pz_limits *l, const struct 
 /* Writes "30 mm2 of at most 20, 45 W of at most 40" into buf, and returns it. */
 char *pz_excess_text(const struct pz_excess *x, char *buf, size_t size);
 
-/* Sets the limits that are 0 from a budget: a number of mm2, or a chip, with its area and, if its technology has them, its
- * peak watts and its dollars.  Without a budget (NULL) and any limit, the area is limited to the base chip's.  Then sets
- * least_mm2.  Raises PZ_BAD_USE if the budget is of another technology than the space and `node` (NULL: none) was not
- * chosen; the message says what to write. */
+/* Sets the limits that are 0 from a budget: a number of mm2, or a chip, with its area and, if its technology has them,
+ * its peak watts and its dollars.  Without a budget (NULL) and any limit, the area is limited to the base chip's.  Then
+ * sets least_mm2.  Raises PZ_BAD_USE if the budget is of another technology than the space and `node` (NULL: none) was
+ * not chosen; the message says what to write. */
 void pz_limits_apply_budget(struct pz_call *call, const struct pz_space *s, const char *budget,
                             const char *node, struct pz_limits *limits);
 

@@ -1,8 +1,8 @@
 /* Design spaces: reading and writing their files, and the chips of their points.
  *
- * pz_space_read() reads axes (read_axis), then kinds (read_nodes, read_hbm, read_arrays), and fills what is left out from
- * the base chip.  pz_space_chip() turns a point into a chip: the base chip resized, or a plain chip, with the values of
- * the axes. */
+ * pz_space_read() reads the kinds (read_texts, read_array_products) and the axes (read_axis), and fills what is missing
+ * from the base chip.  pz_space_chip() turns a point into a chip: the base chip resized, or a plain chip, with the
+ * values of the axes. */
 #include "space/space.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@
 #include "core/num.h"
 #include "core/text.h"
 
-/* A stack has 1,024 data lines, at 3.6 Gb/s (JEDEC JESD235D), 6.4 Gb/s (JESD238), and 7.8 Gb/s (HBM3E, as B200 runs it).
- * Its bytes are those of products: A100 80 GB, H100 and B200. */
+/* A stack has 1,024 data lines, at 3.6 Gb/s (JEDEC JESD235D), 6.4 Gb/s (JESD238), and 7.8 Gb/s (HBM3E, as B200 runs
+ * it). Its bytes are those of products: A100 80 GB, H100 and B200. */
 const struct pz_hbm_generation pz_hbm_generations[PZ_HBM_GENERATIONS] = {
     {"hbm2e", 460e9, INT64_C(16) << 30},
     {"hbm3", 819e9, INT64_C(16) << 30},
@@ -103,8 +103,8 @@ static void set_only_value(struct pz_space *s, enum pz_axis a, int32_t value) {
   s->value[a][0] = value;
 }
 
-/* With a base, an axis may be left out, and lanes may be as many as the array has columns: either by the word "columns",
- * or, if the axes are beside the other keys, by leaving them out. */
+/* With a base, an axis may be absent, and lanes may be as many as the array has columns: either by the word "columns",
+ * or, if the axes are beside the other keys, by their absence. */
 static void read_axis(struct pz_fields *f, struct pz_space *s, enum pz_axis a) {
   const json_t *json = pz_fields_value(f, axes[a].key);
   const char *word = json_string_value(json);
@@ -160,7 +160,7 @@ static bool add_hbm(struct pz_space *s, const char *name) {
   return false;
 }
 
-/* Reads a list of texts with one of these functions.  With a base, the list may be left out. */
+/* Reads a list of texts with one of these functions.  With a base, the list may be absent. */
 static void read_texts(struct pz_fields *f, const char *key, const char *accepted,
                        struct pz_space *s, bool (*add)(struct pz_space *, const char *)) {
   const json_t *list = pz_fields_value(f, key);
@@ -229,16 +229,13 @@ static void read_space_fields(struct pz_fields *f, struct pz_space *s) {
   pz_fields_allow(f, ignored, sizeof ignored / sizeof *ignored);
 }
 
-static void check_size(struct pz_call *call, const char *name, const struct pz_space *s) {
+/* Checks the number of chips, and that the largest buffers of the space hold a tile of every array. */
+static void check_space(struct pz_call *call, const char *name, const struct pz_space *s) {
+  struct pz_point p = {0};
+  struct pz_chip c;
   double n = pz_space_kinds(s);
   for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= s->n[a];
   if (!(n <= 0x1p62)) pz_raise(call, PZ_LIMIT, "%s: %.3g chips; accepted: at most 2^62", name, n);
-}
-
-/* Checks that the largest buffers of the space hold a tile of every array. */
-static void check_buffers(struct pz_call *call, const char *name, const struct pz_space *s) {
-  struct pz_point p = {0};
-  struct pz_chip c;
   for (enum pz_axis a = 0; a < PZ_AXES; a++) p.at[a] = (uint8_t)(s->n[a] - 1);
   for (uint32_t k = 0; k < pz_space_kinds(s); k++) {
     p.kind = k;
@@ -267,8 +264,7 @@ void pz_space_read(struct pz_call *call, const char *name, const char *text, siz
       s->array[s->n_arrays++] = (struct pz_array_shape){s->base.tensor.rows, s->base.tensor.cols};
     if (!s->n_hbm) s->hbm[s->n_hbm++] = PZ_SPACE_OF_BASE;
   }
-  check_size(call, name, s);
-  check_buffers(call, name, s);
+  check_space(call, name, s);
   *out = *s;
 }
 
@@ -366,8 +362,8 @@ static struct pz_chip plain_chip(const int64_t value[PZ_AXES]) {
   return c;
 }
 
-/* The base chip with this array, these lanes and this clock.  Its buffers keep their bytes per unit, and their rates keep
- * their bytes per cycle. */
+/* The base chip with this array, these lanes and this clock.  Its buffers keep their bytes per unit, and their rates
+ * keep their bytes per cycle. */
 static struct pz_chip resized_base(const struct pz_space *s, const struct pz_array_shape *array,
                                    const int64_t value[PZ_AXES]) {
   struct pz_chip_size size = {s->base.tensor.cores, array->rows,          array->cols,

@@ -1,8 +1,8 @@
-/* A design space: chips on a grid of ordered axes, for each technology, array shape and generation of HBM.  A space has at
- * most 2^62 chips.  Its file:
+/* A design space: chips on a grid of ordered axes, for each technology, array shape and generation of HBM.  A space has
+ * at most 2^62 chips.  Its file:
  *     {"name", "about", "nodes": ["5nm"], "arrays": ["64x64"], "hbm": ["hbm3e"], "axes": {"tensor_cores": VALUES, ...}}
- * VALUES are a list of increasing integers, or {"from", "to", "step"}.  Instead of "arrays" there may be axes "rows" and
- * "cols": the arrays are all their products.
+ * VALUES are a list of increasing integers, or {"from", "to", "step"}.  Instead of "arrays" there may be axes "rows"
+ * and "cols": the arrays are all their products.
  *
  * With a "base", a chip, everything that is left out is as in that chip, and local buffers keep their bytes per unit;
  * "lanes" may be "columns": as many as the array has.  Then the area is limited to the base's, unless another limit is

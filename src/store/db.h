@@ -25,8 +25,8 @@ struct pz_db {
 };
 
 /* Opens `path`.  The content is not read before the first statement.  The schema of the file is not trusted: it can
- * neither call functions with side effects nor write to internal tables.  The caller closes *db with pz_db_close(), also
- * when an error was raised. */
+ * neither call functions with side effects nor write to internal tables.  The caller closes *db with pz_db_close(),
+ * also when an error was raised. */
 void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum pz_db_mode mode);
 
 /* Accepts a closed database. */

@@ -1,6 +1,6 @@
-/* Digests of the parts of a run file.  They show that a part was changed by anything but this program, such as a failing
- * disk, before an answer is made from it.  They are not signatures: whoever changes a part on purpose can change its
- * digest, too; 'phaze verify' detects that.
+/* Digests of the parts of a run file.  They show that a part was changed by anything but this program, such as a
+ * failing disk, before an answer is made from it.  They are not signatures: whoever changes a part on purpose can
+ * change its digest, too; 'phaze verify' detects that.
  *
  * The digest of a part is the sum, modulo 2^64, of the hashes of its rows.  When a row is added, the digest is updated
  * without reading the other rows. */
@@ -33,8 +33,8 @@ uint64_t pz_digest_part(struct pz_call *call, const struct pz_db *db, enum pz_pa
 void pz_digest_store(struct pz_call *call, const struct pz_db *db, enum pz_part part);
 void pz_digest_add(struct pz_call *call, const struct pz_db *db, enum pz_part part, uint64_t sum);
 
-/* Checks the file with SQLite's own test and every part against its digest.  Raises PZ_BAD_INPUT for the first part that
- * differs. */
+/* Checks the file with SQLite's own test and every part against its digest.  Raises PZ_BAD_INPUT for the first part
+ * that differs. */
 void pz_digest_check(struct pz_call *call, const struct pz_db *db);
 
 #endif

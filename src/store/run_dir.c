@@ -19,8 +19,8 @@ enum {
   LONGEST_DIR = LONGEST_RUN - LONGEST_ENDING
 };
 
-/* The files of a database.  The database itself is the last, so that a log is never left beside a name under which a new
- * database could mistake it for its own. */
+/* The files of a database.  The database itself is the last, so that a log is never left beside a name under which a
+ * new database could mistake it for its own. */
 static const char *const companions[] = {"-journal", "-wal", "-shm", ""};
 enum { N_COMPANIONS = sizeof companions / sizeof *companions };
 typedef char companion_path[PZ_DB_LONGEST_PATH + LONGEST_ENDING];

@@ -21,7 +21,8 @@ void pz_run_dir_init(struct pz_call *call, struct pz_run_dir *d, const char *dir
 /* Releases the lock, if there is one. */
 void pz_run_dir_release(struct pz_run_dir *d);
 
-/* Creates the directory, but not its parents, and locks it for writing.  Raises PZ_IO if another phaze has locked it. */
+/* Creates the directory, but not its parents, and locks it for writing.  Raises PZ_IO if another phaze has locked it.
+ */
 void pz_run_dir_lock(struct pz_call *call, struct pz_run_dir *d);
 
 /* Raises PZ_IO for a file of the run that is not a regular file: opening a pipe would wait for its writer forever. */

@@ -164,29 +164,6 @@ static void open_with_inputs(struct pz_call *call, struct pz_run_file *f, struct
              difference);
 }
 
-/* In a directory that cannot be written to, a finished run can be read. */
-static void open_finished(struct pz_call *call, struct pz_run_file *f, struct pz_call *own,
-                          json_t *now) {
-  if (!pz_run_dir_share(&f->dir))
-    pz_raise(call, PZ_IO, "%s: another phaze is running there", f->dir.dir);
-  open_with_inputs(call, f, own, now);
-  if (!pz_run_file_read_text(call, f, PZ_PART_RESULT))
-    pz_raise(call, PZ_IO,
-             "%s: the run is not finished; accepted: a directory that can be written to",
-             f->dir.run);
-}
-
-static void create_run(struct pz_call *call, struct pz_run_file *f, struct pz_call *own,
-                       const char *inputs) {
-  char *part = pz_run_dir_prepare(call, &f->dir);
-  struct pz_db *db = pz_db_open_in_call(call, part, PZ_DB_CREATE);
-  pz_schema_make(call, db, inputs);
-  pz_schema_log(call, db);
-  pz_close(call, db);
-  pz_run_dir_accept(call, &f->dir, part);
-  f->inputs = pz_copy_text(own, inputs);
-}
-
 struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const char *dir,
                                                  const char *inputs, bool fresh) {
   struct pz_call own;
@@ -195,16 +172,30 @@ struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const cha
   pz_run_dir_init(call, &f->dir, dir);
   pz_run_dir_check(call, &f->dir);
   if (!fresh && pz_run_dir_is_read_only(&f->dir)) {
-    open_finished(call, f, &own, now);
+    /* In a directory that cannot be written to, a finished run can be read. */
+    if (!pz_run_dir_share(&f->dir))
+      pz_raise(call, PZ_IO, "%s: another phaze is running there", f->dir.dir);
+    open_with_inputs(call, f, &own, now);
+    if (!pz_run_file_read_text(call, f, PZ_PART_RESULT))
+      pz_raise(call, PZ_IO,
+               "%s: the run is not finished; accepted: a directory that can be written to",
+               f->dir.run);
     return keep_run_file(call, f);
   }
   pz_run_dir_lock(call, &f->dir);
   if (fresh) pz_run_dir_move_aside(call, &f->dir);
-  if (pz_run_dir_has_run(&f->dir))
+  if (pz_run_dir_has_run(&f->dir)) {
     open_with_inputs(call, f, &own, now);
-  else
-    create_run(call, f, &own, inputs);
-  pz_db_close(&f->db);
+    pz_db_close(&f->db);
+  } else {
+    char *part = pz_run_dir_prepare(call, &f->dir);
+    struct pz_db *db = pz_db_open_in_call(call, part, PZ_DB_CREATE);
+    pz_schema_make(call, db, inputs);
+    pz_schema_log(call, db);
+    pz_close(call, db);
+    pz_run_dir_accept(call, &f->dir, part);
+    f->inputs = pz_copy_text(&own, inputs);
+  }
   pz_db_open(call, &f->db, f->dir.run, PZ_DB_WRITE);
   pz_schema_log(call, &f->db);
   /* A commit must survive the end of the process, but need not wait for the cache of the disk. */
@@ -289,16 +280,6 @@ static void write_boxes(struct pz_call *call, const struct pz_run_file *f,
   pz_digest_store(call, &f->db, PZ_PART_BOXES);
 }
 
-/* "8 8 9": the number of layers in each stage. */
-static const char *write_stages(struct pz_call *call, struct pz_buffer *text,
-                                const struct pz_plan_record *p) {
-  text->bytes = 0;
-  pz_buffer_add(call, text, "", 0);
-  for (uint32_t i = 0; i < p->n_stages; i++)
-    pz_buffer_print(call, text, "%s%u", i ? " " : "", (unsigned)p->layers[i]);
-  return text->text;
-}
-
 static void write_evaluations(struct pz_call *call, const struct pz_run_file *f,
                               const struct pz_run_tables *t) {
   struct pz_buffer *stages = pz_buffer_new(call);
@@ -310,6 +291,10 @@ static void write_evaluations(struct pz_call *call, const struct pz_run_file *f,
   for (uint32_t i = 0; i < t->n_known; i++) {
     const struct pz_found_step *k = &t->known[i];
     const struct pz_plan_record *p = &k->e.plan;
+    stages->bytes = 0;
+    pz_buffer_add(call, stages, "", 0);
+    for (uint32_t s = 0; s < p->n_stages; s++) /* "8 8 9": the number of layers in each */
+      pz_buffer_print(call, stages, "%s%u", s ? " " : "", (unsigned)p->layers[s]);
     sqlite3_bind_int64(stmt, 1, (sqlite3_int64)k->id);
     sqlite3_bind_int64(stmt, 2, k->entry);
     sqlite3_bind_int64(stmt, 3, k->e.effort);
@@ -320,7 +305,7 @@ static void write_evaluations(struct pz_call *call, const struct pz_run_file *f,
     sqlite3_bind_int64(stmt, 8, p->variant);
     sqlite3_bind_int64(stmt, 9, p->recompute);
     sqlite3_bind_int64(stmt, 10, p->d);
-    sqlite3_bind_text(stmt, 11, write_stages(call, stages, p), -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 11, stages->text, -1, SQLITE_STATIC);
     pz_db_write(call, &f->db, stmt);
   }
   pz_close(call, stmt);

@@ -9,9 +9,9 @@
  *     digests      a digest of each of these parts
  *
  * SQLite writes it with a write-ahead log.  Committed data survive kill -9, and uncommitted data leave no trace.  One
- * process writes, locked by DIR/lock; any number may read.  A run file made with other inputs, by another version, or by
- * another program is rejected and never written to.  Doubles are restored bit for bit, including infinity (but not the
- * sign of zero); NaN is rejected. */
+ * process writes, locked by DIR/lock; any number may read.  A run file made with other inputs, by another version, or
+ * by another program is rejected and never written to.  Doubles are restored bit for bit, including infinity (but not
+ * the sign of zero); NaN is rejected. */
 #ifndef PZ_STORE_RUN_FILE_H
 #define PZ_STORE_RUN_FILE_H
 
@@ -21,9 +21,9 @@
 struct pz_run_file;
 
 /* Begins or resumes the run in `dir`, which is created if missing (its parent is not).  `inputs` is a JSON object with
- * everything that the answer depends on.  With `fresh`, an existing run is renamed to run-1.sqlite, run-2.sqlite ... and
- * a new one begins; otherwise it must have been made with equal inputs.  In a directory that cannot be written to, a
- * finished run is opened read-only.  The caller closes the file with pz_run_file_close().
+ * everything that the answer depends on.  With `fresh`, an existing run is renamed to run-1.sqlite, run-2.sqlite ...
+ * and a new one begins; otherwise it must have been made with equal inputs.  In a directory that cannot be written to,
+ * a finished run is opened read-only.  The caller closes the file with pz_run_file_close().
  *
  * Raises PZ_IO if another phaze uses the directory or if it cannot be written to, and PZ_BAD_INPUT, with the input that
  * differs, for a run with other inputs. */
@@ -34,8 +34,8 @@ struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const cha
 struct pz_run_file *pz_run_file_open_in_memory(struct pz_call *call, const char *inputs);
 
 /* Opens the run in `dir`, finished or not, without changing it.  If there is neither a writer nor a log to merge, new
- * writers are kept out until the file is closed; otherwise readers and a writer work side by side.  Raises PZ_IO if there
- * is no run. */
+ * writers are kept out until the file is closed; otherwise readers and a writer work side by side.  Raises PZ_IO if
+ * there is no run. */
 struct pz_run_file *pz_run_file_open_for_reading(struct pz_call *call, const char *dir);
 
 /* Accepts NULL. */
