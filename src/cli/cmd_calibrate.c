@@ -1,11 +1,10 @@
-/* phaze calibrate: a chip whose constants are fitted to operators that were measured on it, or corrected by training steps; a
- * cluster fitted to collectives. */
+/* phaze calibrate: fits the constants of a chip to operators that were measured on it (calibrate_chip), corrects a chip by
+ * measured training steps (correct_chip), or fits a cluster to measured collectives (calibrate_network).  Each prints the
+ * errors before and after, and writes the result if --output is given. */
 #include <math.h>
-#include <string.h>
 
 #include "chip/chip.h"
 #include "cli/machine_options.h"
-#include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -48,14 +47,12 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
+/* ---- chips fitted to operators -------------------------------------------------------------- */
 
 static json_t *residual_json(const struct pz_fit_residual *r) {
-  json_t *o = json_pack("{s:s,s:I,s:I,s:f,s:f,s:f}", "op", r->op, "rows", (json_int_t)r->rows,
-                        "held", (json_int_t)r->held, "before", r->before, "fitted_half",
-                        r->fitted_half, "after", r->after);
-  json_object_set_new(o, "held_half", r->held ? json_real(r->held_half) : json_null());
-  return o;
+  return json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:o}", "op", r->op, "rows", (json_int_t)r->rows,
+                   "held", (json_int_t)r->held, "before", r->before, "fitted_half", r->fitted_half,
+                   "after", r->after, "held_half", r->held ? json_real(r->held_half) : json_null());
 }
 
 static json_t *fit_json(const struct pz_calibrated *c) {
@@ -78,76 +75,93 @@ static json_t *fit_json(const struct pz_calibrated *c) {
                    "rejected", rejected, "description", pz_chip_json(c->chip));
 }
 
-/* ---- tables --------------------------------------------------------------------------------- */
-
-static void residual_cells(struct pz_table *t, const struct pz_fit_residual *r) {
+static void append_residual(struct pz_table *t, const struct pz_fit_residual *r) {
   pz_table_cell(t, "%s", r->op);
   pz_table_cell(t, "%u", r->rows);
   pz_table_cell(t, "%.1f%%", 100 * r->before);
   pz_table_cell(t, "%.1f%%", 100 * r->fitted_half);
-  if (r->held)
-    pz_table_cell(t, "%.1f%%", 100 * r->held_half);
-  else
-    pz_table_cell(t, "-");
+  pz_table_known(t, r->held > 0, "%.1f%%", 100 * r->held_half);
   pz_table_cell(t, "%.1f%%", 100 * r->after);
 }
 
-static enum pz_status print_residuals(const struct pz_calibrated *c, struct pz_arena *arena) {
+static void print_residuals(struct pz_call *call, const struct pz_calibrated *c) {
   static const char *const heads[] = {"operator",   ">rows",          ">before", ">fitted half",
                                       ">held half", ">fitted to all", NULL};
-  struct pz_table t;
+  struct pz_table *t = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < c->n_residuals; i++) append_residual(t, &c->residuals[i]);
+  append_residual(t, &c->all);
   printf("mean error by operator: of the chip as it was; of both halves of the rows after the "
          "fit to\none; after the fit to all\n\n");
-  pz_table_init(&t, arena, heads);
-  for (uint32_t i = 0; i < c->n_residuals; i++) residual_cells(&t, &c->residuals[i]);
-  residual_cells(&t, &c->all);
-  return pz_table_print(&t, 0, stdout);
+  pz_table_write(call, t, 0, stdout);
 }
 
-static enum pz_status print_changes(const struct pz_calibrated *c, struct pz_arena *arena) {
+static void print_fit(struct pz_call *call, const struct pz_calibrated *c) {
   static const char *const heads[] = {"constant", ">before", ">after", NULL};
-  struct pz_table t;
-  pz_table_init(&t, arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
+  bool any_at_bound = false;
   for (uint32_t i = 0; i < c->n_changes; i++) {
-    pz_table_cell(&t, "%s", c->changes[i].name);
-    pz_table_cell(&t, "%.4g", c->changes[i].before);
-    pz_table_cell(&t, "%.4g", c->changes[i].after);
+    pz_table_cell(t, "%s", c->changes[i].name);
+    pz_table_cell(t, "%.4g", c->changes[i].before);
+    pz_table_cell(t, "%.4g", c->changes[i].after);
   }
-  printf("\n");
-  return pz_table_print(&t, 0, stdout);
-}
-
-static enum pz_status print_fit(const struct pz_calibrated *c, struct pz_arena *arena) {
-  enum pz_status status = print_residuals(c, arena);
-  if (status == PZ_OK && c->n_changes) status = print_changes(c, arena);
-  bool bound = false;
+  print_residuals(call, c);
+  if (c->n_changes) {
+    printf("\n");
+    pz_table_write(call, t, 0, stdout);
+  }
   for (uint32_t i = 0; i < c->n_changes; i++) {
     if (!c->changes[i].at_bound) continue;
-    printf("%s %s", bound ? "," : "\nat a bound of the accepted range:", c->changes[i].name);
-    bound = true;
+    printf("%s %s", any_at_bound ? "," : "\nat a bound of the accepted range:", c->changes[i].name);
+    any_at_bound = true;
   }
-  if (bound) printf("\n");
-  if (c->n_rejected)
+  if (any_at_bound) printf("\n");
+  if (c->n_rejected) {
     printf(
         "\nkept, for rows held back, or those of one operator, are predicted no better after the "
         "fit\n(mean error before, after):");
-  for (uint32_t i = 0; i < c->n_rejected; i++)
-    printf("%s %s %.1f%%, %.1f%%", i ? ";" : "", c->rejected[i].name, 100 * c->rejected[i].before,
-           100 * c->rejected[i].fitted);
-  if (c->n_rejected) printf("\n");
-  if (c->n_kept) printf("\nkept, for no row shows them:");
-  for (uint32_t i = 0; i < c->n_kept; i++) printf("%s %s", i ? "," : "", c->kept[i]);
-  if (c->n_kept) printf("\n");
-  return status;
+    for (uint32_t i = 0; i < c->n_rejected; i++)
+      printf("%s %s %.1f%%, %.1f%%", i ? ";" : "", c->rejected[i].name, 100 * c->rejected[i].before,
+             100 * c->rejected[i].fitted);
+    printf("\n");
+  }
+  if (c->n_kept) {
+    printf("\nkept, for no row shows them:");
+    for (uint32_t i = 0; i < c->n_kept; i++) printf("%s %s", i ? "," : "", c->kept[i]);
+    printf("\n");
+  }
 }
 
-/* ---- training steps ------------------------------------------------------------------------- */
+static void free_calibrated(void *fit) { pz_calibrated_free(fit); }
 
-static json_t *number_json(double v) { return isnan(v) ? json_null() : json_real(v); }
+static void calibrate_chip(struct pz_call *call, const struct settings *s) {
+  struct pz_calibrate_options o = pz_calibrate_options_default();
+  struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
+  struct pz_calibrated *fit = NULL;
+  o.ops = s->ops;
+  pz_must(call, pz_chip_read(s->chip, chip, pz_call_error(call)));
+  if (s->out) {
+    const char *const *tables = pz_csv_list(call, s->ops);
+    size_t n = 0;
+    while (tables[n]) n++;
+    if (pz_file_named(s->chip)) pz_file_require_output(call, s->out, &s->chip, 1);
+    pz_file_require_output(call, s->out, tables, n);
+  }
+  pz_must(call, pz_calibrate(chip, &o, &fit, pz_call_error(call)));
+  pz_defer(call, free_calibrated, fit);
+  for (uint32_t i = 0; i < fit->n_notes; i++) pz_command_warn(s->common.quiet, fit->notes[i]);
+  if (s->out) pz_machine_save_chip(call, fit->chip, s->out);
+  if (s->common.json)
+    pz_command_print_json(call, fit_json(fit));
+  else
+    print_fit(call, fit);
+}
+
+/* ---- chips corrected by training steps ------------------------------------------------------ */
 
 static json_t *errors_json(const struct pz_step_errors *e, bool left_out) {
   json_t *o = json_pack("{s:f,s:f}", "before", e->before, "after", e->after);
-  if (left_out) json_object_set_new(o, "left_out", number_json(e->left_out));
+  if (left_out)
+    json_object_set_new(o, "left_out", isnan(e->left_out) ? json_null() : json_real(e->left_out));
   return o;
 }
 
@@ -177,32 +191,27 @@ static json_t *correction_json(const struct pz_step_calibration *c) {
 }
 
 static void error_cell(struct pz_table *t, double predicted_s, double measured_s) {
-  if (predicted_s > 0)
-    pz_table_cell(t, "%+.1f%%", 100 * (predicted_s / measured_s - 1));
-  else
-    pz_table_cell(t, "-");
+  pz_table_known(t, predicted_s > 0, "%+.1f%%", 100 * (predicted_s / measured_s - 1));
 }
 
-static enum pz_status print_steps(const struct pz_step_calibration *c, struct pz_arena *arena) {
+static void print_steps(struct pz_call *call, const struct pz_step_calibration *c) {
   static const char *const heads[] = {"step",       ">measured (s)", ">before",
                                       ">by others", ">corrected",    NULL};
-  struct pz_table t;
-  pz_table_init(&t, arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t i = 0; i < c->n_steps; i++) {
     const struct pz_step_residual *r = &c->steps[i];
-    pz_table_cell(&t, "%s", r->id);
-    pz_table_cell(&t, "%.4g", r->measured_s);
-    error_cell(&t, r->before_s, r->measured_s);
-    error_cell(&t, r->left_out_s, r->measured_s);
-    error_cell(&t, r->after_s, r->measured_s);
+    pz_table_cell(t, "%s", r->id);
+    pz_table_cell(t, "%.4g", r->measured_s);
+    error_cell(t, r->before_s, r->measured_s);
+    error_cell(t, r->left_out_s, r->measured_s);
+    error_cell(t, r->after_s, r->measured_s);
   }
-  return pz_table_print(&t, 0, stdout);
+  pz_table_write(call, t, 0, stdout);
 }
 
-static enum pz_status print_correction(const struct pz_step_calibration *c,
-                                       struct pz_arena *arena) {
-  enum pz_status status = print_steps(c, arena);
-  if (status == PZ_OK) status = pz_machine_print_factors(c->factors, c->n_factors, arena);
+static void print_correction(struct pz_call *call, const struct pz_step_calibration *c) {
+  print_steps(call, c);
+  pz_machine_show_factors(call, c->factors, c->n_factors);
   printf("\nmean error of the step time: %.1f%% before, %.1f%% corrected", 100 * c->errors.before,
          100 * c->errors.after);
   if (!isnan(c->errors.left_out))
@@ -211,10 +220,38 @@ static enum pz_status print_correction(const struct pz_step_calibration *c,
   if (c->n_held)
     printf("%u steps that were not used: %.1f%% before, %.1f%% corrected\n", c->n_held,
            100 * c->held_errors.before, 100 * c->held_errors.after);
-  return status;
 }
 
-/* ---- networks ------------------------------------------------------------------------------- */
+static void free_step_calibration(void *fit) { pz_step_calibration_free(fit); }
+
+static void correct_chip(struct pz_call *call, const struct settings *s) {
+  struct pz_calibrate_steps_options o = pz_calibrate_steps_options_default();
+  struct pz_step_calibration *fit = NULL;
+  o.steps = s->steps;
+  o.plan = s->plan;
+  o.devices = s->devices;
+  o.threads = (unsigned)s->threads;
+  o.held = s->held;
+  o.chip = s->chip;
+  o.cluster = s->cluster;
+  pz_must(call, pz_calibrate_steps(&o, &fit, pz_call_error(call)));
+  pz_defer(call, free_step_calibration, fit);
+  for (uint32_t i = 0; i < fit->n_notes; i++) pz_command_warn(s->common.quiet, fit->notes[i]);
+  if (s->out) {
+    if (!fit->chip)
+      pz_raise(call, PZ_BAD_USE,
+               "%s has steps of several chips; accepted: --chip CHIP, the one to correct",
+               s->steps);
+    pz_file_require_output(call, s->out, fit->files, fit->n_files);
+    pz_machine_save_chip(call, fit->chip, s->out);
+  }
+  if (s->common.json)
+    pz_command_print_json(call, correction_json(fit));
+  else
+    print_correction(call, fit);
+}
+
+/* ---- clusters fitted to collectives --------------------------------------------------------- */
 
 static json_t *network_json(const struct pz_network_calibration *c) {
   json_t *levels = json_array(), *tests = json_array();
@@ -242,7 +279,7 @@ static json_t *network_json(const struct pz_network_calibration *c) {
                    "description", pz_cluster_json(&c->cluster));
 }
 
-/* What was found of each level, in words. */
+/* Prints in words what was fitted for each level of the network. */
 static void print_levels(const struct pz_network_calibration *c) {
   for (int l = 0; l < c->cluster.n_levels; l++) {
     const struct pz_network_level_fit *f = &c->levels[l];
@@ -266,137 +303,75 @@ static void print_levels(const struct pz_network_calibration *c) {
   }
 }
 
-static enum pz_status print_network(const struct pz_network_calibration *c,
-                                    struct pz_arena *arena) {
+static void print_network(struct pz_call *call, const struct pz_network_calibration *c) {
   static const char *const heads[] = {
       "test", ">rows", ">up to 64 KiB", ">up to 16 MiB", ">larger", ">all sizes", NULL};
-  struct pz_table t;
+  struct pz_table *t = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < c->n_tests; i++) {
+    const struct pz_network_error *e = &c->tests[i];
+    pz_table_cell(t, "%s", e->test);
+    pz_table_cell(t, "%u", e->rows[PZ_NETWORK_SIZES - 1]);
+    for (int k = 0; k < PZ_NETWORK_SIZES; k++)
+      pz_table_known(t, e->rows[k] > 0, "%.1f%%, %.1f%%", 100 * e->before[k], 100 * e->after[k]);
+  }
   printf("cluster %s, chip %s\n\n", c->cluster.name, c->chip);
   print_levels(c);
   printf("\nmean error of predicted times, before and after the fit\n\n");
-  pz_table_init(&t, arena, heads);
-  for (uint32_t i = 0; i < c->n_tests; i++) {
-    const struct pz_network_error *e = &c->tests[i];
-    pz_table_cell(&t, "%s", e->test);
-    pz_table_cell(&t, "%u", e->rows[PZ_NETWORK_SIZES - 1]);
-    for (int k = 0; k < PZ_NETWORK_SIZES; k++)
-      if (e->rows[k])
-        pz_table_cell(&t, "%.1f%%, %.1f%%", 100 * e->before[k], 100 * e->after[k]);
-      else
-        pz_table_cell(&t, "-");
-  }
-  return pz_table_print(&t, 0, stdout);
+  pz_table_write(call, t, 0, stdout);
 }
 
-static enum pz_status calibrate_network(const struct settings *s, struct pz_error *err) {
+static void free_network_calibration(void *fit) { pz_network_calibration_free(fit); }
+
+static void calibrate_network(struct pz_call *call, const struct settings *s) {
   struct pz_calibrate_network_options o = pz_calibrate_network_options_default();
   struct pz_network_calibration *fit = NULL;
-  struct pz_arena arena;
-  char *text = NULL;
   o.logs = s->network;
   o.chip = s->chip;
   o.cluster = s->cluster;
   o.devices = s->devices;
   o.node_devices = s->node_devices;
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_calibrate_network(&o, &fit, err);
-  for (uint32_t i = 0; fit && i < fit->n_notes; i++)
-    pz_command_warn(s->common.quiet, fit->notes[i]);
-  if (status == PZ_OK && s->out) {
-    status = pz_file_output(s->out, fit->files, fit->n_files, err);
-    if (status == PZ_OK && s->cluster) status = pz_file_output(s->out, &s->cluster, 1, err);
-    if (status == PZ_OK && s->chip) status = pz_file_output(s->out, &s->chip, 1, err);
-    if (status == PZ_OK) status = pz_cluster_text(&fit->cluster, &text, err);
-    if (status == PZ_OK) status = pz_file_write(s->out, text, strlen(text), err);
-    pz_text_free(text);
+  pz_must(call, pz_calibrate_network(&o, &fit, pz_call_error(call)));
+  pz_defer(call, free_network_calibration, fit);
+  for (uint32_t i = 0; i < fit->n_notes; i++) pz_command_warn(s->common.quiet, fit->notes[i]);
+  if (s->out) {
+    char *text = NULL;
+    pz_file_require_output(call, s->out, fit->files, fit->n_files);
+    if (s->cluster) pz_file_require_output(call, s->out, &s->cluster, 1);
+    if (s->chip) pz_file_require_output(call, s->out, &s->chip, 1);
+    pz_must(call, pz_cluster_text(&fit->cluster, &text, pz_call_error(call)));
+    pz_command_save_text(call, s->out, text);
   }
-  if (status == PZ_OK)
-    status = s->common.json ? pz_command_json(network_json(fit), err) : print_network(fit, &arena);
-  pz_network_calibration_free(fit);
-  pz_arena_release(&arena);
-  return status;
+  if (s->common.json)
+    pz_command_print_json(call, network_json(fit));
+  else
+    print_network(call, fit);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static enum pz_status check_output(const struct settings *s, struct pz_arena *arena,
-                                   struct pz_error *err) {
-  const char *const *files = NULL;
-  size_t n = 0;
-  if (!s->out) return PZ_OK;
-  enum pz_status status = pz_csv_files(s->ops, arena, &files, err);
-  while (status == PZ_OK && files[n]) n++;
-  if (status == PZ_OK && pz_file_named(s->chip)) status = pz_file_output(s->out, &s->chip, 1, err);
-  return status == PZ_OK ? pz_file_output(s->out, files, n, err) : status;
+/* Returns an error message if the arguments are inconsistent, otherwise NULL. */
+static const char *calibrate_misuse(const struct settings *s) {
+  int n_inputs = (s->ops != NULL) + (s->steps != NULL) + (s->network != NULL);
+  if (n_inputs != 1) return "one of --ops FILE|DIR, --steps FILE and --network LOG,... is required";
+  if (!s->steps && (s->held || s->plan)) return "--held and --plan are of --steps";
+  if (s->ops && (s->cluster || s->devices))
+    return "--devices and --cluster are of --steps and --network";
+  if (!s->network && s->node_devices) return "--devices-per-node is of --network";
+  if (s->ops && !s->chip) return "--chip CHIP is required";
+  return NULL;
 }
 
-static enum pz_status calibrate(const struct settings *s, struct pz_error *err) {
-  struct pz_calibrate_options o = pz_calibrate_options_default();
-  struct pz_arena arena;
-  struct pz_chip chip;
-  struct pz_calibrated *fit = NULL;
-  o.ops = s->ops;
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_chip_read(s->chip, &chip, err);
-  if (status == PZ_OK) status = check_output(s, &arena, err);
-  if (status == PZ_OK) status = pz_calibrate(&chip, &o, &fit, err);
-  for (uint32_t i = 0; fit && i < fit->n_notes; i++)
-    pz_command_warn(s->common.quiet, fit->notes[i]);
-  if (status == PZ_OK && s->out) status = pz_machine_write_chip(fit->chip, s->out, err);
-  if (status == PZ_OK)
-    status = s->common.json ? pz_command_json(fit_json(fit), err) : print_fit(fit, &arena);
-  pz_calibrated_free(fit);
-  pz_arena_release(&arena);
-  return status;
-}
-
-static enum pz_status correct(const struct settings *s, struct pz_error *err) {
-  struct pz_calibrate_steps_options o = pz_calibrate_steps_options_default();
-  struct pz_step_calibration *fit = NULL;
-  struct pz_arena arena;
-  o.steps = s->steps;
-  o.plan = s->plan;
-  o.devices = s->devices;
-  o.threads = (unsigned)s->threads;
-  o.held = s->held;
-  o.chip = s->chip;
-  o.cluster = s->cluster;
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_calibrate_steps(&o, &fit, err);
-  for (uint32_t i = 0; fit && i < fit->n_notes; i++)
-    pz_command_warn(s->common.quiet, fit->notes[i]);
-  if (status == PZ_OK && s->out && !fit->chip)
-    status = pz_fail(err, PZ_BAD_USE,
-                     "%s has steps of several chips; accepted: --chip CHIP, the one to correct",
-                     s->steps);
-  if (status == PZ_OK && s->out) status = pz_file_output(s->out, fit->files, fit->n_files, err);
-  if (status == PZ_OK && s->out) status = pz_machine_write_chip(fit->chip, s->out, err);
-  if (status == PZ_OK)
-    status =
-        s->common.json ? pz_command_json(correction_json(fit), err) : print_correction(fit, &arena);
-  pz_step_calibration_free(fit);
-  pz_arena_release(&arena);
-  return status;
-}
-
-static enum pz_exit run(int argc, char **argv) {
+static void calibrate(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_long_call call;
-  if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
-  if (!!s.ops + !!s.steps + !!s.network != 1)
-    return pz_command_misuse(
-        &pz_cmd_calibrate, "one of --ops FILE|DIR, --steps FILE and --network LOG,... is required");
-  if (!s.steps && (s.held || s.plan))
-    return pz_command_misuse(&pz_cmd_calibrate, "--held and --plan are of --steps");
-  if (s.ops && (s.cluster || s.devices))
-    return pz_command_misuse(&pz_cmd_calibrate,
-                             "--devices and --cluster are of --steps and --network");
-  if (!s.network && s.node_devices)
-    return pz_command_misuse(&pz_cmd_calibrate, "--devices-per-node is of --network");
-  if (s.network) return pz_call_end(&call, calibrate_network(&s, &call.err));
-  if (s.steps) return pz_call_end(&call, correct(&s, &call.err));
-  if (!s.chip) return pz_command_misuse(&pz_cmd_calibrate, "--chip CHIP is required");
-  return pz_call_end(&call, calibrate(&s, &call.err));
+  if (!pz_command_options(call, in, &s)) return;
+  const char *wrong = calibrate_misuse(&s);
+  if (wrong) pz_command_refuse(call, in, wrong);
+  if (s.network)
+    calibrate_network(call, &s);
+  else if (s.steps)
+    correct_chip(call, &s);
+  else
+    calibrate_chip(call, &s);
 }
 
 const struct pz_command pz_cmd_calibrate = {
@@ -437,5 +412,5 @@ const struct pz_command pz_cmd_calibrate = {
         "mynet.json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
-    .run = run,
+    .body = calibrate,
 };

@@ -68,15 +68,6 @@ static const struct pz_option options[] = {
 
 /* ---- options that exclude each other -------------------------------------------------------- */
 
-static const char *original_misuse(const struct settings *s, int n_models) {
-  if (n_models < 2) return "--original-assumptions requires two or more MODELs";
-  if (s->study.dir) return "--original-assumptions and --output cannot be combined";
-  if (s->study.pareto) return "--original-assumptions and --pareto cannot be combined";
-  if (s->seed != PZ_COMPARE_SEED) return "--original-assumptions and --seed cannot be combined";
-  if (s->study.objective) return "--original-assumptions and --objective cannot be combined";
-  return NULL;
-}
-
 /* Returns a message about an option that has no meaning with --chips, or only with it, or NULL.  `allowed` has the defaults
  * for all options that have no meaning; an option that differs from it was given in vain. */
 static const char *chips_misuse(struct pz_call *call, const struct settings *s) {
@@ -111,7 +102,18 @@ static const char *chips_misuse(struct pz_call *call, const struct settings *s) 
 static void check_options(struct pz_call *call, struct pz_invocation *in,
                           const struct settings *s) {
   const char *wrong = pz_study_run_misuse(&s->study, in->n_args);
-  if (!wrong && s->original) wrong = original_misuse(s, in->n_args);
+  if (!wrong && s->original) {
+    if (in->n_args < 2)
+      wrong = "--original-assumptions requires two or more MODELs";
+    else if (s->study.dir)
+      wrong = "--original-assumptions and --output cannot be combined";
+    else if (s->study.pareto)
+      wrong = "--original-assumptions and --pareto cannot be combined";
+    else if (s->seed != PZ_COMPARE_SEED)
+      wrong = "--original-assumptions and --seed cannot be combined";
+    else if (s->study.objective)
+      wrong = "--original-assumptions and --objective cannot be combined";
+  }
   if (!wrong && s->alone && !s->original) wrong = "--alone requires --original-assumptions";
   if (!wrong) wrong = chips_misuse(call, s);
   if (!wrong && s->price > 0 && s->prices) wrong = "--price and --price-table cannot be combined";

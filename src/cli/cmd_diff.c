@@ -1,9 +1,10 @@
-/* phaze diff: what two training plans differ by, term by term and field by field. */
+/* phaze diff: explains the difference of two training plans A and B.  It reads both sides, each a file or changes of another
+ * plan, and prints the fields, the parts of step time and memory, and a path of changes from A to B. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "cli/owned.h"
 #include "cli/tune_options.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -12,12 +13,12 @@
 
 struct diff_settings {
   struct pz_common common;
-  const char *with; /* changes of A by words; NULL: B is given */
+  const char *with; /* B as changes of A, or NULL if B is an argument */
   int64_t vocab;
   const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
   const char *ignore[PZ_TUNE_MOST_SETS + 1];
   struct pz_machine_options machine;
-  struct pz_plan plan; /* of a MODEL; unset: not given */
+  struct pz_plan plan; /* options of a MODEL; fields that are not given are unset */
 };
 
 static const struct diff_settings defaults = {.plan = {
@@ -43,66 +44,81 @@ static const struct pz_option options[] = {
 #include "cli/plan_options.def"
 };
 /* clang-format on */
+
 /* ---- both runs ------------------------------------------------------------------------------ */
 
 struct diff_input {
   const char *letter, *name;
-  struct pz_run_plan run;
-  struct pz_run_plan *read; /* of a file or of changes; it holds the run's texts */
-  struct pz_machine machine;
+  struct pz_run_plan *run;
+  const struct pz_machine *machine;
 };
 
 struct diff {
   const SETTINGS *s;
-  struct pz_arena arena;
   struct diff_input a, b;
-  struct pz_plan_diff *d;
+  const struct pz_plan_diff *d;
 };
 
-/* Changes are no file, and have a space or nothing in them. */
+/* Returns whether an argument is a list of changes: it has a space or is empty, and is not the name of a file. */
 static bool is_changes(const char *word) {
   return !*word || (strpbrk(word, " \t\n") && !pz_file_is_regular(word));
 }
 
-static enum pz_status take_changes(struct diff *x, const char *text, const struct pz_run_plan *of,
-                                   struct diff_input *in, struct pz_error *err) {
-  const struct pz_machine_options named = {.any_units = x->s->machine.any_units};
-  enum pz_status status = pz_run_plan_with(of, text, &in->read, err);
-  if (status != PZ_OK) return status;
-  in->name = text;
-  in->run = *in->read;
-  return pz_machine_of_run(&named, "the plan", x->s->common.quiet, &in->run, &in->machine, err);
+/* Reads one side as changes of another run. */
+static void read_changes(struct pz_call *call, const struct diff *x, const char *changes,
+                         const struct pz_run_plan *changed, struct diff_input *in) {
+  const struct pz_machine_options units = {.any_units = x->s->machine.any_units};
+  in->name = changes;
+  pz_must(call, pz_run_plan_with(changed, changes, &in->run, pz_call_error(call)));
+  pz_defer(call, pz_free_run_plan, in->run);
+  in->machine = pz_machine_of(call, &units, "the plan", x->s->common.quiet, in->run);
 }
 
-/* --vocab, --set and --ignore are for the script where `other` is one and this file is a plan. */
-static enum pz_status take_file(struct diff *x, const char *path, const char *other,
-                                struct diff_input *in, struct pz_error *err) {
+/* Reads one side from a file.  --vocab, --set and --ignore apply to scripts: if the other side is a script and this file is a
+ * plan, they are not for this one. */
+static void read_file(struct pz_call *call, const struct diff *x, const char *path,
+                      const char *other, struct diff_input *in) {
   const SETTINGS *s = x->s;
-  struct pz_run_plan_options o = pz_run_plan_options_default();
-  SETTINGS plain = defaults;
+  SETTINGS allowed = defaults;
+  allowed.plan.devices = s->plan.devices;
+  const struct pz_option *model_option = pz_command_changed(&pz_cmd_diff, AT(plan), s, &allowed);
   char name[64];
-  plain.plan.devices = s->plan.devices;
-  const struct pz_option *alone = pz_command_changed(&pz_cmd_diff, AT(plan), s, &plain);
-  if (alone)
-    return pz_fail(err, PZ_BAD_USE, "--%s is for a MODEL with changes; %s is a file",
-                   pz_option_name(alone, name, sizeof name), path);
+  if (model_option)
+    pz_raise(call, PZ_BAD_USE, "--%s is for a MODEL with changes; %s is a file",
+             pz_option_name(model_option, name, sizeof name), path);
   if (pz_preset_named(path))
-    return pz_fail(
-        err, PZ_BAD_USE,
-        "%s is a model, and what is to be compared are runs; accepted: two files, a file "
-        "and --with CHANGES, or MODEL \"CHANGES\" \"CHANGES\", each with a space",
-        path);
+    pz_raise(call, PZ_BAD_USE,
+             "%s is a model, and what is to be compared are runs; accepted: two files, a file "
+             "and --with CHANGES, or MODEL \"CHANGES\" \"CHANGES\", each with a space",
+             path);
+  struct pz_run_plan_options o = pz_run_plan_options_default();
+  bool other_is_script = pz_file_is_regular(other) && !pz_machine_is_plan(other);
   o.devices = s->plan.devices;
-  if (!pz_machine_is_plan(path) || !pz_file_is_regular(other) || pz_machine_is_plan(other)) {
+  if (!pz_machine_is_plan(path) || !other_is_script) {
     o.vocab = s->vocab;
     o.set = s->set;
     o.ignore = s->ignore;
   }
-  enum pz_status status = pz_machine_run(path, &o, &in->name, &in->read, err);
-  if (status != PZ_OK) return status;
-  in->run = *in->read;
-  pz_tune_warn(s->common.quiet, &in->run);
-  return pz_machine_of_run(&s->machine, in->name, s->common.quiet, &in->run, &in->machine, err);
+  in->run = pz_machine_read_run(call, path, &o, &in->name);
+  pz_tune_warn(s->common.quiet, in->run);
+  in->machine = pz_machine_of(call, &s->machine, in->name, s->common.quiet, in->run);
+}
+
+/* Reads MODEL A B: both sides are changes of the plan that the options describe. */
+static void read_model_changes(struct pz_call *call, struct diff *x, char **args) {
+  struct pz_run_plan base = pz_run_plan_default();
+  base.model = args[0];
+  base.chip = x->s->machine.chip;
+  base.cluster = x->s->machine.cluster;
+  base.plan = x->s->plan;
+  for (int i = 1; i <= 2; i++)
+    if (!is_changes(args[i]))
+      pz_raise(call, PZ_BAD_USE,
+               "'%s' with MODEL %s; accepted: changes, in quotes and with a space: 'tp 8'; "
+               "or two files without a MODEL",
+               args[i], args[0]);
+  read_changes(call, x, args[1], &base, &x->a);
+  read_changes(call, x, args[2], &base, &x->b);
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -112,125 +128,114 @@ static void print_run(const struct diff_input *in, const struct pz_training_run 
   const struct pz_prediction *p = &r->p;
   printf("%s: %s on %" PRId64
          " x %s: %.4g s per step, %.4g tokens/s per device, MFU %.1f%%, %.1f GB%s\n",
-         in->letter, pz_text_plain(pz_text_copy(name, sizeof name, in->run.model)), r->plan.devices,
-         in->machine.chip.name, p->step_s, p->tokens_per_s_per_device, 100 * p->mfu,
-         p->peak_bytes / 1e9, pz_prediction_fits(p) ? "" : " (does not fit)");
+         in->letter, pz_text_plain(pz_text_copy(name, sizeof name, in->run->model)),
+         r->plan.devices, in->machine->chip.name, p->step_s, p->tokens_per_s_per_device,
+         100 * p->mfu, p->peak_bytes / 1e9, pz_prediction_fits(p) ? "" : " (does not fit)");
   printf("   %s\n", pz_plan_line(&r->plan, true, line, sizeof line));
 }
 
-static enum pz_status print_fields(struct diff *x) {
+static void print_fields(struct pz_call *call, const struct pz_plan_diff *d) {
   static const char *const heads[] = {"field", "A", "B", NULL};
-  struct pz_table t;
-  pz_table_init(&t, &x->arena, heads);
-  for (uint32_t i = 0; i < x->d->n_fields; i++) {
-    const struct pz_field_difference *f = &x->d->fields[i];
+  struct pz_table *t = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < d->n_fields; i++) {
+    const struct pz_field_difference *f = &d->fields[i];
     char a[128], b[128];
-    pz_table_cell(&t, "%s", f->name);
-    pz_table_cell(&t, "%s", pz_text_plain(pz_text_copy(a, sizeof a, f->a)));
-    pz_table_cell(&t, "%s", pz_text_plain(pz_text_copy(b, sizeof b, f->b)));
+    pz_table_cell(t, "%s", f->name);
+    pz_table_cell(t, "%s", pz_text_plain(pz_text_copy(a, sizeof a, f->a)));
+    pz_table_cell(t, "%s", pz_text_plain(pz_text_copy(b, sizeof b, f->b)));
   }
   putchar('\n');
-  return pz_table_print(&t, 0, stdout);
+  pz_table_write(call, t, 0, stdout);
 }
 
-/* A row of numbers of both, and their difference. */
-static void both(struct pz_table *t, const char *label, int digits, double a, double b) {
+/* Appends the numbers of both sides and their difference. */
+static void append_difference(struct pz_table *t, const char *label, int digits, double a,
+                              double b) {
   pz_table_cell(t, "%s", label);
   pz_table_cell(t, "%.*f", digits, a);
   pz_table_cell(t, "%.*f", digits, b);
   pz_table_cell(t, "%+.*f", digits, b - a);
 }
 
-static enum pz_status print_parts(struct diff *x) {
+static void print_step_parts(struct pz_call *call, const struct pz_plan_diff *d) {
   static const char *const heads[] = {"part of the step (s)", ">A", ">B", ">difference", NULL};
-  const struct pz_prediction *a = &x->d->a.p, *b = &x->d->b.p;
+  const struct pz_prediction *a = &d->a.p, *b = &d->b.p;
   int digits = pz_predict_decimals(fmin(a->step_s, b->step_s));
-  const struct pz_part_info *part;
-  struct pz_table t;
-  pz_table_init(&t, &x->arena, heads);
-  for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
-    double s = pz_time_part(&a->parts, part), z = pz_time_part(&b->parts, part);
-    if (s > 1e-9 * a->step_s || z > 1e-9 * b->step_s)
-      both(&t, pz_time_part_label(a->scan_layers > 0 ? a : b, part), digits, s, z);
+  struct pz_table *t = pz_table_new(call, heads);
+  for (size_t i = 0; pz_time_part_at(i); i++) {
+    const struct pz_part_info *part = pz_time_part_at(i);
+    double a_s = pz_time_part(&a->parts, part), b_s = pz_time_part(&b->parts, part);
+    bool negligible = !(a_s > 1e-9 * a->step_s || b_s > 1e-9 * b->step_s);
+    if (!negligible)
+      append_difference(t, pz_time_part_label(a->scan_layers > 0 ? a : b, part), digits, a_s, b_s);
   }
-  both(&t, "step", digits, a->step_s, b->step_s);
+  append_difference(t, "step", digits, a->step_s, b->step_s);
   putchar('\n');
-  return pz_table_print(&t, 0, stdout);
+  pz_table_write(call, t, 0, stdout);
 }
 
-static enum pz_status print_memory(struct diff *x) {
+static void print_memory_parts(struct pz_call *call, const struct pz_plan_diff *d) {
   static const char *const heads[] = {"memory of the fullest device (GB)", ">A", ">B",
                                       ">difference", NULL};
-  const struct pz_prediction *a = &x->d->a.p, *b = &x->d->b.p;
-  const struct pz_part_info *part;
-  struct pz_table t;
-  pz_table_init(&t, &x->arena, heads);
-  for (size_t i = 0; (part = pz_memory_part_at(i)); i++) {
-    double m = pz_memory_part(&a->peak, part), z = pz_memory_part(&b->peak, part);
-    if (m > 0 || z > 0) both(&t, part->label, 2, m / 1e9, z / 1e9);
+  const struct pz_prediction *a = &d->a.p, *b = &d->b.p;
+  struct pz_table *t = pz_table_new(call, heads);
+  for (size_t i = 0; pz_memory_part_at(i); i++) {
+    const struct pz_part_info *part = pz_memory_part_at(i);
+    double a_bytes = pz_memory_part(&a->peak, part), b_bytes = pz_memory_part(&b->peak, part);
+    if (a_bytes > 0 || b_bytes > 0)
+      append_difference(t, part->label, 2, a_bytes / 1e9, b_bytes / 1e9);
   }
-  both(&t, "sum", 2, a->peak_bytes / 1e9, b->peak_bytes / 1e9);
+  append_difference(t, "sum", 2, a->peak_bytes / 1e9, b->peak_bytes / 1e9);
   putchar('\n');
-  return pz_table_print(&t, 0, stdout);
+  pz_table_write(call, t, 0, stdout);
 }
 
-static enum pz_status print_path(struct diff *x) {
+/* Prints the plans on the path from A to B, with the change of step time and memory by each change of fields. */
+static void print_path(struct pz_call *call, const struct pz_plan_diff *d) {
   static const char *const heads[] = {"from A to B", ">s per step", ">difference",
                                       ">GB",         ">difference", NULL};
-  const struct pz_plan_diff *d = x->d;
   int digits = pz_predict_decimals(fmin(d->a.p.step_s, d->b.p.step_s));
-  struct pz_table t;
-  pz_table_init(&t, &x->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t i = 0; i <= d->n_path; i++) {
-    const struct pz_diff_change *c = i ? &d->path[i - 1] : NULL;
-    const struct pz_prediction *p = c ? &c->p : &d->a.p;
+    static const struct pz_diff_change none = {0};
+    const struct pz_diff_change *c = i ? &d->path[i - 1] : &none;
+    const struct pz_prediction *p = i ? &c->p : &d->a.p;
     char text[256] = "A";
-    if (c) pz_text_plain(pz_text_copy(text, sizeof text, c->change));
-    pz_table_cell(&t, "%s%s", text, pz_prediction_fits(p) ? "" : " (does not fit)");
-    pz_table_cell(&t, "%.*f", digits, p->step_s);
-    pz_table_cell(&t, c ? "%+.*f" : "-", digits, c ? c->step_s : 0);
-    pz_table_cell(&t, "%.2f", p->peak_bytes / 1e9);
-    pz_table_cell(&t, c ? "%+.2f" : "-", c ? c->peak_bytes / 1e9 : 0);
+    if (i) pz_text_plain(pz_text_copy(text, sizeof text, c->change));
+    pz_table_cell(t, "%s%s", text, pz_prediction_fits(p) ? "" : " (does not fit)");
+    pz_table_cell(t, "%.*f", digits, p->step_s);
+    pz_table_known(t, i > 0, "%+.*f", digits, c->step_s);
+    pz_table_cell(t, "%.2f", p->peak_bytes / 1e9);
+    pz_table_known(t, i > 0, "%+.2f", c->peak_bytes / 1e9);
   }
   putchar('\n');
-  return pz_table_print(&t, 0, stdout);
+  pz_table_write(call, t, 0, stdout);
 }
 
-/* The subject is what differs, where that is short. */
+/* Prints how much faster or slower B is.  The subject of the sentence is the changed fields if these are few. */
 static void print_verdict(const struct diff *x) {
-  const struct pz_plan_diff *d = x->d;
   enum { MOST_NAMED = 4 };
-  const char *b = pz_file_is_regular(x->b.name) ? x->b.name : "B";
-  uint32_t n = 0;
+  const struct pz_plan_diff *d = x->d;
+  const char *subject = pz_file_is_regular(x->b.name) ? x->b.name : "B";
+  uint32_t n_fields = 0;
   char text[256];
-  for (uint32_t i = 0; i < d->n_path; i++) n += d->path[i].fields;
-  pz_text_plain(pz_text_copy(text, sizeof text, n <= MOST_NAMED ? d->changes : b));
+  for (uint32_t i = 0; i < d->n_path; i++) n_fields += d->path[i].fields;
+  if (n_fields <= MOST_NAMED) subject = d->changes;
   if (d->n_path)
-    printf("%s %s\n\n", text, d->verdict);
+    printf("%s %s\n\n", pz_text_plain(pz_text_copy(text, sizeof text, subject)), d->verdict);
   else
     printf("A and B are the same plan\n\n");
 }
 
-static enum pz_status print_diff(struct diff *x) {
-  print_verdict(x);
-  print_run(&x->a, &x->d->a);
-  print_run(&x->b, &x->d->b);
-  enum pz_status status = x->d->n_fields ? print_fields(x) : PZ_OK;
-  if (status == PZ_OK) status = print_parts(x);
-  if (status == PZ_OK) status = print_memory(x);
-  if (status == PZ_OK && x->d->n_path) status = print_path(x);
-  return status;
-}
-
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *both_json(double a, double b) {
+static json_t *difference_json(double a, double b) {
   return json_pack("{s:f,s:f,s:f}", "a", a, "b", b, "difference", b - a);
 }
 
 static json_t *run_json(const struct diff_input *in, const struct pz_training_run *r) {
-  json_t *j = json_pack("{s:s?,s:s,s:s?}", "model", in->run.model, "chip", in->machine.chip.name,
-                        "cluster", pz_machine_net_name(&in->machine));
+  json_t *j = json_pack("{s:s?,s:s,s:s?}", "model", in->run->model, "chip", in->machine->chip.name,
+                        "cluster", pz_machine_net_name(in->machine));
   json_t *run = pz_training_run_json(r);
   if (j && run) json_object_update(j, run);
   json_decref(run);
@@ -240,18 +245,21 @@ static json_t *run_json(const struct diff_input *in, const struct pz_training_ru
 static json_t *diff_json(const struct diff *x) {
   const struct pz_plan_diff *d = x->d;
   const struct pz_prediction *a = &d->a.p, *b = &d->b.p;
-  const struct pz_part_info *part;
   json_t *fields = json_array(), *parts = json_object(), *memory = json_object();
   json_t *path = json_array();
   for (uint32_t i = 0; i < d->n_fields; i++)
     json_array_append_new(fields, json_pack("{s:s,s:s,s:s}", "field", d->fields[i].name, "a",
                                             d->fields[i].a, "b", d->fields[i].b));
-  for (size_t i = 0; (part = pz_time_part_at(i)); i++)
-    json_object_set_new(parts, part->key,
-                        both_json(pz_time_part(&a->parts, part), pz_time_part(&b->parts, part)));
-  for (size_t i = 0; (part = pz_memory_part_at(i)); i++)
-    json_object_set_new(memory, part->key,
-                        both_json(pz_memory_part(&a->peak, part), pz_memory_part(&b->peak, part)));
+  for (size_t i = 0; pz_time_part_at(i); i++) {
+    const struct pz_part_info *part = pz_time_part_at(i);
+    double a_s = pz_time_part(&a->parts, part), b_s = pz_time_part(&b->parts, part);
+    json_object_set_new(parts, part->key, difference_json(a_s, b_s));
+  }
+  for (size_t i = 0; pz_memory_part_at(i); i++) {
+    const struct pz_part_info *part = pz_memory_part_at(i);
+    double a_bytes = pz_memory_part(&a->peak, part), b_bytes = pz_memory_part(&b->peak, part);
+    json_object_set_new(memory, part->key, difference_json(a_bytes, b_bytes));
+  }
   for (uint32_t i = 0; i < d->n_path; i++) {
     const struct pz_diff_change *c = &d->path[i];
     json_array_append_new(path,
@@ -262,88 +270,60 @@ static json_t *diff_json(const struct diff *x) {
   }
   return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "changes", d->changes, "verdict",
                    d->verdict, "a", run_json(&x->a, &d->a), "b", run_json(&x->b, &d->b), "fields",
-                   fields, "step_s", both_json(a->step_s, b->step_s), "parts", parts, "peak_bytes",
-                   both_json(a->peak_bytes, b->peak_bytes), "memory", memory, "path", path);
+                   fields, "step_s", difference_json(a->step_s, b->step_s), "parts", parts,
+                   "peak_bytes", difference_json(a->peak_bytes, b->peak_bytes), "memory", memory,
+                   "path", path);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* The plan of the options, which both sides change. */
-static struct pz_run_plan plan_of_model(const struct diff *x, const char *model) {
-  struct pz_run_plan r = pz_run_plan_default();
-  r.model = model;
-  r.chip = x->s->machine.chip;
-  r.cluster = x->s->machine.cluster;
-  r.plan = x->s->plan;
-  return r;
-}
-
-static enum pz_status take_both(struct diff *x, int n, char **argv, struct pz_error *err) {
-  const char *a = argv[n > 2], *b = x->s->with ? x->s->with : argv[n - 1];
-  if (n == 3) {
-    const struct pz_run_plan model = plan_of_model(x, argv[0]);
-    for (int i = 1; i < n; i++)
-      if (!is_changes(argv[i]))
-        return pz_fail(err, PZ_BAD_USE,
-                       "'%s' with MODEL %s; accepted: changes, in quotes and with a space: 'tp 8'; "
-                       "or two files without a MODEL",
-                       argv[i], argv[0]);
-    enum pz_status status = take_changes(x, a, &model, &x->a, err);
-    return status == PZ_OK ? take_changes(x, b, &model, &x->b, err) : status;
+static void compare_runs(struct pz_call *call, struct diff *x) {
+  struct pz_plan_diff *d = NULL;
+  struct pz_diff_side a = {sizeof a, x->a.run, &x->a.machine->chip, pz_machine_net(x->a.machine)};
+  struct pz_diff_side b = {sizeof b, x->b.run, &x->b.machine->chip, pz_machine_net(x->b.machine)};
+  pz_must(call, pz_plan_diff(&a, &b, &d, pz_call_error(call)));
+  pz_defer(call, pz_free_plan_diff, d);
+  x->d = d;
+  if (*d->a.refusal) /* that of B is the verdict */
+    pz_command_warn(x->s->common.quiet, pz_format(call, "A: %s", d->a.refusal));
+  if (x->s->common.json) {
+    pz_command_print_json(call, diff_json(x));
+    return;
   }
-  if (is_changes(a))
-    return pz_fail(err, PZ_BAD_USE, "'%s' without a MODEL; accepted: MODEL A B, or a file", a);
-  enum pz_status status = take_file(x, a, b, &x->a, err);
-  if (status != PZ_OK) return status;
-  return x->s->with || is_changes(b) ? take_changes(x, b, &x->a.run, &x->b, err)
-                                     : take_file(x, b, a, &x->b, err);
+  print_verdict(x);
+  print_run(&x->a, &d->a);
+  print_run(&x->b, &d->b);
+  if (d->n_fields) print_fields(call, d);
+  print_step_parts(call, d);
+  print_memory_parts(call, d);
+  if (d->n_path) print_path(call, d);
 }
 
-static enum pz_status diff_runs(struct diff *x, struct pz_error *err) {
-  struct pz_diff_side a = {sizeof a, &x->a.run, &x->a.machine.chip, pz_machine_net(&x->a.machine)};
-  struct pz_diff_side b = {sizeof b, &x->b.run, &x->b.machine.chip, pz_machine_net(&x->b.machine)};
-  enum pz_status status = pz_plan_diff(&a, &b, &x->d, err);
-  if (status != PZ_OK) return status;
-  const char *refusal = x->d->a.refusal; /* that of B is the verdict */
-  char text[sizeof x->d->a.refusal + 8];
-  snprintf(text, sizeof text, "A: %s", refusal);
-  if (*refusal) pz_command_warn(x->s->common.quiet, text);
-  return x->s->common.json ? pz_command_json(diff_json(x), err) : print_diff(x);
-}
-
-/* Changes may begin as options do; a space before them tells them apart. */
-static bool mark_sets(struct pz_arena *arena, int argc, char **argv) {
-  for (int i = 1; i < argc; i++)
-    if (argv[i][0] == '-' && strpbrk(argv[i], " \t\n") &&
-        !(argv[i] = pz_arena_printf(arena, " %s", argv[i])))
-      return false;
-  return true;
-}
-
-static enum pz_exit run(int argc, char **argv) {
+static void diff(struct pz_call *call, struct pz_invocation *in) {
   SETTINGS s = defaults;
   struct diff x = {.s = &s, .a.letter = "A", .b.letter = "B"};
-  struct pz_long_call call;
-  enum pz_status status = PZ_NO_MEMORY;
-  pz_arena_init(&x.arena, NULL);
-  bool begun = mark_sets(&x.arena, argc, argv);
-  if (begun && !pz_call_begin(&call, &pz_cmd_diff, argc, argv, &s)) {
-    pz_arena_release(&x.arena);
-    return call.code;
+  /* changes may begin with '-' as options do; a space in front of them shows that they are none */
+  for (int i = 1; i < in->argc; i++)
+    if (in->argv[i][0] == '-' && strpbrk(in->argv[i], " \t\n"))
+      in->argv[i] = pz_format(call, " %s", in->argv[i]);
+  if (!pz_command_options(call, in, &s)) return;
+  if (s.with && in->n_args != 1)
+    pz_command_refuse(call, in, "expected one FILE and --with CHANGES");
+  if (!s.with && in->n_args != 2 && in->n_args != 3)
+    pz_command_refuse(call, in, "expected two runs A and B, or MODEL A B, or FILE --with CHANGES");
+  if (in->n_args == 3) {
+    read_model_changes(call, &x, in->args);
+  } else { /* A is a file, B is a file or changes of A */
+    const char *a = in->args[0], *b = s.with ? s.with : in->args[1];
+    if (is_changes(a))
+      pz_raise(call, PZ_BAD_USE, "'%s' without a MODEL; accepted: MODEL A B, or a file", a);
+    read_file(call, &x, a, b, &x.a);
+    if (s.with || is_changes(b))
+      read_changes(call, &x, b, x.a.run, &x.b);
+    else
+      read_file(call, &x, b, a, &x.b);
   }
-  if (begun && (s.with ? call.n_args != 1 : call.n_args != 2 && call.n_args != 3)) {
-    pz_arena_release(&x.arena);
-    return pz_command_misuse(&pz_cmd_diff, s.with ? "expected one FILE and --with CHANGES"
-                                                  : "expected two runs A and B, or MODEL A B, or "
-                                                    "FILE --with CHANGES");
-  }
-  if (begun) status = take_both(&x, call.n_args, argv + 1, &call.err);
-  if (begun && status == PZ_OK) status = diff_runs(&x, &call.err);
-  pz_plan_diff_free(x.d);
-  pz_run_plan_free(x.a.read);
-  pz_run_plan_free(x.b.read);
-  pz_arena_release(&x.arena);
-  return pz_call_end(&call, status);
+  compare_runs(call, &x);
 }
 
 const struct pz_command pz_cmd_diff = {
@@ -376,5 +356,5 @@ const struct pz_command pz_cmd_diff = {
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .n_args = -1,
-    .run = run,
+    .body = diff,
 };

@@ -78,16 +78,6 @@ static const char *find_shared_file(struct pz_call *call, const char *name) {
   return NULL;
 }
 
-static const char *find_wasm(struct pz_call *call, const struct settings *s) {
-  const char *path = s->wasm ? s->wasm : find_shared_file(call, "explore.wasm");
-  if (!path)
-    pz_raise(call, PZ_IO,
-             "explore.wasm, the WebAssembly of the page, is not installed; build it with "
-             "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "
-             "name one with --wasm FILE");
-  return path;
-}
-
 static const char *framework_name(const void *unused, size_t i) {
   (void)unused;
   return pz_framework_names[i];
@@ -145,7 +135,12 @@ static void explore(struct pz_call *call, struct pz_invocation *in) {
   o.models = (const char *const *)in->args;
   o.chip = s.machine.chip;
   o.cluster = s.machine.cluster;
-  o.wasm = find_wasm(call, &s);
+  o.wasm = s.wasm ? s.wasm : find_shared_file(call, "explore.wasm");
+  if (!o.wasm)
+    pz_raise(call, PZ_IO,
+             "explore.wasm, the WebAssembly of the page, is not installed; build it with "
+             "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "
+             "name one with --wasm FILE");
   pz_must(call, pz_explore_page(&o, &text, &bytes, pz_call_error(call)));
   pz_defer(call, pz_free_text, text);
   pz_file_save(call, s.out, text, bytes);

@@ -1,7 +1,8 @@
-/* phaze graph: the layers and operators of a model. */
+/* phaze graph: prints the layers of a model with their operators, forward and backward, and the totals of the model; or the
+ * same as JSON or in Graphviz format. */
 #include <inttypes.h>
-#include <stdlib.h>
 
+#include "cli/owned.h"
 #include "cli/workload_options.h"
 #include "core/text.h"
 #include "report/table.h"
@@ -23,10 +24,13 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-static const char *join_preds(const struct pz_op *op, char *buf, size_t size) {
+/* ---- operators ------------------------------------------------------------------------------ */
+
+static const char *predecessors_text(const struct pz_op *op, char *buf, size_t size) {
+  enum { LONGEST_NUMBER = 12 };
   size_t used = 0;
   buf[0] = '\0';
-  for (uint32_t p = 0; p < op->n_pred && used + 12 < size; p++)
+  for (uint32_t p = 0; p < op->n_pred && used + LONGEST_NUMBER < size; p++)
     used += (size_t)snprintf(buf + used, size - used, "%s%" PRIu32, p ? "," : "", op->pred[p]);
   return buf;
 }
@@ -42,59 +46,62 @@ static void dims_cell(struct pz_table *t, const struct pz_op *op) {
     pz_table_cell(t, "%" PRId64 " x %" PRId64, d->m, d->n);
 }
 
-static void op_rows(struct pz_table *t, const struct pz_ops *ops) {
+static void si_cell(struct pz_table *t, int64_t value, const char *unit) {
+  char text[32];
+  pz_table_cell(t, "%s", pz_text_si(text, sizeof text, (double)value, unit));
+}
+
+static void print_operators(struct pz_call *call, const struct pz_ops *ops, const char *title) {
+  static const char *const heads[] = {">id",    "operator", "class",    ">b x m x n x k", ">work",
+                                      ">reads", ">writes",  ">weights", "after",          NULL};
+  struct pz_call scratch = pz_scratch(call);
+  struct pz_table *t = pz_table_new(&scratch, heads);
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    char flop[32], read[32], written[32], weights[32], preds[96];
+    char after[96];
     pz_table_cell(t, "%" PRIu32, i);
     pz_table_cell(t, "%s", op->name);
     pz_table_cell(t, "%s", pz_op_class_name(op->op_class));
     dims_cell(t, op);
-    pz_table_cell(t, "%s", pz_text_si(flop, sizeof flop, (double)op->flop, "FLOP"));
-    pz_table_cell(t, "%s", pz_text_si(read, sizeof read, (double)op->bytes_read, "B"));
-    pz_table_cell(t, "%s", pz_text_si(written, sizeof written, (double)op->bytes_written, "B"));
-    pz_table_cell(t, "%s", pz_text_si(weights, sizeof weights, (double)op->weight_bytes, "B"));
-    pz_table_cell(t, "%s", join_preds(op, preds, sizeof preds));
+    si_cell(t, op->flop, "FLOP");
+    si_cell(t, op->bytes_read, "B");
+    si_cell(t, op->bytes_written, "B");
+    si_cell(t, op->weight_bytes, "B");
+    pz_table_cell(t, "%s", predecessors_text(op, after, sizeof after));
   }
-}
-
-static enum pz_status print_ops(const struct pz_ops *ops, const char *title) {
-  static const char *const heads[] = {">id",    "operator", "class",    ">b x m x n x k", ">work",
-                                      ">reads", ">writes",  ">weights", "after",          NULL};
-  struct pz_arena arena;
-  struct pz_table t;
-  pz_arena_init(&arena, NULL);
-  pz_table_init(&t, &arena, heads);
-  op_rows(&t, ops);
   printf("\n  %s\n", title);
-  enum pz_status status = pz_table_print(&t, 2, stdout);
-  pz_arena_release(&arena);
-  return status;
+  pz_table_write(&scratch, t, 2, stdout);
+  pz_scratch_end(&scratch);
 }
 
-/* ", reads first and block-1": where that is not just the layer before. */
-static void print_sources(const struct pz_workload *w, uint32_t i) {
+/* ---- layers --------------------------------------------------------------------------------- */
+
+/* Prints ", reads first and block-1" unless the only input of a layer is the layer before it. */
+static void print_layer_inputs(const struct pz_workload *w, uint32_t i) {
   const struct pz_layer *l = &w->layers[i];
-  if (i == 0 || (l->n_from == 1 && l->from[0] + 1 == i)) return;
+  bool only_previous = l->n_from == 1 && l->from[0] + 1 == i;
+  if (i == 0 || only_previous) return;
   if (!l->n_from) printf(", reads the model's inputs");
   for (uint32_t k = 0; k < l->n_from; k++)
     printf("%s%s", k ? " and " : ", reads ", w->layers[l->from[k]].name);
 }
 
-static enum pz_status print_layer(const struct pz_workload *w, uint32_t i) {
+static void print_layer(struct pz_call *call, const struct pz_workload *w, uint32_t i) {
   const struct pz_layer *l = &w->layers[i];
   bool last = i + 1 == w->n_layers;
-  char params[32], kept[32], out[32];
+  char params[32], saved[32], out[32];
   printf("\n%s x%" PRId64 ": %s parameters, %s saved for backward", l->name, l->count,
          pz_text_count(params, sizeof params, l->params),
-         pz_text_si(kept, sizeof kept, (double)l->activation_bytes, "B"));
+         pz_text_si(saved, sizeof saved, (double)l->activation_bytes, "B"));
   if (!last)
     printf(", %s to the next layer", pz_text_si(out, sizeof out, (double)l->output_bytes, "B"));
-  print_sources(w, i);
+  print_layer_inputs(w, i);
   printf("\n");
-  enum pz_status status = print_ops(&l->ops[PZ_FORWARD], "forward");
-  return status == PZ_OK ? print_ops(&l->ops[PZ_BACKWARD], "backward") : status;
+  print_operators(call, &l->ops[PZ_FORWARD], "forward");
+  print_operators(call, &l->ops[PZ_BACKWARD], "backward");
 }
+
+/* ---- the whole model ------------------------------------------------------------------------ */
 
 static void print_total(const char *label, int64_t value, const char *unit) {
   char exact[32], rounded[32];
@@ -105,10 +112,10 @@ static void print_total(const char *label, int64_t value, const char *unit) {
 static void print_totals(const struct pz_workload *w) {
   const struct pz_totals *t = &w->totals;
   const struct pz_workload_options *o = &w->options;
-  bool part = o->tp > 1 || o->ep > 1 || o->etp > 1 || o->cp > 1;
-  printf("\ntotals%s\n", part ? " per device" : "");
+  bool divided = o->tp > 1 || o->ep > 1 || o->etp > 1 || o->cp > 1;
+  printf("\ntotals%s\n", divided ? " per device" : "");
   print_total("parameters", t->params, "");
-  if (part) print_total("  of the whole model", t->model_params, "");
+  if (divided) print_total("  of the whole model", t->model_params, "");
   if (o->lora.rank) print_total("  trained, of the model", t->model_trained_params, "");
   print_total("parameter bytes", t->param_bytes, "B");
   print_total("forward", t->forward_flop, "FLOP");
@@ -119,8 +126,8 @@ static void print_totals(const struct pz_workload *w) {
   print_total("peak memory of a step", t->peak_bytes, "B");
 }
 
-/* Layers detected in a model that does not name them: "first, block x 12, last". */
-static void print_found(const struct pz_workload *w) {
+/* Prints the layers that were detected in a model that does not name them: "first, block x 12, last". */
+static void print_detected_layers(const struct pz_workload *w) {
   printf("%s (%s): detected layers ", w->model, w->family);
   for (uint32_t i = 0; i < w->n_layers; i++) {
     const struct pz_layer *l = &w->layers[i];
@@ -130,83 +137,68 @@ static void print_found(const struct pz_workload *w) {
   printf("; %" PRId64 " output%s per row\n", w->vocab, pz_text_s((double)w->vocab));
 }
 
-static void print_experts(const struct pz_workload *w) {
-  char active[32];
-  if (!w->experts) return;
-  printf("%" PRId64 " experts, %" PRId64 " of a token; expert parallel %" PRId64
-         ", each expert over %" PRId64 " device%s; %s active parameters\n",
-         w->experts, w->experts_per_token, w->options.ep, w->options.etp,
-         pz_text_s((double)w->options.etp),
-         pz_text_count(active, sizeof active, w->totals.active_params));
-}
-
-/* "order: embedding, 8 x (block_window, ..., block_full), head", where layers alternate. */
-static void print_order(const struct pz_workload *w) {
+/* Prints "order: embedding, 8 x (block_window, ..., block_full), head" if layers of different kinds alternate. */
+static void print_layer_order(const struct pz_workload *w) {
   bool alternate = false;
-  for (uint32_t i = 0; i < w->n_order; i++) alternate = alternate || w->order[i].n_unit > 1;
-  for (uint32_t i = 0; i < w->n_order && alternate; i++) {
+  for (uint32_t i = 0; i < w->n_order; i++)
+    if (w->order[i].n_unit > 1) alternate = true;
+  if (!alternate) return;
+  for (uint32_t i = 0; i < w->n_order; i++) {
     const struct pz_segment *s = &w->order[i];
+    bool several = s->n_unit > 1;
     printf("%s", i ? ", " : "order: ");
     if (s->repeats > 1) printf("%" PRId64 " x ", s->repeats);
+    if (several) printf("(");
     for (uint32_t k = 0; k < s->n_unit; k++)
-      printf("%s%s%s",
-             k               ? ", "
-             : s->n_unit > 1 ? "("
-                             : "",
-             w->layers[s->unit[k]].name, s->n_unit > 1 && k + 1 == s->n_unit ? ")" : "");
+      printf("%s%s", k ? ", " : "", w->layers[s->unit[k]].name);
+    if (several) printf(")");
   }
-  if (alternate) printf("\n");
+  printf("\n");
 }
 
-static enum pz_status print_human(const struct pz_workload *w) {
+static void print_workload(struct pz_call *call, const struct pz_workload *w) {
   const struct pz_workload_options *o = &w->options;
-  char context[64];
+  char context[64], active[32];
   if (w->heads)
     printf("%s (%s): %" PRId64 " layer%s, hidden %" PRId64 ", %" PRId64
            " head%s, vocabulary %" PRId64 "\n",
            w->model, w->family, o->num_layers, pz_text_s((double)o->num_layers), w->hidden,
            w->heads, pz_text_s((double)w->heads), w->vocab);
   else
-    print_found(w);
+    print_detected_layers(w);
   printf("sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64
          "%s%s, %s kernels, %s attention",
          o->seq, o->mbs, o->tp, o->sequence_parallel ? " with sequence parallelism" : "",
          pz_workload_context(o, context, sizeof context), pz_kernels_names[o->kernels],
          pz_attention_names[o->attention]);
   printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", activations recomputed" : "");
-  print_experts(w);
-  print_order(w);
-  for (uint32_t i = 0; i < w->n_layers; i++) {
-    enum pz_status status = print_layer(w, i);
-    if (status != PZ_OK) return status;
-  }
+  if (w->experts)
+    printf("%" PRId64 " experts, %" PRId64 " of a token; expert parallel %" PRId64
+           ", each expert over %" PRId64 " device%s; %s active parameters\n",
+           w->experts, w->experts_per_token, o->ep, o->etp, pz_text_s((double)o->etp),
+           pz_text_count(active, sizeof active, w->totals.active_params));
+  print_layer_order(w);
+  for (uint32_t i = 0; i < w->n_layers; i++) print_layer(call, w, i);
   print_totals(w);
-  return PZ_OK;
 }
 
-static enum pz_status show(const struct settings *s, const struct pz_workload *w,
-                           struct pz_error *err) {
-  char *text = NULL;
-  pz_command_warn(s->common.quiet, w->warning);
-  if (!s->common.json && !s->dot) return print_human(w);
-  enum pz_status status =
-      pz_workload_text(w, s->dot ? PZ_WORKLOAD_DOT : PZ_WORKLOAD_JSON, &text, err);
-  if (status == PZ_OK) fputs(text, stdout);
-  pz_text_free(text);
-  return status;
-}
-
-static enum pz_exit run(int argc, char **argv) {
+static void show_graph(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
-  struct pz_long_call call;
   struct pz_workload *w = NULL;
-  if (!pz_call_begin(&call, &pz_cmd_graph, argc, argv, &s)) return call.code;
-  if (s.common.json && s.dot)
-    return pz_command_misuse(&pz_cmd_graph, "--json and --dot cannot be combined");
-  enum pz_status status = pz_workload_load(argv[1], &s.w, &w, &call.err);
-  if (status == PZ_OK) status = show(&s, w, &call.err);
-  pz_workload_free(w);
-  return pz_call_end(&call, status);
+  char *text = NULL;
+  if (!pz_command_options(call, in, &s)) return;
+  if (s.common.json && s.dot) pz_command_refuse(call, in, "--json and --dot cannot be combined");
+  pz_must(call, pz_workload_load(in->args[0], &s.w, &w, pz_call_error(call)));
+  pz_defer(call, pz_free_workload, w);
+  pz_command_warn(s.common.quiet, w->warning);
+  if (!s.common.json && !s.dot) {
+    print_workload(call, w);
+    return;
+  }
+  enum pz_workload_form form = s.dot ? PZ_WORKLOAD_DOT : PZ_WORKLOAD_JSON;
+  pz_must(call, pz_workload_text(w, form, &text, pz_call_error(call)));
+  pz_defer(call, pz_free_text, text);
+  fputs(text, stdout);
 }
 
 const struct pz_command pz_cmd_graph = {
@@ -226,5 +218,5 @@ const struct pz_command pz_cmd_graph = {
     .defaults = &defaults,
     .n_args = 1,
     .argument = "MODEL",
-    .run = run,
+    .body = show_graph,
 };

@@ -115,16 +115,6 @@ static bool uses_limits_of_ops(const struct settings *s) {
   return s->limits && strcmp(s->limits, PZ_LIMITS_OPS) == 0;
 }
 
-/* Prints a line to stderr for every limit that is broken, and raises PZ_NO_ANSWER if there are any. */
-static void report_broken_limits(struct pz_call *call, const struct pz_validation *v) {
-  char text[300];
-  for (uint32_t i = 0; i < v->n_broken; i++)
-    fprintf(stderr, "phaze validate: %s\n", pz_broken_limit_text(&v->broken[i], text, sizeof text));
-  if (v->n_broken)
-    pz_raise(call, PZ_NO_ANSWER, "%u limit%s broken", v->n_broken,
-             v->n_broken == 1 ? " is" : "s are");
-}
-
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static void free_validation(void *v) { pz_validation_free(v); }
@@ -158,7 +148,14 @@ static void validate(struct pz_call *call, struct pz_invocation *in) {
                                     " is of a group with 20 rows or more: none is checked");
   write_files(call, &s, v);
   print_validation(call, &s, v);
-  report_broken_limits(call, v);
+  for (uint32_t i = 0; i < v->n_broken; i++) {
+    char limit[300];
+    fprintf(stderr, "phaze validate: %s\n",
+            pz_broken_limit_text(&v->broken[i], limit, sizeof limit));
+  }
+  if (v->n_broken)
+    pz_raise(call, PZ_NO_ANSWER, "%u limit%s broken", v->n_broken,
+             v->n_broken == 1 ? " is" : "s are");
 }
 
 const struct pz_command pz_cmd_validate = {

@@ -1,11 +1,13 @@
+/* The completion script is made from the option tables: it completes the words of an option's value by "COMMAND:OPTION", then
+ * the options of a command, then the arguments.  Names of models and chips are asked from the program when they are needed. */
 #include "cli/completion.h"
 
 #include <string.h>
 
 #include "cli/command.h"
+#include "core/text.h"
 
-/* Names that only the program knows; commands that take MODELs complete these too. */
-static const char head[] =
+static const char script_begin[] =
     "# bash completion of phaze; made by phaze --completion bash.\n"
     "_phaze_models() { phaze models 2>/dev/null | awk 'NR > 1 {print $1}'; }\n"
     "_phaze_chips() { phaze chips 2>/dev/null | awk '!NF {end = 1} NR > 1 && !end {print $1}'; }\n"
@@ -16,14 +18,14 @@ static const char head[] =
     "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
     "    COMPREPLY=($(compgen -W '";
 
-static const char tail[] = "  esac\n"
-                           "  if [ -n \"$words\" ]; then\n"
-                           "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-                           "    return\n"
-                           "  fi\n"
-                           "  case $command in\n";
+static const char before_options[] = "  esac\n"
+                                     "  if [ -n \"$words\" ]; then\n"
+                                     "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+                                     "    return\n"
+                                     "  fi\n"
+                                     "  case $command in\n";
 
-static const char end[] =
+static const char script_end[] =
     "  esac\n"
     "  case $cur in\n"
     "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$cur\")) ;;\n"
@@ -53,14 +55,14 @@ static const char *choice_name(const void *ctx, size_t i) {
   return o->choices[i];
 }
 
-static void put_words(const char *(*name)(const void *ctx, size_t i), const void *ctx, FILE *out) {
+static void print_words(pz_name_at *name, const void *ctx, FILE *out) {
   fputs("words='", out);
   for (size_t i = 0; name(ctx, i); i++) fprintf(out, i ? " %s" : "%s", name(ctx, i));
   fputs("' ;;\n", out);
 }
 
-/* What may stand behind an option; files, which the shell knows, behind those without names. */
-static void put_values(const struct pz_command *c, FILE *out) {
+/* Prints a case for each option that has a value.  The shell completes file names for options without known words. */
+static void print_value_cases(const struct pz_command *c, FILE *out) {
   for (size_t i = 0; i < c->table.n; i++) {
     const struct pz_option *o = &c->table.options[i];
     char name[64];
@@ -69,11 +71,11 @@ static void put_values(const struct pz_command *c, FILE *out) {
     if (o->letter) fprintf(out, " | %s:-%c", c->name, o->letter);
     fputs(") ", out);
     if (o->type == PZ_OPTION_CHOICE || o->type == PZ_OPTION_SET)
-      put_words(choice_name, o, out);
+      print_words(choice_name, o, out);
     else if (strcmp(o->name, "cluster") == 0)
-      put_words(cluster_name, NULL, out);
+      print_words(cluster_name, NULL, out);
     else if (strcmp(o->name, "space") == 0)
-      put_words(space_name, NULL, out);
+      print_words(space_name, NULL, out);
     else if (strcmp(o->name, "chip") == 0 || strcmp(o->name, "budget") == 0)
       fputs("words=$(_phaze_chips) ;;\n", out);
     else
@@ -81,7 +83,7 @@ static void put_values(const struct pz_command *c, FILE *out) {
   }
 }
 
-static void put_options(const struct pz_command *c, FILE *out) {
+static void print_options_case(const struct pz_command *c, FILE *out) {
   fprintf(out, "    %s) options='", c->name);
   for (size_t i = 0; i < c->table.n; i++) {
     const struct pz_option *o = &c->table.options[i];
@@ -94,12 +96,12 @@ static void put_options(const struct pz_command *c, FILE *out) {
 }
 
 void pz_completion_print(FILE *out) {
-  fputs(head, out);
+  fputs(script_begin, out);
   for (size_t i = 0; pz_command_at(i); i++) fprintf(out, i ? " %s" : "%s", pz_command_at(i)->name);
   fputs(" --help --version --man --completion' -- \"$cur\"))\n    return\n  fi\n", out);
   fputs("  case $command:$prev in\n    --completion:*) words=bash ;;\n", out);
-  for (size_t i = 0; pz_command_at(i); i++) put_values(pz_command_at(i), out);
-  fputs(tail, out);
-  for (size_t i = 0; pz_command_at(i); i++) put_options(pz_command_at(i), out);
-  fputs(end, out);
+  for (size_t i = 0; pz_command_at(i); i++) print_value_cases(pz_command_at(i), out);
+  fputs(before_options, out);
+  for (size_t i = 0; pz_command_at(i); i++) print_options_case(pz_command_at(i), out);
+  fputs(script_end, out);
 }

@@ -1,4 +1,4 @@
-/* Completion for bash, made from the option tables: phaze --completion bash. */
+/* The bash completion script, which `phaze --completion bash` prints. */
 #ifndef PZ_CLI_COMPLETION_H
 #define PZ_CLI_COMPLETION_H
 

@@ -56,22 +56,6 @@ static void print_space(const struct pz_result_inputs *in, FILE *out) {
   if (!usual) fprintf(out, " --evaluator %s", pz_evaluator_names[o->evaluator]);
 }
 
-static void print_objective(const struct pz_study_options *o, FILE *out) {
-  if (o->objective == PZ_OBJECTIVE_GEOMEAN) return;
-  fprintf(out, " --objective %s", pz_objective_names[o->objective]);
-  if (o->objective != PZ_OBJECTIVE_WEIGHTED) return;
-  fputs(" --weights ", out);
-  for (uint32_t i = 0; i < o->n_models; i++) fprintf(out, i ? ",%.17g" : "%.17g", o->weight[i]);
-}
-
-/* How an ONNX file is imported. */
-static void print_import(const struct pz_workload_options *w, FILE *out) {
-  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++) print_text_option("dim", w->dims[i], out);
-  print_text_option("batch-dim", w->batch_dim, out);
-  print_text_option("layers", w->layers, out);
-  if (w->unknown_ops == PZ_UNKNOWN_VECTOR) fputs(" --unknown-ops vector", out);
-}
-
 void pz_command_line_print(const struct pz_result_inputs *in, uint64_t seed, FILE *out) {
   struct pz_study_options usual = pz_study_options_default();
   const struct pz_study_options *o = &in->options;
@@ -83,11 +67,20 @@ void pz_command_line_print(const struct pz_result_inputs *in, uint64_t seed, FIL
   print_int_option("devices", o->devices, usual.devices, out);
   print_int_option("batch", o->batch, usual.batch, out);
   print_int_option("seq", o->workload.seq, usual.workload.seq, out);
-  print_import(&o->workload, out);
+  for (int i = 0; i < PZ_MOST_DIMS && o->workload.dims[i]; i++)
+    print_text_option("dim", o->workload.dims[i], out);
+  print_text_option("batch-dim", o->workload.batch_dim, out);
+  print_text_option("layers", o->workload.layers, out);
+  if (o->workload.unknown_ops == PZ_UNKNOWN_VECTOR) fputs(" --unknown-ops vector", out);
   print_list_option("mbs", &o->mbs, &usual.mbs, out);
   print_list_option("hbm", &o->hbm_gib, &usual.hbm_gib, out);
   print_list_option("tp", &o->tp, &usual.tp, out);
-  print_objective(o, out);
+  if (o->objective != PZ_OBJECTIVE_GEOMEAN)
+    fprintf(out, " --objective %s", pz_objective_names[o->objective]);
+  if (o->objective == PZ_OBJECTIVE_WEIGHTED) {
+    fputs(" --weights ", out);
+    for (uint32_t i = 0; i < o->n_models; i++) fprintf(out, i ? ",%.17g" : "%.17g", o->weight[i]);
+  }
   if (o->state < usual.state) fputs(" --optimizer sgd", out);
   print_int_option("steps", o->steps, usual.steps, out);
   if (o->exhaustive) fputs(" --exhaustive", out);

@@ -1,4 +1,4 @@
-/* A row of the table is one set of the original's assumptions: first all of them, then one after another corrected, then
+/* A row of the table is one set of the original's assumptions: first all of them, then fewer as they are corrected, then
  * each one alone while all others are corrected.  Every row has the best common chip under its assumptions and its throughput
  * over that of the reference under the same assumptions. */
 #include "report/original_table.h"
@@ -44,13 +44,6 @@ static void name_cell(struct pz_table *t, const struct pz_original_row *row) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *set_json(pz_assumptions set) {
-  json_t *list = json_array();
-  for (enum pz_assumption a = 0; a < PZ_ASSUMPTIONS; a++)
-    if (pz_assumed(set, a)) json_array_append_new(list, json_string(pz_assumption_at(a)->name));
-  return list;
-}
-
 struct row_ratios {
   double ratio[PZ_SEARCH_MOST_MODELS]; /* of each model; NaN if unknown */
   struct pz_ratios summary;
@@ -80,25 +73,22 @@ static json_t *ratios_json(const struct row_ratios *x) {
                    f->most, "mean", x->mean);
 }
 
-static json_t *models_json(const struct pz_original *r, const struct pz_original_row *row,
-                           const struct row_ratios *x) {
-  json_t *models = json_array();
+static json_t *row_json(const struct pz_original *r, const struct pz_original_row *row) {
+  struct row_ratios x = row_ratios(r, row);
+  json_t *assumptions = json_array(), *models = json_array();
+  for (enum pz_assumption a = 0; a < PZ_ASSUMPTIONS; a++)
+    if (pz_assumed(row->assumptions, a))
+      json_array_append_new(assumptions, json_string(pz_assumption_at(a)->name));
   for (uint32_t m = 0; m < r->n_models; m++)
     json_array_append_new(models,
                           json_pack("{s:s,s:f,s:f,s:o}", "model", r->models[m],
                                     "throughput_samples_s", row->samples_per_s[m],
                                     "reference_samples_s", row->reference[m], "ratio_to_reference",
-                                    isnan(x->ratio[m]) ? json_null() : json_real(x->ratio[m])));
-  return models;
-}
-
-static json_t *row_json(const struct pz_original *r, const struct pz_original_row *row) {
-  struct row_ratios x = row_ratios(r, row);
-  return json_pack("{s:o,s:s,s:b,s:s,s:f,s:f,s:o,s:f,s:o}", "assumptions",
-                   set_json(row->assumptions), "search", row->walk ? "original" : "exact", "alone",
-                   row->alone, "chip", row->chip, "hbm_gib", row->hbm_gib, "area_part",
-                   row->area_part, "ratios", ratios_json(&x), "gap", row->gap, "models",
-                   models_json(r, row, &x));
+                                    isnan(x.ratio[m]) ? json_null() : json_real(x.ratio[m])));
+  return json_pack("{s:o,s:s,s:b,s:s,s:f,s:f,s:o,s:f,s:o}", "assumptions", assumptions, "search",
+                   row->walk ? "original" : "exact", "alone", row->alone, "chip", row->chip,
+                   "hbm_gib", row->hbm_gib, "area_part", row->area_part, "ratios", ratios_json(&x),
+                   "gap", row->gap, "models", models);
 }
 
 json_t *pz_original_json(const struct pz_original *r) {

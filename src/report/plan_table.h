@@ -1,4 +1,4 @@
-/* A partition of a model over a cluster (place/partition) as text, as a table and as JSON. */
+/* A partition of a model over a cluster (partition/partition.h) as text, as a table and as JSON. */
 #ifndef PZ_REPORT_PLAN_TABLE_H
 #define PZ_REPORT_PLAN_TABLE_H
 

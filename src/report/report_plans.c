@@ -3,21 +3,6 @@
 #include "report/plan_table.h"
 #include "report/report_data.h"
 
-static void append_model(struct pz_call *call, json_t *rows, const struct pz_result *r,
-                         uint32_t model) {
-  const struct pz_answer_model *a = &pz_result_best(r)->models[model];
-  const struct pz_partition *p = a->plan;
-  const struct pz_result_reference *ref = &r->references[model];
-  pz_dataset_append(call, rows,
-                    json_pack("[s,I,f,o,f,f,b,I,I,I,I,b,f,f,f,I,f,I,f,I]", a->model,
-                              (json_int_t)r->inputs.models[model].seq, a->samples_per_s,
-                              pz_report_ratio(a->ratio), ref->samples_per_s, ref->hbm_gib,
-                              ref->expert, (json_int_t)p->pp, (json_int_t)p->dp, (json_int_t)p->tp,
-                              (json_int_t)p->mbs, p->recompute, p->step_s, p->slowest_stage_s,
-                              p->parts.exchange_s, (json_int_t)p->microbatches, p->flop_utilisation,
-                              (json_int_t)p->devices_used, p->hbm_bytes, (json_int_t)p->batch));
-}
-
 static void append_step_parts(struct pz_call *call, json_t *rows, const struct pz_answer_model *a) {
   const struct pz_step_parts *parts = &a->plan->parts;
   const struct {
@@ -61,8 +46,19 @@ void pz_report_plans(struct pz_call *call, struct pz_report *report) {
       "model,stage,layers,devices,forward_s,backward_s,load_s,parameter_bytes,gradient_and_"
       "optimizer_bytes,activation_bytes,in_flight_bytes,memory_bytes,hbm_bytes");
   for (uint32_t m = 0; m < best->n_models; m++) {
-    append_model(call, models, report->result, m);
-    append_step_parts(call, parts, &best->models[m]);
-    append_stages(call, stages, &best->models[m]);
+    const struct pz_answer_model *a = &best->models[m];
+    const struct pz_partition *p = a->plan;
+    const struct pz_result_reference *ref = &report->result->references[m];
+    pz_dataset_append(call, models,
+                      json_pack("[s,I,f,o,f,f,b,I,I,I,I,b,f,f,f,I,f,I,f,I]", a->model,
+                                (json_int_t)report->result->inputs.models[m].seq, a->samples_per_s,
+                                pz_report_ratio(a->ratio), ref->samples_per_s, ref->hbm_gib,
+                                ref->expert, (json_int_t)p->pp, (json_int_t)p->dp,
+                                (json_int_t)p->tp, (json_int_t)p->mbs, p->recompute, p->step_s,
+                                p->slowest_stage_s, p->parts.exchange_s,
+                                (json_int_t)p->microbatches, p->flop_utilisation,
+                                (json_int_t)p->devices_used, p->hbm_bytes, (json_int_t)p->batch));
+    append_step_parts(call, parts, a);
+    append_stages(call, stages, a);
   }
 }

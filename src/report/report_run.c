@@ -182,19 +182,16 @@ static void append_inputs(struct pz_call *call, struct pz_report *report) {
                              : "chips excluded by upper bounds, of their own or of boxes of chips");
 }
 
-static void append_command(struct pz_call *call, struct pz_report *report) {
+void pz_report_run(struct pz_call *call, struct pz_report *report) {
+  bool has_comparison = report->result->comparison != NULL;
+  if (has_comparison) append_objective_runs(call, report);
+  append_sensitivity(call, report);
+  append_inputs(call, report);
+  if (!has_comparison) return;
   json_t *rows = pz_dataset_new(call, report->datasets, "command", "command");
   struct pz_buffer *command = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, command);
   pz_command_line_print(&report->result->inputs, report->result->comparison->seed, out);
   pz_buffer_flush(call, out);
   pz_dataset_append(call, rows, json_pack("[s]", command->text));
-}
-
-void pz_report_run(struct pz_call *call, struct pz_report *report) {
-  bool has_comparison = report->result->comparison != NULL;
-  if (has_comparison) append_objective_runs(call, report);
-  append_sensitivity(call, report);
-  append_inputs(call, report);
-  if (has_comparison) append_command(call, report);
 }

@@ -74,12 +74,6 @@ static json_t *certificate_json(const struct pz_certificate *c) {
                    c->finished);
 }
 
-static json_t *robustness_json(const struct pz_robustness *x) {
-  if (!x) return json_null();
-  return json_pack("{s:I,s:f,s:b}", "candidates", (json_int_t)x->n_candidates, "tolerance",
-                   x->tolerance, "robust", x->robust);
-}
-
 static json_t *inputs_json(const struct pz_result *r) {
   const struct pz_study_options *o = &r->inputs.options;
   json_t *models = json_array();
@@ -115,21 +109,6 @@ static void add_list_dataset(struct pz_call *call, json_t *datasets, const char 
     }
     pz_dataset_append(call, rows, row);
   }
-}
-
-static void add_detail_datasets(struct pz_call *call, json_t *datasets, const json_t *detail) {
-  add_list_dataset(call, datasets, "chips",
-                   "chip,role,model,step_s,samples_per_s,mfu,mfu_conventional,watts,joules_per_"
-                   "sample,value,area_mm2,peak_watts,gemm_hz,dollars,plan",
-                   json_object_get(detail, "chips"));
-  add_list_dataset(call, datasets, "front",
-                   "chip,throughput,area_mm2,watts,dollars,limit_watts,limit_dollars,gap",
-                   json_object_get(detail, "front"));
-  add_list_dataset(call, datasets, "roofline",
-                   "model,layer,operator,direction,cores,operations,hbm_bytes,seconds,bound,times",
-                   json_object_get(detail, "roofline"));
-  add_list_dataset(call, datasets, "bills", "role,chip,sum,part,amount",
-                   json_object_get(detail, "bills"));
 }
 
 /* One row for each constant of unmeasured chips that was moved to an end of its range. */
@@ -176,10 +155,26 @@ void pz_report_training(struct pz_call *call, struct pz_report *report) {
     reference[i] = (struct trained_model){ref->model, ref->samples_per_s, 1, ref->training};
   }
   add_step_dataset(call, report->datasets, best, a->n_models);
-  add_detail_datasets(call, report->datasets, detail);
+  add_list_dataset(call, report->datasets, "chips",
+                   "chip,role,model,step_s,samples_per_s,mfu,mfu_conventional,watts,joules_per_"
+                   "sample,value,area_mm2,peak_watts,gemm_hz,dollars,plan",
+                   json_object_get(detail, "chips"));
+  add_list_dataset(call, report->datasets, "front",
+                   "chip,throughput,area_mm2,watts,dollars,limit_watts,limit_dollars,gap",
+                   json_object_get(detail, "front"));
+  add_list_dataset(call, report->datasets, "roofline",
+                   "model,layer,operator,direction,cores,operations,hbm_bytes,seconds,bound,times",
+                   json_object_get(detail, "roofline"));
+  add_list_dataset(call, report->datasets, "bills", "role,chip,sum,part,amount",
+                   json_object_get(detail, "bills"));
   add_robustness_dataset(call, report->datasets, r->robustness);
+  const struct pz_robustness *x = r->robustness;
+  json_t *robustness = json_null();
+  if (x)
+    robustness = json_pack("{s:I,s:f,s:b}", "candidates", (json_int_t)x->n_candidates, "tolerance",
+                           x->tolerance, "robust", x->robust);
   report->search = pz_json_built(
-      call, json_pack("{s:o,s:o,s:o,s:o,s:o}", "best", best_json(r, best), "robustness",
-                      robustness_json(r->robustness), "reference", reference_json(r, reference),
-                      "certificate", certificate_json(&a->certificate), "inputs", inputs_json(r)));
+      call, json_pack("{s:o,s:o,s:o,s:o,s:o}", "best", best_json(r, best), "robustness", robustness,
+                      "reference", reference_json(r, reference), "certificate",
+                      certificate_json(&a->certificate), "inputs", inputs_json(r)));
 }

@@ -62,20 +62,6 @@ static void print_objective(const struct pz_result *r, FILE *out) {
 
 /* ---- the chip ------------------------------------------------------------------------------- */
 
-static void print_memory(const struct pz_result *r, const struct pz_answer *best, FILE *out) {
-  const struct pz_chip *c = best->chip;
-  if (!is_training(r)) {
-    fprintf(out, "  global buffer  %.0f MiB\n", (double)c->glb_bytes / 0x1p20);
-    fprintf(out, "  HBM            %.0f GiB\n", best->hbm_gib);
-    return;
-  }
-  fprintf(out, "  global buffer  %.0f MiB, %.4g TB/s\n", (double)c->glb_bytes / 0x1p20,
-          c->glb_bytes_per_s / 1e12);
-  fprintf(out, "  HBM            %" PRId64 " stack%s, %.4g GiB, %.4g TB/s\n", c->hbm.stacks,
-          pz_text_s((double)c->hbm.stacks), best->hbm_gib, pz_chip_hbm_bytes_per_s(c) / 1e12);
-  fprintf(out, "  link           %.4g GB/s\n", c->link_bytes_per_s / 1e9);
-}
-
 static void print_chip(const struct pz_result *r, const struct pz_answer *best, FILE *out) {
   const struct pz_chip *c = best->chip;
   char flop[32];
@@ -86,7 +72,16 @@ static void print_chip(const struct pz_result *r, const struct pz_answer *best, 
           pz_text_si(flop, sizeof flop, pz_chip_tensor_flop_per_s(c), "FLOP/s"), c->clock_hz / 1e9);
   fprintf(out, "  vector cores   %" PRId64 " of %" PRId64 " lane%s\n", c->vector.cores,
           c->vector.lanes, pz_text_s((double)c->vector.lanes));
-  print_memory(r, best, out);
+  if (is_training(r)) {
+    fprintf(out, "  global buffer  %.0f MiB, %.4g TB/s\n", (double)c->glb_bytes / 0x1p20,
+            c->glb_bytes_per_s / 1e12);
+    fprintf(out, "  HBM            %" PRId64 " stack%s, %.4g GiB, %.4g TB/s\n", c->hbm.stacks,
+            pz_text_s((double)c->hbm.stacks), best->hbm_gib, pz_chip_hbm_bytes_per_s(c) / 1e12);
+    fprintf(out, "  link           %.4g GB/s\n", c->link_bytes_per_s / 1e9);
+  } else {
+    fprintf(out, "  global buffer  %.0f MiB\n", (double)c->glb_bytes / 0x1p20);
+    fprintf(out, "  HBM            %.0f GiB\n", best->hbm_gib);
+  }
   fprintf(out, "  area           %.1f mm2", best->area_mm2);
   if (best->area_part > 0) fprintf(out, ", %.1f%% of the limit", 100 * best->area_part);
   fprintf(out, "\n  peak           %.0f W", best->peak_watts);

@@ -42,20 +42,6 @@ int pz_scheduled_decimals(double most_us) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *operator_json(const struct pz_scheduled_operator *o) {
-  return json_pack("{s:I,s:s,s:s,s:s,s:f,s:f,s:{s:I,s:I}}", "id", (json_int_t)o->id, "name",
-                   o->name, "class", pz_op_class_name(o->op_class), "mode", o->mode, "start",
-                   o->start_s, "end", o->end_s, "cores", "tensor", (json_int_t)o->tensor_held,
-                   "vector", (json_int_t)o->vector_held);
-}
-
-static json_t *utilisation_json(const struct pz_layer_schedule *s) {
-  json_t *o = json_object();
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    json_object_set_new(o, resource_keys[r], s->limits[r] ? json_real(s->use[r]) : json_null());
-  return o;
-}
-
 static bool did_something(const struct pz_technique_count *n) {
   return n->calls || n->steps || n->prunes || n->incumbents || n->raised > 0;
 }
@@ -76,21 +62,31 @@ static json_t *statistics_json(const struct pz_layer_schedule *s) {
 }
 
 json_t *pz_scheduled_json(const struct pz_layer_schedule *s, double solve_s) {
-  json_t *ops = json_array();
-  for (uint32_t i = 0; i < s->n_operators; i++)
-    json_array_append_new(ops, operator_json(&s->operators[i]));
-  json_t *o = s->layer ? json_pack("{s:s,s:I,s:s}", "layer", s->layer, "count",
-                                   (json_int_t)s->count, "direction", direction_names[s->direction])
-                       : json_object();
-  json_t *rest = json_pack(
-      "{s:f,s:f,s:f,s:s,s:s,s:I,s:o,s:f,s:o,s:o,s:o}", "makespan", s->makespan_s, "lower_bound",
-      s->lower_bound_s, "gap", pz_scheduled_gap(s), "outcome", s->optimal ? "optimal" : "feasible",
-      "stop", stop_names[s->stop], "steps", (json_int_t)s->steps, "seconds",
-      solve_s >= 0 ? json_real(solve_s) : json_null(), "serial", s->serial_s, "utilisation",
-      utilisation_json(s), "statistics", statistics_json(s), "ops", ops);
-  bool whole = json_object_update(o, rest) == 0;
+  json_t *o = json_object(), *ops = json_array(), *use = json_object();
+  if (s->layer) {
+    json_object_set_new(o, "layer", json_string(s->layer));
+    json_object_set_new(o, "count", json_integer((json_int_t)s->count));
+    json_object_set_new(o, "direction", json_string(direction_names[s->direction]));
+  }
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    json_object_set_new(use, resource_keys[r], s->limits[r] ? json_real(s->use[r]) : json_null());
+  for (uint32_t i = 0; i < s->n_operators; i++) {
+    const struct pz_scheduled_operator *op = &s->operators[i];
+    json_array_append_new(
+        ops, json_pack("{s:I,s:s,s:s,s:s,s:f,s:f,s:{s:I,s:I}}", "id", (json_int_t)op->id, "name",
+                       op->name, "class", pz_op_class_name(op->op_class), "mode", op->mode, "start",
+                       op->start_s, "end", op->end_s, "cores", "tensor",
+                       (json_int_t)op->tensor_held, "vector", (json_int_t)op->vector_held));
+  }
+  json_t *rest = json_pack("{s:f,s:f,s:f,s:s,s:s,s:I,s:o,s:f,s:o,s:o,s:o}", "makespan",
+                           s->makespan_s, "lower_bound", s->lower_bound_s, "gap",
+                           pz_scheduled_gap(s), "outcome", s->optimal ? "optimal" : "feasible",
+                           "stop", stop_names[s->stop], "steps", (json_int_t)s->steps, "seconds",
+                           solve_s >= 0 ? json_real(solve_s) : json_null(), "serial", s->serial_s,
+                           "utilisation", use, "statistics", statistics_json(s), "ops", ops);
+  bool complete = json_object_update(o, rest) == 0;
   json_decref(rest);
-  if (whole) return o;
+  if (complete) return o;
   json_decref(o);
   return NULL;
 }

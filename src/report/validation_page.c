@@ -45,15 +45,6 @@ static void append_errors(struct pz_call *call, const struct pz_validation *v,
   }
 }
 
-static void add_groups(struct pz_call *call, const struct pz_validation *v, json_t *datasets) {
-  json_t *rows = pz_dataset_new(call, datasets, "groups",
-                                "set,kind,group,rows,not_predicted,mean_error,limit,bias,worst,"
-                                "memory_rows,memory_error,memory_limit");
-  append_errors(call, v, v->groups, v->n_groups, "groups", true, rows);
-  append_errors(call, v, v->totals, v->n_totals, "totals", true, rows);
-  append_errors(call, v, v->apart, v->n_apart, "apart", false, rows);
-}
-
 static void add_plan_orders(struct pz_call *call, const struct pz_validation *v, json_t *datasets) {
   json_t *plans =
       pz_dataset_new(call, datasets, "plans", "group,model,plans,rank_correlation,regret");
@@ -76,7 +67,12 @@ static void add_plan_orders(struct pz_call *call, const struct pz_validation *v,
 struct pz_buffer *pz_validation_html(struct pz_call *call, const struct pz_validation *v) {
   json_t *datasets = pz_json_built(call, json_object());
   add_points(call, v, datasets);
-  add_groups(call, v, datasets);
+  json_t *groups = pz_dataset_new(call, datasets, "groups",
+                                  "set,kind,group,rows,not_predicted,mean_error,limit,bias,worst,"
+                                  "memory_rows,memory_error,memory_limit");
+  append_errors(call, v, v->groups, v->n_groups, "groups", true, groups);
+  append_errors(call, v, v->totals, v->n_totals, "totals", true, groups);
+  append_errors(call, v, v->apart, v->n_apart, "apart", false, groups);
   add_plan_orders(call, v, datasets);
   json_t *document =
       pz_json_built(call, json_pack("{s:s,s:O}", "version", pz_version(), "datasets", datasets));

@@ -114,16 +114,6 @@ static const struct pz_record with_rows = {validation_fields, FIELDS, sizeof(str
 static const struct pz_record without_rows = {validation_fields, FIELDS - 1,
                                               sizeof(struct pz_validation)};
 
-static void append_json(struct pz_call *call, const struct pz_validation *v, bool rows,
-                        struct pz_buffer *text) {
-  json_t *root = pz_json_built(call, pz_record_json(rows ? &with_rows : &without_rows, v));
-  bool has_cold_chips = v->cold.n_chips + v->cold.n_others > 0;
-  if (has_cold_chips &&
-      json_object_set_new(root, "cold", pz_record_json(&cold_record, &v->cold)) != 0)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
-  pz_json_print(call, text, root);
-}
-
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
 /* Prints a comma and a fraction, or nothing after the comma if it is NaN. */
@@ -157,8 +147,7 @@ static void print_order(const char *set, const char *name, uint32_t n, double ra
   fputc('\n', out);
 }
 
-static void print_groups(struct pz_call *call, const struct pz_validation *v, FILE *out) {
-  (void)call;
+static void print_groups(const struct pz_validation *v, FILE *out) {
   fputs("set,group,rows,not_predicted,mean_error,bias,worst,memory_rows,memory_error,memory_worst,"
         "rank_correlation,regret\n",
         out);
@@ -186,8 +175,7 @@ static void print_known(double x, FILE *out) {
   fputc(',', out);
 }
 
-static void print_points(struct pz_call *call, const struct pz_validation *v, FILE *out) {
-  (void)call;
+static void print_points(const struct pz_validation *v, FILE *out) {
   fputs(
       "kind,group,id,quality,chip,framework,model,plan,devices,batch,measured_s,predicted_s,error,"
       "measured_bytes,predicted_bytes,not_predicted\n",
@@ -248,8 +236,7 @@ static void print_group_limit(const struct pz_errors *g, FILE *out) {
   fprintf(out, ",%u,,\n", g->not_predicted);
 }
 
-static void print_limits(struct pz_call *call, const struct pz_validation *v, FILE *out) {
-  (void)call;
+static void print_limits(const struct pz_validation *v, FILE *out) {
   for (int k = 0; k <= PZ_LIMITEDS; k++)
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
   for (uint32_t i = 0; i < v->n_groups; i++) print_group_limit(&v->groups[i], out);
@@ -263,29 +250,35 @@ static void print_limits(struct pz_call *call, const struct pz_validation *v, FI
                       v->order_means[i].regret, out);
 }
 
-/* ---- the model of expected errors ----------------------------------------------------------- */
-
-static void print_error_features(struct pz_call *call, const struct pz_validation *v, FILE *out) {
-  if (!pz_error_fit_tell(v->points, v->n_points, out))
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
-}
-
-static void print_expected_errors(struct pz_call *call, const struct pz_validation *v, FILE *out) {
-  if (!pz_error_fit_put(v->points, v->n_points, out))
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
-}
-
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-typedef void print_fn(struct pz_call *call, const struct pz_validation *v, FILE *out);
-
-static struct pz_buffer *printed(struct pz_call *call, const struct pz_validation *v,
-                                 print_fn *print) {
-  struct pz_buffer *text = pz_buffer_new(call);
+/* Appends one of the forms that are tables of text. */
+static void append_table(struct pz_call *call, const struct pz_validation *v,
+                         enum pz_validation_form form, struct pz_buffer *text) {
   FILE *out = pz_buffer_open(call, text);
-  print(call, v, out);
+  bool complete = true;
+  if (form == PZ_VALIDATION_GROUPS)
+    print_groups(v, out);
+  else if (form == PZ_VALIDATION_ROWS)
+    print_points(v, out);
+  else if (form == PZ_VALIDATION_LIMITS)
+    print_limits(v, out);
+  else if (form == PZ_VALIDATION_FEATURES)
+    complete = pz_error_fit_tell(v->points, v->n_points, out);
+  else
+    complete = pz_error_fit_put(v->points, v->n_points, out);
   pz_buffer_flush(call, out);
-  return text;
+  if (!complete) pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
+}
+
+static void append_json(struct pz_call *call, const struct pz_validation *v, bool rows,
+                        struct pz_buffer *text) {
+  json_t *root = pz_json_built(call, pz_record_json(rows ? &with_rows : &without_rows, v));
+  bool has_cold_chips = v->cold.n_chips + v->cold.n_others > 0;
+  if (has_cold_chips &&
+      json_object_set_new(root, "cold", pz_record_json(&cold_record, &v->cold)) != 0)
+    pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
+  pz_json_print(call, text, root);
 }
 
 struct validation_text {
@@ -298,24 +291,23 @@ struct validation_text {
 static void write_validation_text(struct pz_call *call, void *ctx) {
   struct validation_text *x = ctx;
   const struct pz_validation *v = x->validation;
-  struct pz_buffer *text = NULL;
   pz_require(call, v, "validation");
   pz_require(call, x->text, "text");
   pz_require(call, x->bytes, "bytes");
+  struct pz_buffer *text = pz_buffer_new(call);
   switch (x->form) {
   case PZ_VALIDATION_JSON:
   case PZ_VALIDATION_JSON_ROWS:
-    text = pz_buffer_new(call);
     append_json(call, v, x->form == PZ_VALIDATION_JSON_ROWS, text);
     break;
-  case PZ_VALIDATION_GROUPS: text = printed(call, v, print_groups); break;
-  case PZ_VALIDATION_ROWS: text = printed(call, v, print_points); break;
-  case PZ_VALIDATION_LIMITS: text = printed(call, v, print_limits); break;
-  case PZ_VALIDATION_FEATURES: text = printed(call, v, print_error_features); break;
-  case PZ_VALIDATION_EXPECTED: text = printed(call, v, print_expected_errors); break;
+  case PZ_VALIDATION_GROUPS:
+  case PZ_VALIDATION_ROWS:
+  case PZ_VALIDATION_LIMITS:
+  case PZ_VALIDATION_FEATURES:
+  case PZ_VALIDATION_EXPECTED: append_table(call, v, x->form, text); break;
   case PZ_VALIDATION_PAGE: text = pz_validation_html(call, v); break;
+  default: pz_raise(call, PZ_BAD_USE, "form %d of a validation is not known", (int)x->form);
   }
-  if (!text) pz_raise(call, PZ_BAD_USE, "form %d of a validation is not known", (int)x->form);
   *x->text = pz_buffer_take(call, text);
   *x->bytes = text->bytes;
 }
