@@ -1,29 +1,43 @@
-/* Solving a scheduling problem: heuristic schedules by list scheduling and local search, lower
- * bounds, then exact search. */
+/* Solves a scheduling problem: list scheduling and local search find schedules, column generation and energetic reasoning
+ * find lower bounds, and tree search closes the gap.  Also describes schedules for programs and reports. */
 #ifndef PZ_SCHEDULE_SOLVE_H
 #define PZ_SCHEDULE_SOLVE_H
 
+#include "core/call.h"
 #include "schedule/model/schedule.h"
+
+/* Finds a schedule of the problem within the effort of the options, and checks it. */
+struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_problem *p,
+                                    const struct pz_solve_options *options);
+
+/* Describes a schedule for programs and reports in *s, whose model, layer, count and direction are set; all names are
+ * copied.  `whole` adds what saved runs leave out (ids, modes, statistics), and `views` operators that do nothing. */
+void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *problem,
+                                const struct pz_schedule *schedule, bool whole, bool views,
+                                struct pz_layer_schedule *s);
+
+/* Checks the options of a caller; NULL stands for the defaults. */
+struct pz_schedule_options pz_schedule_options_check(struct pz_call *call,
+                                                     const struct pz_schedule_options *given);
+
+/* Solves a problem with these options, and describes the schedule in *s. */
+void pz_layer_schedule_find(struct pz_call *call, const struct pz_problem *p,
+                            const struct pz_schedule_options *o, struct pz_layer_schedule *s);
+
+/* ---- for callers that return a status ---- */
 
 PZ_NODISCARD enum pz_status pz_schedule_solve(const struct pz_problem *p,
                                               const struct pz_solve_options *options,
                                               struct pz_arena *arena, struct pz_schedule *out,
                                               struct pz_error *err);
-
-/* A solved problem for programs and reports: *out has model, layer, count and direction already.  The
- * arena holds what it points to, copies of all names.  `whole`: with what runs do not keep. */
 PZ_NODISCARD enum pz_status pz_layer_schedule_tell(const struct pz_problem *problem,
                                                    const struct pz_schedule *schedule, bool whole,
                                                    bool views, struct pz_arena *arena,
                                                    struct pz_layer_schedule *out,
                                                    struct pz_error *err);
-
-/* Options of a caller, checked. */
 PZ_NODISCARD enum pz_status pz_schedule_options_take(const struct pz_schedule_options *given,
                                                      struct pz_schedule_options *o,
                                                      struct pz_error *err);
-
-/* Both: solve a problem as these options say, and tell. */
 PZ_NODISCARD enum pz_status pz_schedule_problem(const struct pz_problem *p,
                                                 const struct pz_schedule_options *o,
                                                 struct pz_arena *work, struct pz_arena *arena,

@@ -1,19 +1,18 @@
-/* Parallel list scheduling in order of time (Graham 1969), for problems of any size: whenever a
- * task ends, ready tasks start in order of decreasing tail, as far as the residual capacity
- * allows. */
+/* Parallel list scheduling in order of time (Graham 1969), for problems of any size: whenever a task ends, ready tasks
+ * start in the order of descending tails, as far as the residual capacity allows. */
 #include "core/vec.h"
 #include "schedule/heuristic/local_search.h"
 
-/* Ready tasks tried before time advances: the others would mostly not fit. */
+/* Ready tasks that are tried before time advances; more of them would mostly not fit. */
 enum { LOOKAHEAD = 8 };
 
-struct keyed {
+struct keyed_task {
   double key;
   uint32_t task;
 };
 
 static bool comes_first(const void *a, const void *b) {
-  const struct keyed *x = a, *y = b;
+  const struct keyed_task *x = a, *y = b;
   return x->key > y->key || (x->key >= y->key && x->task < y->task);
 }
 
@@ -21,92 +20,84 @@ struct list_scheduler {
   struct pz_context *c;
   const uint32_t *mode;
   struct pz_slot *slots;
-  uint32_t *waits;
-  struct pz_vec ready, running; /* heaps of struct keyed: by way to the end, by earliest end */
+  uint32_t *waits;       /* by task: predecessors that have not ended */
+  struct pz_vec ready;   /* heap of struct keyed_task by longest path to the end */
+  struct pz_vec running; /* heap of struct keyed_task by earliest end */
   int32_t free[PZ_RESOURCES];
-  bool failed; /* out of memory */
 };
 
-static void take(struct list_scheduler *g, const struct pz_mode *m, int32_t sign) {
-  for (int r = 0; r < PZ_RESOURCES; r++) g->free[r] += sign * m->use[r];
+static const struct pz_mode *chosen_mode(const struct list_scheduler *s, uint32_t i) {
+  return &s->c->p->tasks[i].modes[s->mode[i]];
 }
 
-static const struct pz_mode *mode_of(const struct list_scheduler *g, uint32_t i) {
-  return &g->c->p->tasks[i].modes[g->mode[i]];
+static void add_ready(struct pz_call *call, struct list_scheduler *s, uint32_t i) {
+  struct keyed_task k = {s->c->tail_s[i] + s->c->least_s[i], i};
+  pz_heap_add(call, &s->ready, comes_first, &k);
 }
 
-static void push(struct list_scheduler *g, struct pz_vec *heap, double key, uint32_t task) {
-  g->failed |= !pz_heap_push(heap, comes_first, &(struct keyed){key, task});
-}
-
-static void make_ready(struct list_scheduler *g, uint32_t i) {
-  push(g, &g->ready, g->c->tail_s[i] + g->c->least_s[i], i);
-}
-
-static void start_ready(struct list_scheduler *g, double t) {
-  struct keyed held[LOOKAHEAD];
+/* Starts ready tasks at t that fit. */
+static void start_ready(struct pz_call *call, struct list_scheduler *s, double t) {
+  struct keyed_task unfit[LOOKAHEAD];
   int n = 0;
-  while (g->ready.n && n < LOOKAHEAD) {
-    struct keyed k;
-    pz_heap_pop(&g->ready, comes_first, &k);
-    const struct pz_mode *m = mode_of(g, k.task);
-    if (!pz_mode_fits(g->free, m)) {
-      held[n++] = k;
+  while (s->ready.n && n < LOOKAHEAD) {
+    struct keyed_task k;
+    pz_heap_pop(&s->ready, comes_first, &k);
+    const struct pz_mode *m = chosen_mode(s, k.task);
+    if (!pz_mode_fits(s->free, m)) {
+      unfit[n++] = k;
       continue;
     }
-    take(g, m, -1);
-    g->slots[k.task] = (struct pz_slot){t, t + m->s, g->mode[k.task]};
-    push(g, &g->running, -(t + m->s), k.task);
+    for (int r = 0; r < PZ_RESOURCES; r++) s->free[r] -= m->use[r];
+    s->slots[k.task] = (struct pz_slot){t, t + m->s, s->mode[k.task]};
+    struct keyed_task end = {-(t + m->s), k.task};
+    pz_heap_add(call, &s->running, comes_first, &end);
   }
   while (n > 0) {
     n--;
-    push(g, &g->ready, held[n].key, held[n].task);
+    pz_heap_add(call, &s->ready, comes_first, &unfit[n]);
   }
 }
 
-/* Everything that ends next. */
-static double finish(struct list_scheduler *g) {
-  const struct keyed *first = g->running.items;
+/* Ends all tasks that end next.  Returns their end. */
+static double end_next(struct pz_call *call, struct list_scheduler *s) {
+  const struct keyed_task *first = s->running.items;
   double t = -first->key;
-  while (g->running.n && -first->key <= t) {
-    struct keyed k;
-    pz_heap_pop(&g->running, comes_first, &k);
-    const struct pz_task *task = &g->c->p->tasks[k.task];
-    take(g, mode_of(g, k.task), 1);
-    for (uint32_t i = 0; i < task->n_succ; i++)
-      if (--g->waits[task->succ[i]] == 0) make_ready(g, task->succ[i]);
+  while (s->running.n && -first->key <= t) {
+    struct keyed_task k;
+    pz_heap_pop(&s->running, comes_first, &k);
+    const struct pz_task *task = &s->c->p->tasks[k.task];
+    const struct pz_mode *m = chosen_mode(s, k.task);
+    for (int r = 0; r < PZ_RESOURCES; r++) s->free[r] += m->use[r];
+    for (uint32_t i = 0; i < task->n_succ; i++) {
+      uint32_t next = task->succ[i];
+      s->waits[next]--;
+      if (!s->waits[next]) add_ready(call, s, next);
+    }
   }
   return t;
 }
 
-static void run(struct list_scheduler *g) {
-  const struct pz_problem *p = g->c->p;
+void pz_list_schedule(struct pz_call *call, struct pz_context *c, const uint32_t *mode) {
+  const struct pz_problem *p = c->p;
+  struct pz_call scratch = pz_scratch(call);
+  struct list_scheduler s = {.c = c, .mode = mode};
   double t = 0;
-  for (int r = 0; r < PZ_RESOURCES; r++) g->free[r] = p->capacity[r];
+  s.slots = pz_alloc(&scratch, p->n, sizeof *s.slots);
+  s.waits = pz_alloc(&scratch, p->n, sizeof *s.waits);
+  pz_vec_init(&s.ready, scratch.arena, sizeof(struct keyed_task));
+  pz_vec_init(&s.running, scratch.arena, sizeof(struct keyed_task));
+  for (int r = 0; r < PZ_RESOURCES; r++) s.free[r] = p->capacity[r];
   for (uint32_t i = 0; i < p->n; i++) {
-    g->waits[i] = p->tasks[i].n_pred;
-    if (!g->waits[i]) make_ready(g, i);
+    s.waits[i] = p->tasks[i].n_pred;
+    if (!s.waits[i]) add_ready(&scratch, &s, i);
   }
-  do {
-    start_ready(g, t);
-    if (g->running.n) t = finish(g);
-  } while (!g->failed && (g->running.n || g->ready.n));
-  if (g->failed) return;
-  g->c->steps += p->n;
-  pz_update_incumbent(g->c, g->slots, t, PZ_T_NONE);
-}
-
-enum pz_status pz_list_schedule(struct pz_context *c, const uint32_t *mode, struct pz_error *err) {
-  struct pz_arena arena;
-  uint32_t n = c->p->n;
-  pz_arena_init(&arena, c->arena->mem);
-  struct list_scheduler g = {.c = c, .mode = mode};
-  g.slots = pz_arena_alloc(&arena, n, sizeof *g.slots);
-  g.waits = pz_arena_alloc(&arena, n, sizeof *g.waits);
-  pz_vec_init(&g.ready, &arena, sizeof(struct keyed));
-  pz_vec_init(&g.running, &arena, sizeof(struct keyed));
-  g.failed = !g.slots || !g.waits;
-  if (!g.failed && n) run(&g);
-  pz_arena_release(&arena);
-  return !g.failed ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
+  while (s.ready.n || s.running.n) {
+    start_ready(&scratch, &s, t);
+    if (s.running.n) t = end_next(&scratch, &s);
+  }
+  if (p->n) {
+    c->steps += p->n;
+    pz_update_incumbent(c, s.slots, t, PZ_T_NONE);
+  }
+  pz_scratch_end(&scratch);
 }

@@ -1,3 +1,6 @@
+/* Reads scheduling problems in the original system's JSON format (instance.h).
+ *
+ * pz_instance_read() reads capacities, operators (read_op) and edges (read_edge), and makes the problem from them. */
 #include "schedule/model/instance.h"
 
 #include <stdio.h>
@@ -23,119 +26,128 @@ uint32_t pz_two_modes(enum pz_op_class c, const int32_t capacity[PZ_RESOURCES], 
   return 2;
 }
 
-struct reader {
-  struct pz_fields f;
-  struct pz_arena *arena;
+struct instance_reader {
+  const char *name;
   enum pz_exclusive exclusive;
   int32_t capacity[PZ_RESOURCES];
-  struct pz_map ids;
+  struct pz_map ids; /* from an operator's id to its index */
 };
 
 static const struct pz_range CORES = {1, 1 << 30}, ID = {INT64_MIN / 2, INT64_MAX / 2};
 
-/* What instances say of themselves and their operators, not read here: what it is, and what is
- * known of its optimum. */
-static const char *const words[] = {"name",      "about",       "comment",         "sources",
-                                    "incumbent", "lower_bound", "optimal_makespan"},
-                         *const op_words[] = {"name", "desc", "comment"};
+/* Fields that describe an instance or an operator, or what is known about the optimum.  They are accepted and not read. */
+static const char *const notes[] = {"name",      "about",       "comment",         "sources",
+                                    "incumbent", "lower_bound", "optimal_makespan"};
+static const char *const op_notes[] = {"name", "desc", "comment"};
 
-static enum pz_op_class read_class(struct pz_fields *g) {
+static enum pz_op_class read_class(struct pz_fields *f) {
   static const char *const names[] = {[PZ_CLASS_TENSOR] = "TC",
                                       [PZ_CLASS_VECTOR] = "VC",
                                       [PZ_CLASS_FUSED] = "TCandVC",
                                       [PZ_CLASS_NONE] = "Nop"};
-  const char *type = pz_fields_text_or(g, "type", "");
+  const char *type = pz_fields_text_or(f, "type", "");
   for (int i = 0; i < 4; i++)
     if (strcmp(type, names[i]) == 0) return (enum pz_op_class)i;
-  pz_fields_refuse(g, "type", "TC, VC, TCandVC or Nop");
+  pz_fields_refuse(f, "type", "TC, VC, TCandVC or Nop");
   return PZ_CLASS_NONE;
 }
 
-static void read_op(struct reader *r, const json_t *item, struct pz_task *t, uint32_t index) {
+static struct pz_task read_op(struct pz_call *call, struct instance_reader *r, const json_t *item,
+                              uint32_t index) {
   char where[300];
-  snprintf(where, sizeof where, "%.200s: ops[%u]", r->f.name, index);
-  struct pz_fields g = {.name = where, .root = item, .err = r->f.err, .status = r->f.status};
-  struct pz_mode *modes = pz_arena_alloc(r->arena, 2, sizeof *modes);
-  t->id = pz_fields_int(&g, "id", ID);
-  t->name = pz_arena_printf(r->arena, "%lld", (long long)t->id);
-  t->op_class = read_class(&g);
-  double single = pz_fields_real(&g, "latency", 0, 1e300);
-  double intra = pz_fields_real_or(&g, "intra_op_latency", 0, 1e300, single);
-  pz_fields_allow(&g, op_words, sizeof op_words / sizeof *op_words);
-  r->f.status = pz_fields_finish(&g);
-  if (!modes || !t->name) {
-    r->f.status = pz_fail(r->f.err, PZ_NO_MEMORY, "%s: out of memory", r->f.name);
-    return;
-  }
-  if (r->f.status != PZ_OK) return;
-  t->modes = modes;
-  t->n_modes = pz_two_modes(t->op_class, r->capacity, single, intra, r->exclusive, modes);
-  if (t->op_class == PZ_CLASS_NONE) modes[0].s = 0;
-  if (pz_map_get(&r->ids, &t->id, sizeof t->id) != PZ_NONE)
-    r->f.status =
-        pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)t->id);
-  else if (pz_map_put(&r->ids, &t->id, sizeof t->id, index) != PZ_OK)
-    r->f.status = pz_fail(r->f.err, PZ_NO_MEMORY, "%s: out of memory", r->f.name);
+  snprintf(where, sizeof where, "%.200s: ops[%u]", r->name, index);
+  struct pz_fields f = pz_fields_of(call, where, item);
+  struct pz_mode *modes = pz_alloc(call, 2, sizeof *modes);
+  struct pz_task t = {.modes = modes};
+  t.id = pz_fields_int(&f, "id", ID);
+  t.name = pz_format(call, "%lld", (long long)t.id);
+  t.op_class = read_class(&f);
+  double single = pz_fields_real(&f, "latency", 0, 1e300);
+  double intra = pz_fields_real_or(&f, "intra_op_latency", 0, 1e300, single);
+  pz_fields_allow(&f, op_notes, sizeof op_notes / sizeof *op_notes);
+  pz_fields_end(call, &f);
+  t.n_modes = pz_two_modes(t.op_class, r->capacity, single, intra, r->exclusive, modes);
+  if (t.op_class == PZ_CLASS_NONE) modes[0].s = 0;
+  if (pz_map_get(&r->ids, &t.id, sizeof t.id) != PZ_NONE)
+    pz_raise(call, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)t.id);
+  pz_map_set(call, &r->ids, &t.id, sizeof t.id, index);
+  return t;
 }
 
-static void read_edge(struct reader *r, const json_t *item, struct pz_edge *e, size_t index) {
-  uint32_t *end[] = {&e->before, &e->after};
-  for (size_t k = 0; k < 2; k++) {
-    const json_t *v = json_array_get(item, k);
-    int64_t id = json_integer_value(v);
-    *end[k] = json_is_integer(v) && json_array_size(item) == 2 ? pz_map_get(&r->ids, &id, sizeof id)
-                                                               : PZ_NONE;
-    if (*end[k] != PZ_NONE || r->f.status != PZ_OK) continue;
+static struct pz_edge read_edge(struct pz_call *call, const struct instance_reader *r,
+                                const json_t *item, size_t index) {
+  uint32_t end[2] = {PZ_NONE, PZ_NONE};
+  for (size_t k = 0; k < 2 && json_array_size(item) == 2; k++) {
+    const json_t *value = json_array_get(item, k);
+    int64_t id = json_integer_value(value);
+    if (json_is_integer(value)) end[k] = pz_map_get(&r->ids, &id, sizeof id);
+  }
+  if (end[0] == PZ_NONE || end[1] == PZ_NONE) {
     char found[60];
-    r->f.status = pz_fail(r->f.err, PZ_BAD_INPUT,
-                          "%s: edges[%zu] is %s; accepted: [before, after], two ids of ops",
-                          r->f.name, index, pz_json_brief(item, found, sizeof found));
+    pz_raise(call, PZ_BAD_INPUT, "%s: edges[%zu] is %s; accepted: [before, after], two ids of ops",
+             r->name, index, pz_json_brief(item, found, sizeof found));
   }
+  return (struct pz_edge){end[0], end[1]};
 }
 
-static const json_t *list_of(struct reader *r, const char *key, bool must, size_t most) {
-  const json_t *list = pz_fields_value(&r->f, key);
+/* An array of the instance, or NULL if it is not required and absent. */
+static const json_t *read_array(struct pz_fields *f, const char *key, bool required,
+                                size_t most_entries) {
+  const json_t *list = pz_fields_value(f, key);
   char accepted[60];
-  snprintf(accepted, sizeof accepted, "an array of at most %zu entries", most);
-  if (!list && !must) return NULL;
-  if (!json_is_array(list) || json_array_size(list) > most) pz_fields_refuse(&r->f, key, accepted);
+  snprintf(accepted, sizeof accepted, "an array of at most %zu entries", most_entries);
+  if (!list && !required) return NULL;
+  if (!json_is_array(list) || json_array_size(list) > most_entries)
+    pz_fields_refuse(f, key, accepted);
   return json_is_array(list) ? list : NULL;
 }
 
-static enum pz_status read_instance(struct reader *r, struct pz_problem *out) {
-  r->capacity[PZ_TENSOR_CORES] = (int32_t)pz_fields_int(&r->f, "num_tc", CORES);
-  r->capacity[PZ_VECTOR_CORES] = (int32_t)pz_fields_int(&r->f, "num_vc", CORES);
-  r->capacity[PZ_LINK] = r->capacity[PZ_HBM_RATE] = r->capacity[PZ_GLB_RATE] = 1;
-  const json_t *ops = list_of(r, "ops", true, PZ_INSTANCE_MOST_OPS),
-               *edges = list_of(r, "edges", false, 8 * (size_t)PZ_INSTANCE_MOST_OPS);
-  pz_fields_allow(&r->f, words, sizeof words / sizeof *words);
-  if (pz_fields_finish(&r->f) != PZ_OK) return r->f.status;
+struct pz_problem pz_instance_read(struct pz_call *call, const char *name, const char *text,
+                                   size_t bytes, enum pz_exclusive exclusive) {
+  const json_t *root = pz_json_read(call, name, text, bytes);
+  struct instance_reader r = {.name = name, .exclusive = exclusive};
+  struct pz_fields f = pz_fields_of(call, name, root);
+  pz_map_init(&r.ids, call->arena);
+  r.capacity[PZ_TENSOR_CORES] = (int32_t)pz_fields_int(&f, "num_tc", CORES);
+  r.capacity[PZ_VECTOR_CORES] = (int32_t)pz_fields_int(&f, "num_vc", CORES);
+  r.capacity[PZ_LINK] = r.capacity[PZ_HBM_RATE] = r.capacity[PZ_GLB_RATE] = 1;
+  const json_t *ops = read_array(&f, "ops", true, PZ_INSTANCE_MOST_OPS);
+  const json_t *edges = read_array(&f, "edges", false, 8 * (size_t)PZ_INSTANCE_MOST_OPS);
+  pz_fields_allow(&f, notes, sizeof notes / sizeof *notes);
+  pz_fields_end(call, &f);
   size_t n = json_array_size(ops), n_edges = json_array_size(edges);
-  struct pz_task *tasks = pz_arena_alloc(r->arena, n, sizeof *tasks);
-  struct pz_edge *list = pz_arena_alloc(r->arena, n_edges, sizeof *list);
-  if (!tasks || !list) return pz_fail(r->f.err, PZ_NO_MEMORY, "%s: out of memory", r->f.name);
-  for (size_t i = 0; i < n && r->f.status == PZ_OK; i++)
-    read_op(r, json_array_get(ops, i), &tasks[i], (uint32_t)i);
-  for (size_t i = 0; i < n_edges && r->f.status == PZ_OK; i++)
-    read_edge(r, json_array_get(edges, i), &list[i], i);
-  if (r->f.status != PZ_OK) return r->f.status;
+  struct pz_task *tasks = pz_alloc(call, n, sizeof *tasks);
+  struct pz_edge *list = pz_alloc(call, n_edges, sizeof *list);
+  struct pz_problem problem;
   struct pz_error wrong = {0};
-  enum pz_status status = pz_problem_make(r->arena, r->capacity, tasks, (uint32_t)n, list,
-                                          (uint32_t)n_edges, out, &wrong);
-  return status == PZ_OK ? status
-                         : pz_fail(r->f.err, status, "%.200s: %.800s", r->f.name, wrong.message);
+  for (size_t i = 0; i < n; i++) tasks[i] = read_op(call, &r, json_array_get(ops, i), (uint32_t)i);
+  for (size_t i = 0; i < n_edges; i++) list[i] = read_edge(call, &r, json_array_get(edges, i), i);
+  /* the border is needed to put the file's name before the message */
+  enum pz_status status = pz_problem_make(call->arena, r.capacity, tasks, (uint32_t)n, list,
+                                          (uint32_t)n_edges, &problem, &wrong);
+  if (status != PZ_OK) pz_raise(call, status, "%.200s: %.800s", name, wrong.message);
+  return problem;
+}
+
+/* ---- for callers that return a status ---- */
+
+struct instance_args {
+  const char *name, *text;
+  size_t bytes;
+  enum pz_exclusive exclusive;
+  struct pz_arena *arena;
+  struct pz_problem *out;
+};
+
+static void read_instance(struct pz_call *call, void *ctx) {
+  struct instance_args *x = ctx;
+  struct pz_call result = pz_call_in(call, x->arena);
+  *x->out = pz_instance_read(&result, x->name, x->text, x->bytes, x->exclusive);
 }
 
 enum pz_status pz_instance_parse(const char *name, const char *text, size_t bytes,
                                  enum pz_exclusive exclusive, struct pz_arena *arena,
                                  struct pz_problem *out, struct pz_error *err) {
-  json_t *root = NULL;
-  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
-  if (status != PZ_OK) return status;
-  struct reader r = {
-      .f = {.name = name, .root = root, .err = err}, .arena = arena, .exclusive = exclusive};
-  pz_map_init(&r.ids, arena);
-  status = read_instance(&r, out);
-  json_decref(root);
-  return status;
+  struct instance_args x = {name, text, bytes, exclusive, arena, out};
+  return pz_border(read_instance, &x, err);
 }

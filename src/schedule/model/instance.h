@@ -4,15 +4,20 @@
 
 #include "schedule/model/problem.h"
 
-/* The modes of one operator: single (one core of its class; a collective takes a vector core) and
- * intra-op.  Returns how many. */
+/* Sets the modes of one operator: one core of each class that it uses (a collective uses a vector core), and the whole
+ * chip.  Returns their number. */
 uint32_t pz_two_modes(enum pz_op_class c, const int32_t capacity[PZ_RESOURCES], double single_s,
                       double intra_s, enum pz_exclusive exclusive, struct pz_mode out[2]);
 
 enum { PZ_INSTANCE_MOST_OPS = 1 << 20 };
 
-/* Read {num_tc, num_vc, ops: [{id, type: TC|VC|TCandVC|Nop, latency, intra_op_latency}], edges:
- * [[before, after]]}. */
+/* Reads {num_tc, num_vc, ops: [{id, type: TC|VC|TCandVC|Nop, latency, intra_op_latency}], edges: [[before, after]]}.
+ * `name` stands for the text in messages. */
+struct pz_problem pz_instance_read(struct pz_call *call, const char *name, const char *text,
+                                   size_t bytes, enum pz_exclusive exclusive);
+
+/* ---- for callers that return a status ---- */
+
 PZ_NODISCARD enum pz_status pz_instance_parse(const char *name, const char *text, size_t bytes,
                                               enum pz_exclusive exclusive, struct pz_arena *arena,
                                               struct pz_problem *out, struct pz_error *err);

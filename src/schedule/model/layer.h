@@ -10,9 +10,15 @@ struct pz_layer_options {
   enum pz_exclusive exclusive; /* with PZ_MODES_TWO */
 };
 
-/* Costs of every mode from `cost`, whose chip is the whole chip and stays so.  A fused operator
- * may take any number of vector cores beside its tensor cores; with PZ_MODES_ALL operators may also
- * run slower than they could (rate_modes.h). */
+/* Makes the problem of a layer's operators.  The cost of every mode comes from `cost`, whose chip is the whole chip and
+ * stays so.  A fused operator may use any number of vector cores besides its tensor cores.  With PZ_MODES_ALL, operators
+ * may also run slower than they could (rate_modes.h). */
+struct pz_problem pz_layer_problem_build(struct pz_call *call, struct pz_cost *cost,
+                                         const struct pz_ops *ops,
+                                         const struct pz_layer_options *options);
+
+/* ---- for callers that return a status ---- */
+
 PZ_NODISCARD enum pz_status pz_layer_problem(struct pz_cost *cost, const struct pz_ops *ops,
                                              const struct pz_layer_options *options,
                                              struct pz_arena *arena, struct pz_problem *out,

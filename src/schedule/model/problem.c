@@ -1,3 +1,7 @@
+/* Makes scheduling problems (problem.h).
+ *
+ * pz_problem_build() sorts the tasks topologically (sort_tasks), copies those of their modes that a shortest schedule may
+ * need (copy_modes), and links every task with its predecessors and successors (link_tasks). */
 #include "schedule/model/problem.h"
 
 #include <math.h>
@@ -12,65 +16,64 @@ const char *pz_mode_name(const struct pz_mode *m, char buf[16]) {
   return buf;
 }
 
-struct maker {
-  struct pz_arena *arena;
+struct problem_input {
   const struct pz_task *tasks;
   uint32_t n;
   const struct pz_edge *edges;
   uint32_t n_edges;
   uint32_t *position; /* of an input task in topological order */
-  uint32_t *order;
-  struct pz_error *err;
+  uint32_t *order;    /* the input task at a position */
 };
 
-static enum pz_status no_memory(struct pz_error *err) {
-  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule problem");
+/* Raises an error that names a task in a cycle.  Every task that still waits has a predecessor that waits.  Walking back
+ * n times from any of them ends in a cycle. */
+_Noreturn static void raise_cycle(struct pz_call *call, const struct problem_input *in,
+                                  const uint32_t *waits) {
+  uint32_t *back = pz_alloc(call, in->n, sizeof *back), task = 0;
+  for (uint32_t e = 0; e < in->n_edges; e++)
+    if (waits[in->edges[e].before] && waits[in->edges[e].after])
+      back[in->edges[e].after] = in->edges[e].before;
+  while (!waits[task]) task++;
+  for (uint32_t i = 0; i < in->n; i++) task = back[task];
+  pz_raise(call, PZ_BAD_INPUT, "operator '%s' is part of a cycle", in->tasks[task].name);
 }
 
-/* From a task that still waits back to one it waits for, often enough: then in a cycle.  `back` is
- * overwritten. */
-static enum pz_status name_cycle(const struct maker *m, const uint32_t *waits, uint32_t *back) {
-  uint32_t stuck = 0;
-  for (uint32_t e = 0; e < m->n_edges; e++)
-    if (waits[m->edges[e].before] && waits[m->edges[e].after])
-      back[m->edges[e].after] = m->edges[e].before;
-  while (!waits[stuck]) stuck++;
-  for (uint32_t i = 0; i < m->n; i++) stuck = back[stuck];
-  return pz_fail(m->err, PZ_BAD_INPUT, "operator '%s' is part of a cycle", m->tasks[stuck].name);
-}
-
-/* Kahn's algorithm; among ready tasks the one listed first.  `first` and `next` chain the edges of
- * a task. */
-static enum pz_status sort(struct maker *m) {
-  uint32_t *waits = pz_arena_alloc(m->arena, m->n, sizeof *waits);
-  uint32_t *first = pz_arena_alloc(m->arena, m->n, sizeof *first);
-  uint32_t *next = pz_arena_alloc(m->arena, m->n_edges, sizeof *next);
-  if (!waits || !first || !next) return no_memory(m->err);
-  for (uint32_t i = 0; i < m->n; i++) first[i] = PZ_NONE;
-  for (uint32_t e = 0; e < m->n_edges; e++) {
-    waits[m->edges[e].after]++;
-    next[e] = first[m->edges[e].before];
-    first[m->edges[e].before] = e;
+/* Sorts the tasks by Kahn's algorithm; among ready tasks the one that became ready first comes first.  The edges of a task
+ * are chained: first_edge[task], then next_edge[edge]. */
+static void sort_tasks(struct pz_call *call, struct problem_input *in) {
+  uint32_t *waits = pz_alloc(call, in->n, sizeof *waits);
+  uint32_t *first_edge = pz_alloc(call, in->n, sizeof *first_edge);
+  uint32_t *next_edge = pz_alloc(call, in->n_edges, sizeof *next_edge);
+  in->position = pz_alloc(call, in->n, sizeof *in->position);
+  in->order = pz_alloc(call, in->n, sizeof *in->order);
+  for (uint32_t i = 0; i < in->n; i++) first_edge[i] = PZ_NONE;
+  for (uint32_t e = 0; e < in->n_edges; e++) {
+    waits[in->edges[e].after]++;
+    next_edge[e] = first_edge[in->edges[e].before];
+    first_edge[in->edges[e].before] = e;
   }
   uint32_t done = 0;
-  for (uint32_t i = 0; i < m->n; i++)
-    if (!waits[i]) m->order[done++] = i;
+  for (uint32_t i = 0; i < in->n; i++)
+    if (!waits[i]) in->order[done++] = i;
   for (uint32_t at = 0; at < done; at++) {
-    m->position[m->order[at]] = at;
-    for (uint32_t e = first[m->order[at]]; e != PZ_NONE; e = next[e])
-      if (--waits[m->edges[e].after] == 0) m->order[done++] = m->edges[e].after;
+    in->position[in->order[at]] = at;
+    for (uint32_t e = first_edge[in->order[at]]; e != PZ_NONE; e = next_edge[e]) {
+      uint32_t after = in->edges[e].after;
+      waits[after]--;
+      if (!waits[after]) in->order[done++] = after;
+    }
   }
-  return done == m->n ? PZ_OK : name_cycle(m, waits, first);
+  if (done < in->n) raise_cycle(call, in, waits);
 }
 
-static bool usable(const struct pz_mode *mode, const int32_t capacity[PZ_RESOURCES]) {
+static bool fits_capacity(const struct pz_mode *mode, const int32_t capacity[PZ_RESOURCES]) {
   for (int r = 0; r < PZ_RESOURCES; r++)
     if (mode->use[r] < 0 || mode->use[r] > capacity[r]) return false;
   return true;
 }
 
-/* Neither slower nor wider: the other mode is never needed. */
-static bool dominates(const struct pz_mode *a, const struct pz_mode *b) {
+/* Whether mode a makes mode b superfluous: it is no slower and uses no more.  Of equal modes, the first one does. */
+static bool makes_superfluous(const struct pz_mode *a, const struct pz_mode *b) {
   bool equal = a->s == b->s;
   if (a->s > b->s) return false;
   for (int r = 0; r < PZ_RESOURCES; r++) {
@@ -80,83 +83,75 @@ static bool dominates(const struct pz_mode *a, const struct pz_mode *b) {
   return !equal || a < b;
 }
 
-static enum pz_status copy_modes(struct maker *m, const int32_t capacity[PZ_RESOURCES],
-                                 const struct pz_task *from, struct pz_task *to) {
-  struct pz_mode *modes = pz_arena_alloc(m->arena, from->n_modes, sizeof *modes);
-  if (!modes) return no_memory(m->err);
+static void copy_modes(struct pz_call *call, const int32_t capacity[PZ_RESOURCES],
+                       const struct pz_task *from, struct pz_task *to) {
+  struct pz_mode *modes = pz_alloc(call, from->n_modes, sizeof *modes);
   to->n_modes = 0;
   for (uint32_t i = 0; i < from->n_modes; i++) {
     const struct pz_mode *mode = &from->modes[i];
     if (!(mode->s >= 0 && isfinite(mode->s)))
-      return pz_fail(m->err, PZ_BAD_INPUT,
-                     "operator '%s' takes %g; accepted: a time that is not negative", from->name,
-                     mode->s);
-    bool needed = usable(mode, capacity);
-    for (uint32_t k = 0; k < from->n_modes && needed; k++)
-      needed = k == i || !usable(&from->modes[k], capacity) || !dominates(&from->modes[k], mode);
+      pz_raise(call, PZ_BAD_INPUT, "operator '%s' takes %g; accepted: a time that is not negative",
+               from->name, mode->s);
+    bool needed = fits_capacity(mode, capacity);
+    for (uint32_t k = 0; k < from->n_modes && needed; k++) {
+      const struct pz_mode *other = &from->modes[k];
+      needed = k == i || !fits_capacity(other, capacity) || !makes_superfluous(other, mode);
+    }
     if (needed) modes[to->n_modes++] = *mode;
   }
   to->modes = modes;
-  return to->n_modes
-             ? PZ_OK
-             : pz_fail(m->err, PZ_BAD_INPUT,
-                       "operator '%s' fits no core: it needs more than the chip has", from->name);
+  if (!to->n_modes)
+    pz_raise(call, PZ_BAD_INPUT, "operator '%s' fits no core: it needs more than the chip has",
+             from->name);
 }
 
-/* Neighbours of every task, by position. */
-static enum pz_status link_tasks(struct maker *m, struct pz_task *tasks) {
-  for (uint32_t e = 0; e < m->n_edges; e++) {
-    tasks[m->position[m->edges[e].before]].n_succ++;
-    tasks[m->position[m->edges[e].after]].n_pred++;
+/* Sets the predecessors and successors of every task, by position. */
+static void link_tasks(struct pz_call *call, const struct problem_input *in,
+                       struct pz_task *tasks) {
+  uint32_t **pred = pz_alloc(call, in->n, sizeof *pred);
+  uint32_t **succ = pz_alloc(call, in->n, sizeof *succ);
+  for (uint32_t e = 0; e < in->n_edges; e++) {
+    tasks[in->position[in->edges[e].before]].n_succ++;
+    tasks[in->position[in->edges[e].after]].n_pred++;
   }
-  uint32_t **pred = pz_arena_alloc(m->arena, m->n, sizeof *pred);
-  uint32_t **succ = pz_arena_alloc(m->arena, m->n, sizeof *succ);
-  if (!pred || !succ) return no_memory(m->err);
-  for (uint32_t i = 0; i < m->n; i++) {
-    pred[i] = pz_arena_alloc(m->arena, tasks[i].n_pred, sizeof **pred);
-    succ[i] = pz_arena_alloc(m->arena, tasks[i].n_succ, sizeof **succ);
-    if (!pred[i] || !succ[i]) return no_memory(m->err);
+  for (uint32_t i = 0; i < in->n; i++) {
+    pred[i] = pz_alloc(call, tasks[i].n_pred, sizeof **pred);
+    succ[i] = pz_alloc(call, tasks[i].n_succ, sizeof **succ);
     tasks[i].pred = pred[i];
     tasks[i].succ = succ[i];
     tasks[i].n_pred = tasks[i].n_succ = 0;
   }
-  for (uint32_t e = 0; e < m->n_edges; e++) {
-    uint32_t a = m->position[m->edges[e].before], b = m->position[m->edges[e].after];
+  for (uint32_t e = 0; e < in->n_edges; e++) {
+    uint32_t a = in->position[in->edges[e].before], b = in->position[in->edges[e].after];
     succ[a][tasks[a].n_succ++] = b;
     pred[b][tasks[b].n_pred++] = a;
   }
-  return PZ_OK;
 }
 
-enum pz_status pz_problem_make(struct pz_arena *arena, const int32_t capacity[PZ_RESOURCES],
-                               const struct pz_task *tasks, uint32_t n, const struct pz_edge *edges,
-                               uint32_t n_edges, struct pz_problem *out, struct pz_error *err) {
-  struct maker m = {
-      .arena = arena, .tasks = tasks, .n = n, .edges = edges, .n_edges = n_edges, .err = err};
-  struct pz_task *copy = pz_arena_alloc(arena, n, sizeof *copy);
-  m.position = pz_arena_alloc(arena, n, sizeof *m.position);
-  m.order = pz_arena_alloc(arena, n, sizeof *m.order);
-  if (!copy || !m.position || !m.order) return no_memory(err);
-  enum pz_status status = sort(&m);
-  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
-    const struct pz_task *from = &tasks[m.order[i]];
-    copy[i] = (struct pz_task){
-        .name = pz_arena_strdup(arena, from->name), .id = from->id, .op_class = from->op_class};
-    status = copy[i].name ? copy_modes(&m, capacity, from, &copy[i]) : no_memory(err);
+struct pz_problem pz_problem_build(struct pz_call *call, const int32_t capacity[PZ_RESOURCES],
+                                   const struct pz_task *tasks, uint32_t n,
+                                   const struct pz_edge *edges, uint32_t n_edges) {
+  struct problem_input in = {.tasks = tasks, .n = n, .edges = edges, .n_edges = n_edges};
+  struct pz_task *sorted = pz_alloc(call, n, sizeof *sorted);
+  struct pz_problem p = {.tasks = sorted, .n = n};
+  sort_tasks(call, &in);
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_task *from = &tasks[in.order[i]];
+    sorted[i] = (struct pz_task){
+        .name = pz_copy_text(call, from->name), .id = from->id, .op_class = from->op_class};
+    copy_modes(call, capacity, from, &sorted[i]);
   }
-  if (status == PZ_OK) status = link_tasks(&m, copy);
-  if (status != PZ_OK) return status;
-  *out = (struct pz_problem){.tasks = copy, .n = n};
-  memcpy(out->capacity, capacity, sizeof out->capacity);
-  return PZ_OK;
+  link_tasks(call, &in, sorted);
+  memcpy(p.capacity, capacity, sizeof p.capacity);
+  return p;
 }
 
 bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
   if (a->n_modes != b->n_modes) return false;
-  for (uint32_t m = 0; m < a->n_modes; m++)
-    if (a->modes[m].s < b->modes[m].s || a->modes[m].s > b->modes[m].s ||
-        memcmp(a->modes[m].use, b->modes[m].use, sizeof a->modes[m].use) != 0)
-      return false;
+  for (uint32_t m = 0; m < a->n_modes; m++) {
+    const struct pz_mode *x = &a->modes[m], *y = &b->modes[m];
+    if (x->s < y->s || x->s > y->s || memcmp(x->use, y->use, sizeof x->use) != 0) return false;
+  }
   return true;
 }
 
@@ -165,4 +160,29 @@ bool pz_milestone_uses(const struct pz_task *t) {
     for (int r = 0; r < PZ_RESOURCES; r++)
       if (t->modes[m].s <= 0 && t->modes[m].use[r]) return true;
   return false;
+}
+
+/* ---- for callers that return a status ---- */
+
+struct problem_args {
+  struct pz_arena *arena;
+  const int32_t *capacity;
+  const struct pz_task *tasks;
+  uint32_t n;
+  const struct pz_edge *edges;
+  uint32_t n_edges;
+  struct pz_problem *out;
+};
+
+static void build_problem(struct pz_call *call, void *ctx) {
+  struct problem_args *x = ctx;
+  struct pz_call result = pz_call_in(call, x->arena);
+  *x->out = pz_problem_build(&result, x->capacity, x->tasks, x->n, x->edges, x->n_edges);
+}
+
+enum pz_status pz_problem_make(struct pz_arena *arena, const int32_t capacity[PZ_RESOURCES],
+                               const struct pz_task *tasks, uint32_t n, const struct pz_edge *edges,
+                               uint32_t n_edges, struct pz_problem *out, struct pz_error *err) {
+  struct problem_args x = {arena, capacity, tasks, n, edges, n_edges, out};
+  return pz_border(build_problem, &x, err);
 }
