@@ -49,7 +49,7 @@ static void fill_nodes(struct pz_call *call, const struct pz_cluster *cluster,
 struct pz_launch pz_launch_fill(struct pz_call *call, const char *model, const struct pz_plan *plan,
                                 const struct pz_cluster *cluster) {
   struct pz_launch launch = {.model = model, .plan = *plan};
-  pz_must(call, pz_model_shape_load(model, &launch.shape, pz_call_error(call)));
+  pz_load_model_shape(call, model, &launch.shape);
   fill_nodes(call, cluster, &launch);
   return launch;
 }
@@ -167,8 +167,8 @@ void pz_write_torchrun(const struct pz_launch *launch, FILE *out) {
 static void check_framework_runs(struct pz_call *call, const struct pz_plan *plan,
                                  const struct pz_model_shape *shape) {
   struct pz_error *err = pz_call_error(call);
-  pz_must(call, pz_plan_check(plan, err));
-  pz_must(call, pz_plan_check_layers(plan, shape->layers, err));
+  pz_require_plan(call, plan);
+  pz_require_chunks(call, plan, shape->layers);
   bool runs =
       pz_framework_trains(plan->framework, shape, err) && pz_framework_can(plan, shape, err);
   if (!runs) pz_must(call, PZ_BAD_USE);
@@ -245,9 +245,8 @@ static void match_model(struct pz_call *call, void *ctx) {
   struct model_match *match = ctx;
   struct pz_model_shape preset, read;
   const char *config = match->run->config;
-  pz_must(call, pz_model_shape_load(match->preset, &preset, pz_call_error(call)));
-  pz_must(call,
-          pz_model_shape_parse(match->preset, config, strlen(config), &read, pz_call_error(call)));
+  pz_load_model_shape(call, match->preset, &preset);
+  pz_parse_model_shape(call, match->preset, config, strlen(config), &read);
   match->is_same = is_same_shape(&preset, &read, &match->run->plan);
 }
 
@@ -316,7 +315,7 @@ static void check_launch(struct pz_call *call, void *ctx) {
   if (x->chip->execution != PZ_CHIP_STREAM)
     pz_raise(call, PZ_NO_ANSWER, "no script: %s runs on GPUs, %s is none", pz_launch_names[i],
              x->chip->name);
-  pz_must(call, pz_model_shape_load(x->model, &shape, pz_call_error(call)));
+  pz_load_model_shape(call, x->model, &shape);
 }
 
 enum pz_status pz_launch_check(const char *model, const struct pz_chip *chip, int framework,
@@ -332,8 +331,8 @@ static void write_launch(struct pz_call *call, void *ctx) {
   pz_require(call, x->text, "text");
   x->framework = plan.framework;
   check_launch(call, x);
-  pz_must(call, pz_plan_check_ranges(&plan, pz_call_error(call)));
-  pz_must(call, pz_plan_check_stages(&plan, pz_call_error(call)));
+  pz_require_plan_ranges(call, &plan);
+  pz_require_stage_recompute(call, &plan);
   struct pz_launch launch = pz_launch_fill(call, x->model, &plan, x->cluster);
   launch.blackwell = pz_chip_has_nvfp4(x->chip);
   *x->text = pz_buffer_take(call, pz_launch_script(call, find_launch(plan.framework), &launch));

@@ -29,8 +29,7 @@ static void read_plan_file(struct pz_call *call, const struct run_reading *x,
     pz_raise(call, PZ_BAD_USE,
              "--%s is for Megatron's arguments; %s is a plan file, whose model has it", misplaced,
              x->name);
-  pz_must(call,
-          pz_plan_file_read(x->name, x->text, x->bytes, call->arena, run, pz_call_error(call)));
+  pz_read_plan_file(call, x->name, x->text, x->bytes, run);
   if (options->devices) {
     run->plan.devices = options->devices;
     run->plan.dp = 0;

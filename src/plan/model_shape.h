@@ -1,10 +1,9 @@
-/* The shape of a model as training frameworks ask for it: what its config.json says beyond what is
- * needed to count operators (rotary base, epsilon of norms, ranks of latent attention).  Families
- * for which launch scripts are written are a table in model_shape.c. */
+/* The shape of a model as training frameworks need it: what its config.json says, including what counting operators does not need (rotary
+ * base, epsilon of norms, ranks of latent attention).  model_shape.c has a table of the families for which launch scripts are written. */
 #ifndef PZ_PLAN_MODEL_SHAPE_H
 #define PZ_PLAN_MODEL_SHAPE_H
 
-#include "core/status.h"
+#include "core/call.h"
 #include "workload/arch.h"
 
 enum pz_shape_family {
@@ -19,7 +18,7 @@ enum pz_shape_family {
   PZ_SHAPE_FAMILIES
 };
 
-/* How rotary positions are stretched for long contexts. */
+/* How rotary positions are scaled for long contexts. */
 enum pz_rope { PZ_ROPE_PLAIN, PZ_ROPE_LLAMA3, PZ_ROPE_YARN, PZ_ROPE_OTHER };
 
 /* Names of the families, as in config.json; NULL after the last. */
@@ -68,29 +67,33 @@ struct pz_model_shape {
   bool squared;  /* squared ReLU and RMSNorm */
 };
 
-/* Has a run of so many tokens more than the model's positions, which its config.json does not stretch? */
+/* Is a sequence of `seq` tokens longer than the model's positions, which its config.json does not scale? */
 bool pz_shape_outgrown(const struct pz_model_shape *s, int64_t seq);
 
-/* The factor of Llama 3.1's scaling for a run of so many tokens: the model's own; where it is outgrown, the power of two
- * that reaches them; 0: none. */
+/* Returns the factor of Llama 3.1's scaling for a sequence of `seq` tokens: the model's own, or if the sequence is longer than its positions the
+ * smallest sufficient power of two.  0: no scaling. */
 double pz_shape_rope_factor(const struct pz_model_shape *s, int64_t seq);
 
-/* The shape of a preset, of a config.json at a path, or of the text of one.  PZ_BAD_USE for a family or a
- * variant for which no launch script is known: the message says which are accepted.  The name is
- * not copied. */
+/* Read the shape of a built-in model or of the config.json at a path, or from the text of a config.json, which `name` names.  Raise PZ_BAD_USE
+ * for a family or variant for which no launch script is known.  The name is not copied. */
+void pz_load_model_shape(struct pz_call *call, const char *model, struct pz_model_shape *out);
+void pz_parse_model_shape(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                          struct pz_model_shape *out);
+
+/* ---- for callers that return a status ---- */
 PZ_NODISCARD enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out,
                                                 struct pz_error *err);
 PZ_NODISCARD enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t bytes,
                                                  struct pz_model_shape *out, struct pz_error *err);
 
-/* The text of a config.json at a path, the caller's to pz_free; NULL for built-in models, for ONNX files, and for
- * what is no path (loading it says so).  With it a model is read once for all plans. */
-PZ_NODISCARD enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err);
-
-/* The same of any model, of which a graph is at hand with so many repeated layers: PZ_SHAPE_OTHER where no launch
- * script is known.  PZ_NO_MEMORY. */
+/* Like pz_model_shape_load() for any model whose graph is known, with its number of repeated layers: if no launch script is known for it, the
+ * family is PZ_SHAPE_OTHER.  PZ_NO_MEMORY is the only error. */
 PZ_NODISCARD enum pz_status pz_model_shape_of(const char *model, const char *config,
                                               const struct pz_workload *w, int64_t layers,
                                               struct pz_model_shape *out);
+
+/* Reads the text of a config.json at a path, so that a model is read once for all plans; freed with pz_free().  NULL for built-in models, ONNX
+ * files and names that are no path, which are reported when the model is loaded. */
+PZ_NODISCARD enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err);
 
 #endif

@@ -141,46 +141,55 @@ bool pz_pipeline_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint3
   return moment == 0;
 }
 
-/* ---- what runs ------------------------------------------------------------------------------ */
+/* ---- checks --------------------------------------------------------------------------------- */
 
-/* Forwards of one pass through the V run beside backwards of the other one; the published orders begin with enough of
- * them to fill all stages twice. */
-static enum pz_status check_dual(const struct pz_pipeline_shape *s, struct pz_error *err) {
+/* In DualPipe the forward passes of one direction run beside the backward passes of the other, and its published schedules begin with
+ * enough of them to fill all stages twice. */
+static void check_dualpipe_shape(struct pz_call *call, const struct pz_pipeline_shape *s) {
   bool both_ends = s->order == PZ_PIPELINE_DUALPIPE;
   if (both_ends && s->stages % 2)
-    return pz_fail(err, PZ_BAD_USE, "dualpipe over %u stages; accepted: even numbers", s->stages);
+    pz_raise(call, PZ_BAD_USE, "dualpipe over %u stages; accepted: even numbers", s->stages);
   if (both_ends && s->microbatches % 2)
-    return pz_fail(err, PZ_BAD_USE,
-                   "%u microbatches, half of them from each end; accepted: even numbers",
-                   s->microbatches);
+    pz_raise(call, PZ_BAD_USE,
+             "%u microbatches, half of them from each end; accepted: even numbers",
+             s->microbatches);
   if (s->microbatches < 2 * (uint64_t)s->stages)
-    return pz_fail(err, PZ_BAD_USE, "%u microbatches in %s over %u stages; accepted: %llu and more",
-                   s->microbatches, both_ends ? "dualpipe" : "dualpipe-v", s->stages,
-                   2 * (unsigned long long)s->stages);
-  return PZ_OK;
+    pz_raise(call, PZ_BAD_USE, "%u microbatches in %s over %u stages; accepted: %llu and more",
+             s->microbatches, both_ends ? "dualpipe" : "dualpipe-v", s->stages,
+             2 * (unsigned long long)s->stages);
+}
+
+void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s) {
+  uint32_t chunks = pz_pipeline_chunks(s->order);
+  if (!s->stages || !s->chunks || !s->microbatches)
+    pz_raise(call, PZ_BAD_USE,
+             "a pipeline of %u stages, %u chunks, %u microbatches; accepted: 1 and above",
+             s->stages, s->chunks, s->microbatches);
+  if (chunks == 2 && s->chunks != 2)
+    pz_raise(call, PZ_BAD_USE, "%u chunks a stage in a V; accepted: 2", s->chunks);
+  if (chunks == 1 && s->chunks > 1)
+    pz_raise(call, PZ_BAD_USE, "%u chunks a stage; accepted: 1, or interleaved", s->chunks);
+  bool is_interleaved = !chunks && s->chunks > 1;
+  if (is_interleaved && s->microbatches % s->stages)
+    pz_raise(call, PZ_BAD_USE,
+             "%u microbatches interleaved over %u stages; accepted: multiples of the stages",
+             s->microbatches, s->stages);
+  if (s->order == PZ_PIPELINE_DUALPIPE_V || s->order == PZ_PIPELINE_DUALPIPE)
+    check_dualpipe_shape(call, s);
+  double events = 2.0 * s->stages * s->chunks * s->microbatches;
+  if (events > PZ_PIPELINE_MOST_EVENTS)
+    pz_raise(call, PZ_LIMIT,
+             "a pipeline of %.0f events (2 x stages x chunks x microbatches); accepted: at "
+             "most %d",
+             events, PZ_PIPELINE_MOST_EVENTS);
+}
+
+/* ---- for callers that return a status ---- */
+
+static void check_pipeline(struct pz_call *call, void *ctx) {
+  pz_require_pipeline(call, *(const struct pz_pipeline_shape *const *)ctx);
 }
 
 enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s, struct pz_error *err) {
-  uint32_t need = pz_pipeline_chunks(s->order);
-  if (!s->stages || !s->chunks || !s->microbatches)
-    return pz_fail(err, PZ_BAD_USE,
-                   "a pipeline of %u stages, %u chunks, %u microbatches; accepted: 1 and above",
-                   s->stages, s->chunks, s->microbatches);
-  if (need == 2 && s->chunks != 2)
-    return pz_fail(err, PZ_BAD_USE, "%u chunks a stage in a V; accepted: 2", s->chunks);
-  if (need == 1 && s->chunks > 1)
-    return pz_fail(err, PZ_BAD_USE, "%u chunks a stage; accepted: 1, or interleaved", s->chunks);
-  if (!need && s->chunks > 1 && s->microbatches % s->stages)
-    return pz_fail(err, PZ_BAD_USE,
-                   "%u microbatches interleaved over %u stages; accepted: multiples of the stages",
-                   s->microbatches, s->stages);
-  enum pz_status status = PZ_OK;
-  if (s->order == PZ_PIPELINE_DUALPIPE_V || s->order == PZ_PIPELINE_DUALPIPE)
-    status = check_dual(s, err);
-  double events = 2.0 * s->stages * s->chunks * s->microbatches;
-  if (status != PZ_OK || events <= PZ_PIPELINE_MOST_EVENTS) return status;
-  return pz_fail(err, PZ_LIMIT,
-                 "a pipeline of %.0f events (2 x stages x chunks x microbatches); accepted: at "
-                 "most %d",
-                 events, PZ_PIPELINE_MOST_EVENTS);
+  return pz_border(check_pipeline, &s, err);
 }

@@ -7,7 +7,7 @@
 #ifndef PZ_PLAN_PIPELINE_ORDER_H
 #define PZ_PLAN_PIPELINE_ORDER_H
 
-#include "core/arena.h"
+#include "core/call.h"
 
 struct pz_pipeline_shape {
   enum pz_pipeline_order order; /* several chunks in no V: taken as interleaved */
@@ -65,10 +65,13 @@ bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *s, uint32_t stage,
                               const double *sums, const double *back, uint32_t *backward_slot,
                               double *bytes);
 
-/* Passes of a step that are simulated. */
+/* Passes of a step that are simulated at most. */
 enum { PZ_PIPELINE_MOST_EVENTS = 1 << 24 };
 
-/* PZ_BAD_USE: stages, chunks or microbatches that the order does not run; PZ_LIMIT: more than PZ_PIPELINE_MOST_EVENTS. */
+/* Raises PZ_BAD_USE for stages, chunks or microbatches that the order cannot run, and PZ_LIMIT above PZ_PIPELINE_MOST_EVENTS. */
+void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s);
+
+/* ---- for callers that return a status ---- */
 PZ_NODISCARD enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s,
                                               struct pz_error *err);
 

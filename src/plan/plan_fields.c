@@ -1,3 +1,6 @@
+/* The fields of a plan, by the table of plan_fields.def.  fields[] has a row for each; a field is read as a number
+ * (field_number), as text (pz_plan_field_text) or as JSON (field_json), and stored as a number (pz_plan_field_store), from text
+ * (read_field_text) or from JSON (pz_read_plan_json_field). */
 #include "plan/plan_fields.h"
 
 #include <errno.h>
@@ -63,10 +66,10 @@ static const struct pz_plan_field_info fields[PZ_PLAN_FIELDS] = {
 #undef PZ_PLAN_FIELD
 };
 
-const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f) { return &fields[f]; }
+const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field field) { return &fields[field]; }
 
-const char *pz_plan_field_name(enum pz_plan_field f) {
-  return (unsigned)f < PZ_PLAN_FIELDS ? fields[f].name : NULL;
+const char *pz_plan_field_name(enum pz_plan_field field) {
+  return (unsigned)field < PZ_PLAN_FIELDS ? fields[field].name : NULL;
 }
 
 enum pz_plan_field pz_plan_field_find(const char *name) {
@@ -77,9 +80,9 @@ enum pz_plan_field pz_plan_field_find(const char *name) {
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static double field_number(const struct pz_plan *p, enum pz_plan_field f) {
-  const void *at = (const char *)p + fields[f].offset;
-  switch (fields[f].kind) {
+static double field_number(const struct pz_plan *plan, enum pz_plan_field field) {
+  const void *at = (const char *)plan + fields[field].offset;
+  switch (fields[field].kind) {
   case PZ_PLAN_KIND_COUNT:
   case PZ_PLAN_KIND_LENGTH: return (double)*(const int64_t *)at;
   case PZ_PLAN_KIND_REAL: return *(const double *)at;
@@ -90,9 +93,9 @@ static double field_number(const struct pz_plan *p, enum pz_plan_field f) {
   }
 }
 
-void pz_plan_field_store(struct pz_plan *p, enum pz_plan_field f, double v) {
-  void *at = (char *)p + fields[f].offset;
-  switch (fields[f].kind) {
+void pz_plan_field_store(struct pz_plan *plan, enum pz_plan_field field, double v) {
+  void *at = (char *)plan + fields[field].offset;
+  switch (fields[field].kind) {
   case PZ_PLAN_KIND_COUNT:
   case PZ_PLAN_KIND_LENGTH: *(int64_t *)at = (int64_t)v; break;
   case PZ_PLAN_KIND_REAL: *(double *)at = v; break;
@@ -103,23 +106,23 @@ void pz_plan_field_store(struct pz_plan *p, enum pz_plan_field f, double v) {
   }
 }
 
-static const char *const *field_as_text(const struct pz_plan *p, enum pz_plan_field f) {
-  return (const char *const *)(const void *)((const char *)p + fields[f].offset);
+static const char *const *field_as_text(const struct pz_plan *plan, enum pz_plan_field field) {
+  return (const char *const *)(const void *)((const char *)plan + fields[field].offset);
 }
 
-static void set_text(struct pz_plan *p, enum pz_plan_field f, const char *text) {
-  *(const char **)(void *)((char *)p + fields[f].offset) = text;
+static void set_text(struct pz_plan *plan, enum pz_plan_field field, const char *text) {
+  *(const char **)(void *)((char *)plan + fields[field].offset) = text;
 }
 
-void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field f) {
+void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field field) {
   static const size_t bytes[] = {
       [PZ_PLAN_KIND_COUNT] = sizeof(int64_t),        [PZ_PLAN_KIND_NUMBER] = sizeof(int),
       [PZ_PLAN_KIND_CHOICE] = sizeof(int),           [PZ_PLAN_KIND_SET] = sizeof(int),
       [PZ_PLAN_KIND_SWITCH] = sizeof(int),           [PZ_PLAN_KIND_FLAG] = sizeof(bool),
       [PZ_PLAN_KIND_REAL] = sizeof(double),          [PZ_PLAN_KIND_TEXT] = sizeof(const char *),
       [PZ_PLAN_KIND_LIST] = sizeof(const int64_t *), [PZ_PLAN_KIND_LENGTH] = sizeof(int64_t)};
-  memcpy((char *)to + fields[f].offset, (const char *)from + fields[f].offset,
-         bytes[fields[f].kind]);
+  memcpy((char *)to + fields[field].offset, (const char *)from + fields[field].offset,
+         bytes[fields[field].kind]);
 }
 
 const char *pz_plan_word(const char *const *names, int i) {
@@ -135,20 +138,20 @@ static int count_names(const char *const *names) {
 }
 
 struct pz_plan pz_plan_default(void) {
-  struct pz_plan p = {.size = sizeof p};
+  struct pz_plan plan = {.size = sizeof plan};
   for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    pz_plan_field_store(&p, (enum pz_plan_field)f, fields[f].unset);
-  return p;
+    pz_plan_field_store(&plan, (enum pz_plan_field)f, fields[f].unset);
+  return plan;
 }
 
-bool pz_plan_is_unset(const struct pz_plan *p, enum pz_plan_field f) {
-  return field_number(p, f) == fields[f].unset;
+bool pz_plan_is_unset(const struct pz_plan *plan, enum pz_plan_field field) {
+  return field_number(plan, field) == fields[field].unset;
 }
 
-uint64_t pz_plan_given(const struct pz_plan *p) {
+uint64_t pz_plan_given(const struct pz_plan *plan) {
   uint64_t set = 0;
   for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (!pz_plan_is_unset(p, (enum pz_plan_field)f)) set |= UINT64_C(1) << f;
+    if (!pz_plan_is_unset(plan, (enum pz_plan_field)f)) set |= UINT64_C(1) << f;
   return set;
 }
 
@@ -159,19 +162,16 @@ uint64_t pz_plan_searched(void) {
   return set;
 }
 
-static double largest(const struct pz_plan_field_info *x) {
-  return x->kind == PZ_PLAN_KIND_CHOICE ? count_names(x->names) - 1 : x->most;
-}
-
-enum pz_status pz_plan_check_ranges(const struct pz_plan *p, struct pz_error *err) {
+void pz_require_plan_ranges(struct pz_call *call, const struct pz_plan *plan) {
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const struct pz_plan_field_info *x = &fields[f];
-    double v = field_number(p, (enum pz_plan_field)f), most = largest(x);
-    if (x->kind == PZ_PLAN_KIND_TEXT || x->kind == PZ_PLAN_KIND_LIST || v == x->unset) continue;
-    if (!(v >= x->least && v <= most))
-      return pz_fail(err, PZ_BAD_USE, "%s %g; accepted: %g to %g", x->name, v, x->least, most);
+    const struct pz_plan_field_info *info = &fields[f];
+    bool is_number = info->kind != PZ_PLAN_KIND_TEXT && info->kind != PZ_PLAN_KIND_LIST;
+    double value = field_number(plan, (enum pz_plan_field)f), most = info->most;
+    if (info->kind == PZ_PLAN_KIND_CHOICE) most = count_names(info->names) - 1;
+    if (!is_number || value == info->unset) continue;
+    if (!(value >= info->least && value <= most))
+      pz_raise(call, PZ_BAD_USE, "%s %g; accepted: %g to %g", info->name, value, info->least, most);
   }
-  return PZ_OK;
 }
 
 /* ---- texts ---------------------------------------------------------------------------------- */
@@ -184,233 +184,323 @@ char *pz_set_text(const char *const *names, int set, char *buf, size_t size) {
   return buf;
 }
 
-static int told_set(const struct pz_plan *p, enum pz_plan_field f) {
-  if (f == PZ_PLAN_RECOMPUTE_MODULES)
-    return p->framework < 0 || p->recompute_modules ? p->recompute_modules : pz_plan_modules(p);
-  if (f == PZ_PLAN_OVERLAP) return pz_plan_overlap(p);
-  return (int)field_number(p, f);
+/* Returns the set of a field as it takes effect: the modules that are recomputed by default, and only such overlap as the plan
+ * can have. */
+static int effective_set(const struct pz_plan *plan, enum pz_plan_field field) {
+  if (field == PZ_PLAN_OVERLAP) return pz_plan_overlap(plan);
+  bool by_framework = field == PZ_PLAN_RECOMPUTE_MODULES && plan->framework >= 0;
+  if (by_framework && !plan->recompute_modules) return pz_plan_modules(plan);
+  return (int)field_number(plan, field);
 }
 
-char *pz_plan_field_text(const struct pz_plan *p, enum pz_plan_field f, char *buf, size_t size) {
-  if ((unsigned)f >= PZ_PLAN_FIELDS) return pz_text_copy(buf, size, "-");
-  const struct pz_plan_field_info *x = &fields[f];
-  double v = f == PZ_PLAN_ETP ? (double)pz_plan_etp(p) : field_number(p, f);
-  if (x->kind >= PZ_PLAN_KIND_LIST || (v == x->unset && x->unset < 0))
+static double effective_number(const struct pz_plan *plan, enum pz_plan_field field) {
+  return field == PZ_PLAN_ETP ? (double)pz_plan_etp(plan) : field_number(plan, field);
+}
+
+char *pz_plan_field_text(const struct pz_plan *plan, enum pz_plan_field field, char *buf,
+                         size_t size) {
+  if ((unsigned)field >= PZ_PLAN_FIELDS) return pz_text_copy(buf, size, "-");
+  const struct pz_plan_field_info *info = &fields[field];
+  double value = effective_number(plan, field);
+  if (info->kind >= PZ_PLAN_KIND_LIST || (value == info->unset && info->unset < 0))
     return pz_text_copy(buf, size, "-");
-  switch (x->kind) {
-  case PZ_PLAN_KIND_CHOICE: return pz_text_copy(buf, size, pz_plan_word(x->names, (int)v));
-  case PZ_PLAN_KIND_SET: return pz_set_text(x->names, told_set(p, f), buf, size);
+  switch (info->kind) {
+  case PZ_PLAN_KIND_CHOICE: return pz_text_copy(buf, size, pz_plan_word(info->names, (int)value));
+  case PZ_PLAN_KIND_SET: return pz_set_text(info->names, effective_set(plan, field), buf, size);
   case PZ_PLAN_KIND_SWITCH:
-  case PZ_PLAN_KIND_FLAG: return pz_text_copy(buf, size, v > 0 ? "on" : "off");
+  case PZ_PLAN_KIND_FLAG: return pz_text_copy(buf, size, value > 0 ? "on" : "off");
   case PZ_PLAN_KIND_TEXT: {
-    const char *text = *field_as_text(p, f);
+    const char *text = *field_as_text(plan, field);
     return pz_text_plain(pz_text_copy(buf, size, text && *text ? text : "-"));
   }
-  default: snprintf(buf, size, "%.10g", v);
+  default: snprintf(buf, size, "%.10g", value);
   }
   return buf;
 }
 
 static const char *name_at(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
-static enum pz_status wrong_word(const struct pz_plan_field_info *x, const char *word, size_t n,
-                                 struct pz_error *err) {
+static _Noreturn void reject_word(struct pz_call *call, enum pz_status status,
+                                  const struct pz_plan_field_info *info, const char *word,
+                                  size_t n) {
   char names[400];
-  pz_text_join(names, sizeof names, name_at, x->names);
-  return pz_fail(err, PZ_BAD_USE, "%s is '%.*s'; accepted: %s%s", x->name, n < 60 ? (int)n : 60,
-                 word, x->kind == PZ_PLAN_KIND_SET ? "none, all, or a list of " : "", names);
+  pz_text_join(names, sizeof names, name_at, info->names);
+  pz_raise(call, status, "%s is '%.*s'; accepted: %s%s", info->name, n < 60 ? (int)n : 60, word,
+           info->kind == PZ_PLAN_KIND_SET ? "none, all, or a list of " : "", names);
 }
 
-static int word_at(const char *const *names, const char *word, size_t n) {
+/* Returns the position of a word in a list that ends with NULL, or -1. */
+static int find_word(const char *const *names, const char *word, size_t n) {
   for (int i = 0; names[i]; i++)
     if (pz_text_is(word, n, names[i])) return i;
   return -1;
 }
 
-static enum pz_status read_set(const struct pz_plan_field_info *x, const char *text, int *out,
-                               struct pz_error *err) {
-  *out = 0;
-  if (strcmp(text, "all") == 0) return *out = (int)x->most, PZ_OK;
-  if (strcmp(text, "none") == 0) return PZ_OK;
+/* Reads "all", "none", or names with commas or spaces between them. */
+static int read_set(struct pz_call *call, enum pz_status status,
+                    const struct pz_plan_field_info *info, const char *text) {
+  int set = 0;
+  if (strcmp(text, "all") == 0) return (int)info->most;
+  if (strcmp(text, "none") == 0) return 0;
   for (const char *at = text;; at++) {
     size_t n = strcspn(at, ", ");
-    int i = word_at(x->names, at, n);
-    if (i < 0) return wrong_word(x, at, n, err);
-    *out |= 1 << i;
+    int i = find_word(info->names, at, n);
+    if (i < 0) reject_word(call, status, info, at, n);
+    set |= 1 << i;
     at += n;
-    if (!*at) return PZ_OK;
+    if (!*at) return set;
   }
 }
 
-static enum pz_status read_number(const struct pz_plan_field_info *x, const char *text, double *out,
-                                  struct pz_error *err) {
-  bool whole = x->kind != PZ_PLAN_KIND_REAL;
+static double read_number(struct pz_call *call, enum pz_status status,
+                          const struct pz_plan_field_info *info, const char *text) {
+  bool is_integer = info->kind != PZ_PLAN_KIND_REAL;
   char *end;
   errno = 0;
-  *out = strtod(text, &end);
-  if (end == text || *end || errno || !(*out >= x->least && *out <= x->most) ||
-      (whole && *out != floor(*out)))
-    return pz_fail(err, PZ_BAD_USE, "%s is '%.40s'; accepted: %s from %.10g to %.10g", x->name,
-                   text, whole ? "an integer" : "a number", x->least, x->most);
-  return PZ_OK;
+  double value = strtod(text, &end);
+  bool is_number = end != text && !*end && !errno;
+  bool in_range = value >= info->least && value <= info->most;
+  if (!is_number || !in_range || (is_integer && value != floor(value)))
+    pz_raise(call, status, "%s is '%.40s'; accepted: %s from %.10g to %.10g", info->name, text,
+             is_integer ? "an integer" : "a number", info->least, info->most);
+  return value;
 }
 
-enum pz_status pz_plan_field_read(struct pz_plan *p, enum pz_plan_field f, const char *text,
-                                  struct pz_error *err) {
-  const struct pz_plan_field_info *x = &fields[f];
+/* Reads a field from text.  Errors have the given status. */
+static void read_field_text(struct pz_call *call, enum pz_status status, struct pz_plan *plan,
+                            enum pz_plan_field field, const char *text) {
   static const char *const states[] = {"off", "on", "false", "true", "0", "1", NULL};
-  enum pz_status status = PZ_OK;
-  double v = x->unset;
-  int i = 0;
-  if (!*text) return pz_plan_field_store(p, f, v), PZ_OK; /* unset */
-  switch (x->kind) {
-  case PZ_PLAN_KIND_TEXT: return set_text(p, f, text), PZ_OK;
-  case PZ_PLAN_KIND_LIST:
-  case PZ_PLAN_KIND_LENGTH:
-    return pz_fail(err, PZ_BAD_USE, "%s is '%.40s'; accepted: nothing, it is not read from texts",
-                   x->name, text);
-  case PZ_PLAN_KIND_CHOICE:
-    v = i = word_at(x->names, text, strlen(text));
-    if (i < 0) status = wrong_word(x, text, strlen(text), err);
-    break;
-  case PZ_PLAN_KIND_SET:
-    status = read_set(x, text, &i, err);
-    v = i;
-    break;
-  case PZ_PLAN_KIND_SWITCH:
-  case PZ_PLAN_KIND_FLAG:
-    i = word_at(states, text, strlen(text));
-    v = i % 2;
-    if (i < 0) status = pz_fail(err, PZ_BAD_USE, "%s is '%.40s'; accepted: on, off", x->name, text);
-    break;
-  default: status = read_number(x, text, &v, err);
+  const struct pz_plan_field_info *info = &fields[field];
+  double value = info->unset;
+  int i;
+  if (*text && info->kind == PZ_PLAN_KIND_TEXT) {
+    set_text(plan, field, text);
+    return;
   }
-  if (status == PZ_OK) pz_plan_field_store(p, f, v);
-  return status;
+  if (*text) {
+    switch (info->kind) {
+    case PZ_PLAN_KIND_LIST:
+    case PZ_PLAN_KIND_LENGTH:
+      pz_raise(call, status, "%s is '%.40s'; accepted: nothing, it is not read from texts",
+               info->name, text);
+    case PZ_PLAN_KIND_CHOICE:
+      i = find_word(info->names, text, strlen(text));
+      if (i < 0) reject_word(call, status, info, text, strlen(text));
+      value = i;
+      break;
+    case PZ_PLAN_KIND_SET: value = read_set(call, status, info, text); break;
+    case PZ_PLAN_KIND_SWITCH:
+    case PZ_PLAN_KIND_FLAG:
+      i = find_word(states, text, strlen(text));
+      if (i < 0) pz_raise(call, status, "%s is '%.40s'; accepted: on, off", info->name, text);
+      value = i % 2;
+      break;
+    default: value = read_number(call, status, info, text);
+    }
+  }
+  pz_plan_field_store(plan, field, value);
 }
+
+void pz_read_plan_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
+                        const char *text) {
+  read_field_text(call, PZ_BAD_USE, plan, field, text);
+}
+
+struct plan_setting {
+  struct pz_plan *plan;
+  const char *name, *value;
+};
 
 static const char *field_name(const void *ctx, size_t i) {
   (void)ctx;
   return i < PZ_PLAN_FIELDS ? fields[i].name : NULL;
 }
 
+static void set_plan_field(struct pz_call *call, void *ctx) {
+  const struct plan_setting *x = ctx;
+  char names[600];
+  pz_require(call, x->plan, "plan");
+  pz_require(call, x->name, "name");
+  pz_require(call, x->value, "value");
+  enum pz_plan_field field = pz_plan_field_find(x->name);
+  if (field == PZ_PLAN_FIELDS || fields[field].kind >= PZ_PLAN_KIND_LIST)
+    pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", x->name,
+             pz_text_join(names, sizeof names, field_name, NULL));
+  pz_read_plan_field(call, x->plan, field, x->value);
+}
+
 enum pz_status pz_plan_set(struct pz_plan *p, const char *name, const char *value,
                            struct pz_error *err) {
-  char names[600];
-  enum pz_status status = pz_need_each(err, {p, "plan"}, {name, "name"}, {value, "value"});
-  if (status != PZ_OK) return status;
-  enum pz_plan_field f = pz_plan_field_find(name);
-  if (f == PZ_PLAN_FIELDS || fields[f].kind >= PZ_PLAN_KIND_LIST)
-    return pz_fail(err, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", name,
-                   pz_text_join(names, sizeof names, field_name, NULL));
-  return pz_plan_field_read(p, f, value, err);
+  struct plan_setting x = {p, name, value};
+  return pz_border(set_plan_field, &x, err);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
-  switch (f) {
+bool pz_plan_field_told(const struct pz_plan *plan, enum pz_plan_field field) {
+  switch (field) {
   case PZ_PLAN_EP:
   case PZ_PLAN_ETP:
   case PZ_PLAN_IMBALANCE:
-  case PZ_PLAN_MTP: return p->ep > 1 || p->etp > 0 || p->imbalance > 1 || p->mtp;
-  case PZ_PLAN_DISPATCHER: return p->ep > 1;
-  case PZ_PLAN_RECOMPUTE_MODULES: return told_set(p, f);
+  case PZ_PLAN_MTP: return plan->ep > 1 || plan->etp > 0 || plan->imbalance > 1 || plan->mtp;
+  case PZ_PLAN_DISPATCHER: return plan->ep > 1;
+  case PZ_PLAN_RECOMPUTE_MODULES: return effective_set(plan, field);
   case PZ_PLAN_STAGE_RECOMPUTE:
   case PZ_PLAN_N_STAGE_RECOMPUTE: return false;
-  case PZ_PLAN_CUDA_GRAPHS: return p->cuda_graphs >= 0;
-  case PZ_PLAN_FP8_RECIPE: return p->fp8_recipe >= 0;
-  case PZ_PLAN_MAIN_PARAMS: return p->main_params >= 0;
-  case PZ_PLAN_MEMORY_MARGIN: return p->memory_margin >= 0;
-  default: return !fields[f].rare || field_number(p, f) > 0;
+  case PZ_PLAN_CUDA_GRAPHS: return plan->cuda_graphs >= 0;
+  case PZ_PLAN_FP8_RECIPE: return plan->fp8_recipe >= 0;
+  case PZ_PLAN_MAIN_PARAMS: return plan->main_params >= 0;
+  case PZ_PLAN_MEMORY_MARGIN: return plan->memory_margin >= 0;
+  default: return !fields[field].rare || field_number(plan, field) > 0;
   }
 }
 
-static json_t *field_json(const struct pz_plan *p, enum pz_plan_field f) {
-  const struct pz_plan_field_info *x = &fields[f];
-  double v = f == PZ_PLAN_ETP ? (double)pz_plan_etp(p) : field_number(p, f);
+static json_t *field_json(const struct pz_plan *plan, enum pz_plan_field field) {
+  const struct pz_plan_field_info *info = &fields[field];
+  double value = effective_number(plan, field);
   char text[PZ_FIELD_TEXT_MOST];
-  if (x->kind == PZ_PLAN_KIND_LIST) {
+  if (info->kind == PZ_PLAN_KIND_LIST) {
     json_t *list = json_array();
-    for (int64_t i = 0; i < p->n_stage_recompute; i++)
-      json_array_append_new(list, json_integer((json_int_t)p->stage_recompute[i]));
+    for (int64_t i = 0; i < plan->n_stage_recompute; i++)
+      json_array_append_new(list, json_integer((json_int_t)plan->stage_recompute[i]));
     return list;
   }
-  if (x->kind == PZ_PLAN_KIND_TEXT)
-    return *field_as_text(p, f) ? json_string(*field_as_text(p, f)) : json_null();
-  if (v == x->unset && x->unset < 0) return json_null();
-  switch (x->kind) {
+  if (info->kind == PZ_PLAN_KIND_TEXT) {
+    const char *word = *field_as_text(plan, field);
+    return word ? json_string(word) : json_null();
+  }
+  if (value == info->unset && info->unset < 0) return json_null();
+  switch (info->kind) {
   case PZ_PLAN_KIND_CHOICE:
-  case PZ_PLAN_KIND_SET: return json_string(pz_plan_field_text(p, f, text, sizeof text));
+  case PZ_PLAN_KIND_SET: return json_string(pz_plan_field_text(plan, field, text, sizeof text));
   case PZ_PLAN_KIND_SWITCH:
-  case PZ_PLAN_KIND_FLAG: return json_boolean(v > 0);
-  case PZ_PLAN_KIND_REAL: return json_real(v);
-  default: return json_integer((json_int_t)v);
+  case PZ_PLAN_KIND_FLAG: return json_boolean(value > 0);
+  case PZ_PLAN_KIND_REAL: return json_real(value);
+  default: return json_integer((json_int_t)value);
   }
 }
 
-json_t *pz_plan_json(const struct pz_plan *p) {
-  json_t *j = json_object();
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (pz_plan_field_told(p, (enum pz_plan_field)f) ||
-        (f == PZ_PLAN_STAGE_RECOMPUTE && p->stage_recompute))
-      json_object_set_new(j, fields[f].name, field_json(p, (enum pz_plan_field)f));
-  return j;
+json_t *pz_plan_json(const struct pz_plan *plan) {
+  json_t *object = json_object();
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+    enum pz_plan_field field = (enum pz_plan_field)f;
+    bool is_list = field == PZ_PLAN_STAGE_RECOMPUTE && plan->stage_recompute;
+    if (is_list || pz_plan_field_told(plan, field))
+      json_object_set_new(object, fields[f].name, field_json(plan, field));
+  }
+  return object;
 }
 
-/* The one list of a plan: a number for each stage. */
-static enum pz_status read_list(const struct pz_plan_field_info *x, const json_t *j,
-                                struct pz_plan *p, struct pz_arena *arena, struct pz_error *err) {
-  size_t n = json_array_size(j);
-  int64_t *list = n ? pz_arena_alloc(arena, n, sizeof *list) : NULL;
+/* Reads stage_recompute, the only list of a plan: a number for each stage. */
+static void read_stage_list(struct pz_call *call, const struct pz_plan_field_info *info,
+                            const json_t *json, struct pz_plan *plan) {
+  size_t n = json_array_size(json);
+  int64_t *list = pz_alloc(call, n, sizeof *list);
   char found[80];
-  for (size_t i = 0; i < n && list; i++) {
-    const json_t *v = json_array_get(j, i);
-    list[i] = json_integer_value(v);
-    if (!json_is_integer(v) || list[i] < 0 || (double)list[i] > x->most)
-      return pz_fail(err, PZ_BAD_INPUT, "%s[%zu] is %s; accepted: an integer from 0 to %.10g",
-                     x->name, i, pz_json_brief(v, found, sizeof found), x->most);
+  for (size_t i = 0; i < n; i++) {
+    const json_t *value = json_array_get(json, i);
+    list[i] = json_integer_value(value);
+    if (!json_is_integer(value) || list[i] < 0 || (double)list[i] > info->most)
+      pz_raise(call, PZ_BAD_INPUT, "%s[%zu] is %s; accepted: an integer from 0 to %.10g",
+               info->name, i, pz_json_brief(value, found, sizeof found), info->most);
   }
   if (!n)
-    return pz_fail(err, PZ_BAD_INPUT, "%s is %s; accepted: a list of a number for each stage",
-                   x->name, pz_json_brief(j, found, sizeof found));
-  p->stage_recompute = list;
-  p->n_stage_recompute = (int64_t)n;
-  return list ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
+    pz_raise(call, PZ_BAD_INPUT, "%s is %s; accepted: a list of a number for each stage",
+             info->name, pz_json_brief(json, found, sizeof found));
+  plan->stage_recompute = list;
+  plan->n_stage_recompute = (int64_t)n;
 }
 
-/* Numbers and truths as their texts, which have one reader. */
+static _Noreturn void reject_json_type(struct pz_call *call, const struct pz_plan_field_info *info,
+                                       const json_t *json) {
+  char accepted[400], found[80];
+  switch (info->kind) {
+  case PZ_PLAN_KIND_SWITCH:
+  case PZ_PLAN_KIND_FLAG: pz_text_copy(accepted, sizeof accepted, "true or false"); break;
+  case PZ_PLAN_KIND_TEXT: pz_text_copy(accepted, sizeof accepted, "a text"); break;
+  case PZ_PLAN_KIND_CHOICE:
+  case PZ_PLAN_KIND_SET: pz_text_join(accepted, sizeof accepted, name_at, info->names); break;
+  default:
+    snprintf(accepted, sizeof accepted, "a number from %.10g to %.10g", info->least, info->most);
+  }
+  pz_raise(call, PZ_BAD_INPUT, "%s is %s; accepted: %s", info->name,
+           pz_json_brief(json, found, sizeof found), accepted);
+}
+
+/* Numbers and truth values are read as their texts, so that one reader checks them. */
+void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
+                             const json_t *json) {
+  const struct pz_plan_field_info *info = &fields[field];
+  const char *text = "";
+  char number[40];
+  if (json_is_null(json)) {
+    pz_plan_field_store(plan, field, info->unset);
+    return;
+  }
+  switch (info->kind) {
+  case PZ_PLAN_KIND_LIST: read_stage_list(call, info, json, plan); return;
+  case PZ_PLAN_KIND_SWITCH:
+  case PZ_PLAN_KIND_FLAG:
+    if (!json_is_boolean(json)) reject_json_type(call, info, json);
+    text = json_is_true(json) ? "on" : "off";
+    break;
+  case PZ_PLAN_KIND_CHOICE:
+  case PZ_PLAN_KIND_SET:
+  case PZ_PLAN_KIND_TEXT:
+    if (!json_is_string(json)) reject_json_type(call, info, json);
+    text = pz_copy_text(call, json_string_value(json));
+    break;
+  default:
+    if (!json_is_number(json)) reject_json_type(call, info, json);
+    snprintf(number, sizeof number, "%.17g", json_number_value(json));
+    if (json_number_value(json) != info->unset) text = number; /* else it is written as unset */
+  }
+  if (info->kind == PZ_PLAN_KIND_TEXT)
+    set_text(plan, field, text);
+  else
+    read_field_text(call, PZ_BAD_INPUT, plan, field, text);
+}
+
+/* ---- for callers that return a status ---- */
+
+struct field_request {
+  struct pz_plan *plan;
+  const struct pz_plan *checked;
+  enum pz_plan_field field;
+  const char *text;
+  const json_t *json;
+  struct pz_arena *arena;
+};
+
+static void check_ranges(struct pz_call *call, void *ctx) {
+  const struct field_request *x = ctx;
+  pz_require_plan_ranges(call, x->checked);
+}
+
+enum pz_status pz_plan_check_ranges(const struct pz_plan *p, struct pz_error *err) {
+  struct field_request x = {.checked = p};
+  return pz_border(check_ranges, &x, err);
+}
+
+static void read_field(struct pz_call *call, void *ctx) {
+  const struct field_request *x = ctx;
+  pz_read_plan_field(call, x->plan, x->field, x->text);
+}
+
+enum pz_status pz_plan_field_read(struct pz_plan *p, enum pz_plan_field f, const char *text,
+                                  struct pz_error *err) {
+  struct field_request x = {.plan = p, .field = f, .text = text};
+  return pz_border(read_field, &x, err);
+}
+
+static void read_json_field(struct pz_call *call, void *ctx) {
+  const struct field_request *x = ctx;
+  struct pz_call results = pz_call_in(call, x->arena);
+  pz_read_plan_json_field(&results, x->plan, x->field, x->json);
+}
+
 enum pz_status pz_plan_field_from_json(struct pz_plan *p, enum pz_plan_field f, const json_t *j,
                                        struct pz_arena *arena, struct pz_error *err) {
-  enum pz_plan_kind kind = fields[f].kind;
-  bool truth = kind == PZ_PLAN_KIND_SWITCH || kind == PZ_PLAN_KIND_FLAG;
-  bool word = kind == PZ_PLAN_KIND_CHOICE || kind == PZ_PLAN_KIND_SET || kind == PZ_PLAN_KIND_TEXT;
-  char number[40];
-  const char *text = number;
-  struct pz_error why = {0};
-  if (json_is_null(j)) return pz_plan_field_store(p, f, fields[f].unset), PZ_OK;
-  if (kind == PZ_PLAN_KIND_LIST) return read_list(&fields[f], j, p, arena, err);
-  if (truth ? !json_is_boolean(j) : word ? !json_is_string(j) : !json_is_number(j)) {
-    char accepted[400], found[80];
-    if (truth || kind == PZ_PLAN_KIND_TEXT)
-      pz_text_copy(accepted, sizeof accepted, truth ? "true or false" : "a text");
-    else if (word)
-      pz_text_join(accepted, sizeof accepted, name_at, fields[f].names);
-    else
-      snprintf(accepted, sizeof accepted, "a number from %.10g to %.10g", fields[f].least,
-               fields[f].most);
-    return pz_fail(err, PZ_BAD_INPUT, "%s is %s; accepted: %s", fields[f].name,
-                   pz_json_brief(j, found, sizeof found), accepted);
-  }
-  if (truth)
-    text = json_is_true(j) ? "on" : "off";
-  else if (word)
-    text = pz_arena_strdup(arena, json_string_value(j));
-  else
-    snprintf(number, sizeof number, "%.17g", json_number_value(j));
-  if (!text) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
-  if (!word && !truth && json_number_value(j) == fields[f].unset) text = ""; /* as it is written */
-  if (kind == PZ_PLAN_KIND_TEXT) return set_text(p, f, text), PZ_OK;
-  enum pz_status status = pz_plan_field_read(p, f, text, &why);
-  return status == PZ_OK ? PZ_OK : pz_fail(err, PZ_BAD_INPUT, "%s", why.message);
+  struct field_request x = {.plan = p, .field = f, .json = j, .arena = arena};
+  return pz_border(read_json_field, &x, err);
 }

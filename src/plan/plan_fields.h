@@ -1,9 +1,9 @@
-/* The fields of a plan one by one, by the table of plan_fields.def: as text and from text, as JSON and from JSON, and
- * which of them differ. */
+/* The fields of a plan one by one, by the table of plan_fields.def: as text and from text, as JSON and from JSON, and which of
+ * them are set. */
 #ifndef PZ_PLAN_PLAN_FIELDS_H
 #define PZ_PLAN_PLAN_FIELDS_H
 
-#include "core/arena.h"
+#include "core/call.h"
 #include "core/json.h"
 
 enum pz_plan_kind {
@@ -15,11 +15,11 @@ enum pz_plan_kind {
   PZ_PLAN_KIND_FLAG,   /* bool */
   PZ_PLAN_KIND_REAL,   /* double */
   PZ_PLAN_KIND_TEXT,   /* const char * */
-  PZ_PLAN_KIND_LIST,   /* const int64_t *: by stage; this and what follows is not told one by one */
-  PZ_PLAN_KIND_LENGTH  /* int64_t: numbers of the list */
+  PZ_PLAN_KIND_LIST, /* const int64_t *, a number for each stage; this kind and the next have no text */
+  PZ_PLAN_KIND_LENGTH /* int64_t: the length of the list */
 };
 
-/* Frameworks that are launched, by the names of their arguments. */
+/* Launchers of training, by the names that they have for a plan's fields. */
 enum pz_launcher {
   PZ_LAUNCH_MEGATRON,
   PZ_LAUNCH_BRIDGE,
@@ -34,50 +34,58 @@ struct pz_plan_field_info {
   size_t offset;
   double unset, least, most;
   const char *help;
-  const char *const *names;     /* of a choice or a set, NULL behind the last */
-  const char *column;           /* of a table of runs; NULL: its name */
-  const char *from;             /* where an unset value comes from; NULL: the framework */
-  const char *in[PZ_LAUNCHERS]; /* its argument there; NULL: no plain number */
-  bool search;                  /* place searches it */
-  bool rare;                    /* says something only above 0 */
+  const char *const *names; /* of a choice or a set; ends with NULL */
+  const char *column;       /* name in tables of runs; NULL: the field's name */
+  const char *from;         /* what an unset value follows from; NULL: the framework */
+  const char
+      *in[PZ_LAUNCHERS]; /* the launcher's argument; NULL: it has none that is a plain number */
+  bool search;           /* place searches its values */
+  bool rare;             /* is only reported if it is above 0 */
 };
 
-const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f);
+const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field field);
 
-/* A word of a list that ends with NULL; "-" where a program's number has none. */
+/* Returns word i of a list that ends with NULL, or "-" if there is none. */
 const char *pz_plan_word(const char *const *names, int i);
 
-/* PZ_PLAN_FIELDS: there is none of this name. */
+/* Returns the field with this name, or PZ_PLAN_FIELDS. */
 enum pz_plan_field pz_plan_field_find(const char *name);
 
-/* Is it as in pz_plan_default()? */
-bool pz_plan_is_unset(const struct pz_plan *p, enum pz_plan_field f);
+/* Does the field have the value of pz_plan_default()? */
+bool pz_plan_is_unset(const struct pz_plan *plan, enum pz_plan_field field);
 
-/* PZ_BAD_USE: a field is neither unset nor in its range. */
-PZ_NODISCARD enum pz_status pz_plan_check_ranges(const struct pz_plan *p, struct pz_error *err);
+/* Raises PZ_BAD_USE if a field is neither unset nor in its range. */
+void pz_require_plan_ranges(struct pz_call *call, const struct pz_plan *plan);
 
-/* Words of a set with commas; "none" for none.  Returns buf. */
+/* Writes the words of a set with commas, or "none".  Returns buf. */
 char *pz_set_text(const char *const *names, int set, char *buf, size_t size);
 
-/* Read it from a text, "" unsets it; sets with commas or spaces between words, or "none", "all".  PZ_BAD_USE: the
- * message says what was found and what is accepted.  A text is kept as it is. */
+/* Reads a field from text; "" unsets it.  A set is a list of words with commas or spaces between them, "none" or "all".  A text is not
+ * copied.  Raises PZ_BAD_USE. */
+void pz_read_plan_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
+                        const char *text);
+
+/* Stores a number in a field without checking its range: of a choice the position.  Texts and lists are unset. */
+void pz_plan_field_store(struct pz_plan *plan, enum pz_plan_field field, double v);
+
+/* Copies a field from another plan. */
+void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field field);
+
+/* Does a filled plan say something by this field?  Fields about experts, modules and saved activations often do not. */
+bool pz_plan_field_told(const struct pz_plan *plan, enum pz_plan_field field);
+
+/* Returns a plan as an object with the fields of pz_plan_field_told(); null stands for an unset one.  A new reference; NULL: out of
+ * memory. */
+json_t *pz_plan_json(const struct pz_plan *plan);
+
+/* Reads a field from JSON; null unsets it.  Raises PZ_BAD_INPUT. */
+void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
+                             const json_t *json);
+
+/* ---- for callers that return a status ---- */
+PZ_NODISCARD enum pz_status pz_plan_check_ranges(const struct pz_plan *p, struct pz_error *err);
 PZ_NODISCARD enum pz_status pz_plan_field_read(struct pz_plan *p, enum pz_plan_field f,
                                                const char *text, struct pz_error *err);
-
-/* Set it to a number, whatever its range: a choice by its position; of texts and lists: unset. */
-void pz_plan_field_store(struct pz_plan *p, enum pz_plan_field f, double v);
-
-/* Set it as another plan has it. */
-void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field f);
-
-/* Has a filled plan something to say by it?  Of experts, modules and saved results most have not. */
-bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f);
-
-/* A plan as an object with the names of its fields, of all that pz_plan_field_told; null for what is unset.  New
- * reference; NULL: no memory. */
-json_t *pz_plan_json(const struct pz_plan *p);
-
-/* Read a field from JSON; null unsets it.  The arena holds texts.  PZ_BAD_INPUT. */
 PZ_NODISCARD enum pz_status pz_plan_field_from_json(struct pz_plan *p, enum pz_plan_field f,
                                                     const json_t *j, struct pz_arena *arena,
                                                     struct pz_error *err);

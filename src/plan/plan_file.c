@@ -1,3 +1,5 @@
+/* Plan files.  pz_read_plan_file() reads a run from JSON, key by key (read_key); pz_run_plan_json() writes it.  pz_run_plan_change()
+ * applies other fields to a run, and pz_list_run_fields() lists its fields with their origins. */
 #include "plan/plan_file.h"
 
 #include <stdio.h>
@@ -7,208 +9,266 @@
 #include "core/text.h"
 #include "plan/plan.h"
 
-static const char *const outside[] = {"model", "chip", "cluster", NULL};
-static const char *const files[] = {"chip_file", "cluster_file"};
+/* What a run has besides its plan. */
+enum { MODEL, CHIP, CLUSTER, SETTINGS };
+static const char *const settings[] = {"model", "chip", "cluster"};
 
-/* What 'phaze place --json' says of a plan beside its fields. */
-static const char *const found[] = {
+/* Keys that 'phaze place --json' prints besides the fields of a plan. */
+static const char *const ignored_keys[] = {
     "step_s",       "mfu",           "mfu_conventional",        "devices_used",
     "microbatches", "samples_per_s", "tokens_per_s_per_device", "peak_bytes",
-    "host_bytes",   "stage_layers",  "recompute_by_stage",      NULL};
+    "host_bytes",   "stage_layers",  "recompute_by_stage"};
 
 struct pz_run_plan pz_run_plan_default(void) {
   return (struct pz_run_plan){.size = sizeof(struct pz_run_plan), .plan = pz_plan_default()};
 }
 
-static const char **outside_text(struct pz_run_plan *r, int i) {
-  return i == 0 ? &r->model : i == 1 ? &r->chip : &r->cluster;
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Is the field a key of a plan file?  Lengths of lists are not. */
+static bool is_file_key(enum pz_plan_field field) {
+  return pz_plan_field(field)->kind <= PZ_PLAN_KIND_LIST;
 }
 
-static const char *key_at(const void *ctx, size_t i) {
+/* Returns the i-th key that is accepted, or NULL behind the last. */
+static const char *accepted_key(const void *ctx, size_t i) {
   (void)ctx;
-  if (i < 3) return outside[i];
-  if (i == 3) return "config";
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) /* all but lengths of lists */
-    if (pz_plan_field((enum pz_plan_field)f)->kind <= PZ_PLAN_KIND_LIST && i-- == 4)
-      return pz_plan_field((enum pz_plan_field)f)->name;
+  if (i < SETTINGS) return settings[i];
+  if (i == SETTINGS) return "config";
+  size_t n = SETTINGS + 1;
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+    if (!is_file_key((enum pz_plan_field)f)) continue;
+    if (n == i) return pz_plan_field((enum pz_plan_field)f)->name;
+    n++;
+  }
   return NULL;
 }
 
-/* The model's config.json as an object of its own. */
-static enum pz_status read_config(const json_t *j, struct pz_arena *arena, const char **out,
-                                  struct pz_error *err) {
-  if (json_is_null(j)) return PZ_OK;
-  if (!json_is_object(j))
-    return pz_fail(err, PZ_BAD_INPUT, "config is %s; accepted: an object, as in config.json",
-                   pz_json_type(j));
-  char *text = pz_json_dump(j, JSON_COMPACT);
-  *out = text ? pz_arena_strdup(arena, text) : NULL;
-  pz_free(text);
-  return *out ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
-}
-
-/* The model, the chip or the cluster. */
-static enum pz_status read_outside(int i, const char *key, const json_t *value,
-                                   struct pz_arena *arena, struct pz_run_plan *r,
-                                   struct pz_error *err) {
-  if (!json_is_string(value) && !json_is_null(value))
-    return pz_fail(err, PZ_BAD_INPUT, "%s is %s; accepted: a text", key, pz_json_type(value));
-  const char *text = json_is_null(value) ? NULL : pz_arena_strdup(arena, json_string_value(value));
+/* Reads the model, the chip or the cluster. */
+static void read_setting(struct pz_call *call, int setting, const char *key, const json_t *value,
+                         struct pz_run_plan *run) {
+  const char **const members[] = {&run->model, &run->chip, &run->cluster};
+  const char *text = json_string_value(value);
   if (!text && !json_is_null(value))
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
-  *outside_text(r, i) = text;
-  r->from[PZ_RUN_MODEL + i] = text ? "given" : NULL;
-  return PZ_OK;
+    pz_raise(call, PZ_BAD_INPUT, "%s is %s; accepted: a text", key, pz_json_type(value));
+  *members[setting] = text ? pz_copy_text(call, text) : NULL;
+  run->from[PZ_RUN_MODEL + setting] = text ? "given" : NULL;
 }
 
-/* One key of the file, or of its plan. */
-static enum pz_status read_key(const char *key, const json_t *value, struct pz_arena *arena,
-                               struct pz_run_plan *r, struct pz_error *err) {
+/* Reads the model's config.json, which is stored as text. */
+static void read_config(struct pz_call *call, const json_t *value, struct pz_run_plan *run) {
+  if (json_is_null(value)) return;
+  if (!json_is_object(value))
+    pz_raise(call, PZ_BAD_INPUT, "config is %s; accepted: an object, as in config.json",
+             pz_json_type(value));
+  char *text = pz_json_dump(value, JSON_COMPACT);
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the plan");
+  pz_defer(call, pz_free, text);
+  run->config = pz_copy_text(call, text);
+  pz_close(call, text);
+}
+
+/* Reads one key of the file, or of its plan. */
+static void read_key(struct pz_call *call, const char *key, const json_t *value,
+                     struct pz_run_plan *run) {
   char names[700];
-  for (int i = 0; outside[i]; i++)
-    if (strcmp(key, outside[i]) == 0) return read_outside(i, key, value, arena, r, err);
-  for (int i = 0; found[i]; i++) /* of a plan that place found */
-    if (strcmp(key, found[i]) == 0) return PZ_OK;
-  if (strcmp(key, "config") == 0) return read_config(value, arena, &r->config, err);
-  enum pz_plan_field f = pz_plan_field_find(key);
-  if (f == PZ_PLAN_FIELDS || pz_plan_field(f)->kind > PZ_PLAN_KIND_LIST)
-    return pz_fail(err, PZ_BAD_INPUT, "unknown field '%.40s'; accepted: %s", key,
-                   pz_text_join(names, sizeof names, key_at, NULL));
-  enum pz_status status = pz_plan_field_from_json(&r->plan, f, value, arena, err);
-  if (status == PZ_OK && !json_is_null(value)) r->from[f] = "given";
-  return status;
+  for (int i = 0; i < SETTINGS; i++) {
+    if (strcmp(key, settings[i]) != 0) continue;
+    read_setting(call, i, key, value, run);
+    return;
+  }
+  for (size_t i = 0; i < sizeof ignored_keys / sizeof *ignored_keys; i++)
+    if (strcmp(key, ignored_keys[i]) == 0) return;
+  if (strcmp(key, "config") == 0) {
+    read_config(call, value, run);
+    return;
+  }
+  enum pz_plan_field field = pz_plan_field_find(key);
+  if (field == PZ_PLAN_FIELDS || !is_file_key(field))
+    pz_raise(call, PZ_BAD_INPUT, "unknown field '%.40s'; accepted: %s", key,
+             pz_text_join(names, sizeof names, accepted_key, NULL));
+  pz_read_plan_json_field(call, &run->plan, field, value);
+  if (!json_is_null(value)) run->from[field] = "given";
 }
 
-static enum pz_status read_object(json_t *given, struct pz_arena *arena, struct pz_run_plan *r,
-                                  struct pz_error *err) {
-  json_t *plan = json_object_get(given, "plan"), *value;
+/* A plan file that is read in a call of its own, so that errors can name the file. */
+struct plan_file_reading {
+  struct pz_arena *arena;
+  json_t *file;
+  struct pz_run_plan run;
+};
+
+static void read_object(struct pz_call *border, void *ctx) {
+  static const char *const file_keys[SETTINGS] = {[CHIP] = "chip_file", [CLUSTER] = "cluster_file"};
+  struct plan_file_reading *x = ctx;
+  struct pz_call results = pz_call_in(border, x->arena), *call = &results;
+  /* 'phaze tune --json' prints the run as an object of its own */
+  json_t *run = json_object_get(x->file, "model") ? NULL : json_object_get(x->file, "run");
+  json_t *object = json_is_object(run) ? run : x->file;
+  json_t *plan = json_object_get(object, "plan"), *value;
   const char *key;
-  enum pz_status status = PZ_OK;
   if (plan && !json_is_object(plan))
-    return pz_fail(err, PZ_BAD_INPUT, "plan is %s; accepted: an object", pz_json_type(plan));
-  for (size_t i = 0; plan && i < 4 && status == PZ_OK; i++)
-    if ((value = json_object_get(given, key_at(NULL, i))))
-      status = read_key(key_at(NULL, i), value, arena, r, err);
-  for (int i = 0; i < 2 && status == PZ_OK; i++) /* chip and cluster by their files */
-    if ((value = json_object_get(given, files[i])))
-      status = read_outside(i + 1, files[i], value, arena, r, err);
-  if (status != PZ_OK) return status;
-  json_object_foreach(plan ? plan : given, key, value) {
-    status = read_key(key, value, arena, r, err);
-    if (status != PZ_OK) return status;
+    pz_raise(call, PZ_BAD_INPUT, "plan is %s; accepted: an object", pz_json_type(plan));
+  for (size_t i = 0; plan && i <= SETTINGS; i++) {
+    value = json_object_get(object, accepted_key(NULL, i));
+    if (value) read_key(call, accepted_key(NULL, i), value, &x->run);
   }
-  if (!r->model || !*r->model)
-    status = pz_fail(err, PZ_BAD_INPUT,
-                     "no model; accepted: \"model\": a name listed by 'phaze models', or the "
-                     "path of a config.json");
-  return status;
+  for (int i = CHIP; i < SETTINGS; i++) {
+    value = json_object_get(object, file_keys[i]);
+    if (value) read_setting(call, i, file_keys[i], value, &x->run);
+  }
+  json_object_foreach(plan ? plan : object, key, value) read_key(call, key, value, &x->run);
+  if (!x->run.model || !*x->run.model)
+    pz_raise(call, PZ_BAD_INPUT,
+             "no model; accepted: \"model\": a name listed by 'phaze models', or the "
+             "path of a config.json");
+}
+
+void pz_read_plan_file(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                       struct pz_run_plan *run) {
+  if (bytes > PZ_PLAN_FILE_MOST_BYTES)
+    pz_raise(call, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+             PZ_PLAN_FILE_MOST_BYTES);
+  struct plan_file_reading x = {.arena = call->arena,
+                                .file = pz_json_read(call, name, text, bytes),
+                                .run = pz_run_plan_default()};
+  struct pz_error err = {0};
+  enum pz_status status = pz_border(read_object, &x, &err);
+  if (status != PZ_OK) pz_raise(call, status, "%s: %s", name, err.message);
+  *run = x.run;
+}
+
+/* ---- changing and writing ------------------------------------------------------------------- */
+
+void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given) {
+  struct pz_plan *plan = &r->plan;
+  bool divides = given->pp || given->vpp;
+  bool changes_degrees = given->devices || given->tp || given->cp || given->pp;
+  bool changes_recompute = given->recompute >= 0;
+  if (given->tp && (given->tp == 1 || plan->tp <= 1)) plan->sp = PZ_AS_FRAMEWORK;
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
+    if (!pz_plan_is_unset(given, (enum pz_plan_field)f))
+      pz_plan_field_copy(plan, given, (enum pz_plan_field)f);
+  /* fields that follow from changed ones are unset, unless they are given too */
+  if (changes_degrees && !given->dp) plan->dp = 0;
+  if (!given->shard && (!plan->dp || given->zero >= 0)) plan->shard = 0;
+  if ((given->tp || given->ep) && !given->etp && !r->from[PZ_PLAN_ETP]) plan->etp = 0;
+  if (given->pp == 1 && !given->vpp) plan->vpp = 1;
+  if (divides && given->pipeline < 0) plan->pipeline = PZ_AS_FRAMEWORK;
+  if (divides && !given->first_layers) plan->first_layers = 0;
+  if (divides && !given->last_layers) plan->last_layers = 0;
+  if (changes_recompute && !given->recompute_layers) plan->recompute_layers = 0;
+  if (changes_recompute && !given->recompute_modules) plan->recompute_modules = 0;
+  if (divides || changes_recompute || given->recompute_layers) plan->stage_recompute = NULL;
+  if (given->overlap < 0 && plan->overlap >= 0 && divides) {
+    plan->overlap &= ~(int)PZ_OVERLAP_P2P;
+    if (plan->vpp > 1 && !r->p2p_off) plan->overlap |= PZ_OVERLAP_P2P;
+  }
+}
+
+json_t *pz_run_plan_json(const struct pz_run_plan *run) {
+  json_t *object = json_pack("{s:s?,s:s?,s:s?}", "model", run->model, "chip", run->chip, "cluster",
+                             run->cluster);
+  json_t *plan = pz_plan_json(&run->plan), *config = NULL;
+  struct pz_error ignored;
+  if (object && plan) json_object_update(object, plan);
+  json_decref(plan);
+  /* the text was read before, so that only memory can be missing */
+  if (run->config &&
+      pz_json_parse("config", run->config, strlen(run->config), &config, &ignored) != PZ_OK)
+    pz_json_lost_set(true);
+  if (config) json_object_set_new(object, "config", config);
+  return object;
+}
+
+/* ---- fields --------------------------------------------------------------------------------- */
+
+/* Does a field matter for this run? */
+static bool is_shown(const struct pz_run_plan *run, enum pz_plan_field field) {
+  const struct pz_plan *plan = &run->plan;
+  switch (field) {
+  case PZ_PLAN_FIRST_LAYERS:
+  case PZ_PLAN_LAST_LAYERS:
+  case PZ_PLAN_RECOMPUTE_LAYERS:
+  case PZ_PLAN_ETP:
+  case PZ_PLAN_MTP: return !pz_plan_is_unset(plan, field);
+  case PZ_PLAN_ATTENTION_LIBRARY: return plan->attention_library && *plan->attention_library;
+  case PZ_PLAN_SHARD: return plan->zero && plan->shard != pz_plan_replicas(plan);
+  case PZ_PLAN_PIPELINE:
+  case PZ_PLAN_VPP: return plan->pp > 1;
+  case PZ_PLAN_SP: return plan->tp > 1;
+  case PZ_PLAN_IMBALANCE: return plan->imbalance > 1;
+  case PZ_PLAN_CP: return pz_plan_cp(plan) > 1 || run->from[field];
+  default: return true;
+  }
+}
+
+struct pz_field_origin *pz_list_run_fields(struct pz_call *call, const struct pz_run_plan *run,
+                                           uint32_t *n) {
+  const char *const texts[SETTINGS] = {run->model, run->chip, run->cluster};
+  struct pz_field_origin *list = pz_alloc(call, PZ_RUN_FIELDS, sizeof *list);
+  char value[PZ_FIELD_TEXT_MOST];
+  *n = 0;
+  for (int i = 0; i < SETTINGS; i++) {
+    const char *from = run->from[PZ_RUN_MODEL + i];
+    pz_text_plain(pz_text_copy(value, sizeof value, texts[i] ? texts[i] : "-"));
+    list[(*n)++] = (struct pz_field_origin){.name = settings[i],
+                                            .value = pz_copy_text(call, value),
+                                            .from = pz_copy_text(call, from ? from : "default"),
+                                            .shown = true};
+  }
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+    enum pz_plan_field field = (enum pz_plan_field)f;
+    const char *from = run->from[f];
+    if (!pz_plan_field_told(&run->plan, field)) continue;
+    pz_plan_field_text(&run->plan, field, value, sizeof value);
+    if (!from && field == PZ_PLAN_DP) from = pz_format(call, "= %s", pz_plan_field(field)->from);
+    list[(*n)++] = (struct pz_field_origin){.name = pz_plan_field_name(field),
+                                            .value = pz_copy_text(call, value),
+                                            .from = pz_copy_text(call, from ? from : "default"),
+                                            .shown = is_shown(run, field)};
+  }
+  return list;
+}
+
+/* ---- for callers that return a status ---- */
+
+struct plan_file_request {
+  const char *name, *text;
+  size_t bytes;
+  struct pz_arena *arena;
+  struct pz_run_plan *run;
+};
+
+static void read_file(struct pz_call *call, void *ctx) {
+  const struct plan_file_request *x = ctx;
+  struct pz_call results = pz_call_in(call, x->arena);
+  pz_read_plan_file(&results, x->name, x->text, x->bytes, x->run);
 }
 
 enum pz_status pz_plan_file_read(const char *name, const char *text, size_t bytes,
                                  struct pz_arena *arena, struct pz_run_plan *out,
                                  struct pz_error *err) {
-  json_t *given = NULL;
-  struct pz_run_plan r = pz_run_plan_default();
-  struct pz_error why = {0};
-  if (bytes > PZ_PLAN_FILE_MOST_BYTES)
-    return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
-                   PZ_PLAN_FILE_MOST_BYTES);
-  enum pz_status status = pz_json_parse(name, text, bytes, &given, err);
-  if (status != PZ_OK) return status;
-  /* what 'phaze tune --json' prints has the run as an object of its own */
-  json_t *run = json_object_get(given, "model") ? NULL : json_object_get(given, "run");
-  status = read_object(json_is_object(run) ? run : given, arena, &r, &why);
-  json_decref(given);
-  if (status != PZ_OK) return pz_fail(err, status, "%s: %s", name, why.message);
-  *out = r;
-  return PZ_OK;
+  struct plan_file_request x = {name, text, bytes, arena, out};
+  return pz_border(read_file, &x, err);
 }
 
-void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given) {
-  struct pz_plan *p = &r->plan;
-  bool division = given->pp || given->vpp;
-  if (given->tp && (given->tp == 1 || p->tp <= 1)) p->sp = PZ_AS_FRAMEWORK;
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (!pz_plan_is_unset(given, (enum pz_plan_field)f))
-      pz_plan_field_copy(p, given, (enum pz_plan_field)f);
-  if ((given->devices || given->tp || given->cp || given->pp) && !given->dp) p->dp = 0;
-  if (!given->shard && (!p->dp || given->zero >= 0)) p->shard = 0;
-  if ((given->tp || given->ep) && !given->etp && !r->from[PZ_PLAN_ETP]) p->etp = 0;
-  if (given->pp == 1 && !given->vpp) p->vpp = 1;
-  if (division && given->pipeline < 0) p->pipeline = PZ_AS_FRAMEWORK;
-  if (division && !given->first_layers) p->first_layers = 0;
-  if (division && !given->last_layers) p->last_layers = 0;
-  if (given->recompute >= 0 && !given->recompute_layers) p->recompute_layers = 0;
-  if (given->recompute >= 0 && !given->recompute_modules) p->recompute_modules = 0;
-  if (division || given->recompute >= 0 || given->recompute_layers) p->stage_recompute = NULL;
-  if (given->overlap < 0 && p->overlap >= 0 && division)
-    p->overlap =
-        p->vpp > 1 && !r->p2p_off ? p->overlap | PZ_OVERLAP_P2P : p->overlap & ~(int)PZ_OVERLAP_P2P;
-}
+struct run_fields_request {
+  const struct pz_run_plan *run;
+  struct pz_arena *arena;
+  struct pz_field_origin **list;
+  uint32_t *n;
+};
 
-json_t *pz_run_plan_json(const struct pz_run_plan *r) {
-  json_t *j =
-      json_pack("{s:s?,s:s?,s:s?}", "model", r->model, "chip", r->chip, "cluster", r->cluster);
-  json_t *plan = pz_plan_json(&r->plan), *config = NULL;
-  struct pz_error ignored;
-  if (j && plan) json_object_update(j, plan);
-  json_decref(plan);
-  if (r->config &&
-      pz_json_parse("config", r->config, strlen(r->config), &config, &ignored) != PZ_OK)
-    pz_json_lost_set(true); /* it was read before: memory is what it lacked */
-  if (config) json_object_set_new(j, "config", config);
-  return j;
-}
-
-/* ---- its fields ----------------------------------------------------------------------------- */
-
-/* Does a field say something for this run? */
-static bool is_shown(const struct pz_run_plan *r, enum pz_plan_field f) {
-  const struct pz_plan *o = &r->plan;
-  switch (f) {
-  case PZ_PLAN_FIRST_LAYERS:
-  case PZ_PLAN_LAST_LAYERS:
-  case PZ_PLAN_RECOMPUTE_LAYERS:
-  case PZ_PLAN_ETP:
-  case PZ_PLAN_MTP: return !pz_plan_is_unset(o, f);
-  case PZ_PLAN_ATTENTION_LIBRARY: return o->attention_library && *o->attention_library;
-  case PZ_PLAN_SHARD: return o->zero && o->shard != pz_plan_replicas(o);
-  case PZ_PLAN_PIPELINE:
-  case PZ_PLAN_VPP: return o->pp > 1;
-  case PZ_PLAN_SP: return o->tp > 1;
-  case PZ_PLAN_IMBALANCE: return o->imbalance > 1;
-  case PZ_PLAN_CP: return pz_plan_cp(o) > 1 || r->from[f];
-  default: return true;
-  }
+static void list_fields(struct pz_call *call, void *ctx) {
+  const struct run_fields_request *x = ctx;
+  struct pz_call results = pz_call_in(call, x->arena);
+  *x->list = pz_list_run_fields(&results, x->run, x->n);
 }
 
 enum pz_status pz_run_plan_fields(const struct pz_run_plan *r, struct pz_arena *arena,
                                   struct pz_field_origin **list, uint32_t *n,
                                   struct pz_error *err) {
-  const char *const texts[] = {r->model, r->chip, r->cluster};
-  struct pz_field_origin *out = pz_arena_alloc(arena, PZ_RUN_FIELDS, sizeof *out);
-  bool room = out != NULL;
-  *n = 0;
-  for (int i = 0; i < PZ_RUN_FIELDS && room; i++) {
-    enum pz_plan_field f = (enum pz_plan_field)(i - 3);
-    char value[PZ_FIELD_TEXT_MOST], derived[64];
-    const char *from = r->from[i < 3 ? PZ_RUN_MODEL + i : i - 3];
-    if (i >= 3 && !pz_plan_field_told(&r->plan, f)) continue;
-    if (i < 3)
-      pz_text_plain(pz_text_copy(value, sizeof value, texts[i] ? texts[i] : "-"));
-    else
-      pz_plan_field_text(&r->plan, f, value, sizeof value);
-    if (!from && i >= 3 && f == PZ_PLAN_DP) {
-      snprintf(derived, sizeof derived, "= %s", pz_plan_field(f)->from);
-      from = derived;
-    }
-    out[*n] = (struct pz_field_origin){.name = i < 3 ? outside[i] : pz_plan_field_name(f),
-                                       .value = pz_arena_strdup(arena, value),
-                                       .from = pz_arena_strdup(arena, from ? from : "default"),
-                                       .shown = i < 3 || is_shown(r, f)};
-    room = out[*n].value && out[*n].from;
-    ++*n;
-  }
-  *list = out;
-  return room ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
+  struct run_fields_request x = {r, arena, list, n};
+  return pz_border(list_fields, &x, err);
 }

@@ -1,18 +1,18 @@
-/* Changes of a plan as people write them: "tp 8, pp 2, recompute full", options of predict, or the text of a plan that was
- * printed.  A text is cut into words at spaces, commas, "=" and parentheses.  From left to right each word begins a field
- * with its value, or a phrase of the table below (what pz_plan_text and pz_plan_line print beside names of fields), or is a
- * value of one of a few fields ("eager").  "tp 8 -> 4", as diff prints a change, is tp 4. */
+/* Changes of a plan in words: "tp 8, pp 2, recompute full", options of predict, or the text of a plan that was printed.
+ *
+ * split_words() cuts the text at spaces, commas, "=" and parentheses.  From left to right, read_next() reads a phrase of the table below (which
+ * pz_plan_text() and pz_plan_line() print beside names of fields), the name of a field with its value, or a value of one of a few fields
+ * ("eager").  "tp 8 -> 4", as diff prints a change, is read as tp 4. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/held.h"
-#include "core/status.h"
+#include "core/call.h"
 #include "core/text.h"
 #include "plan/framework_rules.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 
-/* "#" stands for a word: the field's value, where the row has none.  PZ_PLAN_FIELDS: says nothing. */
+/* "#" stands for any word, which is the field's value if the row has none.  A row with PZ_PLAN_FIELDS has no meaning. */
 static const struct phrase {
   const char *words;
   enum pz_plan_field field;
@@ -42,56 +42,62 @@ static const struct phrase {
                {"and", PZ_PLAN_FIELDS, NULL},
                {"on the host", PZ_PLAN_FIELDS, NULL}};
 
-/* Fields whose values may stand alone. */
-static const enum pz_plan_field bare[] = {PZ_PLAN_FRAMEWORK, PZ_PLAN_CP_FORM, PZ_PLAN_EXECUTION,
-                                          PZ_PLAN_FP8_RECIPE, PZ_PLAN_RECOMPUTE_MODULES};
+/* Fields whose values may be given without the field's name. */
+static const enum pz_plan_field unnamed[] = {PZ_PLAN_FRAMEWORK, PZ_PLAN_CP_FORM, PZ_PLAN_EXECUTION,
+                                             PZ_PLAN_FP8_RECIPE, PZ_PLAN_RECOMPUTE_MODULES};
 
 enum { MOST_WORDS = 256 };
 
 struct plan_words {
+  struct pz_call *call;
   struct {
     char *text;
-    bool after_comma, tight; /* tight: nothing else is between the words */
+    bool after_comma;
+    bool directly; /* only a comma stands between the word and the one before it */
   } word[MOST_WORDS];
-  int n, at;               /* at: the next one */
+  int n, next;
   struct pz_run_plan *run; /* its chip and cluster change */
-  struct pz_plan given;
-  struct pz_arena *arena;
-  struct pz_error *err;
+  struct pz_plan given;    /* fields that are changed */
 };
 
-/* Of "tp 8 -> 4", the value that was is left out. */
-static enum pz_status split_words(struct plan_words *w, const char *text) {
+/* Splits a text into words.  Of "tp 8 -> 4" the old value is left out. */
+static void split_words(struct plan_words *words, const char *text) {
   static const char separators[] = " \t\r\n=(),;";
-  char *at = pz_arena_strdup(w->arena, text);
-  if (!at) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the changes of a plan");
+  char *at = pz_copy_text(words->call, text);
   for (;;) {
     size_t gap = strspn(at, separators), n = strcspn(at + gap, separators);
-    bool comma = strcspn(at, ",;") < gap, arrow = n == 2 && memcmp(at + gap, "->", 2) == 0;
+    bool comma = strcspn(at, ",;") < gap;
     memset(at, 0, gap);
     at += gap;
-    if (!n) return PZ_OK;
-    if (w->n == MOST_WORDS)
-      return pz_fail(w->err, PZ_LIMIT, "more than %d words; accepted: at most %d", MOST_WORDS,
-                     MOST_WORDS);
-    w->word[w->n].text = at;
-    w->word[w->n].after_comma = comma;
-    w->word[w->n].tight = comma && gap == 1;
-    w->n += arrow ? -(w->n > 0) : 1;
+    if (!n) return;
+    if (words->n == MOST_WORDS)
+      pz_raise(words->call, PZ_LIMIT, "more than %d words; accepted: at most %d", MOST_WORDS,
+               MOST_WORDS);
+    bool is_arrow = n == 2 && memcmp(at, "->", 2) == 0;
+    words->word[words->n].text = at;
+    words->word[words->n].after_comma = comma;
+    words->word[words->n].directly = comma && gap == 1;
+    if (!is_arrow)
+      words->n++;
+    else if (words->n > 0)
+      words->n--;
     at += n;
   }
 }
 
-/* The next word, if it belongs to what is read; else NULL. */
-static const char *next_word(const struct plan_words *w) {
-  return w->at < w->n && !w->word[w->at].after_comma ? w->word[w->at].text : NULL;
+/* Returns the next word if no comma separates it from what was read, otherwise NULL. */
+static const char *next_word(const struct plan_words *words) {
+  if (words->next == words->n || words->word[words->next].after_comma) return NULL;
+  return words->word[words->next].text;
 }
 
-/* The value behind the name of a field, or of the chip or the cluster. */
-static enum pz_status take_value(struct plan_words *w, const char *name, const char **value) {
-  *value = next_word(w);
-  if (*value) return w->at++, PZ_OK;
-  return pz_fail(w->err, PZ_BAD_USE, "%s has no value; accepted: %s with a value", name, name);
+/* Reads the value behind a name. */
+static const char *read_value(struct plan_words *words, const char *name) {
+  const char *value = next_word(words);
+  if (!value)
+    pz_raise(words->call, PZ_BAD_USE, "%s has no value; accepted: %s with a value", name, name);
+  words->next++;
+  return value;
 }
 
 /* ---- one field ------------------------------------------------------------------------------ */
@@ -101,8 +107,8 @@ static const char *field_at(const void *ctx, size_t i) {
   return pz_plan_field_name((enum pz_plan_field)i);
 }
 
-/* "recompute-layers" and "--tp" too; PZ_PLAN_FIELDS: none. */
-static enum pz_plan_field field_named(const char *word) {
+/* Returns the field that a word such as "recompute-layers" or "--tp" names, or PZ_PLAN_FIELDS. */
+static enum pz_plan_field find_named_field(const char *word) {
   char name[40];
   pz_text_copy(name, sizeof name, word + strspn(word, "-"));
   for (char *c = name; *c; c++)
@@ -110,118 +116,172 @@ static enum pz_plan_field field_named(const char *word) {
   return pz_plan_field_find(name);
 }
 
-static bool is_name(const char *const *names, const char *word) {
+static bool is_among(const char *const *names, const char *word) {
   while (*names && !pz_text_same(*names, word)) names++;
   return *names != NULL;
 }
 
-/* Reads the value of a field; words of a set follow each other with commas. */
-static enum pz_status set_field(struct plan_words *w, enum pz_plan_field f, const char *value) {
-  const struct pz_plan_field_info *x = pz_plan_field(f);
-  char was[PZ_FIELD_TEXT_MOST];
-  bool again = !pz_plan_is_unset(&w->given, f), set = x->kind == PZ_PLAN_KIND_SET;
-  pz_plan_field_text(&w->given, f, was, sizeof was);
-  if (again && !set)
-    return pz_fail(w->err, PZ_BAD_USE, "%s is given twice, %s and '%.40s'; accepted: one value",
-                   x->name, was, value);
-  if (again) value = pz_arena_printf(w->arena, "%s,%s", was, value);
-  for (; value && set && w->at < w->n && w->word[w->at].after_comma; w->at++) {
-    const char *more = w->word[w->at].text;
-    bool field = !w->word[w->at].tight && field_named(more) != PZ_PLAN_FIELDS;
-    if (field || !is_name(x->names, more)) break;
-    value = pz_arena_printf(w->arena, "%s,%s", value, more);
+/* Stores the value of a field.  Further words of a set may follow, separated by commas. */
+static void set_field(struct plan_words *words, enum pz_plan_field field, const char *value) {
+  const struct pz_plan_field_info *info = pz_plan_field(field);
+  char before[PZ_FIELD_TEXT_MOST];
+  bool is_repeated = !pz_plan_is_unset(&words->given, field);
+  bool is_set = info->kind == PZ_PLAN_KIND_SET;
+  pz_plan_field_text(&words->given, field, before, sizeof before);
+  if (is_repeated && !is_set)
+    pz_raise(words->call, PZ_BAD_USE, "%s is given twice, %s and '%.40s'; accepted: one value",
+             info->name, before, value);
+  if (is_repeated) value = pz_format(words->call, "%s,%s", before, value);
+  for (; is_set && words->next < words->n && words->word[words->next].after_comma; words->next++) {
+    const char *more = words->word[words->next].text;
+    bool begins_field =
+        !words->word[words->next].directly && find_named_field(more) != PZ_PLAN_FIELDS;
+    if (begins_field || !is_among(info->names, more)) break;
+    value = pz_format(words->call, "%s,%s", value, more);
   }
-  if (value && x->kind == PZ_PLAN_KIND_REAL && strchr(value, '%'))
-    value = pz_arena_printf(w->arena, "%.10g", strtod(value, NULL) / (x->most > 1 ? 1 : 100));
-  return value ? pz_plan_field_read(&w->given, f, value, w->err)
-               : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the changes of a plan");
+  if (info->kind == PZ_PLAN_KIND_REAL && strchr(value, '%')) {
+    double percent = strtod(value, NULL);
+    value = pz_format(words->call, "%.10g", info->most > 1 ? percent : percent / 100);
+  }
+  pz_read_plan_field(words->call, &words->given, field, value);
 }
 
-/* A switch alone is on. */
-static enum pz_status read_field(struct plan_words *w, enum pz_plan_field f) {
+/* Reads the value behind a field's name.  A switch without a value is on. */
+static void read_named_field(struct plan_words *words, enum pz_plan_field field) {
   static const char *const states[] = {"on", "off", "true", "false", "1", "0", NULL};
-  const struct pz_plan_field_info *x = pz_plan_field(f);
-  bool state = x->kind == PZ_PLAN_KIND_SWITCH || x->kind == PZ_PLAN_KIND_FLAG;
-  const char *value = next_word(w);
-  if (state && (!value || !is_name(states, value))) return set_field(w, f, "on");
-  return take_value(w, x->name, &value) == PZ_OK ? set_field(w, f, value) : PZ_BAD_USE;
+  const struct pz_plan_field_info *info = pz_plan_field(field);
+  bool is_switch = info->kind == PZ_PLAN_KIND_SWITCH || info->kind == PZ_PLAN_KIND_FLAG;
+  const char *value = next_word(words);
+  bool has_no_state = is_switch && (!value || !is_among(states, value));
+  set_field(words, field, has_no_state ? "on" : read_value(words, info->name));
 }
 
 /* ---- the text ------------------------------------------------------------------------------- */
 
-/* Words of the phrase, if it is the next; else 0.  *value: the word at "#". */
-static int phrase_length(const struct plan_words *w, const char *phrase, const char **value) {
+/* Returns the number of words of a phrase if it comes next, otherwise 0.  *value is set to the word at "#". */
+static int phrase_length(const struct plan_words *words, const char *phrase, const char **value) {
   int n = 0;
-  for (size_t length; *phrase; n++, phrase += length + (phrase[length] == ' ')) {
-    length = strcspn(phrase, " ");
-    if (w->at + n == w->n || (n && w->word[w->at + n].after_comma)) return 0;
-    char *word = w->word[w->at + n].text;
+  for (; *phrase; n++) {
+    size_t length = strcspn(phrase, " ");
+    int i = words->next + n;
+    if (i == words->n || (n && words->word[i].after_comma)) return 0;
     if (*phrase == '#')
-      *value = word;
-    else if (!pz_text_is(phrase, length, word))
+      *value = words->word[i].text;
+    else if (!pz_text_is(phrase, length, words->word[i].text))
       return 0;
+    phrase += length;
+    phrase += strspn(phrase, " ");
   }
   return n;
 }
 
-static enum pz_status read_next(struct plan_words *w) {
-  char *word = w->word[w->at].text, *name = word + strspn(word, "-"), meant[120];
-  enum pz_plan_field f = field_named(word), off = PZ_PLAN_FIELDS;
-  if (strncmp(name, "no-", 3) == 0) off = field_named(name + 3);
-  for (size_t i = 0; f == PZ_PLAN_FIELDS && i < sizeof phrases / sizeof *phrases; i++) {
+/* Reads the next phrase, field, or value. */
+static void read_next(struct plan_words *words) {
+  char *word = words->word[words->next].text, *name = word + strspn(word, "-"), meant[120];
+  enum pz_plan_field field = find_named_field(word);
+  for (size_t i = 0; field == PZ_PLAN_FIELDS && i < sizeof phrases / sizeof *phrases; i++) {
     const char *value = phrases[i].value;
-    int length = phrase_length(w, phrases[i].words, &value);
+    int length = phrase_length(words, phrases[i].words, &value);
     if (!length) continue;
-    w->at += length;
-    return phrases[i].field == PZ_PLAN_FIELDS ? PZ_OK : set_field(w, phrases[i].field, value);
+    words->next += length;
+    if (phrases[i].field != PZ_PLAN_FIELDS) set_field(words, phrases[i].field, value);
+    return;
   }
-  w->at++;
-  if (f != PZ_PLAN_FIELDS) return read_field(w, f);
-  if (off != PZ_PLAN_FIELDS) return set_field(w, off, "off");
-  if (strcmp(name, "chip") == 0) return take_value(w, name, &w->run->chip);
-  if (strcmp(name, "cluster") == 0) return take_value(w, name, &w->run->cluster);
-  if (word[strlen(word) - 1] == ':') word[strlen(word) - 1] = '\0'; /* "megatron: tp 8" */
-  for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
-    if (is_name(pz_plan_field(bare[i])->names, word)) return set_field(w, bare[i], word);
-  if (strncmp(word, "lora:", 5) == 0) return set_field(w, PZ_PLAN_PEFT, word);
-  return pz_fail(w->err, PZ_BAD_USE,
-                 "'%.40s' is no field of a plan%s; accepted: fields and values, as 'tp 8, pp 2, "
-                 "recompute full'",
-                 word, pz_text_meant(meant, sizeof meant, name, field_at, NULL));
+  words->next++;
+  if (field != PZ_PLAN_FIELDS) {
+    read_named_field(words, field);
+    return;
+  }
+  enum pz_plan_field off =
+      strncmp(name, "no-", 3) == 0 ? find_named_field(name + 3) : PZ_PLAN_FIELDS;
+  if (off != PZ_PLAN_FIELDS) {
+    set_field(words, off, "off");
+    return;
+  }
+  if (strcmp(name, "chip") == 0) {
+    words->run->chip = read_value(words, name);
+    return;
+  }
+  if (strcmp(name, "cluster") == 0) {
+    words->run->cluster = read_value(words, name);
+    return;
+  }
+  size_t n = strlen(word);
+  if (word[n - 1] == ':') word[n - 1] = '\0'; /* "megatron: tp 8" */
+  for (size_t i = 0; i < sizeof unnamed / sizeof *unnamed; i++) {
+    if (!is_among(pz_plan_field(unnamed[i])->names, word)) continue;
+    set_field(words, unnamed[i], word);
+    return;
+  }
+  if (strncmp(word, "lora:", 5) != 0)
+    pz_raise(words->call, PZ_BAD_USE,
+             "'%.40s' is no field of a plan%s; accepted: fields and values, as 'tp 8, pp 2, "
+             "recompute full'",
+             word, pz_text_meant(meant, sizeof meant, name, field_at, NULL));
+  set_field(words, PZ_PLAN_PEFT, word);
 }
 
-/* Devices and batch stay where they only follow from degrees; an overlap is as the framework has it for the new ones. */
-static void change_run(struct pz_run_plan *r, const struct pz_plan *given) {
-  struct pz_plan filled = r->plan;
-  bool stay = (filled.devices || filled.dp) && !given->dp;
-  if (stay && pz_plan_fill(&filled, NULL, NULL) == PZ_OK) {
-    r->plan.devices = filled.devices;
-    r->plan.batch = filled.batch;
+/* ---- the run -------------------------------------------------------------------------------- */
+
+/* Applies the changes to a run.  Devices and batch are kept if they only follow from degrees; an overlap that followed from the framework is that
+ * of the new degrees. */
+static void change_run(struct pz_run_plan *run, const struct pz_plan *given) {
+  struct pz_plan filled = run->plan;
+  bool keeps_devices = (filled.devices || filled.dp) && !given->dp;
+  if (keeps_devices && pz_plan_fill(&filled, NULL, NULL) == PZ_OK) {
+    run->plan.devices = filled.devices;
+    run->plan.batch = filled.batch;
   }
-  pz_run_plan_change(r, given);
-  filled = r->plan;
-  bool follows = given->overlap < 0 && filled.overlap >= 0;
-  if (follows && pz_plan_fill(&filled, NULL, NULL) == PZ_OK)
-    r->plan.overlap = pz_framework_overlap(&filled, NULL);
+  pz_run_plan_change(run, given);
+  filled = run->plan;
+  bool overlap_follows = given->overlap < 0 && filled.overlap >= 0;
+  if (overlap_follows && pz_plan_fill(&filled, NULL, NULL) == PZ_OK)
+    run->plan.overlap = pz_framework_overlap(&filled, NULL);
+}
+
+struct change_request {
+  const struct pz_run_plan *run;
+  const char *changes;
+  struct pz_run_plan **out;
+};
+
+/* A text that is read in a call of its own, so that errors can quote it. */
+struct change_reading {
+  const struct change_request *request;
+  struct pz_run_plan *run;
+  struct pz_arena *arena;
+};
+
+static void read_changes(struct pz_call *call, void *ctx) {
+  const struct change_reading *x = ctx;
+  struct pz_call results = pz_call_in(call, x->arena);
+  struct plan_words *words = pz_alloc(call, 1, sizeof *words);
+  words->call = &results;
+  words->run = x->run;
+  words->given = pz_plan_default();
+  *x->run = pz_run_plan_default();
+  pz_require_options(call, x->run, sizeof *x->run, x->request->run, "pz_run_plan_default");
+  split_words(words, x->request->changes);
+  while (words->next < words->n) read_next(words);
+  change_run(x->run, &words->given);
+}
+
+static void change_by_words(struct pz_call *call, void *ctx) {
+  const struct change_request *x = ctx;
+  pz_require(call, x->run, "run");
+  pz_require(call, x->changes, "changes");
+  pz_require(call, x->out, "out");
+  struct pz_call own;
+  struct pz_run_plan *run = pz_object_new(call, sizeof *run, &own);
+  struct change_reading reading = {x, run, own.arena};
+  struct pz_error err = {0};
+  enum pz_status status = pz_border(read_changes, &reading, &err);
+  if (status != PZ_OK) pz_raise(call, status, "'%.60s': %s", x->changes, err.message);
+  *x->out = pz_object_keep(call, run);
 }
 
 enum pz_status pz_run_plan_with(const struct pz_run_plan *r, const char *changes,
                                 struct pz_run_plan **out, struct pz_error *err) {
-  struct pz_arena *arena;
-  struct pz_error why = {0};
-  void *made = NULL;
-  enum pz_status status = pz_need_each(err, {r, "run"}, {changes, "changes"}, {out, "out"});
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the run", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  struct pz_run_plan *own = made;
-  struct plan_words w = {.run = own, .given = pz_plan_default(), .arena = arena, .err = &why};
-  *own = pz_run_plan_default();
-  status = pz_sized_take(own, sizeof *own, r, "pz_run_plan_default", &why);
-  if (status == PZ_OK) status = split_words(&w, changes);
-  while (status == PZ_OK && w.at < w.n) status = read_next(&w);
-  if (status == PZ_OK)
-    change_run(own, &w.given);
-  else
-    status = pz_fail(err, status, "'%.60s': %s", changes, why.message);
-  return pz_held_give(status, made, out);
+  struct change_request x = {r, changes, out};
+  return pz_border(change_by_words, &x, err);
 }
