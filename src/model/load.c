@@ -32,7 +32,7 @@ static void load_model(struct pz_call *call, void *ctx) {
   struct pz_error *err = pz_call_error(call);
   pz_require(call, x->model, "model");
   pz_require(call, x->out, "out");
-  pz_must(call, pz_workload_options_take(x->options, &o, err));
+  pz_copy_workload_options(call, &o, x->options);
   const struct pz_preset *preset = pz_preset_find(x->model);
   if (preset) {
     size_t bytes = strlen(preset->config);

@@ -14,7 +14,7 @@
 #include "workload/workload.h"
 
 static void check_options(struct pz_call *call, const struct pz_workload_options *o) {
-  pz_must(call, pz_workload_options_check(o, 0, pz_call_error(call)));
+  pz_check_workload_options(call, o, 0);
   if (o->sequence_parallel && o->tp > 1)
     pz_raise(
         call, PZ_BAD_USE,
@@ -83,10 +83,9 @@ static void build_segment(struct pz_builder *builder, void *ctx) {
   pz_onnx_build_layer(layer->call, layer->lowering, builder, layer->segment);
 }
 
-static void build_layers(struct pz_call *call, struct pz_owned *owned,
+static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_owned *owned,
                          struct pz_onnx_lowering *lowering) {
   const struct pz_onnx_layering *l = lowering->layering;
-  struct pz_call own = pz_call_in(call, &owned->arena);
   struct pz_workload *w = &owned->w;
   uint32_t n = l->segments.n;
   struct pz_layer_plan *plan = pz_alloc(call, n, sizeof *plan);
@@ -96,7 +95,7 @@ static void build_layers(struct pz_call *call, struct pz_owned *owned,
     bool repeats = s->count > 1;
     layer[i] = (struct segment_layer){call, lowering, s};
     plan[i] = (struct pz_layer_plan){
-        .name = pz_copy_text(&own, s->name),
+        .name = pz_copy_text(own, s->name),
         .count = repeats && w->options.num_layers ? w->options.num_layers : s->count,
         .repeated = i > 0 && i + 1 < n && s->n_in,
         .build = build_segment,
@@ -104,14 +103,11 @@ static void build_layers(struct pz_call *call, struct pz_owned *owned,
         .from = s->from,
         .n_from = s->n_from};
   }
-  enum pz_status status = pz_assemble(owned, plan, n);
-  if (status != PZ_OK) pz_must(call, pz_assemble_fail(l->g->file, status, pz_call_error(call)));
+  pz_assemble(own, owned, plan, n);
   if (w->options.num_layers) return;
   for (uint32_t i = 0; i < w->n_layers; i++)
     if (w->layers[i].count > w->options.num_layers) w->options.num_layers = w->layers[i].count;
 }
-
-static void free_workload(void *w) { pz_workload_free(w); }
 
 /* Returns the workload of a model, which belongs to the caller of the public function.  `name` stands for the file in
  * messages. */
@@ -127,14 +123,12 @@ static struct pz_workload *import_model(struct pz_call *call, const char *name, 
   pz_onnx_layering_make(call, layering, g, options->layers);
   pz_onnx_shard(call, layering, options->tp, sharding);
   struct pz_onnx_lowering *lowering = pz_onnx_lowering_new(call, layering, sharding);
-  struct pz_owned *owned = pz_owned_new(NULL);
-  if (!owned) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", name);
-  pz_defer(call, free_workload, &owned->w);
-  struct pz_call own = pz_call_in(call, &owned->arena);
+  struct pz_call own;
+  struct pz_owned *owned = pz_owned_new(call, &own);
   owned->w.model = pz_text_plain(pz_copy_text(&own, name));
   describe_model(&owned->w, layering, options, &exported);
-  build_layers(call, owned, lowering);
-  pz_undefer(call, &owned->w);
+  build_layers(call, &own, owned, lowering);
+  pz_undefer(call, owned);
   return &owned->w;
 }
 
@@ -154,7 +148,7 @@ static void parse_model(struct pz_call *call, void *ctx) {
   pz_require(call, x->name, "name");
   pz_require(call, x->data, "data");
   pz_require(call, x->out, "out");
-  pz_must(call, pz_workload_options_take(x->options, &options, pz_call_error(call)));
+  pz_copy_workload_options(call, &options, x->options);
   *x->out = import_model(call, x->name, x->data, x->bytes, &options);
 }
 
@@ -175,7 +169,7 @@ static void load_model(struct pz_call *call, void *ctx) {
   const struct load_arguments *x = ctx;
   struct pz_workload_options options;
   const struct pz_file_bytes *file = pz_file_open(call, x->path, PZ_ONNX_MOST_FILE);
-  pz_must(call, pz_workload_options_take(x->options, &options, pz_call_error(call)));
+  pz_copy_workload_options(call, &options, x->options);
   *x->out = import_model(call, x->path, file->data, file->bytes, &options);
 }
 

@@ -41,10 +41,9 @@ static const struct pz_onnx_value *value(const struct building *m, uint32_t v) {
   return pz_onnx_value(m->g, v);
 }
 
-/* Raises the error for a status that the builder or a graph returned. */
+/* Raises the error for a status of the builder or of a graph. */
 static void check_status(const struct building *m, enum pz_status status) {
-  if (status == PZ_OK) return;
-  pz_must(m->call, pz_assemble_fail(m->g->file, status, pz_call_error(m->call)));
+  pz_build_must(m->call, m->g->file, status);
 }
 
 /* Returns a tensor that the builder made, or raises the builder's error. */
