@@ -271,8 +271,7 @@ static void build_layers(struct pz_call *own, struct pz_owned *o, const struct p
   struct layer_list *list = pz_alloc(own, 1, sizeof *list);
   uint32_t *kind_of_layer = pz_alloc(own, (size_t)options->num_layers, sizeof *kind_of_layer);
   struct pz_kind kinds[PZ_MOST_KINDS];
-  int n_kinds = pz_mixed_kinds(a, options->num_layers, own->arena, kinds, kind_of_layer);
-  if (!n_kinds) pz_build_must(own, o->w.model, PZ_NO_MEMORY);
+  int n_kinds = pz_mixed_kinds(own, a, options->num_layers, kinds, kind_of_layer);
   add_layer(list, "embedding", 1, a, PZ_PART_EMBEDDING);
   if (a->encoder_layers) {
     bool as_configured = options->num_layers == a->layers;
