@@ -1,10 +1,10 @@
 /* Other microbatch sizes and sequence lengths than the exported ones.
  *
- * Every dimension is written as a product of factors, some of which are the batch or the sequence size.  The factors of
- * the inputs are known (factor_inputs); those of constants are guessed from their sizes (factor_initializers); those of
- * results follow through the nodes in topological order (factor_result), also through reshapes, which divide and merge
- * dimensions (factor_reshape).  In the end every batch and sequence factor gets its new size (apply_new_sizes).  A factor
- * that changes and cannot be followed is an error. */
+ * Every dimension is written as a product of factors, some of which are the batch or the sequence size.  The factors
+ * of the inputs are known (factor_inputs); those of constants are guessed from their sizes (factor_initializers);
+ * those of results follow through the nodes in topological order (factor_result), also through reshapes, which divide
+ * and merge dimensions (factor_reshape).  In the end every batch and sequence factor gets its new size
+ * (apply_new_sizes).  A factor that changes and cannot be followed is an error. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -135,10 +135,10 @@ static bool append_factor(struct pz_onnx_factored_dim *d, int64_t size, enum pz_
   return true;
 }
 
-/* Uses factors up until they make one dimension of this size.  A factor without axis may be divided between dimensions.
- * Factors of size 1 are the batch or sequence of an export with one sample or token.  Those that follow go to the next
- * dimension, of size next_size (0 if there is none), if that one has size 1 too or is a part of the next factor: features
- * that become heads are heads of each sample. */
+/* Uses factors up until they make one dimension of this size.  A factor without axis may be divided between
+ * dimensions.  Factors of size 1 are the batch or sequence of an export with one sample or token.  Those that follow
+ * go to the next dimension, of size next_size (0 if there is none), if that one has size 1 too or is a part of the
+ * next factor: features that become heads are heads of each sample. */
 static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_size,
                            struct pz_onnx_factored_dim *d) {
   int64_t missing = size;
@@ -212,8 +212,8 @@ static _Noreturn void raise_lost_axis(struct pz_call *call, const struct rescali
                 batch ? r->exported.batch : r->exported.seq);
 }
 
-/* May the result lack an axis that an operand has?  Reductions and selections remove axes, and a product sums over one,
- * which cannot be the batch. */
+/* May the result lack an axis that an operand has?  Reductions and selections remove axes, and a product sums over
+ * one, which cannot be the batch. */
 static bool may_drop_axis(const struct pz_onnx_node *node, enum pz_onnx_axis axis) {
   switch (node->op->lower) {
   case PZ_LOWER_MATMUL:
@@ -228,8 +228,8 @@ static bool may_drop_axis(const struct pz_onnx_node *node, enum pz_onnx_axis axi
   }
 }
 
-/* Raises an error if an axis whose size changes is lost on the way, because the sizes after it would be wrong.  Values
- * with known integers are shapes, which have no axes. */
+/* Raises an error if an axis whose size changes is lost on the way, because the sizes after it would be wrong.
+ * Values with known integers are shapes, which have no axes. */
 static void check_axes_kept(struct pz_call *call, const struct rescaling *r,
                             const struct pz_onnx_node *node, const struct pz_onnx_value *y) {
   static const enum pz_onnx_axis axes[] = {PZ_AXIS_BATCH, PZ_AXIS_SEQ};

@@ -1,11 +1,11 @@
-/* Finding layers: the operators in order are cut into a first part, blocks that repeat, and the parts between and after
- * them.
+/* Finding layers: the operators in order are cut into a first part, blocks that repeat, and the parts between and
+ * after them.
  *
- * Operators are compared by a canonical hash of their type, attributes, shapes and roles, never of names.  A block is the
- * shortest period of this sequence that repeats at least twice with the same wiring, where the whole run covers the most
- * operators (find_run).  What is left on both sides is searched again (divide), so that an encoder and a decoder, or the
- * stages of a convolutional network, are each found.  Instead, the user may state layers by the names of their nodes
- * (divide_by_names).  In the end the segments get names, inputs and outputs (finish_segments). */
+ * Operators are compared by a canonical hash of their type, attributes, shapes and roles, never of names.  A block is
+ * the shortest period of this sequence that repeats at least twice with the same wiring, where the whole run covers
+ * the most operators (find_run).  What is left on both sides is searched again (divide), so that an encoder and a
+ * decoder, or the stages of a convolutional network, are each found.  Instead, the user may state layers by the names
+ * of their nodes (divide_by_names).  In the end the segments get names, inputs and outputs (finish_segments). */
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,8 +109,8 @@ static int compare_candidates(const void *a, const void *b) {
 }
 
 /* Lists the distances between equal neighbours, the most frequent ones first, and returns their number.  Windows of
- * `window` operators are compared: long windows find the period of blocks that contain the same operators often, short ones
- * that of short blocks. */
+ * `window` operators are compared: long windows find the period of blocks that contain the same operators often,
+ * short ones that of short blocks. */
 static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layering *l,
                                 struct range r, uint32_t window, struct candidate **list) {
   uint32_t n = r.to - r.from, n_distances = 0, n_candidates = 0;
@@ -153,9 +153,10 @@ static uint32_t result_index(const struct pz_onnx_layering *l, uint32_t value) {
   return PZ_NONE;
 }
 
-/* Do the operators at `a` and a + period read the corresponding values of their instances?  `start` begins the instance of
- * `a`, the first one of the run or not.  A value from outside is the same for both, comes from hoisted operators that are
- * alike, or comes one instance later; the first instance may read anything where the second one reads the first. */
+/* Do the operators at `a` and a + period read the corresponding values of their instances?  `start` begins the
+ * instance of `a`, the first one of the run or not.  A value from outside is the same for both, comes from hoisted
+ * operators that are alike, or comes one instance later; the first instance may read anything where the second one
+ * reads the first. */
 static bool has_same_wiring(const struct pz_onnx_layering *l, uint32_t a, uint32_t period,
                             uint32_t start, bool first) {
   const struct pz_onnx_node *x = pz_onnx_at(l, a), *y = pz_onnx_at(l, a + period);
@@ -205,8 +206,8 @@ static bool has_weights(const struct pz_onnx_layering *l, uint32_t start, uint32
   return false;
 }
 
-/* Chooses where the first instance begins: at the last one of the places that the fewest values cross, among those with the
- * most instances.  From `start` on, `length` operators equal the ones a period later. */
+/* Chooses where the first instance begins: at the last one of the places that the fewest values cross, among those
+ * with the most instances.  From `start` on, `length` operators equal the ones a period later. */
 static struct run choose_start(const struct pz_onnx_layering *l, uint32_t start, uint32_t length,
                                uint32_t period) {
   struct run best = {start, period, 0};
@@ -279,8 +280,8 @@ static bool reads_before(const struct pz_onnx_layering *l, uint32_t at, uint32_t
   return false;
 }
 
-/* In a part that continues from an earlier layer, returns where another branch of the model begins: at an operator that
- * reads no activation at all, like the embedding of a decoder.  Returns r.to if there is none. */
+/* In a part that continues from an earlier layer, returns where another branch of the model begins: at an operator
+ * that reads no activation at all, like the embedding of a decoder.  Returns r.to if there is none. */
 static uint32_t find_branch(const struct pz_onnx_layering *l, struct range r) {
   bool continues = false;
   for (uint32_t at = r.from; at < r.to; at++) {
@@ -324,8 +325,8 @@ static void divide(struct pz_call *call, struct pz_onnx_layering *l, struct rang
 
 enum { LONGEST_REGEX = 256, LONGEST_MATCHED = 1024, MOST_REPEATED = 256 };
 
-/* Returns what in a regular expression could occupy the C library for more than a moment, or NULL: it tries every way to
- * satisfy a back-reference, and compiles a copy for every repetition in an interval. */
+/* Returns what in a regular expression could occupy the C library for more than a moment, or NULL: it tries every way
+ * to satisfy a back-reference, and compiles a copy for every repetition in an interval. */
 static const char *find_costly_part(const char *regex) {
   long repeated = 1;
   bool in_brackets = false;
@@ -442,8 +443,8 @@ static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
   sweep->alive.n = n;
 }
 
-/* Lists the values alive that segment `id` reads, or that are produced at produced_from or later, the latest first.  The
- * bytes of the others are added to *passing, unless it is NULL. */
+/* Lists the values alive that segment `id` reads, or that are produced at produced_from or later, the latest first.
+ * The bytes of the others are added to *passing, unless it is NULL. */
 static const uint32_t *list_alive(struct pz_call *call, const struct sweep *sweep, uint32_t id,
                                   uint32_t produced_from, uint32_t *count, int64_t *passing) {
   uint32_t *ids = pz_alloc(call, sweep->alive.n, sizeof *ids);
@@ -474,8 +475,8 @@ static uint32_t find_segment(const struct pz_onnx_layering *l, uint32_t place) {
   return from;
 }
 
-/* Finds the inputs and outputs of a segment, and the segments that produce the inputs.  The last segment of the model takes
- * all results to the loss. */
+/* Finds the inputs and outputs of a segment, and the segments that produce the inputs.  The last segment of the model
+ * takes all results to the loss. */
 static void connect_segment(struct pz_call *call, struct sweep *sweep, struct pz_onnx_segment *s,
                             uint32_t id) {
   const struct pz_onnx_layering *l = sweep->l;

@@ -1,8 +1,8 @@
 /* Constant folding of small tensors, from which exporters compute shapes inside the graph.
  *
- * pz_onnx_follow_contents() is called after the shapes of a node's results are known.  Where the contents of its inputs are
- * known, integers or a few floating-point numbers, it computes those of its results.  Results whose contents do not
- * follow, or are too many, stay unknown; that is never an error. */
+ * pz_onnx_follow_contents() is called after the shapes of a node's results are known.  Where the contents of its
+ * inputs are known, integers or a few floating-point numbers, it computes those of its results.  Results whose
+ * contents do not follow, or are too many, stay unknown; that is never an error. */
 #include <math.h>
 
 #include "core/num.h"

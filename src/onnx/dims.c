@@ -32,8 +32,8 @@ static bool read_einsum_term(const uint8_t *text, size_t length, size_t *at, int
   return true;
 }
 
-/* Reads the term of operand k and the sizes of its letters.  Returns the number of dimensions that its ellipsis stands
- * for, or -1 if the term does not fit the operand. */
+/* Reads the term of operand k and the sizes of its letters.  Returns the number of dimensions that its ellipsis
+ * stands for, or -1 if the term does not fit the operand. */
 static int read_einsum_operand(struct pz_onnx_einsum *einsum, const struct pz_onnx_value *v, int k,
                                const uint8_t *text, size_t length, size_t *at) {
   struct pz_onnx_term named, *term = &einsum->in[k];

@@ -1,9 +1,9 @@
 /* Unpacking an ONNX file: bytes in, a protobuf message out, within limits.
  *
- * Before it is unpacked, the message is copied once (copy_message) without the fields that are not needed: contents of large
- * tensors, subgraphs, documentation, and fields that this reader does not know.  So memory does not grow with the weights,
- * and the nesting is checked before protobuf-c, which recurses without limit, sees the bytes.  The wire format is described
- * at protobuf.dev/programming-guides/encoding. */
+ * Before it is unpacked, the message is copied once (copy_message) without the fields that are not needed: contents
+ * of large tensors, subgraphs, documentation, and fields that this reader does not know.  So memory does not grow
+ * with the weights, and the nesting is checked before protobuf-c, which recurses without limit, sees the bytes.  The
+ * wire format is described at protobuf.dev/programming-guides/encoding. */
 #include "core/buffer.h"
 #include "onnx/passes.h"
 
@@ -116,8 +116,8 @@ static bool is_dropped(const ProtobufCMessageDescriptor *message, unsigned field
 static void copy_message(const struct copy *c, const ProtobufCMessageDescriptor *message, size_t at,
                          size_t end, int depth);
 
-/* Copies a message inside of another one.  Its length comes first but is known last, so a varint of five bytes is reserved
- * for it. */
+/* Copies a message inside of another one.  Its length comes first but is known last, so a varint of five bytes is
+ * reserved for it. */
 static void copy_submessage(const struct copy *c, const ProtobufCMessageDescriptor *message,
                             size_t at, size_t end, int depth) {
   enum { LENGTH_BYTES = 5 };

@@ -1,5 +1,5 @@
-/* Reading the graph of an ONNX file: consumers of values, attributes and arguments of nodes, and the contents of small
- * tensors.  What operators mean for shapes is in shape.c. */
+/* Reading the graph of an ONNX file: consumers of values, attributes and arguments of nodes, and the contents of
+ * small tensors.  What operators mean for shapes is in shape.c. */
 #include "onnx/graph.h"
 
 #include <inttypes.h>

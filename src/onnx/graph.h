@@ -1,9 +1,9 @@
 /* The graph of an ONNX file as the importer sees it: values (tensors) and nodes (operators) by index, nodes in
  * topological order, and what the passes find out about them: shapes, contents of small tensors, roles, patterns.
  *
- * The graph and everything in it live in the memory of the call that imports the file.  It is sized for 100,000 nodes,
- * so every pass is linear in the graph, or nearly so.  op.c has the table of operator types; graph.c has the functions
- * that read attributes, arguments and stored tensors.  Nothing here knows of layers or devices. */
+ * The graph and everything in it live in the memory of the call that imports the file.  It is sized for 100,000
+ * nodes, so every pass is linear in the graph, or nearly so.  op.c has the table of operator types; graph.c has the
+ * functions that read attributes, arguments and stored tensors.  Nothing here knows of layers or devices. */
 #ifndef PZ_ONNX_GRAPH_H
 #define PZ_ONNX_GRAPH_H
 

@@ -1,9 +1,9 @@
 /* Importing an ONNX model as a workload.
  *
- * import_model() unpacks the file (file.c), makes a graph of it (reader.c), and understands the graph: shapes at the sizes
- * asked for (shape.c, axes.c), patterns (pattern.c), roles and live values (role.c).  Then the operators are cut into layers
- * (order.c, block.c), divided for tensor parallelism (sharding.c), and built like those of the model families (layer.c,
- * workload/assemble.h). */
+ * import_model() unpacks the file (file.c), makes a graph of it (reader.c), and understands the graph: shapes at the
+ * sizes asked for (shape.c, axes.c), patterns (pattern.c), roles and live values (role.c).  Then the operators are
+ * cut into layers (order.c, block.c), divided for tensor parallelism (sharding.c), and built like those of the model
+ * families (layer.c, workload/assemble.h). */
 #include "onnx/import.h"
 
 #include "core/file.h"

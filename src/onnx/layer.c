@@ -1,9 +1,9 @@
 /* Lowering: a segment of the graph becomes a layer, through the builder that the model families use.
  *
- * pz_onnx_build_layer() adds the tensors that enter the layer, lowers its nodes one by one (lower_node has a case for each
- * kind), and names the tensors that leave it.  A node becomes one operator, with the kind that the table in op.c or a
- * pattern gives it, on the sizes that this device holds.  Views become no operators; they are resolved to the value that
- * they are a view of (`root`).  Parameters and data become tensors when they are first read. */
+ * pz_onnx_build_layer() adds the tensors that enter the layer, lowers its nodes one by one (lower_node has a case for
+ * each kind), and names the tensors that leave it.  A node becomes one operator, with the kind that the table in op.c
+ * or a pattern gives it, on the sizes that this device holds.  Views become no operators; they are resolved to the
+ * value that they are a view of (`root`).  Parameters and data become tensors when they are first read. */
 #include <inttypes.h>
 
 #include "core/num.h"
@@ -186,8 +186,8 @@ static bool is_operand(const struct building *m, uint32_t v) {
   return pz_onnx_count_elements(x, &n) && n > 1;
 }
 
-/* Lists the node's operands, activations first, followed by PZ_NONE.  The larger of two activations comes first, because
- * it determines the sizes. */
+/* Lists the node's operands, activations first, followed by PZ_NONE.  The larger of two activations comes first,
+ * because it determines the sizes. */
 static uint32_t list_operands(const struct building *m, const struct pz_onnx_node *node,
                               uint32_t list[PZ_OP_MOST_INPUTS]) {
   uint32_t n = 0;
@@ -229,8 +229,8 @@ static void lower_vector(const struct building *m, const struct pz_onnx_node *no
   add_operator(m, node, &e);
 }
 
-/* The kind of a two-operand node depends on the roles of its operands: a sum with data masks, one with a parameter is a
- * bias, and a product with a number scales. */
+/* The kind of a two-operand node depends on the roles of its operands: a sum with data masks, one with a parameter is
+ * a bias, and a product with a number scales. */
 static int binary_kind(const struct building *m, const struct pz_onnx_node *node) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(m, node, list);
   int kind = node->op->kind;
@@ -302,8 +302,8 @@ static void leave_region(const struct building *m, uint32_t y, int64_t bias) {
   set_tensor(m, y, built(m, pz_build_leave(m->b, m->name, tensor_of(m, y), bias)));
 }
 
-/* A linear layer: rows of width width_in times a matrix, with a bias unless in[2] is PZ_NONE.  The work of an undivided one
- * outside of the regions is shared by the group, if its input consists of whole rows. */
+/* A linear layer: rows of width width_in times a matrix, with a bias unless in[2] is PZ_NONE.  The work of an
+ * undivided one outside of the regions is shared by the group, if its input consists of whole rows. */
 static void lower_linear(const struct building *m, const struct pz_onnx_node *node,
                          const uint32_t in[3], int64_t width_in) {
   uint32_t y = node->out[0], x = tensor_of(m, in[0]);
@@ -387,8 +387,8 @@ static void lower_gemm(const struct building *m, const struct pz_onnx_node *node
   lower_contraction(m, node, in, dims);
 }
 
-/* A convolution as the product that it is (im2col): pixels by channels.  The pixels that each take one pass of the kernel
- * are those of the result or, if it is transposed, of the input. */
+/* A convolution as the product that it is (im2col): pixels by channels.  The pixels that each take one pass of the
+ * kernel are those of the result or, if it is transposed, of the input. */
 static void lower_conv(const struct building *m, const struct pz_onnx_node *node) {
   bool transposed = pz_onnx_is_type(node, "ConvTranspose");
   uint32_t x = node->in[0], weight = node->in[1], y = node->out[0];

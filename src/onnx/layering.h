@@ -1,5 +1,5 @@
-/* The layers of an import: the graph's operators in order, cut into segments, divided over a tensor-parallel group, and
- * built. */
+/* The layers of an import: the graph's operators in order, cut into segments, divided over a tensor-parallel group,
+ * and built. */
 #ifndef PZ_ONNX_LAYERING_H
 #define PZ_ONNX_LAYERING_H
 
@@ -46,8 +46,8 @@ static inline struct pz_onnx_segment *pz_onnx_segment(const struct pz_onnx_layer
 
 /* ---- block.c -------------------------------------------------------------------------------- */
 
-/* Finds the layers of a graph.  `regex` overrides what is found, unless it is NULL: consecutive operators whose node names
- * have the same text in its first group, or in its match, form an instance of a layer. */
+/* Finds the layers of a graph.  `regex` overrides what is found, unless it is NULL: consecutive operators whose node
+ * names have the same text in its first group, or in its match, form an instance of a layer. */
 void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *l,
                            const struct pz_onnx_graph *g, const char *regex);
 
@@ -59,8 +59,8 @@ void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *l);
 /* Is the node a product of matrices, or a convolution? */
 bool pz_onnx_is_product(const struct pz_onnx_node *node);
 
-/* Does each use of this parameter count as a parameter of its own?  Exporters store equal vectors, such as biases of zeros
- * and norms of ones, once.  Where matrices are shared too, sharing is on purpose. */
+/* Does each use of this parameter count as a parameter of its own?  Exporters store equal vectors, such as biases of
+ * zeros and norms of ones, once.  Where matrices are shared too, sharing is on purpose. */
 bool pz_onnx_is_merged(const struct pz_onnx_layering *l, uint32_t value);
 
 /* Does a parameter that operators [first, first + n) read belong to another layer? */

@@ -1,9 +1,9 @@
-/* The order of the operators: the nodes that carry gradients and contribute to an output, and how long their results are
- * needed.
+/* The order of the operators: the nodes that carry gradients and contribute to an output, and how long their results
+ * are needed.
  *
- * pz_onnx_order_make() finds those nodes (classify_nodes), writes them in topological order with hoisted ones at the front,
- * and notes for every value where it is first and last used (note_uses, note_outputs), whether matrices are shared
- * (note_sharing), and how many values cross each place (count_crossings), for cutting the order into layers. */
+ * pz_onnx_order_make() finds those nodes (classify_nodes), writes them in topological order with hoisted ones at the
+ * front, and notes for every value where it is first and last used (note_uses, note_outputs), whether matrices are
+ * shared (note_sharing), and how many values cross each place (count_crossings), for cutting the order into layers. */
 #include "onnx/layering.h"
 
 /* ---- questions ------------------------------------------------------------------------------ */
@@ -74,8 +74,8 @@ static void mark_input_dependent(const struct pz_onnx_graph *g, bool *dependent)
   }
 }
 
-/* Marks the values that an output with a gradient depends on.  Nodes that lead only to indices or comparisons are not part
- * of training. */
+/* Marks the values that an output with a gradient depends on.  Nodes that lead only to indices or comparisons are not
+ * part of training. */
 static void mark_needed(const struct pz_onnx_graph *g, bool *needed) {
   for (uint32_t i = 0; i < g->outputs.n; i++) {
     const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->outputs, uint32_t, i));
@@ -107,9 +107,9 @@ static bool extends_invariant(const struct pz_onnx_graph *g, const struct pz_onn
   return any;
 }
 
-/* Finds the position of every node.  What is computed from parameters alone and read by several layers, such as a bias from
- * relative positions, is hoisted to the front, together with the masks that are added to it, although exporters write it
- * where the first layer uses it.  Otherwise the layers would not be alike. */
+/* Finds the position of every node.  What is computed from parameters alone and read by several layers, such as a
+ * bias from relative positions, is hoisted to the front, together with the masks that are added to it, although
+ * exporters write it where the first layer uses it.  Otherwise the layers would not be alike. */
 static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *g, uint8_t *position) {
   uint32_t n = g->nodes.n;
   bool *dependent = pz_alloc(call, g->values.n, sizeof *dependent);

@@ -1,5 +1,5 @@
-/* The passes of an import, from the bytes of a file to a graph that can be cut into layers, in the order in which import.c
- * runs them. */
+/* The passes of an import, from the bytes of a file to a graph that can be cut into layers, in the order in which
+ * import.c runs them. */
 #ifndef PZ_ONNX_PASSES_H
 #define PZ_ONNX_PASSES_H
 
@@ -20,15 +20,15 @@ const Onnx__ModelProto *pz_onnx_unpack(struct pz_call *call, const char *name, c
 
 /* ---- reader.c ------------------------------------------------------------------------------- */
 
-/* Makes the graph of a model: names are resolved, nodes are in topological order, and all operator types are looked up.
- * `file` stands for it in messages; unknown_as_vector accepts unknown types as element-wise work. */
+/* Makes the graph of a model: names are resolved, nodes are in topological order, and all operator types are looked
+ * up.  `file` stands for it in messages; unknown_as_vector accepts unknown types as element-wise work. */
 void pz_onnx_graph_make(struct pz_call *call, struct pz_onnx_graph *g, const char *file,
                         const Onnx__ModelProto *model, bool unknown_as_vector);
 
 /* ---- shape.c, constant.c -------------------------------------------------------------------- */
 
-/* Binds the symbolic dimensions of the inputs and infers the shapes of all values.  A value whose shape cannot be known
- * keeps rank -1. */
+/* Binds the symbolic dimensions of the inputs and infers the shapes of all values.  A value whose shape cannot be
+ * known keeps rank -1. */
 void pz_onnx_infer_shapes(struct pz_call *call, struct pz_onnx_graph *g,
                           const struct pz_workload_options *options);
 
@@ -56,8 +56,8 @@ void pz_onnx_rescale(struct pz_call *call, struct pz_onnx_graph *g,
 
 /* ---- role.c --------------------------------------------------------------------------------- */
 
-/* Fills the role and root of every value, and marks initializers that are constants of the architecture, such as rotary
- * angles and masks.  With `eager`, broadcasts are copies, not views. */
+/* Fills the role and root of every value, and marks initializers that are constants of the architecture, such as
+ * rotary angles and masks.  With `eager`, broadcasts are copies, not views. */
 void pz_onnx_assign_roles(struct pz_onnx_graph *g, bool eager);
 
 /* Marks initializers as constants if their first dimension is the exported batch and they are used sample by sample,

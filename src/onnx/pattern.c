@@ -1,10 +1,10 @@
-/* Patterns: norms, activations, rotary embeddings, biases, masks and attention that exporters take apart are found by their
- * structure and become one operator each.
+/* Patterns: norms, activations, rotary embeddings, biases, masks and attention that exporters take apart are found by
+ * their structure and become one operator each.
  *
- * The matchers start at a characteristic node (Sqrt for a norm, Erf for GELU, Softmax for attention) and follow producers
- * and consumers, looking through conversions.  A pattern is applied by giving its last node the inputs of the whole and
- * its kind (fuse_node).  Nodes that nothing reads any more are removed later, and intermediate results that something else
- * reads stay. */
+ * The matchers start at a characteristic node (Sqrt for a norm, Erf for GELU, Softmax for attention) and follow
+ * producers and consumers, looking through conversions.  A pattern is applied by giving its last node the inputs of
+ * the whole and its kind (fuse_node).  Nodes that nothing reads any more are removed later, and intermediate results
+ * that something else reads stay. */
 #include <math.h>
 
 #include "onnx/passes.h"
@@ -250,8 +250,8 @@ static uint32_t common_source(const struct pz_onnx_graph *g, uint32_t argument, 
   return is_function_of(g, argument, x, DEEPEST) ? x : PZ_NONE;
 }
 
-/* x f(x), with additions and multiplications of numbers in between, from the node that computes f: GELU in its forms, and
- * SiLU.  The chain ends with the product, or with numbers that scale it. */
+/* x f(x), with additions and multiplications of numbers in between, from the node that computes f: GELU in its forms,
+ * and SiLU.  The chain ends with the product, or with numbers that scale it. */
 static void fuse_activation(struct pz_call *call, const struct pz_onnx_graph *g,
                             const struct pz_onnx_node *function, int kind) {
   if (!has_result(function) || !has_input(function)) return;
@@ -398,8 +398,8 @@ void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *g, bool e
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-/* Follows a softmax back, through element-wise nodes such as scaling and masking, to the product that computes the scores,
- * and forward to the product with the values. */
+/* Follows a softmax back, through element-wise nodes such as scaling and masking, to the product that computes the
+ * scores, and forward to the product with the values. */
 static void fuse_one_attention(struct pz_call *call, const struct pz_onnx_graph *g,
                                const struct pz_onnx_node *softmax) {
   const struct pz_onnx_node *scores = plain_producer(g, softmax->in[0]);

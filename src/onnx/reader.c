@@ -1,8 +1,8 @@
-/* From the message of an ONNX file to a graph: names are resolved to values, operator types are looked up, what is stated
- * twice or contradicts itself is refused, and the nodes are sorted.
+/* From the message of an ONNX file to a graph: names are resolved to values, operator types are looked up, what is
+ * stated twice or contradicts itself is refused, and the nodes are sorted.
  *
- * pz_onnx_graph_make() reads, in this order, the operator set, inputs, outputs and stated shapes (read_value_infos), the
- * initializers and the nodes, and brings the nodes into topological order (sort_nodes). */
+ * pz_onnx_graph_make() reads, in this order, the operator set, inputs, outputs and stated shapes (read_value_infos),
+ * the initializers and the nodes, and brings the nodes into topological order (sort_nodes). */
 #include <inttypes.h>
 
 #include "onnx/passes.h"
@@ -37,7 +37,8 @@ static void check_rank(struct pz_call *call, const struct pz_onnx_graph *g, cons
              g->file, name, rank, PZ_ONNX_MOST_RANK);
 }
 
-/* Reads the type and shape that a ValueInfoProto states.  A symbolic dimension is -1, and its name is "?" if it has none. */
+/* Reads the type and shape that a ValueInfoProto states.  A symbolic dimension is -1, and its name is "?" if it has
+ * none. */
 static void read_stated_type(struct pz_call *call, const struct pz_onnx_graph *g,
                              struct pz_onnx_value *v, const Onnx__TypeProto *type) {
   bool is_tensor = type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
@@ -198,8 +199,8 @@ static void check_all_produced(struct pz_call *call, const struct pz_onnx_graph 
 
 /* ---- topological order ---------------------------------------------------------------------- */
 
-/* Sorts the nodes by Kahn's algorithm, with a queue in the order of the file.  Does nothing if the file is in topological
- * order already. */
+/* Sorts the nodes by Kahn's algorithm, with a queue in the order of the file.  Does nothing if the file is in
+ * topological order already. */
 static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *g) {
   uint32_t n = g->nodes.n, n_sorted = 0, n_ready = 0;
   uint32_t *missing_inputs = pz_alloc(call, n, sizeof *missing_inputs);

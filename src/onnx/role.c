@@ -1,9 +1,9 @@
-/* Roles: which values are parameters, which are data, and which carry gradients; which are views; and which the outputs
- * depend on.
+/* Roles: which values are parameters, which are data, and which carry gradients; which are views; and which the
+ * outputs depend on.
  *
- * A role follows from the inputs of a node (assign_result_roles).  The difficult part is initializers that are constants of
- * the architecture, not parameters: the file does not tell them apart.  is_constant_table() looks at what becomes of them:
- * rotary angles end in sines and cosines, masks are added to attention scores before a softmax. */
+ * A role follows from the inputs of a node (assign_result_roles).  The difficult part is initializers that are
+ * constants of the architecture, not parameters: the file does not tell them apart.  is_constant_table() looks at
+ * what becomes of them: rotary angles end in sines and cosines, masks are added to attention scores before a softmax. */
 
 #include "onnx/passes.h"
 
@@ -68,8 +68,8 @@ static bool moves_constant(const struct pz_onnx_graph *g, const struct pz_onnx_n
   return true;
 }
 
-/* Does a node use v like a constant of the architecture?  With may_mask, a sum with attention scores makes v a mask.  A
- * table that is looked up is a learned bias instead. */
+/* Does a node use v like a constant of the architecture?  With may_mask, a sum with attention scores makes v a mask.
+ * A table that is looked up is a learned bias instead. */
 static bool uses_as_constant(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
                              uint32_t v, int depth, bool may_mask) {
   if (node->fused == PZ_OP_ROTARY) return node->n_in && node->in[0] != v;
@@ -132,8 +132,8 @@ static bool is_view(const struct pz_onnx_graph *g, const struct pz_onnx_node *no
   return node->op->lower == PZ_LOWER_EXPAND && !eager && x->role != PZ_ONNX_PARAM;
 }
 
-/* Views and the parts of a split parameter have the role of their input.  Other results are activations if an input is
- * not data. */
+/* Views and the parts of a split parameter have the role of their input.  Other results are activations if an input
+ * is not data. */
 static void assign_result_roles(struct pz_onnx_graph *g, const struct pz_onnx_node *node,
                                 bool eager) {
   if (node->op->shape == PZ_SHAPE_CONSTANT) return; /* has the role of an initializer */

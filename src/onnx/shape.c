@@ -1,11 +1,11 @@
 /* Shape inference: binds the symbolic dimensions of the inputs, and gives every value the shape that follows from the
  * operator specifications of ONNX (opsets 9 to 22).
  *
- * bind_symbolic_dimensions() gives sizes to the inputs.  Then infer_node() visits the nodes in topological order.  Each
- * type of node has a rule (shape_rules.def), a function that returns the shape of the first result, `unknown` if the
- * inputs do not tell it, or `impossible` if ONNX does not define the operator for these inputs.  A shape that the file
- * states must agree with the one that follows.  Exporters compute shapes inside the graph (Shape, Gather, Concat,
- * Reshape), so the contents of small tensors are followed at the same time (constant.c). */
+ * bind_symbolic_dimensions() gives sizes to the inputs.  Then infer_node() visits the nodes in topological order.
+ * Each type of node has a rule (shape_rules.def), a function that returns the shape of the first result, `unknown` if
+ * the inputs do not tell it, or `impossible` if ONNX does not define the operator for these inputs.  A shape that the
+ * file states must agree with the one that follows.  Exporters compute shapes inside the graph (Shape, Gather,
+ * Concat, Reshape), so the contents of small tensors are followed at the same time (constant.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

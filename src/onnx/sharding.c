@@ -1,12 +1,12 @@
 /* Tensor parallelism of an imported graph.
  *
- * As in Megatron-LM (Shoeybi et al., 2019), products with weights that read the same value form a group and are divided by
- * columns, if everything that is computed from them can be followed, axis by axis, to products that are then divided by
- * rows, with a sum over the devices after them.  try_group() is one such trial: it walks the nodes of a layer in order and
- * marks which dimension of each value is divided (follow_node has a case for each kind of operator).  A trial fails if an
- * operator cannot work on a part of its input, or if a divided value leaves the layer; then its marks are undone.
- * shard_segment() tries the groups of a layer in several passes, because some products can only be divided together with
- * those of another input, or without one of their own. */
+ * As in Megatron-LM (Shoeybi et al., 2019), products with weights that read the same value form a group and are
+ * divided by columns, if everything that is computed from them can be followed, axis by axis, to products that are
+ * then divided by rows, with a sum over the devices after them.  try_group() is one such trial: it walks the nodes of
+ * a layer in order and marks which dimension of each value is divided (follow_node has a case for each kind of
+ * operator).  A trial fails if an operator cannot work on a part of its input, or if a divided value leaves the
+ * layer; then its marks are undone.  shard_segment() tries the groups of a layer in several passes, because some
+ * products can only be divided together with those of another input, or without one of their own. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -27,8 +27,8 @@ enum outcome {
   UNEVEN,  /* the tensor-parallel degree does not divide a dimension */
 };
 
-/* The part of a dimension that is divided: `size` entries that follow `outer` other factors.  Heads that are merged with
- * the batch are such a part. */
+/* The part of a dimension that is divided: `size` entries that follow `outer` other factors.  Heads that are merged
+ * with the batch are such a part. */
 struct divided_part {
   int64_t outer, size;
 };
@@ -82,8 +82,8 @@ static void undo_marks(struct sharder *t) {
     t->sharding->divide[*pz_vec_at(&t->marked_nodes, uint32_t, i)] = PZ_DIVIDE_NOT;
 }
 
-/* Divides dimension `dim` of v if the degree divides it.  The same part is divided as in the input of the current node, if
- * the dimension contains it. */
+/* Divides dimension `dim` of v if the degree divides it.  The same part is divided as in the input of the current
+ * node, if the dimension contains it. */
 static enum outcome divide_dim(struct sharder *t, uint32_t v, int dim) {
   if (dim < 0 || dim >= value(t, v)->rank) return BLOCKED;
   int64_t size = value(t, v)->dim[dim];
@@ -108,8 +108,8 @@ static enum outcome divide_result(struct sharder *t, const struct pz_onnx_node *
 
 /* ---- following the division through nodes --------------------------------------------------- */
 
-/* Finds the divided part of x in its reshaped form y: it is in the first dimension that shares a factor with it which the
- * degree divides. */
+/* Finds the divided part of x in its reshaped form y: it is in the first dimension that shares a factor with it which
+ * the degree divides. */
 static enum outcome follow_reshape(struct sharder *t, uint32_t x, int divided, uint32_t y) {
   const struct pz_onnx_value *from = value(t, x), *to = value(t, y);
   int64_t part_begin = t->part[x].outer, begin = 1, shared = 0;
@@ -296,8 +296,8 @@ static bool stays_inside(const struct sharder *t) {
   return true;
 }
 
-/* Divides a product of the group by columns.  The classes of the model's result may be divided unevenly: the shares may
- * differ by one. */
+/* Divides a product of the group by columns.  The classes of the model's result may be divided unevenly: the shares
+ * may differ by one. */
 static enum outcome divide_columns(struct sharder *t, const struct pz_onnx_node *node) {
   const struct pz_onnx_value *y = value(t, node->out[0]);
   int last = y->rank - 1;
@@ -359,8 +359,8 @@ static enum outcome attempt_group(struct sharder *t, uint32_t input, uint32_t se
   return outcome;
 }
 
-/* Tries the products of an input together with those of another one, such as a decoder's query with the encoder's keys and
- * values.  An uneven trial only means that the two do not belong together. */
+/* Tries the products of an input together with those of another one, such as a decoder's query with the encoder's
+ * keys and values.  An uneven trial only means that the two do not belong together. */
 static enum outcome attempt_pairs(struct sharder *t, uint32_t input) {
   uint32_t last_tried = input, n_tried = 0;
   for (uint32_t k = 0; k < t->segment->n && n_tried < MOST_PAIRS; k++) {
@@ -378,8 +378,8 @@ static enum outcome attempt_pairs(struct sharder *t, uint32_t input) {
 
 /* ---- all trials of a layer ------------------------------------------------------------------ */
 
-/* The passes over the products of a layer.  The product that computes the model's result is tried first, so that it is
- * divided by columns and the result stays divided, rather than by rows. */
+/* The passes over the products of a layer.  The product that computes the model's result is tried first, so that it
+ * is divided by columns and the result stays divided, rather than by rows. */
 enum pass {
   RESULT,
   GROUPS,

@@ -1,8 +1,8 @@
 /* Assembling a workload: layers, their order, and totals.
  *
- * pz_assemble() runs, for each layer of a list, the builder and the passes over its graph (build_layer): backward, fusion,
- * memory, accounting.  The order of the layers is described by units that repeat (pz_describe_order), and the totals of
- * the model are summed up with overflow checks (sum_totals). */
+ * pz_assemble() runs, for each layer of a list, the builder and the passes over its graph (build_layer): backward,
+ * fusion, memory, accounting.  The order of the layers is described by units that repeat (pz_describe_order), and the
+ * totals of the model are summed up with overflow checks (sum_totals). */
 #include "workload/assemble.h"
 
 #include <string.h>

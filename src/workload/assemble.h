@@ -1,5 +1,5 @@
-/* Assembling a workload from a list of layers: each layer is built, differentiated, fused and accounted for, and the totals
- * are summed up.  Shared by the model families and the ONNX importer. */
+/* Assembling a workload from a list of layers: each layer is built, differentiated, fused and accounted for, and the
+ * totals are summed up.  Shared by the model families and the ONNX importer. */
 #ifndef PZ_WORKLOAD_ASSEMBLE_H
 #define PZ_WORKLOAD_ASSEMBLE_H
 
@@ -12,8 +12,8 @@ struct pz_owned {
   int adaptable; /* linear layers that may have adapters, a set of enum pz_lora_module */
 };
 
-/* Returns an empty workload.  *own allocates in its arena.  It is freed when the call ends, unless pz_undefer() hands it to
- * the caller of the public function. */
+/* Returns an empty workload.  *own allocates in its arena.  It is freed when the call ends, unless pz_undefer() hands
+ * it to the caller of the public function. */
 struct pz_owned *pz_owned_new(struct pz_call *call, struct pz_call *own);
 
 struct pz_layer_plan {
@@ -34,8 +34,8 @@ void pz_assemble(struct pz_call *own, struct pz_owned *o, const struct pz_layer_
 /* Like pz_must(), for statuses of the builder and of the passes over a graph, which come without a message. */
 void pz_build_must(struct pz_call *call, const char *model, enum pz_status status);
 
-/* Sets w->order, the shortest description by repeated units, from `layer`: n indices of layers in the order in which they
- * run. */
+/* Sets w->order, the shortest description by repeated units, from `layer`: n indices of layers in the order in which
+ * they run. */
 void pz_describe_order(struct pz_call *call, struct pz_workload *w, const uint32_t *layer,
                        uint32_t n);
 

@@ -1,8 +1,8 @@
 /* Models whose layers differ: which layer is of which kind, and the shape of each kind.
  *
  * A kind is a set of properties (PZ_LAYER_*).  The families read the properties of every layer from a configuration
- * (pz_mixed_types, pz_mixed_attention, pz_mixed_list) with pz_mixed_mark().  Then pz_mixed_kinds() lists the kinds of as many
- * layers as the user asks for, with a name that says in what they differ. */
+ * (pz_mixed_types, pz_mixed_attention, pz_mixed_list) with pz_mixed_mark().  Then pz_mixed_kinds() lists the kinds of
+ * as many layers as the user asks for, with a name that says in what they differ. */
 #include "workload/family.h"
 
 #include <stdio.h>
@@ -131,8 +131,8 @@ struct pz_arch pz_mixed_arch(const struct pz_arch *a, unsigned kind) {
   return x;
 }
 
-/* Returns the properties in which n kinds differ.  If exactly the layers with full attention lack rotary positions, that is
- * not a difference of its own. */
+/* Returns the properties in which n kinds differ.  If exactly the layers with full attention lack rotary positions,
+ * that is not a difference of its own. */
 static unsigned find_differences(const unsigned *kind, int n) {
   unsigned all = PROPERTIES, any = 0;
   bool unrotated_is_full = true;

@@ -1,7 +1,8 @@
-/* Options of a workload: their defaults, the checks that hold for every model, and the text that describes adapters (LoRA).
+/* Options of a workload: their defaults, the checks that hold for every model, and the text that describes adapters
+ * (LoRA).
  *
- * Adapters are written "lora:RANK:MODULES[:DROPOUT]" (pz_lora_parse).  The modules are named as in Megatron Core, whose
- * linear layers may join several of other frameworks, or as in Hugging Face, torchtune and torchtitan. */
+ * Adapters are written "lora:RANK:MODULES[:DROPOUT]" (pz_lora_parse).  The modules are named as in Megatron Core,
+ * whose linear layers may join several of other frameworks, or as in Hugging Face, torchtune and torchtitan. */
 #include "workload/workload.h"
 
 #include <stdio.h>
@@ -30,7 +31,8 @@ enum {
   LORA_ALL = LORA_ATTENTION | LORA_MLP | PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT
 };
 
-/* Two collective names, the modules of Megatron Core, and those of Hugging Face's, torchtune's and torchtitan's models. */
+/* Two collective names, the modules of Megatron Core, and those of Hugging Face's, torchtune's and torchtitan's
+ * models. */
 static const struct {
   const char *word;
   int modules;
@@ -105,8 +107,8 @@ bool pz_lora_divides(const struct pz_lora *lora) {
   return false;
 }
 
-/* Writes the names of the modules into buf, "linear_qkv, linear_proj", with Megatron's name where there is one.  Returns
- * buf. */
+/* Writes the names of the modules into buf, "linear_qkv, linear_proj", with Megatron's name where there is one.
+ * Returns buf. */
 static char *spell_lora_modules(int modules, char *buf, size_t size) {
   size_t used = 0;
   *buf = '\0';
@@ -119,8 +121,8 @@ static char *spell_lora_modules(int modules, char *buf, size_t size) {
   return buf;
 }
 
-/* The collective words mean those modules that the model has.  linear_fc1 of a model without gates is the up projection
- * alone. */
+/* The collective words mean those modules that the model has.  linear_fc1 of a model without gates is the up
+ * projection alone. */
 void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
                        int found) {
   int asked = lora->modules & LORA_ALL, missing = asked & ~found;

@@ -1,8 +1,8 @@
 /* Variants of a model: building those that are possible, and telling why the others are not.
  *
- * pz_variants_load() tries every pair of a tensor-parallel degree and a microbatch size (load_variant).  Errors about a variant
- * are stored as its reason; in the end they are summed up, so that a degree that is never possible is named once
- * (pz_variants_conclude). */
+ * pz_variants_load() tries every pair of a tensor-parallel degree and a microbatch size (load_variant).  Errors about
+ * a variant are stored as its reason; in the end they are summed up, so that a degree that is never possible is named
+ * once (pz_variants_conclude). */
 #include "workload/variants.h"
 
 #include <inttypes.h>
@@ -50,8 +50,8 @@ static const char *reason_against_degree(const struct pz_variants *v, int t) {
   return reason_against(v, t, 0);
 }
 
-/* If the microbatch size is possible with none of the degrees that others are possible with, returns the reason with the
- * smallest of these; otherwise NULL. */
+/* If the microbatch size is possible with none of the degrees that others are possible with, returns the reason with
+ * the smallest of these; otherwise NULL. */
 static const char *reason_against_microbatch(const struct pz_variants *v, int m) {
   const char *reason = NULL;
   for (int t = 0; t < v->tp->n; t++) {
@@ -127,8 +127,8 @@ struct variant_arguments {
   struct pz_variant *out;
 };
 
-/* Builds one variant.  In the original system, each slice has key/value heads of its own; sharing a head between devices
- * is a technique of Megatron Core. */
+/* Builds one variant.  In the original system, each slice has key/value heads of its own; sharing a head between
+ * devices is a technique of Megatron Core. */
 static void load_variant(struct pz_call *call, void *ctx) {
   const struct variant_arguments *x = ctx;
   const struct pz_workload_options *o = &x->options;

@@ -1,5 +1,5 @@
-/* Variants of a model: each tensor-parallel degree of a list with each microbatch size of another one.  Some are not possible;
- * the reasons are stored, so that the others are used and the user is told. */
+/* Variants of a model: each tensor-parallel degree of a list with each microbatch size of another one.  Some are not
+ * possible; the reasons are stored, so that the others are used and the user is told. */
 #ifndef PZ_WORKLOAD_VARIANTS_H
 #define PZ_WORKLOAD_VARIANTS_H
 
@@ -34,18 +34,18 @@ struct pz_variants {
 struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
                                     const struct pz_choices *mbs);
 
-/* Notes that entry t of the degrees with entry m of the microbatch sizes failed with `why`.  An error that is not about the
- * variant, such as a lack of memory, is raised. */
+/* Notes that entry t of the degrees with entry m of the microbatch sizes failed with `why`.  An error that is not
+ * about the variant, such as a lack of memory, is raised. */
 void pz_variants_refuse(struct pz_call *call, struct pz_variants *v, int t, int m,
                         const struct pz_error *why);
 
-/* Raises an error if no variant is possible.  Otherwise it adds a note for each degree, microbatch size or pair that is
- * not.  `notes` is a vector of struct pz_note. */
+/* Raises an error if no variant is possible.  Otherwise it adds a note for each degree, microbatch size or pair that
+ * is not.  `notes` is a vector of struct pz_note. */
 void pz_variants_conclude(struct pz_call *call, const struct pz_variants *v, struct pz_vec *notes);
 
-/* Builds every possible variant of a model, by degree and then microbatch size, into `list`, which has room for all, and
- * stores their number in *n.  The workloads are freed by the caller.  `notes` tells which variants were left out.  If none
- * is possible, or on another error, nothing is built. */
+/* Builds every possible variant of a model, by degree and then microbatch size, into `list`, which has room for all,
+ * and stores their number in *n.  The workloads are freed by the caller.  `notes` tells which variants were left out.
+ * If none is possible, or on another error, nothing is built. */
 PZ_NODISCARD enum pz_status pz_variants_load(const char *model, const struct pz_variant_choices *c,
                                              const struct pz_workload_options *how,
                                              struct pz_vec *notes, struct pz_variant *list,

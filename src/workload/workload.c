@@ -1,8 +1,8 @@
 /* Models from configurations: a config.json becomes a workload, and presets are configurations by name.
  *
  * build_model() reads the configuration with its family (read_config), applies and checks the options (fill_options,
- * check_options), lists the layers (build_layers) and has them assembled (workload/assemble.h).  What a family's layers
- * consist of is known in parts.c and the files of the families. */
+ * check_options), lists the layers (build_layers) and has them assembled (workload/assemble.h).  What a family's
+ * layers consist of is known in parts.c and the files of the families. */
 #include "workload/workload.h"
 
 #include <inttypes.h>
@@ -81,8 +81,8 @@ struct divided_size {
   int64_t size;
 };
 
-/* Returns the first size that the degree tp does not divide; its name is NULL if it divides all.  Experts on a grid of
- * their own are not divided by it, and devices may share key/value heads. */
+/* Returns the first size that the degree tp does not divide; its name is NULL if it divides all.  Experts on a grid
+ * of their own are not divided by it, and devices may share key/value heads. */
 static struct divided_size find_undivided(const struct pz_arch *a, bool expert_grid, int64_t tp) {
   bool shares_heads = pz_attention_shares(a, tp);
   const struct divided_size sizes[] = {{"attention heads", a->heads},
@@ -252,8 +252,8 @@ static void add_prediction_layers(struct layer_list *list, const struct pz_arch 
     add_layer(list, "predict_again", a->predict_layers - 1, &predict, PZ_PART_PREDICT);
 }
 
-/* Describes the order of the layers where kinds of blocks alternate.  The embedding is first, and the layers after the
- * blocks follow as they are listed. */
+/* Describes the order of the layers where kinds of blocks alternate.  The embedding is first, and the layers after
+ * the blocks follow as they are listed. */
 static void describe_alternation(struct pz_call *own, struct pz_workload *w,
                                  const struct layer_list *list, const uint32_t *kind_of_layer,
                                  uint32_t n_kinds) {
