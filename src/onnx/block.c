@@ -1,461 +1,473 @@
-#include "onnx/plan.h"
-
+/* Finding layers: the operators in order are cut into a first part, blocks that repeat, and the parts between and
+ * after them.
+ *
+ * Operators are compared by a canonical hash of their type, attributes, shapes and roles, never of names.  A block is
+ * the shortest period of this sequence that repeats at least twice with the same wiring, where the whole run covers
+ * the most operators (find_run).  What is left on both sides is searched again (divide), so that an encoder and a
+ * decoder, or the stages of a convolutional network, are each found.  Instead, the user may state layers by the names
+ * of their nodes (divide_by_names).  In the end the segments get names, inputs and outputs (finish_segments). */
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/num.h"
+#include "onnx/layering.h"
 
 enum {
   MOST_CANDIDATES = 48, /* periods that are tried */
   MOST_RUNS = 32,       /* repeated blocks of a model */
-  MOST_STARTS = 16,     /* places where a run may begin that are tried */
-  LEAST_PART = 12,      /* operators of a part between blocks ... */
-  MOST_PART = 40,       /* ... beyond which it is cut */
+  MOST_STARTS = 16,     /* places that are tried as the start of a run */
+  LEAST_PART = 12,      /* a part between blocks has at least this many operators ... */
+  MOST_PART = 40,       /* ... and is cut if it has more than this */
 };
 
-/* ---- hashes --------------------------------------------------------------------------------- */
-
-static uint64_t mix(uint64_t h, const void *bytes, size_t n) {
-  const unsigned char *b = bytes;
-  for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * UINT64_C(1099511628211);
-  return h;
-}
-
-static uint64_t mix_int(uint64_t h, int64_t v) {
-  h ^= (uint64_t)v;
-  h *= UINT64_C(0x9E3779B97F4A7C15);
-  return h ^ (h >> 29);
-}
-
-static uint64_t mix_attrs(uint64_t h, const struct pz_onnx_node *n) {
-  uint64_t sum = 0; /* their order does not matter */
-  for (size_t i = 0; i < n->n_attrs; i++) {
-    const Onnx__AttributeProto *a = n->attrs[i];
-    uint64_t one = mix(1, a->name ? a->name : "", a->name ? strlen(a->name) : 0);
-    if (a->has_i) one = mix_int(one, a->i);
-    if (a->has_f) one = mix(one, &a->f, sizeof a->f);
-    if (a->has_s) one = mix(one, a->s.data, a->s.len);
-    for (size_t k = 0; k < a->n_ints; k++) one = mix_int(one, a->ints[k]);
-    sum += one;
-  }
-  return mix_int(h, (int64_t)sum);
-}
-
-static uint64_t mix_value(uint64_t h, const struct pz_onnx_value *v) {
-  h = mix_int(h, v->role);
-  h = mix_int(h, v->rank);
-  for (int i = 0; i < v->rank; i++) h = mix_int(h, v->dim[i]);
-  for (uint32_t i = 0; i < v->n_ints && i < 8; i++) h = mix_int(h, v->ints[i]);
-  return h;
-}
-
-static uint64_t hash_of(const struct pz_onnx_plan *p, uint32_t at) {
-  const struct pz_onnx_node *n = pz_onnx_at(p, at);
-  uint64_t h = mix(UINT64_C(14695981039346656037), n->type, strlen(n->type));
-  h = mix_int(h, n->fused);
-  if (n->fused < 0) h = mix_attrs(h, n);
-  for (uint32_t k = 0; k < n->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
-    h = v ? mix_value(h, v) : mix_int(h, -7);
-    /* the first use of a weight that others share owns it, the others do not */
-    if (v && v->role == PZ_ONNX_PARAM) h = mix_int(h, pz_onnx_is_tied(p, n->in[k], at, 1));
-  }
-  for (uint32_t o = 0; o < n->n_out; o++)
-    if (n->out[o] != PZ_NONE) h = mix_value(h, pz_onnx_value(p->g, n->out[o]));
-  return h;
-}
-
-/* ---- runs ----------------------------------------------------------------------------------- */
-
-struct run {
-  uint32_t start, period, reps;
-};
-
+/* A range of places in the order, without `to`. */
 struct range {
   uint32_t from, to;
 };
 
-struct seen {
+/* ---- hashes --------------------------------------------------------------------------------- */
+
+/* FNV-1a. */
+static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n) {
+  const unsigned char *b = bytes;
+  for (size_t i = 0; i < n; i++) hash = (hash ^ b[i]) * UINT64_C(1099511628211);
+  return hash;
+}
+
+static uint64_t mix_int(uint64_t hash, int64_t v) {
+  hash ^= (uint64_t)v;
+  hash *= UINT64_C(0x9E3779B97F4A7C15);
+  return hash ^ (hash >> 29);
+}
+
+/* The attributes' hashes are added, because their order does not matter. */
+static uint64_t mix_attributes(uint64_t hash, const struct pz_onnx_node *node) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < node->n_attrs; i++) {
+    const Onnx__AttributeProto *a = node->attrs[i];
+    uint64_t one = mix_bytes(1, a->name ? a->name : "", a->name ? strlen(a->name) : 0);
+    if (a->has_i) one = mix_int(one, a->i);
+    if (a->has_f) one = mix_bytes(one, &a->f, sizeof a->f);
+    if (a->has_s) one = mix_bytes(one, a->s.data, a->s.len);
+    for (size_t k = 0; k < a->n_ints; k++) one = mix_int(one, a->ints[k]);
+    sum += one;
+  }
+  return mix_int(hash, (int64_t)sum);
+}
+
+static uint64_t mix_value(uint64_t hash, const struct pz_onnx_value *v) {
+  hash = mix_int(hash, v->role);
+  hash = mix_int(hash, v->rank);
+  for (int i = 0; i < v->rank; i++) hash = mix_int(hash, v->dim[i]);
+  for (uint32_t i = 0; i < v->n_ints && i < 8; i++) hash = mix_int(hash, v->ints[i]);
+  return hash;
+}
+
+/* Of the operators that share a weight, the first one owns it, so that its hash differs. */
+static uint64_t hash_operator(const struct pz_onnx_layering *l, uint32_t at) {
+  const struct pz_onnx_node *node = pz_onnx_at(l, at);
+  uint64_t hash = mix_bytes(UINT64_C(14695981039346656037), node->type, strlen(node->type));
+  hash = mix_int(hash, node->fused);
+  if (node->fused < 0) hash = mix_attributes(hash, node);
+  for (uint32_t k = 0; k < node->n_in; k++) {
+    const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
+    hash = v ? mix_value(hash, v) : mix_int(hash, -7);
+    if (v && v->role == PZ_ONNX_PARAM) hash = mix_int(hash, pz_onnx_is_tied(l, node->in[k], at, 1));
+  }
+  for (uint32_t o = 0; o < node->n_out; o++)
+    if (node->out[o] != PZ_NONE) hash = mix_value(hash, pz_onnx_value(l->g, node->out[o]));
+  return hash;
+}
+
+/* ---- candidate periods ---------------------------------------------------------------------- */
+
+struct occurrence {
   uint64_t hash;
   uint32_t at;
 };
 
-static int by_hash(const void *a, const void *b) {
-  const struct seen *x = a, *y = b;
+static int compare_occurrences(const void *a, const void *b) {
+  const struct occurrence *x = a, *y = b;
   if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
   return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static int by_number(const void *a, const void *b) {
+static int compare_numbers(const void *a, const void *b) {
   uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
   return x < y ? -1 : x > y;
 }
 
-struct tally {
-  uint32_t period, times;
+struct candidate {
+  uint32_t period, times; /* times: neighbours at this distance */
 };
 
-static int by_times(const void *a, const void *b) {
-  const struct tally *x = a, *y = b;
+static int compare_candidates(const void *a, const void *b) {
+  const struct candidate *x = a, *y = b;
   if (x->times != y->times) return x->times > y->times ? -1 : 1;
   return x->period < y->period ? -1 : x->period > y->period;
 }
 
-/* The hash of `window` operators from a place on. */
-static uint64_t hash_from(const struct pz_onnx_plan *p, uint32_t at, uint32_t window,
-                          uint32_t end) {
-  uint64_t h = p->hash[at];
-  for (uint32_t i = 1; i < window && at + i < end; i++) h = mix_int(h, (int64_t)p->hash[at + i]);
-  return h;
-}
-
-/* Distances between equal neighbours, the most frequent first.  Long windows find the period of
- * blocks in which the same operators come often, short ones that of short blocks. */
-static uint32_t periods(const struct pz_onnx_plan *p, struct range r, uint32_t window,
-                        struct tally **out) {
-  uint32_t n = r.to - r.from, m = 0, kinds = 0;
-  struct seen *seen = pz_arena_alloc(p->arena, n, sizeof *seen);
-  uint32_t *gap = pz_arena_alloc(p->arena, n, sizeof *gap);
-  struct tally *t = pz_arena_alloc(p->arena, n, sizeof *t);
-  if (!seen || !gap || !t) return PZ_NONE;
-  for (uint32_t i = 0; i < n; i++)
-    seen[i] = (struct seen){hash_from(p, r.from + i, window, r.to), r.from + i};
-  qsort(seen, n, sizeof *seen, by_hash);
-  for (uint32_t i = 1; i < n; i++)
-    if (seen[i].hash == seen[i - 1].hash) gap[m++] = seen[i].at - seen[i - 1].at;
-  qsort(gap, m, sizeof *gap, by_number);
-  for (uint32_t i = 0; i < m; i++) {
-    if (!kinds || t[kinds - 1].period != gap[i]) t[kinds++] = (struct tally){gap[i], 0};
-    t[kinds - 1].times++;
+/* Lists the distances between equal neighbours, the most frequent ones first, and returns their number.  Windows of
+ * `window` operators are compared: long windows find the period of blocks that contain the same operators often,
+ * short ones that of short blocks. */
+static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layering *l,
+                                struct range r, uint32_t window, struct candidate **list) {
+  uint32_t n = r.to - r.from, n_distances = 0, n_candidates = 0;
+  struct occurrence *occurrence = pz_alloc(call, n, sizeof *occurrence);
+  uint32_t *distance = pz_alloc(call, n, sizeof *distance);
+  struct candidate *candidate = pz_alloc(call, n, sizeof *candidate);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t at = r.from + i;
+    uint64_t hash = l->hash[at];
+    for (uint32_t k = 1; k < window && at + k < r.to; k++)
+      hash = mix_int(hash, (int64_t)l->hash[at + k]);
+    occurrence[i] = (struct occurrence){hash, at};
   }
-  qsort(t, kinds, sizeof *t, by_times);
-  *out = t;
-  return kinds < MOST_CANDIDATES ? kinds : MOST_CANDIDATES;
+  qsort(occurrence, n, sizeof *occurrence, compare_occurrences);
+  for (uint32_t i = 1; i < n; i++)
+    if (occurrence[i].hash == occurrence[i - 1].hash)
+      distance[n_distances++] = occurrence[i].at - occurrence[i - 1].at;
+  qsort(distance, n_distances, sizeof *distance, compare_numbers);
+  for (uint32_t i = 0; i < n_distances; i++) {
+    bool is_new = n_candidates == 0 || candidate[n_candidates - 1].period != distance[i];
+    if (is_new) candidate[n_candidates++] = (struct candidate){distance[i], 0};
+    candidate[n_candidates - 1].times++;
+  }
+  qsort(candidate, n_candidates, sizeof *candidate, compare_candidates);
+  *list = candidate;
+  return n_candidates < MOST_CANDIDATES ? n_candidates : MOST_CANDIDATES;
 }
 
-static uint32_t slot_of(const struct pz_onnx_plan *p, uint32_t value) {
-  const struct pz_onnx_node *n = pz_onnx_node(p->g, pz_onnx_value(p->g, value)->maker);
-  for (uint32_t o = 0; o < n->n_out; o++)
-    if (n->out[o] == value) return o;
+/* ---- runs of equal blocks ------------------------------------------------------------------- */
+
+struct run {
+  uint32_t start, period, count;
+};
+
+/* The index of a value among the results of its producer. */
+static uint32_t result_index(const struct pz_onnx_layering *l, uint32_t value) {
+  const struct pz_onnx_node *node = pz_onnx_node(l->g, pz_onnx_value(l->g, value)->producer);
+  for (uint32_t o = 0; o < node->n_out; o++)
+    if (node->out[o] == value) return o;
   return PZ_NONE;
 }
 
-/* Do the operators at a and b = a + period read the same things of their instances?  `start` begins
- * a's instance; what comes from outside is the same value for both, or comes one instance later. */
-static bool same_wiring(const struct pz_onnx_plan *p, uint32_t a, uint32_t period, uint32_t start,
-                        bool first) {
-  const struct pz_onnx_node *x = pz_onnx_at(p, a), *y = pz_onnx_at(p, a + period);
+/* Do the operators at `a` and a + period read the corresponding values of their instances?  `start` begins the
+ * instance of `a`, the first one of the run or not.  A value from outside is the same for both, comes from hoisted
+ * operators that are alike, or comes one instance later; the first instance may read anything where the second one
+ * reads the first. */
+static bool has_same_wiring(const struct pz_onnx_layering *l, uint32_t a, uint32_t period,
+                            uint32_t start, bool first) {
+  const struct pz_onnx_node *x = pz_onnx_at(l, a), *y = pz_onnx_at(l, a + period);
   if (x->n_in != y->n_in) return false;
   for (uint32_t k = 0; k < x->n_in; k++) {
-    const struct pz_onnx_value *u = pz_onnx_in(p->g, x, k), *v = pz_onnx_in(p->g, y, k);
-    if (!u || !v || u->role != v->role || u->role != PZ_ONNX_ACT) {
-      if (!u != !v || (u && u->role != v->role)) return false;
+    const struct pz_onnx_value *u = pz_onnx_input(l->g, x, k), *v = pz_onnx_input(l->g, y, k);
+    if (!u && !v) continue;
+    if (!u || !v || u->role != v->role) return false;
+    if (u->role != PZ_ONNX_ACTIVATION) continue;
+    uint32_t u_at = pz_onnx_produced_at(l, u->root), v_at = pz_onnx_produced_at(l, v->root);
+    if (u_at == PZ_NONE || v_at == PZ_NONE) return false;
+    bool same_from_outside = u->root == v->root && u_at < start;
+    bool both_hoisted =
+        u_at < l->n_hoisted && v_at < l->n_hoisted && l->hash[u_at] == l->hash[v_at];
+    if (same_from_outside || both_hoisted) continue;
+    if (u_at < start && first) {
+      if (v_at < start || v_at >= start + period) return false;
       continue;
     }
-    uint32_t mu = pz_onnx_made_at(p, u->root), mv = pz_onnx_made_at(p, v->root);
-    if (mu == PZ_NONE || mv == PZ_NONE) return false;
-    if (u->root == v->root && mu < start) continue;
-    if (mu < p->n_hoisted && mv < p->n_hoisted && p->hash[mu] == p->hash[mv])
-      continue; /* one each */
-    bool inside = mu >= start;
-    if (inside || !first ? mv != mu + period : mv < start || mv >= start + period) return false;
-    if ((inside || !first) && slot_of(p, u->root) != slot_of(p, v->root)) return false;
+    if (v_at != u_at + period) return false;
+    if (result_index(l, u->root) != result_index(l, v->root)) return false;
   }
   return true;
 }
 
-/* How many instances from `start` on are wired alike. */
-static uint32_t wired(const struct pz_onnx_plan *p, uint32_t start, uint32_t period,
-                      uint32_t reps) {
-  for (uint32_t k = 1; k < reps; k++)
-    for (uint32_t j = 0; j < period; j++)
-      if (!same_wiring(p, start + (k - 1) * period + j, period, start + (k - 1) * period, k == 1))
-        return k;
-  return reps;
+/* Returns how many instances, of at most `most`, are wired alike from `start` on. */
+static uint32_t count_wired_alike(const struct pz_onnx_layering *l, uint32_t start, uint32_t period,
+                                  uint32_t most) {
+  for (uint32_t count = 1; count < most; count++) {
+    uint32_t instance = start + (count - 1) * period;
+    for (uint32_t i = 0; i < period; i++)
+      if (!has_same_wiring(l, instance + i, period, instance, count == 1)) return count;
+  }
+  return most;
 }
 
-/* Is there anything in it worth a layer: a product with a weight? */
-static bool has_weights(const struct pz_onnx_plan *p, uint32_t start, uint32_t period) {
-  for (uint32_t i = start; i < start + period; i++) {
-    const struct pz_onnx_node *n = pz_onnx_at(p, i);
-    for (uint32_t k = 0; k < n->n_in && pz_onnx_is_product(n); k++)
-      if (pz_onnx_in(p->g, n, k) && pz_onnx_in(p->g, n, k)->role == PZ_ONNX_PARAM) return true;
+/* Is there a product with a weight among these operators?  Without one, a repetition is not worth a layer. */
+static bool has_weights(const struct pz_onnx_layering *l, uint32_t start, uint32_t n) {
+  for (uint32_t at = start; at < start + n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(l, at);
+    if (!pz_onnx_is_product(node)) continue;
+    for (uint32_t k = 0; k < node->n_in; k++) {
+      const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
+      if (v && v->role == PZ_ONNX_PARAM) return true;
+    }
   }
   return false;
 }
 
-/* Of the places where the first instance may begin, the last one that the fewest values cross. */
-static struct run best_start(const struct pz_onnx_plan *p, uint32_t start, uint32_t length,
-                             uint32_t period) {
+/* Chooses where the first instance begins: at the last one of the places that the fewest values cross, among those
+ * with the most instances.  From `start` on, `length` operators equal the ones a period later. */
+static struct run choose_start(const struct pz_onnx_layering *l, uint32_t start, uint32_t length,
+                               uint32_t period) {
   struct run best = {start, period, 0};
   uint32_t end = start + length + period, most = length / period + 1, last = end - most * period;
-  uint32_t least = p->crossing[start], tries = 0;
-  for (uint32_t s = start; s <= last; s++)
-    if (p->crossing[s] < least) least = p->crossing[s];
-  for (uint32_t s = last + 1; s-- > start && tries < MOST_STARTS && best.reps < most;) {
-    if (p->crossing[s] != least) continue;
-    uint32_t reps = wired(p, s, period, most);
-    if (reps >= 2 && reps > best.reps) best = (struct run){s, period, reps};
+  uint32_t fewest = l->crossing[start], tries = 0;
+  for (uint32_t at = start; at <= last; at++)
+    if (l->crossing[at] < fewest) fewest = l->crossing[at];
+  for (uint32_t i = 0; i <= last - start && tries < MOST_STARTS && best.count < most; i++) {
+    uint32_t at = last - i;
+    if (l->crossing[at] != fewest) continue;
+    uint32_t count = count_wired_alike(l, at, period, most);
+    if (count >= 2 && count > best.count) best = (struct run){at, period, count};
     tries++;
   }
   return best;
 }
 
-static bool better(const struct run *a, const struct run *b) {
-  uint64_t x = (uint64_t)a->reps * a->period, y = (uint64_t)b->reps * b->period;
-  return x != y ? x > y : a->period < b->period;
+/* Does run a cover more operators than run b, or as many with a shorter period? */
+static bool is_better_run(const struct run *a, const struct run *b) {
+  uint64_t covered_a = (uint64_t)a->count * a->period, covered_b = (uint64_t)b->count * b->period;
+  return covered_a != covered_b ? covered_a > covered_b : a->period < b->period;
 }
 
-/* The best run of one period in a range. */
-static void try_period(const struct pz_onnx_plan *p, struct range r, uint32_t period,
+/* Improves *best by the runs of one period in a range. */
+static void try_period(const struct pz_onnx_layering *l, struct range r, uint32_t period,
                        struct run *best) {
   uint32_t i = r.from;
   while (i + period < r.to) {
     uint32_t n = 0;
-    while (i + n + period < r.to && p->hash[i + n] == p->hash[i + n + period]) n++;
-    struct run most = {i, period, n / period + 1};
-    if (n >= period && better(&most, best) && has_weights(p, i, period)) {
-      struct run found = best_start(p, i, n, period);
-      if (found.reps >= 2 && better(&found, best)) *best = found;
+    while (i + n + period < r.to && l->hash[i + n] == l->hash[i + n + period]) n++;
+    struct run longest = {i, period, n / period + 1};
+    if (n >= period && is_better_run(&longest, best) && has_weights(l, i, period)) {
+      struct run found = choose_start(l, i, n, period);
+      if (found.count >= 2 && is_better_run(&found, best)) *best = found;
     }
     i += n + 1;
   }
 }
 
-static enum pz_status find_run(const struct pz_onnx_plan *p, struct range r, struct run *best) {
+/* Returns the run that covers the most operators of a range; its count is 0 if there is none. */
+static struct run find_run(struct pz_call *call, const struct pz_onnx_layering *l, struct range r) {
   static const uint32_t windows[] = {1, 16};
-  *best = (struct run){0};
+  struct run best = {0};
   for (int k = 0; k < 2; k++) {
-    struct tally *t = NULL;
-    uint32_t n = periods(p, r, windows[k], &t);
-    if (n == PZ_NONE) return pz_onnx_no_memory(p->g);
+    struct pz_call work = pz_scratch(call);
+    struct candidate *candidate;
+    uint32_t n = list_candidates(&work, l, r, windows[k], &candidate);
     for (uint32_t i = 0; i < n; i++)
-      if (t[i].period > 1) try_period(p, r, t[i].period, best);
+      if (candidate[i].period > 1) try_period(l, r, candidate[i].period, &best);
+    pz_scratch_end(&work);
   }
-  return PZ_OK;
+  return best;
 }
 
-/* ---- segments ------------------------------------------------------------------------------- */
+/* ---- dividing into segments ----------------------------------------------------------------- */
 
-static enum pz_status add_segment(struct pz_onnx_plan *p, uint32_t first, uint32_t n,
-                                  int64_t count) {
+static void add_segment(struct pz_call *call, struct pz_onnx_layering *l, uint32_t first,
+                        uint32_t n, int64_t count) {
   struct pz_onnx_segment s = {.first = first, .n = n, .count = count};
-  return pz_vec_push(&p->segments, &s) ? PZ_OK : pz_onnx_no_memory(p->g);
+  pz_append(call, &l->segments, &s);
 }
 
-/* Does the operator read a result of another one, made before `limit`? */
-static bool reads_before(const struct pz_onnx_plan *p, uint32_t at, uint32_t limit) {
-  const struct pz_onnx_node *n = pz_onnx_at(p, at);
-  for (uint32_t k = 0; k < n->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
-    if (v && v->role == PZ_ONNX_ACT && pz_onnx_made_at(p, v->root) < limit) return true;
+/* Does the operator read an activation that is produced before the place `limit`? */
+static bool reads_before(const struct pz_onnx_layering *l, uint32_t at, uint32_t limit) {
+  const struct pz_onnx_node *node = pz_onnx_at(l, at);
+  for (uint32_t k = 0; k < node->n_in; k++) {
+    const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
+    if (v && v->role == PZ_ONNX_ACTIVATION && pz_onnx_produced_at(l, v->root) < limit) return true;
   }
   return false;
 }
 
-/* Where, in a part that goes on from a layer before, another branch of the model begins: with an
- * operator that reads no result at all, like the embedding of a decoder.  r.to: nowhere. */
-static uint32_t branch_in(const struct pz_onnx_plan *p, struct range r) {
-  bool goes_on = false;
+/* In a part that continues from an earlier layer, returns where another branch of the model begins: at an operator
+ * that reads no activation at all, like the embedding of a decoder.  Returns r.to if there is none. */
+static uint32_t find_branch(const struct pz_onnx_layering *l, struct range r) {
+  bool continues = false;
   for (uint32_t at = r.from; at < r.to; at++) {
-    if (goes_on && !reads_before(p, at, at)) return at;
-    goes_on = goes_on || reads_before(p, at, r.from);
+    if (continues && !reads_before(l, at, at)) return at;
+    continues = continues || reads_before(l, at, r.from);
   }
   return r.to;
 }
 
-/* A piece of a part; a long one is cut where the fewest values cross. */
-static enum pz_status add_piece(struct pz_onnx_plan *p, struct range r) {
-  enum pz_status status = PZ_OK;
-  while (r.to - r.from > MOST_PART && status == PZ_OK) {
-    uint32_t best = r.from + LEAST_PART;
-    for (uint32_t at = best; at <= r.from + MOST_PART - LEAST_PART / 2; at++)
-      if (p->crossing[at] <= p->crossing[best]) best = at;
-    status = add_segment(p, r.from, best - r.from, 1);
-    r.from = best;
-  }
-  return status == PZ_OK && r.to > r.from ? add_segment(p, r.from, r.to - r.from, 1) : status;
-}
-
-/* A part without repetition, branch by branch. */
-static enum pz_status add_part(struct pz_onnx_plan *p, struct range r) {
-  enum pz_status status = PZ_OK;
-  while (r.from < r.to && status == PZ_OK) {
-    uint32_t branch = branch_in(p, r);
-    status = add_piece(p, (struct range){r.from, branch});
+/* Adds a part without repetition, branch by branch.  Long parts are cut where the fewest values cross. */
+static void add_part(struct pz_call *call, struct pz_onnx_layering *l, struct range r) {
+  while (r.from < r.to) {
+    uint32_t branch = find_branch(l, r);
+    while (branch - r.from > MOST_PART) {
+      uint32_t cut = r.from + LEAST_PART;
+      for (uint32_t at = cut; at <= r.from + MOST_PART - LEAST_PART / 2; at++)
+        if (l->crossing[at] <= l->crossing[cut]) cut = at;
+      add_segment(call, l, r.from, cut - r.from, 1);
+      r.from = cut;
+    }
+    if (branch > r.from) add_segment(call, l, r.from, branch - r.from, 1);
     r.from = branch;
   }
-  return status;
 }
 
-static enum pz_status divide(struct pz_onnx_plan *p, struct range r, int *runs_left) {
+static void divide(struct pz_call *call, struct pz_onnx_layering *l, struct range r,
+                   int *runs_left) {
   struct run run = {0};
-  enum pz_status status = PZ_OK;
-  if (r.to - r.from >= 4 && *runs_left > 0) status = find_run(p, r, &run);
-  if (status != PZ_OK || run.reps < 2) return status == PZ_OK ? add_part(p, r) : status;
+  if (r.to - r.from >= 4 && *runs_left > 0) run = find_run(call, l, r);
+  if (run.count < 2) {
+    add_part(call, l, r);
+    return;
+  }
   --*runs_left;
-  uint32_t end = run.start + run.reps * run.period;
-  status = divide(p, (struct range){r.from, run.start}, runs_left);
-  if (status == PZ_OK) status = add_segment(p, run.start, run.period, run.reps);
-  return status == PZ_OK ? divide(p, (struct range){end, r.to}, runs_left) : status;
+  divide(call, l, (struct range){r.from, run.start}, runs_left);
+  add_segment(call, l, run.start, run.period, run.count);
+  divide(call, l, (struct range){run.start + run.count * run.period, r.to}, runs_left);
 }
 
-/* ---- by names ------------------------------------------------------------------------------- */
+/* ---- dividing by names ---------------------------------------------------------------------- */
 
 enum { LONGEST_REGEX = 256, LONGEST_MATCHED = 1024, MOST_REPEATED = 256 };
 
-/* What in the expression could take the C library more than a moment, or NULL: it tries every way to
- * satisfy a back-reference, and compiles a copy for every repetition in an interval. */
-static const char *costly(const char *regex) {
+/* Returns what in a regular expression could occupy the C library for more than a moment, or NULL: it tries every way
+ * to satisfy a back-reference, and compiles a copy for every repetition in an interval. */
+static const char *find_costly_part(const char *regex) {
   long repeated = 1;
-  bool class = false;
+  bool in_brackets = false;
   if (strlen(regex) > LONGEST_REGEX) return "longer than 256 bytes";
   for (const char *c = regex; *c; c++) {
-    if (*c == '[') class = true;
-    if (*c == ']') class = false;
-    if (class) continue; /* a backslash in it is one */
+    if (*c == '[') in_brackets = true;
+    if (*c == ']') in_brackets = false;
+    if (in_brackets) continue; /* there, a backslash stands for itself */
     if (*c == '\\' && c[1]) {
-      if (*++c >= '1' && *c <= '9') return "a back-reference";
+      c++;
+      if (*c >= '1' && *c <= '9') return "a back-reference";
     } else if (*c == '{') {
       char *end;
-      long least = strtol(c + 1, &end, 10), most = *end == ',' ? strtol(end + 1, &end, 10) : least;
+      long least = strtol(c + 1, &end, 10), most = least;
+      if (*end == ',') most = strtol(end + 1, &end, 10);
       if (most < least) most = least;
-      if (most > 1 && (most > MOST_REPEATED || (repeated *= most) > MOST_REPEATED))
+      if (most <= 1) continue;
+      if (most <= MOST_REPEATED) repeated *= most;
+      if (most > MOST_REPEATED || repeated > MOST_REPEATED)
         return "intervals with a product above 256";
     }
   }
   return NULL;
 }
 
-/* The text that a node's name has in the expression's first group, as a hash; 0: no match. */
-static uint64_t key_of(const regex_t *re, const char *name) {
-  regmatch_t m[2] = {{.rm_eo = (regoff_t)strnlen(name, LONGEST_MATCHED)}};
-  if (regexec(re, name, 2, m, REG_STARTEND) != 0) return 0;
-  int g = m[1].rm_so >= 0 ? 1 : 0;
-  return mix(1, name + m[g].rm_so, (size_t)(m[g].rm_eo - m[g].rm_so)) | 1;
+static void free_regex(void *re) { regfree(re); }
+
+/* Returns a hash of the text that a node's name has in the expression's first group, or 0 if it does not match. */
+static uint64_t match_name(const regex_t *re, const char *name) {
+  regmatch_t match[2] = {{.rm_eo = (regoff_t)strnlen(name, LONGEST_MATCHED)}};
+  if (regexec(re, name, 2, match, REG_STARTEND) != 0) return 0;
+  const regmatch_t *text = match[1].rm_so >= 0 ? &match[1] : &match[0];
+  return mix_bytes(1, name + text->rm_so, (size_t)(text->rm_eo - text->rm_so)) | 1;
 }
 
-static enum pz_status segments_by_key(struct pz_onnx_plan *p, const uint64_t *key) {
+/* Makes a segment of each run of operators with the same key.  Segments that are alike become one. */
+static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *l, const uint64_t *key) {
   uint32_t from = 0;
-  enum pz_status status = PZ_OK;
-  for (uint32_t at = 1; at <= p->n && status == PZ_OK; at++) {
-    if (at < p->n && key[at] == key[from]) continue;
+  for (uint32_t at = 1; at <= l->n; at++) {
+    if (at < l->n && key[at] == key[from]) continue;
     uint32_t n = at - from;
-    struct pz_onnx_segment *last =
-        p->segments.n ? pz_vec_at(&p->segments, struct pz_onnx_segment, p->segments.n - 1) : NULL;
-    uint32_t reps = last && last->n == n ? (uint32_t)last->count + 1 : 0;
-    bool same = reps && memcmp(&p->hash[from - n], &p->hash[from], n * sizeof *p->hash) == 0 &&
-                wired(p, last->first, n, reps) == reps;
-    if (same)
+    struct pz_onnx_segment *last = l->segments.n ? pz_onnx_segment(l, l->segments.n - 1) : NULL;
+    bool alike = last && last->n == n &&
+                 memcmp(&l->hash[from - n], &l->hash[from], n * sizeof *l->hash) == 0;
+    if (alike) {
+      uint32_t count = (uint32_t)last->count + 1;
+      alike = count_wired_alike(l, last->first, n, count) == count;
+    }
+    if (alike)
       last->count++;
     else
-      status = add_segment(p, from, n, 1);
+      add_segment(call, l, from, n, 1);
     from = at;
   }
-  return status;
 }
 
-static enum pz_status by_names(struct pz_onnx_plan *p, const char *regex) {
-  regex_t re;
-  char why[128];
-  const char *most = costly(regex);
-  if (most)
-    return pz_fail(
-        p->g->err, PZ_BAD_USE,
-        "--layers '%.100s': %s; accepted: a POSIX extended regular expression of at most "
-        "256 bytes, without back-references, intervals with a product of at most 256",
-        regex, most);
-  int code = regcomp(&re, regex, REG_EXTENDED);
+static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *l, const char *regex) {
+  const char *costly = find_costly_part(regex);
+  if (costly)
+    pz_raise(call, PZ_BAD_USE,
+             "--layers '%.100s': %s; accepted: a POSIX extended regular expression of at most "
+             "256 bytes, without back-references, intervals with a product of at most 256",
+             regex, costly);
+  regex_t *re = pz_alloc(call, 1, sizeof *re);
+  int code = regcomp(re, regex, REG_EXTENDED);
   if (code != 0) {
-    regerror(code, &re, why, sizeof why);
-    return pz_fail(p->g->err, PZ_BAD_USE,
-                   "--layers '%.100s': %s; accepted: a POSIX extended regular expression", regex,
-                   why);
+    char why[128];
+    regerror(code, re, why, sizeof why);
+    pz_raise(call, PZ_BAD_USE,
+             "--layers '%.100s': %s; accepted: a POSIX extended regular expression", regex, why);
   }
-  uint64_t *key = pz_arena_alloc(p->arena, p->n, sizeof *key), before = 0;
-  bool any = false;
-  for (uint32_t at = 0; key && at < p->n; at++) {
-    key[at] = key_of(&re, pz_onnx_node_name(p->g, pz_onnx_at(p, at)));
-    any = any || key[at];
+  pz_defer(call, free_regex, re);
+  uint64_t *key = pz_alloc(call, l->n, sizeof *key);
+  uint32_t n_keyed = 0; /* all operators before the last one that matches */
+  for (uint32_t at = 0; at < l->n; at++) {
+    key[at] = match_name(re, pz_onnx_node_name(l->g, pz_onnx_at(l, at)));
+    if (key[at]) n_keyed = at + 1;
   }
-  regfree(&re);
-  if (!key) return pz_onnx_no_memory(p->g);
-  if (!any)
-    return pz_fail(p->g->err, PZ_BAD_USE, "--layers '%.100s' matches no node of %s", regex,
-                   p->g->file);
-  uint32_t last = p->n;
-  while (last > 0 && !key[last - 1]) last--;
-  /* what does not match inside a layer belongs to the one before */
-  for (uint32_t at = 0; at < last; before = key[at++])
-    if (!key[at]) key[at] = before;
-  return segments_by_key(p, key);
+  pz_close(call, re);
+  if (!n_keyed)
+    pz_raise(call, PZ_BAD_USE, "--layers '%.100s' matches no node of %s", regex, l->g->file);
+  /* An operator that does not match, inside of a layer, belongs to the layer before. */
+  for (uint32_t at = 1; at < n_keyed; at++)
+    if (!key[at]) key[at] = key[at - 1];
+  divide_by_keys(call, l, key);
 }
 
-/* ---- names and ends ------------------------------------------------------------------------- */
+/* ---- names, inputs and outputs of segments -------------------------------------------------- */
 
-/* Goes over the places once and knows which values are alive. */
+/* A position in the order, and the activations that are alive there: produced before, and read there or later. */
 struct sweep {
-  const struct pz_onnx_plan *p;
-  struct pz_vec alive; /* values, in the order they were made */
+  const struct pz_onnx_layering *l;
+  struct pz_vec alive; /* values, in the order in which they are produced */
   uint32_t at;
-  uint32_t *reader; /* by value: the last segment, counted from 1, that reads it */
-  enum pz_status status;
+  uint32_t *last_reader; /* by value: the last segment so far, counted from 1, that reads it */
 };
 
-static void made_here(struct sweep *w, const struct pz_onnx_node *n) {
-  for (uint32_t o = 0; o < n->n_out; o++) {
-    uint32_t v = n->out[o];
-    if (v == PZ_NONE || pz_onnx_value(w->p->g, v)->root != v) continue;
-    if (pz_onnx_value(w->p->g, v)->role != PZ_ONNX_ACT || w->p->last_use[v] == PZ_NONE) continue;
-    if (!pz_vec_push(&w->alive, &v)) w->status = pz_onnx_no_memory(w->p->g);
+/* Advances to a place. */
+static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
+  const struct pz_onnx_layering *l = sweep->l;
+  for (; sweep->at < to; sweep->at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(l, sweep->at);
+    for (uint32_t o = 0; o < node->n_out; o++) {
+      const struct pz_onnx_value *v = pz_onnx_result(l->g, node, o);
+      if (!v || v->root != node->out[o] || v->role != PZ_ONNX_ACTIVATION) continue;
+      if (l->last_use[v->root] != PZ_NONE) pz_append(call, &sweep->alive, &v->root);
+    }
   }
-}
-
-/* Go on to a place; what nothing reads from there on is forgotten. */
-static void sweep_to(struct sweep *w, uint32_t to) {
   uint32_t n = 0;
-  for (; w->at < to && w->status == PZ_OK; w->at++) made_here(w, pz_onnx_at(w->p, w->at));
-  for (uint32_t i = 0; i < w->alive.n; i++) {
-    uint32_t v = *pz_vec_at(&w->alive, uint32_t, i);
-    if (w->p->last_use[v] >= to) *pz_vec_at(&w->alive, uint32_t, n++) = v;
+  for (uint32_t i = 0; i < sweep->alive.n; i++) {
+    uint32_t v = *pz_vec_at(&sweep->alive, uint32_t, i);
+    if (l->last_use[v] >= to) *pz_vec_at(&sweep->alive, uint32_t, n++) = v;
   }
-  w->alive.n = n;
+  sweep->alive.n = n;
 }
 
-static void note_readers(struct sweep *w, const struct pz_onnx_segment *s, uint32_t id) {
-  for (uint32_t at = s->first; at < s->first + s->n; at++) {
-    const struct pz_onnx_node *n = pz_onnx_at(w->p, at);
-    for (uint32_t k = 0; k < n->n_in; k++)
-      if (n->in[k] != PZ_NONE) w->reader[pz_onnx_value(w->p->g, n->in[k])->root] = id;
+/* Lists the values alive that segment `id` reads, or that are produced at produced_from or later, the latest first.
+ * The bytes of the others are added to *passing, unless it is NULL. */
+static const uint32_t *list_alive(struct pz_call *call, const struct sweep *sweep, uint32_t id,
+                                  uint32_t produced_from, uint32_t *count, int64_t *passing) {
+  uint32_t *ids = pz_alloc(call, sweep->alive.n, sizeof *ids);
+  *count = 0;
+  for (uint32_t remaining = sweep->alive.n; remaining > 0; remaining--) {
+    uint32_t v = *pz_vec_at(&sweep->alive, uint32_t, remaining - 1);
+    int64_t bytes = 0;
+    bool listed = sweep->last_reader[v] == id || pz_onnx_produced_at(sweep->l, v) >= produced_from;
+    if (listed)
+      ids[(*count)++] = v;
+    else if (passing && pz_onnx_count_elements(pz_onnx_value(sweep->l->g, v), &bytes) &&
+             pz_mul(&bytes, PZ_B16))
+      pz_add(passing, bytes);
   }
-}
-
-/* Of the values alive those that the segment reads or made from `made` on, the latest first; the
- * bytes of the others are added to *passing. */
-static const uint32_t *pick(struct sweep *w, uint32_t id, uint32_t made, uint32_t *count,
-                            int64_t *passing) {
-  uint32_t *ids = pz_arena_alloc(w->p->arena, w->alive.n, sizeof *ids), n = 0;
-  if (!ids) w->status = pz_onnx_no_memory(w->p->g);
-  for (uint32_t i = w->alive.n; ids && i-- > 0;) {
-    uint32_t v = *pz_vec_at(&w->alive, uint32_t, i);
-    int64_t elems = 0;
-    if (w->reader[v] == id || pz_onnx_made_at(w->p, v) >= made)
-      ids[n++] = v;
-    else if (pz_onnx_elems(pz_onnx_value(w->p->g, v), &elems) && pz_mul(&elems, 2) && passing)
-      pz_add(passing, elems);
-  }
-  *count = n;
   return ids;
 }
 
-/* The segment that holds a place. */
-static uint32_t segment_at(const struct pz_onnx_plan *p, uint32_t place) {
-  uint32_t from = 0, to = p->segments.n;
+/* Returns the segment that contains a place. */
+static uint32_t find_segment(const struct pz_onnx_layering *l, uint32_t place) {
+  uint32_t from = 0, to = l->segments.n;
   while (to - from > 1) {
     uint32_t middle = from + (to - from) / 2;
-    if (pz_vec_at(&p->segments, struct pz_onnx_segment, middle)->first <= place)
+    if (pz_onnx_segment(l, middle)->first <= place)
       from = middle;
     else
       to = middle;
@@ -463,76 +475,71 @@ static uint32_t segment_at(const struct pz_onnx_plan *p, uint32_t place) {
   return from;
 }
 
-/* The segments that make what a segment reads. */
-static enum pz_status find_sources(const struct pz_onnx_plan *p, struct pz_onnx_segment *s) {
-  uint32_t *from = pz_arena_alloc(p->arena, s->n_in, sizeof *from), n = 0;
-  if (!from) return pz_onnx_no_memory(p->g);
-  for (uint32_t i = s->n_in; i-- > 0;) {
-    uint32_t source = segment_at(p, pz_onnx_made_at(p, s->in[i]));
-    if (n == 0 || from[n - 1] != source) from[n++] = source;
+/* Finds the inputs and outputs of a segment, and the segments that produce the inputs.  The last segment of the model
+ * takes all results to the loss. */
+static void connect_segment(struct pz_call *call, struct sweep *sweep, struct pz_onnx_segment *s,
+                            uint32_t id) {
+  const struct pz_onnx_layering *l = sweep->l;
+  bool last = id == l->segments.n;
+  sweep_to(call, sweep, s->first);
+  for (uint32_t at = s->first; at < s->first + s->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(l, at);
+    for (uint32_t k = 0; k < node->n_in; k++) {
+      const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
+      if (v) sweep->last_reader[v->root] = id;
+    }
+  }
+  s->in = list_alive(call, sweep, id, last ? 0 : PZ_NONE, &s->n_in, &s->passing_bytes);
+  sweep_to(call, sweep, s->first + s->n);
+  s->out = list_alive(call, sweep, id, last ? 0 : s->first, &s->n_out, NULL);
+  uint32_t *from = pz_alloc(call, s->n_in, sizeof *from);
+  for (uint32_t remaining = s->n_in; remaining > 0; remaining--) {
+    uint32_t source = find_segment(l, pz_onnx_produced_at(l, s->in[remaining - 1]));
+    if (s->n_from == 0 || from[s->n_from - 1] != source) from[s->n_from++] = source;
   }
   s->from = from;
-  s->n_from = n;
-  return PZ_OK;
 }
 
-static enum pz_status find_ends(struct sweep *w, struct pz_onnx_segment *s, uint32_t id) {
-  sweep_to(w, s->first);
-  note_readers(w, s, id);
-  /* the last one takes all results to the loss */
-  bool last = id == w->p->segments.n;
-  s->in = pick(w, id, last ? 0 : PZ_NONE, &s->n_in, &s->passing_bytes);
-  sweep_to(w, s->first + s->n);
-  s->out = pick(w, id, last ? 0 : s->first, &s->n_out, NULL);
-  return w->status == PZ_OK ? find_sources(w->p, s) : w->status;
-}
-
-static enum pz_status finish(struct pz_onnx_plan *p) {
-  uint32_t n = p->segments.n, blocks = 0, parts = 0, n_blocks = 0;
-  struct sweep w = {.p = p};
-  pz_vec_init(&w.alive, p->arena, sizeof(uint32_t));
-  w.reader = pz_arena_alloc(p->arena, p->g->values.n, sizeof *w.reader);
-  if (!w.reader) return pz_onnx_no_memory(p->g);
-  for (uint32_t i = 0; i < n; i++)
-    n_blocks += pz_vec_at(&p->segments, struct pz_onnx_segment, i)->count > 1;
+static void finish_segments(struct pz_call *call, struct pz_onnx_layering *l) {
+  uint32_t n = l->segments.n, n_blocks = 0, block = 0, part = 0;
+  struct sweep sweep = {.l = l};
+  pz_vec_init(&sweep.alive, call->arena, sizeof(uint32_t));
+  sweep.last_reader = pz_alloc(call, l->g->values.n, sizeof *sweep.last_reader);
+  for (uint32_t i = 0; i < n; i++) n_blocks += pz_onnx_segment(l, i)->count > 1;
   for (uint32_t i = 0; i < n; i++) {
-    struct pz_onnx_segment *s = pz_vec_at(&p->segments, struct pz_onnx_segment, i);
+    struct pz_onnx_segment *s = pz_onnx_segment(l, i);
     if (s->count > 1 && n_blocks == 1)
       s->name = "block";
     else if (s->count > 1)
-      s->name = pz_arena_printf(p->arena, "block-%u", ++blocks);
+      s->name = pz_format(call, "block-%u", ++block);
     else if (i == 0)
       s->name = n == 1 ? "model" : "first";
     else if (i + 1 == n)
       s->name = "last";
     else
-      s->name = pz_arena_printf(p->arena, "part-%u", ++parts);
-    if (!s->name) return pz_onnx_no_memory(p->g);
-    enum pz_status status = find_ends(&w, s, i + 1);
-    if (status != PZ_OK) return status;
+      s->name = pz_format(call, "part-%u", ++part);
+    connect_segment(call, &sweep, s, i + 1);
   }
-  return PZ_OK;
 }
 
-enum pz_status pz_onnx_plan_make(struct pz_onnx_plan *p, const struct pz_onnx_graph *g,
-                                 struct pz_arena *arena, const char *regex) {
-  *p = (struct pz_onnx_plan){.g = g, .arena = arena};
-  pz_vec_init(&p->segments, arena, sizeof(struct pz_onnx_segment));
-  enum pz_status status = pz_onnx_order_make(p);
-  if (status != PZ_OK) return status;
-  if (p->result == PZ_NONE || !p->n)
-    return pz_fail(g->err, PZ_BAD_INPUT,
-                   "%s: no output depends on a parameter; accepted: a model with trained weights "
-                   "(initializers) and a floating-point output of known shape",
-                   g->file);
-  p->hash = pz_arena_alloc(arena, p->n, sizeof *p->hash);
-  if (!p->hash) return pz_onnx_no_memory(p->g);
-  for (uint32_t at = 0; at < p->n; at++) p->hash[at] = hash_of(p, at);
+void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *l,
+                           const struct pz_onnx_graph *g, const char *regex) {
+  *l = (struct pz_onnx_layering){.g = g};
+  pz_vec_init(&l->segments, call->arena, sizeof(struct pz_onnx_segment));
+  pz_onnx_order_make(call, l);
+  if (l->result == PZ_NONE || !l->n)
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s: no output depends on a parameter; accepted: a model with trained weights "
+             "(initializers) and a floating-point output of known shape",
+             g->file);
+  l->hash = pz_alloc(call, l->n, sizeof *l->hash);
+  for (uint32_t at = 0; at < l->n; at++) l->hash[at] = hash_operator(l, at);
   int runs_left = MOST_RUNS;
-  status = regex ? by_names(p, regex) : divide(p, (struct range){0, p->n}, &runs_left);
-  /* a block that ends the model: the loss gets a layer of its own */
-  if (status == PZ_OK &&
-      pz_vec_at(&p->segments, struct pz_onnx_segment, p->segments.n - 1)->count > 1)
-    status = add_segment(p, p->n, 0, 1);
-  return status == PZ_OK ? finish(p) : status;
+  if (regex)
+    divide_by_names(call, l, regex);
+  else
+    divide(call, l, (struct range){0, l->n}, &runs_left);
+  /* If a block ends the model, the loss gets a layer of its own. */
+  if (pz_onnx_segment(l, l->segments.n - 1)->count > 1) add_segment(call, l, l->n, 0, 1);
+  finish_segments(call, l);
 }

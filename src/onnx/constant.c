@@ -1,379 +1,339 @@
-#include "onnx/passes.h"
-
+/* Constant folding of small tensors, from which exporters compute shapes inside the graph.
+ *
+ * pz_onnx_follow_contents() is called after the shapes of a node's results are known.  Where the contents of its
+ * inputs are known, integers or a few floating-point numbers, it computes those of its results.  Results whose
+ * contents do not follow, or are too many, stay unknown; that is never an error. */
 #include <math.h>
-#include <string.h>
 
 #include "core/num.h"
 #include "onnx/dims.h"
-
-static int64_t *alloc_ints(struct pz_onnx_graph *g, int64_t n) {
-  return pz_arena_alloc(g->arena, (size_t)n, sizeof(int64_t));
-}
+#include "onnx/passes.h"
 
 /* ---- contents ------------------------------------------------------------------------------- */
 
-/* Known contents of a value: integers, or a few real numbers. */
-struct known {
+/* The known contents of a value: integers or floating-point numbers.  n is 0 if they are unknown. */
+struct contents {
   const int64_t *ints;
   const double *reals;
-  int64_t n; /* 0: nothing is known */
+  int64_t n;
 };
 
-static struct known known(const struct pz_onnx_value *v) {
+static struct contents known_contents(const struct pz_onnx_value *v) {
   int64_t n;
-  if (!v || v->rank < 0 || !pz_onnx_elems(v, &n) || n < 1) return (struct known){0};
-  if (v->ints && v->n_ints == n) return (struct known){v->ints, NULL, n};
-  if (v->reals && v->n_reals == n) return (struct known){NULL, v->reals, n};
-  if (v->has_real && n == 1) return (struct known){NULL, &v->real, 1};
-  return (struct known){0};
+  if (!v || v->rank < 0 || !pz_onnx_count_elements(v, &n) || n < 1) return (struct contents){0};
+  if (v->ints && v->n_ints == n) return (struct contents){v->ints, NULL, n};
+  if (v->reals && v->n_reals == n) return (struct contents){NULL, v->reals, n};
+  if (v->has_real && n == 1) return (struct contents){NULL, &v->real, 1};
+  return (struct contents){0};
 }
 
-static double real_at(const struct known *k, int64_t i) {
-  return k->ints ? (double)k->ints[i] : k->reals[i];
+static double real_at(const struct contents *c, int64_t i) {
+  return c->ints ? (double)c->ints[i] : c->reals[i];
 }
 
-/* Results: integers, or real numbers where there are few of them. */
-struct fresh {
+/* Contents of a result that are being computed: integers or floating-point numbers. */
+struct new_contents {
   struct pz_onnx_value *y;
   int64_t *ints;
   double *reals;
-  int64_t n;
+  int64_t n; /* 0 if the contents are too many to be followed */
 };
 
-/* Memory for the contents of y; n = 0 where they are not followed.  False: out of memory. */
-static bool fresh(struct pz_onnx_graph *g, struct pz_onnx_value *y, bool real, struct fresh *f) {
-  *f = (struct fresh){.y = y};
-  if (y->rank < 0 || !pz_onnx_elems(y, &f->n)) f->n = 0;
-  if (f->n > (real ? PZ_ONNX_MOST_RANK : PZ_ONNX_MOST_INTS)) f->n = 0;
+static struct new_contents new_contents(struct pz_call *call, struct pz_onnx_value *y, bool real) {
+  struct new_contents c = {.y = y};
+  int64_t most = real ? PZ_ONNX_MOST_RANK : PZ_ONNX_MOST_INTS;
+  if (y->rank < 0 || !pz_onnx_count_elements(y, &c.n) || c.n > most) c.n = 0;
   if (real)
-    f->reals = pz_arena_alloc(g->arena, (size_t)f->n, sizeof *f->reals);
+    c.reals = pz_alloc(call, (size_t)c.n, sizeof *c.reals);
   else
-    f->ints = alloc_ints(g, f->n);
-  return f->ints || f->reals;
+    c.ints = pz_alloc(call, (size_t)c.n, sizeof *c.ints);
+  return c;
 }
 
-static void settle(const struct fresh *f) {
-  if (f->ints) {
-    pz_onnx_set_ints(f->y, f->ints, f->n);
+static void copy_element(const struct new_contents *to, int64_t i, const struct contents *from,
+                         int64_t k) {
+  if (to->ints)
+    to->ints[i] = from->ints[k];
+  else
+    to->reals[i] = from->reals[k];
+}
+
+static void store_contents(const struct new_contents *c) {
+  if (c->ints) {
+    pz_onnx_set_ints(c->y, c->ints, c->n);
     return;
   }
-  f->y->reals = f->reals;
-  f->y->n_reals = (uint32_t)f->n;
-  f->y->has_real = f->n == 1;
-  if (f->n == 1) f->y->real = f->reals[0];
+  c->y->reals = c->reals;
+  c->y->n_reals = (uint32_t)c->n;
+  c->y->has_real = c->n == 1;
+  if (c->n == 1) c->y->real = c->reals[0];
 }
 
-/* ---- walks ---------------------------------------------------------------------------------- */
+/* ---- element maps --------------------------------------------------------------------------- */
 
-/* Goes over the elements of a result and tells where each comes from in an operand. */
-struct walk {
+/* Maps the elements of a result to the elements of an operand that they come from. */
+struct element_map {
   int rank;
-  int64_t dim[PZ_ONNX_MOST_RANK], step[PZ_ONNX_MOST_RANK], first;
+  int64_t dim[PZ_ONNX_MOST_RANK];  /* of the result */
+  int64_t step[PZ_ONNX_MOST_RANK]; /* in the operand, along each dimension of the result */
+  int64_t first;
 };
 
-static int64_t walk_at(const struct walk *w, int64_t i) {
-  int64_t at = w->first;
-  for (int d = w->rank; d-- > 0; i /= w->dim[d]) at += i % w->dim[d] * w->step[d];
+static int64_t mapped_index(const struct element_map *map, int64_t i) {
+  int64_t at = map->first;
+  for (int d = map->rank - 1; d >= 0; d--) {
+    at += i % map->dim[d] * map->step[d];
+    i /= map->dim[d];
+  }
   return at;
 }
 
-/* Distance between neighbours along dimension d. */
+/* The distance in memory between neighbours along dimension d. */
 static int64_t stride(const struct pz_onnx_value *x, int d) {
   int64_t n = 1;
   for (int i = d + 1; i < x->rank; i++) n *= x->dim[i];
   return n;
 }
 
-/* The elements of x in the shape of y, repeated where x has size 1. */
-static struct walk spread(const struct pz_onnx_value *x, const struct pz_onnx_value *y) {
-  struct walk w = {.rank = y->rank};
+/* x broadcast to the shape of y: repeated where x has size 1. */
+static struct element_map broadcast_map(const struct pz_onnx_value *x,
+                                        const struct pz_onnx_value *y) {
+  struct element_map map = {.rank = y->rank};
   for (int d = 0; d < y->rank; d++) {
     int i = d - (y->rank - x->rank);
-    w.dim[d] = y->dim[d];
-    w.step[d] = i >= 0 && x->dim[i] > 1 ? stride(x, i) : 0;
+    map.dim[d] = y->dim[d];
+    map.step[d] = i >= 0 && x->dim[i] > 1 ? stride(x, i) : 0;
   }
-  return w;
+  return map;
 }
 
-static struct walk transposed(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                              const struct pz_onnx_value *x, const struct pz_onnx_value *y) {
-  struct walk w = {.rank = y->rank};
+static struct element_map transpose_map(const struct pz_onnx_graph *g,
+                                        const struct pz_onnx_node *node,
+                                        const struct pz_onnx_value *x,
+                                        const struct pz_onnx_value *y) {
+  struct element_map map = {.rank = y->rank};
   for (int d = 0; d < y->rank; d++) {
-    int from = pz_onnx_source_dim(g, n, y, 0, d);
-    w.dim[d] = y->dim[d];
-    w.step[d] = from >= 0 ? stride(x, from) : 0;
+    int from = pz_onnx_source_dim(g, node, y, 0, d);
+    map.dim[d] = y->dim[d];
+    map.step[d] = from >= 0 ? stride(x, from) : 0;
   }
-  return w;
+  return map;
 }
 
-static struct walk sliced(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                          const struct pz_onnx_value *x, const struct pz_onnx_value *y) {
-  struct walk w = spread(x, y);
-  struct pz_onnx_range part[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
-  if (x->rank != y->rank || !pz_onnx_slice_of(g, n, part)) return (struct walk){.first = -1};
+/* Returns a map of rank 0 whose index is negative if the slice is unknown. */
+static struct element_map slice_map(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                                    const struct pz_onnx_value *x, const struct pz_onnx_value *y) {
+  struct element_map map = broadcast_map(x, y);
+  struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
+  if (x->rank != y->rank || !pz_onnx_slice_ranges(g, node, range))
+    return (struct element_map){.first = -1};
   for (int d = 0; d < x->rank; d++) {
-    w.first += part[d].from * stride(x, d);
-    w.step[d] = part[d].count > 1 ? part[d].step * stride(x, d) : 0;
+    map.first += range[d].from * stride(x, d);
+    map.step[d] = range[d].count > 1 ? range[d].step * stride(x, d) : 0;
   }
-  return w;
+  return map;
 }
 
-/* Copy along a walk. */
-static bool copy(struct pz_onnx_graph *g, const struct pz_onnx_value *x, const struct walk *w,
-                 struct pz_onnx_value *y) {
-  struct known k = known(x);
-  struct fresh f;
-  if (!k.n || y->rank != w->rank) return true;
-  if (!fresh(g, y, !k.ints, &f)) return false;
-  for (int64_t i = 0; i < f.n; i++) {
-    int64_t at = walk_at(w, i);
-    if (at < 0 || at >= k.n) return true;
-    if (k.ints)
-      f.ints[i] = k.ints[at];
-    else
-      f.reals[i] = k.reals[at];
+static void copy_mapped(struct pz_call *call, const struct pz_onnx_value *x,
+                        const struct element_map *map, struct pz_onnx_value *y) {
+  struct contents from = known_contents(x);
+  if (!from.n || y->rank != map->rank) return;
+  struct new_contents to = new_contents(call, y, !from.ints);
+  for (int64_t i = 0; i < to.n; i++) {
+    int64_t at = mapped_index(map, i);
+    if (at < 0 || at >= from.n) return;
+    copy_element(&to, i, &from, at);
   }
-  settle(&f);
-  return true;
+  store_contents(&to);
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------- */
+/* ---- arithmetic ----------------------------------------------------------------------------- */
 
-/* Integers by integers; false where there is no result. */
+/* Computes x OP z for integers.  Returns false if there is no result. */
 static bool combine_ints(const char *type, int64_t x, int64_t z, int64_t *y) {
   *y = x;
   if (strcmp(type, "Add") == 0) return pz_add(y, z);
   if (strcmp(type, "Sub") == 0) return z != INT64_MIN && pz_add(y, -z);
   if (strcmp(type, "Mul") == 0) return pz_mul(y, z);
   bool divides = z != 0 && !(x == INT64_MIN && z == -1);
-  if (strcmp(type, "Div") == 0) *y = divides ? x / z : 0;
+  if (strcmp(type, "Div") == 0) {
+    *y = divides ? x / z : 0;
+    return divides;
+  }
   if (strcmp(type, "Mod") == 0) {
     *y = divides ? x % z : 0;
-    if (*y != 0 && (*y < 0) != (z < 0)) *y += z; /* the sign of the divisor */
+    bool other_sign = *y != 0 && (*y < 0) != (z < 0);
+    if (other_sign) *y += z; /* the result has the sign of the divisor */
+    return divides;
   }
-  if (strcmp(type, "Div") == 0 || strcmp(type, "Mod") == 0) return divides;
-  if (strcmp(type, "Max") == 0) return *y = x > z ? x : z, true;
-  if (strcmp(type, "Min") == 0) return *y = x < z ? x : z, true;
-  if (strcmp(type, "And") == 0) return *y = x && z, true;
-  if (strcmp(type, "Or") == 0) return *y = x || z, true;
-  return false;
+  if (strcmp(type, "Max") == 0)
+    *y = pz_max(x, z);
+  else if (strcmp(type, "Min") == 0)
+    *y = pz_min(x, z);
+  else if (strcmp(type, "And") == 0)
+    *y = x && z;
+  else if (strcmp(type, "Or") == 0)
+    *y = x || z;
+  else
+    return false;
+  return true;
 }
 
 static bool combine_reals(const char *type, double x, double z, double *y) {
-  if (strcmp(type, "Add") == 0) return *y = x + z, true;
-  if (strcmp(type, "Sub") == 0) return *y = x - z, true;
-  if (strcmp(type, "Mul") == 0) return *y = x * z, true;
-  if (strcmp(type, "Div") == 0) return *y = x / z, z < 0 || z > 0;
-  if (strcmp(type, "Pow") == 0) return *y = pow(x, z), isfinite(*y);
-  if (strcmp(type, "Max") == 0) return *y = x > z ? x : z, true;
-  if (strcmp(type, "Min") == 0) return *y = x < z ? x : z, true;
-  return false;
-}
-
-static bool compare(const char *type, double x, double z, int64_t *y) {
-  if (strcmp(type, "Equal") == 0) return *y = !(x < z) && !(x > z), true;
-  if (strcmp(type, "Greater") == 0) return *y = x > z, true;
-  if (strcmp(type, "GreaterOrEqual") == 0) return *y = x >= z, true;
-  if (strcmp(type, "Less") == 0) return *y = x < z, true;
-  if (strcmp(type, "LessOrEqual") == 0) return *y = x <= z, true;
-  return false;
-}
-
-static bool binary(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *a = pz_onnx_in(g, n, 0), *b = pz_onnx_in(g, n, 1);
-  struct known ka = known(a), kb = known(b);
-  int64_t sign;
-  bool compares = compare(n->type, 0, 0, &sign);
-  struct fresh f;
-  if (n->n_in != 2 || !ka.n || !kb.n || y->rank < a->rank || y->rank < b->rank) return true;
-  bool real = !compares && !(ka.ints && kb.ints);
-  if (!fresh(g, y, real, &f)) return false;
-  struct walk wa = spread(a, y), wb = spread(b, y);
-  for (int64_t i = 0; i < f.n; i++) {
-    int64_t p = walk_at(&wa, i), q = walk_at(&wb, i);
-    if (p >= ka.n || q >= kb.n) return true;
-    bool ok = compares ? compare(n->type, real_at(&ka, p), real_at(&kb, q), &f.ints[i])
-              : real   ? combine_reals(n->type, real_at(&ka, p), real_at(&kb, q), &f.reals[i])
-                       : combine_ints(n->type, ka.ints[p], kb.ints[q], &f.ints[i]);
-    if (!ok) return true;
+  bool valid = true;
+  if (strcmp(type, "Add") == 0) {
+    *y = x + z;
+  } else if (strcmp(type, "Sub") == 0) {
+    *y = x - z;
+  } else if (strcmp(type, "Mul") == 0) {
+    *y = x * z;
+  } else if (strcmp(type, "Div") == 0) {
+    *y = x / z;
+    valid = z < 0 || z > 0;
+  } else if (strcmp(type, "Pow") == 0) {
+    *y = pow(x, z);
+    valid = isfinite(*y);
+  } else if (strcmp(type, "Max") == 0) {
+    *y = x > z ? x : z;
+  } else if (strcmp(type, "Min") == 0) {
+    *y = x < z ? x : z;
+  } else {
+    valid = false;
   }
-  settle(&f);
+  return valid;
+}
+
+/* Computes a comparison.  Returns false if the type is none. */
+static bool compare_reals(const char *type, double x, double z, int64_t *y) {
+  if (strcmp(type, "Equal") == 0)
+    *y = !(x < z) && !(x > z);
+  else if (strcmp(type, "Greater") == 0)
+    *y = x > z;
+  else if (strcmp(type, "GreaterOrEqual") == 0)
+    *y = x >= z;
+  else if (strcmp(type, "Less") == 0)
+    *y = x < z;
+  else if (strcmp(type, "LessOrEqual") == 0)
+    *y = x <= z;
+  else
+    return false;
   return true;
 }
 
-static bool where(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  struct known k[3];
-  struct walk w[3];
-  struct fresh f;
-  for (uint32_t i = 0; i < 3; i++) {
-    const struct pz_onnx_value *v = pz_onnx_in(g, n, i);
-    k[i] = known(v);
-    if (!k[i].n || !k[i].ints || v->rank > y->rank) return true;
-    w[i] = spread(v, y);
+static bool apply_to_real(const char *type, double x, double *y) {
+  bool valid = true;
+  if (strcmp(type, "Floor") == 0) {
+    *y = floor(x);
+  } else if (strcmp(type, "Ceil") == 0) {
+    *y = ceil(x);
+  } else if (strcmp(type, "Round") == 0) {
+    *y = nearbyint(x);
+  } else if (strcmp(type, "Sqrt") == 0) {
+    *y = sqrt(x);
+    valid = x >= 0;
+  } else if (strcmp(type, "Reciprocal") == 0) {
+    *y = 1 / x;
+    valid = x < 0 || x > 0;
+  } else if (strcmp(type, "Neg") == 0) {
+    *y = -x;
+  } else {
+    valid = false;
   }
-  if (!fresh(g, y, false, &f)) return false;
-  for (int64_t i = 0; i < f.n; i++) {
-    int64_t at = walk_at(&w[0], i);
-    if (at >= k[0].n) return true;
-    int pick = k[0].ints[at] ? 1 : 2;
-    at = walk_at(&w[pick], i);
-    if (at >= k[pick].n) return true;
-    f.ints[i] = k[pick].ints[at];
-  }
-  settle(&f);
-  return true;
+  return valid;
 }
 
-static bool concat(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  struct fresh f;
-  int axis = pz_onnx_axis(pz_onnx_int(n, "axis", 0), y->rank);
-  bool real = n->n_in > 0 && !known(pz_onnx_in(g, n, 0)).ints;
-  for (uint32_t i = 0; i < n->n_in; i++) {
-    const struct pz_onnx_value *v = pz_onnx_in(g, n, i);
-    /* an empty one is known */
-    if (!v || v->rank != y->rank || axis < 0 || (v->dim[axis] > 0 && !known(v).n)) return true;
-    if (v->dim[axis] > 0 && (known(v).ints == NULL) != real) return true;
-  }
-  if (!fresh(g, y, real, &f)) return false;
-  int64_t inner = stride(y, axis), before = 0;
-  for (uint32_t i = 0; i < n->n_in && f.n; i++) {
-    const struct pz_onnx_value *v = pz_onnx_in(g, n, i);
-    struct known k = known(v);
-    int64_t run = v->dim[axis] * inner;
-    for (int64_t e = 0; e < k.n; e++) {
-      int64_t at = e / run * y->dim[axis] * inner + before + e % run;
-      if (at >= f.n) return true;
-      if (real)
-        f.reals[at] = k.reals[e];
-      else
-        f.ints[at] = k.ints[e];
+static void fold_unary(struct pz_call *call, const struct pz_onnx_graph *g,
+                       const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  struct contents x = known_contents(pz_onnx_input(g, node, 0));
+  double ignored;
+  bool negates = pz_onnx_is_type(node, "Neg"), inverts = pz_onnx_is_type(node, "Not");
+  bool applies = x.ints ? negates || inverts : apply_to_real(node->type, 1, &ignored);
+  if (!x.n || !applies) return;
+  struct new_contents result = new_contents(call, y, !x.ints);
+  for (int64_t i = 0; i < result.n; i++) {
+    if (!x.ints) {
+      if (!apply_to_real(node->type, x.reals[i], &result.reals[i])) return;
+    } else if (inverts) {
+      result.ints[i] = !x.ints[i];
+    } else {
+      result.ints[i] = x.ints[i] == INT64_MIN ? INT64_MAX : -x.ints[i];
     }
-    before += run;
   }
-  settle(&f);
-  return true;
+  store_contents(&result);
 }
 
-/* Elements by index along one axis. */
-static bool gather(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0), *at = pz_onnx_in(g, n, 1);
-  struct known k = known(x), index = known(at);
-  int axis = k.n ? pz_onnx_axis(pz_onnx_int(n, "axis", 0), x->rank) : -1;
-  struct fresh f;
-  if (!k.ints || !index.ints || axis < 0) return true;
-  if (!fresh(g, y, false, &f)) return false;
-  int64_t inner = stride(x, axis);
-  for (int64_t i = 0; i < f.n; i++) {
-    int64_t row = i / inner, j = index.ints[row % index.n];
-    if (j < 0) j += x->dim[axis];
-    if (j < 0 || j >= x->dim[axis]) return true;
-    int64_t from = (row / index.n * x->dim[axis] + j) * inner + i % inner;
-    if (from >= k.n) return true;
-    f.ints[i] = k.ints[from];
+static void fold_binary(struct pz_call *call, const struct pz_onnx_graph *g,
+                        const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  const struct pz_onnx_value *a = pz_onnx_input(g, node, 0), *b = pz_onnx_input(g, node, 1);
+  struct contents x = known_contents(a), z = known_contents(b);
+  if (node->n_in != 2 || !x.n || !z.n || y->rank < a->rank || y->rank < b->rank) return;
+  int64_t ignored;
+  bool compares = compare_reals(node->type, 0, 0, &ignored);
+  bool real = !compares && !(x.ints && z.ints);
+  struct new_contents result = new_contents(call, y, real);
+  struct element_map map_a = broadcast_map(a, y), map_b = broadcast_map(b, y);
+  for (int64_t i = 0; i < result.n; i++) {
+    int64_t p = mapped_index(&map_a, i), q = mapped_index(&map_b, i);
+    bool valid;
+    if (p >= x.n || q >= z.n) return;
+    if (compares)
+      valid = compare_reals(node->type, real_at(&x, p), real_at(&z, q), &result.ints[i]);
+    else if (real)
+      valid = combine_reals(node->type, real_at(&x, p), real_at(&z, q), &result.reals[i]);
+    else
+      valid = combine_ints(node->type, x.ints[p], z.ints[q], &result.ints[i]);
+    if (!valid) return;
   }
-  settle(&f);
-  return true;
+  store_contents(&result);
 }
 
-/* All parts of a vector. */
-static bool split(struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
-  if (!known(x).n || x->rank != 1) return true;
-  int64_t before = 0;
-  for (uint32_t o = 0; o < n->n_out; o++) {
-    struct pz_onnx_value *y = n->out[o] == PZ_NONE ? NULL : pz_onnx_value(g, n->out[o]);
-    if (!y || y->rank != 1) return true;
-    struct walk w = {.rank = 1, .dim = {y->dim[0]}, .step = {1}, .first = before};
-    if (!copy(g, x, &w, y)) return false;
-    before += y->dim[0];
+/* Where(condition, a, b) of integers. */
+static void fold_where(struct pz_call *call, const struct pz_onnx_graph *g,
+                       const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  struct contents in[3];
+  struct element_map map[3];
+  for (uint32_t i = 0; i < 3; i++) {
+    const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
+    in[i] = known_contents(v);
+    if (!in[i].n || !in[i].ints || v->rank > y->rank) return;
+    map[i] = broadcast_map(v, y);
   }
-  return true;
+  struct new_contents result = new_contents(call, y, false);
+  for (int64_t i = 0; i < result.n; i++) {
+    int64_t at = mapped_index(&map[0], i);
+    if (at >= in[0].n) return;
+    int chosen = in[0].ints[at] ? 1 : 2;
+    at = mapped_index(&map[chosen], i);
+    if (at >= in[chosen].n) return;
+    result.ints[i] = in[chosen].ints[at];
+  }
+  store_contents(&result);
 }
 
 /* A reduction of all elements to one. */
-static bool reduce(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  struct known k = known(pz_onnx_in(g, n, 0));
-  static const char *const by[][2] = {
+static void fold_reduction(struct pz_call *call, const struct pz_onnx_graph *g,
+                           const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  static const char *const combined_by[][2] = {
       {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
+  struct contents x = known_contents(pz_onnx_input(g, node, 0));
   int64_t count;
-  if (!k.ints || !pz_onnx_elems(y, &count) || count != 1) return true;
-  int64_t *out = alloc_ints(g, 1);
-  if (!out) return false;
-  for (size_t t = 0; t < sizeof by / sizeof *by; t++) {
-    if (strcmp(n->type, by[t][0]) != 0) continue;
-    out[0] = k.ints[0];
-    for (int64_t i = 1; i < k.n; i++)
-      if (!combine_ints(by[t][1], out[0], k.ints[i], &out[0])) return true;
-    pz_onnx_set_ints(y, out, 1);
+  if (!x.ints || !pz_onnx_count_elements(y, &count) || count != 1) return;
+  for (size_t t = 0; t < sizeof combined_by / sizeof *combined_by; t++) {
+    if (!pz_onnx_is_type(node, combined_by[t][0])) continue;
+    int64_t *result = pz_alloc(call, 1, sizeof *result);
+    *result = x.ints[0];
+    for (int64_t i = 1; i < x.n; i++)
+      if (!combine_ints(combined_by[t][1], *result, x.ints[i], result)) return;
+    pz_onnx_set_ints(y, result, 1);
   }
-  return true;
 }
 
-/* All elements the same: the attribute `value`, zero by default. */
-static bool filled(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  const Onnx__AttributeProto *a = pz_onnx_attr(n, "value");
-  int64_t count, v = 0;
-  if (!pz_onnx_elems(y, &count) || count > PZ_ONNX_MOST_INTS) return true;
-  bool ok = true;
-  if (a && a->t) v = pz_onnx_tensor_int(a->t, a->t->data_type, 0, &ok);
-  int64_t *out = ok ? alloc_ints(g, count) : NULL;
-  if (!out) return !ok;
-  for (int64_t i = 0; i < count; i++) out[i] = v;
-  pz_onnx_set_ints(y, out, count);
-  return true;
-}
+/* ---- moving elements ------------------------------------------------------------------------ */
 
-bool pz_onnx_is_ones(const struct pz_onnx_graph *g, const struct pz_onnx_value *v) {
-  const struct pz_onnx_node *n = v->maker == PZ_NONE ? NULL : pz_onnx_node(g, v->maker);
-  const Onnx__AttributeProto *a =
-      n && n->op->shape == PZ_SHAPE_FILLED ? pz_onnx_attr(n, "value") : 0;
-  if (!a || !a->t) return false;
-  bool ok = true;
-  if (!pz_onnx_is_float(a->t->data_type))
-    return pz_onnx_tensor_int(a->t, a->t->data_type, 0, &ok) && ok;
-  struct pz_onnx_value one = {.type = a->t->data_type};
-  pz_onnx_tensor_real(&one, a->t);
-  return one.has_real && (one.real < 0 || one.real > 0);
-}
-
-static bool range(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *from = pz_onnx_in(g, n, 0), *step = pz_onnx_in(g, n, 2);
-  if (!from || !from->ints || !step || !step->ints || y->rank != 1) return true;
-  if (!from->n_ints || !step->n_ints || y->dim[0] > PZ_ONNX_MOST_INTS) return true;
-  int64_t *out = alloc_ints(g, y->dim[0]), v = from->ints[0];
-  if (!out) return false;
-  for (int64_t i = 0; i < y->dim[0]; i++) {
-    out[i] = v;
-    if (!pz_add(&v, step->ints[0])) return true;
-  }
-  pz_onnx_set_ints(y, out, y->dim[0]);
-  return true;
-}
-
-static void shape(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
-  if (!x || x->rank < 0) return;
-  for (int i = 0; i < x->rank; i++)
-    if (x->dim[i] < 0) return;
-  int64_t from = pz_onnx_clamp(pz_onnx_int(n, "start", 0), x->rank, 0, x->rank),
-          to = pz_onnx_clamp(pz_onnx_int(n, "end", x->rank), x->rank, 0, x->rank);
-  int64_t *dims = alloc_ints(g, x->rank);
-  if (!dims) return;
-  memcpy(dims, x->dim, (size_t)x->rank * sizeof *dims);
-  pz_onnx_set_ints(y, dims + from, from < to ? to - from : 0);
-}
-
-static bool size(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
-  int64_t *count = alloc_ints(g, 1);
-  if (!count) return false;
-  if (x && x->rank >= 0 && pz_onnx_elems(x, count)) pz_onnx_set_ints(y, count, 1);
-  return true;
-}
-
-/* The result has the contents of the first input, in the same order. */
-static void same(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
+/* The contents of the first input, in the same order. */
+static void copy_contents(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                          struct pz_onnx_value *y) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
   if (!x) return;
   if (x->ints) pz_onnx_set_ints(y, x->ints, x->n_ints);
   y->reals = x->reals;
@@ -384,86 +344,205 @@ static void same(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct p
   }
 }
 
-/* Real numbers become integers, and the other way round. */
-static bool cast(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  struct known k = known(pz_onnx_in(g, n, 0));
+/* Converts between integers and floating-point numbers. */
+static void fold_cast(struct pz_call *call, const struct pz_onnx_graph *g,
+                      const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  struct contents x = known_contents(pz_onnx_input(g, node, 0));
   bool real = pz_onnx_is_float(y->type);
-  struct fresh f;
-  same(g, n, y);
-  if (!k.n || !y->type || real == !k.ints) return true;
+  copy_contents(g, node, y);
+  bool converts = x.n && y->type && real != !x.ints;
+  if (!converts) return;
   y->ints = NULL;
   y->n_ints = 0;
-  if (!fresh(g, y, real, &f)) return false;
-  for (int64_t i = 0; i < f.n; i++) {
-    double v = real_at(&k, i);
+  struct new_contents result = new_contents(call, y, real);
+  for (int64_t i = 0; i < result.n; i++) {
+    double number = real_at(&x, i);
+    bool fits = number > -9e18 && number < 9e18;
+    if (!real && !fits) return;
     if (real)
-      f.reals[i] = v;
-    else if (v > -9e18 && v < 9e18)
-      f.ints[i] = (int64_t)v;
+      result.reals[i] = number;
     else
-      return true;
+      result.ints[i] = (int64_t)number;
   }
-  settle(&f);
-  return true;
+  store_contents(&result);
 }
 
-static bool apply(const char *type, double x, double *y) {
-  if (strcmp(type, "Floor") == 0) return *y = floor(x), true;
-  if (strcmp(type, "Ceil") == 0) return *y = ceil(x), true;
-  if (strcmp(type, "Round") == 0) return *y = nearbyint(x), true;
-  if (strcmp(type, "Sqrt") == 0) return *y = sqrt(x), x >= 0;
-  if (strcmp(type, "Reciprocal") == 0) return *y = 1 / x, x < 0 || x > 0;
-  if (strcmp(type, "Neg") == 0) return *y = -x, true;
-  return false;
+/* Slice, Transpose and Expand. */
+static void fold_move(struct pz_call *call, const struct pz_onnx_graph *g,
+                      const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
+  struct element_map map;
+  if (!x || !known_contents(x).n || y->rank < 0) return;
+  if (node->op->shape == PZ_SHAPE_SLICE)
+    map = slice_map(g, node, x, y);
+  else if (node->op->shape == PZ_SHAPE_TRANSPOSE)
+    map = transpose_map(g, node, x, y);
+  else
+    map = broadcast_map(x, y);
+  copy_mapped(call, x, &map, y);
 }
 
-/* One number by one number. */
-static bool unary(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  struct known k = known(pz_onnx_in(g, n, 0));
-  struct fresh f;
-  double r;
-  bool negates = strcmp(n->type, "Neg") == 0, inverts = strcmp(n->type, "Not") == 0;
-  if (!k.n || (k.ints ? !negates && !inverts : !apply(n->type, 1, &r))) return true;
-  if (!fresh(g, y, !k.ints, &f)) return false;
-  for (int64_t i = 0; i < f.n; i++) {
-    if (k.ints)
-      f.ints[i] = inverts ? !k.ints[i] : k.ints[i] == INT64_MIN ? INT64_MAX : -k.ints[i];
-    else if (!apply(n->type, k.reals[i], &f.reals[i]))
-      return true;
+static void fold_concat(struct pz_call *call, const struct pz_onnx_graph *g,
+                        const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), y->rank);
+  if (y->rank < 0) return;
+  bool real = node->n_in > 0 && !known_contents(pz_onnx_input(g, node, 0)).ints;
+  for (uint32_t i = 0; i < node->n_in; i++) {
+    const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
+    if (!v || v->rank != y->rank || axis < 0) return;
+    if (v->dim[axis] <= 0) continue; /* the contents of an empty tensor are known */
+    struct contents part = known_contents(v);
+    if (!part.n || (part.ints == NULL) != real) return;
   }
-  settle(&f);
-  return true;
+  struct new_contents result = new_contents(call, y, real);
+  int64_t inner = stride(y, axis), before = 0;
+  for (uint32_t i = 0; i < node->n_in && result.n; i++) {
+    const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
+    if (!v) return;
+    struct contents part = known_contents(v);
+    int64_t run = v->dim[axis] * inner; /* elements of this part that are adjacent in the result */
+    for (int64_t e = 0; e < part.n; e++) {
+      int64_t at = e / run * y->dim[axis] * inner + before + e % run;
+      if (at >= result.n) return;
+      copy_element(&result, at, &part, e);
+    }
+    before += run;
+  }
+  store_contents(&result);
 }
 
-/* Elements along a walk over the first input. */
-static bool move(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
-  if (!known(x).n || y->rank < 0) return true;
-  struct walk w = n->op->shape == PZ_SHAPE_SLICE       ? sliced(g, n, x, y)
-                  : n->op->shape == PZ_SHAPE_TRANSPOSE ? transposed(g, n, x, y)
-                                                       : spread(x, y);
-  return copy(g, x, &w, y);
+/* Integers by index along one axis. */
+static void fold_gather(struct pz_call *call, const struct pz_onnx_graph *g,
+                        const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
+  struct contents data = known_contents(x);
+  struct contents indices = known_contents(pz_onnx_input(g, node, 1));
+  if (!data.ints || !indices.ints) return;
+  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), x->rank);
+  if (axis < 0) return;
+  struct new_contents result = new_contents(call, y, false);
+  int64_t inner = stride(x, axis);
+  for (int64_t i = 0; i < result.n; i++) {
+    int64_t row = i / inner, index = indices.ints[row % indices.n];
+    if (index < 0) index += x->dim[axis];
+    if (index < 0 || index >= x->dim[axis]) return;
+    int64_t from = (row / indices.n * x->dim[axis] + index) * inner + i % inner;
+    if (from >= data.n) return;
+    result.ints[i] = data.ints[from];
+  }
+  store_contents(&result);
 }
 
-bool pz_onnx_constant_node(struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  if (n->n_out < 1 || n->out[0] == PZ_NONE) return true;
-  struct pz_onnx_value *y = pz_onnx_value(g, n->out[0]);
-  switch (n->op->shape) {
-  case PZ_SHAPE_SHAPE: shape(g, n, y); return true;
-  case PZ_SHAPE_SCALAR: return size(g, n, y);
-  case PZ_SHAPE_BROADCAST: return strcmp(n->type, "Where") == 0 ? where(g, n, y) : binary(g, n, y);
-  case PZ_SHAPE_CONCAT: return y->rank < 0 || concat(g, n, y);
-  case PZ_SHAPE_GATHER: return gather(g, n, y);
+/* All parts of a vector. */
+static void fold_split(struct pz_call *call, const struct pz_onnx_graph *g,
+                       const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
+  if (!x || x->rank != 1 || !known_contents(x).n) return;
+  int64_t before = 0;
+  for (uint32_t o = 0; o < node->n_out; o++) {
+    struct pz_onnx_value *y = pz_onnx_result(g, node, o);
+    if (!y || y->rank != 1) return;
+    struct element_map map = {.rank = 1, .dim = {y->dim[0]}, .step = {1}, .first = before};
+    copy_mapped(call, x, &map, y);
+    before += y->dim[0];
+  }
+}
+
+/* ---- new contents --------------------------------------------------------------------------- */
+
+/* ConstantOfShape: all elements have the value of the attribute, 0 by default. */
+static void fold_filled(struct pz_call *call, const struct pz_onnx_node *node,
+                        struct pz_onnx_value *y) {
+  const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, "value");
+  int64_t count, value = 0;
+  bool ok = true;
+  if (!pz_onnx_count_elements(y, &count) || count > PZ_ONNX_MOST_INTS) return;
+  if (attribute && attribute->t)
+    value = pz_onnx_tensor_int(attribute->t, attribute->t->data_type, 0, &ok);
+  if (!ok) return;
+  int64_t *ints = pz_alloc(call, (size_t)count, sizeof *ints);
+  for (int64_t i = 0; i < count; i++) ints[i] = value;
+  pz_onnx_set_ints(y, ints, count);
+}
+
+bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *g, const struct pz_onnx_value *v) {
+  if (v->producer == PZ_NONE) return false;
+  const struct pz_onnx_node *node = pz_onnx_node(g, v->producer);
+  if (node->op->shape != PZ_SHAPE_FILLED) return false;
+  const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, "value");
+  if (!attribute || !attribute->t) return false;
+  int type = attribute->t->data_type;
+  if (!pz_onnx_is_float(type)) {
+    bool ok = true;
+    return pz_onnx_tensor_int(attribute->t, type, 0, &ok) && ok;
+  }
+  struct pz_onnx_value filler = {.type = type};
+  pz_onnx_read_real(&filler, attribute->t);
+  return filler.has_real && (filler.real < 0 || filler.real > 0);
+}
+
+static void fold_range(struct pz_call *call, const struct pz_onnx_graph *g,
+                       const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  const struct pz_onnx_value *start = pz_onnx_input(g, node, 0), *step = pz_onnx_input(g, node, 2);
+  if (!start || !start->ints || !start->n_ints || !step || !step->ints || !step->n_ints) return;
+  if (y->rank != 1 || y->dim[0] > PZ_ONNX_MOST_INTS) return;
+  int64_t *ints = pz_alloc(call, (size_t)y->dim[0], sizeof *ints), number = start->ints[0];
+  for (int64_t i = 0; i < y->dim[0]; i++) {
+    ints[i] = number;
+    if (!pz_add(&number, step->ints[0])) return;
+  }
+  pz_onnx_set_ints(y, ints, y->dim[0]);
+}
+
+static void fold_shape(struct pz_call *call, const struct pz_onnx_graph *g,
+                       const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
+  if (!x || x->rank < 0) return;
+  for (int i = 0; i < x->rank; i++)
+    if (x->dim[i] < 0) return;
+  int64_t start = pz_onnx_int_attribute(node, "start", 0);
+  int64_t end = pz_onnx_int_attribute(node, "end", x->rank);
+  start = pz_onnx_clamp(start, x->rank, 0, x->rank);
+  end = pz_onnx_clamp(end, x->rank, 0, x->rank);
+  int64_t *dims = pz_copy(call, x->dim, (size_t)x->rank, sizeof *dims);
+  pz_onnx_set_ints(y, dims + start, start < end ? end - start : 0);
+}
+
+static void fold_size(struct pz_call *call, const struct pz_onnx_graph *g,
+                      const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
+  int64_t *count = pz_alloc(call, 1, sizeof *count);
+  if (x && x->rank >= 0 && pz_onnx_count_elements(x, count)) pz_onnx_set_ints(y, count, 1);
+}
+
+void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_graph *g,
+                             const struct pz_onnx_node *node) {
+  struct pz_onnx_value *y = pz_onnx_result(g, node, 0);
+  if (!y) return;
+  switch (node->op->shape) {
+  case PZ_SHAPE_SHAPE: fold_shape(call, g, node, y); return;
+  case PZ_SHAPE_SCALAR: fold_size(call, g, node, y); return;
+  case PZ_SHAPE_BROADCAST:
+    if (pz_onnx_is_type(node, "Where"))
+      fold_where(call, g, node, y);
+    else
+      fold_binary(call, g, node, y);
+    return;
+  case PZ_SHAPE_CONCAT: fold_concat(call, g, node, y); return;
+  case PZ_SHAPE_GATHER: fold_gather(call, g, node, y); return;
   case PZ_SHAPE_SLICE:
   case PZ_SHAPE_TRANSPOSE:
-  case PZ_SHAPE_EXPAND: return move(g, n, y);
-  case PZ_SHAPE_SPLIT: return split(g, n);
-  case PZ_SHAPE_REDUCE: return reduce(g, n, y);
-  case PZ_SHAPE_FILLED: return filled(g, n, y);
-  case PZ_SHAPE_RANGE: return range(g, n, y);
+  case PZ_SHAPE_EXPAND: fold_move(call, g, node, y); return;
+  case PZ_SHAPE_SPLIT: fold_split(call, g, node); return;
+  case PZ_SHAPE_REDUCE: fold_reduction(call, g, node, y); return;
+  case PZ_SHAPE_FILLED: fold_filled(call, node, y); return;
+  case PZ_SHAPE_RANGE: fold_range(call, g, node, y); return;
   default: break;
   }
-  if (strcmp(n->type, "Cast") == 0) return cast(g, n, y);
-  if (n->op->rule == PZ_LOWER_VIEW) same(g, n, y);
-  return n->op->shape != PZ_SHAPE_SAME || n->op->rule == PZ_LOWER_VIEW || unary(g, n, y);
+  if (pz_onnx_is_type(node, "Cast"))
+    fold_cast(call, g, node, y);
+  else if (node->op->lower == PZ_LOWER_VIEW)
+    copy_contents(g, node, y);
+  else if (node->op->shape == PZ_SHAPE_SAME)
+    fold_unary(call, g, node, y);
 }

@@ -1,141 +1,162 @@
+/* Correspondence of dimensions between the inputs and the result of a node, and Einsum equations.
+ *
+ * pz_onnx_source_dim() has one case for each way in which operators order the dimensions of their result; all other
+ * operators broadcast, so that dimensions correspond from the right. */
 #include "onnx/dims.h"
-
-#include <string.h>
 
 #include "core/num.h"
 
-/* Letters from here on stand for the dimensions of an ellipsis, the last one for the rightmost. */
+/* ---- Einsum equations ----------------------------------------------------------------------- */
+
+/* Letters from this one on stand for the dimensions of an ellipsis, the last one for the rightmost dimension. */
 enum { FIRST_UNNAMED = 52 };
 
 static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/* One term of an equation of `len` bytes from *at on; `unnamed` dimensions are an ellipsis'. */
-static bool read_term(const uint8_t *text, size_t len, size_t *at, int unnamed,
-                      struct pz_onnx_term *t) {
-  *t = (struct pz_onnx_term){0};
-  for (; *at < len && text[*at] != ',' && text[*at] != '-'; ++*at) {
+/* Reads a term of the equation that begins at *at, in which an ellipsis stands for `unnamed` dimensions. */
+static bool read_einsum_term(const uint8_t *text, size_t length, size_t *at, int unnamed,
+                             struct pz_onnx_term *term) {
+  *term = (struct pz_onnx_term){0};
+  for (; *at < length && text[*at] != ',' && text[*at] != '-'; ++*at) {
     if (text[*at] == ' ') continue;
-    if (*at + 3 <= len && memcmp(text + *at, "...", 3) == 0) {
-      for (int i = 0; i < unnamed && t->rank < PZ_ONNX_MOST_RANK; i++)
-        t->letter[t->rank++] = (uint8_t)(PZ_EINSUM_MOST_LETTERS - unnamed + i);
+    if (*at + 3 <= length && memcmp(text + *at, "...", 3) == 0) {
+      for (int i = 0; i < unnamed && term->rank < PZ_ONNX_MOST_RANK; i++)
+        term->letter[term->rank++] = (uint8_t)(PZ_EINSUM_MOST_LETTERS - unnamed + i);
       *at += 2;
       continue;
     }
     const char *place = text[*at] ? strchr(alphabet, text[*at]) : NULL;
-    if (!place || t->rank == PZ_ONNX_MOST_RANK) return false;
-    t->letter[t->rank++] = (uint8_t)(place - alphabet);
+    if (!place || term->rank == PZ_ONNX_MOST_RANK) return false;
+    term->letter[term->rank++] = (uint8_t)(place - alphabet);
   }
   return true;
 }
 
-/* How many dimensions the ellipsis of operand k stands for. */
-static int unnamed_dims(const struct pz_onnx_value *v, const uint8_t *text, size_t len, size_t at) {
-  struct pz_onnx_term named;
-  if (!v || v->rank < 0 || !read_term(text, len, &at, 0, &named)) return -1;
-  int n = v->rank - named.rank;
-  return n <= PZ_EINSUM_MOST_LETTERS - FIRST_UNNAMED ? n : -1;
-}
-
-static bool read_sizes(struct pz_onnx_einsum *e, const struct pz_onnx_value *v, int k) {
-  if (e->in[k].rank != v->rank) return false;
+/* Reads the term of operand k and the sizes of its letters.  Returns the number of dimensions that its ellipsis
+ * stands for, or -1 if the term does not fit the operand. */
+static int read_einsum_operand(struct pz_onnx_einsum *einsum, const struct pz_onnx_value *v, int k,
+                               const uint8_t *text, size_t length, size_t *at) {
+  struct pz_onnx_term named, *term = &einsum->in[k];
+  size_t start = *at;
+  if (!v || v->rank < 0 || !read_einsum_term(text, length, &start, 0, &named)) return -1;
+  int unnamed = v->rank - named.rank;
+  if (unnamed < 0 || unnamed > PZ_EINSUM_MOST_LETTERS - FIRST_UNNAMED) return -1;
+  if (!read_einsum_term(text, length, at, unnamed, term) || term->rank != v->rank) return -1;
   for (int i = 0; i < v->rank; i++) {
-    int64_t *size = &e->size[e->in[k].letter[i]];
-    if (*size > 1 && v->dim[i] > 1 && *size != v->dim[i]) return false;
+    int64_t *size = &einsum->size[term->letter[i]];
+    if (*size > 1 && v->dim[i] > 1 && *size != v->dim[i]) return -1;
     if (v->dim[i] > *size) *size = v->dim[i];
   }
-  return true;
+  return unnamed;
 }
 
-bool pz_onnx_einsum_read(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                         struct pz_onnx_einsum *e) {
-  const Onnx__AttributeProto *a = pz_onnx_attr(n, "equation");
-  if (!a || !a->has_s || n->n_in < 1 || n->n_in > 2) return false;
-  const uint8_t *text = a->s.data;
-  size_t len = a->s.len, at = 0;
-  int most = 0;
-  *e = (struct pz_onnx_einsum){0};
-  for (uint32_t k = 0; k < n->n_in; k++, at++) {
-    const struct pz_onnx_value *v = pz_onnx_in(g, n, k);
-    int unnamed = unnamed_dims(v, text, len, at);
-    if (unnamed < 0 || !read_term(text, len, &at, unnamed, &e->in[k])) return false;
-    if (!read_sizes(e, v, (int)k)) return false;
-    if (unnamed > most) most = unnamed;
-    if (at >= len || text[at] != (k + 1 < n->n_in ? ',' : '-')) return false;
+bool pz_onnx_einsum_read(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                         struct pz_onnx_einsum *einsum) {
+  const Onnx__AttributeProto *equation = pz_onnx_attribute(node, "equation");
+  if (!equation || !equation->has_s || node->n_in < 1 || node->n_in > 2) return false;
+  const uint8_t *text = equation->s.data;
+  size_t length = equation->s.len, at = 0;
+  int most_unnamed = 0;
+  *einsum = (struct pz_onnx_einsum){0};
+  for (uint32_t k = 0; k < node->n_in; k++) {
+    const struct pz_onnx_value *v = pz_onnx_input(g, node, k);
+    int unnamed = read_einsum_operand(einsum, v, (int)k, text, length, &at);
+    if (unnamed < 0) return false;
+    if (unnamed > most_unnamed) most_unnamed = unnamed;
+    char separator = k + 1 < node->n_in ? ',' : '-';
+    if (at >= length || text[at] != separator) return false;
+    at++;
   }
-  if (at >= len || text[at] != '>') return false;
+  if (at >= length || text[at] != '>') return false;
   at++;
-  return read_term(text, len, &at, most, &e->out) && at == len;
+  return read_einsum_term(text, length, &at, most_unnamed, &einsum->out) && at == length;
 }
 
-/* The dimension of a term that a letter stands for, or -1. */
-static int find_letter(const struct pz_onnx_term *t, int letter) {
-  for (int i = 0; i < t->rank; i++)
-    if (t->letter[i] == letter) return i;
+/* Returns the dimension of a term that a letter stands for, or -1. */
+static int find_letter(const struct pz_onnx_term *term, int letter) {
+  for (int i = 0; i < term->rank; i++)
+    if (term->letter[i] == letter) return i;
   return -1;
 }
 
-bool pz_onnx_einsum_dims(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                         struct pz_dims *d) {
-  struct pz_onnx_einsum e;
-  if (n->n_in != 2 || !pz_onnx_einsum_read(g, n, &e)) return false;
-  *d = (struct pz_dims){1, 1, 1, 1};
-  for (int k = 0; k < PZ_EINSUM_MOST_LETTERS; k++) {
-    bool a = find_letter(&e.in[0], k) >= 0, b = find_letter(&e.in[1], k) >= 0,
-         y = find_letter(&e.out, k) >= 0;
-    int64_t *side = a && b ? (y ? &d->batch : &d->k) : a ? (y ? &d->m : &d->k) : &d->n;
-    if ((a || b) && !pz_mul(side, e.size[k])) return false;
+/* A letter of both operands is a batch dimension if the result has it, and otherwise summed over; a letter of one
+ * operand is summed over if the result lacks it. */
+bool pz_onnx_einsum_product(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                            struct pz_dims *dims) {
+  struct pz_onnx_einsum einsum;
+  if (node->n_in != 2 || !pz_onnx_einsum_read(g, node, &einsum)) return false;
+  *dims = (struct pz_dims){1, 1, 1, 1};
+  for (int letter = 0; letter < PZ_EINSUM_MOST_LETTERS; letter++) {
+    bool left = find_letter(&einsum.in[0], letter) >= 0;
+    bool right = find_letter(&einsum.in[1], letter) >= 0;
+    bool in_result = find_letter(&einsum.out, letter) >= 0;
+    if (!left && !right) continue;
+    int64_t *side = &dims->n;
+    if (left && right)
+      side = in_result ? &dims->batch : &dims->k;
+    else if (left)
+      side = in_result ? &dims->m : &dims->k;
+    if (!pz_mul(side, einsum.size[letter])) return false;
   }
   return true;
 }
 
-/* ---- dimensions of a result --------------------------------------------------------------------- */
+/* ---- sources of dimensions ------------------------------------------------------------------ */
 
-/* The dimension of the result y that each dimension of the input x becomes in a Squeeze or Unsqueeze;
- * -1 where it is dropped. */
-static void kept_dims(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                      const struct pz_onnx_value *x, const struct pz_onnx_value *y,
-                      int to[PZ_ONNX_MOST_RANK]) {
-  bool adds = n->op->shape == PZ_SHAPE_UNSQUEEZE;
+/* MatMul: the outer dimensions broadcast; rows come from the left operand, columns from the right one.  `x` is the
+ * operand on one side, `other_rank` the rank of the other one. */
+static int matmul_source_dim(const struct pz_onnx_value *x, bool left, int other_rank,
+                             int result_rank, int d) {
+  bool rows = left ? x->rank > 1 : other_rank > 1;
+  bool columns = left ? other_rank > 1 : x->rank > 1;
+  int outer = result_rank - rows - columns;
+  if (d < outer) return d - (outer - (x->rank - 2));
+  if (left) return rows && d == outer ? x->rank - 2 : -1;
+  return columns && d == result_rank - 1 ? x->rank - 1 : -1;
+}
+
+/* Gather: the dimensions of the indices take the place of the axis. */
+static int gather_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                             uint32_t k, int d) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0), *indices = pz_onnx_input(g, node, 1);
+  if (!x || !indices || indices->rank < 0) return -1;
+  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), x->rank);
+  if (axis < 0) return -1;
+  bool from_indices = d >= axis && d < axis + indices->rank;
+  if (k > 0) return from_indices ? d - axis : -1;
+  if (from_indices) return -1;
+  return d < axis ? d : d + 1 - indices->rank;
+}
+
+/* Squeeze and Unsqueeze: the dimensions that are neither dropped nor added keep their order. */
+static int squeeze_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                              const struct pz_onnx_value *x, const struct pz_onnx_value *y, int d) {
+  bool adds = node->op->shape == PZ_SHAPE_UNSQUEEZE;
   size_t count;
-  const int64_t *axes = pz_onnx_axes(g, n, "axes", 1, &count);
-  int rank = adds ? y->rank : x->rank, k = 0;
-  for (int i = 0; i < PZ_ONNX_MOST_RANK; i++) to[i] = -1;
+  const int64_t *axes = pz_onnx_ints_argument(g, node, "axes", 1, &count);
+  int rank = adds ? y->rank : x->rank, n_kept = 0;
   for (int i = 0; i < rank; i++) {
     bool listed = !adds && count == 0 && x->dim[i] == 1;
-    for (size_t a = 0; a < count; a++) listed = listed || pz_onnx_axis(axes[a], rank) == i;
+    for (size_t a = 0; a < count; a++)
+      listed = listed || pz_onnx_axis_from_front(axes[a], rank) == i;
     if (listed) continue;
-    to[adds ? k : i] = adds ? i : k;
-    k++;
+    int source = adds ? n_kept : i, result = adds ? i : n_kept;
+    if (result == d && source < x->rank) return source;
+    n_kept++;
   }
+  return -1;
 }
 
-static int matmul_source(const struct pz_onnx_value *x, bool left, int other_rank, int rank,
-                         int i) {
-  bool rows = left ? x->rank > 1 : other_rank > 1, cols = left ? other_rank > 1 : x->rank > 1;
-  int outer = rank - rows - cols;
-  if (i < outer) return i - (outer - (x->rank - 2));
-  if (left) return rows && i == outer ? x->rank - 2 : -1;
-  return cols && i == rank - 1 ? x->rank - 1 : -1;
-}
-
-static int gather_source(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, uint32_t k,
-                         int i) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0), *at = pz_onnx_in(g, n, 1);
-  int axis = x && at ? pz_onnx_axis(pz_onnx_int(n, "axis", 0), x->rank) : -1;
-  if (axis < 0 || at->rank < 0) return -1;
-  bool index = i >= axis && i < axis + at->rank;
-  if (k) return index ? i - axis : -1;
-  return index ? -1 : i < axis ? i : i + 1 - at->rank;
-}
-
-static int source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                      const struct pz_onnx_value *y, uint32_t k, int i) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, k), *other = pz_onnx_in(g, n, 1 - k);
-  struct pz_onnx_einsum e;
-  int to[PZ_ONNX_MOST_RANK], right = i - (y->rank - x->rank);
+int pz_onnx_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                       const struct pz_onnx_value *y, uint32_t k, int d) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, k);
+  if (!x || x->rank < 0) return -1;
+  const struct pz_onnx_value *other = pz_onnx_input(g, node, 1 - k);
+  int from_right = d - (y->rank - x->rank), source = -1;
+  struct pz_onnx_einsum einsum;
   size_t count;
   const int64_t *perm;
-  switch (n->op->shape) {
+  switch (node->op->shape) {
   case PZ_SHAPE_RESHAPE:
   case PZ_SHAPE_FLATTEN:
   case PZ_SHAPE_SHAPE:
@@ -143,32 +164,38 @@ static int source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *
   case PZ_SHAPE_RANGE:
   case PZ_SHAPE_CONSTANT: return -1;
   case PZ_SHAPE_MATMUL:
-    return k < 2 && other ? matmul_source(x, k == 0, other->rank, y->rank, i) : -1;
-  case PZ_SHAPE_GEMM: return k == 0 && i == 0 ? pz_onnx_int(n, "transA", 0) != 0 : -1;
+    if (k < 2 && other) source = matmul_source_dim(x, k == 0, other->rank, y->rank, d);
+    break;
+  case PZ_SHAPE_GEMM:
+    if (k == 0 && d == 0) source = pz_onnx_int_attribute(node, "transA", 0) != 0;
+    break;
   case PZ_SHAPE_TRANSPOSE:
-    perm = pz_onnx_ints(n, "perm", &count);
-    return k ? -1 : (int)count == y->rank ? (int)perm[i] : y->rank - 1 - i;
-  case PZ_SHAPE_GATHER: return k < 2 ? gather_source(g, n, k, i) : -1;
+    perm = pz_onnx_ints_attribute(node, "perm", &count);
+    if (k == 0) source = (int)count == y->rank ? (int)perm[d] : y->rank - 1 - d;
+    break;
+  case PZ_SHAPE_GATHER:
+    if (k < 2) source = gather_source_dim(g, node, k, d);
+    break;
   case PZ_SHAPE_SQUEEZE:
   case PZ_SHAPE_UNSQUEEZE:
-    kept_dims(g, n, x, y, to);
-    for (int d = 0; d < x->rank && k == 0; d++)
-      if (to[d] == i) return d;
-    return -1;
+    if (k == 0) source = squeeze_source_dim(g, node, x, y, d);
+    break;
   case PZ_SHAPE_REDUCE:
-  case PZ_SHAPE_ARG: return k ? -1 : pz_onnx_int(n, "keepdims", 1) ? right : i == 0 ? 0 : -1;
+  case PZ_SHAPE_ARG:
+    if (k == 0 && pz_onnx_int_attribute(node, "keepdims", 1))
+      source = from_right;
+    else if (k == 0 && d == 0)
+      source = 0;
+    break;
   case PZ_SHAPE_EXPAND:
-  case PZ_SHAPE_TILE: return k ? -1 : right;
+  case PZ_SHAPE_TILE:
+    if (k == 0) source = from_right;
+    break;
   case PZ_SHAPE_EINSUM:
-    if (k > 1 || !pz_onnx_einsum_read(g, n, &e) || e.out.rank != y->rank) return -1;
-    return find_letter(&e.in[k], e.out.letter[i]);
-  default: return right;
+    if (k < 2 && pz_onnx_einsum_read(g, node, &einsum) && einsum.out.rank == y->rank)
+      source = find_letter(&einsum.in[k], einsum.out.letter[d]);
+    break;
+  default: source = from_right;
   }
-}
-
-int pz_onnx_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                       const struct pz_onnx_value *y, uint32_t k, int i) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, k);
-  int d = x && x->rank >= 0 ? source_dim(g, n, y, k, i) : -1;
-  return d >= 0 && d < x->rank ? d : -1;
+  return source >= 0 && source < x->rank ? source : -1;
 }

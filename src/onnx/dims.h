@@ -1,5 +1,5 @@
-/* Which dimension of an input a dimension of the result is; Einsum equations of one or two operands:
- * "bhqd,bhkd->bhqk", with letters of both cases and an ellipsis for leading dimensions. */
+/* Correspondence of dimensions: which dimension of an input a dimension of a result is, and Einsum equations of one
+ * or two operands, "bhqd,bhkd->bhqk", with letters of both cases and an ellipsis for leading dimensions. */
 #ifndef PZ_ONNX_DIMS_H
 #define PZ_ONNX_DIMS_H
 
@@ -14,20 +14,22 @@ struct pz_onnx_term {
 
 struct pz_onnx_einsum {
   struct pz_onnx_term in[2], out;
-  int64_t size[PZ_EINSUM_MOST_LETTERS];
+  int64_t size[PZ_EINSUM_MOST_LETTERS]; /* by letter */
 };
 
-/* False where the equation is not read: more operands, no result, or shapes that do not fit. */
-bool pz_onnx_einsum_read(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                         struct pz_onnx_einsum *e);
+/* Reads the equation of a node.  Returns false if it is not supported: more than two operands, no result, or shapes
+ * that do not fit. */
+bool pz_onnx_einsum_read(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                         struct pz_onnx_einsum *einsum);
 
-/* Of two operands: sizes of the product it is, batch x (m x k)(k x n). */
-bool pz_onnx_einsum_dims(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                         struct pz_dims *d);
+/* The sizes of an Einsum of two operands as a batched product, batch x (m x k)(k x n).  Returns false if the equation
+ * is not supported. */
+bool pz_onnx_einsum_product(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                            struct pz_dims *dims);
 
-/* The dimension of input k that dimension i of the first result y is, by the node's type; -1: of none, or
- * it is not known.  Sizes may differ where the input is broadcast.  Reshapes have none. */
-int pz_onnx_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                       const struct pz_onnx_value *y, uint32_t k, int i);
+/* Returns the dimension of input k that dimension d of the first result y is, by the node's type, or -1 if it is none
+ * or unknown.  The sizes may differ where the input is broadcast.  Dimensions of a Reshape have no source. */
+int pz_onnx_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                       const struct pz_onnx_value *y, uint32_t k, int d);
 
 #endif

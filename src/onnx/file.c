@@ -1,18 +1,21 @@
+/* Unpacking an ONNX file: bytes in, a protobuf message out, within limits.
+ *
+ * Before it is unpacked, the message is copied once (copy_message) without the fields that are not needed: contents
+ * of large tensors, subgraphs, documentation, and fields that this reader does not know.  So memory does not grow
+ * with the weights, and the nesting is checked before protobuf-c, which recurses without limit, sees the bytes.  The
+ * wire format is described at protobuf.dev/programming-guides/encoding. */
+#include "core/buffer.h"
 #include "onnx/passes.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "core/alloc.h"
-
+/* Wire types of protobuf. */
 enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
-/* Fields that are left out where they are longer than `above` bytes. */
+/* Fields that are dropped if they are longer than `above` bytes. */
 static const struct {
   const ProtobufCMessageDescriptor *message;
   unsigned field;
   size_t above;
-} left_out[] = {
+} dropped_fields[] = {
     {&onnx__tensor_proto__descriptor, 4, PZ_ONNX_MOST_DATA},  /* float_data */
     {&onnx__tensor_proto__descriptor, 5, PZ_ONNX_MOST_DATA},  /* int32_data */
     {&onnx__tensor_proto__descriptor, 6, 0},                  /* string_data */
@@ -21,93 +24,73 @@ static const struct {
     {&onnx__tensor_proto__descriptor, 10, PZ_ONNX_MOST_DATA}, /* double_data */
     {&onnx__tensor_proto__descriptor, 11, PZ_ONNX_MOST_DATA}, /* uint64_data */
     {&onnx__tensor_proto__descriptor, 12, 0},                 /* doc_string */
-    {&onnx__tensor_proto__descriptor, 13, 0},                 /* external_data: never opened */
-    {&onnx__attribute_proto__descriptor, 6, 0},               /* g: nodes with one are refused */
-    {&onnx__attribute_proto__descriptor, 11, 0},              /* graphs */
-    {&onnx__attribute_proto__descriptor, 13, 0},              /* doc_string */
-    {&onnx__node_proto__descriptor, 6, 0},                    /* doc_string */
-    {&onnx__value_info_proto__descriptor, 3, 0},              /* doc_string */
-    {&onnx__graph_proto__descriptor, 10, 0},                  /* doc_string */
-    {&onnx__graph_proto__descriptor, 14, 0},                  /* quantization_annotation */
-    {&onnx__model_proto__descriptor, 6, 0},                   /* doc_string */
-    {&onnx__model_proto__descriptor, 14, 0},                  /* metadata_props */
-    {&onnx__model_proto__descriptor, 20, 0},                  /* training_info */
+    {&onnx__tensor_proto__descriptor, 13, 0},    /* external_data, which is never opened */
+    {&onnx__attribute_proto__descriptor, 6, 0},  /* g: nodes with subgraphs are refused */
+    {&onnx__attribute_proto__descriptor, 11, 0}, /* graphs */
+    {&onnx__attribute_proto__descriptor, 13, 0}, /* doc_string */
+    {&onnx__node_proto__descriptor, 6, 0},       /* doc_string */
+    {&onnx__value_info_proto__descriptor, 3, 0}, /* doc_string */
+    {&onnx__graph_proto__descriptor, 10, 0},     /* doc_string */
+    {&onnx__graph_proto__descriptor, 14, 0},     /* quantization_annotation */
+    {&onnx__model_proto__descriptor, 6, 0},      /* doc_string */
+    {&onnx__model_proto__descriptor, 14, 0},     /* metadata_props */
+    {&onnx__model_proto__descriptor, 20, 0},     /* training_info */
 };
+
+/* ---- the copy ------------------------------------------------------------------------------- */
 
 struct copy {
-  const char *name;
+  struct pz_call *call;
+  const char *name; /* of the file, for messages */
   const uint8_t *data;
-  uint8_t *out;
-  size_t n, cap;
-  struct pz_error *err;
+  struct pz_buffer *out;
 };
 
-static bool bad(struct copy *c, size_t at, const char *what) {
-  pz_fail(c->err, PZ_BAD_INPUT, "%s: byte %zu: %s; accepted: an ONNX model (protobuf ModelProto)",
-          c->name, at, what);
-  pz_error_at(c->err, c->name, 0, 0);
-  return false;
+static _Noreturn void raise_malformed(const struct copy *c, size_t at, const char *what) {
+  pz_raise_at(c->call, PZ_BAD_INPUT, c->name, 0, 0,
+              "%s: byte %zu: %s; accepted: an ONNX model (protobuf ModelProto)", c->name, at, what);
 }
 
-static bool put(struct copy *c, const void *bytes, size_t n) {
-  if (c->n + n > PZ_ONNX_MOST_KEPT) {
-    pz_fail(c->err, PZ_LIMIT, "%s: larger than %d MiB without the weights, the limit", c->name,
-            PZ_ONNX_MOST_KEPT >> 20);
-    return false;
-  }
-  if (c->n + n > c->cap) {
-    size_t cap = c->cap * 2 > c->n + n ? c->cap * 2 : c->n + n;
-    uint8_t *more = pz_realloc(c->out, cap);
-    if (!more) {
-      pz_fail(c->err, PZ_NO_MEMORY, "%s: out of memory while reading", c->name);
-      return false;
-    }
-    c->out = more;
-    c->cap = cap;
-  }
-  if (n) memcpy(c->out + c->n, bytes, n);
-  c->n += n;
-  return true;
+static void append_bytes(const struct copy *c, const void *bytes, size_t n) {
+  if (c->out->bytes + n > PZ_ONNX_MOST_KEPT)
+    pz_raise(c->call, PZ_LIMIT, "%s: larger than %d MiB without the weights, the limit", c->name,
+             PZ_ONNX_MOST_KEPT >> 20);
+  pz_buffer_add(c->call, c->out, bytes, n);
 }
 
-static bool get_varint(struct copy *c, size_t *at, size_t end, uint64_t *v) {
-  *v = 0;
+/* Reads a number that ends before `end` and advances *at: seven bits in each byte, the lowest first. */
+static uint64_t read_varint(const struct copy *c, size_t *at, size_t end) {
+  uint64_t number = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
-    if (*at >= end) return bad(c, *at, "the file is truncated inside a number");
-    uint8_t byte = c->data[(*at)++];
-    *v |= (uint64_t)(byte & 127) << shift;
-    if (byte < 128) return true;
+    if (*at >= end) raise_malformed(c, *at, "the file is truncated inside a number");
+    uint8_t byte = c->data[*at];
+    ++*at;
+    number |= (uint64_t)(byte & 127) << shift;
+    if (byte < 128) return number;
   }
-  return bad(c, *at, "a number has more than 64 bits");
+  raise_malformed(c, *at, "a number has more than 64 bits");
 }
 
-/* Where the field that begins at *at, after its key, ends; `inner` begins its contents. */
-static bool field_end(struct copy *c, enum wire wire, size_t *at, size_t end, size_t *inner) {
-  uint64_t v = 0;
-  *inner = *at;
+/* Advances *at, which is behind a field's key, to the end of the field.  Returns where its contents begin. */
+static size_t skip_field(const struct copy *c, enum wire wire, size_t *at, size_t end) {
+  uint64_t bytes = 0;
+  size_t contents = *at;
   switch (wire) {
-  case VARINT: return get_varint(c, at, end, &v);
-  case FIXED64: v = 8; break;
-  case FIXED32: v = 4; break;
+  case VARINT: read_varint(c, at, end); return contents;
+  case FIXED64: bytes = 8; break;
+  case FIXED32: bytes = 4; break;
   case BYTES:
-    if (!get_varint(c, at, end, &v)) return false;
-    *inner = *at;
+    bytes = read_varint(c, at, end);
+    contents = *at;
     break;
-  default: return bad(c, *at, "a field has an invalid wire type");
+  default: raise_malformed(c, *at, "a field has an invalid wire type");
   }
-  if (v > end - *at) return bad(c, *at, "the file is truncated, or a length is wrong");
-  *at += (size_t)v;
-  return true;
+  if (bytes > end - *at) raise_malformed(c, *at, "the file is truncated, or a length is wrong");
+  *at += (size_t)bytes;
+  return contents;
 }
 
-static bool is_left_out(const ProtobufCMessageDescriptor *m, unsigned field, size_t bytes) {
-  for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-    if (left_out[i].message == m && left_out[i].field == field && bytes > left_out[i].above)
-      return true;
-  return false;
-}
-
-static enum wire wire_of(ProtobufCType type) {
+static enum wire expected_wire(ProtobufCType type) {
   switch (type) {
   case PROTOBUF_C_TYPE_STRING:
   case PROTOBUF_C_TYPE_BYTES:
@@ -122,96 +105,102 @@ static enum wire wire_of(ProtobufCType type) {
   }
 }
 
-/* Is the field written as its type wants?  Repeated numbers may be packed. */
-static bool right_kind(struct copy *c, const ProtobufCFieldDescriptor *f, enum wire wire,
-                       size_t at) {
-  bool packed = f->label == PROTOBUF_C_LABEL_REPEATED && wire == BYTES;
-  if (wire == wire_of(f->type) || packed) return true;
-  char what[160];
-  snprintf(what, sizeof what, "field '%s' has the wrong type", f->name);
-  return bad(c, at, what);
+static bool is_dropped(const ProtobufCMessageDescriptor *message, unsigned field, size_t bytes) {
+  for (size_t i = 0; i < sizeof dropped_fields / sizeof *dropped_fields; i++)
+    if (dropped_fields[i].message == message && dropped_fields[i].field == field &&
+        bytes > dropped_fields[i].above)
+      return true;
+  return false;
 }
 
-static bool copy_message(struct copy *c, const ProtobufCMessageDescriptor *m, size_t at, size_t end,
-                         int depth);
+static void copy_message(const struct copy *c, const ProtobufCMessageDescriptor *message, size_t at,
+                         size_t end, int depth);
 
-/* A message inside: its length comes before it and is known after it, so five bytes are kept for
- * it. */
-static bool copy_inside(struct copy *c, const ProtobufCFieldDescriptor *f, size_t at, size_t end,
-                        int depth) {
-  static const uint8_t unknown[5];
-  size_t length = c->n;
-  if (!put(c, unknown, sizeof unknown) || !copy_message(c, f->descriptor, at, end, depth))
-    return false;
-  size_t n = c->n - length - sizeof unknown;
-  for (int i = 0; i < 5; i++, n >>= 7) c->out[length + (size_t)i] = (uint8_t)((n & 127) | 128);
-  c->out[length + 4] &= 127;
-  return true;
-}
-
-static bool copy_field(struct copy *c, const ProtobufCMessageDescriptor *m, size_t *at, size_t end,
-                       int depth) {
-  uint64_t key = 0;
-  size_t start = *at, inner;
-  if (!get_varint(c, at, end, &key)) return false;
-  enum wire wire = (enum wire)(key & 7);
-  if (key >> 3 == 0 || key >> 3 > (1 << 29)) return bad(c, start, "a field has an invalid number");
-  size_t key_end = *at;
-  if (!field_end(c, wire, at, end, &inner)) return false;
-  const ProtobufCFieldDescriptor *f =
-      protobuf_c_message_descriptor_get_field(m, (unsigned)(key >> 3));
-  if (!f || is_left_out(m, f->id, *at - inner)) return true;
-  if (!right_kind(c, f, wire, start)) return false;
-  if (f->type != PROTOBUF_C_TYPE_MESSAGE) return put(c, c->data + start, *at - start);
-  return put(c, c->data + start, key_end - start) && copy_inside(c, f, inner, *at, depth + 1);
-}
-
-static bool copy_message(struct copy *c, const ProtobufCMessageDescriptor *m, size_t at, size_t end,
-                         int depth) {
-  if (depth > PZ_ONNX_MOST_NESTING) {
-    pz_fail(c->err, PZ_LIMIT, "%s: byte %zu: messages are nested too deep; accepted: at most %d",
-            c->name, at, PZ_ONNX_MOST_NESTING);
-    return false;
+/* Copies a message inside of another one.  Its length comes first but is known last, so a varint of five bytes is
+ * reserved for it. */
+static void copy_submessage(const struct copy *c, const ProtobufCMessageDescriptor *message,
+                            size_t at, size_t end, int depth) {
+  enum { LENGTH_BYTES = 5 };
+  static const uint8_t reserved[LENGTH_BYTES];
+  size_t length_at = c->out->bytes;
+  append_bytes(c, reserved, sizeof reserved);
+  copy_message(c, message, at, end, depth);
+  size_t length = c->out->bytes - length_at - sizeof reserved;
+  uint8_t *out = (uint8_t *)c->out->text + length_at;
+  for (int i = 0; i < LENGTH_BYTES; i++) {
+    bool last = i == LENGTH_BYTES - 1;
+    out[i] = (uint8_t)((length & 127) | (last ? 0 : 128));
+    length >>= 7;
   }
-  while (at < end)
-    if (!copy_field(c, m, &at, end, depth)) return false;
-  return true;
 }
 
-/* Where protobuf-c allocates; it does not tell a lack of memory from a wrong message. */
-struct memory {
+/* Copies the field at *at and advances to the next one. */
+static void copy_field(const struct copy *c, const ProtobufCMessageDescriptor *message, size_t *at,
+                       size_t end, int depth) {
+  size_t start = *at;
+  uint64_t key = read_varint(c, at, end), number = key >> 3;
+  enum wire wire = (enum wire)(key & 7);
+  if (number == 0 || number > (1 << 29)) raise_malformed(c, start, "a field has an invalid number");
+  size_t key_end = *at, contents = skip_field(c, wire, at, end);
+  const ProtobufCFieldDescriptor *field =
+      protobuf_c_message_descriptor_get_field(message, (unsigned)number);
+  if (!field || is_dropped(message, field->id, *at - contents)) return;
+  bool packed = field->label == PROTOBUF_C_LABEL_REPEATED && wire == BYTES;
+  if (wire != expected_wire(field->type) && !packed) {
+    char what[160];
+    snprintf(what, sizeof what, "field '%s' has the wrong type", field->name);
+    raise_malformed(c, start, what);
+  }
+  if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+    append_bytes(c, c->data + start, key_end - start);
+    copy_submessage(c, field->descriptor, contents, *at, depth + 1);
+  } else {
+    append_bytes(c, c->data + start, *at - start);
+  }
+}
+
+static void copy_message(const struct copy *c, const ProtobufCMessageDescriptor *message, size_t at,
+                         size_t end, int depth) {
+  if (depth > PZ_ONNX_MOST_NESTING)
+    pz_raise(c->call, PZ_LIMIT, "%s: byte %zu: messages are nested too deep; accepted: at most %d",
+             c->name, at, PZ_ONNX_MOST_NESTING);
+  while (at < end) copy_field(c, message, &at, end, depth);
+}
+
+/* ---- protobuf-c ----------------------------------------------------------------------------- */
+
+/* The memory that protobuf-c allocates in.  Its reader does not tell a lack of memory from a malformed message. */
+struct message_memory {
   struct pz_arena *arena;
-  bool failed;
+  bool exhausted;
 };
 
-static void *memory_alloc(void *memory, size_t bytes) {
-  struct memory *m = memory;
-  void *p = pz_arena_alloc(m->arena, 1, bytes);
-  if (!p) m->failed = true;
-  return p;
+/* Returns NULL if there is no memory, because no error may be raised across the frames of protobuf-c. */
+static void *allocate_message(void *ctx, size_t bytes) {
+  struct message_memory *memory = ctx;
+  void *block = pz_arena_alloc(memory->arena, 1, bytes);
+  if (!block) memory->exhausted = true;
+  return block;
 }
 
-static void memory_free(void *memory, void *p) {
-  (void)memory;
-  (void)p;
+static void free_nothing(void *ctx, void *block) {
+  (void)ctx;
+  (void)block;
 }
 
-enum pz_status pz_onnx_read(const char *name, const void *data, size_t bytes,
-                            struct pz_arena *arena, Onnx__ModelProto **out, struct pz_error *err) {
-  struct copy c = {.name = name, .data = data, .err = err};
-  struct memory memory = {arena, false};
-  ProtobufCAllocator allocator = {memory_alloc, memory_free, &memory};
-  enum pz_status status = PZ_OK;
-  if (!copy_message(&c, &onnx__model_proto__descriptor, 0, bytes, 0)) {
-    status = err->status;
-  } else {
-    *out = onnx__model_proto__unpack(&allocator, c.n, c.out);
-    if (!*out && memory.failed)
-      status = pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", name);
-    else if (!*out)
-      status = pz_fail(err, PZ_BAD_INPUT,
-                       "%s: not an ONNX model; accepted: a protocol buffer ModelProto", name);
-  }
-  pz_free(c.out);
-  return status;
+const Onnx__ModelProto *pz_onnx_unpack(struct pz_call *call, const char *name, const void *data,
+                                       size_t bytes) {
+  struct copy copy = {call, name, data, pz_buffer_new(call)};
+  copy_message(&copy, &onnx__model_proto__descriptor, 0, bytes, 0);
+  struct message_memory memory = {call->arena, false};
+  ProtobufCAllocator allocator = {allocate_message, free_nothing, &memory};
+  const Onnx__ModelProto *model =
+      onnx__model_proto__unpack(&allocator, copy.out->bytes, (const uint8_t *)copy.out->text);
+  if (!model && memory.exhausted)
+    pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", name);
+  if (!model)
+    pz_raise(call, PZ_BAD_INPUT, "%s: not an ONNX model; accepted: a protocol buffer ModelProto",
+             name);
+  pz_close(call, copy.out);
+  return model;
 }

@@ -1,31 +1,34 @@
-/* An ONNX graph as this importer sees it: values and nodes by index, nodes in topological order,
- * with what later passes find out about them (shapes, contents, roles, patterns).
+/* The graph of an ONNX file as the importer sees it: values (tensors) and nodes (operators) by index, nodes in
+ * topological order, and what the passes find out about them: shapes, contents of small tensors, roles, patterns.
  *
- * Sized for 100,000 nodes; every pass is linear in the graph or nearly so. */
+ * The graph and everything in it live in the memory of the call that imports the file.  It is sized for 100,000
+ * nodes, so every pass is linear in the graph, or nearly so.  op.c has the table of operator types; graph.c has the
+ * functions that read attributes, arguments and stored tensors.  Nothing here knows of layers or devices. */
 #ifndef PZ_ONNX_GRAPH_H
 #define PZ_ONNX_GRAPH_H
 
 #include <onnx.pb-c.h>
+#include <string.h>
 
 #include "core/map.h"
 #include "core/vec.h"
 #include "workload/op.h"
 
-/* ---- operator types: one row each, with the shape inference and the work counted ------------ */
+/* ---- operator types: one row each, with the shape inference and the work that is counted ---- */
 
-/* How the result's shape follows from the inputs. */
+/* How the shape of the result follows from the inputs. */
 enum pz_onnx_shape_rule {
 #define SHAPE(name, rule) PZ_SHAPE_##name,
 #include "onnx/shape_rules.def"
 };
 
-/* How the operator is counted. */
+/* How the operator is lowered to operators of a workload. */
 enum pz_onnx_lower {
   PZ_LOWER_VIEW,   /* another name for the same bytes */
   PZ_LOWER_PART,   /* some of the bytes of its input */
-  PZ_LOWER_DATA,   /* never has a gradient */
+  PZ_LOWER_DATA,   /* a result that never has a gradient */
   PZ_LOWER_VECTOR, /* one vector operator of `kind` */
-  PZ_LOWER_BINARY, /* of two operands; with a constant for one it is a scaling */
+  PZ_LOWER_BINARY, /* a vector operator with two operands; a constant operand makes it a scaling */
   PZ_LOWER_MATMUL,
   PZ_LOWER_GEMM,
   PZ_LOWER_CONV,
@@ -34,21 +37,21 @@ enum pz_onnx_lower {
   PZ_LOWER_GATHER,
   PZ_LOWER_CONCAT,
   PZ_LOWER_EXPAND,
-  PZ_LOWER_REFUSE,
+  PZ_LOWER_REFUSE, /* not imported */
 };
 
 struct pz_onnx_op {
-  const char *types; /* words */
+  const char *types; /* type names, separated by blanks */
   enum pz_onnx_shape_rule shape;
-  enum pz_onnx_lower rule;
-  int kind;         /* PZ_OP_* that the work is counted as */
-  bool elementwise; /* each element from elements at the same place */
+  enum pz_onnx_lower lower;
+  int kind;         /* the PZ_OP_* that the work is counted as */
+  bool elementwise; /* each element of the result depends on the elements at the same place */
 };
 
-/* NULL where the type is not known. */
+/* Returns the row of an operator type, or NULL if the type is unknown. */
 const struct pz_onnx_op *pz_onnx_op_find(const char *domain, const char *type);
 
-/* The row for types that are not known. */
+/* The row for unknown types. */
 const struct pz_onnx_op *pz_onnx_op_unknown(void);
 
 /* ---- values and nodes ----------------------------------------------------------------------- */
@@ -59,22 +62,22 @@ enum {
   PZ_ONNX_MOST_INTS = 512, /* elements of an integer tensor whose contents are followed */
 };
 
-/* Largest dimension: beyond it is taken for a mistake. */
+/* A larger dimension is refused, because it is probably a mistake. */
 #define PZ_ONNX_MOST_DIM (INT64_C(1) << 40)
 
 enum pz_onnx_role {
-  PZ_ONNX_DATA,  /* inputs, constants and what is made from them: no gradient */
-  PZ_ONNX_PARAM, /* a trained tensor, or a view of one */
-  PZ_ONNX_ACT,   /* made from a parameter */
+  PZ_ONNX_DATA,       /* an input, a constant, or computed from these alone: no gradient */
+  PZ_ONNX_PARAM,      /* a trained tensor, or a view of one */
+  PZ_ONNX_ACTIVATION, /* computed from a parameter */
 };
 
-/* Which size of a step a factor of a dimension stands for. */
+/* The size of a training step that a factor of a dimension stands for. */
 enum pz_onnx_axis { PZ_AXIS_NONE, PZ_AXIS_BATCH, PZ_AXIS_SEQ };
 
 enum { PZ_ONNX_MOST_FACTORS = 4 };
 
-/* A dimension as a product, outer factor first. */
-struct pz_onnx_dim {
+/* A dimension as a product of factors, the outer factor first. */
+struct pz_onnx_factored_dim {
   int n;
   struct {
     int64_t size;
@@ -85,24 +88,26 @@ struct pz_onnx_dim {
 struct pz_onnx_value {
   const char *name;
   const char *const
-      *symbols; /* of an input: names of its dimensions, NULL where they are numbers */
-  int type;     /* TensorProto.DataType, 0: unknown */
-  int rank;     /* -1: unknown */
+      *symbols; /* names of the symbolic dimensions, NULL where a dimension is a number */
+  int type;     /* TensorProto.DataType; 0 if unknown */
+  int rank;     /* -1 if the shape is unknown */
   int64_t dim[PZ_ONNX_MOST_RANK];
-  uint32_t maker;                  /* node, or PZ_NONE */
-  bool input, init, output, given; /* given: the file states the shape */
-  bool table;                      /* a constant of the model's, not a parameter */
-  bool live;
-  const int64_t *ints; /* contents where they are known integers */
+  uint32_t producer; /* node, or PZ_NONE */
+  bool input, initializer, output;
+  bool shape_stated;   /* the file states the shape */
+  bool constant_table; /* an initializer that is a constant of the architecture, not a parameter */
+  bool live;           /* an output depends on it */
+  const int64_t *ints; /* contents, where they are known integers */
   uint32_t n_ints;
-  const double *reals; /* contents of a few floating-point numbers: scales of a resizing */
+  const double
+      *reals; /* contents, where they are a few floating-point numbers: scales of a Resize */
   uint32_t n_reals;
-  bool has_real; /* one element whose value is known */
+  bool has_real; /* it has one element, whose value is `real` */
   double real;
   enum pz_onnx_role role;
-  uint32_t root;            /* the value this is a view of, itself otherwise */
-  uint32_t first, n_users;  /* consumers: g->users[first ...] */
-  struct pz_onnx_dim *dims; /* by dimension, where sizes are to change */
+  uint32_t root;                             /* the value that this one is a view of, or itself */
+  uint32_t first_consumer, n_consumers;      /* consumers: g->consumers[first_consumer ...] */
+  struct pz_onnx_factored_dim *factored_dim; /* by dimension; only where sizes are rescaled */
 };
 
 struct pz_onnx_node {
@@ -110,21 +115,19 @@ struct pz_onnx_node {
   const struct pz_onnx_op *op;
   Onnx__AttributeProto *const *attrs;
   size_t n_attrs;
-  uint32_t *in, *out; /* values; PZ_NONE: an optional one that is absent */
+  uint32_t *in, *out; /* values; PZ_NONE for an optional one that is absent */
   uint32_t n_in, n_out;
-  int fused; /* a pattern found: PZ_OP_* of the whole, which this node stands for; else -1 */
-  bool gone; /* part of a pattern that another node stands for */
+  int fused;    /* the PZ_OP_* of a pattern that this node, its last one, stands for; -1 if none */
+  bool removed; /* no output depends on it */
 };
 
 struct pz_onnx_graph {
-  const char *file;
-  struct pz_arena *arena;
+  const char *file;            /* for messages */
   struct pz_vec values, nodes; /* struct pz_onnx_value, struct pz_onnx_node */
-  struct pz_map by_name;
-  uint32_t *users; /* consumers of all values, in groups */
+  struct pz_map by_name;       /* values */
+  uint32_t *consumers;         /* the nodes that read each value, grouped by value */
   struct pz_vec inputs, outputs;
   int64_t opset;
-  struct pz_error *err;
 };
 
 static inline struct pz_onnx_value *pz_onnx_value(const struct pz_onnx_graph *g, uint32_t i) {
@@ -135,75 +138,93 @@ static inline struct pz_onnx_node *pz_onnx_node(const struct pz_onnx_graph *g, u
   return pz_vec_at(&g->nodes, struct pz_onnx_node, i);
 }
 
-/* Fill users, first and n_users from the nodes that are not gone. */
-PZ_NODISCARD enum pz_status pz_onnx_graph_users(struct pz_onnx_graph *g);
+static inline uint32_t pz_onnx_node_index(const struct pz_onnx_graph *g,
+                                          const struct pz_onnx_node *node) {
+  return (uint32_t)(node - pz_onnx_node(g, 0));
+}
 
-/* Input i of a node, or NULL. */
-struct pz_onnx_value *pz_onnx_in(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                                 uint32_t i);
+/* Input or result i of a node, or NULL if it is absent. */
+static inline struct pz_onnx_value *pz_onnx_input(const struct pz_onnx_graph *g,
+                                                  const struct pz_onnx_node *node, uint32_t i) {
+  return i < node->n_in && node->in[i] != PZ_NONE ? pz_onnx_value(g, node->in[i]) : NULL;
+}
 
-/* Attributes; `absent` where there is none of the right type. */
-int64_t pz_onnx_int(const struct pz_onnx_node *n, const char *name, int64_t absent);
-bool pz_onnx_text_is(const struct pz_onnx_node *n, const char *name, const char *value);
-const Onnx__AttributeProto *pz_onnx_attr(const struct pz_onnx_node *n, const char *name);
-/* A list of integers; n = 0 and NULL where absent. */
-const int64_t *pz_onnx_ints(const struct pz_onnx_node *n, const char *name, size_t *count);
+static inline struct pz_onnx_value *pz_onnx_result(const struct pz_onnx_graph *g,
+                                                   const struct pz_onnx_node *node, uint32_t i) {
+  return i < node->n_out && node->out[i] != PZ_NONE ? pz_onnx_value(g, node->out[i]) : NULL;
+}
 
-/* How a node is called in messages: its name, or that of its first result. */
-const char *pz_onnx_node_name(const struct pz_onnx_graph *g, const struct pz_onnx_node *n);
+static inline bool pz_onnx_is_type(const struct pz_onnx_node *node, const char *type) {
+  return strcmp(node->type, type) == 0;
+}
 
-/* Elements of a value of known shape; false when beyond 2^62. */
-bool pz_onnx_elems(const struct pz_onnx_value *v, int64_t *n);
+/* Fills the consumers of all values from the nodes that are not removed. */
+void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *g);
+
+/* The node's name in messages: its own, or that of its first result. */
+const char *pz_onnx_node_name(const struct pz_onnx_graph *g, const struct pz_onnx_node *node);
+
+/* Counts the elements of a value of known shape.  Returns false above 2^62. */
+bool pz_onnx_count_elements(const struct pz_onnx_value *v, int64_t *count);
 
 bool pz_onnx_is_float(int type);
 
-/* Raise an error about a node: "FILE: node 'N' (TYPE): what". */
-enum pz_status pz_onnx_fail(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                            enum pz_status status, const char *format, ...) PZ_PRINTF(4, 5);
+/* Raises an error about a node: "FILE: node 'NAME' (TYPE): ...". */
+_Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_graph *g,
+                             const struct pz_onnx_node *node, enum pz_status status,
+                             const char *format, ...) PZ_PRINTF(5, 6);
 
-/* The error that there is no memory for what belongs to a graph. */
-enum pz_status pz_onnx_no_memory(const struct pz_onnx_graph *g);
-
-/* The shapes of a node's inputs, "[1, 8] and [7, 8]", into buf. */
-void pz_onnx_spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, char *buf,
+/* Writes the shapes of a node's first four inputs, "[1, 8] and [7, 8]", into buf. */
+void pz_onnx_spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *node, char *buf,
                           size_t size);
 
-/* ---- arguments of a node: from its attributes or, in newer opsets, from inputs whose contents are
- * known ---- */
+/* ---- attributes and arguments of a node ----------------------------------------------------- */
 
-/* Axis `a` of a tensor of rank `rank`, counted from the front; -1 when out of range. */
-int pz_onnx_axis(int64_t a, int rank);
+/* Returns the attribute of this name, or NULL. */
+const Onnx__AttributeProto *pz_onnx_attribute(const struct pz_onnx_node *node, const char *name);
 
-/* The integers of an attribute, or of an input where newer opsets have them. */
-const int64_t *pz_onnx_axes(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                            const char *attr, uint32_t input, size_t *count);
+/* An integer attribute, or `absent` if there is none. */
+int64_t pz_onnx_int_attribute(const struct pz_onnx_node *node, const char *name, int64_t absent);
 
-/* Index v of a dimension of n elements, counted from the end where negative, kept in [least, most].
- */
-int64_t pz_onnx_clamp(int64_t v, int64_t n, int64_t least, int64_t most);
+/* A list of integers, or NULL with a count of 0 if there is none. */
+const int64_t *pz_onnx_ints_attribute(const struct pz_onnx_node *node, const char *name,
+                                      size_t *count);
 
-/* What a slice takes of one dimension: every step-th element, beginning with `from`. */
+/* Does the attribute have this text? */
+bool pz_onnx_attribute_is(const struct pz_onnx_node *node, const char *name, const char *text);
+
+/* The integers of an argument that newer opsets have as an input and older ones as an attribute. */
+const int64_t *pz_onnx_ints_argument(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                                     const char *attribute, uint32_t input, size_t *count);
+
+/* Counts axis `a` of a tensor of this rank from the front.  Returns -1 if it is out of range. */
+int pz_onnx_axis_from_front(int64_t a, int rank);
+
+/* An index into n elements, which counts from the end if it is negative, limited to [least, most]. */
+int64_t pz_onnx_clamp(int64_t index, int64_t n, int64_t least, int64_t most);
+
+/* The elements that a slice selects along one dimension: every step-th one, beginning with `from`. */
 struct pz_onnx_range {
   int64_t from, step, count;
 };
 
-/* What a Slice takes of each dimension of its input; false where that is not known. */
-bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                      struct pz_onnx_range range[PZ_ONNX_MOST_RANK]);
+/* Finds what a Slice selects along each dimension of its input.  Returns false if that is unknown. */
+bool pz_onnx_slice_ranges(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                          struct pz_onnx_range range[PZ_ONNX_MOST_RANK]);
 
-/* ---- contents of a stored tensor, as far as shapes may be computed from them ---------------- */
+/* ---- contents of stored tensors, as far as shapes may be computed from them ----------------- */
 
-/* Take what is known of a tensor's contents; false when out of memory. */
-bool pz_onnx_tensor_read(struct pz_onnx_graph *g, struct pz_onnx_value *v,
-                         const Onnx__TensorProto *t);
+/* Stores in *v what is known of the tensor's contents. */
+void pz_onnx_read_contents(struct pz_call *call, struct pz_onnx_value *v,
+                           const Onnx__TensorProto *t);
 
-/* The number of a scalar v of a floating-point type, if the tensor has it. */
-void pz_onnx_tensor_real(struct pz_onnx_value *v, const Onnx__TensorProto *t);
+/* Stores in *v, a scalar of a floating-point type, the number of the tensor, if it has one. */
+void pz_onnx_read_real(struct pz_onnx_value *v, const Onnx__TensorProto *t);
 
-/* Element i of a tensor of an integer type; *ok becomes false where it is not there. */
+/* Returns element i of a tensor of an integer type, or sets *ok to false if there is none. */
 int64_t pz_onnx_tensor_int(const Onnx__TensorProto *t, int type, size_t i, bool *ok);
 
-/* The contents of v are these integers, which outlive it. */
+/* Sets the contents of *v to these integers, which outlive it. */
 void pz_onnx_set_ints(struct pz_onnx_value *v, const int64_t *ints, int64_t n);
 
 #endif

@@ -1,13 +1,14 @@
+/* The table of ONNX operator types: how the shape of the result is inferred (a rule of shape.c), how the operator is
+ * lowered (layer.c), the kind of operator that its work is counted as, and whether it is element-wise.  Domains other
+ * than ai.onnx are unknown; unknown types count as element-wise work where the user asks for it. */
 #include "onnx/graph.h"
-
-#include <string.h>
 
 #define S(x) PZ_SHAPE_##x
 #define L(x) PZ_LOWER_##x
 #define K(x) PZ_OP_##x
 
-/* Types that are handled alike are one row.  The kind is that of the operators phaze knows whose work per
- * element and whose tensors kept for backward are nearest: tanh keeps its result, pow its input. */
+/* Types that are handled alike share a row.  Their kind is the one whose work per element and whose saved activations
+ * are nearest: tanh saves its result, pow its input. */
 static const struct pz_onnx_op table[] = {
     {"Abs Acos Asin Atan Cos Log Sin Tan", S(SAME), L(VECTOR), K(POW), true},
     {"Add Mean Sub Sum", S(BROADCAST), L(BINARY), K(ADD), true},
@@ -81,9 +82,16 @@ static const struct pz_onnx_op unknown = {"?", S(UNKNOWN), L(VECTOR), K(MUL), fa
 const struct pz_onnx_op *pz_onnx_op_unknown(void) { return &unknown; }
 
 const struct pz_onnx_op *pz_onnx_op_find(const char *domain, const char *type) {
-  size_t n = strlen(type);
-  for (size_t i = 0; i < sizeof table / sizeof *table && !domain[0]; i++)
-    for (const char *at = table[i].types; *at; at += strcspn(at, " "), at += *at == ' ')
-      if (strcspn(at, " ") == n && memcmp(at, type, n) == 0) return &table[i];
+  size_t length = strlen(type);
+  if (domain[0]) return NULL;
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    const char *word = table[i].types;
+    while (*word) {
+      size_t word_length = strcspn(word, " ");
+      if (word_length == length && memcmp(word, type, length) == 0) return &table[i];
+      word += word_length;
+      if (*word == ' ') word++;
+    }
+  }
   return NULL;
 }

@@ -1,224 +1,225 @@
-#include "onnx/plan.h"
+/* The order of the operators: the nodes that carry gradients and contribute to an output, and how long their results
+ * are needed.
+ *
+ * pz_onnx_order_make() finds those nodes (classify_nodes), writes them in topological order with hoisted ones at the
+ * front, and notes for every value where it is first and last used (note_uses, note_outputs), whether matrices are
+ * shared (note_sharing), and how many values cross each place (count_crossings), for cutting the order into layers. */
+#include "onnx/layering.h"
 
-uint32_t pz_onnx_made_at(const struct pz_onnx_plan *p, uint32_t value) {
-  const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
-  return v->maker == PZ_NONE ? PZ_NONE : p->place[v->maker];
+/* ---- questions ------------------------------------------------------------------------------ */
+
+uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *l, uint32_t value) {
+  const struct pz_onnx_value *v = pz_onnx_value(l->g, value);
+  return v->producer == PZ_NONE ? PZ_NONE : l->place[v->producer];
 }
 
-/* Does a node become an operator?  Views do not, nor what has no gradient. */
-static bool is_operator(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  if (n->gone) return false;
-  for (uint32_t o = 0; o < n->n_out; o++) {
-    if (n->out[o] == PZ_NONE) continue;
-    const struct pz_onnx_value *v = pz_onnx_value(g, n->out[o]);
-    if (v->role == PZ_ONNX_ACT && v->root == n->out[o]) return true;
-  }
-  return false;
+bool pz_onnx_is_product(const struct pz_onnx_node *node) {
+  return node->fused == PZ_OP_MATMUL || (node->fused < 0 && node->op->kind == PZ_OP_MATMUL);
 }
 
-static void note_uses(struct pz_onnx_plan *p, uint32_t at) {
-  const struct pz_onnx_node *n = pz_onnx_at(p, at);
-  for (uint32_t k = 0; k < n->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
-    if (!v || v->role == PZ_ONNX_DATA) continue;
-    if (p->first_use[v->root] == PZ_NONE) p->first_use[v->root] = at;
-    p->last_use[v->root] = at;
-  }
-}
-
-/* The loss is taken of the first floating-point output; of others those that nothing reads are
- * kept to the end. */
-static void note_outputs(struct pz_onnx_plan *p) {
-  p->result = PZ_NONE;
-  for (uint32_t i = 0; i < p->g->outputs.n; i++) {
-    uint32_t id = *pz_vec_at(&p->g->outputs, uint32_t, i);
-    const struct pz_onnx_value *v = pz_onnx_value(p->g, id);
-    if (v->role != PZ_ONNX_ACT || v->rank < 0) continue;
-    if (p->result == PZ_NONE) p->result = id;
-    if (p->result == id || p->last_use[v->root] == PZ_NONE) p->last_use[v->root] = p->n;
-  }
-}
-
-/* At most one dimension above 1: a scale or a shift. */
+/* Has the value at most one dimension above 1, like a scale or a shift? */
 static bool is_vector(const struct pz_onnx_value *v) {
   int wide = 0;
   for (int i = 0; i < v->rank; i++) wide += v->dim[i] > 1;
   return wide < 2;
 }
 
-bool pz_onnx_is_merged(const struct pz_onnx_plan *p, uint32_t value) {
-  const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
-  return !p->strict && is_vector(pz_onnx_value(p->g, v->root));
+bool pz_onnx_is_merged(const struct pz_onnx_layering *l, uint32_t value) {
+  const struct pz_onnx_value *v = pz_onnx_value(l->g, value);
+  return !l->shares_matrices && is_vector(pz_onnx_value(l->g, v->root));
 }
 
-bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t first, uint32_t n) {
-  const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
-  uint32_t use = p->first_use[v->root];
-  if (pz_onnx_is_merged(p, value)) return false;
-  return use < first || use >= first + n;
-}
-
-bool pz_onnx_is_product(const struct pz_onnx_node *n) {
-  return n->fused == PZ_OP_MATMUL || (n->fused < 0 && n->op->kind == PZ_OP_MATMUL);
-}
-
-/* Matrices that several products use are shared on purpose; an embedding and a head are one
- * product. */
-static enum pz_status note_sharing(struct pz_onnx_plan *p) {
-  bool *used = pz_arena_alloc(p->arena, p->g->values.n, sizeof *used);
-  if (!used) return pz_onnx_no_memory(p->g);
-  for (uint32_t at = 0; at < p->n; at++) {
-    const struct pz_onnx_node *n = pz_onnx_at(p, at);
-    for (uint32_t k = 0; k < n->n_in && pz_onnx_is_product(n); k++) {
-      const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
-      if (!v || v->role != PZ_ONNX_PARAM || is_vector(pz_onnx_value(p->g, v->root))) continue;
-      p->strict = p->strict || used[v->root];
-      used[v->root] = true;
-    }
-  }
-  return PZ_OK;
-}
-
-static enum pz_status count_crossings(struct pz_onnx_plan *p) {
-  for (uint32_t at = 0; at < p->n; at++) {
-    const struct pz_onnx_node *n = pz_onnx_at(p, at);
-    for (uint32_t o = 0; o < n->n_out; o++) {
-      if (n->out[o] == PZ_NONE || pz_onnx_value(p->g, n->out[o])->root != n->out[o]) continue;
-      uint32_t last = p->last_use[n->out[o]];
-      if (last == PZ_NONE || pz_onnx_value(p->g, n->out[o])->role != PZ_ONNX_ACT) continue;
-      p->crossing[at + 1]++;
-      p->crossing[last + 1]--; /* wraps, and comes back when summed up */
-    }
-  }
-  for (uint32_t at = 1; at <= p->n; at++) p->crossing[at] += p->crossing[at - 1];
-  return PZ_OK;
-}
-
-/* By value: does it depend on what the inputs contain, not just on their sizes? */
-static void mark_fed(const struct pz_onnx_plan *p, bool *fed) {
-  for (uint32_t i = 0; i < p->g->values.n; i++) fed[i] = pz_onnx_value(p->g, i)->input;
-  for (uint32_t i = 0; i < p->g->nodes.n; i++) {
-    const struct pz_onnx_node *n = pz_onnx_node(p->g, i);
-    bool any = false;
-    for (uint32_t k = 0; k < n->n_in; k++) any = any || (n->in[k] != PZ_NONE && fed[n->in[k]]);
-    if (n->op->shape == PZ_SHAPE_SHAPE || n->op->shape == PZ_SHAPE_SCALAR) any = false;
-    for (uint32_t o = 0; o < n->n_out; o++)
-      if (n->out[o] != PZ_NONE) fed[n->out[o]] = any;
-  }
-}
-
-static bool is_marked(const struct pz_onnx_node *n, const bool *mark) {
-  for (uint32_t o = 0; o < n->n_out; o++)
-    if (n->out[o] != PZ_NONE && mark[n->out[o]]) return true;
-  return false;
-}
-
-/* By value: does an output with a gradient depend on it?  What ends in indices or comparisons alone
- * is no work of training. */
-static void mark_needed(const struct pz_onnx_plan *p, bool *needed) {
-  const struct pz_onnx_graph *g = p->g;
-  for (uint32_t i = 0; i < g->outputs.n; i++) {
-    const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->outputs, uint32_t, i));
-    if (v->role == PZ_ONNX_ACT && v->rank >= 0) needed[v->root] = true;
-  }
-  for (uint32_t i = g->nodes.n; i-- > 0;) {
-    const struct pz_onnx_node *n = pz_onnx_node(g, i);
-    if (!is_operator(g, n) || !is_marked(n, needed)) continue;
-    for (uint32_t k = 0; k < n->n_in; k++)
-      if (n->in[k] != PZ_NONE) needed[pz_onnx_value(g, n->in[k])->root] = true;
-  }
+bool pz_onnx_is_tied(const struct pz_onnx_layering *l, uint32_t value, uint32_t first, uint32_t n) {
+  uint32_t first_use = l->first_use[pz_onnx_value(l->g, value)->root];
+  if (pz_onnx_is_merged(l, value)) return false;
+  return first_use < first || first_use >= first + n;
 }
 
 /* ---- hoisting ------------------------------------------------------------------------------- */
 
 enum position {
   NO_OPERATOR,
-  IN_ORDER,  /* where the file has it */
-  INVARIANT, /* made from parameters alone, or from that and data */
-  HOISTED,   /* the same, and several others read it: moved to the front */
+  IN_ORDER, /* stays where the file has it */
+  INVARIANT, /* does not depend on the contents of the inputs, or is element-wise work on such values */
+  HOISTED, /* invariant and read by several operators: moved to the front */
 };
 
-/* Is the node element-wise work on what is invariant, and on data? */
-static bool follows_invariant(const struct pz_onnx_plan *p, const struct pz_onnx_node *n,
+/* Does a node become an operator?  Views and nodes without a gradient do not. */
+static bool is_operator(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  if (node->removed) return false;
+  for (uint32_t o = 0; o < node->n_out; o++) {
+    const struct pz_onnx_value *v = pz_onnx_result(g, node, o);
+    if (v && v->role == PZ_ONNX_ACTIVATION && v->root == node->out[o]) return true;
+  }
+  return false;
+}
+
+static bool any_result_marked(const struct pz_onnx_node *node, const bool *mark) {
+  for (uint32_t o = 0; o < node->n_out; o++)
+    if (node->out[o] != PZ_NONE && mark[node->out[o]]) return true;
+  return false;
+}
+
+/* Marks the values that depend on the contents of the inputs, not only on their sizes. */
+static void mark_input_dependent(const struct pz_onnx_graph *g, bool *dependent) {
+  for (uint32_t i = 0; i < g->values.n; i++) dependent[i] = pz_onnx_value(g, i)->input;
+  for (uint32_t i = 0; i < g->nodes.n; i++) {
+    const struct pz_onnx_node *node = pz_onnx_node(g, i);
+    bool any = false;
+    for (uint32_t k = 0; k < node->n_in; k++)
+      if (node->in[k] != PZ_NONE && dependent[node->in[k]]) any = true;
+    if (node->op->shape == PZ_SHAPE_SHAPE || node->op->shape == PZ_SHAPE_SCALAR) any = false;
+    for (uint32_t o = 0; o < node->n_out; o++)
+      if (node->out[o] != PZ_NONE) dependent[node->out[o]] = any;
+  }
+}
+
+/* Marks the values that an output with a gradient depends on.  Nodes that lead only to indices or comparisons are not
+ * part of training. */
+static void mark_needed(const struct pz_onnx_graph *g, bool *needed) {
+  for (uint32_t i = 0; i < g->outputs.n; i++) {
+    const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->outputs, uint32_t, i));
+    if (v->role == PZ_ONNX_ACTIVATION && v->rank >= 0) needed[v->root] = true;
+  }
+  for (uint32_t remaining = g->nodes.n; remaining > 0; remaining--) {
+    const struct pz_onnx_node *node = pz_onnx_node(g, remaining - 1);
+    if (!is_operator(g, node) || !any_result_marked(node, needed)) continue;
+    for (uint32_t k = 0; k < node->n_in; k++) {
+      const struct pz_onnx_value *x = pz_onnx_input(g, node, k);
+      if (x) needed[x->root] = true;
+    }
+  }
+}
+
+/* Is the node element-wise work on invariant values and data? */
+static bool extends_invariant(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
                               const uint8_t *position) {
   bool any = false;
-  if (n->fused >= 0 || !n->op->elementwise) return false;
-  for (uint32_t k = 0; k < n->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
+  if (node->fused >= 0 || !node->op->elementwise) return false;
+  for (uint32_t k = 0; k < node->n_in; k++) {
+    const struct pz_onnx_value *v = pz_onnx_input(g, node, k);
     if (!v || v->role == PZ_ONNX_DATA) continue;
-    uint32_t from = pz_onnx_value(p->g, v->root)->maker;
-    if (v->role != PZ_ONNX_ACT || from == PZ_NONE || position[from] != INVARIANT) return false;
+    uint32_t producer = pz_onnx_value(g, v->root)->producer;
+    if (v->role != PZ_ONNX_ACTIVATION || producer == PZ_NONE) return false;
+    if (position[producer] != INVARIANT) return false;
     any = true;
   }
   return any;
 }
 
-/* Hoist what an operator reads if several operators in order read it, or a hoisted one. */
-static void note_readers(const struct pz_onnx_plan *p, uint32_t node, uint8_t *position,
-                         uint8_t *readers) {
-  const struct pz_onnx_node *n = pz_onnx_node(p->g, node);
-  for (uint32_t k = 0; k < n->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
-    uint32_t from = v ? pz_onnx_value(p->g, v->root)->maker : PZ_NONE;
-    if (from == PZ_NONE || position[from] != INVARIANT) continue;
-    if (position[node] == IN_ORDER && readers[from] < 2) readers[from]++;
-    if (position[node] == HOISTED || readers[from] == 2) position[from] = HOISTED;
-  }
-}
-
-/* What is made from parameters alone (a bias from relative positions) and read by several layers
- * is hoisted to the front, with the masks added to it, although exporters write it where the first
- * layer uses it: layers are alike then. */
-static enum pz_status find_hoisted(const struct pz_onnx_plan *p, uint8_t *position) {
-  uint32_t n = p->g->nodes.n, values = p->g->values.n;
-  bool *fed = pz_arena_alloc(p->arena, values, sizeof *fed);
-  bool *needed = pz_arena_alloc(p->arena, values, sizeof *needed);
-  uint8_t *readers = pz_arena_alloc(p->arena, n, sizeof *readers);
-  if (!fed || !needed || !readers) return pz_onnx_no_memory(p->g);
-  mark_fed(p, fed);
-  mark_needed(p, needed);
+/* Finds the position of every node.  What is computed from parameters alone and read by several layers, such as a
+ * bias from relative positions, is hoisted to the front, together with the masks that are added to it, although
+ * exporters write it where the first layer uses it.  Otherwise the layers would not be alike. */
+static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *g, uint8_t *position) {
+  uint32_t n = g->nodes.n;
+  bool *dependent = pz_alloc(call, g->values.n, sizeof *dependent);
+  bool *needed = pz_alloc(call, g->values.n, sizeof *needed);
+  uint8_t *n_readers = pz_alloc(call, n, sizeof *n_readers); /* operators in order; at most 2 */
+  mark_input_dependent(g, dependent);
+  mark_needed(g, needed);
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(p->g, i);
-    if (!is_operator(p->g, node) || !is_marked(node, needed)) continue;
-    position[i] =
-        !is_marked(node, fed) || follows_invariant(p, node, position) ? INVARIANT : IN_ORDER;
+    const struct pz_onnx_node *node = pz_onnx_node(g, i);
+    if (!is_operator(g, node) || !any_result_marked(node, needed)) continue;
+    bool invariant = !any_result_marked(node, dependent) || extends_invariant(g, node, position);
+    position[i] = invariant ? INVARIANT : IN_ORDER;
   }
-  for (uint32_t i = n; i-- > 0;)
-    if (position[i] != NO_OPERATOR) note_readers(p, i, position, readers);
-  return PZ_OK;
-}
-
-static enum pz_status alloc_arrays(struct pz_onnx_plan *p) {
-  uint32_t n = p->g->nodes.n, values = p->g->values.n;
-  p->order = pz_arena_alloc(p->arena, n, sizeof *p->order);
-  p->place = pz_arena_alloc(p->arena, n, sizeof *p->place);
-  p->last_use = pz_arena_alloc(p->arena, values, sizeof *p->last_use);
-  p->first_use = pz_arena_alloc(p->arena, values, sizeof *p->first_use);
-  p->crossing = pz_arena_alloc(p->arena, (size_t)n + 2, sizeof *p->crossing);
-  if (!p->order || !p->place || !p->last_use || !p->first_use || !p->crossing)
-    return pz_onnx_no_memory(p->g);
-  for (uint32_t i = 0; i < n; i++) p->place[i] = PZ_NONE;
-  for (uint32_t i = 0; i < values; i++) p->last_use[i] = p->first_use[i] = PZ_NONE;
-  return PZ_OK;
-}
-
-enum pz_status pz_onnx_order_make(struct pz_onnx_plan *p) {
-  uint32_t n = p->g->nodes.n;
-  uint8_t *position = pz_arena_alloc(p->arena, n, sizeof *position);
-  if (!position) return pz_onnx_no_memory(p->g);
-  enum pz_status status = alloc_arrays(p);
-  if (status == PZ_OK) status = find_hoisted(p, position);
-  if (status != PZ_OK) return status;
-  for (int pass = 0; pass < 2; pass++) {
-    p->n_hoisted = p->n;
-    for (uint32_t i = 0; i < n; i++) {
-      if (position[i] == NO_OPERATOR || (position[i] == HOISTED) == (pass == 1)) continue;
-      p->place[i] = p->n;
-      p->order[p->n++] = i;
+  for (uint32_t remaining = n; remaining > 0; remaining--) {
+    uint32_t i = remaining - 1;
+    if (position[i] == NO_OPERATOR) continue;
+    const struct pz_onnx_node *node = pz_onnx_node(g, i);
+    for (uint32_t k = 0; k < node->n_in; k++) {
+      const struct pz_onnx_value *v = pz_onnx_input(g, node, k);
+      uint32_t producer = v ? pz_onnx_value(g, v->root)->producer : PZ_NONE;
+      if (producer == PZ_NONE || position[producer] != INVARIANT) continue;
+      if (position[i] == IN_ORDER && n_readers[producer] < 2) n_readers[producer]++;
+      if (position[i] == HOISTED || n_readers[producer] == 2) position[producer] = HOISTED;
     }
   }
-  for (uint32_t at = 0; at < p->n; at++) note_uses(p, at);
-  note_outputs(p);
-  status = note_sharing(p);
-  return status == PZ_OK ? count_crossings(p) : status;
+}
+
+/* ---- uses ----------------------------------------------------------------------------------- */
+
+static void note_uses(struct pz_onnx_layering *l) {
+  for (uint32_t at = 0; at < l->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(l, at);
+    for (uint32_t k = 0; k < node->n_in; k++) {
+      const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
+      if (!v || v->role == PZ_ONNX_DATA) continue;
+      if (l->first_use[v->root] == PZ_NONE) l->first_use[v->root] = at;
+      l->last_use[v->root] = at;
+    }
+  }
+}
+
+/* The loss is computed of the first floating-point output.  Other outputs that nothing reads are kept until the end. */
+static void note_outputs(struct pz_onnx_layering *l) {
+  l->result = PZ_NONE;
+  for (uint32_t i = 0; i < l->g->outputs.n; i++) {
+    uint32_t id = *pz_vec_at(&l->g->outputs, uint32_t, i);
+    const struct pz_onnx_value *v = pz_onnx_value(l->g, id);
+    if (v->role != PZ_ONNX_ACTIVATION || v->rank < 0) continue;
+    if (l->result == PZ_NONE) l->result = id;
+    if (l->result == id || l->last_use[v->root] == PZ_NONE) l->last_use[v->root] = l->n;
+  }
+}
+
+/* A matrix that several products use is shared on purpose.  (An embedding and a head are one product.) */
+static void note_sharing(struct pz_call *call, struct pz_onnx_layering *l) {
+  bool *used = pz_alloc(call, l->g->values.n, sizeof *used);
+  for (uint32_t at = 0; at < l->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(l, at);
+    if (!pz_onnx_is_product(node)) continue;
+    for (uint32_t k = 0; k < node->n_in; k++) {
+      const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
+      if (!v || v->role != PZ_ONNX_PARAM || is_vector(pz_onnx_value(l->g, v->root))) continue;
+      if (used[v->root]) l->shares_matrices = true;
+      used[v->root] = true;
+    }
+  }
+}
+
+/* Counts differences first, modulo 2^32, and then sums them up. */
+static void count_crossings(struct pz_onnx_layering *l) {
+  for (uint32_t at = 0; at < l->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(l, at);
+    for (uint32_t o = 0; o < node->n_out; o++) {
+      const struct pz_onnx_value *v = pz_onnx_result(l->g, node, o);
+      if (!v || v->root != node->out[o] || v->role != PZ_ONNX_ACTIVATION) continue;
+      uint32_t last = l->last_use[node->out[o]];
+      if (last == PZ_NONE) continue;
+      l->crossing[at + 1]++;
+      l->crossing[last + 1]--;
+    }
+  }
+  for (uint32_t at = 1; at <= l->n; at++) l->crossing[at] += l->crossing[at - 1];
+}
+
+void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *l) {
+  uint32_t n = l->g->nodes.n, n_values = l->g->values.n;
+  uint8_t *position = pz_alloc(call, n, sizeof *position);
+  l->order = pz_alloc(call, n, sizeof *l->order);
+  l->place = pz_alloc(call, n, sizeof *l->place);
+  l->first_use = pz_alloc(call, n_values, sizeof *l->first_use);
+  l->last_use = pz_alloc(call, n_values, sizeof *l->last_use);
+  l->crossing = pz_alloc(call, (size_t)n + 2, sizeof *l->crossing);
+  for (uint32_t i = 0; i < n; i++) l->place[i] = PZ_NONE;
+  for (uint32_t i = 0; i < n_values; i++) {
+    l->first_use[i] = PZ_NONE;
+    l->last_use[i] = PZ_NONE;
+  }
+  classify_nodes(call, l->g, position);
+  for (int pass = 0; pass < 2; pass++) {
+    bool hoisted_pass = pass == 0;
+    if (!hoisted_pass) l->n_hoisted = l->n;
+    for (uint32_t i = 0; i < n; i++) {
+      bool hoisted = position[i] == HOISTED;
+      if (position[i] == NO_OPERATOR || hoisted != hoisted_pass) continue;
+      l->place[i] = l->n;
+      l->order[l->n++] = i;
+    }
+  }
+  note_uses(l);
+  note_outputs(l);
+  note_sharing(call, l);
+  count_crossings(l);
 }

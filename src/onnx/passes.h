@@ -1,100 +1,85 @@
-/* The passes of an import, from the bytes of a file to a graph that can be cut into layers, in the order
- * in which import.c runs them. */
+/* The passes of an import, from the bytes of a file to a graph that can be cut into layers, in the order in which
+ * import.c runs them. */
 #ifndef PZ_ONNX_PASSES_H
 #define PZ_ONNX_PASSES_H
 
 #include "onnx/graph.h"
 
-/* ---- file.c: bytes in, the protobuf message out, with limits ---------------------------------
- *
- * The message is copied once before it is unpacked, without what is not needed: contents of large
- * tensors, subgraphs, doc strings and fields this reader does not know.  So memory does not grow
- * with the weights, and nesting is checked before protobuf-c, which recurses without limit, sees
- * the bytes. */
+/* ---- file.c --------------------------------------------------------------------------------- */
 
 enum {
-  PZ_ONNX_MOST_FILE = INT32_MAX, /* bytes of a file: what protobuf allows */
-  PZ_ONNX_MOST_KEPT = 128 << 20, /* bytes that are left of it without the weights */
-  PZ_ONNX_MOST_DATA = 4096,      /* contents of a tensor that are kept, bytes */
+  PZ_ONNX_MOST_FILE = INT32_MAX, /* bytes of a file, the limit of protobuf */
+  PZ_ONNX_MOST_KEPT = 128 << 20, /* bytes of a file without the weights */
+  PZ_ONNX_MOST_DATA = 4096,      /* bytes of a tensor whose contents are read */
   PZ_ONNX_MOST_NESTING = 24,     /* messages inside messages */
 };
 
-/* Unpack a model; all of it lives in the arena.  `name` stands for the file in messages. */
-PZ_NODISCARD enum pz_status pz_onnx_read(const char *name, const void *data, size_t bytes,
-                                         struct pz_arena *arena, Onnx__ModelProto **out,
-                                         struct pz_error *err);
+/* Unpacks a model into the memory of the call.  `name` stands for the file in messages. */
+const Onnx__ModelProto *pz_onnx_unpack(struct pz_call *call, const char *name, const void *data,
+                                       size_t bytes);
 
-/* ---- reader.c: from the message to a graph --------------------------------------------------- */
+/* ---- reader.c ------------------------------------------------------------------------------- */
 
-/* Make the graph of a model: names resolved, nodes sorted, every type looked up. */
-PZ_NODISCARD enum pz_status pz_onnx_graph_make(struct pz_onnx_graph *g, const Onnx__ModelProto *m,
-                                               bool unknown_ops_vector);
+/* Makes the graph of a model: names are resolved, nodes are in topological order, and all operator types are looked
+ * up.  `file` stands for it in messages; unknown_as_vector accepts unknown types as element-wise work. */
+void pz_onnx_graph_make(struct pz_call *call, struct pz_onnx_graph *g, const char *file,
+                        const Onnx__ModelProto *model, bool unknown_as_vector);
 
-/* ---- shape.c, constant.c ---------------------------------------------------------------------- */
+/* ---- shape.c, constant.c -------------------------------------------------------------------- */
 
-/* Bind symbolic dimensions of the inputs and give every value the shape that follows, as the ONNX
- * operator specifications (opsets 9 to 22) define.  A value whose shape cannot be known keeps rank -1. */
-PZ_NODISCARD enum pz_status pz_onnx_shapes(struct pz_onnx_graph *g,
-                                           const struct pz_workload_options *options);
+/* Binds the symbolic dimensions of the inputs and infers the shapes of all values.  A value whose shape cannot be
+ * known keeps rank -1. */
+void pz_onnx_infer_shapes(struct pz_call *call, struct pz_onnx_graph *g,
+                          const struct pz_workload_options *options);
 
-/* Contents of small integer tensors, from which exporters compute shapes.  After a node's result shapes
- * are known: its contents where they follow. */
-bool pz_onnx_constant_node(struct pz_onnx_graph *g, const struct pz_onnx_node *n);
+/* Computes the contents of a node's results, after their shapes are known, where those of its inputs are known. */
+void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_graph *g,
+                             const struct pz_onnx_node *node);
 
 /* Is v filled with one number other than zero? */
-bool pz_onnx_is_ones(const struct pz_onnx_graph *g, const struct pz_onnx_value *v);
+bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *g, const struct pz_onnx_value *v);
 
-/* ---- axes.c: other microbatch sizes and sequence lengths than the exported ones --------------
- *
- * Every dimension is followed back to the batch and sequence dimensions of the inputs, through reshapes
- * and transpositions, and scaled. */
+/* ---- axes.c --------------------------------------------------------------------------------- */
 
-/* What the file was exported for; 0: there is no such dimension. */
+/* The sizes that the file was exported for; 0 if there is no such dimension. */
 struct pz_onnx_sizes {
   int64_t batch, seq;
 };
 
-/* The batch and sequence sizes of the inputs. */
-PZ_NODISCARD enum pz_status pz_onnx_sizes(struct pz_onnx_graph *g,
-                                          const struct pz_workload_options *o,
-                                          struct pz_onnx_sizes *out);
+/* Finds the batch and sequence sizes of the inputs. */
+struct pz_onnx_sizes pz_onnx_exported_sizes(struct pz_call *call, const struct pz_onnx_graph *g,
+                                            const struct pz_workload_options *o);
 
-/* Change the shapes of all values to o->mbs samples of o->seq tokens (0: as exported). */
-PZ_NODISCARD enum pz_status pz_onnx_rescale(struct pz_onnx_graph *g,
-                                            const struct pz_workload_options *o,
-                                            const struct pz_onnx_sizes *from);
+/* Changes the shapes of all values to o->mbs samples of o->seq tokens.  A sequence length of 0 means as exported. */
+void pz_onnx_rescale(struct pz_call *call, struct pz_onnx_graph *g,
+                     const struct pz_workload_options *o, const struct pz_onnx_sizes *exported);
 
-/* ---- role.c: parameters, data and what carries gradients; views; what the outputs depend on - */
+/* ---- role.c --------------------------------------------------------------------------------- */
 
-/* Fill role and root of every value, and `table` of initializers that are constants of the
- * architecture (rotary angles, masks).  `eager`: broadcasts are copies, not views. */
-void pz_onnx_roles(struct pz_onnx_graph *g, bool eager);
+/* Fills the role and root of every value, and marks initializers that are constants of the architecture, such as
+ * rotary angles and masks.  With `eager`, broadcasts are copies, not views. */
+void pz_onnx_assign_roles(struct pz_onnx_graph *g, bool eager);
 
-/* Mark as tables initializers that have the exported batch as their first dimension and are added
- * to, or multiplied with, something sample by sample: parameters serve all samples alike. */
-void pz_onnx_batch_tables(struct pz_onnx_graph *g, int64_t batch);
+/* Marks initializers as constants if their first dimension is the exported batch and they are used sample by sample,
+ * because parameters are the same for all samples. */
+void pz_onnx_find_batch_constants(struct pz_onnx_graph *g, int64_t batch);
 
-/* The shape of everything that carries a gradient is known; otherwise an error that names the
- * tensor. */
-PZ_NODISCARD enum pz_status pz_onnx_check_shapes(const struct pz_onnx_graph *g);
+/* Raises an error if the shape of a value that carries a gradient is unknown. */
+void pz_onnx_check_shapes(struct pz_call *call, const struct pz_onnx_graph *g);
 
-/* Mark what the outputs need as live, the other nodes as gone. */
-void pz_onnx_live(struct pz_onnx_graph *g);
+/* Marks the values that the outputs depend on as live, and the nodes that they do not depend on as removed. */
+void pz_onnx_find_live(struct pz_onnx_graph *g);
 
-/* ---- pattern.c -------------------------------------------------------------------------------
- *
- * Norms, activations, rotary embeddings and masks that exporters take apart are found by their
- * structure and become one operator each.  A pattern is applied by giving its last node the inputs of
- * the whole; what nothing reads any more is dropped later, and what something else still reads stays. */
+/* ---- pattern.c ------------------------------------------------------------------------------ */
 
-/* Products with their bias; unless `eager`, norms, activations, gated activations, rotary
- * embeddings.  Wants users. */
-PZ_NODISCARD enum pz_status pz_onnx_patterns(struct pz_onnx_graph *g, bool eager);
+/* Finds products with their bias and, unless `eager`, norms, activations, gated activations and rotary embeddings.
+ * Requires consumers. */
+void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *g, bool eager);
 
-/* Scaling and masking of scores as one operator.  Wants users and roles. */
-void pz_onnx_mask_patterns(struct pz_onnx_graph *g);
+/* Joins the scaling and the masking of attention scores into one operator.  Requires consumers and roles. */
+void pz_onnx_fuse_masks(struct pz_onnx_graph *g);
 
-/* Scores, softmax and context as one flash-attention operator.  Wants users and roles. */
-PZ_NODISCARD enum pz_status pz_onnx_attention_patterns(struct pz_onnx_graph *g);
+/* Joins scores, softmax and context into one flash-attention operator.  Requires consumers and roles. */
+void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *g);
 
 #endif

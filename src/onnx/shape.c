@@ -1,17 +1,67 @@
-#include "onnx/passes.h"
-
+/* Shape inference: binds the symbolic dimensions of the inputs, and gives every value the shape that follows from the
+ * operator specifications of ONNX (opsets 9 to 22).
+ *
+ * bind_symbolic_dimensions() gives sizes to the inputs.  Then infer_node() visits the nodes in topological order.
+ * Each type of node has a rule (shape_rules.def), a function that returns the shape of the first result, `unknown` if
+ * the inputs do not tell it, or `impossible` if ONNX does not define the operator for these inputs.  A shape that the
+ * file states must agree with the one that follows.  Exporters compute shapes inside the graph (Shape, Gather,
+ * Concat, Reshape), so the contents of small tensors are followed at the same time (constant.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/num.h"
 #include "onnx/dims.h"
+#include "onnx/passes.h"
 
-/* ---- symbolic dimensions --------------------------------------------------------------------- */
+/* ---- symbolic dimensions -------------------------------------------------------------------- */
 
-/* The size that --dim gives to a name; 0: none. */
-static int64_t asked(const struct pz_workload_options *o, const char *name) {
+/* "INPUT:AXIS", the name by which the user refers to a dimension of an input. */
+enum { PLACE_BYTES = 256 };
+static void spell_place(char place[PLACE_BYTES], const struct pz_onnx_value *v, int axis) {
+  snprintf(place, PLACE_BYTES, "%.200s:%d", v->name, axis);
+}
+
+/* Is this the name before the '=' of a "NAME=SIZE"? */
+static bool option_names(const char *option, const char *name) {
+  size_t n = strcspn(option, "=");
+  return strlen(name) == n && strncmp(option, name, n) == 0;
+}
+
+/* Checks that every --dim is "NAME=SIZE" and names a symbolic dimension of an input. */
+static void check_dim_options(struct pz_call *call, const struct pz_onnx_graph *g,
+                              const struct pz_workload_options *o) {
+  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++) {
+    const char *equals = strrchr(o->dims[i], '=');
+    char *end = NULL;
+    long long size = equals ? strtoll(equals + 1, &end, 10) : 0;
+    bool well_formed = equals && equals != o->dims[i] && end != equals + 1 && !*end;
+    if (!well_formed || size < 1 || size > PZ_ONNX_MOST_DIM)
+      pz_raise(call, PZ_BAD_USE,
+               "dimension '%.100s'; accepted: NAME=SIZE, the name of a symbolic dimension "
+               "or INPUT:AXIS, and an integer from 1",
+               o->dims[i]);
+  }
+  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++) {
+    bool found = false;
+    for (uint32_t k = 0; k < g->inputs.n && !found; k++) {
+      const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, k));
+      for (int d = 0; d < v->rank && v->symbols && !found; d++) {
+        char place[PLACE_BYTES];
+        if (!v->symbols[d]) continue;
+        spell_place(place, v, d);
+        found = option_names(o->dims[i], v->symbols[d]) || option_names(o->dims[i], place);
+      }
+    }
+    if (!found)
+      pz_raise(call, PZ_BAD_USE,
+               "--dim %.100s: no input of %s has a symbolic dimension of this name", o->dims[i],
+               g->file);
+  }
+}
+
+/* Returns the size that --dim gives to a name, or 0. */
+static int64_t size_of_option(const struct pz_workload_options *o, const char *name) {
   size_t n = strlen(name);
   for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++)
     if (strncmp(o->dims[i], name, n) == 0 && o->dims[i][n] == '=')
@@ -19,123 +69,89 @@ static int64_t asked(const struct pz_workload_options *o, const char *name) {
   return 0;
 }
 
-static enum pz_status check_asked(const struct pz_onnx_graph *g,
-                                  const struct pz_workload_options *o) {
-  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++) {
-    const char *eq = strrchr(o->dims[i], '=');
-    char *end = NULL;
-    long long v = eq ? strtoll(eq + 1, &end, 10) : 0;
-    if (!eq || eq == o->dims[i] || end == eq + 1 || *end || v < 1 || v > PZ_ONNX_MOST_DIM)
-      return pz_fail(g->err, PZ_BAD_USE,
-                     "dimension '%.100s'; accepted: NAME=SIZE, the name of a symbolic dimension "
-                     "or INPUT:AXIS, and an integer from 1",
-                     o->dims[i]);
-  }
-  return PZ_OK;
-}
-
-static bool is_index(int type) {
-  return type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
-         type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
-}
-
-/* Size of symbolic dimension i of input v: as asked; the first one the microbatch, the second one
- * of token ids the sequence. */
-static enum pz_status bind_dim(struct pz_onnx_graph *g, const struct pz_workload_options *o,
-                               struct pz_onnx_value *v, int i) {
-  const char *name = v->symbols[i];
-  char place[256];
-  snprintf(place, sizeof place, "%.200s:%d", v->name, i);
-  int64_t size = asked(o, place);
-  if (!size) size = asked(o, name);
-  bool batch =
-      o->batch_dim ? strcmp(o->batch_dim, name) == 0 || strcmp(o->batch_dim, place) == 0 : i == 0;
+/* Gives dimension d of input v the size that the user states, or else the microbatch if it is the batch dimension, or
+ * the sequence length if it is the second dimension of token ids. */
+static void bind_dimension(struct pz_call *call, const struct pz_onnx_graph *g,
+                           const struct pz_workload_options *o, struct pz_onnx_value *v, int d) {
+  const char *name = v->symbols[d];
+  char place[PLACE_BYTES];
+  spell_place(place, v, d);
+  int64_t size = size_of_option(o, place);
+  if (!size) size = size_of_option(o, name);
+  bool batch = d == 0;
+  if (o->batch_dim) batch = strcmp(o->batch_dim, name) == 0 || strcmp(o->batch_dim, place) == 0;
   if (!size && batch) size = o->mbs;
-  if (!size && i == 1 && v->rank == 2 && is_index(v->type)) size = o->seq;
+  bool index = v->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
+               v->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
+  if (!size && d == 1 && v->rank == 2 && index) size = o->seq;
   if (!size)
-    return pz_fail(g->err, PZ_BAD_INPUT,
-                   "%s: input '%.120s' has a symbolic dimension '%.80s' (axis %d); accepted with "
-                   "--dim %.80s=SIZE%s",
-                   g->file, v->name, name, i, name[0] == '?' ? place : name,
-                   i == 1 && v->rank == 2 ? " or --seq" : "");
-  v->dim[i] = size;
-  return PZ_OK;
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s: input '%.120s' has a symbolic dimension '%.80s' (axis %d); accepted with "
+             "--dim %.80s=SIZE%s",
+             g->file, v->name, name, d, name[0] == '?' ? place : name,
+             d == 1 && v->rank == 2 ? " or --seq" : "");
+  v->dim[d] = size;
 }
 
-/* Is the name before '=' one of an input's symbolic dimensions? */
-static bool names_dim(const struct pz_onnx_graph *g, const char *text) {
-  size_t n = strcspn(text, "=");
-  for (uint32_t i = 0; i < g->inputs.n; i++) {
-    const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, i));
-    for (int d = 0; d < v->rank && v->symbols; d++) {
-      char place[256];
-      if (!v->symbols[d]) continue;
-      snprintf(place, sizeof place, "%.200s:%d", v->name, d);
-      if (strlen(v->symbols[d]) == n && strncmp(text, v->symbols[d], n) == 0) return true;
-      if (strlen(place) == n && strncmp(text, place, n) == 0) return true;
-    }
-  }
-  return false;
-}
-
-static enum pz_status check_names(const struct pz_onnx_graph *g,
-                                  const struct pz_workload_options *o) {
-  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++)
-    if (!names_dim(g, o->dims[i]))
-      return pz_fail(g->err, PZ_BAD_USE,
-                     "--dim %.100s: no input of %s has a symbolic dimension of this name",
-                     o->dims[i], g->file);
-  return PZ_OK;
-}
-
-static enum pz_status bind_inputs(struct pz_onnx_graph *g, const struct pz_workload_options *o) {
+static void bind_symbolic_dimensions(struct pz_call *call, struct pz_onnx_graph *g,
+                                     const struct pz_workload_options *o) {
+  check_dim_options(call, g, o);
   for (uint32_t i = 0; i < g->inputs.n; i++) {
     struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, i));
-    for (int d = 0; d < v->rank && !v->init; d++) {
-      if (v->dim[d] >= 0) continue;
-      enum pz_status status = bind_dim(g, o, v, d);
-      if (status != PZ_OK) return status;
-    }
-    v->given = true;
+    for (int d = 0; d < v->rank && !v->initializer; d++)
+      if (v->dim[d] < 0) bind_dimension(call, g, o, v, d);
+    v->shape_stated = true;
   }
-  return PZ_OK;
 }
 
-/* A size for every symbolic dimension of the inputs: as options->dims name it, else the microbatch
- * for the first one and the sequence length for the second of token ids.  PZ_BAD_USE for a name
- * that no input has, PZ_BAD_INPUT for a dimension without a size. */
-static enum pz_status bind_all(struct pz_onnx_graph *g, const struct pz_workload_options *o) {
-  enum pz_status status = check_asked(g, o);
-  if (status == PZ_OK) status = check_names(g, o);
-  return status == PZ_OK ? bind_inputs(g, o) : status;
-}
-
-/* ---- helpers -------------------------------------------------------------------------------- */
+/* ---- shapes --------------------------------------------------------------------------------- */
 
 struct shape {
   int rank;
   int64_t d[PZ_ONNX_MOST_RANK];
 };
 
-static struct shape shape_of(const struct pz_onnx_value *v) {
-  struct shape s = {.rank = v ? v->rank : -1};
+enum { UNKNOWN_RANK = -1, IMPOSSIBLE_RANK = -2 };
+static const struct shape unknown = {.rank = UNKNOWN_RANK};
+/* The inputs are known, and ONNX does not define the operator for them. */
+static const struct shape impossible = {.rank = IMPOSSIBLE_RANK};
+
+static struct shape value_shape(const struct pz_onnx_value *v) {
+  struct shape s = {.rank = v ? v->rank : UNKNOWN_RANK};
   for (int i = 0; i < s.rank; i++) s.d[i] = v->dim[i];
   return s;
 }
 
-static const struct shape unknown = {.rank = -1};
-/* The inputs are known, and no such operator takes them. */
-enum { IMPOSSIBLE = -2 };
-static const struct shape impossible = {.rank = IMPOSSIBLE};
+static struct shape input_shape(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                                uint32_t i) {
+  return value_shape(pz_onnx_input(g, node, i));
+}
 
-static bool known(const struct shape *s) {
+/* The shape that the contents of input i state. */
+static struct shape shape_from_contents(const struct pz_onnx_graph *g,
+                                        const struct pz_onnx_node *node, uint32_t i) {
+  const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
+  if (!v || !v->ints || v->n_ints > PZ_ONNX_MOST_RANK) return unknown;
+  struct shape y = {.rank = (int)v->n_ints};
+  for (int d = 0; d < y.rank; d++) y.d[d] = v->ints[d];
+  return y;
+}
+
+/* The axis of an attribute, counted from the front; -1 if the shape is unknown or the axis out of range. */
+static int axis_attribute(const struct pz_onnx_node *node, const struct shape *s, int64_t absent) {
+  if (s->rank < 0) return -1;
+  return pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", absent), s->rank);
+}
+
+static bool is_known(const struct shape *s) {
   if (s->rank < 0) return false;
   for (int i = 0; i < s->rank; i++)
     if (s->d[i] < 0 || s->d[i] > PZ_ONNX_MOST_DIM) return false;
   return true;
 }
 
-static bool product(const struct shape *s, int from, int to, int64_t *out) {
+/* The product of dimensions [from, to).  Returns false if it overflows. */
+static bool multiply_dimensions(const struct shape *s, int from, int to, int64_t *out) {
   *out = 1;
   for (int i = from; i < to; i++)
     if (!pz_mul(out, s->d[i])) return false;
@@ -154,181 +170,222 @@ static struct shape broadcast(struct shape a, struct shape b) {
   return y;
 }
 
-/* ---- rules ---------------------------------------------------------------------------------- */
+/* ---- rules: element-wise operators and products --------------------------------------------- */
 
-static struct shape rule_broadcast(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape y = shape_of(pz_onnx_in(g, n, 0));
-  for (uint32_t i = 1; i < n->n_in; i++) y = broadcast(y, shape_of(pz_onnx_in(g, n, i)));
+static struct shape rule_same(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  return input_shape(g, node, 0);
+}
+
+static struct shape rule_broadcast(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape y = input_shape(g, node, 0);
+  for (uint32_t i = 1; i < node->n_in; i++) y = broadcast(y, input_shape(g, node, i));
   return y;
 }
 
-static struct shape rule_matmul(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape a = shape_of(pz_onnx_in(g, n, 0)), b = shape_of(pz_onnx_in(g, n, 1));
+static struct shape rule_matmul(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape a = input_shape(g, node, 0), b = input_shape(g, node, 1);
   if (a.rank < 1 || b.rank < 1) return unknown;
-  struct shape left = a, right = b;
-  left.rank = a.rank > 2 ? a.rank - 2 : 0;
-  right.rank = b.rank > 2 ? b.rank - 2 : 0;
-  struct shape y = broadcast(left, right);
-  int64_t k = b.d[b.rank > 1 ? b.rank - 2 : 0];
-  if (y.rank < 0 || a.d[a.rank - 1] != k) return impossible;
+  struct shape outer_a = a, outer_b = b;
+  outer_a.rank = a.rank > 2 ? a.rank - 2 : 0;
+  outer_b.rank = b.rank > 2 ? b.rank - 2 : 0;
+  struct shape y = broadcast(outer_a, outer_b);
+  int64_t rows_of_b = b.d[b.rank > 1 ? b.rank - 2 : 0];
+  if (y.rank < 0 || a.d[a.rank - 1] != rows_of_b) return impossible;
   if (y.rank > PZ_ONNX_MOST_RANK - 2) return unknown;
   if (a.rank > 1) y.d[y.rank++] = a.d[a.rank - 2];
   if (b.rank > 1) y.d[y.rank++] = b.d[b.rank - 1];
   return y;
 }
 
-static struct shape rule_gemm(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape a = shape_of(pz_onnx_in(g, n, 0)), b = shape_of(pz_onnx_in(g, n, 1));
+static struct shape rule_gemm(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape a = input_shape(g, node, 0), b = input_shape(g, node, 1);
   if (a.rank < 0 || b.rank < 0) return unknown;
   if (a.rank != 2 || b.rank != 2) return impossible;
-  bool ta = pz_onnx_int(n, "transA", 0), tb = pz_onnx_int(n, "transB", 0);
-  if (a.d[ta ? 0 : 1] != b.d[tb ? 1 : 0]) return impossible;
-  return (struct shape){2, {a.d[ta ? 1 : 0], b.d[tb ? 0 : 1]}};
+  bool transpose_a = pz_onnx_int_attribute(node, "transA", 0);
+  bool transpose_b = pz_onnx_int_attribute(node, "transB", 0);
+  if (a.d[transpose_a ? 0 : 1] != b.d[transpose_b ? 1 : 0]) return impossible;
+  return (struct shape){2, {a.d[transpose_a ? 1 : 0], b.d[transpose_b ? 0 : 1]}};
 }
 
-/* Padding before and after spatial axis i, of `spatial`; SAME pads so that out = ceil(in / s). */
-static bool windows(const struct pz_onnx_node *n, int spatial, int i, int64_t in, int64_t kernel,
-                    int64_t *out) {
-  size_t n_pads, n_strides, n_dil;
-  const int64_t *pads = pz_onnx_ints(n, "pads", &n_pads),
-                *strides = pz_onnx_ints(n, "strides", &n_strides),
-                *dil = pz_onnx_ints(n, "dilations", &n_dil);
-  int64_t stride = i < (int)n_strides ? strides[i] : 1, d = i < (int)n_dil ? dil[i] : 1;
-  const int64_t most = 1 << 24;
-  if (stride < 1 || stride > most || d < 1 || d > most || kernel < 1 || kernel > most) return false;
-  if (pz_onnx_text_is(n, "auto_pad", "SAME_UPPER") ||
-      pz_onnx_text_is(n, "auto_pad", "SAME_LOWER")) {
-    *out = pz_ceil_div(in, stride);
+static struct shape rule_einsum(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct pz_onnx_einsum einsum;
+  if (!pz_onnx_einsum_read(g, node, &einsum)) return unknown;
+  struct shape y = {.rank = einsum.out.rank};
+  for (int i = 0; i < y.rank; i++) y.d[i] = einsum.size[einsum.out.letter[i]];
+  return y;
+}
+
+/* ---- rules: convolutions and pooling -------------------------------------------------------- */
+
+enum { MOST_WINDOW = 1 << 24 }; /* largest stride, dilation, kernel and padding */
+
+/* The number of positions of a window along spatial axis `axis` of `n_spatial`, whose input has `size` elements.
+ * Automatic padding (SAME) makes it ceil(size / stride).  Returns false if there is none. */
+static bool count_windows(const struct pz_onnx_node *node, int n_spatial, int axis, int64_t size,
+                          int64_t kernel, int64_t *count) {
+  size_t n_pads, n_strides, n_dilations;
+  const int64_t *pads = pz_onnx_ints_attribute(node, "pads", &n_pads);
+  const int64_t *strides = pz_onnx_ints_attribute(node, "strides", &n_strides);
+  const int64_t *dilations = pz_onnx_ints_attribute(node, "dilations", &n_dilations);
+  int64_t stride = axis < (int)n_strides ? strides[axis] : 1;
+  int64_t dilation = axis < (int)n_dilations ? dilations[axis] : 1;
+  if (stride < 1 || stride > MOST_WINDOW || dilation < 1 || dilation > MOST_WINDOW) return false;
+  if (kernel < 1 || kernel > MOST_WINDOW) return false;
+  if (pz_onnx_attribute_is(node, "auto_pad", "SAME_UPPER") ||
+      pz_onnx_attribute_is(node, "auto_pad", "SAME_LOWER")) {
+    *count = pz_ceil_div(size, stride);
     return true;
   }
-  int64_t pad = 0;
-  if ((int)n_pads == 2 * spatial) {
-    if (pads[i] < -most || pads[i] > most || pads[i + spatial] < -most || pads[i + spatial] > most)
-      return false;
-    pad = pads[i] + pads[i + spatial];
+  int64_t padding = 0;
+  if ((int)n_pads == 2 * n_spatial) {
+    int64_t before = pads[axis], after = pads[axis + n_spatial];
+    if (before < -MOST_WINDOW || before > MOST_WINDOW) return false;
+    if (after < -MOST_WINDOW || after > MOST_WINDOW) return false;
+    padding = before + after;
   }
-  int64_t span = in + pad - ((kernel - 1) * d + 1);
-  if (span < 0) return false;
-  *out = (pz_onnx_int(n, "ceil_mode", 0) ? pz_ceil_div(span, stride) : span / stride) + 1;
+  int64_t room = size + padding - ((kernel - 1) * dilation + 1);
+  if (room < 0) return false;
+  bool round_up = pz_onnx_int_attribute(node, "ceil_mode", 0);
+  *count = (round_up ? pz_ceil_div(room, stride) : room / stride) + 1;
   return true;
 }
 
-static struct shape rule_conv(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), w = shape_of(pz_onnx_in(g, n, 1)), y = x;
-  int64_t channels = w.rank > 1 ? w.d[1] : 0;
-  if (x.rank < 0 || w.rank < 0) return unknown;
-  if (x.rank < 3 || w.rank != x.rank || !pz_mul(&channels, pz_onnx_int(n, "group", 1)) ||
-      channels != x.d[1])
+static struct shape rule_conv(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), weight = input_shape(g, node, 1), y = x;
+  int64_t channels = weight.rank > 1 ? weight.d[1] : 0;
+  if (x.rank < 0 || weight.rank < 0) return unknown;
+  if (x.rank < 3 || weight.rank != x.rank) return impossible;
+  if (!pz_mul(&channels, pz_onnx_int_attribute(node, "group", 1)) || channels != x.d[1])
     return impossible;
-  y.d[1] = w.d[0];
+  y.d[1] = weight.d[0];
   for (int i = 2; i < x.rank; i++)
-    if (!windows(n, x.rank - 2, i - 2, x.d[i], w.d[i], &y.d[i])) return impossible;
+    if (!count_windows(node, x.rank - 2, i - 2, x.d[i], weight.d[i], &y.d[i])) return impossible;
   return y;
 }
 
+/* out = stride (in - 1) + kernel + output_padding - padding, unless output_shape states it. */
 static struct shape rule_conv_transpose(const struct pz_onnx_graph *g,
-                                        const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), w = shape_of(pz_onnx_in(g, n, 1)), y = x;
-  if (x.rank < 0 || w.rank < 0) return unknown;
-  if (x.rank < 3 || w.rank != x.rank || w.d[0] != x.d[1]) return impossible;
-  size_t n_pads, n_strides, n_more, n_shape;
-  const int64_t *pads = pz_onnx_ints(n, "pads", &n_pads),
-                *strides = pz_onnx_ints(n, "strides", &n_strides),
-                *more = pz_onnx_ints(n, "output_padding", &n_more),
-                *shape = pz_onnx_ints(n, "output_shape", &n_shape);
-  int spatial = x.rank - 2;
-  y.d[1] = w.d[1];
-  if (!pz_mul(&y.d[1], pz_onnx_int(n, "group", 1))) return unknown;
-  for (int i = 0; i < spatial; i++) {
-    int64_t out = x.d[i + 2] - 1;
-    bool ok = pz_mul(&out, i < (int)n_strides ? strides[i] : 1) && pz_add(&out, w.d[i + 2]) &&
-              (i >= (int)n_more || pz_add(&out, more[i]));
-    if ((int)n_pads == 2 * spatial)
-      for (int k = i; k < 2 * spatial; k += spatial)
-        ok = ok && pads[k] > -PZ_ONNX_MOST_DIM && pz_add(&out, -pads[k]);
-    if (!ok) return unknown;
-    y.d[i + 2] = (int)n_shape == spatial ? shape[i] : out;
+                                        const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), weight = input_shape(g, node, 1), y = x;
+  if (x.rank < 0 || weight.rank < 0) return unknown;
+  if (x.rank < 3 || weight.rank != x.rank || weight.d[0] != x.d[1]) return impossible;
+  size_t n_pads, n_strides, n_more, n_stated;
+  const int64_t *pads = pz_onnx_ints_attribute(node, "pads", &n_pads);
+  const int64_t *strides = pz_onnx_ints_attribute(node, "strides", &n_strides);
+  const int64_t *more = pz_onnx_ints_attribute(node, "output_padding", &n_more);
+  const int64_t *stated = pz_onnx_ints_attribute(node, "output_shape", &n_stated);
+  int n_spatial = x.rank - 2;
+  y.d[1] = weight.d[1];
+  if (!pz_mul(&y.d[1], pz_onnx_int_attribute(node, "group", 1))) return unknown;
+  for (int i = 0; i < n_spatial; i++) {
+    int64_t size = x.d[i + 2] - 1;
+    bool fits = pz_mul(&size, i < (int)n_strides ? strides[i] : 1);
+    fits = fits && pz_add(&size, weight.d[i + 2]);
+    if (i < (int)n_more) fits = fits && pz_add(&size, more[i]);
+    if ((int)n_pads == 2 * n_spatial)
+      for (int k = i; k < 2 * n_spatial; k += n_spatial)
+        fits = fits && pads[k] > -PZ_ONNX_MOST_DIM && pz_add(&size, -pads[k]);
+    if (!fits) return unknown;
+    y.d[i + 2] = (int)n_stated == n_spatial ? stated[i] : size;
   }
   return y;
 }
 
-static struct shape rule_pool(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = x;
+static struct shape rule_pool(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), y = x;
   size_t n_kernel;
-  const int64_t *kernel = pz_onnx_ints(n, "kernel_shape", &n_kernel);
+  const int64_t *kernel = pz_onnx_ints_attribute(node, "kernel_shape", &n_kernel);
   if (x.rank < 0) return unknown;
   if (x.rank < 3 || (int)n_kernel != x.rank - 2) return impossible;
   for (int i = 2; i < x.rank; i++)
-    if (!windows(n, x.rank - 2, i - 2, x.d[i], kernel[i - 2], &y.d[i])) return impossible;
+    if (!count_windows(node, x.rank - 2, i - 2, x.d[i], kernel[i - 2], &y.d[i])) return impossible;
   return y;
 }
 
-static struct shape rule_global_pool(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape y = shape_of(pz_onnx_in(g, n, 0));
+static struct shape rule_global_pool(const struct pz_onnx_graph *g,
+                                     const struct pz_onnx_node *node) {
+  struct shape y = input_shape(g, node, 0);
   for (int i = 2; i < y.rank; i++) y.d[i] = 1;
   return y;
 }
 
-static struct shape rule_reduce(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = {0};
-  bool arg = n->op->shape == PZ_SHAPE_ARG, keep = pz_onnx_int(n, "keepdims", 1) != 0;
-  bool gone[PZ_ONNX_MOST_RANK] = {false};
-  size_t count = 0;
-  int64_t one = pz_onnx_int(n, "axis", 0);
-  const struct pz_onnx_value *given = pz_onnx_in(g, n, 1);
-  if (x.rank < 0 || (!arg && given && !given->ints)) return unknown;
-  const int64_t *axes = arg ? &one : pz_onnx_axes(g, n, "axes", 1, &count);
-  if (arg) count = 1;
-  if (!count && pz_onnx_int(n, "noop_with_empty_axes", 0)) return x;
-  for (int i = 0; i < x.rank; i++) gone[i] = count == 0;
+/* Convolutions and pooling whose strides, dilations or kernels are invalid for any input. */
+static void check_windows(struct pz_call *call, const struct pz_onnx_graph *g,
+                          const struct pz_onnx_node *node) {
+  static const char *const names[] = {"strides", "dilations", "kernel_shape"};
+  enum pz_onnx_shape_rule rule = node->op->shape;
+  if (rule != PZ_SHAPE_CONV && rule != PZ_SHAPE_CONV_TRANSPOSE && rule != PZ_SHAPE_POOL) return;
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+    size_t count;
+    const int64_t *list = pz_onnx_ints_attribute(node, names[k], &count);
+    for (size_t i = 0; i < count; i++)
+      if (list[i] < 1 || list[i] > MOST_WINDOW)
+        pz_onnx_raise(call, g, node, PZ_BAD_INPUT, "%s has %" PRId64 "; accepted: 1 to %d",
+                      names[k], list[i], MOST_WINDOW);
+  }
+}
+
+/* ---- rules: reductions and changes of the layout -------------------------------------------- */
+
+/* Reductions over the axes of an attribute or input, and ArgMax and ArgMin over one axis. */
+static struct shape rule_reduce(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), y = {0};
+  bool arg = node->op->shape == PZ_SHAPE_ARG;
+  bool keep = pz_onnx_int_attribute(node, "keepdims", 1) != 0;
+  bool reduced[PZ_ONNX_MOST_RANK] = {false};
+  size_t count = 1;
+  int64_t arg_axis = pz_onnx_int_attribute(node, "axis", 0);
+  const int64_t *axes = &arg_axis;
+  const struct pz_onnx_value *axes_input = pz_onnx_input(g, node, 1);
+  if (x.rank < 0 || (!arg && axes_input && !axes_input->ints)) return unknown;
+  if (!arg) axes = pz_onnx_ints_argument(g, node, "axes", 1, &count);
+  if (!count && pz_onnx_int_attribute(node, "noop_with_empty_axes", 0)) return x;
+  for (int i = 0; i < x.rank; i++) reduced[i] = count == 0;
   for (size_t i = 0; i < count; i++) {
-    int a = pz_onnx_axis(axes[i], x.rank);
-    if (a < 0) return unknown;
-    gone[a] = true;
+    int axis = pz_onnx_axis_from_front(axes[i], x.rank);
+    if (axis < 0) return unknown;
+    reduced[axis] = true;
   }
   for (int i = 0; i < x.rank; i++)
-    if (!gone[i] || keep) y.d[y.rank++] = gone[i] ? 1 : x.d[i];
+    if (!reduced[i] || keep) y.d[y.rank++] = reduced[i] ? 1 : x.d[i];
   return y;
 }
 
-static struct shape rule_reshape(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  const struct pz_onnx_value *to = pz_onnx_in(g, n, 1);
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = {0};
-  if (x.rank < 0 || !to || !to->ints || to->n_ints > PZ_ONNX_MOST_RANK) return unknown;
-  bool zero = pz_onnx_int(n, "allowzero", 0) != 0;
-  int open = -1;
-  int64_t all, rest = 1;
-  y.rank = (int)to->n_ints;
+/* The second input has the new shape: 0 copies a dimension (unless allowzero), and one -1 is inferred. */
+static struct shape rule_reshape(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), y = shape_from_contents(g, node, 1);
+  if (x.rank < 0 || y.rank < 0) return unknown;
+  bool zero_is_size = pz_onnx_int_attribute(node, "allowzero", 0) != 0;
+  int inferred = -1;
+  int64_t all, others = 1;
   for (int i = 0; i < y.rank; i++) {
-    y.d[i] = to->ints[i];
-    if (y.d[i] == 0 && !zero && i < x.rank) y.d[i] = x.d[i];
-    if (y.d[i] == -1 && open < 0)
-      open = i;
-    else if (!pz_mul(&rest, y.d[i]))
+    if (y.d[i] == 0 && !zero_is_size && i < x.rank) y.d[i] = x.d[i];
+    if (y.d[i] == -1 && inferred < 0)
+      inferred = i;
+    else if (!pz_mul(&others, y.d[i]))
       return unknown;
   }
-  if (!product(&x, 0, x.rank, &all)) return unknown;
-  if (open >= 0) {
-    if (rest <= 0 || all % rest) return impossible;
-    y.d[open] = all / rest;
-  } else if (rest != all) {
-    return impossible;
-  }
+  if (!multiply_dimensions(&x, 0, x.rank, &all)) return unknown;
+  if (inferred < 0) return others == all ? y : impossible;
+  if (others <= 0 || all % others) return impossible;
+  y.d[inferred] = all / others;
   return y;
 }
 
-static struct shape rule_flatten(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = {.rank = 2};
-  int64_t a = pz_onnx_int(n, "axis", 1);
-  if (a < 0) a += x.rank;
-  if (x.rank < 0 || a < 0 || a > x.rank) return unknown;
-  return product(&x, 0, (int)a, &y.d[0]) && product(&x, (int)a, x.rank, &y.d[1]) ? y : unknown;
+static struct shape rule_flatten(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), y = {.rank = 2};
+  int64_t axis = pz_onnx_int_attribute(node, "axis", 1);
+  if (axis < 0) axis += x.rank;
+  if (x.rank < 0 || axis < 0 || axis > x.rank) return unknown;
+  bool fits = multiply_dimensions(&x, 0, (int)axis, &y.d[0]) &&
+              multiply_dimensions(&x, (int)axis, x.rank, &y.d[1]);
+  return fits ? y : unknown;
 }
 
-static struct shape rule_transpose(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = x;
+static struct shape rule_transpose(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), y = x;
   size_t count;
-  const int64_t *perm = pz_onnx_ints(n, "perm", &count);
+  const int64_t *perm = pz_onnx_ints_attribute(node, "perm", &count);
   if (x.rank < 0) return unknown;
   if (count && (int)count != x.rank) return impossible;
   for (int i = 0; i < x.rank; i++) {
@@ -339,130 +396,147 @@ static struct shape rule_transpose(const struct pz_onnx_graph *g, const struct p
   return y;
 }
 
-static struct shape rule_squeeze(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = {0};
+static struct shape rule_squeeze(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), y = {0};
   size_t count;
-  const int64_t *axes = pz_onnx_axes(g, n, "axes", 1, &count);
+  const int64_t *axes = pz_onnx_ints_argument(g, node, "axes", 1, &count);
   for (int i = 0; i < x.rank; i++) {
-    bool gone = count == 0 && x.d[i] == 1;
-    for (size_t k = 0; k < count; k++) gone = gone || pz_onnx_axis(axes[k], x.rank) == i;
-    if (!gone) y.d[y.rank++] = x.d[i];
+    bool dropped = count == 0 && x.d[i] == 1;
+    for (size_t k = 0; k < count; k++)
+      dropped = dropped || pz_onnx_axis_from_front(axes[k], x.rank) == i;
+    if (!dropped) y.d[y.rank++] = x.d[i];
   }
   return x.rank < 0 ? unknown : y;
 }
 
-static struct shape rule_unsqueeze(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = {0};
+static struct shape rule_unsqueeze(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), y = {0};
   size_t count;
-  const int64_t *axes = pz_onnx_axes(g, n, "axes", 1, &count);
+  const int64_t *axes = pz_onnx_ints_argument(g, node, "axes", 1, &count);
   if (x.rank < 0 || !count || x.rank + (int)count > PZ_ONNX_MOST_RANK) return unknown;
   y.rank = x.rank + (int)count;
   int from = 0;
   for (int i = 0; i < y.rank; i++) {
     bool added = false;
-    for (size_t k = 0; k < count; k++) added = added || pz_onnx_axis(axes[k], y.rank) == i;
+    for (size_t k = 0; k < count; k++)
+      added = added || pz_onnx_axis_from_front(axes[k], y.rank) == i;
     if (!added && from >= x.rank) return unknown;
-    y.d[i] = added ? 1 : x.d[from++];
+    y.d[i] = added ? 1 : x.d[from];
+    if (!added) from++;
   }
   return y;
 }
 
-static struct shape rule_concat(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape y = shape_of(pz_onnx_in(g, n, 0));
-  int axis = y.rank < 0 ? -1 : pz_onnx_axis(pz_onnx_int(n, "axis", 0), y.rank);
+static struct shape rule_depth(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape y = input_shape(g, node, 0);
+  int64_t block = pz_onnx_int_attribute(node, "blocksize", 0);
+  if (y.rank != 4 || block < 1 || block > 1 << 16) return unknown;
+  bool to_space = pz_onnx_is_type(node, "DepthToSpace");
+  y.d[1] = to_space ? y.d[1] / (block * block) : y.d[1] * block * block;
+  for (int i = 2; i < 4; i++) y.d[i] = to_space ? y.d[i] * block : y.d[i] / block;
+  return y;
+}
+
+/* ---- rules: parts and repetitions ----------------------------------------------------------- */
+
+static struct shape rule_concat(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape y = input_shape(g, node, 0);
+  int axis = axis_attribute(node, &y, 0);
   if (axis < 0) return unknown;
-  for (uint32_t i = 1; i < n->n_in; i++) {
-    struct shape x = shape_of(pz_onnx_in(g, n, i));
+  for (uint32_t i = 1; i < node->n_in; i++) {
+    struct shape x = input_shape(g, node, i);
     if (x.rank != y.rank || x.d[axis] < 0 || !pz_add(&y.d[axis], x.d[axis])) return unknown;
   }
   return y;
 }
 
-/* Result `o` of a Split. */
-static struct shape rule_split(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+/* Result `o` of a Split: of the stated size, or one of num_outputs equal parts, of which the last may be smaller. */
+static struct shape rule_split(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
                                uint32_t o) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0));
-  int axis = x.rank < 0 ? -1 : pz_onnx_axis(pz_onnx_int(n, "axis", 0), x.rank);
+  struct shape x = input_shape(g, node, 0);
+  int axis = axis_attribute(node, &x, 0);
   size_t count;
-  const int64_t *sizes = pz_onnx_axes(g, n, "split", 1, &count);
-  if (axis < 0 || (pz_onnx_in(g, n, 1) && !sizes)) return unknown;
+  const int64_t *sizes = pz_onnx_ints_argument(g, node, "split", 1, &count);
+  if (axis < 0 || (pz_onnx_input(g, node, 1) && !sizes)) return unknown;
   if (sizes && count) {
     if (o >= count) return unknown;
     x.d[axis] = sizes[o];
     return x;
   }
-  int64_t parts = pz_onnx_int(n, "num_outputs", n->n_out);
+  int64_t parts = pz_onnx_int_attribute(node, "num_outputs", node->n_out);
   if (parts < 1) return unknown;
-  int64_t each = pz_ceil_div(x.d[axis], parts), left = x.d[axis] - each * (int64_t)o;
-  x.d[axis] = left < each ? left : each;
+  int64_t part = pz_ceil_div(x.d[axis], parts), rest = x.d[axis] - part * (int64_t)o;
+  x.d[axis] = rest < part ? rest : part;
   return x;
 }
 
-static struct shape rule_slice(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape y = shape_of(pz_onnx_in(g, n, 0));
+static struct shape rule_slice(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape y = input_shape(g, node, 0);
   struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
-  if (!pz_onnx_slice_of(g, n, range)) return unknown;
+  if (!pz_onnx_slice_ranges(g, node, range)) return unknown;
   for (int d = 0; d < y.rank; d++) y.d[d] = range[d].count;
   return y;
 }
 
-static struct shape rule_gather(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), at = shape_of(pz_onnx_in(g, n, 1)), y = {0};
-  int axis = x.rank < 0 ? -1 : pz_onnx_axis(pz_onnx_int(n, "axis", 0), x.rank);
-  if (axis < 0 || at.rank < 0 || x.rank + at.rank - 1 > PZ_ONNX_MOST_RANK) return unknown;
+static struct shape rule_gather(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), indices = input_shape(g, node, 1), y = {0};
+  int axis = axis_attribute(node, &x, 0);
+  if (axis < 0 || indices.rank < 0 || x.rank + indices.rank - 1 > PZ_ONNX_MOST_RANK) return unknown;
   for (int i = 0; i < axis; i++) y.d[y.rank++] = x.d[i];
-  for (int i = 0; i < at.rank; i++) y.d[y.rank++] = at.d[i];
+  for (int i = 0; i < indices.rank; i++) y.d[y.rank++] = indices.d[i];
   for (int i = axis + 1; i < x.rank; i++) y.d[y.rank++] = x.d[i];
   return y;
 }
 
-static struct shape rule_gather_nd(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), at = shape_of(pz_onnx_in(g, n, 1)), y = {0};
-  int64_t batch = pz_onnx_int(n, "batch_dims", 0);
-  if (x.rank < 1 || at.rank < 1 || batch < 0 || batch > x.rank) return unknown;
-  int64_t used = at.d[at.rank - 1] + batch;
-  if (used < 0 || used > x.rank || at.rank - 1 + x.rank - used > PZ_ONNX_MOST_RANK) return unknown;
-  for (int i = 0; i < at.rank - 1; i++) y.d[y.rank++] = at.d[i];
-  for (int64_t i = used; i < x.rank; i++) y.d[y.rank++] = x.d[i];
+static struct shape rule_indexed(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  return input_shape(g, node, 1);
+}
+
+static struct shape rule_gather_nd(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), indices = input_shape(g, node, 1), y = {0};
+  int64_t batch = pz_onnx_int_attribute(node, "batch_dims", 0);
+  if (x.rank < 1 || indices.rank < 1 || batch < 0 || batch > x.rank) return unknown;
+  int64_t indexed = indices.d[indices.rank - 1] + batch;
+  if (indexed < 0 || indexed > x.rank) return unknown;
+  if (indices.rank - 1 + x.rank - indexed > PZ_ONNX_MOST_RANK) return unknown;
+  for (int i = 0; i < indices.rank - 1; i++) y.d[y.rank++] = indices.d[i];
+  for (int64_t i = indexed; i < x.rank; i++) y.d[y.rank++] = x.d[i];
   return y;
 }
 
-static struct shape contents(const struct pz_onnx_value *v) {
-  struct shape y = {0};
-  if (!v || !v->ints || v->n_ints > PZ_ONNX_MOST_RANK) return unknown;
-  y.rank = (int)v->n_ints;
-  for (int i = 0; i < y.rank; i++) y.d[i] = v->ints[i];
-  return y;
+static struct shape rule_expand(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  return broadcast(input_shape(g, node, 0), shape_from_contents(g, node, 1));
 }
 
-static struct shape rule_tile(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape y = shape_of(pz_onnx_in(g, n, 0)), by = contents(pz_onnx_in(g, n, 1));
-  if (y.rank != by.rank) return unknown;
+static struct shape rule_tile(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape y = input_shape(g, node, 0), repeats = shape_from_contents(g, node, 1);
+  if (y.rank != repeats.rank) return unknown;
   for (int i = 0; i < y.rank; i++)
-    if (!pz_mul(&y.d[i], by.d[i])) return unknown;
+    if (!pz_mul(&y.d[i], repeats.d[i])) return unknown;
   return y;
 }
 
-static struct shape rule_pad(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape y = shape_of(pz_onnx_in(g, n, 0));
+static struct shape rule_pad(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape y = input_shape(g, node, 0);
   size_t count, n_axes = 0;
-  const int64_t *pads = pz_onnx_axes(g, n, "pads", 1, &count), *axes = NULL;
-  if (n->n_in > 3) axes = pz_onnx_axes(g, n, "axes", 3, &n_axes);
+  const int64_t *pads = pz_onnx_ints_argument(g, node, "pads", 1, &count), *axes = NULL;
+  if (node->n_in > 3) axes = pz_onnx_ints_argument(g, node, "axes", 3, &n_axes);
   size_t half = n_axes ? n_axes : (size_t)(y.rank > 0 ? y.rank : 0);
   if (y.rank < 0 || !pads || count != 2 * half) return unknown;
   for (size_t i = 0; i < half; i++) {
-    int a = pz_onnx_axis(n_axes ? axes[i] : (int64_t)i, y.rank);
-    if (a < 0 || !pz_add(&y.d[a], pads[i]) || !pz_add(&y.d[a], pads[i + half])) return unknown;
+    int axis = pz_onnx_axis_from_front(n_axes ? axes[i] : (int64_t)i, y.rank);
+    if (axis < 0 || !pz_add(&y.d[axis], pads[i]) || !pz_add(&y.d[axis], pads[i + half]))
+      return unknown;
   }
   return y;
 }
 
-/* Sizes as integers (fourth input), or scales (third; second before opset 11). */
-static struct shape rule_resize(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = contents(pz_onnx_in(g, n, 3));
-  const struct pz_onnx_value *scales = pz_onnx_in(g, n, n->n_in > 2 ? 2 : 1);
+/* Sizes as integers (fourth input), or scales (third input; second before opset 11). */
+static struct shape rule_resize(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape x = input_shape(g, node, 0), sizes = shape_from_contents(g, node, 3);
+  const struct pz_onnx_value *scales = pz_onnx_input(g, node, node->n_in > 2 ? 2 : 1);
   if (x.rank < 0) return unknown;
-  if (x.rank == y.rank && n->n_in > 3) return y;
+  if (x.rank == sizes.rank && node->n_in > 3) return sizes;
   if (!scales || (int)scales->n_reals != x.rank) return unknown;
   for (int i = 0; i < x.rank; i++) {
     double size = (double)x.d[i] * scales->reals[i];
@@ -472,185 +546,167 @@ static struct shape rule_resize(const struct pz_onnx_graph *g, const struct pz_o
   return x;
 }
 
-static struct shape rule_constant(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
+/* ---- rules: results made from numbers ------------------------------------------------------- */
+
+/* The only integer of an input, if its contents are known. */
+static const int64_t *known_int(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                                uint32_t i) {
+  const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
+  return v && v->ints && v->n_ints == 1 ? v->ints : NULL;
+}
+
+static struct shape rule_constant(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
   (void)g;
-  const Onnx__AttributeProto *a = pz_onnx_attr(n, "value");
+  const Onnx__AttributeProto *tensor = pz_onnx_attribute(node, "value");
+  const Onnx__AttributeProto *ints = pz_onnx_attribute(node, "value_ints");
+  const Onnx__AttributeProto *floats = pz_onnx_attribute(node, "value_floats");
   struct shape y = {0};
-  if (a && a->t) {
-    if (a->t->n_dims > PZ_ONNX_MOST_RANK) return unknown;
-    y.rank = (int)a->t->n_dims;
-    for (int i = 0; i < y.rank; i++) y.d[i] = a->t->dims[i];
-  } else if ((a = pz_onnx_attr(n, "value_ints"))) {
-    y = (struct shape){1, {(int64_t)a->n_ints}};
-  } else if ((a = pz_onnx_attr(n, "value_floats"))) {
-    y = (struct shape){1, {(int64_t)a->n_floats}};
-  } else if (!pz_onnx_attr(n, "value_int") && !pz_onnx_attr(n, "value_float")) {
-    return unknown;
+  if (tensor && tensor->t) {
+    if (tensor->t->n_dims > PZ_ONNX_MOST_RANK) return unknown;
+    y.rank = (int)tensor->t->n_dims;
+    for (int i = 0; i < y.rank; i++) y.d[i] = tensor->t->dims[i];
+    return y;
   }
+  if (ints) return (struct shape){1, {(int64_t)ints->n_ints}};
+  if (floats) return (struct shape){1, {(int64_t)floats->n_floats}};
+  bool scalar = pz_onnx_attribute(node, "value_int") || pz_onnx_attribute(node, "value_float");
+  return scalar ? y : unknown;
+}
+
+/* ceil((limit - start) / step) numbers. */
+static struct shape rule_range(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  const int64_t *start = known_int(g, node, 0), *limit = known_int(g, node, 1),
+                *delta = known_int(g, node, 2);
+  if (!start || !limit || !delta) return unknown;
+  int64_t distance = *limit, step = *delta;
+  if (step == 0 || step == INT64_MIN || *start == INT64_MIN || !pz_add(&distance, -*start))
+    return unknown;
+  if (step < 0) {
+    distance = distance == INT64_MIN ? INT64_MAX : -distance;
+    step = -step;
+  }
+  return (struct shape){1, {distance > 0 ? pz_ceil_div(distance, step) : 0}};
+}
+
+static struct shape rule_topk(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape y = input_shape(g, node, 0);
+  const int64_t *k = known_int(g, node, 1);
+  int axis = axis_attribute(node, &y, -1);
+  if (axis < 0 || !k) return unknown;
+  y.d[axis] = *k;
   return y;
 }
 
-static struct shape rule_range(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  const struct pz_onnx_value *v[3];
-  for (uint32_t i = 0; i < 3; i++) {
-    v[i] = pz_onnx_in(g, n, i);
-    if (!v[i] || !v[i]->ints || v[i]->n_ints != 1) return unknown;
-  }
-  int64_t span = v[1]->ints[0], step = v[2]->ints[0];
-  if (step == 0 || step == INT64_MIN || v[0]->ints[0] == INT64_MIN ||
-      !pz_add(&span, -v[0]->ints[0]))
-    return unknown;
-  if (step < 0) span = span == INT64_MIN ? INT64_MAX : -span, step = -step;
-  return (struct shape){1, {span > 0 ? pz_ceil_div(span, step) : 0}};
-}
-
-static struct shape rule_topk(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape y = shape_of(pz_onnx_in(g, n, 0));
-  const struct pz_onnx_value *k = pz_onnx_in(g, n, 1);
-  int axis = y.rank < 0 ? -1 : pz_onnx_axis(pz_onnx_int(n, "axis", -1), y.rank);
-  if (axis < 0 || !k || !k->ints || k->n_ints != 1) return unknown;
-  y.d[axis] = k->ints[0];
-  return y;
-}
-
-static struct shape rule_one_hot(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape y = shape_of(pz_onnx_in(g, n, 0));
-  const struct pz_onnx_value *depth = pz_onnx_in(g, n, 1);
-  if (y.rank < 0 || y.rank >= PZ_ONNX_MOST_RANK || !depth || !depth->ints || depth->n_ints != 1)
-    return unknown;
-  int axis = pz_onnx_axis(pz_onnx_int(n, "axis", -1), y.rank + 1);
+static struct shape rule_one_hot(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  struct shape y = input_shape(g, node, 0);
+  const int64_t *depth = known_int(g, node, 1);
+  if (y.rank < 0 || y.rank >= PZ_ONNX_MOST_RANK || !depth) return unknown;
+  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), y.rank + 1);
   if (axis < 0) return unknown;
   for (int i = y.rank; i > axis; i--) y.d[i] = y.d[i - 1];
-  y.d[axis] = depth->ints[0];
+  y.d[axis] = *depth;
   y.rank++;
   return y;
 }
 
-static struct shape rule_depth(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct shape y = shape_of(pz_onnx_in(g, n, 0));
-  int64_t block = pz_onnx_int(n, "blocksize", 0);
-  if (y.rank != 4 || block < 1 || block > 1 << 16) return unknown;
-  bool to_space = strcmp(n->type, "DepthToSpace") == 0;
-  y.d[1] = to_space ? y.d[1] / (block * block) : y.d[1] * block * block;
-  for (int i = 2; i < 4; i++) y.d[i] = to_space ? y.d[i] * block : y.d[i] / block;
-  return y;
-}
-
-/* Where elements are not zero: a matter of contents, but exporters count with it over ones. */
-static struct shape rule_non_zero(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
+/* The shape of the result depends on contents, but exporters count with this operator over tensors of ones. */
+static struct shape rule_non_zero(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
   int64_t count = 0;
   if (!x || x->rank < 0) return unknown;
   for (uint32_t i = 0; x->ints && i < x->n_ints; i++) count += x->ints[i] != 0;
-  if (!x->ints && !(pz_onnx_is_ones(g, x) && pz_onnx_elems(x, &count))) return unknown;
+  bool all_count = !x->ints && pz_onnx_is_nonzero_fill(g, x) && pz_onnx_count_elements(x, &count);
+  if (!x->ints && !all_count) return unknown;
   return (struct shape){2, {x->rank, count}};
 }
 
-static struct shape rule_einsum(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct pz_onnx_einsum e;
-  if (!pz_onnx_einsum_read(g, n, &e)) return unknown;
-  struct shape y = {.rank = e.out.rank};
-  for (int i = 0; i < y.rank; i++) y.d[i] = e.size[e.out.letter[i]];
-  return y;
+static struct shape rule_filled(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  return shape_from_contents(g, node, 0);
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
-
-typedef struct shape rule(const struct pz_onnx_graph *g, const struct pz_onnx_node *n);
-
-static struct shape rule_same(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  return shape_of(pz_onnx_in(g, n, 0));
-}
-static struct shape rule_indexed(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  return shape_of(pz_onnx_in(g, n, 1));
-}
-static struct shape rule_expand(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  return broadcast(shape_of(pz_onnx_in(g, n, 0)), contents(pz_onnx_in(g, n, 1)));
-}
-static struct shape rule_filled(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  return contents(pz_onnx_in(g, n, 0));
-}
-static struct shape rule_scalar(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
+static struct shape rule_scalar(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
   (void)g;
-  (void)n;
+  (void)node;
   return (struct shape){0};
 }
-static struct shape rule_shape(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
+
+static struct shape rule_shape(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
   if (!x || x->rank < 0) return unknown;
-  int64_t from = pz_onnx_clamp(pz_onnx_int(n, "start", 0), x->rank, 0, x->rank),
-          to = pz_onnx_clamp(pz_onnx_int(n, "end", x->rank), x->rank, 0, x->rank);
-  return (struct shape){1, {to > from ? to - from : 0}};
+  int64_t start = pz_onnx_int_attribute(node, "start", 0);
+  int64_t end = pz_onnx_int_attribute(node, "end", x->rank);
+  start = pz_onnx_clamp(start, x->rank, 0, x->rank);
+  end = pz_onnx_clamp(end, x->rank, 0, x->rank);
+  return (struct shape){1, {end > start ? end - start : 0}};
 }
 
-static rule *const rules[] = {
+/* ---- inference ------------------------------------------------------------------------------ */
+
+typedef struct shape shape_rule(const struct pz_onnx_graph *g, const struct pz_onnx_node *node);
+
+static shape_rule *const rules[] = {
 #define SHAPE(name, rule) rule,
 #include "onnx/shape_rules.def"
 };
 
-static struct shape infer(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, uint32_t o) {
-  enum pz_onnx_shape_rule r = n->op->shape;
-  if (r == PZ_SHAPE_SPLIT) return rule_split(g, n, o);
-  /* further results of norms are statistics, those of TopK and Dropout are like the first */
-  if (o > 0 && r != PZ_SHAPE_TOPK && r != PZ_SHAPE_POOL && n->op->kind != PZ_OP_DROPOUT)
-    return unknown;
-  return rules[r] ? rules[r](g, n) : unknown;
+static struct shape infer_shape(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+                                uint32_t o) {
+  enum pz_onnx_shape_rule rule = node->op->shape;
+  if (rule == PZ_SHAPE_SPLIT) return rule_split(g, node, o);
+  /* Further results of norms are statistics; those of TopK, pooling and Dropout have the shape of the first one. */
+  bool like_first =
+      rule == PZ_SHAPE_TOPK || rule == PZ_SHAPE_POOL || node->op->kind == PZ_OP_DROPOUT;
+  if (o > 0 && !like_first) return unknown;
+  return rules[rule] ? rules[rule](g, node) : unknown;
 }
 
-static bool read_constant(struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  if (n->op->shape != PZ_SHAPE_CONSTANT || !n->n_out || n->out[0] == PZ_NONE) return true;
-  struct pz_onnx_value *v = pz_onnx_value(g, n->out[0]);
-  v->init = true; /* some exporters write weights so */
-  const Onnx__AttributeProto *a = pz_onnx_attr(n, "value"), *ints = pz_onnx_attr(n, "value_ints"),
-                             *one = pz_onnx_attr(n, "value_int"),
-                             *real = pz_onnx_attr(n, "value_float");
-  if (a && a->t) {
-    v->type = a->t->data_type;
-    return v->rank < 0 || pz_onnx_tensor_read(g, v, a->t);
+/* The type of a result.  Only whether it is floating-point matters. */
+static int infer_type(const struct pz_onnx_graph *g, const struct pz_onnx_node *node, uint32_t o) {
+  const struct pz_onnx_value *like = pz_onnx_input(g, node, 0);
+  enum pz_onnx_shape_rule rule = node->op->shape;
+  if (pz_onnx_is_type(node, "Cast")) return (int)pz_onnx_int_attribute(node, "to", 0);
+  bool index = rule == PZ_SHAPE_SHAPE || rule == PZ_SHAPE_SCALAR || rule == PZ_SHAPE_ARG ||
+               rule == PZ_SHAPE_NON_ZERO || (rule == PZ_SHAPE_TOPK && o == 1);
+  if (index) return ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
+  bool compares = node->op->lower == PZ_LOWER_DATA && node->op->elementwise;
+  if (compares) return ONNX__TENSOR_PROTO__DATA_TYPE__BOOL;
+  if (rule == PZ_SHAPE_FILLED) {
+    const Onnx__AttributeProto *value = pz_onnx_attribute(node, "value");
+    return value && value->t ? value->t->data_type : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
   }
-  if (ints && ints->n_ints <= PZ_ONNX_MOST_INTS)
-    v->ints = ints->ints, v->n_ints = (uint32_t)ints->n_ints;
-  if (one) v->ints = &one->i, v->n_ints = 1, v->has_real = true, v->real = (double)one->i;
-  if (real) v->has_real = true, v->real = (double)real->f;
-  return true;
+  if (pz_onnx_is_type(node, "Where") || pz_onnx_is_type(node, "CastLike"))
+    like = pz_onnx_input(g, node, 1);
+  if (rule == PZ_SHAPE_ONE_HOT) like = pz_onnx_input(g, node, 2);
+  return like ? like->type : 0;
 }
 
-/* The type of a result: where it matters is whether it is floating-point. */
-static int type_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, uint32_t o) {
-  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
-  enum pz_onnx_shape_rule r = n->op->shape;
-  const Onnx__AttributeProto *a = pz_onnx_attr(n, "value");
-  if (strcmp(n->type, "Cast") == 0) return (int)pz_onnx_int(n, "to", 0);
-  if (r == PZ_SHAPE_SHAPE || r == PZ_SHAPE_SCALAR || r == PZ_SHAPE_ARG || r == PZ_SHAPE_NON_ZERO ||
-      (r == PZ_SHAPE_TOPK && o == 1))
-    return ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
-  if (n->op->rule == PZ_LOWER_DATA && n->op->elementwise)
-    return ONNX__TENSOR_PROTO__DATA_TYPE__BOOL; /* comparisons */
-  if (r == PZ_SHAPE_FILLED)
-    return a && a->t ? a->t->data_type : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-  if (strcmp(n->type, "Where") == 0 || strcmp(n->type, "CastLike") == 0) x = pz_onnx_in(g, n, 1);
-  if (r == PZ_SHAPE_ONE_HOT) x = pz_onnx_in(g, n, 2);
-  return x ? x->type : 0;
-}
-
-/* Windows that move by nothing, or hold nothing, whatever the input is. */
-static enum pz_status check_windows(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  static const char *const names[] = {"strides", "dilations", "kernel_shape"};
-  enum { MOST = 1 << 24 };
-  enum pz_onnx_shape_rule r = n->op->shape;
-  if (r != PZ_SHAPE_CONV && r != PZ_SHAPE_CONV_TRANSPOSE && r != PZ_SHAPE_POOL) return PZ_OK;
-  for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-    size_t count;
-    const int64_t *list = pz_onnx_ints(n, names[k], &count);
-    for (size_t i = 0; i < count; i++)
-      if (list[i] < 1 || list[i] > MOST)
-        return pz_onnx_fail(g, n, PZ_BAD_INPUT, "%s has %" PRId64 "; accepted: 1 to %d", names[k],
-                            list[i], MOST);
+/* A Constant is an initializer, since some exporters store weights in this way. */
+static void read_constant(struct pz_call *call, const struct pz_onnx_graph *g,
+                          const struct pz_onnx_node *node) {
+  struct pz_onnx_value *v = pz_onnx_result(g, node, 0);
+  if (node->op->shape != PZ_SHAPE_CONSTANT || !v) return;
+  v->initializer = true;
+  const Onnx__AttributeProto *tensor = pz_onnx_attribute(node, "value");
+  const Onnx__AttributeProto *ints = pz_onnx_attribute(node, "value_ints");
+  const Onnx__AttributeProto *one_int = pz_onnx_attribute(node, "value_int");
+  const Onnx__AttributeProto *one_float = pz_onnx_attribute(node, "value_float");
+  if (tensor && tensor->t) {
+    v->type = tensor->t->data_type;
+    if (v->rank >= 0) pz_onnx_read_contents(call, v, tensor->t);
+    return;
   }
-  return PZ_OK;
+  if (ints && ints->n_ints <= PZ_ONNX_MOST_INTS) {
+    v->ints = ints->ints;
+    v->n_ints = (uint32_t)ints->n_ints;
+  }
+  if (one_int) pz_onnx_set_ints(v, &one_int->i, 1);
+  if (one_float) {
+    v->has_real = true;
+    v->real = (double)one_float->f;
+  }
 }
 
-static const char *shape_text(char *buf, size_t size, const struct shape *s) {
+static const char *spell_shape(char *buf, size_t size, const struct shape *s) {
   int used = snprintf(buf, size, "[");
   for (int i = 0; i < s->rank && used < (int)size; i++)
     used += snprintf(buf + used, size - (size_t)used, "%s%" PRId64, i ? ", " : "", s->d[i]);
@@ -658,53 +714,52 @@ static const char *shape_text(char *buf, size_t size, const struct shape *s) {
   return buf;
 }
 
-/* The shape that the file states for result `o`, against the one that follows from the inputs. */
-static enum pz_status check_given(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                                  uint32_t o, const struct shape *s) {
+/* Checks the shape that the file states for a result against the one that follows from the inputs. */
+static void check_stated_shape(struct pz_call *call, const struct pz_onnx_graph *g,
+                               const struct pz_onnx_node *node, const struct pz_onnx_value *v,
+                               const struct shape *inferred) {
   enum { LONGEST_SHAPE = 24 * PZ_ONNX_MOST_RANK };
-  char stated[LONGEST_SHAPE], follows[LONGEST_SHAPE];
-  const struct pz_onnx_value *v = pz_onnx_value(g, n->out[o]);
-  struct shape given = shape_of(v);
-  bool same = s->rank == given.rank;
-  for (int i = 0; i < s->rank && same; i++) same = s->d[i] == given.d[i];
-  if (same || !known(s)) return PZ_OK;
-  return pz_onnx_fail(g, n, PZ_BAD_INPUT,
-                      "the file states the shape %s of '%.120s', its inputs %s; accepted: the same",
-                      shape_text(stated, sizeof stated, &given), v->name,
-                      shape_text(follows, sizeof follows, s));
+  char stated_text[LONGEST_SHAPE], inferred_text[LONGEST_SHAPE];
+  struct shape stated = value_shape(v);
+  bool same = inferred->rank == stated.rank;
+  for (int i = 0; i < inferred->rank && same; i++) same = inferred->d[i] == stated.d[i];
+  if (same || !is_known(inferred)) return;
+  pz_onnx_raise(call, g, node, PZ_BAD_INPUT,
+                "the file states the shape %s of '%.120s', its inputs %s; accepted: the same",
+                spell_shape(stated_text, sizeof stated_text, &stated), v->name,
+                spell_shape(inferred_text, sizeof inferred_text, inferred));
 }
 
-static enum pz_status infer_result(struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                                   uint32_t o) {
-  struct pz_onnx_value *v = pz_onnx_value(g, n->out[o]);
-  if (!v->type) v->type = type_of(g, n, o);
-  struct shape s = infer(g, n, o);
-  if (s.rank == IMPOSSIBLE) {
-    char inputs[300];
-    pz_onnx_spell_inputs(g, n, inputs, sizeof inputs);
-    return pz_onnx_fail(g, n, PZ_BAD_INPUT,
-                        "a result's shape does not follow from its inputs (%s); accepted: inputs "
-                        "that ONNX defines it for",
-                        inputs);
+static void infer_node(struct pz_call *call, struct pz_onnx_graph *g,
+                       const struct pz_onnx_node *node) {
+  check_windows(call, g, node);
+  for (uint32_t o = 0; o < node->n_out; o++) {
+    struct pz_onnx_value *v = pz_onnx_result(g, node, o);
+    if (!v) continue;
+    if (!v->type) v->type = infer_type(g, node, o);
+    struct shape s = infer_shape(g, node, o);
+    if (s.rank == IMPOSSIBLE_RANK) {
+      char inputs[300];
+      pz_onnx_spell_inputs(g, node, inputs, sizeof inputs);
+      pz_onnx_raise(call, g, node, PZ_BAD_INPUT,
+                    "a result's shape does not follow from its inputs (%s); accepted: inputs "
+                    "that ONNX defines it for",
+                    inputs);
+    }
+    if (v->shape_stated) {
+      check_stated_shape(call, g, node, v, &s);
+      continue;
+    }
+    if (!is_known(&s)) s = unknown;
+    v->rank = s.rank;
+    for (int i = 0; i < s.rank; i++) v->dim[i] = s.d[i];
   }
-  if (v->given) return check_given(g, n, o, &s);
-  if (!known(&s)) s = unknown;
-  v->rank = s.rank;
-  for (int i = 0; i < s.rank; i++) v->dim[i] = s.d[i];
-  return PZ_OK;
+  read_constant(call, g, node);
+  pz_onnx_follow_contents(call, g, node);
 }
 
-static enum pz_status infer_node(struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  enum pz_status status = check_windows(g, n);
-  for (uint32_t o = 0; o < n->n_out && status == PZ_OK; o++)
-    if (n->out[o] != PZ_NONE) status = infer_result(g, n, o);
-  if (status != PZ_OK) return status;
-  return read_constant(g, n) && pz_onnx_constant_node(g, n) ? PZ_OK : pz_onnx_no_memory(g);
-}
-
-enum pz_status pz_onnx_shapes(struct pz_onnx_graph *g, const struct pz_workload_options *options) {
-  enum pz_status status = bind_all(g, options);
-  for (uint32_t i = 0; i < g->nodes.n && status == PZ_OK; i++)
-    status = infer_node(g, pz_onnx_node(g, i));
-  return status;
+void pz_onnx_infer_shapes(struct pz_call *call, struct pz_onnx_graph *g,
+                          const struct pz_workload_options *options) {
+  bind_symbolic_dimensions(call, g, options);
+  for (uint32_t i = 0; i < g->nodes.n; i++) infer_node(call, g, pz_onnx_node(g, i));
 }

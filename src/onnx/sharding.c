@@ -1,480 +1,496 @@
-#include "onnx/plan.h"
-
+/* Tensor parallelism of an imported graph.
+ *
+ * As in Megatron-LM (Shoeybi et al., 2019), products with weights that read the same value form a group and are
+ * divided by columns, if everything that is computed from them can be followed, axis by axis, to products that are
+ * then divided by rows, with a sum over the devices after them.  try_group() is one such trial: it walks the nodes of
+ * a layer in order and marks which dimension of each value is divided (follow_node has a case for each kind of
+ * operator).  A trial fails if an operator cannot work on a part of its input, or if a divided value leaves the
+ * layer; then its marks are undone.  shard_segment() tries the groups of a layer in several passes, because some
+ * products can only be divided together with those of another input, or without one of their own. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/num.h"
 #include "onnx/dims.h"
+#include "onnx/layering.h"
 
 enum { MOST_PAIRS = 8, MOST_TRIES = 64 };
 
-/* Of the multiplications, those in divided products: below this a group is not worth it, and the
- * classifier of a convolutional network is all that was found. */
+/* The least share of the multiplications in divided products.  Below it, a group of devices is not worth it: only the
+ * classifier of a convolutional network was found, for example. */
 #define LEAST_SHARE 0.1
 
-/* How a trial ended. */
-enum trial {
+/* How a trial ended, or whether an operator can work on its part of the input. */
+enum outcome {
   FITS,
-  STOPS,  /* an operator that cannot work on a part of its input */
-  UNEVEN, /* the degree does not divide a dimension */
+  BLOCKED, /* an operator cannot work on a part of its input */
+  UNEVEN,  /* the tensor-parallel degree does not divide a dimension */
 };
 
-/* The part of a dimension that is divided: after `outer` others, of `size`.  Heads that are merged
+/* The part of a dimension that is divided: `size` entries that follow `outer` other factors.  Heads that are merged
  * with the batch are such a part. */
-struct factor {
+struct divided_part {
   int64_t outer, size;
 };
 
 struct sharder {
-  struct pz_onnx_plan *p;
+  struct pz_call *call;
+  const struct pz_onnx_layering *l;
   const struct pz_onnx_graph *g;
-  const struct pz_onnx_segment *s;
-  struct pz_onnx_sharding *c;
-  struct pz_vec values, nodes;   /* what the trial has marked */
-  uint32_t *trial_of, trial;     /* by value: the trial that marked it */
-  struct factor *factor, now;    /* by value; of the node being looked at */
-  uint32_t rows;                 /* products by rows in it */
-  uint32_t only, without;        /* of the products of an input one alone, or all but one */
-  const struct pz_onnx_node *at; /* where it ended */
-  int64_t uneven;                /* the dimension that is not divided */
-  enum pz_status status;
+  const struct pz_onnx_segment *segment;
+  struct pz_onnx_sharding *sharding;
+  struct pz_vec marked_values, marked_nodes; /* by the current trial */
+  uint32_t trial, *trial_of;                 /* by value: the trial that marked it */
+  struct divided_part *part, current_part;   /* by value; of the input of the current node */
+  uint32_t n_ends;                           /* products of the trial that end a division */
+  uint32_t only,
+      without; /* of the products of an input, the only one that is tried, or one that is not */
+  const struct pz_onnx_node *node; /* the current node */
+  int64_t uneven;                  /* the size that the degree does not divide */
 };
 
 static const struct pz_onnx_value *value(const struct sharder *t, uint32_t v) {
   return pz_onnx_value(t->g, v);
 }
 
-/* What is divided of dimension i of v: the same as of the node's input, if it fits. */
-static struct factor factor_in(const struct sharder *t, uint32_t v, int i) {
-  int64_t d = value(t, v)->dim[i];
-  if (t->now.size > 1 && d % t->now.size == 0 && d / t->now.size % t->now.outer == 0) return t->now;
-  return (struct factor){1, d};
+/* ---- marks of a trial ----------------------------------------------------------------------- */
+
+/* Returns the divided dimension of an input, or -1. */
+static int divided_dim(const struct sharder *t, const struct pz_onnx_node *node, uint32_t k) {
+  return k < node->n_in && node->in[k] != PZ_NONE ? (int)t->sharding->dim[node->in[k]] - 1 : -1;
 }
 
-static bool mark(struct sharder *t, uint32_t v, int dim, struct factor f) {
-  if (t->c->dim[v] == dim + 1) return true;
-  t->c->dim[v] = (uint8_t)(dim + 1);
+static void mark_value(struct sharder *t, uint32_t v, int dim, struct divided_part part) {
+  if (t->sharding->dim[v] == dim + 1) return;
+  t->sharding->dim[v] = (uint8_t)(dim + 1);
   t->trial_of[v] = t->trial;
-  t->factor[v] = f;
-  if (!pz_vec_push(&t->values, &v)) t->status = PZ_NO_MEMORY;
-  return t->status == PZ_OK;
+  t->part[v] = part;
+  pz_append(t->call, &t->marked_values, &v);
 }
 
-static void set_divide(struct sharder *t, uint32_t node, enum pz_divide divide) {
-  t->c->divide[node] = (uint8_t)divide;
-  if (!pz_vec_push(&t->nodes, &node)) t->status = PZ_NO_MEMORY;
+static void mark_product(struct sharder *t, const struct pz_onnx_node *node,
+                         enum pz_divide divide) {
+  uint32_t index = pz_onnx_node_index(t->g, node);
+  t->sharding->divide[index] = (uint8_t)divide;
+  pz_append(t->call, &t->marked_nodes, &index);
 }
 
-static void undo(struct sharder *t) {
-  for (uint32_t i = 0; i < t->values.n; i++) t->c->dim[*pz_vec_at(&t->values, uint32_t, i)] = 0;
-  for (uint32_t i = 0; i < t->nodes.n; i++)
-    t->c->divide[*pz_vec_at(&t->nodes, uint32_t, i)] = PZ_DIVIDE_NOT;
+static void undo_marks(struct sharder *t) {
+  for (uint32_t i = 0; i < t->marked_values.n; i++)
+    t->sharding->dim[*pz_vec_at(&t->marked_values, uint32_t, i)] = 0;
+  for (uint32_t i = 0; i < t->marked_nodes.n; i++)
+    t->sharding->divide[*pz_vec_at(&t->marked_nodes, uint32_t, i)] = PZ_DIVIDE_NOT;
 }
 
-/* Mark dimension i of v if the degree divides it. */
-static enum trial shard(struct sharder *t, uint32_t v, int i) {
-  if (i < 0 || i >= value(t, v)->rank) return STOPS;
-  struct factor f = factor_in(t, v, i);
-  if (f.size % t->c->tp) {
-    t->uneven = f.size;
+/* Divides dimension `dim` of v if the degree divides it.  The same part is divided as in the input of the current
+ * node, if the dimension contains it. */
+static enum outcome divide_dim(struct sharder *t, uint32_t v, int dim) {
+  if (dim < 0 || dim >= value(t, v)->rank) return BLOCKED;
+  int64_t size = value(t, v)->dim[dim];
+  struct divided_part part = {1, size};
+  const struct divided_part *current = &t->current_part;
+  bool contains_part =
+      current->size > 1 && size % current->size == 0 && size / current->size % current->outer == 0;
+  if (contains_part) part = *current;
+  if (part.size % t->sharding->tp) {
+    t->uneven = part.size;
     return UNEVEN;
   }
-  mark(t, v, i, f);
+  mark_value(t, v, dim, part);
   return FITS;
 }
 
-/* The divided dimension of an input, or -1. */
-static int sharded_dim(const struct sharder *t, const struct pz_onnx_node *n, uint32_t k) {
-  return k < n->n_in && n->in[k] != PZ_NONE ? (int)t->c->dim[n->in[k]] - 1 : -1;
+/* Divides the first result along the dimension at this distance from the right. */
+static enum outcome divide_result(struct sharder *t, const struct pz_onnx_node *node,
+                                  int from_right) {
+  return divide_dim(t, node->out[0], value(t, node->out[0])->rank - 1 - from_right);
 }
 
-/* ---- views ---------------------------------------------------------------------------------- */
+/* ---- following the division through nodes --------------------------------------------------- */
 
-/* Where what is divided of dimension i of x lies in the result of a reshape: in the first dimension
- * that shares a factor with it which the degree divides. */
-static enum trial shard_reshape(struct sharder *t, uint32_t x, int i, uint32_t y) {
-  const struct pz_onnx_value *a = value(t, x), *b = value(t, y);
-  int64_t before = 1, at = 1;
-  for (int k = 0; k < i; k++) before *= a->dim[k] > 0 ? a->dim[k] : 1;
-  before *= t->factor[x].outer;
-  int64_t end = before * t->factor[x].size, shared = 0;
-  for (int j = 0; j < b->rank; j++) {
-    int64_t next = at * (b->dim[j] > 0 ? b->dim[j] : 1);
-    int64_t lo = before > at ? before : at, hi = end < next ? end : next;
-    if (hi > lo && hi % lo == 0) {
-      shared = hi / lo;
-      if (shared % t->c->tp == 0) {
-        mark(t, y, j, (struct factor){lo / at, shared});
+/* Finds the divided part of x in its reshaped form y: it is in the first dimension that shares a factor with it which
+ * the degree divides. */
+static enum outcome follow_reshape(struct sharder *t, uint32_t x, int divided, uint32_t y) {
+  const struct pz_onnx_value *from = value(t, x), *to = value(t, y);
+  int64_t part_begin = t->part[x].outer, begin = 1, shared = 0;
+  for (int k = 0; k < divided; k++) part_begin *= from->dim[k] > 0 ? from->dim[k] : 1;
+  int64_t part_end = part_begin * t->part[x].size;
+  for (int j = 0; j < to->rank; j++) {
+    int64_t end = begin * (to->dim[j] > 0 ? to->dim[j] : 1);
+    int64_t low = pz_max(part_begin, begin), high = pz_min(part_end, end);
+    if (high > low && high % low == 0) {
+      shared = high / low;
+      if (shared % t->sharding->tp == 0) {
+        mark_value(t, y, j, (struct divided_part){low / begin, shared});
         return FITS;
       }
     }
-    at = next;
+    begin = end;
   }
   t->uneven = shared;
-  return shared ? UNEVEN : STOPS;
+  return shared ? UNEVEN : BLOCKED;
 }
 
-/* The dimension of the result that dimension i of the first input becomes. */
-static enum trial shard_moved(struct sharder *t, const struct pz_onnx_node *n, int i) {
-  const struct pz_onnx_value *y = value(t, n->out[0]);
-  for (int d = 0; d < y->rank && i >= 0; d++)
-    if (pz_onnx_source_dim(t->g, n, y, 0, d) == i) return shard(t, n->out[0], d);
-  return STOPS;
+/* Divides the dimension of the result that the divided dimension of the first input becomes. */
+static enum outcome follow_moved_dim(struct sharder *t, const struct pz_onnx_node *node) {
+  int divided = divided_dim(t, node, 0);
+  const struct pz_onnx_value *y = value(t, node->out[0]);
+  for (int d = 0; d < y->rank && divided >= 0; d++)
+    if (pz_onnx_source_dim(t->g, node, y, 0, d) == divided) return divide_dim(t, node->out[0], d);
+  return BLOCKED;
 }
 
-static enum trial shard_view(struct sharder *t, const struct pz_onnx_node *n) {
-  int i = sharded_dim(t, n, 0);
-  bool reshapes = n->op->shape == PZ_SHAPE_RESHAPE || n->op->shape == PZ_SHAPE_FLATTEN;
-  return i >= 0 && reshapes ? shard_reshape(t, n->in[0], i, n->out[0]) : shard_moved(t, n, i);
-}
-
-/* ---- operators ------------------------------------------------------------------------------ */
-
-/* The place from the right at which the operands are divided; -2: at different ones. */
-static int common_shard(const struct sharder *t, const struct pz_onnx_node *n) {
-  int right = -1;
-  for (uint32_t k = 0; k < n->n_in; k++) {
-    int i = sharded_dim(t, n, k);
-    if (i < 0) continue;
-    int r = value(t, n->in[k])->rank - 1 - i;
-    if (right >= 0 && r != right) return -2;
-    if (right >= 0 && t->factor[n->in[k]].outer != t->now.outer) return -2;
-    right = r;
+/* Returns the distance from the right at which the operands are divided, -1 if none is, or -2 if they are divided
+ * differently. */
+static int common_distance(const struct sharder *t, const struct pz_onnx_node *node) {
+  int common = -1;
+  for (uint32_t k = 0; k < node->n_in; k++) {
+    int divided = divided_dim(t, node, k);
+    if (divided < 0) continue;
+    int from_right = value(t, node->in[k])->rank - 1 - divided;
+    if (common >= 0 && from_right != common) return -2;
+    if (common >= 0 && t->part[node->in[k]].outer != t->current_part.outer) return -2;
+    common = from_right;
   }
-  return right;
+  return common;
 }
 
-/* Element by element: other activations must be divided alike, parameters are. */
-static enum trial shard_elementwise(struct sharder *t, const struct pz_onnx_node *n) {
-  int right = common_shard(t, n);
-  if (right < 0) return STOPS;
-  for (uint32_t k = 0; k < n->n_in; k++) {
-    if (n->in[k] == PZ_NONE || sharded_dim(t, n, k) >= 0) continue;
-    const struct pz_onnx_value *x = value(t, n->in[k]);
-    int i = x->rank - 1 - right;
-    if (i < 0 || x->dim[i] == 1) continue;
-    if (x->role == PZ_ONNX_ACT) return STOPS;
-    if (x->role == PZ_ONNX_PARAM && shard(t, n->in[k], i) != FITS) return UNEVEN;
+/* Element-wise: the other activations must be divided alike, and parameters are divided with them. */
+static enum outcome follow_elementwise(struct sharder *t, const struct pz_onnx_node *node) {
+  int from_right = common_distance(t, node);
+  if (from_right < 0) return BLOCKED;
+  for (uint32_t k = 0; k < node->n_in; k++) {
+    if (node->in[k] == PZ_NONE || divided_dim(t, node, k) >= 0) continue;
+    const struct pz_onnx_value *x = value(t, node->in[k]);
+    int dim = x->rank - 1 - from_right;
+    if (dim < 0 || x->dim[dim] == 1) continue;
+    if (x->role == PZ_ONNX_ACTIVATION) return BLOCKED;
+    if (x->role == PZ_ONNX_PARAM && divide_dim(t, node->in[k], dim) != FITS) return UNEVEN;
   }
-  return shard(t, n->out[0], value(t, n->out[0])->rank - 1 - right);
+  return divide_result(t, node, from_right);
 }
 
-/* Works along `axis`, which must be whole. */
-static enum trial shard_along(struct sharder *t, const struct pz_onnx_node *n, int axis,
-                              bool rest) {
-  int i = sharded_dim(t, n, 0);
-  if (i < 0 || i == axis || (rest && i > axis)) return STOPS;
-  return shard(t, n->out[0], i);
+/* An operator that works along `axis` and, with `and_after`, along the dimensions after it, which must be whole. */
+static enum outcome follow_beside_axis(struct sharder *t, const struct pz_onnx_node *node, int axis,
+                                       bool and_after) {
+  int divided = divided_dim(t, node, 0);
+  if (divided < 0 || divided == axis || (and_after && divided > axis)) return BLOCKED;
+  return divide_dim(t, node->out[0], divided);
 }
 
-static bool is_matrix(const struct sharder *t, const struct pz_onnx_node *n) {
-  const struct pz_onnx_value *w = pz_onnx_in(t->g, n, 1);
-  return w && w->role == PZ_ONNX_PARAM && w->rank == 2;
+static enum outcome follow_norm(struct sharder *t, const struct pz_onnx_node *node) {
+  int rank = value(t, node->in[0])->rank, axis = rank - 1;
+  if (node->fused < 0)
+    axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), rank);
+  return follow_beside_axis(t, node, axis, true);
 }
 
-static bool is_linear(const struct sharder *t, const struct pz_onnx_node *n) {
-  if (!is_matrix(t, n) || !n->n_out || n->out[0] == PZ_NONE || n->in[0] == PZ_NONE) return false;
-  if (n->fused == PZ_OP_MATMUL) return true;
-  if (n->fused >= 0) return false;
-  return n->op->rule == PZ_LOWER_MATMUL ||
-         (n->op->rule == PZ_LOWER_GEMM && !pz_onnx_int(n, "transA", 0));
+/* Is the node a product of an activation with a weight of two dimensions? */
+static bool is_linear(const struct sharder *t, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *weight = pz_onnx_input(t->g, node, 1);
+  if (!weight || weight->role != PZ_ONNX_PARAM || weight->rank != 2) return false;
+  if (!pz_onnx_result(t->g, node, 0) || node->in[0] == PZ_NONE) return false;
+  if (node->fused >= 0) return node->fused == PZ_OP_MATMUL;
+  if (node->op->lower == PZ_LOWER_MATMUL) return true;
+  return node->op->lower == PZ_LOWER_GEMM && !pz_onnx_int_attribute(node, "transA", 0);
 }
 
-/* Two activations divided over what is outside of the product. */
-static enum trial shard_product(struct sharder *t, const struct pz_onnx_node *n) {
-  int right = common_shard(t, n);
-  if (right < 2) return STOPS;
-  for (uint32_t k = 0; k < n->n_in; k++) {
-    const struct pz_onnx_value *x = pz_onnx_in(t->g, n, k);
-    int i = x ? x->rank - 1 - right : -1;
-    if (i >= 0 && x->dim[i] > 1 && sharded_dim(t, n, k) < 0) return STOPS;
+/* A product of two activations that are divided along a batch dimension. */
+static enum outcome follow_batched_product(struct sharder *t, const struct pz_onnx_node *node) {
+  int from_right = common_distance(t, node);
+  if (from_right < 2) return BLOCKED;
+  for (uint32_t k = 0; k < node->n_in; k++) {
+    const struct pz_onnx_value *x = pz_onnx_input(t->g, node, k);
+    int dim = x ? x->rank - 1 - from_right : -1;
+    if (dim >= 0 && x->dim[dim] > 1 && divided_dim(t, node, k) < 0) return BLOCKED;
   }
-  return shard(t, n->out[0], value(t, n->out[0])->rank - 1 - right);
+  return divide_result(t, node, from_right);
 }
 
-static enum trial shard_matmul(struct sharder *t, const struct pz_onnx_node *n) {
-  if (!is_linear(t, n)) return shard_product(t, n);
-  uint32_t node = (uint32_t)(n - pz_onnx_node(t->g, 0));
-  if (sharded_dim(t, n, 0) != value(t, n->in[0])->rank - 1) return STOPS;
-  if (t->c->divide[node] != PZ_DIVIDE_NOT) return STOPS;
-  set_divide(t, node, PZ_DIVIDE_ROWS);
-  t->rows++;
+/* A linear layer whose input is divided along its features is divided by rows, and its result is whole again. */
+static enum outcome follow_matmul(struct sharder *t, const struct pz_onnx_node *node) {
+  if (!is_linear(t, node)) return follow_batched_product(t, node);
+  bool features_divided = divided_dim(t, node, 0) == value(t, node->in[0])->rank - 1;
+  bool free = t->sharding->divide[pz_onnx_node_index(t->g, node)] == PZ_DIVIDE_NOT;
+  if (!features_divided || !free) return BLOCKED;
+  mark_product(t, node, PZ_DIVIDE_ROWS);
+  t->n_ends++;
   return FITS;
 }
 
-static enum trial shard_part(struct sharder *t, const struct pz_onnx_node *n) {
-  int i = sharded_dim(t, n, 0);
-  enum trial r = i < 0 ? STOPS : FITS;
-  for (uint32_t o = 0; o < n->n_out && r == FITS; o++)
-    if (n->out[o] != PZ_NONE) r = shard(t, n->out[o], i);
-  return r;
-}
-
-static enum trial shard_norm(struct sharder *t, const struct pz_onnx_node *n) {
-  int rank = value(t, n->in[0])->rank;
-  int axis = n->fused >= 0 ? rank - 1 : pz_onnx_axis(pz_onnx_int(n, "axis", -1), rank);
-  return shard_along(t, n, axis, true);
-}
-
-static enum trial shard_fused(struct sharder *t, const struct pz_onnx_node *n) {
-  switch (n->fused) {
-  case PZ_OP_MATMUL: return shard_matmul(t, n);
-  case PZ_OP_ATTENTION: return shard_product(t, n);
-  case PZ_OP_LAYERNORM:
-  case PZ_OP_RMSNORM: return shard_norm(t, n);
-  default: return shard_elementwise(t, n);
+static enum outcome follow_part(struct sharder *t, const struct pz_onnx_node *node) {
+  int divided = divided_dim(t, node, 0);
+  if (divided < 0) return BLOCKED;
+  for (uint32_t o = 0; o < node->n_out; o++) {
+    if (node->out[o] == PZ_NONE) continue;
+    enum outcome outcome = divide_dim(t, node->out[o], divided);
+    if (outcome != FITS) return outcome;
   }
+  return FITS;
 }
 
-/* What is divided of the first divided input. */
-static struct factor factor_of(const struct sharder *t, const struct pz_onnx_node *n) {
-  for (uint32_t k = 0; k < n->n_in; k++)
-    if (sharded_dim(t, n, k) >= 0) return t->factor[n->in[k]];
-  return (struct factor){1, 0};
-}
-
-static enum trial shard_node(struct sharder *t, const struct pz_onnx_node *n) {
-  t->now = factor_of(t, n);
-  if (n->fused < 0 && n->op->rule == PZ_LOWER_DATA) return FITS; /* reads sizes, not contents */
-  if (!n->n_out || n->out[0] == PZ_NONE || value(t, n->out[0])->rank < 0) return STOPS;
-  if (n->fused >= 0) return shard_fused(t, n);
-  switch (n->op->rule) {
+/* Divides the results of a node that has a divided input. */
+static enum outcome follow_node(struct sharder *t, const struct pz_onnx_node *node) {
+  t->current_part = (struct divided_part){1, 0};
+  for (uint32_t k = 0; k < node->n_in; k++)
+    if (divided_dim(t, node, k) >= 0) {
+      t->current_part = t->part[node->in[k]];
+      break;
+    }
+  bool reads_sizes_only = node->fused < 0 && node->op->lower == PZ_LOWER_DATA;
+  if (reads_sizes_only) return FITS;
+  const struct pz_onnx_value *y = pz_onnx_result(t->g, node, 0);
+  if (!y || y->rank < 0) return BLOCKED;
+  switch (node->fused) {
+  case -1: break;
+  case PZ_OP_MATMUL: return follow_matmul(t, node);
+  case PZ_OP_ATTENTION: return follow_batched_product(t, node);
+  case PZ_OP_LAYERNORM:
+  case PZ_OP_RMSNORM: return follow_norm(t, node);
+  default: return follow_elementwise(t, node);
+  }
+  bool reshapes = node->op->shape == PZ_SHAPE_RESHAPE || node->op->shape == PZ_SHAPE_FLATTEN;
+  int divided = divided_dim(t, node, 0);
+  switch (node->op->lower) {
   case PZ_LOWER_VIEW:
-  case PZ_LOWER_EXPAND: return shard_view(t, n);
-  case PZ_LOWER_BINARY: return shard_elementwise(t, n);
+  case PZ_LOWER_EXPAND:
+    if (reshapes && divided >= 0) return follow_reshape(t, node->in[0], divided, node->out[0]);
+    return follow_moved_dim(t, node);
+  case PZ_LOWER_GATHER: return follow_moved_dim(t, node);
   case PZ_LOWER_MATMUL:
-  case PZ_LOWER_GEMM: return shard_matmul(t, n);
-  case PZ_LOWER_PART: return shard_part(t, n);
-  case PZ_LOWER_GATHER: return shard_moved(t, n, sharded_dim(t, n, 0));
-  case PZ_LOWER_CONCAT: return shard_elementwise(t, n);
-  case PZ_LOWER_NORM: return shard_norm(t, n);
+  case PZ_LOWER_GEMM: return follow_matmul(t, node);
+  case PZ_LOWER_PART: return follow_part(t, node);
+  case PZ_LOWER_BINARY:
+  case PZ_LOWER_CONCAT: return follow_elementwise(t, node);
+  case PZ_LOWER_NORM: return follow_norm(t, node);
   default: break;
   }
-  if (n->op->elementwise) return shard_elementwise(t, n);
-  bool softmax = n->op->kind == PZ_OP_SOFTMAX || n->op->kind == PZ_OP_LOG_SOFTMAX;
-  if (!softmax) return STOPS;
-  return shard_along(t, n, pz_onnx_axis(pz_onnx_int(n, "axis", -1), value(t, n->in[0])->rank),
-                     false);
+  if (node->op->elementwise) return follow_elementwise(t, node);
+  bool softmax = node->op->kind == PZ_OP_SOFTMAX || node->op->kind == PZ_OP_LOG_SOFTMAX;
+  if (!softmax) return BLOCKED;
+  int rank = value(t, node->in[0])->rank;
+  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), rank);
+  return follow_beside_axis(t, node, axis, false);
 }
 
-/* ---- regions -------------------------------------------------------------------------------- */
+/* ---- a trial -------------------------------------------------------------------------------- */
 
-static bool reads_sharded(const struct sharder *t, const struct pz_onnx_node *n) {
-  for (uint32_t k = 0; k < n->n_in; k++)
-    if (sharded_dim(t, n, k) >= 0 && t->trial_of[n->in[k]] == t->trial) return true;
+static bool reads_marked_value(const struct sharder *t, const struct pz_onnx_node *node) {
+  for (uint32_t k = 0; k < node->n_in; k++)
+    if (divided_dim(t, node, k) >= 0 && t->trial_of[node->in[k]] == t->trial) return true;
   return false;
 }
 
-/* Nothing divided may leave the layer, but the model's result may: the loss takes it in parts. */
+/* Does no divided value leave the layer?  The result of the model may, because the loss accepts it in parts. */
 static bool stays_inside(const struct sharder *t) {
-  uint32_t end = t->s->first + t->s->n;
-  const struct pz_onnx_value *result = value(t, t->p->result);
-  for (uint32_t i = 0; i < t->values.n; i++) {
-    uint32_t v = *pz_vec_at(&t->values, uint32_t, i), root = value(t, v)->root;
-    if (value(t, v)->role != PZ_ONNX_ACT || t->p->last_use[root] == PZ_NONE) continue;
-    bool loss = root == result->root && t->c->dim[t->p->result] == result->rank;
-    if (t->p->last_use[root] >= end && !loss) return false;
+  uint32_t end = t->segment->first + t->segment->n;
+  const struct pz_onnx_value *result = value(t, t->l->result);
+  bool result_columns_divided = t->sharding->dim[t->l->result] == result->rank;
+  for (uint32_t i = 0; i < t->marked_values.n; i++) {
+    const struct pz_onnx_value *v = value(t, *pz_vec_at(&t->marked_values, uint32_t, i));
+    uint32_t last_use = t->l->last_use[v->root];
+    if (v->role != PZ_ONNX_ACTIVATION || last_use == PZ_NONE) continue;
+    bool goes_to_loss = v->root == result->root && result_columns_divided;
+    if (last_use >= end && !goes_to_loss) return false;
   }
   return true;
 }
 
-/* A product of the group: its columns are divided. */
-static enum trial shard_columns(struct sharder *t, const struct pz_onnx_node *n) {
-  uint32_t y = n->out[0];
-  t->now = (struct factor){1, 0};
-  set_divide(t, (uint32_t)(n - pz_onnx_node(t->g, 0)), PZ_DIVIDE_COLUMNS);
-  int last = value(t, y)->rank - 1;
-  if (value(t, y)->root != value(t, t->p->result)->root || last < 0) return shard(t, y, last);
-  if (value(t, y)->dim[last] < t->c->tp) return STOPS;
-  mark(t, y, last, (struct factor){1, value(t, y)->dim[last]}); /* shares may differ by one */
-  t->rows++;
+/* Divides a product of the group by columns.  The classes of the model's result may be divided unevenly: the shares
+ * may differ by one. */
+static enum outcome divide_columns(struct sharder *t, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *y = value(t, node->out[0]);
+  int last = y->rank - 1;
+  t->current_part = (struct divided_part){1, 0};
+  mark_product(t, node, PZ_DIVIDE_COLUMNS);
+  bool is_result = y->root == value(t, t->l->result)->root;
+  if (!is_result || last < 0) return divide_dim(t, node->out[0], last);
+  if (y->dim[last] < t->sharding->tp) return BLOCKED;
+  mark_value(t, node->out[0], last, (struct divided_part){1, y->dim[last]});
+  t->n_ends++;
   return FITS;
 }
 
-/* An operator of another layer; views belong to all. */
-static bool is_elsewhere(const struct sharder *t, uint32_t node) {
-  uint32_t at = t->p->place[node];
-  return at != PZ_NONE && (at < t->s->first || at >= t->s->first + t->s->n);
+/* Can the product be the first of a group: is it linear, not divided, and its input whole? */
+static bool is_free_product(const struct sharder *t, const struct pz_onnx_node *node) {
+  bool undivided = t->sharding->divide[pz_onnx_node_index(t->g, node)] == PZ_DIVIDE_NOT;
+  return is_linear(t, node) && undivided && divided_dim(t, node, 0) < 0;
 }
 
-static bool reads_either(const struct sharder *t, const struct pz_onnx_node *n, uint32_t a,
-                         uint32_t b) {
-  uint32_t root = value(t, n->in[0])->root;
-  return root == a || root == b;
-}
-
-/* Divide all products that read `input`, or `second`, in this layer by columns, and follow. */
-static enum trial try_group(struct sharder *t, uint32_t input, uint32_t second) {
-  uint32_t from = PZ_NONE, last = 0;
-  enum trial r = FITS;
-  for (uint32_t k = t->s->first; k < t->s->first + t->s->n; k++) {
-    if (t->p->order[k] < from) from = t->p->order[k];
-    if (t->p->order[k] > last) last = t->p->order[k];
+/* Divides all products of this layer that read `input`, or `second`, by columns, and follows their results. */
+static enum outcome try_group(struct sharder *t, uint32_t input, uint32_t second) {
+  uint32_t begin = t->segment->first, end = begin + t->segment->n;
+  uint32_t first = PZ_NONE, last = 0;
+  for (uint32_t at = begin; at < end; at++) {
+    if (t->l->order[at] < first) first = t->l->order[at];
+    if (t->l->order[at] > last) last = t->l->order[at];
   }
-  for (uint32_t i = from; i <= last && r == FITS; i++) {
-    const struct pz_onnx_node *n = pz_onnx_node(t->g, i);
-    if (n->gone || is_elsewhere(t, i)) continue;
-    t->at = n;
-    bool member = t->p->place[i] != PZ_NONE && is_linear(t, n) &&
-                  reads_either(t, n, input, second) && sharded_dim(t, n, 0) < 0 &&
-                  t->c->divide[i] == PZ_DIVIDE_NOT && (t->only == PZ_NONE || t->only == i) &&
+  for (uint32_t i = first; i <= last; i++) {
+    const struct pz_onnx_node *node = pz_onnx_node(t->g, i);
+    uint32_t place = t->l->place[i];
+    bool is_view = place == PZ_NONE; /* views belong to all layers */
+    bool elsewhere = !is_view && (place < begin || place >= end);
+    if (node->removed || elsewhere) continue;
+    t->node = node;
+    enum outcome outcome = FITS;
+    bool member = !is_view && is_free_product(t, node) && (t->only == PZ_NONE || t->only == i) &&
                   t->without != i;
+    if (member) {
+      uint32_t read = value(t, node->in[0])->root;
+      member = read == input || read == second;
+    }
     if (member)
-      r = shard_columns(t, n);
-    else if (reads_sharded(t, n))
-      r = shard_node(t, n);
-    if (t->status != PZ_OK) return STOPS;
+      outcome = divide_columns(t, node);
+    else if (reads_marked_value(t, node))
+      outcome = follow_node(t, node);
+    if (outcome != FITS) return outcome;
   }
-  if (r == FITS && (!t->rows || !stays_inside(t))) r = STOPS;
-  return r;
+  return t->n_ends && stays_inside(t) ? FITS : BLOCKED;
 }
 
-static enum pz_status refuse(const struct sharder *t) {
-  return pz_onnx_fail(t->g, t->at, PZ_BAD_USE,
+/* Tries a group.  Its marks stay if it fits. */
+static enum outcome attempt_group(struct sharder *t, uint32_t input, uint32_t second) {
+  t->marked_values.n = 0;
+  t->marked_nodes.n = 0;
+  t->n_ends = 0;
+  t->trial++;
+  enum outcome outcome = try_group(t, input, second);
+  if (outcome != FITS) undo_marks(t);
+  return outcome;
+}
+
+/* Tries the products of an input together with those of another one, such as a decoder's query with the encoder's
+ * keys and values.  An uneven trial only means that the two do not belong together. */
+static enum outcome attempt_pairs(struct sharder *t, uint32_t input) {
+  uint32_t last_tried = input, n_tried = 0;
+  for (uint32_t k = 0; k < t->segment->n && n_tried < MOST_PAIRS; k++) {
+    const struct pz_onnx_node *node = pz_onnx_at(t->l, t->segment->first + k);
+    if (!is_free_product(t, node)) continue;
+    uint32_t other = value(t, node->in[0])->root;
+    if (other == input || other == last_tried) continue;
+    last_tried = other;
+    n_tried++;
+    enum outcome outcome = attempt_group(t, input, other);
+    if (outcome != BLOCKED) return outcome == UNEVEN ? BLOCKED : outcome;
+  }
+  return BLOCKED;
+}
+
+/* ---- all trials of a layer ------------------------------------------------------------------ */
+
+/* The passes over the products of a layer.  The product that computes the model's result is tried first, so that it
+ * is divided by columns and the result stays divided, rather than by rows. */
+enum pass {
+  RESULT,
+  GROUPS,
+  PAIRS,
+  WITHOUT_ONE, /* the products of an input without one of them: experts beside their router */
+  ALONE,       /* one product alone: an MLP beside an attention that cannot be divided */
+  N_PASSES,
+};
+
+static enum outcome try_pass(struct sharder *t, enum pass pass, uint32_t index) {
+  const struct pz_onnx_node *node = pz_onnx_node(t->g, index);
+  uint32_t input = value(t, node->in[0])->root;
+  bool is_result = value(t, node->out[0])->root == value(t, t->l->result)->root;
+  if (pass == RESULT && !is_result) return BLOCKED;
+  if (pass == RESULT || pass == GROUPS) return attempt_group(t, input, input);
+  if (pass == PAIRS) return attempt_pairs(t, input);
+  t->only = pass == ALONE ? index : PZ_NONE;
+  t->without = pass == ALONE ? PZ_NONE : index;
+  enum outcome outcome = attempt_group(t, input, input);
+  t->only = PZ_NONE;
+  t->without = PZ_NONE;
+  return outcome == UNEVEN ? BLOCKED : outcome;
+}
+
+static void shard_segment(struct sharder *t) {
+  for (int pass = RESULT; pass < N_PASSES; pass++) {
+    uint32_t n_tried = 0;
+    for (uint32_t k = 0; k < t->segment->n && n_tried < MOST_TRIES; k++) {
+      uint32_t index = t->l->order[t->segment->first + k];
+      if (!is_free_product(t, pz_onnx_node(t->g, index))) continue;
+      if (pass >= PAIRS) n_tried++;
+      if (try_pass(t, (enum pass)pass, index) == UNEVEN)
+        pz_onnx_raise(t->call, t->g, t->node, PZ_BAD_USE,
                       "tensor-parallel degree %" PRId64 " does not divide %" PRId64
                       " (heads or features) here",
-                      t->c->tp, t->uneven);
-}
-
-static bool is_free(const struct sharder *t, uint32_t node) {
-  const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
-  return is_linear(t, n) && t->c->divide[node] == PZ_DIVIDE_NOT && sharded_dim(t, n, 0) < 0;
-}
-
-/* One trial; what it marked stays if it fits. */
-static enum trial attempt(struct sharder *t, uint32_t input, uint32_t second) {
-  pz_vec_init(&t->values, t->p->arena, sizeof(uint32_t));
-  pz_vec_init(&t->nodes, t->p->arena, sizeof(uint32_t));
-  t->rows = 0;
-  t->trial++;
-  enum trial r = try_group(t, input, second);
-  if (r != FITS) undo(t);
-  return r;
-}
-
-/* With the products of one other input: a decoder's query and the encoder's keys and values. */
-static enum trial attempt_pairs(struct sharder *t, uint32_t input) {
-  enum trial r = STOPS;
-  uint32_t tried = input;
-  for (uint32_t k = 0, n = 0; k < t->s->n && n < MOST_PAIRS && r == STOPS; k++) {
-    uint32_t node = t->p->order[t->s->first + k];
-    if (!is_free(t, node)) continue;
-    uint32_t other = value(t, pz_onnx_node(t->g, node)->in[0])->root;
-    if (other == input || other == tried) continue;
-    tried = other;
-    n++;
-    r = attempt(t, input, other);
-  }
-  return r == UNEVEN ? STOPS : r; /* the pair may not belong together */
-}
-
-/* A product without the others of its input: an MLP beside an attention that cannot be divided. Or
- * the others without it: experts beside their router. */
-static enum trial attempt_some(struct sharder *t, uint32_t input, uint32_t node, bool alone) {
-  t->only = alone ? node : PZ_NONE;
-  t->without = alone ? PZ_NONE : node;
-  enum trial r = attempt(t, input, input);
-  t->only = t->without = PZ_NONE;
-  return r == UNEVEN ? STOPS : r;
-}
-
-/* What is tried, in this order.  The product that makes the model's result is divided first: by
- * columns, so that the result stays divided, rather than by rows. */
-enum pass { RESULT, GROUPS, PAIRS, WITHOUT_ONE, ALONE, N_PASSES };
-
-static enum trial try_pass(struct sharder *t, enum pass pass, uint32_t node) {
-  const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
-  uint32_t input = value(t, n->in[0])->root;
-  bool result = value(t, n->out[0])->root == value(t, t->p->result)->root;
-  switch (pass) {
-  case RESULT: return result ? attempt(t, input, input) : STOPS;
-  case GROUPS: return attempt(t, input, input);
-  case PAIRS: return attempt_pairs(t, input);
-  default: return attempt_some(t, input, node, pass == ALONE);
-  }
-}
-
-static enum pz_status slice_segment(struct sharder *t) {
-  for (int pass = RESULT; pass < N_PASSES; pass++)
-    for (uint32_t k = 0, tries = 0; k < t->s->n && tries < MOST_TRIES && t->status == PZ_OK; k++) {
-      uint32_t node = t->p->order[t->s->first + k];
-      if (!is_free(t, node)) continue;
-      if (pass >= PAIRS) tries++;
-      if (try_pass(t, (enum pass)pass, node) == UNEVEN) return refuse(t);
+                      t->sharding->tp, t->uneven);
     }
-  return t->status;
-}
-
-/* Tables that the inputs look up are divided by rows. */
-static void slice_tables(struct sharder *t) {
-  for (uint32_t at = 0; at < t->p->n; at++) {
-    uint32_t node = t->p->order[at];
-    const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
-    const struct pz_onnx_value *table = pz_onnx_in(t->g, n, 0), *ids = pz_onnx_in(t->g, n, 1);
-    if (n->fused >= 0 || n->op->rule != PZ_LOWER_GATHER || !table || !ids) continue;
-    bool lookup = table->role == PZ_ONNX_PARAM && table->rank == 2 &&
-                  pz_onnx_int(n, "axis", 0) == 0 && value(t, ids->root)->input;
-    if (!lookup || table->dim[0] < t->c->tp) continue;
-    t->c->dim[n->in[0]] = 1;
-    t->c->divide[node] = PZ_DIVIDE_ROWS;
   }
 }
 
-/* Multiplications of a product: for each element of the result as many as it sums up. */
-static double work_of(const struct sharder *t, const struct pz_onnx_node *n) {
-  const struct pz_onnx_value *x = pz_onnx_in(t->g, n, 0), *w = pz_onnx_in(t->g, n, 1);
-  int64_t y = 0, size = 0;
-  if (!pz_onnx_is_product(n) || !x || !w || x->rank < 1 || w->rank < 1) return 0;
-  if (!n->n_out || n->out[0] == PZ_NONE || !pz_onnx_elems(value(t, n->out[0]), &y)) return 0;
-  bool conv = n->fused < 0 && n->op->rule == PZ_LOWER_CONV;
-  if (conv && pz_onnx_elems(w, &size) && w->dim[0] > 0)
-    return (double)y * (double)size / (double)w->dim[0];
-  return (double)y * (double)x->dim[x->rank - 1];
+/* Divides the tables that token ids look up by rows. */
+static void shard_tables(struct sharder *t) {
+  for (uint32_t at = 0; at < t->l->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(t->l, at);
+    const struct pz_onnx_value *table = pz_onnx_input(t->g, node, 0);
+    const struct pz_onnx_value *ids = pz_onnx_input(t->g, node, 1);
+    if (node->fused >= 0 || node->op->lower != PZ_LOWER_GATHER || !table || !ids) continue;
+    bool lookup = table->role == PZ_ONNX_PARAM && table->rank == 2 &&
+                  pz_onnx_int_attribute(node, "axis", 0) == 0 && value(t, ids->root)->input;
+    if (!lookup || table->dim[0] < t->sharding->tp) continue;
+    t->sharding->dim[node->in[0]] = 1;
+    t->sharding->divide[t->l->order[at]] = PZ_DIVIDE_ROWS;
+  }
 }
 
-/* Which part of the work in products is divided. */
-static double divided_share(struct sharder *t) {
+/* ---- the divided share of the work ---------------------------------------------------------- */
+
+/* The multiplications of a product: for each element of the result, as many as it sums up. */
+static double multiplications(const struct sharder *t, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *x = pz_onnx_input(t->g, node, 0);
+  const struct pz_onnx_value *weight = pz_onnx_input(t->g, node, 1);
+  const struct pz_onnx_value *y = pz_onnx_result(t->g, node, 0);
+  int64_t n_results = 0, n_weights = 0;
+  if (!pz_onnx_is_product(node) || !x || !weight || x->rank < 1 || weight->rank < 1) return 0;
+  if (!y || !pz_onnx_count_elements(y, &n_results)) return 0;
+  bool conv = node->fused < 0 && node->op->lower == PZ_LOWER_CONV;
+  if (conv && pz_onnx_count_elements(weight, &n_weights) && weight->dim[0] > 0)
+    return (double)n_results * (double)n_weights / (double)weight->dim[0];
+  return (double)n_results * (double)x->dim[x->rank - 1];
+}
+
+static double divided_share(const struct sharder *t) {
   double all = 0, divided = 0;
-  for (uint32_t i = 0; i < t->p->segments.n; i++) {
-    const struct pz_onnx_segment *s = pz_vec_at(&t->p->segments, struct pz_onnx_segment, i);
+  for (uint32_t i = 0; i < t->l->segments.n; i++) {
+    const struct pz_onnx_segment *s = pz_onnx_segment(t->l, i);
     for (uint32_t at = s->first; at < s->first + s->n; at++) {
-      uint32_t node = t->p->order[at];
-      const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
-      double work = (double)s->count * work_of(t, n);
+      const struct pz_onnx_node *node = pz_onnx_at(t->l, at);
+      double work = (double)s->count * multiplications(t, node);
       all += work;
-      if (work > 0 && (t->c->divide[node] != PZ_DIVIDE_NOT || t->c->dim[n->out[0]]))
-        divided += work;
+      if (work <= 0) continue;
+      bool is_divided = t->sharding->divide[t->l->order[at]] != PZ_DIVIDE_NOT;
+      if (is_divided || t->sharding->dim[node->out[0]]) divided += work;
     }
   }
   return all > 0 ? divided / all : 0;
 }
 
-static enum pz_status slice_all(struct sharder *t) {
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < t->p->segments.n && status == PZ_OK; i++) {
-    t->s = pz_vec_at(&t->p->segments, struct pz_onnx_segment, i);
-    status = slice_segment(t);
+void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *l, int64_t tp,
+                   struct pz_onnx_sharding *sharding) {
+  const struct pz_onnx_graph *g = l->g;
+  *sharding = (struct pz_onnx_sharding){.tp = tp};
+  if (tp == 1) return;
+  sharding->dim = pz_alloc(call, g->values.n, sizeof *sharding->dim);
+  sharding->divide = pz_alloc(call, g->nodes.n, sizeof *sharding->divide);
+  struct sharder t = {.call = call, .l = l, .g = g, .sharding = sharding};
+  t.only = PZ_NONE;
+  t.without = PZ_NONE;
+  t.trial_of = pz_alloc(call, g->values.n, sizeof *t.trial_of);
+  t.part = pz_alloc(call, g->values.n, sizeof *t.part);
+  pz_vec_init(&t.marked_values, call->arena, sizeof(uint32_t));
+  pz_vec_init(&t.marked_nodes, call->arena, sizeof(uint32_t));
+  for (uint32_t i = 0; i < l->segments.n; i++) {
+    t.segment = pz_onnx_segment(l, i);
+    shard_segment(&t);
   }
-  double share = status == PZ_OK ? divided_share(t) : 1;
+  double share = divided_share(&t);
   if (share < LEAST_SHARE)
-    status = pz_fail(t->g->err, PZ_BAD_USE,
-                     "%s: %.0f%% of its work can be divided over a tensor-parallel group (products "
-                     "by columns that end in products by rows; wanted: at least %.0f%%); accepted: "
-                     "--tp 1",
-                     t->g->file, 100 * share, 100 * LEAST_SHARE);
-  if (status == PZ_OK) slice_tables(t);
-  return status;
-}
-
-enum pz_status pz_onnx_shard(struct pz_onnx_plan *p, int64_t tp, struct pz_onnx_sharding *out) {
-  *out = (struct pz_onnx_sharding){.tp = tp};
-  if (tp == 1) return PZ_OK;
-  out->dim = pz_arena_alloc(p->arena, p->g->values.n, sizeof *out->dim);
-  out->divide = pz_arena_alloc(p->arena, p->g->nodes.n, sizeof *out->divide);
-  struct sharder t = {.p = p, .g = p->g, .c = out, .only = PZ_NONE, .without = PZ_NONE};
-  t.trial_of = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.trial_of);
-  t.factor = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.factor);
-  if (!out->dim || !out->divide || !t.trial_of || !t.factor) return pz_onnx_no_memory(p->g);
-  return slice_all(&t);
+    pz_raise(call, PZ_BAD_USE,
+             "%s: %.0f%% of its work can be divided over a tensor-parallel group (products "
+             "by columns that end in products by rows; wanted: at least %.0f%%); accepted: "
+             "--tp 1",
+             g->file, 100 * share, 100 * LEAST_SHARE);
+  shard_tables(&t);
 }

@@ -1,40 +1,45 @@
-/* A workload from a plan of layers: each is built, differentiated, fused and accounted for, and the
- * sums are taken.  Shared by the model families and the ONNX importer. */
+/* Assembling a workload from a list of layers: each layer is built, differentiated, fused and accounted for, and the
+ * totals are summed up.  Shared by the model families and the ONNX importer. */
 #ifndef PZ_WORKLOAD_ASSEMBLE_H
 #define PZ_WORKLOAD_ASSEMBLE_H
 
 #include "workload/build.h"
 
-/* The workload with the memory behind it; freed by pz_workload_free(&o->w). */
+/* A workload and the arena that it lives in, freed by pz_workload_free(&o->w). */
 struct pz_owned {
-  struct pz_workload w;
+  struct pz_workload w; /* must be the first member */
   struct pz_arena arena;
   int adaptable; /* linear layers that may have adapters, a set of enum pz_lora_module */
 };
 
+/* Returns an empty workload.  *own allocates in its arena.  It is freed when the call ends, unless pz_undefer() hands
+ * it to the caller of the public function. */
+struct pz_owned *pz_owned_new(struct pz_call *call, struct pz_call *own);
+
 struct pz_layer_plan {
   const char *name;
   int64_t count;
-  bool repeated; /* made again under full recomputation */
+  bool repeated; /* full recomputation repeats its forward pass */
   int64_t buffer_bytes;
   void (*build)(struct pz_builder *b, void *ctx);
   void *ctx;
-  const uint32_t *from; /* as in pz_layer; NULL: the layer before */
+  const uint32_t *from; /* the layers that it reads, as in pz_layer; NULL for the layer before */
   uint32_t n_from;
 };
 
-/* NULL when out of memory. */
-struct pz_owned *pz_owned_new(const struct pz_mem *mem);
+/* Builds the layers into o->w, with the options that are stored there.  `own` allocates in the arena of *o. */
+void pz_assemble(struct pz_call *own, struct pz_owned *o, const struct pz_layer_plan *plan,
+                 uint32_t n);
 
-/* Build the layers into o->w, with the options that stand there. */
-PZ_NODISCARD enum pz_status pz_assemble(struct pz_owned *o, const struct pz_layer_plan *plan,
-                                        uint32_t n);
+/* Like pz_must(), for statuses of the builder and of the passes over a graph, which come without a message. */
+void pz_build_must(struct pz_call *call, const char *model, enum pz_status status);
 
-/* The sentence for a status that pz_assemble gave. */
-enum pz_status pz_assemble_fail(const char *name, enum pz_status status, struct pz_error *err);
+/* Sets w->order, the shortest description by repeated units, from `layer`: n indices of layers in the order in which
+ * they run. */
+void pz_describe_order(struct pz_call *call, struct pz_workload *w, const uint32_t *layer,
+                       uint32_t n);
 
-/* The order of a model's layers as segments, the shortest description by repeated units: of `layer`, n
- * indices of layers in the order in which they run, into w->order. */
+/* Like pz_describe_order(), for callers that return a status. */
 PZ_NODISCARD enum pz_status pz_order_set(struct pz_workload *w, const uint32_t *layer, uint32_t n,
                                          struct pz_arena *arena);
 

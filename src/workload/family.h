@@ -3,7 +3,6 @@
 #ifndef PZ_WORKLOAD_FAMILY_H
 #define PZ_WORKLOAD_FAMILY_H
 
-#include "core/arena.h"
 #include "core/fields.h"
 #include "workload/arch.h"
 
@@ -90,7 +89,7 @@ double pz_config_dropout(struct pz_fields *c, const char *keys, double absent);
 
 /* ---- mixed.c: models whose layers differ: which layer is of which kind, and the shape of each kind --- */
 
-/* Layers of one kind: "block" where there is only one, else "block_window", "block_moe", ... */
+/* Layers of one kind.  The name is "block" if there is only one kind, and otherwise "block_window", "block_moe", ... */
 struct pz_kind {
   const char *name;
   int64_t count;
@@ -106,30 +105,30 @@ struct pz_layer_type {
   unsigned properties;
 };
 
-/* The list of field `key`, with one of these names for every layer. */
+/* Reads the list of field `key`, which has one of these names for every layer. */
 void pz_mixed_types(struct pz_fields *c, struct pz_arch *a, const char *key,
                     const struct pz_layer_type *known);
 
-/* Local and full attention from the fields layer_types, or where there is none by the rule that one
- * layer in `period`, the last, is full (0: all are local); nothing without a window or chunk. */
+/* Reads which layers have local attention from the field layer_types.  Without that field, the last of every `period` layers
+ * is full, or none if `period` is 0.  Does nothing for a model without a window or chunk. */
 void pz_mixed_attention(struct pz_fields *c, struct pz_arch *a, int64_t period);
 
-/* Mark layer i as having these properties. */
+/* Gives a layer these properties. */
 void pz_mixed_mark(struct pz_arch *a, int64_t layer, unsigned properties);
 
-/* Give the layers in the list of field `key` these properties, or take them. */
+/* Gives the layers in the list of field `key` these properties, or removes them. */
 void pz_mixed_list(struct pz_fields *c, struct pz_arch *a, const char *key, unsigned properties,
                    bool give);
 
-/* Of a model no layer of which is recurrent, take the recurrence. */
+/* Removes the recurrence of a model without recurrent layers. */
 void pz_mixed_settle(struct pz_arch *a);
 
 /* The shape of a layer with these properties. */
 struct pz_arch pz_mixed_arch(const struct pz_arch *a, unsigned properties);
 
-/* The kinds of the first n layers, n being any number, in order of appearance; `of_layer` (n entries)
- * gets each layer's.  Returns their number, 0 when out of memory. */
-int pz_mixed_kinds(const struct pz_arch *a, int64_t n, struct pz_arena *arena,
-                   struct pz_kind *kinds, uint32_t *of_layer);
+/* Lists the kinds of the first n layers in order of appearance, and returns their number.  n may exceed the model's number of
+ * layers.  kind_index receives the kind of each of the n layers. */
+int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *a, int64_t n, struct pz_kind *kinds,
+                   uint32_t *kind_index);
 
 #endif

@@ -1,3 +1,8 @@
+/* Models whose layers differ: which layer is of which kind, and the shape of each kind.
+ *
+ * A kind is a set of properties (PZ_LAYER_*).  The families read the properties of every layer from a configuration
+ * (pz_mixed_types, pz_mixed_attention, pz_mixed_list) with pz_mixed_mark().  Then pz_mixed_kinds() lists the kinds of
+ * as many layers as the user asks for, with a name that says in what they differ. */
 #include "workload/family.h"
 
 #include <stdio.h>
@@ -9,21 +14,24 @@ static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYE
                                    PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER | PZ_LAYER_NO_FFN |
                                    PZ_LAYER_REUSED;
 
+/* ---- reading properties --------------------------------------------------------------------- */
+
 void pz_mixed_mark(struct pz_arch *a, int64_t layer, unsigned properties) {
   a->mixed = true;
   if (layer >= 0 && layer < PZ_MOST_MIXED_LAYERS) a->kind[layer] |= (uint8_t)properties;
 }
 
-/* One entry of a list of layers' types. */
-static unsigned type_of(struct pz_fields *c, const char *key, const json_t *type,
-                        const struct pz_layer_type *known) {
-  const char *s = json_string_value(type);
+/* Returns the properties of a layer type, or refuses the field with the list of known types. */
+static unsigned read_layer_type(struct pz_fields *c, const char *key, const json_t *type,
+                                const struct pz_layer_type *known) {
+  const char *name = json_string_value(type);
   char accepted[160] = "a list of";
   size_t used = strlen(accepted);
   for (const struct pz_layer_type *t = known; t->name; t++) {
-    if (s && strcmp(s, t->name) == 0) return t->properties;
-    const char *before = t == known ? "" : t[1].name ? "," : " and";
-    used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s %s", before, t->name);
+    if (name && strcmp(name, t->name) == 0) return t->properties;
+    const char *separator = t[1].name ? "," : " and";
+    if (t == known) separator = "";
+    used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s %s", separator, t->name);
   }
   pz_fields_refuse(c, key, accepted);
   return 0;
@@ -38,7 +46,7 @@ void pz_mixed_types(struct pz_fields *c, struct pz_arch *a, const char *key,
     return;
   }
   for (int64_t i = 0; i < a->layers && c->status == PZ_OK; i++)
-    pz_mixed_mark(a, i, type_of(c, key, json_array_get(types, (size_t)i), known));
+    pz_mixed_mark(a, i, read_layer_type(c, key, json_array_get(types, (size_t)i), known));
 }
 
 void pz_mixed_attention(struct pz_fields *c, struct pz_arch *a, int64_t period) {
@@ -60,9 +68,9 @@ void pz_mixed_list(struct pz_fields *c, struct pz_arch *a, const char *key, unsi
   const json_t *list = pz_fields_value(c, key);
   if (!list || c->status != PZ_OK) return;
   for (size_t i = 0; i < json_array_size(list); i++) {
-    const json_t *v = json_array_get(list, i);
-    json_int_t layer = json_integer_value(v);
-    if (!json_is_integer(v) || layer < 0 || layer >= a->layers) {
+    const json_t *item = json_array_get(list, i);
+    json_int_t layer = json_integer_value(item);
+    if (!json_is_integer(item) || layer < 0 || layer >= a->layers) {
       pz_fields_refuse(c, key, "a list of layers, from 0 to their number less one");
       return;
     }
@@ -78,99 +86,114 @@ void pz_mixed_settle(struct pz_arch *a) {
   if (!(any & PZ_LAYER_RECURRENT)) a->recurrence = (struct pz_recurrence){0};
 }
 
-/* The shortest period of the pattern's second half. */
-static int64_t period_of(const struct pz_arch *a) {
-  for (int64_t p = 1; p <= a->layers / 2 && p <= LONGEST_PERIOD; p++) {
+/* ---- kinds ---------------------------------------------------------------------------------- */
+
+/* The shortest period of the second half of the layers' kinds, or 1. */
+static int64_t find_period(const struct pz_arch *a) {
+  for (int64_t period = 1; period <= a->layers / 2 && period <= LONGEST_PERIOD; period++) {
     int64_t i = a->layers / 2;
-    while (i < a->layers && (i < p || a->kind[i] == a->kind[i - p])) i++;
-    if (i == a->layers) return p;
+    while (i < a->layers && (i < period || a->kind[i] == a->kind[i - period])) i++;
+    if (i == a->layers) return period;
   }
   return 1;
 }
 
-/* Properties of what a layer does not have say nothing. */
-static unsigned plain_kind(unsigned kind) {
-  if (kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER))
-    kind &= ~(unsigned)(PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED);
-  return kind & PZ_LAYER_NO_FFN ? kind & ~(unsigned)PZ_LAYER_DENSE : kind;
-}
-
-/* Past the model's own layers its pattern goes on. */
-static unsigned kind_at(const struct pz_arch *a, int64_t layer, int64_t period) {
+/* The kind of a layer, without properties of parts that the layer does not have.  After the model's own layers, the
+ * pattern continues with its period. */
+static unsigned kind_of_layer(const struct pz_arch *a, int64_t layer, int64_t period) {
   if (!a->mixed) return 0;
-  return plain_kind(
-      a->kind[layer < a->layers ? layer : a->layers - period + (layer - a->layers) % period]);
+  if (layer >= a->layers) layer = a->layers - period + (layer - a->layers) % period;
+  unsigned kind = a->kind[layer];
+  bool attends = !(kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER));
+  if (!attends) kind &= ~(unsigned)(PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED);
+  if (kind & PZ_LAYER_NO_FFN) kind &= ~(unsigned)PZ_LAYER_DENSE;
+  return kind;
 }
 
 struct pz_arch pz_mixed_arch(const struct pz_arch *a, unsigned kind) {
   struct pz_arch x = *a;
   if (!a->mixed) return x;
-  if (!(kind & PZ_LAYER_LOCAL)) x.window = x.chunk = 0;
+  if (!(kind & PZ_LAYER_LOCAL)) {
+    x.window = 0;
+    x.chunk = 0;
+  }
   if (kind & PZ_LAYER_UNROTATED) x.rotary_dims = 0;
   if (kind & PZ_LAYER_REUSED) x.index_heads = 0;
   if (kind & PZ_LAYER_DENSE) x.ffn = a->dense_ffn;
-  if (kind & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN)) x.experts = x.experts_per_token = x.shared_ffn = 0;
+  if (kind & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN)) {
+    x.experts = 0;
+    x.experts_per_token = 0;
+    x.shared_ffn = 0;
+  }
   if (kind & PZ_LAYER_RECURRENT) x.mixer = a->recurrence.mixer;
   if (kind & PZ_LAYER_NO_MIXER) x.mixer = PZ_MIXER_NONE;
   x.no_ffn = kind & PZ_LAYER_NO_FFN;
   return x;
 }
 
-/* `differ` has the properties in which the model's layers are not all alike. */
-static const char *name_of(struct pz_arena *arena, const struct pz_arch *a, unsigned kind,
-                           unsigned differ) {
-  static const char *const recurrent[] = {
-      [PZ_MIXER_MAMBA] = "_mamba", [PZ_MIXER_MAMBA2] = "_mamba", [PZ_MIXER_DELTA] = "_delta"};
-  const char *mixer = kind & PZ_LAYER_NO_MIXER    ? ""
-                      : kind & PZ_LAYER_RECURRENT ? recurrent[a->recurrence.mixer]
-                                                  : "_attention";
-  const char *span = kind & PZ_LAYER_LOCAL ? (a->chunk ? "_chunk" : "_window") : "_full";
-  const char *index = kind & PZ_LAYER_REUSED ? "_reused" : "_indexed";
-  const char *turn = kind & PZ_LAYER_UNROTATED ? "_unrotated" : "_rotated";
-  const char *ffn = kind & PZ_LAYER_NO_FFN  ? ""
-                    : kind & PZ_LAYER_DENSE ? "_dense"
-                    : a->experts            ? "_moe"
-                                            : "_mlp";
-  bool attends = !(kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER));
-  return pz_arena_printf(arena, "block%s%s%s%s%s",
-                         differ & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER) ? mixer : "",
-                         attends && differ & PZ_LAYER_LOCAL ? span : "",
-                         attends && differ & PZ_LAYER_UNROTATED ? turn : "",
-                         attends && differ & PZ_LAYER_REUSED ? index : "",
-                         differ & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN) ? ffn : "");
-}
-
-/* In what n kinds differ.  That the layers without rotary positions are those with full attention
- * is not said twice. */
-static unsigned differences(const unsigned *kind, int n) {
+/* Returns the properties in which n kinds differ.  If exactly the layers with full attention lack rotary positions,
+ * that is not a difference of its own. */
+static unsigned find_differences(const unsigned *kind, int n) {
   unsigned all = PROPERTIES, any = 0;
-  bool twice = true;
+  bool unrotated_is_full = true;
   for (int i = 0; i < n; i++) {
+    bool full = !(kind[i] & PZ_LAYER_LOCAL), unrotated = kind[i] & PZ_LAYER_UNROTATED;
     all &= kind[i];
     any |= kind[i];
-    twice = twice && !(kind[i] & PZ_LAYER_LOCAL) == !!(kind[i] & PZ_LAYER_UNROTATED);
+    if (full != unrotated) unrotated_is_full = false;
   }
-  return any & ~all & ~(twice ? (unsigned)PZ_LAYER_UNROTATED : 0);
+  unsigned differences = any & ~all;
+  if (unrotated_is_full) differences &= ~(unsigned)PZ_LAYER_UNROTATED;
+  return differences;
 }
 
-int pz_mixed_kinds(const struct pz_arch *a, int64_t n, struct pz_arena *arena,
-                   struct pz_kind *kinds, uint32_t *of_layer) {
-  int at[PZ_LAYER_REUSED * 2], count = 0;
-  unsigned list[PZ_MOST_KINDS];
-  int64_t period = a->mixed ? period_of(a) : 1;
-  memset(at, -1, sizeof at);
-  for (int64_t i = 0; i < n; i++) {
-    unsigned k = kind_at(a, i, period);
-    if (at[k] < 0) {
-      list[count] = k;
-      kinds[count] = (struct pz_kind){.arch = pz_mixed_arch(a, k)};
-      at[k] = count++;
-    }
-    kinds[at[k]].count++;
-    of_layer[i] = (uint32_t)at[k];
+/* Names a kind by the properties in which the kinds of the model differ, "block_window_moe". */
+static const char *name_kind(struct pz_call *call, const struct pz_arch *a, unsigned kind,
+                             unsigned differences) {
+  static const char *const recurrent[] = {
+      [PZ_MIXER_MAMBA] = "_mamba", [PZ_MIXER_MAMBA2] = "_mamba", [PZ_MIXER_DELTA] = "_delta"};
+  const char *mixer = "", *span = "", *rotation = "", *index = "", *ffn = "";
+  bool attends = !(kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER));
+  if (differences & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER)) {
+    if (attends)
+      mixer = "_attention";
+    else if (!(kind & PZ_LAYER_NO_MIXER))
+      mixer = recurrent[a->recurrence.mixer];
   }
-  unsigned differ = differences(list, count);
-  for (int i = 0; i < count; i++)
-    if (!(kinds[i].name = name_of(arena, a, list[i], differ))) return 0;
+  if (attends && differences & PZ_LAYER_LOCAL) {
+    const char *local = a->chunk ? "_chunk" : "_window";
+    span = kind & PZ_LAYER_LOCAL ? local : "_full";
+  }
+  if (attends && differences & PZ_LAYER_UNROTATED)
+    rotation = kind & PZ_LAYER_UNROTATED ? "_unrotated" : "_rotated";
+  if (attends && differences & PZ_LAYER_REUSED)
+    index = kind & PZ_LAYER_REUSED ? "_reused" : "_indexed";
+  bool has_ffn = !(kind & PZ_LAYER_NO_FFN);
+  if (has_ffn && differences & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN)) {
+    const char *sparse = a->experts ? "_moe" : "_mlp";
+    ffn = kind & PZ_LAYER_DENSE ? "_dense" : sparse;
+  }
+  return pz_format(call, "block%s%s%s%s%s", mixer, span, rotation, index, ffn);
+}
+
+int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *a, int64_t n, struct pz_kind *kinds,
+                   uint32_t *kind_index) {
+  int index_of[PZ_LAYER_REUSED * 2], count = 0; /* index_of: by set of properties; -1 if new */
+  unsigned list[PZ_MOST_KINDS];
+  int64_t period = a->mixed ? find_period(a) : 1;
+  memset(index_of, -1, sizeof index_of);
+  for (int64_t i = 0; i < n; i++) {
+    unsigned kind = kind_of_layer(a, i, period);
+    if (index_of[kind] < 0) {
+      list[count] = kind;
+      kinds[count] = (struct pz_kind){.arch = pz_mixed_arch(a, kind)};
+      index_of[kind] = count;
+      count++;
+    }
+    kinds[index_of[kind]].count++;
+    kind_index[i] = (uint32_t)index_of[kind];
+  }
+  unsigned differences = find_differences(list, count);
+  for (int i = 0; i < count; i++) kinds[i].name = name_kind(call, a, list[i], differences);
   return count;
 }

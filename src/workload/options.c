@@ -1,3 +1,8 @@
+/* Options of a workload: their defaults, the checks that hold for every model, and the text that describes adapters
+ * (LoRA).
+ *
+ * Adapters are written "lora:RANK:MODULES[:DROPOUT]" (pz_lora_parse).  The modules are named as in Megatron Core,
+ * whose linear layers may join several of other frameworks, or as in Hugging Face, torchtune and torchtitan. */
 #include "workload/workload.h"
 
 #include <stdio.h>
@@ -26,7 +31,8 @@ enum {
   LORA_ALL = LORA_ATTENTION | LORA_MLP | PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT
 };
 
-/* Names of Megatron Core's modules, then those of Hugging Face's, torchtune's and torchtitan's models. */
+/* Two collective names, the modules of Megatron Core, and those of Hugging Face's, torchtune's and torchtitan's
+ * models. */
 static const struct {
   const char *word;
   int modules;
@@ -58,126 +64,164 @@ static const struct {
                   {"up_proj", PZ_LORA_UP},
                   {"down_proj", PZ_LORA_DOWN}};
 
+enum { N_LORA_WORDS = sizeof lora_words / sizeof *lora_words, N_COLLECTIVE_WORDS = 2 };
+
 static const char *lora_word(const void *ctx, size_t i) {
   (void)ctx;
-  return i < sizeof lora_words / sizeof *lora_words ? lora_words[i].word : NULL;
+  return i < N_LORA_WORDS ? lora_words[i].word : NULL;
 }
 
-static enum pz_status lora_modules(const char *at, const char *end, int *out,
-                                   struct pz_error *err) {
-  char words[600];
-  for (*out = 0;; at++) {
-    size_t n = strcspn(at, "+:"), i = 0;
-    while (lora_word(NULL, i) &&
-           (strlen(lora_words[i].word) != n || memcmp(lora_words[i].word, at, n) != 0))
-      i++;
-    if (!lora_word(NULL, i))
-      return pz_fail(err, PZ_BAD_USE, "peft has no module '%.*s'; accepted, with + between: %s",
-                     n < 60 ? (int)n : 60, at, pz_text_join(words, sizeof words, lora_word, NULL));
-    if (*out & lora_words[i].modules & LORA_ALL)
-      return pz_fail(err, PZ_BAD_USE, "peft names a layer again with '%s'; accepted: each once",
-                     lora_words[i].word);
-    *out |= lora_words[i].modules;
-    at += n;
-    if (at == end) return PZ_OK;
+static bool is_word(const char *text, size_t n, const char *word) {
+  return strlen(word) == n && memcmp(word, text, n) == 0;
+}
+
+/* Reads the modules "a+b+c" of length n.  A layer may be named once. */
+static int read_lora_modules(struct pz_call *call, const char *text, size_t n) {
+  const char *at = text, *end = text + n;
+  int modules = 0;
+  for (;;) {
+    size_t length = strcspn(at, "+:"), i = 0;
+    while (i < N_LORA_WORDS && !is_word(at, length, lora_words[i].word)) i++;
+    if (i == N_LORA_WORDS) {
+      char words[600];
+      pz_raise(call, PZ_BAD_USE, "peft has no module '%.*s'; accepted, with + between: %s",
+               length < 60 ? (int)length : 60, at,
+               pz_text_join(words, sizeof words, lora_word, NULL));
+    }
+    if (modules & lora_words[i].modules & LORA_ALL)
+      pz_raise(call, PZ_BAD_USE, "peft names a layer again with '%s'; accepted: each once",
+               lora_words[i].word);
+    modules |= lora_words[i].modules;
+    at += length;
+    if (at == end) return modules;
+    at++;
   }
 }
 
 bool pz_lora_divides(const struct pz_lora *lora) {
   static const int joint[] = {LORA_QKV, PZ_LORA_GATE | PZ_LORA_UP};
-  for (size_t i = 0; i < sizeof joint / sizeof *joint; i++)
-    if (lora->modules & joint[i] && (lora->modules & joint[i]) != joint[i]) return true;
+  for (size_t i = 0; i < sizeof joint / sizeof *joint; i++) {
+    int adapted = lora->modules & joint[i];
+    if (adapted && adapted != joint[i]) return true;
+  }
   return false;
 }
 
-/* "linear_qkv, linear_proj": Megatron's name of those that have one, into buf.  Returns buf. */
-static char *lora_names(int modules, char *buf, size_t size) {
-  size_t at = 0;
+/* Writes the names of the modules into buf, "linear_qkv, linear_proj", with Megatron's name where there is one.
+ * Returns buf. */
+static char *spell_lora_modules(int modules, char *buf, size_t size) {
+  size_t used = 0;
   *buf = '\0';
-  for (size_t i = 2; lora_word(NULL, i) && at < size; i++) { /* all and attention are before */
-    int own = lora_words[i].modules & LORA_ALL;
-    if ((modules & own) != own) continue;
-    modules &= ~own;
-    at += (size_t)snprintf(buf + at, size - at, "%s%s", at ? ", " : "", lora_words[i].word);
+  for (size_t i = N_COLLECTIVE_WORDS; i < N_LORA_WORDS && used < size; i++) {
+    int named = lora_words[i].modules & LORA_ALL;
+    if ((modules & named) != named) continue;
+    modules &= ~named;
+    used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? ", " : "", lora_words[i].word);
   }
   return buf;
 }
 
-/* `all` and `attention` are what the model has of them. */
-enum pz_status pz_lora_check(const char *model, const struct pz_lora *lora, int found,
-                             struct pz_error *err) {
-  char names[200], had[200];
+/* The collective words mean those modules that the model has.  linear_fc1 of a model without gates is the up
+ * projection alone. */
+void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
+                       int found) {
   int asked = lora->modules & LORA_ALL, missing = asked & ~found;
-  if (!asked) return PZ_OK;
-  if (lora->modules & PZ_LORA_AS_FRAMEWORK && asked & found)
-    missing &= asked == LORA_ALL ? 0 : ~LORA_ATTENTION;
-  if (asked & found & PZ_LORA_UP) missing &= ~PZ_LORA_GATE; /* linear_fc1 without a gate */
-  if (!missing) return PZ_OK;
+  bool collective = lora->modules & PZ_LORA_AS_FRAMEWORK;
+  if (!asked) return;
+  if (collective && asked & found) missing &= asked == LORA_ALL ? 0 : ~LORA_ATTENTION;
+  if (asked & found & PZ_LORA_UP) missing &= ~PZ_LORA_GATE;
+  if (!missing) return;
   if (found & PZ_LORA_UP) found |= PZ_LORA_GATE;
-  return pz_fail(err, PZ_BAD_USE, "%s has no layers %s for adapters (peft); accepted: %s", model,
-                 lora_names(missing, names, sizeof names), lora_names(found, had, sizeof had));
+  char missing_names[200], found_names[200];
+  pz_raise(call, PZ_BAD_USE, "%s has no layers %s for adapters (peft); accepted: %s", model,
+           spell_lora_modules(missing, missing_names, sizeof missing_names),
+           spell_lora_modules(found, found_names, sizeof found_names));
+}
+
+/* Reads the description of adapters.  It has no blanks, because launch scripts contain it as it is. */
+static struct pz_lora read_lora(struct pz_call *call, const char *text) {
+  struct pz_lora lora = {.rank = 0};
+  if (!text || !*text || strcmp(text, "none") == 0) return lora;
+  static const char prefix[] = "lora:";
+  const size_t prefix_length = sizeof prefix - 1;
+  const char *modules = NULL, *modules_end = NULL;
+  char *end = NULL;
+  bool ok = strncmp(text, prefix, prefix_length) == 0 && strlen(text) <= LORA_MOST_BYTES &&
+            !strpbrk(text, " \t\n\v\f\r");
+  if (ok) {
+    lora.rank = strtoll(text + prefix_length, &end, 10);
+    ok = lora.rank >= 1 && lora.rank <= LORA_MOST_RANK && *end == ':';
+  }
+  if (ok) {
+    modules = end + 1;
+    modules_end = modules + strcspn(modules, ":");
+  }
+  if (ok && *modules_end) {
+    const char *dropout = modules_end + 1;
+    lora.dropout = strtod(dropout, &end);
+    ok = end > dropout && !*end && lora.dropout >= 0 && lora.dropout < 1;
+  }
+  if (!ok)
+    pz_raise(call, PZ_BAD_USE,
+             "peft is '%.60s'; accepted: none, or lora:RANK:MODULES or "
+             "lora:RANK:MODULES:DROPOUT with a rank from 1 to %d and a dropout below 1",
+             text, LORA_MOST_RANK);
+  lora.modules = read_lora_modules(call, modules, (size_t)(modules_end - modules));
+  return lora;
+}
+
+struct lora_arguments {
+  const char *text;
+  struct pz_lora *out;
+};
+
+static void parse_lora(struct pz_call *call, void *ctx) {
+  const struct lora_arguments *x = ctx;
+  *x->out = read_lora(call, x->text);
 }
 
 enum pz_status pz_lora_parse(const char *text, struct pz_lora *out, struct pz_error *err) {
-  *out = (struct pz_lora){.rank = 0};
-  if (!text || !*text || strcmp(text, "none") == 0) return PZ_OK;
-  char *at = NULL;
-  /* without spaces: launch scripts have it as it is */
-  bool word = strncmp(text, "lora:", 5) == 0 && strlen(text) <= LORA_MOST_BYTES &&
-              !strpbrk(text, " \t\n\v\f\r");
-  long long rank = word ? strtoll(text + 5, &at, 10) : 0;
-  bool ok = rank >= 1 && rank <= LORA_MOST_RANK && *at == ':';
-  const char *end = ok ? at + 1 + strcspn(at + 1, ":") : NULL;
-  double dropout = ok && *end ? strtod(end + 1, &at) : 0;
-  ok = ok && (!*end || (at > end + 1 && !*at && dropout >= 0 && dropout < 1));
-  if (!ok)
-    return pz_fail(err, PZ_BAD_USE,
-                   "peft is '%.60s'; accepted: none, or lora:RANK:MODULES or "
-                   "lora:RANK:MODULES:DROPOUT with a rank from 1 to %d and a dropout below 1",
-                   text, LORA_MOST_RANK);
-  *out = (struct pz_lora){.rank = rank, .dropout = dropout};
-  return lora_modules(strchr(text + 5, ':') + 1, end, &out->modules, err);
+  struct lora_arguments x = {text, out};
+  return pz_border(parse_lora, &x, err);
 }
+
+/* ---- options -------------------------------------------------------------------------------- */
 
 struct pz_workload_options pz_workload_options_default(void) {
   return (struct pz_workload_options){
       .size = sizeof(struct pz_workload_options), .mbs = 1, .tp = 1, .dropout = -1};
 }
 
-enum pz_status pz_workload_options_take(const struct pz_workload_options *caller,
-                                        struct pz_workload_options *out, struct pz_error *err) {
-  *out = pz_workload_options_default();
-  enum pz_status status =
-      pz_sized_take(out, sizeof *out, caller, "pz_workload_options_default", err);
-  return status == PZ_OK && out->peft ? pz_lora_parse(out->peft, &out->lora, err) : status;
+void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *own,
+                              const struct pz_workload_options *given) {
+  *own = pz_workload_options_default();
+  pz_require_options(call, own, sizeof *own, given, "pz_workload_options_default");
+  if (own->peft) own->lora = read_lora(call, own->peft);
 }
 
-enum pz_status pz_workload_options_check(const struct pz_workload_options *o, int64_t least,
-                                         struct pz_error *err) {
-  enum pz_status s = pz_need_range("sequence length", o->seq, least, 1 << 24, err);
-  if (s == PZ_OK) s = pz_need_range("microbatch size", o->mbs, 1, 1 << 20, err);
-  if (s == PZ_OK) s = pz_need_range("tensor-parallel degree", o->tp, 1, 65536, err);
-  if (s == PZ_OK) s = pz_need_range("context-parallel degree", o->cp, 0, 65536, err);
-  if (s == PZ_OK) s = pz_need_range("cp_form", (int64_t)o->cp_form, 0, PZ_CONTEXT_ALL_TO_ALL, err);
-  if (s == PZ_OK) s = pz_need_range("expert-parallel degree", o->ep, 0, 65536, err);
-  if (s == PZ_OK) s = pz_need_range("expert-tensor-parallel degree", o->etp, 0, 65536, err);
-  if (s == PZ_OK && !(o->imbalance == 0 || (o->imbalance >= 1 && o->imbalance <= 1e6)))
-    s = pz_fail(err, PZ_BAD_USE, "imbalance %g; accepted: 1 to 1e6", o->imbalance);
-  if (s == PZ_OK) s = pz_need_range("slice", o->slice, 0, o->tp - 1, err);
-  if (s == PZ_OK)
-    s = pz_need_range("number of layers", o->num_layers, least, PZ_RANGE_LAYERS.max, err);
-  if (s == PZ_OK) s = pz_need_range("vocab_multiple", o->vocab_multiple, 0, INT64_C(1) << 31, err);
-  if (s == PZ_OK) s = pz_need_range("kernels", (int64_t)o->kernels, 0, PZ_KERNELS_OPERATORS, err);
-  if (s == PZ_OK) s = pz_need_range("attention", (int64_t)o->attention, 0, PZ_ATTENTION_FLASH, err);
-  if (s == PZ_OK) s = pz_need_range("recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL, err);
-  if (s == PZ_OK)
-    s = pz_need_range("unknown_ops", (int64_t)o->unknown_ops, 0, PZ_UNKNOWN_VECTOR, err);
-  if (s == PZ_OK) s = pz_need_range("rank of adapters", o->lora.rank, 0, LORA_MOST_RANK, err);
-  if (s == PZ_OK && o->lora.rank > 0 && o->lora.rank % o->tp)
-    return pz_fail(
-        err, PZ_BAD_USE,
-        "adapters of rank %lld over %lld devices; accepted: a tensor-parallel degree that "
-        "divides the rank",
-        (long long)o->lora.rank, (long long)o->tp);
-  return s;
+void pz_check_workload_options(struct pz_call *call, const struct pz_workload_options *o,
+                               int64_t least) {
+  pz_require_range(call, "sequence length", o->seq, least, 1 << 24);
+  pz_require_range(call, "microbatch size", o->mbs, 1, 1 << 20);
+  pz_require_range(call, "tensor-parallel degree", o->tp, 1, 65536);
+  pz_require_range(call, "context-parallel degree", o->cp, 0, 65536);
+  pz_require_range(call, "cp_form", (int64_t)o->cp_form, 0, PZ_CONTEXT_ALL_TO_ALL);
+  pz_require_range(call, "expert-parallel degree", o->ep, 0, 65536);
+  pz_require_range(call, "expert-tensor-parallel degree", o->etp, 0, 65536);
+  bool even = o->imbalance == 0;
+  if (!even && !(o->imbalance >= 1 && o->imbalance <= 1e6))
+    pz_raise(call, PZ_BAD_USE, "imbalance %g; accepted: 1 to 1e6", o->imbalance);
+  pz_require_range(call, "slice", o->slice, 0, o->tp - 1);
+  pz_require_range(call, "number of layers", o->num_layers, least, PZ_RANGE_LAYERS.max);
+  pz_require_range(call, "vocab_multiple", o->vocab_multiple, 0, INT64_C(1) << 31);
+  pz_require_range(call, "kernels", (int64_t)o->kernels, 0, PZ_KERNELS_OPERATORS);
+  pz_require_range(call, "attention", (int64_t)o->attention, 0, PZ_ATTENTION_FLASH);
+  pz_require_range(call, "recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL);
+  pz_require_range(call, "unknown_ops", (int64_t)o->unknown_ops, 0, PZ_UNKNOWN_VECTOR);
+  pz_require_range(call, "rank of adapters", o->lora.rank, 0, LORA_MOST_RANK);
+  if (o->lora.rank > 0 && o->lora.rank % o->tp)
+    pz_raise(call, PZ_BAD_USE,
+             "adapters of rank %lld over %lld devices; accepted: a tensor-parallel degree that "
+             "divides the rank",
+             (long long)o->lora.rank, (long long)o->tp);
 }

@@ -1,3 +1,8 @@
+/* Variants of a model: building those that are possible, and telling why the others are not.
+ *
+ * pz_variants_load() tries every pair of a tensor-parallel degree and a microbatch size (load_variant).  Errors about
+ * a variant are stored as its reason; in the end they are summed up, so that a degree that is never possible is named
+ * once (pz_variants_conclude). */
 #include "workload/variants.h"
 
 #include <inttypes.h>
@@ -6,154 +11,197 @@
 
 #include "core/num.h"
 
-#define NO_MEMORY "out of memory for the notes on a model"
-
-/* A tensor-parallel group is a part of the devices, a microbatch a part of the global batch. */
-static enum pz_status check_part(const char *what, int64_t part, const char *of, int64_t whole,
-                                 struct pz_error *err) {
-  if (part <= whole) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE,
-                 "%s %" PRId64 " is larger than the %s %" PRId64 "; accepted: 1 to %" PRId64, what,
-                 part, of, whole, whole);
-}
-
-enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
-                           struct pz_error *err) {
+void pz_add_note(struct pz_call *call, struct pz_vec *notes, unsigned lists, const char *text) {
   for (uint32_t i = 0; i < notes->n; i++)
-    if (strcmp(pz_vec_at(notes, struct pz_note, i)->text, text) == 0) return PZ_OK;
-  struct pz_note note = {lists, pz_arena_strdup(notes->arena, text)};
-  return note.text && pz_vec_push(notes, &note) ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+    if (strcmp(pz_vec_at(notes, struct pz_note, i)->text, text) == 0) return;
+  struct pz_call own = pz_call_in(call, notes->arena);
+  struct pz_note note = {lists, pz_copy_text(&own, text)};
+  pz_append(&own, notes, &note);
 }
 
-/* ---- which cannot be ------------------------------------------------------------------------ */
+/* ---- which variants are possible ------------------------------------------------------------ */
 
-enum pz_status pz_variants_init(struct pz_variants *v, const struct pz_choices *tp,
-                                const struct pz_choices *mbs, struct pz_arena *arena,
-                                struct pz_error *err) {
-  *v = (struct pz_variants){.tp = tp, .mbs = mbs, .arena = arena};
-  v->why = pz_arena_alloc(arena, (size_t)(tp->n * mbs->n), sizeof *v->why);
-  return v->why ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
+                                    const struct pz_choices *mbs) {
+  struct pz_variants *v = pz_alloc(call, 1, sizeof *v);
+  v->tp = tp;
+  v->mbs = mbs;
+  v->reason = pz_alloc(call, (size_t)(tp->n * mbs->n), sizeof *v->reason);
+  return v;
 }
 
-enum pz_status pz_variants_refuse(struct pz_variants *v, int t, int m, const struct pz_error *why,
-                                  struct pz_error *err) {
-  enum pz_status s = why->status;
-  if (s != PZ_BAD_USE && s != PZ_BAD_INPUT && s != PZ_LIMIT)
-    return pz_fail(err, s, "%s", why->message);
-  const char *text = pz_arena_strdup(v->arena, why->message);
-  if (!text) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-  v->why[t * v->mbs->n + m] = text;
-  if (v->status == PZ_OK) v->status = s;
-  return PZ_OK;
+void pz_variants_refuse(struct pz_call *call, struct pz_variants *v, int t, int m,
+                        const struct pz_error *why) {
+  bool about_variant =
+      why->status == PZ_BAD_USE || why->status == PZ_BAD_INPUT || why->status == PZ_LIMIT;
+  if (!about_variant) pz_raise(call, why->status, "%s", why->message);
+  v->reason[t * v->mbs->n + m] = pz_copy_text(call, why->message);
+  if (v->status == PZ_OK) v->status = why->status;
 }
 
-static const char *why_not(const struct pz_variants *v, int t, int m) {
-  return v->why[t * v->mbs->n + m];
+static const char *reason_against(const struct pz_variants *v, int t, int m) {
+  return v->reason[t * v->mbs->n + m];
 }
 
-/* The tensor-parallel degree is possible with no microbatch size: the reason with the smallest. */
-static const char *why_no_degree(const struct pz_variants *v, int t) {
+/* If the degree is possible with no microbatch size, returns the reason with the smallest one; otherwise NULL. */
+static const char *reason_against_degree(const struct pz_variants *v, int t) {
   for (int m = 0; m < v->mbs->n; m++)
-    if (!why_not(v, t, m)) return NULL;
-  return why_not(v, t, 0);
+    if (!reason_against(v, t, m)) return NULL;
+  return reason_against(v, t, 0);
 }
 
-/* The microbatch size is possible with none of the degrees that others are possible with. */
-static const char *why_no_microbatch(const struct pz_variants *v, int m) {
-  const char *why = NULL;
+/* If the microbatch size is possible with none of the degrees that others are possible with, returns the reason with
+ * the smallest of these; otherwise NULL. */
+static const char *reason_against_microbatch(const struct pz_variants *v, int m) {
+  const char *reason = NULL;
   for (int t = 0; t < v->tp->n; t++) {
-    if (why_no_degree(v, t)) continue;
-    if (!why_not(v, t, m)) return NULL;
-    if (!why) why = why_not(v, t, m);
+    if (reason_against_degree(v, t)) continue;
+    if (!reason_against(v, t, m)) return NULL;
+    if (!reason) reason = reason_against(v, t, m);
   }
-  return why;
+  return reason;
 }
 
-/* ---- what to say of it ---------------------------------------------------------------------- */
+/* ---- notes ---------------------------------------------------------------------------------- */
 
-static enum pz_status fail_all(const struct pz_variants *v, struct pz_error *err) {
-  bool same = true;
-  for (int i = 1; i < v->tp->n * v->mbs->n; i++) same = same && strcmp(v->why[i], v->why[0]) == 0;
-  return pz_fail(err, v->status, "%s%s",
-                 same ? ""
-                      : "none of the microbatch sizes and tensor-parallel degrees is possible: ",
-                 v->why[0]);
-}
-
-/* "--tp 3 is left out: ..."; a part that is 0 is not named. */
-static enum pz_status note_left_out(struct pz_vec *notes, int64_t tp, int64_t mbs, const char *why,
-                                    struct pz_error *err) {
+/* "--tp 3 with --mbs 2 is left out: ...", without a part that is 0; nothing if there is no reason. */
+static void note_left_out(struct pz_call *call, struct pz_vec *notes, int64_t tp, int64_t mbs,
+                          const char *reason) {
   char degree[40] = "", microbatch[40] = "";
-  unsigned lists = (tp ? PZ_LIST_TP : 0u) | (mbs ? PZ_LIST_MBS : 0u);
-  if (!why) return PZ_OK;
-  if (tp) snprintf(degree, sizeof degree, "--tp %" PRId64, tp);
-  if (mbs) snprintf(microbatch, sizeof microbatch, "--mbs %" PRId64, mbs);
-  const char *text = pz_arena_printf(notes->arena, "%s%s%s is left out: %s", degree,
-                                     tp && mbs ? " with " : "", microbatch, why);
-  return text ? pz_note_add(notes, lists, text, err) : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-}
-
-enum pz_status pz_variants_conclude(const struct pz_variants *v, struct pz_vec *notes,
-                                    struct pz_error *err) {
-  enum pz_status status = PZ_OK;
-  int n = 0;
-  for (int t = 0; t < v->tp->n; t++) n += why_no_degree(v, t) == NULL;
-  if (!n) return fail_all(v, err);
-  for (int t = 0; t < v->tp->n && status == PZ_OK; t++)
-    status = note_left_out(notes, v->tp->v[t], 0, why_no_degree(v, t), err);
-  for (int m = 0; m < v->mbs->n && status == PZ_OK; m++)
-    status = note_left_out(notes, 0, v->mbs->v[m], why_no_microbatch(v, m), err);
-  for (int t = 0; t < v->tp->n; t++)
-    for (int m = 0; m < v->mbs->n && status == PZ_OK; m++)
-      if (!why_no_degree(v, t) && !why_no_microbatch(v, m))
-        status = note_left_out(notes, v->tp->v[t], v->mbs->v[m], why_not(v, t, m), err);
-  return status;
-}
-
-/* ---- building them -------------------------------------------------------------------------- */
-
-/* The original system's slices have key/value heads of their own; devices that share one are Megatron Core's. */
-static enum pz_status check_own_heads(const struct pz_workload *w, struct pz_error *why) {
-  if (!w->kv_heads || w->kv_heads % w->options.tp == 0) return PZ_OK;
-  return pz_fail(why, PZ_BAD_USE,
-                 "tensor-parallel degree %" PRId64
-                 " does not divide the key/value heads of %s (%" PRId64 "); accepted: a divisor",
-                 w->options.tp, w->model, w->kv_heads);
-}
-
-static enum pz_status load_variant(const char *model, const struct pz_variant_choices *c,
-                                   struct pz_workload_options o, struct pz_variant *out,
-                                   struct pz_error *why) {
-  *out =
-      (struct pz_variant){.mbs = o.mbs, .tp = o.tp, .microbatches = pz_ceil_div(c->batch, o.mbs)};
-  enum pz_status status =
-      check_part("tensor-parallel degree", o.tp, "number of devices", c->devices, why);
-  if (status == PZ_OK) status = check_part("microbatch", o.mbs, "global batch size", c->batch, why);
-  if (status == PZ_OK) status = pz_workload_load(model, &o, &out->w, why);
-  if (status == PZ_OK) status = check_own_heads(out->w, why);
-  if (status != PZ_OK) {
-    pz_workload_free(out->w);
-    out->w = NULL;
+  unsigned lists = 0;
+  if (!reason) return;
+  if (tp) {
+    snprintf(degree, sizeof degree, "--tp %" PRId64, tp);
+    lists |= PZ_LIST_TP;
   }
-  return status;
+  if (mbs) {
+    snprintf(microbatch, sizeof microbatch, "--mbs %" PRId64, mbs);
+    lists |= PZ_LIST_MBS;
+  }
+  const char *text = pz_format(call, "%s%s%s is left out: %s", degree, tp && mbs ? " with " : "",
+                               microbatch, reason);
+  pz_add_note(call, notes, lists, text);
 }
+
+static _Noreturn void raise_none_possible(struct pz_call *call, const struct pz_variants *v) {
+  bool same = true;
+  for (int i = 1; i < v->tp->n * v->mbs->n; i++)
+    if (strcmp(v->reason[i], v->reason[0]) != 0) same = false;
+  const char *begin =
+      same ? "" : "none of the microbatch sizes and tensor-parallel degrees is possible: ";
+  pz_raise(call, v->status, "%s%s", begin, v->reason[0]);
+}
+
+void pz_variants_conclude(struct pz_call *call, const struct pz_variants *v, struct pz_vec *notes) {
+  bool any_possible = false;
+  for (int t = 0; t < v->tp->n; t++)
+    if (!reason_against_degree(v, t)) any_possible = true;
+  if (!any_possible) raise_none_possible(call, v);
+  for (int t = 0; t < v->tp->n; t++)
+    note_left_out(call, notes, v->tp->v[t], 0, reason_against_degree(v, t));
+  for (int m = 0; m < v->mbs->n; m++)
+    note_left_out(call, notes, 0, v->mbs->v[m], reason_against_microbatch(v, m));
+  for (int t = 0; t < v->tp->n; t++)
+    for (int m = 0; m < v->mbs->n; m++)
+      if (!reason_against_degree(v, t) && !reason_against_microbatch(v, m))
+        note_left_out(call, notes, v->tp->v[t], v->mbs->v[m], reason_against(v, t, m));
+}
+
+/* ---- building variants ---------------------------------------------------------------------- */
+
+/* A tensor-parallel group is a part of the devices, and a microbatch a part of the global batch. */
+static void check_part(struct pz_call *call, const char *what, int64_t part, const char *whole_name,
+                       int64_t whole) {
+  if (part > whole)
+    pz_raise(call, PZ_BAD_USE,
+             "%s %" PRId64 " is larger than the %s %" PRId64 "; accepted: 1 to %" PRId64, what,
+             part, whole_name, whole, whole);
+}
+
+static void free_workload(void *w) { pz_workload_free(w); }
+
+struct variant_arguments {
+  const char *model;
+  const struct pz_variant_choices *choices;
+  struct pz_workload_options options;
+  struct pz_variant *out;
+};
+
+/* Builds one variant.  In the original system, each slice has key/value heads of its own; sharing a head between
+ * devices is a technique of Megatron Core. */
+static void load_variant(struct pz_call *call, void *ctx) {
+  const struct variant_arguments *x = ctx;
+  const struct pz_workload_options *o = &x->options;
+  struct pz_workload *w;
+  check_part(call, "tensor-parallel degree", o->tp, "number of devices", x->choices->devices);
+  check_part(call, "microbatch", o->mbs, "global batch size", x->choices->batch);
+  pz_must(call, pz_workload_load(x->model, o, &w, pz_call_error(call)));
+  pz_defer(call, free_workload, w);
+  if (w->kv_heads && w->kv_heads % w->options.tp != 0)
+    pz_raise(call, PZ_BAD_USE,
+             "tensor-parallel degree %" PRId64
+             " does not divide the key/value heads of %s (%" PRId64 "); accepted: a divisor",
+             w->options.tp, w->model, w->kv_heads);
+  pz_undefer(call, w);
+  int64_t microbatches = pz_ceil_div(x->choices->batch, o->mbs);
+  *x->out = (struct pz_variant){.mbs = o->mbs, .tp = o->tp, .microbatches = microbatches, .w = w};
+}
+
+struct list_arguments {
+  const char *model;
+  const struct pz_variant_choices *choices;
+  const struct pz_workload_options *how;
+  struct pz_vec *notes;
+  struct pz_variant *list;
+  uint32_t *n;
+};
+
+static void load_variants(struct pz_call *call, void *ctx) {
+  const struct list_arguments *x = ctx;
+  const struct pz_choices *tp = x->choices->tp, *mbs = x->choices->mbs;
+  struct pz_variants *v = pz_variants_new(call, tp, mbs);
+  uint32_t n = 0;
+  for (int t = 0; t < tp->n; t++)
+    for (int m = 0; m < mbs->n; m++) {
+      struct variant_arguments one = {x->model, x->choices, *x->how, &x->list[n]};
+      struct pz_error why = {0};
+      one.options.tp = tp->v[t];
+      one.options.mbs = mbs->v[m];
+      if (pz_border(load_variant, &one, &why) != PZ_OK) {
+        pz_variants_refuse(call, v, t, m, &why);
+        continue;
+      }
+      pz_defer(call, free_workload, x->list[n].w);
+      n++;
+    }
+  pz_variants_conclude(call, v, x->notes);
+  for (uint32_t i = 0; i < n; i++) pz_undefer(call, x->list[i].w);
+  *x->n = n;
+}
+
+/* ---- for callers that return a status ------------------------------------------------------- */
 
 enum pz_status pz_variants_load(const char *model, const struct pz_variant_choices *c,
                                 const struct pz_workload_options *how, struct pz_vec *notes,
                                 struct pz_variant *list, uint32_t *n, struct pz_error *err) {
-  struct pz_variants v = {0};
-  enum pz_status status = pz_variants_init(&v, c->tp, c->mbs, notes->arena, err);
+  struct list_arguments x = {model, c, how, notes, list, n};
   *n = 0;
-  for (int t = 0; t < c->tp->n; t++)
-    for (int m = 0; m < c->mbs->n && status == PZ_OK; m++) {
-      struct pz_workload_options o = *how;
-      struct pz_error why = {0};
-      o.mbs = c->mbs->v[m];
-      o.tp = c->tp->v[t];
-      if (load_variant(model, c, o, &list[*n], &why) == PZ_OK)
-        ++*n;
-      else
-        status = pz_variants_refuse(&v, t, m, &why, err);
-    }
-  return status == PZ_OK ? pz_variants_conclude(&v, notes, err) : status;
+  return pz_border(load_variants, &x, err);
+}
+
+struct note_arguments {
+  struct pz_vec *notes;
+  unsigned lists;
+  const char *text;
+};
+
+static void add_note(struct pz_call *call, void *ctx) {
+  const struct note_arguments *x = ctx;
+  pz_add_note(call, x->notes, x->lists, x->text);
+}
+
+enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
+                           struct pz_error *err) {
+  struct note_arguments x = {notes, lists, text};
+  return pz_border(add_note, &x, err);
 }

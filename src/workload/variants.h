@@ -1,61 +1,60 @@
-/* Variants of a model, as two lists ask for them: each tensor-parallel degree with each microbatch
- * size.  Some cannot be; here is kept why, so that the others are used and the user is told. */
+/* Variants of a model: each tensor-parallel degree of a list with each microbatch size of another one.  Some are not
+ * possible; the reasons are stored, so that the others are used and the user is told. */
 #ifndef PZ_WORKLOAD_VARIANTS_H
 #define PZ_WORKLOAD_VARIANTS_H
 
 #include "core/options.h"
 #include "core/vec.h"
 
-/* A sentence the user should see. */
+/* A sentence that the user should see. */
 struct pz_note {
-  unsigned lists; /* enum pz_list: concerns entries of these; 0: in any case */
+  unsigned lists; /* the lists whose entries it is about, a set of enum pz_list; 0 for none */
   const char *text;
 };
 
 /* A model at a microbatch size and a tensor-parallel degree. */
 struct pz_variant {
-  uint32_t model; /* of a list of models */
+  uint32_t model; /* index in a list of models */
   int64_t mbs, tp, microbatches;
   struct pz_workload *w;
 };
 
-/* What variants are made of. */
 struct pz_variant_choices {
   const struct pz_choices *mbs, *tp;
-  int64_t batch, devices; /* a microbatch and a width are at most these */
+  int64_t batch, devices; /* the largest possible microbatch and tensor-parallel degree */
 };
 
 struct pz_variants {
-  const struct pz_choices *tp, *mbs; /* the caller's */
-  struct pz_arena *arena;
-  const char **why;      /* by degree, then microbatch size: why it cannot be; NULL: it can */
-  enum pz_status status; /* of the first that cannot be */
+  const struct pz_choices *tp, *mbs; /* of the caller */
+  const char **reason;   /* by degree, then microbatch size: why it is not possible, or NULL */
+  enum pz_status status; /* of the first variant that is not possible */
 };
 
-/* All of them possible.  The arena holds the reasons. */
-PZ_NODISCARD enum pz_status pz_variants_init(struct pz_variants *v, const struct pz_choices *tp,
-                                             const struct pz_choices *mbs, struct pz_arena *arena,
-                                             struct pz_error *err);
+/* Returns variants that are all possible, in the memory of the call. */
+struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
+                                    const struct pz_choices *mbs);
 
-/* Entry t of the degrees with entry m of the microbatch sizes failed with `why`.  Ok if that is a
- * matter of the variant; errors that are not, such as a lack of memory, are passed on to `err`. */
-PZ_NODISCARD enum pz_status pz_variants_refuse(struct pz_variants *v, int t, int m,
-                                               const struct pz_error *why, struct pz_error *err);
+/* Notes that entry t of the degrees with entry m of the microbatch sizes failed with `why`.  An error that is not
+ * about the variant, such as a lack of memory, is raised. */
+void pz_variants_refuse(struct pz_call *call, struct pz_variants *v, int t, int m,
+                        const struct pz_error *why);
 
-/* An error if none is possible; else a note for each degree, microbatch size or pair that is
- * not. */
-PZ_NODISCARD enum pz_status pz_variants_conclude(const struct pz_variants *v, struct pz_vec *notes,
-                                                 struct pz_error *err);
+/* Raises an error if no variant is possible.  Otherwise it adds a note for each degree, microbatch size or pair that
+ * is not.  `notes` is a vector of struct pz_note. */
+void pz_variants_conclude(struct pz_call *call, const struct pz_variants *v, struct pz_vec *notes);
 
-/* Build every possible variant of a model, by width and then microbatch size, into `list`, which
- * has room for all; *n counts them.  Those left out are told in `notes` (struct pz_note, with an
- * arena); none possible is an error.  On errors too, the *n workloads are the caller's to free. */
+/* Builds every possible variant of a model, by degree and then microbatch size, into `list`, which has room for all,
+ * and stores their number in *n.  The workloads are freed by the caller.  `notes` tells which variants were left out.
+ * If none is possible, or on another error, nothing is built. */
 PZ_NODISCARD enum pz_status pz_variants_load(const char *model, const struct pz_variant_choices *c,
                                              const struct pz_workload_options *how,
                                              struct pz_vec *notes, struct pz_variant *list,
                                              uint32_t *n, struct pz_error *err);
 
-/* Append to `notes` (struct pz_note, with an arena) a copy of the text, unless it is there. */
+/* Appends a copy of the text to `notes`, a vector of struct pz_note, unless it is there already. */
+void pz_add_note(struct pz_call *call, struct pz_vec *notes, unsigned lists, const char *text);
+
+/* Like pz_add_note(), for callers that return a status. */
 PZ_NODISCARD enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
                                         struct pz_error *err);
 

@@ -1,3 +1,8 @@
+/* Models from configurations: a config.json becomes a workload, and presets are configurations by name.
+ *
+ * build_model() reads the configuration with its family (read_config), applies and checks the options (fill_options,
+ * check_options), lists the layers (build_layers) and has them assembled (workload/assemble.h).  What a family's
+ * layers consist of is known in parts.c and the files of the families. */
 #include "workload/workload.h"
 
 #include <inttypes.h>
@@ -13,7 +18,9 @@
 #include "workload/family.h"
 #include "workload/parts.h"
 
-/* Longest default sequence: beyond this nobody trains from the start. */
+/* ---- the configuration ---------------------------------------------------------------------- */
+
+/* Longest default sequence, because training does not begin with longer ones. */
 enum { LONGEST_DEFAULT_SEQ = 8192 };
 
 static const char *family_name(const void *ctx, size_t i) {
@@ -21,11 +28,12 @@ static const char *family_name(const void *ctx, size_t i) {
   return pz_family_at(i) ? pz_family_at(i)->model_type : NULL;
 }
 
+/* Returns the family of the configuration's type, or refuses the type and returns NULL. */
 static const struct pz_family *find_family(struct pz_fields *c) {
   char names[600], accepted[680];
   const char *type = pz_fields_text_or(c, "model_type", ""), *key = NULL;
-  const struct pz_family *f = pz_family_find(type);
-  if (f) return f;
+  const struct pz_family *family = pz_family_find(type);
+  if (family) return family;
   const char *lacks = pz_family_lacks(c, type, &key);
   if (lacks)
     snprintf(accepted, sizeof accepted,
@@ -40,19 +48,19 @@ static const struct pz_family *find_family(struct pz_fields *c) {
   return NULL;
 }
 
-static const struct pz_family *read_config(const char *name, const char *text, size_t bytes,
-                                           struct pz_arch *a, struct pz_error *err) {
-  json_t *root = NULL;
-  if (pz_json_parse(name, text, bytes, &root, err) != PZ_OK) return NULL;
-  struct pz_fields c = {.name = name, .root = pz_config_text(root), .err = err};
-  const struct pz_family *f = find_family(&c);
-  if (f) pz_family_read(f, &c, a);
+/* Reads a configuration into *a and returns its family.  Fields that it does not know are ignored. */
+static const struct pz_family *read_config(struct pz_call *call, const char *name, const char *text,
+                                           size_t bytes, struct pz_arch *a) {
+  json_t *root = pz_json_read(call, name, text, bytes);
+  struct pz_fields c = pz_fields_of(call, name, pz_config_text(root));
+  const struct pz_family *family = find_family(&c);
+  if (family) pz_family_read(family, &c, a);
   if (a->mixed && a->layers > PZ_MOST_MIXED_LAYERS)
     pz_fields_refuse(&c, "num_hidden_layers", "at most 1024 layers of different kinds");
+  pz_must(call, c.status);
   if (!a->embed_dim) a->embed_dim = a->hidden;
-  a->default_seq = a->positions < LONGEST_DEFAULT_SEQ ? a->positions : LONGEST_DEFAULT_SEQ;
-  json_decref(root);
-  return c.status == PZ_OK ? f : NULL;
+  a->default_seq = pz_min(a->positions, LONGEST_DEFAULT_SEQ);
+  return family;
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -62,132 +70,103 @@ bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp) {
   return heads % tp == 0 && (kv % tp == 0 || tp % kv == 0);
 }
 
-/* A size that a degree must divide. */
-struct divided {
+/* Do the experts have a grid of devices of their own, beside that of tensor parallelism? */
+static bool has_expert_grid(const struct pz_workload_options *o) {
+  return o->ep > 1 || o->etp != o->tp;
+}
+
+/* A size that a tensor-parallel degree must divide; 0 if the model has none. */
+struct divided_size {
   const char *what;
-  int64_t n; /* 0: the model has none */
+  int64_t size;
 };
 
-enum { DIVIDED = 7 };
-
-static bool on_grid(const struct pz_workload_options *o) { return o->ep > 1 || o->etp != o->tp; }
-
-/* What t devices of tensor parallelism divide.  Experts on a grid of their own are not among it, nor heads that devices
- * share. */
-static void divided_sizes(const struct pz_arch *a, bool grid, int64_t t,
-                          struct divided out[DIVIDED]) {
-  bool shared = pz_attention_shares(a, t);
-  const struct divided all[DIVIDED] = {{"attention heads", a->heads},
-                                       {"key/value heads", shared ? 0 : a->kv_heads},
-                                       {"feed-forward width", grid ? 0 : a->ffn},
+/* Returns the first size that the degree tp does not divide; its name is NULL if it divides all.  Experts on a grid
+ * of their own are not divided by it, and devices may share key/value heads. */
+static struct divided_size find_undivided(const struct pz_arch *a, bool expert_grid, int64_t tp) {
+  bool shares_heads = pz_attention_shares(a, tp);
+  const struct divided_size sizes[] = {{"attention heads", a->heads},
+                                       {"key/value heads", shares_heads ? 0 : a->kv_heads},
+                                       {"feed-forward width", expert_grid ? 0 : a->ffn},
                                        {"width of dense layers", a->mixed ? a->dense_ffn : 0},
                                        {"shared expert's width", a->shared_ffn},
                                        {"heads of recurrent layers", a->recurrence.heads},
                                        {"groups of recurrent layers", a->recurrence.groups}};
-  memcpy(out, all, sizeof all);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    if (sizes[i].size % tp) return sizes[i];
+  return (struct divided_size){NULL, 0};
 }
 
-static bool divides(const struct pz_arch *a, bool grid, int64_t t) {
-  struct divided sizes[DIVIDED];
-  divided_sizes(a, grid, t, sizes);
-  for (int i = 0; i < DIVIDED; i++)
-    if (sizes[i].n % t) return false;
-  return true;
-}
-
-/* "1, 2, 4": the tensor-parallel degrees that divide everything. */
-static void accepted_degrees(const struct pz_arch *a, bool grid, char *buf, size_t size) {
+static void check_tp(struct pz_call *call, const char *name, const struct pz_arch *a,
+                     const struct pz_workload_options *o) {
+  bool expert_grid = has_expert_grid(o);
+  struct divided_size undivided = find_undivided(a, expert_grid, o->tp);
+  char accepted[160] = "";
   size_t used = 0;
-  buf[0] = '\0';
-  for (int64_t t = 1; t <= a->heads && used + 24 < size; t++)
-    if (divides(a, grid, t))
-      used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, t > 1 ? ", " : "", t);
+  if (!undivided.what) return;
+  for (int64_t tp = 1; tp <= a->heads && used + 24 < sizeof accepted; tp++)
+    if (!find_undivided(a, expert_grid, tp).what)
+      used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s%" PRId64,
+                               tp > 1 ? ", " : "", tp);
+  pz_raise(call, PZ_BAD_USE,
+           "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
+           "); accepted: %s",
+           o->tp, undivided.what, name, undivided.size, accepted);
 }
 
-static enum pz_status check_degree(const char *name, const struct pz_arch *a,
-                                   const struct pz_workload_options *o, struct pz_error *err) {
-  struct divided sizes[DIVIDED];
-  char accepted[160];
-  divided_sizes(a, on_grid(o), o->tp, sizes);
-  for (int i = 0; i < DIVIDED; i++) {
-    if (sizes[i].n % o->tp == 0) continue;
-    accepted_degrees(a, on_grid(o), accepted, sizeof accepted);
-    return pz_fail(err, PZ_BAD_USE,
-                   "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
-                   "); accepted: %s",
-                   o->tp, sizes[i].what, name, sizes[i].n, accepted);
-  }
-  return PZ_OK;
-}
-
-/* The experts' own grid. */
-static enum pz_status check_experts(const char *name, const struct pz_arch *a,
-                                    const struct pz_workload_options *o, struct pz_error *err) {
-  if (!on_grid(o)) return PZ_OK;
+static void check_expert_grid(struct pz_call *call, const char *name, const struct pz_arch *a,
+                              const struct pz_workload_options *o) {
+  if (!has_expert_grid(o)) return;
   if (!a->experts)
-    return pz_fail(err, PZ_BAD_USE, "%s has no experts; accepted: expert-parallel degree 1", name);
+    pz_raise(call, PZ_BAD_USE, "%s has no experts; accepted: expert-parallel degree 1", name);
   if (a->experts % o->ep)
-    return pz_fail(err, PZ_BAD_USE,
-                   "expert-parallel degree %" PRId64 " does not divide the %" PRId64
-                   " experts of %s; accepted: a divisor",
-                   o->ep, a->experts, name);
+    pz_raise(call, PZ_BAD_USE,
+             "expert-parallel degree %" PRId64 " does not divide the %" PRId64
+             " experts of %s; accepted: a divisor",
+             o->ep, a->experts, name);
   if (a->ffn % o->etp)
-    return pz_fail(err, PZ_BAD_USE,
-                   "expert-tensor-parallel degree %" PRId64
-                   " does not divide the width of the experts of %s (%" PRId64
-                   "); accepted: a divisor",
-                   o->etp, name, a->ffn);
+    pz_raise(call, PZ_BAD_USE,
+             "expert-tensor-parallel degree %" PRId64
+             " does not divide the width of the experts of %s (%" PRId64 "); accepted: a divisor",
+             o->etp, name, a->ffn);
   if (o->tp > 1 && !o->sequence_parallel)
-    return pz_fail(err, PZ_BAD_USE,
-                   "expert parallelism beside tensor-parallel degree %" PRId64
-                   " needs sequence parallelism: each device routes tokens of its own",
-                   o->tp);
-  return PZ_OK;
+    pz_raise(call, PZ_BAD_USE,
+             "expert parallelism beside tensor-parallel degree %" PRId64
+             " needs sequence parallelism: each device routes tokens of its own",
+             o->tp);
 }
 
-/* Tables that are divided by rows need a row for every device. */
-static enum pz_status check_tables(const char *name, const struct pz_arch *a, int64_t t,
-                                   struct pz_error *err) {
-  if (t > a->vocab)
-    return pz_fail(err, PZ_BAD_USE,
-                   "tensor-parallel degree %" PRId64 " is above the vocabulary of %s (%" PRId64 ")",
-                   t, name, a->vocab);
-  if (a->embed_dim % t)
-    return pz_fail(err, PZ_BAD_USE,
-                   "tensor-parallel degree %" PRId64 " does not divide the embedding width of %s "
-                   "(%" PRId64 ")",
-                   t, name, a->embed_dim);
-  return PZ_OK;
+static void check_options(struct pz_call *call, const char *name, const struct pz_arch *a,
+                          const struct pz_workload_options *o) {
+  struct pz_error *err = pz_call_error(call);
+  pz_check_workload_options(call, o, 1);
+  check_tp(call, name, a, o);
+  check_expert_grid(call, name, a, o);
+  pz_must(call, pz_context_check(name, a, o, err));
+  pz_must(call, pz_recurrence_check(name, a, o, err));
+  /* Tables that are divided by rows need a row for every device. */
+  if (o->tp > a->vocab)
+    pz_raise(call, PZ_BAD_USE,
+             "tensor-parallel degree %" PRId64 " is above the vocabulary of %s (%" PRId64 ")",
+             o->tp, name, a->vocab);
+  if (a->embed_dim % o->tp)
+    pz_raise(call, PZ_BAD_USE,
+             "tensor-parallel degree %" PRId64 " does not divide the embedding width of %s "
+             "(%" PRId64 ")",
+             o->tp, name, a->embed_dim);
+  if (o->mtp && !a->predict_layers)
+    pz_raise(call, PZ_BAD_USE, "%s has no multi-token-prediction layers", name);
+  if (!(o->dropout < 1))
+    pz_raise(call, PZ_BAD_USE, "dropout %g; accepted: 0 <= p < 1, or negative for the model's own",
+             o->dropout);
+  if (o->sequence_parallel && o->seq / o->cp % o->tp)
+    pz_raise(call, PZ_BAD_USE,
+             "sequence parallelism needs a sequence length (%" PRId64
+             "%s) that the tensor-parallel degree (%" PRId64 ") divides",
+             o->seq / o->cp, o->cp > 1 ? " in each part of the context" : "", o->tp);
 }
 
-static enum pz_status check_options(const char *name, const struct pz_arch *a,
-                                    const struct pz_workload_options *o, struct pz_error *err) {
-  enum pz_status s = pz_workload_options_check(o, 1, err);
-  if (s == PZ_OK) s = check_degree(name, a, o, err);
-  if (s == PZ_OK) s = check_experts(name, a, o, err);
-  if (s == PZ_OK) s = pz_context_check(name, a, o, err);
-  if (s == PZ_OK) s = pz_recurrence_check(name, a, o, err);
-  if (s == PZ_OK) s = check_tables(name, a, o->tp, err);
-  if (s == PZ_OK && o->mtp && !a->predict_layers)
-    s = pz_fail(err, PZ_BAD_USE, "%s has no multi-token-prediction layers", name);
-  if (s == PZ_OK && !(o->dropout < 1))
-    s = pz_fail(err, PZ_BAD_USE,
-                "dropout %g; accepted: 0 <= p < 1, or negative for the model's own", o->dropout);
-  if (s == PZ_OK && o->sequence_parallel && o->seq / o->cp % o->tp)
-    s = pz_fail(err, PZ_BAD_USE,
-                "sequence parallelism needs a sequence length (%" PRId64
-                "%s) that the tensor-parallel degree (%" PRId64 ") divides",
-                o->seq / o->cp, o->cp > 1 ? " in each part of the context" : "", o->tp);
-  return s;
-}
-
-/* A device gets a token of any of the ep devices once for each of its experts that the token chose, at most for all of them. */
-static double expert_load(const struct pz_arch *a, const struct pz_workload_options *o) {
-  if (!a->experts) return 1;
-  double most = pz_fmin((double)o->ep, (double)a->experts / (double)a->experts_per_token);
-  return pz_fmax(1, pz_fmin(o->imbalance, most));
-}
-
+/* Replaces zeros by the defaults of the model. */
 static void fill_options(const struct pz_arch *a, struct pz_workload_options *o) {
   if (o->seq == 0) o->seq = a->default_seq;
   if (o->num_layers == 0) o->num_layers = a->layers;
@@ -195,10 +174,14 @@ static void fill_options(const struct pz_arch *a, struct pz_workload_options *o)
   if (o->ep == 0) o->ep = 1;
   if (o->etp == 0) o->etp = o->tp;
   if (o->cp == 0) o->cp = 1;
-  o->imbalance = expert_load(a, o);
+  /* A device receives a token of any of the ep devices once for each of its experts that the token chose, and so at most
+   * once for all experts that a token chooses. */
+  double most = 1;
+  if (a->experts) most = pz_fmin((double)o->ep, (double)a->experts / (double)a->experts_per_token);
+  o->imbalance = a->experts ? pz_fmax(1, pz_fmin(o->imbalance, most)) : 1;
 }
 
-/* Frameworks pad the table of the vocabulary, so that its parts are alike and its GEMMs run fast. */
+/* Frameworks pad the table of the vocabulary, so that its shares are equal and its GEMMs are fast. */
 static void pad_vocab(struct pz_arch *a, int64_t multiple) {
   if (multiple <= 1) return;
   int64_t padded = (a->vocab + multiple - 1) / multiple * multiple;
@@ -206,13 +189,12 @@ static void pad_vocab(struct pz_arch *a, int64_t multiple) {
   a->vocab = padded;
 }
 
-/* ---- the whole model ------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------ */
 
-static void describe_model(struct pz_owned *o, const char *name, const struct pz_family *f,
-                           const struct pz_arch *a) {
-  struct pz_workload *w = &o->w;
-  w->model = pz_text_plain(pz_arena_strdup(&o->arena, name));
-  w->family = f->model_type;
+static void describe_model(struct pz_call *own, struct pz_workload *w, const char *name,
+                           const struct pz_family *family, const struct pz_arch *a) {
+  w->model = pz_text_plain(pz_copy_text(own, name));
+  w->family = family->model_type;
   w->hidden = a->hidden;
   w->heads = a->heads;
   w->head_dim = a->head_dim;
@@ -225,17 +207,17 @@ static void describe_model(struct pz_owned *o, const char *name, const struct pz
   w->experts_per_token = a->experts_per_token;
   w->expert_groups = a->expert_groups;
   if (a->learned_positions && w->options.seq > a->positions)
-    w->warning = pz_arena_printf(&o->arena,
-                                 "%s has %" PRId64 " learned positions; a sequence of %" PRId64
-                                 " would need more, and their parameters are not counted",
-                                 name, a->positions, w->options.seq);
+    w->warning = pz_format(own,
+                           "%s has %" PRId64 " learned positions; a sequence of %" PRId64
+                           " would need more, and their parameters are not counted",
+                           name, a->positions, w->options.seq);
 }
 
 enum { MOST_LAYERS = PZ_MOST_KINDS + 6 };
 
-/* The layers of a model as plans: embedding, an encoder if there is one, the kinds of blocks, what
- * predicts further tokens, head. */
-struct stack {
+/* The layers of a model: embedding, an encoder if there is one, the kinds of blocks, the layers that predict further
+ * tokens, and the head. */
+struct layer_list {
   struct pz_arch arch[MOST_LAYERS];
   struct pz_layer_plan plan[MOST_LAYERS];
   uint32_t n;
@@ -243,144 +225,160 @@ struct stack {
 
 static void build_part(struct pz_builder *b, void *arch) { pz_part_layer(b, arch); }
 
-static struct pz_layer_plan *add_plan(struct stack *s, const char *name, int64_t count,
-                                      const struct pz_arch *a, enum pz_part part) {
-  uint32_t i = s->n++;
-  s->arch[i] = *a;
-  s->arch[i].part = part;
-  s->plan[i] = (struct pz_layer_plan){
+static struct pz_layer_plan *add_layer(struct layer_list *list, const char *name, int64_t count,
+                                       const struct pz_arch *a, enum pz_part part) {
+  uint32_t i = list->n++;
+  list->arch[i] = *a;
+  list->arch[i].part = part;
+  list->plan[i] = (struct pz_layer_plan){
       .name = name,
       .count = count,
       .repeated = part == PZ_PART_BLOCK || part == PZ_PART_ENCODER || part == PZ_PART_PREDICT,
       .build = build_part,
-      .ctx = &s->arch[i]};
-  return &s->plan[i];
+      .ctx = &list->arch[i]};
+  return &list->plan[i];
 }
 
-/* Where blocks alternate, their order; without, layers stand as they are listed. */
-static enum pz_status set_order(struct pz_owned *o, const struct stack *s, uint32_t *of_layer,
-                                int kinds) {
-  uint32_t n = (uint32_t)o->w.options.num_layers;
-  if (kinds < 2) return PZ_OK;
-  uint32_t most = n + MOST_LAYERS + (uint32_t)s->plan[s->n - 2].count, at = 1;
-  uint32_t *all = pz_arena_alloc(&o->arena, most, sizeof *all);
-  if (!all) return PZ_NO_MEMORY;
-  for (uint32_t i = 0; i < n; i++) all[at++] = 1 + of_layer[i];
-  for (uint32_t i = 1 + (uint32_t)kinds; i < s->n; i++)
-    for (int64_t k = 0; k < s->plan[i].count; k++) all[at++] = i;
-  return pz_order_set(&o->w, all, at, &o->arena);
+/* The layers that predict further tokens have weights of their own, or repeat those of the first one. */
+static void add_prediction_layers(struct layer_list *list, const struct pz_arch *a,
+                                  const struct pz_arch *last_block) {
+  bool own_kind = a->predict_kind & PZ_PREDICT_OWN;
+  struct pz_arch predict = *last_block;
+  if (own_kind) predict = pz_mixed_arch(a, a->predict_kind & ~(unsigned)PZ_PREDICT_OWN);
+  int64_t count = a->predict_repeats ? 1 : a->predict_layers;
+  add_layer(list, "predict", count, &predict, PZ_PART_PREDICT);
+  predict.repeats_weights = true;
+  if (a->predict_repeats && a->predict_layers > 1)
+    add_layer(list, "predict_again", a->predict_layers - 1, &predict, PZ_PART_PREDICT);
 }
 
-static enum pz_status build_all(struct pz_owned *o, const struct pz_arch *a) {
-  const struct pz_workload_options *opt = &o->w.options;
-  struct stack *s = pz_arena_alloc(&o->arena, 1, sizeof *s);
-  uint32_t *of_layer = pz_arena_alloc(&o->arena, (size_t)opt->num_layers, sizeof *of_layer);
+/* Describes the order of the layers where kinds of blocks alternate.  The embedding is first, and the layers after
+ * the blocks follow as they are listed. */
+static void describe_alternation(struct pz_call *own, struct pz_workload *w,
+                                 const struct layer_list *list, const uint32_t *kind_of_layer,
+                                 uint32_t n_kinds) {
+  uint32_t n_blocks = (uint32_t)w->options.num_layers, n = 1;
+  uint32_t most = n_blocks + MOST_LAYERS + (uint32_t)list->plan[list->n - 2].count;
+  uint32_t *layer = pz_alloc(own, most, sizeof *layer);
+  for (uint32_t i = 0; i < n_blocks; i++) layer[n++] = 1 + kind_of_layer[i];
+  for (uint32_t i = 1 + n_kinds; i < list->n; i++)
+    for (int64_t k = 0; k < list->plan[i].count; k++) layer[n++] = i;
+  pz_describe_order(own, w, layer, n);
+}
+
+static void build_layers(struct pz_call *own, struct pz_owned *o, const struct pz_arch *a) {
+  const struct pz_workload_options *options = &o->w.options;
+  struct layer_list *list = pz_alloc(own, 1, sizeof *list);
+  uint32_t *kind_of_layer = pz_alloc(own, (size_t)options->num_layers, sizeof *kind_of_layer);
   struct pz_kind kinds[PZ_MOST_KINDS];
-  if (!o->w.model || !s || !of_layer) return PZ_NO_MEMORY;
-  int n = pz_mixed_kinds(a, opt->num_layers, &o->arena, kinds, of_layer);
-  if (!n) return PZ_NO_MEMORY;
-  add_plan(s, "embedding", 1, a, PZ_PART_EMBEDDING);
+  int n_kinds = pz_mixed_kinds(own, a, options->num_layers, kinds, kind_of_layer);
+  add_layer(list, "embedding", 1, a, PZ_PART_EMBEDDING);
   if (a->encoder_layers) {
-    int64_t own = opt->num_layers == a->layers ? a->encoder_layers : opt->num_layers;
-    add_plan(s, "encoder", own, a, PZ_PART_ENCODER);
-    add_plan(s, "bridge", 1, a, PZ_PART_BRIDGE);
+    bool as_configured = options->num_layers == a->layers;
+    int64_t count = as_configured ? a->encoder_layers : options->num_layers;
+    add_layer(list, "encoder", count, a, PZ_PART_ENCODER);
+    add_layer(list, "bridge", 1, a, PZ_PART_BRIDGE);
     kinds[0].name = "decoder";
   }
-  bool mask = a->causal_mask_buffer && opt->kernels == PZ_KERNELS_EAGER;
-  for (int i = 0; i < n; i++)
-    add_plan(s, kinds[i].name, kinds[i].count, &kinds[i].arch, PZ_PART_BLOCK)->buffer_bytes =
-        mask ? a->positions * a->positions : 0;
-  if (opt->mtp && a->predict_layers) {
-    struct pz_arch own = pz_mixed_arch(a, a->predict_kind & ~(unsigned)PZ_PREDICT_OWN);
-    if (!(a->predict_kind & PZ_PREDICT_OWN)) own = kinds[n - 1].arch;
-    add_plan(s, "predict", a->predict_repeats ? 1 : a->predict_layers, &own, PZ_PART_PREDICT);
-    own.repeats_weights = true;
-    if (a->predict_repeats && a->predict_layers > 1)
-      add_plan(s, "predict_again", a->predict_layers - 1, &own, PZ_PART_PREDICT);
+  bool mask_buffer = a->causal_mask_buffer && options->kernels == PZ_KERNELS_EAGER;
+  for (int i = 0; i < n_kinds; i++) {
+    struct pz_layer_plan *plan =
+        add_layer(list, kinds[i].name, kinds[i].count, &kinds[i].arch, PZ_PART_BLOCK);
+    plan->buffer_bytes = mask_buffer ? a->positions * a->positions : 0;
   }
-  add_plan(s, "head", 1, a, PZ_PART_HEAD);
-  enum pz_status status = set_order(o, s, of_layer, n);
-  return status == PZ_OK ? pz_assemble(o, s->plan, s->n) : status;
+  if (options->mtp && a->predict_layers) add_prediction_layers(list, a, &kinds[n_kinds - 1].arch);
+  add_layer(list, "head", 1, a, PZ_PART_HEAD);
+  if (n_kinds > 1) describe_alternation(own, &o->w, list, kind_of_layer, (uint32_t)n_kinds);
+  pz_assemble(own, o, list->plan, list->n);
 }
 
-enum pz_status pz_workload_build(const char *name, const char *text, size_t bytes,
-                                 const struct pz_workload_options *options,
-                                 const struct pz_mem *mem, struct pz_workload **out,
-                                 struct pz_error *err) {
+/* Returns the workload of a configuration, which belongs to the caller of the public function. */
+static struct pz_workload *build_model(struct pz_call *call, const char *name, const char *text,
+                                       size_t bytes, const struct pz_workload_options *given) {
   struct pz_arch a = {0};
-  struct pz_error local = {0};
-  if (!err) err = &local;
-  const struct pz_family *f = read_config(name, text, bytes, &a, err);
-  if (!f) return err->status;
-  struct pz_workload_options opt = *options;
-  fill_options(&a, &opt);
-  pad_vocab(&a, opt.vocab_multiple);
-  enum pz_status status = check_options(name, &a, &opt, err);
-  if (status != PZ_OK) return status;
-  struct pz_owned *o = pz_owned_new(mem);
-  if (!o) return pz_fail(err, PZ_NO_MEMORY, "out of memory for %s", name);
-  o->w.options = opt;
-  describe_model(o, name, f, &a);
-  status = build_all(o, &a);
-  if (status != PZ_OK)
-    status = pz_assemble_fail(name, status, err);
-  else
-    status = pz_lora_check(name, &opt.lora, o->adaptable, err);
-  if (status == PZ_OK)
-    *out = &o->w;
-  else
-    pz_workload_free(&o->w);
-  return status;
+  struct pz_workload_options options;
+  pz_copy_workload_options(call, &options, given);
+  const struct pz_family *family = read_config(call, name, text, bytes, &a);
+  fill_options(&a, &options);
+  pad_vocab(&a, options.vocab_multiple);
+  check_options(call, name, &a, &options);
+  struct pz_call own;
+  struct pz_owned *o = pz_owned_new(call, &own);
+  o->w.options = options;
+  describe_model(&own, &o->w, name, family, &a);
+  build_layers(&own, o, &a);
+  pz_check_adapters(call, name, &options.lora, o->adaptable);
+  pz_undefer(call, o);
+  return &o->w;
+}
+
+struct model_arguments {
+  const char *name, *text;
+  size_t bytes;
+  const struct pz_workload_options *options;
+  struct pz_workload **out;
+};
+
+static void parse_model(struct pz_call *call, void *ctx) {
+  const struct model_arguments *x = ctx;
+  pz_require(call, x->name, "name");
+  pz_require(call, x->text, "text");
+  pz_require(call, x->out, "out");
+  *x->out = build_model(call, x->name, x->text, x->bytes, x->options);
 }
 
 enum pz_status pz_workload_parse(const char *name, const char *text, size_t bytes,
                                  const struct pz_workload_options *options,
                                  struct pz_workload **out, struct pz_error *err) {
-  struct pz_workload_options o;
-  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
-  if (status == PZ_OK) status = pz_workload_options_take(options, &o, err);
-  return status == PZ_OK ? pz_workload_build(name, text, bytes, &o, NULL, out, err) : status;
+  struct model_arguments x = {name, text, bytes, options, out};
+  return pz_border(parse_model, &x, err);
+}
+
+static void load_model(struct pz_call *call, void *ctx) {
+  const struct model_arguments *x = ctx;
+  size_t bytes;
+  const char *text = pz_file_text(call, x->name, PZ_CONFIG_MOST_BYTES, &bytes);
+  *x->out = build_model(call, x->name, text, bytes, x->options);
 }
 
 enum pz_status pz_workload_load_config(const char *path, const struct pz_workload_options *options,
                                        struct pz_workload **out, struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_file_read(path, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_workload_parse(path, text, bytes, options, out, err);
-  pz_free(text);
-  return status;
+  struct model_arguments x = {.name = path, .options = options, .out = out};
+  return pz_border(load_model, &x, err);
 }
 
-/* ---- presets ------------------------------------------------------------------------------------ */
+/* ---- presets -------------------------------------------------------------------------------- */
 
-static const struct pz_preset table[] = {
+static const struct pz_preset presets[] = {
 #define MODEL(name, hub, ...) {name, hub, #__VA_ARGS__},
 #include "workload/presets.def"
 };
+enum { N_PRESETS = sizeof presets / sizeof *presets };
 
-const char *pz_preset_name(size_t i) {
-  return i < sizeof table / sizeof *table ? table[i].name : NULL;
-}
+const char *pz_preset_name(size_t i) { return i < N_PRESETS ? presets[i].name : NULL; }
 
-const char *pz_preset_hub_name(size_t i) {
-  return i < sizeof table / sizeof *table ? table[i].hub : NULL;
+const char *pz_preset_hub_name(size_t i) { return i < N_PRESETS ? presets[i].hub : NULL; }
+
+static bool path_exists(const char *word) {
+  return pz_file_is_regular(word) || pz_file_is_directory(word);
 }
 
 const struct pz_preset *pz_preset_find(const char *name) {
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (pz_text_same(table[i].name, name) || (table[i].hub && pz_text_same(table[i].hub, name)))
-      return strchr(name, '/') && (pz_file_is_regular(name) || pz_file_is_directory(name))
-                 ? NULL
-                 : &table[i];
+  for (size_t i = 0; i < N_PRESETS; i++) {
+    const struct pz_preset *p = &presets[i];
+    bool named = pz_text_same(p->name, name) || (p->hub && pz_text_same(p->hub, name));
+    if (!named) continue;
+    bool is_path = strchr(name, '/') && path_exists(name);
+    return is_path ? NULL : p;
+  }
   return NULL;
 }
 
 bool pz_preset_hub_like(const char *word) {
   const char *slash = strchr(word, '/');
-  return slash && slash != word && word[0] != '.' && !strchr(slash + 1, '/') &&
-         !strstr(slash, ".json") && !strstr(slash, ".onnx") && !pz_file_is_regular(word) &&
-         !pz_file_is_directory(word);
+  if (!slash || slash == word || word[0] == '.' || strchr(slash + 1, '/')) return false;
+  if (strstr(slash, ".json") || strstr(slash, ".onnx")) return false;
+  return !path_exists(word);
 }
 
 const char *pz_preset_named(const char *word) {

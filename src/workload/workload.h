@@ -1,4 +1,4 @@
-/* Interface of the workload module: models built into layers (see phaze.h). */
+/* The interface of this folder to others in the library, beside the public one in phaze.h: models built into layers. */
 #ifndef PZ_WORKLOAD_WORKLOAD_H
 #define PZ_WORKLOAD_WORKLOAD_H
 
@@ -6,57 +6,52 @@
 
 #include "core/json.h"
 
-/* As pz_workload_parse, with memory from `mem` (NULL: the C library). */
-struct pz_mem;
-PZ_NODISCARD enum pz_status pz_workload_build(const char *name, const char *text, size_t bytes,
-                                              const struct pz_workload_options *options,
-                                              const struct pz_mem *mem, struct pz_workload **out,
-                                              struct pz_error *err);
-
-/* As pz_workload_parse, from the config.json at `path`. */
+/* Like pz_workload_parse(), from the config.json at `path`. */
 PZ_NODISCARD enum pz_status pz_workload_load_config(const char *path,
                                                     const struct pz_workload_options *options,
                                                     struct pz_workload **out, struct pz_error *err);
 
-/* ---- presets: models by name, each a configuration text read like a user's file ----------------- */
+/* ---- presets: models by name, each a configuration that is read like a user's file ---------- */
 
 struct pz_preset {
-  const char *name, *hub; /* hub: its name on Hugging Face, or NULL */
+  const char *name, *hub; /* hub is the name on Hugging Face, or NULL */
   const char *config;
 };
 
-/* By either name, whatever the case of letters; a path that exists is none.  NULL: there is none. */
+/* Returns the preset of this name, on Hugging Face or here, in any case of letters, or NULL.  A path that exists is
+ * not a preset. */
 const struct pz_preset *pz_preset_find(const char *name);
 
-/* Is the word no path of a file, but an organization and a model? */
+/* Does the word look like ORGANIZATION/MODEL, and not like the path of a file? */
 bool pz_preset_hub_like(const char *word);
 
-/* ---- a workload as JSON and as a Graphviz drawing ----------------------------------------------- */
+/* ---- a workload as JSON --------------------------------------------------------------------- */
 
-/* New reference, the caller's; NULL when out of memory. */
+/* Returns a new reference, which belongs to the caller, or NULL if there is no memory. */
 json_t *pz_workload_json(const struct pz_workload *w);
 
-/* ---- options: the checks that hold for every model ---------------------------------------------- */
+/* ---- options: the checks that hold for every model ------------------------------------------ */
 
-/* The options of a caller, whose struct may be of an older header; NULL: the defaults. */
-PZ_NODISCARD enum pz_status pz_workload_options_take(const struct pz_workload_options *caller,
-                                                     struct pz_workload_options *out,
-                                                     struct pz_error *err);
+/* Copies the options of a caller, whose struct may be that of an older header, and reads the text that describes
+ * adapters.  NULL stands for the defaults. */
+void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *own,
+                              const struct pz_workload_options *given);
 
-/* All sizes and choices in range.  `least` is 1 for the sequence length and the number of
- * layers, or 0 where 0 stands for what the model's file has. */
-PZ_NODISCARD enum pz_status pz_workload_options_check(const struct pz_workload_options *o,
-                                                      int64_t least, struct pz_error *err);
+/* Raises an error if a size or choice is out of range.  The sequence length and the number of layers are at least
+ * `least`, which is 0 if a zero stands for what the model's file has. */
+void pz_check_workload_options(struct pz_call *call, const struct pz_workload_options *o,
+                               int64_t least);
 
-/* Does the tensor-parallel degree divide the heads, and divide those of keys and values (0: as many) or come out even
- * over them?  Then devices share a head. */
+/* Raises an error if the model lacks linear layers that should have adapters.  `found` is the set of those that it
+ * has, of enum pz_lora_module. */
+void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
+                       int found);
+
+/* Does the tensor-parallel degree divide the attention heads, and is it a divisor or a multiple of the number of
+ * key/value heads (0 for as many)?  If it is a multiple, devices share a head. */
 bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp);
 
-/* Are adapters on some but not all layers that Megatron Core has as one? */
+/* Does only a part of the layers that Megatron Core joins into one have adapters? */
 bool pz_lora_divides(const struct pz_lora *lora);
-
-/* Has the model, whose linear layers are these of enum pz_lora_module, those that are named? */
-PZ_NODISCARD enum pz_status pz_lora_check(const char *model, const struct pz_lora *lora, int found,
-                                          struct pz_error *err);
 
 #endif

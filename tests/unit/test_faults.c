@@ -44,7 +44,7 @@ static enum pz_status build(long fail_at, struct pz_error *err) {
   o.tp = 2;
   o.recompute = PZ_RECOMPUTE_FULL;
   counter = (struct counter){.fail_at = fail_at};
-  enum pz_status status = pz_workload_build("mine", config, strlen(config), &o, NULL, &w, err);
+  enum pz_status status = pz_workload_parse("mine", config, strlen(config), &o, &w, err);
   pz_workload_free(w);
   return status;
 }

@@ -6,10 +6,9 @@
 #include <time.h>
 
 #include "chip/chip.h"
-#include "core/arena.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "cost/cost.h"
-#include "onnx/import.h"
 #include "unit/partition_calls.h"
 
 static const char *data_path(const char *name, char *buf, size_t size) {
@@ -487,7 +486,7 @@ static void truncated_files_give_errors(void **state) {
     pz_workload_free(w);
     free(part);
   }
-  free(text);
+  pz_free(text);
 }
 
 /* ---- size ----------------------------------------------------------------------------------- */
@@ -595,22 +594,42 @@ static void a_hundred_thousand_nodes_take_under_two_seconds(void **state) {
   free(model.b);
 }
 
-/* Memory that runs out at the n-th block gives an error and gives all blocks back. */
-struct scarce {
-  int left, held;
-};
+/* An allocator that counts the blocks in use and fails once. */
+static struct {
+  long blocks;
+  long remaining; /* allocations before the next one fails; negative: none fails */
+} memory = {.remaining = -1};
 
-static void *scarce_alloc(void *ctx, size_t bytes) {
-  struct scarce *s = ctx;
-  if (s->left-- <= 0) return NULL;
-  s->held++;
-  return malloc(bytes);
+static bool fails(void) {
+  if (memory.remaining < 0) return false;
+  memory.remaining--;
+  return memory.remaining < 0;
 }
 
-static void scarce_free(void *ctx, void *block, size_t bytes) {
-  (void)bytes;
-  ((struct scarce *)ctx)->held--;
+static void *counted_alloc(void *ctx, size_t bytes) {
+  (void)ctx;
+  void *block = fails() ? NULL : malloc(bytes);
+  if (block) memory.blocks++;
+  return block;
+}
+
+static void *counted_resize(void *ctx, void *block, size_t bytes) {
+  (void)ctx;
+  void *moved = fails() ? NULL : realloc(block, bytes);
+  if (moved && !block) memory.blocks++;
+  return moved;
+}
+
+static void counted_free(void *ctx, void *block) {
+  (void)ctx;
+  if (block) memory.blocks--;
   free(block);
+}
+
+static int use_counted_memory(void **state) {
+  static const struct pz_allocator counted = {counted_alloc, counted_resize, counted_free, NULL};
+  (void)state;
+  return pz_alloc_use(&counted, NULL) == PZ_OK ? 0 : -1;
 }
 
 static void memory_that_runs_out_is_an_error(void **state) {
@@ -623,19 +642,21 @@ static void memory_that_runs_out_is_an_error(void **state) {
   struct pz_workload_options o = standard();
   o.seq = 16;
   o.tp = 2;
+  long before = memory.blocks;
   bool done = false;
-  for (int n = 0; n < 200 && !done; n++) {
-    struct scarce s = {.left = n};
-    struct pz_mem mem = {scarce_alloc, scarce_free, &s};
+  for (long n = 0; n < 400 && !done; n++) {
     struct pz_workload *w = NULL;
     struct pz_error err = {0};
-    done = pz_onnx_build("scarce", text, bytes, &o, &mem, &w, &err) == PZ_OK;
-    if (!done) assert_true(err.status != PZ_OK && err.message[0] != '\0');
+    memory.remaining = n;
+    done = pz_workload_parse_onnx("scarce", text, bytes, &o, &w, &err) == PZ_OK;
+    memory.remaining = -1;
+    if (!done) assert_int_equal(err.status, PZ_NO_MEMORY);
+    if (!done) assert_true(err.message[0] != '\0');
     pz_workload_free(w);
-    assert_int_equal(s.held, 0);
+    assert_int_equal(memory.blocks, before);
   }
   assert_true(done);
-  free(text);
+  pz_free(text);
 }
 
 int main(void) {
@@ -662,5 +683,5 @@ int main(void) {
       cmocka_unit_test(a_hundred_thousand_nodes_take_under_two_seconds),
       cmocka_unit_test(memory_that_runs_out_is_an_error),
   };
-  return pz_test_end(cmocka_run_group_tests(tests, NULL, NULL));
+  return pz_test_end(cmocka_run_group_tests(tests, use_counted_memory, NULL));
 }

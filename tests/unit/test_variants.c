@@ -7,20 +7,34 @@
 
 static const struct pz_choices tp = {{1, 5, 8}, 3}, mbs = {{1, 2, 64}, 3};
 
-/* The variants of a table of 3 x 3, '.' for those that can be; the notes or the error. */
-static enum pz_status conclude(const char *table, struct pz_arena *arena, struct pz_vec *notes,
-                               struct pz_error *err) {
-  struct pz_variants v;
-  pz_arena_init(arena, NULL);
-  pz_vec_init(notes, arena, sizeof(struct pz_note));
-  assert_int_equal(pz_variants_init(&v, &tp, &mbs, arena, err), PZ_OK);
+struct table {
+  const char *cells; /* 3 x 3, '.' for a variant that is possible, else the letter of its reason */
+  struct pz_vec *notes;
+};
+
+static void conclude_table(struct pz_call *call, void *ctx) {
+  const struct table *table = ctx;
+  struct pz_variants *v = pz_variants_new(call, &tp, &mbs);
   for (int i = 0; i < 9; i++) {
     struct pz_error why = {.status = PZ_LIMIT};
-    if (table[i] == '.') continue;
-    snprintf(why.message, sizeof why.message, "reason %c", table[i]);
-    assert_int_equal(pz_variants_refuse(&v, i / 3, i % 3, &why, err), PZ_OK);
+    if (table->cells[i] == '.') continue;
+    snprintf(why.message, sizeof why.message, "reason %c", table->cells[i]);
+    pz_variants_refuse(call, v, i / 3, i % 3, &why);
   }
-  return pz_variants_conclude(&v, notes, err);
+  pz_variants_conclude(call, v, table->notes);
+}
+
+/* Concludes a table.  The arena holds the notes. */
+static enum pz_status conclude(const char *cells, struct pz_arena *arena, struct pz_vec *notes,
+                               struct pz_error *err) {
+  struct table table = {cells, notes};
+  pz_arena_init(arena, NULL);
+  pz_vec_init(notes, arena, sizeof(struct pz_note));
+  return pz_border(conclude_table, &table, err);
+}
+
+static void refuse_first(struct pz_call *call, void *why) {
+  pz_variants_refuse(call, pz_variants_new(call, &tp, &mbs), 0, 0, why);
 }
 
 static void what_is_left_out_is_named_once(void **state) {
@@ -77,14 +91,9 @@ static void other_errors_are_passed_on(void **state) {
   (void)state;
   static const enum pz_status others[] = {PZ_NO_MEMORY, PZ_IO, PZ_INTERNAL, PZ_STOPPED};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-    struct pz_arena arena;
-    struct pz_variants v;
     struct pz_error err = {0}, why = {.status = others[i], .message = "why"};
-    pz_arena_init(&arena, NULL);
-    assert_int_equal(pz_variants_init(&v, &tp, &mbs, &arena, &err), PZ_OK);
-    assert_int_equal(pz_variants_refuse(&v, 0, 0, &why, &err), others[i]);
+    assert_int_equal(pz_border(refuse_first, &why, &err), others[i]);
     assert_string_equal(err.message, "why");
-    pz_arena_release(&arena);
   }
 }
 

@@ -1,0 +1,103 @@
+/* The layers of an import: the graph's operators in order, cut into segments, divided over a tensor-parallel group,
+ * and built. */
+#ifndef PZ_ONNX_LAYERING_H
+#define PZ_ONNX_LAYERING_H
+
+#include "onnx/graph.h"
+#include "workload/build.h"
+
+/* Consecutive operators that become one layer, which repeats `count` times. */
+struct pz_onnx_segment {
+  uint32_t first, n; /* operators of the first instance, as places in the order */
+  int64_t count;
+  const char *name;
+  const uint32_t *in;  /* values that it reads and earlier segments produce, the latest first */
+  const uint32_t *out; /* values that later segments read and that it produces or reads */
+  uint32_t n_in, n_out;
+  int64_t passing_bytes; /* of values that it neither reads nor produces, for later segments */
+  const uint32_t *from;  /* segments whose results it reads, ascending */
+  uint32_t n_from;
+};
+
+struct pz_onnx_layering {
+  const struct pz_onnx_graph *g;
+  uint32_t *order, n;  /* the nodes that become operators, in order */
+  uint32_t n_hoisted;  /* how many of them are computed from parameters alone, for several layers */
+  uint32_t *place;     /* by node: its place in the order, or PZ_NONE */
+  uint32_t *first_use; /* by root value: the first place that reads it, or PZ_NONE */
+  uint32_t *last_use;  /* by root value: the last place that reads it; n for an output */
+  bool shares_matrices; /* several products use the same matrix */
+  uint32_t *
+      crossing; /* by place p: number of values that are produced before p and read at p or later */
+  uint64_t *hash; /* by place */
+  struct pz_vec segments;
+  uint32_t result; /* the value that the loss is computed of */
+};
+
+static inline const struct pz_onnx_node *pz_onnx_at(const struct pz_onnx_layering *l,
+                                                    uint32_t place) {
+  return pz_onnx_node(l->g, l->order[place]);
+}
+
+static inline struct pz_onnx_segment *pz_onnx_segment(const struct pz_onnx_layering *l,
+                                                      uint32_t i) {
+  return pz_vec_at(&l->segments, struct pz_onnx_segment, i);
+}
+
+/* ---- block.c -------------------------------------------------------------------------------- */
+
+/* Finds the layers of a graph.  `regex` overrides what is found, unless it is NULL: consecutive operators whose node
+ * names have the same text in its first group, or in its match, form an instance of a layer. */
+void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *l,
+                           const struct pz_onnx_graph *g, const char *regex);
+
+/* ---- order.c -------------------------------------------------------------------------------- */
+
+/* Fills all members of a layering but the hashes and the segments, in time linear in the graph. */
+void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *l);
+
+/* Is the node a product of matrices, or a convolution? */
+bool pz_onnx_is_product(const struct pz_onnx_node *node);
+
+/* Does each use of this parameter count as a parameter of its own?  Exporters store equal vectors, such as biases of
+ * zeros and norms of ones, once.  Where matrices are shared too, sharing is on purpose. */
+bool pz_onnx_is_merged(const struct pz_onnx_layering *l, uint32_t value);
+
+/* Does a parameter that operators [first, first + n) read belong to another layer? */
+bool pz_onnx_is_tied(const struct pz_onnx_layering *l, uint32_t value, uint32_t first, uint32_t n);
+
+/* Returns the place in the order at which a value is produced, or PZ_NONE if it is no operator's result. */
+uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *l, uint32_t value);
+
+/* ---- sharding.c ----------------------------------------------------------------------------- */
+
+struct pz_onnx_sharding {
+  int64_t tp;
+  uint8_t *dim;    /* by value: 1 + the dimension that is divided; 0 if it is whole */
+  uint8_t *divide; /* by node: enum pz_divide of its product */
+};
+
+/* Divides the tensors over tp devices.  Raises PZ_BAD_USE, with the reason, if the model cannot be divided. */
+void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *l, int64_t tp,
+                   struct pz_onnx_sharding *sharding);
+
+/* ---- layer.c -------------------------------------------------------------------------------- */
+
+/* What the layers of a model share while they are built. */
+struct pz_onnx_lowering {
+  const struct pz_onnx_layering *layering;
+  const struct pz_onnx_sharding *sharding;
+  uint32_t *tensor;   /* by value: its tensor in the layer that is being built */
+  uint32_t *built_in; /* by value: the number of the layer that `tensor` belongs to */
+  uint32_t layer;     /* number of the current layer, from 1 */
+};
+
+struct pz_onnx_lowering *pz_onnx_lowering_new(struct pz_call *call,
+                                              const struct pz_onnx_layering *layering,
+                                              const struct pz_onnx_sharding *sharding);
+
+/* Builds one instance of a segment.  The last one of the model ends with the loss. */
+void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering,
+                         struct pz_builder *builder, const struct pz_onnx_segment *segment);
+
+#endif
