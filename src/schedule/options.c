@@ -1,3 +1,4 @@
+/* The table of techniques, and switching them off by name. */
 #include "schedule/options.h"
 
 #include <stddef.h>
@@ -20,7 +21,7 @@ static const struct {
 
 const char *pz_technique_name(enum pz_technique t) { return techniques[t].name; }
 
-static const char *name_at(const void *ctx, size_t i) {
+static const char *technique_name_at(const void *ctx, size_t i) {
   (void)ctx;
   return i < PZ_TECHNIQUES ? techniques[i].name : NULL;
 }
@@ -36,7 +37,8 @@ enum pz_status pz_techniques_disable(struct pz_techniques *t, const char *list,
     if (k == PZ_TECHNIQUES) {
       char all[800];
       return pz_fail(err, PZ_BAD_USE, "disable: there is no technique '%.*s'; accepted: %s",
-                     n < 40 ? (int)n : 40, at, pz_text_join(all, sizeof all, name_at, NULL));
+                     n < 40 ? (int)n : 40, at,
+                     pz_text_join(all, sizeof all, technique_name_at, NULL));
     }
     *(bool *)((char *)t + techniques[k].offset) = false;
     at += n;

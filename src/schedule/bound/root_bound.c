@@ -1,7 +1,7 @@
-/* Lower bounds at the root: the longest path; and energetic reasoning (Baptiste, Le Pape and
- * Nuijten 1999): for every combination of resources and every tail length, the work of all tasks
- * with at least that tail (or head) must fit before it.  A mode whose bound reaches the incumbent
- * is eliminated (Sprecher, Hartmann and Drexl 1997), which improves the bounds. */
+/* Lower bounds at the root: the longest path, and energetic reasoning (Baptiste, Le Pape and Nuijten 1999).  For every
+ * combination of resources and every tail length, the work of all tasks with at least that tail (or head) must fit before
+ * it.  A mode whose bound reaches the incumbent is eliminated (Sprecher, Hartmann and Drexl 1997), which improves the
+ * bounds; pz_bound_tighten() repeats both until no mode is eliminated. */
 #include "schedule/bound/root_bound.h"
 
 #include <float.h>
@@ -12,12 +12,12 @@
 
 /* ---- heads and tails ------------------------------------------------------------------------- */
 
-/* Head and tail tightening by energetic reasoning (Carlier and Latapie 1991; Baptiste, Le Pape and Nuijten
- * 1999).  All predecessors of a task must be done before it starts: along the longest path, and
- * because tasks that can start only after some time, and have some path before the task, must fit
- * in between; their work is measured by combinations of resources and by dual values.  The same in
- * reverse for tails, and for all tasks between start and end of the schedule. */
-enum { MOST_TASKS = 128 };
+/* Head and tail tightening by energetic reasoning (Carlier and Latapie 1991; Baptiste, Le Pape and Nuijten 1999).  All
+ * predecessors of a task must be done before it starts.  This bounds its head along the longest path, and because
+ * predecessors that have some head, and some path from their end to the task, must fit in between; their work is measured
+ * by combinations of resources and by dual values.  The same holds in reverse for tails, and for all tasks between start
+ * and end of the schedule.  Not tried for more than MAX_HEAD_TAIL_TASKS tasks. */
+enum { MAX_HEAD_TAIL_TASKS = 128 };
 
 struct item {
   double head, tail;
@@ -36,7 +36,7 @@ struct head_tail {
   uint32_t n_items;
 };
 
-static bool prepare(struct head_tail *x, struct pz_context *c, struct pz_arena *arena) {
+static bool begin_head_tail(struct head_tail *x, struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n;
   *x = (struct head_tail){.c = c, .n = n};
   if (!PZ_ARRAY(arena, x->work, n) || !PZ_ARRAY(arena, x->path, (size_t)n * n) ||
@@ -47,8 +47,8 @@ static bool prepare(struct head_tail *x, struct pz_context *c, struct pz_arena *
   return true;
 }
 
-/* Energy by each surrogate resource that some task uses, and by dual values. */
-static void measure(struct head_tail *x) {
+/* Sets the energy of every task by each surrogate resource that some task uses, and by dual values. */
+static void measure_work(struct head_tail *x) {
   const struct pz_context *c = x->c;
   x->n_measures = 0;
   for (int k = 0; k < PZ_MIXES; k++) {
@@ -77,8 +77,8 @@ static void longest_paths(const struct pz_context *c, const struct pz_bits *befo
   }
 }
 
-/* Kept by falling tail. */
-static void put(struct head_tail *x, double head, double tail, uint32_t task) {
+/* Inserts an item; items are sorted by descending tail. */
+static void insert_item(struct head_tail *x, double head, double tail, uint32_t task) {
   uint32_t at = x->n_items++;
   for (; at > 0 && x->items[at - 1].tail < tail; at--) x->items[at] = x->items[at - 1];
   x->items[at] = (struct item){head, tail, x->work[task]};
@@ -91,7 +91,8 @@ static bool same_head_before(const struct head_tail *x, uint32_t h) {
   return false;
 }
 
-/* Work of the items that have no smaller head, on top of it and of every tail. */
+/* Raises most[] to a head, plus a tail, plus the work of all items with at least that head and that tail, for every
+ * tail. */
 static void add_energy_from(const struct head_tail *x, double from, double most[PZ_MEASURES]) {
   double sum[PZ_MEASURES] = {0};
   for (uint32_t i = 0; i < x->n_items; i++) {
@@ -106,8 +107,7 @@ static void add_energy_from(const struct head_tail *x, double from, double most[
   }
 }
 
-/* The time that the items take with their heads and tails: for every head and tail, it and the work
- * of those that have no less. */
+/* A lower bound of the time that the items take with their heads and tails. */
 static double energy_bound(const struct head_tail *x) {
   double most[PZ_MEASURES] = {0}, bound = 0;
   for (uint32_t h = 0; h < x->n_items; h++)
@@ -124,7 +124,7 @@ static void tighten_heads(struct head_tail *x) {
       c->head_s[j] = pz_fmax(c->head_s[j], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
     x->n_items = 0;
     for (uint32_t i = 0; i < j; i++)
-      if (pz_bits_has(&x->before[j], i)) put(x, c->head_s[i], x->path[i * x->n + j], i);
+      if (pz_bits_has(&x->before[j], i)) insert_item(x, c->head_s[i], x->path[i * x->n + j], i);
     c->head_s[j] = pz_fmax(c->head_s[j], energy_bound(x));
   }
 }
@@ -139,26 +139,26 @@ static void tighten_tails(struct head_tail *x) {
     x->n_items = 0;
     for (uint32_t i = j + 1; i < x->n; i++)
       if (pz_bits_has(&x->after[j], i) && !(x->without && x->without[i]))
-        put(x, x->path[j * x->n + i], c->tail_s[i], i);
+        insert_item(x, x->path[j * x->n + i], c->tail_s[i], i);
     c->tail_s[j] = pz_fmax(c->tail_s[j], energy_bound(x));
   }
 }
 
-/* Raises tails, and heads too unless some tasks that no other waits for are left out; returns a
- * lower bound for the whole.  0: more tasks than that, no memory, or tails alone. */
+/* Raises heads and tails, and returns a lower bound of the makespan.  If some tasks are left out, raises only tails and
+ * returns 0.  Does nothing if there are too many tasks or no memory. */
 static double tighten_heads_and_tails(struct pz_context *c, const bool *without) {
   struct pz_arena arena;
   struct head_tail x;
   double bound = 0;
   pz_arena_init(&arena, c->arena->mem);
-  if (c->p->n <= MOST_TASKS && prepare(&x, c, &arena)) {
+  if (c->p->n <= MAX_HEAD_TAIL_TASKS && begin_head_tail(&x, c, &arena)) {
     x.without = without;
-    measure(&x);
+    measure_work(&x);
     longest_paths(c, x.before, x.path);
     if (!without) tighten_heads(&x);
     tighten_tails(&x);
     x.n_items = 0;
-    for (uint32_t i = 0; i < x.n && !without; i++) put(&x, c->head_s[i], c->tail_s[i], i);
+    for (uint32_t i = 0; i < x.n && !without; i++) insert_item(&x, c->head_s[i], c->tail_s[i], i);
     if (!without) bound = energy_bound(&x);
   }
   pz_arena_release(&arena);
@@ -183,8 +183,9 @@ void pz_bound_tails(struct pz_context *c, const bool *without) {
   if (c->head_tail && c->o->head_tail_tightening) tighten_heads_and_tails(c, without);
 }
 
-/* Least time and work over the modes that are left, heads and tails.  False: a task has none. */
-static bool derive(struct pz_context *c) {
+/* Sets the least time and work over the modes that are left, and heads and tails by paths.  Returns false if a task has no
+ * mode left. */
+static bool derive_paths_and_work(struct pz_context *c) {
   const struct pz_problem *p = c->p;
   memset(c->head_s, 0, p->n * sizeof *c->head_s);
   for (uint32_t i = 0; i < p->n; i++) {
@@ -215,7 +216,7 @@ static int descending(const void *a, const void *b) {
   return x->key < y->key ? 1 : x->key > y->key ? -1 : x->task < y->task ? -1 : 1;
 }
 
-/* Work of the tasks with key at least k, plus k: tails at the end, or heads at the beginning. */
+/* A lower bound: for every key (head or tail) k, k plus the work of the tasks with at least that key. */
 static double work_bound(const struct pz_context *c, struct keyed *list, const double *key) {
   double sum[PZ_MIXES] = {0}, bound = 0;
   for (uint32_t i = 0; i < c->p->n; i++) list[i] = (struct keyed){key[i], i};
@@ -233,14 +234,14 @@ static void bound_root(struct pz_context *c, struct keyed *list) {
   for (uint32_t i = 0; i < c->p->n; i++)
     bound = pz_fmax(bound, c->head_s[i] + c->least_s[i] + c->tail_s[i]);
   pz_update_bound(c, bound, PZ_T_NONE);
-  if (!list || !c->o->energetic_bound) return; /* the path alone is a bound too */
+  if (!list || !c->o->energetic_bound) return; /* without memory, the longest path is the bound */
   bound = work_bound(c, list, c->tail_s);
   bound = pz_fmax(bound, work_bound(c, list, c->head_s));
   c->count[PZ_T_energetic_bound].calls++;
   pz_update_bound(c, bound, PZ_T_energetic_bound);
 }
 
-/* A bound for schedules with this mode. */
+/* A lower bound of schedules that have this mode. */
 static double mode_bound(const struct pz_context *c, uint32_t i, uint32_t m,
                          const double total[PZ_MIXES]) {
   const struct pz_mode *mode = &c->p->tasks[i].modes[m];
@@ -251,7 +252,7 @@ static double mode_bound(const struct pz_context *c, uint32_t i, uint32_t m,
   return pz_fmax(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
 }
 
-/* Were modes eliminated? */
+/* Eliminates modes whose bound reaches the incumbent.  Returns whether there were any. */
 static bool eliminate_modes(struct pz_context *c) {
   double total[PZ_MIXES] = {0};
   bool any = false;
@@ -283,11 +284,12 @@ double pz_duals_sum(const struct pz_context *c, const double *rate, double *leas
   return sum;
 }
 
-/* Heads, tails and bounds of the modes that are left.  False: a task has none. */
-static bool renew(struct pz_context *c, struct keyed *list) {
+/* Derives heads, tails and bounds again after modes were eliminated.  Returns false if a task has no mode left. */
+static bool derive_bounds(struct pz_context *c, struct keyed *list) {
   if (c->derived) return true;
-  if (!derive(c)) return false;
-  c->duals.sum = pz_duals_sum(c, c->duals.rate, c->duals.least); /* those of least may be gone */
+  if (!derive_paths_and_work(c)) return false;
+  c->duals.sum = pz_duals_sum(c, c->duals.rate,
+                              c->duals.least); /* modes of least value may have been eliminated */
   pz_update_bound(c, c->duals.sum, PZ_T_column_generation);
   if (c->head_tail && c->o->head_tail_tightening) {
     c->count[PZ_T_head_tail_tightening].calls++;
@@ -301,7 +303,7 @@ static bool renew(struct pz_context *c, struct keyed *list) {
 void pz_bound_tighten(struct pz_context *c) {
   struct keyed *list = pz_arena_alloc(c->arena, c->p->n, sizeof *list);
   for (bool again = true; again && (c->bound_s <= 0 || pz_open(c));) {
-    if (!renew(c, list)) { /* no schedule is better than the incumbent */
+    if (!derive_bounds(c, list)) { /* no schedule is better than the incumbent */
       pz_update_bound(c, c->best_s, PZ_T_mode_elimination);
       return;
     }

@@ -4,18 +4,17 @@
 
 #include "schedule/model/context.h"
 
-/* Updates bound_s from critical paths, energy and dual values; modes that no better schedule has
- * are eliminated. */
+/* Raises the bound by critical paths, energy and dual values, and eliminates modes that no better schedule has. */
 void pz_bound_tighten(struct pz_context *c);
-/* Tails as they are without some tasks that no other waits for, until the next time. */
+
+/* Sets the tails that tasks have without some tasks that no other task waits for, until bounds are tightened again. */
 void pz_bound_tails(struct pz_context *c, const bool *without);
 
-/* The sum over tasks of the least value (rate times duration) of the modes that are left; by task in
- * `least`, where not NULL. */
+/* Returns the sum over tasks of the least value (rate times duration) of the modes that are left, and sets the least value
+ * of each task unless `least` is NULL. */
 double pz_duals_sum(const struct pz_context *c, const double *rate, double *least);
 
-/* Two-machine partition bound (two_machine.c): updates the bound where a resource has capacity 2
- * and times are integers. */
+/* Raises the bound by two-machine partition (two_machine.c) if a resource has capacity 2 and times are integers. */
 void pz_two_machine_bound(struct pz_context *c);
 
 #endif

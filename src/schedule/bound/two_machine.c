@@ -9,37 +9,37 @@
 
 #include "schedule/bound/root_bound.h"
 
-/* Most differences x modes. */
-enum { MOST_WORK = 2000000 };
+/* The largest product of differences and modes for which the bound is computed. */
+enum { MAX_PARTITION_WORK = 2000000 };
 
-/* By difference, the least of twice the time less that difference. */
+/* By difference of the two loads, the least of twice the makespan minus that difference. */
 struct partition {
   int64_t *now, *next;
-  uint32_t most; /* difference */
+  uint32_t most; /* the largest difference */
 };
 
-static int64_t units(const struct pz_context *c, double s) {
+static int64_t time_units(const struct pz_context *c, double s) {
   return (int64_t)(s / c->time_unit + 0.5);
 }
 
-static void keep(int64_t *at, int64_t cost) {
+static void lower_to(int64_t *at, int64_t cost) {
   if (cost < *at) *at = cost;
 }
 
-/* One more task, in every mode and on either core. */
+/* Adds a task in every mode, and on either core. */
 static void add_task(const struct pz_context *c, struct partition *x, uint32_t i, int r) {
   const struct pz_task *t = &c->p->tasks[i];
   for (uint32_t d = 0; d <= x->most; d++) x->next[d] = INT64_MAX;
   for (uint32_t m = 0; m < t->n_modes; m++) {
     if (c->eliminated[c->mode_at[i] + m]) continue;
-    int64_t s = units(c, t->modes[m].s);
+    int64_t s = time_units(c, t->modes[m].s);
     for (int64_t d = 0; d <= x->most; d++) {
       if (x->now[d] == INT64_MAX) continue;
       if (t->modes[m].use[r] == 1) {
-        if (d + s <= x->most) keep(&x->next[d + s], x->now[d] + s);
-        keep(&x->next[llabs(d - s)], x->now[d] + s);
+        if (d + s <= x->most) lower_to(&x->next[d + s], x->now[d] + s);
+        lower_to(&x->next[llabs(d - s)], x->now[d] + s);
       } else {
-        keep(&x->next[d], x->now[d] + s * t->modes[m].use[r]);
+        lower_to(&x->next[d], x->now[d] + s * t->modes[m].use[r]);
       }
     }
   }
@@ -48,14 +48,14 @@ static void add_task(const struct pz_context *c, struct partition *x, uint32_t i
   x->next = swap;
 }
 
-/* The most that one core can have: the difference is no more. */
+/* The largest load of one core, which the difference cannot exceed. */
 static int64_t most_on_one(const struct pz_context *c, int r) {
   int64_t sum = 0;
   for (uint32_t i = 0; i < c->p->n; i++) {
     int64_t most = 0;
     for (uint32_t m = 0; m < c->p->tasks[i].n_modes; m++) {
       const struct pz_mode *mode = &c->p->tasks[i].modes[m];
-      if (mode->use[r] == 1 && units(c, mode->s) > most) most = units(c, mode->s);
+      if (mode->use[r] == 1 && time_units(c, mode->s) > most) most = time_units(c, mode->s);
     }
     sum += most;
   }
@@ -67,7 +67,7 @@ static double partition_bound(const struct pz_context *c, struct partition *x, i
   for (uint32_t d = 0; d <= x->most; d++) x->now[d] = d ? INT64_MAX : 0;
   for (uint32_t i = 0; i < c->p->n; i++) add_task(c, x, i, r);
   for (uint32_t d = 0; d <= x->most; d++)
-    if (x->now[d] < INT64_MAX) keep(&least, x->now[d] + d);
+    if (x->now[d] < INT64_MAX) lower_to(&least, x->now[d] + d);
   return least < INT64_MAX ? 0.5 * (double)least * c->time_unit : 0;
 }
 
@@ -76,7 +76,7 @@ void pz_two_machine_bound(struct pz_context *c) {
   for (int r = 0; r < PZ_RESOURCES && c->time_unit > 0; r++) {
     if (c->p->capacity[r] != 2) continue;
     int64_t most = most_on_one(c, r);
-    if (most * (int64_t)c->n_modes > MOST_WORK) continue;
+    if (most * (int64_t)c->n_modes > MAX_PARTITION_WORK) continue;
     struct pz_arena arena;
     pz_arena_init(&arena, c->arena->mem);
     struct partition x = {.most = (uint32_t)most};

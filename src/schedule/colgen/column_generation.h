@@ -1,5 +1,5 @@
-/* Column generation over feasible subsets, see column_generation.c.  The linear program stays
- * loaded while modes are eliminated. */
+/* Column generation over feasible subsets (column_generation.c).  The linear program is used again after modes have been
+ * eliminated. */
 #ifndef PZ_SCHEDULE_COLGEN_COLUMN_GENERATION_H
 #define PZ_SCHEDULE_COLGEN_COLUMN_GENERATION_H
 
@@ -9,15 +9,14 @@ struct pz_colgen;
 
 enum { PZ_COLGEN_MOST_TASKS = 256 };
 
-/* NULL when it is switched off, there are too many tasks, no task takes time, or no memory. */
+/* Returns NULL if the technique is switched off, there are too many tasks, no task takes time, or there is no memory. */
 struct pz_colgen *pz_colgen_new(struct pz_context *c);
 void pz_colgen_free(struct pz_colgen *x);
 
-/* Dual values, shares of modes and the bound, kept in the context; what is found in about `steps`
- * steps. */
+/* Generates columns in about `steps` steps.  Sets dual values and shares of modes in the context, and raises its bound. */
 void pz_colgen_run(struct pz_colgen *x, struct pz_context *c, int64_t steps);
 
-/* Randomised rounding: schedules with modes drawn by their shares. */
+/* Randomised rounding: makes schedules with modes that are drawn by their shares in the linear program. */
 void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int64_t draws);
 
 #endif

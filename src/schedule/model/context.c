@@ -25,8 +25,7 @@ const double pz_mixes[PZ_MIXES][PZ_RESOURCES] = {
     {0, 0, 0, 0, 0, 1},
 };
 
-/* The greatest time that all times are multiples of, if all are integers (or small parts of one
- * would make sums inexact). */
+/* The greatest common divisor of all durations if they are integers and their sums are exact, otherwise 0. */
 static double common_time_unit(const struct pz_problem *p) {
   uint64_t g = 0;
   double sum = 0;
@@ -43,7 +42,7 @@ static double common_time_unit(const struct pz_problem *p) {
       }
       g = a;
     }
-  return sum <= 0x1p26 * (double)g ? (double)g : 0; /* sums are exact to far less than a grain */
+  return sum <= 0x1p26 * (double)g ? (double)g : 0; /* sums are exact to far less than a unit */
 }
 
 static bool allocate(struct pz_context *c) {
@@ -74,7 +73,7 @@ enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
   return PZ_OK;
 }
 
-/* For assertions: what sums of rounding may amount to. */
+/* For assertions: the largest sum of rounding errors. */
 #define SLACK(c) (1e-9 * (c)->scale)
 
 void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan,

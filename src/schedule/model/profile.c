@@ -16,7 +16,8 @@ void pz_profile_clear(struct pz_profile *f) {
   memcpy(f->left[0], f->p->capacity, sizeof f->left[0]);
 }
 
-/* At a boundary only what runs on both sides counts; that is at most the smaller use. */
+/* Whether a milestone fits at the beginning of interval i.  Only tasks that run on both sides of that instant count, and
+ * they use at most the smaller of both uses. */
 static bool fits_at_point(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
   int32_t residual[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) {
@@ -43,7 +44,8 @@ double pz_profile_earliest(const struct pz_profile *f, double ready, const struc
   }
 }
 
-static uint32_t split(struct pz_profile *f, double t) {
+/* Splits the interval that contains t.  Returns the interval that begins there. */
+static uint32_t split_interval(struct pz_profile *f, double t) {
   uint32_t i = f->n - 1;
   while (f->time[i] > t) i--;
   if (f->time[i] == t) return i;
@@ -57,7 +59,7 @@ static uint32_t split(struct pz_profile *f, double t) {
 
 void pz_profile_occupy(struct pz_profile *f, double start, const struct pz_mode *m) {
   if (m->s <= 0) return;
-  uint32_t a = split(f, start), b = split(f, start + m->s);
+  uint32_t a = split_interval(f, start), b = split_interval(f, start + m->s);
   for (uint32_t i = a; i < b; i++)
     for (int r = 0; r < PZ_RESOURCES; r++) f->left[i][r] -= m->use[r];
 }

@@ -1,8 +1,9 @@
+/* Utilisation of resources by a schedule, for reports. */
 #include "schedule/model/schedule.h"
 
 #include <math.h>
 
-/* Of the two-mode problem, where collectives take a vector core. */
+/* Whether operators of a class work with a resource in the two-mode problem, where collectives use vector cores. */
 static bool works_with(enum pz_op_class c, enum pz_resource r) {
   bool tensor = c == PZ_CLASS_TENSOR || c == PZ_CLASS_FUSED;
   return r == PZ_TENSOR_CORES ? tensor : r == PZ_VECTOR_CORES && c != PZ_CLASS_TENSOR;
@@ -13,8 +14,8 @@ int32_t pz_task_use(const struct pz_task *t, uint32_t mode, enum pz_resource r) 
   return m->label == PZ_MODE_INTRA && !works_with(t->op_class, r) ? 0 : m->use[r];
 }
 
-/* The part of a resource a task uses over its duration.  Of a bandwidth it may hold more than it
- * needs: what it moves counts. */
+/* The fraction of a resource that a task uses over its duration.  It may hold more of a bandwidth than it needs; the bytes
+ * that it moves count. */
 static double used_part(const struct pz_problem *p, const struct pz_task *t,
                         const struct pz_slot *slot, enum pz_resource r) {
   const struct pz_mode *m = &t->modes[slot->mode];

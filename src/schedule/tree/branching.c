@@ -1,12 +1,14 @@
+/* Derives the constant data of the tree searches (branching.h), and finds symmetries: tasks with the same modes and
+ * successors, and automorphisms that exchange two tasks together with their successors. */
 #include "schedule/tree/branching.h"
 
 #include <string.h>
 
-/* Tuned: surrogate resources with less energy than this part of the makespan are ignored. */
+/* Tuned: surrogate resources with less energy than this fraction of the makespan are ignored. */
 static const double LEAST_ENERGY = 0.5;
 
-/* Is the resource used by a task that leaves another one free? */
-static bool matters(const struct pz_problem *p, int r) {
+/* Whether some mode that uses the resource leaves capacity of another one. */
+static bool resource_matters(const struct pz_problem *p, int r) {
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) {
       const int32_t *use = p->tasks[i].modes[m].use;
@@ -32,11 +34,11 @@ static void add_duals(struct pz_branching *g, const struct pz_duals *f) {
   for (uint32_t m = 0; m < g->c->n_modes; m++) g->rates[m][at] = f->rate[m];
 }
 
-/* Surrogate resources whose resources all matter, with so much energy that it may count, and dual
- * values; padded to a multiple of four. */
-static void measure(struct pz_branching *g) {
+/* Adds the surrogate resources whose resources all matter and that have enough energy, and dual values.  Their number is
+ * rounded up to a multiple of four. */
+static void add_measures(struct pz_branching *g) {
   bool wanted[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = matters(g->p, r);
+  for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = resource_matters(g->p, r);
   for (int k = 0; k < PZ_MIXES; k++) {
     double sum = 0;
     bool all = true;
@@ -48,8 +50,8 @@ static void measure(struct pz_branching *g) {
   g->n_measures = (g->n_measures + 3) / 4 * 4;
 }
 
-/* Does the task take more than half of the resource in every mode? */
-static bool takes_most(const struct pz_context *c, uint32_t i, int r) {
+/* Whether the task uses more than half of the resource in every mode. */
+static bool uses_most(const struct pz_context *c, uint32_t i, int r) {
   const struct pz_task *t = &c->p->tasks[i];
   for (uint32_t m = 0; m < t->n_modes; m++)
     if (!c->eliminated[c->mode_at[i] + m] && t->modes[m].use[r] <= c->p->capacity[r] / 2)
@@ -57,13 +59,13 @@ static bool takes_most(const struct pz_context *c, uint32_t i, int r) {
   return true;
 }
 
-/* Of the resource with the most such tasks, unless there are so many that energy bounds are as
- * good. */
+/* Finds the tasks that use most of a resource, for the resource with most of them, unless there are so many that energy
+ * bounds are as good. */
 static void find_disjunctive(struct pz_branching *g) {
   for (int r = 0; r < PZ_RESOURCES; r++) {
     uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];
     for (uint32_t k = 0; k < g->p->n && n <= PZ_LARGEST_DISJUNCTIVE; k++)
-      if (takes_most(g->c, g->by_tail[k], r) && n++ < PZ_LARGEST_DISJUNCTIVE)
+      if (uses_most(g->c, g->by_tail[k], r) && n++ < PZ_LARGEST_DISJUNCTIVE)
         list[n - 1] = g->by_tail[k];
     if (n > PZ_LARGEST_DISJUNCTIVE || n < 2 || n <= g->n_disjunctive) continue;
     g->n_disjunctive = n;
@@ -71,8 +73,8 @@ static void find_disjunctive(struct pz_branching *g) {
   }
 }
 
-/* Tasks by falling key, ties in topological order. */
-static void order(const struct pz_branching *g, uint32_t *list, bool with_own_time) {
+/* Sorts tasks by descending tail, with or without their own time; ties in topological order. */
+static void sort_by_tail(const struct pz_branching *g, uint32_t *list, bool with_own_time) {
   for (uint32_t i = 0; i < g->p->n; i++) {
     const double *least = g->c->least_s, *tail = g->c->tail_s;
     uint32_t at = i;
@@ -86,7 +88,7 @@ static void order(const struct pz_branching *g, uint32_t *list, bool with_own_ti
   }
 }
 
-/* The same modes, and the same of them eliminated: otherwise they are not interchangeable. */
+/* Whether two tasks have the same modes, of which the same are eliminated. */
 static bool same_modes(const struct pz_branching *g, uint32_t a, uint32_t b) {
   const struct pz_context *c = g->c;
   const struct pz_task *t = &c->p->tasks[a];
@@ -95,8 +97,8 @@ static bool same_modes(const struct pz_branching *g, uint32_t a, uint32_t b) {
                  t->n_modes * sizeof *c->eliminated);
 }
 
-/* Of tasks with the same modes and the same after them, when both are ready, one is the first: a
- * schedule that starts the other first is as good with the two exchanged. */
+/* Finds tasks with the same modes and the same successors.  If both are ready, one of them comes first: a schedule that
+ * starts the other one first is as good with the two exchanged. */
 static void find_interchangeable(struct pz_branching *g) {
   for (uint32_t a = 0; a < g->p->n; a++)
     for (uint32_t b = 0; b < g->p->n; b++)
@@ -114,9 +116,9 @@ bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_a
       !PZ_ARRAY(arena, g->rates, c->n_modes) || !PZ_ARRAY(arena, g->before, n) ||
       !PZ_ARRAY(arena, g->after, n))
     return false;
-  order(g, g->by_tail, false);
-  measure(g);
-  order(g, g->by_path, true);
+  sort_by_tail(g, g->by_tail, false);
+  add_measures(g);
+  sort_by_tail(g, g->by_path, true);
   if (c->o->disjunctive_bound) find_disjunctive(g);
   for (uint32_t i = 0; i < n; i++) {
     g->rank[g->by_path[i]] = i;
@@ -141,7 +143,7 @@ bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_a
  * the order of identical tasks.) */
 struct automorphism {
   const struct pz_branching *g;
-  struct pz_bits deferred; /* tasks that are not there */
+  struct pz_bits deferred; /* tasks that are left out */
   uint32_t image[PZ_TREE_MOST_TASKS];
 };
 
@@ -152,8 +154,8 @@ static bool has_image(const struct automorphism *x, const struct pz_bits *set,
   return pz_branching_same(x->g, &out, image);
 }
 
-/* A task that comes after a alone gets one that comes after b alone, if the two may be exchanged
- * when all before them is. */
+/* Finds the image of a task that comes only after a: one of those that come only after b and have the images of its
+ * predecessors as predecessors. */
 static bool find_image(struct automorphism *x, uint32_t i, struct pz_bits *others) {
   for (uint32_t k = 0; k < x->g->p->n; k++) {
     if (!pz_bits_has(others, k) || !has_image(x, &x->g->before[i], &x->g->before[k]) ||
@@ -167,8 +169,8 @@ static bool find_image(struct automorphism *x, uint32_t i, struct pz_bits *other
   return false;
 }
 
-/* Exchange a and b and what comes after only one of them; then all must be as it was. */
-static bool exchange(struct automorphism *x, uint32_t a, uint32_t b) {
+/* Exchanges a and b, and the tasks that come after only one of them.  Returns whether this is an automorphism. */
+static bool exchange_tasks(struct automorphism *x, uint32_t a, uint32_t b) {
   const struct pz_branching *g = x->g;
   struct pz_bits after_a = pz_bits_minus(&g->after[a], &g->after[b]);
   struct pz_bits after_b = pz_bits_minus(&g->after[b], &g->after[a]);
@@ -183,7 +185,7 @@ static bool exchange(struct automorphism *x, uint32_t a, uint32_t b) {
   for (uint32_t i = 0; i < g->p->n; i++) {
     if (pz_bits_has(&x->deferred, i)) continue;
     if (x->image[i] != i && g->rank[i] < g->rank[a])
-      return false; /* a guard: it has not been seen */
+      return false; /* a guard: this has not been observed */
     if (!has_image(x, &g->before[i], &g->before[x->image[i]])) return false;
   }
   return true;
@@ -200,7 +202,7 @@ void pz_automorphisms(struct pz_branching *g, const bool *deferred) {
       if (g->rank[a] < g->rank[b] && !pz_bits_has(&x.deferred, a) && !pz_bits_has(&x.deferred, b) &&
           pz_branching_same(g, &g->before[a], &g->before[b]) &&
           !pz_branching_same(g, &g->after[a], &g->after[b]) && same_modes(g, a, b) &&
-          exchange(&x, a, b)) {
+          exchange_tasks(&x, a, b)) {
         pz_bits_set(&g->interchangeable[b], a);
         g->c->count[PZ_T_automorphisms].prunes++;
       }

@@ -1,3 +1,4 @@
+/* Regret of idle points, the choice whether to branch on them, and the bound of busy periods (idle_point.h). */
 #include "schedule/tree/idle_point.h"
 
 #include <float.h>
@@ -5,12 +6,13 @@
 
 #include "schedule/tree/partial_bound.h"
 
-/* Idle points remembered. */
-enum { MOST_PAST = 4096 };
-/* Tuned: busy periods must be this much slower than running alone for their bound to be tried. */
+/* The number of idle points that are remembered. */
+enum { MAX_PAST = 4096 };
+
+/* Tuned: tasks must be this much slower in busy periods than alone for their bound to be tried. */
 static const double BUSY_SLOW = 2;
 
-struct past {
+struct past_idle_point {
   struct pz_bits done;
   double regret_s;
 };
@@ -21,17 +23,17 @@ static double slack(const struct pz_idle *x) { return 1e-12 * x->g->c->scale; }
 
 bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle) {
   struct pz_technique_count *count = &x->g->c->count[PZ_T_idle_points];
-  struct past now = {idle->started, idle->t - idle->alone_s};
+  struct past_idle_point now = {idle->started, idle->t - idle->alone_s};
   count->calls++;
   x->g->c->steps += x->past.n / PZ_LOOKS_PER_STEP;
   for (uint32_t k = 0; k < x->past.n; k++) {
-    const struct past *p = pz_vec_at(&x->past, struct past, k);
+    const struct past_idle_point *p = pz_vec_at(&x->past, struct past_idle_point, k);
     if (p->regret_s <= now.regret_s + slack(x) && pz_branching_within(x->g, &p->done, &now.done)) {
       count->prunes++;
       return true;
     }
   }
-  if (x->past.n < MOST_PAST) (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
+  if (x->past.n < MAX_PAST) (void)pz_vec_push(&x->past, &now); /* without memory it is forgotten */
   return false;
 }
 
@@ -42,7 +44,6 @@ bool pz_idle_dominates(const struct pz_idle *x, double regret_s, const struct pz
   return dominates;
 }
 
-/* In the order in which they may run. */
 uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n) {
   for (int w = 0; w < x->g->words; w++) {
     uint64_t left = n->ready.w[w] & x->inner.w[w] & ~n->not_now.w[w];
@@ -53,7 +54,7 @@ uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n) 
 
 /* ---- capacity -------------------------------------------------------------------------------- */
 
-/* The least of each resource that some mode of the task uses. */
+/* The least amount of each resource that some mode of the task uses. */
 static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
   const struct pz_task *t = &c->p->tasks[i];
   struct pz_mode least = {0};
@@ -66,7 +67,7 @@ static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
   return least;
 }
 
-/* Does nothing else of positive duration fit beside the task in this mode? */
+/* Whether no other task of positive duration fits beside the task in this mode. */
 static bool leaves_no_capacity(const struct pz_branching *g, const struct pz_mode *least,
                                uint32_t i, const struct pz_mode *m) {
   int32_t residual[PZ_RESOURCES];
@@ -78,8 +79,9 @@ static bool leaves_no_capacity(const struct pz_branching *g, const struct pz_mod
   return true;
 }
 
-/* The task's fastest mode that leaves capacity for another; DBL_MAX: none does. */
-static double look_at_modes(struct pz_idle *x, const struct pz_mode *least, uint32_t i) {
+/* Sets which modes of the task leave capacity for another task.  Returns the duration of the fastest of them, or
+ * DBL_MAX. */
+static double find_joining_modes(struct pz_idle *x, const struct pz_mode *least, uint32_t i) {
   const struct pz_context *c = x->g->c;
   const struct pz_task *t = &c->p->tasks[i];
   double s = DBL_MAX;
@@ -91,9 +93,9 @@ static double look_at_modes(struct pz_idle *x, const struct pz_mode *least, uint
   return s;
 }
 
-/* Which tasks leave capacity for another, whether the fastest modes mostly do not, and how much
- * slower the modes that do are. */
-static void look_at_capacity(struct pz_idle *x, struct pz_mode *least) {
+/* Finds which tasks leave capacity for another, whether most fastest modes do not, and how much slower the modes are that
+ * do. */
+static void find_joining_tasks(struct pz_idle *x, struct pz_mode *least) {
   const struct pz_branching *g = x->g;
   const double *least_s = g->c->least_s;
   uint32_t n = 0, alone = 0;
@@ -103,7 +105,7 @@ static void look_at_capacity(struct pz_idle *x, struct pz_mode *least) {
     const struct pz_task *t = &g->p->tasks[i];
     if (t->n_succ) pz_bits_set(&x->inner, i);
     if (least_s[i] <= 0) continue;
-    double s = look_at_modes(x, least, i);
+    double s = find_joining_modes(x, least, i);
     n++;
     alone += leaves_no_capacity(g, least, i, &t->modes[pz_partial_fastest(g, i)]);
     if (s >= DBL_MAX) continue;
@@ -120,9 +122,9 @@ bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *ar
   struct pz_mode *least = pz_arena_alloc(arena, g->p->n, sizeof *least);
   *x = (struct pz_idle){.g = g};
   x->joins = pz_arena_alloc(arena, g->c->n_modes, sizeof *x->joins);
-  pz_vec_init(&x->past, arena, sizeof(struct past));
+  pz_vec_init(&x->past, arena, sizeof(struct past_idle_point));
   if (!least || !x->joins) return false;
-  look_at_capacity(x, least);
+  find_joining_tasks(x, least);
   return true;
 }
 
@@ -132,20 +134,21 @@ bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *ar
 struct busy_period {
   struct pz_residual residual;
   double end[PZ_TREE_MOST_TASKS];    /* by task: the earliest in the busy period */
-  uint32_t list[PZ_TREE_MOST_TASKS]; /* tasks by end, those that end after all that runs */
+  uint32_t list[PZ_TREE_MOST_TASKS]; /* the tasks that end after all running ones, by end */
   uint32_t n;
-  double alone_s; /* what is done when all that runs has ended, had each task run alone */
-  double left_s;  /* dual value of the others */
+  double
+      alone_s; /* time of the tasks that are done when all running ones have ended, if each had run alone */
+  double left_s; /* dual value of the other tasks */
 };
 
-/* Beside others, from when all that it waits for has ended. */
-static double earliest_end(const struct pz_idle *x, const struct pz_partial *n,
-                           const struct busy_period *h, uint32_t i) {
+/* The earliest end of a task in the busy period, in a mode that leaves capacity for others. */
+static double earliest_busy_end(const struct pz_idle *x, const struct pz_partial *n,
+                                const struct busy_period *h, uint32_t i) {
   const struct pz_task *t = &x->g->p->tasks[i];
   double from = n->t, end = DBL_MAX;
   for (uint32_t k = 0; k < t->n_pred; k++)
     if (!pz_bits_has(&n->finished, t->pred[k])) from = pz_fmax(from, h->end[t->pred[k]]);
-  if (x->g->c->least_s[i] <= 0) return from; /* it can take no time */
+  if (x->g->c->least_s[i] <= 0) return from; /* a milestone */
   if (from >= x->g->c->best_s) return DBL_MAX;
   for (uint32_t m = 0; m < t->n_modes; m++)
     if (x->joins[x->g->c->mode_at[i] + m])
@@ -154,7 +157,7 @@ static double earliest_end(const struct pz_idle *x, const struct pz_partial *n,
   return end;
 }
 
-static void put(const struct pz_idle *x, struct busy_period *h, uint32_t i) {
+static void list_by_end(const struct pz_idle *x, struct busy_period *h, uint32_t i) {
   const struct pz_context *c = x->g->c;
   if (h->end[i] <= h->residual.at[h->residual.n]) {
     h->alone_s += c->least_s[i];
@@ -167,7 +170,7 @@ static void put(const struct pz_idle *x, struct busy_period *h, uint32_t i) {
   h->list[at] = i;
 }
 
-static void look_ahead(const struct pz_idle *x, const struct pz_partial *n, struct busy_period *h) {
+static void find_ends(const struct pz_idle *x, const struct pz_partial *n, struct busy_period *h) {
   const struct pz_branching *g = x->g;
   pz_residual_find(g, n, &h->residual);
   h->n = 0;
@@ -175,20 +178,19 @@ static void look_ahead(const struct pz_idle *x, const struct pz_partial *n, stru
   h->left_s = 0;
   for (uint32_t i = 0; i < n->n_running; i++) h->end[n->run[i].task] = n->run[i].end;
   PZ_EACH_BIT(i, g->words, g->all.w[w] & ~n->started.w[w]) {
-    h->end[i] = earliest_end(x, n, h, i);
-    put(x, h, i);
+    h->end[i] = earliest_busy_end(x, n, h, i);
+    list_by_end(x, h, i);
   }
 }
 
-/* A lower bound for busy periods between idle points.  A busy period ends when all
- * tasks started in it have ended.  For every possible end time, the tasks that can be done by then
- * count as done; the others are still to come and take at least their dual values.  A busy period
- * must also save time over running its tasks alone; otherwise it can be left out. */
+/* A busy period ends when all tasks that were started in it have ended.  For every possible end, the tasks that can be done
+ * by then count as done, and the others take at least their dual values after it.  A busy period must also save time over
+ * running its tasks alone; otherwise it can be left out. */
 double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n, double regret_s) {
   const struct pz_context *c = x->g->c;
   struct busy_period h;
   double bound = DBL_MAX;
-  look_ahead(x, n, &h);
+  find_ends(x, n, &h);
   double end = h.residual.at[h.residual.n];
   for (uint32_t k = 0; end < bound; k++) {
     if (end - h.alone_s < regret_s) bound = pz_fmin(bound, end + h.left_s);

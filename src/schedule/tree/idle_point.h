@@ -1,21 +1,19 @@
 /* Idle points: moments of a schedule at which nothing runs.
  *
- * Between idle points tasks run concurrently, in busy periods, or one runs alone, in its fastest
- * mode.  A task that runs alone may as well run at the first idle point at which its predecessors
- * are done; one without successors, at the end.  So at an idle point every ready task with
- * successors either runs alone or not now; then a busy period begins, with two tasks or more.
+ * Between two idle points either tasks run concurrently, in a busy period, or one task runs alone in its fastest mode.  A
+ * task that runs alone may as well run at the first idle point at which its predecessors are done, or at the end if it has
+ * no successors.  Therefore, at an idle point, every ready task with successors either runs alone or not now; then a busy
+ * period of two or more tasks begins.
  *
- * The regret of an idle point is its time minus that of all finished tasks run alone.  An idle
- * point is dominated by one with no more regret and no more tasks done: the missing tasks can run
- * alone there.
+ * The regret of an idle point is its time minus the time of all finished tasks run alone.  An idle point is dominated by
+ * one with no more regret and no more tasks done, because the missing tasks can run alone there.
  *
- * The search stays exact.  Follow an optimal schedule through the search: where it is pruned,
- * another one, no worse, continues from a state that is kept, with no more tasks that start in busy
- * periods still to come, and usually fewer.  The number is equal only if the other schedule has one
- * more task started, or is at an idle point; and from an idle point the next start is never one
- * that was possible before.  So the search reaches the end of one of them.  A rule that forbade a
- * task to run alone later because it did not run alone here would break this argument: the schedule
- * that replaces a pruned one may need exactly that. */
+ * The search remains exact.  Follow an optimal schedule through the search.  Where it is pruned, another schedule that is
+ * no worse continues from a state that is kept, and the number of tasks that have yet to start in busy periods does not
+ * grow.  It stays equal only if the other schedule has one more task started or is at an idle point, and from an idle
+ * point the next start is never one that was possible before.  Therefore the search reaches the end of one of these
+ * schedules.  A rule that forbids a task to run alone later because it did not run alone here would break this argument:
+ * the schedule that replaces a pruned one may need exactly that. */
 #ifndef PZ_SCHEDULE_TREE_IDLE_POINT_H
 #define PZ_SCHEDULE_TREE_IDLE_POINT_H
 
@@ -24,29 +22,30 @@
 
 struct pz_idle {
   struct pz_branching *g;
-  bool frequent;          /* most tasks leave no capacity beside them: idle points pay */
-  bool slow;              /* busy periods are, by far, against running alone: their bound pays */
-  struct pz_bits inner;   /* tasks that others wait for */
-  struct pz_bits joining; /* tasks that leave capacity in some mode */
-  bool *joins;            /* by mode: it may run in a busy period */
-  struct pz_vec past;     /* idle points seen */
+  bool
+      frequent; /* most tasks leave no capacity for others, so that branching on idle points pays */
+  bool slow; /* tasks are much slower in busy periods than alone, so that the bound of these pays */
+  struct pz_bits inner;   /* tasks with successors */
+  struct pz_bits joining; /* tasks that leave capacity for others in some mode */
+  bool *joins;            /* by mode: whether it may run in a busy period */
+  struct pz_vec past;     /* struct past_idle_point: idle points that were visited */
 };
 
-/* False: no memory. */
+/* Returns false if there is no memory. */
 bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *arena);
 
-/* Is it dominated by one seen before?  If not, it is kept. */
+/* Whether an idle point is dominated by one that was visited before.  If not, it is remembered. */
 bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle);
 
-/* Since an idle point of this regret: would all that has started be done at the next end if each
- * had run alone?  Then what follows can follow the idle point. */
+/* Whether the last idle point, which has this regret, dominates the busy period since: all that has started would be done
+ * at the next end if each task had run alone. */
 bool pz_idle_dominates(const struct pz_idle *x, double regret_s, const struct pz_partial *n,
                        double next);
 
-/* The first task of which it is not decided whether it runs alone now; PZ_NONE: there is none. */
+/* The first task for which it is undecided whether it runs alone now, or PZ_NONE. */
 uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n);
 
-/* A lower bound for the completions of n, in a busy period since an idle point of this regret. */
+/* A lower bound of the completions of n, which is in a busy period since an idle point with this regret. */
 double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n, double regret_s);
 
 #endif

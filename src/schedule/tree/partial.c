@@ -1,3 +1,4 @@
+/* Moves between partial schedules, and rules that leave out moves (partial.h). */
 #include "schedule/tree/partial.h"
 
 #include <float.h>
@@ -24,7 +25,7 @@ bool pz_partial_dominated(const struct pz_branching *g, const struct pz_going *a
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-/* Is it ready, and the first of the interchangeable ones that are? */
+/* Whether the task is ready, and the first of the ready tasks that are interchangeable with it. */
 static bool eligible(const struct pz_branching *g, const struct pz_partial *n, uint32_t i) {
   if (!pz_bits_has(&n->ready, i)) return false;
   uint64_t before = 0;
@@ -32,7 +33,7 @@ static bool eligible(const struct pz_branching *g, const struct pz_partial *n, u
   return !before;
 }
 
-/* From what is started and finished. */
+/* Sets the ready tasks from the started and finished ones. */
 static void find_ready(const struct pz_branching *g, struct pz_partial *n) {
   n->ready = (struct pz_bits){{0}};
   for (uint32_t i = 0; i < g->p->n; i++)
@@ -40,7 +41,7 @@ static void find_ready(const struct pz_branching *g, struct pz_partial *n) {
       pz_bits_set(&n->ready, i);
 }
 
-static void finish(const struct pz_branching *g, struct pz_partial *n, uint32_t i) {
+static void finish_task(const struct pz_branching *g, struct pz_partial *n, uint32_t i) {
   const struct pz_task *t = &g->p->tasks[i];
   pz_bits_set(&n->finished, i);
   for (uint32_t k = 0; k < t->n_succ; k++)
@@ -49,7 +50,7 @@ static void finish(const struct pz_branching *g, struct pz_partial *n, uint32_t 
       pz_bits_set(&n->ready, t->succ[k]);
 }
 
-/* If the task can be a milestone now. */
+/* Starts and finishes the task if it can be a milestone now.  Returns whether it could. */
 static bool start_milestone(struct pz_branching *g, struct pz_partial *n, uint32_t i) {
   const struct pz_task *t = &g->p->tasks[i];
   for (uint32_t m = 0; m < t->n_modes; m++) {
@@ -58,7 +59,7 @@ static bool start_milestone(struct pz_branching *g, struct pz_partial *n, uint32
       continue;
     pz_bits_set(&n->started, i);
     pz_bits_clear(&n->ready, i);
-    finish(g, n, i);
+    finish_task(g, n, i);
     n->alone_s += g->c->least_s[i];
     n->left_s -= g->c->duals.least[i];
     g->slots[i] = (struct pz_slot){n->t, n->t, m};
@@ -67,7 +68,7 @@ static bool start_milestone(struct pz_branching *g, struct pz_partial *n, uint32
   return false;
 }
 
-/* A milestone starts as soon as the capacity at the instant allows; that never hurts. */
+/* Starts all milestones that fit.  It is never better to start one later. */
 static void finish_milestones(struct pz_branching *g, struct pz_partial *n) {
   for (bool again = true; again;) {
     again = false;
@@ -77,13 +78,14 @@ static void finish_milestones(struct pz_branching *g, struct pz_partial *n) {
   }
 }
 
-/* Left shift: could the task have started at the previous decision time, through to now?  Then a
- * schedule in which it did is as good (only semi-active schedules need be searched: Sprecher,
- * Kolisch and Drexl 1995), unless a milestone needs the capacity at this instant. */
-static bool left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m) {
+/* Left shift: whether the task could have started at the previous decision time and run until now.  Then a schedule in
+ * which it did is as good (only semi-active schedules need to be searched: Sprecher, Kolisch and Drexl 1995), unless a
+ * milestone needs the capacity at this instant. */
+static bool could_shift_left(const struct pz_partial *n, uint32_t i, const struct pz_mode *m) {
   return n->t > n->t_before && pz_bits_has(&n->could_before, i) && pz_mode_fits(n->free_before, m);
 }
 
+/* Whether some mode of the task fits now and takes at most this time. */
 static bool fits_within(const struct pz_branching *g, const struct pz_partial *n, uint32_t i,
                         double slack_s) {
   const struct pz_task *t = &g->p->tasks[i];
@@ -108,7 +110,7 @@ bool pz_partial_wait_dominated(const struct pz_branching *g, const struct pz_par
   return false;
 }
 
-/* With this task started now, by dual values and its own path. */
+/* A lower bound with this task started now, by dual values and its own path. */
 static double quick_bound(const struct pz_branching *g, const struct pz_partial *n, uint32_t i,
                           uint32_t mode) {
   const struct pz_context *c = g->c;
@@ -124,7 +126,7 @@ static bool may_start(const struct pz_branching *g, const struct pz_partial *n, 
   const struct pz_mode *m = &g->p->tasks[i].modes[mode];
   if (c->eliminated[c->mode_at[i] + mode] || !pz_mode_fits(n->free, m)) return false;
   if (!g->milestones_use && c->o->left_shift) {
-    bool shifts = left_shifts(n, i, m);
+    bool shifts = could_shift_left(n, i, m);
     c->count[PZ_T_left_shift].calls++;
     c->count[PZ_T_left_shift].prunes += shifts;
     if (shifts) return false;
@@ -141,7 +143,7 @@ struct pz_start pz_partial_starts(const struct pz_branching *g, const struct pz_
   return k;
 }
 
-/* On to the next task that may start. */
+/* Goes on to the next task that may start.  Returns whether there is one. */
 static bool next_task(const struct pz_branching *g, const struct pz_partial *n,
                       struct pz_start *k) {
   for (int w = 0; w < g->words; w++)
@@ -207,7 +209,6 @@ void pz_partial_alone(struct pz_branching *g, struct pz_partial *n, const struct
   finish_milestones(g, n);
 }
 
-/* To the next end.  Tasks that end there leave; milestones are passed. */
 void pz_partial_advance(struct pz_branching *g, const struct pz_partial *from,
                         struct pz_partial *to) {
   double next = DBL_MAX;
@@ -230,7 +231,7 @@ void pz_partial_advance(struct pz_branching *g, const struct pz_partial *from,
       to->run[to->n_running++] = *r;
       continue;
     }
-    finish(g, to, r->task);
+    finish_task(g, to, r->task);
     for (int k = 0; k < PZ_RESOURCES; k++)
       to->free[k] += g->p->tasks[r->task].modes[r->mode].use[k];
   }

@@ -22,13 +22,14 @@ void pz_residual_find(const struct pz_branching *g, const struct pz_partial *n,
   }
 }
 
+/* Counts the bound and whether it prunes, and returns it. */
 static double counted(const struct pz_branching *g, enum pz_technique by, double bound) {
   g->c->count[by].calls++;
   g->c->count[by].prunes += !pz_better(g->c, bound, g->c->best_s);
   return bound;
 }
 
-/* Of what waits only what is ready counts: the tail of each task has those after it in it. */
+/* Of the tasks that are not started only ready ones count, because the tail of each task includes its successors. */
 double pz_partial_path_bound(const struct pz_branching *g, const struct pz_partial *n) {
   const struct pz_context *c = g->c;
   double left = 0, bound = n->t;
@@ -51,14 +52,14 @@ static double earliest_end(const struct pz_branching *g, const struct pz_residua
   return end;
 }
 
-/* A span of time: the earliest start of a task, and its earliest end. */
+/* The earliest start of a task, and its earliest end. */
 struct span {
   double start, end;
 };
 
-/* A disjunctive set, of which no two tasks run at once: for every start and tail, those that have
- * no less, one after another (the one-machine bound of Carlier 1982).  One with a single mode
- * starts no earlier than its earliest end says. */
+/* The one-machine bound (Carlier 1982) of the disjunctive set, of which no two tasks run at once: for every start and
+ * tail, the tasks that have at least these run one after another.  A task with a single mode starts no earlier than its
+ * earliest end minus its duration. */
 static double disjunctive_bound(const struct pz_branching *g, const struct pz_partial *n,
                                 const struct span *at) {
   double start[PZ_LARGEST_DISJUNCTIVE], bound = 0;
@@ -71,7 +72,7 @@ static double disjunctive_bound(const struct pz_branching *g, const struct pz_pa
   }
   for (uint32_t k = 0; k < left; k++) {
     double sum = 0;
-    for (uint32_t q = 0; q < left; q++) { /* by falling tail */
+    for (uint32_t q = 0; q < left; q++) { /* by descending tail */
       if (start[q] < start[k]) continue;
       sum += g->c->least_s[list[q]];
       bound = pz_fmax(bound, start[k] + sum + g->c->tail_s[list[q]]);
@@ -80,8 +81,8 @@ static double disjunctive_bound(const struct pz_branching *g, const struct pz_pa
   return bound;
 }
 
-static struct span earliest(const struct pz_branching *g, const struct pz_partial *n,
-                            const struct pz_residual *x, const struct span *at, uint32_t i) {
+static struct span earliest_span(const struct pz_branching *g, const struct pz_partial *n,
+                                 const struct pz_residual *x, const struct span *at, uint32_t i) {
   const struct pz_task *t = &g->p->tasks[i];
   double start = n->t;
   for (uint32_t k = 0; k < t->n_pred; k++)
@@ -90,7 +91,7 @@ static struct span earliest(const struct pz_branching *g, const struct pz_partia
   return (struct span){start, residual ? start + g->c->least_s[i] : earliest_end(g, x, i, start)};
 }
 
-/* Paths through the residual capacity: what runs leaves no more to each task until its end. */
+/* The longest path through the residual capacity: until they end, running tasks leave no more to each task. */
 double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_partial *n) {
   struct span at[PZ_TREE_MOST_TASKS];
   struct pz_residual x;
@@ -103,7 +104,7 @@ double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_p
     bound = pz_fmax(bound, r->end + g->c->tail_s[r->task]);
   }
   PZ_EACH_BIT(i, g->words, g->all.w[w] & ~n->started.w[w]) {
-    at[i] = earliest(g, n, &x, at, i);
+    at[i] = earliest_span(g, n, &x, at, i);
     bound = pz_fmax(bound, at[i].end + g->c->tail_s[i]);
     if (bound >= g->c->best_s) return counted(g, PZ_T_residual_bound, bound);
   }
@@ -112,7 +113,7 @@ double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_p
   return pz_fmax(bound, counted(g, PZ_T_disjunctive_bound, disjunctive_bound(g, n, at)));
 }
 
-/* For every tail: the energy of what has no shorter one, and the tail. */
+/* For every tail, the energy of the tasks with at least that tail, plus the tail. */
 double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n) {
   double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_TREE_MOST_TASKS], bound = 0;
   const double *rate[PZ_TREE_MOST_TASKS];
@@ -138,7 +139,7 @@ double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_par
   return counted(g, PZ_T_node_energy_bound, n->t + bound);
 }
 
-/* By the dual values of column generation. */
+/* The dual value of the rest (column_generation.c). */
 double pz_partial_dual_bound(const struct pz_branching *g, const struct pz_partial *n) {
   if (!g->c->o->node_dual_bound || g->c->duals.sum <= 0) return n->t;
   return counted(g, PZ_T_node_dual_bound, n->t + n->left_s);

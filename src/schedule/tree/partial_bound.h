@@ -4,17 +4,16 @@
 
 #include "schedule/tree/partial.h"
 
-/* By dual values, paths, paths within the residual capacity, and energy; the time of the partial
- * schedule where the technique is switched off. */
+/* Bounds by dual values, by paths, by paths within the residual capacity, and by energy.  If a technique is switched off,
+ * the bound is weaker, down to the time of the partial schedule. */
 double pz_partial_dual_bound(const struct pz_branching *g, const struct pz_partial *n);
 double pz_partial_path_bound(const struct pz_branching *g, const struct pz_partial *n);
 double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_partial *n);
 double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n);
 
-/* Residual capacity over time: what the running tasks of a partial schedule leave free of each
- * resource, growing at every end. */
+/* Residual capacity over time: the amount of each resource that the running tasks leave free, which grows at every end. */
 struct pz_residual {
-  uint32_t n;                        /* of what runs */
+  uint32_t n;                        /* number of running tasks */
   double at[PZ_TREE_MOST_TASKS + 1]; /* [0]: now; then each end, latest last */
   int32_t left[PZ_TREE_MOST_TASKS + 1][PZ_RESOURCES];
 };
@@ -22,7 +21,7 @@ struct pz_residual {
 void pz_residual_find(const struct pz_branching *g, const struct pz_partial *n,
                       struct pz_residual *x);
 
-/* The mode fits from this time on, as long as nothing else starts. */
+/* The time from which on the mode fits, as long as nothing else starts. */
 static inline double pz_residual_earliest(const struct pz_residual *x, const struct pz_mode *m) {
   uint32_t k = 0;
   while (k < x->n && !pz_mode_fits(x->left[k], m)) k++;
