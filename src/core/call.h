@@ -103,7 +103,8 @@ void pz_scratch_end(struct pz_call *scratch);
 
 typedef void pz_close_fn(void *what);
 
-/* Has fn(what) called when the call ends, however it ends.  The function must not raise.  If there is no memory to note
+/* Has fn(what) called when the call ends, however it ends.  The function must not raise, and `what` must not be a local variable,
+ * whose function has ended by then.  If there is no memory to note
  * it, fn(what) is called at once and the error is raised. */
 void pz_defer(struct pz_call *call, pz_close_fn *fn, void *what);
 

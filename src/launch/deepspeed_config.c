@@ -147,8 +147,8 @@ static void read_document(struct pz_call *call, void *ctx) {
 void pz_read_deepspeed_config(struct pz_megatron_reader *reader) {
   struct config_reading x = {.reader = reader};
   if (!pz_script_document(reader->text, reader->bytes, ".json", &x.document)) {
-    pz_add_note(reader, "DeepSpeed's configuration is not in the script: overlap_comm and "
-                        "communication_data_type are predicted as by default");
+    pz_megatron_add_note(reader, "DeepSpeed's configuration is not in the script: overlap_comm and "
+                                 "communication_data_type are predicted as by default");
     read_config(reader, NULL);
     return;
   }

@@ -252,7 +252,7 @@ void pz_set_origin(struct pz_megatron_reader *reader, int field, int argument, i
     reader->run->from[field] = pz_format(reader->call, "--%s, line %u", given->name, given->line);
 }
 
-void pz_add_note(struct pz_megatron_reader *reader, const char *note) {
+void pz_megatron_add_note(struct pz_megatron_reader *reader, const char *note) {
   pz_append(reader->call, &reader->notes, &note);
 }
 
@@ -330,8 +330,8 @@ static void store_argument(struct pz_megatron_reader *reader, const struct argum
   if (!is_flag && !text) pz_reject_given(reader, argument->value, "a value behind it");
   bool changes = old.is_given && old.text && now->text && strcmp(old.text, now->text) != 0;
   if (changes && argument->value != ARG_TOKENIZER && reader->notes.n < MOST_NOTES_ON_WORDS)
-    pz_add_note(reader,
-                pz_text_plain(pz_format(
+    pz_megatron_add_note(
+        reader, pz_text_plain(pz_format(
                     reader->call, "--%s is %.40s in line %u and %.40s in line %u: the last counts",
                     now->name, old.text, old.line, now->text, now->line)));
   if (is_number) read_number(reader, argument->value, argument->kind);
@@ -395,8 +395,8 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
   if (meant) fail_misspelt(reader, word, name, meant);
   if (!is_known && (word->batch || pz_name_is_among(silent, name))) return values;
   if (is_left_out && (is_known || refused))
-    pz_add_note(reader, pz_format(reader->call, "--%s is left out%s%s", name, refused ? ": " : "",
-                                  refused ? refused->what : ""));
+    pz_megatron_add_note(reader, pz_format(reader->call, "--%s is left out%s%s", name,
+                                           refused ? ": " : "", refused ? refused->what : ""));
   else if (refused)
     refuse_argument(reader, refused, name, word->line, value);
   else
@@ -427,8 +427,9 @@ static void read_stray_word(struct pz_megatron_reader *reader, const struct pz_s
   if (pz_is_ignored(reader, name)) return;
   if (meant) fail_misspelt(reader, word, name, meant);
   if (reader->notes.n < MOST_NOTES_ON_WORDS)
-    pz_add_note(reader, pz_text_plain(pz_format(reader->call, "line %u: '%.60s' is not understood",
-                                                word->line, word->text)));
+    pz_megatron_add_note(reader,
+                         pz_text_plain(pz_format(reader->call, "line %u: '%.60s' is not understood",
+                                                 word->line, word->text)));
 }
 
 /* Returns the length of the object's name in an override of a configuration, "model.tensor_model_parallel_size=8", or 0 if the
@@ -454,10 +455,11 @@ static void note_guessed_arguments(struct pz_megatron_reader *reader) {
     n++;
   }
   if (n)
-    pz_add_note(reader, pz_format(reader->call,
-                                  "arguments in line%s %s%s count, though the text does not "
-                                  "decide whether they are run",
-                                  pz_text_s(n), lines, n < MOST_LINES ? "" : " ..."));
+    pz_megatron_add_note(reader,
+                         pz_format(reader->call,
+                                   "arguments in line%s %s%s count, though the text does not "
+                                   "decide whether they are run",
+                                   pz_text_s(n), lines, n < MOST_LINES ? "" : " ..."));
 }
 
 /* Does the line or list that begins at word i have an argument of the training program? */

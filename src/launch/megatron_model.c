@@ -283,8 +283,9 @@ static void check_experts(struct pz_megatron_reader *reader, const struct shape 
     if (shared_ffn % shape->expert_ffn)
       pz_reject_given(reader, ARG_SHARED_FFN, "a multiple of --moe-ffn-hidden-size");
     if (!norms)
-      pz_add_note(reader, "no --qk-layernorm: norms of the latent queries, keys and values are "
-                          "predicted all the same");
+      pz_megatron_add_note(reader,
+                           "no --qk-layernorm: norms of the latent queries, keys and values are "
+                           "predicted all the same");
     pz_need_given(reader, ARG_KV_RANK, "kv-lora-rank");
   } else if (is_delta_net(reader)) {
     pz_need_given(reader, ARG_SHARED_FFN, "moe-shared-expert-intermediate-size");
@@ -542,7 +543,7 @@ void pz_read_megatron_model(struct pz_megatron_reader *reader) {
   run->layers = shape.layers;
   run->vocab = shape.vocab;
   if (gated && shape.hidden_dropout > 0)
-    pz_add_note(reader,
-                "dropout of hidden states is not counted for Llama's shape (--hidden-dropout "
+    pz_megatron_add_note(
+        reader, "dropout of hidden states is not counted for Llama's shape (--hidden-dropout "
                 "0 turns it off; Megatron's default is 0.1)");
 }

@@ -41,8 +41,8 @@ static void read_degrees(struct pz_megatron_reader *reader) {
   plan->cp_form = pz_given_is(reader, ARG_CP_FORM, "a2a") ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   plan->sp = pz_given(reader, ARG_SP) && plan->tp > 1;
   if (pz_given(reader, ARG_SP) && plan->tp == 1)
-    pz_add_note(reader,
-                "--sequence-parallel has no effect without --tensor-model-parallel-size above 1");
+    pz_megatron_add_note(
+        reader, "--sequence-parallel has no effect without --tensor-model-parallel-size above 1");
   if (bf16 && fp16) pz_reject_given(reader, ARG_FP16, "--fp16 or --bf16, not both");
   if (!bf16 && !fp16)
     pz_raise(reader->call, PZ_BAD_INPUT,
@@ -102,7 +102,8 @@ static void read_batch(struct pz_megatron_reader *reader) {
   if (pz_given_count(reader, ARG_POSITIONS, seq) < seq)
     pz_reject_given(reader, ARG_POSITIONS, rule_with_count(reader, "at least --seq-length", seq));
   if (pz_given(reader, ARG_RAMPUP))
-    pz_add_note(reader, "--rampup-batch-size: the prediction is of the full global batch size");
+    pz_megatron_add_note(reader,
+                         "--rampup-batch-size: the prediction is of the full global batch size");
 }
 
 /* ---- pipeline stages ------------------------------------------------------------------------ */
@@ -261,8 +262,9 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
     pz_reject_given(reader, has_method ? ARG_METHOD : ARG_AGAIN_LAYERS,
                     "with it --recompute-granularity full, not selective");
   if (!is_full && has_full_only_argument)
-    pz_add_note(reader, "--recompute-method and --recompute-num-layers have no effect without "
-                        "--recompute-granularity");
+    pz_megatron_add_note(reader,
+                         "--recompute-method and --recompute-num-layers have no effect without "
+                         "--recompute-granularity");
   if (is_full && !has_method)
     pz_reject_given(reader, ARG_GRANULARITY, "with it --recompute-method uniform or block");
   if (is_full && pz_given_is(reader, ARG_METHOD, "block")) {
@@ -525,13 +527,13 @@ static void read_expert_parallelism(struct pz_megatron_reader *reader) {
       plan->imbalance = factor;
       pz_set_origin(reader, PZ_PLAN_IMBALANCE, ARG_CAPACITY, ARG_CAPACITY);
     } else {
-      pz_add_note(reader,
-                  "--moe-expert-capacity-factor without padding: an even load is predicted");
+      pz_megatron_add_note(
+          reader, "--moe-expert-capacity-factor without padding: an even load is predicted");
     }
   }
   if (!pz_given(reader, ARG_GROUPED_PRODUCTS))
-    pz_add_note(reader,
-                "no --moe-grouped-gemm: the experts' products are predicted as grouped ones");
+    pz_megatron_add_note(
+        reader, "no --moe-grouped-gemm: the experts' products are predicted as grouped ones");
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */

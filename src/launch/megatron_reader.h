@@ -78,7 +78,7 @@ void pz_refuse_uncovered(struct pz_megatron_reader *reader, int argument);
 void pz_set_origin(struct pz_megatron_reader *reader, int field, int argument, int other);
 
 /* Appends a note about the run for people. */
-void pz_add_note(struct pz_megatron_reader *reader, const char *note);
+void pz_megatron_add_note(struct pz_megatron_reader *reader, const char *note);
 
 /* Lists a name as ignored. */
 void pz_add_ignored(struct pz_megatron_reader *reader, const char *name);

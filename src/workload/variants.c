@@ -11,7 +11,8 @@
 
 #include "core/num.h"
 
-void pz_add_note(struct pz_call *call, struct pz_vec *notes, unsigned lists, const char *text) {
+void pz_variants_add_note(struct pz_call *call, struct pz_vec *notes, unsigned lists,
+                          const char *text) {
   for (uint32_t i = 0; i < notes->n; i++)
     if (strcmp(pz_vec_at(notes, struct pz_note, i)->text, text) == 0) return;
   struct pz_call own = pz_call_in(call, notes->arena);
@@ -80,7 +81,7 @@ static void note_left_out(struct pz_call *call, struct pz_vec *notes, int64_t tp
   }
   const char *text = pz_format(call, "%s%s%s is left out: %s", degree, tp && mbs ? " with " : "",
                                microbatch, reason);
-  pz_add_note(call, notes, lists, text);
+  pz_variants_add_note(call, notes, lists, text);
 }
 
 static _Noreturn void raise_none_possible(struct pz_call *call, const struct pz_variants *v) {
@@ -197,7 +198,7 @@ struct note_arguments {
 
 static void add_note(struct pz_call *call, void *ctx) {
   const struct note_arguments *x = ctx;
-  pz_add_note(call, x->notes, x->lists, x->text);
+  pz_variants_add_note(call, x->notes, x->lists, x->text);
 }
 
 enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,

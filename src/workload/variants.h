@@ -52,9 +52,10 @@ PZ_NODISCARD enum pz_status pz_variants_load(const char *model, const struct pz_
                                              uint32_t *n, struct pz_error *err);
 
 /* Appends a copy of the text to `notes`, a vector of struct pz_note, unless it is there already. */
-void pz_add_note(struct pz_call *call, struct pz_vec *notes, unsigned lists, const char *text);
+void pz_variants_add_note(struct pz_call *call, struct pz_vec *notes, unsigned lists,
+                          const char *text);
 
-/* Like pz_add_note(), for callers that return a status. */
+/* Like pz_variants_add_note(), for callers that return a status. */
 PZ_NODISCARD enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
                                         struct pz_error *err);
 
