@@ -4,8 +4,9 @@
 #ifndef PZ_LAUNCH_MEGATRON_READER_H
 #define PZ_LAUNCH_MEGATRON_READER_H
 
-#include "launch/megatron_args.h"
+#include "core/vec.h"
 #include "launch/shell_words.h"
+#include "plan/plan_file.h"
 
 /* An argument: the PZ_PLAN_... of a plain number of the plan, or one of megatron_arguments.def. */
 enum {

@@ -1,22 +1,21 @@
-/* What a training framework can run: the one predicate that place searches by, launch writes by, tune changes by and
- * predict warns by.  A rule is a row of framework_rules.def, with its source in the framework's own code. */
+/* What a training framework can run: one predicate for the search of place, the scripts of launch, the changes of tune and the warnings of
+ * predict.  A rule is a row of framework_rules.def, with its source in the framework's own code. */
 #ifndef PZ_PLAN_FRAMEWORK_RULES_H
 #define PZ_PLAN_FRAMEWORK_RULES_H
 
 #include "plan/model_shape.h"
 #include "plan/plan.h"
 
-/* Can its framework run the plan for this model (NULL: one of which nothing is known)?  If not, `why` (may be NULL)
- * says what the framework has instead: PZ_BAD_USE with "framework: ...; accepted: ...".  The plan is a filled one, or one
- * of a search. */
+/* Can the plan's framework run it for this model?  NULL stands for an unknown model.  If not, `why`, which may be NULL, gets PZ_BAD_USE and says what
+ * the framework has instead.  The plan is filled, or one of a search. */
 bool pz_framework_can(const struct pz_plan *p, const struct pz_model_shape *m,
                       struct pz_error *why);
 
-/* Does it train models of this shape at all? */
+/* Does the framework train models of this shape at all? */
 bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct pz_error *why);
 
-/* Overlap as the framework has it for this plan, where nobody asked for another: without what it cannot do here, with
- * what it always does. */
+/* Returns the overlap that the framework has for this plan by default: without what it cannot overlap here, and with what it always
+ * overlaps. */
 int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m);
 
 /* The same for many plans of one framework, whose rules are found once: all of them, or those of a group by what they

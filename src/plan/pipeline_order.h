@@ -1,4 +1,4 @@
-/* How an order of a pipeline lays the model over the stages, and what a stage keeps of microbatches in flight.
+/* How an order of a pipeline assigns the chunks of the model to stages, and how many microbatches in flight a stage keeps.
  *
  * The model is cut into stages * chunks chunks, numbered from its input to its output.  Most orders give chunk j to
  * stage j mod p.  Orders in a V (ZB-V, DualPipeV) give stage k the chunks k and 2p - 1 - k, so that the stage with the
@@ -21,16 +21,16 @@ bool pz_is_v_pipeline(enum pz_pipeline_order order);
 /* ZB-H1 and ZB-2P: zero bubble without a V. */
 bool pz_is_zero_bubble(enum pz_pipeline_order order);
 
-/* Microbatches whose forward a stage may have run before their backward, in these orders. */
+/* Returns the number of microbatches whose forward pass a stage may run before the first backward pass, in these orders. */
 uint32_t pz_zero_bubble_in_flight(enum pz_pipeline_order order, uint32_t stages, uint32_t stage);
 
-/* Does it find gradients of weights apart from those of inputs? */
+/* Does the order compute gradients of weights separately from those of inputs? */
 bool pz_pipeline_parts_backward(enum pz_pipeline_order order);
 
-/* Chunks for each stage that the order needs; 0: 2 and above. */
+/* Returns the number of chunks of a stage that the order needs; 0: 2 or more. */
 uint32_t pz_pipeline_chunks(enum pz_pipeline_order order);
 
-/* How often each parameter is held: 2 for DualPipe. */
+/* Returns the number of copies of each parameter: 2 for DualPipe. */
 uint32_t pz_pipeline_copies(enum pz_pipeline_order order);
 
 /* Are the model's input and its output on different devices? */
@@ -38,7 +38,7 @@ static inline bool pz_pipeline_parts_ends(const struct pz_pipeline_shape *s) {
   return s->stages > 1 && !pz_is_v_pipeline(s->order);
 }
 
-/* Chunks that a stage holds, copies among them. */
+/* Returns the number of chunks that a stage holds, with copies. */
 uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *s);
 
 /* Which chunk of the model the stage holds in a slot, and which stage holds a chunk (of two copies the first; the

@@ -1,3 +1,5 @@
+/* A training plan as text: pz_plan_text() and pz_plan_line() print a plan on one line, which plan_words.c reads back, the functions pz_found_...()
+ * print what differs by stage, and pz_plan_options_text() prints the difference of two plans. */
 #include "plan/plan_text.h"
 
 #include <stdarg.h>
@@ -7,7 +9,7 @@
 #include "core/text.h"
 #include "plan/plan_fields.h"
 
-/* What is written so far, cut to its buffer. */
+/* A text under construction, cut to its buffer. */
 struct line {
   char *buf;
   size_t size, n;
@@ -22,7 +24,7 @@ PZ_PRINTF(2, 3) static void put(struct line *l, const char *format, ...) {
   if (n > 0) l->n = (size_t)n < l->size - l->n ? l->n + (size_t)n : l->size - 1;
 }
 
-/* What is trained in which precision, where it is not all weights in 16 bit. */
+/* Prints precisions other than 16 bit, and adapters. */
 static void put_precision(struct line *l, const struct pz_plan *o) {
   char text[PZ_FIELD_TEXT_MOST];
   if (o->precision == PZ_PRECISION_FP8) put(l, ", fp8 GEMMs");
@@ -36,7 +38,7 @@ static void put_precision(struct line *l, const struct pz_plan *o) {
   if (pz_plan_adapts(o)) put(l, ", %s", pz_plan_field_text(o, PZ_PLAN_PEFT, text, sizeof text));
 }
 
-/* ", 12 layers and 50% of the optimizer on the host"; "": nothing is. */
+/* Returns what is on the host, ", 12 layers and 50% of the optimizer on the host", or "". */
 static const char *host_text(const struct pz_plan *o, char *buf, size_t size) {
   char layers[60] = "", part[60] = "";
   bool away = o->offload & PZ_OFFLOAD_ACTIVATIONS;
@@ -96,7 +98,7 @@ struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *r, in
 
 /* ---- by stage ------------------------------------------------------------------------------- */
 
-/* What is told of a stage; stages of which the same is told are told together. */
+/* Prints a stage.  Stages with the same text are joined to ranges. */
 typedef char *stage_text(struct pz_stage_layers x, struct pz_arena *arena);
 
 static char *again_text(struct pz_stage_layers x, struct pz_arena *arena) {
@@ -108,7 +110,7 @@ static char *layers_text(struct pz_stage_layers x, struct pz_arena *arena) {
   return pz_arena_printf(arena, "%lld", (long long)x.layers);
 }
 
-/* Is the same told of both? */
+/* Do two stages have the same text? */
 typedef bool same_stages(struct pz_stage_layers a, struct pz_stage_layers b);
 
 static bool same_again(struct pz_stage_layers a, struct pz_stage_layers b) {
