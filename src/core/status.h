@@ -14,7 +14,7 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
                             const char *format, ...) PZ_PRINTF(5, 6);
 
 enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const char *file,
-                             int line, const char *format, va_list args);
+                             int line, const char *format, va_list args) PZ_PRINTF(5, 0);
 
 /* Returns PZ_BAD_USE if a pointer that the caller has to give is NULL; `what` names it. */
 PZ_NODISCARD enum pz_status pz_need(const void *given, const char *what, struct pz_error *err);
