@@ -15,6 +15,8 @@ enum { LONGEST_CELL = 512, BETWEEN_COLUMNS = 2 };
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
+static void append_cell(struct pz_table *t, const char *format, va_list args) PZ_PRINTF(2, 0);
+
 static void append_cell(struct pz_table *t, const char *format, va_list args) {
   char buf[LONGEST_CELL];
   vsnprintf(buf, sizeof buf, format, args);

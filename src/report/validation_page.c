@@ -31,7 +31,7 @@ static void append_errors(struct pz_call *call, const struct pz_validation *v,
                           bool has_limits, json_t *rows) {
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_errors *g = &list[i];
-    double limit = NAN, memory_limit = NAN;
+    double limit = (double)NAN, memory_limit = (double)NAN;
     if (has_limits) {
       limit = pz_limit_of(v, g->name, PZ_LIMITED_TIME);
       memory_limit = pz_limit_of(v, g->name, PZ_LIMITED_MEMORY);
