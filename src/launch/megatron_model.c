@@ -349,6 +349,11 @@ static void read_shape(struct pz_megatron_reader *reader, struct shape *shape) {
     pz_reject_given(reader, ARG_KV_CHANNELS, "hidden-size / num-attention-heads, or with --swiglu");
   shape->vocab = read_vocab(reader);
   shape->expert_ffn = pz_given_count(reader, ARG_EXPERT_FFN, shape->ffn);
+  if (!shape->expert_ffn)
+    pz_raise(reader->call, PZ_BAD_INPUT,
+             "%s: no --ffn-hidden-size among the arguments, and its default with --swiglu, 8/3 of "
+             "--hidden-size %" PRId64 " in multiples of 64, is 0; accepted: with it",
+             reader->name, hidden);
   if (!pz_has_experts(reader) || reader->layer_letters) return;
   shape->expert_layers = read_expert_layers(reader);
   check_experts(reader, shape);

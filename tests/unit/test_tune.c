@@ -198,6 +198,11 @@ static void guesses_are_marked(void **state) {
       "--qk-pos-emb-head-dim 32 --v-head-dim 64 --qk-layernorm "                                   \
       "--moe-shared-expert-intermediate-size 1024 "
 #define A2A "--moe-token-dispatcher-type alltoall "
+/* So narrow that Megatron's default of --ffn-hidden-size is 0. */
+#define NARROW                                                                                     \
+  "--num-layers 4 --hidden-size 16 --num-attention-heads 2 --seq-length 64 --vocab-size 1000 "     \
+  "--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear --bf16 "  \
+  "--micro-batch-size 1 "
 
 static const struct example {
   const char *name, *text, *fields, *config;
@@ -437,6 +442,10 @@ static void wrong_arguments_are_told(void **state) {
       {ON8 MOE "--moe-expert-capacity-factor 0.5", "accepted: a number from 1"},
       {ON8 MOE "--mtp-num-layers 1", "without --multi-latent-attention is not covered"},
       {ON8 MLA "--moe-layer-freq [1,0]*4", "dense layers at the start alone"},
+      {ON8 NARROW "--num-experts 8 --multi-latent-attention --kv-lora-rank 8 --qk-layernorm "
+                  "--moe-shared-expert-intermediate-size 64",
+       "no --ffn-hidden-size among the arguments, and its default"},
+      {ON8 NARROW, "no --ffn-hidden-size among the arguments, and its default"},
       {ON8 LLAMA "--multi-latent-attention --disable-bias-linear", "without --num-experts"},
       {ON8 GPT "--hierarchical-context-parallel-sizes 2 2", "is not covered: context parallelism"},
       {ON8 GPT "--context-parallel-size 2 --cp-comm-type all_gather", "accepted: p2p or a2a"},
