@@ -352,7 +352,7 @@ static void read_shape(struct pz_megatron_reader *reader, struct shape *shape) {
   if (!shape->expert_ffn)
     pz_raise(reader->call, PZ_BAD_INPUT,
              "%s: no --ffn-hidden-size among the arguments, and its default with --swiglu, 8/3 of "
-             "--hidden-size %" PRId64 " in multiples of 64, is 0; accepted: with it",
+             "--hidden-size %" PRId64 " in multiples of 64, is 0; state --ffn-hidden-size",
              reader->name, hidden);
   if (!pz_has_experts(reader) || reader->layer_letters) return;
   shape->expert_layers = read_expert_layers(reader);

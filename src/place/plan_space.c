@@ -651,8 +651,9 @@ static bool is_dominated_by_zero_1(const struct pz_plan_space *s, const struct p
          PZ_PLAN_ALLOWS(s->q, ZERO, zero, 1) && set_allowed_way(s, &sharded, &s->way[0]);
 }
 
-/* Lists the even division, and where all chunks between the first and the last have m layers, m being the rounded-up mean
- * or one more, every way to divide the rest between the first and the last so that neither has more than m. */
+/* Lists how the layers may be divided among the chunks of the pipeline: evenly, or with m layers in each chunk between the
+ * first and the last.  m is the mean rounded up, or one more.  The first and the last chunk share the remaining layers in
+ * every way in which neither has more than m. */
 static void list_divisions(struct pz_call *call, struct pz_plan_space *s, const struct pz_plan *p) {
   int64_t blocks = s->n_blocks, n = p->pp * p->vpp, mean = pz_ceil_div(blocks, n);
   int64_t even_first = pz_plan_blocks(p, blocks, 0), even_last = pz_plan_blocks(p, blocks, n - 1);

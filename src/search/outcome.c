@@ -1,6 +1,6 @@
 /* Outcomes of boxes as bytes, which travel between ranks and are stored in run files.  pz_outcome_pack() and the read_
- * functions below have the same order of fields.  Bytes of a run file may be damaged, so that reading checks every
- * value, and pz_outcome_is_of() checks whether the outcome belongs to its box.
+ * functions below have the same order of fields.  The bytes of a run file may be damaged.  Therefore the reader checks
+ * every value, and pz_outcome_is_of() checks whether the outcome belongs to its box.
  *
  * pz_outcome_pack() may run inside an exchange of ranks and raises nothing: a failed buffer is noticed by its owner. */
 #include <string.h>

@@ -10,7 +10,7 @@
 
 enum { LONGEST_NAME = 160, LONGEST_VALUE = 160 };
 
-/* A value in both documents (NULL where it is missing), and its path from the top. */
+/* The values of one key in the old and the new inputs, NULL where it is missing, and the path of the key from the root. */
 struct compared_value {
   char path[LONGEST_NAME];
   json_t *was, *now;

@@ -48,7 +48,7 @@ struct chip_comparison {
       first_s[PZ_SEARCH_MOST_MODELS]; /* step time of the first chip; 0: the model does not fit */
 };
 
-/* ---- how well a chip is known --------------------------------------------------------------- */
+/* ---- expected error by the source of a chip's constants ------------------------------------- */
 
 /* The errors of chips that are known in the same way: the mean over chips of the mean error of their dense 16-bit runs of
  * quality ok.  Of ref/published/runs.csv, "measured" has 6 chips, "published runs" 6 others, and COLD all 12; UNSEEN has

@@ -8,7 +8,7 @@
 struct pz_front_point {
   uint32_t point; /* index in the points of the study */
   double value, area_um2, watts;
-  bool knee; /* of at most one point */
+  bool knee; /* whether this is the knee of the front; at most one point is */
   bool kept; /* used while the front is thinned */
 };
 

@@ -16,7 +16,7 @@ struct pz_study_tasks {
   size_t result_bytes;
   struct pz_progress *progress; /* counts tasks that other ranks have run; NULL: none */
   uint32_t progress_units;      /* for each task */
-  bool uses_all_threads;        /* by each task: a rank runs one task at a time */
+  bool uses_all_threads;        /* each task uses all threads, so a rank runs one task at a time */
 };
 
 /* Runs tasks 0 to n-1 and raises the error of the lowest task that failed. */
