@@ -7,7 +7,6 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/num.h"
-#include "schedule/model/instance.h"
 #include "workload/workload.h"
 
 void give_up(const struct pz_error *err) {

@@ -2,8 +2,7 @@
 #ifndef PZ_BENCH_PROBLEMS_H
 #define PZ_BENCH_PROBLEMS_H
 
-#include "schedule/model/layer.h"
-#include "schedule/solve.h"
+#include "unit/schedule_calls.h"
 
 /* Prints the error and ends the program. */
 void give_up(const struct pz_error *err);

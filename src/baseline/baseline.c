@@ -243,53 +243,20 @@ struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
   return answer;
 }
 
-/* ---- the table, with functions for callers that return a status ---- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
-struct baseline_args {
-  pz_baseline_fn *fn;
-  const struct pz_baseline_question *q;
-  struct pz_baseline_answer *out;
-};
-
-static void run_baseline(struct pz_call *call, void *ctx) {
-  const struct baseline_args *x = ctx;
-  *x->out = x->fn(call, x->q);
-}
-
-#define STATUS_FUNCTION(baseline)                                                                  \
-  static enum pz_status baseline##_status(const struct pz_baseline_question *q,                    \
-                                          struct pz_baseline_answer *out, struct pz_error *err) {  \
-    struct baseline_args x = {pz_baseline_##baseline, q, out};                                     \
-    return pz_border(run_baseline, &x, err);                                                       \
-  }
-STATUS_FUNCTION(tpuv4_expert)
-STATUS_FUNCTION(tpuv4_placed)
-STATUS_FUNCTION(tpuv4_real_expert)
-STATUS_FUNCTION(tpuv4_real_placed)
-STATUS_FUNCTION(spotlight_expert)
-STATUS_FUNCTION(spotlight_placed)
-STATUS_FUNCTION(random)
-
-enum pz_status pz_baseline_original(const struct pz_baseline_question *q,
-                                    struct pz_baseline_answer *out, struct pz_error *err) {
-  struct baseline_args x = {pz_baseline_sweep, q, out};
-  return pz_border(run_baseline, &x, err);
-}
-
-#define BASELINE(name, baseline, about)                                                            \
-  { name, about, pz_baseline_##baseline, baseline##_status }
 static const struct pz_baseline baselines[] = {
-    BASELINE("tpuv4-expert", tpuv4_expert, "the original system's TPUv4, experts' plans"),
-    BASELINE("tpuv4-placed", tpuv4_placed, "the same chip, plans by the placement search"),
-    BASELINE("tpuv4-real-expert", tpuv4_real_expert, "the real TPUv4, experts' plans"),
-    BASELINE("tpuv4-real-placed", tpuv4_real_placed,
-             "the same chip, plans by the placement search"),
-    BASELINE("spotlight-expert", spotlight_expert,
-             "Bayesian optimisation of the chip alone, experts' plans"),
-    BASELINE("spotlight-placed", spotlight_placed, "the same chip, plans by the placement search"),
-    {"original", "the original system's sweep over decreasing areas", pz_baseline_sweep,
-     pz_baseline_original},
-    BASELINE("random", random, "the best of as many random chips as the search evaluated"),
+    {"tpuv4-expert", "the original system's TPUv4, experts' plans", pz_baseline_tpuv4_expert},
+    {"tpuv4-placed", "the same chip, plans by the placement search", pz_baseline_tpuv4_placed},
+    {"tpuv4-real-expert", "the real TPUv4, experts' plans", pz_baseline_tpuv4_real_expert},
+    {"tpuv4-real-placed", "the same chip, plans by the placement search",
+     pz_baseline_tpuv4_real_placed},
+    {"spotlight-expert", "Bayesian optimisation of the chip alone, experts' plans",
+     pz_baseline_spotlight_expert},
+    {"spotlight-placed", "the same chip, plans by the placement search",
+     pz_baseline_spotlight_placed},
+    {"original", "the original system's sweep over decreasing areas", pz_baseline_sweep},
+    {"random", "the best of as many random chips as the search evaluated", pz_baseline_random},
 };
 
 const struct pz_baseline *pz_baseline_at(size_t i) {

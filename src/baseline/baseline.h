@@ -41,9 +41,6 @@ typedef struct pz_baseline_answer pz_baseline_fn(struct pz_call *call,
 struct pz_baseline {
   const char *name, *about;
   pz_baseline_fn *answer;
-  /* ---- for callers that return a status ---- */
-  enum pz_status (*run)(const struct pz_baseline_question *q, struct pz_baseline_answer *out,
-                        struct pz_error *err);
 };
 
 /* Baseline i of the table, NULL after the last; and by name, NULL if there is none. */
@@ -99,10 +96,5 @@ struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
 pz_baseline_fn pz_baseline_tpuv4_expert, pz_baseline_tpuv4_real_expert, pz_baseline_tpuv4_placed,
     pz_baseline_tpuv4_real_placed, pz_baseline_spotlight_expert, pz_baseline_spotlight_placed,
     pz_baseline_sweep, pz_baseline_random;
-
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_baseline_original(const struct pz_baseline_question *q,
-                                                 struct pz_baseline_answer *out,
-                                                 struct pz_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* The expert plans of the original system, evaluated with the same costs as all other plans.  pz_expert_evaluate()
  * loads the model at the plan's tensor-parallel degree with every microbatch size of the portfolio, and lets
- * pz_plan_choose() find the best of them with a fixed number of stages. */
+ * pz_plan_find_best() find the best of them with a fixed number of stages. */
 #include "baseline/expert_plan.h"
 
 #include <math.h>
@@ -56,12 +56,11 @@ struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_origi
   struct pz_variant *list = pz_alloc(&work, in.n_variants, sizeof *list);
   const struct pz_fixed given = {.stages = expert->stages,
                                  .split = shifted ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN};
-  struct pz_plan_choice found;
   in.variants = list;
   in.n_variants = load_expert_variants(&work, p, model, expert->t, list);
   in.given = &given;
   in.quick_steps = in.steps;
-  pz_must(call, pz_plan_choose(&in, HUGE_VAL, work.arena, &found, pz_call_error(call)));
+  struct pz_plan_choice found = pz_plan_find_best(&work, &in, HUGE_VAL);
   if (found.time_s < HUGE_VAL)
     best = (struct pz_expert_result){.time_s = found.time_s,
                                      .stages = expert->stages,
@@ -120,23 +119,4 @@ struct pz_reference pz_reference_of_model(struct pz_call *call, struct pz_origin
   pz_must(call, pz_chip_read(PZ_REFERENCE_CHIP, &chip, pz_call_error(call)));
   pz_assume_chip(w->task->assumptions, &chip);
   return pz_reference_on(call, w, &chip, model);
-}
-
-/* ---- for callers that return a status ---- */
-
-struct reference_args {
-  struct pz_original_worker *worker;
-  uint32_t model;
-  struct pz_reference *out;
-};
-
-static void run_reference(struct pz_call *call, void *ctx) {
-  const struct reference_args *x = ctx;
-  *x->out = pz_reference_of_model(call, x->worker, x->model);
-}
-
-enum pz_status pz_reference_find(struct pz_original_worker *w, uint32_t model,
-                                 struct pz_reference *out, struct pz_error *err) {
-  struct reference_args x = {w, model, out};
-  return pz_border(run_reference, &x, err);
 }

@@ -45,8 +45,4 @@ struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_wor
 struct pz_reference pz_reference_of_model(struct pz_call *call, struct pz_original_worker *w,
                                           uint32_t model);
 
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_reference_find(struct pz_original_worker *w, uint32_t model,
-                                              struct pz_reference *out, struct pz_error *err);
-
 #endif

@@ -210,14 +210,12 @@ static void fill_lower_bound(struct pz_call *own, struct pz_bounds *b, uint32_t 
   uint32_t *counts = pz_alloc(own, n, sizeof *counts);
   struct pz_place_width *width = pz_alloc(own, 1, sizeof *width);
   struct pz_layer_time(*no_times)[2] = pz_alloc(own, n, sizeof *no_times);
-  struct pz_error *err = pz_call_error(own);
   for (uint32_t i = 0; i < n; i++) counts[i] = (uint32_t)v->w->layers[i].count;
-  pz_must(own, pz_place_chain(v->w, no_times, false, own->arena, width, err));
+  *width = pz_place_layer_chain(own, v->w, no_times, false);
   for (int recompute = 0; recompute < 2; recompute++) {
     struct pz_place_problem p = pz_task_problem(b->task, v, pz_task_most_hbm(b->task), recompute);
     p.widths = width;
-    pz_must(own, pz_place_bound_init(&b->lower_bound[variant][recompute], &p, counts, n, own->arena,
-                                     err));
+    pz_place_bound_prepare(own, &p, counts, n, &b->lower_bound[variant][recompute]);
   }
 }
 

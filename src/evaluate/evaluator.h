@@ -51,20 +51,10 @@ struct pz_evaluator_ops {
   struct pz_evaluation (*evaluate)(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
                                    const struct pz_boxed *chip, uint32_t model,
                                    enum pz_effort effort, double limit_s);
-  /* ---- for callers that return a status: pz_evaluator_value() ---- */
-  enum pz_status (*value)(struct pz_evaluator *e, unsigned worker, const struct pz_boxed *chip,
-                          uint32_t model, enum pz_effort effort, double limit_s,
-                          struct pz_evaluation *out, struct pz_error *err);
 };
 
 static inline void pz_evaluator_free(struct pz_evaluator *e) {
   if (e) e->ops->free(e);
 }
-
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_evaluator_value(struct pz_evaluator *e, unsigned worker,
-                                               const struct pz_boxed *chip, uint32_t model,
-                                               enum pz_effort effort, double limit_s,
-                                               struct pz_evaluation *out, struct pz_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* The evaluator `original`.  A worker is moved to a chip (go_to_chip) or to a box (go_to_box), and then asked for plans
- * or bounds of models, one after another.  Plans come from pz_plan_choose(), which is given the tables of bounds
+ * or bounds of models, one after another.  Plans come from pz_plan_find_best(), which is given the tables of bounds
  * through three callbacks. */
 #include "evaluate/original.h"
 
@@ -93,9 +93,9 @@ uint64_t pz_original_variants(const struct pz_evaluator *e) {
   return n;
 }
 
-/* ---- the tables as bounds of pz_plan_choose() ----------------------------------------------- */
+/* ---- the tables as bounds of pz_plan_find_best() ----------------------------------------------- */
 
-/* Variants of one model, which pz_plan_choose() numbers from 0. */
+/* Variants of one model, which pz_plan_find_best() numbers from 0. */
 struct table_bounds {
   struct pz_bounds_at *at;
   uint32_t first;
@@ -158,9 +158,9 @@ static struct pz_evaluation evaluate_here(struct pz_call *call, struct pz_origin
   struct pz_plan_inputs in = pz_original_inputs(w, model, hbm_gib, effort);
   struct table_bounds tables = {w->at, w->task->portfolio->first[model]};
   const struct pz_plan_bounds bounds = {&tables, variant_bound_s, layer_bound_s, plan_bound_s};
-  struct pz_plan_choice found;
+  struct pz_call in_worker = pz_call_in(call, &w->arena);
   if (!w->ignores_bounds && !w->is_outside) in.bounds = &bounds;
-  pz_must(call, pz_plan_choose(&in, limit_s, &w->arena, &found, pz_call_error(call)));
+  struct pz_plan_choice found = pz_plan_find_best(&in_worker, &in, limit_s);
   w->n_variants += found.n_looked;
   if (!found.below) return (struct pz_evaluation){.step_s = HUGE_VAL, .least_s = limit_s};
   if (found.plan.n_stages) found.plan.variant += tables.first;
@@ -228,8 +228,7 @@ static double bound_original(struct pz_call *call, struct pz_evaluator *e, unsig
 static const struct pz_evaluator_ops original_ops = {.name = "original",
                                                      .free = free_original,
                                                      .bound = bound_original,
-                                                     .evaluate = evaluate_original,
-                                                     .value = pz_evaluator_value};
+                                                     .evaluate = evaluate_original};
 
 /* ---- a plan in full ------------------------------------------------------------------------- */
 
@@ -242,97 +241,10 @@ void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *w
   uint32_t m = p->variants[v->plan.variant].model;
   struct pz_call work = pz_scratch(call);
   struct pz_plan_record record = v->plan;
-  struct pz_place_model model;
   record.variant -= p->first[m];
   go_to_chip(w, chip, NULL);
   struct pz_plan_inputs in = pz_original_inputs(w, m, hbm_gib, v->effort);
-  pz_must(call, pz_plan_restore(&in, &record, v->step_s, work.arena, &model, pz_call_error(call)));
-  pz_must(call, pz_partition_make(&model, v->least_s, call->arena, out, pz_call_error(call)));
+  struct pz_place_model model = pz_plan_rebuild(&work, &in, &record, v->step_s);
+  *out = pz_partition_describe(call, &model, v->least_s);
   pz_scratch_end(&work);
-}
-
-/* ---- for callers that return a status ---- */
-
-/* Arguments and results of all functions below; each uses some of them. */
-struct original_args {
-  const struct pz_original_task *task;
-  bool exhaustive;
-  struct pz_pool *pool;
-  struct pz_watch watch;
-  struct pz_original_worker *worker;
-  const struct pz_point *point;
-  const struct pz_chip *chip;
-  uint32_t model;
-  double hbm_gib, limit_s;
-  enum pz_effort effort;
-  const struct pz_evaluation *evaluation;
-  struct pz_arena *arena;
-  struct pz_evaluator *evaluator;
-  struct pz_evaluation *found;
-  struct pz_partition *plan;
-};
-
-static void run_create(struct pz_call *call, void *ctx) {
-  struct original_args *x = ctx;
-  x->evaluator = pz_original_create(call, x->task, x->exhaustive, x->pool, x->watch);
-}
-
-enum pz_status pz_original_new(const struct pz_original_task *task, bool exhaustive,
-                               struct pz_pool *pool, struct pz_watch watch,
-                               struct pz_evaluator **out, struct pz_error *err) {
-  struct original_args x = {.task = task, .exhaustive = exhaustive, .pool = pool, .watch = watch};
-  enum pz_status status = pz_border(run_create, &x, err);
-  if (status == PZ_OK) *out = x.evaluator;
-  return status;
-}
-
-static void run_evaluate_point(struct pz_call *call, void *ctx) {
-  const struct original_args *x = ctx;
-  *x->found =
-      pz_original_evaluate(call, x->worker, x->point, x->model, x->hbm_gib, x->effort, x->limit_s);
-}
-
-enum pz_status pz_original_value(struct pz_original_worker *w, const struct pz_point *p,
-                                 uint32_t model, double hbm_gib, enum pz_effort effort,
-                                 double limit_s, struct pz_evaluation *out, struct pz_error *err) {
-  struct original_args x = {.worker = w,
-                            .point = p,
-                            .model = model,
-                            .hbm_gib = hbm_gib,
-                            .effort = effort,
-                            .limit_s = limit_s,
-                            .found = out};
-  return pz_border(run_evaluate_point, &x, err);
-}
-
-static void run_evaluate_chip(struct pz_call *call, void *ctx) {
-  const struct original_args *x = ctx;
-  *x->found = pz_original_evaluate_chip(call, x->worker, x->chip, x->model, x->hbm_gib, x->effort);
-}
-
-enum pz_status pz_original_value_of_chip(struct pz_original_worker *w, const struct pz_chip *chip,
-                                         uint32_t model, double hbm_gib, enum pz_effort effort,
-                                         struct pz_evaluation *out, struct pz_error *err) {
-  struct original_args x = {.worker = w,
-                            .chip = chip,
-                            .model = model,
-                            .hbm_gib = hbm_gib,
-                            .effort = effort,
-                            .found = out};
-  return pz_border(run_evaluate_chip, &x, err);
-}
-
-static void run_restore_plan(struct pz_call *call, void *ctx) {
-  const struct original_args *x = ctx;
-  struct pz_call in_arena = pz_call_in(call, x->arena);
-  pz_original_restore_plan(&in_arena, x->worker, x->chip, x->hbm_gib, x->evaluation, x->plan);
-}
-
-enum pz_status pz_original_plan(struct pz_original_worker *w, const struct pz_chip *chip,
-                                double hbm_gib, const struct pz_evaluation *v,
-                                struct pz_arena *arena, struct pz_partition *out,
-                                struct pz_error *err) {
-  struct original_args x = {
-      .worker = w, .chip = chip, .hbm_gib = hbm_gib, .evaluation = v, .arena = arena, .plan = out};
-  return pz_border(run_restore_plan, &x, err);
 }

@@ -52,23 +52,4 @@ void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *w
 struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *w, uint32_t model,
                                          double hbm_gib, enum pz_effort effort);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_original_new(const struct pz_original_task *task, bool exhaustive,
-                                            struct pz_pool *pool, struct pz_watch watch,
-                                            struct pz_evaluator **out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_original_value(struct pz_original_worker *w,
-                                              const struct pz_point *p, uint32_t model,
-                                              double hbm_gib, enum pz_effort effort, double limit_s,
-                                              struct pz_evaluation *out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_original_value_of_chip(struct pz_original_worker *w,
-                                                      const struct pz_chip *chip, uint32_t model,
-                                                      double hbm_gib, enum pz_effort effort,
-                                                      struct pz_evaluation *out,
-                                                      struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_original_plan(struct pz_original_worker *w,
-                                             const struct pz_chip *chip, double hbm_gib,
-                                             const struct pz_evaluation *v, struct pz_arena *arena,
-                                             struct pz_partition *out, struct pz_error *err);
-
 #endif

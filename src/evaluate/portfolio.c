@@ -79,25 +79,3 @@ void pz_portfolio_release(struct pz_portfolio *p) {
   pz_arena_release(&p->arena);
   *p = (struct pz_portfolio){0};
 }
-
-/* ---- for callers that return a status ---- */
-
-struct portfolio_args {
-  struct pz_portfolio *portfolio;
-  const char *const *models;
-  uint32_t n_models;
-  const struct pz_variant_choices *choices;
-  const struct pz_workload_options *how;
-};
-
-static void run_build(struct pz_call *call, void *ctx) {
-  const struct portfolio_args *x = ctx;
-  pz_portfolio_build(call, x->portfolio, x->models, x->n_models, x->choices, x->how);
-}
-
-enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
-                                 uint32_t n_models, const struct pz_variant_choices *choices,
-                                 const struct pz_workload_options *how, struct pz_error *err) {
-  struct portfolio_args x = {p, models, n_models, choices, how};
-  return pz_border(run_build, &x, err);
-}

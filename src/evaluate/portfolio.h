@@ -29,11 +29,4 @@ void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const ch
                         const struct pz_workload_options *how);
 void pz_portfolio_release(struct pz_portfolio *p);
 
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
-                                              uint32_t n_models,
-                                              const struct pz_variant_choices *choices,
-                                              const struct pz_workload_options *how,
-                                              struct pz_error *err);
-
 #endif

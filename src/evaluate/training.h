@@ -62,20 +62,4 @@ bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *e, unsigne
                            const struct pz_chip *chip, uint32_t model, struct pz_found_plan *out,
                            double *dynamic_j);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_training_plan_question(const struct pz_training_question *q,
-                                                      uint32_t model, const struct pz_chip *chip,
-                                                      const struct pz_cluster *net,
-                                                      struct pz_plan_question *out,
-                                                      struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_training_new(const struct pz_training_question *q,
-                                            const struct pz_chip *like, struct pz_pool *pool,
-                                            struct pz_product_times *times,
-                                            struct pz_evaluator **out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_training_plan(struct pz_evaluator *e, unsigned worker,
-                                             const struct pz_chip *chip, uint32_t model,
-                                             struct pz_found_plan *out, double *dynamic_j,
-                                             bool *fits, struct pz_error *err);
-
 #endif

@@ -97,10 +97,8 @@ struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost
   struct pz_call work = pz_scratch(call);
   struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
   struct pz_solve_options effort = {.steps = steps};
-  struct pz_problem p;
-  struct pz_schedule made;
-  pz_must(call, pz_layer_problem(cost, ops, &kind, work.arena, &p, pz_call_error(call)));
-  pz_must(call, pz_schedule_solve(&p, &effort, work.arena, &made, pz_call_error(call)));
+  struct pz_problem p = pz_layer_problem_build(&work, cost, ops, &kind);
+  struct pz_schedule made = pz_schedule_find(&work, &p, &effort);
   struct pz_layer_time time = {
       .s = made.makespan, .least_s = made.lower_bound, .open = made.outcome != PZ_OUTCOME_OPTIMAL};
   for (uint32_t i = 0; i < p.n; i++) {
@@ -451,47 +449,4 @@ struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan
   }
   pz_scratch_end(&work);
   return list;
-}
-
-/* ---- for callers that return a status ---- */
-
-struct choose_args {
-  const struct pz_plan_inputs *in;
-  double limit_s;
-  struct pz_arena *arena;
-  struct pz_plan_choice *out;
-};
-
-static void choose_plan(struct pz_call *call, void *ctx) {
-  const struct choose_args *args = ctx;
-  struct pz_call own = pz_call_in(call, args->arena);
-  *args->out = pz_plan_find_best(&own, args->in, args->limit_s);
-}
-
-enum pz_status pz_plan_choose(const struct pz_plan_inputs *in, double limit_s,
-                              struct pz_arena *arena, struct pz_plan_choice *out,
-                              struct pz_error *err) {
-  struct choose_args args = {in, limit_s, arena, out};
-  return pz_border(choose_plan, &args, err);
-}
-
-struct restore_args {
-  const struct pz_plan_inputs *in;
-  const struct pz_plan_record *record;
-  double time_s;
-  struct pz_arena *arena;
-  struct pz_place_model *out;
-};
-
-static void restore_plan(struct pz_call *call, void *ctx) {
-  const struct restore_args *args = ctx;
-  struct pz_call own = pz_call_in(call, args->arena);
-  *args->out = pz_plan_rebuild(&own, args->in, args->record, args->time_s);
-}
-
-enum pz_status pz_plan_restore(const struct pz_plan_inputs *in, const struct pz_plan_record *record,
-                               double time_s, struct pz_arena *arena, struct pz_place_model *out,
-                               struct pz_error *err) {
-  struct restore_args args = {in, record, time_s, arena, out};
-  return pz_border(restore_plan, &args, err);
 }

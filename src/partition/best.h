@@ -107,14 +107,4 @@ struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan
 struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_ops *ops, int64_t steps);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_plan_choose(const struct pz_plan_inputs *in, double limit_s,
-                                           struct pz_arena *arena, struct pz_plan_choice *out,
-                                           struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_restore(const struct pz_plan_inputs *in,
-                                            const struct pz_plan_record *record, double time_s,
-                                            struct pz_arena *arena, struct pz_place_model *out,
-                                            struct pz_error *err);
-
 #endif

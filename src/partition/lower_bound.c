@@ -246,26 +246,3 @@ double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *f
   }
   return best_s;
 }
-
-/* ---- for callers that return a status ---- */
-
-struct bound_args {
-  struct pz_place_bound *bound;
-  const struct pz_place_problem *p;
-  const uint32_t *runs;
-  uint32_t n_runs;
-  struct pz_arena *arena;
-};
-
-static void prepare_bound(struct pz_call *call, void *ctx) {
-  const struct bound_args *args = ctx;
-  struct pz_call own = pz_call_in(call, args->arena);
-  pz_place_bound_prepare(&own, args->p, args->runs, args->n_runs, args->bound);
-}
-
-enum pz_status pz_place_bound_init(struct pz_place_bound *bound, const struct pz_place_problem *p,
-                                   const uint32_t *runs, uint32_t n_runs, struct pz_arena *arena,
-                                   struct pz_error *err) {
-  struct bound_args args = {bound, p, runs, n_runs, arena};
-  return pz_border(prepare_bound, &args, err);
-}

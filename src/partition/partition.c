@@ -347,25 +347,3 @@ enum pz_status pz_partition_model(const char *model, const struct pz_chip *chip,
 }
 
 void pz_partitions_free(struct pz_partitions *p) { pz_object_free(p); }
-
-/* ---- for callers that return a status ---- */
-
-struct describe_args {
-  const struct pz_place_model *m;
-  double lower_bound_s;
-  struct pz_arena *arena;
-  struct pz_partition *out;
-};
-
-static void describe_model(struct pz_call *call, void *ctx) {
-  const struct describe_args *args = ctx;
-  struct pz_call own = pz_call_in(call, args->arena);
-  *args->out = pz_partition_describe(&own, args->m, args->lower_bound_s);
-}
-
-enum pz_status pz_partition_make(const struct pz_place_model *m, double lower_bound_s,
-                                 struct pz_arena *arena, struct pz_partition *out,
-                                 struct pz_error *err) {
-  struct describe_args args = {m, lower_bound_s, arena, out};
-  return pz_border(describe_model, &args, err);
-}

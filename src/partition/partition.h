@@ -16,10 +16,4 @@ struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_
 /* Fields of struct pz_partition, for results that contain plans. */
 extern const struct pz_record pz_partition_record;
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_partition_make(const struct pz_place_model *m, double lower_bound_s,
-                                              struct pz_arena *arena, struct pz_partition *out,
-                                              struct pz_error *err);
-
 #endif

@@ -219,26 +219,3 @@ struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz
   return (struct pz_place_width){
       .t = w->options.tp, .layers = layers, .edges = edges, .n = n, .n_edges = n ? n - 1 : 0};
 }
-
-/* ---- for callers that return a status ---- */
-
-struct chain_args {
-  const struct pz_workload *w;
-  struct pz_layer_time (*times)[2];
-  bool least;
-  struct pz_arena *arena;
-  struct pz_place_width *out;
-};
-
-static void make_chain(struct pz_call *call, void *ctx) {
-  const struct chain_args *args = ctx;
-  struct pz_call own = pz_call_in(call, args->arena);
-  *args->out = pz_place_layer_chain(&own, args->w, args->times, args->least);
-}
-
-enum pz_status pz_place_chain(const struct pz_workload *w, struct pz_layer_time (*times)[2],
-                              bool least, struct pz_arena *arena, struct pz_place_width *out,
-                              struct pz_error *err) {
-  struct chain_args args = {w, times, least, arena, out};
-  return pz_border(make_chain, &args, err);
-}

@@ -215,15 +215,4 @@ void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem 
 double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
-                                           struct pz_layer_time (*times)[2], bool least,
-                                           struct pz_arena *arena, struct pz_place_width *out,
-                                           struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_place_bound_init(struct pz_place_bound *bound,
-                                                const struct pz_place_problem *p,
-                                                const uint32_t *runs, uint32_t n_runs,
-                                                struct pz_arena *arena, struct pz_error *err);
-
 #endif

@@ -174,28 +174,6 @@ void pz_layer_schedule_free(struct pz_layer_schedule *s) { pz_object_free(s); }
 
 /* ---- for callers that return a status ---- */
 
-struct describe_args {
-  const struct pz_problem *problem;
-  const struct pz_schedule *schedule;
-  bool whole, views;
-  struct pz_arena *arena;
-  struct pz_layer_schedule *out;
-};
-
-static void describe_schedule(struct pz_call *call, void *ctx) {
-  struct describe_args *x = ctx;
-  struct pz_call result = pz_call_in(call, x->arena);
-  pz_layer_schedule_describe(&result, x->problem, x->schedule, x->whole, x->views, x->out);
-}
-
-enum pz_status pz_layer_schedule_tell(const struct pz_problem *problem,
-                                      const struct pz_schedule *schedule, bool whole, bool views,
-                                      struct pz_arena *arena, struct pz_layer_schedule *out,
-                                      struct pz_error *err) {
-  struct describe_args x = {problem, schedule, whole, views, arena, out};
-  return pz_border(describe_schedule, &x, err);
-}
-
 struct options_args {
   const struct pz_schedule_options *given;
   struct pz_schedule_options *out;

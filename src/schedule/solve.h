@@ -30,11 +30,6 @@ PZ_NODISCARD enum pz_status pz_schedule_solve(const struct pz_problem *p,
                                               const struct pz_solve_options *options,
                                               struct pz_arena *arena, struct pz_schedule *out,
                                               struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_layer_schedule_tell(const struct pz_problem *problem,
-                                                   const struct pz_schedule *schedule, bool whole,
-                                                   bool views, struct pz_arena *arena,
-                                                   struct pz_layer_schedule *out,
-                                                   struct pz_error *err);
 PZ_NODISCARD enum pz_status pz_schedule_options_take(const struct pz_schedule_options *given,
                                                      struct pz_schedule_options *o,
                                                      struct pz_error *err);

@@ -278,10 +278,9 @@ static void append_comparison(struct pz_call *call, struct chip_comparison *q,
                               const struct compared_chip *x, uint32_t model, unsigned threads,
                               json_t *rows) {
   struct pz_error *err = pz_call_error(call);
-  struct pz_plan_question one;
+  struct pz_plan_question one = pz_training_ask(call, &q->s->training, model, &x->chip, &x->net);
   struct pz_found_plans found;
   struct pz_step_energy energy = {0};
-  pz_must(call, pz_training_plan_question(&q->s->training, model, &x->chip, &x->net, &one, err));
   one.threads = threads;
   bool fewest_devices = q->rent && q->rent->deadline_s > 0 && q->rent->devices.n < 2;
   if (fewest_devices) { /* the cheapest run that meets the deadline */

@@ -32,6 +32,17 @@ static struct baseline_outcome *outcomes_of_run(const struct method_comparison *
 /* ---- running baselines ---------------------------------------------------------------------- */
 
 /* `worker` is the thread that runs it, or PZ_BASELINE_ALL. */
+struct baseline_run {
+  const struct pz_baseline *baseline;
+  const struct pz_baseline_question *question;
+  struct pz_baseline_answer *answer;
+};
+
+static void answer_question(struct pz_call *call, void *ctx) {
+  const struct baseline_run *run = ctx;
+  *run->answer = run->baseline->answer(call, run->question);
+}
+
 static void run_baseline(struct pz_call *call, const struct method_comparison *x, uint32_t baseline,
                          size_t i, int worker, struct baseline_outcome *out) {
   const struct pz_study *s = x->s;
@@ -48,8 +59,9 @@ static void run_baseline(struct pz_call *call, const struct method_comparison *x
                                    .by = s->by,
                                    .worker = worker};
   double since = pz_clock_s();
-  enum pz_status status = pz_baseline_at(baseline)->run(&q, &out->answer, &why);
-  if (status != PZ_OK && status != PZ_NO_ANSWER) pz_raise(call, status, "%s", why.message);
+  struct baseline_run in_border = {pz_baseline_at(baseline), &q, &out->answer};
+  enum pz_status status = pz_border(answer_question, &in_border, &why);
+  if (status != PZ_OK && status != PZ_NO_ANSWER) pz_raise_again(call, &why);
   out->found = status == PZ_OK;
   out->seconds = pz_clock_s() - since;
   pz_progress_add(x->watch.progress, 1);

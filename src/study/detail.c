@@ -179,12 +179,10 @@ static void schedule_layer(struct pz_call *call, struct pz_original_worker *e,
   struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
   struct pz_solve_options quick = {.steps = e->task->o.quick_steps};
   struct pz_solve_options full = {.steps = e->task->o.steps};
-  struct pz_error *err = pz_call_error(call);
-  struct pz_schedule more;
-  pz_must(call, pz_layer_problem(&e->cost, ops, &kind, call->arena, &out->problem, err));
-  pz_must(call, pz_schedule_solve(&out->problem, &quick, call->arena, &out->schedule, err));
+  out->problem = pz_layer_problem_build(call, &e->cost, ops, &kind);
+  out->schedule = pz_schedule_find(call, &out->problem, &quick);
   if (effort < PZ_EFFORT_FULL || out->schedule.outcome == PZ_OUTCOME_OPTIMAL) return;
-  pz_must(call, pz_schedule_solve(&out->problem, &full, call->arena, &more, err));
+  struct pz_schedule more = pz_schedule_find(call, &out->problem, &full);
   double bound = out->schedule.lower_bound;
   if (more.makespan < out->schedule.makespan) out->schedule = more;
   if (more.lower_bound > bound) bound = more.lower_bound;
@@ -227,8 +225,7 @@ static void remake_plan(struct pz_call *call, void *ctx) {
   pz_space_chip(&s->space, &x->plan->point, &chip);
   if (!pz_search_known(s->search, &x->plan->point, p->model, &known))
     pz_raise(call, PZ_INTERNAL, "the chip was not evaluated");
-  pz_must(call, pz_original_plan(e, &chip, pz_task_most_hbm(&s->task), &known, call->arena, &made,
-                                 pz_call_error(call)));
+  pz_original_restore_plan(call, e, &chip, pz_task_most_hbm(&s->task), &known, &made);
   p->samples_per_s = (double)s->o.batch / known.step_s;
   p->pp = made.pp;
   p->dp = made.dp;
@@ -257,12 +254,12 @@ static void schedule_model(struct pz_call *call, struct detail_maker *m, uint32_
   struct pz_study *s = m->s;
   const struct pz_objective_run *common = &s->objective_run[s->n_runs - 1];
   struct pz_original_worker *e = pz_original_worker(s->by, 0);
-  struct pz_error *err = pz_call_error(call);
-  struct pz_evaluation known, v;
+  struct pz_call own = pz_call_in(call, m->r->arena);
+  struct pz_evaluation known;
   if (!pz_search_known(s->search, &common->best, model, &known))
     pz_raise(call, PZ_BAD_INPUT, "the run does not have its best chip's plans");
-  pz_must(call, pz_original_value(e, &common->best, model, pz_result_best(m->r)->hbm_gib,
-                                  known.effort, HUGE_VAL, &v, err));
+  struct pz_evaluation v = pz_original_evaluate(
+      call, e, &common->best, model, pz_result_best(m->r)->hbm_gib, known.effort, HUGE_VAL);
   const struct pz_workload *w = s->portfolio.variants[v.plan.variant].w;
   struct pz_call work = pz_scratch(call);
   for (uint32_t i = 0; i < w->n_layers; i++)
@@ -273,8 +270,7 @@ static void schedule_model(struct pz_call *call, struct detail_maker *m, uint32_
                                       .count = w->layers[i].count,
                                       .direction = d};
       schedule_layer(&work, e, &w->layers[i].ops[d], known.effort, &solved);
-      pz_must(call, pz_layer_schedule_tell(&solved.problem, &solved.schedule, true, false,
-                                           m->r->arena, &row, err));
+      pz_layer_schedule_describe(&own, &solved.problem, &solved.schedule, true, false, &row);
       pz_append(call, out, &row);
     }
   pz_scratch_end(&work);

@@ -34,8 +34,7 @@ static struct pz_chip run_original_search(struct pz_call *call, struct pz_study 
                                    .objective = &objective,
                                    .by = s->by,
                                    .worker = PZ_BASELINE_ALL};
-  struct pz_baseline_answer a;
-  pz_must(call, pz_baseline_original(&q, &a, pz_call_error(call)));
+  struct pz_baseline_answer a = pz_baseline_sweep(call, &q);
   row->hbm_gib = a.hbm_gib;
   memcpy(row->samples_per_s, a.samples_per_s, sizeof row->samples_per_s);
   return a.chip;

@@ -57,10 +57,7 @@ static const struct pz_training_answer *make_training_answer(struct result_maker
   struct pz_training_answer *a = pz_alloc(&m->own, 1, sizeof *a);
   struct pz_found_plan found;
   double dynamic_j = 0, static_watts = pz_chip_taken(chip).static_watts;
-  bool fits = false;
-  pz_must(m->call, pz_training_plan(m->s->by, 0, chip, model, &found, &dynamic_j, &fits,
-                                    pz_call_error(m->call)));
-  if (!fits)
+  if (!pz_training_find_plan(m->call, m->s->by, 0, chip, model, &found, &dynamic_j))
     pz_raise(m->call, PZ_BAD_INPUT, "no plan of %s fits on %s", q->models[model], chip->name);
   double joules = (double)q->devices * static_watts * found.p.step_s + dynamic_j;
   bool library = pz_tech_is_library(pz_tech_at(chip->tech));
@@ -89,14 +86,14 @@ static const struct pz_partition *make_partition(struct result_maker *m,
                                                  double *samples_per_s) {
   struct pz_study *s = m->s;
   struct pz_original_worker *worker = pz_original_worker(s->by, 0);
-  struct pz_error *err = pz_call_error(m->call);
   struct pz_partition *plan = pz_alloc(&m->own, 1, sizeof *plan);
-  struct pz_evaluation known, e;
+  struct pz_call own = pz_call_in(m->call, m->r->arena);
+  struct pz_evaluation known;
   if (!pz_search_known(s->search, &run->best, model, &known))
     pz_raise(m->call, PZ_INTERNAL, "the best chip was not evaluated");
-  pz_must(m->call, pz_original_value(worker, &run->best, model, a->hbm_gib, known.effort, HUGE_VAL,
-                                     &e, err));
-  pz_must(m->call, pz_original_plan(worker, a->chip, a->hbm_gib, &e, m->r->arena, plan, err));
+  struct pz_evaluation e =
+      pz_original_evaluate(m->call, worker, &run->best, model, a->hbm_gib, known.effort, HUGE_VAL);
+  pz_original_restore_plan(&own, worker, a->chip, a->hbm_gib, &e, plan);
   *samples_per_s = (double)s->o.batch / e.step_s;
   return plan;
 }
@@ -282,24 +279,25 @@ static void make_sensitivity(struct result_maker *m) {
   }
 }
 
+static void free_deferred_evaluator(void *evaluator) { pz_evaluator_free(evaluator); }
+
 /* The objective of the best chip with the best plans under the restrictions of q. */
 static double objective_with(struct result_maker *m, const struct pz_training_question *q) {
   struct pz_study *s = m->s;
   const struct pz_objective *o = &m->common->objective;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
   struct pz_box one = pz_box_of(&m->common->best);
-  struct pz_evaluator *by = NULL;
   struct pz_boxed chip;
-  struct pz_error *err = pz_call_error(m->call);
   pz_boxed_set(&s->space, &one, &chip);
-  enum pz_status status = pz_training_new(q, &chip.lo, NULL, pz_training_times(s->by, 0), &by, err);
-  for (uint32_t i = 0; i < o->n && status == PZ_OK; i++) {
-    struct pz_evaluation e = {.step_s = HUGE_VAL};
-    status = by->ops->value(by, 0, &chip, o->models[i], PZ_EFFORT_FULL, HUGE_VAL, &e, err);
+  struct pz_evaluator *by =
+      pz_training_create(m->call, q, &chip.lo, NULL, pz_training_times(s->by, 0));
+  pz_defer(m->call, free_deferred_evaluator, by);
+  for (uint32_t i = 0; i < o->n; i++) {
+    struct pz_evaluation e =
+        by->ops->evaluate(m->call, by, 0, &chip, o->models[i], PZ_EFFORT_FULL, HUGE_VAL);
     steps[o->models[i]] = (struct pz_step_cost){e.step_s, e.dynamic_j};
   }
-  pz_evaluator_free(by);
-  pz_must(m->call, status);
+  pz_close(m->call, by);
   return pz_objective_value(o, steps, &chip.least);
 }
 

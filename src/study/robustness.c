@@ -33,9 +33,8 @@ static double value_above(struct pz_call *call, struct pz_search *search,
   for (uint32_t i = 0; i < o->n && bound > least; i++) {
     uint32_t m = o->models[i];
     struct pz_evaluator *by = q->entries[m].by;
-    struct pz_evaluation e = {.step_s = HUGE_VAL};
     double limit_s = pz_objective_limit_s(o, steps, &chip.least, m, least);
-    pz_must(call, by->ops->value(by, worker, &chip, m, PZ_EFFORT_FULL, limit_s, &e, err));
+    struct pz_evaluation e = by->ops->evaluate(call, by, worker, &chip, m, PZ_EFFORT_FULL, limit_s);
     steps[m] = (struct pz_step_cost){e.step_s, e.dynamic_j};
     bound = pz_objective_value(o, steps, &chip.least);
   }
@@ -53,12 +52,11 @@ struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *s,
   struct pz_search_question q = *pz_search_asked(s->search);
   struct pz_box all = pz_box_all(&s->space, 0);
   struct pz_boxed largest;
-  struct pz_evaluator *by = NULL;
   struct pz_search *search = NULL;
   space->constants = question->constants;
   pz_boxed_set(space, &all, &largest);
-  pz_must(call, pz_training_new(&s->training, &largest.hi, NULL, pz_training_times(s->by, worker),
-                                &by, err));
+  struct pz_evaluator *by =
+      pz_training_create(call, &s->training, &largest.hi, NULL, pz_training_times(s->by, worker));
   pz_defer(call, free_deferred_evaluator, by);
   q.space = space;
   for (uint32_t i = 0; i < q.n_entries; i++) q.entries[i].by = by;
@@ -224,9 +222,8 @@ static void move_reference(struct pz_call *call, struct pz_study *s, const struc
   for (uint32_t i = 0; i < o->n; i++) {
     struct pz_step_cost *step = &o->reference[o->models[i]];
     struct pz_found_plan plan;
-    bool fits = false;
-    pz_must(call, pz_training_plan(s->by, worker, &chip, o->models[i], &plan, &step->dynamic_j,
-                                   &fits, err));
+    bool fits =
+        pz_training_find_plan(call, s->by, worker, &chip, o->models[i], &plan, &step->dynamic_j);
     if (fits) step->step_s = plan.p.step_s;
   }
 }

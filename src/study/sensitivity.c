@@ -143,7 +143,6 @@ static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned wo
   size_t step = i / o->n;
   uint32_t m = o->models[i % o->n];
   const struct pz_point *at = &w->steps[step].point;
-  struct pz_error *err = pz_call_error(call);
   struct pz_evaluation e = {.step_s = HUGE_VAL};
   if (pz_study_is_training(s)) {
     struct pz_box one = pz_box_of(at);
@@ -151,16 +150,15 @@ static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned wo
     struct pz_found_plan found;
     struct pz_step_plan *plan = &out->plan;
     pz_boxed_set(&s->space, &one, &chip);
-    pz_must(call,
-            pz_training_plan(s->by, worker, &chip.lo, m, &found, &e.dynamic_j, &plan->fits, err));
+    plan->fits = pz_training_find_plan(call, s->by, worker, &chip.lo, m, &found, &e.dynamic_j);
     if (plan->fits) {
       plan->step_s = e.step_s = e.least_s = found.p.step_s;
       plan->parts = found.p.parts;
       pz_plan_text(&found.plan, plan->text, sizeof plan->text);
     }
   } else {
-    pz_must(call, pz_original_value(pz_original_worker(s->by, worker), at, m, w->step_hbm_gib[step],
-                                    PZ_EFFORT_FULL, HUGE_VAL, &e, err));
+    e = pz_original_evaluate(call, pz_original_worker(s->by, worker), at, m, w->step_hbm_gib[step],
+                             PZ_EFFORT_FULL, HUGE_VAL);
   }
   out->found = (struct pz_step_cost){e.step_s, e.dynamic_j};
   out->least = (struct pz_step_cost){e.step_s < HUGE_VAL ? e.least_s : HUGE_VAL, e.dynamic_j};

@@ -183,8 +183,7 @@ static void read_original_study(struct pz_call *call, struct pz_study *s) {
                                      .steps = o->steps};
   list_study_points(call, s);
   struct pz_variant_choices choices = {&o->mbs, &o->tp, o->batch, o->devices};
-  pz_must(call,
-          pz_portfolio_init(&s->portfolio, o->models, o->n_models, &choices, &o->workload, err));
+  pz_portfolio_build(call, &s->portfolio, o->models, o->n_models, &choices, &o->workload);
   for (uint32_t i = 0; i < o->n_models; i++) s->names[i] = s->portfolio.models[i];
 }
 
@@ -235,18 +234,16 @@ static void find_reference(struct pz_call *call, void *ctx, size_t i, unsigned w
   struct pz_study *s = task->s;
   struct reference_result *out = &task->found[i];
   struct pz_progress *progress = pz_search_asked(s->search)->progress;
-  struct pz_error *err = pz_call_error(call);
   if (!pz_study_is_training(s)) {
     struct pz_reference *r = &out->reference;
-    pz_must(call, pz_reference_find(pz_original_worker(s->by, worker), (uint32_t)i, r, err));
+    *r = pz_reference_of_model(call, pz_original_worker(s->by, worker), (uint32_t)i);
     out->step.step_s = r->samples_per_s > 0 ? (double)s->o.batch / r->samples_per_s : HUGE_VAL;
     pz_progress_add(progress, 1);
     return;
   }
   struct pz_found_plan plan;
-  bool fits = false;
-  pz_must(call, pz_training_plan(s->by, worker, &s->reference_chip, (uint32_t)i, &plan,
-                                 &out->step.dynamic_j, &fits, err));
+  bool fits = pz_training_find_plan(call, s->by, worker, &s->reference_chip, (uint32_t)i, &plan,
+                                    &out->step.dynamic_j);
   pz_progress_add(progress, 1);
   if (!fits)
     pz_raise(call, PZ_NO_ANSWER,
@@ -290,9 +287,9 @@ void pz_study_start(struct pz_call *call, struct pz_study *s, const struct pz_st
     struct pz_box all = pz_box_all(&s->space, 0);
     struct pz_boxed largest;
     pz_boxed_set(&s->space, &all, &largest);
-    pz_must(call, pz_training_new(&s->training, &largest.hi, s->pool, NULL, &s->by, err));
+    s->by = pz_training_create(call, &s->training, &largest.hi, s->pool, NULL);
   } else {
-    pz_must(call, pz_original_new(&s->task, s->o.exhaustive, s->pool, w->watch, &s->by, err));
+    s->by = pz_original_create(call, &s->task, s->o.exhaustive, s->pool, w->watch);
   }
 
   struct pz_search_question q = {.space = &s->space,
@@ -359,12 +356,11 @@ double pz_study_smallest_memory(struct pz_call *call, struct pz_study *s,
     bool as_fast = true;
     for (uint32_t i = 0; i < run->objective.n && as_fast; i++) {
       uint32_t m = run->objective.models[i];
-      struct pz_evaluation largest, e;
+      struct pz_evaluation largest;
       if (!pz_search_known(s->search, &run->best, m, &largest))
         pz_raise(call, PZ_INTERNAL, "the best chip was not evaluated");
-      pz_must(call,
-              pz_original_value(pz_original_worker(s->by, 0), &run->best, m, (double)hbm->v[h],
-                                largest.effort, HUGE_VAL, &e, pz_call_error(call)));
+      struct pz_evaluation e = pz_original_evaluate(call, pz_original_worker(s->by, 0), &run->best,
+                                                    m, (double)hbm->v[h], largest.effort, HUGE_VAL);
       as_fast = e.step_s <= largest.step_s;
     }
     if (as_fast) return (double)hbm->v[h];

@@ -40,13 +40,9 @@ static void append_row(struct pz_call *call, json_t *rows, json_t *row) {
 /* Finds the plan in the network of the search. */
 static void find_chip_plan(struct pz_call *call, const struct training_details *d,
                            const struct pz_chip *chip, uint32_t model, struct chip_plan *out) {
-  struct pz_error *err = pz_call_error(call);
   out->net = pz_training_cluster(&d->s->training, chip);
-  out->fits = false;
-  pz_must(call,
-          pz_training_plan_question(&d->s->training, model, chip, &out->net, &out->question, err));
-  pz_must(call, pz_training_plan(d->s->by, 0, chip, model, &out->found, &out->dynamic_j, &out->fits,
-                                 err));
+  out->question = pz_training_ask(call, &d->s->training, model, chip, &out->net);
+  out->fits = pz_training_find_plan(call, d->s->by, 0, chip, model, &out->found, &out->dynamic_j);
 }
 
 /* ---- existing chips ------------------------------------------------------------------------- */

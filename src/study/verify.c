@@ -156,17 +156,15 @@ static double unbounded_objective(struct pz_call *call, const struct box_sample 
                                   const struct pz_boxed *chip, const struct pz_taken *price) {
   const struct pz_objective *o = &x->run->objective;
   struct pz_study *s = x->s;
-  struct pz_error *err = pz_call_error(call);
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
   for (uint32_t i = 0; i < o->n; i++) {
     uint32_t m = o->models[i];
-    struct pz_evaluation e = {.step_s = HUGE_VAL};
+    struct pz_evaluation e;
     if (pz_study_is_training(s))
-      pz_must(call, s->by->ops->value(s->by, worker, chip, m, PZ_EFFORT_QUICK, HUGE_VAL, &e, err));
+      e = s->by->ops->evaluate(call, s->by, worker, chip, m, PZ_EFFORT_QUICK, HUGE_VAL);
     else
-      pz_must(call,
-              pz_original_value_of_chip(pz_original_worker(s->by, worker), &chip->lo, m,
-                                        pz_task_most_hbm(&s->task), PZ_EFFORT_QUICK, &e, err));
+      e = pz_original_evaluate_chip(call, pz_original_worker(s->by, worker), &chip->lo, m,
+                                    pz_task_most_hbm(&s->task), PZ_EFFORT_QUICK);
     steps[m] = (struct pz_step_cost){e.step_s, e.dynamic_j};
   }
   return pz_objective_value(o, steps, price);

@@ -2,9 +2,8 @@
 #include <float.h>
 
 #include "../unit/partition_calls.h"
+#include "../unit/schedule_calls.h"
 #include "fuzz.h"
-#include "schedule/model/instance.h"
-#include "schedule/solve.h"
 
 void fuzz_instance(const char *text, size_t bytes) {
   struct pz_arena arena;

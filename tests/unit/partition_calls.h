@@ -4,6 +4,7 @@
 
 #include "partition/best.h"
 #include "partition/instance.h"
+#include "partition/partition.h"
 
 /* The arguments of all of them. */
 struct partition_call {
@@ -99,6 +100,112 @@ static inline enum pz_status layer_time(struct pz_cost *cost, const struct pz_op
                                         struct pz_error *err) {
   struct partition_call x = {.cost = cost, .ops = ops, .steps = steps, .out = out};
   return pz_border(call_layer_time, &x, err);
+}
+
+struct chain_args {
+  const struct pz_workload *w;
+  struct pz_layer_time (*times)[2];
+  bool least;
+  struct pz_arena *arena;
+  struct pz_place_width *out;
+};
+
+static inline void make_chain(struct pz_call *call, void *ctx) {
+  const struct chain_args *args = ctx;
+  struct pz_call own = pz_call_in(call, args->arena);
+  *args->out = pz_place_layer_chain(&own, args->w, args->times, args->least);
+}
+
+static inline enum pz_status pz_place_chain(const struct pz_workload *w,
+                                            struct pz_layer_time (*times)[2], bool least,
+                                            struct pz_arena *arena, struct pz_place_width *out,
+                                            struct pz_error *err) {
+  struct chain_args args = {w, times, least, arena, out};
+  return pz_border(make_chain, &args, err);
+}
+
+struct bound_args {
+  struct pz_place_bound *bound;
+  const struct pz_place_problem *p;
+  const uint32_t *runs;
+  uint32_t n_runs;
+  struct pz_arena *arena;
+};
+
+static inline void prepare_bound(struct pz_call *call, void *ctx) {
+  const struct bound_args *args = ctx;
+  struct pz_call own = pz_call_in(call, args->arena);
+  pz_place_bound_prepare(&own, args->p, args->runs, args->n_runs, args->bound);
+}
+
+static inline enum pz_status pz_place_bound_init(struct pz_place_bound *bound,
+                                                 const struct pz_place_problem *p,
+                                                 const uint32_t *runs, uint32_t n_runs,
+                                                 struct pz_arena *arena, struct pz_error *err) {
+  struct bound_args args = {bound, p, runs, n_runs, arena};
+  return pz_border(prepare_bound, &args, err);
+}
+
+struct choose_args {
+  const struct pz_plan_inputs *in;
+  double limit_s;
+  struct pz_arena *arena;
+  struct pz_plan_choice *out;
+};
+
+static inline void choose_plan(struct pz_call *call, void *ctx) {
+  const struct choose_args *args = ctx;
+  struct pz_call own = pz_call_in(call, args->arena);
+  *args->out = pz_plan_find_best(&own, args->in, args->limit_s);
+}
+
+static inline enum pz_status pz_plan_choose(const struct pz_plan_inputs *in, double limit_s,
+                                            struct pz_arena *arena, struct pz_plan_choice *out,
+                                            struct pz_error *err) {
+  struct choose_args args = {in, limit_s, arena, out};
+  return pz_border(choose_plan, &args, err);
+}
+
+struct restore_args {
+  const struct pz_plan_inputs *in;
+  const struct pz_plan_record *record;
+  double time_s;
+  struct pz_arena *arena;
+  struct pz_place_model *out;
+};
+
+static inline void restore_plan(struct pz_call *call, void *ctx) {
+  const struct restore_args *args = ctx;
+  struct pz_call own = pz_call_in(call, args->arena);
+  *args->out = pz_plan_rebuild(&own, args->in, args->record, args->time_s);
+}
+
+static inline enum pz_status pz_plan_restore(const struct pz_plan_inputs *in,
+                                             const struct pz_plan_record *record, double time_s,
+                                             struct pz_arena *arena, struct pz_place_model *out,
+                                             struct pz_error *err) {
+  struct restore_args args = {in, record, time_s, arena, out};
+  return pz_border(restore_plan, &args, err);
+}
+
+struct partition_description {
+  const struct pz_place_model *m;
+  double lower_bound_s;
+  struct pz_arena *arena;
+  struct pz_partition *out;
+};
+
+static inline void run_description(struct pz_call *call, void *ctx) {
+  const struct partition_description *args = ctx;
+  struct pz_call own = pz_call_in(call, args->arena);
+  *args->out = pz_partition_describe(&own, args->m, args->lower_bound_s);
+}
+
+static inline enum pz_status pz_partition_make(const struct pz_place_model *m, double lower_bound_s,
+                                               struct pz_arena *arena, struct pz_partition *out,
+                                               struct pz_error *err) {
+  struct partition_description args = {m, lower_bound_s, arena, out};
+  return pz_border(run_description, &args, err);
 }
 
 #endif

@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-#include "baseline/baseline.h"
 #include "baseline/linear_gp.h"
 #include "chip/chip.h"
 #include "core/num.h"
+#include "unit/evaluate_calls.h"
 
 static const char SPACE[] = "{\"tensor_cores\": [1, 2, 4, 8], \"rows\": [64, 128], "
                             "\"cols\": [64, 128], \"vector_cores\": [1, 2, 8], "
@@ -94,7 +94,7 @@ static struct pz_baseline_answer ask(const struct world *w, const char *name) {
   struct pz_baseline_answer a;
   const struct pz_baseline *b = pz_baseline_find(name);
   assert_non_null(b);
-  must(b->run(&w->q, &a, &err));
+  must(ask_baseline(b, &w->q, &a, &err));
   return a;
 }
 
@@ -304,13 +304,13 @@ static void test_no_answer(void **state) {
   atomic_bool stop = true;
   (void)state;
   make_world(&w, two, 1, &tight);
-  assert_int_equal(pz_baseline_original(&w.q, &a, &err), PZ_NO_ANSWER);
-  assert_int_equal(pz_baseline_find("random")->run(&w.q, &a, &err), PZ_NO_ANSWER);
+  assert_int_equal(ask_baseline(pz_baseline_find("original"), &w.q, &a, &err), PZ_NO_ANSWER);
+  assert_int_equal(ask_baseline(pz_baseline_find("random"), &w.q, &a, &err), PZ_NO_ANSWER);
   assert_int_equal(a.n_evaluated, 99);
   assert_near(ask(&w, "spotlight-placed").samples_per_s[0], 0, 0);
   w.q.stop = &stop;
   for (size_t i = 0; pz_baseline_at(i); i++) {
-    enum pz_status status = pz_baseline_at(i)->run(&w.q, &a, &err);
+    enum pz_status status = ask_baseline(pz_baseline_at(i), &w.q, &a, &err);
     assert_true(status == PZ_STOPPED || status == PZ_NO_ANSWER);
   }
   free_world(&w);

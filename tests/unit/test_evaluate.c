@@ -8,6 +8,7 @@
 
 #include "place/plan_question.h"
 #include "search/tighten.h"
+#include "unit/evaluate_calls.h"
 #include "unit/partition_calls.h"
 #include "unit/studying.h"
 
@@ -73,7 +74,7 @@ static struct pz_evaluation evaluate(const struct world *w, const struct pz_boxe
                                      double limit_s) {
   struct pz_evaluation v;
   struct pz_error err = {0};
-  assert_int_equal(w->e->ops->value(w->e, 0, chip, 0, PZ_EFFORT_QUICK, limit_s, &v, &err), PZ_OK);
+  assert_int_equal(evaluate_chip(w->e, 0, chip, 0, PZ_EFFORT_QUICK, limit_s, &v, &err), PZ_OK);
   return v;
 }
 

@@ -11,10 +11,10 @@
 #include "cost/ops_table.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
-#include "schedule/model/layer.h"
 #include "step/expected_error.h"
 #include "step/predict.h"
 #include "step/step_energy.h"
+#include "unit/schedule_calls.h"
 
 /* ---- the fields ------------------------------------------------------------------------------- */
 

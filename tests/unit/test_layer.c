@@ -7,7 +7,7 @@
 #include "chip/chip.h"
 #include "schedule/model/layer.h"
 #include "schedule/model/rate_modes.h"
-#include "schedule/solve.h"
+#include "unit/schedule_calls.h"
 
 struct layers {
   struct pz_arena arena;

@@ -7,8 +7,7 @@
 
 #include "core/file.h"
 
-#include "schedule/model/instance.h"
-#include "schedule/solve.h"
+#include "unit/schedule_calls.h"
 
 static uint64_t seed = 7;
 

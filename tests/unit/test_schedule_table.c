@@ -6,9 +6,7 @@
 
 #include "core/json.h"
 #include "report/gantt.h"
-#include "schedule/model/instance.h"
-#include "schedule/model/layer.h"
-#include "schedule/solve.h"
+#include "unit/schedule_calls.h"
 
 /* ---- a schedule made by hand ---------------------------------------------------------------- */
 

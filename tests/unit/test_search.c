@@ -9,6 +9,7 @@
 #include "chip/chip.h"
 #include "study/pareto.h"
 #include "study/robustness.h"
+#include "unit/evaluate_calls.h"
 #include "unit/studying.h"
 
 static uint64_t seed = 3;
@@ -155,7 +156,7 @@ static double plain_value(struct pz_study *s, const struct pz_objective *o,
     uint32_t m = o->models[i];
     enum pz_status status =
         pz_study_is_training(s)
-            ? s->by->ops->value(s->by, 0, c, m, PZ_EFFORT_FULL, HUGE_VAL, &v, &err)
+            ? evaluate_chip(s->by, 0, c, m, PZ_EFFORT_FULL, HUGE_VAL, &v, &err)
             : pz_original_value_of_chip(pz_original_worker(s->by, 0), &c->lo, m,
                                         pz_task_most_hbm(&s->task), PZ_EFFORT_FULL, &v, &err);
     assert_int_equal(status, PZ_OK);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "evaluate/portfolio.h"
+#include "unit/evaluate_calls.h"
 
 static const struct pz_choices tp = {{1, 5, 8}, 3}, mbs = {{1, 2, 64}, 3};
 

@@ -128,26 +128,3 @@ struct pz_problem pz_instance_read(struct pz_call *call, const char *name, const
   if (status != PZ_OK) pz_raise(call, status, "%.200s: %.800s", name, wrong.message);
   return problem;
 }
-
-/* ---- for callers that return a status ---- */
-
-struct instance_args {
-  const char *name, *text;
-  size_t bytes;
-  enum pz_exclusive exclusive;
-  struct pz_arena *arena;
-  struct pz_problem *out;
-};
-
-static void read_instance(struct pz_call *call, void *ctx) {
-  struct instance_args *x = ctx;
-  struct pz_call result = pz_call_in(call, x->arena);
-  *x->out = pz_instance_read(&result, x->name, x->text, x->bytes, x->exclusive);
-}
-
-enum pz_status pz_instance_parse(const char *name, const char *text, size_t bytes,
-                                 enum pz_exclusive exclusive, struct pz_arena *arena,
-                                 struct pz_problem *out, struct pz_error *err) {
-  struct instance_args x = {name, text, bytes, exclusive, arena, out};
-  return pz_border(read_instance, &x, err);
-}

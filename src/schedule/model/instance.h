@@ -16,10 +16,4 @@ enum { PZ_INSTANCE_MOST_OPS = 1 << 20 };
 struct pz_problem pz_instance_read(struct pz_call *call, const char *name, const char *text,
                                    size_t bytes, enum pz_exclusive exclusive);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_instance_parse(const char *name, const char *text, size_t bytes,
-                                              enum pz_exclusive exclusive, struct pz_arena *arena,
-                                              struct pz_problem *out, struct pz_error *err);
-
 #endif

@@ -217,26 +217,3 @@ struct pz_problem pz_layer_problem_build(struct pz_call *call, struct pz_cost *c
   if (status != PZ_OK) pz_raise_again(call, &err);
   return pz_problem_build(call, b.capacity, b.tasks, ops->n, edges, n_edges);
 }
-
-/* ---- for callers that return a status ---- */
-
-struct layer_problem_args {
-  struct pz_cost *cost;
-  const struct pz_ops *ops;
-  const struct pz_layer_options *options;
-  struct pz_arena *arena;
-  struct pz_problem *out;
-};
-
-static void build_layer_problem(struct pz_call *call, void *ctx) {
-  struct layer_problem_args *x = ctx;
-  struct pz_call result = pz_call_in(call, x->arena);
-  *x->out = pz_layer_problem_build(&result, x->cost, x->ops, x->options);
-}
-
-enum pz_status pz_layer_problem(struct pz_cost *cost, const struct pz_ops *ops,
-                                const struct pz_layer_options *options, struct pz_arena *arena,
-                                struct pz_problem *out, struct pz_error *err) {
-  struct layer_problem_args x = {cost, ops, options, arena, out};
-  return pz_border(build_layer_problem, &x, err);
-}

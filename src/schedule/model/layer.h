@@ -17,11 +17,4 @@ struct pz_problem pz_layer_problem_build(struct pz_call *call, struct pz_cost *c
                                          const struct pz_ops *ops,
                                          const struct pz_layer_options *options);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_layer_problem(struct pz_cost *cost, const struct pz_ops *ops,
-                                             const struct pz_layer_options *options,
-                                             struct pz_arena *arena, struct pz_problem *out,
-                                             struct pz_error *err);
-
 #endif
