@@ -43,7 +43,7 @@ static enum pz_status measure(uint32_t n_models, const char *budget, unsigned th
   if (status == PZ_OK) pz_space_chip(&s.space, &s.objective_run[s.n_runs - 1].best, &m->chip);
   if (status == PZ_OK) m->value = s.objective_run[s.n_runs - 1].value;
   m->settled = (uint64_t)s.n_points * s.portfolio.n_variants;
-  m->evaluated = s.by ? pz_original_variants(s.by) : 0;
+  m->evaluated = s.evaluator ? pz_original_variants(s.evaluator) : 0;
   pz_study_release(&s);
   return status;
 }

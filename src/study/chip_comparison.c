@@ -38,7 +38,7 @@ struct compared_chip {
 };
 
 struct chip_comparison {
-  struct pz_study *s;
+  struct pz_study *study;
   const char *cluster;                /* NULL: each chip has its own */
   bool cold;                          /* all chips are known only by their data sheets */
   const struct pz_rent_options *rent; /* NULL: chips are not rented */
@@ -62,11 +62,11 @@ static const struct knowledge knowledge[] = {
     [UNSEEN] = {"cold", 0.198}, /* other chips */
 };
 
-static struct knowledge chip_knowledge(const struct pz_chip *c, bool cold) {
-  bool seen = !c->cold && c->calibrated_by != PZ_CALIBRATED_SOMEHOW;
-  if (c->cold || cold) return knowledge[seen ? COLD : UNSEEN];
-  if (c->correction.error > 0) return (struct knowledge){"own steps", c->correction.error};
-  return knowledge[c->calibrated_by];
+static struct knowledge chip_knowledge(const struct pz_chip *chip, bool cold) {
+  bool seen = !chip->cold && chip->calibrated_by != PZ_CALIBRATED_SOMEHOW;
+  if (chip->cold || cold) return knowledge[seen ? COLD : UNSEEN];
+  if (chip->correction.error > 0) return (struct knowledge){"own steps", chip->correction.error};
+  return knowledge[chip->calibrated_by];
 }
 
 /* ---- chips ---------------------------------------------------------------------------------- */
@@ -76,11 +76,11 @@ static void read_described_chip(struct pz_call *call, const char *text, struct p
   struct pz_error *err = pz_call_error(call);
   struct stat s;
   if (access(pz_format(call, "%s/run.sqlite", text), F_OK) == 0) {
-    struct pz_run_options o = pz_run_options_default();
+    struct pz_run_options options = pz_run_options_default();
     struct pz_run *run = NULL;
-    o.dir = text;
-    o.threads = 1;
-    pz_must(call, pz_run_look(&o, &run, err));
+    options.dir = text;
+    options.threads = 1;
+    pz_must(call, pz_run_look(&options, &run, err));
     *out = *pz_result_best(pz_run_result(run))->chip;
     pz_run_close(run);
     return;
@@ -96,57 +96,59 @@ static void read_described_chip(struct pz_call *call, const char *text, struct p
   pz_must(call, status);
 }
 
-static void load_chip(struct pz_call *call, struct chip_comparison *q, const char *text) {
-  if (q->n == MOST_CHIPS)
+static void load_chip(struct pz_call *call, struct chip_comparison *comparison, const char *text) {
+  if (comparison->n == MOST_CHIPS)
     pz_raise(call, PZ_BAD_USE, "--chips: more than %d chips; accepted: at most %d", MOST_CHIPS,
              MOST_CHIPS);
-  struct compared_chip *x = &q->chips[q->n];
-  struct pz_chip *chip = &x->chip;
-  q->n++;
+  struct compared_chip *compared = &comparison->chips[comparison->n];
+  struct pz_chip *chip = &compared->chip;
+  comparison->n++;
   read_described_chip(call, text, chip);
   if (pz_tech_is_library(pz_tech_at(chip->tech)))
     pz_raise(call, PZ_BAD_USE,
              "chip %s is of %s, whose library has no bill of HBM, links and static power; "
              "accepted: a chip of 16 nm or below",
              chip->name, pz_tech_at(chip->tech)->name);
-  x->text = text;
-  x->known = chip_knowledge(chip, q->cold);
-  x->tdp_watts = chip->watts;
-  if (q->cold || chip->cold) pz_must(call, pz_chip_make_cold(chip, NULL, pz_call_error(call)));
-  x->taken = pz_chip_taken(chip);
+  compared->text = text;
+  compared->known = chip_knowledge(chip, comparison->cold);
+  compared->tdp_watts = chip->watts;
+  if (comparison->cold || chip->cold)
+    pz_must(call, pz_chip_make_cold(chip, NULL, pz_call_error(call)));
+  compared->taken = pz_chip_taken(chip);
 }
 
-static void load_chips(struct pz_call *call, struct chip_comparison *q, const char *text) {
+static void load_chips(struct pz_call *call, struct chip_comparison *comparison, const char *text) {
   char *rest = pz_copy_text(call, text);
-  q->chips = pz_alloc(call, MOST_CHIPS, sizeof *q->chips);
+  comparison->chips = pz_alloc(call, MOST_CHIPS, sizeof *comparison->chips);
   while (rest) {
     char *word = rest, *comma = strchr(rest, ',');
     rest = comma ? comma + 1 : NULL;
     if (comma) *comma = '\0';
     if (!*word)
       pz_raise(call, PZ_BAD_USE, "--chips '%s'; accepted: chips separated by commas", text);
-    load_chip(call, q, word);
+    load_chip(call, comparison, word);
   }
 }
 
 /* Sets the network of a chip: the cluster that the user named, or that in which a preset is sold, or else groups of
  * devices that the links of the chip connect. */
-static void set_network(struct pz_call *call, const struct chip_comparison *q,
-                        struct compared_chip *x) {
+static void set_network(struct pz_call *call, const struct chip_comparison *comparison,
+                        struct compared_chip *compared) {
   struct pz_error *err = pz_call_error(call);
-  bool preset = pz_chip_preset_text(x->text) || strchr(x->chip.name, ',');
-  if (q->cluster) {
-    pz_must(call, pz_cluster_load(q->cluster, &x->net, err));
-  } else if (!preset || !pz_cluster_standard(x->chip.name, &x->net)) {
-    struct pz_training_question own = q->s->training;
-    if (pz_text_same(x->text, "trainium2")) { /* trn2.48xlarge: 16 chips, 3.2 Tb/s (AWS) */
+  bool preset = pz_chip_preset_text(compared->text) || strchr(compared->chip.name, ',');
+  if (comparison->cluster) {
+    pz_must(call, pz_cluster_load(comparison->cluster, &compared->net, err));
+  } else if (!preset || !pz_cluster_standard(compared->chip.name, &compared->net)) {
+    struct pz_training_question own = comparison->study->training;
+    if (pz_text_same(compared->text, "trainium2")) { /* trn2.48xlarge: 16 chips, 3.2 Tb/s (AWS) */
       own.scale_up = 16;
       own.outer_bytes_per_s = 25e9;
     }
-    x->net = pz_training_cluster(&own, &x->chip);
+    compared->net = pz_training_cluster(&own, &compared->chip);
     return;
   }
-  pz_must(call, pz_cluster_reach(&x->net, q->s->o.devices, "devices", err));
+  pz_must(call,
+          pz_cluster_reach(&compared->net, comparison->study->options.devices, "devices", err));
 }
 
 /* ---- rent ----------------------------------------------------------------------------------- */
@@ -158,28 +160,29 @@ struct pz_rent_options pz_rent_options_default(void) {
                                   .prices_name = "the price table"};
 }
 
-static void check_rent(struct pz_call *call, const struct pz_rent_options *r) {
-  if (r->price > 0 && r->prices)
+static void check_rent(struct pz_call *call, const struct pz_rent_options *rent) {
+  if (rent->price > 0 && rent->prices)
     pz_raise(call, PZ_BAD_USE, "a price and a table of prices; accepted: one of them");
-  bool deadline_in_range = r->deadline_s >= 0 && r->deadline_s <= 1e30;
+  bool deadline_in_range = rent->deadline_s >= 0 && rent->deadline_s <= 1e30;
   if (!deadline_in_range)
-    pz_raise(call, PZ_BAD_USE, "deadline_s %g; accepted: 0 (none) to 1e30", r->deadline_s);
-  pz_require_range(call, "number of devices", r->devices.n, 0, PZ_CHOICES_MOST);
+    pz_raise(call, PZ_BAD_USE, "deadline_s %g; accepted: 0 (none) to 1e30", rent->deadline_s);
+  pz_require_range(call, "number of devices", rent->devices.n, 0, PZ_CHOICES_MOST);
 }
 
-static void set_prices(struct pz_call *call, struct chip_comparison *q, const char *chips) {
-  const struct pz_rent_options *r = q->rent;
+static void set_prices(struct pz_call *call, struct chip_comparison *comparison,
+                       const char *chips) {
+  const struct pz_rent_options *rent = comparison->rent;
   struct pz_price_table table = {0};
-  if (r->prices)
-    pz_must(call, pz_price_table_read(r->prices_name, r->prices, strlen(r->prices), chips,
+  if (rent->prices)
+    pz_must(call, pz_price_table_read(rent->prices_name, rent->prices, strlen(rent->prices), chips,
                                       call->arena, &table, pz_call_error(call)));
-  for (uint32_t i = 0; i < q->n; i++) {
-    struct compared_chip *x = &q->chips[i];
-    x->price = r->prices ? pz_price_of(&table, x->text) : r->price;
-    bool missing = r->prices && !(x->price > 0);
+  for (uint32_t i = 0; i < comparison->n; i++) {
+    struct compared_chip *compared = &comparison->chips[i];
+    compared->price = rent->prices ? pz_price_of(&table, compared->text) : rent->price;
+    bool missing = rent->prices && !(compared->price > 0);
     if (missing)
       pz_raise(call, PZ_BAD_INPUT, "%s: no price of %.200s; accepted: a row for each chip",
-               r->prices_name, x->text);
+               rent->prices_name, compared->text);
   }
 }
 
@@ -196,36 +199,36 @@ static void set_range(json_t *row, const char *name, double value, double error)
 }
 
 /* Adds the time and the price of a whole training run to a row. */
-static void add_rent(struct pz_call *call, const struct chip_comparison *q,
-                     const struct compared_chip *x, const struct pz_found_plan *found,
+static void add_rent(struct pz_call *call, const struct chip_comparison *comparison,
+                     const struct compared_chip *compared, const struct pz_found_plan *found,
                      json_t *row) {
-  const struct pz_rent_options *r = q->rent;
-  struct pz_run_cost_options o = pz_run_cost_options_default();
+  const struct pz_rent_options *rent = comparison->rent;
+  struct pz_run_cost_options options = pz_run_cost_options_default();
   struct pz_training_run run = {.plan = found->plan, .p = found->p};
   struct pz_run_cost cost;
-  double error = x->known.error;
-  o.tokens = r->tokens;
-  o.price = x->price;
-  pz_must(call, pz_run_cost(&run, &x->chip, &o, &cost, pz_call_error(call)));
+  double error = compared->known.error;
+  options.tokens = rent->tokens;
+  options.price = compared->price;
+  pz_must(call, pz_run_cost(&run, &compared->chip, &options, &cost, pz_call_error(call)));
   json_object_set_new(row, "devices", json_integer(found->plan.devices));
   set_range(row, "days", cost.seconds / DAY_S, error);
   json_object_set_new(row, "device_hours", json_real(cost.device_hours));
-  if (x->price > 0) {
-    json_object_set_new(row, "dollars_per_device_hour", json_real(x->price));
+  if (compared->price > 0) {
+    json_object_set_new(row, "dollars_per_device_hour", json_real(compared->price));
     set_range(row, "run_dollars", cost.dollars, error);
-    json_object_set_new(row, "tokens_per_dollar", json_real(r->tokens / cost.dollars));
+    json_object_set_new(row, "tokens_per_dollar", json_real(rent->tokens / cost.dollars));
   }
-  if (r->deadline_s > 0) {
+  if (rent->deadline_s > 0) {
     const char *deadline = "met";
-    if (cost.seconds * (1 + error) > r->deadline_s) deadline = "uncertain";
-    if (cost.seconds > r->deadline_s) deadline = "missed";
+    if (cost.seconds * (1 + error) > rent->deadline_s) deadline = "uncertain";
+    if (cost.seconds > rent->deadline_s) deadline = "missed";
     json_object_set_new(row, "deadline", json_string(deadline));
   }
 }
 
 /* Marks the cheapest row of each model that meets the deadline.  Rows of one model are n_models apart. */
-static void mark_cheapest(const struct chip_comparison *q, json_t *rows) {
-  uint32_t n_models = q->s->o.n_models;
+static void mark_cheapest(const struct chip_comparison *comparison, json_t *rows) {
+  uint32_t n_models = comparison->study->options.n_models;
   for (size_t m = 0; m < n_models; m++) {
     json_t *best = NULL;
     double least = 0;
@@ -248,68 +251,75 @@ static void mark_cheapest(const struct chip_comparison *q, json_t *rows) {
 static json_t *real_or_null(double x) { return x > 0 ? json_real(x) : json_null(); }
 
 /* A row: the facts of the chip, and if the model fits, its best plan.  Returns a new reference, or NULL. */
-static json_t *comparison_row(const struct chip_comparison *q, const struct compared_chip *x,
-                              uint32_t model, const struct pz_found_plan *found,
+static json_t *comparison_row(const struct chip_comparison *comparison,
+                              const struct compared_chip *compared, uint32_t model,
+                              const struct pz_found_plan *found,
                               const struct pz_step_energy *energy) {
   char plan[PZ_PLAN_TEXT_MOST];
-  json_t *row = json_pack("{s:s,s:s,s:s,s:o,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:b}", "chip",
-                          x->chip.name, "model", q->s->o.models[model], "known", x->known.name,
-                          "expected_error", real_or_null(x->known.error), "cluster", x->net.name,
-                          "tech", pz_tech_at(x->chip.tech)->name, "clock_hz", x->chip.clock_hz,
-                          "tensor_flop_per_s", pz_chip_tensor_flop_per_s(&x->chip), "area_mm2",
-                          x->taken.mm2, "peak_watts", x->taken.watts, "dollars", x->taken.dollars,
-                          "tdp_watts", real_or_null(x->tdp_watts), "fits", found != NULL);
+  json_t *row = json_pack(
+      "{s:s,s:s,s:s,s:o,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:b}", "chip", compared->chip.name, "model",
+      comparison->study->options.models[model], "known", compared->known.name, "expected_error",
+      real_or_null(compared->known.error), "cluster", compared->net.name, "tech",
+      pz_tech_at(compared->chip.tech)->name, "clock_hz", compared->chip.clock_hz,
+      "tensor_flop_per_s", pz_chip_tensor_flop_per_s(&compared->chip), "area_mm2",
+      compared->taken.mm2, "peak_watts", compared->taken.watts, "dollars", compared->taken.dollars,
+      "tdp_watts", real_or_null(compared->tdp_watts), "fits", found != NULL);
   if (!row || !found) return row;
-  const struct pz_prediction *p = &found->p;
-  json_t *more =
-      json_pack("{s:f,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
-                "mfu_conventional", p->mfu_conventional, "samples_per_s", p->samples_per_s, "ratio",
-                real_or_null(q->first_s[model] / p->step_s), "watts", energy->watts,
-                "joules_per_sample", energy->joules_per_sample, "samples_per_s_per_dollar",
-                p->samples_per_s / ((double)found->plan.devices * x->taken.dollars), "plan",
-                pz_plan_text(&found->plan, plan, sizeof plan));
+  const struct pz_prediction *prediction = &found->p;
+  json_t *more = json_pack(
+      "{s:f,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s}", "step_s", prediction->step_s, "mfu", prediction->mfu,
+      "mfu_conventional", prediction->mfu_conventional, "samples_per_s", prediction->samples_per_s,
+      "ratio", real_or_null(comparison->first_s[model] / prediction->step_s), "watts",
+      energy->watts, "joules_per_sample", energy->joules_per_sample, "samples_per_s_per_dollar",
+      prediction->samples_per_s / ((double)found->plan.devices * compared->taken.dollars), "plan",
+      pz_plan_text(&found->plan, plan, sizeof plan));
   if (more) json_object_update(row, more);
   json_decref(more);
   return row;
 }
 
 /* Finds the best plan of a model on a chip and appends its row. */
-static void append_comparison(struct pz_call *call, struct chip_comparison *q,
-                              const struct compared_chip *x, uint32_t model, unsigned threads,
-                              json_t *rows) {
+static void append_comparison(struct pz_call *call, struct chip_comparison *comparison,
+                              const struct compared_chip *compared, uint32_t model,
+                              unsigned threads, json_t *rows) {
   struct pz_error *err = pz_call_error(call);
-  struct pz_plan_question one = pz_training_ask(call, &q->s->training, model, &x->chip, &x->net);
+  struct pz_plan_question one =
+      pz_training_ask(call, &comparison->study->training, model, &compared->chip, &compared->net);
   struct pz_found_plans found;
   struct pz_step_energy energy = {0};
   one.threads = threads;
-  bool fewest_devices = q->rent && q->rent->deadline_s > 0 && q->rent->devices.n < 2;
+  bool fewest_devices =
+      comparison->rent && comparison->rent->deadline_s > 0 && comparison->rent->devices.n < 2;
   if (fewest_devices) { /* the cheapest run that meets the deadline */
     one.all_devices = false;
     one.objective = PZ_PLAN_COST;
-    one.tokens = q->rent->tokens;
-    one.deadline_s = q->rent->deadline_s;
+    one.tokens = comparison->rent->tokens;
+    one.deadline_s = comparison->rent->deadline_s;
   }
   pz_must(call, pz_plan_search(&one, call->arena, &found, err));
   const struct pz_found_plan *best = found.n ? &found.list[0] : NULL;
   if (best) pz_must(call, pz_step_energy(&one.job, &best->plan, &best->p, &energy, err));
   bool first_chip = json_array_size(rows) == model;
-  if (first_chip) q->first_s[model] = best ? best->p.step_s : 0;
-  json_t *row = comparison_row(q, x, model, best, &energy);
+  if (first_chip) comparison->first_s[model] = best ? best->p.step_s : 0;
+  json_t *row = comparison_row(comparison, compared, model, best, &energy);
   if (json_array_append_new(rows, row) != 0)
     pz_raise(call, PZ_NO_MEMORY, "out of memory for the comparison");
-  if (q->rent) json_object_set_new(row, "devices", json_integer(q->s->o.devices));
-  if (q->rent && best) add_rent(call, q, x, best, row);
+  if (comparison->rent)
+    json_object_set_new(row, "devices", json_integer(comparison->study->options.devices));
+  if (comparison->rent && best) add_rent(call, comparison, compared, best, row);
 }
 
 /* Appends the rows of a chip with each number of devices. */
-static void compare_chip(struct pz_call *call, struct chip_comparison *q, struct compared_chip *x,
-                         unsigned threads, json_t *rows) {
-  const struct pz_choices given = {.v = {q->s->o.devices}, .n = 1};
-  const struct pz_choices *numbers = q->rent && q->rent->devices.n ? &q->rent->devices : &given;
+static void compare_chip(struct pz_call *call, struct chip_comparison *comparison,
+                         struct compared_chip *compared, unsigned threads, json_t *rows) {
+  const struct pz_choices given = {.v = {comparison->study->options.devices}, .n = 1};
+  const struct pz_choices *numbers =
+      comparison->rent && comparison->rent->devices.n ? &comparison->rent->devices : &given;
   for (int i = 0; i < numbers->n; i++) {
-    q->s->o.devices = q->s->training.devices = numbers->v[i];
-    set_network(call, q, x);
-    for (uint32_t m = 0; m < q->s->o.n_models; m++) append_comparison(call, q, x, m, threads, rows);
+    comparison->study->options.devices = comparison->study->training.devices = numbers->v[i];
+    set_network(call, comparison, compared);
+    for (uint32_t m = 0; m < comparison->study->options.n_models; m++)
+      append_comparison(call, comparison, compared, m, threads, rows);
   }
 }
 
@@ -323,50 +333,54 @@ struct chips_question {
 };
 
 static void compare_given_chips(struct pz_call *call, void *ctx) {
-  struct chips_question *x = ctx;
-  struct pz_study_options o = pz_study_options_default();
+  struct chips_question *request = ctx;
+  struct pz_study_options study_options = pz_study_options_default();
   struct pz_run_options run = pz_run_options_default();
   struct pz_rent_options rent = pz_rent_options_default();
-  struct pz_study *s = pz_alloc(call, 1, sizeof *s);
-  pz_require(call, x->chips, "chips");
-  pz_require(call, x->text, "text");
-  pz_require_options(call, &o, sizeof o, x->study, "pz_study_options_default");
-  if (x->run) pz_require_options(call, &run, sizeof run, x->run, "pz_run_options_default");
-  if (x->rent) {
-    pz_require_options(call, &rent, sizeof rent, x->rent, "pz_rent_options_default");
+  struct pz_study *study = pz_alloc(call, 1, sizeof *study);
+  pz_require(call, request->chips, "chips");
+  pz_require(call, request->text, "text");
+  pz_require_options(call, &study_options, sizeof study_options, request->study,
+                     "pz_study_options_default");
+  if (request->run)
+    pz_require_options(call, &run, sizeof run, request->run, "pz_run_options_default");
+  if (request->rent) {
+    pz_require_options(call, &rent, sizeof rent, request->rent, "pz_rent_options_default");
     check_rent(call, &rent);
   }
-  struct chip_comparison q = {
-      .s = s, .cluster = o.cluster, .cold = x->cold, .rent = x->rent ? &rent : NULL};
-  o.evaluator = PZ_EVALUATOR_TRAINING;
-  o.cluster = pz_study_options_default().cluster;
-  pz_study_open(call, s, &o, 1);
-  load_chips(call, &q, x->chips);
-  if (q.rent) set_prices(call, &q, x->chips);
+  struct chip_comparison comparison = {.study = study,
+                                       .cluster = study_options.cluster,
+                                       .cold = request->cold,
+                                       .rent = request->rent ? &rent : NULL};
+  study_options.evaluator = PZ_EVALUATOR_TRAINING;
+  study_options.cluster = pz_study_options_default().cluster;
+  pz_study_open(call, study, &study_options, 1);
+  load_chips(call, &comparison, request->chips);
+  if (comparison.rent) set_prices(call, &comparison, request->chips);
 
   atomic_bool *stop = pz_alloc(call, 1, sizeof *stop);
   struct pz_progress *progress = run.progress ? pz_alloc(call, 1, sizeof *progress) : NULL;
   struct pz_ending ending = {.progress = progress};
   json_t *root = pz_json_built(call, json_pack("{s:[]}", "chips"));
   json_t *rows = json_object_get(root, "chips");
-  s->training.ending = &ending; /* a search for plans may take long */
+  study->training.ending = &ending; /* a search for plans may take long */
   if (progress) pz_progress_start_call(progress, run.progress, run.ctx, stop);
-  pz_study_phase_begin(call, progress, "plans", "chips", q.n);
-  for (uint32_t i = 0; i < q.n; i++) {
-    compare_chip(call, &q, &q.chips[i], run.threads, rows);
+  pz_study_phase_begin(call, progress, "plans", "chips", comparison.n);
+  for (uint32_t i = 0; i < comparison.n; i++) {
+    compare_chip(call, &comparison, &comparison.chips[i], run.threads, rows);
     pz_progress_add(progress, 1);
     if (atomic_load(stop)) pz_raise(call, PZ_STOPPED, "the comparison was stopped");
   }
   pz_study_phase_end(call, progress);
-  if (q.rent) mark_cheapest(&q, rows);
-  pz_must(call, pz_json_text(root, x->text, pz_call_error(call)));
+  if (comparison.rent) mark_cheapest(&comparison, rows);
+  pz_must(call, pz_json_text(root, request->text, pz_call_error(call)));
 }
 
 enum pz_status pz_chips_rent(const struct pz_study_options *study, const char *chips, bool cold,
                              const struct pz_rent_options *rent, const struct pz_run_options *run,
                              char **text, struct pz_error *err) {
-  struct chips_question x = {study, chips, cold, rent, run, text};
-  return pz_border(compare_given_chips, &x, err);
+  struct chips_question request = {study, chips, cold, rent, run, text};
+  return pz_border(compare_given_chips, &request, err);
 }
 
 enum pz_status pz_chips_compare(const struct pz_study_options *study, const char *chips, bool cold,

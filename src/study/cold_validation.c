@@ -15,13 +15,13 @@
 
 /* ---- errors by chip ------------------------------------------------------------------------- */
 
-static bool is_dense_16bit(const struct pz_validation_point *p) {
-  return strcmp(p->work, "16-bit") == 0;
+static bool is_dense_16bit(const struct pz_validation_point *point) {
+  return strcmp(point->work, "16-bit") == 0;
 }
 
 static int compare_names(const void *a, const void *b) {
-  const struct pz_errors *x = a, *y = b;
-  return strcmp(x->name, y->name);
+  const struct pz_errors *errors = a, *y = b;
+  return strcmp(errors->name, y->name);
 }
 
 /* Errors of the runs of quality ok: the dense 16-bit runs by chip, or the others by chip and kind of work.  Returns a
@@ -30,14 +30,14 @@ static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *p
   struct pz_vec list;
   pz_vec_init(&list, call->arena, sizeof(struct pz_errors));
   for (uint32_t i = 0; i < points->n; i++) {
-    const struct pz_validation_point *p = pz_vec_at(points, struct pz_validation_point, i);
-    if (!pz_point_is_ok(p) || is_dense_16bit(p) != dense) continue;
-    const char *name = dense ? p->chip : pz_format(call, "%s %s", p->chip, p->work);
-    struct pz_errors *e = pz_errors_find(call, &list, name, PZ_POINT_RUN);
-    if (pz_point_is_compared(p))
-      pz_errors_time(e, p->id, p->predicted_s / p->measured_s - 1);
+    const struct pz_validation_point *point = pz_vec_at(points, struct pz_validation_point, i);
+    if (!pz_point_is_ok(point) || is_dense_16bit(point) != dense) continue;
+    const char *name = dense ? point->chip : pz_format(call, "%s %s", point->chip, point->work);
+    struct pz_errors *errors = pz_errors_find(call, &list, name, PZ_POINT_RUN);
+    if (pz_point_is_compared(point))
+      pz_errors_time(errors, point->id, point->predicted_s / point->measured_s - 1);
     else
-      e->not_predicted++;
+      errors->not_predicted++;
   }
   for (uint32_t i = 0; i < list.n; i++) pz_errors_finish(pz_vec_at(&list, struct pz_errors, i));
   if (list.n) qsort(list.items, list.n, sizeof(struct pz_errors), compare_names);
@@ -47,23 +47,23 @@ static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *p
 struct pz_cold_errors pz_cold_chip_errors(struct pz_call *call, const struct pz_vec *points) {
   struct pz_vec chips = errors_by_chip(call, points, true);
   struct pz_vec others = errors_by_chip(call, points, false);
-  struct pz_cold_errors e = {.chips = chips.items,
-                             .n_chips = chips.n,
-                             .others = others.items,
-                             .n_others = others.n,
-                             .families_mean = (double)NAN};
+  struct pz_cold_errors errors = {.chips = chips.items,
+                                  .n_chips = chips.n,
+                                  .others = others.items,
+                                  .n_others = others.n,
+                                  .families_mean = (double)NAN};
   double n = 0, bias = 0, squares = 0;
-  for (uint32_t i = 0; i < e.n_chips; i++) {
-    const struct pz_errors *chip = &e.chips[i];
+  for (uint32_t i = 0; i < errors.n_chips; i++) {
+    const struct pz_errors *chip = &errors.chips[i];
     if (!chip->n) continue;
     n++;
-    e.mean += chip->mean;
+    errors.mean += chip->mean;
     bias += chip->bias;
     squares += chip->bias * chip->bias;
   }
-  e.mean /= n > 0 ? n : (double)NAN;
-  e.spread = n > 1 ? sqrt(fmax(0, squares - bias * bias / n) / (n - 1)) : (double)NAN;
-  return e;
+  errors.mean /= n > 0 ? n : (double)NAN;
+  errors.spread = n > 1 ? sqrt(fmax(0, squares - bias * bias / n) / (n - 1)) : (double)NAN;
+  return errors;
 }
 
 /* ---- one family of chips left out ----------------------------------------------------------- */
@@ -105,9 +105,9 @@ struct family_fit {
 };
 
 static double constant_value(const struct constant_grid *grid, uint32_t cell, uint32_t i) {
-  const struct pz_cold_info *c = pz_cold_at(grid->constant[i]);
+  const struct pz_cold_info *constant = pz_cold_at(grid->constant[i]);
   for (uint32_t k = 0; k < i; k++) cell /= LEVELS;
-  return c->low + (c->high - c->low) * (cell % LEVELS) / (LEVELS - 1);
+  return constant->low + (constant->high - constant->low) * (cell % LEVELS) / (LEVELS - 1);
 }
 
 /* Predicts the wanted points with the constants of a cell, and stores the errors of every chip. */
@@ -125,10 +125,10 @@ static void predict_with_cell(struct pz_call *call, const struct family_fit *fit
     first += table->n_rows;
   }
   for (uint32_t i = 0; i < fit->points->n; i++) {
-    const struct pz_validation_point *p = pz_vec_at(fit->points, struct pz_validation_point, i);
+    const struct pz_validation_point *point = pz_vec_at(fit->points, struct pz_validation_point, i);
     if (!(fit->step_s[i] > 0)) continue;
     struct pz_errors *of_chip = &errors[fit->used[i].chip - fit->chips];
-    pz_errors_time(of_chip, p->id, fit->step_s[i] / p->measured_s - 1);
+    pz_errors_time(of_chip, point->id, fit->step_s[i] / point->measured_s - 1);
   }
   for (uint32_t i = 0; i < fit->n_chips; i++) pz_errors_finish(&errors[i]);
 }
@@ -138,17 +138,18 @@ static void tabulate_errors(struct pz_call *call, const struct family_fit *fit,
                             enum pz_chip_execution execution, struct constant_grid *grid) {
   grid->n_cells = 1;
   for (uint32_t i = 0; pz_cold_at(i) && grid->n_constants < MOST_FITTED; i++) {
-    const struct pz_cold_info *c = pz_cold_at(i);
-    bool of_compiled = strncmp(c->name, "compiled", 8) == 0; /* the names say the class */
-    if (strcmp(c->kind, "fitted") != 0 || of_compiled == (execution == PZ_CHIP_STREAM)) continue;
+    const struct pz_cold_info *constant = pz_cold_at(i);
+    bool of_compiled = strncmp(constant->name, "compiled", 8) == 0; /* the names say the class */
+    if (strcmp(constant->kind, "fitted") != 0 || of_compiled == (execution == PZ_CHIP_STREAM))
+      continue;
     grid->constant[grid->n_constants] = i;
     grid->n_constants++;
     grid->n_cells *= LEVELS;
   }
   bool any = false;
   for (uint32_t i = 0; i < fit->points->n; i++) {
-    const struct fitted_point *p = &fit->used[i];
-    fit->wanted[i] = p->chip && p->sampled && p->chip->execution == execution;
+    const struct fitted_point *fitted = &fit->used[i];
+    fit->wanted[i] = fitted->chip && fitted->sampled && fitted->chip->execution == execution;
     if (fit->wanted[i]) any = true;
   }
   if (!any) return;
@@ -213,19 +214,20 @@ static void prepare_fit(struct pz_call *call, const struct pz_cold_errors *cold,
   fit->wanted = pz_alloc(call, fit->points->n, sizeof *fit->wanted);
   fit->step_s = pz_alloc(call, fit->points->n, sizeof *fit->step_s);
   for (uint32_t c = 0; c < fit->n_chips; c++) {
-    const struct pz_errors *e = &cold->chips[c];
+    const struct pz_errors *errors = &cold->chips[c];
     struct pz_chip chip;
-    fit->chips[c].family = pz_chip_line(e->name);
-    if (!e->n) continue; /* nothing is compared, so that the name may not even be that of a chip */
-    pz_must(call, pz_chip_read(e->name, &chip, pz_call_error(call)));
+    fit->chips[c].family = pz_chip_line(errors->name);
+    if (!errors->n)
+      continue; /* nothing is compared, so that the name may not even be that of a chip */
+    pz_must(call, pz_chip_read(errors->name, &chip, pz_call_error(call)));
     fit->chips[c].execution = chip.execution;
-    fit->chips[c].stride = (e->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
+    fit->chips[c].stride = (errors->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
   }
   for (uint32_t i = 0; i < fit->points->n; i++) {
-    const struct pz_validation_point *p = pz_vec_at(fit->points, struct pz_validation_point, i);
-    if (!pz_point_is_ok(p) || !is_dense_16bit(p) || !pz_point_is_compared(p)) continue;
+    const struct pz_validation_point *point = pz_vec_at(fit->points, struct pz_validation_point, i);
+    if (!pz_point_is_ok(point) || !is_dense_16bit(point) || !pz_point_is_compared(point)) continue;
     uint32_t c = 0;
-    while (c < fit->n_chips && strcmp(cold->chips[c].name, p->chip) != 0) c++;
+    while (c < fit->n_chips && strcmp(cold->chips[c].name, point->chip) != 0) c++;
     if (c == fit->n_chips) continue;
     fit->used[i].chip = &fit->chips[c];
     fit->used[i].sampled = n_seen[c] % fit->chips[c].stride == 0;
@@ -251,10 +253,10 @@ void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *table
   for (int k = 0; k < PZ_CHIP_EXECUTIONS; k++)
     tabulate_errors(call, &fit, (enum pz_chip_execution)k, &grids[k]);
   for (uint32_t i = 0; i < fit.n_chips; i++) {
-    const struct fitted_chip *c = &fit.chips[i];
-    const struct constant_grid *grid = &grids[c->execution];
-    if (grid->errors && c->stride && !has_family(&families, c->family))
-      leave_out_family(call, &fit, grid, c->family, &families);
+    const struct fitted_chip *chip = &fit.chips[i];
+    const struct constant_grid *grid = &grids[chip->execution];
+    if (grid->errors && chip->stride && !has_family(&families, chip->family))
+      leave_out_family(call, &fit, grid, chip->family, &families);
   }
   errors->families = families.items;
   errors->n_families = families.n;

@@ -17,16 +17,17 @@ struct baseline_outcome {
 };
 
 struct method_comparison {
-  struct pz_study *s;
+  struct pz_study *study;
   uint64_t seed;
   struct pz_watch watch;
-  struct pz_result *r;
+  struct pz_result *result;
   uint32_t n_baselines;
   struct baseline_outcome *outcomes; /* by objective run and baseline */
 };
 
-static struct baseline_outcome *outcomes_of_run(const struct method_comparison *x, size_t run) {
-  return &x->outcomes[run * x->n_baselines];
+static struct baseline_outcome *outcomes_of_run(const struct method_comparison *comparison,
+                                                size_t run) {
+  return &comparison->outcomes[run * comparison->n_baselines];
 }
 
 /* ---- running baselines ---------------------------------------------------------------------- */
@@ -43,127 +44,130 @@ static void answer_question(struct pz_call *call, void *ctx) {
   *run->answer = run->baseline->answer(call, run->question);
 }
 
-static void run_baseline(struct pz_call *call, const struct method_comparison *x, uint32_t baseline,
-                         size_t i, int worker, struct baseline_outcome *out) {
-  const struct pz_study *s = x->s;
+static void run_baseline(struct pz_call *call, const struct method_comparison *comparison,
+                         uint32_t baseline, size_t i, int worker, struct baseline_outcome *out) {
+  const struct pz_study *s = comparison->study;
   const struct pz_objective_run *run = &s->objective_run[i];
   struct pz_error why = {0};
-  struct pz_baseline_question q = {.search = s->search,
-                                   .task = &s->task,
-                                   .points = s->points,
-                                   .n_points = s->n_points,
-                                   .objective = &run->objective,
-                                   .evaluations = run->n_evaluated + run->n_partly,
-                                   .seed = x->seed,
-                                   .stop = x->watch.stop,
-                                   .by = s->by,
-                                   .worker = worker};
+  struct pz_baseline_question question = {.search = s->search,
+                                          .task = &s->task,
+                                          .points = s->points,
+                                          .n_points = s->n_points,
+                                          .objective = &run->objective,
+                                          .evaluations = run->n_evaluated + run->n_partly,
+                                          .seed = comparison->seed,
+                                          .stop = comparison->watch.stop,
+                                          .by = s->evaluator,
+                                          .worker = worker};
   double since = pz_clock_s();
-  struct baseline_run in_border = {pz_baseline_at(baseline), &q, &out->answer};
+  struct baseline_run in_border = {pz_baseline_at(baseline), &question, &out->answer};
   enum pz_status status = pz_border(answer_question, &in_border, &why);
   if (status != PZ_OK && status != PZ_NO_ANSWER) pz_raise_again(call, &why);
   out->found = status == PZ_OK;
   out->seconds = pz_clock_s() - since;
-  pz_progress_add(x->watch.progress, 1);
+  pz_progress_add(comparison->watch.progress, 1);
 }
 
 static void run_baselines_of_model(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
-  const struct method_comparison *x = ctx;
-  struct baseline_outcome *outcomes = outcomes_of_run(x, i);
-  for (uint32_t k = 0; k < x->n_baselines; k++)
-    run_baseline(call, x, k, i, (int)worker, &outcomes[k]);
+  const struct method_comparison *comparison = ctx;
+  struct baseline_outcome *outcomes = outcomes_of_run(comparison, i);
+  for (uint32_t k = 0; k < comparison->n_baselines; k++)
+    run_baseline(call, comparison, k, i, (int)worker, &outcomes[k]);
 }
 
 static void run_common_baseline(struct pz_call *call, void *ctx, size_t k, unsigned worker) {
-  const struct method_comparison *x = ctx;
-  uint32_t last = x->s->n_runs - 1;
+  const struct method_comparison *comparison = ctx;
+  uint32_t last = comparison->study->n_runs - 1;
   (void)worker;
-  run_baseline(call, x, (uint32_t)k, last, PZ_BASELINE_ALL, &outcomes_of_run(x, last)[k]);
+  run_baseline(call, comparison, (uint32_t)k, last, PZ_BASELINE_ALL,
+               &outcomes_of_run(comparison, last)[k]);
 }
 
 /* ---- the rows ------------------------------------------------------------------------------- */
 
 /* Fills the row of a method.  Its name and its list of models exist already.  `found` false: nothing was chosen, and all
  * throughputs are 0. */
-static void fill_method(struct pz_call *own, const struct method_comparison *x,
-                        const struct pz_objective *o, const struct pz_baseline_answer *a,
-                        bool found, struct pz_method_result *m) {
-  const struct pz_chip *chip = &a->chip;
+static void fill_method(struct pz_call *own, const struct method_comparison *comparison,
+                        const struct pz_objective *objective,
+                        const struct pz_baseline_answer *answer, bool found,
+                        struct pz_method_result *method) {
+  const struct pz_chip *chip = &answer->chip;
   double ratios[PZ_SEARCH_MOST_MODELS];
   const char *names[PZ_SEARCH_MOST_MODELS];
   double mm2 = found ? pz_chip_taken(chip).mm2 : 0;
-  m->chip = found ? pz_copy_text(own, chip->name) : NULL;
-  m->tensor_cores = chip->tensor.cores;
-  m->rows = chip->tensor.rows;
-  m->cols = chip->tensor.cols;
-  m->vector_cores = chip->vector.cores;
-  m->lanes = chip->vector.lanes;
-  m->glb_bytes = chip->glb_bytes;
-  m->hbm_gib = a->hbm_gib;
-  m->area_mm2 = mm2;
-  m->area_part = x->s->limits.mm2 > 0 ? mm2 / x->s->limits.mm2 : 0;
-  m->n_evaluated = a->n_evaluated;
-  m->n_models = o->n;
-  m->models = pz_alloc(own, o->n, sizeof *m->models);
-  for (uint32_t i = 0; i < o->n; i++) {
-    uint32_t model = o->models[i];
-    double rate = found ? a->samples_per_s[model] : 0;
-    double reference = x->s->reference[model].samples_per_s;
+  method->chip = found ? pz_copy_text(own, chip->name) : NULL;
+  method->tensor_cores = chip->tensor.cores;
+  method->rows = chip->tensor.rows;
+  method->cols = chip->tensor.cols;
+  method->vector_cores = chip->vector.cores;
+  method->lanes = chip->vector.lanes;
+  method->glb_bytes = chip->glb_bytes;
+  method->hbm_gib = answer->hbm_gib;
+  method->area_mm2 = mm2;
+  method->area_part = comparison->study->limits.mm2 > 0 ? mm2 / comparison->study->limits.mm2 : 0;
+  method->n_evaluated = answer->n_evaluated;
+  method->n_models = objective->n;
+  method->models = pz_alloc(own, objective->n, sizeof *method->models);
+  for (uint32_t i = 0; i < objective->n; i++) {
+    uint32_t model = objective->models[i];
+    double rate = found ? answer->samples_per_s[model] : 0;
+    double reference = comparison->study->reference[model].samples_per_s;
     ratios[i] = reference > 0 ? rate / reference : (double)NAN;
-    names[i] = x->r->inputs.models[model].name;
-    m->models[i] = (struct pz_method_model){names[i], rate, ratios[i], a->expert[model]};
+    names[i] = comparison->result->inputs.models[model].name;
+    method->models[i] = (struct pz_method_model){names[i], rate, ratios[i], answer->expert[model]};
   }
-  m->ratios = pz_ratios_of(ratios, names, o->n);
+  method->ratios = pz_ratios_of(ratios, names, objective->n);
 }
 
 /* The objective of a baseline's chip; models that do not fit have a throughput of 0. */
-static double baseline_objective(const struct pz_objective *o, const struct pz_baseline_answer *a) {
+static double baseline_objective(const struct pz_objective *objective,
+                                 const struct pz_baseline_answer *answer) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  struct pz_taken taken = pz_chip_taken(&a->chip);
-  for (uint32_t i = 0; i < o->n; i++) {
-    uint32_t m = o->models[i];
-    double rate = a->samples_per_s[m];
-    steps[m] = (struct pz_step_cost){rate > 0 ? o->batch[m] / rate : HUGE_VAL, 0};
+  struct pz_taken taken = pz_chip_taken(&answer->chip);
+  for (uint32_t i = 0; i < objective->n; i++) {
+    uint32_t model = objective->models[i];
+    double rate = answer->samples_per_s[model];
+    steps[model] = (struct pz_step_cost){rate > 0 ? objective->batch[model] / rate : HUGE_VAL, 0};
   }
-  return pz_objective_value(o, steps, &taken);
+  return pz_objective_value(objective, steps, &taken);
 }
 
-static void fill_run(struct pz_call *own, const struct method_comparison *x, uint32_t i,
+static void fill_run(struct pz_call *own, const struct method_comparison *comparison, uint32_t i,
                      struct pz_comparison_run *out) {
-  const struct pz_objective_run *run = &x->s->objective_run[i];
-  const struct pz_objective *o = &run->objective;
-  const struct pz_answer *answer = &x->r->answers[i];
+  const struct pz_objective_run *run = &comparison->study->objective_run[i];
+  const struct pz_objective *objective = &run->objective;
+  const struct pz_answer *answer = &comparison->result->answers[i];
   out->name = answer->name;
-  out->n_methods = x->n_baselines + 1;
+  out->n_methods = comparison->n_baselines + 1;
   out->methods = pz_alloc(own, out->n_methods, sizeof *out->methods);
-  for (uint32_t k = 0; k < x->n_baselines; k++) {
-    const struct baseline_outcome *outcome = &outcomes_of_run(x, i)[k];
-    struct pz_method_result *m = &out->methods[k];
-    m->name = pz_baseline_at(k)->name;
-    m->about = pz_baseline_at(k)->about;
-    m->seconds = outcome->seconds;
-    fill_method(own, x, o, &outcome->answer, outcome->found, m);
-    if (outcome->found) m->objective = baseline_objective(o, &outcome->answer);
+  for (uint32_t k = 0; k < comparison->n_baselines; k++) {
+    const struct baseline_outcome *outcome = &outcomes_of_run(comparison, i)[k];
+    struct pz_method_result *method = &out->methods[k];
+    method->name = pz_baseline_at(k)->name;
+    method->about = pz_baseline_at(k)->about;
+    method->seconds = outcome->seconds;
+    fill_method(own, comparison, objective, &outcome->answer, outcome->found, method);
+    if (outcome->found) method->objective = baseline_objective(objective, &outcome->answer);
   }
-  struct pz_method_result *search = &out->methods[x->n_baselines];
+  struct pz_method_result *search = &out->methods[comparison->n_baselines];
   struct pz_baseline_answer chosen = {.chip = *answer->chip,
                                       .hbm_gib = answer->hbm_gib,
                                       .n_evaluated = run->n_evaluated + run->n_partly};
-  for (uint32_t k = 0; k < o->n; k++)
-    chosen.samples_per_s[o->models[k]] = answer->models[k].samples_per_s;
+  for (uint32_t k = 0; k < objective->n; k++)
+    chosen.samples_per_s[objective->models[k]] = answer->models[k].samples_per_s;
   search->name = PZ_METHOD_SEARCH;
   search->about = "every chip of the space, evaluated or excluded by a bound";
   search->objective = run->value;
-  fill_method(own, x, o, &chosen, true, search);
+  fill_method(own, comparison, objective, &chosen, true, search);
 }
 
-void pz_compare_methods(struct pz_call *call, struct pz_study *s, uint64_t seed,
-                        struct pz_watch watch, struct pz_result *r) {
-  struct pz_call own = pz_call_in(call, r->arena), work = pz_scratch(call);
-  struct method_comparison x = {.s = s, .seed = seed, .watch = watch, .r = r};
-  uint32_t last = s->n_runs - 1;
+void pz_compare_methods(struct pz_call *call, struct pz_study *study, uint64_t seed,
+                        struct pz_watch watch, struct pz_result *result) {
+  struct pz_call own = pz_call_in(call, result->arena), work = pz_scratch(call);
+  struct method_comparison x = {.study = study, .seed = seed, .watch = watch, .result = result};
+  uint32_t last = study->n_runs - 1;
   while (pz_baseline_at(x.n_baselines)) x.n_baselines++;
-  x.outcomes = pz_alloc(&work, (size_t)s->n_runs * x.n_baselines, sizeof *x.outcomes);
+  x.outcomes = pz_alloc(&work, (size_t)study->n_runs * x.n_baselines, sizeof *x.outcomes);
   struct pz_study_tasks alone = {.run = run_baselines_of_model,
                                  .ctx = &x,
                                  .results = x.outcomes,
@@ -178,16 +182,16 @@ void pz_compare_methods(struct pz_call *call, struct pz_study *s, uint64_t seed,
                                   .progress_units = 1,
                                   .uses_all_threads = true};
   pz_study_phase_begin(call, watch.progress, "comparison", "baselines",
-                       (uint64_t)x.n_baselines * s->n_runs);
-  pz_study_run_tasks(call, s->search, last, &alone);
-  pz_study_run_tasks(call, s->search, x.n_baselines, &common);
+                       (uint64_t)x.n_baselines * study->n_runs);
+  pz_study_run_tasks(call, study->search, last, &alone);
+  pz_study_run_tasks(call, study->search, x.n_baselines, &common);
   pz_study_phase_end(call, watch.progress);
 
-  struct pz_comparison *c = pz_alloc(&own, 1, sizeof *c);
-  c->seed = seed;
-  c->n_runs = s->n_runs;
-  c->runs = pz_alloc(&own, c->n_runs, sizeof *c->runs);
-  for (uint32_t i = 0; i < c->n_runs; i++) fill_run(&own, &x, i, &c->runs[i]);
+  struct pz_comparison *comparison = pz_alloc(&own, 1, sizeof *comparison);
+  comparison->seed = seed;
+  comparison->n_runs = study->n_runs;
+  comparison->runs = pz_alloc(&own, comparison->n_runs, sizeof *comparison->runs);
+  for (uint32_t i = 0; i < comparison->n_runs; i++) fill_run(&own, &x, i, &comparison->runs[i]);
   pz_scratch_end(&work);
-  r->comparison = c;
+  result->comparison = comparison;
 }

@@ -8,7 +8,7 @@
 
 /* Runs every baseline for each objective run of a study that has been run, and sets the comparison of the result, in which
  * the search is the last method.  The seed is that of baselines that draw at random; `watch` may be zero. */
-void pz_compare_methods(struct pz_call *call, struct pz_study *s, uint64_t seed,
-                        struct pz_watch watch, struct pz_result *r);
+void pz_compare_methods(struct pz_call *call, struct pz_study *study, uint64_t seed,
+                        struct pz_watch watch, struct pz_result *result);
 
 #endif

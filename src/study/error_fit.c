@@ -196,17 +196,17 @@ static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit)
 /* Does a run have what a row of a table is about? */
 typedef bool run_filter(const struct pz_validation_point *p, const void *what);
 
-static bool has_features(const struct pz_validation_point *p, const void *what) {
+static bool has_features(const struct pz_validation_point *point, const void *what) {
   const uint64_t *features = what;
-  return (p->features & *features) == *features;
+  return (point->features & *features) == *features;
 }
 
-static bool has_chip(const struct pz_validation_point *p, const void *what) {
-  return strcmp(pz_chip_line(p->chip), what) == 0;
+static bool has_chip(const struct pz_validation_point *point, const void *what) {
+  return strcmp(pz_chip_line(point->chip), what) == 0;
 }
 
-static bool has_network(const struct pz_validation_point *p, const void *what) {
-  return strcmp(p->cluster, what) == 0;
+static bool has_network(const struct pz_validation_point *point, const void *what) {
+  return strcmp(point->cluster, what) == 0;
 }
 
 struct run_count {
@@ -218,41 +218,42 @@ struct run_count {
 
 static struct run_count count_runs(const struct error_fit *fit, run_filter *filter,
                                    const void *what) {
-  struct run_count c = {.runs = 0};
+  struct run_count count = {.runs = 0};
   for (uint32_t i = 0; i < fit->n; i++) {
-    const struct pz_validation_point *p = fit->runs[i].point;
-    if (!filter(p, what)) continue;
+    const struct pz_validation_point *point = fit->runs[i].point;
+    if (!filter(point, what)) continue;
     bool new_source = true;
     for (uint32_t j = 0; j < i && new_source; j++)
       new_source = fit->runs[j].source != fit->runs[i].source || !filter(fit->runs[j].point, what);
-    if (new_source) c.sources++;
-    c.runs++;
-    c.error_sum += fabs(p->predicted_s / p->measured_s - 1);
-    c.most = pz_max(c.most, p->devices);
-    c.features |= p->features;
+    if (new_source) count.sources++;
+    count.runs++;
+    count.error_sum += fabs(point->predicted_s / point->measured_s - 1);
+    count.most = pz_max(count.most, point->devices);
+    count.features |= point->features;
   }
-  return c;
+  return count;
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static void write_row(const char *kind, const char *name, const struct run_count *c,
+static void write_row(const char *kind, const char *name, const struct run_count *count,
                       double variance, FILE *out) {
-  fprintf(out, "%s,%s,%u,%u,%.4f,%.6f,%" PRId64 ",%" PRIx64 "\n", kind, name, c->sources, c->runs,
-          c->runs ? c->error_sum / c->runs : 0, variance, c->most, c->features);
+  fprintf(out, "%s,%s,%u,%u,%.4f,%.6f,%" PRId64 ",%" PRIx64 "\n", kind, name, count->sources,
+          count->runs, count->runs ? count->error_sum / count->runs : 0, variance, count->most,
+          count->features);
 }
 
 /* Writes a row for each chip, or for each network, that runs have. */
 static void write_names(const struct error_fit *fit, bool chips, FILE *out) {
   run_filter *filter = chips ? has_chip : has_network;
   for (uint32_t i = 0; i < fit->n; i++) {
-    const struct pz_validation_point *p = fit->runs[i].point;
-    const char *name = chips ? pz_chip_line(p->chip) : p->cluster;
+    const struct pz_validation_point *point = fit->runs[i].point;
+    const char *name = chips ? pz_chip_line(point->chip) : point->cluster;
     bool is_new = *name;
     for (uint32_t j = 0; j < i && is_new; j++) is_new = !filter(fit->runs[j].point, name);
     if (!is_new) continue;
-    struct run_count c = count_runs(fit, filter, name);
-    write_row(chips ? "chip" : "network", name, &c, 0, out);
+    struct run_count count = count_runs(fit, filter, name);
+    write_row(chips ? "chip" : "network", name, &count, 0, out);
   }
 }
 
@@ -273,9 +274,9 @@ void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_poi
   write_row("sequence", "longest", &longest, 0, out);
   for (int k = 0; k < PZ_FEATURES; k++) {
     uint64_t feature = PZ_FEATURE_BIT(k);
-    struct run_count c = count_runs(&fit, has_features, &feature);
-    write_row("feature", pz_feature_text((enum pz_feature)k), &c, interval.squared_width * v.own[k],
-              out);
+    struct run_count count = count_runs(&fit, has_features, &feature);
+    write_row("feature", pz_feature_text((enum pz_feature)k), &count,
+              interval.squared_width * v.own[k], out);
   }
   write_names(&fit, true, out);
   write_names(&fit, false, out);
@@ -285,50 +286,51 @@ void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_poi
 /* ---- for people ----------------------------------------------------------------------------- */
 
 /* The expected error of a run by the built-in table, from what the point knows of the run. */
-static struct pz_risk built_in_risk(const struct pz_validation_point *p) {
+static struct pz_risk built_in_risk(const struct pz_validation_point *point) {
   struct pz_chip chip = {.name = ""};
   struct pz_cluster net = {.n_levels = 0};
-  bool has_several_nodes = p->features & PZ_FEATURE_BIT(PZ_FEATURE_NODES);
-  pz_text_copy(chip.name, sizeof chip.name, p->chip);
-  pz_text_copy(net.name, sizeof net.name, p->cluster);
-  struct pz_risk_question q = {.chip = &chip,
-                               .net = has_several_nodes && *p->cluster ? &net : NULL,
-                               .experts = p->features & PZ_FEATURE_BIT(PZ_FEATURE_EXPERTS),
-                               .precision = PZ_PRECISION_BF16,
-                               .devices = p->devices,
-                               .seq = p->seq};
-  if (p->features & PZ_FEATURE_BIT(PZ_FEATURE_EIGHT_BIT))
-    q.precision = PZ_PRECISION_FP8;
-  else if (p->features & PZ_FEATURE_BIT(PZ_FEATURE_FOUR_BIT))
-    q.precision = PZ_PRECISION_NVFP4;
-  return pz_risk_built_in(&q);
+  bool has_several_nodes = point->features & PZ_FEATURE_BIT(PZ_FEATURE_NODES);
+  pz_text_copy(chip.name, sizeof chip.name, point->chip);
+  pz_text_copy(net.name, sizeof net.name, point->cluster);
+  struct pz_risk_question question = {.chip = &chip,
+                                      .net = has_several_nodes && *point->cluster ? &net : NULL,
+                                      .experts =
+                                          point->features & PZ_FEATURE_BIT(PZ_FEATURE_EXPERTS),
+                                      .precision = PZ_PRECISION_BF16,
+                                      .devices = point->devices,
+                                      .seq = point->seq};
+  if (point->features & PZ_FEATURE_BIT(PZ_FEATURE_EIGHT_BIT))
+    question.precision = PZ_PRECISION_FP8;
+  else if (point->features & PZ_FEATURE_BIT(PZ_FEATURE_FOUR_BIT))
+    question.precision = PZ_PRECISION_NVFP4;
+  return pz_risk_built_in(&question);
 }
 
-static bool has_unseen(const struct pz_validation_point *p, const void *what) {
+static bool has_unseen(const struct pz_validation_point *point, const void *what) {
   const bool *wanted = what;
-  struct pz_risk risk = built_in_risk(p);
-  bool any = pz_risk_unseen(&risk, p->features, NULL) || *risk.beyond;
+  struct pz_risk risk = built_in_risk(point);
+  bool any = pz_risk_unseen(&risk, point->features, NULL) || *risk.beyond;
   return any == *wanted;
 }
 
 /* Prints a line for the runs that pass the filter; nothing if there are none.  `own` is the error that the feature adds. */
 static void print_feature(const struct error_fit *fit, const char *name, run_filter *filter,
                           const void *what, double own, FILE *out) {
-  struct run_count c = count_runs(fit, filter, what);
+  struct run_count count = count_runs(fit, filter, what);
   double width_sum = 0;
   uint32_t n_within = 0;
   for (uint32_t i = 0; i < fit->n; i++) {
-    const struct pz_validation_point *p = fit->runs[i].point;
-    if (!filter(p, what)) continue;
-    struct pz_risk risk = built_in_risk(p);
-    double width = pz_risk_error(&risk, p->features);
+    const struct pz_validation_point *point = fit->runs[i].point;
+    if (!filter(point, what)) continue;
+    struct pz_risk risk = built_in_risk(point);
+    double width = pz_risk_error(&risk, point->features);
     width_sum += width;
-    if (fabs(p->measured_s / p->predicted_s - 1) <= width) n_within++;
+    if (fabs(point->measured_s / point->predicted_s - 1) <= width) n_within++;
   }
-  if (!c.runs) return;
-  fprintf(out, "%-56s %7u %5u %6.1f%% %6.1f%% %8.1f%% %6.0f%%\n", name, c.sources, c.runs,
-          100 * c.error_sum / c.runs, 100 * own, 100 * width_sum / c.runs,
-          100.0 * n_within / c.runs);
+  if (!count.runs) return;
+  fprintf(out, "%-56s %7u %5u %6.1f%% %6.1f%% %8.1f%% %6.0f%%\n", name, count.sources, count.runs,
+          100 * count.error_sum / count.runs, 100 * own, 100 * width_sum / count.runs,
+          100.0 * n_within / count.runs);
 }
 
 void pz_error_fit_print(struct pz_call *call, const struct pz_validation_point *points, uint32_t n,

@@ -17,17 +17,18 @@
 const char *const pz_export_names[PZ_EXPORTS] = {"chip.json", "cluster.json"};
 
 /* The text of file i, or NULL if the result does not export it. */
-static const char *export_text(struct pz_call *call, const struct pz_result *r, int i) {
-  const struct pz_study_options *o = &r->inputs.options;
-  const struct pz_chip *chip = pz_result_best(r)->chip;
+static const char *export_text(struct pz_call *call, const struct pz_result *result, int i) {
+  const struct pz_study_options *options = &result->inputs.options;
+  const struct pz_chip *chip = pz_result_best(result)->chip;
   char *text = NULL;
   if (i == 0) {
     pz_must(call, pz_chip_text(chip, &text, pz_call_error(call)));
   } else {
-    if (o->evaluator != PZ_EVALUATOR_TRAINING) return NULL;
-    struct pz_training_question q = {
-        .devices = o->devices, .scale_up = o->scale_up, .outer_bytes_per_s = o->outer_bytes_per_s};
-    struct pz_cluster net = pz_training_cluster(&q, chip);
+    if (options->evaluator != PZ_EVALUATOR_TRAINING) return NULL;
+    struct pz_training_question question = {.devices = options->devices,
+                                            .scale_up = options->scale_up,
+                                            .outer_bytes_per_s = options->outer_bytes_per_s};
+    struct pz_cluster net = pz_training_cluster(&question, chip);
     const json_t *json = pz_json_built(call, pz_cluster_json(&net));
     pz_must(call, pz_json_text(json, &text, pz_call_error(call)));
   }
@@ -44,31 +45,31 @@ static const char *export_path(struct pz_call *call, const char *dir, int i) {
 
 /* Renames an existing file or link to chip-1.json, chip-2.json ..., the first name that is free. */
 static void move_export_aside(struct pz_call *call, const char *path) {
-  struct stat s;
-  if (lstat(path, &s) != 0) return;
+  struct stat file_state;
+  if (lstat(path, &file_state) != 0) return;
   int stem = (int)(strlen(path) - strlen(".json"));
   const char *to;
   int n = 0;
   do {
     n++;
     to = pz_format(call, "%.*s-%d.json", stem, path, n);
-  } while (lstat(to, &s) == 0);
+  } while (lstat(to, &file_state) == 0);
   if (rename(path, to) != 0) pz_raise(call, PZ_IO, "cannot rename %s: %s", path, strerror(errno));
 }
 
-void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_result *r) {
+void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_result *result) {
   for (int i = 0; i < PZ_EXPORTS; i++) {
-    const char *text = export_text(call, r, i), *path = export_path(call, dir, i);
-    if (!text || pz_export_check(call, dir, r, i) == PZ_EXPORT_SAME) continue;
+    const char *text = export_text(call, result, i), *path = export_path(call, dir, i);
+    if (!text || pz_export_check(call, dir, result, i) == PZ_EXPORT_SAME) continue;
     move_export_aside(call, path);
     pz_must(call, pz_file_write(path, text, strlen(text), pz_call_error(call)));
   }
 }
 
 enum pz_export_state pz_export_check(struct pz_call *call, const char *dir,
-                                     const struct pz_result *r, int i) {
+                                     const struct pz_result *result, int i) {
   enum { MOST_BYTES = 1 << 20 };
-  const char *path = export_path(call, dir, i), *text = export_text(call, r, i);
+  const char *path = export_path(call, dir, i), *text = export_text(call, result, i);
   char *found = NULL;
   size_t bytes = 0;
   if (!text || access(path, F_OK) != 0) return PZ_EXPORT_MISSING;

@@ -24,53 +24,54 @@ static uint32_t list_rows(bool alone, struct pz_original_row rows[PZ_ORIGINAL_MO
 }
 
 /* Sets the throughputs of a row and returns the chip that the original's own search ends with. */
-static struct pz_chip run_original_search(struct pz_call *call, struct pz_study *s,
+static struct pz_chip run_original_search(struct pz_call *call, struct pz_study *study,
                                           struct pz_original_row *row) {
-  struct pz_objective objective = pz_study_objective(s, s->n_runs - 1);
-  struct pz_baseline_question q = {.search = s->search,
-                                   .task = &s->task,
-                                   .points = s->points,
-                                   .n_points = s->n_points,
-                                   .objective = &objective,
-                                   .by = s->by,
-                                   .worker = PZ_BASELINE_ALL};
-  struct pz_baseline_answer a = pz_baseline_sweep(call, &q);
-  row->hbm_gib = a.hbm_gib;
-  memcpy(row->samples_per_s, a.samples_per_s, sizeof row->samples_per_s);
-  return a.chip;
+  struct pz_objective objective = pz_study_objective(study, study->n_runs - 1);
+  struct pz_baseline_question question = {.search = study->search,
+                                          .task = &study->task,
+                                          .points = study->points,
+                                          .n_points = study->n_points,
+                                          .objective = &objective,
+                                          .by = study->evaluator,
+                                          .worker = PZ_BASELINE_ALL};
+  struct pz_baseline_answer answer = pz_baseline_sweep(call, &question);
+  row->hbm_gib = answer.hbm_gib;
+  memcpy(row->samples_per_s, answer.samples_per_s, sizeof row->samples_per_s);
+  return answer.chip;
 }
 
 /* Sets the throughputs and the gap of a row and returns the best chip of an exact search. */
-static struct pz_chip run_exact_search(struct pz_call *call, struct pz_study *s,
+static struct pz_chip run_exact_search(struct pz_call *call, struct pz_study *study,
                                        struct pz_original_row *row) {
-  uint32_t common = s->n_runs - 1;
-  const struct pz_objective_run *run = &s->objective_run[common];
+  uint32_t common = study->n_runs - 1;
+  const struct pz_objective_run *run = &study->objective_run[common];
   struct pz_chip chip;
-  pz_study_run_objective(call, s, common);
-  row->hbm_gib = pz_study_smallest_memory(call, s, run);
-  pz_study_chip(s, run, row->hbm_gib, &chip);
+  pz_study_run_objective(call, study, common);
+  row->hbm_gib = pz_study_smallest_memory(call, study, run);
+  pz_study_chip(study, run, row->hbm_gib, &chip);
   row->gap = run->value > 0 ? run->bound / run->value - 1 : 0;
-  for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
-    struct pz_evaluation e;
-    bool fits = pz_search_known(s->search, &run->best, m, &e) && e.step_s < HUGE_VAL;
-    row->samples_per_s[m] = fits ? (double)s->o.batch / e.step_s : 0;
+  for (uint32_t model = 0; model < study->portfolio.n_models; model++) {
+    struct pz_evaluation evaluation;
+    bool fits = pz_search_known(study->search, &run->best, model, &evaluation) &&
+                evaluation.step_s < HUGE_VAL;
+    row->samples_per_s[model] = fits ? (double)study->options.batch / evaluation.step_s : 0;
   }
   return chip;
 }
 
 /* Runs a row on a study that makes all of its assumptions except those that study_assumptions() leaves out. */
-static void run_row(struct pz_call *call, struct pz_study *s, struct pz_original_row *row,
+static void run_row(struct pz_call *call, struct pz_study *study, struct pz_original_row *row,
                     struct pz_watch watch) {
   bool mean = pz_assumed(row->assumptions, PZ_ASSUME_ARITHMETIC_MEAN);
-  s->task.assumptions = row->assumptions;
-  s->o.objective = mean ? PZ_OBJECTIVE_MEAN : PZ_OBJECTIVE_GEOMEAN;
-  pz_study_find_references(call, s, watch);
+  study->task.assumptions = row->assumptions;
+  study->options.objective = mean ? PZ_OBJECTIVE_MEAN : PZ_OBJECTIVE_GEOMEAN;
+  pz_study_find_references(call, study, watch);
   struct pz_chip chip =
-      row->walk ? run_original_search(call, s, row) : run_exact_search(call, s, row);
+      row->walk ? run_original_search(call, study, row) : run_exact_search(call, study, row);
   pz_text_copy(row->chip, sizeof row->chip, chip.name);
-  row->area_part = pz_chip_taken(&chip).mm2 / s->limits.mm2;
-  for (uint32_t m = 0; m < s->portfolio.n_models; m++)
-    row->reference[m] = s->reference[m].samples_per_s;
+  row->area_part = pz_chip_taken(&chip).mm2 / study->limits.mm2;
+  for (uint32_t model = 0; model < study->portfolio.n_models; model++)
+    row->reference[model] = study->reference[model].samples_per_s;
 }
 
 /* The assumptions that change what a chip can do.  The others are how stages of the expert plan are cut, and how chips are
@@ -89,38 +90,39 @@ struct original_question {
 };
 
 static void run_original(struct pz_call *call, void *ctx) {
-  struct original_question *x = ctx;
-  struct pz_study_options o = pz_study_options_default();
+  struct original_question *request = ctx;
+  struct pz_study_options options = pz_study_options_default();
   atomic_bool *stop = pz_alloc(call, 1, sizeof *stop);
-  struct pz_progress *progress = x->progress ? pz_alloc(call, 1, sizeof *progress) : NULL;
+  struct pz_progress *progress = request->progress ? pz_alloc(call, 1, sizeof *progress) : NULL;
   struct pz_study_watch watch = {{stop, progress}, NULL};
-  pz_require_options(call, &o, sizeof o, x->options, "pz_study_options_default");
-  if (progress) pz_progress_start_call(progress, x->progress, x->progress_ctx, stop);
-  pz_require(call, x->out, "out");
-  pz_require_range(call, "number of models", o.n_models, 1, PZ_SEARCH_MOST_MODELS);
-  struct pz_original *r = pz_alloc(call, 1, sizeof *r);
-  r->n_models = o.n_models;
-  for (uint32_t m = 0; m < o.n_models; m++) r->models[m] = o.models[m];
-  r->n_rows = list_rows(x->alone, r->rows);
-  o.evaluator = PZ_EVALUATOR_ORIGINAL;
-  struct pz_study *s = pz_alloc(call, 1, sizeof *s);
-  for (uint32_t first = 0; first < r->n_rows; first++) {
-    bool done = r->rows[first].area_part > 0; /* with the study of an earlier row */
+  pz_require_options(call, &options, sizeof options, request->options, "pz_study_options_default");
+  if (progress) pz_progress_start_call(progress, request->progress, request->progress_ctx, stop);
+  pz_require(call, request->out, "out");
+  pz_require_range(call, "number of models", options.n_models, 1, PZ_SEARCH_MOST_MODELS);
+  struct pz_original *original = pz_alloc(call, 1, sizeof *original);
+  original->n_models = options.n_models;
+  for (uint32_t model = 0; model < options.n_models; model++)
+    original->models[model] = options.models[model];
+  original->n_rows = list_rows(request->alone, original->rows);
+  options.evaluator = PZ_EVALUATOR_ORIGINAL;
+  struct pz_study *study = pz_alloc(call, 1, sizeof *study);
+  for (uint32_t first = 0; first < original->n_rows; first++) {
+    bool done = original->rows[first].area_part > 0; /* with the study of an earlier row */
     if (done) continue;
-    o.assumptions = study_assumptions(r->rows[first].assumptions);
-    pz_study_open(call, s, &o, x->threads);
-    pz_study_start(call, s, &watch);
-    for (uint32_t i = first; i < r->n_rows; i++)
-      if (study_assumptions(r->rows[i].assumptions) == o.assumptions)
-        run_row(call, s, &r->rows[i], watch.watch);
-    pz_close(call, s);
+    options.assumptions = study_assumptions(original->rows[first].assumptions);
+    pz_study_open(call, study, &options, request->threads);
+    pz_study_start(call, study, &watch);
+    for (uint32_t i = first; i < original->n_rows; i++)
+      if (study_assumptions(original->rows[i].assumptions) == options.assumptions)
+        run_row(call, study, &original->rows[i], watch.watch);
+    pz_close(call, study);
   }
-  *x->out = *r;
+  *request->out = *original;
 }
 
 enum pz_status pz_original_run(const struct pz_study_options *options, bool alone, unsigned threads,
                                pz_progress_fn *progress, void *ctx, struct pz_original *out,
                                struct pz_error *err) {
-  struct original_question x = {options, alone, threads, progress, ctx, out};
-  return pz_border(run_original, &x, err);
+  struct original_question request = {options, alone, threads, progress, ctx, out};
+  return pz_border(run_original, &request, err);
 }

@@ -22,12 +22,13 @@ struct pz_front {
  *
  * The knee is marked in the plane of throughput and area, each scaled to 0 .. 1 between the smallest chip and the fastest:
  * it is the point farthest above the chord between these two.  There is no knee if no point lies above the chord. */
-struct pz_front pz_pareto_front(struct pz_call *call, struct pz_study *s, struct pz_watch watch);
+struct pz_front pz_pareto_front(struct pz_call *call, struct pz_study *study,
+                                struct pz_watch watch);
 
 /* Thins a front to a subset such that for every point the subset has one that is worse by at most the tolerance in each
  * criterion (additive epsilon-dominance: Laumanns, Thiele, Deb and Zitzler, Evolutionary Computation 10(3), 2002).  The
  * tolerance is a fraction of the criterion's largest value on the front.  The fastest chip and the knee stay.  A tolerance
  * of 0 keeps all points.  The time is quadratic in the number of points. */
-void pz_front_thin(struct pz_front *f, double tolerance);
+void pz_front_thin(struct pz_front *front, double tolerance);
 
 #endif

@@ -25,8 +25,8 @@
 struct pz_errors *pz_errors_find(struct pz_call *call, struct pz_vec *list, const char *name,
                                  enum pz_point_kind kind) {
   for (uint32_t i = 0; i < list->n; i++) {
-    struct pz_errors *e = pz_vec_at(list, struct pz_errors, i);
-    if (e->kind == kind && strcmp(e->name, name) == 0) return e;
+    struct pz_errors *errors = pz_vec_at(list, struct pz_errors, i);
+    if (errors->kind == kind && strcmp(errors->name, name) == 0) return errors;
   }
   struct pz_errors fresh = {.name = name, .kind = kind};
   return pz_append(call, list, &fresh);
@@ -131,7 +131,7 @@ static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
   const struct pz_csv *csv = &table->csv;
   const struct pz_run_row *run = &table->rows[row];
   const char *layers = optional_cell(csv, row, "layers");
-  struct pz_validation_point p = {
+  struct pz_validation_point point = {
       .kind = PZ_POINT_RUN,
       .id = run->id,
       .group = run->group,
@@ -151,11 +151,11 @@ static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
       .measured_s = run->measured_s,
       .measured_bytes = run->measured_bytes,
       .reason = run->reason};
-  p.tpu = strncmp(p.chip, "tpu", 3) == 0;
-  p.context = checked_count(csv, row, "cp") > 1;
-  p.zero_bubble = strncmp(optional_cell(csv, row, "pipeline"), "zb", 2) == 0;
-  int64_t per_node = devices_per_node(call, p.cluster);
-  p.one_node = p.devices <= per_node;
+  point.tpu = strncmp(point.chip, "tpu", 3) == 0;
+  point.context = checked_count(csv, row, "cp") > 1;
+  point.zero_bubble = strncmp(optional_cell(csv, row, "pipeline"), "zb", 2) == 0;
+  int64_t per_node = devices_per_node(call, point.cluster);
+  point.one_node = point.devices <= per_node;
   if (run->predicted) {
     bool has_experts = run->p.active_params < run->p.params;
     bool has_scans = run->p.scan_layers > 0;
@@ -164,12 +164,12 @@ static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
                                          .sparse = run->p.sparse_layers > 0,
                                          .layers = checked_count(csv, row, "layers"),
                                          .node = per_node};
-    p.predicted_s = run->p.step_s;
-    p.predicted_bytes = run->p.peak_bytes;
-    p.features = pz_plan_features(run->plan, &context);
-    p.seq = (int64_t)(run->p.tokens / (double)run->plan->batch + 0.5);
+    point.predicted_s = run->p.step_s;
+    point.predicted_bytes = run->p.peak_bytes;
+    point.features = pz_plan_features(run->plan, &context);
+    point.seq = (int64_t)(run->p.tokens / (double)run->plan->batch + 0.5);
   }
-  pz_append(call, reader->points, &p);
+  pz_append(call, reader->points, &point);
 }
 
 void pz_points_add_runs(struct pz_call *call, const struct pz_point_reader *reader,
@@ -200,55 +200,58 @@ struct operator_table {
 };
 
 /* Finds the chip of every row that may be predicted, and loads a preset when it is met first. */
-static void assign_chips(struct pz_call *call, struct operator_table *t) {
-  const uint32_t most_chips = sizeof t->chips / sizeof *t->chips;
-  for (uint32_t i = 0; i < t->measured->n; i++) {
-    const struct pz_ops_row *row = &t->measured->rows[i];
-    t->reason[i] = row->reason;
+static void assign_chips(struct pz_call *call, struct operator_table *table) {
+  const uint32_t most_chips = sizeof table->chips / sizeof *table->chips;
+  for (uint32_t i = 0; i < table->measured->n; i++) {
+    const struct pz_ops_row *row = &table->measured->rows[i];
+    table->reason[i] = row->reason;
     if (row->reason) continue;
     uint32_t chip = 0;
-    while (chip < t->n_chips && row->chip && strcmp(t->chips[chip].name, row->chip) != 0) chip++;
-    if (chip == 0) t->has_rows_of_own_chip = true;
-    if (chip == t->n_chips) {
+    while (chip < table->n_chips && row->chip && strcmp(table->chips[chip].name, row->chip) != 0)
+      chip++;
+    if (chip == 0) table->has_rows_of_own_chip = true;
+    if (chip == table->n_chips) {
       if (chip == most_chips)
         pz_raise(call, PZ_BAD_INPUT, "%s:%u: more than %u chips", row->table, row->line, chip);
-      pz_must(call, pz_chip_read(row->chip, &t->chips[chip], pz_call_error(call)));
-      t->n_chips++;
+      pz_must(call, pz_chip_read(row->chip, &table->chips[chip], pz_call_error(call)));
+      table->n_chips++;
     }
-    t->chip_of_row[i] = chip;
-    t->reason[i] = pz_ops_not_on(&t->chips[chip], row);
+    table->chip_of_row[i] = chip;
+    table->reason[i] = pz_ops_not_on(&table->chips[chip], row);
   }
 }
 
 static void predict_operator(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
-  struct operator_table *t = ctx;
-  struct pz_cost *cost = &t->costs[worker * t->n_chips + t->chip_of_row[i]];
-  pz_progress_add(t->progress, 1);
-  if (t->reason[i] || pz_progress_stopped(t->progress)) return;
-  pz_must(task, pz_ops_us(cost, &t->measured->rows[i], &t->predicted_us[i], pz_call_error(task)));
+  struct operator_table *table = ctx;
+  struct pz_cost *cost = &table->costs[worker * table->n_chips + table->chip_of_row[i]];
+  pz_progress_add(table->progress, 1);
+  if (table->reason[i] || pz_progress_stopped(table->progress)) return;
+  pz_must(task,
+          pz_ops_us(cost, &table->measured->rows[i], &table->predicted_us[i], pz_call_error(task)));
 }
 
 static void release_cost(void *cost) { pz_cost_release(cost); }
 static void free_pool(void *pool) { pz_pool_free(pool); }
 
 /* Predicts all rows on the threads of a pool; `call` is for memory that only this table needs. */
-static void predict_operators(struct pz_call *call, unsigned threads, struct operator_table *t) {
-  const struct pz_measured *measured = t->measured;
+static void predict_operators(struct pz_call *call, unsigned threads,
+                              struct operator_table *table) {
+  const struct pz_measured *measured = table->measured;
   struct pz_pool *pool = NULL; /* by pz_pool_new(), which the test of failed allocations replaces */
   pz_must(call, pz_pool_new(threads, &pool, pz_call_error(call)));
   pz_defer(call, free_pool, pool);
-  size_t n_costs = (size_t)pz_pool_threads(pool) * t->n_chips;
-  t->costs = pz_alloc(call, n_costs, sizeof *t->costs);
-  t->predicted_us = pz_alloc(call, measured->n, sizeof *t->predicted_us);
+  size_t n_costs = (size_t)pz_pool_threads(pool) * table->n_chips;
+  table->costs = pz_alloc(call, n_costs, sizeof *table->costs);
+  table->predicted_us = pz_alloc(call, measured->n, sizeof *table->predicted_us);
   for (size_t i = 0; i < n_costs; i++) {
-    pz_cost_init(&t->costs[i], &t->chips[i % t->n_chips], NULL);
-    pz_defer(call, release_cost, &t->costs[i]);
+    pz_cost_init(&table->costs[i], &table->chips[i % table->n_chips], NULL);
+    pz_defer(call, release_cost, &table->costs[i]);
   }
-  pz_progress_next(t->progress, measured->name, "operators", measured->n);
-  pz_pool_run(call, pool, measured->n, predict_operator, t);
-  pz_progress_finish(t->progress, NULL);
-  if (pz_progress_stopped(t->progress)) pz_raise(call, PZ_STOPPED, "stopped");
-  for (size_t i = n_costs; i > 0; i--) pz_close(call, &t->costs[i - 1]);
+  pz_progress_next(table->progress, measured->name, "operators", measured->n);
+  pz_pool_run(call, pool, measured->n, predict_operator, table);
+  pz_progress_finish(table->progress, NULL);
+  if (pz_progress_stopped(table->progress)) pz_raise(call, PZ_STOPPED, "stopped");
+  for (size_t i = n_costs; i > 0; i--) pz_close(call, &table->costs[i - 1]);
   pz_close(call, pool);
 }
 
@@ -266,62 +269,62 @@ static struct pz_validation_point new_operator_point(const char *chip) {
 }
 
 static struct pz_validation_point operator_point(struct pz_call *call,
-                                                 const struct operator_table *t, uint32_t i) {
-  const struct pz_ops_row *row = &t->measured->rows[i];
-  const char *chip = row->chip ? row->chip : t->chip_name;
+                                                 const struct operator_table *table, uint32_t i) {
+  const struct pz_ops_row *row = &table->measured->rows[i];
+  const char *chip = row->chip ? row->chip : table->chip_name;
   const char *group = row->group ? row->group : pz_ops_name(row->op);
-  const char *reason = t->reason[i];
-  struct pz_validation_point p = new_operator_point(chip);
-  if (row->slow) p.quality = "slow: the table marks it";
-  p.measured_s = row->us * 1e-6;
-  p.predicted_s = reason ? 0 : t->predicted_us[i] * 1e-6;
-  p.reason = reason ? reason : "";
+  const char *reason = table->reason[i];
+  struct pz_validation_point point = new_operator_point(chip);
+  if (row->slow) point.quality = "slow: the table marks it";
+  point.measured_s = row->us * 1e-6;
+  point.predicted_s = reason ? 0 : table->predicted_us[i] * 1e-6;
+  point.reason = reason ? reason : "";
   if (row->reason) {
-    p.group = group;
-    p.id = pz_format(call, "%s:%u", row->table, row->line);
+    point.group = group;
+    point.id = pz_format(call, "%s:%u", row->table, row->line);
   } else {
-    p.group = pz_format(call, "%s %s", chip, group);
-    p.id = pz_ops_text(row, call->arena);
-    if (!p.id) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", t->measured->name);
+    point.group = pz_format(call, "%s %s", chip, group);
+    point.id = pz_ops_text(row, call->arena);
+    if (!point.id) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", table->measured->name);
   }
-  if (row->chip && !reason) p.work = pz_format(call, PZ_ALL_CHIPS "%s", group);
-  return p;
+  if (row->chip && !reason) point.work = pz_format(call, PZ_ALL_CHIPS "%s", group);
+  return point;
 }
 
 /* Orders pointers into one array of points: by group, then as the tables list them. */
 static int compare_groups(const void *a, const void *b) {
-  const struct pz_validation_point *const *x = a, *const *y = b;
-  int order = strcmp((*x)->group, (*y)->group);
+  const struct pz_validation_point *const *point = a, *const *y = b;
+  int order = strcmp((*point)->group, (*y)->group);
   if (order != 0) return order;
-  return (*x > *y) - (*x < *y);
+  return (*point > *y) - (*point < *y);
 }
 
 bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader *reader,
                              const struct pz_measured *measured, const char *chip) {
   struct pz_call work = pz_scratch(call);
   uint32_t n = measured->n;
-  struct operator_table *t = pz_alloc(&work, 1, sizeof *t);
+  struct operator_table *table = pz_alloc(&work, 1, sizeof *table);
   struct pz_validation_point *points = pz_alloc(&work, n, sizeof *points);
   const struct pz_validation_point **order = pz_alloc(&work, n, sizeof *order);
-  t->measured = measured;
-  t->chip_name = chip;
-  t->n_chips = 1;
-  t->progress = reader->progress;
-  t->chip_of_row = pz_alloc(&work, n, sizeof *t->chip_of_row);
-  t->reason = pz_alloc(&work, n, sizeof *t->reason);
-  pz_must(call, pz_chip_read(chip, &t->chips[0], pz_call_error(call)));
-  assign_chips(call, t);
-  predict_operators(&work, reader->threads, t);
+  table->measured = measured;
+  table->chip_name = chip;
+  table->n_chips = 1;
+  table->progress = reader->progress;
+  table->chip_of_row = pz_alloc(&work, n, sizeof *table->chip_of_row);
+  table->reason = pz_alloc(&work, n, sizeof *table->reason);
+  pz_must(call, pz_chip_read(chip, &table->chips[0], pz_call_error(call)));
+  assign_chips(call, table);
+  predict_operators(&work, reader->threads, table);
 
   bool names_chips = false;
   for (uint32_t i = 0; i < n; i++) {
     if (measured->rows[i].chip) names_chips = true;
-    points[i] = operator_point(call, t, i);
+    points[i] = operator_point(call, table, i);
     order[i] = &points[i];
   }
   if (names_chips) qsort(order, n, sizeof *order, compare_groups);
   for (uint32_t i = 0; i < n; i++) pz_append(call, reader->points, order[i]);
-  bool has_rows_of_own_chip = t->has_rows_of_own_chip;
+  bool has_rows_of_own_chip = table->has_rows_of_own_chip;
   pz_scratch_end(&work);
   return has_rows_of_own_chip;
 }
@@ -330,30 +333,30 @@ bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader 
 
 static void add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
                            const char *chip, const struct pz_beside_row *row) {
-  struct pz_validation_point p = new_operator_point(chip);
-  p.measured_s = row->together_s;
-  p.predicted_s = row->alone_s * row->slowdown;
-  p.reason = row->reason;
+  struct pz_validation_point point = new_operator_point(chip);
+  point.measured_s = row->together_s;
+  point.predicted_s = row->alone_s * row->slowdown;
+  point.reason = row->reason;
   switch (row->beside) {
   case PZ_BESIDE_RESIDENT:
-    p.group =
+    point.group =
         pz_format(call, "beside: %lld core%s", (long long)row->sms, pz_text_s((double)row->sms));
     break;
-  case PZ_BESIDE_ENGINE: p.group = "beside: copy engine"; break;
-  default: p.group = "beside: host";
+  case PZ_BESIDE_ENGINE: point.group = "beside: copy engine"; break;
+  default: point.group = "beside: host";
   }
   const char *k = row->k ? pz_format(call, " x %lld", (long long)row->k) : "";
-  p.id = pz_format(call, "%s %lld x %lld%s, %s", row->compute, (long long)row->m, (long long)row->n,
-                   k, pz_beside_names[row->beside]);
+  point.id = pz_format(call, "%s %lld x %lld%s, %s", row->compute, (long long)row->m,
+                       (long long)row->n, k, pz_beside_names[row->beside]);
   if (row->slowdown > 0) {
-    p.plan = pz_format(call, "%.2f times as long", row->slowdown);
+    point.plan = pz_format(call, "%.2f times as long", row->slowdown);
     if (row->own_alone_s > 0) {
       char ms[32];
       pz_text_number(ms, sizeof ms, 1e3 * row->own_alone_s * row->slowdown);
-      p.plan = pz_format(call, "%s; %s ms with the predicted time alone", p.plan, ms);
+      point.plan = pz_format(call, "%s; %s ms with the predicted time alone", point.plan, ms);
     }
   }
-  pz_append(call, reader->points, &p);
+  pz_append(call, reader->points, &point);
 }
 
 void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
@@ -407,39 +410,39 @@ static char *config_with_layers(struct pz_call *call, const struct pz_preset *pr
 
 /* Predicts forward and backward, which is what these measurements contain.  Steps whose kernels take less time than the
  * host needs to launch them differ by up to 1.9 times between runs of the same code, and are marked. */
-static void predict_passes(struct pz_call *call, const struct preset_step *s,
-                           const struct pz_preset *preset, struct pz_validation_point *p) {
-  char *config = config_with_layers(call, preset, (int64_t)s->layers);
-  struct pz_job job = {.model = s->model, .config = config, .chip = s->chip};
+static void predict_passes(struct pz_call *call, const struct preset_step *step,
+                           const struct pz_preset *preset, struct pz_validation_point *point) {
+  char *config = config_with_layers(call, preset, (int64_t)step->layers);
+  struct pz_job job = {.model = step->model, .config = config, .chip = step->chip};
   struct pz_plan plan = pz_plan_default();
   plan.framework = pz_framework_find("transformers");
-  plan.seq = (int64_t)s->seq;
-  plan.mbs = (int64_t)s->mbs;
+  plan.seq = (int64_t)step->seq;
+  plan.mbs = (int64_t)step->mbs;
   plan.batch = plan.mbs;
-  plan.attention = s->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
-  plan.recompute = s->recompute ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
+  plan.attention = step->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+  plan.recompute = step->recompute ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
   plan.execution = PZ_EXECUTION_EAGER;
   plan.overlap = 0;
   plan.grad_bytes = 2;
   struct pz_prediction prediction;
-  pz_must(call, pz_plan_fill(&plan, s->chip, pz_call_error(call)));
+  pz_must(call, pz_plan_fill(&plan, step->chip, pz_call_error(call)));
   pz_must(call, pz_predict(&job, &plan, &prediction, NULL, pz_call_error(call)));
   pz_close(call, config);
-  p->predicted_s = prediction.step_s - prediction.parts.optimizer_s;
-  if (pz_launch_bound(&prediction.parts)) p->quality = "launch-bound: differs between runs";
+  point->predicted_s = prediction.step_s - prediction.parts.optimizer_s;
+  if (pz_launch_bound(&prediction.parts)) point->quality = "launch-bound: differs between runs";
 }
 
 /* Peak bytes of weights and gradients in 16 bits, activations and loss, as eager kernels keep them. */
-static double predict_eager_peak(struct pz_call *call, const struct preset_step *s) {
-  struct pz_workload_options o = pz_workload_options_default();
+static double predict_eager_peak(struct pz_call *call, const struct preset_step *step) {
+  struct pz_workload_options options = pz_workload_options_default();
   struct pz_workload *workload = NULL;
-  o.kernels = PZ_KERNELS_EAGER;
-  o.seq = (int64_t)s->seq;
-  o.mbs = (int64_t)s->mbs;
-  o.num_layers = (int64_t)s->layers;
-  o.attention = s->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
-  o.recompute = s->recompute ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
-  pz_must(call, pz_workload_load(s->model, &o, &workload, pz_call_error(call)));
+  options.kernels = PZ_KERNELS_EAGER;
+  options.seq = (int64_t)step->seq;
+  options.mbs = (int64_t)step->mbs;
+  options.num_layers = (int64_t)step->layers;
+  options.attention = step->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+  options.recompute = step->recompute ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
+  pz_must(call, pz_workload_load(step->model, &options, &workload, pz_call_error(call)));
   double bytes = (double)workload->totals.peak_bytes;
   pz_workload_free(workload);
   return bytes;
@@ -458,26 +461,26 @@ static void add_preset_step(struct pz_call *call, const struct pz_point_reader *
   s.layers = step_cell(call, name, csv, row, "layers");
   s.seq = step_cell(call, name, csv, row, "seq");
   s.mbs = step_cell(call, name, csv, row, "mbs");
-  struct pz_validation_point p = {.kind = PZ_POINT_PASSES,
-                                  .group = "h200_steps",
-                                  .quality = "ok",
-                                  .chip = chip->name,
-                                  .framework = "transformers",
-                                  .model = model,
-                                  .shape = "all layers",
-                                  .devices = 1,
-                                  .batch = (int64_t)s.mbs,
-                                  .one_node = true,
-                                  .reason = ""};
-  p.measured_s = step_cell(call, name, csv, row, "fwd_bwd_s");
-  p.measured_bytes = step_cell(call, name, csv, row, "peak_bytes");
-  predict_passes(call, &s, preset, &p);
-  p.predicted_bytes = predict_eager_peak(call, &s);
-  if (s.layers > 0) p.shape = pz_format(call, "%.0f layer%s", s.layers, pz_text_s(s.layers));
-  p.plan = pz_format(call, "mbs %.0f, %s%s", s.mbs, s.flash ? "flash" : "standard",
-                     s.recompute ? ", recompute full" : "");
-  p.id = pz_format(call, "%s, %s, %.0f x %.0f tokens", model, p.shape, s.mbs, s.seq);
-  pz_append(call, reader->points, &p);
+  struct pz_validation_point point = {.kind = PZ_POINT_PASSES,
+                                      .group = "h200_steps",
+                                      .quality = "ok",
+                                      .chip = chip->name,
+                                      .framework = "transformers",
+                                      .model = model,
+                                      .shape = "all layers",
+                                      .devices = 1,
+                                      .batch = (int64_t)s.mbs,
+                                      .one_node = true,
+                                      .reason = ""};
+  point.measured_s = step_cell(call, name, csv, row, "fwd_bwd_s");
+  point.measured_bytes = step_cell(call, name, csv, row, "peak_bytes");
+  predict_passes(call, &s, preset, &point);
+  point.predicted_bytes = predict_eager_peak(call, &s);
+  if (s.layers > 0) point.shape = pz_format(call, "%.0f layer%s", s.layers, pz_text_s(s.layers));
+  point.plan = pz_format(call, "mbs %.0f, %s%s", s.mbs, s.flash ? "flash" : "standard",
+                         s.recompute ? ", recompute full" : "");
+  point.id = pz_format(call, "%s, %s, %.0f x %.0f tokens", model, point.shape, s.mbs, s.seq);
+  pz_append(call, reader->points, &point);
 }
 
 void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *reader,

@@ -52,12 +52,12 @@ void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *rea
  * model of a training step was made for these first. */
 bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row);
 
-static inline bool pz_point_is_ok(const struct pz_validation_point *p) {
-  return strcmp(p->quality, "ok") == 0;
+static inline bool pz_point_is_ok(const struct pz_validation_point *point) {
+  return strcmp(point->quality, "ok") == 0;
 }
 
-static inline bool pz_point_is_compared(const struct pz_validation_point *p) {
-  return p->predicted_s > 0 && p->measured_s > 0;
+static inline bool pz_point_is_compared(const struct pz_validation_point *point) {
+  return point->predicted_s > 0 && point->measured_s > 0;
 }
 
 /* The errors of a group in a vector of struct pz_errors, which are added at the end if the group is new. */

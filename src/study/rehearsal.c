@@ -275,7 +275,7 @@ static int64_t integer_cell(struct pz_call *call, const struct rehearsal_results
 /* Reads status, rank and stage of a row, and refuses results of another plan or framework. */
 static void read_identity(struct pz_call *call, const struct rehearsal_results *results,
                           uint32_t row, struct pz_rehearsed_rank *rank) {
-  const struct pz_plan *p = &results->plan->predicted.plan;
+  const struct pz_plan *plan = &results->plan->predicted.plan;
   const char *digest = pz_csv_cell(results->csv, row, PLAN);
   if (strcmp(digest, results->plan->digest) != 0)
     pz_raise(call, PZ_BAD_INPUT,
@@ -289,11 +289,11 @@ static void read_identity(struct pz_call *call, const struct rehearsal_results *
   rank->status = (enum pz_rank_status)k;
   const char *framework = pz_csv_cell(results->csv, row, FRAMEWORK);
   bool failed_before_start = rank->status == PZ_RANK_FAILED && !*framework;
-  if (!failed_before_start && pz_framework_find(framework) != p->framework)
-    refuse_cell(call, results, row, FRAMEWORK, pz_framework_names[p->framework]);
-  rank->rank = integer_cell(call, results, row, RANK, p->devices - 1);
-  rank->stage = integer_cell(call, results, row, STAGE, p->pp - 1);
-  if (rank->rank / (p->devices / p->pp) != rank->stage)
+  if (!failed_before_start && pz_framework_find(framework) != plan->framework)
+    refuse_cell(call, results, row, FRAMEWORK, pz_framework_names[plan->framework]);
+  rank->rank = integer_cell(call, results, row, RANK, plan->devices - 1);
+  rank->stage = integer_cell(call, results, row, STAGE, plan->pp - 1);
+  if (rank->rank / (plan->devices / plan->pp) != rank->stage)
     refuse_cell(call, results, row, STAGE, "the stage of the rank");
 }
 
@@ -484,10 +484,10 @@ static void judge_memory(struct pz_call *call, struct rehearsal_results *results
 }
 
 /* Measured over predicted reserved bytes, of the rank with the largest ratio, within what a chip file accepts. */
-static double memory_factor(const struct pz_rehearsal *r) {
+static double memory_factor(const struct pz_rehearsal *rehearsal) {
   double most = 0;
-  for (uint32_t i = 0; i < r->n_ranks; i++) {
-    const struct pz_rehearsed_rank *rank = &r->ranks[i];
+  for (uint32_t i = 0; i < rehearsal->n_ranks; i++) {
+    const struct pz_rehearsed_rank *rank = &rehearsal->ranks[i];
     if (rank->status == PZ_RANK_OK)
       most = pz_fmax(most, rank->measured[PZ_REHEARSAL_RESERVED] /
                                rank->predicted[PZ_REHEARSAL_RESERVED]);
@@ -508,18 +508,18 @@ static void correct_chip(struct pz_call *call, struct rehearsal_results *results
   double *corrected_s = pz_alloc(call, n, sizeof *corrected_s);
   pz_must(call, pz_step_sensitivities(steps, n, 1, sensitivities, pz_call_error(call)));
   struct pz_chip *chip = pz_copy(call, results->plan->job.chip, 1, sizeof *chip);
-  struct pz_correction c = pz_correction_fit(steps, sensitivities, n, n);
-  c.collectives = chip->correction.collectives;
-  c.memory = memory_factor(out);
-  c.steps = n;
+  struct pz_correction correction = pz_correction_fit(steps, sensitivities, n, n);
+  correction.collectives = chip->correction.collectives;
+  correction.memory = memory_factor(out);
+  correction.steps = n;
   bool has_experts = predicted->p.active_params < predicted->p.params;
-  c.kinds = pz_correction_kind(has_experts, predicted->plan.precision);
-  pz_correction_tell(&c, sensitivities, n, factors, COMPUTE_FACTORS);
+  correction.kinds = pz_correction_kind(has_experts, predicted->plan.precision);
+  pz_correction_tell(&correction, sensitivities, n, factors, COMPUTE_FACTORS);
   pz_chip_name_calibrated(chip, results->name);
-  chip->correction = c;
+  chip->correction = correction;
   struct pz_job job = results->plan->job;
   job.chip = chip;
-  pz_must(call, pz_steps_corrected(steps, n, &c, 1, corrected_s, pz_call_error(call)));
+  pz_must(call, pz_steps_corrected(steps, n, &correction, 1, corrected_s, pz_call_error(call)));
   pz_must(call, pz_predict(&job, &predicted->plan, &out->corrected, NULL, pz_call_error(call)));
   uint32_t step = 0;
   for (uint32_t i = 0; i < out->n_ranks; i++) {
@@ -570,4 +570,4 @@ enum pz_status pz_rehearsal_read(const struct pz_diff_side *side, const char *na
   return pz_border(read_results, &args, err);
 }
 
-void pz_rehearsal_free(struct pz_rehearsal *r) { pz_object_free(r); }
+void pz_rehearsal_free(struct pz_rehearsal *rehearsal) { pz_object_free(rehearsal); }

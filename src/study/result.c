@@ -11,20 +11,20 @@
 #include "core/text.h"
 #include "study/study.h"
 
-void pz_result_init(struct pz_result *r, struct pz_arena *arena) {
-  *r = (struct pz_result){.arena = arena};
+void pz_result_init(struct pz_result *result, struct pz_arena *arena) {
+  *result = (struct pz_result){.arena = arena};
 }
 
-const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint64_t id) {
-  uint32_t low = 0, high = r->n_chips; /* chips are sorted by id */
+const struct pz_result_chip *pz_result_chip(const struct pz_result *result, uint64_t id) {
+  uint32_t low = 0, high = result->n_chips; /* chips are sorted by id */
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
-    if (r->chips[middle].id < id)
+    if (result->chips[middle].id < id)
       low = middle + 1;
     else
       high = middle;
   }
-  return low < r->n_chips && r->chips[low].id == id ? &r->chips[low] : NULL;
+  return low < result->n_chips && result->chips[low].id == id ? &result->chips[low] : NULL;
 }
 
 /* ---- ratios --------------------------------------------------------------------------------- */
@@ -83,9 +83,9 @@ static double chip_area_mm2(struct pz_call *call, const json_t *json) {
   return pz_chip_bill(&chip, PZ_BILL_LIKELY).area_mm2;
 }
 
-void pz_result_set_inputs(struct pz_call *call, struct pz_result *r, const char *json) {
-  struct pz_call own = pz_call_in(call, r->arena);
-  struct pz_result_inputs *in = &r->inputs;
+void pz_result_set_inputs(struct pz_call *call, struct pz_result *result, const char *json) {
+  struct pz_call own = pz_call_in(call, result->arena);
+  struct pz_result_inputs *in = &result->inputs;
   const json_t *root = pz_json_read(call, "inputs", json, strlen(json));
   const json_t *space = json_object_get(root, "space"), *base = json_object_get(space, "base");
   const json_t *cluster = json_object_get(json_object_get(root, "original"), "cluster");

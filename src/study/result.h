@@ -8,15 +8,15 @@
 #include "core/call.h"
 
 /* An empty result, whose parts will be allocated in the arena. */
-void pz_result_init(struct pz_result *r, struct pz_arena *arena);
+void pz_result_init(struct pz_result *result, struct pz_arena *arena);
 
 /* The answer for all models, or for the only one. */
-static inline const struct pz_answer *pz_result_best(const struct pz_result *r) {
-  return &r->answers[r->n_answers - 1];
+static inline const struct pz_answer *pz_result_best(const struct pz_result *result) {
+  return &result->answers[result->n_answers - 1];
 }
 
 /* Sets r->inputs from the JSON that run files hold. */
-void pz_result_set_inputs(struct pz_call *call, struct pz_result *r, const char *json);
+void pz_result_set_inputs(struct pz_call *call, struct pz_result *result, const char *json);
 
 /* Geometric mean, median, minimum and maximum of throughput ratios.  Ratios that are not above 0 are left out. */
 struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, uint32_t n);

@@ -74,13 +74,13 @@ static json_t *write_plan(const void *value) { return pz_plan_json(value); }
 
 static enum pz_status read_plan(const json_t *json, struct pz_arena *arena, void *value,
                                 struct pz_error *err) {
-  struct pz_plan p = pz_plan_default();
+  struct pz_plan plan = pz_plan_default();
   enum pz_status status = PZ_OK;
   for (enum pz_plan_field f = 0; f < PZ_PLAN_FIELDS && status == PZ_OK; f++) {
     const json_t *v = json_object_get(json, pz_plan_field(f)->name);
-    if (v) status = pz_plan_field_from_json(&p, f, v, arena, err);
+    if (v) status = pz_plan_field_from_json(&plan, f, v, arena, err);
   }
-  *(struct pz_plan *)value = p;
+  *(struct pz_plan *)value = plan;
   return status;
 }
 
@@ -264,37 +264,38 @@ RECORD(rest, struct pz_result,
                    &executions_record),
        PZ_FIELD_IN(struct pz_result, front, PZ_FIELD_OPTIONAL, "pareto", &front_record));
 
-json_t *pz_result_inputs_json(const struct pz_result *r) {
+json_t *pz_result_inputs_json(const struct pz_result *result) {
   json_t *json = NULL;
   enum pz_status status =
-      pz_json_parse("inputs", r->inputs.json, strlen(r->inputs.json), &json, NULL);
+      pz_json_parse("inputs", result->inputs.json, strlen(result->inputs.json), &json, NULL);
   if (status != PZ_OK) pz_json_lost_set(true); /* it was parsed before, so that memory is lacking */
   return status == PZ_OK ? json : NULL;
 }
 
 /* The number of answers for a model alone.  A single model is the common answer and is listed once more as its own. */
-static uint32_t count_alone(const struct pz_result *r) {
-  uint32_t n_models = r->inputs.options.n_models;
-  return r->n_answers > 1 || n_models == 1 ? n_models : 0;
+static uint32_t count_alone(const struct pz_result *result) {
+  uint32_t n_models = result->inputs.options.n_models;
+  return result->n_answers > 1 || n_models == 1 ? n_models : 0;
 }
 
-json_t *pz_result_json(const struct pz_result *r) {
-  const struct pz_answer *best = pz_result_best(r);
-  const struct pz_study_options *o = &r->inputs.options;
-  uint32_t n_alone = count_alone(r);
-  json_t *rest = pz_record_json(&rest_record, r), *alone = json_array();
+json_t *pz_result_json(const struct pz_result *result) {
+  const struct pz_answer *best = pz_result_best(result);
+  const struct pz_study_options *options = &result->inputs.options;
+  uint32_t n_alone = count_alone(result);
+  json_t *rest = pz_record_json(&rest_record, result), *alone = json_array();
   bool good = rest && alone;
-  for (uint32_t m = 0; m < n_alone && good; m++)
-    good = json_array_append_new(alone, pz_record_json(&alone_record, &r->answers[m])) == 0;
+  for (uint32_t model = 0; model < n_alone && good; model++)
+    good =
+        json_array_append_new(alone, pz_record_json(&alone_record, &result->answers[model])) == 0;
   json_t *root =
       json_pack("{s:o,s:o,s:o}", "best", pz_record_json(&best_record, best), "per_model", alone,
                 "certificate", pz_record_json(&certificate_record, &best->certificate));
-  json_t *objective =
-      json_pack("{s:s,s:s,s:s}", "name", pz_objective_names[o->objective], "meaning",
-                pz_objective_unit(o->objective), "evaluator", pz_evaluator_names[o->evaluator]);
+  json_t *objective = json_pack("{s:s,s:s,s:s}", "name", pz_objective_names[options->objective],
+                                "meaning", pz_objective_unit(options->objective), "evaluator",
+                                pz_evaluator_names[options->evaluator]);
   good = root && good && json_object_update(root, rest) == 0;
   if (json_object_set_new(root, "objective", objective) != 0) good = false;
-  if (json_object_set_new(root, "inputs", pz_result_inputs_json(r)) != 0) good = false;
+  if (json_object_set_new(root, "inputs", pz_result_inputs_json(result)) != 0) good = false;
   json_decref(rest);
   if (good) return root;
   json_decref(root);
@@ -302,16 +303,17 @@ json_t *pz_result_json(const struct pz_result *r) {
 }
 
 /* The power is that of one device during a step, the energy that of all devices over the step. */
-json_t *pz_result_told_json(const struct pz_result *r) {
-  const struct pz_answer *best = pz_result_best(r);
-  json_t *root = pz_result_json(r), *shown = json_object_get(root, "best");
+json_t *pz_result_told_json(const struct pz_result *result) {
+  const struct pz_answer *best = pz_result_best(result);
+  json_t *root = pz_result_json(result), *shown = json_object_get(root, "best");
   if (!root || !best->n_models || !best->models[0].training) return root;
   json_t *watts = json_array();
   for (uint32_t i = 0; i < best->n_models; i++) {
-    const struct pz_training_answer *t = best->models[i].training;
-    json_array_append_new(watts, t->full_watts > 0 ? json_real(t->full_watts) : json_null());
+    const struct pz_training_answer *training = best->models[i].training;
+    json_array_append_new(watts,
+                          training->full_watts > 0 ? json_real(training->full_watts) : json_null());
     json_object_set_new(json_array_get(json_object_get(shown, "models"), i), "joules",
-                        json_real(t->joules));
+                        json_real(training->joules));
   }
   json_object_set_new(shown, "power",
                       json_pack("{s:f,s:o,s:f}", "limit_watts",
@@ -320,44 +322,47 @@ json_t *pz_result_told_json(const struct pz_result *r) {
   return root;
 }
 
-void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *r) {
-  struct pz_call own = pz_call_in(call, r->arena);
+void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *result) {
+  struct pz_call own = pz_call_in(call, result->arena);
   const json_t *inputs = json_object_get(json, "inputs");
   if (!inputs) pz_raise(call, PZ_BAD_INPUT, "the result has no inputs");
   char *text = pz_json_dump(inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
   if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
   pz_defer(call, pz_free, text);
-  pz_result_set_inputs(call, r, text);
+  pz_result_set_inputs(call, result, text);
   pz_close(call, text);
-  const struct pz_study_options *o = &r->inputs.options;
-  r->n_answers = o->n_models > 1 && o->each_model ? o->n_models + 1 : 1;
-  r->answers = pz_alloc(&own, r->n_answers, sizeof *r->answers);
+  const struct pz_study_options *options = &result->inputs.options;
+  result->n_answers = options->n_models > 1 && options->each_model ? options->n_models + 1 : 1;
+  result->answers = pz_alloc(&own, result->n_answers, sizeof *result->answers);
 
   const json_t *alone = json_object_get(json, "per_model");
-  uint32_t n_alone = count_alone(r);
+  uint32_t n_alone = count_alone(result);
   if (json_array_size(alone) != n_alone)
     pz_raise(call, PZ_BAD_INPUT, "the result has %zu models alone; accepted: %u",
              json_array_size(alone), n_alone);
-  for (uint32_t m = 0; m < n_alone; m++) {
-    struct pz_answer *a = &r->answers[m];
-    pz_record_parse(&own, &alone_record, json_array_get(alone, m), "the result: per_model", a);
-    if (a->n_models != 1 || !a->name)
-      pz_raise(call, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1", a->n_models);
+  for (uint32_t model = 0; model < n_alone; model++) {
+    struct pz_answer *answer = &result->answers[model];
+    pz_record_parse(&own, &alone_record, json_array_get(alone, model), "the result: per_model",
+                    answer);
+    if (answer->n_models != 1 || !answer->name)
+      pz_raise(call, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1",
+               answer->n_models);
   }
 
-  struct pz_answer *best = &r->answers[r->n_answers - 1];
+  struct pz_answer *best = &result->answers[result->n_answers - 1];
   pz_record_parse(&own, &best_record, json_object_get(json, "best"), "the result: best", best);
   pz_record_parse(&own, &certificate_record, json_object_get(json, "certificate"),
                   "the result: certificate", &best->certificate);
-  if (best->n_models != o->n_models)
+  if (best->n_models != options->n_models)
     pz_raise(call, PZ_BAD_INPUT, "the result: best has %u models; accepted: %u", best->n_models,
-             o->n_models);
+             options->n_models);
   if (!best->name) best->name = "common";
-  for (uint32_t i = 0; i < r->n_answers; i++)
-    for (uint32_t k = 0; k < r->answers[i].n_models; k++) {
-      const struct pz_answer_model *m = &r->answers[i].models[k];
-      bool has_plan = o->evaluator == PZ_EVALUATOR_TRAINING ? m->training != NULL : m->plan != NULL;
-      if (!has_plan) pz_raise(call, PZ_BAD_INPUT, "the result: %s has no plan", m->model);
+  for (uint32_t i = 0; i < result->n_answers; i++)
+    for (uint32_t k = 0; k < result->answers[i].n_models; k++) {
+      const struct pz_answer_model *model = &result->answers[i].models[k];
+      bool has_plan = options->evaluator == PZ_EVALUATOR_TRAINING ? model->training != NULL
+                                                                  : model->plan != NULL;
+      if (!has_plan) pz_raise(call, PZ_BAD_INPUT, "the result: %s has no plan", model->model);
     }
 
   /* A record refuses keys that it does not have, so that its own are read from an object without the others. */
@@ -368,10 +373,10 @@ void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result 
     if (value && json_object_set(rest, key, value) != 0)
       pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
   }
-  pz_record_parse(&own, &rest_record, rest, "the result", r);
-  if (r->n_references != o->n_models)
-    pz_raise(call, PZ_BAD_INPUT, "the result has %u references; accepted: %u", r->n_references,
-             o->n_models);
+  pz_record_parse(&own, &rest_record, rest, "the result", result);
+  if (result->n_references != options->n_models)
+    pz_raise(call, PZ_BAD_INPUT, "the result has %u references; accepted: %u", result->n_references,
+             options->n_models);
 }
 
 /* ---- the comparison ------------------------------------------------------------------------- */
@@ -407,33 +412,35 @@ RECORD(comparison, struct pz_comparison, PZ_FIELD(struct pz_comparison, seed, PZ
        PZ_FIELD_MANY(struct pz_comparison, runs, PZ_FIELD_LIST, "objective_runs",
                      &comparison_run_record));
 
-json_t *pz_comparison_json(const struct pz_result *r) {
-  return pz_record_json(&comparison_record, r->comparison);
+json_t *pz_comparison_json(const struct pz_result *result) {
+  return pz_record_json(&comparison_record, result->comparison);
 }
 
 /* Returns true if the comparison has every method for each answer of the result, and the search as the last method. */
-static bool comparison_fits(const struct pz_result *r, const struct pz_comparison *c) {
-  if (c->n_runs != r->n_answers) return false;
-  for (uint32_t i = 0; i < c->n_runs; i++) {
-    const struct pz_comparison_run *run = &c->runs[i];
-    if (!run->name || strcmp(run->name, r->answers[i].name) != 0) return false;
-    if (run->n_methods != c->runs[0].n_methods || run->n_methods == 0) return false;
+static bool comparison_fits(const struct pz_result *result,
+                            const struct pz_comparison *comparison) {
+  if (comparison->n_runs != result->n_answers) return false;
+  for (uint32_t i = 0; i < comparison->n_runs; i++) {
+    const struct pz_comparison_run *run = &comparison->runs[i];
+    if (!run->name || strcmp(run->name, result->answers[i].name) != 0) return false;
+    if (run->n_methods != comparison->runs[0].n_methods || run->n_methods == 0) return false;
     for (uint32_t k = 0; k < run->n_methods; k++) {
-      const struct pz_method_result *m = &run->methods[k];
-      if (!m->name || !m->about || m->n_models != r->answers[i].n_models) return false;
+      const struct pz_method_result *method = &run->methods[k];
+      if (!method->name || !method->about || method->n_models != result->answers[i].n_models)
+        return false;
     }
     if (strcmp(run->methods[run->n_methods - 1].name, PZ_METHOD_SEARCH) != 0) return false;
   }
   return true;
 }
 
-void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *r) {
-  struct pz_call own = pz_call_in(call, r->arena);
-  struct pz_comparison *c = pz_alloc(&own, 1, sizeof *c);
-  pz_record_parse(&own, &comparison_record, json, "the comparison", c);
-  if (!comparison_fits(r, c))
+void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *result) {
+  struct pz_call own = pz_call_in(call, result->arena);
+  struct pz_comparison *comparison = pz_alloc(&own, 1, sizeof *comparison);
+  pz_record_parse(&own, &comparison_record, json, "the comparison", comparison);
+  if (!comparison_fits(result, comparison))
     pz_raise(call, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
-  r->comparison = c;
+  result->comparison = comparison;
 }
 
 /* ---- the detail ----------------------------------------------------------------------------- */
@@ -500,26 +507,26 @@ RECORD(detail, struct pz_result_detail,
        PZ_FIELD_MANY(struct pz_result_detail, schedules, PZ_FIELD_LIST, "schedules",
                      &schedule_record));
 
-json_t *pz_detail_json(const struct pz_result *r) {
-  return pz_record_json(&detail_record, r->detail);
+json_t *pz_detail_json(const struct pz_result *result) {
+  return pz_record_json(&detail_record, result->detail);
 }
 
 /* Returns true if plans and shown chips refer to models and answers of the result, and schedules have names. */
-static bool detail_fits(const struct pz_result *r, const struct pz_result_detail *d) {
-  for (uint32_t i = 0; i < d->n_plans; i++)
-    if (d->plans[i].model >= r->inputs.options.n_models) return false;
-  for (uint32_t i = 0; i < d->n_shown; i++)
-    if (d->shown[i].answer >= r->n_answers) return false;
-  for (uint32_t i = 0; i < d->n_schedules; i++)
-    if (!d->schedules[i].model || !d->schedules[i].layer) return false;
+static bool detail_fits(const struct pz_result *result, const struct pz_result_detail *detail) {
+  for (uint32_t i = 0; i < detail->n_plans; i++)
+    if (detail->plans[i].model >= result->inputs.options.n_models) return false;
+  for (uint32_t i = 0; i < detail->n_shown; i++)
+    if (detail->shown[i].answer >= result->n_answers) return false;
+  for (uint32_t i = 0; i < detail->n_schedules; i++)
+    if (!detail->schedules[i].model || !detail->schedules[i].layer) return false;
   return true;
 }
 
-void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *r) {
-  struct pz_call own = pz_call_in(call, r->arena);
-  struct pz_result_detail *d = pz_alloc(&own, 1, sizeof *d);
-  pz_record_parse(&own, &detail_record, json, "the report's data", d);
-  if (!detail_fits(r, d))
+void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *result) {
+  struct pz_call own = pz_call_in(call, result->arena);
+  struct pz_result_detail *detail = pz_alloc(&own, 1, sizeof *detail);
+  pz_record_parse(&own, &detail_record, json, "the report's data", detail);
+  if (!detail_fits(result, detail))
     pz_raise(call, PZ_BAD_INPUT, "the report's data are not of this run; see phaze verify");
-  r->detail = d;
+  result->detail = detail;
 }

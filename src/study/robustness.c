@@ -19,24 +19,25 @@ static const double NEAR = 0.03;
 
 /* The objective of a chip, if it is within the limits and better than `least`; otherwise 0. */
 static double value_above(struct pz_call *call, struct pz_search *search,
-                          const struct pz_objective *o, unsigned worker, const struct pz_point *p,
-                          double least) {
-  const struct pz_search_question *q = pz_search_asked(search);
+                          const struct pz_objective *objective, unsigned worker,
+                          const struct pz_point *point, double least) {
+  const struct pz_search_question *question = pz_search_asked(search);
   struct pz_error *err = pz_call_error(call);
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
-  struct pz_box one = pz_box_of(p);
+  struct pz_box one = pz_box_of(point);
   struct pz_boxed chip;
   double bound = 0; /* becomes the value when every model has been evaluated */
-  pz_boxed_set(q->space, &one, &chip);
-  if (pz_boxed_breaks(&chip, &q->limits)) return 0;
-  pz_must(call, pz_search_bound(search, worker, o, &chip, steps, &bound, err));
-  for (uint32_t i = 0; i < o->n && bound > least; i++) {
-    uint32_t m = o->models[i];
-    struct pz_evaluator *by = q->entries[m].by;
-    double limit_s = pz_objective_limit_s(o, steps, &chip.least, m, least);
-    struct pz_evaluation e = by->ops->evaluate(call, by, worker, &chip, m, PZ_EFFORT_FULL, limit_s);
-    steps[m] = (struct pz_step_cost){e.step_s, e.dynamic_j};
-    bound = pz_objective_value(o, steps, &chip.least);
+  pz_boxed_set(question->space, &one, &chip);
+  if (pz_boxed_breaks(&chip, &question->limits)) return 0;
+  pz_must(call, pz_search_bound(search, worker, objective, &chip, steps, &bound, err));
+  for (uint32_t i = 0; i < objective->n && bound > least; i++) {
+    uint32_t model = objective->models[i];
+    struct pz_evaluator *by = question->entries[model].by;
+    double limit_s = pz_objective_limit_s(objective, steps, &chip.least, model, least);
+    struct pz_evaluation evaluation =
+        by->ops->evaluate(call, by, worker, &chip, model, PZ_EFFORT_FULL, limit_s);
+    steps[model] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
+    bound = pz_objective_value(objective, steps, &chip.least);
   }
   return bound > least ? bound : 0;
 }
@@ -44,31 +45,32 @@ static double value_above(struct pz_call *call, struct pz_search *search,
 static void free_deferred_evaluator(void *e) { pz_evaluator_free(e); }
 static void free_deferred_search(void *s) { pz_search_free(s); }
 
-struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *s,
+struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
                                  const struct pz_moved_question *question, unsigned worker) {
   struct pz_error *err = pz_call_error(call);
   struct pz_call work = pz_scratch(call);
-  struct pz_space *space = pz_copy(&work, &s->space, 1, sizeof s->space);
-  struct pz_search_question q = *pz_search_asked(s->search);
-  struct pz_box all = pz_box_all(&s->space, 0);
+  struct pz_space *space = pz_copy(&work, &study->space, 1, sizeof study->space);
+  struct pz_search_question q = *pz_search_asked(study->search);
+  struct pz_box all = pz_box_all(&study->space, 0);
   struct pz_boxed largest;
   struct pz_search *search = NULL;
   space->constants = question->constants;
   pz_boxed_set(space, &all, &largest);
-  struct pz_evaluator *by =
-      pz_training_create(call, &s->training, &largest.hi, NULL, pz_training_times(s->by, worker));
+  struct pz_evaluator *by = pz_training_create(call, &study->training, &largest.hi, NULL,
+                                               pz_training_times(study->evaluator, worker));
   pz_defer(call, free_deferred_evaluator, by);
   q.space = space;
   for (uint32_t i = 0; i < q.n_entries; i++) q.entries[i].by = by;
   pz_must(call, pz_search_new(&q, NULL, &search, err));
   pz_defer(call, free_deferred_search, search);
 
-  const struct pz_objective *o = question->objective;
+  const struct pz_objective *objective = question->objective;
   struct pz_moved moved = {.better = -1};
-  moved.value = value_above(call, search, o, 0, question->best, 0);
-  moved.better_value = moved.value * (1 + s->o.gap);
+  moved.value = value_above(call, search, objective, 0, question->best, 0);
+  moved.better_value = moved.value * (1 + study->options.gap);
   for (uint32_t i = 0; i < question->n; i++) {
-    double value = value_above(call, search, o, 0, &question->candidates[i], moved.better_value);
+    double value =
+        value_above(call, search, objective, 0, &question->candidates[i], moved.better_value);
     if (value > moved.better_value) {
       moved.better = (int)i;
       moved.better_value = value;
@@ -88,7 +90,7 @@ enum { MOST_KINDS = 24, MOST_CANDIDATES = MOST_KINDS + PZ_MOST_STEPS * (PZ_MOST_
 enum { N_MOVES = 2 * PZ_COLD_CONSTANTS };
 
 struct robustness {
-  struct pz_study *s;
+  struct pz_study *study;
   const struct pz_objective_run *run;
   struct pz_watch watch;
   struct pz_point candidates[MOST_CANDIDATES];
@@ -105,46 +107,46 @@ struct evaluated_chip {
 
 /* Orders chips by kind, the best of each kind first. */
 static int compare_kinds(const void *a, const void *b) {
-  const struct evaluated_chip *x = a, *y = b;
-  if (x->point.kind != y->point.kind) return x->point.kind < y->point.kind ? -1 : 1;
-  if (x->value != y->value) return x->value > y->value ? -1 : 1;
-  return memcmp(x->point.at, y->point.at, sizeof x->point.at);
+  const struct evaluated_chip *chip = a, *y = b;
+  if (chip->point.kind != y->point.kind) return chip->point.kind < y->point.kind ? -1 : 1;
+  if (chip->value != y->value) return chip->value > y->value ? -1 : 1;
+  return memcmp(chip->point.at, y->point.at, sizeof chip->point.at);
 }
 
 static int compare_chip_values(const void *a, const void *b) {
-  const struct evaluated_chip *x = a, *y = b;
-  if (x->value != y->value) return x->value > y->value ? -1 : 1;
+  const struct evaluated_chip *chip = a, *y = b;
+  if (chip->value != y->value) return chip->value > y->value ? -1 : 1;
   return compare_kinds(a, b);
 }
 
 /* The objective of a chip by the evaluations of the search; 0 if one of its models was not evaluated. */
-static double known_objective(const struct robustness *w, const struct pz_objective *o,
-                              const struct pz_point *p) {
+static double known_objective(const struct robustness *work, const struct pz_objective *objective,
+                              const struct pz_point *point) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
   struct pz_chip chip;
-  for (uint32_t i = 0; i < o->n; i++) {
-    struct pz_evaluation e;
-    if (!pz_search_known(w->s->search, p, o->models[i], &e)) return 0;
-    steps[o->models[i]] = (struct pz_step_cost){e.step_s, e.dynamic_j};
+  for (uint32_t i = 0; i < objective->n; i++) {
+    struct pz_evaluation evaluation;
+    if (!pz_search_known(work->study->search, point, objective->models[i], &evaluation)) return 0;
+    steps[objective->models[i]] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
   }
-  pz_space_chip(&w->s->space, p, &chip);
+  pz_space_chip(&work->study->space, point, &chip);
   struct pz_taken taken = pz_chip_taken(&chip);
-  return pz_objective_value(o, steps, &taken);
+  return pz_objective_value(objective, steps, &taken);
 }
 
 /* Adds a chip within the limits, unless it is the best chip or was added before. */
-static void add_candidate(struct robustness *w, const struct pz_point *p) {
-  const struct pz_space *space = &w->s->space;
-  struct pz_box one = pz_box_of(p);
+static void add_candidate(struct robustness *work, const struct pz_point *point) {
+  const struct pz_space *space = &work->study->space;
+  struct pz_box one = pz_box_of(point);
   struct pz_boxed chip;
-  uint64_t id = pz_space_id(space, p);
-  if (id == pz_space_id(space, &w->run->best)) return;
-  for (uint32_t i = 0; i < w->n; i++)
-    if (pz_space_id(space, &w->candidates[i]) == id) return;
+  uint64_t id = pz_space_id(space, point);
+  if (id == pz_space_id(space, &work->run->best)) return;
+  for (uint32_t i = 0; i < work->n; i++)
+    if (pz_space_id(space, &work->candidates[i]) == id) return;
   pz_boxed_set(space, &one, &chip);
-  if (pz_boxed_breaks(&chip, &w->s->limits)) return;
-  w->candidates[w->n] = *p;
-  w->n++;
+  if (pz_boxed_breaks(&chip, &work->study->limits)) return;
+  work->candidates[work->n] = *point;
+  work->n++;
 }
 
 /* Adds the best evaluated chip of every kind, for the MOST_KINDS best kinds. */
@@ -153,11 +155,11 @@ static void add_best_of_kinds(struct pz_call *call, struct robustness *w) {
   uint32_t n_known = 0, n_chips = 0, n_kinds = 0;
   struct pz_call work = pz_scratch(call);
   pz_must(call,
-          pz_search_all_known(w->s->search, work.arena, &known, &n_known, pz_call_error(call)));
+          pz_search_all_known(w->study->search, work.arena, &known, &n_known, pz_call_error(call)));
   struct evaluated_chip *list = pz_alloc(&work, n_known, sizeof *list);
   for (uint32_t i = 0; i < n_known; i++) {
     if (i && known[i].id == known[i - 1].id) continue; /* evaluations are sorted by chip */
-    struct evaluated_chip chip = {.point = pz_space_point(&w->s->space, known[i].id)};
+    struct evaluated_chip chip = {.point = pz_space_point(&w->study->space, known[i].id)};
     chip.value = known_objective(w, &w->run->objective, &chip.point);
     if (chip.value > 0) list[n_chips++] = chip;
   }
@@ -170,41 +172,43 @@ static void add_best_of_kinds(struct pz_call *call, struct robustness *w) {
 }
 
 static void evaluate_near(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
-  struct robustness *w = ctx;
-  w->values[i] = value_above(call, w->s->search, &w->run->objective, worker, &w->candidates[i],
-                             (1 - NEAR) * w->run->value);
+  struct robustness *work = ctx;
+  work->values[i] = value_above(call, work->study->search, &work->run->objective, worker,
+                                &work->candidates[i], (1 - NEAR) * work->run->value);
 }
 
-static void find_candidates(struct pz_call *call, struct robustness *w, const struct pz_step *steps,
-                            uint32_t n_steps) {
-  struct pz_study_tasks tasks = {
-      .run = evaluate_near, .ctx = w, .results = w->values, .result_bytes = sizeof *w->values};
-  add_best_of_kinds(call, w);
+static void find_candidates(struct pz_call *call, struct robustness *work,
+                            const struct pz_step *steps, uint32_t n_steps) {
+  struct pz_study_tasks tasks = {.run = evaluate_near,
+                                 .ctx = work,
+                                 .results = work->values,
+                                 .result_bytes = sizeof *work->values};
+  add_best_of_kinds(call, work);
   /* One step from the best chip, and two: more of one axis for less of another. */
-  const struct pz_point *best = &w->run->best;
+  const struct pz_point *best = &work->run->best;
   for (uint32_t i = 0; i < n_steps; i++) {
-    add_candidate(w, &steps[i].point);
+    add_candidate(work, &steps[i].point);
     for (uint32_t k = i + 1; k < n_steps; k++) {
       struct pz_point both = steps[i].point;
       const struct pz_point *second = &steps[k].point;
       if (second->kind != best->kind) both.kind = second->kind;
       for (int a = 0; a < PZ_AXES; a++)
         if (second->at[a] != best->at[a]) both.at[a] = second->at[a];
-      add_candidate(w, &both);
+      add_candidate(work, &both);
     }
   }
-  pz_study_run_tasks(call, w->s->search, w->n, &tasks);
+  pz_study_run_tasks(call, work->study->search, work->n, &tasks);
   uint32_t n_near = 0;
-  for (uint32_t i = 0; i < w->n; i++)
-    if (w->values[i] > 0) w->candidates[n_near++] = w->candidates[i];
-  w->n = n_near;
+  for (uint32_t i = 0; i < work->n; i++)
+    if (work->values[i] > 0) work->candidates[n_near++] = work->candidates[i];
+  work->n = n_near;
 }
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
 /* The constants of the study with one of them moved, whose value is stored in *value. */
-static struct pz_cold moved_constants(const struct pz_study *s, size_t move, double *value) {
-  struct pz_cold k = s->space.constants ? *s->space.constants : pz_cold_usual();
+static struct pz_cold moved_constants(const struct pz_study *study, size_t move, double *value) {
+  struct pz_cold k = study->space.constants ? *study->space.constants : pz_cold_usual();
   const struct pz_cold_info *info = pz_cold_at(move / 2);
   *value = move % 2 ? info->high : info->low;
   k.v[move / 2] = *value;
@@ -212,18 +216,18 @@ static struct pz_cold moved_constants(const struct pz_study *s, size_t move, dou
 }
 
 /* Evaluates the reference chip again with changed constants. */
-static void move_reference(struct pz_call *call, struct pz_study *s, const struct pz_cold *k,
-                           unsigned worker, struct pz_objective *o) {
+static void move_reference(struct pz_call *call, struct pz_study *study, const struct pz_cold *k,
+                           unsigned worker, struct pz_objective *objective) {
   struct pz_error *err = pz_call_error(call);
-  struct pz_chip chip = s->reference_chip;
+  struct pz_chip chip = study->reference_chip;
   pz_must(call, pz_chip_read(chip.name, &chip, err));
   pz_must(call, pz_chip_make_cold(&chip, k, err));
-  o->reference_taken = pz_chip_taken(&chip);
-  for (uint32_t i = 0; i < o->n; i++) {
-    struct pz_step_cost *step = &o->reference[o->models[i]];
+  objective->reference_taken = pz_chip_taken(&chip);
+  for (uint32_t i = 0; i < objective->n; i++) {
+    struct pz_step_cost *step = &objective->reference[objective->models[i]];
     struct pz_found_plan plan;
-    bool fits =
-        pz_training_find_plan(call, s->by, worker, &chip, o->models[i], &plan, &step->dynamic_j);
+    bool fits = pz_training_find_plan(call, study->evaluator, worker, &chip, objective->models[i],
+                                      &plan, &step->dynamic_j);
     if (fits) step->step_s = plan.p.step_s;
   }
 }
@@ -231,34 +235,36 @@ static void move_reference(struct pz_call *call, struct pz_study *s, const struc
 /* Constants of compiled programs apply to the chips of the space, those of launched kernels to the reference chip, and the
  * energy constant to both. */
 static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned worker) {
-  struct robustness *w = ctx;
-  struct pz_objective o = w->run->objective;
+  struct robustness *work = ctx;
+  struct pz_objective objective = work->run->objective;
   double value;
-  struct pz_cold k = moved_constants(w->s, move, &value);
+  struct pz_cold k = moved_constants(work->study, move, &value);
   bool energy = move / 2 == PZ_COLD_energy;
   bool compiled = strncmp(pz_cold_at(move / 2)->name, "compiled_", 9) == 0;
-  if (energy || !compiled) move_reference(call, w->s, &k, worker, &o);
-  w->moved[move] = (struct pz_moved){.value = known_objective(w, &o, &w->run->best), .better = -1};
+  if (energy || !compiled) move_reference(call, work->study, &k, worker, &objective);
+  work->moved[move] =
+      (struct pz_moved){.value = known_objective(work, &objective, &work->run->best), .better = -1};
   if (energy || compiled) {
-    struct pz_moved_question q = {&o, &k, &w->run->best, w->candidates, w->n};
-    w->moved[move] = pz_moved_compare(call, w->s, &q, worker);
+    struct pz_moved_question question = {&objective, &k, &work->run->best, work->candidates,
+                                         work->n};
+    work->moved[move] = pz_moved_compare(call, work->study, &question, worker);
   }
-  pz_progress_add(w->watch.progress, 1);
+  pz_progress_add(work->watch.progress, 1);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-static bool move_changes(const struct robustness *w, size_t move) {
-  return w->moved[move].better >= 0 || w->moved[move].value != w->run->value;
+static bool move_changes(const struct robustness *work, size_t move) {
+  return work->moved[move].better >= 0 || work->moved[move].value != work->run->value;
 }
 
-struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *s,
+struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *study,
                                          const struct pz_objective_run *run,
                                          const struct pz_step *steps, uint32_t n_steps,
                                          struct pz_watch watch) {
   struct pz_call work = pz_scratch(call);
   struct robustness *w = pz_alloc(&work, 1, sizeof *w);
-  w->s = s;
+  w->study = study;
   w->run = run;
   w->watch = watch;
   struct pz_study_tasks tasks = {.run = compare_moved,
@@ -269,11 +275,12 @@ struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *
                                  .progress_units = 1};
   pz_study_phase_begin(call, watch.progress, "robustness", "constants", N_MOVES);
   find_candidates(call, w, steps, n_steps);
-  pz_study_run_tasks(call, s->search, N_MOVES, &tasks);
+  pz_study_run_tasks(call, study->search, N_MOVES, &tasks);
   pz_study_phase_end(call, watch.progress);
 
   struct pz_robustness *r = pz_alloc(call, 1, sizeof *r);
-  *r = (struct pz_robustness){.n_candidates = w->n, .tolerance = s->o.gap, .robust = true};
+  *r =
+      (struct pz_robustness){.n_candidates = w->n, .tolerance = study->options.gap, .robust = true};
   r->moves = pz_alloc(call, N_MOVES, sizeof *r->moves);
   for (size_t i = 0; i < N_MOVES; i++) {
     size_t low = i / 2 * 2;
@@ -283,10 +290,10 @@ struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *
     *out = (struct pz_moved_constant){.constant = pz_cold_at(i / 2)->name,
                                       .objective = moved->value,
                                       .change = moved->value / run->value - 1};
-    (void)moved_constants(s, i, &out->value);
+    (void)moved_constants(study, i, &out->value);
     if (moved->better >= 0) {
       struct pz_chip chip;
-      pz_space_chip(&s->space, &w->candidates[moved->better], &chip);
+      pz_space_chip(&study->space, &w->candidates[moved->better], &chip);
       out->better = pz_copy_text(call, chip.name);
       out->better_by = moved->better_value / moved->value - 1;
       r->robust = false;

@@ -20,11 +20,11 @@ struct pz_moved {
 };
 
 /* Runs in the calling thread, which is this worker of the search's pool. */
-struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *s,
-                                 const struct pz_moved_question *q, unsigned worker);
+struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
+                                 const struct pz_moved_question *question, unsigned worker);
 
 /* Runs on all threads, for the evaluator training only.  `steps` are those of the sensitivity. */
-struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *s,
+struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *study,
                                          const struct pz_objective_run *run,
                                          const struct pz_step *steps, uint32_t n_steps,
                                          struct pz_watch watch);

@@ -9,7 +9,7 @@
 #include "study/study.h"
 
 struct pz_run {
-  struct pz_run_options o;
+  struct pz_run_options options;
   const char *dir; /* NULL: nothing is saved */
   struct pz_study study;
   struct pz_run_file *file; /* NULL: not saved, or not rank 0 */
@@ -38,6 +38,6 @@ struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved
                                 bool detail, const uint64_t *seed);
 
 /* Like pz_run_compare(). */
-void pz_run_find_comparison(struct pz_call *call, struct pz_run *r, const uint64_t *seed);
+void pz_run_find_comparison(struct pz_call *call, struct pz_run *run, const uint64_t *seed);
 
 #endif

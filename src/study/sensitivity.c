@@ -15,7 +15,7 @@ struct step_outcome {
 };
 
 struct sensitivity {
-  struct pz_study *s;
+  struct pz_study *study;
   const struct pz_objective_run *run;
   double hbm_gib; /* of the best chip */
   struct pz_watch watch;
@@ -28,42 +28,42 @@ struct sensitivity {
 
 /* ---- listing -------------------------------------------------------------------------------- */
 
-static struct pz_step *add_step(struct sensitivity *w, const char *what, const struct pz_point *p,
-                                double hbm_gib) {
-  struct pz_step *step = &w->steps[w->n];
+static struct pz_step *add_step(struct sensitivity *work, const char *what,
+                                const struct pz_point *point, double hbm_gib) {
+  struct pz_step *step = &work->steps[work->n];
   struct pz_chip chip;
-  pz_space_chip(&w->s->space, p, &chip);
-  *step = (struct pz_step){.what = what, .point = *p, .taken = pz_chip_taken(&chip)};
-  step->breaks = pz_limits_broken(&w->s->limits, &step->taken, &step->taken);
-  w->step_hbm_gib[w->n] = hbm_gib;
-  w->n++;
+  pz_space_chip(&work->study->space, point, &chip);
+  *step = (struct pz_step){.what = what, .point = *point, .taken = pz_chip_taken(&chip)};
+  step->breaks = pz_limits_broken(&work->study->limits, &step->taken, &step->taken);
+  work->step_hbm_gib[work->n] = hbm_gib;
+  work->n++;
   return step;
 }
 
 static void add_axis_step(struct sensitivity *w, enum pz_axis a, int by) {
-  const struct pz_space *s = &w->s->space;
-  struct pz_point p = w->run->best;
-  int from = p.at[a], to = from + by;
+  const struct pz_space *s = &w->study->space;
+  struct pz_point point = w->run->best;
+  int from = point.at[a], to = from + by;
   if (to < 0 || to >= s->n[a]) return;
-  p.at[a] = (uint8_t)to;
-  struct pz_step *step = add_step(w, pz_axis_name(a), &p, w->hbm_gib);
+  point.at[a] = (uint8_t)to;
+  struct pz_step *step = add_step(w, pz_axis_name(a), &point, w->hbm_gib);
   snprintf(step->from, sizeof step->from, "%d", s->value[a][from]);
   snprintf(step->to, sizeof step->to, "%d", s->value[a][to]);
 }
 
-static int64_t array_side(const struct pz_array_shape *a, bool rows) {
-  return rows ? a->rows : a->cols;
+static int64_t array_side(const struct pz_array_shape *shape, bool rows) {
+  return rows ? shape->rows : shape->cols;
 }
 
 /* The nearest array with more or fewer rows and the same number of columns, or the other way round; -1 if there is none. */
-static int next_array(const struct pz_space *s, int from, bool rows, int by) {
-  const struct pz_array_shape *own = &s->array[from];
+static int next_array(const struct pz_space *space, int from, bool rows, int by) {
+  const struct pz_array_shape *own = &space->array[from];
   int nearest = -1;
   int64_t least_change = 0;
-  for (int i = 0; i < s->n_arrays; i++) {
-    const struct pz_array_shape *a = &s->array[i];
-    int64_t change = by * (array_side(a, rows) - array_side(own, rows));
-    if (array_side(a, !rows) != array_side(own, !rows) || change <= 0) continue;
+  for (int i = 0; i < space->n_arrays; i++) {
+    const struct pz_array_shape *shape = &space->array[i];
+    int64_t change = by * (array_side(shape, rows) - array_side(own, rows));
+    if (array_side(shape, !rows) != array_side(own, !rows) || change <= 0) continue;
     if (nearest >= 0 && change >= least_change) continue;
     nearest = i;
     least_change = change;
@@ -73,55 +73,58 @@ static int next_array(const struct pz_space *s, int from, bool rows, int by) {
 
 /* Adds the best chip with array `to`.  Its kind is the point's index of node, array and HBM, in which HBM varies fastest. */
 static struct pz_step *add_array_step(struct sensitivity *w, int from, int to, const char *what) {
-  const struct pz_space *s = &w->s->space;
-  struct pz_point p = w->run->best;
-  if (to < 0 || to >= s->n_arrays) return NULL;
-  p.kind = (uint32_t)((int)p.kind + (to - from) * s->n_hbm);
-  return add_step(w, what, &p, w->hbm_gib);
+  const struct pz_space *space = &w->study->space;
+  struct pz_point point = w->run->best;
+  if (to < 0 || to >= space->n_arrays) return NULL;
+  point.kind = (uint32_t)((int)point.kind + (to - from) * space->n_hbm);
+  return add_step(w, what, &point, w->hbm_gib);
 }
 
-static void add_array_steps(struct sensitivity *w) {
-  const struct pz_space *s = &w->s->space;
-  int own = pz_space_kind(s, w->run->best.kind).array;
-  uint32_t n_before = w->n;
+static void add_array_steps(struct sensitivity *work) {
+  const struct pz_space *space = &work->study->space;
+  int own = pz_space_kind(space, work->run->best.kind).array;
+  uint32_t n_before = work->n;
   for (int side = 0; side < 2; side++)
     for (int by = -1; by <= 1; by += 2) {
       bool rows = side == 0;
-      int to = next_array(s, own, rows, by);
-      struct pz_step *step = add_array_step(w, own, to, rows ? "rows" : "cols");
+      int to = next_array(space, own, rows, by);
+      struct pz_step *step = add_array_step(work, own, to, rows ? "rows" : "cols");
       if (!step) continue;
-      snprintf(step->from, sizeof step->from, "%lld", (long long)array_side(&s->array[own], rows));
-      snprintf(step->to, sizeof step->to, "%lld", (long long)array_side(&s->array[to], rows));
+      snprintf(step->from, sizeof step->from, "%lld",
+               (long long)array_side(&space->array[own], rows));
+      snprintf(step->to, sizeof step->to, "%lld", (long long)array_side(&space->array[to], rows));
     }
-  if (w->n > n_before) return;
+  if (work->n > n_before) return;
   /* No array differs in one side alone: the next ones of the list. */
   for (int by = -1; by <= 1; by += 2) {
-    struct pz_step *step = add_array_step(w, own, own + by, "array");
+    struct pz_step *step = add_array_step(work, own, own + by, "array");
     if (!step) continue;
-    const struct pz_array_shape *a = &s->array[own], *b = &s->array[own + by];
-    snprintf(step->from, sizeof step->from, "%lldx%lld", (long long)a->rows, (long long)a->cols);
+    const struct pz_array_shape *shape = &space->array[own], *b = &space->array[own + by];
+    snprintf(step->from, sizeof step->from, "%lldx%lld", (long long)shape->rows,
+             (long long)shape->cols);
     snprintf(step->to, sizeof step->to, "%lldx%lld", (long long)b->rows, (long long)b->cols);
   }
 }
 
 static void list_steps(struct sensitivity *w) {
-  const struct pz_space *s = &w->s->space;
+  const struct pz_space *s = &w->study->space;
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
     for (int by = -1; by <= 1; by += 2) add_axis_step(w, a, by);
   add_array_steps(w);
 
   int own_hbm = pz_space_kind(s, w->run->best.kind).hbm;
   for (int by = -1; by <= 1; by += 2) {
-    struct pz_point p = w->run->best;
+    struct pz_point point = w->run->best;
     if (own_hbm + by < 0 || own_hbm + by >= s->n_hbm) continue;
-    p.kind = (uint32_t)((int)p.kind + by);
-    struct pz_step *step = add_step(w, "hbm", &p, w->hbm_gib);
+    point.kind = (uint32_t)((int)point.kind + by);
+    struct pz_step *step = add_step(w, "hbm", &point, w->hbm_gib);
     snprintf(step->from, sizeof step->from, "%s", pz_space_hbm_name(s, own_hbm));
     snprintf(step->to, sizeof step->to, "%s", pz_space_hbm_name(s, own_hbm + by));
   }
 
-  if (pz_study_is_training(w->s)) return;
-  const struct pz_choices *sizes = &w->s->o.hbm_gib; /* memory sizes of the evaluator original */
+  if (pz_study_is_training(w->study)) return;
+  const struct pz_choices *sizes =
+      &w->study->options.hbm_gib; /* memory sizes of the evaluator original */
   int own = 0;
   while (own + 1 < sizes->n && (double)sizes->v[own] < w->hbm_gib) own++;
   for (int by = -1; by <= 1; by += 2) {
@@ -136,48 +139,50 @@ static void list_steps(struct sensitivity *w) {
 
 /* Task i: the best plan of a model of the objective on the chip of a step. */
 static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
-  struct sensitivity *w = ctx;
-  struct pz_study *s = w->s;
-  struct step_outcome *out = &w->outcomes[i];
-  const struct pz_objective *o = &w->run->objective;
-  size_t step = i / o->n;
-  uint32_t m = o->models[i % o->n];
-  const struct pz_point *at = &w->steps[step].point;
-  struct pz_evaluation e = {.step_s = HUGE_VAL};
-  if (pz_study_is_training(s)) {
+  struct sensitivity *work = ctx;
+  struct pz_study *study = work->study;
+  struct step_outcome *out = &work->outcomes[i];
+  const struct pz_objective *objective = &work->run->objective;
+  size_t step = i / objective->n;
+  uint32_t model = objective->models[i % objective->n];
+  const struct pz_point *at = &work->steps[step].point;
+  struct pz_evaluation evaluation = {.step_s = HUGE_VAL};
+  if (pz_study_is_training(study)) {
     struct pz_box one = pz_box_of(at);
     struct pz_boxed chip;
     struct pz_found_plan found;
     struct pz_step_plan *plan = &out->plan;
-    pz_boxed_set(&s->space, &one, &chip);
-    plan->fits = pz_training_find_plan(call, s->by, worker, &chip.lo, m, &found, &e.dynamic_j);
+    pz_boxed_set(&study->space, &one, &chip);
+    plan->fits = pz_training_find_plan(call, study->evaluator, worker, &chip.lo, model, &found,
+                                       &evaluation.dynamic_j);
     if (plan->fits) {
-      plan->step_s = e.step_s = e.least_s = found.p.step_s;
+      plan->step_s = evaluation.step_s = evaluation.least_s = found.p.step_s;
       plan->parts = found.p.parts;
       pz_plan_text(&found.plan, plan->text, sizeof plan->text);
     }
   } else {
-    e = pz_original_evaluate(call, pz_original_worker(s->by, worker), at, m, w->step_hbm_gib[step],
-                             PZ_EFFORT_FULL, HUGE_VAL);
+    evaluation = pz_original_evaluate(call, pz_original_worker(study->evaluator, worker), at, model,
+                                      work->step_hbm_gib[step], PZ_EFFORT_FULL, HUGE_VAL);
   }
-  out->found = (struct pz_step_cost){e.step_s, e.dynamic_j};
-  out->least = (struct pz_step_cost){e.step_s < HUGE_VAL ? e.least_s : HUGE_VAL, e.dynamic_j};
-  pz_progress_add(w->watch.progress, 1);
+  out->found = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
+  out->least = (struct pz_step_cost){evaluation.step_s < HUGE_VAL ? evaluation.least_s : HUGE_VAL,
+                                     evaluation.dynamic_j};
+  pz_progress_add(work->watch.progress, 1);
 }
 
-uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *s,
+uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
                               const struct pz_objective_run *run, double hbm_gib,
                               struct pz_watch watch, struct pz_step steps[PZ_MOST_STEPS]) {
-  const struct pz_objective *o = &run->objective;
-  struct pz_call own = pz_call_in(call, &s->arena), work = pz_scratch(call);
+  const struct pz_objective *objective = &run->objective;
+  struct pz_call own = pz_call_in(call, &study->arena), work = pz_scratch(call);
   struct sensitivity *w = pz_alloc(&work, 1, sizeof *w);
-  w->s = s;
+  w->study = study;
   w->run = run;
   w->hbm_gib = hbm_gib;
   w->watch = watch;
   w->steps = steps;
   list_steps(w);
-  size_t n_evaluations = (size_t)w->n * o->n;
+  size_t n_evaluations = (size_t)w->n * objective->n;
   struct pz_study_tasks tasks = {.run = evaluate_step,
                                  .ctx = w,
                                  .results = w->outcomes,
@@ -185,20 +190,20 @@ uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *s,
                                  .progress = watch.progress,
                                  .progress_units = 1};
   pz_study_phase_begin(call, watch.progress, "sensitivity", "evaluations", n_evaluations);
-  pz_study_run_tasks(call, s->search, n_evaluations, &tasks);
+  pz_study_run_tasks(call, study->search, n_evaluations, &tasks);
   pz_study_phase_end(call, watch.progress);
   for (uint32_t i = 0; i < w->n; i++) {
     struct pz_step_cost found[PZ_SEARCH_MOST_MODELS], least[PZ_SEARCH_MOST_MODELS];
     struct pz_step_plan *plans = NULL;
-    if (pz_study_is_training(s)) plans = pz_alloc(&own, PZ_SEARCH_MOST_MODELS, sizeof *plans);
-    for (uint32_t k = 0; k < o->n; k++) {
-      const struct step_outcome *outcome = &w->outcomes[i * o->n + k];
-      found[o->models[k]] = outcome->found;
-      least[o->models[k]] = outcome->least;
-      if (plans) plans[o->models[k]] = outcome->plan;
+    if (pz_study_is_training(study)) plans = pz_alloc(&own, PZ_SEARCH_MOST_MODELS, sizeof *plans);
+    for (uint32_t k = 0; k < objective->n; k++) {
+      const struct step_outcome *outcome = &w->outcomes[i * objective->n + k];
+      found[objective->models[k]] = outcome->found;
+      least[objective->models[k]] = outcome->least;
+      if (plans) plans[objective->models[k]] = outcome->plan;
     }
-    steps[i].value = pz_objective_value(o, found, &steps[i].taken);
-    steps[i].bound = pz_objective_value(o, least, &steps[i].taken);
+    steps[i].value = pz_objective_value(objective, found, &steps[i].taken);
+    steps[i].bound = pz_objective_value(objective, least, &steps[i].taken);
     steps[i].plans = plans;
   }
   uint32_t n = w->n;

@@ -26,7 +26,7 @@ struct pz_step {
 };
 
 /* Evaluates all steps on all threads and returns their number.  hbm_gib is the memory of the best chip. */
-uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *s,
+uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
                               const struct pz_objective_run *run, double hbm_gib,
                               struct pz_watch watch, struct pz_step steps[PZ_MOST_STEPS]);
 

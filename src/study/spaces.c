@@ -16,32 +16,32 @@ struct space_opening {
 };
 
 static void open_space(struct pz_call *call, void *ctx) {
-  struct space_opening *x = ctx;
+  struct space_opening *opening = ctx;
   struct pz_error *err = pz_call_error(call);
   struct pz_call own;
-  pz_require(call, x->name, x->from_text ? "name" : "space");
-  if (x->from_text) pz_require(call, x->text, "text");
-  pz_require(call, x->out, "out");
-  struct pz_space *s = pz_object_new(call, sizeof *s, &own);
-  if (x->from_text)
-    pz_must(call, pz_space_parse(x->name, x->text, x->bytes, s, err));
+  pz_require(call, opening->name, opening->from_text ? "name" : "space");
+  if (opening->from_text) pz_require(call, opening->text, "text");
+  pz_require(call, opening->out, "out");
+  struct pz_space *space = pz_object_new(call, sizeof *space, &own);
+  if (opening->from_text)
+    pz_must(call, pz_space_parse(opening->name, opening->text, opening->bytes, space, err));
   else
-    pz_must(call, pz_space_load(x->name, s, err));
-  *x->out = pz_object_keep(call, s);
+    pz_must(call, pz_space_load(opening->name, space, err));
+  *opening->out = pz_object_keep(call, space);
 }
 
 enum pz_status pz_space_open(const char *space, struct pz_space **out, struct pz_error *err) {
-  struct space_opening x = {.name = space, .out = out};
-  return pz_border(open_space, &x, err);
+  struct space_opening opening = {.name = space, .out = out};
+  return pz_border(open_space, &opening, err);
 }
 
 enum pz_status pz_space_open_text(const char *name, const char *text, size_t bytes,
                                   struct pz_space **out, struct pz_error *err) {
-  struct space_opening x = {name, true, text, bytes, out};
-  return pz_border(open_space, &x, err);
+  struct space_opening opening = {name, true, text, bytes, out};
+  return pz_border(open_space, &opening, err);
 }
 
-void pz_space_close(struct pz_space *s) { pz_object_free(s); }
+void pz_space_close(struct pz_space *space) { pz_object_free(space); }
 
 struct space_description {
   const struct pz_space *space;
@@ -50,31 +50,31 @@ struct space_description {
 };
 
 static void describe_space(struct pz_call *call, void *ctx) {
-  struct space_description *x = ctx;
+  struct space_description *description = ctx;
   struct pz_error *err = pz_call_error(call);
   struct pz_limits limits = {.mm2 = 0};
-  pz_require(call, x->space, "space");
-  pz_require(call, x->text, "text");
-  json_t *o = pz_json_built(call, pz_space_json(x->space));
-  int64_t n_chips = pz_space_chips(x->space);
+  pz_require(call, description->space, "space");
+  pz_require(call, description->text, "text");
+  json_t *o = pz_json_built(call, pz_space_json(description->space));
+  int64_t n_chips = pz_space_chips(description->space);
   json_object_set_new(o, "chips", json_integer(n_chips));
-  pz_must(call, pz_limits_complete(x->space, x->budget, NULL, &limits, err));
+  pz_must(call, pz_limits_complete(description->space, description->budget, NULL, &limits, err));
   if (n_chips <= PZ_SPACE_MOST_LISTED) {
     struct pz_call work = pz_scratch(call);
     struct pz_point *points;
     uint32_t n_within = 0;
-    pz_must(call, pz_space_list(x->space, &limits, work.arena, &points, &n_within, err));
+    pz_must(call, pz_space_list(description->space, &limits, work.arena, &points, &n_within, err));
     pz_scratch_end(&work);
     json_object_set_new(o, "within", json_integer(n_within));
     json_object_set_new(o, "limit_mm2", json_real(limits.mm2));
   }
-  pz_must(call, pz_json_text(o, x->text, err));
+  pz_must(call, pz_json_text(o, description->text, err));
 }
 
 enum pz_status pz_space_describe(const struct pz_space *s, const char *budget, char **text,
                                  struct pz_error *err) {
-  struct space_description x = {s, budget, text};
-  return pz_border(describe_space, &x, err);
+  struct space_description description = {s, budget, text};
+  return pz_border(describe_space, &description, err);
 }
 
 /* ---- fields of files ------------------------------------------------------------------------ */
@@ -88,19 +88,19 @@ struct field_listing {
 
 static void list_file_fields(struct pz_call *call, void *ctx) {
   static void (*const describe[])(json_t *) = {pz_chip_fields, pz_cluster_fields, pz_space_fields};
-  struct field_listing *x = ctx;
-  pz_require(call, x->file, "file");
-  pz_require(call, x->text, "text");
+  struct field_listing *listing = ctx;
+  pz_require(call, listing->file, "file");
+  pz_require(call, listing->text, "text");
   size_t i = 0;
-  while (pz_file_names[i] && strcmp(pz_file_names[i], x->file) != 0) i++;
+  while (pz_file_names[i] && strcmp(pz_file_names[i], listing->file) != 0) i++;
   if (!pz_file_names[i])
-    pz_raise(call, PZ_BAD_USE, "file '%.40s'; accepted: chip, cluster or space", x->file);
+    pz_raise(call, PZ_BAD_USE, "file '%.40s'; accepted: chip, cluster or space", listing->file);
   json_t *o = pz_json_built(call, json_pack("{s:[]}", "fields"));
   describe[i](json_object_get(o, "fields"));
-  pz_must(call, pz_json_text(o, x->text, pz_call_error(call)));
+  pz_must(call, pz_json_text(o, listing->text, pz_call_error(call)));
 }
 
 enum pz_status pz_file_fields(const char *file, char **text, struct pz_error *err) {
-  struct field_listing x = {file, text};
-  return pz_border(list_file_fields, &x, err);
+  struct field_listing listing = {file, text};
+  return pz_border(list_file_fields, &listing, err);
 }

@@ -37,9 +37,9 @@ static void add_named_file(struct pz_call *call, struct step_reader *reader, con
 }
 
 /* Compares names up to the comma: a calibrated chip is named "h100, calibrated with ...". */
-static bool is_same_chip(const struct pz_chip *a, const struct pz_chip *b) {
-  size_t n = strcspn(a->name, ",");
-  return n == strcspn(b->name, ",") && strncmp(a->name, b->name, n) == 0;
+static bool is_same_chip(const struct pz_chip *chip, const struct pz_chip *b) {
+  size_t n = strcspn(chip->name, ",");
+  return n == strcspn(b->name, ",") && strncmp(chip->name, b->name, n) == 0;
 }
 
 /* Adds a step, and checks that its time can be one of this run. */
@@ -47,25 +47,25 @@ static void add_step(struct pz_call *call, struct step_reader *reader, const cha
                      const struct pz_measured_step *step, struct pz_vec *steps) {
   struct pz_job *job = pz_copy(call, step->job, 1, sizeof *job);
   struct pz_measured_step added = *step;
-  struct pz_prediction p;
+  struct pz_prediction prediction;
   if (reader->options->chip)
     job->chip = &reader->chip; /* even if its file has other values than the run's */
   added.job = job;
   pz_append(call, steps, &added);
-  pz_must(call, pz_predict(job, step->plan, &p, NULL, pz_call_error(call)));
-  pz_must(call, pz_measured_step_check(where, &p, step->measured_s, pz_call_error(call)));
+  pz_must(call, pz_predict(job, step->plan, &prediction, NULL, pz_call_error(call)));
+  pz_must(call, pz_measured_step_check(where, &prediction, step->measured_s, pz_call_error(call)));
 }
 
 /* ---- the steps of a table ------------------------------------------------------------------- */
 
 /* Returns why a row is not used, or NULL. */
-static const char *reason_to_skip(const struct step_reader *reader, const struct pz_run_table *t,
-                                  uint32_t i) {
-  const struct pz_run_row *row = &t->rows[i];
+static const char *reason_to_skip(const struct step_reader *reader,
+                                  const struct pz_run_table *table, uint32_t i) {
+  const struct pz_run_row *row = &table->rows[i];
   if (!row->predicted) return row->reason;
   if (!(row->measured_s > 0)) return "no step_time_s";
   if (strcmp(row->quality, "ok") != 0) return row->quality;
-  if (reader->options->chip && !is_same_chip(pz_run_table_job(t, i)->chip, &reader->chip))
+  if (reader->options->chip && !is_same_chip(pz_run_table_job(table, i)->chip, &reader->chip))
     return "of another chip";
   return NULL;
 }
@@ -73,27 +73,29 @@ static const char *reason_to_skip(const struct step_reader *reader, const struct
 static void add_table(struct pz_call *call, struct step_reader *reader, const char *path,
                       const char *text, size_t bytes, struct pz_vec *steps) {
   static const char *const file_columns[] = {"model", "chip", "cluster"};
-  const struct pz_calibrate_steps_options *o = reader->options;
-  struct pz_run_terms terms = {.chip = o->chip, .cluster = o->cluster, .threads = o->threads};
-  struct pz_run_table t;
-  pz_must(call, pz_run_table_with(&terms, path, text, bytes, call->arena, &t, pz_call_error(call)));
-  for (uint32_t i = 0; i < t.n_rows; i++) {
-    const struct pz_run_row *row = &t.rows[i];
-    uint32_t line = t.csv.lines[i];
-    const char *reason = reason_to_skip(reader, &t, i);
+  const struct pz_calibrate_steps_options *options = reader->options;
+  struct pz_run_terms terms = {
+      .chip = options->chip, .cluster = options->cluster, .threads = options->threads};
+  struct pz_run_table table;
+  pz_must(call,
+          pz_run_table_with(&terms, path, text, bytes, call->arena, &table, pz_call_error(call)));
+  for (uint32_t i = 0; i < table.n_rows; i++) {
+    const struct pz_run_row *row = &table.rows[i];
+    uint32_t line = table.csv.lines[i];
+    const char *reason = reason_to_skip(reader, &table, i);
     if (reason) {
       const char *note = pz_format(call, "%s:%u: not used: %s", path, line, reason);
       pz_append(call, &reader->notes, &note);
     }
     for (size_t k = 0; k < sizeof file_columns / sizeof *file_columns; k++) {
-      uint32_t column = pz_csv_column(&t.csv, file_columns[k]);
-      if (column != PZ_NONE) add_named_file(call, reader, pz_csv_cell(&t.csv, i, column));
+      uint32_t column = pz_csv_column(&table.csv, file_columns[k]);
+      if (column != PZ_NONE) add_named_file(call, reader, pz_csv_cell(&table.csv, i, column));
     }
     if (reason) continue;
     char where[300];
     snprintf(where, sizeof where, "%.200s:%u", path, line);
     struct pz_measured_step step = {.id = row->id,
-                                    .job = pz_run_table_job(&t, i),
+                                    .job = pz_run_table_job(&table, i),
                                     .plan = row->plan,
                                     .measured_s = row->measured_s};
     add_step(call, reader, where, &step, steps);
@@ -108,18 +110,19 @@ static void free_run_plan(void *run) { pz_run_plan_free(run); }
 static const struct pz_run_plan *read_logged_run(struct pz_call *call,
                                                  const struct step_reader *reader, const char *path,
                                                  const char *text, size_t bytes, const char *plan) {
-  struct pz_run_plan_options o = pz_run_plan_options_default();
+  struct pz_run_plan_options plan_options = pz_run_plan_options_default();
   struct pz_run_plan *run = NULL;
   if (plan) {
     size_t plan_bytes = 0;
     char *plan_text = pz_file_text(call, plan, PZ_PLAN_FILE_MOST_BYTES, &plan_bytes);
-    o.devices = reader->options->devices;
-    o.log = text;
-    o.log_name = path;
-    pz_must(call, pz_run_plan_read(plan, plan_text, plan_bytes, &o, &run, pz_call_error(call)));
+    plan_options.devices = reader->options->devices;
+    plan_options.log = text;
+    plan_options.log_name = path;
+    pz_must(call, pz_run_plan_read(plan, plan_text, plan_bytes, &plan_options, &run,
+                                   pz_call_error(call)));
     pz_close(call, plan_text);
   } else {
-    pz_must(call, pz_run_plan_read(path, text, bytes, &o, &run, pz_call_error(call)));
+    pz_must(call, pz_run_plan_read(path, text, bytes, &plan_options, &run, pz_call_error(call)));
   }
   pz_defer(call, free_run_plan, run);
   return run;
@@ -127,10 +130,10 @@ static const struct pz_run_plan *read_logged_run(struct pz_call *call,
 
 static void add_log(struct pz_call *call, struct step_reader *reader, const char *path,
                     const char *text, size_t bytes, const char *plan_path, struct pz_vec *steps) {
-  const struct pz_calibrate_steps_options *o = reader->options;
+  const struct pz_calibrate_steps_options *options = reader->options;
   const struct pz_run_plan *run = read_logged_run(call, reader, path, text, bytes, plan_path);
-  const char *chip_name = o->chip ? o->chip : run->chip;
-  const char *cluster_name = o->cluster ? o->cluster : run->cluster;
+  const char *chip_name = options->chip ? options->chip : run->chip;
+  const char *cluster_name = options->cluster ? options->cluster : run->cluster;
   if (!chip_name)
     pz_raise(call, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP, and --cluster NET", path);
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
@@ -200,7 +203,8 @@ static struct pz_vec read_steps(struct pz_call *call, struct step_reader *reader
 
 /* The steps with their predictions before and after the correction. */
 static struct pz_step_residual *find_residuals(struct pz_call *call, const struct pz_vec *steps,
-                                               const struct pz_correction *c, unsigned threads) {
+                                               const struct pz_correction *correction,
+                                               unsigned threads) {
   const struct pz_measured_step *step = steps->items;
   uint32_t n = steps->n;
   struct pz_step_residual *residuals = pz_alloc(call, n, sizeof *residuals);
@@ -210,28 +214,28 @@ static struct pz_step_residual *find_residuals(struct pz_call *call, const struc
   for (uint32_t i = 0; i < n; i++)
     residuals[i] = (struct pz_step_residual){
         .id = step[i].id, .measured_s = step[i].measured_s, .before_s = step_s[i]};
-  pz_must(call, pz_steps_corrected(step, n, c, threads, step_s, pz_call_error(call)));
+  pz_must(call, pz_steps_corrected(step, n, correction, threads, step_s, pz_call_error(call)));
   for (uint32_t i = 0; i < n; i++) residuals[i].after_s = step_s[i];
   return residuals;
 }
 
 /* Mean errors; that of steps left out is NaN if none was left out. */
-static struct pz_step_errors mean_errors(const struct pz_step_residual *r, uint32_t n) {
+static struct pz_step_errors mean_errors(const struct pz_step_residual *residual, uint32_t n) {
   struct pz_step_errors sum = {0, 0, 0};
   for (uint32_t i = 0; i < n; i++) {
-    sum.before += fabs(r[i].before_s / r[i].measured_s - 1);
-    sum.left_out += fabs(r[i].left_out_s / r[i].measured_s - 1);
-    sum.after += fabs(r[i].after_s / r[i].measured_s - 1);
+    sum.before += fabs(residual[i].before_s / residual[i].measured_s - 1);
+    sum.left_out += fabs(residual[i].left_out_s / residual[i].measured_s - 1);
+    sum.after += fabs(residual[i].after_s / residual[i].measured_s - 1);
   }
-  bool left_out = n > 0 && r[0].left_out_s > 0;
+  bool left_out = n > 0 && residual[0].left_out_s > 0;
   return (struct pz_step_errors){.before = sum.before / n,
                                  .left_out = left_out ? sum.left_out / n : (double)NAN,
                                  .after = sum.after / n};
 }
 
-static bool has_several_runs(const struct pz_step_sensitivity *s, uint32_t n) {
+static bool has_several_runs(const struct pz_step_sensitivity *sensitivity, uint32_t n) {
   for (uint32_t i = 1; i < n; i++)
-    if (!pz_step_repeats(&s[0], &s[i])) return true;
+    if (!pz_step_repeats(&sensitivity[0], &sensitivity[i])) return true;
   return false;
 }
 
@@ -240,10 +244,11 @@ static int64_t kinds_of_runs(const struct pz_vec *steps) {
   int64_t kinds = 0;
   for (uint32_t i = 0; i < steps->n; i++) {
     const struct pz_measured_step *step = pz_vec_at(steps, struct pz_measured_step, i);
-    struct pz_prediction p;
+    struct pz_prediction prediction;
     struct pz_error err = {0};
-    if (pz_predict(step->job, step->plan, &p, NULL, &err) == PZ_OK)
-      kinds |= pz_correction_kind(p.active_params < p.params, step->plan->precision);
+    if (pz_predict(step->job, step->plan, &prediction, NULL, &err) == PZ_OK)
+      kinds |=
+          pz_correction_kind(prediction.active_params < prediction.params, step->plan->precision);
   }
   return kinds;
 }
@@ -252,14 +257,14 @@ static int64_t kinds_of_runs(const struct pz_vec *steps) {
  * chips.  The factor of memory stays, because steps say nothing about it. */
 static const struct pz_chip *corrected_chip(struct pz_call *call, const struct step_reader *reader,
                                             const struct pz_vec *steps,
-                                            const struct pz_correction *c) {
+                                            const struct pz_correction *correction) {
   const struct pz_measured_step *step = steps->items;
   for (uint32_t i = 1; i < steps->n; i++)
     if (!is_same_chip(step[0].job->chip, step[i].job->chip)) return NULL;
   struct pz_chip *chip = pz_copy(call, step[0].job->chip, 1, sizeof *chip);
   double memory = chip->correction.memory;
   pz_chip_name_calibrated(chip, reader->options->steps);
-  chip->correction = *c;
+  chip->correction = *correction;
   chip->correction.memory = memory;
   return chip;
 }
@@ -288,37 +293,37 @@ static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
   /* The least error that is stated for a corrected chip: no group of published runs is predicted better
    * (bench/steps.csv). */
   static const double LEAST_ERROR = 0.025;
-  const struct pz_calibrate_steps_options *o = reader->options;
-  struct pz_vec steps = read_steps(call, reader, o->steps, o->plan), held = {.n = 0};
-  if (o->held) held = read_steps(call, reader, o->held, NULL);
+  const struct pz_calibrate_steps_options *options = reader->options;
+  struct pz_vec steps = read_steps(call, reader, options->steps, options->plan), held = {.n = 0};
+  if (options->held) held = read_steps(call, reader, options->held, NULL);
   const struct pz_measured_step *step = steps.items;
   uint32_t n = steps.n;
-  struct pz_step_sensitivity *s = pz_alloc(call, n, sizeof *s);
-  pz_must(call, pz_step_sensitivities(step, n, o->threads, s, pz_call_error(call)));
-  bool several_runs = has_several_runs(s, n);
-  struct pz_correction c = pz_correction_fit(step, s, n, n);
-  struct pz_step_residual *residuals = find_residuals(call, &steps, &c, o->threads);
+  struct pz_step_sensitivity *sensitivity = pz_alloc(call, n, sizeof *sensitivity);
+  pz_must(call, pz_step_sensitivities(step, n, options->threads, sensitivity, pz_call_error(call)));
+  bool several_runs = has_several_runs(sensitivity, n);
+  struct pz_correction correction = pz_correction_fit(step, sensitivity, n, n);
+  struct pz_step_residual *residuals = find_residuals(call, &steps, &correction, options->threads);
   for (uint32_t i = 0; i < n && several_runs; i++) {
-    struct pz_correction others = pz_correction_fit(step, s, n, i);
+    struct pz_correction others = pz_correction_fit(step, sensitivity, n, i);
     pz_must(call, pz_steps_corrected(&step[i], 1, &others, 1, &residuals[i].left_out_s,
                                      pz_call_error(call)));
   }
   out->steps = residuals;
   out->n_steps = n;
   out->errors = mean_errors(residuals, n);
-  if (o->held) {
-    out->held = find_residuals(call, &held, &c, o->threads);
+  if (options->held) {
+    out->held = find_residuals(call, &held, &correction, options->threads);
     out->n_held = held.n;
     out->held_errors = mean_errors(out->held, held.n);
   }
-  c.steps = n;
-  c.error = several_runs ? fmax(out->errors.left_out, LEAST_ERROR) : 0;
-  c.kinds = kinds_of_runs(&steps);
+  correction.steps = n;
+  correction.error = several_runs ? fmax(out->errors.left_out, LEAST_ERROR) : 0;
+  correction.kinds = kinds_of_runs(&steps);
   struct pz_step_factor *factors = pz_alloc(call, PZ_CORRECTION_FACTORS, sizeof *factors);
-  pz_correction_tell(&c, s, n, factors, PZ_CORRECTION_FACTORS);
+  pz_correction_tell(&correction, sensitivity, n, factors, PZ_CORRECTION_FACTORS);
   out->factors = factors;
   out->n_factors = PZ_CORRECTION_FACTORS;
-  out->chip = corrected_chip(call, reader, &steps, &c);
+  out->chip = corrected_chip(call, reader, &steps, &correction);
   add_warnings(call, reader, out, several_runs);
 }
 
@@ -329,18 +334,19 @@ struct calibrate_args {
 
 static void run_step_calibration(struct pz_call *call, void *ctx) {
   const struct calibrate_args *args = ctx;
-  struct pz_calibrate_steps_options o = pz_calibrate_steps_options_default();
-  struct step_reader reader = {.options = &o};
-  pz_require_options(call, &o, sizeof o, args->options, "pz_calibrate_steps_options_default");
-  pz_require(call, o.steps, "steps");
+  struct pz_calibrate_steps_options options = pz_calibrate_steps_options_default();
+  struct step_reader reader = {.options = &options};
+  pz_require_options(call, &options, sizeof options, args->options,
+                     "pz_calibrate_steps_options_default");
+  pz_require(call, options.steps, "steps");
   pz_require(call, args->out, "out");
-  if (o.chip) pz_must(call, pz_chip_read(o.chip, &reader.chip, pz_call_error(call)));
+  if (options.chip) pz_must(call, pz_chip_read(options.chip, &reader.chip, pz_call_error(call)));
   struct pz_call own;
   struct pz_step_calibration *out = pz_object_new(call, sizeof *out, &own);
   pz_vec_init(&reader.notes, own.arena, sizeof(const char *));
   pz_vec_init(&reader.files, own.arena, sizeof(const char *));
-  add_named_file(&own, &reader, o.chip);
-  add_named_file(&own, &reader, o.cluster);
+  add_named_file(&own, &reader, options.chip);
+  add_named_file(&own, &reader, options.cluster);
   calibrate_steps(&own, &reader, out);
   out->notes = reader.notes.items;
   out->n_notes = reader.notes.n;
@@ -355,4 +361,6 @@ enum pz_status pz_calibrate_steps(const struct pz_calibrate_steps_options *optio
   return pz_border(run_step_calibration, &args, err);
 }
 
-void pz_step_calibration_free(struct pz_step_calibration *c) { pz_object_free(c); }
+void pz_step_calibration_free(struct pz_step_calibration *calibration) {
+  pz_object_free(calibration);
+}

@@ -13,7 +13,7 @@
 #include "search/search.h"
 
 struct pz_study {
-  struct pz_study_options o; /* with decided defaults for evaluator, gap and each_model */
+  struct pz_study_options options; /* with decided defaults for evaluator, gap and each_model */
   struct pz_space space;
   struct pz_limits limits;
   const char *names[PZ_SEARCH_MOST_MODELS]; /* of models, without @SEQxBATCH */
@@ -36,7 +36,7 @@ struct pz_study {
   uint32_t n_points;
 
   struct pz_pool *pool;
-  struct pz_evaluator *by;
+  struct pz_evaluator *evaluator;
   struct pz_search *search;
   struct pz_chip reference_chip;
   struct pz_taken reference_taken;
@@ -56,46 +56,47 @@ struct pz_study_watch {
 
 /* Reads and checks all inputs; nothing is searched yet.  The study is released when the call ends, unless the caller keeps
  * it with pz_undefer(call, s).  It must not be moved. */
-void pz_study_open(struct pz_call *call, struct pz_study *s, const struct pz_study_options *o,
-                   unsigned threads);
-void pz_study_release(struct pz_study *s); /* accepts NULL */
+void pz_study_open(struct pz_call *call, struct pz_study *study,
+                   const struct pz_study_options *options, unsigned threads);
+void pz_study_release(struct pz_study *study); /* accepts NULL */
 
-static inline bool pz_study_is_training(const struct pz_study *s) {
-  return s->o.evaluator == PZ_EVALUATOR_TRAINING;
+static inline bool pz_study_is_training(const struct pz_study *study) {
+  return study->options.evaluator == PZ_EVALUATOR_TRAINING;
 }
 
 /* Sets s->digest and s->seq of every model.  The digest tells whether a model file has changed under the same name. */
-void pz_study_hash_models(struct pz_call *call, struct pz_study *s);
+void pz_study_hash_models(struct pz_call *call, struct pz_study *study);
 
 /* Everything that the answer depends on, with the contents of files instead of their names.  Returns a new reference, or
  * NULL if there is no memory. */
-json_t *pz_study_inputs(const struct pz_study *s);
+json_t *pz_study_inputs(const struct pz_study *study);
 
 /* The options that such inputs were made from.  Digests of models are not compared with the models of today. */
 struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const json_t *inputs);
 
 /* Makes the evaluator and the search, and evaluates the reference chip. */
-void pz_study_start(struct pz_call *call, struct pz_study *s, const struct pz_study_watch *w);
+void pz_study_start(struct pz_call *call, struct pz_study *study,
+                    const struct pz_study_watch *watch);
 
 /* Evaluates the reference chip again, after the assumptions of the task have changed. */
-void pz_study_find_references(struct pz_call *call, struct pz_study *s, struct pz_watch watch);
+void pz_study_find_references(struct pz_call *call, struct pz_study *study, struct pz_watch watch);
 
 /* Runs the search of objective run i.  Runs are called in order, because later ones reuse evaluations of earlier ones. */
-void pz_study_run_objective(struct pz_call *call, struct pz_study *s, uint32_t i);
+void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32_t i);
 
 /* The objective that run i maximises. */
-struct pz_objective pz_study_objective(struct pz_study *s, uint32_t i);
+struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i);
 
 /* The name of objective run i: that of its model, or "common". */
-const char *pz_study_run_name(const struct pz_study *s, uint32_t i);
+const char *pz_study_run_name(const struct pz_study *study, uint32_t i);
 
 /* GiB of HBM for the best chip of an objective run.  The evaluator original chooses the smallest of its memory sizes with
  * which the chip is as fast as with the largest; with the evaluator training the size is that of the chip. */
-double pz_study_smallest_memory(struct pz_call *call, struct pz_study *s,
+double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
                                 const struct pz_objective_run *run);
 
 /* The best chip of an objective run, with this memory. */
-void pz_study_chip(const struct pz_study *s, const struct pz_objective_run *run, double hbm_gib,
+void pz_study_chip(const struct pz_study *study, const struct pz_objective_run *run, double hbm_gib,
                    struct pz_chip *out);
 
 #endif

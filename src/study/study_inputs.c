@@ -14,8 +14,8 @@
 
 /* ---- models --------------------------------------------------------------------------------- */
 
-static void hash_workload(struct pz_call *call, const struct pz_workload *w, char out[24]) {
-  json_t *built = pz_workload_json(w);
+static void hash_workload(struct pz_call *call, const struct pz_workload *workload, char out[24]) {
+  json_t *built = pz_workload_json(workload);
   char *text = built ? pz_json_dump(built, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
   json_decref(built);
   if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the models");
@@ -25,23 +25,23 @@ static void hash_workload(struct pz_call *call, const struct pz_workload *w, cha
 
 static void free_workload(void *w) { pz_workload_free(w); }
 
-void pz_study_hash_models(struct pz_call *call, struct pz_study *s) {
+void pz_study_hash_models(struct pz_call *call, struct pz_study *study) {
   struct pz_error *err = pz_call_error(call);
-  for (uint32_t i = 0; i < s->o.n_models; i++) {
-    if (!pz_study_is_training(s)) {
-      s->seq[i] = s->portfolio.seq[i];
-      hash_workload(call, s->portfolio.variants[s->portfolio.first[i]].w, s->digest[i]);
+  for (uint32_t i = 0; i < study->options.n_models; i++) {
+    if (!pz_study_is_training(study)) {
+      study->seq[i] = study->portfolio.seq[i];
+      hash_workload(call, study->portfolio.variants[study->portfolio.first[i]].w, study->digest[i]);
       continue;
     }
-    struct pz_workload_options o = s->o.workload;
-    struct pz_workload *w = NULL;
-    if (s->training.model_seq[i]) o.seq = s->training.model_seq[i];
-    pz_must(call, pz_workload_load(s->names[i], &o, &w, err));
-    pz_defer(call, free_workload, w);
-    s->seq[i] = w->options.seq;
-    hash_workload(call, w, s->digest[i]);
-    if (w->warning) pz_must(call, pz_note_add(&s->notes, 0, w->warning, err));
-    pz_close(call, w);
+    struct pz_workload_options workload_options = study->options.workload;
+    struct pz_workload *workload = NULL;
+    if (study->training.model_seq[i]) workload_options.seq = study->training.model_seq[i];
+    pz_must(call, pz_workload_load(study->names[i], &workload_options, &workload, err));
+    pz_defer(call, free_workload, workload);
+    study->seq[i] = workload->options.seq;
+    hash_workload(call, workload, study->digest[i]);
+    if (workload->warning) pz_must(call, pz_note_add(&study->notes, 0, workload->warning, err));
+    pz_close(call, workload);
   }
 }
 
@@ -49,47 +49,50 @@ void pz_study_hash_models(struct pz_call *call, struct pz_study *s) {
 
 static const char *const execution_names[] = {"scheduled", "serial", NULL};
 
-static json_t *choices_json(const struct pz_choices *c) {
+static json_t *choices_json(const struct pz_choices *choices) {
   json_t *list = json_array();
-  for (int i = 0; i < c->n; i++) json_array_append_new(list, json_integer(c->v[i]));
+  for (int i = 0; i < choices->n; i++) json_array_append_new(list, json_integer(choices->v[i]));
   return list;
 }
 
-json_t *pz_study_inputs(const struct pz_study *s) {
-  const struct pz_study_options *o = &s->o;
-  const struct pz_workload_options *w = &o->workload;
+json_t *pz_study_inputs(const struct pz_study *study) {
+  const struct pz_study_options *options = &study->options;
+  const struct pz_workload_options *workload_options = &options->workload;
   json_t *models = json_array(), *weights = json_array(), *dims = json_array();
-  for (uint32_t i = 0; i < o->n_models; i++) {
-    json_array_append_new(models, json_pack("{s:s,s:I,s:s}", "name", o->models[i], "seq",
-                                            (json_int_t)s->seq[i], "digest", s->digest[i]));
-    json_array_append_new(weights, json_real(o->weight[i]));
+  for (uint32_t i = 0; i < options->n_models; i++) {
+    json_array_append_new(models, json_pack("{s:s,s:I,s:s}", "name", options->models[i], "seq",
+                                            (json_int_t)study->seq[i], "digest", study->digest[i]));
+    json_array_append_new(weights, json_real(options->weight[i]));
   }
-  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++)
-    json_array_append_new(dims, json_string(w->dims[i]));
+  for (int i = 0; i < PZ_MOST_DIMS && workload_options->dims[i]; i++)
+    json_array_append_new(dims, json_string(workload_options->dims[i]));
   /* How ONNX files are read; texts that were not given are null. */
-  json_t *import = json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers", w->layers, "batch_dim",
-                             w->batch_dim, "unknown_ops", (int)w->unknown_ops);
+  json_t *import = json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers",
+                             workload_options->layers, "batch_dim", workload_options->batch_dim,
+                             "unknown_ops", (int)workload_options->unknown_ops);
   json_t *own; /* the options of the evaluator */
-  bool training = pz_study_is_training(s);
+  bool training = pz_study_is_training(study);
   if (training) {
-    own = json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)o->scale_up, "outer_bytes_per_s",
-                    o->outer_bytes_per_s, "execution", execution_names[o->serial]);
-    if (o->memory_margin) json_object_set_new(own, "memory_margin", json_string(o->memory_margin));
+    own = json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)options->scale_up, "outer_bytes_per_s",
+                    options->outer_bytes_per_s, "execution", execution_names[options->serial]);
+    if (options->memory_margin)
+      json_object_set_new(own, "memory_margin", json_string(options->memory_margin));
   } else {
-    own = json_pack("{s:o,s:o,s:o,s:o,s:f,s:I,s:I}", "cluster", pz_cluster_json(&s->task.net),
-                    "mbs", choices_json(&o->mbs), "hbm_gib", choices_json(&o->hbm_gib), "tp",
-                    choices_json(&o->tp), "state", o->state, "steps", (json_int_t)o->steps,
-                    "assumptions", (json_int_t)o->assumptions);
+    own = json_pack("{s:o,s:o,s:o,s:o,s:f,s:I,s:I}", "cluster", pz_cluster_json(&study->task.net),
+                    "mbs", choices_json(&options->mbs), "hbm_gib", choices_json(&options->hbm_gib),
+                    "tp", choices_json(&options->tp), "state", options->state, "steps",
+                    (json_int_t)options->steps, "assumptions", (json_int_t)options->assumptions);
   }
-  return json_pack("{s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:I,s:I,s:I,s:s,s:o,s:b,s:f,s:b,s:b,s:f,s:o,s:o}",
-                   "version", pz_version(), "evaluator", pz_evaluator_names[o->evaluator], "models",
-                   models, "space", pz_space_json(&s->space), "limit_mm2", s->limits.mm2,
-                   "limit_watts", s->limits.watts, "limit_dollars", s->limits.dollars, "devices",
-                   (json_int_t)o->devices, "batch", (json_int_t)o->batch, "seq", (json_int_t)w->seq,
-                   "objective", pz_objective_names[o->objective], "weights", weights, "each_model",
-                   o->each_model, "gap", o->gap, "exhaustive", o->exhaustive, "pareto", o->pareto,
-                   "pareto_tolerance", o->pareto_tolerance, "import", import,
-                   training ? "training" : "original", own);
+  return json_pack(
+      "{s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:I,s:I,s:I,s:s,s:o,s:b,s:f,s:b,s:b,s:f,s:o,s:o}", "version",
+      pz_version(), "evaluator", pz_evaluator_names[options->evaluator], "models", models, "space",
+      pz_space_json(&study->space), "limit_mm2", study->limits.mm2, "limit_watts",
+      study->limits.watts, "limit_dollars", study->limits.dollars, "devices",
+      (json_int_t)options->devices, "batch", (json_int_t)options->batch, "seq",
+      (json_int_t)workload_options->seq, "objective", pz_objective_names[options->objective],
+      "weights", weights, "each_model", options->each_model, "gap", options->gap, "exhaustive",
+      options->exhaustive, "pareto", options->pareto, "pareto_tolerance", options->pareto_tolerance,
+      "import", import, training ? "training" : "original", own);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -97,11 +100,11 @@ json_t *pz_study_inputs(const struct pz_study *s) {
 /* Readers keep the first error and go on, because pz_fields_end() has to know every key that is accepted. */
 
 /* An object as text, or NULL if there is none. */
-static const char *object_text(struct pz_call *call, struct pz_fields *f, const char *key) {
-  const json_t *value = pz_fields_value(f, key);
+static const char *object_text(struct pz_call *call, struct pz_fields *fields, const char *key) {
+  const json_t *value = pz_fields_value(fields, key);
   if (!json_is_object(value)) return NULL;
   char *text = pz_json_dump(value, JSON_COMPACT);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", f->name);
+  if (!text) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", fields->name);
   pz_defer(call, pz_free, text);
   const char *copy = pz_copy_text(call, text);
   pz_close(call, text);
@@ -115,8 +118,8 @@ static const char *member_text(struct pz_call *call, const json_t *object, const
 }
 
 /* Increasing positive numbers, as pz_choices_parse() makes them. */
-static void read_choices(struct pz_fields *f, const char *key, struct pz_choices *out) {
-  const json_t *list = pz_fields_value(f, key);
+static void read_choices(struct pz_fields *fields, const char *key, struct pz_choices *out) {
+  const json_t *list = pz_fields_value(fields, key);
   size_t n = json_array_size(list);
   bool good = n >= 1 && n <= PZ_CHOICES_MOST;
   int64_t previous = 0;
@@ -127,88 +130,90 @@ static void read_choices(struct pz_fields *f, const char *key, struct pz_choices
     out->v[out->n++] = value;
     previous = value;
   }
-  if (!good) pz_fields_refuse(f, key, "a list of increasing positive integers");
+  if (!good) pz_fields_refuse(fields, key, "a list of increasing positive integers");
 }
 
-static void read_input_models(struct pz_call *call, struct pz_fields *f,
-                              struct pz_study_options *o) {
-  const json_t *models = pz_fields_value(f, "models"), *weights = pz_fields_value(f, "weights");
+static void read_input_models(struct pz_call *call, struct pz_fields *fields,
+                              struct pz_study_options *options) {
+  const json_t *models = pz_fields_value(fields, "models"),
+               *weights = pz_fields_value(fields, "weights");
   size_t n = json_array_size(models);
   bool good = n >= 1 && n <= PZ_SEARCH_MOST_MODELS && json_array_size(weights) == n;
   for (size_t i = 0; i < n && good; i++) {
-    o->models[i] = member_text(call, json_array_get(models, i), "name");
-    o->weight[i] = json_number_value(json_array_get(weights, i));
-    good = o->models[i] && o->weight[i] > 0;
+    options->models[i] = member_text(call, json_array_get(models, i), "name");
+    options->weight[i] = json_number_value(json_array_get(weights, i));
+    good = options->models[i] && options->weight[i] > 0;
   }
-  o->n_models = (uint32_t)n;
-  if (!good) pz_fields_refuse(f, "models", "models with names, as many weights above 0");
+  options->n_models = (uint32_t)n;
+  if (!good) pz_fields_refuse(fields, "models", "models with names, as many weights above 0");
 }
 
-static void read_import(struct pz_call *call, struct pz_fields *f, struct pz_workload_options *w) {
-  const json_t *import = pz_fields_value(f, "import"), *dims = json_object_get(import, "dims");
+static void read_import(struct pz_call *call, struct pz_fields *fields,
+                        struct pz_workload_options *workload_options) {
+  const json_t *import = pz_fields_value(fields, "import"), *dims = json_object_get(import, "dims");
   json_int_t unknown = json_integer_value(json_object_get(import, "unknown_ops"));
   size_t n = json_array_size(dims);
   bool good =
       json_is_object(import) && n <= PZ_MOST_DIMS && unknown >= 0 && unknown <= PZ_UNKNOWN_VECTOR;
   for (size_t i = 0; i < n && good; i++) {
     const char *text = json_string_value(json_array_get(dims, i));
-    w->dims[i] = text ? pz_copy_text(call, text) : NULL;
-    good = w->dims[i];
+    workload_options->dims[i] = text ? pz_copy_text(call, text) : NULL;
+    good = workload_options->dims[i];
   }
-  w->layers = member_text(call, import, "layers");
-  w->batch_dim = member_text(call, import, "batch_dim");
-  w->unknown_ops = (enum pz_unknown_ops)unknown;
-  if (!good) pz_fields_refuse(f, "import", "how ONNX files are read");
+  workload_options->layers = member_text(call, import, "layers");
+  workload_options->batch_dim = member_text(call, import, "batch_dim");
+  workload_options->unknown_ops = (enum pz_unknown_ops)unknown;
+  if (!good) pz_fields_refuse(fields, "import", "how ONNX files are read");
 }
 
 /* The index of a text in a list that ends with NULL. */
-static int read_name(struct pz_fields *f, const char *key, const char *const *names) {
-  const char *name = pz_fields_text_or(f, key, "");
+static int read_name(struct pz_fields *fields, const char *key, const char *const *names) {
+  const char *name = pz_fields_text_or(fields, key, "");
   for (int i = 0; names[i]; i++)
     if (strcmp(names[i], name) == 0) return i;
-  pz_fields_refuse(f, key, names[1]);
+  pz_fields_refuse(fields, key, names[1]);
   return 0;
 }
 
 struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const json_t *inputs) {
   static const struct pz_range COUNT = {1, 1 << 30}, SEQ = {0, 1 << 24};
   static const struct pz_range STEPS = {1, 1000000000000000}, SET = {0, PZ_ASSUME_ALL};
-  struct pz_fields f = pz_fields_of(call, "inputs", inputs);
-  struct pz_study_options o = pz_study_options_default();
-  (void)pz_fields_text_or(&f, "version", "");
-  o.devices = pz_fields_int(&f, "devices", COUNT);
-  o.batch = pz_fields_int(&f, "batch", COUNT);
-  o.workload.seq = pz_fields_int(&f, "seq", SEQ);
-  o.limit_mm2 = pz_fields_real(&f, "limit_mm2", 0, 1e9);
-  o.limit_watts = pz_fields_real(&f, "limit_watts", 0, 1e9);
-  o.limit_dollars = pz_fields_real(&f, "limit_dollars", 0, 1e9);
-  o.each_model = pz_fields_bool_or(&f, "each_model", false);
-  o.gap = pz_fields_real(&f, "gap", 0, 1);
-  o.exhaustive = pz_fields_bool_or(&f, "exhaustive", false);
-  o.pareto = pz_fields_bool_or(&f, "pareto", false);
-  o.pareto_tolerance = pz_fields_real(&f, "pareto_tolerance", 0, 1);
-  read_input_models(call, &f, &o);
-  read_import(call, &f, &o.workload);
-  o.objective = (enum pz_objective_kind)read_name(&f, "objective", pz_objective_names);
-  o.evaluator = (enum pz_evaluator_kind)read_name(&f, "evaluator", pz_evaluator_names);
-  if (o.evaluator == PZ_EVALUATOR_TRAINING) {
-    o.scale_up = pz_fields_int(&f, "training.scale_up", COUNT);
-    o.outer_bytes_per_s = pz_fields_real(&f, "training.outer_bytes_per_s", 1, 1e18);
-    o.serial = read_name(&f, "training.execution", execution_names) == 1;
-    const char *margin = pz_fields_text_or(&f, "training.memory_margin", NULL);
-    if (margin) o.memory_margin = pz_copy_text(call, margin);
+  struct pz_fields fields = pz_fields_of(call, "inputs", inputs);
+  struct pz_study_options options = pz_study_options_default();
+  (void)pz_fields_text_or(&fields, "version", "");
+  options.devices = pz_fields_int(&fields, "devices", COUNT);
+  options.batch = pz_fields_int(&fields, "batch", COUNT);
+  options.workload.seq = pz_fields_int(&fields, "seq", SEQ);
+  options.limit_mm2 = pz_fields_real(&fields, "limit_mm2", 0, 1e9);
+  options.limit_watts = pz_fields_real(&fields, "limit_watts", 0, 1e9);
+  options.limit_dollars = pz_fields_real(&fields, "limit_dollars", 0, 1e9);
+  options.each_model = pz_fields_bool_or(&fields, "each_model", false);
+  options.gap = pz_fields_real(&fields, "gap", 0, 1);
+  options.exhaustive = pz_fields_bool_or(&fields, "exhaustive", false);
+  options.pareto = pz_fields_bool_or(&fields, "pareto", false);
+  options.pareto_tolerance = pz_fields_real(&fields, "pareto_tolerance", 0, 1);
+  read_input_models(call, &fields, &options);
+  read_import(call, &fields, &options.workload);
+  options.objective = (enum pz_objective_kind)read_name(&fields, "objective", pz_objective_names);
+  options.evaluator = (enum pz_evaluator_kind)read_name(&fields, "evaluator", pz_evaluator_names);
+  if (options.evaluator == PZ_EVALUATOR_TRAINING) {
+    options.scale_up = pz_fields_int(&fields, "training.scale_up", COUNT);
+    options.outer_bytes_per_s = pz_fields_real(&fields, "training.outer_bytes_per_s", 1, 1e18);
+    options.serial = read_name(&fields, "training.execution", execution_names) == 1;
+    const char *margin = pz_fields_text_or(&fields, "training.memory_margin", NULL);
+    if (margin) options.memory_margin = pz_copy_text(call, margin);
   } else {
-    o.cluster_text = object_text(call, &f, "original.cluster");
-    read_choices(&f, "original.mbs", &o.mbs);
-    read_choices(&f, "original.hbm_gib", &o.hbm_gib);
-    read_choices(&f, "original.tp", &o.tp);
-    o.state = pz_fields_real(&f, "original.state", 1, 100);
-    o.steps = pz_fields_int(&f, "original.steps", STEPS);
-    o.assumptions = (unsigned)pz_fields_int(&f, "original.assumptions", SET);
-    if (!o.cluster_text) pz_fields_refuse(&f, "original.cluster", "a cluster");
+    options.cluster_text = object_text(call, &fields, "original.cluster");
+    read_choices(&fields, "original.mbs", &options.mbs);
+    read_choices(&fields, "original.hbm_gib", &options.hbm_gib);
+    read_choices(&fields, "original.tp", &options.tp);
+    options.state = pz_fields_real(&fields, "original.state", 1, 100);
+    options.steps = pz_fields_int(&fields, "original.steps", STEPS);
+    options.assumptions = (unsigned)pz_fields_int(&fields, "original.assumptions", SET);
+    if (!options.cluster_text) pz_fields_refuse(&fields, "original.cluster", "a cluster");
   }
-  o.space_text = object_text(call, &f, "space");
-  if (!o.space_text) pz_fields_refuse(&f, "space", "a space");
-  pz_fields_end(call, &f);
-  return o;
+  options.space_text = object_text(call, &fields, "space");
+  if (!options.space_text) pz_fields_refuse(&fields, "space", "a space");
+  pz_fields_end(call, &fields);
+  return options;
 }

@@ -17,7 +17,7 @@
 #include "workload/op.h"
 
 struct training_details {
-  struct pz_study *s;
+  struct pz_study *study;
   const struct pz_objective_run *run; /* of all models */
   struct pz_chip best;
   struct pz_watch watch;
@@ -38,11 +38,12 @@ static void append_row(struct pz_call *call, json_t *rows, json_t *row) {
 }
 
 /* Finds the plan in the network of the search. */
-static void find_chip_plan(struct pz_call *call, const struct training_details *d,
+static void find_chip_plan(struct pz_call *call, const struct training_details *details,
                            const struct pz_chip *chip, uint32_t model, struct chip_plan *out) {
-  out->net = pz_training_cluster(&d->s->training, chip);
-  out->question = pz_training_ask(call, &d->s->training, model, chip, &out->net);
-  out->fits = pz_training_find_plan(call, d->s->by, 0, chip, model, &out->found, &out->dynamic_j);
+  out->net = pz_training_cluster(&details->study->training, chip);
+  out->question = pz_training_ask(call, &details->study->training, model, chip, &out->net);
+  out->fits = pz_training_find_plan(call, details->study->evaluator, 0, chip, model, &out->found,
+                                    &out->dynamic_j);
 }
 
 /* ---- existing chips ------------------------------------------------------------------------- */
@@ -52,41 +53,42 @@ static const char *const existing_chips[] = {"h100",   "h200",   "b200",     "tp
 enum { N_EXISTING_CHIPS = sizeof existing_chips / sizeof *existing_chips };
 
 /* Appends a row for each model on a chip, or none if a model does not fit. */
-static void append_chip(struct pz_call *call, struct training_details *d,
+static void append_chip(struct pz_call *call, struct training_details *details,
                         const struct pz_chip *chip, const char *role, json_t *rows) {
   struct pz_taken taken = pz_chip_taken(chip);
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
   json_t *chip_rows = pz_json_built(call, json_array());
   bool fits = true;
-  for (uint32_t i = 0; i < d->s->o.n_models && fits; i++) {
+  for (uint32_t i = 0; i < details->study->options.n_models && fits; i++) {
     struct chip_plan x;
     struct pz_step_energy energy = {0};
     char plan[PZ_PLAN_TEXT_MOST];
-    find_chip_plan(call, d, chip, i, &x);
+    find_chip_plan(call, details, chip, i, &x);
     fits = x.fits;
     if (!fits) break;
-    const struct pz_prediction *p = &x.found.p;
-    steps[i] = (struct pz_step_cost){p->step_s, x.dynamic_j};
+    const struct pz_prediction *prediction = &x.found.p;
+    steps[i] = (struct pz_step_cost){prediction->step_s, x.dynamic_j};
     if (!pz_tech_is_library(pz_tech_at(chip->tech)))
-      pz_must(call,
-              pz_step_energy(&x.question.job, &x.found.plan, p, &energy, pz_call_error(call)));
+      pz_must(call, pz_step_energy(&x.question.job, &x.found.plan, prediction, &energy,
+                                   pz_call_error(call)));
     append_row(call, chip_rows,
                json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip",
-                         chip->name, "role", role, "model", d->s->o.models[i], "step_s", p->step_s,
-                         "samples_per_s", p->samples_per_s, "mfu", p->mfu, "mfu_conventional",
-                         p->mfu_conventional, "watts", energy.watts, "joules_per_sample",
-                         energy.joules_per_sample, "value", 0.0, "area_mm2", taken.mm2,
-                         "peak_watts", taken.watts, "gemm_hz", pz_chip_gemm_hz(chip), "dollars",
-                         taken.dollars, "plan", pz_plan_text(&x.found.plan, plan, sizeof plan)));
+                         chip->name, "role", role, "model", details->study->options.models[i],
+                         "step_s", prediction->step_s, "samples_per_s", prediction->samples_per_s,
+                         "mfu", prediction->mfu, "mfu_conventional", prediction->mfu_conventional,
+                         "watts", energy.watts, "joules_per_sample", energy.joules_per_sample,
+                         "value", 0.0, "area_mm2", taken.mm2, "peak_watts", taken.watts, "gemm_hz",
+                         pz_chip_gemm_hz(chip), "dollars", taken.dollars, "plan",
+                         pz_plan_text(&x.found.plan, plan, sizeof plan)));
   }
   /* The objective is known only after all models. */
-  double value = fits ? pz_objective_value(&d->run->objective, steps, &taken) : 0;
+  double value = fits ? pz_objective_value(&details->run->objective, steps, &taken) : 0;
   for (size_t i = 0; i < json_array_size(chip_rows) && value > 0; i++) {
     json_t *row = json_array_get(chip_rows, i);
     json_object_set_new(row, "value", json_real(value));
     append_row(call, rows, json_incref(row));
   }
-  pz_progress_add(d->watch.progress, 1);
+  pz_progress_add(details->watch.progress, 1);
 }
 
 /* ---- under tighter limits ------------------------------------------------------------------- */
@@ -98,7 +100,7 @@ static const double limit_fractions[] = {0.5, 0.75};
 enum { N_FRACTIONS = sizeof limit_fractions / sizeof *limit_fractions, N_FRONT = 2 * N_FRACTIONS };
 
 struct front_search {
-  struct training_details *d;
+  struct training_details *details;
   const struct pz_space *space;
   struct pz_limits limits;
   json_t *rows;
@@ -109,18 +111,19 @@ static void free_deferred_search(void *search) { pz_search_free(search); }
 static void append_front_chip(struct pz_call *call, void *ctx) {
   struct front_search *x = ctx;
   struct pz_error *err = pz_call_error(call);
-  struct pz_search_question q = *pz_search_asked(x->d->s->search);
-  struct pz_objective_run run = {.objective = x->d->run->objective, .most_rounds = FRONT_ROUNDS};
+  struct pz_search_question question = *pz_search_asked(x->details->study->search);
+  struct pz_objective_run run = {.objective = x->details->run->objective,
+                                 .most_rounds = FRONT_ROUNDS};
   struct pz_search *search = NULL;
   struct pz_chip chip;
-  q.space = x->space;
-  q.limits = x->limits;
-  q.gap = pz_fmax(q.gap, FRONT_GAP);
-  q.seconds = 0;
-  q.store = NULL;
-  q.progress = NULL;
+  question.space = x->space;
+  question.limits = x->limits;
+  question.gap = pz_fmax(question.gap, FRONT_GAP);
+  question.seconds = 0;
+  question.store = NULL;
+  question.progress = NULL;
   run.objective.kind = PZ_OBJECTIVE_GEOMEAN;
-  pz_must(call, pz_search_new(&q, x->d->s->pool, &search, err));
+  pz_must(call, pz_search_new(&question, x->details->study->pool, &search, err));
   pz_defer(call, free_deferred_search, search);
   pz_must(call, pz_search_run(search, 0, &run, err));
   pz_space_chip(x->space, &run.best, &chip);
@@ -134,25 +137,25 @@ static void append_front_chip(struct pz_call *call, void *ctx) {
 }
 
 /* Appends the best chips with fractions of the best chip's power at its price, and of its price at its power. */
-static void append_front(struct pz_call *call, struct training_details *d, json_t *rows) {
+static void append_front(struct pz_call *call, struct training_details *details, json_t *rows) {
   struct pz_call work = pz_scratch(call);
-  struct pz_taken taken = pz_chip_taken(&d->best);
-  struct pz_space *space = pz_copy(&work, &d->s->space, 1, sizeof d->s->space);
-  struct pz_kind kind = pz_space_kind(space, d->run->best.kind);
-  space->hbm[0] = d->s->space.hbm[kind.hbm];
-  space->array[0] = d->s->space.array[kind.array];
-  space->node[0] = d->s->space.node[kind.node];
+  struct pz_taken taken = pz_chip_taken(&details->best);
+  struct pz_space *space = pz_copy(&work, &details->study->space, 1, sizeof details->study->space);
+  struct pz_kind kind = pz_space_kind(space, details->run->best.kind);
+  space->hbm[0] = details->study->space.hbm[kind.hbm];
+  space->array[0] = details->study->space.array[kind.array];
+  space->node[0] = details->study->space.node[kind.node];
   space->n_hbm = space->n_arrays = space->n_nodes = 1;
   for (int i = 0; i < N_FRONT; i++) {
     double fraction = limit_fractions[i % N_FRACTIONS];
     bool less_power = i < N_FRACTIONS;
-    struct front_search x = {d, space, {.mm2 = d->s->limits.mm2}, rows};
-    x.limits.watts = (less_power ? fraction : 1) * taken.watts;
-    x.limits.dollars = (less_power ? 1 : fraction) * taken.dollars;
-    space->watts = x.limits.watts; /* clocks are lowered to this power */
+    struct front_search search = {details, space, {.mm2 = details->study->limits.mm2}, rows};
+    search.limits.watts = (less_power ? fraction : 1) * taken.watts;
+    search.limits.dollars = (less_power ? 1 : fraction) * taken.dollars;
+    space->watts = search.limits.watts; /* clocks are lowered to this power */
     struct pz_error error = {0};
-    enum pz_status status = pz_border(append_front_chip, &x, &error);
-    pz_progress_add(d->watch.progress, 1);
+    enum pz_status status = pz_border(append_front_chip, &search, &error);
+    pz_progress_add(details->watch.progress, 1);
     bool none_fits = status == PZ_NO_ANSWER;
     if (status != PZ_OK && !none_fits) pz_raise_again(call, &error);
   }
@@ -167,22 +170,22 @@ struct operator_rows {
 };
 
 /* Callback of pz_step_operators(), which returns a status. */
-static enum pz_status append_operator(void *ctx, const struct pz_step_operator *o) {
-  struct operator_rows *x = ctx;
-  json_t *row =
-      json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:s,s:f}", "model", x->model, "layer",
-                o->layer->name, "operator", o->op->name, "direction",
-                o->op->direction == PZ_BACKWARD ? "backward" : "forward", "cores",
-                o->op->matmul_flop ? "tensor" : "vector", "operations", o->operations, "hbm_bytes",
-                o->hbm_bytes, "seconds", o->seconds, "bound", o->bound, "times", o->times);
-  return json_array_append_new(x->rows, row) == 0 ? PZ_OK : PZ_NO_MEMORY;
+static enum pz_status append_operator(void *ctx, const struct pz_step_operator *op) {
+  struct operator_rows *rows = ctx;
+  json_t *row = json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:s,s:f}", "model", rows->model,
+                          "layer", op->layer->name, "operator", op->op->name, "direction",
+                          op->op->direction == PZ_BACKWARD ? "backward" : "forward", "cores",
+                          op->op->matmul_flop ? "tensor" : "vector", "operations", op->operations,
+                          "hbm_bytes", op->hbm_bytes, "seconds", op->seconds, "bound", op->bound,
+                          "times", op->times);
+  return json_array_append_new(rows->rows, row) == 0 ? PZ_OK : PZ_NO_MEMORY;
 }
 
-static void append_roofline(struct pz_call *call, struct training_details *d, json_t *rows) {
-  for (uint32_t i = 0; i < d->s->o.n_models; i++) {
-    struct operator_rows x = {rows, d->s->o.models[i]};
+static void append_roofline(struct pz_call *call, struct training_details *details, json_t *rows) {
+  for (uint32_t i = 0; i < details->study->options.n_models; i++) {
+    struct operator_rows x = {rows, details->study->options.models[i]};
     struct chip_plan plan;
-    find_chip_plan(call, d, &d->best, i, &plan);
+    find_chip_plan(call, details, &details->best, i, &plan);
     if (plan.fits)
       pz_must(call, pz_step_operators(&plan.question.job, &plan.found.plan, append_operator, &x,
                                       pz_call_error(call)));
@@ -195,25 +198,26 @@ static void free_deferred_schedules(void *schedules) { pz_plan_schedules_free(sc
 
 /* The schedules of all models' layers.  Models whose operators run one after another have none.  Returns a new
  * reference. */
-static json_t *schedules_json(struct pz_call *call, struct training_details *d) {
+static json_t *schedules_json(struct pz_call *call, struct training_details *details) {
   struct pz_vec list;
   pz_vec_init(&list, call->arena, sizeof(struct pz_layer_schedule));
-  for (uint32_t i = 0; i < d->s->o.n_models; i++) {
-    struct chip_plan x;
+  for (uint32_t i = 0; i < details->study->options.n_models; i++) {
+    struct chip_plan plan;
     struct pz_plan_schedules *made = NULL;
-    find_chip_plan(call, d, &d->best, i, &x);
-    if (!x.fits || !pz_step_is_scheduled(&d->best, &x.found.plan)) continue;
-    pz_must(call, pz_training_schedule(d->s->training.models[i], &d->best, &x.net, &x.found.plan,
-                                       NULL, &made, pz_call_error(call)));
+    find_chip_plan(call, details, &details->best, i, &plan);
+    if (!plan.fits || !pz_step_is_scheduled(&details->best, &plan.found.plan)) continue;
+    pz_must(call,
+            pz_training_schedule(details->study->training.models[i], &details->best, &plan.net,
+                                 &plan.found.plan, NULL, &made, pz_call_error(call)));
     pz_defer(call, free_deferred_schedules, made);
     for (uint32_t k = 0; k < made->n; k++) {
-      made->list[k].model = d->s->o.models[i];
+      made->list[k].model = details->study->options.models[i];
       pz_append(call, &list, &made->list[k]);
     }
   }
   struct pz_result_detail detail = {.schedules = list.items, .n_schedules = list.n};
-  struct pz_result r = {.detail = &detail};
-  return pz_detail_json(&r);
+  struct pz_result result = {.detail = &detail};
+  return pz_detail_json(&result);
 }
 
 /* ---- cost breakdown ------------------------------------------------------------------------- */
@@ -241,25 +245,26 @@ static void append_bill(struct pz_call *call, const struct pz_chip *chip, const 
   }
 }
 
-json_t *pz_training_detail(struct pz_call *call, struct pz_study *s, struct pz_watch watch) {
-  struct training_details d = {.s = s, .run = &s->objective_run[s->n_runs - 1], .watch = watch};
+json_t *pz_training_detail(struct pz_call *call, struct pz_study *study, struct pz_watch watch) {
+  struct training_details details = {
+      .study = study, .run = &study->objective_run[study->n_runs - 1], .watch = watch};
   json_t *all = pz_json_built(
       call, json_pack("{s:[],s:[],s:[],s:[]}", "chips", "front", "roofline", "bills"));
   json_t *chips = json_object_get(all, "chips"), *bills = json_object_get(all, "bills");
-  pz_space_chip(&s->space, &d.run->best, &d.best);
+  pz_space_chip(&study->space, &details.run->best, &details.best);
   pz_study_phase_begin(call, watch.progress, "details", "chips", N_EXISTING_CHIPS + 1 + N_FRONT);
-  append_chip(call, &d, &d.best, "best", chips);
+  append_chip(call, &details, &details.best, "best", chips);
   for (size_t i = 0; i < N_EXISTING_CHIPS; i++) {
     struct pz_chip chip;
     pz_must(call, pz_chip_read(existing_chips[i], &chip, pz_call_error(call)));
-    pz_must(call, pz_chip_make_cold(&chip, s->space.constants, pz_call_error(call)));
-    append_chip(call, &d, &chip, "built", chips);
+    pz_must(call, pz_chip_make_cold(&chip, study->space.constants, pz_call_error(call)));
+    append_chip(call, &details, &chip, "built", chips);
   }
-  append_front(call, &d, json_object_get(all, "front"));
-  append_roofline(call, &d, json_object_get(all, "roofline"));
-  json_t *layers = schedules_json(call, &d);
-  append_bill(call, &d.best, "best", bills);
-  append_bill(call, &s->reference_chip, "reference", bills);
+  append_front(call, &details, json_object_get(all, "front"));
+  append_roofline(call, &details, json_object_get(all, "roofline"));
+  json_t *layers = schedules_json(call, &details);
+  append_bill(call, &details.best, "best", bills);
+  append_bill(call, &study->reference_chip, "reference", bills);
   pz_study_phase_end(call, watch.progress);
   if (json_object_set_new(all, "layers", layers) != 0)
     pz_raise(call, PZ_NO_MEMORY, "out of memory for the report");

@@ -11,6 +11,6 @@
  * All chips are used in the network of the search.  Points of the front are searched among chips with the node, array and
  * HBM of the best chip, under tighter limits: their throughput is exact, and `gap` is what is proved about better chips
  * among these (null: nothing). */
-json_t *pz_training_detail(struct pz_call *call, struct pz_study *s, struct pz_watch watch);
+json_t *pz_training_detail(struct pz_call *call, struct pz_study *study, struct pz_watch watch);
 
 #endif

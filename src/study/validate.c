@@ -18,14 +18,14 @@ const char *const pz_point_kind_names[] = {"run", "passes", "operator", NULL};
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
-static void add_point_errors(struct pz_errors *e, const struct pz_validation_point *p) {
-  if (!pz_point_is_compared(p)) {
-    e->not_predicted++;
+static void add_point_errors(struct pz_errors *errors, const struct pz_validation_point *point) {
+  if (!pz_point_is_compared(point)) {
+    errors->not_predicted++;
     return;
   }
-  pz_errors_time(e, p->id, p->predicted_s / p->measured_s - 1);
-  if (p->measured_bytes > 0 && p->predicted_bytes > 0)
-    pz_errors_memory(e, p->predicted_bytes / p->measured_bytes - 1);
+  pz_errors_time(errors, point->id, point->predicted_s / point->measured_s - 1);
+  if (point->measured_bytes > 0 && point->predicted_bytes > 0)
+    pz_errors_memory(errors, point->predicted_bytes / point->measured_bytes - 1);
 }
 
 /* Groups the points of quality ok, or all others, in a vector of struct pz_errors.  An operator that is measured on many
@@ -35,14 +35,14 @@ static struct pz_vec group_errors(struct pz_call *call, const struct pz_validati
   struct pz_vec groups;
   pz_vec_init(&groups, call->arena, sizeof(struct pz_errors));
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_validation_point *p = &points[i];
-    if (pz_point_is_ok(p) == ok)
-      add_point_errors(pz_errors_find(call, &groups, p->group, p->kind), p);
+    const struct pz_validation_point *point = &points[i];
+    if (pz_point_is_ok(point) == ok)
+      add_point_errors(pz_errors_find(call, &groups, point->group, point->kind), point);
   }
   for (uint32_t i = 0; i < n && ok; i++) {
-    const struct pz_validation_point *p = &points[i];
-    if (pz_point_is_ok(p) && p->kind == PZ_POINT_OPERATOR && p->work)
-      add_point_errors(pz_errors_find(call, &groups, p->work, p->kind), p);
+    const struct pz_validation_point *point = &points[i];
+    if (pz_point_is_ok(point) && point->kind == PZ_POINT_OPERATOR && point->work)
+      add_point_errors(pz_errors_find(call, &groups, point->work, point->kind), point);
   }
   for (uint32_t i = 0; i < groups.n; i++) pz_errors_finish(pz_vec_at(&groups, struct pz_errors, i));
   return groups;
@@ -78,18 +78,19 @@ static const char *const total_names[TOTALS] = {
     [TOTAL_LORA] = "LoRA",
     [TOTAL_HYBRID] = "with state-space layers"};
 
-static bool run_counts_in(enum run_total total, const struct pz_validation_point *p) {
-  const char *work = p->work ? p->work : "";
+static bool run_counts_in(enum run_total total, const struct pz_validation_point *point) {
+  const char *work = point->work ? point->work : "";
   switch (total) {
   case TOTAL_ALL: return true;
-  case TOTAL_DENSE: return p->dense && !p->tpu;
-  case TOTAL_DENSE_NODE: return p->dense && !p->tpu && p->one_node;
-  case TOTAL_TPU: return p->tpu;
+  case TOTAL_DENSE: return point->dense && !point->tpu;
+  case TOTAL_DENSE_NODE: return point->dense && !point->tpu && point->one_node;
+  case TOTAL_TPU: return point->tpu;
   case TOTAL_EXPERTS: return strcmp(work, "experts") == 0;
   case TOTAL_FP8: return strcmp(work, "fp8") == 0;
   case TOTAL_CONTEXT:
-    return p->context && !p->tpu && (strcmp(work, "fp8") == 0 || strcmp(work, "16-bit") == 0);
-  case TOTAL_ZERO_BUBBLE: return p->zero_bubble;
+    return point->context && !point->tpu &&
+           (strcmp(work, "fp8") == 0 || strcmp(work, "16-bit") == 0);
+  case TOTAL_ZERO_BUBBLE: return point->zero_bubble;
   case TOTAL_NVFP4: return strcmp(work, "nvfp4") == 0;
   case TOTAL_LORA: return strcmp(work, "LoRA") == 0;
   case TOTAL_HYBRID: return strcmp(work, "state-space layers") == 0;
@@ -104,9 +105,9 @@ static const struct pz_errors *total_errors(struct pz_call *call,
   for (enum run_total t = 0; t < TOTALS; t++) {
     totals[t] = (struct pz_errors){.name = total_names[t], .kind = PZ_POINT_RUN};
     for (uint32_t i = 0; i < n; i++) {
-      const struct pz_validation_point *p = &points[i];
-      if (p->kind == PZ_POINT_RUN && pz_point_is_ok(p) && run_counts_in(t, p))
-        add_point_errors(&totals[t], p);
+      const struct pz_validation_point *point = &points[i];
+      if (point->kind == PZ_POINT_RUN && pz_point_is_ok(point) && run_counts_in(t, point))
+        add_point_errors(&totals[t], point);
     }
     pz_errors_finish(&totals[t]);
   }
@@ -115,8 +116,8 @@ static const struct pz_errors *total_errors(struct pz_call *call,
 
 /* ---- order of plans ------------------------------------------------------------------------- */
 
-static bool is_ordered(const struct pz_validation_point *p) {
-  return p->job && pz_point_is_ok(p) && pz_point_is_compared(p);
+static bool is_ordered(const struct pz_validation_point *point) {
+  return point->job && pz_point_is_ok(point) && pz_point_is_compared(point);
 }
 
 /* Collects the runs of the same job as run `first`.  Returns 0 if an earlier run has this job, whose runs were collected
@@ -134,10 +135,10 @@ static uint32_t collect_runs_of_job(const struct pz_validation_point *points, ui
 }
 
 /* A run without choices has the same plan as itself alone. */
-static bool has_same_plan(const struct pz_validation_point *a,
+static bool has_same_plan(const struct pz_validation_point *point,
                           const struct pz_validation_point *b) {
-  if (a == b) return true;
-  return a->choices && b->choices && strcmp(a->choices, b->choices) == 0;
+  if (point == b) return true;
+  return point->choices && b->choices && strcmp(point->choices, b->choices) == 0;
 }
 
 /* Finds the distinct plans of some runs and returns their number.  The runs of one plan count once, with the median of
@@ -169,41 +170,41 @@ static void append_order(struct pz_call *call, const struct pz_validation_point 
   double *scratch = pz_alloc(call, 2 * (size_t)n_runs, sizeof *scratch);
   uint32_t n = merge_runs_of_plans(runs, n_runs, predicted, measured, scratch);
   if (n < PZ_LEAST_PLANS) return;
-  struct pz_plan_order o = {.model = runs[0]->model,
-                            .shape = runs[0]->shape,
-                            .group = runs[0]->group,
-                            .chip = runs[0]->chip,
-                            .devices = runs[0]->devices,
-                            .batch = runs[0]->batch,
-                            .plans = n,
-                            .rank_correlation = pz_spearman(predicted, measured, n, scratch),
-                            .regret = pz_regret(predicted, measured, n)};
-  o.name = pz_format(call, "%s (%s) on %" PRId64 " x %s, batch %" PRId64, o.model, o.shape,
-                     o.devices, o.chip, o.batch);
-  pz_append(call, orders, &o);
+  struct pz_plan_order order = {.model = runs[0]->model,
+                                .shape = runs[0]->shape,
+                                .group = runs[0]->group,
+                                .chip = runs[0]->chip,
+                                .devices = runs[0]->devices,
+                                .batch = runs[0]->batch,
+                                .plans = n,
+                                .rank_correlation = pz_spearman(predicted, measured, n, scratch),
+                                .regret = pz_regret(predicted, measured, n)};
+  order.name = pz_format(call, "%s (%s) on %" PRId64 " x %s, batch %" PRId64, order.model,
+                         order.shape, order.devices, order.chip, order.batch);
+  pz_append(call, orders, &order);
 }
 
 /* The mean over the orders of one group, or over all orders if `group` is NULL. */
 static struct pz_order_mean mean_of_orders(const struct pz_vec *orders, const char *group) {
-  struct pz_order_mean m = {.name = group ? group : "all models"};
+  struct pz_order_mean mean = {.name = group ? group : "all models"};
   uint32_t n_correlations = 0;
   for (uint32_t i = 0; i < orders->n; i++) {
-    const struct pz_plan_order *o = pz_vec_at(orders, struct pz_plan_order, i);
-    if (group && strcmp(o->group, group) != 0) continue;
-    m.n++;
-    m.regret += o->regret;
-    if (isnan(o->rank_correlation)) continue;
+    const struct pz_plan_order *order = pz_vec_at(orders, struct pz_plan_order, i);
+    if (group && strcmp(order->group, group) != 0) continue;
+    mean.n++;
+    mean.regret += order->regret;
+    if (isnan(order->rank_correlation)) continue;
     n_correlations++;
-    m.rank_correlation += o->rank_correlation;
+    mean.rank_correlation += order->rank_correlation;
   }
-  m.regret /= m.n ? (double)m.n : (double)NAN;
-  m.rank_correlation /= n_correlations ? (double)n_correlations : (double)NAN;
-  return m;
+  mean.regret /= mean.n ? (double)mean.n : (double)NAN;
+  mean.rank_correlation /= n_correlations ? (double)n_correlations : (double)NAN;
+  return mean;
 }
 
 /* Fills the orders of v, one for each job with enough plans, and their means by group and over all. */
 static void order_plans(struct pz_call *call, const struct pz_validation_point *points, uint32_t n,
-                        struct pz_validation *v) {
+                        struct pz_validation *validation) {
   const struct pz_validation_point **runs = pz_alloc(call, n, sizeof *runs);
   struct pz_vec orders, means;
   pz_vec_init(&orders, call->arena, sizeof(struct pz_plan_order));
@@ -217,31 +218,31 @@ static void order_plans(struct pz_call *call, const struct pz_validation_point *
     bool known = false;
     for (uint32_t k = 0; k < means.n && !known; k++)
       known = strcmp(pz_vec_at(&means, struct pz_order_mean, k)->name, group) == 0;
-    struct pz_order_mean m = mean_of_orders(&orders, group);
-    if (!known) pz_append(call, &means, &m);
+    struct pz_order_mean mean = mean_of_orders(&orders, group);
+    if (!known) pz_append(call, &means, &mean);
   }
   struct pz_order_mean all = mean_of_orders(&orders, NULL);
   if (orders.n > 0) pz_append(call, &means, &all);
-  v->orders = orders.items;
-  v->n_orders = orders.n;
-  v->order_means = means.items;
-  v->n_order_means = means.n;
+  validation->orders = orders.items;
+  validation->n_orders = orders.n;
+  validation->order_means = means.items;
+  validation->n_order_means = means.n;
 }
 
 struct pz_validation pz_validation_summarize(struct pz_call *call,
                                              const struct pz_validation_point *points, uint32_t n) {
   struct pz_vec groups = group_errors(call, points, n, true);
   struct pz_vec apart = group_errors(call, points, n, false);
-  struct pz_validation v = {.points = points,
-                            .n_points = n,
-                            .groups = groups.items,
-                            .n_groups = groups.n,
-                            .apart = apart.items,
-                            .n_apart = apart.n,
-                            .totals = total_errors(call, points, n),
-                            .n_totals = TOTALS};
-  order_plans(call, points, n, &v);
-  return v;
+  struct pz_validation validation = {.points = points,
+                                     .n_points = n,
+                                     .groups = groups.items,
+                                     .n_groups = groups.n,
+                                     .apart = apart.items,
+                                     .n_apart = apart.n,
+                                     .totals = total_errors(call, points, n),
+                                     .n_totals = TOTALS};
+  order_plans(call, points, n, &validation);
+  return validation;
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
@@ -250,7 +251,7 @@ const char *const pz_limit_heads[PZ_LIMITEDS + 1] = {
     "group", "mean_error", "memory_error", "not_predicted", "rank_correlation", "regret"};
 
 void pz_limits_parse(struct pz_call *call, const char *name, const char *text, size_t bytes,
-                     struct pz_validation *v) {
+                     struct pz_validation *validation) {
   const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
   bool columns_known = csv->columns == PZ_LIMITEDS + 1;
   for (uint32_t c = 0; columns_known && c < csv->columns; c++)
@@ -268,14 +269,14 @@ void pz_limits_parse(struct pz_call *call, const char *name, const char *text, s
       if (!*pz_csv_cell(csv, i, k + 1)) limits[i].value[k] = (double)NAN;
     }
   }
-  v->limits = limits;
-  v->n_limits = csv->rows;
+  validation->limits = limits;
+  validation->n_limits = csv->rows;
 }
 
-double pz_limit_of(const struct pz_validation *v, const char *name, enum pz_limited what) {
-  for (uint32_t i = 0; i < v->n_limits; i++) /* several rows may limit one name */
-    if (strcmp(v->limits[i].group, name) == 0 && !isnan(v->limits[i].value[what]))
-      return v->limits[i].value[what];
+double pz_limit_of(const struct pz_validation *validation, const char *name, enum pz_limited what) {
+  for (uint32_t i = 0; i < validation->n_limits; i++) /* several rows may limit one name */
+    if (strcmp(validation->limits[i].group, name) == 0 && !isnan(validation->limits[i].value[what]))
+      return validation->limits[i].value[what];
   return (double)NAN;
 }
 
@@ -290,20 +291,20 @@ static void look_up_errors(const struct pz_errors *list, uint32_t n, const char 
 }
 
 /* The values that a limit under `name` is compared with; NaN if there is no such value. */
-static void look_up_values(const struct pz_validation *v, const char *name,
+static void look_up_values(const struct pz_validation *validation, const char *name,
                            double value[PZ_LIMITEDS]) {
   for (int k = 0; k < PZ_LIMITEDS; k++) value[k] = (double)NAN;
-  look_up_errors(v->groups, v->n_groups, name, value);
-  look_up_errors(v->totals, v->n_totals, name, value);
-  for (uint32_t i = 0; i < v->n_orders; i++) {
-    if (strcmp(v->orders[i].name, name) != 0) continue;
-    value[PZ_LIMITED_RANK] = v->orders[i].rank_correlation;
-    value[PZ_LIMITED_REGRET] = v->orders[i].regret;
+  look_up_errors(validation->groups, validation->n_groups, name, value);
+  look_up_errors(validation->totals, validation->n_totals, name, value);
+  for (uint32_t i = 0; i < validation->n_orders; i++) {
+    if (strcmp(validation->orders[i].name, name) != 0) continue;
+    value[PZ_LIMITED_RANK] = validation->orders[i].rank_correlation;
+    value[PZ_LIMITED_REGRET] = validation->orders[i].regret;
   }
-  for (uint32_t i = 0; i < v->n_order_means; i++) {
-    if (strcmp(v->order_means[i].name, name) != 0) continue;
-    value[PZ_LIMITED_RANK] = v->order_means[i].rank_correlation;
-    value[PZ_LIMITED_REGRET] = v->order_means[i].regret;
+  for (uint32_t i = 0; i < validation->n_order_means; i++) {
+    if (strcmp(validation->order_means[i].name, name) != 0) continue;
+    value[PZ_LIMITED_RANK] = validation->order_means[i].rank_correlation;
+    value[PZ_LIMITED_REGRET] = validation->order_means[i].regret;
   }
 }
 
@@ -313,55 +314,56 @@ static bool satisfies_limit(enum pz_limited what, double value, double limit) {
   return what == PZ_LIMITED_RANK ? value >= limit : value <= limit;
 }
 
-void pz_limits_compare(struct pz_call *call, struct pz_validation *v) {
+void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   struct pz_vec broken;
   pz_vec_init(&broken, call->arena, sizeof(struct pz_broken_limit));
-  for (uint32_t i = 0; i < v->n_limits; i++) {
-    const struct pz_limit *limit = &v->limits[i];
+  for (uint32_t i = 0; i < validation->n_limits; i++) {
+    const struct pz_limit *limit = &validation->limits[i];
     double value[PZ_LIMITEDS];
-    look_up_values(v, limit->group, value);
+    look_up_values(validation, limit->group, value);
     for (enum pz_limited k = 0; k < PZ_LIMITEDS; k++) {
       struct pz_broken_limit b = {limit->group, k, value[k], limit->value[k]};
       if (!satisfies_limit(k, value[k], limit->value[k])) pz_append(call, &broken, &b);
     }
   }
-  v->broken = broken.items;
-  v->n_broken = broken.n;
+  validation->broken = broken.items;
+  validation->n_broken = broken.n;
 }
 
 /* Drops built-in limits of operators that do not apply to the given tables: those of groups with few rows, whose mean says
  * little, and those over all chips, whose mean depends on the mix of chips. */
-static void drop_inapplicable_limits(struct pz_call *call, struct pz_validation *v) {
+static void drop_inapplicable_limits(struct pz_call *call, struct pz_validation *validation) {
   static const uint32_t LEAST_ROWS = 20;
   struct pz_vec kept;
   pz_vec_init(&kept, call->arena, sizeof(struct pz_limit));
-  for (uint32_t i = 0; i < v->n_limits; i++) {
-    const struct pz_limit *limit = &v->limits[i];
+  for (uint32_t i = 0; i < validation->n_limits; i++) {
+    const struct pz_limit *limit = &validation->limits[i];
     bool all_chips = strncmp(limit->group, PZ_ALL_CHIPS, sizeof PZ_ALL_CHIPS - 1) == 0;
     bool found = false;
-    for (uint32_t g = 0; g < v->n_groups && !found; g++)
-      found = v->groups[g].n >= LEAST_ROWS && strcmp(v->groups[g].name, limit->group) == 0;
+    for (uint32_t g = 0; g < validation->n_groups && !found; g++)
+      found = validation->groups[g].n >= LEAST_ROWS &&
+              strcmp(validation->groups[g].name, limit->group) == 0;
     if (found && !all_chips) pz_append(call, &kept, limit);
   }
-  v->limits = kept.items;
-  v->n_limits = kept.n;
+  validation->limits = kept.items;
+  validation->n_limits = kept.n;
 }
 
 /* Reads the limits that the options name.  Without the option, the shipped data have built-in limits. */
-static void read_limits(struct pz_call *call, const struct pz_validate_options *o, bool shipped,
-                        struct pz_validation *v) {
+static void read_limits(struct pz_call *call, const struct pz_validate_options *options,
+                        bool shipped, struct pz_validation *validation) {
   const char *built_in = NULL;
-  bool for_operators = o->limits && strcmp(o->limits, PZ_LIMITS_OPS) == 0;
+  bool for_operators = options->limits && strcmp(options->limits, PZ_LIMITS_OPS) == 0;
   if (for_operators) built_in = "limits_ops";
-  if (!o->limits && shipped && !o->cold) built_in = "limits";
+  if (!options->limits && shipped && !options->cold) built_in = "limits";
   if (built_in) {
     const char *text = pz_embedded_text(pz_embedded_limits, built_in);
-    pz_limits_parse(call, built_in, text, strlen(text), v);
-    if (for_operators) drop_inapplicable_limits(call, v);
-  } else if (o->limits) {
+    pz_limits_parse(call, built_in, text, strlen(text), validation);
+    if (for_operators) drop_inapplicable_limits(call, validation);
+  } else if (options->limits) {
     size_t bytes = 0;
-    char *text = pz_file_text(call, o->limits, PZ_CSV_MOST_BYTES, &bytes);
-    pz_limits_parse(call, o->limits, text, bytes, v);
+    char *text = pz_file_text(call, options->limits, PZ_CSV_MOST_BYTES, &bytes);
+    pz_limits_parse(call, options->limits, text, bytes, validation);
     pz_close(call, text);
   }
 }
@@ -373,17 +375,17 @@ static const char DEFAULT_CHIP[] = "h200";
 /* The built-in measurements.  If chips are predicted by their data sheets, training runs alone: operators and steps were
  * used to calibrate the chip that they were measured on. */
 static void read_shipped(struct pz_call *call, const struct pz_point_reader *reader) {
-  const struct pz_embedded *e = pz_embedded_operators;
-  for (; e->name && !reader->cold; e++) {
+  const struct pz_embedded *file = pz_embedded_operators;
+  for (; file->name && !reader->cold; file++) {
     struct pz_measured measured;
-    const struct pz_csv *csv = pz_csv_read(call, e->name, e->text, strlen(e->text));
-    pz_must(call, pz_measured_read(e->name, csv, call->arena, &measured, pz_call_error(call)));
+    const struct pz_csv *csv = pz_csv_read(call, file->name, file->text, strlen(file->text));
+    pz_must(call, pz_measured_read(file->name, csv, call->arena, &measured, pz_call_error(call)));
     pz_points_add_operators(call, reader, &measured, "h200");
   }
-  for (e = pz_embedded_steps; e->name && !reader->cold; e++)
-    pz_points_add_steps(call, reader, e->name, e->text, strlen(e->text), "h200");
-  for (e = pz_embedded_runs; e->name; e++)
-    pz_points_add_runs(call, reader, e->name, e->text, strlen(e->text));
+  for (file = pz_embedded_steps; file->name && !reader->cold; file++)
+    pz_points_add_steps(call, reader, file->name, file->text, strlen(file->text), "h200");
+  for (file = pz_embedded_runs; file->name; file++)
+    pz_points_add_runs(call, reader, file->name, file->text, strlen(file->text));
 }
 
 /* A table of operators, or a directory of such tables. */
@@ -401,17 +403,17 @@ static void read_operator_tables(struct pz_call *call, const struct pz_point_rea
 }
 
 static void read_tables(struct pz_call *call, const struct pz_point_reader *reader,
-                        const struct pz_validate_options *o, struct pz_vec *notes) {
+                        const struct pz_validate_options *options, struct pz_vec *notes) {
   size_t bytes = 0;
-  for (const char *const *path = o->runs; path && *path; path++) {
+  for (const char *const *path = options->runs; path && *path; path++) {
     char *text = pz_file_text(call, *path, PZ_CSV_MOST_BYTES, &bytes);
     pz_points_add_runs(call, reader, *path, text, bytes);
     pz_close(call, text);
   }
-  if (o->ops) read_operator_tables(call, reader, o->ops, o->chip, notes);
-  if (o->beside) {
-    char *text = pz_file_text(call, o->beside, PZ_CSV_MOST_BYTES, &bytes);
-    pz_points_add_overlapped(call, reader, o->beside, text, bytes, o->chip);
+  if (options->ops) read_operator_tables(call, reader, options->ops, options->chip, notes);
+  if (options->beside) {
+    char *text = pz_file_text(call, options->beside, PZ_CSV_MOST_BYTES, &bytes);
+    pz_points_add_overlapped(call, reader, options->beside, text, bytes, options->chip);
     pz_close(call, text);
   }
 }
@@ -438,16 +440,16 @@ static void validate_into(struct pz_call *call, const struct pz_validate_options
   if (shipped) read_shipped(call, &reader);
   read_tables(call, &reader, o, &notes);
 
-  struct pz_validation v = pz_validation_summarize(call, points.items, points.n);
-  v.notes = notes.items;
-  v.n_notes = notes.n;
+  struct pz_validation validation = pz_validation_summarize(call, points.items, points.n);
+  validation.notes = notes.items;
+  validation.n_notes = notes.n;
   if (o->cold) {
-    v.cold = pz_cold_chip_errors(call, &points);
-    pz_cold_leave_out_families(call, &tables, &points, o->threads, &v.cold);
+    validation.cold = pz_cold_chip_errors(call, &points);
+    pz_cold_leave_out_families(call, &tables, &points, o->threads, &validation.cold);
   }
-  read_limits(call, o, shipped, &v);
-  pz_limits_compare(call, &v);
-  *out = v;
+  read_limits(call, o, shipped, &validation);
+  pz_limits_compare(call, &validation);
+  *out = validation;
 }
 
 struct pz_validate_options pz_validate_options_default(void) {
@@ -462,14 +464,14 @@ struct validate_args {
 
 static void run_validation(struct pz_call *call, void *ctx) {
   struct validate_args *args = ctx;
-  struct pz_validate_options o = pz_validate_options_default();
-  pz_require_options(call, &o, sizeof o, args->options, "pz_validate_options_default");
+  struct pz_validate_options options = pz_validate_options_default();
+  pz_require_options(call, &options, sizeof options, args->options, "pz_validate_options_default");
   pz_require(call, args->out, "out");
-  pz_require(call, o.chip, "chip");
+  pz_require(call, options.chip, "chip");
   struct pz_call own;
-  struct pz_validation *v = pz_object_new(call, sizeof *v, &own);
-  validate_into(&own, &o, v);
-  *args->out = pz_object_keep(call, v);
+  struct pz_validation *validation = pz_object_new(call, sizeof *validation, &own);
+  validate_into(&own, &options, validation);
+  *args->out = pz_object_keep(call, validation);
 }
 
 enum pz_status pz_validate(const struct pz_validate_options *options, struct pz_validation **out,
@@ -478,4 +480,4 @@ enum pz_status pz_validate(const struct pz_validate_options *options, struct pz_
   return pz_border(run_validation, &args, err);
 }
 
-void pz_validation_free(struct pz_validation *v) { pz_object_free(v); }
+void pz_validation_free(struct pz_validation *validation) { pz_object_free(validation); }

@@ -17,12 +17,12 @@ extern const char *const pz_limit_heads[PZ_LIMITEDS + 1];
 
 /* Reads the limits of v from a CSV text with the columns of pz_limit_heads.  An empty cell sets no limit. */
 void pz_limits_parse(struct pz_call *call, const char *name, const char *text, size_t bytes,
-                     struct pz_validation *v);
+                     struct pz_validation *validation);
 
 /* Fills `broken` of v.  A limit on a group that does not exist is broken. */
-void pz_limits_compare(struct pz_call *call, struct pz_validation *v);
+void pz_limits_compare(struct pz_call *call, struct pz_validation *validation);
 
 /* The limit of a group, a total, a model or a mean; NaN if it has none. */
-double pz_limit_of(const struct pz_validation *v, const char *name, enum pz_limited what);
+double pz_limit_of(const struct pz_validation *validation, const char *name, enum pz_limited what);
 
 #endif

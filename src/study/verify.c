@@ -25,7 +25,7 @@ static const double TOLERANCE = 1e-6;
 enum { MOST_DRAWS = 50 };
 
 struct verification {
-  const struct pz_verify_options *o;
+  const struct pz_verify_options *options;
   struct pz_run *saved;      /* as it is stored in the directory */
   struct pz_run *recomputed; /* as it should be */
   bool holds;
@@ -41,7 +41,7 @@ static void report_finding(struct verification *v, bool holds, const char *forma
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   v->holds = v->holds && holds;
-  if (v->o->say && pz_ranks_first()) v->o->say(v->o->ctx, holds, text);
+  if (v->options->say && pz_ranks_first()) v->options->say(v->options->ctx, holds, text);
 }
 
 /* ---- saved parts ---------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ static void check_exports(struct pz_call *call, struct verification *v) {
 
 /* Boxes drawn from a certificate, each with one of its chips. */
 struct box_sample {
-  struct pz_study *s;
+  struct pz_study *study;
   const struct pz_objective_run *run;
   struct drawn_box {
     const struct pz_closed_box *box;
@@ -152,36 +152,39 @@ struct box_sample {
 };
 
 /* The objective of a chip at this price with the best plans of all models, found without any bound. */
-static double unbounded_objective(struct pz_call *call, const struct box_sample *x, unsigned worker,
-                                  const struct pz_boxed *chip, const struct pz_taken *price) {
-  const struct pz_objective *o = &x->run->objective;
-  struct pz_study *s = x->s;
+static double unbounded_objective(struct pz_call *call, const struct box_sample *sample,
+                                  unsigned worker, const struct pz_boxed *chip,
+                                  const struct pz_taken *price) {
+  const struct pz_objective *objective = &sample->run->objective;
+  struct pz_study *study = sample->study;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  for (uint32_t i = 0; i < o->n; i++) {
-    uint32_t m = o->models[i];
-    struct pz_evaluation e;
-    if (pz_study_is_training(s))
-      e = s->by->ops->evaluate(call, s->by, worker, chip, m, PZ_EFFORT_QUICK, HUGE_VAL);
+  for (uint32_t i = 0; i < objective->n; i++) {
+    uint32_t m = objective->models[i];
+    struct pz_evaluation evaluation;
+    if (pz_study_is_training(study))
+      evaluation = study->evaluator->ops->evaluate(call, study->evaluator, worker, chip, m,
+                                                   PZ_EFFORT_QUICK, HUGE_VAL);
     else
-      e = pz_original_evaluate_chip(call, pz_original_worker(s->by, worker), &chip->lo, m,
-                                    pz_task_most_hbm(&s->task), PZ_EFFORT_QUICK);
-    steps[m] = (struct pz_step_cost){e.step_s, e.dynamic_j};
+      evaluation =
+          pz_original_evaluate_chip(call, pz_original_worker(study->evaluator, worker), &chip->lo,
+                                    m, pz_task_most_hbm(&study->task), PZ_EFFORT_QUICK);
+    steps[m] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
   }
-  return pz_objective_value(o, steps, price);
+  return pz_objective_value(objective, steps, price);
 }
 
 /* Returns true if the box was closed rightly, as far as this can be seen from some of its chips. */
-static bool box_is_right(struct pz_call *call, const struct box_sample *x, unsigned worker,
+static bool box_is_right(struct pz_call *call, const struct box_sample *sample, unsigned worker,
                          const struct drawn_box *drawn) {
-  const struct pz_space *space = &x->s->space;
-  const struct pz_limits *limits = &x->s->limits;
+  const struct pz_space *space = &sample->study->space;
+  const struct pz_limits *limits = &sample->study->limits;
   const struct pz_closed_box *closed = drawn->box;
-  double bound = closed->bound * (1 + TOLERANCE), best = x->run->value * (1 + TOLERANCE);
+  double bound = closed->bound * (1 + TOLERANCE), best = sample->run->value * (1 + TOLERANCE);
   struct pz_boxed box, chip;
   pz_boxed_set(space, &closed->box, &box);
   if (closed->end == PZ_BOX_INFEASIBLE) return pz_boxed_breaks(&box, limits) != NULL;
   if (closed->end == PZ_BOX_EVALUATED) {
-    double value = unbounded_objective(call, x, worker, &box, &box.least);
+    double value = unbounded_objective(call, sample, worker, &box, &box.least);
     return value <= bound && value <= best && closed->value <= best;
   }
   /* Closed by a bound, which holds for chips within the limits. */
@@ -189,63 +192,66 @@ static bool box_is_right(struct pz_call *call, const struct box_sample *x, unsig
   pz_boxed_set(space, &one, &chip);
   double value = 0, most = 0;
   if (!pz_boxed_breaks(&chip, limits))
-    value = unbounded_objective(call, x, worker, &chip, &chip.least);
-  if (pz_study_is_training(x->s)) {
+    value = unbounded_objective(call, sample, worker, &chip, &chip.least);
+  if (pz_study_is_training(sample->study)) {
     /* Where more of any axis is never slower, no chip beats the largest one at the price of the smallest. */
     struct pz_box largest = closed->box;
     memcpy(largest.lo, largest.hi, sizeof largest.lo);
     pz_boxed_set(space, &largest, &chip);
-    most = unbounded_objective(call, x, worker, &chip, &box.least);
+    most = unbounded_objective(call, sample, worker, &chip, &box.least);
   }
   return value <= bound && most <= bound;
 }
 
 static void check_drawn_box(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
-  struct box_sample *x = ctx;
-  x->good[i] = box_is_right(call, x, worker, &x->boxes[i]);
+  struct box_sample *sample = ctx;
+  sample->good[i] = box_is_right(call, sample, worker, &sample->boxes[i]);
 }
 
 /* Draws a chip of a box, within the limits if one of MOST_DRAWS chips is. */
-static struct pz_point draw_chip(const struct pz_study *s, const struct pz_box *b, uint64_t *seed) {
-  struct pz_point p = {.kind = b->kind};
+static struct pz_point draw_chip(const struct pz_study *s, const struct pz_box *box,
+                                 uint64_t *seed) {
+  struct pz_point point = {.kind = box->kind};
   bool within = false;
   for (int draws = 0; draws < MOST_DRAWS && !within; draws++) {
     for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-      uint32_t n_values = (uint32_t)(b->hi[a] - b->lo[a] + 1);
-      p.at[a] = (uint8_t)(b->lo[a] + (int)pz_random_below(seed, n_values));
+      uint32_t n_values = (uint32_t)(box->hi[a] - box->lo[a] + 1);
+      point.at[a] = (uint8_t)(box->lo[a] + (int)pz_random_below(seed, n_values));
     }
-    struct pz_box one = pz_box_of(&p);
+    struct pz_box one = pz_box_of(&point);
     struct pz_boxed chip;
     pz_boxed_set(&s->space, &one, &chip);
     within = !pz_boxed_breaks(&chip, &s->limits);
   }
-  return p;
+  return point;
 }
 
 /* Draws boxes of an objective run without replacement and checks them.  Every run has a seed of its own. */
 static void check_boxes(struct pz_call *call, struct verification *v, uint32_t i) {
-  struct pz_study *s = &v->recomputed->study;
-  const struct pz_objective_run *run = &s->objective_run[i];
+  struct pz_study *study = &v->recomputed->study;
+  const struct pz_objective_run *run = &study->objective_run[i];
   struct pz_call work = pz_scratch(call);
   uint32_t wrong = 0, all = run->n_boxes;
-  uint32_t n = v->o->all || v->o->sample > all ? all : v->o->sample;
-  uint64_t seed = pz_space_id(&s->space, &run->best) ^ all;
+  uint32_t n = v->options->all || v->options->sample > all ? all : v->options->sample;
+  uint64_t seed = pz_space_id(&study->space, &run->best) ^ all;
   uint32_t *order = pz_alloc(&work, all, sizeof *order);
-  struct box_sample x = {.s = s, .run = run};
-  x.boxes = pz_alloc(&work, n, sizeof *x.boxes);
-  x.good = pz_alloc(&work, n, sizeof *x.good);
+  struct box_sample sample = {.study = study, .run = run};
+  sample.boxes = pz_alloc(&work, n, sizeof *sample.boxes);
+  sample.good = pz_alloc(&work, n, sizeof *sample.good);
   for (uint32_t k = 0; k < all; k++) order[k] = k;
   pz_random_draw(&seed, order, all, n);
   for (uint32_t k = 0; k < n; k++) {
-    x.boxes[k].box = &run->boxes[order[k]];
-    x.boxes[k].chip = draw_chip(s, &x.boxes[k].box->box, &seed);
+    sample.boxes[k].box = &run->boxes[order[k]];
+    sample.boxes[k].chip = draw_chip(study, &sample.boxes[k].box->box, &seed);
   }
-  struct pz_study_tasks tasks = {
-      .run = check_drawn_box, .ctx = &x, .results = x.good, .result_bytes = sizeof *x.good};
-  pz_study_run_tasks(call, s->search, n, &tasks);
+  struct pz_study_tasks tasks = {.run = check_drawn_box,
+                                 .ctx = &sample,
+                                 .results = sample.good,
+                                 .result_bytes = sizeof *sample.good};
+  pz_study_run_tasks(call, study->search, n, &tasks);
   for (uint32_t k = 0; k < n; k++)
-    if (!x.good[k]) wrong++;
-  const char *name = pz_study_run_name(s, i);
+    if (!sample.good[k]) wrong++;
+  const char *name = pz_study_run_name(study, i);
   if (wrong)
     report_finding(v, false, "%s: %u of %u boxes are closed wrongly", name, wrong, n);
   else
@@ -257,16 +263,16 @@ static void check_boxes(struct pz_call *call, struct verification *v, uint32_t i
 
 /* Checks that the boxes hold every chip of the space once, and that they prove the gap of the saved result. */
 static void check_certificate(struct pz_call *call, struct verification *v, uint32_t i) {
-  const struct pz_study *s = &v->recomputed->study;
-  const struct pz_objective_run *run = &s->objective_run[i];
-  const char *name = pz_study_run_name(s, i);
+  const struct pz_study *study = &v->recomputed->study;
+  const struct pz_objective_run *run = &study->objective_run[i];
+  const char *name = pz_study_run_name(study, i);
   char chips[32], boxes[32];
   struct pz_call work = pz_scratch(call);
   struct pz_closed_box *list = pz_copy(&work, run->boxes, run->n_boxes, sizeof *list);
   double bound = run->value;
   for (uint32_t k = 0; k < run->n_boxes; k++)
     if (list[k].end != PZ_BOX_INFEASIBLE) bound = pz_fmax(bound, list[k].bound);
-  bool cover = pz_boxes_cover(&s->space, list, run->n_boxes); /* reorders the list */
+  bool cover = pz_boxes_cover(&study->space, list, run->n_boxes); /* reorders the list */
   pz_scratch_end(&work);
   double gap = bound / run->value - 1;
   report_finding(v, cover, "%s: %s boxes hold each of the %s chips %s", name,
@@ -295,15 +301,15 @@ struct verifying {
 };
 
 static void check_all(struct pz_call *call, void *ctx) {
-  struct verifying *x = ctx;
-  struct pz_verify_options o = pz_verify_options_default();
-  pz_require_options(call, &o, sizeof o, x->options, "pz_verify_options_default");
-  pz_require(call, x->dir, "dir");
-  pz_require(call, x->holds, "holds");
-  struct verification v = {.o = &o, .holds = true};
+  struct verifying *request = ctx;
+  struct pz_verify_options options = pz_verify_options_default();
+  pz_require_options(call, &options, sizeof options, request->options, "pz_verify_options_default");
+  pz_require(call, request->dir, "dir");
+  pz_require(call, request->holds, "holds");
+  struct verification v = {.options = &options, .holds = true};
   struct pz_run_options run = pz_run_options_default();
-  run.dir = x->dir;
-  run.threads = o.threads;
+  run.dir = request->dir;
+  run.threads = options.threads;
   v.saved = pz_run_open_saved(call, &run, false);
   check_digests(call, &v);
 
@@ -314,7 +320,7 @@ static void check_all(struct pz_call *call, void *ctx) {
     pz_run_find_comparison(call, v.saved, NULL); /* reads it */
     seed = v.saved->result.comparison->seed;
   }
-  v.recomputed = pz_run_recompute(call, v.saved, !o.all, detail, comparison ? &seed : NULL);
+  v.recomputed = pz_run_recompute(call, v.saved, !options.all, detail, comparison ? &seed : NULL);
   check_parts(call, &v);
   check_exports(call, &v);
   for (uint32_t i = 0; i < v.recomputed->study.n_runs; i++) {
@@ -322,7 +328,7 @@ static void check_all(struct pz_call *call, void *ctx) {
     check_boxes(call, &v, i);
   }
   pz_must(call, pz_ranks_share_flag(&v.holds, pz_call_error(call)));
-  *x->holds = v.holds;
+  *request->holds = v.holds;
 }
 
 struct pz_verify_options pz_verify_options_default(void) {
@@ -331,6 +337,6 @@ struct pz_verify_options pz_verify_options_default(void) {
 
 enum pz_status pz_verify(const char *dir, const struct pz_verify_options *options, bool *holds,
                          struct pz_error *err) {
-  struct verifying x = {dir, options, holds};
-  return pz_border(check_all, &x, err);
+  struct verifying request = {dir, options, holds};
+  return pz_border(check_all, &request, err);
 }

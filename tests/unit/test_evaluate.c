@@ -385,7 +385,7 @@ static void no_schedule_is_below_the_tables(void **state) {
   o.tp = (struct pz_choices){{1, 2}, 2};
   assert_int_equal(pz_study_init(&s, &o, 2, &err), PZ_OK);
   assert_int_equal(pz_study_prepare(&s, &plain, &err), PZ_OK);
-  struct pz_original_worker *e = pz_original_worker(s.by, 0);
+  struct pz_original_worker *e = pz_original_worker(s.evaluator, 0);
   for (int i = 0; i < pz_test_part(60); i++) {
     const struct pz_point *p = &s.points[draw(s.n_points)];
     const uint32_t load = draw(s.portfolio.n_variants);
@@ -432,7 +432,7 @@ static void no_chip_is_above_its_box(void **state) {
   o.n_models = 2;
   assert_int_equal(pz_study_init(&s, &o, 2, &err), PZ_OK);
   assert_int_equal(pz_study_prepare(&s, &plain, &err), PZ_OK);
-  struct pz_bounds_at *at = pz_original_worker(s.by, 0)->at;
+  struct pz_bounds_at *at = pz_original_worker(s.evaluator, 0)->at;
   for (int i = 0; i < n; i++) {
     const struct pz_point *p = &s.points[draw(s.n_points)];
     struct pz_box one = pz_box_of(p), b = box_around(&s.space, p);

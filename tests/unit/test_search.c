@@ -156,8 +156,8 @@ static double plain_value(struct pz_study *s, const struct pz_objective *o,
     uint32_t m = o->models[i];
     enum pz_status status =
         pz_study_is_training(s)
-            ? evaluate_chip(s->by, 0, c, m, PZ_EFFORT_FULL, HUGE_VAL, &v, &err)
-            : pz_original_value_of_chip(pz_original_worker(s->by, 0), &c->lo, m,
+            ? evaluate_chip(s->evaluator, 0, c, m, PZ_EFFORT_FULL, HUGE_VAL, &v, &err)
+            : pz_original_value_of_chip(pz_original_worker(s->evaluator, 0), &c->lo, m,
                                         pz_task_most_hbm(&s->task), PZ_EFFORT_FULL, &v, &err);
     assert_int_equal(status, PZ_OK);
     steps[m] = (struct pz_step_cost){v.step_s, v.dynamic_j};
@@ -235,7 +235,7 @@ static void certificate_holds(const struct pz_study *s, const struct pz_objectiv
 static void same_as_brute_force(struct pz_study *s, uint32_t i) {
   const struct pz_objective_run *r = &s->objective_run[i];
   struct brute_force f = brute_force(s, &r->objective);
-  double gap = s->o.gap, hair = 1 + 1e-9;
+  double gap = s->options.gap, hair = 1 + 1e-9;
   assert_true(r->found && r->value <= f.best * hair && f.best <= r->value * (1 + gap) * hair);
   assert_true(r->bound * hair >= f.best && r->bound >= r->value);
   if (!r->n_open) assert_true(r->bound <= fmax(r->value * (1 + gap), f.most) * hair);
@@ -244,7 +244,7 @@ static void same_as_brute_force(struct pz_study *s, uint32_t i) {
     assert_int_equal(pz_space_id(&s->space, &r->best), f.id);
   }
   certificate_holds(s, r, &f);
-  if (s->o.exhaustive) /* what bounds leave out has no plan at all */
+  if (s->options.exhaustive) /* what bounds leave out has no plan at all */
     for (uint32_t k = 0; k < r->n_boxes; k++)
       assert_true(r->boxes[k].end == PZ_BOX_EVALUATED || r->boxes[k].end == PZ_BOX_INFEASIBLE ||
                   r->boxes[k].bound == 0);
