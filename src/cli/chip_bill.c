@@ -166,11 +166,10 @@ void pz_bill_show_dies(struct pz_call *call, bool as_json) {
   static const char *const heads[] = {"chip",   "die",    "tech",   ">dies",  ">mm2",
                                       ">known", ">error", ">watts", ">known", ">error",
                                       ">$",     "share",  NULL};
-  struct pz_table t;
   struct die_errors e = {0};
   json_t *list = pz_json_built(call, json_array());
-  pz_table_init(&t, call->arena, heads);
-  for (size_t i = 0; pz_chip_preset_name(i); i++) append_die(call, i, &t, list, &e);
+  struct pz_table *t = pz_table_new(call, heads);
+  for (size_t i = 0; pz_chip_preset_name(i); i++) append_die(call, i, t, list, &e);
   double area = mean_of_errors(&e.area[ALL_DIES]), watts = mean_of_errors(&e.watts[ALL_DIES]);
   double area_judged = mean_of_errors(&e.area[JUDGED_DIES]);
   double watts_judged = mean_of_errors(&e.watts[JUDGED_DIES]);
@@ -180,7 +179,7 @@ void pz_bill_show_dies(struct pz_call *call, bool as_json) {
                                           "watts_error_judged", watts_judged));
     return;
   }
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
   printf("\nmean error of area: %.1f%% of %d dies, %.1f%% of the %d judged\n", 100 * area,
          e.area[ALL_DIES].n, 100 * area_judged, e.area[JUDGED_DIES].n);
   printf("mean error of watts: %.1f%% of %d chips, %.1f%% of the %d judged\n", 100 * watts,
@@ -196,31 +195,30 @@ static void print_constants(struct pz_call *call) {
                                            "kind",     "source", NULL};
   const struct pz_silicon *s;
   const struct pz_cold_info *c;
-  struct pz_table silicon, cold;
-  pz_table_init(&silicon, call->arena, silicon_heads);
+  struct pz_table *silicon = pz_table_new(call, silicon_heads);
   for (size_t i = 0; (s = pz_silicon_at(i)); i++) {
-    pz_table_cell(&silicon, "%s", s->name);
-    pz_table_cell(&silicon, "%s", s->unit);
-    for (int node = 0; node < 4; node++) pz_table_cell(&silicon, "%.4g", s->value[node]);
-    pz_table_cell(&silicon, "x%.2f", s->low);
-    pz_table_cell(&silicon, "x%.2f", s->high);
-    pz_table_cell(&silicon, "%s", s->kind);
-    pz_table_cell(&silicon, "%s", s->source);
+    pz_table_cell(silicon, "%s", s->name);
+    pz_table_cell(silicon, "%s", s->unit);
+    for (int node = 0; node < 4; node++) pz_table_cell(silicon, "%.4g", s->value[node]);
+    pz_table_cell(silicon, "x%.2f", s->low);
+    pz_table_cell(silicon, "x%.2f", s->high);
+    pz_table_cell(silicon, "%s", s->kind);
+    pz_table_cell(silicon, "%s", s->source);
   }
-  pz_must(call, pz_table_print(&silicon, 0, stdout));
+  pz_table_print(silicon, 0, stdout);
   printf("\nWhat programs reach on chips that nobody measured (step times: %.0f%% from chip to "
          "chip)\n",
          100 * pz_cold_spread());
-  pz_table_init(&cold, call->arena, cold_heads);
+  struct pz_table *cold = pz_table_new(call, cold_heads);
   for (size_t i = 0; (c = pz_cold_at(i)); i++) {
-    pz_table_cell(&cold, "%s", c->name);
-    pz_table_cell(&cold, "%.4g", c->value);
-    pz_table_cell(&cold, "%.4g", c->low);
-    pz_table_cell(&cold, "%.4g", c->high);
-    pz_table_cell(&cold, "%s", c->kind);
-    pz_table_cell(&cold, "%s", c->source);
+    pz_table_cell(cold, "%s", c->name);
+    pz_table_cell(cold, "%.4g", c->value);
+    pz_table_cell(cold, "%.4g", c->low);
+    pz_table_cell(cold, "%.4g", c->high);
+    pz_table_cell(cold, "%s", c->kind);
+    pz_table_cell(cold, "%s", c->source);
   }
-  pz_must(call, pz_table_print(&cold, 0, stdout));
+  pz_table_print(cold, 0, stdout);
 }
 
 void pz_bill_show_constants(struct pz_call *call, bool as_json) {
@@ -243,57 +241,4 @@ void pz_bill_show_constants(struct pz_call *call, bool as_json) {
   pz_command_print_json(call, json_pack("{s:[s,s,s,s],s:o,s:o,s:f}", "nodes", "16nm", "7nm", "5nm",
                                         "3nm", "constants", silicon, "cold", cold, "cold_spread",
                                         pz_cold_spread()));
-}
-
-/* ---- for callers that return a status ------------------------------------------------------- */
-
-/* The arguments of all functions below; each uses some of them. */
-struct bill_request {
-  const char *name;
-  const struct pz_chip *chip;
-  bool as_json;
-  json_t *known;
-};
-
-static void make_known(struct pz_call *call, void *ctx) {
-  struct bill_request *r = ctx;
-  r->known = pz_bill_known(call, r->name, r->chip);
-}
-
-enum pz_status pz_bill_known_json(const char *chip, const struct pz_chip *c, json_t **out,
-                                  struct pz_error *err) {
-  struct bill_request r = {.name = chip, .chip = c};
-  enum pz_status status = pz_border(make_known, &r, err);
-  if (r.known) *out = r.known;
-  return status;
-}
-
-static void show_bill(struct pz_call *call, void *ctx) {
-  const struct bill_request *r = ctx;
-  pz_bill_show(call, r->name, r->chip);
-}
-
-enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct pz_error *err) {
-  struct bill_request r = {.name = chip, .chip = c};
-  return pz_border(show_bill, &r, err);
-}
-
-static void show_dies(struct pz_call *call, void *ctx) {
-  const struct bill_request *r = ctx;
-  pz_bill_show_dies(call, r->as_json);
-}
-
-enum pz_status pz_bill_print_dies(bool as_json, struct pz_error *err) {
-  struct bill_request r = {.as_json = as_json};
-  return pz_border(show_dies, &r, err);
-}
-
-static void show_constants(struct pz_call *call, void *ctx) {
-  const struct bill_request *r = ctx;
-  pz_bill_show_constants(call, r->as_json);
-}
-
-enum pz_status pz_bill_print_constants(bool as_json, struct pz_error *err) {
-  struct bill_request r = {.as_json = as_json};
-  return pz_border(show_constants, &r, err);
 }

@@ -20,14 +20,4 @@ void pz_bill_show_dies(struct pz_call *call, bool as_json);
 /* Prints the constants of silicon.def, and those of chip/cold.def: the efficiency of programs on unmeasured chips. */
 void pz_bill_show_constants(struct pz_call *call, bool as_json);
 
-/* ---- for callers that return a status ------------------------------------------------------- */
-
-/* *out does not change if nothing is known. */
-PZ_NODISCARD enum pz_status pz_bill_known_json(const char *chip, const struct pz_chip *c,
-                                               json_t **out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c,
-                                          struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_bill_print_dies(bool as_json, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_bill_print_constants(bool as_json, struct pz_error *err);
-
 #endif

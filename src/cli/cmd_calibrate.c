@@ -92,7 +92,7 @@ static void print_residuals(struct pz_call *call, const struct pz_calibrated *c)
   append_residual(t, &c->all);
   printf("mean error by operator: of the chip as it was; of both halves of the rows after the "
          "fit to\none; after the fit to all\n\n");
-  pz_table_write(call, t, 0, stdout);
+  pz_table_print(t, 0, stdout);
 }
 
 static void print_fit(struct pz_call *call, const struct pz_calibrated *c) {
@@ -107,7 +107,7 @@ static void print_fit(struct pz_call *call, const struct pz_calibrated *c) {
   print_residuals(call, c);
   if (c->n_changes) {
     printf("\n");
-    pz_table_write(call, t, 0, stdout);
+    pz_table_print(t, 0, stdout);
   }
   for (uint32_t i = 0; i < c->n_changes; i++) {
     if (!c->changes[i].at_bound) continue;
@@ -206,7 +206,7 @@ static void print_steps(struct pz_call *call, const struct pz_step_calibration *
     error_cell(t, r->left_out_s, r->measured_s);
     error_cell(t, r->after_s, r->measured_s);
   }
-  pz_table_write(call, t, 0, stdout);
+  pz_table_print(t, 0, stdout);
 }
 
 static void print_correction(struct pz_call *call, const struct pz_step_calibration *c) {
@@ -317,7 +317,7 @@ static void print_network(struct pz_call *call, const struct pz_network_calibrat
   printf("cluster %s, chip %s\n\n", c->cluster.name, c->chip);
   print_levels(c);
   printf("\nmean error of predicted times, before and after the fit\n\n");
-  pz_table_write(call, t, 0, stdout);
+  pz_table_print(t, 0, stdout);
 }
 
 static void free_network_calibration(void *fit) { pz_network_calibration_free(fit); }

@@ -136,9 +136,9 @@ static void print_presets(struct pz_call *call, bool as_json) {
                           json_pack("{s:O,s:O}", "chips", chips_json, "clusters", clusters_json));
     return;
   }
-  pz_table_write(call, chips, 0, stdout);
+  pz_table_print(chips, 0, stdout);
   printf("\n");
-  pz_table_write(call, clusters, 0, stdout);
+  pz_table_print(clusters, 0, stdout);
 }
 
 /* ---- fields of files ------------------------------------------------------------------------ */
@@ -186,7 +186,7 @@ static void print_fields(struct pz_call *call, const char *file, bool as_json) {
     default_cell(t, field);
     pz_table_cell(t, "| %s |", field_text(field, "meaning"));
   }
-  pz_table_write(call, t, 0, stdout);
+  pz_table_print(t, 0, stdout);
 }
 
 static void list_chips(struct pz_call *call, struct pz_invocation *in) {
@@ -373,7 +373,7 @@ static void print_power(struct pz_call *call, const struct pz_chip *c, const cha
     if (power->rows[i].cap_watts > 0 || power->rows[i].lock_hz > 0) limits = true;
   struct pz_table *t = pz_table_new(call, limits ? heads : heads_without_limits);
   for (uint32_t i = 0; i < power->n_rows; i++) append_power_row(t, &power->rows[i], limits);
-  pz_table_write(call, t, 0, stdout);
+  pz_table_print(t, 0, stdout);
   if (e.n_watts)
     printf("\nmean error: time %.1f%% of %d, watts %.1f%% of %d, joules %.1f%% of %d; without the "
            "measured rate of calls watts %.1f%% and joules %.1f%%\n",

@@ -145,7 +145,7 @@ static void print_fields(struct pz_call *call, const struct pz_plan_diff *d) {
     pz_table_cell(t, "%s", pz_text_plain(pz_text_copy(b, sizeof b, f->b)));
   }
   putchar('\n');
-  pz_table_write(call, t, 0, stdout);
+  pz_table_print(t, 0, stdout);
 }
 
 /* Appends the numbers of both sides and their difference. */
@@ -171,7 +171,7 @@ static void print_step_parts(struct pz_call *call, const struct pz_plan_diff *d)
   }
   append_difference(t, "step", digits, a->step_s, b->step_s);
   putchar('\n');
-  pz_table_write(call, t, 0, stdout);
+  pz_table_print(t, 0, stdout);
 }
 
 static void print_memory_parts(struct pz_call *call, const struct pz_plan_diff *d) {
@@ -187,7 +187,7 @@ static void print_memory_parts(struct pz_call *call, const struct pz_plan_diff *
   }
   append_difference(t, "sum", 2, a->peak_bytes / 1e9, b->peak_bytes / 1e9);
   putchar('\n');
-  pz_table_write(call, t, 0, stdout);
+  pz_table_print(t, 0, stdout);
 }
 
 /* Prints the plans on the path from A to B, with the change of step time and memory by each change of fields. */
@@ -209,7 +209,7 @@ static void print_path(struct pz_call *call, const struct pz_plan_diff *d) {
     pz_table_known(t, i > 0, "%+.2f", c->peak_bytes / 1e9);
   }
   putchar('\n');
-  pz_table_write(call, t, 0, stdout);
+  pz_table_print(t, 0, stdout);
 }
 
 /* Prints how much faster or slower B is.  The subject of the sentence is the changed fields if these are few. */

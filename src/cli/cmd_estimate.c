@@ -152,17 +152,16 @@ static void print_op_times(struct pz_call *call, const struct pz_csv *csv,
   const char *heads[PZ_TABLE_MOST_COLUMNS + 1];
   uint32_t shown =
       csv->columns < PZ_TABLE_MOST_COLUMNS - 1 ? csv->columns : PZ_TABLE_MOST_COLUMNS - 1;
-  struct pz_table t;
   heads[0] = csv->cells[0];
   for (uint32_t k = 1; k < shown; k++) heads[k] = pz_format(call, ">%s", csv->cells[k]);
   heads[shown] = ">predicted_us";
   heads[shown + 1] = NULL;
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t r = 0; r < csv->rows; r++) {
-    for (uint32_t k = 0; k < shown; k++) pz_table_cell(&t, "%s", pz_csv_cell(csv, r, k));
-    pz_table_cell(&t, "%.2f", times->rows[r].us);
+    for (uint32_t k = 0; k < shown; k++) pz_table_cell(t, "%s", pz_csv_cell(csv, r, k));
+    pz_table_cell(t, "%.2f", times->rows[r].us);
   }
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 static void estimate_table(struct pz_call *call, const struct settings *s, struct pz_cost *cost) {
@@ -216,15 +215,14 @@ static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const str
   static const char *const names[] = {"forward", "backward"};
   for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
     struct pz_call scratch = pz_scratch(call);
-    struct pz_table t;
     struct sums s = {0};
     json_t *list = pz_json_built(call, json_array());
-    pz_table_init(&t, scratch.arena, heads);
+    struct pz_table *t = pz_table_new(&scratch, heads);
     for (uint32_t i = 0; i < l->ops[d].n; i++) {
       const struct pz_op *op = &l->ops[d].op[i];
       struct pz_estimate e;
       pz_must(call, pz_cost_op(cost, op, &e, pz_call_error(call)));
-      append_estimate_row(&t, op, &e);
+      append_estimate_row(t, op, &e);
       json_array_append_new(list, estimate_json(op, &e));
       s.latency_s[d] += e.latency_s;
       s.energy_j[d] += e.energy_j;
@@ -233,7 +231,7 @@ static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const str
     if (print) {
       printf("\n%s x%" PRId64 ", %s: %.2f us in sequence\n", l->name, l->count, names[d],
              s.latency_s[d] * 1e6);
-      pz_must(call, pz_table_print(&t, 2, stdout));
+      pz_table_print(t, 2, stdout);
     }
     total->latency_s[d] += s.latency_s[d] * (double)l->count;
     total->energy_j[d] += s.energy_j[d] * (double)l->count;

@@ -70,7 +70,7 @@ static void print_operators(struct pz_call *call, const struct pz_ops *ops, cons
     pz_table_cell(t, "%s", predecessors_text(op, after, sizeof after));
   }
   printf("\n  %s\n", title);
-  pz_table_write(&scratch, t, 2, stdout);
+  pz_table_print(t, 2, stdout);
   pz_scratch_end(&scratch);
 }
 

@@ -58,7 +58,7 @@ static void list_models(struct pz_call *call, struct pz_invocation *in) {
   if (s.common.json)
     pz_command_print_json(call, json_pack("{s:O}", "models", models));
   else
-    pz_table_write(call, t, 0, stdout);
+    pz_table_print(t, 0, stdout);
 }
 
 const struct pz_command pz_cmd_models = {

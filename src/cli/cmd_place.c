@@ -142,21 +142,20 @@ static json_t *instance_json(const struct pz_instance_plan *p) {
 static void print_instance(struct pz_call *call, const struct pz_instance_plan *p) {
   static const char *const heads[] = {">stage",        "layers",  ">count",    ">devices",
                                       ">s/microbatch", ">memory", ">of limit", NULL};
-  struct pz_table t;
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t k = 0; k < p->n_stages; k++) {
     const struct pz_instance_stage *s = &p->stages[k];
     char text[64];
-    pz_table_cell(&t, "%u", k + 1);
+    pz_table_cell(t, "%u", k + 1);
     if (s->n_nodes == 1)
-      pz_table_cell(&t, "%" PRId64, s->nodes[0]);
+      pz_table_cell(t, "%" PRId64, s->nodes[0]);
     else
-      pz_table_cell(&t, "%" PRId64 " .. %" PRId64, s->nodes[0], s->nodes[s->n_nodes - 1]);
-    pz_table_cell(&t, "%u", s->n_nodes);
-    pz_table_cell(&t, "%" PRId64, s->devices);
-    pz_table_cell(&t, "%.6g", s->load_s);
-    pz_table_cell(&t, "%s", pz_text_si(text, sizeof text, s->memory_bytes, "B"));
-    pz_table_cell(&t, "%.0f%%", p->hbm_bytes > 0 ? 100 * s->memory_bytes / p->hbm_bytes : 0);
+      pz_table_cell(t, "%" PRId64 " .. %" PRId64, s->nodes[0], s->nodes[s->n_nodes - 1]);
+    pz_table_cell(t, "%u", s->n_nodes);
+    pz_table_cell(t, "%" PRId64, s->devices);
+    pz_table_cell(t, "%.6g", s->load_s);
+    pz_table_cell(t, "%s", pz_text_si(text, sizeof text, s->memory_bytes, "B"));
+    pz_table_cell(t, "%.0f%%", p->hbm_bytes > 0 ? 100 * s->memory_bytes / p->hbm_bytes : 0);
   }
   printf("%.9g s per batch: %u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 "\n",
          p->step_s, p->n_stages, p->n_stages == 1 ? "" : "s", p->dp, p->dp == 1 ? "" : "s", p->tp);
@@ -170,7 +169,7 @@ static void print_instance(struct pz_call *call, const struct pz_instance_plan *
   else
     printf("expert plan: %.9g s per batch\n", p->expert_s);
   putchar('\n');
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 static void place_instance(struct pz_call *call, const struct settings *s) {

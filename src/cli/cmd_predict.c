@@ -125,31 +125,30 @@ static void print_explanation(struct pz_call *call, const struct pz_predicted *p
   static const char *const field_heads[] = {"plan", "value", "from", NULL};
   static const char *const constant_heads[] = {"constant", ">value", "unit",   ">step",
                                                ">memory",  "part",   "source", NULL};
-  struct pz_table fields, constants;
-  pz_table_init(&fields, call->arena, field_heads);
+  struct pz_table *fields = pz_table_new(call, field_heads);
   for (uint32_t i = 0; i < e->n_fields; i++) {
-    pz_table_cell(&fields, "%s", e->fields[i].name);
-    pz_table_cell(&fields, "%s", e->fields[i].value);
-    pz_table_cell(&fields, "%s", e->fields[i].from);
+    pz_table_cell(fields, "%s", e->fields[i].name);
+    pz_table_cell(fields, "%s", e->fields[i].value);
+    pz_table_cell(fields, "%s", e->fields[i].from);
   }
   putchar('\n');
-  pz_must(call, pz_table_print(&fields, 0, stdout));
-  pz_table_init(&constants, call->arena, constant_heads);
+  pz_table_print(fields, 0, stdout);
+  struct pz_table *constants = pz_table_new(call, constant_heads);
   for (uint32_t i = 0; i < e->n_constants; i++) {
     const struct pz_constant_effect *c = &e->constants[i];
-    pz_table_cell(&constants, "%s", c->name);
-    pz_table_cell(&constants, "%g", c->value);
-    pz_table_cell(&constants, "%s", c->unit[0] ? c->unit : "-");
-    append_change(&constants, c->step_change);
-    append_change(&constants, c->memory_change);
-    pz_table_cell(&constants, "%s", c->part);
-    pz_table_cell(&constants, "%s: %s", c->kind, c->source);
+    pz_table_cell(constants, "%s", c->name);
+    pz_table_cell(constants, "%g", c->value);
+    pz_table_cell(constants, "%s", c->unit[0] ? c->unit : "-");
+    append_change(constants, c->step_change);
+    append_change(constants, c->memory_change);
+    pz_table_cell(constants, "%s", c->part);
+    pz_table_cell(constants, "%s: %s", c->kind, c->source);
   }
   printf(
       "\nConstants that count for this plan; step, memory: the change if one is a tenth larger.\n"
       "Rates of the chip and of the network are in 'phaze chip %s' and its cluster.\n",
       predicted->machine->chip.name);
-  pz_must(call, pz_table_print(&constants, 0, stdout));
+  pz_table_print(constants, 0, stdout);
 }
 
 static json_t *explanation_json(const struct pz_explanation *e) {

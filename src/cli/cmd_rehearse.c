@@ -101,8 +101,7 @@ static void print_ranks(struct pz_call *call, const struct pz_rehearsal *r) {
                                       ">measured", ">error", ">corrected", NULL};
   static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
                                        "reserved (GB)"};
-  struct pz_table t;
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t n = 0; n < r->n_ranks; n++)
     for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++) {
       const struct pz_rehearsed_rank *k = &r->ranks[n];
@@ -110,18 +109,18 @@ static void print_ranks(struct pz_call *call, const struct pz_rehearsal *r) {
       bool ok = k->status == PZ_RANK_OK, is_time = i == PZ_REHEARSAL_COMPUTE;
       double unit = is_time ? 1 : 1e9;
       if (!ok && i != PZ_REHEARSAL_RESERVED) continue;
-      pz_table_cell(&t, "%" PRId64, k->rank);
-      pz_table_cell(&t, "%" PRId64, k->stage + 1);
-      pz_table_cell(&t, "%s", labels[i]);
-      pz_table_cell(&t, is_time ? "%.4g" : "%.1f", predicted / unit);
+      pz_table_cell(t, "%" PRId64, k->rank);
+      pz_table_cell(t, "%" PRId64, k->stage + 1);
+      pz_table_cell(t, "%s", labels[i]);
+      pz_table_cell(t, is_time ? "%.4g" : "%.1f", predicted / unit);
       if (measured > 0)
-        pz_table_cell(&t, is_time ? "%.4g" : "%.1f", measured / unit);
+        pz_table_cell(t, is_time ? "%.4g" : "%.1f", measured / unit);
       else
-        pz_table_cell(&t, "%s", k->status == PZ_RANK_OOM ? "out of memory" : "failed");
-      append_error(&t, ok, predicted, measured);
-      append_error(&t, is_time && k->corrected_s > 0, k->corrected_s, measured);
+        pz_table_cell(t, "%s", k->status == PZ_RANK_OOM ? "out of memory" : "failed");
+      append_error(t, ok, predicted, measured);
+      append_error(t, is_time && k->corrected_s > 0, k->corrected_s, measured);
     }
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 /* Prints whether the plan fits, by the rank with the least memory to spare. */

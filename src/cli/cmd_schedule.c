@@ -13,7 +13,6 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "core/vec.h"
-#include "report/gantt.h"
 #include "report/schedule_table.h"
 
 struct settings {
@@ -127,7 +126,8 @@ static void print_instance(struct pz_call *call, const struct pz_layer_schedule 
     printf("optimal\n");
   else
     printf("gap at most %s (lower bound %.9g)\n",
-           pz_scheduled_gap_text(pz_scheduled_gap(s), false, gap), s->lower_bound_s);
+           pz_scheduled_gap_text(pz_schedule_gap(s->makespan_s, s->lower_bound_s), false, gap),
+           s->lower_bound_s);
   if (s->makespan_s > 0)
     printf(
         "utilisation: tensor cores %.0f%%, vector cores %.0f%%; speedup over sequential execution "
@@ -135,7 +135,7 @@ static void print_instance(struct pz_call *call, const struct pz_layer_schedule 
         100 * s->use[PZ_TENSOR_CORES], 100 * s->use[PZ_VECTOR_CORES], s->serial_s / s->makespan_s);
   else
     printf("no operator takes time\n\n");
-  pz_must(call, pz_gantt_print(s, call->arena, stdout));
+  pz_gantt_chart(call, s, stdout);
 }
 
 static void print_title(const struct schedule_job *job) {
@@ -166,8 +166,7 @@ static void print_schedules(struct pz_call *call, const struct schedule_job *job
   static const char cores[] = "mode: number of tensor (t) and vector (v) cores";
   static const char single[] = "mode: one core of its type (single), or all (intra)";
   print_title(job);
-  pz_must(call,
-          pz_scheduled_table(job->list.items, job->list.n, !job->s->layers, call->arena, stdout));
+  pz_schedules_table(call, job->list.items, job->list.n, !job->s->layers, stdout);
   fputs(job->passes
             ? "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; %: utilisation "
               "over the\nmakespan; speedup: over operators one after another (execution serial)\n"
@@ -181,7 +180,7 @@ static void print_schedules(struct pz_call *call, const struct schedule_job *job
   for (uint32_t i = 0; i < job->list.n; i++) {
     char title[256];
     printf("\n%s\n", pz_scheduled_title(schedule_at(job, i), title));
-    pz_must(call, pz_gantt_print(schedule_at(job, i), call->arena, stdout));
+    pz_gantt_chart(call, schedule_at(job, i), stdout);
   }
 }
 
@@ -194,7 +193,7 @@ static void report_schedules(struct pz_call *call, const struct schedule_job *jo
     pz_command_save_text(call, s->trace, trace);
   }
   if (s->common.verbose && !s->common.quiet)
-    pz_must(call, pz_scheduled_statistics(job->list.items, job->list.n, call->arena, stderr));
+    pz_schedules_statistics(call, job->list.items, job->list.n, stderr);
   if (s->common.json)
     pz_command_print_json(call, schedules_json(job));
   else if (job->model)

@@ -55,16 +55,15 @@ struct tuned_run {
 
 static void print_run(struct pz_call *call, const struct tuned_run *tuned) {
   static const char *const heads[] = {"run", "value", "from", NULL};
-  struct pz_table t;
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t i = 0; i < tuned->t->n_fields; i++) {
     const struct pz_field_origin *f = &tuned->t->fields[i];
     if (!f->shown) continue;
-    pz_table_cell(&t, "%s", f->name);
-    pz_table_cell(&t, "%s", f->value);
-    pz_table_cell(&t, "%s", f->from);
+    pz_table_cell(t, "%s", f->name);
+    pz_table_cell(t, "%s", f->value);
+    pz_table_cell(t, "%s", f->from);
   }
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 /* All times are corrected by a measured step.  The expected error, which comes from other runs, is then not shown. */
@@ -86,7 +85,6 @@ static void print_prediction(struct pz_call *call, const struct tuned_run *tuned
   const struct pz_training_run *own = &tuned->t->own;
   const struct pz_prediction *p = &own->p;
   const struct pz_part_info *part;
-  struct pz_table t;
   printf("\n%s: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
          tuned->measured_s > 0 ? "corrected" : "predicted", p->step_s, 100 * p->mfu,
          100 * p->mfu_conventional, p->tokens_per_s_per_device);
@@ -97,16 +95,16 @@ static void print_prediction(struct pz_call *call, const struct tuned_run *tuned
     printf("on the host: %.1f of %.1f GB usable for each device\n", p->host_bytes / 1e9,
            p->usable_host_bytes / 1e9);
   putchar('\n');
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
     double part_s = pz_time_part(&p->parts, part);
     bool negligible = !(part_s > 1e-4 * p->step_s);
     if (negligible) continue;
-    pz_table_cell(&t, "%s", pz_time_part_label(p, part));
-    pz_table_cell(&t, "%.4g", part_s);
-    pz_table_cell(&t, "%.1f%%", 100 * part_s / p->step_s);
+    pz_table_cell(t, "%s", pz_time_part_label(p, part));
+    pz_table_cell(t, "%.4g", part_s);
+    pz_table_cell(t, "%.1f%%", 100 * part_s / p->step_s);
   }
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 /* ---- other plans ---------------------------------------------------------------------------- */
@@ -157,22 +155,21 @@ static void print_best_plans(const struct tuned_run *tuned) {
 
 static void print_changes(struct pz_call *call, const struct tuned_run *tuned) {
   static const char *const heads[] = {"single change", ">s per step", ">time", ">GB", NULL};
-  struct pz_table t;
   if (!tuned->t->n_changes) {
     printf("\nno single change that fits in memory %s (%u tried)\n",
            tuned->t->fits ? "is faster" : "was found", tuned->t->n_tried);
     return;
   }
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t i = 0; i < tuned->t->n_changes && i < MOST_CHANGES; i++) {
     const struct pz_plan_change *c = &tuned->t->changes[i];
-    pz_table_cell(&t, "%s", change_text(tuned, c));
-    pz_table_cell(&t, "%.4g", c->p.step_s);
-    pz_table_cell(&t, "%+.1f%%", -100 * c->gain);
-    pz_table_cell(&t, "%.1f", c->p.peak_bytes / 1e9);
+    pz_table_cell(t, "%s", change_text(tuned, c));
+    pz_table_cell(t, "%.4g", c->p.step_s);
+    pz_table_cell(t, "%+.1f%%", -100 * c->gain);
+    pz_table_cell(t, "%.1f", c->p.peak_bytes / 1e9);
   }
   putchar('\n');
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 static void print_answer(struct pz_call *call, const struct tuned_run *tuned) {

@@ -1,8 +1,8 @@
 /* Subcommands of the program phaze.
  *
- * A subcommand is one file cmd_NAME.c that defines a struct pz_command, which command_table.c lists.  Its body runs under
- * one border (core/call.h): pz_command_invoke() calls the body, prints an error that the body raised, flushes stdout and
- * returns the exit status.  A body first calls pz_command_options(), which fills the settings of the subcommand from its
+ * A subcommand is one file cmd_NAME.c that defines a struct pz_command, which the table in dispatch.c lists.  Its body runs
+ * under one border (core/call.h): pz_command_invoke() calls the body, prints an error that the body raised, flushes stdout
+ * and returns the exit status.  A body first calls pz_command_options(), which fills the settings of the subcommand from its
  * table of options.  Results go to stdout, everything else to stderr. */
 #ifndef PZ_CLI_COMMAND_H
 #define PZ_CLI_COMMAND_H
@@ -34,7 +34,6 @@ struct pz_command {
   int n_args;           /* required number of arguments; -1: the body checks it */
   const char *argument; /* name of the required argument, for messages */
   void (*body)(struct pz_call *call, struct pz_invocation *in);
-  enum pz_exit (*run)(int argc, char **argv); /* instead of `body`, see the end of this file */
 };
 
 /* One run of a subcommand. */
@@ -49,7 +48,7 @@ struct pz_invocation {
 };
 
 /* Runs a subcommand and returns its exit status.  Errors are printed to stderr. */
-enum pz_exit pz_command_invoke(const struct pz_command *c, int argc, char **argv);
+enum pz_exit pz_command_invoke(const struct pz_command *command, int argc, char **argv);
 
 /* ---- for the bodies of subcommands ---------------------------------------------------------- */
 
@@ -89,9 +88,10 @@ struct pz_common {
    .help = "Print more detail on stderr"}
 /* clang-format on */
 
-/* Returns the first option that is stored at `from` or after it and differs between two settings, or NULL. */
-const struct pz_option *pz_command_changed(const struct pz_command *c, size_t from, const void *a,
-                                           const void *b);
+/* Compares two settings of a subcommand.  Returns the first option that differs and whose offset in the settings is at least
+ * `least_offset`, or NULL if there is none. */
+const struct pz_option *pz_command_changed(const struct pz_command *command, size_t least_offset,
+                                           const void *a, const void *b);
 
 /* ---- messages, progress and signals --------------------------------------------------------- */
 
@@ -110,8 +110,8 @@ atomic_bool *pz_command_listen(void);
 /* Starts progress on stderr for work that a signal can stop.  Unless stderr is a terminal, lines are printed only if
  * `lines` is set.  pz_command_progress() is the function for the library, with the progress as its context; it returns
  * false as soon as a signal has come. */
-void pz_command_progress_start(struct pz_progress *p, bool quiet, bool lines);
-bool pz_command_progress(void *ctx, const struct pz_progress_state *s);
+void pz_command_progress_start(struct pz_progress *progress, bool quiet, bool lines);
+bool pz_command_progress(void *progress, const struct pz_progress_state *state);
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
@@ -125,39 +125,12 @@ int pz_command_main(int argc, char **argv);
  * are errors, which are printed. */
 enum pz_exit pz_command_end(void);
 
-/* Prints the man page in roff format, made from the tables of the subcommands. */
-void pz_command_man(FILE *out);
+/* Prints the bash completion script, made from the tables of options (completion.c). */
+void pz_completion_print(FILE *out);
 
 extern const struct pz_command pz_cmd_chip, pz_cmd_chips, pz_cmd_compare, pz_cmd_estimate,
     pz_cmd_explore, pz_cmd_graph, pz_cmd_models, pz_cmd_place, pz_cmd_report, pz_cmd_schedule,
     pz_cmd_search, pz_cmd_spaces, pz_cmd_verify, pz_cmd_predict, pz_cmd_validate, pz_cmd_calibrate,
     pz_cmd_tune, pz_cmd_diff, pz_cmd_rehearse;
-
-/* ---- for subcommands with `run` instead of `body` -------------------------------------------- */
-
-/* Parses the options of a subcommand.  Returns true if the subcommand goes on, with *n_args arguments at argv[1], and
- * false if it returns *code: an error or the help has been printed. */
-bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings,
-                      int *n_args, enum pz_exit *code);
-
-/* State of a run between its options and its exit status. */
-struct pz_long_call {
-  int n_args;
-  struct pz_error err;
-  enum pz_exit code;
-};
-
-/* Like pz_command_begin(), and checks the number of arguments.  If it returns false, the subcommand returns call->code. */
-bool pz_call_begin(struct pz_long_call *call, const struct pz_command *c, int argc, char **argv,
-                   void *settings);
-
-/* Returns the exit status of a run that ended with `status`, after printing call->err or flushing stdout. */
-enum pz_exit pz_call_end(const struct pz_long_call *call, enum pz_status status);
-
-/* Prints that the arguments are wrong, with the synopsis, and returns PZ_EXIT_BAD_USE. */
-enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what);
-
-/* Prints a JSON value to stdout and releases the reference. */
-PZ_NODISCARD enum pz_status pz_command_json(json_t *value, struct pz_error *err);
 
 #endif

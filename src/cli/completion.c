@@ -1,7 +1,5 @@
 /* The completion script is made from the option tables: it completes the words of an option's value by "COMMAND:OPTION", then
  * the options of a command, then the arguments.  Names of models and chips are asked from the program when they are needed. */
-#include "cli/completion.h"
-
 #include <string.h>
 
 #include "cli/command.h"

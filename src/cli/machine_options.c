@@ -150,15 +150,14 @@ void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *
   static const char *const names[] = {"GEMMs", "attention", "element-wise, optimizer", "launches",
                                       "collectives, transfers"};
   static const char *const heads[] = {"part of the step", ">share", ">time by", NULL};
-  struct pz_table t;
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t i = 0; i < n; i++) {
-    pz_table_cell(&t, "%s", names[i]);
-    pz_table_cell(&t, "%.0f%%", 100 * factors[i].share);
-    pz_table_cell(&t, "%+.1f%%", 100 * (factors[i].factor - 1));
+    pz_table_cell(t, "%s", names[i]);
+    pz_table_cell(t, "%.0f%%", 100 * factors[i].share);
+    pz_table_cell(t, "%+.1f%%", 100 * (factors[i].factor - 1));
   }
   printf("\n");
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n) {
@@ -167,81 +166,4 @@ json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n
     json_array_append_new(list, json_pack("{s:s,s:f,s:f}", "name", factors[i].name, "factor",
                                           factors[i].factor, "share", factors[i].share));
   return list;
-}
-
-/* ---- for callers that return a status ------------------------------------------------------- */
-
-/* The arguments of all functions below; each uses some of them. */
-struct machine_request {
-  const struct pz_machine_options *options;
-  struct pz_machine_use use;
-  const char *path, *name;
-  const struct pz_run_plan_options *run_options;
-  struct pz_run_plan *run;
-  const struct pz_chip *chip;
-  const struct pz_step_factor *factors;
-  uint32_t n;
-  struct pz_machine *out;
-};
-
-static void open_machine(struct pz_call *call, void *ctx) {
-  struct machine_request *r = ctx;
-  *r->out = *pz_machine_open(call, r->options, r->use);
-}
-
-enum pz_status pz_machine_load(const struct pz_machine_options *o, struct pz_machine_use use,
-                               struct pz_machine *out, struct pz_error *err) {
-  struct machine_request r = {.options = o, .use = use, .out = out};
-  return pz_border(open_machine, &r, err);
-}
-
-static void read_run(struct pz_call *call, void *ctx) {
-  struct machine_request *r = ctx;
-  r->run = pz_machine_read_run(call, r->path, r->run_options, &r->name);
-  pz_undefer(call, r->run);
-}
-
-enum pz_status pz_machine_run(const char *path, const struct pz_run_plan_options *o,
-                              const char **name, struct pz_run_plan **out, struct pz_error *err) {
-  struct machine_request r = {.path = path, .run_options = o};
-  enum pz_status status = pz_border(read_run, &r, err);
-  *name = r.name;
-  if (status == PZ_OK) *out = r.run;
-  return status;
-}
-
-static void open_machine_of_run(struct pz_call *call, void *ctx) {
-  struct machine_request *r = ctx;
-  *r->out = *pz_machine_of(call, r->options, r->name, r->use.quiet, r->run);
-}
-
-enum pz_status pz_machine_of_run(const struct pz_machine_options *o, const char *name, bool quiet,
-                                 struct pz_run_plan *run, struct pz_machine *out,
-                                 struct pz_error *err) {
-  struct machine_request r = {
-      .options = o, .name = name, .use.quiet = quiet, .run = run, .out = out};
-  return pz_border(open_machine_of_run, &r, err);
-}
-
-static void save_chip(struct pz_call *call, void *ctx) {
-  const struct machine_request *r = ctx;
-  pz_machine_save_chip(call, r->chip, r->path);
-}
-
-enum pz_status pz_machine_write_chip(const struct pz_chip *chip, const char *path,
-                                     struct pz_error *err) {
-  struct machine_request r = {.chip = chip, .path = path};
-  return pz_border(save_chip, &r, err);
-}
-
-static void show_factors(struct pz_call *call, void *ctx) {
-  const struct machine_request *r = ctx;
-  pz_machine_show_factors(call, r->factors, r->n);
-}
-
-enum pz_status pz_machine_print_factors(const struct pz_step_factor *factors, uint32_t n,
-                                        struct pz_arena *arena) {
-  struct machine_request r = {.factors = factors, .n = n};
-  (void)arena;
-  return pz_border(show_factors, &r, NULL);
 }

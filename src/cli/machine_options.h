@@ -96,21 +96,4 @@ json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n
 /* Prints to stderr that a cluster has more devices than its description. */
 void pz_machine_tell_scale(const struct pz_cluster *net);
 
-/* ---- for callers that return a status ------------------------------------------------------- */
-
-PZ_NODISCARD enum pz_status pz_machine_load(const struct pz_machine_options *o,
-                                            struct pz_machine_use use, struct pz_machine *out,
-                                            struct pz_error *err);
-/* On success *out is freed by the caller. */
-PZ_NODISCARD enum pz_status pz_machine_run(const char *path, const struct pz_run_plan_options *o,
-                                           const char **name, struct pz_run_plan **out,
-                                           struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_machine_of_run(const struct pz_machine_options *o, const char *name,
-                                              bool quiet, struct pz_run_plan *r,
-                                              struct pz_machine *out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_machine_write_chip(const struct pz_chip *chip, const char *path,
-                                                  struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_machine_print_factors(const struct pz_step_factor *factors,
-                                                     uint32_t n, struct pz_arena *arena);
-
 #endif

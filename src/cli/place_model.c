@@ -85,7 +85,6 @@ static void print_partitions(struct pz_call *call, const struct partition_job *j
   static const char *const heads[] = {">slower",     ">stages",     ">replicas", ">tensor parallel",
                                       ">microbatch", "activations", NULL};
   const struct pz_partition *plan = job->found->plans; /* the best; the others follow it */
-  struct pz_table others;
   const struct pz_step_parts *p = &plan->parts;
   double step_s = plan->step_s;
   char tokens[32], rate[32], text[128], name[1024];
@@ -101,23 +100,23 @@ static void print_partitions(struct pz_call *call, const struct partition_job *j
          "bubble %.1f%%, gradient all-reduce %.1f%%\n\n",
          100 * p->compute_s / step_s, 100 * p->collectives_s / step_s,
          100 * p->transfers_s / step_s, 100 * p->bubble_s / step_s, 100 * p->exchange_s / step_s);
-  pz_must(call, pz_plan_table(plan, call->arena, stdout));
+  pz_partition_table(call, plan, stdout);
   if (plan->n_open_schedules)
     printf("\nLayer schedules not proven optimal: %u, gap at most %.2g%%\n", plan->n_open_schedules,
            100 * plan->worst_schedule_gap);
   if (job->found->n_plans < 2) return;
-  pz_table_init(&others, call->arena, heads);
+  struct pz_table *others = pz_table_new(call, heads);
   for (uint32_t i = 1; i < job->found->n_plans; i++) {
     const struct pz_partition *other = &plan[i];
-    pz_table_cell(&others, "%.2f%%", 100 * (other->step_s / step_s - 1));
-    pz_table_cell(&others, "%u", other->pp);
-    pz_table_cell(&others, "%" PRId64, other->dp);
-    pz_table_cell(&others, "%" PRId64, other->tp);
-    pz_table_cell(&others, "%" PRId64, other->mbs);
-    pz_table_cell(&others, "%s", other->recompute ? "recomputed" : "kept");
+    pz_table_cell(others, "%.2f%%", 100 * (other->step_s / step_s - 1));
+    pz_table_cell(others, "%u", other->pp);
+    pz_table_cell(others, "%" PRId64, other->dp);
+    pz_table_cell(others, "%" PRId64, other->tp);
+    pz_table_cell(others, "%" PRId64, other->mbs);
+    pz_table_cell(others, "%s", other->recompute ? "recomputed" : "kept");
   }
   printf("\nNext best:\n");
-  pz_must(call, pz_table_print(&others, 0, stdout));
+  pz_table_print(others, 0, stdout);
 }
 
 void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s, const char *model,

@@ -280,26 +280,25 @@ static void print_others(struct pz_call *call, const struct pz_training_plans *p
   static const char *const heads[] = {">s per step",      ">slower",        ">error", ">at most GB",
                                       "best of its kind", "what grew most", NULL};
   const struct pz_prediction *best = &p->runs[0]->p;
-  struct pz_table t;
   if (p->n < 2) return;
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t i = 1; i < p->n; i++) {
     const struct pz_training_run *r = p->runs[i];
     char text[PZ_PLAN_TEXT_MOST];
     double grown_s;
     const struct pz_part_info *part = pz_grown_part(best, &r->p, &grown_s);
-    pz_table_cell(&t, "%.4g", r->p.step_s);
-    pz_table_cell(&t, "%+.2f%%", 100 * (r->p.step_s / best->step_s - 1));
-    pz_table_cell(&t, "%.0f%%", 100 * r->expected.error);
-    pz_table_cell(&t, "%.1f", r->p.needed_bytes / 1e9);
-    pz_table_cell(&t, "%s", pz_plan_text(&r->plan, text, sizeof text));
+    pz_table_cell(t, "%.4g", r->p.step_s);
+    pz_table_cell(t, "%+.2f%%", 100 * (r->p.step_s / best->step_s - 1));
+    pz_table_cell(t, "%.0f%%", 100 * r->expected.error);
+    pz_table_cell(t, "%.1f", r->p.needed_bytes / 1e9);
+    pz_table_cell(t, "%s", pz_plan_text(&r->plan, text, sizeof text));
     if (part && grown_s > 1e-4 * best->step_s)
-      pz_table_cell(&t, "%s +%.3g s", pz_time_part_label(&r->p, part), grown_s);
+      pz_table_cell(t, "%s +%.3g s", pz_time_part_label(&r->p, part), grown_s);
     else
-      pz_table_cell(&t, "-");
+      pz_table_cell(t, "-");
   }
   putchar('\n');
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 /* Suggests to rehearse the plan on one GPU, if a script can be written for it. */
@@ -535,13 +534,12 @@ static void print_scaling(struct pz_call *call, const struct priced_scaling *sca
   heads[n] = "best plan";
   const char *net = pz_machine_net_name(job->machine);
   char name[256];
-  struct pz_table t;
-  pz_table_init(&t, call->arena, heads);
-  for (uint32_t i = 0; i < scaling->found->n_rows; i++) append_row(&t, scaling, i);
+  struct pz_table *t = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < scaling->found->n_rows; i++) append_row(t, scaling, i);
   printf("%s on %s%s%s: %s scaling, the best plan for each number of devices\n\n",
          pz_text_plain(pz_text_copy(name, sizeof name, job->model)), job->machine->chip.name,
          net ? " in " : "", net ? net : "", scaling->found->weak ? "weak" : "strong");
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
   if (scaling->cost) print_recommendation(scaling);
 }
 

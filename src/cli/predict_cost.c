@@ -72,16 +72,15 @@ void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *pred
                          failures ? ">no failures" : ">total", failures ? ">with failures" : NULL,
                          NULL};
   const char *energy = predicted->run->watts > 0 ? "MWh of the devices" : "MWh at data-sheet power";
-  struct pz_table t;
-  pz_table_init(&t, call->arena, heads);
-  append_cost_row(&t, "steps", c->steps, c->steps, failures);
-  append_cost_row(&t, "days", c->seconds / DAY_S, c->all_seconds / DAY_S, failures);
-  append_cost_row(&t, "device-hours", c->device_hours, c->all_device_hours, failures);
-  if (predicted->s->price > 0) append_cost_row(&t, "dollars", c->dollars, c->all_dollars, failures);
+  struct pz_table *t = pz_table_new(call, heads);
+  append_cost_row(t, "steps", c->steps, c->steps, failures);
+  append_cost_row(t, "days", c->seconds / DAY_S, c->all_seconds / DAY_S, failures);
+  append_cost_row(t, "device-hours", c->device_hours, c->all_device_hours, failures);
+  if (predicted->s->price > 0) append_cost_row(t, "dollars", c->dollars, c->all_dollars, failures);
   if (c->energy_j > 0)
-    append_cost_row(&t, energy, c->energy_j / MWH_J, c->all_energy_j / MWH_J, failures);
+    append_cost_row(t, energy, c->energy_j / MWH_J, c->all_energy_j / MWH_J, failures);
   putchar('\n');
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
   if (!failures) return;
   char device[40], every[40], checkpoint[40], interval[40], restart[40];
   printf("failures: of a device one in %s hours, of the job one in %s; goodput %.1f%%\n"
@@ -91,35 +90,4 @@ void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *pred
          pz_text_duration(checkpoint, sizeof checkpoint, c->checkpoint_s),
          pz_text_duration(interval, sizeof interval, c->interval_s),
          pz_text_duration(restart, sizeof restart, c->restart_s));
-}
-
-/* ---- for callers that return a status ------------------------------------------------------- */
-
-struct parsed_text {
-  const char *text;
-  double value;
-};
-
-static void parse_tokens(struct pz_call *call, void *ctx) {
-  struct parsed_text *p = ctx;
-  p->value = pz_parse_tokens(call, p->text);
-}
-
-enum pz_status pz_read_tokens(const char *text, double *out, struct pz_error *err) {
-  struct parsed_text p = {.text = text};
-  enum pz_status status = pz_border(parse_tokens, &p, err);
-  if (status == PZ_OK) *out = p.value;
-  return status;
-}
-
-static void parse_deadline(struct pz_call *call, void *ctx) {
-  struct parsed_text *p = ctx;
-  p->value = pz_parse_deadline(call, p->text);
-}
-
-enum pz_status pz_read_deadline(const char *text, double *out, struct pz_error *err) {
-  struct parsed_text p = {.text = text};
-  enum pz_status status = pz_border(parse_deadline, &p, err);
-  if (status == PZ_OK) *out = p.value;
-  return status;
 }

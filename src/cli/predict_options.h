@@ -75,9 +75,4 @@ void pz_predict_write_page(struct pz_call *call, const char *path, const char *m
 /* Predicts every run of the table s->runs. */
 void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *s);
 
-/* ---- for callers that return a status ------------------------------------------------------- */
-
-PZ_NODISCARD enum pz_status pz_read_tokens(const char *text, double *out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_read_deadline(const char *text, double *out, struct pz_error *err);
-
 #endif

@@ -87,22 +87,21 @@ void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *p)
                                any_hidden ? ">hidden (s)" : NULL, NULL};
   const struct pz_part_info *part;
   int decimals = pz_predict_decimals(p->step_s);
-  struct pz_table t;
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
     double part_s = pz_time_part(&p->parts, part), hidden_s = pz_hidden_part(p, part);
     bool negligible = !(part_s > 1e-9 * p->step_s) && !(hidden_s > 0);
     if (negligible) continue;
-    pz_table_cell(&t, "%s", pz_time_part_label(p, part));
-    pz_table_cell(&t, "%.*f", decimals, part_s);
-    pz_table_cell(&t, "%.1f%%", 100 * part_s / p->step_s);
+    pz_table_cell(t, "%s", pz_time_part_label(p, part));
+    pz_table_cell(t, "%.*f", decimals, part_s);
+    pz_table_cell(t, "%.1f%%", 100 * part_s / p->step_s);
     if (hidden_s > 0)
-      pz_table_cell(&t, "%.*f", decimals, hidden_s);
+      pz_table_cell(t, "%.*f", decimals, hidden_s);
     else if (any_hidden)
-      pz_table_cell(&t, "-");
+      pz_table_cell(t, "-");
   }
   putchar('\n');
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -137,23 +136,22 @@ static void append_stages(struct pz_table *t, const struct pz_training_run *r, i
 void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run *r) {
   const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {">stage"};
   const struct pz_part_info *part;
-  struct pz_table t;
   size_t n = 0;
   for (; (part = pz_memory_part_at(n)) && n < PZ_TABLE_MOST_COLUMNS - 4; n++)
     heads[n + 1] = pz_format(call, ">%s", part->label);
   heads[n + 1] = ">sum";
   heads[n + 2] = ">reserved";
   heads[n + 3] = ">of HBM";
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (int64_t first = 0, last; first < r->plan.pp; first = last + 1) {
     last = first;
     while (last + 1 < r->plan.pp && is_same_memory(&r->stages[first], &r->stages[last + 1])) last++;
-    append_stages(&t, r, first, last);
+    append_stages(t, r, first, last);
   }
   bool fits = r->p.needed_bytes <= r->p.usable_bytes;
   printf("\nPeak memory of a device by stage (GB): %s, ", fits ? "fits" : "does not fit");
   pz_predict_print_reserved(r);
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
   if (r->p.host_bytes > 0)
     printf("on the host: %s, %.1f of %.1f GB usable for each device%s\n",
            r->p.host_bytes <= r->p.usable_host_bytes ? "fits" : "does not fit",
@@ -188,7 +186,6 @@ json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted 
 
 static void print_changes(struct pz_call *call, const struct pz_predicted *predicted) {
   static const char *const heads[] = {"fits with", ">s per step", ">GB", NULL};
-  struct pz_table t;
   fflush(stdout); /* so that the prediction can be read during the search */
   const struct pz_plan_changes *c = find_changes(call, predicted);
   putchar('\n');
@@ -197,13 +194,13 @@ static void print_changes(struct pz_call *call, const struct pz_predicted *predi
            "microbatches, other --tp or --pp on these devices.\n");
     return;
   }
-  pz_table_init(&t, call->arena, heads);
+  struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t i = 0; i < c->n && i < MOST_CHANGES; i++) {
-    pz_table_cell(&t, "%s", c->list[i].options);
-    pz_table_cell(&t, "%.4g", c->list[i].p.step_s);
-    pz_table_cell(&t, "%.1f", c->list[i].p.peak_bytes / 1e9);
+    pz_table_cell(t, "%s", c->list[i].options);
+    pz_table_cell(t, "%.4g", c->list[i].p.step_s);
+    pz_table_cell(t, "%.1f", c->list[i].p.peak_bytes / 1e9);
   }
-  pz_must(call, pz_table_print(&t, 0, stdout));
+  pz_table_print(t, 0, stdout);
 }
 
 void pz_predict_print(struct pz_call *call, const struct pz_predicted *predicted) {

@@ -20,52 +20,49 @@ static void print_groups(struct pz_call *call, const struct pz_errors *list, uin
   static const char *const heads[] = {
       "group",  ">runs",         ">not predicted", ">mean error",       ">bias",
       ">worst", ">memory error", ">bias",          ">runs with memory", NULL};
-  struct pz_table table;
-  pz_table_init(&table, call->arena, heads);
+  struct pz_table *table = pz_table_new(call, heads);
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_errors *g = &list[i];
-    pz_table_cell(&table, "%s", g->name);
-    pz_table_cell(&table, "%u", g->n);
-    pz_table_cell(&table, "%u", g->not_predicted);
-    append_error(&table, false, g->mean);
-    append_error(&table, true, g->bias);
-    append_error(&table, true, g->worst);
-    append_error(&table, false, g->memory_mean);
-    append_error(&table, true, g->memory_bias);
-    pz_table_cell(&table, "%u", g->n_memory);
+    pz_table_cell(table, "%s", g->name);
+    pz_table_cell(table, "%u", g->n);
+    pz_table_cell(table, "%u", g->not_predicted);
+    append_error(table, false, g->mean);
+    append_error(table, true, g->bias);
+    append_error(table, true, g->worst);
+    append_error(table, false, g->memory_mean);
+    append_error(table, true, g->memory_bias);
+    pz_table_cell(table, "%u", g->n_memory);
   }
-  pz_must(call, pz_table_print(&table, 0, stdout));
+  pz_table_print(table, 0, stdout);
 }
 
 static void print_rows(struct pz_call *call, const struct pz_runs *runs) {
   static const char *const heads[] = {"run",          ">devices", ">step (s)", ">tokens/s a device",
                                       ">memory (GB)", ">of HBM",  "reason",    NULL};
-  struct pz_table table;
-  pz_table_init(&table, call->arena, heads);
+  struct pz_table *table = pz_table_new(call, heads);
   for (uint32_t i = 0; i < runs->n_rows; i++) {
     const struct pz_run_row *row = &runs->rows[i];
-    pz_table_cell(&table, "%s", row->id);
+    pz_table_cell(table, "%s", row->id);
     if (!row->predicted) {
-      for (int k = 0; k < 5; k++) pz_table_cell(&table, "-");
-      pz_table_cell(&table, "%s", row->reason);
+      for (int k = 0; k < 5; k++) pz_table_cell(table, "-");
+      pz_table_cell(table, "%s", row->reason);
       continue;
     }
-    pz_table_cell(&table, "%lld", (long long)row->devices);
-    pz_table_cell(&table, "%.4g", row->p.step_s);
-    pz_table_cell(&table, "%.0f", row->p.tokens_per_s_per_device);
-    pz_table_cell(&table, "%.1f", row->p.peak_bytes / 1e9);
-    pz_table_cell(&table, "%.0f%%", 100 * row->p.peak_bytes / row->hbm_bytes);
-    pz_table_cell(&table, "%s", pz_prediction_fits(&row->p) ? "" : "does not fit");
+    pz_table_cell(table, "%lld", (long long)row->devices);
+    pz_table_cell(table, "%.4g", row->p.step_s);
+    pz_table_cell(table, "%.0f", row->p.tokens_per_s_per_device);
+    pz_table_cell(table, "%.1f", row->p.peak_bytes / 1e9);
+    pz_table_cell(table, "%.0f%%", 100 * row->p.peak_bytes / row->hbm_bytes);
+    pz_table_cell(table, "%s", pz_prediction_fits(&row->p) ? "" : "does not fit");
   }
-  pz_must(call, pz_table_print(&table, 0, stdout));
+  pz_table_print(table, 0, stdout);
 }
 
 /* Prints each reason why rows are not predicted once, with the number of its rows and the first of them. */
 static void print_reasons(struct pz_call *call, const struct pz_runs *runs) {
   static const char *const heads[] = {">rows", "the first", "reason", NULL};
-  struct pz_table table;
   bool any = false;
-  pz_table_init(&table, call->arena, heads);
+  struct pz_table *table = pz_table_new(call, heads);
   for (uint32_t i = 0; i < runs->n_rows; i++) {
     const struct pz_run_row *row = &runs->rows[i];
     if (row->predicted) continue;
@@ -74,14 +71,14 @@ static void print_reasons(struct pz_call *call, const struct pz_runs *runs) {
     if (first < i) continue; /* printed before */
     for (uint32_t k = i; k < runs->n_rows; k++)
       if (strcmp(runs->rows[k].reason, row->reason) == 0) n++;
-    pz_table_cell(&table, "%u", n);
-    pz_table_cell(&table, "%s", row->id);
-    pz_table_cell(&table, "%s", row->reason);
+    pz_table_cell(table, "%u", n);
+    pz_table_cell(table, "%s", row->id);
+    pz_table_cell(table, "%s", row->reason);
     any = true;
   }
   if (!any) return;
   printf("\nNot predicted:\n");
-  pz_must(call, pz_table_print(&table, 0, stdout));
+  pz_table_print(table, 0, stdout);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */

@@ -71,7 +71,7 @@ static void print_one_model(struct pz_call *call, const struct pz_comparison_run
     effort_cells(t, m);
   }
   fprintf(out, "%s\n", run->name);
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
   fputc('\n', out);
 }
 
@@ -101,7 +101,7 @@ static void print_common_chip(struct pz_call *call, const struct pz_result *r,
   }
   fprintf(out, "One chip for all models: throughput over the reference; objective: %s\n",
           pz_objective_unit(r->inputs.options.objective));
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
   fprintf(out, "A chip for each model alone: --json, the report, or 'phaze compare MODEL'.\n");
   const struct pz_ratios *searched = &run->methods[run->n_methods - 1].ratios;
   if (searched->n_models < 2) return;
@@ -197,7 +197,7 @@ static void print_chips_for_model(struct pz_call *call, const struct chip_rows *
   }
   fprintf(out, "%s on %" PRId64 " devices, batch %" PRId64 ":\n\n", x->options->models[model],
           x->options->devices, x->options->batch);
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
   fputc('\n', out);
 }
 
@@ -235,7 +235,7 @@ static void print_chip_costs(struct pz_call *call, const struct chip_rows *x, FI
     positive_cell(t, throughput * first_dollars / number_in(row, "dollars"), 2, "x");
     pz_table_cell(t, "%s", text_in(row, "cluster"));
   }
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 void pz_compared_chips_table(struct pz_call *call, const json_t *root,
@@ -381,7 +381,7 @@ void pz_rented_chips_table(struct pz_call *call, const json_t *root,
     fprintf(out, "%s, %s tokens, batch %" PRId64 "%s%s:\n\n", o->models[m], titles->tokens,
             o->batch, titles->deadline ? ", within " : "",
             titles->deadline ? titles->deadline : "");
-    pz_table_write(call, t, 0, out);
+    pz_table_print(t, 0, out);
     print_cheapest(&x, m, titles->deadline, out);
     fputc('\n', out);
   }

@@ -121,7 +121,7 @@ static void print_rows(struct pz_call *call, const struct pz_original *r, bool a
   struct pz_table *t = pz_table_new(call, heads);
   for (uint32_t i = 0; i < r->n_rows; i++)
     if (r->rows[i].alone == alone) append_row(t, r, &r->rows[i]);
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 void pz_original_table(struct pz_call *call, const struct pz_original *r, FILE *out) {

@@ -52,29 +52,11 @@ void pz_partition_table(struct pz_call *call, const struct pz_partition *p, FILE
     pz_table_cell(t, "%s", pz_text_si(bytes, sizeof bytes, s->memory_bytes, "B"));
     pz_table_cell(t, "%.0f%%", 100 * s->memory_bytes / p->hbm_bytes);
   }
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 json_t *pz_partition_json(const struct pz_partition *p, bool with_stages) {
   json_t *o = pz_record_json(&pz_partition_record, p);
   if (o && !with_stages) json_object_del(o, "stages");
   return o;
-}
-
-/* ---- for callers that return a status ------------------------------------------------------- */
-
-struct partition_printing {
-  const struct pz_partition *partition;
-  FILE *out;
-};
-
-static void print_partition(struct pz_call *call, void *ctx) {
-  const struct partition_printing *x = ctx;
-  pz_partition_table(call, x->partition, x->out);
-}
-
-enum pz_status pz_plan_table(const struct pz_partition *p, struct pz_arena *arena, FILE *out) {
-  struct partition_printing x = {p, out};
-  (void)arena;
-  return pz_border(print_partition, &x, NULL);
 }

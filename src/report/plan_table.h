@@ -15,8 +15,4 @@ void pz_partition_table(struct pz_call *call, const struct pz_partition *p, FILE
 /* Returns a new reference, or NULL if out of memory.  `with_stages` includes every stage. */
 json_t *pz_partition_json(const struct pz_partition *p, bool with_stages);
 
-/* For callers that return a status: pz_partition_table(). */
-PZ_NODISCARD enum pz_status pz_plan_table(const struct pz_partition *p, struct pz_arena *arena,
-                                          FILE *out);
-
 #endif

@@ -113,7 +113,7 @@ static void print_training_plans(struct pz_call *call, const struct pz_answer *b
     pz_table_cell(t, "%.0f%%", 100 * m->training->mfu);
     pz_table_cell(t, "%s", pz_plan_text(&m->training->plan, plan, sizeof plan));
   }
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 static void print_partitions(struct pz_call *call, const struct pz_answer *best, FILE *out) {
@@ -132,7 +132,7 @@ static void print_partitions(struct pz_call *call, const struct pz_answer *best,
     pz_table_cell(t, "%s", plan->recompute ? "recomputed" : "kept");
     pz_table_cell(t, "%.0f%%", 100 * plan->flop_utilisation);
   }
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 /* Prints the parts of the step times: compute is limited by the chip, the others by the network and the pipeline. */
@@ -151,7 +151,7 @@ static void print_step_parts(struct pz_call *call, const struct pz_answer *best,
       pz_table_cell(t, "%.0f%%", 100 * seconds[k] / plan->step_s);
   }
   fputc('\n', out);
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 /* All answers but the last one are the best chips for one model alone; the last one is common to all models. */
@@ -175,7 +175,7 @@ static void print_chips_of_one_model(struct pz_call *call, const struct pz_resul
   }
   fprintf(out, "\nThe best chip for each model alone; common: the part of that throughput on the "
                "common chip:\n");
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 /* ---- sensitivity and front ------------------------------------------------------------------ */
@@ -204,7 +204,7 @@ static void print_sensitivity(struct pz_call *call, const struct pz_result *r, F
   }
   fprintf(out, "\nSensitivity: change of the objective one step away on each axis%s:\n",
           has_where ? ", and the term of the step that changes most" : "");
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 static void print_front(struct pz_call *call, const struct pz_result *r, FILE *out) {
@@ -226,7 +226,7 @@ static void print_front(struct pz_call *call, const struct pz_result *r, FILE *o
             f->n_front_chips, 100 * f->tolerance);
   else
     fprintf(out, ", %u chip%s:\n", f->n_points, pz_text_s(f->n_points));
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 /* ---- the reference of the evaluator original ------------------------------------------------ */

@@ -1,5 +1,5 @@
-/* JSON and tables of solved schedules.  Every row of the table is a sum of schedules, weighted by how often the layer occurs; a
- * row of a single schedule is a sum of one. */
+/* JSON, tables and Gantt charts of solved schedules.  The chart is a table too, whose bar column gets the width that the other
+ * columns leave; it is therefore built twice, first without bars to measure the other columns. */
 #include "report/schedule_table.h"
 
 #include <inttypes.h>
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "plan/plan_fields.h"
 #include "report/table.h"
 
@@ -15,86 +16,85 @@ static const char *const direction_names[] = {"forward", "backward"};
 static const char *const resource_keys[PZ_RESOURCES] = {"tensor", "vector", "link",
                                                         "hbm",    "glb",    "power"};
 
-const char *pz_scheduled_title(const struct pz_layer_schedule *s, char buf[256]) {
-  snprintf(buf, 256, s->layer ? "%s %s" : "%s", s->layer ? s->layer : s->model,
-           direction_names[s->direction]);
+const char *pz_scheduled_title(const struct pz_layer_schedule *schedule, char buf[256]) {
+  snprintf(buf, 256, schedule->layer ? "%s %s" : "%s",
+           schedule->layer ? schedule->layer : schedule->model,
+           direction_names[schedule->direction]);
   return buf;
 }
 
-static double relative_gap(double makespan, double bound) {
-  return makespan > 0 ? (makespan - bound) / makespan : 0;
+double pz_schedule_gap(double makespan, double lower_bound) {
+  return makespan > 0 ? (makespan - lower_bound) / makespan : 0;
 }
 
-double pz_scheduled_gap(const struct pz_layer_schedule *s) {
-  return relative_gap(s->makespan_s, s->lower_bound_s);
-}
-
-const char *pz_scheduled_gap_text(double part, bool optimal, char buf[16]) {
+const char *pz_scheduled_gap_text(double gap, bool optimal, char buf[16]) {
   if (optimal) return "optimal";
-  snprintf(buf, 16, part < 5e-5 ? "<0.01%%" : "%.2f%%", 100 * part);
+  snprintf(buf, 16, gap < 5e-5 ? "<0.01%%" : "%.2f%%", 100 * gap);
   return buf;
 }
 
-int pz_scheduled_decimals(double most_us) {
+/* Returns the number of decimals with which times up to `most_us` microseconds stay narrow. */
+static int time_decimals(double most_us) {
   if (most_us < 1e5) return 2;
   return most_us < 1e6 ? 1 : 0;
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static bool did_something(const struct pz_technique_count *n) {
-  return n->calls || n->steps || n->prunes || n->incumbents || n->raised > 0;
+static bool did_anything(const struct pz_technique_count *count) {
+  return count->calls || count->steps || count->prunes || count->incumbents || count->raised > 0;
 }
 
-/* Counters of the techniques that did something, by name. */
-static json_t *statistics_json(const struct pz_layer_schedule *s) {
-  json_t *o = json_object();
-  for (uint32_t t = 0; t < s->n_techniques; t++) {
-    const struct pz_technique_count *n = &s->techniques[t];
-    if (!did_something(n)) continue;
-    json_object_set_new(o, n->name,
-                        json_pack("{s:I,s:I,s:I,s:I,s:f}", "calls", (json_int_t)n->calls, "steps",
-                                  (json_int_t)n->steps, "prunes", (json_int_t)n->prunes,
-                                  "incumbents", (json_int_t)n->incumbents, "bound_raised",
-                                  n->raised));
-  }
-  return o;
-}
-
-json_t *pz_scheduled_json(const struct pz_layer_schedule *s, double solve_s) {
-  json_t *o = json_object(), *ops = json_array(), *use = json_object();
-  if (s->layer) {
-    json_object_set_new(o, "layer", json_string(s->layer));
-    json_object_set_new(o, "count", json_integer((json_int_t)s->count));
-    json_object_set_new(o, "direction", json_string(direction_names[s->direction]));
+json_t *pz_scheduled_json(const struct pz_layer_schedule *schedule, double solving_s) {
+  json_t *root = json_object(), *operators = json_array(), *use = json_object();
+  json_t *statistics = json_object();
+  if (schedule->layer) {
+    json_object_set_new(root, "layer", json_string(schedule->layer));
+    json_object_set_new(root, "count", json_integer((json_int_t)schedule->count));
+    json_object_set_new(root, "direction", json_string(direction_names[schedule->direction]));
   }
   for (int r = 0; r < PZ_RESOURCES; r++)
-    json_object_set_new(use, resource_keys[r], s->limits[r] ? json_real(s->use[r]) : json_null());
-  for (uint32_t i = 0; i < s->n_operators; i++) {
-    const struct pz_scheduled_operator *op = &s->operators[i];
-    json_array_append_new(
-        ops, json_pack("{s:I,s:s,s:s,s:s,s:f,s:f,s:{s:I,s:I}}", "id", (json_int_t)op->id, "name",
-                       op->name, "class", pz_op_class_name(op->op_class), "mode", op->mode, "start",
-                       op->start_s, "end", op->end_s, "cores", "tensor",
-                       (json_int_t)op->tensor_held, "vector", (json_int_t)op->vector_held));
+    json_object_set_new(use, resource_keys[r],
+                        schedule->limits[r] ? json_real(schedule->use[r]) : json_null());
+  for (uint32_t i = 0; i < schedule->n_techniques; i++) {
+    const struct pz_technique_count *count = &schedule->techniques[i];
+    if (!did_anything(count)) continue;
+    json_object_set_new(statistics, count->name,
+                        json_pack("{s:I,s:I,s:I,s:I,s:f}", "calls", (json_int_t)count->calls,
+                                  "steps", (json_int_t)count->steps, "prunes",
+                                  (json_int_t)count->prunes, "incumbents",
+                                  (json_int_t)count->incumbents, "bound_raised", count->raised));
   }
-  json_t *rest = json_pack("{s:f,s:f,s:f,s:s,s:s,s:I,s:o,s:f,s:o,s:o,s:o}", "makespan",
-                           s->makespan_s, "lower_bound", s->lower_bound_s, "gap",
-                           pz_scheduled_gap(s), "outcome", s->optimal ? "optimal" : "feasible",
-                           "stop", stop_names[s->stop], "steps", (json_int_t)s->steps, "seconds",
-                           solve_s >= 0 ? json_real(solve_s) : json_null(), "serial", s->serial_s,
-                           "utilisation", use, "statistics", statistics_json(s), "ops", ops);
-  bool complete = json_object_update(o, rest) == 0;
+  for (uint32_t i = 0; i < schedule->n_operators; i++) {
+    const struct pz_scheduled_operator *op = &schedule->operators[i];
+    json_array_append_new(
+        operators, json_pack("{s:I,s:s,s:s,s:s,s:f,s:f,s:{s:I,s:I}}", "id", (json_int_t)op->id,
+                             "name", op->name, "class", pz_op_class_name(op->op_class), "mode",
+                             op->mode, "start", op->start_s, "end", op->end_s, "cores", "tensor",
+                             (json_int_t)op->tensor_held, "vector", (json_int_t)op->vector_held));
+  }
+  json_t *rest = json_pack(
+      "{s:f,s:f,s:f,s:s,s:s,s:I,s:o,s:f,s:o,s:o,s:o}", "makespan", schedule->makespan_s,
+      "lower_bound", schedule->lower_bound_s, "gap",
+      pz_schedule_gap(schedule->makespan_s, schedule->lower_bound_s), "outcome",
+      schedule->optimal ? "optimal" : "feasible", "stop", stop_names[schedule->stop], "steps",
+      (json_int_t)schedule->steps, "seconds", solving_s >= 0 ? json_real(solving_s) : json_null(),
+      "serial", schedule->serial_s, "utilisation", use, "statistics", statistics, "ops", operators);
+  bool complete = json_object_update(root, rest) == 0;
   json_decref(rest);
-  if (complete) return o;
-  json_decref(o);
+  if (complete) return root;
+  json_decref(root);
   return NULL;
 }
 
-json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *s) { return pz_plan_json(&s->plan); }
+json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules) {
+  return pz_plan_json(&schedules->plan);
+}
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
+/* A row of the table is a sum of schedules, weighted by how often their layers occur; the row of one schedule is a sum of
+ * one. */
 struct schedule_row {
   const char *layer;
   enum pz_direction direction;
@@ -104,48 +104,17 @@ struct schedule_row {
   bool optimal;
 };
 
-static struct schedule_row row_of_schedule(const struct pz_layer_schedule *s) {
-  struct schedule_row r = {.layer = s->layer,
-                           .direction = s->direction,
-                           .count = s->count,
-                           .operators = s->n_operators,
-                           .us = s->makespan_s * 1e6,
-                           .bound_us = s->lower_bound_s * 1e6,
-                           .serial_us = s->serial_s * 1e6,
-                           .optimal = s->optimal};
-  for (int k = 0; k < PZ_RESOURCES; k++) r.used_us[k] = s->use[k] * r.us;
-  return r;
+/* Adds `times` times the numbers of a row to a total. */
+static void add_row(struct schedule_row *total, const struct schedule_row *row, int64_t times) {
+  total->operators += row->operators * times;
+  total->us += row->us * (double)times;
+  total->bound_us += row->bound_us * (double)times;
+  total->serial_us += row->serial_us * (double)times;
+  total->optimal = total->optimal && row->optimal;
+  for (int r = 0; r < PZ_RESOURCES; r++) total->used_us[r] += row->used_us[r] * (double)times;
 }
 
-static void add_to_total(struct schedule_row *total, const struct schedule_row *r) {
-  double times = (double)r->count;
-  total->operators += r->operators * r->count;
-  total->us += r->us * times;
-  total->bound_us += r->bound_us * times;
-  total->serial_us += r->serial_us * times;
-  total->optimal = total->optimal && r->optimal;
-  for (int k = 0; k < PZ_RESOURCES; k++) total->used_us[k] += r->used_us[k] * times;
-}
-
-static void append_row(struct pz_table *t, const struct schedule_row *r,
-                       const bool shown[PZ_RESOURCES], int decimals) {
-  char gap[16];
-  pz_table_cell(t, "%s", r->layer);
-  if (r->count)
-    pz_table_cell(t, "%" PRId64, r->count);
-  else
-    pz_table_cell(t, "%s", "");
-  pz_table_cell(t, "%s", direction_names[r->direction]);
-  pz_table_cell(t, "%" PRId64, r->operators);
-  pz_table_cell(t, "%.*f", decimals, r->us);
-  pz_table_cell(t, "%.*f", decimals, r->bound_us);
-  pz_table_cell(t, "%s", pz_scheduled_gap_text(relative_gap(r->us, r->bound_us), r->optimal, gap));
-  for (int k = 0; k < PZ_RESOURCES; k++)
-    if (shown[k]) pz_table_cell(t, "%.0f%%", r->us > 0 ? 100 * r->used_us[k] / r->us : 0);
-  pz_table_cell(t, "%.2fx", r->us > 0 ? r->serial_us / r->us : 1);
-}
-
-/* Resources that no schedule uses have no column. */
+/* Prints the rows.  A resource that no schedule uses has no column. */
 static void print_rows(struct pz_call *call, const struct schedule_row *rows, uint32_t n,
                        FILE *out) {
   static const char *const resource_heads[PZ_RESOURCES] = {">tensor", ">vector", ">link",
@@ -156,15 +125,28 @@ static void print_rows(struct pz_call *call, const struct schedule_row *rows, ui
   int columns = 7;
   double most_us = 0;
   for (uint32_t i = 0; i < n; i++) most_us = fmax(most_us, rows[i].us);
-  for (int k = 0; k < PZ_RESOURCES; k++) {
+  for (int r = 0; r < PZ_RESOURCES; r++) {
     for (uint32_t i = 0; i < n; i++)
-      if (rows[i].used_us[k] > 0) shown[k] = true;
-    if (shown[k]) heads[columns++] = resource_heads[k];
+      if (rows[i].used_us[r] > 0) shown[r] = true;
+    if (shown[r]) heads[columns++] = resource_heads[r];
   }
   heads[columns] = ">speedup";
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t i = 0; i < n; i++) append_row(t, &rows[i], shown, pz_scheduled_decimals(most_us));
-  pz_table_write(call, t, 0, out);
+  struct pz_table *table = pz_table_new(call, heads);
+  int decimals = time_decimals(most_us);
+  for (uint32_t i = 0; i < n; i++) {
+    const struct schedule_row *row = &rows[i];
+    char gap[16], count[24] = "";
+    if (row->count) snprintf(count, sizeof count, "%" PRId64, row->count);
+    double relative_gap = pz_schedule_gap(row->us, row->bound_us);
+    pz_table_cells(table, "%s|%s|%s|%" PRId64 "|%.*f|%.*f|%s", row->layer, count,
+                   direction_names[row->direction], row->operators, decimals, row->us, decimals,
+                   row->bound_us, pz_scheduled_gap_text(relative_gap, row->optimal, gap));
+    for (int r = 0; r < PZ_RESOURCES; r++)
+      if (shown[r])
+        pz_table_cell(table, "%.0f%%", row->us > 0 ? 100 * row->used_us[r] / row->us : 0);
+    pz_table_cell(table, "%.2fx", row->us > 0 ? row->serial_us / row->us : 1);
+  }
+  pz_table_print(table, 0, out);
 }
 
 void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
@@ -173,8 +155,18 @@ void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *co
   for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
     rows[n + d] = (struct schedule_row){.layer = "model", .direction = d, .optimal = true};
   for (uint32_t i = 0; i < n; i++) {
-    rows[i] = row_of_schedule(list[i]);
-    add_to_total(&rows[n + list[i]->direction], &rows[i]);
+    const struct pz_layer_schedule *schedule = list[i];
+    struct schedule_row *row = &rows[i];
+    *row = (struct schedule_row){.layer = schedule->layer,
+                                 .direction = schedule->direction,
+                                 .count = schedule->count,
+                                 .operators = schedule->n_operators,
+                                 .us = schedule->makespan_s * 1e6,
+                                 .bound_us = schedule->lower_bound_s * 1e6,
+                                 .serial_us = schedule->serial_s * 1e6,
+                                 .optimal = schedule->optimal};
+    for (int r = 0; r < PZ_RESOURCES; r++) row->used_us[r] = schedule->use[r] * row->us;
+    add_row(&rows[n + schedule->direction], row, row->count);
   }
   print_rows(call, rows, total ? n + 2 : n, out);
 }
@@ -185,7 +177,7 @@ void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedul
                              uint32_t n, FILE *out) {
   static const char *const heads[] = {"technique",   ">calls",        ">steps", ">prunes",
                                       ">incumbents", ">bound raised", NULL};
-  struct pz_table *t = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, heads);
   bool any = false;
   for (uint32_t k = 0; n && k < list[0]->n_techniques; k++) {
     struct pz_technique_count sum = {0};
@@ -197,16 +189,13 @@ void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedul
       sum.incumbents += count->incumbents;
       sum.raised += count->raised * pz_scheduled_us(list[i]);
     }
-    if (!did_something(&sum)) continue;
+    if (!did_anything(&sum)) continue;
     any = true;
-    pz_table_cell(t, "%s", list[0]->techniques[k].name);
-    pz_table_cell(t, "%" PRId64, sum.calls);
-    pz_table_cell(t, "%" PRId64, sum.steps);
-    pz_table_cell(t, "%" PRId64, sum.prunes);
-    pz_table_cell(t, "%" PRId64, sum.incumbents);
-    pz_table_cell(t, "%.2f", sum.raised);
+    pz_table_cells(table, "%s|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%.2f",
+                   list[0]->techniques[k].name, sum.calls, sum.steps, sum.prunes, sum.incumbents,
+                   sum.raised);
   }
-  if (any) pz_table_write(call, t, 0, out);
+  if (any) pz_table_print(table, 0, out);
 }
 
 /* ---- operators that are shown --------------------------------------------------------------- */
@@ -221,44 +210,101 @@ static int compare_starts(const void *a, const void *b) {
 }
 
 const struct pz_scheduled_operator **
-pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *s, uint32_t *n) {
-  const struct pz_scheduled_operator **shown = pz_alloc(call, s->n_operators, sizeof *shown);
+pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedule, uint32_t *n) {
+  const struct pz_scheduled_operator **shown = pz_alloc(call, schedule->n_operators, sizeof *shown);
   *n = 0;
-  for (uint32_t i = 0; i < s->n_operators; i++)
-    if (s->operators[i].op_class != PZ_CLASS_NONE) shown[(*n)++] = &s->operators[i];
+  for (uint32_t i = 0; i < schedule->n_operators; i++)
+    if (schedule->operators[i].op_class != PZ_CLASS_NONE) shown[(*n)++] = &schedule->operators[i];
   qsort(shown, *n, sizeof *shown, compare_starts);
   return shown;
 }
 
-/* ---- for callers that return a status ------------------------------------------------------- */
+/* ---- Gantt charts --------------------------------------------------------------------------- */
 
-struct schedules_printing {
-  const struct pz_layer_schedule *const *list;
+enum { LONGEST_NAME = 32, LEAST_BAR = 20, MOST_BAR = 60 };
+
+/* Shortens a long name to "NAME.." and keeps a suffix such as " (1)", which says which half of a microbatch it is. */
+static const char *short_name(const char *name, char buf[LONGEST_NAME + 1]) {
+  if (strlen(name) <= LONGEST_NAME) return name;
+  char cut[LONGEST_NAME - 1];
+  const char *last_four = name + strlen(name) - 4;
+  const char *half = strncmp(last_four, " (", 2) == 0 ? last_four : "";
+  pz_text_copy(cut, sizeof cut - strlen(half), name);
+  snprintf(buf, LONGEST_NAME + 1, "%s..%s", cut, half);
+  return buf;
+}
+
+/* Returns "8t" for 8 tensor cores, "4t+2v" with vector cores, "8t+link" with the link, or the mode's own name, which is
+ * "link", or "single" and "intra" in two-mode problems. */
+static const char *mode_text(const struct pz_scheduled_operator *op, char buf[48]) {
+  long long tensor = op->tensor_cores, vector = op->vector_cores;
+  const char *link = op->used[PZ_LINK] > 0 ? "+link" : "";
+  bool mode_is_number = strchr("0123456789", *op->mode) != NULL;
+  if (!mode_is_number) return op->mode;
+  if (tensor && vector)
+    snprintf(buf, 48, "%lldt+%lldv%s", tensor, vector, link);
+  else if (tensor)
+    snprintf(buf, 48, "%lldt%s", tensor, link);
+  else
+    snprintf(buf, 48, "%lldv%s", vector, link);
+  return buf;
+}
+
+/* Draws the time of an operator as a bar of '#' (tensor cores), '~' (collectives) or '=' (vector cores).  Every bar has at
+ * least one character, so that nothing is invisible; '|' marks an operator without duration. */
+static void append_bar(struct pz_table *table, const struct pz_scheduled_operator *op,
+                       double makespan, int width) {
+  char bar[MOST_BAR + 1], letter = '=';
+  int from = makespan > 0 ? (int)(op->start_s / makespan * width) : 0;
+  int to = makespan > 0 ? (int)(op->end_s / makespan * width + 0.5) : 0;
+  if (from >= width) from = width - 1;
+  if (to <= from) to = from + 1;
+  if (to > width) to = width;
+  if (op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED) letter = '#';
+  if (op->op_class == PZ_CLASS_COLLECTIVE) letter = '~';
+  memset(bar, ' ', sizeof bar);
+  memset(bar + from, op->end_s > op->start_s ? letter : '|', (size_t)(to - from));
+  bar[to] = '\0';
+  pz_table_cell(table, "%s", bar);
+}
+
+/* Returns the chart with bars of that width, or without bars if it is 0. */
+static struct pz_table *build_chart(struct pz_call *call, const struct pz_layer_schedule *schedule,
+                                    const struct pz_scheduled_operator *const *operators,
+                                    uint32_t n, int bar_width) {
+  static const char *const layer_heads[] = {">op", "operator", "mode", ">start", ">end", "", NULL};
+  static const char *const instance_heads[] = {">op", "mode", ">start", ">end", "", NULL};
+  struct pz_table *table = pz_table_new(call, schedule->layer ? layer_heads : instance_heads);
+  double to_us = pz_scheduled_us(schedule);
+  int decimals = time_decimals(schedule->makespan_s * to_us);
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_scheduled_operator *op = operators[i];
+    char name[LONGEST_NAME + 1], mode[48];
+    if (schedule->layer)
+      pz_table_cells(table, "%" PRId64 "|%s|%s|%.*f|%.*f", op->id, short_name(op->name, name),
+                     mode_text(op, mode), decimals, op->start_s * to_us, decimals,
+                     op->end_s * to_us);
+    else
+      pz_table_cells(table, "%" PRId64 "|%s|%.9g|%.9g", op->id, mode_text(op, mode),
+                     op->start_s * to_us, op->end_s * to_us);
+    if (bar_width)
+      append_bar(table, op, schedule->makespan_s, bar_width);
+    else
+      pz_table_cell(table, "%s", "");
+  }
+  return table;
+}
+
+void pz_gantt_chart(struct pz_call *call, const struct pz_layer_schedule *schedule, FILE *out) {
   uint32_t n;
-  bool total;
-  FILE *out;
-};
-
-static void print_table(struct pz_call *call, void *ctx) {
-  const struct schedules_printing *x = ctx;
-  pz_schedules_table(call, x->list, x->n, x->total, x->out);
-}
-
-enum pz_status pz_scheduled_table(const struct pz_layer_schedule *const *list, uint32_t n,
-                                  bool total, struct pz_arena *arena, FILE *out) {
-  struct schedules_printing x = {list, n, total, out};
-  (void)arena;
-  return pz_border(print_table, &x, NULL);
-}
-
-static void print_statistics(struct pz_call *call, void *ctx) {
-  const struct schedules_printing *x = ctx;
-  pz_schedules_statistics(call, x->list, x->n, x->out);
-}
-
-enum pz_status pz_scheduled_statistics(const struct pz_layer_schedule *const *list, uint32_t n,
-                                       struct pz_arena *arena, FILE *out) {
-  struct schedules_printing x = {list, n, false, out};
-  (void)arena;
-  return pz_border(print_statistics, &x, NULL);
+  const struct pz_scheduled_operator **operators = pz_shown_operators(call, schedule, &n);
+  const struct pz_table *without_bars = build_chart(call, schedule, operators, n, 0);
+  int width = PZ_GANTT_COLUMNS - pz_table_width(without_bars);
+  if (width < LEAST_BAR) width = LEAST_BAR;
+  if (width > MOST_BAR) width = MOST_BAR;
+  pz_table_print(build_chart(call, schedule, operators, n, width), 0, out);
+  uint32_t n_hidden = schedule->n_operators - n;
+  if (n_hidden)
+    fprintf(out, "not shown: %" PRIu32 " operator%s of zero duration\n", n_hidden,
+            pz_text_s(n_hidden));
 }

@@ -1,4 +1,5 @@
-/* Solved schedules in reports: one as JSON, several as a table, and what the techniques of the solver did. */
+/* Solved schedules in reports: one as JSON or as a Gantt chart, several as a table, and what the techniques of the solver
+ * did. */
 #ifndef PZ_REPORT_SCHEDULE_TABLE_H
 #define PZ_REPORT_SCHEDULE_TABLE_H
 
@@ -7,29 +8,26 @@
 #include "core/json.h"
 
 /* Writes "block backward", or the name of an instance, into buf and returns buf. */
-const char *pz_scheduled_title(const struct pz_layer_schedule *s, char buf[256]);
+const char *pz_scheduled_title(const struct pz_layer_schedule *schedule, char buf[256]);
 
 /* Returns the factor from the schedule's time unit to microseconds.  The unit of a layer is the second; the unit of an
  * instance is unknown, and its times are printed as they are. */
-static inline double pz_scheduled_us(const struct pz_layer_schedule *s) {
-  return s->layer ? 1e6 : 1;
+static inline double pz_scheduled_us(const struct pz_layer_schedule *schedule) {
+  return schedule->layer ? 1e6 : 1;
 }
 
-/* Returns the gap between makespan and lower bound as a fraction of the makespan. */
-double pz_scheduled_gap(const struct pz_layer_schedule *s);
+/* Returns (makespan - lower bound) / makespan, or 0 if the makespan is 0. */
+double pz_schedule_gap(double makespan, double lower_bound);
 
 /* Writes "optimal", "1.55%" or "<0.01%" into buf and returns buf. */
 const char *pz_scheduled_gap_text(double gap, bool optimal, char buf[16]);
 
-/* Returns the number of decimals with which times up to `most_us` microseconds stay narrow. */
-int pz_scheduled_decimals(double most_us);
-
-/* Returns a new reference, or NULL if out of memory.  Times are in the schedule's unit; solve_s is the time of the solver,
- * below 0 if it is unknown. */
-json_t *pz_scheduled_json(const struct pz_layer_schedule *s, double solve_s);
+/* Returns a new reference, or NULL if out of memory.  Times are in the schedule's unit; solving_s is the time of the solver,
+ * negative if it is unknown. */
+json_t *pz_scheduled_json(const struct pz_layer_schedule *schedule, double solving_s);
 
 /* Returns the plan in the format of predictions. */
-json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *s);
+json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules);
 
 /* Prints one row for each schedule, with times in microseconds.  `total` adds the sums over all layers for both passes. */
 void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
@@ -41,13 +39,11 @@ void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedul
 
 /* Returns the operators that are shown, which are those with a class, sorted by start, end and number, and their number. */
 const struct pz_scheduled_operator **
-pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *s, uint32_t *n);
+pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedule, uint32_t *n);
 
-/* For callers that return a status: pz_schedules_table() and pz_schedules_statistics(). */
-PZ_NODISCARD enum pz_status pz_scheduled_table(const struct pz_layer_schedule *const *list,
-                                               uint32_t n, bool total, struct pz_arena *arena,
-                                               FILE *out);
-PZ_NODISCARD enum pz_status pz_scheduled_statistics(const struct pz_layer_schedule *const *list,
-                                                    uint32_t n, struct pz_arena *arena, FILE *out);
+/* Prints one row for each shown operator, with its cores, its times and a bar.  The chart is at most PZ_GANTT_COLUMNS wide
+ * unless the numbers alone are wider.  Long names are cut, and the last line counts the operators that are not shown. */
+enum { PZ_GANTT_COLUMNS = 100 };
+void pz_gantt_chart(struct pz_call *call, const struct pz_layer_schedule *schedule, FILE *out);
 
 #endif

@@ -1,7 +1,5 @@
-/* Text tables: cells are stored as strings row by row, the first row being the column titles.  Printing measures all columns
- * and then prints as many of them as fit into the terminal, again and again until all are printed.
- *
- * Adding a cell does not fail; a cell for which there was no memory is reported when the table is printed. */
+/* Text tables: cells are stored as strings row by row, the first row being the column titles.  Printing measures all columns,
+ * then prints as many of them as fit into the terminal, and repeats this until all columns are printed. */
 #include "report/table.h"
 
 #include <math.h>
@@ -15,128 +13,165 @@ enum { LONGEST_CELL = 512, BETWEEN_COLUMNS = 2 };
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
-static void append_cell(struct pz_table *t, const char *format, va_list args) PZ_PRINTF(2, 0);
-
-static void append_cell(struct pz_table *t, const char *format, va_list args) {
-  char buf[LONGEST_CELL];
-  vsnprintf(buf, sizeof buf, format, args);
-  const char *text = pz_arena_strdup(t->arena, pz_text_plain(buf));
-  if (!text || !pz_vec_push(&t->cells, &text)) t->status = PZ_NO_MEMORY;
+struct pz_table *pz_table_new(struct pz_call *call, const char *const *heads) {
+  struct pz_table *table = pz_alloc(call, 1, sizeof *table);
+  table->call = *call;
+  pz_vec_init(&table->cells, call->arena, sizeof(const char *));
+  for (int i = 0; i < PZ_TABLE_MOST_COLUMNS && heads[i]; i++) {
+    bool right = heads[i][0] == '>';
+    table->right_aligned[i] = right;
+    table->columns++;
+    pz_table_cell(table, "%s", right ? heads[i] + 1 : heads[i]);
+  }
+  return table;
 }
 
-void pz_table_cell(struct pz_table *t, const char *format, ...) {
+/* Adds a cell with the first `bytes` bytes of a text, of which too long ones are cut. */
+static void append_cell(struct pz_table *table, const char *text, size_t bytes) {
+  char cell[LONGEST_CELL];
+  snprintf(cell, sizeof cell, "%.*s", (int)bytes, text);
+  const char *copy = pz_copy_text(&table->call, pz_text_plain(cell));
+  pz_append(&table->call, &table->cells, &copy);
+}
+
+static void append_formatted(struct pz_table *table, const char *format, va_list args)
+    PZ_PRINTF(2, 0);
+
+static void append_formatted(struct pz_table *table, const char *format, va_list args) {
+  char cell[LONGEST_CELL];
+  vsnprintf(cell, sizeof cell, format, args);
+  append_cell(table, cell, strlen(cell));
+}
+
+void pz_table_cell(struct pz_table *table, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  append_cell(t, format, args);
+  append_formatted(table, format, args);
   va_end(args);
 }
 
-void pz_table_known(struct pz_table *t, bool known, const char *format, ...) {
+void pz_table_known(struct pz_table *table, bool known, const char *format, ...) {
   va_list args;
   if (!known) {
-    pz_table_cell(t, "-");
+    pz_table_cell(table, "-");
     return;
   }
   va_start(args, format);
-  append_cell(t, format, args);
+  append_formatted(table, format, args);
   va_end(args);
 }
 
-void pz_table_number(struct pz_table *t, double v) {
-  char text[40];
-  if (v >= 1e4 && v < 1e15)
-    pz_table_cell(t, "%s", pz_text_count(text, sizeof text, (int64_t)floor(v + 0.5)));
-  else
-    pz_table_cell(t, "%s", pz_text_number(text, sizeof text, v));
+static size_t count_letter(const char *text, char letter) {
+  size_t n = 0;
+  for (; *text; text++)
+    if (*text == letter) n++;
+  return n;
 }
 
-void pz_table_init(struct pz_table *t, struct pz_arena *arena, const char *const *heads) {
-  *t = (struct pz_table){.arena = arena};
-  pz_vec_init(&t->cells, arena, sizeof(const char *));
-  for (int i = 0; i < PZ_TABLE_MOST_COLUMNS && heads[i]; i++) {
-    bool right = heads[i][0] == '>';
-    t->right_aligned[i] = right;
-    t->columns++;
-    pz_table_cell(t, "%s", right ? heads[i] + 1 : heads[i]);
+/* The compiler has checked the format that `divided` is made from. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+
+/* All cells are formatted at once and then divided.  An argument may contain bars, so that the bars of the format are first
+ * replaced by a control character, and by the next one if that occurs in an argument too. */
+void pz_table_cells(struct pz_table *table, const char *format, ...) {
+  struct pz_call scratch = pz_scratch(&table->call);
+  char *divided = pz_copy_text(&scratch, format), *text = divided;
+  size_t n_bars = count_letter(format, '|'), n_found = n_bars + 1;
+  char separator = '|';
+  for (char next = 1; next < ' ' && n_found != n_bars; next++) {
+    va_list args, again;
+    for (char *at = divided; *at; at++)
+      if (*at == separator) *at = next;
+    separator = next;
+    va_start(args, format);
+    va_copy(again, args);
+    size_t bytes = (size_t)vsnprintf(NULL, 0, divided, args) + 1;
+    text = pz_alloc(&scratch, bytes, 1);
+    vsnprintf(text, bytes, divided, again);
+    va_end(again);
+    va_end(args);
+    n_found = count_letter(text, separator);
   }
+  for (size_t i = 0; i <= n_bars; i++) {
+    const char *end = i < n_bars ? strchr(text, separator) : NULL;
+    size_t bytes = end ? (size_t)(end - text) : strlen(text);
+    append_cell(table, text, bytes);
+    text += bytes + 1;
+  }
+  pz_scratch_end(&scratch);
 }
 
-struct pz_table *pz_table_new(struct pz_call *call, const char *const *heads) {
-  struct pz_table *t = pz_alloc(call, 1, sizeof *t);
-  pz_table_init(t, call->arena, heads);
-  return t;
+#pragma GCC diagnostic pop
+
+void pz_table_dashes(struct pz_table *table, int n) {
+  for (int i = 0; i < n; i++) pz_table_cell(table, "-");
+}
+
+void pz_table_number(struct pz_table *table, double value) {
+  char text[40];
+  if (value >= 1e4 && value < 1e15)
+    pz_text_count(text, sizeof text, (int64_t)floor(value + 0.5));
+  else
+    pz_text_number(text, sizeof text, value);
+  pz_table_cell(table, "%s", text);
 }
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
-static const char *cell_text(const struct pz_table *t, uint32_t row, int column) {
-  return *pz_vec_at(&t->cells, const char *, row *(uint32_t)t->columns + (uint32_t)column);
-}
-
-static void measure_columns(const struct pz_table *t, int width[PZ_TABLE_MOST_COLUMNS]) {
+static void measure_columns(const struct pz_table *table, int width[PZ_TABLE_MOST_COLUMNS]) {
   memset(width, 0, PZ_TABLE_MOST_COLUMNS * sizeof *width);
-  for (uint32_t i = 0; i < t->cells.n; i++) {
-    int text_width = pz_text_columns(*pz_vec_at(&t->cells, const char *, i));
-    int column = (int)i % t->columns;
+  for (uint32_t i = 0; i < table->cells.n; i++) {
+    int text_width = pz_text_columns(*pz_vec_at(&table->cells, const char *, i));
+    int column = (int)i % table->columns;
     if (text_width > width[column]) width[column] = text_width;
   }
 }
 
-int pz_table_width(const struct pz_table *t) {
+int pz_table_width(const struct pz_table *table) {
   int width[PZ_TABLE_MOST_COLUMNS];
-  int sum = BETWEEN_COLUMNS * (t->columns - 1);
-  measure_columns(t, width);
-  for (int c = 0; c < t->columns; c++) sum += width[c];
+  int sum = BETWEEN_COLUMNS * (table->columns - 1);
+  measure_columns(table, width);
+  for (int c = 0; c < table->columns; c++) sum += width[c];
   return sum;
 }
 
 /* Prints the first column of a row and the columns from `from` to below `to`.  Titles are bold on a terminal.  The last
  * cell has no trailing spaces. */
-static void print_row(const struct pz_table *t, const int *width, uint32_t row, int from, int to,
-                      FILE *out) {
+static void print_row(const struct pz_table *table, const int *width, uint32_t row, int from,
+                      int to, FILE *out) {
   const char *bold = row == 0 ? pz_colour(out, PZ_BOLD) : "";
   const char *plain = row == 0 ? pz_colour(out, PZ_PLAIN) : "";
   for (int c = 0; c < to; c = c == 0 ? from : c + 1) {
-    const char *text = cell_text(t, row, c);
+    uint32_t cell = row * (uint32_t)table->columns + (uint32_t)c;
+    const char *text = *pz_vec_at(&table->cells, const char *, cell);
     bool last = c == to - 1 || from >= to;
     int padding = width[c] - pz_text_columns(text);
     int gap = c > 0 && !(last && !*text) ? BETWEEN_COLUMNS : 0;
-    int left = t->right_aligned[c] ? padding : 0;
-    int right = t->right_aligned[c] || last ? 0 : padding;
+    int left = table->right_aligned[c] ? padding : 0;
+    int right = table->right_aligned[c] || last ? 0 : padding;
     fprintf(out, "%*s%s%s%s%*s", gap + left, "", bold, text, plain, right, "");
   }
   fputc('\n', out);
 }
 
-/* Returns the end of the columns that fit into `room` beside the first column, beginning with column `from`; at least one
- * is printed even if it is too wide. */
-static int columns_that_fit(const struct pz_table *t, const int *width, int from, int room) {
-  int to = from, sum = width[0];
-  while (to < t->columns) {
-    sum += BETWEEN_COLUMNS + width[to];
-    if (to > from && sum > room) break;
-    to++;
-  }
-  return to;
-}
-
-enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out) {
+void pz_table_print(const struct pz_table *table, int indent, FILE *out) {
   int width[PZ_TABLE_MOST_COLUMNS];
   int room = pz_terminal_columns(out) - indent, from = 1;
-  if (t->status != PZ_OK) return t->status;
-  measure_columns(t, width);
+  measure_columns(table, width);
   do {
-    int to = columns_that_fit(t, width, from, room);
+    /* the columns from `from` to below `to` fit beside the first one; one is printed even if it is too wide */
+    int to = from, sum = width[0];
+    while (to < table->columns) {
+      sum += BETWEEN_COLUMNS + width[to];
+      if (to > from && sum > room) break;
+      to++;
+    }
     if (from > 1) fputc('\n', out);
-    for (uint32_t row = 0; row < t->cells.n / (uint32_t)t->columns; row++) {
+    for (uint32_t row = 0; row < table->cells.n / (uint32_t)table->columns; row++) {
       fprintf(out, "%*s", indent, "");
-      print_row(t, width, row, from, to, out);
+      print_row(table, width, row, from, to, out);
     }
     from = to;
-  } while (from < t->columns);
-  return PZ_OK;
-}
-
-void pz_table_write(struct pz_call *call, const struct pz_table *t, int indent, FILE *out) {
-  if (pz_table_print(t, indent, out) != PZ_OK) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  } while (from < table->columns);
 }

@@ -1,5 +1,5 @@
 /* Aligned text tables for the terminal.  Create a table with pz_table_new(), add its cells row by row, and print it with
- * pz_table_write().  A table that is wider than the terminal is printed in several parts, each with the first column. */
+ * pz_table_print().  A table that is wider than the terminal is printed in several parts, each with the first column. */
 #ifndef PZ_REPORT_TABLE_H
 #define PZ_REPORT_TABLE_H
 
@@ -9,34 +9,36 @@
 
 enum { PZ_TABLE_MOST_COLUMNS = 16 };
 
+/* A table belongs to the call that made it. */
 struct pz_table {
-  struct pz_arena *arena;
+  struct pz_call call;
   struct pz_vec cells; /* const char *, row by row; the first row has the column titles */
   int columns;
   bool right_aligned[PZ_TABLE_MOST_COLUMNS];
-  enum pz_status status; /* PZ_NO_MEMORY after a cell could not be stored */
 };
 
 /* `heads` are the column titles and end with NULL.  A title that begins with '>' makes a right-aligned column. */
 struct pz_table *pz_table_new(struct pz_call *call, const char *const *heads);
 
 /* Adds one cell; rows are filled from left to right. */
-void pz_table_cell(struct pz_table *t, const char *format, ...) PZ_PRINTF(2, 3);
+void pz_table_cell(struct pz_table *table, const char *format, ...) PZ_PRINTF(2, 3);
 
-/* Adds a cell with the formatted text if the value is known, otherwise "-". */
-void pz_table_known(struct pz_table *t, bool known, const char *format, ...) PZ_PRINTF(3, 4);
+/* Adds several cells.  A '|' in the format separates them: pz_table_cells(table, "%s|%.1f%%", name, percent). */
+void pz_table_cells(struct pz_table *table, const char *format, ...) PZ_PRINTF(2, 3);
+
+/* Adds `n` cells with a dash, for values that are unknown. */
+void pz_table_dashes(struct pz_table *table, int n);
+
+/* Adds a cell with the formatted text if the value is known, otherwise a dash. */
+void pz_table_known(struct pz_table *table, bool known, const char *format, ...) PZ_PRINTF(3, 4);
 
 /* Adds a number: from 10,000 on in full with commas, otherwise with four digits. */
-void pz_table_number(struct pz_table *t, double v);
+void pz_table_number(struct pz_table *table, double value);
 
 /* Returns the width of the printed rows without indentation, in terminal columns. */
-int pz_table_width(const struct pz_table *t);
+int pz_table_width(const struct pz_table *table);
 
 /* Prints the table; every row begins with `indent` spaces. */
-void pz_table_write(struct pz_call *call, const struct pz_table *t, int indent, FILE *out);
-
-/* For callers that return a status: a table in an arena, and pz_table_write(), whose only error is PZ_NO_MEMORY. */
-void pz_table_init(struct pz_table *t, struct pz_arena *arena, const char *const *heads);
-PZ_NODISCARD enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out);
+void pz_table_print(const struct pz_table *table, int indent, FILE *out);
 
 #endif

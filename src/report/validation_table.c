@@ -74,7 +74,7 @@ static void print_errors(struct pz_call *call, const struct pz_validation *v, st
   for (uint32_t i = 0; i < e.n; i++)
     if (e.kind_shown[e.list[i].kind]) append_errors_row(t, v, &e, &e.list[i]);
   fprintf(out, "%s\n", e.title);
-  pz_table_write(call, t, 2, out);
+  pz_table_print(t, 2, out);
   fputc('\n', out);
 }
 
@@ -110,14 +110,14 @@ static void print_orders(struct pz_call *call, const struct pz_validation *v, FI
   }
   fprintf(out, "Order of the plans of one model (%d or more on the same devices)\n",
           PZ_LEAST_PLANS);
-  pz_table_write(call, t, 2, out);
+  pz_table_print(t, 2, out);
   fputc('\n', out);
   t = new_order_table(call, v, "mean over models of", ">models");
   for (uint32_t i = 0; i < v->n_order_means; i++) {
     const struct pz_order_mean *m = &v->order_means[i];
     append_order_row(t, v, m->name, m->n, m->rank_correlation, m->regret);
   }
-  pz_table_write(call, t, 2, out);
+  pz_table_print(t, 2, out);
 }
 
 /* ---- points --------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static void print_points(struct pz_call *call, const struct pz_validation *v, FI
     error_cell(t, p->measured_bytes, p->predicted_bytes);
     pz_table_cell(t, "%s", note);
   }
-  pz_table_write(call, t, 0, out);
+  pz_table_print(t, 0, out);
 }
 
 /* ---- chips without their measurements ------------------------------------------------------- */
@@ -173,7 +173,7 @@ static void print_families(struct pz_call *call, const struct pz_cold_errors *c,
     pz_table_cell(t, "%s", constants);
   }
   fputs("Each family with constants fitted on the runs of the others\n", out);
-  pz_table_write(call, t, 2, out);
+  pz_table_print(t, 2, out);
   fprintf(out, "  mean over families: %.1f%%\n", 100 * c->families_mean);
 }
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/json.h"
-#include "report/gantt.h"
+#include "report/schedule_table.h"
 #include "unit/schedule_calls.h"
 
 /* ---- a schedule made by hand ---------------------------------------------------------------- */
@@ -97,6 +97,21 @@ static void what_is_held_to_be_alone_is_not_used(void **state) {
 
 /* ---- chart and table ------------------------------------------------------------------------ */
 
+struct printed {
+  const struct pz_layer_schedule *const *list;
+  FILE *out;
+};
+
+static void print_chart(struct pz_call *call, void *ctx) {
+  const struct printed *printed = ctx;
+  pz_gantt_chart(call, printed->list[0], printed->out);
+}
+
+static void print_table(struct pz_call *call, void *ctx) {
+  const struct printed *printed = ctx;
+  pz_schedules_table(call, printed->list, 2, true, printed->out);
+}
+
 static void a_chart_shows_every_operator_by_start(void **state) {
   (void)state;
   struct pz_arena arena;
@@ -105,7 +120,9 @@ static void a_chart_shows_every_operator_by_start(void **state) {
   FILE *out = open_memstream(&text, &size);
   pz_arena_init(&arena, NULL);
   struct pz_layer_schedule s = made(1e-6, &arena);
-  assert_int_equal(pz_gantt_print(&s, &arena, out), PZ_OK);
+  const struct pz_layer_schedule *const list[] = {&s};
+  struct printed printed = {list, out};
+  assert_int_equal(pz_border(print_chart, &printed, NULL), PZ_OK);
   fclose(out);
   static const char want[] =
       /* clang-format off */
@@ -134,7 +151,8 @@ static void a_table_has_a_row_for_each_and_totals(void **state) {
   b.optimal = true;
   b.lower_bound_s = b.makespan_s;
   const struct pz_layer_schedule *const list[] = {&a, &b};
-  assert_int_equal(pz_scheduled_table(list, 2, true, &arena, out), PZ_OK);
+  struct printed printed = {list, out};
+  assert_int_equal(pz_border(print_table, &printed, NULL), PZ_OK);
   fclose(out);
   assert_string_equal(
       text, "layer  x  pass      ops     us  bound      gap  tensor  vector  link  hbm  speedup\n"
