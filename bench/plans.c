@@ -7,6 +7,7 @@
 
 #include "core/num.h"
 #include "place/plan_question.h"
+#include "unit/plan_borders.h"
 
 static const struct run {
   const char *model, *chip, *cluster;
@@ -124,10 +125,10 @@ static enum pz_status measure(const struct run *r, double *first, struct pz_erro
   plan.batch = r->batch;
   plan.seq = r->seq;
   plan.precision = (int)r->precision;
-  if (status == PZ_OK) status = pz_plan_question_of(&job, &plan, 0, &q, err);
+  if (status == PZ_OK) status = try_make_question(&job, &plan, 0, &q, err);
   q.threads = 1;
   double start = cpu_s();
-  if (status == PZ_OK) status = pz_plan_search(&q, &arena, &found, err);
+  if (status == PZ_OK) status = try_find_plans(&q, &arena, &found, err);
   double search_s = cpu_s() - start;
   struct pricing x = {.hbm_bytes = (double)pz_chip_hbm_bytes(&chip), .least_s = 1e30};
   if (status == PZ_OK) status = price_all(r, &q, &x, err);

@@ -87,11 +87,10 @@ struct pz_plan_question pz_training_ask(struct pz_call *call, const struct pz_tr
                 {"offload", q->offload},           {"memory_margin", q->memory_margin}};
   struct pz_plan plan = pz_plan_default();
   struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
-  struct pz_plan_question question;
   bool launches_kernels = chip->execution == PZ_CHIP_STREAM;
   plan.peft = q->peft;
   const char *framework = "compiled";
-  if (launches_kernels) framework = pz_plan_adapts(&plan) ? "nemo" : "megatron";
+  if (launches_kernels) framework = pz_plan_trains_adapters(&plan) ? "nemo" : "megatron";
   plan.framework = pz_framework_find(framework);
   if (q->serial && !launches_kernels) plan.execution = PZ_EXECUTION_SERIAL;
   if (q->whole) plan.halves = 0;
@@ -101,8 +100,8 @@ struct pz_plan_question pz_training_ask(struct pz_call *call, const struct pz_tr
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (fields[i].value)
       pz_must(call, pz_plan_set(&plan, fields[i].name, fields[i].value, pz_call_error(call)));
-  pz_must(call, pz_plan_question_of(&job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0, &question,
-                                    pz_call_error(call)));
+  struct pz_plan_question question =
+      pz_plan_question_make(call, &job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0);
   question.threads = 1;
   question.all_devices = true;
   question.ending = q->ending;
@@ -144,8 +143,7 @@ static void create_finders_of_worker(struct pz_call *call, void *ctx, size_t wor
     one.shared = &t->shared;
     one.shared_as = model;
     one.job.times = x->times ? x->times : t->times[worker];
-    pz_must(call, pz_plan_finder_new(&one, &t->finders[worker * t->q.n_models + model],
-                                     pz_call_error(call)));
+    t->finders[worker * t->q.n_models + model] = pz_finder_new(call, &one);
   }
 }
 
@@ -208,13 +206,11 @@ static double bound_training(struct pz_call *call, struct pz_evaluator *e, unsig
                              const struct pz_boxed *b, uint32_t model, int level, double enough_s) {
   struct training *t = training_of(e);
   struct pz_cluster net = pz_training_cluster(&t->q, &b->hi);
-  struct pz_plan_finder *f = finder_of(t, worker, model);
-  struct pz_error *err = pz_call_error(call);
-  double step_s = HUGE_VAL;
+  struct pz_finder_chip largest = {&b->hi, &net};
+  struct pz_plan_finder *finder = finder_of(t, worker, model);
   if (!holds_tiles(&b->hi)) return HUGE_VAL;
-  pz_must(call, level ? pz_plan_finder_bound_s(f, &b->hi, &net, enough_s, &step_s, err)
-                      : pz_plan_finder_floor_s(f, &b->hi, &net, enough_s, &step_s, err));
-  return step_s;
+  return level ? pz_finder_bound_s(call, finder, largest, enough_s)
+               : pz_finder_floor_s(call, finder, largest, enough_s);
 }
 
 /* The energy of any chip of a box is at least static_watts of its smallest chip, which area and clock raise, times a
@@ -222,21 +218,17 @@ static double bound_training(struct pz_call *call, struct pz_evaluator *e, unsig
  * slowest clock, and to move what the largest global buffer cannot hold. */
 static double least_joules(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
                            const struct pz_boxed *b, uint32_t model) {
-  double joules = 0;
-  pz_must(call, pz_plan_finder_least_j(finder_of(training_of(e), worker, model), &b->hi,
-                                       b->least.voltage2, &joules, pz_call_error(call)));
-  return joules;
+  return pz_finder_least_j(call, finder_of(training_of(e), worker, model), &b->hi,
+                           b->least.voltage2);
 }
 
 static double estimate_training(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
                                 const struct pz_boxed *b, uint32_t model) {
   struct training *t = training_of(e);
   struct pz_cluster net = pz_training_cluster(&t->q, &b->hi);
-  double step_s = HUGE_VAL;
+  struct pz_finder_chip largest = {&b->hi, &net};
   if (!holds_tiles(&b->hi)) return HUGE_VAL;
-  pz_must(call, pz_plan_finder_again_s(finder_of(t, worker, model), &b->hi, &net, &step_s,
-                                       pz_call_error(call)));
-  return step_s;
+  return pz_finder_promising_s(call, finder_of(t, worker, model), largest);
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
@@ -246,21 +238,17 @@ static struct pz_found_plans find_plans(struct pz_call *call, struct training *t
                                         const struct pz_chip *chip, uint32_t model, double limit_s,
                                         double *least_s) {
   struct pz_cluster net = pz_training_cluster(&t->q, chip);
-  struct pz_found_plans found = {.n = 0};
-  if (!holds_tiles(chip)) return found;
-  pz_must(call, pz_plan_finder_find(finder_of(t, worker, model), chip, &net, limit_s, &found,
-                                    least_s, pz_call_error(call)));
-  return found;
+  struct pz_finder_chip on = {chip, &net};
+  if (!holds_tiles(chip)) return (struct pz_found_plans){.n = 0};
+  return pz_finder_best(call, finder_of(t, worker, model), on, limit_s, least_s);
 }
 
 static double energy_of_plan(struct pz_call *call, struct training *t, unsigned worker,
                              const struct pz_chip *chip, uint32_t model,
                              const struct pz_found_plan *found) {
   struct pz_cluster net = pz_training_cluster(&t->q, chip);
-  double dynamic_j = 0;
-  pz_must(call, pz_plan_finder_plan_j(finder_of(t, worker, model), chip, &net, &found->plan,
-                                      found->p.params, &dynamic_j, pz_call_error(call)));
-  return dynamic_j;
+  struct pz_finder_chip on = {chip, &net};
+  return pz_finder_plan_j(call, finder_of(t, worker, model), on, &found->plan, found->p.params);
 }
 
 static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_evaluator *e,
@@ -288,14 +276,14 @@ static bool find_plan_of_other_class(struct pz_call *call, struct training *t, u
                                      const struct pz_chip *chip, uint32_t model,
                                      struct pz_found_plan *out, double *dynamic_j) {
   struct pz_cluster net = pz_training_cluster(&t->q, chip);
-  struct pz_found_plans found = {.n = 0};
   struct pz_step_energy energy = {0};
   pz_arena_release(&t->plans[worker]);
   pz_arena_init(&t->plans[worker], NULL);
   struct pz_plan_question one = pz_training_ask(call, &t->q, model, chip, &net);
-  pz_must(call, pz_plan_search(&one, &t->plans[worker], &found, pz_call_error(call)));
-  if (!found.n) return false;
-  *out = found.list[0];
+  struct pz_call plans = pz_call_in(call, &t->plans[worker]);
+  const struct pz_found_plans *found = pz_find_plans(&plans, &one);
+  if (!found->n) return false;
+  *out = found->list[0];
   pz_must(call, pz_step_energy(&one.job, &out->plan, &out->p, &energy, pz_call_error(call)));
   *dynamic_j = energy.dynamic_j;
   return true;

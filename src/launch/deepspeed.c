@@ -80,7 +80,7 @@ static void write_training_arguments(const struct pz_launch *launch, FILE *out) 
   write_deepspeed_field(launch, PZ_PLAN_SEQ, out);
   pz_write_schedule_arguments(launch, out);
   write_recomputation(plan, out);
-  pz_write_if(out, pz_plan_away(plan) > 0, "--cpu-optimizer");
+  pz_write_if(out, pz_plan_host_optimizer_fraction(plan) > 0, "--cpu-optimizer");
   fprintf(out,
           "  --data-path \"$DATA_PATH\"\n  --split '99,1,0'\n"
           "  --tokenizer-type HFTokenizer\n  --tokenizer-model \"$TOKENIZER\"\n"
@@ -130,7 +130,7 @@ static void write_deepspeed_config(const struct pz_launch *launch, FILE *out) {
           plan->grad_bytes == 2 ? half : "fp32", half, plan->zero);
   if (plan->zero) fprintf(out, ",\n    \"overlap_comm\": %s", overlap ? "true" : "false");
   if (plan->zero == 3) write_stage3_settings(launch, out);
-  if (pz_plan_away(plan) > 0)
+  if (pz_plan_host_optimizer_fraction(plan) > 0)
     fputs(",\n    \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}", out);
   fputs("\n  }\n}\nEOF\n\n", out);
 }

@@ -109,7 +109,7 @@ void pz_write_script_head(const struct pz_launch *launch, const char *framework,
           launch->gpus_per_node, pz_text_s((double)launch->gpus_per_node), plan->batch, plan->seq,
           pz_plan_text(plan, text, sizeof text));
   write_unset_fields(launch, out);
-  if (pz_shape_outgrown(&launch->shape, plan->seq))
+  if (pz_shape_exceeds_positions(&launch->shape, plan->seq))
     fprintf(out,
             "# The model has %" PRId64 " rotary positions: they are stretched as Llama 3.1's are, "
             "by a factor of %.10g.\n",
@@ -170,17 +170,17 @@ static void check_framework_runs(struct pz_call *call, const struct pz_plan *pla
   pz_require_plan(call, plan);
   pz_require_chunks(call, plan, shape->layers);
   bool runs =
-      pz_framework_trains(plan->framework, shape, err) && pz_framework_can(plan, shape, err);
+      pz_framework_trains(plan->framework, shape, err) && pz_framework_can_run(plan, shape, err);
   if (!runs) pz_must(call, PZ_BAD_USE);
 }
 
 struct pz_buffer *pz_launch_script(struct pz_call *call, int i, const struct pz_launch *launch) {
   struct pz_launch own = *launch;
   own.plan.framework = pz_framework_find(pz_launch_names[i]);
-  (void)pz_plan_recompute_alike(&own.plan, launch->shape.layers);
+  (void)pz_plan_unify_recompute(&own.plan, launch->shape.layers);
   check_framework_runs(call, &own.plan, &launch->shape);
   own.plan.framework = launch->plan.framework;
-  own.plan.overlap = pz_plan_overlap(&own.plan);
+  own.plan.overlap = pz_plan_effective_overlap(&own.plan);
   struct pz_buffer *script = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, script);
   writers[i](&own, out);

@@ -16,11 +16,11 @@ static void write_optimizer_arguments(const struct pz_launch *launch, FILE *out)
   pz_write_if(out, pz_core_is_precision_aware(launch), "--use-precision-aware-optimizer");
   if (moments) fprintf(out, "  --exp-avg-dtype %s\n  --exp-avg-sq-dtype %s\n", moments, moments);
   pz_write_if(out, plan->main_params == PZ_MAIN_FP16, "--main-params-dtype fp16");
-  if (pz_plan_away(plan) > 0)
+  if (pz_plan_host_optimizer_fraction(plan) > 0)
     fprintf(out,
             "  --optimizer-cpu-offload\n  --optimizer-offload-fraction %.10g\n"
             "  --overlap-cpu-optimizer-d2h-h2d\n",
-            pz_plan_away(plan));
+            pz_plan_host_optimizer_fraction(plan));
   if (plan->zero > 1)
     fprintf(out,
             "  --use-megatron-fsdp\n  --data-parallel-sharding-strategy %s\n"
@@ -47,7 +47,7 @@ static void write_training_arguments(const struct pz_launch *launch, FILE *out) 
             pz_core_fp8_recipes[plan->fp8_recipe]);
   pz_write_if(out, plan->precision == PZ_PRECISION_NVFP4,
               "--fp4-format e2m1\n  --fp4-recipe nvfp4");
-  if (pz_plan_wide_layers(plan))
+  if (pz_plan_16bit_layers(plan))
     fprintf(out,
             "  --first-last-layers-bf16\n  --num-layers-at-start-in-bf16 %" PRId64 "\n"
             "  --num-layers-at-end-in-bf16 %" PRId64 "\n",

@@ -46,7 +46,7 @@ static void change_flag(struct plan_changes *changes, bool before, bool now, con
 
 static int64_t chunk_layers(const struct plan_changes *changes, const struct pz_plan *plan,
                             int64_t chunk) {
-  return pz_plan_blocks(plan, changes->run->layers, chunk);
+  return pz_plan_chunk_layers(plan, changes->run->layers, chunk);
 }
 
 /* Do all stages between the first and the last have the same number of layers? */

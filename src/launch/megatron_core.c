@@ -235,7 +235,7 @@ static void write_layer_pattern(const struct core_writer *writer) {
   write_name(writer, "hybrid-layer-pattern");
   fputs(quote, writer->out);
   for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++) {
-    int64_t layers = pz_plan_blocks(plan, shape->layers, chunk);
+    int64_t layers = pz_plan_chunk_layers(plan, shape->layers, chunk);
     if (chunk) fputc('|', writer->out);
     fprintf(writer->out, "%.*s", (int)layers, shape->pattern + layer);
     layer += layers;
@@ -316,7 +316,7 @@ void pz_core_write_model(const struct pz_launch *launch, enum pz_launcher launch
 
 bool pz_core_is_precision_aware(const struct pz_launch *launch) {
   return pz_core_moment_type(launch) || launch->plan.main_params > PZ_MAIN_FP32 ||
-         pz_plan_away(&launch->plan) > 0;
+         pz_plan_host_optimizer_fraction(&launch->plan) > 0;
 }
 
 const char *pz_core_moment_type(const struct pz_launch *launch) {
@@ -331,7 +331,7 @@ void pz_core_write_layout(const struct pz_plan *plan, int64_t layers, int64_t pr
                           FILE *out) {
   int64_t chunks = plan->pp * plan->vpp, chunk_layers = 0;
   for (int64_t chunk = 0; chunk < chunks; chunk++) {
-    chunk_layers = pz_plan_blocks(plan, layers, chunk);
+    chunk_layers = pz_plan_chunk_layers(plan, layers, chunk);
     fputs(chunk ? "|" : "E", out);
     if (chunk_layers == 1) fputc('t', out);
     if (chunk_layers > 1) fprintf(out, "t*%" PRId64, chunk_layers);
@@ -405,7 +405,7 @@ void pz_core_write_parallelism(const struct pz_launch *launch, enum pz_launcher 
 
 /* Returns the modules that selective recomputation recomputes, the attention core by default. */
 static int recomputed_modules(const struct pz_plan *plan) {
-  int modules = pz_plan_modules(plan);
+  int modules = pz_plan_recomputed_modules(plan);
   return modules ? modules : PZ_MODULE_CORE;
 }
 

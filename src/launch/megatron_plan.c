@@ -19,11 +19,6 @@ static const char *rule_with_count(const struct pz_megatron_reader *reader, cons
   return pz_format(reader->call, "%s (%" PRId64 ")", rule, n);
 }
 
-/* Reads a text as a field of the plan.  Returns false if the field does not accept it. */
-static bool read_plan_text(struct pz_plan *plan, enum pz_plan_field field, const char *text) {
-  return pz_plan_field_read(plan, field, text, NULL) == PZ_OK;
-}
-
 /* ---- degrees, devices and batch ------------------------------------------------------------- */
 
 /* Reads the plain numbers of the plan, which default to 1, and sequence parallelism. */
@@ -283,7 +278,8 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
   int modules = 0; /* the attention core alone is the plan's default, 0 */
   if (pz_given(reader, ARG_MODULES)) {
     struct pz_plan asked = *plan;
-    if (!read_plan_text(&asked, PZ_PLAN_RECOMPUTE_MODULES, reader->given[ARG_MODULES].text))
+    if (!pz_try_plan_field(&asked, PZ_PLAN_RECOMPUTE_MODULES, reader->given[ARG_MODULES].text,
+                           NULL))
       pz_reject_given(reader, ARG_MODULES,
                       "layernorm, moe_act, mla_up_proj, mlp, moe, shared_experts, core_attn");
     modules = asked.recompute_modules;
@@ -352,7 +348,8 @@ static void read_optimizer(struct pz_megatron_reader *reader) {
   if (on_host) {
     plan->offload |= PZ_OFFLOAD_OPTIMIZER;
     if (fraction->is_given &&
-        (fraction->unknown || !read_plan_text(plan, PZ_PLAN_OFFLOAD_FRACTION, fraction->text)))
+        (fraction->unknown ||
+         !pz_try_plan_field(plan, PZ_PLAN_OFFLOAD_FRACTION, fraction->text, NULL)))
       pz_reject_given(reader, ARG_HOST_FRACTION, "a number from 0.01 to 1");
     if (plan->offload_fraction == 1) plan->offload_fraction = 0; /* all of it, the default */
   }
@@ -394,7 +391,8 @@ static void read_overlap_and_offloading(struct pz_megatron_reader *reader) {
     pz_reject_given(reader, ARG_HOST_LAYERS, "with it --cpu-offloading-num-layers");
   if (pz_given(reader, ARG_FINE_OFFLOAD)) {
     const struct pz_given_argument *modules = &reader->given[ARG_HOST_MODULES];
-    if (!modules->is_given || !read_plan_text(plan, PZ_PLAN_OFFLOAD_MODULES, modules->text))
+    if (!modules->is_given ||
+        !pz_try_plan_field(plan, PZ_PLAN_OFFLOAD_MODULES, modules->text, NULL))
       pz_reject_given(reader, ARG_FINE_OFFLOAD,
                       "with it --offload-modules of attn_norm, qkv_linear, core_attn, attn_proj, "
                       "mlp_norm, expert_fc1, moe_act, fused_group_mlp");
@@ -459,7 +457,7 @@ static void read_kernels(struct pz_megatron_reader *reader) {
   plan->execution = has_graphs && !of_modules ? PZ_EXECUTION_GRAPH : PZ_EXECUTION_EAGER;
   if (!of_modules) return;
   pz_set_origin(reader, PZ_PLAN_CUDA_GRAPHS, ARG_GRAPH_SCOPE, ARG_GRAPH_SCOPE);
-  if (!read_plan_text(plan, PZ_PLAN_CUDA_GRAPHS, reader->given[ARG_GRAPH_SCOPE].text))
+  if (!pz_try_plan_field(plan, PZ_PLAN_CUDA_GRAPHS, reader->given[ARG_GRAPH_SCOPE].text, NULL))
     pz_reject_given(reader, ARG_GRAPH_SCOPE,
                     "full_iteration, or attn, mlp, moe_router, moe_preprocess, mamba");
 }

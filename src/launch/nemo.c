@@ -82,12 +82,12 @@ static void write_precision(const struct pz_plan *plan, FILE *out) {
   if (format)
     fprintf(out, "precision.fp8 = \"%s\"\nprecision.fp8_recipe = \"%s\"\n", format,
             pz_core_fp8_recipes[plan->fp8_recipe]);
-  if (pz_plan_8bit_weights(plan)) fputs("precision.fp8_param_gather = True\n", out);
-  if (pz_plan_8bit_weights(plan) && plan->fp8_recipe == PZ_FP8_MX)
+  if (pz_plan_keeps_8bit_weights(plan)) fputs("precision.fp8_param_gather = True\n", out);
+  if (pz_plan_keeps_8bit_weights(plan) && plan->fp8_recipe == PZ_FP8_MX)
     fputs("precision.reuse_grad_buf_for_mxfp8_param_ag = True\n", out);
   if (plan->precision == PZ_PRECISION_NVFP4)
     fputs("precision.fp4 = \"e2m1\"\nprecision.fp4_recipe = \"nvfp4\"\n", out);
-  if (pz_plan_wide_layers(plan))
+  if (pz_plan_16bit_layers(plan))
     fprintf(out,
             "precision.first_last_layers_bf16 = True\n"
             "precision.num_layers_at_start_in_bf16 = %" PRId64 "\n"
@@ -99,7 +99,7 @@ static void write_precision(const struct pz_plan *plan, FILE *out) {
 /* Writes the data set.  Adapters are trained on pairs of prompt and completion, padded to the predicted sequence length, or on generated data.
  * With such pairs, context parallelism needs the loss of each token (training/config.py, validate). */
 static void write_dataset(const struct pz_launch *launch, FILE *out) {
-  bool adapts = pz_plan_adapts(&launch->plan);
+  bool adapts = pz_plan_trains_adapters(&launch->plan);
   fputs("mock = os.environ.get(\"MOCK_DATA\") == \"1\"\n", out);
   fprintf(out,
           "dataset = GPTDatasetConfig(\n    random_seed=1234,\n    seq_length=%" PRId64
@@ -148,11 +148,11 @@ static void write_training_config(const struct pz_launch *launch, FILE *out) {
     fprintf(out, "optimizer.exp_avg_dtype = %s\noptimizer.exp_avg_sq_dtype = %s\n", type, type);
   if (plan->main_params == PZ_MAIN_FP16)
     fputs("optimizer.main_params_dtype = torch.float16\n", out);
-  if (pz_plan_away(plan) > 0)
+  if (pz_plan_host_optimizer_fraction(plan) > 0)
     fprintf(out,
             "optimizer.optimizer_cpu_offload = True\noptimizer.optimizer_offload_fraction = %.10g\n"
             "optimizer.overlap_cpu_optimizer_d2h_h2d = True\n",
-            pz_plan_away(plan));
+            pz_plan_host_optimizer_fraction(plan));
   fputc('\n', out);
   fprintf(out,
           "train = TrainingConfig(\n"
@@ -181,7 +181,8 @@ static void write_lora(const struct pz_launch *launch, FILE *out) {
   enum { LATENT = PZ_LORA_QUERY_DOWN | PZ_LORA_QUERY_UP | PZ_LORA_KV_DOWN | PZ_LORA_KV_UP };
   const char *comma = "";
   struct pz_lora lora;
-  if (!pz_plan_adapts(&launch->plan) || pz_lora_parse(launch->plan.peft, &lora, NULL) != PZ_OK)
+  if (!pz_plan_trains_adapters(&launch->plan) ||
+      pz_lora_parse(launch->plan.peft, &lora, NULL) != PZ_OK)
     return;
   /* remove the layers that the model does not have */
   if (!launch->shape.kv_rank) lora.modules &= ~LATENT;
@@ -201,7 +202,7 @@ static void write_lora(const struct pz_launch *launch, FILE *out) {
 }
 
 static void write_program(const struct pz_launch *launch, FILE *out) {
-  bool adapts = pz_plan_adapts(&launch->plan);
+  bool adapts = pz_plan_trains_adapters(&launch->plan);
   fputs("cat > \"$RUN_PATH/train.py\" <<'EOF'\n"
         "import os\nimport sys\n\nimport torch\nimport torch.nn.functional as F\n"
         "from megatron.bridge.package_info import __version__\n\n"
@@ -258,7 +259,7 @@ static void write_program(const struct pz_launch *launch, FILE *out) {
 void pz_write_nemo_script(const struct pz_launch *launch, FILE *out) {
   pz_write_script_head(launch, "NeMo's Megatron Bridge (0.6 to 0.7)", out);
   pz_write_required_variable(out, "CHECKPOINT_PATH", "a folder for checkpoints");
-  if (pz_plan_adapts(&launch->plan))
+  if (pz_plan_trains_adapters(&launch->plan))
     pz_write_required_variable(out, "PRETRAINED_CHECKPOINT",
                                "weights of the model, a checkpoint of Megatron Core");
   fprintf(out,
@@ -267,9 +268,10 @@ void pz_write_nemo_script(const struct pz_launch *launch, FILE *out) {
           "  : \"${TOKENIZER:?set it to a Hugging Face tokenizer, or MOCK_DATA to 1}\"\nfi\n"
           "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\n"
           "export CHECKPOINT_PATH DATA_PATH TOKENIZER MOCK_DATA\n",
-          pz_plan_adapts(&launch->plan) ? "a folder with training.jsonl, of input and output each"
-                                        : "the prefix of a .bin and .idx data set");
-  if (pz_plan_adapts(&launch->plan)) fputs("export PRETRAINED_CHECKPOINT\n", out);
+          pz_plan_trains_adapters(&launch->plan)
+              ? "a folder with training.jsonl, of input and output each"
+              : "the prefix of a .bin and .idx data set");
+  if (pz_plan_trains_adapters(&launch->plan)) fputs("export PRETRAINED_CHECKPOINT\n", out);
   pz_core_write_environment(launch, PZ_LAUNCH_BRIDGE, out);
   write_program(launch, out);
   pz_write_torchrun(launch, out);

@@ -80,8 +80,8 @@ bool pz_plan_divide_layers(struct pz_plan *plan, const int64_t *layers, uint32_t
   bool is_even = true, has_uneven_ends = n > 1;
   for (uint32_t j = 0; j < n; j++) all += layers[j];
   for (uint32_t j = 0; j < n; j++) {
-    is_even = is_even && pz_plan_blocks(&even, all, j) == layers[j];
-    has_uneven_ends = has_uneven_ends && pz_plan_blocks(&uneven_ends, all, j) == layers[j];
+    is_even = is_even && pz_plan_chunk_layers(&even, all, j) == layers[j];
+    has_uneven_ends = has_uneven_ends && pz_plan_chunk_layers(&uneven_ends, all, j) == layers[j];
   }
   if (is_even)
     *plan = even;

@@ -112,7 +112,8 @@ static void write_adapter_converter(const struct pz_launch *launch, FILE *out) {
       {PZ_LORA_UP, "w3"},         {PZ_LORA_QUERY_DOWN, "wq_a"}, {PZ_LORA_QUERY_UP, "wq_b"},
       {PZ_LORA_KV_DOWN, "wkv_a"}, {PZ_LORA_KV_UP, "wkv_b"}};
   struct pz_lora lora;
-  if (!pz_plan_adapts(&launch->plan) || pz_lora_parse(launch->plan.peft, &lora, NULL) != PZ_OK)
+  if (!pz_plan_trains_adapters(&launch->plan) ||
+      pz_lora_parse(launch->plan.peft, &lora, NULL) != PZ_OK)
     return;
   char read[80] = "x";
   if (lora.dropout > 0)
@@ -165,7 +166,7 @@ static void write_adapter_converter(const struct pz_launch *launch, FILE *out) {
 static void write_model_module(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   const struct package *package = &packages[shape->family];
-  bool adapts = pz_plan_adapts(&launch->plan);
+  bool adapts = pz_plan_trains_adapters(&launch->plan);
   fprintf(out,
           "cat > \"$RUN_PATH/phaze_model.py\" <<'EOF'\n"
           "%sfrom torchtitan.models.%s import get_train_spec\n"
@@ -208,7 +209,7 @@ static void write_module_lists(const struct pz_launch *launch, FILE *out) {
       fputs("\"tok_embeddings\"", out);
       comma = ", ";
     }
-    int64_t end = layer + pz_plan_blocks(&launch->plan, launch->shape.layers, j);
+    int64_t end = layer + pz_plan_chunk_layers(&launch->plan, launch->shape.layers, j);
     for (; layer < end; layer++) {
       fprintf(out, "%s\"layers.%" PRId64 "\"", comma, layer);
       comma = ", ";
@@ -276,7 +277,7 @@ static void write_job_config(const struct pz_launch *launch, FILE *out) {
   const char *quantize = launch->plan.precision != PZ_PRECISION_FP8 ? NULL
                          : launch->plan.fp8_recipe == PZ_FP8_MX     ? "mx"
                                                                     : "float8";
-  bool adapts = pz_plan_adapts(&launch->plan);
+  bool adapts = pz_plan_trains_adapters(&launch->plan);
   char converters[512] = "";
   if (quantize || adapts)
     snprintf(converters, sizeof converters, "converters = [%s%s%s%s%s%s]\n",
@@ -311,7 +312,7 @@ void pz_write_torchtitan_script(const struct pz_launch *launch, FILE *out) {
                              "the folder of the data set DATASET (c4 by default)");
   pz_write_required_variable(out, "TOKENIZER", "a folder with a Hugging Face tokenizer");
   pz_write_required_variable(out, "CHECKPOINT_PATH", "a folder for checkpoints and logs");
-  if (pz_plan_adapts(&launch->plan))
+  if (pz_plan_trains_adapters(&launch->plan))
     pz_write_required_variable(out, "PRETRAINED_CHECKPOINT",
                                "weights of the model without adapters, a checkpoint of torchtitan");
   /* 0.2.2 has this field and 0.2.1 does not; later versions do not read TOML */

@@ -41,7 +41,7 @@ struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct
                                                             : plan->devices,
                                .overlap = plan->overlap,
                                .fields = ~PZ_PLAN_PIN(OFFLOAD)};
-  pz_must(call, pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, &n.model));
+  n.model = pz_model_shape_or_other(call, job->model, job->config, m->w, m->n_blocks);
   if (!n.model.heads) n.model.heads = n.model.kv_heads = 1;
   pz_close(call, m);
   return n;
@@ -75,10 +75,10 @@ static void price_neighbour(struct pz_call *call, void *ctx) {
   const struct pz_neighbourhood *n = walk->n;
   struct pz_plan *p = &x->plan;
   struct pz_error *err = pz_call_error(call);
-  pz_must(call, pz_plan_fill(p, n->job->chip, err));
+  pz_fill_plan(call, p, n->job->chip);
   if (x->field != PZ_PLAN_OVERLAP) p->overlap = pz_framework_overlap(p, &n->model);
-  if (!pz_framework_can(p, &n->model, NULL)) return;
-  pz_must(call, pz_plan_check(p, err));
+  if (!pz_framework_can_run(p, &n->model, NULL)) return;
+  pz_require_plan(call, p);
   struct pz_step_model *m = open_step_model(call, n->job, p);
   pz_must(call, pz_step_check(m, p, err));
   for (int64_t k = 0; k < p->pp; k++) {
@@ -102,7 +102,7 @@ static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, str
   if (p.devices % replica) return;
   p.dp = p.devices / replica;
   bool same_replicas = p.dp * p.cp == own->dp * own->cp;
-  bool keeps_shard = pz_plan_hybrid(own) && same_replicas && field != PZ_PLAN_ZERO;
+  bool keeps_shard = pz_plan_is_hybrid_sharded(own) && same_replicas && field != PZ_PLAN_ZERO;
   p.shard = keeps_shard ? own->shard : 0;
   if (p.tp == 1) p.sp = 0;
   if (walk->n->etp_is_tp) p.etp = p.tp;

@@ -49,7 +49,7 @@ static struct pz_plan chosen_plan(const struct pz_plan *p) {
   c.dp = c.etp = 0;
   if (p->sp || p->tp == 1) c.sp = PZ_AS_FRAMEWORK;
   if (pz_plan_etp(p) != pz_plan_etp(&c)) c.etp = p->etp;
-  if (!pz_plan_hybrid(p)) c.shard = 0;
+  if (!pz_plan_is_hybrid_sharded(p)) c.shard = 0;
   if (p->pipeline == (p->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B))
     c.pipeline = PZ_AS_FRAMEWORK;
   return c;
@@ -62,7 +62,7 @@ static struct pz_plan canonical_plan(const struct pz_training_run *r, bool exper
   bool is_even = true;
   even.first_layers = even.last_layers = 0;
   for (int64_t j = 0; j < p.pp * p.vpp && is_even; j++)
-    is_even = pz_plan_blocks(&p, r->layers, j) == pz_plan_blocks(&even, r->layers, j);
+    is_even = pz_plan_chunk_layers(&p, r->layers, j) == pz_plan_chunk_layers(&even, r->layers, j);
   if (is_even) p = even;
   p.fused_loss = p.fused_loss && pz_plan_framework(&p)->loss != PZ_LOSS_IN_PLACE;
   struct pz_plan default_moments = p;
@@ -90,7 +90,7 @@ static void read_side(struct pz_call *call, const struct pz_diff_side *given, st
   s->model = pz_neighbourhood_make(call, &s->job, &run->plan).model;
   s->canonical = canonical_plan(run, s->model.experts > 0);
   s->chosen = chosen_plan(&s->canonical);
-  s->runs = pz_framework_can(&run->plan, &s->model, &why);
+  s->runs = pz_framework_can_run(&run->plan, &s->model, &why);
   pz_text_copy(run->refusal, sizeof run->refusal, why.message);
 }
 
@@ -134,8 +134,8 @@ static bool same_field(const struct pz_plan *a, const struct pz_plan *b, enum pz
 /* Whether the field says something about one of the plans, and they differ in it. */
 static bool differs_visibly(const struct pz_plan *a, const struct pz_plan *b,
                             enum pz_plan_field f) {
-  bool visible =
-      f == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_told(a, f) || pz_plan_field_told(b, f);
+  bool visible = f == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_is_relevant(a, f) ||
+                 pz_plan_field_is_relevant(b, f);
   return visible && !same_field(a, b, f);
 }
 
@@ -213,10 +213,10 @@ static bool try_items(struct pz_call *call, const struct diff_walk *w,
   }
   for (int i = 0; i < choice->n; i++) set_item(w, w->items[choice->at[i]], &p, &job);
   const struct pz_model_shape *model = job == &w->b.job ? &w->b.model : &w->a.model;
-  if (pz_plan_fill(&p, job->chip, &why) != PZ_OK) return false;
+  if (!pz_try_fill_plan(&p, job->chip, &why)) return false;
   if (w->a.runs && w->b.runs) {
     p.overlap = pz_framework_overlap(&p, model);
-    if (!pz_framework_can(&p, model, NULL)) return false;
+    if (!pz_framework_can_run(&p, model, NULL)) return false;
   }
   out->plan = p;
   enum pz_status status = pz_predict(job, &p, &out->p, NULL, &why);

@@ -51,34 +51,4 @@ double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *f, struct p
 double pz_finder_least_j(struct pz_call *call, struct pz_plan_finder *f, const struct pz_chip *chip,
                          double voltage2);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_plan_finder_new(const struct pz_plan_question *q,
-                                               struct pz_plan_finder **out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f,
-                                                   const struct pz_chip *chip,
-                                                   const struct pz_cluster *net, double enough_s,
-                                                   double *floor_s, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f,
-                                                   const struct pz_chip *chip,
-                                                   const struct pz_cluster *net, double enough_s,
-                                                   double *bound_s, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f,
-                                                   const struct pz_chip *chip,
-                                                   const struct pz_cluster *net, double *step_s,
-                                                   struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f,
-                                                  const struct pz_chip *chip,
-                                                  const struct pz_cluster *net,
-                                                  const struct pz_plan *plan, double params,
-                                                  double *joules, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f,
-                                                   const struct pz_chip *chip, double voltage2,
-                                                   double *joules, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_finder_find(struct pz_plan_finder *f,
-                                                const struct pz_chip *chip,
-                                                const struct pz_cluster *net, double cutoff_s,
-                                                struct pz_found_plans *out, double *least_s,
-                                                struct pz_error *err);
-
 #endif

@@ -41,11 +41,11 @@ static bool fits_on_host(const struct pz_plan_memory *m, const struct pz_step_sh
 
 /* The number of layers of the largest chunk of a stage. */
 static int64_t chunk_layers(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage) {
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   int64_t most = 0;
   for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
     int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
-    most = pz_max(most, pz_plan_blocks(p, x->model->n_blocks, chunk));
+    most = pz_max(most, pz_plan_chunk_layers(p, x->model->n_blocks, chunk));
   }
   return most;
 }
@@ -70,14 +70,14 @@ static int64_t layers_with(const struct pz_layer_kinds *kinds, uint32_t kind, in
  * Returns one more than the layers of a chunk if there is none. */
 static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage,
                          int64_t low) {
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   const struct pz_layer_kinds *kinds = &x->model->kinds;
   int64_t rise = chunk_layers(x, p, stage) + 1;
   bool fsdp2 = pz_plan_framework(p)->shards_stages && p->zero >= 2;
   for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
     int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
-    int64_t n = pz_plan_blocks(p, kinds->n_blocks, chunk);
-    int64_t start = kinds->n > 1 ? pz_plan_start(p, kinds->n_blocks, chunk) : 0;
+    int64_t n = pz_plan_chunk_layers(p, kinds->n_blocks, chunk);
+    int64_t start = kinds->n > 1 ? pz_plan_layers_before(p, kinds->n_blocks, chunk) : 0;
     for (uint32_t i = 0; i < kinds->n; i++) {
       int64_t all = pz_kind_count(kinds, i, start, n);
       if (!all) continue;
@@ -136,7 +136,7 @@ static double least_stage_bytes(const struct pz_plan_memory *m, const struct pz_
 /* How freely the layers can be chosen.  In DualPipe two stages hold each chunk, which must recompute the same layers. */
 static enum pz_recompute_form recompute_form(const struct pz_plan_memory *m,
                                              const struct pz_plan *p) {
-  enum pz_recompute_form form = pz_framework_recompute(p);
+  enum pz_recompute_form form = pz_framework_recompute_form(p);
   bool alike = m->space->q->uniform || p->pipeline == PZ_PIPELINE_DUALPIPE;
   return alike && form < PZ_RECOMPUTE_ALIKE ? PZ_RECOMPUTE_ALIKE : form;
 }
@@ -239,8 +239,7 @@ static double choose_offloaded_layers(const struct pz_plan_memory *m, const stru
   for (int64_t n = 1; n <= most; n++) {
     p->offload_layers = n < most ? n : 0; /* 0 stands for all */
     if (!fits_on_host(m, x, p)) break;
-    if (!pz_rule_list_group_can(&m->space->rules, PZ_RULE_RECOMPUTES, p, &m->space->model))
-      continue;
+    if (!pz_rule_group_allows(&m->space->rules, PZ_RULE_RECOMPUTES, p, &m->space->model)) continue;
     double bytes = needed_bytes(x, p, m->cutoff_bytes);
     if (!memory && bytes <= m->hbm_bytes) return bytes;
     if (bytes < least) {

@@ -27,7 +27,7 @@ struct pz_plan_question {
 
   bool uniform;     /* every stage recomputes the same number of layers */
   bool all_devices; /* no device may be idle */
-  bool even;        /* layers are divided evenly (pz_plan_blocks) and in no other way */
+  bool even;        /* layers are divided evenly (pz_plan_chunk_layers) and in no other way */
 
   enum pz_plan_objective objective;
   bool
@@ -103,7 +103,7 @@ static inline bool pz_plan_question_over(const struct pz_plan_question *q) {
  * microbatch size, ZeRO stage, recomputation and offload, within memory and on whole nodes.  Every plan of the space is
  * priced, or excluded by a lower bound or by its memory, so the result is the best plan by the model.
  *
- * The space contains the plans that the framework can run (pz_framework_can) with:
+ * The space contains the plans that the framework can run (pz_framework_can_run) with:
  * - tp that divides the heads, the KV heads and whatever else the model's layers require, and that stays within a node
  *   (pz_cluster_node) unless it is pinned; sequence parallelism where tp divides a device's part of the sequence.
  * - cp: powers of two up to 32, or as pinned, with flash attention, where 2 cp divides the sequence.
@@ -116,7 +116,7 @@ static inline bool pz_plan_question_over(const struct pz_plan_question *q) {
  *   layers or the layers plus two (embedding and head count as one layer each).  Where the framework has them: ZB-H1,
  *   ZB-2P without chunks, ZB-V and DualPipeV with two chunks under the condition of interleaving, and DualPipe with an
  *   even number of stages and an even number of microbatches, at least two per stage.
- * - layers divided evenly (pz_plan_blocks), or unevenly: all chunks but the first and the last have m layers, m being
+ * - layers divided evenly (pz_plan_chunk_layers), or unevenly: all chunks but the first and the last have m layers, m being
  *   the rounded-up mean or one more, and the first and the last divide the rest in any way with at most m each.  Two
  *   chunks divide the layers in any way.  At most 1,024 chunks and 2^24 passes per step.
  * - ZeRO stages 0 to 3 where a stage has replicas of all or of expert parameters.  Otherwise stage 0, and stage 1 where
@@ -137,15 +137,5 @@ static inline bool pz_plan_question_over(const struct pz_plan_question *q) {
  * was over before one was found, and PZ_STOPPED if the search was cancelled before.  The result has n = 0 if no plan fits.
  * It is deterministic for any number of threads, unless the search stops early. */
 struct pz_found_plans *pz_find_plans(struct pz_call *call, const struct pz_plan_question *q);
-
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_plan_question_of(const struct pz_job *job,
-                                                const struct pz_plan *plan, uint64_t pinned,
-                                                struct pz_plan_question *out, struct pz_error *err);
-
-/* The arena holds the plans. */
-PZ_NODISCARD enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
-                                           struct pz_found_plans *out, struct pz_error *err);
 
 #endif

@@ -38,12 +38,12 @@ struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct
     if (searched >> i & 1) pz_plan_field_copy(&defaults, &none, (enum pz_plan_field)i);
   }
   defaults.recompute_modules = 0;
-  pz_must(call, pz_plan_fill(&defaults, job->chip, pz_call_error(call)));
+  pz_fill_plan(call, &defaults, job->chip);
   const struct pz_framework *f = pz_plan_framework(&defaults);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++)
     if (!(searched >> i & 1) && pz_plan_is_unset(plan, (enum pz_plan_field)i))
       pz_plan_field_copy(&q.plan, &defaults, (enum pz_plan_field)i);
-  if (plan->overlap < 0) q.plan.overlap = f->plan.overlap | f->turns_on;
+  if (plan->overlap < 0) q.plan.overlap = f->plan.overlap | f->free_overlap;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE)) || plan->recompute != PZ_RECOMPUTATION_SELECTIVE)
     q.plan.recompute_modules = 0;
   return q;
@@ -86,20 +86,20 @@ static struct simplicity plan_simplicity(const struct pz_plan_space *space,
                                                             [PZ_RECOMPUTATION_ALTERNATE] = 2,
                                                             [PZ_RECOMPUTATION_HALF] = 3,
                                                             [PZ_RECOMPUTATION_FULL] = 4};
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   int64_t unvalidated = 0, recomputed = 0, offloaded = 0;
   if (space->q->counted)
     unvalidated = pz_risk_unseen(&space->risk, pz_plan_features(p, &space->features), NULL);
   for (int64_t j = 0; p->offload && j < p->pp * p->vpp; j++)
-    offloaded += pz_plan_offloaded(p, pz_plan_blocks(p, space->n_blocks, j));
+    offloaded += pz_plan_offloaded_layers(p, pz_plan_chunk_layers(p, space->n_blocks, j));
   for (int64_t j = 0; p->recompute == PZ_RECOMPUTATION_FULL && j < p->pp * p->vpp; j++)
-    recomputed += pz_plan_recomputed(p, pz_pipeline_stage_of(&shape, (uint32_t)j),
-                                     pz_plan_blocks(p, space->n_blocks, j));
+    recomputed += pz_plan_recomputed_layers(p, pz_pipeline_stage_of(&shape, (uint32_t)j),
+                                            pz_plan_chunk_layers(p, space->n_blocks, j));
   return (struct simplicity){
       {unvalidated, (p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
        p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp, p->pipeline > PZ_PIPELINE_INTERLEAVED,
        p->first_layers || p->last_layers, recompute_rank[p->recompute], recomputed,
-       (int64_t)(1e6 * pz_plan_away(p)), offloaded, p->mbs, p->zero}};
+       (int64_t)(1e6 * pz_plan_host_optimizer_fraction(p)), offloaded, p->mbs, p->zero}};
 }
 
 /* Compares the first n numbers: negative if a is simpler, 0 or positive otherwise. */
@@ -265,7 +265,7 @@ static bool grid_may_have_kind(const struct pz_plan_space *space, const struct p
   if ((pz_plan_kind(&p) ^ kind) & PZ_GRID_KINDS) return false;
   p.zero = kind & PZ_ZERO_3_KIND ? 3 : 0;
   pz_plan_set_derived(space, &p);
-  return !p.zero || pz_rule_list_group_can(&space->rules, PZ_RULE_SHARDS, &p, &space->model);
+  return !p.zero || pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, &p, &space->model);
 }
 
 /* Finds the best plan of a kind.  Returns whether one fits. */
@@ -375,43 +375,4 @@ struct pz_found_plans *pz_find_plans(struct pz_call *call, const struct pz_plan_
   if (search_question(call, &fastest, found, &err) != PZ_OK) pz_raise_again(call, &err);
   found->late = found->n > 0;
   return found;
-}
-
-/* ---- for callers that return a status ---- */
-
-struct question_args {
-  const struct pz_job *job;
-  const struct pz_plan *plan;
-  uint64_t pinned;
-  struct pz_plan_question *out;
-};
-
-static void make_question(struct pz_call *call, void *ctx) {
-  struct question_args *x = ctx;
-  *x->out = pz_plan_question_make(call, x->job, x->plan, x->pinned);
-}
-
-enum pz_status pz_plan_question_of(const struct pz_job *job, const struct pz_plan *plan,
-                                   uint64_t pinned, struct pz_plan_question *out,
-                                   struct pz_error *err) {
-  struct question_args x = {job, plan, pinned, out};
-  return pz_border(make_question, &x, err);
-}
-
-struct search_args {
-  const struct pz_plan_question *q;
-  struct pz_arena *arena;
-  struct pz_found_plans *out;
-};
-
-static void answer_question(struct pz_call *call, void *ctx) {
-  struct search_args *x = ctx;
-  struct pz_call results = pz_call_in(call, x->arena);
-  *x->out = *pz_find_plans(&results, x->q);
-}
-
-enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
-                              struct pz_found_plans *out, struct pz_error *err) {
-  struct search_args x = {q, arena, out};
-  return pz_border(answer_question, &x, err);
 }

@@ -117,7 +117,7 @@ static void list_variants(struct pz_plan_space *s) {
   if (open & PZ_PLAN_PIN(DISPATCHER) && s->model.experts)
     dispatchers = pz_framework_dispatchers(q->plan.framework, q->job.chip, q->without);
   if (open & PZ_PLAN_PIN(CUDA_GRAPHS))
-    graphs = pz_framework_graphs(q->plan.framework, q->job.chip, &s->model, q->without);
+    graphs = pz_framework_graph_modules(q->plan.framework, q->job.chip, &s->model, q->without);
   for (int d = -1; d < PZ_DISPATCHERS; d++) {
     int dispatcher = d < 0 ? own : d;
     if (d >= 0 && (d == own || !(dispatchers >> d & 1))) continue;
@@ -250,11 +250,11 @@ struct pz_plan pz_plan_relaxed(const struct pz_plan *p) {
 
 /* Whether the recomputation of a plan is possible together with its offloaded activations, of one layer or of all. */
 static bool can_recompute(const struct pz_plan_space *s, struct pz_plan *p) {
-  if (pz_rule_list_group_can(&s->rules, PZ_RULE_RECOMPUTES, p, &s->model)) return true;
+  if (pz_rule_group_allows(&s->rules, PZ_RULE_RECOMPUTES, p, &s->model)) return true;
   if (!pz_plan_offload_is_open(s->q, p)) return false;
   struct pz_plan one = *p;
   one.offload_layers = 1;
-  return pz_rule_list_group_can(&s->rules, PZ_RULE_RECOMPUTES, &one, &s->model);
+  return pz_rule_group_allows(&s->rules, PZ_RULE_RECOMPUTES, &one, &s->model);
 }
 
 /* Sets the way in the plan.  Returns whether question and framework allow it. */
@@ -263,8 +263,8 @@ static bool set_allowed_way(const struct pz_plan_space *s, struct pz_plan *p,
   set_way(s, p, w);
   if (!(s->recomputations >> w->recompute & 1)) return false;
   pz_plan_set_derived(s, p);
-  return pz_rule_list_group_can(&s->rules, PZ_RULE_PLAIN, p, &s->model) &&
-         pz_rule_list_group_can(&s->rules, PZ_RULE_SHARDS, p, &s->model) && can_recompute(s, p);
+  return pz_rule_group_allows(&s->rules, PZ_RULE_PLAIN, p, &s->model) &&
+         pz_rule_group_allows(&s->rules, PZ_RULE_SHARDS, p, &s->model) && can_recompute(s, p);
 }
 
 static bool has_no_replicas(const struct pz_plan *p) {
@@ -278,7 +278,8 @@ static bool has_smaller_state(const struct pz_plan_space *s, const struct pz_pla
   bool experts = s->model.experts > 0;
   struct pz_plan whole = *p;
   whole.zero = 0;
-  if (f->engine && !(f->fp8_weight_bytes > 0) && pz_plan_8bit_weights(p)) return true;
+  if (f->transformer_engine && !(f->fp8_weight_bytes > 0) && pz_plan_keeps_8bit_weights(p))
+    return true;
   return pz_plan_moment_bytes(p, experts) < pz_plan_moment_bytes(&whole, experts);
 }
 
@@ -300,7 +301,7 @@ static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
     set_way(s, p, &s->way[i]);
     /* only the overlap of experts depends on the recomputation */
     if (!asked || p->ep > 1) pz_plan_set_derived(s, p);
-    if (!asked) can_shard = pz_rule_list_group_can(&s->rules, PZ_RULE_SHARDS, p, &s->model);
+    if (!asked) can_shard = pz_rule_group_allows(&s->rules, PZ_RULE_SHARDS, p, &s->model);
     asked = true;
     s->ways.allowed[i] = can_shard && can_recompute(s, p);
     s->ways.overlap[i] = p->overlap;
@@ -310,7 +311,7 @@ static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
       s->ways.allowed[i] = !set_allowed_way(s, &whole, &s->way[i]);
     }
     for (size_t k = 0; k < s->n_overlaps && s->ways.allowed[i]; k++)
-      s->ways.n += (pz_plan_overlap(p) & optional_overlap[k]) == optional_overlap[k];
+      s->ways.n += (pz_plan_effective_overlap(p) & optional_overlap[k]) == optional_overlap[k];
   }
 }
 
@@ -319,7 +320,7 @@ bool pz_plan_apply_way(const struct pz_plan_space *s, struct pz_plan *p, size_t 
   int without = optional_overlap[way % s->n_overlaps];
   set_way(s, p, &s->way[k]);
   p->overlap = s->ways.overlap[k];
-  bool has = (pz_plan_overlap(p) & without) == without;
+  bool has = (pz_plan_effective_overlap(p) & without) == without;
   p->overlap &= ~without;
   return has && s->ways.allowed[k];
 }
@@ -363,7 +364,7 @@ static struct pz_plan probe_plan(const struct pz_plan_space *s, int64_t pp, int 
 
 static bool framework_runs_probe(struct pz_plan *p, const struct pz_model_shape *m) {
   p->overlap = pz_framework_overlap(p, m);
-  return pz_framework_can(p, m, NULL);
+  return pz_framework_can_run(p, m, NULL);
 }
 
 /* The set of recomputations that the question allows and the framework has.  Half of the layers is no better than full
@@ -374,7 +375,7 @@ static unsigned find_recomputations(const struct pz_plan_space *s) {
   for (int how = 0; how < PZ_RECOMPUTATIONS; how++)
     for (int zero = 0; zero <= 3; zero++) {
       struct pz_plan p = probe_plan(s, 1, zero);
-      bool chooses_layers = pz_framework_recompute(&p) != PZ_RECOMPUTE_ALL;
+      bool chooses_layers = pz_framework_recompute_form(&p) != PZ_RECOMPUTE_ALL;
       set_recompute(&p, (enum pz_recomputation)how);
       if (how == PZ_RECOMPUTATION_HALF && chooses_layers) continue;
       if (framework_runs_probe(&p, NULL)) set |= 1U << how;
@@ -627,11 +628,11 @@ static bool has_order(const struct pz_plan_space *s, const struct pz_plan *p,
 /* Whether layers and microbatches of the plan allow its pipeline order. */
 static bool can_order(const struct pz_plan *p, int64_t blocks) {
   int64_t n = p->pp * p->vpp, microbatches = p->batch / (p->mbs * p->dp);
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   bool v = pz_is_v_pipeline(shape.order);
   if (n > MAX_CHUNKS || 2.0 * (double)n * (double)microbatches > PZ_PIPELINE_MOST_EVENTS)
     return false;
-  if (v && pz_pipeline_check(&shape, NULL) != PZ_OK) return false;
+  if (v && !pz_pipeline_can_run(&shape)) return false;
   if (p->vpp == 1) return blocks >= p->pp;
   return p->pp > 1 && (v || microbatches % p->pp == 0);
 }
@@ -656,7 +657,8 @@ static bool is_dominated_by_zero_1(const struct pz_plan_space *s, const struct p
  * every way in which neither has more than m. */
 static void list_divisions(struct pz_call *call, struct pz_plan_space *s, const struct pz_plan *p) {
   int64_t blocks = s->n_blocks, n = p->pp * p->vpp, mean = pz_ceil_div(blocks, n);
-  int64_t even_first = pz_plan_blocks(p, blocks, 0), even_last = pz_plan_blocks(p, blocks, n - 1);
+  int64_t even_first = pz_plan_chunk_layers(p, blocks, 0),
+          even_last = pz_plan_chunk_layers(p, blocks, n - 1);
   s->divisions.n = 0;
   pz_append(call, &s->divisions, NULL);
   if (s->q->even || n == 1) return;
@@ -693,7 +695,7 @@ static void visit_chunks(struct pz_call *call, struct pz_plan_space *s, struct p
   p->zero = 0;
   if (!known) {
     pz_plan_set_derived(s, p);
-    visit->can_run[order] = pz_rule_list_group_can(&s->rules, PZ_RULE_PLAIN, p, &s->model);
+    visit->can_run[order] = pz_rule_group_allows(&s->rules, PZ_RULE_PLAIN, p, &s->model);
   }
   if (!visit->can_run[order]) return;
   list_divisions(call, s, p);
@@ -784,7 +786,7 @@ static void check_framework(struct pz_call *call, const struct pz_plan_space *s)
       if (!(pinned & PZ_PLAN_PIN(ZERO))) p.zero = zero;
       p.batch = 4 * p.mbs * p.dp * p.pp;
       pz_plan_set_derived(s, &p);
-      if (pz_rule_list_can(&s->rules, &p, &s->model, &why)) return;
+      if (pz_rule_list_allows(&s->rules, &p, &s->model, &why)) return;
     }
   pz_raise(call, PZ_NO_ANSWER, "no plan with these fields: %s", why.message);
 }
@@ -813,7 +815,7 @@ static void read_model(struct pz_call *call, struct pz_plan_space *s) {
   pz_defer(call, free_step_model, m);
   s->n_blocks = m->n_blocks;
   pz_text_copy(s->warning, sizeof s->warning, m->w->warning ? m->w->warning : "");
-  pz_must(call, pz_model_shape_of(q->job.model, q->job.config, m->w, m->n_blocks, &s->model));
+  s->model = pz_model_shape_or_other(call, q->job.model, q->job.config, m->w, m->n_blocks);
   s->node = m->cost.net.n_levels ? pz_min(pz_cluster_node(&m->cost.net), devices) : devices;
   if (!m->cost.net.n_levels && devices > 1)
     pz_raise(call, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
@@ -823,7 +825,7 @@ static void read_model(struct pz_call *call, struct pz_plan_space *s) {
              (long long)m->w->totals.layers, MAX_LAYERS);
   if (!pz_framework_trains(q->plan.framework, &s->model, &why))
     pz_raise(call, PZ_NO_ANSWER, "%s", why.message);
-  pz_must(call, pz_plan_check_counts(&q->plan, s->n_blocks, pz_call_error(call)));
+  pz_require_layer_counts(call, &q->plan, s->n_blocks);
   check_pinned_tp(call, s, m->w);
   for (int64_t d = 1; d <= pz_min(q->plan.batch, devices); d++)
     if (q->plan.batch % d == 0) pz_append(call, &s->divisors, &d);

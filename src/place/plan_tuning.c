@@ -113,9 +113,10 @@ static void search_best_plan(struct pz_call *call, void *ctx) {
   *search->best = (struct pz_plan_change){
       .plan = found->list[0].plan, .field = PZ_PLAN_FIELDS, .p = found->list[0].p};
   struct pz_plan *plan = &search->best->plan;
-  pz_must(call, pz_plan_fill(plan, tuning->job.chip, pz_call_error(call)));
+  pz_fill_plan(call, plan, tuning->job.chip);
   if (tuning->own.etp) plan->etp = pz_plan_etp(plan);
-  plan->overlap = pz_plan_overlap(plan); /* without overlaps that have nothing to overlap here */
+  plan->overlap =
+      pz_plan_effective_overlap(plan); /* without overlaps that have nothing to overlap here */
 }
 
 /* Searches the best plan with the run's overlap, and if that is not all, the best plan with all overlap.  If the question
@@ -163,7 +164,7 @@ static void tune(struct pz_call *call, struct tuning *tuning) {
   struct pz_error why = {0};
   predict_run(call, tuning);
   tuning->near = pz_neighbourhood_make(call, &tuning->job, &tuning->own);
-  (void)pz_framework_can(&tuning->own, &tuning->near.model, &why);
+  (void)pz_framework_can_run(&tuning->own, &tuning->near.model, &why);
   pz_text_copy(t->own.refusal, sizeof t->own.refusal, why.message);
   tuning->run.layers = tuning->near.layers;
   tuning->near.limit_bytes = t->limit_bytes;
@@ -176,8 +177,8 @@ static void tune(struct pz_call *call, struct tuning *tuning) {
   if (by_default && !tuning->run.p2p_off) tuning->near.overlap |= PZ_OVERLAP_P2P;
   search_best_plans(call, tuning);
   find_changes(call, tuning);
-  pz_must(call, pz_run_plan_fields(&tuning->run, tuning->memory, &t->fields, &t->n_fields,
-                                   pz_call_error(call)));
+  struct pz_call result = pz_call_in(call, tuning->memory);
+  t->fields = pz_list_run_fields(&result, &tuning->run, &t->n_fields);
   if (t->has_best) describe_change(call, tuning, &t->best);
   if (t->has_overlapped) describe_change(call, tuning, &t->overlapped);
   for (uint32_t i = 0; i < t->n_changes; i++) describe_change(call, tuning, &t->changes[i]);
@@ -235,7 +236,7 @@ static void check_and_tune(struct pz_call *call, void *ctx) {
   pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
   if (!(o.seconds >= 0 && o.seconds <= 1e9))
     pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);
-  pz_must(call, pz_plan_fill(&run->plan, x->chip, pz_call_error(call)));
+  pz_fill_plan(call, &run->plan, x->chip);
   tuning.job = (struct pz_job){.model = run->model, .config = run->config, .chip = x->chip};
   pz_must(call,
           pz_cluster_take(x->net, run->plan.devices, &wide, &tuning.job.net, pz_call_error(call)));

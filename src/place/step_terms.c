@@ -19,9 +19,9 @@
 void pz_term_counts_add(const struct pz_step_shape *x, const struct pz_plan *p, int64_t chunk,
                         double times, struct pz_term_counts *counts) {
   const struct pz_layer_kinds *kinds = &x->model->kinds;
-  int64_t n = pz_plan_blocks(p, x->model->n_blocks, chunk);
-  int64_t start = pz_plan_start(p, x->model->n_blocks, chunk);
-  int64_t recomputed = pz_plan_recomputed(p, chunk % p->pp, n);
+  int64_t n = pz_plan_chunk_layers(p, x->model->n_blocks, chunk);
+  int64_t start = pz_plan_layers_before(p, x->model->n_blocks, chunk);
+  int64_t recomputed = pz_plan_recomputed_layers(p, chunk % p->pp, n);
   int recompute_terms = (p->recompute == PZ_RECOMPUTATION_SELECTIVE ? 2 : 1) * PZ_TERM_KINDS;
   for (uint32_t i = 0; i < kinds->n; i++) {
     counts->n[i] += times * (double)pz_kind_count(kinds, i, start, n);

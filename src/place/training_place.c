@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
 #include "core/call.h"
 #include "core/num.h"
 #include "core/text.h"
@@ -64,18 +63,13 @@ static void check_pins(struct pz_call *call, const struct pz_training_place_opti
              (long long)p->batch, (long long)mbs, (long long)dp);
 }
 
-static void free_text(void *text) { pz_free(text); }
-
 /* Makes the question of the options.  Texts and the network live as long as the call and `wide`. */
 static struct pz_plan_question place_question(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_training_place_options *o,
                                               struct pz_cluster *wide) {
   struct pz_job on = *job;
-  char *config = NULL;
   pz_must(call, pz_cluster_take(job->net, o->plan.devices, wide, &on.net, pz_call_error(call)));
-  pz_must(call, pz_model_config(job->model, &config, pz_call_error(call)));
-  if (config) pz_defer(call, free_text, config);
-  on.config = config;
+  on.config = pz_read_model_config(call, job->model);
   struct pz_plan_question q = pz_plan_question_make(call, &on, &o->plan, o->pinned);
   q.uniform = o->uniform;
   q.all_devices = o->all_devices;
@@ -159,7 +153,7 @@ static void add_switched(struct pz_call *call, const struct pz_plan_question *q,
                          const struct pz_plan *without, const char *option,
                          struct pz_training_plans *out) {
   struct pz_prediction p;
-  if (!pz_framework_can(without, NULL, NULL)) return;
+  if (!pz_framework_can_run(without, NULL, NULL)) return;
   pz_must(call, pz_predict(&q->job, without, &p, NULL, pz_call_error(call)));
   out->switched[out->n_switched++] =
       (struct pz_switched){option, p.step_s / out->runs[0]->p.step_s - 1};
@@ -177,7 +171,7 @@ static void find_switched(struct pz_call *call, struct pz_call *own,
     struct pz_plan without = *p;
     without.overlap &= ~overlap;
     bool is_default = f->plan.overlap & overlap;
-    if (!(pz_plan_overlap(p) & overlap) || is_default) continue;
+    if (!(pz_plan_effective_overlap(p) & overlap) || is_default) continue;
     if (f->rules == PZ_RULES_CORE) flag = overlap_options[i].core;
     if (f->rules == PZ_RULES_TITAN) flag = overlap_options[i].titan;
     if (f->rules == PZ_RULES_DEEPSPEED) flag = overlap_options[i].deepspeed;
@@ -262,7 +256,7 @@ static void check_and_place(struct pz_call *call, void *ctx) {
   pz_require(call, x->model, "model");
   pz_require(call, x->out, "out");
   pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
-  pz_must(call, pz_plan_check_ranges(&o.plan, pz_call_error(call)));
+  pz_require_plan_ranges(call, &o.plan);
   pz_require_range(call, "devices", o.plan.devices, 1, 1 << 24);
   pz_require_range(call, "batch", o.plan.batch, 1, 1 << 24);
   pz_require_range(call, "objective", o.objective, 0, PZ_PLAN_OBJECTIVES - 1);
@@ -398,7 +392,8 @@ _Noreturn static void raise_misfit(struct pz_call *call, const struct misfit *m,
       largest = part;
   struct pz_plan zero_3 = r->plan;
   zero_3.zero = 3;
-  bool cannot_shard = r->plan.pp > 1 && r->plan.zero < 2 && !pz_framework_can(&zero_3, NULL, NULL);
+  bool cannot_shard =
+      r->plan.pp > 1 && r->plan.zero < 2 && !pz_framework_can_run(&zero_3, NULL, NULL);
   const char *changes = m->changes;
   if (!m->n && m->out_of_time) changes = "no change that was tried";
   if (!m->n && !m->out_of_time) changes = "no single change of devices, HBM or sequence length";

@@ -4,13 +4,14 @@
 #include "core/text.h"
 
 #define KERNELS(set, add_up, per_operator)                                                         \
-  .kernels = PZ_KERNELS_##set, .accumulation = PZ_ACCUMULATION_##add_up, .launches = per_operator
+  .kernels = PZ_KERNELS_##set, .accumulation = PZ_ACCUMULATION_##add_up,                           \
+  .launches_per_op = per_operator
 #define STATE(moved, held) .optimizer_bytes = moved, .state_bytes = held
 #define MEMORY(weights, go) .weight_bytes = weights, .gradients = PZ_GRADIENTS_##go
 #define SHARD_COPIES(gather, scatter) .gather_copy_bytes = gather, .scatter_copy_bytes = scatter
 #define PADDED_VOCAB .vocab_multiple = 128
 #define WORK_SPACE .reserve_bytes = 64 << 20
-#define TE_WORK_SPACE WORK_SPACE, .engine = true
+#define TE_WORK_SPACE WORK_SPACE, .transformer_engine = true
 #define PLAN(recompute, zero, overlap, execution, attention, grad_bytes, library)                  \
   {                                                                                                \
     PZ_RECOMPUTATION_##recompute, zero, overlap, PZ_EXECUTION_##execution,                         \
@@ -52,4 +53,4 @@ int pz_framework_default(const struct pz_chip *c) {
   return pz_framework_find(c && c->execution != PZ_CHIP_STREAM ? "maxtext" : "megatron");
 }
 
-bool pz_framework_compiles(const struct pz_framework *f) { return f->launches == 0; }
+bool pz_framework_compiles(const struct pz_framework *f) { return f->launches_per_op == 0; }

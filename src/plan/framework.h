@@ -45,14 +45,14 @@ struct pz_framework {
   enum pz_kernels kernels; /* how element-wise operators are fused */
   enum pz_accumulation accumulation;
   const char
-      *attention;    /* the library whose flash attention it runs, whatever is asked; NULL: none */
-  bool stops_early;  /* recomputation ends before the last GEMM, as torch.utils.checkpoint */
-  double launches;   /* kernels for each operator of the graph */
-  bool fp8_dispatch; /* tokens go to experts in 8 bit where GEMMs are */
+      *attention;   /* the library whose flash attention it runs, whatever is asked; NULL: none */
+  bool stops_early; /* recomputation ends before the last GEMM, as torch.utils.checkpoint */
+  double launches_per_op; /* kernels for each operator of the graph */
+  bool fp8_dispatch;      /* tokens go to experts in 8 bit where GEMMs are */
   double
-      capacity; /* > 0: experts have capacity for so many times their even share of a sample's tokens, and tokens go
+      capacity_factor; /* > 0: experts have capacity for so many times their even share of a sample's tokens, and tokens go
                       there and back by GEMMs with matrices of zeros and ones */
-  int modules; /* recomputed where nothing is asked: a set of enum pz_module */
+  int recompute_modules; /* recomputed where nothing is asked: a set of enum pz_module */
   double
       router_kernels; /* of its router and the preparation of an all-to-all, forward; 0: those of the graph */
   double
@@ -60,14 +60,14 @@ struct pz_framework {
   double
       routed_bytes; /* additional HBM traffic of the token permutation in a forward pass, for each 16-bit element that is sent to an expert; a backward pass moves twice as much */
   bool
-      loops_experts; /* grouped GEMMs are launched expert by expert, by numbers of tokens on the host */
+      launches_per_expert; /* grouped GEMMs are launched expert by expert, by numbers of tokens on the host */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
   bool reserves_cores; /* collectives of experts have cores of their own, whether they run or not */
   /* copied on the device for a gathered parameter and for a gradient that is scattered (ZeRO 3) */
   double gather_copy_bytes, scatter_copy_bytes;
   double state_bytes; /* held for a parameter, weights and gradients included */
   enum pz_framework_family family;
-  int turns_on; /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
+  int free_overlap; /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
   bool zero_bubble;   /* runs zero-bubble pipelines ... */
   bool dualpipe;      /* ... and DualPipe in place of ZB-V */
   bool shards_stages; /* ZeRO 2 and 3 together with several stages */
@@ -77,16 +77,17 @@ struct pz_framework {
   double
       weight_bytes; /* of state_bytes: the weights; gradients take up to 4, the optimizer the rest */
   enum pz_gradients gradients; /* where backward puts those of a layer */
-  bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
+  bool placeholder_gradients;  /* a 16-bit gradient of every matrix of a layer is kept allocated */
   double reserve_bytes;        /* work space of libraries ... */
-  bool engine;                 /* ... but Transformer Engine, whose kernels it runs */
-  bool decoder;                /* its models are plain decoders: family decoder */
+  bool transformer_engine;     /* ... but Transformer Engine, whose kernels it runs */
+  bool plain_decoders;         /* its models are plain decoders: family decoder */
   int64_t vocab_multiple;      /* vocabularies are padded to so many rows a device; 0: not */
   enum pz_dispatcher dispatcher; /* of the experts' tokens, where a user says nothing */
   enum pz_loss loss;
-  bool gradients_away; /* of parameters whose optimizer state is on the host, gradients are too */
+  bool
+      offloads_gradients; /* of parameters whose optimizer state is on the host, gradients are too */
   double
-      routed_saved; /* bytes saved for each element of the experts' results beside what the graph has */
+      routed_saved_bytes; /* bytes saved for each element of the experts' results beside what the graph has */
   bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */
   double expert_moment_bytes;   /* of each moment in models with experts; 0: 4 */
   double moment_bytes;          /* in others; 0: 4 */

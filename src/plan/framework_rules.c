@@ -23,17 +23,17 @@ static const int of_experts = PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS | PZ_MODU
 /* Numbers for each stage that come to one number for all? */
 static bool recomputed_alike(const struct pz_plan *p, const struct pz_model_shape *m) {
   struct pz_plan alike = *p;
-  return m->layers && pz_plan_recompute_alike(&alike, m->layers);
+  return m->layers && pz_plan_unify_recompute(&alike, m->layers);
 }
 
 /* Are only some layers of a chunk recomputed? */
 static bool some_layers(const struct pz_plan *p, const struct pz_model_shape *m) {
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   if (!p->recompute_layers && !p->stage_recompute) return false;
   if (!m->layers) return true;
   for (int64_t j = 0; j < p->pp * p->vpp; j++) {
-    int64_t n = pz_plan_blocks(p, m->layers, j);
-    if (pz_plan_recomputed(p, pz_pipeline_stage_of(&shape, (uint32_t)j), n) < n) return true;
+    int64_t n = pz_plan_chunk_layers(p, m->layers, j);
+    if (pz_plan_recomputed_layers(p, pz_pipeline_stage_of(&shape, (uint32_t)j), n) < n) return true;
   }
   return false;
 }
@@ -128,13 +128,13 @@ static bool can_between(const struct pz_rule_list *list, int first, int end,
   return true;
 }
 
-bool pz_rule_list_can(const struct pz_rule_list *list, const struct pz_plan *p,
-                      const struct pz_model_shape *m, struct pz_error *why) {
+bool pz_rule_list_allows(const struct pz_rule_list *list, const struct pz_plan *p,
+                         const struct pz_model_shape *m, struct pz_error *why) {
   return can_between(list, 0, list->n, p, m, why);
 }
 
-bool pz_rule_list_group_can(const struct pz_rule_list *list, enum pz_rule_group g,
-                            const struct pz_plan *p, const struct pz_model_shape *m) {
+bool pz_rule_group_allows(const struct pz_rule_list *list, enum pz_rule_group g,
+                          const struct pz_plan *p, const struct pz_model_shape *m) {
   return can_between(list, g ? list->end[g - 1] : 0, list->end[g], p, m, NULL);
 }
 
@@ -149,10 +149,10 @@ int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *p,
   return p->overlap;
 }
 
-bool pz_framework_can(const struct pz_plan *p, const struct pz_model_shape *m,
-                      struct pz_error *why) {
+bool pz_framework_can_run(const struct pz_plan *p, const struct pz_model_shape *m,
+                          struct pz_error *why) {
   struct pz_rule_list list = pz_rule_list_of(p->framework);
-  return pz_rule_list_can(&list, p, m, why);
+  return pz_rule_list_allows(&list, p, m, why);
 }
 
 int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m) {
@@ -183,8 +183,8 @@ unsigned pz_framework_dispatchers(int framework, const struct pz_chip *c, int wi
   return set;
 }
 
-int pz_framework_graphs(int framework, const struct pz_chip *c, const struct pz_model_shape *m,
-                        int without) {
+int pz_framework_graph_modules(int framework, const struct pz_chip *c,
+                               const struct pz_model_shape *m, int without) {
   bool can = framework_bit(pz_framework_at(framework)) == CORE && has_engine(c);
   if (!can || without & (PZ_SOFTWARE_TE | PZ_SOFTWARE_GRAPHS)) return 0;
   return PZ_GRAPH_ATTENTION | (m->recurrence.heads ? PZ_GRAPH_MAMBA : 0) |
@@ -194,11 +194,11 @@ int pz_framework_graphs(int framework, const struct pz_chip *c, const struct pz_
 int pz_framework_overlaps(int framework, int without) {
   const struct pz_framework *f = pz_framework_at(framework);
   bool engine = framework_bit(f) != CORE || !(without & PZ_SOFTWARE_TE);
-  if (!f->rules) return f->plan.overlap | f->turns_on;
+  if (!f->rules) return f->plan.overlap | f->free_overlap;
   return engine ? PZ_OVERLAP_ALL : PZ_OVERLAP_ALL & ~PZ_OVERLAP_TP;
 }
 
-enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p) {
+enum pz_recompute_form pz_framework_recompute_form(const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   unsigned bit = framework_bit(f);
   struct pz_plan some = *p;

@@ -276,13 +276,14 @@ static void check_variant(struct pz_call *call, const struct pz_arch *arch,
              (long long)shape->layers);
 }
 
-bool pz_shape_outgrown(const struct pz_model_shape *shape, int64_t seq) {
+bool pz_shape_exceeds_positions(const struct pz_model_shape *shape, int64_t seq) {
   return shape->rotary_base > 0 && shape->rope == PZ_ROPE_PLAIN && seq > shape->positions;
 }
 
 double pz_shape_rope_factor(const struct pz_model_shape *shape, int64_t seq) {
   double factor = 1;
-  if (!pz_shape_outgrown(shape, seq)) return shape->rope == PZ_ROPE_LLAMA3 ? shape->rope_factor : 0;
+  if (!pz_shape_exceeds_positions(shape, seq))
+    return shape->rope == PZ_ROPE_LLAMA3 ? shape->rope_factor : 0;
   while (factor * (double)shape->positions < (double)seq) factor *= 2;
   return factor;
 }
@@ -325,54 +326,70 @@ void pz_load_model_shape(struct pz_call *call, const char *model, struct pz_mode
   pz_close(call, text);
 }
 
-/* ---- for callers that return a status ---- */
-
 struct shape_request {
-  const char *name, *text;
-  size_t bytes;
+  const char *model, *config; /* config NULL: the model is loaded by its name */
   struct pz_model_shape *out;
 };
 
-static void parse_shape(struct pz_call *call, void *ctx) {
-  const struct shape_request *x = ctx;
-  pz_parse_model_shape(call, x->name, x->text, x->bytes, x->out);
-}
-
-enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t bytes,
-                                    struct pz_model_shape *out, struct pz_error *err) {
-  struct shape_request x = {name, text, bytes, out};
-  return pz_border(parse_shape, &x, err);
-}
-
 static void load_shape(struct pz_call *call, void *ctx) {
   const struct shape_request *x = ctx;
-  pz_load_model_shape(call, x->name, x->out);
+  if (x->config)
+    pz_parse_model_shape(call, x->model, x->config, strlen(x->config), x->out);
+  else
+    pz_load_model_shape(call, x->model, x->out);
 }
 
-enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out,
-                                   struct pz_error *err) {
-  struct shape_request x = {.name = model, .out = out};
-  return pz_border(load_shape, &x, err);
+bool pz_try_model_shape(struct pz_call *call, const char *model, const char *config,
+                        struct pz_model_shape *out) {
+  struct shape_request x = {model, config, out};
+  struct pz_error err = {0};
+  enum pz_status status = pz_border(load_shape, &x, &err);
+  if (status == PZ_NO_MEMORY) pz_raise_again(call, &err);
+  return status == PZ_OK;
 }
 
-enum pz_status pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
-                                 int64_t layers, struct pz_model_shape *out) {
-  enum pz_status status = config ? pz_model_shape_parse(model, config, strlen(config), out, NULL)
-                                 : pz_model_shape_load(model, out, NULL);
-  if (status == PZ_OK || status == PZ_NO_MEMORY) return status;
-  *out = (struct pz_model_shape){.name = model,
+struct pz_model_shape pz_model_shape_or_other(struct pz_call *call, const char *model,
+                                              const char *config, const struct pz_workload *w,
+                                              int64_t layers) {
+  struct pz_model_shape shape;
+  if (pz_try_model_shape(call, model, config, &shape)) return shape;
+  return (struct pz_model_shape){.name = model,
                                  .family = PZ_SHAPE_OTHER,
                                  .layers = layers,
                                  .heads = w->heads,
                                  .kv_heads = w->kv_heads,
                                  .experts = w->experts};
-  return PZ_OK;
 }
 
-enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err) {
+const char *pz_read_model_config(struct pz_call *call, const char *model) {
   size_t bytes = 0;
-  *text = NULL;
   bool is_config_path = !is_onnx(model) && !pz_preset_find(model) && pz_file_named(model) &&
                         !pz_preset_hub_like(model);
-  return is_config_path ? pz_file_read(model, PZ_CONFIG_MOST_BYTES, text, &bytes, err) : PZ_OK;
+  return is_config_path ? pz_file_text(call, model, PZ_CONFIG_MOST_BYTES, &bytes) : NULL;
+}
+
+/* ---- for callers that return a status ---- */
+
+enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out,
+                                   struct pz_error *err) {
+  struct shape_request x = {.model = model, .out = out};
+  return pz_border(load_shape, &x, err);
+}
+
+struct any_shape_request {
+  const char *model, *config;
+  const struct pz_workload *w;
+  int64_t layers;
+  struct pz_model_shape *out;
+};
+
+static void describe_shape(struct pz_call *call, void *ctx) {
+  const struct any_shape_request *x = ctx;
+  *x->out = pz_model_shape_or_other(call, x->model, x->config, x->w, x->layers);
+}
+
+enum pz_status pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
+                                 int64_t layers, struct pz_model_shape *out) {
+  struct any_shape_request x = {model, config, w, layers, out};
+  return pz_border(describe_shape, &x, NULL);
 }

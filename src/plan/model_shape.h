@@ -68,7 +68,7 @@ struct pz_model_shape {
 };
 
 /* Is a sequence of `seq` tokens longer than the model's positions, which its config.json does not scale? */
-bool pz_shape_outgrown(const struct pz_model_shape *s, int64_t seq);
+bool pz_shape_exceeds_positions(const struct pz_model_shape *s, int64_t seq);
 
 /* Returns the factor of Llama 3.1's scaling for a sequence of `seq` tokens: the model's own, or if the sequence is longer than its positions the
  * smallest sufficient power of two.  0: no scaling. */
@@ -80,20 +80,26 @@ void pz_load_model_shape(struct pz_call *call, const char *model, struct pz_mode
 void pz_parse_model_shape(struct pz_call *call, const char *name, const char *text, size_t bytes,
                           struct pz_model_shape *out);
 
+/* Reads the shape from the text of a config.json, or if config is NULL by the model's name.  Returns false for a family or
+ * variant for which no launch script is known. */
+bool pz_try_model_shape(struct pz_call *call, const char *model, const char *config,
+                        struct pz_model_shape *out);
+
+/* Returns the shape of any model whose graph is known, with its number of repeated layers.  If no launch script is known
+ * for the model, the family is PZ_SHAPE_OTHER. */
+struct pz_model_shape pz_model_shape_or_other(struct pz_call *call, const char *model,
+                                              const char *config, const struct pz_workload *w,
+                                              int64_t layers);
+
+/* Returns the text of a config.json at a path, so that a model is read once for all plans.  NULL for built-in models,
+ * ONNX files and names that are no path, which are reported when the model is loaded. */
+const char *pz_read_model_config(struct pz_call *call, const char *model);
+
 /* ---- for callers that return a status ---- */
 PZ_NODISCARD enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out,
                                                 struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t bytes,
-                                                 struct pz_model_shape *out, struct pz_error *err);
-
-/* Like pz_model_shape_load() for any model whose graph is known, with its number of repeated layers: if no launch script is known for it, the
- * family is PZ_SHAPE_OTHER.  PZ_NO_MEMORY is the only error. */
 PZ_NODISCARD enum pz_status pz_model_shape_of(const char *model, const char *config,
                                               const struct pz_workload *w, int64_t layers,
                                               struct pz_model_shape *out);
-
-/* Reads the text of a config.json at a path, so that a model is read once for all plans; freed with pz_free().  NULL for built-in models, ONNX
- * files and names that are no path, which are reported when the model is loaded. */
-PZ_NODISCARD enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err);
 
 #endif

@@ -16,7 +16,7 @@ uint32_t pz_zero_bubble_in_flight(enum pz_pipeline_order order, uint32_t stages,
   return order == PZ_PIPELINE_ZB_2P ? 2 * later - 1 : later;
 }
 
-bool pz_pipeline_parts_backward(enum pz_pipeline_order order) {
+bool pz_pipeline_splits_backward(enum pz_pipeline_order order) {
   return pz_is_zero_bubble(order) || pz_is_v_pipeline(order);
 }
 
@@ -188,6 +188,10 @@ void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s
 
 static void check_pipeline(struct pz_call *call, void *ctx) {
   pz_require_pipeline(call, *(const struct pz_pipeline_shape *const *)ctx);
+}
+
+bool pz_pipeline_can_run(const struct pz_pipeline_shape *s) {
+  return pz_border(check_pipeline, &s, NULL) == PZ_OK;
 }
 
 enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s, struct pz_error *err) {

@@ -25,7 +25,7 @@ bool pz_is_zero_bubble(enum pz_pipeline_order order);
 uint32_t pz_zero_bubble_in_flight(enum pz_pipeline_order order, uint32_t stages, uint32_t stage);
 
 /* Does the order compute gradients of weights separately from those of inputs? */
-bool pz_pipeline_parts_backward(enum pz_pipeline_order order);
+bool pz_pipeline_splits_backward(enum pz_pipeline_order order);
 
 /* Returns the number of chunks of a stage that the order needs; 0: 2 or more. */
 uint32_t pz_pipeline_chunks(enum pz_pipeline_order order);
@@ -34,7 +34,7 @@ uint32_t pz_pipeline_chunks(enum pz_pipeline_order order);
 uint32_t pz_pipeline_copies(enum pz_pipeline_order order);
 
 /* Are the model's input and its output on different devices? */
-static inline bool pz_pipeline_parts_ends(const struct pz_pipeline_shape *s) {
+static inline bool pz_pipeline_separates_ends(const struct pz_pipeline_shape *s) {
   return s->stages > 1 && !pz_is_v_pipeline(s->order);
 }
 
@@ -70,6 +70,9 @@ enum { PZ_PIPELINE_MOST_EVENTS = 1 << 24 };
 
 /* Raises PZ_BAD_USE for stages, chunks or microbatches that the order cannot run, and PZ_LIMIT above PZ_PIPELINE_MOST_EVENTS. */
 void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s);
+
+/* Returns whether the order can run these stages, chunks and microbatches. */
+bool pz_pipeline_can_run(const struct pz_pipeline_shape *s);
 
 /* ---- for callers that return a status ---- */
 PZ_NODISCARD enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s,

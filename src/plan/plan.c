@@ -26,23 +26,24 @@ struct pz_plan_layers pz_plan_layers(const struct pz_plan *plan, int64_t layers)
   return (struct pz_plan_layers){chunks, each + (more > 0), each, each, more};
 }
 
-int64_t pz_plan_blocks(const struct pz_plan *plan, int64_t layers, int64_t chunk) {
+int64_t pz_plan_chunk_layers(const struct pz_plan *plan, int64_t layers, int64_t chunk) {
   struct pz_plan_layers l = pz_plan_layers(plan, layers);
   return pz_layers_at(&l, chunk);
 }
 
-int64_t pz_plan_start(const struct pz_plan *plan, int64_t layers, int64_t chunk) {
+int64_t pz_plan_layers_before(const struct pz_plan *plan, int64_t layers, int64_t chunk) {
   struct pz_plan_layers l = pz_plan_layers(plan, layers);
   return pz_layers_before(&l, chunk);
 }
 
 bool pz_plan_is_even(const struct pz_plan *plan, int64_t layers) {
   for (int64_t j = 1; j < plan->pp * plan->vpp; j++)
-    if (pz_plan_blocks(plan, layers, j) != pz_plan_blocks(plan, layers, 0)) return false;
+    if (pz_plan_chunk_layers(plan, layers, j) != pz_plan_chunk_layers(plan, layers, 0))
+      return false;
   return true;
 }
 
-int64_t pz_plan_recomputed(const struct pz_plan *plan, int64_t stage, int64_t layers) {
+int64_t pz_plan_recomputed_layers(const struct pz_plan *plan, int64_t stage, int64_t layers) {
   int64_t n = plan->recompute_layers ? plan->recompute_layers : layers;
   if (plan->stage_recompute) n = plan->stage_recompute[stage];
   switch (plan->recompute) {
@@ -53,20 +54,20 @@ int64_t pz_plan_recomputed(const struct pz_plan *plan, int64_t stage, int64_t la
   }
 }
 
-int pz_plan_modules(const struct pz_plan *plan) {
-  return plan->recompute == PZ_RECOMPUTATION_SELECTIVE ? pz_plan_selected(plan) : 0;
+int pz_plan_recomputed_modules(const struct pz_plan *plan) {
+  return plan->recompute == PZ_RECOMPUTATION_SELECTIVE ? pz_plan_selective_modules(plan) : 0;
 }
 
-int pz_plan_selected(const struct pz_plan *plan) {
-  int by_default = pz_plan_framework(plan)->modules;
+int pz_plan_selective_modules(const struct pz_plan *plan) {
+  int by_default = pz_plan_framework(plan)->recompute_modules;
   bool core_alone = plan->recompute_modules == (int)PZ_MODULE_CORE;
   if (!plan->recompute_modules || (!by_default && core_alone)) return by_default;
   return plan->recompute_modules;
 }
 
-bool pz_plan_recompute_alike(struct pz_plan *plan, int64_t layers) {
+bool pz_plan_unify_recompute(struct pz_plan *plan, int64_t layers) {
   struct pz_plan alike = *plan;
-  struct pz_pipeline_shape shape = pz_plan_shape(plan);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   if (!plan->stage_recompute) return true;
   alike.stage_recompute = NULL;
   alike.recompute_layers = 0;
@@ -74,8 +75,10 @@ bool pz_plan_recompute_alike(struct pz_plan *plan, int64_t layers) {
     alike.recompute_layers = pz_max(alike.recompute_layers, plan->stage_recompute[k]);
   if (!alike.recompute_layers) alike.recompute = PZ_RECOMPUTATION_NONE;
   for (int64_t j = 0; j < plan->pp * plan->vpp; j++) {
-    int64_t n = pz_plan_blocks(plan, layers, j), k = pz_pipeline_stage_of(&shape, (uint32_t)j);
-    if (pz_plan_recomputed(plan, k, n) != pz_plan_recomputed(&alike, k, n)) return false;
+    int64_t n = pz_plan_chunk_layers(plan, layers, j),
+            k = pz_pipeline_stage_of(&shape, (uint32_t)j);
+    if (pz_plan_recomputed_layers(plan, k, n) != pz_plan_recomputed_layers(&alike, k, n))
+      return false;
   }
   *plan = alike;
   return true;
@@ -86,7 +89,8 @@ double pz_plan_moment_bytes(const struct pz_plan *plan, bool experts) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   double own = experts ? framework->expert_moment_bytes : framework->moment_bytes;
   if (plan->moment_bytes > 0) return plan->moment_bytes;
-  bool has_own = own > 0 && plan->zero && !(pz_plan_away(plan) > 0); /* on the host they are fp32 */
+  bool has_own = own > 0 && plan->zero &&
+                 !(pz_plan_host_optimizer_fraction(plan) > 0); /* on the host they are fp32 */
   return has_own ? own : fp32;
 }
 
@@ -96,7 +100,7 @@ enum pz_format pz_plan_format(const struct pz_plan *plan) {
   return (enum pz_format)(PZ_FORMAT_FP8_DELAYED + (plan->fp8_recipe > 0 ? plan->fp8_recipe : 0));
 }
 
-double pz_plan_main_bytes(const struct pz_plan *plan, bool experts) {
+double pz_plan_master_bytes(const struct pz_plan *plan, bool experts) {
   static const double bytes[PZ_MAIN_KINDS] = {
       [PZ_MAIN_FP32] = 4, [PZ_MAIN_FP16] = 2, [PZ_MAIN_REMAINDERS] = 2};
   const struct pz_framework *framework = pz_plan_framework(plan);
@@ -117,16 +121,16 @@ double pz_plan_optimizer_bytes(const struct pz_plan *plan, bool experts) {
   double fewer =
       MOMENTS * (pz_plan_moment_bytes(&plain, experts) - pz_plan_moment_bytes(plan, experts));
   if (framework->state_bytes > OWN_STATE_BYTES) /* weights have copies */
-    fewer += pz_plan_main_bytes(&plain, experts) - pz_plan_main_bytes(plan, experts);
+    fewer += pz_plan_master_bytes(&plain, experts) - pz_plan_master_bytes(plan, experts);
   return pz_fmax(0, framework->optimizer_bytes - READ_AND_WRITTEN * fewer);
 }
 
-int64_t pz_plan_offloaded(const struct pz_plan *plan, int64_t layers) {
+int64_t pz_plan_offloaded_layers(const struct pz_plan *plan, int64_t layers) {
   if (!(plan->offload & PZ_OFFLOAD_ACTIVATIONS)) return 0;
   return plan->offload_layers ? pz_min(plan->offload_layers, layers) : layers;
 }
 
-double pz_plan_away(const struct pz_plan *plan) {
+double pz_plan_host_optimizer_fraction(const struct pz_plan *plan) {
   if (!(plan->offload & PZ_OFFLOAD_OPTIMIZER)) return 0;
   return plan->offload_fraction > 0 ? plan->offload_fraction : 1;
 }
@@ -135,7 +139,7 @@ enum pz_loss pz_plan_loss(const struct pz_plan *plan) {
   return plan->fused_loss ? PZ_LOSS_IN_PLACE : pz_plan_framework(plan)->loss;
 }
 
-int pz_plan_overlap(const struct pz_plan *plan) {
+int pz_plan_effective_overlap(const struct pz_plan *plan) {
   bool has_degrees = plan->dp && plan->tp;
   bool no_replicas =
       has_degrees && pz_plan_replicas(plan) == 1 && pz_plan_expert_replicas(plan) <= 1;
@@ -148,7 +152,7 @@ int pz_plan_overlap(const struct pz_plan *plan) {
   return overlap;
 }
 
-struct pz_pipeline_shape pz_plan_shape(const struct pz_plan *plan) {
+struct pz_pipeline_shape pz_plan_pipeline_shape(const struct pz_plan *plan) {
   enum pz_pipeline_order order = (enum pz_pipeline_order)plan->pipeline;
   bool chunks = plan->vpp > 1 && !pz_is_v_pipeline(order);
   return (struct pz_pipeline_shape){.order = chunks ? PZ_PIPELINE_INTERLEAVED : order,
@@ -164,7 +168,7 @@ int64_t pz_plan_microbatches(const struct pz_plan *plan) {
 }
 
 bool pz_plan_autocasts(const struct pz_plan *plan) {
-  return pz_plan_framework(plan)->rules == PZ_RULES_TITAN && !pz_plan_divides(plan) &&
+  return pz_plan_framework(plan)->rules == PZ_RULES_TITAN && !pz_plan_shards_state(plan) &&
          plan->tp == 1 && plan->pp == 1 && plan->cp == 1;
 }
 
@@ -235,7 +239,7 @@ void pz_require_layer_counts(struct pz_call *call, const struct pz_plan *plan, i
   const struct {
     const char *name;
     int64_t n;
-  } counts[] = {{"bf16_layers and bf16_first_layers", pz_plan_wide_layers(plan)},
+  } counts[] = {{"bf16_layers and bf16_first_layers", pz_plan_16bit_layers(plan)},
                 {"offload_layers", plan->offload_layers}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     if (counts[i].n > layers)
@@ -295,6 +299,6 @@ static void check_layer_counts(struct pz_call *call, void *ctx) {
 
 enum pz_status pz_plan_check_counts(const struct pz_plan *p, int64_t blocks, struct pz_error *err) {
   struct plan_check x = {p, blocks};
-  bool has_counts = pz_plan_wide_layers(p) || p->offload_layers;
+  bool has_counts = pz_plan_16bit_layers(p) || p->offload_layers;
   return has_counts ? pz_border(check_layer_counts, &x, err) : PZ_OK;
 }

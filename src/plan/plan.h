@@ -38,10 +38,10 @@ PZ_NODISCARD enum pz_status pz_plan_check_counts(const struct pz_plan *p, int64_
 /* Returns the number of repeated layers of a chunk of the model (chunk % pp is its stage).  Chunks are first_layers, last_layers and the
  * others even.  If these are unset, all chunks are even; or, if that does not divide and would with two layers more, the first and
  * the last chunk, which have embedding and head, hold one layer less. */
-int64_t pz_plan_blocks(const struct pz_plan *plan, int64_t layers, int64_t chunk);
+int64_t pz_plan_chunk_layers(const struct pz_plan *plan, int64_t layers, int64_t chunk);
 
 /* Returns the number of repeated layers of all chunks before this one. */
-int64_t pz_plan_start(const struct pz_plan *plan, int64_t layers, int64_t chunk);
+int64_t pz_plan_layers_before(const struct pz_plan *plan, int64_t layers, int64_t chunk);
 
 /* The same for many chunks of one plan.  Chunks between the first and the last have `each` layers, or one more if their number is
  * below `more`. */
@@ -66,51 +66,51 @@ static inline int64_t pz_layers_before(const struct pz_plan_layers *l, int64_t c
 bool pz_plan_is_even(const struct pz_plan *plan, int64_t layers);
 
 /* Returns how many layers of a chunk are recomputed. */
-int64_t pz_plan_recomputed(const struct pz_plan *plan, int64_t stage, int64_t layers);
+int64_t pz_plan_recomputed_layers(const struct pz_plan *plan, int64_t stage, int64_t layers);
 
 /* Returns the modules that selective recomputation recomputes; 0: the attention core alone, or the plan recomputes otherwise. */
-int pz_plan_modules(const struct pz_plan *plan);
+int pz_plan_recomputed_modules(const struct pz_plan *plan);
 
 /* Returns the modules that it would recompute if the plan were selective. */
-int pz_plan_selected(const struct pz_plan *plan);
+int pz_plan_selective_modules(const struct pz_plan *plan);
 
 /* Replaces the numbers of recomputed layers of each stage by one number for all chunks, which is how frameworks state it.  Returns false,
  * and changes nothing, if that would recompute other layers. */
-bool pz_plan_recompute_alike(struct pz_plan *plan, int64_t layers);
+bool pz_plan_unify_recompute(struct pz_plan *plan, int64_t layers);
 
 /* Returns the number of microbatches of a replica.  A batch that does not divide is rounded up, and so is the number of microbatches, to a
  * multiple of the stages, in the interleaved order. */
 int64_t pz_plan_microbatches(const struct pz_plan *plan);
 
 /* Returns the overlap of communication that the plan has at all. */
-int pz_plan_overlap(const struct pz_plan *plan);
+int pz_plan_effective_overlap(const struct pz_plan *plan);
 
 /* Returns the bytes of a moment of Adam in a model with experts or without.  A framework's default of other types than fp32 needs a sharded
  * optimizer (megatron/core/optimizer/optimizer_config.py: use_precision_aware_optimizer). */
 double pz_plan_moment_bytes(const struct pz_plan *plan, bool experts);
 
-/* Returns the format of the operands of GEMMs, except in the layers of pz_plan_wide_layers(). */
+/* Returns the format of the operands of GEMMs, except in the layers of pz_plan_16bit_layers(). */
 enum pz_format pz_plan_format(const struct pz_plan *plan);
 
 /* Returns the bytes of the optimizer's own copy of a weight of 16 bits.  Megatron's optimizer for moments of fewer bits keeps only the bits of
  * the fp32 copy that the bf16 weight does not have (store_param_remainders, same source); 8-bit weights do not allow that. */
-double pz_plan_main_bytes(const struct pz_plan *plan, bool experts);
+double pz_plan_master_bytes(const struct pz_plan *plan, bool experts);
 
 /* Returns the bytes that Adam reads and writes for a parameter in a step: those of the framework's own state (frameworks.def), adjusted to the
  * sizes of the plan's moments and copies. */
 double pz_plan_optimizer_bytes(const struct pz_plan *plan, bool experts);
 
 /* Returns how many layers of a chunk have activations on the host, all of them or those that some modules save. */
-int64_t pz_plan_offloaded(const struct pz_plan *plan, int64_t layers);
+int64_t pz_plan_offloaded_layers(const struct pz_plan *plan, int64_t layers);
 
 /* Returns the fraction of the parameters whose optimizer state is on the host. */
-double pz_plan_away(const struct pz_plan *plan);
+double pz_plan_host_optimizer_fraction(const struct pz_plan *plan);
 
 /* Returns what the loss keeps of the logits. */
 enum pz_loss pz_plan_loss(const struct pz_plan *plan);
 
 /* Returns how layers are assigned to stages, and the order of microbatches. */
-struct pz_pipeline_shape pz_plan_shape(const struct pz_plan *plan);
+struct pz_pipeline_shape pz_plan_pipeline_shape(const struct pz_plan *plan);
 
 /* ---- degrees -------------------------------------------------------------------------------- */
 
@@ -125,7 +125,7 @@ static inline bool pz_plan_overlaps(const struct pz_plan *plan, enum pz_overlap 
 static inline int64_t pz_plan_cp(const struct pz_plan *plan) { return plan->cp ? plan->cp : 1; }
 
 /* Returns the number of layers at both ends whose GEMMs have 16 bit. */
-static inline int64_t pz_plan_wide_layers(const struct pz_plan *plan) {
+static inline int64_t pz_plan_16bit_layers(const struct pz_plan *plan) {
   return plan->bf16_layers + plan->bf16_first_layers;
 }
 
@@ -154,19 +154,19 @@ static inline enum pz_dispatcher pz_plan_dispatcher(const struct pz_plan *plan) 
  * experts with a capacity have it. */
 static inline bool pz_plan_sorts_tokens(const struct pz_plan *plan) {
   return pz_plan_dispatcher(plan) != PZ_DISPATCHER_HYBRIDEP &&
-         !(pz_plan_framework(plan)->capacity > 0);
+         !(pz_plan_framework(plan)->capacity_factor > 0);
 }
 
 /* Does Megatron Bridge keep only 8-bit weights (fp8_param_gather)?  Its recipes do, except with scales of blocks of 128 values
  * (training/mixed_precision.py).  They need the distributed optimizer, which writes them after each step
  * (megatron/training/arguments.py). */
-static inline bool pz_plan_8bit_weights(const struct pz_plan *plan) {
+static inline bool pz_plan_keeps_8bit_weights(const struct pz_plan *plan) {
   return plan->precision == PZ_PRECISION_FP8 && plan->fp8_recipe != PZ_FP8_BLOCKWISE &&
          plan->zero > 0;
 }
 
 /* Are adapters trained, and the model's own weights frozen? */
-static inline bool pz_plan_adapts(const struct pz_plan *plan) {
+static inline bool pz_plan_trains_adapters(const struct pz_plan *plan) {
   return plan->peft && *plan->peft == 'l';
 }
 
@@ -174,10 +174,10 @@ static inline bool pz_plan_adapts(const struct pz_plan *plan) {
  * dispatcher: for the sizes of an all-to-all (cuda_sync_point of token_dispatcher.py; input_splits of torchtitan's ExpertParallel), and to
  * allocate what DeepEP and HybridEP receive (get_dispatch_layout of deep_ep/buffer.py; HybridEP without num_permuted_tokens).  It does not
  * wait if everything is captured or compiled.  The backward pass reuses the numbers of the forward pass. */
-static inline bool pz_plan_waits(const struct pz_plan *plan) {
+static inline bool pz_plan_waits_for_routing(const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
-  return plan->execution < PZ_EXECUTION_GRAPH && !(framework->capacity > 0) &&
-         framework->launches > 0 && (framework->loops_experts || pz_plan_ep(plan) > 1);
+  return plan->execution < PZ_EXECUTION_GRAPH && !(framework->capacity_factor > 0) &&
+         framework->launches_per_op > 0 && (framework->launches_per_expert || pz_plan_ep(plan) > 1);
 }
 
 /* Returns the multiple that the vocabulary is padded to; 0: it is not padded. */
@@ -191,7 +191,7 @@ static inline int64_t pz_plan_expert_replicas(const struct pz_plan *plan) {
 }
 
 /* Does ZeRO shard over only a part of the replicas? */
-static inline bool pz_plan_hybrid(const struct pz_plan *plan) {
+static inline bool pz_plan_is_hybrid_sharded(const struct pz_plan *plan) {
   return plan->zero && plan->shard && plan->shard < pz_plan_replicas(plan);
 }
 
@@ -206,22 +206,24 @@ static inline int64_t pz_plan_shards(const struct pz_plan *plan) {
 /* Returns the number of devices over which ZeRO shards the experts' parameters. */
 static inline int64_t pz_plan_expert_shards(const struct pz_plan *plan) {
   int64_t all = pz_plan_expert_replicas(plan);
-  return pz_plan_hybrid(plan) && plan->shard < all && all % plan->shard == 0 ? plan->shard : all;
+  return pz_plan_is_hybrid_sharded(plan) && plan->shard < all && all % plan->shard == 0
+             ? plan->shard
+             : all;
 }
 
 /* Does ZeRO shard anything?  Experts may have several replicas if dense parameters have one. */
-static inline bool pz_plan_divides(const struct pz_plan *plan) {
+static inline bool pz_plan_shards_state(const struct pz_plan *plan) {
   return plan->zero && (pz_plan_shards(plan) > 1 || pz_plan_expert_shards(plan) > 1);
 }
 
 /* Are gradients scattered with every microbatch?  With stages they stay whole until the last one. */
-static inline bool pz_plan_scatters_often(const struct pz_plan *plan) {
+static inline bool pz_plan_scatters_per_microbatch(const struct pz_plan *plan) {
   return plan->zero >= 2 && plan->pp == 1;
 }
 
 /* Are weights gathered layer by layer for every microbatch?  With stages they stay gathered from the first to the last. */
-static inline bool pz_plan_gathers_layers(const struct pz_plan *plan) {
-  return plan->zero == 3 && plan->pp == 1 && pz_plan_divides(plan);
+static inline bool pz_plan_gathers_per_layer(const struct pz_plan *plan) {
+  return plan->zero == 3 && plan->pp == 1 && pz_plan_shards_state(plan);
 }
 
 #endif

@@ -187,9 +187,9 @@ char *pz_set_text(const char *const *names, int set, char *buf, size_t size) {
 /* Returns the set of a field as it takes effect: the modules that are recomputed by default, and only such overlap as the plan
  * can have. */
 static int effective_set(const struct pz_plan *plan, enum pz_plan_field field) {
-  if (field == PZ_PLAN_OVERLAP) return pz_plan_overlap(plan);
+  if (field == PZ_PLAN_OVERLAP) return pz_plan_effective_overlap(plan);
   bool by_framework = field == PZ_PLAN_RECOMPUTE_MODULES && plan->framework >= 0;
-  if (by_framework && !plan->recompute_modules) return pz_plan_modules(plan);
+  if (by_framework && !plan->recompute_modules) return pz_plan_recomputed_modules(plan);
   return (int)field_number(plan, field);
 }
 
@@ -337,7 +337,7 @@ enum pz_status pz_plan_set(struct pz_plan *p, const char *name, const char *valu
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-bool pz_plan_field_told(const struct pz_plan *plan, enum pz_plan_field field) {
+bool pz_plan_field_is_relevant(const struct pz_plan *plan, enum pz_plan_field field) {
   switch (field) {
   case PZ_PLAN_EP:
   case PZ_PLAN_ETP:
@@ -385,7 +385,7 @@ json_t *pz_plan_json(const struct pz_plan *plan) {
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     enum pz_plan_field field = (enum pz_plan_field)f;
     bool is_list = field == PZ_PLAN_STAGE_RECOMPUTE && plan->stage_recompute;
-    if (is_list || pz_plan_field_told(plan, field))
+    if (is_list || pz_plan_field_is_relevant(plan, field))
       json_object_set_new(object, fields[f].name, field_json(plan, field));
   }
   return object;
@@ -465,42 +465,17 @@ void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz
 
 struct field_request {
   struct pz_plan *plan;
-  const struct pz_plan *checked;
   enum pz_plan_field field;
   const char *text;
-  const json_t *json;
-  struct pz_arena *arena;
 };
-
-static void check_ranges(struct pz_call *call, void *ctx) {
-  const struct field_request *x = ctx;
-  pz_require_plan_ranges(call, x->checked);
-}
-
-enum pz_status pz_plan_check_ranges(const struct pz_plan *p, struct pz_error *err) {
-  struct field_request x = {.checked = p};
-  return pz_border(check_ranges, &x, err);
-}
 
 static void read_field(struct pz_call *call, void *ctx) {
   const struct field_request *x = ctx;
   pz_read_plan_field(call, x->plan, x->field, x->text);
 }
 
-enum pz_status pz_plan_field_read(struct pz_plan *p, enum pz_plan_field f, const char *text,
-                                  struct pz_error *err) {
-  struct field_request x = {.plan = p, .field = f, .text = text};
-  return pz_border(read_field, &x, err);
-}
-
-static void read_json_field(struct pz_call *call, void *ctx) {
-  const struct field_request *x = ctx;
-  struct pz_call results = pz_call_in(call, x->arena);
-  pz_read_plan_json_field(&results, x->plan, x->field, x->json);
-}
-
-enum pz_status pz_plan_field_from_json(struct pz_plan *p, enum pz_plan_field f, const json_t *j,
-                                       struct pz_arena *arena, struct pz_error *err) {
-  struct field_request x = {.plan = p, .field = f, .json = j, .arena = arena};
-  return pz_border(read_json_field, &x, err);
+bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const char *text,
+                       struct pz_error *why) {
+  struct field_request x = {plan, field, text};
+  return pz_border(read_field, &x, why) == PZ_OK;
 }

@@ -65,6 +65,11 @@ char *pz_set_text(const char *const *names, int set, char *buf, size_t size);
 void pz_read_plan_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
                         const char *text);
 
+/* Like pz_read_plan_field(), but returns false and the error in *why, which may be NULL, if the field does not accept
+ * the text.  The plan is then unchanged. */
+bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const char *text,
+                       struct pz_error *why);
+
 /* Stores a number in a field without checking its range: of a choice the position.  Texts and lists are unset. */
 void pz_plan_field_store(struct pz_plan *plan, enum pz_plan_field field, double v);
 
@@ -72,22 +77,14 @@ void pz_plan_field_store(struct pz_plan *plan, enum pz_plan_field field, double 
 void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field field);
 
 /* Does a filled plan say something by this field?  Fields about experts, modules and saved activations often do not. */
-bool pz_plan_field_told(const struct pz_plan *plan, enum pz_plan_field field);
+bool pz_plan_field_is_relevant(const struct pz_plan *plan, enum pz_plan_field field);
 
-/* Returns a plan as an object with the fields of pz_plan_field_told(); null stands for an unset one.  A new reference; NULL: out of
+/* Returns a plan as an object with the fields of pz_plan_field_is_relevant(); null stands for an unset one.  A new reference; NULL: out of
  * memory. */
 json_t *pz_plan_json(const struct pz_plan *plan);
 
 /* Reads a field from JSON; null unsets it.  Raises PZ_BAD_INPUT. */
 void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
                              const json_t *json);
-
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_plan_check_ranges(const struct pz_plan *p, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_field_read(struct pz_plan *p, enum pz_plan_field f,
-                                               const char *text, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_field_from_json(struct pz_plan *p, enum pz_plan_field f,
-                                                    const json_t *j, struct pz_arena *arena,
-                                                    struct pz_error *err);
 
 #endif

@@ -220,7 +220,7 @@ struct pz_field_origin *pz_list_run_fields(struct pz_call *call, const struct pz
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     enum pz_plan_field field = (enum pz_plan_field)f;
     const char *from = run->from[f];
-    if (!pz_plan_field_told(&run->plan, field)) continue;
+    if (!pz_plan_field_is_relevant(&run->plan, field)) continue;
     pz_plan_field_text(&run->plan, field, value, sizeof value);
     if (!from && field == PZ_PLAN_DP) from = pz_format(call, "= %s", pz_plan_field(field)->from);
     list[(*n)++] = (struct pz_field_origin){.name = pz_plan_field_name(field),
@@ -229,46 +229,4 @@ struct pz_field_origin *pz_list_run_fields(struct pz_call *call, const struct pz
                                             .shown = is_shown(run, field)};
   }
   return list;
-}
-
-/* ---- for callers that return a status ---- */
-
-struct plan_file_request {
-  const char *name, *text;
-  size_t bytes;
-  struct pz_arena *arena;
-  struct pz_run_plan *run;
-};
-
-static void read_file(struct pz_call *call, void *ctx) {
-  const struct plan_file_request *x = ctx;
-  struct pz_call results = pz_call_in(call, x->arena);
-  pz_read_plan_file(&results, x->name, x->text, x->bytes, x->run);
-}
-
-enum pz_status pz_plan_file_read(const char *name, const char *text, size_t bytes,
-                                 struct pz_arena *arena, struct pz_run_plan *out,
-                                 struct pz_error *err) {
-  struct plan_file_request x = {name, text, bytes, arena, out};
-  return pz_border(read_file, &x, err);
-}
-
-struct run_fields_request {
-  const struct pz_run_plan *run;
-  struct pz_arena *arena;
-  struct pz_field_origin **list;
-  uint32_t *n;
-};
-
-static void list_fields(struct pz_call *call, void *ctx) {
-  const struct run_fields_request *x = ctx;
-  struct pz_call results = pz_call_in(call, x->arena);
-  *x->list = pz_list_run_fields(&results, x->run, x->n);
-}
-
-enum pz_status pz_run_plan_fields(const struct pz_run_plan *r, struct pz_arena *arena,
-                                  struct pz_field_origin **list, uint32_t *n,
-                                  struct pz_error *err) {
-  struct run_fields_request x = {r, arena, list, n};
-  return pz_border(list_fields, &x, err);
 }

@@ -21,12 +21,4 @@ json_t *pz_run_plan_json(const struct pz_run_plan *run);
 struct pz_field_origin *pz_list_run_fields(struct pz_call *call, const struct pz_run_plan *run,
                                            uint32_t *n);
 
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_plan_file_read(const char *name, const char *text, size_t bytes,
-                                              struct pz_arena *arena, struct pz_run_plan *out,
-                                              struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_run_plan_fields(const struct pz_run_plan *r, struct pz_arena *arena,
-                                               struct pz_field_origin **list, uint32_t *n,
-                                               struct pz_error *err);
-
 #endif

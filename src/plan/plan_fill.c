@@ -160,7 +160,7 @@ static void fill_defaults(struct pz_plan *plan, const struct pz_chip *chip) {
   if (plan->cuda_graphs < 0) plan->cuda_graphs = 0;
   if (plan->halves < 0) plan->halves = 0;
   if (plan->recompute < 0) {
-    bool selects_modules = plan->recompute_modules || framework->modules;
+    bool selects_modules = plan->recompute_modules || framework->recompute_modules;
     plan->recompute = selects_modules ? PZ_RECOMPUTATION_SELECTIVE : (int)defaults->recompute;
   }
   if (plan->zero < 0) plan->zero = defaults->zero;
@@ -203,7 +203,7 @@ void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan,
   const struct pz_framework *framework = pz_plan_framework(plan);
   bool is_fp8 = plan->precision == PZ_PRECISION_FP8;
   if (plan->fp8_recipe < 0 && is_fp8) {
-    bool has_mxfp8 = framework->engine && chip && pz_chip_has_nvfp4(chip);
+    bool has_mxfp8 = framework->transformer_engine && chip && pz_chip_has_nvfp4(chip);
     plan->fp8_recipe = has_mxfp8 ? PZ_FP8_MX : (int)framework->fp8_recipe;
   }
   if (plan->act_precision < 0) plan->act_precision = 0;
@@ -232,7 +232,7 @@ void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_ch
     bool is_gpu = !chip || chip->execution == PZ_CHIP_STREAM;
     own.framework = pz_framework_default(chip);
     /* Megatron-LM does not train adapters */
-    if (pz_plan_adapts(plan) && is_gpu) own.framework = pz_framework_find("nemo");
+    if (pz_plan_trains_adapters(plan) && is_gpu) own.framework = pz_framework_find("nemo");
   }
   check_library(call, own.attention_library);
   pz_must(call, pz_lora_parse(own.peft, &lora, pz_call_error(call)));
@@ -266,6 +266,11 @@ struct fill_request {
 static void fill_whole(struct pz_call *call, void *ctx) {
   const struct fill_request *x = ctx;
   pz_fill_plan(call, x->plan, x->chip);
+}
+
+bool pz_try_fill_plan(struct pz_plan *plan, const struct pz_chip *chip, struct pz_error *why) {
+  struct fill_request x = {plan, chip};
+  return pz_border(fill_whole, &x, why) == PZ_OK;
 }
 
 enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struct pz_error *err) {

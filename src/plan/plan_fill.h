@@ -10,6 +10,9 @@
  * do not divide and for a batch that replicas and microbatches do not divide; the plan is then unchanged. */
 void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_chip *chip);
 
+/* Like pz_fill_plan(), but returns false and the error in *why, which may be NULL, if the plan cannot be filled. */
+bool pz_try_fill_plan(struct pz_plan *plan, const struct pz_chip *chip, struct pz_error *why);
+
 /* Fills in what follows from the precision of a plan that has a framework.  Raises PZ_BAD_USE for fields of another precision, and for a
  * chip without it; NULL stands for any chip. */
 void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan, const struct pz_chip *chip);

@@ -35,7 +35,8 @@ static void put_precision(struct line *l, const struct pz_plan *o) {
   if (o->bf16_layers) put(l, ", the last %lld layers bf16", (long long)o->bf16_layers);
   if (o->bf16_modules)
     put(l, ", bf16 %s", pz_plan_field_text(o, PZ_PLAN_BF16_MODULES, text, sizeof text));
-  if (pz_plan_adapts(o)) put(l, ", %s", pz_plan_field_text(o, PZ_PLAN_PEFT, text, sizeof text));
+  if (pz_plan_trains_adapters(o))
+    put(l, ", %s", pz_plan_field_text(o, PZ_PLAN_PEFT, text, sizeof text));
 }
 
 /* Returns what is on the host, ", 12 layers and 50% of the optimizer on the host", or "". */
@@ -47,9 +48,10 @@ static const char *host_text(const struct pz_plan *o, char *buf, size_t size) {
              (long long)o->offload_layers);
   else if (away)
     snprintf(layers, sizeof layers, "activations%s", o->offload_modules ? " of modules" : "");
-  if (pz_plan_away(o) > 0 && pz_plan_away(o) < 1)
-    snprintf(part, sizeof part, "%.4g%% of the optimizer", 100 * pz_plan_away(o));
-  else if (pz_plan_away(o) > 0)
+  if (pz_plan_host_optimizer_fraction(o) > 0 && pz_plan_host_optimizer_fraction(o) < 1)
+    snprintf(part, sizeof part, "%.4g%% of the optimizer",
+             100 * pz_plan_host_optimizer_fraction(o));
+  else if (pz_plan_host_optimizer_fraction(o) > 0)
     snprintf(part, sizeof part, "the optimizer");
   if (!o->offload) return pz_text_copy(buf, size, "");
   snprintf(buf, size, ", %s%s%s on the host", layers, *layers && *part ? " and " : "", part);
@@ -72,7 +74,8 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
     snprintf(context, sizeof context, ", cp %lld%s", (long long)o->cp,
              o->cp_form > 0 ? " (all-to-all)" : "");
   if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
-  if (pz_plan_hybrid(o)) snprintf(shards, sizeof shards, " over %lld", (long long)o->shard);
+  if (pz_plan_is_hybrid_sharded(o))
+    snprintf(shards, sizeof shards, " over %lld", (long long)o->shard);
   struct line l = {buf, size, 0};
   put(&l, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld%s, zero %d%s, recompute %s%s",
       (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp, chunks,
@@ -85,13 +88,14 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
 
 struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *r, int64_t stage) {
   const struct pz_plan *p = &r->plan;
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   struct pz_stage_layers sum = {0};
   if (stage < 0 || stage >= p->pp) return sum;
   for (uint32_t c = 0; c < shape.chunks; c++) {
-    int64_t n = pz_plan_blocks(p, r->layers, pz_pipeline_chunk_at(&shape, (uint32_t)stage, c));
+    int64_t n =
+        pz_plan_chunk_layers(p, r->layers, pz_pipeline_chunk_at(&shape, (uint32_t)stage, c));
     sum.layers += n;
-    sum.again += pz_plan_recomputed(p, stage, n);
+    sum.again += pz_plan_recomputed_layers(p, stage, n);
   }
   return sum;
 }
@@ -145,7 +149,7 @@ static bool all_alike(const struct pz_training_run *r, same_stages *same) {
   return true;
 }
 
-char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *arena) {
+char *pz_stage_recompute_text(const struct pz_training_run *r, struct pz_arena *arena) {
   struct pz_stage_layers first = pz_training_run_stage(r, 0);
   const char *name = pz_plan_word(pz_recomputation_names, r->plan.recompute);
   if (r->plan.recompute != PZ_RECOMPUTATION_FULL) return pz_arena_strdup(arena, name);
@@ -156,7 +160,7 @@ char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *
                          (long long)first.layers, r->plan.pp > 1 ? " of each stage" : "");
 }
 
-char *pz_found_layers_text(const struct pz_training_run *r, struct pz_arena *arena) {
+char *pz_stage_layers_text(const struct pz_training_run *r, struct pz_arena *arena) {
   int64_t first = pz_training_run_stage(r, 0).layers;
   if (!all_alike(r, same_layers)) return ranges(r, layers_text, same_layers, arena);
   return pz_arena_printf(arena, "%lld%s", (long long)first, r->plan.pp > 1 ? " a stage" : "");
@@ -185,7 +189,7 @@ const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, siz
   if (recompute) {
     put(&l, ", recompute %s", pz_plan_word(pz_recomputation_names, o->recompute));
     if (o->recompute_layers) put(&l, " (%lld layers a chunk)", (long long)o->recompute_layers);
-    if (pz_plan_modules(o))
+    if (pz_plan_recomputed_modules(o))
       put(&l, " (%s)", pz_plan_field_text(o, PZ_PLAN_RECOMPUTE_MODULES, text, sizeof text));
   }
   put(&l, "%s", host_text(o, text, sizeof text));
@@ -212,7 +216,7 @@ char *pz_plan_options_text(const struct pz_plan *a, const struct pz_plan *b,
     pz_plan_field_text(b, f, now, sizeof now);
     if (strcmp(was, now) == 0 || strcmp(now, "-") == 0 || f == PZ_PLAN_PIPELINE) continue;
     if (f == PZ_PLAN_SHARD || (f == PZ_PLAN_SP && b->tp == 1)) continue;
-    if (pz_plan_is_unset(b, f) || (f != PZ_PLAN_EP && !pz_plan_field_told(b, f))) continue;
+    if (pz_plan_is_unset(b, f) || (f != PZ_PLAN_EP && !pz_plan_field_is_relevant(b, f))) continue;
     pz_text_copy(name, sizeof name, x->name);
     for (char *c = name; *c; c++)
       if (*c == '_') *c = '-';

@@ -228,14 +228,14 @@ static void read_next(struct plan_words *words) {
 static void change_run(struct pz_run_plan *run, const struct pz_plan *given) {
   struct pz_plan filled = run->plan;
   bool keeps_devices = (filled.devices || filled.dp) && !given->dp;
-  if (keeps_devices && pz_plan_fill(&filled, NULL, NULL) == PZ_OK) {
+  if (keeps_devices && pz_try_fill_plan(&filled, NULL, NULL)) {
     run->plan.devices = filled.devices;
     run->plan.batch = filled.batch;
   }
   pz_run_plan_change(run, given);
   filled = run->plan;
   bool overlap_follows = given->overlap < 0 && filled.overlap >= 0;
-  if (overlap_follows && pz_plan_fill(&filled, NULL, NULL) == PZ_OK)
+  if (overlap_follows && pz_try_fill_plan(&filled, NULL, NULL))
     run->plan.overlap = pz_framework_overlap(&filled, NULL);
 }
 

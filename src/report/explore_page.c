@@ -56,7 +56,7 @@ static void check_plan(struct pz_call *call, const struct pz_plan *p) {
       pz_raise(call, PZ_BAD_USE,
                "a page has no field '%s' of a plan; it can be given to 'phaze predict'",
                pz_plan_field_name((enum pz_plan_field)f));
-  pz_must(call, pz_plan_check_ranges(p, pz_call_error(call)));
+  pz_require_plan_ranges(call, p);
   pz_must(call, pz_lora_parse(p->peft, &lora, pz_call_error(call)));
 }
 

@@ -36,7 +36,7 @@ bool pz_feature_is_fitted(enum pz_feature f) {
 uint64_t pz_plan_features(const struct pz_plan *p, const struct pz_feature_context *c) {
   enum pz_framework_family family = pz_plan_framework(p)->family;
   int64_t cp = pz_plan_cp(p), ep = pz_plan_ep(p), devices = pz_plan_devices(p);
-  int overlap = pz_plan_overlap(p);
+  int overlap = pz_plan_effective_overlap(p);
   uint64_t set = 0;
 #define FEATURE(id, role, when, text) set |= (when) ? PZ_FEATURE_BIT(PZ_FEATURE_##id) : 0;
 #include "step/plan_features.def"

@@ -103,8 +103,8 @@ static bool reads(const struct pz_op *op, uint32_t tensor) {
 static enum pz_format gather_format(const struct pz_step_context *w, const struct pz_ops *ops,
                                     const struct pz_op *gather) {
   enum pz_format format = PZ_FORMAT_16BIT;
-  if (!w->format || !pz_plan_framework(w->plan)->engine || gather->kind != PZ_OP_ALL_GATHER ||
-      !is_tensor_collective(gather))
+  if (!w->format || !pz_plan_framework(w->plan)->transformer_engine ||
+      gather->kind != PZ_OP_ALL_GATHER || !is_tensor_collective(gather))
     return format;
   for (uint32_t i = 0; i < ops->n && !format; i++)
     if (reads(&ops->op[i], gather->out[0])) format = op_format(w, &ops->op[i]);
@@ -172,7 +172,7 @@ static double kernel_s(const struct pz_step_context *w) {
 /* Is a grouped GEMM one GEMM after another?  Transformer Engine's are, with the tails of each (SimuMax has its times on a
  * B200: 0.2 to 0.5 of what one kernel for all would reach). */
 static bool is_looped(const struct pz_step_context *w, const struct pz_op *op) {
-  return op->grouped && pz_plan_framework(w->plan)->loops_experts;
+  return op->grouped && pz_plan_framework(w->plan)->launches_per_expert;
 }
 
 /* The GEMM of one expert of a loop. */
@@ -207,15 +207,15 @@ static double router_ops(const struct pz_step_context *w) {
   const struct pz_framework *f = pz_plan_framework(w->plan);
   bool alltoall = pz_plan_dispatcher(w->plan) == PZ_DISPATCHER_ALLTOALL && pz_plan_ep(w->plan) > 1;
   double kernels = f->router_kernels - (alltoall ? 0 : w->k->preparation_kernels);
-  return f->launches > 0 ? pz_fmax(0, kernels / f->launches - OF_GRAPH) : 0;
+  return f->launches_per_op > 0 ? pz_fmax(0, kernels / f->launches_per_op - OF_GRAPH) : 0;
 }
 
 static void add_router(const struct pz_step_context *w, const struct pz_op *op, struct pz_pass *p) {
   const struct pz_framework *f = pz_plan_framework(w->plan);
-  if (f->expert_launches > 0) p->n_ops += f->expert_launches / f->launches;
+  if (f->expert_launches > 0) p->n_ops += f->expert_launches / f->launches_per_op;
   double n = router_ops(w);
   if (op->direction == PZ_FORWARD) p->n_ops += n;
-  add_elementwise(w, n * f->launches * kernel_s(w), p);
+  add_elementwise(w, n * f->launches_per_op * kernel_s(w), p);
 }
 
 /* Permutation of tokens by kernels that move more than the graph's operators say. */
@@ -248,7 +248,8 @@ static double swizzle_s(const struct pz_step_context *w, enum pz_format format,
   double block = format == PZ_FORMAT_MXFP8 || format == PZ_FORMAT_FP8_BLOCK ? 32
                  : format == PZ_FORMAT_NVFP4                                ? 16
                                                                             : 0;
-  bool ordered = pz_plan_framework(w->plan)->engine && pz_chip_has_nvfp4(&w->cost->chip);
+  bool ordered =
+      pz_plan_framework(w->plan)->transformer_engine && pz_chip_has_nvfp4(&w->cost->chip);
   if (!(block > 0) || !ordered) return 0;
   double values = (double)x->batch * (double)(x->m + x->n) * (double)x->k;
   return 2 * kernel_s(w) + moved_s(w, values / block, 2);
@@ -302,8 +303,8 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
   for (uint32_t i = 0; i < ops->n; i++)
     if (reads(op, ops->op[i].out[0]) && gather_format(w, ops, &ops->op[i]))
       parts = ops->op[i].dims.batch;
-  pz_cost_format_cast(&w->cost->chip, format, rows, op->dims.k, parts, pz_plan_adapts(w->plan),
-                      &cast);
+  pz_cost_format_cast(&w->cost->chip, format, rows, op->dims.k, parts,
+                      pz_plan_trains_adapters(w->plan), &cast);
   return r->cast_s += cast.latency_s, PZ_OK;
 }
 
@@ -315,8 +316,8 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
 static enum pz_status run_by_product(const struct pz_step_context *w, const struct pz_op *op,
                                      struct pz_op_run *r) {
   double tokens = (double)(w->seq * pz_plan_cp(w->plan));
-  int64_t places =
-      (int64_t)ceil(tokens * (double)w->experts_per_token * pz_plan_framework(w->plan)->capacity);
+  int64_t places = (int64_t)ceil(tokens * (double)w->experts_per_token *
+                                 pz_plan_framework(w->plan)->capacity_factor);
   struct pz_product x = {w->mbs, places, op->dims.n, w->seq, false};
   struct pz_mapping o;
   enum pz_status status = pz_cost_product(w->cost, &x, &o, w->err);
@@ -356,7 +357,7 @@ static enum pz_status run_attention(const struct pz_step_context *w, const struc
 /* Any other: one kernel, or that of each expert. */
 static enum pz_status run_kernel(const struct pz_step_context *w, const struct pz_op *op,
                                  struct pz_op_run *r) {
-  double capacity = pz_plan_framework(w->plan)->capacity;
+  double capacity = pz_plan_framework(w->plan)->capacity_factor;
   bool looped = is_looped(w, op);
   struct pz_op one = looped ? expert_op(op) : *op;
   struct pz_estimate e;
@@ -375,7 +376,7 @@ static enum pz_status run_uncorrected(const struct pz_step_context *w, const str
   if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
   if (op_format(w, op)) return run_narrow(w, ops, op, r);
-  if (pz_plan_framework(w->plan)->capacity > 0 &&
+  if (pz_plan_framework(w->plan)->capacity_factor > 0 &&
       (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
     return run_by_product(w, op, r);
   r->kind = is_core(w, op)                    ? PZ_RUN_ATTENTION
@@ -424,7 +425,7 @@ static void add_run(const struct pz_step_context *w, const struct pz_op *op,
 /* Every kernel of a scan is launched from Python. */
 static void add_scan(const struct pz_step_context *w, const struct pz_op *op, struct pz_pass *p) {
   struct pz_scan_work scan = pz_scan_work_of(op);
-  double launches = pz_plan_framework(w->plan)->launches;
+  double launches = pz_plan_framework(w->plan)->launches_per_op;
   p->scans = true;
   if (launches > 0) p->n_ops += pz_fmax(0, pz_scan_counts(&scan).kernels / launches - 1);
 }
@@ -488,7 +489,7 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
                               enum pz_direction direction, struct pz_op_run *runs,
                               struct pz_pass *p, double *window_s) {
   const struct pz_ops *ops = &l->ops[direction];
-  bool there = false, counts = direction == PZ_FORWARD && pz_plan_waits(w->plan);
+  bool there = false, counts = direction == PZ_FORWARD && pz_plan_waits_for_routing(w->plan);
   enum pz_status status = PZ_OK;
   uint32_t n = 0,
            gathers = 0; /* collectives of tensor parallelism; of these, that wait for a GEMM */
@@ -556,7 +557,7 @@ static double expert_rows(const struct pz_layer *l) {
  * second half of a microbatch are added to the first's as a whole. */
 static double summed_part(const struct pz_step_context *w, int64_t shards) {
   double chains = w->chains,
-         last = pz_plan_scatters_often(w->plan) ? 1 / (double)pz_max(1, shards) : 1;
+         last = pz_plan_scatters_per_microbatch(w->plan) ? 1 / (double)pz_max(1, shards) : 1;
   return (chains - 1 + last) / chains;
 }
 
@@ -787,12 +788,12 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
   enum pz_status status =
       which ? PZ_OK : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
-    which[i] = pz_in_modules(l, &ops->op[i], pz_plan_modules(w->plan));
+    which[i] = pz_in_modules(l, &ops->op[i], pz_plan_recomputed_modules(w->plan));
     if (which[i]) status = add_launched(w, l, &ops->op[i], NULL, &more);
   }
   if (status == PZ_OK) {
-    if (pz_plan_waits(w->plan) && l->model_expert_params &&
-        pz_plan_modules(w->plan) & PZ_MODULE_EXPERTS)
+    if (pz_plan_waits_for_routing(w->plan) && l->model_expert_params &&
+        pz_plan_recomputed_modules(w->plan) & PZ_MODULE_EXPERTS)
       more.waits = 1;
     add_collectives(w, ops, which, NO_WINDOWS, 1, &more);
     add_ring_again(w, ops, which, &more);
@@ -816,7 +817,7 @@ static double launches_s(const struct pz_step_context *w, double n_ops, double n
   double processor = w->cost->chip.calibration.host_launch * lockstep(w) *
                      pz_corrected(w->cost->chip.correction.launches);
   double experts = native_s > 0 ? w->k->expert_host : 1;
-  double s = n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s + native_s;
+  double s = n_ops * pz_plan_framework(w->plan)->launches_per_op * w->k->launch_s + native_s;
   return s * processor * experts;
 }
 
@@ -984,8 +985,8 @@ static enum pz_status list_recomputed(const struct pz_step_context *w, const str
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     bool core = op->op_class != PZ_CLASS_COLLECTIVE && is_core(w, op);
-    if (pz_plan_modules(w->plan)) {
-      which[i] = pz_in_modules(l, op, pz_plan_modules(w->plan));
+    if (pz_plan_recomputed_modules(w->plan)) {
+      which[i] = pz_in_modules(l, op, pz_plan_recomputed_modules(w->plan));
     } else if (w->plan->recompute == PZ_RECOMPUTATION_SELECTIVE) {
       which[i] = core && !pz_op_is_scan(op->kind);
     } else if (w->plan->recompute == PZ_RECOMPUTATION_ALTERNATE) {
@@ -1047,7 +1048,7 @@ static enum pz_status schedule_pass(const struct pz_step_context *w, const struc
                          .direction = (int)d,
                          .recompute = again ? w->plan->recompute : 0,
                          .saved = again ? w->plan->saved : 0,
-                         .modules = again ? pz_plan_modules(w->plan) : 0,
+                         .modules = again ? pz_plan_recomputed_modules(w->plan) : 0,
                          .overlap = w->plan->overlap & (int)PZ_OVERLAP_TP,
                          .chains = w->chains,
                          .solver_steps = w->solver_steps,
@@ -1121,7 +1122,7 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
   accumulate(w, l, kernels->n_params, &one.backward);
   if (recomputed && pz_recomputes_needed(w->plan))
     status = recompute_needed(w, l, kernels, &one.backward);
-  else if (recomputed && pz_plan_modules(w->plan))
+  else if (recomputed && pz_plan_recomputed_modules(w->plan))
     status = recompute_modules(w, l, &one.backward);
   else if (recomputed)
     recompute(w, &one);

@@ -39,7 +39,7 @@ static enum pz_status chunk_bytes(const struct pz_memory_question *q, struct pz_
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the memory curve");
   enum pz_status status = pz_step_model_new(&job, plan, &m, err);
   if (status != PZ_OK) return status;
-  struct pz_pipeline_shape shape = pz_plan_shape(plan);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   struct pz_plan x = chunks_as_stages(plan, &shape, recomputed);
   for (int64_t j = 0; j < n; j++) saved[j] = bytes_with(m, &x, 3, j) - bytes_with(m, &x, 2, j);
   pz_step_model_free(m);
@@ -105,7 +105,7 @@ enum pz_status pz_memory_curves(const struct pz_memory_question *q, struct pz_ar
   double *saved = NULL;
   if (!q->run->n_events)
     return pz_fail(err, PZ_BAD_USE, "a memory curve of a run without events; accepted: with them");
-  struct curves x = {.run = q->run, .shape = pz_plan_shape(&q->run->plan)};
+  struct curves x = {.run = q->run, .shape = pz_plan_pipeline_shape(&q->run->plan)};
   enum pz_status status = chunk_bytes(q, arena, &saved, err);
   if (status == PZ_OK) status = allocate(&x, arena, err);
   if (status != PZ_OK) return status;

@@ -19,7 +19,7 @@ static struct line line_of(const struct pz_pipeline *p) {
                        .chunks = (v ? 2 : p->chunks) * stages,
                        .microbatches = halved ? p->microbatches / 2 : p->microbatches,
                        .v = v,
-                       .listed = pz_pipeline_parts_backward(p->order),
+                       .listed = pz_pipeline_splits_backward(p->order),
                        .halved = halved};
 }
 

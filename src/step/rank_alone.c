@@ -10,7 +10,7 @@ static double static_bytes(const struct pz_plan *p, const struct pz_training_mem
   const struct pz_framework *f = pz_plan_framework(p);
   double own = f->state_bytes - f->weight_bytes - GRADIENT; /* of a parameter, the optimizer's */
   if (p->moment_bytes > 0) own -= 2 * (MOMENT - p->moment_bytes);
-  if (p->zero < 2 || pz_plan_adapts(p) || p->offload || !(own > 0))
+  if (p->zero < 2 || pz_plan_trains_adapters(p) || p->offload || !(own > 0))
     return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes;
   return m->optimizer_bytes * (1 + (f->weight_bytes + GRADIENT) / own);
 }

@@ -378,7 +378,7 @@ static bool is_assumed(const struct reader *r, const char *column) {
 /* Recomputation: a word, or "other:" and every second layer, a policy of what is saved, or modules. */
 static bool read_recompute(const char *word, struct pz_plan *p) {
   if (strncmp(word, "other:", 6) != 0)
-    return *word && pz_plan_field_read(p, PZ_PLAN_RECOMPUTE, word, NULL) == PZ_OK &&
+    return *word && pz_try_plan_field(p, PZ_PLAN_RECOMPUTE, word, NULL) &&
            p->recompute != PZ_RECOMPUTATION_HALF;
   word += 6;
   int64_t first = 0;
@@ -531,9 +531,9 @@ static bool read_offload(const char *word, struct pz_plan *p) {
     else if (sscanf(one, "optimizer %3d%%%n", &percent, &end) == 1 && end && percent > 0 &&
              percent <= 100)
       p->offload = PZ_OFFLOAD_OPTIMIZER, p->offload_fraction = percent / 100.0;
-    else if (list && pz_plan_field_read(p, PZ_PLAN_OFFLOAD_MODULES, list, NULL) == PZ_OK)
+    else if (list && pz_try_plan_field(p, PZ_PLAN_OFFLOAD_MODULES, list, NULL))
       p->offload = PZ_OFFLOAD_ACTIVATIONS;
-    else if (list || pz_plan_field_read(p, PZ_PLAN_OFFLOAD, one, NULL) != PZ_OK)
+    else if (list || !pz_try_plan_field(p, PZ_PLAN_OFFLOAD, one, NULL))
       return false;
     if (end && one[end]) return false;
     offload |= p->offload;
@@ -594,7 +594,7 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
                  : f == PZ_PLAN_OFFLOAD    ? read_offload(word, p)
                  : f == PZ_PLAN_CUDA_GRAPHS
                      ? read_graphs(word, pz_run_model_hybrid(&q->model), p)
-                     : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
+                     : pz_try_plan_field(p, (enum pz_plan_field)f, word, &why);
     if (!known && f == PZ_PLAN_CUDA_GRAPHS)
       return refuse_row(
           row,
@@ -678,7 +678,7 @@ static void read_published(const struct reader *r, struct pz_run_request *q, str
   if (recipe && domain && q->model.experts && p->cuda_graphs < 0)
     p->cuda_graphs = PZ_GRAPH_ATTENTION | PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION;
   if (p->cuda_graphs < 0) p->cuda_graphs = 0;
-  if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
+  if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->recompute_modules)
     p->recompute = PZ_RECOMPUTATION_SELECTIVE;
   /* MaxText has flash attention where nothing else is asked */
   if (p->framework == pz_framework_find("maxtext") && is_assumed(r, "attention"))
@@ -730,7 +730,7 @@ static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
   if (status == PZ_OK) status = load_cluster(r, q, err);
   if (status != PZ_OK) return status;
   if (r->terms->no_network) leave_out_network(q);
-  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_adapts(&q->plan))
+  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_trains_adapters(&q->plan))
     read_mlperf(r, q, &q->plan);
   if ((pz_plan_given(&q->plan) & fields_of_run) != fields_of_run) {
     /* where no kernels were measured any library (ck, fsdpa, nki, ...) is the chip's attention */
@@ -762,8 +762,8 @@ static bool read_shape(const struct reader *r, struct pz_run_request *q, struct 
   q->model.seq = q->plan.seq;
   q->model.mlp = cell(r, MLP);
   /* adapters of plain PyTorch are on projections of their own, not on joint ones */
-  q->model.plain =
-      q->plan.framework >= 0 && pz_plan_framework(&q->plan)->decoder && !pz_plan_adapts(&q->plan);
+  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->plain_decoders &&
+                   !pz_plan_trains_adapters(&q->plan);
   q->model.own_head = q->plan.framework == pz_framework_find("torch");
   return pz_run_model_config(&q->model, q->config, row->reason);
 }

@@ -42,7 +42,8 @@ static enum pz_status pass_j(struct pz_cost *cost, const struct pz_ops *ops, dou
 static double recomputed_layers(const struct pz_step_model *m, const struct pz_plan *p) {
   double layers = 0;
   for (int64_t chunk = 0; chunk < p->pp * p->vpp; chunk++)
-    layers += (double)pz_plan_recomputed(p, chunk % p->pp, pz_plan_blocks(p, m->n_blocks, chunk));
+    layers += (double)pz_plan_recomputed_layers(p, chunk % p->pp,
+                                                pz_plan_chunk_layers(p, m->n_blocks, chunk));
   return m->n_blocks < 1 ? 0 : layers / (double)m->n_blocks;
 }
 

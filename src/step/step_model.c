@@ -19,7 +19,7 @@ static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_pl
 
 bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *p) {
   return chip->execution != PZ_CHIP_STREAM && p->execution == PZ_EXECUTION_SCHEDULED &&
-         !pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
+         !pz_pipeline_splits_backward((enum pz_pipeline_order)p->pipeline);
 }
 
 static int chains_of(const struct pz_plan *p) { return p->halves > 0 ? 2 : 1; }
@@ -50,7 +50,7 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   status = j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
                      : pz_workload_load(j->model, &o, out, err);
   bool predict = p->bf16_modules & PZ_WIDE_PREDICT;
-  return status == PZ_OK && (pz_plan_wide_layers(p) || predict)
+  return status == PZ_OK && (pz_plan_16bit_layers(p) || predict)
              ? pz_wide_layers(*out, p->bf16_first_layers, p->bf16_layers, predict, err)
              : status;
 }
@@ -82,7 +82,7 @@ static void count_params(struct pz_step_model *m, const struct pz_plan *plan) {
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &m->w->layers[i];
     struct pz_step_params n = params_of(l);
-    if (!pz_plan_adapts(plan)) m->tied_params += (double)l->tied_params;
+    if (!pz_plan_trains_adapters(plan)) m->tied_params += (double)l->tied_params;
     if (kind < m->kinds.n && m->kinds.layer[kind] == i) {
       m->block_params[kind++] = n;
       continue;
@@ -124,7 +124,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .expert_groups = m->w->expert_groups,
                                   .imbalance = m->imbalance,
                                   .microbatches = microbatches,
-                                  .gathers = pz_plan_gathers_layers(plan),
+                                  .gathers = pz_plan_gathers_per_layer(plan),
                                   .beside = beside,
                                   .err = err};
 }
@@ -289,11 +289,11 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
   enum pz_status used = use_kernels(m, plan, err);
   if (used != PZ_OK) return used;
-  bool often = pz_plan_scatters_often(plan);
+  bool often = pz_plan_scatters_per_microbatch(plan);
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
                              .saved = plan->saved,
-                             .modules = pz_plan_modules(plan),
+                             .modules = pz_plan_recomputed_modules(plan),
                              .pipeline = plan->pipeline,
                              .dispatcher = (int)pz_plan_dispatcher(plan),
                              .cuda_graphs = plan->cuda_graphs,
@@ -301,7 +301,7 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                              .shards = often ? pz_plan_shards(plan) : 1,
                              .expert_shards = often ? pz_plan_expert_shards(plan) : 1,
                              .several = microbatches > 1,
-                             .gathers = pz_plan_gathers_layers(plan),
+                             .gathers = pz_plan_gathers_per_layer(plan),
                              .autocasts = pz_plan_autocasts(plan)};
   struct pz_step_context c = context(m, plan, microbatches, err);
   if (!c.scheduled) timing = PZ_TIMING_BOUND;

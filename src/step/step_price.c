@@ -38,7 +38,7 @@ static int64_t chunk_kind(const struct pricing *x, int64_t chunk, uint32_t kind,
   int64_t n = pz_layers_at(&x->layers, chunk);
   int64_t a = 0;
   if (p->recompute != PZ_RECOMPUTATION_NONE)
-    a = pz_plan_recomputed(p, pz_pipeline_stage_of(&x->shape, (uint32_t)chunk), n);
+    a = pz_plan_recomputed_layers(p, pz_pipeline_stage_of(&x->shape, (uint32_t)chunk), n);
   if (k->n == 1) return *recomputed = a, n;
   int64_t start = pz_layers_before(&x->layers, chunk);
   *recomputed = pz_kind_count(k, kind, start, a);
@@ -48,7 +48,7 @@ static int64_t chunk_kind(const struct pricing *x, int64_t chunk, uint32_t kind,
 int64_t pz_step_recomputed(struct pz_step_model *m, const struct pz_plan *plan, uint32_t kind) {
   struct pricing x = {.m = m,
                       .plan = plan,
-                      .shape = pz_plan_shape(plan),
+                      .shape = pz_plan_pipeline_shape(plan),
                       .layers = pz_plan_layers(plan, m->n_blocks)};
   int64_t sum = 0, recomputed;
   for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++) {
@@ -146,7 +146,7 @@ static void find_send(struct pricing *x) {
                             (struct pz_group){2, p->tp * pz_plan_replicas(p)});
   /* gradients of weights fill the wait for a transfer */
   x->hides_send = (p->overlap & PZ_OVERLAP_P2P) ||
-                  pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
+                  pz_pipeline_splits_backward((enum pz_pipeline_order)p->pipeline);
 }
 
 /* A stage sends and receives on its own stream: both ways take its time.  Beside a pass, or the host and the device wait
@@ -240,7 +240,7 @@ static struct pz_step_params params_of(const struct pricing *x, int64_t stage) {
     }
     if (chunk == 0) pz_step_params_add(&n, &m->before_params, 1);
     if (chunk == last_chunk(x)) pz_step_params_add(&n, &m->after_params, 1);
-    if (chunk == last_chunk(x) && pz_pipeline_parts_ends(&x->shape)) {
+    if (chunk == last_chunk(x) && pz_pipeline_separates_ends(&x->shape)) {
       n.dense += m->tied_params;
       n.trained += m->tied_params;
     }
@@ -261,7 +261,7 @@ static struct pz_step_params stage_params(const struct pricing *x) {
 /* Both copies of a tied matrix get the sum of their gradients. */
 static double tied_s(const struct pricing *x) {
   const struct pz_plan *p = x->plan;
-  if (!pz_pipeline_parts_ends(&x->shape) || !(x->m->tied_params > 0)) return 0;
+  if (!pz_pipeline_separates_ends(&x->shape) || !(x->m->tied_params > 0)) return 0;
   struct pz_group ends = {2, p->tp * pz_plan_replicas(p) * (p->pp - 1)};
   return pz_network_s(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_ALL_REDUCE,
                       x->m->tied_params * p->grad_bytes, ends);
@@ -296,7 +296,7 @@ static struct pz_wire_time passes_of(const struct pricing *x, const struct holde
 /* Collectives of one exchange: one for every layer, or one for every bucket of parameters. */
 static double collectives_of(const struct pricing *x, const struct holders *h) {
   const struct pz_constants *k = x->m->k;
-  if (pz_plan_gathers_layers(x->plan)) return (double)(x->m->n_blocks + x->m->w->n_layers - 1);
+  if (pz_plan_gathers_per_layer(x->plan)) return (double)(x->m->n_blocks + x->m->w->n_layers - 1);
   return ceil(h->trained / pz_fmax(k->bucket_params, k->replica_params * (double)h->replicas));
 }
 
@@ -309,7 +309,7 @@ static void add_traffic(const struct pricing *x, const struct holders *h, struct
   struct pz_wire_time gather =
                           passes_of(x, h, PZ_COLLECTIVE_ALL_GATHER, gathered * WEIGHT_BYTES, n),
                       scatter = passes_of(x, h, reduce, h->trained * p->grad_bytes, n);
-  if (pz_plan_gathers_layers(p)) pz_wire_add(&t->regather, &gather, 1);
+  if (pz_plan_gathers_per_layer(p)) pz_wire_add(&t->regather, &gather, 1);
   if (p->zero) pz_wire_add(&t->gather, &gather, 1);
   pz_wire_add(&t->scatter, &scatter, 1);
   /* all-reduce of the shards between groups that each hold a whole copy (hybrid sharding) */
@@ -325,7 +325,8 @@ static void add_traffic(const struct pricing *x, const struct holders *h, struct
  * every stage twice as many devices. */
 static struct holders holders_of(const struct pricing *x, bool experts) {
   const struct pz_plan *p = x->plan;
-  int64_t copies = pz_pipeline_copies(x->shape.order), sharing = pz_plan_hybrid(p) ? 1 : copies;
+  int64_t copies = pz_pipeline_copies(x->shape.order),
+          sharing = pz_plan_is_hybrid_sharded(p) ? 1 : copies;
   if (experts)
     return (struct holders){x->params.expert, x->params.trained_expert,
                             pz_plan_expert_replicas(p) * copies, pz_plan_expert_shards(p) * sharing,
@@ -366,7 +367,7 @@ struct beside {
 static double alone_part(const struct pricing *x) {
   static const double GROUPS = 4;
   const struct pz_step_model *m = x->m;
-  if (!pz_plan_gathers_layers(x->plan)) return 0;
+  if (!pz_plan_gathers_per_layer(x->plan)) return 0;
   if (pz_framework_compiles(pz_plan_framework(x->plan))) return 1 / GROUPS;
   double all = x->params.dense + x->params.expert,
          ends = m->before_params.dense + m->after_params.dense,
@@ -399,7 +400,7 @@ static struct window scaled_window(const struct window *w, double times) {
 static double once_s(const struct pricing *x, const struct window *w, const struct beside *b,
                      bool gradients) {
   double chunks = (double)x->plan->vpp;
-  if (x->shape.order != PZ_PIPELINE_INTERLEAVED || chunks < 2 || pz_plan_gathers_layers(x->plan))
+  if (x->shape.order != PZ_PIPELINE_INTERLEAVED || chunks < 2 || pz_plan_gathers_per_layer(x->plan))
     return both_s(x, w, b);
   double group = (double)pz_min(x->plan->pp, x->microbatches), own = gradients ? 0 : 1;
   struct window pass = scaled_window(w, own / chunks),
@@ -430,8 +431,8 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   struct traffic t = {.gather = {.s = 0}};
   struct beside forward = {.alone_s = 0}, backward = {.alone_s = 0}, last;
   bool grad = p->overlap & PZ_OVERLAP_GRAD, param = p->overlap & PZ_OVERLAP_PARAM;
-  double gathers = pz_plan_gathers_layers(p) ? (double)x->microbatches : 1;
-  double scatters = pz_plan_scatters_often(p) ? (double)x->microbatches : 1;
+  double gathers = pz_plan_gathers_per_layer(p) ? (double)x->microbatches : 1;
+  double scatters = pz_plan_scatters_per_microbatch(p) ? (double)x->microbatches : 1;
   add_traffic(x, &dense, &t);
   add_traffic(x, &expert, &t);
   out->parts.gradient_s = tied_s(x);
@@ -468,7 +469,7 @@ static void optimize(const struct pricing *x, struct pz_prediction *out) {
   struct holders dense = holders_of(x, false), expert = holders_of(x, true);
   double own = dense.trained / (double)(p->zero ? dense.shards : 1) +
                expert.trained / (double)(p->zero ? expert.shards : 1);
-  double away = pz_plan_away(p), here = own * (1 - away);
+  double away = pz_plan_host_optimizer_fraction(p), here = own * (1 - away);
   struct pz_power update;
   pz_cost_update(&x->m->cost, here * pz_plan_optimizer_bytes(p, x->m->memory.experts), here,
                  x->m->k->optimizer_efficiency, &update);
@@ -612,7 +613,7 @@ enum pz_status pz_step_check(const struct pz_step_model *m, const struct pz_plan
     status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
                      m->cost.chip.name);
   if (status != PZ_OK) return status;
-  struct pz_pipeline_shape shape = pz_plan_shape(plan);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   return pz_pipeline_check(&shape, err);
 }
 
@@ -636,7 +637,7 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
   *x = (struct pricing){.m = m,
                         .plan = plan,
                         .microbatches = pz_plan_microbatches(plan),
-                        .shape = pz_plan_shape(plan),
+                        .shape = pz_plan_pipeline_shape(plan),
                         .layers = pz_plan_layers(plan, m->n_blocks)};
   status = pz_step_model_time(m, plan, x->microbatches, timing, err);
   if (status != PZ_OK) return status;

@@ -128,7 +128,7 @@ static double recomputed_part(const struct pz_step_model *m, const struct pz_pla
   const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
   bool attention = is_attention(m, op);
   if (needed) return needed[i];
-  if (pz_plan_modules(p)) return pz_in_modules(l, op, pz_plan_modules(p));
+  if (pz_plan_recomputed_modules(p)) return pz_in_modules(l, op, pz_plan_recomputed_modules(p));
   switch (p->recompute) {
   case PZ_RECOMPUTATION_FULL:
   case PZ_RECOMPUTATION_HALF: return 1;
@@ -170,12 +170,12 @@ static enum pz_status layer_recompute_flop(const struct pz_step_model *m, const 
 /* Layers of a kind that the plan recomputes, of all stages. */
 static int64_t recomputed_layers(const struct pz_step_model *m, const struct pz_plan *p,
                                  uint32_t kind) {
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   int64_t sum = 0;
   for (int64_t j = 0; j < p->pp * p->vpp; j++) {
-    int64_t n = pz_plan_recomputed(p, pz_pipeline_stage_of(&shape, (uint32_t)j),
-                                   pz_plan_blocks(p, m->n_blocks, j));
-    sum += pz_kind_count(&m->kinds, kind, pz_plan_start(p, m->n_blocks, j), n);
+    int64_t n = pz_plan_recomputed_layers(p, pz_pipeline_stage_of(&shape, (uint32_t)j),
+                                          pz_plan_chunk_layers(p, m->n_blocks, j));
+    sum += pz_kind_count(&m->kinds, kind, pz_plan_layers_before(p, m->n_blocks, j), n);
   }
   return sum;
 }

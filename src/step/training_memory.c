@@ -139,7 +139,7 @@ static const double GROUPED_STREAMS = 4;
 static bool copies_context(const struct pz_workload *w, const struct pz_plan *p, bool hopper) {
   const char *library = p->attention_library;
   bool named = library && *library;
-  return pz_plan_framework(p)->engine && w->options.mbs > 1 &&
+  return pz_plan_framework(p)->transformer_engine && w->options.mbs > 1 &&
          (named ? strcmp(library, "fa2") == 0 : !hopper);
 }
 
@@ -176,7 +176,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
   m.one_copy = pz_chip_has_nvfp4(chip);
   m.measured = chip->correction.memory;
   m.reserve_bytes = pz_plan_framework(p)->reserve_bytes;
-  if (pz_plan_framework(p)->engine)
+  if (pz_plan_framework(p)->transformer_engine)
     m.reserve_bytes +=
         (hopper ? ENGINE_BYTES : OLD_ENGINE_BYTES) * (1 + (m.experts ? GROUPED_STREAMS : 0));
   return m;
@@ -232,15 +232,15 @@ static const double NVFP4_BYTES = 2 * (0.5 + 1.0 / 16), BLOCK_BYTES = 2 * (1 + 4
                     FP8_BYTES = 2;
 
 /* Of the weights of 8- and 4-bit GEMMs, along rows and along columns, beside weight_bytes: with 4 bit, and where a
- * framework of 8-bit weights has others too (pz_plan_8bit_weights), those in 16 bit are kept; with one scale,
+ * framework of 8-bit weights has others too (pz_plan_keeps_8bit_weights), those in 16 bit are kept; with one scale,
  * tensor cores that read operands in both directions need one copy. */
 static double copied_weight_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   enum pz_format format = pz_plan_format(p);
-  if (!format || !f->engine) return format ? f->fp8_weight_bytes : 0;
+  if (!format || !f->transformer_engine) return format ? f->fp8_weight_bytes : 0;
   if (format == PZ_FORMAT_NVFP4) return NVFP4_BYTES;
   if (format == PZ_FORMAT_FP8_BLOCK) return BLOCK_BYTES;
-  return (pz_plan_8bit_weights(p) ? f->fp8_weight_bytes : FP8_BYTES) -
+  return (pz_plan_keeps_8bit_weights(p) ? f->fp8_weight_bytes : FP8_BYTES) -
          (m->one_copy && format != PZ_FORMAT_MXFP8 ? 1 : 0);
 }
 
@@ -250,7 +250,7 @@ static double copied_weight_bytes(const struct pz_memory_model *m, const struct 
 static double frozen_weight_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   enum pz_format format = pz_plan_format(p);
-  if (!pz_plan_adapts(p) || !format || !f->engine) return 0;
+  if (!pz_plan_trains_adapters(p) || !format || !f->transformer_engine) return 0;
   if (p->precision == PZ_PRECISION_FP8 && !p->zero) return 0; /* as they are trained */
   if (format == PZ_FORMAT_NVFP4) return NVFP4_BYTES;
   if (format == PZ_FORMAT_MXFP8) return 2 * (1 + 1.0 / 32);
@@ -277,7 +277,7 @@ static void recompute_bytes(struct layer_pass *x, double bytes) {
 
 /* What weighting the experts' results saves of them (frameworks.def, routed_saved). */
 static void keep_weighted(const struct pz_plan *p, const struct pz_layer *l, struct layer_pass *x) {
-  double bytes = pz_plan_framework(p)->routed_saved / HALF_BYTES * routed_bytes(l);
+  double bytes = pz_plan_framework(p)->routed_saved_bytes / HALF_BYTES * routed_bytes(l);
   x->forward_peak += bytes;
   x->saved += bytes;
   x->freed -= bytes;
@@ -292,7 +292,7 @@ static double known_core_bytes(const struct pz_memory_model *m, const struct pz_
 static void recompute(const struct pz_memory_model *m, const struct pz_layer *l,
                       const struct pz_plan *p, enum pz_recomputation how, struct layer_pass *x) {
   double unread, out = (double)l->output_bytes;
-  int modules = pz_plan_selected(p);
+  int modules = pz_plan_selective_modules(p);
   switch (how) {
   case PZ_RECOMPUTATION_FULL:
     /* where the result is recomputed, it is still there when backward begins */
@@ -376,7 +376,7 @@ static bool is_last(const struct stage_walk *s) { return s->chunk == s->layers.c
 /* Does PyTorch's FSDP2 shard the plan?  It shards weights with ZeRO 2 too, which there means that gathered weights stay
  * from forward to backward (torchtitan: fsdp_reshard_after_forward "never"). */
 static bool is_fsdp2(const struct pz_plan *p) {
-  return pz_plan_framework(p)->shards_stages && p->zero >= 2 && pz_plan_divides(p);
+  return pz_plan_framework(p)->shards_stages && p->zero >= 2 && pz_plan_shards_state(p);
 }
 
 /* Gathered weights stay, in 16 bit.  With several stages gradients are scattered once a step, and whole sums of them stay
@@ -394,7 +394,7 @@ static bool scatters_layers(const struct pz_plan *p) { return is_fsdp2(p) && p->
  * (reduce_scatter_state of torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py). */
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_plan *p = s->p;
-  if (p->zero < 2 || !pz_plan_divides(p)) return 0;
+  if (p->zero < 2 || !pz_plan_shards_state(p)) return 0;
   if (s->fsdp2) {
     double weights =
         stays_gathered(p) ? 0 : HALF_BYTES * (double)(l->params + first_kind(s)->params);
@@ -453,8 +453,8 @@ static void enter_chunk(struct stage_walk *s, int64_t chunk) {
   s->chunk = chunk;
   s->start = pz_layers_before(&s->layers, chunk);
   s->blocks = pz_layers_at(&s->layers, chunk);
-  s->n_recomputed = pz_plan_recomputed(s->p, s->stage, s->blocks);
-  s->n_offloaded = pz_plan_offloaded(s->p, s->blocks);
+  s->n_recomputed = pz_plan_recomputed_layers(s->p, s->stage, s->blocks);
+  s->n_offloaded = pz_plan_offloaded_layers(s->p, s->blocks);
 }
 
 /* That in one of its slots. */
@@ -465,8 +465,8 @@ static void enter_slot(struct stage_walk *s, uint32_t slot) {
 /* Of what a layer saves, that which goes to the host: all of it, or what some modules read of it. */
 static double away_bytes(const struct stage_walk *s, const struct pz_layer *l, double saved) {
   if (!s->p->offload_modules) return saved;
-  return pz_fmin(saved, pz_offloaded_bytes(l, s->p->offload_modules, pz_plan_modules(s->p),
-                                           saved_form(l, s->p)));
+  return pz_fmin(saved, pz_offloaded_bytes(l, s->p->offload_modules,
+                                           pz_plan_recomputed_modules(s->p), saved_form(l, s->p)));
 }
 
 /* Bytes that torchtitan saves of a repeated layer besides those of its graph.  What a tensor-parallel group gathers for a
@@ -817,11 +817,11 @@ static struct stage_sums stage_sums(struct stage_walk s) {
       const struct pz_layer *l = &s.m->w->layers[i];
       double times = (double)repeats(&s, i);
       int64_t shared = kind_of(&s, i) < 0 ? l->shared_bytes : 0;
-      int64_t tied = pz_pipeline_parts_ends(&s.shape) ? l->tied_params : 0;
+      int64_t tied = pz_pipeline_separates_ends(&s.shape) ? l->tied_params : 0;
       n.dense += times * (double)(l->params - l->expert_params + tied);
       n.expert += times * (double)l->expert_params;
       n.trained += times * (double)(l->trained_params - l->trained_expert_params +
-                                    (pz_plan_adapts(s.p) ? 0 : tied));
+                                    (pz_plan_trains_adapters(s.p) ? 0 : tied));
       n.trained_expert += times * (double)l->trained_expert_params;
       if (kind_of(&s, i) >= 0 && !l->wide) n.blocks += times * (double)l->params;
       n.constants += times * (double)(l->buffer_bytes + shared);
@@ -838,17 +838,18 @@ static double most_gradient_bytes(const struct pz_framework *f) {
  * moments. */
 static double gradient_bytes(const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
-  if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return 0; /* as backward leaves them */
+  if (pz_plan_trains_adapters(p) && f->adapter_state_bytes > 0)
+    return 0; /* as backward leaves them */
   double most = pz_fmin(most_gradient_bytes(f), f->state_bytes - f->weight_bytes);
   return f->exchanges_sums ? pz_fmin(most, p->grad_bytes) : most;
 }
 
 static double optimizer_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
-  if (pz_plan_adapts(p) && f->adapter_state_bytes > 0) return f->adapter_state_bytes;
+  if (pz_plan_trains_adapters(p) && f->adapter_state_bytes > 0) return f->adapter_state_bytes;
   double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - most_gradient_bytes(f));
   if (rest > 2 * MOST_MOMENT_BYTES) /* weights are not their own */
-    rest = 2 * MOST_MOMENT_BYTES + pz_plan_main_bytes(p, m->experts);
+    rest = 2 * MOST_MOMENT_BYTES + pz_plan_master_bytes(p, m->experts);
   else if (rest < 2 * MOST_MOMENT_BYTES) /* moments of 16 bits are its own */
     return rest > 0 && p->moment_bytes > 0 ? 2 * p->moment_bytes : rest;
   return pz_fmax(0, rest - 2 * (MOST_MOMENT_BYTES - pz_plan_moment_bytes(p, m->experts)));
@@ -861,14 +862,14 @@ static void add_state(const struct stage_walk *s, double n, double trained, int6
   const struct pz_framework *f = pz_plan_framework(p);
   double d = (double)shards;
   bool whole = shards > 1 && stays_gathered(p);
-  bool gradients = p->zero > 2 || pz_plan_scatters_often(p);
+  bool gradients = p->zero > 2 || pz_plan_scatters_per_microbatch(p);
   bool later = is_fsdp2(p) && (p->pp > 1 || s->first_gradients); /* sharded gradients come later */
-  double here = 1 - pz_plan_away(p);
+  double here = 1 - pz_plan_host_optimizer_fraction(p);
   to->weight_bytes +=
       n * f->weight_bytes / (p->zero > 2 || is_fsdp2(p) ? d : 1) + (whole ? n * HALF_BYTES : 0);
   if (!later)
     to->gradient_bytes +=
-        trained * gradient_bytes(p) / (gradients ? d : 1) * (f->gradients_away ? here : 1);
+        trained * gradient_bytes(p) / (gradients ? d : 1) * (f->offloads_gradients ? here : 1);
   if (whole && p->pp > 1) to->gradient_bytes += trained * p->grad_bytes;
   to->optimizer_bytes += trained * optimizer_bytes(s->m, p) / (p->zero ? d : 1) * here;
 }
@@ -876,20 +877,20 @@ static void add_state(const struct stage_walk *s, double n, double trained, int6
 static struct pz_training_memory state_bytes(const struct stage_walk *s) {
   const struct pz_framework *f = pz_plan_framework(s->p);
   struct stage_sums n = stage_sums(*s);
-  int64_t copies = pz_plan_hybrid(s->p) ? 1 : pz_pipeline_copies(s->shape.order);
+  int64_t copies = pz_plan_is_hybrid_sharded(s->p) ? 1 : pz_pipeline_copies(s->shape.order);
   struct pz_training_memory m = {.activation_bytes = n.constants,
                                  .reserve_bytes = s->m->reserve_bytes};
   add_state(s, n.dense, n.trained, pz_plan_shards(s->p) * copies, &m);
   add_state(s, n.expert, n.trained_expert, pz_plan_expert_shards(s->p) * copies, &m);
   m.weight_bytes += copied_weight_bytes(s->m, s->p) * n.blocks /
-                    (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
+                    (double)(pz_plan_gathers_per_layer(s->p) ? pz_plan_shards(s->p) : 1);
   double frozen = frozen_weight_bytes(s->m, s->p);
   if (frozen > 0)
     m.weight_bytes += (frozen - copied_weight_bytes(s->m, s->p) - f->weight_bytes) *
                       (n.blocks - n.trained - n.trained_expert) /
-                      (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
+                      (double)(pz_plan_gathers_per_layer(s->p) ? pz_plan_shards(s->p) : 1);
   if (pz_plan_autocasts(s->p)) m.weight_bytes += HALF_BYTES * (n.dense + n.expert); /* its casts */
-  if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
+  if (f->placeholder_gradients) m.gradient_bytes += s->m->placeholder_bytes;
   return m;
 }
 
@@ -897,7 +898,7 @@ static struct stage_walk walk_of(const struct pz_memory_model *m, const struct p
                                  int64_t stage) {
   return (struct stage_walk){.m = m,
                              .p = p,
-                             .shape = pz_plan_shape(p),
+                             .shape = pz_plan_pipeline_shape(p),
                              .layers = pz_plan_layers(p, m->kinds->n_blocks),
                              .stage = stage,
                              .titan = pz_plan_framework(p)->rules == PZ_RULES_TITAN,
@@ -912,7 +913,7 @@ static void make_passes(struct stage_walk *s) {
 }
 
 double pz_away_bytes(const struct pz_memory_model *m, const struct pz_plan *p, int64_t chunk) {
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   struct stage_walk s = walk_of(m, p, pz_pipeline_stage_of(&shape, (uint32_t)chunk));
   if (!(p->offload & PZ_OFFLOAD_ACTIVATIONS)) return 0;
   make_passes(&s);
@@ -941,13 +942,13 @@ double pz_host_bytes(const struct pz_memory_model *m, const struct pz_plan *p, i
     for (uint32_t c = 0; c < n; c++) now += (double)in_flight[c] * away[c];
     most = pz_fmax(most, now);
   }
-  if (pz_plan_away(p) > 0) {
+  if (pz_plan_host_optimizer_fraction(p) > 0) {
     struct stage_sums sums = stage_sums(s);
-    int64_t copies = pz_plan_hybrid(p) ? 1 : pz_pipeline_copies(s.shape.order);
+    int64_t copies = pz_plan_is_hybrid_sharded(p) ? 1 : pz_pipeline_copies(s.shape.order);
     state = sums.dense / (double)(p->zero ? pz_plan_shards(p) * copies : 1) +
             sums.expert / (double)(p->zero ? pz_plan_expert_shards(p) * copies : 1);
   }
-  return most + pz_plan_away(p) * HOST_STATE_BYTES * state;
+  return most + pz_plan_host_optimizer_fraction(p) * HOST_STATE_BYTES * state;
 }
 
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
@@ -957,9 +958,9 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
   s.shape.microbatches = (uint32_t)microbatches;
   s.first_gradients = scatters_layers(p) && microbatches == 1;
   /* with replicas of the shards, what is all-reduced over them (all_reduce_state of _fsdp_param_group.py) */
-  s.second_gradients = scatters_layers(p) && microbatches > 1 && pz_plan_hybrid(p);
+  s.second_gradients = scatters_layers(p) && microbatches > 1 && pz_plan_is_hybrid_sharded(p);
   struct pz_training_memory all = state_bytes(&s);
-  bool sharded = p->zero > 1 && pz_plan_divides(p);
+  bool sharded = p->zero > 1 && pz_plan_shards_state(p);
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
   if (s.gradients == PZ_GRADIENTS_KEPT && microbatches > 1) {
     /* the first microbatch's gradients are there when the next one's are added */

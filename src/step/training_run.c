@@ -21,7 +21,7 @@
 static void warn_of_framework(const struct pz_model_shape *model, struct pz_training_run *r) {
   struct pz_error why = {0};
   if (pz_framework_trains(r->plan.framework, model, &why))
-    (void)pz_framework_can(&r->plan, model, &why);
+    (void)pz_framework_can_run(&r->plan, model, &why);
   pz_text_copy(r->refusal, sizeof r->refusal, why.message);
 }
 
@@ -30,7 +30,7 @@ enum pz_status pz_training_own_plan(struct pz_plan *p, struct pz_arena *arena,
   const int64_t *stages = p->stage_recompute;
   int64_t *copy = NULL;
   p->attention_library = pz_arena_strdup(arena, p->attention_library);
-  bool adapts = pz_plan_adapts(p);
+  bool adapts = pz_plan_trains_adapters(p);
   p->peft = adapts ? pz_arena_strdup(arena, p->peft) : NULL;
   if (stages) copy = pz_arena_alloc(arena, (size_t)p->pp, sizeof *copy);
   if (!p->attention_library || (adapts && !p->peft) || (stages && !copy))
@@ -71,8 +71,8 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
   warn_of_framework(&model, &r);
   r.events = detail.run.events;
   r.n_events = detail.run.n_events;
-  r.layers_text = pz_found_layers_text(&r, arena);
-  r.recompute_text = pz_found_recompute_text(&r, arena);
+  r.layers_text = pz_stage_layers_text(&r, arena);
+  r.recompute_text = pz_stage_recompute_text(&r, arena);
   if (!r.layers_text || !r.recompute_text)
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   *out = r;
@@ -129,7 +129,7 @@ static const char *field_from(const struct pz_plan *asked, const struct pz_plan 
 static bool is_explained(const struct pz_plan *p, enum pz_plan_field f) {
   if (f == PZ_PLAN_RECOMPUTE_LAYERS || f == PZ_PLAN_FIRST_LAYERS || f == PZ_PLAN_LAST_LAYERS)
     return !pz_plan_is_unset(p, f);
-  return pz_plan_field_told(p, f);
+  return pz_plan_field_is_relevant(p, f);
 }
 
 static enum pz_status explain_fields(const struct pz_plan *asked, const struct pz_plan *p,

@@ -285,7 +285,6 @@ static void append_comparison(struct pz_call *call, struct chip_comparison *comp
   struct pz_error *err = pz_call_error(call);
   struct pz_plan_question one =
       pz_training_ask(call, &comparison->study->training, model, &compared->chip, &compared->net);
-  struct pz_found_plans found;
   struct pz_step_energy energy = {0};
   one.threads = threads;
   bool fewest_devices =
@@ -296,8 +295,8 @@ static void append_comparison(struct pz_call *call, struct chip_comparison *comp
     one.tokens = comparison->rent->tokens;
     one.deadline_s = comparison->rent->deadline_s;
   }
-  pz_must(call, pz_plan_search(&one, call->arena, &found, err));
-  const struct pz_found_plan *best = found.n ? &found.list[0] : NULL;
+  const struct pz_found_plans *found = pz_find_plans(call, &one);
+  const struct pz_found_plan *best = found->n ? &found->list[0] : NULL;
   if (best) pz_must(call, pz_step_energy(&one.job, &best->plan, &best->p, &energy, err));
   bool first_chip = json_array_size(rows) == model;
   if (first_chip) comparison->first_s[model] = best ? best->p.step_s : 0;

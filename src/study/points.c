@@ -425,7 +425,7 @@ static void predict_passes(struct pz_call *call, const struct preset_step *step,
   plan.overlap = 0;
   plan.grad_bytes = 2;
   struct pz_prediction prediction;
-  pz_must(call, pz_plan_fill(&plan, step->chip, pz_call_error(call)));
+  pz_fill_plan(call, &plan, step->chip);
   pz_must(call, pz_predict(&job, &plan, &prediction, NULL, pz_call_error(call)));
   pz_close(call, config);
   point->predicted_s = prediction.step_s - prediction.parts.optimizer_s;

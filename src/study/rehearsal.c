@@ -143,9 +143,7 @@ static void write_script(struct pz_call *call, void *ctx) {
   if (runs_as_given) {
     struct pz_model_shape shape = {.vocab = 0};
     const char *config = plan->given.config;
-    if (config)
-      pz_must(call,
-              pz_model_shape_parse(job.model, config, strlen(config), &shape, pz_call_error(call)));
+    if (config) pz_parse_model_shape(call, job.model, config, strlen(config), &shape);
     job.launch = launch;
     job.vocab = shape.vocab;
     job.set = args->set;

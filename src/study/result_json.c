@@ -72,16 +72,26 @@ static const struct pz_field_codec ratios_codec = {write_ratios, read_ratios};
 
 static json_t *write_plan(const void *value) { return pz_plan_json(value); }
 
+struct plan_reading {
+  const json_t *json;
+  struct pz_arena *arena;
+  struct pz_plan *plan;
+};
+
+static void read_plan_fields(struct pz_call *call, void *ctx) {
+  const struct plan_reading *x = ctx;
+  struct pz_call results = pz_call_in(call, x->arena);
+  for (enum pz_plan_field f = 0; f < PZ_PLAN_FIELDS; f++) {
+    const json_t *value = json_object_get(x->json, pz_plan_field(f)->name);
+    if (value) pz_read_plan_json_field(&results, x->plan, f, value);
+  }
+}
+
 static enum pz_status read_plan(const json_t *json, struct pz_arena *arena, void *value,
                                 struct pz_error *err) {
-  struct pz_plan plan = pz_plan_default();
-  enum pz_status status = PZ_OK;
-  for (enum pz_plan_field f = 0; f < PZ_PLAN_FIELDS && status == PZ_OK; f++) {
-    const json_t *v = json_object_get(json, pz_plan_field(f)->name);
-    if (v) status = pz_plan_field_from_json(&plan, f, v, arena, err);
-  }
-  *(struct pz_plan *)value = plan;
-  return status;
+  struct plan_reading x = {json, arena, value};
+  *x.plan = pz_plan_default();
+  return pz_border(read_plan_fields, &x, err);
 }
 
 static const struct pz_field_codec plan_codec = {write_plan, read_plan};

@@ -141,7 +141,7 @@ static void add_log(struct pz_call *call, struct step_reader *reader, const char
   struct pz_network *network = pz_alloc(call, 1, sizeof *network);
   struct pz_cluster cluster;
   pz_must(call, pz_chip_read(chip_name, chip, pz_call_error(call)));
-  pz_must(call, pz_plan_fill(plan, chip, pz_call_error(call)));
+  pz_fill_plan(call, plan, chip);
   if (cluster_name) pz_must(call, pz_cluster_load(cluster_name, &cluster, pz_call_error(call)));
   pz_must(call, pz_network_find(chip, cluster_name ? &cluster : NULL, plan->devices, "devices",
                                 network, pz_call_error(call)));

@@ -10,6 +10,7 @@
 #include "launch/run_readers.h"
 #include "plan/plan_fill.h"
 #include "space/limits.h"
+#include "unit/plan_borders.h"
 
 static void write_and_read(const struct pz_run_plan *r, struct pz_arena *arena) {
   struct pz_run_plan back, filled = *r;
@@ -18,13 +19,13 @@ static void write_and_read(const struct pz_run_plan *r, struct pz_arena *arena) 
   require(r->model);
   json_t *j = pz_run_plan_json(r);
   require(j && pz_json_text(j, &text, &err) == PZ_OK);
-  require(pz_plan_file_read("fuzz", text, strlen(text), arena, &back, &err) == PZ_OK);
+  require(try_read_plan_file("fuzz", text, strlen(text), arena, &back, &err) == PZ_OK);
   for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    require(!pz_plan_field_told(&r->plan, (enum pz_plan_field)f) ||
+    require(!pz_plan_field_is_relevant(&r->plan, (enum pz_plan_field)f) ||
             strcmp(pz_plan_field_text(&r->plan, (enum pz_plan_field)f, a, sizeof a),
                    pz_plan_field_text(&back.plan, (enum pz_plan_field)f, b, sizeof b)) == 0);
   require(!r->chip == !back.chip && !r->cluster == !back.cluster);
-  (void)was_read(pz_plan_fill(&filled.plan, NULL, &err), &err);
+  (void)was_read(try_fill_plan(&filled.plan, NULL, &err), &err);
   json_decref(j);
   pz_free(text);
 }
@@ -67,7 +68,7 @@ void fuzz_bridge(const char *text, size_t bytes) { read_with(pz_bridge_read, tex
 static void read_plan(struct pz_call *call, const char *name, const char *text, size_t bytes,
                       const struct pz_run_plan_options *o, struct pz_run_plan *out) {
   (void)o;
-  pz_must(call, pz_plan_file_read(name, text, bytes, call->arena, out, pz_call_error(call)));
+  pz_read_plan_file(call, name, text, bytes, out);
 }
 void fuzz_plan(const char *text, size_t bytes) { read_with(read_plan, text, bytes); }
 
@@ -106,11 +107,11 @@ void fuzz_arguments(const char *text, size_t bytes) {
   enum pz_plan_field f = (enum pz_plan_field)((unsigned char)text[0] % PZ_PLAN_FIELDS);
   memcpy(word, text + 1, bytes - 1);
   word[bytes - 1] = '\0';
-  if (was_read(pz_plan_field_read(&p, f, word, &err[0]), &err[0])) {
-    require(pz_plan_check_ranges(&p, &err[1]) == PZ_OK);
+  if (was_read(try_read_plan_field(&p, f, word, &err[0]), &err[0])) {
+    require(try_check_plan_ranges(&p, &err[1]) == PZ_OK);
     pz_plan_field_text(&p, f, a, sizeof a);
     if (pz_plan_field(f)->kind != PZ_PLAN_KIND_REAL && !pz_plan_is_unset(&p, f))
-      require(pz_plan_field_read(&again, f, a, &err[1]) == PZ_OK &&
+      require(try_read_plan_field(&again, f, a, &err[1]) == PZ_OK &&
               strcmp(a, pz_plan_field_text(&again, f, b, sizeof b)) == 0);
   }
   if (was_read(pz_lora_parse(word, &lora, &err[2]), &err[2]))
@@ -130,7 +131,7 @@ void fuzz_words(const char *text, size_t bytes) {
   memcpy(words, text, bytes);
   words[bytes] = '\0';
   if (!was_read(pz_run_plan_with(&none, words, &run, &err), &err)) return;
-  require(pz_plan_check_ranges(&run->plan, &err) == PZ_OK);
+  require(try_check_plan_ranges(&run->plan, &err) == PZ_OK);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_field f = (enum pz_plan_field)i;
     enum pz_plan_kind kind = pz_plan_field(f)->kind;

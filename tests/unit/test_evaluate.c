@@ -10,6 +10,7 @@
 #include "search/tighten.h"
 #include "unit/evaluate_calls.h"
 #include "unit/partition_calls.h"
+#include "unit/plan_borders.h"
 #include "unit/studying.h"
 
 static uint64_t seed = 7;
@@ -217,7 +218,7 @@ static void watts_limit_the_step(void **state) {
   free_world(&w);
 }
 
-/* The evaluator's best plan for a random chip is that of pz_plan_search. */
+/* The evaluator's best plan for a random chip is that of pz_find_plans(). */
 static void compare_plans(const struct world *w, const struct pz_training_question *q) {
   struct pz_error err = {0};
   struct pz_box b = pz_box_all(&w->space, draw(pz_space_kinds(&w->space))), one = random_chip(&b);
@@ -234,7 +235,7 @@ static void compare_plans(const struct world *w, const struct pz_training_questi
   struct pz_evaluation v = evaluate(w, &chip, HUGE_VAL);
   assert_int_equal(pz_training_plan_question(q, 0, &chip.lo, &net, &p, &err), PZ_OK);
   pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_plan_search(&p, &arena, &found, &err), PZ_OK);
+  assert_int_equal(try_find_plans(&p, &arena, &found, &err), PZ_OK);
   assert_int_equal(found.n > 0, v.step_s < HUGE_VAL);
   if (found.n && !(fabs(found.list[0].p.step_s / v.step_s - 1) < 1e-9))
     fail_msg("%s, %lld devices, batch %lld: %.9g s by place, %.9g s here", chip.lo.name,

@@ -41,6 +41,7 @@
 #include "plan/plan_fill.h"
 #include "step/predict.h"
 #include "step/training_memory.h"
+#include "unit/plan_borders.h"
 #include "workload/op.h"
 
 enum kind { NETWORK, FLOP, HBM, FASTER, CONTEXT, ALONE, KINDS };
@@ -147,8 +148,8 @@ static struct pz_plan draw_plan(uint64_t *r) {
 
 static bool can_run(const struct sample *c) {
   struct pz_model_shape shape;
-  bool known = pz_model_shape_load(c->model, &shape, NULL) == PZ_OK;
-  return pz_framework_can(&c->plan, known ? &shape : NULL, NULL);
+  bool known = try_load_model_shape(c->model, &shape, NULL) == PZ_OK;
+  return pz_framework_can_run(&c->plan, known ? &shape : NULL, NULL);
 }
 
 static bool price(const struct sample *c, const struct pz_plan *plan, const struct pz_cluster *net,
@@ -156,7 +157,7 @@ static bool price(const struct sample *c, const struct pz_plan *plan, const stru
   struct pz_job job = {.model = c->model, .chip = &c->chip, .net = net};
   struct pz_plan p = *plan;
   struct pz_prediction found;
-  if (pz_plan_fill(&p, &c->chip, NULL) != PZ_OK) return false;
+  if (try_fill_plan(&p, &c->chip, NULL) != PZ_OK) return false;
   if (pz_predict(&job, &p, &found, NULL, NULL) != PZ_OK) return false;
   *step_s = found.step_s;
   return true;
@@ -172,7 +173,7 @@ static void draw(uint64_t *r, int number, struct sample *c) {
     assert_int_equal(pz_chip_read(c->machine->chip, &c->chip, &err), PZ_OK);
     assert_int_equal(pz_cluster_load(c->machine->cluster, &c->net, &err), PZ_OK);
     c->plan = draw_plan(r);
-    if (pz_plan_fill(&c->plan, &c->chip, NULL) != PZ_OK) continue;
+    if (try_fill_plan(&c->plan, &c->chip, NULL) != PZ_OK) continue;
     if (pz_cluster_reach(&c->net, c->plan.devices, "devices", NULL) != PZ_OK) continue;
     if (number % 2 && !can_run(c)) continue;
     draw_network(r, c);
@@ -347,8 +348,8 @@ static struct work stage_work(const struct slice *s, uint32_t stage) {
   double part = 1.0 / pz_pipeline_copies(s->shape.order);
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&s->shape); slot++) {
     uint32_t chunk = pz_pipeline_chunk_at(&s->shape, stage, slot);
-    int64_t blocks = pz_plan_blocks(p, s->kinds.n_blocks, chunk),
-            start = pz_plan_start(p, s->kinds.n_blocks, chunk);
+    int64_t blocks = pz_plan_chunk_layers(p, s->kinds.n_blocks, chunk),
+            start = pz_plan_layers_before(p, s->kinds.n_blocks, chunk);
     uint32_t kind = 0;
     for (uint32_t i = 0; i < s->w->n_layers; i++) {
       const struct pz_layer *l = &s->w->layers[i];
@@ -436,7 +437,7 @@ static bool slice_of(const struct sample *c, struct slice *s) {
   o.sequence_parallel = p->sp && p->tp > 1;
   o.attention = (enum pz_attention)p->attention;
   o.kernels = PZ_KERNELS_POINTWISE;
-  *s = (struct slice){.c = c, .shape = pz_plan_shape(p)};
+  *s = (struct slice){.c = c, .shape = pz_plan_pipeline_shape(p)};
   if (pz_workload_load(c->model, &o, &s->w, NULL) != PZ_OK) return false;
   return pz_layer_kinds_of(s->w, &s->kinds, NULL) == PZ_OK;
 }
@@ -596,7 +597,7 @@ static void bounds_by_hand(void **state) {
     c.net.level[1].bytes_per_s = infiniband[i];
     c.plan.devices = c.plan.batch = 16;
     c.plan.seq = 1024;
-    assert_int_equal(pz_plan_fill(&c.plan, &c.chip, NULL), PZ_OK);
+    assert_int_equal(try_fill_plan(&c.plan, &c.chip, NULL), PZ_OK);
     find_floors(&c, floor_s);
     double device_s = bytes * 15 / 16 / (450e9 + infiniband[i]),
            node_s = bytes / 2 / 8 / infiniband[i];

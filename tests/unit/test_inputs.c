@@ -14,6 +14,7 @@
 #include "step/expected_error.h"
 #include "step/predict.h"
 #include "step/step_energy.h"
+#include "unit/plan_borders.h"
 #include "unit/schedule_calls.h"
 
 /* ---- the fields ------------------------------------------------------------------------------- */
@@ -272,7 +273,7 @@ static struct plan plan_of(char *text) {
     if (!value && strcmp(word, "kernels")) snprintf(x.model, sizeof x.model, "%s", word);
     if (!value) continue;
     *value++ = '\0';
-    if (pz_plan_field_read(&x.p, pz_plan_field_find(word), value, &err) != PZ_OK)
+    if (try_read_plan_field(&x.p, pz_plan_field_find(word), value, &err) != PZ_OK)
       fail_msg("%s: %s", text, err.message);
   }
   return x;
@@ -323,7 +324,7 @@ static void add_plan(int scene, const struct machine *m, const struct plan *x, b
   struct pz_prediction p = {0};
   struct pz_step_energy energy = {0};
   struct pz_error err = {0};
-  enum pz_status status = pz_plan_fill(&filled, &m->chip, &err);
+  enum pz_status status = try_fill_plan(&filled, &m->chip, &err);
   if (status == PZ_OK) status = pz_cluster_take(job.net, filled.devices, &wide, &job.net, &err);
   predictions++;
   add(out, 'o', x->text, status == PZ_OK);

@@ -15,6 +15,7 @@
 #include "launch/megatron_args.h"
 #include "plan/plan_fill.h"
 #include "step/predict.h"
+#include "unit/plan_borders.h"
 
 enum { MEGATRON = 1, TORCHTITAN, NEMO, DEEPSPEED, FRAMEWORKS };
 
@@ -91,8 +92,8 @@ static struct pz_model_shape shape_of(const struct model *m) {
   struct pz_model_shape s;
   struct pz_error err = {0};
   enum pz_status status =
-      m->config ? pz_model_shape_parse(m->name, m->config, strlen(m->config), &s, &err)
-                : pz_model_shape_load(m->name, &s, &err);
+      m->config ? try_parse_model_shape(m->name, m->config, strlen(m->config), &s, &err)
+                : try_load_model_shape(m->name, &s, &err);
   if (status != PZ_OK) fail_msg("%s", err.message);
   return s;
 }
@@ -290,7 +291,7 @@ static void check_pattern(const struct pz_launch *l, const char *at) {
   const struct pz_plan *p = &l->plan;
   const char *all = l->shape.pattern;
   for (int64_t j = 0; j < p->pp * p->vpp; j++) {
-    size_t n = (size_t)pz_plan_blocks(p, l->shape.layers, j);
+    size_t n = (size_t)pz_plan_chunk_layers(p, l->shape.layers, j);
     if (j) assert_int_equal(*at++, '|');
     assert_memory_equal(at, all, n);
     at += n;
@@ -307,7 +308,7 @@ static void check_division(const struct pz_launch *l, const struct division *d) 
   int64_t sum = 0;
   if (l->shape.family == PZ_SHAPE_NEMOTRON_H) return; /* in the pattern */
   for (int64_t j = 0; j < d->pp * d->vpp; j++) {
-    assert_int_equal(core_chunk(d, j), pz_plan_blocks(&l->plan, l->shape.layers, j));
+    assert_int_equal(core_chunk(d, j), pz_plan_chunk_layers(&l->plan, l->shape.layers, j));
     sum += core_chunk(d, j);
   }
   assert_int_equal(sum, l->shape.layers);
@@ -681,7 +682,7 @@ static void check_titan_stages(const struct pz_launch *l, const char *config) {
     int64_t here = 0;
     for (const char *w = at; (w = strstr(w, "\"layers.")) && w < end; w++, here++)
       assert_int_equal(strtoll(w + 8, NULL, 10), layer++);
-    assert_int_equal(here, pz_plan_blocks(&l->plan, l->shape.layers, j));
+    assert_int_equal(here, pz_plan_chunk_layers(&l->plan, l->shape.layers, j));
     const char *first = strstr(at, "\"tok_embeddings\""),
                *last = strstr(at, "\"norm\", \"output\"");
     assert_int_equal(first && first < end, j == 0);
@@ -958,7 +959,7 @@ static struct pz_launch random_launch(uint64_t *seed, int64_t *again) {
   l.plan = random_plan(seed, &l.shape);
   random_experts(seed, &l.plan, &l.shape);
   random_stages(seed, &l.plan, l.shape.layers, again);
-  if (pz_plan_fill(&l.plan, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_fill_plan(&l.plan, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   l.gpus_per_node = l.plan.devices % 8 ? l.plan.devices : 8;
   l.nodes = l.plan.devices / l.gpus_per_node;
   return l;
@@ -967,13 +968,13 @@ static struct pz_launch random_launch(uint64_t *seed, int64_t *again) {
 /* Numbers by stage that scripts were made for: as many in every chunk that has so many. */
 static void alike_recompute(struct pz_launch *l) {
   struct pz_plan *p = &l->plan;
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   int64_t most = 0;
   if (!p->stage_recompute) return;
   for (int64_t k = 0; k < p->pp; k++)
     if (p->stage_recompute[k] > most) most = p->stage_recompute[k];
   for (int64_t j = 0; j < p->pp * p->vpp; j++) {
-    int64_t layers = pz_plan_blocks(p, l->shape.layers, j);
+    int64_t layers = pz_plan_chunk_layers(p, l->shape.layers, j);
     int64_t own = p->stage_recompute[pz_pipeline_stage_of(&shape, (uint32_t)j)];
     assert_true(own == most || (own >= layers && most >= layers));
   }
@@ -1009,9 +1010,9 @@ static void check_read(int framework, const struct pz_launch *l, const char *tex
   struct pz_error err = {0};
   struct pz_model_shape s;
   if (pz_run_plan_read("script", text, strlen(text), NULL, &r, &err) != PZ_OK ||
-      pz_plan_fill(&r->plan, NULL, &err) != PZ_OK ||
-      (r->config ? pz_model_shape_parse(r->model, r->config, strlen(r->config), &s, &err)
-                 : pz_model_shape_load(r->model, &s, &err)) != PZ_OK)
+      try_fill_plan(&r->plan, NULL, &err) != PZ_OK ||
+      (r->config ? try_parse_model_shape(r->model, r->config, strlen(r->config), &s, &err)
+                 : try_load_model_shape(r->model, &s, &err)) != PZ_OK)
     fail_msg("%s: %s\n%s", pz_launch_names[framework], err.message, text);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_field f = (enum pz_plan_field)i;
@@ -1024,9 +1025,10 @@ static void check_read(int framework, const struct pz_launch *l, const char *tex
                pz_plan_field_name(f), b, a, text);
   }
   for (int64_t j = 0; j < l->plan.pp * l->plan.vpp; j++) {
-    int64_t n = pz_plan_blocks(&l->plan, l->shape.layers, j);
-    assert_int_equal(pz_plan_blocks(&r->plan, s.layers, j), n);
-    assert_int_equal(pz_plan_recomputed(&r->plan, 0, n), pz_plan_recomputed(&l->plan, 0, n));
+    int64_t n = pz_plan_chunk_layers(&l->plan, l->shape.layers, j);
+    assert_int_equal(pz_plan_chunk_layers(&r->plan, s.layers, j), n);
+    assert_int_equal(pz_plan_recomputed_layers(&r->plan, 0, n),
+                     pz_plan_recomputed_layers(&l->plan, 0, n));
   }
   assert_true(s.layers == l->shape.layers && s.hidden == l->shape.hidden &&
               s.heads == l->shape.heads && s.vocab == l->shape.vocab && s.tied == l->shape.tied);
@@ -1095,7 +1097,7 @@ static void scripts_say_what_the_plan_says(void **state) {
         checks[f](&seen, text);
         check_options(options, f, text);
         if (seen.plan.framework == pz_framework_find(pz_launch_names[f])) {
-          seen.plan.overlap = pz_plan_overlap(&seen.plan);
+          seen.plan.overlap = pz_plan_effective_overlap(&seen.plan);
           if (seen.plan.recompute_modules == PZ_MODULE_CORE) seen.plan.recompute_modules = 0;
           check_read(f, &seen, text);
           read[f]++;
@@ -1237,20 +1239,20 @@ static bool check_prediction(uint64_t *seed, const struct pz_model_shape *s, int
   p.framework = plain.framework = pz_framework_find(pz_launch_names[framework]);
   assert_int_equal(pz_cluster_load(machines[m].net, &net, &err), PZ_OK);
   struct pz_job job = {.model = s->name, .chip = chip, .net = &net};
-  if (pz_plan_fill(&p, chip, &err) != PZ_OK ||
+  if (try_fill_plan(&p, chip, &err) != PZ_OK ||
       pz_launch_text(s->name, chip, &net, &p, &text, &err) != PZ_OK ||
       pz_predict(&job, &p, &want, NULL, &err) != PZ_OK)
     return pz_free(text), false;
   check_options(options, framework, text);
   enum pz_status status = pz_run_plan_read("script", text, strlen(text), NULL, &r, &err);
-  if (status == PZ_OK) status = pz_plan_fill(&r->plan, chip, &err);
+  if (status == PZ_OK) status = try_fill_plan(&r->plan, chip, &err);
   if (status == PZ_OK) job.model = r->model, job.config = r->config;
   if (status == PZ_OK) status = pz_predict(&job, &r->plan, &got, NULL, &err);
   if (status != PZ_OK) fail_msg("%s\n%s", err.message, text);
   if (got.step_s != want.step_s || got.peak_bytes != want.peak_bytes)
     fail_msg("%.17g s, %.17g bytes; predicted were %.17g, %.17g\n%s", got.step_s, got.peak_bytes,
              want.step_s, want.peak_bytes, text);
-  assert_int_equal(pz_plan_fill(&plain, chip, &err), PZ_OK);
+  assert_int_equal(try_fill_plan(&plain, chip, &err), PZ_OK);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     char a[PZ_FIELD_TEXT_MOST], b[PZ_FIELD_TEXT_MOST];
     enum pz_plan_field f = (enum pz_plan_field)i;
@@ -1276,7 +1278,7 @@ static void scripts_are_predicted_as_the_plan(void **state) {
     assert_int_equal(pz_chip_load(machines[m].chip, &chips[m], &err), PZ_OK);
   for (size_t i = 0; (name = pz_preset_name(i)); i++) {
     struct pz_model_shape s;
-    if (pz_model_shape_load(name, &s, &err) != PZ_OK) continue;
+    if (try_load_model_shape(name, &s, &err) != PZ_OK) continue;
     for (int f = 1; f < FRAMEWORKS; f++) {
       int made = 0;
       if (!pz_framework_trains(pz_framework_find(pz_launch_names[f]), &s, NULL)) continue;
@@ -1467,8 +1469,8 @@ static struct pz_launch plain_launch(int framework, const char *model) {
   l.plan.batch = 64;
   l.plan.seq = 2048;
   l.plan.zero = titan ? 3 : 1;
-  if (pz_model_shape_load(model, &l.shape, &err) != PZ_OK) fail_msg("%s", err.message);
-  if (pz_plan_fill(&l.plan, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_load_model_shape(model, &l.shape, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_fill_plan(&l.plan, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   return l;
 }
 
@@ -1626,7 +1628,7 @@ static void unknown_families_are_refused_by_name(void **state) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     struct pz_model_shape s;
     struct pz_error err = {0};
-    assert_int_equal(pz_model_shape_load(names[i], &s, &err), PZ_BAD_USE);
+    assert_int_equal(try_load_model_shape(names[i], &s, &err), PZ_BAD_USE);
     assert_non_null(strstr(err.message, names[i]));
     assert_non_null(
         strstr(err.message, "accepted: gpt2, llama, mistral, qwen2, phi3, mixtral, qwen3"));
@@ -1641,7 +1643,7 @@ static void nodes_are_whole(void **state) {
   struct pz_error err = {0};
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   o.dp = 24;
-  assert_int_equal(pz_plan_fill(&o, NULL, &err), PZ_OK);
+  assert_int_equal(try_fill_plan(&o, NULL, &err), PZ_OK);
   assert_int_equal(launch_fill("llama2-7b", &o, &net, &l, &err), PZ_OK);
   assert_int_equal(l.nodes, 3);
   assert_int_equal(l.gpus_per_node, 8);
@@ -1722,7 +1724,7 @@ static void rotary_scaling_is_told(void **state) {
     l.plan.framework = pz_framework_find(pz_launch_names[x->framework]);
     l.plan.dp = 8;
     l.plan.seq = x->seq;
-    assert_int_equal(pz_plan_fill(&l.plan, NULL, &err), PZ_OK);
+    assert_int_equal(try_fill_plan(&l.plan, NULL, &err), PZ_OK);
     enum pz_status status = launch_script(x->framework, &l, &text, &err);
     if (!strstr(status == PZ_OK ? text : err.message, x->words))
       fail_msg("%zu: no '%s' in %s", i, x->words, status == PZ_OK ? text : err.message);

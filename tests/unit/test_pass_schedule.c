@@ -11,6 +11,7 @@
 #include "space/space.h"
 #include "step/pass_schedule.h"
 #include "step/step_model.h"
+#include "unit/plan_borders.h"
 #include "workload/op.h"
 
 static uint64_t seed = 5;
@@ -558,7 +559,7 @@ static void layers_are_between_bound_and_serial(void **state) {
         plan.recompute = k / 2 == 0   ? PZ_RECOMPUTATION_NONE
                          : k / 2 == 1 ? PZ_RECOMPUTATION_FULL
                                       : PZ_RECOMPUTATION_SELECTIVE;
-        if (pz_plan_fill(&plan, &chip, &err) != PZ_OK) fail_msg("%s", err.message);
+        if (try_fill_plan(&plan, &chip, &err) != PZ_OK) fail_msg("%s", err.message);
         assert_int_equal(plan.execution, PZ_EXECUTION_SCHEDULED);
         double bound = timed_s(&job, &plan, PZ_TIMING_BOUND),
                solved = timed_s(&job, &plan, PZ_TIMING_SOLVED);

@@ -12,6 +12,7 @@
 #include "core/alloc.h"
 #include "plan/plan_file.h"
 #include "plan/plan_fill.h"
+#include "unit/plan_borders.h"
 #include "workload/workload.h"
 
 static int64_t pick(uint64_t *seed, int64_t n) {
@@ -127,7 +128,7 @@ static void json_is_read_back(void **state) {
     json_object_foreach(j, key, value) {
       enum pz_plan_field f = pz_plan_field_find(key);
       assert_true(f < PZ_PLAN_FIELDS);
-      if (pz_plan_field_from_json(&read, f, value, &arena, &err) != PZ_OK)
+      if (try_read_plan_json_field(&read, f, value, &arena, &err) != PZ_OK)
         fail_msg("%s", err.message);
       if (!same_field(&p, &read, f)) fail_msg("%s is read as another value", key);
       n++;
@@ -156,7 +157,7 @@ static void json_of_another_type_is_refused(void **state) {
       bool right = (i == 0 && !truth && !word && !text) || (i == 1 && truth) || (i == 2 && text) ||
                    (i == 4 && real && x->most > 1.5);
       enum pz_status status =
-          pz_plan_field_from_json(&p, (enum pz_plan_field)f, wrong[i], &arena, &err);
+          try_read_plan_json_field(&p, (enum pz_plan_field)f, wrong[i], &arena, &err);
       assert_int_equal(status, right ? PZ_OK : PZ_BAD_INPUT);
       if (right) continue;
       assert_true(strstr(err.message, x->name) == err.message);
@@ -189,7 +190,7 @@ static void fields_that_are_given(void **state) {
     assert_int_equal(pz_plan_set(&p, x->name, "", &err), PZ_OK);
     assert_true(pz_plan_given(&p) == 0);
     set_any(&p, f, &seed);
-    assert_int_equal(pz_plan_field_from_json(&p, f, json_null(), NULL, &err), PZ_OK);
+    assert_int_equal(try_read_plan_json_field(&p, f, json_null(), NULL, &err), PZ_OK);
     assert_true(pz_plan_given(&p) == 0);
   }
   const int64_t stages[] = {1};
@@ -197,11 +198,11 @@ static void fields_that_are_given(void **state) {
   struct pz_error err = {0};
   p.recompute = PZ_RECOMPUTATION_FULL;
   p.stage_recompute = stages;
-  assert_int_equal(pz_plan_fill(&p, NULL, &err), PZ_BAD_USE); /* no length */
+  assert_int_equal(try_fill_plan(&p, NULL, &err), PZ_BAD_USE); /* no length */
   p.pp = 3;
   p.n_stage_recompute = 1;
   err = (struct pz_error){0};
-  assert_int_equal(pz_plan_fill(&p, NULL, &err), PZ_BAD_USE);
+  assert_int_equal(try_fill_plan(&p, NULL, &err), PZ_BAD_USE);
   assert_non_null(strstr(err.message, "1 numbers; accepted: pp of them, 3"));
   none.stage_recompute = stages;
   assert_true(pz_plan_given(&none) == PZ_PLAN_PIN(STAGE_RECOMPUTE));
@@ -262,7 +263,7 @@ static void wrong_values_are_refused(void **state) {
 
 static struct pz_plan filled(struct pz_plan p, const struct pz_chip *chip) {
   struct pz_error err = {0};
-  if (pz_plan_fill(&p, chip, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_fill_plan(&p, chip, &err) != PZ_OK) fail_msg("%s", err.message);
   return p;
 }
 
@@ -295,8 +296,8 @@ static void defaults_are_the_frameworks(void **state) {
     assert_true(p.zero == d->zero &&
                 (p.execution == (int)d->execution || d->execution == PZ_EXECUTION_SCHEDULED) &&
                 p.attention == (int)d->attention && p.grad_bytes == d->grad_bytes);
-    assert_int_equal(p.recompute,
-                     pz_framework_at(f)->modules ? PZ_RECOMPUTATION_SELECTIVE : (int)d->recompute);
+    assert_int_equal(p.recompute, pz_framework_at(f)->recompute_modules ? PZ_RECOMPUTATION_SELECTIVE
+                                                                        : (int)d->recompute);
     assert_string_equal(p.attention_library, d->attention_library ? d->attention_library : "");
     wide.tp = 2;
     wide.devices = 32;
@@ -365,14 +366,14 @@ static void filling_again_changes_nothing(void **state) {
   for (int i = 0; i < pz_test_part(20000); i++) {
     struct pz_plan asked = asked_plan(&seed, (int)pick(&seed, 16) - 1), p = asked, again;
     struct pz_error err = {0};
-    if (pz_plan_fill(&p, &chip, &err) != PZ_OK) {
+    if (try_fill_plan(&p, &chip, &err) != PZ_OK) {
       assert_non_null(strstr(err.message, "accepted: "));
       for (int f = 0; f < PZ_PLAN_FIELDS; f++) /* as it was */
         assert_true(same_field(&p, &asked, (enum pz_plan_field)f));
       continue;
     }
     again = p;
-    assert_int_equal(pz_plan_fill(&again, &chip, &err), PZ_OK);
+    assert_int_equal(try_fill_plan(&again, &chip, &err), PZ_OK);
     for (int j = 0; j < PZ_PLAN_FIELDS; j++) {
       enum pz_plan_field f = (enum pz_plan_field)j;
       if (!same_field(&p, &again, f)) fail_msg("%s is filled twice", pz_plan_field(f)->name);
@@ -393,7 +394,7 @@ static void filling_again_changes_nothing(void **state) {
 static struct pz_run_plan read_file(const char *text, struct pz_arena *arena) {
   struct pz_run_plan r;
   struct pz_error err = {0};
-  if (pz_plan_file_read("plan.json", text, strlen(text), arena, &r, &err) != PZ_OK)
+  if (try_read_plan_file("plan.json", text, strlen(text), arena, &r, &err) != PZ_OK)
     fail_msg("%s", err.message);
   return r;
 }
@@ -474,7 +475,7 @@ static void wrong_files_are_refused(void **state) {
     struct pz_run_plan r;
     struct pz_error err = {0};
     assert_int_equal(
-        pz_plan_file_read("plan.json", bad[i].text, strlen(bad[i].text), &arena, &r, &err),
+        try_read_plan_file("plan.json", bad[i].text, strlen(bad[i].text), &arena, &r, &err),
         PZ_BAD_INPUT);
     if (!strstr(err.message, bad[i].message))
       fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
@@ -538,7 +539,7 @@ static void try_rules(const struct pz_plan *p, const struct pz_model_shape *m, i
       if (by < 0) by = list.rule[i];
       refused[list.rule[i]]++;
     }
-  bool can = pz_framework_can(p, m, &why);
+  bool can = pz_framework_can_run(p, m, &why);
   assert_int_equal(can, by < 0);
   if (can) return;
   assert_int_equal(why.status, PZ_BAD_USE);
@@ -590,7 +591,7 @@ static void try_groups(const struct pz_plan *p, const struct pz_model_shape *m) 
 /* The form that a framework recomputes whole layers in is one that it takes. */
 static void try_form(const struct pz_plan *p, const struct pz_model_shape *m) {
   struct pz_plan x = *p;
-  enum pz_recompute_form form = pz_framework_recompute(p);
+  enum pz_recompute_form form = pz_framework_recompute_form(p);
   unsigned bit = framework_bit(pz_plan_framework(p));
   x.recompute = PZ_RECOMPUTATION_FULL;
   x.stage_recompute = NULL;
@@ -610,7 +611,7 @@ static void every_rule_refuses(void **state) {
   assert_int_equal(pz_chip_read("h100", &chip, NULL), PZ_OK);
   while (pz_framework_names[frameworks]) frameworks++;
   for (size_t i = 0; pz_preset_name(i) && n_shapes < 128; i++)
-    n_shapes += pz_model_shape_load(pz_preset_name(i), &shapes[n_shapes], NULL) == PZ_OK;
+    n_shapes += try_load_model_shape(pz_preset_name(i), &shapes[n_shapes], NULL) == PZ_OK;
   assert_true(n_shapes > 10);
   while (latent < n_shapes && !shapes[latent].predict_layers) latent++;
   assert_true(latent < n_shapes);
@@ -624,10 +625,10 @@ static void every_rule_refuses(void **state) {
       p.pipeline = PZ_AS_FRAMEWORK;
       p.batch = p.mbs * p.pp * (p.dp ? p.dp : 1);
     }
-    if (pz_plan_fill(&p, &chip, NULL) != PZ_OK) continue;
+    if (try_fill_plan(&p, &chip, NULL) != PZ_OK) continue;
     change_plan(&seed, &p, stages);
     if (m.positions && pick(&seed, 8) == 0) p.seq = 4 * m.positions;
-    if (m.layers && pz_plan_check_layers(&p, m.layers, NULL) != PZ_OK) continue;
+    if (m.layers && !can_chunk_layers(&p, m.layers)) continue;
     plans++;
     try_rules(&p, &m, refused);
     try_overlap(&p, &m);

@@ -10,6 +10,7 @@
 #include "cost/constants.h"
 #include "step/step_model.h"
 #include "step/training_memory.h"
+#include "unit/plan_borders.h"
 
 /* Two dense layers, then six with 16 experts of which a token meets 4, and a shared one. */
 static const char config[] =
@@ -66,9 +67,8 @@ static void parts_sum_up(void **state) {
           struct pz_plan plan = plan_of(tp, pp, 8, ep);
           plan.pipeline = order;
           plan.vpp = pp > 1 && pz_pipeline_chunks((enum pz_pipeline_order)order) != 1 ? 2 : 1;
-          struct pz_pipeline_shape shape = pz_plan_shape(&plan);
-          struct pz_error err = {0};
-          if ((8 * tp) % ep || pz_pipeline_check(&shape, &err) != PZ_OK) continue;
+          struct pz_pipeline_shape shape = pz_plan_pipeline_shape(&plan);
+          if ((8 * tp) % ep || !pz_pipeline_can_run(&shape)) continue;
           struct pz_prediction p = predict(&plan, 1);
           tried++;
           if (fabs(sum_of(&p.parts) / p.step_s - 1) > 1e-9)
@@ -289,7 +289,7 @@ static void kinds_of_layers_stand_where_they_are(void **state) {
   pz_step_model_free(s);
 }
 
-/* Chunks before chunk j hold pz_plan_start layers, for every division. */
+/* Chunks before chunk j hold pz_plan_layers_before layers, for every division. */
 static void starts_are_sums(void **state) {
   (void)state;
   for (int64_t blocks = 2; blocks <= 40; blocks++)
@@ -297,12 +297,11 @@ static void starts_are_sums(void **state) {
       for (int64_t vpp = 1; vpp <= 3; vpp++)
         for (int64_t first = 0; first <= 2; first++) {
           struct pz_plan p = {.pp = pp, .vpp = vpp, .first_layers = first, .last_layers = first};
-          struct pz_error err;
-          if ((first && pp * vpp < 3) || pz_plan_check_layers(&p, blocks, &err) != PZ_OK) continue;
+          if ((first && pp * vpp < 3) || !can_chunk_layers(&p, blocks)) continue;
           int64_t sum = 0;
           for (int64_t j = 0; j < pp * vpp; j++) {
-            assert_int_equal(pz_plan_start(&p, blocks, j), sum);
-            sum += pz_plan_blocks(&p, blocks, j);
+            assert_int_equal(pz_plan_layers_before(&p, blocks, j), sum);
+            sum += pz_plan_chunk_layers(&p, blocks, j);
           }
           assert_int_equal(sum, blocks);
         }

@@ -11,6 +11,7 @@
 #include "launch/shell_words.h"
 #include "plan/plan_fill.h"
 #include "step/predict.h"
+#include "unit/plan_borders.h"
 
 static struct pz_arena arena;
 
@@ -762,7 +763,7 @@ static void job_configurations_are_read(void **state) {
       fail_msg("%s: %s", cases[i].text, err.message);
     if (!read) continue;
     assert_string_equal(r->model, cases[i].model);
-    if (pz_plan_fill(&r->plan, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (try_fill_plan(&r->plan, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
     expect_fields(cases[i].text, r, cases[i].fields);
     assert_int_equal(r->n_ignored, 0);
     pz_run_plan_free(r);
@@ -793,7 +794,7 @@ static void read_back(const struct pz_run_plan *r, struct pz_run_plan *out) {
   char *text = NULL;
   json_t *j = pz_run_plan_json(r);
   assert_int_equal(pz_json_text(j, &text, &err), PZ_OK);
-  if (pz_plan_file_read("plan", text, strlen(text), &arena, out, &err) != PZ_OK)
+  if (try_read_plan_file("plan", text, strlen(text), &arena, out, &err) != PZ_OK)
     fail_msg("%s\n%s", err.message, text);
   json_decref(j);
   pz_free(text);
@@ -802,7 +803,7 @@ static void read_back(const struct pz_run_plan *r, struct pz_run_plan *out) {
 static void expect_same(const struct pz_run_plan *a, const struct pz_run_plan *b) {
   char x[200], y[200];
   for (int f = 0; f < PZ_RUN_FIELDS; f++)
-    if (f >= PZ_PLAN_FIELDS || pz_plan_field_told(&a->plan, (enum pz_plan_field)f))
+    if (f >= PZ_PLAN_FIELDS || pz_plan_field_is_relevant(&a->plan, (enum pz_plan_field)f))
       assert_string_equal(run_field_text(a, f, x, sizeof x), run_field_text(b, f, y, sizeof y));
   assert_true(!a->config == !b->config);
   assert_int_equal(a->plan.sp, b->plan.sp);
@@ -818,11 +819,11 @@ static void plans_are_read_back(void **state) {
     assert_int_equal(read_text("x", examples[i].text, NULL, &m, &err), PZ_OK);
     read_back(&m, &back);
     expect_same(&m, &back);
-    if (pz_plan_fill(&m.plan, NULL, &err) != PZ_OK)
+    if (try_fill_plan(&m.plan, NULL, &err) != PZ_OK)
       fail_msg("%s: %s", examples[i].name, err.message);
     read_back(&m, &back);
     expect_same(&m, &back);
-    assert_int_equal(pz_plan_fill(&back.plan, NULL, &err), PZ_OK);
+    assert_int_equal(try_fill_plan(&back.plan, NULL, &err), PZ_OK);
     expect_same(&m, &back);
   }
 }
@@ -835,9 +836,9 @@ static void tuned_runs_are_plan_files(void **state) {
                              " \"from\": {\"tp\": \"given\"}, \"prediction\": {\"step_s\": 1}}";
   struct pz_run_plan r;
   struct pz_error err = {0};
-  assert_int_equal(pz_plan_file_read("plan", text, strlen(text), &arena, &r, &err), PZ_OK);
+  assert_int_equal(try_read_plan_file("plan", text, strlen(text), &arena, &r, &err), PZ_OK);
   expect_fields("tuned", &r, "model gpt2 chip h100 devices 16 tp 2 batch 64");
-  assert_int_equal(pz_plan_file_read("plan", "{\"run\": 3}", 10, &arena, &r, &err), PZ_BAD_INPUT);
+  assert_int_equal(try_read_plan_file("plan", "{\"run\": 3}", 10, &arena, &r, &err), PZ_BAD_INPUT);
 }
 
 static void wrong_plans_are_told(void **state) {
@@ -864,7 +865,7 @@ static void wrong_plans_are_told(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_run_plan r;
     struct pz_error err = {0};
-    if (pz_plan_file_read("plan", cases[i].text, strlen(cases[i].text), &arena, &r, &err) == PZ_OK)
+    if (try_read_plan_file("plan", cases[i].text, strlen(cases[i].text), &arena, &r, &err) == PZ_OK)
       fail_msg("%s: was read", cases[i].text);
     if (!strstr(err.message, cases[i].message)) fail_msg("%s: %s", cases[i].text, err.message);
   }
@@ -917,7 +918,7 @@ static void changes_are_sound(void **state) {
     struct pz_plan_tuning *t;
     struct pz_error err = {0};
     if (read_text("x", texts[i], NULL, &m, &err) != PZ_OK) fail_msg("%s", err.message);
-    assert_int_equal(pz_plan_fill(&m.plan, NULL, &err), PZ_OK);
+    assert_int_equal(try_fill_plan(&m.plan, NULL, &err), PZ_OK);
     t = tune(&m, "a100-80", "dgx-a100");
     assert_true(t->n_changes > 0 && t->has_best && t->n_tried >= t->n_changes);
     for (uint32_t k = 0; k < t->n_changes; k++) {
@@ -944,7 +945,7 @@ static void expect_changes_read_back(const char *run, int least) {
   struct pz_error err = {0};
   int compared = 0;
   assert_int_equal(read_text("x", run, NULL, &m, &err), PZ_OK);
-  assert_int_equal(pz_plan_fill(&m.plan, NULL, &err), PZ_OK);
+  assert_int_equal(try_fill_plan(&m.plan, NULL, &err), PZ_OK);
   t = tune(&m, "h100", "dgx-h100");
   for (uint32_t k = 0; k < t->n_changes + t->has_best; k++) {
     const struct pz_plan_change *c = k < t->n_changes ? &t->changes[k] : &t->best;
@@ -952,7 +953,7 @@ static void expect_changes_read_back(const char *run, int least) {
     if (strstr(more, "remove") || strstr(more, "layout")) continue;
     char *text = pz_arena_printf(&arena, "%s %s", run, more);
     if (read_text("x", text, NULL, &back, &err) != PZ_OK) fail_msg("%s: %s", more, err.message);
-    assert_int_equal(pz_plan_fill(&back.plan, NULL, &err), PZ_OK);
+    assert_int_equal(try_fill_plan(&back.plan, NULL, &err), PZ_OK);
     char x[200], y[200];
     for (int f = PZ_PLAN_DEVICES; f < PZ_PLAN_FIELDS; f++) {
       pz_plan_field_text(&c->plan, (enum pz_plan_field)f, x, sizeof x);
@@ -1007,7 +1008,7 @@ static void misfits_are_mended(void **state) {
   struct pz_error err = {0};
   static const char run[] = ON8 LLAMA "--global-batch-size 64 --micro-batch-size 4";
   assert_int_equal(read_text("x", run, NULL, &m, &err), PZ_OK);
-  assert_int_equal(pz_plan_fill(&m.plan, NULL, &err), PZ_OK);
+  assert_int_equal(try_fill_plan(&m.plan, NULL, &err), PZ_OK);
   t = tune(&m, "a100-40", "dgx-a100");
   assert_true(!pz_prediction_fits(&t->own.p) && t->n_changes > 0);
   for (uint32_t k = 0; k < t->n_changes; k++) assert_true(pz_prediction_fits(&t->changes[k].p));
